@@ -26,6 +26,7 @@ typedef enum {
 struct td_tensor_listing {
     const char *name;
     const struct td_tensor *tensor;
+    const struct td_tensor *keys; /* of its rows; NULL if it has none */
     /* file in the data folder that it is mapped from; NULL if it is in memory */
     const char *source;
     uint64_t version;       /* larger than those of all earlier versions of the name */

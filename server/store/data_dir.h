@@ -6,6 +6,9 @@
  *                               "offsets" (U64, one more than there are strings) and "bytes" (U8),
  *                               so that all of them can be mapped. The offsets are still copied into
  *                               memory, since a mapped file may change after they were checked.
+ *                               Of a table with keys there are also "keys.index" (U8, the image of
+ *                               kernels/key_index/key_index.h) and "keys" (I64 or U64), or "keys.offsets" and
+ *                               "keys.bytes"; "padding" (U8) before them aligns them to 64 bytes.
  *                               "checksums" follows the data (checksums.h), and the metadata
  *                               "checksum" says how they are made; files of older servers have
  *                               neither.
@@ -61,6 +64,9 @@ extern const struct td_file_id td_file_id_unknown; /* all zero */
 struct td_data_tensor {
     const char *name; /* td_name_valid may reject it */
     struct td_tensor tensor;
+    struct td_tensor keys; /* of its rows; data is NULL for none */
+    const void *index;     /* image of the index of the keys, mapped as they are; NULL for none */
+    size_t index_bytes;
     int range;                     /* of the fault guard; -1 if nothing is mapped */
     uint64_t version;              /* as stored in NAME.tensord; otherwise 0 */
     struct td_checksums checksums; /* without digests if the file has none */
@@ -141,15 +147,15 @@ TD_MUST_CHECK td_status td_data_dir_load(struct td_data_dir *dir, const char *fi
 TD_MUST_CHECK td_status td_data_dir_admit(struct td_data_dir *dir, const char *name, uint64_t bytes,
                                           struct td_error *err);
 
-/* Writes NAME.tensord, returns what load would, and removes the NAME.npy that it replaces.
+/* Writes NAME.tensord, with the keys of the rows and their index unless `keys` is NULL, returns what load would, and removes the NAME.npy that it replaces.
  * `range` is the fault guard's range of the source tensor, -1 for none: a truncated source is
  * not written, nor is a file whose writing arena->stop ends. *done: the folder has the new file,
  * always so on success. */
 TD_MUST_CHECK td_status td_data_dir_write(struct td_data_dir *dir, const char *name,
-                                          const struct td_tensor *tensor, int range,
-                                          uint64_t version, struct td_arena *arena,
-                                          struct td_data_content *out, bool *done,
-                                          struct td_error *err);
+                                          const struct td_tensor *tensor,
+                                          const struct td_tensor *keys, int range, uint64_t version,
+                                          struct td_arena *arena, struct td_data_content *out,
+                                          bool *done, struct td_error *err);
 
 /* Removes every file that holds `name`. FORBIDDEN, and nothing is removed, if one of them holds
  * other tensors as well. *done: they are removed, always so on success. */

@@ -1,5 +1,6 @@
 #include "api/files/npy.h"
 #include "api/files/safetensors.h"
+#include "api/text/sorted_names.h"
 #include "server/memory/fault_guard.h"
 #include "server/store/data_dir_internal.h"
 
@@ -90,28 +91,6 @@ static td_status read_npy(struct td_mapping *mapping, const char *stem, struct t
     return TD_OK;
 }
 
-static td_status read_safetensors(struct td_mapping *mapping, const char *stem,
-                                  struct td_arena *arena, struct td_data_content *out,
-                                  struct td_error *err)
-{
-    struct td_safetensors file;
-    td_status status =
-        td_safetensors_open(mapping->base.data, mapping->base.size, arena, &file, err);
-    if (status == TD_OK)
-        status = make_room(out, file.n_entries, arena, err);
-    for (int i = 0; i < file.n_entries && status == TD_OK; i++) {
-        char name[TD_TABLE_NAME_IN_FILE];
-        td_table_name_in_file(stem, file.entries[i].name, name);
-        const char *copy = td_arena_text(arena, name, strlen(name), err);
-        status = copy ? TD_OK : err->status;
-        file.entries[i].tensor.owner = &mapping->base;
-        out->tensors[out->count++] = (struct td_data_tensor){ .name = copy,
-                                                              .tensor = file.entries[i].tensor,
-                                                              .range = mapping->range };
-    }
-    return status;
-}
-
 static const char *metadata(const struct td_safetensors *file, const char *key)
 {
     for (int i = 0; i < file->n_metadata; i++)
@@ -179,12 +158,10 @@ static struct strings *copy_offsets(struct td_mapping *mapping, const struct td_
 
 /* Offsets must increase from 0 to the number of bytes, or reading would leave the mapping. They
  * are copied before they are checked: a truncation of the file would turn them into zeros. */
-static td_status join_strings(struct td_mapping *mapping, const struct td_safetensors *file,
-                              struct td_arena *arena, struct td_tensor *tensor,
-                              struct td_error *err)
+static td_status join_strings(struct td_mapping *mapping, const struct td_tensor *offsets,
+                              const struct td_tensor *bytes, struct td_arena *arena,
+                              struct td_tensor *tensor, struct td_error *err)
 {
-    const struct td_tensor *offsets = entry(file, "offsets", TD_DTYPE_UINT64),
-                           *bytes = entry(file, "bytes", TD_DTYPE_UINT8);
     if (!offsets || !bytes || offsets->numel - 1 != tensor->numel || !td_tensor_is_aligned(offsets))
         return refuse(err, "it lacks the offsets and bytes of its strings");
     struct strings *strings = copy_offsets(mapping, offsets, arena, err);
@@ -202,6 +179,132 @@ static td_status join_strings(struct td_mapping *mapping, const struct td_safete
     tensor->bytes = bytes->bytes;
     tensor->owner = &strings->base;
     return TD_OK;
+}
+
+/* Keys of a table: the vector `numbers`, or strings with these offsets and bytes. */
+static td_status read_keys(struct td_mapping *mapping, const struct td_tensor *numbers,
+                           const struct td_tensor *offsets, const struct td_tensor *bytes,
+                           struct td_arena *arena, struct td_data_tensor *out, struct td_error *err)
+{
+    if (numbers) {
+        out->keys = *numbers;
+        out->keys.owner = &mapping->base;
+        return TD_OK;
+    }
+    if (!offsets || offsets->numel == 0)
+        return refuse(err, "it lacks the offsets of its keys");
+    const struct td_shape vector = { .rank = 1, .dim = { offsets->numel - 1 } };
+    const td_status status = td_tensor_describe(&out->keys, "keys", TD_DTYPE_STRING, &vector, err);
+    return status != TD_OK ? status : join_strings(mapping, offsets, bytes, arena, &out->keys, err);
+}
+
+/* The entries of a file, sorted by name. */
+struct sorted_entries {
+    const struct td_safetensors_entry **entries;
+    int count;
+};
+
+static int compare_entries(const void *a, const void *b)
+{
+    return strcmp((*(const struct td_safetensors_entry *const *)a)->name,
+                  (*(const struct td_safetensors_entry *const *)b)->name);
+}
+
+static td_status sort_entries(const struct td_safetensors *file, struct td_arena *arena,
+                              struct sorted_entries *out, struct td_error *err)
+{
+    out->count = file->n_entries;
+    out->entries = td_arena_alloc(arena, (size_t)out->count + 1, sizeof *out->entries, err);
+    if (!out->entries)
+        return err->status;
+    for (int i = 0; i < out->count; i++)
+        out->entries[i] = &file->entries[i];
+    qsort(out->entries, (size_t)out->count, sizeof *out->entries, compare_entries);
+    return TD_OK;
+}
+
+static const char *entry_name(const void *sorted, int i)
+{
+    return ((const struct sorted_entries *)sorted)->entries[i]->name;
+}
+
+/* The entry whose name is these texts, one after the other; NULL if there is none, or the name would be
+ * longer than that of any table. */
+static const struct td_safetensors_entry *find_entry(const struct sorted_entries *sorted,
+                                                     const char *table, size_t length,
+                                                     const char *suffix)
+{
+    char name[2 * TD_TENSOR_NAME];
+    bool found;
+    if (length >= TD_TENSOR_NAME)
+        return NULL;
+    snprintf(name, sizeof name, "%.*s%s", (int)length, table, suffix);
+    const int place = td_sorted_find(sorted, sorted->count, entry_name, name, strlen(name), &found);
+    return found ? sorted->entries[place] : NULL;
+}
+
+/* Whether the entry is not a table but the keys of one: "w.keys", "w.keys.offsets" or "w.keys.bytes"
+ * beside "w". */
+static bool has_keys_of_table(const struct sorted_entries *sorted, const char *name)
+{
+    static const char *const suffixes[] = { ".keys", ".keys.offsets", ".keys.bytes" };
+    const size_t length = strlen(name);
+    for (int i = 0; i < 3; i++) {
+        const size_t cut = strlen(suffixes[i]);
+        if (length > cut && strcmp(name + length - cut, suffixes[i]) == 0 &&
+            find_entry(sorted, name, length - cut, ""))
+            return true;
+    }
+    return false;
+}
+
+static td_status read_plain_keys(struct td_mapping *mapping, const struct sorted_entries *sorted,
+                                 const char *table, struct td_arena *arena,
+                                 struct td_data_tensor *out, struct td_error *err)
+{
+    const size_t length = strlen(table);
+    const struct td_safetensors_entry *numbers = find_entry(sorted, table, length, ".keys"),
+                                      *offsets = find_entry(sorted, table, length, ".keys.offsets"),
+                                      *bytes = find_entry(sorted, table, length, ".keys.bytes");
+    if (numbers)
+        return read_keys(mapping, &numbers->tensor, NULL, NULL, arena, out, err);
+    if (!offsets && !bytes)
+        return TD_OK;
+    if (!offsets || !bytes || offsets->tensor.dtype != TD_DTYPE_INT64 ||
+        bytes->tensor.dtype != TD_DTYPE_UINT8)
+        return refuse(err, "keys are not offsets of int64 and bytes of uint8");
+    /* As unsigned numbers: a negative one is too large. */
+    return read_keys(mapping, NULL, &offsets->tensor, &bytes->tensor, arena, out, err);
+}
+
+static td_status read_safetensors(struct td_mapping *mapping, const char *stem,
+                                  struct td_arena *arena, struct td_data_content *out,
+                                  struct td_error *err)
+{
+    struct td_safetensors file;
+    td_status status =
+        td_safetensors_open(mapping->base.data, mapping->base.size, arena, &file, err);
+    struct sorted_entries sorted;
+    if (status == TD_OK)
+        status = sort_entries(&file, arena, &sorted, err);
+    if (status == TD_OK)
+        status = make_room(out, file.n_entries, arena, err);
+    for (int i = 0; i < file.n_entries && status == TD_OK; i++) {
+        char name[TD_TABLE_NAME_IN_FILE];
+        if (has_keys_of_table(&sorted, file.entries[i].name))
+            continue;
+        td_table_name_in_file(stem, file.entries[i].name, name);
+        const char *copy = td_arena_text(arena, name, strlen(name), err);
+        status = copy ? TD_OK : err->status;
+        file.entries[i].tensor.owner = &mapping->base;
+        struct td_data_tensor *found = &out->tensors[out->count++];
+        *found = (struct td_data_tensor){ .name = copy,
+                                          .tensor = file.entries[i].tensor,
+                                          .range = mapping->range };
+        if (status == TD_OK)
+            status = read_plain_keys(mapping, &sorted, file.entries[i].name, arena, found, err);
+    }
+    return status;
 }
 
 /* Whether the file is as older servers wrote it: a flipped bit that hides the digests of a newer one
@@ -242,6 +345,23 @@ static td_status find_digests(const struct td_mapping *mapping, const struct td_
     return TD_OK;
 }
 
+static td_status read_own_keys(struct td_mapping *mapping, const struct td_safetensors *file,
+                               struct td_arena *arena, struct td_data_tensor *out,
+                               struct td_error *err)
+{
+    const struct td_tensor *numbers = entry(file, "keys", TD_DTYPE_INT64),
+                           *offsets = entry(file, "keys.offsets", TD_DTYPE_UINT64),
+                           *index = entry(file, "keys.index", TD_DTYPE_UINT8);
+    if (!numbers)
+        numbers = entry(file, "keys", TD_DTYPE_UINT64);
+    if (!index)
+        return numbers || offsets ? refuse(err, "it lacks the index of its keys") : TD_OK;
+    out->index = index->data;
+    out->index_bytes = index->bytes;
+    return read_keys(mapping, numbers, offsets, entry(file, "keys.bytes", TD_DTYPE_UINT8), arena,
+                     out, err);
+}
+
 static td_status read_own(struct td_mapping *mapping, const char *stem, struct td_arena *arena,
                           struct td_data_content *out, struct td_error *err)
 {
@@ -265,7 +385,8 @@ static td_status read_own(struct td_mapping *mapping, const char *stem, struct t
     if (status != TD_OK)
         return status;
     if (dtype == TD_DTYPE_STRING) {
-        status = join_strings(mapping, &file, arena, &tensor, err);
+        status = join_strings(mapping, entry(&file, "offsets", TD_DTYPE_UINT64),
+                              entry(&file, "bytes", TD_DTYPE_UINT8), arena, &tensor, err);
     } else {
         const td_dtype stored = dtype == TD_DTYPE_COMPLEX128 ? TD_DTYPE_FLOAT64 : dtype;
         const struct td_tensor *found = entry(&file, "tensor", stored);
@@ -276,13 +397,13 @@ static td_status read_own(struct td_mapping *mapping, const char *stem, struct t
     }
     if (status == TD_OK)
         status = find_digests(mapping, &file, dtype == TD_DTYPE_STRING, &checksums, err);
-    out->tensors[out->count++] =
-        (struct td_data_tensor){ .name = stem,
-                                 .tensor = tensor,
-                                 .range = mapping->range,
-                                 .version = strtoull(metadata(&file, "version"), NULL, 10),
-                                 .checksums = checksums };
-    return status;
+    struct td_data_tensor *found = &out->tensors[out->count++];
+    *found = (struct td_data_tensor){ .name = stem,
+                                      .tensor = tensor,
+                                      .range = mapping->range,
+                                      .version = strtoull(metadata(&file, "version"), NULL, 10),
+                                      .checksums = checksums };
+    return status == TD_OK ? read_own_keys(mapping, &file, arena, found, err) : status;
 }
 
 td_status td_mapping_read(struct td_mapping *mapping, const char *file, struct td_arena *arena,

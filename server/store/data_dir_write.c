@@ -141,15 +141,15 @@ static td_status write_file(struct new_file *new, struct td_arena *arena,
 }
 
 td_status td_data_dir_write(struct td_data_dir *dir, const char *name,
-                            const struct td_tensor *tensor, int range, uint64_t version,
-                            struct td_arena *arena, struct td_data_content *out, bool *done,
-                            struct td_error *err)
+                            const struct td_tensor *tensor, const struct td_tensor *keys, int range,
+                            uint64_t version, struct td_arena *arena, struct td_data_content *out,
+                            bool *done, struct td_error *err)
 {
     struct new_file new = { .dir = dir, .name = name, .range = range };
     *done = false;
     *out = (struct td_data_content){ 0 };
     snprintf(new.file, sizeof new.file, "%s%s", name, TD_OWN_SUFFIX);
-    td_tensor_file_plan(&new.content, tensor, version);
+    td_tensor_file_plan(&new.content, tensor, keys, version);
     struct td_reserved_file reserved = { .file = new.file, .bytes = new.content.bytes };
     td_data_hold(dir);
     td_status status = td_data_check_lock(dir, new.file, new.content.bytes, err);

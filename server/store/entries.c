@@ -40,6 +40,13 @@ static struct td_entry *find(const struct td_store *store, const char *name, siz
 
 td_status td_store_check_name(const char *name, struct td_error *err)
 {
+    char table[TD_TENSOR_NAME];
+    size_t length;
+    if (td_table_of_keys(name, strlen(name), table, &length))
+        return td_error_set(err, TD_INVALID_ARGUMENT,
+                            "'%s' means the keys of '%s' and names no tensor; PUT "
+                            "/v1/tensors/%s/keys gives that table keys",
+                            name, table, table);
     if (td_name_valid(name))
         return TD_OK;
     return td_error_set(

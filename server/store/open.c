@@ -27,6 +27,8 @@ struct td_store *td_store_open(const struct td_store_options *options)
     store->stop_requested = options->stop_requested;
     if (getrandom(&store->seed, sizeof store->seed, 0) < 0)
         store->seed = (uint64_t)td_now_ns() ^ (uint64_t)getpid() << 32;
+    if (getrandom(&store->hash_seed, sizeof store->hash_seed, 0) < 0)
+        store->hash_seed = (uint64_t)td_now_ns() ^ (uint64_t)(uintptr_t)store;
     pthread_rwlock_init(&store->lock, NULL);
     pthread_mutex_init(&store->writing, NULL);
     pthread_cond_init(&store->written, NULL);

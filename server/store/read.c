@@ -2,17 +2,55 @@
 #include "server/store/state.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+/* What a name refers to: a tensor, or with ".keys" its keys. */
+struct wanted {
+    const char *name;
+    size_t length;
+    bool keys;
+    char table[TD_TENSOR_NAME];
+};
+
+static void parse_name(struct wanted *wanted, const char *name, size_t length)
+{
+    wanted->keys = td_table_of_keys(name, length, wanted->table, &wanted->length);
+    wanted->name = wanted->keys ? wanted->table : name;
+    if (!wanted->keys)
+        wanted->length = length;
+}
+
+static td_status pick(const struct wanted *wanted, const struct td_version *version,
+                      const struct td_tensor **out, struct td_error *err)
+{
+    *out = wanted->keys ? &version->key_vector : &version->tensor;
+    return wanted->keys && !version->keys ? td_store_no_keys(version->name, err) : TD_OK;
+}
 
 td_status td_store_get(struct td_store *store, const char *name, size_t length,
                        struct td_arena *arena, struct td_tensor_listing *out, struct td_error *err)
 {
     struct td_version *version;
-    td_status status = td_store_need(store, name, length, &version, err);
+    struct wanted wanted;
+    const struct td_tensor *tensor;
+    parse_name(&wanted, name, length);
+    td_status status = td_store_need(store, wanted.name, wanted.length, &version, err);
     if (status == TD_OK)
         status = td_version_keep(version, arena, err);
     if (status == TD_OK)
-        *out = td_version_listing(version);
-    return status;
+        status = pick(&wanted, version, &tensor, err);
+    if (status != TD_OK)
+        return status;
+    *out = td_version_listing(version);
+    if (!wanted.keys)
+        return TD_OK;
+    out->tensor = tensor;
+    out->keys = NULL;
+    out->source = version->keys->mapped > 0 ? out->source : NULL;
+    char shown[TD_KEYS_NAME];
+    td_table_keys_name(version->name, shown);
+    out->name = td_arena_text(arena, shown, strlen(shown), err);
+    return out->name ? TD_OK : TD_MEMORY_EXHAUSTED;
 }
 
 td_status td_store_check(const struct td_tensor_listing *listing, struct td_error *err)
@@ -26,6 +64,19 @@ td_status td_store_check(const struct td_tensor_listing *listing, struct td_erro
     if (version->mapped > 0 && tensor->bytes > 0)
         (void)((const volatile char *)tensor->data)[tensor->bytes - 1];
     return td_version_check(version, err);
+}
+
+td_status td_store_no_keys(const char *table, struct td_error *err)
+{
+    return td_error_set(err, TD_TENSOR_NOT_FOUND,
+                        "'%s' has no keys; PUT /v1/tensors/%s/keys gives its rows keys", table,
+                        table);
+}
+
+const struct td_tensor *td_store_keys_of(const struct td_tensor *tensor)
+{
+    const struct td_version *version = td_version_of(tensor);
+    return version && version->keys ? &version->key_vector : NULL;
 }
 
 bool td_store_is_replaced(struct td_buffer *owner)
@@ -60,28 +111,45 @@ td_status td_store_resolve(struct td_resolver *resolver, const char *name, size_
                            struct td_arena *arena, struct td_tensor *out, struct td_error *err)
 {
     struct td_version *version;
-    const td_status status =
-        td_store_need((struct td_store *)(void *)resolver, name, length, &version, err);
-    if (status != TD_OK)
-        return status;
-    *out = version->tensor;
-    return td_version_keep(version, arena, err);
+    struct wanted wanted;
+    const struct td_tensor *tensor;
+    parse_name(&wanted, name, length);
+    td_status status = td_store_need((struct td_store *)(void *)resolver, wanted.name,
+                                     wanted.length, &version, err);
+    if (status == TD_OK)
+        status = td_version_keep(version, arena, err);
+    if (status == TD_OK)
+        status = pick(&wanted, version, &tensor, err);
+    if (status == TD_OK)
+        *out = *tensor;
+    return status;
 }
 
 td_status td_store_resolve_all(struct td_store *store, const struct td_store_name *names, int count,
                                struct td_arena *arena, struct td_tensor *out, struct td_error *err)
 {
     struct td_version **versions = td_arena_alloc(arena, (size_t)count, sizeof(void *), err);
-    if (!versions)
+    struct wanted *wanted = td_arena_alloc(arena, (size_t)count, sizeof *wanted, err);
+    struct td_store_name *tables = td_arena_alloc(arena, (size_t)count, sizeof *tables, err);
+    if (!versions || !wanted || !tables)
         return err->status;
-    td_store_resolve_names(store, names, count, versions);
+    for (int i = 0; i < count; i++) {
+        parse_name(&wanted[i], names[i].text, names[i].length);
+        tables[i] = (struct td_store_name){ wanted[i].name, wanted[i].length };
+    }
+    td_store_resolve_names(store, tables, count, versions);
     td_status status = TD_OK;
     for (int i = 0; i < count; i++) {
+        const struct td_tensor *tensor = NULL;
         if (status == TD_OK)
-            status = td_store_check_found(store, names[i].text, names[i].length, versions[i], err);
+            status =
+                td_store_check_found(store, tables[i].text, tables[i].length, versions[i], err);
         if (status == TD_OK) {
-            out[i] = versions[i]->tensor;
             status = td_version_keep(versions[i], arena, err);
+            if (status == TD_OK)
+                status = pick(&wanted[i], versions[i], &tensor, err);
+            if (status == TD_OK)
+                out[i] = *tensor;
         } else if (versions[i]) {
             td_buffer_unref(&versions[i]->base);
         }

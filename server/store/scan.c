@@ -70,6 +70,20 @@ static void mark_malformed(const struct file_scan *scan, const struct td_file_id
 
 /* ---- one tensor ----------------------------------------------------------------------------- */
 
+static td_status take_keys(struct td_store *store, struct td_version *version,
+                           const struct td_data_tensor *found, struct td_error *err)
+{
+    struct td_keys *keys;
+    if (!found->keys.data)
+        return TD_OK;
+    td_status status = td_keys_check(&found->keys, found->name, &found->tensor.shape, err);
+    if (status == TD_OK)
+        status = td_keys_of_file(store, found, &keys, err);
+    if (status == TD_OK)
+        td_version_set_keys(version, keys);
+    return status;
+}
+
 /* Publishes a tensor as a version of its name. The name is locked. */
 static td_status take_tensor(const struct file_scan *scan, const struct td_file_id *id,
                              const struct td_data_tensor *found, const struct td_version *before,
@@ -84,9 +98,12 @@ static td_status take_tensor(const struct file_scan *scan, const struct td_file_
     snprintf(version->file, sizeof version->file, "%s", scan->file);
     version->persisted = version->from_file = true;
     const bool mapped = found->tensor.owner != NULL;
+    td_status status = take_keys(store, version, found, err);
     const uint64_t held =
-        mapped ? td_version_mapped_held(&found->tensor) : td_tensor_footprint(&found->tensor);
-    td_status status = td_store_reserve_name(store, version, err);
+        (mapped ? td_version_mapped_held(&found->tensor) : td_tensor_footprint(&found->tensor)) +
+        td_version_keys_held(version);
+    if (status == TD_OK)
+        status = td_store_reserve_name(store, version, err);
     if (status == TD_OK)
         status = td_store_reserve(store, before ? before->held : 0, held, &version->outgoing, err);
     if (status == TD_OK) {

@@ -9,6 +9,7 @@
  *     alias_table.c   alias_file.c        aliases; aliases.json
  *     verify.c                            versions whose files are compared with their checksums
  *     version.c                           one version of one tensor
+ *     keys.c   copy.c                     the keys of a table; copies in memory
  *     data_dir*.c                         the folder: list, map, write, remove
  *     table_name.c                        names and versions
  *
@@ -35,6 +36,7 @@ struct td_store {
     struct td_memory *memory;
     struct td_data_dir *dir; /* NULL for none */
     uint64_t quota, seed;
+    uint64_t hash_seed;           /* of indices of keys; not to be seen in any reply */
     bool opened;                  /* the first scan is done */
     bool (*stop_requested)(void); /* NULL, or asked during the first scan */
     enum td_verify verify;

@@ -61,6 +61,7 @@
 #include <stdatomic.h>
 
 struct td_store;
+struct td_exec;
 
 enum { TD_STORE_TENSORS = 65536 };
 
@@ -176,6 +177,39 @@ TD_MUST_CHECK td_status td_store_put(struct td_store *store, const struct td_sto
                                      struct td_tensor_listing *out, bool *created,
                                      struct td_error *err);
 
+/* As td_store_put, with keys for the rows: a vector as long as the table, or NULL. Their index is built
+ * with `exec`. CONFLICT if the lengths differ, INVALID_ARGUMENT with the positions of equal keys. */
+TD_MUST_CHECK td_status td_store_put_table(struct td_store *store,
+                                           const struct td_store_write *write,
+                                           const struct td_tensor *rows,
+                                           const struct td_tensor *keys, struct td_exec *exec,
+                                           struct td_arena *arena, struct td_tensor_listing *out,
+                                           bool *created, struct td_error *err);
+
+/* A version with the same rows and these keys. Without persist the rows stay where they are, and a
+ * restart brings back the keys that the file has. *created: there were none. */
+TD_MUST_CHECK td_status td_store_admit_keys(struct td_store *store,
+                                            const struct td_store_write *write,
+                                            const struct td_tensor *keys, struct td_error *err);
+TD_MUST_CHECK td_status td_store_put_keys(struct td_store *store,
+                                          const struct td_store_write *write,
+                                          const struct td_tensor *keys, struct td_exec *exec,
+                                          struct td_arena *arena, struct td_tensor_listing *out,
+                                          bool *created, struct td_error *err);
+
+/* A version with the same rows and without keys. TENSOR_NOT_FOUND if it has none. */
+TD_MUST_CHECK td_status td_store_delete_keys(struct td_store *store,
+                                             const struct td_store_write *write,
+                                             struct td_arena *arena, struct td_tensor_listing *out,
+                                             struct td_error *err);
+
+/* TENSOR_NOT_FOUND: the table has no keys. */
+td_status td_store_no_keys(const char *table, struct td_error *err);
+
+/* The keys of a resident tensor, with their index; NULL if it has none. They live as long as its
+ * owner. */
+const struct td_tensor *td_store_keys_of(const struct td_tensor *tensor);
+
 /* Neither a restart nor a rescan brings the tensor back. FORBIDDEN if its file holds other
  * tensors as well. */
 TD_MUST_CHECK td_status td_store_delete(struct td_store *store, const struct td_store_write *write,
@@ -193,7 +227,6 @@ struct td_store_update {
     uint64_t from;           /* number of the version that was copied */
     bool unchanged;          /* set before abort to keep the copy for the next update */
 };
-struct td_exec;
 TD_MUST_CHECK td_status td_store_update_begin(struct td_store *store,
                                               const struct td_store_write *write,
                                               struct td_arena *arena, struct td_exec *exec,

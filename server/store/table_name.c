@@ -22,6 +22,28 @@ bool td_name_valid(const char *name)
            (!version || td_table_version_valid(version));
 }
 
+bool td_table_of_keys(const char *name, size_t length, char table[TD_TENSOR_NAME],
+                      size_t *table_length)
+{
+    static const char suffix[] = ".keys";
+    const size_t cut = sizeof suffix - 1;
+    const char *at = memchr(name, '@', length);
+    const size_t base = at ? (size_t)(at - name) : length;
+    if (base <= cut || length >= TD_TENSOR_NAME || memcmp(name + base - cut, suffix, cut) != 0)
+        return false;
+    memcpy(table, name, base - cut);
+    memcpy(table + base - cut, name + base, length - base);
+    *table_length = length - cut;
+    table[*table_length] = '\0';
+    return true;
+}
+
+void td_table_keys_name(const char *table, char name[TD_KEYS_NAME])
+{
+    const size_t base = td_table_base(table);
+    snprintf(name, TD_KEYS_NAME, "%.*s.keys%s", (int)base, table, table + base);
+}
+
 const char *td_table_version(const char *name)
 {
     const char *at = strchr(name, '@');

@@ -17,6 +17,15 @@
 
 bool td_name_valid(const char *name);
 
+/* A BASE that ends in ".keys" is not the name of a tensor but of the keys of one: "w.keys@v" of "w@v".
+ * Whether this is such a name; then the tensor's. */
+bool td_table_of_keys(const char *name, size_t length, char table[TD_TENSOR_NAME],
+                      size_t *table_length);
+
+/* The name of the keys of a tensor. */
+enum { TD_KEYS_NAME = TD_TENSOR_NAME + 5 };
+void td_table_keys_name(const char *table, char name[TD_KEYS_NAME]);
+
 /* Whether it can be the VERSION of a name. */
 bool td_table_version_valid(const char *version);
 

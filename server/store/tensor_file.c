@@ -1,6 +1,7 @@
 #include "server/store/tensor_file.h"
 
 #include "api/text/text.h"
+#include "kernels/key_index/key_index.h"
 #include "server/store/checksums.h"
 
 #include <errno.h>
@@ -13,40 +14,81 @@
 /* The header of a .tensord file: its length, the JSON, and spaces that align the data. */
 #define HEADER_ALIGN 64
 
-static uint64_t data_bytes(const struct td_tensor *tensor)
+/* ---- parts ---------------------------------------------------------------------------------- */
+
+static struct td_tensor_part *add_part(struct td_tensor_file *file, const char *name,
+                                       const char *dtype, int64_t n, const void *data,
+                                       uint64_t bytes)
 {
-    return tensor->dtype == TD_DTYPE_STRING
-               ? ((uint64_t)tensor->numel + 1) * sizeof *tensor->offsets +
-                     tensor->offsets[tensor->numel] - tensor->offsets[0]
-               : tensor->bytes;
+    struct td_tensor_part *part = &file->parts[file->n_parts++];
+    *part = (struct td_tensor_part){ .name = name, .dtype = dtype, .data = data, .bytes = bytes };
+    snprintf(part->shape, sizeof part->shape, "[%" PRId64 "]", n);
+    file->data_bytes += bytes;
+    return part;
 }
 
-static size_t print_header(const struct td_tensor *tensor, uint64_t version, char *header)
+static void add_strings(struct td_tensor_file *file, const char *offsets_name,
+                        const char *bytes_name, const struct td_tensor *strings)
 {
-    const uint64_t data = data_bytes(tensor), digests = td_checksum_digests(data);
-    char shape[TD_SHAPE_TEXT];
+    const uint64_t first = strings->offsets[0], bytes = strings->offsets[strings->numel] - first;
+    add_part(file, offsets_name, "U64", strings->numel + 1, NULL,
+             ((uint64_t)strings->numel + 1) * sizeof *strings->offsets)
+        ->offsets_of = strings;
+    add_part(file, bytes_name, "U8", (int64_t)bytes, (const char *)strings->data + first, bytes);
+}
+
+static void add_tensor(struct td_tensor_file *file, const struct td_tensor *tensor)
+{
+    if (tensor->dtype == TD_DTYPE_STRING) {
+        add_strings(file, "offsets", "bytes", tensor);
+        return;
+    }
+    const bool pairs = tensor->dtype == TD_DTYPE_COMPLEX128;
+    const char *dtype = pairs ? "F64" : td_dtype_info(tensor->dtype)->safetensors;
+    struct td_tensor_part *part =
+        add_part(file, "tensor", dtype, 0, tensor->data, (uint64_t)tensor->bytes);
+    if (pairs)
+        snprintf(part->shape, sizeof part->shape, "[%" PRId64 ",2]", tensor->numel);
+    else
+        td_shape_text(&tensor->shape, part->shape, sizeof part->shape);
+}
+
+static void add_keys(struct td_tensor_file *file, const struct td_tensor *keys)
+{
+    static const char padding[TD_KEY_INDEX_ALIGN];
+    const uint64_t left = file->data_bytes % TD_KEY_INDEX_ALIGN;
+    const uint64_t index = td_key_index_bytes(keys->numel);
+    if (left > 0)
+        add_part(file, "padding", "U8", (int64_t)(TD_KEY_INDEX_ALIGN - left), padding,
+                 TD_KEY_INDEX_ALIGN - left);
+    add_part(file, "keys.index", "U8", (int64_t)index, td_key_index_image(keys->key_index), index);
+    if (keys->dtype == TD_DTYPE_STRING)
+        add_strings(file, "keys.offsets", "keys.bytes", keys);
+    else
+        add_part(file, "keys", td_dtype_info(keys->dtype)->safetensors, keys->numel, keys->data,
+                 keys->bytes);
+}
+
+static size_t print_header(struct td_tensor_file *file, const struct td_tensor *tensor,
+                           uint64_t version)
+{
+    const uint64_t data = file->data_bytes, digests = td_checksum_digests(data);
+    char shape[TD_SHAPE_TEXT], *header = file->header;
     struct td_text text = { .at = header + sizeof(uint64_t),
                             .end = header + TD_TENSOR_FILE_HEADER };
     td_text_print(&text,
                   "{\"__metadata__\":{\"tensord\":\"1\",\"dtype\":\"%s\",\"shape\":\"%s\","
-                  "\"version\":\"%" PRIu64 "\",\"checksum\":\"" TD_CHECKSUM_NAME "\"},",
+                  "\"version\":\"%" PRIu64 "\",\"checksum\":\"" TD_CHECKSUM_NAME "\"}",
                   td_dtype_info(tensor->dtype)->name,
                   td_shape_text(&tensor->shape, shape, sizeof shape), version);
-    if (tensor->dtype == TD_DTYPE_STRING) {
-        const uint64_t offsets = ((uint64_t)tensor->numel + 1) * sizeof(uint64_t),
-                       bytes = tensor->offsets[tensor->numel] - tensor->offsets[0];
+    uint64_t at = 0;
+    for (int i = 0; i < file->n_parts; i++) {
+        const struct td_tensor_part *part = &file->parts[i];
         td_text_print(&text,
-                      "\"offsets\":{\"dtype\":\"U64\",\"shape\":[%" PRId64
-                      "],\"data_offsets\":[0,%" PRIu64 "]},\"bytes\":{\"dtype\":\"U8\","
-                      "\"shape\":[%" PRIu64 "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}",
-                      tensor->numel + 1, offsets, bytes, offsets, offsets + bytes);
-    } else {
-        const bool pairs = tensor->dtype == TD_DTYPE_COMPLEX128;
-        if (pairs)
-            snprintf(shape, sizeof shape, "[%" PRId64 ",2]", tensor->numel);
-        td_text_print(&text, "\"tensor\":{\"dtype\":\"%s\",\"shape\":%s,\"data_offsets\":[0,%zu]}",
-                      pairs ? "F64" : td_dtype_info(tensor->dtype)->safetensors, shape,
-                      tensor->bytes);
+                      ",\"%s\":{\"dtype\":\"%s\",\"shape\":%s,\"data_offsets\":[%" PRIu64
+                      ",%" PRIu64 "]}",
+                      part->name, part->dtype, part->shape, at, at + part->bytes);
+        at += part->bytes;
     }
     td_text_print(&text,
                   ",\"checksums\":{\"dtype\":\"U8\",\"shape\":[%" PRIu64
@@ -58,6 +100,21 @@ static size_t print_header(const struct td_tensor *tensor, uint64_t version, cha
     memcpy(header, &length, sizeof length);
     return (size_t)(text.at - header);
 }
+
+void td_tensor_file_plan(struct td_tensor_file *file, const struct td_tensor *tensor,
+                         const struct td_tensor *keys, uint64_t version)
+{
+    file->n_parts = 0;
+    file->data_bytes = 0;
+    add_tensor(file, tensor);
+    if (keys)
+        add_keys(file, keys);
+    file->header_bytes = print_header(file, tensor, version);
+    file->bytes = file->header_bytes + file->data_bytes +
+                  td_checksum_digests(file->data_bytes) * TD_DIGEST_BYTES;
+}
+
+/* ---- writing -------------------------------------------------------------------------------- */
 
 /* A file that is being written. */
 struct output {
@@ -137,50 +194,42 @@ static int write_digests(struct output *output)
 }
 
 /* Writes offsets from 0, also those of a view. */
-static int write_strings(struct output *output, const struct td_tensor *tensor)
+static int write_offsets(struct output *output, const struct td_tensor *strings)
 {
     enum { AT_ONCE = 512 };
     uint64_t part[AT_ONCE];
-    const uint64_t first = tensor->offsets[0];
+    const uint64_t first = strings->offsets[0];
     int reason = 0;
-    for (int64_t i = 0; i <= tensor->numel && reason == 0;) {
+    for (int64_t i = 0; i <= strings->numel && reason == 0;) {
         size_t n = 0;
-        for (; n < AT_ONCE && i <= tensor->numel; i++)
-            part[n++] = tensor->offsets[i] - first;
+        for (; n < AT_ONCE && i <= strings->numel; i++)
+            part[n++] = strings->offsets[i] - first;
         reason = write_data(output, part, n * sizeof *part);
     }
-    return reason != 0 ? reason
-                       : write_data(output, (const char *)tensor->data + first,
-                                    tensor->offsets[tensor->numel] - first);
+    return reason;
 }
 
-void td_tensor_file_plan(struct td_tensor_file *file, const struct td_tensor *tensor,
-                         uint64_t version)
+static int write_part(struct output *output, const struct td_tensor_part *part)
 {
-    const uint64_t data = data_bytes(tensor);
-    file->tensor = tensor;
-    file->header_bytes = print_header(tensor, version, file->header);
-    file->bytes = file->header_bytes + data + td_checksum_digests(data) * TD_DIGEST_BYTES;
+    return part->offsets_of ? write_offsets(output, part->offsets_of)
+                            : write_data(output, part->data, (size_t)part->bytes);
 }
 
 int td_tensor_file_write(const struct td_tensor_file *file, int fd, const struct td_stop *stop,
                          struct td_error *err)
 {
     struct output output = { .fd = fd, .stop = stop, .err = err };
-    const struct td_tensor *tensor = file->tensor;
     /* Detects a full disk before a gigabyte is written, where the file system supports it. */
     if (fallocate(fd, 0, 0, (off_t)file->bytes) != 0 &&
         (errno == ENOSPC || errno == EDQUOT || errno == EFBIG))
         return errno;
     if (ftruncate(fd, 0) != 0)
         return errno;
-    if (!td_checksum_begin(&output.checksums, file->header, file->header_bytes, data_bytes(tensor)))
+    if (!td_checksum_begin(&output.checksums, file->header, file->header_bytes, file->data_bytes))
         return ENOMEM;
     int reason = write_all(&output, file->header, file->header_bytes);
-    if (reason == 0)
-        reason = tensor->dtype == TD_DTYPE_STRING
-                     ? write_strings(&output, tensor)
-                     : write_data(&output, tensor->data, tensor->bytes);
+    for (int i = 0; i < file->n_parts && reason == 0; i++)
+        reason = write_part(&output, &file->parts[i]);
     if (reason == 0)
         reason = write_digests(&output);
     if (reason == 0 && fsync(fd) != 0)

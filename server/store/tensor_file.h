@@ -1,6 +1,6 @@
 /* tensor_file.h - writes the content of a NAME.tensord file; data_dir.h describes the format.
  *
- * Ownership  Borrows the tensor.
+ * Ownership  Borrows the tensor and the keys.
  * Threads    Reentrant. */
 #ifndef TD_SERVER_STORE_TENSOR_FILE_H
 #define TD_SERVER_STORE_TENSOR_FILE_H
@@ -10,16 +10,31 @@
 
 #define TD_TENSOR_FILE_HEADER 2048 /* room for the header */
 
+/* An entry of the file. */
+struct td_tensor_part {
+    const char *name;
+    const char *dtype; /* as safetensors names it */
+    char shape[TD_SHAPE_TEXT];
+    const void *data;
+    uint64_t bytes;
+    const struct td_tensor *offsets_of; /* strings whose offsets it has, counted from 0; or NULL */
+};
+
+#define TD_TENSOR_FILE_PARTS 6
+
 /* The content of a file. */
 struct td_tensor_file {
-    const struct td_tensor *tensor;
+    struct td_tensor_part parts[TD_TENSOR_FILE_PARTS]; /* in order, one after the other */
+    int n_parts;
+    uint64_t data_bytes; /* of all parts */
     size_t header_bytes;
     uint64_t bytes; /* size of the file */
     char header[TD_TENSOR_FILE_HEADER];
 };
 
+/* keys: of the rows, with their index; NULL for none. */
 void td_tensor_file_plan(struct td_tensor_file *file, const struct td_tensor *tensor,
-                         uint64_t version);
+                         const struct td_tensor *keys, uint64_t version);
 
 /* Writes it to an empty file and fsyncs that. 0 or errno; ECANCELED with err filled if `stop` ended
  * the writing. */

@@ -148,10 +148,11 @@ static td_status begin(struct update *update, const struct td_store_write *write
     update->base.from = before->number;
     if (update->base.tensor.dtype != TD_DTYPE_STRING) {
         const uint64_t bytes = update->base.tensor.bytes;
-        status = td_store_reserve(update->store, before->held, bytes, &update->outgoing, err);
+        const uint64_t held = bytes + td_version_keys_held(before);
+        status = td_store_reserve(update->store, before->held, held, &update->outgoing, err);
         if (status != TD_OK)
             return status;
-        update->reserved = bytes;
+        update->reserved = held;
         update->base.tensor.owner = NULL;
         if (!use_spare(update, exec, &status, err))
             status = copy_all(update, exec, err);
@@ -200,6 +201,7 @@ static void keep_as_spare(struct update *update, struct td_version *replaced, ui
                               .since_ns = td_now_ns() };
     /* Copying many slices one by one is no faster than copying all. */
     const bool few = count <= MOST_SLICES && (size_t)count * slice_bytes <= bytes / 2;
+    replaced->held -= td_version_keys_held(replaced); /* the current version has them as well */
     if (replaced->held > 0 && few)
         spare.offsets = malloc((size_t)count * sizeof *offsets + 1);
     if (!spare.offsets) {
@@ -242,8 +244,10 @@ td_status td_store_update_commit(struct td_store_update *base, const uint64_t *o
     struct td_version *version, *replaced = NULL;
     const bool whole = !update->buffer || base->tensor.data != update->begun.data;
     td_status status = td_version_prepare(update->store, update->name, arena, &version, err);
-    if (status == TD_OK)
+    if (status == TD_OK) {
+        td_version_set_keys(version, td_keys_ref(update->before->keys));
         status = td_version_check(update->before, err);
+    }
     if (status == TD_OK)
         status = whole ? fill_whole(update, version, &arena->stop, err)
                        : fill_changed(update, version, &arena->stop, err);

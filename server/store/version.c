@@ -1,6 +1,7 @@
 #include "server/store/version.h"
 
 #include "server/memory/fault_guard.h"
+#include "server/store/copy.h"
 #include "server/store/state.h"
 
 #include <inttypes.h>
@@ -8,13 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Copies below this size come from the heap: the pool's smallest buffer is 16 KiB. */
-enum { SMALL = 8 << 10 };
-
 static void release_version(struct td_buffer *base)
 {
     struct td_version *version = (struct td_version *)(void *)base;
     td_buffer_unref(version->bytes);
+    td_keys_unref(version->keys);
     free(version);
 }
 
@@ -36,9 +35,25 @@ void td_version_set(struct td_version *version, const struct td_tensor *tensor,
 {
     version->tensor = *tensor;
     version->tensor.owner = &version->base;
+    version->tensor.key_index = NULL; /* of the vector of keys that it was made from */
     version->base.data = tensor->data;
     version->base.size = tensor->bytes;
     version->bytes = bytes;
+}
+
+void td_version_set_keys(struct td_version *version, struct td_keys *keys)
+{
+    td_keys_unref(version->keys);
+    version->keys = keys;
+    if (!keys)
+        return;
+    version->key_vector = keys->tensor;
+    version->key_vector.owner = &version->base;
+}
+
+uint64_t td_version_keys_held(const struct td_version *version)
+{
+    return version->keys ? version->keys->held : 0;
 }
 
 uint64_t td_version_mapped_held(const struct td_tensor *tensor)
@@ -52,8 +67,24 @@ void td_version_map(struct td_version *version, const struct td_data_tensor *map
     td_version_set(version, tensor, td_buffer_ref(tensor->owner));
     version->range = mapped->range;
     version->checksums = mapped->checksums;
-    version->held = td_version_mapped_held(tensor);
-    version->mapped = td_tensor_footprint(tensor) - version->held;
+    const uint64_t held = td_version_mapped_held(tensor);
+    version->held = held + td_version_keys_held(version);
+    version->mapped = td_tensor_footprint(tensor) - held;
+    if (version->keys)
+        version->mapped += version->keys->mapped;
+}
+
+void td_version_share(struct td_version *version, const struct td_version *before, uint64_t held)
+{
+    td_version_set(version, &before->tensor, td_buffer_ref(before->bytes));
+    version->held = held;
+    version->mapped = before->mapped - (before->keys ? before->keys->mapped : 0) +
+                      (version->keys ? version->keys->mapped : 0);
+    version->range = before->range;
+    version->from_file = before->from_file;
+    version->checksums = before->checksums;
+    atomic_store(&version->integrity, atomic_load(&before->integrity));
+    memcpy(version->file, before->file, sizeof version->file);
 }
 
 const struct td_version *td_version_of(const struct td_tensor *tensor)
@@ -66,7 +97,8 @@ const struct td_version *td_version_of(const struct td_tensor *tensor)
 
 td_status td_version_check(const struct td_version *version, struct td_error *err)
 {
-    if (!td_guard_marked(version->range))
+    if (!td_guard_marked(version->range) &&
+        !(version->keys && td_guard_marked(version->keys->range)))
         return TD_OK;
     if (atomic_load(&version->integrity) == TD_INTEGRITY_DAMAGED)
         return td_error_set(err, TD_DEVICE_UNAVAILABLE,
@@ -97,27 +129,11 @@ td_status td_version_copy(struct td_store *store, struct td_version *version,
                           const struct td_tensor *tensor, const struct td_stop *stop,
                           struct td_error *err)
 {
-    const bool strings = tensor->dtype == TD_DTYPE_STRING;
-    const size_t n_offsets = strings ? (size_t)tensor->numel + 1 : 0;
-    const uint64_t first = strings ? tensor->offsets[0] : 0;
-    const size_t bytes = strings ? (size_t)(tensor->offsets[tensor->numel] - first) : tensor->bytes;
-    const size_t total = n_offsets * sizeof *tensor->offsets + bytes;
-    struct td_memory *memory = total < SMALL ? td_memory_heap() : store->memory;
-    struct td_buffer *buffer = memory->take(memory, total + 1, err);
-    if (!buffer)
-        return TD_MEMORY_EXHAUSTED;
-    struct td_tensor copy = *tensor;
-    copy.offsets = strings ? buffer->data : NULL;
-    copy.data = (char *)buffer->data + n_offsets * sizeof *tensor->offsets;
-    copy.bytes = bytes;
-    for (size_t i = 0; i < n_offsets; i++)
-        copy.offsets[i] = tensor->offsets[i] - first;
-    const td_status status =
-        td_stop_copy(stop, copy.data, (const char *)tensor->data + first, bytes, err);
+    struct td_tensor copy;
+    struct td_buffer *bytes;
+    const td_status status = td_store_copy(store->memory, tensor, stop, &copy, &bytes, err);
     if (status == TD_OK)
-        td_version_set(version, &copy, buffer);
-    else
-        td_buffer_unref(buffer);
+        td_version_set(version, &copy, bytes);
     return status;
 }
 
@@ -130,6 +146,7 @@ struct td_tensor_listing td_version_listing(struct td_version *version)
 {
     return (struct td_tensor_listing){ .name = version->name,
                                        .tensor = &version->tensor,
+                                       .keys = version->keys ? &version->key_vector : NULL,
                                        .source = version->from_file ? version->file : NULL,
                                        .version = version->number,
                                        .etag = version->etag,

@@ -13,6 +13,7 @@
 
 #include "api/describe.h"
 #include "server/store/data_dir.h"
+#include "server/store/keys.h"
 
 #include <stdatomic.h>
 
@@ -20,8 +21,10 @@ struct td_store;
 
 struct td_version {
     struct td_buffer base; /* first: release casts back; the owner of the tensor that readers get */
-    struct td_tensor tensor; /* owner: &base */
-    struct td_buffer *bytes; /* keeps the tensor's data (and offsets) alive; not a version */
+    struct td_tensor tensor;     /* owner: &base */
+    struct td_buffer *bytes;     /* keeps the tensor's data (and offsets) alive; not a version */
+    struct td_keys *keys;        /* of its rows; NULL for none */
+    struct td_tensor key_vector; /* the keys as readers get them; owner: &base */
     uint64_t number;
     uint64_t held, mapped; /* bytes in memory, and mapped ones */
     uint64_t
@@ -49,10 +52,16 @@ struct td_version *td_version_new(const char *name, struct td_error *err);
 void td_version_set(struct td_version *version, const struct td_tensor *tensor,
                     struct td_buffer *bytes);
 
+/* Takes the reference; NULL for none. */
+void td_version_set_keys(struct td_version *version, struct td_keys *keys);
+
+/* Bytes in memory of its keys; 0 for none. They are part of `held`. */
+uint64_t td_version_keys_held(const struct td_version *version);
+
 /* Bytes in memory of a mapped tensor: the offsets of strings. */
 uint64_t td_version_mapped_held(const struct td_tensor *tensor);
 
-/* Sets it to the mapped tensor of a file, and refs the tensor's owner. */
+/* Sets it to the mapped tensor of a file, and refs the tensor's owner. Its keys are set before. */
 void td_version_map(struct td_version *version, const struct td_data_tensor *mapped);
 
 /* Sets it to a copy in the store's memory, strings with offsets from 0. Also the errors of
@@ -60,6 +69,10 @@ void td_version_map(struct td_version *version, const struct td_data_tensor *map
 TD_MUST_CHECK td_status td_version_copy(struct td_store *store, struct td_version *version,
                                         const struct td_tensor *tensor, const struct td_stop *stop,
                                         struct td_error *err);
+
+/* Sets it to the rows of `before`, in the same bytes; `held`: bytes in memory with those of its keys.
+ * The file of `before` does not hold it. */
+void td_version_share(struct td_version *version, const struct td_version *before, uint64_t held);
 
 /* The version that owns the tensor, or NULL. */
 const struct td_version *td_version_of(const struct td_tensor *tensor);

@@ -1,6 +1,7 @@
 #include "server/store/alias_flip.h"
 #include "server/store/alias_table.h"
 #include "server/store/entries.h"
+#include "server/store/keys.h"
 #include "server/store/known_files.h"
 #include "server/store/state.h"
 #include "server/store/writers.h"
@@ -28,6 +29,12 @@ td_status td_store_check_change(struct td_store *store, const struct td_store_wr
     status = check_before(write, before, err);
     td_buffer_unref(before ? &before->base : NULL);
     return status;
+}
+
+/* a + b, saturating. */
+static uint64_t plus(uint64_t a, uint64_t b)
+{
+    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
 /* Whether so many bytes fit now instead of `replaced` bytes. */
@@ -70,35 +77,232 @@ td_status td_store_admit(struct td_store *store, const struct td_store_write *wr
     return td_store_admit_next(store, write, bytes, &totals, err);
 }
 
+/* ---- the next version ------------------------------------------------------------------------ */
+
+/* A change of one name, whose lock is held from begin to end. */
+struct change {
+    struct td_store *store;
+    const struct td_store_write *write;
+    struct td_writer writer;
+    struct td_version *before, *version;
+    bool kept_from_aliases;
+};
+
+static td_status begin_change(struct change *change, struct td_error *err)
+{
+    const struct td_store_write *write = change->write;
+    td_status status = td_store_check_write(change->store, write, err);
+    if (status == TD_OK)
+        status = td_writer_lock(change->store, &change->writer, write->name, err);
+    if (status != TD_OK)
+        return status;
+    change->before = td_store_current(change->store, write->name, strlen(write->name));
+    return TD_OK;
+}
+
+/* Publishes the version if it is filled, or on disk in spite of an error; otherwise abandons it. */
+static void end_change(struct change *change, td_status status, struct td_tensor_listing *out)
+{
+    struct td_version *version = change->version, *replaced = NULL;
+    if (version && (status == TD_OK || version->persisted))
+        replaced = td_version_publish(change->store, version, out);
+    else
+        td_version_abandon(change->store, version);
+    if (change->kept_from_aliases)
+        td_store_cancel_delete(change->store, change->write->name);
+    td_buffer_unref(replaced ? &replaced->base : NULL);
+    td_buffer_unref(change->before ? &change->before->base : NULL);
+    td_writer_unlock(change->store, &change->writer);
+}
+
+/* Takes the reference to the keys. */
+static td_status prepare(struct change *change, struct td_keys *keys, struct td_arena *arena,
+                         struct td_error *err)
+{
+    const td_status status =
+        td_version_prepare(change->store, change->write->name, arena, &change->version, err);
+    if (status == TD_OK)
+        td_version_set_keys(change->version, keys);
+    else
+        td_keys_unref(keys);
+    return status;
+}
+
+td_status td_store_put_table(struct td_store *store, const struct td_store_write *write,
+                             const struct td_tensor *rows, const struct td_tensor *key_vector,
+                             struct td_exec *exec, struct td_arena *arena,
+                             struct td_tensor_listing *out, bool *created, struct td_error *err)
+{
+    struct change change = { .store = store, .write = write };
+    struct td_keys *keys = NULL;
+    td_status status = begin_change(&change, err);
+    if (status != TD_OK)
+        return status;
+    status = check_before(write, change.before, err);
+    if (status == TD_OK && key_vector) {
+        status = td_keys_check(key_vector, write->name, &rows->shape, err);
+        if (status == TD_OK)
+            status = td_keys_make(store, key_vector, exec, &arena->stop, &keys, err);
+    }
+    if (status == TD_OK)
+        status = prepare(&change, keys, arena, err);
+    if (status == TD_OK)
+        status = td_version_fill(store, change.version, change.before, rows, write->persist,
+                                 &arena->stop, err);
+    *created = !change.before;
+    end_change(&change, status, out);
+    return status;
+}
+
 td_status td_store_put(struct td_store *store, const struct td_store_write *write,
                        const struct td_tensor *tensor, struct td_arena *arena,
                        struct td_tensor_listing *out, bool *created, struct td_error *err)
 {
-    struct td_writer writer;
-    struct td_version *before = NULL, *version = NULL, *replaced = NULL;
+    return td_store_put_table(store, write, tensor, NULL, NULL, arena, out, created, err);
+}
+
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+/* Whether the keys of `before` may be put or deleted: a version gets them once. */
+static td_status check_keys_before(const struct td_store_write *write,
+                                   const struct td_version *before, bool put, struct td_error *err)
+{
+    const td_status status = td_condition_check(&write->condition, write->name, before->etag, err);
+    if (status != TD_OK || !td_table_version(write->name) || (put && !before->keys))
+        return status;
+    return td_error_set(err, TD_CONFLICT,
+                        "'%s' is a version, which never changes: its keys come with it, or once "
+                        "before an alias names it",
+                        write->name);
+}
+
+td_status td_store_admit_keys(struct td_store *store, const struct td_store_write *write,
+                              const struct td_tensor *keys, struct td_error *err)
+{
+    struct td_version *before;
     td_status status = td_store_check_write(store, write, err);
     if (status == TD_OK)
-        status = td_writer_lock(store, &writer, write->name, err);
+        status = td_store_need(store, write->name, strlen(write->name), &before, err);
     if (status != TD_OK)
         return status;
-    before = td_store_current(store, write->name, strlen(write->name));
-    status = check_before(write, before, err);
-    if (status != TD_OK)
-        goto done;
-    status = td_version_prepare(store, write->name, arena, &version, err);
+    const uint64_t rows = td_tensor_footprint(&before->tensor);
+    status = check_keys_before(write, before, true, err);
     if (status == TD_OK)
-        status = td_version_fill(store, version, before, tensor, write->persist, &arena->stop, err);
-    if (status == TD_OK || (version && version->persisted))
-        replaced = td_version_publish(store, version, out);
-    else
-        td_version_abandon(store, version);
-    *created = !before;
-done:
-    td_buffer_unref(replaced ? &replaced->base : NULL);
-    td_buffer_unref(before ? &before->base : NULL);
-    td_writer_unlock(store, &writer);
+        status = td_keys_check(keys, write->name, &before->tensor.shape, err);
+    if (status == TD_OK && write->persist)
+        status =
+            td_data_dir_admit(store->dir, write->name, plus(rows, td_keys_footprint(keys)), err);
+    else if (status == TD_OK)
+        status = admit_bytes(
+            store, before->held,
+            plus(before->held - td_version_keys_held(before), td_keys_footprint(keys)), err);
+    td_buffer_unref(&before->base);
     return status;
 }
+
+/* The next version has the rows of the one before, in the same memory. */
+static td_status share_rows(struct change *change, struct td_error *err)
+{
+    const struct td_version *before = change->before;
+    struct td_version *version = change->version;
+    const uint64_t rows = before->held - td_version_keys_held(before);
+    const uint64_t held = rows + td_version_keys_held(version);
+    const td_status status =
+        td_store_reserve(change->store, before->held, held, &version->outgoing, err);
+    if (status != TD_OK)
+        return status;
+    td_version_share(version, before, held);
+    version->number = td_store_next_number(change->store, 0);
+    td_version_set_etag(change->store, version, NULL, 0);
+    return TD_OK;
+}
+
+/* The change of the keys of an existing table. Takes the reference to the keys. */
+static td_status change_keys(struct change *change, struct td_keys *keys, struct td_arena *arena,
+                             struct td_error *err)
+{
+    const struct td_tensor *rows = &change->before->tensor;
+    td_status status = prepare(change, keys, arena, err);
+    if (status != TD_OK)
+        return status;
+    status = change->write->persist ? td_version_fill(change->store, change->version,
+                                                      change->before, rows, true, &arena->stop, err)
+                                    : share_rows(change, err);
+    return status == TD_OK ? td_version_check(change->before, err) : status;
+}
+
+/* The current version, which must exist; condition and file checked. */
+static td_status check_current(const struct change *change, bool put, struct td_error *err)
+{
+    const char *name = change->write->name;
+    td_status status = td_alias_check_name(change->store, name, err);
+    if (status != TD_OK)
+        return status;
+    if (!change->before)
+        return td_store_missing(change->store, name, strlen(name), err);
+    status = td_version_check(change->before, err);
+    return status != TD_OK ? status : check_keys_before(change->write, change->before, put, err);
+}
+
+/* No alias names the version, or will before the change ends. */
+static td_status keep_from_aliases(struct change *change, struct td_error *err)
+{
+    const char *name = change->write->name;
+    if (!td_table_version(name))
+        return TD_OK;
+    change->kept_from_aliases = td_store_begin_delete(change->store, name, NULL) == TD_OK;
+    return change->kept_from_aliases
+               ? TD_OK
+               : td_error_set(err, TD_CONFLICT,
+                              "'%s' is a version that an alias names; keys are put before that",
+                              name);
+}
+
+td_status td_store_put_keys(struct td_store *store, const struct td_store_write *write,
+                            const struct td_tensor *key_vector, struct td_exec *exec,
+                            struct td_arena *arena, struct td_tensor_listing *out, bool *created,
+                            struct td_error *err)
+{
+    struct change change = { .store = store, .write = write };
+    struct td_keys *keys = NULL;
+    td_status status = begin_change(&change, err);
+    if (status != TD_OK)
+        return status;
+    status = check_current(&change, true, err);
+    if (status == TD_OK)
+        status = td_keys_check(key_vector, write->name, &change.before->tensor.shape, err);
+    if (status == TD_OK)
+        status = td_keys_make(store, key_vector, exec, &arena->stop, &keys, err);
+    *created = change.before && !change.before->keys;
+    if (status == TD_OK) {
+        status = keep_from_aliases(&change, err);
+        if (status != TD_OK)
+            td_keys_unref(keys);
+        else
+            status = change_keys(&change, keys, arena, err);
+    }
+    end_change(&change, status, out);
+    return status;
+}
+
+td_status td_store_delete_keys(struct td_store *store, const struct td_store_write *write,
+                               struct td_arena *arena, struct td_tensor_listing *out,
+                               struct td_error *err)
+{
+    struct change change = { .store = store, .write = write };
+    td_status status = begin_change(&change, err);
+    if (status != TD_OK)
+        return status;
+    status = check_current(&change, false, err);
+    if (status == TD_OK && !change.before->keys)
+        status = td_store_no_keys(write->name, err);
+    if (status == TD_OK)
+        status = change_keys(&change, NULL, arena, err);
+    end_change(&change, status, out);
+    return status;
+}
+
+/* ---- DELETE ---------------------------------------------------------------------------------- */
 
 /* The name is locked, and a tensor's. */
 static td_status delete_tensor(struct td_store *store, const char *name, struct td_error *err)

@@ -160,6 +160,15 @@ static td_status take_bytes(struct td_store *store, struct td_version *version,
     return status;
 }
 
+/* The keys of the file instead of those in memory. Without memory for a few members these stay. */
+static void serve_keys(struct td_store *store, struct td_version *version,
+                       const struct td_data_tensor *stored)
+{
+    struct td_keys *keys;
+    if (version->keys && td_keys_of_file(store, stored, &keys, NULL) == TD_OK)
+        td_version_set_keys(version, keys);
+}
+
 td_status td_version_persist(struct td_store *store, struct td_version *version,
                              const struct td_tensor *tensor, bool serve, const struct td_stop *stop,
                              struct td_error *err)
@@ -173,14 +182,15 @@ td_status td_version_persist(struct td_store *store, struct td_version *version,
         return TD_MEMORY_EXHAUSTED;
     td_arena_init(&arena, NULL, 0, td_memory_heap());
     arena.stop = *stop;
-    const td_status status =
-        td_data_dir_write(store->dir, version->name, tensor, source ? source->range : -1,
-                          version->number, &arena, &content, &version->persisted, err);
+    const td_status status = td_data_dir_write(
+        store->dir, version->name, tensor, version->keys ? &version->keys->tensor : NULL,
+        source ? source->range : -1, version->number, &arena, &content, &version->persisted, err);
     if (version->persisted) {
         const struct td_data_tensor *stored = &content.tensors[0];
         td_version_set_etag(store, version, &content.id, version->number);
         version->from_file = serve;
         if (serve) {
+            serve_keys(store, version, stored);
             td_version_map(version, stored);
             version->integrity = TD_INTEGRITY_VERIFIED; /* its digests are of these bytes */
         }
@@ -200,8 +210,10 @@ td_status td_version_fill(struct td_store *store, struct td_version *version,
                           bool persist, const struct td_stop *stop, struct td_error *err)
 {
     version->number = td_store_next_number(store, 0);
+    const struct td_tensor *keys = version->keys ? &version->keys->tensor : NULL;
+    const uint64_t rows = persist ? td_version_mapped_held(tensor) : td_tensor_footprint(tensor);
     const uint64_t footprint =
-        persist ? td_version_mapped_held(tensor) : td_tensor_footprint(tensor);
+        rows + (persist && keys ? td_version_mapped_held(keys) : td_version_keys_held(version));
     const td_status status =
         td_store_reserve(store, before ? before->held : 0, footprint, &version->outgoing, err);
     if (status != TD_OK)

@@ -53,7 +53,7 @@ TD_MUST_CHECK td_status td_version_persist(struct td_store *store, struct td_ver
                                            const struct td_tensor *tensor, bool serve,
                                            const struct td_stop *stop, struct td_error *err);
 
-/* Sets the version's number, bytes (reserved) and ETag. Errors as td_version_persist. */
+/* Sets the version's number, bytes (reserved, with those of its keys, which are set before) and ETag. Errors as td_version_persist. */
 TD_MUST_CHECK td_status td_version_fill(struct td_store *store, struct td_version *version,
                                         const struct td_version *before,
                                         const struct td_tensor *tensor, bool persist,

@@ -1,0 +1,141 @@
+#include "server/store/keys.h"
+
+#include "server/store/copy.h"
+#include "server/store/state.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+td_status td_keys_check(const struct td_tensor *keys, const char *table,
+                        const struct td_shape *rows, struct td_error *err)
+{
+    char text[TD_SHAPE_TEXT];
+    if (!(TD_DTYPES_KEY >> keys->dtype & 1))
+        td_error_set(err, TD_UNSUPPORTED_DTYPE,
+                     "keys have dtype %s; int64, uint64 or string is expected",
+                     td_dtype_info(keys->dtype)->name);
+    else if (keys->shape.rank != 1)
+        td_error_set(err, TD_SHAPE_MISMATCH, "keys have shape %s; a vector is expected",
+                     td_shape_text(&keys->shape, text, sizeof text));
+    else if (rows->rank == 0)
+        td_error_set(err, TD_CONFLICT, "'%s' is a scalar; only a table with rows has keys", table);
+    else if (keys->numel != rows->dim[0])
+        td_error_set(err, TD_CONFLICT, "there are %" PRId64 " keys, but '%s' has %" PRId64 " rows",
+                     keys->numel, table, rows->dim[0]);
+    else
+        return TD_OK;
+    return td_error_at_input(err, err->status, "keys");
+}
+
+uint64_t td_keys_footprint(const struct td_tensor *keys)
+{
+    const uint64_t tensor = td_tensor_footprint(keys), index = td_key_index_bytes(keys->numel);
+    return index == 0 || tensor > UINT64_MAX - index ? UINT64_MAX : tensor + index;
+}
+
+static void release(struct td_buffer *base)
+{
+    struct td_keys *keys = (struct td_keys *)(void *)base;
+    td_buffer_unref(keys->bytes);
+    td_buffer_unref(keys->image);
+    free(keys);
+}
+
+static struct td_keys *new_keys(struct td_error *err)
+{
+    struct td_keys *keys = calloc(1, sizeof *keys);
+    if (!keys) {
+        td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory for keys");
+        return NULL;
+    }
+    td_buffer_init(&keys->base, NULL, 0, release);
+    keys->range = -1;
+    return keys;
+}
+
+/* Takes memory for the index and builds it. */
+static td_status build(struct td_store *store, struct td_keys *keys, struct td_exec *exec,
+                       struct td_error *err)
+{
+    const size_t bytes = td_key_index_bytes(keys->tensor.numel);
+    if (bytes == 0)
+        return td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory for the index of the keys");
+    keys->image = store->memory->take(store->memory, bytes, err);
+    if (!keys->image)
+        return TD_MEMORY_EXHAUSTED;
+    const td_status status =
+        td_key_index_build(&keys->tensor, "keys", store->hash_seed, keys->image->data, exec, err);
+    if (status == TD_OK &&
+        !td_key_index_open(keys->image->data, bytes, &keys->tensor, &keys->index))
+        return td_error_set(err, TD_INTERNAL, "the index of the keys cannot be opened");
+    keys->held += bytes;
+    return status;
+}
+
+/* `status`, and *out if it is TD_OK. */
+static td_status finish(struct td_keys *keys, td_status status, struct td_keys **out)
+{
+    if (status == TD_OK) {
+        keys->tensor.owner = NULL;
+        keys->tensor.key_index = &keys->index;
+        *out = keys;
+    } else {
+        td_keys_unref(keys);
+    }
+    return status;
+}
+
+td_status td_keys_make(struct td_store *store, const struct td_tensor *tensor, struct td_exec *exec,
+                       const struct td_stop *stop, struct td_keys **out, struct td_error *err)
+{
+    struct td_keys *keys = new_keys(err);
+    if (!keys)
+        return TD_MEMORY_EXHAUSTED;
+    td_status status = td_store_copy(store->memory, tensor, stop, &keys->tensor, &keys->bytes, err);
+    if (status == TD_OK) {
+        keys->held = td_tensor_footprint(&keys->tensor);
+        status = build(store, keys, exec, err);
+    }
+    return finish(keys, status, out);
+}
+
+td_status td_keys_of_file(struct td_store *store, const struct td_data_tensor *found,
+                          struct td_keys **out, struct td_error *err)
+{
+    struct td_arena scratch;
+    struct td_exec exec;
+    if (!found->keys.owner || !td_tensor_is_aligned(&found->keys)) {
+        td_arena_init(&scratch, NULL, 0, td_memory_heap());
+        td_exec_serial(&exec, &scratch);
+        return td_keys_make(store, &found->keys, &exec, NULL, out, err);
+    }
+    struct td_keys *keys = new_keys(err);
+    if (!keys)
+        return TD_MEMORY_EXHAUSTED;
+    keys->tensor = found->keys;
+    keys->bytes = td_buffer_ref(found->keys.owner);
+    keys->range = found->range;
+    keys->held = td_tensor_footprint(&found->keys) - found->keys.bytes; /* offsets of strings */
+    keys->mapped = found->keys.bytes;
+    td_status status = TD_OK;
+    if (td_key_index_open(found->index, found->index_bytes, &keys->tensor, &keys->index)) {
+        keys->mapped += found->index_bytes;
+    } else {
+        td_arena_init(&scratch, NULL, 0, td_memory_heap());
+        td_exec_serial(&exec, &scratch);
+        status = build(store, keys, &exec, err);
+    }
+    return finish(keys, status, out);
+}
+
+struct td_keys *td_keys_ref(struct td_keys *keys)
+{
+    if (keys)
+        td_buffer_ref(&keys->base);
+    return keys;
+}
+
+void td_keys_unref(struct td_keys *keys)
+{
+    td_buffer_unref(keys ? &keys->base : NULL);
+}

@@ -1,0 +1,348 @@
+/* Keys of tables: in memory, through row updates, in files, and after a restart. */
+#include "kernels/key_index/key_index.h"
+#include "server/store/aliases.h"
+#include "tests/server/folder.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct td_error err;
+static struct td_exec serial;
+static struct td_tensor_listing listing;
+static bool created;
+
+static td_status put(struct td_store *store, const char *name, const char *rows, const char *keys,
+                     bool persist)
+{
+    const struct td_store_write write = { .name = name, .persist = persist };
+    const struct td_tensor r = tensor(rows), k = keys ? tensor(keys) : r;
+    td_exec_serial(&serial, &test_arena);
+    return td_store_put_table(store, &write, &r, keys ? &k : NULL, &serial, &test_arena, &listing,
+                              &created, &err);
+}
+
+static td_status put_keys(struct td_store *store, const char *name, const char *keys, bool persist)
+{
+    const struct td_store_write write = { .name = name, .persist = persist };
+    const struct td_tensor k = tensor(keys);
+    td_exec_serial(&serial, &test_arena);
+    return td_store_put_keys(store, &write, &k, &serial, &test_arena, &listing, &created, &err);
+}
+
+static td_status delete_keys(struct td_store *store, const char *name, bool persist)
+{
+    const struct td_store_write write = { .name = name, .persist = persist };
+    return td_store_delete_keys(store, &write, &test_arena, &listing, &err);
+}
+
+/* The rows of the queries, found by the index that the table's keys have. */
+static void expect_rows(struct td_store *store, const char *name, const char *queries,
+                        const char *rows)
+{
+    const struct td_tensor *keys = found(store, name)->keys;
+    const struct td_tensor q = tensor(queries), want = tensor(rows);
+    int64_t got[16];
+    ck_assert_ptr_nonnull(keys);
+    ck_assert_ptr_nonnull(keys->key_index);
+    td_key_index_find(keys->key_index, &q, 0, q.numel, got);
+    ck_assert_mem_eq(got, want.data, want.bytes);
+}
+
+START_TEST(a_table_may_be_put_with_its_keys)
+{
+    struct td_store *store = open_folder();
+    ck_assert_int_eq(put(store, "t", "float32[2,2] 1 2 3 4", "string[2] 'king' 'queen'", false),
+                     TD_OK);
+    ck_assert(created);
+    ck_assert_ptr_nonnull(listing.keys);
+    expect_rows(store, "t", "string[3] 'queen' 'king' 'rook'", "int64[3] 1 0 -1");
+    expect_tensor(found(store, "t")->tensor, "float32[2,2] 1 2 3 4", "rows");
+    ck_assert_int_eq(put(store, "t", "float32[1] 5", NULL, false), TD_OK);
+    ck_assert_ptr_null(found(store, "t")->keys);
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(keys_are_put_and_deleted_beside_the_rows)
+{
+    struct td_store *store = open_folder();
+    ck_assert_int_eq(put(store, "t", "int32[3] 1 2 3", NULL, false), TD_OK);
+    const uint64_t version = listing.version;
+    ck_assert_int_eq(put_keys(store, "t", "int64[3] 7 8 9", false), TD_OK);
+    ck_assert(created);
+    ck_assert_uint_gt(listing.version, version);
+    expect_rows(store, "t", "int64[2] 9 7", "int64[2] 2 0");
+    ck_assert_int_eq(put_keys(store, "t", "uint64[3] 4 5 6", false), TD_OK);
+    ck_assert(!created);
+    expect_rows(store, "t", "uint64[2] 9 6", "int64[2] -1 2");
+    expect_tensor(found(store, "t")->tensor, "int32[3] 1 2 3", "rows");
+    ck_assert_int_eq(delete_keys(store, "t", false), TD_OK);
+    ck_assert_ptr_null(found(store, "t")->keys);
+    ck_assert_int_eq(delete_keys(store, "t", false), TD_TENSOR_NOT_FOUND);
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(the_name_of_the_keys_is_that_of_the_table_with_a_suffix)
+{
+    struct td_store *store = open_folder();
+    struct td_tensor t;
+    ck_assert_int_eq(put(store, "m:w@v1", "int32[2] 1 2", "int64[2] 5 6", false), TD_OK);
+    expect_tensor(found(store, "m:w.keys@v1")->tensor, "int64[2] 5 6", "keys");
+    ck_assert_str_eq(found(store, "m:w.keys@v1")->name, "m:w.keys@v1");
+    ck_assert_int_eq(td_resolve(td_store_resolver(store), "m:w.keys@v1", 11, &test_arena, &t, &err),
+                     TD_OK);
+    ck_assert_ptr_nonnull(t.key_index);
+    expect_names(store, "m:w@v1");
+    ck_assert_int_eq(put(store, "m:w.keys", "int32[2] 1 2", NULL, false), TD_INVALID_ARGUMENT);
+    ck_assert_int_eq(missing_error(store, "m:x.keys", 8).status, TD_TENSOR_NOT_FOUND);
+    ck_assert_int_eq(put(store, "u", "int32[1] 1", NULL, false), TD_OK);
+    ck_assert_int_eq(missing_error(store, "u.keys", 6).status, TD_TENSOR_NOT_FOUND);
+    ck_assert_int_eq(put(store, ".keys", "int32[1] 1", NULL, false), TD_INVALID_ARGUMENT);
+    td_store_free(store);
+}
+END_TEST
+
+static const struct {
+    const char *rows, *keys;
+    td_status status;
+} refused[] = {
+    { "int32[3] 1 2 3", "int64[2] 1 2", TD_CONFLICT },
+    { "int32[] 1", "int64[1] 1", TD_CONFLICT },
+    { "int32[1] 1", "int64[1,1] 1", TD_SHAPE_MISMATCH },
+    { "int32[1] 1", "int64[] 1", TD_SHAPE_MISMATCH },
+    { "int32[1] 1", "int32[1] 1", TD_UNSUPPORTED_DTYPE },
+    { "int32[3] 1 2 3", "int64[3] 4 5 4", TD_INVALID_ARGUMENT },
+};
+
+START_TEST(keys_that_do_not_fit_change_nothing)
+{
+    struct td_store *store = open_folder();
+    ck_assert_int_eq(put(store, "t", refused[_i].rows, refused[_i].keys, false),
+                     refused[_i].status);
+    expect_names(store, "");
+    ck_assert_int_eq(put(store, "t", refused[_i].rows, NULL, false), TD_OK);
+    const uint64_t version = listing.version;
+    ck_assert_int_eq(put_keys(store, "t", refused[_i].keys, false), refused[_i].status);
+    ck_assert_str_eq(err.input, "keys");
+    ck_assert_uint_eq(found(store, "t")->version, version);
+    ck_assert_uint_eq(td_store_stats(store).held, found(store, "t")->tensor->bytes);
+    td_store_free(store);
+}
+END_TEST
+
+/* Changes one row of "t", twice, so that the second one uses the spare copy. */
+static void update(struct td_store *store, bool persist)
+{
+    const struct td_store_write write = { .name = "t", .persist = persist };
+    for (int i = 0; i < 2; i++) {
+        struct td_store_update *change;
+        const uint64_t offset = 4;
+        ck_assert_int_eq(td_store_update_begin(store, &write, &test_arena, NULL, &change, &err),
+                         TD_OK);
+        ((int32_t *)change->tensor.data)[1]++;
+        ck_assert_int_eq(td_store_update_commit(change, &offset, 1, 4, &test_arena, &listing, &err),
+                         TD_OK);
+        td_arena_reset(&test_arena);
+    }
+}
+
+START_TEST(a_row_update_keeps_the_keys)
+{
+    struct td_store *store = open_folder();
+    ck_assert_int_eq(put(store, "t", "int32[3] 1 2 3", "string[3] 'a' 'b' 'c'", _i == 1), TD_OK);
+    td_arena_reset(&test_arena);
+    update(store, _i == 2);
+    expect_tensor(found(store, "t")->tensor, "int32[3] 1 4 3", "rows");
+    expect_rows(store, "t", "string[3] 'c' 'b' 'd'", "int64[3] 2 1 -1");
+    td_arena_reset(&test_arena);
+    update(store, false);
+    expect_rows(store, "t", "string[3] 'c' 'b' 'd'", "int64[3] 2 1 -1");
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(keys_count_towards_the_quota_until_they_are_mapped)
+{
+    struct td_store *store = open_folder();
+    ck_assert_int_eq(put(store, "t", "int32[3] 1 2 3", "int64[3] 1 2 3", false), TD_OK);
+    const uint64_t bytes = 12 + 24 + td_key_index_bytes(3);
+    ck_assert_uint_eq(td_store_stats(store).held, bytes);
+    update(store, false);
+    td_store_trim(store, INT64_MAX);
+    ck_assert_uint_eq(td_store_stats(store).held, bytes);
+    ck_assert_int_eq(put_keys(store, "t", "int64[3] 4 5 6", false), TD_OK);
+    ck_assert_uint_eq(td_store_stats(store).held, bytes);
+    ck_assert_int_eq(put_keys(store, "t", "int64[3] 4 5 6", true), TD_OK);
+    ck_assert_uint_eq(td_store_stats(store).held, 0);
+    ck_assert_uint_eq(td_store_stats(store).mapped, bytes);
+    ck_assert_int_eq(delete_keys(store, "t", false), TD_OK);
+    ck_assert_uint_eq(td_store_stats(store).mapped, 12);
+    td_store_free(store);
+}
+END_TEST
+
+static const char *const persisted_keys[] = {
+    "int64[3] 7 -1 9",
+    "uint64[3] 18446744073709551615 0 1",
+    "string[3] 'a' '' 'b\\x00c'",
+};
+
+static const char *const persisted_rows[] = { "int32[3,1] 1 2 3", "uint8[3] 1 2 3",
+                                              "string[3] 'x' 'yy' ''", "float64[3,0]" };
+
+START_TEST(rows_keys_and_index_are_in_one_file_after_a_restart)
+{
+    const char *keys = persisted_keys[_i % 3], *rows = persisted_rows[_i / 3];
+    struct td_store *store = open_folder();
+    ck_assert_int_eq(put(store, "t", rows, keys, true), TD_OK);
+    expect_tensor(found(store, "t.keys")->tensor, keys, "keys");
+    td_arena_reset(&test_arena);
+    td_store_free(store);
+    store = open_folder();
+    ck_assert_str_eq(logged(), "");
+    expect_tensor(found(store, "t")->tensor, rows, "rows");
+    expect_tensor(found(store, "t.keys")->tensor, keys, "keys");
+    expect_rows(store, "t", keys, "int64[3] 0 1 2");
+    ck_assert_uint_eq((uintptr_t)td_key_index_image(found(store, "t")->keys->key_index) % 64, 0);
+    ck_assert_int_eq(delete_keys(store, "t", true), TD_OK);
+    td_arena_reset(&test_arena);
+    td_store_free(store);
+    store = open_folder();
+    expect_tensor(found(store, "t")->tensor, rows, "rows");
+    ck_assert_ptr_null(found(store, "t")->keys);
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(keys_that_are_not_persisted_are_gone_after_a_restart)
+{
+    struct td_store *store = open_folder();
+    ck_assert_int_eq(put(store, "t", "int32[3] 1 2 3", "int64[3] 1 2 3", true), TD_OK);
+    ck_assert_int_eq(put_keys(store, "t", "int64[3] 4 5 6", false), TD_OK);
+    ck_assert(!listing.persisted);
+    expect_rows(store, "t", "int64[2] 5 1", "int64[2] 1 -1");
+    td_store_rescan(store);
+    expect_rows(store, "t", "int64[2] 5 1", "int64[2] 1 -1");
+    td_arena_reset(&test_arena);
+    td_store_free(store);
+    store = open_folder();
+    expect_rows(store, "t", "int64[2] 5 1", "int64[2] -1 0");
+    td_store_free(store);
+}
+END_TEST
+
+#define ROWS "\"w\":{\"dtype\":\"I32\",\"shape\":[2],\"data_offsets\":[0,8]},"
+
+START_TEST(a_safetensors_file_has_keys_beside_its_tables)
+{
+    put_safetensors("m.safetensors",
+                    "{" ROWS "\"w.keys\":{\"dtype\":\"I64\",\"shape\":[2],\"data_offsets\":[8,24]},"
+                    "\"x.keys\":{\"dtype\":\"I64\",\"shape\":[2],\"data_offsets\":[24,40]}}   ",
+                    1, 10);
+    struct td_store *store = open_folder();
+    expect_names(store, "m:w");
+    expect_rows(store, "m:w", "int64[2] 25769803781 17179869187", "int64[2] 1 0");
+    ck_assert_ptr_nonnull(strstr(logged(), "m:x.keys"));
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(the_strings_of_a_safetensors_file_are_offsets_and_bytes)
+{
+    struct {
+        uint64_t length;
+        char header[248];
+        int64_t offsets[3];
+        int32_t rows[2];
+        char bytes[3];
+    } __attribute__((packed)) file = { .length = 248, .offsets = { 0, 1, 3 }, .rows = { 5, 6 } };
+    const char *header =
+        "{\"w.keys.offsets\":{\"dtype\":\"I64\",\"shape\":[3],\"data_offsets\":[0,24]},"
+        "\"w\":{\"dtype\":\"I32\",\"shape\":[2],\"data_offsets\":[24,32]},"
+        "\"w.keys.bytes\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[32,35]}}";
+    memset(file.header, ' ', sizeof file.header);
+    memcpy(file.header, header, strlen(header));
+    memcpy(file.bytes, "abb", 3);
+    put_file("m.safetensors", &file, sizeof file);
+    struct td_store *store = open_folder();
+    ck_assert_str_eq(logged(), "");
+    expect_names(store, "m:w");
+    expect_rows(store, "m:w", "string[3] 'bb' 'a' 'b'", "int64[3] 1 0 -1");
+    td_store_free(store);
+    file.offsets[1] = -1;
+    put_file("m.safetensors", &file, sizeof file);
+    store = open_folder();
+    expect_names(store, "");
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(a_table_whose_keys_do_not_fit_is_skipped_and_the_rest_served)
+{
+    put_safetensors("m.safetensors",
+                    "{" ROWS "\"v\":{\"dtype\":\"I32\",\"shape\":[1],\"data_offsets\":[8,12]},"
+                    "\"p\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[12,16]},"
+                    "\"w.keys\":{\"dtype\":\"I64\",\"shape\":[3],\"data_offsets\":[16,40]}}   ",
+                    1, 10);
+    struct td_store *store = open_folder();
+    expect_names(store, "m:p m:v");
+    ck_assert_ptr_nonnull(strstr(logged(), "there are 3 keys"));
+    td_store_free(store);
+}
+END_TEST
+
+static td_status name_by_alias(struct td_store *store, const char *alias, const char *version)
+{
+    const struct td_alias_change change = { alias, version };
+    const struct td_alias_flip flip = { .set = &change, .n_set = 1 };
+    return td_store_flip(store, &flip, &err);
+}
+
+START_TEST(a_version_gets_its_keys_once_before_an_alias_names_it)
+{
+    struct td_store *store = open_folder();
+    ck_assert_int_eq(put(store, "t@1", "int32[2] 1 2", NULL, false), TD_OK);
+    ck_assert_int_eq(put_keys(store, "t@1", "int64[2] 1 2", false), TD_OK);
+    ck_assert_int_eq(put_keys(store, "t@1", "int64[2] 3 4", false), TD_CONFLICT);
+    ck_assert_int_eq(delete_keys(store, "t@1", false), TD_CONFLICT);
+    ck_assert_int_eq(name_by_alias(store, "t", "t@1"), TD_OK);
+    ck_assert_int_eq(td_store_get(store, "t.keys", 6, &test_arena, &listing, &err), TD_OK);
+    expect_tensor(listing.tensor, "int64[2] 1 2", "keys of the alias's target");
+    ck_assert_str_eq(listing.name, "t.keys@1");
+    ck_assert_int_eq(put_keys(store, "t", "int64[2] 3 4", false), TD_CONFLICT);
+    ck_assert_int_eq(put(store, "t@2", "int32[2] 1 2", NULL, false), TD_OK);
+    ck_assert_int_eq(name_by_alias(store, "t", "t@2"), TD_OK);
+    ck_assert_int_eq(put_keys(store, "t@2", "int64[2] 3 4", false), TD_CONFLICT);
+    ck_assert_int_eq(name_by_alias(store, "t", NULL), TD_OK);
+    ck_assert_int_eq(put_keys(store, "t@2", "int64[2] 3 4", true), TD_OK);
+    expect_rows(store, "t@2", "int64[2] 4 1", "int64[2] 1 -1");
+    td_store_free(store);
+}
+END_TEST
+
+static void add(TCase *t)
+{
+    tcase_add_checked_fixture(t, folder_open, folder_close);
+    tcase_add_test(t, a_table_may_be_put_with_its_keys);
+    tcase_add_test(t, keys_are_put_and_deleted_beside_the_rows);
+    tcase_add_test(t, the_name_of_the_keys_is_that_of_the_table_with_a_suffix);
+    tcase_add_loop_test(t, keys_that_do_not_fit_change_nothing, 0, COUNT_OF(refused));
+    tcase_add_loop_test(t, a_row_update_keeps_the_keys, 0, 3);
+    tcase_add_test(t, keys_count_towards_the_quota_until_they_are_mapped);
+    tcase_add_loop_test(t, rows_keys_and_index_are_in_one_file_after_a_restart, 0,
+                        COUNT_OF(persisted_keys) * COUNT_OF(persisted_rows));
+    tcase_add_test(t, keys_that_are_not_persisted_are_gone_after_a_restart);
+    tcase_add_test(t, a_version_gets_its_keys_once_before_an_alias_names_it);
+    tcase_add_test(t, a_safetensors_file_has_keys_beside_its_tables);
+    tcase_add_test(t, the_strings_of_a_safetensors_file_are_offsets_and_bytes);
+    tcase_add_test(t, a_table_whose_keys_do_not_fit_is_skipped_and_the_rest_served);
+}
+
+int main(void)
+{
+    return run_suite("store_keys", add);
+}
