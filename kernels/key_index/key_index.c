@@ -193,7 +193,7 @@ static inline bool equal(const struct td_tensor *a, uint64_t i, const struct td_
 
 /* ---- Search -------------------------------------------------------------------------------- */
 
-/* Keys that go through the stages of a search or of a build together: enough for the memory to be busy, and few
+/* Queries that go through the stages of a search together: enough for the memory to be busy, and few
  * enough that what was prefetched for them stays in the first cache. */
 #define TOGETHER 64
 
@@ -456,11 +456,15 @@ static void insert_elsewhere(struct build *build, uint64_t row, uint64_t hash)
     note_longest(build, step + 1);
 }
 
+/* Keys that are inserted together: of more, blocks that were prefetched to be written have been given up
+ * again when they are. (10 million int64 keys on Zen 4: 34 ns a key with 16, 38 with 12, 50 with 64.) */
+#define INSERTED_TOGETHER 16
+
 static void insert_together(struct build *build, int64_t begin, int64_t n)
 {
     struct block *blocks = build->blocks;
-    uint64_t hashes[TOGETHER];
-    unsigned char elsewhere[TOGETHER];
+    uint64_t hashes[INSERTED_TOGETHER];
+    unsigned char elsewhere[INSERTED_TOGETHER];
     int n_elsewhere = 0;
     for (int k = 0; k < (int)n; k++) {
         hashes[k] = hash_at(build->keys, begin + k, build->seed, build->strings);
@@ -480,8 +484,8 @@ static void insert_together(struct build *build, int64_t begin, int64_t n)
 static void insert_rows(void *context, int64_t begin, int64_t end)
 {
     struct build *build = context;
-    for (int64_t at = begin; at < end; at += TOGETHER)
-        insert_together(build, at, td_smaller(end - at, TOGETHER));
+    for (int64_t at = begin; at < end; at += INSERTED_TOGETHER)
+        insert_together(build, at, td_smaller(end - at, INSERTED_TOGETHER));
 }
 
 static void clear_blocks(void *context, int64_t begin, int64_t end)

@@ -39,10 +39,16 @@ static const struct {
     { "no queries", "int64[2] 1 2", "int64[0]", "int64[0]" },
     { "no queries in several dimensions", "string[2] 'a' 'b'", "string[3,0]", "int64[3,0]" },
     { "neither keys nor queries", "uint64[0]", "uint64[0]", "int64[0]" },
-    { "keys in ascending order, more than queries", "int64[8] -9 -2 0 1 5 8 9 100",
-      "int64[3] 100 -9 2", "int64[3] 7 0 -1" },
-    { "strings in ascending order", "string[8] '' '\\x00' 'a' 'a\\x00' 'ab' 'b' '\\x7f' '\\x80'",
-      "string[2] 'a\\x00' '\\x80'", "int64[2] 3 7" },
+    { "few of many keys in ascending order",
+      "int64[16] -9223372036854775808 -9 -2 0 1 5 8 9 100 101 102 103 104 105 106 "
+      "9223372036854775807",
+      "int64[3] 9223372036854775807 -9 2", "int64[3] 15 1 -1" },
+    { "unsigned ones", "uint64[8] 0 1 2 3 4 5 9223372036854775808 18446744073709551615",
+      "uint64[1] 18446744073709551615", "int64[1] 7" },
+    { "strings in the order of their bytes",
+      "string[16] '' '\\x00' 'a' 'a\\x00' 'ab' 'b' '\\x7f' '\\x80' '\\x81' '\\x82' '\\x83' "
+      "'\\x84' '\\x85' '\\x86' '\\x87' '\\xff'",
+      "string[3] 'a\\x00' '\\x80' 'aa'", "int64[3] 3 7 -1" },
 };
 
 START_TEST(find_gives)
@@ -260,8 +266,23 @@ START_TEST(without_memory_find_is_refused)
 }
 END_TEST
 
+START_TEST(few_queries_of_ascending_keys_need_no_memory)
+{
+    struct td_memory none = { .take = no_memory };
+    struct td_arena arena;
+    struct td_exec exec;
+    struct op_call call;
+    td_arena_init(&arena, NULL, 0, &none);
+    td_exec_serial(&exec, &arena);
+    call_op(&call, OP, "", tensor("int64[100] 0..99"), tensor("int64[3] 99 5 100"), &exec);
+    ck_assert_int_eq(call.status, TD_OK);
+    expect_tensor(&call.args.outputs[0], "int64[3] 99 5 -1", "bisection");
+}
+END_TEST
+
 static void add(TCase *t)
 {
+    tcase_add_test(t, few_queries_of_ascending_keys_need_no_memory);
     tcase_add_loop_test(t, find_gives, 0, COUNT_OF(results));
     tcase_add_loop_test(t, find_refuses, 0, COUNT_OF(refusals));
     tcase_add_loop_test(t, equal_keys_are_refused, 0, COUNT_OF(duplicates));
