@@ -21,7 +21,7 @@ spec.loader.exec_module(oip_run)
 VENV = os.path.join(oip_run.CACHE, "import-venv")
 PACKAGES = ["-r", os.path.join(ROOT, "deploy", "import", "requirements.txt"), "safetensors", "mypy"]
 IMPORTS = "import numpy, pyarrow.parquet, safetensors.numpy, mypy.api"
-MODULES = ["test_formats", "test_encoding", "test_refusals", "test_folder", "test_command_line", "test_served"]
+MODULES = ["test_formats", "test_encoding", "test_refusals", "test_folder", "test_command_line", "test_served", "test_document"]
 
 
 def main():

@@ -24,10 +24,12 @@ class Served(ImportTest):
         self.imported(self.work / "movies.parquet", "--name", "exact")
         with Daemon("--data-dir", str(self.data)) as daemon, Client(daemon) as client:
             listed = {t["name"]: (t["dtype"], t["shape"]) for t in client.request("GET", "/v1/tensors").json()["tensors"]}
-            self.assertEqual({name: of for name, of in listed.items() if ".keys" not in name}, {
+            self.assertEqual(listed, {
                 "exact:embedding": ("float32", [1000, 16]), "movies:embedding": ("uint8", [1000, 16]),
                 "movies:embedding.offset": ("float32", [1000]), "movies:embedding.scale": ("float32", [1000])})
             self.assertEqual(rows(client, "exact:embedding", [999, 0]), values[[999, 0]].tobytes())
+            found = client.post("/v1/find", {"keys": {"ref": "movies:embedding.keys"}, "queries": ["Film 7", "Film", "Film 999"]})
+            self.assertEqual(found.json()["output"]["data"], [7, -1, 999])
             self.assertEqual(rows(client, "movies:embedding.offset", [5]), values[5].min().tobytes())
 
     def test_a_running_daemon_gets_a_replaced_table_by_sighup(self):

@@ -5,7 +5,7 @@
 
 The table is imported once as it is and once as a version in uint8, served, and compared with the model's file.
 """
-import os, struct, subprocess, sys, tempfile
+import base64, os, struct, subprocess, sys, tempfile
 
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -55,6 +55,9 @@ def main():
             ids = [vocabulary.ids[word] for word in WORDS]
             got = gather(client, "minilm:words", ids, "JSON, base64")
             require(got == b"".join(file.row(TABLE, i) for i in ids), "the rows of the words are those of the model")
+            found = client.post("/v1/lookup", {"params": {"ref": "minilm:words"}, "keys": {"ref": "minilm:words.keys"},
+                                               "queries": WORDS, "response": "base64"}).json()["outputs"]
+            require(base64.b64decode(found["output"]["base64"]) == got, "a word's row is found by its name")
             width = len(got) // len(WORDS) // 4
             king, queen, man, woman = (struct.unpack_from(f"<{width}f", got, 4 * width * i) for i in range(4))
             print(f"king ~ queen {cosine(king, queen):.3f}, king ~ woman {cosine(king, woman):.3f}")
