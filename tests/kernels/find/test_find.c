@@ -104,6 +104,7 @@ static const struct {
       5 },
     { "of three the first two", "int64[4] 4 3 3 3", "int64[1] 4", 1, 2 },
     { "also in ascending order", "int64[6] 1 2 3 3 4 5", "int64[1] 1", 2, 3 },
+    { "and few queries", "int64[16] 1 2 3 4 5 6 7 8 9 9 10 11 12 13 14 15", "int64[1] 1", 8, 9 },
     { "also without queries", "int64[2] 1 1", "int64[0]", 0, 1 },
     { "empty strings", "string[3] '' 'a' ''", "string[1] 'a'", 0, 2 },
     { "strings with NULs", "string[4] 'a' 'a\\x00b' 'a\\x00' 'a\\x00b'", "string[1] 'a'", 1, 3 },
@@ -111,13 +112,18 @@ static const struct {
 
 START_TEST(equal_keys_are_refused)
 {
-    struct op_call call;
-    call_op(&call, OP, "", tensor(duplicates[_i].keys), tensor(duplicates[_i].queries), NULL);
-    ck_assert_msg(call.status == TD_INVALID_ARGUMENT, "%s", duplicates[_i].says);
-    ck_assert_str_eq(call.err.input, "keys");
-    ck_assert(call.err.has_equal);
-    ck_assert_int_eq(call.err.equal[0], duplicates[_i].first);
-    ck_assert_int_eq(call.err.equal[1], duplicates[_i].second);
+    for (int64_t grain = 0; grain < 4; grain++) {
+        struct thread_exec exec;
+        struct op_call call;
+        thread_exec_init(&exec, 1 + (int)grain % 2, grain);
+        call_op(&call, OP, "", tensor(duplicates[_i].keys), tensor(duplicates[_i].queries),
+                &exec.exec);
+        ck_assert_msg(call.status == TD_INVALID_ARGUMENT, "%s", duplicates[_i].says);
+        ck_assert_str_eq(call.err.input, "keys");
+        ck_assert(call.err.has_equal);
+        ck_assert_int_eq(call.err.equal[0], duplicates[_i].first);
+        ck_assert_int_eq(call.err.equal[1], duplicates[_i].second);
+    }
 }
 END_TEST
 
