@@ -127,7 +127,7 @@ td_status td_describe_op(const struct td_op *op, const char *plan, struct td_are
 
 /* Maximum length of a listing without name, source and ETag: 16 dimensions and four more numbers of
  * at most 20 digits, and the names of the members. */
-#define LISTING_TEXT 672
+#define LISTING_TEXT 704
 
 /* Maximum length of the name and ETag of a stored output. Both are of ASCII characters that JSON
  * does not escape, except the quotes of the ETag; an output has no source yet. */
@@ -164,6 +164,8 @@ static void add_listing(struct td_text *text, const struct td_tensor_listing *li
     td_text_string(text, ",\"version\":");
     td_text_uint(text, listing->version);
     add_member(text, ",\"etag\":", listing->etag);
+    if (listing->keys)
+        add_member(text, ",\"keys\":", td_dtype_info(listing->keys->dtype)->name);
     if (listing->source)
         add_member(text, ",\"source\":", listing->source);
     if (listing->source)

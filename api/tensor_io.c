@@ -4,8 +4,10 @@
 #include "api/files/safetensors.h"
 #include "api/json/encode.h"
 #include "api/json/tensor.h"
+#include "api/json/values.h"
 #include "api/media_type.h"
 #include "api/message/raw.h"
+#include "kernels/name.h"
 
 #include <assert.h>
 #include <string.h>
@@ -52,50 +54,213 @@ static bool end_number(struct td_json_source *source)
     return true;
 }
 
-static td_status read_json(const char *body, size_t bytes, struct td_resolver *resolver,
-                           struct td_arena *arena, struct td_tensor *out, struct td_error *err)
+/* The dtypes of JSON values without one. */
+static struct td_untyped untyped_of(td_role role)
 {
-    struct td_json_source source = { .scan = { .begin = body, .at = body, .end = body + bytes },
-                                     .resolver = resolver,
-                                     .arena = arena,
-                                     .err = err };
-    char c = td_json_peek(&source.scan);
-    if (source.scan.at == source.scan.end) {
+    return role == TD_ROLE_KEY ? (struct td_untyped){ TD_DTYPE_INT64, TD_DTYPE_INT64 }
+                               : (struct td_untyped){ TD_DTYPE_FLOAT32, TD_DTYPE_INT32 };
+}
+
+/* The scan is at the value that is the whole body. */
+static td_status begin_json(const char *body, size_t bytes, struct td_resolver *resolver,
+                            struct td_arena *arena, struct td_json_source *source,
+                            struct td_error *err)
+{
+    *source = (struct td_json_source){ .scan = { .begin = body, .at = body, .end = body + bytes },
+                                       .resolver = resolver,
+                                       .arena = arena,
+                                       .err = err };
+    const char c = td_json_peek(&source->scan);
+    if (source->scan.at == source->scan.end) {
         td_error_set(err, TD_MALFORMED_REQUEST, "the body is empty; a tensor is expected");
         err->offset = 0;
         return TD_MALFORMED_REQUEST;
     }
-    if ((c == '-' || (c >= '0' && c <= '9')) && !end_number(&source))
-        return err->status;
-    const struct td_untyped untyped = { .empty = TD_DTYPE_FLOAT32, .integer = TD_DTYPE_INT32 };
-    td_status status = td_json_tensor(&source, NULL, untyped, NULL, out);
+    return (c == '-' || (c >= '0' && c <= '9')) && !end_number(source) ? err->status : TD_OK;
+}
+
+static td_status end_json(struct td_json_source *source)
+{
+    struct td_json_scan *scan = &source->scan;
+    td_json_peek(scan);
+    return scan->at == scan->end
+               ? TD_OK
+               : td_json_syntax(scan, scan->at, source->err, "expected the end of the body");
+}
+
+static td_status read_json(td_role role, const char *body, size_t bytes,
+                           struct td_resolver *resolver, struct td_arena *arena,
+                           struct td_tensor *out, struct td_error *err)
+{
+    struct td_json_source source;
+    td_status status = begin_json(body, bytes, resolver, arena, &source, err);
+    if (status == TD_OK)
+        status = td_json_tensor(&source, NULL, untyped_of(role), NULL, out);
+    return status == TD_OK ? end_json(&source) : status;
+}
+
+/* Whether the document at the scan is an object whose first member is "tensor" or "keys": no tensor
+ * has such a member. */
+static td_status is_table(const struct td_json_source *source, bool *out)
+{
+    struct td_json_scan scan = source->scan;
+    const char *key = "";
+    size_t length = 0;
+    bool more;
+    *out = false;
+    if (td_json_peek(&scan) != '{')
+        return TD_OK;
+    td_status status = td_json_open(&scan, '{', '}', &more, source->err);
+    if (status == TD_OK && more)
+        status = td_json_key(&scan, source->arena, &key, &length, source->err);
+    *out = td_name_is("tensor", key, length) || td_name_is("keys", key, length);
+    return status;
+}
+
+static td_status read_table_member(struct td_json_source *source, const char *key, size_t length,
+                                   struct td_table_document *out, unsigned *seen)
+{
+    const struct td_json_path path = td_json_member(NULL, key, length);
+    const bool keys = td_name_is("keys", key, length);
+    if (!keys && !td_name_is("tensor", key, length))
+        return td_json_refuse(&path, source->err,
+                              "a table has no member \"%s\"; expected tensor and keys",
+                              TD_SHOWN(key, length));
+    if (*seen & 1u << keys)
+        return td_json_refuse(&path, source->err, "%s is given twice", keys ? "keys" : "tensor");
+    *seen |= 1u << keys;
+    out->has_keys |= keys;
+    return td_json_tensor(source, NULL, untyped_of(keys ? TD_ROLE_KEY : TD_ROLE_DATA), &path,
+                          keys ? &out->keys : &out->rows);
+}
+
+static td_status read_json_table(struct td_json_source *source, struct td_table_document *out)
+{
+    unsigned seen = 0;
+    bool more;
+    td_status status = td_json_open(&source->scan, '{', '}', &more, source->err);
+    while (status == TD_OK && more) {
+        const char *key = "";
+        size_t length = 0;
+        status = td_json_key(&source->scan, source->arena, &key, &length, source->err);
+        if (status == TD_OK)
+            status = read_table_member(source, key, length, out, &seen);
+        if (status == TD_OK)
+            status = td_json_next(&source->scan, '}', &more, source->err);
+    }
+    if (status == TD_OK && seen != 3)
+        status = td_json_refuse(NULL, source->err, "a table has tensor and keys; %s is missing",
+                                seen & 1 ? "keys" : "tensor");
+    return status == TD_OK ? end_json(source) : status;
+}
+
+static const struct td_tensor *entry(const struct td_safetensors *file, const char *name,
+                                     td_dtype dtype)
+{
+    for (int i = 0; i < file->n_entries; i++)
+        if (strcmp(file->entries[i].name, name) == 0 && file->entries[i].tensor.dtype == dtype)
+            return &file->entries[i].tensor;
+    return NULL;
+}
+
+/* Strings of the entries "keys.offsets" and "keys.bytes". The offsets are copied: the body may be
+ * unaligned, and they decide on addresses. */
+static td_status join_keys(const struct td_tensor *offsets, const struct td_tensor *bytes,
+                           struct td_arena *arena, struct td_tensor *out, struct td_error *err)
+{
+    const struct td_shape vector = { .rank = 1, .dim = { offsets->numel - 1 } };
+    td_status status =
+        offsets->numel < 1 || offsets->shape.rank != 1
+            ? td_error_set(err, TD_MALFORMED_REQUEST, "keys.offsets is not a vector of one or more")
+            : td_tensor_describe(out, "keys", TD_DTYPE_STRING, &vector, err);
     if (status != TD_OK)
         return status;
-    td_json_peek(&source.scan);
-    if (source.scan.at != source.scan.end)
-        return td_json_syntax(&source.scan, source.scan.at, err, "expected the end of the body");
+    out->offsets = td_arena_alloc(arena, (size_t)offsets->numel, sizeof *out->offsets, err);
+    if (!out->offsets)
+        return err->status;
+    memcpy(out->offsets, offsets->data, offsets->bytes);
+    bool valid = out->offsets[0] == 0 && out->offsets[out->numel] == bytes->bytes;
+    for (int64_t i = 0; i < out->numel; i++)
+        valid &= out->offsets[i] <= out->offsets[i + 1];
+    if (!valid)
+        return td_error_set(
+            err, TD_MALFORMED_REQUEST,
+            "keys.offsets do not increase from 0 to %zu, the number of bytes in keys.bytes",
+            bytes->bytes);
+    out->data = bytes->data;
+    out->bytes = bytes->bytes;
     return TD_OK;
 }
 
-static td_status read_safetensors(const char *body, size_t bytes, struct td_arena *arena,
-                                  struct td_tensor *out, struct td_error *err)
+/* The keys of a file; *n is the number of its entries that they are. */
+static td_status read_key_entries(const struct td_safetensors *file, struct td_arena *arena,
+                                  struct td_tensor *out, int *n, struct td_error *err)
+{
+    const struct td_tensor *numbers = entry(file, "keys", TD_DTYPE_INT64),
+                           *offsets = entry(file, "keys.offsets", TD_DTYPE_INT64),
+                           *bytes = entry(file, "keys.bytes", TD_DTYPE_UINT8);
+    if (!numbers)
+        numbers = entry(file, "keys", TD_DTYPE_UINT64);
+    *n = numbers ? 1 : offsets && bytes ? 2 : 0;
+    if (*n == 1)
+        *out = *numbers;
+    return *n == 2 ? join_keys(offsets, bytes, arena, out, err) : TD_OK;
+}
+
+static td_status refuse_count(const struct td_safetensors *file, struct td_error *err)
+{
+    td_error_set(err, TD_MALFORMED_REQUEST,
+                 "the safetensors file holds %d tensors; exactly one is expected, or one beside "
+                 "keys (int64 or uint64) or keys.offsets (int64) and keys.bytes (uint8)",
+                 file->n_entries);
+    err->offset = 0;
+    return TD_MALFORMED_REQUEST;
+}
+
+static bool is_keys_entry(const char *name)
+{
+    return strcmp(name, "keys") == 0 || strcmp(name, "keys.offsets") == 0 ||
+           strcmp(name, "keys.bytes") == 0;
+}
+
+static td_status read_safetensors_table(const char *body, size_t bytes, struct td_arena *arena,
+                                        struct td_table_document *out, struct td_error *err)
 {
     struct td_safetensors file;
+    int n = 0, i = 0;
     td_status status = td_safetensors_open(body, bytes, arena, &file, err);
+    if (status == TD_OK && file.n_entries > 1)
+        status = read_key_entries(&file, arena, &out->keys, &n, err);
+    if (status == TD_OK && file.n_entries != n + 1)
+        status = refuse_count(&file, err);
     if (status != TD_OK)
         return status;
-    if (file.n_entries != 1) {
-        td_error_set(err, TD_MALFORMED_REQUEST,
-                     "the safetensors file holds %d tensors; exactly one is expected",
-                     file.n_entries);
-        err->offset = 0;
-        return TD_MALFORMED_REQUEST;
-    }
+    while (n > 0 && is_keys_entry(file.entries[i].name))
+        i++;
+    out->rows = file.entries[i].tensor;
+    out->has_keys = n > 0;
+    return TD_OK;
+}
+
+/* One tensor of any name, or of role KEY the strings of two. */
+static td_status read_safetensors(td_role role, const char *body, size_t bytes,
+                                  struct td_arena *arena, struct td_tensor *out,
+                                  struct td_error *err)
+{
+    struct td_safetensors file;
+    int n = 0;
+    td_status status = td_safetensors_open(body, bytes, arena, &file, err);
+    if (status == TD_OK && role == TD_ROLE_KEY && file.n_entries == 2)
+        status = read_key_entries(&file, arena, out, &n, err);
+    if (status != TD_OK || n == 2)
+        return status;
+    if (file.n_entries != 1)
+        return refuse_count(&file, err);
     *out = file.entries[0].tensor;
     return TD_OK;
 }
 
-td_status td_tensor_read(td_format format, const char *body, size_t bytes,
+td_status td_tensor_read(td_format format, td_role role, const char *body, size_t bytes,
                          struct td_resolver *resolver, struct td_arena *arena,
                          struct td_tensor *out, bool *in_body, struct td_error *err)
 {
@@ -103,13 +268,37 @@ td_status td_tensor_read(td_format format, const char *body, size_t bytes,
     switch (format) {
     case TD_FORMAT_SAFETENSORS:
         *in_body = true;
-        return read_safetensors(body, bytes, arena, out, err);
+        return read_safetensors(role, body, bytes, arena, out, err);
     case TD_FORMAT_NPY:
         return td_npy_read(body, bytes, arena, out, in_body, err);
     default:
         assert(format == TD_FORMAT_JSON);
-        return read_json(body, bytes, resolver, arena, out, err);
+        return read_json(role, body, bytes, resolver, arena, out, err);
     }
+}
+
+td_status td_table_read(td_format format, const char *body, size_t bytes,
+                        struct td_resolver *resolver, struct td_arena *arena,
+                        struct td_table_document *out, struct td_error *err)
+{
+    struct td_json_source source;
+    bool table = false;
+    out->has_keys = out->in_body = false;
+    if (format == TD_FORMAT_SAFETENSORS) {
+        out->in_body = true;
+        return read_safetensors_table(body, bytes, arena, out, err);
+    }
+    if (format == TD_FORMAT_NPY)
+        return td_npy_read(body, bytes, arena, &out->rows, &out->in_body, err);
+    td_status status = begin_json(body, bytes, resolver, arena, &source, err);
+    if (status == TD_OK)
+        status = is_table(&source, &table);
+    if (status != TD_OK)
+        return status;
+    if (table)
+        return read_json_table(&source, out);
+    status = td_json_tensor(&source, NULL, untyped_of(TD_ROLE_DATA), NULL, &out->rows);
+    return status == TD_OK ? end_json(&source) : status;
 }
 
 /* ---- writing ---- */

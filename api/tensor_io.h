@@ -31,10 +31,26 @@ td_format td_tensor_io_recognise(const char *body, size_t bytes);
 TD_MUST_CHECK td_status td_tensor_io_reply_format(const char *accept, td_format *out,
                                                   struct td_error *err);
 
-/* TD_JSON_PADDING readable bytes must follow the body. Every index and size in it is checked. */
-TD_MUST_CHECK td_status td_tensor_read(td_format format, const char *body, size_t bytes,
-                                       struct td_resolver *resolver, struct td_arena *arena,
-                                       struct td_tensor *out, bool *in_body, struct td_error *err);
+/* TD_JSON_PADDING readable bytes must follow the body. Every index and size in it is checked. The role
+ * decides on the dtype of JSON values that have none. */
+TD_MUST_CHECK td_status td_tensor_read(td_format format, td_role role, const char *body,
+                                       size_t bytes, struct td_resolver *resolver,
+                                       struct td_arena *arena, struct td_tensor *out, bool *in_body,
+                                       struct td_error *err);
+
+/* A table: a tensor, perhaps with keys for its rows. */
+struct td_table_document {
+    struct td_tensor rows;
+    struct td_tensor keys; /* if has_keys */
+    bool has_keys;
+    bool in_body; /* rows, and keys unless they are strings */
+};
+
+/* As td_tensor_read; with keys the document is, in JSON, {"tensor": T, "keys": T}, as safetensors a
+ * tensor of any name beside "keys", or beside "keys.offsets" (int64) and "keys.bytes" (uint8). */
+TD_MUST_CHECK td_status td_table_read(td_format format, const char *body, size_t bytes,
+                                      struct td_resolver *resolver, struct td_arena *arena,
+                                      struct td_table_document *out, struct td_error *err);
 
 /* Upper bound of what td_tensor_write allocates. False on overflow. */
 bool td_tensor_write_bound(td_format format, td_layout layout, const struct td_tensor *tensor,

@@ -6,13 +6,16 @@
 #include "api/media_type.h"
 #include "api/message/attrs.h"
 #include "api/tensor_io.h"
-#include "api/text/suggest.h"
 #include "kernels/name.h"
 #include "kernels/scatter/scatter.h"
 #include "server/calls/device_call.h"
+#include "server/calls/key_tasks.h"
 #include "server/calls/op_task.h"
 #include "server/calls/services.h"
+#include "server/calls/tensor_call.h"
+#include "server/store/keys.h"
 #include "server/store/precondition.h"
+#include "server/store/table_name.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -49,121 +52,11 @@ const struct td_task td_tensors_list_task = { .begin = begin_list,
                                               .admit = admit_list,
                                               .encode = encode_list };
 
-/* ---- shared ---------------------------------------------------------------------------------- */
-
-/* State of a call on one tensor. */
-struct state {
-    struct td_tensor_listing listing; /* of the version found or made */
-    const char *etag;                 /* GET: of the version in the format of the reply */
-    /* GET */
-    bool unmodified; /* If-None-Match matches */
-    bool whole;      /* the reply is the tensor, not its metadata */
-    td_layout layout;
-    unsigned given; /* bit set of enum argument */
-    /* PUT: the new tensor; scatter: the one found while decoding; GET: a copy of mapped strings */
-    struct td_tensor tensor;
-    /* writers */
-    struct td_store_write write;
-    bool created;
-    bool upload; /* PUT: upload to the device too */
-};
-
-/* In the query. */
-enum argument { PERSIST, DEVICE, RESPONSE };
-
-static td_status begin_state(struct td_call *call)
-{
-    struct state *state = td_arena_alloc(&call->arena, 1, sizeof *state, &call->error);
-    if (!state)
-        return call->error.status;
-    *state = (struct state){ .write = {
-                                 .name = call->arguments[0],
-                                 .removes = strcmp(call->method, "DELETE") == 0,
-                                 .condition = { .if_match = call->headers.if_match,
-                                                .if_none_match = call->headers.if_none_match } } };
-    call->state = state;
-    call->reply_format = TD_FORMAT_JSON;
-    return td_tables_may_name(&call->tables, state->write.name, &call->error);
-}
-
-static td_status check_write(struct td_call *call)
-{
-    const struct state *state = call->state;
-    return td_store_check_change(call->services->store, &state->write, &call->error);
-}
-
-/* A client that waits for 100 Continue gets errors at once. Others get them after the body: many
- * clients do not read before they have sent it. */
-static td_status begin_write(struct td_call *call)
-{
-    td_status status = begin_state(call);
-    if (status == TD_OK)
-        status = td_tables_may_write(&call->tables, call->arguments[0], &call->error);
-    call->must_queue = true;
-    return status == TD_OK && call->headers.expect ? check_write(call) : status;
-}
-
-/* known: the valid parameters, at most two. */
-static td_status unknown_argument(struct td_call *call, const char *name, size_t length,
-                                  const char *const *known, int n)
-{
-    const char *shown = TD_SHOWN(name, length);
-    td_error_set(&call->error, TD_MALFORMED_REQUEST,
-                 "%s of a tensor has no query parameter \"%s\"; there %s%s%s%s", call->method,
-                 shown,
-                 n == 0   ? "is none"
-                 : n == 1 ? "is only "
-                          : "are only ",
-                 n > 0 ? known[0] : "", n > 1 ? " and " : "", n > 1 ? known[1] : "");
-    td_suggest(&call->error, name, length, known, n);
-    return td_error_at_attribute(&call->error, TD_MALFORMED_REQUEST, shown);
-}
-
-/* The index of `value` in the choices; -1 with the error set if it is none of them, or is
- * repeated. */
-static int choose_once(struct td_call *call, enum argument argument, const char *const *choices,
-                       const char *value, size_t length)
-{
-    static const char *const names[] = { "persist", "device", "response" };
-    struct state *state = call->state;
-    if (state->given >> argument & 1) {
-        td_error_set(&call->error, TD_MALFORMED_REQUEST, "%s is given twice", names[argument]);
-        (void)td_error_at_attribute(&call->error, TD_MALFORMED_REQUEST, names[argument]);
-        return -1;
-    }
-    state->given |= 1U << argument;
-    return td_attrs_choose(names[argument], choices, value, length, &call->error);
-}
-
-static td_status read_persist(struct td_call *call, const char *value, size_t length)
-{
-    const int truth = choose_once(call, PERSIST, td_bool_names, value, length);
-    ((struct state *)call->state)->write.persist = truth % 2 == 1;
-    return truth < 0 ? TD_MALFORMED_REQUEST : TD_OK;
-}
-
-/* Replies to changes are JSON, whose tag is that of the version. */
-static void add_etag(struct td_call *call)
-{
-    const struct state *state = call->state;
-    td_reply_header(&call->reply, "ETag", state->etag ? state->etag : state->listing.etag);
-}
-
-static td_status encode_listing(struct td_call *call)
-{
-    const struct state *state = call->state;
-    const td_status status =
-        td_describe_tensor(&state->listing, &call->arena, &call->reply, &call->error);
-    if (status == TD_OK)
-        add_etag(call);
-    return status;
-}
-
 /* ---- GET ------------------------------------------------------------------------------------- */
 
 static td_status begin_get(struct td_call *call)
 {
-    const td_status status = begin_state(call);
+    const td_status status = td_tensor_call_begin(call);
     return status != TD_OK
                ? status
                : td_tensor_io_reply_format(call->headers.accept, &call->reply_format, &call->error);
@@ -172,10 +65,11 @@ static td_status begin_get(struct td_call *call)
 static td_status get_argument(struct td_call *call, const char *name, size_t length,
                               const char *value, size_t value_length)
 {
-    struct state *state = call->state;
+    struct td_tensor_call *state = call->state;
     if (!td_name_is("response", name, length))
-        return unknown_argument(call, name, length, (const char *[]){ "response" }, 1);
-    const int layout = choose_once(call, RESPONSE, td_layout_names, value, value_length);
+        return td_tensor_call_unknown(call, name, length, (const char *[]){ "response" }, 1);
+    const int layout =
+        td_tensor_call_choose(call, TD_TENSOR_RESPONSE, td_layout_names, value, value_length);
     if (layout < 0)
         return TD_MALFORMED_REQUEST;
     state->whole = true;
@@ -185,7 +79,7 @@ static td_status get_argument(struct td_call *call, const char *name, size_t len
 
 static td_status set_etag(struct td_call *call)
 {
-    struct state *state = call->state;
+    struct td_tensor_call *state = call->state;
     char *text = td_arena_alloc(&call->arena, TD_ETAG_SIZE, 1, &call->error);
     if (!text)
         return call->error.status;
@@ -196,7 +90,7 @@ static td_status set_etag(struct td_call *call)
 
 static td_status decode_get(struct td_call *call)
 {
-    struct state *state = call->state;
+    struct td_tensor_call *state = call->state;
     const char *name = call->arguments[0];
     td_status status =
         td_tables_get(&call->tables, name, &call->arena, &state->listing, &call->error);
@@ -215,14 +109,14 @@ static td_status decode_get(struct td_call *call)
 /* The length of the text of strings depends on every byte. */
 static bool is_measured(const struct td_call *call)
 {
-    const struct state *state = call->state;
+    const struct td_tensor_call *state = call->state;
     return !state->unmodified && state->whole && call->reply_format == TD_FORMAT_JSON &&
            state->listing.tensor->dtype == TD_DTYPE_STRING;
 }
 
 static uint64_t get_bytes(const struct td_call *call)
 {
-    const struct state *state = call->state;
+    const struct td_tensor_call *state = call->state;
     return is_measured(call) ? state->listing.tensor->bytes : 0;
 }
 
@@ -230,7 +124,7 @@ static uint64_t get_bytes(const struct td_call *call)
  * longer escapes than were measured, so mapped strings are copied first. */
 static td_status copy_mapped_strings(struct td_call *call)
 {
-    struct state *state = call->state;
+    struct td_tensor_call *state = call->state;
     const struct td_tensor *tensor = state->listing.tensor;
     if (!is_measured(call) || !td_store_is_mapped(tensor))
         return TD_OK;
@@ -250,7 +144,7 @@ static td_status copy_mapped_strings(struct td_call *call)
 
 static td_status admit_get(struct td_call *call, struct td_admission *admission)
 {
-    const struct state *state = call->state;
+    const struct td_tensor_call *state = call->state;
     const uint64_t limit = (uint64_t)call->services->config.max_output;
     if (state->unmodified || !state->whole)
         return TD_OK;
@@ -272,7 +166,7 @@ static td_status admit_get(struct td_call *call, struct td_admission *admission)
  * client does not mix two. */
 static const char *wanted_range(const struct td_call *call)
 {
-    const struct state *state = call->state;
+    const struct td_tensor_call *state = call->state;
     const char *if_range = call->headers.if_range;
     if (strcmp(call->method, "GET") != 0 || (if_range && strcmp(if_range, state->etag) != 0))
         return NULL;
@@ -281,26 +175,26 @@ static const char *wanted_range(const struct td_call *call)
 
 static td_status encode_whole(struct td_call *call)
 {
-    const struct state *state = call->state;
+    const struct td_tensor_call *state = call->state;
     td_status status = td_tensor_write(call->reply_format, state->layout, state->listing.tensor,
                                        &call->arena, &call->reply, &call->error);
     if (status == TD_OK) /* of copied or printed replies; chunks are read as they are sent */
         status = td_store_check(&state->listing, &call->error);
     if (status != TD_OK)
         return status;
-    add_etag(call);
+    td_tensor_call_add_etag(call);
     return td_range_apply(wanted_range(call), &call->reply, &call->arena, &call->error);
 }
 
 static td_status encode_get(struct td_call *call)
 {
-    const struct state *state = call->state;
+    const struct td_tensor_call *state = call->state;
     td_status status = TD_OK;
     if (state->unmodified) {
         call->reply.http_status = 304;
-        add_etag(call);
+        td_tensor_call_add_etag(call);
     } else {
-        status = state->whole ? encode_whole(call) : encode_listing(call);
+        status = state->whole ? encode_whole(call) : td_tensor_call_encode_listing(call);
     }
     if (status == TD_OK)
         td_reply_header(&call->reply, "Vary", "Accept");
@@ -314,11 +208,30 @@ const struct td_task td_tensor_get_task = { .begin = begin_get,
                                             .encode = encode_get,
                                             .admit_bytes = get_bytes };
 
+/* The keys of a table have a name of their own, so a GET of them is one of a tensor. */
+static td_status begin_get_keys(struct td_call *call)
+{
+    char name[TD_KEYS_NAME];
+    const td_status status = td_store_check_name(call->arguments[0], &call->error);
+    if (status != TD_OK)
+        return status;
+    td_table_keys_name(call->arguments[0], name);
+    call->arguments[0] = td_arena_text(&call->arena, name, strlen(name), &call->error);
+    return call->arguments[0] ? begin_get(call) : call->error.status;
+}
+
+const struct td_task td_keys_get_task = { .begin = begin_get_keys,
+                                          .argument = get_argument,
+                                          .decode = decode_get,
+                                          .admit = admit_get,
+                                          .encode = encode_get,
+                                          .admit_bytes = get_bytes };
+
 /* ---- PUT ------------------------------------------------------------------------------------- */
 
 static td_status begin_put(struct td_call *call)
 {
-    const td_status status = begin_write(call);
+    const td_status status = td_tensor_call_begin_write(call);
     return status != TD_OK ? status
                            : td_tensor_io_body_format(call->headers.content_type,
                                                       &call->body_format, &call->error);
@@ -326,8 +239,9 @@ static td_status begin_put(struct td_call *call)
 
 static td_status read_device(struct td_call *call, const char *value, size_t length)
 {
-    const int device = choose_once(call, DEVICE, td_device_names, value, length);
-    ((struct state *)call->state)->upload = device == TD_DEVICE_GPU;
+    const int device =
+        td_tensor_call_choose(call, TD_TENSOR_DEVICE, td_device_names, value, length);
+    ((struct td_tensor_call *)call->state)->upload = device == TD_DEVICE_GPU;
     return device < 0 ? TD_MALFORMED_REQUEST : TD_OK;
 }
 
@@ -336,28 +250,27 @@ static td_status put_argument(struct td_call *call, const char *name, size_t len
 {
     static const char *const known[] = { "persist", "device" };
     if (td_name_is("persist", name, length))
-        return read_persist(call, value, value_length);
+        return td_tensor_call_persist(call, value, value_length);
     if (td_name_is("device", name, length))
         return read_device(call, value, value_length);
-    return unknown_argument(call, name, length, known, 2);
+    return td_tensor_call_unknown(call, name, length, known, 2);
 }
 
 static td_status decode_put(struct td_call *call)
 {
-    struct state *state = call->state;
-    bool in_body;
-    if (!td_media_is_stated(call->headers.content_type))
-        call->body_format = td_tensor_io_recognise(call->body, call->body_bytes);
+    struct td_tensor_call *state = call->state;
+    struct td_table_document document = { 0 };
+    td_tensor_call_recognise(call);
     const td_status status =
-        td_tensor_read(call->body_format, call->body, call->body_bytes, &call->tables.resolver,
-                       &call->arena, &state->tensor, &in_body, &call->error);
-    struct td_tensor *tensor = &state->tensor;
-    if (status == TD_OK && in_body)
-        tensor->owner = call->body_buffer; /* NULL: the body is in the call */
-    else if (status == TD_OK && !tensor->owner && tensor->numel > 0)
-        tensor->owner =
-            td_arena_owner(&call->arena, tensor->data); /* decoded from text, or converted */
-    return status;
+        td_table_read(call->body_format, call->body, call->body_bytes, &call->tables.resolver,
+                      &call->arena, &document, &call->error);
+    if (status != TD_OK)
+        return status;
+    state->tensor = document.rows;
+    state->keys = document.keys;
+    state->has_keys = document.has_keys;
+    td_tensor_call_own(call, &state->tensor, document.in_body);
+    return TD_OK;
 }
 
 static td_status refuse_upload_of_strings(struct td_error *err)
@@ -372,7 +285,7 @@ static td_status refuse_upload_of_strings(struct td_error *err)
 /* A table that the device does not support is refused before it is stored. */
 static td_status check_upload(struct td_call *call)
 {
-    const struct state *state = call->state;
+    const struct td_tensor_call *state = call->state;
     if (!state->upload)
         return TD_OK;
     if (state->tensor.dtype == TD_DTYPE_STRING)
@@ -382,28 +295,34 @@ static td_status check_upload(struct td_call *call)
 
 static td_status admit_put(struct td_call *call, struct td_admission *admission)
 {
-    const struct state *state = call->state;
+    const struct td_tensor_call *state = call->state;
+    const uint64_t keys = state->has_keys ? td_keys_footprint(&state->keys) : 0;
+    uint64_t bytes;
+    if (__builtin_add_overflow(td_tensor_footprint(&state->tensor), keys, &bytes))
+        bytes = UINT64_MAX;
     const td_status status = check_upload(call);
     (void)admission; /* the call runs on a worker in any case */
-    return status != TD_OK ? status
-                           : td_store_admit(call->services->store, &state->write,
-                                            td_tensor_footprint(&state->tensor), &call->error);
+    return status != TD_OK
+               ? status
+               : td_store_admit(call->services->store, &state->write, bytes, &call->error);
 }
 
 static td_status compute_put(struct td_call *call, struct td_worker *worker)
 {
-    struct state *state = call->state;
-    (void)worker;
+    struct td_tensor_call *state = call->state;
+    struct td_pool_exec exec;
     const td_status status = td_call_reserve_reply(call);
-    return status != TD_OK
-               ? status
-               : td_store_put(call->services->store, &state->write, &state->tensor, &call->arena,
+    if (status != TD_OK)
+        return status;
+    td_pool_exec_init(&exec, worker, &call->arena, td_call_stopped, call);
+    return td_store_put_table(call->services->store, &state->write, &state->tensor,
+                              state->has_keys ? &state->keys : NULL, &exec.base, &call->arena,
                               &state->listing, &state->created, &call->error);
 }
 
 static const struct td_tensor *upload_put(const struct td_call *call)
 {
-    const struct state *state = call->state;
+    const struct td_tensor_call *state = call->state;
     return state->upload ? state->listing.tensor : NULL;
 }
 
@@ -411,20 +330,11 @@ static const struct td_tensor *upload_put(const struct td_call *call)
  * device. */
 static td_status encode_put(struct td_call *call)
 {
-    enum { LOCATION_SIZE = 160 }; /* fits the longest name */
-    struct state *state = call->state;
+    struct td_tensor_call *state = call->state;
     if (state->upload)
         state->listing.device = td_device_call_is_done(call) ? "gpu" : "cpu";
-    const td_status status = encode_listing(call);
-    if (status != TD_OK || !state->created)
-        return status;
-    char *location = td_arena_alloc(&call->arena, LOCATION_SIZE, 1, &call->error);
-    if (!location)
-        return call->error.status;
-    snprintf(location, LOCATION_SIZE, "/v1/tensors/%s", state->listing.name);
-    call->reply.http_status = 201;
-    td_reply_header(&call->reply, "Location", location);
-    return TD_OK;
+    const td_status status = td_tensor_call_encode_listing(call);
+    return status != TD_OK ? status : td_tensor_call_add_location(call, "");
 }
 
 const struct td_task td_tensor_put_task = { .begin = begin_put,
@@ -442,12 +352,12 @@ static td_status delete_argument(struct td_call *call, const char *name, size_t 
 {
     (void)value;
     (void)value_length;
-    return unknown_argument(call, name, length, NULL, 0);
+    return td_tensor_call_unknown(call, name, length, NULL, 0);
 }
 
 static td_status compute_delete(struct td_call *call, struct td_worker *worker)
 {
-    const struct state *state = call->state;
+    const struct td_tensor_call *state = call->state;
     (void)worker;
     return td_tables_hide(&call->tables, state->write.name,
                           td_store_delete(call->services->store, &state->write, &call->error),
@@ -460,9 +370,9 @@ static td_status encode_delete(struct td_call *call)
     return TD_OK;
 }
 
-const struct td_task td_tensor_delete_task = { .begin = begin_write,
+const struct td_task td_tensor_delete_task = { .begin = td_tensor_call_begin_write,
                                                .argument = delete_argument,
-                                               .decode = check_write,
+                                               .decode = td_tensor_call_check_write,
                                                .compute = compute_delete,
                                                .encode = encode_delete };
 
@@ -470,7 +380,7 @@ const struct td_task td_tensor_delete_task = { .begin = begin_write,
 
 static td_status begin_scatter(struct td_call *call)
 {
-    td_status status = begin_write(call);
+    td_status status = td_tensor_call_begin_write(call);
     td_request_init(&call->request, call->op);
     if (status == TD_OK)
         status =
@@ -482,7 +392,7 @@ static td_status scatter_argument(struct td_call *call, const char *name, size_t
                                   const char *value, size_t value_length)
 {
     return td_name_is("persist", name, length)
-               ? read_persist(call, value, value_length)
+               ? td_tensor_call_persist(call, value, value_length)
                : td_op_argument(call, name, length, value, value_length);
 }
 
@@ -490,7 +400,7 @@ static td_status scatter_argument(struct td_call *call, const char *name, size_t
  * without other references can be updated in place. */
 static td_status describe_params(struct td_call *call)
 {
-    struct state *state = call->state;
+    struct td_tensor_call *state = call->state;
     struct td_tensor_listing found;
     struct td_arena arena;
     _Alignas(64) char block[1024];
@@ -510,7 +420,7 @@ static td_status describe_params(struct td_call *call)
 static td_status decode_scatter(struct td_call *call)
 {
     td_sources_begin(&call->sources, &call->tables.resolver, NULL);
-    td_status status = check_write(call);
+    td_status status = td_tensor_call_check_write(call);
     if (status == TD_OK)
         status = describe_params(call);
     if (status == TD_OK)
@@ -575,7 +485,7 @@ static td_status change(struct td_call *call, struct td_store_update *update, st
 
 static td_status compute_scatter(struct td_call *call, struct td_worker *worker)
 {
-    struct state *state = call->state;
+    struct td_tensor_call *state = call->state;
     struct td_pool_exec exec;
     struct td_store_update *update = NULL;
     struct td_scatter_slices slices = { 0 };
@@ -602,4 +512,4 @@ const struct td_task td_tensor_scatter_task = { .begin = begin_scatter,
                                                 .decode = decode_scatter,
                                                 .admit = admit_scatter,
                                                 .compute = compute_scatter,
-                                                .encode = encode_listing };
+                                                .encode = td_tensor_call_encode_listing };

@@ -6,6 +6,7 @@
 #include "kernels/scatter/scatter.h"
 #include "server/calls/alias_tasks.h"
 #include "server/calls/documents.h"
+#include "server/calls/key_tasks.h"
 #include "server/calls/metrics_document.h"
 #include "server/calls/oip_tasks.h"
 #include "server/calls/op_task.h"
@@ -49,6 +50,12 @@ static const struct route {
     { PUT, "/v1/tensors/{name}", TD_ACCESS_WRITE, NULL, &td_tensor_put_task, TD_BODY_TENSOR, NULL,
       TD_OPERATION_PUT_TENSOR },
     { DELETE, "/v1/tensors/{name}", TD_ACCESS_WRITE, NULL, &td_tensor_delete_task, TD_BODY_NONE,
+      NULL, TD_OPERATION_DELETE_TENSOR },
+    { GET, "/v1/tensors/{name}/keys", TD_ACCESS_READ, NULL, &td_keys_get_task, TD_BODY_NONE, NULL,
+      TD_OPERATION_GET_TENSOR },
+    { PUT, "/v1/tensors/{name}/keys", TD_ACCESS_WRITE, NULL, &td_keys_put_task, TD_BODY_TENSOR,
+      NULL, TD_OPERATION_PUT_TENSOR },
+    { DELETE, "/v1/tensors/{name}/keys", TD_ACCESS_WRITE, NULL, &td_keys_delete_task, TD_BODY_NONE,
       NULL, TD_OPERATION_DELETE_TENSOR },
     { POST, "/v1/tensors/{name}/scatter", TD_ACCESS_WRITE, NULL, &td_tensor_scatter_task,
       TD_BODY_ANY, &td_op_scatter, TD_OPERATION_SCATTER },

@@ -78,7 +78,8 @@ static char *body_of(const struct td_reply *reply, size_t *bytes)
 static td_status read_document(const char *body, size_t bytes, struct td_tensor *out)
 {
     bool in_body;
-    return td_tensor_read(documents[0].format, body, bytes, NULL, &test_arena, out, &in_body, &err);
+    return td_tensor_read(documents[0].format, TD_ROLE_DATA, body, bytes, NULL, &test_arena, out,
+                          &in_body, &err);
 }
 
 START_TEST(a_document_of_many_steps_reads_back_the_same)

@@ -155,8 +155,8 @@ static struct read read_bytes(td_format format, const void *bytes, size_t size,
 {
     struct read read = { .body = padded_copy(bytes, size, '1') };
     memset(&err, 0, sizeof err);
-    read.status = td_tensor_read(format, read.body, size, resolver, &test_arena, &read.tensor,
-                                 &read.in_body, &err);
+    read.status = td_tensor_read(format, TD_ROLE_DATA, read.body, size, resolver, &test_arena,
+                                 &read.tensor, &read.in_body, &err);
     return read;
 }
 

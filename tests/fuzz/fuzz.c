@@ -384,7 +384,7 @@ void fuzz_expect_round_trip(const struct td_tensor *tensor, td_format format, td
     if (format == TD_FORMAT_JSON)
         fuzz_expect_json(reply_text, size);
     char *body = fuzz_copy((const uint8_t *)reply_text, size, TD_JSON_PADDING);
-    status = td_tensor_read(format, body, size, NULL, arena, &read, &in_body, &err);
+    status = td_tensor_read(format, TD_ROLE_DATA, body, size, NULL, arena, &read, &in_body, &err);
     REQUIRE(status == TD_OK || status == TD_MEMORY_EXHAUSTED, "%s: %s\n%.*s",
             td_status_name(status), err.message, format == TD_FORMAT_JSON ? (int)size : 0, body);
     if (status == TD_OK) {

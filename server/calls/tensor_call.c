@@ -1,0 +1,126 @@
+#include "server/calls/tensor_call.h"
+
+#include "api/media_type.h"
+#include "api/message/attrs.h"
+#include "api/tensor_io.h"
+#include "api/text/suggest.h"
+#include "kernels/name.h"
+#include "server/calls/services.h"
+
+#include <stdio.h>
+#include <string.h>
+
+td_status td_tensor_call_begin(struct td_call *call)
+{
+    struct td_tensor_call *state = td_arena_alloc(&call->arena, 1, sizeof *state, &call->error);
+    if (!state)
+        return call->error.status;
+    *state = (struct td_tensor_call){
+        .write = { .name = call->arguments[0],
+                   .removes = strcmp(call->method, "DELETE") == 0,
+                   .condition = { .if_match = call->headers.if_match,
+                                  .if_none_match = call->headers.if_none_match } }
+    };
+    call->state = state;
+    call->reply_format = TD_FORMAT_JSON;
+    return td_tables_may_name(&call->tables, state->write.name, &call->error);
+}
+
+td_status td_tensor_call_check_write(struct td_call *call)
+{
+    const struct td_tensor_call *state = call->state;
+    return td_store_check_change(call->services->store, &state->write, &call->error);
+}
+
+/* A client that waits for 100 Continue gets errors at once. Others get them after the body: many
+ * clients do not read before they have sent it. */
+td_status td_tensor_call_begin_write(struct td_call *call)
+{
+    td_status status = td_tensor_call_begin(call);
+    if (status == TD_OK)
+        status = td_tables_may_write(&call->tables, call->arguments[0], &call->error);
+    call->must_queue = true;
+    return status == TD_OK && call->headers.expect ? td_tensor_call_check_write(call) : status;
+}
+
+td_status td_tensor_call_unknown(struct td_call *call, const char *name, size_t length,
+                                 const char *const *known, int n)
+{
+    const char *shown = TD_SHOWN(name, length);
+    td_error_set(&call->error, TD_MALFORMED_REQUEST,
+                 "%s of a tensor has no query parameter \"%s\"; there %s%s%s%s", call->method,
+                 shown,
+                 n == 0   ? "is none"
+                 : n == 1 ? "is only "
+                          : "are only ",
+                 n > 0 ? known[0] : "", n > 1 ? " and " : "", n > 1 ? known[1] : "");
+    td_suggest(&call->error, name, length, known, n);
+    return td_error_at_attribute(&call->error, TD_MALFORMED_REQUEST, shown);
+}
+
+int td_tensor_call_choose(struct td_call *call, enum td_tensor_argument argument,
+                          const char *const *choices, const char *value, size_t length)
+{
+    static const char *const names[] = { "persist", "device", "response" };
+    struct td_tensor_call *state = call->state;
+    if (state->given >> argument & 1) {
+        td_error_set(&call->error, TD_MALFORMED_REQUEST, "%s is given twice", names[argument]);
+        (void)td_error_at_attribute(&call->error, TD_MALFORMED_REQUEST, names[argument]);
+        return -1;
+    }
+    state->given |= 1U << argument;
+    return td_attrs_choose(names[argument], choices, value, length, &call->error);
+}
+
+td_status td_tensor_call_persist(struct td_call *call, const char *value, size_t length)
+{
+    const int truth = td_tensor_call_choose(call, TD_TENSOR_PERSIST, td_bool_names, value, length);
+    ((struct td_tensor_call *)call->state)->write.persist = truth % 2 == 1;
+    return truth < 0 ? TD_MALFORMED_REQUEST : TD_OK;
+}
+
+void td_tensor_call_add_etag(struct td_call *call)
+{
+    const struct td_tensor_call *state = call->state;
+    td_reply_header(&call->reply, "ETag", state->etag ? state->etag : state->listing.etag);
+}
+
+td_status td_tensor_call_encode_listing(struct td_call *call)
+{
+    const struct td_tensor_call *state = call->state;
+    const td_status status =
+        td_describe_tensor(&state->listing, &call->arena, &call->reply, &call->error);
+    if (status == TD_OK)
+        td_tensor_call_add_etag(call);
+    return status;
+}
+
+td_status td_tensor_call_add_location(struct td_call *call, const char *suffix)
+{
+    enum { LOCATION_SIZE = 160 }; /* fits the longest name */
+    const struct td_tensor_call *state = call->state;
+    if (!state->created)
+        return TD_OK;
+    char *location = td_arena_alloc(&call->arena, LOCATION_SIZE, 1, &call->error);
+    if (!location)
+        return call->error.status;
+    snprintf(location, LOCATION_SIZE, "/v1/tensors/%s%s", state->listing.name, suffix);
+    call->reply.http_status = 201;
+    td_reply_header(&call->reply, "Location", location);
+    return TD_OK;
+}
+
+void td_tensor_call_recognise(struct td_call *call)
+{
+    if (!td_media_is_stated(call->headers.content_type))
+        call->body_format = td_tensor_io_recognise(call->body, call->body_bytes);
+}
+
+void td_tensor_call_own(struct td_call *call, struct td_tensor *tensor, bool in_body)
+{
+    if (in_body)
+        tensor->owner = call->body_buffer; /* NULL: the body is in the call */
+    else if (!tensor->owner && tensor->numel > 0)
+        tensor->owner =
+            td_arena_owner(&call->arena, tensor->data); /* decoded from text, or converted */
+}
