@@ -28,6 +28,7 @@ from table import (
 )
 
 PICKLE_BYTES = 256 << 20
+FORMAT: Any = numpy.lib.format  # its functions have types in some versions only
 
 
 def open_archive(path: pathlib.Path) -> zipfile.ZipFile:
@@ -52,10 +53,10 @@ class Npz:
         stream = self.archive.open(name + ".npy")
         place = f"{self.path}, array {name}"
         try:
-            version = numpy.lib.format.read_magic(stream)
+            version = FORMAT.read_magic(stream)
             read = {
-                (1, 0): numpy.lib.format.read_array_header_1_0,
-                (2, 0): numpy.lib.format.read_array_header_2_0,
+                (1, 0): FORMAT.read_array_header_1_0,
+                (2, 0): FORMAT.read_array_header_2_0,
             }.get(version)
             if read is None:
                 raise Refused(
