@@ -3,7 +3,6 @@
 import argparse
 import pathlib
 import sys
-import zipfile
 
 sys.dont_write_bytecode = True
 
@@ -255,8 +254,8 @@ def main(arguments: list[str] | None = None) -> int:
     )
     try:
         run(args, choice, pairs(parser, "--alias", args.alias, False))
-    except (Refused, OSError, zipfile.BadZipFile, NotImplementedError, EOFError) as e:
-        print(f"import: error: {e}", file=sys.stderr)
+    except (Refused, OSError) as e:
+        print("import: error:", " ".join(str(e).split("\n")).strip(), file=sys.stderr)
         return 1
     except ImportError as e:
         print(missing(e), file=sys.stderr)

@@ -3,12 +3,17 @@ pickle of a state dict only the calls that describe tensors are taken.
 """
 
 import collections
+import contextlib
 import dataclasses
+import io
+import lzma
 import math
 import pathlib
 import pickle
+import struct
 import typing
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -31,11 +36,18 @@ PICKLE_BYTES = 256 << 20
 FORMAT: Any = numpy.lib.format  # its functions have types in some versions only
 
 
-def open_archive(path: pathlib.Path) -> zipfile.ZipFile:
+@contextlib.contextmanager
+def archive_errors(place: str) -> Iterator[None]:
+    """What is damaged, encrypted or compressed in an unknown way is refused."""
     try:
-        return zipfile.ZipFile(path)
-    except zipfile.BadZipFile as e:
-        raise Refused(f"{path}: it is not a zip archive: {e}") from e
+        yield
+    except Refused:
+        raise
+    except (
+        *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, OSError),
+        *(RuntimeError, ValueError, OverflowError, MemoryError, struct.error),
+    ) as e:
+        raise Refused(f"{place}: the archive cannot be read: {e}") from e
 
 
 # ---------------------------------------------------------------- NPZ
@@ -44,37 +56,37 @@ class Npz:
 
     def __init__(self, path: pathlib.Path) -> None:
         self.path = path
-        self.archive = open_archive(path)
+        with archive_errors(str(path)):
+            self.archive = zipfile.ZipFile(path)
         self.names = [
             name.removesuffix(".npy") for name in self.archive.namelist() if name.endswith(".npy")
         ]
 
     def open(self, name: str) -> tuple[typing.IO[bytes], tuple[int, ...], bool, "numpy.dtype[Any]"]:
-        stream = self.archive.open(name + ".npy")
+        """The stream of an array after its header, its shape, whether it is in Fortran order, its
+        dtype.
+        """
         place = f"{self.path}, array {name}"
-        try:
+        with archive_errors(place):
+            stream = self.archive.open(name + ".npy")
             version = FORMAT.read_magic(stream)
-            read = {
-                (1, 0): FORMAT.read_array_header_1_0,
-                (2, 0): FORMAT.read_array_header_2_0,
-            }.get(version)
-            if read is None:
+            if version == (1, 0):
+                shape, fortran, dtype = FORMAT.read_array_header_1_0(stream)
+            elif version == (2, 0):
+                shape, fortran, dtype = FORMAT.read_array_header_2_0(stream)
+            else:
                 raise Refused(
-                    f"{place}: the format has version {version[0]}.{version[1]}; expected 1.0"
-                    " or 2.0"
+                    f"{place}: the format is {version[0]}.{version[1]}; expected 1.0 or 2.0"
                 )
-            shape, fortran, dtype = read(stream)
-        except ValueError as e:
-            raise Refused(f"{place}: {e}") from e
+        if dtype.hasobject:
+            raise Refused(f"{place}: it has objects of Python, which are not read")
         return stream, shape, fortran, dtype
 
     def array(self, name: str) -> Array:
         """All of an array, for keys."""
         stream, shape, fortran, dtype = self.open(name)
         place = f"{self.path}, array {name}"
-        if dtype.hasobject:
-            raise Refused(f"{place}: it has objects of Python, which are not read")
-        with stream:
+        with stream, archive_errors(place):
             data = read_exactly(stream, math.prod(shape) * dtype.itemsize, place)
         return numpy.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")
 
@@ -82,14 +94,12 @@ class Npz:
         place = f"{self.path}, array {name}"
         stream, shape, fortran, dtype = self.open(name)
         stream.close()
-        if dtype.hasobject:
-            raise Refused(f"{place}: it has objects of Python, which are not read")
         if fortran and len(shape) > 1:
             return dataclasses.replace(table_of_array(name, self.array(name), place), name=name)
         known = dtype_of(dtype.newbyteorder("="), place)
 
         def batches() -> Iterator[Array]:
-            with self.open(name)[0] as rows:
+            with self.open(name)[0] as rows, archive_errors(place):
                 for batch in read_rows(rows, shape, dtype, place):
                     yield batch.astype(known.storage, copy=False)
 
@@ -208,7 +218,8 @@ class StateDict:
 
     def __init__(self, path: pathlib.Path) -> None:
         self.path = path
-        self.archive = open_archive(path)
+        with archive_errors(str(path)):
+            self.archive = zipfile.ZipFile(path)
         pickles = [
             name
             for name in self.archive.namelist()
@@ -226,31 +237,18 @@ class StateDict:
         self.names = list(self.tensors)
 
     def load(self, name: str) -> object:
+        order = self.prefix + "byteorder"
+        with archive_errors(str(self.path)):
+            if order in self.archive.namelist() and self.archive.read(order) != b"little":
+                raise Refused(f"{self.path}: its data is big-endian")
+            content = self.archive.read(name)
         try:
-            if (
-                self.prefix + "byteorder" in self.archive.namelist()
-                and self.archive.read(self.prefix + "byteorder") != b"little"
-            ):
-                raise Refused("its data is big-endian")
-            with self.archive.open(name) as stream:
-                return Reader(stream, encoding="utf-8").load()
+            return Reader(io.BytesIO(content), encoding="utf-8").load()
         except Refused as e:
             raise Refused(f"{self.path}: {e}") from e
         except (
-            pickle.UnpicklingError,
-            EOFError,
-            ValueError,
-            TypeError,
-            KeyError,
-            IndexError,
-            AttributeError,
-            RecursionError,
-            ImportError,
-            UnicodeDecodeError,
-            MemoryError,
-            OverflowError,
-            zipfile.BadZipFile,
-        ) as e:
+            Exception
+        ) as e:  # the module pickle documents that a damaged pickle raises any of many
             raise Refused(f"{self.path}: data.pkl cannot be read: {e}") from e
 
     def collect(self, prefix: str, value: object, depth: int) -> None:
@@ -276,7 +274,7 @@ class StateDict:
             )
 
         def batches() -> Iterator[Array]:
-            with self.archive.open(member) as stream:
+            with archive_errors(place), self.archive.open(member) as stream:
                 stream.seek(tensor.offset * size)
                 yield from read_rows(stream, tensor.shape, storage.dtype.storage, place)
 
@@ -290,7 +288,7 @@ class StateDict:
         if math.prod(tensor.shape) > tensor.storage.numel:
             raise Refused(f"{place}: it is expanded: its elements lie at the same place")
         storage = tensor.storage.dtype.storage
-        with self.archive.open(member) as stream:
+        with archive_errors(place), self.archive.open(member) as stream:
             elements = numpy.frombuffer(
                 read_exactly(stream, tensor.storage.numel * storage.itemsize, place), storage
             )

@@ -22,7 +22,7 @@ def arrow_errors(place: str) -> Iterator[None]:
     """What Arrow cannot read is refused."""
     try:
         yield
-    except (pyarrow.ArrowException, UnicodeDecodeError) as e:
+    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as e:
         raise Refused(f"{place}: {e}") from e
 
 

@@ -1,4 +1,5 @@
-"""Which reader an input has, and the tables of it that the command line chooses, with their keys."""
+"""Which reader an input has, and the tables of it that the command line chooses, with their keys.
+"""
 
 import dataclasses
 import pathlib

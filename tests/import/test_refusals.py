@@ -1,5 +1,5 @@
 """Inputs that are wrong, damaged or hostile: each is refused, the error names the place, and nothing is left."""
-import json, os, pickle, struct, zipfile
+import json, os, pickle, struct, unittest.mock, zipfile
 
 import numpy as np
 import pyarrow as pa
@@ -8,7 +8,7 @@ import safetensors.numpy
 
 import state_dicts
 from daemon import npy, pack, safetensors as safetensors_bytes
-from importing import ImportTest
+from importing import ImportTest, run
 
 
 class Columns(ImportTest):
@@ -80,7 +80,7 @@ class Archives(ImportTest):
         np.savez(path, **{"a b": np.zeros(2)})
         self.assertIn("tensor 'a b': the characters of a name are", self.refused(path))
         path.write_bytes(path.read_bytes()[:-30])
-        self.assertIn("not a zip archive", self.refused(path))
+        self.assertIn("the archive cannot be read: File is not a zip file", self.refused(path))
 
     def test_an_array_that_ends_before_its_rows(self):
         path = self.work / "m.npz"
@@ -130,7 +130,7 @@ class Archives(ImportTest):
                 else:
                     self.assertIn("data.pkl cannot be read", self.refused(path))
         path.write_bytes(b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.")  # the format before PyTorch 1.6
-        self.assertIn("not a zip archive", self.refused(path))
+        self.assertIn("the archive cannot be read: File is not a zip file", self.refused(path))
 
 
 class Safetensors(ImportTest):
@@ -189,3 +189,49 @@ class KeyFiles(ImportTest):
         np.save(self.work / "k.npy", np.array([0.5, 1]))
         self.assertIn("keys are of dtype float64", self.refused(model, "--tensor", "w", "--keys-from", self.work / "k.npy"))
         self.assertIn("the keys are for one tensor, but 2 are taken", self.refused(model, "--keys-from", self.work / "k.npy"))
+
+
+class Damaged(ImportTest):
+    """Files with bytes changed at random: an import takes them or refuses them, and nothing else."""
+
+    def samples(self):
+        """(path, options) of a file of each format"""
+        values = np.random.default_rng(1).standard_normal((20, 3)).astype("f4")
+        keys = [f"k{i}" for i in range(20)]
+        pq.write_table(pa.table({"id": keys, "v": list(values)}), self.work / "m.parquet")
+        yield self.work / "m.parquet", ("--keys", "id")
+        (self.work / "m.csv").write_text("id,a,b\n" + "".join(f"k{i},{i},{i / 3}\n" for i in range(20)))
+        yield self.work / "m.csv", ("--keys", "id")
+        np.savez_compressed(self.work / "m.npz", w=values, **{"w.keys": np.array(keys)})
+        yield self.work / "m.npz", ("--dtype", "uint8")
+        state_dicts.save(self.work / "m.pt", {"w": state_dicts.Tensor(state_dicts.Storage("FloatStorage", "0", 60), 0, (20, 3), (3, 1))},
+                         {"0": values.tobytes()})
+        yield self.work / "m.pt", ()
+        self.imported(self.work / "m.npz", "--name", "k")
+        yield self.data / "k.safetensors", ("--name", "m")
+
+    def test_bytes_changed_at_random(self):
+        rng, refused = np.random.default_rng(int(os.environ.get("TD_TEST_SEED", "1"))), 0
+        for path, options in self.samples():
+            content = np.frombuffer(path.read_bytes(), "u1")
+            for trial in range(int(os.environ.get("TD_TEST_TRIALS", "60"))):
+                damaged = content.copy()
+                damaged[rng.integers(0, len(content), 1 + trial % 4)] = rng.integers(0, 256, 1 + trial % 4)
+                path.write_bytes(damaged.tobytes())
+                with self.subTest(f"{path.name} {trial}"), unittest.mock.patch.object(os, "posix_fallocate"):
+                    status, _, errors = run(path, *options, "--quiet", "--data-dir", self.data)
+                    self.assertIn(status, (0, 1), errors)
+                    self.assertRegex(errors, r"\A(import: error: .*\n)?\Z")
+                    self.assertTrue(status == 0 or str(path) in errors, errors)
+                    refused += status
+            path.write_bytes(content.tobytes())
+        self.assertGreater(refused, 50)
+
+    def test_an_archive_with_a_password(self):
+        path = self.work / "m.npz"
+        np.savez(path, w=np.zeros(3))
+        content = bytearray(path.read_bytes())
+        for signature, flags in (b"PK\3\4", 6), (b"PK\1\2", 8):
+            content[content.index(signature) + flags] |= 1
+        path.write_bytes(content)
+        self.assertIn("encrypted", self.refused(path))
