@@ -47,6 +47,7 @@ static bool add_inputs(cJSON *document, const struct td_op *op)
                    td_document_text(item, "role", td_role_name(spec->role)) &&
                    td_document_add(item, "optional", cJSON_CreateBool(spec->optional)) &&
                    td_document_add(item, "list", cJSON_CreateBool(spec->list)) &&
+                   td_document_add(item, "keys", cJSON_CreateBool(td_input_is_row_numbers(spec))) &&
                    td_document_add(item, "dtypes", td_document_dtypes(spec->dtypes));
     }
     return complete;

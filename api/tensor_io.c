@@ -99,21 +99,15 @@ static td_status read_json(td_role role, const char *body, size_t bytes,
     return status == TD_OK ? end_json(&source) : status;
 }
 
-/* Whether the document at the scan is an object whose first member is "tensor" or "keys": no tensor
- * has such a member. */
+/* Whether the document at the scan is a table: no tensor has a member "tensor" or "keys". */
 static td_status is_table(const struct td_json_source *source, bool *out)
 {
-    struct td_json_scan scan = source->scan;
-    const char *key = "";
-    size_t length = 0;
-    bool more;
-    *out = false;
-    if (td_json_peek(&scan) != '{')
-        return TD_OK;
-    td_status status = td_json_open(&scan, '{', '}', &more, source->err);
-    if (status == TD_OK && more)
-        status = td_json_key(&scan, source->arena, &key, &length, source->err);
-    *out = td_name_is("tensor", key, length) || td_name_is("keys", key, length);
+    bool keys;
+    td_status status =
+        td_json_begins_with(&source->scan, source->arena, "tensor", out, source->err);
+    if (status == TD_OK)
+        status = td_json_begins_with(&source->scan, source->arena, "keys", &keys, source->err);
+    *out |= status == TD_OK && keys;
     return status;
 }
 

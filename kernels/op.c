@@ -52,6 +52,16 @@ const char *td_role_name(td_role role)
     return names[role];
 }
 
+bool td_input_is_row_numbers(const struct td_input_spec *spec)
+{
+    return spec->of_rows && spec->role == TD_ROLE_INDEX;
+}
+
+bool td_input_is_row_keys(const struct td_input_spec *spec)
+{
+    return spec->of_rows && spec->role == TD_ROLE_KEY;
+}
+
 bool td_input_reads_values(const struct td_input_spec *spec)
 {
     return spec->reads_values || spec->role != TD_ROLE_DATA;

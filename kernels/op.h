@@ -62,7 +62,15 @@ struct td_input_spec {
     bool list;         /* takes a list of tensors: indices.0, indices.1, ... */
     bool reads_values; /* data: the kernel reads values; for other roles it always does */
     bool sets_shape;   /* infer reads values: they decide the shape of an output */
+    /* About the rows of the first input. key: a key for each of them; a request may leave them out
+     * where that is a resident table with keys. index: row numbers; a request may have keys of such a
+     * table in their place. */
+    bool of_rows;
 };
+
+/* Row numbers, in whose place a request may have keys of a table? Keys that a table may have? */
+bool td_input_is_row_numbers(const struct td_input_spec *spec);
+bool td_input_is_row_keys(const struct td_input_spec *spec);
 
 /* Does the kernel read values, so that data must be aligned? */
 bool td_input_reads_values(const struct td_input_spec *spec);

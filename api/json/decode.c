@@ -12,7 +12,66 @@ struct reader {
     struct td_request *request;
     uint32_t by_path; /* bit i: input i is set by the path */
     struct td_json_siblings siblings;
+    struct td_json_skipped row_keys; /* their value, until the table is known */
 };
+
+/* ---- keys in place of row numbers ---- */
+
+/* Whether {"keys": ...} stands at the scan in place of row numbers. */
+static td_status is_row_keys(struct reader *reader, int input, bool *out)
+{
+    const struct td_input_spec *spec = &reader->request->op->inputs[input];
+    *out = false;
+    return td_input_is_row_numbers(spec)
+               ? td_json_begins_with(&reader->source.scan, reader->source.arena, "keys", out,
+                                     reader->source.err)
+               : TD_OK;
+}
+
+/* Skips the keys: their dtype is that of the table's, which may come later in the body. */
+static td_status skip_row_keys(struct reader *reader, int input, const struct td_json_path *path)
+{
+    struct td_json_scan *scan = &reader->source.scan;
+    struct td_error *err = reader->source.err;
+    const char *key = "";
+    size_t length = 0;
+    bool more;
+    td_status status = td_json_open(scan, '{', '}', &more, err);
+    if (status == TD_OK)
+        status = td_json_key(scan, reader->source.arena, &key, &length, err);
+    if (status == TD_OK && !td_json_kind(td_json_peek(scan)))
+        status = td_json_syntax(scan, scan->at, err, "expected a value");
+    if (status == TD_OK)
+        status = td_json_skip_unread(scan, &reader->row_keys, err);
+    if (status == TD_OK)
+        status = td_json_next(scan, '}', &more, err);
+    if (status == TD_OK && more)
+        return td_json_refuse(path, err, "an input with keys has no other member");
+    if (status != TD_OK)
+        return status;
+    reader->request->row_input = input;
+    reader->request->row_keys =
+        td_arena_alloc(reader->source.arena, 1, sizeof(struct td_tensor), err);
+    return reader->request->row_keys ? TD_OK : err->status;
+}
+
+/* After all members: plain values have the dtype of the table's keys. */
+static td_status read_row_keys(struct reader *reader)
+{
+    struct td_request *request = reader->request;
+    const struct td_tensor *table = request->args.inputs[0].tensors;
+    const td_dtype *dtype = table && table->keys ? &table->keys->dtype : NULL;
+    const char *name = request->op->inputs[request->row_input].name;
+    const struct td_json_path path = td_json_member(NULL, name, strlen(name));
+    const struct td_json_path step = td_json_member(&path, "keys", 4);
+    const struct td_untyped untyped = { .empty = TD_DTYPE_INT64, .integer = TD_DTYPE_INT64 };
+    reader->source.scan = reader->row_keys.scan;
+    td_status status = td_json_tensor(&reader->source, dtype, untyped, &step, request->row_keys);
+    reader->row_keys.scan = reader->source.scan;
+    if (status == TD_OK)
+        status = td_json_skipped_end(&reader->row_keys, reader->source.err);
+    return status == TD_OK ? TD_OK : td_error_at_input(reader->source.err, status, "%s", name);
+}
 
 /* ---- inputs ---- */
 
@@ -96,17 +155,21 @@ static td_status read_input(struct reader *reader, int input, const struct td_js
         td_json_set_pointer(path, reader->source.err);
         return TD_MALFORMED_REQUEST;
     }
-    if (operand->tensors) {
+    if (operand->tensors || (reader->request->row_keys && reader->request->row_input == input)) {
         td_json_refuse(path, reader->source.err, "%s is given twice", spec->name);
         return td_error_at_input(reader->source.err, TD_MALFORMED_REQUEST, "%s", spec->name);
     }
     if (spec->list)
         return read_list(reader, input, path, operand);
+    bool keys;
+    td_status status = is_row_keys(reader, input, &keys);
+    if (status != TD_OK || keys)
+        return status != TD_OK ? status : skip_row_keys(reader, input, path);
     struct td_tensor *tensor =
         td_arena_alloc(reader->source.arena, 1, sizeof *tensor, reader->source.err);
     if (!tensor)
         return reader->source.err->status;
-    td_status status = read_tensor(reader, input, 0, path, tensor);
+    status = read_tensor(reader, input, 0, path, tensor);
     if (status != TD_OK)
         return td_error_at_input(reader->source.err, status, "%s", spec->name);
     operand->tensors = tensor;
@@ -191,5 +254,6 @@ td_status td_json_decode(const char *body, size_t bytes, struct td_resolver *res
     td_json_peek(scan);
     if (scan->at != scan->end)
         return td_json_syntax(scan, scan->at, err, "expected the end of the body");
-    return td_json_siblings_end(&reader.siblings, &reader.source, request);
+    status = td_json_siblings_end(&reader.siblings, &reader.source, request);
+    return status == TD_OK && request->row_keys ? read_row_keys(&reader) : status;
 }

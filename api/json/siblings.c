@@ -150,11 +150,24 @@ static td_status read_role(struct td_json_siblings *siblings, struct td_json_sou
     return status;
 }
 
+/* Keys of the rows that are left out are those of the table: the other keys have their dtype. */
+static void use_keys_of_table(struct td_json_siblings *siblings, const struct td_request *request)
+{
+    const struct td_tensor *table = request->args.inputs[0].tensors;
+    for (int i = 1; table && table->keys && i < request->op->n_inputs; i++) {
+        const struct td_input_spec *spec = &request->op->inputs[i];
+        struct td_json_sibling_dtype *of = &siblings->of[spec->role];
+        if (td_input_is_row_keys(spec) && !request->args.inputs[i].tensors && !of->known)
+            *of = (struct td_json_sibling_dtype){ true, table->keys->dtype };
+    }
+}
+
 td_status td_json_siblings_end(struct td_json_siblings *siblings, struct td_json_source *source,
                                struct td_request *request)
 {
     const struct td_json_scan scan = source->scan;
     td_status status = TD_OK;
+    use_keys_of_table(siblings, request);
     for (int role = 0; siblings->count && role < TD_ROLE_COUNT && status == TD_OK; role++)
         status = read_role(siblings, source, request, (td_role)role);
     source->scan = scan;

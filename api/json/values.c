@@ -18,6 +18,23 @@ td_status td_json_key(struct td_json_scan *scan, struct td_arena *arena, const c
     return td_json_expect(scan, ':', err);
 }
 
+td_status td_json_begins_with(const struct td_json_scan *scan, struct td_arena *arena,
+                              const char *key, bool *out, struct td_error *err)
+{
+    struct td_json_scan ahead = *scan;
+    const char *name = "";
+    size_t length = 0;
+    bool more;
+    *out = false;
+    if (td_json_peek(&ahead) != '{')
+        return TD_OK;
+    td_status status = td_json_open(&ahead, '{', '}', &more, err);
+    if (status == TD_OK && more)
+        status = td_json_key(&ahead, arena, &name, &length, err);
+    *out = status == TD_OK && td_name_is(key, name, length);
+    return status;
+}
+
 td_status td_json_text(struct td_json_scan *scan, struct td_arena *arena,
                        const struct td_json_path *path, const char *what, const char **text,
                        size_t *length, struct td_error *err)

@@ -30,15 +30,25 @@ static int64_t list_index(const char *list, const char *name, size_t length)
                                                                : -1;
 }
 
+/* Whether `name` is "<input>.keys". */
+static bool is_row_keys(const struct td_input_spec *spec, const char *name, size_t length)
+{
+    static const char suffix[] = ".keys";
+    return td_input_is_row_numbers(spec) && td_name_ends(suffix, name, length) &&
+           td_name_is(spec->name, name, length - strlen(suffix));
+}
+
 struct td_named_input td_named_input_find(const struct td_op *op, const char *name, size_t length)
 {
     for (int i = 0; i < op->n_inputs; i++) {
         const struct td_input_spec *spec = &op->inputs[i];
         int64_t index = spec->list ? list_index(spec->name, name, length) : -1;
         if (spec->list ? index >= 0 : td_name_is(spec->name, name, length))
-            return (struct td_named_input){ i, index };
+            return (struct td_named_input){ i, index, false };
+        if (is_row_keys(spec, name, length))
+            return (struct td_named_input){ i, -1, true };
     }
-    return (struct td_named_input){ -1, -1 };
+    return (struct td_named_input){ -1, -1, false };
 }
 
 int64_t td_named_output_find(const struct td_op *op, const char *name, size_t length)
@@ -100,7 +110,9 @@ const char *td_input_names_text(const struct td_request *request, char *text, si
         const char *name = op->inputs[i].name;
         if (!by_path(request, i))
             used += (size_t)snprintf(text + used, size - used,
-                                     op->inputs[i].list ? "%s%s.0, %s.1, ..." : "%s%s",
+                                     op->inputs[i].list                        ? "%s%s.0, %s.1, ..."
+                                     : td_input_is_row_numbers(&op->inputs[i]) ? "%s%s or %s.keys"
+                                                                               : "%s%s",
                                      used ? "; " : "", name, name);
     }
     return text;
@@ -138,6 +150,8 @@ td_status td_named_input_count_ref(struct td_request *request, struct td_named_i
     int *count = &request->args.inputs[target.input].count;
     if (by_path(request, target.input))
         return td_input_set_by_path(spec, err);
+    if (target.keys)
+        request->row_input = target.input;
     if (++*count <= (spec->list ? TD_MAX_LIST : 1))
         return TD_OK;
     if (spec->list)
@@ -167,6 +181,10 @@ td_status td_named_inputs_alloc(struct td_request *request, struct td_arena *are
         if (!operand->tensors)
             return err->status;
         memset(operand->tensors, 0, count * sizeof *operand->tensors);
+        if (i > 0 && i == request->row_input) {
+            request->row_keys = operand->tensors;
+            *operand = (struct td_operand){ NULL, 0 };
+        }
     }
     return TD_OK;
 }
@@ -174,7 +192,9 @@ td_status td_named_inputs_alloc(struct td_request *request, struct td_arena *are
 td_status td_named_input_tensor(struct td_request *request, struct td_named_input target,
                                 struct td_tensor **place, struct td_error *err)
 {
-    const struct td_operand *operand = &request->args.inputs[target.input];
+    struct td_operand row_keys = { request->row_keys, 1 };
+    const struct td_operand *operand =
+        target.keys ? &row_keys : &request->args.inputs[target.input];
     const char *name = request->op->inputs[target.input].name;
     int64_t index = target.index < 0 ? 0 : target.index;
     if (index < operand->count && operand->tensors[index].data == NULL) {

@@ -1,6 +1,7 @@
 /* named_inputs.h - inputs and outputs that are given by name, as in safetensors and in the Open
  * Inference Protocol: "params", or "indices.3" for a tensor of a list. "indices.3.ref" is the name
- * of a resident tensor for that input.
+ * of a resident tensor for that input. "indices.keys" are keys of rows in place of their numbers,
+ * where the input takes them.
  *
  * Indices have no leading zeros. Tensors may come in any order: first each is counted
  * (td_named_input_count), then memory for all is allocated (td_named_inputs_alloc), then each is
@@ -18,6 +19,7 @@
 struct td_named_input {
     int input;     /* index among the op's inputs; -1: no input has this name */
     int64_t index; /* index in the list; -1 for an input that is not a list */
+    bool keys;     /* request->row_keys, in place of the input */
 };
 
 struct td_named_input td_named_input_find(const struct td_op *op, const char *name, size_t length);

@@ -322,6 +322,7 @@ static const struct td_input_spec gather_inputs[] = {
                    "from batch_dims on.",
         .role = TD_ROLE_INDEX,
         .dtypes = TD_DTYPES_INDEX,
+        .of_rows = true,
     },
 };
 

@@ -297,6 +297,7 @@ static const struct td_input_spec inputs_specs[] = {
         .role = TD_ROLE_KEY,
         .dtypes = TD_DTYPES_KEY,
         .one_dtype = true,
+        .of_rows = true,
     },
     [TD_LOOKUP_QUERIES] = {
         .name = "queries",

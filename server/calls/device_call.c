@@ -39,12 +39,22 @@ static struct td_device_call *new_device_call(struct td_call *call, struct td_er
     return device;
 }
 
+static td_status refuse_row_keys(struct td_error *err)
+{
+    td_error_set(err, TD_INVALID_ARGUMENT,
+                 "device is gpu, but keys in the place of row numbers are found on the CPU; the op "
+                 "lookup finds rows by key on a device");
+    return td_error_at_attribute(err, TD_INVALID_ARGUMENT, "device");
+}
+
 td_status td_device_call_place(struct td_call *call)
 {
     const struct td_admission *admission = &call->admission;
     struct td_devices *devices = call->services->devices;
     const td_device_choice choice = call->request.options.device;
     bool there;
+    if (call->request.row_keys) /* the row numbers are found on the CPU, when the op runs */
+        return choice == TD_DEVICE_GPU ? refuse_row_keys(&call->error) : TD_OK;
     if (!call->task->on_device || choice == TD_DEVICE_CPU ||
         (choice == TD_DEVICE_AUTO && admission->compute_ns < TD_DEVICES_MIN_NS))
         return TD_OK;

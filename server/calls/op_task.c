@@ -5,6 +5,7 @@
 #include "api/message/attrs.h"
 #include "api/oip/oip.h"
 #include "server/calls/path_table.h"
+#include "server/calls/row_keys.h"
 #include "server/calls/services.h"
 #include "server/observe/clock.h"
 
@@ -268,7 +269,9 @@ static td_status admit(struct td_call *call, struct td_admission *admission)
     struct td_op_args *args = &call->request.args;
     if (call->request.options.device == TD_DEVICE_GPU)
         default_bounds(&call->request);
-    td_status status = td_sources_copy_indices(&call->request, &call->arena, &call->error);
+    td_status status = td_row_keys_bind(call);
+    if (status == TD_OK)
+        status = td_sources_copy_indices(&call->request, &call->arena, &call->error);
     if (status == TD_OK)
         status = td_op_infer(op, args, &call->arena, &call->error);
     if (status == TD_OK)
@@ -279,6 +282,7 @@ static td_status admit(struct td_call *call, struct td_admission *admission)
     if (status != TD_OK)
         return status;
     admission->cost = op->cost(args);
+    td_row_keys_add_cost(call, &admission->cost);
     status = check_flops(call, admission->cost.flops);
     return status != TD_OK ? status : td_call_admit_memory(call, memory_needed(call, admission));
 }
@@ -322,7 +326,9 @@ static td_status compute(struct td_call *call, struct td_worker *worker)
     exec.base.hash_seed = call->services->hash_seed;
     exec.base.output_limit = (uint64_t)call->services->config.max_output;
     exec.base.isa = call->services->config.isa;
-    status = call->op->run(&call->request.args, &exec.base, &call->error);
+    status = td_row_keys_find(call, &exec.base);
+    if (status == TD_OK)
+        status = call->op->run(&call->request.args, &exec.base, &call->error);
     return status != TD_OK ? status : td_sources_check(&call->sources, &call->error);
 }
 

@@ -20,6 +20,7 @@ td_status td_store_copy(struct td_memory *memory, const struct td_tensor *tensor
     *copy = *tensor;
     copy->owner = NULL;
     copy->key_index = NULL;
+    copy->keys = NULL;
     copy->offsets = strings ? buffer->data : NULL;
     copy->data = (char *)buffer->data + n_offsets * sizeof *tensor->offsets;
     copy->bytes = size;

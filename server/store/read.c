@@ -73,12 +73,6 @@ td_status td_store_no_keys(const char *table, struct td_error *err)
                         table);
 }
 
-const struct td_tensor *td_store_keys_of(const struct td_tensor *tensor)
-{
-    const struct td_version *version = td_version_of(tensor);
-    return version && version->keys ? &version->key_vector : NULL;
-}
-
 bool td_store_is_replaced(struct td_buffer *owner)
 {
     const struct td_version *version = td_version_of(&(struct td_tensor){ .owner = owner });

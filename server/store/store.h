@@ -206,10 +206,6 @@ TD_MUST_CHECK td_status td_store_delete_keys(struct td_store *store,
 /* TENSOR_NOT_FOUND: the table has no keys. */
 td_status td_store_no_keys(const char *table, struct td_error *err);
 
-/* The keys of a resident tensor, with their index; NULL if it has none. They live as long as its
- * owner. */
-const struct td_tensor *td_store_keys_of(const struct td_tensor *tensor);
-
 /* Neither a restart nor a rescan brings the tensor back. FORBIDDEN if its file holds other
  * tensors as well. */
 TD_MUST_CHECK td_status td_store_delete(struct td_store *store, const struct td_store_write *write,

@@ -36,6 +36,7 @@ void td_version_set(struct td_version *version, const struct td_tensor *tensor,
     version->tensor = *tensor;
     version->tensor.owner = &version->base;
     version->tensor.key_index = NULL; /* of the vector of keys that it was made from */
+    version->tensor.keys = version->keys ? &version->key_vector : NULL;
     version->base.data = tensor->data;
     version->base.size = tensor->bytes;
     version->bytes = bytes;
@@ -45,6 +46,7 @@ void td_version_set_keys(struct td_version *version, struct td_keys *keys)
 {
     td_keys_unref(version->keys);
     version->keys = keys;
+    version->tensor.keys = keys ? &version->key_vector : NULL;
     if (!keys)
         return;
     version->key_vector = keys->tensor;

@@ -83,3 +83,146 @@ class Keys(KeysTest):
         self.assertOutput(self.post("/v1/gather", {"params": {"ref": name + ".keys"}, "indices": [2, 0]}), "string", [2], ["c", "a"])
         reply = self.post("/v1/find", {"keys": {"ref": name + ".keys"}, "queries": ["b", "x"]})
         self.assertOutput(reply, "int64", [2], [1, -1])
+
+
+class RowsByKeys(KeysTest):
+    """{"keys": [...]} in place of the indices of gather; lookup and find without keys."""
+
+    def table(self, keys, rows=((1, 2), (3, 4), (5, 6))):
+        name = self.name()
+        self.assertStatus(self.put(name, {"tensor": list(rows), "keys": keys}), 201)
+        return name
+
+    def gather(self, name, keys, **more):
+        return self.post("/v1/gather", {"params": {"ref": name}, "indices": {"keys": keys}, **more})
+
+    def test_rows_are_named_by_keys(self):
+        for keys, query, rows in ((["a", "b", ""], ["", "a"], [[5, 6], [1, 2]]), ([7, -8, 2**40], [[-8], [-8]], [[[3, 4]], [[3, 4]]]),
+                                  ([2**64 - 1, 0, 5], 2**64 - 1, [1, 2]), (["a", "b", "c"], [], []), ([2**63, 1, 2], [1], [[3, 4]]),
+                                  ([1, 2, 3], {"dtype": "int64", "data": [3]}, [[5, 6]])):
+            with self.subTest(keys=keys, query=query):
+                reply = self.gather(self.table(keys), query)
+                self.assertStatus(reply, 200)
+                self.assertEqual(reply.json()["output"]["data"], rows)
+
+    def test_the_table_may_come_after_the_keys(self):
+        name = self.table([2**63, 1, 2])
+        body = '{"indices": {"keys": [9223372036854775808, 2]}, "params": {"ref": "%s"}}' % name
+        self.assertOutput(self.post("/v1/gather", body), "int32", [2, 2], [[1, 2], [5, 6]])
+
+    def test_an_unknown_key_is_refused_or_a_row_of_zeros(self):
+        name = self.table(["a", "b", "c"])
+        self.assertProblem(self.gather(name, [["a", "x"], ["y", "b"]]), 422, "KEY_NOT_FOUND", input="indices", position=[0, 1],
+                           key="x", bad_count=2)
+        self.assertOutput(self.gather(name, ["x", "b"], bounds="zero"), "int32", [2, 2], [[0, 0], [3, 4]])
+        for bounds in ("clip", "wrap"):
+            self.assertProblem(self.gather(name, ["a"], bounds=bounds), 422, "INVALID_ARGUMENT", attribute="bounds")
+
+    def test_keys_that_name_no_rows_are_refused(self):
+        name, _ = self.resident([[1, 2], [3, 4]])
+        self.assertProblem(self.gather(name, ["a"]), 422, "INVALID_ARGUMENT", input="indices")
+        self.assertProblem(self.post("/v1/gather", {"params": [1, 2], "indices": {"keys": [1]}}), 422, "INVALID_ARGUMENT",
+                           input="indices")
+        name = self.table([1, 2, 3])
+        self.assertProblem(self.gather(name, {"dtype": "uint64", "data": [1]}), 422, "UNSUPPORTED_DTYPE", input="indices")
+        self.assertProblem(self.gather(name, [1], axis=1), 422, "INVALID_ARGUMENT", attribute="axis")
+        self.assertProblem(self.gather(name, [1], axis=-2), 422, "INVALID_ARGUMENT", attribute="axis")
+        self.assertProblem(self.gather(name, [1], batch_dims=1), 422, "INVALID_ARGUMENT", attribute="batch_dims")
+        self.assertOutput(self.gather(name, [1], axis=0, batch_dims=0), "int32", [1, 2], [[1, 2]])
+
+    def test_bodies_that_are_no_keys_are_malformed(self):
+        name = self.table([1, 2, 3])
+        for indices, pointer in (('{"keys": ["a"]}', "/indices/keys/0"), ('{"keys": [[1], [1, 2]]}', "/indices/keys/1"),
+                                 ('{"keys": [-1.5]}', "/indices/keys/0"), ('{"keys": [9223372036854775808]}', "/indices/keys/0"),
+                                 ('{"keys": [1], "dtype": "int64"}', "/indices"), ('{"keys": [1], "keys": [2]}', "/indices"),
+                                 ('{"keys": {"ref": 1}}', "/indices/keys/ref"), ('{"keys": [1],}', ""), ('{"keys":}', ""),
+                                 ('{"keys"', ""), ('{"keys": [1', ""), ('{"keys\\u0000": [1]}', None)):
+            body = '{"params": {"ref": "%s"}, "indices": %s}' % (name, indices)
+            reply = self.post("/v1/gather", body)
+            self.assertProblem(reply, 400, "MALFORMED_REQUEST", **({"pointer": pointer} if pointer else {}))
+        for body in ('{"params": {"ref": "%s"}, "indices": {"keys": [1]}, "indices": [1]}',
+                     '{"params": {"ref": "%s"}, "indices": [1], "indices": {"keys": [1]}}',
+                     '{"params": {"ref": "%s"}, "indices": {"keys": [1]}, "indices": {"keys": [1]}}'):
+            self.assertProblem(self.post("/v1/gather", body % name), 400, "MALFORMED_REQUEST", input="indices")
+        self.assertProblem(self.post("/v1/gather", {"params": {"keys": [1]}, "indices": [1]}), 400, "MALFORMED_REQUEST")
+
+    def test_the_keys_may_be_resident(self):
+        name, (queries, _) = self.table(["a", "b", "c"]), self.resident(["c", "a"])
+        self.assertOutput(self.gather(name, {"ref": queries}), "int32", [2, 2], [[5, 6], [1, 2]])
+        self.assertProblem(self.gather(name, {"ref": "no." + queries}), 404, "TENSOR_NOT_FOUND")
+
+    def test_every_route_to_a_table_takes_keys(self):
+        name = self.table(["a", "b", "c"])
+        for path in (f"/v1/tensors/{name}/gather", f"/v1/tensors/{name}/gather?bounds=error"):
+            self.assertOutput(self.post(path, {"indices": {"keys": ["b"]}}), "int32", [1, 2], [[3, 4]])
+        for path, body in (("/v1/lookup", {"params": {"ref": name}, "queries": ["c"]}), (f"/v1/tensors/{name}/lookup", {"queries": ["c"]})):
+            self.assertEqual(self.post(path, body).json()["outputs"]["output"]["data"], [[5, 6]])
+        self.put_keys(name, [2**63, 2, 3])
+        reply = self.post(f"/v1/tensors/{name}/lookup", {"queries": [2]})
+        self.assertEqual(reply.json()["outputs"]["output"]["data"], [[3, 4]])
+        self.assertEqual(reply.json()["outputs"]["found"]["data"], [True])
+
+    def test_a_gpu_finds_no_keys_in_place_of_indices(self):
+        self.assertProblem(self.gather(self.table([1, 2, 3]), [1], device="gpu"), 422, "INVALID_ARGUMENT", attribute="device")
+
+    def test_many_keys_are_found(self):
+        import random
+        rng = random.Random(2)
+        keys = rng.sample(range(-2**63, 2**63, 2**40 + 1), 50_000)
+        name = self.name()
+        self.assertStatus(self.put(name, safetensors({"t": ("int64", (50_000,), pack("int64", range(50_000))),
+                                                      "keys": ("int64", (50_000,), pack("int64", keys))}),
+                                   {"Content-Type": SAFETENSORS}), 201)
+        rows = [rng.randrange(50_000) for _ in range(20_000)]
+        self.assertOutput(self.gather(name, [keys[row] for row in rows]), "int64", [20_000], rows)
+        query = [keys[row] for row in rows]
+        query[19_000] += 1
+        query[17_001] += 1
+        self.assertProblem(self.gather(name, query), 422, "KEY_NOT_FOUND", position=[17_001], bad_count=2)
+
+    def test_a_binary_body_has_keys_beside_the_name_of_the_table(self):
+        name = self.table([7, -8, 2**40])
+        keys = ("int64", (2,), pack("int64", [2**40, 7]))
+        reply = self.post("/v1/gather", safetensors({"indices.keys": keys}, {"params.ref": name}), {"Content-Type": SAFETENSORS})
+        self.assertBinary(reply, "int32", (2, 2), pack("int32", [5, 6, 1, 2]))
+        reply = self.post(f"/v1/tensors/{name}/gather", safetensors({"indices.keys": keys}), {"Content-Type": SAFETENSORS})
+        self.assertBinary(reply, "int32", (2, 2), pack("int32", [5, 6, 1, 2]))
+        (queries, _) = self.resident({"dtype": "int64", "data": [-8]})
+        reply = self.post("/v1/gather", safetensors({}, {"params.ref": name, "indices.keys.ref": queries}), {"Content-Type": SAFETENSORS})
+        self.assertBinary(reply, "int32", (1, 2), pack("int32", [3, 4]))
+        row = ("int64", (1,), pack("int64", [0]))
+        for entries, metadata in (({"indices.keys": keys, "indices": row}, {"params.ref": name}),
+                                  ({"indices": row, "indices.keys": keys}, {"params.ref": name}),
+                                  ({"indices.keys": keys}, {"params.ref": name, "indices.ref": queries}),
+                                  ({"indices.keys": keys}, {"params.ref": name, "indices.keys.ref": queries}),
+                                  ({"indices": row, "params.keys": keys}, {"params.ref": name}),
+                                  ({"indices.keys.keys": keys}, {"params.ref": name})):
+            reply = self.post("/v1/gather", safetensors(entries, metadata), {"Content-Type": SAFETENSORS})
+            self.assertProblem(reply, 400, "MALFORMED_REQUEST")
+
+    def test_lookup_leaves_out_the_keys_in_a_binary_body(self):
+        name = self.table([7, -8, 2**40])
+        body = safetensors({"queries": ("int64", (1,), pack("int64", [-8]))}, {"params.ref": name})
+        reply = self.post("/v1/lookup", body, {"Content-Type": SAFETENSORS})
+        self.assertStatus(reply, 200)
+        self.assertEqual(read_safetensors(reply.body)[0]["output"], ("int32", [1, 2], pack("int32", [3, 4])))
+
+    def infer(self, model, name, inputs):
+        reply = self.post(f"/v2/models/{model}/infer", {"inputs": inputs, "parameters": {"params.ref": name}})
+        self.assertStatus(reply, 200)
+        return {output["name"]: output["data"] for output in reply.json()["outputs"]}
+
+    def test_the_open_inference_protocol_takes_keys(self):
+        words, numbers = self.table(["a", "b", ""]), self.table([7, -8, 2**40])
+        keys = {"name": "indices.keys", "shape": [2], "datatype": "BYTES", "data": ["", "b"]}
+        self.assertEqual(self.infer("gather", words, [keys]), {"output": [5, 6, 3, 4]})
+        keys = {"name": "indices.keys", "shape": [1], "datatype": "INT64", "data": [-8]}
+        self.assertEqual(self.infer("gather", numbers, [keys]), {"output": [3, 4]})
+        queries = {"name": "queries", "shape": [1], "datatype": "BYTES", "data": ["b"]}
+        self.assertEqual(self.infer("lookup", words, [queries]), {"output": [3, 4], "found": [True]})
+
+    def test_without_keys_lookup_needs_a_table_that_has_some(self):
+        name, _ = self.resident([[1, 2]])
+        self.assertProblem(self.post("/v1/lookup", {"params": {"ref": name}, "queries": [1]}), 422, "INVALID_ARGUMENT", input="keys")
+        body = {"inputs": [{"name": "queries", "shape": [1], "datatype": "INT64", "data": [1]}], "parameters": {"params.ref": name}}
+        self.assertStatus(self.post("/v2/models/lookup/infer", body), 400)

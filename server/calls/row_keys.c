@@ -1,0 +1,172 @@
+#include "server/calls/row_keys.h"
+
+#include "kernels/key_index/search.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+static const struct td_tensor *table_of(const struct td_call *call)
+{
+    return call->request.args.inputs[0].tensors;
+}
+
+/* ---- before inference ------------------------------------------------------------------------ */
+
+/* The keys of the rows, if the request left them out and the table has some. */
+static td_status fill_keys(struct td_call *call)
+{
+    struct td_op_args *args = &call->request.args;
+    const struct td_tensor *table = table_of(call);
+    for (int i = 1; table && table->keys && i < call->op->n_inputs; i++) {
+        const struct td_input_spec *spec = &call->op->inputs[i];
+        if (!td_input_is_row_keys(spec) || args->inputs[i].tensors)
+            continue;
+        struct td_tensor *keys = td_arena_alloc(&call->arena, 1, sizeof *keys, &call->error);
+        if (!keys)
+            return call->error.status;
+        *keys = *table->keys;
+        args->inputs[i] = (struct td_operand){ keys, 1 };
+    }
+    return TD_OK;
+}
+
+/* Row numbers are those of the table's rows only along its first dimension. */
+static td_status check_axis(struct td_call *call)
+{
+    static const char *const names[] = { "axis", "batch_dims" };
+    const struct td_op *op = call->op;
+    for (int i = 0; i < op->n_attrs; i++)
+        for (int j = 0; j < 2; j++) {
+            int64_t value;
+            if (strcmp(op->attrs[i].name, names[j]) != 0)
+                continue;
+            memcpy(&value, call->request.args.attrs + op->attrs[i].offset, sizeof value);
+            if (value == 0 || !(call->request.args.attrs_set >> i & 1))
+                continue;
+            td_error_set(&call->error, TD_INVALID_ARGUMENT,
+                         "%s is not 0, but keys name rows of params", names[j]);
+            return td_error_at_attribute(&call->error, TD_INVALID_ARGUMENT, names[j]);
+        }
+    return TD_OK;
+}
+
+static td_status check_bounds(struct td_call *call)
+{
+    const td_bounds bounds = td_request_bounds(&call->request);
+    if (bounds == TD_BOUNDS_ERROR || bounds == TD_BOUNDS_ZERO)
+        return TD_OK;
+    td_error_set(&call->error, TD_INVALID_ARGUMENT,
+                 "bounds is %s, but a key that is not found has no nearest row; error or zero is "
+                 "expected",
+                 td_bounds_name(bounds));
+    return td_error_at_attribute(&call->error, TD_INVALID_ARGUMENT, "bounds");
+}
+
+static td_status check_keys(struct td_call *call)
+{
+    const struct td_tensor *table = table_of(call), *keys = call->request.row_keys;
+    struct td_error *err = &call->error;
+    if (!table || !table->keys)
+        td_error_set(err, TD_INVALID_ARGUMENT,
+                     "%s is no resident table with keys, so its rows cannot be named by them",
+                     call->op->inputs[0].name);
+    else if (keys->dtype != table->keys->dtype)
+        td_error_set(err, TD_UNSUPPORTED_DTYPE,
+                     "keys have dtype %s, but those of the table are of %s",
+                     td_dtype_info(keys->dtype)->name, td_dtype_info(table->keys->dtype)->name);
+    else
+        return TD_OK;
+    return td_error_at_input(err, err->status, "%s",
+                             call->op->inputs[call->request.row_input].name);
+}
+
+static td_status describe_rows(struct td_call *call)
+{
+    const int input = call->request.row_input;
+    struct td_tensor *rows = td_arena_alloc(&call->arena, 1, sizeof *rows, &call->error);
+    if (!rows)
+        return call->error.status;
+    const td_status status = td_tensor_describe(rows, call->op->inputs[input].name, TD_DTYPE_INT64,
+                                                &call->request.row_keys->shape, &call->error);
+    call->request.args.inputs[input] = (struct td_operand){ rows, 1 };
+    return status;
+}
+
+td_status td_row_keys_bind(struct td_call *call)
+{
+    td_status status = fill_keys(call);
+    if (status != TD_OK || !call->request.row_keys)
+        return status;
+    status = check_keys(call);
+    if (status == TD_OK)
+        status = check_axis(call);
+    if (status == TD_OK)
+        status = check_bounds(call);
+    return status == TD_OK ? describe_rows(call) : status;
+}
+
+void td_row_keys_add_cost(const struct td_call *call, struct td_cost *cost)
+{
+    const struct td_tensor *keys = call->request.row_keys;
+    if (!keys)
+        return;
+    td_key_search_add_cost(table_of(call)->keys, keys, cost);
+    cost->workspace += (uint64_t)keys->numel * sizeof(int64_t);
+}
+
+/* ---- before the op runs ---------------------------------------------------------------------- */
+
+struct search {
+    const struct td_key_index *index;
+    const struct td_tensor *keys;
+    int64_t *rows;
+    atomic_int_fast64_t n_missing, first; /* the smallest position of a key that is not there */
+};
+
+static void note_missing(struct search *search, int64_t begin, int64_t end)
+{
+    int64_t n = 0, first = -1;
+    for (int64_t i = end; i-- > begin;)
+        if (search->rows[i] == TD_ROW_NONE) {
+            n++;
+            first = i;
+        }
+    if (n == 0)
+        return;
+    atomic_fetch_add_explicit(&search->n_missing, n, memory_order_relaxed);
+    int64_t before = atomic_load_explicit(&search->first, memory_order_relaxed);
+    while (first < before &&
+           !atomic_compare_exchange_weak_explicit(&search->first, &before, first,
+                                                  memory_order_relaxed, memory_order_relaxed))
+        ;
+}
+
+static void find_range(void *context, int64_t begin, int64_t end)
+{
+    struct search *search = context;
+    td_key_index_find(search->index, search->keys, begin, end - begin, search->rows + begin);
+    note_missing(search, begin, end);
+}
+
+td_status td_row_keys_find(struct td_call *call, struct td_exec *exec)
+{
+    const struct td_tensor *keys = call->request.row_keys;
+    if (!keys)
+        return TD_OK;
+    const int input = call->request.row_input;
+    struct td_tensor *rows = call->request.args.inputs[input].tensors;
+    td_status status = td_tensor_alloc(rows, &call->arena, &call->error);
+    if (status != TD_OK)
+        return status;
+    struct search search = { .index = table_of(call)->keys->key_index,
+                             .keys = keys,
+                             .rows = rows->data,
+                             .n_missing = 0,
+                             .first = INT64_MAX };
+    status = td_exec_for(exec, keys->numel, TD_KEY_SEARCH_GRAIN, find_range, &search, &call->error);
+    if (status != TD_OK || search.n_missing == 0 ||
+        td_request_bounds(&call->request) == TD_BOUNDS_ZERO)
+        return status;
+    return td_key_not_found(&call->error, call->op->inputs[input].name, keys, search.first,
+                            search.n_missing);
+}
