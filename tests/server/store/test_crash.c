@@ -111,7 +111,7 @@ enum { ALIASES = 40, MOST_FLIPS = 20 };
 
 static td_status flip_all(struct td_store *store, const char *target, struct td_error *err)
 {
-    static char names[ALIASES][8];
+    static char names[ALIASES][16];
     struct td_alias_change set[ALIASES];
     for (int i = 0; i < ALIASES; i++) {
         snprintf(names[i], sizeof names[i], "x%d", i);
