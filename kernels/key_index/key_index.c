@@ -116,7 +116,10 @@ static inline slot_set slots_of_block(bool wide)
 static inline slot_set slots_with(const struct block *block, unsigned char tag, bool wide)
 {
 #ifdef __SSE2__
-    const __m128i tags = _mm_loadu_si128((const __m128i *)(const void *)block);
+    int last;
+    memcpy(&last, block->tags + 8, sizeof last); /* not what follows, which other threads write */
+    const __m128i tags = _mm_unpacklo_epi64(_mm_loadl_epi64((const __m128i *)(const void *)block),
+                                            _mm_cvtsi32_si128(last));
     const __m128i equal = _mm_cmpeq_epi8(tags, _mm_set1_epi8((char)tag));
     return (slot_set)_mm_movemask_epi8(equal) & slots_of_block(wide);
 #else
