@@ -35,7 +35,7 @@ td_status td_alias_check(const char *name, const char *target, struct td_error *
 struct reader {
     struct td_json_scan scan;
     struct td_arena *arena;
-    struct td_string_map *aliases;
+    struct td_alias_file *file;
     bool ended; /* the checksum has been read */
     struct td_error *err;
 };
@@ -67,12 +67,15 @@ static td_status read_member(void *context, const struct td_json_path *path,
     if (reader->ended)
         return td_json_refuse(path, reader->err, "a member follows the checksum");
     if (td_json_name_is(name, "aliases"))
-        return td_json_string_map(&reader->scan, path, "aliases", reader->arena, reader->aliases,
+        return td_json_string_map(&reader->scan, path, "aliases", reader->arena,
+                                  &reader->file->aliases, reader->err);
+    if (td_json_name_is(name, "taken"))
+        return td_json_string_map(&reader->scan, path, "taken", reader->arena, &reader->file->taken,
                                   reader->err);
     if (td_json_name_is(name, "checksum"))
         return read_checksum(reader, path, name.text);
     return td_json_refuse(path, reader->err,
-                          "the member \"%s\" is unknown; expected aliases and checksum",
+                          "the member \"%s\" is unknown; expected aliases, taken and checksum",
                           TD_SHOWN(name.text, name.length));
 }
 
@@ -91,14 +94,26 @@ static td_status check_aliases(const struct td_string_map *aliases, struct td_er
     return TD_OK;
 }
 
+static td_status check_taken(const struct td_string_map *taken, struct td_error *err)
+{
+    for (int i = 0; i < taken->count; i++) {
+        const struct td_string_pair *pair = &taken->pairs[i];
+        if (!td_table_version_valid(pair->name) || !pair->value ||
+            strlen(pair->value) != TD_MANIFEST_DIGEST - 1)
+            return td_error_set(err, TD_MALFORMED_REQUEST,
+                                "taken has '%.70s' without a version and a digest", pair->name);
+    }
+    return TD_OK;
+}
+
 td_status td_alias_file_read(const char *text, size_t bytes, struct td_arena *arena,
-                             struct td_string_map *aliases, struct td_error *err)
+                             struct td_alias_file *out, struct td_error *err)
 {
     struct reader reader = { .scan = { .begin = text, .at = text, .end = text + bytes },
                              .arena = arena,
-                             .aliases = aliases,
+                             .file = out,
                              .err = err };
-    *aliases = (struct td_string_map){ 0 };
+    *out = (struct td_alias_file){ 0 };
     if (td_json_peek(&reader.scan) != '{')
         return td_error_set(err, TD_MALFORMED_REQUEST, "expected a JSON object");
     td_status status =
@@ -106,30 +121,44 @@ td_status td_alias_file_read(const char *text, size_t bytes, struct td_arena *ar
     td_json_peek(&reader.scan);
     if (status == TD_OK && reader.scan.at != reader.scan.end)
         return td_json_syntax(&reader.scan, reader.scan.at, err, "expected the end of the file");
-    return status == TD_OK ? check_aliases(aliases, err) : status;
+    if (status == TD_OK)
+        status = check_aliases(&out->aliases, err);
+    return status == TD_OK ? check_taken(&out->taken, err) : status;
 }
 
 /* ---- writing -------------------------------------------------------------------------------- */
 
-char *td_alias_file_text(const struct td_alias_table *table, size_t *bytes)
+static void add_pair(struct td_text *text, const char *name, const char *value,
+                     const char **separator)
 {
-    /* Two names with quotes, a colon, a comma and a new line each; names need no escapes. */
-    enum { PER_ALIAS = 2 * TD_TENSOR_NAME + 8, FRAME = 64 + DIGEST_TEXT };
+    td_text_print(text, "%s\n\"%s\":\"%s\"", *separator, name, value);
+    *separator = ",";
+}
+
+char *td_alias_file_text(const struct td_alias_table *table, const struct td_taken_folder *taken,
+                         int n, size_t *bytes)
+{
+    /* Two texts with quotes, a colon, a comma and a new line each; none needs escapes. */
+    enum {
+        PER_ALIAS = 2 * TD_TENSOR_NAME + 8,
+        PER_FOLDER = TD_TABLE_VERSION + TD_MANIFEST_DIGEST + 8,
+        FRAME = 64 + DIGEST_TEXT
+    };
     char digest[DIGEST_TEXT];
-    const size_t size = (size_t)table->count * PER_ALIAS + FRAME;
+    const size_t size = (size_t)table->count * PER_ALIAS + (size_t)n * PER_FOLDER + FRAME;
     char *begin = malloc(size);
     struct td_text text = { .at = begin, .end = begin ? begin + size : NULL };
     const char *separator = "";
     if (!begin)
         return NULL;
     td_text_string(&text, "{\"aliases\":{");
-    for (int i = 0; i < table->count; i++) {
-        const struct td_alias *alias = &table->aliases[i];
-        if (!alias->stored[0])
-            continue;
-        td_text_print(&text, "%s\n\"%s\":\"%s\"", separator, alias->name, alias->stored);
-        separator = ",";
-    }
+    for (int i = 0; i < table->count; i++)
+        if (table->aliases[i].stored[0])
+            add_pair(&text, table->aliases[i].name, table->aliases[i].stored, &separator);
+    td_text_string(&text, n > 0 ? "},\n\"taken\":{" : "");
+    separator = "";
+    for (int i = 0; i < n; i++)
+        add_pair(&text, taken[i].name, taken[i].digest, &separator);
     td_text_string(&text, "},\n");
     print_digest(begin, (size_t)(text.at - begin), digest);
     td_text_print(&text, "\"checksum\":\"%s\"}\n", digest);

@@ -108,6 +108,15 @@ static td_status refuse_unversioned(const struct td_store *store, const struct t
                               alias->name, alias->target);
 }
 
+/* Whether the alias names a version of the folder, which is not published yet; NULL: no folder. */
+static bool is_in_folder(const struct td_alias_folder *folder, const char *target)
+{
+    for (int i = 0; folder && i < folder->n_versions; i++)
+        if (strcmp(folder->versions[i]->name, target) == 0)
+            return true;
+    return false;
+}
+
 static td_status check_target(const struct td_store *store, const struct td_alias *alias,
                               bool persist, struct td_error *err)
 {
@@ -132,7 +141,8 @@ static td_status check_target(const struct td_store *store, const struct td_alia
 }
 
 static td_status check_alias(const struct td_store *store, const struct td_alias *alias,
-                             bool persist, struct td_error *err)
+                             bool persist, const struct td_alias_folder *folder,
+                             struct td_error *err)
 {
     const struct td_version *version;
     if (!alias->target[0])
@@ -143,18 +153,19 @@ static td_status check_alias(const struct td_store *store, const struct td_alias
             "'%s' is a tensor, so it cannot be an alias: delete it first, or choose "
             "another name",
             alias->name);
-    return check_target(store, alias, persist, err);
+    return is_in_folder(folder, alias->target) ? TD_OK : check_target(store, alias, persist, err);
 }
 
 static td_status check(struct td_store *store, const struct td_alias_flip *flip,
-                       const struct td_alias_table *edits, struct td_error *err)
+                       const struct td_alias_table *edits, const struct td_alias_folder *folder,
+                       struct td_error *err)
 {
     td_status status = TD_OK;
     pthread_rwlock_rdlock(&store->lock);
     for (int i = 0; i < flip->n_wanted && status == TD_OK; i++)
         status = check_wanted(store, &flip->wanted[i], err);
     for (int i = 0; i < edits->count && status == TD_OK; i++) {
-        status = check_alias(store, &edits->aliases[i], flip->persist, err);
+        status = check_alias(store, &edits->aliases[i], flip->persist, folder, err);
         if (status != TD_OK)
             status = at_set(status, err);
     }
@@ -171,15 +182,24 @@ static void claim(struct td_store *store, const struct td_alias_table *claims)
     pthread_rwlock_unlock(&store->lock);
 }
 
-/* Makes the table current, releases the claims and frees the table before. */
-static void publish(struct td_store *store, const struct td_alias_table *table)
+/* Makes the table and the versions of a folder (NULL for none) current, releases the claims and frees the
+ * table before. */
+static void publish(struct td_store *store, const struct td_alias_table *table,
+                    const struct td_alias_folder *folder)
 {
+    bool pending = false;
     pthread_rwlock_wrlock(&store->lock);
     const struct td_alias_table before = store->aliases;
+    for (int i = 0; folder && i < folder->n_versions; i++) {
+        pending |= atomic_load(&folder->versions[i]->integrity) == TD_INTEGRITY_PENDING;
+        (void)td_store_publish_locked(store, folder->versions[i]); /* their names are new */
+    }
     store->aliases = *table;
     store->claims = NULL;
     atomic_fetch_add(&store->changes, 1);
     pthread_rwlock_unlock(&store->lock);
+    if (pending)
+        atomic_store(&store->unverified, true);
     free(before.aliases);
 }
 
@@ -189,7 +209,7 @@ static td_status store_table(struct td_store *store, const struct td_alias_table
 {
     size_t bytes;
     struct td_file_id id;
-    char *text = td_alias_file_text(table, &bytes);
+    char *text = td_alias_file_text(table, store->taken, store->n_taken, &bytes);
     if (!text)
         return td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory for the text of the aliases");
     const td_status status =
@@ -210,7 +230,7 @@ static td_status apply(struct td_store *store, const struct td_alias_table *edit
     if (status == TD_OK && persist)
         status = store_table(store, &table, &done, err);
     if (done && table.aliases)
-        publish(store, &table);
+        publish(store, &table, NULL);
     else
         free(table.aliases);
     return status;
@@ -223,7 +243,7 @@ static td_status flip_locked(struct td_store *store, const struct td_alias_flip 
     td_status status = make_edits(store, flip, &edits, err);
     if (status == TD_OK) {
         claim(store, &edits);
-        status = check(store, flip, &edits, err);
+        status = check(store, flip, &edits, NULL, err);
     }
     if (status == TD_OK)
         status = apply(store, &edits, flip->persist, err);
@@ -274,7 +294,7 @@ td_status td_alias_delete(struct td_store *store, const struct td_store_write *w
 
 /* The aliases whose target in the file has changed, as they are to be. An alias with the name of a
  * tensor is not served. */
-static td_status compare_stored(struct td_store *store, const struct td_string_map *read,
+static td_status compare_stored(const struct td_store *store, const struct td_string_map *read,
                                 struct td_alias_table *edits, struct td_error *err)
 {
     const struct td_alias_table *now = &store->aliases;
@@ -321,11 +341,11 @@ static void drop_taken_names(struct td_store *store, struct td_alias_table *edit
     }
 }
 
-static td_status take_stored(struct td_store *store, const struct td_string_map *read,
+static td_status take_stored(struct td_store *store, const struct td_alias_file *read,
                              struct td_error *err)
 {
     struct td_alias_table edits = { 0 };
-    td_status status = compare_stored(store, read, &edits, err);
+    td_status status = compare_stored(store, &read->aliases, &edits, err);
     if (status == TD_OK) {
         claim(store, &edits);
         drop_taken_names(store, &edits);
@@ -338,14 +358,30 @@ static td_status take_stored(struct td_store *store, const struct td_string_map 
     return status;
 }
 
+static td_status set_taken(struct td_store *store, const struct td_string_map *read,
+                           struct td_error *err)
+{
+    struct td_taken_folder *taken = calloc((size_t)read->count + 1, sizeof *taken);
+    if (!taken)
+        return td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory for the names of folders");
+    for (int i = 0; i < read->count; i++) {
+        snprintf(taken[i].name, sizeof taken[i].name, "%s", read->pairs[i].name);
+        snprintf(taken[i].digest, sizeof taken[i].digest, "%s", read->pairs[i].value);
+    }
+    free(store->taken);
+    store->taken = taken;
+    store->n_taken = read->count;
+    return TD_OK;
+}
+
 /* Reads the file; no file is one without aliases. */
-static td_status read_file(struct td_store *store, struct td_arena *arena,
-                           struct td_string_map *read, struct td_file_id *id, struct td_error *err)
+static td_status read_file(const struct td_store *store, struct td_arena *arena,
+                           struct td_alias_file *read, struct td_file_id *id, struct td_error *err)
 {
     enum { MOST_BYTES = 64 << 20 };
     char *text;
     size_t bytes;
-    *read = (struct td_string_map){ 0 };
+    *read = (struct td_alias_file){ 0 };
     td_status status =
         td_data_dir_read_text(store->dir, TD_ALIASES_FILE, MOST_BYTES, &text, &bytes, id, err);
     if (status == TD_OK && text)
@@ -354,29 +390,144 @@ static td_status read_file(struct td_store *store, struct td_arena *arena,
     return status;
 }
 
-void td_alias_load(struct td_store *store)
+/* With `flipping` held. */
+static void load(struct td_store *store)
 {
     struct td_file_id id = td_file_id_unknown;
-    struct td_string_map read;
+    struct td_alias_file read;
     struct td_arena arena;
     struct td_error err;
-    td_arena_init(&arena, NULL, 0, td_memory_heap());
-    pthread_mutex_lock(&store->flipping);
     const td_file_state state = td_data_dir_stat(store->dir, TD_ALIASES_FILE, &id);
     if (state == TD_FILE_PRESENT && td_file_id_equal(&id, &store->aliases_file))
-        goto done;
+        return;
+    td_arena_init(&arena, NULL, 0, td_memory_heap());
     td_status status = read_file(store, &arena, &read, &id, &err);
     if (status == TD_OK)
         status = take_stored(store, &read, &err);
+    if (status == TD_OK)
+        status = set_taken(store, &read.taken, &err);
     if (status == TD_OK) {
         store->aliases_file = id;
         td_store_solve_problem(store, TD_ALIASES_FILE);
     } else {
         td_store_report_problem(store, TD_ALIASES_FILE, err.message);
     }
-done:
-    pthread_mutex_unlock(&store->flipping);
     td_arena_reset(&arena);
+}
+
+void td_alias_load(struct td_store *store)
+{
+    pthread_mutex_lock(&store->flipping);
+    load(store);
+    pthread_mutex_unlock(&store->flipping);
+}
+
+/* ---- folders of versions --------------------------------------------------------------------- */
+
+/* With `flipping` held. */
+static int place_of_folder(const struct td_store *store, const char *name)
+{
+    int i = 0;
+    while (i < store->n_taken && strcmp(store->taken[i].name, name) != 0)
+        i++;
+    return i;
+}
+
+static bool is_taken(const struct td_store *store, const char *name, const char *digest)
+{
+    const int place = place_of_folder(store, name);
+    return place < store->n_taken && strcmp(store->taken[place].digest, digest) == 0;
+}
+
+bool td_alias_folder_is_taken(struct td_store *store, const char *name, const char *digest)
+{
+    pthread_mutex_lock(&store->flipping);
+    const bool taken = is_taken(store, name, digest);
+    pthread_mutex_unlock(&store->flipping);
+    return taken;
+}
+
+static void forget(struct td_store *store, const char *name)
+{
+    const int place = place_of_folder(store, name);
+    if (place < store->n_taken)
+        store->taken[place] = store->taken[--store->n_taken];
+}
+
+void td_alias_forget_folder(struct td_store *store, const char *name)
+{
+    pthread_mutex_lock(&store->flipping);
+    forget(store, name);
+    pthread_mutex_unlock(&store->flipping);
+}
+
+static td_status note_taken(struct td_store *store, const struct td_alias_folder *folder,
+                            struct td_error *err)
+{
+    struct td_taken_folder *larger =
+        realloc(store->taken, ((size_t)store->n_taken + 1) * sizeof *larger);
+    if (!larger)
+        return td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory for the name of the folder");
+    store->taken = larger;
+    forget(store, folder->name);
+    struct td_taken_folder *taken = &larger[store->n_taken++];
+    snprintf(taken->name, sizeof taken->name, "%s", folder->name);
+    snprintf(taken->digest, sizeof taken->digest, "%s", folder->digest);
+    return TD_OK;
+}
+
+/* Publishes the folder with the table; writes aliases.json before, if `persist`. */
+static td_status publish_folder(struct td_store *store, const struct td_alias_folder *folder,
+                                const struct td_alias_table *table, bool persist,
+                                struct td_error *err)
+{
+    bool done = !persist;
+    td_status status = note_taken(store, folder, err);
+    if (status == TD_OK && persist)
+        status = store_table(store, table, &done, err);
+    /* Without aliases the file would only spare the next start a comparison. */
+    if (!done && folder->n_set > 0) {
+        forget(store, folder->name);
+        return status;
+    }
+    publish(store, table, folder);
+    return TD_OK;
+}
+
+static td_status take_folder(struct td_store *store, const struct td_alias_folder *folder,
+                             struct td_error *err)
+{
+    struct td_alias_table edits, table = { 0 };
+    const bool may_write = !store->read_only && td_data_dir_is_locked(store->dir);
+    if (may_write)
+        load(store); /* what another process wrote is not overwritten */
+    const bool taken = is_taken(store, folder->name, folder->digest);
+    const struct td_alias_flip flip = { .set = folder->set,
+                                        .n_set = taken ? 0 : folder->n_set,
+                                        .persist = may_write };
+    td_status status = make_edits(store, &flip, &edits, err);
+    if (status == TD_OK) {
+        claim(store, &edits);
+        status = check(store, &flip, &edits, folder, err);
+    }
+    if (status == TD_OK)
+        status = td_alias_merge(&store->aliases, &edits, &table, err);
+    if (status == TD_OK)
+        status = publish_folder(store, folder, &table, may_write && !taken, err);
+    if (status != TD_OK)
+        free(table.aliases);
+    claim(store, NULL);
+    free(edits.aliases);
+    return status;
+}
+
+td_status td_alias_take_folder(struct td_store *store, const struct td_alias_folder *folder,
+                               struct td_error *err)
+{
+    pthread_mutex_lock(&store->flipping);
+    const td_status status = take_folder(store, folder, err);
+    pthread_mutex_unlock(&store->flipping);
+    return status;
 }
 
 /* ---- the list -------------------------------------------------------------------------------- */
@@ -423,4 +574,5 @@ int td_store_count_aliases(struct td_store *store)
 void td_alias_free(struct td_store *store)
 {
     free(store->aliases.aliases);
+    free(store->taken);
 }

@@ -15,6 +15,27 @@ TD_MUST_CHECK td_status td_alias_delete(struct td_store *store, const struct td_
  * that has changed. Damage is logged and listed; then no alias changes. */
 void td_alias_load(struct td_store *store);
 
+/* A folder of versions that a scan takes. Its versions are reserved, their names locked. */
+struct td_alias_folder {
+    const char *name, *digest;    /* and that of its manifest */
+    struct td_version **versions; /* sorted by name */
+    const struct td_alias_change *set;
+    int n_versions, n_set;
+};
+
+/* Publishes the versions, whose references it takes, and lets the aliases name what the folder says, at
+ * once; these are persisted if this process may change the data folder. If they have been set before, for
+ * a folder of this name and digest, they are not set again. On failure nothing has changed. */
+TD_MUST_CHECK td_status td_alias_take_folder(struct td_store *store,
+                                             const struct td_alias_folder *folder,
+                                             struct td_error *err);
+
+/* Whether aliases.json says that the aliases of this folder have been set. */
+bool td_alias_folder_is_taken(struct td_store *store, const char *name, const char *digest);
+
+/* The folder is gone: another one of its name is a new one. */
+void td_alias_forget_folder(struct td_store *store, const char *name);
+
 /* Frees the aliases; for td_store_free. */
 void td_alias_free(struct td_store *store);
 

@@ -174,4 +174,32 @@ TD_MUST_CHECK td_status td_data_dir_write_text(struct td_data_dir *dir, const ch
                                                struct td_file_id *id, bool *done,
                                                struct td_error *err);
 
+/* ---- sub-folders, whose content may be hostile: no link is followed ---- */
+
+/* The names of the sub-folders that are valid versions, not hidden; free() the list. False (logged) if
+ * the folder cannot be read. */
+TD_MUST_CHECK bool td_data_dir_folders(struct td_data_dir *dir, char (**names)[TD_TABLE_VERSION],
+                                       int *count);
+
+/* Opens a sub-folder that has this file, and identifies the file; close() the descriptor, -1 unless
+ * TD_FILE_PRESENT. */
+td_file_state td_data_dir_open_folder(struct td_data_dir *dir, const char *name, const char *file,
+                                      int *folder, struct td_file_id *id);
+
+/* As td_data_dir_stat, td_data_dir_read_text and td_data_dir_load. load reads the file as if it had the
+ * name `versioned`, and is MALFORMED_REQUEST if it has not `size` bytes; the arena keeps the mapping. */
+struct td_mapped_bytes {
+    const void *data;
+    size_t size;
+    int range; /* of the fault guard */
+};
+td_file_state td_data_folder_stat(int folder, const char *file, struct td_file_id *id);
+TD_MUST_CHECK td_status td_data_folder_read_text(int folder, const char *file, size_t most,
+                                                 char **text, size_t *bytes, struct td_file_id *id,
+                                                 struct td_error *err);
+TD_MUST_CHECK td_status td_data_folder_load(int folder, const char *file, const char *versioned,
+                                            uint64_t size, struct td_arena *arena,
+                                            struct td_data_content *out,
+                                            struct td_mapped_bytes *bytes, struct td_error *err);
+
 #endif

@@ -7,6 +7,7 @@
  *     data_dir_quota.c   the sum of the files' sizes
  *     data_dir_remove.c  removing the files of a name
  *     data_dir_text.c    small text files
+ *     data_dir_folder.c  sub-folders of versions
  *
  * Threads    Changes of the folder run between td_data_hold and td_data_release.
  *            td_data_dir_refresh, which exchanges the descriptor, waits for them; the scan, which

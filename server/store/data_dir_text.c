@@ -50,19 +50,31 @@ static td_status read_open(int fd, const char *file, size_t most, char **text, s
     return unreadable(file, reason, err);
 }
 
-td_status td_data_dir_read_text(struct td_data_dir *dir, const char *file, size_t most, char **text,
-                                size_t *bytes, struct td_file_id *id, struct td_error *err)
+static td_status read_text(int folder, const char *file, int flags, size_t most, char **text,
+                           size_t *bytes, struct td_file_id *id, struct td_error *err)
 {
     *text = NULL;
     *bytes = 0;
     *id = td_file_id_unknown;
     /* O_NONBLOCK: opening a FIFO would block until it has a writer. */
-    const int fd = openat(dir->folder.fd, file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const int fd = openat(folder, file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags);
     if (fd < 0)
         return errno == ENOENT ? TD_OK : unreadable(file, errno, err);
     const td_status status = read_open(fd, file, most, text, bytes, id, err);
     close(fd);
     return status;
+}
+
+td_status td_data_dir_read_text(struct td_data_dir *dir, const char *file, size_t most, char **text,
+                                size_t *bytes, struct td_file_id *id, struct td_error *err)
+{
+    return read_text(dir->folder.fd, file, 0, most, text, bytes, id, err);
+}
+
+td_status td_data_folder_read_text(int folder, const char *file, size_t most, char **text,
+                                   size_t *bytes, struct td_file_id *id, struct td_error *err)
+{
+    return read_text(folder, file, O_NOFOLLOW, most, text, bytes, id, err);
 }
 
 /* Writes an empty file and fsyncs it; 0 or errno. */

@@ -491,10 +491,9 @@ static void add_entry(struct td_store *store, int place, struct td_entry *entry)
     end_reservation(store, entry);
 }
 
-struct td_version *td_store_publish(struct td_store *store, struct td_version *version)
+struct td_version *td_store_publish_locked(struct td_store *store, struct td_version *version)
 {
     bool found;
-    pthread_rwlock_wrlock(&store->lock);
     const int place = place_of(store, version->name, strlen(version->name), &found);
     if (!found)
         add_entry(store, place, version->entry);
@@ -512,6 +511,13 @@ struct td_version *td_store_publish(struct td_store *store, struct td_version *v
     version->outgoing = 0;
     version->entry = NULL;
     atomic_fetch_add(&store->changes, 1);
+    return replaced;
+}
+
+struct td_version *td_store_publish(struct td_store *store, struct td_version *version)
+{
+    pthread_rwlock_wrlock(&store->lock);
+    struct td_version *replaced = td_store_publish_locked(store, version);
     pthread_rwlock_unlock(&store->lock);
     return replaced;
 }

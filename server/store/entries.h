@@ -108,6 +108,9 @@ void td_store_unreserve_name(struct td_store *store, struct td_version *version)
  * reference passes to the caller; NULL for none. Its name and bytes must be reserved. */
 struct td_version *td_store_publish(struct td_store *store, struct td_version *version);
 
+/* The same with the write lock held, for several at once. */
+struct td_version *td_store_publish_locked(struct td_store *store, struct td_version *version);
+
 /* What there is of a name, with store->lock held for reading at least. *current is its version or
  * NULL. */
 enum td_name_use {

@@ -2,6 +2,7 @@
 #include "server/store/alias_flip.h"
 #include "server/store/data_dir.h"
 #include "server/store/entries.h"
+#include "server/store/folders.h"
 #include "server/store/known_files.h"
 #include "server/store/problems.h"
 #include "server/store/scan.h"
@@ -57,6 +58,7 @@ void td_store_free(struct td_store *store)
     td_store_free_entries(store);
     td_store_free_files(store);
     td_alias_free(store);
+    td_folders_free(store);
     td_store_free_problems(store);
     td_data_dir_free(store->dir);
     pthread_mutex_destroy(&store->flipping);

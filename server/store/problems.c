@@ -28,14 +28,9 @@ static struct td_problem_note *take(struct td_store *store, const char *source)
     return found;
 }
 
-void td_store_report_problem(struct td_store *store, const char *source, const char *reason)
+static void keep(struct td_store *store, const char *source, const char *reason)
 {
     struct td_problem_note *note = calloc(1, sizeof *note);
-    if (store->inspector)
-        store->inspector->skipped(store->inspector->context, source, NULL, reason);
-    else
-        td_log(store->log, TD_LOG_WARN, "aliases_refused", TD_TEXT("source", source),
-               TD_TEXT("reason", reason));
     if (!note)
         return;
     snprintf(note->source, sizeof note->source, "%s", source);
@@ -46,6 +41,26 @@ void td_store_report_problem(struct td_store *store, const char *source, const c
     store->problems = note;
     pthread_rwlock_unlock(&store->lock);
     free(before);
+}
+
+void td_store_report_problem(struct td_store *store, const char *source, const char *reason)
+{
+    if (store->inspector)
+        store->inspector->skipped(store->inspector->context, source, NULL, reason);
+    else
+        td_log(store->log, TD_LOG_WARN, "aliases_refused", TD_TEXT("source", source),
+               TD_TEXT("reason", reason));
+    keep(store, source, reason);
+}
+
+void td_store_refuse_folder(struct td_store *store, const char *folder, const char *reason)
+{
+    if (store->inspector)
+        store->inspector->skipped(store->inspector->context, folder, NULL, reason);
+    else
+        td_log(store->log, TD_LOG_WARN, "folder_refused", TD_TEXT("folder", folder),
+               TD_TEXT("reason", reason));
+    keep(store, folder, reason);
 }
 
 void td_store_solve_problem(struct td_store *store, const char *source)

@@ -13,6 +13,7 @@ struct td_store;
 /* `source`: a file or folder of the data folder, or an alias. Reported again, the new reason replaces
  * the old one; without memory it is only logged. */
 void td_store_report_problem(struct td_store *store, const char *source, const char *reason);
+void td_store_refuse_folder(struct td_store *store, const char *folder, const char *reason);
 void td_store_solve_problem(struct td_store *store, const char *source);
 
 /* For td_store_free. */

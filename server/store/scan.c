@@ -2,7 +2,9 @@
 
 #include "server/store/alias_flip.h"
 #include "server/store/entries.h"
+#include "server/store/folders.h"
 #include "server/store/known_files.h"
+#include "server/store/load.h"
 #include "server/store/scan_report.h"
 #include "server/store/state.h"
 #include "server/store/verify.h"
@@ -70,64 +72,23 @@ static void mark_malformed(const struct file_scan *scan, const struct td_file_id
 
 /* ---- one tensor ----------------------------------------------------------------------------- */
 
-static td_status take_keys(struct td_store *store, struct td_version *version,
-                           const struct td_data_tensor *found, struct td_error *err)
-{
-    struct td_keys *keys;
-    if (!found->keys.data)
-        return TD_OK;
-    td_status status = td_keys_check(&found->keys, found->name, &found->tensor.shape, err);
-    if (status == TD_OK)
-        status = td_keys_of_file(store, found, &keys, err);
-    if (status == TD_OK)
-        td_version_set_keys(version, keys);
-    return status;
-}
-
 /* Publishes a tensor as a version of its name. The name is locked. */
 static td_status take_tensor(const struct file_scan *scan, const struct td_file_id *id,
                              const struct td_data_tensor *found, const struct td_version *before,
                              struct td_error *err)
 {
     struct td_store *store = scan->store;
-    /* A number stored before this start is kept; later ones must exceed all that were assigned. */
-    const bool numbered = found->version > 0 && found->version >> 53 == 0 && !store->opened;
-    struct td_version *version = td_version_new(found->name, err);
-    if (!version)
-        return TD_MEMORY_EXHAUSTED;
-    snprintf(version->file, sizeof version->file, "%s", scan->file);
-    version->persisted = version->from_file = true;
-    const bool mapped = found->tensor.owner != NULL;
-    td_status status = take_keys(store, version, found, err);
-    const uint64_t held =
-        (mapped ? td_version_mapped_held(&found->tensor) : td_tensor_footprint(&found->tensor)) +
-        td_version_keys_held(version);
-    if (status == TD_OK)
-        status = td_store_reserve_name(store, version, err);
-    if (status == TD_OK)
-        status = td_store_reserve(store, before ? before->held : 0, held, &version->outgoing, err);
-    if (status == TD_OK) {
-        version->held = held;
-        if (mapped)
-            td_version_map(version, found);
-        else
-            status = td_version_copy(store, version, &found->tensor, NULL, err);
-    }
-    if (status == TD_OK && mapped)
-        status = td_store_verify_new(store, version, err);
-    version->number = td_store_next_number(store, numbered ? found->version : 0);
-    td_version_set_etag(store, version, id, found->version);
-    if (status == TD_OK) {
-        const bool pending = atomic_load(&version->integrity) == TD_INTEGRITY_PENDING;
-        struct td_version *replaced = td_store_publish(store, version);
-        if (pending)
-            atomic_store(&store->unverified, true);
-        *(replaced ? &scan->report->replaced : &scan->report->added) += 1;
-        td_buffer_unref(replaced ? &replaced->base : NULL);
-    } else {
-        td_version_abandon(store, version);
-    }
-    return status;
+    struct td_version *version;
+    const td_status status = td_load_version(store, scan->file, id, found, before, &version, err);
+    if (status != TD_OK)
+        return status;
+    const bool pending = atomic_load(&version->integrity) == TD_INTEGRITY_PENDING;
+    struct td_version *replaced = td_store_publish(store, version);
+    if (pending)
+        atomic_store(&store->unverified, true);
+    *(replaced ? &scan->report->replaced : &scan->report->added) += 1;
+    td_buffer_unref(replaced ? &replaced->base : NULL);
+    return TD_OK;
 }
 
 /* Whether the file is unchanged since it was read: its tensor may have been deleted or written
@@ -182,6 +143,10 @@ static bool serve_tensor(const struct file_scan *scan, const struct td_file_id *
     bool ok = true;
     if (before && before->number > older) {
         scan->report->unchanged++;
+        goto done;
+    }
+    if (before && strchr(before->file, '/')) {
+        skipped(scan, found->name, "a folder of versions has a tensor of that name");
         goto done;
     }
     switch (find_earlier(scan, found->name)) {
@@ -429,9 +394,16 @@ done:
     td_known_file_free(known);
 }
 
+struct others {
+    const struct td_store *store;
+    struct td_scan_report *report;
+};
+
 static void report_other(void *context, const char *name, bool is_folder)
 {
-    td_scan_report_other(context, name, is_folder);
+    const struct others *others = context;
+    if (!is_folder || !td_folder_is_known(others->store, name))
+        td_scan_report_other(others->report, name, is_folder);
 }
 
 /* With `scanning` held. */
@@ -456,7 +428,8 @@ static bool scan_folder(struct td_store *store)
     for (int i = 0; i < count && readable && !td_store_must_stop(store); i++)
         scan_file(store, &report, &unread, files[i]);
     if (readable) {
-        td_data_dir_others(store->dir, report_other, &report);
+        td_folders_scan(store, &report);
+        td_data_dir_others(store->dir, report_other, &(struct others){ store, &report });
         td_scan_report_end(&report);
     }
     free(unread.files);

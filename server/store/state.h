@@ -60,6 +60,8 @@ struct td_store {
 
     pthread_mutex_t flipping;       /* held through a flip of aliases */
     struct td_file_id aliases_file; /* aliases.json as it was read or written last */
+    struct td_taken_folder *taken;  /* folders whose aliases have been set, as in it */
+    int n_taken;
 
     pthread_mutex_t writing; /* guards the writers */
     pthread_cond_t written;
@@ -68,8 +70,9 @@ struct td_store {
     pthread_mutex_t files_mutex;  /* guards the files */
     struct td_known_file **files; /* sorted by name */
     int n_files, files_capacity;
-    int n_files_reserved;     /* files reserved by writers; there is room for them */
-    pthread_mutex_t scanning; /* held through a scan */
+    int n_files_reserved;              /* files reserved by writers; there is room for them */
+    pthread_mutex_t scanning;          /* held through a scan */
+    struct td_version_folder *folders; /* with a manifest; guarded by it */
 
     /* Of the one thread that runs td_store_verify, except the flags. */
     atomic_bool stopping;         /* no more comparing before a tensor is served */

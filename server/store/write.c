@@ -161,6 +161,17 @@ td_status td_store_put(struct td_store *store, const struct td_store_write *writ
     return td_store_put_table(store, write, tensor, NULL, NULL, arena, out, created, err);
 }
 
+/* FORBIDDEN if the version (NULL for none) is one of a folder, whose files are not changed. */
+static td_status check_folder(const struct td_version *version, struct td_error *err)
+{
+    const char *slash = version ? strchr(version->file, '/') : NULL;
+    return slash ? td_error_set(err, TD_FORBIDDEN,
+                                "'%s' comes from the folder %.*s, which changes as a whole only: "
+                                "remove that and send SIGHUP",
+                                version->name, (int)(slash - version->file), version->file)
+                 : TD_OK;
+}
+
 /* ---- keys ------------------------------------------------------------------------------------ */
 
 /* Whether the keys of `before` may be put or deleted: a version gets them once. */
@@ -241,6 +252,8 @@ static td_status check_current(const struct change *change, bool put, struct td_
     if (!change->before)
         return td_store_missing(change->store, name, strlen(name), err);
     status = td_version_check(change->before, err);
+    if (status == TD_OK && change->write->persist)
+        status = check_folder(change->before, err);
     return status != TD_OK ? status : check_keys_before(change->write, change->before, put, err);
 }
 
@@ -304,11 +317,14 @@ td_status td_store_delete_keys(struct td_store *store, const struct td_store_wri
 
 /* ---- DELETE ---------------------------------------------------------------------------------- */
 
-/* The name is locked, and a tensor's. */
-static td_status delete_tensor(struct td_store *store, const char *name, struct td_error *err)
+/* The name is locked, and a tensor's; `before` is NULL if it is damaged. */
+static td_status delete_tensor(struct td_store *store, const char *name,
+                               const struct td_version *before, struct td_error *err)
 {
     bool done = false;
-    td_status status = td_store_begin_delete(store, name, err);
+    td_status status = check_folder(before, err);
+    if (status == TD_OK)
+        status = td_store_begin_delete(store, name, err);
     if (status != TD_OK)
         return status;
     if (store->dir)
@@ -340,7 +356,7 @@ td_status td_store_delete(struct td_store *store, const struct td_store_write *w
             ? td_condition_check(&write->condition, write->name, before ? before->etag : NULL, err)
             : td_store_not_found(store, write->name, strlen(write->name), err);
     if (status == TD_OK)
-        status = delete_tensor(store, write->name, err);
+        status = delete_tensor(store, write->name, before, err);
     td_buffer_unref(before ? &before->base : NULL);
     td_writer_unlock(store, &writer);
     return status;

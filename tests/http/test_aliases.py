@@ -1,5 +1,5 @@
 """Versions NAME@VERSION and aliases: where they stand in requests, flips, conflicts, tokens, restarts."""
-import itertools, os, threading
+import hashlib, itertools, os, shutil, threading
 from oip_client import *
 
 ALIASES = "/v1/aliases"
@@ -259,3 +259,79 @@ class Persisted(AliasTest):
     def test_persist_requires_a_data_folder(self):
         with Daemon() as daemon, Client(daemon) as client:
             self.assertProblem(client.request("POST", ALIASES + "?persist=1", {"set": {}}), 422, "INVALID_ARGUMENT", attribute="persist")
+
+
+class Folders(AliasTest):
+    """a sub-folder with manifest.json"""
+    def write(self, folder, version, tables, aliases, spoil=None):
+        """as an importer does: in a hidden folder, which is renamed"""
+        hidden = os.path.join(folder, ".new")
+        os.makedirs(hidden)
+        files = {}
+        for name, data in tables.items():
+            body = npy("int32", (len(data),), pack("int32", data))
+            with open(os.path.join(hidden, name + ".npy"), "wb") as file:
+                file.write(body)
+            files[name + ".npy"] = {"size": len(body), "sha256": hashlib.sha256(body).hexdigest()}
+        if spoil:
+            spoil(files)
+        with open(os.path.join(hidden, "manifest.json"), "w", encoding="ascii") as file:
+            json.dump({"files": files, "aliases": aliases}, file, indent=1)
+        os.rename(hidden, os.path.join(folder, version))
+
+    def both(self, client):
+        """what a request for both aliases computes"""
+        return client.request("POST", "/v1/einsum", {"equation": "i,i->i", "inputs": [{"ref": "x"}, {"ref": "y"}]}).json()["output"]["data"]
+
+    def test_a_folder_is_taken_with_its_aliases(self):
+        folder = temporary_folder()
+        self.write(folder, "1", {"a": [1, 1], "b": [1, 2]}, {"x": "a@1", "y": "b@1"})
+        with Daemon("--data-dir", folder) as daemon, Client(daemon) as client:
+            self.assertEqual(self.both(client), [1, 2])
+            self.assertEqual(client.request("GET", "/v1/tensors/x").json()["source"], "1/a.npy")
+            self.write(folder, "2", {"a": [10, 10], "b": [2, 3]}, {"x": "a@2", "y": "b@2"})
+            daemon.send_signal(signal.SIGHUP)
+            self.wait_until(lambda: self.aliases(client) == {"x": "a@2", "y": "b@2"})
+            self.assertEqual(self.both(client), [20, 30])
+            self.assertProblem(client.request("DELETE", "/v1/tensors/a@1"), 403, "FORBIDDEN")
+            self.assertProblem(client.request("PUT", "/v1/tensors/a@1", [1]), 409, "CONFLICT")
+            self.assertStatus(client.request("POST", ALIASES + "?persist=1", {"set": {"x": "a@1", "y": "b@1"}}), 200)
+        with Daemon("--data-dir", folder) as daemon, Client(daemon) as client:  # no folder sets them again
+            self.assertEqual(self.both(client), [1, 2])
+            shutil.rmtree(os.path.join(folder, "2"))
+            daemon.send_signal(signal.SIGHUP)
+            self.wait_until(lambda: client.request("GET", "/v1/tensors/a@2").status == 404)
+
+    def test_a_refusal_is_told(self):
+        folder = temporary_folder()
+        with Daemon("--data-dir", folder) as daemon, Client(daemon) as client:
+            self.write(folder, "1", {"a": [1, 1], "b": [1, 2]}, {"x": "a@1", "y": "b@1"})
+            daemon.send_signal(signal.SIGHUP)
+            self.wait_until(lambda: self.aliases(client) == {"x": "a@1", "y": "b@1"})
+            self.write(folder, "2", {"a": [5, 5], "b": [5, 5]}, {"x": "a@2", "y": "b@2"},
+                       lambda files: files["b.npy"].update(sha256="0" * 64))
+            daemon.send_signal(signal.SIGHUP)
+            event = daemon.wait_log(lambda event: event.get("event") == "folder_refused")
+            self.assertEqual(event["folder"], "2")
+            self.assertIn("SHA-256 of b.npy", event["reason"])
+            problems = client.request("GET", ALIASES).json()["problems"]
+            self.assertEqual([problem["source"] for problem in problems], ["2"])
+            self.assertIn("SHA-256 of b.npy", problems[0]["reason"])
+            self.assertEqual(self.both(client), [1, 2])
+            self.assertStatus(client.request("GET", "/v1/tensors/a@2"), 404)
+
+    def test_a_kill_while_folders_are_taken_mixes_nothing(self):
+        folder = temporary_folder()
+        for i in range(1, 6):
+            self.write(folder, str(i), {"a": [i] * 1000, "b": [i] * 1000}, {"x": f"a@{i}", "y": f"b@{i}"})
+            daemon = Daemon("--data-dir", folder)
+            daemon.process.kill()
+            daemon.process.wait()
+            path = os.path.join(folder, "aliases.json")
+            if os.path.exists(path):
+                with open(path, encoding="ascii") as file:
+                    aliases = json.load(file)["aliases"]
+                self.assertEqual(aliases["x"][2:], aliases["y"][2:])
+        with Daemon("--data-dir", folder) as daemon, Client(daemon) as client:
+            self.assertEqual(self.aliases(client), {"x": "a@5", "y": "b@5"})
+            self.assertEqual(self.both(client), [25] * 1000)

@@ -296,7 +296,7 @@ class Prefixes(Guarded):
             self.assertEqual([t["name"] for t in self.ask(token, "GET", "/v1/tensors").json()["tensors"]], expected)
 
     def test_aliases_need_the_right_to_their_versions(self):
-        for name in ("team.t@1", "team.t@2", "other@1"):
+        for name in ("team.t", "team.t@1", "team.t@2", "other@1"):
             self.put(name, [1, 2])
         flip = lambda token, names, wanted=None: self.ask(token, "POST", "/v1/aliases", {"set": names, "if": wanted})
         self.addCleanup(flip, ADMIN, {"team.now": None, "team.else": None, "outside": None})

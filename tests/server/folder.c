@@ -2,6 +2,10 @@
 
 #include "tests/support/tensors.h"
 
+#include <nettle/sha2.h>
+#include <nettle/version.h>
+#include <sys/stat.h>
+
 #include <dirent.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -39,7 +43,7 @@ void folder_open_in_memory(void)
 
 const char *path_of(const char *name)
 {
-    static char path[512];
+    static char path[1024];
     snprintf(path, sizeof path, "%s/%s", folder, name);
     return path;
 }
@@ -48,8 +52,8 @@ void folder_close(void)
 {
     DIR *dir = opendir(folder);
     for (struct dirent *item; (item = readdir(dir));)
-        if (unlink(path_of(item->d_name)) != 0)
-            (void)rmdir(path_of(item->d_name));
+        if (unlink(path_of(item->d_name)) != 0 && item->d_name[0] != '.')
+            remove_version(item->d_name);
     closedir(dir);
     rmdir(folder);
     close(log_reading);
@@ -97,6 +101,83 @@ void put_safetensors(const char *name, const char *header, int32_t first, int n)
         memcpy(file + 8 + length + 4 * (size_t)i, &value, 4);
     }
     put_file(name, file, 8 + length + 4 * (size_t)n);
+}
+
+/* ---- folders of versions ---- */
+
+static const char *name_in(const char *version, const char *file)
+{
+    static char name[512];
+    snprintf(name, sizeof name, "%s/%s", version, file);
+    return name;
+}
+
+void put_version_files(const char *version, const char *files, int32_t first)
+{
+    char words[256];
+    char *rest = words;
+    snprintf(words, sizeof words, "%s", files);
+    (void)mkdir(path_of(version), 0700);
+    for (char *word; (word = strtok_r(rest, " ", &rest));)
+        if (strstr(word, ".safetensors"))
+            put_safetensors(name_in(version, word), TWO_TENSORS, first, 6);
+        else
+            put_npy(name_in(version, word), first, 100);
+}
+
+static void digest_of(const char *path, char text[65], size_t *size)
+{
+    static uint8_t bytes[1 << 16];
+    struct sha256_ctx context;
+    uint8_t digest[SHA256_DIGEST_SIZE];
+    FILE *file = fopen(path, "rb");
+    ck_assert_ptr_nonnull(file);
+    *size = fread(bytes, 1, sizeof bytes, file);
+    fclose(file);
+    sha256_init(&context);
+    sha256_update(&context, *size, bytes);
+#if NETTLE_VERSION_MAJOR >= 4
+    sha256_digest(&context, digest);
+#else
+    sha256_digest(&context, sizeof digest, digest);
+#endif
+    for (int i = 0; i < SHA256_DIGEST_SIZE; i++)
+        snprintf(text + 2 * i, 3, "%02x", digest[i]);
+}
+
+void put_manifest(const char *version, const char *files, const char *aliases)
+{
+    char words[256], text[4096] = "{\"files\":{", digest[65];
+    char *rest = words;
+    const char *separator = "";
+    size_t size;
+    snprintf(words, sizeof words, "%s", files);
+    for (char *word; (word = strtok_r(rest, " ", &rest)); separator = ",") {
+        digest_of(path_of(name_in(version, word)), digest, &size);
+        snprintf(text + strlen(text), sizeof text - strlen(text),
+                 "%s\"%s\":{\"size\":%zu,\"sha256\":\"%s\"}", separator, word, size, digest);
+    }
+    snprintf(text + strlen(text), sizeof text - strlen(text), "}%s%s}", aliases[0] ? "," : "",
+             aliases);
+    put_text(name_in(version, "manifest.json"), text);
+}
+
+void put_version(const char *version, const char *files, int32_t first, const char *aliases)
+{
+    put_version_files(version, files, first);
+    put_manifest(version, files, aliases);
+}
+
+void remove_version(const char *version)
+{
+    char path[1024];
+    snprintf(path, sizeof path, "%s", path_of(version));
+    DIR *dir = opendir(path);
+    for (const struct dirent *item; dir && (item = readdir(dir));)
+        (void)unlink(path_of(name_in(version, item->d_name)));
+    if (dir)
+        closedir(dir);
+    (void)rmdir(path_of(version));
 }
 
 struct td_store *open_at(const char *path)

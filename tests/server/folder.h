@@ -36,6 +36,14 @@ void put_safetensors(const char *name, const char *header, int32_t first, int n)
     "{\"w\":{\"dtype\":\"I32\",\"shape\":[2,2],\"data_offsets\":[0,16]},"                          \
     "\"b.x\":{\"dtype\":\"I32\",\"shape\":[2],\"data_offsets\":[16,24]}}  "
 
+/* A folder of a version: its files, "m.npy t.npy m.safetensors", with values from `first` and the tensors
+ * w and b.x; the manifest of those that are there, `aliases` is the text of that member, "" for none; both
+ * of these. */
+void put_version_files(const char *version, const char *files, int32_t first);
+void put_manifest(const char *version, const char *files, const char *aliases);
+void put_version(const char *version, const char *files, int32_t first, const char *aliases);
+void remove_version(const char *version);
+
 struct td_store *open_at(const char *path); /* NULL on failure */
 struct td_store *open_folder(void);
 

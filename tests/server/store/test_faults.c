@@ -27,8 +27,9 @@ static void empty_folder(void)
 {
     DIR *dir = opendir(folder);
     for (const struct dirent *item; (item = readdir(dir));)
-        if (strcmp(item->d_name, ".") != 0 && strcmp(item->d_name, "..") != 0)
-            ck_assert_int_eq(unlink(path_of(item->d_name)), 0);
+        if (strcmp(item->d_name, ".") != 0 && strcmp(item->d_name, "..") != 0 &&
+            unlink(path_of(item->d_name)) != 0)
+            remove_version(item->d_name);
     closedir(dir);
 }
 
@@ -674,6 +675,57 @@ START_TEST(a_failed_rescan_serves_the_old_or_the_new_version)
 }
 END_TEST
 
+/* ---- folders of versions --------------------------------------------------------------------- */
+
+static struct td_store *prepare_folder(void)
+{
+    static const struct change change = { .files = "m@6.npy", .memory = "x=m@6 y=m@6" };
+    struct td_store *store = prepare(&change);
+    put_version("7", "m.npy t.npy", 70, "\"aliases\":{\"x\":\"m@7\",\"z\":\"t@7\"}");
+    return store;
+}
+
+/* The folder is taken whole, with its aliases, or not at all, now and by the next rescan. */
+static void take_folder_with_fault(const void *row, const struct fault *fault, const void *wanted)
+{
+    const struct states *states = wanted;
+    struct state now;
+    struct td_store *store = prepare_folder();
+    const int descriptors = faults_descriptors();
+    (void)row;
+    faults_begin(fault);
+    td_store_rescan(store);
+    faults_end();
+    EXPECT(faults_descriptors() == descriptors, "%s: descriptors are left", label);
+    td_store_trim(store, INT64_MAX);
+    describe(store, true, now.served);
+    EXPECT(strcmp(now.served, states->before.served) == 0 ||
+               strcmp(now.served, states->after.served) == 0,
+           "%s: \"%s\" is served", label, now.served);
+    expect_room(store);
+    td_store_rescan(store);
+    read_state(store, &now);
+    expect_state(&now, &states->after, "after another rescan");
+    expect_kept(store);
+    close_store(store);
+}
+
+START_TEST(a_folder_is_taken_whole_or_not_whichever_call_fails)
+{
+    static struct states states;
+    struct td_store *store = prepare_folder();
+    describe(store, true, states.before.served);
+    faults_begin(&none);
+    td_store_rescan(store);
+    faults_end();
+    record_calls();
+    read_state(store, &states.after);
+    close_store(store);
+    ck_assert_ptr_nonnull(strstr(states.after.served, "x>m@7;y>m@6;z>t@7;"));
+    for_each_fault("a folder of a version", take_folder_with_fault, NULL, &states);
+}
+END_TEST
+
 /* A tensor that is put after a scan could not read or serve its file stays in the next scan. */
 static void put_after_fault(const void *row, const struct fault *fault, const void *wanted)
 {
@@ -761,6 +813,7 @@ static void add(TCase *tcase)
                         COUNT_OF(changes));
     tcase_add_loop_test(tcase, the_next_start_removes_files_that_could_not_be_removed, 0,
                         COUNT_OF(changes));
+    tcase_add_test(tcase, a_folder_is_taken_whole_or_not_whichever_call_fails);
     tcase_add_loop_test(tcase, a_failed_rescan_serves_the_old_or_the_new_version, 0,
                         COUNT_OF(looks));
     tcase_add_loop_test(tcase, a_tensor_put_after_its_file_could_not_be_read_stays, 0,

@@ -421,7 +421,7 @@ static bool stop_at_fourth_question(void)
     return ++questions >= 4;
 }
 
-/* It is asked before each file and each block. */
+/* It is asked before each file, each block, and the end of the scan of folders. */
 START_TEST(a_stop_ends_the_comparison_at_the_start)
 {
     static const struct {
@@ -443,9 +443,9 @@ START_TEST(a_stop_ends_the_comparison_at_the_start)
                                                   .stop_requested = stops[_i].stop_requested });
     ck_assert_ptr_nonnull(store);
     expect_names(store, stops[_i].names);
-    /* For the first file, the block at which it ends, and the second file. */
+    /* For the first file, the block at which it ends, the second file, and folders that are gone. */
     if (stops[_i].stop_requested)
-        ck_assert_int_eq(questions, (_i == 0 ? 2 : 4) + 1);
+        ck_assert_int_eq(questions, (_i == 0 ? 2 : 4) + 2);
     td_store_free(store);
 }
 END_TEST

@@ -1,0 +1,92 @@
+/* Sub-folders of the data folder, which hold the files of one version. What is in them may be hostile: no
+ * link is followed, and only what was opened is looked at. */
+#include "server/store/data_dir_internal.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static int may_be_version(const struct dirent *item)
+{
+    return item->d_name[0] != '.' && (item->d_type == DT_DIR || item->d_type == DT_UNKNOWN) &&
+           td_table_version_valid(item->d_name);
+}
+
+bool td_data_dir_folders(struct td_data_dir *dir, char (**names)[TD_TABLE_VERSION], int *count)
+{
+    struct dirent **items = NULL;
+    const int n = scandirat(dir->folder.fd, ".", &items, may_be_version, NULL);
+    *names = n < 0 ? NULL : calloc((size_t)n + 1, sizeof **names);
+    *count = *names ? n : 0;
+    if (!*names)
+        td_data_log_unreadable(dir, errno);
+    for (int i = 0; i < n; i++) {
+        if (*names)
+            snprintf((*names)[i], sizeof **names, "%.64s", items[i]->d_name);
+        free(items[i]);
+    }
+    free(items);
+    return *names != NULL;
+}
+
+td_file_state td_data_dir_open_folder(struct td_data_dir *dir, const char *name, const char *file,
+                                      int *folder, struct td_file_id *id)
+{
+    struct stat info;
+    *folder = openat(dir->folder.fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (*folder < 0)
+        return errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? TD_FILE_GONE
+                                                                     : TD_FILE_UNKNOWN;
+    if (fstatat(*folder, file, &info, AT_SYMLINK_NOFOLLOW) == 0) {
+        *id = td_data_id_of(&info);
+        return TD_FILE_PRESENT;
+    }
+    const int reason = errno;
+    close(*folder);
+    *folder = -1;
+    return reason == ENOENT ? TD_FILE_GONE : TD_FILE_UNKNOWN;
+}
+
+static td_status unreadable(int reason, const char *file, struct td_error *err)
+{
+    return reason == ELOOP ? td_error_set(err, TD_MALFORMED_REQUEST,
+                                          "%s is a symbolic link, which is not followed", file)
+                           : td_error_set(err, TD_DEVICE_UNAVAILABLE, "%s cannot be read: %s", file,
+                                          strerror(reason));
+}
+
+td_status td_data_folder_load(int folder, const char *file, const char *versioned, uint64_t size,
+                              struct td_arena *arena, struct td_data_content *out,
+                              struct td_mapped_bytes *bytes, struct td_error *err)
+{
+    *out = (struct td_data_content){ 0 };
+    /* O_NONBLOCK: opening a FIFO would block until it has a writer. */
+    const int fd = openat(folder, file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    if (fd < 0)
+        return unreadable(errno, file, err);
+    struct td_mapping *mapping = td_mapping_new(fd, &out->id, err);
+    close(fd);
+    if (!mapping)
+        return err->status;
+    *bytes = (struct td_mapped_bytes){ mapping->base.data, mapping->base.size, mapping->range };
+    if (out->id.size == size)
+        return td_mapping_read(mapping, versioned, arena, out, err);
+    td_buffer_unref(&mapping->base);
+    return td_error_set(err, TD_MALFORMED_REQUEST,
+                        "%s has %" PRIu64 " bytes, not the %" PRIu64 " of the manifest", file,
+                        out->id.size, size);
+}
+
+td_file_state td_data_folder_stat(int folder, const char *file, struct td_file_id *id)
+{
+    struct stat info;
+    if (fstatat(folder, file, &info, AT_SYMLINK_NOFOLLOW) != 0)
+        return errno == ENOENT ? TD_FILE_GONE : TD_FILE_UNKNOWN;
+    *id = td_data_id_of(&info);
+    return TD_FILE_PRESENT;
+}

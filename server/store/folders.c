@@ -1,0 +1,495 @@
+#include "server/store/folders.h"
+
+#include "server/memory/fault_guard.h"
+#include "server/store/alias_file.h"
+#include "server/store/alias_flip.h"
+#include "server/store/entries.h"
+#include "server/store/load.h"
+#include "server/store/manifest.h"
+#include "server/store/problems.h"
+#include "server/store/state.h"
+#include "server/store/verify.h"
+#include "server/store/writers.h"
+
+#include <nettle/sha2.h>
+#include <nettle/version.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MANIFEST "manifest.json"
+
+enum { MOST_MANIFEST_BYTES = 64 << 20 };
+
+/* A file of a folder that was taken. */
+struct known_file {
+    char name[TD_FILE_NAME];
+    struct td_file_id id;
+};
+
+/* A folder with a manifest. */
+struct td_version_folder {
+    struct td_version_folder *next;
+    char name[TD_TABLE_VERSION];
+    struct td_file_id manifest;
+    bool seen;  /* in this scan */
+    bool taken; /* else refused */
+    struct known_file *files;
+    char (*tensors)[TD_TENSOR_NAME];
+    int n_files, n_tensors;
+};
+
+static void free_folder(struct td_version_folder *folder)
+{
+    free(folder->files);
+    free(folder->tensors);
+    free(folder);
+}
+
+void td_folders_free(struct td_store *store)
+{
+    while (store->folders) {
+        struct td_version_folder *folder = store->folders;
+        store->folders = folder->next;
+        free_folder(folder);
+    }
+}
+
+static struct td_version_folder *find_folder(const struct td_store *store, const char *name)
+{
+    struct td_version_folder *folder = store->folders;
+    while (folder && strcmp(folder->name, name) != 0)
+        folder = folder->next;
+    return folder;
+}
+
+bool td_folder_is_known(const struct td_store *store, const char *name)
+{
+    return find_folder(store, name) != NULL;
+}
+
+/* ---- digests --------------------------------------------------------------------------------- */
+
+static void finish_digest(struct sha256_ctx *context, unsigned char digest[TD_SHA256_BYTES])
+{
+#if NETTLE_VERSION_MAJOR >= 4
+    sha256_digest(context, digest);
+#else
+    sha256_digest(context, TD_SHA256_BYTES, digest);
+#endif
+}
+
+static void print_hex(const unsigned char digest[TD_SHA256_BYTES], char text[TD_MANIFEST_DIGEST])
+{
+    for (size_t i = 0; i < TD_SHA256_BYTES; i++)
+        snprintf(text + 2 * i, 3, "%02x", digest[i]);
+}
+
+static void digest_text(const char *text, size_t bytes, char digest[TD_MANIFEST_DIGEST])
+{
+    struct sha256_ctx context;
+    unsigned char raw[TD_SHA256_BYTES];
+    sha256_init(&context);
+    sha256_update(&context, bytes, (const uint8_t *)text);
+    finish_digest(&context, raw);
+    print_hex(raw, digest);
+}
+
+static td_status compare_digest(const struct td_store *store, const struct td_manifest_file *file,
+                                const struct td_mapped_bytes *bytes, struct td_error *err)
+{
+    enum { STEP = 4 << 20 };
+    struct sha256_ctx context;
+    unsigned char digest[TD_SHA256_BYTES];
+    char found[TD_MANIFEST_DIGEST], wanted[TD_MANIFEST_DIGEST];
+    sha256_init(&context);
+    for (size_t at = 0; at < bytes->size; at += STEP) {
+        if (td_store_must_stop(store))
+            return td_error_set(err, TD_DRAINING, "the server stops");
+        const size_t rest = bytes->size - at;
+        sha256_update(&context, rest < STEP ? rest : STEP, (const uint8_t *)bytes->data + at);
+    }
+    finish_digest(&context, digest);
+    if (td_guard_marked(bytes->range))
+        return td_error_set(err, TD_DEVICE_UNAVAILABLE,
+                            "%s was truncated while it was read, or cannot be read", file->name);
+    if (memcmp(digest, file->sha256, TD_SHA256_BYTES) == 0)
+        return TD_OK;
+    print_hex(digest, found);
+    print_hex(file->sha256, wanted);
+    return td_error_set(err, TD_MALFORMED_REQUEST,
+                        "the SHA-256 of %s is %s, not that of the manifest, %s", file->name, found,
+                        wanted);
+}
+
+/* ---- a folder that is being taken ------------------------------------------------------------ */
+
+/* A tensor of it. */
+struct taken_tensor {
+    const struct td_data_tensor *found;
+    const struct td_manifest_file *file;
+    const struct td_file_id *id;
+    struct td_writer writer;
+    bool locked;
+    struct td_version *version;
+};
+
+struct taking {
+    struct td_store *store;
+    const char *name; /* V */
+    int folder;       /* its descriptor */
+    struct td_arena arena;
+    char digest[TD_MANIFEST_DIGEST]; /* of the manifest */
+    bool known;                      /* it was taken before, with this manifest */
+    struct td_manifest manifest;
+    struct td_data_content *contents; /* of its files */
+    struct taken_tensor *tensors;
+    int n_tensors;
+};
+
+static td_status read_manifest(struct taking *taking, struct td_error *err)
+{
+    char *text;
+    size_t bytes;
+    struct td_file_id id;
+    td_status status = td_data_folder_read_text(taking->folder, MANIFEST, MOST_MANIFEST_BYTES,
+                                                &text, &bytes, &id, err);
+    if (status == TD_OK && !text)
+        return td_error_set(err, TD_DEVICE_UNAVAILABLE, MANIFEST " is gone");
+    if (status == TD_OK) {
+        digest_text(text, bytes, taking->digest);
+        taking->known = td_alias_folder_is_taken(taking->store, taking->name, taking->digest);
+        status =
+            td_manifest_read(text, bytes, taking->name, &taking->arena, &taking->manifest, err);
+    }
+    free(text);
+    return status;
+}
+
+static td_status load_files(struct taking *taking, struct td_error *err)
+{
+    const int n = taking->manifest.n_files;
+    const bool compare = !taking->known || taking->store->verify == TD_VERIFY_START;
+    td_status status = TD_OK;
+    taking->contents = td_arena_alloc(&taking->arena, (size_t)n, sizeof *taking->contents, err);
+    if (!taking->contents)
+        return TD_MEMORY_EXHAUSTED;
+    for (int i = 0; i < n && status == TD_OK; i++) {
+        const struct td_manifest_file *file = &taking->manifest.files[i];
+        struct td_mapped_bytes bytes;
+        status = td_data_folder_load(taking->folder, file->name, file->versioned, file->size,
+                                     &taking->arena, &taking->contents[i], &bytes, err);
+        if (status == TD_OK && compare)
+            status = compare_digest(taking->store, file, &bytes, err);
+        if (status == TD_OK)
+            status = td_store_verify_header(taking->store, &taking->contents[i], err);
+        taking->n_tensors += taking->contents[i].count;
+    }
+    return status;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct taken_tensor *)a)->found->name,
+                  ((const struct taken_tensor *)b)->found->name);
+}
+
+/* Lists the tensors of all files, sorted by name: each name is valid, and occurs once. */
+static td_status list_tensors(struct taking *taking, struct td_error *err)
+{
+    int n = 0;
+    td_status status = TD_OK;
+    taking->tensors =
+        td_arena_alloc(&taking->arena, (size_t)taking->n_tensors, sizeof *taking->tensors, err);
+    if (!taking->tensors)
+        return TD_MEMORY_EXHAUSTED;
+    for (int i = 0; i < taking->manifest.n_files; i++)
+        for (int j = 0; j < taking->contents[i].count; j++)
+            taking->tensors[n++] = (struct taken_tensor){ .found = &taking->contents[i].tensors[j],
+                                                          .file = &taking->manifest.files[i],
+                                                          .id = &taking->contents[i].id };
+    qsort(taking->tensors, (size_t)n, sizeof *taking->tensors, by_name);
+    for (int i = 0; i < n && status == TD_OK; i++) {
+        const char *name = taking->tensors[i].found->name;
+        status = td_store_check_name(name, err);
+        if (status == TD_OK && i > 0 && strcmp(name, taking->tensors[i - 1].found->name) == 0)
+            return td_error_set(err, TD_MALFORMED_REQUEST, "two of its files have the tensor '%s'",
+                                name);
+    }
+    return status;
+}
+
+/* Locks the names and makes their versions. */
+static td_status make_versions(struct taking *taking, struct td_error *err)
+{
+    struct td_store *store = taking->store;
+    char file[TD_FILE_NAME];
+    td_status status = TD_OK;
+    for (int i = 0; i < taking->n_tensors && status == TD_OK; i++) {
+        struct taken_tensor *tensor = &taking->tensors[i];
+        const char *name = tensor->found->name;
+        status = td_writer_lock(store, &tensor->writer, name, err);
+        if (status != TD_OK)
+            return status;
+        tensor->locked = true;
+        struct td_version *before = td_store_current(store, name, strlen(name));
+        if (before)
+            status = td_error_set(err, TD_CONFLICT, "'%s' is there already, from %s", name,
+                                  before->file[0] ? before->file : "a request");
+        td_buffer_unref(before ? &before->base : NULL);
+        const int length = snprintf(file, sizeof file, "%s/%s", taking->name, tensor->file->name);
+        if (status == TD_OK && length >= TD_FILE_NAME)
+            status = td_error_set(err, TD_MALFORMED_REQUEST, "the name %s is too long",
+                                  tensor->file->name);
+        if (status == TD_OK)
+            status = td_load_version(store, file, tensor->id, tensor->found, NULL, &tensor->version,
+                                     err);
+    }
+    return status;
+}
+
+/* Publishes the versions and the aliases. On failure nothing is changed. */
+static td_status publish(struct taking *taking, struct td_error *err)
+{
+    const struct td_string_map *aliases = &taking->manifest.aliases;
+    struct td_version **versions =
+        td_arena_alloc(&taking->arena, (size_t)taking->n_tensors, sizeof(void *), err);
+    struct td_alias_change *set =
+        td_arena_alloc(&taking->arena, (size_t)aliases->count, sizeof *set, err);
+    if (!versions || !set)
+        return TD_MEMORY_EXHAUSTED;
+    for (int i = 0; i < taking->n_tensors; i++)
+        versions[i] = taking->tensors[i].version;
+    for (int i = 0; i < aliases->count; i++)
+        set[i] = (struct td_alias_change){ aliases->pairs[i].name, aliases->pairs[i].value };
+    const td_status status =
+        td_alias_take_folder(taking->store,
+                             &(struct td_alias_folder){ .name = taking->name,
+                                                        .digest = taking->digest,
+                                                        .versions = versions,
+                                                        .n_versions = taking->n_tensors,
+                                                        .set = set,
+                                                        .n_set = aliases->count },
+                             err);
+    for (int i = 0; i < taking->n_tensors && status == TD_OK; i++)
+        taking->tensors[i].version = NULL; /* published */
+    return status;
+}
+
+static void release(struct taking *taking)
+{
+    for (int i = 0; i < taking->n_tensors && taking->tensors; i++) {
+        struct taken_tensor *tensor = &taking->tensors[i];
+        td_version_abandon(taking->store, tensor->version);
+        if (tensor->locked)
+            td_writer_unlock(taking->store, &tensor->writer);
+    }
+    td_arena_reset(&taking->arena);
+}
+
+/* ---- the record of a folder ------------------------------------------------------------------ */
+
+/* Room for all that the record of the folder needs once it is taken. */
+static td_status make_record(struct taking *taking, struct td_version_folder *folder,
+                             struct td_error *err)
+{
+    const int n_files = taking->manifest.n_files, n_tensors = taking->n_tensors;
+    folder->files = calloc((size_t)n_files + 1, sizeof *folder->files);
+    folder->tensors = calloc((size_t)n_tensors + 1, sizeof *folder->tensors);
+    if (!folder->files || !folder->tensors)
+        return td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory for the names of its files");
+    for (int i = 0; i < n_files; i++) {
+        snprintf(folder->files[i].name, TD_FILE_NAME, "%s", taking->manifest.files[i].name);
+        folder->files[i].id = taking->contents[i].id;
+    }
+    for (int i = 0; i < n_tensors; i++)
+        snprintf(folder->tensors[i], TD_TENSOR_NAME, "%s", taking->tensors[i].found->name);
+    folder->n_files = n_files;
+    folder->n_tensors = n_tensors;
+    return TD_OK;
+}
+
+static void forget_content(struct td_version_folder *folder)
+{
+    free(folder->files);
+    free(folder->tensors);
+    folder->files = NULL;
+    folder->tensors = NULL;
+    folder->n_files = folder->n_tensors = 0;
+}
+
+static void tell_inspector(const struct taking *taking)
+{
+    const struct td_store_inspector *inspector = taking->store->inspector;
+    char file[TD_FILE_NAME];
+    for (int i = 0; inspector && i < taking->manifest.n_files; i++) {
+        snprintf(file, sizeof file, "%s/%.180s", taking->name, taking->manifest.files[i].name);
+        inspector->read(inspector->context, file, taking->contents[i].count);
+    }
+}
+
+static td_status take(struct taking *taking, struct td_version_folder *folder, struct td_error *err)
+{
+    td_status status = read_manifest(taking, err);
+    if (status == TD_OK)
+        status = load_files(taking, err);
+    if (status == TD_OK)
+        status = list_tensors(taking, err);
+    if (status == TD_OK)
+        status = make_record(taking, folder, err);
+    if (status == TD_OK)
+        status = make_versions(taking, err);
+    if (status == TD_OK)
+        status = publish(taking, err);
+    return status;
+}
+
+static void take_folder(struct td_store *store, struct td_scan_report *report,
+                        struct td_version_folder *folder, int descriptor)
+{
+    struct td_error err;
+    struct taking taking = { .store = store, .name = folder->name, .folder = descriptor };
+    td_arena_init(&taking.arena, NULL, 0, td_memory_heap());
+    folder->taken = take(&taking, folder, &err) == TD_OK;
+    if (folder->taken) {
+        td_store_solve_problem(store, folder->name);
+        report->added += taking.n_tensors;
+        tell_inspector(&taking);
+    } else {
+        forget_content(folder);
+        td_store_refuse_folder(store, folder->name, err.message);
+        report->skipped++;
+    }
+    td_scan_report_file(report, folder->name);
+    release(&taking);
+}
+
+/* ---- folders that were taken before ---------------------------------------------------------- */
+
+/* What was taken stays as it was; a change is told, since a restart would take or refuse the new
+ * content. */
+static void check_unchanged(struct td_store *store, const struct td_version_folder *folder,
+                            int descriptor, const struct td_file_id *manifest)
+{
+    const char *changed = td_file_id_equal(manifest, &folder->manifest) ? NULL : MANIFEST;
+    char reason[TD_FILE_NAME + 128];
+    struct td_file_id id;
+    for (int i = 0; i < folder->n_files && !changed; i++)
+        if (td_data_folder_stat(descriptor, folder->files[i].name, &id) != TD_FILE_PRESENT ||
+            !td_file_id_equal(&id, &folder->files[i].id))
+            changed = folder->files[i].name;
+    if (!changed) {
+        td_store_solve_problem(store, folder->name);
+        return;
+    }
+    snprintf(reason, sizeof reason,
+             "%.200s has changed since the folder was taken: a version never changes, put another "
+             "folder beside it",
+             changed);
+    td_store_refuse_folder(store, folder->name, reason);
+}
+
+/* Drops the versions of a folder that is gone. */
+static void drop_folder(struct td_store *store, struct td_scan_report *report,
+                        const struct td_version_folder *folder)
+{
+    const size_t length = strlen(folder->name);
+    for (int i = 0; i < folder->n_tensors; i++) {
+        const char *name = folder->tensors[i];
+        struct td_writer writer;
+        if (td_writer_lock(store, &writer, name, NULL) != TD_OK)
+            continue; /* not within an update: it waits */
+        struct td_version *current = td_store_current(store, name, strlen(name));
+        if (current && strncmp(current->file, folder->name, length) == 0 &&
+            current->file[length] == '/') {
+            td_store_drop(store, name);
+            report->removed++;
+        }
+        td_buffer_unref(current ? &current->base : NULL);
+        td_writer_unlock(store, &writer);
+    }
+    td_store_solve_problem(store, folder->name);
+    td_alias_forget_folder(store, folder->name);
+    td_scan_report_file(report, folder->name);
+}
+
+static void drop_vanished(struct td_store *store, struct td_scan_report *report)
+{
+    struct td_version_folder **link = &store->folders;
+    while (*link) {
+        struct td_version_folder *folder = *link;
+        if (folder->seen) {
+            link = &folder->next;
+            continue;
+        }
+        drop_folder(store, report, folder);
+        *link = folder->next;
+        free_folder(folder);
+    }
+}
+
+/* ---- the scan -------------------------------------------------------------------------------- */
+
+static int in_order(const void *a, const void *b)
+{
+    return td_table_version_order(a, b);
+}
+
+/* The record of a folder, a new one if it has none; NULL without memory. */
+static struct td_version_folder *recall(struct td_store *store, const char *name)
+{
+    struct td_version_folder *folder = find_folder(store, name);
+    if (folder)
+        return folder;
+    folder = calloc(1, sizeof *folder);
+    if (!folder) {
+        td_store_refuse_folder(store, name, "no memory for its name");
+        return NULL;
+    }
+    snprintf(folder->name, sizeof folder->name, "%s", name);
+    folder->next = store->folders;
+    store->folders = folder;
+    return folder;
+}
+
+static void scan_folder(struct td_store *store, struct td_scan_report *report, const char *name)
+{
+    int descriptor;
+    struct td_file_id manifest;
+    const td_file_state state =
+        td_data_dir_open_folder(store->dir, name, MANIFEST, &descriptor, &manifest);
+    struct td_version_folder *folder = state == TD_FILE_GONE      ? NULL
+                                       : state == TD_FILE_PRESENT ? recall(store, name)
+                                                                  : find_folder(store, name);
+    if (folder)
+        folder->seen = true;
+    if (folder && descriptor >= 0) {
+        if (folder->taken) {
+            check_unchanged(store, folder, descriptor, &manifest);
+            report->unchanged += folder->n_tensors;
+        } else {
+            folder->manifest = manifest;
+            take_folder(store, report, folder, descriptor);
+        }
+    }
+    if (descriptor >= 0)
+        close(descriptor);
+}
+
+void td_folders_scan(struct td_store *store, struct td_scan_report *report)
+{
+    char(*names)[TD_TABLE_VERSION];
+    int count;
+    if (!td_data_dir_folders(store->dir, &names, &count))
+        return;
+    for (struct td_version_folder *folder = store->folders; folder; folder = folder->next)
+        folder->seen = false;
+    qsort(names, (size_t)count, sizeof *names, in_order);
+    for (int i = 0; i < count && !td_store_must_stop(store); i++)
+        scan_folder(store, report, names[i]);
+    if (!td_store_must_stop(store))
+        drop_vanished(store, report);
+    free(names);
+}

@@ -1,0 +1,60 @@
+#include "server/store/load.h"
+
+#include "server/store/entries.h"
+#include "server/store/state.h"
+#include "server/store/verify.h"
+#include "server/store/writers.h"
+
+#include <stdio.h>
+
+static td_status take_keys(struct td_store *store, struct td_version *version,
+                           const struct td_data_tensor *found, struct td_error *err)
+{
+    struct td_keys *keys;
+    if (!found->keys.data)
+        return TD_OK;
+    td_status status = td_keys_check(&found->keys, found->name, &found->tensor.shape, err);
+    if (status == TD_OK)
+        status = td_keys_of_file(store, found, &keys, err);
+    if (status == TD_OK)
+        td_version_set_keys(version, keys);
+    return status;
+}
+
+td_status td_load_version(struct td_store *store, const char *file, const struct td_file_id *id,
+                          const struct td_data_tensor *found, const struct td_version *before,
+                          struct td_version **out, struct td_error *err)
+{
+    /* A number stored before this start is kept; later ones must exceed all that were assigned. */
+    const bool numbered = found->version > 0 && found->version >> 53 == 0 && !store->opened;
+    struct td_version *version = td_version_new(found->name, err);
+    if (!version)
+        return TD_MEMORY_EXHAUSTED;
+    snprintf(version->file, sizeof version->file, "%s", file);
+    version->persisted = version->from_file = true;
+    const bool mapped = found->tensor.owner != NULL;
+    td_status status = take_keys(store, version, found, err);
+    const uint64_t held =
+        (mapped ? td_version_mapped_held(&found->tensor) : td_tensor_footprint(&found->tensor)) +
+        td_version_keys_held(version);
+    if (status == TD_OK)
+        status = td_store_reserve_name(store, version, err);
+    if (status == TD_OK)
+        status = td_store_reserve(store, before ? before->held : 0, held, &version->outgoing, err);
+    if (status == TD_OK) {
+        version->held = held;
+        if (mapped)
+            td_version_map(version, found);
+        else
+            status = td_version_copy(store, version, &found->tensor, NULL, err);
+    }
+    if (status == TD_OK && mapped)
+        status = td_store_verify_new(store, version, err);
+    version->number = td_store_next_number(store, numbered ? found->version : 0);
+    td_version_set_etag(store, version, id, found->version);
+    if (status == TD_OK)
+        *out = version;
+    else
+        td_version_abandon(store, version);
+    return status;
+}

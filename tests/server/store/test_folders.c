@@ -1,0 +1,398 @@
+/* Folders of versions: V with a manifest.json is taken whole or not at all. */
+#include "server/memory/fault_guard.h"
+#include "server/store/aliases.h"
+#include "tests/server/folder.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+
+#include <sys/stat.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct td_error err;
+static struct td_store *store;
+
+static int move(const char *from, const char *to)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s", path_of(from));
+    return rename(path, path_of(to));
+}
+
+/* ---- the store ------------------------------------------------------------------------------- */
+
+static void begin(void)
+{
+    td_guard_install();
+    folder_open();
+    store = NULL;
+}
+
+static void end(void)
+{
+    td_arena_reset(&test_arena);
+    td_store_free(store);
+    folder_close();
+}
+
+static void restart(void)
+{
+    td_arena_reset(&test_arena);
+    td_store_free(store);
+    store = open_folder();
+}
+
+/* "x=m@1/m@1 ": what each names now, and after a restart. */
+static const char *aliases(void)
+{
+    static char text[1024];
+    struct td_alias_listing *list;
+    int count;
+    text[0] = '\0';
+    ck_assert_int_eq(td_store_list_aliases(store, &test_arena, &list, &count, &err), TD_OK);
+    for (int i = 0; i < count; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s=%s/%s ", list[i].name,
+                 list[i].target ? list[i].target : "", list[i].stored ? list[i].stored : "");
+    return text;
+}
+
+static const char *problem(void)
+{
+    static char text[1024];
+    struct td_problem_listing *list;
+    int count;
+    ck_assert_int_eq(td_store_list_problems(store, &test_arena, &list, &count, &err), TD_OK);
+    text[0] = '\0';
+    for (int i = 0; i < count; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s: %s;", list[i].source,
+                 list[i].reason);
+    return text;
+}
+
+static void flip(const char *name, const char *target, bool persist)
+{
+    const struct td_alias_change set = { name, target };
+    ck_assert_msg(
+        td_store_flip(store, &(struct td_alias_flip){ .set = &set, .n_set = 1, .persist = persist },
+                      &err) == TD_OK,
+        "%s", err.message);
+}
+
+static td_status drop(const char *name)
+{
+    return td_store_delete(store, &(struct td_store_write){ .name = name, .removes = true }, &err);
+}
+
+/* ---- folders that are taken ------------------------------------------------------------------ */
+
+START_TEST(a_folder_is_taken_at_the_start_and_at_a_rescan)
+{
+    put_version("1", "m.safetensors t.npy", 10, "\"aliases\":{\"x\":\"m:w@1\",\"t\":\"t@1\"}");
+    store = open_folder();
+    expect_names(store, "m:b.x@1 m:w@1 t@1");
+    ck_assert_str_eq(aliases(), "t=t@1/t@1 x=m:w@1/m:w@1 ");
+    ck_assert_int_eq(value_of(found(store, "t@1")->tensor, 0), 10);
+    ck_assert_str_eq(found(store, "m:w@1")->source, "1/m.safetensors");
+    ck_assert(found(store, "m:w@1")->persisted);
+    ck_assert_str_eq(logged(), "");
+    put_version("2", "m.safetensors", 20, "\"aliases\":{\"x\":\"m:w@2\"}");
+    td_store_rescan(store);
+    expect_names(store, "m:b.x@1 m:b.x@2 m:w@1 m:w@2 t@1");
+    ck_assert_str_eq(aliases(), "t=t@1/t@1 x=m:w@2/m:w@2 ");
+    ck_assert_str_eq(problem(), "");
+    restart();
+    expect_names(store, "m:b.x@1 m:b.x@2 m:w@1 m:w@2 t@1");
+    ck_assert_str_eq(aliases(), "t=t@1/t@1 x=m:w@2/m:w@2 ");
+}
+END_TEST
+
+START_TEST(the_aliases_of_a_folder_are_set_once)
+{
+    put_version("1", "m.npy", 10, "\"aliases\":{\"x\":\"m@1\"}");
+    put_version("2", "m.npy", 20, "\"aliases\":{\"x\":\"m@2\"}");
+    store = open_folder();
+    ck_assert_str_eq(aliases(), "x=m@2/m@2 ");
+    flip("x", "m@1", true);
+    td_store_rescan(store);
+    ck_assert_str_eq(aliases(), "x=m@1/m@1 ");
+    restart();
+    ck_assert_str_eq(aliases(), "x=m@1/m@1 ");
+}
+END_TEST
+
+START_TEST(folders_are_taken_in_natural_order)
+{
+    put_version("10", "m.npy", 10, "\"aliases\":{\"x\":\"m@10\"}");
+    put_version("2", "m.npy", 20, "\"aliases\":{\"x\":\"m@2\"}");
+    store = open_folder();
+    ck_assert_str_eq(aliases(), "x=m@10/m@10 ");
+}
+END_TEST
+
+START_TEST(an_alias_may_name_a_version_outside_the_folder)
+{
+    put_npy("old@1.npy", 1, 1);
+    put_version("1", "m.npy", 10, "\"aliases\":{\"x\":\"old@1\"}");
+    store = open_folder();
+    ck_assert_str_eq(aliases(), "x=old@1/old@1 ");
+}
+END_TEST
+
+START_TEST(a_process_without_the_lock_takes_a_folder_in_memory)
+{
+    put_version("1", "m.npy", 10, "\"aliases\":{\"x\":\"m@1\"}");
+    chmod(folder, 0500);
+    if (access(folder, W_OK) == 0) { /* root may write everywhere */
+        chmod(folder, 0700);
+        store = td_store_open(&(struct td_store_options){ .dir = folder,
+                                                          .quota = QUOTA,
+                                                          .read_only = true,
+                                                          .memory = &store_memory.memory,
+                                                          .log = &store_log });
+    } else {
+        store = open_folder();
+        chmod(folder, 0700);
+    }
+    ck_assert_str_eq(aliases(), "x=m@1/ ");
+    ck_assert_int_ne(access(path_of("aliases.json"), F_OK), 0);
+    td_store_rescan(store);
+    ck_assert_str_eq(aliases(), "x=m@1/ ");
+}
+END_TEST
+
+START_TEST(a_removed_folder_takes_its_versions_with_it)
+{
+    struct td_tensor_listing listing;
+    put_version("1", "m.npy t.npy", 10, "\"aliases\":{\"x\":\"m@1\"}");
+    store = open_folder();
+    ck_assert_int_eq(drop("t@1"), TD_FORBIDDEN);
+    ck_assert_ptr_nonnull(strstr(err.message, "the folder 1"));
+    remove_version("1");
+    td_store_rescan(store);
+    expect_names(store, "");
+    ck_assert_int_eq(td_store_get(store, "x", 1, &test_arena, &listing, &err),
+                     TD_DEVICE_UNAVAILABLE);
+    put_version("1", "m.npy", 30, "\"aliases\":{\"y\":\"m@1\"}"); /* another one of that name */
+    td_store_rescan(store);
+    ck_assert_str_eq(aliases(), "x=m@1/m@1 y=m@1/m@1 ");
+    ck_assert_int_eq(value_of(found(store, "m@1")->tensor, 0), 30);
+}
+END_TEST
+
+START_TEST(other_folders_are_not_read)
+{
+    put_version_files("v", "m.npy", 1);
+    put_version("other", "m.npy", 1, "");
+    ck_assert_int_eq(move("other", "not a version"), 0);
+    store = open_folder();
+    expect_names(store, "");
+    ck_assert_str_eq(problem(), "");
+    ck_assert_int_eq(move("not a version", "other"), 0);
+}
+END_TEST
+
+/* ---- folders that are refused ---------------------------------------------------------------- */
+
+static void wrong_byte(void)
+{
+    put_npy("1/m.npy", 11, 100);
+}
+
+static void wrong_size(void)
+{
+    put_npy("1/m.npy", 10, 101);
+}
+
+static void missing_file(void)
+{
+    ck_assert_int_eq(unlink(path_of("1/m.npy")), 0);
+}
+
+static void linked_file(void)
+{
+    put_npy("outside", 10, 100);
+    ck_assert_int_eq(unlink(path_of("1/m.npy")), 0);
+    ck_assert_int_eq(symlink("../outside", path_of("1/m.npy")), 0);
+}
+
+static void linked_manifest(void)
+{
+    ck_assert_int_eq(move("1/manifest.json", "outside"), 0);
+    ck_assert_int_eq(symlink("../outside", path_of("1/manifest.json")), 0);
+}
+
+static void fifo(void)
+{
+    ck_assert_int_eq(unlink(path_of("1/m.npy")), 0);
+    ck_assert_int_eq(mkfifo(path_of("1/m.npy"), 0600), 0);
+}
+
+static void malformed_file(void)
+{
+    put_text("1/m.npy", "no numbers");
+    put_manifest("1", "m.npy t.npy", "");
+}
+
+static void malformed_manifest(void)
+{
+    put_text("1/manifest.json", "{\"files\":{\"../m.npy\":{}}}");
+}
+
+static void existing_name(void)
+{
+    put_npy("m@1.npy", 5, 1);
+}
+
+static void same_name(void)
+{
+    put_version_files("1", "t.safetensors t:w.npy", 1);
+    put_manifest("1", "t.safetensors t:w.npy", "");
+}
+
+static void alias_of_a_tensor(void)
+{
+    put_npy("x.npy", 5, 1);
+    put_manifest("1", "m.npy t.npy", "\"aliases\":{\"x\":\"m@1\",\"y\":\"m@1\"}");
+}
+
+static void alias_of_nothing(void)
+{
+    put_manifest("1", "m.npy t.npy", "\"aliases\":{\"y\":\"m@1\",\"x\":\"nothing@1\"}");
+}
+
+static const struct {
+    const char *description;
+    void (*spoil)(void);
+    const char *reason, *names; /* that are served nevertheless */
+} spoiled[] = {
+    { "a byte differs", wrong_byte, "the SHA-256 of m.npy is", "" },
+    { "a size differs", wrong_size, "m.npy has 532 bytes, not the 528", "" },
+    { "a file is missing", missing_file, "m.npy cannot be read", "" },
+    { "a file is a link", linked_file, "m.npy is a symbolic link", "" },
+    { "the manifest is a link", linked_manifest, "manifest.json", "" },
+    { "a file is a pipe", fifo, "not a regular file", "" },
+    { "a file is no tensor", malformed_file, "", "" },
+    { "the manifest leads out of the folder", malformed_manifest, "'../m.npy' is not the name",
+      "" },
+    { "a name is there", existing_name, "'m@1' is there already, from m@1.npy", "m@1" },
+    { "two files have a name", same_name, "two of its files have the tensor 't:w@1'", "" },
+    { "an alias has the name of a tensor", alias_of_a_tensor, "'x' is a tensor", "x" },
+    { "an alias names nothing", alias_of_nothing, "'nothing@1'", "" },
+};
+
+START_TEST(a_folder_is_refused_whole)
+{
+    put_version("1", "m.npy t.npy", 10, "\"aliases\":{\"y\":\"m@1\"}");
+    spoiled[_i].spoil();
+    store = open_folder();
+    for (int i = 0; i < 2; i++) {
+        expect_names(store, spoiled[_i].names);
+        ck_assert_str_eq(aliases(), "");
+        ck_assert_msg(strncmp(problem(), "1: ", 3) == 0 &&
+                          strstr(problem(), spoiled[_i].reason) != NULL,
+                      "%s: %s", spoiled[_i].description, problem());
+        ck_assert_msg(strstr(logged(), " warn folder_refused folder=1 reason=") != NULL, "%s",
+                      spoiled[_i].description);
+        td_store_rescan(store);
+    }
+    ck_assert_uint_eq(td_store_stats(store).held, 0);
+    (void)unlink(path_of("m@1.npy")); /* corrected, it is taken */
+    (void)unlink(path_of("x.npy"));
+    remove_version("1");
+    td_store_rescan(store);
+    put_version("1", "m.npy t.npy", 10, "\"aliases\":{\"y\":\"m@1\"}");
+    td_store_rescan(store);
+    expect_names(store, "m@1 t@1");
+    ck_assert_str_eq(aliases(), "y=m@1/m@1 ");
+    ck_assert_str_eq(problem(), "");
+}
+END_TEST
+
+START_TEST(a_refused_folder_is_tried_again)
+{
+    put_version("1", "m.npy", 10, "");
+    put_npy("1/m.npy", 11, 100);
+    store = open_folder();
+    expect_names(store, "");
+    put_npy("1/m.npy", 10, 100);
+    td_store_rescan(store);
+    expect_names(store, "m@1");
+    ck_assert_str_eq(problem(), "");
+}
+END_TEST
+
+START_TEST(a_folder_that_was_taken_does_not_change)
+{
+    put_version("1", "m.npy", 10, "\"aliases\":{\"x\":\"m@1\"}");
+    store = open_folder();
+    put_npy("new", 11, 100);
+    ck_assert_int_eq(move("new", "1/m.npy"), 0);
+    td_store_rescan(store);
+    ck_assert_int_eq(value_of(found(store, "m@1")->tensor, 0), 10);
+    ck_assert_ptr_nonnull(strstr(problem(), "1: m.npy has changed"));
+    put_manifest("1", "m.npy", "\"aliases\":{\"y\":\"m@1\"}");
+    td_store_rescan(store);
+    ck_assert_int_eq(value_of(found(store, "m@1")->tensor, 0), 10);
+    ck_assert_str_eq(aliases(), "x=m@1/m@1 ");
+    ck_assert_ptr_nonnull(strstr(problem(), "1: manifest.json has changed"));
+    restart(); /* the new manifest is valid */
+    ck_assert_int_eq(value_of(found(store, "m@1")->tensor, 0), 11);
+    ck_assert_str_eq(aliases(), "x=m@1/m@1 y=m@1/m@1 ");
+}
+END_TEST
+
+START_TEST(a_start_compares_files_that_are_verified_at_the_start)
+{
+    put_version("1", "m.npy", 10, "");
+    store = open_folder();
+    td_arena_reset(&test_arena);
+    td_store_free(store);
+    put_npy("1/m.npy", 11, 100); /* as a failing disk */
+    folder_verify = TD_VERIFY_BACKGROUND;
+    store = open_folder();
+    expect_names(store, "m@1");
+    td_arena_reset(&test_arena);
+    td_store_free(store);
+    folder_verify = TD_VERIFY_START;
+    store = open_folder();
+    expect_names(store, "");
+    ck_assert_ptr_nonnull(strstr(problem(), "SHA-256"));
+}
+END_TEST
+
+START_TEST(no_file_takes_the_name_of_a_version_of_a_folder)
+{
+    put_version("1", "m.npy", 10, "");
+    store = open_folder();
+    (void)logged();
+    put_npy("m@1.npy", 5, 1);
+    td_store_rescan(store);
+    ck_assert_int_eq(value_of(found(store, "m@1")->tensor, 0), 10);
+    ck_assert_ptr_nonnull(strstr(logged(), "a folder of versions has a tensor of that name"));
+}
+END_TEST
+
+static void add(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, begin, end);
+    tcase_add_test(tcase, a_folder_is_taken_at_the_start_and_at_a_rescan);
+    tcase_add_test(tcase, the_aliases_of_a_folder_are_set_once);
+    tcase_add_test(tcase, folders_are_taken_in_natural_order);
+    tcase_add_test(tcase, an_alias_may_name_a_version_outside_the_folder);
+    tcase_add_test(tcase, a_process_without_the_lock_takes_a_folder_in_memory);
+    tcase_add_test(tcase, a_removed_folder_takes_its_versions_with_it);
+    tcase_add_test(tcase, other_folders_are_not_read);
+    tcase_add_loop_test(tcase, a_folder_is_refused_whole, 0, COUNT_OF(spoiled));
+    tcase_add_test(tcase, a_refused_folder_is_tried_again);
+    tcase_add_test(tcase, a_folder_that_was_taken_does_not_change);
+    tcase_add_test(tcase, a_start_compares_files_that_are_verified_at_the_start);
+    tcase_add_test(tcase, no_file_takes_the_name_of_a_version_of_a_folder);
+}
+
+int main(void)
+{
+    return run_suite("store_folders", add);
+}

@@ -1,0 +1,122 @@
+/* The text of a manifest, which may be hostile. */
+#include "server/store/manifest.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define SHA           "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+#define FILE_OF(name) "\"" name "\":{\"size\":1,\"sha256\":\"" SHA "\"}"
+
+static struct td_error err;
+static struct td_manifest manifest;
+
+static td_status read(const char *text, const char *version)
+{
+    return td_manifest_read(text, strlen(text), version, &test_arena, &manifest, &err);
+}
+
+START_TEST(files_and_aliases_are_read)
+{
+    ck_assert_int_eq(read("{\"files\":{\"m.safetensors\":{\"size\":9223372036854775807,\"sha256\":"
+                          "\"" SHA "\"}, " FILE_OF(
+                              "t.npy") "},"
+                                       "\"aliases\":{\"movies\":\"m:w@7\",\"t\":\"other@1\"}}\n",
+                          "7"),
+                     TD_OK);
+    ck_assert_int_eq(manifest.n_files, 2);
+    ck_assert_str_eq(manifest.files[0].name, "m.safetensors");
+    ck_assert_str_eq(manifest.files[0].versioned, "m@7.safetensors");
+    ck_assert_uint_eq(manifest.files[0].size, INT64_MAX);
+    ck_assert_int_eq(manifest.files[0].sha256[1], 0x23);
+    ck_assert_int_eq(manifest.files[1].sha256[31], 0xef);
+    ck_assert_str_eq(manifest.files[1].versioned, "t@7.npy");
+    ck_assert_int_eq(manifest.aliases.count, 2);
+    ck_assert_str_eq(manifest.aliases.pairs[1].value, "other@1");
+}
+END_TEST
+
+#define LETTERS_64 "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefghijkl"
+
+static const struct {
+    const char *text, *reason;
+} refused[] = {
+    { "", "JSON object" },
+    { "[]", "JSON object" },
+    { "{", "" },
+    { "{}", "no files" },
+    { "{\"files\":{}}", "no files" },
+    { "{\"files\":null}", "no files" },
+    { "{\"files\":[]}", "an object is expected" },
+    { "{\"files\":{" FILE_OF("t.npy") "}} x", "the end" },
+    { "{\"files\":{" FILE_OF("t.npy") "," FILE_OF("t.npy") "}}", "given twice" },
+    { "{\"files\":{" FILE_OF("t.npy") "},\"files\":{}}", "given twice" },
+    { "{\"files\":{" FILE_OF("t.npy") "},\"more\":1}", "\"more\" is unknown" },
+    { "{\"files\":{" FILE_OF("../t.npy") "}}", "not the name" },
+    { "{\"files\":{" FILE_OF("/etc/t.npy") "}}", "no valid name" },
+    { "{\"files\":{" FILE_OF("a/t.npy") "}}", "no valid name" },
+    { "{\"files\":{" FILE_OF("..npy") "}}", "not the name" },
+    { "{\"files\":{" FILE_OF(".hidden.npy") "}}", "not the name" },
+    { "{\"files\":{" FILE_OF("..") "}}", "not the name" },
+    { "{\"files\":{" FILE_OF("") "}}", "not the name" },
+    { "{\"files\":{" FILE_OF("manifest.json") "}}", "not the name" },
+    { "{\"files\":{" FILE_OF("t.npy\\u0000") "}}", "not the name" },
+    { "{\"files\":{" FILE_OF("t\\u0000.npy") "}}", "not the name" },
+    { "{\"files\":{" FILE_OF("t@6.npy") "}}", "no valid name" },
+    { "{\"files\":{" FILE_OF("t t.npy") "}}", "no valid name" },
+    { "{\"files\":{" FILE_OF(LETTERS_64 LETTERS_64 ".npy") "}}", "no valid name" },
+    { "{\"files\":{\"t.npy\":{\"size\":1}}}", "lacks" },
+    { "{\"files\":{\"t.npy\":{\"sha256\":\"" SHA "\"}}}", "lacks" },
+    { "{\"files\":{\"t.npy\":{}}}", "lacks" },
+    { "{\"files\":{\"t.npy\":null}}", "lacks" },
+    { "{\"files\":{\"t.npy\":1}}", "an object is expected" },
+    { "{\"files\":{\"t.npy\":{\"size\":-1,\"sha256\":\"" SHA "\"}}}", "size" },
+    { "{\"files\":{\"t.npy\":{\"size\":9223372036854775808,\"sha256\":\"" SHA "\"}}}", "size" },
+    { "{\"files\":{\"t.npy\":{\"size\":1.5,\"sha256\":\"" SHA "\"}}}", "size" },
+    { "{\"files\":{\"t.npy\":{\"size\":1e3,\"sha256\":\"" SHA "\"}}}", "size" },
+    { "{\"files\":{\"t.npy\":{\"size\":\"1\",\"sha256\":\"" SHA "\"}}}", "size" },
+    { "{\"files\":{\"t.npy\":{\"size\":1,\"sha256\":\"" SHA "0\"}}}", "64 hexadecimal" },
+    { "{\"files\":{\"t.npy\":{\"size\":1,\"sha256\":\"\"}}}", "64 hexadecimal" },
+    { "{\"files\":{\"t.npy\":{\"size\":1,\"sha256\":\"X123456789abcdef0123456789abcdef0123456789"
+      "abcdef0123456789abcdef\"}}}",
+      "64 hexadecimal" },
+    { "{\"files\":{\"t.npy\":{\"size\":1,\"sha256\":\"" SHA "\",\"more\":1}}}", "is unknown" },
+    { "{\"files\":{" FILE_OF("t.npy") "},\"aliases\":{\"a\":null}}", "null" },
+    { "{\"files\":{" FILE_OF("t.npy") "},\"aliases\":{\"a\":\"b\"}}", "expected a version" },
+    { "{\"files\":{" FILE_OF("t.npy") "},\"aliases\":{\"a@1\":\"b@1\"}}", "cannot be an alias" },
+    { "{\"files\":{" FILE_OF("t.npy") "},\"aliases\":{\"a\":\"b@1\",\"a\":\"c@1\"}}",
+      "given twice" },
+    { "{\"files\":{" FILE_OF("t.npy") "},\"aliases\":[]}", "an object is expected" },
+};
+
+START_TEST(another_document_is_refused)
+{
+    const td_status status = read(refused[_i].text, "7");
+    ck_assert_msg(status == TD_MALFORMED_REQUEST, "%s: %d", refused[_i].text, (int)status);
+    ck_assert_msg(strstr(err.message, refused[_i].reason) != NULL, "%s: %s", refused[_i].text,
+                  err.message);
+}
+END_TEST
+
+START_TEST(each_beginning_of_a_manifest_is_refused)
+{
+    static const char text[] = "{\"files\":{" FILE_OF("t.npy") "},\"aliases\":{\"a\":\"t@7\"}}";
+    for (size_t n = 0; n + 1 < sizeof text; n++)
+        ck_assert_int_eq(td_manifest_read(text, n, "7", &test_arena, &manifest, &err),
+                         TD_MALFORMED_REQUEST);
+    ck_assert_int_eq(read(text, "7"), TD_OK);
+}
+END_TEST
+
+static void add(TCase *tcase)
+{
+    tcase_add_test(tcase, files_and_aliases_are_read);
+    tcase_add_loop_test(tcase, another_document_is_refused, 0, COUNT_OF(refused));
+    tcase_add_test(tcase, each_beginning_of_a_manifest_is_refused);
+}
+
+int main(void)
+{
+    return run_suite("store_manifest", add);
+}
