@@ -44,6 +44,7 @@ bool td_services_open(struct td_services *services)
             .dir = config->data_dir,
             .quota = (uint64_t)config->tensor_quota,
             .disk_quota = (uint64_t)config->disk_quota,
+            .keep_versions = config->keep_versions,
             .verify = config->verify,
             .read_only = config->read_only,
             .memory = td_buffer_pool_memory(services->buffers),

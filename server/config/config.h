@@ -49,6 +49,9 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
       "there")                                                                                     \
     X(disk_quota, "disk-quota", BYTES, "0", 0, INT64_MAX, "BYTES",                                 \
       "of the files that persist=1 writes into the data folder; 0 means no limit")                 \
+    X(keep_versions, "keep-versions", COUNT, "0", 0, 65536, "N",                                   \
+      "of each table the N newest versions NAME@VERSION stay, in natural order, and those that "   \
+      "aliases name; older ones are removed; 0 means that all stay")                               \
     X(verify, "verify", VERIFY, "background", 0, 0, "WHEN",                                        \
       "when the checksums of the files that persist=1 wrote are compared: start (before a tensor " \
       "is served), background (while it is served), off")                                          \

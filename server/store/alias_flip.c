@@ -4,6 +4,7 @@
 #include "server/store/data_dir.h"
 #include "server/store/entries.h"
 #include "server/store/problems.h"
+#include "server/store/retention.h"
 #include "server/store/state.h"
 
 #include <stdio.h>
@@ -260,6 +261,8 @@ td_status td_store_flip(struct td_store *store, const struct td_alias_flip *flip
     pthread_mutex_lock(&store->flipping);
     const td_status status = flip_locked(store, flip, err);
     pthread_mutex_unlock(&store->flipping);
+    if (status == TD_OK)
+        td_store_retain(store);
     return status;
 }
 
@@ -287,6 +290,8 @@ td_status td_alias_delete(struct td_store *store, const struct td_store_write *w
         status = flip_locked(
             store, &(struct td_alias_flip){ .set = &set, .n_set = 1, .persist = stored }, err);
     pthread_mutex_unlock(&store->flipping);
+    if (status == TD_OK)
+        td_store_retain(store);
     return status;
 }
 

@@ -134,7 +134,18 @@ static size_t count_stems(const char *name)
     return n;
 }
 
-td_status td_data_dir_remove(struct td_data_dir *dir, const char *name, bool *done,
+/* FORBIDDEN if a file of the list is not one that the server wrote. */
+static td_status check_own(const char *name, const struct hidden_file *list, int count,
+                           struct td_error *err)
+{
+    for (int i = 0; i < count; i++)
+        if (!td_data_file_is(list[i].file, TD_OWN_SUFFIX))
+            return td_error_set(err, TD_FORBIDDEN, "'%s' is in %s, which is not the server's", name,
+                                list[i].file);
+    return TD_OK;
+}
+
+td_status td_data_dir_remove(struct td_data_dir *dir, const char *name, bool own_only, bool *done,
                              struct td_error *err)
 {
     int count;
@@ -144,6 +155,8 @@ td_status td_data_dir_remove(struct td_data_dir *dir, const char *name, bool *do
         return td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory to delete '%s'", name);
     td_data_hold(dir);
     td_status status = find_files(dir, name, list, &count, err);
+    if (status == TD_OK && own_only)
+        status = check_own(name, list, count, err);
     if (status == TD_OK && count > 0) /* otherwise the lock is not needed */
         status = td_data_check_lock(dir, list[count - 1].file, 0, err);
     if (status == TD_OK)

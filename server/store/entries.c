@@ -237,13 +237,20 @@ td_status td_store_need(struct td_store *store, const char *name, size_t length,
     return status;
 }
 
-struct td_version **td_store_all_current(struct td_store *store, int *count)
+struct td_version **td_store_all_current(struct td_store *store, const char *prefix, int *count)
 {
+    const size_t length = strlen(prefix);
+    bool found;
+    int n = 0;
     pthread_rwlock_rdlock(&store->lock);
-    struct td_version **versions = malloc(((size_t)store->n_entries + 1) * sizeof *versions);
-    *count = versions ? store->n_entries : 0;
+    struct td_entry **first = store->entries + place_of(store, prefix, length, &found),
+                    **end = store->entries + store->n_entries;
+    while (first + n < end && strncmp(first[n]->name, prefix, length) == 0)
+        n++;
+    struct td_version **versions = malloc(((size_t)n + 1) * sizeof *versions);
+    *count = versions ? n : 0;
     for (int i = 0; i < *count && versions; i++) {
-        versions[i] = store->entries[i]->current;
+        versions[i] = first[i]->current;
         td_buffer_ref(&versions[i]->base);
     }
     pthread_rwlock_unlock(&store->lock);

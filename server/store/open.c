@@ -5,6 +5,7 @@
 #include "server/store/folders.h"
 #include "server/store/known_files.h"
 #include "server/store/problems.h"
+#include "server/store/retention.h"
 #include "server/store/scan.h"
 #include "server/store/state.h"
 
@@ -23,6 +24,7 @@ struct td_store *td_store_open(const struct td_store_options *options)
     store->memory = options->memory;
     store->quota = options->quota;
     store->verify = options->verify;
+    store->keep_versions = options->keep_versions;
     store->inspector = options->inspector;
     store->read_only = options->read_only;
     store->stop_requested = options->stop_requested;
@@ -47,6 +49,7 @@ struct td_store *td_store_open(const struct td_store_options *options)
         return NULL;
     }
     store->opened = true;
+    td_store_retain(store);
     return store;
 }
 

@@ -5,6 +5,7 @@
 #include "server/store/folders.h"
 #include "server/store/known_files.h"
 #include "server/store/load.h"
+#include "server/store/retention.h"
 #include "server/store/scan_report.h"
 #include "server/store/state.h"
 #include "server/store/verify.h"
@@ -453,6 +454,7 @@ void td_store_scan_again(struct td_store *store, bool always)
     if (td_data_dir_refresh(store->dir, &changed) && (always || changed)) {
         (void)scan_folder(store); /* errors are logged */
         td_alias_load(store);     /* after the versions that it names */
+        td_store_retain(store);
     }
     pthread_mutex_unlock(&store->scanning);
 }

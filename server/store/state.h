@@ -4,6 +4,7 @@
  *     open.c                              opening, closing, rescanning the folder
  *     read.c   write.c   update.c scan.c  GET and refs; PUT and DELETE; row updates; the data folder
  *     alias_flip.c                        flips of aliases
+ *     retention.c                         versions that are not kept
  *     writers.c                           one writer per name, and how it publishes
  *     entries.c   known_files.c           names, their versions, the quota; which files were loaded
  *     alias_table.c   alias_file.c        aliases; aliases.json
@@ -40,6 +41,7 @@ struct td_store {
     bool opened;                  /* the first scan is done */
     bool (*stop_requested)(void); /* NULL, or asked during the first scan */
     enum td_verify verify;
+    int64_t keep_versions;                      /* of each table; 0: all */
     const struct td_store_inspector *inspector; /* NULL for none */
     bool read_only;                             /* the folder is never locked */
 

@@ -78,6 +78,7 @@ struct td_store_options {
     const char *dir;          /* "" for none */
     uint64_t quota;           /* bytes that are not mapped */
     uint64_t disk_quota;      /* bytes of the files that are written; 0 for any number */
+    int64_t keep_versions;    /* of each table, beside those that aliases name; 0: all */
     enum td_verify verify;    /* when the checksums of files are compared */
     struct td_memory *memory; /* allocates them */
     const struct td_log *log;

@@ -3,6 +3,7 @@
 #include "server/store/entries.h"
 #include "server/store/keys.h"
 #include "server/store/known_files.h"
+#include "server/store/retention.h"
 #include "server/store/state.h"
 #include "server/store/writers.h"
 
@@ -151,6 +152,8 @@ td_status td_store_put_table(struct td_store *store, const struct td_store_write
                                  &arena->stop, err);
     *created = !change.before;
     end_change(&change, status, out);
+    if (status == TD_OK)
+        td_store_retain_beside(store, write->name);
     return status;
 }
 
@@ -159,17 +162,6 @@ td_status td_store_put(struct td_store *store, const struct td_store_write *writ
                        struct td_tensor_listing *out, bool *created, struct td_error *err)
 {
     return td_store_put_table(store, write, tensor, NULL, NULL, arena, out, created, err);
-}
-
-/* FORBIDDEN if the version (NULL for none) is one of a folder, whose files are not changed. */
-static td_status check_folder(const struct td_version *version, struct td_error *err)
-{
-    const char *slash = version ? strchr(version->file, '/') : NULL;
-    return slash ? td_error_set(err, TD_FORBIDDEN,
-                                "'%s' comes from the folder %.*s, which changes as a whole only: "
-                                "remove that and send SIGHUP",
-                                version->name, (int)(slash - version->file), version->file)
-                 : TD_OK;
 }
 
 /* ---- keys ------------------------------------------------------------------------------------ */
@@ -253,7 +245,7 @@ static td_status check_current(const struct change *change, bool put, struct td_
         return td_store_missing(change->store, name, strlen(name), err);
     status = td_version_check(change->before, err);
     if (status == TD_OK && change->write->persist)
-        status = check_folder(change->before, err);
+        status = td_version_check_folder(change->before, err);
     return status != TD_OK ? status : check_keys_before(change->write, change->before, put, err);
 }
 
@@ -317,27 +309,6 @@ td_status td_store_delete_keys(struct td_store *store, const struct td_store_wri
 
 /* ---- DELETE ---------------------------------------------------------------------------------- */
 
-/* The name is locked, and a tensor's; `before` is NULL if it is damaged. */
-static td_status delete_tensor(struct td_store *store, const char *name,
-                               const struct td_version *before, struct td_error *err)
-{
-    bool done = false;
-    td_status status = check_folder(before, err);
-    if (status == TD_OK)
-        status = td_store_begin_delete(store, name, err);
-    if (status != TD_OK)
-        return status;
-    if (store->dir)
-        status = td_data_dir_remove(store->dir, name, &done, err);
-    if (status == TD_OK || done) {
-        td_store_files_removed(store, name);
-        td_store_drop(store, name);
-    } else {
-        td_store_cancel_delete(store, name);
-    }
-    return status;
-}
-
 td_status td_store_delete(struct td_store *store, const struct td_store_write *write,
                           struct td_error *err)
 {
@@ -356,7 +327,7 @@ td_status td_store_delete(struct td_store *store, const struct td_store_write *w
             ? td_condition_check(&write->condition, write->name, before ? before->etag : NULL, err)
             : td_store_not_found(store, write->name, strlen(write->name), err);
     if (status == TD_OK)
-        status = delete_tensor(store, write->name, before, err);
+        status = td_version_delete(store, write->name, before, false, err);
     td_buffer_unref(before ? &before->base : NULL);
     td_writer_unlock(store, &writer);
     return status;

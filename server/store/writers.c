@@ -229,3 +229,35 @@ struct td_version *td_version_publish(struct td_store *store, struct td_version 
     *out = td_version_listing(version);
     return td_store_publish(store, version);
 }
+
+/* ---- deleting ---------------------------------------------------------------------------------- */
+
+td_status td_version_check_folder(const struct td_version *version, struct td_error *err)
+{
+    const char *slash = version ? strchr(version->file, '/') : NULL;
+    return slash ? td_error_set(err, TD_FORBIDDEN,
+                                "'%s' comes from the folder %.*s, which changes as a whole only: "
+                                "remove that and send SIGHUP",
+                                version->name, (int)(slash - version->file), version->file)
+                 : TD_OK;
+}
+
+td_status td_version_delete(struct td_store *store, const char *name,
+                            const struct td_version *before, bool own_only, struct td_error *err)
+{
+    bool done = false;
+    td_status status = td_version_check_folder(before, err);
+    if (status == TD_OK)
+        status = td_store_begin_delete(store, name, err);
+    if (status != TD_OK)
+        return status;
+    if (store->dir)
+        status = td_data_dir_remove(store->dir, name, own_only, &done, err);
+    if (status == TD_OK || done) {
+        td_store_files_removed(store, name);
+        td_store_drop(store, name);
+    } else {
+        td_store_cancel_delete(store, name);
+    }
+    return status;
+}

@@ -64,6 +64,17 @@ TD_MUST_CHECK td_status td_version_fill(struct td_store *store, struct td_versio
 struct td_version *td_version_publish(struct td_store *store, struct td_version *version,
                                       struct td_tensor_listing *out);
 
+/* FORBIDDEN if the version (NULL for none) is one of a folder, whose files are not changed. */
+TD_MUST_CHECK td_status td_version_check_folder(const struct td_version *version,
+                                                struct td_error *err);
+
+/* Deletes a name whose lock is held; `before` is its version, NULL if its file is damaged. FORBIDDEN if it
+ * comes from a folder of versions, or `own_only` and a file that the server did not write has it; CONFLICT
+ * if an alias names it; errors of td_data_dir_remove. */
+TD_MUST_CHECK td_status td_version_delete(struct td_store *store, const char *name,
+                                          const struct td_version *before, bool own_only,
+                                          struct td_error *err);
+
 /* Releases what it reserved, and the reference. NULL is fine. */
 void td_version_abandon(struct td_store *store, struct td_version *version);
 

@@ -335,3 +335,52 @@ class Folders(AliasTest):
         with Daemon("--data-dir", folder) as daemon, Client(daemon) as client:
             self.assertEqual(self.aliases(client), {"x": "a@5", "y": "b@5"})
             self.assertEqual(self.both(client), [25] * 1000)
+
+
+class Retention(AliasTest):
+    """--keep-versions"""
+    def names(self, client):
+        return [tensor["name"] for tensor in client.request("GET", "/v1/tensors").json()["tensors"]]
+
+    def test_the_newest_and_what_aliases_name_stay(self):
+        folder = temporary_folder()
+        with Daemon("--data-dir", folder, "--keep-versions", "2") as daemon, Client(daemon) as client:
+            for version in ("9", "10", "8", "11"):
+                self.assertStatus(client.request("PUT", f"/v1/tensors/m@{version}?persist=1", [1]), 201)
+                if version == "9":
+                    self.assertStatus(client.request("POST", ALIASES, {"set": {"x": "m@9"}}), 200)
+            self.assertEqual(self.names(client), ["m@10", "m@11", "m@9"])
+            self.assertEqual(sorted(os.listdir(folder)), [".tensord.lock", "m@10.tensord", "m@11.tensord", "m@9.tensord"])
+            self.assertStatus(client.request("POST", ALIASES, {"set": {"x": "m@11"}}), 200)
+            self.assertEqual(self.names(client), ["m@10", "m@11"])
+            self.assertStatus(client.request("POST", "/v1/gather", {"params": [1, 2], "indices": [1], "store": "m@12"}), 200)
+            self.assertEqual(self.names(client), ["m@11", "m@12"])
+            daemon.wait_log(lambda event: (event.get("event"), event.get("tensor")) == ("version_removed", "m@10"))
+        with Daemon("--data-dir", folder, "--keep-versions", "2") as daemon, Client(daemon) as client:
+            self.assertEqual(self.names(client), ["m@11"])
+
+    def test_an_alias_is_always_answered_while_versions_come_and_go(self):
+        with Daemon("--keep-versions", "1") as daemon, Client(daemon) as client:
+            stop, wrong = threading.Event(), []
+
+            def read():
+                with Client(daemon) as reader:
+                    while not stop.is_set():
+                        reply = reader.request("POST", "/v1/gather", {"params": {"ref": "x"}, "indices": [0, 1]})
+                        data = reply.json()["output"]["data"] if reply.status == 200 else None
+                        if not data or data[0] != data[1]:
+                            wrong.append(str(reply))
+
+            client.request("PUT", "/v1/tensors/m@0", [0, 0])
+            client.request("POST", ALIASES, {"set": {"x": "m@0"}})
+            readers = [threading.Thread(target=read) for _ in range(2)]
+            for reader in readers:
+                reader.start()
+            for i in range(1, 100):
+                self.assertStatus(client.request("PUT", f"/v1/tensors/m@{i}", [i, i]), 201)
+                self.assertStatus(client.request("POST", ALIASES, {"set": {"x": f"m@{i}"}, "if": {"x": f"m@{i - 1}"}}), 200)
+            stop.set()
+            for reader in readers:
+                reader.join()
+            self.assertEqual(wrong[:1], [])
+            self.assertEqual(self.names(client), ["m@99"])

@@ -15,6 +15,7 @@
 
 char folder[64];
 uint64_t folder_quota;
+int64_t folder_keep_versions;
 enum td_verify folder_verify;
 struct td_log store_log; /* writes into a pipe */
 struct counting store_memory;
@@ -185,6 +186,7 @@ struct td_store *open_at(const char *path)
     return td_store_open(&(struct td_store_options){ .dir = path,
                                                      .quota = QUOTA,
                                                      .disk_quota = folder_quota,
+                                                     .keep_versions = folder_keep_versions,
                                                      .verify = folder_verify,
                                                      .memory = &store_memory.memory,
                                                      .log = &store_log });

@@ -726,6 +726,49 @@ START_TEST(a_folder_is_taken_whole_or_not_whichever_call_fails)
 }
 END_TEST
 
+/* ---- versions that are not kept -------------------------------------------------------------- */
+
+static const struct change next_version = {
+    .run = persist, .name = "m@3", .new_tensor = NUMBERS, .own = "m@1 m@2", .memory = "x=m@2"
+};
+
+/* Memory and disk agree on which versions are left; none is removed for one that is not there, and the
+ * next scan removes what could not be removed. */
+static void put_version_with_fault(const void *row, const struct fault *fault, const void *wanted)
+{
+    char served[TEXT], stored[TEXT];
+    struct td_store *store = prepare(&next_version);
+    const bool put = took_effect(run_change(&next_version, store, fault));
+    (void)row, (void)wanted;
+    describe(store, false, served);
+    describe_start(stored);
+    EXPECT(strcmp(served, stored) == 0, "%s: \"%s\" is served, \"%s\" stored", label, served,
+           stored);
+    EXPECT((strstr(served, ";m@3=") != NULL) == put && strstr(served, ";m@2=") &&
+               strstr(served, ";x>m@2;"),
+           "%s: \"%s\" is served", label, served);
+    td_store_rescan(store);
+    describe(store, false, served);
+    EXPECT((strstr(served, ";m@1=") == NULL) == put && (strstr(served, ";m@3=") != NULL) == put,
+           "%s: \"%s\" is served after a rescan", label, served);
+    expect_kept(store);
+    expect_room(store);
+    close_store(store);
+}
+
+START_TEST(only_old_versions_are_removed_whichever_call_fails)
+{
+    folder_keep_versions = 2;
+    struct td_store *store = prepare(&next_version);
+    ck_assert_int_eq(run_change(&next_version, store, &none), TD_OK);
+    record_calls();
+    expect_names(store, "m@2 m@3");
+    close_store(store);
+    for_each_fault("a version more", put_version_with_fault, NULL, NULL);
+    folder_keep_versions = 0;
+}
+END_TEST
+
 /* A tensor that is put after a scan could not read or serve its file stays in the next scan. */
 static void put_after_fault(const void *row, const struct fault *fault, const void *wanted)
 {
@@ -814,6 +857,7 @@ static void add(TCase *tcase)
     tcase_add_loop_test(tcase, the_next_start_removes_files_that_could_not_be_removed, 0,
                         COUNT_OF(changes));
     tcase_add_test(tcase, a_folder_is_taken_whole_or_not_whichever_call_fails);
+    tcase_add_test(tcase, only_old_versions_are_removed_whichever_call_fails);
     tcase_add_loop_test(tcase, a_failed_rescan_serves_the_old_or_the_new_version, 0,
                         COUNT_OF(looks));
     tcase_add_loop_test(tcase, a_tensor_put_after_its_file_could_not_be_read_stays, 0,

@@ -1,0 +1,119 @@
+#include "server/store/retention.h"
+
+#include "server/store/entries.h"
+#include "server/store/state.h"
+#include "server/store/verify.h"
+#include "server/store/writers.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Whether it may be removed; its files are looked at again when it is. */
+static bool is_ours(const struct td_store *store, const struct td_version *version)
+{
+    char own[TD_FILE_NAME];
+    snprintf(own, sizeof own, "%s.tensord", version->name);
+    return !version->file[0] || (strcmp(version->file, own) == 0 && !store->read_only &&
+                                 td_data_dir_is_locked(store->dir));
+}
+
+static void remove_version(struct td_store *store, const struct td_version *version)
+{
+    struct td_writer writer;
+    struct td_error err;
+    if (td_writer_lock(store, &writer, version->name, NULL) != TD_OK)
+        return; /* within an update: it waits */
+    struct td_version *current = td_store_current(store, version->name, strlen(version->name));
+    const td_status status = current == version
+                                 ? td_version_delete(store, version->name, version, true, &err)
+                                 : TD_TENSOR_NOT_FOUND;
+    td_buffer_unref(current ? &current->base : NULL);
+    td_writer_unlock(store, &writer);
+    if (status == TD_OK)
+        td_log(store->log, TD_LOG_INFO, "version_removed", TD_TEXT("tensor", version->name));
+    else if (current == version && status != TD_CONFLICT && status != TD_FORBIDDEN)
+        td_log(store->log, TD_LOG_WARN, "version_not_removed", TD_TEXT("tensor", version->name),
+               TD_TEXT("reason", err.message));
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    const struct td_version *one = *(struct td_version *const *)a,
+                            *other = *(struct td_version *const *)b;
+    return td_table_version_order(td_table_version(other->name), td_table_version(one->name));
+}
+
+/* `versions` are those of one table. */
+static void retain_newest(struct td_store *store, struct td_version **versions, int count)
+{
+    int64_t kept = 0;
+    qsort(versions, (size_t)count, sizeof *versions, newest_first);
+    for (int i = 0; i < count; i++) {
+        if (td_version_check(versions[i], NULL) != TD_OK)
+            continue;
+        if (kept < store->keep_versions)
+            kept++;
+        else if (is_ours(store, versions[i]))
+            remove_version(store, versions[i]);
+    }
+}
+
+/* How many of the versions, sorted by name, are of the table of the first one; 1 if it has no VERSION. */
+static int count_versions(struct td_version *const *versions, int count)
+{
+    const char *name = versions[0]->name;
+    const size_t prefix = td_table_base(name) + 1; /* with its '@' */
+    int n = 1;
+    while (td_table_version(name) && n < count && strncmp(versions[n]->name, name, prefix) == 0)
+        n++;
+    return n;
+}
+
+/* Whether aliases.json is as it was read or written last, so that it names no version that is unknown. */
+static bool aliases_are_known(struct td_store *store)
+{
+    struct td_file_id id;
+    if (!store->dir)
+        return true;
+    pthread_mutex_lock(&store->flipping);
+    const td_file_state state = td_data_dir_stat(store->dir, TD_ALIASES_FILE, &id);
+    const bool known = state == TD_FILE_GONE ||
+                       (state == TD_FILE_PRESENT && td_file_id_equal(&id, &store->aliases_file));
+    pthread_mutex_unlock(&store->flipping);
+    return known;
+}
+
+/* Looks at the versions whose names begin with the prefix. */
+static void retain(struct td_store *store, const char *prefix)
+{
+    int count;
+    if (store->keep_versions == 0 || store->inspector || td_store_must_stop(store) ||
+        !aliases_are_known(store))
+        return;
+    struct td_version **versions = td_store_all_current(store, prefix, &count);
+    if (!versions)
+        return; /* without memory: the next time */
+    for (int i = 0, n; i < count; i += n) {
+        n = count_versions(versions + i, count - i);
+        if (n > store->keep_versions)
+            retain_newest(store, versions + i, n);
+    }
+    for (int i = 0; i < count; i++)
+        td_buffer_unref(&versions[i]->base);
+    free(versions);
+}
+
+void td_store_retain(struct td_store *store)
+{
+    retain(store, "");
+}
+
+void td_store_retain_beside(struct td_store *store, const char *name)
+{
+    char prefix[TD_TENSOR_NAME];
+    if (!td_table_version(name))
+        return;
+    snprintf(prefix, sizeof prefix, "%.*s@", (int)td_table_base(name), name);
+    retain(store, prefix);
+}
