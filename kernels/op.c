@@ -76,9 +76,13 @@ struct td_untyped td_input_untyped(const struct td_input_spec *spec)
         [TD_ROLE_CONDITION] = TD_DTYPE_BOOL,
     };
     const td_dtype usual = empty[spec->role];
+    const td_dtype_set numbers = TD_DTYPE_BIT(INT32) | TD_DTYPE_BIT(FLOAT32);
+    const bool only_float = (spec->dtypes & numbers) == TD_DTYPE_BIT(FLOAT32);
     return (struct td_untyped){
         .empty = spec->dtypes >> usual & 1 ? usual : (td_dtype)__builtin_ctz(spec->dtypes),
-        .integer = spec->role == TD_ROLE_KEY ? TD_DTYPE_INT64 : TD_DTYPE_INT32,
+        .integer = spec->role == TD_ROLE_KEY ? TD_DTYPE_INT64
+                   : only_float              ? TD_DTYPE_FLOAT32
+                                             : TD_DTYPE_INT32,
     };
 }
 
@@ -275,7 +279,8 @@ static td_status check_input(const struct td_input_spec *spec, const struct td_o
     return TD_OK;
 }
 
-/* Do all tensors of the inputs of this role with one_dtype have the dtype of the first of them? */
+/* Do all tensors of the inputs of this role with one_dtype have the dtype of the first of them, if
+ * they may have it? */
 static td_status check_one_dtype(const struct td_op *op, const struct td_op_args *args,
                                  td_role role, struct td_error *err)
 {
@@ -289,7 +294,7 @@ static td_status check_one_dtype(const struct td_op *op, const struct td_op_args
                 first = tensor;
                 tensor_name(spec, j, first_name);
             }
-            if (tensor->dtype == first->dtype)
+            if (tensor->dtype == first->dtype || !(spec->dtypes >> first->dtype & 1))
                 continue;
             const td_status status = op->mixed_dtypes ? op->mixed_dtypes : TD_UNSUPPORTED_DTYPE;
             const char *dtype = td_dtype_info(first->dtype)->name;

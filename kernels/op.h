@@ -56,8 +56,9 @@ struct td_input_spec {
     td_role role;
     td_dtype_set dtypes;
     bool one_dtype;    /* data and keys: all tensors of all inputs of the role with this flag must
-                          have one dtype (else td_op.mixed_dtypes); JSON values without a dtype get
-                          that of the others */
+                          have one dtype (else td_op.mixed_dtypes), except an input whose `dtypes`
+                          lack that of the first; JSON values without a dtype get that of the
+                          others */
     bool optional;     /* may be missing: then it has no tensors */
     bool list;         /* takes a list of tensors: indices.0, indices.1, ... */
     bool reads_values; /* data: the kernel reads values; for other roles it always does */
@@ -78,7 +79,8 @@ bool td_input_reads_values(const struct td_input_spec *spec);
 /* The dtypes of JSON values that have no dtype and whose text allows more than one. */
 struct td_untyped {
     td_dtype empty;   /* [] */
-    td_dtype integer; /* the narrowest dtype of integers, int32 or int64 */
+    td_dtype integer; /* the narrowest dtype of integers: int32, of keys int64, and float32 where
+                         that is accepted and int32 is not */
 };
 struct td_untyped td_input_untyped(const struct td_input_spec *spec);
 

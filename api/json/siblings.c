@@ -21,6 +21,12 @@ void td_json_siblings_begin(struct td_json_siblings *siblings, const struct td_r
     }
 }
 
+/* An input that cannot have the dtype of the others gets one of its own. */
+static bool accepts(const struct td_input_spec *spec, const struct td_json_sibling_dtype *of)
+{
+    return of->known && (spec->dtypes >> of->dtype & 1);
+}
+
 /* Skips a value and stores its position. */
 static td_status skip_untyped(struct td_json_siblings *siblings, struct td_json_source *source,
                               int input, int index)
@@ -53,8 +59,8 @@ td_status td_json_siblings_read(struct td_json_siblings *siblings, struct td_jso
     const bool typed = td_json_peek(&source->scan) == '{';
     if (!typed && !of->known)
         return skip_untyped(siblings, source, input, index);
-    const td_status status =
-        td_json_tensor(source, of->known ? &of->dtype : NULL, td_input_untyped(spec), path, out);
+    const td_status status = td_json_tensor(source, accepts(spec, of) ? &of->dtype : NULL,
+                                            td_input_untyped(spec), path, out);
     if (status == TD_OK && !of->known)
         *of = (struct td_json_sibling_dtype){ true, out->dtype };
     return status;
@@ -137,10 +143,13 @@ static td_status read_role(struct td_json_siblings *siblings, struct td_json_sou
     const struct td_json_sibling_dtype *of = &siblings->of[role];
     td_dtype dtype = of->dtype;
     td_status status = TD_OK;
-    for (int i = 0; i < siblings->count && status == TD_OK; i++)
-        if (role_of(request, &siblings->untyped[i]) == role)
+    for (int i = 0; i < siblings->count && status == TD_OK; i++) {
+        const struct td_json_sibling *sibling = &siblings->untyped[i];
+        if (role_of(request, sibling) == role)
             status =
-                read_skipped(source, request, &siblings->untyped[i], of->known ? &dtype : NULL);
+                read_skipped(source, request, sibling,
+                             accepts(&request->op->inputs[sibling->input], of) ? &dtype : NULL);
+    }
     if (status != TD_OK || of->known || !common_dtype(siblings, request, role, &dtype))
         return status;
     for (int i = 0; i < siblings->count && status == TD_OK; i++)

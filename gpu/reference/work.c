@@ -2,6 +2,7 @@
 
 #include "gpu/reference/memory.h"
 #include "gpu/reference/stream.h"
+#include "kernels/embedding_bag/embedding_bag.h"
 #include "kernels/gather/gather.h"
 #include "kernels/gather_nd/gather_nd.h"
 #include "kernels/key_index/key_index.h"
@@ -93,6 +94,8 @@ static bool index_space(const struct td_op *op, const struct td_op_args *args,
         (void)td_axis_normalize(attrs.axis, params->rank, &axis); /* infer has validated it */
     } else if (op == &td_op_batch_gather) {
         axis = indices->tensors->shape.rank - 1;
+    } else if (op == &td_op_embedding_bag) {
+        axis = 0;
     } else if (op == &td_op_gather_nd) {
         struct td_gather_nd_attrs attrs;
         memcpy(&attrs, args->attrs, sizeof(attrs));

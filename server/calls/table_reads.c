@@ -1,5 +1,6 @@
 #include "server/calls/table_reads.h"
 
+#include "kernels/embedding_bag/embedding_bag.h"
 #include "kernels/gather/gather.h"
 #include "kernels/gather_nd/gather_nd.h"
 #include "kernels/lookup/lookup.h"
@@ -11,7 +12,8 @@ static int selecting_input(const struct td_op *op)
 {
     if (op == &td_op_lookup)
         return TD_LOOKUP_QUERIES;
-    return op == &td_op_gather || op == &td_op_batch_gather || op == &td_op_gather_nd;
+    return op == &td_op_gather || op == &td_op_batch_gather || op == &td_op_gather_nd ||
+           op == &td_op_embedding_bag; /* the second input of each */
 }
 
 /* How many indices the call has: in gather_nd each is a row of the input. */

@@ -1,5 +1,5 @@
-/* table_reads.h - counts what lookups read of resident tensors: lookup, or an op of the gather family,
- * whose params are one. A row is what one index or query selects.
+/* table_reads.h - counts what lookups read of resident tensors: lookup, embedding_bag, or an op of the
+ * gather family, whose params are one. A row is what one index or query selects.
  *
  * Cost     Of a request without a resident table a few comparisons. The first read of a version looks its
  *          name up, under a mutex; the version keeps its place.

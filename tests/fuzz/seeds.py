@@ -217,6 +217,7 @@ def http_seeds():
         post("POST", "/v1/einsum", b'{"equation":"ij,jk->ik","inputs":[{"ref":"t"},[[1,2],[3,4]]],"store":"x"}'),
         post("POST", "/v1/einsum/plan", b'{"equation":"ij,jk->ik","shapes":[[2,3],[3,4]]}'),
         post("POST", "/v1/lookup", b'{"params":["a","b"],"keys":[3,1],"queries":[1,2],"missing":"default","default":"c"}'),
+        post("POST", "/v1/embedding_bag", b'{"params":[[1,2],[3,4]],"indices":[1,0,1],"segment_ids":[0,0,2],"weights":[1,2,3],"mode":"mean"}'),
         post("POST", "/v1/top_k", b'{"x":[3,1,2],"k":2,"device":"auto"}'),
         post("PUT", "/v1/tensors/a", b"[[1,2],[3,4]]"), post("PUT", "/v1/tensors/b?device=cpu", daemon.npy("<f4", [2], bytes(8)), ["Content-Type: application/x-npy"]),
         post("GET", "/v1/tensors/t?response=nested", b"", ["Range: bytes=0-9", 'If-Match: "x", *', "If-None-Match: W/\"y\""]),

@@ -86,7 +86,7 @@ class Keys(KeysTest):
 
 
 class RowsByKeys(KeysTest):
-    """{"keys": [...]} in place of the indices of gather; lookup and find without keys."""
+    """{"keys": [...]} in place of the indices of gather and embedding_bag; lookup and find without keys."""
 
     def table(self, keys, rows=((1, 2), (3, 4), (5, 6))):
         name = self.name()
@@ -104,6 +104,14 @@ class RowsByKeys(KeysTest):
                 reply = self.gather(self.table(keys), query)
                 self.assertStatus(reply, 200)
                 self.assertEqual(reply.json()["output"]["data"], rows)
+
+    def test_rows_of_bags_are_named_by_keys(self):
+        params = {"ref": self.table(["a", "b", "c"], [[1.5, 2], [3, 4], [5, 6]])}
+        body = {"params": params, "indices": {"keys": ["c", "a", "b"]}, "offsets": [0, 2]}
+        self.assertOutput(self.post("/v1/embedding_bag", body), "float32", [2, 2], [[6.5, 8], [3, 4]])
+        body["indices"]["keys"][1] = "x"
+        self.assertProblem(self.post("/v1/embedding_bag", body), 422, "KEY_NOT_FOUND", input="indices", position=[1], key="x")
+        self.assertOutput(self.post("/v1/embedding_bag", {**body, "bounds": "zero"}), "float32", [2, 2], [[5, 6], [3, 4]])
 
     def test_the_table_may_come_after_the_keys(self):
         name = self.table([2**63, 1, 2])

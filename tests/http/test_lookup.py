@@ -1,4 +1,4 @@
-"""find and lookup over HTTP: the dtypes of plain JSON keys, errors, resident tables, binary bodies, many keys."""
+"""find, lookup and embedding_bag over HTTP: the dtypes of plain JSON values, errors, resident tables, binary bodies, many keys."""
 import base64, random, struct
 from daemon import *
 
@@ -101,3 +101,54 @@ class Lookup(HttpTest):
         self.assertStatus(reply, 200)
         self.assertEqual(read_safetensors(reply.body)[0], {"output": ("float32", [2, 1], pack("float32", [2, 0])), "found": ("bool", [2], b"\1\0")})
 
+
+class EmbeddingBag(HttpTest):
+    TABLE = [[1, 2], [3, 4], [5, 6]]
+
+    def bag(self, params=TABLE, **more):
+        return self.post("/v1/embedding_bag", {"params": params, **more})
+
+    def test_plain_numbers_are_floats_and_integers_where_each_is_expected(self):
+        for more, rows in (({"indices": [2, 0, 1], "offsets": [0, 2]}, [[6, 8], [3, 4]]), ({"indices": [], "offsets": [0]}, [[0, 0]]),
+                           ({"indices": [2, 1], "segment_ids": [0, 2]}, [[5, 6], [0, 0], [3, 4]]),
+                           ({"indices": [2, 0], "offsets": [0], "weights": [2, 1]}, [[11, 14]]),
+                           ({"indices": [2, 0], "offsets": [0], "weights": [2, 0.5], "mode": "mean"}, [[4.2, 5.2]]),
+                           ({"indices": [2, 0], "offsets": [0], "mode": "max", "padding_index": 2}, [[1, 2]])):
+            reply = self.bag(**more)
+            self.assertStatus(reply, 200)
+            output = reply.json()["output"]
+            self.assertEqual((output["dtype"], output["shape"]), ("float32", [len(rows), 2]))
+            for got, want in zip(sum(output["data"], []), sum(rows, [])):
+                self.assertAlmostEqual(got, want, 5)
+
+    def test_quantised_rows_have_a_scale_and_an_offset(self):
+        table = {"dtype": "int8", "data": [[-128, 127], [1, 2]]}
+        reply = self.bag(table, indices=[0, 1], offsets=[0, 1], scale=[2, 0.5], offset=[1, -1])
+        self.assertOutput(reply, "float32", [2, 2], [[-255, 255], [-0.5, 0]])
+        self.assertProblem(self.bag(table, indices=[0], offsets=[0]), 422, "UNSUPPORTED_DTYPE", input="params")
+        rows = b"".join(bytes(values) + struct.pack("<ff", 2, bias) for values, bias in (((1, 255), 0.5), ((3, 4), -1)))
+        body = safetensors({"params": ("uint8", [2, 10], rows), "indices": ("int32", [2], pack("int32", [0, 1])),
+                            "offsets": ("int16", [1], pack("int16", [0]))}, {"layout": "byte_rowwise"})
+        reply = self.request("POST", "/v1/embedding_bag", body, BINARY)
+        self.assertStatus(reply, 200)
+        self.assertEqual(read_safetensors(reply.body)[0], {"output": ("float32", [1, 2], pack("float32", [7.5, 517.5]))})
+
+    def test_errors_name_the_place(self):
+        for more, code, where in (
+                ({"indices": [0, 3], "offsets": [0]}, "INDEX_OUT_OF_BOUNDS", {"input": "indices", "position": [1], "index": 3, "bound": 3}),
+                ({"indices": [0], "offsets": [0, 2]}, "INDEX_OUT_OF_BOUNDS", {"input": "offsets", "position": [1], "index": 2, "bound": 2}),
+                ({"indices": [0], "offsets": [1]}, "INDEX_OUT_OF_BOUNDS", {"input": "offsets", "position": [0], "index": 1, "bound": 1}),
+                ({"indices": [0, 1], "segment_ids": [1, 0]}, "INDEX_OUT_OF_BOUNDS", {"input": "segment_ids", "position": [1]}),
+                ({"indices": [0, 1], "segment_ids": [0]}, "SHAPE_MISMATCH", {"input": "segment_ids"}),
+                ({"indices": [0], "offsets": [0], "weights": [1, 2]}, "SHAPE_MISMATCH", {"input": "weights"}),
+                ({"indices": [0]}, "INVALID_ARGUMENT", {"input": "offsets"}),
+                ({"indices": [0], "offsets": [0], "padding_index": 3}, "INVALID_ARGUMENT", {"attribute": "padding_index"}),
+                ({"indices": [0], "segment_ids": [2**62], "mode": "max"}, "RESOURCE_LIMIT", {})):
+            with self.subTest(more=more):
+                self.assertProblem(self.bag(**more), 422, code, **where)
+
+    def test_a_replaced_index_counts(self):
+        reply = self.bag(indices=[0, 9], offsets=[0], mode="mean", bounds="zero")
+        self.assertStatus(reply, 200)
+        self.assertEqual(reply.json()["output"]["data"], [[0.5, 1]])
+        self.assertEqual(reply.json()["bounds"], {"policy": "zero", "replaced": 1})

@@ -346,6 +346,25 @@ START_TEST(data_and_keys_may_differ_in_dtype)
 }
 END_TEST
 
+START_TEST(an_input_that_cannot_have_the_dtype_of_the_first_may_differ)
+{
+    static const struct td_input_spec inputs[] = {
+        { .name = "x", .dtypes = TD_DTYPES_ALL, .one_dtype = true },
+        { .name = "weights",
+          .dtypes = TD_DTYPE_BIT(FLOAT32) | TD_DTYPE_BIT(FLOAT64),
+          .one_dtype = true },
+    };
+    const struct td_op op = { .name = "weighted", .inputs = inputs, .n_inputs = COUNT_OF(inputs) };
+    struct td_tensor x = tensor("int8[1] 0"), weights = tensor("float32[1] 0");
+    struct td_op_args args = { .inputs = { { &x, 1 }, { &weights, 1 } } };
+    struct td_error err;
+    ck_assert_int_eq(td_op_check(&op, &args, &err), TD_OK);
+    x = tensor("float64[1] 0");
+    ck_assert_int_eq(td_op_check(&op, &args, &err), TD_UNSUPPORTED_DTYPE);
+    ck_assert_str_eq(err.input, "weights");
+}
+END_TEST
+
 START_TEST(an_optional_input_is_checked_when_it_is_given)
 {
     struct td_tensor one = tensor("int32[1] 0"), many = tensor("int16[1] 0");
@@ -382,6 +401,11 @@ static const struct {
       TD_DTYPE_BOOL,
       TD_DTYPE_INT32,
       true },
+    { "integers are float32 where int32 is not accepted",
+      { .dtypes = TD_DTYPE_BIT(INT8) | TD_DTYPE_BIT(FLOAT16) | TD_DTYPE_BIT(FLOAT32) },
+      TD_DTYPE_FLOAT32,
+      TD_DTYPE_FLOAT32,
+      false },
     { "indices are int32, and read",
       { .role = TD_ROLE_INDEX, .dtypes = TD_DTYPES_INDEX },
       TD_DTYPE_INT32,
@@ -456,6 +480,7 @@ static void add(TCase *t)
     tcase_add_test(t, an_attribute_is_copied_with_what_it_points_to);
     tcase_add_loop_test(t, arguments_are_checked_before_infer, 0, COUNT_OF(checks));
     tcase_add_test(t, data_and_keys_may_differ_in_dtype);
+    tcase_add_test(t, an_input_that_cannot_have_the_dtype_of_the_first_may_differ);
     tcase_add_test(t, an_optional_input_is_checked_when_it_is_given);
     tcase_add_loop_test(t, the_role_of_an_input_decides_the_dtype_of_untyped_values, 0,
                         COUNT_OF(roles));

@@ -419,6 +419,46 @@ def lookup(rng):
     return "lookup", inputs, {"missing": missing}, {"output": output, "found": rows >= 0}
 
 
+def small_numbers(rng, dtype, shape):
+    """so that sums are exact"""
+    n = int(np.prod(shape))
+    return np.array([rng.randint(0 if dtype[0] == "u" else -2, 2) for _ in range(n)]).astype(np_dtype(dtype)).reshape(shape)
+
+
+def embedding_bag(rng):
+    dtype, lengths = rng.choice(FLOATS + ["int8", "uint8"]), [rng.randint(0, 4) for _ in range(rng.randint(0, 5))]
+    params = small_numbers(rng, dtype, [rng.randint(1, 5)] + dims(rng, 0, 2))
+    bags = [np.array([rng.randrange(len(params)) for _ in range(n)], rng.choice(INDEX)) for n in lengths]
+    mode, used = rng.choice(("sum", "max")), rng.choice(INDEX)
+    indices = np.array([i for bag in bags for i in bag], rng.choice(INDEX))
+    inputs, attrs = {"params": params, "indices": indices}, {"mode": mode}
+    begins = [0, *itertools.accumulate(lengths)]
+    if rng.random() < 0.5:
+        inputs["offsets"] = np.array(begins[:-1], used)
+    else:
+        inputs["segment_ids"] = np.array([bag for bag, n in enumerate(lengths) for _ in range(n)], used)
+        attrs["num_segments"] = len(lengths)
+    if rng.random() < 0.1:
+        inputs["offsets" if "segment_ids" in inputs else "segment_ids"] = indices
+        return "embedding_bag", inputs, attrs, None
+    rows = params.astype("float64")
+    if dtype in ("int8", "uint8"):
+        inputs["scale"], inputs["offset"] = (small_numbers(rng, "float32", [len(params)]) for _ in range(2))
+        of_row = [-1] + [1] * (params.ndim - 1)
+        rows = rows * inputs["scale"].reshape(of_row) + inputs["offset"].reshape(of_row)
+    weights = np.ones(len(indices))
+    if mode == "sum" and rng.random() < 0.5:
+        inputs["weights"] = small_numbers(rng, dtype if dtype in FLOATS else "float32", [len(indices)])
+        weights = inputs["weights"].astype("float64")
+    picked = rows[indices] * weights.reshape([-1] + [1] * (params.ndim - 1))
+    output = np.zeros([len(bags)] + list(params.shape[1:]), np_dtype(dtype if dtype in FLOATS else "float32"))
+    for bag, n in enumerate(lengths):
+        if n > 0:
+            of_bag = picked[begins[bag]:begins[bag] + n]
+            output[bag] = of_bag.sum(0) if mode == "sum" else of_bag.max(0)
+    return "embedding_bag", inputs, attrs, {"output": output}
+
+
 def einsum(rng):
     """integers, and floats with small integer values, whose sums are exact"""
     dtype = rng.choice(INTS + ["float32", "float64", *COMPLEX])
@@ -441,7 +481,7 @@ def einsum(rng):
         return "einsum", {"inputs": parts}, {"equation": equation}, {"output": np.einsum(equation, *parts, dtype=dtype).astype(dtype)}
 
 
-OPS = [gather, gather_nd, dynamic_partition, dynamic_stitch, concat, cast, top_k, find, lookup, einsum]
+OPS = [gather, gather_nd, dynamic_partition, dynamic_stitch, concat, cast, top_k, find, lookup, embedding_bag, einsum]
 
 
 # ---------------------------------------------------------------- the trial
@@ -463,7 +503,7 @@ def compare(transports, rng):
     assert want is not None, f"{what}: accepted"
     assert set(got) == set(want), f"{what}: outputs {set(got)}"
     for name, a in want.items():
-        assert same(got[name], a, bits=op != "einsum"), f"{what}: output {name} is {name_of(got[name])}{got[name].shape}\n{got[name]}\ninstead of {name_of(a)}{a.shape}\n{a}"
+        assert same(got[name], a, bits=op not in ("einsum", "embedding_bag")), f"{what}: output {name} is {name_of(got[name])}{got[name].shape}\n{got[name]}\ninstead of {name_of(a)}{a.shape}\n{a}"
     return True
 
 

@@ -1,2 +1,2 @@
 #define TD_CAST_LOOPS td_cast_loops_avx512
-#include "kernels/cast/loops.inc"
+#include "kernels/convert/cast_loops.inc"

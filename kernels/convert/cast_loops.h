@@ -1,15 +1,10 @@
-/* loops.h - the loops of cast as built for one instruction set; cast.c chooses.
+/* cast_loops.h - the loops of cast_path as built for one instruction set.
  *
  * Threads  Pure. */
-#ifndef TD_KERNELS_CAST_LOOPS_H
-#define TD_KERNELS_CAST_LOOPS_H
+#ifndef TD_KERNELS_CONVERT_CAST_LOOPS_H
+#define TD_KERNELS_CONVERT_CAST_LOOPS_H
 
-#include "kernels/dtype.h"
-
-#include <stdint.h>
-
-/* to[i] = from[i] for i in [0, n), both aligned to their dtypes. */
-typedef void td_cast_fn(void *restrict to, const void *restrict from, int64_t n);
+#include "kernels/convert/cast_path.h"
 
 struct td_cast_loops {
     /* direct[from][to]. There is none to or from float16 and bfloat16, which pass through float32, and

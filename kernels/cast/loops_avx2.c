@@ -1,2 +1,0 @@
-#define TD_CAST_LOOPS td_cast_loops_avx2
-#include "kernels/cast/loops.inc"

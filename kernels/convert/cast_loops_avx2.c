@@ -1,0 +1,2 @@
+#define TD_CAST_LOOPS td_cast_loops_avx2
+#include "kernels/convert/cast_loops.inc"

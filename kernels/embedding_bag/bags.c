@@ -1,0 +1,588 @@
+#include "kernels/embedding_bag/bags.h"
+
+#include "kernels/convert/cast_path.h"
+#include "kernels/embedding_bag/loops.h"
+#include "kernels/integers.h"
+#include "kernels/rows/rows.h"
+#include "kernels/workspace.h"
+
+#include <math.h>
+#include <stdatomic.h>
+#include <string.h>
+
+/* ---- Plan -------------------------------------------------------------------------------- */
+
+/* Rows of a batch, whose row numbers, multipliers and biases stay in the first cache. */
+#define BATCH      ((int64_t)1024)
+/* Columns of a row that are summed at a time, so that a batch of wide rows takes no longer than a
+ * millisecond. */
+#define COLUMNS    ((int64_t)2048)
+#define WIDE       ((int64_t)512) /* columns from which on a batch has fewer rows: */
+#define BATCH_WIDE ((int64_t)256)
+#define SUMS_BYTES (COLUMNS * (int64_t)sizeof(double))
+
+/* A bag of more rows than a batch is summed in parts of half a batch; the last one has the rest. */
+struct plan {
+    int64_t columns; /* of a block, the last one shorter */
+    int64_t n_blocks;
+    int64_t batch, part; /* rows */
+    int64_t n_slots;     /* for the sums of parts */
+    size_t real_size;    /* of a sum */
+};
+
+static struct plan plan_of(const struct td_op_args *args,
+                           const struct td_embedding_bag_geometry *geometry)
+{
+    struct plan plan = { .columns = td_smaller(geometry->row_numel, COLUMNS) };
+    plan.n_blocks = td_ceil_div(geometry->row_numel, plan.columns);
+    plan.batch = plan.columns > WIDE ? BATCH_WIDE : BATCH;
+    plan.part = plan.batch / 2;
+    if (geometry->n_indices > plan.batch)
+        plan.n_slots = geometry->n_indices / plan.part + 1;
+    plan.real_size = args->inputs[TD_BAG_PARAMS].tensors->dtype == TD_DTYPE_FLOAT64 ? sizeof(double)
+                                                                                    : sizeof(float);
+    return plan;
+}
+
+/* What the rows of a bag are divided by, and whether there are any. */
+struct tally {
+    double divisor; /* the number of rows, the sum of their weights or of the squares of these */
+    int64_t count;  /* of rows, those of zeros included */
+    bool zeros;     /* is any of them a row of zeros, which no row of params is? */
+};
+
+/* Longer bags than a batch number at most this. */
+static int64_t most_long_bags(const struct plan *plan, int64_t n_indices)
+{
+    return plan->n_slots > 0 ? n_indices / plan->batch + 1 : 0;
+}
+
+static uint64_t product(uint64_t a, uint64_t b)
+{
+    uint64_t bytes;
+    return __builtin_mul_overflow(a, b, &bytes) ? UINT64_MAX / 8 : td_workspace_align(bytes);
+}
+
+uint64_t td_bags_workspace(const struct td_op_args *args)
+{
+    const struct td_embedding_bag_geometry geometry = td_embedding_bag_geometry(args);
+    if (geometry.n_bags == 0)
+        return 0;
+    const struct plan plan = plan_of(args, &geometry);
+    const uint64_t slots = (uint64_t)plan.n_slots;
+    return product(product(slots, (uint64_t)geometry.row_numel), plan.real_size) +
+           product(slots, sizeof(struct tally)) +
+           product((uint64_t)most_long_bags(&plan, geometry.n_indices), sizeof(int64_t));
+}
+
+struct job {
+    struct plan plan;
+    struct td_embedding_bag_geometry geometry;
+    struct td_embedding_bag_attrs attrs;
+    const struct td_tensor *params, *indices;
+    const struct td_tensor *weights, *scale, *offset; /* NULL: not given */
+    const int64_t *starts;
+    bool drops;  /* some indices are not rows: padding, or rows of zeros */
+    bool direct; /* the indices are the row numbers */
+    bool quantized;
+    td_bounds bounds;
+    int64_t ahead;
+    td_bag_fn *loop;
+    struct td_cast_path weights_path; /* from the dtype of weights to real */
+    struct td_cast_path path;         /* from real to the dtype of the output */
+    struct td_tensor *out;
+    char *partial;         /* real [n_slots, row_numel] */
+    struct tally *tallies; /* [n_slots] */
+    int64_t *long_bags;    /* in any order */
+    atomic_int_fast64_t n_long_bags;
+};
+
+/* Memory of one range. */
+struct space {
+    int64_t rows[BATCH + 64];
+    int64_t kept[BATCH]; /* where in the batch the row is from */
+    int64_t ends[BATCH];
+    double weights[BATCH], multipliers[BATCH], factors[BATCH]; /* real */
+    float biases[BATCH];
+    struct tally tallies[BATCH];
+    _Alignas(64) char sums[SUMS_BYTES];
+};
+
+static int64_t bag_end(const struct job *job, int64_t bag)
+{
+    return bag + 1 < job->geometry.n_bags ? job->starts[bag + 1] : job->geometry.n_indices;
+}
+
+static int64_t bag_length(const struct job *job, int64_t bag)
+{
+    return bag_end(job, bag) - job->starts[bag];
+}
+
+static bool is_long(const struct job *job, int64_t bag)
+{
+    return bag_length(job, bag) > job->plan.batch;
+}
+
+/* ---- Batches ----------------------------------------------------------------------------- */
+
+static double real_at(const struct job *job, const void *reals, int64_t i)
+{
+    return job->plan.real_size == sizeof(double) ? ((const double *)reals)[i]
+                                                 : (double)((const float *)reals)[i];
+}
+
+static void set_real(const struct job *job, void *reals, int64_t i, double value)
+{
+    if (job->plan.real_size == sizeof(double))
+        ((double *)reals)[i] = value;
+    else
+        ((float *)reals)[i] = (float)value;
+}
+
+/* The weights of the indices begin .. begin + n, as reals; NULL where there are none. */
+static const void *weights_of(const struct job *job, struct space *space, int64_t begin, int64_t n)
+{
+    if (!job->weights)
+        return NULL;
+    const size_t size = td_dtype_info(job->weights->dtype)->size;
+    const char *from = (const char *)job->weights->data + (size_t)begin * size;
+    if (job->weights_path.n_steps == 0)
+        return from;
+    td_cast_path_run(&job->weights_path, space->weights, from, n);
+    return space->weights;
+}
+
+/* The row numbers of n indices, and of a few more that follow. */
+static const int64_t *rows_of(const struct job *job, struct space *space, int64_t begin, int64_t n,
+                              int64_t *n_known)
+{
+    const int64_t left = job->geometry.n_indices - begin;
+    if (job->direct) {
+        *n_known = left;
+        return (const int64_t *)job->indices->data + begin;
+    }
+    *n_known = td_smaller(left, n + job->ahead);
+    td_rows_resolve_indices(job->indices, begin, *n_known, job->geometry.n_rows, job->bounds,
+                            space->rows);
+    return space->rows;
+}
+
+static void count_row(const struct job *job, struct tally *tally, const void *weights, int64_t i)
+{
+    const double weight = weights ? real_at(job, weights, i) : 1;
+    tally->divisor += job->attrs.mode == TD_BAG_SQRTN ? weight * weight : weight;
+    tally->count++;
+}
+
+/* Leaves out the indices of a batch that are no rows. */
+static void drop(const struct job *job, struct space *space, int64_t begin, const void *weights,
+                 struct td_bag_batch *batch)
+{
+    int64_t kept = 0, i = 0;
+    for (int64_t bag = 0; bag < batch->n_bags; bag++) {
+        for (; i < space->ends[bag]; i++) {
+            if (job->attrs.padding_index != TD_ATTR_UNSET &&
+                td_tensor_index_at(job->indices, begin + i) == job->attrs.padding_index)
+                continue;
+            count_row(job, &space->tallies[bag], weights, i);
+            space->tallies[bag].zeros |= space->rows[i] == TD_ROW_ZERO;
+            if (space->rows[i] == TD_ROW_ZERO)
+                continue;
+            space->kept[kept] = i;
+            space->rows[kept++] = space->rows[i];
+        }
+        space->ends[bag] = kept;
+    }
+    batch->n_known = kept;
+}
+
+static void count_rows(const struct job *job, struct space *space, const void *weights,
+                       int64_t n_bags)
+{
+    int64_t i = 0;
+    for (int64_t bag = 0; bag < n_bags; bag++) {
+        struct tally *tally = &space->tallies[bag];
+        if (weights)
+            for (; i < space->ends[bag]; i++)
+                count_row(job, tally, weights, i);
+        tally->count = space->ends[bag] - (bag > 0 ? space->ends[bag - 1] : 0);
+        if (!weights)
+            tally->divisor = (double)tally->count;
+    }
+}
+
+static float float_at(const void *at)
+{
+    float value;
+    memcpy(&value, at, sizeof(value));
+    return value;
+}
+
+/* Multipliers and biases of the n rows of a batch. */
+static void scale_rows(const struct job *job, struct space *space, const void *weights, int64_t n,
+                       struct td_bag_batch *batch)
+{
+    float *multipliers = (float *)space->multipliers;
+    const char *table = job->params->data;
+    const size_t row_bytes = job->geometry.row_bytes;
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t row = batch->rows[i];
+        const char *trailer = table + (size_t)(row + 1) * row_bytes - TD_BAG_TRAILER;
+        float weight = 1;
+        if (weights)
+            weight = ((const float *)weights)[job->drops ? space->kept[i] : i];
+        multipliers[i] =
+            weight * (job->scale ? ((const float *)job->scale->data)[row] : float_at(trailer));
+        space->biases[i] = weight * (job->offset ? ((const float *)job->offset->data)[row]
+                                                 : float_at(trailer + sizeof(float)));
+    }
+    batch->multipliers = multipliers;
+    batch->biases = space->biases;
+}
+
+static void weigh_rows(const struct job *job, struct space *space, const void *weights, int64_t n,
+                       struct td_bag_batch *batch)
+{
+    batch->multipliers = weights;
+    if (!weights || !job->drops)
+        return;
+    for (int64_t i = 0; i < n; i++)
+        set_real(job, space->multipliers, i, real_at(job, weights, space->kept[i]));
+    batch->multipliers = space->multipliers;
+}
+
+/* Sums n_bags bags, whose ends are in space, of the indices from `begin` on. `factors`: by their own
+ * factors; their tallies are then in space, too. */
+static void sum_batch(const struct job *job, struct space *space, int64_t begin, int64_t block,
+                      struct td_bag_batch *batch)
+{
+    const int64_t n_indices = space->ends[batch->n_bags - 1];
+    const size_t size = td_dtype_info(job->params->dtype)->size;
+    const void *weights = weights_of(job, space, begin, n_indices);
+    batch->table = (const char *)job->params->data + (size_t)(block * job->plan.columns) * size;
+    batch->row_bytes = job->geometry.row_bytes;
+    batch->columns =
+        td_smaller(job->plan.columns, job->geometry.row_numel - block * job->plan.columns);
+    batch->rows = rows_of(job, space, begin, n_indices, &batch->n_known);
+    batch->ahead = job->ahead;
+    batch->ends = space->ends;
+    memset(space->tallies, 0, (size_t)batch->n_bags * sizeof(space->tallies[0]));
+    if (job->drops)
+        drop(job, space, begin, weights, batch);
+    else
+        count_rows(job, space, weights, batch->n_bags);
+    const int64_t n = space->ends[batch->n_bags - 1];
+    if (job->quantized)
+        scale_rows(job, space, weights, n, batch);
+    else
+        weigh_rows(job, space, weights, n, batch);
+}
+
+/* ---- Results ----------------------------------------------------------------------------- */
+
+/* A divisor of 0 gives 0. */
+static double factor_of(const struct job *job, const struct tally *tally)
+{
+    switch (job->attrs.mode) {
+    case TD_BAG_MEAN:
+        return tally->divisor == 0 ? 0 : 1 / tally->divisor;
+    case TD_BAG_SQRTN:
+        return tally->divisor == 0 ? 0 : 1 / sqrt(tally->divisor);
+    default:
+        return 1;
+    }
+}
+
+static bool has_divisor(const struct job *job)
+{
+    return job->attrs.mode == TD_BAG_MEAN || job->attrs.mode == TD_BAG_SQRTN;
+}
+
+/* A bag without rows is zeros, and so is one with a divisor of 0, whatever its rows are. Of the greatest
+ * elements: rows of zeros are among the rows. */
+static void finish(const struct job *job, const struct tally *tally, void *sums, int64_t n)
+{
+    const bool greatest = job->attrs.mode == TD_BAG_MAX;
+    if (tally->count == 0 || (has_divisor(job) && tally->divisor == 0))
+        memset(sums, 0, (size_t)n * job->plan.real_size);
+    for (int64_t c = 0; greatest && tally->zeros && c < n; c++)
+        if (real_at(job, sums, c) < 0)
+            set_real(job, sums, c, 0);
+}
+
+static char *output_of(const struct job *job, int64_t bag, int64_t block)
+{
+    const int64_t at = bag * job->geometry.row_numel + block * job->plan.columns;
+    return (char *)job->out->data + (size_t)at * td_dtype_info(job->out->dtype)->size;
+}
+
+static void sum_bags(const struct job *job, struct space *space, int64_t bag, int64_t n_bags,
+                     int64_t block)
+{
+    const bool direct = job->path.n_steps == 0;
+    struct td_bag_batch batch = { .n_bags = n_bags };
+    for (int64_t k = 0; k < n_bags; k++)
+        space->ends[k] = bag_end(job, bag + k) - job->starts[bag];
+    sum_batch(job, space, job->starts[bag], block, &batch);
+    if (has_divisor(job)) {
+        for (int64_t k = 0; k < n_bags; k++)
+            set_real(job, space->factors, k, factor_of(job, &space->tallies[k]));
+        batch.factors = space->factors;
+    }
+    batch.sums = direct ? output_of(job, bag, block) : space->sums;
+    batch.stride = direct ? job->geometry.row_numel : batch.columns;
+    job->loop(&batch);
+    const size_t stride = (size_t)batch.stride * job->plan.real_size;
+    for (int64_t k = 0; job->attrs.mode != TD_BAG_SUM && k < n_bags; k++)
+        finish(job, &space->tallies[k], (char *)batch.sums + (size_t)k * stride, batch.columns);
+    if (!direct && job->plan.n_blocks == 1)
+        td_cast_path_run(&job->path, output_of(job, bag, 0), space->sums, n_bags * batch.columns);
+    else if (!direct)
+        for (int64_t k = 0; k < n_bags; k++)
+            td_cast_path_run(&job->path, output_of(job, bag + k, block),
+                             space->sums + (size_t)k * stride, batch.columns);
+}
+
+/* ---- Long bags --------------------------------------------------------------------------- */
+
+/* The slot of a part is that of no other: the last part of a bag is not shorter than the others. */
+static int64_t slot_of(const struct job *job, int64_t bag, int64_t part)
+{
+    return job->starts[bag] / job->plan.part + part;
+}
+
+static int64_t n_parts(const struct job *job, int64_t bag)
+{
+    return bag_length(job, bag) / job->plan.part;
+}
+
+static char *partial_of(const struct job *job, int64_t slot, int64_t block)
+{
+    const int64_t at = slot * job->geometry.row_numel + block * job->plan.columns;
+    return job->partial + (size_t)at * job->plan.real_size;
+}
+
+static void sum_part(const struct job *job, struct space *space, int64_t bag, int64_t part,
+                     int64_t block)
+{
+    const int64_t slot = slot_of(job, bag, part), begin = job->starts[bag] + part * job->plan.part;
+    const int64_t end = part + 1 < n_parts(job, bag) ? begin + job->plan.part : bag_end(job, bag);
+    struct td_bag_batch batch = { .n_bags = 1, .sums = partial_of(job, slot, block) };
+    space->ends[0] = end - begin;
+    sum_batch(job, space, begin, block, &batch);
+    job->loop(&batch);
+    if (block == 0)
+        job->tallies[slot] = space->tallies[0];
+}
+
+#define ADD_PARTIAL(real)                                                                          \
+    for (int64_t c = 0; c < n; c++) {                                                              \
+        const real x = ((const real *)from)[c], most = ((real *)to)[c];                            \
+        ((real *)to)[c] = !greatest ? most + x : x > most || x != x ? x : most;                    \
+    }
+
+static void add_partial(const struct job *job, void *to, const void *from, int64_t n)
+{
+    const bool greatest = job->attrs.mode == TD_BAG_MAX;
+    if (job->plan.real_size == sizeof(double))
+        ADD_PARTIAL(double)
+    else
+        ADD_PARTIAL(float)
+}
+
+/* Item i is block i % n_blocks of long bag i / n_blocks. */
+static void add_parts(void *context, int64_t begin, int64_t end)
+{
+    const struct job *job = context;
+    for (int64_t item = begin; item < end; item++) {
+        const int64_t bag = job->long_bags[item / job->plan.n_blocks];
+        const int64_t block = item % job->plan.n_blocks, slot = slot_of(job, bag, 0);
+        const int64_t n =
+            td_smaller(job->plan.columns, job->geometry.row_numel - block * job->plan.columns);
+        char *sums = partial_of(job, slot, block);
+        struct tally tally = job->tallies[slot];
+        for (int64_t part = 1; part < n_parts(job, bag); part++) {
+            const struct tally *more = &job->tallies[slot + part];
+            tally.divisor += more->divisor;
+            tally.count += more->count;
+            tally.zeros |= more->zeros;
+            add_partial(job, sums, partial_of(job, slot + part, block), n);
+        }
+        const double factor = factor_of(job, &tally);
+        for (int64_t c = 0; factor != 1 && c < n; c++)
+            set_real(job, sums, c, real_at(job, sums, c) * factor);
+        finish(job, &tally, sums, n);
+        td_cast_path_run(&job->path, output_of(job, bag, block), sums, n);
+    }
+}
+
+/* ---- Ranges ------------------------------------------------------------------------------ */
+
+/* Work is counted in units: a bag is one, and so is each of its indices, which follow it. */
+static int64_t unit_of(const struct job *job, int64_t bag)
+{
+    return job->starts[bag] + bag;
+}
+
+/* The first bag whose unit is at least `unit`. */
+static int64_t bag_at(const struct job *job, int64_t unit)
+{
+    int64_t low = 0, high = job->geometry.n_bags;
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        if (unit_of(job, middle) < unit)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The parts of a long bag that begin in these units. */
+static void sum_parts(const struct job *job, struct space *space, int64_t bag, int64_t begin,
+                      int64_t end, int64_t block)
+{
+    const int64_t first = unit_of(job, bag), size = job->plan.part;
+    int64_t part = begin > first ? td_ceil_div(begin - first, size) : 0;
+    for (; part < n_parts(job, bag) && first + part * size < end; part++)
+        sum_part(job, space, bag, part, block);
+}
+
+/* The number of bags from `bag` on that make a batch. */
+static int64_t bags_of_batch(const struct job *job, int64_t bag, int64_t end)
+{
+    int64_t most = BATCH;
+    if (job->path.n_steps > 0)
+        most = td_smaller(BATCH, SUMS_BYTES / (job->plan.columns * (int64_t)job->plan.real_size));
+    most = td_smaller(most, job->geometry.n_bags - bag);
+    int64_t n = 0;
+    while (n < most && unit_of(job, bag + n) < end &&
+           bag_end(job, bag + n) - job->starts[bag] <= job->plan.batch)
+        n++;
+    return n;
+}
+
+static void sum_units(struct job *job, struct space *space, int64_t begin, int64_t end,
+                      int64_t block)
+{
+    int64_t bag = bag_at(job, begin);
+    if (bag > 0 && is_long(job, bag - 1))
+        sum_parts(job, space, bag - 1, begin, end, block);
+    while (bag < job->geometry.n_bags && unit_of(job, bag) < end) {
+        const int64_t n = bags_of_batch(job, bag, end);
+        if (n > 0) {
+            sum_bags(job, space, bag, n, block);
+        } else {
+            if (block == 0)
+                job->long_bags[atomic_fetch_add_explicit(&job->n_long_bags, 1,
+                                                         memory_order_relaxed)] = bag;
+            sum_parts(job, space, bag, begin, end, block);
+        }
+        bag += n > 0 ? n : 1;
+    }
+}
+
+/* Item i is unit i % units of column block i / units. */
+static void sum_range(void *context, int64_t begin, int64_t end)
+{
+    struct job *job = context;
+    const int64_t units = job->geometry.n_indices + job->geometry.n_bags;
+    struct space space;
+    while (begin < end) {
+        const int64_t block = begin / units, first = begin % units;
+        const int64_t n = td_smaller(units - first, end - begin);
+        sum_units(job, &space, first, first + n, block);
+        begin += n;
+    }
+}
+
+/* ---- Run --------------------------------------------------------------------------------- */
+
+static const struct td_bag_loops *loops_of(td_isa isa)
+{
+#ifdef __x86_64__
+    if (isa >= TD_ISA_AVX512)
+        return &td_bag_loops_avx512;
+    if (isa == TD_ISA_AVX2)
+        return &td_bag_loops_avx2;
+#endif
+    (void)isa;
+    return &td_bag_loops_generic;
+}
+
+static const struct td_tensor *given(const struct td_op_args *args, int input)
+{
+    return args->inputs[input].count > 0 ? args->inputs[input].tensors : NULL;
+}
+
+/* Tables that are larger are prefetched: they are not in the second cache. */
+#define CACHED_BYTES ((size_t)512 * 1024)
+#define AHEAD        16
+
+static void init(struct job *job, struct td_op_args *args, td_isa isa)
+{
+    const struct td_bag_loops *loops = loops_of(isa);
+    const td_dtype dtype = job->params->dtype;
+    const td_dtype real = dtype == TD_DTYPE_FLOAT64 ? TD_DTYPE_FLOAT64 : TD_DTYPE_FLOAT32;
+    job->quantized = dtype == TD_DTYPE_INT8 || dtype == TD_DTYPE_UINT8;
+    job->ahead = job->params->bytes > CACHED_BYTES ? AHEAD : 0;
+    job->out = &args->outputs[0];
+    if (job->attrs.mode == TD_BAG_MAX)
+        job->loop = loops->greatest[dtype];
+    else if (job->quantized || job->weights)
+        job->loop = loops->weighted_sum[dtype];
+    else
+        job->loop = loops->sum[dtype];
+    if (job->weights)
+        td_cast_path_find(&job->weights_path, job->weights->dtype, real, isa);
+    td_cast_path_find(&job->path, real, job->out->dtype, isa);
+}
+
+static td_status alloc(struct job *job, struct td_arena *arena, struct td_error *err)
+{
+    const struct plan *plan = &job->plan;
+    if (plan->n_slots == 0)
+        return TD_OK;
+    job->partial = td_arena_alloc(arena, (size_t)(plan->n_slots * job->geometry.row_numel),
+                                  plan->real_size, err);
+    job->tallies = job->partial
+                       ? td_arena_alloc(arena, (size_t)plan->n_slots, sizeof(job->tallies[0]), err)
+                       : NULL;
+    job->long_bags =
+        job->tallies ? td_arena_alloc(arena, (size_t)most_long_bags(plan, job->geometry.n_indices),
+                                      sizeof(job->long_bags[0]), err)
+                     : NULL;
+    return job->long_bags ? TD_OK : err->status;
+}
+
+td_status td_bags_run(struct td_op_args *args, const int64_t *starts, bool replaced,
+                      struct td_exec *exec, struct td_error *err)
+{
+    struct job job = {
+        .geometry = td_embedding_bag_geometry(args),
+        .attrs = td_embedding_bag_attrs(args),
+        .params = args->inputs[TD_BAG_PARAMS].tensors,
+        .indices = args->inputs[TD_BAG_INDICES].tensors,
+        .weights = given(args, TD_BAG_WEIGHTS),
+        .scale = given(args, TD_BAG_SCALE),
+        .offset = given(args, TD_BAG_OFFSET),
+        .starts = starts,
+        .n_long_bags = 0,
+    };
+    job.plan = plan_of(args, &job.geometry);
+    job.bounds = replaced ? job.attrs.bounds : TD_BOUNDS_ERROR;
+    job.drops = job.attrs.padding_index != TD_ATTR_UNSET || job.bounds == TD_BOUNDS_ZERO;
+    job.direct = !job.drops && !replaced && job.indices->dtype == TD_DTYPE_INT64;
+    init(&job, args, td_isa_resolve(exec->isa));
+    td_status status = alloc(&job, exec->arena, err);
+    if (status != TD_OK)
+        return status;
+    const int64_t units = job.geometry.n_indices + job.geometry.n_bags;
+    const size_t bytes = (size_t)job.plan.columns * td_dtype_info(job.params->dtype)->size;
+    status =
+        td_exec_for(exec, units * job.plan.n_blocks, td_rows_in_range(bytes), sum_range, &job, err);
+    const int64_t n_long = atomic_load_explicit(&job.n_long_bags, memory_order_relaxed);
+    if (status == TD_OK && n_long > 0)
+        status = td_exec_for(exec, n_long * job.plan.n_blocks, 1, add_parts, &job, err);
+    return status;
+}

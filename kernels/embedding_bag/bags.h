@@ -1,0 +1,17 @@
+/* bags.h - the sums of all bags of a call of embedding_bag.
+ *
+ * Threads  As embedding_bag.h. */
+#ifndef TD_KERNELS_EMBEDDING_BAG_BAGS_H
+#define TD_KERNELS_EMBEDDING_BAG_BAGS_H
+
+#include "kernels/embedding_bag/embedding_bag.h"
+
+/* Bytes that td_bags_run takes from exec->arena; UINT64_MAX when there is no number for them. */
+uint64_t td_bags_workspace(const struct td_op_args *args);
+
+/* Fills the output, which has elements. starts[k] is where bag k begins in indices, its end the begin of
+ * the next or n_indices; `replaced`: are there indices out of bounds? */
+TD_MUST_CHECK td_status td_bags_run(struct td_op_args *args, const int64_t *starts, bool replaced,
+                                    struct td_exec *exec, struct td_error *err);
+
+#endif

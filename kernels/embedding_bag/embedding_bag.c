@@ -1,0 +1,654 @@
+#include "kernels/embedding_bag/embedding_bag.h"
+
+#include "kernels/embedding_bag/bags.h"
+#include "kernels/integers.h"
+#include "kernels/rows/gathering.h"
+#include "kernels/workspace.h"
+
+#include <inttypes.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+    ATTR_MODE,
+    ATTR_PADDING_INDEX,
+    ATTR_NUM_SEGMENTS,
+    ATTR_BOUNDS,
+    ATTR_DTYPE,
+    ATTR_LAYOUT,
+    ATTR_COUNT
+};
+
+static const char *const mode_names[] = {
+    [TD_BAG_SUM] = "sum",
+    [TD_BAG_MEAN] = "mean",
+    [TD_BAG_SQRTN] = "sqrtn",
+    [TD_BAG_MAX] = "max",
+    NULL,
+};
+
+static const char *const layout_names[] = {
+    [TD_BAG_PLAIN] = "plain",
+    [TD_BAG_BYTE_ROWWISE] = "byte_rowwise",
+    NULL,
+};
+
+struct td_embedding_bag_attrs td_embedding_bag_attrs(const struct td_op_args *args)
+{
+    struct td_embedding_bag_attrs attrs;
+    memcpy(&attrs, args->attrs, sizeof(attrs));
+    return attrs;
+}
+
+static const struct td_tensor *given(const struct td_op_args *args, int input)
+{
+    return args->inputs[input].count > 0 ? args->inputs[input].tensors : NULL;
+}
+
+static bool is_quantized(const struct td_tensor *params)
+{
+    return params->dtype == TD_DTYPE_INT8 || params->dtype == TD_DTYPE_UINT8;
+}
+
+/* ---- Checks ------------------------------------------------------------------------------ */
+
+/* The names of the inputs, for messages. */
+static const char *const names[TD_BAG_INPUTS] = {
+    [TD_BAG_PARAMS] = "params",   [TD_BAG_INDICES] = "indices",
+    [TD_BAG_OFFSETS] = "offsets", [TD_BAG_SEGMENT_IDS] = "segment_ids",
+    [TD_BAG_WEIGHTS] = "weights", [TD_BAG_SCALE] = "scale",
+    [TD_BAG_OFFSET] = "offset",
+};
+
+/* Is the input a vector, or not given? */
+static td_status check_vector(const struct td_op_args *args, int input, struct td_error *err)
+{
+    const struct td_tensor *tensor = given(args, input);
+    char text[TD_SHAPE_TEXT];
+    if (!tensor || tensor->shape.rank == 1)
+        return TD_OK;
+    td_error_set(err, TD_INVALID_ARGUMENT, "%s has shape %s; a vector is expected", names[input],
+                 td_shape_text(&tensor->shape, text, sizeof(text)));
+    return td_error_at_input(err, TD_INVALID_ARGUMENT, "%s", names[input]);
+}
+
+/* Has the vector an element for each element (row) of the other input, or is it not given? */
+static td_status check_length(const struct td_op_args *args, int input, int other, const char *what,
+                              struct td_error *err)
+{
+    const struct td_tensor *tensor = given(args, input), *like = given(args, other);
+    char text[TD_SHAPE_TEXT], more[TD_SHAPE_TEXT];
+    td_status status = check_vector(args, input, err);
+    if (status != TD_OK || !tensor || tensor->shape.dim[0] == like->shape.dim[0])
+        return status;
+    td_error_set(err, TD_SHAPE_MISMATCH,
+                 "%s has shape %s and %s %s; an element for each %s is "
+                 "expected",
+                 names[input], td_shape_text(&tensor->shape, text, sizeof(text)), names[other],
+                 td_shape_text(&like->shape, more, sizeof(more)), what);
+    td_error_add_shape(err, names[other], &like->shape);
+    td_error_add_shape(err, names[input], &tensor->shape);
+    return td_error_at_input(err, TD_SHAPE_MISMATCH, "%s", names[input]);
+}
+
+static td_status refuse_input(int input, const char *problem, struct td_error *err)
+{
+    td_error_set(err, TD_INVALID_ARGUMENT, "%s is given %s", names[input], problem);
+    return td_error_at_input(err, TD_INVALID_ARGUMENT, "%s", names[input]);
+}
+
+static td_status check_bags(const struct td_op_args *args, struct td_error *err)
+{
+    const bool offsets = given(args, TD_BAG_OFFSETS), ids = given(args, TD_BAG_SEGMENT_IDS);
+    if (offsets && ids)
+        return refuse_input(TD_BAG_SEGMENT_IDS, "beside offsets; one of the two is expected", err);
+    if (!offsets && !ids) {
+        td_error_set(err, TD_INVALID_ARGUMENT,
+                     "offsets and segment_ids are missing; one of the two is expected");
+        return td_error_at_input(err, TD_INVALID_ARGUMENT, "offsets");
+    }
+    if (offsets && args->attrs_set & 1u << ATTR_NUM_SEGMENTS) {
+        td_error_set(err, TD_INVALID_ARGUMENT,
+                     "num_segments is given with offsets; it is only used with segment_ids");
+        return td_error_at_attribute(err, TD_INVALID_ARGUMENT, "num_segments");
+    }
+    td_status status = check_vector(args, TD_BAG_OFFSETS, err);
+    return status == TD_OK ? check_length(args, TD_BAG_SEGMENT_IDS, TD_BAG_INDICES, "index", err)
+                           : status;
+}
+
+static td_status check_weights(const struct td_op_args *args, struct td_error *err)
+{
+    const struct td_tensor *weights = given(args, TD_BAG_WEIGHTS);
+    if (!weights)
+        return TD_OK;
+    if (td_embedding_bag_attrs(args).mode == TD_BAG_MAX)
+        return refuse_input(TD_BAG_WEIGHTS, "with mode = max; sum, mean or sqrtn is expected", err);
+    if (is_quantized(given(args, TD_BAG_PARAMS)) && weights->dtype != TD_DTYPE_FLOAT32) {
+        td_error_set(err, TD_UNSUPPORTED_DTYPE,
+                     "weights has dtype %s; float32 is expected with params of dtype %s",
+                     td_dtype_info(weights->dtype)->name,
+                     td_dtype_info(given(args, TD_BAG_PARAMS)->dtype)->name);
+        return td_error_at_input(err, TD_UNSUPPORTED_DTYPE, "weights");
+    }
+    return check_length(args, TD_BAG_WEIGHTS, TD_BAG_INDICES, "index", err);
+}
+
+/* Rows that end in their scale and offset. */
+static td_status check_trailer(const struct td_op_args *args, struct td_error *err)
+{
+    const struct td_tensor *params = given(args, TD_BAG_PARAMS);
+    char text[TD_SHAPE_TEXT];
+    if (params->dtype != TD_DTYPE_UINT8) {
+        td_error_set(err, TD_UNSUPPORTED_DTYPE,
+                     "params has dtype %s; uint8 is expected with layout = byte_rowwise",
+                     td_dtype_info(params->dtype)->name);
+        return td_error_at_input(err, TD_UNSUPPORTED_DTYPE, "params");
+    }
+    for (int input = TD_BAG_SCALE; input <= TD_BAG_OFFSET; input++)
+        if (given(args, input))
+            return refuse_input(input, "with layout = byte_rowwise, whose rows have their own",
+                                err);
+    if (params->shape.rank == 2 && params->shape.dim[1] >= TD_BAG_TRAILER)
+        return TD_OK;
+    td_error_set(err, TD_INVALID_ARGUMENT,
+                 "params has shape %s; rows of %d bytes or more, the last %d of which are their "
+                 "scale and offset, are expected with layout = byte_rowwise",
+                 td_shape_text(&params->shape, text, sizeof(text)), TD_BAG_TRAILER, TD_BAG_TRAILER);
+    return td_error_at_input(err, TD_INVALID_ARGUMENT, "params");
+}
+
+static td_status check_scale(const struct td_op_args *args, struct td_error *err)
+{
+    const struct td_tensor *params = given(args, TD_BAG_PARAMS);
+    const char *dtype = td_dtype_info(params->dtype)->name;
+    td_status status = TD_OK;
+    if (td_embedding_bag_attrs(args).layout == TD_BAG_BYTE_ROWWISE)
+        return check_trailer(args, err);
+    for (int input = TD_BAG_SCALE; input <= TD_BAG_OFFSET && status == TD_OK; input++) {
+        if (is_quantized(params) && !given(args, input)) {
+            td_error_set(err, TD_UNSUPPORTED_DTYPE,
+                         "params has dtype %s and %s is missing; float16, bfloat16, float32 or "
+                         "float64 is expected without scale and offset",
+                         dtype, names[input]);
+            return td_error_at_input(err, TD_UNSUPPORTED_DTYPE, "params");
+        }
+        if (!is_quantized(params) && given(args, input))
+            return refuse_input(input, "and params has no integers; int8 or uint8 is expected",
+                                err);
+        status = check_length(args, input, TD_BAG_PARAMS, "row", err);
+    }
+    return status;
+}
+
+static td_status check_padding(const struct td_op_args *args, struct td_error *err)
+{
+    const struct td_shape *params = &given(args, TD_BAG_PARAMS)->shape;
+    const int64_t index = td_embedding_bag_attrs(args).padding_index;
+    char text[TD_SHAPE_TEXT];
+    if (index == TD_ATTR_UNSET || index < params->dim[0])
+        return TD_OK;
+    td_error_set(err, TD_INVALID_ARGUMENT,
+                 "padding_index is %" PRId64 "; the number of a row of params, which has shape %s, "
+                 "is expected",
+                 index, td_shape_text(params, text, sizeof(text)));
+    return td_error_at_attribute(err, TD_INVALID_ARGUMENT, "padding_index");
+}
+
+static td_status check(const struct td_op_args *args, struct td_error *err)
+{
+    if (given(args, TD_BAG_PARAMS)->shape.rank == 0)
+        return td_gathering_refuse_scalar("params", err);
+    td_status status = check_vector(args, TD_BAG_INDICES, err);
+    if (status == TD_OK)
+        status = check_bags(args, err);
+    if (status == TD_OK)
+        status = check_scale(args, err);
+    if (status == TD_OK)
+        status = check_weights(args, err);
+    return status == TD_OK ? check_padding(args, err) : status;
+}
+
+/* ---- Shapes ------------------------------------------------------------------------------ */
+
+static td_status count_bags(const struct td_op_args *args, int64_t *n_bags, struct td_error *err)
+{
+    const struct td_tensor *ids = given(args, TD_BAG_SEGMENT_IDS);
+    if (!ids) {
+        *n_bags = given(args, TD_BAG_OFFSETS)->shape.dim[0];
+        return TD_OK;
+    }
+    if (args->attrs_set & 1u << ATTR_NUM_SEGMENTS) {
+        *n_bags = td_embedding_bag_attrs(args).num_segments;
+        return TD_OK;
+    }
+    const int64_t last = ids->numel > 0 ? td_tensor_index_at(ids, ids->numel - 1) : -1;
+    if (last == INT64_MAX)
+        return td_error_resource(err, "elements", (uint64_t)last + 1, INT64_MAX, "the output");
+    *n_bags = td_larger(last, -1) + 1; /* a negative one is refused by run */
+    return TD_OK;
+}
+
+static td_dtype output_dtype(const struct td_op_args *args)
+{
+    const struct td_tensor *params = given(args, TD_BAG_PARAMS);
+    if (args->attrs_set & 1u << ATTR_DTYPE)
+        return td_embedding_bag_attrs(args).dtype;
+    return is_quantized(params) ? TD_DTYPE_FLOAT32 : params->dtype;
+}
+
+static td_status infer(struct td_op_args *args, struct td_arena *arena, struct td_error *err)
+{
+    const struct td_tensor *params = given(args, TD_BAG_PARAMS);
+    struct td_error local;
+    if (!err)
+        err = &local;
+    td_status status = check(args, err);
+    if (status != TD_OK)
+        return status;
+    struct td_shape shape = params->shape;
+    status = count_bags(args, &shape.dim[0], err);
+    if (status != TD_OK)
+        return status;
+    if (td_embedding_bag_attrs(args).layout == TD_BAG_BYTE_ROWWISE)
+        shape.dim[1] -= TD_BAG_TRAILER;
+    args->outputs = td_arena_alloc(arena, 1, sizeof(args->outputs[0]), err);
+    if (!args->outputs)
+        return err->status;
+    args->n_outputs = 1;
+    return td_tensor_describe(&args->outputs[0], "output", output_dtype(args), &shape, err);
+}
+
+struct td_embedding_bag_geometry td_embedding_bag_geometry(const struct td_op_args *args)
+{
+    const struct td_tensor *params = given(args, TD_BAG_PARAMS), *out = &args->outputs[0];
+    struct td_embedding_bag_geometry geometry = {
+        .n_rows = params->shape.dim[0],
+        .n_indices = given(args, TD_BAG_INDICES)->numel,
+    };
+    if (out->numel == 0)
+        return geometry;
+    geometry.n_bags = out->shape.dim[0];
+    geometry.row_numel = out->numel / geometry.n_bags;
+    geometry.row_bytes = (size_t)geometry.row_numel * td_dtype_info(params->dtype)->size;
+    if (td_embedding_bag_attrs(args).layout == TD_BAG_BYTE_ROWWISE)
+        geometry.row_bytes += TD_BAG_TRAILER;
+    return geometry;
+}
+
+/* ---- Cost -------------------------------------------------------------------------------- */
+
+static uint64_t product(uint64_t a, uint64_t b)
+{
+    uint64_t result;
+    return __builtin_mul_overflow(a, b, &result) ? UINT64_MAX / 8 : result;
+}
+
+/* Are the elements of offsets, as they lie there, those of starts? */
+static bool has_starts(const struct td_op_args *args)
+{
+    const struct td_tensor *offsets = given(args, TD_BAG_OFFSETS);
+    return offsets && offsets->dtype == TD_DTYPE_INT64;
+}
+
+static uint64_t starts_bytes(const struct td_op_args *args)
+{
+    const uint64_t n_bags = (uint64_t)td_embedding_bag_geometry(args).n_bags;
+    return has_starts(args) ? 0 : td_workspace_align(product(n_bags, sizeof(int64_t)));
+}
+
+static struct td_cost cost(const struct td_op_args *args)
+{
+    const struct td_embedding_bag_geometry geometry = td_embedding_bag_geometry(args);
+    const uint64_t n_indices = (uint64_t)geometry.n_indices;
+    struct td_cost cost = {
+        .bytes_written = args->outputs[0].bytes,
+        .random_reads = geometry.n_bags > 0 ? n_indices : 0,
+        .flops = product(2 * n_indices, (uint64_t)geometry.row_numel),
+        .workspace = starts_bytes(args) + td_bags_workspace(args),
+    };
+    for (int input = TD_BAG_INDICES; input <= TD_BAG_WEIGHTS; input++)
+        cost.bytes_read += given(args, input) ? given(args, input)->bytes : 0;
+    cost.bytes_read += product(n_indices, geometry.row_bytes + 2 * sizeof(float));
+    return cost;
+}
+
+/* ---- Where bags begin -------------------------------------------------------------------- */
+
+/* offsets or segment_ids: none is below the one before, and all are in [0, most]. */
+struct order {
+    const struct td_tensor *tensor;
+    int64_t first_most; /* of the first element */
+    int64_t most;
+    /* Sum and minimum do not depend on the order of the ranges. Relaxed: the end of parallel_for
+     * publishes them. */
+    atomic_int_fast64_t n_bad;
+    atomic_int_fast64_t first_bad;
+};
+
+static bool is_bad(const struct order *order, int64_t i)
+{
+    const int64_t value = td_tensor_index_at(order->tensor, i);
+    return value < 0 || value > (i > 0 ? order->most : order->first_most) ||
+           (i > 0 && value < td_tensor_index_at(order->tensor, i - 1));
+}
+
+#define ANY_BAD(type, name)                                                                        \
+    static bool any_bad_##name(const struct order *order, int64_t begin, int64_t end)              \
+    {                                                                                              \
+        const type *values = order->tensor->data;                                                  \
+        int bad = 0;                                                                               \
+        if (begin == 0 && is_bad(order, 0))                                                        \
+            return true;                                                                           \
+        for (int64_t i = td_larger(begin, 1); i < end; i++)                                        \
+            bad |= values[i] < values[i - 1];                                                      \
+        /* in order, so the last is the greatest, and the first not negative */                    \
+        return bad || values[end - 1] > order->most || values[begin] < 0;                          \
+    }
+ANY_BAD(int16_t, int16)
+ANY_BAD(int32_t, int32)
+ANY_BAD(int64_t, int64)
+
+static bool any_bad(const struct order *order, int64_t begin, int64_t end)
+{
+    switch (order->tensor->dtype) {
+    case TD_DTYPE_INT16:
+        return any_bad_int16(order, begin, end);
+    case TD_DTYPE_INT32:
+        return any_bad_int32(order, begin, end);
+    default:
+        return any_bad_int64(order, begin, end);
+    }
+}
+
+static void check_range(void *context, int64_t begin, int64_t end)
+{
+    struct order *order = context;
+    if (!any_bad(order, begin, end))
+        return;
+    int64_t n_bad = 0, first = INT64_MAX;
+    for (int64_t i = begin; i < end; i++)
+        if (is_bad(order, i) && n_bad++ == 0)
+            first = i;
+    atomic_fetch_add_explicit(&order->n_bad, n_bad, memory_order_relaxed);
+    int_fast64_t seen = atomic_load_explicit(&order->first_bad, memory_order_relaxed);
+    while (first < seen &&
+           !atomic_compare_exchange_weak_explicit(&order->first_bad, &seen, first,
+                                                  memory_order_relaxed, memory_order_relaxed))
+        ;
+}
+
+/* Elements of a range that is checked or converted: some 50 us. */
+#define ORDER_GRAIN 65536
+
+static td_status refuse_order(const struct order *order, const char *name, struct td_error *err)
+{
+    const int64_t first = order->first_bad, n_bad = order->n_bad;
+    const int64_t value = td_tensor_index_at(order->tensor, first);
+    const int64_t most = first == 0 ? order->first_most : order->most;
+    if (value < 0 && most == INT64_MAX)
+        return td_rows_negative(err, name, order->tensor, first, n_bad);
+    if (value >= 0 && value <= most) {
+        td_rows_out_of_bounds(err, name, order->tensor, first, n_bad, 0, 0, "");
+        if (err) {
+            snprintf(err->message, sizeof(err->message),
+                     "%s[%" PRId64 "] = %" PRId64 " is below %s[%" PRId64 "] = %" PRId64
+                     "; each is expected to be at least the one before",
+                     name, first, value, name, first - 1,
+                     td_tensor_index_at(order->tensor, first - 1));
+            err->has_bound = false;
+        }
+        return TD_INDEX_OUT_OF_BOUNDS;
+    }
+    return td_rows_out_of_bounds(err, name, order->tensor, first, n_bad, most + 1, 0,
+                                 most < order->most ? ": the first bag is expected to begin at 0"
+                                                    : "");
+}
+
+static td_status check_order(const struct td_op_args *args, struct td_exec *exec,
+                             struct td_error *err)
+{
+    const struct td_tensor *offsets = given(args, TD_BAG_OFFSETS);
+    const int64_t n_indices = given(args, TD_BAG_INDICES)->numel;
+    const int64_t n_bags = args->outputs[0].shape.dim[0];
+    const bool limited = args->attrs_set & 1u << ATTR_NUM_SEGMENTS;
+    struct order order = {
+        .tensor = offsets ? offsets : args->inputs[TD_BAG_SEGMENT_IDS].tensors,
+        .first_most = offsets   ? 0
+                      : limited ? n_bags - 1
+                                : INT64_MAX,
+        .most = offsets   ? n_indices
+                : limited ? n_bags - 1
+                          : INT64_MAX,
+        .n_bad = 0,
+        .first_bad = INT64_MAX,
+    };
+    td_status status =
+        td_exec_for(exec, order.tensor->numel, ORDER_GRAIN, check_range, &order, err);
+    if (status == TD_OK && order.n_bad > 0)
+        return refuse_order(&order, offsets ? "offsets" : "segment_ids", err);
+    return status;
+}
+
+struct starts {
+    const struct td_tensor *from;
+    bool is_ids;
+    int64_t *starts;
+};
+
+/* The first of the sorted ids, from `low` on, that is at least `id`: looks near `low` first. */
+static int64_t find_id(const struct td_tensor *ids, int64_t low, int64_t id)
+{
+    int64_t high = low, step = 1;
+    while (high < ids->numel && td_tensor_index_at(ids, high) < id) {
+        low = high + 1;
+        high += step;
+        step *= 2;
+    }
+    high = td_smaller(high, ids->numel);
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        if (td_tensor_index_at(ids, middle) < id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void find_starts(void *context, int64_t begin, int64_t end)
+{
+    const struct starts *job = context;
+    int64_t at = 0;
+    for (int64_t bag = begin; bag < end; bag++) {
+        at = job->is_ids ? find_id(job->from, at, bag) : td_tensor_index_at(job->from, bag);
+        job->starts[bag] = at;
+    }
+}
+
+/* *starts = where in indices each bag begins. */
+static td_status make_starts(const struct td_op_args *args, int64_t n_bags, struct td_exec *exec,
+                             const int64_t **starts, struct td_error *err)
+{
+    const struct td_tensor *offsets = given(args, TD_BAG_OFFSETS);
+    struct starts job = { offsets ? offsets : given(args, TD_BAG_SEGMENT_IDS), !offsets, NULL };
+    if (has_starts(args)) {
+        *starts = offsets->data;
+        return TD_OK;
+    }
+    job.starts = td_arena_alloc(exec->arena, (size_t)n_bags, sizeof(job.starts[0]), err);
+    if (!job.starts)
+        return err->status;
+    *starts = job.starts;
+    return td_exec_for(exec, n_bags, ORDER_GRAIN, find_starts, &job, err);
+}
+
+static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_error *err)
+{
+    const struct td_tensor *indices = given(args, TD_BAG_INDICES);
+    const struct td_embedding_bag_geometry geometry = td_embedding_bag_geometry(args);
+    const td_bounds bounds = td_embedding_bag_attrs(args).bounds;
+    const int64_t *starts = NULL;
+    int64_t n_bad, first;
+    struct td_error local;
+    if (!err)
+        err = &local;
+    td_status status = check_order(args, exec, err);
+    if (status == TD_OK)
+        status = td_rows_check(indices, geometry.n_rows, exec, &n_bad, &first, err);
+    if (status != TD_OK)
+        return status;
+    const bool no_valid_row = geometry.n_rows == 0 && bounds != TD_BOUNDS_ZERO;
+    if (n_bad > 0 && (bounds == TD_BOUNDS_ERROR || no_valid_row))
+        return td_rows_out_of_bounds(err, "indices", indices, first, n_bad, geometry.n_rows, 0, "");
+    args->replaced = n_bad;
+    if (geometry.n_bags == 0)
+        return TD_OK;
+    status = make_starts(args, geometry.n_bags, exec, &starts, err);
+    return status == TD_OK ? td_bags_run(args, starts, n_bad > 0, exec, err) : status;
+}
+
+/* ---- Descriptor -------------------------------------------------------------------------- */
+
+#define FLOATS                                                                                     \
+    (TD_DTYPE_BIT(FLOAT16) | TD_DTYPE_BIT(BFLOAT16) | TD_DTYPE_BIT(FLOAT32) | TD_DTYPE_BIT(FLOAT64))
+
+static const struct td_input_spec inputs_specs[] = {
+    [TD_BAG_PARAMS] = {
+        .name = "params",
+        .summary = "The table, of rank 1 or more; int8 and uint8 with scale and offset.",
+        .dtypes = FLOATS | TD_DTYPE_BIT(INT8) | TD_DTYPE_BIT(UINT8),
+        .one_dtype = true,
+        .reads_values = true,
+    },
+    [TD_BAG_INDICES] = {
+        .name = "indices",
+        .summary = "Row numbers, bag after bag, each in [0, params.shape[0]); a vector.",
+        .role = TD_ROLE_INDEX,
+        .dtypes = TD_DTYPES_INDEX,
+        .of_rows = true,
+    },
+    [TD_BAG_OFFSETS] = {
+        .name = "offsets",
+        .summary = "Where in indices each bag begins, the first at 0; the last ends with indices.",
+        .role = TD_ROLE_INDEX,
+        .dtypes = TD_DTYPES_INDEX,
+        .optional = true,
+    },
+    [TD_BAG_SEGMENT_IDS] = {
+        .name = "segment_ids",
+        .summary = "The bag of each index, never decreasing; given if, and only if, offsets is not.",
+        .role = TD_ROLE_INDEX,
+        .dtypes = TD_DTYPES_INDEX,
+        .optional = true,
+        .sets_shape = true,
+    },
+    [TD_BAG_WEIGHTS] = {
+        .name = "weights",
+        .summary = "A factor for each index, of the dtype of params, or float32 if that is int8 or "
+                   "uint8; not with mode = max.",
+        .dtypes = FLOATS,
+        .one_dtype = true,
+        .optional = true,
+        .reads_values = true,
+    },
+    [TD_BAG_SCALE] = {
+        .name = "scale",
+        .summary = "Of int8 and uint8 params, for each row: what its elements are multiplied by.",
+        .dtypes = TD_DTYPE_BIT(FLOAT32),
+        .optional = true,
+        .reads_values = true,
+    },
+    [TD_BAG_OFFSET] = {
+        .name = "offset",
+        .summary = "Of int8 and uint8 params, for each row: what is then added to its elements.",
+        .dtypes = TD_DTYPE_BIT(FLOAT32),
+        .optional = true,
+        .reads_values = true,
+    },
+};
+
+static const struct td_int_range count_range = { 0, INT64_MAX };
+
+static const struct td_attr_spec attrs_specs[] = {
+    [ATTR_MODE] = {
+        .name = "mode",
+        .summary = "What a bag gives: sum of its rows; mean, divided by the sum of the weights; "
+                   "sqrtn, by the root of the sum of their squares; max, its greatest elements.",
+        .kind = TD_ATTR_CHOICE,
+        .choices = mode_names,
+        .default_int = TD_BAG_SUM,
+        .offset = offsetof(struct td_embedding_bag_attrs, mode),
+    },
+    [ATTR_PADDING_INDEX] = {
+        .name = "padding_index",
+        .summary = "A row number: indices that are equal to it do not count.",
+        .kind = TD_ATTR_INT,
+        .range = &count_range,
+        .default_int = TD_ATTR_UNSET,
+        .default_text = "none",
+        .offset = offsetof(struct td_embedding_bag_attrs, padding_index),
+    },
+    [ATTR_NUM_SEGMENTS] = {
+        .name = "num_segments",
+        .summary = "The number of bags, with segment_ids.",
+        .kind = TD_ATTR_INT,
+        .range = &count_range,
+        .default_int = TD_ATTR_UNSET,
+        .default_text = "segment_ids[-1] + 1",
+        .offset = offsetof(struct td_embedding_bag_attrs, num_segments),
+    },
+    [ATTR_BOUNDS] = TD_GATHERING_BOUNDS(struct td_embedding_bag_attrs),
+    [ATTR_DTYPE] = {
+        .name = "dtype",
+        .summary = "The dtype of the output.",
+        .kind = TD_ATTR_DTYPE,
+        .dtypes = FLOATS,
+        .default_int = TD_DTYPE_FLOAT32,
+        .default_text = "that of params; float32 for int8, uint8",
+        .offset = offsetof(struct td_embedding_bag_attrs, dtype),
+    },
+    [ATTR_LAYOUT] = {
+        .name = "layout",
+        .summary = "Where scale and offset are: plain, in the inputs of these names; byte_rowwise, "
+                   "in the last 8 bytes of each row, as two float32.",
+        .kind = TD_ATTR_CHOICE,
+        .choices = layout_names,
+        .default_int = TD_BAG_PLAIN,
+        .offset = offsetof(struct td_embedding_bag_attrs, layout),
+    },
+};
+
+static const td_status errors[] = {
+    TD_INDEX_OUT_OF_BOUNDS, TD_SHAPE_MISMATCH, TD_UNSUPPORTED_DTYPE,
+    TD_INVALID_ARGUMENT,    TD_RESOURCE_LIMIT, TD_OK,
+};
+
+static const struct td_output_spec outputs_specs[] = {
+    {
+        .name = "output",
+        .summary = "The sum of each bag, or what mode says.",
+        .shape_rule = "[number of bags] + params.shape[1:]",
+        .dtype_of = "dtype",
+    },
+};
+
+const struct td_op td_op_embedding_bag = {
+    .name = "embedding_bag",
+    .summary = "Sums rows of a table, bag by bag.",
+    .source = "torch.nn.functional.embedding_bag (PyTorch API reference) with offsets, "
+              "tf.nn.embedding_lookup_sparse (TensorFlow 2 API reference) with segment_ids; with "
+              "bounds, dtype and integers as additions",
+    .inputs = inputs_specs,
+    .n_inputs = TD_BAG_INPUTS,
+    .attrs = attrs_specs,
+    .n_attrs = ATTR_COUNT,
+    .outputs = outputs_specs,
+    .n_outputs = 1,
+    .errors = errors,
+    .example = "{\"params\":[[1,2],[3,4],[5,6]],\"indices\":[2,0,1],\"offsets\":[0,2]}",
+    .infer = infer,
+    .cost = cost,
+    .run = run,
+};
