@@ -1,5 +1,5 @@
-/* A process that persists tensors or aliases in a loop is killed at random moments; the files that it
- * leaves are complete. */
+/* A process that persists tensors, aliases or versions in a loop, or takes folders of versions, is killed
+ * at random moments; the files that it leaves are complete. */
 #include "server/observe/clock.h"
 #include "server/store/aliases.h"
 #include "tests/server/folder.h"
@@ -17,7 +17,43 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ROUNDS = 30, MOST_BYTES = 3000000, MOST_PUTS = 3 };
+enum { ROUNDS = 30 };
+
+/* ---- kills ----------------------------------------------------------------------------------- */
+
+/* Runs `loop` in a child, which writes a byte to `done` after each step, and kills it at a random moment
+ * of the step after the first few ones, at most `most`. Returns their number. *step_ns is at least the
+ * duration of a step. */
+static int kill_loop(void (*loop)(int done), int most, int64_t *step_ns)
+{
+    const int steps = random_below(most + 1);
+    int status, ends[2];
+    char byte;
+    ck_assert_int_eq(pipe(ends), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+        loop(ends[1]);
+        _exit(1); /* the parent kills it before */
+    }
+    for (int i = 0; i < steps; i++) {
+        const int64_t begun = td_now_ns();
+        ck_assert_int_eq(read(ends[0], &byte, 1), 1);
+        if (i > 0 && td_now_ns() - begun > *step_ns) /* the first one has the start of the child */
+            *step_ns = td_now_ns() - begun;
+    }
+    const struct timespec delay = { .tv_nsec = random_below((int)(*step_ns % 1000000000)) };
+    nanosleep(&delay, NULL);
+    ck_assert_int_eq(kill(child, SIGKILL), 0);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert(WIFSIGNALED(status));
+    close(ends[0]);
+    close(ends[1]);
+    return steps;
+}
+
+/* ---- tensors --------------------------------------------------------------------------------- */
+
+enum { MOST_BYTES = 3000000, MOST_PUTS = 3 };
 
 /* Content number k: its length and every byte depend on k. */
 static struct td_tensor content(int k)
@@ -31,8 +67,10 @@ static struct td_tensor content(int k)
     return t;
 }
 
-/* Runs in the child; reports every put. */
-static _Noreturn void put_in_loop(const struct td_tensor *contents, int done)
+static struct td_tensor contents[2];
+
+/* Each step is a put. */
+static void put_in_loop(int done)
 {
     struct td_store *store = open_at(folder);
     const struct td_store_write on_t = { .name = "t", .persist = true };
@@ -48,10 +86,17 @@ static _Noreturn void put_in_loop(const struct td_tensor *contents, int done)
             break;
         td_arena_reset(&arena);
     }
-    _exit(1); /* the parent kills it before */
 }
 
-static void expect_complete(const struct td_tensor *contents, int *seen)
+static void expect_no_temporary(void)
+{
+    DIR *dir = opendir(folder);
+    for (const struct dirent *item; (item = readdir(dir));)
+        ck_assert_msg(strncmp(item->d_name, ".tensord-tmp", 12) != 0, "%s", item->d_name);
+    closedir(dir);
+}
+
+static void expect_complete(int *seen)
 {
     struct td_store *store = open_folder(); /* compares the file with its checksums */
     ck_assert(!td_store_is_locked_out(store));
@@ -65,41 +110,20 @@ static void expect_complete(const struct td_tensor *contents, int *seen)
     }
     td_arena_reset(&test_arena);
     td_store_free(store);
-    DIR *dir = opendir(folder);
-    for (const struct dirent *item; (item = readdir(dir));)
-        ck_assert_msg(strncmp(item->d_name, ".tensord-tmp", 12) != 0, "%s", item->d_name);
-    closedir(dir);
+    expect_no_temporary();
     ck_assert_ptr_null(strstr(logged(), "table_skipped"));
 }
 
 START_TEST(a_kill_at_any_moment_leaves_the_old_or_the_new_version)
 {
     int seen[2] = { 0 };
-    int64_t put_ns = 1000000; /* at least the duration of a put */
+    int64_t put_ns = 1000000;
     random_seed(0);
     for (int round = 0; round < ROUNDS; round++) {
-        const struct td_tensor contents[2] = { content(0), content(1) };
-        const int puts = random_below(MOST_PUTS + 1);
-        int status, ends[2];
-        char byte;
-        ck_assert_int_eq(pipe(ends), 0);
-        const pid_t child = fork();
-        if (child == 0)
-            put_in_loop(contents, ends[1]);
-        for (int i = 0; i < puts; i++) {
-            const int64_t begun = td_now_ns();
-            ck_assert_int_eq(read(ends[0], &byte, 1), 1);
-            if (td_now_ns() - begun > put_ns)
-                put_ns = td_now_ns() - begun;
-        }
-        const struct timespec delay = { .tv_nsec = random_below((int)(put_ns % 1000000000)) };
-        nanosleep(&delay, NULL);
-        ck_assert_int_eq(kill(child, SIGKILL), 0);
-        ck_assert_int_eq(waitpid(child, &status, 0), child);
-        ck_assert(WIFSIGNALED(status));
-        close(ends[0]);
-        close(ends[1]);
-        expect_complete(contents, seen);
+        contents[0] = content(0);
+        contents[1] = content(1);
+        (void)kill_loop(put_in_loop, MOST_PUTS, &put_ns);
+        expect_complete(seen);
     }
     ck_assert(seen[0] > 0 && seen[1] > 0);
 }
@@ -121,15 +145,14 @@ static td_status flip_all(struct td_store *store, const char *target, struct td_
         store, &(struct td_alias_flip){ .set = set, .n_set = ALIASES, .persist = true }, err);
 }
 
-/* Runs in the child; reports every flip. */
-static _Noreturn void flip_in_loop(int done)
+/* Each step is a flip. */
+static void flip_in_loop(int done)
 {
     struct td_store *store = open_at(folder);
     struct td_error err;
     for (int i = 0; store; i++)
         if (flip_all(store, i % 2 ? "v@1" : "v@0", &err) != TD_OK || write(done, "", 1) != 1)
             break;
-    _exit(1); /* the parent kills it before */
 }
 
 /* All aliases name the same version, or none is there: that. `last` is of the last flip that was
@@ -152,45 +175,200 @@ static void expect_whole(int last, int *seen)
     ck_assert_int_eq(n_problems, 0);
     td_arena_reset(&test_arena);
     td_store_free(store);
-    DIR *dir = opendir(folder);
-    for (const struct dirent *item; (item = readdir(dir));)
-        ck_assert_msg(strncmp(item->d_name, ".tensord-tmp", 12) != 0, "%s", item->d_name);
-    closedir(dir);
+    expect_no_temporary();
 }
 
 START_TEST(a_kill_at_any_moment_leaves_all_of_a_flip_or_nothing)
 {
     int seen[2] = { 0 };
-    int64_t flip_ns = 200000; /* at least the duration of a flip */
+    int64_t flip_ns = 200000;
     int last = -1;
     random_seed(0);
     put_npy("v@0.npy", 0, 1);
     put_npy("v@1.npy", 1, 1);
     for (int round = 0; round < ROUNDS; round++) {
-        const int flips = random_below(MOST_FLIPS + 1);
-        int status, ends[2];
-        char byte;
-        ck_assert_int_eq(pipe(ends), 0);
-        const pid_t child = fork();
-        if (child == 0)
-            flip_in_loop(ends[1]);
-        for (int i = 0; i < flips; i++) {
-            const int64_t begun = td_now_ns();
-            ck_assert_int_eq(read(ends[0], &byte, 1), 1);
-            if (i > 0 && td_now_ns() - begun > flip_ns)
-                flip_ns = td_now_ns() - begun;
-            last = i % 2;
-        }
-        const struct timespec delay = { .tv_nsec = random_below((int)(flip_ns % 1000000000)) };
-        nanosleep(&delay, NULL);
-        ck_assert_int_eq(kill(child, SIGKILL), 0);
-        ck_assert_int_eq(waitpid(child, &status, 0), child);
-        ck_assert(WIFSIGNALED(status));
-        close(ends[0]);
-        close(ends[1]);
+        const int flips = kill_loop(flip_in_loop, MOST_FLIPS, &flip_ns);
+        if (flips > 0)
+            last = (flips - 1) % 2;
         expect_whole(last, seen);
     }
     ck_assert(seen[0] > 0 && seen[1] > 0);
+}
+END_TEST
+
+/* ---- folders of versions --------------------------------------------------------------------- */
+
+enum { FOLDERS_LEFT = 3, MOST_FOLDERS = 6 };
+
+static int last_folder; /* the newest one when the child begins */
+
+/* Folder number k: m@k and t@k, whose values begin with k, and the aliases that name them. */
+static void bring_folder(int k)
+{
+    char text[2048] = "\"aliases\":{", from[128], name[16];
+    for (int i = 0; i < ALIASES; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s\"x%d\":\"%s@%d\"",
+                 i ? "," : "", i, i % 2 ? "m" : "t", k);
+    strcat(text, "}");
+    remove_version(".new"); /* of a child before */
+    put_version(".new", "m.npy t.npy", k, text);
+    snprintf(from, sizeof from, "%s", path_of(".new"));
+    snprintf(name, sizeof name, "%d", k);
+    ck_assert_int_eq(rename(from, path_of(name)), 0);
+}
+
+static void take_folder_away(int k)
+{
+    char from[128], name[16];
+    remove_version(".old");
+    snprintf(name, sizeof name, "%d", k);
+    snprintf(from, sizeof from, "%s", path_of(name));
+    (void)rename(from, path_of(".old")); /* there is none at first */
+    remove_version(".old");
+}
+
+/* Each step takes a folder, with the versions of another one going. */
+static void take_in_loop(int done)
+{
+    struct td_store *store = open_at(folder);
+    for (int k = last_folder + 1; store; k++) {
+        take_folder_away(k - FOLDERS_LEFT);
+        bring_folder(k);
+        td_store_rescan(store);
+        if (write(done, "", 1) != 1)
+            break;
+    }
+}
+
+/* All targets in aliases.json, "m@7" or "t@7", are of one folder. */
+static int folder_in_file(void)
+{
+    char text[4096];
+    int k = 0, other;
+    FILE *file = fopen(path_of("aliases.json"), "r");
+    if (!file)
+        return 0;
+    text[fread(text, 1, sizeof text - 1, file)] = '\0';
+    fclose(file);
+    for (const char *at = text; (at = strchr(at, '@')); k = other) {
+        other = atoi(++at);
+        ck_assert_msg(k == 0 || k == other, "%s", text);
+    }
+    return k;
+}
+
+/* The folders that are there are served, each whole, and the aliases name the newest; `acknowledged` is
+ * one that the child took, perhaps not the last one. */
+static void expect_folders(int acknowledged)
+{
+    struct td_alias_listing *list;
+    struct td_error err;
+    int count, newest = 0;
+    char name[16];
+    const int before = folder_in_file();
+    ck_assert_int_ge(before, acknowledged);
+    struct td_store *store = open_folder();
+    for (int k = 1; k <= before + 1; k++) {
+        snprintf(name, sizeof name, "%d", k);
+        if (access(path_of(name), F_OK) != 0)
+            continue;
+        newest = k;
+        snprintf(name, sizeof name, "m@%d", k);
+        ck_assert_int_eq(value_of(found(store, name)->tensor, 0), k);
+        name[0] = 't';
+        ck_assert_int_eq(value_of(found(store, name)->tensor, 99), k + 99);
+    }
+    ck_assert_int_le(before, newest);
+    ck_assert_int_eq(td_store_list_aliases(store, &test_arena, &list, &count, &err), TD_OK);
+    ck_assert_int_eq(count, newest ? ALIASES : 0);
+    for (int i = 0; i < count; i++)
+        ck_assert_int_eq(atoi(list[i].target + 2), newest);
+    ck_assert_ptr_null(strstr(logged(), "folder_refused"));
+    last_folder = newest;
+    td_arena_reset(&test_arena);
+    td_store_free(store);
+    expect_no_temporary();
+}
+
+START_TEST(a_kill_at_any_moment_leaves_all_of_a_folder_or_nothing)
+{
+    int64_t take_ns = 1000000;
+    random_seed(0);
+    last_folder = 0;
+    for (int round = 0; round < ROUNDS; round++)
+        expect_folders(last_folder + kill_loop(take_in_loop, MOST_FOLDERS, &take_ns));
+}
+END_TEST
+
+/* ---- versions that are not kept -------------------------------------------------------------- */
+
+enum { KEPT = 2, MOST_VERSIONS = 10 };
+
+static int last_version; /* that the alias names when the child begins */
+
+/* Each step puts a version, lets the alias name it, and so removes an older one. */
+static void replace_in_loop(int done)
+{
+    struct td_store *store = open_at(folder);
+    struct td_tensor_listing listing;
+    struct td_arena arena;
+    struct td_error err;
+    bool created;
+    td_arena_init(&arena, NULL, 0, td_memory_heap());
+    for (int k = last_version + 1; store; k++) {
+        char name[16];
+        int32_t value = k;
+        const struct td_tensor t = { .dtype = TD_DTYPE_INT32,
+                                     .data = &value,
+                                     .bytes = sizeof value,
+                                     .numel = 1,
+                                     .shape = { 1, { 1 } } };
+        snprintf(name, sizeof name, "m@%d", k);
+        const struct td_store_write write_it = { .name = name, .persist = true };
+        const struct td_alias_change set = { "x", name };
+        const struct td_alias_flip flip = { .set = &set, .n_set = 1, .persist = true };
+        td_status status = td_store_put(store, &write_it, &t, &arena, &listing, &created, &err);
+        if (status == TD_CONFLICT) /* put by the child before */
+            status = TD_OK;
+        if (status != TD_OK || td_store_flip(store, &flip, &err) != TD_OK ||
+            write(done, "", 1) != 1)
+            break;
+        td_arena_reset(&arena);
+    }
+}
+
+/* The alias names the version that was acknowledged, or a later one, which is there, and so are the newest
+ * ones. */
+static void expect_newest(int acknowledged)
+{
+    struct td_alias_listing *list;
+    struct td_error err;
+    int count;
+    char name[16];
+    struct td_store *store = open_folder();
+    ck_assert_int_eq(td_store_list_aliases(store, &test_arena, &list, &count, &err), TD_OK);
+    ck_assert(count == 1 || (count == 0 && acknowledged == 0));
+    last_version = count ? atoi(list[0].target + 2) : 0;
+    ck_assert_int_ge(last_version, acknowledged);
+    for (int k = last_version; k > 0 && k > last_version + 1 - KEPT; k--) {
+        snprintf(name, sizeof name, "m@%d", k);
+        ck_assert_int_eq(value_of(found(store, name)->tensor, 0), k);
+    }
+    ck_assert_int_le(td_store_stats(store).tensors, KEPT + 1);
+    td_arena_reset(&test_arena);
+    td_store_free(store);
+    expect_no_temporary();
+}
+
+START_TEST(a_kill_at_any_moment_leaves_the_newest_versions)
+{
+    int64_t step_ns = 200000;
+    random_seed(0);
+    folder_keep_versions = KEPT;
+    last_version = 0;
+    for (int round = 0; round < ROUNDS; round++)
+        expect_newest(last_version + kill_loop(replace_in_loop, MOST_VERSIONS, &step_ns));
+    folder_keep_versions = 0;
 }
 END_TEST
 
@@ -200,6 +378,8 @@ static void add(TCase *tcase)
     tcase_set_timeout(tcase, 120);
     tcase_add_test(tcase, a_kill_at_any_moment_leaves_the_old_or_the_new_version);
     tcase_add_test(tcase, a_kill_at_any_moment_leaves_all_of_a_flip_or_nothing);
+    tcase_add_test(tcase, a_kill_at_any_moment_leaves_all_of_a_folder_or_nothing);
+    tcase_add_test(tcase, a_kill_at_any_moment_leaves_the_newest_versions);
 }
 
 int main(void)
