@@ -340,6 +340,12 @@ void td_key_index_find(const struct td_key_index *index, const struct td_tensor 
 {
     const bool strings = index->keys.dtype == TD_DTYPE_STRING;
     struct batch batch = { .index = index, .queries = queries };
+    /* Stages compare some key with a query, as a damaged block may say: without keys there is none. */
+    if (index->keys.numel == 0) {
+        for (int64_t k = 0; k < n; k++)
+            rows[k] = TD_ROW_NONE;
+        return;
+    }
     for (int64_t done = 0; done < n; done += TOGETHER) {
         batch.begin = begin + done;
         batch.rows = rows + done;

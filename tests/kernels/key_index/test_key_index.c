@@ -258,6 +258,26 @@ START_TEST(a_damaged_image_gives_no_wrong_row)
 }
 END_TEST
 
+/* What follows the keys in memory is no key of theirs, even if it is equal to the query. */
+START_TEST(a_damaged_image_of_no_keys_gives_no_row)
+{
+    const struct td_tensor query = tensor("int64[1] 5");
+    struct td_tensor keys = query;
+    keys.numel = keys.shape.dim[0] = 0;
+    keys.bytes = 0;
+    const size_t bytes = td_key_index_bytes(0);
+    unsigned char *image = image_of(&keys, NULL);
+    for (int tag = 1; tag < 256; tag++) {
+        struct td_key_index index;
+        int64_t row;
+        memset(image + 64, tag, 12);
+        ck_assert(td_key_index_open(image, bytes, &keys, &index));
+        td_key_index_find(&index, &query, 0, 1, &row);
+        ck_assert_int_eq(row, TD_ROW_NONE);
+    }
+}
+END_TEST
+
 #ifdef TD_KEY_INDEX_NARROW_KEYS
 #define TENTHS_OF_BYTES 130
 #else
@@ -297,6 +317,7 @@ static void add(TCase *t)
     tcase_add_test(t, a_seed_decides_on_places_and_not_on_results);
     tcase_add_test(t, an_image_is_opened_only_beside_such_keys);
     tcase_add_loop_test(t, a_damaged_image_gives_no_wrong_row, 0, COUNT_OF(dtypes));
+    tcase_add_test(t, a_damaged_image_of_no_keys_gives_no_row);
     tcase_add_test(t, an_index_takes_at_most_6_5_bytes_a_key);
     tcase_add_test(t, a_build_ends_at_its_deadline);
 }
