@@ -3,6 +3,7 @@
 #include "api/json/tensor.h"
 #include "api/message/problem.h"
 #include "api/tensor_io.h"
+#include "kernels/key_index/key_index.h"
 #include "tests/api/peers.h"
 #include "tests/api/request.h"
 
@@ -119,6 +120,52 @@ void fuzz_arena_close(struct td_arena *arena)
     REQUIRE(--opened > 0 || memory_in_use == 0, "%zu bytes are not released", memory_in_use);
 }
 
+/* Sets the index of the keys, whose image has room for the few that there are. */
+static void set_index(struct td_tensor *keys, struct td_key_index *index, void *image)
+{
+    const size_t bytes = td_key_index_bytes(keys->numel);
+    struct td_exec serial;
+    struct td_error err;
+    td_exec_serial(&serial, NULL);
+    REQUIRE(td_key_index_build(keys, "keys", 1, image, &serial, &err) == TD_OK, "%s", err.message);
+    REQUIRE(td_key_index_open(image, bytes, keys, index), "the index does not open");
+    keys->key_index = index;
+}
+
+enum { SMALL_IMAGE = 128 };
+
+static const struct td_tensor *numbers_keys(void)
+{
+    static int64_t numbers[] = { 10, -1, INT64_MIN, 7 };
+    static struct td_tensor keys = { .dtype = TD_DTYPE_INT64,
+                                     .shape = { 1, { 4 } },
+                                     .numel = 4,
+                                     .data = numbers,
+                                     .bytes = sizeof numbers };
+    static _Alignas(TD_KEY_INDEX_ALIGN) char image[SMALL_IMAGE];
+    static struct td_key_index index;
+    if (!keys.key_index)
+        set_index(&keys, &index, image);
+    return &keys;
+}
+
+static const struct td_tensor *strings_keys(void)
+{
+    static char bytes[] = "kk\0";
+    static uint64_t offsets[] = { 0, 0, 1, 3 };
+    static struct td_tensor keys = { .dtype = TD_DTYPE_STRING,
+                                     .shape = { 1, { 3 } },
+                                     .numel = 3,
+                                     .data = bytes,
+                                     .bytes = 3,
+                                     .offsets = offsets };
+    static _Alignas(TD_KEY_INDEX_ALIGN) char image[SMALL_IMAGE];
+    static struct td_key_index index;
+    if (!keys.key_index)
+        set_index(&keys, &index, image);
+    return &keys;
+}
+
 static td_status resolve(struct td_resolver *self, const char *name, size_t length,
                          struct td_arena *arena, struct td_tensor *out, struct td_error *err)
 {
@@ -131,13 +178,15 @@ static td_status resolve(struct td_resolver *self, const char *name, size_t leng
                                  .shape = { 2, { 4, 2 } },
                                  .numel = 8,
                                  .data = numbers,
-                                 .bytes = sizeof numbers };
+                                 .bytes = sizeof numbers,
+                                 .keys = numbers_keys() };
     const struct td_tensor s = { .dtype = TD_DTYPE_STRING,
                                  .shape = { 1, { 3 } },
                                  .numel = 3,
                                  .data = bytes,
                                  .bytes = 5,
-                                 .offsets = offsets };
+                                 .offsets = offsets,
+                                 .keys = strings_keys() };
     if (length != 1 || (*name != 't' && *name != 's'))
         return td_error_set(err, TD_TENSOR_NOT_FOUND, "no tensor is called \"%.*s\"",
                             length < 100 ? (int)length : 100, name);
@@ -252,6 +301,31 @@ void fuzz_expect_tensor(const struct td_tensor *tensor)
     touch(tensor->data, tensor->bytes);
 }
 
+static bool same_key(const struct td_tensor *keys, int64_t i, int64_t j)
+{
+    const char *data = keys->data;
+    if (keys->dtype != TD_DTYPE_STRING)
+        return memcmp(data + 8 * i, data + 8 * j, 8) == 0;
+    const uint64_t *offsets = keys->offsets, length = offsets[i + 1] - offsets[i];
+    return length == offsets[j + 1] - offsets[j] &&
+           memcmp(data + offsets[i], data + offsets[j], length) == 0;
+}
+
+void fuzz_expect_keys(const struct td_tensor *keys, bool intact)
+{
+    fuzz_expect_tensor(keys);
+    int64_t *rows = malloc((size_t)keys->numel * sizeof *rows + 1);
+    REQUIRE(rows && keys->key_index, "no memory, or no index");
+    td_key_index_find(keys->key_index, keys, 0, keys->numel, rows);
+    for (int64_t i = 0; i < keys->numel; i++) {
+        const int64_t row = rows[i];
+        const bool right = row >= 0 && row < keys->numel && same_key(keys, row, i);
+        REQUIRE(row == i || (!intact && (row == TD_ROW_NONE || right)), "key %lld has row %lld",
+                (long long)i, (long long)row);
+    }
+    free(rows);
+}
+
 void fuzz_expect_within(const struct td_tensor *tensor, const void *bytes, size_t size)
 {
     const uintptr_t data = (uintptr_t)tensor->data, begin = (uintptr_t)bytes;
@@ -326,6 +400,8 @@ void fuzz_expect_request(const struct td_request *request)
     for (int i = 0; i < request->op->n_inputs; i++)
         for (int j = 0; j < request->args.inputs[i].count; j++)
             fuzz_expect_tensor(&request->args.inputs[i].tensors[j]);
+    if (request->row_keys)
+        fuzz_expect_tensor(request->row_keys);
 }
 
 char *fuzz_reply(const struct td_reply *reply, size_t bound, size_t *size)

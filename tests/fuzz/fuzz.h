@@ -46,7 +46,7 @@ void fuzz_arena_close(struct td_arena *arena);
 struct td_memory *fuzz_memory(void);
 size_t fuzz_memory_in_use(void);
 
-/* Resolves "t", int32[4,2], and "s", string[3]; and the regions "r" and "q" of 64 bytes. */
+/* Resolves "t", int32[4,2], and "s", string[3], with keys of int64 and of strings; and the regions "r" and "q" of 64 bytes. */
 struct td_resolver *fuzz_resolver(void);
 struct td_regions *fuzz_regions(void);
 
@@ -58,13 +58,17 @@ void fuzz_expect_error(const struct td_error *err, td_status status, size_t size
 /* Element count, size and offsets agree; reads all its bytes. */
 void fuzz_expect_tensor(const struct td_tensor *tensor);
 
+/* The index of the keys finds each of them at its place. Keys and index that are not `intact` may give
+ * no row, or another one with an equal key. */
+void fuzz_expect_keys(const struct td_tensor *keys, bool intact);
+
 /* The data lies within the bytes. */
 void fuzz_expect_within(const struct td_tensor *tensor, const void *bytes, size_t size);
 
 /* Same dtype, shape and bits; without `bits` all NaNs are the same. */
 void fuzz_expect_same(const struct td_tensor *a, const struct td_tensor *b, bool bits);
 
-/* All inputs of a decoded request. */
+/* All inputs of a decoded request, and keys in place of one. */
 void fuzz_expect_request(const struct td_request *request);
 
 /* The bytes of a reply, copied: free() it. `bound` is the most that its encoder may allocate, with

@@ -64,9 +64,12 @@ static void put(const char *name)
     struct td_tensor tensor;
     struct td_error err = { 0 };
     bool created;
+    struct td_exec serial;
+    td_exec_serial(&serial, arena);
     td_status status = resolver->resolve(resolver, name, strlen(name), arena, &tensor, &err);
     if (status == TD_OK)
-        status = td_store_put(services.store, &write, &tensor, arena, &listing, &created, &err);
+        status = td_store_put_table(services.store, &write, &tensor, tensor.keys, &serial, arena,
+                                    &listing, &created, &err);
     REQUIRE(status == TD_OK, "%s: %s", name, err.message);
     fuzz_arena_close(arena);
 }

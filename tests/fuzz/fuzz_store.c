@@ -1,8 +1,9 @@
 /* fuzz_store.c - files of the data folder: loaded by a store, read, persisted, read again.
  *
  * Input    A byte that selects the format: .tensord, .npy or .safetensors; the file. With 0x80 set: a
- *          file that the store has written is damaged: an offset in two bytes, little-endian, and a
- *          byte that is combined with the one there by exclusive or; and so on.
+ *          file that the store has written, with 0x02 a table with keys, is damaged, and with 0x04 its
+ *          checksums are not compared: an offset in two bytes, little-endian, and a byte that is
+ *          combined with the one there by exclusive or; and so on.
  *
  * A valid file beside it is served whatever this one holds, and what is verified is what was
  * written. */
@@ -65,11 +66,11 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     return 0;
 }
 
-static struct td_store *open_store(void)
+static struct td_store *open_store(enum td_verify verify)
 {
     static const struct td_log log = { .level = TD_LOG_ERROR, .fd = -1 };
     struct td_store *store = td_store_open(&(struct td_store_options){
-        .dir = folder, .quota = 1 << 26, .memory = fuzz_memory(), .log = &log });
+        .dir = folder, .quota = 1 << 26, .verify = verify, .memory = fuzz_memory(), .log = &log });
     REQUIRE(store, "the store does not open");
     return store;
 }
@@ -84,15 +85,31 @@ static bool get(struct td_store *store, const char *name, struct td_arena *arena
     return status == TD_OK;
 }
 
-static void put(struct td_store *store, const char *name, const struct td_tensor *tensor,
-                struct td_arena *arena)
+/* Persists the tensor, and its keys if `keyed`. False if some of them are equal. */
+static bool put(struct td_store *store, const char *name, const struct td_tensor *tensor,
+                bool keyed, struct td_arena *arena)
 {
     const struct td_store_write write = { .name = name, .persist = true };
     struct td_tensor_listing listing;
     struct td_error err = { 0 };
+    struct td_exec serial;
     bool created;
-    const td_status status = td_store_put(store, &write, tensor, arena, &listing, &created, &err);
-    REQUIRE(status == TD_OK, "%s", err.message);
+    td_exec_serial(&serial, arena);
+    const td_status status = td_store_put_table(store, &write, tensor, keyed ? tensor->keys : NULL,
+                                                &serial, arena, &listing, &created, &err);
+    REQUIRE(status == TD_OK || err.has_equal, "%s", err.message);
+    return status == TD_OK;
+}
+
+static void expect_as_written(const struct td_tensor *written, bool keyed,
+                              const struct td_tensor_listing *listing)
+{
+    fuzz_expect_same(written, listing->tensor, true);
+    REQUIRE(keyed == (listing->keys != NULL), "keys came or went");
+    if (!keyed)
+        return;
+    fuzz_expect_same(written->keys, listing->keys, true);
+    fuzz_expect_keys(listing->keys, true);
 }
 
 /* Persists the tensor as "copy", and compares it with what another store loads. */
@@ -101,11 +118,12 @@ static void persist(struct td_store *store, const struct td_tensor *tensor, stru
     const struct td_store_write write = { .name = "copy" };
     struct td_tensor_listing listing;
     struct td_error err = { 0 };
-    put(store, "copy", tensor, arena);
-    struct td_store *other = open_store();
+    if (!put(store, "copy", tensor, true, arena))
+        return;
+    struct td_store *other = open_store(TD_VERIFY_START);
     REQUIRE(get(other, "copy", arena, &listing), "the copy is not there");
     fuzz_expect_tensor(listing.tensor);
-    fuzz_expect_same(tensor, listing.tensor, true);
+    expect_as_written(tensor, tensor->keys != NULL, &listing);
     td_arena_reset(arena); /* the versions that it holds, before their store */
     td_store_free(other);
     REQUIRE(td_store_delete(store, &write, &err) == TD_OK, "%s", err.message);
@@ -123,6 +141,8 @@ static void read_all(struct td_store *store, struct td_arena *arena)
             continue;
         REQUIRE(get(store, list[i].name, arena, &one), "%s is listed only", list[i].name);
         fuzz_expect_tensor(one.tensor);
+        if (one.keys)
+            fuzz_expect_keys(one.keys, false);
         REQUIRE(td_store_check(&one, &err) == TD_OK, "%s", err.message);
         fuzz_expect_round_trip(one.tensor, TD_FORMAT_JSON, TD_LAYOUT_BASE64);
     }
@@ -151,27 +171,30 @@ static bool damage_file(const uint8_t *data, size_t size)
 
 /* The tensor is refused, or was not changed; a file that does not say that it has checksums is one
  * of an older server. */
-static void read_damaged(const char *name, const uint8_t *data, size_t size, struct td_arena *arena)
+static void read_damaged(uint8_t selected, const uint8_t *data, size_t size, struct td_arena *arena)
 {
+    const bool keyed = selected & 2, compared = !(selected & 4);
     struct td_resolver *resolver = fuzz_resolver();
     struct td_tensor_listing listing;
     struct td_tensor tensor;
     struct td_error err = { 0 };
-    REQUIRE(resolver->resolve(resolver, name, 1, arena, &tensor, &err) == TD_OK, "%s", err.message);
-    struct td_store *store = open_store();
-    put(store, "t", &tensor, arena);
+    REQUIRE(resolver->resolve(resolver, selected & 1 ? "s" : "t", 1, arena, &tensor, &err) == TD_OK,
+            "%s", err.message);
+    struct td_store *store = open_store(TD_VERIFY_START);
+    REQUIRE(put(store, "t", &tensor, keyed, arena), "equal keys");
     td_arena_reset(arena);
     td_store_free(store);
     const bool damaged = damage_file(data, size);
-    store = open_store();
+    store = open_store(compared ? TD_VERIFY_START : TD_VERIFY_OFF);
     const bool served = get(store, "t", arena, &listing);
-    REQUIRE(damaged || (served && listing.integrity == TD_INTEGRITY_VERIFIED),
-            "a file without damage is not verified");
-    if (served) {
+    const bool verified = served && listing.integrity == TD_INTEGRITY_VERIFIED;
+    REQUIRE(damaged || verified || (served && !compared), "a file without damage is not verified");
+    if (verified || !damaged)
+        expect_as_written(&tensor, keyed, &listing);
+    if (served)
         fuzz_expect_tensor(listing.tensor);
-        if (listing.integrity == TD_INTEGRITY_VERIFIED)
-            fuzz_expect_same(&tensor, listing.tensor, true);
-    }
+    if (served && listing.keys)
+        fuzz_expect_keys(listing.keys, false);
     td_arena_reset(arena);
     td_store_free(store);
 }
@@ -179,7 +202,7 @@ static void read_damaged(const char *name, const uint8_t *data, size_t size, str
 static void read_given(const char *name, const uint8_t *data, size_t size, struct td_arena *arena)
 {
     put_file(name, data, size);
-    struct td_store *store = open_store();
+    struct td_store *store = open_store(TD_VERIFY_START);
     const int before = td_store_stats(store).tensors;
     td_store_rescan(store);
     REQUIRE(td_store_stats(store).tensors == before, "a rescan changes the tensors");
@@ -193,7 +216,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const uint8_t selected = fuzz_byte(&data, &size);
     struct td_arena *arena = fuzz_arena_open();
     if (selected & 0x80)
-        read_damaged(selected & 1 ? "s" : "t", data, size, arena);
+        read_damaged(selected, data, size, arena);
     else
         read_given(file_names[selected % 3], data, size, arena);
     remove_file(file_names[0]);

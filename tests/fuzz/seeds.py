@@ -70,6 +70,10 @@ TEXTS = [
               '"condition":[true,false]}'),
     (0, '{"params":{"ref":"t"},"indices":[0,3],"axis":0,"bounds":"clip","response":"base64"}'),
     (0, '{"params":{"data":[[1e400,"Infinity"]],"dtype":"float64","shape":[1,2]},"indices":[[]]}'),
+    (0, '{"params":{"ref":"t"},"indices":{"keys":[7,10,-9223372036854775808,3]},"bounds":"zero"}'),
+    (0, '{"indices":{"keys":["k","k\\u0000"]},"params":{"ref":"s"}}'),
+    (0, '{"params":{"ref":"t"},"indices":{"keys":{"dtype":"uint64","data":[7]}}}'),
+    (OP["lookup"], '{"params":{"ref":"t"},"queries":[7,8],"missing":"zero"}'),
     (0, '{"params":["a\\u0000b","\\n"],"indices":1,"store":"x"}'),
     (0, '{"params":{"dtype":"string","shape":[2],"base64":"AQAAAGEAAAAA"},"indices":{"dtype":"int16","shape":[1],"base64":"AQA="}}'),
     (0, "[" * 40), (0, '{"params":' + "[" * 17 + "]" * 17 + ',"indices":[0]}'), (0, ""), (0, " {} "),
@@ -92,6 +96,7 @@ def safetensors_seeds():
             metadata = {name: attribute_text(value) for name, value in case["attrs"].items()}
             yield bytes([OP[case["op"]]]) + daemon.safetensors(tensors, metadata)
     yield bytes([0]) + daemon.safetensors({"indices": ("int32", [1], bytes(4))}, {"params.ref": "t", "bounds": "zero"})
+    yield bytes([0]) + daemon.safetensors({"indices.keys": ("int64", [2], struct.pack("<2q", 7, 8))}, {"params.ref": "t", "bounds": "zero"})
     for dtype in daemon.SAFETENSORS_NAMES:
         yield bytes([LIST_OP]) + daemon.safetensors({"a": (dtype, [2], bytes(2 * daemon.SIZES[dtype])), "b": (dtype, [0, 3], b"")})
     for header in ("{}", "", '{"a":{"dtype":"I8","shape":[18446744073709551615],"data_offsets":[0,1]}}',
@@ -143,6 +148,7 @@ def oip_seeds():
                  '"data":[2]}],"outputs":[{"name":"output",%s}]}' % (region % ("r", 8, 16), region % ("q", 0, 64)), header=False)
     yield oip(0, '{"parameters":{"params.ref":"t","timeout":5000,"complex":true},"inputs":[{"name":"indices","datatype":"INT64",'
                  '"shape":[2],"data":[1,0]}],"outputs":[{"name":"output","parameters":{"binary_data":true}}]}', header=False)
+    yield oip(0, '{"parameters":{"params.ref":"s"},"inputs":[{"name":"indices.keys","datatype":"BYTES","shape":[2],"data":["k",""]}]}', header=False)
     yield oip(0, '{"inputs":[{"name":"params","datatype":"FP32","shape":[2,2],"parameters":{"classification":1},"data":[[1,2],[3,4]]}]}')
     for number, text in ((0xF0, '{"ready":true}'), (0xF1, '{"parameters":{"config":"{}"}}'),
                          (0xF2, '{"parameters":{"unload_dependents":true}}'), (0xF3, '{"key":"/k","offset":0,"byte_size":64}')):
@@ -166,6 +172,15 @@ def einsum_seeds():
                 yield f"{tensors[0]['dtype']} {shapes}\n{case['attrs']['equation']}".encode()
 
 
+# ---------------------------------------------------------------- keys and their index
+def keys_seeds():
+    """few and many keys, some equal, and damage to the header and to a block"""
+    for dtype, n, step, damage in itertools.product(range(3), (0, 1, 14, 99, 100, 101, 255), (0, 1, 7), (b"", b"\x40\0\1\x50\0\xff", b"\x28\0\3")):
+        keys = b"".join(b"\2" * (dtype == 2) + struct.pack(">H", i * step) for i in range(n))
+        queries = b"".join(b"\2" * (dtype == 2) + struct.pack(">H", i) for i in range(5))
+        yield bytes([dtype, step, n, 5]) + keys + queries + damage
+
+
 # ---------------------------------------------------------------- files of tokens
 TOKENS = ["read 0123456789abcdef\n", "# who\nwrite AAAAAAAAAAAAAAAAAAAAAA== shop/ news/\r\n\nadmin \tabcdefghijklmnop-._~+/\n",
           "\ufeffadmin 0123456789abcdef", "read 0123456789abcdef\nread 0123456789abcdef\n", "root 0123456789abcdef\n", "read short\n", "read\n",
@@ -185,6 +200,14 @@ def own(dtype, shape, tensors):
     return daemon.safetensors(tensors, metadata, pad=-size % 64)
 
 
+def keyed_files():
+    table, keys = ("int32", [2], bytes(8)), ("int64", [2], struct.pack("<2q", 7, -7))
+    text = {"keys.offsets": ("int64", [3], struct.pack("<3q", 0, 0, 2)), "keys.bytes": ("uint8", [2], b"k\0")}
+    for more in ({"keys": keys}, text, {"keys": ("uint64", [2], bytes(16))}, {"keys": ("int64", [1], bytes(8))}):
+        yield b"\2" + daemon.safetensors({"t": table, **{"t." + name: part for name, part in more.items()}})
+    yield b"\0" + own("int32", [2], {"tensor": table, "keys.index": ("uint8", [128], bytes(128)), "keys": keys})
+
+
 def store_seeds():
     for dtype, stored in (*((d, d) for d in daemon.SAFETENSORS_NAMES), ("complex128", "float64")):
         parts = 2 if dtype == "complex128" else 1
@@ -192,9 +215,10 @@ def store_seeds():
     offsets = struct.pack("<4Q", 0, 1, 1, 4)
     yield b"\0" + own("string", [3], {"offsets": ("uint64", [4], offsets), "bytes": ("uint8", [4], b"a\0bc")})
     yield b"\0" + own("float32", [0, 4], {"tensor": ("float32", [0], b"")})
-    for which, offset in itertools.product((0x80, 0x81), (0, 8, 40, 100, 300, 512, 576, 640)):
+    yield from keyed_files()
+    for which, offset in itertools.product((0x80, 0x81, 0x82, 0x83, 0x86, 0x87), (0, 8, 40, 100, 300, 512, 576, 640, 768, 800, 850)):
         yield struct.pack("<BHB", which, offset, 1)
-    yield b"\x80"
+    yield from (b"\x80", b"\x82", b"\x83")
     yield from (b"\1" + seed for seed in npy_seeds())
     yield from (b"\2" + seed[1:] for seed in itertools.islice(safetensors_seeds(), 0, None, 8))
 
@@ -222,6 +246,10 @@ def http_seeds():
         post("PUT", "/v1/tensors/a", b"[[1,2],[3,4]]"), post("PUT", "/v1/tensors/b?device=cpu", daemon.npy("<f4", [2], bytes(8)), ["Content-Type: application/x-npy"]),
         post("GET", "/v1/tensors/t?response=nested", b"", ["Range: bytes=0-9", 'If-Match: "x", *', "If-None-Match: W/\"y\""]),
         post("GET", "/v1/tensors/t", b"", ["Accept: application/x-npy", "If-Range: \"x\"", "Range: bytes=-5"]),
+        post("POST", "/v1/gather", b'{"params":{"ref":"t"},"indices":{"keys":[7,10]}}'),
+        post("POST", "/v1/lookup", b'{"params":{"ref":"s"},"queries":["k","no"],"missing":"zero"}'), post("GET", "/v1/tensors/s/keys"),
+        post("PUT", "/v1/tensors/t/keys", b'["a","b","c",""]'), post("DELETE", "/v1/tensors/s/keys"),
+        post("PUT", "/v1/tensors/a", b'{"tensor":[[1],[2]],"keys":[3,4]}'),
         post("POST", "/v1/tensors/t/scatter", b'{"indices":[[1]],"updates":[[7,8]]}'), post("DELETE", "/v1/tensors/t"),
         post("GET", "/v1/tensors"), post("HEAD", "/v1/tensors/t"), post("GET", "/v1/ops/%67ather"), post("GET", "/v1/devices"),
         post("GET", "/healthz"), post("GET", "/readyz"), post("GET", "/problems/index-out-of-bounds"),
