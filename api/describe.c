@@ -126,9 +126,9 @@ td_status td_describe_op(const struct td_op *op, const char *plan, struct td_are
 
 /* ---- tensors ---- */
 
-/* Maximum length of a listing without name, source and ETag: 16 dimensions and four more numbers of
+/* Maximum length of a listing without name, source and ETag: 16 dimensions and six more numbers of
  * at most 20 digits, and the names of the members. */
-#define LISTING_TEXT 704
+#define LISTING_TEXT 800
 
 /* Maximum length of the name and ETag of a stored output. Both are of ASCII characters that JSON
  * does not escape, except the quotes of the ETag; an output has no source yet. */
@@ -145,6 +145,14 @@ static void add_member(struct td_text *text, const char *name, const char *value
 {
     td_text_string(text, name);
     td_text_quote(text, value, strlen(value));
+}
+
+static void add_count(struct td_text *text, const struct td_row_count *rows)
+{
+    td_text_string(text, ",\"");
+    td_text_string(text, rows->name);
+    td_text_string(text, "\":");
+    td_text_uint(text, (uint64_t)rows->count);
 }
 
 static const char *const integrity_names[] = { [TD_INTEGRITY_NONE] = "none",
@@ -173,6 +181,8 @@ static void add_listing(struct td_text *text, const struct td_tensor_listing *li
         add_member(text, ",\"checksum\":", integrity_names[listing->integrity]);
     if (listing->device)
         add_member(text, ",\"device\":", listing->device);
+    for (int i = 0; i < 2 && listing->rows[i].name; i++)
+        add_count(text, &listing->rows[i]);
     td_text_string(text, listing->persisted ? ",\"persisted\":true}" : ",\"persisted\":false}");
 }
 

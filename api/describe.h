@@ -35,6 +35,11 @@ struct td_tensor_listing {
     td_integrity integrity; /* described only with a source */
     /* after a PUT with `device`: where the tensor is, "gpu" or "cpu"; otherwise NULL */
     const char *device;
+    /* after a change by key: how many rows it has changed, by the name of the member; NULL for none */
+    struct td_row_count {
+        const char *name;
+        int64_t count;
+    } rows[2];
 };
 TD_MUST_CHECK td_status td_describe_tensors(const struct td_tensor_listing *list, int count,
                                             struct td_arena *arena, struct td_reply *reply,

@@ -18,7 +18,7 @@ struct td_tensor_call {
     bool whole;      /* the reply is the tensor, not its metadata */
     td_layout layout;
     unsigned given; /* bit set of enum td_tensor_argument */
-    /* PUT: the new tensor; scatter: the one found while decoding; GET: a copy of mapped strings */
+    /* PUT: the new tensor; scatter, upsert, remove: the one found while decoding, its keys; GET: a copy of mapped strings */
     struct td_tensor tensor;
     /* writers */
     struct td_store_write write;

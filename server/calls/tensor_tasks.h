@@ -8,7 +8,6 @@
  *     get       GET     metadata, or with Accept or ?response the tensor; conditions, ranges
  *     put       PUT     a new version; 201 if there was none
  *     delete    DELETE  204
- *     scatter   POST    a new version that differs in some slices
  *
  * Errors   INVALID_ARGUMENT for an invalid name, TENSOR_NOT_FOUND, PRECONDITION_FAILED and those of
  *          the formats and of the store. */
@@ -18,6 +17,6 @@
 #include "server/calls/call.h"
 
 extern const struct td_task td_tensors_list_task, td_tensor_get_task, td_tensor_put_task,
-    td_tensor_delete_task, td_tensor_scatter_task;
+    td_tensor_delete_task;
 
 #endif

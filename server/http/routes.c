@@ -4,6 +4,7 @@
 #include "kernels/einsum/einsum.h"
 #include "kernels/name.h"
 #include "kernels/scatter/scatter.h"
+#include "kernels/upsert/upsert.h"
 #include "server/calls/alias_tasks.h"
 #include "server/calls/documents.h"
 #include "server/calls/key_tasks.h"
@@ -12,6 +13,7 @@
 #include "server/calls/op_task.h"
 #include "server/calls/plan_task.h"
 #include "server/calls/tensor_tasks.h"
+#include "server/calls/update_tasks.h"
 #include "server/http/target.h"
 
 #include <stdio.h>
@@ -59,6 +61,10 @@ static const struct route {
       NULL, TD_OPERATION_DELETE_TENSOR },
     { POST, "/v1/tensors/{name}/scatter", TD_ACCESS_WRITE, NULL, &td_tensor_scatter_task,
       TD_BODY_ANY, &td_op_scatter, TD_OPERATION_SCATTER },
+    { POST, "/v1/tensors/{name}/upsert", TD_ACCESS_WRITE, NULL, &td_table_upsert_task, TD_BODY_ANY,
+      &td_op_upsert, TD_OPERATION_UPSERT },
+    { POST, "/v1/tensors/{name}/remove", TD_ACCESS_WRITE, NULL, &td_table_remove_task, TD_BODY_ANY,
+      &td_op_remove, TD_OPERATION_REMOVE },
     { POST, "/v1/tensors/{table}/{lookup}", TD_ACCESS_READ, NULL, &td_op_task, TD_BODY_ANY, NULL,
       OP },
     { GET, "/v1/aliases", TD_ACCESS_READ, NULL, &td_aliases_list_task, TD_BODY_NONE, NULL,

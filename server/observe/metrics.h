@@ -21,6 +21,8 @@
 #define TD_OPERATIONS(X)                                                                           \
     X(PLAN, "plan")                                                                                \
     X(SCATTER, "scatter")                                                                          \
+    X(UPSERT, "upsert")                                                                            \
+    X(REMOVE, "remove")                                                                            \
     X(LIST_TENSORS, "list_tensors")                                                                \
     X(GET_TENSOR, "get_tensor")                                                                    \
     X(PUT_TENSOR, "put_tensor")                                                                    \

@@ -41,7 +41,7 @@ static void release(struct td_buffer *base)
     free(keys);
 }
 
-static struct td_keys *new_keys(struct td_error *err)
+struct td_keys *td_keys_new(struct td_error *err)
 {
     struct td_keys *keys = calloc(1, sizeof *keys);
     if (!keys) {
@@ -68,6 +68,7 @@ static td_status build(struct td_store *store, struct td_keys *keys, struct td_e
     if (status == TD_OK &&
         !td_key_index_open(keys->image->data, bytes, &keys->tensor, &keys->index))
         return td_error_set(err, TD_INTERNAL, "the index of the keys cannot be opened");
+    keys->tensor.key_index = &keys->index;
     keys->held += bytes;
     return status;
 }
@@ -75,20 +76,17 @@ static td_status build(struct td_store *store, struct td_keys *keys, struct td_e
 /* `status`, and *out if it is TD_OK. */
 static td_status finish(struct td_keys *keys, td_status status, struct td_keys **out)
 {
-    if (status == TD_OK) {
-        keys->tensor.owner = NULL;
-        keys->tensor.key_index = &keys->index;
+    if (status == TD_OK)
         *out = keys;
-    } else {
+    else
         td_keys_unref(keys);
-    }
     return status;
 }
 
 td_status td_keys_make(struct td_store *store, const struct td_tensor *tensor, struct td_exec *exec,
                        const struct td_stop *stop, struct td_keys **out, struct td_error *err)
 {
-    struct td_keys *keys = new_keys(err);
+    struct td_keys *keys = td_keys_new(err);
     if (!keys)
         return TD_MEMORY_EXHAUSTED;
     td_status status = td_store_copy(store->memory, tensor, stop, &keys->tensor, &keys->bytes, err);
@@ -97,6 +95,21 @@ td_status td_keys_make(struct td_store *store, const struct td_tensor *tensor, s
         status = build(store, keys, exec, err);
     }
     return finish(keys, status, out);
+}
+
+bool td_keys_map(struct td_keys *keys, const struct td_data_tensor *found)
+{
+    keys->tensor = found->keys;
+    keys->tensor.owner = NULL;
+    keys->bytes = td_buffer_ref(found->keys.owner);
+    keys->range = found->range;
+    keys->held = td_tensor_footprint(&found->keys) - found->keys.bytes; /* offsets of strings */
+    keys->mapped = found->keys.bytes;
+    if (!td_key_index_open(found->index, found->index_bytes, &keys->tensor, &keys->index))
+        return false;
+    keys->tensor.key_index = &keys->index;
+    keys->mapped += found->index_bytes;
+    return true;
 }
 
 td_status td_keys_of_file(struct td_store *store, const struct td_data_tensor *found,
@@ -109,18 +122,11 @@ td_status td_keys_of_file(struct td_store *store, const struct td_data_tensor *f
         td_exec_serial(&exec, &scratch);
         return td_keys_make(store, &found->keys, &exec, NULL, out, err);
     }
-    struct td_keys *keys = new_keys(err);
+    struct td_keys *keys = td_keys_new(err);
     if (!keys)
         return TD_MEMORY_EXHAUSTED;
-    keys->tensor = found->keys;
-    keys->bytes = td_buffer_ref(found->keys.owner);
-    keys->range = found->range;
-    keys->held = td_tensor_footprint(&found->keys) - found->keys.bytes; /* offsets of strings */
-    keys->mapped = found->keys.bytes;
     td_status status = TD_OK;
-    if (td_key_index_open(found->index, found->index_bytes, &keys->tensor, &keys->index)) {
-        keys->mapped += found->index_bytes;
-    } else {
+    if (!td_keys_map(keys, found)) {
         td_arena_init(&scratch, NULL, 0, td_memory_heap());
         td_exec_serial(&exec, &scratch);
         status = build(store, keys, &exec, err);

@@ -44,6 +44,11 @@ TD_MUST_CHECK td_status td_keys_make(struct td_store *store, const struct td_ten
 TD_MUST_CHECK td_status td_keys_of_file(struct td_store *store, const struct td_data_tensor *found,
                                         struct td_keys **out, struct td_error *err);
 
+/* The two steps of td_keys_of_file, for a caller that may not fail in between. td_keys_map keeps what
+ * it maps alive; false if the index of the file does not fit, or there is none. */
+struct td_keys *td_keys_new(struct td_error *err); /* NULL without memory */
+bool td_keys_map(struct td_keys *keys, const struct td_data_tensor *found);
+
 /* NULL is fine, and gives NULL. */
 struct td_keys *td_keys_ref(struct td_keys *keys);
 void td_keys_unref(struct td_keys *keys);

@@ -223,15 +223,30 @@ struct td_store_update {
     struct td_tensor tensor; /* to be changed in place, or replaced by another of the arena */
     uint64_t from;           /* number of the version that was copied */
     bool unchanged;          /* set before abort to keep the copy for the next update */
+    /* The current version, to be read only; it lives until the update ends. */
+    const struct td_tensor *before;
+    /* New keys of the rows, as many as `tensor` has; NULL: those of before. */
+    const struct td_tensor *keys;
 };
 TD_MUST_CHECK td_status td_store_update_begin(struct td_store *store,
                                               const struct td_store_write *write,
                                               struct td_arena *arena, struct td_exec *exec,
                                               struct td_store_update **out, struct td_error *err);
 
+/* As begin, in two steps: open gives `before`, which may decide how many rows there will be; copy gives
+ * `tensor`, with the first `rows` rows of before, or with all of them and room for others behind,
+ * whose values are not set. Of strings there is no copy, whatever `rows` is. With keys exec is not
+ * NULL. */
+TD_MUST_CHECK td_status td_store_update_open(struct td_store *store,
+                                             const struct td_store_write *write,
+                                             struct td_arena *arena, struct td_exec *exec,
+                                             struct td_store_update **out, struct td_error *err);
+TD_MUST_CHECK td_status td_store_update_copy(struct td_store_update *update, int64_t rows,
+                                             struct td_error *err);
+
 /* Publishes the change. offsets[i], `count` of them, are where slice_bytes bytes each were
- * written. A tensor that replaced update->tensor (strings) is taken as a whole. Ends the update
- * even if it fails; then the version before stays current. */
+ * written, if the number of rows is the same. A tensor that replaced update->tensor (strings) is taken
+ * as a whole. Also errors of td_store_put_table about keys. Ends the update even if it fails; then the version before stays current. */
 TD_MUST_CHECK td_status td_store_update_commit(struct td_store_update *update,
                                                const uint64_t *offsets, int64_t count,
                                                size_t slice_bytes, struct td_arena *arena,

@@ -16,6 +16,7 @@ struct update {
     struct td_writer writer;
     char name[TD_TENSOR_NAME];
     bool persist;
+    struct td_exec *exec;      /* NULL: no other thread helps */
     struct td_version *before; /* the current version, referenced */
     struct td_tensor begun;    /* initial value of base.tensor */
     struct td_buffer *buffer;  /* of the copy; NULL for strings */
@@ -44,11 +45,11 @@ static void copy_slices(void *context, int64_t begin, int64_t end)
         memcpy(copy->to + copy->offsets[i], copy->from + copy->offsets[i], copy->slice_bytes);
 }
 
-static td_status run(struct td_exec *exec, int64_t count, int64_t grain, td_range_fn *fn,
+static td_status run(struct update *update, int64_t count, int64_t grain, td_range_fn *fn,
                      struct copy *copy, struct td_error *err)
 {
-    if (exec && count > grain)
-        return td_exec_for(exec, count, grain, fn, copy, err);
+    if (update->exec && count > grain)
+        return td_exec_for(update->exec, count, grain, fn, copy, err);
     if (count > 0)
         fn(copy, 0, count);
     return TD_OK;
@@ -78,21 +79,27 @@ static bool wait_until_free(const struct td_spare *spare)
     }
 }
 
+/* Whether it has another number of rows than the version before. */
+static bool is_resized(const struct update *update)
+{
+    return !td_shape_equal(&update->base.tensor.shape, &update->before->tensor.shape);
+}
+
 /* Applies the missing slices to the spare copy and takes its bytes; false if it cannot be used. */
-static bool use_spare(struct update *update, struct td_exec *exec, td_status *status,
-                      struct td_error *err)
+static bool use_spare(struct update *update, td_status *status, struct td_error *err)
 {
     const struct td_tensor *current = &update->before->tensor;
     struct td_spare spare = td_spare_take(update->store, update->name);
     const bool usable = spare.version && spare.successor == update->before->number &&
-                        spare.version->tensor.bytes == current->bytes && wait_until_free(&spare);
+                        spare.version->tensor.bytes == current->bytes && !is_resized(update) &&
+                        wait_until_free(&spare);
     if (usable) {
         struct copy copy = { .to = spare.version->tensor.data,
                              .from = current->data,
                              .offsets = spare.offsets,
                              .slice_bytes = spare.slice_bytes };
         const int64_t grain = (int64_t)(COPY_GRAIN / (spare.slice_bytes + 1)) + 1;
-        *status = run(exec, spare.count, grain, copy_slices, &copy, err);
+        *status = run(update, spare.count, grain, copy_slices, &copy, err);
         update->base.tensor.data = copy.to;
         update->buffer = td_buffer_ref(spare.version->bytes);
     }
@@ -100,16 +107,19 @@ static bool use_spare(struct update *update, struct td_exec *exec, td_status *st
     return usable;
 }
 
-static td_status copy_all(struct update *update, struct td_exec *exec, struct td_error *err)
+/* Takes memory for base.tensor, and copies what both have. */
+static td_status copy_all(struct update *update, struct td_error *err)
 {
     struct td_memory *memory = update->store->memory;
     const struct td_tensor *current = &update->before->tensor;
-    update->buffer = memory->take(memory, current->bytes + 1, err);
+    const size_t bytes = update->base.tensor.bytes;
+    update->buffer = memory->take(memory, bytes + 1, err);
     if (!update->buffer)
         return err ? err->status : TD_MEMORY_EXHAUSTED;
     struct copy copy = { .to = update->buffer->data, .from = current->data };
     update->base.tensor.data = copy.to;
-    return run(exec, (int64_t)current->bytes, COPY_GRAIN, copy_range, &copy, err);
+    return run(update, (int64_t)(bytes < current->bytes ? bytes : current->bytes), COPY_GRAIN,
+               copy_range, &copy, err);
 }
 
 /* ---- begin ---------------------------------------------------------------------------------- */
@@ -130,8 +140,8 @@ static void end(struct update *update)
 }
 
 /* The name is locked. */
-static td_status begin(struct update *update, const struct td_store_write *write,
-                       struct td_exec *exec, struct td_error *err)
+static td_status find_before(struct update *update, const struct td_store_write *write,
+                             struct td_error *err)
 {
     struct td_version *before;
     td_status status =
@@ -139,31 +149,16 @@ static td_status begin(struct update *update, const struct td_store_write *write
     if (status != TD_OK)
         return status;
     update->before = before;
-    status = td_condition_check(&write->condition, update->name, before->etag, err);
-    if (status == TD_OK)
-        status = td_store_check_replace(write, before, err);
-    if (status != TD_OK)
-        return status;
-    update->base.tensor = before->tensor;
+    update->base.tensor = update->begun = before->tensor;
+    update->base.before = &before->tensor;
     update->base.from = before->number;
-    if (update->base.tensor.dtype != TD_DTYPE_STRING) {
-        const uint64_t bytes = update->base.tensor.bytes;
-        const uint64_t held = bytes + td_version_keys_held(before);
-        status = td_store_reserve(update->store, before->held, held, &update->outgoing, err);
-        if (status != TD_OK)
-            return status;
-        update->reserved = held;
-        update->base.tensor.owner = NULL;
-        if (!use_spare(update, exec, &status, err))
-            status = copy_all(update, exec, err);
-    }
-    update->begun = update->base.tensor;
-    return status;
+    status = td_condition_check(&write->condition, update->name, before->etag, err);
+    return status == TD_OK ? td_store_check_replace(write, before, err) : status;
 }
 
-td_status td_store_update_begin(struct td_store *store, const struct td_store_write *write,
-                                struct td_arena *arena, struct td_exec *exec,
-                                struct td_store_update **out, struct td_error *err)
+td_status td_store_update_open(struct td_store *store, const struct td_store_write *write,
+                               struct td_arena *arena, struct td_exec *exec,
+                               struct td_store_update **out, struct td_error *err)
 {
     td_status status = td_store_check_write(store, write, err);
     if (status != TD_OK)
@@ -171,17 +166,66 @@ td_status td_store_update_begin(struct td_store *store, const struct td_store_wr
     struct update *update = td_arena_alloc(arena, 1, sizeof *update, err);
     if (!update)
         return TD_MEMORY_EXHAUSTED;
-    *update = (struct update){ .store = store, .persist = write->persist };
+    *update = (struct update){ .store = store, .persist = write->persist, .exec = exec };
     memcpy(update->name, write->name, strlen(write->name) + 1);
     status = td_writer_lock(store, &update->writer, update->name, err);
     if (status != TD_OK)
         return status;
     td_writer_begin_update();
-    status = begin(update, write, exec, err);
+    status = find_before(update, write, err);
     if (status == TD_OK)
         *out = &update->base;
     else
         end(update);
+    return status;
+}
+
+/* Describes base.tensor, so far `before`, with another number of rows. */
+static td_status set_rows(struct update *update, int64_t rows, struct td_error *err)
+{
+    const struct td_tensor *before = &update->before->tensor;
+    struct td_shape shape = before->shape;
+    if (shape.rank == 0 || shape.dim[0] == rows)
+        return TD_OK;
+    shape.dim[0] = rows;
+    return td_tensor_describe(&update->base.tensor, update->name, before->dtype, &shape, err);
+}
+
+td_status td_store_update_copy(struct td_store_update *base, int64_t rows, struct td_error *err)
+{
+    struct update *update = (struct update *)(void *)base;
+    struct td_version *before = update->before;
+    if (base->tensor.dtype == TD_DTYPE_STRING)
+        return TD_OK;
+    td_status status = set_rows(update, rows, err);
+    if (status != TD_OK)
+        return status;
+    const uint64_t held = base->tensor.bytes + td_version_keys_held(before);
+    status = td_store_reserve(update->store, before->held, held, &update->outgoing, err);
+    if (status != TD_OK)
+        return status;
+    update->reserved = held;
+    base->tensor.owner = NULL;
+    if (!use_spare(update, &status, err))
+        status = copy_all(update, err);
+    update->begun = base->tensor;
+    return status;
+}
+
+td_status td_store_update_begin(struct td_store *store, const struct td_store_write *write,
+                                struct td_arena *arena, struct td_exec *exec,
+                                struct td_store_update **out, struct td_error *err)
+{
+    struct td_store_update *update;
+    td_status status = td_store_update_open(store, write, arena, exec, &update, err);
+    if (status != TD_OK)
+        return status;
+    const struct td_shape *shape = &update->before->shape;
+    status = td_store_update_copy(update, shape->rank > 0 ? shape->dim[0] : 1, err);
+    if (status == TD_OK)
+        *out = update;
+    else
+        td_store_update_abort(update);
     return status;
 }
 
@@ -236,6 +280,33 @@ static td_status fill_whole(struct update *update, struct td_version *version,
                            update->persist, stop, err);
 }
 
+/* The keys of the version: new ones are reserved before they are made. */
+static td_status fill_keys(struct update *update, struct td_version *version,
+                           const struct td_stop *stop, struct td_error *err)
+{
+    const struct td_tensor *vector = update->base.keys,
+                           *now = vector ? vector : update->before->tensor.keys;
+    struct td_keys *keys = NULL;
+    td_status status =
+        now ? td_keys_check(now, update->name, &update->base.tensor.shape, err) : TD_OK;
+    if (status == TD_OK && !vector)
+        td_version_set_keys(version, td_keys_ref(update->before->keys));
+    if (status != TD_OK || !vector)
+        return status;
+    uint64_t held = update->buffer ? update->base.tensor.bytes : 0;
+    if (__builtin_add_overflow(held, td_keys_footprint(vector), &held))
+        held = UINT64_MAX;
+    unreserve(update);
+    status = td_store_reserve(update->store, update->before->held, held, &update->outgoing, err);
+    if (status != TD_OK)
+        return status;
+    update->reserved = held;
+    status = td_keys_make(update->store, vector, update->exec, stop, &keys, err);
+    if (status == TD_OK)
+        td_version_set_keys(version, keys);
+    return status;
+}
+
 td_status td_store_update_commit(struct td_store_update *base, const uint64_t *offsets,
                                  int64_t count, size_t slice_bytes, struct td_arena *arena,
                                  struct td_tensor_listing *out, struct td_error *err)
@@ -244,10 +315,10 @@ td_status td_store_update_commit(struct td_store_update *base, const uint64_t *o
     struct td_version *version, *replaced = NULL;
     const bool whole = !update->buffer || base->tensor.data != update->begun.data;
     td_status status = td_version_prepare(update->store, update->name, arena, &version, err);
-    if (status == TD_OK) {
-        td_version_set_keys(version, td_keys_ref(update->before->keys));
+    if (status == TD_OK)
         status = td_version_check(update->before, err);
-    }
+    if (status == TD_OK)
+        status = fill_keys(update, version, &arena->stop, err);
     if (status == TD_OK)
         status = whole ? fill_whole(update, version, &arena->stop, err)
                        : fill_changed(update, version, &arena->stop, err);
@@ -255,7 +326,7 @@ td_status td_store_update_commit(struct td_store_update *base, const uint64_t *o
         replaced = td_version_publish(update->store, version, out);
     else
         td_version_abandon(update->store, version);
-    if (replaced && whole)
+    if (replaced && (whole || is_resized(update)))
         td_buffer_unref(&replaced->base);
     else if (replaced)
         keep_as_spare(update, replaced, out->version, offsets, count, slice_bytes);
@@ -284,7 +355,7 @@ void td_store_update_abort(struct td_store_update *base)
     struct update *update = (struct update *)(void *)base;
     if (!update)
         return;
-    if (base->unchanged && update->buffer)
+    if (base->unchanged && update->buffer && !is_resized(update))
         keep_copy(update);
     end(update);
 }

@@ -160,13 +160,19 @@ static td_status take_bytes(struct td_store *store, struct td_version *version,
     return status;
 }
 
-/* The keys of the file instead of those in memory. Without memory for a few members these stay. */
-static void serve_keys(struct td_store *store, struct td_version *version,
-                       const struct td_data_tensor *stored)
+/* Serves the file; its keys, for which `mapped` has memory, instead of those in memory. */
+static td_status serve_file(struct td_version *version, const struct td_data_tensor *stored,
+                            struct td_keys *mapped, struct td_error *err)
 {
-    struct td_keys *keys;
-    if (version->keys && td_keys_of_file(store, stored, &keys, NULL) == TD_OK)
-        td_version_set_keys(version, keys);
+    const bool fits = !mapped || td_keys_map(mapped, stored);
+    td_version_set_keys(version, fits ? td_keys_ref(mapped) : NULL);
+    td_version_map(version, stored);
+    version->integrity = TD_INTEGRITY_VERIFIED; /* its digests are of these bytes */
+    return fits ? TD_OK
+                : td_error_set(err, TD_DEVICE_UNAVAILABLE,
+                               "the index of the keys in %s was changed while it was written; put "
+                               "'%s' again",
+                               version->file, version->name);
 }
 
 td_status td_version_persist(struct td_store *store, struct td_version *version,
@@ -175,25 +181,27 @@ td_status td_version_persist(struct td_store *store, struct td_version *version,
 {
     struct td_arena arena;
     struct td_data_content content;
+    struct td_keys *mapped = NULL;
     const struct td_version *source = td_version_of(tensor);
     snprintf(version->file, sizeof version->file, "%s.tensord", version->name);
-    struct td_known_file *known = td_store_reserve_file(store, version->file, 1, err);
-    if (!known)
+    if (serve && version->keys && !(mapped = td_keys_new(err)))
         return TD_MEMORY_EXHAUSTED;
+    struct td_known_file *known = td_store_reserve_file(store, version->file, 1, err);
+    if (!known) {
+        td_keys_unref(mapped);
+        return TD_MEMORY_EXHAUSTED;
+    }
     td_arena_init(&arena, NULL, 0, td_memory_heap());
     arena.stop = *stop;
-    const td_status status = td_data_dir_write(
+    td_status status = td_data_dir_write(
         store->dir, version->name, tensor, version->keys ? &version->keys->tensor : NULL,
         source ? source->range : -1, version->number, &arena, &content, &version->persisted, err);
     if (version->persisted) {
         const struct td_data_tensor *stored = &content.tensors[0];
         td_version_set_etag(store, version, &content.id, version->number);
         version->from_file = serve;
-        if (serve) {
-            serve_keys(store, version, stored);
-            td_version_map(version, stored);
-            version->integrity = TD_INTEGRITY_VERIFIED; /* its digests are of these bytes */
-        }
+        const td_status served = serve ? serve_file(version, stored, mapped, err) : TD_OK;
+        status = status != TD_OK ? status : served;
         known->id = known->seen = content.id;
         known->seen_version = version->number;
         td_known_file_add(known, version->name, false);
@@ -201,6 +209,7 @@ td_status td_version_persist(struct td_store *store, struct td_version *version,
     } else {
         td_store_unreserve_file(store, known);
     }
+    td_keys_unref(mapped);
     td_arena_reset(&arena);
     return status;
 }

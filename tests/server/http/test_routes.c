@@ -4,6 +4,7 @@
 #include "server/calls/op_task.h"
 #include "server/calls/services_open.h"
 #include "server/calls/tensor_tasks.h"
+#include "server/calls/update_tasks.h"
 #include "server/config/load.h"
 #include "server/http/routes.h"
 #include "server/memory/fault_guard.h"
@@ -85,6 +86,8 @@ static const struct {
     { "PUT", "/v1/tensors/t", NULL, &td_tensor_put_task, "t", TD_BODY_TENSOR },
     { "DELETE", "/v1/tensors/t", NULL, &td_tensor_delete_task, "t", 0 },
     { "POST", "/v1/tensors/t/scatter", "scatter", &td_tensor_scatter_task, "t", TD_BODY_ANY },
+    { "POST", "/v1/tensors/t/upsert", "upsert", &td_table_upsert_task, "t", TD_BODY_ANY },
+    { "POST", "/v1/tensors/t/remove", "remove", &td_table_remove_task, "t", TD_BODY_ANY },
     { "POST", "/v1/tensors/t/gather", "gather", &td_op_task, NULL, TD_BODY_ANY },
     { "POST", "/v1/tensors/a%2Fb/gather_nd", "gather_nd", &td_op_task, NULL, TD_BODY_ANY },
     { "POST", "/v1/tensors/scatter/gather", "gather", &td_op_task, NULL, TD_BODY_ANY },

@@ -1,5 +1,6 @@
 /* A process that persists tensors, aliases or versions in a loop, or takes folders of versions, is killed
  * at random moments; the files that it leaves are complete. */
+#include "kernels/key_index/key_index.h"
 #include "server/observe/clock.h"
 #include "server/store/aliases.h"
 #include "tests/server/folder.h"
@@ -126,6 +127,119 @@ START_TEST(a_kill_at_any_moment_leaves_the_old_or_the_new_version)
         expect_complete(seen);
     }
     ck_assert(seen[0] > 0 && seen[1] > 0);
+}
+END_TEST
+
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+enum { KEYED_ROWS = 12000, MORE_ROWS = 4000 };
+
+/* Sets `n` rows to the round, and their keys to numbers from it on: they belong together. */
+static void fill_rows(int64_t *rows, int64_t *keys, int64_t n, int64_t round)
+{
+    for (int64_t i = 0; i < n; i++) {
+        rows[i] = round * KEYED_ROWS + i;
+        keys[i] = -rows[i];
+    }
+}
+
+static struct td_tensor vector_of(int64_t *values, int64_t n)
+{
+    return (struct td_tensor){ .dtype = TD_DTYPE_INT64,
+                               .shape = { .rank = 1, .dim = { n } },
+                               .numel = n,
+                               .data = values,
+                               .bytes = (size_t)n * sizeof *values };
+}
+
+/* Replaces all rows and keys, in turn by more and fewer. */
+static td_status change_rows(struct td_store *store, int64_t round, struct td_arena *arena)
+{
+    static int64_t keys[KEYED_ROWS + MORE_ROWS];
+    const struct td_store_write write = { .name = "t", .persist = true };
+    const int64_t n = round % 2 ? KEYED_ROWS + MORE_ROWS : KEYED_ROWS;
+    const struct td_tensor vector = vector_of(keys, n);
+    struct td_store_update *update;
+    struct td_tensor_listing listing;
+    struct td_error err;
+    struct td_exec serial;
+    td_exec_serial(&serial, arena);
+    td_status status = td_store_update_open(store, &write, arena, &serial, &update, &err);
+    if (status != TD_OK)
+        return status;
+    status = td_store_update_copy(update, n, &err);
+    if (status != TD_OK) {
+        td_store_update_abort(update);
+        return status;
+    }
+    fill_rows(update->tensor.data, keys, n, round);
+    update->keys = &vector;
+    return td_store_update_commit(update, NULL, 0, 0, arena, &listing, &err);
+}
+
+static int64_t last_round; /* that is in the file when the child begins */
+
+/* Each step is a change of all rows and keys. */
+static void change_rows_in_loop(int done)
+{
+    struct td_store *store = open_at(folder);
+    struct td_arena arena;
+    td_arena_init(&arena, NULL, 0, td_memory_heap());
+    for (int64_t round = last_round + 1; store; round++) {
+        if (change_rows(store, round, &arena) != TD_OK || write(done, "", 1) != 1)
+            break;
+        td_arena_reset(&arena);
+    }
+}
+
+/* Rows, keys and index are those of one round, which is returned, not before `acknowledged`. */
+static int64_t expect_one_round(int64_t acknowledged)
+{
+    struct td_store *store = open_folder();
+    const struct td_tensor *t = found(store, "t")->tensor;
+    const int64_t *rows = t->data, round = rows[0] / KEYED_ROWS;
+    int64_t got[2];
+    ck_assert_int_ge(round, acknowledged);
+    ck_assert_int_eq(t->numel, round % 2 ? KEYED_ROWS + MORE_ROWS : KEYED_ROWS);
+    ck_assert_int_eq(t->keys->numel, t->numel);
+    for (int64_t i = 0; i < t->numel; i++)
+        EXPECT(rows[i] == round * KEYED_ROWS + i && ((const int64_t *)t->keys->data)[i] == -rows[i],
+               "row %d", (int)i);
+    int64_t queries[] = { -rows[t->numel - 1], 1 };
+    const struct td_tensor vector = vector_of(queries, 2);
+    td_key_index_find(t->keys->key_index, &vector, 0, 2, got);
+    ck_assert(got[0] == t->numel - 1 && got[1] == TD_ROW_NONE);
+    ck_assert_int_eq(found(store, "t")->integrity, TD_INTEGRITY_VERIFIED);
+    td_arena_reset(&test_arena);
+    td_store_free(store);
+    return round;
+}
+
+START_TEST(a_kill_at_any_moment_leaves_rows_and_keys_of_one_version)
+{
+    static int64_t rows[KEYED_ROWS], keys[KEYED_ROWS];
+    const struct td_store_write write = { .name = "t", .persist = true };
+    const struct td_tensor table = vector_of(rows, KEYED_ROWS),
+                           vector = vector_of(keys, KEYED_ROWS);
+    struct td_tensor_listing listing;
+    struct td_error err;
+    struct td_exec serial;
+    int64_t change_ns = 1000000;
+    bool created;
+    random_seed(0);
+    struct td_store *store = open_folder();
+    td_exec_serial(&serial, &test_arena);
+    fill_rows(rows, keys, KEYED_ROWS, 0);
+    ck_assert_int_eq(td_store_put_table(store, &write, &table, &vector, &serial, &test_arena,
+                                        &listing, &created, &err),
+                     TD_OK);
+    td_arena_reset(&test_arena);
+    td_store_free(store);
+    for (int i = 0; i < ROUNDS; i++) {
+        const int changes = kill_loop(change_rows_in_loop, MOST_PUTS, &change_ns);
+        last_round = expect_one_round(last_round + changes);
+    }
+    ck_assert_int_gt(last_round, 0);
 }
 END_TEST
 
@@ -377,6 +491,7 @@ static void add(TCase *tcase)
     tcase_add_checked_fixture(tcase, folder_open, folder_close);
     tcase_set_timeout(tcase, 120);
     tcase_add_test(tcase, a_kill_at_any_moment_leaves_the_old_or_the_new_version);
+    tcase_add_test(tcase, a_kill_at_any_moment_leaves_rows_and_keys_of_one_version);
     tcase_add_test(tcase, a_kill_at_any_moment_leaves_all_of_a_flip_or_nothing);
     tcase_add_test(tcase, a_kill_at_any_moment_leaves_all_of_a_folder_or_nothing);
     tcase_add_test(tcase, a_kill_at_any_moment_leaves_the_newest_versions);

@@ -1,5 +1,6 @@
 /* Makes every system call and allocation fail, once or from then on, and checks that three things
  * agree: the result of the call, the served tensors, and those that a restart serves. */
+#include "kernels/key_index/key_index.h"
 #include "server/memory/fault_guard.h"
 #include "server/store/aliases.h"
 #include "tests/server/faults.h"
@@ -89,6 +90,16 @@ static void describe_aliases(struct td_store *store, struct td_arena *arena, cha
     ck_assert(at < end - 1);
 }
 
+/* The number of keys, and the row of 7. */
+static int describe_key(const struct td_tensor *keys, char *at, const char *end)
+{
+    static const int64_t seven = 7;
+    const struct td_tensor query = { .dtype = TD_DTYPE_INT64, .numel = 1, .data = (void *)&seven };
+    int64_t row;
+    td_key_index_find(keys->key_index, &query, 0, 1, &row);
+    return snprintf(at, (size_t)(end - at), "(%d keys, %d)", (int)keys->numel, (int)row);
+}
+
 /* ";name=values;name=values;alias>target;" of all tensors and aliases; with `show_persisted` also whether
  * tensors are persisted. */
 static void describe(struct td_store *store, bool show_persisted, char text[TEXT])
@@ -108,6 +119,8 @@ static void describe(struct td_store *store, bool show_persisted, char text[TEXT
             at += snprintf(at, (size_t)(end - at), "'%.*s'", (int)t->bytes, (const char *)t->data);
         for (int64_t j = 0; j < t->numel && j < 3 && t->dtype != TD_DTYPE_STRING; j++)
             at += snprintf(at, (size_t)(end - at), "%d,", value_of(t, (int)j));
+        if (list[i].keys)
+            at += describe_key(list[i].keys, at, end);
         if (show_persisted)
             at += snprintf(at, (size_t)(end - at), list[i].persisted ? "persisted" : "");
         at += snprintf(at, (size_t)(end - at), ";");
@@ -310,6 +323,60 @@ static td_status scatter(struct td_store *store, const char *name, struct td_are
     return td_store_update_commit(update, &offset, 1, sizeof value, arena, &listing, &err);
 }
 
+/* Four keys for two rows and two more. */
+static td_status grow(struct td_store *store, const char *name, struct td_arena *arena)
+{
+    static int64_t numbers[] = { 3, 7, 5, -1 };
+    const struct td_tensor keys = { .dtype = TD_DTYPE_INT64,
+                                    .shape = { .rank = 1, .dim = { 4 } },
+                                    .numel = 4,
+                                    .data = numbers,
+                                    .bytes = sizeof numbers };
+    const struct td_store_write write = { .name = name, .persist = true };
+    struct td_store_update *update;
+    struct td_tensor_listing listing;
+    struct td_exec serial;
+    td_exec_serial(&serial, arena);
+    td_status status = td_store_update_open(store, &write, arena, &serial, &update, &err);
+    if (status != TD_OK)
+        return status;
+    status = td_store_update_copy(update, 4, &err);
+    if (status != TD_OK) {
+        td_store_update_abort(update);
+        return status;
+    }
+    memcpy((char *)update->tensor.data + 8, (const int32_t[]){ 8, 9 }, 8);
+    update->keys = &keys;
+    return td_store_update_commit(update, NULL, 0, 0, arena, &listing, &err);
+}
+
+static td_status put_two_keys(struct td_store *store, const char *name, struct td_arena *arena,
+                              bool persist)
+{
+    static int64_t numbers[] = { 7, 3 };
+    const struct td_tensor keys = { .dtype = TD_DTYPE_INT64,
+                                    .shape = { .rank = 1, .dim = { 2 } },
+                                    .numel = 2,
+                                    .data = numbers,
+                                    .bytes = sizeof numbers };
+    const struct td_store_write write = { .name = name, .persist = persist };
+    struct td_tensor_listing listing;
+    struct td_exec serial;
+    bool created;
+    td_exec_serial(&serial, arena);
+    return td_store_put_keys(store, &write, &keys, &serial, arena, &listing, &created, &err);
+}
+
+static td_status put_keys(struct td_store *store, const char *name, struct td_arena *arena)
+{
+    return put_two_keys(store, name, arena, false);
+}
+
+static td_status persist_keys(struct td_store *store, const char *name, struct td_arena *arena)
+{
+    return put_two_keys(store, name, arena, true);
+}
+
 static td_status delete_tensor(struct td_store *store, const char *name, struct td_arena *arena)
 {
     const struct td_store_write write = { .name = name };
@@ -363,6 +430,12 @@ static const struct change {
     { "scatter into memory", scatter, "t", NUMBERS, NULL, NULL, "t" },
     { "scatter into memory over a file", scatter, "t", NUMBERS, "t", NULL, "t" },
     { "scatter into strings", scatter, "t", STRINGS, "'t", NULL, NULL },
+    { "keys of a table in memory", put_keys, "t", NUMBERS, NULL, NULL, "t" },
+    { "keys in memory of a table in a file", put_keys, "t", NUMBERS, "t", NULL, NULL },
+    { "keys into a .tensord file", persist_keys, "t", NUMBERS, "t other", NULL, NULL },
+    { "keys of .npy", persist_keys, "t", NUMBERS, NULL, "t.npy", NULL },
+    { "rows and keys of a .tensord file", grow, "t", NUMBERS, "t", NULL, NULL },
+    { "rows and keys of memory over a file", grow, "t", NUMBERS, "t", NULL, "t" },
     { "DELETE of a .tensord file", delete_tensor, "t", NUMBERS, "t other", NULL, NULL },
     { "DELETE of .npy", delete_tensor, "t", NUMBERS, NULL, "t.npy", NULL },
     { "DELETE of both", delete_tensor, "t", NUMBERS, "t", "t.npy", NULL },

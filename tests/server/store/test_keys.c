@@ -324,10 +324,68 @@ START_TEST(a_version_gets_its_keys_once_before_an_alias_names_it)
 }
 END_TEST
 
+/* An update of t, whose rows are int32, to n rows; values not set. */
+static struct td_store_update *resize(struct td_store *store, int64_t n)
+{
+    static const struct td_store_write on_t = { .name = "t" };
+    struct td_store_update *update;
+    td_exec_serial(&serial, &test_arena);
+    ck_assert_int_eq(td_store_update_open(store, &on_t, &test_arena, &serial, &update, &err),
+                     TD_OK);
+    ck_assert_int_eq(td_store_update_copy(update, n, &err), TD_OK);
+    ck_assert_int_eq(update->tensor.shape.dim[0], n);
+    return update;
+}
+
+static td_status commit(struct td_store_update *update, const char *keys)
+{
+    const struct td_tensor vector = tensor(keys ? keys : "int64[0]");
+    update->keys = keys ? &vector : NULL;
+    return td_store_update_commit(update, NULL, 0, 0, &test_arena, &listing, &err);
+}
+
+START_TEST(an_update_changes_rows_and_keys_together)
+{
+    struct td_store *store = open_folder();
+    ck_assert_int_eq(put(store, "t", "int32[2] 1 2", "int64[2] 7 8", false), TD_OK);
+    struct td_store_update *update = resize(store, 3);
+    expect_tensor(update->before, "int32[2] 1 2", "the version before");
+    ((int32_t *)update->tensor.data)[2] = 3;
+    ck_assert_int_eq(commit(update, "string[3] 'a' 'b' 'c'"), TD_OK);
+    expect_tensor(found(store, "t")->tensor, "int32[3] 1 2 3", "more rows");
+    expect_rows(store, "t", "string[2] 'c' 'd'", "int64[2] 2 -1");
+    ck_assert_int_eq(commit(resize(store, 1), "uint64[1] 5"), TD_OK);
+    expect_tensor(found(store, "t")->tensor, "int32[1] 1", "fewer rows");
+    expect_rows(store, "t", "uint64[2] 5 7", "int64[2] 0 -1");
+    ck_assert_uint_eq(td_store_stats(store).held, 4 + 8 + td_key_index_bytes(1));
+    ck_assert_int_eq(commit(resize(store, 0), "int64[0]"), TD_OK);
+    expect_rows(store, "t", "int64[1] 5", "int64[1] -1");
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(an_update_whose_keys_do_not_fit_changes_nothing)
+{
+    struct td_store *store = open_folder();
+    ck_assert_int_eq(put(store, "t", "int32[2] 1 2", "int64[2] 7 8", false), TD_OK);
+    const uint64_t held = td_store_stats(store).held;
+    ck_assert_int_eq(commit(resize(store, 3), NULL), TD_CONFLICT);
+    ck_assert_int_eq(commit(resize(store, 3), "int64[2] 1 2"), TD_CONFLICT);
+    ck_assert_int_eq(commit(resize(store, 3), "int64[3] 1 2 1"), TD_INVALID_ARGUMENT);
+    ck_assert_int_eq(commit(resize(store, 2), "int32[2] 1 2"), TD_UNSUPPORTED_DTYPE);
+    expect_tensor(found(store, "t")->tensor, "int32[2] 1 2", "afterwards");
+    expect_rows(store, "t", "int64[2] 8 1", "int64[2] 1 -1");
+    ck_assert_uint_eq(td_store_stats(store).held, held);
+    td_store_free(store);
+}
+END_TEST
+
 static void add(TCase *t)
 {
     tcase_add_checked_fixture(t, folder_open, folder_close);
     tcase_add_test(t, a_table_may_be_put_with_its_keys);
+    tcase_add_test(t, an_update_changes_rows_and_keys_together);
+    tcase_add_test(t, an_update_whose_keys_do_not_fit_changes_nothing);
     tcase_add_test(t, keys_are_put_and_deleted_beside_the_rows);
     tcase_add_test(t, the_name_of_the_keys_is_that_of_the_table_with_a_suffix);
     tcase_add_loop_test(t, keys_that_do_not_fit_change_nothing, 0, COUNT_OF(refused));

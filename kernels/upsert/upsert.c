@@ -1,0 +1,357 @@
+#include "kernels/upsert/upsert.h"
+
+#include "kernels/key_index/search.h"
+#include "kernels/rows/strings.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <string.h>
+
+static const struct td_tensor *input(const struct td_op_args *args, int i)
+{
+    return args->inputs[i].tensors;
+}
+
+/* ---- Checks ------------------------------------------------------------------------------ */
+
+static td_status check_table(const struct td_op_args *args, struct td_error *err)
+{
+    const struct td_tensor *params = input(args, TD_UPSERT_PARAMS),
+                           *row_keys = input(args, TD_UPSERT_ROW_KEYS);
+    if (params->shape.rank > 0 && row_keys->shape.rank == 1 &&
+        row_keys->shape.dim[0] == params->shape.dim[0])
+        return td_key_search_check(input(args, TD_UPSERT_KEYS), "keys", err);
+    td_error_set(err, TD_SHAPE_MISMATCH, "row_keys are not a vector with a key for each row");
+    return td_error_at_input(err, TD_SHAPE_MISMATCH, "row_keys");
+}
+
+/* Do the rows have the shape of rows of params, one for each key? */
+static td_status check_rows(const struct td_op_args *args, struct td_error *err)
+{
+    char text[TD_SHAPE_TEXT], more[TD_SHAPE_TEXT];
+    const struct td_shape *rows = &input(args, TD_UPSERT_ROWS)->shape;
+    struct td_shape want = input(args, TD_UPSERT_PARAMS)->shape;
+    want.dim[0] = input(args, TD_UPSERT_KEYS)->numel;
+    if (td_shape_equal(rows, &want))
+        return TD_OK;
+    td_error_set(err, TD_SHAPE_MISMATCH,
+                 "rows has shape %s; a row of params for each of the keys is expected, %s",
+                 td_shape_text(rows, text, sizeof(text)), td_shape_text(&want, more, sizeof(more)));
+    td_error_add_shape(err, "params", &input(args, TD_UPSERT_PARAMS)->shape);
+    td_error_add_shape(err, "keys", &input(args, TD_UPSERT_KEYS)->shape);
+    td_error_add_shape(err, "rows", rows);
+    return td_error_at_input(err, TD_SHAPE_MISMATCH, "rows");
+}
+
+static td_status infer_upsert(struct td_op_args *args, struct td_arena *arena, struct td_error *err)
+{
+    (void)arena;
+    const td_status status = check_table(args, err);
+    return status == TD_OK ? check_rows(args, err) : status;
+}
+
+static td_status infer_remove(struct td_op_args *args, struct td_arena *arena, struct td_error *err)
+{
+    (void)arena;
+    return check_table(args, err);
+}
+
+/* Of the search and of the rows that are written; the caller's copies of the table are not known. */
+static struct td_cost cost_of(const struct td_op_args *args, const struct td_tensor *rows)
+{
+    const struct td_tensor *keys = input(args, TD_UPSERT_KEYS);
+    const uint64_t bytes = rows ? td_tensor_footprint(rows) : 0;
+    struct td_cost cost = { .bytes_read = bytes,
+                            .bytes_written = bytes,
+                            .workspace = 3 * (uint64_t)keys->numel * sizeof(int64_t) };
+    td_key_search_add_cost(input(args, TD_UPSERT_ROW_KEYS), keys, &cost);
+    return cost;
+}
+
+static struct td_cost cost_upsert(const struct td_op_args *args)
+{
+    return cost_of(args, input(args, TD_UPSERT_ROWS));
+}
+
+static struct td_cost cost_remove(const struct td_op_args *args)
+{
+    return cost_of(args, NULL);
+}
+
+/* ---- Search ------------------------------------------------------------------------------ */
+
+struct found {
+    struct td_key_search search;
+    int64_t *rows; /* of each key: its row, or TD_ROW_NONE */
+};
+
+static void find_range(void *context, int64_t begin, int64_t end)
+{
+    const struct found *found = context;
+    td_key_search_rows(&found->search, begin, end - begin, found->rows + begin);
+}
+
+static td_status find_keys(struct found *found, const struct td_op_args *args, struct td_exec *exec,
+                           struct td_error *err)
+{
+    const struct td_tensor *keys = input(args, TD_UPSERT_KEYS);
+    td_status status = td_key_search_begin(&found->search, input(args, TD_UPSERT_ROW_KEYS),
+                                           "row_keys", keys, exec, err);
+    if (status != TD_OK)
+        return status;
+    found->rows = td_arena_alloc(exec->arena, (size_t)keys->numel, sizeof(int64_t), err);
+    if (!found->rows)
+        return TD_MEMORY_EXHAUSTED;
+    return td_exec_for(exec, keys->numel, TD_KEY_SEARCH_GRAIN, find_range, found, err);
+}
+
+/* Two arrays of n row numbers. */
+static td_status alloc_moves(int64_t **to, int64_t **from, int64_t n, struct td_arena *arena,
+                             struct td_error *err)
+{
+    *to = td_arena_alloc(arena, (size_t)n, 2 * sizeof(int64_t), err);
+    if (!*to)
+        return TD_MEMORY_EXHAUSTED;
+    *from = *to + n;
+    return TD_OK;
+}
+
+td_status td_upsert_find(const struct td_op_args *args, struct td_exec *exec,
+                         struct td_row_change *out, struct td_error *err)
+{
+    const struct td_tensor *keys = input(args, TD_UPSERT_KEYS);
+    const int64_t n_before = input(args, TD_UPSERT_ROW_KEYS)->numel, n = keys->numel;
+    struct td_key_search distinct;
+    struct found found;
+    int64_t *to, *from;
+    td_status status = td_key_search_begin(&distinct, keys, "keys", keys, exec, err);
+    if (status == TD_OK)
+        status = find_keys(&found, args, exec, err);
+    if (status == TD_OK)
+        status = alloc_moves(&to, &from, n, exec->arena, err);
+    if (status != TD_OK)
+        return status;
+    int64_t n_rows = n_before;
+    for (int64_t i = 0; i < n; i++) {
+        to[i] = found.rows[i] == TD_ROW_NONE ? n_rows++ : found.rows[i];
+        from[i] = n_before + i;
+    }
+    *out = (struct td_row_change){
+        .to = to, .from = from, .n = n, .n_rows = n_rows, .n_found = n - (n_rows - n_before)
+    };
+    return TD_OK;
+}
+
+/* A bit for each row: whether it is removed. Returns how many are. */
+static int64_t mark_removed(uint64_t *removed, const int64_t *rows, int64_t n)
+{
+    int64_t n_removed = 0;
+    for (int64_t i = 0; i < n; i++) {
+        if (rows[i] == TD_ROW_NONE)
+            continue;
+        uint64_t *word = &removed[rows[i] / 64];
+        const uint64_t bit = (uint64_t)1 << rows[i] % 64;
+        n_removed += !(*word & bit);
+        *word |= bit;
+    }
+    return n_removed;
+}
+
+static bool is_removed(const uint64_t *removed, int64_t row)
+{
+    return removed[row / 64] >> row % 64 & 1;
+}
+
+/* Fills the gaps below n_rows with the last rows that are kept; returns how many there are. */
+static int64_t fill_gaps(const uint64_t *removed, int64_t n_before, int64_t n_rows, int64_t *to,
+                         int64_t *from)
+{
+    int64_t n = 0, last = n_before;
+    for (int64_t gap = 0; gap < n_rows; gap++) {
+        if (removed[gap / 64] == 0) {
+            gap |= 63;
+            continue;
+        }
+        if (!is_removed(removed, gap))
+            continue;
+        do
+            last--;
+        while (is_removed(removed, last));
+        to[n] = gap;
+        from[n++] = last;
+    }
+    return n;
+}
+
+td_status td_remove_find(const struct td_op_args *args, struct td_exec *exec,
+                         struct td_row_change *out, struct td_error *err)
+{
+    const int64_t n_before = input(args, TD_UPSERT_ROW_KEYS)->numel;
+    const size_t words = (size_t)n_before / 64 + 1;
+    struct found found;
+    int64_t *to, *from;
+    td_status status = find_keys(&found, args, exec, err);
+    if (status != TD_OK)
+        return status;
+    uint64_t *removed = td_arena_alloc(exec->arena, words, sizeof *removed, err);
+    if (!removed)
+        return TD_MEMORY_EXHAUSTED;
+    memset(removed, 0, words * sizeof *removed);
+    const int64_t n_removed = mark_removed(removed, found.rows, input(args, TD_UPSERT_KEYS)->numel);
+    status = alloc_moves(&to, &from, n_removed, exec->arena, err);
+    if (status != TD_OK)
+        return status;
+    *out =
+        (struct td_row_change){ .to = to,
+                                .from = from,
+                                .n = fill_gaps(removed, n_before, n_before - n_removed, to, from),
+                                .n_rows = n_before - n_removed,
+                                .n_found = n_removed };
+    return TD_OK;
+}
+
+/* ---- Application --------------------------------------------------------------------------- */
+
+struct application {
+    const struct td_row_change *change;
+    const struct td_tensor *table, *rows;
+    struct td_tensor *out;
+    int64_t n_before;  /* rows of the table */
+    size_t row_bytes;  /* of numbers */
+    int64_t row_numel; /* of strings */
+    int64_t *sources;  /* of strings: the row, counted as in `from`, that each row of out is */
+};
+
+/* Bytes copied by one range. */
+enum { GRAIN_BYTES = 256 * 1024 };
+
+static void move_range(void *context, int64_t begin, int64_t end)
+{
+    const struct application *job = context;
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t from = job->change->from[i];
+        const char *source =
+            from < job->n_before
+                ? (const char *)job->table->data + (size_t)from * job->row_bytes
+                : (const char *)job->rows->data + (size_t)(from - job->n_before) * job->row_bytes;
+        memcpy((char *)job->out->data + (size_t)job->change->to[i] * job->row_bytes, source,
+               job->row_bytes);
+    }
+}
+
+static td_status move_numbers(struct application *job, struct td_exec *exec, struct td_error *err)
+{
+    if (job->row_bytes == 0)
+        return TD_OK;
+    return td_exec_for(exec, job->change->n, (int64_t)(GRAIN_BYTES / job->row_bytes) + 1,
+                       move_range, job, err);
+}
+
+static const struct td_string_row *string_rows(const void *context, int64_t begin, int64_t n,
+                                               struct td_string_row *rows)
+{
+    const struct application *job = context;
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t source = job->sources[begin + i];
+        const bool is_new = source >= job->n_before;
+        const struct td_tensor *tensor = is_new ? job->rows : job->table;
+        const int64_t row = is_new ? source - job->n_before : source;
+        rows[i] = (struct td_string_row){ tensor->offsets + row * job->row_numel, tensor->data };
+    }
+    return rows;
+}
+
+static td_status join_strings(struct application *job, struct td_exec *exec, struct td_error *err)
+{
+    const struct td_row_change *change = job->change;
+    if (job->out->numel == 0) {
+        job->out->offsets[0] = 0;
+        job->out->bytes = 0;
+        return TD_OK;
+    }
+    job->sources = td_arena_alloc(exec->arena, (size_t)change->n_rows, sizeof *job->sources, err);
+    if (!job->sources)
+        return TD_MEMORY_EXHAUSTED;
+    for (int64_t row = 0; row < change->n_rows; row++)
+        job->sources[row] = row;
+    for (int64_t i = 0; i < change->n; i++)
+        job->sources[change->to[i]] = change->from[i];
+    const struct td_strings strings = { .out = job->out,
+                                        .n_rows = change->n_rows,
+                                        .row_numel = job->row_numel,
+                                        .rows = string_rows,
+                                        .context = job };
+    return td_strings_run(&strings, exec, err);
+}
+
+td_status td_row_change_apply(const struct td_row_change *change, const struct td_tensor *table,
+                              const struct td_tensor *rows, struct td_tensor *out,
+                              struct td_exec *exec, struct td_error *err)
+{
+    struct application job = { .change = change,
+                               .table = table,
+                               .rows = rows,
+                               .out = out,
+                               .n_before = table->shape.dim[0],
+                               .row_numel = 1 };
+    assert(out->shape.dim[0] == change->n_rows);
+    for (int d = 1; d < table->shape.rank; d++)
+        job.row_numel *= table->shape.dim[d];
+    job.row_bytes = (size_t)job.row_numel * td_dtype_info(table->dtype)->size;
+    return table->dtype == TD_DTYPE_STRING ? join_strings(&job, exec, err)
+                                           : move_numbers(&job, exec, err);
+}
+
+/* ---- The descriptors ----------------------------------------------------------------------- */
+
+static const struct td_input_spec inputs[] = {
+    [TD_UPSERT_PARAMS] = {
+        .name = "params",
+        .summary = "The table, of rank 1 or more.",
+        .dtypes = TD_DTYPES_ALL,
+        .one_dtype = true,
+    },
+    [TD_UPSERT_ROW_KEYS] = {
+        .name = "row_keys",
+        .summary = "The keys of its rows.",
+        .role = TD_ROLE_KEY,
+        .dtypes = TD_DTYPES_KEY,
+        .one_dtype = true,
+    },
+    [TD_UPSERT_KEYS] = {
+        .name = "keys",
+        .summary = "The keys of the rows to change, a vector.",
+        .role = TD_ROLE_KEY,
+        .dtypes = TD_DTYPES_KEY,
+        .one_dtype = true,
+    },
+    [TD_UPSERT_ROWS] = {
+        .name = "rows",
+        .summary = "A row for each key, keys.shape + params.shape[1:].",
+        .dtypes = TD_DTYPES_ALL,
+        .one_dtype = true,
+    },
+};
+
+static const td_status errors[] = { TD_SHAPE_MISMATCH, TD_UNSUPPORTED_DTYPE, TD_INVALID_ARGUMENT,
+                                    TD_RESOURCE_LIMIT, TD_OK };
+
+const struct td_op td_op_upsert = {
+    .name = "upsert",
+    .summary = "Replaces the rows of keys that the table has, and appends the others.",
+    .inputs = inputs,
+    .n_inputs = 4,
+    .errors = errors,
+    .infer = infer_upsert,
+    .cost = cost_upsert,
+};
+
+const struct td_op td_op_remove = {
+    .name = "remove",
+    .summary = "Takes out the rows of keys; the last rows move up.",
+    .inputs = inputs,
+    .n_inputs = 3,
+    .errors = errors,
+    .infer = infer_remove,
+    .cost = cost_remove,
+};

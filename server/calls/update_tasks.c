@@ -1,0 +1,345 @@
+#include "server/calls/update_tasks.h"
+
+#include "api/codec.h"
+#include "api/message/attrs.h"
+#include "kernels/name.h"
+#include "kernels/scatter/scatter.h"
+#include "kernels/upsert/upsert.h"
+#include "server/calls/op_task.h"
+#include "server/calls/services.h"
+#include "server/calls/tensor_call.h"
+
+#include <string.h>
+
+/* ---- all of them ------------------------------------------------------------------------------ */
+
+static td_status begin(struct td_call *call)
+{
+    td_status status = td_tensor_call_begin_write(call);
+    td_request_init(&call->request, call->op);
+    if (status == TD_OK)
+        status =
+            td_codec_request_format(call->headers.content_type, &call->body_format, &call->error);
+    return status;
+}
+
+static td_status argument(struct td_call *call, const char *name, size_t length, const char *value,
+                          size_t value_length)
+{
+    return td_name_is("persist", name, length)
+               ? td_tensor_call_persist(call, value, value_length)
+               : td_op_argument(call, name, length, value, value_length);
+}
+
+static struct td_tensor without_data(const struct td_tensor *tensor)
+{
+    struct td_tensor described = *tensor;
+    described.data = described.offsets = NULL;
+    described.owner = NULL;
+    described.key_index = NULL;
+    described.keys = NULL;
+    return described;
+}
+
+static td_status no_keys(struct td_call *call)
+{
+    const struct td_tensor_call *state = call->state;
+    return td_error_set(
+        &call->error, TD_INVALID_ARGUMENT,
+        "'%s' has no keys, by which %s finds its rows; PUT /v1/tensors/%s/keys sets "
+        "them",
+        state->write.name, call->op->name, state->write.name);
+}
+
+/* What decoding and inference need to know of the current version. No reference to it is kept, since a
+ * version without other references can be updated in place. */
+static td_status describe_inputs(struct td_call *call, const struct td_tensor *table)
+{
+    struct td_tensor_call *state = call->state;
+    state->tensor = without_data(table);
+    call->request.args.inputs[0] = (struct td_operand){ &state->tensor, 1 };
+    if (call->op == &td_op_scatter)
+        return TD_OK;
+    if (!table->keys)
+        return no_keys(call);
+    state->keys = without_data(table->keys);
+    call->request.args.inputs[TD_UPSERT_ROW_KEYS] = (struct td_operand){ &state->keys, 1 };
+    return TD_OK;
+}
+
+static td_status describe(struct td_call *call)
+{
+    const struct td_tensor_call *state = call->state;
+    struct td_tensor_listing found;
+    struct td_arena arena;
+    _Alignas(64) char block[1024];
+    td_arena_init(&arena, block, sizeof block, td_buffer_pool_memory(call->services->buffers));
+    td_status status =
+        td_tables_get(&call->tables, state->write.name, &arena, &found, &call->error);
+    if (status == TD_OK)
+        status = describe_inputs(call, found.tensor);
+    td_arena_reset(&arena);
+    return status;
+}
+
+static td_status decode(struct td_call *call)
+{
+    td_sources_begin(&call->sources, &call->tables.resolver, NULL);
+    td_status status = td_tensor_call_check_write(call);
+    if (status == TD_OK)
+        status = describe(call);
+    if (status == TD_OK)
+        status =
+            td_codec_decode(call->body_format, call->body, call->body_bytes,
+                            &call->sources.resolver, &call->arena, &call->request, &call->error);
+    if (status == TD_OK && call->request.options.store) {
+        td_error_set(&call->error, TD_MALFORMED_REQUEST,
+                     "store is given, but %s changes the tensor of its path", call->op->name);
+        return td_error_at_attribute(&call->error, TD_MALFORMED_REQUEST, "store");
+    }
+    return status;
+}
+
+static td_status admit(struct td_call *call, struct td_admission *admission)
+{
+    td_status status = td_op_device(call);
+    if (status == TD_OK)
+        status = td_sources_copy_indices(&call->request, &call->arena, &call->error);
+    if (status == TD_OK)
+        status = td_op_infer(call->op, &call->request.args, &call->arena, &call->error);
+    if (status == TD_OK)
+        admission->cost = call->op->cost(&call->request.args);
+    return status;
+}
+
+static void init_exec(struct td_call *call, struct td_worker *worker, struct td_pool_exec *exec)
+{
+    td_pool_exec_init(exec, worker, &call->arena, td_call_stopped, call);
+    exec->base.hash_seed = call->services->hash_seed;
+    exec->base.output_limit = (uint64_t)call->services->config.tensor_quota;
+    exec->base.isa = call->services->config.isa;
+}
+
+/* Ends the update: publishes it, or not. */
+static td_status end(struct td_call *call, td_status status, struct td_store_update *update,
+                     const struct td_scatter_slices *slices)
+{
+    struct td_tensor_call *state = call->state;
+    if (status == TD_OK)
+        status = td_sources_check(&call->sources, &call->error);
+    if (status == TD_OK)
+        status = td_call_reserve_reply(call);
+    if (status == TD_OK)
+        return td_store_update_commit(update, slices->offsets, slices->count, slices->slice_bytes,
+                                      &call->arena, &state->listing, &call->error);
+    td_store_update_abort(update);
+    return status;
+}
+
+/* ---- scatter --------------------------------------------------------------------------------- */
+
+/* Applies the update to the new version. Its tensor may differ from the one that the body was
+ * decoded for: if another writer has replaced that one meanwhile, the newer one is updated if
+ * possible. */
+static td_status scatter(struct td_call *call, struct td_store_update *update, struct td_exec *exec,
+                         struct td_scatter_slices *slices)
+{
+    struct td_op_args *args = &call->request.args;
+    struct td_tensor *output;
+    update->unchanged = true;
+    args->inputs[0] = (struct td_operand){ &update->tensor, 1 };
+    td_status status = td_op_infer(call->op, args, &call->arena, &call->error);
+    if (status != TD_OK)
+        return status;
+    output = &args->outputs[0];
+    if (output->dtype == TD_DTYPE_STRING)
+        status = td_tensor_alloc(output, &call->arena, &call->error);
+    else
+        output->data = update->tensor.data;
+    if (status != TD_OK)
+        return status;
+    update->unchanged = false;
+    status = call->op->run(args, exec, &call->error);
+    if (status != TD_OK) {
+        update->unchanged =
+            status == TD_INDEX_OUT_OF_BOUNDS; /* reported before anything is written */
+        return status;
+    }
+    if (output->dtype != TD_DTYPE_STRING)
+        return td_scatter_slices(args, &call->arena, slices, &call->error);
+    update->tensor = *output;
+    return TD_OK;
+}
+
+static td_status compute_scatter(struct td_call *call, struct td_worker *worker)
+{
+    const struct td_tensor_call *state = call->state;
+    struct td_pool_exec exec;
+    struct td_store_update *update = NULL;
+    struct td_scatter_slices slices = { 0 };
+    init_exec(call, worker, &exec);
+    const td_status status = td_store_update_begin(call->services->store, &state->write,
+                                                   &call->arena, &exec.base, &update, &call->error);
+    if (status != TD_OK)
+        return td_tables_hide(&call->tables, state->write.name, status, &call->error);
+    return end(call, scatter(call, update, &exec.base, &slices), update, &slices);
+}
+
+/* ---- upsert, remove -------------------------------------------------------------------------- */
+
+/* The inputs of the version that is being changed. */
+static td_status set_inputs(struct td_call *call, const struct td_store_update *update)
+{
+    struct td_op_args *args = &call->request.args;
+    struct td_tensor *inputs = td_arena_alloc(&call->arena, 2, sizeof *inputs, &call->error);
+    if (!inputs)
+        return call->error.status;
+    if (!update->before->keys)
+        return no_keys(call);
+    inputs[0] = *update->before;
+    inputs[1] = *update->before->keys;
+    args->inputs[TD_UPSERT_PARAMS] = (struct td_operand){ &inputs[0], 1 };
+    args->inputs[TD_UPSERT_ROW_KEYS] = (struct td_operand){ &inputs[1], 1 };
+    return td_op_infer(call->op, args, &call->arena, &call->error);
+}
+
+/* The first rows of a vector of numbers, and room for n in all; of strings room for offsets. */
+static td_status resize(const struct td_tensor *tensor, int64_t n, struct td_arena *arena,
+                        struct td_tensor *out, struct td_error *err)
+{
+    struct td_shape shape = tensor->shape;
+    shape.dim[0] = n;
+    td_status status = td_tensor_describe(out, "the table", tensor->dtype, &shape, err);
+    if (status == TD_OK)
+        status = td_tensor_alloc(out, arena, err);
+    if (status == TD_OK && tensor->dtype != TD_DTYPE_STRING && out->bytes > 0)
+        memcpy(out->data, tensor->data, out->bytes < tensor->bytes ? out->bytes : tensor->bytes);
+    return status;
+}
+
+/* Whether keys come or go. */
+static bool changes_keys(const struct td_row_change *change, const struct td_tensor *keys)
+{
+    return change->n_rows != keys->numel;
+}
+
+static td_status change_rows(struct td_call *call, struct td_store_update *update,
+                             const struct td_row_change *change, struct td_exec *exec)
+{
+    const struct td_tensor *rows = call->request.args.inputs[TD_UPSERT_ROWS].tensors;
+    td_status status =
+        update->before->dtype == TD_DTYPE_STRING
+            ? resize(update->before, change->n_rows, &call->arena, &update->tensor, &call->error)
+            : td_store_update_copy(update, change->n_rows, &call->error);
+    return status == TD_OK ? td_row_change_apply(change, update->before, rows, &update->tensor,
+                                                 exec, &call->error)
+                           : status;
+}
+
+static td_status change_keys(struct td_call *call, struct td_store_update *update,
+                             const struct td_row_change *change, struct td_exec *exec)
+{
+    const struct td_tensor *before = update->before->keys,
+                           *keys = call->request.args.inputs[TD_UPSERT_KEYS].tensors;
+    struct td_tensor *after = td_arena_alloc(&call->arena, 1, sizeof *after, &call->error);
+    if (!after)
+        return call->error.status;
+    td_status status = resize(before, change->n_rows, &call->arena, after, &call->error);
+    update->keys = after;
+    return status == TD_OK ? td_row_change_apply(change, before, keys, after, exec, &call->error)
+                           : status;
+}
+
+/* Where rows were written in a table that has as many as before. */
+static td_status written_slices(const struct td_row_change *change, const struct td_tensor *table,
+                                struct td_arena *arena, struct td_scatter_slices *out,
+                                struct td_error *err)
+{
+    const size_t row_bytes =
+        table->shape.dim[0] > 0 ? table->bytes / (size_t)table->shape.dim[0] : 0;
+    uint64_t *offsets = td_arena_alloc(arena, (size_t)change->n, sizeof *offsets, err);
+    if (!offsets)
+        return err->status;
+    for (int64_t i = 0; i < change->n; i++)
+        offsets[i] = (uint64_t)change->to[i] * row_bytes;
+    *out = (struct td_scatter_slices){ offsets, change->n, row_bytes };
+    return TD_OK;
+}
+
+static td_status apply(struct td_call *call, struct td_store_update *update,
+                       const struct td_row_change *change, struct td_exec *exec,
+                       struct td_scatter_slices *slices)
+{
+    td_status status = change_rows(call, update, change, exec);
+    if (status != TD_OK)
+        return status;
+    return changes_keys(change, update->before->keys)
+               ? change_keys(call, update, change, exec)
+               : written_slices(change, &update->tensor, &call->arena, slices, &call->error);
+}
+
+typedef td_status find_fn(const struct td_op_args *args, struct td_exec *exec,
+                          struct td_row_change *out, struct td_error *err);
+
+static td_status compute_by_key(struct td_call *call, struct td_worker *worker, find_fn *find,
+                                struct td_row_change *change)
+{
+    const struct td_tensor_call *state = call->state;
+    struct td_pool_exec exec;
+    struct td_store_update *update = NULL;
+    struct td_scatter_slices slices = { 0 };
+    init_exec(call, worker, &exec);
+    td_status status = td_store_update_open(call->services->store, &state->write, &call->arena,
+                                            &exec.base, &update, &call->error);
+    if (status != TD_OK)
+        return td_tables_hide(&call->tables, state->write.name, status, &call->error);
+    status = set_inputs(call, update);
+    if (status == TD_OK)
+        status = find(&call->request.args, &exec.base, change, &call->error);
+    if (status == TD_OK)
+        status = apply(call, update, change, &exec.base, &slices);
+    return end(call, status, update, &slices);
+}
+
+static td_status compute_upsert(struct td_call *call, struct td_worker *worker)
+{
+    struct td_tensor_call *state = call->state;
+    struct td_row_change change = { 0 };
+    const td_status status = compute_by_key(call, worker, td_upsert_find, &change);
+    if (status == TD_OK) {
+        state->listing.rows[0] = (struct td_row_count){ "replaced", change.n_found };
+        state->listing.rows[1] = (struct td_row_count){ "appended", change.n - change.n_found };
+    }
+    return status;
+}
+
+static td_status compute_remove(struct td_call *call, struct td_worker *worker)
+{
+    struct td_tensor_call *state = call->state;
+    struct td_row_change change = { 0 };
+    const td_status status = compute_by_key(call, worker, td_remove_find, &change);
+    if (status == TD_OK)
+        state->listing.rows[0] = (struct td_row_count){ "removed", change.n_found };
+    return status;
+}
+
+const struct td_task td_tensor_scatter_task = { .begin = begin,
+                                                .argument = argument,
+                                                .decode = decode,
+                                                .admit = admit,
+                                                .compute = compute_scatter,
+                                                .encode = td_tensor_call_encode_listing };
+
+const struct td_task td_table_upsert_task = { .begin = begin,
+                                              .argument = argument,
+                                              .decode = decode,
+                                              .admit = admit,
+                                              .compute = compute_upsert,
+                                              .encode = td_tensor_call_encode_listing };
+
+const struct td_task td_table_remove_task = { .begin = begin,
+                                              .argument = argument,
+                                              .decode = decode,
+                                              .admit = admit,
+                                              .compute = compute_remove,
+                                              .encode = td_tensor_call_encode_listing };
