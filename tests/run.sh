@@ -180,6 +180,7 @@ for trial in crash faults hostile restart replicas soak; do
     stage trial-$trial      wait  -w-  build-release trial $trial build 1 8
     stage trial-$trial-long wait  --l  build-release trial $trial build 1 180
 done
+stage trial-versions-long wait    --l  build-release trial versions build 1 180
 stage trial-random        wait    -w-  build-asan    trial random_requests build-asan 4 8
 stage trial-random-long   wait    --l  build-asan    trial random_requests build-asan 4 180
 stage trial-hostile-asan  wait    --l  build-asan    trial hostile build-asan 4 120
