@@ -1,5 +1,6 @@
 #include "server/store/alias_flip.h"
 
+#include "api/text/sorted_names.h"
 #include "server/store/alias_file.h"
 #include "server/store/data_dir.h"
 #include "server/store/entries.h"
@@ -109,13 +110,18 @@ static td_status refuse_unversioned(const struct td_store *store, const struct t
                               alias->name, alias->target);
 }
 
+static const char *name_at(const void *folder, int i)
+{
+    return ((const struct td_alias_folder *)folder)->versions[i]->name;
+}
+
 /* Whether the alias names a version of the folder, which is not published yet; NULL: no folder. */
 static bool is_in_folder(const struct td_alias_folder *folder, const char *target)
 {
-    for (int i = 0; folder && i < folder->n_versions; i++)
-        if (strcmp(folder->versions[i]->name, target) == 0)
-            return true;
-    return false;
+    bool found = false;
+    if (folder)
+        (void)td_sorted_find(folder, folder->n_versions, name_at, target, strlen(target), &found);
+    return found;
 }
 
 static td_status check_target(const struct td_store *store, const struct td_alias *alias,
@@ -191,10 +197,10 @@ static void publish(struct td_store *store, const struct td_alias_table *table,
     bool pending = false;
     pthread_rwlock_wrlock(&store->lock);
     const struct td_alias_table before = store->aliases;
-    for (int i = 0; folder && i < folder->n_versions; i++) {
+    for (int i = 0; folder && i < folder->n_versions; i++)
         pending |= atomic_load(&folder->versions[i]->integrity) == TD_INTEGRITY_PENDING;
-        (void)td_store_publish_locked(store, folder->versions[i]); /* their names are new */
-    }
+    if (folder)
+        td_store_publish_new_locked(store, folder->versions, folder->n_versions);
     store->aliases = *table;
     store->claims = NULL;
     atomic_fetch_add(&store->changes, 1);

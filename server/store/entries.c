@@ -437,6 +437,28 @@ static bool make_room(struct td_store *store)
     return true;
 }
 
+/* Both with the lock held. The list has the names that could become aliases, so not those of versions, of
+ * which a folder may have many. */
+static void begin_reservation(struct td_store *store, struct td_entry *entry)
+{
+    store->n_reserved++;
+    if (td_table_version(entry->name))
+        return;
+    entry->next = store->reserved;
+    store->reserved = entry;
+}
+
+static void end_reservation(struct td_store *store, struct td_entry *entry)
+{
+    struct td_entry **link = &store->reserved;
+    store->n_reserved--;
+    if (td_table_version(entry->name))
+        return;
+    while (*link != entry)
+        link = &(*link)->next;
+    *link = entry->next;
+}
+
 td_status td_store_reserve_name(struct td_store *store, struct td_version *version,
                                 struct td_error *err)
 {
@@ -450,9 +472,7 @@ td_status td_store_reserve_name(struct td_store *store, struct td_version *versi
         !found && !claimed && entry && count < TD_STORE_TENSORS && make_room(store);
     if (reserved) {
         snprintf(entry->name, sizeof entry->name, "%s", version->name);
-        entry->next = store->reserved;
-        store->reserved = entry;
-        store->n_reserved++;
+        begin_reservation(store, entry);
         version->entry = entry;
     }
     pthread_rwlock_unlock(&store->lock);
@@ -467,16 +487,6 @@ td_status td_store_reserve_name(struct td_store *store, struct td_version *versi
                                                    "no memory for the name '%s'", version->name);
 }
 
-/* With the lock held. */
-static void end_reservation(struct td_store *store, struct td_entry *entry)
-{
-    struct td_entry **link = &store->reserved;
-    while (*link != entry)
-        link = &(*link)->next;
-    *link = entry->next;
-    store->n_reserved--;
-}
-
 void td_store_unreserve_name(struct td_store *store, struct td_version *version)
 {
     if (!version->entry)
@@ -488,23 +498,10 @@ void td_store_unreserve_name(struct td_store *store, struct td_version *version)
     version->entry = NULL;
 }
 
-/* With the lock held. */
-static void add_entry(struct td_store *store, int place, struct td_entry *entry)
+/* With the lock held: makes the version that of the entry, and returns the one that it replaces. */
+static struct td_version *set_current(struct td_store *store, struct td_entry *entry,
+                                      struct td_version *version)
 {
-    struct td_entry **at = &store->entries[place];
-    memmove(at + 1, at, (size_t)(store->n_entries - place) * sizeof *at);
-    *at = entry;
-    store->n_entries++;
-    end_reservation(store, entry);
-}
-
-struct td_version *td_store_publish_locked(struct td_store *store, struct td_version *version)
-{
-    bool found;
-    const int place = place_of(store, version->name, strlen(version->name), &found);
-    if (!found)
-        add_entry(store, place, version->entry);
-    struct td_entry *entry = store->entries[place];
     struct td_version *replaced = entry->current;
     entry->current = version;
     if (replaced) {
@@ -521,10 +518,33 @@ struct td_version *td_store_publish_locked(struct td_store *store, struct td_ver
     return replaced;
 }
 
+/* Both arrays are sorted: they are merged from the end. */
+void td_store_publish_new_locked(struct td_store *store, struct td_version **versions, int count)
+{
+    struct td_entry **entries = store->entries;
+    int old = store->n_entries - 1, new = count - 1;
+    store->n_entries += count;
+    for (int place = store->n_entries - 1; new >= 0; place--) {
+        struct td_version *version = versions[new];
+        if (old >= 0 && strcmp(entries[old]->name, version->name) > 0) {
+            entries[place] = entries[old--];
+            continue;
+        }
+        entries[place] = version->entry;
+        end_reservation(store, entries[place]);
+        (void)set_current(store, entries[place], version);
+        new --;
+    }
+}
+
 struct td_version *td_store_publish(struct td_store *store, struct td_version *version)
 {
+    bool found;
     pthread_rwlock_wrlock(&store->lock);
-    struct td_version *replaced = td_store_publish_locked(store, version);
+    const int place = place_of(store, version->name, strlen(version->name), &found);
+    struct td_version *replaced = found ? set_current(store, store->entries[place], version) : NULL;
+    if (!found)
+        td_store_publish_new_locked(store, &version, 1);
     pthread_rwlock_unlock(&store->lock);
     return replaced;
 }

@@ -109,8 +109,8 @@ void td_store_unreserve_name(struct td_store *store, struct td_version *version)
  * reference passes to the caller; NULL for none. Its name and bytes must be reserved. */
 struct td_version *td_store_publish(struct td_store *store, struct td_version *version);
 
-/* The same with the write lock held, for several at once. */
-struct td_version *td_store_publish_locked(struct td_store *store, struct td_version *version);
+/* The same for several at once, sorted by name, all of which are new, with the write lock held. */
+void td_store_publish_new_locked(struct td_store *store, struct td_version **versions, int count);
 
 /* What there is of a name, with store->lock held for reading at least. *current is its version or
  * NULL. */

@@ -131,8 +131,6 @@ struct taken_tensor {
     const struct td_data_tensor *found;
     const struct td_manifest_file *file;
     const struct td_file_id *id;
-    struct td_writer writer;
-    bool locked;
     struct td_version *version;
 };
 
@@ -147,6 +145,7 @@ struct taking {
     struct td_data_content *contents; /* of its files */
     struct taken_tensor *tensors;
     int n_tensors;
+    struct td_writer writer; /* of all its names; no version: not yet */
 };
 
 static td_status read_manifest(struct taking *taking, struct td_error *err)
@@ -186,6 +185,8 @@ static td_status load_files(struct taking *taking, struct td_error *err)
         if (status == TD_OK)
             status = td_store_verify_header(taking->store, &taking->contents[i], err);
         taking->n_tensors += taking->contents[i].count;
+        if (status == TD_OK)
+            status = td_store_check_count(taking->store, taking->n_tensors, err);
     }
     return status;
 }
@@ -221,32 +222,32 @@ static td_status list_tensors(struct taking *taking, struct td_error *err)
     return status;
 }
 
+static td_status make_version(const struct taking *taking, struct taken_tensor *tensor,
+                              struct td_error *err)
+{
+    struct td_store *store = taking->store;
+    const char *name = tensor->found->name;
+    char file[TD_FILE_NAME];
+    struct td_version *before = td_store_current(store, name, strlen(name));
+    if (before) {
+        td_error_set(err, TD_CONFLICT, "'%s' is there already, from %s", name,
+                     before->file[0] ? before->file : "a request");
+        td_buffer_unref(&before->base);
+        return TD_CONFLICT;
+    }
+    if (snprintf(file, sizeof file, "%s/%s", taking->name, tensor->file->name) >= TD_FILE_NAME)
+        return td_error_set(err, TD_MALFORMED_REQUEST, "the name %s is too long",
+                            tensor->file->name);
+    return td_load_version(store, file, tensor->id, tensor->found, NULL, &tensor->version, err);
+}
+
 /* Locks the names and makes their versions. */
 static td_status make_versions(struct taking *taking, struct td_error *err)
 {
-    struct td_store *store = taking->store;
-    char file[TD_FILE_NAME];
     td_status status = TD_OK;
-    for (int i = 0; i < taking->n_tensors && status == TD_OK; i++) {
-        struct taken_tensor *tensor = &taking->tensors[i];
-        const char *name = tensor->found->name;
-        status = td_writer_lock(store, &tensor->writer, name, err);
-        if (status != TD_OK)
-            return status;
-        tensor->locked = true;
-        struct td_version *before = td_store_current(store, name, strlen(name));
-        if (before)
-            status = td_error_set(err, TD_CONFLICT, "'%s' is there already, from %s", name,
-                                  before->file[0] ? before->file : "a request");
-        td_buffer_unref(before ? &before->base : NULL);
-        const int length = snprintf(file, sizeof file, "%s/%s", taking->name, tensor->file->name);
-        if (status == TD_OK && length >= TD_FILE_NAME)
-            status = td_error_set(err, TD_MALFORMED_REQUEST, "the name %s is too long",
-                                  tensor->file->name);
-        if (status == TD_OK)
-            status = td_load_version(store, file, tensor->id, tensor->found, NULL, &tensor->version,
-                                     err);
-    }
+    td_writer_lock_version(taking->store, &taking->writer, taking->name);
+    for (int i = 0; i < taking->n_tensors && status == TD_OK; i++)
+        status = make_version(taking, &taking->tensors[i], err);
     return status;
 }
 
@@ -280,12 +281,10 @@ static td_status publish(struct taking *taking, struct td_error *err)
 
 static void release(struct taking *taking)
 {
-    for (int i = 0; i < taking->n_tensors && taking->tensors; i++) {
-        struct taken_tensor *tensor = &taking->tensors[i];
-        td_version_abandon(taking->store, tensor->version);
-        if (tensor->locked)
-            td_writer_unlock(taking->store, &tensor->writer);
-    }
+    for (int i = 0; i < taking->n_tensors && taking->tensors; i++)
+        td_version_abandon(taking->store, taking->tensors[i].version);
+    if (taking->writer.version)
+        td_writer_unlock(taking->store, &taking->writer);
     td_arena_reset(&taking->arena);
 }
 

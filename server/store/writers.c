@@ -5,6 +5,7 @@
 #include "server/store/known_files.h"
 #include "server/store/state.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -26,34 +27,54 @@ void td_writer_end_update(void)
     updates--;
 }
 
-/* With store->writing held. */
-static bool is_locked(const struct td_store *store, const char *name)
+static bool excludes(const struct td_writer *a, const struct td_writer *b)
 {
-    const struct td_writer *writer = store->writers;
-    while (writer && strcmp(writer->name, name) != 0)
-        writer = writer->next;
-    return writer != NULL;
+    if (a->name && b->name)
+        return strcmp(a->name, b->name) == 0;
+    return a->version && b->version && strcmp(a->version, b->version) == 0;
 }
 
-td_status td_writer_lock(struct td_store *store, struct td_writer *writer, const char *name,
-                         struct td_error *err)
+/* With store->writing held: whether another writer has a name of this one. */
+static bool is_excluded(const struct td_store *store, const struct td_writer *writer)
 {
-    writer->name = name;
+    const struct td_writer *other = store->writers;
+    while (other && !excludes(other, writer))
+        other = other->next;
+    return other != NULL;
+}
+
+/* Waits, unless that could deadlock; false if another writer has the name. */
+static bool lock(struct td_store *store, struct td_writer *writer)
+{
     pthread_mutex_lock(&store->writing);
-    while (updates == 0 && is_locked(store, name))
+    while (updates == 0 && is_excluded(store, writer))
         pthread_cond_wait(&store->written, &store->writing);
-    const bool locked = !is_locked(store, name);
+    const bool locked = !is_excluded(store, writer);
     if (locked) {
         writer->next = store->writers;
         store->writers = writer;
     }
     pthread_mutex_unlock(&store->writing);
-    if (locked)
+    return locked;
+}
+
+td_status td_writer_lock(struct td_store *store, struct td_writer *writer, const char *name,
+                         struct td_error *err)
+{
+    *writer = (struct td_writer){ .name = name, .version = td_table_version(name) };
+    if (lock(store, writer))
         return TD_OK;
     td_error_set(err, TD_QUEUE_FULL, "'%s' is being written by another request", name);
     if (err)
         err->retry_after_s = 1;
     return TD_QUEUE_FULL;
+}
+
+void td_writer_lock_version(struct td_store *store, struct td_writer *writer, const char *version)
+{
+    assert(updates == 0);
+    *writer = (struct td_writer){ .version = version };
+    (void)lock(store, writer);
 }
 
 void td_writer_unlock(struct td_store *store, struct td_writer *writer)

@@ -14,7 +14,8 @@
 
 struct td_writer {
     struct td_writer *next;
-    const char *name;
+    const char *name;    /* NULL: all names of the version */
+    const char *version; /* that of the name, NULL for none */
 };
 
 /* INVALID_ARGUMENT unless the name is valid and, to persist, there is a data folder, CONFLICT if the
@@ -33,6 +34,10 @@ TD_MUST_CHECK td_status td_store_check_replace(const struct td_store_write *writ
  * see store.h. */
 TD_MUST_CHECK td_status td_writer_lock(struct td_store *store, struct td_writer *writer,
                                        const char *name, struct td_error *err);
+
+/* The same for all names of a version. Not within an update. */
+void td_writer_lock_version(struct td_store *store, struct td_writer *writer, const char *version);
+
 void td_writer_unlock(struct td_store *store, struct td_writer *writer);
 
 /* Counts the updates in progress on this thread. */
