@@ -161,7 +161,10 @@ td_status td_oip_decode(const char *body, size_t bytes, const struct td_oip_sour
     struct td_oip_request *oip = td_arena_alloc(arena, 1, sizeof *oip, err);
     if (!oip)
         return err->status;
-    memset(oip, 0, sizeof *oip);
+    const struct td_tensor *table = request->args.inputs[0].tensors;
+    *oip = (struct td_oip_request){ .model = source->model ? source->model : request->op->name,
+                                    .version = source->version ? source->version : "1",
+                                    .pairs = table && td_dtype_is_complex(table->dtype) };
     *timeout_us = 0;
     struct td_oip_reader reader = {
         .source = source,

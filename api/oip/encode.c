@@ -284,8 +284,10 @@ static td_status write_reply(struct td_text *text, const struct td_request *requ
     td_status status = TD_OK;
     const struct td_op_args *args = &request->args;
     td_text_string(text, "{\"model_name\":\"");
-    td_text_string(text, request->op->name);
-    td_text_string(text, "\",\"model_version\":\"1\"");
+    td_text_string(text, request->oip->model);
+    td_text_string(text, "\",\"model_version\":\"");
+    td_text_string(text, request->oip->version);
+    td_text_string(text, "\"");
     if (request->oip->id_length > 0) {
         td_text_string(text, ",\"id\":\"");
         td_text_add(text, request->oip->id, request->oip->id_length);
@@ -441,20 +443,21 @@ static bool names_input(const char *message, const char *input)
 /* Writes the message of an error, preceded by the model's name and the input's, unless the message
  * has them. */
 static void write_error(struct td_text *text, const struct td_error *err, const char *input,
-                        const char *op_name)
+                        const char *model)
 {
-    char whole[sizeof err->message + 2 * sizeof err->input + 64] = "";
+    enum { MODEL_TEXT = 128 };
+    char whole[sizeof err->message + 2 * sizeof err->input + MODEL_TEXT] = "";
     size_t used = 0;
-    if (op_name && strncmp(err->message, op_name, strlen(op_name)) != 0)
-        used += (size_t)snprintf(whole, 128, "%.100s: ", op_name);
+    if (model && strncmp(err->message, model, strlen(model)) != 0)
+        used += (size_t)snprintf(whole, sizeof whole, "%.*s: ", MODEL_TEXT, model);
     if (*input && !names_input(err->message, input) && !names_input(err->message, err->input))
         used += (size_t)snprintf(whole + used, sizeof whole - used, "%s: ", input);
     used += (size_t)snprintf(whole + used, sizeof whole - used, "%s", err->message);
     td_text_quote(text, whole, used);
 }
 
-void td_oip_problem(const struct td_error *err, const char *op_name, const char *request_id,
-                    struct td_arena *arena, struct td_reply *reply)
+void td_oip_problem(const struct td_error *err, const char *model, const char *op_name,
+                    const char *request_id, struct td_arena *arena, struct td_reply *reply)
 {
     enum { CAPACITY = 16384 };
     static const char begin[] = "{\"error\":\"", end[] = "\"}";
@@ -463,7 +466,7 @@ void td_oip_problem(const struct td_error *err, const char *op_name, const char 
     struct td_text text = { .at = buffer, .end = buffer + CAPACITY };
     rename_input(problem.input);
     td_text_string(&text, "{\"error\":");
-    write_error(&text, err, problem.input, op_name);
+    write_error(&text, err, problem.input, model);
     td_problem_members(&problem, op_name, request_id, &text);
     td_text_string(&text, "}");
     const size_t length = (size_t)(text.at - buffer);

@@ -1,6 +1,6 @@
 /* oip.h - the Open Inference Protocol (KServe V2): requests, replies and documents of /v2.
  *
- * Every op is a model of version "1". The tensors of a list input `indices` are indices.0,
+ * Every op is a model of version "1", and so is every table. The tensors of a list input `indices` are indices.0,
  * indices.1, ...; lists of outputs likewise. Datatypes and the forms of tensors are those of the
  * protocol. With the request parameter "complex": true complex numbers are pairs of floats. A
  * request parameter "params.ref" is the name of a resident tensor for the input params.
@@ -32,9 +32,12 @@ TD_MUST_CHECK td_status td_oip_header_length(const char *text, size_t *json_byte
 /* Decodes the body into a request that td_request_init has initialized, and sets request->oip to
  * what the encoder needs. The bytes after the JSON are modified in place, and tensors point to
  * them. json_bytes is the value of the header, or TD_OIP_NO_HEADER. regions is NULL if shared
- * memory is off. *timeout_us is the request's timeout, 0 if it has none. */
+ * memory is off. *timeout_us is the request's timeout, 0 if it has none. If the request has its first
+ * input already, a table, the model has another name than the op, and `complex` is true if the rows
+ * are complex. */
 struct td_oip_source {
     size_t json_bytes;
+    const char *model, *version; /* of the reply; NULL: those of the op */
     struct td_resolver *resolver;
     struct td_regions *regions;
 };
@@ -62,9 +65,10 @@ size_t td_oip_copied_bytes(const struct td_request *request);
 TD_MUST_CHECK td_status td_oip_encode(const struct td_request *request, struct td_arena *arena,
                                       struct td_reply *reply, struct td_error *err);
 
-/* Writes the reply for an error. Cannot fail: without memory the reply is a static text. */
-void td_oip_problem(const struct td_error *err, const char *op_name, const char *request_id,
-                    struct td_arena *arena, struct td_reply *reply);
+/* Writes the reply for an error. The message begins with the name of the model; that and op_name may be
+ * NULL. Cannot fail: without memory the reply is a static text. */
+void td_oip_problem(const struct td_error *err, const char *model, const char *op_name,
+                    const char *request_id, struct td_arena *arena, struct td_reply *reply);
 
 /* ---- documents ------------------------------------------------------------------------------ */
 
@@ -77,38 +81,56 @@ struct td_oip_server {
 TD_MUST_CHECK td_status td_oip_describe_server(const struct td_oip_server *server,
                                                struct td_arena *arena, struct td_reply *reply,
                                                struct td_error *err);
-TD_MUST_CHECK td_status td_oip_describe_model(const struct td_op *op, struct td_arena *arena,
-                                              struct td_reply *reply, struct td_error *err);
-TD_MUST_CHECK td_status td_oip_describe_config(const struct td_op *op,
+
+/* A model: an op, or a table whose rows the op looks up. */
+struct td_oip_model {
+    const char *name, *version;
+    const struct td_op *op;
+    const struct td_tensor *table; /* the op's first input; NULL: a request has it */
+};
+struct td_oip_model td_oip_model_of(const struct td_op *op);
+
+TD_MUST_CHECK td_status td_oip_describe_model(const struct td_oip_model *model,
+                                              struct td_arena *arena, struct td_reply *reply,
+                                              struct td_error *err);
+TD_MUST_CHECK td_status td_oip_describe_config(const struct td_oip_model *model,
                                                const struct td_oip_server *server,
                                                struct td_arena *arena, struct td_reply *reply,
                                                struct td_error *err);
 
-/* The body of POST .../repository/index, which may be empty. The reply lists all ops as ready. */
-TD_MUST_CHECK td_status td_oip_repository_index(const char *body, size_t bytes,
-                                                struct td_arena *arena, struct td_reply *reply,
-                                                struct td_error *err);
-/* The bodies of POST .../load and .../unload for an existing op. */
+/* An element of the repository's index. The name needs no escapes. */
+struct td_oip_entry {
+    const char *name;
+    size_t name_length;
+    const char *version;
+};
+/* Checks the body of POST .../repository/index, which may be empty; writes the reply, which lists all
+ * entries as ready. */
+TD_MUST_CHECK td_status td_oip_check_index(const char *body, size_t bytes, struct td_arena *arena,
+                                           struct td_error *err);
+TD_MUST_CHECK td_status td_oip_write_index(const struct td_oip_entry *entries, int count,
+                                           struct td_arena *arena, struct td_reply *reply,
+                                           struct td_error *err);
+/* The bodies of POST .../load and .../unload for an existing model. Unloading is always refused. */
 TD_MUST_CHECK td_status td_oip_repository_load(const char *body, size_t bytes,
+                                               const struct td_oip_model *model,
                                                struct td_arena *arena, struct td_reply *reply,
                                                struct td_error *err);
-TD_MUST_CHECK td_status td_oip_repository_unload(const char *body, size_t bytes,
-                                                 struct td_arena *arena, struct td_reply *reply,
-                                                 struct td_error *err);
+td_status td_oip_repository_unload(const char *body, size_t bytes, const struct td_oip_model *model,
+                                   struct td_arena *arena, struct td_error *err);
 
-/* Totals since the start, as defined by the statistics extension. */
+/* Totals of a model since the start, as defined by the statistics extension. */
 struct td_oip_stat {
     uint64_t count, ns;
 };
 struct td_oip_stats {
+    const char *name, *version;
     /* milliseconds since the epoch of the last successful inference; 0 for none */
     uint64_t last_ms;
     uint64_t inferences, executions;
     struct td_oip_stat success, fail, queue, input, infer, output;
 };
-/* `stats` has one element per op. */
-TD_MUST_CHECK td_status td_oip_describe_stats(const struct td_op *const *ops,
-                                              const struct td_oip_stats *stats, int count,
+TD_MUST_CHECK td_status td_oip_describe_stats(const struct td_oip_stats *stats, int count,
                                               struct td_arena *arena, struct td_reply *reply,
                                               struct td_error *err);
 

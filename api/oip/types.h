@@ -34,7 +34,8 @@ struct td_oip_output {
 };
 
 struct td_oip_request {
-    const char *id; /* as in the body between quotes, with escapes; NULL: none */
+    const char *model, *version; /* of the reply */
+    const char *id;              /* as in the body between quotes, with escapes; NULL: none */
     size_t id_length;
     bool pairs; /* complex numbers are pairs of floats */
     /* binary_data_output: outputs without binary_data are binary */

@@ -308,11 +308,13 @@ void td_call_refuse(struct td_call *call)
     if (call->error.status == TD_MEMORY_EXHAUSTED || call->error.status == TD_RESOURCE_LIMIT ||
         call->error.status == TD_CLIENT_LIMIT || call->refusal_due_ns)
         release_request(call);
-    const char *op_name = call->op ? call->op->name : NULL;
+    const bool unknown = call->table.model && !call->table.known;
+    const char *op_name = call->op && !unknown ? call->op->name : NULL;
+    const char *model = call->table.known ? call->table.model : op_name;
     if (call->error.status != TD_RANGE_NOT_SATISFIABLE) /* it gives the total length */
         call->reply.n_headers = 0;                      /* they belong to another reply */
     if (call->style == TD_STYLE_OIP)
-        td_oip_problem(&call->error, op_name, call->request_id, &call->arena, &call->reply);
+        td_oip_problem(&call->error, model, op_name, call->request_id, &call->arena, &call->reply);
     else
         td_problem_write(&call->error, op_name, call->request_id, &call->arena, &call->reply);
 }
@@ -344,6 +346,5 @@ void td_call_count(const struct td_call *call, int shard)
     for (int i = 0; has_body && i < call->reply.n_chunks; i++)
         record.bytes_out += call->reply.chunks[i].size;
     td_metrics_count(call->services->metrics, shard, &record);
-    if (record.error == TD_OK && !call->gone)
-        td_table_reads_count(call, shard);
+    td_table_reads_count(call, shard, record.error == TD_OK && !call->gone);
 }

@@ -105,8 +105,12 @@ struct td_headers {
 
 /* A resident table that the path names: the first input of the op. */
 struct td_path_table {
-    const char *name;  /* in the arena; NULL: the path names none */
-    const char *found; /* "NAME@VERSION" of what the name was; NULL: not looked up yet */
+    const char *name;    /* in the arena; NULL: the path names none */
+    const char *model;   /* of a path of /v2, which names a model: the name and, if it has one, */
+    const char *version; /* the version in it; NULL otherwise */
+    bool known;          /* the model has been found */
+    const char *found;   /* "NAME@VERSION" of what the name was; NULL: not bound yet */
+    int place;           /* in the metrics, plus one; 0: not bound yet */
 };
 
 struct td_call {

@@ -84,9 +84,9 @@ static void write_stages(struct td_exposition *e, const struct totals *totals)
         for (int stage = 0; stage < TD_STAGE_COUNT; stage++) {
             const struct td_operation_totals *of = &totals->operations[operation];
             label_stage(e, operation, stage);
-            td_sample_seconds(e, "_sum", of->stage_ns[stage]);
+            td_sample_seconds(e, "_sum", of->inferences.stage_ns[stage]);
             label_stage(e, operation, stage);
-            td_sample_uint(e, "_count", of->succeeded);
+            td_sample_uint(e, "_count", of->inferences.succeeded);
         }
 }
 

@@ -1,7 +1,10 @@
 #include "server/calls/oip_tasks.h"
 
 #include "api/oip/oip.h"
+#include "server/calls/models.h"
 #include "server/calls/services.h"
+#include "server/calls/table_reads.h"
+#include "server/store/aliases.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -43,12 +46,15 @@ td_status td_oip_ready(struct td_call *call)
 
 td_status td_oip_model_ready(struct td_call *call)
 {
-    enum { SIZE = 128 };
-    const td_status status = check_ready(call);
+    enum { SIZE = 256 }; /* fits the longest name of a tensor */
+    struct td_oip_model model;
+    td_status status = check_ready(call);
+    if (status == TD_OK)
+        status = td_model_find(call, &model);
     char *text = status == TD_OK ? td_arena_alloc(&call->arena, SIZE, 1, &call->error) : NULL;
     if (!text)
         return call->error.status;
-    snprintf(text, SIZE, "{\"name\":\"%s\",\"ready\":true}", call->op->name);
+    snprintf(text, SIZE, "{\"name\":\"%s\",\"ready\":true}", model.name);
     reply_json(call, text);
     return TD_OK;
 }
@@ -63,13 +69,21 @@ td_status td_oip_server_metadata(struct td_call *call)
 
 td_status td_oip_model_metadata(struct td_call *call)
 {
-    return td_oip_describe_model(call->op, &call->arena, &call->reply, &call->error);
+    struct td_oip_model model;
+    const td_status status = td_model_find(call, &model);
+    return status != TD_OK
+               ? status
+               : td_oip_describe_model(&model, &call->arena, &call->reply, &call->error);
 }
 
 td_status td_oip_model_config(struct td_call *call)
 {
     const struct td_oip_server server = server_properties(call);
-    return td_oip_describe_config(call->op, &server, &call->arena, &call->reply, &call->error);
+    struct td_oip_model model;
+    const td_status status = td_model_find(call, &model);
+    return status != TD_OK
+               ? status
+               : td_oip_describe_config(&model, &server, &call->arena, &call->reply, &call->error);
 }
 
 static uint64_t sum(const uint64_t stage_ns[TD_STAGE_COUNT])
@@ -80,61 +94,122 @@ static uint64_t sum(const uint64_t stage_ns[TD_STAGE_COUNT])
     return total;
 }
 
-static void read_statistics(const struct td_metrics *metrics, const struct td_op *op,
-                            struct td_oip_stats *out)
+static struct td_oip_stats statistics_of(const char *name, const char *version,
+                                         const struct td_inference_totals *totals)
 {
-    struct td_operation_totals totals;
-    td_metrics_read(metrics, td_operation_of(op), &totals);
-    const uint64_t n = totals.succeeded;
-    *out = (struct td_oip_stats){ .last_ms = totals.last_ms,
+    const uint64_t n = totals->succeeded;
+    return (struct td_oip_stats){ .name = name,
+                                  .version = version,
+                                  .last_ms = totals->last_ms,
                                   .inferences = n,
                                   .executions = n,
-                                  .success = { n, sum(totals.stage_ns) },
-                                  .fail = { totals.failed, sum(totals.failed_stage_ns) },
-                                  .queue = { n, totals.stage_ns[TD_STAGE_QUEUE] },
-                                  .input = { n, totals.stage_ns[TD_STAGE_DECODE] },
-                                  .infer = { n, totals.stage_ns[TD_STAGE_COMPUTE] },
-                                  .output = { n, totals.stage_ns[TD_STAGE_ENCODE] } };
+                                  .success = { n, sum(totals->stage_ns) },
+                                  .fail = { totals->failed, sum(totals->failed_stage_ns) },
+                                  .queue = { n, totals->stage_ns[TD_STAGE_QUEUE] },
+                                  .input = { n, totals->stage_ns[TD_STAGE_DECODE] },
+                                  .infer = { n, totals->stage_ns[TD_STAGE_COMPUTE] },
+                                  .output = { n, totals->stage_ns[TD_STAGE_ENCODE] } };
+}
+
+static struct td_oip_stats op_statistics(const struct td_metrics *metrics, const struct td_op *op)
+{
+    struct td_operation_totals totals;
+    const struct td_oip_model model = td_oip_model_of(op);
+    td_metrics_read(metrics, td_operation_of(op), &totals);
+    return statistics_of(model.name, model.version, &totals.inferences);
+}
+
+static td_status model_statistics(struct td_call *call)
+{
+    struct td_metrics *metrics = call->services->metrics;
+    struct td_oip_model model;
+    struct td_oip_stats stats;
+    struct td_inference_totals totals;
+    const td_status status = td_model_find(call, &model);
+    if (status != TD_OK)
+        return status;
+    if (model.table) {
+        td_table_reads_totals(metrics, model.table, &totals);
+        stats = statistics_of(model.name, model.version, &totals);
+    } else {
+        stats = op_statistics(metrics, model.op);
+    }
+    return td_oip_describe_stats(&stats, 1, &call->arena, &call->reply, &call->error);
 }
 
 td_status td_oip_statistics(struct td_call *call)
 {
-    int count = 1;
-    const struct td_op *const *ops = call->op ? &call->op : td_ops(&count);
+    int count;
+    const struct td_op *const *ops = td_ops(&count);
+    if (call->op)
+        return model_statistics(call);
     struct td_oip_stats *stats =
         td_arena_alloc(&call->arena, (size_t)count, sizeof *stats, &call->error);
     if (!stats)
         return call->error.status;
     for (int i = 0; i < count; i++)
-        read_statistics(call->services->metrics, ops[i], &stats[i]);
-    return td_oip_describe_stats(ops, stats, count, &call->arena, &call->reply, &call->error);
+        stats[i] = op_statistics(call->services->metrics, ops[i]);
+    return td_oip_describe_stats(stats, count, &call->arena, &call->reply, &call->error);
 }
 
 /* ---- repository ------------------------------------------------------------------------------ */
 
-/* These have small bodies and reply at once. They are tasks that reply in encode, so that a body
- * may be compressed. */
+/* Load and unload have small bodies and reply at once. They are tasks that reply in encode, so that a
+ * body may be compressed. */
+static td_status read_index(struct td_call *call)
+{
+    return td_oip_check_index(call->body, call->body_bytes, &call->arena, &call->error);
+}
+
+/* A long index is made by a worker. */
+static td_status admit_index(struct td_call *call, struct td_admission *admission)
+{
+    enum { PER_MODEL = 256 };
+    admission->encoded_bound =
+        PER_MODEL * ((size_t)td_store_stats(call->services->store).tensors +
+                     (size_t)td_store_count_aliases(call->services->store) + TD_OP_COUNT);
+    return td_call_admit_memory(call, admission->encoded_bound);
+}
+
 static td_status make_index(struct td_call *call)
 {
-    return td_oip_repository_index(call->body, call->body_bytes, &call->arena, &call->reply,
-                                   &call->error);
+    struct td_oip_entry *entries;
+    int count;
+    const td_status status = td_models_list(call, &entries, &count);
+    return status != TD_OK
+               ? status
+               : td_oip_write_index(entries, count, &call->arena, &call->reply, &call->error);
+}
+
+static td_status find(struct td_call *call)
+{
+    struct td_oip_model model;
+    return td_model_find(call, &model);
 }
 
 static td_status load(struct td_call *call)
 {
-    return td_oip_repository_load(call->body, call->body_bytes, &call->arena, &call->reply,
-                                  &call->error);
+    struct td_oip_model model;
+    const td_status status = td_model_find(call, &model);
+    return status != TD_OK ? status
+                           : td_oip_repository_load(call->body, call->body_bytes, &model,
+                                                    &call->arena, &call->reply, &call->error);
 }
 
 static td_status unload(struct td_call *call)
 {
-    return td_oip_repository_unload(call->body, call->body_bytes, &call->arena, &call->reply,
-                                    &call->error);
+    struct td_oip_model model;
+    const td_status status = td_model_find(call, &model);
+    return status != TD_OK ? status
+                           : td_oip_repository_unload(call->body, call->body_bytes, &model,
+                                                      &call->arena, &call->error);
 }
 
-const struct td_task td_oip_index_task = { .encode = make_index };
-const struct td_task td_oip_load_task = { .encode = load };
-const struct td_task td_oip_unload_task = { .encode = unload };
+const struct td_task td_oip_index_task = { .decode = read_index,
+                                           .admit = admit_index,
+                                           .encode = make_index };
+const struct td_task td_oip_load_task = { .begin = find, .encode = load };
+const struct td_task td_oip_unload_task = { .begin = find, .encode = unload };
 
 /* ---- shared memory --------------------------------------------------------------------------- */
 
@@ -211,6 +286,9 @@ td_status td_oip_no_cuda_register(struct td_call *call)
 
 td_status td_oip_no_trace(struct td_call *call)
 {
+    struct td_oip_model model;
+    if (call->table.model && td_model_find(call, &model) != TD_OK)
+        return call->error.status;
     return td_error_set(&call->error, TD_NOT_SUPPORTED, "trace settings are not supported");
 }
 

@@ -4,6 +4,7 @@
 #include "api/describe.h"
 #include "api/message/attrs.h"
 #include "api/oip/oip.h"
+#include "server/calls/models.h"
 #include "server/calls/path_table.h"
 #include "server/calls/row_keys.h"
 #include "server/calls/services.h"
@@ -13,11 +14,19 @@
 
 /* ---- before the body ------------------------------------------------------------------------- */
 
+/* May the call read the table of its path? A model that is not there is refused before the body, as an
+ * unknown op is. */
+static td_status check_table(struct td_call *call)
+{
+    struct td_oip_model model;
+    return call->table.model ? td_model_find(call, &model)
+                             : td_tables_may_name(&call->tables, call->table.name, &call->error);
+}
+
 static td_status begin(struct td_call *call)
 {
-    const char *table = call->table.name;
     td_request_init(&call->request, call->op);
-    if (table && td_tables_may_name(&call->tables, table, &call->error) != TD_OK)
+    if (call->table.name && check_table(call) != TD_OK)
         return call->error.status;
     if (call->style == TD_STYLE_OIP) { /* ignores Content-Type and Accept */
         call->body_format = call->reply_format = TD_FORMAT_OIP;
@@ -57,6 +66,8 @@ td_status td_op_argument(struct td_call *call, const char *name, size_t length, 
 static td_status decode_oip(struct td_call *call)
 {
     const struct td_oip_source source = { .json_bytes = call->headers.inference_header,
+                                          .model = call->table.model,
+                                          .version = td_path_table_version(call),
                                           .resolver = &call->sources.resolver,
                                           .regions =
                                               call->services->shm ? &call->sources.regions : NULL };

@@ -1,5 +1,8 @@
 #include "server/calls/path_table.h"
 
+#include "server/calls/models.h"
+#include "server/calls/services.h"
+#include "server/calls/table_reads.h"
 #include "server/store/store.h"
 #include "server/store/table_name.h"
 
@@ -34,8 +37,18 @@ td_status td_path_table_bind(struct td_call *call)
     if (status != TD_OK)
         return status;
     call->request.args.inputs[0] = (struct td_operand){ tensor, 1 };
+    table->place = td_table_reads_place(call->services->metrics, tensor);
     table->found = describe(call, tensor);
     return table->found ? TD_OK : call->error.status;
+}
+
+const char *td_path_table_version(const struct td_call *call)
+{
+    const char *name;
+    uint64_t number;
+    const struct td_tensor *tensor = call->request.args.inputs[0].tensors;
+    return call->table.model && td_store_identity(tensor, &name, &number) ? td_model_version(name)
+                                                                          : NULL;
 }
 
 void td_path_table_tell(struct td_call *call)

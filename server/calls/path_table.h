@@ -10,6 +10,9 @@
 /* Before the body is decoded: looks the table up and makes it the input. */
 TD_MUST_CHECK td_status td_path_table_bind(struct td_call *call);
 
+/* The version of the model that the table is; NULL if it is none. */
+const char *td_path_table_version(const struct td_call *call);
+
 /* Before the reply is made: adds X-Tensord-Table to that of a call that has one. */
 void td_path_table_tell(struct td_call *call);
 

@@ -1,6 +1,7 @@
 #include "server/calls/services_open.h"
 
 #include "server/calls/call.h"
+#include "server/calls/models.h"
 #include "server/memory/fault_guard.h"
 #include "server/observe/clock.h"
 
@@ -61,8 +62,10 @@ bool td_services_open(struct td_services *services)
     if (services->workers)
         services->refusals = td_refusals_new(services->workers);
     if (services->clients && services->buffers && services->store && services->refusals &&
-        services->devices && (services->shm || !config->system_shared_memory))
+        services->devices && (services->shm || !config->system_shared_memory)) {
+        td_models_log_hidden(services);
         return true;
+    }
     td_log(&services->log, TD_LOG_ERROR, "start_failed",
            TD_TEXT("part", !services->clients || !services->buffers ? "memory"
                            : !services->store                       ? "data folder"

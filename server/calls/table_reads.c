@@ -6,6 +6,9 @@
 #include "kernels/lookup/lookup.h"
 #include "server/calls/services.h"
 #include "server/store/store.h"
+#include "server/store/table_name.h"
+
+#include <stdio.h>
 
 /* The input that selects rows of params; 0 for an op that is no lookup. */
 static int selecting_input(const struct td_op *op)
@@ -26,26 +29,58 @@ static uint64_t count_indices(const struct td_call *call)
     return each > 0 ? (uint64_t)(indices->numel / each) : 0;
 }
 
-/* Its place in the metrics. */
-static int place_of(struct td_metrics *metrics, atomic_int *kept, const char *name)
+/* The name that all versions are counted under. */
+static void name_of(const struct td_tensor *tensor, char name[TD_TENSOR_NAME])
 {
-    int place = atomic_load_explicit(kept, memory_order_relaxed) - 1;
-    if (place < 0) {
-        place = td_metrics_table(metrics, name);
-        atomic_store_explicit(kept, place + 1, memory_order_relaxed);
+    const char *whole;
+    uint64_t number;
+    name[0] = '\0';
+    if (td_store_identity(tensor, &whole, &number))
+        snprintf(name, TD_TENSOR_NAME, "%.*s", (int)td_table_base(whole), whole);
+}
+
+int td_table_reads_place(struct td_metrics *metrics, const struct td_tensor *tensor)
+{
+    const char *whole;
+    char name[TD_TENSOR_NAME];
+    atomic_int *kept = td_store_place_of(tensor, &whole);
+    int place = kept ? atomic_load_explicit(kept, memory_order_relaxed) : 0;
+    if (kept && place == 0) {
+        name_of(tensor, name);
+        place = td_metrics_table(metrics, name) + 1;
+        atomic_store_explicit(kept, place, memory_order_relaxed);
     }
     return place;
 }
 
-void td_table_reads_count(const struct td_call *call, int shard)
+/* The place of the table that the call reads, plus one; 0: none. */
+static int place_of(const struct td_call *call)
+{
+    const struct td_operand *params = &call->request.args.inputs[0];
+    if (call->table.place > 0)
+        return call->table.place;
+    return call->operation <= TD_OPERATION_LAST_OP && call->request.decoded && params->count == 1 &&
+                   td_op_is_lookup(call->request.op)
+               ? td_table_reads_place(call->services->metrics, params->tensors)
+               : 0;
+}
+
+void td_table_reads_count(const struct td_call *call, int shard, bool succeeded)
 {
     struct td_metrics *metrics = call->services->metrics;
-    const char *name;
-    if (!call->request.decoded || !selecting_input(call->op))
+    const int place = place_of(call) - 1;
+    if (place < 0)
         return;
-    const struct td_op_args *args = &call->request.args;
-    atomic_int *kept = td_store_place_of(args->inputs[0].tensors, &name);
-    if (kept)
-        td_metrics_count_rows(metrics, shard, place_of(metrics, kept, name), count_indices(call),
-                              td_tensor_footprint(&args->outputs[0]));
+    td_metrics_count_lookup(metrics, shard, place, succeeded, &call->times);
+    if (succeeded && call->request.decoded && selecting_input(call->request.op))
+        td_metrics_count_rows(metrics, shard, place, count_indices(call),
+                              td_tensor_footprint(&call->request.args.outputs[0]));
+}
+
+void td_table_reads_totals(struct td_metrics *metrics, const struct td_tensor *tensor,
+                           struct td_inference_totals *out)
+{
+    char name[TD_TENSOR_NAME];
+    name_of(tensor, name);
+    td_metrics_read_table(metrics, name, out);
 }

@@ -9,6 +9,7 @@
 #include "server/calls/documents.h"
 #include "server/calls/key_tasks.h"
 #include "server/calls/metrics_document.h"
+#include "server/calls/models.h"
 #include "server/calls/oip_tasks.h"
 #include "server/calls/op_task.h"
 #include "server/calls/plan_task.h"
@@ -74,8 +75,8 @@ static const struct route {
     { POST, "/v1/einsum/plan", TD_ACCESS_READ, NULL, &td_plan_task, SMALL_BODY, &td_op_einsum,
       TD_OPERATION_PLAN },
     { POST, "/v1/{op}", TD_ACCESS_READ, NULL, &td_op_task, TD_BODY_ANY, NULL, OP },
-    { POST, "/v2/models/{op}/infer", TD_ACCESS_READ, NULL, &td_op_task, TD_BODY_ANY, NULL, OP },
-    { POST, "/v2/models/{op}/versions/{version}/infer", TD_ACCESS_READ, NULL, &td_op_task,
+    { POST, "/v2/models/{model}/infer", TD_ACCESS_READ, NULL, &td_op_task, TD_BODY_ANY, NULL, OP },
+    { POST, "/v2/models/{model}/versions/{version}/infer", TD_ACCESS_READ, NULL, &td_op_task,
       TD_BODY_ANY, NULL, OP },
     { GET, "/v2/health/live", TD_ACCESS_NONE, td_oip_live, NULL, 0, NULL, TD_OPERATION_HEALTH },
     { GET, "/v2/health/ready", TD_ACCESS_NONE, td_oip_ready, NULL, 0, NULL, TD_OPERATION_HEALTH },
@@ -83,40 +84,40 @@ static const struct route {
     { GET, "/v2/", TD_ACCESS_READ, td_oip_server_metadata, NULL, 0, NULL, TD_OPERATION_METADATA },
     { GET, "/v2/models/stats", TD_ACCESS_READ, td_oip_statistics, NULL, 0, NULL,
       TD_OPERATION_METADATA },
-    { GET, "/v2/models/{op}", TD_ACCESS_READ, td_oip_model_metadata, NULL, 0, NULL,
+    { GET, "/v2/models/{model}", TD_ACCESS_READ, td_oip_model_metadata, NULL, 0, NULL,
       TD_OPERATION_METADATA },
-    { GET, "/v2/models/{op}/versions/{version}", TD_ACCESS_READ, td_oip_model_metadata, NULL, 0,
+    { GET, "/v2/models/{model}/versions/{version}", TD_ACCESS_READ, td_oip_model_metadata, NULL, 0,
       NULL, TD_OPERATION_METADATA },
-    { GET, "/v2/models/{op}/ready", TD_ACCESS_READ, td_oip_model_ready, NULL, 0, NULL,
+    { GET, "/v2/models/{model}/ready", TD_ACCESS_READ, td_oip_model_ready, NULL, 0, NULL,
       TD_OPERATION_HEALTH },
-    { GET, "/v2/models/{op}/versions/{version}/ready", TD_ACCESS_READ, td_oip_model_ready, NULL, 0,
-      NULL, TD_OPERATION_HEALTH },
-    { GET, "/v2/models/{op}/config", TD_ACCESS_READ, td_oip_model_config, NULL, 0, NULL,
+    { GET, "/v2/models/{model}/versions/{version}/ready", TD_ACCESS_READ, td_oip_model_ready, NULL,
+      0, NULL, TD_OPERATION_HEALTH },
+    { GET, "/v2/models/{model}/config", TD_ACCESS_READ, td_oip_model_config, NULL, 0, NULL,
       TD_OPERATION_METADATA },
-    { GET, "/v2/models/{op}/versions/{version}/config", TD_ACCESS_READ, td_oip_model_config, NULL,
+    { GET, "/v2/models/{model}/versions/{version}/config", TD_ACCESS_READ, td_oip_model_config,
+      NULL, 0, NULL, TD_OPERATION_METADATA },
+    { GET, "/v2/models/{model}/stats", TD_ACCESS_READ, td_oip_statistics, NULL, 0, NULL,
+      TD_OPERATION_METADATA },
+    { GET, "/v2/models/{model}/versions/{version}/stats", TD_ACCESS_READ, td_oip_statistics, NULL,
       0, NULL, TD_OPERATION_METADATA },
-    { GET, "/v2/models/{op}/stats", TD_ACCESS_READ, td_oip_statistics, NULL, 0, NULL,
-      TD_OPERATION_METADATA },
-    { GET, "/v2/models/{op}/versions/{version}/stats", TD_ACCESS_READ, td_oip_statistics, NULL, 0,
+    { GET | POST, "/v2/models/{model}/trace/setting", TD_ACCESS_READ, td_oip_no_trace, NULL, 0,
       NULL, TD_OPERATION_METADATA },
-    { GET | POST, "/v2/models/{op}/trace/setting", TD_ACCESS_READ, td_oip_no_trace, NULL, 0, NULL,
-      TD_OPERATION_METADATA },
     { GET | POST, "/v2/trace/setting", TD_ACCESS_READ, td_oip_no_trace, NULL, 0, NULL,
       TD_OPERATION_METADATA },
     { GET | POST, "/v2/logging", TD_ACCESS_READ, td_oip_no_logging, NULL, 0, NULL,
       TD_OPERATION_METADATA },
     { POST, "/v2/repository/index", TD_ACCESS_READ, NULL, &td_oip_index_task, SMALL_BODY, NULL,
       TD_OPERATION_REPOSITORY },
-    { POST, "/v2/repository/models/{op}/load", TD_ACCESS_ADMIN, NULL, &td_oip_load_task, SMALL_BODY,
-      NULL, TD_OPERATION_REPOSITORY },
-    { POST, "/v2/repository/models/{op}/unload", TD_ACCESS_ADMIN, NULL, &td_oip_unload_task,
+    { POST, "/v2/repository/models/{model}/load", TD_ACCESS_ADMIN, NULL, &td_oip_load_task,
+      SMALL_BODY, NULL, TD_OPERATION_REPOSITORY },
+    { POST, "/v2/repository/models/{model}/unload", TD_ACCESS_ADMIN, NULL, &td_oip_unload_task,
       SMALL_BODY, NULL, TD_OPERATION_REPOSITORY },
     { POST, "/v2/repository/{repo}/index", TD_ACCESS_READ, NULL, &td_oip_index_task, SMALL_BODY,
       NULL, TD_OPERATION_REPOSITORY },
-    { POST, "/v2/repository/{repo}/models/{op}/load", TD_ACCESS_ADMIN, NULL, &td_oip_load_task,
+    { POST, "/v2/repository/{repo}/models/{model}/load", TD_ACCESS_ADMIN, NULL, &td_oip_load_task,
       SMALL_BODY, NULL, TD_OPERATION_REPOSITORY },
-    { POST, "/v2/repository/{repo}/models/{op}/unload", TD_ACCESS_ADMIN, NULL, &td_oip_unload_task,
-      SMALL_BODY, NULL, TD_OPERATION_REPOSITORY },
+    { POST, "/v2/repository/{repo}/models/{model}/unload", TD_ACCESS_ADMIN, NULL,
+      &td_oip_unload_task, SMALL_BODY, NULL, TD_OPERATION_REPOSITORY },
     { GET, "/v2/systemsharedmemory/status", TD_ACCESS_READ, td_oip_region_status, NULL, 0, NULL,
       TD_OPERATION_SHARED_MEMORY },
     { GET, "/v2/systemsharedmemory/region/{name}/status", TD_ACCESS_READ, td_oip_region_status,
@@ -202,16 +203,15 @@ static bool is_called(const struct segment *segment, const char *name)
     return td_name_is(name, segment->name, segment->name_length);
 }
 
-static td_status unknown_op(const struct segment *segment, td_style style, struct td_error *err)
+static td_status unknown_op(const struct segment *segment, struct td_error *err)
 {
     int count;
     const struct td_op *const *ops = td_ops(&count);
     const char *names[TD_OP_COUNT];
     for (int i = 0; i < count; i++)
         names[i] = ops[i]->name;
-    return td_unknown_name(err, TD_UNKNOWN_OP, style == TD_STYLE_OIP ? "model" : "op",
-                           segment->text, segment->length, names, count,
-                           style == TD_STYLE_OIP ? "POST /v2/repository/index" : "GET /v1/ops");
+    return td_unknown_name(err, TD_UNKNOWN_OP, "op", segment->text, segment->length, names, count,
+                           "GET /v1/ops");
 }
 
 /* An op that a path binds to a table. */
@@ -247,39 +247,74 @@ static td_status decode_segments(struct td_call *call, struct segment *segments,
     return TD_OK;
 }
 
-/* Applies the named segments: the op, the version and the arguments. */
+static td_status find_op(struct td_call *call, const struct segment *segment)
+{
+    call->op = td_op_named(segment->text, segment->length);
+    return call->op ? TD_OK : unknown_op(segment, &call->error);
+}
+
+/* An op, or a name for which a table is looked up when the role of the call is known. */
+static td_status find_model(struct td_call *call, const struct segment *segment)
+{
+    call->op = td_op_named(segment->text, segment->length);
+    if (call->op)
+        return TD_OK;
+    call->op = td_table_model_op;
+    call->table.model = td_arena_text(&call->arena, segment->text, segment->length, &call->error);
+    call->table.name = call->table.model;
+    return call->table.name ? TD_OK : call->error.status;
+}
+
+static td_status find_version(struct td_call *call, const struct segment *segment)
+{
+    if (call->table.model) {
+        call->table.version =
+            td_arena_text(&call->arena, segment->text, segment->length, &call->error);
+        return call->table.version ? TD_OK : call->error.status;
+    }
+    if (segment->length == 1 && segment->text[0] == '1')
+        return TD_OK;
+    return td_error_set(&call->error, TD_NOT_FOUND, "%s has no version '%s'; its only one is 1",
+                        td_call_subject(call), TD_SHOWN(segment->text, segment->length));
+}
+
+static td_status find_table(struct td_call *call, const struct segment *segment)
+{
+    call->table.name = td_arena_text(&call->arena, segment->text, segment->length, &call->error);
+    return call->table.name ? TD_OK : call->error.status;
+}
+
+/* What the segments of these names mean. Those of other names are arguments. */
+static const struct {
+    const char *name;
+    td_status (*read)(struct td_call *call, const struct segment *segment);
+} readers[] = { { "op", find_op },
+                { "lookup", find_lookup },
+                { "table", find_table },
+                { "model", find_model },
+                { "version", find_version } };
+enum { N_READERS = sizeof readers / sizeof *readers };
+
+static td_status read_argument(struct td_call *call, const struct segment *segment, int *count)
+{
+    const char *text = td_arena_text(&call->arena, segment->text, segment->length, &call->error);
+    call->arguments[(*count)++] = text;
+    return text ? TD_OK : call->error.status;
+}
+
+/* Applies the named segments. */
 static td_status read_segments(struct td_call *call, struct segment *segments, int n)
 {
     int n_arguments = 0;
-    const td_status status = decode_segments(call, segments, n);
-    if (status != TD_OK)
-        return status;
-    for (int i = 0; i < n; i++) {
-        const struct segment *segment = &segments[i];
-        if (is_called(segment, "op")) {
-            call->op = td_op_named(segment->text, segment->length);
-            if (!call->op)
-                return unknown_op(segment, call->style, &call->error);
-        } else if (is_called(segment, "version")) {
-            if (segment->length != 1 || segment->text[0] != '1')
-                return td_error_set(
-                    &call->error, TD_NOT_FOUND, "%s has no version '%s'; its only one is 1",
-                    td_call_subject(call), TD_SHOWN(segment->text, segment->length));
-        } else if (is_called(segment, "lookup")) {
-            if (find_lookup(call, segment) != TD_OK)
-                return call->error.status;
-        } else {
-            const char *text =
-                td_arena_text(&call->arena, segment->text, segment->length, &call->error);
-            if (!text)
-                return call->error.status;
-            if (is_called(segment, "table"))
-                call->table.name = text;
-            else
-                call->arguments[n_arguments++] = text;
-        }
+    td_status status = decode_segments(call, segments, n);
+    for (int i = 0; status == TD_OK && i < n; i++) {
+        int reader = 0;
+        while (reader < N_READERS && !is_called(&segments[i], readers[reader].name))
+            reader++;
+        status = reader < N_READERS ? readers[reader].read(call, &segments[i])
+                                    : read_argument(call, &segments[i], &n_arguments);
     }
-    return TD_OK;
+    return status;
 }
 
 /* "GET, HEAD, PUT", with room for all methods. */

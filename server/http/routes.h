@@ -1,8 +1,8 @@
 /* routes.h - maps method and path to a handler or a task.
  *
  * One table of path patterns: a segment in braces matches any non-empty text. {op} must be the name
- * of an op, {lookup} of one that looks rows of the {table} up, and {version} "1"; the text matched by any
- * other becomes an argument of the call. The
+ * of an op, {lookup} of one that looks rows of the {table} up; {model} may be any name, and {version} is "1" unless the model is
+ * no op; the text matched by any other becomes an argument of the call. The
  * first matching pattern is used. A pattern may have several lines, with different methods; HEAD is
  * routed like GET, and OPTIONS is answered everywhere (204, Allow). The path is matched as sent,
  * and only the segments in braces are percent-decoded: an encoded slash is part of a name, and the

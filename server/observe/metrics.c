@@ -11,18 +11,24 @@
  * variable that is not atomic. */
 typedef atomic_uint_fast64_t counter;
 
+struct inferences {
+    counter stage_ns[2][TD_STAGE_COUNT]; /* failed, succeeded */
+    counter last_ms;
+};
+
 struct operation {
     counter requests[TD_CODE_COUNT][TD_TRANSPORT_COUNT];
     counter errors[TD_STATUS_COUNT];
     counter buckets[TD_DURATION_BUCKETS + 1];
     counter duration_ns;
-    counter stage_ns[2][TD_STAGE_COUNT]; /* failed, succeeded */
+    struct inferences inferences; /* counted by requests */
     counter bytes_in, bytes_out;
-    counter last_ms;
 };
 
 struct table {
     counter rows, bytes;
+    counter lookups[2]; /* failed, succeeded */
+    struct inferences inferences;
 };
 
 struct shard {
@@ -153,33 +159,45 @@ static int bucket_of(int64_t ns)
     return bucket;
 }
 
+static void add_inference(struct inferences *to, bool succeeded, const struct td_times *times)
+{
+    counter *stages = to->stage_ns[succeeded];
+    add(&stages[TD_STAGE_DECODE], times->decode);
+    add(&stages[TD_STAGE_QUEUE], times->queue);
+    add(&stages[TD_STAGE_COMPUTE], times->compute);
+    add(&stages[TD_STAGE_ENCODE], times->encode);
+    if (succeeded)
+        atomic_store_explicit(&to->last_ms, now_ms(), memory_order_relaxed);
+}
+
 void td_metrics_count(struct td_metrics *metrics, int shard, const struct td_request_record *record)
 {
     struct operation *operation = &metrics->shards[shard].operations[record->operation];
     const struct td_times *times = record->times;
     const int64_t took = times->stage_end > times->begun ? times->stage_end - times->begun : 0;
     const bool succeeded = record->error == TD_OK && record->code != TD_CODE_GONE;
-    counter *stages = operation->stage_ns[succeeded];
     add(&operation->requests[code_index(record->code)][record->transport], 1);
     add(&operation->errors[record->error], 1);
     add(&operation->buckets[bucket_of(took)], 1);
     add(&operation->duration_ns, took);
-    add(&stages[TD_STAGE_DECODE], times->decode);
-    add(&stages[TD_STAGE_QUEUE], times->queue);
-    add(&stages[TD_STAGE_COMPUTE], times->compute);
-    add(&stages[TD_STAGE_ENCODE], times->encode);
+    add_inference(&operation->inferences, succeeded, times);
     add(&operation->bytes_in, (int64_t)record->bytes_in);
     add(&operation->bytes_out, (int64_t)record->bytes_out);
-    if (succeeded)
-        atomic_store_explicit(&operation->last_ms, now_ms(), memory_order_relaxed);
+}
+
+/* With the mutex held: n_tables if it has none. */
+static int find_table(const struct td_metrics *metrics, const char *name)
+{
+    int place = 0;
+    while (place < metrics->n_tables && strcmp(metrics->tables[place], name) != 0)
+        place++;
+    return place;
 }
 
 int td_metrics_table(struct td_metrics *metrics, const char *name)
 {
-    int place = 0;
     pthread_mutex_lock(&metrics->mutex);
-    while (place < metrics->n_tables && strcmp(metrics->tables[place], name) != 0)
-        place++;
+    const int place = find_table(metrics, name);
     if (place == metrics->n_tables && place < TD_METRICS_TABLES)
         snprintf(metrics->tables[metrics->n_tables++], TD_METRICS_TABLE_NAME, "%s", name);
     pthread_mutex_unlock(&metrics->mutex);
@@ -194,38 +212,68 @@ void td_metrics_count_rows(struct td_metrics *metrics, int shard, int table, uin
     add(&counts->bytes, (int64_t)bytes);
 }
 
+void td_metrics_count_lookup(struct td_metrics *metrics, int shard, int table, bool succeeded,
+                             const struct td_times *times)
+{
+    struct table *counts = &metrics->shards[shard].tables[table];
+    add(&counts->lookups[succeeded], 1);
+    add_inference(&counts->inferences, succeeded, times);
+}
+
 /* ---- reading --------------------------------------------------------------------------------- */
+
+static void sum_inferences(const struct inferences *inferences, struct td_inference_totals *out)
+{
+    for (int i = 0; i < TD_STAGE_COUNT; i++) {
+        out->failed_stage_ns[i] += get(&inferences->stage_ns[false][i]);
+        out->stage_ns[i] += get(&inferences->stage_ns[true][i]);
+    }
+    const uint64_t last_ms = get(&inferences->last_ms);
+    if (last_ms > out->last_ms)
+        out->last_ms = last_ms;
+}
 
 static void add_operation(const struct operation *operation, struct td_operation_totals *out)
 {
+    struct td_inference_totals *inferences = &out->inferences;
     for (int i = 0; i < TD_CODE_COUNT; i++)
         for (int j = 0; j < TD_TRANSPORT_COUNT; j++) {
             const uint64_t n = get(&operation->requests[i][j]);
             out->requests[i][j] += n;
-            *(td_counted_codes[i] < 400 ? &out->succeeded : &out->failed) += n;
+            *(td_counted_codes[i] < 400 ? &inferences->succeeded : &inferences->failed) += n;
         }
     for (int i = 0; i < TD_STATUS_COUNT; i++)
         out->errors[i] += get(&operation->errors[i]);
     for (int i = 0; i <= TD_DURATION_BUCKETS; i++)
         out->buckets[i] += get(&operation->buckets[i]);
-    for (int i = 0; i < TD_STAGE_COUNT; i++) {
-        out->failed_stage_ns[i] += get(&operation->stage_ns[false][i]);
-        out->stage_ns[i] += get(&operation->stage_ns[true][i]);
-    }
+    sum_inferences(&operation->inferences, inferences);
     out->duration_ns += get(&operation->duration_ns);
     out->bytes_in += get(&operation->bytes_in);
     out->bytes_out += get(&operation->bytes_out);
-    const uint64_t last_ms = get(&operation->last_ms);
-    if (last_ms > out->last_ms)
-        out->last_ms = last_ms;
 }
 
 void td_metrics_read(const struct td_metrics *metrics, int operation,
                      struct td_operation_totals *out)
 {
-    *out = (struct td_operation_totals){ .last_ms = 0 };
+    *out = (struct td_operation_totals){ .duration_ns = 0 };
     for (int i = 0; i < metrics->n_shards; i++)
         add_operation(&metrics->shards[i].operations[operation], out);
+}
+
+void td_metrics_read_table(struct td_metrics *metrics, const char *name,
+                           struct td_inference_totals *out)
+{
+    pthread_mutex_lock(&metrics->mutex);
+    const int place = find_table(metrics, name);
+    const bool known = place < metrics->n_tables;
+    pthread_mutex_unlock(&metrics->mutex);
+    *out = (struct td_inference_totals){ .last_ms = 0 };
+    for (int i = 0; known && i < metrics->n_shards; i++) {
+        const struct table *table = &metrics->shards[i].tables[place];
+        out->failed += get(&table->lookups[false]);
+        out->succeeded += get(&table->lookups[true]);
+        sum_inferences(&table->inferences, out);
+    }
 }
 
 int td_metrics_read_tables(struct td_metrics *metrics,

@@ -165,6 +165,10 @@ int td_metrics_table(struct td_metrics *metrics, const char *name);
 void td_metrics_count_rows(struct td_metrics *metrics, int shard, int table, uint64_t rows,
                            uint64_t bytes);
 
+/* On the thread of the shard: that a lookup has ended. */
+void td_metrics_count_lookup(struct td_metrics *metrics, int shard, int table, bool succeeded,
+                             const struct td_times *times);
+
 struct td_table_totals {
     char name
         [TD_METRICS_TABLE_NAME]; /* TD_METRICS_OTHERS for those without a place, which come last */
@@ -176,18 +180,27 @@ struct td_table_totals {
 int td_metrics_read_tables(struct td_metrics *metrics,
                            struct td_table_totals out[TD_METRICS_TABLES + 1]);
 
+/* Requests that succeeded or failed; durations in nanoseconds. */
+struct td_inference_totals {
+    uint64_t succeeded, failed;
+    uint64_t stage_ns[TD_STAGE_COUNT];        /* of requests that succeeded */
+    uint64_t failed_stage_ns[TD_STAGE_COUNT]; /* of those that failed */
+    uint64_t last_ms; /* time of the last success, since the epoch; 0: none */
+};
+
+/* The lookups of a table; zeros if it has no place. */
+void td_metrics_read_table(struct td_metrics *metrics, const char *name,
+                           struct td_inference_totals *out);
+
 /* The sums over all shards for an operation; durations in nanoseconds. */
 struct td_operation_totals {
+    struct td_inference_totals inferences;
     uint64_t requests[TD_CODE_COUNT][TD_TRANSPORT_COUNT];
     uint64_t
         errors[TD_STATUS_COUNT]; /* [TD_OK]: requests that succeeded, or whose client had gone */
     uint64_t buckets[TD_DURATION_BUCKETS + 1]; /* not cumulative; the last one: longer */
     uint64_t duration_ns;
-    uint64_t succeeded, failed;
-    uint64_t stage_ns[TD_STAGE_COUNT];        /* of requests that succeeded */
-    uint64_t failed_stage_ns[TD_STAGE_COUNT]; /* of those that failed */
     uint64_t bytes_in, bytes_out;
-    uint64_t last_ms; /* time of the last success, since the epoch; 0: none */
 };
 void td_metrics_read(const struct td_metrics *metrics, int operation,
                      struct td_operation_totals *out);

@@ -25,7 +25,7 @@ static void expect_error(const struct td_error *err, td_status status, size_t si
     struct td_reply reply = { 0 };
     size_t bytes;
     fuzz_expect_error(err, status, size);
-    td_oip_problem(err, "gather", "request", arena, &reply);
+    td_oip_problem(err, "gather", "gather", "request", arena, &reply);
     REQUIRE(reply.http_status >= 400, "%d", reply.http_status);
     char *text = fuzz_reply(&reply, SIZE_MAX, &bytes);
     fuzz_expect_json(text, bytes);
@@ -62,20 +62,21 @@ static void read_document(int which, const char *body, size_t size, struct td_ar
     struct td_error err = { 0 };
     struct td_reply reply = { 0 };
     struct td_oip_region region = { 0 };
+    const struct td_oip_model model = td_oip_model_of(fuzz_op(0));
     size_t bytes;
-    const td_status status = which == 0   ? td_oip_repository_index(body, size, arena, &reply, &err)
-                             : which == 1 ? td_oip_repository_load(body, size, arena, &reply, &err)
-                             : which == 2
-                                 ? td_oip_repository_unload(body, size, arena, &reply, &err)
-                                 : td_oip_read_region(body, size, arena, &region, &err);
+    const td_status status =
+        which == 0   ? td_oip_check_index(body, size, arena, &err)
+        : which == 1 ? td_oip_repository_load(body, size, &model, arena, &reply, &err)
+        : which == 2 ? td_oip_repository_unload(body, size, &model, arena, &err)
+                     : td_oip_read_region(body, size, arena, &region, &err);
     if (status != TD_OK) {
         expect_error(&err, status, size, arena);
-    } else if (which < 3) {
+    } else if (which == 1) {
         char *text = fuzz_reply(&reply, SIZE_MAX, &bytes);
         if (bytes)
             fuzz_expect_json(text, bytes);
         free(text);
-    } else {
+    } else if (which == 3) {
         REQUIRE(region.key && strlen(region.key) <= size, "no key");
     }
 }

@@ -61,12 +61,12 @@ class Versions(AliasTest):
         self.assertStatus(self.post("/v1/gather", {"params": [1, 2, 3], "indices": [2, 0], "store": "s@1"}), 200)
         self.assertOutput(self.post("/v1/gather", {"params": {"ref": "s@1"}, "indices": [0]}), "int32", [1], [3])
 
-    def test_the_rows_of_a_version_are_counted_by_its_name(self):
+    def test_the_rows_of_versions_are_counted_by_their_name(self):
         self.versions("counted@1")
         self.flip(counted_alias="counted@1")
         for name in ("counted@1", "counted_alias"):
             self.assertStatus(self.post("/v1/gather", {"params": {"ref": name}, "indices": [0, 1]}), 200)
-        self.assertRegex(self.get("/metrics").body.decode(), r'tensord_table_rows\w*\{table="counted@1"\} 4\n')
+        self.assertRegex(self.get("/metrics").body.decode(), r'tensord_table_rows\w*\{table="counted"\} 4\n')
 
 
 class Reading(AliasTest):

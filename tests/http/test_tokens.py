@@ -38,30 +38,30 @@ ROUTES = {
     ("POST", "/v1/aliases"): MAY_WRITE,
     ("POST", "/v1/einsum/plan"): MAY_READ,
     ("POST", "/v1/{op}"): MAY_READ,
-    ("POST", "/v2/models/{op}/infer"): MAY_READ,
-    ("POST", "/v2/models/{op}/versions/{version}/infer"): MAY_READ,
+    ("POST", "/v2/models/{model}/infer"): MAY_READ,
+    ("POST", "/v2/models/{model}/versions/{version}/infer"): MAY_READ,
     ("GET", "/v2/health/live"): NONE,
     ("GET", "/v2/health/ready"): NONE,
     ("GET", "/v2"): MAY_READ,
     ("GET", "/v2/"): MAY_READ,
     ("GET", "/v2/models/stats"): MAY_READ,
-    ("GET", "/v2/models/{op}"): MAY_READ,
-    ("GET", "/v2/models/{op}/versions/{version}"): MAY_READ,
-    ("GET", "/v2/models/{op}/ready"): MAY_READ,
-    ("GET", "/v2/models/{op}/versions/{version}/ready"): MAY_READ,
-    ("GET", "/v2/models/{op}/config"): MAY_READ,
-    ("GET", "/v2/models/{op}/versions/{version}/config"): MAY_READ,
-    ("GET", "/v2/models/{op}/stats"): MAY_READ,
-    ("GET", "/v2/models/{op}/versions/{version}/stats"): MAY_READ,
-    ("GET | POST", "/v2/models/{op}/trace/setting"): MAY_READ,
+    ("GET", "/v2/models/{model}"): MAY_READ,
+    ("GET", "/v2/models/{model}/versions/{version}"): MAY_READ,
+    ("GET", "/v2/models/{model}/ready"): MAY_READ,
+    ("GET", "/v2/models/{model}/versions/{version}/ready"): MAY_READ,
+    ("GET", "/v2/models/{model}/config"): MAY_READ,
+    ("GET", "/v2/models/{model}/versions/{version}/config"): MAY_READ,
+    ("GET", "/v2/models/{model}/stats"): MAY_READ,
+    ("GET", "/v2/models/{model}/versions/{version}/stats"): MAY_READ,
+    ("GET | POST", "/v2/models/{model}/trace/setting"): MAY_READ,
     ("GET | POST", "/v2/trace/setting"): MAY_READ,
     ("GET | POST", "/v2/logging"): MAY_READ,
     ("POST", "/v2/repository/index"): MAY_READ,
-    ("POST", "/v2/repository/models/{op}/load"): MAY_ADMIN,
-    ("POST", "/v2/repository/models/{op}/unload"): MAY_ADMIN,
+    ("POST", "/v2/repository/models/{model}/load"): MAY_ADMIN,
+    ("POST", "/v2/repository/models/{model}/unload"): MAY_ADMIN,
     ("POST", "/v2/repository/{repo}/index"): MAY_READ,
-    ("POST", "/v2/repository/{repo}/models/{op}/load"): MAY_ADMIN,
-    ("POST", "/v2/repository/{repo}/models/{op}/unload"): MAY_ADMIN,
+    ("POST", "/v2/repository/{repo}/models/{model}/load"): MAY_ADMIN,
+    ("POST", "/v2/repository/{repo}/models/{model}/unload"): MAY_ADMIN,
     ("GET", "/v2/systemsharedmemory/status"): MAY_READ,
     ("GET", "/v2/systemsharedmemory/region/{name}/status"): MAY_READ,
     ("POST", "/v2/systemsharedmemory/region/{name}/register"): MAY_ADMIN,
@@ -95,7 +95,7 @@ def bearer(token):
 
 
 def requests_of(methods, pattern):
-    path = re.sub(r"\{(\w+)\}", lambda name: {"op": "gather", "lookup": "gather", "version": "1", "slug": "forbidden"}.get(name[1], "team.x"), pattern)
+    path = re.sub(r"\{(\w+)\}", lambda name: {"op": "gather", "model": "gather", "lookup": "gather", "version": "1", "slug": "forbidden"}.get(name[1], "team.x"), pattern)
     return [(method, path) for method in methods.split(" | ")]
 
 
@@ -235,6 +235,11 @@ class Prefixes(Guarded):
         yield "numbered metadata", "POST", "/v1/einsum", safetensors({"inputs.1.ref": name, "equation": "i,i->i"}, **{"inputs.0": [1, 2]}), octets
         for path in ("/v2/models/gather/infer", "/v2/models/gather/versions/1/infer"):
             yield path, "POST", path, *envelope([oip_input("indices", "INT32", [1], [0])], parameters={"params.ref": name})
+        for path in ("", "/ready", "/config", "/stats", "/versions/1", "/versions/1/stats"):
+            yield "model" + path, "GET", f"/v2/models/{name}{path}", None, {}
+        yield "model, escaped", "GET", f"/v2/models/%{ord(name[0]):02x}{name[1:]}", None, {}
+        for path in ("/infer", "/versions/1/infer"):
+            yield "model" + path, "POST", f"/v2/models/{name}{path}", *envelope([oip_input("indices", "INT32", [1], [0])])
         yield "scatter's updates", "POST", "/v1/tensors/team.t/scatter", {"indices": [[0], [1]], "updates": ref}, {}
         yield "get", "GET", f"/v1/tensors/{name}", None, {}
         yield "head", "HEAD", f"/v1/tensors/{name}", None, {}
@@ -319,6 +324,8 @@ class Prefixes(Guarded):
             for what, method, path, body, headers in self.ways(name):
                 if method in ("PUT", "DELETE") or "s" in what.split()[0][:1]:
                     continue  # they write
+                if f"{name}/versions/" in path:
+                    continue  # an alias names one
                 with self.subTest(what, name=name):
                     reply = self.ask(TEAM, method, path, body, headers)
                     self.assertStatus(reply, status)
@@ -327,6 +334,20 @@ class Prefixes(Guarded):
         self.assertProblem(reply, 412, "PRECONDITION_FAILED")
         self.assertNotIn("other@1", reply.body.decode())
         self.assertStatus(self.ask(TEAM, "DELETE", "/v1/tensors/team.else"), 204)
+
+    def test_the_index_has_what_the_token_may_name(self):
+        for name in ("a", "shared:x", "team", "team.t", "team.t@v1"):
+            self.put(name, [1])
+        tables = lambda token: [(m["name"], m["version"]) for m in self.ask(token, "POST", "/v2/repository/index", b"").json()
+                                if m["name"] not in OPS]
+        self.assertEqual(tables(TEAM), [("shared:x", "1"), ("team.t", "1"), ("team.t", "v1")])
+        self.assertEqual(tables(TEAM_READ), [("team.t", "1"), ("team.t", "v1")])
+        self.assertEqual([name for name, _ in tables(READ)], ["a", "shared:x", "team", "team.t", "team.t"])
+
+    def test_a_model_outside_the_prefixes_is_not_suggested(self):
+        self.put("teamx", [1])
+        self.assertNotIn("teamx", self.ask(TEAM, "GET", "/v2/models/team.").body.decode())
+        self.assertIn("teamx", self.ask(ADMIN, "GET", "/v2/models/team.").body.decode())
 
     def test_names_reach_the_store_in_one_file(self):
         folder = os.path.join(ROOT, "server/calls")

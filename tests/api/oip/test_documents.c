@@ -60,6 +60,13 @@ static const struct {
     { "einsum", { "inputs.0", NULL }, "output" },
 };
 
+static const struct td_oip_model *model_of(const struct td_op *op)
+{
+    static struct td_oip_model model;
+    model = td_oip_model_of(op);
+    return &model;
+}
+
 static void expect_tensors(const cJSON *document, const char *key, const char *const *names, int n,
                            const char *type, const char *dims)
 {
@@ -84,7 +91,7 @@ START_TEST(every_op_is_a_model)
 {
     const struct td_op *op = td_op_named(models[_i].op, strlen(models[_i].op));
     const int n_inputs = 1 + (models[_i].inputs[1] != NULL);
-    ck_assert_int_eq(td_oip_describe_model(op, &test_arena, &reply, &err), TD_OK);
+    ck_assert_int_eq(td_oip_describe_model(model_of(op), &test_arena, &reply, &err), TD_OK);
     cJSON *document = parsed();
     ck_assert_str_eq(string_at(document, "name"), models[_i].op);
     ck_assert_str_eq(string_at(document, "platform"), "tensord_op");
@@ -104,7 +111,8 @@ START_TEST(every_model_has_a_configuration)
     const struct td_oip_server server = { .version = "1", .workers = 3 };
     const struct td_op *op = td_op_named(models[_i].op, strlen(models[_i].op));
     const int n_inputs = 1 + (models[_i].inputs[1] != NULL);
-    ck_assert_int_eq(td_oip_describe_config(op, &server, &test_arena, &reply, &err), TD_OK);
+    ck_assert_int_eq(td_oip_describe_config(model_of(op), &server, &test_arena, &reply, &err),
+                     TD_OK);
     cJSON *document = parsed();
     ck_assert_str_eq(string_at(document, "name"), models[_i].op);
     expect_tensors(document, "input", models[_i].inputs, n_inputs, "data_type", "dims");
@@ -120,7 +128,7 @@ END_TEST
 START_TEST(outputs_have_names_and_inputs_may_be_optional)
 {
     const struct td_oip_server server = { .version = "1", .workers = 3 };
-    ck_assert_int_eq(td_oip_describe_model(&pair_op, &test_arena, &reply, &err), TD_OK);
+    ck_assert_int_eq(td_oip_describe_model(model_of(&pair_op), &test_arena, &reply, &err), TD_OK);
     ck_assert_ptr_nonnull(strstr(text(),
                                  "{\"name\":\"places\",\"datatype\":\"INT32\",\"shape\":[-1],"
                                  "\"parameters\":{\"any_rank\":true,\"datatypes\":[\"INT32\"]}}"));
@@ -128,7 +136,8 @@ START_TEST(outputs_have_names_and_inputs_may_be_optional)
                                  "{\"name\":\"condition\",\"datatype\":\"BOOL\",\"shape\":[-1],"
                                  "\"parameters\":{\"any_rank\":true,\"datatypes\":[\"BOOL\"],"
                                  "\"optional\":true}}"));
-    ck_assert_int_eq(td_oip_describe_config(&pair_op, &server, &test_arena, &reply, &err), TD_OK);
+    ck_assert_int_eq(td_oip_describe_config(model_of(&pair_op), &server, &test_arena, &reply, &err),
+                     TD_OK);
     ck_assert_ptr_nonnull(strstr(text(), "\"output\":[{\"name\":\"values\",\"data_type\":"));
     ck_assert_ptr_nonnull(strstr(text(), "{\"name\":\"places\",\"data_type\":\"TYPE_INT32\","
                                          "\"dims\":[-1],\"label_filename\":\"\","));
@@ -140,7 +149,7 @@ START_TEST(metadata_and_configuration_in_full)
 {
     const struct td_oip_server server = { .version = "1", .workers = 3 };
     const struct td_op *op = td_op_named("dynamic_partition", 17);
-    ck_assert_int_eq(td_oip_describe_model(op, &test_arena, &reply, &err), TD_OK);
+    ck_assert_int_eq(td_oip_describe_model(model_of(op), &test_arena, &reply, &err), TD_OK);
 #define ALL_DATATYPES                                                                              \
     "\"datatypes\":[\"BOOL\",\"INT8\",\"INT16\",\"INT32\",\"INT64\",\"UINT8\",\"UINT16\","         \
     "\"UINT32\",\"UINT64\",\"FP16\",\"BF16\",\"FP32\",\"FP64\",\"BYTES\"],\"complex\":true"
@@ -157,7 +166,8 @@ START_TEST(metadata_and_configuration_in_full)
         "\"parameters\":{\"num_partitions\":{\"type\":\"int64\",\"required\":true,\"minimum\":1},"
         "\"device\":{\"type\":\"string\",\"default\":\"auto\"},"
         "\"complex\":{\"type\":\"bool\",\"default\":false}}}");
-    ck_assert_int_eq(td_oip_describe_config(op, &server, &test_arena, &reply, &err), TD_OK);
+    ck_assert_int_eq(td_oip_describe_config(model_of(op), &server, &test_arena, &reply, &err),
+                     TD_OK);
     ck_assert_str_eq(
         text(),
         "{\"name\":\"dynamic_partition\",\"platform\":\"tensord_op\",\"backend\":\"tensord\","
@@ -172,6 +182,50 @@ START_TEST(metadata_and_configuration_in_full)
         "\"label_filename\":\"\",\"is_shape_tensor\":false}],"
         "\"instance_group\":[{\"name\":\"dynamic_partition\",\"kind\":\"KIND_CPU\",\"count\":3,"
         "\"gpus\":[]}],\"parameters\":{}}");
+}
+END_TEST
+
+START_TEST(the_rows_of_a_table_are_the_output_of_its_model)
+{
+    static const struct {
+        td_dtype dtype;
+        struct td_shape shape;
+        const char *metadata, *config; /* of the output */
+    } tables[] = {
+        { TD_DTYPE_FLOAT32,
+          { .rank = 3, .dim = { 5, 3, 2 } },
+          "\"datatype\":\"FP32\",\"shape\":[-1,3,2],\"parameters\":{\"any_rank\":true,"
+          "\"datatypes\":[\"FP32\"]}}]",
+          "\"data_type\":\"TYPE_FP32\",\"dims\":[-1,3,2]," },
+        { TD_DTYPE_STRING,
+          { .rank = 1, .dim = { 5 } },
+          "\"datatype\":\"BYTES\",\"shape\":[-1],\"parameters\":{\"any_rank\":true,"
+          "\"datatypes\":[\"BYTES\"]}}]",
+          "\"data_type\":\"TYPE_STRING\",\"dims\":[-1]," },
+        { TD_DTYPE_COMPLEX128, /* pairs */
+          { .rank = 2, .dim = { 5, 3 } },
+          "\"datatype\":\"FP64\",\"shape\":[-1,3,2],\"parameters\":{\"any_rank\":true,"
+          "\"datatypes\":[\"FP64\"],\"complex\":true}}]",
+          "\"data_type\":\"TYPE_FP64\",\"dims\":[-1,3,2]," },
+    };
+    const struct td_oip_server server = { .version = "1", .workers = 3 };
+    struct td_tensor table;
+    const struct td_oip_model model = {
+        .name = "movies", .version = "7", .op = td_op_named("gather", 6), .table = &table
+    };
+    ck_assert_int_eq(td_tensor_describe(&table, "table", tables[_i].dtype, &tables[_i].shape, &err),
+                     TD_OK);
+    ck_assert_int_eq(td_oip_describe_model(&model, &test_arena, &reply, &err), TD_OK);
+    ck_assert_ptr_nonnull(strstr(text(), "{\"name\":\"movies\",\"versions\":[\"7\"],"
+                                         "\"platform\":\"tensord_table\",\"inputs\":[{\"name\":"
+                                         "\"indices\",\"datatype\":\"INT64\",\"shape\":[-1],"));
+    ck_assert_ptr_null(strstr(text(), "params"));
+    ck_assert_msg(strstr(text(), tables[_i].metadata) != NULL, "%s", text());
+    ck_assert_int_eq(td_oip_describe_config(&model, &server, &test_arena, &reply, &err), TD_OK);
+    ck_assert_msg(strstr(text(), tables[_i].config) != NULL, "%s", text());
+    ck_assert_ptr_nonnull(strstr(text(), "\"input\":[{\"name\":\"indices\","));
+    ck_assert_ptr_nonnull(strstr(text(), "\"instance_group\":[{\"name\":\"movies\","));
+    ck_assert_ptr_null(strstr(text(), "params"));
 }
 END_TEST
 
@@ -212,23 +266,30 @@ static const struct {
     { "{}{}", "expected the end" },
 };
 
-START_TEST(the_index_lists_all_models)
+START_TEST(the_index_has_a_small_body)
 {
     const char *body = index_bodies[_i].body;
-    td_status status = td_oip_repository_index(body, strlen(body), &test_arena, &reply, &err);
+    const td_status status = td_oip_check_index(body, strlen(body), &test_arena, &err);
     if (index_bodies[_i].word) {
         ck_assert_int_eq(status, TD_MALFORMED_REQUEST);
         ck_assert_msg(strstr(err.message, index_bodies[_i].word), "%s: %s", body, err.message);
         return;
     }
     ck_assert_msg(status == TD_OK, "%s: %s", body, err.message);
-    int count;
-    td_ops(&count);
-    cJSON *document = parsed();
-    ck_assert_int_eq(cJSON_GetArraySize(document), count);
-    ck_assert_ptr_nonnull(strstr(
-        text(), "{\"name\":\"gather\",\"version\":\"1\",\"state\":\"READY\",\"reason\":\"\"}"));
-    cJSON_Delete(document);
+}
+END_TEST
+
+START_TEST(the_index_lists_all_models)
+{
+    static const struct td_oip_entry entries[] = { { "gather", 6, "1" },
+                                                   { "movies@20261122", 6, "20261122" } };
+    ck_assert_int_eq(td_oip_write_index(entries, 2, &test_arena, &reply, &err), TD_OK);
+    ck_assert_str_eq(text(),
+                     "[{\"name\":\"gather\",\"version\":\"1\",\"state\":\"READY\",\"reason\":\"\"},"
+                     "{\"name\":\"movies\",\"version\":\"20261122\",\"state\":\"READY\","
+                     "\"reason\":\"\"}]");
+    ck_assert_int_eq(td_oip_write_index(entries, 0, &test_arena, &reply, &err), TD_OK);
+    ck_assert_str_eq(text(), "[]");
 }
 END_TEST
 
@@ -248,7 +309,9 @@ static const struct {
 START_TEST(models_are_loaded_already)
 {
     const char *body = load_bodies[_i].body;
-    td_status status = td_oip_repository_load(body, strlen(body), &test_arena, &reply, &err);
+    const struct td_oip_model model = td_oip_model_of(td_op_named("gather", 6));
+    const td_status status =
+        td_oip_repository_load(body, strlen(body), &model, &test_arena, &reply, &err);
     if (load_bodies[_i].word) {
         ck_assert_int_eq(status, TD_MALFORMED_REQUEST);
         ck_assert_msg(strstr(err.message, load_bodies[_i].word), "%s: %s", body, err.message);
@@ -262,12 +325,17 @@ END_TEST
 START_TEST(models_cannot_be_unloaded)
 {
     static const char body[] = "{\"parameters\":{\"unload_dependents\":false}}";
-    ck_assert_int_eq(td_oip_repository_unload(body, sizeof body - 1, &test_arena, &reply, &err),
+    static const struct td_tensor table = { .dtype = TD_DTYPE_INT8 };
+    const struct td_oip_model op = td_oip_model_of(td_op_named("gather", 6));
+    const struct td_oip_model movies = { .name = "movies", .op = op.op, .table = &table };
+    ck_assert_int_eq(td_oip_repository_unload(body, sizeof body - 1, &op, &test_arena, &err),
                      TD_INVALID_ARGUMENT);
     ck_assert_str_eq(err.message, "built-in op cannot be unloaded");
-    ck_assert_int_eq(td_oip_repository_unload("", 0, &test_arena, &reply, &err),
+    ck_assert_int_eq(td_oip_repository_unload("", 0, &op, &test_arena, &err), TD_INVALID_ARGUMENT);
+    ck_assert_int_eq(td_oip_repository_unload("", 0, &movies, &test_arena, &err),
                      TD_INVALID_ARGUMENT);
-    ck_assert_int_eq(td_oip_repository_unload("{", 1, &test_arena, &reply, &err),
+    ck_assert_ptr_nonnull(strstr(err.message, "DELETE /v1/tensors/movies"));
+    ck_assert_int_eq(td_oip_repository_unload("{", 1, &op, &test_arena, &err),
                      TD_MALFORMED_REQUEST);
 }
 END_TEST
@@ -276,9 +344,10 @@ END_TEST
 
 START_TEST(statistics_have_every_member)
 {
-    const struct td_op *ops[] = { td_op_named("gather", 6), td_op_named("einsum", 6) };
     const struct td_oip_stats stats[] = {
-        { .last_ms = 1700000000123,
+        { .name = "gather",
+          .version = "1",
+          .last_ms = 1700000000123,
           .inferences = 5,
           .executions = 5,
           .success = { 5, UINT64_MAX },
@@ -287,9 +356,9 @@ START_TEST(statistics_have_every_member)
           .input = { 5, 9 },
           .infer = { 5, 10 },
           .output = { 5, 11 } },
-        { 0 },
+        { .name = "einsum", .version = "1" },
     };
-    ck_assert_int_eq(td_oip_describe_stats(ops, stats, 2, &test_arena, &reply, &err), TD_OK);
+    ck_assert_int_eq(td_oip_describe_stats(stats, 2, &test_arena, &reply, &err), TD_OK);
 #define NONE "{\"count\":0,\"ns\":0}"
     ck_assert_str_eq(
         text(),
@@ -366,8 +435,10 @@ static void add_tests(TCase *tcase)
     tcase_add_loop_test(tcase, every_model_has_a_configuration, 0, COUNT_OF(models));
     tcase_add_test(tcase, outputs_have_names_and_inputs_may_be_optional);
     tcase_add_test(tcase, metadata_and_configuration_in_full);
+    tcase_add_loop_test(tcase, the_rows_of_a_table_are_the_output_of_its_model, 0, 3);
     tcase_add_test(tcase, datatypes_have_two_names);
-    tcase_add_loop_test(tcase, the_index_lists_all_models, 0, COUNT_OF(index_bodies));
+    tcase_add_test(tcase, the_index_lists_all_models);
+    tcase_add_loop_test(tcase, the_index_has_a_small_body, 0, COUNT_OF(index_bodies));
     tcase_add_loop_test(tcase, models_are_loaded_already, 0, COUNT_OF(load_bodies));
     tcase_add_test(tcase, models_cannot_be_unloaded);
     tcase_add_test(tcase, statistics_have_every_member);

@@ -440,7 +440,7 @@ END_TEST
 static const char *problem(const char *op)
 {
     memset(&reply, 0, sizeof reply);
-    td_oip_problem(&err, op, "id-7", &test_arena, &reply);
+    td_oip_problem(&err, op, op, "id-7", &test_arena, &reply);
     ck_assert_str_eq(reply.content_type, "application/json");
     return joined();
 }
@@ -534,7 +534,7 @@ START_TEST(without_memory_the_error_is_a_title)
     td_arena_init(&arena, first, sizeof first, &nothing);
     memset(&reply, 0, sizeof reply);
     td_error_set(&err, TD_QUEUE_FULL, "full");
-    td_oip_problem(&err, "gather", "r", &arena, &reply);
+    td_oip_problem(&err, "gather", "gather", "r", &arena, &reply);
     ck_assert_int_eq(reply.http_status, 429);
     ck_assert_str_eq(reply.content_type, "application/json");
     ck_assert_str_eq(joined(), "{\"error\":\"Queue full\"}");

@@ -140,6 +140,29 @@ START_TEST(a_method_and_a_path_have_a_route)
 }
 END_TEST
 
+START_TEST(a_model_that_is_no_op_may_be_a_table)
+{
+    static const struct {
+        const char *method, *path, *model, *version; /* NULL: none */
+    } models[] = {
+        { "GET", "/v2/models/movies", "movies", NULL },
+        { "POST", "/v2/models/model%3Aw/infer", "model:w", NULL },
+        { "POST", "/v2/models/movies/versions/v2/infer", "movies", "v2" },
+        { "GET", "/v2/models/a%2Fb/ready", "a/b", NULL },
+        { "GET", "/v2/models/stats", NULL, NULL }, /* of all ops */
+        { "GET", "/v2/models/gather/stats", NULL, NULL },
+        { "POST", "/v2/repository/models/movies/load", "movies", NULL },
+    };
+    struct td_call *call = call_to(models[_i].method, models[_i].path);
+    ck_assert_int_eq(td_route_call(call), TD_OK);
+    ck_assert_pstr_eq(call->table.model, models[_i].model);
+    ck_assert_pstr_eq(call->table.version, models[_i].version);
+    if (models[_i].model)
+        ck_assert_str_eq(call->op->name, "gather");
+    td_call_free(call);
+}
+END_TEST
+
 START_TEST(a_lookup_has_the_table_of_its_path)
 {
     struct td_call *call = call_to("POST", "/v1/tensors/model%3Aw/gather");
@@ -174,12 +197,12 @@ static const struct {
 } refusals[] = {
     { "GET", "/", TD_NOT_FOUND, "", "" },
     { "GET", "/v2/models", TD_NOT_FOUND, "", "" },
-    { "GET", "/v2/models/stats/ready", TD_UNKNOWN_OP, "", "" },
     { "POST", "/v2/models/gather/generate", TD_NOT_FOUND, "", "" },
     { "GET", "/v2/models/gather/versions/abc", TD_NOT_FOUND, "", "" },
+    { "GET", "/v2/models/%00", TD_MALFORMED_REQUEST, "", "" },
+    { "GET", "/v2/models/t/versions/%00", TD_MALFORMED_REQUEST, "", "" },
+    { "GET", "/v2/models/t/versions//ready", TD_NOT_FOUND, "", "" },
     { "POST", "/v2/models/gather/versions/2/infer", TD_NOT_FOUND, "", "" },
-    { "POST", "/v2/repository/models/gathr/load", TD_UNKNOWN_OP, "", "gather" },
-    { "POST", "/v2/models/gathr/trace/setting", TD_UNKNOWN_OP, "", "gather" },
     { "GET", "/v2/models/gather/infer", TD_METHOD_NOT_ALLOWED, "POST", "" },
     { "POST", "/v2/models/gather", TD_METHOD_NOT_ALLOWED, "GET, HEAD", "" },
     { "GET", "/v2/repository/index", TD_METHOD_NOT_ALLOWED, "POST", "" },
@@ -243,7 +266,6 @@ static const struct {
     { "GET", "/v1/gathr", TD_UNKNOWN_OP, "", "gather" }, /* whatever the method */
     { "GET", "/v1/ops/gathr", TD_UNKNOWN_OP, "", "gather" },
     { "POST", "/v1/convolution", TD_UNKNOWN_OP, "", "" },
-    { "POST", "/v2/models/gathr/infer", TD_UNKNOWN_OP, "", "gather" },
     { "POST", "/v1/scatter", TD_UNKNOWN_OP, "", "" }, /* of a tensor only */
     { "GET", "/v1/einsum/plan", TD_METHOD_NOT_ALLOWED, "POST", "" },
     { "HEAD", "/v1/einsum/plan", TD_METHOD_NOT_ALLOWED, "POST", "" },
@@ -364,6 +386,13 @@ static const struct {
     { "/v1/ops/gathr", 404, "did_you_mean", "gather" },
     { "/problems/queue-full", 200, "code", "QUEUE_FULL" },
     { "/problems/nonsense", 404, "code", "NOT_FOUND" },
+    { "/v2/models/gathr", 404, "code", "UNKNOWN_OP" },
+    { "/v2/models/gathr/ready", 404, "did_you_mean", "gather" },
+    { "/v2/models/gathr/trace/setting", 404, "did_you_mean", "gather" },
+    { "/v2/models/stats/ready", 404, "code", "UNKNOWN_OP" },
+    { "/v2/models/nothing/versions/2/config", 404, "code", "UNKNOWN_OP" },
+    { "/v2/models/a%2F..%2Fb/stats", 404, "code", "UNKNOWN_OP" },
+    { "/v2/models/gather/ready", 200, "name", "gather" },
 };
 
 START_TEST(handlers_reply_in_json)
@@ -373,9 +402,10 @@ START_TEST(handlers_reply_in_json)
         td_call_refuse(call);
     ck_assert_int_eq(call->reply.http_status, answers[_i].http_status);
     ck_assert_int_eq(call->reply.n_chunks, 1);
-    ck_assert_str_eq(call->reply.content_type, answers[_i].http_status == 200
-                                                   ? "application/json"
-                                                   : "application/problem+json");
+    ck_assert_str_eq(call->reply.content_type,
+                     answers[_i].http_status == 200 || strncmp(answers[_i].path, "/v2", 3) == 0
+                         ? "application/json"
+                         : "application/problem+json");
     cJSON *root = cJSON_ParseWithLength(call->reply.chunks[0].data, call->reply.chunks[0].size);
     ck_assert(cJSON_IsObject(root));
     if (answers[_i].member) {
@@ -540,6 +570,7 @@ static void add(TCase *tcase)
 {
     tcase_add_checked_fixture(tcase, server_open, server_close);
     tcase_add_loop_test(tcase, a_method_and_a_path_have_a_route, 0, COUNT_OF(routes));
+    tcase_add_loop_test(tcase, a_model_that_is_no_op_may_be_a_table, 0, 7);
     tcase_add_test(tcase, a_lookup_has_the_table_of_its_path);
     tcase_add_test(tcase, every_op_has_a_route_of_its_name);
     tcase_add_loop_test(tcase, other_methods_and_paths_are_refused, 0, COUNT_OF(refusals));

@@ -52,15 +52,15 @@ START_TEST(a_request_changes_the_totals_of_its_operation_only)
     ck_assert_uint_eq(requests_of(&totals, 422), 1);
     ck_assert_uint_eq(requests_of(&totals, TD_CODE_GONE), 1);
     ck_assert_uint_eq(totals.errors[TD_INDEX_OUT_OF_BOUNDS], 1);
-    ck_assert_uint_eq(totals.succeeded, 2);
-    ck_assert_uint_eq(totals.failed, 2);
+    ck_assert_uint_eq(totals.inferences.succeeded, 2);
+    ck_assert_uint_eq(totals.inferences.failed, 2);
     ck_assert_uint_eq(totals.duration_ns, 4 * 60000);
     ck_assert_uint_eq(totals.bytes_in, 40);
     ck_assert_uint_eq(totals.bytes_out, 400);
-    ck_assert_uint_gt(totals.last_ms, 0);
+    ck_assert_uint_gt(totals.inferences.last_ms, 0);
     for (int stage = 0; stage < TD_STAGE_COUNT; stage++) {
-        ck_assert_uint_eq(totals.stage_ns[stage], 2 * ((uint64_t)stage + 1));
-        ck_assert_uint_eq(totals.failed_stage_ns[stage], 2 * ((uint64_t)stage + 1));
+        ck_assert_uint_eq(totals.inferences.stage_ns[stage], 2 * ((uint64_t)stage + 1));
+        ck_assert_uint_eq(totals.inferences.failed_stage_ns[stage], 2 * ((uint64_t)stage + 1));
     }
     static const struct td_operation_totals none;
     td_metrics_read(metrics, 3, &totals);
@@ -155,6 +155,33 @@ START_TEST(rows_are_counted_by_table_over_all_shards)
 }
 END_TEST
 
+START_TEST(lookups_are_counted_by_table)
+{
+    static const struct td_times times = { .decode = 1, .queue = 2, .compute = 3, .encode = 4 };
+    struct td_metrics *metrics = metrics_of(2);
+    struct td_inference_totals totals;
+    const int users = td_metrics_table(metrics, "users");
+    td_metrics_table(metrics, "items");
+    td_metrics_count_lookup(metrics, 0, users, true, &times);
+    td_metrics_count_lookup(metrics, 1, users, true, &times);
+    td_metrics_count_lookup(metrics, 1, users, false, &times);
+    td_metrics_read_table(metrics, "users", &totals);
+    ck_assert_uint_eq(totals.succeeded, 2);
+    ck_assert_uint_eq(totals.failed, 1);
+    ck_assert_uint_gt(totals.last_ms, 0);
+    for (int stage = 0; stage < TD_STAGE_COUNT; stage++) {
+        ck_assert_uint_eq(totals.stage_ns[stage], 2 * ((uint64_t)stage + 1));
+        ck_assert_uint_eq(totals.failed_stage_ns[stage], (uint64_t)stage + 1);
+    }
+    td_metrics_read_table(metrics, "items", &totals);
+    ck_assert_uint_eq(totals.succeeded + totals.failed + totals.last_ms, 0);
+    td_metrics_read_table(metrics, "others", &totals); /* takes no place */
+    ck_assert_uint_eq(totals.succeeded + totals.failed + totals.last_ms, 0);
+    ck_assert_int_eq(td_metrics_table(metrics, "next"), 2);
+    td_metrics_free(metrics);
+}
+END_TEST
+
 START_TEST(tables_beyond_the_first_ones_are_counted_together)
 {
     struct td_metrics *metrics = metrics_of(1);
@@ -225,6 +252,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, times_that_were_not_taken_count_as_zero);
     tcase_add_test(tcase, operations_have_different_names);
     tcase_add_test(tcase, rows_are_counted_by_table_over_all_shards);
+    tcase_add_test(tcase, lookups_are_counted_by_table);
     tcase_add_test(tcase, tables_beyond_the_first_ones_are_counted_together);
     tcase_add_test(tcase, nothing_is_lost_when_all_shards_count_at_once_and_are_read);
 }

@@ -1,0 +1,243 @@
+#include "server/calls/models.h"
+
+#include "api/text/suggest.h"
+#include "kernels/gather/gather.h"
+#include "kernels/name.h"
+#include "server/calls/services.h"
+#include "server/store/aliases.h"
+#include "server/store/table_name.h"
+
+#include <stdio.h>
+#include <string.h>
+
+const struct td_op *const td_table_model_op = &td_op_gather;
+
+static const char only_version[] = "1";
+
+const char *td_model_version(const char *name)
+{
+    const char *version = td_table_version(name);
+    return version ? version : only_version;
+}
+
+/* Is the path of a table's model that of something else: an op, or all statistics? */
+static bool is_taken(const char *name, size_t length)
+{
+    return td_op_named(name, length) || td_name_is("stats", name, length);
+}
+
+/* A scalar has none. */
+static bool has_rows(const struct td_tensor_listing *listing)
+{
+    return listing->tensor->shape.rank > 0;
+}
+
+/* ---- one model ------------------------------------------------------------------------------- */
+
+/* The error for a name that is no model; *err has the store's, with the nearest tensor. */
+static void unknown_model(const char *name, struct td_error *err)
+{
+    int count;
+    const struct td_op *const *ops = td_ops(&count);
+    const char *names[TD_OP_COUNT + 1];
+    char nearest[sizeof err->did_you_mean];
+    snprintf(nearest, sizeof nearest, "%s", err->did_you_mean);
+    for (int i = 0; i < count; i++)
+        names[i] = ops[i]->name;
+    if (nearest[0])
+        names[count++] = nearest;
+    td_unknown_name(err, TD_UNKNOWN_OP, "model", name, strlen(name), names, count,
+                    "POST /v2/repository/index");
+}
+
+/* "movies@2" */
+static const char *with_version(struct td_call *call, struct td_error *err)
+{
+    const struct td_path_table *table = &call->table;
+    const size_t size = strlen(table->model) + strlen(table->version) + sizeof "@";
+    char *text = td_arena_alloc(&call->arena, size, 1, err);
+    if (text)
+        snprintf(text, size, "%s@%s", table->model, table->version);
+    return text;
+}
+
+static td_status get(struct td_call *call, const char *name, struct td_tensor_listing *out,
+                     struct td_error *err)
+{
+    call->table.name = name;
+    return td_tables_get(&call->tables, name, &call->arena, out, err);
+}
+
+/* The tensor of model and version. */
+static td_status get_version(struct td_call *call, struct td_tensor_listing *out,
+                             struct td_error *err)
+{
+    const struct td_path_table *table = &call->table;
+    const char *name = with_version(call, err);
+    if (!name)
+        return TD_MEMORY_EXHAUSTED;
+    td_status status = get(call, name, out, err);
+    if (status != TD_TENSOR_NOT_FOUND || strcmp(table->version, only_version) != 0)
+        return status;
+    status = get(call, table->model, out, err);
+    return status == TD_OK && td_table_version(out->name) ? TD_TENSOR_NOT_FOUND : status;
+}
+
+/* Of a path with a version that is not there: does the model have others? */
+static bool has_others(struct td_call *call, const struct td_error *found)
+{
+    const struct td_path_table *table = &call->table;
+    const size_t length = strlen(table->model);
+    struct td_tensor_listing listing;
+    struct td_error err = { 0 };
+    if (!table->version)
+        return false;
+    return (strncmp(found->did_you_mean, table->model, length) == 0 &&
+            found->did_you_mean[length] == '@') ||
+           get(call, table->model, &listing, &err) == TD_OK;
+}
+
+static td_status unknown_version(const struct td_path_table *table, struct td_error *err)
+{
+    td_error_set(err, TD_NOT_FOUND, "there is no version '%s' of a model '%s'",
+                 TD_SHOWN(table->version, strlen(table->version)),
+                 TD_SHOWN(table->model, strlen(table->model)));
+    return TD_NOT_FOUND;
+}
+
+static td_status scalar(const struct td_tensor_listing *listing, struct td_error *err)
+{
+    td_error_set(err, TD_NOT_FOUND,
+                 "the tensor '%s' is no model: it is a scalar, which has no rows", listing->name);
+    return TD_NOT_FOUND;
+}
+
+static td_status find_table(struct td_call *call, struct td_tensor_listing *out)
+{
+    const struct td_path_table *table = &call->table;
+    struct td_error found = { 0 };
+    if (is_taken(table->model, strlen(table->model))) {
+        unknown_model(table->model, &call->error);
+        return TD_UNKNOWN_OP;
+    }
+    const td_status status =
+        table->version ? get_version(call, out, &found) : get(call, table->model, out, &found);
+    if (status == TD_OK)
+        return has_rows(out) ? TD_OK : scalar(out, &call->error);
+    call->error = found;
+    if (status != TD_TENSOR_NOT_FOUND)
+        return status;
+    if (has_others(call, &found))
+        return unknown_version(table, &call->error);
+    unknown_model(table->model, &call->error);
+    return TD_UNKNOWN_OP;
+}
+
+td_status td_model_find(struct td_call *call, struct td_oip_model *out)
+{
+    struct td_tensor_listing listing;
+    *out = td_oip_model_of(call->op);
+    if (!call->table.model)
+        return TD_OK;
+    const td_status status = find_table(call, &listing);
+    if (status != TD_OK)
+        return status;
+    call->table.known = true;
+    *out = (struct td_oip_model){ .name = call->table.model,
+                                  .version = td_model_version(listing.name),
+                                  .op = td_table_model_op,
+                                  .table = listing.tensor };
+    return TD_OK;
+}
+
+/* ---- all models ------------------------------------------------------------------------------ */
+
+/* What has a name that may be that of a model. */
+struct named {
+    struct td_tensor_listing *tensors;
+    struct td_alias_listing *aliases;
+    int n_tensors, n_aliases;
+};
+
+static td_status read_named(const struct td_tables *tables, struct td_arena *arena,
+                            struct named *out, struct td_error *err)
+{
+    const td_status status = td_tables_list(tables, arena, &out->tensors, &out->n_tensors, err);
+    return status != TD_OK
+               ? status
+               : td_store_list_aliases(tables->store, arena, &out->aliases, &out->n_aliases, err);
+}
+
+static void add_entry(struct td_oip_entry *entries, int *count, const char *name, size_t length,
+                      const char *version)
+{
+    entries[(*count)++] = (struct td_oip_entry){ name, length, version };
+}
+
+/* An alias that has the name of its versions is listed as one of them. */
+static bool is_listed(const struct td_tables *tables, const struct td_alias_listing *alias)
+{
+    const size_t length = strlen(alias->name);
+    if (!alias->target || is_taken(alias->name, length) ||
+        td_name_is(alias->name, alias->target, td_table_base(alias->target)))
+        return false;
+    return td_access_has_table(&tables->access, alias->name, length) &&
+           td_access_has_table(&tables->access, alias->target, strlen(alias->target));
+}
+
+td_status td_models_list(struct td_call *call, struct td_oip_entry **entries, int *count)
+{
+    int n_ops;
+    struct named named;
+    const struct td_op *const *ops = td_ops(&n_ops);
+    const td_status status = read_named(&call->tables, &call->arena, &named, &call->error);
+    if (status != TD_OK)
+        return status;
+    *count = 0;
+    *entries = td_arena_alloc(&call->arena,
+                              (size_t)n_ops + (size_t)named.n_tensors + (size_t)named.n_aliases,
+                              sizeof **entries, &call->error);
+    if (!*entries)
+        return call->error.status;
+    for (int i = 0; i < n_ops; i++)
+        add_entry(*entries, count, ops[i]->name, strlen(ops[i]->name), only_version);
+    for (int i = 0; i < named.n_tensors; i++) {
+        const char *name = named.tensors[i].name;
+        const size_t length = td_table_base(name);
+        if (has_rows(&named.tensors[i]) && !is_taken(name, length))
+            add_entry(*entries, count, name, length, td_model_version(name));
+    }
+    for (int i = 0; i < named.n_aliases; i++) {
+        const struct td_alias_listing *alias = &named.aliases[i];
+        if (is_listed(&call->tables, alias))
+            add_entry(*entries, count, alias->name, strlen(alias->name),
+                      td_model_version(alias->target));
+    }
+    return TD_OK;
+}
+
+/* Logs a name that is taken. */
+static void log_hidden(struct td_services *services, const char *name, int *logged)
+{
+    enum { MOST = 100 };
+    if (is_taken(name, td_table_base(name)) && (*logged)++ < MOST)
+        td_log(&services->log, TD_LOG_WARN, "table_is_no_model", TD_TEXT("tensor", name));
+}
+
+void td_models_log_hidden(struct td_services *services)
+{
+    struct td_tables tables;
+    struct td_arena arena;
+    struct td_error err;
+    struct named named;
+    int logged = 0;
+    td_tables_init(&tables, services->store);
+    td_arena_init(&arena, NULL, 0, td_buffer_pool_memory(services->buffers));
+    if (read_named(&tables, &arena, &named, &err) == TD_OK) {
+        for (int i = 0; i < named.n_tensors; i++)
+            log_hidden(services, named.tensors[i].name, &logged);
+        for (int i = 0; i < named.n_aliases; i++)
+            log_hidden(services, named.aliases[i].name, &logged);
+    }
+    td_arena_reset(&arena);
+}

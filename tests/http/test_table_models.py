@@ -1,0 +1,243 @@
+"""Resident tensors as models of /v2: metadata, inference, statistics, the index."""
+import itertools
+from oip_client import *
+
+TABLE = "X-Tensord-Table"
+MAPPED = temporary_folder()
+
+
+def setUpModule():
+    for name in ("einsum", "stats", "top_k@v1", "movies@7", "plain"):
+        with open(os.path.join(MAPPED, name + ".npy"), "wb") as f:
+            f.write(npy("int32", (2, 1), pack("int32", [1, 2])))
+
+
+class ModelTest(OipTest):
+    names = itertools.count()
+
+    def put(self, body, name=None, headers=None):
+        name = name or f"model-{next(self.names)}"
+        reply = self.request("PUT", f"/v1/tensors/{name}", body, headers)
+        self.assertIn(reply.status, (200, 201), str(reply))
+        self.addCleanup(self.request, "DELETE", f"/v1/tensors/{name}")
+        return name, reply.json()
+
+    def model(self, name, path=""):
+        reply = self.get(f"/v2/models/{name}{path}")
+        self.assertStatus(reply, 200)
+        return reply.json()
+
+    def indices(self, *values, datatype="INT64"):
+        return [oip_input("indices", datatype, [len(values)], list(values))]
+
+    def index(self):
+        reply = self.post("/v2/repository/index", b"")
+        self.assertStatus(reply, 200)
+        return [(m["name"], m["version"]) for m in reply.json()]
+
+
+class Documents(ModelTest):
+    def test_metadata_and_configuration_say_what_a_lookup_takes_and_returns(self):
+        name, _ = self.put(tensor("float16", (5, 3, 2), bytes(60)))
+        metadata, config = self.model(name), self.model(name, "/config")
+        self.assertEqual((metadata["name"], metadata["versions"], metadata["platform"]), (name, ["1"], "tensord_table"))
+        self.assertEqual([(i["name"], i["datatype"], i["shape"]) for i in metadata["inputs"]], [("indices", "INT64", [-1])])
+        self.assertEqual([(o["name"], o["datatype"], o["shape"]) for o in metadata["outputs"]], [("output", "FP16", [-1, 3, 2])])
+        self.assertEqual((config["name"], config["max_batch_size"], config["backend"]), (name, 0, "tensord"))
+        self.assertEqual([(i["name"], i["data_type"], i["dims"]) for i in config["input"]], [("indices", "TYPE_INT64", [-1])])
+        self.assertEqual([(o["name"], o["data_type"], o["dims"]) for o in config["output"]], [("output", "TYPE_FP16", [-1, 3, 2])])
+        self.assertEqual(self.model(name, "/ready"), {"name": name, "ready": True})
+        for path in ("", "/config", "/ready", "/stats"):
+            self.assertEqual(self.model(name, path), self.model(name, "/versions/1" + path))
+
+    def test_names_and_versions_are_a_model_and_its_versions(self):
+        base = f"model-{next(self.names)}"
+        for version, value in (("v1", 1), ("v2", 2)):
+            self.put([value], f"{base}@{version}")
+        for version, value in (("v1", 1), ("v2", 2)):
+            self.assertEqual(self.model(base, f"/versions/{version}")["versions"], [version])
+            reply = self.infer(base, self.indices(0), path=f"/versions/{version}/infer")
+            document = reply.json()
+            self.assertEqual((document["model_name"], document["model_version"]), (base, version))
+            self.assertEqual((document["outputs"][0]["data"], reply.headers[TABLE]), ([value], f"{base}@{version}"))
+        self.assertEqual(self.model(f"{base}@v1")["versions"], ["v1"])
+        self.assertError(self.get(f"/v2/models/{base}/versions/v3"), 404, "v3", base, code="NOT_FOUND")
+        self.assertError(self.get(f"/v2/models/{base}"), 404, base, code="UNKNOWN_OP")
+        self.assertLessEqual({(base, "v1"), (base, "v2")}, set(self.index()))
+
+    def test_an_alias_is_a_model_of_its_version(self):
+        base, alias = f"model-{next(self.names)}", f"model-{next(self.names)}"
+        for version, value in (("v1", 1), ("v2", 2)):
+            self.put([value], f"{base}@{version}")
+        flip = lambda names: self.assertStatus(self.post("/v1/aliases", {"set": names}), 200)
+        self.addCleanup(flip, {base: None, alias: None})
+        for version, value in (("v1", 1), ("v2", 2)):
+            flip({base: f"{base}@{version}", alias: f"{base}@{version}"})
+            for name in (base, alias):
+                self.assertEqual(self.model(name)["versions"], [version])
+                reply = self.infer(name, self.indices(0))
+                document = reply.json()
+                self.assertEqual((document["model_name"], document["model_version"]), (name, version))
+                self.assertEqual((document["outputs"][0]["data"], reply.headers[TABLE]), ([value], f"{base}@{version}"))
+            reply = self.post(f"/v1/tensors/{alias}/gather", {"indices": [0]})
+            self.assertEqual((reply.json()["output"]["data"], reply.headers[TABLE]), ([value], f"{base}@{version}"))
+            entries = [entry for entry in self.index() if entry[0] in (base, alias)]
+            self.assertEqual(sorted(entries), sorted([(base, "v1"), (base, "v2"), (alias, version)]))
+            self.assertError(self.get(f"/v2/models/{base}/versions/1"), 404, code="NOT_FOUND")
+
+    def test_models_that_are_not_there(self):
+        name, _ = self.put([1], "model-of-a-test")
+        self.assertEqual(self.assertError(self.get("/v2/models/model-of-a-tes"), 404, code="UNKNOWN_OP")["did_you_mean"], name)
+        self.assertError(self.get(f"/v2/models/{name}/versions/2"), 404, name, "'2'", code="NOT_FOUND")
+        self.assertError(self.infer("model-of-a-tes", self.indices(0)), 404, code="UNKNOWN_OP")
+        self.assertError(self.post("/v2/models/model-of-a-tes/trace/setting", b"{}"), 404, code="UNKNOWN_OP")
+        self.assertError(self.post(f"/v2/models/{name}/trace/setting", b"{}"), 501)
+
+    def test_a_scalar_is_no_model(self):
+        name, _ = self.put({"dtype": "int32", "shape": [], "data": 7})
+        self.assertError(self.get(f"/v2/models/{name}"), 404, "scalar")
+        self.assertError(self.infer(name, self.indices(0)), 404, "scalar")
+        self.assertNotIn((name, "1"), self.index())
+
+    def test_hostile_names(self):
+        for name, status in (("%2e%2e", 404), ("a%2Fb", 404), ("%2Fetc%2Fpasswd", 404), ("%00", 400), ("t%00", 400), ("%", 400), ("%zz", 400),
+                             ("%FF%FE", 404), ("%0d%0aX-Evil:%201", 404), ("x" * 2000, 404), ("a@b@c", 404), ("@", 404), ("%22%7d", 404),
+                             ("%25s%25n", 404), (".hidden", 404), ("%E2%82%AC", 404)):
+            for path in ("", "/ready", "/config", "/stats", "/versions/1", "/versions/" + name):
+                with self.subTest(name=name, path=path):
+                    reply = self.get(f"/v2/models/{name}{path}")
+                    self.assertError(reply, status)
+                    self.assertNotIn("X-Evil", reply.headers)
+            self.assertError(self.infer(name, self.indices(0)), status)
+            self.assertError(self.post(f"/v2/repository/models/{name}/load", b"{}"), status)
+        self.assertServes()
+
+    def test_a_table_is_loaded_and_not_unloaded(self):
+        name, _ = self.put([1])
+        self.assertEqual(self.post(f"/v2/repository/models/{name}/load", b"{}").json(), {})
+        self.assertError(self.post(f"/v2/repository/models/{name}/load", {"parameters": {"config": "{}"}}), 400, "configuration")
+        self.assertError(self.post(f"/v2/repository/models/{name}/unload", b""), 400, "DELETE /v1/tensors/" + name)
+        self.assertEqual(self.model(name, "/ready")["ready"], True)
+
+
+class Inference(ModelTest):
+    def test_indices_alone_are_enough(self):
+        name, found = self.put([[1.5, 2.5], [3.5, 4.5]])
+        reply = self.infer(name, self.indices(1, 1, 0))
+        self.assertEqual(self.outputs(reply)["output"], ("FP32", [3, 2], [3.5, 4.5, 3.5, 4.5, 1.5, 2.5]))
+        document = reply.json()
+        self.assertEqual((document["model_name"], document["model_version"]), (name, "1"))
+        self.assertEqual(reply.headers[TABLE], f"{name}@{found['version']}")
+        binary = self.infer(name, [oip_input("indices", "INT32", [2, 1], pack("int32", [0, 1]))], [wanted("output", binary_data=True)])
+        self.assertEqual(self.outputs(binary)["output"], ("FP32", [2, 1, 2], pack("float32", [1.5, 2.5, 3.5, 4.5])))
+        self.assertEqual(self.infer(name, self.indices(0), id="a \"b\"").json()["id"], "a \"b\"")
+
+    def test_every_dtype(self):
+        for dtype, datatype, values in (("int8", "INT8", [1, -1]), ("uint64", "UINT64", [2**64 - 1, 0]), ("float16", "FP16", [0.5, -2.0]),
+                                        ("bfloat16", "BF16", [0.5, -2.0]), ("bool", "BOOL", [True, False]), ("string", "BYTES", ["x", "é"])):
+            name, _ = self.put({"dtype": dtype, "shape": [2], "data": values})
+            self.assertEqual(self.outputs(self.infer(name, self.indices(1, 0)))["output"], (datatype, [2], values[::-1]))
+            self.assertEqual(self.model(name)["outputs"][0]["datatype"], datatype)
+
+    def test_complex_rows_are_pairs_without_a_parameter(self):
+        name, _ = self.put({"dtype": "complex64", "shape": [2], "data": [[1, 2], [3, 4]]})
+        self.assertEqual(self.outputs(self.infer(name, self.indices(1)))["output"], ("FP32", [1, 2], [3, 4]))
+        output = self.model(name)["outputs"][0]
+        self.assertEqual((output["datatype"], output["shape"], output["parameters"]["complex"]), ("FP32", [-1, 2], True))
+
+    def test_attributes_are_parameters(self):
+        name, _ = self.put([[1, 2], [3, 4]])
+        self.assertEqual(self.outputs(self.infer(name, self.indices(1), parameters={"axis": 1}))["output"], ("INT32", [2, 1], [2, 4]))
+        reply = self.infer(name, self.indices(1, 7), parameters={"bounds": "zero", "device": "cpu", "priority": 1})
+        self.assertEqual(self.outputs(reply)["output"], ("INT32", [2, 2], [3, 4, 0, 0]))
+        self.assertEqual(reply.json()["parameters"], {"bounds_policy": "zero", "bounds_replaced": 1})
+
+    def test_errors_begin_with_the_models_name(self):
+        name, _ = self.put([1, 2])
+        for inputs, parameters, words in ((self.indices(2), {}, ["indices[0] = 2"]), ([], {}, ["indices is missing"]),
+                                          (self.indices(0) + [oip_input("params", "INT32", [1], [1])], {}, ["params is given by the path"]),
+                                          (self.indices(0), {"params.ref": name}, ["params is given by the path"]),
+                                          (self.indices(0), {"axes": 1}, ["no parameter"]), (self.indices(0) * 2, {}, ["twice"]),
+                                          ([oip_input("index", "INT64", [1], [0])], {}, ["no input", "indices"]),
+                                          ([oip_input("indices", "FP32", [1], [0])], {}, ["indices"])):
+            with self.subTest(words=words):
+                error = self.assertError(self.infer(name, inputs, parameters=parameters), 400, *words)
+                self.assertTrue(error["error"].startswith(name + ": "), error)
+                self.assertEqual(error["op"], "gather")
+
+    def test_a_replaced_table_is_read_from_then_on(self):
+        name, first = self.put([1])
+        _, second = self.put([2], name)
+        reply = self.infer(name, self.indices(0))
+        self.assertEqual((self.outputs(reply)["output"][2], reply.headers[TABLE]), ([2], f"{name}@{second['version']}"))
+        self.assertStatus(self.request("DELETE", f"/v1/tensors/{name}"), 204)
+        self.assertError(self.infer(name, self.indices(0)), 404, code="UNKNOWN_OP")
+
+
+class Statistics(ModelTest):
+    def stats(self, name, path="/stats"):
+        document = self.model(name, path)
+        self.assertEqual(len(document["model_stats"]), 1)
+        return document["model_stats"][0]
+
+    def test_lookups_are_counted_by_table_however_they_name_it(self):
+        name, _ = self.put([[1, 2], [3, 4]])
+        other, _ = self.put([[1, 2]])
+        before = self.stats(name)
+        self.assertEqual((before["name"], before["inference_count"], before["batch_stats"]), (name, 0, []))
+        self.assertStatus(self.infer(name, self.indices(0)), 200)
+        self.assertStatus(self.post(f"/v1/tensors/{name}/gather", {"indices": [0]}), 200)
+        self.assertStatus(self.post("/v1/gather", {"params": {"ref": name}, "indices": [0]}), 200)
+        self.assertStatus(self.post(f"/v1/tensors/{other}/gather", {"indices": [0]}), 200)
+        self.assertStatus(self.infer(name, self.indices(9)), 400)
+        self.assertStatus(self.post(f"/v2/models/{name}/infer", b"{"), 400)
+        after = self.stats(name)
+        self.assertEqual((after["inference_count"], after["execution_count"]), (3, 3))
+        self.assertEqual((after["inference_stats"]["success"]["count"], after["inference_stats"]["fail"]["count"]), (3, 2))
+        self.assertGreater(after["inference_stats"]["success"]["ns"], 0)
+        self.assertGreater(after["last_inference"], 0)
+        self.assertEqual(after, self.stats(name, "/versions/1/stats"))
+        self.assertEqual(self.stats(other)["inference_count"], 1)
+
+    def test_writers_are_no_lookups(self):
+        name, _ = self.put([[1, 2], [3, 4]])
+        self.assertStatus(self.post(f"/v1/tensors/{name}/scatter", {"indices": [[0]], "updates": [[5, 6]]}), 200)
+        self.assertEqual(self.stats(name)["inference_count"], 0)
+
+    def test_versions_are_counted_together(self):
+        base = f"model-{next(self.names)}"
+        for version in ("v1", "v2"):
+            self.put([1], f"{base}@{version}")
+            self.assertStatus(self.infer(base, self.indices(0), path=f"/versions/{version}/infer"), 200)
+        self.assertEqual(self.stats(base, "/versions/v1/stats")["inference_count"], 2)
+        self.assertIn(f'tensord_table_rows_read_total{{table="{base}"}} 2', self.get("/metrics").body.decode())
+
+
+class Precedence(ModelTest):
+    """tables that have the names of ops"""
+    options = ("--data-dir", MAPPED)
+
+    def test_an_op_wins_and_the_log_says_so(self):
+        self.assertEqual(self.model("einsum")["platform"], "tensord_op")
+        self.assertError(self.get("/v2/models/top_k/versions/v1"), 404)
+        self.assertError(self.get("/v2/models/stats/ready"), 404)
+        index = self.index()
+        self.assertEqual([name for name, _ in index[:len(OPS)]], OPS)
+        self.assertEqual(index[len(OPS):], [("movies", "7"), ("plain", "1")])
+        hidden = [event["tensor"] for event in self.daemon.events() if event["event"] == "table_is_no_model"]
+        self.assertEqual(hidden, ["einsum", "stats", "top_k@v1"])
+        self.assertStatus(self.post("/v1/tensors/einsum/gather", {"indices": [0]}), 200)
+
+
+class ManyTables(ModelTest):
+    options = ("--memory-limit=64M",)
+
+    def test_the_index_of_thousands_of_tables(self):
+        count = 3000
+        with Client(self.daemon) as client:
+            for i in range(count):
+                client.request("PUT", f"/v1/tensors/many-{i:04d}-{'x' * 100}", b"[1]")
+            index = json.loads(client.request("POST", "/v2/repository/index", b"").body)
+            self.assertEqual(len(index), len(OPS) + count)
+            for i in range(count):
+                client.request("DELETE", f"/v1/tensors/many-{i:04d}-{'x' * 100}")
