@@ -19,10 +19,14 @@ static void print_digest(const char *text, size_t bytes, char digest[DIGEST_TEXT
 
 td_status td_alias_check(const char *name, const char *target, struct td_error *err)
 {
-    if (!td_name_valid(name) || td_table_version(name))
-        return td_error_set(
-            err, TD_INVALID_ARGUMENT,
-            "'%.140s' cannot be an alias: expected the name of a tensor without '@'", name);
+    char table[TD_TENSOR_NAME];
+    size_t length;
+    if (!td_name_valid(name) || td_table_version(name) ||
+        td_table_of_keys(name, strlen(name), table, &length))
+        return td_error_set(err, TD_INVALID_ARGUMENT,
+                            "'%.140s' cannot be an alias: expected the name of a tensor without "
+                            "'@', and not one of keys, X.keys",
+                            name);
     if (target && (!td_name_valid(target) || !td_table_version(target)))
         return td_error_set(err, TD_INVALID_ARGUMENT,
                             "the alias '%s' cannot name '%.140s': expected a version, NAME@VERSION",

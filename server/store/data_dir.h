@@ -179,7 +179,7 @@ TD_MUST_CHECK td_status td_data_dir_write_text(struct td_data_dir *dir, const ch
 
 /* The names of the sub-folders that are valid versions, not hidden; free() the list. False (logged) if
  * the folder cannot be read. */
-TD_MUST_CHECK bool td_data_dir_folders(struct td_data_dir *dir, char (**names)[TD_TABLE_VERSION],
+TD_MUST_CHECK bool td_data_dir_folders(struct td_data_dir *dir, char (**names)[TD_FILE_NAME],
                                        int *count);
 
 /* Opens a sub-folder that has this file, and identifies the file; close() the descriptor, -1 unless

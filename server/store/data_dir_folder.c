@@ -11,23 +11,22 @@
 #include <string.h>
 #include <unistd.h>
 
-static int may_be_version(const struct dirent *item)
+static int may_be_folder(const struct dirent *item)
 {
-    return item->d_name[0] != '.' && (item->d_type == DT_DIR || item->d_type == DT_UNKNOWN) &&
-           td_table_version_valid(item->d_name);
+    return item->d_name[0] != '.' && (item->d_type == DT_DIR || item->d_type == DT_UNKNOWN);
 }
 
-bool td_data_dir_folders(struct td_data_dir *dir, char (**names)[TD_TABLE_VERSION], int *count)
+bool td_data_dir_folders(struct td_data_dir *dir, char (**names)[TD_FILE_NAME], int *count)
 {
     struct dirent **items = NULL;
-    const int n = scandirat(dir->folder.fd, ".", &items, may_be_version, NULL);
+    const int n = scandirat(dir->folder.fd, ".", &items, may_be_folder, NULL);
     *names = n < 0 ? NULL : calloc((size_t)n + 1, sizeof **names);
     *count = *names ? n : 0;
     if (!*names)
         td_data_log_unreadable(dir, errno);
     for (int i = 0; i < n; i++) {
         if (*names)
-            snprintf((*names)[i], sizeof **names, "%.64s", items[i]->d_name);
+            snprintf((*names)[i], sizeof **names, "%s", items[i]->d_name);
         free(items[i]);
     }
     free(items);
@@ -52,11 +51,11 @@ td_file_state td_data_dir_open_folder(struct td_data_dir *dir, const char *name,
     return reason == ENOENT ? TD_FILE_GONE : TD_FILE_UNKNOWN;
 }
 
-static td_status unreadable(int reason, const char *file, struct td_error *err)
+static td_status unreadable(int reason, struct td_error *err)
 {
     return reason == ELOOP ? td_error_set(err, TD_MALFORMED_REQUEST,
-                                          "%s is a symbolic link, which is not followed", file)
-                           : td_error_set(err, TD_DEVICE_UNAVAILABLE, "%s cannot be read: %s", file,
+                                          "it is a symbolic link, which is not followed")
+                           : td_error_set(err, TD_DEVICE_UNAVAILABLE, "it cannot be read: %s",
                                           strerror(reason));
 }
 
@@ -68,7 +67,7 @@ td_status td_data_folder_load(int folder, const char *file, const char *versione
     /* O_NONBLOCK: opening a FIFO would block until it has a writer. */
     const int fd = openat(folder, file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0)
-        return unreadable(errno, file, err);
+        return unreadable(errno, err);
     struct td_mapping *mapping = td_mapping_new(fd, &out->id, err);
     close(fd);
     if (!mapping)
@@ -78,7 +77,7 @@ td_status td_data_folder_load(int folder, const char *file, const char *versione
         return td_mapping_read(mapping, versioned, arena, out, err);
     td_buffer_unref(&mapping->base);
     return td_error_set(err, TD_MALFORMED_REQUEST,
-                        "%s has %" PRIu64 " bytes, not the %" PRIu64 " of the manifest", file,
+                        "it has %" PRIu64 " bytes, not the %" PRIu64 " of the manifest",
                         out->id.size, size);
 }
 

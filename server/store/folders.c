@@ -32,7 +32,7 @@ struct known_file {
 /* A folder with a manifest. */
 struct td_version_folder {
     struct td_version_folder *next;
-    char name[TD_TABLE_VERSION];
+    char name[TD_FILE_NAME];
     struct td_file_id manifest;
     bool seen;  /* in this scan */
     bool taken; /* else refused */
@@ -114,14 +114,13 @@ static td_status compare_digest(const struct td_store *store, const struct td_ma
     finish_digest(&context, digest);
     if (td_guard_marked(bytes->range))
         return td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                            "%s was truncated while it was read, or cannot be read", file->name);
+                            "it was truncated while it was read, or cannot be read");
     if (memcmp(digest, file->sha256, TD_SHA256_BYTES) == 0)
         return TD_OK;
     print_hex(digest, found);
     print_hex(file->sha256, wanted);
     return td_error_set(err, TD_MALFORMED_REQUEST,
-                        "the SHA-256 of %s is %s, not that of the manifest, %s", file->name, found,
-                        wanted);
+                        "its SHA-256 is %s, not that of the manifest, %s", found, wanted);
 }
 
 /* ---- a folder that is being taken ------------------------------------------------------------ */
@@ -153,6 +152,11 @@ static td_status read_manifest(struct taking *taking, struct td_error *err)
     char *text;
     size_t bytes;
     struct td_file_id id;
+    if (!td_table_version_valid(taking->name))
+        return td_error_set(err, TD_MALFORMED_REQUEST,
+                            "its name is no VERSION: expected 1 to %d of the characters A-Z, a-z, "
+                            "0-9, '.', '_' and '-'",
+                            TD_TABLE_VERSION - 1);
     td_status status = td_data_folder_read_text(taking->folder, MANIFEST, MOST_MANIFEST_BYTES,
                                                 &text, &bytes, &id, err);
     if (status == TD_OK && !text)
@@ -167,23 +171,31 @@ static td_status read_manifest(struct taking *taking, struct td_error *err)
     return status;
 }
 
+static td_status load_file(struct taking *taking, int i, struct td_error *err)
+{
+    const bool compare = !taking->known || taking->store->verify == TD_VERIFY_START;
+    const struct td_manifest_file *file = &taking->manifest.files[i];
+    struct td_mapped_bytes bytes;
+    struct td_error reason;
+    td_status status = td_data_folder_load(taking->folder, file->name, file->versioned, file->size,
+                                           &taking->arena, &taking->contents[i], &bytes, &reason);
+    if (status == TD_OK && compare)
+        status = compare_digest(taking->store, file, &bytes, &reason);
+    if (status == TD_OK)
+        status = td_store_verify_header(taking->store, &taking->contents[i], &reason);
+    return status == TD_OK ? TD_OK
+                           : td_error_set(err, status, "%s: %s", file->name, reason.message);
+}
+
 static td_status load_files(struct taking *taking, struct td_error *err)
 {
     const int n = taking->manifest.n_files;
-    const bool compare = !taking->known || taking->store->verify == TD_VERIFY_START;
     td_status status = TD_OK;
     taking->contents = td_arena_alloc(&taking->arena, (size_t)n, sizeof *taking->contents, err);
     if (!taking->contents)
         return TD_MEMORY_EXHAUSTED;
     for (int i = 0; i < n && status == TD_OK; i++) {
-        const struct td_manifest_file *file = &taking->manifest.files[i];
-        struct td_mapped_bytes bytes;
-        status = td_data_folder_load(taking->folder, file->name, file->versioned, file->size,
-                                     &taking->arena, &taking->contents[i], &bytes, err);
-        if (status == TD_OK && compare)
-            status = compare_digest(taking->store, file, &bytes, err);
-        if (status == TD_OK)
-            status = td_store_verify_header(taking->store, &taking->contents[i], err);
+        status = load_file(taking, i, err);
         taking->n_tensors += taking->contents[i].count;
         if (status == TD_OK)
             status = td_store_check_count(taking->store, taking->n_tensors, err);
@@ -479,7 +491,7 @@ static void scan_folder(struct td_store *store, struct td_scan_report *report, c
 
 void td_folders_scan(struct td_store *store, struct td_scan_report *report)
 {
-    char(*names)[TD_TABLE_VERSION];
+    char(*names)[TD_FILE_NAME];
     int count;
     if (!td_data_dir_folders(store->dir, &names, &count))
         return;

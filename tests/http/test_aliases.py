@@ -313,10 +313,10 @@ class Folders(AliasTest):
             daemon.send_signal(signal.SIGHUP)
             event = daemon.wait_log(lambda event: event.get("event") == "folder_refused")
             self.assertEqual(event["folder"], "2")
-            self.assertIn("SHA-256 of b.npy", event["reason"])
+            self.assertIn("b.npy: its SHA-256", event["reason"])
             problems = client.request("GET", ALIASES).json()["problems"]
             self.assertEqual([problem["source"] for problem in problems], ["2"])
-            self.assertIn("SHA-256 of b.npy", problems[0]["reason"])
+            self.assertIn("b.npy: its SHA-256", problems[0]["reason"])
             self.assertEqual(self.both(client), [1, 2])
             self.assertStatus(client.request("GET", "/v1/tensors/a@2"), 404)
 

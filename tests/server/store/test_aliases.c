@@ -169,6 +169,7 @@ static const struct {
     { "a target without a version is not there", "y=nothing", "", false, TD_TENSOR_NOT_FOUND,
       "'nothing'" },
     { "the name has a version", "x@1=a@1", "", false, TD_INVALID_ARGUMENT, "'x@1'" },
+    { "the name is one of keys", "x.keys=a@1", "", false, TD_INVALID_ARGUMENT, "'x.keys'" },
     { "the name is not valid", ".x=a@1", "", false, TD_INVALID_ARGUMENT, "'.x'" },
     { "the target is not valid", "x=a@1@2", "", false, TD_INVALID_ARGUMENT, "'a@1@2'" },
     { "the target is in memory only", "x=a@2 y=a@memory", "", true, TD_CONFLICT, "'a@memory'" },

@@ -182,15 +182,13 @@ START_TEST(a_removed_folder_takes_its_versions_with_it)
 }
 END_TEST
 
-START_TEST(other_folders_are_not_read)
+START_TEST(hidden_folders_and_those_without_a_manifest_are_not_read)
 {
     put_version_files("v", "m.npy", 1);
-    put_version("other", "m.npy", 1, "");
-    ck_assert_int_eq(move("other", "not a version"), 0);
+    put_version(".hidden", "m.npy", 1, "");
     store = open_folder();
     expect_names(store, "");
     ck_assert_str_eq(problem(), "");
-    ck_assert_int_eq(move("not a version", "other"), 0);
 }
 END_TEST
 
@@ -258,6 +256,11 @@ static void alias_of_a_tensor(void)
     put_manifest("1", "m.npy t.npy", "\"aliases\":{\"x\":\"m@1\",\"y\":\"m@1\"}");
 }
 
+static void alias_of_keys(void)
+{
+    put_manifest("1", "m.npy t.npy", "\"aliases\":{\"x.keys\":\"m@1\"}");
+}
+
 static void alias_of_nothing(void)
 {
     put_manifest("1", "m.npy t.npy", "\"aliases\":{\"y\":\"m@1\",\"x\":\"nothing@1\"}");
@@ -268,18 +271,19 @@ static const struct {
     void (*spoil)(void);
     const char *reason, *names; /* that are served nevertheless */
 } spoiled[] = {
-    { "a byte differs", wrong_byte, "the SHA-256 of m.npy is", "" },
-    { "a size differs", wrong_size, "m.npy has 532 bytes, not the 528", "" },
-    { "a file is missing", missing_file, "m.npy cannot be read", "" },
-    { "a file is a link", linked_file, "m.npy is a symbolic link", "" },
+    { "a byte differs", wrong_byte, "1: m.npy: its SHA-256 is", "" },
+    { "a size differs", wrong_size, "1: m.npy: it has 532 bytes, not the 528", "" },
+    { "a file is missing", missing_file, "1: m.npy: it cannot be read", "" },
+    { "a file is a link", linked_file, "1: m.npy: it is a symbolic link", "" },
     { "the manifest is a link", linked_manifest, "manifest.json", "" },
-    { "a file is a pipe", fifo, "not a regular file", "" },
-    { "a file is no tensor", malformed_file, "", "" },
+    { "a file is a pipe", fifo, "1: m.npy: it is empty or not a regular file", "" },
+    { "a file is no tensor", malformed_file, "1: m.npy: ", "" },
     { "the manifest leads out of the folder", malformed_manifest, "'../m.npy' is not the name",
       "" },
     { "a name is there", existing_name, "'m@1' is there already, from m@1.npy", "m@1" },
     { "two files have a name", same_name, "two of its files have the tensor 't:w@1'", "" },
     { "an alias has the name of a tensor", alias_of_a_tensor, "'x' is a tensor", "x" },
+    { "an alias has the name of keys", alias_of_keys, "'x.keys' cannot be an alias", "" },
     { "an alias names nothing", alias_of_nothing, "'nothing@1'", "" },
 };
 
@@ -307,6 +311,20 @@ START_TEST(a_folder_is_refused_whole)
     td_store_rescan(store);
     expect_names(store, "m@1 t@1");
     ck_assert_str_eq(aliases(), "y=m@1/m@1 ");
+    ck_assert_str_eq(problem(), "");
+}
+END_TEST
+
+START_TEST(a_folder_whose_name_is_no_version_is_refused)
+{
+    put_version("2026 11 22", "m.npy", 10, "");
+    store = open_folder();
+    expect_names(store, "");
+    ck_assert_str_eq(problem(), "2026 11 22: its name is no VERSION: expected 1 to 64 of the "
+                                "characters A-Z, a-z, 0-9, '.', '_' and '-';");
+    ck_assert_int_eq(move("2026 11 22", "20261122"), 0);
+    td_store_rescan(store);
+    expect_names(store, "m@20261122");
     ck_assert_str_eq(problem(), "");
 }
 END_TEST
@@ -384,8 +402,9 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, an_alias_may_name_a_version_outside_the_folder);
     tcase_add_test(tcase, a_process_without_the_lock_takes_a_folder_in_memory);
     tcase_add_test(tcase, a_removed_folder_takes_its_versions_with_it);
-    tcase_add_test(tcase, other_folders_are_not_read);
+    tcase_add_test(tcase, hidden_folders_and_those_without_a_manifest_are_not_read);
     tcase_add_loop_test(tcase, a_folder_is_refused_whole, 0, COUNT_OF(spoiled));
+    tcase_add_test(tcase, a_folder_whose_name_is_no_version_is_refused);
     tcase_add_test(tcase, a_refused_folder_is_tried_again);
     tcase_add_test(tcase, a_folder_that_was_taken_does_not_change);
     tcase_add_test(tcase, a_start_compares_files_that_are_verified_at_the_start);
