@@ -56,7 +56,7 @@ shift $(($# > 0))
 
 dictionary_of() {
     case $1 in
-    oip) echo json ;;
+    oip | versions) echo json ;;
     npy | store) echo safetensors ;;
     *) echo "$1" ;;
     esac

@@ -192,6 +192,21 @@ def tokens_seeds():
     yield from (text.encode() for text in TOKENS)
 
 
+# ---------------------------------------------------------------- manifests and aliases
+FILE = '{"size":1168,"sha256":"' + "9f86d081" * 8 + '"}'
+MANIFESTS = ['{"files":{"m.npy":' + FILE + '},"aliases":{"x":"m@v1","y":"other@2"}}', '{"files":{"m.safetensors":' + FILE + ',"t.tensord":' + FILE + "}}",
+             '{"files":{"../m.npy":' + FILE + "}}", '{"files":{"a/m.npy":' + FILE + "}}", '{"files":{"m.npy":' + FILE + ',"m.npy":' + FILE + "}}", '{"files":{}}',
+             '{"files":{"m.npy":{"size":-1,"sha256":""}}}', '{"files":{"\\u002e.npy":' + FILE + '},"aliases":null}']
+ALIASES = ['{"aliases":{"movies":"movies@20261122","m:w":"m:w@v"},\n', '{"aliases":{"x":"x@1"},"taken":{"v1":"' + "9f86d081" * 8 + '"},',
+           "{", '{"aliases":{"x":"x"},', '{"aliases":{"x.keys":"x@1"},', '{"taken":{"/":""},']
+
+
+def versions_seeds():
+    yield from (b"\0" + text.encode() for text in MANIFESTS)
+    yield from (b"\1" + (text.rstrip("\n,") + "}").encode() for text in ALIASES)
+    yield from (b"\2" + text.encode() for text in ALIASES)
+
+
 # ---------------------------------------------------------------- files of the data folder
 def own(dtype, shape, tensors):
     """a .tensord file, which the store also writes with its data at a multiple of 64 bytes"""
