@@ -98,7 +98,8 @@ bool td_op_is_lookup(const struct td_op *op)
     bool chooses = false;
     for (int i = 1; i < op->n_inputs; i++)
         chooses |= op->inputs[i].role == TD_ROLE_INDEX || op->inputs[i].role == TD_ROLE_KEY;
-    return chooses && strcmp(op->inputs[0].name, "params") == 0;
+    return chooses &&
+           (strcmp(op->inputs[0].name, "params") == 0 || td_input_is_row_keys(&op->inputs[0]));
 }
 
 td_dtype_set td_op_output_dtypes(const struct td_op *op, const struct td_output_spec *spec)

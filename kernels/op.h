@@ -63,9 +63,9 @@ struct td_input_spec {
     bool list;         /* takes a list of tensors: indices.0, indices.1, ... */
     bool reads_values; /* data: the kernel reads values; for other roles it always does */
     bool sets_shape;   /* infer reads values: they decide the shape of an output */
-    /* About the rows of the first input. key: a key for each of them; a request may leave them out
-     * where that is a resident table with keys. index: row numbers; a request may have keys of such a
-     * table in their place. */
+    /* About the rows of a table, which is the first input unless that is such an input itself. key: a key
+     * for each of them; a request may leave them out where the table is resident and has keys. index:
+     * row numbers; a request may have keys of such a table in their place. */
     bool of_rows;
 };
 
@@ -226,8 +226,8 @@ const struct td_op *td_op_named(const char *name, size_t length);
 
 td_output_form td_op_output_form(const struct td_op *op);
 
-/* Whether the op looks rows of a table up: its first input is the table, `params`, and another one says
- * which rows. */
+/* Whether the op looks rows of a table up: its first input is the table, `params`, or the keys of its
+ * rows, and another one says which rows. */
 bool td_op_is_lookup(const struct td_op *op);
 
 /* All dtypes that an output can have, over all dtypes that its inputs accept. */

@@ -33,6 +33,7 @@ td_status td_tensor_describe(struct td_tensor *tensor, const char *name, td_dtyp
     tensor->offsets = NULL;
     tensor->owner = NULL;
     tensor->key_index = NULL;
+    tensor->keys = NULL;
     return TD_OK;
 }
 

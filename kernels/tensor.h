@@ -26,7 +26,8 @@ struct td_tensor {
     struct td_buffer *owner; /* borrowed; NULL when data is in the arena */
     /* Of a resident vector of keys: its open index, which lives as long as the owner. Else NULL. */
     const struct td_key_index *key_index;
-    const struct td_tensor *keys; /* of a resident table: those of its rows, as long; else NULL */
+    const struct td_tensor
+        *keys; /* of a resident table: those of its rows, also of a copy; else NULL */
 };
 
 /* Sets dtype, shape, numel and, except for strings, bytes; sets all pointers to NULL. RESOURCE_LIMIT, with

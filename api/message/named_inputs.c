@@ -51,6 +51,14 @@ struct td_named_input td_named_input_find(const struct td_op *op, const char *na
     return (struct td_named_input){ -1, -1, false };
 }
 
+struct td_named_input td_named_input_row_keys(const struct td_op *op)
+{
+    int i = op->n_inputs - 1;
+    while (i >= 0 && !td_input_is_row_numbers(&op->inputs[i]))
+        i--;
+    return (struct td_named_input){ i, -1, true };
+}
+
 int64_t td_named_output_find(const struct td_op *op, const char *name, size_t length)
 {
     if (td_op_output_form(op) == TD_OUTPUT_LIST)

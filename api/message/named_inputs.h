@@ -24,6 +24,9 @@ struct td_named_input {
 
 struct td_named_input td_named_input_find(const struct td_op *op, const char *name, size_t length);
 
+/* The input of row numbers, given as keys; input -1: the op has none. */
+struct td_named_input td_named_input_row_keys(const struct td_op *op);
+
 /* Index of an output by its name: "output"; "outputs.3" if the op has a list of outputs; or the
  * name of one of several. -1: no output has this name. */
 int64_t td_named_output_find(const struct td_op *op, const char *name, size_t length);

@@ -108,7 +108,7 @@ static td_status fill_inputs(struct td_oip_reader *reader)
     for (int i = 0; i < op->n_inputs; i++) {
         char expected[TD_TENSOR_NAMES_TEXT];
         if (request->args.inputs[i].count > 0 || op->inputs[i].optional ||
-            td_input_is_row_keys(&op->inputs[i]))
+            (i > 0 && td_input_is_row_keys(&op->inputs[i])))
             continue;
         td_error_set(reader->err, TD_INVALID_ARGUMENT, "%s%s is missing; %s has the inputs %s",
                      op->inputs[i].name, op->inputs[i].list ? ".0" : "", op->name,

@@ -38,6 +38,12 @@ static const char *platform(const struct td_oip_model *model)
     return model->table ? "tensord_table" : "tensord_op";
 }
 
+/* Clients are told of keys alone where a table has some. */
+static bool takes_keys(const struct td_oip_model *model)
+{
+    return model->table && model->table->keys;
+}
+
 /* The inputs that a request has: a table is the first one. */
 static int first_input(const struct td_oip_model *model)
 {
@@ -67,6 +73,9 @@ struct model_tensor {
 static struct model_tensor input_of(const struct td_oip_model *model, int i)
 {
     const struct td_input_spec *spec = &model->op->inputs[i];
+    if (takes_keys(model) && td_input_is_row_numbers(spec))
+        return (struct model_tensor){ TD_OIP_KEYS, false, false, 1U << model->table->keys->dtype,
+                                      NULL };
     return (struct model_tensor){ spec->name, spec->list, spec->optional, spec->dtypes, NULL };
 }
 

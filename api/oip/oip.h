@@ -82,6 +82,9 @@ TD_MUST_CHECK td_status td_oip_describe_server(const struct td_oip_server *serve
                                                struct td_arena *arena, struct td_reply *reply,
                                                struct td_error *err);
 
+/* The input of a table's model that has keys in place of row numbers. */
+#define TD_OIP_KEYS "keys"
+
 /* A model: an op, or a table whose rows the op looks up. */
 struct td_oip_model {
     const char *name, *version;

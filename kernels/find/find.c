@@ -73,6 +73,7 @@ static const struct td_input_spec inputs_specs[] = {
         .role = TD_ROLE_KEY,
         .dtypes = TD_DTYPES_KEY,
         .one_dtype = true,
+        .of_rows = true,
     },
     [QUERIES] = {
         .name = "queries",

@@ -26,14 +26,30 @@ static const char *describe(struct td_call *call, const struct td_tensor *tensor
     return text;
 }
 
+/* The keys of the table, for an op that looks rows up in these alone. */
+static td_status use_keys(struct td_call *call, struct td_tensor *tensor)
+{
+    if (!tensor->keys)
+        return td_error_set(
+            &call->error, TD_INVALID_ARGUMENT,
+            "'%s' has no keys, in which %s finds rows; PUT /v1/tensors/%s/keys sets "
+            "them",
+            call->table.name, call->op->name, call->table.name);
+    const struct td_tensor keys = *tensor->keys;
+    *tensor = keys;
+    return TD_OK;
+}
+
 td_status td_path_table_bind(struct td_call *call)
 {
     struct td_path_table *table = &call->table;
     struct td_tensor *tensor = td_arena_alloc(&call->arena, 1, sizeof *tensor, &call->error);
     if (!tensor)
         return call->error.status;
-    const td_status status = td_resolve(&call->sources.resolver, table->name, strlen(table->name),
-                                        &call->arena, tensor, &call->error);
+    td_status status = td_resolve(&call->sources.resolver, table->name, strlen(table->name),
+                                  &call->arena, tensor, &call->error);
+    if (status == TD_OK && td_input_is_row_keys(&call->op->inputs[0]))
+        status = use_keys(call, tensor);
     if (status != TD_OK)
         return status;
     call->request.args.inputs[0] = (struct td_operand){ tensor, 1 };

@@ -1,7 +1,7 @@
-/* path_table.h - the resident table that the path of a call names: the first input of its op, as in
- * POST /v1/tensors/{name}/gather.
+/* path_table.h - the resident table that the path of a call names: it, or the keys of its rows, is the
+ * first input of the op, as in POST /v1/tensors/{name}/gather and .../find.
  *
- * Errors     TENSOR_NOT_FOUND, FORBIDDEN. */
+ * Errors     TENSOR_NOT_FOUND, FORBIDDEN; INVALID_ARGUMENT if the op needs keys and there are none. */
 #ifndef TD_SERVER_CALLS_PATH_TABLE_H
 #define TD_SERVER_CALLS_PATH_TABLE_H
 

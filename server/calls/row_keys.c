@@ -10,6 +10,13 @@ static const struct td_tensor *table_of(const struct td_call *call)
     return call->request.args.inputs[0].tensors;
 }
 
+static const char *keys_name(const struct td_call *call)
+{
+    const struct td_request *request = &call->request;
+    return request->row_keys_name ? request->row_keys_name
+                                  : call->op->inputs[request->row_input].name;
+}
+
 /* ---- before inference ------------------------------------------------------------------------ */
 
 /* The keys of the rows, if the request left them out and the table has some. */
@@ -76,8 +83,7 @@ static td_status check_keys(struct td_call *call)
                      td_dtype_info(keys->dtype)->name, td_dtype_info(table->keys->dtype)->name);
     else
         return TD_OK;
-    return td_error_at_input(err, err->status, "%s",
-                             call->op->inputs[call->request.row_input].name);
+    return td_error_at_input(err, err->status, "%s", keys_name(call));
 }
 
 static td_status describe_rows(struct td_call *call)
@@ -167,6 +173,5 @@ td_status td_row_keys_find(struct td_call *call, struct td_exec *exec)
     if (status != TD_OK || search.n_missing == 0 ||
         td_request_bounds(&call->request) == TD_BOUNDS_ZERO)
         return status;
-    return td_key_not_found(&call->error, call->op->inputs[input].name, keys, search.first,
-                            search.n_missing);
+    return td_key_not_found(&call->error, keys_name(call), keys, search.first, search.n_missing);
 }

@@ -36,6 +36,44 @@ class ModelTest(OipTest):
         return [(m["name"], m["version"]) for m in reply.json()]
 
 
+class Keys(ModelTest):
+    def keyed(self, keys, rows=((1, 2), (3, 4), (5, 6))):
+        return self.put({"tensor": list(rows), "keys": keys})[0]
+
+    def test_metadata_lists_keys_alone(self):
+        for keys, datatype, data_type in ((["a", "b", "c"], "BYTES", "TYPE_STRING"), ([7, -8, 9], "INT64", "TYPE_INT64"),
+                                          ([2**63, 0, 1], "UINT64", "TYPE_UINT64")):
+            name = self.keyed(keys)
+            self.assertEqual([(i["name"], i["datatype"], i["shape"]) for i in self.model(name)["inputs"]], [("keys", datatype, [-1])])
+            self.assertEqual([(i["name"], i["data_type"]) for i in self.model(name, "/config")["input"]], [("keys", data_type)])
+
+    def rows(self, name, inputs):
+        reply = self.infer(name, inputs)
+        self.assertStatus(reply, 200)
+        return reply.json()["outputs"][0]["data"]
+
+    def test_rows_are_looked_up_by_key_or_number(self):
+        name = self.keyed(["a", "b", ""])
+        self.assertEqual(self.rows(name, [oip_input("keys", "BYTES", [2], ["", "a"])]), [5, 6, 1, 2])
+        self.assertEqual(self.rows(name, [oip_input("keys", "BYTES", [1], struct.pack("<I", 1) + b"b")]), [3, 4])
+        self.assertEqual(self.rows(name, self.indices(1)), [3, 4])
+        self.assertEqual(self.rows(self.keyed([7, -8, 9]), [oip_input("keys", "INT64", [1], [-8])]), [3, 4])
+        self.assertEqual(self.rows(self.keyed([2**63, 8, 9]), [oip_input("keys", "UINT64", [1], [2**63])]), [1, 2])
+
+    def test_what_is_no_key_is_refused(self):
+        name, (without, _) = self.keyed(["a", "b", ""]), self.put([[1]])
+        key = oip_input("keys", "BYTES", [1], ["a"])
+        document = self.assertError(self.infer(name, [oip_input("keys", "BYTES", [2], ["a", "x"])]), 400, code="KEY_NOT_FOUND")
+        self.assertEqual((document["input"], document["position"], document["key"], document["bad_count"]), ("keys", [1], "x", 1))
+        document = self.assertError(self.infer(name, [oip_input("keys", "INT64", [1], [1])]), 400, code="UNSUPPORTED_DTYPE")
+        self.assertEqual(document["input"], "keys")
+        self.assertError(self.infer(without, [key]), 400, "keys", code="INVALID_ARGUMENT")
+        self.assertError(self.infer(name, [key, key]), 400, code="MALFORMED_REQUEST")
+        self.assertError(self.infer(name, [key] + self.indices(1)), 400, code="MALFORMED_REQUEST")
+        self.assertError(self.infer(name, []), 400, "indices", code="INVALID_ARGUMENT")
+        self.assertError(self.infer("gather", [key]), 400, code="MALFORMED_REQUEST")
+
+
 class Documents(ModelTest):
     def test_metadata_and_configuration_say_what_a_lookup_takes_and_returns(self):
         name, _ = self.put(tensor("float16", (5, 3, 2), bytes(60)))
