@@ -401,8 +401,8 @@ static td_status read_file(const struct td_store *store, struct td_arena *arena,
     return status;
 }
 
-/* With `flipping` held. */
-static void load(struct td_store *store)
+/* With `flipping` held. Whether the file is read. */
+static bool load(struct td_store *store)
 {
     struct td_file_id id = td_file_id_unknown;
     struct td_alias_file read;
@@ -410,7 +410,7 @@ static void load(struct td_store *store)
     struct td_error err;
     const td_file_state state = td_data_dir_stat(store->dir, TD_ALIASES_FILE, &id);
     if (state == TD_FILE_PRESENT && td_file_id_equal(&id, &store->aliases_file))
-        return;
+        return true;
     td_arena_init(&arena, NULL, 0, td_memory_heap());
     td_status status = read_file(store, &arena, &read, &id, &err);
     if (status == TD_OK)
@@ -424,12 +424,13 @@ static void load(struct td_store *store)
         td_store_report_problem(store, TD_ALIASES_FILE, err.message);
     }
     td_arena_reset(&arena);
+    return status == TD_OK;
 }
 
 void td_alias_load(struct td_store *store)
 {
     pthread_mutex_lock(&store->flipping);
-    load(store);
+    (void)load(store);
     pthread_mutex_unlock(&store->flipping);
 }
 
@@ -509,9 +510,8 @@ static td_status take_folder(struct td_store *store, const struct td_alias_folde
                              struct td_error *err)
 {
     struct td_alias_table edits, table = { 0 };
-    const bool may_write = !store->read_only && td_data_dir_is_locked(store->dir);
-    if (may_write)
-        load(store); /* what another process wrote is not overwritten */
+    /* Neither what another process wrote is overwritten, nor what is damaged. */
+    const bool may_write = !store->read_only && td_data_dir_is_locked(store->dir) && load(store);
     const bool taken = is_taken(store, folder->name, folder->digest);
     const struct td_alias_flip flip = { .set = folder->set,
                                         .n_set = taken ? 0 : folder->n_set,

@@ -24,7 +24,7 @@ struct td_alias_folder {
 };
 
 /* Publishes the versions, whose references it takes, and lets the aliases name what the folder says, at
- * once; these are persisted if this process may change the data folder. If they have been set before, for
+ * once; these are persisted if this process may change the data folder and aliases.json is not damaged. If they have been set before, for
  * a folder of this name and digest, they are not set again. On failure nothing has changed. */
 TD_MUST_CHECK td_status td_alias_take_folder(struct td_store *store,
                                              const struct td_alias_folder *folder,

@@ -123,6 +123,24 @@ START_TEST(the_aliases_of_a_folder_are_set_once)
 }
 END_TEST
 
+START_TEST(a_damaged_aliases_json_is_not_overwritten)
+{
+    static const char damaged[] = "{\"aliases\":{\n\"y\":\"m@";
+    char text[sizeof damaged + 1];
+    put_version("1", "m.npy", 10, "\"aliases\":{\"x\":\"m@1\"}");
+    put_text("aliases.json", damaged);
+    store = open_folder();
+    ck_assert_str_eq(aliases(), "x=m@1/ ");
+    FILE *file = fopen(path_of("aliases.json"), "r");
+    ck_assert_ptr_nonnull(file);
+    ck_assert_uint_eq(fread(text, 1, sizeof text, file), strlen(damaged));
+    fclose(file);
+    put_text("aliases.json", "{\"aliases\":{\"y\":\"m@1\"}}"); /* repaired */
+    td_store_rescan(store);
+    ck_assert_str_eq(aliases(), "x=m@1/ y=m@1/m@1 ");
+}
+END_TEST
+
 START_TEST(folders_are_taken_in_natural_order)
 {
     put_version("10", "m.npy", 10, "\"aliases\":{\"x\":\"m@10\"}");
@@ -398,6 +416,7 @@ static void add(TCase *tcase)
     tcase_add_checked_fixture(tcase, begin, end);
     tcase_add_test(tcase, a_folder_is_taken_at_the_start_and_at_a_rescan);
     tcase_add_test(tcase, the_aliases_of_a_folder_are_set_once);
+    tcase_add_test(tcase, a_damaged_aliases_json_is_not_overwritten);
     tcase_add_test(tcase, folders_are_taken_in_natural_order);
     tcase_add_test(tcase, an_alias_may_name_a_version_outside_the_folder);
     tcase_add_test(tcase, a_process_without_the_lock_takes_a_folder_in_memory);
