@@ -506,12 +506,29 @@ static td_status publish_folder(struct td_store *store, const struct td_alias_fo
     return TD_OK;
 }
 
+/* Which folders the process that writes the file has taken: it may have flipped their aliases since. These
+ * are read after the folders, with the versions that they name. */
+static void read_taken(struct td_store *store)
+{
+    struct td_file_id id;
+    struct td_alias_file read;
+    struct td_arena arena;
+    struct td_error unused; /* the file is read again, and damage told, after the folders */
+    td_arena_init(&arena, NULL, 0, td_memory_heap());
+    if (read_file(store, &arena, &read, &id, &unused) == TD_OK && read.taken.count > 0)
+        (void)set_taken(store, &read.taken, &unused);
+    td_arena_reset(&arena);
+}
+
 static td_status take_folder(struct td_store *store, const struct td_alias_folder *folder,
                              struct td_error *err)
 {
     struct td_alias_table edits, table = { 0 };
+    const bool writes = !store->read_only && td_data_dir_is_locked(store->dir);
     /* Neither what another process wrote is overwritten, nor what is damaged. */
-    const bool may_write = !store->read_only && td_data_dir_is_locked(store->dir) && load(store);
+    const bool may_write = writes && load(store);
+    if (!writes)
+        read_taken(store);
     const bool taken = is_taken(store, folder->name, folder->digest);
     const struct td_alias_flip flip = { .set = folder->set,
                                         .n_set = taken ? 0 : folder->n_set,

@@ -7,6 +7,8 @@
 
 #include <sys/stat.h>
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,6 +140,57 @@ START_TEST(a_damaged_aliases_json_is_not_overwritten)
     put_text("aliases.json", "{\"aliases\":{\"y\":\"m@1\"}}"); /* repaired */
     td_store_rescan(store);
     ck_assert_str_eq(aliases(), "x=m@1/ y=m@1/m@1 ");
+}
+END_TEST
+
+/* ---- two daemons, one of which reads ----------------------------------------------------------- */
+
+static atomic_bool stop_reading, seen_taken;
+
+/* Looks at "x" until the test ends. */
+static void *look(void *context)
+{
+    struct td_store *reader = context;
+    struct td_arena arena;
+    td_arena_init(&arena, NULL, 0, td_memory_heap());
+    while (!atomic_load(&stop_reading)) {
+        struct td_tensor_listing listing;
+        struct td_error missing;
+        if (td_store_get(reader, "x", 1, &arena, &listing, &missing) == TD_OK &&
+            strcmp(listing.name, "old@1") != 0)
+            atomic_store(&seen_taken, true);
+        td_arena_reset(&arena);
+    }
+    return NULL;
+}
+
+START_TEST(a_reader_never_serves_what_was_flipped_back)
+{
+    pthread_t thread;
+    put_npy("old@1.npy", 1, 1);
+    store = open_folder();
+    flip("x", "old@1", true);
+    struct td_store *reader = td_store_open(&(struct td_store_options){ .dir = folder,
+                                                                        .quota = QUOTA,
+                                                                        .read_only = true,
+                                                                        .memory = td_memory_heap(),
+                                                                        .log = &store_log });
+    ck_assert_ptr_nonnull(reader);
+    atomic_store(&stop_reading, false);
+    ck_assert_int_eq(pthread_create(&thread, NULL, look, reader), 0);
+    for (int i = 2; i < 30; i++) {
+        char name[16], alias[64];
+        snprintf(name, sizeof name, "%d", i);
+        snprintf(alias, sizeof alias, "\"aliases\":{\"x\":\"m@%d\"}", i);
+        put_version(name, "m.npy", i, alias);
+        td_store_rescan(store);
+        flip("x", "old@1", true);
+        td_store_rescan(reader);
+    }
+    atomic_store(&stop_reading, true);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    ck_assert(!atomic_load(&seen_taken));
+    td_store_free(reader);
 }
 END_TEST
 
@@ -417,6 +470,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, a_folder_is_taken_at_the_start_and_at_a_rescan);
     tcase_add_test(tcase, the_aliases_of_a_folder_are_set_once);
     tcase_add_test(tcase, a_damaged_aliases_json_is_not_overwritten);
+    tcase_add_test(tcase, a_reader_never_serves_what_was_flipped_back);
     tcase_add_test(tcase, folders_are_taken_in_natural_order);
     tcase_add_test(tcase, an_alias_may_name_a_version_outside_the_folder);
     tcase_add_test(tcase, a_process_without_the_lock_takes_a_folder_in_memory);
