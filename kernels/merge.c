@@ -128,6 +128,7 @@ uint64_t td_merge_key(const struct td_op *op, const struct td_op_args *args, uin
     if (!op->merge)
         return hash;
     for (int i = 0, number = 0; i < op->n_inputs; i++) {
+        hash = mix(hash, (uint64_t)args->inputs[i].count);
         for (int j = 0; j < args->inputs[i].count; j++, number++) {
             const struct td_tensor *tensor = &args->inputs[i].tensors[j];
             int from = first_compared_dim(op->merge, i, &tensor->shape);

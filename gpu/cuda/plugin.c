@@ -35,6 +35,7 @@ static const struct td_cuda_op *find_op(const char *name)
         KERNELS_OF(parallel_dynamic_stitch),
         KERNELS_OF(dynamic_partition),
         KERNELS_OF(einsum),
+        KERNELS_OF(embedding_bag),
         KERNELS_OF(find),
         KERNELS_OF(lookup),
     };

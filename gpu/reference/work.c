@@ -78,6 +78,10 @@ static td_status check_tensors(const struct td_device *device, const struct td_d
     return status;
 }
 
+_Static_assert((int)TD_BAG_PARAMS == (int)TD_GATHERING_PARAMS &&
+                   (int)TD_BAG_INDICES == (int)TD_GATHERING_INDICES,
+               "indices are the same input of all ops that have any");
+
 /* Depth and bounds of the index tuples that the op checks; false if it replaces no index. */
 static bool index_space(const struct td_op *op, const struct td_op_args *args,
                         struct td_tuple_space *space)

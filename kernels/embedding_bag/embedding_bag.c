@@ -2,6 +2,7 @@
 
 #include "kernels/embedding_bag/bags.h"
 #include "kernels/integers.h"
+#include "kernels/merge.h"
 #include "kernels/rows/gathering.h"
 #include "kernels/workspace.h"
 
@@ -406,14 +407,13 @@ static td_status refuse_order(const struct order *order, const char *name, struc
                                                     : "");
 }
 
-static td_status check_order(const struct td_op_args *args, struct td_exec *exec,
-                             struct td_error *err)
+static void init_order(struct order *order, const struct td_op_args *args)
 {
     const struct td_tensor *offsets = given(args, TD_BAG_OFFSETS);
     const int64_t n_indices = given(args, TD_BAG_INDICES)->numel;
     const int64_t n_bags = args->outputs[0].shape.dim[0];
     const bool limited = args->attrs_set & 1u << ATTR_NUM_SEGMENTS;
-    struct order order = {
+    *order = (struct order){
         .tensor = offsets ? offsets : args->inputs[TD_BAG_SEGMENT_IDS].tensors,
         .first_most = offsets   ? 0
                       : limited ? n_bags - 1
@@ -424,11 +424,24 @@ static td_status check_order(const struct td_op_args *args, struct td_exec *exec
         .n_bad = 0,
         .first_bad = INT64_MAX,
     };
+}
+
+static td_status check_order(const struct td_op_args *args, struct td_exec *exec,
+                             struct td_error *err)
+{
+    const char *name = given(args, TD_BAG_OFFSETS) ? "offsets" : "segment_ids";
+    struct order order;
+    init_order(&order, args);
     td_status status =
         td_exec_for(exec, order.tensor->numel, ORDER_GRAIN, check_range, &order, err);
-    if (status == TD_OK && order.n_bad > 0)
-        return refuse_order(&order, offsets ? "offsets" : "segment_ids", err);
-    return status;
+    return status == TD_OK && order.n_bad > 0 ? refuse_order(&order, name, err) : status;
+}
+
+static bool valid(const struct td_op_args *args)
+{
+    struct order order;
+    init_order(&order, args);
+    return order.tensor->numel == 0 || !any_bad(&order, 0, order.tensor->numel);
 }
 
 struct starts {
@@ -508,6 +521,29 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
     status = make_starts(args, geometry.n_bags, exec, &starts, err);
     return status == TD_OK ? td_bags_run(args, starts, n_bad > 0, exec, err) : status;
 }
+
+/* ---- Merging ----------------------------------------------------------------------------- */
+
+/* Without bags the indices are in none, and those of the next call would follow. */
+static bool can_merge(const struct td_op_args *args, uint32_t shared)
+{
+    (void)shared;
+    return args->outputs[0].shape.dim[0] > 0 || given(args, TD_BAG_INDICES)->numel == 0;
+}
+
+static const td_merge_part parts[] = {
+    [TD_BAG_PARAMS] = TD_MERGE_TABLE,    [TD_BAG_INDICES] = TD_MERGE_ROWS,
+    [TD_BAG_OFFSETS] = TD_MERGE_OFFSETS, [TD_BAG_SEGMENT_IDS] = TD_MERGE_SEGMENTS,
+    [TD_BAG_WEIGHTS] = TD_MERGE_ROWS,    [TD_BAG_SCALE] = TD_MERGE_TABLE,
+    [TD_BAG_OFFSET] = TD_MERGE_TABLE,
+};
+
+static const struct td_op_merge merge = {
+    .kind = TD_MERGE_CONCAT,
+    .parts = parts,
+    .can_merge = can_merge,
+    .rows_attr = ATTR_NUM_SEGMENTS,
+};
 
 /* ---- Descriptor -------------------------------------------------------------------------- */
 
@@ -651,4 +687,6 @@ const struct td_op td_op_embedding_bag = {
     .infer = infer,
     .cost = cost,
     .run = run,
+    .valid = valid,
+    .merge = &merge,
 };

@@ -112,7 +112,9 @@ static uint64_t admit_bytes(const struct td_call *call)
         const struct td_operand *operand = &call->request.args.inputs[i];
         for (int j = 0; j < operand->count; j++) {
             const struct td_tensor *tensor = &operand->tensors[j];
-            if (spec->sets_shape || (td_input_reads_values(spec) && !td_tensor_is_aligned(tensor)))
+            const bool checked = call->op->valid && spec->role == TD_ROLE_INDEX; /* for a device */
+            if (spec->sets_shape || checked ||
+                (td_input_reads_values(spec) && !td_tensor_is_aligned(tensor)))
                 bytes += tensor->bytes;
         }
     }

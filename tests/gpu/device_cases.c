@@ -3,6 +3,7 @@
 #include "kernels/dynamic_partition/dynamic_partition.h"
 #include "kernels/dynamic_stitch/dynamic_stitch.h"
 #include "kernels/einsum/einsum.h"
+#include "kernels/embedding_bag/embedding_bag.h"
 #include "kernels/find/find.h"
 #include "kernels/gather/gather.h"
 #include "kernels/gather_nd/gather_nd.h"
@@ -774,8 +775,6 @@ static void make_random_einsum(struct generator *g, int64_t max)
         make_einsum(g, equation, shapes, n, dtypes[i], 0);
 }
 
-/* ---- random cases ---------------------------------------------------------------------------- */
-
 /* Appends n dimensions to text, which has room; some are 0. */
 static void append_dimensions(struct generator *g, char *text, int n, int64_t max)
 {
@@ -783,6 +782,206 @@ static void append_dimensions(struct generator *g, char *text, int n, int64_t ma
         sprintf(text + strlen(text), "%s%" PRId64, text[0] ? "," : "",
                 below(g, 25) == 0 ? 0 : 1 + below(g, max));
 }
+
+/* ---- embedding_bag --------------------------------------------------------------------------- */
+
+static const struct bag_case {
+    const char *params;
+    int64_t n_indices;
+    int64_t n_bags;
+} bag_cases[] = {
+    { "7,3", 12, 4 },    { "7", 9, 3 },         { "5,4", 1, 1 },      { "5,2,3", 20, 6 },
+    { "0,3", 4, 2 },     { "7,0", 5, 2 },       { "6,8", 0, 3 },      { "6,8", 0, 0 },
+    { "9,16", 300, 1 },  { "40,33", 700, 5 },   { "64,64", 90, 30 },  { "50,257", 60, 3 },
+    { "30,5", 1500, 2 }, { "20,300", 520, 40 }, { "300,4", 2000, 9 },
+};
+
+/* What a case of embedding_bag has besides its shapes. */
+struct bag_form {
+    td_dtype dtype, index, out;
+    struct td_embedding_bag_attrs attrs;
+    bool segments, weighted, has_dtype;
+};
+
+static bool is_byte(td_dtype dtype)
+{
+    return dtype == TD_DTYPE_INT8 || dtype == TD_DTYPE_UINT8;
+}
+
+static const char *const bag_modes[] = { "sum", "mean", "sqrtn", "max" };
+
+/* Sums and maxima are exact: of small integers, times powers of 2. Quotients are rounded; then all is
+ * positive, so that the magnitude of a result bounds the error of its parts. */
+static bool is_rounded(const struct bag_form *form)
+{
+    return form->attrs.mode == TD_BAG_MEAN || form->attrs.mode == TD_BAG_SQRTN;
+}
+
+static struct td_tensor small_floats(struct generator *g, td_dtype dtype, int64_t n, int64_t least,
+                                     int64_t values, double unit)
+{
+    struct td_shape shape = { .rank = 1, .dim = { n } };
+    struct td_tensor tensor = new_tensor(g, dtype, &shape);
+    for (int64_t i = 0; i < n; i++)
+        set_float(&tensor, i, (double)(least + below(g, values)) * unit);
+    return tensor;
+}
+
+static struct td_tensor bag_params(struct generator *g, const struct bag_form *form,
+                                   const struct td_shape *shape)
+{
+    struct td_tensor params = is_byte(form->dtype) ? random_bits(g, form->dtype, shape)
+                                                   : random_terms(g, form->dtype, shape, true);
+    const int64_t n = shape->dim[0], d = shape->dim[shape->rank - 1];
+    for (size_t i = 0; form->dtype == TD_DTYPE_INT8 && is_rounded(form) && i < params.bytes; i++)
+        ((int8_t *)params.data)[i] &= 127;
+    for (int64_t i = 0; form->attrs.layout == TD_BAG_BYTE_ROWWISE && i < n; i++) {
+        const float after[2] = { (float)(1 + below(g, 4)) / 4, (float)below(g, 9) };
+        memcpy((char *)params.data + (i + 1) * d - TD_BAG_TRAILER, after, sizeof(after));
+    }
+    return params;
+}
+
+/* Where the bags begin, or the bag of each index: some are empty, and some long. */
+static struct td_tensor bags_of(struct generator *g, const struct bag_form *form,
+                                const struct bag_case *c)
+{
+    const bool segments = form->segments;
+    struct td_shape shape = { .rank = 1, .dim = { segments ? c->n_indices : c->n_bags } };
+    struct td_tensor tensor = new_tensor(g, index_dtypes[below(g, 3)], &shape);
+    int64_t at = 0, bag = 0;
+    for (int64_t i = 0; i < tensor.numel; i++) {
+        set_index(&tensor, i, segments ? bag : at);
+        if (!segments && below(g, 4) > 0)
+            at += below(g, c->n_indices - at + 1) / (below(g, 3) ? 4 : 1);
+        else if (segments && below(g, c->n_indices / c->n_bags + 1) == 0)
+            bag += bag + 1 < c->n_bags ? 1 + below(g, c->n_bags - bag - 1) / 3 : 0;
+    }
+    return tensor;
+}
+
+static double bag_tolerance(const struct bag_form *form)
+{
+    if (!is_rounded(form))
+        return 0;
+    const double computed = form->dtype == TD_DTYPE_FLOAT64 ? 1e-13 : 1e-5;
+    const double stored = tolerance_of(form->out);
+    return computed > stored ? computed : stored;
+}
+
+static void make_bags(struct generator *g, const struct bag_case *c, const struct bag_form *form)
+{
+    struct td_shape shape = shape_of(c->params), m = { .rank = 1, .dim = { c->n_indices } };
+    const int64_t n = shape.dim[0];
+    const bool bad = below(g, 2) == 0;
+    begin(g, &td_op_embedding_bag);
+    if (form->attrs.layout == TD_BAG_BYTE_ROWWISE)
+        shape.dim[shape.rank - 1] += TD_BAG_TRAILER;
+    struct td_tensor params = bag_params(g, form, &shape);
+    struct td_tensor indices = indices_below(g, form->index, &m, 1, &n, bad);
+    struct td_tensor bags = bags_of(g, form, c);
+    set_operand(g, TD_BAG_PARAMS, &params, 1);
+    set_operand(g, TD_BAG_INDICES, &indices, 1);
+    set_operand(g, form->segments ? TD_BAG_SEGMENT_IDS : TD_BAG_OFFSETS, &bags, 1);
+    if (form->weighted) {
+        const int64_t least = is_rounded(form) ? 1 : -2;
+        const td_dtype dtype = is_byte(form->dtype) ? TD_DTYPE_FLOAT32 : form->dtype;
+        struct td_tensor weights = small_floats(g, dtype, c->n_indices, least, 5, 0.5);
+        set_operand(g, TD_BAG_WEIGHTS, &weights, 1);
+    }
+    if (is_byte(form->dtype) && form->attrs.layout == TD_BAG_PLAIN) {
+        struct td_tensor scale = small_floats(g, TD_DTYPE_FLOAT32, n, 1, 4, 0.25);
+        struct td_tensor offset = small_floats(g, TD_DTYPE_FLOAT32, n, 0, 9, 1);
+        set_operand(g, TD_BAG_SCALE, &scale, 1);
+        set_operand(g, TD_BAG_OFFSET, &offset, 1);
+    }
+    struct td_embedding_bag_attrs attrs = form->attrs;
+    attrs.num_segments = form->segments ? c->n_bags : TD_ATTR_UNSET;
+    attrs.dtype = form->out;
+    set_attrs(g, &attrs, sizeof(attrs));
+    for (int i = 0; i < g->one.op->n_attrs; i++) {
+        const char *name = g->one.op->attrs[i].name;
+        if ((strcmp(name, "dtype") == 0 && !form->has_dtype) ||
+            (strcmp(name, "num_segments") == 0 && !form->segments) ||
+            (strcmp(name, "padding_index") == 0 && attrs.padding_index == TD_ATTR_UNSET))
+            g->one.args.attrs_set &= ~(1u << i);
+    }
+    g->one.depth = 1;
+    g->one.bound[0] = n;
+    g->one.tolerance = bag_tolerance(form);
+    if (g->n_cases % 3 == 0)
+        set_items(g, 1 + (int)below(g, g->max_items), c->n_indices, 1);
+    if (g->n_cases % 5 == 0)
+        g->one.first_offset = (size_t)(1 + below(g, 20)) * td_dtype_info(form->dtype)->size;
+    emit(g,
+         "%s of %s[%s] by %" PRId64 " %s in %" PRId64 " bags, %s%s, padding %" PRId64
+         ", bounds %s%s, to %s, %d items",
+         bag_modes[attrs.mode], name_of(form->dtype), c->params, c->n_indices, name_of(form->index),
+         c->n_bags, form->segments ? "segments" : "offsets", form->weighted ? ", weighted" : "",
+         attrs.padding_index, td_bounds_name(attrs.bounds), bad ? ", some bad" : "",
+         name_of(form->out), g->one.n_items);
+}
+
+/* Every mode of every dtype; what else there is by turns. */
+static struct bag_form draw_form(struct generator *g, td_dtype dtype, td_bag_mode mode)
+{
+    static const td_dtype outs[] = { TD_DTYPE_FLOAT16, TD_DTYPE_BFLOAT16, TD_DTYPE_FLOAT32,
+                                     TD_DTYPE_FLOAT64 };
+    struct bag_form form = {
+        .dtype = dtype,
+        .index = index_dtypes[below(g, 3)],
+        .out = is_byte(dtype) ? TD_DTYPE_FLOAT32 : dtype,
+        .attrs = { .mode = mode, .bounds = (td_bounds)below(g, TD_BOUNDS_COUNT) },
+        .segments = below(g, 2) == 0,
+        .weighted = mode != TD_BAG_MAX && below(g, 2) == 0,
+        .has_dtype = below(g, 4) == 0,
+    };
+    form.attrs.padding_index = below(g, 3) == 0 ? below(g, 3) : TD_ATTR_UNSET;
+    if (dtype == TD_DTYPE_UINT8 && below(g, 3) == 0)
+        form.attrs.layout = TD_BAG_BYTE_ROWWISE;
+    if (form.has_dtype)
+        form.out = outs[below(g, 4)];
+    return form;
+}
+
+static const td_dtype bag_dtypes[] = { TD_DTYPE_FLOAT16, TD_DTYPE_BFLOAT16, TD_DTYPE_FLOAT32,
+                                       TD_DTYPE_FLOAT64, TD_DTYPE_INT8,     TD_DTYPE_UINT8 };
+
+/* Rows that end in their scale have two dimensions. */
+static void make_drawn_bags(struct generator *g, const struct bag_case *c, td_dtype dtype,
+                            td_bag_mode mode)
+{
+    struct bag_form form = draw_form(g, dtype, mode);
+    const struct td_shape shape = shape_of(c->params);
+    if (shape.rank != 2)
+        form.attrs.layout = TD_BAG_PLAIN;
+    if (form.attrs.padding_index >= shape.dim[0])
+        form.attrs.padding_index = TD_ATTR_UNSET;
+    make_bags(g, c, &form);
+}
+
+static void make_all_bags(struct generator *g)
+{
+    enum { EACH = 3 };
+    for (int i = 0; i < COUNT_OF(bag_cases); i++)
+        for (int dtype = 0; dtype < COUNT_OF(bag_dtypes); dtype++)
+            for (int mode = TD_BAG_SUM; mode <= TD_BAG_MAX; mode++)
+                for (int k = 0; k < EACH; k++)
+                    make_drawn_bags(g, &bag_cases[i], bag_dtypes[dtype], (td_bag_mode)mode);
+}
+
+static void make_random_bags(struct generator *g)
+{
+    char params[100] = "";
+    struct bag_case c = { .params = params };
+    append_dimensions(g, params, 1, 50);
+    append_dimensions(g, params, (int)below(g, 3), below(g, 4) ? 20 : 300);
+    c.n_indices = below(g, below(g, 4) ? 60 : 3000);
+    c.n_bags = 1 + below(g, below(g, 2) ? 4 : 100);
+    make_drawn_bags(g, &c, bag_dtypes[below(g, COUNT_OF(bag_dtypes))], (td_bag_mode)below(g, 4));
+}
+
+/* ---- random cases ---------------------------------------------------------------------------- */
 
 /* Copies the first n dimensions of a text. */
 static void copy_dimensions(char *to, const char *from, int n)
@@ -921,6 +1120,7 @@ void for_each_device_case(struct td_arena *arena, device_case_fn *fn, void *cont
     make_all_partitions(&g);
     make_all_lookups(&g);
     make_all_einsums(&g);
+    make_all_bags(&g);
     for (int i = 0; i < RANDOM_EQUATIONS; i++)
         make_random_einsum(&g, 6);
 }
@@ -943,7 +1143,7 @@ void for_random_device_cases(struct td_arena *arena, uint64_t seed, device_case_
     struct generator g = { .arena = arena, .fn = fn, .context = context, .random = seed };
     g.n_cases = below(&g, 15); /* decides about items and alignment */
     g.max_items = below(&g, 8) == 0 ? 5000 : 7;
-    switch (below(&g, 6)) {
+    switch (below(&g, 7)) {
     case 0:
         make_random_gather(&g);
         break;
@@ -957,6 +1157,9 @@ void for_random_device_cases(struct td_arena *arena, uint64_t seed, device_case_
         make_random_lookup(&g);
         break;
     case 4:
+        make_random_bags(&g);
+        break;
+    case 5:
         make_resized_einsum(&g);
         break;
     default:

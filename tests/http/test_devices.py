@@ -215,6 +215,44 @@ class Batches(DeviceTest):
             self.assertLess(after["batches"] - before["batches"], 16)
             self.assertGreater(after["mean_batch_size"], 2)
 
+    def send_bags(self, daemon, bodies):
+        """Replies to bags of the table that are sent at once."""
+        def send_one(body):
+            with Client(daemon, timeout=5 * WAIT_LIMIT) as own:
+                return own.post("/v1/embedding_bag", {"params": {"ref": "table"}, "device": "gpu", **body})
+        with concurrent.futures.ThreadPoolExecutor(len(bodies)) as pool:
+            return list(pool.map(send_one, bodies))
+
+    def test_bags_of_one_table_are_one_launch(self):
+        with Daemon("--gpu", "reference:launch_us=30000") as daemon, Client(daemon) as client:
+            self.put_table(client)
+            for bags, rows in (("offsets", [0, 2]), ("segment_ids", [0, 0, 1])):
+                before = self.gpu(client)
+                replies = self.send_bags(daemon, [{"indices": [i, i + 1, 2 * i], bags: rows} for i in range(32)])
+                for i, reply in enumerate(replies):
+                    sums = [[a + b for a, b in zip(TABLE[i], TABLE[i + 1])], TABLE[2 * i]]
+                    self.assertEqual(reply.json()["output"]["data"], sums, (bags, i))
+                after = self.gpu(client)
+                self.assertEqual(after["requests"] - before["requests"], 32)
+                self.assertLess(after["batches"] - before["batches"], 16)
+
+    def test_bad_bags_fail_one_request(self):
+        with Daemon("--gpu", "reference:launch_us=30000") as daemon, Client(daemon) as client:
+            self.put_table(client)
+            bodies = [{"indices": [i, 1], "offsets": [0]} for i in range(16)]
+            bodies[3] = {"indices": [0, 1, -1, 100], "offsets": [0], "bounds": "error"}
+            bodies[7] = {"indices": [0, 1], "offsets": [0, 5]}
+            bodies[9] = {"indices": [0, 1], "segment_ids": [1, 0], "num_segments": 2}
+            for i, reply in enumerate(self.send_bags(daemon, bodies)):
+                if i == 3:
+                    self.assertProblem(reply, 422, "INDEX_OUT_OF_BOUNDS", input="indices", position=[2], index=-1, bad_count=2)
+                elif i == 7:
+                    self.assertProblem(reply, 422, "INDEX_OUT_OF_BOUNDS", input="offsets", position=[1], index=5)
+                elif i == 9:
+                    self.assertProblem(reply, 422, "INDEX_OUT_OF_BOUNDS", input="segment_ids", position=[1], index=0)
+                else:
+                    self.assertEqual(reply.json()["output"]["data"], [[a + b for a, b in zip(TABLE[i], TABLE[1])]])
+
     def test_one_bad_index_fails_one_request(self):
         with Daemon("--gpu", "reference:launch_us=30000") as daemon, Client(daemon) as client:
             self.put_table(client)

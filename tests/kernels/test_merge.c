@@ -1,6 +1,7 @@
 /* Compares merged calls with the original ones: all are run by the op's kernel, and the output of
  * the merged call must be the concatenation of the outputs of the original calls. */
 #include "kernels/einsum/einsum.h"
+#include "kernels/embedding_bag/embedding_bag.h"
 #include "kernels/merge.h"
 #include "tests/support/equations.h"
 #include "tests/support/op_call.h"
@@ -293,6 +294,179 @@ START_TEST(lookups_in_one_table_are_merged)
     expect_shape(&merged.args.inputs[1].tensors[0].shape, lookups[_i].merged_indices,
                  lookups[_i].case_name);
     expect_shape(&merged.args.outputs[0].shape, lookups[_i].merged_output, lookups[_i].case_name);
+}
+END_TEST
+
+/* ---- Bags -------------------------------------------------------------------------------- */
+
+#define SCALE_AND_OFFSET (3u << 3) /* of calls without weights: the tensors after the bags */
+
+/* The inputs of a call besides params, in the order of the descriptor; NULL: not given. */
+struct bag_inputs {
+    const char *indices, *offsets, *segment_ids, *weights;
+};
+
+static const struct {
+    const char *case_name, *params, *scale, *attrs;
+    struct bag_inputs calls[4];
+    const char *merged_bags, *merged_output;
+} bags[] = {
+    { "offsets are raised by the indices before",
+      "float32[4,2] 0..7",
+      NULL,
+      "",
+      { { "int32[3] 3 1 0", "int32[2] 0 2", NULL, NULL },
+        { "int32[2] 2 2", "int32[3] 0 0 2", NULL, NULL },
+        { "int32[1] 1", "int32[1] 0", NULL, NULL } },
+      "int64[6] 0 2 3 3 5 5",
+      "[6,2]" },
+    { "segment ids are raised by the bags before",
+      "float32[4,2] 0..7",
+      NULL,
+      "mode=mean",
+      { { "int64[3] 3 1 0", NULL, "int32[3] 0 0 2", NULL },
+        { "int64[0]", NULL, "int32[0]", NULL },
+        { "int64[2] 2 2", NULL, "int32[2] 1 1", NULL } },
+      "int64[5] 0 0 2 4 4",
+      "[5,2]" },
+    { "weights are concatenated",
+      "float64[4] 1 2 4 8",
+      NULL,
+      "mode=sqrtn padding_index=2",
+      { { "int32[3] 3 2 0", "int64[1] 0", NULL, "float64[3] 1 2 0.5" },
+        { "int32[2] 2 1", "int64[2] 0 1", NULL, "float64[2] -1 3" } },
+      "int64[3] 0 3 4",
+      "[3]" },
+    { "scale and offset are of the table",
+      "int8[2,2] 1 -2 3 4",
+      "float32[2] 0.5 2; float32[2] 1 0",
+      "mode=max bounds=zero",
+      { { "int32[2] 1 0", "int16[1] 0", NULL, NULL },
+        { "int32[3] 0 5 -1", "int16[2] 0 1", NULL, NULL } },
+      "int64[3] 0 2 3",
+      "[3,2]" },
+    { "calls without indices",
+      "float32[4,2] 0..7",
+      NULL,
+      "",
+      { { "int32[0]", "int32[2] 0 0", NULL, NULL }, { "int32[0]", "int32[0]", NULL, NULL } },
+      "int64[2] 0 0",
+      "[2,2]" },
+};
+
+static void give(struct op_call *call, int input, const char *text)
+{
+    if (!text)
+        return;
+    struct td_tensor *copy = td_arena_alloc(&test_arena, 1, sizeof(*copy), NULL);
+    ck_assert_ptr_nonnull(copy);
+    *copy = tensor(text);
+    call->args.inputs[input] = (struct td_operand){ copy, 1 };
+}
+
+static void begin_bags(struct op_call *call, const char *attrs, const struct td_tensor *params,
+                       const struct td_tensor scale[2], const struct bag_inputs *given)
+{
+    call_begin(call, "embedding_bag", attrs, *params, tensor(given->indices));
+    give(call, TD_BAG_OFFSETS, given->offsets);
+    give(call, TD_BAG_SEGMENT_IDS, given->segment_ids);
+    give(call, TD_BAG_WEIGHTS, given->weights);
+    for (int i = 0; scale && i < 2; i++) {
+        struct td_tensor *copy = td_arena_alloc(&test_arena, 1, sizeof(*copy), NULL);
+        *copy = scale[i];
+        call->args.inputs[TD_BAG_SCALE + i] = (struct td_operand){ copy, 1 };
+    }
+    call_infer(call, "embedding_bag");
+    EXPECT(call->status == TD_OK, "%s", call->err.message);
+}
+
+START_TEST(bags_of_one_table_are_merged)
+{
+    struct op_call call[4];
+    struct td_merged merged;
+    struct td_tensor scale[2], params = tensor(bags[_i].params);
+    const bool scaled = bags[_i].scale && tensor_list(bags[_i].scale, scale, 2) == 2;
+    int n = 0;
+    for (; n < 4 && bags[_i].calls[n].indices; n++) {
+        begin_bags(&call[n], bags[_i].attrs, &params, scaled ? scale : NULL, &bags[_i].calls[n]);
+        ck_assert(td_op_embedding_bag.valid(&call[n].args));
+    }
+    const uint32_t shared = TABLE | (scaled ? SCALE_AND_OFFSET : 0);
+    ck_assert_uint_eq(td_merge_shared(&td_op_embedding_bag, &call[0].args, UINT32_MAX), shared);
+    expect_merges("embedding_bag", call, n, shared, &merged, bags[_i].case_name);
+    const struct td_tensor *offsets = merged.args.inputs[TD_BAG_OFFSETS].tensors;
+    const struct td_tensor *got =
+        offsets ? offsets : merged.args.inputs[TD_BAG_SEGMENT_IDS].tensors;
+    const struct td_tensor want = tensor(bags[_i].merged_bags);
+    EXPECT(got->dtype == want.dtype && got->numel == want.numel, "%s", bags[_i].case_name);
+    for (int64_t i = 0; i < want.numel; i++)
+        EXPECT(td_tensor_index_at(got, i) == td_tensor_index_at(&want, i), "%s: bag of %" PRId64,
+               bags[_i].case_name, i);
+    expect_shape(&merged.args.outputs[0].shape, bags[_i].merged_output, bags[_i].case_name);
+}
+END_TEST
+
+/* a does not merge with b, by what differs from the second case of bags. */
+static const struct {
+    const char *case_name, *attrs;
+    struct bag_inputs inputs;
+} other_bags[] = {
+    { "another mode", "mode=sum", { "int64[2] 2 2", NULL, "int32[2] 0 1", NULL } },
+    { "a padding index", "mode=mean padding_index=0", { "int64[1] 2", NULL, "int32[1] 0", NULL } },
+    { "another dtype", "mode=mean dtype=float16", { "int64[1] 2", NULL, "int32[1] 0", NULL } },
+    { "another policy", "mode=mean bounds=clip", { "int64[1] 2", NULL, "int32[1] 0", NULL } },
+    { "weights", "mode=mean", { "int64[1] 2", NULL, "int32[1] 0", "float32[1] 2" } },
+    { "offsets", "mode=mean", { "int64[1] 2", "int32[1] 0", NULL, NULL } },
+};
+
+START_TEST(bags_of_other_calls_are_not_merged)
+{
+    const struct bag_inputs plain = { "int64[2] 2 2", NULL, "int32[2] 0 1", NULL };
+    struct td_tensor params = tensor("float32[4,2] 0..7");
+    struct op_call a, b, c;
+    begin_bags(&a, "mode=mean", &params, NULL, &plain);
+    begin_bags(&b, other_bags[_i].attrs, &params, NULL, &other_bags[_i].inputs);
+    begin_bags(&c, "mode=mean num_segments=7", &params, NULL, &plain);
+    const struct td_op *op = &td_op_embedding_bag;
+    EXPECT(!td_merge_fits(op, &a.args, &b.args, TABLE), "%s", other_bags[_i].case_name);
+    EXPECT(td_merge_key(op, &a.args, TABLE) != td_merge_key(op, &b.args, TABLE), "%s",
+           other_bags[_i].case_name);
+    ck_assert(td_merge_fits(op, &a.args, &c.args, TABLE)); /* another number of segments */
+}
+END_TEST
+
+START_TEST(indices_in_no_bag_are_not_merged)
+{
+    const struct bag_inputs none = { "int32[2] 1 2", "int32[0]", NULL, NULL };
+    struct td_tensor params = tensor("float32[4,2] 0..7");
+    struct op_call call;
+    begin_bags(&call, "", &params, NULL, &none);
+    ck_assert_int_eq(td_merge_kind_of(&td_op_embedding_bag, &call.args, TABLE), TD_MERGE_NONE);
+}
+END_TEST
+
+static const struct {
+    const char *case_name;
+    struct bag_inputs inputs;
+    bool valid;
+} orders[] = {
+    { "offsets", { "int32[3] 0 1 2", "int16[3] 0 1 3", NULL, NULL }, true },
+    { "no bags", { "int32[3] 0 1 2", "int32[0]", NULL, NULL }, true },
+    { "offsets that do not begin at 0", { "int32[3] 0 1 2", "int32[2] 1 2", NULL, NULL }, false },
+    { "offsets that decrease", { "int32[3] 0 1 2", "int64[3] 0 2 1", NULL, NULL }, false },
+    { "offsets beyond the end", { "int32[3] 0 1 2", "int32[2] 0 4", NULL, NULL }, false },
+    { "segment ids", { "int32[3] 0 1 2", NULL, "int16[3] 1 1 2", NULL }, true },
+    { "no segment ids", { "int32[0]", NULL, "int32[0]", NULL }, true },
+    { "segment ids that decrease", { "int32[3] 0 1 2", NULL, "int32[3] 1 0 2", NULL }, false },
+    { "negative segment ids", { "int32[3] 0 1 2", NULL, "int64[3] -1 0 2", NULL }, false },
+};
+
+START_TEST(a_device_gets_valid_offsets_and_segment_ids_only)
+{
+    struct td_tensor params = tensor("float32[4,2] 0..7");
+    struct op_call call;
+    begin_bags(&call, "", &params, NULL, &orders[_i].inputs);
+    EXPECT(td_op_embedding_bag.valid(&call.args) == orders[_i].valid, "%s", orders[_i].case_name);
 }
 END_TEST
 
@@ -809,6 +983,10 @@ static void add(TCase *t)
 {
     tcase_add_loop_test(t, lookups_in_one_table_are_merged, 0, COUNT_OF(lookups));
     tcase_add_loop_test(t, sums_of_products_are_stacked, 0, COUNT_OF(sums));
+    tcase_add_loop_test(t, bags_of_one_table_are_merged, 0, COUNT_OF(bags));
+    tcase_add_loop_test(t, bags_of_other_calls_are_not_merged, 0, COUNT_OF(other_bags));
+    tcase_add_test(t, indices_in_no_bag_are_not_merged);
+    tcase_add_loop_test(t, a_device_gets_valid_offsets_and_segment_ids_only, 0, COUNT_OF(orders));
     tcase_add_test(t, a_new_label_is_found_for_any_equation);
     tcase_add_loop_test(t, some_calls_cannot_be_merged, 0, COUNT_OF(unmergeable));
     tcase_add_loop_test(t, some_calls_cannot_be_merged_with_each_other, 0, COUNT_OF(incompatible));

@@ -143,6 +143,52 @@ struct td_cuda_find_args {
 };
 cudaError_t td_cuda_find(const struct td_cuda_find_args *args, cudaStream_t stream);
 
+/* ---- Bags of rows -------------------------------------------------------------------------- */
+
+/* The type of a real number in memory. */
+enum td_cuda_number {
+    TD_CUDA_FLOAT16,
+    TD_CUDA_BFLOAT16,
+    TD_CUDA_FLOAT32,
+    TD_CUDA_FLOAT64,
+    TD_CUDA_INT8,
+    TD_CUDA_UINT8
+};
+
+/* A bag is a range of indices; one of more than this is summed in parts of so many. */
+#define TD_CUDA_BAG_PART 256
+
+struct td_cuda_bags_args {
+    void *out;          /* [n_bags, columns] */
+    const void *params; /* [n_rows, columns] */
+    enum td_cuda_number params_type, out_type, weights_type;
+    int vector_elements; /* 16 bytes, 4 bytes or one element; columns is a multiple */
+    int group_log2;      /* log2 of the threads of a group; a thread has a vector */
+    int64_t chunks;      /* of a row, each for a group: 1 or more */
+    int64_t n_bags, n_indices, n_rows, columns;
+    int64_t row_bytes; /* from a row of params to the next */
+    int64_t n_parts;   /* n_bags + n_indices / TD_CUDA_BAG_PART */
+    const void *indices;
+    int index_bytes;
+    int bounds;         /* td_bounds */
+    int mode;           /* sum, mean, sqrtn, max */
+    int64_t padding;    /* the index that is skipped; negative: none */
+    const void *begins; /* n_bags: the first index of each; NULL: all indices are one bag */
+    int begin_bytes;
+    const void *segment_ids; /* n_indices, which never decrease: the bag of each; NULL: begins */
+    int segment_bytes;
+    int64_t *found_begins; /* begins, where there are segment_ids; device memory */
+    const void *weights;   /* n_indices; NULL: 1 */
+    /* Of int8 and uint8: n_rows; NULL: they are in each row, after its columns. */
+    const float *scale, *offset;
+    /* Workspace for the sums of parts, in float64 for float64, else float32: 2 rows for each run of
+     * TD_CUDA_BAG_PART indices, the last one may be shorter; NULL: no bag can be that long. */
+    void *part_sums;
+    double *part_weights;
+    struct td_cuda_reporting reporting;
+};
+cudaError_t td_cuda_bags(const struct td_cuda_bags_args *args, cudaStream_t stream);
+
 /* ---- Loop nests -------------------------------------------------------------------------- */
 
 #define TD_CUDA_MAX_LOOPS 62 /* TD_MAX_LOOPS */

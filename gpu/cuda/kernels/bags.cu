@@ -1,0 +1,394 @@
+/* bags.cu - embedding_bag: sums, means and maxima of the rows of params that the indices of a bag name.
+ *
+ *     bags     [--- 0 ---|- 1 -||------------- 3 -------------|- 4 -]     2 is empty
+ *     parts    [--- 0 ---|- 1 -||--- 3a ---|--- 3b ---|- 3c --|- 4 -]
+ *     threads  each part, in chunks of columns, a group of up to 32 neighbours; a column or a few a
+ *              thread, with the loads of several rows in flight
+ *
+ * A bag of more than TD_CUDA_BAG_PART indices is split, so that a long one does not occupy one group
+ * while all others are idle. Where a bag is split depends on its own length alone: results do not
+ * depend on the bags around it. A second kernel adds the sums of the parts.
+ *
+ * The host has checked that the first index of a bag never decreases. If a client changes them
+ * after that, results are wrong, but no access is out of bounds. */
+#include "gpu/cuda/kernels/common.cuh"
+#include "gpu/cuda/kernels/indices.cuh"
+#include "gpu/cuda/kernels/numbers.cuh"
+
+#include <math.h>
+
+#define ROWS_IN_FLIGHT 8
+
+enum { MODE_SUM, MODE_MEAN, MODE_SQRTN, MODE_MAX };
+
+/* ---- Bags and their parts ------------------------------------------------------------------ */
+
+/* The first index of a bag; n_indices after the last bag. */
+static __device__ __forceinline__ int64_t bag_begin(const struct td_cuda_bags_args &args,
+                                                    int64_t bag)
+{
+    if (bag >= args.n_bags)
+        return args.n_indices;
+    if (args.begins == NULL)
+        return 0;
+    const int64_t begin = index_at(args.begins, args.begin_bytes, bag);
+    return begin < 0 ? 0 : begin > args.n_indices ? args.n_indices : begin;
+}
+
+/* The bag that has an index: the last one that begins there or before. */
+static __device__ int64_t bag_of_index(const struct td_cuda_bags_args &args, int64_t index)
+{
+    int64_t low = 0, high = args.n_bags;
+    while (high - low > 1) {
+        const int64_t middle = low + (high - low) / 2;
+        if (bag_begin(args, middle) <= index)
+            low = middle;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+struct part {
+    int64_t bag;
+    int64_t begin, end; /* indices */
+    int64_t number;     /* in the bag */
+    bool whole;         /* the only part of its bag */
+};
+
+/* Parts are numbered: first the first parts of all bags, then all others, each by the multiple of
+ * TD_CUDA_BAG_PART before its end that lies in the part before it or where it begins. False where
+ * there is none. */
+static __device__ __forceinline__ bool find_part(const struct td_cuda_bags_args &args,
+                                                 int64_t number, struct part *part)
+{
+    if (number < args.n_bags) {
+        part->bag = number;
+        part->number = 0;
+        part->begin = bag_begin(args, number);
+    } else {
+        const int64_t index = (number - args.n_bags + 1) * TD_CUDA_BAG_PART;
+        if (index >= args.n_indices)
+            return false;
+        part->bag = bag_of_index(args, index);
+        const int64_t begin = bag_begin(args, part->bag);
+        if (begin >= index)
+            return false;
+        part->number = ceil_div(index - begin, TD_CUDA_BAG_PART);
+        part->begin = begin + part->number * TD_CUDA_BAG_PART;
+    }
+    const int64_t end = bag_begin(args, part->bag + 1);
+    part->whole = part->number == 0 && end - part->begin <= TD_CUDA_BAG_PART;
+    part->end = end - part->begin > TD_CUDA_BAG_PART ? part->begin + TD_CUDA_BAG_PART : end;
+    return part->number == 0 || part->begin < end;
+}
+
+/* Parts of split bags have a row of part_sums: two for each run of TD_CUDA_BAG_PART indices, in
+ * which at most one split bag begins, and at most one further part. */
+static __device__ __forceinline__ int64_t part_row(int64_t begin, int64_t number)
+{
+    return begin / TD_CUDA_BAG_PART * 2 + (number > 0);
+}
+
+/* ---- Sums ---------------------------------------------------------------------------------- */
+
+/* T: an element of params; A: what is added in, and W: what parts are added in; n: elements in a
+ * vector; maximum: the mode is max. */
+template <typename T_, typename A_, int n_, bool maximum_> struct bag_kind {
+    typedef T_ T;
+    typedef A_ A;
+    typedef double W;
+    static constexpr int n = n_;
+    static constexpr bool maximum = maximum_;
+    static constexpr bool quantized = sizeof(T_) == 1;
+    typedef typename vector_of<n_ *(int)sizeof(T_)>::type vector;
+};
+
+/* NaN is the greatest. */
+template <typename A> static __device__ __forceinline__ A greater_of(A a, A b)
+{
+    return b > a || b != b ? b : a;
+}
+
+/* Sums of n columns, and what they are divided by: the number of rows, or the sum of their weights or of
+ * the squares of these. It may be much less than its terms, so it is float64. */
+template <typename A, int n> struct totals {
+    A sum[n];
+    double weight;
+};
+
+template <bool maximum, typename A, int n>
+static __device__ __forceinline__ void clear(struct totals<A, n> *t)
+{
+#pragma unroll
+    for (int k = 0; k < n; k++)
+        t->sum[k] = maximum ? (A)-INFINITY : (A)0;
+    t->weight = 0;
+}
+
+/* Stores the columns of a bag, divided as the mode says. */
+template <typename A, int n>
+static __device__ __forceinline__ void store_bag(const struct td_cuda_bags_args &args, int64_t bag,
+                                                 int64_t column, struct totals<A, n> *t)
+{
+    const bool divides = args.mode == MODE_MEAN || args.mode == MODE_SQRTN;
+    const bool zero = (divides || args.mode == MODE_MAX) && t->weight == 0;
+    A factor = 1;
+    if (divides && !zero)
+        factor = (A)(1 / (args.mode == MODE_SQRTN ? sqrt(t->weight) : t->weight));
+#pragma unroll
+    for (int k = 0; k < n; k++)
+        t->sum[k] = zero ? 0 : t->sum[k] * factor;
+    store_numbers(args.out, bag * args.columns + column, args.out_type, t->sum);
+}
+
+#define ROW_SKIPPED (-2)
+
+/* The row of an index, -1 for zeros, or ROW_SKIPPED for padding. `reports` is true for one of the threads
+ * that look it up. */
+static __device__ __forceinline__ int64_t bag_row(const struct td_cuda_bags_args &args, int64_t i,
+                                                  bool reports, bool *counted)
+{
+    const int64_t index = index_at(args.indices, args.index_bytes, i);
+    int64_t row = index;
+    if ((uint64_t)index >= (uint64_t)args.n_rows) {
+        if (reports) {
+            count_bad_index(args.reporting, i);
+            *counted = true;
+        }
+        row = resolve_index(index, args.n_rows, args.bounds);
+    }
+    return index == args.padding && index >= 0 ? (int64_t)ROW_SKIPPED : row;
+}
+
+/* A float at any address. */
+static __device__ __forceinline__ float load_unaligned(const char *from)
+{
+    uint32_t bits = 0;
+    float value;
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+        bits |= (uint32_t)(unsigned char)from[i] << 8 * i;
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
+/* What the elements of a row are multiplied by, and what is added. */
+static __device__ __forceinline__ void load_scale(const struct td_cuda_bags_args &args, int64_t row,
+                                                  float *scale, float *offset)
+{
+    if (args.scale != NULL) {
+        *scale = args.scale[row];
+        *offset = args.offset[row];
+        return;
+    }
+    const char *after = (const char *)args.params + row * args.row_bytes + args.columns;
+    *scale = load_unaligned(after);
+    *offset = load_unaligned(after + sizeof(float));
+}
+
+template <typename K>
+static __device__ __forceinline__ void add_row(const struct td_cuda_bags_args &args, int64_t i,
+                                               int64_t row, typename K::vector vector,
+                                               struct totals<typename K::A, K::n> *t)
+{
+    typedef typename K::A A;
+    if (row == ROW_SKIPPED)
+        return;
+    typename K::T values[K::n];
+    memcpy((void *)values, &vector, sizeof(values));
+    const A weight =
+        args.weights == NULL ? (A)1 : load_number<A>(args.weights, i, args.weights_type);
+    float scale = 1, offset = 0;
+    if (K::quantized && row >= 0)
+        load_scale(args, row, &scale, &offset);
+#pragma unroll
+    for (int k = 0; k < K::n; k++) {
+        A value = widen<A>(values[k]);
+        if (K::quantized)
+            value = value * scale + offset;
+        if (K::maximum)
+            t->sum[k] = greater_of(t->sum[k], value);
+        else
+            t->sum[k] += value * weight;
+    }
+    t->weight += args.mode == MODE_SQRTN ? (double)weight * (double)weight : (double)weight;
+}
+
+template <typename K>
+static __device__ __forceinline__ void
+sum_part(const struct td_cuda_bags_args &args, const struct part &part, int64_t column,
+         bool reports, bool *counted, struct totals<typename K::A, K::n> *t)
+{
+    typedef typename K::vector vector;
+    const char *params = (const char *)args.params + column * (int64_t)sizeof(typename K::T);
+    const bool has_column = column < args.columns;
+    clear<K::maximum>(t);
+    for (int64_t i = part.begin; i < part.end; i += ROWS_IN_FLIGHT) {
+        int64_t row[ROWS_IN_FLIGHT];
+        vector loaded[ROWS_IN_FLIGHT];
+#pragma unroll
+        for (int k = 0; k < ROWS_IN_FLIGHT; k++)
+            row[k] =
+                i + k < part.end ? bag_row(args, i + k, reports, counted) : (int64_t)ROW_SKIPPED;
+#pragma unroll
+        for (int k = 0; k < ROWS_IN_FLIGHT; k++) {
+            loaded[k] = {};
+            if (row[k] >= 0 && has_column)
+                loaded[k] = __ldg((const vector *)(const void *)(params + row[k] * args.row_bytes));
+        }
+#pragma unroll
+        for (int k = 0; k < ROWS_IN_FLIGHT; k++)
+            add_row<K>(args, i + k, row[k], loaded[k], t);
+    }
+}
+
+template <typename K>
+static __global__ void __launch_bounds__(THREADS)
+    sum_parts(const __grid_constant__ struct td_cuda_bags_args args)
+{
+    typedef typename K::A A;
+    const int group = 1 << args.group_log2, groups = THREADS >> args.group_log2;
+    const int lane = (int)threadIdx.x & (group - 1);
+    const int64_t step = (int64_t)gridDim.x * groups;
+    bool counted = false;
+    int64_t i = (int64_t)blockIdx.x * groups + ((int)threadIdx.x >> args.group_log2);
+    for (; i < args.n_parts * args.chunks; i += step) {
+        int64_t chunk = 0;
+        struct part part;
+        if (!find_part(args, args.chunks == 1 ? i : divide(i, args.chunks, &chunk), &part))
+            continue;
+        const int64_t column = (chunk * group + lane) * K::n;
+        const bool is_first = lane == 0 && chunk == 0;
+        struct totals<A, K::n> t;
+        sum_part<K>(args, part, column, is_first, &counted, &t);
+        if (column >= args.columns)
+            continue;
+        if (part.whole) {
+            store_bag(args, part.bag, column, &t);
+            continue;
+        }
+        const int64_t row = part_row(part.begin, part.number);
+        A *sums = (A *)args.part_sums + row * args.columns + column;
+#pragma unroll
+        for (int k = 0; k < K::n; k++)
+            sums[k] = t.sum[k];
+        if (is_first)
+            args.part_weights[row] = t.weight;
+    }
+    write_reports(args.reporting, counted);
+}
+
+/* Adds the sums of the parts of each split bag. The bag that has index p, a multiple of
+ * TD_CUDA_BAG_PART, is the only split one that can begin in the run of indices before p. */
+template <typename K>
+static __global__ void __launch_bounds__(THREADS)
+    add_parts(const __grid_constant__ struct td_cuda_bags_args args)
+{
+    typedef typename K::A A;
+    typedef typename K::W W;
+    const int64_t runs = args.n_indices / TD_CUDA_BAG_PART;
+    const int64_t step = (int64_t)gridDim.x * THREADS;
+    int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
+    for (; i < runs * args.columns; i += step) {
+        int64_t column;
+        const int64_t p = (divide(i, args.columns, &column) + 1) * TD_CUDA_BAG_PART;
+        const int64_t bag = p < args.n_indices ? bag_of_index(args, p) : args.n_bags;
+        const int64_t begin = bag_begin(args, bag), end = bag_begin(args, bag + 1);
+        if (begin < p - TD_CUDA_BAG_PART || end - begin <= TD_CUDA_BAG_PART)
+            continue;
+        struct totals<W, 1> t;
+        clear<K::maximum>(&t);
+        for (int64_t at = begin; at < end; at += TD_CUDA_BAG_PART) {
+            const int64_t row = part_row(at, at - begin);
+            const W sum = ((const A *)args.part_sums)[row * args.columns + column];
+            t.sum[0] = K::maximum ? greater_of(t.sum[0], sum) : t.sum[0] + sum;
+            t.weight += args.part_weights[row];
+        }
+        store_bag(args, bag, column, &t);
+    }
+}
+
+/* ---- Segments ------------------------------------------------------------------------------ */
+
+/* begins[i] = the position of the first segment id that is i or more. */
+static __global__ void __launch_bounds__(THREADS)
+    find_begins(const __grid_constant__ struct td_cuda_bags_args args)
+{
+    const int64_t step = (int64_t)gridDim.x * THREADS;
+    for (int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x; i < args.n_bags; i += step) {
+        int64_t low = 0, high = args.n_indices;
+        while (low < high) {
+            const int64_t middle = low + (high - low) / 2;
+            if (index_at(args.segment_ids, args.segment_bytes, middle) < i)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        args.found_begins[i] = low;
+    }
+}
+
+/* ---- Launches ------------------------------------------------------------------------------ */
+
+template <typename K>
+static cudaError_t launch(const struct td_cuda_bags_args *args, cudaStream_t stream)
+{
+    const unsigned int blocks =
+        grid_blocks(ceil_div(args->n_parts * args->chunks, THREADS >> args->group_log2));
+    sum_parts<K><<<blocks, THREADS, 0, stream>>>(*args);
+    cudaError_t error = cudaGetLastError();
+    if (error != cudaSuccess || args->part_sums == NULL)
+        return error;
+    const unsigned int adding =
+        grid_blocks(ceil_div(args->n_indices / TD_CUDA_BAG_PART * args->columns, THREADS));
+    add_parts<K><<<adding, THREADS, 0, stream>>>(*args);
+    return cudaGetLastError();
+}
+
+template <typename T, typename A, int n>
+static cudaError_t launch_mode(const struct td_cuda_bags_args *args, cudaStream_t stream)
+{
+    return args->mode == MODE_MAX ? launch<bag_kind<T, A, n, true>>(args, stream)
+                                  : launch<bag_kind<T, A, n, false>>(args, stream);
+}
+
+/* Vectors of 16 bytes, of 4 if elements are smaller than that, or of one element. */
+template <typename T, typename A>
+static cudaError_t launch_vector(const struct td_cuda_bags_args *args, cudaStream_t stream)
+{
+    constexpr int size = (int)sizeof(T);
+    switch (args->vector_elements * size) {
+    case 16:
+        return launch_mode<T, A, 16 / size>(args, stream);
+    case 4:
+        return launch_mode < T, A, size < 4 ? 4 / size : 1 > (args, stream);
+    default:
+        return launch_mode<T, A, 1>(args, stream);
+    }
+}
+
+cudaError_t td_cuda_bags(const struct td_cuda_bags_args *args, cudaStream_t stream)
+{
+    if (args->segment_ids != NULL) {
+        const unsigned int blocks = grid_blocks(ceil_div(args->n_bags, THREADS));
+        find_begins<<<blocks, THREADS, 0, stream>>>(*args);
+        const cudaError_t error = cudaGetLastError();
+        if (error != cudaSuccess)
+            return error;
+    }
+    switch (args->params_type) {
+    case TD_CUDA_FLOAT16:
+        return launch_vector<__half, float>(args, stream);
+    case TD_CUDA_BFLOAT16:
+        return launch_vector<__nv_bfloat16, float>(args, stream);
+    case TD_CUDA_FLOAT64:
+        return launch_vector<double, double>(args, stream);
+    case TD_CUDA_INT8:
+        return launch_vector<int8_t, float>(args, stream);
+    case TD_CUDA_UINT8:
+        return launch_vector<uint8_t, float>(args, stream);
+    default:
+        return launch_vector<float, float>(args, stream);
+    }
+}
