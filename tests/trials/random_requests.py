@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Random requests of all ops, valid and invalid, over every transport; each answer is compared with NumPy's.
+Random tables with keys are put, looked up by key, read, and lose them.
 
     random_requests.py [--binary PATH] [--seconds N] [--seed N]
 
@@ -33,11 +34,19 @@ FROM_DATATYPE = {v: k for k, v in DATATYPES.items()}
 TEXTS = [b"", b"a", "\u00e9\U0001f600".encode(), b"\0", b'"\\\n', b"longer than the others"]
 
 
+class Resident:
+    """an input that is a resident tensor"""
+
+    def __init__(self, name, array):
+        self.name, self.array = name, array
+
+
 def np_dtype(name):
     return np.dtype(object) if name == "string" else np.dtype(ml_dtypes.bfloat16) if name == "bfloat16" else np.dtype(name)
 
 
 def name_of(array):
+    array = array.array if isinstance(array, Resident) else array
     return "string" if array.dtype == object else array.dtype.name
 
 
@@ -136,10 +145,21 @@ class Refused(Exception):
     """the problem document"""
 
 
-def flat_inputs(inputs):
+def flat_inputs(inputs, resident=False):
+    """those that are in the request, or the resident ones"""
     for name, value in inputs.items():
         for i, a in enumerate(value if isinstance(value, list) else [value]):
-            yield (f"{name}.{i}" if isinstance(value, list) else name), a
+            if isinstance(a, Resident) == resident:
+                yield (f"{name}.{i}" if isinstance(value, list) else name), a
+
+
+def names_of_resident(inputs):
+    """as attributes"""
+    return {name + ".ref": tensor.name for name, tensor in flat_inputs(inputs, resident=True)}
+
+
+def has_dtype_of(dtypes, inputs):
+    return any(name_of(a) in dtypes for resident in (False, True) for _, a in flat_inputs(inputs, resident))
 
 
 def checked(reply):
@@ -179,10 +199,12 @@ class Transports:
 
     def json(self, op, inputs, attrs):
         def encode(a):
-            name = self.maybe_ref(a)
+            name = a.name if isinstance(a, Resident) else self.maybe_ref(a)
             return {"ref": name} if name else to_json(self.rng, a)
 
         body = {name: [encode(a) for a in value] if isinstance(value, list) else encode(value) for name, value in inputs.items()}
+        if "indices.keys" in body:
+            body["indices"] = {"keys": body.pop("indices.keys")}
         body.update(attrs)
         stored = self.rng.random() < 0.1
         body.update({"store": "out"} if stored else {"response": self.rng.choice(("nested", "flat", "base64"))})
@@ -191,12 +213,13 @@ class Transports:
         return self.outputs(documents, self.read_stored if stored else from_json)
 
     def safetensors(self, op, inputs, attrs):
-        if any(name_of(a) in ("string", "complex128") for _, a in flat_inputs(inputs)):
+        if has_dtype_of(("string", "complex128"), inputs):
             return self.json(op, inputs, attrs)
+        resident = names_of_resident(inputs)
         texts = {k: ",".join(map(str, v)) if isinstance(v, list) else json.dumps(v).strip('"') for k, v in attrs.items()}
         tensors = {name: (name_of(a), list(a.shape), raw(a)) for name, a in flat_inputs(inputs)}
         query = "?" + urllib.parse.urlencode(texts) if self.rng.random() < 0.5 else ""
-        reply = checked(self.client.request("POST", f"/v1/{op}{query}", daemon.safetensors(tensors, {} if query else texts),
+        reply = checked(self.client.request("POST", f"/v1/{op}{query}", daemon.safetensors(tensors, {**resident, **({} if query else texts)}),
                                             {"Content-Type": SAFETENSORS, "Accept": f"{SAFETENSORS}, application/json;q=0.1"}))
         if reply.type == daemon.JSON:  # a dtype that safetensors lacks
             document = reply.json()
@@ -205,9 +228,9 @@ class Transports:
         return {int(k.split(".")[1]) if k.startswith("outputs.") else k: from_raw(*v) for k, v in found.items()}
 
     def oip(self, op, inputs, attrs, binary):
-        if any(name_of(a) in COMPLEX for _, a in flat_inputs(inputs)) or attrs.get("dtype") in COMPLEX:
+        if has_dtype_of(COMPLEX, inputs) or attrs.get("dtype") in COMPLEX:
             return self.json(op, inputs, attrs)
-        document, data = {"parameters": dict(attrs), "inputs": []}, b""
+        document, data = {"parameters": {**attrs, **names_of_resident(inputs)}, "inputs": []}, b""
         for name, a in flat_inputs(inputs):
             one = {"name": name, "datatype": DATATYPES[name_of(a)], "shape": list(a.shape)}
             if binary or name_of(a) == "bfloat16":
@@ -413,10 +436,15 @@ def lookup(rng):
         row = inputs["default"][()]
     if missing == "error" and -1 in rows:
         return "lookup", inputs, {"missing": missing}, None
+    return "lookup", inputs, {"missing": missing}, {"output": pick(params, rows, row), "found": rows >= 0}
+
+
+def pick(params, rows, row):
+    """`row` in place of -1"""
     output = np.empty(rows.shape + params.shape[1:], params.dtype)
     for at in np.ndindex(rows.shape):
         output[at] = params[rows[at]] if rows[at] >= 0 else row
-    return "lookup", inputs, {"missing": missing}, {"output": output, "found": rows >= 0}
+    return output
 
 
 def small_numbers(rng, dtype, shape):
@@ -484,15 +512,87 @@ def einsum(rng):
 OPS = [gather, gather_nd, dynamic_partition, dynamic_stitch, concat, cast, top_k, find, lookup, embedding_bag, einsum]
 
 
+# ---------------------------------------------------------------- tables with keys
+def put_table(client, rng, name, params, keys):
+    """at once, or the rows and then the keys"""
+    table, vector = (Value(name_of(a), a.shape, raw(a)) for a in (params, keys))
+    path, form = "/v1/tensors/" + name, rng.randrange(3)
+    if form == 0:
+        both = {part: daemon.tensor(v.dtype, v.shape, v.raw) for part, v in (("tensor", table), ("keys", vector))}
+        return client.request("PUT", path, json.dumps(both).encode(), {"Content-Type": daemon.JSON})
+    if form == 1 and table.dtype in SAFETENSORS_NAMES and vector.dtype in SAFETENSORS_NAMES:
+        both = {part: (v.dtype, v.shape, v.raw) for part, v in (("any", table), ("keys", vector))}
+        return client.request("PUT", path, daemon.safetensors(both), {"Content-Type": SAFETENSORS})
+    body, content_type = table.body(rng)
+    reply = client.request("PUT", path, body, {"Content-Type": content_type})
+    assert reply.status in (200, 201), str(reply)
+    body, content_type = vector.body(rng)
+    return client.request("PUT", path + "/keys", body, {"Content-Type": content_type})
+
+
+def refused_keys(client, rng, params, keys):
+    """keys that are equal, or not as many as rows; the table keeps its own"""
+    bad = keys[:-1] if rng.random() < 0.5 else np.concatenate([keys[:-1], keys[:1]])
+    code = "CONFLICT" if len(bad) < len(keys) else "INVALID_ARGUMENT"
+    body, content_type = Value(name_of(bad), bad.shape, raw(bad)).body(rng)
+    reply = client.request("PUT", "/v1/tensors/keyed/keys", body, {"Content-Type": content_type})
+    assert reply.json().get("code") == code, f"{code} expected, of {keys} with {bad}: {reply}"
+    if code == "INVALID_ARGUMENT":
+        assert reply.json()["positions"] == [[0], [len(keys) - 1]], str(reply)
+
+
+def by_key(rng, params, keys):
+    """a request of an op on the table "keyed", as a function of OPS returns it"""
+    queries, rows = some_queries(rng, keys)
+    table, missing = Resident("keyed", params), -1 in rows
+    op = rng.choice(("lookup", "gather", "find"))
+    if op == "find":
+        return op, {"keys": Resident("keyed.keys", keys), "queries": queries}, {}, {"output": rows}
+    if op == "gather":
+        bounds = rng.choice(("error", "zero", "zero", "clip"))
+        want = None if bounds == "clip" or missing and bounds == "error" else {"output": pick(params, rows, zero_of(params))}
+        return op, {"params": table, "indices.keys": queries}, {"bounds": bounds}, want
+    policy = rng.choice(("error", "zero"))
+    want = None if missing and policy == "error" else {"output": pick(params, rows, zero_of(params)), "found": rows >= 0}
+    return op, {"params": table, "queries": queries}, {"missing": policy}, want
+
+
+def keyed_table(transports, rng):
+    """a table is put with keys, looked up by them, read, and loses them; how many requests were valid, and how many not"""
+    client, keys = transports.client, some_keys(rng)
+    params = array(rng, rng.choice(ALL), [len(keys)] + dims(rng, 0, 3))
+    reply, counts = put_table(client, rng, "keyed", params, keys), [0, 0]
+    assert reply.status in (200, 201) and reply.json()["keys"] == name_of(keys), f"{params.shape} {keys}: {reply}"
+    if len(keys) > 1:
+        refused_keys(client, rng, params, keys)
+    for _ in range(4):
+        counts[not compare_request(transports, rng, *by_key(rng, params, keys))] += 1
+    value = read_value(client, "keyed/keys")
+    assert value == Value(name_of(keys), keys.shape, raw(keys)), f"{value} instead of {keys}"
+    reply = client.request("DELETE", "/v1/tensors/keyed/keys")
+    assert reply.status == 204, str(reply)
+    reply = client.request("GET", "/v1/tensors/keyed/keys")
+    assert reply.status == 404, str(reply)
+    return counts
+
+
 # ---------------------------------------------------------------- the trial
 def describe(op, inputs, attrs):
-    shapes = {name: [f"{name_of(a)}{list(a.shape)}" for a in (value if isinstance(value, list) else [value])] for name, value in inputs.items()}
+    shapes = {name: [f"{name_of(a)}{list((a.array if isinstance(a, Resident) else a).shape)}" for a in (value if isinstance(value, list) else [value])] for name, value in inputs.items()}
     return f"{op} {shapes} {attrs}"
 
 
 def compare(transports, rng):
+    """how many requests were valid, and how many not"""
+    choice = rng.choice(OPS + [keyed_table])
+    if choice == keyed_table:
+        return keyed_table(transports, rng)
+    valid = compare_request(transports, rng, *choice(rng))
+    return int(valid), int(not valid)
+
+
+def compare_request(transports, rng, op, inputs, attrs, want):
     """whether the request was valid"""
-    op, inputs, attrs, want = rng.choice(OPS)(rng)
     transport = rng.choice(transports.all)
     what = f"{describe(op, inputs, attrs)} over {transport.__name__}"
     try:
@@ -515,10 +615,8 @@ def trial(seconds, rng):
             for number in itertools.count():
                 if time.monotonic() >= deadline:
                     break
-                if compare(all_transports[number % 2], rng):
-                    valid += 1
-                else:
-                    invalid += 1
+                counts = compare(all_transports[number % 2], rng)
+                valid, invalid = valid + counts[0], invalid + counts[1]
     assert valid, f"no request of {invalid} was valid: this compares nothing"
     return f"{valid} results, {invalid} refusals"
 
