@@ -69,7 +69,8 @@ def check_json(server, request, rows):
         raise Broken(f"a wrong reply: {reply}")
 
 
-def check_binary(server, request, shape, raw):
+def check_binary(server, request, shape, raw, **others):
+    """others: further outputs, {name: (dtype, shape, bytes)}"""
     reply = send(server, request)
-    if reply.status != 200 or daemon.read_safetensors(reply.body)[0] != {"output": ("float32", shape, raw)}:
+    if reply.status != 200 or daemon.read_safetensors(reply.body)[0] != {"output": ("float32", shape, raw), **others}:
         raise Broken(f"a wrong reply: {reply}")

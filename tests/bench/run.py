@@ -14,16 +14,16 @@ import argparse, json, os, random, sys, tempfile, threading
 from turns import (HERE, Broken, DropServer, machine, output_of, report, report_p99, resident, resident_of_file, row,
                    take_turns, upload_turn, wrk_turn)
 import daemon
-from daemon import JSON, Client, Daemon
+from daemon import JSON, SAFETENSORS, Client, Daemon
 from inputs import *
 from device_cases import DeviceCases
 from load_cases import LoadCases
-from oip_cases import OipCases
+from oip_cases import OipCases, Target
 from table_cases import TableCases
 
-NAMES = ["json", "safetensors", "lookup", "upload", "workers", "memory", "oip_lookup", "oip_round_trip",
-         "shared_memory", "replace", "start", "batches", "beside_a_device", "overload", "fairness", "bench_json", "bench_rows", "bench_stitch",
-         "bench_scatter", "bench_einsum_memory", "bench_loops"]
+NAMES = ["json", "safetensors", "lookup", "keyed_lookup", "upload", "workers", "memory", "oip_lookup", "oip_round_trip",
+         "shared_memory", "replace", "start", "keyed_start", "batches", "beside_a_device", "overload", "fairness", "bench_json", "bench_rows",
+         "bench_stitch", "bench_scatter", "bench_einsum_memory", "bench_loops"]
 
 # ---------------------------------------------------------------- cases
 class Bench(DeviceCases, LoadCases, OipCases, TableCases):
@@ -66,6 +66,30 @@ class Bench(DeviceCases, LoadCases, OipCases, TableCases):
         raw = rows_of_range(LOOKUP_IDS, TABLE_WIDTH)
         self.small("lookup", LOOKUP, lambda s: check_binary(s, LOOKUP, [32, TABLE_WIDTH], raw),
                    "at least 0.65", "", reply=8192)
+
+    def keyed_lookup(self):
+        """32 ids by key, of lookup and of gather, and by row number"""
+        keys = [10**12 + 7919 * i for i in range(TABLE_ROWS)]
+        wanted = ("int64", [32], daemon.pack("int64", [keys[i] for i in LOOKUP_IDS]))
+        raw, shape = rows_of_range(LOOKUP_IDS, TABLE_WIDTH), [32, TABLE_WIDTH]
+
+        def request(op, name, ids):
+            return Request("/v1/" + op, daemon.safetensors({name: ids}, {"params.ref": "table"}), SAFETENSORS)
+        by_row = request("gather", "indices", ("int64", [32], daemon.pack("int64", LOOKUP_IDS)))
+        with self.tensord() as tensord:
+            with Client(tensord) as client:
+                reply = client.request("PUT", "/v1/tensors/table/keys", daemon.npy("int64", [TABLE_ROWS], daemon.pack("int64", keys)),
+                                       {"Content-Type": "application/x-npy"})
+            if reply.status != 201:
+                raise Broken(f"a wrong reply: {reply}")
+            check_binary(tensord, by_row, shape, raw)
+            for op, name, more in (("lookup", "queries", {"found": ("bool", [32], b"\1" * 32)}), ("gather", "indices.keys", {})):
+                by_key = request(op, name, wanted)
+                check_binary(tensord, by_key, shape, raw, **more)
+                pairs = take_turns(lambda t: wrk_turn(t.server, t.request, t.path, self.args.seconds),
+                                   Target(tensord, by_key, self.file("by_key")), Target(tensord, by_row, self.file("by_row")),
+                                   self.args.rounds)
+                report(f"{op} by key", pairs, "req/s", 1, "at least 0.95")
 
     def upload(self):
         request, raw = large_binary(65536, 256, 1000)

@@ -3,10 +3,11 @@ import array, os, statistics, threading, time
 from turns import (Broken, DropServer, output_during, output_of, report, report_p99, resident, resident_of_file, row,
                    take_turns, turn, upload_command, upload_times, wrk_command, wrk_figures)
 import daemon
-from daemon import SAFETENSORS, Client, Daemon
+from daemon import JSON, SAFETENSORS, Client, Daemon
 from inputs import Request, send, check_binary, ints
 
 ROWS, WIDTH = 4 << 20, 64  # 1 GiB of float32
+KEYS = 100_000_000
 BYTES = 4 * ROWS * WIDTH
 IDS = [104_729 * i % ROWS for i in range(32)]
 GIB = 1 << 30
@@ -135,23 +136,52 @@ class TableCases:
         table = self.big_table()
         empty = os.path.join(self.folder, "empty")
         os.makedirs(empty, exist_ok=True)
-        for name, folder, drop in (("start, empty", empty, False), ("start, 1 GiB cold", os.path.dirname(table), True),
-                                   ("start, 1 GiB warm", os.path.dirname(table), False)):
-            times, touched = [], 0
-            for _ in range(max(5, self.args.rounds)):
-                if drop:
-                    drop_pages(table)
-                begun = time.monotonic()
-                with Daemon("--data-dir", folder, *OPTIONS) as tensord, Client(tensord) as client:
-                    if client.request("GET", "/readyz").status != 200:
-                        raise Broken("not ready")
-                    times.append(time.monotonic() - begun)
-                    if folder != empty:
-                        touched = max(touched, resident_of_file(tensord.process, "table.npy"))
-            row(name, f"{1e3 * statistics.median(times):.1f} ms", "",
-                f"({1e3 * min(times):.1f}-{1e3 * max(times):.1f})", "below 100 ms")
-            if folder != empty:
-                print(f"    {touched / 1e6:.2f} MB of the file resident", flush=True)
+        self.start_with("start, empty", empty, None, False, "below 100 ms")
+        for name, drop in (("start, 1 GiB cold", True), ("start, 1 GiB warm", False)):
+            self.start_with(name, os.path.dirname(table), table, drop, "below 100 ms")
+
+    def keyed_table(self):
+        """the path of keyed.tensord in a folder of its own: KEYS rows of a byte, with keys"""
+        folder = os.path.join(self.folder, "keyed")
+        os.mkdir(folder)
+        keys = array.array("q", range(10**12, 10**12 + 7919 * KEYS, 7919))
+        body = daemon.safetensors({"rows": ("uint8", [KEYS], bytes(KEYS)), "keys": ("int64", [KEYS], keys.tobytes())})
+        with Daemon("--data-dir", folder, "--max-body", "2G", *OPTIONS) as tensord, Client(tensord) as client:
+            reply = client.request("PUT", "/v1/tensors/keyed?persist=1", body, {"Content-Type": SAFETENSORS})
+        if reply.status != 201:
+            raise Broken(f"a wrong reply: {reply}")
+        return os.path.join(folder, "keyed.tensord")
+
+    def keyed_start(self):
+        """as start, with 100 million keys in a file, and the time of the first lookup by key"""
+        table = self.keyed_table()
+        print(f"    {os.path.getsize(table) / KEYS - 9:.2f} bytes a key beside keys and rows", flush=True)
+        look = Request("/v1/lookup", b'{"params":{"ref":"keyed"},"queries":[1000000000000,1],"missing":"zero"}', JSON)
+        for name, drop in (("start, keys cold", True), ("start, keys warm", False)):
+            self.start_with(name, os.path.dirname(table), table, drop, "below 50 ms", look)
+
+    def start_with(self, name, folder, file, drop, target, then=None):
+        """file: one in the folder, whose pages are dropped from the page cache; then: a request that is sent when
+        the server is ready"""
+        times, thens, touched = [], [], 0
+        for _ in range(max(5, self.args.rounds)):
+            if drop:
+                drop_pages(file)
+            begun = time.monotonic()
+            with Daemon("--data-dir", folder, *OPTIONS) as tensord, Client(tensord) as client:
+                if client.request("GET", "/readyz").status != 200:
+                    raise Broken("not ready")
+                times.append(time.monotonic() - begun)
+                if then and send(tensord, then).status != 200:
+                    raise Broken(f"{name}: the first request fails")
+                thens.append(time.monotonic() - begun - times[-1])
+                if file:
+                    touched = max(touched, resident_of_file(tensord.process, os.path.basename(file)))
+        row(name, f"{1e3 * statistics.median(times):.1f} ms", "",
+            f"({1e3 * min(times):.1f}-{1e3 * max(times):.1f})", target)
+        if file:
+            first = f", the first request takes {1e3 * statistics.median(thens):.1f} ms" if then else ""
+            print(f"    {touched / 1e6:.2f} MB of the file resident{first}", flush=True)
 
 
 def drop_pages(path):
