@@ -80,11 +80,15 @@ struct job {
     struct td_embedding_bag_geometry geometry;
     struct td_embedding_bag_attrs attrs;
     const struct td_tensor *params, *indices;
-    const struct td_tensor *weights, *scale, *offset; /* NULL: not given */
+    const struct td_tensor *weights; /* NULL: not given */
     const int64_t *starts;
     bool drops;  /* some indices are not rows: padding, or rows of zeros */
     bool direct; /* the indices are the row numbers */
-    bool quantized;
+    bool counts; /* do results depend on tallies? */
+    bool narrow; /* the loop writes the dtype of the output, which is not real */
+    bool stream;
+    const char *scales, *biases; /* floats, from one row to the next: */
+    size_t scale_bytes;
     td_bounds bounds;
     int64_t ahead;
     td_bag_fn *loop;
@@ -102,8 +106,7 @@ struct space {
     int64_t rows[BATCH + 64];
     int64_t kept[BATCH]; /* where in the batch the row is from */
     int64_t ends[BATCH];
-    double weights[BATCH], multipliers[BATCH], factors[BATCH]; /* real */
-    float biases[BATCH];
+    double weights[BATCH], kept_weights[BATCH], factors[BATCH]; /* real */
     struct tally tallies[BATCH];
     _Alignas(64) char sums[SUMS_BYTES];
 };
@@ -211,44 +214,15 @@ static void count_rows(const struct job *job, struct space *space, const void *w
     }
 }
 
-static float float_at(const void *at)
+/* The weights of the n rows of a batch. */
+static const void *kept_weights(const struct job *job, struct space *space, const void *weights,
+                                int64_t n)
 {
-    float value;
-    memcpy(&value, at, sizeof(value));
-    return value;
-}
-
-/* Multipliers and biases of the n rows of a batch. */
-static void scale_rows(const struct job *job, struct space *space, const void *weights, int64_t n,
-                       struct td_bag_batch *batch)
-{
-    float *multipliers = (float *)space->multipliers;
-    const char *table = job->params->data;
-    const size_t row_bytes = job->geometry.row_bytes;
-    for (int64_t i = 0; i < n; i++) {
-        const int64_t row = batch->rows[i];
-        const char *trailer = table + (size_t)(row + 1) * row_bytes - TD_BAG_TRAILER;
-        float weight = 1;
-        if (weights)
-            weight = ((const float *)weights)[job->drops ? space->kept[i] : i];
-        multipliers[i] =
-            weight * (job->scale ? ((const float *)job->scale->data)[row] : float_at(trailer));
-        space->biases[i] = weight * (job->offset ? ((const float *)job->offset->data)[row]
-                                                 : float_at(trailer + sizeof(float)));
-    }
-    batch->multipliers = multipliers;
-    batch->biases = space->biases;
-}
-
-static void weigh_rows(const struct job *job, struct space *space, const void *weights, int64_t n,
-                       struct td_bag_batch *batch)
-{
-    batch->multipliers = weights;
     if (!weights || !job->drops)
-        return;
+        return weights;
     for (int64_t i = 0; i < n; i++)
-        set_real(job, space->multipliers, i, real_at(job, weights, space->kept[i]));
-    batch->multipliers = space->multipliers;
+        set_real(job, space->kept_weights, i, real_at(job, weights, space->kept[i]));
+    return space->kept_weights;
 }
 
 /* Sums n_bags bags, whose ends are in space, of the indices from `begin` on. `factors`: by their own
@@ -266,16 +240,16 @@ static void sum_batch(const struct job *job, struct space *space, int64_t begin,
     batch->rows = rows_of(job, space, begin, n_indices, &batch->n_known);
     batch->ahead = job->ahead;
     batch->ends = space->ends;
-    memset(space->tallies, 0, (size_t)batch->n_bags * sizeof(space->tallies[0]));
+    batch->scales = job->scales;
+    batch->scale_bytes = job->scale_bytes;
+    batch->offsets = job->biases;
+    if (job->counts || job->drops)
+        memset(space->tallies, 0, (size_t)batch->n_bags * sizeof(space->tallies[0]));
     if (job->drops)
         drop(job, space, begin, weights, batch);
-    else
+    else if (job->counts)
         count_rows(job, space, weights, batch->n_bags);
-    const int64_t n = space->ends[batch->n_bags - 1];
-    if (job->quantized)
-        scale_rows(job, space, weights, n, batch);
-    else
-        weigh_rows(job, space, weights, n, batch);
+    batch->weights = kept_weights(job, space, weights, space->ends[batch->n_bags - 1]);
 }
 
 /* ---- Results ----------------------------------------------------------------------------- */
@@ -300,11 +274,12 @@ static bool has_divisor(const struct job *job)
 
 /* A bag without rows is zeros, and so is one with a divisor of 0, whatever its rows are. Of the greatest
  * elements: rows of zeros are among the rows. */
-static void finish(const struct job *job, const struct tally *tally, void *sums, int64_t n)
+static void finish(const struct job *job, const struct tally *tally, void *sums, int64_t n,
+                   size_t size)
 {
     const bool greatest = job->attrs.mode == TD_BAG_MAX;
     if (tally->count == 0 || (has_divisor(job) && tally->divisor == 0))
-        memset(sums, 0, (size_t)n * job->plan.real_size);
+        memset(sums, 0, (size_t)n * size);
     for (int64_t c = 0; greatest && tally->zeros && c < n; c++)
         if (real_at(job, sums, c) < 0)
             set_real(job, sums, c, 0);
@@ -319,28 +294,34 @@ static char *output_of(const struct job *job, int64_t bag, int64_t block)
 static void sum_bags(const struct job *job, struct space *space, int64_t bag, int64_t n_bags,
                      int64_t block)
 {
-    const bool direct = job->path.n_steps == 0;
-    struct td_bag_batch batch = { .n_bags = n_bags };
-    for (int64_t k = 0; k < n_bags; k++)
-        space->ends[k] = bag_end(job, bag + k) - job->starts[bag];
-    sum_batch(job, space, job->starts[bag], block, &batch);
+    const bool direct = job->narrow || job->path.n_steps == 0;
+    const size_t size = job->narrow ? td_dtype_info(job->out->dtype)->size : job->plan.real_size;
+    struct td_bag_batch batch = { .n_bags = n_bags, .narrow = job->narrow, .stream = job->stream };
+    const int64_t begin = job->starts[bag], last = bag_end(job, bag + n_bags - 1);
+    int64_t others = 0; /* than one row in a bag */
+    for (int64_t k = 0; k < n_bags; k++) {
+        space->ends[k] = (k < n_bags - 1 ? job->starts[bag + k + 1] : last) - begin;
+        others |= space->ends[k] ^ (k + 1);
+    }
+    batch.single = others == 0 && !job->drops;
+    sum_batch(job, space, begin, block, &batch);
     if (has_divisor(job)) {
         for (int64_t k = 0; k < n_bags; k++)
             set_real(job, space->factors, k, factor_of(job, &space->tallies[k]));
         batch.factors = space->factors;
     }
     batch.sums = direct ? output_of(job, bag, block) : space->sums;
-    batch.stride = direct ? job->geometry.row_numel : batch.columns;
+    batch.sums_bytes = (size_t)(direct ? job->geometry.row_numel : batch.columns) * size;
     job->loop(&batch);
-    const size_t stride = (size_t)batch.stride * job->plan.real_size;
-    for (int64_t k = 0; job->attrs.mode != TD_BAG_SUM && k < n_bags; k++)
-        finish(job, &space->tallies[k], (char *)batch.sums + (size_t)k * stride, batch.columns);
+    for (int64_t k = 0; job->counts && k < n_bags; k++)
+        finish(job, &space->tallies[k], (char *)batch.sums + (size_t)k * batch.sums_bytes,
+               batch.columns, size);
     if (!direct && job->plan.n_blocks == 1)
         td_cast_path_run(&job->path, output_of(job, bag, 0), space->sums, n_bags * batch.columns);
     else if (!direct)
         for (int64_t k = 0; k < n_bags; k++)
             td_cast_path_run(&job->path, output_of(job, bag + k, block),
-                             space->sums + (size_t)k * stride, batch.columns);
+                             space->sums + (size_t)k * batch.sums_bytes, batch.columns);
 }
 
 /* ---- Long bags --------------------------------------------------------------------------- */
@@ -371,7 +352,7 @@ static void sum_part(const struct job *job, struct space *space, int64_t bag, in
     space->ends[0] = end - begin;
     sum_batch(job, space, begin, block, &batch);
     job->loop(&batch);
-    if (block == 0)
+    if (job->counts && block == 0)
         job->tallies[slot] = space->tallies[0];
 }
 
@@ -390,6 +371,13 @@ static void add_partial(const struct job *job, void *to, const void *from, int64
         ADD_PARTIAL(float)
 }
 
+static void add_tally(struct tally *tally, const struct tally *more)
+{
+    tally->divisor += more->divisor;
+    tally->count += more->count;
+    tally->zeros |= more->zeros;
+}
+
 /* Item i is block i % n_blocks of long bag i / n_blocks. */
 static void add_parts(void *context, int64_t begin, int64_t end)
 {
@@ -400,18 +388,18 @@ static void add_parts(void *context, int64_t begin, int64_t end)
         const int64_t n =
             td_smaller(job->plan.columns, job->geometry.row_numel - block * job->plan.columns);
         char *sums = partial_of(job, slot, block);
-        struct tally tally = job->tallies[slot];
-        for (int64_t part = 1; part < n_parts(job, bag); part++) {
-            const struct tally *more = &job->tallies[slot + part];
-            tally.divisor += more->divisor;
-            tally.count += more->count;
-            tally.zeros |= more->zeros;
-            add_partial(job, sums, partial_of(job, slot + part, block), n);
+        struct tally tally = { 0 };
+        for (int64_t part = 0; part < n_parts(job, bag); part++) {
+            if (job->counts)
+                add_tally(&tally, &job->tallies[slot + part]);
+            if (part > 0)
+                add_partial(job, sums, partial_of(job, slot + part, block), n);
         }
         const double factor = factor_of(job, &tally);
         for (int64_t c = 0; factor != 1 && c < n; c++)
             set_real(job, sums, c, real_at(job, sums, c) * factor);
-        finish(job, &tally, sums, n);
+        if (job->counts)
+            finish(job, &tally, sums, n, job->plan.real_size);
         td_cast_path_run(&job->path, output_of(job, bag, block), sums, n);
     }
 }
@@ -448,18 +436,21 @@ static void sum_parts(const struct job *job, struct space *space, int64_t bag, i
         sum_part(job, space, bag, part, block);
 }
 
-/* The number of bags from `bag` on that make a batch. */
+/* The number of bags from `bag` on that make a batch, of those that begin before unit `end`. */
 static int64_t bags_of_batch(const struct job *job, int64_t bag, int64_t end)
 {
-    int64_t most = BATCH;
-    if (job->path.n_steps > 0)
-        most = td_smaller(BATCH, SUMS_BYTES / (job->plan.columns * (int64_t)job->plan.real_size));
-    most = td_smaller(most, job->geometry.n_bags - bag);
-    int64_t n = 0;
-    while (n < most && unit_of(job, bag + n) < end &&
-           bag_end(job, bag + n) - job->starts[bag] <= job->plan.batch)
-        n++;
-    return n;
+    int64_t least = 0, most = td_smaller(BATCH, job->geometry.n_bags - bag);
+    if (job->path.n_steps > 0 && !job->narrow)
+        most = td_smaller(most, SUMS_BYTES / (job->plan.columns * (int64_t)job->plan.real_size));
+    while (least < most) {
+        const int64_t n = most - (most - least) / 2;
+        if (unit_of(job, bag + n - 1) < end &&
+            bag_end(job, bag + n - 1) - job->starts[bag] <= job->plan.batch)
+            least = n;
+        else
+            most = n - 1;
+    }
+    return least;
 }
 
 static void sum_units(struct job *job, struct space *space, int64_t begin, int64_t end,
@@ -516,26 +507,52 @@ static const struct td_tensor *given(const struct td_op_args *args, int input)
 }
 
 /* Tables that are larger are prefetched: they are not in the second cache. */
-#define CACHED_BYTES ((size_t)512 * 1024)
-#define AHEAD        16
+#define CACHED_BYTES  ((size_t)512 * 1024)
+#define AHEAD         16
+/* Bytes. */
+#define WIDEST_VECTOR 64
+
+static void find_scales(struct job *job, const struct td_tensor *scale,
+                        const struct td_tensor *offset)
+{
+    const char *trailer =
+        (const char *)job->params->data + job->geometry.row_bytes - TD_BAG_TRAILER;
+    job->scales = scale ? scale->data : trailer;
+    job->biases = offset ? offset->data : trailer + sizeof(float);
+    job->scale_bytes = scale ? sizeof(float) : job->geometry.row_bytes;
+}
+
+/* As td_rows_should_stream, if the rows are whole vectors of any instruction set, aligned to them. */
+static bool should_stream(const struct td_tensor *out, int64_t row_numel)
+{
+    const size_t row_bytes = (size_t)row_numel * td_dtype_info(out->dtype)->size;
+    return td_rows_should_stream(out->bytes, row_bytes) && row_bytes % WIDEST_VECTOR == 0 &&
+           (uintptr_t)out->data % WIDEST_VECTOR == 0;
+}
 
 static void init(struct job *job, struct td_op_args *args, td_isa isa)
 {
     const struct td_bag_loops *loops = loops_of(isa);
     const td_dtype dtype = job->params->dtype;
     const td_dtype real = dtype == TD_DTYPE_FLOAT64 ? TD_DTYPE_FLOAT64 : TD_DTYPE_FLOAT32;
-    job->quantized = dtype == TD_DTYPE_INT8 || dtype == TD_DTYPE_UINT8;
+    const bool quantized = dtype == TD_DTYPE_INT8 || dtype == TD_DTYPE_UINT8;
     job->ahead = job->params->bytes > CACHED_BYTES ? AHEAD : 0;
     job->out = &args->outputs[0];
+    job->counts = job->attrs.mode != TD_BAG_SUM;
     if (job->attrs.mode == TD_BAG_MAX)
         job->loop = loops->greatest[dtype];
-    else if (job->quantized || job->weights)
+    else if (quantized || job->weights)
         job->loop = loops->weighted_sum[dtype];
     else
         job->loop = loops->sum[dtype];
+    if (quantized)
+        find_scales(job, given(args, TD_BAG_SCALE), given(args, TD_BAG_OFFSET));
     if (job->weights)
         td_cast_path_find(&job->weights_path, job->weights->dtype, real, isa);
     td_cast_path_find(&job->path, real, job->out->dtype, isa);
+    const bool zeros = job->attrs.mode == TD_BAG_MAX && job->bounds == TD_BOUNDS_ZERO;
+    job->narrow = loops->narrows && job->path.n_steps > 0 && job->out->dtype == dtype && !zeros;
+    job->stream = job->path.n_steps == 0 && should_stream(job->out, job->geometry.row_numel);
 }
 
 static td_status alloc(struct job *job, struct td_arena *arena, struct td_error *err)
@@ -564,8 +581,6 @@ td_status td_bags_run(struct td_op_args *args, const int64_t *starts, bool repla
         .params = args->inputs[TD_BAG_PARAMS].tensors,
         .indices = args->inputs[TD_BAG_INDICES].tensors,
         .weights = given(args, TD_BAG_WEIGHTS),
-        .scale = given(args, TD_BAG_SCALE),
-        .offset = given(args, TD_BAG_OFFSET),
         .starts = starts,
         .n_long_bags = 0,
     };

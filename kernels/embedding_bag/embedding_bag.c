@@ -335,17 +335,18 @@ static bool is_bad(const struct order *order, int64_t i)
            (i > 0 && value < td_tensor_index_at(order->tensor, i - 1));
 }
 
+/* The sign bit of `all` is that of any value, or of any difference, which is exact where no value is
+ * negative: without comparisons, which SSE2 lacks for int64, the loop vectorises. */
 #define ANY_BAD(type, name)                                                                        \
     static bool any_bad_##name(const struct order *order, int64_t begin, int64_t end)              \
     {                                                                                              \
-        const type *values = order->tensor->data;                                                  \
-        int bad = 0;                                                                               \
+        const u##type *values = order->tensor->data;                                               \
+        u##type all = values[begin];                                                               \
         if (begin == 0 && is_bad(order, 0))                                                        \
             return true;                                                                           \
         for (int64_t i = td_larger(begin, 1); i < end; i++)                                        \
-            bad |= values[i] < values[i - 1];                                                      \
-        /* in order, so the last is the greatest, and the first not negative */                    \
-        return bad || values[end - 1] > order->most || values[begin] < 0;                          \
+            all = (u##type)(all | values[i] | (u##type)(values[i] - values[i - 1]));               \
+        return all >> (8 * sizeof(all) - 1) || (int64_t)values[end - 1] > order->most;             \
     }
 ANY_BAD(int16_t, int16)
 ANY_BAD(int32_t, int32)
