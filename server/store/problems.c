@@ -45,22 +45,22 @@ static void keep(struct td_store *store, const char *source, const char *reason)
 
 void td_store_report_problem(struct td_store *store, const char *source, const char *reason)
 {
+    keep(store, source, reason); /* before the log: who reads that may ask for the list */
     if (store->inspector)
         store->inspector->skipped(store->inspector->context, source, NULL, reason);
     else
         td_log(store->log, TD_LOG_WARN, "aliases_refused", TD_TEXT("source", source),
                TD_TEXT("reason", reason));
-    keep(store, source, reason);
 }
 
 void td_store_refuse_folder(struct td_store *store, const char *folder, const char *reason)
 {
+    keep(store, folder, reason);
     if (store->inspector)
         store->inspector->skipped(store->inspector->context, folder, NULL, reason);
     else
         td_log(store->log, TD_LOG_WARN, "folder_refused", TD_TEXT("folder", folder),
                TD_TEXT("reason", reason));
-    keep(store, folder, reason);
 }
 
 void td_store_solve_problem(struct td_store *store, const char *source)

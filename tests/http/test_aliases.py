@@ -42,6 +42,7 @@ class Versions(AliasTest):
         self.versions("m@1")
         for method, path, body in (("PUT", "/v1/tensors/m@1", [2]), ("PUT", "/v1/tensors/m%401?persist=1", [2]),
                                    ("POST", "/v1/tensors/m@1/scatter", {"indices": [[0]], "updates": [5]}),
+                                   ("POST", "/v1/tensors/m@1/upsert", {"keys": [1], "rows": [5]}), ("POST", "/v1/tensors/m@1/remove", {"keys": [1]}),
                                    ("POST", "/v1/gather", {"params": [1, 2], "indices": [1], "store": "m@1"})):
             with self.subTest(method=method, path=path):
                 problem = self.assertProblem(self.request(method, path, body), 409, "CONFLICT")
@@ -165,6 +166,8 @@ class Flips(AliasTest):
         self.flip(movies="m@1")
         for method, path, body in (("PUT", "/v1/tensors/movies", [2]), ("PUT", "/v1/tensors/movies?persist=1", [2]),
                                    ("POST", "/v1/tensors/movies/scatter", {"indices": [[0]], "updates": [5]}),
+                                   ("PUT", "/v1/tensors/movies/keys", [1, 2]), ("DELETE", "/v1/tensors/movies/keys", None),
+                                   ("POST", "/v1/tensors/movies/upsert", {"keys": [1], "rows": [5]}), ("POST", "/v1/tensors/movies/remove", {"keys": [1]}),
                                    ("POST", "/v1/gather", {"params": [1, 2], "indices": [1], "store": "movies"})):
             with self.subTest(method=method, path=path):
                 self.assertIn("alias", self.assertProblem(self.request(method, path, body), 409, "CONFLICT")["detail"])
@@ -212,6 +215,39 @@ class Flips(AliasTest):
             for i in itertools.islice(itertools.cycle((2, 1)), 600):
                 reply = client.request("POST", ALIASES, {"set": {"x": f"a@{i}", "y": f"b@{i}"}, "if": {"x": f"a@{3 - i}"}})
                 self.assertStatus(reply, 200)
+        stop.set()
+        for reader in readers:
+            reader.join()
+        self.assertEqual(wrong, [])
+        self.assertTrue(all(counts), counts)
+
+    def test_rows_keys_and_index_are_of_one_version(self):
+        """key j has the row [2 k + j] in version k, whose keys are in another order than those of the version before"""
+        stop, wrong, counts = threading.Event(), [], [0, 0]
+        for k in (1, 2):
+            rows = [[2 * k], [2 * k + 1]]
+            self.put(f"keyed@{k}", {"tensor": rows if k == 1 else rows[::-1], "keys": [0, 1] if k == 1 else [1, 0]})
+        self.addCleanup(self.clean, ("keyed@1", "keyed@2"))
+        self.flip(x="keyed@1")
+
+        def read(kind):
+            path, body = (("/v1/gather", {"params": {"ref": "x"}, "indices": {"keys": [0, 1]}}),
+                          ("/v1/tensors/x/lookup", {"queries": [0, 1]}))[kind]
+            with Client(self.daemon) as client:
+                while not stop.is_set():
+                    reply = client.request("POST", path, body)
+                    document = reply.json()
+                    output = document["outputs"]["output"] if kind else document.get("output")
+                    if reply.status != 200 or output["data"] not in ([[2], [3]], [[4], [5]]):
+                        wrong.append(str(reply))
+                        return
+                    counts[kind] += 1
+        readers = [threading.Thread(target=read, args=(kind,)) for kind in range(2)]
+        for reader in readers:
+            reader.start()
+        with Client(self.daemon) as client:
+            for k in itertools.islice(itertools.cycle((2, 1)), 600):
+                self.assertStatus(client.request("POST", ALIASES, {"set": {"x": f"keyed@{k}"}}), 200)
         stop.set()
         for reader in readers:
             reader.join()
