@@ -106,7 +106,7 @@ static td_status decode(struct td_call *call)
  * if they are not aligned, as a resident table may not be. */
 static uint64_t admit_bytes(const struct td_call *call)
 {
-    uint64_t bytes = td_sources_bytes(&call->request);
+    uint64_t bytes = td_sources_bytes(&call->request) + td_row_keys_copied(call);
     for (int i = 0; i < call->op->n_inputs; i++) {
         const struct td_input_spec *spec = &call->op->inputs[i];
         const struct td_operand *operand = &call->request.args.inputs[i];

@@ -98,12 +98,20 @@ static td_status describe_rows(struct td_call *call)
     return status;
 }
 
+uint64_t td_row_keys_copied(const struct td_call *call)
+{
+    const struct td_tensor *keys = call->request.row_keys;
+    return keys && !td_tensor_is_aligned(keys) ? keys->bytes : 0;
+}
+
 td_status td_row_keys_bind(struct td_call *call)
 {
     td_status status = fill_keys(call);
     if (status != TD_OK || !call->request.row_keys)
         return status;
     status = check_keys(call);
+    if (status == TD_OK)
+        status = td_tensor_align(call->request.row_keys, &call->arena, &call->error);
     if (status == TD_OK)
         status = check_axis(call);
     if (status == TD_OK)

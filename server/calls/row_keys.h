@@ -13,6 +13,9 @@
 
 #include "server/calls/call.h"
 
+/* The bytes that td_row_keys_bind copies: keys of a body or a mapped file may not be aligned. */
+uint64_t td_row_keys_copied(const struct td_call *call);
+
 /* Before inference: sets the inputs that keys stand for; row numbers have no data yet. */
 TD_MUST_CHECK td_status td_row_keys_bind(struct td_call *call);
 

@@ -215,6 +215,18 @@ class RowsByKeys(KeysTest):
             reply = self.post("/v1/gather", safetensors(entries, metadata), {"Content-Type": SAFETENSORS})
             self.assertProblem(reply, 400, "MALFORMED_REQUEST")
 
+    def test_keys_may_have_any_alignment(self):
+        name = self.table([7, -8, 2**40])
+        data = pack("int64", [2**40, 7])
+        binary = {"name": "keys", "datatype": "INT64", "shape": [2], "parameters": {"binary_data_size": len(data)}}
+        for pad in range(8):
+            keys = safetensors({"indices.keys": ("int64", (2,), data)}, {"params.ref": name}, pad=pad)
+            self.assertBinary(self.post("/v1/gather", keys, {"Content-Type": SAFETENSORS}), "int32", (2, 2), pack("int32", [5, 6, 1, 2]))
+            head = json.dumps({"inputs": [binary]}).encode() + b" " * pad
+            reply = self.post(f"/v2/models/{name}/infer", head + data, {"Inference-Header-Content-Length": str(len(head))})
+            self.assertStatus(reply, 200)
+            self.assertEqual(reply.json()["outputs"][0]["data"], [5, 6, 1, 2])
+
     def test_lookup_leaves_out_the_keys_in_a_binary_body(self):
         name = self.table([7, -8, 2**40])
         body = safetensors({"queries": ("int64", (1,), pack("int64", [-8]))}, {"params.ref": name})
