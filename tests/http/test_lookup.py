@@ -1,4 +1,4 @@
-"""find, lookup and embedding_bag over HTTP: the dtypes of plain JSON values, errors, resident tables, binary bodies, many keys."""
+"""find, lookup, embedding_bag and dequantize over HTTP: the dtypes of plain JSON values, errors, resident tables, binary bodies, many keys."""
 import base64, random, struct
 from daemon import *
 
@@ -152,3 +152,11 @@ class EmbeddingBag(HttpTest):
         self.assertStatus(reply, 200)
         self.assertEqual(reply.json()["output"]["data"], [[0.5, 1]])
         self.assertEqual(reply.json()["bounds"], {"policy": "zero", "replaced": 1})
+
+    def test_dequantize_gives_the_rows(self):
+        table = {"dtype": "uint8", "data": [[255, 0], [1, 2]]}
+        reply = self.post("/v1/dequantize", {"params": table, "scale": [2, 0.5], "offset": 1})
+        self.assertOutput(reply, "float32", [2, 2], [[511, 1], [1.5, 2]])
+        reply = self.post("/v1/dequantize", {"params": table, "scale": [1, 2, 3], "offset": 1})
+        self.assertProblem(reply, 422, "SHAPE_MISMATCH", input="scale")
+        self.assertProblem(self.post("/v1/dequantize", {"params": [[1]], "scale": 1, "offset": 0}), 422, "UNSUPPORTED_DTYPE", input="params")

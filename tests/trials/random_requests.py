@@ -487,6 +487,18 @@ def embedding_bag(rng):
     return "embedding_bag", inputs, attrs, {"output": output}
 
 
+def dequantize(rng):
+    params = array(rng, rng.choice(("int8", "uint8")), dims(rng, 1))
+    scale, offset = (small_numbers(rng, "float32", rng.choice(([], [len(params)]))) for _ in range(2))
+    target, of_row = rng.choice(("float32", "float64")), [-1] + [1] * (params.ndim - 1)
+    inputs, attrs = {"params": params, "scale": scale, "offset": offset}, {"dtype": target}
+    if rng.random() < 0.1:
+        inputs["scale"] = small_numbers(rng, "float32", [len(params) + 1])
+        return "dequantize", inputs, attrs, None
+    scale, offset = (a.reshape(of_row) if a.ndim else a for a in (scale, offset))
+    return "dequantize", inputs, attrs, {"output": (params.astype("float64") * scale + offset).astype(target)}
+
+
 def einsum(rng):
     """integers, and floats with small integer values, whose sums are exact"""
     dtype = rng.choice(INTS + ["float32", "float64", *COMPLEX])
@@ -509,7 +521,7 @@ def einsum(rng):
         return "einsum", {"inputs": parts}, {"equation": equation}, {"output": np.einsum(equation, *parts, dtype=dtype).astype(dtype)}
 
 
-OPS = [gather, gather_nd, dynamic_partition, dynamic_stitch, concat, cast, top_k, find, lookup, embedding_bag, einsum]
+OPS = [gather, gather_nd, dynamic_partition, dynamic_stitch, concat, cast, top_k, find, lookup, embedding_bag, dequantize, einsum]
 
 
 # ---------------------------------------------------------------- tables with keys
@@ -603,7 +615,7 @@ def compare_request(transports, rng, op, inputs, attrs, want):
     assert want is not None, f"{what}: accepted"
     assert set(got) == set(want), f"{what}: outputs {set(got)}"
     for name, a in want.items():
-        assert same(got[name], a, bits=op not in ("einsum", "embedding_bag")), f"{what}: output {name} is {name_of(got[name])}{got[name].shape}\n{got[name]}\ninstead of {name_of(a)}{a.shape}\n{a}"
+        assert same(got[name], a, bits=op not in ("einsum", "embedding_bag", "dequantize")), f"{what}: output {name} is {name_of(got[name])}{got[name].shape}\n{got[name]}\ninstead of {name_of(a)}{a.shape}\n{a}"
     return True
 
 

@@ -1,0 +1,215 @@
+#include "kernels/dequantize/dequantize.h"
+
+#include "kernels/convert/cast_path.h"
+#include "kernels/dequantize/loops.h"
+#include "kernels/integers.h"
+#include "kernels/rows/rows.h"
+
+#include <string.h>
+
+enum { PARAMS, SCALE, OFFSET, INPUTS };
+
+static const struct td_tensor *input(const struct td_op_args *args, int i)
+{
+    return args->inputs[i].tensors;
+}
+
+/* ---- Shapes ------------------------------------------------------------------------------ */
+
+static td_status check_shape(const struct td_op_args *args, int i, const char *name,
+                             struct td_error *err)
+{
+    const struct td_shape *rows = &input(args, PARAMS)->shape, *shape = &input(args, i)->shape;
+    char text[TD_SHAPE_TEXT], more[TD_SHAPE_TEXT];
+    if (shape->rank == 0 || (shape->rank == 1 && rows->rank > 0 && shape->dim[0] == rows->dim[0]))
+        return TD_OK;
+    td_error_set(err, TD_SHAPE_MISMATCH,
+                 "%s has shape %s and params %s; a number for each row is expected, or a scalar",
+                 name, td_shape_text(shape, text, sizeof(text)),
+                 td_shape_text(rows, more, sizeof(more)));
+    td_error_add_shape(err, "params", rows);
+    td_error_add_shape(err, name, shape);
+    return td_error_at_input(err, TD_SHAPE_MISMATCH, "%s", name);
+}
+
+static td_status infer(struct td_op_args *args, struct td_arena *arena, struct td_error *err)
+{
+    struct td_dequantize_attrs attrs;
+    struct td_error local;
+    if (!err)
+        err = &local;
+    memcpy(&attrs, args->attrs, sizeof(attrs));
+    td_status status = check_shape(args, SCALE, "scale", err);
+    if (status == TD_OK)
+        status = check_shape(args, OFFSET, "offset", err);
+    if (status != TD_OK)
+        return status;
+    args->outputs = td_arena_alloc(arena, 1, sizeof(args->outputs[0]), err);
+    if (!args->outputs)
+        return err->status;
+    args->n_outputs = 1;
+    return td_tensor_describe(&args->outputs[0], "output", attrs.dtype, &input(args, PARAMS)->shape,
+                              err);
+}
+
+static struct td_cost cost(const struct td_op_args *args)
+{
+    struct td_cost cost = {
+        .bytes_written = args->outputs[0].bytes,
+        .flops = 2 * (uint64_t)input(args, PARAMS)->numel,
+    };
+    for (int i = 0; i < INPUTS; i++)
+        cost.bytes_read += input(args, i)->bytes;
+    return cost;
+}
+
+/* ---- Execution --------------------------------------------------------------------------- */
+
+struct job {
+    td_dequantize_fn *loop;
+    struct td_cast_path path; /* from what the loop computes to the output */
+    const int8_t *from;       /* of either dtype */
+    char *to;
+    size_t real_size, to_size;   /* of an element */
+    int64_t row_numel;           /* of what has one scale and one offset */
+    const float *scale, *offset; /* with a step, 0 or 1, from one row to the next: */
+    int64_t scale_step, offset_step;
+};
+
+/* Elements [begin, end), row by row. */
+static void dequantize(const struct job *job, void *to, int64_t begin, int64_t end)
+{
+    for (int64_t i = begin; i < end;) {
+        const int64_t row = i / job->row_numel;
+        const int64_t n = td_smaller((row + 1) * job->row_numel, end) - i;
+        job->loop((char *)to + (size_t)(i - begin) * job->real_size, job->from + i, n,
+                  job->scale[row * job->scale_step], job->offset[row * job->offset_step]);
+        i += n;
+    }
+}
+
+static void dequantize_range(void *context, int64_t begin, int64_t end)
+{
+    const struct job *job = context;
+    _Alignas(64) char block[TD_CAST_BLOCK * sizeof(float)];
+    if (job->path.n_steps == 0) {
+        dequantize(job, job->to + (size_t)begin * job->to_size, begin, end);
+        return;
+    }
+    for (int64_t at = begin; at < end; at += TD_CAST_BLOCK) {
+        const int64_t n = td_smaller(end - at, TD_CAST_BLOCK);
+        dequantize(job, block, at, at + n);
+        td_cast_path_run(&job->path, job->to + (size_t)at * job->to_size, block, n);
+    }
+}
+
+static const struct td_dequantize_loops *loops_of(td_isa isa)
+{
+#ifdef __x86_64__
+    if (isa >= TD_ISA_AVX512)
+        return &td_dequantize_loops_avx512;
+    if (isa == TD_ISA_AVX2)
+        return &td_dequantize_loops_avx2;
+#endif
+    (void)isa;
+    return &td_dequantize_loops_generic;
+}
+
+static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_error *err)
+{
+    const struct td_tensor *params = input(args, PARAMS), *out = &args->outputs[0];
+    const struct td_tensor *scale = input(args, SCALE), *offset = input(args, OFFSET);
+    const td_isa isa = td_isa_resolve(exec->isa);
+    const struct td_dequantize_loops *loops = loops_of(isa);
+    const bool is_signed = params->dtype == TD_DTYPE_INT8;
+    const td_dtype real = out->dtype == TD_DTYPE_FLOAT64 ? TD_DTYPE_FLOAT64 : TD_DTYPE_FLOAT32;
+    struct job job = {
+        .from = params->data,
+        .to = out->data,
+        .real_size = td_dtype_info(real)->size,
+        .to_size = td_dtype_info(out->dtype)->size,
+        .row_numel = params->numel,
+        .scale = scale->data,
+        .offset = offset->data,
+        .scale_step = scale->shape.rank,
+        .offset_step = offset->shape.rank,
+    };
+    if (params->numel == 0)
+        return TD_OK;
+    if (job.scale_step + job.offset_step > 0)
+        job.row_numel = params->numel / params->shape.dim[0];
+    if (real == TD_DTYPE_FLOAT64)
+        job.loop = is_signed ? loops->int8_to_double : loops->uint8_to_double;
+    else
+        job.loop = is_signed ? loops->int8_to_float : loops->uint8_to_float;
+    td_cast_path_find(&job.path, real, out->dtype, isa);
+    const int64_t grain = (int64_t)(TD_ROWS_RANGE_BYTES / job.real_size);
+    return td_exec_for(exec, params->numel, grain, dequantize_range, &job, err);
+}
+
+/* ---- Descriptor -------------------------------------------------------------------------- */
+
+static const struct td_input_spec inputs_specs[] = {
+    [PARAMS] = {
+        .name = "params",
+        .summary = "The quantised rows.",
+        .dtypes = TD_DTYPE_BIT(INT8) | TD_DTYPE_BIT(UINT8),
+        .reads_values = true,
+    },
+    [SCALE] = {
+        .name = "scale",
+        .summary = "What the elements of each row are multiplied by, or those of all.",
+        .dtypes = TD_DTYPE_BIT(FLOAT32),
+        .reads_values = true,
+    },
+    [OFFSET] = {
+        .name = "offset",
+        .summary = "What is then added to the elements of each row, or to those of all.",
+        .dtypes = TD_DTYPE_BIT(FLOAT32),
+        .reads_values = true,
+    },
+};
+
+static const struct td_attr_spec attrs_specs[] = {
+    {
+        .name = "dtype",
+        .summary = "The dtype of the output.",
+        .kind = TD_ATTR_DTYPE,
+        .dtypes = TD_DTYPE_BIT(FLOAT16) | TD_DTYPE_BIT(BFLOAT16) | TD_DTYPE_BIT(FLOAT32) |
+                  TD_DTYPE_BIT(FLOAT64),
+        .default_int = TD_DTYPE_FLOAT32,
+        .offset = offsetof(struct td_dequantize_attrs, dtype),
+    },
+};
+
+static const td_status errors[] = {
+    TD_SHAPE_MISMATCH, TD_UNSUPPORTED_DTYPE, TD_INVALID_ARGUMENT, TD_RESOURCE_LIMIT, TD_OK,
+};
+
+static const struct td_output_spec outputs_specs[] = {
+    {
+        .name = "output",
+        .summary = "params * scale + offset.",
+        .shape_rule = "params.shape",
+        .dtype_of = "dtype",
+    },
+};
+
+const struct td_op td_op_dequantize = {
+    .name = "dequantize",
+    .summary = "Gives the numbers that quantised rows stand for.",
+    .source = "rowwise affine quantisation, as torch.ops.quantized.embedding_bag_byte_unpack "
+              "(PyTorch) undoes it",
+    .inputs = inputs_specs,
+    .n_inputs = INPUTS,
+    .attrs = attrs_specs,
+    .n_attrs = 1,
+    .outputs = outputs_specs,
+    .n_outputs = 1,
+    .errors = errors,
+    .example = "{\"params\":{\"dtype\":\"int8\",\"data\":[[-128,127],[0,1]]},"
+               "\"scale\":[0.5,2],\"offset\":1}",
+    .infer = infer,
+    .cost = cost,
+    .run = run,
+};

@@ -1,0 +1,24 @@
+/* loops.h - the loops of dequantize as built for one instruction set; dequantize.c chooses.
+ *
+ * Threads  Pure. */
+#ifndef TD_KERNELS_DEQUANTIZE_LOOPS_H
+#define TD_KERNELS_DEQUANTIZE_LOOPS_H
+
+#include <stdint.h>
+
+/* to[i] = from[i] * scale + offset for i in [0, n), to of float or double. */
+typedef void td_dequantize_fn(void *restrict to, const void *restrict from, int64_t n, float scale,
+                              float offset);
+
+struct td_dequantize_loops {
+    td_dequantize_fn *int8_to_float, *uint8_to_float;
+    td_dequantize_fn *int8_to_double, *uint8_to_double;
+};
+
+extern const struct td_dequantize_loops td_dequantize_loops_generic;
+#ifdef __x86_64__
+extern const struct td_dequantize_loops td_dequantize_loops_avx2;
+extern const struct td_dequantize_loops td_dequantize_loops_avx512;
+#endif
+
+#endif

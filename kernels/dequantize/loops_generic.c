@@ -1,0 +1,2 @@
+#define TD_DEQUANTIZE_LOOPS td_dequantize_loops_generic
+#include "kernels/dequantize/loops.inc"
