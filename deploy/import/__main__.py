@@ -188,6 +188,14 @@ def describe(output: Output, full: str) -> str:
     )
 
 
+def with_parts(aliases: dict[str, str], target: str) -> dict[str, str]:
+    """With those of scale and offset if rows are quantised: what a call reads flips together."""
+    parts = ("", ".scale", ".offset") if target in encoding.ROWWISE else ("",)
+    return {
+        alias + part: tensor + part for alias, tensor in aliases.items() for part in parts
+    } | aliases
+
+
 def run(args: argparse.Namespace, choice: Choice, aliases: dict[str, str]) -> None:
     name = args.name or stem_of(args.inputs)
     target = args.dtype or ("float32" if has_suffix(args.inputs[0], CSV) else encoding.KEEP)
@@ -197,9 +205,11 @@ def run(args: argparse.Namespace, choice: Choice, aliases: dict[str, str]) -> No
     for table in tables:
         check_name(name, table.name, args.version)
     for alias, tensor in aliases.items():
-        check_alias(alias)
         if tensor not in [table.name for table in tables]:
             raise Refused(f"--alias {alias}={tensor}: there is no tensor {tensor}")
+    aliases = with_parts(aliases, target)
+    for alias in aliases:
+        check_alias(alias)
     version = f"@{args.version}" if args.version else ""
     if args.list:
         for table in tables:

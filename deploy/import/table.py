@@ -187,18 +187,18 @@ def check_name(file: str, tensor: str, version: str | None) -> None:
             f"tensor {tensor!r}: the characters of a name are A-Z a-z 0-9 . _ : - and the first is"
             " no dot; --tensor FROM=TO renames it"
         )
-    if len(full) > NAME_BYTES - len(".keys"):
+    if len(full) > NAME_BYTES - len(".offset"):
         raise Refused(
             f"tensor {full!r}: the name has {len(full)} characters; expected at most"
-            f" {NAME_BYTES - len('.keys')}"
+            f" {NAME_BYTES - len('.offset')}"
         )
 
 
 def check_alias(alias: str) -> None:
-    if not TENSOR_NAME.fullmatch(alias) or len(alias) > NAME_BYTES:
+    if not TENSOR_NAME.fullmatch(alias) or len(alias) > NAME_BYTES or alias.endswith(".keys"):
         raise Refused(
             f"alias {alias!r}: expected 1 to {NAME_BYTES} of the characters A-Z a-z 0-9 . _ : -,"
-            " and no dot first"
+            " no dot first, and no .keys last, which means keys"
         )
 
 

@@ -49,6 +49,11 @@ class Folder(ImportTest):
         self.assertIn("m:w@2026-11.22_a: float32 [100, 4], keys int64", out)
         self.assertEqual(sorted(os.listdir(self.data)), ["2026-11.22_a"])
 
+    def test_the_aliases_of_a_quantised_table_name_its_scale_and_offset_too(self):
+        self.imported(self.input, "--version", "1", "--dtype", "int8", "--alias", "movies=w", "--alias", "other.scale=w")
+        self.assertEqual(json.loads((self.data / "1" / "manifest.json").read_text())["aliases"], {
+            alias + part: f"m:w{part}@1" for alias in ("movies", "other.scale") for part in ("", ".scale", ".offset")})
+
     def test_a_version_does_not_change(self):
         self.imported(self.input, "--version", "1")
         self.assertIn("the version is there already", self.refused(self.input, "--version", "1"))
