@@ -100,9 +100,21 @@ static void write_bytes(struct td_exposition *e, const struct totals *totals)
         labelled(e, "op", td_operation_name(i), totals->operations[i].bytes_out);
 }
 
-/* Of the tables that have been read. */
+static void write_lookups(struct td_exposition *e, const char *table, const char *result,
+                          uint64_t count)
+{
+    td_label(e, "table", table);
+    labelled(e, "result", result, count);
+}
+
+/* Of the tables that have been looked up. */
 static void write_tables(struct td_exposition *e, const struct td_table_totals *tables, int count)
 {
+    td_family(e, "tensord_table_lookups", TD_COUNTER, "lookups of resident tensors");
+    for (int i = 0; i < count; i++) {
+        write_lookups(e, tables[i].name, "succeeded", tables[i].succeeded);
+        write_lookups(e, tables[i].name, "failed", tables[i].failed);
+    }
     td_family(e, "tensord_table_rows_read", TD_COUNTER, "rows that lookups have read");
     for (int i = 0; i < count; i++)
         labelled(e, "table", tables[i].name, tables[i].rows);

@@ -29,6 +29,17 @@ static uint64_t count_indices(const struct td_call *call)
     return each > 0 ? (uint64_t)(indices->numel / each) : 0;
 }
 
+/* Bytes of the rows that were read: those of the output, but a bag sums many rows into one. */
+static uint64_t count_bytes(const struct td_call *call)
+{
+    const struct td_op_args *args = &call->request.args;
+    if (call->request.op == &td_op_embedding_bag) {
+        const struct td_embedding_bag_geometry bags = td_embedding_bag_geometry(args);
+        return (uint64_t)bags.n_indices * bags.row_bytes;
+    }
+    return td_tensor_footprint(&args->outputs[0]);
+}
+
 /* The name that all versions are counted under. */
 static void name_of(const struct td_tensor *tensor, char name[TD_TENSOR_NAME])
 {
@@ -73,8 +84,7 @@ void td_table_reads_count(const struct td_call *call, int shard, bool succeeded)
         return;
     td_metrics_count_lookup(metrics, shard, place, succeeded, &call->times);
     if (succeeded && call->request.decoded && selecting_input(call->request.op))
-        td_metrics_count_rows(metrics, shard, place, count_indices(call),
-                              td_tensor_footprint(&call->request.args.outputs[0]));
+        td_metrics_count_rows(metrics, shard, place, count_indices(call), count_bytes(call));
 }
 
 void td_table_reads_totals(struct td_metrics *metrics, const struct td_tensor *tensor,

@@ -288,9 +288,12 @@ int td_metrics_read_tables(struct td_metrics *metrics,
     snprintf(out[count].name, sizeof out[count].name, "%s", TD_METRICS_OTHERS);
     for (int i = 0; i < metrics->n_shards; i++)
         for (int j = 0; j <= count; j++) {
-            const int place = j < count ? j : TD_METRICS_TABLES;
-            out[j].rows += get(&metrics->shards[i].tables[place].rows);
-            out[j].bytes += get(&metrics->shards[i].tables[place].bytes);
+            const struct table *table =
+                &metrics->shards[i].tables[j < count ? j : TD_METRICS_TABLES];
+            out[j].rows += get(&table->rows);
+            out[j].bytes += get(&table->bytes);
+            out[j].succeeded += get(&table->lookups[true]);
+            out[j].failed += get(&table->lookups[false]);
         }
     return count < TD_METRICS_TABLES ? count : count + 1;
 }

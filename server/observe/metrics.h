@@ -173,6 +173,7 @@ struct td_table_totals {
     char name
         [TD_METRICS_TABLE_NAME]; /* TD_METRICS_OTHERS for those without a place, which come last */
     uint64_t rows, bytes;
+    uint64_t succeeded, failed; /* lookups */
 };
 #define TD_METRICS_OTHERS "(other)" /* no table can have this name */
 

@@ -197,6 +197,46 @@ class TableReads(MetricsTest):
             self.post("/v1/einsum", {"equation": "ij->i", "inputs": [{"ref": "users"}]})
             self.assertEqual(self.reads(), {"users": (5, 80), "items": (7, 44)})
 
+    def test_a_bag_reads_all_of_its_rows(self):
+        with self.fresh():
+            self.put("items", 10, 2)
+            self.look_up("embedding_bag", "items", [1, 2, 2, 9, 0], offsets=[0, 4])
+            self.assertEqual(self.reads(), {"items": (5, 40)})
+            self.look_up("embedding_bag", "items", [], offsets=[0, 0])
+            self.assertEqual(self.reads(), {"items": (5, 40)})
+
+    def test_lookups_by_key_read_rows(self):
+        with self.fresh():
+            self.assertStatus(self.request("PUT", "/v1/tensors/keyed", {"tensor": [[1, 2], [3, 4], [5, 6]], "keys": ["a", "b", "c"]}), 201)
+            self.look_up("gather", "keyed", {"keys": ["c", "a"]})
+            self.assertEqual(self.reads(), {"keyed": (2, 16)})
+            for path, body in (("/v1/tensors/keyed/find", {}), ("/v1/find", {"keys": {"ref": "keyed.keys"}})):
+                self.assertStatus(self.post(path, {"queries": ["a"], **body}), 200)
+            self.assertEqual((self.reads(), self.lookups()), ({"keyed": (2, 16)}, {"keyed": (3, 0)}))
+
+    def lookups(self):
+        """{table: (succeeded, failed)}"""
+        found = {}
+        for sample, value in self.metrics().items():
+            match = re.fullmatch(r'tensord_table_lookups_total\{table="([^"]*)",result="(\w+)"\}', sample)
+            if match:
+                found.setdefault(match[1], {})[match[2]] = int(value)
+        return {table: (counts["succeeded"], counts["failed"]) for table, counts in found.items()}
+
+    def test_lookups_are_counted_by_table_and_result(self):
+        with self.fresh():
+            self.put("users", 10)
+            self.put("items", 10, 2)
+            self.assertEqual(self.lookups(), {})
+            self.look_up("gather", "users", [1, 2])
+            self.look_up("gather_nd", "users", [[1]])
+            self.look_up("gather", "users", [99], status=422)
+            self.assertStatus(self.post("/v1/tensors/items/gather", {"indices": [10]}), 422)
+            self.assertStatus(self.post("/v1/tensors/items/gather", {"index": [1]}), 400)
+            self.assertStatus(self.post("/v1/tensors/nothing/gather", {"indices": [1]}), 404)
+            self.post("/v1/einsum", {"equation": "ij->i", "inputs": [{"ref": "users"}]})
+            self.assertEqual(self.lookups(), {"users": (2, 1), "items": (0, 2)})
+
     def test_counts_go_on_when_a_table_is_replaced_or_deleted(self):
         with self.fresh():
             self.put("t", 10)
@@ -226,6 +266,7 @@ class TableReads(MetricsTest):
             reads = self.reads()
             self.assertEqual(len(reads), 101)
             self.assertEqual((reads["t99"], reads["(other)"]), ((1, 4), (5, 20)))
+            self.assertEqual((self.lookups()["t99"], self.lookups()["(other)"]), ((1, 0), (5, 0)))
 
 
 class Gauges(MetricsTest):

@@ -173,6 +173,10 @@ START_TEST(lookups_are_counted_by_table)
         ck_assert_uint_eq(totals.stage_ns[stage], 2 * ((uint64_t)stage + 1));
         ck_assert_uint_eq(totals.failed_stage_ns[stage], (uint64_t)stage + 1);
     }
+    struct td_table_totals tables[TD_METRICS_TABLES + 1];
+    ck_assert_int_eq(td_metrics_read_tables(metrics, tables), 2);
+    ck_assert_uint_eq(tables[users].succeeded, 2);
+    ck_assert_uint_eq(tables[users].failed, 1);
     td_metrics_read_table(metrics, "items", &totals);
     ck_assert_uint_eq(totals.succeeded + totals.failed + totals.last_ms, 0);
     td_metrics_read_table(metrics, "others", &totals); /* takes no place */
