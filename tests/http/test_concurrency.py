@@ -54,9 +54,7 @@ class FirstBadIndex(HttpTest):
                 self.assertProblem(reply, 422, "INDEX_OUT_OF_BOUNDS", position=[bad[0] // 2000, bad[0] % 2000], index=-3, bound=6)
 
 
-class SameBytes(HttpTest):
-    """eight clients with different large gathers, compared byte for byte"""
-
+class ConcurrentTest(HttpTest):
     def clients(self, daemon, work, n=8):
         """work(client, i) in n threads; raises what the first failing one raised"""
         failures = []
@@ -74,6 +72,10 @@ class SameBytes(HttpTest):
             thread.join()
         if failures:
             raise failures[0]
+
+
+class SameBytes(ConcurrentTest):
+    """eight clients with different large gathers, compared byte for byte"""
 
     def test_of_rows_of_many_widths(self):
         def work(client, i):
@@ -129,3 +131,39 @@ class SameBytes(HttpTest):
                     reply = client.post("/v1/gather", {"params": [1, 2, 3], "indices": [0, k + 3]})
                     self.assertProblem(reply, 422, "INDEX_OUT_OF_BOUNDS", position=[1], index=k + 3, bound=3)
         self.clients(shared("--workers", "2"), work)
+
+
+class OneVersion(ConcurrentTest):
+    """a table is put again and again, each time with its keys in another order: a request finds rows and keys of one version"""
+    KEYS = 300
+
+    def put_version(self, client, name, version):
+        """the row of key k is [k, version]; then the same keys once more, which is a version of its own"""
+        keys = random.Random(version).sample(range(self.KEYS), self.KEYS)
+        rows = pack("int64", [value for key in keys for value in (key, version)])
+        body = safetensors({"t": ("int64", (self.KEYS, 2), rows), "keys": ("int64", (self.KEYS,), pack("int64", keys))})
+        self.assertIn(client.request("PUT", f"/v1/tensors/{name}", body, BINARY).status, (200, 201))
+        self.assertStatus(client.request("PUT", f"/v1/tensors/{name}/keys", json.dumps(keys).encode()), 200)
+
+    def test_of_rows_by_keys(self):
+        def work(client, i):
+            rng = random.Random(f"{SEED} keys {i}")
+            for k in range(40):
+                if i == 0:
+                    self.put_version(client, name, k)
+                    continue
+                keys = [rng.randrange(self.KEYS) for _ in range(100)]
+                if k % 2:
+                    reply = client.post("/v1/gather", {"params": {"ref": name}, "indices": {"keys": keys}})
+                else:
+                    reply = client.post("/v1/lookup", {"params": {"ref": name}, "queries": keys})
+                self.assertStatus(reply, 200)
+                document = reply.json()
+                rows = document.get("outputs", document)["output"]["data"]
+                self.assertEqual([row[0] for row in rows], keys)
+                self.assertEqual(len({row[1] for row in rows}), 1)
+        for options in ((), ("--workers", "4", "--inline-limit-us", "0")):
+            daemon, name = shared(*options), self.id().rpartition(".")[2]
+            with Client(daemon) as client:
+                self.put_version(client, name, 0)
+            self.clients(daemon, work)
