@@ -211,10 +211,12 @@ static td_status refuse_count(const struct td_safetensors *file, struct td_error
     return TD_MALFORMED_REQUEST;
 }
 
-static bool is_keys_entry(const char *name)
+/* Whether the entry of this name is of the keys, which are n entries: the others' names are free for the
+ * table. */
+static bool is_keys_entry(const char *name, int n)
 {
-    return strcmp(name, "keys") == 0 || strcmp(name, "keys.offsets") == 0 ||
-           strcmp(name, "keys.bytes") == 0;
+    return n == 1 ? strcmp(name, "keys") == 0
+                  : strcmp(name, "keys.offsets") == 0 || strcmp(name, "keys.bytes") == 0;
 }
 
 static td_status read_safetensors_table(const char *body, size_t bytes, struct td_arena *arena,
@@ -229,7 +231,7 @@ static td_status read_safetensors_table(const char *body, size_t bytes, struct t
         status = refuse_count(&file, err);
     if (status != TD_OK)
         return status;
-    while (n > 0 && is_keys_entry(file.entries[i].name))
+    while (n > 0 && is_keys_entry(file.entries[i].name, n))
         i++;
     out->rows = file.entries[i].tensor;
     out->has_keys = n > 0;

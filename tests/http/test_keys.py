@@ -52,6 +52,17 @@ class Keys(KeysTest):
                 self.assertMetadata(reply, 201, keys=keys[0], shape=[2])
                 self.assertEqual(self.keys_of(name), keys)
 
+    def test_a_table_may_have_the_name_of_other_keys(self):
+        numbers, words = ("int64", (2,), pack("int64", [7, -8])), ("int64", (3,), pack("int64", [0, 1, 2]))
+        for entries, dtype, keys in (({"keys": numbers, "keys.bytes": ("uint8", (2,), b"ab")}, "uint8", ("int64", [7, -8])),
+                                     ({"keys.offsets": numbers, "keys": numbers}, "int64", ("int64", [7, -8])),
+                                     ({"keys.offsets": words, "keys": ("float32", (2,), pack("float32", [1, 2])),
+                                       "keys.bytes": ("uint8", (2,), b"ab")}, "float32", ("string", ["a", "b"]))):
+            name, _ = self.resident([[1, 2]])
+            reply = self.request("PUT", f"/v1/tensors/{name}", safetensors(entries), {"Content-Type": SAFETENSORS})
+            self.assertMetadata(reply, 200, dtype=dtype, shape=[2], keys=keys[0])
+            self.assertEqual(self.keys_of(name), keys)
+
     def test_conditions_hold_for_rows_and_keys(self):
         name, before = self.resident([1, 2])
         self.assertProblem(self.put_keys(name, [1, 2], headers={"If-Match": '"other"'}), 412, "PRECONDITION_FAILED")
