@@ -5,7 +5,7 @@ import ml_dtypes
 import numpy as np
 import tritonclient.http as triton
 import tritonclient.utils.shared_memory as shm
-from tritonclient.utils import InferenceServerException, np_to_triton_dtype, serialize_byte_tensor
+from tritonclient.utils import InferenceServerException, np_to_triton_dtype, serialize_byte_tensor, triton_to_np_dtype
 
 import daemon
 
@@ -111,8 +111,8 @@ class Cases:
             for tensor in self.client.get_model_metadata(model)["inputs"]:
                 if tensor["parameters"].get("optional") and tensor["name"] not in needed:
                     continue
-                dtype = {"FP32": np.float32, "INT32": np.int32, "INT64": np.int64}[tensor["datatype"]]
-                inputs.append(self.input(tensor["name"], np.zeros([1 if d < 0 else d for d in tensor["shape"]], dtype)))
+                zeros = np.zeros([1 if d < 0 else d for d in tensor["shape"]], triton_to_np_dtype(tensor["datatype"]))
+                inputs.append(self.input(tensor["name"], zeros))
             with self.subTest(model):
                 result = self.client.infer(model, inputs, parameters=self.required(model))
                 for tensor in self.client.get_model_metadata(model)["outputs"]:
