@@ -243,14 +243,14 @@ struct td_version **td_store_all_current(struct td_store *store, const char *pre
     bool found;
     int n = 0;
     pthread_rwlock_rdlock(&store->lock);
-    struct td_entry **first = store->entries + place_of(store, prefix, length, &found),
-                    **end = store->entries + store->n_entries;
-    while (first + n < end && strncmp(first[n]->name, prefix, length) == 0)
+    const int first = place_of(store, prefix, length, &found);
+    while (first + n < store->n_entries &&
+           strncmp(store->entries[first + n]->name, prefix, length) == 0)
         n++;
     struct td_version **versions = malloc(((size_t)n + 1) * sizeof *versions);
     *count = versions ? n : 0;
     for (int i = 0; i < *count && versions; i++) {
-        versions[i] = first[i]->current;
+        versions[i] = store->entries[first + i]->current;
         td_buffer_ref(&versions[i]->base);
     }
     pthread_rwlock_unlock(&store->lock);
