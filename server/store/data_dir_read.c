@@ -162,7 +162,7 @@ static td_status join_strings(struct td_mapping *mapping, const struct td_tensor
                               const struct td_tensor *bytes, struct td_arena *arena,
                               struct td_tensor *tensor, struct td_error *err)
 {
-    if (!offsets || !bytes || offsets->numel - 1 != tensor->numel || !td_tensor_is_aligned(offsets))
+    if (!offsets || !bytes || offsets->numel - 1 != tensor->numel)
         return refuse(err, "it lacks the offsets and bytes of its strings");
     struct strings *strings = copy_offsets(mapping, offsets, arena, err);
     if (!strings)

@@ -251,30 +251,38 @@ START_TEST(a_safetensors_file_has_keys_beside_its_tables)
 }
 END_TEST
 
-START_TEST(the_strings_of_a_safetensors_file_are_offsets_and_bytes)
+/* m.safetensors with the keys 'a' and 'bb'; its data begin after `header_bytes`, at most 248, and 8 more. */
+static void put_words(uint64_t header_bytes, int64_t second_offset)
 {
-    struct {
-        uint64_t length;
-        char header[248];
-        int64_t offsets[3];
-        int32_t rows[2];
-        char bytes[3];
-    } __attribute__((packed)) file = { .length = 248, .offsets = { 0, 1, 3 }, .rows = { 5, 6 } };
     const char *header =
         "{\"w.keys.offsets\":{\"dtype\":\"I64\",\"shape\":[3],\"data_offsets\":[0,24]},"
         "\"w\":{\"dtype\":\"I32\",\"shape\":[2],\"data_offsets\":[24,32]},"
         "\"w.keys.bytes\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[32,35]}}";
-    memset(file.header, ' ', sizeof file.header);
-    memcpy(file.header, header, strlen(header));
-    memcpy(file.bytes, "abb", 3);
-    put_file("m.safetensors", &file, sizeof file);
-    struct td_store *store = open_folder();
-    ck_assert_str_eq(logged(), "");
-    expect_names(store, "m:w");
-    expect_rows(store, "m:w", "string[3] 'bb' 'a' 'b'", "int64[3] 1 0 -1");
-    td_store_free(store);
-    file.offsets[1] = -1;
-    put_file("m.safetensors", &file, sizeof file);
+    const struct {
+        int64_t offsets[3];
+        int32_t rows[2];
+        char bytes[3];
+    } __attribute__((packed)) data = { { 0, second_offset, 3 }, { 5, 6 }, { 'a', 'b', 'b' } };
+    char file[8 + 248 + sizeof data];
+    memset(file, ' ', sizeof file);
+    memcpy(file, &header_bytes, 8);
+    memcpy(file + 8, header, strlen(header));
+    memcpy(file + 8 + header_bytes, &data, sizeof data);
+    put_file("m.safetensors", file, 8 + header_bytes + sizeof data);
+}
+
+START_TEST(the_strings_of_a_safetensors_file_are_offsets_and_bytes)
+{
+    struct td_store *store;
+    for (uint64_t header_bytes = 241; header_bytes <= 248; header_bytes++) { /* at any alignment */
+        put_words(header_bytes, 1);
+        store = open_folder();
+        ck_assert_str_eq(logged(), "");
+        expect_names(store, "m:w");
+        expect_rows(store, "m:w", "string[3] 'bb' 'a' 'b'", "int64[3] 1 0 -1");
+        td_store_free(store);
+    }
+    put_words(248, -1);
     store = open_folder();
     expect_names(store, "");
     td_store_free(store);
