@@ -1,5 +1,6 @@
 #include "tests/server/folder.h"
 
+#include "server/store/aliases.h"
 #include "tests/support/tensors.h"
 
 #include <nettle/sha2.h>
@@ -248,6 +249,34 @@ const struct td_tensor_listing *found(struct td_store *store, const char *name)
                   "%s: %s", name, err.message);
     ck_assert_str_eq(listing->name, name);
     return listing;
+}
+
+const char *aliases_of(struct td_store *store)
+{
+    static char text[1024];
+    struct td_alias_listing *list;
+    struct td_error err;
+    int count;
+    text[0] = '\0';
+    ck_assert_int_eq(td_store_list_aliases(store, &test_arena, &list, &count, &err), TD_OK);
+    for (int i = 0; i < count; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s=%s/%s ", list[i].name,
+                 list[i].target ? list[i].target : "", list[i].stored ? list[i].stored : "");
+    return text;
+}
+
+const char *problems_of(struct td_store *store)
+{
+    static char text[1024];
+    struct td_problem_listing *list;
+    struct td_error err;
+    int count;
+    ck_assert_int_eq(td_store_list_problems(store, &test_arena, &list, &count, &err), TD_OK);
+    text[0] = '\0';
+    for (int i = 0; i < count; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s: %s;", list[i].source,
+                 list[i].reason);
+    return text;
 }
 
 struct td_error missing_error(struct td_store *store, const char *name, size_t length)

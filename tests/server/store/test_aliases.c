@@ -79,33 +79,6 @@ static td_status flip(const char *set, const char *wanted, bool persist)
     return td_store_flip(store, &flip, &err);
 }
 
-/* "a=a@1/a@2 ": what each names now, and after a restart. */
-static const char *aliases(void)
-{
-    static char text[1024];
-    struct td_alias_listing *list;
-    int count;
-    text[0] = '\0';
-    ck_assert_int_eq(td_store_list_aliases(store, &test_arena, &list, &count, &err), TD_OK);
-    for (int i = 0; i < count; i++)
-        snprintf(text + strlen(text), sizeof text - strlen(text), "%s=%s/%s ", list[i].name,
-                 list[i].target ? list[i].target : "", list[i].stored ? list[i].stored : "");
-    return text;
-}
-
-static const char *problem(void)
-{
-    static char text[1024];
-    struct td_problem_listing *list;
-    int count;
-    ck_assert_int_eq(td_store_list_problems(store, &test_arena, &list, &count, &err), TD_OK);
-    text[0] = '\0';
-    for (int i = 0; i < count; i++)
-        snprintf(text + strlen(text), sizeof text - strlen(text), "%s: %s;", list[i].source,
-                 list[i].reason);
-    return text;
-}
-
 static td_status look_up(const char *name, struct td_tensor_listing *listing)
 {
     return td_store_get(store, name, strlen(name), &test_arena, listing, &err);
@@ -135,7 +108,7 @@ START_TEST(an_alias_is_another_name_of_a_version)
     ck_assert_str_eq(alias.etag, version.etag);
     ck_assert_str_eq(alias.name, "a@1");
     ck_assert_ptr_eq(alias.tensor, version.tensor);
-    ck_assert_str_eq(aliases(), "movies=a@1/ ");
+    ck_assert_str_eq(aliases_of(store), "movies=a@1/ ");
     expect_names(store, "a@1 a@2 a@memory b@1 b@2 t"); /* it is no tensor of its own */
 }
 END_TEST
@@ -144,7 +117,7 @@ START_TEST(one_flip_sets_and_removes_many)
 {
     ck_assert_int_eq(flip("x=a@1 y=b@1 z=a@1", "", false), TD_OK);
     ck_assert_int_eq(flip("z= x=a@2 y=b@2 w=a@memory nothing=", "x=a@1 w= y=b@1", false), TD_OK);
-    ck_assert_str_eq(aliases(), "w=a@memory/ x=a@2/ y=b@2/ ");
+    ck_assert_str_eq(aliases_of(store), "w=a@memory/ x=a@2/ y=b@2/ ");
     expect_value("x", 2);
     expect_value("w", 9);
     expect_missing("z");
@@ -183,11 +156,11 @@ START_TEST(a_flip_that_is_refused_changes_nothing)
                   err.message);
     ck_assert_msg(strstr(err.message, refused[_i].named) != NULL, "%s: %s", refused[_i].description,
                   err.message);
-    ck_assert_str_eq(aliases(), "x=a@1/a@1 ");
+    ck_assert_str_eq(aliases_of(store), "x=a@1/a@1 ");
     expect_value("x", 1);
     restart();
-    ck_assert_str_eq(aliases(), "x=a@1/a@1 ");
-    ck_assert_str_eq(problem(), "");
+    ck_assert_str_eq(aliases_of(store), "x=a@1/a@1 ");
+    ck_assert_str_eq(problems_of(store), "");
 }
 END_TEST
 
@@ -254,7 +227,7 @@ START_TEST(a_deleted_alias_does_not_return)
     write.condition.if_match = NULL;
     ck_assert_int_eq(td_store_delete(store, &write, &err), TD_TENSOR_NOT_FOUND);
     restart();
-    ck_assert_str_eq(aliases(), "y=b@1/b@1 ");
+    ck_assert_str_eq(aliases_of(store), "y=b@1/b@1 ");
 }
 END_TEST
 
@@ -264,15 +237,15 @@ START_TEST(persisted_aliases_are_there_after_a_restart)
 {
     ck_assert_int_eq(flip("x=a@1 y=b@1 z=a@1", "", true), TD_OK);
     ck_assert_int_eq(flip("x=a@2 z= w=a@2", "", false), TD_OK);
-    ck_assert_str_eq(aliases(), "w=a@2/ x=a@2/a@1 y=b@1/b@1 z=/a@1 ");
+    ck_assert_str_eq(aliases_of(store), "w=a@2/ x=a@2/a@1 y=b@1/b@1 z=/a@1 ");
     expect_missing("z");
     restart();
-    ck_assert_str_eq(aliases(), "x=a@1/a@1 y=b@1/b@1 z=a@1/a@1 ");
+    ck_assert_str_eq(aliases_of(store), "x=a@1/a@1 y=b@1/b@1 z=a@1/a@1 ");
     expect_value("x", 1);
-    ck_assert_str_eq(problem(), "");
+    ck_assert_str_eq(problems_of(store), "");
     ck_assert_int_eq(flip("z= x=a@2", "", true), TD_OK);
     restart();
-    ck_assert_str_eq(aliases(), "x=a@2/a@2 y=b@1/b@1 ");
+    ck_assert_str_eq(aliases_of(store), "x=a@2/a@2 y=b@1/b@1 ");
 }
 END_TEST
 
@@ -316,16 +289,16 @@ START_TEST(a_damaged_file_is_told_and_gives_no_alias)
     put_text("aliases.json", damaged[_i].text);
     (void)logged();
     store = open_folder();
-    ck_assert_str_eq(aliases(), "");
-    ck_assert_msg(strncmp(problem(), "aliases.json: ", 14) == 0, "%s", damaged[_i].text);
-    ck_assert_msg(strstr(problem(), damaged[_i].reason) != NULL, "%s: %s", damaged[_i].text,
-                  problem());
+    ck_assert_str_eq(aliases_of(store), "");
+    ck_assert_msg(strncmp(problems_of(store), "aliases.json: ", 14) == 0, "%s", damaged[_i].text);
+    ck_assert_msg(strstr(problems_of(store), damaged[_i].reason) != NULL, "%s: %s",
+                  damaged[_i].text, problems_of(store));
     ck_assert_ptr_nonnull(strstr(logged(), " warn aliases_refused source=aliases.json reason="));
     expect_value("a@1", 1);
     ck_assert_int_eq(flip("x=a@1", "", true), TD_OK); /* replaces it */
     restart();
-    ck_assert_str_eq(aliases(), "x=a@1/a@1 ");
-    ck_assert_str_eq(problem(), "");
+    ck_assert_str_eq(aliases_of(store), "x=a@1/a@1 ");
+    ck_assert_str_eq(problems_of(store), "");
 }
 END_TEST
 
@@ -343,8 +316,8 @@ START_TEST(each_flipped_bit_of_the_file_is_noticed)
         changed[i / 8] = (char)(changed[i / 8] ^ 1 << i % 8);
         put_file("aliases.json", changed, bytes);
         store = open_folder();
-        ck_assert_msg(problem()[0] != '\0', "byte %d, bit %d", (int)(i / 8), (int)(i % 8));
-        ck_assert_str_eq(aliases(), "");
+        ck_assert_msg(problems_of(store)[0] != '\0', "byte %d, bit %d", (int)(i / 8), (int)(i % 8));
+        ck_assert_str_eq(aliases_of(store), "");
         (void)logged();
         td_arena_reset(&test_arena);
         td_store_free(store);
@@ -357,13 +330,13 @@ START_TEST(a_file_by_hand_needs_no_checksum)
 {
     put_text("aliases.json", "{\"aliases\": {\"x\": \"a@1\"}}\n");
     td_store_rescan(store);
-    ck_assert_str_eq(aliases(), "x=a@1/a@1 ");
+    ck_assert_str_eq(aliases_of(store), "x=a@1/a@1 ");
     put_text("aliases.json", "{\"aliases\": {\"x\": \"a@2\", \"y\": \"b@2\"}}\n");
     td_store_rescan(store);
-    ck_assert_str_eq(aliases(), "x=a@2/a@2 y=b@2/b@2 ");
+    ck_assert_str_eq(aliases_of(store), "x=a@2/a@2 y=b@2/b@2 ");
     ck_assert_int_eq(unlink(path_of("aliases.json")), 0);
     td_store_rescan(store);
-    ck_assert_str_eq(aliases(), "");
+    ck_assert_str_eq(aliases_of(store), "");
 }
 END_TEST
 
@@ -372,10 +345,10 @@ START_TEST(a_rescan_keeps_what_the_file_does_not_change)
     ck_assert_int_eq(flip("x=a@1 y=b@1", "", true), TD_OK);
     ck_assert_int_eq(flip("x=a@2 z=a@1", "", false), TD_OK);
     td_store_rescan(store);
-    ck_assert_str_eq(aliases(), "x=a@2/a@1 y=b@1/b@1 z=a@1/ ");
+    ck_assert_str_eq(aliases_of(store), "x=a@2/a@1 y=b@1/b@1 z=a@1/ ");
     put_text("aliases.json", "{\"aliases\": {\"x\": \"a@1\", \"y\": \"b@2\"}}");
     td_store_rescan(store);
-    ck_assert_str_eq(aliases(), "x=a@2/a@1 y=b@2/b@2 z=a@1/ ");
+    ck_assert_str_eq(aliases_of(store), "x=a@2/a@1 y=b@2/b@2 z=a@1/ ");
 }
 END_TEST
 
@@ -401,7 +374,7 @@ START_TEST(an_alias_of_the_file_is_no_tensor)
     put_text("aliases.json", "{\"aliases\": {\"t\": \"a@1\"}}");
     td_store_rescan(store);
     expect_value("t", 1);
-    ck_assert_ptr_nonnull(strstr(problem(), "t: the alias in aliases.json is not served"));
+    ck_assert_ptr_nonnull(strstr(problems_of(store), "t: the alias in aliases.json is not served"));
     restart(); /* then it is the tensor that is not served */
     expect_value("t", 1);
     ck_assert_str_eq(found(store, "a@1")->name, "a@1");

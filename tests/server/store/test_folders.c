@@ -47,33 +47,6 @@ static void restart(void)
     store = open_folder();
 }
 
-/* "x=m@1/m@1 ": what each names now, and after a restart. */
-static const char *aliases(void)
-{
-    static char text[1024];
-    struct td_alias_listing *list;
-    int count;
-    text[0] = '\0';
-    ck_assert_int_eq(td_store_list_aliases(store, &test_arena, &list, &count, &err), TD_OK);
-    for (int i = 0; i < count; i++)
-        snprintf(text + strlen(text), sizeof text - strlen(text), "%s=%s/%s ", list[i].name,
-                 list[i].target ? list[i].target : "", list[i].stored ? list[i].stored : "");
-    return text;
-}
-
-static const char *problem(void)
-{
-    static char text[1024];
-    struct td_problem_listing *list;
-    int count;
-    ck_assert_int_eq(td_store_list_problems(store, &test_arena, &list, &count, &err), TD_OK);
-    text[0] = '\0';
-    for (int i = 0; i < count; i++)
-        snprintf(text + strlen(text), sizeof text - strlen(text), "%s: %s;", list[i].source,
-                 list[i].reason);
-    return text;
-}
-
 static void flip(const char *name, const char *target, bool persist)
 {
     const struct td_alias_change set = { name, target };
@@ -95,7 +68,7 @@ START_TEST(a_folder_is_taken_at_the_start_and_at_a_rescan)
     put_version("1", "m.safetensors t.npy", 10, "\"aliases\":{\"x\":\"m:w@1\",\"t\":\"t@1\"}");
     store = open_folder();
     expect_names(store, "m:b.x@1 m:w@1 t@1");
-    ck_assert_str_eq(aliases(), "t=t@1/t@1 x=m:w@1/m:w@1 ");
+    ck_assert_str_eq(aliases_of(store), "t=t@1/t@1 x=m:w@1/m:w@1 ");
     ck_assert_int_eq(value_of(found(store, "t@1")->tensor, 0), 10);
     ck_assert_str_eq(found(store, "m:w@1")->source, "1/m.safetensors");
     ck_assert(found(store, "m:w@1")->persisted);
@@ -103,11 +76,11 @@ START_TEST(a_folder_is_taken_at_the_start_and_at_a_rescan)
     put_version("2", "m.safetensors", 20, "\"aliases\":{\"x\":\"m:w@2\"}");
     td_store_rescan(store);
     expect_names(store, "m:b.x@1 m:b.x@2 m:w@1 m:w@2 t@1");
-    ck_assert_str_eq(aliases(), "t=t@1/t@1 x=m:w@2/m:w@2 ");
-    ck_assert_str_eq(problem(), "");
+    ck_assert_str_eq(aliases_of(store), "t=t@1/t@1 x=m:w@2/m:w@2 ");
+    ck_assert_str_eq(problems_of(store), "");
     restart();
     expect_names(store, "m:b.x@1 m:b.x@2 m:w@1 m:w@2 t@1");
-    ck_assert_str_eq(aliases(), "t=t@1/t@1 x=m:w@2/m:w@2 ");
+    ck_assert_str_eq(aliases_of(store), "t=t@1/t@1 x=m:w@2/m:w@2 ");
 }
 END_TEST
 
@@ -116,12 +89,12 @@ START_TEST(the_aliases_of_a_folder_are_set_once)
     put_version("1", "m.npy", 10, "\"aliases\":{\"x\":\"m@1\"}");
     put_version("2", "m.npy", 20, "\"aliases\":{\"x\":\"m@2\"}");
     store = open_folder();
-    ck_assert_str_eq(aliases(), "x=m@2/m@2 ");
+    ck_assert_str_eq(aliases_of(store), "x=m@2/m@2 ");
     flip("x", "m@1", true);
     td_store_rescan(store);
-    ck_assert_str_eq(aliases(), "x=m@1/m@1 ");
+    ck_assert_str_eq(aliases_of(store), "x=m@1/m@1 ");
     restart();
-    ck_assert_str_eq(aliases(), "x=m@1/m@1 ");
+    ck_assert_str_eq(aliases_of(store), "x=m@1/m@1 ");
 }
 END_TEST
 
@@ -132,14 +105,14 @@ START_TEST(a_damaged_aliases_json_is_not_overwritten)
     put_version("1", "m.npy", 10, "\"aliases\":{\"x\":\"m@1\"}");
     put_text("aliases.json", damaged);
     store = open_folder();
-    ck_assert_str_eq(aliases(), "x=m@1/ ");
+    ck_assert_str_eq(aliases_of(store), "x=m@1/ ");
     FILE *file = fopen(path_of("aliases.json"), "r");
     ck_assert_ptr_nonnull(file);
     ck_assert_uint_eq(fread(text, 1, sizeof text, file), strlen(damaged));
     fclose(file);
     put_text("aliases.json", "{\"aliases\":{\"y\":\"m@1\"}}"); /* repaired */
     td_store_rescan(store);
-    ck_assert_str_eq(aliases(), "x=m@1/ y=m@1/m@1 ");
+    ck_assert_str_eq(aliases_of(store), "x=m@1/ y=m@1/m@1 ");
 }
 END_TEST
 
@@ -199,7 +172,7 @@ START_TEST(folders_are_taken_in_natural_order)
     put_version("10", "m.npy", 10, "\"aliases\":{\"x\":\"m@10\"}");
     put_version("2", "m.npy", 20, "\"aliases\":{\"x\":\"m@2\"}");
     store = open_folder();
-    ck_assert_str_eq(aliases(), "x=m@10/m@10 ");
+    ck_assert_str_eq(aliases_of(store), "x=m@10/m@10 ");
 }
 END_TEST
 
@@ -208,7 +181,7 @@ START_TEST(an_alias_may_name_a_version_outside_the_folder)
     put_npy("old@1.npy", 1, 1);
     put_version("1", "m.npy", 10, "\"aliases\":{\"x\":\"old@1\"}");
     store = open_folder();
-    ck_assert_str_eq(aliases(), "x=old@1/old@1 ");
+    ck_assert_str_eq(aliases_of(store), "x=old@1/old@1 ");
 }
 END_TEST
 
@@ -227,10 +200,10 @@ START_TEST(a_process_without_the_lock_takes_a_folder_in_memory)
         store = open_folder();
         chmod(folder, 0700);
     }
-    ck_assert_str_eq(aliases(), "x=m@1/ ");
+    ck_assert_str_eq(aliases_of(store), "x=m@1/ ");
     ck_assert_int_ne(access(path_of("aliases.json"), F_OK), 0);
     td_store_rescan(store);
-    ck_assert_str_eq(aliases(), "x=m@1/ ");
+    ck_assert_str_eq(aliases_of(store), "x=m@1/ ");
 }
 END_TEST
 
@@ -248,7 +221,7 @@ START_TEST(a_removed_folder_takes_its_versions_with_it)
                      TD_DEVICE_UNAVAILABLE);
     put_version("1", "m.npy", 30, "\"aliases\":{\"y\":\"m@1\"}"); /* another one of that name */
     td_store_rescan(store);
-    ck_assert_str_eq(aliases(), "x=m@1/m@1 y=m@1/m@1 ");
+    ck_assert_str_eq(aliases_of(store), "x=m@1/m@1 y=m@1/m@1 ");
     ck_assert_int_eq(value_of(found(store, "m@1")->tensor, 0), 30);
 }
 END_TEST
@@ -259,7 +232,7 @@ START_TEST(hidden_folders_and_those_without_a_manifest_are_not_read)
     put_version(".hidden", "m.npy", 1, "");
     store = open_folder();
     expect_names(store, "");
-    ck_assert_str_eq(problem(), "");
+    ck_assert_str_eq(problems_of(store), "");
 }
 END_TEST
 
@@ -365,10 +338,10 @@ START_TEST(a_folder_is_refused_whole)
     store = open_folder();
     for (int i = 0; i < 2; i++) {
         expect_names(store, spoiled[_i].names);
-        ck_assert_str_eq(aliases(), "");
-        ck_assert_msg(strncmp(problem(), "1: ", 3) == 0 &&
-                          strstr(problem(), spoiled[_i].reason) != NULL,
-                      "%s: %s", spoiled[_i].description, problem());
+        ck_assert_str_eq(aliases_of(store), "");
+        ck_assert_msg(strncmp(problems_of(store), "1: ", 3) == 0 &&
+                          strstr(problems_of(store), spoiled[_i].reason) != NULL,
+                      "%s: %s", spoiled[_i].description, problems_of(store));
         ck_assert_msg(strstr(logged(), " warn folder_refused folder=1 reason=") != NULL, "%s",
                       spoiled[_i].description);
         td_store_rescan(store);
@@ -381,8 +354,8 @@ START_TEST(a_folder_is_refused_whole)
     put_version("1", "m.npy t.npy", 10, "\"aliases\":{\"y\":\"m@1\"}");
     td_store_rescan(store);
     expect_names(store, "m@1 t@1");
-    ck_assert_str_eq(aliases(), "y=m@1/m@1 ");
-    ck_assert_str_eq(problem(), "");
+    ck_assert_str_eq(aliases_of(store), "y=m@1/m@1 ");
+    ck_assert_str_eq(problems_of(store), "");
 }
 END_TEST
 
@@ -391,12 +364,13 @@ START_TEST(a_folder_whose_name_is_no_version_is_refused)
     put_version("2026 11 22", "m.npy", 10, "");
     store = open_folder();
     expect_names(store, "");
-    ck_assert_str_eq(problem(), "2026 11 22: its name is no VERSION: expected 1 to 64 of the "
-                                "characters A-Z, a-z, 0-9, '.', '_' and '-';");
+    ck_assert_str_eq(problems_of(store),
+                     "2026 11 22: its name is no VERSION: expected 1 to 64 of the "
+                     "characters A-Z, a-z, 0-9, '.', '_' and '-';");
     ck_assert_int_eq(move("2026 11 22", "20261122"), 0);
     td_store_rescan(store);
     expect_names(store, "m@20261122");
-    ck_assert_str_eq(problem(), "");
+    ck_assert_str_eq(problems_of(store), "");
 }
 END_TEST
 
@@ -409,7 +383,7 @@ START_TEST(a_refused_folder_is_tried_again)
     put_npy("1/m.npy", 10, 100);
     td_store_rescan(store);
     expect_names(store, "m@1");
-    ck_assert_str_eq(problem(), "");
+    ck_assert_str_eq(problems_of(store), "");
 }
 END_TEST
 
@@ -421,15 +395,15 @@ START_TEST(a_folder_that_was_taken_does_not_change)
     ck_assert_int_eq(move("new", "1/m.npy"), 0);
     td_store_rescan(store);
     ck_assert_int_eq(value_of(found(store, "m@1")->tensor, 0), 10);
-    ck_assert_ptr_nonnull(strstr(problem(), "1: m.npy has changed"));
+    ck_assert_ptr_nonnull(strstr(problems_of(store), "1: m.npy has changed"));
     put_manifest("1", "m.npy", "\"aliases\":{\"y\":\"m@1\"}");
     td_store_rescan(store);
     ck_assert_int_eq(value_of(found(store, "m@1")->tensor, 0), 10);
-    ck_assert_str_eq(aliases(), "x=m@1/m@1 ");
-    ck_assert_ptr_nonnull(strstr(problem(), "1: manifest.json has changed"));
+    ck_assert_str_eq(aliases_of(store), "x=m@1/m@1 ");
+    ck_assert_ptr_nonnull(strstr(problems_of(store), "1: manifest.json has changed"));
     restart(); /* the new manifest is valid */
     ck_assert_int_eq(value_of(found(store, "m@1")->tensor, 0), 11);
-    ck_assert_str_eq(aliases(), "x=m@1/m@1 y=m@1/m@1 ");
+    ck_assert_str_eq(aliases_of(store), "x=m@1/m@1 y=m@1/m@1 ");
 }
 END_TEST
 
@@ -448,7 +422,7 @@ START_TEST(a_start_compares_files_that_are_verified_at_the_start)
     folder_verify = TD_VERIFY_START;
     store = open_folder();
     expect_names(store, "");
-    ck_assert_ptr_nonnull(strstr(problem(), "SHA-256"));
+    ck_assert_ptr_nonnull(strstr(problems_of(store), "SHA-256"));
 }
 END_TEST
 
