@@ -32,7 +32,7 @@ BEGIN {
     may["tests/support"] = "kernels"
     may["tests"] = "server api gpu kernels"
 
-    modules["kernels"] = ". rows convert key_index *"  # *: the ops, which do not include each other
+    modules["kernels"] = ". convert rows key_index *"  # *: the ops, which do not include each other
     modules["kernels/einsum"] = "nest permute gemm sumprod ."
     modules["api"] = "text message json files oip ."
     modules["gpu"] = ". reference cuda loader"

@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* The attributes of gather, in the order of its descriptor. */
-enum { ATTR_AXIS, ATTR_BATCH_DIMS, ATTR_BOUNDS, ATTR_COUNT };
+enum { ATTR_AXIS, ATTR_BATCH_DIMS, ATTR_BOUNDS, ATTR_DTYPE, ATTR_COUNT };
 
 /* The arguments of either op, with attributes checked against the shapes and defaults filled in. */
 struct resolved {
@@ -16,6 +16,7 @@ struct resolved {
     int axis;
     int batch_dims;
     td_bounds bounds;
+    td_dtype dtype; /* of the output */
 };
 
 static td_status resolve_gather(const struct td_op_args *args, struct resolved *resolved,
@@ -28,9 +29,20 @@ static td_status resolve_gather(const struct td_op_args *args, struct resolved *
     int rank = params->shape.rank, indices_rank = indices->shape.rank;
     char text[TD_SHAPE_TEXT];
 
-    *resolved = (struct resolved){ .params = params, .indices = indices, .bounds = attrs.bounds };
+    *resolved = (struct resolved){
+        .params = params,
+        .indices = indices,
+        .bounds = attrs.bounds,
+        .dtype = args->attrs_set & 1u << ATTR_DTYPE ? attrs.dtype : params->dtype,
+    };
     if (rank == 0)
         return td_gathering_refuse_scalar("params", err);
+    if (params->dtype == TD_DTYPE_STRING && resolved->dtype != TD_DTYPE_STRING) {
+        td_error_set(err, TD_UNSUPPORTED_DTYPE,
+                     "params has dtype string, which is not converted to %s; none is expected",
+                     td_dtype_info(resolved->dtype)->name);
+        return td_error_at_attribute(err, TD_UNSUPPORTED_DTYPE, "dtype");
+    }
     if (attrs.batch_dims < -indices_rank || attrs.batch_dims > indices_rank) {
         td_error_set(err, TD_INVALID_BATCH_DIMS,
                      "batch_dims = %" PRId64 " is not in [-%d, %d]: indices has shape %s",
@@ -75,7 +87,12 @@ static td_status resolve_batch_gather(const struct td_op_args *args, struct reso
     const struct td_tensor *indices = args->inputs[TD_GATHERING_INDICES].tensors;
     int rank = params->shape.rank, indices_rank = indices->shape.rank;
 
-    *resolved = (struct resolved){ .params = params, .indices = indices, .bounds = attrs.bounds };
+    *resolved = (struct resolved){
+        .params = params,
+        .indices = indices,
+        .bounds = attrs.bounds,
+        .dtype = params->dtype,
+    };
     if (rank == 0)
         return td_gathering_refuse_scalar("params", err);
     if (indices_rank == 0)
@@ -111,7 +128,7 @@ static td_status infer(resolve_fn *resolve, struct td_op_args *args, struct td_a
         { indices, resolved.batch_dims, indices->rank },
         { params, resolved.axis + 1, params->rank },
     };
-    return td_gathering_output(args, parts, 3, arena, err);
+    return td_gathering_output(args, resolved.dtype, parts, 3, arena, err);
 }
 
 static struct td_gather_geometry make_geometry(const struct resolved *resolved,
@@ -344,6 +361,15 @@ static const struct td_attr_spec gather_attrs[] = {
         .offset = offsetof(struct td_gather_attrs, batch_dims),
     },
     [ATTR_BOUNDS] = TD_GATHERING_BOUNDS(struct td_gather_attrs),
+    [ATTR_DTYPE] = {
+        .name = "dtype",
+        .summary = "The dtype of the output: rows are converted, as cast does, while they are copied.",
+        .kind = TD_ATTR_DTYPE,
+        .dtypes = TD_DTYPES_ALL & ~TD_DTYPE_BIT(STRING),
+        .default_int = TD_DTYPE_FLOAT32,
+        .default_text = "that of params",
+        .offset = offsetof(struct td_gather_attrs, dtype),
+    },
 };
 
 static const td_status gather_errors[] = {
@@ -356,14 +382,14 @@ static const struct td_output_spec gather_outputs[] = {
         .name = "output",
         .summary = "The slices, in the order of indices.",
         .shape_rule = "params.shape[:axis] + indices.shape[batch_dims:] + params.shape[axis + 1:]",
-        .dtype_of = "params",
+        .dtype_of = "dtype",
     },
 };
 
 const struct td_op td_op_gather = {
     .name = "gather",
     .summary = "Picks slices of params along one axis, in the order that indices names.",
-    .source = "tf.gather (TensorFlow 2 API reference), with bounds as an addition",
+    .source = "tf.gather (TensorFlow 2 API reference), with bounds and dtype as additions",
     .inputs = gather_inputs,
     .n_inputs = 2,
     .attrs = gather_attrs,

@@ -2,7 +2,7 @@
  *
  * Shapes     params  [B..., P..., A, Q...]     any dtype, strings included
  *            indices [B..., I...]              int16, int32 or int64
- *            output  [B..., P..., I..., Q...]  dtype of params
+ *            output  [B..., P..., I..., Q...]  dtype of params, or what the attribute says
  *            B has batch_dims dimensions; A is dimension `axis`.
  * Bounds     0 <= index < A. With TD_BOUNDS_ERROR the first index, in row-major order, that is not
  *            ends the call with INDEX_OUT_OF_BOUNDS before the output is written; zero, clip and
@@ -21,6 +21,7 @@ struct td_gather_attrs {
     int64_t axis;       /* negative counts from the end of params; TD_ATTR_UNSET: batch_dims */
     int64_t batch_dims; /* negative counts from the rank of indices; at most axis */
     td_bounds bounds;
+    td_dtype dtype; /* of the output, if it is given */
 };
 
 struct td_batch_gather_attrs {
@@ -41,7 +42,7 @@ struct td_gather_geometry {
     int64_t slices;  /* P, in each batch */
     int64_t slice_indices; /* I */
     int64_t row_numel;     /* Q */
-    size_t row_bytes;      /* 0 for strings */
+    size_t row_bytes;      /* of the output; 0 for strings */
 };
 struct td_gather_geometry td_gather_geometry(const struct td_op_args *args);
 struct td_gather_geometry td_batch_gather_geometry(const struct td_op_args *args);

@@ -68,7 +68,8 @@ static td_status gather_nd_infer(struct td_op_args *args, struct td_arena *arena
         { indices, 0, indices->rank - 1 },
         { params, resolved.batch_dims + resolved.depth, params->rank },
     };
-    return td_gathering_output(args, parts, 2, arena, err);
+    return td_gathering_output(args, args->inputs[TD_GATHERING_PARAMS].tensors->dtype, parts, 2,
+                               arena, err);
 }
 
 static struct td_gather_nd_geometry make_geometry(const struct resolved *resolved,

@@ -1,5 +1,6 @@
 #include "kernels/rows/gathering.h"
 
+#include "kernels/convert/cast_path.h"
 #include "kernels/rows/strings.h"
 
 #include <assert.h>
@@ -67,8 +68,9 @@ td_status td_gathering_bad_tuple(const struct td_tensor *params, const struct td
                                  params->shape.dim[dimension], dimension, more);
 }
 
-td_status td_gathering_output(struct td_op_args *args, const struct td_gathering_part *parts,
-                              int n_parts, struct td_arena *arena, struct td_error *err)
+td_status td_gathering_output(struct td_op_args *args, td_dtype dtype,
+                              const struct td_gathering_part *parts, int n_parts,
+                              struct td_arena *arena, struct td_error *err)
 {
     struct td_shape shape = { .rank = 0 };
     int rank = 0;
@@ -80,7 +82,6 @@ td_status td_gathering_output(struct td_op_args *args, const struct td_gathering
         (void)td_shape_append(&shape, parts[i].shape, parts[i].begin, parts[i].end);
 
     struct td_tensor output;
-    td_dtype dtype = args->inputs[TD_GATHERING_PARAMS].tensors->dtype;
     td_status status = td_tensor_describe(&output, "output", dtype, &shape, err);
     if (status != TD_OK)
         return status;
@@ -118,6 +119,10 @@ struct td_cost td_gathering_copy_cost(const struct td_tensor *params, const stru
         cost.random_reads *= 3;
     }
     cost.bytes_read = cost.bytes_written;
+    if (out->dtype != params->dtype) {
+        cost.bytes_read = scaled(td_dtype_info(params->dtype)->size, out->numel, 1);
+        cost.flops = (uint64_t)out->numel;
+    }
     return cost;
 }
 
@@ -159,6 +164,101 @@ static void copy_range(void *context, int64_t begin, int64_t end)
     }
 }
 
+/* ---- Casting ----------------------------------------------------------------------------- */
+
+#define CAST_AHEAD 16 /* rows, as in rows.c */
+
+struct casting {
+    const struct td_gathering *gathering;
+    struct td_cast_path path;
+    size_t from_size, to_size; /* of an element */
+    int64_t part;              /* elements of a row that are cast at a time */
+    int64_t parts;             /* of a row */
+    bool aligned;              /* is the table aligned to its dtype? */
+};
+
+/* td_cast_path_run, from elements that need not be aligned. */
+static void cast_unaligned(const struct casting *job, char *to, const char *from, int64_t n)
+{
+    _Alignas(64) char block[TD_CAST_BLOCK * 16]; /* elements of complex128 */
+    for (int64_t at = 0; at < n; at += TD_CAST_BLOCK) {
+        const int64_t count = n - at < TD_CAST_BLOCK ? n - at : TD_CAST_BLOCK;
+        memcpy(block, from + (size_t)at * job->from_size, (size_t)count * job->from_size);
+        td_cast_path_run(&job->path, to + (size_t)at * job->to_size, block, count);
+    }
+}
+
+/* Casts part `part` of row k of the output from row `row` of the table. */
+static void cast_part(const struct casting *job, int64_t k, int64_t row, int64_t part)
+{
+    const int64_t row_numel = job->gathering->row_numel, at = part * job->part;
+    const int64_t n = row_numel - at < job->part ? row_numel - at : job->part;
+    char *to = (char *)job->gathering->out->data + (size_t)(k * row_numel + at) * job->to_size;
+    const char *table = job->gathering->table->data;
+    if (row == TD_ROW_ZERO) {
+        memset(to, 0, (size_t)n * job->to_size);
+        return;
+    }
+    const char *from = table + (size_t)(row * row_numel + at) * job->from_size;
+    if (job->aligned)
+        td_cast_path_run(&job->path, to, from, n);
+    else
+        cast_unaligned(job, to, from, n);
+}
+
+static void cast_range(void *context, int64_t begin, int64_t end)
+{
+    const struct casting *job = context;
+    const struct td_gathering *gathering = job->gathering;
+    const size_t row_bytes = (size_t)gathering->row_numel * job->from_size;
+    int64_t space[TD_ROWS_CHUNK];
+    for (int64_t k = begin; k < end; k += TD_ROWS_CHUNK) {
+        const int64_t n = end - k < TD_ROWS_CHUNK ? end - k : TD_ROWS_CHUNK;
+        const int64_t *rows = gathering->rows(gathering->context, k, n, space);
+        for (int64_t j = 0; j < n; j++) {
+            if (j + CAST_AHEAD < n && rows[j + CAST_AHEAD] != TD_ROW_ZERO)
+                __builtin_prefetch((const char *)gathering->table->data +
+                                   (size_t)rows[j + CAST_AHEAD] * row_bytes);
+            cast_part(job, k + j, rows[j], 0);
+        }
+    }
+}
+
+/* As copy_part_range. */
+static void cast_part_range(void *context, int64_t begin, int64_t end)
+{
+    const struct casting *job = context;
+    for (int64_t item = begin; item < end; item++) {
+        const int64_t k = item / job->parts;
+        int64_t space;
+        const int64_t row = *job->gathering->rows(job->gathering->context, k, 1, &space);
+        cast_part(job, k, row, item % job->parts);
+    }
+}
+
+static td_status cast_rows(const struct td_gathering *gathering, struct td_exec *exec,
+                           struct td_error *err)
+{
+    const td_dtype from = gathering->table->dtype, to = gathering->out->dtype;
+    struct casting job = {
+        .gathering = gathering,
+        .from_size = td_dtype_info(from)->size,
+        .to_size = td_dtype_info(to)->size,
+        .aligned = td_tensor_is_aligned(gathering->table),
+    };
+    const size_t size = job.from_size > job.to_size ? job.from_size : job.to_size;
+    td_cast_path_find(&job.path, from, to, td_isa_resolve(exec->isa));
+    job.part = (int64_t)(TD_ROWS_RANGE_BYTES / size);
+    job.parts = (gathering->row_numel - 1) / job.part + 1;
+    if (job.parts > 1)
+        return td_exec_for(exec, gathering->n_rows * job.parts, 1, cast_part_range, &job, err);
+    return td_exec_for(exec, gathering->n_rows,
+                       td_rows_in_range((size_t)gathering->row_numel * size), cast_range, &job,
+                       err);
+}
+
+/* ---- Copying ----------------------------------------------------------------------------- */
+
 /* For rows larger than a range: work item i is part i % parts of row i / parts. */
 static void copy_part_range(void *context, int64_t begin, int64_t end)
 {
@@ -198,6 +298,8 @@ td_status td_gathering_run(const struct td_gathering *job, struct td_exec *exec,
                            struct td_error *err)
 {
     assert(job->n_rows > 0 && job->row_numel > 0);
+    if (job->out->dtype != job->table->dtype)
+        return cast_rows(job, exec, err);
     if (job->out->dtype == TD_DTYPE_STRING)
         return td_strings_run(&(struct td_strings){ .out = job->out,
                                                     .n_rows = job->n_rows,

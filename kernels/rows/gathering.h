@@ -47,13 +47,13 @@ void td_gathering_tuple_space(const struct td_shape *params, int first_dim, int 
 td_status td_gathering_bad_tuple(const struct td_tensor *params, const struct td_tensor *indices,
                                  int first_dim, int64_t first, int64_t n_bad, struct td_error *err);
 
-/* Describes the output, whose dimensions are those of the parts, in order. RESOURCE_LIMIT when they
- * are more than TD_MAX_RANK. */
+/* Describes the output, of this dtype, whose dimensions are those of the parts, in order.
+ * RESOURCE_LIMIT when they are more than TD_MAX_RANK. */
 struct td_gathering_part {
     const struct td_shape *shape;
     int begin, end;
 };
-TD_MUST_CHECK td_status td_gathering_output(struct td_op_args *args,
+TD_MUST_CHECK td_status td_gathering_output(struct td_op_args *args, td_dtype dtype,
                                             const struct td_gathering_part *parts, int n_parts,
                                             struct td_arena *arena, struct td_error *err);
 
@@ -87,7 +87,8 @@ struct td_gathering {
                                          TD_ROW_ZERO gives; NULL: zeros, empty strings */
 };
 
-/* Fills out. The bytes of strings are allocated in exec->arena. */
+/* Fills out, which has the dtype of the table; or any other if neither is string and there is no
+ * zero_row: then rows are cast while they are copied. The bytes of strings are allocated in exec->arena. */
 TD_MUST_CHECK td_status td_gathering_run(const struct td_gathering *job, struct td_exec *exec,
                                          struct td_error *err);
 

@@ -132,7 +132,8 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
     if (status != TD_OK)
         return status;
     const struct td_gathering_part part = { params, 0, params->rank };
-    return td_gathering_output(args, &part, 1, arena, err);
+    return td_gathering_output(args, args->inputs[TD_GATHERING_PARAMS].tensors->dtype, &part, 1,
+                               arena, err);
 }
 
 /* After infer. */

@@ -283,7 +283,9 @@ static void index_bounds(struct generator *g, const struct gather_case *p,
 
 static void set_gather_attrs(struct generator *g, const struct gather_case *p, td_bounds bounds)
 {
-    struct td_gather_attrs gather = { p->axis, p->batch_dims, bounds };
+    struct td_gather_attrs gather = { .axis = p->axis,
+                                      .batch_dims = p->batch_dims,
+                                      .bounds = bounds };
     struct td_batch_gather_attrs batch_gather = { bounds };
     struct td_gather_nd_attrs gather_nd = { p->batch_dims, bounds };
     if (p->op == &td_op_gather)

@@ -1,7 +1,9 @@
 #include "kernels/gather/gather.h"
 #include "tests/support/op_call.h"
+#include "tests/support/random.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
+#include "tests/support/threads.h"
 
 #include <string.h>
 
@@ -53,6 +55,14 @@ static const struct {
       "string[3] 'a' '' '\\x00\\xff'" },
     { "rows of strings", "gather", "", "string[2,2] 'a' 'bb' '' 'ccc'", "int32[3] 1 0 1",
       "string[3,2] '' 'ccc' 'a' 'bb' '' 'ccc'" },
+    { "dtype converts the rows", "gather", "dtype=float32", "float16[2,2] 0x3c00 0x4000 0xbc00 0",
+      "int32[2] 1 0", "float32[2,2] -1 0 1 2" },
+    { "as cast does", "gather", "dtype=int8", "float64[3] 1.9 -300 nan", "int64[3] 2 1 0",
+      "int8[3] 0 -128 1" },
+    { "along any axis", "gather", "axis=1 dtype=complex64", "int16[2,3] 0..5", "int32[1] 2",
+      "complex64[2,1] 2 0 5 0" },
+    { "or to what params has", "gather", "dtype=int16", "int16[3] 7 8 9", "int32[1] 1",
+      "int16[1] 8" },
     { "an output of rank 16", "gather", "", "float32[1,1,1,1,1,1,1,1,1,1] 5",
       "int32[1,1,1,1,1,1,1] 0", "float32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1] 5" },
     { "no indices, no rows", "gather", "", "float32[2,2] 0..3", "int32[0]", "float32[0,2]" },
@@ -99,6 +109,8 @@ static const struct {
       2 },
     { "wrap", "gather", "bounds=wrap", "int32[3] 1 2 3", "int32[5] 3 1 -1 7 -4",
       "int32[5] 1 2 3 2 3", 4 },
+    { "zeros of another dtype", "gather", "bounds=zero dtype=float32", "int8[2,2] 1 2 3 4",
+      "int32[2] 2 1", "float32[2,2] 0 0 3 4", 1 },
     { "a policy does not change indices in range", "gather", "bounds=wrap", "int32[3] 1 2 3",
       "int32[2] 2 0", "int32[2] 3 1", 0 },
     { "zero makes strings empty", "gather", "bounds=zero", "string[2,2] 'a' 'b' 'c' 'd'",
@@ -166,6 +178,14 @@ static const struct {
       "indices", "" },
     { "floating-point indices", "gather", "", "float32[3]", "float32[1] 0", TD_UNSUPPORTED_DTYPE,
       "indices has dtype float32; int16, int32 or int64 is expected", "indices", "" },
+    { "strings as numbers", "gather", "dtype=float32", "string[3]", "int32[1] 0",
+      TD_UNSUPPORTED_DTYPE,
+      "params has dtype string, which is not converted to float32; none is expected", "", "dtype" },
+    { "numbers as strings", "gather", "dtype=string", "float32[3]", "int32[1] 0",
+      TD_UNSUPPORTED_DTYPE,
+      "dtype is string; bool, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, "
+      "bfloat16, float32, float64, complex64 or complex128 is expected",
+      "", "dtype" },
     { "an output of rank 17", "gather", "", "float32[1,1,1,1,1,1,1,1,1,1]",
       "int32[1,1,1,1,1,1,1,1] 0", TD_RESOURCE_LIMIT, "output needs 17 dimensions, the limit is 16",
       "", "" },
@@ -518,6 +538,54 @@ START_TEST(geometry_merges_dimensions)
 }
 END_TEST
 
+/* Rows of a few elements in several ranges, and rows that are cast in parts. */
+static const int64_t converted_columns[] = { 1, 7, 300, 70000 };
+
+START_TEST(converted_rows_are_rows_cast)
+{
+    const int64_t columns = converted_columns[_i], rows = columns > 1000 ? 3 : 200;
+    struct op_call converted, picked, cast;
+    struct thread_exec exec;
+    random_seed((uint64_t)_i);
+    const struct td_tensor params =
+        random_tensor(TD_DTYPE_INT32, &(struct td_shape){ .rank = 2, .dim = { rows, columns } });
+    const struct td_tensor indices = random_tensor(
+        TD_DTYPE_INT16, &(struct td_shape){ .rank = 1, .dim = { columns > 1000 ? 4 : 1500 } });
+    thread_exec_init(&exec, 3, 0);
+    call_op(&converted, "gather", "bounds=wrap dtype=bfloat16", params, indices, &exec.exec);
+    call_op(&picked, "gather", "bounds=wrap", params, indices, NULL);
+    call_op(&cast, "cast", "dtype=bfloat16", picked.args.outputs[0], (struct td_tensor){ 0 }, NULL);
+    EXPECT(converted.status == TD_OK && cast.status == TD_OK, "%s", converted.err.message);
+    expect_same_tensor(&converted.args.outputs[0], &cast.args.outputs[0], "bfloat16 of int32");
+}
+END_TEST
+
+START_TEST(rows_that_are_not_aligned_are_converted)
+{
+    struct op_call call;
+    char unaligned[3 * sizeof(double) + 1];
+    struct td_tensor params = tensor("float64[3] 1.5 2.5 3.5");
+    memcpy(unaligned + 1, params.data, params.bytes);
+    params.data = unaligned + 1;
+    call_op(&call, "gather", "dtype=float32", params, tensor("int32[2] 2 0"), NULL);
+    ck_assert_int_eq(call.status, TD_OK);
+    expect_tensor(&call.args.outputs[0], "float32[2] 3.5 1.5", "not aligned");
+}
+END_TEST
+
+START_TEST(converting_costs_what_is_read_and_what_is_written)
+{
+    struct op_call call;
+    call_begin(&call, "gather", "dtype=float32", tensor_without_data("float16[1000,8]"),
+               tensor_without_data("int64[50]"));
+    call_infer(&call, "gather");
+    struct td_cost cost = td_op_gather.cost(&call.args);
+    ck_assert_uint_eq(cost.bytes_written, 1600);
+    ck_assert_uint_eq(cost.bytes_read, 800 + 400);
+    ck_assert_uint_eq(cost.flops, 400);
+}
+END_TEST
+
 static void add(TCase *t)
 {
     tcase_add_loop_test(t, gather_has_output, 0, COUNT_OF(results));
@@ -525,6 +593,9 @@ static void add(TCase *t)
     tcase_add_loop_test(t, infer_refuses, 0, COUNT_OF(refusals));
     tcase_add_test(t, an_output_too_large_to_count_is_refused);
     tcase_add_loop_test(t, run_refuses_the_first_bad_index, 0, COUNT_OF(out_of_bounds));
+    tcase_add_loop_test(t, converted_rows_are_rows_cast, 0, COUNT_OF(converted_columns));
+    tcase_add_test(t, rows_that_are_not_aligned_are_converted);
+    tcase_add_test(t, converting_costs_what_is_read_and_what_is_written);
     tcase_add_test(t, cost_follows_from_shapes);
     tcase_add_test(t, an_empty_output_costs_its_indices);
     tcase_add_test(t, strings_cost_their_average);

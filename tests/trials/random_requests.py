@@ -324,6 +324,9 @@ def gather(rng):
         return gather(rng)
     attrs = {"axis": rng.choice((axis, axis - params.ndim)), "batch_dims": batch_dims, "bounds": policy}
     want = gather_reference(params, indices, axis, batch_dims, policy)
+    if params.dtype.kind in "iu" and params.itemsize > 1 and rng.random() < 0.3:  # as in cast, below
+        attrs["dtype"] = rng.choice(INTS)
+        want = None if want is None else want.astype(attrs["dtype"])
     return "gather", {"params": params, "indices": indices}, attrs, None if want is None else {"output": want}
 
 

@@ -9,7 +9,8 @@
 
 static bool gather_supports(const struct td_op_args *args)
 {
-    return args->inputs[TD_GATHERING_PARAMS].tensors[0].dtype != TD_DTYPE_STRING;
+    const td_dtype dtype = args->inputs[TD_GATHERING_PARAMS].tensors[0].dtype;
+    return dtype != TD_DTYPE_STRING && args->outputs[0].dtype == dtype;
 }
 
 /* ---- Kernel arguments -------------------------------------------------------------------- */
