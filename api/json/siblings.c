@@ -57,8 +57,10 @@ td_status td_json_siblings_read(struct td_json_siblings *siblings, struct td_jso
     const struct td_input_spec *spec = &request->op->inputs[input];
     struct td_json_sibling_dtype *of = &siblings->of[spec->role];
     const bool typed = td_json_peek(&source->scan) == '{';
-    if (!typed && !of->known)
+    if (!typed && !of->known) {
+        *out = (struct td_tensor){ .keys = NULL }; /* use_keys_of_table may look at it unread */
         return skip_untyped(siblings, source, input, index);
+    }
     const td_status status = td_json_tensor(source, accepts(spec, of) ? &of->dtype : NULL,
                                             td_input_untyped(spec), path, out);
     if (status == TD_OK && !of->known)

@@ -74,6 +74,7 @@ TEXTS = [
     (0, '{"indices":{"keys":["k","k\\u0000"]},"params":{"ref":"s"}}'),
     (0, '{"params":{"ref":"t"},"indices":{"keys":{"dtype":"uint64","data":[7]}}}'),
     (OP["lookup"], '{"params":{"ref":"t"},"queries":[7,8],"missing":"zero"}'),
+    (OP["lookup"], '{"params":[-2.5,-3.5],"queries":[7]}'),
     (0, '{"params":["a\\u0000b","\\n"],"indices":1,"store":"x"}'),
     (0, '{"params":{"dtype":"string","shape":[2],"base64":"AQAAAGEAAAAA"},"indices":{"dtype":"int16","shape":[1],"base64":"AQA="}}'),
     (0, "[" * 40), (0, '{"params":' + "[" * 17 + "]" * 17 + ',"indices":[0]}'), (0, ""), (0, " {} "),
