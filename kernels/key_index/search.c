@@ -166,6 +166,48 @@ void td_key_search_rows(const struct td_key_search *search, int64_t begin, int64
         rows[k] = bisect(search->keys, search->queries, begin + k);
 }
 
+struct search_all {
+    const struct td_key_search *search;
+    struct td_key_rows *out;
+};
+
+static void note_missing(struct td_key_rows *out, int64_t n, int64_t first)
+{
+    if (n == 0)
+        return;
+    atomic_fetch_add_explicit(&out->n_missing, n, memory_order_relaxed);
+    int_fast64_t seen = atomic_load_explicit(&out->first_missing, memory_order_relaxed);
+    while (first < seen &&
+           !atomic_compare_exchange_weak_explicit(&out->first_missing, &seen, first,
+                                                  memory_order_relaxed, memory_order_relaxed))
+        ;
+}
+
+static void search_range(void *context, int64_t begin, int64_t end)
+{
+    const struct search_all *job = context;
+    struct td_key_rows *out = job->out;
+    int64_t n = 0, first = INT64_MAX;
+    td_key_search_rows(job->search, begin, end - begin, out->rows + begin);
+    for (int64_t k = begin; k < end; k++) {
+        const bool found = out->rows[k] != TD_ROW_NONE;
+        if (out->found)
+            out->found[k] = found;
+        if (!found && n++ == 0)
+            first = k;
+    }
+    note_missing(out, n, first);
+}
+
+td_status td_key_search_all(const struct td_key_search *search, struct td_key_rows *out,
+                            struct td_exec *exec, struct td_error *err)
+{
+    struct search_all job = { search, out };
+    atomic_init(&out->n_missing, 0);
+    atomic_init(&out->first_missing, INT64_MAX);
+    return td_exec_for(exec, search->queries->numel, TD_KEY_SEARCH_GRAIN, search_range, &job, err);
+}
+
 /* ---- The error ----------------------------------------------------------------------------- */
 
 td_status td_key_not_found(struct td_error *err, const char *input, const struct td_tensor *queries,

@@ -4,7 +4,6 @@
 #include "kernels/rows/gathering.h"
 #include "kernels/workspace.h"
 
-#include <stdatomic.h>
 #include <string.h>
 
 enum { OUTPUT, FOUND, OUTPUTS };
@@ -140,49 +139,24 @@ static struct td_cost cost(const struct td_op_args *args)
  * counted, even if a client writes to keys and queries meanwhile. */
 struct job {
     struct td_key_search search;
-    int64_t *rows; /* of each query: its row, or TD_ROW_NONE */
-    bool *found;
-    /* Sum and minimum do not depend on the order of the ranges. Relaxed: the end of parallel_for
-     * publishes them. */
-    atomic_int_fast64_t n_missing;
-    atomic_int_fast64_t first_missing;
+    struct td_key_rows found;
 };
-
-static void find_range(void *context, int64_t begin, int64_t end)
-{
-    struct job *job = context;
-    int64_t n_missing = 0, first = INT64_MAX;
-    td_key_search_rows(&job->search, begin, end - begin, job->rows + begin);
-    for (int64_t k = begin; k < end; k++) {
-        const bool found = job->rows[k] != TD_ROW_NONE;
-        job->found[k] = found;
-        if (!found && n_missing++ == 0)
-            first = k;
-    }
-    if (n_missing == 0)
-        return;
-    atomic_fetch_add_explicit(&job->n_missing, n_missing, memory_order_relaxed);
-    int_fast64_t seen = atomic_load_explicit(&job->first_missing, memory_order_relaxed);
-    while (first < seen &&
-           !atomic_compare_exchange_weak_explicit(&job->first_missing, &seen, first,
-                                                  memory_order_relaxed, memory_order_relaxed))
-        ;
-}
 
 static td_status find_rows(struct job *job, const struct td_op_args *args, struct td_exec *exec,
                            struct td_error *err)
 {
     const struct td_tensor *queries = args->inputs[TD_LOOKUP_QUERIES].tensors;
-    job->rows = td_arena_alloc(exec->arena, (size_t)queries->numel, sizeof(job->rows[0]), err);
-    if (!job->rows)
+    struct td_key_rows *found = &job->found;
+    found->rows = td_arena_alloc(exec->arena, (size_t)queries->numel, sizeof(found->rows[0]), err);
+    if (!found->rows)
         return err->status;
-    job->found = args->outputs[FOUND].data;
+    found->found = args->outputs[FOUND].data;
     td_status status = td_key_search_begin(&job->search, args->inputs[TD_LOOKUP_KEYS].tensors,
                                            "keys", queries, exec, err);
     if (status == TD_OK)
-        status = td_exec_for(exec, queries->numel, TD_KEY_SEARCH_GRAIN, find_range, job, err);
-    if (status == TD_OK && job->n_missing > 0 && missing_of(args) == TD_MISSING_ERROR)
-        return td_key_not_found(err, "queries", queries, job->first_missing, job->n_missing);
+        status = td_key_search_all(&job->search, found, exec, err);
+    if (status == TD_OK && found->n_missing > 0 && missing_of(args) == TD_MISSING_ERROR)
+        return td_key_not_found(err, "queries", queries, found->first_missing, found->n_missing);
     return status;
 }
 
@@ -244,7 +218,7 @@ static const int64_t *rows_found(const void *context, int64_t begin, int64_t n, 
     const struct job *job = context;
     (void)n;
     (void)rows;
-    return job->rows + begin;
+    return job->found.rows + begin;
 }
 
 static td_status copy_rows(const struct job *job, const struct td_op_args *args,
@@ -259,9 +233,9 @@ static td_status copy_rows(const struct job *job, const struct td_op_args *args,
         .row_numel = row_numel(args),
         .rows = rows_found,
         .context = job,
-        .may_be_zero = job->n_missing > 0,
+        .may_be_zero = job->found.n_missing > 0,
     };
-    if (job->n_missing > 0 && missing_of(args) == TD_MISSING_DEFAULT) {
+    if (job->found.n_missing > 0 && missing_of(args) == TD_MISSING_DEFAULT) {
         td_status status = default_row(&row, &given->tensors[0], gathering.row_numel, exec, err);
         if (status != TD_OK)
             return status;
@@ -272,7 +246,7 @@ static td_status copy_rows(const struct job *job, const struct td_op_args *args,
 
 static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_error *err)
 {
-    struct job job = { .n_missing = 0, .first_missing = INT64_MAX };
+    struct job job = { .found = { .rows = NULL } };
     struct td_error local;
     if (!err)
         err = &local;

@@ -80,29 +80,18 @@ static struct td_cost cost_remove(const struct td_op_args *args)
 
 /* ---- Search ------------------------------------------------------------------------------ */
 
-struct found {
-    struct td_key_search search;
-    int64_t *rows; /* of each key: its row, or TD_ROW_NONE */
-};
-
-static void find_range(void *context, int64_t begin, int64_t end)
-{
-    const struct found *found = context;
-    td_key_search_rows(&found->search, begin, end - begin, found->rows + begin);
-}
-
-static td_status find_keys(struct found *found, const struct td_op_args *args, struct td_exec *exec,
-                           struct td_error *err)
+/* The row of each key, or TD_ROW_NONE; NULL with the error set. */
+static const int64_t *find_keys(const struct td_op_args *args, struct td_exec *exec,
+                                struct td_error *err)
 {
     const struct td_tensor *keys = input(args, TD_UPSERT_KEYS);
-    td_status status = td_key_search_begin(&found->search, input(args, TD_UPSERT_ROW_KEYS),
-                                           "row_keys", keys, exec, err);
-    if (status != TD_OK)
-        return status;
-    found->rows = td_arena_alloc(exec->arena, (size_t)keys->numel, sizeof(int64_t), err);
-    if (!found->rows)
-        return TD_MEMORY_EXHAUSTED;
-    return td_exec_for(exec, keys->numel, TD_KEY_SEARCH_GRAIN, find_range, found, err);
+    struct td_key_search search;
+    struct td_key_rows found = { .rows = td_arena_alloc(exec->arena, (size_t)keys->numel,
+                                                        sizeof(int64_t), err) };
+    if (!found.rows || td_key_search_begin(&search, input(args, TD_UPSERT_ROW_KEYS), "row_keys",
+                                           keys, exec, err) != TD_OK)
+        return NULL;
+    return td_key_search_all(&search, &found, exec, err) == TD_OK ? found.rows : NULL;
 }
 
 /* Two arrays of n row numbers. */
@@ -122,18 +111,19 @@ td_status td_upsert_find(const struct td_op_args *args, struct td_exec *exec,
     const struct td_tensor *keys = input(args, TD_UPSERT_KEYS);
     const int64_t n_before = input(args, TD_UPSERT_ROW_KEYS)->numel, n = keys->numel;
     struct td_key_search distinct;
-    struct found found;
     int64_t *to, *from;
     td_status status = td_key_search_begin(&distinct, keys, "keys", keys, exec, err);
-    if (status == TD_OK)
-        status = find_keys(&found, args, exec, err);
-    if (status == TD_OK)
-        status = alloc_moves(&to, &from, n, exec->arena, err);
+    if (status != TD_OK)
+        return status;
+    const int64_t *rows = find_keys(args, exec, err);
+    if (!rows)
+        return err->status;
+    status = alloc_moves(&to, &from, n, exec->arena, err);
     if (status != TD_OK)
         return status;
     int64_t n_rows = n_before;
     for (int64_t i = 0; i < n; i++) {
-        to[i] = found.rows[i] == TD_ROW_NONE ? n_rows++ : found.rows[i];
+        to[i] = rows[i] == TD_ROW_NONE ? n_rows++ : rows[i];
         from[i] = n_before + i;
     }
     *out = (struct td_row_change){
@@ -188,17 +178,16 @@ td_status td_remove_find(const struct td_op_args *args, struct td_exec *exec,
 {
     const int64_t n_before = input(args, TD_UPSERT_ROW_KEYS)->numel;
     const size_t words = (size_t)n_before / 64 + 1;
-    struct found found;
     int64_t *to, *from;
-    td_status status = find_keys(&found, args, exec, err);
-    if (status != TD_OK)
-        return status;
+    const int64_t *rows = find_keys(args, exec, err);
+    if (!rows)
+        return err->status;
     uint64_t *removed = td_arena_alloc(exec->arena, words, sizeof *removed, err);
     if (!removed)
         return TD_MEMORY_EXHAUSTED;
     memset(removed, 0, words * sizeof *removed);
-    const int64_t n_removed = mark_removed(removed, found.rows, input(args, TD_UPSERT_KEYS)->numel);
-    status = alloc_moves(&to, &from, n_removed, exec->arena, err);
+    const int64_t n_removed = mark_removed(removed, rows, input(args, TD_UPSERT_KEYS)->numel);
+    const td_status status = alloc_moves(&to, &from, n_removed, exec->arena, err);
     if (status != TD_OK)
         return status;
     *out =

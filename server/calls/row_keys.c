@@ -2,7 +2,6 @@
 
 #include "kernels/key_index/search.h"
 
-#include <stdatomic.h>
 #include <string.h>
 
 static const struct td_tensor *table_of(const struct td_call *call)
@@ -130,38 +129,6 @@ void td_row_keys_add_cost(const struct td_call *call, struct td_cost *cost)
 
 /* ---- before the op runs ---------------------------------------------------------------------- */
 
-struct search {
-    const struct td_key_index *index;
-    const struct td_tensor *keys;
-    int64_t *rows;
-    atomic_int_fast64_t n_missing, first; /* the smallest position of a key that is not there */
-};
-
-static void note_missing(struct search *search, int64_t begin, int64_t end)
-{
-    int64_t n = 0, first = -1;
-    for (int64_t i = end; i-- > begin;)
-        if (search->rows[i] == TD_ROW_NONE) {
-            n++;
-            first = i;
-        }
-    if (n == 0)
-        return;
-    atomic_fetch_add_explicit(&search->n_missing, n, memory_order_relaxed);
-    int64_t before = atomic_load_explicit(&search->first, memory_order_relaxed);
-    while (first < before &&
-           !atomic_compare_exchange_weak_explicit(&search->first, &before, first,
-                                                  memory_order_relaxed, memory_order_relaxed))
-        ;
-}
-
-static void find_range(void *context, int64_t begin, int64_t end)
-{
-    struct search *search = context;
-    td_key_index_find(search->index, search->keys, begin, end - begin, search->rows + begin);
-    note_missing(search, begin, end);
-}
-
 td_status td_row_keys_find(struct td_call *call, struct td_exec *exec)
 {
     const struct td_tensor *keys = call->request.row_keys;
@@ -172,14 +139,14 @@ td_status td_row_keys_find(struct td_call *call, struct td_exec *exec)
     td_status status = td_tensor_alloc(rows, &call->arena, &call->error);
     if (status != TD_OK)
         return status;
-    struct search search = { .index = table_of(call)->keys->key_index,
-                             .keys = keys,
-                             .rows = rows->data,
-                             .n_missing = 0,
-                             .first = INT64_MAX };
-    status = td_exec_for(exec, keys->numel, TD_KEY_SEARCH_GRAIN, find_range, &search, &call->error);
-    if (status != TD_OK || search.n_missing == 0 ||
+    struct td_key_search search;
+    struct td_key_rows found = { .rows = rows->data };
+    status = td_key_search_begin(&search, table_of(call)->keys, "keys", keys, exec, &call->error);
+    if (status == TD_OK)
+        status = td_key_search_all(&search, &found, exec, &call->error);
+    if (status != TD_OK || found.n_missing == 0 ||
         td_request_bounds(&call->request) == TD_BOUNDS_ZERO)
         return status;
-    return td_key_not_found(&call->error, keys_name(call), keys, search.first, search.n_missing);
+    return td_key_not_found(&call->error, keys_name(call), keys, found.first_missing,
+                            found.n_missing);
 }
