@@ -37,7 +37,11 @@ static uint64_t count_bytes(const struct td_call *call)
         const struct td_embedding_bag_geometry bags = td_embedding_bag_geometry(args);
         return (uint64_t)bags.n_indices * bags.row_bytes;
     }
-    return td_tensor_footprint(&args->outputs[0]);
+    /* As they are in the table: gather may have converted them. */
+    const struct td_tensor *output = &args->outputs[0];
+    const td_dtype dtype = args->inputs[0].tensors->dtype;
+    return dtype == TD_DTYPE_STRING ? td_tensor_footprint(output)
+                                    : (uint64_t)output->numel * td_dtype_info(dtype)->size;
 }
 
 /* The name that all versions are counted under. */

@@ -208,11 +208,14 @@ class TableReads(MetricsTest):
     def test_lookups_by_key_read_rows(self):
         with self.fresh():
             self.assertStatus(self.request("PUT", "/v1/tensors/keyed", {"tensor": [[1, 2], [3, 4], [5, 6]], "keys": ["a", "b", "c"]}), 201)
+            self.assertStatus(self.request("PUT", "/v1/tensors/halves", {"dtype": "float16", "data": [[1, 2], [3, 4]]}), 201)
             self.look_up("gather", "keyed", {"keys": ["c", "a"]})
             self.assertEqual(self.reads(), {"keyed": (2, 16)})
+            self.look_up("gather", "halves", [1], dtype="float64")
+            self.assertEqual(self.reads(), {"keyed": (2, 16), "halves": (1, 4)})
             for path, body in (("/v1/tensors/keyed/find", {}), ("/v1/find", {"keys": {"ref": "keyed.keys"}})):
                 self.assertStatus(self.post(path, {"queries": ["a"], **body}), 200)
-            self.assertEqual((self.reads(), self.lookups()), ({"keyed": (2, 16)}, {"keyed": (3, 0)}))
+            self.assertEqual((self.reads()["keyed"], self.lookups()["keyed"]), ((2, 16), (3, 0)))
 
     def lookups(self):
         """{table: (succeeded, failed)}"""
