@@ -78,7 +78,7 @@ static void equal_keys(const struct td_tensor *keys, int64_t *first, int64_t *se
 
 static void expect_built(const struct td_tensor *keys, td_status status, const struct td_error *err)
 {
-    int64_t first, second;
+    int64_t first = 0, second;
     equal_keys(keys, &first, &second);
     REQUIRE((status == TD_OK) == (second < 0), "%s", td_status_name(status));
     if (status == TD_OK)
