@@ -54,12 +54,15 @@ fi
 seconds=${1:-60}
 shift $(($# > 0))
 
+# The option, unless the target has no words.
 dictionary_of() {
-    case $1 in
-    oip | versions) echo json ;;
-    npy | store) echo safetensors ;;
-    *) echo "$1" ;;
+    local name=$1
+    case $name in
+    oip | versions) name=json ;;
+    npy | store) name=safetensors ;;
+    keys) return ;;
     esac
+    echo "-dict=tests/fuzz/$name.dict"
 }
 
 failed=0
@@ -69,9 +72,10 @@ mkdir -p $BUILD/crashes
 for name in "${targets[@]}"; do
     corpus=$BUILD/corpus/$name
     log=$BUILD/$name.log
+    mapfile -t dictionary < <(dictionary_of "$name")
     mkdir -p "$corpus"
     if $BUILD/tests/fuzz/"fuzz_$name" -seed=1 -max_total_time="$seconds" -max_len=4096 -timeout=60 \
-        -rss_limit_mb=4096 -print_final_stats=1 -dict=tests/fuzz/"$(dictionary_of "$name").dict" \
+        -rss_limit_mb=4096 -print_final_stats=1 "${dictionary[@]}" \
         -artifact_prefix="$BUILD/crashes/$name-" "$@" "$corpus" $BUILD/seeds/"$name" >"$log" 2>&1; then
         printf '%-12s %9d inputs, %s\n' "$name" "$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")" \
             "$(grep -oE 'cov: [0-9]+ ft: [0-9]+ corp: [0-9]+' "$log" | tail -n 1)"
