@@ -84,6 +84,7 @@ struct job {
     const int64_t *starts;
     bool drops;  /* some indices are not rows: padding, or rows of zeros */
     bool direct; /* the indices are the row numbers */
+    bool checks; /* is it unknown whether they are in bounds? */
     bool counts; /* do results depend on tallies? */
     bool narrow; /* the loop writes the dtype of the output, which is not real */
     bool stream;
@@ -99,6 +100,8 @@ struct job {
     struct tally *tallies; /* [n_slots] */
     int64_t *long_bags;    /* in any order */
     atomic_int_fast64_t n_long_bags;
+    atomic_bool
+        outside; /* was an index out of bounds? Relaxed: the end of parallel_for publishes it */
 };
 
 /* Memory of one range. */
@@ -155,16 +158,19 @@ static const void *weights_of(const struct job *job, struct space *space, int64_
     return space->weights;
 }
 
-/* The row numbers of n indices, and of a few more that follow. */
-static const int64_t *rows_of(const struct job *job, struct space *space, int64_t begin, int64_t n,
+/* The row numbers of n indices, and of a few more that follow; NULL if one is out of bounds that were
+ * not known to be none. */
+static const int64_t *rows_of(struct job *job, struct space *space, int64_t begin, int64_t n,
                               int64_t *n_known)
 {
-    const int64_t left = job->geometry.n_indices - begin;
-    if (job->direct) {
-        *n_known = left;
-        return (const int64_t *)job->indices->data + begin;
+    *n_known = td_smaller(job->geometry.n_indices - begin, n + job->ahead);
+    if (job->checks &&
+        !td_rows_in_bounds(job->indices, begin, begin + *n_known, job->geometry.n_rows)) {
+        atomic_store_explicit(&job->outside, true, memory_order_relaxed);
+        return NULL;
     }
-    *n_known = td_smaller(left, n + job->ahead);
+    if (job->direct)
+        return (const int64_t *)job->indices->data + begin;
     td_rows_resolve_indices(job->indices, begin, *n_known, job->geometry.n_rows, job->bounds,
                             space->rows);
     return space->rows;
@@ -225,10 +231,10 @@ static const void *kept_weights(const struct job *job, struct space *space, cons
     return space->kept_weights;
 }
 
-/* Sums n_bags bags, whose ends are in space, of the indices from `begin` on. `factors`: by their own
- * factors; their tallies are then in space, too. */
-static void sum_batch(const struct job *job, struct space *space, int64_t begin, int64_t block,
-                      struct td_bag_batch *batch)
+/* Makes a batch of n_bags bags, whose ends are in space, of the indices from `begin` on; if results
+ * depend on tallies, these are then in space, too. False if an index is out of bounds. */
+static bool make_batch(struct job *job, struct space *space, int64_t begin, int64_t block,
+                       struct td_bag_batch *batch)
 {
     const int64_t n_indices = space->ends[batch->n_bags - 1];
     const size_t size = td_dtype_info(job->params->dtype)->size;
@@ -238,6 +244,8 @@ static void sum_batch(const struct job *job, struct space *space, int64_t begin,
     batch->columns =
         td_smaller(job->plan.columns, job->geometry.row_numel - block * job->plan.columns);
     batch->rows = rows_of(job, space, begin, n_indices, &batch->n_known);
+    if (!batch->rows)
+        return false;
     batch->ahead = job->ahead;
     batch->ends = space->ends;
     batch->scales = job->scales;
@@ -250,6 +258,7 @@ static void sum_batch(const struct job *job, struct space *space, int64_t begin,
     else if (job->counts)
         count_rows(job, space, weights, batch->n_bags);
     batch->weights = kept_weights(job, space, weights, space->ends[batch->n_bags - 1]);
+    return true;
 }
 
 /* ---- Results ----------------------------------------------------------------------------- */
@@ -291,7 +300,7 @@ static char *output_of(const struct job *job, int64_t bag, int64_t block)
     return (char *)job->out->data + (size_t)at * td_dtype_info(job->out->dtype)->size;
 }
 
-static void sum_bags(const struct job *job, struct space *space, int64_t bag, int64_t n_bags,
+static void sum_bags(struct job *job, struct space *space, int64_t bag, int64_t n_bags,
                      int64_t block)
 {
     const bool direct = job->narrow || job->path.n_steps == 0;
@@ -304,7 +313,8 @@ static void sum_bags(const struct job *job, struct space *space, int64_t bag, in
         others |= space->ends[k] ^ (k + 1);
     }
     batch.single = others == 0 && !job->drops;
-    sum_batch(job, space, begin, block, &batch);
+    if (!make_batch(job, space, begin, block, &batch))
+        return;
     if (has_divisor(job)) {
         for (int64_t k = 0; k < n_bags; k++)
             set_real(job, space->factors, k, factor_of(job, &space->tallies[k]));
@@ -343,14 +353,14 @@ static char *partial_of(const struct job *job, int64_t slot, int64_t block)
     return job->partial + (size_t)at * job->plan.real_size;
 }
 
-static void sum_part(const struct job *job, struct space *space, int64_t bag, int64_t part,
-                     int64_t block)
+static void sum_part(struct job *job, struct space *space, int64_t bag, int64_t part, int64_t block)
 {
     const int64_t slot = slot_of(job, bag, part), begin = job->starts[bag] + part * job->plan.part;
     const int64_t end = part + 1 < n_parts(job, bag) ? begin + job->plan.part : bag_end(job, bag);
     struct td_bag_batch batch = { .n_bags = 1, .sums = partial_of(job, slot, block) };
     space->ends[0] = end - begin;
-    sum_batch(job, space, begin, block, &batch);
+    if (!make_batch(job, space, begin, block, &batch))
+        return;
     job->loop(&batch);
     if (job->counts && block == 0)
         job->tallies[slot] = space->tallies[0];
@@ -427,8 +437,8 @@ static int64_t bag_at(const struct job *job, int64_t unit)
 }
 
 /* The parts of a long bag that begin in these units. */
-static void sum_parts(const struct job *job, struct space *space, int64_t bag, int64_t begin,
-                      int64_t end, int64_t block)
+static void sum_parts(struct job *job, struct space *space, int64_t bag, int64_t begin, int64_t end,
+                      int64_t block)
 {
     const int64_t first = unit_of(job, bag), size = job->plan.part;
     int64_t part = begin > first ? td_ceil_div(begin - first, size) : 0;
@@ -508,7 +518,10 @@ static const struct td_tensor *given(const struct td_op_args *args, int input)
 
 /* Tables that are larger are prefetched: they are not in the second cache. */
 #define CACHED_BYTES  ((size_t)512 * 1024)
-#define AHEAD         16
+/* Lines and rows that are prefetched before they are read. */
+#define AHEAD_LINES   96
+#define AHEAD_MOST    48
+#define AHEAD_LEAST   8
 /* Bytes. */
 #define WIDEST_VECTOR 64
 
@@ -537,13 +550,20 @@ static bool should_stream(const struct td_tensor *params, const struct td_tensor
            (uintptr_t)out->data % WIDEST_VECTOR == 0;
 }
 
+static int64_t rows_ahead(size_t row_bytes)
+{
+    const int64_t rows = AHEAD_LINES * 64 / (int64_t)(row_bytes + 1);
+    return td_larger(AHEAD_LEAST, td_smaller(AHEAD_MOST, rows));
+}
+
 static void init(struct job *job, struct td_op_args *args, td_isa isa)
 {
     const struct td_bag_loops *loops = loops_of(isa);
     const td_dtype dtype = job->params->dtype;
     const td_dtype real = dtype == TD_DTYPE_FLOAT64 ? TD_DTYPE_FLOAT64 : TD_DTYPE_FLOAT32;
     const bool quantized = dtype == TD_DTYPE_INT8 || dtype == TD_DTYPE_UINT8;
-    job->ahead = job->params->bytes > CACHED_BYTES ? AHEAD : 0;
+    if (job->params->bytes > CACHED_BYTES)
+        job->ahead = rows_ahead((size_t)job->plan.columns * td_dtype_info(dtype)->size);
     job->out = &args->outputs[0];
     job->counts = job->attrs.mode != TD_BAG_SUM;
     if (job->attrs.mode == TD_BAG_MAX)
@@ -580,8 +600,8 @@ static td_status alloc(struct job *job, struct td_arena *arena, struct td_error 
     return job->long_bags ? TD_OK : err->status;
 }
 
-td_status td_bags_run(struct td_op_args *args, const int64_t *starts, bool replaced,
-                      struct td_exec *exec, struct td_error *err)
+td_status td_bags_run(struct td_op_args *args, const int64_t *starts, td_bag_indices known,
+                      bool *outside, struct td_exec *exec, struct td_error *err)
 {
     struct job job = {
         .geometry = td_embedding_bag_geometry(args),
@@ -590,8 +610,11 @@ td_status td_bags_run(struct td_op_args *args, const int64_t *starts, bool repla
         .indices = args->inputs[TD_BAG_INDICES].tensors,
         .weights = given(args, TD_BAG_WEIGHTS),
         .starts = starts,
+        .checks = known == TD_BAG_INDICES_UNKNOWN,
         .n_long_bags = 0,
+        .outside = false,
     };
+    const bool replaced = known == TD_BAG_INDICES_OUT_OF_BOUNDS;
     job.plan = plan_of(args, &job.geometry);
     job.bounds = replaced ? job.attrs.bounds : TD_BOUNDS_ERROR;
     job.drops = job.attrs.padding_index != TD_ATTR_UNSET || job.bounds == TD_BOUNDS_ZERO;
@@ -604,8 +627,9 @@ td_status td_bags_run(struct td_op_args *args, const int64_t *starts, bool repla
     const size_t bytes = (size_t)job.plan.columns * td_dtype_info(job.params->dtype)->size;
     status =
         td_exec_for(exec, units * job.plan.n_blocks, td_rows_in_range(bytes), sum_range, &job, err);
+    *outside = atomic_load_explicit(&job.outside, memory_order_relaxed);
     const int64_t n_long = atomic_load_explicit(&job.n_long_bags, memory_order_relaxed);
-    if (status == TD_OK && n_long > 0)
+    if (status == TD_OK && n_long > 0 && !*outside)
         status = td_exec_for(exec, n_long * job.plan.n_blocks, 1, add_parts, &job, err);
     return status;
 }

@@ -498,29 +498,47 @@ static td_status make_starts(const struct td_op_args *args, int64_t n_bags, stru
     return td_exec_for(exec, n_bags, ORDER_GRAIN, find_starts, &job, err);
 }
 
-static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_error *err)
+/* Counts the indices out of bounds, and refuses them if nothing takes their place. */
+static td_status check_indices(struct td_op_args *args, struct td_exec *exec, struct td_error *err)
 {
     const struct td_tensor *indices = given(args, TD_BAG_INDICES);
-    const struct td_embedding_bag_geometry geometry = td_embedding_bag_geometry(args);
+    const int64_t n_rows = td_embedding_bag_geometry(args).n_rows;
     const td_bounds bounds = td_embedding_bag_attrs(args).bounds;
-    const int64_t *starts = NULL;
     int64_t n_bad, first;
-    struct td_error local;
-    if (!err)
-        err = &local;
-    td_status status = check_order(args, exec, err);
-    if (status == TD_OK)
-        status = td_rows_check(indices, geometry.n_rows, exec, &n_bad, &first, err);
+    td_status status = td_rows_check(indices, n_rows, exec, &n_bad, &first, err);
     if (status != TD_OK)
         return status;
-    const bool no_valid_row = geometry.n_rows == 0 && bounds != TD_BOUNDS_ZERO;
+    const bool no_valid_row = n_rows == 0 && bounds != TD_BOUNDS_ZERO;
     if (n_bad > 0 && (bounds == TD_BOUNDS_ERROR || no_valid_row))
-        return td_rows_out_of_bounds(err, "indices", indices, first, n_bad, geometry.n_rows, 0, "");
+        return td_rows_out_of_bounds(err, "indices", indices, first, n_bad, n_rows, 0, "");
     args->replaced = n_bad;
-    if (geometry.n_bags == 0)
-        return TD_OK;
-    status = make_starts(args, geometry.n_bags, exec, &starts, err);
-    return status == TD_OK ? td_bags_run(args, starts, n_bad > 0, exec, err) : status;
+    return TD_OK;
+}
+
+/* Indices that must all be in bounds are checked as they are read: before, 20,000 of them take a fifth
+ * of the time of a call whose rows have 16 columns and are in the cache. */
+static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_error *err)
+{
+    const int64_t n_bags = td_embedding_bag_geometry(args).n_bags;
+    const bool unknown = td_embedding_bag_attrs(args).bounds == TD_BOUNDS_ERROR && n_bags > 0;
+    td_bag_indices known = TD_BAG_INDICES_UNKNOWN;
+    const int64_t *starts = NULL;
+    struct td_error local;
+    bool outside = false;
+    if (!err)
+        err = &local;
+    args->replaced = 0;
+    td_status status = check_order(args, exec, err);
+    if (status == TD_OK && !unknown) {
+        status = check_indices(args, exec, err);
+        known = args->replaced > 0 ? TD_BAG_INDICES_OUT_OF_BOUNDS : TD_BAG_INDICES_IN_BOUNDS;
+    }
+    if (status != TD_OK || n_bags == 0)
+        return status;
+    status = make_starts(args, n_bags, exec, &starts, err);
+    if (status == TD_OK)
+        status = td_bags_run(args, starts, known, &outside, exec, err);
+    return status == TD_OK && outside ? check_indices(args, exec, err) : status;
 }
 
 /* ---- Merging ----------------------------------------------------------------------------- */

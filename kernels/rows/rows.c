@@ -45,11 +45,23 @@ struct check {
     atomic_int_fast64_t first;
 };
 
+static bool range_in_bounds(const struct td_tensor *indices, const struct td_tuple_space *space,
+                            int64_t begin, int64_t end)
+{
+    return BY_INDEX_TYPE(indices->dtype, range_in_bounds, indices, space, begin, end);
+}
+
+bool td_rows_in_bounds(const struct td_tensor *indices, int64_t begin, int64_t end, int64_t bound)
+{
+    const struct td_tuple_space space = { .depth = 1, .bound = { bound }, .stride = { 1 } };
+    return range_in_bounds(indices, &space, begin, end);
+}
+
 static void check_range(void *context, int64_t begin, int64_t end)
 {
     struct check *check = context;
     const struct td_tuple_space *space = check->space;
-    if (BY_INDEX_TYPE(check->indices->dtype, range_in_bounds, check->indices, space, begin, end))
+    if (range_in_bounds(check->indices, space, begin, end))
         return;
     int64_t n_bad = 0, first = INT64_MAX;
     for (int64_t t = begin; t < end; t++) {

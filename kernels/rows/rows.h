@@ -38,6 +38,9 @@ TD_MUST_CHECK td_status td_rows_check(const struct td_tensor *indices, int64_t b
                                       struct td_exec *exec, int64_t *n_bad, int64_t *first,
                                       struct td_error *err);
 
+/* Are the indices [begin, end) in [0, bound)? */
+bool td_rows_in_bounds(const struct td_tensor *indices, int64_t begin, int64_t end, int64_t bound);
+
 /* rows[k] = td_row_resolve_index(indices[begin + k]) for k in [0, n); with policy error the indices
  * are in range and are only widened. bound > 0 unless the policy is error or zero. */
 void td_rows_resolve_indices(const struct td_tensor *indices, int64_t begin, int64_t n,
