@@ -3,6 +3,7 @@
 #include "kernels/convert/cast_path.h"
 #include "kernels/embedding_bag/loops.h"
 #include "kernels/integers.h"
+#include "kernels/rows/prefetch.h"
 #include "kernels/rows/rows.h"
 #include "kernels/workspace.h"
 
@@ -106,7 +107,7 @@ struct job {
 
 /* Memory of one range. */
 struct space {
-    int64_t rows[BATCH + 64];
+    int64_t rows[BATCH + TD_PREFETCH_MOST];
     int64_t kept[BATCH]; /* where in the batch the row is from */
     int64_t ends[BATCH];
     double weights[BATCH], kept_weights[BATCH], factors[BATCH]; /* real */
@@ -516,12 +517,6 @@ static const struct td_tensor *given(const struct td_op_args *args, int input)
     return args->inputs[input].count > 0 ? args->inputs[input].tensors : NULL;
 }
 
-/* Tables that are larger are prefetched: they are not in the second cache. */
-#define CACHED_BYTES  ((size_t)512 * 1024)
-/* Lines and rows that are prefetched before they are read. */
-#define AHEAD_LINES   96
-#define AHEAD_MOST    48
-#define AHEAD_LEAST   8
 /* Bytes. */
 #define WIDEST_VECTOR 64
 
@@ -550,20 +545,14 @@ static bool should_stream(const struct td_tensor *params, const struct td_tensor
            (uintptr_t)out->data % WIDEST_VECTOR == 0;
 }
 
-static int64_t rows_ahead(size_t row_bytes)
-{
-    const int64_t rows = AHEAD_LINES * 64 / (int64_t)(row_bytes + 1);
-    return td_larger(AHEAD_LEAST, td_smaller(AHEAD_MOST, rows));
-}
-
 static void init(struct job *job, struct td_op_args *args, td_isa isa)
 {
     const struct td_bag_loops *loops = loops_of(isa);
     const td_dtype dtype = job->params->dtype;
     const td_dtype real = dtype == TD_DTYPE_FLOAT64 ? TD_DTYPE_FLOAT64 : TD_DTYPE_FLOAT32;
     const bool quantized = dtype == TD_DTYPE_INT8 || dtype == TD_DTYPE_UINT8;
-    if (job->params->bytes > CACHED_BYTES)
-        job->ahead = rows_ahead((size_t)job->plan.columns * td_dtype_info(dtype)->size);
+    job->ahead = td_prefetch_ahead(job->params->bytes,
+                                   (size_t)job->plan.columns * td_dtype_info(dtype)->size);
     job->out = &args->outputs[0];
     job->counts = job->attrs.mode != TD_BAG_SUM;
     if (job->attrs.mode == TD_BAG_MAX)

@@ -2,6 +2,7 @@
 
 #include "kernels/integers.h"
 #include "kernels/key_index/hash.h"
+#include "kernels/rows/prefetch.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -265,7 +266,7 @@ STAGE hash_queries(struct batch *batch, bool strings)
     const struct td_key_index *index = batch->index;
     for (int k = 0; k < batch->n; k++) {
         const uint64_t hash = hash_at(batch->queries, batch->begin + k, index->seed, strings);
-        __builtin_prefetch(block_of(index, home_of(hash, index->n_blocks)));
+        td_prefetch(block_of(index, home_of(hash, index->n_blocks)));
         batch->hashes[k] = hash;
     }
 }
@@ -281,7 +282,7 @@ STAGE look_at_homes(struct batch *batch, bool wide, bool strings)
         const void *next = what == ROW ? key_at(&index->keys, row, strings) : home;
         if (what == NOT_HERE)
             next = block_of(index, second_of(hash, index->n_blocks));
-        __builtin_prefetch(next);
+        td_prefetch(next);
         batch->rows[k] = what == ROW ? row : TD_ROW_NONE;
         batch->found[batch->n_found] = batch->elsewhere[batch->n_elsewhere] = (unsigned char)k;
         batch->n_found += what == ROW;
@@ -299,7 +300,7 @@ STAGE look_elsewhere(struct batch *batch, bool wide, bool strings)
         const int what = look(index, block_of(index, second_of(hash, index->n_blocks)),
                               tag_of(hash), wide, &row);
         if (what == ROW)
-            __builtin_prefetch(key_at(&index->keys, row, strings));
+            td_prefetch(key_at(&index->keys, row, strings));
         batch->rows[k] = what == ROW ? row : TD_ROW_NONE;
         batch->found[batch->n_found] = batch->slow[batch->n_slow] = (unsigned char)k;
         batch->n_found += what == ROW;
@@ -311,7 +312,7 @@ STAGE compare_keys(struct batch *batch, bool wide, bool strings)
 {
     const struct td_tensor *keys = &batch->index->keys;
     for (int j = 0; strings && j < batch->n_found; j++)
-        __builtin_prefetch((const char *)keys->data + keys->offsets[batch->rows[batch->found[j]]]);
+        td_prefetch((const char *)keys->data + keys->offsets[batch->rows[batch->found[j]]]);
     for (int j = 0; j < batch->n_found; j++) {
         const int k = batch->found[j];
         batch->slow[batch->n_slow] = (unsigned char)k;

@@ -1,6 +1,7 @@
 #include "kernels/rows/gathering.h"
 
 #include "kernels/convert/cast_path.h"
+#include "kernels/rows/prefetch.h"
 #include "kernels/rows/strings.h"
 
 #include <assert.h>
@@ -157,7 +158,7 @@ static void copy_range(void *context, int64_t begin, int64_t end)
         int64_t n = end - k < TD_ROWS_CHUNK ? end - k : TD_ROWS_CHUNK;
         const int64_t *rows = job->rows(job->context, k, n, space);
         char *to = (char *)job->out->data + (size_t)k * row_bytes;
-        td_rows_copy(to, job->table->data, row_bytes, rows, n, job->may_be_zero);
+        td_rows_copy(to, job->table, row_bytes, rows, n, job->may_be_zero);
         for (int64_t j = 0; job->zero_row && j < n; j++)
             if (rows[j] == TD_ROW_ZERO)
                 memcpy(to + (size_t)j * row_bytes, job->zero_row->data, row_bytes);
@@ -165,8 +166,6 @@ static void copy_range(void *context, int64_t begin, int64_t end)
 }
 
 /* ---- Casting ----------------------------------------------------------------------------- */
-
-#define CAST_AHEAD 16 /* rows, as in rows.c */
 
 struct casting {
     const struct td_gathering *gathering;
@@ -211,14 +210,16 @@ static void cast_range(void *context, int64_t begin, int64_t end)
     const struct casting *job = context;
     const struct td_gathering *gathering = job->gathering;
     const size_t row_bytes = (size_t)gathering->row_numel * job->from_size;
+    const int64_t ahead = td_prefetch_ahead(gathering->table->bytes, row_bytes);
     int64_t space[TD_ROWS_CHUNK];
     for (int64_t k = begin; k < end; k += TD_ROWS_CHUNK) {
         const int64_t n = end - k < TD_ROWS_CHUNK ? end - k : TD_ROWS_CHUNK;
         const int64_t *rows = gathering->rows(gathering->context, k, n, space);
         for (int64_t j = 0; j < n; j++) {
-            if (j + CAST_AHEAD < n && rows[j + CAST_AHEAD] != TD_ROW_ZERO)
-                __builtin_prefetch((const char *)gathering->table->data +
-                                   (size_t)rows[j + CAST_AHEAD] * row_bytes);
+            if (ahead > 0 && j + ahead < n)
+                td_prefetch_row((uintptr_t)gathering->table->data +
+                                    (size_t)rows[j + ahead] * row_bytes,
+                                row_bytes);
             cast_part(job, k + j, rows[j], 0);
         }
     }

@@ -1,5 +1,7 @@
 #include "kernels/rows/rows.h"
 
+#include "kernels/rows/prefetch.h"
+
 #include <stdatomic.h>
 #include <string.h>
 
@@ -156,19 +158,6 @@ void td_rows_resolve_tuples(const struct td_tensor *indices, int64_t begin, int6
 
 /* ---- Copying ----------------------------------------------------------------------------- */
 
-/* A row is prefetched this many rows before it is copied, and only its beginning: one cache line,
- * or four for rows from MIDDLE_ROW to LARGE_ROW; the processor prefetches the rest once the copy
- * has started. Random rows of 1 GiB on Zen 4, one thread, GB/s by number of rows ahead (first
- * line):
- *
- *     row      0     2     4     8    16    24    32    64    all lines, 16 ahead
- *     16 B  1.17  1.01  1.13  1.35  1.46  1.46  1.47  1.41
- *     64 B   4.2   3.9   4.5   5.3   5.8   5.8   5.8   5.4
- *    256 B   5.3   6.8   7.2   7.5   7.5   7.5   6.5   6.4   6.8
- *      1 K   5.3   5.9   6.0   5.9   5.8   5.9   5.9   6.0   5.6
- *      4 K   7.9  10.5  10.1  10.0  10.6  10.3  10.3  10.2   7.5 */
-#define AHEAD 16
-
 /* Rows from MIDDLE_ROW to LARGE_ROW are copied faster by the instruction rep movsq than by glibc's
  * memcpy, which uses it from about 4 KiB on (GB/s for 1 K, 2 K, 3 K, 4 K: 6.0, 5.1, 9.5, 11.5 with
  * memcpy; 8.5, 8.7, 9.4, 11.3 with rep movsq). For smaller rows, and when all data is in L1, it is
@@ -258,29 +247,19 @@ void td_rows_copy_part(void *to, const void *from, size_t row_bytes, int64_t par
         memset((char *)to + offset, 0, size);
 }
 
-/* Prefetches the first `reach` bytes of a row. The address is computed as an integer, since with
- * TD_ROW_ZERO it is outside the table; prefetching an invalid address has no effect. */
-static inline __attribute__((always_inline)) void prefetch_row(const char *table, size_t row_bytes,
-                                                               size_t reach, int64_t row)
-{
-    uintptr_t place = (uintptr_t)table + (size_t)row * row_bytes;
-    for (size_t offset = 0; offset < reach; offset += 64)
-        __builtin_prefetch((const void *)(place + offset));
-}
-
 /* The copy loop of all gathers, built for each width below: with a constant row_bytes a copy is one
  * or two moves. */
-static inline __attribute__((always_inline)) void copy_rows(char *restrict out,
-                                                            const char *restrict table,
-                                                            size_t row_bytes, const int64_t *rows,
-                                                            int64_t n, bool may_be_zero)
+static inline __attribute__((always_inline)) void
+copy_rows(char *restrict out, const char *restrict table, size_t row_bytes, const int64_t *rows,
+          int64_t n, bool may_be_zero, int64_t ahead)
 {
-    const size_t reach = row_bytes >= MIDDLE_ROW && row_bytes < LARGE_ROW ? 256 : 64;
-    for (int64_t k = 0; k < n && k < AHEAD; k++)
-        prefetch_row(table, row_bytes, reach, rows[k]);
+    const int64_t last = ahead > 0 ? n - ahead : 0;
+    const uintptr_t first = (uintptr_t)table;
+    for (int64_t k = 0; k < n && k < ahead; k++)
+        td_prefetch_row(first + (size_t)rows[k] * row_bytes, row_bytes);
     for (int64_t k = 0; k < n; k++, out += row_bytes) {
-        if (k + AHEAD < n)
-            prefetch_row(table, row_bytes, reach, rows[k + AHEAD]);
+        if (k < last)
+            td_prefetch_row(first + (size_t)rows[k + ahead] * row_bytes, row_bytes);
         if (may_be_zero && rows[k] == TD_ROW_ZERO)
             memset(out, 0, row_bytes);
         else
@@ -288,14 +267,15 @@ static inline __attribute__((always_inline)) void copy_rows(char *restrict out,
     }
 }
 
-void td_rows_copy(void *out, const void *table, size_t row_bytes, const int64_t *rows, int64_t n,
-                  bool may_be_zero)
+void td_rows_copy(void *out, const struct td_tensor *table, size_t row_bytes, const int64_t *rows,
+                  int64_t n, bool may_be_zero)
 {
+    const int64_t ahead = td_prefetch_ahead(table->bytes, row_bytes);
     if (may_be_zero) {
-        copy_rows(out, table, row_bytes, rows, n, true);
+        copy_rows(out, table->data, row_bytes, rows, n, true, ahead);
         return;
     }
-#define COPY(width) copy_rows(out, table, width, rows, n, false)
+#define COPY(width) copy_rows(out, table->data, width, rows, n, false, ahead)
     BY_WIDTH(row_bytes, COPY);
 #undef COPY
 }

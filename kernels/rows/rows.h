@@ -77,8 +77,8 @@ void td_rows_resolve_tuples(const struct td_tensor *indices, int64_t begin, int6
 int64_t td_rows_largest(const struct td_tensor *indices, bool *negative);
 
 /* out[k] = table[rows[k]] for k in [0, n), rows of row_bytes each; zeros for TD_ROW_ZERO. */
-void td_rows_copy(void *out, const void *table, size_t row_bytes, const int64_t *rows, int64_t n,
-                  bool may_be_zero);
+void td_rows_copy(void *out, const struct td_tensor *table, size_t row_bytes, const int64_t *rows,
+                  int64_t n, bool may_be_zero);
 
 /* Should `bytes` of output, in rows of row_bytes, be written with streaming (non-temporal)
  * stores? */

@@ -154,14 +154,14 @@ static void hand_find(const struct hand *hand, const uint64_t *queries, int64_t 
         int64_t *row = rows + begin;
         for (int64_t k = 0; k < count; k++) {
             hashes[k] = hand_hash(query[k]);
-            __builtin_prefetch(&hand->blocks[hand_home(hand, hashes[k])]);
+            __builtin_prefetch(&hand->blocks[hand_home(hand, hashes[k])], 0, 2);
         }
         for (int64_t k = 0; k < count; k++) {
             const struct hand_block *block = &hand->blocks[hand_home(hand, hashes[k])];
             const unsigned slots = hand_slots(block, hand_tag(hashes[k]));
             row[k] = slots ? (int64_t)block->rows[__builtin_ctz(slots)] : block->passed ? -2 : -1;
             if (slots)
-                __builtin_prefetch(&hand->keys[row[k]]);
+                __builtin_prefetch(&hand->keys[row[k]], 0, 2);
         }
         for (int64_t k = 0; k < count; k++)
             if (row[k] == -2 || (row[k] >= 0 && hand->keys[row[k]] != query[k]))

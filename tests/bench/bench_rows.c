@@ -2,10 +2,10 @@
  *
  *     bench_rows [rounds]
  *
- * Random rows of a 1 GiB table (in huge pages if possible) are copied to a warm output. "gather" is
- * the complete run of the op: check, resolve, copy. "hand" is memcpy with a constant row width and
- * prefetches, at the best of several distances; "plain" is the same without prefetches; neither
- * checks indices. The three alternate; figures are medians, in GB of output per second. The ratio
+ * Random rows of a table of 1 GiB (in huge pages if possible), then of 256 KiB, are copied to a warm
+ * output. "gather" is the complete run of the op: check, resolve, copy. "hand" is memcpy with a constant
+ * row width and prefetches to either cache, at the best of several distances; "plain" is the same without
+ * prefetches; neither checks indices. The three alternate; figures are medians, in GB of output per second. The ratio
  * is gather / hand, the median of the ratios of each round, since both meet the same noise in a
  * round.
  *
@@ -21,6 +21,7 @@
 #include <string.h>
 
 #define TABLE_BYTES  ((size_t)1 << 30)
+#define CACHED_BYTES ((size_t)256 << 10)
 #define OUTPUT_BYTES ((size_t)64 << 20)
 #define MAX_INDICES  ((int64_t)1 << 20)
 #define INDEX_SETS   4
@@ -31,6 +32,7 @@
 struct distance {
     int64_t ahead; /* rows; 0: no prefetch */
     size_t reach;  /* bytes of a row that are prefetched */
+    bool to_l2;    /* to the second cache, not the first */
 };
 
 static inline __attribute__((always_inline)) void hand_loop(char *restrict out,
@@ -45,7 +47,10 @@ static inline __attribute__((always_inline)) void hand_loop(char *restrict out,
             int64_t next = wide ? index64[i + d.ahead] : index32[i + d.ahead];
             const char *place = table + (size_t)next * width;
             for (size_t offset = 0; offset < width && offset < d.reach; offset += 64)
-                __builtin_prefetch(place + offset);
+                if (d.to_l2)
+                    __builtin_prefetch(place + offset, 0, 2);
+                else
+                    __builtin_prefetch(place + offset);
         }
         int64_t row = wide ? index64[i] : index32[i];
         memcpy(out + (size_t)i * width, table + (size_t)row * width, width);
@@ -137,9 +142,10 @@ static void fill_indices(void *index, bool wide, int64_t n, int64_t n_rows)
     }
 }
 
-static void large_table(void *table, void *out, size_t width, bool wide, int rounds)
+static void random_rows(void *table, size_t table_bytes, void *out, size_t width, bool wide,
+                        int rounds)
 {
-    int64_t n_rows = (int64_t)(TABLE_BYTES / width);
+    int64_t n_rows = (int64_t)(table_bytes / width);
     int64_t n = (int64_t)(OUTPUT_BYTES / width);
     if (n > MAX_INDICES)
         n = MAX_INDICES;
@@ -159,10 +165,13 @@ static void large_table(void *table, void *out, size_t width, bool wide, int rou
     }
 
     static const struct distance distances[] = {
-        { 4, 64 },  { 8, 64 },   { 16, 64 },  { 24, 64 },  { 32, 64 },  { 2, 512 },
-        { 8, 512 }, { 16, 512 }, { 2, 4096 }, { 4, 4096 }, { 8, 4096 }, { 16, 4096 },
+        { 0, 0, false },    { 4, 64, false },   { 8, 64, false },   { 16, 64, false },
+        { 24, 64, false },  { 32, 64, false },  { 2, 512, false },  { 8, 512, false },
+        { 16, 512, false }, { 2, 4096, false }, { 4, 4096, false }, { 8, 4096, false },
+        { 8, 4096, true },  { 16, 4096, true }, { 24, 4096, true }, { 32, 4096, true },
+        { 48, 4096, true },
     };
-    struct distance best = { 0, 0 };
+    struct distance best = { 0, 0, false };
     double best_ns = 1e300;
     for (size_t d = 0; d < sizeof(distances) / sizeof(distances[0]); d++) {
         double tries[5];
@@ -185,7 +194,8 @@ static void large_table(void *table, void *out, size_t width, bool wide, int rou
         double t1 = now_ns();
         hand(out, table, width, index[(r + 1) % INDEX_SETS], wide, n, best);
         double t2 = now_ns();
-        hand(out, table, width, index[(r + 2) % INDEX_SETS], wide, n, (struct distance){ 0, 0 });
+        hand(out, table, width, index[(r + 2) % INDEX_SETS], wide, n,
+             (struct distance){ 0, 0, false });
         double t3 = now_ns();
         gather_ns[r] = t1 - t0;
         hand_ns[r] = t2 - t1;
@@ -194,10 +204,11 @@ static void large_table(void *table, void *out, size_t width, bool wide, int rou
     }
     double bytes = (double)n * (double)width;
     double gather = bytes / median(gather_ns, rounds), by_hand = bytes / median(hand_ns, rounds);
-    printf("table 1 GiB, rows %4zu B, %s  gather %5.2f GB/s  hand %5.2f  ratio %.2f  plain %5.2f"
-           "  (hand: %" PRId64 " rows ahead, %zu B)\n",
-           width, wide ? "int64" : "int32", gather, by_hand, median(ratios, rounds),
-           bytes / median(plain_ns, rounds), best.ahead, best.reach < width ? best.reach : width);
+    printf("table %7zu KiB, rows %4zu B, %s  gather %5.2f GB/s  hand %5.2f  ratio %.2f  plain %5.2f"
+           "  (hand: %" PRId64 " rows ahead, %zu B%s)\n",
+           table_bytes >> 10, width, wide ? "int64" : "int32", gather, by_hand,
+           median(ratios, rounds), bytes / median(plain_ns, rounds), best.ahead,
+           best.reach < width ? best.reach : width, best.to_l2 ? ", to L2" : "");
     fflush(stdout);
     for (int s = 0; s < INDEX_SETS; s++)
         free(index[s]);
@@ -279,9 +290,11 @@ int main(int argc, char **argv)
     char *table = huge_pages(TABLE_BYTES), *out = huge_pages(OUTPUT_BYTES);
 
     static const size_t widths[] = { 16, 64, 256, 1024, 4096 };
-    for (size_t i = 0; i < sizeof(widths) / sizeof(widths[0]); i++)
-        for (int wide = 0; wide < 2; wide++)
-            large_table(table, out, widths[i], wide, rounds);
+    static const size_t sizes[] = { TABLE_BYTES, CACHED_BYTES };
+    for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++)
+        for (size_t i = 0; i < sizeof(widths) / sizeof(widths[0]); i++)
+            for (int wide = 0; wide < 2; wide++)
+                random_rows(table, sizes[s], out, widths[i], wide, rounds);
 
     static const struct cached cached[] = {
         { "gather", 1, 1000, 100000 }, { "gather", 1, 1000, 10 },

@@ -1,3 +1,4 @@
+#include "kernels/rows/prefetch.h"
 #include "kernels/rows/rows.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
@@ -237,12 +238,15 @@ START_TEST(rows_of_any_width_are_copied)
         table += shift;
         for (size_t i = 0; i < TABLE_ROWS * width; i++)
             table[i] = (unsigned char)(i * 7 + i / 251 + 1);
-        for (int may_be_zero = 0; may_be_zero < 2; may_be_zero++) {
+        for (int variant = 0; variant < 4; variant++) {
+            const bool may_be_zero = variant & 1, large = variant & 2;
+            const struct td_tensor params = { .data = table,
+                                              .bytes = large ? TD_PREFETCH_TABLE + 1 : 1 };
             int64_t rows[ROWS];
             for (int k = 0; k < ROWS; k++)
                 rows[k] = may_be_zero && k % 3 == 1 ? TD_ROW_ZERO : (k * 11 + 5) % TABLE_ROWS;
             memset(out, 0xA5, ROWS * width + GUARDS);
-            td_rows_copy(out + GUARD - shift, table, width, rows, ROWS, may_be_zero);
+            td_rows_copy(out + GUARD - shift, &params, width, rows, ROWS, may_be_zero);
             for (int k = 0; k < ROWS; k++) {
                 const unsigned char *got = out + GUARD - shift + (size_t)k * width;
                 for (size_t b = 0; b < width; b++) {
@@ -261,8 +265,9 @@ END_TEST
 START_TEST(copying_no_rows_accesses_no_memory)
 {
     char out[8] = "untouch";
-    td_rows_copy(out, "table", 4, NULL, 0, false);
-    td_rows_copy(out, "table", 4, NULL, 0, true);
+    const struct td_tensor table = { .data = "table", .bytes = TD_PREFETCH_TABLE + 1 };
+    td_rows_copy(out, &table, 4, NULL, 0, false);
+    td_rows_copy(out, &table, 4, NULL, 0, true);
     ck_assert_str_eq(out, "untouch");
 }
 END_TEST
