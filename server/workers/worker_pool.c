@@ -1,6 +1,7 @@
 #include "server/workers/worker_pool.h"
 
 #include "server/observe/clock.h"
+#include "server/workers/placement.h"
 #include "server/workers/turn.h"
 
 #include <pthread.h>
@@ -34,6 +35,7 @@ struct td_worker {
     bool nested;       /* is running a small job between the chunks of its own loop */
     int64_t nested_ns; /* time in such jobs since its own began */
     struct td_turn turn;
+    struct td_placement placement; /* guarded by the mutex */
     bool opened_loop; /* guarded by the mutex: its job has opened a loop and is counted in
                          pool->jobs_with_loops */
 };
@@ -190,7 +192,10 @@ static void loop_open(struct td_worker *owner, struct loop *loop)
     count_event(pool);
     /* Lingering workers need no signal. */
     const int64_t wanted = chunks - 1 - pool->lingering;
-    for (int64_t wake = wanted < pool->idle ? wanted : pool->idle; wake > 0; wake--)
+    const int64_t wake = wanted < pool->idle ? wanted : pool->idle;
+    for (int i = 0; wake > 0 && i < pool->n_workers; i++)
+        td_placement_avoid(&pool->workers[i].placement);
+    for (int64_t i = 0; i < wake; i++)
         pthread_cond_signal(&pool->work);
     pthread_mutex_unlock(&pool->mutex);
 }
@@ -334,6 +339,7 @@ static void *work(void *argument)
     bool helped = false; /* has helped and not lingered since */
     (void)pthread_setname_np(pthread_self(), "worker");
     pthread_mutex_lock(&pool->mutex);
+    td_placement_init(&worker->placement);
     for (;;) {
         struct td_job *job = next_job(pool);
         struct loop *loop;
@@ -350,7 +356,9 @@ static void *work(void *argument)
             helped = false;
         } else {
             pool->idle++;
+            td_placement_sleep(&worker->placement);
             pthread_cond_wait(&pool->work, &pool->mutex);
+            td_placement_wake(&worker->placement);
             pool->idle--;
             td_turn_begin(&worker->turn);
         }

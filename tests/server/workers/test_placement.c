@@ -1,0 +1,119 @@
+/* With the library's sched_* functions replaced: which processors a thread would be moved to. */
+#include "server/workers/placement.h"
+#include "tests/support/suite.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+static int here;          /* the processor of the calling thread */
+static cpu_set_t allowed; /* those that a thread may run on */
+static int n_changes;
+static pid_t changed; /* the thread whose processors were changed last */
+static bool fails;
+
+int sched_getcpu(void)
+{
+    return here;
+}
+
+int sched_getaffinity(pid_t thread, size_t size, cpu_set_t *set)
+{
+    (void)thread;
+    (void)size;
+    *set = allowed;
+    return fails ? -1 : 0;
+}
+
+int sched_setaffinity(pid_t thread, size_t size, const cpu_set_t *set)
+{
+    (void)size;
+    allowed = *set;
+    changed = thread;
+    n_changes++;
+    return 0;
+}
+
+static struct td_placement placement;
+
+static void setup(void)
+{
+    CPU_ZERO(&allowed);
+    CPU_SET(0, &allowed);
+    CPU_SET(1, &allowed);
+    n_changes = 0;
+    fails = false;
+    here = 1;
+    td_placement_init(&placement);
+    td_placement_sleep(&placement);
+}
+
+START_TEST(a_thread_that_sleeps_on_the_processor_of_its_waker_wakes_elsewhere)
+{
+    td_placement_avoid(&placement);
+    ck_assert_int_eq(changed, gettid());
+    ck_assert(CPU_ISSET(0, &allowed) && !CPU_ISSET(1, &allowed));
+    td_placement_avoid(&placement);
+    ck_assert_int_eq(n_changes, 1);
+}
+END_TEST
+
+START_TEST(once_awake_it_may_run_anywhere)
+{
+    td_placement_avoid(&placement);
+    here = 0;
+    td_placement_wake(&placement);
+    ck_assert(CPU_ISSET(0, &allowed) && CPU_ISSET(1, &allowed));
+    ck_assert_int_eq(n_changes, 2);
+}
+END_TEST
+
+START_TEST(a_thread_that_sleeps_on_another_processor_is_left_alone)
+{
+    here = 0;
+    td_placement_avoid(&placement);
+    td_placement_wake(&placement);
+    ck_assert_int_eq(n_changes, 0);
+}
+END_TEST
+
+START_TEST(a_thread_that_is_awake_is_left_alone)
+{
+    td_placement_wake(&placement);
+    td_placement_avoid(&placement);
+    ck_assert_int_eq(n_changes, 0);
+}
+END_TEST
+
+START_TEST(the_only_processor_stays_allowed)
+{
+    CPU_CLR(0, &allowed);
+    td_placement_avoid(&placement);
+    td_placement_wake(&placement);
+    ck_assert(CPU_ISSET(1, &allowed) && !CPU_ISSET(0, &allowed));
+}
+END_TEST
+
+START_TEST(without_knowledge_nothing_is_changed)
+{
+    fails = true;
+    td_placement_avoid(&placement);
+    td_placement_wake(&placement);
+    ck_assert_int_eq(n_changes, 0);
+}
+END_TEST
+
+static void add(TCase *tcase)
+{
+    tcase_add_checked_fixture(tcase, setup, NULL);
+    tcase_add_test(tcase, a_thread_that_sleeps_on_the_processor_of_its_waker_wakes_elsewhere);
+    tcase_add_test(tcase, once_awake_it_may_run_anywhere);
+    tcase_add_test(tcase, a_thread_that_sleeps_on_another_processor_is_left_alone);
+    tcase_add_test(tcase, a_thread_that_is_awake_is_left_alone);
+    tcase_add_test(tcase, the_only_processor_stays_allowed);
+    tcase_add_test(tcase, without_knowledge_nothing_is_changed);
+}
+
+int main(void)
+{
+    return run_suite("placement", add);
+}
