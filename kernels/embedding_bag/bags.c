@@ -3,7 +3,7 @@
 #include "kernels/convert/cast_path.h"
 #include "kernels/embedding_bag/loops.h"
 #include "kernels/integers.h"
-#include "kernels/rows/prefetch.h"
+#include "kernels/prefetch.h"
 #include "kernels/rows/rows.h"
 #include "kernels/workspace.h"
 

@@ -2,7 +2,7 @@
 
 #include "kernels/integers.h"
 #include "kernels/key_index/hash.h"
-#include "kernels/rows/prefetch.h"
+#include "kernels/prefetch.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>

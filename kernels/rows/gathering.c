@@ -1,7 +1,7 @@
 #include "kernels/rows/gathering.h"
 
 #include "kernels/convert/cast_path.h"
-#include "kernels/rows/prefetch.h"
+#include "kernels/prefetch.h"
 #include "kernels/rows/strings.h"
 
 #include <assert.h>

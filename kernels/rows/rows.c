@@ -1,6 +1,6 @@
 #include "kernels/rows/rows.h"
 
-#include "kernels/rows/prefetch.h"
+#include "kernels/prefetch.h"
 
 #include <stdatomic.h>
 #include <string.h>

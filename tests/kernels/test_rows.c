@@ -1,4 +1,4 @@
-#include "kernels/rows/prefetch.h"
+#include "kernels/prefetch.h"
 #include "kernels/rows/rows.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"

@@ -13,8 +13,8 @@
  *    256 B     7.5   7.3   5.4        9.1   9.5   9.5   9.1
  *      1 K     7.8   7.7   7.5       11.4  11.3   9.4   9.7
  *      4 K    10.8   8.1  10.5       12.2  11.6  11.7  11.3 */
-#ifndef TD_KERNELS_ROWS_PREFETCH_H
-#define TD_KERNELS_ROWS_PREFETCH_H
+#ifndef TD_KERNELS_PREFETCH_H
+#define TD_KERNELS_PREFETCH_H
 
 #include <stddef.h>
 #include <stdint.h>
