@@ -1,6 +1,7 @@
 #include "kernels/embedding_bag/bags.h"
 
 #include "kernels/convert/cast_path.h"
+#include "kernels/embedding_bag/arguments.h"
 #include "kernels/embedding_bag/loops.h"
 #include "kernels/integers.h"
 #include "kernels/prefetch.h"
@@ -512,11 +513,6 @@ static const struct td_bag_loops *loops_of(td_isa isa)
     return &td_bag_loops_generic;
 }
 
-static const struct td_tensor *given(const struct td_op_args *args, int input)
-{
-    return args->inputs[input].count > 0 ? args->inputs[input].tensors : NULL;
-}
-
 /* Bytes. */
 #define WIDEST_VECTOR 64
 
@@ -562,7 +558,8 @@ static void init(struct job *job, struct td_op_args *args, td_isa isa)
     else
         job->loop = loops->sum[dtype];
     if (quantized)
-        find_scales(job, given(args, TD_BAG_SCALE), given(args, TD_BAG_OFFSET));
+        find_scales(job, td_embedding_bag_given(args, TD_BAG_SCALE),
+                    td_embedding_bag_given(args, TD_BAG_OFFSET));
     if (job->weights)
         td_cast_path_find(&job->weights_path, job->weights->dtype, real, isa);
     td_cast_path_find(&job->path, real, job->out->dtype, isa);
@@ -597,7 +594,7 @@ td_status td_bags_run(struct td_op_args *args, const int64_t *starts, td_bag_ind
         .attrs = td_embedding_bag_attrs(args),
         .params = args->inputs[TD_BAG_PARAMS].tensors,
         .indices = args->inputs[TD_BAG_INDICES].tensors,
-        .weights = given(args, TD_BAG_WEIGHTS),
+        .weights = td_embedding_bag_given(args, TD_BAG_WEIGHTS),
         .starts = starts,
         .checks = known == TD_BAG_INDICES_UNKNOWN,
         .n_long_bags = 0,

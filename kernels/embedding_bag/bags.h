@@ -4,7 +4,7 @@
 #ifndef TD_KERNELS_EMBEDDING_BAG_BAGS_H
 #define TD_KERNELS_EMBEDDING_BAG_BAGS_H
 
-#include "kernels/embedding_bag/embedding_bag.h"
+#include "kernels/op.h"
 
 /* Bytes that td_bags_run takes from exec->arena; UINT64_MAX when there is no number for them. */
 uint64_t td_bags_workspace(const struct td_op_args *args);

@@ -1,15 +1,12 @@
 #include "kernels/embedding_bag/embedding_bag.h"
 
 #include "kernels/embedding_bag/bags.h"
+#include "kernels/embedding_bag/starts.h"
 #include "kernels/integers.h"
 #include "kernels/merge.h"
 #include "kernels/rows/gathering.h"
-#include "kernels/workspace.h"
 
 #include <inttypes.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
 
 enum {
     ATTR_MODE,
@@ -35,18 +32,6 @@ static const char *const layout_names[] = {
     NULL,
 };
 
-struct td_embedding_bag_attrs td_embedding_bag_attrs(const struct td_op_args *args)
-{
-    struct td_embedding_bag_attrs attrs;
-    memcpy(&attrs, args->attrs, sizeof(attrs));
-    return attrs;
-}
-
-static const struct td_tensor *given(const struct td_op_args *args, int input)
-{
-    return args->inputs[input].count > 0 ? args->inputs[input].tensors : NULL;
-}
-
 static bool is_quantized(const struct td_tensor *params)
 {
     return params->dtype == TD_DTYPE_INT8 || params->dtype == TD_DTYPE_UINT8;
@@ -65,7 +50,7 @@ static const char *const names[TD_BAG_INPUTS] = {
 /* Is the input a vector, or not given? */
 static td_status check_vector(const struct td_op_args *args, int input, struct td_error *err)
 {
-    const struct td_tensor *tensor = given(args, input);
+    const struct td_tensor *tensor = td_embedding_bag_given(args, input);
     char text[TD_SHAPE_TEXT];
     if (!tensor || tensor->shape.rank == 1)
         return TD_OK;
@@ -78,7 +63,8 @@ static td_status check_vector(const struct td_op_args *args, int input, struct t
 static td_status check_length(const struct td_op_args *args, int input, int other, const char *what,
                               struct td_error *err)
 {
-    const struct td_tensor *tensor = given(args, input), *like = given(args, other);
+    const struct td_tensor *tensor = td_embedding_bag_given(args, input),
+                           *like = td_embedding_bag_given(args, other);
     char text[TD_SHAPE_TEXT], more[TD_SHAPE_TEXT];
     td_status status = check_vector(args, input, err);
     if (status != TD_OK || !tensor || tensor->shape.dim[0] == like->shape.dim[0])
@@ -101,7 +87,8 @@ static td_status refuse_input(int input, const char *problem, struct td_error *e
 
 static td_status check_bags(const struct td_op_args *args, struct td_error *err)
 {
-    const bool offsets = given(args, TD_BAG_OFFSETS), ids = given(args, TD_BAG_SEGMENT_IDS);
+    const bool offsets = td_embedding_bag_given(args, TD_BAG_OFFSETS),
+               ids = td_embedding_bag_given(args, TD_BAG_SEGMENT_IDS);
     if (offsets && ids)
         return refuse_input(TD_BAG_SEGMENT_IDS, "beside offsets; one of the two is expected", err);
     if (!offsets && !ids) {
@@ -121,16 +108,17 @@ static td_status check_bags(const struct td_op_args *args, struct td_error *err)
 
 static td_status check_weights(const struct td_op_args *args, struct td_error *err)
 {
-    const struct td_tensor *weights = given(args, TD_BAG_WEIGHTS);
+    const struct td_tensor *weights = td_embedding_bag_given(args, TD_BAG_WEIGHTS);
     if (!weights)
         return TD_OK;
     if (td_embedding_bag_attrs(args).mode == TD_BAG_MAX)
         return refuse_input(TD_BAG_WEIGHTS, "with mode = max; sum, mean or sqrtn is expected", err);
-    if (is_quantized(given(args, TD_BAG_PARAMS)) && weights->dtype != TD_DTYPE_FLOAT32) {
+    if (is_quantized(td_embedding_bag_given(args, TD_BAG_PARAMS)) &&
+        weights->dtype != TD_DTYPE_FLOAT32) {
         td_error_set(err, TD_UNSUPPORTED_DTYPE,
                      "weights has dtype %s; float32 is expected with params of dtype %s",
                      td_dtype_info(weights->dtype)->name,
-                     td_dtype_info(given(args, TD_BAG_PARAMS)->dtype)->name);
+                     td_dtype_info(td_embedding_bag_given(args, TD_BAG_PARAMS)->dtype)->name);
         return td_error_at_input(err, TD_UNSUPPORTED_DTYPE, "weights");
     }
     return check_length(args, TD_BAG_WEIGHTS, TD_BAG_INDICES, "index", err);
@@ -139,7 +127,7 @@ static td_status check_weights(const struct td_op_args *args, struct td_error *e
 /* Rows that end in their scale and offset. */
 static td_status check_trailer(const struct td_op_args *args, struct td_error *err)
 {
-    const struct td_tensor *params = given(args, TD_BAG_PARAMS);
+    const struct td_tensor *params = td_embedding_bag_given(args, TD_BAG_PARAMS);
     char text[TD_SHAPE_TEXT];
     if (params->dtype != TD_DTYPE_UINT8) {
         td_error_set(err, TD_UNSUPPORTED_DTYPE,
@@ -148,7 +136,7 @@ static td_status check_trailer(const struct td_op_args *args, struct td_error *e
         return td_error_at_input(err, TD_UNSUPPORTED_DTYPE, "params");
     }
     for (int input = TD_BAG_SCALE; input <= TD_BAG_OFFSET; input++)
-        if (given(args, input))
+        if (td_embedding_bag_given(args, input))
             return refuse_input(input, "with layout = byte_rowwise, whose rows have their own",
                                 err);
     if (params->shape.rank == 2 && params->shape.dim[1] >= TD_BAG_TRAILER)
@@ -162,20 +150,20 @@ static td_status check_trailer(const struct td_op_args *args, struct td_error *e
 
 static td_status check_scale(const struct td_op_args *args, struct td_error *err)
 {
-    const struct td_tensor *params = given(args, TD_BAG_PARAMS);
+    const struct td_tensor *params = td_embedding_bag_given(args, TD_BAG_PARAMS);
     const char *dtype = td_dtype_info(params->dtype)->name;
     td_status status = TD_OK;
     if (td_embedding_bag_attrs(args).layout == TD_BAG_BYTE_ROWWISE)
         return check_trailer(args, err);
     for (int input = TD_BAG_SCALE; input <= TD_BAG_OFFSET && status == TD_OK; input++) {
-        if (is_quantized(params) && !given(args, input)) {
+        if (is_quantized(params) && !td_embedding_bag_given(args, input)) {
             td_error_set(err, TD_UNSUPPORTED_DTYPE,
                          "params has dtype %s and %s is missing; float16, bfloat16, float32 or "
                          "float64 is expected without scale and offset",
                          dtype, names[input]);
             return td_error_at_input(err, TD_UNSUPPORTED_DTYPE, "params");
         }
-        if (!is_quantized(params) && given(args, input))
+        if (!is_quantized(params) && td_embedding_bag_given(args, input))
             return refuse_input(input, "and params has no integers; int8 or uint8 is expected",
                                 err);
         status = check_length(args, input, TD_BAG_PARAMS, "row", err);
@@ -185,7 +173,7 @@ static td_status check_scale(const struct td_op_args *args, struct td_error *err
 
 static td_status check_padding(const struct td_op_args *args, struct td_error *err)
 {
-    const struct td_shape *params = &given(args, TD_BAG_PARAMS)->shape;
+    const struct td_shape *params = &td_embedding_bag_given(args, TD_BAG_PARAMS)->shape;
     const int64_t index = td_embedding_bag_attrs(args).padding_index;
     char text[TD_SHAPE_TEXT];
     if (index == TD_ATTR_UNSET || index < params->dim[0])
@@ -199,7 +187,7 @@ static td_status check_padding(const struct td_op_args *args, struct td_error *e
 
 static td_status check(const struct td_op_args *args, struct td_error *err)
 {
-    if (given(args, TD_BAG_PARAMS)->shape.rank == 0)
+    if (td_embedding_bag_given(args, TD_BAG_PARAMS)->shape.rank == 0)
         return td_gathering_refuse_scalar("params", err);
     td_status status = check_vector(args, TD_BAG_INDICES, err);
     if (status == TD_OK)
@@ -215,9 +203,9 @@ static td_status check(const struct td_op_args *args, struct td_error *err)
 
 static td_status count_bags(const struct td_op_args *args, int64_t *n_bags, struct td_error *err)
 {
-    const struct td_tensor *ids = given(args, TD_BAG_SEGMENT_IDS);
+    const struct td_tensor *ids = td_embedding_bag_given(args, TD_BAG_SEGMENT_IDS);
     if (!ids) {
-        *n_bags = given(args, TD_BAG_OFFSETS)->shape.dim[0];
+        *n_bags = td_embedding_bag_given(args, TD_BAG_OFFSETS)->shape.dim[0];
         return TD_OK;
     }
     if (args->attrs_set & 1u << ATTR_NUM_SEGMENTS) {
@@ -233,7 +221,7 @@ static td_status count_bags(const struct td_op_args *args, int64_t *n_bags, stru
 
 static td_dtype output_dtype(const struct td_op_args *args)
 {
-    const struct td_tensor *params = given(args, TD_BAG_PARAMS);
+    const struct td_tensor *params = td_embedding_bag_given(args, TD_BAG_PARAMS);
     if (args->attrs_set & 1u << ATTR_DTYPE)
         return td_embedding_bag_attrs(args).dtype;
     return is_quantized(params) ? TD_DTYPE_FLOAT32 : params->dtype;
@@ -241,7 +229,7 @@ static td_dtype output_dtype(const struct td_op_args *args)
 
 static td_status infer(struct td_op_args *args, struct td_arena *arena, struct td_error *err)
 {
-    const struct td_tensor *params = given(args, TD_BAG_PARAMS);
+    const struct td_tensor *params = td_embedding_bag_given(args, TD_BAG_PARAMS);
     struct td_error local;
     if (!err)
         err = &local;
@@ -261,42 +249,12 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
     return td_tensor_describe(&args->outputs[0], "output", output_dtype(args), &shape, err);
 }
 
-struct td_embedding_bag_geometry td_embedding_bag_geometry(const struct td_op_args *args)
-{
-    const struct td_tensor *params = given(args, TD_BAG_PARAMS), *out = &args->outputs[0];
-    struct td_embedding_bag_geometry geometry = {
-        .n_rows = params->shape.dim[0],
-        .n_indices = given(args, TD_BAG_INDICES)->numel,
-    };
-    if (out->numel == 0)
-        return geometry;
-    geometry.n_bags = out->shape.dim[0];
-    geometry.row_numel = out->numel / geometry.n_bags;
-    geometry.row_bytes = (size_t)geometry.row_numel * td_dtype_info(params->dtype)->size;
-    if (td_embedding_bag_attrs(args).layout == TD_BAG_BYTE_ROWWISE)
-        geometry.row_bytes += TD_BAG_TRAILER;
-    return geometry;
-}
-
 /* ---- Cost -------------------------------------------------------------------------------- */
 
 static uint64_t product(uint64_t a, uint64_t b)
 {
     uint64_t result;
     return __builtin_mul_overflow(a, b, &result) ? UINT64_MAX / 8 : result;
-}
-
-/* Are the elements of offsets, as they lie there, those of starts? */
-static bool has_starts(const struct td_op_args *args)
-{
-    const struct td_tensor *offsets = given(args, TD_BAG_OFFSETS);
-    return offsets && offsets->dtype == TD_DTYPE_INT64;
-}
-
-static uint64_t starts_bytes(const struct td_op_args *args)
-{
-    const uint64_t n_bags = (uint64_t)td_embedding_bag_geometry(args).n_bags;
-    return has_starts(args) ? 0 : td_workspace_align(product(n_bags, sizeof(int64_t)));
 }
 
 static struct td_cost cost(const struct td_op_args *args)
@@ -307,201 +265,19 @@ static struct td_cost cost(const struct td_op_args *args)
         .bytes_written = args->outputs[0].bytes,
         .random_reads = geometry.n_bags > 0 ? n_indices : 0,
         .flops = product(2 * n_indices, (uint64_t)geometry.row_numel),
-        .workspace = starts_bytes(args) + td_bags_workspace(args),
+        .workspace = td_bag_starts_workspace(args) + td_bags_workspace(args),
     };
     for (int input = TD_BAG_INDICES; input <= TD_BAG_WEIGHTS; input++)
-        cost.bytes_read += given(args, input) ? given(args, input)->bytes : 0;
+        cost.bytes_read +=
+            td_embedding_bag_given(args, input) ? td_embedding_bag_given(args, input)->bytes : 0;
     cost.bytes_read += product(n_indices, geometry.row_bytes + 2 * sizeof(float));
     return cost;
-}
-
-/* ---- Where bags begin -------------------------------------------------------------------- */
-
-/* offsets or segment_ids: none is below the one before, and all are in [0, most]. */
-struct order {
-    const struct td_tensor *tensor;
-    int64_t first_most; /* of the first element */
-    int64_t most;
-    /* Sum and minimum do not depend on the order of the ranges. Relaxed: the end of parallel_for
-     * publishes them. */
-    atomic_int_fast64_t n_bad;
-    atomic_int_fast64_t first_bad;
-};
-
-static bool is_bad(const struct order *order, int64_t i)
-{
-    const int64_t value = td_tensor_index_at(order->tensor, i);
-    return value < 0 || value > (i > 0 ? order->most : order->first_most) ||
-           (i > 0 && value < td_tensor_index_at(order->tensor, i - 1));
-}
-
-/* The sign bit of `all` is that of any value, or of any difference, which is exact where no value is
- * negative: without comparisons, which SSE2 lacks for int64, the loop vectorises. */
-#define ANY_BAD(type, name)                                                                        \
-    static bool any_bad_##name(const struct order *order, int64_t begin, int64_t end)              \
-    {                                                                                              \
-        const u##type *values = order->tensor->data;                                               \
-        u##type all = values[begin];                                                               \
-        if (begin == 0 && is_bad(order, 0))                                                        \
-            return true;                                                                           \
-        for (int64_t i = td_larger(begin, 1); i < end; i++)                                        \
-            all = (u##type)(all | values[i] | (u##type)(values[i] - values[i - 1]));               \
-        return all >> (8 * sizeof(all) - 1) || (int64_t)values[end - 1] > order->most;             \
-    }
-ANY_BAD(int16_t, int16)
-ANY_BAD(int32_t, int32)
-ANY_BAD(int64_t, int64)
-
-static bool any_bad(const struct order *order, int64_t begin, int64_t end)
-{
-    switch (order->tensor->dtype) {
-    case TD_DTYPE_INT16:
-        return any_bad_int16(order, begin, end);
-    case TD_DTYPE_INT32:
-        return any_bad_int32(order, begin, end);
-    default:
-        return any_bad_int64(order, begin, end);
-    }
-}
-
-static void check_range(void *context, int64_t begin, int64_t end)
-{
-    struct order *order = context;
-    if (!any_bad(order, begin, end))
-        return;
-    int64_t n_bad = 0, first = INT64_MAX;
-    for (int64_t i = begin; i < end; i++)
-        if (is_bad(order, i) && n_bad++ == 0)
-            first = i;
-    atomic_fetch_add_explicit(&order->n_bad, n_bad, memory_order_relaxed);
-    int_fast64_t seen = atomic_load_explicit(&order->first_bad, memory_order_relaxed);
-    while (first < seen &&
-           !atomic_compare_exchange_weak_explicit(&order->first_bad, &seen, first,
-                                                  memory_order_relaxed, memory_order_relaxed))
-        ;
-}
-
-/* Elements of a range that is checked or converted: some 50 us. */
-#define ORDER_GRAIN 65536
-
-static td_status refuse_order(const struct order *order, const char *name, struct td_error *err)
-{
-    const int64_t first = order->first_bad, n_bad = order->n_bad;
-    const int64_t value = td_tensor_index_at(order->tensor, first);
-    const int64_t most = first == 0 ? order->first_most : order->most;
-    if (value < 0 && most == INT64_MAX)
-        return td_rows_negative(err, name, order->tensor, first, n_bad);
-    if (value >= 0 && value <= most) {
-        td_rows_out_of_bounds(err, name, order->tensor, first, n_bad, 0, 0, "");
-        if (err) {
-            snprintf(err->message, sizeof(err->message),
-                     "%s[%" PRId64 "] = %" PRId64 " is below %s[%" PRId64 "] = %" PRId64
-                     "; each is expected to be at least the one before",
-                     name, first, value, name, first - 1,
-                     td_tensor_index_at(order->tensor, first - 1));
-            err->has_bound = false;
-        }
-        return TD_INDEX_OUT_OF_BOUNDS;
-    }
-    return td_rows_out_of_bounds(err, name, order->tensor, first, n_bad, most + 1, 0,
-                                 most < order->most ? ": the first bag is expected to begin at 0"
-                                                    : "");
-}
-
-static void init_order(struct order *order, const struct td_op_args *args)
-{
-    const struct td_tensor *offsets = given(args, TD_BAG_OFFSETS);
-    const int64_t n_indices = given(args, TD_BAG_INDICES)->numel;
-    const int64_t n_bags = args->outputs[0].shape.dim[0];
-    const bool limited = args->attrs_set & 1u << ATTR_NUM_SEGMENTS;
-    *order = (struct order){
-        .tensor = offsets ? offsets : args->inputs[TD_BAG_SEGMENT_IDS].tensors,
-        .first_most = offsets   ? 0
-                      : limited ? n_bags - 1
-                                : INT64_MAX,
-        .most = offsets   ? n_indices
-                : limited ? n_bags - 1
-                          : INT64_MAX,
-        .n_bad = 0,
-        .first_bad = INT64_MAX,
-    };
-}
-
-static td_status check_order(const struct td_op_args *args, struct td_exec *exec,
-                             struct td_error *err)
-{
-    const char *name = given(args, TD_BAG_OFFSETS) ? "offsets" : "segment_ids";
-    struct order order;
-    init_order(&order, args);
-    td_status status =
-        td_exec_for(exec, order.tensor->numel, ORDER_GRAIN, check_range, &order, err);
-    return status == TD_OK && order.n_bad > 0 ? refuse_order(&order, name, err) : status;
-}
-
-static bool valid(const struct td_op_args *args)
-{
-    struct order order;
-    init_order(&order, args);
-    return order.tensor->numel == 0 || !any_bad(&order, 0, order.tensor->numel);
-}
-
-struct starts {
-    const struct td_tensor *from;
-    bool is_ids;
-    int64_t *starts;
-};
-
-/* The first of the sorted ids, from `low` on, that is at least `id`: looks near `low` first. */
-static int64_t find_id(const struct td_tensor *ids, int64_t low, int64_t id)
-{
-    int64_t high = low, step = 1;
-    while (high < ids->numel && td_tensor_index_at(ids, high) < id) {
-        low = high + 1;
-        high += step;
-        step *= 2;
-    }
-    high = td_smaller(high, ids->numel);
-    while (low < high) {
-        const int64_t middle = low + (high - low) / 2;
-        if (td_tensor_index_at(ids, middle) < id)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-static void find_starts(void *context, int64_t begin, int64_t end)
-{
-    const struct starts *job = context;
-    int64_t at = 0;
-    for (int64_t bag = begin; bag < end; bag++) {
-        at = job->is_ids ? find_id(job->from, at, bag) : td_tensor_index_at(job->from, bag);
-        job->starts[bag] = at;
-    }
-}
-
-/* *starts = where in indices each bag begins. */
-static td_status make_starts(const struct td_op_args *args, int64_t n_bags, struct td_exec *exec,
-                             const int64_t **starts, struct td_error *err)
-{
-    const struct td_tensor *offsets = given(args, TD_BAG_OFFSETS);
-    struct starts job = { offsets ? offsets : given(args, TD_BAG_SEGMENT_IDS), !offsets, NULL };
-    if (has_starts(args)) {
-        *starts = offsets->data;
-        return TD_OK;
-    }
-    job.starts = td_arena_alloc(exec->arena, (size_t)n_bags, sizeof(job.starts[0]), err);
-    if (!job.starts)
-        return err->status;
-    *starts = job.starts;
-    return td_exec_for(exec, n_bags, ORDER_GRAIN, find_starts, &job, err);
 }
 
 /* Counts the indices out of bounds, and refuses them if nothing takes their place. */
 static td_status check_indices(struct td_op_args *args, struct td_exec *exec, struct td_error *err)
 {
-    const struct td_tensor *indices = given(args, TD_BAG_INDICES);
+    const struct td_tensor *indices = td_embedding_bag_given(args, TD_BAG_INDICES);
     const int64_t n_rows = td_embedding_bag_geometry(args).n_rows;
     const td_bounds bounds = td_embedding_bag_attrs(args).bounds;
     int64_t n_bad, first;
@@ -528,14 +304,14 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
     if (!err)
         err = &local;
     args->replaced = 0;
-    td_status status = check_order(args, exec, err);
+    td_status status = td_bag_starts_check(args, exec, err);
     if (status == TD_OK && !unknown) {
         status = check_indices(args, exec, err);
         known = args->replaced > 0 ? TD_BAG_INDICES_OUT_OF_BOUNDS : TD_BAG_INDICES_IN_BOUNDS;
     }
     if (status != TD_OK || n_bags == 0)
         return status;
-    status = make_starts(args, n_bags, exec, &starts, err);
+    status = td_bag_starts_make(args, n_bags, exec, &starts, err);
     if (status == TD_OK)
         status = td_bags_run(args, starts, known, &outside, exec, err);
     return status == TD_OK && outside ? check_indices(args, exec, err) : status;
@@ -547,7 +323,8 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
 static bool can_merge(const struct td_op_args *args, uint32_t shared)
 {
     (void)shared;
-    return args->outputs[0].shape.dim[0] > 0 || given(args, TD_BAG_INDICES)->numel == 0;
+    return args->outputs[0].shape.dim[0] > 0 ||
+           td_embedding_bag_given(args, TD_BAG_INDICES)->numel == 0;
 }
 
 static const td_merge_part parts[] = {
@@ -706,6 +483,6 @@ const struct td_op td_op_embedding_bag = {
     .infer = infer,
     .cost = cost,
     .run = run,
-    .valid = valid,
+    .valid = td_bag_starts_valid,
     .merge = &merge,
 };
