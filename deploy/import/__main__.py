@@ -18,7 +18,7 @@ except ImportError as e:
     sys.exit(missing(e))
 
 import encoding
-from folder import Staging, refuse_existing, write_manifest
+from folder import Staging, refuse_existing, refuse_hidden, write_manifest
 from inputs import CSV, Choice, has_suffix, read_tables, stem_of
 from keys import survey
 from progress import Progress, size_text
@@ -223,6 +223,11 @@ def run(args: argparse.Namespace, choice: Choice, aliases: dict[str, str]) -> No
     args.data_dir.mkdir(exist_ok=True)
     if args.version:
         refuse_existing(args.data_dir / args.version)
+    parts = ("", ".scale", ".offset") if target in encoding.ROWWISE else ("",)
+    refuse_hidden(
+        args.data_dir,
+        [f"{name}:{table.name}{part}{version}" for table in tables for part in parts],
+    )
     outputs = [plan_output(table, target, args.quiet) for table in tables]
     with Staging(args.data_dir, args.version or name) as staging:
         size = write_file(staging.path / f"{name}.safetensors", outputs, args.quiet)

@@ -103,6 +103,19 @@ def refuse_existing(version: pathlib.Path) -> None:
         )
 
 
+def refuse_hidden(data_dir: pathlib.Path, names: list[str]) -> None:
+    """A table that tensord has written itself, as after an upsert with persist=1, is served in the
+    place of one that is imported under its name.
+    """
+    for name in names:
+        own = data_dir / f"{name}.tensord"
+        if own.exists():
+            raise Refused(
+                f"{own} is served instead of what would be imported: remove it, or import under"
+                " another --name"
+            )
+
+
 # ---------------------------------------------------------------- manifest.json
 def sha256_of(path: pathlib.Path, add: Callable[[int], None]) -> str:
     digest = hashlib.sha256()

@@ -4,11 +4,13 @@
 #include "api/describe.h"
 #include "api/message/attrs.h"
 #include "api/oip/oip.h"
+#include "kernels/integers.h"
 #include "server/calls/models.h"
 #include "server/calls/path_table.h"
 #include "server/calls/row_keys.h"
 #include "server/calls/services.h"
 #include "server/observe/clock.h"
+#include "server/store/table_name.h"
 
 #include <stdio.h>
 
@@ -124,25 +126,31 @@ static uint64_t admit_bytes(const struct td_call *call)
 /* ---- admit ----------------------------------------------------------------------------------- */
 
 /* State of a call that stores its outputs. */
+enum { LONGEST_PART = TD_TENSOR_NAME + 1 }; /* of a name: longer ones are invalid */
 struct stored {
     struct td_store_write write; /* of the output being stored, with this name: */
-    char name[192];
+    char name[2 * LONGEST_PART + 64];
 };
 
-/* "w"; "w.0", "w.1", ... where the op has a list of outputs; "w.values" where they have names. */
+/* "w"; "w.0", "w.1", ... where the op has a list of outputs; "w.values" where they have names; of "w@v"
+ * "w.0@v", so that each is a version v. A name that is too long stays so. */
 static void name_output(struct td_call *call, int i)
 {
     struct stored *stored = call->state;
     const char *name = call->request.options.store;
+    const int base = (int)td_smaller((int64_t)td_table_base(name), LONGEST_PART);
+    const char *version = name + td_table_base(name);
     switch (td_op_output_form(call->op)) {
     case TD_OUTPUT_ONE:
-        snprintf(stored->name, sizeof stored->name, "%.160s", name);
+        snprintf(stored->name, sizeof stored->name, "%.*s%.*s", base, name, LONGEST_PART, version);
         break;
     case TD_OUTPUT_LIST:
-        snprintf(stored->name, sizeof stored->name, "%.160s.%d", name, i);
+        snprintf(stored->name, sizeof stored->name, "%.*s.%d%.*s", base, name, i, LONGEST_PART,
+                 version);
         break;
     case TD_OUTPUT_NAMED:
-        snprintf(stored->name, sizeof stored->name, "%.160s.%s", name, call->op->outputs[i].name);
+        snprintf(stored->name, sizeof stored->name, "%.*s.%s%.*s", base, name,
+                 call->op->outputs[i].name, LONGEST_PART, version);
         break;
     }
     stored->write.name = stored->name;

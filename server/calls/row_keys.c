@@ -18,15 +18,27 @@ static const char *keys_name(const struct td_call *call)
 
 /* ---- before inference ------------------------------------------------------------------------ */
 
+/* Of a table that the path names. */
+static td_status no_keys(struct td_call *call)
+{
+    return td_error_set(
+        &call->error, TD_INVALID_ARGUMENT,
+        "'%s' has no keys, by which %s finds its rows; PUT /v1/tensors/%s/keys sets "
+        "them",
+        call->table.name, call->op->name, call->table.name);
+}
+
 /* The keys of the rows, if the request left them out and the table has some. */
 static td_status fill_keys(struct td_call *call)
 {
     struct td_op_args *args = &call->request.args;
     const struct td_tensor *table = table_of(call);
-    for (int i = 1; table && table->keys && i < call->op->n_inputs; i++) {
+    for (int i = 1; table && i < call->op->n_inputs; i++) {
         const struct td_input_spec *spec = &call->op->inputs[i];
         if (!td_input_is_row_keys(spec) || args->inputs[i].tensors)
             continue;
+        if (!table->keys)
+            return call->table.name ? no_keys(call) : TD_OK;
         struct td_tensor *keys = td_arena_alloc(&call->arena, 1, sizeof *keys, &call->error);
         if (!keys)
             return call->error.status;

@@ -8,6 +8,7 @@
 #include "server/calls/op_task.h"
 #include "server/calls/services.h"
 #include "server/calls/tensor_call.h"
+#include "server/store/table_name.h"
 
 #include <string.h>
 
@@ -67,6 +68,30 @@ static td_status describe_inputs(struct td_call *call, const struct td_tensor *t
     return TD_OK;
 }
 
+/* Rows of integers have a scale and an offset each in tensors of their own, which would no longer be those of
+ * the rows. */
+static td_status check_scales(struct td_call *call, const struct td_tensor *table,
+                              struct td_arena *arena)
+{
+    static const char *const suffixes[] = { ".scale", ".offset" };
+    const struct td_tensor_call *state = call->state;
+    struct td_tensor_listing found;
+    struct td_error none;
+    char part[TD_TENSOR_NAME];
+    if (call->op == &td_op_scatter ||
+        (table->dtype != TD_DTYPE_INT8 && table->dtype != TD_DTYPE_UINT8))
+        return TD_OK;
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+        td_table_part_name(state->write.name, suffixes[i], part);
+        if (td_tables_get(&call->tables, part, arena, &found, &none) == TD_OK)
+            return td_error_set(&call->error, TD_CONFLICT,
+                                "'%s' has an element for each row of '%s', which %s does not "
+                                "change; import the table again, or delete '%s' if it is of no use",
+                                part, state->write.name, call->op->name, part);
+    }
+    return TD_OK;
+}
+
 static td_status describe(struct td_call *call)
 {
     const struct td_tensor_call *state = call->state;
@@ -78,6 +103,8 @@ static td_status describe(struct td_call *call)
         td_tables_get(&call->tables, state->write.name, &arena, &found, &call->error);
     if (status == TD_OK)
         status = describe_inputs(call, found.tensor);
+    if (status == TD_OK)
+        status = check_scales(call, found.tensor, &arena);
     td_arena_reset(&arena);
     return status;
 }

@@ -7,6 +7,7 @@
 #include "server/store/problems.h"
 #include "server/store/retention.h"
 #include "server/store/state.h"
+#include "server/store/table_name.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -163,6 +164,30 @@ static td_status check_alias(const struct td_store *store, const struct td_alias
     return is_in_folder(folder, alias->target) ? TD_OK : check_target(store, alias, persist, err);
 }
 
+/* A table of integers whose alias has others beside it for its scales and offsets: these must follow, or sums
+ * of its rows would be those of one version with the scales of another. */
+static td_status check_parts(const struct td_store *store, const struct td_alias *alias,
+                             const struct td_alias_table *edits, struct td_error *err)
+{
+    static const char *const suffixes[] = { ".scale", ".offset" };
+    const struct td_version *version;
+    char name[TD_TENSOR_NAME], target[TD_TENSOR_NAME];
+    for (size_t i = 0; alias->target[0] && i < sizeof suffixes / sizeof *suffixes; i++) {
+        td_table_part_name(alias->name, suffixes[i], name);
+        td_table_part_name(alias->target, suffixes[i], target);
+        const struct td_alias *part = td_alias_in(&store->aliases, name, strlen(name));
+        if (!part || !part->target[0] || strcmp(part->target, target) == 0 ||
+            td_alias_in(edits, name, strlen(name)) ||
+            td_store_use_locked(store, target, &version) != TD_NAME_CURRENT)
+            continue;
+        return td_error_set(err, TD_CONFLICT,
+                            "the alias '%.140s' names '%.140s'; set it to '%.140s', too: rows and "
+                            "their scales change together",
+                            name, part->target, target);
+    }
+    return TD_OK;
+}
+
 static td_status check(struct td_store *store, const struct td_alias_flip *flip,
                        const struct td_alias_table *edits, const struct td_alias_folder *folder,
                        struct td_error *err)
@@ -173,6 +198,8 @@ static td_status check(struct td_store *store, const struct td_alias_flip *flip,
         status = check_wanted(store, &flip->wanted[i], err);
     for (int i = 0; i < edits->count && status == TD_OK; i++) {
         status = check_alias(store, &edits->aliases[i], flip->persist, folder, err);
+        if (status == TD_OK && !folder)
+            status = check_parts(store, &edits->aliases[i], edits, err);
         if (status != TD_OK)
             status = at_set(status, err);
     }
@@ -255,6 +282,8 @@ static td_status flip_locked(struct td_store *store, const struct td_alias_flip 
     if (status == TD_OK)
         status = apply(store, &edits, flip->persist, err);
     claim(store, NULL);
+    for (int i = 0; i < edits.count && status == TD_OK; i++)
+        td_store_solve_problem(store, edits.aliases[i].name);
     free(edits.aliases);
     return status;
 }
@@ -431,6 +460,27 @@ void td_alias_load(struct td_store *store)
 {
     pthread_mutex_lock(&store->flipping);
     (void)load(store);
+    pthread_mutex_unlock(&store->flipping);
+}
+
+void td_alias_check_targets(struct td_store *store)
+{
+    pthread_mutex_lock(&store->flipping);
+    for (int i = 0; i < store->aliases.count; i++) {
+        const struct td_alias *alias = &store->aliases.aliases[i];
+        const struct td_version *version;
+        char reason[2 * TD_TENSOR_NAME];
+        if (!alias->target[0])
+            continue;
+        pthread_rwlock_rdlock(&store->lock);
+        const bool found = td_store_use_locked(store, alias->target, &version) == TD_NAME_CURRENT;
+        pthread_rwlock_unlock(&store->lock);
+        snprintf(reason, sizeof reason, "it names %s, which is not there", alias->target);
+        if (found)
+            td_store_solve_problem(store, alias->name);
+        else
+            td_store_report_problem(store, alias->name, reason);
+    }
     pthread_mutex_unlock(&store->flipping);
 }
 

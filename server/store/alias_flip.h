@@ -11,6 +11,9 @@
 TD_MUST_CHECK td_status td_alias_delete(struct td_store *store, const struct td_store_write *write,
                                         struct td_error *err);
 
+/* Reports the aliases whose version is not there, after the files have been read. */
+void td_alias_check_targets(struct td_store *store);
+
 /* Reads aliases.json if it is not as it was read or written last. An alias gets its target there if
  * that has changed. Damage is logged and listed; then no alias changes. */
 void td_alias_load(struct td_store *store);

@@ -48,8 +48,8 @@ static td_status add_file(struct td_data_dir *dir, const char *name, const char 
             return status;
         if (others > 0)
             return td_error_set(err, TD_FORBIDDEN,
-                                "'%s' comes from %s, which holds %d other tensors; remove it from "
-                                "that file",
+                                "'%s' is in %s, which holds %d other tensors: remove it from that "
+                                "file first",
                                 name, file, others);
         found = others == 0;
     }

@@ -48,6 +48,8 @@ struct td_store *td_store_open(const struct td_store_options *options)
         td_store_free(store);
         return NULL;
     }
+    if (store->dir)
+        td_alias_check_targets(store);
     store->opened = true;
     td_store_retain(store);
     return store;

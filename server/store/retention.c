@@ -44,18 +44,22 @@ static int newest_first(const void *a, const void *b)
     return td_table_version_order(td_table_version(other->name), td_table_version(one->name));
 }
 
-/* `versions` are those of one table. */
+/* `versions` are those of one table. One in a file gives way only to others in files: those in memory are
+ * gone after a restart. */
 static void retain_newest(struct td_store *store, struct td_version **versions, int count)
 {
-    int64_t kept = 0;
+    int64_t kept = 0, kept_in_files = 0;
     qsort(versions, (size_t)count, sizeof *versions, newest_first);
     for (int i = 0; i < count; i++) {
+        const bool in_file = versions[i]->file[0];
         if (td_version_check(versions[i], NULL) != TD_OK)
             continue;
-        if (kept < store->keep_versions)
+        if ((in_file ? kept_in_files : kept) < store->keep_versions) {
             kept++;
-        else if (is_ours(store, versions[i]))
+            kept_in_files += in_file;
+        } else if (is_ours(store, versions[i])) {
             remove_version(store, versions[i]);
+        }
     }
 }
 

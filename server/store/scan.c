@@ -104,12 +104,11 @@ static bool is_unchanged_since_read(const struct file_scan *scan, const struct t
 /* Whether the file of this stem takes precedence over the scanned one for the name.
  * TD_FILE_UNKNOWN if it could not be read, or its tensor not be served. */
 static td_file_state check_earlier(const struct file_scan *scan, const char *name, const char *stem,
-                                   const char *suffix)
+                                   const char *suffix, char file[TD_FILE_NAME])
 {
-    char file[TD_FILE_NAME];
     struct td_file_id id;
     bool not_served;
-    snprintf(file, sizeof file, "%s%s", stem, suffix);
+    snprintf(file, TD_FILE_NAME, "%s%s", stem, suffix);
     if (td_data_file_order(file, scan->file) >= 0)
         return TD_FILE_GONE;
     for (int i = 0; i < scan->unread->count; i++)
@@ -120,15 +119,16 @@ static td_file_state check_earlier(const struct file_scan *scan, const char *nam
     return not_served ? TD_FILE_UNKNOWN : td_data_dir_stat(scan->store->dir, file, &id);
 }
 
-/* Whether any file takes precedence over the scanned one for a name. */
-static td_file_state find_earlier(const struct file_scan *scan, const char *name)
+/* Whether any file takes precedence over the scanned one for a name, and which. */
+static td_file_state find_earlier(const struct file_scan *scan, const char *name,
+                                  char file[TD_FILE_NAME])
 {
     char stem[TD_TENSOR_NAME];
-    td_file_state found = check_earlier(scan, name, name, ".tensord");
+    td_file_state found = check_earlier(scan, name, name, ".tensord", file);
     if (found == TD_FILE_GONE)
-        found = check_earlier(scan, name, name, ".npy");
+        found = check_earlier(scan, name, name, ".npy", file);
     for (int place = 0; found == TD_FILE_GONE && td_table_next_stem(name, &place, stem);)
-        found = check_earlier(scan, name, stem, ".safetensors");
+        found = check_earlier(scan, name, stem, ".safetensors", file);
     return found;
 }
 
@@ -141,6 +141,7 @@ static bool serve_tensor(const struct file_scan *scan, const struct td_file_id *
     struct td_store *store = scan->store;
     struct td_version *before = td_store_current(store, found->name, strlen(found->name));
     struct td_error err = { 0 };
+    char earlier[TD_FILE_NAME];
     bool ok = true;
     if (before && before->number > older) {
         scan->report->unchanged++;
@@ -150,7 +151,7 @@ static bool serve_tensor(const struct file_scan *scan, const struct td_file_id *
         skipped(scan, found->name, "a folder of versions has a tensor of that name");
         goto done;
     }
-    switch (find_earlier(scan, found->name)) {
+    switch (find_earlier(scan, found->name, earlier)) {
     case TD_FILE_GONE:
         ok = is_unchanged_since_read(scan, id);
         if (ok && take_tensor(scan, id, found, before, &err) != TD_OK) {
@@ -159,7 +160,9 @@ static bool serve_tensor(const struct file_scan *scan, const struct td_file_id *
         }
         break;
     case TD_FILE_PRESENT:
-        skipped(scan, found->name, "another file has a tensor of that name");
+        snprintf(err.message, sizeof err.message,
+                 "%s has precedence, and has a tensor of that name", earlier);
+        skipped(scan, found->name, err.message);
         break;
     default:
         skipped(scan, found->name, "another file, which takes precedence, cannot be read now");
@@ -454,6 +457,7 @@ void td_store_scan_again(struct td_store *store, bool always)
     if (td_data_dir_refresh(store->dir, &changed) && (always || changed)) {
         (void)scan_folder(store); /* errors are logged */
         td_alias_load(store);     /* after the versions that it names */
+        td_alias_check_targets(store);
         td_store_retain(store);
     }
     pthread_mutex_unlock(&store->scanning);

@@ -44,6 +44,12 @@ void td_table_keys_name(const char *table, char name[TD_KEYS_NAME])
     snprintf(name, TD_KEYS_NAME, "%.*s.keys%s", (int)base, table, table + base);
 }
 
+void td_table_part_name(const char *table, const char *suffix, char name[TD_TENSOR_NAME])
+{
+    const size_t base = td_table_base(table);
+    snprintf(name, TD_TENSOR_NAME, "%.*s%s%s", (int)base, table, suffix, table + base);
+}
+
 const char *td_table_version(const char *name)
 {
     const char *at = strchr(name, '@');

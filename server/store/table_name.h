@@ -33,6 +33,9 @@ bool td_table_version_valid(const char *version);
 const char *td_table_version(const char *name);
 size_t td_table_base(const char *name);
 
+/* The name of a tensor that belongs to a table: "t.scale@v" of "t@v" and ".scale". */
+void td_table_part_name(const char *table, const char *suffix, char name[TD_TENSOR_NAME]);
+
 /* Compares versions in natural order, in which numbers are compared by their value: v9 before v10. 0
  * only if they are the same text. */
 int td_table_version_order(const char *a, const char *b);

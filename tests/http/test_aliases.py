@@ -62,6 +62,15 @@ class Versions(AliasTest):
         self.assertStatus(self.post("/v1/gather", {"params": [1, 2, 3], "indices": [2, 0], "store": "s@1"}), 200)
         self.assertOutput(self.post("/v1/gather", {"params": {"ref": "s@1"}, "indices": [0]}), "int32", [1], [3])
 
+    def test_several_outputs_are_of_one_version(self):
+        self.addCleanup(self.clean, ["s.output@1", "s.found@1"])
+        body = {"params": [[1], [2]], "keys": [10, 20], "queries": [20], "store": "s@1"}
+        self.assertEqual([tensor["name"] for tensor in self.post("/v1/lookup", body).json()["outputs"].values()], ["s.output@1", "s.found@1"])
+        self.assertProblem(self.post("/v1/lookup", body), 409, "CONFLICT")
+        self.addCleanup(self.clean, ["p.0@1", "p.1@1"])
+        reply = self.post("/v1/dynamic_partition", {"data": [1, 2], "partitions": [1, 0], "num_partitions": 2, "store": "p@1"})
+        self.assertEqual([tensor["name"] for tensor in reply.json()["outputs"]], ["p.0@1", "p.1@1"])
+
     def test_the_rows_of_versions_are_counted_by_their_name(self):
         self.versions("counted@1")
         self.flip(counted_alias="counted@1")
@@ -142,6 +151,16 @@ class Flips(AliasTest):
         failed = self.flip({"x": "a@1"}, x="a@1")
         self.assertProblem(failed, 412, "PRECONDITION_FAILED", etag=etag)
         self.assertEqual(failed.headers["ETag"], etag)
+
+    def test_rows_of_bytes_flip_with_their_scales(self):
+        parts = ("", ".scale", ".offset")
+        self.versions(*(f"q{part}@{version}" for version in (1, 2) for part in parts))
+        self.assertStatus(self.flip({}, **{f"small{part}": f"q{part}@1" for part in parts}), 200)
+        problem = self.assertProblem(self.flip(small="q@2"), 409, "CONFLICT")
+        self.assertIn("'small.scale' names 'q.scale@1'; set it to 'q.scale@2', too", problem["detail"])
+        self.assertProblem(self.flip(**{"small": "q@2", "small.scale": "q.scale@2"}), 409, "CONFLICT")
+        self.assertStatus(self.flip(small="q@1"), 200)
+        self.assertStatus(self.flip(**{f"small{part}": f"q{part}@2" for part in parts}), 200)
 
     def test_bad_bodies(self):
         for body, pointer in ((b"", None), (b"[]", None), (b"{}", None), (b'{"set": []}', "/set"), (b'{"set": {"x": 1}}', "/set/x"),
@@ -338,6 +357,22 @@ class Folders(AliasTest):
             daemon.send_signal(signal.SIGHUP)
             self.wait_until(lambda: client.request("GET", "/v1/tensors/a@2").status == 404)
 
+    def test_an_alias_whose_folder_is_removed_is_told(self):
+        folder = temporary_folder()
+        self.write(folder, "1", {"a": [1, 1]}, {"x": "a@1"})
+        with Daemon("--data-dir", folder) as daemon, Client(daemon) as client:
+            shutil.rmtree(os.path.join(folder, "1"))
+            daemon.send_signal(signal.SIGHUP)
+            event = daemon.wait_log(lambda event: event.get("event") == "aliases_refused")
+            self.assertEqual((event["source"], event["reason"]), ("x", "it names a@1, which is not there"))
+            self.assertEqual(client.request("GET", ALIASES).json()["problems"],
+                             [{"source": "x", "reason": "it names a@1, which is not there"}])
+        with Daemon("--data-dir", folder) as daemon, Client(daemon) as client:
+            self.assertEqual(len(client.request("GET", ALIASES).json()["problems"]), 1)
+            self.assertStatus(client.request("PUT", "/v1/tensors/a@3", [3]), 201)
+            self.assertStatus(client.request("POST", ALIASES, {"set": {"x": "a@3"}}), 200)
+            self.assertEqual(client.request("GET", ALIASES).json()["problems"], [])
+
     def test_a_refusal_is_told(self):
         folder = temporary_folder()
         with Daemon("--data-dir", folder) as daemon, Client(daemon) as client:
@@ -390,10 +425,12 @@ class Retention(AliasTest):
             self.assertStatus(client.request("POST", ALIASES, {"set": {"x": "m@11"}}), 200)
             self.assertEqual(self.names(client), ["m@10", "m@11"])
             self.assertStatus(client.request("POST", "/v1/gather", {"params": [1, 2], "indices": [1], "store": "m@12"}), 200)
-            self.assertEqual(self.names(client), ["m@11", "m@12"])
+            self.assertEqual(self.names(client), ["m@10", "m@11", "m@12"])  # one in memory is gone after a restart
+            self.assertStatus(client.request("PUT", "/v1/tensors/m@13?persist=1", [1]), 201)
+            self.assertEqual(self.names(client), ["m@11", "m@12", "m@13"])
             daemon.wait_log(lambda event: (event.get("event"), event.get("tensor")) == ("version_removed", "m@10"))
         with Daemon("--data-dir", folder, "--keep-versions", "2") as daemon, Client(daemon) as client:
-            self.assertEqual(self.names(client), ["m@11"])
+            self.assertEqual(self.names(client), ["m@11", "m@13"])
 
     def test_an_alias_is_always_answered_while_versions_come_and_go(self):
         with Daemon("--keep-versions", "1") as daemon, Client(daemon) as client:

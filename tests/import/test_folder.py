@@ -65,6 +65,16 @@ class Folder(ImportTest):
         self.assertEqual(self.tensors("m.safetensors")["w"][2], np.full(400, 2, "f4").tobytes())
         self.assertEqual(os.listdir(self.data), ["m.safetensors"])
 
+    def test_a_table_that_the_daemon_wrote_would_hide_it(self):
+        for name, options in (("m:w", ()), ("m:w.scale", ("--dtype", "int8")), ("m:w@1", ("--version", "1"))):
+            with self.subTest(name):
+                own = self.data / f"{name}.tensord"
+                self.data.mkdir(exist_ok=True)
+                own.touch()
+                self.assertIn(f"{name}.tensord is served instead", self.refused(self.input, *options))
+                self.assertEqual(os.listdir(self.data), [own.name])
+                own.unlink()
+
     def killed_everywhere(self, *options):
         """kills an import before each of its steps; yields after each kill, and after the import that ends"""
         step, killed = 1, True

@@ -262,7 +262,8 @@ START_TEST(one_of_two_tensors_with_the_same_name_is_served)
     put_safetensors("m.safetensors", TWO_TENSORS, 100, 6);
     struct td_store *store = open_folder();
     expect_names(store, "m:b.x m:w");
-    ck_assert_ptr_nonnull(strstr(logged(), "another file has a tensor of that name"));
+    ck_assert_ptr_nonnull(
+        strstr(logged(), "m.safetensors has precedence, and has a tensor of that name"));
     td_store_free(store);
 }
 END_TEST

@@ -64,7 +64,8 @@ START_TEST(of_two_files_with_one_version_the_first_is_served)
     struct td_store *store = open_folder();
     expect_names(store, "m:w@v");
     ck_assert_int_eq(value_of(found(store, "m:w@v")->tensor, 0), 5);
-    ck_assert_ptr_nonnull(strstr(logged(), "another file has a tensor of that name"));
+    ck_assert_ptr_nonnull(
+        strstr(logged(), "m.safetensors has precedence, and has a tensor of that name"));
     td_store_rescan(store);
     ck_assert_int_eq(value_of(found(store, "m:w@v")->tensor, 0), 5);
     ck_assert_int_eq(drop(store, "m:w@v"), TD_OK); /* both files */
