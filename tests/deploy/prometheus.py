@@ -108,6 +108,8 @@ class Prometheus:
             with urllib.request.urlopen(url, timeout=10) as reply:
                 return json.load(reply)["data"]
         except urllib.error.HTTPError as error:
+            if error.code == 503:  # it reads its storage yet, and says so in plain text
+                raise
             raise AssertionError(json.load(error).get("error")) from None
 
     def result(self, query):

@@ -197,10 +197,10 @@ START_TEST(a_tensor_that_another_file_hides_is_skipped)
     ck_assert_int_eq(td_store_put(store, &write, &t, &test_arena, &listing, &created, &err), TD_OK);
     td_store_free(store);
     put_npy("t.npy", 0, 4);
-    expect(
-        check_options("--verify=start", NULL), true,
-        LINES("ok       t.tensord: 1 tensor\n", "warning  t.npy: tensor t is skipped: t.tensord "
-                                                "has precedence, and has a tensor of that name\n"));
+    expect(check_options("--verify=start", NULL), true,
+           LINES("ok       t.tensord: 1 tensor\n",
+                 "warning  t.npy: tensor t is skipped: t.tensord "
+                 "has precedence, and has a tensor of that name\n"));
 }
 END_TEST
 
