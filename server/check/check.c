@@ -8,6 +8,7 @@
 #include "server/store/store.h"
 
 #include <dirent.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -170,7 +171,16 @@ static void check_files(struct check *check)
 
 static int is_ignored(const struct dirent *item)
 {
-    return item->d_name[0] != '.' && !td_data_file_wanted(item->d_name);
+    return item->d_name[0] != '.' && !td_data_file_wanted(item->d_name) &&
+           strcmp(item->d_name, TD_ALIASES_FILE) != 0;
+}
+
+/* A folder of versions, whose files have been listed. */
+static bool has_manifest(const char *data_dir, const char *name)
+{
+    char path[PATH_MAX];
+    const int length = snprintf(path, sizeof path, "%s/%s/manifest.json", data_dir, name);
+    return length > 0 && (size_t)length < sizeof path && access(path, F_OK) == 0;
 }
 
 /* The daemon does not mention them, but a table may be among them: t.npz, T.NPY. */
@@ -179,7 +189,11 @@ static void list_ignored(struct check *check)
     struct dirent **items = NULL;
     const int n = scandir(check->config->data_dir, &items, is_ignored, alphasort);
     for (int i = 0; i < n; i++) {
-        say(check, OK, "%s: ignored, it is no .npy, .safetensors or .tensord", items[i]->d_name);
+        if (!has_manifest(check->config->data_dir, items[i]->d_name))
+            say(check, OK,
+                "%s: ignored, it is no .npy, .safetensors or .tensord, nor a folder with a "
+                "manifest.json",
+                items[i]->d_name);
         free(items[i]);
     }
     free(items);

@@ -148,6 +148,9 @@ START_TEST(files_are_taken_skipped_or_ignored_with_the_reason)
     put_text("notes.txt", "");
     put_text("two\nlines.txt", "");
     put_text(".hidden.npy", "");
+    put_text("aliases.json", "{\"aliases\": {}}");
+    ck_assert_int_eq(mkdir(path_of("20261122"), 0700), 0);
+    put_text("20261122/manifest.json", "{}");
     expect(check_options(NULL, NULL), true,
            LINES("ok       table.npy: 1 tensor\n", "ok       model.safetensors: 2 tensors\n",
                  "warning  empty.npy: skipped: it is empty or not a regular file\n",
@@ -157,6 +160,8 @@ START_TEST(files_are_taken_skipped_or_ignored_with_the_reason)
     struct report report = check_options(NULL, NULL);
     ck_assert_ptr_null(strstr(report.text, "hidden"));
     ck_assert_ptr_null(strstr(report.text, "sp ace.npy: 0"));
+    ck_assert_ptr_null(strstr(report.text, "aliases.json: ignored"));
+    ck_assert_ptr_null(strstr(report.text, "20261122: ignored"));
     free(report.text);
 }
 END_TEST
