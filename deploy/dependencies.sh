@@ -3,6 +3,7 @@
 #
 #   deploy/dependencies.sh          to build and run tensord
 #   deploy/dependencies.sh --test   also for the tests and checks
+#   deploy/dependencies.sh --wheel  also for deploy/wheel
 #
 # Run it as any user: it uses sudo, and only if a package is missing. If nothing is missing it ends within a
 # fraction of a second.
@@ -24,6 +25,9 @@
 #   3. what pkg-config finds on the system, or the distribution's own package, which is then installed. With it, a
 #      shared library, --tls-certificate is refused.
 #
+# With --wheel, libmicrohttpd is built as with TENSORD_MICROHTTPD=build, and cJSON, of which Debian has no static library, from
+# the source package of the installed version into the folder cjson of the cache.
+#
 # Without apt-get, install the packages below by other means and use 1, or 2 with a tarball.
 set -euo pipefail
 deploy=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -41,6 +45,10 @@ readonly BUILD_PACKAGES=(
 readonly TEST_PACKAGES=(
     clang clang-format clang-tidy fish haproxy libb64-0d libclang-rt-dev man-db mandoc openssl prometheus python3 python3-venv
     systemd valgrind wrk zsh
+)
+# What libgnutls.a needs in turn, and the header of p11-kit, which has no static library (deploy/wheel/without_p11_kit.c).
+readonly WHEEL_PACKAGES=(
+    binutils libgmp-dev libidn2-dev libp11-kit-dev libtasn1-6-dev libunistring-dev python3
 )
 
 # The build omits features that tensord does not use but requests could reach. The flags are part of the
@@ -126,10 +134,11 @@ prefix_has_microhttpd() {
     return 1
 }
 
-# Downloads the distribution's newest source package to folder $1/source; fails where there is none.
-# $2 is the mirror, $3 the suite that new source packages come to.
-fetch_source_package() {
-    local work=$1 mirror=$2 suite=$3 keyring own version
+# source_apt WORK LINE...: the array own becomes the options of an apt whose sources are the lines "MIRROR SUITE SECTION...",
+# with folders of its own in WORK.
+source_apt() {
+    local work=$1 keyring line
+    shift
     rm -rf "$work/apt" "$work/source"
     mkdir -p "$work"/apt/lists/partial "$work"/apt/cache/archives/partial "$work/source"
     # As root, apt downloads as user _apt and warns if that user cannot write.
@@ -138,16 +147,23 @@ fetch_source_package() {
     for keyring in /usr/share/keyrings/{debian,ubuntu}-archive-keyring.{gpg,pgp} ''; do
         [ ! -f "$keyring" ] || break
     done
-    echo "deb-src ${keyring:+[signed-by=$keyring] }$mirror $suite main" >"$work/apt/sources.list"
+    for line; do echo "deb-src ${keyring:+[signed-by=$keyring] }$line"; done >"$work/apt/sources.list"
     own=(-o "Dir::State::Lists=$work/apt/lists" -o "Dir::Cache=$work/apt/cache"
         -o "Dir::Etc::SourceList=$work/apt/sources.list" -o Dir::Etc::SourceParts=/dev/null
         -o APT::Get::AllowUnauthenticated=false -o Acquire::AllowInsecureRepositories=false
         -o Acquire::Languages=none)
-    apt-get "${own[@]}" update -qq || return 1
+    apt-get "${own[@]}" update -qq
+}
+
+# Downloads the distribution's newest source package of libmicrohttpd to folder $1/source; fails where there is none.
+# $2 is the mirror, $3 the suite that new source packages come to.
+fetch_source_package() {
+    local work=$1 own version
+    source_apt "$work" "$2 $3 main" || return 1
     version=$(apt-cache "${own[@]}" showsrc libmicrohttpd | sed -n 's/^Version: //p' | sort -V | tail -n 1)
-    [ -n "$version" ] || { echo "no libmicrohttpd in $suite"; return 1; }
+    [ -n "$version" ] || { echo "no libmicrohttpd in $3"; return 1; }
     dpkg --compare-versions "$version" ge "$MICROHTTPD_AT_LEAST" ||
-        { echo "the libmicrohttpd in $suite is only $version"; return 1; }
+        { echo "the libmicrohttpd in $3 is only $version"; return 1; }
     (cd "$work/source" && apt-get "${own[@]}" source -qq --download-only "libmicrohttpd=$version")
 }
 
@@ -248,9 +264,20 @@ compile_microhttpd() (
         make -s -j "$(nproc)" && make -s install DESTDIR="$1/root"
 )
 
-# Builds the sources in $1/tree and replaces the installation at $2 with one rename.
+# replace_installation ROOT PREFIX: the files in ROOT replace the installation at PREFIX, with one rename.
+replace_installation() {
+    local staged
+    # ROOT may be on another file system: copy to a sibling of the target, then rename.
+    staged=$(mktemp -d "$2.new.XXXXXX")
+    cp -R "$1/." "$staged/"
+    chmod 755 "$staged"
+    rm -rf "$2"
+    mv -T "$staged" "$2"
+}
+
+# Builds the sources in $1/tree and replaces the installation at $2.
 build_microhttpd() {
-    local work=$1 prefix=$2 stamp=$3 staged
+    local work=$1 prefix=$2 stamp=$3
     # Equal times, so that a patched Makefile.am does not make automake run again.
     find "$work/tree" -exec touch -r "$work/tree/configure" {} +
     long_step "building libmicrohttpd, $(nproc) files at a time" compile_microhttpd "$work" "$prefix" ||
@@ -258,13 +285,24 @@ build_microhttpd() {
     prefix_has_microhttpd "$work/root$prefix" || die "the sources given are older than $MICROHTTPD_AT_LEAST"
     echo "$stamp" >"$work/root$prefix/stamp"
     mv "$work/source.sha256" "$work/root$prefix/"
+    replace_installation "$work/root$prefix" "$prefix"
+}
 
-    # The work folder may be on another file system: copy to a sibling of the target, then rename.
-    staged=$(mktemp -d "$prefix.new.XXXXXX")
-    cp -R "$work/root$prefix/." "$staged/"
-    chmod 755 "$staged"
-    rm -rf "$prefix"
-    mv -T "$staged" "$prefix"
+# Sets cache, the folder of what is built here. Concurrent runs build it once: the second waits until the first has ended.
+lock_cache() {
+    cache=${TENSORD_CACHE:-${XDG_CACHE_HOME:-${HOME:?is not set: set TENSORD_CACHE}/.cache}/tensord}
+    mkdir -p "$cache"
+    cache=$(cd "$cache" && pwd)
+    exec 9>"$cache/.lock"
+    flock 9
+}
+
+# Makes the folder work, which the end of the script removes.
+make_work() {
+    [ -z "${work:-}" ] || rm -rf "$work"
+    work=$(mktemp -d) # global: the trap outlives the functions
+    trap 'rm -rf "$work"' EXIT
+    chmod 755 "$work"
 }
 
 provide_microhttpd() {
@@ -278,9 +316,8 @@ provide_microhttpd() {
     fi
     [ "$asked" = build ] || ! system_has_microhttpd || return 0
 
-    cache=${TENSORD_CACHE:-${XDG_CACHE_HOME:-${HOME:?is not set: set TENSORD_CACHE}/.cache}/tensord}
-    mkdir -p "$cache"
-    prefix=$(cd "$cache" && pwd)/libmicrohttpd
+    lock_cache
+    prefix=$cache/libmicrohttpd
     stamp=${MICROHTTPD_FLAGS[*]}
     if [ -n "$tarball" ]; then
         [ -f "$tarball" ] || die "TENSORD_MICROHTTPD_TARBALL=$tarball is not a file"
@@ -289,9 +326,6 @@ provide_microhttpd() {
         stamp+=" $(sha256sum <"$MICROHTTPD_RELEASES")"
     fi
 
-    # Concurrent runs build the library once.
-    exec 9>"$cache/.lock"
-    flock 9
     if [ "$(cat "$prefix/stamp" 2>/dev/null)" = "$stamp" ] && prefix_has_microhttpd "$prefix"; then return; fi
 
     candidate=
@@ -301,9 +335,7 @@ provide_microhttpd() {
         return
     fi
 
-    work=$(mktemp -d) # global: the trap outlives this function
-    trap 'rm -rf "$work"' EXIT
-    chmod 755 "$work"
+    make_work
     if [ -n "$tarball" ]; then
         check_release "$tarball" "$tarball"
         say "building libmicrohttpd from $tarball"
@@ -322,11 +354,65 @@ provide_microhttpd() {
     say "libmicrohttpd $(PKG_CONFIG_LIBDIR="$prefix/lib/pkgconfig" pkg-config --modversion libmicrohttpd) is in $prefix"
 }
 
+# --- cJSON -------------------------------------------------------------------------------------------
+
+# The archives of this machine's own release, as lines "MIRROR SUITE SECTION...".
+release_sources() {
+    local codename sections=main
+    # shellcheck source=/dev/null
+    codename=$(. /etc/os-release && echo "${VERSION_CODENAME:-}")
+    ! grep -qi '^ID=ubuntu' /etc/os-release || sections='main universe'
+    apt-get update --print-uris 2>/dev/null |
+        sed -n "s|^'\([^']*\)/dists/\(${codename}[^/']*\)/InRelease' .*|\1 \2 $sections|p" | sort -u
+}
+
+# Downloads version $2 of the source package cjson to folder $1/source.
+fetch_cjson() {
+    local work=$1 version=$2 own lines
+    mapfile -t lines < <(release_sources)
+    source_apt "$work" "${lines[@]}" || return 1
+    (cd "$work/source" && apt-get "${own[@]}" source -qq --download-only "cjson=$version")
+}
+
+# Compiles the sources in $1/tree into $1/root.
+compile_cjson() {
+    local tree=$1/tree root=$1/root
+    mkdir -p "$root"/{include/cjson,lib/pkgconfig}
+    (cd "$tree" && cc -O2 -D_FORTIFY_SOURCE=2 -fPIC -fstack-protector-strong -fno-omit-frame-pointer -c cJSON.c) || return 1
+    ar rcsD "$root/lib/libcjson.a" "$tree/cJSON.o"
+    cp "$tree/cJSON.h" "$root/include/cjson/"
+    cp "$tree/debian/copyright" "$root/"
+}
+
+# Builds cJSON as a static library, in the version that is installed as a shared one.
+provide_cjson() {
+    local cache prefix version file
+    command -v apt-get >/dev/null || die "no apt-get on this machine, which --wheel needs for the sources of cJSON"
+    lock_cache
+    prefix=$cache/cjson
+    # shellcheck disable=SC2016 # dpkg-query's variables
+    version=$(dpkg-query -W -f '${source:Version}' libcjson-dev)
+    [ "$(cat "$prefix/stamp" 2>/dev/null)" != "$version" ] || return 0
+
+    make_work
+    long_step "fetching the sources of cJSON" fetch_cjson "$work" "$version" || die "cannot fetch the source package cjson $version"
+    dpkg-source --no-check -x "$work"/source/*.dsc "$work/tree" >"$work/log" 2>&1 ||
+        { tail -n 5 "$work/log" >&2; die "cannot unpack the source package cjson $version"; }
+    long_step "building cJSON" compile_cjson "$work" || die "building cJSON failed"
+    for file in "$work"/source/*.orig.tar.*; do note_source "$work/root" "$file" "$file"; done
+    printf 'prefix=%s\nName: libcjson\nDescription: cJSON, static\nVersion: %s\n%s\n%s\n' "$prefix" "${version%%-*}" \
+        "Libs: -L\${prefix}/lib -lcjson" "Cflags: -I\${prefix}/include" >"$work/root/lib/pkgconfig/libcjson.pc"
+    echo "$version" >"$work/root/stamp"
+    replace_installation "$work/root" "$prefix"
+    say "cJSON $version is in $prefix"
+}
+
 main() {
-    local packages=("${BUILD_PACKAGES[@]}") option
+    local packages=("${BUILD_PACKAGES[@]}") wheel=no option
     for option in "$@"; do
         case $option in
         --test) packages+=("${TEST_PACKAGES[@]}") ;;
+        --wheel) packages+=("${WHEEL_PACKAGES[@]}") wheel=yes TENSORD_MICROHTTPD=build ;;
         -h | --help) sed -n '2,/^set -/{/^set -/d;s/^# \{0,1\}//;p}' "$0"; exit 0 ;;
         *) die "unknown option $option (see --help)" ;;
         esac
@@ -334,6 +420,7 @@ main() {
     install_packages "${packages[@]}"
     command -v pkg-config >/dev/null || die "pkg-config is missing"
     provide_microhttpd
+    [ $wheel = no ] || provide_cjson
     say "all dependencies are installed"
 }
 

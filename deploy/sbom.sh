@@ -1,17 +1,20 @@
 #!/usr/bin/env bash
 # sbom.sh - prints the software bill of materials of a tensord that was built on this machine, as SPDX 2.3 in JSON.
 #
-#   deploy/sbom.sh BINARY VERSION [LIBMICROHTTPD [DRAGONBOX]]
+#   deploy/sbom.sh BINARY VERSION [LIBMICROHTTPD [DRAGONBOX [ARCHIVE...]]]
 #
 # LIBMICROHTTPD is the prefix of the library that is linked statically, if it is: its file source.sha256 names the sources
-# (dependencies.sh). DRAGONBOX is a folder of that header-only library. What else is linked belongs to packages of the
-# distribution, which have the versions that are installed here. The time is that of SOURCE_DATE_EPOCH, or now.
+# (dependencies.sh). DRAGONBOX is a folder of that header-only library. ARCHIVE is any other static library that is linked, of a
+# package of the distribution or of such a prefix. What else is linked belongs to packages of the distribution, which have the
+# versions that are installed here. The time is that of SOURCE_DATE_EPOCH, or now.
 set -euo pipefail
-if [ $# -lt 2 ] || [ $# -gt 4 ]; then
+if [ $# -lt 2 ]; then
     sed -n '2,/^set -/{/^set -/d;s/^# \{0,1\}//;p}' "$0" >&2
     exit 2
 fi
 binary=$1 version=$2 microhttpd=${3:-} dragonbox=${4:-}
+shift $(($# < 4 ? $# : 4))
+archives=("$@")
 releases=$(dirname "${BASH_SOURCE[0]}")/libmicrohttpd.sha256
 # shellcheck source=/dev/null
 distribution=$(. /etc/os-release 2>/dev/null && echo "${ID:-}") || true
@@ -24,7 +27,7 @@ licence() {
     gcc-*) echo 'GPL-3.0-or-later WITH GCC-exception-3.1' ;;
     nettle | gmp | libidn2 | libunistring) echo 'LGPL-3.0-or-later OR GPL-2.0-or-later' ;;
     p11-kit) echo BSD-3-Clause ;;
-    cjson | libffi) echo MIT ;;
+    cjson | libcjson | libffi) echo MIT ;;
     xxhash) echo BSD-2-Clause ;;
     curl) echo curl ;;
     dragonbox) echo 'Apache-2.0 WITH LLVM-exception OR BSL-1.0' ;;
@@ -65,27 +68,43 @@ add_package() {
       \"externalRefs\": [{ \"referenceCategory\": \"PACKAGE-MANAGER\", \"referenceType\": \"purl\", \"referenceLocator\": \"$locator\" }]"
 }
 
-add_microhttpd() {
+# add_built NAME PREFIX: a static library that dependencies.sh has built into a prefix.
+add_built() {
     local version sum='' name='' url=NOASSERTION members=''
-    version=$(find "$1"/lib* -name libmicrohttpd.pc -exec sed -n 's/^Version: //p' {} + | head -n 1)
-    if [ -f "$1/source.sha256" ]; then
-        read -r sum name <"$1/source.sha256"
+    version=$(find "$2"/lib* -name "$1.pc" -exec sed -n 's/^Version: //p' {} + | head -n 1)
+    if [ -f "$2/source.sha256" ]; then
+        read -r sum name <"$2/source.sha256"
         members=",
       \"sourceInfo\": \"built from $name\",
       \"checksums\": [{ \"algorithm\": \"SHA256\", \"checksumValue\": \"$sum\" }]"
-        ! grep -q "^$sum  libmicrohttpd-${version}[.]tar" "$releases" ||
-            url=https://ftp.gnu.org/gnu/libmicrohttpd/libmicrohttpd-$version.tar.gz
+        ! grep -q "^$sum  $1-${version}[.]tar" "$releases" ||
+            url=https://ftp.gnu.org/gnu/$1/$1-$version.tar.gz
     fi
-    add libmicrohttpd "${version:-unknown}" "$(licence libmicrohttpd)" "$url" STATIC_LINK "$members"
+    add "$1" "${version:-unknown}" "$(licence "$1")" "$url" STATIC_LINK "$members"
+}
+
+# The archives that no package owns are those of prefixes.
+add_archives() {
+    local archive prefix owned=() package
+    for archive; do
+        prefix=$(dirname "$(dirname "$archive")")
+        if [ -f "$prefix/source.sha256" ]; then
+            add_built "$(basename "$archive" .a)" "$prefix"
+        else
+            owned+=("$archive")
+        fi
+    done
+    for package in $(owners "${owned[@]}"); do add_package "$package" STATIC_LINK; done
 }
 
 add tensord "$version" Apache-2.0 NOASSERTION DESCRIBES ",
       \"primaryPackagePurpose\": \"APPLICATION\""
-[ -z "$microhttpd" ] || add_microhttpd "$microhttpd"
+[ -z "$microhttpd" ] || add_built libmicrohttpd "$microhttpd"
 if command -v dpkg-query >/dev/null; then
     if [ -n "$dragonbox" ]; then
         for package in $(owners "$dragonbox/dragonbox/dragonbox.h"); do add_package "$package" STATIC_LINK; done
     fi
+    [ ${#archives[@]} -eq 0 ] || add_archives "${archives[@]}"
     mapfile -t libraries < <(ldd "$binary" | sed -n 's/.* => \(\/[^ ]*\) (.*/\1/p; s/^[ \t]*\(\/[^ ]*\) (.*/\1/p')
     for package in $(owners "${libraries[@]}"); do add_package "$package" DYNAMIC_LINK; done
     # Loaded only with --otlp-endpoint.

@@ -23,6 +23,7 @@
 #   http-tsan-topics  topics of HTTP that go through the same threads as those of http-tsan.
 #   trial-*-long      minutes of tests/trials instead of seconds.
 #   package           the Debian package, built, installed in a minimal system and booted; needs root and debootstrap.
+#   wheel             the wheel: everything is compiled twice, without ccache the second time.
 #   fuzz-long         3 minutes for each target of tests/fuzz instead of 5 seconds.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -191,6 +192,7 @@ stage systemd             wait    -wl  build-release tests/deploy/systemd.sh bui
 stage prometheus          wait    -wl  build-release tests/deploy/prometheus.py build/tensord
 stage container           wait    -wl  build-release tests/deploy/container.sh
 stage package             wait    --l  -             tests/deploy/package.sh
+stage wheel               compute --l  -             tests/deploy/wheel.sh
 stage proxies             wait    -wl  build-release python3 tests/deploy/proxies.py --binary build/tensord
 stage cluster             wait    -wl  build-release python3 tests/deploy/cluster.py
 stage kubernetes          wait    -wl  build-release python3 tests/deploy/kubernetes.py --binary build/tensord

@@ -1,0 +1,54 @@
+/* older_glibc.c - what the static libgcc of GCC 12 and newer asks of glibc 2.35, for an older glibc.
+ *
+ * _dl_find_object finds the tables of the unwinder for an address. Without it here, the program would need glibc 2.35
+ * for exceptions of C++ alone, which tensord does not throw. */
+#include <dlfcn.h>
+#include <link.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef DLFO_STRUCT_HAS_EH_DBASE /* since glibc 2.35, which declares it */
+
+struct search {
+    uintptr_t address;
+    struct dl_find_object *found;
+};
+
+/* Whether the object has the address; its range is that of its loaded segments. */
+static int look_into(struct dl_phdr_info *object, size_t size, void *context)
+{
+    const struct search *search = context;
+    struct dl_find_object *found = search->found;
+    uintptr_t begin = UINTPTR_MAX, end = 0;
+    bool has_address = false;
+    (void)size;
+    found->dlfo_eh_frame = NULL;
+    for (int i = 0; i < object->dlpi_phnum; i++) {
+        const ElfW(Phdr) *segment = &object->dlpi_phdr[i];
+        const uintptr_t first = object->dlpi_addr + segment->p_vaddr;
+        if (segment->p_type == PT_GNU_EH_FRAME)
+            found->dlfo_eh_frame = (void *)first; /* NOLINT(performance-no-int-to-ptr) */
+        if (segment->p_type != PT_LOAD)
+            continue;
+        begin = first < begin ? first : begin;
+        end = first + segment->p_memsz > end ? first + segment->p_memsz : end;
+        has_address |= search->address - first < segment->p_memsz;
+    }
+    if (!has_address)
+        return 0;
+    found->dlfo_map_start = (void *)begin; /* NOLINT(performance-no-int-to-ptr) */
+    found->dlfo_map_end = (void *)end;     /* NOLINT(performance-no-int-to-ptr) */
+    return 1;
+}
+
+/* Hidden: the libraries that the program loads keep that of their glibc. */
+__attribute__((visibility("hidden"))) int _dl_find_object(void *address,
+                                                          struct dl_find_object *found)
+{
+    *found = (struct dl_find_object){ 0 };
+    const struct search search = { .address = (uintptr_t)address, .found = found };
+    return dl_iterate_phdr(look_into, (void *)&search) && found->dlfo_eh_frame ? 0 : -1;
+}
+
+#endif
