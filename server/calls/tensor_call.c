@@ -6,6 +6,7 @@
 #include "api/text/suggest.h"
 #include "kernels/name.h"
 #include "server/calls/services.h"
+#include "server/store/precondition.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -24,6 +25,41 @@ td_status td_tensor_call_begin(struct td_call *call)
     call->state = state;
     call->reply_format = TD_FORMAT_JSON;
     return td_tables_may_name(&call->tables, state->write.name, &call->error);
+}
+
+static td_status set_etag(struct td_call *call)
+{
+    struct td_tensor_call *state = call->state;
+    char *text = td_arena_alloc(&call->arena, TD_ETAG_SIZE, 1, &call->error);
+    if (!text)
+        return call->error.status;
+    td_etag_of_format(state->listing.etag, call->reply_format, text);
+    state->etag = text;
+    return TD_OK;
+}
+
+td_status td_tensor_call_find(struct td_call *call)
+{
+    struct td_tensor_call *state = call->state;
+    const char *name = call->arguments[0];
+    td_status status =
+        td_tables_get(&call->tables, name, &call->arena, &state->listing, &call->error);
+    const struct td_condition wanted = { .if_match = call->headers.if_match };
+    if (status == TD_OK)
+        status = set_etag(call);
+    if (status == TD_OK)
+        status = td_condition_check(&wanted, name, state->listing.etag, &call->error);
+    if (status == TD_OK && call->headers.if_none_match)
+        status = td_etag_listed("If-None-Match", call->headers.if_none_match, state->etag, true,
+                                &state->unmodified, &call->error);
+    return status;
+}
+
+td_status td_tensor_call_unmodified(struct td_call *call)
+{
+    call->reply.http_status = 304;
+    td_tensor_call_add_etag(call);
+    return TD_OK;
 }
 
 td_status td_tensor_call_check_write(struct td_call *call)

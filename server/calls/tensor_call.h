@@ -17,7 +17,8 @@ struct td_tensor_call {
     bool unmodified; /* If-None-Match matches */
     bool whole;      /* the reply is the tensor, not its metadata */
     td_layout layout;
-    unsigned given; /* bit set of enum td_tensor_argument */
+    unsigned given;                         /* bit set of enum td_tensor_argument */
+    const struct td_statistics *statistics; /* GET of statistics: NULL until they are computed */
     /* PUT: the new tensor; scatter, upsert, remove: the one found while decoding, its keys; GET: a copy of mapped strings */
     struct td_tensor tensor;
     /* writers */
@@ -33,6 +34,13 @@ enum td_tensor_argument { TD_TENSOR_PERSIST, TD_TENSOR_DEVICE, TD_TENSOR_RESPONS
 
 /* Makes call->state. FORBIDDEN if the request may not name the tensor. */
 TD_MUST_CHECK td_status td_tensor_call_begin(struct td_call *call);
+
+/* Of a GET, to decode it: finds the version, sets listing, etag and unmodified. TENSOR_NOT_FOUND,
+ * PRECONDITION_FAILED, errors of the store. */
+TD_MUST_CHECK td_status td_tensor_call_find(struct td_call *call);
+
+/* 304 with the ETag. */
+td_status td_tensor_call_unmodified(struct td_call *call);
 
 /* Of a change, which a worker makes. */
 TD_MUST_CHECK td_status td_tensor_call_begin_write(struct td_call *call);

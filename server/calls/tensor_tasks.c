@@ -76,31 +76,10 @@ static td_status get_argument(struct td_call *call, const char *name, size_t len
     return TD_OK;
 }
 
-static td_status set_etag(struct td_call *call)
-{
-    struct td_tensor_call *state = call->state;
-    char *text = td_arena_alloc(&call->arena, TD_ETAG_SIZE, 1, &call->error);
-    if (!text)
-        return call->error.status;
-    td_etag_of_format(state->listing.etag, call->reply_format, text);
-    state->etag = text;
-    return TD_OK;
-}
-
 static td_status decode_get(struct td_call *call)
 {
     struct td_tensor_call *state = call->state;
-    const char *name = call->arguments[0];
-    td_status status =
-        td_tables_get(&call->tables, name, &call->arena, &state->listing, &call->error);
-    const struct td_condition wanted = { .if_match = call->headers.if_match };
-    if (status == TD_OK)
-        status = set_etag(call);
-    if (status == TD_OK)
-        status = td_condition_check(&wanted, name, state->listing.etag, &call->error);
-    if (status == TD_OK && call->headers.if_none_match)
-        status = td_etag_listed("If-None-Match", call->headers.if_none_match, state->etag, true,
-                                &state->unmodified, &call->error);
+    const td_status status = td_tensor_call_find(call);
     state->whole = state->whole || call->reply_format != TD_FORMAT_JSON;
     return status;
 }
@@ -188,13 +167,9 @@ static td_status encode_whole(struct td_call *call)
 static td_status encode_get(struct td_call *call)
 {
     const struct td_tensor_call *state = call->state;
-    td_status status = TD_OK;
-    if (state->unmodified) {
-        call->reply.http_status = 304;
-        td_tensor_call_add_etag(call);
-    } else {
-        status = state->whole ? encode_whole(call) : td_tensor_call_encode_listing(call);
-    }
+    const td_status status = state->unmodified ? td_tensor_call_unmodified(call)
+                             : state->whole    ? encode_whole(call)
+                                               : td_tensor_call_encode_listing(call);
     if (status == TD_OK)
         td_reply_header(&call->reply, "Vary", "Accept");
     return status;

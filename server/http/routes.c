@@ -13,6 +13,7 @@
 #include "server/calls/oip_tasks.h"
 #include "server/calls/op_task.h"
 #include "server/calls/plan_task.h"
+#include "server/calls/statistics_task.h"
 #include "server/calls/tensor_tasks.h"
 #include "server/calls/update_tasks.h"
 #include "server/http/target.h"
@@ -54,6 +55,8 @@ static const struct route {
       TD_OPERATION_PUT_TENSOR },
     { DELETE, "/v1/tensors/{name}", TD_ACCESS_WRITE, NULL, &td_tensor_delete_task, TD_BODY_NONE,
       NULL, TD_OPERATION_DELETE_TENSOR },
+    { GET, "/v1/tensors/{name}/statistics", TD_ACCESS_READ, NULL, &td_tensor_statistics_task,
+      TD_BODY_NONE, NULL, TD_OPERATION_TENSOR_STATISTICS },
     { GET, "/v1/tensors/{name}/keys", TD_ACCESS_READ, NULL, &td_keys_get_task, TD_BODY_NONE, NULL,
       TD_OPERATION_GET_TENSOR },
     { PUT, "/v1/tensors/{name}/keys", TD_ACCESS_WRITE, NULL, &td_keys_put_task, TD_BODY_TENSOR,
@@ -149,6 +152,7 @@ enum {
     PATH_OF_keys,
     PATH_OF_remove,
     PATH_OF_scatter,
+    PATH_OF_statistics,
     PATH_OF_upsert
 };
 

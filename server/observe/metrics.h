@@ -25,6 +25,7 @@
     X(REMOVE, "remove")                                                                            \
     X(LIST_TENSORS, "list_tensors")                                                                \
     X(GET_TENSOR, "get_tensor")                                                                    \
+    X(TENSOR_STATISTICS, "tensor_statistics")                                                      \
     X(PUT_TENSOR, "put_tensor")                                                                    \
     X(DELETE_TENSOR, "delete_tensor")                                                              \
     X(LIST_ALIASES, "list_aliases")                                                                \

@@ -9,6 +9,7 @@
  *     entries.c   known_files.c           names, their versions, the quota; which files were loaded
  *     alias_table.c   alias_file.c        aliases; aliases.json
  *     verify.c                            versions whose files are compared with their checksums
+ *     statistics.c                        statistics that versions keep
  *     version.c                           one version of one tensor
  *     keys.c   copy.c                     the keys of a table; copies in memory
  *     data_dir*.c                         the folder: list, map, write, remove

@@ -54,6 +54,7 @@
 
 #include "api/describe.h"
 #include "api/message/message.h"
+#include "kernels/statistics/statistics.h"
 #include "server/config/config.h"
 #include "server/observe/log.h"
 #include "server/store/precondition.h"
@@ -128,6 +129,15 @@ bool td_store_is_mapped(const struct td_tensor *tensor);
 /* Where a resident tensor keeps its place in the metrics, plus one; 0 at first. A version takes over that
  * of the one it replaces. NULL if the tensor is not resident. */
 atomic_int *td_store_place_of(const struct td_tensor *tensor, const char **name);
+
+/* The statistics that the version of a resident tensor, which is that of a listing, keeps; NULL if it has
+ * none. They live as long as the version. */
+const struct td_statistics *td_store_statistics(const struct td_tensor *tensor);
+
+/* Keeps a copy of them with the version, in the store's memory; if there is none, or others have been
+ * kept meanwhile, it does nothing. */
+void td_store_keep_statistics(struct td_store *store, const struct td_tensor *tensor,
+                              const struct td_statistics *statistics);
 
 /* The name and number of the version that a resident tensor is; false if it is not resident. They live
  * as long as the version. */

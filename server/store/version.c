@@ -14,6 +14,8 @@ static void release_version(struct td_buffer *base)
     struct td_version *version = (struct td_version *)(void *)base;
     td_buffer_unref(version->bytes);
     td_keys_unref(version->keys);
+    td_buffer_unref(atomic_load(&version->statistics));
+    td_buffer_unref(atomic_load(&version->statistics_of_keys));
     free(version);
 }
 

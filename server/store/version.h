@@ -29,13 +29,15 @@ struct td_version {
     uint64_t held, mapped; /* bytes in memory, and mapped ones */
     uint64_t
         outgoing; /* until it is current: bytes also counted for the version that it replaces */
-    struct td_entry *entry;        /* until it is current: its entry if the name is new */
-    int range;                     /* of the fault guard; -1 if nothing is mapped */
-    bool persisted;                /* `file` holds this content */
-    bool from_file;                /* and `tensor` is mapped from it */
-    atomic_bool replaced;          /* no longer current */
-    atomic_bool orphaned;          /* another file has taken the file's name and cannot be read */
-    atomic_int place;              /* in the metrics, plus one; 0: it has none yet */
+    struct td_entry *entry; /* until it is current: its entry if the name is new */
+    int range;              /* of the fault guard; -1 if nothing is mapped */
+    bool persisted;         /* `file` holds this content */
+    bool from_file;         /* and `tensor` is mapped from it */
+    atomic_bool replaced;   /* no longer current */
+    atomic_bool orphaned;   /* another file has taken the file's name and cannot be read */
+    atomic_int place;       /* in the metrics, plus one; 0: it has none yet */
+    /* struct td_statistics of the rows and of the keys; NULL until a reader has computed them */
+    _Atomic(struct td_buffer *) statistics, statistics_of_keys;
     struct td_checksums checksums; /* of the mapped file */
     _Atomic(td_integrity) integrity;
     uint64_t damage_begin, damage_end; /* bytes of the file; set before DAMAGED */

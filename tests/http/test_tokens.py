@@ -27,6 +27,7 @@ ROUTES = {
     ("GET", "/v1/tensors/{name}"): MAY_READ,
     ("PUT", "/v1/tensors/{name}"): MAY_WRITE,
     ("DELETE", "/v1/tensors/{name}"): MAY_WRITE,
+    ("GET", "/v1/tensors/{name}/statistics"): MAY_READ,
     ("GET", "/v1/tensors/{name}/keys"): MAY_READ,
     ("PUT", "/v1/tensors/{name}/keys"): MAY_WRITE,
     ("DELETE", "/v1/tensors/{name}/keys"): MAY_WRITE,
