@@ -29,6 +29,12 @@ DOCUMENTS = Path("/usr/share/doc")  # of Debian's packages, each with its copyri
 COMMON_LICENCES = Path("/usr/share/common-licenses")
 GLIBC = re.compile(r"(libc|libm|libdl|libpthread|librt)\.so\.\d|ld-linux[-a-z0-9_]*\.so\.\d")
 EARLIEST = 315532800  # 1980, when the times of zip files begin
+MINIMAL = '''"""The daemon tensord, which is the program BINARY."""
+from pathlib import Path
+
+__version__ = "{version}"
+BINARY = Path(__file__).parent / "bin" / "tensord"
+'''
 
 
 def fail(message):
@@ -122,10 +128,10 @@ def licence_expression(licences):
 
 # ---------------------------------------------------------------- Python's part
 def client_package(version):
-    """the files of the client and its project table; without a client a package that has the version alone"""
+    """the files of the client and its project table; without a client a package that has MINIMAL alone"""
     package = next((path for path in (CLIENT / "tensord", CLIENT / "src" / "tensord") if (path / "__init__.py").is_file()), None)
     if not package:
-        return {"tensord/__init__.py": f'"""The daemon tensord, which is bin/tensord in this folder."""\n__version__ = "{version}"\n'.encode()}, {}
+        return {"tensord/__init__.py": MINIMAL.format(version=version).encode()}, {}
     files = {f"tensord/{path.relative_to(package)}": path.read_bytes() for path in sorted(package.rglob("*"))
              if path.is_file() and "__pycache__" not in path.parts}
     project = tomllib.loads((CLIENT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

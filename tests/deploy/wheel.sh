@@ -107,6 +107,8 @@ fi
 quietly python3 -m venv "$work/venv"
 quietly "$work/venv/bin/pip" install --no-index --no-deps "$wheel"
 binary=$("$work/venv/bin/python" -c 'import tensord_daemon; print(tensord_daemon.BINARY)')
+said=$("$work/venv/bin/python" -c 'import importlib.metadata; print("tensord", importlib.metadata.version("tensord"))')
+[ "$("$work/venv/bin/tensord" --version)" = "$said" ] || fail "the wheel says $said, the program $("$work/venv/bin/tensord" --version)"
 ! "$work/venv/bin/pip" install --no-index --no-deps --dry-run --target "$work/none" --platform manylinux_2_17_x86_64 \
     --only-binary=:all: "$wheel" >"$work/log" 2>&1 || fail "pip installs $wheel for glibc 2.17"
 grep -q 'not a supported wheel' "$work/log" || { cat "$work/log" >&2; fail "pip does not say that the platform is not supported"; }
