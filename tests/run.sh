@@ -188,6 +188,7 @@ stage trial-random-long   wait    --l  build-asan    trial random_requests build
 stage trial-hostile-asan  wait    --l  build-asan    trial hostile build-asan 4 120
 stage import              wait    -wl  build-release tests/import/run.py
 stage real                wait    -wl  build-release tests/real/run.sh
+stage browser             wait    -wl  build-release tests/browser/run.py --binary build/tensord --pictures build/browser
 stage systemd             wait    -wl  build-release tests/deploy/systemd.sh build/tensord
 stage prometheus          wait    -wl  build-release tests/deploy/prometheus.py build/tensord
 stage container           wait    -wl  build-release tests/deploy/container.sh

@@ -18,6 +18,7 @@
 
 enum td_log_level { TD_LOG_ERROR, TD_LOG_WARN, TD_LOG_INFO, TD_LOG_DEBUG };
 enum td_verify { TD_VERIFY_START, TD_VERIFY_BACKGROUND, TD_VERIFY_OFF };
+enum td_console { TD_CONSOLE_OFF, TD_CONSOLE_READ_ONLY, TD_CONSOLE_ON };
 enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
 
 /* X(member, name, kind, default, least, most, value name, help) */
@@ -44,6 +45,8 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
       "those for the server's health")                                                             \
     X(read_only, "read-only", SWITCH, "off", 0, 0, "",                                             \
       "refuse every change with 403, and leave the data folder unlocked")                          \
+    X(console, "console", CONSOLE, "on", 0, 0, "MODE",                                             \
+      "web console at /: on, read-only (it offers no changes; other clients may make them), off")  \
     X(data_dir, "data-dir", TEXT, "", 0, 0, "DIR",                                                 \
       "folder of resident tensors: .npy and .safetensors files are mapped; persist=1 writes "      \
       "there")                                                                                     \
@@ -167,6 +170,7 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
 #define TD_CONFIG_TYPE_LEVEL   enum td_log_level
 #define TD_CONFIG_TYPE_FORMAT  enum td_log_format
 #define TD_CONFIG_TYPE_VERIFY  enum td_verify
+#define TD_CONFIG_TYPE_CONSOLE enum td_console
 
 struct td_config {
 #define TD_CONFIG_MEMBER(member, name, kind, ...) TD_CONFIG_TYPE_##kind member;

@@ -27,6 +27,7 @@ const struct td_argument td_arguments[] = {
 
 static const char *const level_names[] = { "error", "warn", "info", "debug", NULL };
 static const char *const verify_names[] = { "start", "background", "off", NULL };
+static const char *const console_names[] = { "off", "read-only", "on", NULL };
 static const char *const format_names[] = { "text", "json", NULL };
 static const char *const device_names[] = { "auto", "off", "cuda", "reference", NULL };
 static const char *const switch_words[] = { "off", "on", "false", "true", "no",
@@ -153,11 +154,12 @@ static bool choose_isa(const char *value, const struct td_option_source *source,
 int td_option_choices(const struct td_option *option, const char *choices[TD_MOST_CHOICES])
 {
     int n = 0;
-    const char *const *names = option->kind == KIND_LEVEL    ? level_names
-                               : option->kind == KIND_VERIFY ? verify_names
-                               : option->kind == KIND_FORMAT ? format_names
-                               : option->kind == KIND_DEVICE ? device_names
-                                                             : NULL;
+    const char *const *names = option->kind == KIND_LEVEL     ? level_names
+                               : option->kind == KIND_VERIFY  ? verify_names
+                               : option->kind == KIND_CONSOLE ? console_names
+                               : option->kind == KIND_FORMAT  ? format_names
+                               : option->kind == KIND_DEVICE  ? device_names
+                                                              : NULL;
     while (names && names[n] && n < TD_MOST_CHOICES) {
         choices[n] = names[n];
         n++;
@@ -281,6 +283,11 @@ bool td_option_set(struct td_config *config, const struct td_option *option, con
     case KIND_RATIO:
         if (!parse_fraction(value, (double *)(void *)member))
             return td_option_reject(message, source, value, "on, off, or a number from 0 to 1");
+        return true;
+    case KIND_CONSOLE:
+        if (!choose(console_names, value, source, message, &choice))
+            return false;
+        *(enum td_console *)(void *)member = (enum td_console)choice;
         return true;
     case KIND_VERIFY:
         if (!choose(verify_names, value, source, message, &choice))

@@ -18,6 +18,7 @@ enum td_option_kind {
     KIND_LEVEL,
     KIND_FORMAT,
     KIND_VERIFY,
+    KIND_CONSOLE,
     KIND_RATIO
 };
 

@@ -2,6 +2,7 @@
 
 #include "api/oip/oip.h"
 #include "server/calls/services.h"
+#include "server/http/routes.h"
 #include "server/observe/clock.h"
 
 #include <errno.h>
@@ -244,7 +245,8 @@ static td_status check_origin(const struct td_origins *origins, const struct hea
     struct td_call *call = fields->call;
     const struct td_origin_request request = { .host = fields->host,
                                                .origin = fields->origin,
-                                               .sec_fetch_site = fields->sec_fetch_site };
+                                               .sec_fetch_site = fields->sec_fetch_site,
+                                               .page = td_route_is_page(call->method, call->path) };
     bool listed;
     const td_status status = td_origin_check(origins, &request, &listed, &call->error);
     if (listed)

@@ -299,7 +299,7 @@ td_status td_origin_check(const struct td_origins *origins, const struct td_orig
     *listed = well_formed && is_listed(origins, &origin);
     if (origins->checks_host && request->host.text && !is_allowed_host(origins, request->host))
         return refuse_host(request->host, err);
-    if (*listed)
+    if (*listed || request->page)
         return TD_OK;
     if (site.text && (is_word(site, "cross-site") || is_word(site, "same-site")))
         return refuse_site(site, err);

@@ -5,7 +5,8 @@
  *
  * Site     FORBIDDEN if Sec-Fetch-Site is cross-site or same-site, or if there is an Origin ("null"
  *          included) whose authority is not that of Host, unless --allow-origin names that origin.
- *          Clients other than browsers send neither header.
+ *          Clients other than browsers send neither header. A page of the console holds no data, so
+ *          that a link to it works from anywhere.
  * Host     On a loopback address FORBIDDEN unless Host is localhost, a name under it, an address in
  *          127.0.0.0/8, [::1] or a host in --allow-host, with any port: a page of evil.example
  *          whose name then resolves to 127.0.0.1 has the same origin as the server, but its Host is
@@ -40,6 +41,7 @@ struct td_origin_request {
     struct td_field host;   /* or the authority of an absolute request target */
     struct td_field origin; /* the headers of these names */
     struct td_field sec_fetch_site;
+    bool page; /* for a page of the console */
 };
 
 /* From the comma-separated lists --allow-origin and --allow-host. NULL if one is invalid, or

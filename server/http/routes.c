@@ -16,6 +16,7 @@
 #include "server/calls/statistics_task.h"
 #include "server/calls/tensor_tasks.h"
 #include "server/calls/update_tasks.h"
+#include "server/console/console.h"
 #include "server/http/target.h"
 
 #include <stdio.h>
@@ -39,6 +40,10 @@ static const struct route {
     const struct td_op *op; /* of a task whose path does not name it */
     int operation;          /* for metrics; OP: that of its op */
 } routes[] = {
+    { GET, "/", TD_ACCESS_NONE, td_get_console_page, NULL, 0, NULL, TD_OPERATION_CONSOLE },
+    { GET, "/docs", TD_ACCESS_NONE, td_get_console_page, NULL, 0, NULL, TD_OPERATION_CONSOLE },
+    { GET, "/console/{file}", TD_ACCESS_NONE, td_get_console_file, NULL, 0, NULL,
+      TD_OPERATION_CONSOLE },
     { GET, "/healthz", TD_ACCESS_NONE, td_get_health, NULL, 0, NULL, TD_OPERATION_HEALTH },
     { GET, "/readyz", TD_ACCESS_NONE, td_get_ready, NULL, 0, NULL, TD_OPERATION_HEALTH },
     { GET, "/metrics", TD_ACCESS_READ, td_get_metrics, NULL, 0, NULL, TD_OPERATION_METRICS },
@@ -368,6 +373,13 @@ bool td_route_is_open(const struct td_call *call)
     return call->handler == td_get_health || call->handler == td_get_ready ||
            call->handler == td_get_metrics || call->handler == td_oip_live ||
            call->handler == td_oip_ready;
+}
+
+bool td_route_is_page(const char *method, const char *path)
+{
+    const size_t length = strcspn(path, "?");
+    return method_bit(method) == GET &&
+           ((length == 1 && path[0] == '/') || (length == 5 && memcmp(path, "/docs", 5) == 0));
 }
 
 td_style td_route_style(const char *path)

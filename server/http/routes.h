@@ -26,6 +26,9 @@ TD_MUST_CHECK td_status td_route_call(struct td_call *call);
 /* Of a routed call: does it ask for the server's health? Such requests are always answered. */
 bool td_route_is_open(const struct td_call *call);
 
+/* Is it a page of the console, to which links of other sites may lead? */
+bool td_route_is_page(const char *method, const char *path);
+
 /* The style of errors for this path, which a query may follow. */
 td_style td_route_style(const char *path);
 

@@ -33,6 +33,7 @@
     X(HEALTH, "health")                                                                            \
     X(METRICS, "metrics")                                                                          \
     X(METADATA, "metadata")                                                                        \
+    X(CONSOLE, "console")                                                                          \
     X(REPOSITORY, "repository")                                                                    \
     X(SHARED_MEMORY, "shared_memory")                                                              \
     X(NONE, "none") /* not found, refused before that, and preflights */

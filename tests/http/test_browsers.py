@@ -82,10 +82,12 @@ class OtherSites(Browsers):
             raw.send(raw_request("GET", "/v1/ops", "Origin: null") + raw_request("GET", "/healthz"))
             self.assertEqual([raw.reply().status for _ in range(2)], [403, 200])
 
-    def test_a_link_from_another_site_is_refused(self):
+    def test_a_link_from_another_site_leads_to_the_console_alone(self):
         link = ("Sec-Fetch-Site: cross-site", "Sec-Fetch-Mode: navigate", "Sec-Fetch-Dest: document")
-        for path in ("/", "/v1/tensors", "/metrics", "//", "/v2"):
+        for path in ("/v1/tensors", "/metrics", "//", "/v2", "/console/main.js"):
             self.assertStatus(self.raw("GET", path, *link), 403)
+        for path in ("/", "/docs"):
+            self.assertStatus(self.raw("GET", path, *link), 200)
 
     def test_requests_of_own_pages_and_other_clients_are_accepted(self):
         port = self.daemon.port

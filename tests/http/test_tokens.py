@@ -16,6 +16,9 @@ NONE, MAY_READ, MAY_WRITE, MAY_ADMIN = range(4)
 
 # Every line of the table in server/http/routes.c: methods, pattern, the role that it needs.
 ROUTES = {
+    ("GET", "/"): NONE,
+    ("GET", "/docs"): NONE,
+    ("GET", "/console/{file}"): NONE,
     ("GET", "/healthz"): NONE,
     ("GET", "/readyz"): NONE,
     ("GET", "/metrics"): MAY_READ,

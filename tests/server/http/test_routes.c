@@ -195,7 +195,6 @@ static const struct {
     const char *allow;        /* METHOD_NOT_ALLOWED */
     const char *did_you_mean; /* UNKNOWN_OP */
 } refusals[] = {
-    { "GET", "/", TD_NOT_FOUND, "", "" },
     { "GET", "/v2/models", TD_NOT_FOUND, "", "" },
     { "POST", "/v2/models/gather/generate", TD_NOT_FOUND, "", "" },
     { "GET", "/v2/models/gather/versions/abc", TD_NOT_FOUND, "", "" },

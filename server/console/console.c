@@ -1,0 +1,82 @@
+#include "server/console/console.h"
+
+#include "server/calls/services.h"
+#include "server/console/files.h"
+#include "server/store/precondition.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+/* The page may load and request nothing from elsewhere, run no script that is not a file of its own, and be
+ * shown in no frame. */
+static const char policy[] = "default-src 'self'; base-uri 'none'; form-action 'none'; "
+                             "frame-ancestors 'none'; object-src 'none'";
+
+static td_status not_here(struct td_call *call)
+{
+    return td_error_set(&call->error, TD_NOT_FOUND, "there is nothing at %.200s%s", call->path,
+                        call->services->config.console == TD_CONSOLE_OFF
+                            ? ", since --console is off"
+                            : "; the console is at /");
+}
+
+/* Headers of every reply, and its status if the client has the bytes with this tag already. */
+static td_status add_headers(struct td_call *call, const char *etag)
+{
+    struct td_reply *reply = &call->reply;
+    bool kept = false;
+    if (call->headers.if_none_match) {
+        const td_status status = td_etag_listed("If-None-Match", call->headers.if_none_match, etag,
+                                                true, &kept, &call->error);
+        if (status != TD_OK)
+            return status;
+    }
+    if (kept) {
+        reply->http_status = 304;
+        reply->content_type = NULL;
+        reply->n_chunks = 0;
+    }
+    td_reply_header(reply, "ETag", etag);
+    td_reply_header(reply, "Cache-Control", "no-cache"); /* kept, and asked for again: a 304 */
+    td_reply_header(reply, "Content-Security-Policy", policy);
+    td_reply_header(reply, "X-Content-Type-Options", "nosniff");
+    td_reply_header(reply, "Referrer-Policy", "no-referrer");
+    return TD_OK;
+}
+
+td_status td_get_console_file(struct td_call *call)
+{
+    const bool off = call->services->config.console == TD_CONSOLE_OFF;
+    const struct td_console_file *file = off ? NULL : td_console_file(call->arguments[0]);
+    if (!file)
+        return not_here(call);
+    td_reply_set(&call->reply, 200, file->media_type, file->bytes, file->size);
+    return add_headers(call, file->etag);
+}
+
+/* The page says whether it may write: its script reads that before it shows anything. */
+td_status td_get_console_page(struct td_call *call)
+{
+    static const char place[] = "data-console=\"";
+    static const char *const modes[] = {
+        [TD_CONSOLE_READ_ONLY] = "read-only", [TD_CONSOLE_ON] = "on"
+    };
+    enum { ETAG_SIZE = 64 };
+    if (call->services->config.console == TD_CONSOLE_OFF)
+        return not_here(call);
+    const struct td_console_file *file = td_console_file("index.html");
+    const char *mode = modes[call->services->config.console];
+    const char *found = memmem(file->bytes, file->size, place, sizeof place - 1);
+    assert(found);
+    const size_t before = (size_t)(found - file->bytes) + sizeof place - 1;
+    char *etag = td_arena_alloc(&call->arena, ETAG_SIZE, 1, &call->error);
+    if (!etag)
+        return TD_MEMORY_EXHAUSTED;
+    snprintf(etag, ETAG_SIZE, "\"%s-%.*s", mode, (int)strlen(file->etag) - 1, file->etag + 1);
+    td_reply_set(&call->reply, 200, file->media_type, file->bytes, before);
+    call->reply.chunks[1] = (struct td_chunk){ mode, strlen(mode) };
+    call->reply.chunks[2] = (struct td_chunk){ file->bytes + before, file->size - before };
+    call->reply.n_chunks = 3;
+    return add_headers(call, etag);
+}

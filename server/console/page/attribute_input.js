@@ -1,0 +1,36 @@
+// One attribute of a request; empty means its default, which is not sent.
+
+import {el, labelled, select} from "./dom.js";
+import * as json from "./json.js";
+
+function control(spec, onchange) {
+  const shown = spec.default === undefined ? "required" : `default: ${spec.default}`;
+  if (spec.values) return select([[shown, ""], ...spec.values.map((value) => [value, value])], "", {onchange});
+  if (spec.type === "bool" || spec.type === "boolean") return select([[shown, ""], "true", "false"], "", {onchange});
+  return el("input", {type: "text", placeholder: shown, spellcheck: "false", autocomplete: "off", oninput: onchange,
+    inputmode: spec.type === "int64" ? "numeric" : "text"});
+}
+
+export class AttributeInput {
+  constructor(spec, onchange) {
+    this.spec = spec;
+    this.control = control(spec, onchange);
+    this.node = labelled(spec.name, this.control, spec.summary);
+  }
+
+  isEmpty() {
+    return this.control.value.trim() === "";
+  }
+
+  set(value) {
+    this.control.value = value === undefined ? "" : typeof value === "string" ? value : json.stringify(value);
+  }
+
+  // A number or a list as it is typed; text in quotes.
+  requestText() {
+    const text = this.control.value.trim();
+    if (this.spec.type === "string" || this.spec.type === "dtype") return JSON.stringify(text);
+    if (/list|\[/.test(this.spec.type)) return text.startsWith("[") ? text : `[${text}]`;
+    return text;
+  }
+}

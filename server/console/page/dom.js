@@ -1,0 +1,62 @@
+// Elements without a framework.
+
+// el("button", {type: "button", class: "x", onclick: f, "aria-label": "y"}, child, ...): children are nodes or texts.
+export function el(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (name === "value" || name === "checked" || name === "disabled" || name === "hidden") node[name] = value;
+    else node.setAttribute(name, value === true ? "" : value);
+  }
+  node.append(...children.flat().filter((child) => child !== undefined && child !== null));
+  return node;
+}
+
+export function replace(node, ...children) {
+  node.replaceChildren(...children.flat().filter((child) => child !== undefined && child !== null));
+  return node;
+}
+
+let next = 0;
+export function uniqueId(prefix) {
+  next += 1;
+  return `${prefix}-${next}`;
+}
+
+// A control with its label before it.
+export function labelled(text, control, help) {
+  control.id ||= uniqueId("control");
+  const parts = [el("label", {for: control.id}, text), control];
+  if (help) {
+    const id = uniqueId("help");
+    control.setAttribute("aria-describedby", id);
+    parts.push(el("span", {class: "help", id}, help));
+  }
+  return el("div", {class: "field"}, ...parts);
+}
+
+export function select(options, value, attributes = {}) {
+  const node = el("select", attributes);
+  for (const option of options) {
+    const [text, own] = Array.isArray(option) ? option : [option, option];
+    node.append(el("option", {value: own, selected: own === value}, text));
+  }
+  return node;
+}
+
+// A sentence at the edge of the window, for some seconds.
+export function notify(text, kind = "info") {
+  const notice = el("p", {class: `notice ${kind}`}, text);
+  document.getElementById("notices").append(notice);
+  setTimeout(() => notice.remove(), kind === "error" ? 12000 : 5000);
+}
+
+export async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    notify("Copied.");
+  } catch {
+    notify("The browser does not let this page copy; select the text instead.", "error");
+  }
+}

@@ -1,0 +1,21 @@
+// What is shown, in the address: so that a question can be sent to a colleague, and the back button works.
+
+// {view, parameters}: "#try?op=gather&request=…", or /docs.
+export function read() {
+  const [view, query = ""] = location.hash.slice(1).split("?");
+  return {view: view || (location.pathname === "/docs" ? "docs" : "try"), parameters: new URLSearchParams(query)};
+}
+
+export function addressOf(view, parameters = {}) {
+  const query = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value)).toString();
+  return `${view === "docs" ? "/docs" : "/"}#${view}${query ? `?${query}` : ""}`;
+}
+
+// Without a new entry in the history: the form writes it at every change.
+export function note(view, parameters) {
+  history.replaceState(null, "", addressOf(view, parameters));
+}
+
+export function go(view, parameters) {
+  location.href = addressOf(view, parameters);
+}

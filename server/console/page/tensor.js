@@ -1,0 +1,95 @@
+// Tensors: nested lists, typed objects of replies, and places in them.
+
+import * as json from "./json.js";
+
+export const dtypes = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "bfloat16",
+  "float32", "float64", "complex64", "complex128", "string"];
+
+export const numel = (shape) => shape.reduce((product, size) => product * size, 1);
+
+export const isComplex = (dtype) => dtype === "complex64" || dtype === "complex128";
+
+// A nested list as shape and elements in row-major order. `depth`: that of elements, which are lists if complex.
+// Throws with the place of the first list that is longer or shorter than its siblings.
+export function flatten(nested, complex = false) {
+  const shape = [];
+  for (let level = nested; Array.isArray(level) && !(complex && isPair(level)); level = level[0]) shape.push(level.length);
+  const flat = [];
+  const walk = (value, depth, place) => {
+    if (depth === shape.length) {
+      if (Array.isArray(value) && !complex) throw new Error(`${placeText(place)} is a list; an element is expected, as before it`);
+      flat.push(value);
+      return;
+    }
+    if (!Array.isArray(value) || value.length !== shape[depth])
+      throw new Error(`${placeText(place)} has ${Array.isArray(value) ? value.length : "no"} elements; ${shape[depth]} are expected, as before it`);
+    value.forEach((child, i) => walk(child, depth + 1, [...place, i]));
+  };
+  walk(nested, 0, []);
+  return {shape, flat};
+}
+
+const isPair = (value) => value.length === 2 && value.every((part) => !Array.isArray(part));
+
+// As the daemon infers it from a nested list.
+export function inferDtype(flat, isIndex) {
+  if (flat.length === 0) return isIndex ? "int32" : "float32";
+  if (flat.every((value) => typeof value === "string")) return "string";
+  if (flat.every((value) => typeof value === "boolean")) return "bool";
+  if (flat.some((value) => typeof value === "number" && !Number.isInteger(value))) return "float32";
+  const large = (value) => value > 2147483647 || value < -2147483648;
+  if (flat.some((value) => value > 9223372036854775807n)) return "uint64";
+  return flat.some(large) ? "int64" : "int32";
+}
+
+// The position of element `index`, counted in row-major order.
+export function positionOf(index, shape) {
+  const position = new Array(shape.length);
+  for (let axis = shape.length - 1; axis >= 0; axis--) {
+    position[axis] = index % shape[axis];
+    index = Math.floor(index / shape[axis]);
+  }
+  return position;
+}
+
+export function indexOf(position, shape) {
+  return position.reduce((index, at, axis) => index * shape[axis] + at, 0);
+}
+
+export function placeText(position, name = "") {
+  return position.length ? `${name}[${position.join(",")}]` : name || "the value";
+}
+
+export const typeText = (dtype, shape) => `${dtype} [${shape.join(",")}]`;
+
+// A tensor of a reply, {dtype, shape, data} with nested data: {dtype, shape, flat}.
+export function fromReply(tensor) {
+  if (tensor.data === undefined) return {dtype: tensor.dtype, shape: tensor.shape, flat: null, base64: tensor.base64};
+  const flat = [];
+  const walk = (value, depth) => {
+    if (depth === 0) flat.push(value);
+    else for (const child of value) walk(child, depth - 1);
+  };
+  walk(tensor.data, tensor.shape.length);
+  return {dtype: tensor.dtype, shape: tensor.shape, flat};
+}
+
+// Text of a nested list, a row a line.
+export function nestedText({shape, flat}) {
+  const write = (axis, from, step, indent) => {
+    if (axis === shape.length) return json.stringify(flat[from]);
+    const size = step / (shape[axis] || 1), children = [];
+    for (let i = 0; i < shape[axis]; i++) children.push(write(axis + 1, from + i * size, size, indent + 1));
+    return axis === shape.length - 1 ? `[${children.join(", ")}]` : `[${children.join(`,\n${" ".repeat(indent + 1)}`)}]`;
+  };
+  return write(0, 0, flat.length || 1, 0);
+}
+
+// "[3,4]" from an array of numbers, NaN and infinities included.
+export function toNumber(value) {
+  if (typeof value === "number") return value;
+  if (typeof value === "boolean") return value ? 1 : 0;
+  if (typeof value === "bigint") return Number(value);
+  if (Array.isArray(value)) return Math.hypot(toNumber(value[0]), toNumber(value[1]));
+  return value === "Infinity" ? Infinity : value === "-Infinity" ? -Infinity : NaN;
+}
