@@ -15,7 +15,7 @@ enum {
     /* The values of fewer columns are added to a row of sums, one for each column. Of more columns, those
      * of a block are next to each other, 128 or more of them. */
     WIDE = 8192,
-    PERIOD = 2048, /* about so many sums, of several rows if these are short */
+    PERIOD = 2016, /* about so many sums, of several rows if these are short */
     ROWS = 4       /* rows of sums at a time, so that the sums are read and written once for them */
 };
 
@@ -179,6 +179,13 @@ struct td_cost td_statistics_cost(const struct td_tensor *tensor)
 
 /* ---- Values ------------------------------------------------------------------------------ */
 
+/* Of float32: their squares do not overflow. */
+static double absolute_of(double re, double im)
+{
+    const double value = sqrt(re * re + im * im);
+    return isnan(value) ? hypot(re, im) : value; /* infinite if one part is and the other is NaN */
+}
+
 static void absolute(const struct td_tensor *tensor, int64_t begin, int64_t n, double *to)
 {
     const size_t size = td_dtype_info(tensor->dtype)->size;
@@ -188,7 +195,7 @@ static void absolute(const struct td_tensor *tensor, int64_t begin, int64_t n, d
         double parts[2];
         if (tensor->dtype == TD_DTYPE_COMPLEX64) {
             memcpy(narrow, from, sizeof narrow);
-            to[i] = hypot((double)narrow[0], (double)narrow[1]);
+            to[i] = absolute_of((double)narrow[0], (double)narrow[1]);
         } else {
             memcpy(parts, from, sizeof parts);
             to[i] = hypot(parts[0], parts[1]);
@@ -360,16 +367,32 @@ static void add_run(td_numbers numbers, struct td_run *to, const struct td_run *
     to->greatest = is_less(numbers, to->greatest, run->greatest) ? run->greatest : to->greatest;
 }
 
-/* Runs of columns of one block, each of which is added to the sum of the block. */
+/* Runs of columns of one block, each of which is added to the sum of the block. Short ones are summed on
+ * their own, since less is done at the end of a sum. */
 static void measure_blocks(const struct job *job, double *sums, const char *values, int64_t begin,
                            int64_t n, double shift, struct td_run *total)
 {
+    enum { LONG = 512 };
     const size_t size = td_dtype_info(job->dtype)->size;
+    const bool is_short = job->columns / job->column_blocks < LONG;
     int block;
-    job->loops->measure(values, n, 1, shift, NULL, total);
+    *total = (struct td_run){ 0 };
+    if (is_short)
+        job->loops->measure(values, n, 1, shift, NULL, total);
     for (int64_t i = 0, length; i < n; i += length) {
+        const char *from = values + (size_t)i * size;
+        struct td_run run;
         length = run_of(job, begin + i, n - i, &block);
-        sums[block] += job->loops->sum(values + (size_t)i * size, length);
+        if (is_short) {
+            sums[block] += job->loops->sum(from, length);
+            continue;
+        }
+        job->loops->measure(from, length, 1, shift, NULL, &run);
+        sums[block] += run.sum + shift * (double)length;
+        if (i == 0)
+            *total = run;
+        else
+            add_run(job->numbers, total, &run);
     }
 }
 
@@ -440,6 +463,36 @@ static struct part part_of_items(const struct job *job, int64_t begin, int64_t n
     return merge(job->numbers, &first, &second);
 }
 
+/* The sums of columns, from that of the value at `begin` on, to those of their blocks. */
+static void add_columns(const struct job *job, const double *columns, int64_t begin, int64_t n,
+                        double *sums)
+{
+    int block = 0;
+    if (job->columns == job->column_blocks) { /* a block is a column */
+        int64_t column = begin % job->columns;
+        for (int64_t i = 0; i < n; i++, column = column + 1 < job->columns ? column + 1 : 0)
+            sums[column] += columns[i];
+        return;
+    }
+    for (int64_t i = 0, end; i < n; i = end) {
+        end = i + run_of(job, begin + i, n - i, &block);
+        for (int64_t j = i; j < end; j++)
+            sums[block] += columns[j];
+    }
+}
+
+/* From the first values of an item. If they are not nearly equal, zero will do, with which the loops are
+ * faster: the squares of the differences are then not much smaller than those of the values. Should the
+ * others be nearly equal, these still differ from the first ones, and so the item as a whole is not. */
+static double shift_of(const struct job *job, const void *values, int64_t n)
+{
+    enum { MOST_LOST = 16 }; /* of the squares of the values, for one of the differences */
+    const double mean = job->loops->sum(values, n) / (double)n;
+    struct td_run run;
+    job->loops->measure(values, n, 1, mean, NULL, &run);
+    return mean * mean * (double)n <= MOST_LOST * run.squares ? 0 : mean;
+}
+
 /* Sets item->part and the sums of its blocks; the sum is not finite if not careful and a value is not. */
 static void try_item(const struct job *job, struct space *space, struct item *item, bool careful)
 {
@@ -450,11 +503,9 @@ static void try_item(const struct job *job, struct space *space, struct item *it
     memset(space->columns, 0, (size_t)used * sizeof space->columns[0]);
     space->careful = careful;
     if (!careful)
-        space->shift =
-            job->loops->sum(values_of(job, space, item->begin, first), first) / (double)first;
+        space->shift = shift_of(job, values_of(job, space, item->begin, first), first);
     item->part = part_of_range(job, space, item, item->begin, item->n);
-    for (int64_t i = 0; i < used; i++)
-        sums[block_of(job, (item->begin + i) % job->columns)] += space->columns[i];
+    add_columns(job, space->columns, item->begin, used, sums);
 }
 
 static void run_item(const struct job *job, struct space *space, struct item *item)
