@@ -34,7 +34,7 @@ BEGIN {
 
     modules["kernels"] = ". convert rows key_index *"  # *: the ops, which do not include each other
     modules["kernels/einsum"] = "nest permute gemm sumprod ."
-    modules["api"] = "text message json files oip ."
+    modules["api"] = "text message json files oip openapi ."
     modules["gpu"] = ". reference cuda loader"
     modules["gpu/cuda"] = "kernels runtime ops ."
     modules["server"] = "config observe traces guard memory workers clients compression store devices calls console http check ."

@@ -17,6 +17,7 @@
 #include "server/calls/tensor_tasks.h"
 #include "server/calls/update_tasks.h"
 #include "server/console/console.h"
+#include "server/http/openapi.h"
 #include "server/http/target.h"
 
 #include <stdio.h>
@@ -44,6 +45,7 @@ static const struct route {
     { GET, "/docs", TD_ACCESS_NONE, td_get_console_page, NULL, 0, NULL, TD_OPERATION_CONSOLE },
     { GET, "/console/{file}", TD_ACCESS_NONE, td_get_console_file, NULL, 0, NULL,
       TD_OPERATION_CONSOLE },
+    { GET, "/openapi.json", TD_ACCESS_READ, td_get_openapi, NULL, 0, NULL, TD_OPERATION_METADATA },
     { GET, "/healthz", TD_ACCESS_NONE, td_get_health, NULL, 0, NULL, TD_OPERATION_HEALTH },
     { GET, "/readyz", TD_ACCESS_NONE, td_get_ready, NULL, 0, NULL, TD_OPERATION_HEALTH },
     { GET, "/metrics", TD_ACCESS_READ, td_get_metrics, NULL, 0, NULL, TD_OPERATION_METRICS },
@@ -380,6 +382,22 @@ bool td_route_is_page(const char *method, const char *path)
     const size_t length = strcspn(path, "?");
     return method_bit(method) == GET &&
            ((length == 1 && path[0] == '/') || (length == 5 && memcmp(path, "/docs", 5) == 0));
+}
+
+int td_route_lines(struct td_openapi_route lines[TD_ROUTE_LINES])
+{
+    static const struct {
+        unsigned bit;
+        const char *name;
+    } methods[] = { { GET, "get" }, { POST, "post" }, { PUT, "put" }, { DELETE, "delete" } };
+    enum { N_METHODS = sizeof methods / sizeof *methods };
+    int n = 0;
+    for (int i = 0; i < N_ROUTES; i++)
+        for (int k = 0; k < N_METHODS && n < TD_ROUTE_LINES; k++)
+            if (routes[i].methods & methods[k].bit)
+                lines[n++] = (struct td_openapi_route){ methods[k].name, routes[i].pattern,
+                                                        routes[i].role == TD_ACCESS_NONE };
+    return n;
 }
 
 td_style td_route_style(const char *path)

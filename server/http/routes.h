@@ -17,6 +17,7 @@
 #ifndef TD_SERVER_HTTP_ROUTES_H
 #define TD_SERVER_HTTP_ROUTES_H
 
+#include "api/openapi/openapi.h"
 #include "server/calls/call.h"
 
 /* From call->method and call->path: sets the call's style, arguments, op, body_limit, and its
@@ -28,6 +29,11 @@ bool td_route_is_open(const struct td_call *call);
 
 /* Is it a page of the console, to which links of other sites may lead? */
 bool td_route_is_page(const char *method, const char *path);
+
+/* The lines of the table, for the OpenAPI document: one for each method but HEAD. At most
+ * TD_ROUTE_LINES are written; returns their number. */
+enum { TD_ROUTE_LINES = 128 };
+int td_route_lines(struct td_openapi_route lines[TD_ROUTE_LINES]);
 
 /* The style of errors for this path, which a query may follow. */
 td_style td_route_style(const char *path);

@@ -19,6 +19,7 @@ ROUTES = {
     ("GET", "/"): NONE,
     ("GET", "/docs"): NONE,
     ("GET", "/console/{file}"): NONE,
+    ("GET", "/openapi.json"): MAY_READ,
     ("GET", "/healthz"): NONE,
     ("GET", "/readyz"): NONE,
     ("GET", "/metrics"): MAY_READ,

@@ -1,0 +1,284 @@
+#include "api/openapi/components.h"
+
+#include "api/message/problem.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct component {
+    const char *name, *json;
+};
+
+static const struct component schemas[] = {
+    { "Tensor",
+      "{'description':'A nested list or a scalar, whose dtype is inferred; a typed tensor; or a "
+      "resident tensor.','anyOf':[{'$ref':'#/components/schemas/Values'},"
+      "{'$ref':'#/components/schemas/TypedTensor'},{'$ref':'#/components/schemas/Reference'}]}" },
+    { "TensorOrTable", "{'anyOf':[{'$ref':'#/components/schemas/Tensor'},"
+                       "{'$ref':'#/components/schemas/TableAndKeys'}]}" },
+    { "Values", "{'description':'A scalar, or nested lists of equal lengths.',"
+                "'type':['array','boolean','number','string']}" },
+    { "TypedTensor",
+      "{'type':'object','required':['dtype'],'properties':{"
+      "'dtype':{'$ref':'#/components/schemas/Dtype'},'shape':{'$ref':'#/components/schemas/Shape'},"
+      "'data':{'$ref':'#/components/schemas/Values'},"
+      "'base64':{'type':'string','contentEncoding':'base64','description':'Little-endian "
+      "row-major bytes; each string is its length in four bytes, then its bytes.'}},"
+      "'anyOf':[{'required':['data']},{'required':['base64']}],'additionalProperties':false}" },
+    { "Reference", "{'description':'A resident tensor.','type':'object','required':['ref'],"
+                   "'properties':{'ref':{'type':'string'}},'additionalProperties':false}" },
+    { "Keys", "{'description':'Keys of a table in place of its row numbers.','type':'object',"
+              "'required':['keys'],'properties':{'keys':{'$ref':'#/components/schemas/Tensor'}},"
+              "'additionalProperties':false}" },
+    { "TableAndKeys",
+      "{'type':'object','required':['tensor','keys'],'properties':{"
+      "'tensor':{'$ref':'#/components/schemas/Tensor'},"
+      "'keys':{'$ref':'#/components/schemas/Tensor'}},'additionalProperties':false}" },
+    { "Shape", "{'type':'array','items':{'type':'integer','minimum':0},'maxItems':16}" },
+    { "Description",
+      "{'description':'A resident tensor.','type':'object','required':['name','dtype','shape',"
+      "'bytes','version','etag','persisted'],'properties':{'name':{'type':'string'},"
+      "'dtype':{'$ref':'#/components/schemas/Dtype'},'shape':{'$ref':'#/components/schemas/Shape'},"
+      "'bytes':{'type':'integer'},'version':{'type':'integer'},'etag':{'type':'string'},"
+      "'keys':{'$ref':'#/components/schemas/Dtype'},'source':{'type':'string'},"
+      "'checksum':{'enum':['none','pending','verified','damaged']},"
+      "'device':{'enum':['cpu','gpu']},'replaced':{'type':'integer'},"
+      "'appended':{'type':'integer'},'removed':{'type':'integer'},"
+      "'persisted':{'type':'boolean'}}}" },
+    { "DescriptionOrTensor", "{'anyOf':[{'$ref':'#/components/schemas/Description'},"
+                             "{'$ref':'#/components/schemas/TypedTensor'}]}" },
+    { "TensorList", "{'type':'object','required':['tensors'],'properties':{'tensors':{'type':"
+                    "'array','items':{'$ref':'#/components/schemas/Description'}}}}" },
+    { "Flip",
+      "{'type':'object','required':['set'],'properties':{"
+      "'set':{'$ref':'#/components/schemas/Targets'},'if':{'$ref':'#/components/schemas/Targets'}},"
+      "'additionalProperties':false}" },
+    { "Targets", "{'description':'The version that each alias names; null: none.',"
+                 "'type':'object','additionalProperties':{'type':['string','null']}}" },
+    { "Aliases", "{'type':'object','required':['aliases'],'properties':{"
+                 "'aliases':{'$ref':'#/components/schemas/Targets'}}}" },
+    { "Scatter",
+      "{'type':'object','required':['indices','updates'],'properties':{"
+      "'indices':{'$ref':'#/components/schemas/Tensor'},"
+      "'updates':{'$ref':'#/components/schemas/Tensor'},"
+      "'mode':{'enum':['set','add'],'default':'set'},'device':{'enum':['auto','cpu','gpu']}}}" },
+    { "Upsert", "{'type':'object','required':['keys','rows'],'properties':{"
+                "'keys':{'$ref':'#/components/schemas/Tensor'},"
+                "'rows':{'$ref':'#/components/schemas/Tensor'}}}" },
+    { "Remove", "{'type':'object','required':['keys'],'properties':{"
+                "'keys':{'$ref':'#/components/schemas/Tensor'}}}" },
+    { "Plan", "{'type':'object','required':['equation','shapes'],'properties':{"
+              "'equation':{'type':'string'},'shapes':{'type':'array','items':{"
+              "'$ref':'#/components/schemas/Shape'}},'dtype':{'$ref':'#/components/schemas/Dtype'}}"
+              "}" },
+    { "Object", "{'type':'object'}" },
+    { "List", "{'type':'array'}" },
+    { "Inference", "{'type':'object','required':['inputs'],'properties':{'id':{'type':'string'},"
+                   "'parameters':{'type':'object'},'inputs':{'type':'array','items':{'type':"
+                   "'object','required':['name','shape','datatype'],'properties':{"
+                   "'name':{'type':'string'},'shape':{'type':'array'},"
+                   "'datatype':{'type':'string'},'parameters':{'type':'object'}}}},"
+                   "'outputs':{'type':'array','items':{'type':'object','required':['name']}}}}" },
+    { "Text", "{'type':'string'}" },
+    { "OipError", "{'type':'object','required':['error'],'properties':{"
+                  "'error':{'type':'string'},'code':{'$ref':'#/components/schemas/Code'},"
+                  "'request_id':{'type':'string'}}}" },
+};
+
+static const struct component headers[] = {
+    { "XRequestId", "{'description':'The id of the request, or a generated one.',"
+                    "'schema':{'type':'string'}}" },
+    { "ETag", "{'description':'The version, in the format of the reply.',"
+              "'schema':{'type':'string'}}" },
+    { "XTensordTable", "{'description':'The version that was read, NAME@VERSION.',"
+                       "'schema':{'type':'string'}}" },
+    { "RetryAfter", "{'description':'Seconds after which to try again, where that may help.',"
+                    "'schema':{'type':'string'}}" },
+};
+
+static const struct component parameters[] = {
+    { "XRequestId", "{'name':'X-Request-Id','in':'header','description':'An id for logs, returned "
+                    "in the reply.','schema':{'type':'string'}}" },
+    { "XRequestTimeoutMs",
+      "{'name':'X-Request-Timeout-Ms','in':'header','description':'The deadline of the request.',"
+      "'schema':{'type':'integer','minimum':1,'maximum':86400000}}" },
+    { "IfMatch", "{'name':'If-Match','in':'header','description':'The tensor has one of these "
+                 "ETags; *: it exists.','schema':{'type':'string'}}" },
+    { "IfNoneMatch", "{'name':'If-None-Match','in':'header','description':'The tensor has none of "
+                     "these ETags; *: it does not exist.','schema':{'type':'string'}}" },
+    { "persist", "{'name':'persist','in':'query','description':'Whether the change is written to "
+                 "the data folder before the reply.','schema':{'type':'boolean'}}" },
+    { "response", "{'name':'response','in':'query','description':'The form of the tensor in JSON.',"
+                  "'schema':{'enum':['nested','flat','base64']}}" },
+};
+
+/* ---- making JSON ----------------------------------------------------------------------------- */
+
+cJSON *td_openapi_json(const char *text)
+{
+    cJSON *raw = cJSON_CreateRaw(text);
+    for (char *at = raw ? raw->valuestring : NULL; at && (at = strchr(at, '\'')); at++)
+        *at = '"';
+    return raw;
+}
+
+cJSON *td_openapi_ref(const char *kind, const char *name)
+{
+    char path[128];
+    cJSON *object = cJSON_CreateObject();
+    snprintf(path, sizeof path, "#/components/%s/%s", kind, name);
+    if (td_document_text(object, "$ref", path))
+        return object;
+    cJSON_Delete(object);
+    return NULL;
+}
+
+/* Adds an object of components. */
+static cJSON *add_list(cJSON *all, const char *kind, const struct component *list, size_t n)
+{
+    cJSON *object = cJSON_AddObjectToObject(all, kind);
+    for (size_t i = 0; i < n && object; i++)
+        if (!td_document_add(object, list[i].name, td_openapi_json(list[i].json)))
+            return NULL;
+    return object;
+}
+
+/* ---- problems -------------------------------------------------------------------------------- */
+
+/* The names of all codes, or of those of one HTTP status. */
+static cJSON *codes_of(int http_status)
+{
+    cJSON *codes = cJSON_CreateArray();
+    for (int i = 1; i < TD_STATUS_COUNT; i++) {
+        if (http_status && td_problem_of((td_status)i)->http_status != http_status)
+            continue;
+        if (!td_document_append(codes, cJSON_CreateString(td_status_name((td_status)i)))) {
+            cJSON_Delete(codes);
+            return NULL;
+        }
+    }
+    return codes;
+}
+
+static bool add_problem_schema(cJSON *all)
+{
+    static const char members[] =
+        "{'type':{'type':'string'},'title':{'type':'string'},'status':{'type':'integer'},"
+        "'detail':{'type':'string'},'code':{'$ref':'#/components/schemas/Code'},"
+        "'request_id':{'type':'string'},'op':{'type':'string'},'input':{'type':'string'},"
+        "'attribute':{'type':'string'},'device':{'type':'string'},'pointer':{'type':'string'},"
+        "'offset':{'type':'integer'},'position':{'$ref':'#/components/schemas/Shape'},"
+        "'index':{'type':'integer'},'bound':{'type':'integer'},'axis':{'type':'integer'},"
+        "'bad_count':{'type':'integer'},'key':{'type':['integer','string']},"
+        "'positions':{'type':'array'},'label':{'type':'string'},'extents':{'type':'array'},"
+        "'shapes':{'type':'object'},'did_you_mean':{'type':'string'},'etag':{'type':'string'},"
+        "'resource':{'type':'string'},'needed':{'type':'integer'},'limit':{'type':'integer'}}";
+    cJSON *problem = cJSON_AddObjectToObject(all, "Problem");
+    cJSON *code = cJSON_AddObjectToObject(all, "Code");
+    return td_document_add(code, "enum", codes_of(0)) &&
+           td_document_text(problem, "type", "object") &&
+           td_document_add(problem, "required", td_openapi_json("['type','title','code']")) &&
+           td_document_add(problem, "properties", td_openapi_json(members));
+}
+
+/* Is it the first code with its HTTP status? */
+static bool is_first(int code)
+{
+    for (int i = 1; i < code; i++)
+        if (td_problem_of((td_status)i)->http_status == td_problem_of((td_status)code)->http_status)
+            return false;
+    return true;
+}
+
+/* Of all codes of a status: "CODE: what it means", a line each. */
+static bool add_explanations(cJSON *response, int http_status)
+{
+    char text[8192];
+    struct td_text out = { .at = text, .end = text + sizeof text - 1 };
+    for (int i = 1; i < TD_STATUS_COUNT; i++) {
+        const struct td_problem *problem = td_problem_of((td_status)i);
+        if (problem->http_status != http_status)
+            continue;
+        td_text_string(&out, td_status_name((td_status)i));
+        td_text_string(&out, ": ");
+        td_text_string(&out, problem->explanation);
+        td_text_string(&out, "\n");
+    }
+    *out.at = '\0';
+    return td_document_text(response, "description", text);
+}
+
+/* The codes of a status under /v1. Under /v2 a code may have another status. */
+static bool add_codes(cJSON *schema, int http_status)
+{
+    cJSON *properties = cJSON_AddObjectToObject(schema, "properties");
+    cJSON *code = cJSON_AddObjectToObject(properties, "code");
+    return td_document_add(code, "enum", codes_of(http_status));
+}
+
+static bool add_problem_reply(cJSON *responses, int http_status, bool oip)
+{
+    char name[32];
+    snprintf(name, sizeof name, "%s%d", oip ? "OipError" : "Problem", http_status);
+    cJSON *response = cJSON_AddObjectToObject(responses, name);
+    cJSON *sent = add_explanations(response, http_status)
+                      ? cJSON_AddObjectToObject(response, "headers")
+                      : NULL;
+    cJSON *content = cJSON_AddObjectToObject(response, "content");
+    cJSON *media =
+        cJSON_AddObjectToObject(content, oip ? "application/json" : "application/problem+json");
+    cJSON *schema = cJSON_AddObjectToObject(media, "schema");
+    return td_document_add(sent, "X-Request-Id", td_openapi_ref("headers", "XRequestId")) &&
+           ((http_status != 429 && http_status != 503) ||
+            td_document_add(sent, "Retry-After", td_openapi_ref("headers", "RetryAfter"))) &&
+           td_document_text(schema, "$ref",
+                            oip ? "#/components/schemas/OipError"
+                                : "#/components/schemas/Problem") &&
+           (oip || add_codes(schema, http_status));
+}
+
+static bool add_problem_replies(cJSON *all)
+{
+    cJSON *responses = cJSON_AddObjectToObject(all, "responses");
+    bool complete = responses != NULL;
+    for (int i = 1; i < TD_STATUS_COUNT && complete; i++) {
+        const int http_status = td_problem_of((td_status)i)->http_status;
+        complete = !is_first(i) || (add_problem_reply(responses, http_status, false) &&
+                                    add_problem_reply(responses, http_status, true));
+    }
+    return complete;
+}
+
+bool td_openapi_add_problems(cJSON *responses, bool oip)
+{
+    for (int i = 1; i < TD_STATUS_COUNT; i++) {
+        char status[8], name[32];
+        const int http_status = td_problem_of((td_status)i)->http_status;
+        snprintf(status, sizeof status, "%d", http_status);
+        snprintf(name, sizeof name, "%s%d", oip ? "OipError" : "Problem", http_status);
+        if (is_first(i) && !td_document_add(responses, status, td_openapi_ref("responses", name)))
+            return false;
+    }
+    return true;
+}
+
+/* ---- all ------------------------------------------------------------------------------------- */
+
+cJSON *td_openapi_components(void)
+{
+    static const char security[] = "{'token':{'type':'http','scheme':'bearer',"
+                                   "'description':'Needed if the server has --token-file.'}}";
+    cJSON *all = cJSON_CreateObject();
+    cJSON *list = add_list(all, "schemas", schemas, sizeof schemas / sizeof *schemas);
+    cJSON *dtype = cJSON_AddObjectToObject(list, "Dtype");
+    if (td_document_add(dtype, "enum", td_document_dtypes(TD_DTYPES_ALL)) &&
+        add_problem_schema(list) &&
+        add_list(all, "headers", headers, sizeof headers / sizeof *headers) &&
+        add_list(all, "parameters", parameters, sizeof parameters / sizeof *parameters) &&
+        add_problem_replies(all) &&
+        td_document_add(all, "securitySchemes", td_openapi_json(security)))
+        return all;
+    cJSON_Delete(all);
+    return NULL;
+}

@@ -1,0 +1,21 @@
+/* components.h - what several routes of the OpenAPI document share. Functions that make JSON return
+ * NULL, or false, without memory. */
+#ifndef TD_API_OPENAPI_COMPONENTS_H
+#define TD_API_OPENAPI_COMPONENTS_H
+
+#include "api/message/document.h"
+
+/* Raw JSON of `text`, in which ' stands for the quote. */
+cJSON *td_openapi_json(const char *text);
+
+/* {"$ref": "#/components/KIND/NAME"} */
+cJSON *td_openapi_ref(const char *kind, const char *name);
+
+/* The object "components". */
+cJSON *td_openapi_components(void);
+
+/* Adds a reference to the reply of each status that a problem can have. Under /v2 errors are those of
+ * the Open Inference Protocol. */
+bool td_openapi_add_problems(cJSON *responses, bool oip);
+
+#endif

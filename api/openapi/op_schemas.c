@@ -1,0 +1,160 @@
+#include "api/openapi/op_schemas.h"
+
+#include "api/openapi/components.h"
+
+#include <stdio.h>
+
+/* ---- inputs ---------------------------------------------------------------------------------- */
+
+/* "What it is. One of int32, int64." */
+static bool add_description(cJSON *schema, const char *summary, td_dtype_set dtypes)
+{
+    char names[512], text[1024];
+    snprintf(text, sizeof text, "%s Dtypes: %s.", summary,
+             td_dtype_set_text(dtypes, names, sizeof names));
+    return td_document_text(schema, "description", text);
+}
+
+/* {"anyOf": [Tensor, Keys]} where keys may be in place of row numbers, else a reference. */
+static cJSON *tensor_schema(const struct td_input_spec *spec)
+{
+    if (!td_input_is_row_numbers(spec))
+        return td_openapi_ref("schemas", "Tensor");
+    return td_openapi_json("{'anyOf':[{'$ref':'#/components/schemas/Tensor'},"
+                           "{'$ref':'#/components/schemas/Keys'}]}");
+}
+
+static bool add_input(cJSON *properties, const struct td_input_spec *spec)
+{
+    cJSON *schema = cJSON_AddObjectToObject(properties, spec->name);
+    if (!add_description(schema, spec->summary, spec->dtypes))
+        return false;
+    if (spec->list)
+        return td_document_text(schema, "type", "array") &&
+               td_document_add(schema, "items", td_openapi_ref("schemas", "Tensor"));
+    cJSON *all = cJSON_AddArrayToObject(schema, "allOf");
+    return td_document_append(all, tensor_schema(spec));
+}
+
+/* ---- attributes ------------------------------------------------------------------------------ */
+
+static const char *const types[TD_ATTR_KIND_COUNT] = {
+    [TD_ATTR_INT] = "integer",  [TD_ATTR_INTS] = "array",    [TD_ATTR_FLOAT] = "number",
+    [TD_ATTR_BOOL] = "boolean", [TD_ATTR_CHOICE] = "string", [TD_ATTR_DTYPE] = "string",
+    [TD_ATTR_TEXT] = "string",
+};
+
+/* td_document_attr knows the limits, the choices and the default. */
+static bool copy_limits(cJSON *schema, cJSON *items, const struct td_attr_spec *spec)
+{
+    static const char *const names[][2] = { { "values", "enum" },
+                                            { "minimum", "minimum" },
+                                            { "maximum", "maximum" },
+                                            { "default", "default" } };
+    cJSON *known = cJSON_CreateObject();
+    bool complete = td_document_attr(known, spec);
+    for (int i = 0; i < 4 && complete; i++) {
+        const bool is_default = i == 3;
+        cJSON *value = cJSON_DetachItemFromObjectCaseSensitive(known, names[i][0]);
+        if (is_default && spec->default_text) {
+            complete = td_document_add(schema, "x-default", value);
+            continue;
+        }
+        if (value)
+            complete = td_document_add(is_default ? schema : items, names[i][1], value);
+    }
+    cJSON_Delete(known);
+    return complete;
+}
+
+static bool add_attr(cJSON *properties, const struct td_attr_spec *spec)
+{
+    cJSON *schema = cJSON_AddObjectToObject(properties, spec->name);
+    cJSON *items = schema;
+    bool complete = td_document_text(schema, "description", spec->summary) &&
+                    td_document_text(schema, "type", types[spec->kind]);
+    if (complete && spec->kind == TD_ATTR_INTS) {
+        items = cJSON_AddObjectToObject(schema, "items");
+        complete = td_document_text(items, "type", "integer") &&
+                   td_document_add(schema, "maxItems", cJSON_CreateNumber(TD_MAX_INTS));
+    }
+    return complete && copy_limits(schema, items, spec);
+}
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+static bool add_request_members(cJSON *properties)
+{
+    static const char *const members[][2] = {
+        { "device", "{'description':'Where the op is computed.','enum':['auto','cpu','gpu'],"
+                    "'default':'auto'}" },
+        { "response", "{'description':'The form of the outputs in JSON.',"
+                      "'enum':['nested','flat','base64'],'default':'nested'}" },
+        { "timing", "{'description':'Whether the reply has the header Server-Timing.',"
+                    "'type':'boolean','default':false}" },
+        { "store", "{'description':'The name of a resident tensor, in which the output is stored "
+                   "instead of being sent.','type':'string'}" },
+    };
+    for (size_t i = 0; i < sizeof members / sizeof *members; i++)
+        if (!td_document_add(properties, members[i][0], td_openapi_json(members[i][1])))
+            return false;
+    return true;
+}
+
+cJSON *td_openapi_request(const struct td_op *op, bool has_table)
+{
+    cJSON *schema = cJSON_CreateObject();
+    cJSON *required = cJSON_AddArrayToObject(schema, "required");
+    cJSON *properties = cJSON_AddObjectToObject(schema, "properties");
+    bool complete = properties && td_document_text(schema, "type", "object") &&
+                    td_document_add(schema, "additionalProperties", cJSON_CreateFalse());
+    for (int i = has_table ? 1 : 0; i < op->n_inputs && complete; i++)
+        complete = add_input(properties, &op->inputs[i]) &&
+                   (op->inputs[i].optional ||
+                    td_document_append(required, cJSON_CreateString(op->inputs[i].name)));
+    for (int i = 0; i < op->n_attrs && complete; i++)
+        complete = add_attr(properties, &op->attrs[i]) &&
+                   (!op->attrs[i].required ||
+                    td_document_append(required, cJSON_CreateString(op->attrs[i].name)));
+    if (complete && add_request_members(properties))
+        return schema;
+    cJSON_Delete(schema);
+    return NULL;
+}
+
+/* ---- replies --------------------------------------------------------------------------------- */
+
+static bool add_output(cJSON *properties, const struct td_op *op, const struct td_output_spec *spec)
+{
+    cJSON *schema = cJSON_AddObjectToObject(properties, spec->name);
+    if (!add_description(schema, spec->summary, td_op_output_dtypes(op, spec)))
+        return false;
+    if (spec->list)
+        return td_document_text(schema, "type", "array") &&
+               td_document_add(schema, "items", td_openapi_ref("schemas", "DescriptionOrTensor"));
+    cJSON *all = cJSON_AddArrayToObject(schema, "allOf");
+    return td_document_append(all, td_openapi_ref("schemas", "DescriptionOrTensor"));
+}
+
+cJSON *td_openapi_output(const struct td_op *op)
+{
+    const bool named = td_op_output_form(op) == TD_OUTPUT_NAMED;
+    cJSON *schema = cJSON_CreateObject();
+    cJSON *properties = cJSON_AddObjectToObject(schema, "properties");
+    cJSON *outputs = properties;
+    if (named) {
+        cJSON *object = cJSON_AddObjectToObject(properties, "outputs");
+        outputs = cJSON_AddObjectToObject(object, "properties");
+    }
+    bool complete = outputs != NULL;
+    for (int i = 0; i < op->n_outputs && complete; i++)
+        complete = add_output(outputs, op, &op->outputs[i]);
+    cJSON *required = cJSON_AddArrayToObject(schema, "required");
+    const char *member = td_op_output_form(op) == TD_OUTPUT_ONE ? "output" : "outputs";
+    if (complete && td_document_text(schema, "type", "object") &&
+        td_document_append(required, cJSON_CreateString(member)) &&
+        td_document_add(properties, "bounds", td_openapi_json("{'type':'object'}")))
+        return schema;
+    cJSON_Delete(schema);
+    return NULL;
+}

@@ -1,0 +1,13 @@
+/* op_schemas.h - JSON schemas of the requests and replies of ops, from their descriptors. */
+#ifndef TD_API_OPENAPI_OP_SCHEMAS_H
+#define TD_API_OPENAPI_OP_SCHEMAS_H
+
+#include "api/message/document.h"
+
+/* Of a request. Its first input is left out if the path names the table. NULL without memory. */
+cJSON *td_openapi_request(const struct td_op *op, bool has_table);
+
+/* Of a reply. NULL without memory. */
+cJSON *td_openapi_output(const struct td_op *op);
+
+#endif

@@ -1,0 +1,225 @@
+#include "api/openapi/openapi.h"
+
+#include "api/message/problem.h"
+#include "api/openapi/components.h"
+#include "api/openapi/op_schemas.h"
+#include "api/openapi/operations.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char safetensors[] = "application/vnd.safetensors";
+static const char npy[] = "application/x-npy";
+
+/* ---- bodies ---------------------------------------------------------------------------------- */
+
+static bool add_media(cJSON *content, const char *type, cJSON *schema, cJSON *example)
+{
+    cJSON *media = cJSON_AddObjectToObject(content, type);
+    const bool complete = td_document_add(media, "schema", schema);
+    if (!example)
+        return complete;
+    if (complete)
+        return td_document_add(media, "example", example);
+    cJSON_Delete(example);
+    return false;
+}
+
+/* A file, which JSON Schema cannot describe. */
+static bool add_file(cJSON *content, const char *type)
+{
+    return add_media(content, type, cJSON_CreateObject(), NULL);
+}
+
+static bool add_request(cJSON *operation, cJSON *schema, cJSON *example, bool is_needed,
+                        bool is_file, bool is_npy)
+{
+    cJSON *body = cJSON_AddObjectToObject(operation, "requestBody");
+    cJSON *content = cJSON_AddObjectToObject(body, "content");
+    return add_media(content, "application/json", schema, example) &&
+           td_document_add(body, "required", cJSON_CreateBool(is_needed)) &&
+           (!is_file || add_file(content, safetensors)) && (!is_npy || add_file(content, npy));
+}
+
+/* The reply of success. Returns its content. */
+static cJSON *add_reply(cJSON *responses, int status, const char *extra_header, const char *header)
+{
+    char text[8];
+    snprintf(text, sizeof text, "%d", status);
+    cJSON *reply = cJSON_AddObjectToObject(responses, text);
+    cJSON *headers = cJSON_AddObjectToObject(reply, "headers");
+    const bool complete =
+        td_document_text(reply, "description", status == 304 ? "Not modified." : "Success.") &&
+        td_document_add(headers, "X-Request-Id", td_openapi_ref("headers", "XRequestId")) &&
+        (!extra_header ||
+         td_document_add(headers, extra_header, td_openapi_ref("headers", header)));
+    if (!complete)
+        return NULL;
+    return status == 304 || status == 204 ? reply : cJSON_AddObjectToObject(reply, "content");
+}
+
+/* ---- parameters ------------------------------------------------------------------------------ */
+
+/* Those in the braces of the path. */
+static bool add_path_parameters(cJSON *list, const char *path)
+{
+    bool complete = true;
+    for (const char *at = strchr(path, '{'); at && complete; at = strchr(at + 1, '{')) {
+        char name[32];
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(at + 1, "}"), at + 1);
+        cJSON *parameter = cJSON_CreateObject();
+        complete = td_document_append(list, parameter) &&
+                   td_document_text(parameter, "name", name) &&
+                   td_document_text(parameter, "in", "path") &&
+                   td_document_add(parameter, "required", cJSON_CreateTrue()) &&
+                   td_document_add(parameter, "schema", td_openapi_json("{'type':'string'}"));
+    }
+    return complete;
+}
+
+/* Those that `names` has, separated by spaces. */
+static bool add_named_parameters(cJSON *list, const char *names)
+{
+    for (size_t length; *names; names += length + (names[length] == ' ')) {
+        char name[32];
+        length = strcspn(names, " ");
+        snprintf(name, sizeof name, "%.*s", (int)length, names);
+        if (!td_document_append(list, td_openapi_ref("parameters", name)))
+            return false;
+    }
+    return true;
+}
+
+/* ---- operations ------------------------------------------------------------------------------ */
+
+static bool is_oip(const char *path)
+{
+    return strncmp(path, "/v2", 3) == 0;
+}
+
+/* Its name is made of the method and the path: post_v1_tensors_name_gather. */
+static bool add_name(cJSON *operation, const char *method, const char *path)
+{
+    char name[160];
+    snprintf(name, sizeof name, "%s%s", method, path);
+    size_t length = 0;
+    for (const char *at = name; *at; at++)
+        if (!strchr("{}", *at))
+            name[length++] = *at == '/' || *at == '.' ? '_' : *at;
+    name[length] = '\0';
+    return td_document_text(operation, "operationId", name);
+}
+
+/* What all operations have. Returns the object of replies. */
+static cJSON *begin(cJSON *paths, const struct td_openapi_route *route, const char *path,
+                    const char *summary, const char *parameters, cJSON **operation)
+{
+    cJSON *item = cJSON_GetObjectItemCaseSensitive(paths, path);
+    if (!item)
+        item = cJSON_AddObjectToObject(paths, path);
+    *operation = cJSON_AddObjectToObject(item, route->method);
+    cJSON *list = cJSON_AddArrayToObject(*operation, "parameters");
+    if (!add_name(*operation, route->method, path) ||
+        !td_document_text(*operation, "summary", summary) || !add_path_parameters(list, path) ||
+        !add_named_parameters(list, "XRequestId XRequestTimeoutMs") ||
+        !add_named_parameters(list, parameters))
+        return NULL;
+    if (route->open && !cJSON_AddArrayToObject(*operation, "security"))
+        return NULL;
+    cJSON *responses = cJSON_AddObjectToObject(*operation, "responses");
+    return td_openapi_add_problems(responses, is_oip(path)) ? responses : NULL;
+}
+
+static bool add_op(cJSON *paths, const struct td_openapi_route *route, const struct td_op *op,
+                   bool has_table)
+{
+    char path[128];
+    cJSON *operation;
+    snprintf(path, sizeof path, has_table ? "/v1/tensors/{table}/%s" : "/v1/%s", op->name);
+    cJSON *responses = begin(paths, route, path, op->summary, "IfMatch IfNoneMatch", &operation);
+    cJSON *content =
+        add_reply(responses, 200, has_table ? "X-Tensord-Table" : NULL, "XTensordTable");
+    return content && add_file(content, safetensors) &&
+           add_media(content, "application/json", td_openapi_output(op), NULL) &&
+           add_request(operation, td_openapi_request(op, has_table),
+                       has_table ? NULL : cJSON_CreateRaw(op->example), true, true, false);
+}
+
+static bool add_ops(cJSON *paths, const struct td_openapi_route *route, bool has_table)
+{
+    int count;
+    const struct td_op *const *ops = td_ops(&count);
+    for (int i = 0; i < count; i++)
+        if ((!has_table || td_op_is_lookup(ops[i])) && !add_op(paths, route, ops[i], has_table))
+            return false;
+    return true;
+}
+
+static bool add_success(cJSON *responses, const struct td_openapi_operation *known, int status)
+{
+    const bool tagged = strstr(known->parameters, "IfNoneMatch") && status != 204;
+    cJSON *content = add_reply(responses, status, tagged ? "ETag" : NULL, "ETag");
+    if (!content || !known->reply || status == 304)
+        return content != NULL;
+    if (known->media == TD_OPENAPI_TEXT)
+        return add_file(content, "*/*");
+    return add_media(content, "application/json", td_openapi_ref("schemas", known->reply), NULL) &&
+           (known->media != TD_OPENAPI_TENSOR ||
+            (add_file(content, safetensors) && add_file(content, npy)));
+}
+
+/* A route that has no line in the table of operations. */
+static bool add_unknown(cJSON *paths, const struct td_openapi_route *route)
+{
+    char summary[160];
+    cJSON *operation;
+    snprintf(summary, sizeof summary, "%s %s", route->method, route->pattern);
+    cJSON *content =
+        add_reply(begin(paths, route, route->pattern, summary, "", &operation), 200, NULL, NULL);
+    return content && add_file(content, "*/*");
+}
+
+static bool add_operation(cJSON *paths, const struct td_openapi_route *route)
+{
+    cJSON *operation;
+    const struct td_openapi_operation *known = td_openapi_operation(route->method, route->pattern);
+    if (!known)
+        return add_unknown(paths, route);
+    const bool is_table = strncmp(route->pattern, "/v1/tensors/", 12) == 0;
+    cJSON *responses =
+        begin(paths, route, route->pattern, known->summary, known->parameters, &operation);
+    return responses && add_success(responses, known, known->status) &&
+           (!known->other_status || add_success(responses, known, known->other_status)) &&
+           (!known->request || add_request(operation, td_openapi_ref("schemas", known->request),
+                                           known->example ? td_openapi_json(known->example) : NULL,
+                                           strcmp(known->request, "Object") != 0, is_table,
+                                           strcmp(route->method, "put") == 0));
+}
+
+static bool add_route(cJSON *paths, const struct td_openapi_route *route)
+{
+    if (strcmp(route->pattern, "/v1/{op}") == 0)
+        return add_ops(paths, route, false);
+    if (strcmp(route->pattern, "/v1/tensors/{table}/{lookup}") == 0)
+        return add_ops(paths, route, true);
+    return add_operation(paths, route);
+}
+
+/* ---- the document ---------------------------------------------------------------------------- */
+
+td_status td_openapi_reply(const struct td_openapi_route *routes, int n_routes, const char *version,
+                           struct td_arena *arena, struct td_reply *reply, struct td_error *err)
+{
+    cJSON *document = cJSON_CreateObject();
+    cJSON *info = cJSON_AddObjectToObject(document, "info");
+    bool complete = td_document_text(document, "openapi", "3.1.0") &&
+                    td_document_text(info, "title", "tensord") &&
+                    td_document_text(info, "version", version) &&
+                    td_document_text(info, "summary", "A network tensor-compute daemon") &&
+                    td_document_add(document, "security", td_openapi_json("[{},{'token':[]}]"));
+    cJSON *paths = cJSON_AddObjectToObject(document, "paths");
+    for (int i = 0; i < n_routes && complete; i++)
+        complete = add_route(paths, &routes[i]);
+    complete = complete && td_document_add(document, "components", td_openapi_components());
+    return td_document_reply(document, complete, arena, reply, err);
+}

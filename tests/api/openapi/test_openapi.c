@@ -1,0 +1,85 @@
+#include "api/openapi/openapi.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+
+#include <cjson/cJSON.h>
+
+#include <stdio.h>
+
+static struct td_error err;
+
+static cJSON *document_of(const struct td_openapi_route *routes, int n)
+{
+    struct td_reply reply = { 0 };
+    ck_assert_int_eq(td_openapi_reply(routes, n, "1.2.3", &test_arena, &reply, &err), TD_OK);
+    ck_assert_int_eq(reply.http_status, 200);
+    ck_assert_str_eq(reply.content_type, "application/json");
+    cJSON *document = cJSON_ParseWithLength(reply.chunks[0].data, reply.chunks[0].size);
+    ck_assert_ptr_nonnull(document);
+    return document;
+}
+
+static const cJSON *at(const cJSON *object, const char *name)
+{
+    const cJSON *found = cJSON_GetObjectItemCaseSensitive(object, name);
+    ck_assert_msg(found, "no %s", name);
+    return found;
+}
+
+START_TEST(the_route_of_ops_has_a_path_for_each_op)
+{
+    const struct td_openapi_route routes[] = { { "post", "/v1/{op}", false } };
+    cJSON *document = document_of(routes, 1);
+    const cJSON *paths = at(document, "paths");
+    int count;
+    const struct td_op *const *ops = td_ops(&count);
+    ck_assert_int_eq(cJSON_GetArraySize(paths), count);
+    for (int i = 0; i < count; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "/v1/%s", ops[i]->name);
+        const cJSON *operation = at(at(paths, path), "post");
+        ck_assert_str_eq(cJSON_GetStringValue(at(operation, "summary")), ops[i]->summary);
+    }
+    cJSON_Delete(document);
+}
+END_TEST
+
+START_TEST(a_path_with_the_table_has_lookups_alone_and_no_first_input)
+{
+    const struct td_openapi_route routes[] = { { "post", "/v1/tensors/{table}/{lookup}", false } };
+    cJSON *document = document_of(routes, 1);
+    const cJSON *paths = at(document, "paths");
+    ck_assert_ptr_null(cJSON_GetObjectItem(paths, "/v1/tensors/{table}/concat"));
+    const cJSON *operation = at(at(paths, "/v1/tensors/{table}/gather"), "post");
+    const cJSON *body = at(at(operation, "requestBody"), "content");
+    const cJSON *members = at(at(at(body, "application/json"), "schema"), "properties");
+    ck_assert_ptr_null(cJSON_GetObjectItem(members, "params"));
+    ck_assert_ptr_nonnull(cJSON_GetObjectItem(members, "indices"));
+    cJSON_Delete(document);
+}
+END_TEST
+
+START_TEST(a_route_without_a_line_is_described_by_its_path)
+{
+    const struct td_openapi_route routes[] = { { "get", "/new/{name}", true },
+                                               { "post", "/new/{name}", false } };
+    cJSON *document = document_of(routes, 2);
+    const cJSON *item = at(at(document, "paths"), "/new/{name}");
+    ck_assert_str_eq(cJSON_GetStringValue(at(at(item, "get"), "operationId")), "get_new_name");
+    ck_assert_int_eq(cJSON_GetArraySize(at(at(item, "get"), "security")), 0);
+    ck_assert_ptr_null(cJSON_GetObjectItem(at(item, "post"), "security"));
+    cJSON_Delete(document);
+}
+END_TEST
+
+static void add(TCase *t)
+{
+    tcase_add_test(t, the_route_of_ops_has_a_path_for_each_op);
+    tcase_add_test(t, a_path_with_the_table_has_lookups_alone_and_no_first_input);
+    tcase_add_test(t, a_route_without_a_line_is_described_by_its_path);
+}
+
+int main(void)
+{
+    return run_suite("openapi", add);
+}

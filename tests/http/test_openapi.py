@@ -1,0 +1,97 @@
+"""GET /openapi.json: every route and op, no other, references that resolve, examples that run."""
+import re
+from daemon import *
+
+
+def references(part):
+    """all values of $ref in a part of the document"""
+    if isinstance(part, dict):
+        yield from (value for name, value in part.items() if name == "$ref")
+    for value in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
+        yield from references(value)
+
+
+def routes():
+    """method and pattern of each line of the table in server/http/routes.c"""
+    with open(os.path.join(os.path.dirname(__file__), "..", "..", "server", "http", "routes.c"), encoding="utf-8") as file:
+        table = re.search(r"routes\[\] = \{(.*?)\n\};", file.read(), re.S)[1]
+    for methods, pattern in re.findall(r'\{ ([A-Z| ]+), "([^"]+)"', table):
+        for method in methods.split(" | "):
+            yield method.lower(), pattern
+
+
+class OpenApi(HttpTest):
+    def document(self):
+        reply = self.get("/openapi.json")
+        self.assertStatus(reply, 200)
+        self.assertEqual(reply.headers["Content-Type"], "application/json")
+        return reply.json()
+
+    def test_it_has_every_route_and_op_and_nothing_else(self):
+        ops = [op["name"] for op in self.get("/v1/ops").json()["ops"]]
+        lookups = [op for op in ops if self.post(f"/v1/tensors/x/{op}", {}).json()["code"] != "UNKNOWN_OP"]
+        expected = set()
+        for method, pattern in routes():
+            names = {"/v1/{op}": ops, "/v1/tensors/{table}/{lookup}": lookups}.get(pattern, [""])
+            expected |= {(method, re.sub(r"(?<=/)\{(op|lookup)\}$", name, pattern) if name else pattern) for name in names}
+        paths = self.document()["paths"]
+        self.assertEqual({(method, path) for path, item in paths.items() for method in item}, expected)
+        self.assertGreater(len(expected), 50)
+
+    def test_every_reference_leads_somewhere(self):
+        document = self.document()
+        found = set(references(document))
+        self.assertGreater(len(found), 20)
+        for reference in found:
+            at = document
+            for name in reference.removeprefix("#/").split("/"):
+                self.assertIn(name, at, reference)
+                at = at[name]
+
+    def test_an_op_is_described_as_its_own_page_describes_it(self):
+        paths = self.document()["paths"]
+        for op in self.get("/v1/ops").json()["ops"]:
+            page = self.get(f"/v1/ops/{op['name']}").json()
+            schema = paths[f"/v1/{op['name']}"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+            with self.subTest(op["name"]):
+                arguments = page["inputs"] + page["attributes"]
+                self.assertEqual(set(schema["properties"]), {a["name"] for a in arguments} | {"device", "response", "store", "timing"})
+                required = [i["name"] for i in page["inputs"] if not i["optional"]] + \
+                    [a["name"] for a in page["attributes"] if a["required"]]
+                self.assertEqual(schema.get("required", []), required)
+                for attribute in page["attributes"]:
+                    described = schema["properties"][attribute["name"]]
+                    limits = described.get("items", described)
+                    for member, keyword in (("values", "enum"), ("minimum", "minimum"), ("maximum", "maximum")):
+                        self.assertEqual(limits.get(keyword), attribute.get(member), attribute["name"])
+
+    def test_every_example_runs(self):
+        count = 0
+        for path, item in self.document()["paths"].items():
+            for method, operation in item.items():
+                body = operation.get("requestBody", {}).get("content", {}).get("application/json", {})
+                if "example" not in body:
+                    continue
+                count += 1
+                reply = self.request(method.upper(), path.replace("{name}", "of-an-example"), json.dumps(body["example"]).encode(), {"Content-Type": "application/json"})
+                with self.subTest(path):
+                    self.assertIn(reply.status, (200, 201), str(reply))
+        self.assertGreater(count, 10)
+
+    def test_every_problem_is_there_by_its_status(self):
+        components = self.document()["components"]
+        for code in components["schemas"]["Code"]["enum"]:
+            page = self.get("/problems/" + code.lower().replace("_", "-"))
+            if page.status != 200:
+                continue  # INTERNAL and the like have other slugs
+            status = page.json()["status"]
+            described = components["responses"][f"Problem{status}"]
+            self.assertIn(code, described["content"]["application/problem+json"]["schema"]["properties"]["code"]["enum"])
+            self.assertIn(page.json()["explanation"], described["description"])
+
+    def test_a_client_that_has_it_gets_304(self):
+        tag = self.get("/openapi.json").headers["ETag"]
+        reply = self.request("GET", "/openapi.json", headers={"If-None-Match": tag})
+        self.assertEqual((reply.status, reply.body, reply.headers["ETag"]), (304, b"", tag))
+        self.assertStatus(self.request("GET", "/openapi.json", headers={"If-None-Match": '"other"'}), 200)
+        self.assertProblem(self.request("GET", "/openapi.json", headers={"If-None-Match": "none"}), 400, "MALFORMED_REQUEST")
