@@ -170,6 +170,7 @@ stage dependencies        wait    -wl  -             tests/deploy/dependencies.s
 stage install             wait    -wl  build-release tests/deploy/install.sh
 stage sbom                wait    -wl  build-release tests/deploy/sbom.sh
 stage quickstart          wait    -wl  build-release deploy/quickstart.sh --once
+stage openapi             wait    -wl  build-release tests/openapi/run.py
 stage perf-analyzer       wait    -wl  build-release python3 tests/oip/perf_analyzer.py --binary build/tensord
 stage conformance-asan    wait    -wl  build-asan    conformance build-asan 4
 stage http-asan           wait    -wl  build-asan    http build-asan 4

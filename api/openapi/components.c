@@ -73,6 +73,7 @@ static const struct component schemas[] = {
               "'$ref':'#/components/schemas/Shape'}},'dtype':{'$ref':'#/components/schemas/Dtype'}}"
               "}" },
     { "Object", "{'type':'object'}" },
+    { "Index", "{'type':['object','null']}" },
     { "List", "{'type':'array'}" },
     { "Inference", "{'type':'object','required':['inputs'],'properties':{'id':{'type':'string'},"
                    "'parameters':{'type':'object'},'inputs':{'type':'array','items':{'type':"

@@ -192,7 +192,7 @@ static bool add_operation(cJSON *paths, const struct td_openapi_route *route)
            (!known->other_status || add_success(responses, known, known->other_status)) &&
            (!known->request || add_request(operation, td_openapi_ref("schemas", known->request),
                                            known->example ? td_openapi_json(known->example) : NULL,
-                                           strcmp(known->request, "Object") != 0, is_table,
+                                           strcmp(known->request, "Index") != 0, is_table,
                                            strcmp(route->method, "put") == 0));
 }
 

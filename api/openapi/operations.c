@@ -58,10 +58,10 @@ static const struct td_openapi_operation operations[] = {
       JSON },
     { "post", "/v2/models/{model}/versions/{version}/infer", "Runs a version of a model.",
       "Inference", "Object", "", NULL, 200, 0, JSON },
-    { "post", "/v2/repository/index", "Lists the models.", "Object", "List", "", NULL, 200, 0,
+    { "post", "/v2/repository/index", "Lists the models.", "Index", "List", "", NULL, 200, 0,
       JSON },
-    { "post", "/v2/repository/{repo}/index", "Lists the models.", "Object", "List", "", NULL, 200,
-      0, JSON },
+    { "post", "/v2/repository/{repo}/index", "Lists the models.", "Index", "List", "", NULL, 200, 0,
+      JSON },
 };
 
 const struct td_openapi_operation *td_openapi_operation(const char *method, const char *pattern)
