@@ -165,6 +165,7 @@ stage oip                 wait    -wl  build-release oip build 1
 for client in curl python triton node go c readme; do
     stage clients-$client wait    -wl  build-release clients $client
 done
+stage python-package      wait    -wl  build-release python3 tests/clients/python/run.py
 stage progress            wait    qwl  -             tests/deploy/progress.sh
 stage dependencies        wait    -wl  -             tests/deploy/dependencies.sh
 stage install             wait    -wl  build-release tests/deploy/install.sh

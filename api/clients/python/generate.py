@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""Makes the modules of the package that follow from others.
+
+    generate.py URL      async_ops.py from the ops of the daemon there, then the blocking twins
+    generate.py          the blocking twins alone: ops.py of async_ops.py, client.py of async_client.py
+
+With --check nothing is written: it ends with 1 if a file would change.
+"""
+import argparse
+import json
+import re
+import sys
+import urllib.request
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parent / "tensord"
+TYPES = {"int64": "int", "bool": "bool", "string": "str", "dtype": "Any", "float64": "float"}
+RESULTS = {("output",): ("Array", "one"), ("outputs",): ("list[Array]", "many"), ("output", "found"): ("Found", "found_rows"),
+           ("values", "indices"): ("Selected", "selected")}
+TWINS = {"async_ops.py": "ops.py", "async_client.py": "client.py"}
+HEAD = '''"""The ops as methods.  generate.py makes this file from GET /v1/ops of the daemon."""
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Optional, TypeVar
+
+from . import calls
+from .arrays import Array
+from .calls import Call, Found, Selected, op_call
+
+T = TypeVar("T")
+
+
+class AsyncOps(ABC):
+    @abstractmethod
+    async def send(self, call: Call[T], *, timeout: Optional[float] = None) -> T:
+        ...
+'''
+
+
+def get(url):
+    with urllib.request.urlopen(url, timeout=30) as reply:
+        return json.load(reply)
+
+
+def attribute(one):
+    kind = TYPES[one["type"]]
+    return f"{one['name']}: {kind}" if one["required"] else f"{one['name']}: Optional[{kind}] = None"
+
+
+def parameters(op):
+    keyword_inputs = op["name"] == "lookup"  # a table with keys of its own has none
+    first = [] if keyword_inputs else [one["name"] + ": Any" for one in op["inputs"] if not one["optional"]]
+    later = [one["name"] + ": Any = None" for one in op["inputs"] if one["optional"]]
+    if keyword_inputs:
+        first, later = ["params: Any"], ["queries: Any", "keys: Any = None", "default: Any = None"]
+    named = [attribute(one) for one in op["attributes"]]
+    return ", ".join(["self", *first, "*", *later, *named, "device: Optional[str] = None", "timeout: Optional[float] = None"])
+
+
+def names(values):
+    return "(" + "".join(f'"{one}", ' for one in values).rstrip() + ")"
+
+
+def table(values):
+    return "{" + ", ".join(f'"{one}": {one}' for one in values) + "}"
+
+
+def wrapped(text, indent):
+    """the line, broken at commas"""
+    lines, line = [], ""
+    for part in re.split(r"(?<=, )", text):
+        if len(line) + len(part.rstrip()) > 100 and line:
+            lines.append(line.rstrip())
+            line = " " * indent
+        line += part
+    return "\n".join([*lines, line])
+
+
+def method(op):
+    result, decode = RESULTS[tuple(one["name"] for one in op["outputs"])]
+    lists = [one["name"] for one in op["inputs"] if one["list"]]
+    indices = [one["name"] for one in op["inputs"] if one["role"] == "index"]
+    start = f"    async def {op['name']}("
+    lines = ["", wrapped(start + parameters(op) + f") -> {result}:", len(start)), f'        """{op["summary"]}"""',
+             "        return await self.send(op_call("]
+    inside = f'            "{op["name"]}", calls.{decode}, {table(one["name"] for one in op["inputs"])}, '
+    inside += table([*(one["name"] for one in op["attributes"]), "device"]) + f", {names(lists)}, {names(indices)}), "
+    return "\n".join([*lines, wrapped(inside + "timeout=timeout)", 12)])
+
+
+def ops_module(url):
+    return HEAD + "\n".join(method(get(f"{url}/v1/ops/{one['name']}")) for one in get(url + "/v1/ops")["ops"]) + "\n"
+
+
+def blocking(text):
+    """the same without async"""
+    text = re.sub(r"\b(async |await )", "", text)
+    text = re.sub(r"\b(async_(?=ops))|\bAsync(?=[A-Z])", "", text).replace("__aenter__", "__enter__").replace("__aexit__", "__exit__")
+    return text.replace("streams", "blocking")
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Makes the generated modules.")
+    parser.add_argument("url", nargs="?")
+    parser.add_argument("--check", action="store_true")
+    args = parser.parse_args()
+    made = {"async_ops.py": ops_module(args.url.rstrip("/"))} if args.url else {}
+    for source, target in TWINS.items():
+        text = made.get(source) or (PACKAGE / source).read_text(encoding="utf-8")
+        made[target] = blocking(text)
+    for name, text in made.items():
+        path = PACKAGE / name
+        if args.check and path.read_text(encoding="utf-8") != text:
+            sys.exit(f"{path} is not what generate.py makes: run it with the URL of a daemon")
+        if not args.check:
+            path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,213 @@
+"""Calls: what is sent, and how its reply becomes a value.  Nothing here reads or writes."""
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from typing import Any, Callable, Generic, NamedTuple, Optional, TypeVar
+from urllib.parse import quote, urlencode
+
+from . import safetensors
+from .arrays import Array, Input, Keys, Plain, Ref, Tensor, as_index, as_input, dtype_name, from_json, to_json
+from .errors import ProtocolError
+from .http1 import Reply
+
+T = TypeVar("T")
+JSON, SAFETENSORS = "application/json", "application/vnd.safetensors"
+ACCEPT = f"{SAFETENSORS}, {JSON};q=0.5"
+Description = dict[str, Any]
+Progress = Callable[[int, int], None]
+
+
+@dataclass
+class Call(Generic[T]):
+    method: str
+    path: str
+    decode: Callable[[Reply], T]
+    body: list[Any] = field(default_factory=list)
+    headers: dict[str, str] = field(default_factory=dict)
+    idempotent: bool = True
+    progress: Optional[Progress] = None
+
+
+class Found(NamedTuple):
+    """rows by key, and whether each key is there"""
+    output: Array
+    found: Array
+
+
+class Selected(NamedTuple):
+    """the selected elements of each row, and where they are"""
+    values: Array
+    indices: Array
+
+
+# ---------------------------------------------------------------- requests
+def add_input(inputs: dict[str, Input], name: str, value: Any, index: bool) -> None:
+    if isinstance(value, Keys):
+        inputs[name + ".keys"] = as_input([value.values] if isinstance(value.values, str) else value.values)
+    elif value is not None:
+        inputs[name] = (as_index if index else as_input)(value)
+
+
+def flat_inputs(arguments: dict[str, Any], lists: tuple[str, ...], indices: tuple[str, ...]) -> dict[str, Input]:
+    """inputs by their names in a file: those of the list X are X.0, X.1, ..."""
+    inputs: dict[str, Input] = {}
+    for name, value in arguments.items():
+        if name in lists:
+            for at, one in enumerate(value):
+                add_input(inputs, f"{name}.{at}", one, name in indices)
+        else:
+            add_input(inputs, name, value, name in indices)
+    return inputs
+
+
+def attribute_text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+
+
+def binary_body(inputs: dict[str, Input], attributes: dict[str, Any]) -> list[Any]:
+    tensors = {name: value for name, value in inputs.items() if isinstance(value, Tensor)}
+    metadata = {name + ".ref": value.name for name, value in inputs.items() if isinstance(value, Ref)}
+    metadata.update((name, attribute_text(value)) for name, value in attributes.items())
+    return safetensors.pack(tensors, metadata)
+
+
+def json_body(inputs: dict[str, Input], attributes: dict[str, Any]) -> list[Any]:
+    body: dict[str, Any] = dict(attributes)
+    for name, value in inputs.items():
+        base, _, last = name.rpartition(".")
+        if last.isdigit():
+            body.setdefault(base, []).append(to_json(value))
+        elif last == "keys" and base:
+            body[base] = {"keys": to_json(value)}
+        else:
+            body[name] = to_json(value)
+    return [json.dumps(body).encode()]
+
+
+def encode(inputs: dict[str, Input], attributes: dict[str, Any]) -> tuple[list[Any], str]:
+    """safetensors, or JSON for what that cannot have: strings, complex128, values without a dtype"""
+    binary = all(isinstance(value, Ref) or isinstance(value, Tensor) and value.dtype in safetensors.CODES
+                 for value in inputs.values())
+    return (binary_body(inputs, attributes), SAFETENSORS) if binary else (json_body(inputs, attributes), JSON)
+
+
+def present(attributes: dict[str, Any]) -> dict[str, Any]:
+    out = {name: value for name, value in attributes.items() if value is not None}
+    if "dtype" in out:
+        out["dtype"] = dtype_name(out["dtype"])
+    return out
+
+
+def op_call(op: str, decode: Callable[[Reply], T], arguments: dict[str, Any], attributes: dict[str, Any],
+            lists: tuple[str, ...] = (), indices: tuple[str, ...] = ()) -> Call[T]:
+    body, kind = encode(flat_inputs(arguments, lists, indices), {**present(attributes), "response": "base64"})
+    return Call("POST", "/v1/" + op, decode, body, {"Content-Type": kind, "Accept": ACCEPT})
+
+
+def tensor_path(name: str, *parts: str, **query: Any) -> str:
+    path = "/".join(["/v1/tensors", quote(name, safe=":@"), *parts])
+    given = {key: attribute_text(value) for key, value in query.items() if value not in (None, False)}
+    return path + ("?" + urlencode(given) if given else "")
+
+
+def put_call(path: str, value: Any, keys: Any, if_match: Optional[str], progress: Optional[Progress]) -> Call[Description]:
+    inputs = {"tensor": as_input(value), **({} if keys is None else {"keys": as_input(keys)})}
+    if any(isinstance(one, (Plain, Ref)) or one.dtype not in safetensors.CODES for one in inputs.values()):
+        whole = {name: to_json(one) for name, one in inputs.items()}
+        body, kind = [json.dumps(whole if keys is not None else whole["tensor"]).encode()], JSON
+    else:
+        body, kind = binary_body(inputs, {}), SAFETENSORS
+    once = if_match is None and "@" not in path  # a version is stored once: the second time is a conflict
+    return Call("PUT", path, description, body, {"Content-Type": kind, **condition(if_match)}, once, progress)
+
+
+def condition(if_match: Optional[str]) -> dict[str, str]:
+    return {} if if_match is None else {"If-Match": if_match}
+
+
+def change_call(path: str, arguments: dict[str, Any], attributes: dict[str, Any], if_match: Optional[str],
+                idempotent: bool) -> Call[Description]:
+    indices = ("indices",)
+    body, kind = encode(flat_inputs(arguments, (), indices), present(attributes))
+    return Call("POST", path, description, body, {"Content-Type": kind, **condition(if_match)}, idempotent)
+
+
+def json_call(method: str, path: str, value: Any = None) -> Call[Description]:
+    body = [] if value is None else [json.dumps(value).encode()]
+    return Call(method, path, description, body, {"Content-Type": JSON} if body else {}, method == "GET")
+
+
+def read_call(path: str) -> Call[Array]:
+    return Call("GET", path, only, [], {"Accept": SAFETENSORS})
+
+
+def read_text_call(path: str) -> Call[Array]:
+    return Call("GET", path + "?response=base64", only)
+
+
+# ---------------------------------------------------------------- replies
+def is_json(reply: Reply) -> bool:
+    return reply.headers.get("content-type", "").partition(";")[0].strip() in (JSON, "application/problem+json")
+
+
+def document(reply: Reply) -> dict[str, Any]:
+    try:
+        value = json.loads(bytes(reply.body))
+    except (ValueError, RecursionError) as error:
+        raise ProtocolError(f"the reply is not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise ProtocolError("the reply is no JSON object")
+    return value
+
+
+def description(reply: Reply) -> Description:
+    return document(reply) if reply.status != 204 else {}
+
+
+def nothing(reply: Reply) -> None:
+    return None
+
+
+def arrays(reply: Reply) -> dict[str, Array]:
+    """outputs by their names in a file"""
+    if not is_json(reply):
+        return safetensors.unpack(reply.body)[0]
+    value = document(reply)
+    outputs = value.get("outputs", {"output": value.get("output")})
+    if isinstance(outputs, list):
+        return {f"outputs.{at}": from_json(one) for at, one in enumerate(outputs)}
+    if not isinstance(outputs, dict):
+        raise ProtocolError("the reply has no outputs")
+    return {name: from_json(one) for name, one in outputs.items()}
+
+
+def pick(found: dict[str, Array], name: str) -> Array:
+    if name not in found:
+        raise ProtocolError(f"the reply has no tensor {name}; it has {', '.join(found) or 'none'}")
+    return found[name]
+
+
+def one(reply: Reply) -> Array:
+    return pick(arrays(reply), "output")
+
+
+def many(reply: Reply) -> list[Array]:
+    found = arrays(reply)
+    return [pick(found, f"outputs.{at}") for at in range(len(found))]
+
+
+def found_rows(reply: Reply) -> Found:
+    found = arrays(reply)
+    return Found(pick(found, "output"), pick(found, "found"))
+
+
+def selected(reply: Reply) -> Selected:
+    found = arrays(reply)
+    return Selected(pick(found, "values"), pick(found, "indices"))
+
+
+def only(reply: Reply) -> Array:
+    return from_json(document(reply)) if is_json(reply) else pick(safetensors.unpack(reply.body)[0], "tensor")

@@ -1,0 +1,129 @@
+"""HTTP/1.1 without sockets: the head of a request, and a reply from the bytes that a caller reads."""
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import NamedTuple
+
+from .errors import ProtocolError
+
+HEAD_LIMIT = 64 * 1024
+PIECE = 16 * 1024
+CHUNK_LINE_LIMIT = 1024
+
+# A generator that reads: it yields the memory to fill, and is sent how many bytes were read, 0 at the end.
+Reading = Generator[memoryview, int, "Reply"]
+
+
+class Reply(NamedTuple):
+    status: int
+    headers: dict[str, str]
+    body: memoryview
+    reusable: bool
+
+
+def request_head(method: str, path: str, headers: dict[str, str]) -> bytes:
+    lines = [f"{method} {path} HTTP/1.1"]
+    for name, value in headers.items():
+        if "\r" in value or "\n" in value:
+            raise ValueError(f"the header {name} has a line break")
+        lines.append(f"{name}: {value}")
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+
+
+def parse_head(head: bytes) -> tuple[int, dict[str, str], bool]:
+    """status, headers with names in lower case, whether the connection stays open"""
+    first, *lines = head.decode("latin-1").split("\r\n")
+    version, _, rest = first.partition(" ")
+    if version not in ("HTTP/1.1", "HTTP/1.0") or not rest[:3].isdigit():
+        raise ProtocolError(f"the reply does not begin as HTTP: {first[:80]!r}")
+    headers = {}
+    for line in lines:
+        name, colon, value = line.partition(":")
+        if not colon:
+            raise ProtocolError(f"the reply has a header without a colon: {line[:80]!r}")
+        name = name.lower()
+        if name in headers and name == "content-length":
+            raise ProtocolError("the reply has two lengths")
+        headers[name] = value.strip()
+    return int(rest[:3]), headers, version == "HTTP/1.1" and headers.get("connection", "").lower() != "close"
+
+
+class Input:
+    """what has been read and not been used"""
+
+    def __init__(self) -> None:
+        self.bytes = bytearray()
+
+    def more(self) -> Generator[memoryview, int, None]:
+        piece = bytearray(PIECE)
+        count = yield memoryview(piece)
+        if count == 0:
+            raise ProtocolError("the reply is truncated" if self.bytes else "the connection was closed without a reply")
+        self.bytes += memoryview(piece)[:count]
+
+    def until(self, mark: bytes, limit: int) -> Generator[memoryview, int, bytes]:
+        while (at := self.bytes.find(mark)) < 0:
+            if len(self.bytes) > limit:
+                raise ProtocolError(f"a part of the reply that may have {limit} bytes is longer")
+            yield from self.more()
+        found = bytes(self.bytes[:at])
+        del self.bytes[:at + len(mark)]
+        return found
+
+    def exactly(self, length: int) -> Generator[memoryview, int, memoryview]:
+        try:
+            body = bytearray(length)
+        except (MemoryError, OverflowError):
+            raise ProtocolError(f"there is no memory for a reply of {length} bytes") from None
+        view, at = memoryview(body), min(length, len(self.bytes))
+        view[:at] = self.bytes[:at]
+        del self.bytes[:at]
+        while at < length:
+            count = yield view[at:]
+            if count == 0:
+                raise ProtocolError(f"the reply is truncated: {at} of {length} bytes")
+            at += count
+        return view
+
+
+def read_chunks(source: Input) -> Generator[memoryview, int, memoryview]:
+    body = bytearray()
+    while True:
+        line = (yield from source.until(b"\r\n", CHUNK_LINE_LIMIT)).partition(b";")[0].strip()
+        size = number(line, 16)
+        if size == 0:
+            break
+        body += yield from source.exactly(size)
+        if bytes((yield from source.exactly(2))) != b"\r\n":
+            raise ProtocolError("a chunk of the reply does not end where its size says")
+    while (yield from source.until(b"\r\n", CHUNK_LINE_LIMIT)):
+        pass
+    return memoryview(body)
+
+
+def number(text: bytes, base: int) -> int:
+    try:
+        value = int(text, base) if text.isalnum() else -1
+    except ValueError:
+        value = -1
+    if value < 0:
+        raise ProtocolError(f"the reply has {text[:40]!r} where a size is expected")
+    return value
+
+
+def read_reply(method: str) -> Reading:
+    source = Input()
+    while True:
+        head = yield from source.until(b"\r\n\r\n", HEAD_LIMIT)
+        status, headers, reusable = parse_head(head)
+        if status >= 200:
+            break
+    if method == "HEAD" or status in (204, 304):
+        body = memoryview(b"")
+    elif "chunked" in headers.get("transfer-encoding", "").lower():
+        body = yield from read_chunks(source)
+    elif "content-length" in headers:
+        body = yield from source.exactly(number(headers["content-length"].encode(), 10))
+    else:
+        raise ProtocolError("the reply has no length")
+    return Reply(status, headers, body, reusable and not source.bytes)

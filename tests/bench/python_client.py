@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""Measures the Python package: small calls against http.client and tritonclient, JSON against binary.
+
+    python_client.py [--binary PATH] [--calls N] [--rounds N]
+
+Needs NumPy, and tritonclient[http] for its rows. Clients take turns on one daemon; a figure is the median of the rounds.
+"""
+import argparse
+import http.client
+import json
+import os
+import statistics
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(ROOT / "api" / "clients" / "python"))
+import numpy as np
+import tensord
+from tensord import calls
+
+SMALL = np.array([2, 3], "int64")
+
+
+def http_client(url):
+    """a prepared body on a kept connection; the reply is read, not decoded"""
+    connection = http.client.HTTPConnection(url.partition("//")[2])
+    call = calls.op_call("gather", calls.one, {"params": "planets", "indices": SMALL}, {})
+    body = b"".join(call.body)
+
+    def run():
+        connection.request("POST", call.path, body, call.headers)
+        connection.getresponse().read()
+    return run
+
+
+def package(url):
+    client = tensord.Client(url)
+    return lambda: client.gather("planets", SMALL)
+
+
+def triton(url):
+    import tritonclient.http as library
+    client = library.InferenceServerClient(url.partition("//")[2])
+
+    def run():
+        indices = library.InferInput("indices", [2], "INT64").set_data_from_numpy(SMALL)
+        return client.infer("planets", [indices]).as_numpy("output")
+    return run
+
+
+def json_lookup(url, table, indices):
+    """the same lookup in JSON, from array to array"""
+    connection = http.client.HTTPConnection(url.partition("//")[2])
+
+    def run():
+        connection.request("POST", "/v1/gather", json.dumps({"params": {"ref": table}, "indices": indices.tolist()}))
+        return np.array(json.loads(connection.getresponse().read())["output"]["data"], "f4")
+    return run
+
+
+def measured(run, calls_):
+    """microseconds a call, by the clock and of this process's processor time"""
+    begin, used = time.perf_counter(), time.process_time()
+    for _ in range(calls_):
+        run()
+    return 1e6 * (time.perf_counter() - begin) / calls_, 1e6 * (time.process_time() - used) / calls_
+
+
+def take_turns(clients, calls_, rounds):
+    """for each client (microseconds, processor time, ratio to the first client): medians of the rounds"""
+    for run in clients.values():
+        measured(run, 20)
+    found = {name: [] for name in clients}
+    for _ in range(rounds):
+        for name, run in clients.items():
+            found[name].append(measured(run, calls_))
+    first = next(iter(found.values()))
+    return {name: (statistics.median(clock for clock, _ in turns), statistics.median(used for _, used in turns),
+                   statistics.median(one[0] / base[0] for one, base in zip(turns, first))) for name, turns in found.items()}
+
+
+def small_calls(url, args):
+    clients = {"http.client, prepared body": http_client(url), "tensord": package(url)}
+    try:
+        clients["tritonclient"] = triton(url)
+    except ImportError:
+        print("skipped: tritonclient is not installed")
+    for name, (clock, used, ratio) in take_turns(clients, args.calls, args.rounds).items():
+        print(f"{name:28} {clock:6.0f} us, processor {used:5.0f} us, {ratio:.2f} times http.client")
+
+
+def formats(client, url, args):
+    client.tables["wide"].put(np.random.default_rng(1).random((100_000, 64), "f4"))
+    for rows in 1, 100, 10_000:
+        indices = np.random.default_rng(rows).integers(0, 100_000, rows)
+        found = take_turns({"JSON": json_lookup(url, "wide", indices), "binary": lambda: client.gather("wide", indices)},
+                           max(1, args.calls // (10 * rows)), args.rounds)
+        (json_, _, _), (binary, _, ratio) = found["JSON"], found["binary"]
+        print(f"{rows:6} rows of 64: JSON {json_:9.0f} us, binary {binary:8.0f} us, which is {1 / ratio:.1f} times as fast")
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Measures the Python package.")
+    parser.add_argument("--binary", default=str(ROOT / "build" / "tensord"))
+    parser.add_argument("--calls", type=int, default=300)
+    parser.add_argument("--rounds", type=int, default=21)
+    args = parser.parse_args()
+    os.environ["TENSORD"] = args.binary
+    with open("/proc/cpuinfo", encoding="ascii") as info:
+        print(next(line.partition(": ")[2].strip() for line in info if line.startswith("model name")),
+              f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, Python {sys.version.split()[0]}", sep=", ")
+    with tensord.serve(ROOT / "deploy" / "sample") as server:
+        small_calls(server.url, args)
+        formats(server.client, server.url, args)
+
+
+if __name__ == "__main__":
+    main()

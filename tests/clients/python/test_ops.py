@@ -1,0 +1,98 @@
+"""The ops against a daemon."""
+import inspect
+import subprocess
+import sys
+import urllib.request
+import json
+
+import numpy as np
+import pytest
+import tensord
+from conftest import ROOT
+from tensord import errors
+
+SHARED = {"self", "device", "timeout"}
+
+
+def described(daemon):
+    def get(path):
+        with urllib.request.urlopen(daemon.url + path) as reply:
+            return json.load(reply)
+    return [get("/v1/ops/" + op["name"]) for op in get("/v1/ops")["ops"]]
+
+
+@pytest.mark.parametrize("kind", [tensord.Client, tensord.AsyncClient])
+def test_each_op_of_the_daemon_has_a_method_with_its_inputs_and_attributes(daemon, kind):
+    for op in described(daemon):
+        signature = inspect.signature(getattr(kind, op["name"]))
+        assert set(signature.parameters) - SHARED == {one["name"] for one in op["inputs"] + op["attributes"]}, op["name"]
+        for one in op["attributes"]:
+            assert (signature.parameters[one["name"]].default is inspect.Parameter.empty) == one["required"]
+
+
+def test_generated_modules_are_what_the_generator_makes_of_the_op_table(daemon):
+    subprocess.run([sys.executable, ROOT / "api/clients/python/generate.py", "--check", daemon.url], check=True)
+
+
+def test_each_code_of_the_daemon_has_a_class():
+    text = (ROOT / "kernels/status.h").read_text()
+    codes = {word.split(")")[0] for word in text.split("TD_STATUSES(X)")[1].split("typedef")[0].split("X(")[1:]}
+    assert set(errors.CLASSES) == codes
+
+
+NUMPY_DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64",
+                "complex64", "complex128"]
+
+
+@pytest.mark.parametrize("dtype", NUMPY_DTYPES)
+def test_arrays_of_each_dtype_go_and_come_unchanged(client, dtype):
+    table = np.arange(6).reshape(3, 2).astype(dtype)
+    got = client.gather(table, [2, 0])
+    assert got.dtype == table.dtype
+    np.testing.assert_array_equal(got, table[[2, 0]])
+
+
+@pytest.mark.parametrize("table", [
+    np.arange(12, dtype="f4").reshape(3, 4).T, np.arange(12, dtype=">i4").reshape(4, 3), np.arange(24.0)[::2].reshape(4, 3),
+    np.zeros((4, 0), "f4")], ids=["Fortran order", "big-endian", "strided", "empty"])
+def test_the_memory_layout_of_an_array_does_not_matter(client, table):
+    np.testing.assert_array_equal(client.gather(table, np.array([3, 1])), table[[3, 1]])
+
+
+def test_strings_go_and_come_as_strings_and_as_bytes_if_they_are_not_utf8(client):
+    assert client.gather(np.array(["a", "ö", ""]), [1, 2]).tolist() == ["ö", ""]
+    assert client.gather(np.array([b"\xff", b"b"], dtype=object), [1, 0]).tolist() == [b"b", b"\xff"]
+
+
+def test_nan_and_infinities_in_lists_are_float32(client):
+    got = client.gather([float("nan"), float("inf"), 1.5], [1, 0])
+    assert got.dtype == np.float32 and got[0] == np.inf and np.isnan(got[1])
+
+
+def test_bfloat16_is_read_as_float32(client):
+    np.testing.assert_array_equal(client.cast(np.array([1.5, -2]), dtype="bfloat16"), np.array([1.5, -2], "f4"))
+
+
+def test_lists_of_tensors_and_several_outputs(client):
+    a = np.arange(6.0).reshape(2, 3)
+    np.testing.assert_array_equal(client.einsum([a, a.T], equation="ij,jk->ik"), a @ a.T)
+    np.testing.assert_array_equal(client.concat([a, a], axis=1), np.concatenate([a, a], 1))
+    parts = client.dynamic_partition(a, [1, 0], num_partitions=2)
+    assert [part.tolist() for part in parts] == [[[3, 4, 5]], [[0, 1, 2]]]
+    top = client.top_k(a, k=1)
+    assert top.values.tolist() == [[2], [5]] and top.indices.tolist() == [[2], [2]]
+    assert client.dynamic_stitch([[0, 2], [1]], [[[1, 2], [5, 6]], [[3, 4]]]).tolist() == [[1, 2], [3, 4], [5, 6]]
+
+
+def test_an_index_out_of_bounds_is_an_exception_with_its_place(client):
+    with pytest.raises(tensord.IndexOutOfBounds) as caught:
+        client.gather("planets", [[0, 70]])
+    error = caught.value
+    assert (error.position, error.index, error.bound, error.input, error.status) == ([0, 1], 70, 8, "indices", 422)
+    assert error.request_id and isinstance(error, tensord.TensordError) and isinstance(error, IndexError)
+    assert error.key is None
+
+
+def test_what_the_daemon_has_no_dtype_for_is_a_type_error(client):
+    with pytest.raises(TypeError, match="datetime64"):
+        client.cast(np.array(["2026-01-01"], dtype="datetime64[D]"), dtype="int64")
