@@ -18,7 +18,7 @@ spec.loader.exec_module(oip_run)
 
 VENV = os.path.join(oip_run.CACHE, "browser-venv")
 PACKAGES = ["selenium==4.38.0"]
-MODULES = ["test_try", "test_page"]
+MODULES = ["test_try", "test_tables", "test_live", "test_page"]
 
 
 def main():

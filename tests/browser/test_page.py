@@ -3,7 +3,7 @@ from selenium.webdriver import ActionChains, Keys
 
 from browser import BrowserTest
 
-VIEWS = ("/#try?op=gather", "/#try?op=einsum", "/docs")
+VIEWS = ("/#try?op=gather", "/#try?op=einsum", "/#tables", "/#live", "/docs")
 
 # Every control has a name that a screen reader says.
 NAMELESS = """
@@ -34,7 +34,7 @@ return faint;
 class Page(BrowserTest):
     def shown(self, path):
         self.open("about:blank" if path.startswith("about") else path)
-        self.one(".result > *" if "try" in path else "section.op")
+        self.one(".result > *" if "try" in path else ".listing" if "tables" in path else ".charts" if "live" in path else "section.op")
 
     def test_controls_have_names(self):
         for path in VIEWS:

@@ -6,6 +6,8 @@ import {read} from "./state.js";
 
 const views = {
   try: () => import("./try.js"),
+  tables: () => import("./tables.js"),
+  live: () => import("./live.js"),
   docs: () => import("./docs.js"),
 };
 

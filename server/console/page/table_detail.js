@@ -1,0 +1,122 @@
+// One resident tensor: what its values are like, any of its rows, and another one beside it.
+
+import * as api from "./api.js";
+import {css, extremes, scaleOf} from "./colours.js";
+import {el, labelled, notify, replace, uniqueId} from "./dom.js";
+import {grid} from "./grid.js";
+import * as json from "./json.js";
+import {bytes, element, grouped} from "./numbers.js";
+import {fromReply, numel, toNumber, typeText} from "./tensor.js";
+
+const mostRows = 1000, mostCells = 10000;
+
+const path = (name) => `/v1/tensors/${encodeURIComponent(name)}`;
+
+const shownMembers = [["numel", "elements"], ["min", "least"], ["max", "greatest"], ["mean", "mean"], ["std", "standard deviation"], ["l2_norm", "L2 norm"],
+  ["zeros", "zeros"], ["trues", "true"], ["nans", "NaN"], ["positive_infinities", "+infinity"], ["negative_infinities", "−infinity"],
+  ["total_bytes", "bytes of text"], ["shortest", "shortest"], ["longest", "longest"]];
+
+function list(statistics) {
+  const pairs = shownMembers.filter(([member]) => statistics[member] !== undefined && statistics[member] !== null);
+  return el("dl", {class: "facts"}, ...pairs.flatMap(([member, text]) => [el("dt", {}, text),
+    el("dd", {}, typeof statistics[member] === "number" && Number.isInteger(statistics[member]) ? grouped(statistics[member]) : element(statistics[member]))]));
+}
+
+// The means of blocks as a picture: the whole tensor at a glance.
+function strip(blocks, name) {
+  const rows = blocks.means.length, columns = rows ? blocks.means[0].length : 0;
+  if (!rows || !columns) return null;
+  const numbers = blocks.means.flat().map((value) => (value === null ? NaN : toNumber(value)));
+  const [least, most] = extremes(numbers), scale = scaleOf(least, most);
+  const canvas = el("canvas", {class: "heatmap strip", width: columns, height: rows, role: "img",
+    "aria-label": `means of ${rows} by ${columns} blocks of ${name}, from ${element(least)} to ${element(most)}`});
+  const context = canvas.getContext("2d"), image = context.createImageData(columns, rows);
+  numbers.forEach((value, at) => image.data.set([...scale(value), 255], at * 4));
+  context.putImageData(image, 0, 0);
+  const lens = el("output", {class: "lens"}, `means of blocks, ${element(least)} to ${element(most)}`);
+  canvas.addEventListener("pointermove", (event) => {
+    const box = canvas.getBoundingClientRect();
+    const row = Math.floor(((event.clientY - box.top) / box.height) * rows), column = Math.floor(((event.clientX - box.left) / box.width) * columns);
+    if (row >= 0 && row < rows && column >= 0 && column < columns)
+      replace(lens, `rows ${blocks.rows[row]} to ${blocks.rows[row + 1] - 1}, elements ${blocks.columns[column]} to ${blocks.columns[column + 1] - 1}: mean ${element(numbers[row * columns + column])}`);
+  });
+  const ramp = Array.from({length: 24}, () => el("i", {}));
+  ramp.forEach((step, i) => {
+    step.style.background = css(scale(least + ((most - least) * i) / 23));
+  });
+  return el("figure", {class: "picture"}, canvas, el("figcaption", {}, el("span", {class: "ramp", "aria-hidden": true}, ...ramp), lens));
+}
+
+async function drawStatistics(node, name) {
+  replace(node, el("p", {class: "help"}, "computing"));
+  const statistics = await api.getJson(`${path(name)}/statistics`);
+  replace(node, list(statistics), statistics.blocks ? strip(statistics.blocks, name) : null);
+}
+
+// Rows by number, "0-9, 12", or by key: as a gather gives them.
+function indicesOf(text, isKey, rows) {
+  if (isKey) return {keys: new json.Raw(text.trim().startsWith("[") ? text : `[${/^-?\d+$/.test(text.trim()) ? text.trim() : JSON.stringify(text.trim())}]`)};
+  const found = text.split(",").flatMap((part) => {
+    const [begin, end = begin] = part.trim().split("-").map(Number);
+    if (!Number.isInteger(begin) || !Number.isInteger(end)) throw new Error(`"${part.trim()}" is neither a row number nor a range such as 0-9`);
+    return Array.from({length: Math.max(0, Math.min(end, rows - 1) - begin + 1)}, (_, i) => begin + i);
+  });
+  if (found.length > mostRows) throw new Error(`${grouped(found.length)} rows are asked for; at most ${grouped(mostRows)} are shown`);
+  return found;
+}
+
+async function takeRows(name, indices) {
+  const reply = await api.postJson(`${path(name)}/gather`, {indices});
+  return fromReply(json.parse(reply.text).output);
+}
+
+function rowsView(tensor, others) {
+  const rows = tensor.shape[0] ?? 0, width = rows ? numel(tensor.shape) / rows : 0;
+  const first = Math.max(0, Math.min(rows, 10, Math.floor(mostCells / Math.max(width, 1))) - 1);
+  const text = el("input", {type: "text", value: `0-${first}`, spellcheck: "false"});
+  const key = el("input", {type: "checkbox"});
+  const other = el("input", {type: "text", list: uniqueId("others"), spellcheck: "false", placeholder: "name of another table"});
+  const names = el("datalist", {id: other.getAttribute("list")}, ...others.filter((name) => name !== tensor.name).map((name) => el("option", {value: name})));
+  const shown = el("div", {class: "rows", "aria-live": "polite"});
+  const show = async () => {
+    try {
+      const indices = indicesOf(text.value, key.checked, rows), own = await takeRows(tensor.name, indices);
+      const parts = [el("h4", {}, tensor.name), grid(own, tensor.name).node];
+      if (other.value.trim()) parts.push(...compare(own, await takeRows(other.value.trim(), indices), other.value.trim()));
+      replace(shown, ...parts);
+    } catch (error) {
+      replace(shown, el("p", {class: "problem-text", role: "alert"}, error.message));
+    }
+  };
+  const form = el("form", {class: "row", onsubmit: (event) => {
+    event.preventDefault();
+    show();
+  }}, labelled("rows, such as 0-9, 12", text), tensor.keys ? el("label", {class: "check"}, key, " it is a key") : null,
+  labelled("compare with", other), names, el("button", {type: "submit"}, "Show"));
+  if (rows) show();
+  return el("section", {"aria-label": "rows"}, el("h3", {}, "Rows"), form, shown);
+}
+
+// The same rows of another table, those cells marked that differ.
+function compare(own, other, name) {
+  const view = grid(other, name);
+  const same = own.shape.join() === other.shape.join();
+  const differing = same ? other.flat.flatMap((value, i) => (Object.is(value, own.flat[i]) || String(value) === String(own.flat[i]) ? [] : [i])) : [];
+  view.light(differing);
+  return [el("h4", {}, name), el("p", {class: "help"}, same ? `${grouped(differing.length)} of ${grouped(other.flat.length)} cells differ`
+    : `its rows have the shape [${other.shape.slice(1)}], not [${own.shape.slice(1)}]`), view.node];
+}
+
+// `others`: the names of all tables; onclose is called without one.
+export async function drawDetail(node, tensor, others) {
+  const statistics = el("div", {class: "statistics", "aria-live": "polite"});
+  replace(node, el("h2", {}, tensor.name), el("p", {class: "help"}, typeText(tensor.dtype, tensor.shape), `, ${bytes(tensor.bytes)}`,
+    tensor.keys ? `, keys ${tensor.keys}` : "", tensor.source ? `, from ${tensor.source}` : "", tensor.persisted ? ", on disk" : ", in memory only", `, version ${tensor.version}`),
+  statistics, tensor.shape.length ? rowsView(tensor, others) : null);
+  try {
+    await drawStatistics(statistics, tensor.name);
+  } catch (error) {
+    replace(statistics, el("p", {class: "problem-text"}, error.message));
+    if (!(error instanceof api.Problem)) notify(error.message, "error");
+  }
+}

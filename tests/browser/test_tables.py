@@ -1,0 +1,139 @@
+"""Tables: the list, what a table's values are like, its rows, uploads, aliases, deletion; and the page without changes."""
+import os, tempfile
+
+from selenium.webdriver.common.by import By
+
+from browser import BrowserTest
+from daemon import npy, pack
+
+
+class TablesTest(BrowserTest):
+    def put(self, name, body, content_type=None):
+        with self.client() as client:
+            self.assertIn(client.request("PUT", f"/v1/tensors/{name}", body, {"Content-Type": content_type} if content_type else {}).status, (200, 201))
+
+    def names(self):
+        with self.client() as client:
+            return [tensor["name"] for tensor in client.request("GET", "/v1/tensors").json()["tensors"]]
+
+    def remove_all(self):
+        with self.client() as client:
+            aliases = client.request("GET", "/v1/aliases").json()["aliases"]
+            if aliases:
+                client.request("POST", "/v1/aliases", {"set": {name: None for name in aliases}})
+            for name in self.names():
+                client.request("DELETE", f"/v1/tensors/{name}")
+
+    def setUp(self):
+        super().setUp()
+        self.addCleanup(self.remove_all)
+
+    def show(self, name=None):
+        self.browser.get("about:blank")
+        self.open("/#tables" + (f"?name={name}" if name else ""))
+        self.one(".listing")
+
+
+class Tables(TablesTest):
+    def test_a_table_is_found_and_described(self):
+        self.put("films", {"tensor": [[1, 2], [3, -4.5]], "keys": ["Alien", "Dune"]})
+        self.put("other", [1])
+        self.show()
+        self.one("input[type=search]").send_keys("FIL")
+        self.wait(lambda: len(self.all(".listing tbody tr")) == 1)
+        self.one(".listing button.link", "films").click()
+        self.one(".detail h2", "films")
+        self.one(".detail .help", "float32 [2,2]")
+        facts = dict(zip([node.text for node in self.all(".facts dt")], [node.text for node in self.all(".facts dd")])) if self.one(".facts") else {}
+        self.assertEqual((facts["least"], facts["greatest"], facts["mean"], facts["NaN"]), ("-4.5", "3", "0.375", "0"))
+        self.assertIn("means of 2 by 2 blocks", self.one(".strip").get_attribute("aria-label"))
+
+    def test_rows_are_read_by_number_and_by_key(self):
+        self.put("films", {"tensor": [[1, 2], [3, 4], [5, 6]], "keys": ["Alien", "Dune", "Brazil"]})
+        self.show("films")
+        self.wait(lambda: self.values(".rows") == ["1", "2", "3", "4", "5", "6"])
+        field = self.one(".detail form input[type=text]")
+        field.clear()
+        field.send_keys("2, 0-1")
+        self.one(".detail form button", "Show").click()
+        self.wait(lambda: self.values(".rows") == ["5", "6", "1", "2", "3", "4"])
+        self.one(".detail input[type=checkbox]").click()
+        field.clear()
+        field.send_keys("Dune\n")
+        self.wait(lambda: self.values(".rows") == ["3", "4"])
+        self.expected_messages = ("422",)
+        field.send_keys(" 2\n")
+        self.one(".rows .problem-text", "Dune 2")
+
+    def test_two_versions_are_compared(self):
+        self.put("t@1", [[1, 2], [3, 4]])
+        self.put("t@2", [[1, 2], [3, 5]])
+        self.show("t@1")
+        self.one(".detail input[list]").send_keys("t@2\n")
+        self.one(".rows .help", "1 of 4 cells differ")
+        self.assertEqual(self.lit(), ["t@2[1,1] = 5"])
+
+    def test_a_file_is_uploaded(self):
+        with tempfile.NamedTemporaryFile(suffix=".npy", prefix="up load") as file:
+            file.write(npy("float32", (2, 2), pack("float32", [1, 2, 3, 4])))
+            file.flush()
+            self.show()
+            self.one(".upload input[type=file]").send_keys(os.path.realpath(file.name))
+            name = self.one(".upload input[type=text]")
+            self.assertRegex(name.get_attribute("value"), "^up_load")
+            name.clear()
+            name.send_keys("uploaded")
+            self.one(".upload button").click()
+            self.one(".detail h2", "uploaded")
+            self.assertEqual(self.names(), ["uploaded"])
+            self.expected_messages = ("422",)
+            name.clear()
+            name.send_keys("a/b")
+            self.one(".upload button").click()
+            self.one(".upload .problem-text")
+
+    def test_an_alias_is_flipped_under_the_condition_that_it_has_not_changed(self):
+        self.put("t@1", [1])
+        self.put("t@2", [2])
+        with self.client() as client:
+            client.request("POST", "/v1/aliases", {"set": {"latest": "t@1"}})
+            self.show()
+            select = self.one(".aliases select")
+            select.send_keys("t@2")
+            self.one(".aliases button", "Flip").click()
+            self.one(".notice", "latest → t@2")
+            self.assertEqual(client.request("GET", "/v1/aliases").json()["aliases"], {"latest": "t@2"})
+            self.wait(lambda: self.one(".aliases tbody tr").text.startswith("latest t@2"))
+            client.request("POST", "/v1/aliases", {"set": {"latest": "t@1"}})
+            self.expected_messages = ("412",)
+            self.one(".aliases button", "Remove").click()
+            self.one(".notice.error", "does not name")
+            self.assertEqual(client.request("GET", "/v1/aliases").json()["aliases"], {"latest": "t@1"})
+
+    def test_a_table_is_deleted_once_its_name_is_typed(self):
+        self.put("precious", [1])
+        self.show("precious")
+        self.one(".listing button.danger").click()
+        dialog = self.one("dialog[open]")
+        sure = dialog.find_element(By.CSS_SELECTOR, "button[type=submit]")
+        field = dialog.find_element(By.CSS_SELECTOR, "input")
+        field.send_keys("preciou")
+        self.assertFalse(sure.is_enabled())
+        field.send_keys("s")
+        self.assertTrue(sure.is_enabled())
+        sure.click()
+        self.one(".notice", "precious is deleted")
+        self.assertEqual(self.names(), [])
+
+
+class ReadOnly(TablesTest):
+    OPTIONS = ("--console", "read-only")
+
+    def test_the_page_offers_no_changes(self):
+        self.put("t@1", [1])
+        with self.client() as client:
+            client.request("POST", "/v1/aliases", {"set": {"latest": "t@1"}})
+        self.show("t@1")
+        self.one(".facts")
+        self.assertEqual(self.all(".upload, button.danger, .aliases button, .aliases input"), [])
+        self.assertIn("latest", self.one(".aliases").text)
