@@ -104,8 +104,10 @@ static bool add_name(cJSON *operation, const char *method, const char *path)
     snprintf(name, sizeof name, "%s%s", method, path);
     size_t length = 0;
     for (const char *at = name; *at; at++)
-        if (!strchr("{}", *at))
-            name[length++] = *at == '/' || *at == '.' ? '_' : *at;
+        if (strchr("/.", *at))
+            name[length++] = '_';
+        else if (!strchr("{}", *at))
+            name[length++] = *at;
     name[length] = '\0';
     return td_document_text(operation, "operationId", name);
 }
