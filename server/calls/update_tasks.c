@@ -2,6 +2,7 @@
 
 #include "api/codec.h"
 #include "api/message/attrs.h"
+#include "kernels/key_index/key_index.h"
 #include "kernels/name.h"
 #include "kernels/scatter/scatter.h"
 #include "kernels/upsert/upsert.h"
@@ -52,6 +53,9 @@ static td_status no_keys(struct td_call *call)
         state->write.name, call->op->name, state->write.name);
 }
 
+/* For the estimate of the cost, which does not read it. */
+static const struct td_key_index there_is_one;
+
 /* What decoding and inference need to know of the current version. No reference to it is kept, since a
  * version without other references can be updated in place. */
 static td_status describe_inputs(struct td_call *call, const struct td_tensor *table)
@@ -64,6 +68,7 @@ static td_status describe_inputs(struct td_call *call, const struct td_tensor *t
     if (!table->keys)
         return no_keys(call);
     state->keys = without_data(table->keys);
+    state->keys.key_index = table->keys->key_index ? &there_is_one : NULL;
     call->request.args.inputs[TD_UPSERT_ROW_KEYS] = (struct td_operand){ &state->keys, 1 };
     return TD_OK;
 }
@@ -82,8 +87,8 @@ static td_status check_scales(struct td_call *call, const struct td_tensor *tabl
         (table->dtype != TD_DTYPE_INT8 && table->dtype != TD_DTYPE_UINT8))
         return TD_OK;
     for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
-        td_table_part_name(state->write.name, suffixes[i], part);
-        if (td_tables_get(&call->tables, part, arena, &found, &none) == TD_OK)
+        if (td_table_part_name(state->write.name, suffixes[i], part) &&
+            td_tables_get(&call->tables, part, arena, &found, &none) == TD_OK)
             return td_error_set(&call->error, TD_CONFLICT,
                                 "'%s' has an element for each row of '%s', which %s does not "
                                 "change; import the table again, or delete '%s' if it is of no use",

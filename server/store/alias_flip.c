@@ -142,9 +142,11 @@ static td_status check_target(const struct td_store *store, const struct td_alia
                             alias->name, alias->target);
     if (persist && (!version->persisted || atomic_load(&version->orphaned)))
         return td_error_set(err, TD_CONFLICT,
-                            "the alias '%s' cannot be persisted: '%s' is in memory only; persist "
-                            "it first",
-                            alias->name, alias->target);
+                            "the alias '%s' cannot be persisted: '%s' %s in memory only; persist "
+                            "%s first",
+                            alias->name, alias->target,
+                            version->keys && version->file[0] ? "has its keys" : "is",
+                            version->keys && version->file[0] ? "them" : "it");
     return TD_OK;
 }
 
@@ -153,7 +155,9 @@ static td_status check_alias(const struct td_store *store, const struct td_alias
                              struct td_error *err)
 {
     const struct td_version *version;
-    if (!alias->target[0])
+    const bool known = td_alias_in(&store->aliases, alias->name, strlen(alias->name)) != NULL;
+    /* One that aliases.json has may be removed from it. */
+    if (!alias->target[0] && known)
         return TD_OK;
     if (td_store_use_locked(store, alias->name, &version) != TD_NAME_FREE)
         return td_error_set(
@@ -161,45 +165,82 @@ static td_status check_alias(const struct td_store *store, const struct td_alias
             "'%s' is a tensor, so it cannot be an alias: delete it first, or choose "
             "another name",
             alias->name);
-    return is_in_folder(folder, alias->target) ? TD_OK : check_target(store, alias, persist, err);
+    return !alias->target[0] || is_in_folder(folder, alias->target)
+               ? TD_OK
+               : check_target(store, alias, persist, err);
 }
 
-/* A table of integers whose alias has others beside it for its scales and offsets: these must follow, or sums
- * of its rows would be those of one version with the scales of another. */
-static td_status check_parts(const struct td_store *store, const struct td_alias *alias,
-                             const struct td_alias_table *edits, struct td_error *err)
+/* What a flip is about to make of the aliases. */
+struct plan {
+    const struct td_store *store;
+    const struct td_alias_table *edits;
+    const struct td_alias_folder *folder; /* whose versions come with it; NULL for none */
+};
+
+/* The alias as it is going to be; NULL if it is going to have no target. */
+static const struct td_alias *planned(const struct plan *plan, const char *name)
+{
+    const struct td_alias *alias = td_alias_in(plan->edits, name, strlen(name));
+    if (!alias)
+        alias = td_alias_in(&plan->store->aliases, name, strlen(name));
+    return alias && alias->target[0] ? alias : NULL;
+}
+
+static bool will_exist(const struct plan *plan, const char *version)
+{
+    const struct td_version *unused;
+    return is_in_folder(plan->folder, version) ||
+           td_store_use_locked(plan->store, version, &unused) == TD_NAME_CURRENT;
+}
+
+/* The alias of a table of integers, and that of its scales or offsets, by their suffix: both name the same
+ * version, or sums of its rows would be those of one version with the scales of another. */
+static td_status check_pair(const struct plan *plan, const struct td_alias *rows,
+                            const char *suffix, struct td_error *err)
+{
+    char name[TD_TENSOR_NAME], target[TD_TENSOR_NAME];
+    const struct td_alias *part =
+        td_table_part_name(rows->name, suffix, name) ? planned(plan, name) : NULL;
+    if (!part || !td_table_part_name(rows->target, suffix, target) ||
+        strcmp(part->target, target) == 0 || !will_exist(plan, target))
+        return TD_OK;
+    return td_error_set(
+        err, TD_CONFLICT,
+        "the alias '%.128s' names '%.128s'; set it to '%.128s', too, since '%.128s' "
+        "names '%.128s': rows and their scales change together",
+        name, part->target, target, rows->name, rows->target);
+}
+
+static td_status check_parts(const struct plan *plan, const struct td_alias *alias,
+                             struct td_error *err)
 {
     static const char *const suffixes[] = { ".scale", ".offset" };
-    const struct td_version *version;
-    char name[TD_TENSOR_NAME], target[TD_TENSOR_NAME];
-    for (size_t i = 0; alias->target[0] && i < sizeof suffixes / sizeof *suffixes; i++) {
-        td_table_part_name(alias->name, suffixes[i], name);
-        td_table_part_name(alias->target, suffixes[i], target);
-        const struct td_alias *part = td_alias_in(&store->aliases, name, strlen(name));
-        if (!part || !part->target[0] || strcmp(part->target, target) == 0 ||
-            td_alias_in(edits, name, strlen(name)) ||
-            td_store_use_locked(store, target, &version) != TD_NAME_CURRENT)
-            continue;
-        return td_error_set(err, TD_CONFLICT,
-                            "the alias '%.140s' names '%.140s'; set it to '%.140s', too: rows and "
-                            "their scales change together",
-                            name, part->target, target);
+    td_status status = TD_OK;
+    for (size_t i = 0;
+         i < sizeof suffixes / sizeof *suffixes && alias->target[0] && status == TD_OK; i++) {
+        char table[TD_TENSOR_NAME];
+        const struct td_alias *rows =
+            td_table_of_part(alias->name, suffixes[i], table) ? planned(plan, table) : NULL;
+        status = check_pair(plan, alias, suffixes[i], err);
+        if (status == TD_OK && rows)
+            status = check_pair(plan, rows, suffixes[i], err);
     }
-    return TD_OK;
+    return status;
 }
 
 static td_status check(struct td_store *store, const struct td_alias_flip *flip,
                        const struct td_alias_table *edits, const struct td_alias_folder *folder,
                        struct td_error *err)
 {
+    const struct plan plan = { store, edits, folder };
     td_status status = TD_OK;
     pthread_rwlock_rdlock(&store->lock);
     for (int i = 0; i < flip->n_wanted && status == TD_OK; i++)
         status = check_wanted(store, &flip->wanted[i], err);
     for (int i = 0; i < edits->count && status == TD_OK; i++) {
         status = check_alias(store, &edits->aliases[i], flip->persist, folder, err);
-        if (status == TD_OK && !folder)
-            status = check_parts(store, &edits->aliases[i], edits, err);
+        if (status == TD_OK)
+            status = check_parts(&plan, &edits->aliases[i], err);
         if (status != TD_OK)
             status = at_set(status, err);
     }
@@ -249,7 +290,7 @@ static td_status store_table(struct td_store *store, const struct td_alias_table
     const td_status status =
         td_data_dir_write_text(store->dir, TD_ALIASES_FILE, text, bytes, &id, done, err);
     if (*done)
-        store->aliases_file = id;
+        store->aliases_file = store->aliases_seen = id;
     free(text);
     return status;
 }
@@ -273,8 +314,13 @@ static td_status apply(struct td_store *store, const struct td_alias_table *edit
 static td_status flip_locked(struct td_store *store, const struct td_alias_flip *flip,
                              struct td_error *err)
 {
-    struct td_alias_table edits;
-    td_status status = make_edits(store, flip, &edits, err);
+    struct td_alias_table edits = { 0 };
+    /* Who may not change the folder is told so by the write. */
+    td_status status = flip->persist && td_data_dir_is_locked(store->dir)
+                           ? td_alias_check_file(store, err)
+                           : TD_OK;
+    if (status == TD_OK)
+        status = make_edits(store, flip, &edits, err);
     if (status == TD_OK) {
         claim(store, &edits);
         status = check(store, flip, &edits, NULL, err);
@@ -446,6 +492,7 @@ static bool load(struct td_store *store)
         status = take_stored(store, &read, &err);
     if (status == TD_OK)
         status = set_taken(store, &read.taken, &err);
+    store->aliases_seen = id;
     if (status == TD_OK) {
         store->aliases_file = id;
         td_store_solve_problem(store, TD_ALIASES_FILE);
@@ -516,10 +563,24 @@ static void forget(struct td_store *store, const char *name)
         store->taken[place] = store->taken[--store->n_taken];
 }
 
-void td_alias_forget_folder(struct td_store *store, const char *name)
+static bool is_gone(const struct td_store *store, const char *folder)
 {
+    struct td_file_id unused;
+    return td_data_dir_stat(store->dir, folder, &unused) == TD_FILE_GONE;
+}
+
+void td_alias_forget_gone(struct td_store *store)
+{
+    struct td_error unused; /* what cannot be written now is written with the next change */
+    bool changed = false, done;
     pthread_mutex_lock(&store->flipping);
-    forget(store, name);
+    for (int i = store->n_taken - 1; i >= 0; i--)
+        if (is_gone(store, store->taken[i].name)) {
+            forget(store, store->taken[i].name);
+            changed = true;
+        }
+    if (changed && !store->read_only && td_data_dir_is_locked(store->dir) && load(store))
+        (void)store_table(store, &store->aliases, &done, &unused);
     pthread_mutex_unlock(&store->flipping);
 }
 
@@ -552,6 +613,8 @@ static td_status publish_folder(struct td_store *store, const struct td_alias_fo
         forget(store, folder->name);
         return status;
     }
+    if (status != TD_OK)
+        td_store_report_problem(store, TD_ALIASES_FILE, err->message);
     publish(store, table, folder);
     return TD_OK;
 }

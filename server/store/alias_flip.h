@@ -36,8 +36,9 @@ TD_MUST_CHECK td_status td_alias_take_folder(struct td_store *store,
 /* Whether aliases.json says that the aliases of this folder have been set. */
 bool td_alias_folder_is_taken(struct td_store *store, const char *name, const char *digest);
 
-/* The folder is gone: another one of its name is a new one. */
-void td_alias_forget_folder(struct td_store *store, const char *name);
+/* Forgets the folders that are gone, in aliases.json too if this process may write it: another one of the
+ * name of one is a new one. To be called after a scan. */
+void td_alias_forget_gone(struct td_store *store);
 
 /* Frees the aliases; for td_store_free. */
 void td_alias_free(struct td_store *store);

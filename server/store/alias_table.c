@@ -83,6 +83,20 @@ static void append(struct td_alias_table *table, const struct td_alias *alias)
         table->aliases[table->count++] = *alias;
 }
 
+td_status td_alias_check_file(const struct td_store *store, struct td_error *err)
+{
+    struct td_file_id id;
+    const td_file_state state =
+        store->dir ? td_data_dir_stat(store->dir, TD_ALIASES_FILE, &id) : TD_FILE_GONE;
+    if (state == TD_FILE_GONE ||
+        (state == TD_FILE_PRESENT && td_file_id_equal(&id, &store->aliases_seen)))
+        return TD_OK;
+    return td_error_set(err, TD_CONFLICT,
+                        "%s in the data folder is not as this server read or wrote it last: send "
+                        "SIGHUP, so that it is read first",
+                        TD_ALIASES_FILE);
+}
+
 td_status td_alias_merge(const struct td_alias_table *table, const struct td_alias_table *edits,
                          struct td_alias_table *out, struct td_error *err)
 {

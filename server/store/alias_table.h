@@ -48,6 +48,10 @@ td_status td_alias_conflict(const char *name, struct td_error *err);
 TD_MUST_CHECK td_status td_alias_check_name(struct td_store *store, const char *name,
                                             struct td_error *err);
 
+/* With `flipping` held. CONFLICT unless aliases.json is as this process read or wrote it last, or as it was
+ * when its damage was told: otherwise it may set aliases, and name versions, that are unknown here. */
+TD_MUST_CHECK td_status td_alias_check_file(const struct td_store *store, struct td_error *err);
+
 /* *out is `table` with the aliases of `edits` in place of those of the same names; those without any
  * target are left out. malloc'ed. RESOURCE_LIMIT (aliases), MEMORY_EXHAUSTED. */
 TD_MUST_CHECK td_status td_alias_merge(const struct td_alias_table *table,

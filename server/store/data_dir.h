@@ -147,15 +147,16 @@ TD_MUST_CHECK td_status td_data_dir_load(struct td_data_dir *dir, const char *fi
 TD_MUST_CHECK td_status td_data_dir_admit(struct td_data_dir *dir, const char *name, uint64_t bytes,
                                           struct td_error *err);
 
-/* Writes NAME.tensord, with the keys of the rows and their index unless `keys` is NULL, returns what load would, and removes the NAME.npy that it replaces.
- * `range` is the fault guard's range of the source tensor, -1 for none: a truncated source is
- * not written, nor is a file whose writing arena->stop ends. *done: the folder has the new file,
- * always so on success. */
+/* Writes NAME.tensord, with the keys of the rows and their index unless `keys` is NULL, returns what
+ * load would, and removes the NAME.npy that it replaces. `ranges` are the fault guard's ranges of the
+ * tensor and of its keys, -1 for none: a truncated source is not written, nor is a file whose writing
+ * arena->stop ends. *done: the folder has the new file, always so on success. */
 TD_MUST_CHECK td_status td_data_dir_write(struct td_data_dir *dir, const char *name,
                                           const struct td_tensor *tensor,
-                                          const struct td_tensor *keys, int range, uint64_t version,
-                                          struct td_arena *arena, struct td_data_content *out,
-                                          bool *done, struct td_error *err);
+                                          const struct td_tensor *keys, const int *ranges,
+                                          uint64_t version, struct td_arena *arena,
+                                          struct td_data_content *out, bool *done,
+                                          struct td_error *err);
 
 /* Removes every file that holds `name`. FORBIDDEN, and nothing is removed, if one of them holds
  * other tensors as well, or, with `own_only`, is not NAME.tensord. *done: they are removed, always so on
@@ -183,9 +184,9 @@ TD_MUST_CHECK bool td_data_dir_folders(struct td_data_dir *dir, char (**names)[T
                                        int *count);
 
 /* Opens a sub-folder that has this file, and identifies the file; close() the descriptor, -1 unless
- * TD_FILE_PRESENT. */
+ * TD_FILE_PRESENT. *reason: the errno of TD_FILE_UNKNOWN. */
 td_file_state td_data_dir_open_folder(struct td_data_dir *dir, const char *name, const char *file,
-                                      int *folder, struct td_file_id *id);
+                                      int *folder, struct td_file_id *id, int *reason);
 
 /* As td_data_dir_stat, td_data_dir_read_text and td_data_dir_load. load reads the file as if it had the
  * name `versioned`, and is MALFORMED_REQUEST if it has not `size` bytes; the arena keeps the mapping. */

@@ -34,21 +34,22 @@ bool td_data_dir_folders(struct td_data_dir *dir, char (**names)[TD_FILE_NAME], 
 }
 
 td_file_state td_data_dir_open_folder(struct td_data_dir *dir, const char *name, const char *file,
-                                      int *folder, struct td_file_id *id)
+                                      int *folder, struct td_file_id *id, int *reason)
 {
     struct stat info;
     *folder = openat(dir->folder.fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    *reason = *folder < 0 ? errno : 0;
     if (*folder < 0)
-        return errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? TD_FILE_GONE
-                                                                     : TD_FILE_UNKNOWN;
+        return *reason == ENOENT || *reason == ENOTDIR || *reason == ELOOP ? TD_FILE_GONE
+                                                                           : TD_FILE_UNKNOWN;
     if (fstatat(*folder, file, &info, AT_SYMLINK_NOFOLLOW) == 0) {
         *id = td_data_id_of(&info);
         return TD_FILE_PRESENT;
     }
-    const int reason = errno;
+    *reason = errno;
     close(*folder);
     *folder = -1;
-    return reason == ENOENT ? TD_FILE_GONE : TD_FILE_UNKNOWN;
+    return *reason == ENOENT ? TD_FILE_GONE : TD_FILE_UNKNOWN;
 }
 
 static td_status unreadable(int reason, struct td_error *err)

@@ -70,7 +70,7 @@ struct new_file {
     const char *name;
     char file[TD_FILE_NAME], temporary[TD_HIDDEN_NAME];
     struct td_tensor_file content;
-    int range; /* of the source tensor */
+    const int *ranges; /* [2], of the sources */
 };
 
 /* Writes the temporary file; 0 or errno, ECANCELED with err filled if it was stopped. No one may
@@ -110,7 +110,8 @@ static td_status fill(const struct new_file *new, struct td_arena *arena,
         return err->status;
     /* Writing from a truncated mapping fails with EFAULT, or succeeds with zeros if another
      * thread faulted first. */
-    if (reason == EFAULT || (reason == 0 && td_guard_marked(new->range)))
+    if (reason == EFAULT ||
+        (reason == 0 && (td_guard_marked(new->ranges[0]) || td_guard_marked(new->ranges[1]))))
         return td_error_set(err, TD_DEVICE_UNAVAILABLE,
                             "the source of %s was truncated while it was written", new->file);
     if (reason != 0)
@@ -141,11 +142,11 @@ static td_status write_file(struct new_file *new, struct td_arena *arena,
 }
 
 td_status td_data_dir_write(struct td_data_dir *dir, const char *name,
-                            const struct td_tensor *tensor, const struct td_tensor *keys, int range,
-                            uint64_t version, struct td_arena *arena, struct td_data_content *out,
-                            bool *done, struct td_error *err)
+                            const struct td_tensor *tensor, const struct td_tensor *keys,
+                            const int *ranges, uint64_t version, struct td_arena *arena,
+                            struct td_data_content *out, bool *done, struct td_error *err)
 {
-    struct new_file new = { .dir = dir, .name = name, .range = range };
+    struct new_file new = { .dir = dir, .name = name, .ranges = ranges };
     *done = false;
     *out = (struct td_data_content){ 0 };
     snprintf(new.file, sizeof new.file, "%s%s", name, TD_OWN_SUFFIX);

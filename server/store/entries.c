@@ -67,6 +67,13 @@ static td_status check_count(int count, struct td_error *err)
                                    "the store with this tensor");
 }
 
+td_status td_store_no_folder(struct td_error *err)
+{
+    td_error_set(err, TD_INVALID_ARGUMENT,
+                 "persist needs a data folder: the server was started without --data-dir");
+    return td_error_at_attribute(err, TD_INVALID_ARGUMENT, "persist");
+}
+
 td_status td_store_check_count(struct td_store *store, int more, struct td_error *err)
 {
     pthread_rwlock_rdlock(&store->lock);
@@ -376,7 +383,7 @@ static struct td_spare detach_spare(struct td_store *store, struct td_entry *ent
     entry->spare = (struct td_spare){ 0 };
     if (spare.version) {
         store->n_spares--;
-        store->spare_bytes -= spare.version->held;
+        store->spare_bytes -= spare.held;
     }
     return spare;
 }
@@ -393,7 +400,7 @@ struct td_spare td_spare_take(struct td_store *store, const char *name)
 void td_spare_keep(struct td_store *store, const char *name, struct td_spare *spare)
 {
     struct td_spare gone = *spare;
-    const uint64_t bytes = spare->version->held;
+    const uint64_t bytes = spare->held;
     pthread_rwlock_wrlock(&store->lock);
     struct td_entry *entry = find(store, name, strlen(name));
     const uint64_t used = store->held + store->spare_bytes;
@@ -509,8 +516,8 @@ static struct td_version *set_current(struct td_store *store, struct td_entry *e
         atomic_store(&replaced->replaced, true);
     }
     store->held -= replaced ? replaced->held : 0;
-    store->mapped += version->mapped;
-    store->mapped -= replaced ? replaced->mapped : 0;
+    store->mapped += td_version_mapped(version);
+    store->mapped -= replaced ? td_version_mapped(replaced) : 0;
     store->outgoing -= version->outgoing;
     version->outgoing = 0;
     version->entry = NULL;
@@ -561,7 +568,7 @@ void td_store_drop(struct td_store *store, const char *name)
         store->n_entries--;
         memmove(at, at + 1, (size_t)(store->n_entries - place) * sizeof *at);
         store->held -= entry->current->held;
-        store->mapped -= entry->current->mapped;
+        store->mapped -= td_version_mapped(entry->current);
         entry->spare = detach_spare(store, entry);
         atomic_fetch_add(&store->changes, 1);
     }

@@ -19,19 +19,20 @@
 /* A version that is no longer current, and the slices that it lacks to equal `successor`. */
 struct td_spare {
     struct td_version *version; /* NULL for none */
-    uint64_t successor;         /* number of the version with these slices */
+    uint64_t held;      /* bytes in memory of its rows: the current version has its keys too */
+    uint64_t successor; /* number of the version with these slices */
     uint64_t *offsets;
     int64_t count;
     size_t slice_bytes;
     int64_t since_ns;
 };
 
+/* The error of persisting without a data folder. */
+td_status td_store_no_folder(struct td_error *err);
+
 /* RESOURCE_LIMIT if so many more names do not fit. */
 TD_MUST_CHECK td_status td_store_check_count(struct td_store *store, int more,
                                              struct td_error *err);
-
-/* The error of persisting without a data folder; in writers.c. */
-td_status td_store_no_folder(struct td_error *err);
 
 /* ---- current versions ---- */
 

@@ -422,7 +422,6 @@ static void drop_folder(struct td_store *store, struct td_scan_report *report,
         td_writer_unlock(store, &writer);
     }
     td_store_solve_problem(store, folder->name);
-    td_alias_forget_folder(store, folder->name);
     td_scan_report_file(report, folder->name);
 }
 
@@ -465,17 +464,28 @@ static struct td_version_folder *recall(struct td_store *store, const char *name
     return folder;
 }
 
+/* What was taken before stays. */
+static void refuse_unreadable(struct td_store *store, struct td_scan_report *report,
+                              const struct td_version_folder *folder, int reason)
+{
+    char text[128];
+    snprintf(text, sizeof text, "it cannot be read: %s", strerror(reason));
+    td_store_refuse_folder(store, folder->name, text);
+    report->skipped += !folder->taken;
+    td_scan_report_file(report, folder->name);
+}
+
 static void scan_folder(struct td_store *store, struct td_scan_report *report, const char *name)
 {
-    int descriptor;
+    int descriptor, reason;
     struct td_file_id manifest;
     const td_file_state state =
-        td_data_dir_open_folder(store->dir, name, MANIFEST, &descriptor, &manifest);
-    struct td_version_folder *folder = state == TD_FILE_GONE      ? NULL
-                                       : state == TD_FILE_PRESENT ? recall(store, name)
-                                                                  : find_folder(store, name);
+        td_data_dir_open_folder(store->dir, name, MANIFEST, &descriptor, &manifest, &reason);
+    struct td_version_folder *folder = state == TD_FILE_GONE ? NULL : recall(store, name);
     if (folder)
         folder->seen = true;
+    if (folder && state == TD_FILE_UNKNOWN)
+        refuse_unreadable(store, report, folder, reason);
     if (folder && descriptor >= 0) {
         if (folder->taken) {
             check_unchanged(store, folder, descriptor, &manifest);

@@ -27,6 +27,32 @@ td_status td_keys_check(const struct td_tensor *keys, const char *table,
     return td_error_at_input(err, err->status, "keys");
 }
 
+/* Offsets of strings may begin anywhere. */
+static bool same_lengths(const struct td_tensor *a, const struct td_tensor *b)
+{
+    bool same = true;
+    for (int64_t i = 0; i < a->numel && same; i++)
+        same = a->offsets[i + 1] - a->offsets[i] == b->offsets[i + 1] - b->offsets[i];
+    return same;
+}
+
+static const char *first_byte(const struct td_tensor *strings)
+{
+    return (const char *)strings->data + strings->offsets[0];
+}
+
+bool td_keys_equal(const struct td_keys *keys, const struct td_tensor *vector)
+{
+    const struct td_tensor *own = &keys->tensor;
+    if (own->dtype != vector->dtype || own->numel != vector->numel)
+        return false;
+    if (own->dtype != TD_DTYPE_STRING)
+        return memcmp(own->data, vector->data, own->bytes) == 0;
+    return same_lengths(own, vector) &&
+           memcmp(first_byte(own), first_byte(vector),
+                  (size_t)(own->offsets[own->numel] - own->offsets[0])) == 0;
+}
+
 uint64_t td_keys_footprint(const struct td_tensor *keys)
 {
     const uint64_t tensor = td_tensor_footprint(keys), index = td_key_index_bytes(keys->numel);

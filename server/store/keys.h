@@ -30,6 +30,9 @@ struct td_keys {
 TD_MUST_CHECK td_status td_keys_check(const struct td_tensor *keys, const char *table,
                                       const struct td_shape *rows, struct td_error *err);
 
+/* Whether the vector has the same keys in the same order. */
+bool td_keys_equal(const struct td_keys *keys, const struct td_tensor *vector);
+
 /* Bytes in memory of such keys and their index; saturating. */
 uint64_t td_keys_footprint(const struct td_tensor *keys);
 

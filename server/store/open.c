@@ -48,8 +48,10 @@ struct td_store *td_store_open(const struct td_store_options *options)
         td_store_free(store);
         return NULL;
     }
-    if (store->dir)
+    if (store->dir) {
+        td_alias_forget_gone(store);
         td_alias_check_targets(store);
+    }
     store->opened = true;
     td_store_retain(store);
     return store;

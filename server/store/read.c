@@ -61,7 +61,7 @@ td_status td_store_check(const struct td_tensor_listing *listing, struct td_erro
         return TD_OK;
     /* The kernel sends mapped pages from the page cache without a fault in this process. Reading
      * the last byte faults if the file was truncated. */
-    if (version->mapped > 0 && tensor->bytes > 0)
+    if (td_version_part(version, tensor).mapped > 0 && tensor->bytes > 0)
         (void)((const volatile char *)tensor->data)[tensor->bytes - 1];
     return td_version_check(version, err);
 }
@@ -82,7 +82,7 @@ bool td_store_is_replaced(struct td_buffer *owner)
 bool td_store_is_mapped(const struct td_tensor *tensor)
 {
     const struct td_version *version = td_version_of(tensor);
-    return version && version->mapped > 0;
+    return version && td_version_part(version, tensor).mapped > 0;
 }
 
 atomic_int *td_store_place_of(const struct td_tensor *tensor, const char **name)

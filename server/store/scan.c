@@ -457,6 +457,7 @@ void td_store_scan_again(struct td_store *store, bool always)
     if (td_data_dir_refresh(store->dir, &changed) && (always || changed)) {
         (void)scan_folder(store); /* errors are logged */
         td_alias_load(store);     /* after the versions that it names */
+        td_alias_forget_gone(store);
         td_alias_check_targets(store);
         td_store_retain(store);
     }

@@ -76,8 +76,9 @@ const char *td_scan_other_reason(const char *name)
 
 void td_scan_report_other(struct td_scan_report *report, const char *name, bool is_folder)
 {
-    const char *reason =
-        is_folder ? "a folder without manifest.json is not read" : td_scan_other_reason(name);
+    const char *reason = is_folder
+                             ? "a folder without manifest.json, or a link to a folder, is not read"
+                             : td_scan_other_reason(name);
     if (reason)
         td_scan_report_skip(report, is_folder ? TD_LOG_INFO : TD_LOG_WARN, name, NULL, reason);
     else

@@ -63,6 +63,7 @@ struct td_store {
 
     pthread_mutex_t flipping;       /* held through a flip of aliases */
     struct td_file_id aliases_file; /* aliases.json as it was read or written last */
+    struct td_file_id aliases_seen; /* ... or found damaged since */
     struct td_taken_folder *taken;  /* folders whose aliases have been set, as in it */
     int n_taken;
 

@@ -24,7 +24,10 @@ void td_store_keep_statistics(struct td_store *store, const struct td_tensor *te
                               const struct td_statistics *statistics)
 {
     _Atomic(struct td_buffer *) *place = place_of(tensor);
+    enum { SHARE = 16 }; /* computing those of small tensors again takes microseconds */
     const size_t bytes = td_statistics_bytes(tensor);
+    if (bytes > td_tensor_footprint(tensor) / SHARE)
+        return;
     struct td_error err;
     struct td_buffer *none = NULL;
     struct td_buffer *buffer = place ? store->memory->take(store->memory, bytes, &err) : NULL;

@@ -134,8 +134,9 @@ atomic_int *td_store_place_of(const struct td_tensor *tensor, const char **name)
  * none. They live as long as the version. */
 const struct td_statistics *td_store_statistics(const struct td_tensor *tensor);
 
-/* Keeps a copy of them with the version, in the store's memory; if there is none, or others have been
- * kept meanwhile, it does nothing. */
+/* Keeps a copy of them with the version, in the store's memory, of which all kept ones take a sixteenth of
+ * their tensors at most; if there is none, others have been kept meanwhile, or the tensor is small, it does
+ * nothing. */
 void td_store_keep_statistics(struct td_store *store, const struct td_tensor *tensor,
                               const struct td_statistics *statistics);
 

@@ -22,14 +22,15 @@ bool td_name_valid(const char *name)
            (!version || td_table_version_valid(version));
 }
 
-bool td_table_of_keys(const char *name, size_t length, char table[TD_TENSOR_NAME],
-                      size_t *table_length)
+/* Copies the name without the suffix of its BASE. */
+static bool cut_suffix(const char *name, size_t length, const char *suffix,
+                       char table[TD_TENSOR_NAME], size_t *table_length)
 {
-    static const char suffix[] = ".keys";
-    const size_t cut = sizeof suffix - 1;
+    const size_t cut = strlen(suffix);
     const char *at = memchr(name, '@', length);
     const size_t base = at ? (size_t)(at - name) : length;
-    if (base <= cut || length >= TD_TENSOR_NAME || memcmp(name + base - cut, suffix, cut) != 0)
+    if (base <= cut || length - cut >= TD_TENSOR_NAME ||
+        memcmp(name + base - cut, suffix, cut) != 0)
         return false;
     memcpy(table, name, base - cut);
     memcpy(table + base - cut, name + base, length - base);
@@ -38,16 +39,29 @@ bool td_table_of_keys(const char *name, size_t length, char table[TD_TENSOR_NAME
     return true;
 }
 
+bool td_table_of_keys(const char *name, size_t length, char table[TD_TENSOR_NAME],
+                      size_t *table_length)
+{
+    return cut_suffix(name, length, ".keys", table, table_length);
+}
+
+bool td_table_of_part(const char *name, const char *suffix, char table[TD_TENSOR_NAME])
+{
+    size_t length;
+    return cut_suffix(name, strlen(name), suffix, table, &length);
+}
+
 void td_table_keys_name(const char *table, char name[TD_KEYS_NAME])
 {
     const size_t base = td_table_base(table);
     snprintf(name, TD_KEYS_NAME, "%.*s.keys%s", (int)base, table, table + base);
 }
 
-void td_table_part_name(const char *table, const char *suffix, char name[TD_TENSOR_NAME])
+bool td_table_part_name(const char *table, const char *suffix, char name[TD_TENSOR_NAME])
 {
     const size_t base = td_table_base(table);
-    snprintf(name, TD_TENSOR_NAME, "%.*s%s%s", (int)base, table, suffix, table + base);
+    return snprintf(name, TD_TENSOR_NAME, "%.*s%s%s", (int)base, table, suffix, table + base) <
+           TD_TENSOR_NAME;
 }
 
 const char *td_table_version(const char *name)

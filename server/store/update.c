@@ -239,14 +239,14 @@ static void keep_as_spare(struct update *update, struct td_version *replaced, ui
     enum { MOST_SLICES = 1 << 20 };
     const size_t bytes = replaced->tensor.bytes;
     struct td_spare spare = { .version = replaced,
+                              .held = replaced->held - td_version_keys_held(replaced),
                               .successor = number,
                               .count = count,
                               .slice_bytes = slice_bytes,
                               .since_ns = td_now_ns() };
     /* Copying many slices one by one is no faster than copying all. */
     const bool few = count <= MOST_SLICES && (size_t)count * slice_bytes <= bytes / 2;
-    replaced->held -= td_version_keys_held(replaced); /* the current version has them as well */
-    if (replaced->held > 0 && few)
+    if (spare.held > 0 && few)
         spare.offsets = malloc((size_t)count * sizeof *offsets + 1);
     if (!spare.offsets) {
         td_spare_free(&spare);

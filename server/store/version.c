@@ -60,6 +60,25 @@ uint64_t td_version_keys_held(const struct td_version *version)
     return version->keys ? version->keys->held : 0;
 }
 
+uint64_t td_version_mapped(const struct td_version *version)
+{
+    return version->rows_mapped + (version->keys ? version->keys->mapped : 0);
+}
+
+static bool is_within(const struct td_tensor *part, const struct td_tensor *whole)
+{
+    const uintptr_t begin = (uintptr_t)whole->data, at = (uintptr_t)part->data;
+    return at >= begin && at - begin < whole->bytes;
+}
+
+struct td_part td_version_part(const struct td_version *version, const struct td_tensor *tensor)
+{
+    const struct td_keys *keys = version->keys;
+    return keys && is_within(tensor, &version->key_vector)
+               ? (struct td_part){ keys->bytes, keys->mapped, keys->range }
+               : (struct td_part){ version->bytes, version->rows_mapped, version->range };
+}
+
 uint64_t td_version_mapped_held(const struct td_tensor *tensor)
 {
     return tensor->dtype == TD_DTYPE_STRING ? td_tensor_footprint(tensor) - tensor->bytes : 0;
@@ -73,17 +92,14 @@ void td_version_map(struct td_version *version, const struct td_data_tensor *map
     version->checksums = mapped->checksums;
     const uint64_t held = td_version_mapped_held(tensor);
     version->held = held + td_version_keys_held(version);
-    version->mapped = td_tensor_footprint(tensor) - held;
-    if (version->keys)
-        version->mapped += version->keys->mapped;
+    version->rows_mapped = td_tensor_footprint(tensor) - held;
 }
 
 void td_version_share(struct td_version *version, const struct td_version *before, uint64_t held)
 {
     td_version_set(version, &before->tensor, td_buffer_ref(before->bytes));
     version->held = held;
-    version->mapped = before->mapped - (before->keys ? before->keys->mapped : 0) +
-                      (version->keys ? version->keys->mapped : 0);
+    version->rows_mapped = before->rows_mapped;
     version->range = before->range;
     version->from_file = before->from_file;
     version->checksums = before->checksums;

@@ -26,7 +26,8 @@ struct td_version {
     struct td_keys *keys;        /* of its rows; NULL for none */
     struct td_tensor key_vector; /* the keys as readers get them; owner: &base */
     uint64_t number;
-    uint64_t held, mapped; /* bytes in memory, and mapped ones */
+    uint64_t held;        /* bytes in memory, with those of its keys */
+    uint64_t rows_mapped; /* mapped bytes without those of its keys */
     uint64_t
         outgoing; /* until it is current: bytes also counted for the version that it replaces */
     struct td_entry *entry; /* until it is current: its entry if the name is new */
@@ -59,6 +60,18 @@ void td_version_set_keys(struct td_version *version, struct td_keys *keys);
 
 /* Bytes in memory of its keys; 0 for none. They are part of `held`. */
 uint64_t td_version_keys_held(const struct td_version *version);
+
+/* Mapped bytes, with those of its keys. */
+uint64_t td_version_mapped(const struct td_version *version);
+
+/* What keeps the data of one of its two tensors, its rows or its keys, alive; part of either counts as
+ * that one. Either may be mapped while the other is in memory. */
+struct td_part {
+    struct td_buffer *bytes;
+    uint64_t mapped; /* bytes */
+    int range;       /* of the fault guard; -1 if nothing is mapped */
+};
+struct td_part td_version_part(const struct td_version *version, const struct td_tensor *tensor);
 
 /* Bytes in memory of a mapped tensor: the offsets of strings. */
 uint64_t td_version_mapped_held(const struct td_tensor *tensor);

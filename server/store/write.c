@@ -166,13 +166,25 @@ td_status td_store_put(struct td_store *store, const struct td_store_write *writ
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-/* Whether the keys of `before` may be put or deleted: a version gets them once. */
+/* Whether the keys are those that `before` has, in memory only. */
+static bool persists_keys(const struct td_store_write *write, const struct td_version *before,
+                          const struct td_tensor *keys)
+{
+    return write->persist && before->keys && !before->persisted &&
+           td_keys_equal(before->keys, keys);
+}
+
+/* Whether `keys` may be put beside the rows of `before`, or, if NULL, its keys be deleted. A version gets
+ * keys once; the same ones may be persisted later. */
 static td_status check_keys_before(const struct td_store_write *write,
-                                   const struct td_version *before, bool put, struct td_error *err)
+                                   const struct td_version *before, const struct td_tensor *keys,
+                                   struct td_error *err)
 {
     const td_status status = td_condition_check(&write->condition, write->name, before->etag, err);
-    if (status != TD_OK || !td_table_version(write->name) || (put && !before->keys))
+    if (status != TD_OK || !td_table_version(write->name) || (keys && !before->keys))
         return status;
+    if (keys && persists_keys(write, before, keys))
+        return TD_OK;
     return td_error_set(err, TD_CONFLICT,
                         "'%s' is a version, which never changes: its keys come with it, or once "
                         "before an alias names it",
@@ -189,7 +201,7 @@ td_status td_store_admit_keys(struct td_store *store, const struct td_store_writ
     if (status != TD_OK)
         return status;
     const uint64_t rows = td_tensor_footprint(&before->tensor);
-    status = check_keys_before(write, before, true, err);
+    status = check_keys_before(write, before, keys, err);
     if (status == TD_OK)
         status = td_keys_check(keys, write->name, &before->tensor.shape, err);
     if (status == TD_OK && write->persist)
@@ -235,7 +247,8 @@ static td_status change_keys(struct change *change, struct td_keys *keys, struct
 }
 
 /* The current version, which must exist; condition and file checked. */
-static td_status check_current(const struct change *change, bool put, struct td_error *err)
+static td_status check_current(const struct change *change, const struct td_tensor *keys,
+                               struct td_error *err)
 {
     const char *name = change->write->name;
     td_status status = td_alias_check_name(change->store, name, err);
@@ -246,7 +259,7 @@ static td_status check_current(const struct change *change, bool put, struct td_
     status = td_version_check(change->before, err);
     if (status == TD_OK && change->write->persist)
         status = td_version_check_folder(change->before, err);
-    return status != TD_OK ? status : check_keys_before(change->write, change->before, put, err);
+    return status != TD_OK ? status : check_keys_before(change->write, change->before, keys, err);
 }
 
 /* No alias names the version, or will before the change ends. */
@@ -273,14 +286,15 @@ td_status td_store_put_keys(struct td_store *store, const struct td_store_write 
     td_status status = begin_change(&change, err);
     if (status != TD_OK)
         return status;
-    status = check_current(&change, true, err);
+    status = check_current(&change, key_vector, err);
     if (status == TD_OK)
         status = td_keys_check(key_vector, write->name, &change.before->tensor.shape, err);
     if (status == TD_OK)
         status = td_keys_make(store, key_vector, exec, &arena->stop, &keys, err);
     *created = change.before && !change.before->keys;
     if (status == TD_OK) {
-        status = keep_from_aliases(&change, err);
+        status = persists_keys(write, change.before, key_vector) ? TD_OK
+                                                                 : keep_from_aliases(&change, err);
         if (status != TD_OK)
             td_keys_unref(keys);
         else
@@ -298,7 +312,7 @@ td_status td_store_delete_keys(struct td_store *store, const struct td_store_wri
     td_status status = begin_change(&change, err);
     if (status != TD_OK)
         return status;
-    status = check_current(&change, false, err);
+    status = check_current(&change, NULL, err);
     if (status == TD_OK && !change.before->keys)
         status = td_store_no_keys(write->name, err);
     if (status == TD_OK)
@@ -308,6 +322,18 @@ td_status td_store_delete_keys(struct td_store *store, const struct td_store_wri
 }
 
 /* ---- DELETE ---------------------------------------------------------------------------------- */
+
+/* An alias that is not known here may name the version. Who may not change the folder is told so by the
+ * removal. */
+static td_status check_aliases(struct td_store *store, const char *name, struct td_error *err)
+{
+    if (!td_table_version(name) || !store->dir || !td_data_dir_is_locked(store->dir))
+        return TD_OK;
+    pthread_mutex_lock(&store->flipping);
+    const td_status status = td_alias_check_file(store, err);
+    pthread_mutex_unlock(&store->flipping);
+    return status;
+}
 
 td_status td_store_delete(struct td_store *store, const struct td_store_write *write,
                           struct td_error *err)
@@ -326,6 +352,8 @@ td_status td_store_delete(struct td_store *store, const struct td_store_write *w
         before || td_store_is_damaged(store, write->name)
             ? td_condition_check(&write->condition, write->name, before ? before->etag : NULL, err)
             : td_store_not_found(store, write->name, strlen(write->name), err);
+    if (status == TD_OK)
+        status = check_aliases(store, write->name, err);
     if (status == TD_OK)
         status = td_version_delete(store, write->name, before, false, err);
     td_buffer_unref(before ? &before->base : NULL);

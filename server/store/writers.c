@@ -88,13 +88,6 @@ void td_writer_unlock(struct td_store *store, struct td_writer *writer)
     pthread_mutex_unlock(&store->writing);
 }
 
-td_status td_store_no_folder(struct td_error *err)
-{
-    td_error_set(err, TD_INVALID_ARGUMENT,
-                 "persist needs a data folder: the server was started without --data-dir");
-    return td_error_at_attribute(err, TD_INVALID_ARGUMENT, "persist");
-}
-
 td_status td_store_check_write(struct td_store *store, const struct td_store_write *write,
                                struct td_error *err)
 {
@@ -153,14 +146,16 @@ void td_version_abandon(struct td_store *store, struct td_version *version)
 static struct td_buffer *bytes_to_keep(const struct td_tensor *tensor)
 {
     struct td_buffer *owner = tensor->owner;
-    if (!owner || tensor->dtype == TD_DTYPE_STRING || !td_tensor_is_aligned(tensor) ||
-        MUCH_LARGER(owner->size, tensor->bytes))
-        return NULL;
     const struct td_version *version = td_version_of(tensor);
-    if (!version)
-        return owner;
-    /* A mapped file may be changed or truncated. */
-    return version->mapped == 0 ? version->bytes : NULL;
+    if (version) {
+        const struct td_part part = td_version_part(version, tensor);
+        owner =
+            part.mapped == 0 ? part.bytes : NULL; /* a mapped file may be changed or truncated */
+    }
+    return owner && tensor->dtype != TD_DTYPE_STRING && td_tensor_is_aligned(tensor) &&
+                   !MUCH_LARGER(owner->size, tensor->bytes)
+               ? owner
+               : NULL;
 }
 
 /* Keeps or copies the tensor's bytes in memory. */
@@ -216,7 +211,9 @@ td_status td_version_persist(struct td_store *store, struct td_version *version,
     arena.stop = *stop;
     td_status status = td_data_dir_write(
         store->dir, version->name, tensor, version->keys ? &version->keys->tensor : NULL,
-        source ? source->range : -1, version->number, &arena, &content, &version->persisted, err);
+        (const int[]){ source ? td_version_part(source, tensor).range : -1,
+                       version->keys ? version->keys->range : -1 },
+        version->number, &arena, &content, &version->persisted, err);
     if (version->persisted) {
         const struct td_data_tensor *stored = &content.tensors[0];
         td_version_set_etag(store, version, &content.id, version->number);

@@ -137,6 +137,7 @@ class Flips(AliasTest):
                                    ({"set": {"y": "b@1", "x": "a@9"}}, 404, "TENSOR_NOT_FOUND"),
                                    ({"set": {"y": "b@1", "x": "nothing"}}, 404, "TENSOR_NOT_FOUND"),
                                    ({"set": {"y": "b@1", "plain": "a@1"}}, 409, "CONFLICT"),
+                                   ({"set": {"y": "b@1", "plain": None}}, 409, "CONFLICT"),
                                    ({"set": {"y": "x"}}, 409, "CONFLICT"),
                                    ({"set": {"y": "y"}}, 409, "CONFLICT"),
                                    ({"set": {"p": "q", "q": "p"}}, 409, "CONFLICT"),
@@ -159,6 +160,12 @@ class Flips(AliasTest):
         problem = self.assertProblem(self.flip(small="q@2"), 409, "CONFLICT")
         self.assertIn("'small.scale' names 'q.scale@1'; set it to 'q.scale@2', too", problem["detail"])
         self.assertProblem(self.flip(**{"small": "q@2", "small.scale": "q.scale@2"}), 409, "CONFLICT")
+        problem = self.assertProblem(self.flip(**{"small.scale": "q.scale@2"}), 409, "CONFLICT")
+        self.assertIn("set it to 'q.scale@1', too, since 'small' names 'q@1'", problem["detail"])
+        mixed = {"small": "q@2", "small.scale": "q.scale@2", "small.offset": "q.offset@1"}
+        self.assertProblem(self.flip(**mixed), 409, "CONFLICT")
+        self.assertStatus(self.flip(**{"small.scale": None}), 200)
+        self.assertStatus(self.flip(**{"small.scale": "q.scale@1"}), 200)
         self.assertStatus(self.flip(small="q@1"), 200)
         self.assertStatus(self.flip(**{f"small{part}": f"q{part}@2" for part in parts}), 200)
 

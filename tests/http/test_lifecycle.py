@@ -593,10 +593,14 @@ class Stopping(HttpTest):
         with contextlib.ExitStack() as stack:
             first = stack.enter_context(Raw(daemon, timeout=5 * WAIT_LIMIT))
             queued = [stack.enter_context(Raw(daemon, timeout=5 * WAIT_LIMIT)) for _ in range(count)]
+            def working():  # without the connection that asks
+                return once(daemon, http_request("GET", "/readyz")).json()["connections"]["working"] - 1
+
             first.send(slow.http())
+            self.wait_until(lambda: working() == 1)  # so that the worker begins with it
             for raw in queued:
                 raw.send(http_request("POST", "/v1/gather", STORING))
-            self.wait_until(lambda: once(daemon, http_request("GET", "/readyz")).json()["connections"]["working"] > count)
+            self.wait_until(lambda: working() == 1 + count)
             daemon.send_signal(signal.SIGTERM)
             for reply in replies_of(queued):
                 self.assertIsNotNone(reply, "the connection was closed without a reply")

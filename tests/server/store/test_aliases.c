@@ -302,6 +302,23 @@ START_TEST(a_damaged_file_is_told_and_gives_no_alias)
 }
 END_TEST
 
+START_TEST(what_another_process_wrote_is_read_before_it_is_replaced)
+{
+    ck_assert_int_eq(flip("x=a@1", "", true), TD_OK);
+    put_text("aliases.json", "{\"aliases\":{\"x\":\"a@2\"}}");
+    ck_assert_int_eq(flip("y=b@1", "", true), TD_CONFLICT);
+    ck_assert_msg(strstr(err.message, "send SIGHUP") != NULL, "%s", err.message);
+    ck_assert_int_eq(drop("x"), TD_CONFLICT);   /* persisted, so the file is written */
+    ck_assert_int_eq(drop("a@2"), TD_CONFLICT); /* the file names it */
+    ck_assert_int_eq(flip("y=b@1", "", false), TD_OK);
+    ck_assert_str_eq(aliases_of(store), "x=a@1/a@1 y=b@1/ ");
+    td_store_rescan(store);
+    ck_assert_int_eq(flip("y=b@2", "", true), TD_OK);
+    restart();
+    ck_assert_str_eq(aliases_of(store), "x=a@2/a@2 y=b@2/b@2 ");
+}
+END_TEST
+
 START_TEST(each_flipped_bit_of_the_file_is_noticed)
 {
     char text[1024], changed[1024];
@@ -395,6 +412,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, persisted_aliases_are_there_after_a_restart);
     tcase_add_test(tcase, aliases_without_a_folder_are_in_memory);
     tcase_add_loop_test(tcase, a_damaged_file_is_told_and_gives_no_alias, 0, COUNT_OF(damaged));
+    tcase_add_test(tcase, what_another_process_wrote_is_read_before_it_is_replaced);
     tcase_add_test(tcase, each_flipped_bit_of_the_file_is_noticed);
     tcase_add_test(tcase, a_file_by_hand_needs_no_checksum);
     tcase_add_test(tcase, a_rescan_keeps_what_the_file_does_not_change);

@@ -40,10 +40,16 @@ static void end(void)
     folder_close();
 }
 
-static void restart(void)
+static void close_store(void)
 {
     td_arena_reset(&test_arena);
     td_store_free(store);
+    store = NULL;
+}
+
+static void restart(void)
+{
+    close_store();
     store = open_folder();
 }
 
@@ -223,6 +229,53 @@ START_TEST(a_removed_folder_takes_its_versions_with_it)
     td_store_rescan(store);
     ck_assert_str_eq(aliases_of(store), "x=m@1/m@1 y=m@1/m@1 ");
     ck_assert_int_eq(value_of(found(store, "m@1")->tensor, 0), 30);
+}
+END_TEST
+
+/* 0: while the store is open; 1: while it is closed; 2: and nothing is read before it is there again */
+START_TEST(a_folder_that_was_gone_is_a_new_one)
+{
+    put_version("1", "m.npy", 10, "\"aliases\":{\"x\":\"m@1\"}");
+    put_version("2", "m.npy", 20, "\"aliases\":{\"x\":\"m@2\"}");
+    store = open_folder();
+    flip("x", "m@1", true);
+    if (_i > 0)
+        close_store();
+    remove_version("2");
+    if (_i == 0)
+        td_store_rescan(store);
+    if (_i == 1)
+        store = open_folder();
+    if (_i < 2)
+        restart();
+    put_version("2", "m.npy", 20, "\"aliases\":{\"x\":\"m@2\"}");
+    if (_i == 2)
+        store = open_folder();
+    td_store_rescan(store);
+    ck_assert_str_eq(aliases_of(store), _i < 2 ? "x=m@2/m@2 " : "x=m@1/m@1 ");
+}
+END_TEST
+
+/* As root only another user meets a folder that it may not read. */
+START_TEST(a_folder_that_cannot_be_read_is_refused)
+{
+    enum { NOBODY = 65534 };
+    const bool root = geteuid() == 0;
+    put_version("1", "m.npy", 10, "\"aliases\":{\"x\":\"m@1\"}");
+    chmod(path_of("1"), root ? 0700 : 0);
+    chmod(folder, 0777);
+    ck_assert(!root || seteuid(NOBODY) == 0);
+    store = open_folder();
+    ck_assert(!root || seteuid(0) == 0);
+    expect_names(store, "");
+    ck_assert_str_eq(problems_of(store), "1: it cannot be read: Permission denied;");
+    const char *lines = logged_with_scans();
+    ck_assert_ptr_nonnull(strstr(lines, " warn folder_refused folder=1 reason="));
+    ck_assert_ptr_null(strstr(lines, "without manifest.json"));
+    chmod(path_of("1"), 0700);
+    td_store_rescan(store);
+    expect_names(store, "m@1");
+    ck_assert_str_eq(problems_of(store), "");
 }
 END_TEST
 
@@ -449,6 +502,8 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, an_alias_may_name_a_version_outside_the_folder);
     tcase_add_test(tcase, a_process_without_the_lock_takes_a_folder_in_memory);
     tcase_add_test(tcase, a_removed_folder_takes_its_versions_with_it);
+    tcase_add_loop_test(tcase, a_folder_that_was_gone_is_a_new_one, 0, 3);
+    tcase_add_test(tcase, a_folder_that_cannot_be_read_is_refused);
     tcase_add_test(tcase, hidden_folders_and_those_without_a_manifest_are_not_read);
     tcase_add_loop_test(tcase, a_folder_is_refused_whole, 0, COUNT_OF(spoiled));
     tcase_add_test(tcase, a_folder_whose_name_is_no_version_is_refused);

@@ -1,10 +1,15 @@
 /* Keys of tables: in memory, through row updates, in files, and after a restart. */
 #include "kernels/key_index/key_index.h"
+#include "server/memory/fault_guard.h"
 #include "server/store/aliases.h"
+#include "server/store/table_name.h"
 #include "tests/server/folder.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 
+#include <sys/stat.h>
+
+#include <malloc.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -185,6 +190,90 @@ START_TEST(keys_count_towards_the_quota_until_they_are_mapped)
 }
 END_TEST
 
+static td_status put_tensor(struct td_store *store, const char *name, const struct td_tensor *t)
+{
+    const struct td_store_write write = { .name = name };
+    return td_store_put(store, &write, t, &test_arena, &listing, &created, &err);
+}
+
+static void drop(struct td_store *store, const char *name)
+{
+    ck_assert_int_eq(td_store_delete(store, &(struct td_store_write){ .name = name }, &err), TD_OK);
+    td_arena_reset(&test_arena); /* and the listings that keep it alive */
+}
+
+/* t with keys 0, 3, 6, ..., which in a file are on another page than the header and the rows. */
+static void put_large(struct td_store *store, bool persist)
+{
+    enum { ROWS = 10000 };
+    static int32_t rows[ROWS];
+    static int64_t values[ROWS];
+    struct td_tensor r = tensor_without_data("int32[10000]");
+    for (int i = 0; i < ROWS; i++)
+        values[i] = 3 * i;
+    const struct td_tensor k = index_vector(TD_DTYPE_INT64, values, ROWS);
+    r.data = rows;
+    const struct td_store_write write = { .name = "t", .persist = persist };
+    td_exec_serial(&serial, &test_arena);
+    ck_assert_int_eq(
+        td_store_put_table(store, &write, &r, &k, &serial, &test_arena, &listing, &created, &err),
+        TD_OK);
+    td_arena_reset(&test_arena);
+}
+
+/* 0: of keys in memory, 1: of mapped ones, 2: of mapped ones whose rows are in memory since an update */
+START_TEST(a_table_of_the_keys_of_another_does_not_need_it)
+{
+    mallopt(M_PERTURB, 0x5a); /* fills freed memory */
+    struct td_store *store = open_folder();
+    put_large(store, _i > 0);
+    if (_i == 2)
+        update(store, false);
+    ck_assert_int_eq(put_tensor(store, "u", found(store, "t.keys")->tensor), TD_OK);
+    drop(store, "t");
+    const int64_t *keys = found(store, "u")->tensor->data;
+    for (int64_t i = 0; i < found(store, "u")->tensor->numel; i++)
+        EXPECT(keys[i] == 3 * i, "key %d", (int)i);
+    td_store_free(store);
+    mallopt(M_PERTURB, 0);
+}
+END_TEST
+
+START_TEST(an_update_of_the_rows_leaves_the_keys_mapped)
+{
+    struct td_store *store = open_folder();
+    ck_assert_int_eq(put(store, "t", "int32[3] 1 2 3", "int64[3] 7 8 9", true), TD_OK);
+    update(store, false);
+    ck_assert_uint_eq(td_store_stats(store).mapped, 24 + td_key_index_bytes(3));
+    ck_assert(!td_store_is_mapped(found(store, "t")->tensor));
+    ck_assert(td_store_is_mapped(found(store, "t.keys")->tensor));
+    ck_assert_int_eq(delete_keys(store, "t", false), TD_OK);
+    ck_assert_uint_eq(td_store_stats(store).mapped, 0);
+    td_store_free(store);
+}
+END_TEST
+
+/* Nobody has read them before they are written anew, with changed rows. */
+START_TEST(keys_of_a_truncated_file_are_not_written)
+{
+    const struct td_store_write write = { .name = "t", .persist = true };
+    struct td_store_update *change;
+    const uint64_t offset = 4;
+    struct stat before, after;
+    td_guard_install();
+    struct td_store *store = open_folder();
+    put_large(store, true);
+    ck_assert_int_eq(truncate(path_of("t.tensord"), 65536), 0); /* in the keys */
+    ck_assert_int_eq(stat(path_of("t.tensord"), &before), 0);
+    ck_assert_int_eq(td_store_update_begin(store, &write, &test_arena, NULL, &change, &err), TD_OK);
+    ck_assert_int_eq(td_store_update_commit(change, &offset, 1, 4, &test_arena, &listing, &err),
+                     TD_DEVICE_UNAVAILABLE);
+    ck_assert_int_eq(stat(path_of("t.tensord"), &after), 0);
+    ck_assert_uint_eq(before.st_ino, after.st_ino);
+    td_store_free(store);
+}
+END_TEST
+
 static const char *const persisted_keys[] = {
     "int64[3] 7 -1 9",
     "uint64[3] 18446744073709551615 0 1",
@@ -332,6 +421,40 @@ START_TEST(a_version_gets_its_keys_once_before_an_alias_names_it)
 }
 END_TEST
 
+static const char *const version_keys[] = { "int64[2] 3 4", "string[2] 'a' 'bc'" };
+static const char *const other_keys[] = { "int64[2] 4 3", "string[2] 'ab' 'c'" };
+
+START_TEST(the_keys_of_a_version_may_be_persisted_later)
+{
+    struct td_store *store = open_folder();
+    ck_assert_int_eq(put(store, "t@1", "int32[2] 1 2", NULL, true), TD_OK);
+    ck_assert_int_eq(put_keys(store, "t@1", version_keys[_i], false), TD_OK);
+    ck_assert_int_eq(name_by_alias(store, "t", "t@1"), TD_OK);
+    ck_assert_int_eq(put_keys(store, "t@1", version_keys[_i], false), TD_CONFLICT);
+    ck_assert_int_eq(put_keys(store, "t@1", other_keys[_i], true), TD_CONFLICT);
+    ck_assert_int_eq(put_keys(store, "t@1", version_keys[_i], true), TD_OK);
+    ck_assert_int_eq(put_keys(store, "t@1", version_keys[_i], true), TD_CONFLICT);
+    td_arena_reset(&test_arena);
+    td_store_free(store);
+    store = open_folder();
+    expect_tensor(found(store, "t.keys@1")->tensor, version_keys[_i], "after a restart");
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(the_longest_name_of_a_table_has_keys)
+{
+    char name[TD_TENSOR_NAME], keys[TD_KEYS_NAME];
+    memset(name, 'n', sizeof name - 1);
+    name[sizeof name - 1] = '\0';
+    td_table_keys_name(name, keys);
+    struct td_store *store = open_folder();
+    ck_assert_int_eq(put(store, name, "int32[2] 1 2", "int64[2] 7 8", false), TD_OK);
+    expect_tensor(found(store, keys)->tensor, "int64[2] 7 8", "its keys");
+    td_store_free(store);
+}
+END_TEST
+
 /* An update of t, whose rows are int32, to n rows; values not set. */
 static struct td_store_update *resize(struct td_store *store, int64_t n)
 {
@@ -399,10 +522,15 @@ static void add(TCase *t)
     tcase_add_loop_test(t, keys_that_do_not_fit_change_nothing, 0, COUNT_OF(refused));
     tcase_add_loop_test(t, a_row_update_keeps_the_keys, 0, 3);
     tcase_add_test(t, keys_count_towards_the_quota_until_they_are_mapped);
+    tcase_add_loop_test(t, a_table_of_the_keys_of_another_does_not_need_it, 0, 3);
+    tcase_add_test(t, an_update_of_the_rows_leaves_the_keys_mapped);
+    tcase_add_test(t, keys_of_a_truncated_file_are_not_written);
     tcase_add_loop_test(t, rows_keys_and_index_are_in_one_file_after_a_restart, 0,
                         COUNT_OF(persisted_keys) * COUNT_OF(persisted_rows));
     tcase_add_test(t, keys_that_are_not_persisted_are_gone_after_a_restart);
     tcase_add_test(t, a_version_gets_its_keys_once_before_an_alias_names_it);
+    tcase_add_loop_test(t, the_keys_of_a_version_may_be_persisted_later, 0, COUNT_OF(version_keys));
+    tcase_add_test(t, the_longest_name_of_a_table_has_keys);
     tcase_add_test(t, a_safetensors_file_has_keys_beside_its_tables);
     tcase_add_test(t, the_strings_of_a_safetensors_file_are_offsets_and_bytes);
     tcase_add_test(t, a_table_whose_keys_do_not_fit_is_skipped_and_the_rest_served);

@@ -124,12 +124,10 @@ START_TEST(entries_of_other_kinds_are_reported_with_the_reason)
     const char *lines = logged_with_scans();
     for (size_t i = 0; i < COUNT_OF(others); i++)
         expect_once(lines, others[i].line);
-    expect_once(
-        lines,
-        " info table_skipped file=sub reason=\"a folder without manifest.json is not read\"\n");
-    expect_once(
-        lines,
-        " info table_skipped file=link reason=\"a folder without manifest.json is not read\"\n");
+    expect_once(lines, " info table_skipped file=sub reason=\"a folder without manifest.json, or a "
+                       "link to a folder, is not read\"\n");
+    expect_once(lines, " info table_skipped file=link reason=\"a folder without manifest.json, or "
+                       "a link to a folder, is not read\"\n");
     expect_once(lines, " warn table_skipped file=folder.npy reason=");
     expect_once(lines, " warn table_skipped file=dangling.npy reason=");
     expect_once(lines, " unchanged=0 skipped=10 ignored=3 ");
