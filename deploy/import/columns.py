@@ -75,6 +75,9 @@ class Parquet(Columns):
                     row += batch.num_rows
 
 
+TSV = (".tsv", ".tsv.gz")
+
+
 class Csv(Columns):
     """The first line names the columns. Numbers are read as float64, all else is text: a number of
     CSV has no dtype.
@@ -83,7 +86,7 @@ class Csv(Columns):
     def __init__(self, path: pathlib.Path, rows: tuple[str, ...], keys: str | None) -> None:
         self.path, self.place = path, str(path)
         self.parse = pyarrow.csv.ParseOptions(
-            delimiter="\t" if ".tsv" in path.suffixes else ",", newlines_in_values=True
+            delimiter="\t" if path.name.lower().endswith(TSV) else ",", newlines_in_values=True
         )
         with self.open({}, None, 1 << 20) as reader:
             names = reader.schema.names

@@ -177,6 +177,7 @@ TENSOR_NAME = re.compile(r"[A-Za-z0-9_:-][A-Za-z0-9._:-]*")
 FILE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 VERSION = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")  # none of a hidden folder
 NAME_BYTES = 128
+KEYS_SUFFIXES = (".keys", ".keys.bytes", ".keys.offsets")
 
 
 def check_name(file: str, tensor: str, version: str | None) -> None:
@@ -186,6 +187,11 @@ def check_name(file: str, tensor: str, version: str | None) -> None:
         raise Refused(
             f"tensor {tensor!r}: the characters of a name are A-Z a-z 0-9 . _ : - and the first is"
             " no dot; --tensor FROM=TO renames it"
+        )
+    if tensor.endswith(KEYS_SUFFIXES):
+        raise Refused(
+            f"tensor {tensor!r}: names that end in {', '.join(KEYS_SUFFIXES)} are those of the keys of"
+            " a table; --tensor FROM=TO renames it"
         )
     if len(full) > NAME_BYTES - len(".offset"):
         raise Refused(

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Tests deploy/import, which makes tables from Parquet, CSV, NPZ, PyTorch and Hugging Face files, and docs/tables.md.
+"""Tests deploy/import, which makes tables from Parquet, CSV, NPZ, PyTorch and Hugging Face files.
 
     run.py [--binary PATH] [--only PATTERN] [-v]
 
@@ -22,7 +22,7 @@ VENV = os.path.join(oip_run.CACHE, "import-venv")
 with open(os.path.join(ROOT, "deploy", "import", "requirements.txt"), encoding="utf-8") as f:
     PACKAGES = [*f.read().split(), "safetensors", "mypy==2.4.1"]
 IMPORTS = "import numpy, pyarrow.parquet, safetensors.numpy, mypy.api"
-MODULES = ["test_formats", "test_encoding", "test_refusals", "test_folder", "test_command_line", "test_served", "test_document"]
+MODULES = ["test_formats", "test_encoding", "test_refusals", "test_folder", "test_command_line", "test_served"]
 
 
 def main():

@@ -108,6 +108,9 @@ class Csv(ImportTest):
         path.write_bytes(gzip.compress(b"id\ta\n\"x\ty\"\t1\n"))
         self.imported(path, "--keys", "id")
         self.assertEqual(strings(self.tensors("m.safetensors"), "a.keys"), ["x\ty"])
+        (self.work / "N.TSV").write_bytes(b"id\ta\nx\t1\n")
+        self.imported(self.work / "N.TSV", "--keys", "id")
+        self.assertEqual(strings(self.tensors("N.safetensors"), "a.keys"), ["x"])
 
 
 class Npz(ImportTest):

@@ -79,6 +79,10 @@ class Archives(ImportTest):
         self.assertIn("w.keys, key 1: '\\udc80' is not Unicode", self.refused(path))
         np.savez(path, **{"a b": np.zeros(2)})
         self.assertIn("tensor 'a b': the characters of a name are", self.refused(path))
+        np.savez(path, memory=np.zeros(2, "i8"), b=np.zeros(2))
+        for name in ".keys", ".keys.bytes", ".keys.offsets":
+            self.assertIn(f"tensor 'b{name}': names that end in .keys, .keys.bytes, .keys.offsets are those of the keys",
+                          self.refused(path, "--tensor", f"memory=b{name}", "--tensor", "b"))
         path.write_bytes(path.read_bytes()[:-30])
         self.assertIn("the archive cannot be read: File is not a zip file", self.refused(path))
 
