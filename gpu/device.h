@@ -38,7 +38,7 @@
 
 #include "kernels/op.h"
 
-#define TD_DEVICE_ABI         3
+#define TD_DEVICE_ABI         4
 #define TD_DEVICE_PLUGIN_NAME "td_device_plugin"
 #define TD_DEVICE_TEXT        128
 
@@ -56,7 +56,8 @@ struct td_device_info {
     char name[TD_DEVICE_TEXT]; /* "NVIDIA H100 80GB HBM3" */
     char kind[TD_DEVICE_TEXT]; /* "cuda", "reference" */
     uint64_t memory;           /* limit of allocated bytes */
-    uint64_t memory_used;      /* allocated bytes */
+    uint64_t memory_used;      /* allocated bytes, without: */
+    uint64_t memory_freeing;   /* freed bytes that come back when submitted work is complete */
     /* Measured when the device is opened, for the choice between device and CPU. */
     uint64_t launch_ns;            /* latency of a small launch, from submission to completion */
     uint64_t copy_bytes_per_us;    /* between pinned host memory and the device, one way */
@@ -99,11 +100,13 @@ struct td_device_api {
     void (*info)(struct td_device *device, struct td_device_info *out);
 
     /* Device memory, 256-byte aligned. free may be called while streams use the memory: it takes
-     * effect after their work. */
+     * effect after their work, for which neither of the two waits. MEMORY_EXHAUSTED also while
+     * memory that would do is being freed. */
     td_status (*alloc)(struct td_device *device, size_t bytes, void **out, struct td_error *err);
     void (*free)(struct td_device *device, void *memory); /* NULL is fine */
 
-    /* Pinned host memory, which the device reads and writes directly; 64-byte aligned. */
+    /* Pinned host memory, which the device reads and writes directly; 64-byte aligned. Freed as
+     * device memory is. */
     td_status (*host_alloc)(struct td_device *device, size_t bytes, void **out,
                             struct td_error *err);
     void (*host_free)(struct td_device *device, void *memory);

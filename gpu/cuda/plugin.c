@@ -133,7 +133,7 @@ static void device_close(struct td_device *device)
     (void)cudaSetDevice(device->ordinal);
     while (device->streams)
         td_cuda_stream_close(device->streams);
-    td_cuda_free_all(device);
+    td_cuda_memory_close(device);
     /* Only a reset clears a sticky error, and it destroys the context with all its resources. It
      * resets the thread's current device, so it must not run if cudaSetDevice failed. */
     int current = device->ordinal; /* in case cudaGetDevice fails */
@@ -164,6 +164,8 @@ static td_status device_open(const struct td_device_options *options, struct td_
     device->tf32 = options->tf32;
     td_status status = describe(device, options, err);
     if (status == TD_OK)
+        status = td_cuda_memory_open(device, err);
+    if (status == TD_OK)
         status = td_cuda_measure(device, err);
     if (status != TD_OK) {
         device_close(device);
@@ -178,6 +180,7 @@ static td_status device_open(const struct td_device_options *options, struct td_
 static void device_info(struct td_device *device, struct td_device_info *out)
 {
     *out = device->info;
+    out->memory_freeing = device->lost ? 0 : td_cuda_memory_freeing(device);
 }
 
 static const struct td_device_api api = {

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define HOST_ALIGN 64
 #define FILL       0xa5 /* of fresh memory: a read before a write shows */
@@ -107,11 +108,20 @@ td_status td_reference_alloc(struct td_device *device, size_t bytes, void **out,
     return status;
 }
 
+/* Does not return from the free that the options say. */
+static void count_free(struct td_device *device)
+{
+    if (++device->frees == device->options.hang_free)
+        for (;;)
+            (void)pause();
+}
+
 /* Returns the bytes freed. free has no error to return for an invalid pointer: the device keeps it. */
 static size_t release(struct td_device *device, struct td_reference_block **list, void *memory,
                       const char *function)
 {
     size_t bytes = 0;
+    count_free(device);
     if (!memory || free_block(list, memory, &bytes))
         return bytes;
     snprintf(device->misuse, sizeof(device->misuse),

@@ -14,7 +14,7 @@ struct td_device {
     struct td_reference_block *blocks, *host_blocks;
     struct td_device_stream *streams;
     int64_t idle_ns; /* when all submitted work is complete */
-    int64_t allocs, launches;
+    int64_t allocs, launches, frees;
     bool lost;
     char misuse[256]; /* an invalid free, which cannot return an error; all later calls do */
 };

@@ -430,6 +430,14 @@ void td_batch_fail(struct td_batch *batch, const struct td_error *err)
     finish(batch, err);
 }
 
+/* If it is not in flight its items are still in the queue, or given back. */
+void td_batch_leave(struct td_batch *batch, const struct td_error *err)
+{
+    for (int i = 0; batch && batch->in_flight && i < batch->n_items; i++)
+        if (batch->items[i])
+            give_back(batch, i, TD_DEVICE_UNAVAILABLE, err);
+}
+
 /* ---- making and freeing ---------------------------------------------------------------------- */
 
 struct td_batch *td_batch_new(struct td_batch_device *shared, struct td_error *err)

@@ -77,6 +77,10 @@ void td_batch_end(struct td_batch *batch);
 /* Of a lost device: gives back the items with this error. */
 void td_batch_fail(struct td_batch *batch, const struct td_error *err);
 
+/* Of a device that does not return from a call: gives back the items in flight with this error. The batch is
+ * not used any more, nor freed. NULL is fine. */
+void td_batch_leave(struct td_batch *batch, const struct td_error *err);
+
 /* Frees memory on the device that is kept for the next batch; false if there is none. */
 bool td_batch_trim(struct td_batch *batch);
 

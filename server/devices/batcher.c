@@ -3,13 +3,14 @@
 #include "server/devices/batch_queue.h"
 #include "server/devices/mailbox.h"
 #include "server/devices/session.h"
+#include "server/devices/supervisor.h"
 #include "server/observe/clock.h"
 
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* DESIGN. One thread does all work in a loop: open or close the device, receive items, start
+/* DESIGN. One thread does all work in a loop, watched by another one (supervisor.h): open or close the device, receive items, start
  * batches, poll those in flight. It exchanges messages with other threads (mailbox.h): items arrive
  * there and are returned through `done`. batch_queue.h orders and merges the waiting items.
  *
@@ -38,10 +39,11 @@
 
 struct td_batcher {
     struct td_batcher_options options;
-    pthread_t thread;
+    struct td_supervisor *supervisor;
     struct td_batch_mailbox mailbox; /* shared with other threads */
 
-    /* Used by the batcher's thread only. */
+    /* Used by the batcher's thread only, or, once a call of that does not return, by the supervisor's. */
+    const struct td_device_api *api;   /* the device's functions for this thread */
     struct td_device_session *session; /* NULL: there is no device */
     struct td_device_session *lost;    /* being closed; NULL: there is none */
     struct td_device_opener *opener;   /* opening; NULL: there is none */
@@ -64,7 +66,7 @@ static void refresh_info(struct td_batcher *batcher)
     batcher->info_stale = false;
     if (!batcher->session) /* no device is open */
         return;
-    batcher->options.api->info(batcher->session->device, &info);
+    batcher->api->info(batcher->session->device, &info);
     td_batch_mailbox_set_info(&batcher->mailbox, &info);
 }
 
@@ -103,7 +105,7 @@ static void open_device(struct td_batcher *batcher)
         return;
     batcher->opener = NULL;
     const td_status status =
-        td_device_session_open(opener, &batcher->options, &batcher->session, &err);
+        td_device_session_open(opener, &batcher->options, batcher->api, &batcher->session, &err);
     if (status == TD_OK)
         opened(batcher);
     else
@@ -124,6 +126,34 @@ static void mark_lost(struct td_batcher *batcher, const struct td_error *reason)
     for (int i = 0; i < TD_SESSION_BATCHES; i++)
         td_batch_fail(batcher->lost->batches[i], &err);
     td_batch_queue_refuse(&batcher->queue, TD_DEVICE_UNAVAILABLE, &err);
+}
+
+/* A second at least: on a busy machine the thread itself may be late, and a device that is left keeps its
+ * memory. */
+static int64_t call_limit_ns(const struct td_batcher_options *options)
+{
+    const int64_t least = 1000 * MS, ns = options->hang_ms * MS;
+    return ns > least ? ns : least;
+}
+
+/* On the supervisor's thread: the batcher's is inside a call that does not return, and stays there. The session
+ * is left to it. */
+static void *take_over(void *context)
+{
+    struct td_batcher *batcher = context;
+    struct td_device_session *session = batcher->session;
+    struct td_error err;
+    td_error_set(&err, TD_DEVICE_UNAVAILABLE, "a call to the device has not returned after %lld ms",
+                 (long long)(call_limit_ns(&batcher->options) / MS));
+    td_log(batcher->options.log, TD_LOG_ERROR, "device_lost",
+           TD_TEXT("kind", batcher->options.api->kind), TD_TEXT("reason", err.message));
+    td_batch_mailbox_not_available(&batcher->mailbox, false, err.message);
+    batcher->session = NULL;
+    batcher->open_ns = td_now_ns() + batcher->options.retry_ms * MS;
+    if (session)
+        td_device_session_leave(session, &err);
+    td_batch_queue_refuse(&batcher->queue, TD_DEVICE_UNAVAILABLE, &err);
+    return session;
 }
 
 static void close_lost(struct td_batcher *batcher)
@@ -427,21 +457,23 @@ static void finish(struct td_batcher *batcher)
     }
     if (batcher->lost)
         td_device_session_abandon(batcher->lost);
-    if (!batcher->session)
+    struct td_device_session *session = batcher->session;
+    if (!session)
         return;
-    while (!td_staging_all_returned(batcher->session->staging) && td_now_ns() < until_ns)
+    while (!td_staging_all_returned(session->staging) && td_now_ns() < until_ns)
         nanosleep(&moment, NULL);
     td_batch_mailbox_not_available(&batcher->mailbox, false, "the server is shutting down");
-    if (td_staging_all_returned(batcher->session->staging))
-        td_device_session_close(batcher->session);
+    batcher->session = NULL; /* from here on nothing of it is in flight */
+    if (td_staging_all_returned(session->staging))
+        td_device_session_close(session);
     else
-        td_device_session_abandon(batcher->session);
+        td_device_session_abandon(session);
 }
 
-static void *run(void *context)
+static void serve_all(void *context, const struct td_device_api *api)
 {
     struct td_batcher *batcher = context;
-    (void)pthread_setname_np(pthread_self(), "batcher");
+    batcher->api = api;
     for (;;) {
         const struct td_batch_orders orders =
             td_batch_mailbox_take(&batcher->mailbox, &batcher->queue.waiting);
@@ -454,7 +486,6 @@ static void *run(void *context)
             wait_for_device(batcher, orders);
     }
     finish(batcher);
-    return NULL;
 }
 
 /* ---- from other threads ---------------------------------------------------------------------- */
@@ -477,8 +508,15 @@ struct td_batcher *td_batcher_new(const struct td_batcher_options *options)
     td_batch_mailbox_init(&batcher->mailbox);
     /* A quarter of the staging memory for a batch leaves room for a second batch in flight and for
      * unread replies. */
-    if (!td_batch_queue_init(&batcher->queue, options->batch_limit, options->staging_bytes / 4) ||
-        pthread_create(&batcher->thread, NULL, run, batcher) != 0) {
+    if (td_batch_queue_init(&batcher->queue, options->batch_limit, options->staging_bytes / 4))
+        batcher->supervisor =
+            td_supervisor_new(&(struct td_supervised){ .device = options->api,
+                                                       .serve = serve_all,
+                                                       .take_over = take_over,
+                                                       .context = batcher,
+                                                       .limit_ns = call_limit_ns(options),
+                                                       .hurry_ns = GRACE });
+    if (!batcher->supervisor) {
         destroy(batcher);
         return NULL;
     }
@@ -496,6 +534,7 @@ void td_batcher_trim(struct td_batcher *batcher)
 void td_batcher_drain(struct td_batcher *batcher)
 {
     td_batch_mailbox_drain(&batcher->mailbox);
+    td_supervisor_hurry(batcher->supervisor);
 }
 
 void td_batcher_free(struct td_batcher *batcher)
@@ -503,7 +542,7 @@ void td_batcher_free(struct td_batcher *batcher)
     if (!batcher)
         return;
     td_batch_mailbox_stop(&batcher->mailbox);
-    pthread_join(batcher->thread, NULL);
+    td_supervisor_free(batcher->supervisor);
     destroy(batcher);
 }
 

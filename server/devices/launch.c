@@ -119,7 +119,8 @@ static td_status copy_tensors(struct td_tensor **tensors, int count, struct td_a
     return TD_OK;
 }
 
-/* One call, not merged: its arguments, with copies of the tensors, whose data are bound later. */
+/* One call, not merged: its arguments, with copies of the tensors, whose data are bound later, and with a
+ * plan of its own: all that the device may read lives as long as the batch, not as the call. */
 static td_status describe_one(struct td_launch *launch, const struct td_batch_item *item,
                               struct td_arena *arena, struct td_error *err)
 {
@@ -130,7 +131,9 @@ static td_status describe_one(struct td_launch *launch, const struct td_batch_it
         status =
             copy_tensors(&launch->args.inputs[i].tensors, launch->args.inputs[i].count, arena, err);
     if (status == TD_OK)
-        status = copy_tensors(&launch->args.outputs, launch->args.n_outputs, arena, err);
+        status = launch->args.plan
+                     ? td_op_infer(item->op, &launch->args, arena, err)
+                     : copy_tensors(&launch->args.outputs, launch->args.n_outputs, arena, err);
     if (status != TD_OK)
         return status;
     launch->n_outputs = launch->args.n_outputs;

@@ -117,7 +117,8 @@ static td_status open_parts(struct td_device_session *session,
 
 td_status td_device_session_open(struct td_device_opener *opener,
                                  const struct td_batcher_options *options,
-                                 struct td_device_session **out, struct td_error *err)
+                                 const struct td_device_api *api, struct td_device_session **out,
+                                 struct td_error *err)
 {
     td_status status = opener->status;
     *err = opener->err;
@@ -128,7 +129,8 @@ td_status td_device_session_open(struct td_device_opener *opener,
                                : td_error_set(err, TD_MEMORY_EXHAUSTED,
                                               "there is no memory to use a device with");
     }
-    session->api = options->api;
+    session->api = api;
+    session->own_api = options->api;
     session->device = opener->device;
     free(opener);
     status = open_parts(session, options, err);
@@ -188,6 +190,12 @@ bool td_device_session_trim(struct td_device_session *session)
     return trimmed;
 }
 
+void td_device_session_leave(struct td_device_session *session, const struct td_error *err)
+{
+    for (int i = 0; i < TD_SESSION_BATCHES; i++)
+        td_batch_leave(session->batches[i], err);
+}
+
 /* ---- a lost or abandoned device -------------------------------------------------------------- */
 
 static void *run_closer(void *context)
@@ -205,7 +213,7 @@ static void begin_closing(struct td_device_session *session)
     struct td_device_closer *closer = malloc(sizeof *closer);
     if (!closer)
         return;
-    closer->api = session->api;
+    closer->api = session->own_api;
     closer->device = session->device;
     atomic_init(&closer->state, AT_WORK);
     if (start_thread(run_closer, closer))

@@ -20,7 +20,8 @@
 enum { TD_SESSION_BATCHES = 2 };
 
 struct td_device_session {
-    const struct td_device_api *api;
+    const struct td_device_api *api;     /* of the batcher's thread */
+    const struct td_device_api *own_api; /* of the device, for a thread that may wait for ever */
     struct td_device *device;
     struct td_staging *staging;
     struct td_device_tables *tables;
@@ -38,9 +39,11 @@ bool td_device_opener_is_done(const struct td_device_opener *opener);
 /* Its thread closes the device again once it is open. NULL is fine. */
 void td_device_opener_abandon(struct td_device_opener *opener);
 
-/* Makes a session from an opener that is done, and frees the opener. */
+/* Makes a session from an opener that is done, and frees the opener. `api`: the device's functions for this
+ * thread. */
 TD_MUST_CHECK td_status td_device_session_open(struct td_device_opener *opener,
                                                const struct td_batcher_options *options,
+                                               const struct td_device_api *api,
                                                struct td_device_session **out,
                                                struct td_error *err);
 
@@ -55,6 +58,10 @@ int td_device_session_oldest_batch(const struct td_device_session *session);
 
 /* Frees scratch memory of idle batches and free staging memory; false if there is none. */
 bool td_device_session_trim(struct td_device_session *session);
+
+/* A call to the device does not return: gives back the items in flight with this error, and leaves all else
+ * as it is, for the call may still use it. */
+void td_device_session_leave(struct td_device_session *session, const struct td_error *err);
 
 /* Called with a working device, nothing in flight and all staging buffers released. */
 void td_device_session_close(struct td_device_session *session);

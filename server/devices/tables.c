@@ -116,6 +116,15 @@ static bool may_fit(struct td_device_tables *tables, size_t bytes)
     return used <= info.memory && bytes <= info.memory - used;
 }
 
+/* Is there room once memory is free that work in flight still uses? Then evicting more would not help. */
+static bool comes_back(const struct td_device_tables *tables, size_t bytes)
+{
+    struct td_device_info info;
+    tables->api->info(tables->device, &info);
+    return info.memory_freeing > 0 && info.memory_used <= info.memory &&
+           bytes <= info.memory - info.memory_used;
+}
+
 td_status td_device_tables_alloc(struct td_device_tables *tables, size_t bytes, void **out,
                                  struct td_error *err)
 {
@@ -127,7 +136,7 @@ td_status td_device_tables_alloc(struct td_device_tables *tables, size_t bytes, 
         return status;
     do
         status = tables->api->alloc(tables->device, bytes, out, err);
-    while (status == TD_MEMORY_EXHAUSTED && evict(tables));
+    while (status == TD_MEMORY_EXHAUSTED && !comes_back(tables, bytes) && evict(tables));
     return status;
 }
 
@@ -142,6 +151,7 @@ static td_status upload(struct td_device_tables *tables, const struct td_tensor 
     }
     /* The store may want to write the next version into the memory of the previous one. */
     td_device_tables_drop_stale(tables);
+    table->owner = td_buffer_ref(tensor->owner); /* before the copy, which may not return */
     td_status status =
         td_device_tables_alloc(tables, tensor->bytes ? tensor->bytes : 1, &table->data, err);
     if (status == TD_OK && tensor->bytes > 0)
@@ -150,11 +160,11 @@ static td_status upload(struct td_device_tables *tables, const struct td_tensor 
         /* Any other error means that the device is lost, and a call to it might not return. */
         if (status == TD_MEMORY_EXHAUSTED)
             tables->api->free(tables->device, table->data);
+        td_buffer_unref(table->owner);
         free(table);
         return status;
     }
     *submitted = true;
-    table->owner = td_buffer_ref(tensor->owner);
     table->from = tensor->data;
     table->bytes = tensor->bytes;
     table->uploader = stream;

@@ -336,6 +336,32 @@ class Faults(DeviceTest):
                 time.sleep(0.05)
             self.assertEqual(client.post("/v1/gather", lookup(5)).json(), self.rows(5))
 
+    def hang_in_a_free(self, client):
+        """The device's copy of a table that is replaced is freed."""
+        self.put_table(client)
+        self.assertEqual(client.post("/v1/gather", lookup(1)).json(), self.rows(1))
+        self.put_table(client)
+
+    def test_a_device_whose_free_does_not_return_is_reopened(self):
+        with Daemon("--gpu", "reference:hang_free=1", "--gpu-hang-ms", "1000", "--gpu-retry-ms", "100") as daemon, \
+                Client(daemon, timeout=5 * WAIT_LIMIT) as client:
+            daemon.at_start = None  # the memory of a device that was left behind still counts
+            self.hang_in_a_free(client)
+            deadline = time.monotonic() + WAIT_LIMIT
+            while self.gpu(client)["times_opened"] < 2 and time.monotonic() < deadline:
+                self.assertStatus(client.post("/v1/gather", lookup(5, device="auto")), 200)
+                time.sleep(0.05)
+            self.assertEqual(self.gpu(client)["times_opened"], 2)
+            self.assertEqual(client.post("/v1/gather", lookup(5)).json(), self.rows(5))
+
+    def test_the_end_does_not_wait_for_a_free_that_does_not_return(self):
+        with Daemon("--gpu", "reference:hang_free=1", "--gpu-hang-ms", "600000") as daemon:
+            with Client(daemon) as client:
+                self.hang_in_a_free(client)
+                time.sleep(1)  # until the copy is freed
+            daemon.send_signal(signal.SIGTERM)
+            self.assertEqual(daemon.wait(), 0)
+
     def test_device_gpu_without_device_memory_is_503(self):
         with Daemon("--gpu", "reference:fail_alloc=1", "--gpu-retry-ms", "60000") as daemon, Client(daemon) as client:
             self.put_table(client)

@@ -22,7 +22,12 @@ struct td_device {
     bool tf32;
     struct td_device_info info;
     struct td_cuda_allocation *allocations; /* of alloc and host_alloc */
+    /* What the caller has freed: device memory that streams use, and pinned memory, for the next one. */
+    struct td_cuda_allocation *freeing, *retired;
     struct td_device_stream *streams;
+    /* Device memory is allocated and freed in the order of these streams (memory.h). */
+    cudaMemPool_t pool;
+    cudaStream_t allocs, frees;
     char lost_reason[TD_DEVICE_TEXT];
 };
 

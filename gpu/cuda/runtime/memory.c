@@ -9,100 +9,326 @@ struct td_cuda_allocation {
     void *address;
     size_t bytes;
     bool on_host;
+    /* Of one that the caller has freed: the streams have done what they had been given before. NULL:
+     * there was no memory for it. */
+    cudaEvent_t unused;
 };
 
-static td_status allocate(struct td_device *device, size_t bytes, bool on_host, void **out,
-                          struct td_error *err)
+/* ---- the pool -------------------------------------------------------------------------------- */
+
+static cudaError_t open_pool(struct td_device *device)
+{
+    const struct cudaMemPoolProps properties = {
+        .allocType = cudaMemAllocationTypePinned,
+        .handleTypes = cudaMemHandleTypeNone,
+        .location = { .type = cudaMemLocationTypeDevice, .id = device->ordinal },
+    };
+    uint64_t keep = UINT64_MAX; /* what is freed is kept for the next allocation */
+    int no = 0;                 /* an allocation does not wait for a free */
+    cudaError_t error = cudaMemPoolCreate(&device->pool, &properties);
+    if (error == cudaSuccess)
+        error = cudaMemPoolSetAttribute(device->pool, cudaMemPoolAttrReleaseThreshold, &keep);
+    if (error == cudaSuccess)
+        error =
+            cudaMemPoolSetAttribute(device->pool, cudaMemPoolReuseAllowInternalDependencies, &no);
+    return error;
+}
+
+td_status td_cuda_memory_open(struct td_device *device, struct td_error *err)
+{
+    int has_pools = 0;
+    td_status status = td_cuda_set_current(device, err);
+    if (status != TD_OK)
+        return status;
+    cudaError_t error =
+        cudaDeviceGetAttribute(&has_pools, cudaDevAttrMemoryPoolsSupported, device->ordinal);
+    if (error == cudaSuccess && !has_pools)
+        return td_error_set(
+            err, TD_DEVICE_UNAVAILABLE,
+            "%s has no memory pools, which the plugin needs: a driver without those "
+            "of CUDA 11.2, or a virtual GPU without unified memory",
+            device->info.name);
+    if (error == cudaSuccess)
+        error = open_pool(device);
+    if (error == cudaSuccess)
+        error = cudaStreamCreateWithFlags(&device->allocs, cudaStreamNonBlocking);
+    if (error == cudaSuccess)
+        error = cudaStreamCreateWithFlags(&device->frees, cudaStreamNonBlocking);
+    return td_cuda_check(device, error, "make a pool of memory", err);
+}
+
+/* ---- what the streams still use -------------------------------------------------------------- */
+
+static bool is_idle(const struct td_device_stream *stream)
+{
+    if (!stream->stream || cudaStreamQuery(stream->stream) == cudaSuccess)
+        return true;
+    (void)cudaGetLastError(); /* clears it; an error of the stream is found by its next poll */
+    return false;
+}
+
+static bool all_idle(const struct td_device *device)
+{
+    const struct td_device_stream *stream = device->streams;
+    while (stream && is_idle(stream))
+        stream = stream->next;
+    return !stream;
+}
+
+/* Makes `frees` wait for all that the streams have been given. */
+static cudaError_t order_frees(const struct td_device *device)
+{
+    cudaError_t error = cudaSuccess;
+    for (const struct td_device_stream *stream = device->streams; stream && error == cudaSuccess;
+         stream = stream->next) {
+        if (!stream->reached || is_idle(stream))
+            continue;
+        error = cudaEventRecord(stream->reached, stream->stream);
+        if (error == cudaSuccess)
+            error = cudaStreamWaitEvent(device->frees, stream->reached, 0);
+    }
+    return error;
+}
+
+/* Without memory for an event there is none. */
+static cudaError_t record_unused(const struct td_device *device,
+                                 struct td_cuda_allocation *allocation)
+{
+    cudaError_t error = cudaEventCreateWithFlags(&allocation->unused, cudaEventDisableTiming);
+    if (error == cudaErrorMemoryAllocation) {
+        (void)cudaGetLastError();
+        return cudaSuccess;
+    }
+    return error == cudaSuccess ? cudaEventRecord(allocation->unused, device->frees) : error;
+}
+
+static bool is_unused(const struct td_cuda_allocation *allocation)
+{
+    if (allocation->unused && cudaEventQuery(allocation->unused) == cudaSuccess)
+        return true;
+    (void)cudaGetLastError();
+    return false;
+}
+
+/* Removes it from its list, with its event. */
+static struct td_cuda_allocation *detach(struct td_cuda_allocation **at)
+{
+    struct td_cuda_allocation *allocation = *at;
+    *at = allocation->next;
+    if (allocation->unused)
+        (void)cudaEventDestroy(allocation->unused);
+    allocation->unused = NULL;
+    return allocation;
+}
+
+/* ---- device memory --------------------------------------------------------------------------- */
+
+static cudaError_t take(const struct td_device *device, size_t bytes, void **out)
+{
+    cudaError_t error = cudaMallocFromPoolAsync(out, bytes, device->pool, device->allocs);
+    if (error == cudaErrorMemoryAllocation && all_idle(device)) {
+        (void)cudaGetLastError();
+        error = cudaStreamSynchronize(device->frees); /* which end at once then */
+        if (error == cudaSuccess)
+            error = cudaMemPoolTrimTo(device->pool, 0);
+        if (error == cudaSuccess)
+            error = cudaMallocFromPoolAsync(out, bytes, device->pool, device->allocs);
+    }
+    /* It waits for nothing but the allocation: `allocs` has no other work. */
+    return error == cudaSuccess ? cudaStreamSynchronize(device->allocs) : error;
+}
+
+/* The record stays until the streams have done without. */
+static cudaError_t give_back(struct td_device *device, struct td_cuda_allocation *allocation)
+{
+    cudaError_t error = order_frees(device);
+    if (error == cudaSuccess)
+        error = cudaFreeAsync(allocation->address, device->frees);
+    if (error == cudaSuccess)
+        error = record_unused(device, allocation);
+    allocation->next = device->freeing;
+    device->freeing = allocation;
+    return error;
+}
+
+uint64_t td_cuda_memory_freeing(struct td_device *device)
+{
+    const bool idle = all_idle(device);
+    uint64_t bytes = 0;
+    for (struct td_cuda_allocation **at = &device->freeing; *at;) {
+        if (idle || is_unused(*at)) {
+            free(detach(at));
+        } else {
+            bytes += (*at)->bytes;
+            at = &(*at)->next;
+        }
+    }
+    return bytes;
+}
+
+/* ---- pinned memory --------------------------------------------------------------------------- */
+
+/* A block that is unused by now, and not more than twice as large as needed; NULL if there is none. */
+static struct td_cuda_allocation *reuse(struct td_device *device, size_t bytes)
+{
+    for (struct td_cuda_allocation **at = &device->retired; *at; at = &(*at)->next) {
+        const size_t there = (*at)->bytes;
+        if (bytes <= there && there / 2 <= bytes && is_unused(*at))
+            return detach(at);
+    }
+    return NULL;
+}
+
+static cudaError_t free_retired(struct td_device *device)
+{
+    cudaError_t error = cudaSuccess;
+    if (!device->retired || !all_idle(device))
+        return cudaSuccess;
+    while (device->retired && error == cudaSuccess) {
+        struct td_cuda_allocation *allocation = detach(&device->retired);
+        error = cudaFreeHost(allocation->address);
+        free(allocation);
+    }
+    return error;
+}
+
+static cudaError_t retire(struct td_device *device, struct td_cuda_allocation *allocation)
+{
+    allocation->next = device->retired;
+    device->retired = allocation;
+    cudaError_t error = order_frees(device);
+    if (error == cudaSuccess)
+        error = record_unused(device, allocation);
+    return error == cudaSuccess ? free_retired(device) : error;
+}
+
+/* ---- of the vtable --------------------------------------------------------------------------- */
+
+static td_status new_record(struct td_device *device, size_t bytes, bool on_host,
+                            struct td_cuda_allocation **out, struct td_error *err)
 {
     td_status status = td_cuda_set_current(device, err);
     if (status != TD_OK)
         return status;
-    if (bytes == 0)
-        bytes = 1; /* an empty allocation has an address of its own too */
-    if (!on_host && bytes > device->info.memory - device->info.memory_used)
-        return td_error_set(err, TD_MEMORY_EXHAUSTED,
-                            "%s has %llu of %llu bytes left; %zu are needed", device->info.name,
-                            (unsigned long long)(device->info.memory - device->info.memory_used),
-                            (unsigned long long)device->info.memory, bytes);
-    struct td_cuda_allocation *allocation = malloc(sizeof(*allocation));
-    if (!allocation)
+    *out = calloc(1, sizeof(**out));
+    if (!*out)
         return td_error_set(err, TD_MEMORY_EXHAUSTED,
                             "the host has no memory for the record of an allocation");
-    void *address = NULL;
-    status = td_cuda_check(device,
-                           on_host ? cudaHostAlloc(&address, bytes, cudaHostAllocDefault)
-                                   : cudaMalloc(&address, bytes),
-                           "allocate", err);
+    (*out)->bytes = bytes > 0 ? bytes : 1; /* an empty allocation has an address of its own too */
+    (*out)->on_host = on_host;
+    return TD_OK;
+}
+
+static td_status keep_record(struct td_device *device, struct td_cuda_allocation *allocation,
+                             cudaError_t error, void **out, struct td_error *err)
+{
+    td_status status = td_cuda_check(device, error, "allocate", err);
     if (status != TD_OK) {
         free(allocation);
         return status;
     }
-    *allocation = (struct td_cuda_allocation){ device->allocations, address, bytes, on_host };
+    allocation->next = device->allocations;
     device->allocations = allocation;
-    if (!on_host)
-        device->info.memory_used += bytes;
-    *out = address;
+    *out = allocation->address;
     return TD_OK;
 }
 
-/* Waits for all work that may use the memory: cudaFree is only documented to possibly synchronize. */
-static cudaError_t synchronize_streams(const struct td_device *device)
+td_status td_cuda_alloc(struct td_device *device, size_t bytes, void **out, struct td_error *err)
 {
-    cudaError_t error = cudaSuccess;
-    for (const struct td_device_stream *stream = device->streams; stream && error == cudaSuccess;
-         stream = stream->next)
-        if (stream->stream)
-            error = cudaStreamSynchronize(stream->stream);
-    return error;
+    struct td_cuda_allocation *allocation;
+    td_status status = new_record(device, bytes, false, &allocation, err);
+    if (status != TD_OK)
+        return status;
+    const uint64_t left = device->info.memory - device->info.memory_used;
+    if (allocation->bytes > left) {
+        free(allocation);
+        return td_error_set(err, TD_MEMORY_EXHAUSTED,
+                            "%s has %llu of %llu bytes left; %zu are needed", device->info.name,
+                            (unsigned long long)left, (unsigned long long)device->info.memory,
+                            bytes);
+    }
+    const size_t taken = allocation->bytes;
+    status = keep_record(device, allocation, take(device, taken, &allocation->address), out, err);
+    if (status == TD_OK)
+        device->info.memory_used += taken;
+    return status;
 }
 
-static void release(struct td_device *device, const struct td_cuda_allocation *allocation)
+td_status td_cuda_host_alloc(struct td_device *device, size_t bytes, void **out,
+                             struct td_error *err)
+{
+    cudaError_t error = cudaSuccess;
+    td_status status = td_cuda_set_current(device, err);
+    if (status != TD_OK)
+        return status;
+    struct td_cuda_allocation *allocation = reuse(device, bytes > 0 ? bytes : 1);
+    if (!allocation) {
+        status = new_record(device, bytes, true, &allocation, err);
+        if (status == TD_OK)
+            error = cudaHostAlloc(&allocation->address, allocation->bytes, cudaHostAllocDefault);
+    }
+    return status == TD_OK ? keep_record(device, allocation, error, out, err) : status;
+}
+
+static void release(struct td_device *device, struct td_cuda_allocation *allocation)
 {
     struct td_error unused;
-    if (!allocation->on_host)
-        device->info.memory_used -= allocation->bytes;
-    if (td_cuda_set_current(device, &unused) != TD_OK)
-        return;
-    cudaError_t error = synchronize_streams(device);
-    if (error == cudaSuccess)
-        error =
-            allocation->on_host ? cudaFreeHost(allocation->address) : cudaFree(allocation->address);
+    cudaError_t error = cudaSuccess;
+    if (td_cuda_set_current(device, &unused) != TD_OK) {
+        free(allocation); /* the reset of a lost device frees its memory */
+    } else if (allocation->on_host) {
+        error = retire(device, allocation);
+    } else {
+        error = give_back(device, allocation);
+    }
     td_status status = td_cuda_check(device, error, "free memory", &unused);
     (void)status; /* if the device is lost now, its next call returns that */
 }
 
 void td_cuda_free(struct td_device *device, void *address)
 {
-    if (!address)
+    struct td_cuda_allocation **at = &device->allocations;
+    while (*at && (*at)->address != address)
+        at = &(*at)->next;
+    if (!address || !*at)
         return;
-    for (struct td_cuda_allocation **at = &device->allocations; *at; at = &(*at)->next) {
-        struct td_cuda_allocation *allocation = *at;
-        if (allocation->address != address)
-            continue;
-        *at = allocation->next;
-        release(device, allocation);
-        free(allocation);
-        return;
-    }
+    struct td_cuda_allocation *allocation = *at;
+    *at = allocation->next;
+    if (!allocation->on_host)
+        device->info.memory_used -= allocation->bytes;
+    release(device, allocation);
 }
 
-td_status td_cuda_alloc(struct td_device *device, size_t bytes, void **out, struct td_error *err)
+static void free_records(struct td_cuda_allocation *allocation)
 {
-    return allocate(device, bytes, false, out, err);
-}
-
-td_status td_cuda_host_alloc(struct td_device *device, size_t bytes, void **out,
-                             struct td_error *err)
-{
-    return allocate(device, bytes, true, out, err);
-}
-
-void td_cuda_free_all(struct td_device *device)
-{
-    while (device->allocations) {
-        struct td_cuda_allocation *allocation = device->allocations;
-        device->allocations = allocation->next;
-        release(device, allocation);
+    for (struct td_cuda_allocation *next; allocation; allocation = next) {
+        next = allocation->next;
         free(allocation);
     }
+}
+
+void td_cuda_memory_close(struct td_device *device)
+{
+    struct td_error unused;
+    while (!device->lost && device->allocations)
+        td_cuda_free(device, device->allocations->address);
+    if (!device->lost && td_cuda_set_current(device, &unused) == TD_OK)
+        (void)free_retired(device);
+    if (!device->lost)
+        (void)td_cuda_memory_freeing(device);
+    free_records(device->allocations);
+    free_records(device->retired);
+    free_records(device->freeing);
+    device->allocations = device->retired = device->freeing = NULL;
+    if (device->lost)
+        return;
+    if (device->frees) {
+        (void)cudaStreamSynchronize(device->frees);
+        (void)cudaStreamDestroy(device->frees);
+    }
+    if (device->allocs)
+        (void)cudaStreamDestroy(device->allocs);
+    if (device->pool)
+        (void)cudaMemPoolDestroy(device->pool);
+    (void)cudaGetLastError();
 }

@@ -19,8 +19,11 @@ static td_status open_cublas(struct td_device_stream *stream, struct td_error *e
     struct td_device *device = stream->device;
     if (!cublas)
         return TD_OK;
-    td_status status = td_cuda_check(
-        device, cudaMalloc(&stream->cublas_workspace, CUBLAS_WORKSPACE), "start cuBLAS", err);
+    td_status status =
+        td_cuda_check(device,
+                      cudaMallocFromPoolAsync(&stream->cublas_workspace, CUBLAS_WORKSPACE,
+                                              device->pool, stream->stream),
+                      "start cuBLAS", err);
     if (status != TD_OK)
         return status;
     cublasStatus_t result = cublas->create(&stream->cublas);
@@ -51,10 +54,14 @@ static void free_resources(struct td_device_stream *stream)
 {
     if (stream->cublas)
         (void)td_cublas()->destroy(stream->cublas);
-    (void)cudaFree(stream->cublas_workspace);
-    (void)cudaFree(stream->counters);
+    if (stream->cublas_workspace)
+        (void)cudaFreeAsync(stream->cublas_workspace, stream->stream);
+    if (stream->counters)
+        (void)cudaFreeAsync(stream->counters, stream->stream);
     (void)cudaFreeHost(stream->staging);
     (void)cudaFreeHost(stream->staged);
+    if (stream->reached)
+        (void)cudaEventDestroy(stream->reached);
     if (stream->stream)
         (void)cudaStreamDestroy(stream->stream);
 }
@@ -97,7 +104,13 @@ static td_status allocate_resources(struct td_device_stream *stream, struct td_e
                       "open a stream", err);
     if (status == TD_OK)
         status = td_cuda_check(device,
-                               cudaMalloc(&counters, counter_bytes + sizeof(*stream->blocks_done)),
+                               cudaEventCreateWithFlags(&stream->reached, cudaEventDisableTiming),
+                               "open a stream", err);
+    if (status == TD_OK)
+        status = td_cuda_check(device,
+                               cudaMallocFromPoolAsync(&counters,
+                                                       counter_bytes + sizeof(*stream->blocks_done),
+                                                       device->pool, stream->stream),
                                "open a stream", err);
     if (status != TD_OK)
         return status;
@@ -114,7 +127,11 @@ static td_status allocate_resources(struct td_device_stream *stream, struct td_e
         return status;
     stream->staging = staging;
     stream->staging_bytes = STAGING_BYTES;
-    return open_cublas(stream, err);
+    status = open_cublas(stream, err);
+    if (status != TD_OK)
+        return status;
+    /* A fresh stream is idle. This waits for its own allocations and the memset alone. */
+    return td_cuda_check(device, cudaStreamSynchronize(stream->stream), "open a stream", err);
 }
 
 td_status td_cuda_stream_open(struct td_device *device, struct td_device_stream **out,

@@ -12,6 +12,7 @@ struct td_device_stream {
     struct td_device *device;
     struct td_device_stream *next;
     cudaStream_t stream;
+    cudaEvent_t reached;   /* where the stream was when memory was freed last (memory.c) */
     cublasHandle_t cublas; /* NULL without cuBLAS */
     void *cublas_workspace;
     /* Device memory for the reports of gathers: TD_CUDA_STREAM_COUNTERS counters, then blocks_done. */

@@ -31,6 +31,10 @@ void td_emulation_fail_alloc(long nth);
 /* The nth kernel from now corrupts the context; 0: none. */
 void td_emulation_lose(long nth);
 
+/* The nth kernel from now never completes, nor does what its stream has after it: a call that waits for it
+ * ends the process. 0: none, and the one that hangs goes on. */
+void td_emulation_hang(long nth);
+
 /* Makes accesses of kernels to these allocated bytes of device memory an error; or allows them again. */
 void td_emulation_poison(void *memory, size_t bytes, bool forbidden);
 

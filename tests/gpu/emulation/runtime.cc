@@ -21,10 +21,20 @@
 struct work {
     std::function<void()> perform;
     bool on_host; /* cudaLaunchHostFunc: must not call CUDA */
+    std::function<bool()> ready = [] { return true; };
 };
 
 struct CUstream_st {
     std::deque<work> pending;
+};
+
+/* How often it was recorded, and how many of the records have been reached. */
+struct CUevent_st {
+    uint64_t recorded = 0, reached = 0;
+};
+
+struct CUmemPoolHandle_st {
+    int unused;
 };
 
 namespace emulation
@@ -34,9 +44,13 @@ namespace
 
 std::set<cudaStream_t> streams;
 cudaError_t last_error = cudaSuccess;
+std::set<cudaEvent_t> events;
+std::vector<std::unique_ptr<CUevent_st>> dead_events;
+std::set<cudaMemPool_t> pools;
 bool lost, in_host_function;
 int handles;
-long allocations_until_failure, kernels_until_loss; /* 0: never; below 0: reached */
+long allocations_until_failure, kernels_until_loss,
+    kernels_until_hang; /* 0: never; below 0: reached */
 
 /* Every call begins with it. */
 cudaError_t begin()
@@ -64,7 +78,7 @@ bool run_next()
 {
     std::vector<cudaStream_t> busy;
     for (cudaStream_t stream : streams)
-        if (!stream->pending.empty())
+        if (!stream->pending.empty() && stream->pending.front().ready())
             busy.push_back(stream);
     if (busy.empty())
         return false;
@@ -89,6 +103,15 @@ void synchronize(cudaStream_t stream)
     device_access opened; /* once for all, as mprotect is slow */
     while (!stream->pending.empty() && run_next())
         ;
+    if (!stream->pending.empty())
+        fail("a call waits for a kernel that never completes");
+}
+
+/* What cudaFree and cudaFreeHost may do. */
+void synchronize_all()
+{
+    for (cudaStream_t stream : streams)
+        synchronize(stream);
 }
 
 void require_stream(cudaStream_t stream)
@@ -111,6 +134,12 @@ void submit(cudaStream_t stream, std::function<void()> perform)
     stream->pending.push_back({ std::move(perform), false });
 }
 
+/* Whether this kernel is to hang. */
+static bool kernel_hangs()
+{
+    return kernels_until_hang > 0 && --kernels_until_hang == 0 ? (kernels_until_hang = -1) : false;
+}
+
 void launch(const char *name, unsigned int blocks, unsigned int threads, size_t shared_bytes,
             cudaStream_t stream, void (*thread)(const void *), const void *argument, size_t bytes)
 {
@@ -129,6 +158,8 @@ void launch(const char *name, unsigned int blocks, unsigned int threads, size_t 
         }
         run_kernel(name, blocks, threads, [&] { thread(copied.data()); });
     });
+    if (kernel_hangs())
+        stream->pending.back().ready = [] { return kernels_until_hang >= 0; };
 }
 
 bool allocation_fails()
@@ -169,6 +200,11 @@ void td_emulation_lose(long nth)
     kernels_until_loss = nth;
 }
 
+void td_emulation_hang(long nth)
+{
+    kernels_until_hang = nth;
+}
+
 void td_emulation_poison(void *memory, size_t bytes, bool poisoned)
 {
     poison(memory, bytes, poisoned);
@@ -176,7 +212,8 @@ void td_emulation_poison(void *memory, size_t bytes, bool poisoned)
 
 size_t td_emulation_resources()
 {
-    return allocation_count() + streams.size() + static_cast<size_t>(handles);
+    return allocation_count() + streams.size() + events.size() + pools.size() +
+           static_cast<size_t>(handles);
 }
 
 size_t td_emulation_pending()
@@ -260,6 +297,12 @@ cudaError_t cudaDeviceReset()
     for (cudaStream_t stream : streams)
         delete stream;
     streams.clear();
+    for (cudaEvent_t event : events)
+        delete event;
+    events.clear();
+    for (cudaMemPool_t pool : pools)
+        delete pool;
+    pools.clear();
     free_all();
     handles = 0;
     last_error = cudaSuccess;
@@ -289,6 +332,7 @@ cudaError_t cudaMalloc(void **memory, size_t bytes)
 
 cudaError_t cudaFree(void *memory)
 {
+    synchronize_all();
     return release(memory, device_free);
 }
 
@@ -299,7 +343,66 @@ cudaError_t cudaHostAlloc(void **memory, size_t bytes, unsigned int)
 
 cudaError_t cudaFreeHost(void *memory)
 {
+    synchronize_all();
     return release(memory, host_free);
+}
+
+/* ---- Pools of memory --------------------------------------------------------------------- */
+
+cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int)
+{
+    BEGIN();
+    if (attribute != cudaDevAttrMemoryPoolsSupported)
+        fail("cudaDeviceGetAttribute: attribute %d is not emulated", static_cast<int>(attribute));
+    *value = 1;
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemPoolCreate(cudaMemPool_t *pool, const cudaMemPoolProps *)
+{
+    BEGIN();
+    *pool = new CUmemPoolHandle_st;
+    pools.insert(*pool);
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemPoolDestroy(cudaMemPool_t pool)
+{
+    BEGIN();
+    if (pools.erase(pool) == 0)
+        fail("pool %p does not exist", static_cast<void *>(pool));
+    delete pool;
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void *)
+{
+    BEGIN();
+    return cudaSuccess;
+}
+
+cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, size_t)
+{
+    BEGIN();
+    return cudaSuccess;
+}
+
+/* The address is valid at once, in all streams. */
+cudaError_t cudaMallocFromPoolAsync(void **memory, size_t bytes, cudaMemPool_t, cudaStream_t stream)
+{
+    BEGIN();
+    require_stream(stream);
+    return allocate(memory, bytes, device_allocate);
+}
+
+cudaError_t cudaFreeAsync(void *memory, cudaStream_t stream)
+{
+    BEGIN();
+    submit(stream, [=] {
+        if (!device_free(memory))
+            fail("cudaFreeAsync: %p is not an allocation of the device", memory);
+    });
+    return cudaSuccess;
 }
 
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *attributes, const void *memory)
@@ -350,6 +453,55 @@ cudaError_t cudaStreamQuery(cudaStream_t stream)
     if (lost)
         return begin();
     return set_error(stream->pending.empty() ? cudaSuccess : cudaErrorNotReady);
+}
+
+/* ---- Events ------------------------------------------------------------------------------ */
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned int)
+{
+    BEGIN();
+    if (allocation_fails())
+        return set_error(cudaErrorMemoryAllocation);
+    *event = new CUevent_st;
+    events.insert(*event);
+    return cudaSuccess;
+}
+
+/* One that a stream still waits for lives on, as in CUDA. */
+cudaError_t cudaEventDestroy(cudaEvent_t event)
+{
+    BEGIN();
+    if (events.erase(event) == 0)
+        fail("event %p does not exist", static_cast<void *>(event));
+    dead_events.emplace_back(event);
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+    BEGIN();
+    const uint64_t number = ++event->recorded;
+    submit(stream, [=] { event->reached = number; });
+    return cudaSuccess;
+}
+
+cudaError_t cudaEventQuery(cudaEvent_t event)
+{
+    BEGIN();
+    for (uint64_t n = random_below(4); n > 0 && run_next(); n--)
+        ;
+    if (lost)
+        return begin();
+    return set_error(event->reached == event->recorded ? cudaSuccess : cudaErrorNotReady);
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned int)
+{
+    BEGIN();
+    const uint64_t number = event->recorded;
+    submit(stream, [] {});
+    stream->pending.back().ready = [=] { return event->reached >= number; };
+    return cudaSuccess;
 }
 
 cudaError_t cudaMemsetAsync(void *memory, int value, size_t bytes, cudaStream_t stream)

@@ -243,6 +243,117 @@ static void a_device_may_be_lost_before_a_large_copy(void)
     check(td_emulation_resources() == 0, "nothing is leaked");
 }
 
+/* A call that waits for it ends the process. */
+static void nothing_waits_for_a_kernel_that_hangs(void)
+{
+    const size_t bytes = ROWS * sizeof(int32_t);
+    struct fixture fixture;
+    struct td_device_stream *other;
+    void *device_memory, *host_memory;
+    bool done = true;
+    if (!check(open_fixture(&fixture) == TD_OK &&
+                   api->stream_open(fixture.device, &other, &err) == TD_OK,
+               "a device is opened, with two streams"))
+        return;
+    td_emulation_hang(1);
+    check(look_up(&fixture) == TD_OK, "a kernel is submitted that hangs");
+    check(api->wait(fixture.stream, 1000000, &done, &err) == TD_OK && !done,
+          "wait returns at its timeout");
+    for (int i = 0; i < 3; i++) {
+        check(api->alloc(fixture.device, bytes, &device_memory, &err) == TD_OK &&
+                  api->host_alloc(fixture.device, bytes, &host_memory, &err) == TD_OK,
+              "memory is allocated meanwhile");
+        memset(host_memory, i, bytes);
+        check(api->copy_to_device(other, device_memory, host_memory, bytes, &err) == TD_OK,
+              "another stream gets work");
+        api->free(fixture.device, device_memory);
+        api->host_free(fixture.device, host_memory);
+    }
+    api->free(fixture.device, fixture.table); /* which the kernel reads */
+    done = false;
+    check(api->wait(other, INT64_C(60000000000), &done, &err) == TD_OK && done,
+          "the other stream completes its work");
+    td_emulation_hang(0);
+    check(synchronize(&fixture) == TD_OK && is_rotated(&fixture),
+          "the kernel goes on, with the memory that was freed");
+    api->stream_close(other);
+    close_fixture(&fixture);
+    check(td_emulation_resources() == 0, "nothing is leaked");
+}
+
+static void memory_is_freed_after_the_work_that_uses_it(void)
+{
+    enum { LAUNCHES = 20 };
+    struct fixture fixture;
+    if (!check(open_fixture(&fixture) == TD_OK, "a device is opened"))
+        return;
+    for (int i = 0; i < LAUNCHES; i++) {
+        check(look_up(&fixture) == TD_OK, "a lookup is submitted");
+        api->free(fixture.device, fixture.table);
+        api->free(fixture.device, fixture.indices);
+        api->host_free(fixture.device, fixture.input);
+        check(api->alloc(fixture.device, ROWS * sizeof(int32_t), &fixture.table, &err) == TD_OK &&
+                  api->alloc(fixture.device, ROWS * sizeof(int32_t), &fixture.indices, &err) ==
+                      TD_OK &&
+                  api->host_alloc(fixture.device, 2 * ROWS * sizeof(int32_t), &fixture.input,
+                                  &err) == TD_OK,
+              "and its memory allocated anew");
+        memset(fixture.input, 0, 2 * ROWS * sizeof(int32_t));
+        if (i % 3 == 0)
+            check(synchronize(&fixture) == TD_OK && is_rotated(&fixture), "the work completes");
+    }
+    check(synchronize(&fixture) == TD_OK, "all work completes");
+    close_fixture(&fixture);
+    check(td_emulation_resources() == 0, "nothing is leaked");
+}
+
+static void pinned_memory_is_used_again(void)
+{
+    const size_t bytes = 1 << 20;
+    struct fixture fixture;
+    void *first, *second, *third;
+    bool done;
+    td_status status = open_fixture(&fixture);
+    if (status == TD_OK)
+        status = api->host_alloc(fixture.device, bytes, &first, &err);
+    if (status == TD_OK)
+        status = look_up(&fixture);
+    if (!check(status == TD_OK, "a lookup is submitted"))
+        return;
+    td_emulation_hang(1); /* so that it is not complete when the memory is allocated again */
+    check(look_up(&fixture) == TD_OK, "another one is submitted");
+    api->host_free(fixture.device, first);
+    check(api->host_alloc(fixture.device, bytes, &second, &err) == TD_OK && second != first,
+          "memory that was freed is not used again before the work of the streams is complete");
+    td_emulation_hang(0);
+    check(synchronize(&fixture) == TD_OK, "the work completes");
+    for (int i = 0; i < 200; i++) /* each of which runs some of the work */
+        check(api->poll(fixture.stream, &done, &err) == TD_OK && done, "nothing is left of it");
+    check(api->host_alloc(fixture.device, bytes * 3 / 4, &third, &err) == TD_OK && third == first,
+          "but then");
+    close_fixture(&fixture);
+    check(td_emulation_resources() == 0, "nothing is leaked");
+}
+
+static void memory_that_is_being_freed_can_be_allocated(void)
+{
+    const size_t most = (size_t)500
+                        << 20; /* which the emulation does not have twice beside a stream */
+    struct fixture fixture;
+    void *memory;
+    if (!check(open_fixture(&fixture) == TD_OK, "a device is opened"))
+        return;
+    for (int i = 0; i < 5; i++) {
+        if (!check(api->alloc(fixture.device, most, &memory, &err) == TD_OK,
+                   "all memory is allocated"))
+            break;
+        check(look_up(&fixture) == TD_OK && synchronize(&fixture) == TD_OK, "work completes");
+        api->free(fixture.device, memory);
+    }
+    close_fixture(&fixture);
+    check(td_emulation_resources() == 0, "nothing is leaked");
+}
+
 static void any_allocation_may_fail(void)
 {
     for (long nth = 1; nth < 1000; nth++) {
@@ -342,6 +453,10 @@ int main(void)
     launches_in_flight_keep_their_own_items();
     large_copies_do_not_block();
     a_device_may_be_lost_before_a_large_copy();
+    nothing_waits_for_a_kernel_that_hangs();
+    memory_is_freed_after_the_work_that_uses_it();
+    pinned_memory_is_used_again();
+    memory_that_is_being_freed_can_be_allocated();
     any_allocation_may_fail();
     a_device_remains_usable_after_a_failed_allocation();
     a_lost_device_reports_it_until_it_is_opened_again();

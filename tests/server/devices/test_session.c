@@ -70,7 +70,7 @@ static td_status try_open(struct td_device_session **out, struct td_error *err)
     struct td_device_opener *opener = begin_opening();
     while (!td_device_opener_is_done(opener))
         sched_yield();
-    return td_device_session_open(opener, &options, out, err);
+    return td_device_session_open(opener, &options, options.api, out, err);
 }
 
 static struct td_device_session *open_session(void)

@@ -239,6 +239,64 @@ START_TEST(an_allocation_that_can_never_fit_evicts_no_table)
 }
 END_TEST
 
+/* A device whose memory comes back when its work is complete. */
+static struct {
+    struct td_device *device;
+    void *memory[4];
+    int n;
+} freeing;
+
+static void free_later(struct td_device *device, void *memory)
+{
+    freeing.device = device;
+    freeing.memory[freeing.n++] = memory;
+}
+
+static void complete_work(void)
+{
+    while (freeing.n > 0)
+        td_device_reference()->free(freeing.device, freeing.memory[--freeing.n]);
+}
+
+static void info_with_freeing(struct td_device *device, struct td_device_info *out)
+{
+    td_device_reference()->info(device, out);
+    out->memory_freeing = (uint64_t)freeing.n * KIB;
+    out->memory_used -= out->memory_freeing;
+}
+
+START_TEST(what_work_still_uses_is_awaited_and_not_evicted_twice)
+{
+    struct setup setup;
+    struct td_tensor tables[3];
+    struct td_error err;
+    void *memory;
+    struct td_device_api later = *td_device_reference();
+    later.free = free_later;
+    later.info = info_with_freeing;
+    setup_open(&setup, 3);
+    td_device_tables_free(setup.tables);
+    setup.tables = td_device_tables_new(&later, setup.device);
+    for (int i = 0; i < 3; i++) {
+        tables[i] = version(KIB, i);
+        touch(&setup, &tables[i]);
+    }
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(td_device_tables_alloc(setup.tables, KIB, &memory, &err),
+                         TD_MEMORY_EXHAUSTED);
+    ck_assert(!has(&setup, &tables[0]) && has(&setup, &tables[1]) && has(&setup, &tables[2]));
+    complete_work();
+    ck_assert_int_eq(td_device_tables_alloc(setup.tables, KIB, &memory, &err), TD_OK);
+    setup.api->free(setup.device, memory);
+    td_device_tables_free(setup.tables);
+    complete_work();
+    setup.tables = NULL;
+    setup_close(&setup);
+    for (int i = 0; i < 3; i++)
+        td_buffer_unref(tables[i].owner);
+}
+END_TEST
+
 START_TEST(a_version_without_other_references_is_dropped)
 {
     struct setup setup;
@@ -460,6 +518,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, kept_tables_are_evicted_last);
     tcase_add_test(tcase, a_table_in_use_is_never_evicted);
     tcase_add_test(tcase, an_allocation_that_can_never_fit_evicts_no_table);
+    tcase_add_test(tcase, what_work_still_uses_is_awaited_and_not_evicted_twice);
     tcase_add_test(tcase, a_version_without_other_references_is_dropped);
     tcase_add_test(tcase, a_replaced_version_is_dropped_at_the_next_upload);
     tcase_add_test(tcase, a_deleted_version_is_dropped_too);

@@ -1,0 +1,174 @@
+#include "server/devices/supervisor.h"
+
+#include "server/devices/hang_guard.h"
+#include "server/observe/clock.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+#define MS ((int64_t)1000000)
+
+/* How often it looks: an idle daemon is not to be woken more than once a second. */
+#define LEAST_LOOK (5 * MS)
+#define MOST_LOOK  (1000 * MS)
+
+struct td_supervisor {
+    struct td_supervised supervised;
+    pthread_t thread;
+    pthread_mutex_t mutex; /* guards all below */
+    pthread_cond_t changed;
+    bool hurried;
+    bool served; /* serve has returned */
+};
+
+/* What a thread refers to; left behind with it. */
+struct service {
+    struct td_supervisor *supervisor;
+    struct td_hang_guard *guard;
+};
+
+/* ---- the device's thread --------------------------------------------------------------------- */
+
+static void note_served(struct td_supervisor *supervisor)
+{
+    pthread_mutex_lock(&supervisor->mutex);
+    supervisor->served = true;
+    pthread_cond_signal(&supervisor->changed);
+    pthread_mutex_unlock(&supervisor->mutex);
+}
+
+static void *serve(void *context)
+{
+    const struct service *service = context;
+    struct td_supervisor *supervisor = service->supervisor;
+    (void)pthread_setname_np(pthread_self(), "batcher");
+    td_hang_guard_attach(service->guard);
+    supervisor->supervised.serve(supervisor->supervised.context, td_hang_guard_api(service->guard));
+    note_served(supervisor);
+    return NULL;
+}
+
+static void free_service(struct service *service)
+{
+    if (service)
+        td_hang_guard_free(service->guard);
+    free(service);
+}
+
+/* NULL without memory or threads. */
+static struct service *start_service(struct td_supervisor *supervisor, pthread_t *thread)
+{
+    const struct td_supervised *supervised = &supervisor->supervised;
+    struct service *service = calloc(1, sizeof *service);
+    if (service)
+        service->guard = td_hang_guard_new(supervised->device, supervised->limit_ns);
+    if (service && service->guard) {
+        service->supervisor = supervisor;
+        if (pthread_create(thread, NULL, serve, service) == 0)
+            return service;
+    }
+    free_service(service);
+    return NULL;
+}
+
+/* ---- the supervisor's ------------------------------------------------------------------------ */
+
+static int64_t look_ns(const struct td_supervisor *supervisor)
+{
+    const struct td_supervised *supervised = &supervisor->supervised;
+    const int64_t limit_ns = supervisor->hurried && supervised->hurry_ns < supervised->limit_ns
+                                 ? supervised->hurry_ns
+                                 : supervised->limit_ns;
+    const int64_t ns = limit_ns / 4;
+    return ns < LEAST_LOOK ? LEAST_LOOK : ns > MOST_LOOK ? MOST_LOOK : ns;
+}
+
+/* Until serve has returned, or, false, a call was given up. */
+static bool watch(struct td_supervisor *supervisor, struct td_hang_guard *guard)
+{
+    bool given_up = false;
+    pthread_mutex_lock(&supervisor->mutex);
+    while (!supervisor->served && !given_up) {
+        const int64_t until_ns = td_now_ns() + look_ns(supervisor);
+        const struct timespec until = { .tv_sec = until_ns / 1000000000,
+                                        .tv_nsec = until_ns % 1000000000 };
+        (void)pthread_cond_timedwait(&supervisor->changed, &supervisor->mutex, &until);
+        given_up = !supervisor->served &&
+                   td_hang_guard_give_up(
+                       guard, supervisor->hurried ? supervisor->supervised.hurry_ns : INT64_MAX);
+    }
+    pthread_mutex_unlock(&supervisor->mutex);
+    return !given_up;
+}
+
+/* Without a second thread it serves itself, and nobody notices a call that does not return. */
+static void serve_here(struct td_supervisor *supervisor)
+{
+    supervisor->supervised.serve(supervisor->supervised.context, supervisor->supervised.device);
+    note_served(supervisor);
+}
+
+static void *supervise(void *context)
+{
+    struct td_supervisor *supervisor = context;
+    (void)pthread_setname_np(pthread_self(), "batcher-guard");
+    while (!supervisor->served) {
+        pthread_t thread;
+        struct service *service = start_service(supervisor, &thread);
+        if (!service) {
+            serve_here(supervisor);
+        } else if (watch(supervisor, service->guard)) {
+            (void)pthread_join(thread, NULL);
+            free_service(service);
+        } else {
+            (void)pthread_detach(thread);
+            td_hang_guard_keep(service->guard,
+                               supervisor->supervised.take_over(supervisor->supervised.context));
+        }
+    }
+    return NULL;
+}
+
+/* ---- from other threads ---------------------------------------------------------------------- */
+
+static void destroy(struct td_supervisor *supervisor)
+{
+    pthread_cond_destroy(&supervisor->changed);
+    pthread_mutex_destroy(&supervisor->mutex);
+    free(supervisor);
+}
+
+struct td_supervisor *td_supervisor_new(const struct td_supervised *supervised)
+{
+    struct td_supervisor *supervisor = calloc(1, sizeof *supervisor);
+    pthread_condattr_t monotonic;
+    if (!supervisor)
+        return NULL;
+    supervisor->supervised = *supervised;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_mutex_init(&supervisor->mutex, NULL);
+    pthread_cond_init(&supervisor->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    if (pthread_create(&supervisor->thread, NULL, supervise, supervisor) == 0)
+        return supervisor;
+    destroy(supervisor);
+    return NULL;
+}
+
+void td_supervisor_hurry(struct td_supervisor *supervisor)
+{
+    pthread_mutex_lock(&supervisor->mutex);
+    supervisor->hurried = true;
+    pthread_cond_signal(&supervisor->changed);
+    pthread_mutex_unlock(&supervisor->mutex);
+}
+
+void td_supervisor_free(struct td_supervisor *supervisor)
+{
+    if (!supervisor)
+        return;
+    td_supervisor_hurry(supervisor);
+    (void)pthread_join(supervisor->thread, NULL);
+    destroy(supervisor);
+}
