@@ -42,6 +42,9 @@ static td_status add_headers(struct td_call *call, const char *etag)
     td_reply_header(reply, "Content-Security-Policy", policy);
     td_reply_header(reply, "X-Content-Type-Options", "nosniff");
     td_reply_header(reply, "Referrer-Policy", "no-referrer");
+    /* Who opens the page in a window has no hold on it: otherwise another site could wait for a token to be
+     * typed and then go to a request of its own in the address. */
+    td_reply_header(reply, "Cross-Origin-Opener-Policy", "same-origin");
     return TD_OK;
 }
 

@@ -78,6 +78,10 @@ class BrowserTest(unittest.TestCase):
             return next((element for element in self.all(selector) if text is None or text in element.text), None)
         return WebDriverWait(self.browser, PATIENCE_S, ignored_exceptions=[Exception]).until(found, f"{selector} {text or ''}")
 
+    def click(self, selector, text=None):
+        """clicks the element, also if it is drawn again meanwhile"""
+        self.wait(lambda: self.one(selector, text).click() is None, f"click {selector} {text or ''}")
+
     def wait(self, condition, message=""):
         return WebDriverWait(self.browser, PATIENCE_S, ignored_exceptions=[Exception]).until(lambda _: condition(), message)
 
@@ -86,7 +90,7 @@ class BrowserTest(unittest.TestCase):
         self.browser.get("about:blank")  # or only the part after # changes, and the page stays
         self.open(path)
         self.one(".result > *")
-        self.wait(lambda: not self.all("main[aria-busy]"))
+        self.wait(lambda: not self.all("main [aria-busy]"))
 
     def values(self, selector):
         return [cell.text for cell in self.all(f"{selector} td[data-index]")]

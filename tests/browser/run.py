@@ -4,8 +4,8 @@
     run.py [--binary build/tensord] [--only PATTERN] [--pictures FOLDER]
 
 PATTERN is part of a test's name; FOLDER gets a picture of each view.  Prints a line per failing test, then "N passed, M failed".
-Chromium and chromedriver are packages of Debian, which deploy/dependencies.sh --test installs; Selenium is installed once with
-pip, into ${TENSORD_CACHE:-${XDG_CACHE_HOME:-~/.cache}/tensord}/browser-venv.  Exit status 77, with the reason, without them.
+Chromium and chromedriver are packages of Debian, which deploy/dependencies.sh --test installs; Selenium and axe-core are installed once
+with pip, into ${TENSORD_CACHE:-${XDG_CACHE_HOME:-~/.cache}/tensord}/browser-venv.  Exit status 77, with the reason, without them.
 """
 import argparse, importlib.util, os, shutil, sys
 
@@ -18,7 +18,9 @@ spec.loader.exec_module(oip_run)
 
 VENV = os.path.join(oip_run.CACHE, "browser-venv")
 PACKAGES = ["selenium==4.38.0"]
-MODULES = ["test_try", "test_tables", "test_live", "test_page"]
+AXE = ["axe-playwright-python==0.1.8"]  # only for its axe.min.js, axe-core 4.12.1; it needs no playwright for that
+IMPORTS = "import selenium.webdriver, axe_playwright_python"
+MODULES = ["test_try", "test_large", "test_tables", "test_live", "test_docs", "test_page", "test_accessibility"]
 
 
 def main():
@@ -32,7 +34,7 @@ def main():
         if not shutil.which(program):
             print(f"skipped: {program} is not installed; deploy/dependencies.sh --test installs it")
             sys.exit(77)
-    oip_run.enter_venv(os.path.abspath(__file__), VENV, PACKAGES, "import selenium.webdriver")
+    oip_run.enter_venv(os.path.abspath(__file__), VENV, PACKAGES, IMPORTS, alone=AXE)
     os.environ["TD_TEST_BINARY"] = os.path.abspath(args.binary)
     if args.pictures:
         os.makedirs(args.pictures, exist_ok=True)

@@ -1,43 +1,173 @@
 """Live: what the server does, drawn from /metrics."""
-import threading
+import contextlib, threading
+
+from selenium.webdriver import ActionChains, Keys
 
 from browser import BrowserTest
 
+# The second reply with metrics is lost.
+LOST = """
+const fetched = window.fetch; let scrapes = 0;
+window.fetch = async (path, options) => {
+  if (path === "/metrics") scrapes += 1;
+  if (path === "/metrics" && scrapes === 2) throw new TypeError("lost");
+  return fetched(path, options);
+};
+"""
+# The second and the third are refused.
+REFUSED = """
+const fetched = window.fetch; let scrapes = 0;
+window.fetch = async (path, options) => {
+  if (path === "/metrics") scrapes += 1;
+  if (path === "/metrics" && (scrapes === 2 || scrapes === 3)) return new Response('{"detail": "too many"}', {status: 429});
+  return fetched(path, options);
+};
+"""
+# The daemon starts a little earlier or later at each scrape, as the kernel tells it, and is another one from the fourth on.
+RESTARTED = """
+const fetched = window.fetch; let scrapes = 0;
+window.fetch = async (path, options) => {
+  const reply = await fetched(path, options);
+  if (path !== "/metrics") return reply;
+  scrapes += 1;
+  const started = 1000 + 0.01 * (scrapes % 2) + (scrapes < 4 ? 0 : 7);
+  return new Response((await reply.text()).replace(/^process_start_time_seconds .*$/m, `process_start_time_seconds ${started}`));
+};
+"""
+# The daemon's metrics, with those of a device: 6 calls in 2 batches more at every scrape.
+DEVICE = """
+const fetched = window.fetch; let scrapes = 0;
+window.fetch = async (path, options) => {
+  const reply = await fetched(path, options);
+  if (path !== "/metrics") return reply;
+  scrapes += 1;
+  return new Response(`${await reply.text()}tensord_device_batches_total ${2 * scrapes}\\ntensord_device_calls_total ${6 * scrapes}\\ntensord_device_failed_calls_total 0\\n`);
+};
+"""
+
 
 class Live(BrowserTest):
-    def test_requests_latency_and_tables_are_drawn(self):
+    @contextlib.contextmanager
+    def load(self):
+        """lookups in a table, one of three refused"""
         stop = threading.Event()
 
-        def load():
+        def work():
             with self.client() as client:
                 client.request("PUT", "/v1/tensors/busy", [[1, 2], [3, 4]])
                 while not stop.is_set():
-                    client.request("POST", "/v1/tensors/busy/gather", {"indices": [1, 0, 1]})
-                    client.request("POST", "/v1/gather", {"params": [1], "indices": [5]})
+                    for _ in range(2):
+                        client.request("POST", "/v1/tensors/busy/gather", {"indices": [1, 0, 1]})
+                    client.request("POST", "/v1/tensors/busy/gather", {"indices": [5]})
                 client.request("DELETE", "/v1/tensors/busy")
-        thread = threading.Thread(target=load)
+        thread = threading.Thread(target=work)
         thread.start()
         try:
-            self.open("/#live")
-            self.one(".rankings", "busy")
-            self.one(".rankings", "422")
-            chart = self.one(".chart[aria-label^='Requests.']").get_attribute("aria-label")
-            self.assertRegex(chart, r"answered [\d.]+.?k?/s, refused or failed [\d.]+")
-            self.assertNotRegex(chart, r"answered 0")
-            self.assertRegex(self.one(".chart[aria-label^='Latency.']").get_attribute("aria-label"), r"half of all [\d.]+.[µm]s, 99 of 100")
-            painted = self.browser.execute_script("const c = document.querySelector('.chart'); return c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some((v) => v)")
-            self.assertTrue(painted)
+            yield
         finally:
             stop.set()
             thread.join()
 
-    def test_another_view_ends_the_scrapes(self):
+    def said(self, title):
+        return self.one(f".chart[aria-label^='{title}']").get_attribute("aria-label")
+
+    def test_requests_latency_stages_errors_and_tables_are_drawn(self):
+        with self.load():
+            self.open("/#live")
+            self.one(".rankings", "busy")
+            self.assertRegex(self.said("Requests."), r"answered [1-9][\d.]*\s?k?/s, refused or failed [1-9]")
+            self.assertRegex(self.said("Latency."), r"p50 [\d.]+.[µm]s, p90 [\d.]+.[µm]s, p99 [\d.]+.[µm]s")
+            self.assertRegex(self.said("Stages"), r"decode [\d.]+.[µm]s, queue [\d.]+.[µm]?s, compute [\d.]+.[µm]s, encode [\d.]+.[µm]s")
+            self.assertRegex(self.said("Errors."), r"INDEX_OUT_OF_BOUNDS|[1-9][\d.]*\s?k?/s")
+            self.assertRegex(self.said("Tables").partition(": ")[2], r"[1-9]")  # after the time
+            table = self.one("[aria-label='Tables'] tbody tr").text
+            self.assertRegex(table, r"^busy [1-9].*/s [1-9].*/s [1-9].*/s [1-9].*B/s$")
+            means = self.one("[aria-label='Stages by op'] .stage-bar")
+            self.assertRegex(means.get_attribute("aria-label"), r"^decode [\d.]+.µs, queue [\d.]+.[µm]?s, compute [\d.]+.[µm]s, encode [\d.]+.[µm]s$")
+            widths = [part.size["width"] for part in means.find_elements("css selector", "i")]
+            self.assertAlmostEqual(sum(widths), means.size["width"], delta=4)
+            self.assertEqual(self.one("[aria-label='Errors'] a").get_attribute("href"), self.origin + "/problems/index-out-of-bounds")
+            for chart in ("Requests", "Latency", "Stages", "Errors", "Tables"):
+                self.wait(lambda: self.painted(chart), chart)
+
+    def painted(self, title):
+        """has a chart the colour of its first series?"""
+        return self.browser.execute_script("""
+            const c = document.querySelector(`.chart[aria-label^="${arguments[0]}"]`), probe = document.createElement("canvas").getContext("2d");
+            probe.fillStyle = getComputedStyle(c).getPropertyValue("--label-0");
+            probe.fillRect(0, 0, 1, 1);
+            const [r, g, b] = probe.getImageData(0, 0, 1, 1).data, {data} = c.getContext("2d").getImageData(0, 0, c.width, c.height);
+            for (let i = 0; i < data.length; i += 4) if (data[i] === r && data[i + 1] === g && data[i + 2] === b && data[i + 3] > 0) return true;
+            return false;""", title)
+
+    def time(self):
+        """of the values that the first chart says"""
+        return self.one(".chart").get_attribute("aria-label").partition(". ")[2].partition(": ")[0]
+
+    def test_the_pointer_and_the_arrow_keys_read_a_time(self):
+        with self.load():
+            self.open("/#live")
+            self.one(".rankings", "busy")
+            first = self.time()
+            self.wait(lambda: self.time() != first)
+            chart = self.one(".chart")
+            latest = chart.get_attribute("aria-label")
+            chart.send_keys(Keys.ARROW_LEFT, Keys.ARROW_LEFT)
+            earlier = chart.get_attribute("aria-label")
+            self.assertNotEqual(earlier, latest)
+            ActionChains(self.browser).move_to_element_with_offset(chart, chart.size["width"] // 2 - 3, 0).perform()
+            self.assertNotEqual(chart.get_attribute("aria-label"), earlier)
+
+    def open_with(self, source):
+        """with a script that runs before those of the page"""
+        script = self.browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": source})
+        self.addCleanup(self.browser.execute_cdp_cmd, "Page.removeScriptToEvaluateOnNewDocument", script)
+        self.browser.get("about:blank")
         self.open("/#live")
-        self.one(".charts")
+
+    def test_a_reply_that_is_lost_leaves_a_gap(self):
+        self.open_with(LOST)
+        self.wait(lambda: "not known" in self.said("Requests."))
+        self.assertEqual(self.all(".rankings h3"), [])
+        self.wait(lambda: "answered" in self.said("Requests."))
+        self.one(".chart").send_keys(Keys.ARROW_LEFT)
+        self.assertIn("not known", self.said("Requests."))
+
+    def test_metrics_that_are_refused_are_asked_for_again(self):
+        self.open_with(REFUSED)
+        self.one(".problem-text", "No metrics: too many")
+        self.assertIn("not known", self.said("Requests."))
+        self.wait(lambda: "answered" in self.said("Requests."))
+        self.assertEqual(self.one("#view .problem-text").text, "")
+
+    def test_a_restart_of_the_server_is_a_gap(self):
+        self.open_with(RESTARTED)
+        self.wait(lambda: "not known" in self.said("Requests."))
+        self.wait(lambda: "answered" in self.said("Requests."))
+        said = []
+        for _ in range(4):
+            said.append("answered" in self.said("Requests."))
+            self.one(".chart").send_keys(Keys.ARROW_LEFT)
+        self.assertEqual(said, [True, False, True, True])
+
+    def test_a_device_has_a_chart_of_its_batches(self):
+        self.open("/#live")
+        self.one(".rankings h3")
+        self.assertFalse(self.one(".chart[aria-label^='Batches']").is_displayed())
+        self.open_with(DEVICE)
+        self.one(".rankings h3")
+        self.assertRegex(self.said("Batches"), r"calls [23](\.\d+)?\s?/s, batches [01](\.\d+)?\s?/s, failed calls 0\s?/s; 3 calls a batch")
+
+    def test_another_view_ends_the_scrapes_and_the_way_back_goes_on(self):
+        self.open("/#live")
+        self.one(".rankings h3")
+        before = self.said("Requests.")
         self.browser.execute_script("location.hash = 'try'")
         self.one(".result > *")
-        self.drain()
         self.browser.execute_script("window.before = performance.getEntriesByType('resource').length")
-        self.browser.implicitly_wait(0)
         threading.Event().wait(4.5)
         self.assertFalse(self.browser.execute_script("return performance.getEntriesByType('resource').slice(window.before).some((e) => e.name.includes('/metrics'))"))
+        self.browser.execute_script("location.hash = 'live'")
+        self.assertRegex(self.said("Requests."), "not known")
+        self.one(".chart").send_keys(Keys.ARROW_LEFT)
+        self.assertEqual(self.said("Requests."), before)

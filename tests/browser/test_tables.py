@@ -35,18 +35,54 @@ class TablesTest(BrowserTest):
 
 
 class Tables(TablesTest):
+    def rows_shown(self, text, by_key=False):
+        box = self.all(".detail .check input")
+        if box and box[0].is_selected() != by_key:
+            box[0].click()
+        field = self.one(".detail form input[type=text]")
+        field.clear()
+        field.send_keys(text)
+        self.click(".detail form button", "Show")
+
+    def test_rows_have_their_own_numbers_or_keys(self):
+        self.put("films", {"tensor": [[i, i] for i in range(20)], "keys": [f"k{i}" for i in range(20)]})
+        self.show("films")
+        self.rows_shown("12, 3-4")
+        self.wait(lambda: [node.text for node in self.all(".rows tbody th")] == ["12", "3", "4"])
+        self.assertEqual(self.one(".rows td[data-index='1']").get_attribute("title"), "films[12,1] = 12")
+        self.rows_shown("k7", by_key=True)
+        self.wait(lambda: [node.text for node in self.all(".rows tbody th")] == ["k7"])
+
+    def test_rows_that_are_none_are_told(self):
+        self.put("films", [[1], [2]])
+        self.show("films")
+        for text, told in (("-1", "neither a row number"), ("", "neither a row number"), ("1,", "neither a row number"), ("2", "there is no row 2")):
+            self.rows_shown("0")
+            self.one(".rows td")
+            self.rows_shown(text)
+            self.one(".rows .problem-text", told)
+
     def test_a_table_is_found_and_described(self):
         self.put("films", {"tensor": [[1, 2], [3, -4.5]], "keys": ["Alien", "Dune"]})
         self.put("other", [1])
         self.show()
         self.one("input[type=search]").send_keys("FIL")
         self.wait(lambda: len(self.all(".listing tbody tr")) == 1)
-        self.one(".listing button.link", "films").click()
+        self.click(".listing button.link", "films")
         self.one(".detail h2", "films")
         self.one(".detail .help", "float32 [2,2]")
         facts = dict(zip([node.text for node in self.all(".facts dt")], [node.text for node in self.all(".facts dd")])) if self.one(".facts") else {}
         self.assertEqual((facts["least"], facts["greatest"], facts["mean"], facts["NaN"]), ("-4.5", "3", "0.375", "0"))
         self.assertIn("means of 2 by 2 blocks", self.one(".strip").get_attribute("aria-label"))
+
+    def test_flags_and_texts_are_described_as_such(self):
+        for name, values, expected in (("flags", [True, False, True], {"elements": "3", "true": "2"}),
+                                       ("texts", ["a", "bcd"], {"elements": "2", "bytes of text": "4", "shortest": "1", "longest": "3"})):
+            with self.subTest(name):
+                self.put(name, values)
+                self.show(name)
+                self.one(".facts")
+                self.assertEqual(dict(zip([node.text for node in self.all(".facts dt")], [node.text for node in self.all(".facts dd")])), expected)
 
     def test_rows_are_read_by_number_and_by_key(self):
         self.put("films", {"tensor": [[1, 2], [3, 4], [5, 6]], "keys": ["Alien", "Dune", "Brazil"]})
@@ -64,6 +100,26 @@ class Tables(TablesTest):
         self.expected_messages = ("422",)
         field.send_keys(" 2\n")
         self.one(".rows .problem-text", "Dune 2")
+
+    def test_keys_are_searched(self):
+        self.put("films", {"tensor": [[1], [2], [3]], "keys": ["Alien", "Dune", "Aliens"]})
+        self.show("films")
+        self.one(".detail .key-search input").send_keys("Al")
+        self.wait(lambda: [option.text.split("\n")[0] for option in self.all(".options li")] == ["Alien", "Aliens"])
+        self.click(".options li", "Aliens")
+        self.wait(lambda: self.values(".rows") == ["3"])
+        self.click(".options li", "Alien")
+        self.wait(lambda: self.values(".rows") == ["3", "1"])
+        self.click(".options li", "Aliens")
+        self.wait(lambda: self.values(".rows") == ["1"])
+
+    def test_a_range_of_too_many_rows_is_refused(self):
+        self.put("long", {"dtype": "uint8", "shape": [2000], "data": [0] * 2000})
+        self.show("long")
+        field = self.one(".detail form input[type=text]")
+        field.clear()
+        field.send_keys("0-9999999999\n")
+        self.one(".rows .problem-text", "2 000 rows are asked for; at most 1 000 are shown")
 
     def test_two_versions_are_compared(self):
         self.put("t@1", [[1, 2], [3, 4]])
@@ -113,7 +169,7 @@ class Tables(TablesTest):
     def test_a_table_is_deleted_once_its_name_is_typed(self):
         self.put("precious", [1])
         self.show("precious")
-        self.one(".listing button.danger").click()
+        self.click(".listing button.danger")
         dialog = self.one("dialog[open]")
         sure = dialog.find_element(By.CSS_SELECTOR, "button[type=submit]")
         field = dialog.find_element(By.CSS_SELECTOR, "input")

@@ -1,9 +1,11 @@
 """Try: the form of each op, its example, what its answer came from, and errors at their places."""
-import json, os, struct, tempfile, urllib.parse
+import base64, json, os, struct, tempfile, urllib.parse
 
 from selenium.webdriver import ActionChains, Keys
+from selenium.webdriver.support.ui import Select
 
 from browser import BrowserTest
+from daemon import npy
 
 
 def address(op, request):
@@ -48,6 +50,75 @@ class Try(BrowserTest):
         self.ready(address("embedding_bag", {"params": [[1, 2], [3, 4], [5, 6]], "indices": [2, 0, 1], "offsets": [0, 2]}))
         self.assertEqual(self.hover(1), "output[0,1] ← params[2,1], indices[0], params[0,1], indices[1]")
 
+    def test_bags_of_other_kinds_show_their_terms(self):
+        table = [[1, 2], [3, 4], [5, 6]]
+        self.ready(address("embedding_bag", {"params": table, "indices": [2, 0, 1], "offsets": [0], "padding_index": 0}))
+        self.assertEqual(self.hover(0), "output[0,0] ← params[2,0], indices[0], params[1,0], indices[2]")
+        self.ready(address("embedding_bag", {"params": [[[1, 2], [3, 4]], [[5, 6], [7, 8]]], "indices": [1], "offsets": [0]}))
+        self.assertEqual(self.hover(2), "output[0,1,0] ← params[1,1,0], indices[0]")
+        self.ready(address("embedding_bag", {"params": table, "indices": [7], "offsets": [0], "bounds": "clip"}))
+        self.assertEqual(self.point(0), "output[0,0]")
+
+    def point(self, index):
+        """Where nothing is known of the sources."""
+        ActionChains(self.browser).move_to_element(self.one(f".output td[data-index='{index}']")).perform()
+        return self.one(".told", "]").text
+
+    def test_what_is_not_known_is_not_told(self):
+        rows = [[i] for i in range(10001)]
+        for op, request in (("top_k", {"x": [3, 1, 2], "k": 2}), ("einsum", {"equation": "...i->...", "inputs": [[[1, 2]]]}),
+                            ("gather", {"params": rows[:10], "indices": [2], "dtype": "float32"})):
+            with self.subTest(op):
+                self.ready(address(op, request))
+                self.assertIn(self.point(0).split(" ←")[0], ("output[0]", "output[0,0]", "values[0]"))
+                self.assertNotIn("no cell of an input", self.one(".told").text)
+        with self.client() as client:
+            self.assertEqual(client.request("PUT", "/v1/tensors/large", rows).status, 201)
+        self.ready(address("gather", {"params": {"ref": "large"}, "indices": [2]}))
+        self.assertEqual(self.point(0), "output[0,0]")
+        with self.client() as client:
+            client.request("DELETE", "/v1/tensors/large")
+
+    def test_an_answer_is_not_explained_by_a_later_request(self):
+        self.ready(address("gather", {"params": [[1, 2], [3, 4]], "indices": [1]}))
+        self.assertEqual(self.hover(0), "output[0,0] ← params[1,0]")
+        field = self.all(".tensor-input textarea")[1]
+        field.clear()
+        field.send_keys("[0]")
+        self.one("body").click()
+        self.assertEqual(self.point(1), "output[0,1]")
+        self.assertEqual(self.lit(), [])
+        self.one("#run").click()
+        self.wait(lambda: self.one(".output td[data-index='0']").text == "1")
+        self.wait(lambda: self.hover(0) == "output[0,0] ← params[0,0]")
+
+    def test_numbers_stay_as_they_are_written(self):
+        self.ready("/#try?op=gather")
+        fields = self.all(".tensor-input textarea")
+        fields[0].clear()
+        fields[0].send_keys("[1.0, -0.0, 2e3]")
+        fields[1].clear()
+        fields[1].send_keys("[1]", Keys.CONTROL, Keys.ENTER)
+        self.one(".output h3 .type", "float32 [1]")
+        self.assertEqual(self.one(".tensor-input .type").text, "float32 [3]")
+        self.browser.refresh()
+        self.one(".output h3 .type", "float32 [1]")
+        self.assertEqual(self.all(".tensor-input textarea")[0].get_attribute("value"), "[1.0, -0.0, 2e3]")
+
+    def test_numbers_of_a_file_that_json_does_not_have(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "n.npy")
+            with open(path, "wb") as file:
+                file.write(npy("<f4", (3,), struct.pack("<3f", 1.5, float("nan"), float("-inf"))))
+            self.ready("/#try?op=gather")
+            self.one(".tensor-input input[type=file]").send_keys(path)
+            self.one(".tensor-input .type", "float32 [3]")
+            fields = self.all(".tensor-input textarea")
+            fields[1].clear()
+            fields[1].send_keys("[1, 2]", Keys.CONTROL, Keys.ENTER)
+            self.one(".output h3 .type", "float32 [2]")
+            self.assertEqual([cell.text for cell in self.all(".output td")], ["NaN", "-Infinity"])
+
     def test_the_order_of_contractions_is_told(self):
         ones = [[1, 1], [1, 1]]
         self.ready(address("einsum", {"equation": "ij,jk,kl->il", "inputs": [ones, ones, ones]}))
@@ -83,6 +154,36 @@ class Try(BrowserTest):
         self.type_into(".tensor-input textarea", "[[1, 2")
         self.one(".tensor-input .problem-text", "no JSON yet")
 
+    def tensors(self):
+        with self.client() as client:
+            return [tensor["name"] for tensor in client.request("GET", "/v1/tensors").json()["tensors"]]
+
+    def test_no_address_adds_members_to_a_request(self):
+        """a link of another site must not store anything"""
+        self.expected_messages = ("400", "422")
+        before = self.tensors()
+        injected = '0, "store": "victim"'
+        for request in ({"params": [1, 2], "indices": [1], "axis": injected}, {"params": [1, 2], "indices": [1], "batch_dims": injected},
+                        {"params": [1, 2], "indices": [1], "store": "victim"}, {"params": [1, 2], "indices": '[1], "store": "victim"'},
+                        {"params": {"data": f"[1], {injected[3:]}"}, "indices": [1]}, {"params": {"keys": '[1]}, "store": "victim"'}, "indices": [1]}):
+            with self.subTest(request):
+                self.browser.get("about:blank")
+                self.open(address("gather", request))
+                self.one(".result > *")
+                code = self.one(".code").text
+                self.assertNotIn('"store": "victim"', code)
+                self.assertEqual(self.tensors(), before)
+
+    def test_what_is_no_json_is_not_sent(self):
+        self.ready("/#try?op=gather")
+        self.type_into(".tensor-input textarea", '[1, 2], "store": "victim", "x": [0]').send_keys(Keys.CONTROL, Keys.ENTER)
+        self.one(".result", "params is no JSON yet, so nothing was sent")
+        self.assertNotIn("victim", self.tensors())
+
+    def test_tensors_without_elements_are_not_written_out(self):
+        self.ready(address("cast", {"x": {"dtype": "float32", "shape": [1000000000, 0], "data": []}, "dtype": "int32"}))
+        self.one(".output h3 .type")
+
     def test_integers_of_64_bits_stay_whole(self):
         self.ready(address("gather", {"params": {"dtype": "int64", "data": [9007199254740993, -9223372036854775808]}, "indices": [1, 0]}))
         self.assertEqual(self.values(".output"), ["-9223372036854775808", "9007199254740993"])
@@ -115,6 +216,82 @@ class Try(BrowserTest):
             self.wait(lambda: "chosen" in [option.get_attribute("value") for option in self.all("datalist option")])
             self.assertEqual(client.request("DELETE", "/v1/tensors/chosen").status, 204)
 
+    def test_cells_of_tables_are_lit_as_well(self):
+        self.put("films", {"tensor": [[1, 2], [3, 4], [5, 6]], "keys": ["Alien", "Dune", "Brazil"]})
+        self.ready(address("gather", {"params": {"ref": "films"}, "indices": [2, 0]}))
+        self.assertEqual(self.hover(1), "output[0,1] ← params[2,1]")
+        self.assertEqual(self.lit(), ["params[2,1] = 6"])
+        self.ready(address("gather", {"params": {"ref": "films"}, "indices": {"keys": ["Dune"]}}))
+        self.assertEqual(self.hover(0), "output[0,0] ← params[1,0]")
+        self.ready(address("lookup", {"params": {"ref": "films"}, "queries": ["Brazil"]}))
+        self.assertEqual(self.hover(0), "output[0,0] ← params[2,0]")
+        self.ready(address("einsum", {"equation": "ij->i", "inputs": [{"ref": "films"}]}))
+        self.assertEqual(self.one(".extra .sentence").text, "output[i] = Σ_j inputs.0[i,j]")
+        self.assertEqual(self.hover(1), "output[1] ← inputs.0[1,0], inputs.0[1,1]")
+
+    def test_a_request_in_base64_becomes_values(self):
+        self.ready(address("gather", {"params": {"dtype": "float32", "shape": [2, 1], "base64": base64.b64encode(struct.pack("<ff", 1.5, 2)).decode()}, "indices": [1]}))
+        self.assertEqual(self.values(".output"), ["2"])
+        self.assertEqual(self.request()["params"], {"dtype": "float32", "data": [[1.5], [2]]})
+
+    def put(self, name, body):
+        with self.client() as client:
+            self.assertEqual(client.request("PUT", f"/v1/tensors/{name}", body).status, 201)
+        self.addCleanup(self.delete, name)
+
+    def delete(self, name):
+        with self.client() as client:
+            client.request("DELETE", f"/v1/tensors/{name}")
+
+    def options(self):
+        return [option.text.split("\n")[0] for option in self.all(".options li") if option.is_displayed()]
+
+    def request(self):
+        return json.loads(urllib.parse.parse_qs(self.browser.current_url.split("?", 1)[1])["request"][0])
+
+    def test_keys_of_a_table_are_found_by_how_they_begin(self):
+        self.put("films", {"tensor": [[1], [2], [3], [4]], "keys": ["Alien", "Dune", "Aliens", "Dune: Part Two"]})
+        self.ready(address("gather", {"params": {"ref": "films"}, "indices": [0]}))
+        field = self.one(".key-search input")
+        field.send_keys("Ali")
+        self.wait(lambda: self.options() == ["Alien", "Aliens"])
+        self.click(".options li", "Aliens")
+        self.assertEqual(self.request()["indices"], {"keys": ["Aliens"]})
+        field.send_keys(Keys.CONTROL, "a")
+        field.send_keys("Dune")
+        self.wait(lambda: self.options() == ["Dune", "Dune: Part Two"])
+        field.send_keys(Keys.ARROW_DOWN, Keys.ARROW_DOWN, Keys.ENTER)
+        self.assertEqual(self.request()["indices"], {"keys": ["Aliens", "Dune: Part Two"]})
+        field.send_keys(Keys.CONTROL, Keys.ENTER)
+        self.wait(lambda: self.values(".output") == ["3", "4"])
+        self.click(".options li[aria-selected=true]")
+        self.assertEqual(self.request()["indices"], {"keys": ["Aliens"]})
+
+    def test_a_whole_key_is_found_in_a_large_table(self):
+        rows = 300_000
+        self.put("large", {"tensor": {"dtype": "uint8", "shape": [rows], "base64": base64.b64encode(bytes(rows)).decode()},
+                           "keys": {"dtype": "int64", "shape": [rows], "data": [9007199254740993 + 7 * i for i in range(rows)]}})
+        self.ready(address("gather", {"params": {"ref": "large"}, "indices": [0]}))
+        last = str(9007199254740993 + 7 * (rows - 1))
+        field = self.one(".key-search input")
+        field.send_keys(last)
+        self.wait(lambda: self.options() == [last])
+        self.one(".key-search .help", "131 072 of 300 000 keys")
+        field.send_keys(Keys.ENTER)
+        self.assertIn('{"keys": [' + last + "]}", self.one(".code").text)
+        self.one(".key-search button", "Search further").click()
+        self.one(".key-search .help", "262 144 of 300 000 keys")
+
+    def test_the_form_of_lookup_finds_keys_as_well(self):
+        self.put("films", {"tensor": [[1], [2]], "keys": ["Alien", "Dune"]})
+        self.expected_messages = ("422",)
+        self.ready(address("lookup", {"params": {"ref": "films"}, "queries": []}))
+        self.one(".key-search:not([hidden]) input").send_keys("D")
+        self.wait(lambda: self.options() == ["Dune"])
+        self.click(".options li")
+        self.one("#run").click()
+        self.wait(lambda: self.values(".output") == ["2", "true"])
+
     def test_a_dropped_file_becomes_the_input(self):
         header = json.dumps({"w": {"dtype": "F16", "shape": [2], "data_offsets": [0, 4]}}).encode()
         content = struct.pack("<Q", len(header)) + header + struct.pack("<ee", 1.5, -2)
@@ -126,6 +303,23 @@ class Try(BrowserTest):
             self.one(".tensor-input .type", "float16 [2]")
             self.one("#run").click()
             self.one(".output .type", "float16")
+
+    def test_a_tensor_of_a_file_with_several_is_chosen(self):
+        entries = {"bias": {"dtype": "I32", "shape": [2], "data_offsets": [0, 8]}, "odd": {"dtype": "F8_E4M3", "shape": [1], "data_offsets": [8, 9]},
+                   "weight": {"dtype": "F32", "shape": [1, 2], "data_offsets": [12, 20]}}
+        header = json.dumps(entries).encode()
+        with tempfile.NamedTemporaryFile(suffix=".safetensors") as file:
+            file.write(struct.pack("<Q", len(header)) + header + struct.pack("<ii", 7, 8) + bytes(4) + struct.pack("<ff", 1.5, 2.5))
+            file.flush()
+            self.ready(address("gather", {"params": [1, 2], "indices": [0]}))
+            self.one(".tensor-input input[type=file]").send_keys(os.path.realpath(file.name))
+            self.one(".tensor-input .type", "int32 [2]")
+            choice = next(select for select in self.all(".tensor-input select") if select.text.split() == ["bias", "odd", "weight"])
+            Select(choice).select_by_visible_text("weight")
+            self.one(".tensor-input .type", "float32 [1,2]")
+            self.assertIn("[[1.5, 2.5]]", self.one(".code").text)
+            Select(choice).select_by_visible_text("odd")
+            self.one(".notice.error", "odd has the dtype F8_E4M3")
 
     def test_a_large_answer_is_a_picture(self):
         self.ready(address("gather", {"params": list(range(150)), "indices": {"dtype": "int32", "shape": [150, 150], "data": [i % 150 for i in range(22500)]}}))

@@ -15,6 +15,7 @@ class Console(HttpTest):
                 self.assertStatus(reply, 200)
                 self.assertEqual(reply.headers["Content-Type"], kind)
                 self.assertEqual(reply.headers["X-Content-Type-Options"], "nosniff")
+                self.assertEqual(reply.headers["Cross-Origin-Opener-Policy"], "same-origin")
                 self.assertTrue(reply.headers["Content-Security-Policy"].startswith("default-src 'self'; "))
                 self.assertNotIn("unsafe", reply.headers["Content-Security-Policy"])
                 head = self.request("HEAD", path)

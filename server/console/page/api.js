@@ -54,29 +54,36 @@ async function send(method, path, {body, headers = {}, signal} = {}) {
   return reply;
 }
 
-// The reply of a request, its body as text: {status, headers, text, ms}. Throws Problem and Unreachable.
-export async function request(method, path, options) {
+// The reply of a request, its body as bytes: {status, headers, buffer, ms}. Throws Problem and Unreachable.
+async function requestBytes(method, path, options) {
   const begun = performance.now();
   const reply = await send(method, path, options);
-  const text = await reply.text();
+  const buffer = await reply.arrayBuffer();
   const took = performance.now() - begun;
-  if (!reply.ok) throw problemOf(reply, text);
-  return {status: reply.status, headers: reply.headers, text, ms: took};
+  if (!reply.ok) throw problemOf(reply, new TextDecoder().decode(buffer));
+  return {status: reply.status, headers: reply.headers, buffer, ms: took};
+}
+
+// The same, with its body as text in place of the bytes.
+export async function request(method, path, options) {
+  const {buffer, ...reply} = await requestBytes(method, path, options);
+  return {...reply, text: new TextDecoder().decode(buffer)};
 }
 
 export async function getJson(path, options) {
   return json.parse((await request("GET", path, options)).text);
 }
 
+const asJson = (value, options) =>
+  ({...options, headers: {"Content-Type": "application/json", ...options.headers}, body: typeof value === "string" || value instanceof Blob ? value : json.stringify(value)});
+
 export async function postJson(path, value, options = {}) {
-  const headers = {"Content-Type": "application/json", ...options.headers};
-  return request("POST", path, {...options, headers, body: typeof value === "string" ? value : json.stringify(value)});
+  return request("POST", path, asJson(value, options));
 }
 
-export async function getBytes(path, options) {
-  const reply = await send("GET", path, options);
-  if (!reply.ok) throw problemOf(reply, await reply.text());
-  return new Uint8Array(await reply.arrayBuffer());
+// The same, with the body of the reply as bytes, `buffer`.
+export async function postForBytes(path, value, options = {}) {
+  return requestBytes("POST", path, asJson(value, options));
 }
 
 // Uploads with progress, which fetch cannot report.
@@ -90,7 +97,14 @@ export function upload(path, body, {type, onprogress, headers = {}} = {}) {
     sender.upload.onprogress = (event) => onprogress?.(event.loaded, event.total);
     sender.onerror = () => reject(new Unreachable("the server does not answer"));
     sender.onload = () => {
-      if (sender.status >= 200 && sender.status < 300) return resolve(json.parse(sender.responseText));
+      if (sender.status === 401) for (const listener of listeners) listener();
+      if (sender.status >= 200 && sender.status < 300) {
+        try {
+          return resolve(json.parse(sender.responseText));
+        } catch (error) {
+          return reject(error);
+        }
+      }
       const headersOf = {status: sender.status, statusText: sender.statusText, headers: {get: (name) => sender.getResponseHeader(name)}};
       reject(problemOf(headersOf, sender.responseText));
     };

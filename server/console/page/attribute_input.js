@@ -26,11 +26,11 @@ export class AttributeInput {
     this.control.value = value === undefined ? "" : typeof value === "string" ? value : json.stringify(value);
   }
 
-  // A number or a list as it is typed; text in quotes.
+  // A number or a list as it is typed; all else in quotes: no text adds members to the request.
   requestText() {
     const text = this.control.value.trim();
     if (this.spec.type === "string" || this.spec.type === "dtype") return JSON.stringify(text);
-    if (/list|\[/.test(this.spec.type)) return text.startsWith("[") ? text : `[${text}]`;
-    return text;
+    const value = /list|\[/.test(this.spec.type) && !text.startsWith("[") ? `[${text}]` : text;
+    return json.isValue(value) ? value : JSON.stringify(text);
   }
 }

@@ -1,36 +1,86 @@
-// Lines over time on a canvas, drawn by hand: a gap where there is no value, the values under the pointer below it.
+// Values over time on a canvas, drawn by hand: lines, bands between percentiles, or bars of parts on top of each other.
+// A gap where there is no value. The pointer, and the arrow keys, read the values of a time.
 
 import {labelClass} from "./colours.js";
 import {el, replace} from "./dom.js";
 
-const height = 140, left = 56, bottom = 18;
+const height = 150, left = 58, bottom = 18, top = 8, colours = 8;
+
+// The next of 1, 2, 5, 10, ... that is not smaller; of bytes, the next of 1, 2, 5, ... KiB, MiB, ...
+function roundUp(value, unit) {
+  const scale = unit === "bytes" ? 1024 ** Math.floor(Math.log(value) / Math.log(1024)) : 1;
+  const power = 10 ** Math.floor(Math.log10(value / scale));
+  return scale * [1, 2, 5, 10].map((step) => step * power).find((step) => step >= (value / scale) * 0.999);
+}
+
+const recentPoints = 15; // a name that none of them has gives its colour to another one
 
 export class Chart {
-  // `names`: of the lines; `format`: a number as text; `span`: milliseconds along x.
-  constructor(title, names, format, span) {
-    Object.assign(this, {title, names, format, span, points: []});
+  // `kind`: lines, band or bars; `names`: of the series, which others join as they appear, up to 8; `format`: a number as text;
+  // `unit`: bytes, seconds or nothing; `span`: milliseconds along x; `also`: a text to follow the values of a time.
+  constructor(title, {kind = "lines", names = [], format, unit, span, also = () => ""}) {
+    Object.assign(this, {title, kind, names: [...names], format, unit, span, also, points: [], read: null});
     this.canvas = el("canvas", {class: "chart", height, role: "img", tabindex: 0, "aria-label": title});
-    this.lens = el("output", {class: "lens"});
-    this.legend = el("p", {class: "legend"}, ...names.map((name, i) => el("span", {class: labelClass(i)}, `— ${name} `)));
-    this.node = el("figure", {class: "picture", "aria-label": title}, el("figcaption", {}, el("h3", {}, title), names.length > 1 ? this.legend : null), this.canvas, this.lens);
-    this.canvas.addEventListener("pointermove", (event) => this.read(event.offsetX));
-    this.canvas.addEventListener("pointerleave", () => this.tell());
+    this.lens = el("p", {class: "lens"});
+    this.legend = el("p", {class: "legend"});
+    this.node = el("figure", {class: "picture", "aria-label": title}, el("figcaption", {}, el("h3", {}, title), this.legend), this.canvas, this.lens);
+    this.canvas.addEventListener("pointermove", (event) => this.readAt(event.offsetX));
+    this.canvas.addEventListener("pointerleave", () => this.readPoint(null));
+    this.canvas.addEventListener("blur", () => this.readPoint(null));
+    this.canvas.addEventListener("keydown", (event) => this.onKey(event));
+    new ResizeObserver(() => this.draw()).observe(this.canvas);
+    this.drawLegend();
   }
 
-  // values: one a line, null for none.
+  drawLegend() {
+    replace(this.legend, ...(this.names.length > 1 ? this.names.map((name, i) => el("span", {class: "entry"}, el("i", {class: `swatch ${labelClass(i)}`, "aria-hidden": "true"}), name)) : []));
+  }
+
+  // `values`: {name: number}, or null for a gap.
   add(time, values) {
+    const added = Object.keys(values ?? {}).filter((name) => !this.names.includes(name));
+    if (added.length > colours - this.names.length) this.names = this.names.filter((name) => this.isRecent(name, values));
+    added.length = Math.min(added.length, colours - this.names.length);
+    this.names.push(...added);
+    if (added.length) this.drawLegend();
     this.points.push({time, values});
-    while (this.points.length && this.points[0].time < time - this.span) this.points.shift();
+    while (this.points[0].time < time - this.span) this.points.shift();
+    if (!this.points.includes(this.read)) this.read = null;
     this.tell();
     this.draw();
   }
 
-  tell(point = this.points[this.points.length - 1]) {
+  // Others make room for new names.
+  isRecent(name, values) {
+    return name in values || this.points.slice(-recentPoints).some((point) => point.values && name in point.values);
+  }
+
+  tell() {
+    const point = this.read ?? this.points[this.points.length - 1];
     if (!point) return;
-    const texts = this.names.map((name, i) => `${this.names.length > 1 ? `${name} ` : ""}${point.values[i] === null ? "no answer" : this.format(point.values[i])}`);
-    const text = `${new Date(point.time).toLocaleTimeString()}: ${texts.join(", ")}`;
+    const values = point.values && this.names.map((name) => `${this.names.length > 1 ? `${name} ` : ""}${this.format(point.values[name] ?? 0)}`).join(", ");
+    const text = `${new Date(point.time).toLocaleTimeString()}: ${values ? `${values}${this.also(point.values)}` : values === "" ? "none" : "not known"}`;
     replace(this.lens, text);
     this.canvas.setAttribute("aria-label", `${this.title}. ${text}`);
+  }
+
+  readPoint(point) {
+    this.read = point;
+    this.tell();
+    this.draw();
+  }
+
+  readAt(x) {
+    const time = this.scales().time(x);
+    this.readPoint(this.points.reduce((best, point) => (best && Math.abs(best.time - time) <= Math.abs(point.time - time) ? best : point), null));
+  }
+
+  onKey(event) {
+    const step = {ArrowLeft: -1, ArrowRight: 1}[event.key];
+    if (!step || this.points.length === 0) return;
+    event.preventDefault();
+    const at = this.read ? this.points.indexOf(this.read) : this.points.length - 1;
+    this.readPoint(this.points[Math.min(Math.max(at + step, 0), this.points.length - 1)]);
   }
 
   // Milliseconds along x: from a minute on as many as there are points for.
@@ -39,50 +89,99 @@ export class Chart {
     return Math.min(this.span, Math.max(60000, last - first));
   }
 
-  read(x) {
-    const span = this.shownSpan(), from = this.points[this.points.length - 1]?.time - span, width = this.canvas.clientWidth - left;
-    const time = from + ((x - left) / width) * span;
-    this.tell(this.points.reduce((best, point) => (Math.abs(point.time - time) < Math.abs((best?.time ?? Infinity) - time) ? point : best), undefined));
+  scales() {
+    const width = this.canvas.clientWidth, end = this.points[this.points.length - 1]?.time ?? 0, span = this.shownSpan();
+    const heights = this.points.map(({values}) => (!values ? 0 : this.kind === "bars" ? this.names.reduce((sum, name) => sum + (values[name] ?? 0), 0)
+      : Math.max(0, ...this.names.map((name) => values[name] ?? 0))));
+    const most = roundUp(Math.max(...heights, this.unit === "seconds" ? 1e-6 : 1), this.unit);
+    return {width, most, span, x: (time) => left + (1 - (end - time) / span) * (width - left - 4), y: (value) => top + (height - bottom - top) * (1 - value / most),
+      time: (x) => end - (1 - (x - left) / (width - left - 4)) * span};
   }
 
   draw() {
-    const scale = window.devicePixelRatio || 1, width = this.canvas.clientWidth;
-    if (!width) return;
-    this.canvas.width = width * scale;
-    this.canvas.height = height * scale;
+    const ratio = window.devicePixelRatio || 1, scales = this.scales();
+    if (!scales.width || this.points.length === 0) return;
+    this.canvas.width = scales.width * ratio;
+    this.canvas.height = height * ratio;
     const context = this.canvas.getContext("2d"), style = getComputedStyle(this.canvas);
-    context.scale(scale, scale);
-    const most = Math.max(...this.points.flatMap((point) => point.values.filter((value) => value !== null)), 1e-9);
-    const end = this.points[this.points.length - 1].time, span = this.shownSpan();
-    const x = (time) => left + (1 - (end - time) / span) * (width - left - 2), y = (value) => (height - bottom) * (1 - value / (most * 1.1));
-    context.font = "11px system-ui, sans-serif";
-    context.fillStyle = style.getPropertyValue("--soft");
-    context.strokeStyle = style.getPropertyValue("--line");
-    for (const part of [0, 0.5, 1]) {
-      context.fillText(this.format(most * part), 0, Math.max(10, y(most * part) + 4));
-      context.beginPath();
-      context.moveTo(left, y(most * part));
-      context.lineTo(width, y(most * part));
-      context.stroke();
+    const colour = (name) => style.getPropertyValue(name);
+    context.scale(ratio, ratio);
+    this.drawAxes(context, scales, colour);
+    const paint = (i) => colour(`--label-${i % colours}`);
+    if (this.kind === "bars") this.drawBars(context, scales, paint);
+    else {
+      if (this.kind === "band") this.drawBand(context, scales, paint(this.names.length - 1));
+      this.names.forEach((name, i) => this.drawLine(context, scales, paint(i), name));
     }
-    context.fillText(`${Math.round(span / 60000)} min ago`, left, height - 3);
-    this.names.forEach((_, i) => this.line(context, style.getPropertyValue(`--label-${i % 8}`), i, x, y));
+    if (this.read) {
+      context.fillStyle = colour("--ink");
+      context.fillRect(scales.x(this.read.time), top, 1, height - bottom - top);
+    }
   }
 
-  line(context, colour, i, x, y) {
+  drawAxes(context, {width, most, span, y}, colour) {
+    context.font = "11px system-ui, sans-serif";
+    context.fillStyle = colour("--soft");
+    context.strokeStyle = colour("--line");
+    for (const part of [0, 0.5, 1]) {
+      const at = Math.round(y(most * part)) + 0.5;
+      context.fillText(this.format(most * part), 0, at + 4);
+      context.beginPath();
+      context.moveTo(left, at);
+      context.lineTo(width, at);
+      context.stroke();
+    }
+    const minutes = Math.round(span / 60000);
+    context.fillText(`${minutes} minute${minutes === 1 ? "" : "s"} ago`, left, height - 3);
+    context.fillText("now", width - 26, height - 3);
+  }
+
+  // The points between gaps.
+  runs() {
+    const runs = [[]];
+    for (const point of this.points)
+      if (point.values) runs[runs.length - 1].push(point);
+      else if (runs[runs.length - 1].length) runs.push([]);
+    return runs.filter((run) => run.length);
+  }
+
+  drawLine(context, {x, y}, colour, name) {
     context.strokeStyle = colour;
     context.lineWidth = 1.5;
-    context.beginPath();
-    let drawing = false;
+    for (const run of this.runs()) {
+      context.beginPath();
+      context.moveTo(x(run[0].time) - 1, y(run[0].values[name] ?? 0)); // a single point is seen, too
+      for (const {time, values} of run) context.lineTo(x(time), y(values[name] ?? 0));
+      context.stroke();
+    }
+  }
+
+  // Between the first and the last series, the least and the greatest percentile.
+  drawBand(context, {x, y}, colour) {
+    const low = this.names[0], high = this.names[this.names.length - 1];
+    context.fillStyle = colour;
+    context.globalAlpha = 0.2;
+    for (const run of this.runs()) {
+      context.beginPath();
+      for (const {time, values} of run) context.lineTo(x(time), y(values[high]));
+      for (const {time, values} of [...run].reverse()) context.lineTo(x(time), y(values[low]));
+      context.fill();
+    }
+    context.globalAlpha = 1;
+  }
+
+  drawBars(context, {x, y}, paint) {
+    const gaps = this.points.slice(1).map((point, i) => point.time - this.points[i].time);
+    const wide = gaps.length ? Math.max(1, (x(Math.min(...gaps)) - x(0)) * 0.8) : 4;
     for (const {time, values} of this.points) {
-      if (values[i] === null) drawing = false;
-      else if (drawing) context.lineTo(x(time), y(values[i]));
-      else {
-        context.moveTo(x(time), y(values[i]));
-        context.lineTo(x(time) + 0.5, y(values[i]));
-        drawing = true;
+      let sum = 0;
+      for (const [i, name] of this.names.entries()) {
+        const value = values?.[name] ?? 0;
+        if (!value) continue;
+        context.fillStyle = paint(i);
+        context.fillRect(x(time) - wide, y(sum + value), wide, y(sum) - y(sum + value));
+        sum += value;
       }
     }
-    context.stroke();
   }
 }

@@ -18,6 +18,17 @@ export function replace(node, ...children) {
   return node;
 }
 
+// A part that scrolls sideways where the window is narrow; by the keyboard too, since it can have the focus.
+export function scroll(label, ...children) {
+  return el("div", {class: "scroll", role: "group", "aria-label": label, tabindex: 0}, ...children);
+}
+
+// A table of the reference, whose rows become lines where the window is narrow; then each cell says what it is.
+export function reference(label, heads, lines) {
+  return scroll(label, el("table", {class: "reference"}, el("thead", {}, el("tr", {}, ...heads.map((head) => el("th", {scope: "col"}, head)))),
+    el("tbody", {}, ...lines.map((cells) => el("tr", {}, ...cells.map((cell, i) => el("td", {class: "text", "data-head": i && heads[i] ? heads[i] : null}, ...[cell].flat())))))));
+}
+
 let next = 0;
 export function uniqueId(prefix) {
   next += 1;
@@ -50,6 +61,13 @@ export function notify(text, kind = "info") {
   const notice = el("p", {class: `notice ${kind}`}, text);
   document.getElementById("notices").append(notice);
   setTimeout(() => notice.remove(), kind === "error" ? 12000 : 5000);
+}
+
+// Saves bytes or text as a file.
+export function save(content, name) {
+  const address = URL.createObjectURL(new Blob([content], {type: "application/json"}));
+  el("a", {href: address, download: name}).click();
+  setTimeout(() => URL.revokeObjectURL(address), 60000);
 }
 
 export async function copy(text) {

@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import {labelClass} from "./colours.js";
-import {el, replace} from "./dom.js";
+import {el, replace, scroll} from "./dom.js";
 import {bytes, count} from "./numbers.js";
 import {einsumSentence, labelsOf} from "./provenance.js";
 import {typeText} from "./tensor.js";
@@ -20,8 +20,8 @@ function steps(plan) {
   const rows = plan.steps.map((step) => el("tr", {}, el("td", {}, step.operands.join(", ")), el("td", {class: "text"}, el("code", {}, ...coloured(step.equation))),
     el("td", {class: "text"}, step.kind), el("td", {class: "text"}, typeText(step.dtype, step.shape)), el("td", {}, count(Number(step.flops))), el("td", {}, bytes(Number(step.bytes)))));
   const heads = ["operands", "equation", "step", "result", "FLOPs", "size"].map((text) => el("th", {scope: "col"}, text));
-  return el("table", {class: "steps"}, el("caption", {}, `${count(Number(plan.flops))} FLOPs in this order, ${count(Number(plan.naive_flops))} in one loop`),
-    el("thead", {}, el("tr", {}, ...heads)), el("tbody", {}, ...rows));
+  return scroll("order of the contractions", el("table", {class: "steps"}, el("caption", {}, `${count(Number(plan.flops))} FLOPs in this order, ${count(Number(plan.naive_flops))} in one loop`),
+    el("thead", {}, el("tr", {}, ...heads)), el("tbody", {}, ...rows)));
 }
 
 // Draws into `node` what the equation does with inputs of these shapes.
@@ -35,7 +35,7 @@ export async function drawEinsum(node, equation, shapes, signal) {
   try {
     const reply = await api.postJson("/v1/einsum/plan", {equation, shapes}, {signal});
     const plan = JSON.parse(reply.text);
-    if (plan.steps.length > 1) node.append(steps(plan));
+    if (plan.steps.length > 1 && !signal?.aborted) node.append(steps(plan));
   } catch (error) {
     if (!(error instanceof api.Problem) && error.name !== "AbortError") throw error;
   }

@@ -21,7 +21,7 @@ export function sum(samples, name, fits = () => true) {
 
 // Sums by the value of a label.
 export function by(samples, name, label, fits = () => true) {
-  const sums = {};
+  const sums = Object.create(null); // a table may be called "constructor"
   for (const {labels, value} of samples.get(name) ?? []) if (fits(labels)) sums[labels[label] ?? ""] = (sums[labels[label] ?? ""] ?? 0) + value;
   return sums;
 }

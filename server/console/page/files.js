@@ -1,4 +1,4 @@
-// .npy and .safetensors files that a user drops: their tensors, as {name, dtype, shape, bytes}.
+// .npy and .safetensors files that a user drops.
 
 const fromSafetensors = {BOOL: "bool", I8: "int8", I16: "int16", I32: "int32", I64: "int64", U8: "uint8", U16: "uint16", U32: "uint32",
   U64: "uint64", F16: "float16", BF16: "bfloat16", F32: "float32", F64: "float64", C64: "complex64"};
@@ -9,7 +9,13 @@ const fromNumpy = {"b1": "bool", "i1": "int8", "i2": "int16", "i4": "int32", "i8
 export const sizeOf = {bool: 1, int8: 1, int16: 2, int32: 4, int64: 8, uint8: 1, uint16: 2, uint32: 4, uint64: 8, float16: 2,
   bfloat16: 2, float32: 4, float64: 8, complex64: 8, complex128: 16};
 
-function readNpy(name, bytes) {
+const headerLength = 1 << 16; // of a file, read at first
+
+const slice = async (file, begin, end) => new Uint8Array(await file.slice(begin, end).arrayBuffer());
+
+const sizeIn = (shape, dtype) => shape.reduce((product, size) => product * size, 1) * sizeOf[dtype];
+
+function describeNpy(name, bytes) {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const major = view.getUint8(6);
   const begin = major === 1 ? 10 : 12;
@@ -22,31 +28,36 @@ function readNpy(name, bytes) {
   const dtype = fromNumpy[descr[2]];
   if (!dtype || descr[1] === ">") throw new Error(`${name} has elements of ${descr[1]}${descr[2]}, which this page cannot read; upload it as a table`);
   const sizes = shape[1].split(",").map((text) => text.trim()).filter(Boolean).map(Number);
-  return [{name: name.replace(/\.npy$/, ""), dtype, shape: sizes, bytes: bytes.subarray(end)}];
+  return [{name: name.replace(/\.npy$/, ""), dtype, shape: sizes, begin: end}];
 }
 
-function readSafetensors(name, bytes) {
+async function describeSafetensors(file, bytes) {
   const size = Number(new DataView(bytes.buffer, bytes.byteOffset, 8).getBigUint64(0, true));
-  if (size > bytes.length - 8) throw new Error(`${name}: its header says that it has ${size} bytes, the file ${bytes.length}`);
-  const header = JSON.parse(new TextDecoder().decode(bytes.subarray(8, 8 + size)));
-  return Object.entries(header).filter(([key]) => key !== "__metadata__").map(([key, entry]) => {
-    const dtype = fromSafetensors[entry.dtype];
-    if (!dtype) throw new Error(`${name}: ${key} has the dtype ${entry.dtype}, which tensord has not`);
-    return {name: key, dtype, shape: entry.shape, bytes: bytes.subarray(8 + size + entry.data_offsets[0], 8 + size + entry.data_offsets[1])};
-  });
+  if (size > file.size - 8) throw new Error(`${file.name}: its header says that it has ${size} bytes, the file ${file.size}`);
+  const header = JSON.parse(new TextDecoder().decode(await slice(file, 8, 8 + size)));
+  return Object.entries(header).filter(([key]) => key !== "__metadata__").map(([key, entry]) =>
+    ({name: key, dtype: Object.hasOwn(fromSafetensors, entry.dtype) ? fromSafetensors[entry.dtype] : String(entry.dtype), shape: entry.shape, begin: 8 + size + entry.data_offsets[0]}));
 }
 
-// Throws with a sentence for the user.
-export async function readTensors(file) {
-  const bytes = new Uint8Array(await file.arrayBuffer());
-  const tensors = bytes[0] === 0x93 && bytes.length > 10 ? readNpy(file.name, bytes)
-    : bytes.length > 8 && bytes[8] === 0x7b ? readSafetensors(file.name, bytes) : null;
+// The tensors of a file, as its header describes them: {name, dtype, shape, begin}. Throws with a sentence for the user.
+async function describeTensors(file) {
+  const bytes = await slice(file, 0, headerLength);
+  const tensors = bytes[0] === 0x93 && bytes.length > 10 ? describeNpy(file.name, bytes)
+    : bytes.length > 8 && bytes[8] === 0x7b ? await describeSafetensors(file, bytes) : null;
   if (!tensors) throw new Error(`${file.name} is neither an .npy nor a .safetensors file`);
-  for (const {name, dtype, shape, bytes: data} of tensors) {
-    const expected = shape.reduce((product, size) => product * size, 1) * sizeOf[dtype];
-    if (data.length < expected) throw new Error(`${name} has ${data.length} bytes; its shape [${shape}] needs ${expected}`);
-  }
-  return tensors.map((tensor) => ({...tensor, bytes: tensor.bytes.subarray(0, tensor.shape.reduce((product, size) => product * size, 1) * sizeOf[tensor.dtype])}));
+  if (tensors.length === 0) throw new Error(`${file.name} has no tensors`);
+  return tensors;
+}
+
+// {names, tensor}: of all tensors of a file, and the one that is wanted, or the first, with its bytes. Nothing else of the file is read.
+export async function readTensor(file, wanted) {
+  const tensors = await describeTensors(file), {begin, ...tensor} = tensors.find(({name}) => name === wanted) ?? tensors[0];
+  if (!Object.hasOwn(sizeOf, tensor.dtype)) throw new Error(`${file.name}: ${tensor.name} has the dtype ${tensor.dtype}, which tensord has not`);
+  const isSize = (size) => Number.isSafeInteger(size) && size >= 0;
+  if (!Array.isArray(tensor.shape) || !tensor.shape.every(isSize) || !isSize(begin)) throw new Error(`${file.name}: the shape or the place of ${tensor.name} is none`);
+  const expected = sizeIn(tensor.shape, tensor.dtype), bytes = await slice(file, begin, begin + expected);
+  if (bytes.length < expected) throw new Error(`${tensor.name} has ${bytes.length} bytes; its shape [${tensor.shape}] needs ${expected}`);
+  return {names: tensors.map(({name}) => name), tensor: {...tensor, bytes}};
 }
 
 export function base64(bytes) {

@@ -3,68 +3,93 @@
 import {el, replace} from "./dom.js";
 import {heatmap} from "./heatmap.js";
 import {element} from "./numbers.js";
-import {numel, placeText, positionOf} from "./tensor.js";
+import {inSlices} from "./slices.js";
+import {cellAt, mostCells, numel, placeText, positionOf} from "./tensor.js";
 
-const mostCells = 10000;
+const cellsPerStep = 50;
 
-function table(tensor, name, first, rows, columns) {
-  const body = el("tbody", {});
-  for (let row = 0; row < rows; row++) {
-    const line = el("tr", {});
-    if (tensor.shape.length > 1) line.append(el("th", {scope: "row"}, String(row)));
-    for (let column = 0; column < columns; column++) {
-      const index = first + row * columns + column;
-      line.append(el("td", {"data-index": index, class: typeof tensor.flat[index] === "string" ? "text" : "", tabindex: -1,
-        title: `${placeText(positionOf(index, tensor.shape), name)} = ${element(tensor.flat[index])}`}, element(tensor.flat[index])));
-    }
-    body.append(line);
-  }
-  const head = tensor.shape.length ? el("thead", {}, el("tr", {}, tensor.shape.length > 1 ? el("td", {}) : null,
-    ...Array.from({length: columns}, (_, column) => el("th", {scope: "col"}, String(column))))) : null;
-  return el("table", {class: "cells"}, el("caption", {class: "hidden"}, name), head, body);
+// The label of a row of a tensor, which is that of its first dimension.
+const labelOf = (rowLabels, row) => rowLabels?.[row] ?? row;
+
+function cell(tensor, name, index, classes, rowLabels) {
+  const value = cellAt(tensor, index), text = element(value), place = positionOf(index, tensor.shape);
+  if (place.length) place[0] = labelOf(rowLabels, place[0]);
+  return el("td", {"data-index": index, class: [typeof value === "string" ? "text" : "", ...classes].filter(Boolean).join(" ") || null, tabindex: index ? -1 : 0,
+    title: `${placeText(place, name)} = ${text}`}, text);
 }
 
-function blocks(tensor, name) {
+// Fills the rows of a table, some cells a step. `marks`: the classes of each cell that has some.
+function* fill(body, tensor, name, {first, rows, columns}, {marks, rowLabels, cells}) {
+  let steps = 0;
+  for (let row = 0; row < rows; row++) {
+    const line = el("tr", {});
+    if (tensor.shape.length > 1) line.append(el("th", {scope: "row"}, String(tensor.shape.length === 2 ? labelOf(rowLabels, row) : row)));
+    body.append(line);
+    for (let column = 0; column < columns; column++) {
+      const index = first + row * columns + column;
+      cells[index] = cell(tensor, name, index, marks(index), rowLabels);
+      line.append(cells[index]);
+      steps += 1;
+      if (steps % cellsPerStep === 0) yield;
+    }
+  }
+}
+
+function table(name, rank, columns) {
+  const head = rank ? el("thead", {}, el("tr", {}, rank > 1 ? el("td", {}) : null,
+    ...Array.from({length: columns}, (_, column) => el("th", {scope: "col"}, String(column))))) : null;
+  const body = el("tbody", {});
+  return [el("table", {class: "cells"}, el("caption", {class: "hidden"}, name), head, body), body];
+}
+
+function* blocks(node, tensor, name, options) {
   const rank = tensor.shape.length;
   const columns = rank ? tensor.shape[rank - 1] : 1, rows = rank > 1 ? tensor.shape[rank - 2] : 1;
-  const outer = tensor.shape.slice(0, Math.max(rank - 2, 0)), size = rows * columns;
-  return Array.from({length: numel(outer)}, (_, block) => {
+  const outer = tensor.shape.slice(0, Math.max(rank - 2, 0));
+  for (let block = 0; block < numel(outer); block++) {
+    const [whole, body] = table(name, rank, columns);
     const place = positionOf(block, outer);
-    return el("div", {class: "block"}, outer.length ? el("h4", {}, `${name}[${place.join(",")}]`) : null, table(tensor, name, block * size, rows, columns));
-  });
+    if (place.length) place[0] = labelOf(options.rowLabels, place[0]);
+    node.append(el("div", {class: "block"}, outer.length ? el("h4", {}, `${name}[${place.join(",")}]`) : null, whole));
+    yield* fill(body, tensor, name, {first: block * rows * columns, rows, columns}, options);
+    yield;
+  }
 }
 
 // Moves among the cells with the arrow keys: left and right by one, up and down by a row.
 function onKey(event, tensor, node) {
-  const cell = event.target.closest("td[data-index]");
+  const at = event.target.closest("td[data-index]");
   const columns = tensor.shape.length ? tensor.shape[tensor.shape.length - 1] : 1;
   const step = {ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns}[event.key];
-  if (!cell || !step) return;
+  if (!at || !step) return;
   event.preventDefault();
-  node.querySelector(`[data-index="${Number(cell.dataset.index) + step}"]`)?.focus();
+  node.querySelector(`[data-index="${Number(at.dataset.index) + step}"]`)?.focus();
 }
 
-// {node, light(indices), mark(index)}. onpoint(index, or -1) tells which cell the pointer or the focus is on.
-export function grid(tensor, name, {onpoint} = {}) {
+// {node, light(indices), mark(indices)}. onpoint(index, or -1) tells which cell the pointer or the focus is on. `rowLabels`: what the rows of
+// the first dimension are called, where that is not their number.
+export function grid(tensor, name, {onpoint, rowLabels} = {}) {
   const large = numel(tensor.shape) > mostCells;
   const node = el("div", {class: "grid", role: "group", "aria-label": `${name}, ${tensor.shape.length ? tensor.shape.join(" by ") : "a scalar"}`});
-  if (tensor.flat.length === 0) replace(node, el("p", {class: "empty"}, "no elements"));
+  const marked = new Map([["lit", new Set()], ["bad", new Set()]]), cells = [];
+  const marks = (index) => [...marked].filter(([, indices]) => indices.has(index)).map(([kind]) => kind);
+  if (numel(tensor.shape) === 0) replace(node, el("p", {class: "empty"}, "no elements"));
   else if (large && tensor.dtype !== "string") replace(node, heatmap(tensor, name));
   else if (large) replace(node, el("p", {class: "empty"}, `${numel(tensor.shape)} strings: too many to show`));
-  else replace(node, ...blocks(tensor, name));
+  else inSlices(blocks(node, tensor, name, {marks, rowLabels, cells}), () => node.isConnected);
   const point = (event) => {
-    const cell = event.target.closest?.("td[data-index]");
-    onpoint?.(cell ? Number(cell.dataset.index) : -1);
+    const at = event.target.closest?.("td[data-index]");
+    onpoint?.(at ? Number(at.dataset.index) : -1);
   };
   node.addEventListener("pointerover", point);
   node.addEventListener("focusin", point);
   node.addEventListener("pointerleave", () => onpoint?.(-1));
   node.addEventListener("focusout", () => onpoint?.(-1));
   node.addEventListener("keydown", (event) => onKey(event, tensor, node));
-  node.querySelector("td[data-index]")?.setAttribute("tabindex", "0");
-  const classify = (name, indices) => {
-    for (const cell of node.querySelectorAll(`.${name}`)) cell.classList.remove(name);
-    for (const index of indices) node.querySelector(`[data-index="${index}"]`)?.classList.add(name);
+  const classify = (kind, indices) => {
+    for (const index of marked.get(kind)) cells[index]?.classList.remove(kind);
+    marked.set(kind, new Set(indices));
+    for (const index of indices) cells[index]?.classList.add(kind);
   };
   return {node, light: (indices) => classify("lit", indices), mark: (indices) => classify("bad", indices)};
 }

@@ -9,8 +9,11 @@ const supported = (() => {
   return source === "1";
 })();
 
+// An integer of 16 digits or more. Reading with a function takes four times as long, so it is done only where there is one.
+const longInteger = /(?:^|[[,:\s])-?\d{16,}\s*(?:[,\]}]|$)/;
+
 export function parse(text) {
-  if (!supported) return JSON.parse(text);
+  if (!supported || !longInteger.test(text)) return JSON.parse(text);
   return JSON.parse(text, (_, value, context) =>
     typeof value === "number" && Number.isInteger(value) && !Number.isSafeInteger(value) && /^-?\d+$/.test(context.source)
       ? BigInt(context.source) : value);
@@ -23,7 +26,44 @@ export function stringify(value) {
     const members = Object.entries(value).filter(([, member]) => member !== undefined);
     return `{${members.map(([name, member]) => `${JSON.stringify(name)}: ${stringify(member)}`).join(", ")}}`;
   }
+  if (typeof value === "number" && !Number.isFinite(value)) return `"${value}"`; // as the daemon reads and writes them
   return value instanceof Raw ? value.text : JSON.stringify(value);
+}
+
+// Whether the text is one value and nothing more, so that it may stand in a request.
+export function isValue(text) {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+// Where the JSON value that begins at `at` ends.
+function endOf(text, at) {
+  let depth = 0;
+  for (const token = /"(?:[^"\\]|\\.)*"|[{[\]}]|[^\s"{}[\],:]+|[,:]/gy; ;) {
+    token.lastIndex = at + /^\s*/.exec(text.slice(at))[0].length;
+    const found = token.exec(text)[0];
+    at = token.lastIndex;
+    if (found === "{" || found === "[") depth += 1;
+    else if (found === "}" || found === "]") depth -= 1;
+    if (depth === 0) return at;
+  }
+}
+
+// The values in an object or a list as they are written, by name or place: 1.0 is not 1 for the daemon. `text` is JSON.
+export function written(text) {
+  const values = parse(text), list = Array.isArray(values), texts = list ? [] : {};
+  let at = text.search(/\S/) + 1;
+  for (const name of list ? values.keys() : Object.keys(values)) {
+    if (!list) at = text.indexOf(":", endOf(text, at)) + 1;
+    const end = endOf(text, at);
+    texts[name] = text.slice(at, end).trim();
+    at = text.indexOf(",", end) + 1;
+  }
+  return texts;
 }
 
 // Text that is JSON already, as a user typed it.

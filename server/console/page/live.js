@@ -1,85 +1,172 @@
-// What the server does, since this page was opened, up to 15 minutes: the difference of two scrapes of /metrics a point.
+// What the server does, while this page shows it, up to 15 minutes: the difference of two scrapes of /metrics a point.
 
 import * as api from "./api.js";
 import {Chart} from "./chart.js";
-import {el, replace} from "./dom.js";
+import {labelClass} from "./colours.js";
+import {el, replace, scroll} from "./dom.js";
 import {by, parse, quantile, sum} from "./exposition.js";
 import {bytes, count, seconds} from "./numbers.js";
 
-const everyMs = 2000, spanMs = 15 * 60 * 1000;
+const everyMs = 2000, spanMs = 15 * 60 * 1000, mostLines = 8;
 
 // Work, not what this page and probes ask for.
 const isWork = ({op}) => !["health", "metrics", "metadata", "console", "none"].includes(op);
 
-const stages = ["decode", "queue", "compute", "encode"];
+const rate = (n) => count(n, "/s");
 
-const perSecond = (before, after, elapsed, name, fits) => (sum(after, name, fits) - sum(before, name, fits)) / elapsed;
+// The samples of two scrapes, `elapsed` seconds apart.
+class Interval {
+  constructor(before, after, elapsed) {
+    Object.assign(this, {before, after, elapsed});
+  }
 
-function stageMean(before, after, stage) {
-  const fits = (labels) => labels.stage === stage && isWork(labels);
-  const total = sum(after, "tensord_stage_duration_seconds_sum", fits) - sum(before, "tensord_stage_duration_seconds_sum", fits);
-  const n = sum(after, "tensord_stage_duration_seconds_count", fits) - sum(before, "tensord_stage_duration_seconds_count", fits);
-  return n > 0 ? total / n : 0;
+  rate(name, fits) {
+    return (sum(this.after, name, fits) - sum(this.before, name, fits)) / this.elapsed;
+  }
+
+  // [name, rate] by the value of a label, the greatest first; none that is zero.
+  rates(name, label, fits) {
+    const first = by(this.before, name, label, fits), last = by(this.after, name, label, fits);
+    return Object.entries(last).map(([key, value]) => [key, (value - (first[key] ?? 0)) / this.elapsed]).filter(([, one]) => one > 0).sort((a, b) => b[1] - a[1]);
+  }
+
+  quantile(part, fits = isWork) {
+    return quantile(this.before, this.after, "tensord_request_duration_seconds", part, fits) ?? 0;
+  }
+
+  // Of a stage of the requests that succeeded.
+  mean(stage, wanted = isWork) {
+    const fits = (labels) => labels.stage === stage && wanted(labels), n = this.rate("tensord_stage_duration_seconds_count", fits);
+    return n > 0 ? this.rate("tensord_stage_duration_seconds_sum", fits) / n : 0;
+  }
+
+  // What is known of the device, once there is one.
+  device() {
+    if (!this.after.has("tensord_device_batches_total")) return null;
+    return {calls: this.rate("tensord_device_calls_total"), batches: this.rate("tensord_device_batches_total"), "failed calls": this.rate("tensord_device_failed_calls_total")};
+  }
 }
 
-// Each chart: title, lines, format, and the values between two scrapes `elapsed` seconds apart.
+const stages = ["decode", "queue", "compute", "encode"], percentiles = {p50: 0.5, p90: 0.9, p99: 0.99};
+
+const perBatch = ({calls, batches}) => (batches > 0 ? `; ${count(calls / batches)} calls a batch` : "");
+
+const top = (rates) => Object.fromEntries(rates.slice(0, mostLines));
+
+// Each chart: title, what Chart takes, and the values of an interval; null where there is no such thing.
 const charts = [
-  ["Requests", ["answered", "refused or failed"], (n) => count(n, "/s"), (before, after, elapsed) => [
-    perSecond(before, after, elapsed, "tensord_requests_total", (labels) => isWork(labels) && labels.code < "400"),
-    perSecond(before, after, elapsed, "tensord_requests_total", (labels) => isWork(labels) && labels.code >= "400")]],
-  ["Latency", ["half of all", "99 of 100"], seconds, (before, after) => [0.5, 0.99].map((part) => quantile(before, after, "tensord_request_duration_seconds", part, isWork) ?? 0)],
-  ["Stages, mean", stages, seconds, (before, after) => stages.map((stage) => stageMean(before, after, stage))],
-  ["Memory", ["in use", "the process"], bytes, (_, after) => [sum(after, "tensord_memory_bytes"), sum(after, "process_resident_memory_bytes")]],
-  ["Queue", ["jobs waiting", "requests in flight"], (n) => count(n), (_, after) => [sum(after, "tensord_queue_jobs"), sum(after, "tensord_requests_in_flight")]],
-  ["Bodies", ["received", "sent"], (n) => `${bytes(n)}/s`, (before, after, elapsed) => ["tensord_request_bytes_total", "tensord_reply_bytes_total"].map((name) => perSecond(before, after, elapsed, name))],
+  ["Requests", {names: ["answered", "refused or failed"], format: rate}, (of) => ({
+    "answered": of.rate("tensord_requests_total", (labels) => isWork(labels) && labels.code < "400"),
+    "refused or failed": of.rate("tensord_requests_total", (labels) => isWork(labels) && labels.code >= "400")})],
+  ["Latency", {kind: "band", names: Object.keys(percentiles), format: seconds, unit: "seconds"}, (of) => Object.fromEntries(Object.entries(percentiles).map(([name, part]) => [name, of.quantile(part)]))],
+  ["Stages, mean of each", {kind: "bars", names: stages, format: seconds, unit: "seconds"}, (of) => Object.fromEntries(stages.map((stage) => [stage, of.mean(stage)]))],
+  ["Errors", {kind: "bars", format: rate}, (of) => top(of.rates("tensord_errors_total", "error", isWork))],
+  ["Tables, rows read", {format: rate}, (of) => top(of.rates("tensord_table_rows_read_total", "table"))],
+  ["Batches on the device", {names: ["calls", "batches", "failed calls"], format: rate, also: perBatch}, (of) => of.device()],
+  ["Queue", {names: ["jobs waiting", "requests in flight"], format: (n) => count(n)}, (of) => ({"jobs waiting": sum(of.after, "tensord_queue_jobs"), "requests in flight": sum(of.after, "tensord_requests_in_flight")})],
+  ["Memory", {names: ["in use", "the process"], format: bytes, unit: "bytes"}, (of) => ({"in use": sum(of.after, "tensord_memory_bytes"), "the process": sum(of.after, "process_resident_memory_bytes")})],
+  ["Bodies", {names: ["received", "sent"], format: (n) => `${bytes(n)}/s`, unit: "bytes"}, (of) => ({received: of.rate("tensord_request_bytes_total"), sent: of.rate("tensord_reply_bytes_total")})],
 ];
 
-function rates(before, after, name, label, elapsed, fits) {
-  const first = by(before, name, label, fits), last = by(after, name, label, fits);
-  return Object.entries(last).map(([key, value]) => [key, (value - (first[key] ?? 0)) / elapsed]).filter(([, rate]) => rate > 0).sort((a, b) => b[1] - a[1]).slice(0, 8);
-}
-
 function ranking(title, heads, lines) {
-  return el("section", {class: "ranking"}, el("h3", {}, title), lines.length
-    ? el("table", {class: "listing"}, el("thead", {}, el("tr", {}, ...heads.map((head) => el("th", {scope: "col"}, head)))),
-      el("tbody", {}, ...lines.map(([name, rate]) => el("tr", {}, el("td", {class: "text"}, name), el("td", {}, count(rate, "/s"))))))
+  return el("section", {class: "ranking", "aria-label": title}, el("h3", {}, title), lines.length
+    ? scroll(title, el("table", {class: "listing"}, el("thead", {}, el("tr", {}, ...heads.map((head, i) => el("th", {scope: "col", class: i && !Array.isArray(head) ? "number" : ""}, head)))),
+      el("tbody", {}, ...lines.map(([name, ...cells]) => el("tr", {}, el("td", {class: "text"}, name), ...cells.map((cell) => el("td", {}, cell)))))))
     : el("p", {class: "empty"}, "none"));
 }
 
+const stageHead = () => stages.flatMap((stage, i) => [el("i", {class: `swatch ${labelClass(i)}`, "aria-hidden": "true"}), `${stage} `]);
+
+function opLines(of) {
+  return of.rates("tensord_requests_total", "op", isWork).slice(0, mostLines).map(([op, requests]) => {
+    const own = (labels) => labels.op === op;
+    return [op, rate(requests), seconds(of.quantile(0.5, own)), seconds(of.quantile(0.99, own)), rate(of.rate("tensord_errors_total", own))];
+  });
+}
+
+// The means of the stages of an op beside each other, their lengths to one scale for all ops.
+function stageBar(means, longest) {
+  const parts = means.map((mean, i) => {
+    const part = el("i", {class: labelClass(i)});
+    part.style.width = `${(100 * mean) / longest}%`;
+    return part;
+  });
+  return el("div", {class: "stage-bar", role: "img", "aria-label": stages.map((stage, i) => `${stage} ${seconds(means[i])}`).join(", ")}, ...parts);
+}
+
+function stageLines(of) {
+  const ops = of.rates("tensord_stage_duration_seconds_count", "op", (labels) => isWork(labels) && labels.stage === "compute").slice(0, mostLines);
+  const lines = ops.map(([op]) => ({op, means: stages.map((stage) => of.mean(stage, (labels) => labels.op === op))})).map((line) => ({...line, total: line.means.reduce((a, b) => a + b, 0)}));
+  const longest = Math.max(...lines.map(({total}) => total));
+  return lines.map(({op, means, total}) => [op, stageBar(means, longest), seconds(total)]);
+}
+
+function tableLines(of) {
+  return of.rates("tensord_table_lookups_total", "table").slice(0, mostLines).map(([table, lookups]) => {
+    const own = (labels) => labels.table === table;
+    return [table, rate(lookups), rate(of.rate("tensord_table_lookups_total", (labels) => own(labels) && labels.result === "failed")),
+      rate(of.rate("tensord_table_rows_read_total", own)), `${bytes(of.rate("tensord_table_bytes_read_total", own))}/s`];
+  });
+}
+
+const errorLines = (of) => of.rates("tensord_errors_total", "error", isWork).slice(0, mostLines).map(([error, times]) =>
+  [el("a", {href: `/problems/${error.toLowerCase().replace(/_/g, "-")}`}, error), rate(times)]);
+
+// The kernel tells the start relative to now, to some milliseconds. Another process is younger by a scrape at least.
+const isSameProcess = (before, after) => Math.abs(sum(before, "process_start_time_seconds") - sum(after, "process_start_time_seconds")) < everyMs / 2000;
+
 class LiveView {
-  constructor(node) {
-    this.charts = charts.map(([title, names, format]) => new Chart(title, names, format, spanMs));
+  constructor() {
+    this.charts = charts.map(([title, options]) => new Chart(title, {...options, span: spanMs}));
     this.rankings = el("div", {class: "rankings"});
-    replace(node, el("p", {class: "help"}, "Since this page was opened, up to 15 minutes, a point every 2 seconds. Health, metrics and the console itself are left out."),
-      el("div", {class: "charts"}, ...this.charts.map((chart) => chart.node)), this.rankings);
+    this.problem = el("p", {class: "problem-text", role: "status"});
+    this.parts = [this.problem, el("p", {class: "help"}, "A point every 2 seconds while this page shows them, of the last 15 minutes. Health, metrics and the console itself are left out."),
+      el("div", {class: "charts"}, ...this.charts.map((chart) => chart.node)), this.rankings];
   }
 
-  async scrape() {
-    const time = Date.now();
-    let after = null;
+  // The samples now; null, and why, if there are none.
+  async samples() {
     try {
-      after = parse((await api.request("GET", "/metrics")).text);
+      const {text} = await api.request("GET", "/metrics");
+      replace(this.problem);
+      return parse(text);
     } catch (error) {
-      if (error instanceof api.Problem) throw error;
+      replace(this.problem, `No metrics: ${error.message}`);
+      return null;
     }
-    if (this.before) this.add(time, after, (time - this.time) / 1000);
-    this.before = after;
-    this.time = time;
   }
 
-  add(time, after, elapsed) {
-    charts.forEach(([, names, , values], i) => this.charts[i].add(time, after ? values(this.before, after, elapsed) : names.map(() => null)));
-    if (!after) return;
-    replace(this.rankings,
-      ranking("Ops", ["op", "requests"], rates(this.before, after, "tensord_requests_total", "op", elapsed, isWork)),
-      ranking("Tables", ["table", "rows read"], rates(this.before, after, "tensord_table_rows_read_total", "table", elapsed)),
-      ranking("Errors", ["status", "requests"], rates(this.before, after, "tensord_requests_total", "code", elapsed, ({code}) => code >= "400")));
+  // One at a time: replies that come late would be out of order.
+  async scrape() {
+    if (this.scraping) return;
+    this.scraping = true;
+    const time = Date.now(), begun = performance.now(), after = await this.samples();
+    this.scraping = false;
+    // Counters of another process are no difference.
+    const known = after && this.before && isSameProcess(this.before, after);
+    if (this.begun !== undefined) this.add(time, known ? new Interval(this.before, after, (begun - this.begun) / 1000) : null);
+    this.before = after;
+    this.begun = begun;
+  }
+
+  // `of`: an interval; null if there is none.
+  add(time, of) {
+    charts.forEach(([, , values], i) => {
+      const found = of && values(of);
+      this.charts[i].node.hidden = Boolean(of && !found) || (this.charts[i].node.hidden && !of);
+      this.charts[i].add(time, found);
+    });
+    if (!of) return;
+    replace(this.rankings, ranking("Ops", ["op", "requests", "p50", "p99", "errors"], opLines(of)),
+      ranking("Stages by op", ["op", stageHead(), "mean"], stageLines(of)),
+      ranking("Tables", ["table", "lookups", "failed", "rows", "read"], tableLines(of)), ranking("Errors", ["code", "times"], errorLines(of)));
   }
 
   async start() {
+    this.before = null; // what happened while another view was shown is not known
     await this.scrape();
     this.timer = setInterval(() => {
-      if (!document.hidden) this.scrape().catch(() => this.close());
+      if (!document.hidden) this.scrape();
     }, everyMs);
   }
 
@@ -88,8 +175,12 @@ class LiveView {
   }
 }
 
+// Kept while other views are shown, so that coming back continues the charts.
+let view;
+
 export async function open(node) {
-  const view = new LiveView(node);
+  view ??= new LiveView();
+  replace(node, ...view.parts);
   await view.start();
   return view;
 }

@@ -12,21 +12,29 @@ const views = {
 };
 
 const main = document.getElementById("view");
-let shown;
+let shown, holder;
 
+// Each view draws into an element of its own: one that is late draws nothing into the next one.
 async function show() {
   const {view, parameters} = read();
-  const known = views[view] ? view : "try";
-  for (const link of document.querySelectorAll("nav a")) {
-    if (link.dataset.view === known) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
+  const known = Object.hasOwn(views, view) ? view : "try";
+  const own = holder = el("div", {});
+  for (const link of document.querySelectorAll(".bar nav a")) {
+    if (link.dataset.view !== known) link.removeAttribute("aria-current");
+    else {
+      link.setAttribute("aria-current", "page");
+      document.title = `${link.textContent} · tensord`;
+    }
   }
   shown?.close?.();
   shown = null;
+  replace(main, own);
   try {
-    shown = await (await views[known]()).open(main, parameters);
+    const opened = await (await views[known]()).open(own, parameters);
+    if (own === holder) shown = opened;
+    else opened?.close?.();
   } catch (error) {
-    replace(main, el("p", {class: "error", role: "alert"}, error.message));
+    replace(own, el("p", {class: "error", role: "alert"}, error.message));
   }
 }
 
@@ -41,20 +49,28 @@ function setUpTheme() {
 function setUpToken() {
   const dialog = document.getElementById("token-dialog"), input = document.getElementById("token-input");
   const button = document.getElementById("token-button"), problem = document.getElementById("token-problem");
+  const ask = () => {
+    dialog.returnValue = ""; // what Escape leaves
+    dialog.showModal();
+  };
+  let declined = false;
   button.addEventListener("click", () => {
     replace(problem);
-    dialog.showModal();
+    ask();
   });
   dialog.addEventListener("close", () => {
-    if (!dialog.returnValue) return;
+    declined = !dialog.returnValue;
+    if (declined) return;
     api.setToken(dialog.returnValue === "set" ? input.value.trim() : "");
     input.value = "";
     replace(button, `Token: ${api.hasToken() ? "set" : "none"}`);
-    show();
+    if (shown?.retry) shown.retry();
+    else show();
   });
+  // Requests that nobody waits for are made every few seconds: who has closed the dialog is not asked again.
   api.onUnauthorized(() => {
     replace(problem, api.hasToken() ? "The server does not know this token." : "This server wants a token.");
-    if (!dialog.open) dialog.showModal();
+    if (!dialog.open && !declined) ask();
   });
 }
 
@@ -71,6 +87,11 @@ async function watchServer() {
   setTimeout(watchServer, 5000);
 }
 
+// Not by the address, which says what is shown.
+document.querySelector(".skip").addEventListener("click", (event) => {
+  event.preventDefault();
+  main.focus();
+});
 window.addEventListener("hashchange", show);
 window.addEventListener("unhandledrejection", (event) => notify(event.reason?.message ?? String(event.reason), "error"));
 setUpTheme();

@@ -25,7 +25,7 @@ export function count(n, unit = "") {
     n /= 1000;
     step += 1;
   }
-  const text = step === 0 ? String(Math.round(n * 100) / 100) : n.toFixed(n >= 100 ? 0 : 1);
+  const text = step === 0 ? String(Math.abs(n) >= 100 ? Math.round(n) : Math.round(n * 100) / 100) : n.toFixed(n >= 100 ? 0 : 1);
   return `${text}${thin}${decimal[step]}${unit}`.trimEnd();
 }
 
@@ -34,13 +34,17 @@ export function ms(n) {
 }
 
 export function seconds(n) {
+  if (n === 0) return `0${thin}s`;
   if (n < 1e-3) return `${(n * 1e6).toPrecision(3)}${thin}µs`;
   return n < 1 ? `${(n * 1e3).toPrecision(3)}${thin}ms` : `${n.toPrecision(3)}${thin}s`;
 }
 
+const mostText = 200; // characters of a string that are shown
+
 // An element of a tensor, in as many digits as a cell has room for.
 export function element(value) {
   if (Array.isArray(value)) return `${element(value[0])}${Number(value[1]) < 0 ? "" : "+"}${element(value[1])}i`;
+  if (typeof value === "string" && value.length > mostText) return `${value.slice(0, mostText)}…`;
   if (typeof value !== "number") return String(value);
   if (Number.isInteger(value)) return String(value);
   const text = String(value);

@@ -5,20 +5,18 @@
 // labels and the offsets select.
 
 import * as api from "./api.js";
-import {fromReply, numel, positionOf, toNumber} from "./tensor.js";
-
-const most = 10000;
+import {fromReply, indexOf, mostCells, numel, outputsOf, positionOf, toNumber} from "./tensor.js";
 
 // Inputs whose elements an op moves without looking at them: such an input may as well be strings.
 export function isMoved(input) {
   return input.role === "data" && input.dtypes.includes("string") && input.dtypes.includes("int64");
 }
 
-// `inputs`: [{spec, tensors: [{shape}]}] of the moved ones. `make(name, i, tensor)` puts numbers in place of them and
-// returns the request's text. null: too large, or an op that computes.
+// `moved`: [{spec, tensors: [{shape}]}], inputs whose elements are moved. `requestWith(numbered)`: the request with these tensors, lists by
+// the input's name, in place of them. null: too large, or an op that computes.
 export async function trace(op, moved, requestWith, signal) {
   const total = moved.reduce((sum, {tensors}) => sum + tensors.reduce((n, {shape}) => n + numel(shape), 0), 0);
-  if (moved.length === 0 || total > most) return null;
+  if (moved.length === 0 || total > mostCells) return null;
   const cells = [{name: "", index: -1}];
   const numbered = new Map();
   for (const {spec, tensors} of moved)
@@ -29,13 +27,6 @@ export async function trace(op, moved, requestWith, signal) {
     }));
   const reply = await api.postJson(`/v1/${op.name}`, requestWith(numbered), {signal});
   return outputsOf(JSON.parse(reply.text)).map(({name, tensor}) => ({name, sources: fromReply(tensor).flat?.map((at) => (cells[at]?.name ? [cells[at]] : []))}));
-}
-
-// The outputs of a reply, with the names that a user sees.
-export function outputsOf(document) {
-  if (document.output) return [{name: "output", tensor: document.output}];
-  if (Array.isArray(document.outputs)) return document.outputs.map((tensor, i) => ({name: `outputs.${i}`, tensor}));
-  return Object.entries(document.outputs ?? {}).map(([name, tensor]) => ({name, tensor}));
 }
 
 // The labels of each operand and of the output, one a dimension; null if there is an ellipsis or the ranks differ.
@@ -49,17 +40,16 @@ export function labelsOf(equation, shapes) {
   return {operands, output: right === undefined ? implicit : [...right]};
 }
 
-// The cells of each operand whose products an output cell sums.
+// The cells of each operand whose products an output cell sums; of an operand at most as many as are shown as cells.
 export function einsumSources(labels, shapes, position) {
   const fixed = new Map(labels.output.map((label, axis) => [label, position[axis]]));
   return labels.operands.flatMap((own, i) => {
-    const found = [];
-    for (let index = 0; index < numel(shapes[i]); index++) {
-      const at = positionOf(index, shapes[i]), seen = new Map(fixed);
-      const fits = own.every((label, axis) => (seen.has(label) ? seen.get(label) === at[axis] : seen.set(label, at[axis])));
-      if (fits) found.push({name: `inputs.${i}`, index});
-    }
-    return found;
+    const sizes = new Map(own.map((label, axis) => [label, shapes[i][axis]]));
+    const summed = [...sizes.keys()].filter((label) => !fixed.has(label)), extents = summed.map((label) => sizes.get(label));
+    return Array.from({length: Math.min(numel(extents), mostCells)}, (_, n) => {
+      const at = positionOf(n, extents), place = new Map([...fixed, ...summed.map((label, axis) => [label, at[axis]])]);
+      return {name: `inputs.${i}`, index: indexOf(own.map((label) => place.get(label)), shapes[i])};
+    });
   });
 }
 
@@ -70,15 +60,14 @@ export function einsumSentence(labels) {
   return `output[${labels.output.join(",")}] = ${summed.length ? `Σ_${summed.join(",")} ` : ""}${factors}`;
 }
 
-// The rows of each bag, as cells of params in one column.
-export function bagSources(values, columns, position) {
-  const [bag, column = 0] = position;
-  const {indices, offsets, segment_ids: ids} = values;
-  if (!indices || (!offsets && !ids)) return [];
+// The cells of params and of indices that an output cell of embedding_bag sums; null if a row is not one of the table, which the bounds
+// policy replaces. `row`: the shape of a row, of which an output has the first columns; `padding`: the row that does not count, or null.
+export function bagSources({rows, row, indices, offsets, ids, padding}, [bag, ...column]) {
+  if (!offsets && !ids) return null;
   const begin = offsets ? toNumber(offsets[bag]) : 0;
-  const end = offsets ? (bag + 1 < offsets.length ? toNumber(offsets[bag + 1]) : indices.length) : indices.length;
-  const rows = [];
-  for (let i = begin; i < end; i++)
-    if (offsets || toNumber(ids[i]) === bag) rows.push({at: i, row: toNumber(indices[i])});
-  return rows.flatMap(({at, row}) => [{name: "params", index: row * columns + column}, {name: "indices", index: at}]);
+  const end = offsets && bag + 1 < offsets.length ? toNumber(offsets[bag + 1]) : indices.length;
+  const places = Array.from({length: end - begin}, (_, i) => begin + i)
+    .filter((at) => (offsets || toNumber(ids[at]) === bag) && toNumber(indices[at]) !== padding);
+  if (places.some((at) => !(toNumber(indices[at]) >= 0 && toNumber(indices[at]) < rows))) return null;
+  return places.flatMap((at) => [{name: "params", index: toNumber(indices[at]) * numel(row) + indexOf(column, row)}, {name: "indices", index: at}]);
 }

@@ -1,23 +1,31 @@
 // The outputs of a request, as tables of cells, pictures or JSON.
 
-import {el, replace} from "./dom.js";
+import {el, replace, save} from "./dom.js";
 import {grid} from "./grid.js";
 import {heatmap} from "./heatmap.js";
-import {ms} from "./numbers.js";
-import {outputsOf} from "./provenance.js";
-import {fromReply, typeText} from "./tensor.js";
+import {bytes, ms} from "./numbers.js";
+import {mostCells, numel, typeText} from "./tensor.js";
+
+// The text of a reply: its first part, and a file of all of it.
+function drawText({head, buffer}) {
+  const text = el("pre", {tabindex: 0, "aria-label": "reply"}, head);
+  if (head.length === buffer.byteLength) return text;
+  return el("div", {}, el("p", {class: "help"}, `the first ${bytes(head.length)} of ${bytes(buffer.byteLength)} `,
+    el("button", {type: "button", onclick: () => save(buffer, "reply.json")}, "Save all of it")), text);
+}
 
 // The forms of one output: [name, function that draws it].
 function formsOf(tensor, name, onpoint) {
-  const forms = [["table", () => grid(tensor, name, {onpoint}).node]];
+  const forms = [];
+  if (numel(tensor.shape) <= mostCells) forms.push(["table", () => grid(tensor, name, {onpoint}).node]);
   if (tensor.dtype !== "string" && tensor.flat.length > 1) forms.push(["heat map", () => heatmap(tensor, name)]);
   return forms;
 }
 
-function drawOutput({name, tensor}, text, onpoint) {
+function drawOutput({name, tensor}, read, onpoint) {
   const body = el("div", {class: "output-body"});
   const forms = tensor.flat ? formsOf(tensor, name, (index) => onpoint(name, tensor.shape, index)) : [];
-  forms.push(["JSON", () => el("pre", {tabindex: 0}, text)]);
+  forms.push(["JSON", () => drawText(read)]);
   const buttons = forms.map(([label, draw], i) => el("button", {type: "button", "aria-pressed": String(i === 0), onclick: (event) => {
     for (const button of buttons) button.setAttribute("aria-pressed", String(button === event.currentTarget));
     replace(body, draw());
@@ -28,11 +36,10 @@ function drawOutput({name, tensor}, text, onpoint) {
     el("div", {class: "forms", role: "group", "aria-label": `${name} as`}, ...buttons), body);
 }
 
-// onpoint(output name, its shape, index of a cell or -1)
-export function drawResult(reply, document, onpoint) {
-  const outputs = outputsOf(document).map(({name, tensor}) => ({name, tensor: fromReply(tensor)}));
-  const replaced = document.bounds?.replaced;
-  return el("div", {}, ...outputs.map((output) => drawOutput(output, reply.text, onpoint)),
+// `read`: what the task "reply" makes of the body. onpoint(output name, its shape, index of a cell or -1)
+export function drawResult(reply, read, onpoint) {
+  const replaced = read.bounds?.replaced;
+  return el("div", {}, ...read.outputs.map((output) => drawOutput(output, read, onpoint)),
     el("p", {class: "meta"}, ms(reply.ms), " there and back",
-      replaced ? ` · ${replaced} ${replaced === 1 ? "index" : "indices"} replaced (bounds = ${document.bounds.policy})` : ""));
+      replaced ? ` · ${replaced} ${replaced === 1 ? "index" : "indices"} replaced (bounds = ${read.bounds.policy})` : ""));
 }

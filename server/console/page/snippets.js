@@ -1,17 +1,20 @@
-// The request of the form as code, always what would be sent.
+// The request of the form as code, always what would be sent. A long body is not in the code, but in a file beside it.
+
+export const bodyFile = "request.json";
 
 const quoteShell = (text) => `'${text.replace(/'/g, "'\\''")}'`;
 
+// `body`: null if it is in the file.
 function curl(origin, path, body, token) {
   const bearer = token ? " \\\n  -H \"Authorization: Bearer $TOKEN\"" : "";
-  return `curl -s ${origin}${path}${bearer} \\\n  -d ${quoteShell(body)}`;
+  return `curl -s ${origin}${path}${bearer} \\\n  -d ${body === null ? `@${bodyFile}` : quoteShell(body)}`;
 }
 
 function python(origin, path, body, token) {
   return `import json, urllib.request
 
-body = ${JSON.stringify(body)}
-request = urllib.request.Request("${origin}${path}", body.encode()${token ? ', {"Authorization": "Bearer " + token}' : ""})
+body = ${body === null ? `open("${bodyFile}", "rb").read()` : `${JSON.stringify(body)}.encode()`}
+request = urllib.request.Request("${origin}${path}", body${token ? ', {"Authorization": "Bearer " + token}' : ""})
 print(json.load(urllib.request.urlopen(request)))`;
 }
 
@@ -19,7 +22,7 @@ function javascript(origin, path, body, token) {
   return `const reply = await fetch("${origin}${path}", {
   method: "POST",
   headers: {"Content-Type": "application/json"${token ? ', Authorization: `Bearer ${token}`' : ""}},
-  body: ${JSON.stringify(body)},
+  body: ${body === null ? `await (await import("node:fs/promises")).readFile("${bodyFile}")` : JSON.stringify(body)},
 });
 console.log(await reply.json());`;
 }

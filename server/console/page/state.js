@@ -13,7 +13,11 @@ export function addressOf(view, parameters = {}) {
 
 // Without a new entry in the history: the form writes it at every change.
 export function note(view, parameters) {
-  history.replaceState(null, "", addressOf(view, parameters));
+  try {
+    history.replaceState(null, "", addressOf(view, parameters));
+  } catch {
+    // Some browsers refuse more than so many changes in half a minute; the next one says all.
+  }
 }
 
 export function go(view, parameters) {

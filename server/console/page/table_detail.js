@@ -5,16 +5,18 @@ import {css, extremes, scaleOf} from "./colours.js";
 import {el, labelled, notify, replace, uniqueId} from "./dom.js";
 import {grid} from "./grid.js";
 import * as json from "./json.js";
+import {KeySearch} from "./key_search.js";
 import {bytes, element, grouped} from "./numbers.js";
-import {fromReply, numel, toNumber, typeText} from "./tensor.js";
+import {runOp} from "./run_op.js";
+import {cellAt, mostCells, numel, toNumber, typeText} from "./tensor.js";
 
-const mostRows = 1000, mostCells = 10000;
+const mostRows = 1000;
 
 const path = (name) => `/v1/tensors/${encodeURIComponent(name)}`;
 
 const shownMembers = [["numel", "elements"], ["min", "least"], ["max", "greatest"], ["mean", "mean"], ["std", "standard deviation"], ["l2_norm", "L2 norm"],
-  ["zeros", "zeros"], ["trues", "true"], ["nans", "NaN"], ["positive_infinities", "+infinity"], ["negative_infinities", "−infinity"],
-  ["total_bytes", "bytes of text"], ["shortest", "shortest"], ["longest", "longest"]];
+  ["zeros", "zeros"], ["true", "true"], ["nans", "NaN"], ["positive_infinities", "+infinity"], ["negative_infinities", "−infinity"],
+  ["bytes", "bytes of text"], ["shortest", "shortest"], ["longest", "longest"]];
 
 function list(statistics) {
   const pairs = shownMembers.filter(([member]) => statistics[member] !== undefined && statistics[member] !== null);
@@ -44,7 +46,7 @@ function strip(blocks, name) {
   ramp.forEach((step, i) => {
     step.style.background = css(scale(least + ((most - least) * i) / 23));
   });
-  return el("figure", {class: "picture"}, canvas, el("figcaption", {}, el("span", {class: "ramp", "aria-hidden": true}, ...ramp), lens));
+  return el("figure", {class: "picture"}, canvas, el("figcaption", {}, el("span", {class: "ramp", "aria-hidden": "true"}, ...ramp), lens));
 }
 
 async function drawStatistics(node, name) {
@@ -56,18 +58,28 @@ async function drawStatistics(node, name) {
 // Rows by number, "0-9, 12", or by key: as a gather gives them.
 function indicesOf(text, isKey, rows) {
   if (isKey) return {keys: new json.Raw(text.trim().startsWith("[") ? text : `[${/^-?\d+$/.test(text.trim()) ? text.trim() : JSON.stringify(text.trim())}]`)};
-  const found = text.split(",").flatMap((part) => {
+  const ranges = text.split(",").map((part) => {
+    if (!/^\d+(-\d+)?$/.test(part.trim())) throw new Error(`"${part.trim()}" is neither a row number nor a range such as 0-9`);
     const [begin, end = begin] = part.trim().split("-").map(Number);
-    if (!Number.isInteger(begin) || !Number.isInteger(end)) throw new Error(`"${part.trim()}" is neither a row number nor a range such as 0-9`);
-    return Array.from({length: Math.max(0, Math.min(end, rows - 1) - begin + 1)}, (_, i) => begin + i);
+    if (begin >= rows) throw new Error(`there is no row ${begin}: the table has ${grouped(rows)}`);
+    return {begin, length: Math.max(0, Math.min(end, rows - 1) - begin + 1)};
   });
-  if (found.length > mostRows) throw new Error(`${grouped(found.length)} rows are asked for; at most ${grouped(mostRows)} are shown`);
-  return found;
+  const wanted = ranges.reduce((sum, {length}) => sum + length, 0);
+  if (wanted > mostRows) throw new Error(`${grouped(wanted)} rows are asked for; at most ${grouped(mostRows)} are shown`);
+  return ranges.flatMap(({begin, length}) => Array.from({length}, (_, i) => begin + i));
+}
+
+// The keys in a field whose text is a list of them.
+function keysIn(text) {
+  try {
+    return [json.parse(text)].flat();
+  } catch {
+    return [];
+  }
 }
 
 async function takeRows(name, indices) {
-  const reply = await api.postJson(`${path(name)}/gather`, {indices});
-  return fromReply(json.parse(reply.text).output);
+  return (await runOp(`${path(name)}/gather`, {indices})).read.outputs[0].tensor;
 }
 
 function rowsView(tensor, others) {
@@ -78,32 +90,48 @@ function rowsView(tensor, others) {
   const other = el("input", {type: "text", list: uniqueId("others"), spellcheck: "false", placeholder: "name of another table"});
   const names = el("datalist", {id: other.getAttribute("list")}, ...others.filter((name) => name !== tensor.name).map((name) => el("option", {value: name})));
   const shown = el("div", {class: "rows", "aria-live": "polite"});
+  let showing;
   const show = async () => {
+    const mine = showing = {};
+    let parts;
     try {
       const indices = indicesOf(text.value, key.checked, rows), own = await takeRows(tensor.name, indices);
-      const parts = [el("h4", {}, tensor.name), grid(own, tensor.name).node];
-      if (other.value.trim()) parts.push(...compare(own, await takeRows(other.value.trim(), indices), other.value.trim()));
-      replace(shown, ...parts);
+      const labels = key.checked ? keysIn(indices.keys.text).map(String) : indices;
+      parts = [el("h4", {}, tensor.name), grid(own, tensor.name, {rowLabels: labels}).node];
+      if (other.value.trim()) parts.push(...compare(own, await takeRows(other.value.trim(), indices), other.value.trim(), labels));
     } catch (error) {
-      replace(shown, el("p", {class: "problem-text", role: "alert"}, error.message));
+      parts = [el("p", {class: "problem-text", role: "alert"}, error.message)];
     }
+    if (mine === showing) replace(shown, ...parts);
   };
   const form = el("form", {class: "row", onsubmit: (event) => {
     event.preventDefault();
     show();
-  }}, labelled("rows, such as 0-9, 12", text), tensor.keys ? el("label", {class: "check"}, key, " it is a key") : null,
+  }}, labelled("rows, such as 0-9, 12", text), tensor.keys ? el("label", {class: "check"}, key, " by key") : null,
   labelled("compare with", other), names, el("button", {type: "submit"}, "Show"));
+  const chosen = () => (key.checked ? keysIn(text.value) : []);
+  const search = new KeySearch({isChosen: (one) => chosen().includes(one), ontoggle: (one) => {
+    const left = chosen().includes(one) ? chosen().filter((other) => other !== one) : [...chosen(), one];
+    key.checked = true;
+    text.value = json.stringify(left);
+    show();
+  }});
+  search.of(tensor.keys ? tensor : null);
   if (rows) show();
-  return el("section", {"aria-label": "rows"}, el("h3", {}, "Rows"), form, shown);
+  return el("section", {"aria-label": "rows"}, el("h3", {}, "Rows"), form, search.node, shown);
 }
 
+const isDifferent = (value, other) => value !== other && String(value) !== String(other);
+
 // The same rows of another table, those cells marked that differ.
-function compare(own, other, name) {
-  const view = grid(other, name);
+function compare(own, other, name, rowLabels) {
+  const view = grid(other, name, {rowLabels});
   const same = own.shape.join() === other.shape.join();
-  const differing = same ? other.flat.flatMap((value, i) => (Object.is(value, own.flat[i]) || String(value) === String(own.flat[i]) ? [] : [i])) : [];
-  view.light(differing);
-  return [el("h4", {}, name), el("p", {class: "help"}, same ? `${grouped(differing.length)} of ${grouped(other.flat.length)} cells differ`
+  const differing = [];
+  if (same && (!own.flat || !other.flat)) return [el("h4", {}, name), el("p", {class: "help"}, "too many strings to compare"), view.node];
+  for (let i = 0; same && i < numel(own.shape); i++) if (isDifferent(cellAt(own, i), cellAt(other, i))) differing.push(i);
+  if (numel(own.shape) <= mostCells) view.light(differing);
+  return [el("h4", {}, name), el("p", {class: "help"}, same ? `${grouped(differing.length)} of ${grouped(numel(other.shape))} cells differ`
     : `its rows have the shape [${other.shape.slice(1)}], not [${own.shape.slice(1)}]`), view.node];
 }
 

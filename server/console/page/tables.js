@@ -2,7 +2,7 @@
 
 import {drawAliases} from "./aliases_view.js";
 import * as api from "./api.js";
-import {el, labelled, replace} from "./dom.js";
+import {el, labelled, replace, scroll} from "./dom.js";
 import {mayWrite} from "./mode.js";
 import {bytes} from "./numbers.js";
 import {note} from "./state.js";
@@ -12,8 +12,9 @@ import {deleteButton, uploadForm} from "./upload.js";
 class TablesView {
   constructor(node) {
     this.node = node;
+    this.tensors = [];
     this.filter = el("input", {type: "search", spellcheck: "false", oninput: () => this.drawList()});
-    this.listing = el("div", {class: "scroll"});
+    this.listing = scroll("list of tables");
     this.aliases = el("div", {});
     this.detail = el("section", {class: "detail", "aria-label": "the chosen table", tabindex: -1});
   }
@@ -42,14 +43,14 @@ class TablesView {
       el("td", {class: "text"}, el("button", {type: "button", class: "link", onclick: () => this.show(tensor.name)}, tensor.name)), el("td", {class: "text"}, tensor.dtype),
       el("td", {class: "text"}, `[${tensor.shape}]`), el("td", {}, bytes(tensor.bytes)), el("td", {class: "text"}, tensor.keys ?? ""),
       el("td", {class: "text"}, tensor.checksum === "damaged" ? "damaged" : tensor.persisted ? "on disk" : "memory"), el("td", {}, mayWrite() ? deleteButton(tensor.name, () => this.refresh()) : "")));
-    const heads = ["name", "dtype", "shape", "size", "keys", "kept", ""].map((text) => el("th", {scope: "col"}, text));
+    const heads = ["name", "dtype", "shape", "size", "keys", "kept", ""].map((text) => el("th", {scope: "col", class: text === "size" ? "number" : null}, text));
     replace(this.listing, el("table", {class: "listing"}, el("thead", {}, el("tr", {}, ...heads)), el("tbody", {}, ...lines)),
       found.length > 500 ? el("p", {class: "help"}, `and ${found.length - 500} more`) : null);
   }
 
   async show(name) {
     this.chosen = name;
-    note("tables", {name});
+    if (this.node.isConnected) note("tables", {name});
     this.drawList();
     await drawDetail(this.detail, this.tensors.find((tensor) => tensor.name === name), this.tensors.map((tensor) => tensor.name));
   }

@@ -7,6 +7,9 @@ export const dtypes = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint
 
 export const numel = (shape) => shape.reduce((product, size) => product * size, 1);
 
+// Beyond as many a tensor is a picture.
+export const mostCells = 10000;
+
 export const isComplex = (dtype) => dtype === "complex64" || dtype === "complex128";
 
 // A nested list as shape and elements in row-major order. `depth`: that of elements, which are lists if complex.
@@ -31,12 +34,27 @@ export function flatten(nested, complex = false) {
 
 const isPair = (value) => value.length === 2 && value.every((part) => !Array.isArray(part));
 
-// As the daemon infers it from a nested list.
-export function inferDtype(flat, isIndex) {
+// A large tensor with its elements in a typed array; of strings, which none has room for, without elements.
+export function compact({dtype, shape, flat}) {
+  if (dtype === "string") return {dtype, shape, flat: null};
+  if (isComplex(dtype)) return {dtype, shape, flat: Float64Array.from({length: 2 * flat.length}, (_, i) => toNumber(flat[i >> 1][i & 1]))};
+  if (dtype === "int64" || dtype === "uint64") return {dtype, shape, flat: (dtype === "int64" ? BigInt64Array : BigUint64Array).from(flat, BigInt)};
+  return {dtype, shape, flat: Float64Array.from(flat, toNumber)};
+}
+
+// An element, wherever its elements are.
+export function cellAt({dtype, flat}, index) {
+  if (Array.isArray(flat)) return flat[index];
+  if (isComplex(dtype)) return [flat[2 * index], flat[2 * index + 1]];
+  return dtype === "bool" ? flat[index] !== 0 : flat[index];
+}
+
+// As the daemon infers it from a nested list, whose text says which numbers have a fraction or an exponent.
+export function inferDtype(flat, isIndex, text = "") {
   if (flat.length === 0) return isIndex ? "int32" : "float32";
   if (flat.every((value) => typeof value === "string")) return "string";
   if (flat.every((value) => typeof value === "boolean")) return "bool";
-  if (flat.some((value) => typeof value === "number" && !Number.isInteger(value))) return "float32";
+  if (flat.some((value) => typeof value === "number" && !Number.isInteger(value)) || /\d[.eE]/.test(text)) return "float32";
   const large = (value) => value > 2147483647 || value < -2147483648;
   if (flat.some((value) => value > 9223372036854775807n)) return "uint64";
   return flat.some(large) ? "int64" : "int32";
@@ -74,8 +92,16 @@ export function fromReply(tensor) {
   return {dtype: tensor.dtype, shape: tensor.shape, flat};
 }
 
+// The outputs of a reply, with the names that a user sees.
+export function outputsOf(document) {
+  if (document.output) return [{name: "output", tensor: document.output}];
+  if (Array.isArray(document.outputs)) return document.outputs.map((tensor, i) => ({name: `outputs.${i}`, tensor}));
+  return Object.entries(document.outputs ?? {}).map(([name, tensor]) => ({name, tensor}));
+}
+
 // Text of a nested list, a row a line.
 export function nestedText({shape, flat}) {
+  if (flat.length === 0 && numel(shape.slice(0, shape.indexOf(0))) > mostCells) throw new Error(`a tensor of shape [${shape}] is too long to be typed`);
   const write = (axis, from, step, indent) => {
     if (axis === shape.length) return json.stringify(flat[from]);
     const size = step / (shape[axis] || 1), children = [];

@@ -1,27 +1,52 @@
 // One tensor of a request: typed as text, dropped as a file, or a resident table; for row numbers also keys.
 
-import {base64, elementsOf, readTensors} from "./files.js";
+import * as api from "./api.js";
+import {isLarge, run} from "./background.js";
 import {el, labelled, notify, replace, select, uniqueId} from "./dom.js";
+import {elementsOf, sizeOf} from "./files.js";
 import {grid} from "./grid.js";
+import {KeySearch} from "./key_search.js";
 import * as json from "./json.js";
-import {flatten, inferDtype, isComplex, nestedText, numel, typeText} from "./tensor.js";
+import {bytes, count} from "./numbers.js";
+import {readText} from "./tasks.js";
+import {flatten, fromReply, mostCells, nestedText, numel, typeText} from "./tensor.js";
 
-const mostTyped = 10000; // elements of a file that become text; more are sent as they are
+const mostNames = 1000; // of the tensors of a file
+const mostBytes = 1 << 20; // of a resident table that is shown: strings may be long
 
 export class TensorInput {
-  // `spec`: an input of /v1/ops; `label`: its name, with its place in a list; `tables`: a function that returns the names.
-  constructor(spec, label, {onchange, onpoint, tables}) {
-    Object.assign(this, {spec, label, onchange, onpoint, tables, file: null, cells: null, shape: null, dtype: null});
+  // `spec`: an input of /v1/ops; `label`: its name, with its place in a list; `tables`: a function that returns the resident tables by name;
+  // onchange: the request has changed; onparsed: the shape of what was typed is known. `ready`: a promise of that, while it is not.
+  constructor(spec, label, {onchange, onparsed, tables}) {
+    Object.assign(this, {spec, label, onchange, onparsed, tables, held: null, cells: null, shape: null, dtype: null});
     this.kind = select(this.kinds(), "values", {onchange: () => this.changed()});
     this.dtypes = select([["inferred", ""], ...spec.dtypes.map((dtype) => [dtype, dtype])], "", {onchange: () => this.changed()});
-    this.text = el("textarea", {rows: 4, spellcheck: "false", autocomplete: "off", oninput: () => this.changed()});
+    this.text = el("textarea", {rows: 4, spellcheck: "false", autocomplete: "off", oninput: () => this.typedIn(), onpaste: (event) => this.pasted(event)});
     this.list = el("datalist", {id: uniqueId("tables")});
     this.name = el("input", {type: "text", list: this.list.id, spellcheck: "false", autocomplete: "off", placeholder: "name of a table",
       oninput: () => this.changed(), onfocus: () => this.offerTables()});
     this.problem = el("p", {class: "problem-text", role: "alert"});
     this.kindOfValues = el("span", {class: "type"});
     this.preview = el("div", {class: "preview"});
+    if (spec.keys || isKeyQuery(spec))
+      this.keySearch = new KeySearch({isChosen: (key) => this.chosenKeys().includes(key), ontoggle: (key) => this.toggleKey(key)});
     this.node = this.draw();
+  }
+
+  tableName() {
+    return this.kind.value === "table" ? this.name.value.trim() : "";
+  }
+
+  // Those in the list that is typed; row numbers are none.
+  chosenKeys() {
+    if (this.kind.value !== (this.spec.keys ? "keys" : "values")) return [];
+    return this.shape?.length === 1 && this.cells ? this.cells : [];
+  }
+
+  toggleKey(key) {
+    const chosen = this.chosenKeys(), left = chosen.includes(key) ? chosen.filter((other) => other !== key) : [...chosen, key];
+    this.set(left.length ? {[this.spec.keys ? "keys" : "data"]: left} : undefined);
+    this.onchange();
   }
 
   kinds() {
@@ -31,13 +56,16 @@ export class TensorInput {
 
   draw() {
     const file = el("input", {type: "file", accept: ".npy,.safetensors", onchange: () => this.readFile(file.files[0])});
+    this.choice = el("select", {onchange: () => this.readFile(this.dropped, this.choice.value)});
+    this.choiceField = labelled("tensor of the file", this.choice);
+    this.choiceField.hidden = true;
     const node = el("fieldset", {class: "tensor-input"},
       el("legend", {}, this.label, this.spec.optional ? el("span", {class: "optional"}, " optional") : null, " ", this.kindOfValues),
       el("p", {class: "help"}, this.spec.summary),
-      el("div", {class: "row"}, labelled("from", this.kind), labelled("dtype", this.dtypes), labelled("file", file)),
+      el("div", {class: "row"}, labelled("from", this.kind), labelled("dtype", this.dtypes), labelled("file", file), this.choiceField),
       this.values = labelled("values, a nested list", this.text),
       this.table = el("div", {hidden: true}, labelled("table", this.name), this.list),
-      this.problem, this.preview);
+      this.keySearch?.node, this.problem, this.preview);
     node.addEventListener("dragover", (event) => event.preventDefault());
     node.addEventListener("drop", (event) => {
       event.preventDefault();
@@ -48,55 +76,78 @@ export class TensorInput {
 
   async offerTables() {
     try {
-      replace(this.list, ...(await this.tables()).map((name) => el("option", {value: name})));
+      replace(this.list, ...[...(await this.tables()).keys()].map((name) => el("option", {value: name})));
     } catch (error) {
       notify(error.message, "error");
     }
   }
 
-  async readFile(file) {
+  async readFile(file, wanted) {
     if (!file) return;
     try {
-      const tensors = await readTensors(file);
-      if (tensors.length !== 1) notify(`${file.name} has ${tensors.length} tensors; the first, ${tensors[0].name}, is taken.`);
-      this.take(tensors[0]);
+      const {tensor, names, request} = await run("file", {file, wanted}, file.size);
+      this.dropped = file;
+      this.choiceField.hidden = names.length === 1;
+      replace(this.choice, ...names.slice(0, mostNames).map((name) => el("option", {value: name, selected: name === tensor.name}, name)));
+      this.kind.value = "values";
+      this.dtypes.value = this.spec.dtypes.includes(tensor.dtype) ? tensor.dtype : "";
+      this.hold(request ? {tensor, request, said: `${file.name}, ${bytes(file.size)}`} : null);
+      this.text.value = request ? "" : nestedText(tensor);
+      this.changed();
     } catch (error) {
       notify(error.message, "error");
     }
   }
 
-  take(tensor) {
-    this.kind.value = "values";
-    this.dtypes.value = this.spec.dtypes.includes(tensor.dtype) ? tensor.dtype : "";
-    const small = numel(tensor.shape) <= mostTyped;
-    this.file = small ? null : tensor;
-    this.text.value = small ? nestedText({shape: tensor.shape, flat: elementsOf(tensor.dtype, tensor.bytes)}) : "";
-    this.changed(true);
+  // A text that the field would need long to show is kept beside it.
+  pasted(event) {
+    const text = event.clipboardData.getData("text");
+    if (!isLarge(text.length)) return;
+    event.preventDefault();
+    this.hold({text, said: `text of ${count(text.length)} characters`});
+    this.text.value = "";
+    this.changed();
   }
 
-  // From a request: a nested list, or an object of one of the forms of the API.
-  set(value) {
+  // `held`: what the field stands for while it is empty: {tensor, request} of a file, or {text, blob}; `said`: what it is.
+  hold(held) {
+    this.held = held;
+    this.text.placeholder = held ? `${held.said}; type here to replace it` : "";
+  }
+
+  typedIn() {
+    this.hold(null);
+    this.changed();
+  }
+
+  // From a request: a nested list, or an object of one of the forms of the API. `text`: as it is written there.
+  set(value, text) {
     const object = value && typeof value === "object" && !Array.isArray(value);
-    this.file = null;
+    this.hold(null);
     this.kind.value = object && value.ref !== undefined ? "table" : object && value.keys !== undefined ? "keys" : "values";
     this.name.value = object && value.ref !== undefined ? value.ref : "";
     this.dtypes.value = object && value.dtype && this.spec.dtypes.includes(value.dtype) ? value.dtype : "";
-    const nested = object ? value.data ?? value.keys : value;
-    this.text.value = nested === undefined ? "" : asText(nested, value.shape);
+    const nested = object ? value.data ?? value.keys ?? fromBase64(value) : value;
+    const parts = text && object ? json.written(text) : {}, own = object ? parts.data ?? parts.keys : text;
+    this.text.value = nested === undefined ? "" : own && !value?.shape ? own : asText(nested, value?.shape);
     this.changed(true);
   }
 
   isEmpty() {
-    return this.kind.value === "table" ? this.name.value.trim() === "" : !this.file && this.text.value.trim() === "";
+    return this.kind.value === "table" ? this.name.value.trim() === "" : !this.held && this.text.value.trim() === "";
   }
 
-  // The member of the request, as text; the user's own text stays as it is.
-  requestText() {
-    if (this.kind.value === "table") return json.stringify({ref: this.name.value.trim()});
-    if (this.file) return json.stringify({dtype: this.file.dtype, shape: this.file.shape, base64: base64(this.file.bytes)});
-    const text = new json.Raw(this.text.value.trim());
-    if (this.kind.value === "keys") return json.stringify({keys: text});
-    return this.dtypes.value ? json.stringify({dtype: this.dtypes.value, data: text}) : text.text;
+  // The member of the request, as texts and Blobs; the user's own text stays as it is.
+  requestParts() {
+    if (this.kind.value === "table") return [json.stringify({ref: this.name.value.trim()})];
+    if (this.held?.request) return [this.held.request];
+    const text = this.invalid ? JSON.stringify(this.typedText()) : this.held?.blob ?? this.typedText();
+    if (this.kind.value === "keys") return ['{"keys": ', text, "}"];
+    return this.dtypes.value ? [`{"dtype": "${this.dtypes.value}", "data": `, text, "}"] : [text];
+  }
+
+  typedText() {
+    return this.held?.text ?? this.text.value.trim();
   }
 
   changed(quiet = false) {
@@ -109,35 +160,88 @@ export class TensorInput {
 
   // What is typed, as cells to be shown; an error only if there is something that is no list yet.
   parse() {
-    this.cells = this.shape = this.dtype = null;
-    replace(this.problem);
-    replace(this.preview);
-    replace(this.kindOfValues);
-    if (this.kind.value === "table" || this.isEmpty()) return;
+    this.cells = this.shape = this.dtype = this.grid = null;
+    this.invalid = false; // no JSON: it is not sent
+    for (const node of [this.problem, this.preview, this.kindOfValues]) replace(node);
+    const parsing = this.parsing = {};
+    this.ready = null;
+    if (this.isEmpty()) return;
     try {
-      const {shape, flat, dtype} = this.file ? {...this.file, flat: elementsOf(this.file.dtype, this.file.bytes)} : this.typed();
-      Object.assign(this, {shape, dtype, cells: flat});
-      replace(this.kindOfValues, typeText(dtype, shape));
-      this.grid = grid({dtype, shape, flat}, this.label, {onpoint: (index) => this.onpoint(index)});
-      replace(this.preview, this.grid.node);
+      if (this.kind.value === "table") this.ready = this.readTable(this.tableName(), parsing);
+      else if (this.held?.tensor) this.show(this.held.tensor);
+      else if (isLarge(this.typedText().length)) this.ready = this.parseInBackground(parsing);
+      else this.show(readText(this.asTyped()));
     } catch (error) {
-      replace(this.problem, error instanceof SyntaxError ? `This is no JSON yet: ${error.message}` : error.message);
+      this.refuse(error);
     }
   }
 
-  typed() {
-    const dtype = this.dtypes.value;
-    const {shape, flat} = flatten(json.parse(this.text.value), isComplex(dtype));
-    return {shape, flat, dtype: dtype || inferDtype(flat, this.spec.role === "index")};
+  async parseInBackground(parsing) {
+    replace(this.kindOfValues, "reading");
+    try {
+      const given = this.asTyped(), {tensor, blob} = await run("text", given, given.text.length);
+      if (this.parsing !== parsing) return;
+      if (this.held) this.held.blob = blob;
+      this.show(tensor);
+      this.onparsed();
+    } catch (error) {
+      if (this.parsing === parsing) this.refuse(error);
+    }
+  }
+
+  // A resident table: what it is, and its cells if there are few.
+  async readTable(name, parsing) {
+    try {
+      const table = (await this.tables()).get(name);
+      if (!table || this.parsing !== parsing) return;
+      const small = numel(table.shape) <= mostCells && table.bytes <= mostBytes;
+      const tensor = small ? fromReply(await api.getJson(`/v1/tensors/${encodeURIComponent(name)}?response=nested`)) : null;
+      if (this.parsing !== parsing) return;
+      if (small) this.show(tensor);
+      else this.describe(table);
+      this.onparsed();
+    } catch (error) {
+      if (this.parsing === parsing) this.refuse(error);
+    }
+  }
+
+  asTyped() {
+    return {text: this.typedText(), dtype: this.dtypes.value, isIndex: this.spec.role === "index"};
+  }
+
+  describe({dtype, shape}) {
+    Object.assign(this, {shape, dtype});
+    replace(this.kindOfValues, typeText(dtype, shape));
+  }
+
+  show(tensor) {
+    this.describe(tensor);
+    this.cells = tensor.flat;
+    this.grid = grid(tensor, this.label);
+    replace(this.preview, this.grid.node);
+  }
+
+  refuse(error) {
+    this.invalid = error instanceof SyntaxError;
+    replace(this.kindOfValues);
+    replace(this.problem, error instanceof SyntaxError ? `This is no JSON yet: ${error.message}` : error.message);
   }
 
   light(indices) {
-    if (this.cells) this.grid.light(indices);
+    this.grid?.light(indices);
   }
 
   mark(indices) {
-    if (this.cells) this.grid.mark(indices);
+    this.grid?.mark(indices);
   }
+}
+
+// An input that wants keys themselves, as `queries` of lookup does, whose `keys` are all keys of the table.
+const isKeyQuery = (spec) => spec.role === "key" && spec.name !== "keys";
+
+// The elements of a tensor that is sent as its bytes; of strings, whose bytes have lengths among them, nothing.
+function fromBase64({dtype, base64}) {
+  return base64 === undefined || !sizeOf[dtype] ? undefined : elementsOf(dtype, Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0)));
 }
 
 // `shape`: that of a typed tensor, whose elements may be in one list.

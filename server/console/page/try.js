@@ -2,16 +2,19 @@
 
 import * as api from "./api.js";
 import {AttributeInput} from "./attribute_input.js";
-import {copy, el, labelled, notify, replace, select} from "./dom.js";
+import {copy, el, labelled, notify, replace, save, select} from "./dom.js";
 import {drawEinsum} from "./einsum_view.js";
 import {errorView} from "./error_view.js";
 import * as json from "./json.js";
 import {bagSources, einsumSources, isMoved, labelsOf, trace} from "./provenance.js";
 import {drawResult} from "./result.js";
-import {languages} from "./snippets.js";
+import {runOp} from "./run_op.js";
+import {bodyFile, languages} from "./snippets.js";
 import {note, read} from "./state.js";
 import {TensorInput} from "./tensor_input.js";
 import {indexOf, placeText, positionOf} from "./tensor.js";
+
+const mostInAddress = 6000, mostShown = 20000; // characters of a body in the address, and as code; one that is no text is in neither
 
 const descriptions = new Map();
 
@@ -20,9 +23,20 @@ async function describe(name) {
   return descriptions.get(name);
 }
 
-async function tableNames() {
+// Descriptions of the resident tensors by name; an alias has that of its version.
+async function readTables() {
   const [{tensors}, {aliases}] = await Promise.all([api.getJson("/v1/tensors"), api.getJson("/v1/aliases")]);
-  return [...Object.keys(aliases), ...tensors.map(({name}) => name)];
+  const tables = new Map(tensors.map((tensor) => [tensor.name, tensor]));
+  const named = Object.entries(aliases).filter(([, target]) => tables.has(target)).map(([name, target]) => [name, {...tables.get(target), name}]);
+  return new Map([...named, ...tables]);
+}
+
+const tablesAgeMs = 500; // while a name is typed, each letter asks
+let known = null;
+
+function residentTables() {
+  if (!known || performance.now() - known.at > tablesAgeMs) known = {at: performance.now(), tables: readTables()};
+  return known.tables;
 }
 
 // An input: one tensor, or a list that grows and shrinks.
@@ -40,26 +54,29 @@ class InputGroup {
     while (this.tensors.length > Math.max(n, 1)) this.tensors.pop().node.remove();
     while (this.tensors.length < n) {
       const label = this.spec.list ? `${this.spec.name}.${this.tensors.length}` : this.spec.name;
-      const tensor = new TensorInput(this.spec, label, {onchange: () => this.form.changed(), onpoint: () => {}, tables: tableNames});
+      const tensor = new TensorInput(this.spec, label, {onchange: () => this.form.changed(), onparsed: () => this.form.view.drawExtra(), tables: residentTables});
       this.tensors.push(tensor);
       this.holder.append(tensor.node);
     }
     if (!quiet) this.form.changed();
   }
 
-  set(value) {
+  // `text`: the value as it is written in a request.
+  set(value, text) {
     const values = this.spec.list ? (Array.isArray(value) ? value : []) : [value];
+    const texts = this.spec.list ? (text && Array.isArray(value) ? json.written(text) : []) : [text];
     this.resize(values.length, true);
-    values.forEach((one, i) => this.tensors[i].set(one));
+    values.forEach((one, i) => this.tensors[i].set(one, texts[i]));
   }
 
   isEmpty() {
     return this.tensors.every((tensor) => tensor.isEmpty());
   }
 
-  requestText(numbered) {
-    const texts = this.tensors.map((tensor, i) => (numbered ? json.stringify(numbered[i]) : tensor.requestText()));
-    return this.spec.list ? `[${texts.join(", ")}]` : texts[0];
+  // Texts and Blobs.
+  requestParts(numbered) {
+    const members = this.tensors.map((tensor, i) => (numbered ? [json.stringify(numbered[i])] : tensor.requestParts()));
+    return this.spec.list ? ["[", ...members.flatMap((parts, i) => (i ? [", ", ...parts] : parts)), "]"] : members[0];
   }
 }
 
@@ -70,24 +87,38 @@ class Form {
     this.attributes = op.attributes.map((spec) => new AttributeInput(spec, () => this.changed()));
   }
 
-  set(request) {
-    for (const group of this.inputs) group.set(request[group.spec.name]);
+  // `text`: the request as it is written.
+  set(request, text) {
+    const texts = text ? json.written(text) : {};
+    for (const group of this.inputs) group.set(request[group.spec.name], texts[group.spec.name]);
     for (const attribute of this.attributes) attribute.set(request[attribute.spec.name]);
     this.changed();
   }
 
-  // The body as it is sent; `numbered`: other tensors for some inputs, and no conversion of the result.
-  requestText(numbered = new Map()) {
-    const parts = [];
+  // The body as it is sent, a text, or a Blob if it has a large tensor; `numbered`: other tensors for some inputs, and no conversion
+  // of the result.
+  body(numbered = new Map()) {
+    const members = [];
     for (const group of this.inputs)
-      if (!group.isEmpty() || !group.spec.optional) parts.push([group.spec.name, group.requestText(numbered.get(group.spec.name)) || "null"]);
+      if (!group.isEmpty() || numbered.has(group.spec.name)) members.push([group.spec.name, group.requestParts(numbered.get(group.spec.name))]);
     for (const attribute of this.attributes)
-      if (!attribute.isEmpty() && !(numbered.size && attribute.spec.name === "dtype")) parts.push([attribute.spec.name, attribute.requestText()]);
-    return `{${parts.map(([name, text]) => `${JSON.stringify(name)}: ${text}`).join(", ")}}`;
+      if (!attribute.isEmpty() && !(numbered.size && attribute.spec.name === "dtype")) members.push([attribute.spec.name, [attribute.requestText()]]);
+    const parts = ["{", ...members.flatMap(([name, own], i) => [`${i ? ", " : ""}${JSON.stringify(name)}: `, ...own]), "}"];
+    return parts.some((part) => part instanceof Blob) ? new Blob(parts, {type: "application/json"}) : parts.join("");
   }
 
   changed() {
+    this.offerKeys();
     this.view.formChanged();
+  }
+
+  // The keys of the table that `params` refers to, where keys may be typed.
+  async offerKeys() {
+    const wanting = this.all().filter(({keySearch}) => keySearch), name = this.tensorNamed("params")?.tableName();
+    if (wanting.length === 0 || name === this.keyed) return;
+    this.keyed = name;
+    const table = name ? (await residentTables()).get(name) : undefined;
+    if (this.keyed === name) for (const tensor of wanting) tensor.keySearch.of(table?.keys ? table : null);
   }
 
   tensorNamed(name) {
@@ -115,22 +146,35 @@ class TryView {
   }
 
   async open(parameters) {
+    const mine = this.opening = {}; // another op may be chosen meanwhile
     const {ops} = await api.getJson("/v1/ops");
     const wanted = parameters.get("op");
-    this.op = await describe(ops.some(({name}) => name === wanted) ? wanted : ops[0].name);
+    const op = await describe(ops.some(({name}) => name === wanted) ? wanted : ops[0].name);
+    if (mine !== this.opening) return;
+    this.op = op;
     this.form = new Form(this.op, this);
     this.draw(ops);
-    this.form.set(this.requestOf(parameters));
+    this.setRequest(parameters.get("request"));
     await this.run();
   }
 
-  requestOf(parameters) {
+  setRequest(text) {
     try {
-      if (parameters.get("request")) return json.parse(parameters.get("request"));
+      if (text) return this.form.set(json.parse(text), text);
     } catch {
-      notify("The request in the address is no JSON; the example is shown.", "error");
+      notify("The request in the address is none; the example is shown.", "error");
     }
-    return this.op.example.request;
+    return this.form.set(this.op.example.request);
+  }
+
+  // With a token that has been set.
+  retry() {
+    this.run();
+  }
+
+  close() {
+    this.stop?.abort();
+    this.extraStop?.abort();
   }
 
   draw(ops) {
@@ -143,6 +187,7 @@ class TryView {
       for (const tab of tabs) tab.setAttribute("aria-pressed", String(tab === event.currentTarget));
       this.showCode();
     }}, name));
+    this.saveButton = el("button", {type: "button", hidden: true, onclick: () => save(this.form.body(), bodyFile)}, `Save ${bodyFile}`);
     this.runButton = el("button", {type: "submit", class: "primary", id: "run"}, "Run");
     const form = el("form", {class: "request", onsubmit: (event) => {
       event.preventDefault();
@@ -162,35 +207,53 @@ class TryView {
       el("div", {class: "columns"}, form,
         el("div", {class: "answer"}, this.extra, this.result, this.told,
           el("section", {class: "snippet", "aria-label": "the request as code"},
-            el("div", {class: "forms"}, ...tabs, el("button", {type: "button", onclick: () => copy(this.code.textContent)}, "Copy")), this.code))));
+            el("div", {class: "forms"}, ...tabs, el("button", {type: "button", onclick: () => copy(this.code.textContent)}, "Copy"), this.saveButton), this.code))));
   }
 
   formChanged() {
-    const text = this.form.requestText();
-    note("try", {op: this.op.name, request: text.length < 6000 ? text : ""});
+    const body = this.form.body();
+    if (this.node.isConnected) note("try", {op: this.op.name, request: body.length < mostInAddress ? body : ""});
+    this.answered = false; // what is drawn, or comes, is the answer to another request
     this.sources = null;
+    replace(this.told);
     for (const tensor of this.form.all()) tensor.mark([]);
     this.showCode();
+    this.drawExtra();
+  }
+
+  drawExtra() {
+    this.extraStop?.abort();
+    const {signal} = this.extraStop = new AbortController();
     if (this.op.name === "einsum")
-      drawEinsum(this.extra, this.form.attribute("equation"), this.form.all().map(({shape}) => shape)).catch((error) => notify(error.message, "error"));
+      drawEinsum(this.extra, this.form.attribute("equation"), this.form.all().map(({shape}) => shape), signal).catch((error) => notify(error.message, "error"));
     else replace(this.extra);
   }
 
   showCode() {
     const [, write] = languages[this.language];
-    this.code.textContent = write(location.origin, `/v1/${this.op.name}`, this.form.requestText(), api.hasToken());
+    const body = this.form.body(), long = !(body.length <= mostShown);
+    this.code.textContent = write(location.origin, `/v1/${this.op.name}`, long ? null : body, api.hasToken());
+    this.saveButton.hidden = !long;
   }
 
   async run() {
-    const body = this.form.requestText();
     this.stop?.abort();
     const stop = this.stop = new AbortController();
+    this.answered = true;
     this.runButton.disabled = true;
     this.node.setAttribute("aria-busy", "true");
+    let body;
     try {
-      const reply = await api.postJson(`/v1/${this.op.name}`, body, {signal: stop.signal});
-      replace(this.result, drawResult(reply, json.parse(reply.text), (name, shape, index) => this.point(name, shape, index)));
-      replace(this.told, "");
+      await Promise.all(this.form.all().map(({ready}) => ready));
+      if (stop.signal.aborted) return;
+      const invalid = this.form.all().find((tensor) => tensor.invalid);
+      if (invalid) throw new Error(`${invalid.label} is no JSON yet, so nothing was sent`);
+      body = this.form.body();
+      const reply = await runOp(`/v1/${this.op.name}`, body, {signal: stop.signal});
+      if (stop.signal.aborted) return;
+      replace(this.result, drawResult(reply, reply.read, (name, shape, index) => this.point(name, shape, index)));
+      replace(this.told);
+      if (!this.answered) return;
       for (const tensor of this.form.all()) tensor.mark([]);
       await this.findSources(stop.signal);
     } catch (error) {
@@ -204,45 +267,74 @@ class TryView {
   }
 
   fail(error, body) {
-    replace(this.result, errorView(error, {equation: this.form.attribute("equation"), body}));
+    replace(this.result, errorView(error, {equation: this.form.attribute("equation"), body: typeof body === "string" ? body : null}));
     const {input, position} = error.document ?? {};
-    const tensor = input ? this.form.tensorNamed(input) : null;
+    const tensor = input && this.answered ? this.form.tensorNamed(input) : null;
     if (tensor?.shape && position) tensor.mark([indexOf(position.map(Number), tensor.shape)]);
+  }
+
+  // The row numbers of keys, and the keys of a table whose rows are numbered: what a numbered request has instead of them.
+  async withoutKeys(signal) {
+    const params = this.form.tensorNamed("params"), others = new Map();
+    if (!params?.tableName()) return others;
+    for (const tensor of this.form.all()) {
+      if (tensor.kind.value !== "keys") continue;
+      const reply = await api.postJson(`/v1/tensors/${encodeURIComponent(params.tableName())}/find`, `{"queries": ${tensor.typedText()}}`, {signal});
+      others.set(tensor.label, [json.parse(reply.text).output]);
+    }
+    if (this.form.tensorNamed("keys")?.isEmpty()) others.set("keys", [{ref: `${params.tableName()}.keys`}]);
+    return others;
   }
 
   // The op's own answer to numbered cells; ops that compute have none.
   async findSources(signal) {
-    const moved = this.form.inputs.filter(({spec}) => isMoved(spec)).map(({spec, tensors}) => ({spec, tensors}));
+    await Promise.all(this.form.all().map(({ready}) => ready));
+    const moved = this.form.inputs.filter((group) => isMoved(group.spec) && !group.isEmpty()).map(({spec, tensors}) => ({spec, tensors}));
     this.sources = null;
     if (moved.length === 0 || moved.some(({tensors}) => tensors.some(({shape}) => !shape))) return;
     try {
-      this.sources = await trace(this.op, moved, (numbered) => this.form.requestText(numbered), signal);
-    } catch (error) {
-      if (!(error instanceof api.Problem) && error.name !== "AbortError") throw error;
+      const others = await this.withoutKeys(signal);
+      const sources = await trace(this.op, moved, (numbered) => this.form.body(new Map([...numbered, ...others])), signal);
+      if (this.answered && !signal.aborted) this.sources = sources;
+    } catch {
+      // The answer stands; where its cells came from is not known.
     }
   }
 
+  bagInputs() {
+    const [params, indices, offsets, ids] = ["params", "indices", "offsets", "segment_ids"].map((name) => this.form.tensorNamed(name));
+    const padding = this.form.attribute("padding_index");
+    if (!params?.shape || !indices?.cells || indices.kind.value === "keys") return null;
+    return {rows: params.shape[0], row: params.shape.slice(1), indices: indices.cells, offsets: offsets?.cells, ids: ids?.cells,
+      padding: padding === "" ? null : Number(padding)};
+  }
+
+  // null: not known. None: a cell that came from nowhere.
   sourcesOf(name, shape, index) {
+    if (!this.answered) return null;
     if (this.op.name === "einsum") {
       const shapes = this.form.all().map((tensor) => tensor.shape);
       const labels = shapes.every(Boolean) ? labelsOf(this.form.attribute("equation"), shapes) : null;
-      return labels ? einsumSources(labels, shapes, positionOf(index, shape)) : [];
+      return labels ? einsumSources(labels, shapes, positionOf(index, shape)) : null;
     }
     if (this.op.name === "embedding_bag") {
-      const cells = (input) => this.form.tensorNamed(input)?.cells;
-      return bagSources({indices: cells("indices"), offsets: cells("offsets"), segment_ids: cells("segment_ids")}, shape[1] ?? 1, positionOf(index, shape));
+      const bags = this.bagInputs();
+      return bags ? bagSources(bags, positionOf(index, shape)) : null;
     }
-    return this.sources?.find((output) => output.name === name)?.sources?.[index] ?? [];
+    return this.sources?.find((output) => output.name === name)?.sources?.[index] ?? null;
   }
 
   point(name, shape, index) {
-    const sources = index < 0 ? [] : this.sourcesOf(name, shape, index);
+    const known = index < 0 ? null : this.sourcesOf(name, shape, index), sources = known ?? [];
     for (const tensor of this.form.all()) tensor.light(sources.filter((source) => source.name === tensor.label).map((source) => source.index));
     const texts = sources.slice(0, 12).map((source) => placeText(positionOf(source.index, this.form.tensorNamed(source.name).shape), source.name));
-    replace(this.told, index < 0 ? "" : `${placeText(positionOf(index, shape), name)} ← ${texts.length ? texts.join(", ") + (sources.length > 12 ? ", …" : "") : "no cell of an input"}`);
+    const from = texts.length ? texts.join(", ") + (sources.length > 12 ? ", …" : "") : "no cell of an input";
+    replace(this.told, index < 0 ? "" : `${placeText(positionOf(index, shape), name)}${known ? ` ← ${from}` : ""}`);
   }
 }
 
 export async function open(node, parameters) {
-  await new TryView(node).open(parameters);
+  const view = new TryView(node);
+  await view.open(parameters);
+  return view;
 }

@@ -1,0 +1,50 @@
+// The keys of the rows of a resident table, found by how they begin. The server finds whole keys; the beginning of one is
+// compared here, page after page of the keys.
+
+import * as api from "./api.js";
+import {base64} from "./files.js";
+import * as json from "./json.js";
+
+const pageRows = 8192;
+
+const isInteger = (text) => /^-?\d+$/.test(text);
+
+// The keys of the rows from `begin` up to, not including, `end`.
+async function readPage(table, begin, end, signal) {
+  const numbers = BigInt64Array.from({length: end - begin}, (_, i) => BigInt(begin + i));
+  const indices = {dtype: "int64", shape: [end - begin], base64: base64(new Uint8Array(numbers.buffer))};
+  const reply = await api.postJson("/v1/gather", {params: {ref: `${table.name}.keys`}, indices}, {signal});
+  return json.parse(reply.text).output.data;
+}
+
+// The row of a whole key, or -1.
+async function rowOf(table, text, signal) {
+  if (table.keys !== "string" && !isInteger(text)) return -1;
+  const query = table.keys === "string" ? text : new json.Raw(text);
+  try {
+    const reply = await api.postJson(`/v1/tensors/${encodeURIComponent(table.name)}/find`, {queries: [query]}, {signal});
+    return json.parse(reply.text).output.data[0];
+  } catch (error) {
+    if (error instanceof api.Problem) return -1; // a number that no key of this dtype can be
+    throw error;
+  }
+}
+
+// `table`: its description; `from`: the row to begin at. Gives {found: [{key, row}], next}; next is the row to go on from, or the
+// number of rows. It ends after `mostFound` keys, or after `mostRead` were read. A whole key comes first, wherever it is.
+export async function searchKeys(table, text, from, {mostFound = 50, mostRead = 131072, signal} = {}) {
+  const rows = table.shape[0], found = [];
+  const whole = text ? await rowOf(table, text, signal) : -1;
+  if (whole >= 0 && from === 0) found.push({key: table.keys === "string" ? text : json.parse(text), row: whole});
+  const last = Math.min(rows, from + mostRead);
+  let next = from;
+  while (next < last && found.length < mostFound) {
+    const end = Math.min(last, next + (text ? pageRows : mostFound));
+    for (const key of await readPage(table, next, end, signal)) {
+      if (found.length === mostFound) break;
+      if (next !== whole && String(key).startsWith(text)) found.push({key, row: next});
+      next += 1;
+    }
+  }
+  return {found, next};
+}

@@ -1,0 +1,154 @@
+// The OpenAPI document of the server: every endpoint with its parameters, schemas, replies, problems and an example.
+
+import * as api from "./api.js";
+import {copy, el, labelled, reference, replace} from "./dom.js";
+import {addressOf, note} from "./state.js";
+
+const groups = ["Ops", "Resident tensors", "Open Inference Protocol", "Server"];
+
+function groupOf(path, method) {
+  if (path.startsWith("/v2")) return groups[2];
+  if (/^\/v1\/(tensors|aliases)/.test(path)) return groups[1];
+  return method === "post" && path.startsWith("/v1/") ? groups[0] : groups[3];
+}
+
+const commaed = (parts, comma = ", ") => parts.flatMap((part, i) => (i ? [comma, part].flat() : [part].flat()));
+
+const schemaId = (name) => `schema-${name}`;
+
+const toSchema = (name) => el("button", {type: "button", class: "link", onclick: () => {
+  const schema = document.getElementById(schemaId(name));
+  schema.open = true;
+  schema.scrollIntoView();
+  schema.firstChild.focus();
+}}, name);
+
+// What a value may be: texts and links to the schemas that it names.
+function typeOf(schema) {
+  if (schema.$ref) return [toSchema(schema.$ref.split("/").pop())];
+  if (schema.enum) return [el("code", {}, schema.enum.map((value) => JSON.stringify(value)).join(" | "))];
+  const several = schema.anyOf?.filter((one) => !one.required || one.$ref) ?? [];
+  if (several.length) return commaed(several.map(typeOf), " or ");
+  if (schema.allOf?.length === 1) return typeOf(schema.allOf[0]);
+  if (schema.type === "array") return ["list", ...(schema.items ? [" of ", ...typeOf(schema.items)] : [])];
+  if (schema.additionalProperties?.type) return ["object of ", ...typeOf(schema.additionalProperties)];
+  return [[schema.type ?? "any value"].flat().join(" or ")];
+}
+
+function limitsOf(schema) {
+  const own = schema.items && schema.type === "array" ? {...schema.items, ...schema} : schema;
+  const {minimum, maximum, maxItems} = own, fallback = schema["x-default"] ?? schema.default;
+  return [minimum !== undefined ? `at least ${minimum}` : "", maximum !== undefined ? `at most ${maximum}` : "", maxItems !== undefined ? `at most ${maxItems} of them` : "",
+    fallback !== undefined ? `default: ${typeof fallback === "string" ? fallback : JSON.stringify(fallback)}` : ""].filter(Boolean).join(", ");
+}
+
+// The members of an object, or what else a schema says.
+function drawSchema(schema, label) {
+  const members = Object.entries(schema.properties ?? {});
+  const sentence = schema.description ? el("p", {class: "help"}, schema.description) : null;
+  if (members.length === 0) return [sentence, el("p", {}, ...typeOf(schema))];
+  const needed = new Set(schema.required ?? []);
+  return [sentence, reference(label, ["member", "type", ""], members.map(([name, member]) => [el("code", {}, name), typeOf(member),
+    [needed.has(name) ? "Required. " : "", member.description ?? "", limitsOf(member) ? ` (${limitsOf(member)})` : ""].join("")]))];
+}
+
+const resolve = (spec, object) => (object.$ref ? object.$ref.slice(2).split("/").reduce((at, step) => at[step], spec) : object);
+
+function drawContent(content, what) {
+  return Object.entries(content ?? {}).flatMap(([type, {schema}]) => [el("h5", {}, `${what} `, el("code", {}, type)),
+    ...(Object.keys(schema ?? {}).length ? drawSchema(schema, `${what} ${type}`) : [el("p", {class: "help"}, type === "*/*" ? "Text." : "A file.")])]);
+}
+
+const quoted = (text) => `'${text.replace(/'/g, "'\\''")}'`;
+
+function curlOf(path, method, operation) {
+  const body = operation.requestBody?.content["application/json"]?.example;
+  const verb = method === "get" || (method === "post" && body) ? "" : ` -X ${method.toUpperCase()}`;
+  return `curl -s${verb} ${quoted(location.origin + path)}${body === undefined ? "" : ` -d ${quoted(JSON.stringify(body))}`}`;
+}
+
+const isSuccess = (status) => status < 400;
+
+const slugOf = (code) => code.toLowerCase().replace(/_/g, "-");
+
+// "CODE: what it means", a line each.
+const codesOf = (response) => response.description.trim().split("\n").map((line) => /^([A-Z_]+): (.*)$/.exec(line)).filter(Boolean);
+
+function drawProblems(spec, operation) {
+  const lines = Object.entries(operation.responses).filter(([status]) => !isSuccess(status)).map(([status, response]) =>
+    [status, commaed(codesOf(resolve(spec, response)).map(([, code]) => el("a", {href: `/problems/${slugOf(code)}`}, code)))]);
+  return el("details", {class: "problems"}, el("summary", {}, `problems, of ${lines.length} statuses`), reference("problems", ["status", "codes"], lines));
+}
+
+function drawReplies(spec, operation) {
+  return Object.entries(operation.responses).filter(([status]) => isSuccess(status)).flatMap(([status, given]) => {
+    const response = resolve(spec, given), headers = Object.entries(response.headers ?? {});
+    return [el("h4", {}, `${status} ${response.description}`),
+      headers.length ? el("p", {class: "help"}, "headers: ", ...commaed(headers.map(([name]) => el("code", {}, name)))) : null,
+      ...drawContent(response.content, "reply")];
+  });
+}
+
+function drawOperation(spec, path, method, operation) {
+  const parameters = operation.parameters.map((parameter) => resolve(spec, parameter)), code = curlOf(path, method, operation);
+  const op = spec.paths[path].post && groupOf(path, method) === groups[0] && /^\/v1\/\w+$/.test(path) ? path.slice(4) : null;
+  return [el("h4", {}, "example"), el("pre", {tabindex: 0, "aria-label": "example"}, code),
+    el("div", {class: "buttons"}, el("button", {type: "button", onclick: () => copy(code)}, "Copy"), op ? el("a", {href: addressOf("try", {op})}, "Try it") : null),
+    el("h4", {}, "parameters"), reference("parameters", ["parameter", "in", "type", ""], parameters.map((parameter) =>
+      [el("code", {}, parameter.name), parameter.in, typeOf(parameter.schema), [parameter.required ? "Required. " : "", parameter.description ?? "", limitsOf(parameter.schema) ? ` (${limitsOf(parameter.schema)})` : ""].join("")])),
+    ...(operation.requestBody ? [el("h4", {}, operation.requestBody.required ? "request" : "request, optional"), ...drawContent(operation.requestBody.content, "body")] : []),
+    ...drawReplies(spec, operation), drawProblems(spec, operation),
+    operation.security?.length === 0 ? el("p", {class: "help"}, "No token is needed.") : null];
+}
+
+// Its content is drawn when it is opened first: there are some 80 of them.
+function lazyDetails(attributes, summary, draw) {
+  const body = el("div", {class: "details-body"});
+  const node = el("details", attributes, el("summary", {}, ...summary), body);
+  node.addEventListener("toggle", () => {
+    if (node.open && !body.hasChildNodes()) replace(body, ...draw());
+  });
+  return node;
+}
+
+function operationsOf(spec) {
+  return Object.entries(spec.paths).flatMap(([path, methods]) => Object.entries(methods).map(([method, operation]) =>
+    ({path, method, operation, group: groupOf(path, method), words: `${method} ${path} ${operation.summary}`.toLowerCase()})));
+}
+
+function drawEndpoint(spec, {path, method, operation}) {
+  const node = lazyDetails({class: "endpoint", id: operation.operationId}, [el("span", {class: "method"}, method.toUpperCase()), " ", el("code", {}, path), " ",
+    el("span", {class: "help"}, operation.summary)], () => drawOperation(spec, path, method, operation));
+  node.addEventListener("toggle", () => {
+    if (node.open) note("docs", {part: "http", at: operation.operationId});
+  });
+  return node;
+}
+
+function drawExplanations(spec) {
+  const lines = Object.entries(spec.components.responses).filter(([name]) => name.startsWith("Problem")).sort(([a], [b]) => (a < b ? -1 : 1)).flatMap(([name, response]) =>
+    codesOf(response).map(([, code, text]) => [name.slice("Problem".length), el("a", {href: `/problems/${slugOf(code)}`}, code), text]));
+  return reference("problems", ["status", "code", ""], lines);
+}
+
+// `at`: the operation to open.
+export async function drawOpenApi(node, at) {
+  const spec = await api.getJson("/openapi.json"), operations = operationsOf(spec);
+  const drawn = operations.map((one) => ({...one, node: drawEndpoint(spec, one)}));
+  const sections = groups.map((group) => el("section", {class: "endpoints", "aria-label": group}, el("h3", {}, group), ...drawn.filter((one) => one.group === group).map((one) => one.node)));
+  const told = el("span", {class: "help", role: "status"}, `${drawn.length} endpoints`);
+  const filter = el("input", {type: "search", spellcheck: "false", oninput: () => {
+    const wanted = filter.value.trim().toLowerCase();
+    for (const one of drawn) one.node.hidden = !one.words.includes(wanted);
+    for (const section of sections) section.hidden = !section.querySelector(".endpoint:not([hidden])");
+    replace(told, `${drawn.filter((one) => !one.node.hidden).length} of ${drawn.length} endpoints`);
+  }});
+  const schemas = Object.entries(spec.components.schemas).map(([name, schema]) => lazyDetails({class: "schema", id: schemaId(name)}, [el("code", {}, name)], () => drawSchema(schema, name)));
+  replace(node, el("p", {class: "help"}, `${spec.info.summary}, ${spec.info.version}, OpenAPI ${spec.openapi}. The document for programs: `, el("a", {href: "/openapi.json"}, "/openapi.json"), "."),
+    el("div", {class: "row"}, labelled("find an endpoint", filter)), told, ...sections,
+    el("section", {class: "endpoints", "aria-label": "schemas"}, el("h3", {}, "Schemas"), ...schemas), el("section", {class: "endpoints", "aria-label": "problems"}, el("h3", {}, "Problems"), drawExplanations(spec)));
+  const wanted = at && drawn.find((one) => one.operation.operationId === at)?.node;
+  if (!wanted) return;
+  wanted.open = true;
+  wanted.scrollIntoView();
+}

@@ -1,0 +1,44 @@
+// What takes long for large tensors: reading replies, typed text and files. Without a document, so that a worker can do it.
+
+import {base64, elementsOf, readTensor} from "./files.js";
+import * as json from "./json.js";
+import {pictureOf} from "./picture.js";
+import {compact, flatten, fromReply, inferDtype, isComplex, mostCells, numel, outputsOf} from "./tensor.js";
+
+const headLength = 20000;
+
+// As it is shown: with a picture in place of cells if it is large.
+function shown(tensor) {
+  if (!tensor.flat || numel(tensor.shape) <= mostCells) return tensor;
+  const small = compact(tensor);
+  return small.flat ? {...small, picture: pictureOf(small)} : small;
+}
+
+const buffersOf = (tensor) => (tensor.picture ? [tensor.flat.buffer, tensor.picture.pixels.buffer] : []);
+
+export function readText({text, dtype, isIndex}) {
+  const {shape, flat} = flatten(json.parse(text), isComplex(dtype));
+  return shown({shape, flat, dtype: dtype || inferDtype(flat, isIndex, text)});
+}
+
+export const tasks = {
+  // The body of an op's reply: {outputs: [{name, tensor}], bounds, head, buffer}; `head`: the first part of the text.
+  reply({buffer}) {
+    const text = new TextDecoder().decode(buffer), document = json.parse(text);
+    const outputs = outputsOf(document).map(({name, tensor}) => ({name, tensor: shown(fromReply(tensor))}));
+    return [{outputs, bounds: document.bounds, head: text.slice(0, headLength), buffer}, [buffer, ...outputs.flatMap(({tensor}) => buffersOf(tensor))]];
+  },
+
+  // A nested list as it is typed: the tensor, and the text as it is sent.
+  text(given) {
+    const tensor = readText(given);
+    return [{tensor, blob: new Blob([given.text])}, buffersOf(tensor)];
+  },
+
+  // The names of the tensors of a file, the wanted one or the first, and that as a member of a request if it is large.
+  async file({file, wanted}) {
+    const {names, tensor: {name, dtype, shape, bytes}} = await readTensor(file, wanted);
+    const tensor = {...shown({dtype, shape, flat: elementsOf(dtype, bytes)}), name};
+    return [{tensor, names, request: tensor.picture ? new Blob([json.stringify({dtype, shape, base64: base64(bytes)})]) : null}, buffersOf(tensor)];
+  },
+};

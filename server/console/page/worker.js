@@ -1,0 +1,12 @@
+// Does the tasks in a thread of their own, one after the other.
+
+import {tasks} from "./tasks.js";
+
+self.addEventListener("message", async ({data: {id, task, given}}) => {
+  try {
+    const [result, buffers] = await tasks[task](given);
+    self.postMessage({id, result}, buffers);
+  } catch (error) {
+    self.postMessage({id, failed: {name: error.name, message: error.message}});
+  }
+});
