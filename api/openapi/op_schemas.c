@@ -101,6 +101,12 @@ static bool add_request_members(cJSON *properties)
     return true;
 }
 
+/* The keys of the rows of a resident table come with it, unless they are all that is asked for. */
+static bool may_lack(const struct td_op *op, int i)
+{
+    return op->inputs[i].optional || (i > 0 && td_input_is_row_keys(&op->inputs[i]));
+}
+
 cJSON *td_openapi_request(const struct td_op *op, bool has_table)
 {
     cJSON *schema = cJSON_CreateObject();
@@ -110,7 +116,7 @@ cJSON *td_openapi_request(const struct td_op *op, bool has_table)
                     td_document_add(schema, "additionalProperties", cJSON_CreateFalse());
     for (int i = has_table ? 1 : 0; i < op->n_inputs && complete; i++)
         complete = add_input(properties, &op->inputs[i]) &&
-                   (op->inputs[i].optional ||
+                   (may_lack(op, i) ||
                     td_document_append(required, cJSON_CreateString(op->inputs[i].name)));
     for (int i = 0; i < op->n_attrs && complete; i++)
         complete = add_attr(properties, &op->attrs[i]) &&

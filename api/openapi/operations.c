@@ -10,11 +10,12 @@
 
 static const struct td_openapi_operation operations[] = {
     { "get", "/", "The web console.", NULL, "Text", "IfNoneMatch", NULL, 200, 304, TEXT },
-    { "get", "/docs", "The web console.", NULL, "Text", "IfNoneMatch", NULL, 200, 304, TEXT },
+    { "get", "/docs", "The reference of the ops, in the web console.", NULL, "Text", "IfNoneMatch",
+      NULL, 200, 304, TEXT },
     { "get", "/console/{file}", "A file of the web console.", NULL, "Text", "IfNoneMatch", NULL,
       200, 304, TEXT },
-    { "get", "/openapi.json", "This document.", NULL, "Object", "IfNoneMatch", NULL, 200, 304,
-      JSON },
+    { "get", "/openapi.json", "A description of the server in OpenAPI 3.1.", NULL, "Object",
+      "IfNoneMatch", NULL, 200, 304, JSON },
     { "get", "/healthz", "Whether the process is alive.", NULL, "Object", "", NULL, 200, 0, JSON },
     { "get", "/readyz", "Whether the server accepts work, and what it holds.", NULL, "Object", "",
       NULL, 200, 0, JSON },
