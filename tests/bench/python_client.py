@@ -23,32 +23,38 @@ from tensord import calls
 
 SMALL = np.array([2, 3], "int64")
 
+# What a user writes for one lookup; all up to the line that makes the client is done once.
+USER_CODE = {
+    "http.client, prepared body": """
+import http.client
+client = http.client.HTTPConnection(address)
+client.request("POST", path, body, headers)
+rows = client.getresponse().read()
+""",
+    "tensord": """
+import tensord
+client = tensord.Client(url)
+rows = client.gather("planets", indices)
+""",
+    "tritonclient": """
+import tritonclient.http
+client = tritonclient.http.InferenceServerClient(address)
+query = tritonclient.http.InferInput("indices", list(indices.shape), "INT64")
+query.set_data_from_numpy(indices)
+rows = client.infer("planets", [query]).as_numpy("output")
+"""}
 
-def http_client(url):
-    """a prepared body on a kept connection; the reply is read, not decoded"""
-    connection = http.client.HTTPConnection(url.partition("//")[2])
+
+def user(code, url):
+    """a function that runs what is done for each lookup, and the lines of the whole"""
     call = calls.op_call("gather", calls.one, {"params": "planets", "indices": SMALL}, {})
-    body = b"".join(call.body)
-
-    def run():
-        connection.request("POST", call.path, body, call.headers)
-        connection.getresponse().read()
-    return run
-
-
-def package(url):
-    client = tensord.Client(url)
-    return lambda: client.gather("planets", SMALL)
-
-
-def triton(url):
-    import tritonclient.http as library
-    client = library.InferenceServerClient(url.partition("//")[2])
-
-    def run():
-        indices = library.InferInput("indices", [2], "INT64").set_data_from_numpy(SMALL)
-        return client.infer("planets", [indices]).as_numpy("output")
-    return run
+    names = {"url": url, "address": url.partition("//")[2], "indices": SMALL, "path": call.path, "body": b"".join(call.body),
+             "headers": call.headers}
+    lines = code.strip().splitlines()
+    first = next(at for at, line in enumerate(lines) if line.startswith("client = ")) + 1
+    exec("\n".join(lines[:first]), names)
+    each = compile("\n".join(lines[first:]), "lookup", "exec")
+    return lambda: exec(each, names), len(lines)
 
 
 def json_lookup(url, table, indices):
@@ -83,13 +89,14 @@ def take_turns(clients, calls_, rounds):
 
 
 def small_calls(url, args):
-    clients = {"http.client, prepared body": http_client(url), "tensord": package(url)}
-    try:
-        clients["tritonclient"] = triton(url)
-    except ImportError:
-        print("skipped: tritonclient is not installed")
+    clients, lines = {}, {}
+    for name, code in USER_CODE.items():
+        try:
+            clients[name], lines[name] = user(code, url)
+        except ImportError as error:
+            print(f"skipped: {name}: {error}")
     for name, (clock, used, ratio) in take_turns(clients, args.calls, args.rounds).items():
-        print(f"{name:28} {clock:6.0f} us, processor {used:5.0f} us, {ratio:.2f} times http.client")
+        print(f"{name:28} {clock:6.0f} us, processor {used:5.0f} us, {ratio:.2f} times http.client, {lines[name]} lines")
 
 
 def formats(client, url, args):
@@ -98,15 +105,16 @@ def formats(client, url, args):
         indices = np.random.default_rng(rows).integers(0, 100_000, rows)
         found = take_turns({"JSON": json_lookup(url, "wide", indices), "binary": lambda: client.gather("wide", indices)},
                            max(1, args.calls // (10 * rows)), args.rounds)
-        (json_, _, _), (binary, _, ratio) = found["JSON"], found["binary"]
-        print(f"{rows:6} rows of 64: JSON {json_:9.0f} us, binary {binary:8.0f} us, which is {1 / ratio:.1f} times as fast")
+        (json_, json_used, _), (binary, binary_used, ratio) = found["JSON"], found["binary"]
+        print(f"{rows:6} rows of 64: JSON {json_:9.0f} us (processor {json_used:.0f}), binary {binary:8.0f} us (processor {binary_used:.0f}), "
+              f"which is {1 / ratio:.1f} times as fast")
 
 
 def main():
     parser = argparse.ArgumentParser(description="Measures the Python package.")
     parser.add_argument("--binary", default=str(ROOT / "build" / "tensord"))
     parser.add_argument("--calls", type=int, default=300)
-    parser.add_argument("--rounds", type=int, default=21)
+    parser.add_argument("--rounds", type=int, default=21, help="turns of each client")
     args = parser.parse_args()
     os.environ["TENSORD"] = args.binary
     with open("/proc/cpuinfo", encoding="ascii") as info:

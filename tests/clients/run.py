@@ -1,15 +1,13 @@
 #!/usr/bin/env python3
-"""Runs the examples of api/clients and of the documents against a daemon and checks what they print.
+"""Runs the examples of api/clients against a daemon and checks what they print.
 
-    run.py NAME... [--binary PATH]        names: curl python triton node go c readme
-
-readme: README.md, and those of the ops' folders in kernels/.
+    run.py NAME... [--binary PATH]        names: curl python triton node go c
 
 If the runtime or library of a client is not installed, that client is skipped, with the reason; exit status 77 means
 that all were skipped.  The C client is compiled first.  tritonclient is used from the virtual environment that
 tests/oip/run.py makes, or from this Python.
 """
-import argparse, os, re, shlex, shutil, subprocess, sys, tempfile
+import argparse, os, re, shutil, subprocess, sys, tempfile
 
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -127,96 +125,7 @@ def c(daemon, work):
     expect(run([program, "http://" + daemon.address]), OUTPUT)
 
 
-# ---------------------------------------------------------------- README.md, kernels/*/README.md
-def blocks(text):
-    """(language, lines) of each fenced block"""
-    for language, body in re.findall(r"^```(\w*)\n(.*?)^```$", text, re.M | re.S):
-        yield language, body.splitlines()
-
-
-def unfinished(command):
-    try:
-        shlex.split(command)
-    except ValueError:
-        return True
-    return command.endswith("\\")
-
-
-def commands(lines):
-    """(command, lines of the reply or None) of each curl command; "$ " before it means that a reply follows"""
-    at = 0
-    while at < len(lines):
-        shown, command = lines[at].startswith("$ curl "), lines[at].removeprefix("$ ")
-        at += 1
-        if not command.startswith("curl "):
-            continue
-        while unfinished(command):
-            command, at = command + "\n" + lines[at], at + 1
-        reply = []
-        while shown and at < len(lines) and not lines[at].startswith("$ "):
-            reply, at = reply + [lines[at]], at + 1
-        yield command, reply if shown else None
-
-
-def same(printed, shown):
-    """whether the reply is as shown; an ellipsis matches anything, white space is ignored"""
-    pattern = ".*?".join(re.escape(re.sub(r"\s", "", part)) for part in shown.split("…"))
-    return re.fullmatch(pattern, re.sub(r"\s", "", printed), re.S) is not None
-
-
-def check_command(command, reply, daemon, work):
-    printed = run(["bash", "-c", command.replace("localhost:8080", daemon.address)], cwd=work)
-    if reply is None and '"code":' in printed:
-        raise AssertionError(f"{command}\nwas answered with\n{printed}")
-    if reply is not None and not same(printed, "".join(reply)):
-        raise AssertionError(f"{command}\nprinted\n{printed}\ninstead of\n" + "\n".join(reply))
-
-
-def check_python(lines, daemon, work):
-    """checks that print() calls print what the comments after them show"""
-    text = "\n".join(lines).replace("localhost:8080", daemon.address)
-    program = python_with_tritonclient() if "tritonclient" in text else sys.executable
-    printed = run([program, "-c", text], cwd=work)
-    shown = "".join(re.findall(r"^.*print\(.*  # (.*)$", text, re.M))
-    if not shown or not same(printed, shown):
-        raise AssertionError(f"{text}\nprinted\n{printed}\ninstead of\n{shown}")
-
-
-def documents():
-    with open(os.path.join(ROOT, "kernels", "ops.def"), encoding="utf-8") as f:
-        folders = re.findall(r"^TD_OP\((\w+), \w+\)$", f.read(), re.M)
-    return ["README.md", *(os.path.join("kernels", folder, "README.md") for folder in dict.fromkeys(folders))]
-
-
-def check_document(path, daemon, work):
-    """checks a document; the number of its examples"""
-    ran = 0
-    with open(os.path.join(ROOT, path), encoding="utf-8") as f:
-        text = f.read()
-    for language, lines in blocks(text):
-        if language == "python":
-            try:
-                check_python(lines, daemon, work)
-                ran += 1
-            except Skip as e:
-                print(f"a block of Python is skipped: {e}")
-        for command, reply in commands(lines):
-            if "minilm" not in command:  # the model of tests/real
-                check_command(command, reply, daemon, work)
-                ran += 1
-    if ran == 0:
-        raise AssertionError(f"{path} has no command")
-    return ran
-
-
-def readme(daemon, work):
-    require("curl", "bash")
-    os.symlink(os.path.abspath(os.path.join(ROOT, "deploy")), os.path.join(work, "deploy"))
-    ran = sum(check_document(path, daemon, work) for path in documents())
-    print(f"{ran} examples of {len(documents())} documents print what they show")
-
-
-CLIENTS = {f.__name__: f for f in (curl, python, triton, node, go, c, readme)}
+CLIENTS = {f.__name__: f for f in (curl, python, triton, node, go, c)}
 
 
 def main():

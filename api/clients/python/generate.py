@@ -15,25 +15,29 @@ from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent / "tensord"
 TYPES = {"int64": "int", "bool": "bool", "string": "str", "dtype": "Any", "float64": "float"}
-RESULTS = {("output",): ("Array", "one"), ("outputs",): ("list[Array]", "many"), ("output", "found"): ("Found", "found_rows"),
-           ("values", "indices"): ("Selected", "selected")}
+RESULTS = {("output",): ("One", "one"), ("outputs",): ("Many", "many"), ("output", "found"): ("Rows", "found_rows"),
+           ("values", "indices"): ("Top", "selected")}
 TWINS = {"async_ops.py": "ops.py", "async_client.py": "client.py"}
 HEAD = '''"""The ops as methods.  generate.py makes this file from GET /v1/ops of the daemon."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Optional, TypeVar
+from typing import Any, Generic, Optional, TypeVar
 
 from . import calls
-from .arrays import Array
-from .calls import Call, Found, Selected, op_call
+from .calls import Call, op_call
 
-T = TypeVar("T")
+One = TypeVar("One")
+Many = TypeVar("Many")
+Rows = TypeVar("Rows")
+Top = TypeVar("Top")
 
 
-class AsyncOps(ABC):
+class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
+    """What a call returns: of ops with one output, with a list of them, of lookup, of top_k."""
+
     @abstractmethod
-    async def send(self, call: Call[T], *, timeout: Optional[float] = None) -> T:
+    async def run_op(self, call: Call[Any], timeout: Optional[float]) -> Any:
         ...
 '''
 
@@ -83,10 +87,10 @@ def method(op):
     indices = [one["name"] for one in op["inputs"] if one["role"] == "index"]
     start = f"    async def {op['name']}("
     lines = ["", wrapped(start + parameters(op) + f") -> {result}:", len(start)), f'        """{op["summary"]}"""',
-             "        return await self.send(op_call("]
+             f"        result: {result} = await self.run_op(op_call("]
     inside = f'            "{op["name"]}", calls.{decode}, {table(one["name"] for one in op["inputs"])}, '
     inside += table([*(one["name"] for one in op["attributes"]), "device"]) + f", {names(lists)}, {names(indices)}), "
-    return "\n".join([*lines, wrapped(inside + "timeout=timeout)", 12)])
+    return "\n".join([*lines, wrapped(inside + "timeout)", 12), "        return result"])
 
 
 def ops_module(url):

@@ -1,46 +1,18 @@
-"""Connections: retries, deadlines, threads, asyncio, and replies that no daemon sends."""
+"""Connections: retries, deadlines, threads, asyncio, and processes."""
 import asyncio
 import concurrent.futures
-import json
+import contextlib
+import inspect
+import os
 import time
 
 import numpy as np
 import pytest
 import tensord
+from conftest import GOOD, asynchronous, gather, problem
+from tensord import streams
 
 PLANETS = [2, 3]
-
-
-def reply(status, body=b"", *headers):
-    return "\r\n".join([f"HTTP/1.1 {status} X", f"Content-Length: {len(body)}", *headers, "", ""]).encode() + body
-
-
-def problem(status, code, *headers):
-    return reply(status, json.dumps({"code": code, "detail": code}).encode(), "Content-Type: application/problem+json", *headers)
-
-
-GOOD = reply(200, b'{"output":{"dtype":"int32","shape":[1],"data":[5]}}', "Content-Type: application/json")
-
-
-def asynchronous(url, use, **options):
-    async def work():
-        async with tensord.AsyncClient(url, **options) as client:
-            return await use(client)
-    return asyncio.run(work())
-
-
-def blocking(url, use, **options):
-    with tensord.Client(url, **options) as client:
-        return use(client)
-
-
-@pytest.fixture(params=[blocking, asynchronous])
-def using(request):
-    return request.param
-
-
-def gather(client):
-    return client.gather("t", [0])
 
 
 @pytest.mark.parametrize("status, code", [(429, "QUEUE_FULL"), (503, "DRAINING"), (503, "DEVICE_UNAVAILABLE")])
@@ -96,49 +68,6 @@ def test_the_deadline_and_the_token_are_sent(false_server, using):
     assert 4000 < sent <= 5000 and "Authorization: Bearer secret" in head
 
 
-def safetensors(header, data=b""):
-    text = header if isinstance(header, bytes) else json.dumps(header).encode()
-    return reply(200, len(text).to_bytes(8, "little") + text + data, "Content-Type: application/vnd.safetensors")
-
-
-def entry(shape, offsets, dtype="F32"):
-    return {"output": {"dtype": dtype, "shape": shape, "data_offsets": offsets}}
-
-
-HOSTILE = {
-    "no HTTP": b"SSH-2.0-OpenSSH\r\n\r\n",
-    "head that ends early": b"HTTP/1.1 200 OK\r\nContent-Le",
-    "head without end": b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 20000,
-    "truncated body": b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nabc",
-    "length of 2^70": b"HTTP/1.1 200 OK\r\nContent-Length: 1180591620717411303424\r\n\r\n",
-    "negative length": b"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n",
-    "no length": b"HTTP/1.1 200 OK\r\n\r\nabc",
-    "two lengths": b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
-    "bad chunk": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
-    "truncated chunk": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n10\r\nabc",
-    "empty body": reply(200),
-    "header longer than the file": reply(200, b"\xff" * 8 + b"{}"),
-    "header that is no JSON": safetensors(b"{"),
-    "header that is a list": safetensors(b"[]"),
-    "no output": safetensors({}),
-    "offsets beyond the data": safetensors(entry([2], [0, 8]), b"abc"),
-    "negative offsets": safetensors(entry([1], [-4, 0]), b"abcd"),
-    "shape of another size": safetensors(entry([3], [0, 8]), b"12345678"),
-    "shape that overflows": safetensors(entry([2 ** 62, 4], [0, 0])),
-    "unknown dtype": safetensors(entry([1], [0, 4], "F99"), b"1234"),
-    "dtype that is a list": safetensors(entry([1], [0, 4], ["F32"]), b"1234"),
-    "JSON without outputs": reply(200, b"{}", "Content-Type: application/json"),
-    "JSON of another shape": reply(200, b'{"output":{"dtype":"int32","shape":[9],"data":[5]}}', "Content-Type: application/json"),
-    "JSON that is deep": reply(200, b"[" * 100000, "Content-Type: application/json"),
-}
-
-
-@pytest.mark.parametrize("bytes_", HOSTILE.values(), ids=HOSTILE)
-def test_a_reply_that_no_daemon_sends_is_a_protocol_error(false_server, using, bytes_):
-    with pytest.raises((tensord.ProtocolError)):
-        using(false_server(bytes_).url, gather, timeout=5, retries=0)
-
-
 def test_where_nothing_listens_is_a_connection_error(false_server, using):
     server = false_server()
     server.listener.close()
@@ -173,3 +102,145 @@ def test_a_connection_is_used_again(daemon, client):
     first = client.pool.idle[0]
     client.gather("planets", PLANETS)
     assert list(client.pool.idle) == [first]
+
+
+def test_threads_share_a_pool_while_connections_break(false_server, daemon):
+    with tensord.Client(daemon.url, connections=3) as client:
+        whole = client.tables["planets"].get()
+
+        def work(seed):
+            if seed % 7 == 0 and (connection := client.pool.pop()) is not None:
+                connection.socket.shutdown(2)
+                client.pool.give(connection)
+            np.testing.assert_array_equal(client.gather("planets", [seed % 8]), whole[[seed % 8]])
+        with concurrent.futures.ThreadPoolExecutor(16) as threads:
+            list(threads.map(work, range(500)))
+        assert len(client.pool.idle) <= 3
+    assert not client.pool.idle
+
+
+def test_a_closed_client_keeps_no_connection(daemon):
+    client = tensord.Client(daemon.url)
+    client.close()
+    assert client.gather("planets", [0]).shape == (1, 4) and not client.pool.idle
+
+
+def test_processes_after_a_fork_do_not_share_connections(client):
+    whole = client.tables["planets"].get()
+    children = [os.fork() for _ in range(4)]
+    if 0 in children:
+        status = 1
+        with contextlib.suppress(BaseException):
+            same = all(np.array_equal(client.gather("planets", [at % 8])[0], whole[at % 8]) for at in range(100))
+            status = 0 if same else 1
+        os._exit(status)
+    for at in range(200):
+        np.testing.assert_array_equal(client.gather("planets", [at % 8])[0], whole[at % 8])
+    assert [os.waitpid(child, 0)[1] for child in children] == [0] * 4
+
+
+def test_a_cancelled_task_closes_its_connection_and_disturbs_no_other(false_server):
+    async def use(client):
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(client.gather("t", [0]), 0.2)
+        assert not client.pool.idle
+        return await client.gather("t", [0])
+    assert asynchronous(false_server(lambda connection: connection.recv(1), GOOD).url, use).tolist() == [5]
+
+
+def test_a_cancelled_upload_and_a_cancelled_start_end_at_once(false_server):
+    async def use(client):
+        begin = time.monotonic()
+        with pytest.raises(asyncio.TimeoutError):
+            await asyncio.wait_for(client.tables["t"].put(np.zeros(20_000_000, "f4")), 0.2)
+        task = asyncio.ensure_future(client.gather("t", [0]))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert time.monotonic() - begin < 2 and not client.pool.idle
+    asynchronous(false_server(lambda connection: time.sleep(3), reads_bodies=False).url, use)
+
+
+def test_tasks_that_are_cancelled_at_any_time_leave_the_others_right(daemon, client):
+    whole = client.tables["planets"].get()
+
+    async def one(client, at):
+        task = asyncio.ensure_future(client.gather("planets", [at % 8]))
+        if at % 3 == 0:
+            await asyncio.sleep(at % 50 / 10000)
+            task.cancel()
+        try:
+            np.testing.assert_array_equal((await task)[0], whole[at % 8])
+        except asyncio.CancelledError:
+            assert at % 3 == 0
+
+    async def use(client):
+        for _ in range(5):
+            await asyncio.gather(*(one(client, at) for at in range(60)))
+        assert len(asyncio.all_tasks()) == 1
+    asynchronous(daemon.url, use, connections=4)
+
+
+def test_any_number_of_tasks_share_a_few_connections(daemon, monkeypatch):
+    opened = []
+
+    async def connect(*arguments):
+        opened.append(await true_connect(*arguments))
+        return opened[-1]
+    true_connect = streams.connect
+    monkeypatch.setattr(streams, "connect", connect)
+
+    async def use(client):
+        rows = await asyncio.gather(*(client.gather("planets", [at % 8]) for at in range(500)))
+        return len(rows), client.pool.gate.free
+    assert asynchronous(daemon.url, use, connections=4) == (500, 4) and len(opened) <= 4
+
+
+def test_the_wait_for_a_turn_is_part_of_the_time_of_a_call(false_server):
+    async def use(client):
+        begin, calls = time.monotonic(), [asyncio.ensure_future(client.gather("t", [0])) for _ in range(5)]
+        await asyncio.sleep(0.1)
+        calls[2].cancel()  # while it waits
+        results = await asyncio.gather(*calls, return_exceptions=True)
+        assert [type(one) for one in results] == [tensord.Timeout, tensord.Timeout, asyncio.CancelledError, tensord.Timeout, tensord.Timeout]
+        assert time.monotonic() - begin < 1 and client.pool.gate.free == 1
+    asynchronous(false_server(None).url, use, connections=1, timeout=0.4)
+
+
+def test_a_turn_that_comes_with_a_cancellation_is_passed_on():
+    async def work():
+        gate, deadline = streams.Gate(1), time.monotonic() + 5
+        await gate.enter(deadline)
+        waits = [asyncio.ensure_future(gate.enter(deadline)) for _ in range(2)]
+        await asyncio.sleep(0)
+        gate.leave()
+        waits[0].cancel()
+        await asyncio.wait_for(waits[1], 1)
+        gate.leave()
+        assert gate.free == 1
+    asyncio.run(work())
+
+
+def test_an_asyncio_client_may_be_used_in_one_loop_after_another(daemon):
+    client = tensord.AsyncClient(daemon.url)
+    for _ in range(3):
+        assert asyncio.run(client.gather("planets", [0])).shape == (1, 4)
+
+
+def test_both_clients_have_the_same_methods():
+    for blocking_, asyncio_ in ((tensord.Client, tensord.AsyncClient), (tensord.Table, tensord.AsyncTable), (tensord.Store, tensord.AsyncStore)):
+        for name in dir(asyncio_):
+            if not name.startswith("_"):
+                twin = getattr(blocking_, name)
+                assert not inspect.iscoroutinefunction(twin), name
+                if callable(twin):
+                    assert list(inspect.signature(twin).parameters) == list(inspect.signature(getattr(asyncio_, name)).parameters), name
+
+
+def test_an_upload_that_is_too_large_is_refused_before_it_is_sent(using):
+    with tensord.serve(None, "--tensor-quota", "1M") as server:
+        sent = []
+        with pytest.raises(tensord.PayloadTooLarge) as caught:
+            using(server.url, lambda client: client.tables["t"].put(np.zeros(20_000_000, "f4"), progress=lambda done, total: sent.append(done)))
+        assert caught.value.limit == 1 << 20 and len(sent) < 40

@@ -84,6 +84,11 @@ def test_lists_of_tensors_and_several_outputs(client):
     assert client.dynamic_stitch([[0, 2], [1]], [[[1, 2], [5, 6]], [[3, 4]]]).tolist() == [[1, 2], [3, 4], [5, 6]]
 
 
+def test_a_name_in_place_of_a_list_of_tensors_is_a_type_error(client):
+    with pytest.raises(TypeError, match="inputs is a list"):
+        client.einsum("planets", equation="ij->")
+
+
 def test_an_index_out_of_bounds_is_an_exception_with_its_place(client):
     with pytest.raises(tensord.IndexOutOfBounds) as caught:
         client.gather("planets", [[0, 70]])

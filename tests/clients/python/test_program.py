@@ -1,13 +1,19 @@
 """The command line, serve, and the commands of the README."""
+import io
 import json
+import os
+import pty
 import re
 import subprocess
 import sys
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
 import tensord
-from conftest import ROOT
+from conftest import ROOT, problem
+from tensord import progress
 
 README = (ROOT / "api/clients/python/README.md").read_text()
 
@@ -29,6 +35,65 @@ def test_the_command_line_stores_reads_and_looks_up(daemon, tmp_path):
     assert "cli" in [one["name"] for one in program(daemon, "tables")]
     assert program(daemon, "gather", "params=cli", "indices=[1, 0]") == [[2], [1]]
     assert "IndexOutOfBounds" in program(daemon, "gather", "params=cli", "indices=[9]", status=1)
+    assert program(daemon, "gather", "--store", "cli2", "params=cli", "indices=[1]")["name"] == "cli2"
+    assert program(daemon, "statistics", "cli2")["max"] == 2
+    assert program(daemon, "delete", "cli2") == {"deleted": "cli2"}
+    assert program(daemon, "cast", "x=[1]", "dtype=complex64") == [[1, 0]]
+    assert "No such file" in program(daemon, "put", "x", "/nonexistent.npy", status=1)
+
+
+def test_numbers_are_printed_as_in_the_api(daemon, client):
+    client.tables["cli3"].put(np.array([0.1, np.nan, -np.inf], "f4"), keys=np.array([7, 8, 9]))
+    assert program(daemon, "get", "cli3") == [0.1, "NaN", "-Infinity"]
+    assert program(daemon, "gather", "params=cli3", "indices=[1]") == ["NaN"]
+    assert program(daemon, "lookup", "cli3", "9", "7") == ["-Infinity", 0.1]
+    client.tables["cli3"].delete()
+
+
+def test_lines_of_a_file_of_keys_end_at_newlines_alone(daemon, client, tmp_path):
+    np.save(tmp_path / "t.npy", np.array([1.0, 2.0]))
+    (tmp_path / "keys").write_text("a\u2028b\nc", encoding="utf-8")
+    program(daemon, "put", "cli4", str(tmp_path / "t.npy"), "--keys", str(tmp_path / "keys"))
+    assert sorted(client.tables["cli4"].keys()) == ["a\u2028b", "c"]
+    client.tables["cli4"].delete()
+
+
+def test_a_reply_does_not_control_the_terminal(false_server):
+    server = false_server(problem(422, "\x1b[2J\x9b2J\r\n"))
+    shown = program(server, "gather", "params=t", "indices=[0]", status=1)
+    assert "?[2J" in shown and not {"\x1b", "\x9b", "\r"} & set(shown)
+
+
+def test_an_upload_draws_a_bar_on_a_terminal_only(daemon, tmp_path):
+    np.save(tmp_path / "t.npy", np.zeros(1_000_000))
+    command = [sys.executable, "-m", "tensord", "--url", daemon.url, "put", "bar", str(tmp_path / "t.npy")]
+    assert subprocess.run(command, capture_output=True, timeout=60, check=True).stderr == b""
+    ours, theirs = pty.openpty()
+    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=theirs, timeout=60, check=True)
+    os.close(theirs)
+    shown = os.read(ours, 65536).decode()
+    os.close(ours)
+    assert "#" * 40 + " 100 % of 8.0 MB" in shown and shown.endswith("\r\n")
+
+
+def test_a_bar_is_drawn_once_for_each_per_cent():
+    file = io.StringIO()
+    bar = progress.Bar(file)
+    for sent in range(10_001):
+        bar(sent, 10_000)
+    assert file.getvalue().count("\r") == 101 and file.getvalue().endswith("100 % of 0.0 MB\n")
+
+
+def test_progress_true_draws_a_bar(client, capsys):
+    client.tables["bar"].put(np.zeros(1_000_000), progress=True)
+    assert "100 %" in capsys.readouterr().err
+
+
+def test_serve_starts_its_daemon_whatever_the_environment_says(monkeypatch):
+    monkeypatch.setenv("TENSORD_LOG_LEVEL", "error")
+    monkeypatch.setenv("TENSORD_URL", "http://other")
+    with tensord.serve() as server:
+        assert server.client.ready()["status"] == "ready"
 
 
 def test_serve_ends_its_daemon():
@@ -37,6 +102,46 @@ def test_serve_ends_its_daemon():
     assert server.process.poll() == 0
     with pytest.raises(tensord.TensordError, match="did not start"):
         tensord.serve("/nonexistent-folder")
+
+
+SERVES = """
+import os, signal, sys, time, tensord
+signal.signal(signal.SIGINT, lambda *_: None)
+server = tensord.serve()
+print(server.process.pid, flush=True)
+"""
+
+
+def child(text):
+    return subprocess.Popen([sys.executable, "-c", SERVES + text], stdout=subprocess.PIPE, text=True, start_new_session=True)
+
+
+def test_an_interrupt_is_not_for_the_daemon():
+    done = child("os.killpg(0, signal.SIGINT); time.sleep(0.3); print(server.client.ready()['status'])").communicate(timeout=30)[0]
+    assert done.split()[1] == "ready"
+
+
+def test_a_daemon_does_not_outlive_a_process_that_is_killed():
+    process = child("time.sleep(60)")
+    daemon = int(process.stdout.readline())
+    command = Path(f"/proc/{daemon}/cmdline").read_bytes()
+    assert b"--listen" in command
+    process.kill()
+    process.wait()
+    end = time.monotonic() + 10
+    while time.monotonic() < end and Path(f"/proc/{daemon}/cmdline").exists() and Path(f"/proc/{daemon}/cmdline").read_bytes() == command:
+        time.sleep(0.05)
+    assert time.monotonic() < end
+
+
+def test_stop_leaves_no_process():
+    with tensord.serve() as server:
+        group = server.process.pid
+        os.killpg(group, 0)
+    with pytest.raises(ProcessLookupError):
+        for _ in range(100):
+            os.killpg(group, 0)
+            time.sleep(0.05)
 
 
 def test_each_block_of_python_in_the_readme_prints_what_it_shows(monkeypatch):

@@ -25,6 +25,14 @@ def test_a_key_that_is_not_there_is_an_exception_with_its_place(table):
     assert (caught.value.key, caught.value.position) == ("joker", [1])
 
 
+def test_tables_are_not_iterated(client, table):
+    """neither would end, or end after a request for each row"""
+    for wrong in (lambda: list(client.tables), lambda: "movies" in client.tables, lambda: list(table), lambda: client.concat(table)):
+        with pytest.raises(TypeError):
+            wrong()
+    assert table[:].shape == (3, 2)
+
+
 def test_lookup_says_which_keys_are_there(table):
     found = table.lookup(["joker", "ace"])
     assert found.found.tolist() == [False, True] and found.output.tolist() == [[0, 0], [4, 5]]
@@ -80,3 +88,95 @@ def test_aliases_name_versions(client):
     assert "cities@1" in [one["name"] for one in client.tables.list()]
     client.tables.set_aliases({"cities": None})
     client.tables["cities@1"].delete()
+
+
+def test_an_op_stores_its_result_as_a_table(client):
+    made = client.store("best").gather("planets", [3, 2])
+    assert (made["name"], made["shape"]) == ("best", [2, 4])
+    np.testing.assert_array_equal(client.tables["best"].get(), client.gather("planets", [3, 2]))
+    with pytest.raises(tensord.PreconditionFailed):
+        client.store("best", if_none_match="*").gather("planets", [0])
+    client.store(client.tables["best"], if_match=made["etag"]).einsum(["best"], equation="ij->i")
+    assert client.tables["best"].info()["shape"] == [2]
+
+
+def test_lists_and_named_outputs_are_stored_under_names_of_their_own(client):
+    parts = client.store("part").dynamic_partition([1.5, 2.5], [1, 0], num_partitions=2)
+    assert [one["name"] for one in parts] == ["part.0", "part.1"] and client.tables["part.0"].get().tolist() == [2.5]
+    top = client.store("top").top_k("part.1", k=1)
+    assert {name: one["name"] for name, one in top.items()} == {"values": "top.values", "indices": "top.indices"}
+
+
+def test_statistics_of_a_table(client, table):
+    found = table.statistics()
+    assert (found["min"], found["max"], found["mean"], found["numel"]) == (0, 5, 2.5, 6)
+
+
+def test_versions_of_a_table(client):
+    song = client.tables["songs"]
+    for version in 1, 2:
+        song.version(version).put(np.array([float(version)]))
+    assert song.versions() == ["songs@1", "songs@2"]
+    with pytest.raises(tensord.Conflict):
+        song.version(2).put(np.array([3.0]))
+    client.tables.set_aliases({"songs": "songs@2"})
+    assert song.get().tolist() == [2] and client.tables.alias_state()["aliases"]["songs"] == "songs@2"
+    client.tables.set_aliases({"songs": None})
+    for version in 1, 2:
+        song.version(version).delete()
+    assert song.versions() == []
+
+
+def test_a_plan_an_inventory_and_metrics_are_documents(client):
+    plan = client.einsum_plan([[100, 5], [5, 50], [50, 2]], equation="ij,jk,kl->il", dtype=np.float64)
+    assert plan["path"] == [[1, 2], [0, 1]] and plan["output"]["dtype"] == "float64"
+    assert client.devices() and "tensord_requests_total" in client.metrics()
+    assert "gather" in [op["name"] for op in client.ops()] and client.describe("gather")["name"] == "gather"
+
+
+def test_embedding_bags_with_all_their_options(client):
+    params, indices = np.arange(8, dtype="f4").reshape(4, 2), [0, 1, 3, 3]
+    assert client.embedding_bag(params, indices, offsets=[0, 2]).tolist() == [[2, 4], [12, 14]]
+    assert client.embedding_bag(params, indices, segment_ids=[0, 0, 0, 2], num_segments=3, mode="mean").tolist() == [
+        pytest.approx([8 / 3, 11 / 3]), [0, 0], [6, 7]]
+    assert client.embedding_bag(params, indices, offsets=[0, 3], weights=[1, 2, 0.5, 1], padding_index=0).tolist() == [[7, 9.5], [6, 7]]
+    quantised = np.array([[0, 4], [2, 8]], "u1")
+    assert client.dequantize(quantised, np.array([0.5, 1], "f4"), np.array([1, 0], "f4")).tolist() == [[1, 3], [2, 8]]
+    assert client.embedding_bag(quantised, [0, 1], offsets=[0], scale=np.array([0.5, 1], "f4"), offset=np.array([1, 0], "f4"),
+                                bounds="zero").tolist() == [[3, 11]]
+
+
+def test_rows_of_a_bag_may_be_keys(client, table):
+    assert client.embedding_bag(table, tensord.Keys(["king", "ace"]), offsets=[0]).tolist() == [[4, 6]]
+
+
+def test_a_table_with_string_keys_is_sent_in_binary(client):
+    calls_, one = [], client.tables["binary"]
+    sent = client.send
+    client.send = lambda call, **options: (calls_.append(call), sent(call, **options))[1]
+    one.put(np.arange(6, dtype="f4").reshape(3, 2), keys=np.array(["a", "", "ö"]))
+    assert calls_[0].headers["Content-Type"] == "application/vnd.safetensors"
+    assert one.keys().tolist() == ["a", "", "ö"] and one["ö"].tolist() == [4, 5]
+    one.put(np.zeros((0, 2), "f4"), keys=np.array([], dtype=object))
+    assert one.get().shape == (0, 2)
+    one.delete()
+
+
+def test_numbers_below_zero_count_from_the_end(table):
+    assert table[[-1, 0]].tolist() == table[np.array([-1, 0])].tolist() == [[4, 5], [0, 1]]
+    assert table[np.int64(-1)].tolist() == [4, 5]
+    with pytest.raises(TypeError, match="one value"):
+        table[1, 2]
+    with pytest.raises(tensord.IndexOutOfBounds):
+        table[-4]
+
+
+def test_a_table_is_stored_only_if_there_is_none(client, table):
+    with pytest.raises(tensord.PreconditionFailed):
+        table.put(np.zeros(2), if_none_match="*")
+    with pytest.raises(tensord.PreconditionFailed):
+        table.delete(if_match='"other"')
+    shared = client.tables["shared"]
+    shared.put("movies", if_none_match="*")
+    np.testing.assert_array_equal(shared.get(), table.get())
+    shared.delete()

@@ -1,25 +1,25 @@
 """Python client of tensord: `Client`, `AsyncClient`, `serve`, and one class of errors for each code."""
 from .arrays import Keys, Ref
-from .async_client import AsyncClient, AsyncTable
+from .async_client import AsyncClient, AsyncStore, AsyncTable
 from .calls import Found, Selected
-from .client import Client, Table
+from .client import Client, Store, Table
 from .errors import (ClientLimit, Conflict, ConnectionLimit, ConnectionLost, DeadlineExceeded,
                      DeviceUnavailable, Draining, Forbidden, IndexOutOfBounds, Internal,
                      InvalidArgument, InvalidAxis, InvalidBatchDims, InvalidEquation, KeyNotFound,
                      MalformedRequest, MemoryExhausted, MethodNotAllowed, NotAcceptable, NotFound,
                      NotSupported, PayloadTooLarge, PreconditionFailed, ProblemError, ProtocolError,
-                     QueueFull, RangeNotSatisfiable, RequestTimeout, ResourceLimit, ShapeMismatch,
-                     TensorNotFound, TensordError, Timeout, Unauthenticated, UnknownOp,
-                     UnsupportedDtype, UnsupportedMediaType)
+                     QueueFull, RangeNotSatisfiable, ReplyTooLarge, RequestTimeout, ResourceLimit,
+                     ShapeMismatch, TensorNotFound, TensordError, Timeout, Unauthenticated,
+                     UnknownOp, UnsupportedDtype, UnsupportedMediaType)
 from .serving import Server, serve
 
 __version__ = "0.1.0"
-__all__ = ["AsyncClient", "AsyncTable", "Client", "ClientLimit", "Conflict", "ConnectionLimit",
+__all__ = ["AsyncClient", "AsyncStore", "AsyncTable", "Client", "ClientLimit", "Conflict", "ConnectionLimit",
            "ConnectionLost", "DeadlineExceeded", "DeviceUnavailable", "Draining", "Forbidden",
            "Found", "IndexOutOfBounds", "Internal", "InvalidArgument", "InvalidAxis",
            "InvalidBatchDims", "InvalidEquation", "KeyNotFound", "Keys", "MalformedRequest",
            "MemoryExhausted", "MethodNotAllowed", "NotAcceptable", "NotFound", "NotSupported",
            "PayloadTooLarge", "PreconditionFailed", "ProblemError", "ProtocolError", "QueueFull",
-           "RangeNotSatisfiable", "Ref", "RequestTimeout", "ResourceLimit", "Selected", "Server",
-           "ShapeMismatch", "Table", "TensorNotFound", "TensordError", "Timeout", "Unauthenticated",
+           "RangeNotSatisfiable", "Ref", "ReplyTooLarge", "RequestTimeout", "ResourceLimit", "Selected", "Server",
+           "ShapeMismatch", "Store", "Table", "TensorNotFound", "TensordError", "Timeout", "Unauthenticated",
            "UnknownOp", "UnsupportedDtype", "UnsupportedMediaType", "serve"]

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import sys
 from pathlib import Path
@@ -27,20 +28,38 @@ def argument(text: str) -> Any:
 def show(value: Any) -> None:
     if isinstance(value, tuple) and hasattr(value, "_asdict"):
         value = value._asdict()
-    print(json.dumps(value, default=lambda array: array.tolist(), ensure_ascii=False))
+    print(json.dumps(value, default=plain, ensure_ascii=False))
 
 
-def bar(sent: int, total: int) -> None:
-    if sys.stderr.isatty():
-        end = "\n" if sent == total else ""
-        print(f"\r{'#' * (40 * sent // total):40} {100 * sent // total:3} %", end=end, file=sys.stderr, flush=True)
+def printable(text: str) -> str:
+    """without the control sequences that a reply may have for the terminal"""
+    return "".join(one if one.isprintable() else "?" for one in text)
+
+
+def numbers_of_json(value: Any) -> Any:
+    """NaN and infinities as the API writes them"""
+    if isinstance(value, list):
+        return [numbers_of_json(one) for one in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value
+
+
+def plain(value: Any) -> Any:
+    """complex numbers as in the API, bytes with what is not UTF-8 replaced, floats with the digits that their dtype needs"""
+    if isinstance(value, complex):
+        return [value.real, value.imag]
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    return numbers_of_json((value.astype(str).astype(float) if value.dtype.name in ("float16", "float32") else value).tolist())
 
 
 def run_op(client: Client, args: argparse.Namespace) -> Any:
     given = dict(pair.split("=", 1) for pair in args.arguments if "=" in pair)
     if len(given) != len(args.arguments):
         raise ValueError("expected NAME=VALUE")
-    return getattr(client, args.command)(**{name: argument(value) for name, value in given.items()})
+    target = client.store(args.store) if args.store else client
+    return getattr(target, args.command)(**{name: argument(value) for name, value in given.items()})
 
 
 def run_tables(client: Client, args: argparse.Namespace) -> Any:
@@ -48,9 +67,9 @@ def run_tables(client: Client, args: argparse.Namespace) -> Any:
 
 
 def run_put(client: Client, args: argparse.Namespace) -> Any:
-    keys = Path(args.keys).read_text(encoding="utf-8").splitlines() if args.keys else None
+    keys = Path(args.keys).read_text(encoding="utf-8").removesuffix("\n").split("\n") if args.keys else None
     value = np.load(args.file, mmap_mode="r", allow_pickle=False)
-    return client.tables[args.table].put(value, keys=keys, persist=args.persist, progress=bar)
+    return client.tables[args.table].put(value, keys=keys, persist=args.persist, progress=sys.stderr.isatty())
 
 
 def run_get(client: Client, args: argparse.Namespace) -> Any:
@@ -58,12 +77,24 @@ def run_get(client: Client, args: argparse.Namespace) -> Any:
     if args.output:
         np.save(args.output, array, allow_pickle=False)
         return {"file": args.output, "dtype": array.dtype.name, "shape": list(array.shape)}
-    return array.tolist()
+    return array
+
+
+def run_statistics(client: Client, args: argparse.Namespace) -> Any:
+    return client.tables[args.table].statistics()
+
+
+def run_delete(client: Client, args: argparse.Namespace) -> Any:
+    client.tables[args.table].delete()
+    return {"deleted": args.table}
 
 
 def run_lookup(client: Client, args: argparse.Namespace) -> Any:
     table = client.tables[args.table]
-    return table.rows([int(key) for key in args.keys]) if args.rows else table.by_key(args.keys)
+    if args.rows:
+        return table.rows([int(key) for key in args.keys])
+    numbers = table.info().get("keys") in ("int64", "uint64")
+    return table.by_key([int(key) for key in args.keys] if numbers else args.keys)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -71,6 +102,9 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--url", default=os.environ.get("TENSORD_URL", "http://127.0.0.1:8080"))
     top.add_argument("--token", default=os.environ.get("TENSORD_TOKEN"))
     top.add_argument("--timeout", type=float, default=30.0, help="seconds for a call")
+    top.add_argument("--ca-file", help="PEM file of the authorities that may sign the daemon's certificate")
+    top.add_argument("--certificate", help="PEM file of the client's certificate, and of its key unless --key is another")
+    top.add_argument("--key", help="PEM file of the client's key")
     commands = top.add_subparsers(dest="command", required=True)
     commands.add_parser("tables", help="lists the tables").set_defaults(run=run_tables)
     put = commands.add_parser("put", help="stores a .npy file as a table")
@@ -83,6 +117,11 @@ def parser() -> argparse.ArgumentParser:
     get.add_argument("table")
     get.add_argument("output", nargs="?")
     get.set_defaults(run=run_get)
+    for name, run, text in (("statistics", run_statistics, "prints what the values of a table are like"),
+                            ("delete", run_delete, "deletes a table")):
+        command = commands.add_parser(name, help=text)
+        command.add_argument("table")
+        command.set_defaults(run=run)
     lookup = commands.add_parser("lookup", help="prints rows by key")
     lookup.add_argument("table")
     lookup.add_argument("keys", nargs="+")
@@ -91,22 +130,24 @@ def parser() -> argparse.ArgumentParser:
     for name in ops():
         op = commands.add_parser(name, help=(getattr(Client, name).__doc__ or "").splitlines()[0])
         op.add_argument("arguments", nargs="*", metavar="NAME=VALUE", help="JSON, a table, or @file.npy")
+        op.add_argument("--store", metavar="TABLE", help="where the result is stored; else it is printed")
         op.set_defaults(run=run_op)
     return top
 
 
 def ops() -> list[str]:
     """those of the daemon; the command lookup is that of a table"""
-    return [name for name in vars(Ops) if not name.startswith("_") and name not in ("send", "lookup")]
+    return [name for name in vars(Ops) if not name.startswith("_") and name not in ("run_op", "lookup")]
 
 
 def main() -> None:
     args = parser().parse_args()
+    certificate = (args.certificate, args.key) if args.key else args.certificate
     try:
-        with Client(args.url, token=args.token, timeout=args.timeout) as client:
+        with Client(args.url, token=args.token, timeout=args.timeout, ca_file=args.ca_file, certificate=certificate) as client:
             show(args.run(client, args))
     except (TensordError, OSError, ValueError, TypeError) as error:
-        sys.exit(f"{type(error).__name__}: {error}")
+        sys.exit(printable(f"{type(error).__name__}: {error}"))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
 """Arguments as tensors: NumPy arrays, torch tensors, Python values, references to resident tensors."""
 from __future__ import annotations
 
+import array
 import base64
 import struct
 import sys
-from typing import Any, NamedTuple, Union
+from typing import Any, NamedTuple, Optional, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ Array = NDArray[Any]
 NUMPY = {"bool": "?", "int8": "i1", "int16": "<i2", "int32": "<i4", "int64": "<i8", "uint8": "u1", "uint16": "<u2",
          "uint32": "<u4", "uint64": "<u8", "float16": "<f2", "float32": "<f4", "float64": "<f8", "complex64": "<c8",
          "complex128": "<c16"}
+NAMES = {np.dtype(code).str: name for name, code in NUMPY.items()}  # dtype.name takes as long as the rest of of_array
 ITEM_BYTES = {**{name: np.dtype(code).itemsize for name, code in NUMPY.items()}, "bfloat16": 2}
 
 
@@ -50,37 +52,51 @@ def is_torch(value: Any) -> bool:
 
 
 def of_torch(value: Any) -> Tensor:
+    """on the memory of a tensor of the CPU that is contiguous; a copy of others"""
     torch = sys.modules["torch"]  # it is there, since value is of it
-    value = value.detach().cpu().contiguous()
+    value = value.detach().cpu().resolve_conj().resolve_neg().contiguous()
     if value.dtype == torch.bfloat16:
         return Tensor("bfloat16", tuple(value.shape), raw(value.view(torch.int16).numpy()))
     return of_array(value.numpy())
 
 
-def raw(array: Array) -> memoryview:
+def raw(values: Array) -> memoryview:
     """the bytes of a contiguous array, without a copy"""
-    return array.reshape(-1).view(np.uint8).data
+    return values.reshape(-1).view(np.uint8).data
 
 
-def of_strings(array: Array) -> Tensor:
+def of_strings(values: Array) -> Tensor:
     parts = []
-    for value in array.reshape(-1).tolist():
+    for value in values.reshape(-1).tolist():
         if not isinstance(value, (str, bytes)):
             raise TypeError(f"an array of objects may have str and bytes; it has {type(value).__name__}")
         text = value.encode() if isinstance(value, str) else value
         parts += [struct.pack("<I", len(text)), text]
-    return Tensor("string", array.shape, b"".join(parts))
+    return Tensor("string", values.shape, b"".join(parts))
 
 
-def of_array(array: Array) -> Tensor:
-    name = array.dtype.name
-    if array.dtype.kind in "USOT":
-        return of_strings(array)
+def of_array(values: Array) -> Tensor:
+    name = NAMES.get(values.dtype.str) or values.dtype.name
+    if values.dtype.kind in "USOT":
+        return of_strings(values)
     if name not in ITEM_BYTES:
         raise TypeError(f"tensord has no dtype {name}")
-    if name in NUMPY and array.dtype.byteorder == ">":
-        array = array.astype(NUMPY[name])
-    return Tensor(name, array.shape, raw(np.asarray(array, order="C")))
+    if name in NUMPY and values.dtype.byteorder == ">":
+        values = values.astype(NUMPY[name])
+    return Tensor(name, values.shape, raw(np.asarray(values, order="C")))
+
+
+def split_strings(strings: Tensor) -> tuple[Tensor, Tensor]:
+    """offsets and bytes of strings, which safetensors can have"""
+    parts, at, data = [], 0, memoryview(strings.data)
+    while at < len(data):
+        length = int.from_bytes(data[at:at + 4], "little")
+        parts.append(data[at + 4:at + 4 + length])
+        at += 4 + length
+    offsets = np.zeros(len(parts) + 1, "<i8")
+    np.cumsum(np.array([len(part) for part in parts], "<i8"), out=offsets[1:])
+    joined = b"".join(parts)
+    return of_array(offsets), Tensor("uint8", (len(joined),), joined)
 
 
 def is_text(value: Any) -> bool:
@@ -102,9 +118,28 @@ def as_input(value: Any) -> Input:
     reference = getattr(value, "reference", None)
     if isinstance(reference, Ref):  # a table
         return reference
+    foreign = of_foreign(value)
+    if foreign is not None:
+        return of_array(foreign)
     if is_text(value):
         return of_strings(np.array(value, dtype=object))
     return of_array(np.array(value, dtype="<f4")) if has_infinite(value) else Plain(value)
+
+
+def of_foreign(value: Any) -> Optional[Array]:
+    """the array of another library's object, on its memory if that is contiguous and of the CPU: jax, pandas, array.array, ..."""
+    if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
+        return np.asarray(value)
+    if hasattr(value, "__dlpack__"):
+        return np.from_dlpack(value)
+    return np.asarray(memoryview(value)) if isinstance(value, (bytearray, memoryview, array.array)) else None
+
+
+def plain_number(value: Any) -> Any:
+    """of NumPy among the numbers of a list, for json.dumps"""
+    if isinstance(value, (np.generic, np.ndarray)):
+        return value.tolist()
+    raise TypeError(f"a tensor may have numbers and strings; it has {type(value).__name__}")
 
 
 def has_infinite(value: Any) -> bool:
@@ -161,12 +196,12 @@ def to_strings(shape: Any, data: memoryview) -> Array:
 
 def string_array(texts: list[bytes], shape: Any) -> Array:
     """of str, or of bytes if one of them is not UTF-8"""
-    array = np.empty(len(texts), dtype=object)
+    strings = np.empty(len(texts), dtype=object)
     try:
-        array[:] = [text.decode() for text in texts]
+        strings[:] = [text.decode() for text in texts]
     except UnicodeDecodeError:
-        array[:] = texts
-    return array.reshape(shape)
+        strings[:] = texts
+    return strings.reshape(shape)
 
 
 def from_json(value: Any) -> Array:
@@ -175,12 +210,9 @@ def from_json(value: Any) -> Array:
         dtype, shape = value["dtype"], value["shape"]
         if "base64" in value:
             return to_array(dtype, shape, memoryview(base64.b64decode(value["base64"], validate=True)))
-        if dtype == "string":
-            array = np.array(value["data"], dtype=object).reshape(shape)
-        else:
-            array = np.array(value["data"], dtype=NUMPY[dtype]).reshape(shape)
-        return array
-    except (KeyError, TypeError, ValueError) as error:
+        numel(shape)
+        return np.array(value["data"], dtype=object if dtype == "string" else NUMPY[dtype]).reshape(shape)
+    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise ProtocolError(f"the reply has no tensor in this place: {error}") from None
 
 

@@ -3,26 +3,37 @@ from __future__ import annotations
 
 import ssl
 from typing import Any, Optional, TypeVar, Union
+from urllib.parse import quote
 
 import numpy as np
 
 from . import calls, streams
 from .arrays import Array, Keys, Ref, as_index, is_text
 from .async_ops import AsyncOps
-from .calls import Call, Description, Found, Progress, tensor_path
+from .calls import Call, Conditions, Description, Found, Selected, tensor_path
 from .errors import NotAcceptable
 from .exchange import Pool, Settings, exchange
+from .progress import Progress
+from .tls import Certificate, context_of
 
 T = TypeVar("T")
 
 
-class AsyncClient(AsyncOps):
-    """The daemon at a URL.  `timeout` is the time of a whole call in seconds, with its `retries`."""
+class AsyncClient(AsyncOps[Array, list[Array], Found, Selected]):
+    """The daemon at a URL.
 
-    def __init__(self, url: str, *, token: Optional[str] = None, timeout: float = 30.0, retries: int = 3,
-                 connections: int = 16, tls: Optional[ssl.SSLContext] = None):
-        self.settings = Settings(url, token, timeout, retries, connections)
-        self.context = (tls or ssl.create_default_context()) if self.settings.tls else None
+    timeout      seconds of a whole call, with its `retries`
+    connections  idle ones that are kept, and the requests that tasks have under way; threads may have any number
+    max_reply    bytes of a reply; a longer one is ReplyTooLarge
+    ca_file      PEM file of the authorities that may sign the daemon's certificate, else those of the system
+    certificate  PEM file of the client's certificate and key, or a file for each; `tls` is a context in place of both
+    """
+
+    def __init__(self, url: str, *, token: Optional[str] = None, timeout: float = 30.0, retries: int = 3, connections: int = 16,
+                 max_reply: int = 4 << 30, ca_file: Optional[str] = None, certificate: Optional[Certificate] = None,
+                 tls: Optional[ssl.SSLContext] = None):
+        self.settings = Settings(url, token, timeout, retries, max_reply)
+        self.context = context_of(self.settings.tls, tls, ca_file, certificate)
         self.pool = Pool(connections)
         self.tables = AsyncTables(self)
 
@@ -30,18 +41,38 @@ class AsyncClient(AsyncOps):
         """runs a call of tensord.calls"""
         return await streams.run(exchange(call, self.settings, self.pool, timeout), self.settings, self.context)
 
+    async def run_op(self, call: Call[Any], timeout: Optional[float]) -> Any:
+        return await self.send(call, timeout=timeout)
+
+    def store(self, name: Union[str, AsyncTable], *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> AsyncStore:
+        """the ops, with their result stored as a table in place of sent: client.store("best").gather("planets", [2, 3])"""
+        return AsyncStore(self, name if isinstance(name, str) else name.name, Conditions(if_match, if_none_match))
+
+    async def einsum_plan(self, shapes: Any, *, equation: str, dtype: Any = None, timeout: Optional[float] = None) -> Description:
+        """the steps, operations and memory of an einsum of tensors of these shapes"""
+        return await self.send(calls.plan_call(equation, shapes, dtype), timeout=timeout)
+
     async def ops(self) -> list[Description]:
-        found: list[Description] = (await self.send(calls.json_call("GET", "/v1/ops")))["ops"]
-        return found
+        return await self.send(calls.list_call("/v1/ops", "ops"))
 
     async def describe(self, op: str) -> Description:
-        return await self.send(calls.json_call("GET", "/v1/ops/" + op))
+        return await self.send(calls.json_call("GET", "/v1/ops/" + quote(op, safe="")))
+
+    async def devices(self) -> Description:
+        return await self.send(calls.json_call("GET", "/v1/devices"))
 
     async def ready(self) -> Description:
         return await self.send(calls.json_call("GET", "/readyz"))
 
+    async def metrics(self) -> str:
+        """what Prometheus reads"""
+        return await self.send(Call("GET", "/metrics", calls.text))
+
     async def close(self) -> None:
         self.pool.close()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.settings.url!r})"
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -50,8 +81,20 @@ class AsyncClient(AsyncOps):
         await self.close()
 
 
+class AsyncStore(AsyncOps[Description, list[Description], dict[str, Description], dict[str, Description]]):
+    """The ops with their outputs stored; they return descriptions of tables in place of arrays."""
+
+    def __init__(self, client: AsyncClient, name: str, conditions: Conditions):
+        self.client, self.name, self.conditions = client, name, conditions
+
+    async def run_op(self, call: Call[Any], timeout: Optional[float]) -> Any:
+        return await self.client.send(calls.stored(call, self.name, self.conditions), timeout=timeout)
+
+
 class AsyncTables:
-    """The resident tensors: tables["planets"] is one of them."""
+    """The resident tensors: tables["planets"] is one of them, tables["movies@2"] a version."""
+
+    __iter__: None = None  # any name is one of a table, so an iteration would not end: list() asks for those that exist
 
     def __init__(self, client: AsyncClient):
         self.client = client
@@ -60,12 +103,15 @@ class AsyncTables:
         return AsyncTable(self.client, name)
 
     async def list(self) -> list[Description]:
-        found: list[Description] = (await self.client.send(calls.json_call("GET", "/v1/tensors")))["tensors"]
-        return found
+        return await self.client.send(calls.list_call("/v1/tensors", "tensors"))
 
     async def aliases(self) -> dict[str, str]:
-        found: dict[str, str] = (await self.client.send(calls.json_call("GET", "/v1/aliases")))["aliases"]
-        return found
+        """the versions that aliases name"""
+        return await self.client.send(calls.alias_call())
+
+    async def alias_state(self) -> Description:
+        """also what they name after a restart, and which of the data folder are refused, and why"""
+        return await self.client.send(calls.json_call("GET", "/v1/aliases"))
 
     async def set_aliases(self, targets: dict[str, Optional[str]], *, expected: Optional[dict[str, Optional[str]]] = None,
                           persist: bool = False) -> Description:
@@ -75,82 +121,114 @@ class AsyncTables:
 
 
 class AsyncTable:
-    """A resident tensor and the keys of its rows."""
+    """A resident tensor and the keys of its rows.
+
+    `if_match` and `if_none_match` are ETags of its description; if_none_match="*" stores it only if there is none.
+    """
+
+    __iter__: None = None  # it would send a request for each row: [:] asks for all
 
     def __init__(self, client: AsyncClient, name: str):
         self.client, self.name = client, name
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
 
     @property
     def reference(self) -> Ref:
         return Ref(self.name)
 
+    def version(self, version: Union[str, int]) -> AsyncTable:
+        return AsyncTable(self.client, f"{self.name}@{version}")
+
+    async def versions(self) -> list[str]:
+        """of this table, as in "movies@2", in the order of their names"""
+        return [one["name"] for one in await self.client.tables.list() if one["name"].startswith(self.name + "@")]
+
     async def info(self) -> Description:
         return await self.client.send(calls.json_call("GET", tensor_path(self.name)))
 
-    async def put(self, value: Any, *, keys: Any = None, persist: bool = False, if_match: Optional[str] = None,
-                  progress: Optional[Progress] = None) -> Description:
-        """stores the tensor; progress(sent, total) is called while it is sent"""
-        path = tensor_path(self.name, persist=persist)
-        return await self.client.send(calls.put_call(path, value, keys, if_match, progress))
+    async def statistics(self, *, timeout: Optional[float] = None) -> Description:
+        """least, greatest and mean value, deviation, counts of zeros and NaN, means of blocks"""
+        return await self.client.send(calls.json_call("GET", tensor_path(self.name, "statistics")), timeout=timeout)
 
-    async def get(self) -> Array:
-        return await self._read(tensor_path(self.name))
+    async def put(self, value: Any, *, keys: Any = None, persist: bool = False, device: Optional[str] = None,
+                  if_match: Optional[str] = None, if_none_match: Optional[str] = None,
+                  progress: Union[bool, Progress, None] = None, timeout: Optional[float] = None) -> Description:
+        """stores the tensor; while it is sent progress(sent, total) is called, or a bar is drawn if it is True"""
+        path, conditions = tensor_path(self.name, persist=persist, device=device), Conditions(if_match, if_none_match)
+        return await self.client.send(calls.put_call(path, value, keys, conditions, progress), timeout=timeout)
 
-    async def delete(self) -> None:
-        await self.client.send(calls.json_call("DELETE", tensor_path(self.name)))
+    async def get(self, *, timeout: Optional[float] = None) -> Array:
+        return await self._read(tensor_path(self.name), timeout)
 
-    async def keys(self) -> Array:
-        return await self._read(tensor_path(self.name, "keys"))
+    async def delete(self, *, if_match: Optional[str] = None) -> None:
+        await self.client.send(calls.json_call("DELETE", tensor_path(self.name), None, Conditions(if_match)))
 
-    async def set_keys(self, keys: Any) -> Description:
-        return await self.client.send(calls.put_call(tensor_path(self.name, "keys"), keys, None, None, None))
+    async def keys(self, *, timeout: Optional[float] = None) -> Array:
+        return await self._read(tensor_path(self.name, "keys"), timeout)
+
+    async def set_keys(self, keys: Any, *, persist: bool = False, if_match: Optional[str] = None,
+                       timeout: Optional[float] = None) -> Description:
+        path = tensor_path(self.name, "keys", persist=persist)
+        return await self.client.send(calls.put_call(path, keys, None, Conditions(if_match), None), timeout=timeout)
 
     async def delete_keys(self) -> None:
         await self.client.send(calls.json_call("DELETE", tensor_path(self.name, "keys")))
 
-    async def upsert(self, keys: Any, rows: Any, *, persist: bool = False, if_match: Optional[str] = None) -> Description:
+    async def upsert(self, keys: Any, rows: Any, *, persist: bool = False, if_match: Optional[str] = None,
+                     timeout: Optional[float] = None) -> Description:
         """replaces the rows of the keys that are there, appends the others"""
         path = tensor_path(self.name, "upsert", persist=persist)
-        return await self.client.send(calls.change_call(path, {"keys": keys, "rows": rows}, {}, if_match, if_match is None))
+        call = calls.change_call(path, {"keys": keys, "rows": rows}, {}, Conditions(if_match), True)
+        return await self.client.send(call, timeout=timeout)
 
-    async def remove(self, keys: Any, *, persist: bool = False, if_match: Optional[str] = None) -> Description:
+    async def remove(self, keys: Any, *, persist: bool = False, if_match: Optional[str] = None,
+                     timeout: Optional[float] = None) -> Description:
+        """takes out the rows of these keys; the last rows move into the gaps"""
         path = tensor_path(self.name, "remove", persist=persist)
-        return await self.client.send(calls.change_call(path, {"keys": keys}, {}, if_match, False))
+        return await self.client.send(calls.change_call(path, {"keys": keys}, {}, Conditions(if_match), False), timeout=timeout)
 
     async def scatter(self, indices: Any, updates: Any, *, mode: str = "set", persist: bool = False,
-                      if_match: Optional[str] = None) -> Description:
+                      if_match: Optional[str] = None, timeout: Optional[float] = None) -> Description:
+        """writes or adds updates at positions [..., k] in the first k dimensions"""
         path, arguments = tensor_path(self.name, "scatter", persist=persist), {"indices": indices, "updates": updates}
-        once = mode == "set" and if_match is None
-        return await self.client.send(calls.change_call(path, arguments, {"mode": mode}, if_match, once))
+        call = calls.change_call(path, arguments, {"mode": mode}, Conditions(if_match), mode == "set")
+        return await self.client.send(call, timeout=timeout)
 
-    async def rows(self, numbers: Any, *, bounds: Optional[str] = None) -> Array:
-        return await self.client.gather(self, as_index(numbers), bounds=bounds)
+    async def rows(self, numbers: Any, *, bounds: Optional[str] = None, timeout: Optional[float] = None) -> Array:
+        return await self.client.gather(self, as_index(numbers), bounds=bounds, timeout=timeout)
 
-    async def by_key(self, keys: Any, *, bounds: Optional[str] = None) -> Array:
+    async def by_key(self, keys: Any, *, bounds: Optional[str] = None, timeout: Optional[float] = None) -> Array:
         """the rows of these keys; with bounds="zero" zeros for those that are not there"""
         values = np.asarray(keys, dtype=object) if is_text(keys) else keys
-        return await self.client.gather(self, Keys(values), bounds=bounds)
+        return await self.client.gather(self, Keys(values), bounds=bounds, timeout=timeout)
 
-    async def lookup(self, keys: Any, *, missing: str = "zero") -> Found:
-        """the rows of these keys, and which of them are there"""
-        return await self.client.lookup(self, queries=[keys] if isinstance(keys, str) else keys, missing=missing)
+    async def lookup(self, keys: Any, *, missing: str = "zero", default: Any = None, timeout: Optional[float] = None) -> Found:
+        """the rows of these keys, and which of them are there; the others are zeros, or the default with missing="default" """
+        queries = [keys] if isinstance(keys, str) else keys
+        return await self.client.lookup(self, queries=queries, missing=missing, default=default, timeout=timeout)
 
     async def __getitem__(self, which: Union[str, int, slice, Any]) -> Array:
         """rows: by a key that is a str or bytes or a list of them, by number, list of numbers, or slice"""
+        if isinstance(which, tuple):
+            raise TypeError("a table is indexed by one value: table[[1, 2]] are two rows")
         if is_text(which):
             return await self.by_key(which)
         if isinstance(which, slice):
             return await self.rows(np.arange(*which.indices(await self._length()), dtype="<i8"))
-        if isinstance(which, int) and which < 0:
-            which += await self._length()
+        if isinstance(which, (int, list, np.integer, np.ndarray)) and np.any(np.asarray(which) < 0):
+            which = np.where(np.asarray(which) < 0, await self._length(), 0) + which
         return await self.rows(which)
 
     async def _length(self) -> int:
-        shape: list[int] = (await self.info())["shape"]
-        return shape[0]
+        shape = (await self.info()).get("shape")
+        if not isinstance(shape, list) or not shape:
+            raise ValueError(f"{self.name} has no rows")
+        return int(shape[0])
 
-    async def _read(self, path: str) -> Array:
+    async def _read(self, path: str, timeout: Optional[float]) -> Array:
         try:
-            return await self.client.send(calls.read_call(path))
+            return await self.client.send(calls.read_call(path), timeout=timeout)
         except NotAcceptable:  # a dtype that safetensors does not have
-            return await self.client.send(calls.read_text_call(path))
+            return await self.client.send(calls.read_text_call(path), timeout=timeout)

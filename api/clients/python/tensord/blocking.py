@@ -8,10 +8,9 @@ import time
 from collections.abc import Generator
 from typing import Any, Optional, TypeVar
 
-from .exchange import Open, Receive, Send, Settings, Sleep, Step
+from .exchange import JOINED, PIECE, Open, Receive, Send, Settings, Sleep, Step
 
 T = TypeVar("T")
-JOINED = 64 * 1024  # requests up to this size are sent as one
 
 
 def left(deadline: float) -> float:
@@ -30,31 +29,64 @@ class SocketConnection:
 
     def stale(self) -> bool:
         """whether an idle connection has something to read: its end, since no reply is due"""
-        poll = select.poll()
-        poll.register(self.socket, select.POLLIN)
-        return bool(poll.poll(0))
+        return isinstance(self.socket, ssl.SSLSocket) and self.socket.pending() > 0 or bool(events(self.socket, select.POLLIN, 0))
+
+
+def events(sock: Any, wanted: int, seconds: float) -> int:
+    poll = select.poll()
+    poll.register(sock, wanted)
+    return sum(event for _, event in poll.poll(1000 * seconds))
 
 
 def connect(settings: Settings, context: Optional[ssl.SSLContext], deadline: float) -> SocketConnection:
-    plain = socket.create_connection((settings.host, settings.port), timeout=left(deadline))
+    failure = OSError("the host has no address")
+    for family, _, _, _, address in socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM):
+        try:
+            plain = open_socket(family, address, deadline)
+        except OSError as error:
+            failure = error
+            continue
+        try:
+            plain.settimeout(left(deadline))
+            return SocketConnection(plain if context is None else context.wrap_socket(plain, server_hostname=settings.host))
+        except BaseException:
+            plain.close()
+            raise
+    raise failure
+
+
+def open_socket(family: int, address: Any, deadline: float) -> socket.socket:
+    plain = socket.socket(family, socket.SOCK_STREAM)
     try:
+        plain.settimeout(left(deadline))
+        plain.connect(address)
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if context is None:
-            return SocketConnection(plain)
-        return SocketConnection(context.wrap_socket(plain, server_hostname=settings.host))
+        return plain
     except BaseException:
         plain.close()
         raise
 
 
-def send(step: Send) -> None:
+def send(step: Send) -> bool:
+    """in pieces, since a TLS socket applies its timeout to each part of what it sends"""
     sock = step.connection.socket
-    buffers = step.buffers
-    if sum(map(len, buffers)) <= JOINED:
-        buffers = [b"".join(buffers)]
-    for buffer in buffers:
-        sock.settimeout(left(step.deadline))
-        sock.sendall(buffer)
+    for buffer in step.buffers:
+        view = memoryview(buffer)
+        watched = len(view) > JOINED and not isinstance(sock, ssl.SSLSocket)
+        while view:
+            if watched and replied(sock, step.deadline):
+                return False
+            sock.settimeout(left(step.deadline))
+            view = view[sock.send(view[:PIECE]):]
+    return True
+
+
+def replied(sock: socket.socket, deadline: float) -> bool:
+    """waits until the socket can send; whether a reply is there before"""
+    found = events(sock, select.POLLIN | select.POLLOUT, left(deadline))
+    if not found:
+        raise TimeoutError
+    return bool(found & select.POLLIN)
 
 
 def perform(step: Step, settings: Settings, context: Optional[ssl.SSLContext]) -> Any:
@@ -65,8 +97,7 @@ def perform(step: Step, settings: Settings, context: Optional[ssl.SSLContext]) -
         return send(step)
     if isinstance(step, Open):
         return connect(settings, context, step.deadline)
-    assert isinstance(step, Sleep)
-    return time.sleep(step.seconds)
+    return time.sleep(step.seconds) if isinstance(step, Sleep) else None
 
 
 def run(steps: Generator[Step, Any, T], settings: Settings, context: Optional[ssl.SSLContext]) -> T:

@@ -2,20 +2,20 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
-from typing import Any, Callable, Generic, NamedTuple, Optional, TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, Callable, Generic, NamedTuple, Optional, TypeVar, Union
 from urllib.parse import quote, urlencode
 
 from . import safetensors
-from .arrays import Array, Input, Keys, Plain, Ref, Tensor, as_index, as_input, dtype_name, from_json, to_json
+from .arrays import Array, Input, Keys, Plain, Ref, Tensor, as_index, as_input, dtype_name, from_json, plain_number, split_strings, to_json
 from .errors import ProtocolError
 from .http1 import Reply
+from .progress import Progress, progress_of
 
 T = TypeVar("T")
 JSON, SAFETENSORS = "application/json", "application/vnd.safetensors"
 ACCEPT = f"{SAFETENSORS}, {JSON};q=0.5"
 Description = dict[str, Any]
-Progress = Callable[[int, int], None]
 
 
 @dataclass
@@ -41,6 +41,15 @@ class Selected(NamedTuple):
     indices: Array
 
 
+class Conditions(NamedTuple):
+    """ETags: the tensor must have that of if_match, and not that of if_none_match; "*" is any"""
+    if_match: Optional[str] = None
+    if_none_match: Optional[str] = None
+
+    def headers(self) -> dict[str, str]:
+        return {name: value for name, value in (("If-Match", self.if_match), ("If-None-Match", self.if_none_match)) if value is not None}
+
+
 # ---------------------------------------------------------------- requests
 def add_input(inputs: dict[str, Input], name: str, value: Any, index: bool) -> None:
     if isinstance(value, Keys):
@@ -54,6 +63,8 @@ def flat_inputs(arguments: dict[str, Any], lists: tuple[str, ...], indices: tupl
     inputs: dict[str, Input] = {}
     for name, value in arguments.items():
         if name in lists:
+            if isinstance(value, str):
+                raise TypeError(f"{name} is a list of tensors; it is {value!r}")
             for at, one in enumerate(value):
                 add_input(inputs, f"{name}.{at}", one, name in indices)
         else:
@@ -84,7 +95,11 @@ def json_body(inputs: dict[str, Input], attributes: dict[str, Any]) -> list[Any]
             body[base] = {"keys": to_json(value)}
         else:
             body[name] = to_json(value)
-    return [json.dumps(body).encode()]
+    return [json_text(body)]
+
+
+def json_text(value: Any) -> bytes:
+    return json.dumps(value, default=plain_number).encode()
 
 
 def encode(inputs: dict[str, Input], attributes: dict[str, Any]) -> tuple[list[Any], str]:
@@ -113,31 +128,66 @@ def tensor_path(name: str, *parts: str, **query: Any) -> str:
     return path + ("?" + urlencode(given) if given else "")
 
 
-def put_call(path: str, value: Any, keys: Any, if_match: Optional[str], progress: Optional[Progress]) -> Call[Description]:
-    inputs = {"tensor": as_input(value), **({} if keys is None else {"keys": as_input(keys)})}
-    if any(isinstance(one, (Plain, Ref)) or one.dtype not in safetensors.CODES for one in inputs.values()):
-        whole = {name: to_json(one) for name, one in inputs.items()}
-        body, kind = [json.dumps(whole if keys is not None else whole["tensor"]).encode()], JSON
-    else:
+def put_inputs(value: Any, keys: Any) -> dict[str, Input]:
+    """the tensor and its keys, which are two tensors if they are strings, so that the tensor needs no text"""
+    inputs, names = {"tensor": as_input(value)}, None if keys is None else as_input(keys)
+    if isinstance(names, Tensor) and names.dtype == "string" and len(names.shape) == 1 and is_binary(inputs["tensor"]):
+        offsets, text = split_strings(names)
+        return {**inputs, "keys.offsets": offsets, "keys.bytes": text}
+    return inputs if names is None else {**inputs, "keys": names}
+
+
+def is_binary(value: Input) -> bool:
+    return isinstance(value, Tensor) and value.dtype in safetensors.CODES
+
+
+def put_call(path: str, value: Any, keys: Any, conditions: Conditions, progress: Union[bool, Progress, None]) -> Call[Description]:
+    inputs = put_inputs(value, keys)
+    if all(map(is_binary, inputs.values())):
         body, kind = binary_body(inputs, {}), SAFETENSORS
-    once = if_match is None and "@" not in path  # a version is stored once: the second time is a conflict
-    return Call("PUT", path, description, body, {"Content-Type": kind, **condition(if_match)}, once, progress)
+    else:
+        whole = {name: to_json(one) for name, one in inputs.items()}
+        body, kind = [json_text(whole if keys is not None else whole["tensor"])], JSON
+    return Call("PUT", path, description, body, {"Content-Type": kind, **conditions.headers()}, repeatable(path, conditions),
+                progress_of(progress))
 
 
-def condition(if_match: Optional[str]) -> dict[str, str]:
-    return {} if if_match is None else {"If-Match": if_match}
+def repeatable(path: str, conditions: Conditions) -> bool:
+    """whether the second time has the same result: a condition is false then, and a version that exists is a conflict"""
+    return not conditions.headers() and "@" not in path
 
 
-def change_call(path: str, arguments: dict[str, Any], attributes: dict[str, Any], if_match: Optional[str],
+def change_call(path: str, arguments: dict[str, Any], attributes: dict[str, Any], conditions: Conditions,
                 idempotent: bool) -> Call[Description]:
-    indices = ("indices",)
-    body, kind = encode(flat_inputs(arguments, (), indices), present(attributes))
-    return Call("POST", path, description, body, {"Content-Type": kind, **condition(if_match)}, idempotent)
+    body, kind = encode(flat_inputs(arguments, (), ("indices",)), present(attributes))
+    return Call("POST", path, description, body, {"Content-Type": kind, **conditions.headers()},
+                idempotent and repeatable(path, conditions))
 
 
-def json_call(method: str, path: str, value: Any = None) -> Call[Description]:
-    body = [] if value is None else [json.dumps(value).encode()]
-    return Call(method, path, description, body, {"Content-Type": JSON} if body else {}, method == "GET")
+def stored(call: Call[Any], name: str, conditions: Conditions) -> Call[Any]:
+    """the op, with its outputs stored under that name, which may be that of an input: then a second time stores something else"""
+    query = urlencode({"store": name}, safe=":@")
+    return replace(call, path=f"{call.path}?{query}", decode=descriptions, idempotent=False,
+                   headers={**call.headers, "Accept": JSON, **conditions.headers()})
+
+
+def json_call(method: str, path: str, value: Any = None, conditions: Conditions = Conditions()) -> Call[Description]:
+    body = [] if value is None else [json_text(value)]
+    headers = {**({"Content-Type": JSON} if body else {}), **conditions.headers()}
+    return Call(method, path, description, body, headers, method == "GET")
+
+
+def list_call(path: str, member: str) -> Call[list[Description]]:
+    return Call("GET", path, lambda reply: listed(reply, member))
+
+
+def alias_call() -> Call[dict[str, str]]:
+    return Call("GET", "/v1/aliases", lambda reply: dict(mapping(description(reply), "aliases")))
+
+
+def plan_call(equation: str, shapes: Any, dtype: Any) -> Call[Description]:
+    asked = present({"equation": equation, "shapes": [list(map(int, shape)) for shape in shapes], "dtype": dtype})
+    return replace(json_call("POST", "/v1/einsum/plan", asked), idempotent=True)
 
 
 def read_call(path: str) -> Call[Array]:
@@ -167,8 +217,32 @@ def description(reply: Reply) -> Description:
     return document(reply) if reply.status != 204 else {}
 
 
-def nothing(reply: Reply) -> None:
-    return None
+def member(value: dict[str, Any], name: str, kind: type) -> Any:
+    if not isinstance(value.get(name), kind):
+        raise ProtocolError(f"the reply has no {kind.__name__} {name}")
+    return value[name]
+
+
+def mapping(value: dict[str, Any], name: str) -> dict[str, Any]:
+    found: dict[str, Any] = member(value, name, dict)
+    return found
+
+
+def listed(reply: Reply, name: str) -> list[Description]:
+    found: list[Description] = member(document(reply), name, list)
+    return found
+
+
+def descriptions(reply: Reply) -> Any:
+    """of stored outputs: one, a list of them, or by their names"""
+    value = document(reply)
+    if isinstance(value.get("outputs"), list):
+        return value["outputs"]
+    return mapping(value, "outputs" if "outputs" in value else "output")
+
+
+def text(reply: Reply) -> str:
+    return bytes(reply.body).decode("utf-8", "replace")
 
 
 def arrays(reply: Reply) -> dict[str, Array]:

@@ -22,9 +22,37 @@ class ProtocolError(TensordError):
     """The reply is not what a daemon sends: truncated, of a wrong size, or not HTTP."""
 
 
+class ReplyTooLarge(ProtocolError):
+    """The reply is longer than `max_reply`, or than the memory."""
+
+
 class ProblemError(TensordError):
     """An error reply.  Its members are attributes: `code`, `status`, `detail`, `request_id`, and those of
     the code, such as `position`; one that the reply does not have is None."""
+
+    attribute: Optional[str]
+    axis: Optional[int]
+    bad_count: Optional[int]
+    bound: Optional[int]
+    device: Optional[str]
+    did_you_mean: Optional[str]
+    etag: Optional[str]
+    extents: Optional[list[int]]
+    index: Optional[int]
+    input: Optional[str]
+    key: Any
+    label: Optional[str]
+    limit: Optional[int]
+    needed: Optional[int]
+    offset: Optional[int]
+    op: Optional[str]
+    pointer: Optional[str]
+    position: Optional[list[int]]
+    positions: Optional[list[int]]
+    resource: Optional[str]
+    shapes: Any
+    title: Optional[str]
+    type: Optional[str]
 
     def __init__(self, problem: dict[str, Any], status: int = 0):
         super().__init__(str(problem.get("detail", problem.get("title", f"status {status}"))))
@@ -32,21 +60,16 @@ class ProblemError(TensordError):
         self.status = status
         self.code = str(problem.get("code", ""))
         self.detail = str(self)
-        self.request_id = problem.get("request_id")
+        request_id = problem.get("request_id")
+        self.request_id = None if request_id is None else str(request_id)
 
     def __getattr__(self, name: str) -> Any:
-        if name in MEMBERS:
+        if name in ProblemError.__annotations__:
             return self.__dict__.get("problem", {}).get(name)
         raise AttributeError(name)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.problem, self.status)
-
-
-# What problems may have beside the members of ProblemError.
-MEMBERS = frozenset((
-    "attribute", "axis", "bad_count", "bound", "device", "did_you_mean", "etag", "extents", "index", "input", "key",
-    "label", "limit", "needed", "offset", "op", "pointer", "position", "positions", "resource", "shapes", "title", "type"))
 
 
 class MalformedRequest(ProblemError): ...

@@ -1,12 +1,19 @@
-"""HTTP/1.1 without sockets: the head of a request, and a reply from the bytes that a caller reads."""
+"""HTTP/1.1 without sockets: the head of a request, and a reply from the bytes that a caller reads.
+
+A reply is not trusted: nothing is followed or unpacked, memory is taken for at most `limit` bytes, and the pages of a body are
+only touched as its bytes come.
+"""
 from __future__ import annotations
 
 from collections.abc import Generator
 from typing import NamedTuple
 
-from .errors import ProtocolError
+import numpy as np
+
+from .errors import ProtocolError, ReplyTooLarge
 
 HEAD_LIMIT = 64 * 1024
+ERROR_LIMIT = 1 << 20
 PIECE = 16 * 1024
 CHUNK_LINE_LIMIT = 1024
 
@@ -21,11 +28,15 @@ class Reply(NamedTuple):
     reusable: bool
 
 
+def check_header(name: str, value: str) -> None:
+    if "\r" in value or "\n" in value:
+        raise ValueError(f"the header {name} has a line break")
+
+
 def request_head(method: str, path: str, headers: dict[str, str]) -> bytes:
     lines = [f"{method} {path} HTTP/1.1"]
     for name, value in headers.items():
-        if "\r" in value or "\n" in value:
-            raise ValueError(f"the header {name} has a line break")
+        check_header(name, value)
         lines.append(f"{name}: {value}")
     return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
 
@@ -34,16 +45,16 @@ def parse_head(head: bytes) -> tuple[int, dict[str, str], bool]:
     """status, headers with names in lower case, whether the connection stays open"""
     first, *lines = head.decode("latin-1").split("\r\n")
     version, _, rest = first.partition(" ")
-    if version not in ("HTTP/1.1", "HTTP/1.0") or not rest[:3].isdigit():
+    if version not in ("HTTP/1.1", "HTTP/1.0") or not (rest[:3].isascii() and rest[:3].isdigit()) or len(rest.split(" ")[0]) != 3:
         raise ProtocolError(f"the reply does not begin as HTTP: {first[:80]!r}")
-    headers = {}
+    headers: dict[str, str] = {}
     for line in lines:
         name, colon, value = line.partition(":")
         if not colon:
             raise ProtocolError(f"the reply has a header without a colon: {line[:80]!r}")
         name = name.lower()
-        if name in headers and name == "content-length":
-            raise ProtocolError("the reply has two lengths")
+        if name in headers and name in ("content-length", "transfer-encoding"):
+            raise ProtocolError(f"the reply has two headers {name}")
         headers[name] = value.strip()
     return int(rest[:3]), headers, version == "HTTP/1.1" and headers.get("connection", "").lower() != "close"
 
@@ -62,9 +73,11 @@ class Input:
         self.bytes += memoryview(piece)[:count]
 
     def until(self, mark: bytes, limit: int) -> Generator[memoryview, int, bytes]:
-        while (at := self.bytes.find(mark)) < 0:
+        searched = 0
+        while (at := self.bytes.find(mark, searched)) < 0:
             if len(self.bytes) > limit:
                 raise ProtocolError(f"a part of the reply that may have {limit} bytes is longer")
+            searched = max(0, len(self.bytes) - len(mark) + 1)
             yield from self.more()
         found = bytes(self.bytes[:at])
         del self.bytes[:at + len(mark)]
@@ -72,27 +85,33 @@ class Input:
 
     def exactly(self, length: int) -> Generator[memoryview, int, memoryview]:
         try:
-            body = bytearray(length)
-        except (MemoryError, OverflowError):
-            raise ProtocolError(f"there is no memory for a reply of {length} bytes") from None
-        view, at = memoryview(body), min(length, len(self.bytes))
-        view[:at] = self.bytes[:at]
+            body = np.empty(length, "u1").data  # unlike bytearray it does not write to its pages
+        except (MemoryError, OverflowError, ValueError):
+            raise ReplyTooLarge(f"there is no memory for a reply of {length} bytes") from None
+        at = min(length, len(self.bytes))
+        body[:at] = self.bytes[:at]
         del self.bytes[:at]
         while at < length:
-            count = yield view[at:]
+            count = yield body[at:]
             if count == 0:
                 raise ProtocolError(f"the reply is truncated: {at} of {length} bytes")
             at += count
-        return view
+        return body
 
 
-def read_chunks(source: Input) -> Generator[memoryview, int, memoryview]:
+def check_size(size: int, limit: int) -> None:
+    if size > limit:
+        raise ReplyTooLarge(f"the reply has {size} bytes or more; at most {limit} are read")
+
+
+def read_chunks(source: Input, limit: int) -> Generator[memoryview, int, memoryview]:
     body = bytearray()
     while True:
         line = (yield from source.until(b"\r\n", CHUNK_LINE_LIMIT)).partition(b";")[0].strip()
         size = number(line, 16)
         if size == 0:
             break
+        check_size(len(body) + size, limit)
         body += yield from source.exactly(size)
         if bytes((yield from source.exactly(2))) != b"\r\n":
             raise ProtocolError("a chunk of the reply does not end where its size says")
@@ -111,19 +130,30 @@ def number(text: bytes, base: int) -> int:
     return value
 
 
-def read_reply(method: str) -> Reading:
+def read_body(source: Input, headers: dict[str, str], limit: int) -> Generator[memoryview, int, memoryview]:
+    encoding = headers.get("transfer-encoding", "").lower()
+    if encoding and "content-length" in headers or encoding not in ("", "chunked"):
+        raise ProtocolError(f"the reply has the encoding {encoding[:80]!r}, which does not say where it ends")
+    if encoding:
+        return (yield from read_chunks(source, limit))
+    if "content-length" not in headers:
+        raise ProtocolError("the reply has no length")
+    size = number(headers["content-length"].encode("latin-1"), 10)
+    check_size(size, limit)
+    return (yield from source.exactly(size))
+
+
+def read_reply(method: str, limit: int) -> Reading:
     source = Input()
     while True:
         head = yield from source.until(b"\r\n\r\n", HEAD_LIMIT)
         status, headers, reusable = parse_head(head)
-        if status >= 200:
+        if status >= 200 or status == 101:
             break
-    if method == "HEAD" or status in (204, 304):
+    if headers.get("content-encoding", "identity").lower() != "identity":
+        raise ProtocolError(f"the reply is compressed, which was not asked for: {headers['content-encoding'][:80]!r}")
+    if method == "HEAD" or status in (101, 204, 304):
         body = memoryview(b"")
-    elif "chunked" in headers.get("transfer-encoding", "").lower():
-        body = yield from read_chunks(source)
-    elif "content-length" in headers:
-        body = yield from source.exactly(number(headers["content-length"].encode(), 10))
     else:
-        raise ProtocolError("the reply has no length")
+        body = yield from read_body(source, headers, limit if status < 300 else min(limit, ERROR_LIMIT))
     return Reply(status, headers, body, reusable and not source.bytes)

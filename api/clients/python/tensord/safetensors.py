@@ -11,6 +11,7 @@ from .errors import ProtocolError
 CODES = {"bool": "BOOL", "int8": "I8", "int16": "I16", "int32": "I32", "int64": "I64", "uint8": "U8", "uint16": "U16",
          "uint32": "U32", "uint64": "U64", "float16": "F16", "bfloat16": "BF16", "float32": "F32", "float64": "F64",
          "complex64": "C64"}
+HEADER_LIMIT = 16 << 20  # JSON takes many times its size in memory; 16384 tensors, the most of a list, need a fifth of it
 NAMES = {code: name for name, code in CODES.items()}
 
 
@@ -32,13 +33,13 @@ def unpack(file: memoryview) -> tuple[dict[str, Array], dict[str, str]]:
     if len(file) < 8:
         raise ProtocolError(f"the reply is no safetensors file: it has {len(file)} bytes")
     begin = 8 + int.from_bytes(file[:8], "little")
-    if begin > len(file):
+    if begin > min(len(file), 8 + HEADER_LIMIT):
         raise ProtocolError(f"the header of the reply has {begin - 8} bytes, but the reply {len(file)}")
     try:
         header = json.loads(bytes(file[8:begin]))
         metadata = header.pop("__metadata__", {})
         return {name: entry_array(entry, file[begin:]) for name, entry in header.items()}, metadata
-    except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+    except (KeyError, TypeError, ValueError, AttributeError, OverflowError, RecursionError) as error:
         raise ProtocolError(f"the header of the reply is no header of safetensors: {error}") from None
 
 

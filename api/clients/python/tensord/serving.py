@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
 import shutil
 import subprocess
@@ -14,6 +15,8 @@ from .client import Client
 from .errors import TensordError
 
 START_LIMIT = 30.0  # seconds
+# Becomes the daemon, and leaves a shell that ends it when the pipe from this process ends without a line, however that is.
+LAUNCH = 'exec 3<&0; { read -r _ <&3 || kill -TERM $$; } & exec "$@" 3<&- </dev/null'
 
 
 def binary() -> str:
@@ -32,17 +35,19 @@ class Server:
         self.folder = tempfile.TemporaryDirectory(prefix="tensord-serve-")
         self.log = Path(self.folder.name) / "log"
         with open(self.log, "wb") as log:
-            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            # In a session of its own: the interrupt of a cell or of a terminal is not for the daemon.
+            self.process = subprocess.Popen(["/bin/sh", "-c", LAUNCH, "sh", *command], stdin=subprocess.PIPE, stdout=log, stderr=log,
+                                            start_new_session=True)
         atexit.register(self.stop)
-        self.url = "http://" + self._address()
+        self.url = f"http{'s' if '--tls-certificate' in command else ''}://{self._address()}"
         self.client = Client(self.url)
 
     def _address(self) -> str:
         end = time.monotonic() + START_LIMIT
         while time.monotonic() < end:
             text = self.log.read_text(errors="replace")
-            for line in text.splitlines():
-                if " listening " in line:
+            for line in text.splitlines(keepends=True):
+                if " listening " in line and line.endswith("\n"):
                     return line.partition(" address=")[2].split()[0]
             if self.process.poll() is not None:
                 break
@@ -58,6 +63,8 @@ class Server:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
+        with contextlib.suppress(OSError, ValueError):  # the line; it was sent before, if the pipe is closed
+            self.process.communicate(b"\n")
         atexit.unregister(self.stop)
         self.folder.cleanup()
 
@@ -71,4 +78,4 @@ class Server:
 def serve(folder: Optional[str] = None, *options: str, listen: str = "127.0.0.1:0") -> Server:
     """starts the daemon with the tables of the folder; on a free port of this machine unless `listen` says another"""
     data = ["--data-dir", os.fspath(folder)] if folder is not None else []
-    return Server([binary(), "--listen", listen, "--log-format", "text", *data, *options])
+    return Server([binary(), "--listen", listen, "--log-format", "text", "--log-level", "info", *data, *options])
