@@ -1,4 +1,6 @@
-/* older_glibc.c - what the static libgcc of GCC 12 and newer asks of glibc 2.35, for an older glibc.
+/* older_glibc.c - what a program that was linked with glibc 2.35 or newer asks of it, for an older glibc.
+ *
+ * hypot has a version of its own since 2.35, which does not set errno; every glibc of the processor has the version before it.
  *
  * _dl_find_object finds the tables of the unwinder for an address. Without it here, the program would need glibc 2.35
  * for exceptions of C++ alone, which tensord does not throw. */
@@ -49,6 +51,18 @@ __attribute__((visibility("hidden"))) int _dl_find_object(void *address,
     *found = (struct dl_find_object){ 0 };
     const struct search search = { .address = (uintptr_t)address, .found = found };
     return dl_iterate_phdr(look_into, (void *)&search) && found->dlfo_eh_frame ? 0 : -1;
+}
+
+#endif
+
+#ifdef __x86_64__
+
+double older_hypot(double x, double y);
+__asm__(".symver older_hypot, hypot@GLIBC_2.2.5");
+
+__attribute__((visibility("hidden"))) double hypot(double x, double y)
+{
+    return older_hypot(x, y);
 }
 
 #endif

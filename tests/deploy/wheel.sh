@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # wheel.sh - tests the wheel that deploy/wheel/build.py makes: the same bytes twice, its tag, its libraries and licences, the
-# command that pip installs, TLS, an old processor, and a minimal system. Several minutes: everything is compiled twice.
+# command that pip installs, TLS, the Python client with its notebook, an old processor, and a minimal system. Several minutes: everything
+# is compiled twice.
 #
 # Without root, or the tools named in a line "SKIP", what needs them is left out. auditwheel is installed once, into
 # ${TENSORD_CACHE:-${XDG_CACHE_HOME:-~/.cache}/tensord}/wheel-venv.
@@ -116,7 +117,7 @@ grep -q 'not a supported wheel' "$work/log" || { cat "$work/log" >&2; fail "pip 
 others=$(ldd "$binary" | grep -vE '^\s*(linux-vdso|libc|libm|/lib(64)?/ld-linux-[-a-z0-9_]*)\.so\.[0-9]' || true)
 [ -z "$others" ] || fail "the program loads $others"
 ! readelf -d "$binary" | grep -E 'RPATH|RUNPATH' || fail "the program has a path of libraries"
-! nm -D "$binary" | grep -E '(arc4random|_dl_find_object)' || fail "the program needs a newer glibc than its tag should say"
+! nm -D "$binary" | grep -E '(arc4random|_dl_find_object|@GLIBC_2\.(3[5-9]|[4-9][0-9]))' || fail "the program needs a newer glibc than its tag should say"
 ! strings -a "$binary" | grep -F -e "$root" -e "$work" || fail "the program names folders of this machine"
 echo "ok: no library but glibc's"
 
@@ -149,6 +150,34 @@ if command -v qemu-x86_64 >/dev/null; then
     meanwhile() { :; }
 else
     echo "SKIP a processor without AVX: qemu-x86_64 is not installed (package qemu-user)"
+fi
+
+# ---------------------------------------------------------------- the daemon and the client
+if "$work/venv/bin/pip" install -q numpy >/dev/null 2>&1; then
+    cat >"$work/together.py" <<'END'
+import importlib.metadata, os, sys
+from pathlib import Path
+import tensord
+from tensord import serving
+program = Path(serving.binary())
+assert program == Path(tensord.__file__).parent / "bin" / "tensord" and os.access(program, os.X_OK), program
+assert tensord.__version__ == importlib.metadata.version("tensord")
+with tensord.serve(sys.argv[1]) as server:
+    assert server.client.gather("planets", [2, 3])[:, 3].tolist() == [1, 2]
+END
+    env -i PATH=/usr/bin:/bin "$work/venv/bin/python" "$work/together.py" "$work/tables" || fail "tensord.serve of the wheel"
+    meanwhile() {
+        said=$("$work/venv/bin/python" -m tensord --url "http://$address" gather params=planets 'indices=[2]')
+        [ "$said" = '[[5.97, 6378.0, 149.6, 1.0]]' ] || fail "python -m tensord gather is answered with $said"
+    }
+    serve "the command tensord, asked by python -m tensord" env -i "$work/venv/bin/tensord"
+    meanwhile() { :; }
+    echo "ok: tensord.serve starts the daemon of the wheel"
+    status=0
+    tests/deploy/notebook.py "$wheel" || status=$?
+    [ $status -eq 0 ] || [ $status -eq 77 ] || fail "the notebook"
+else
+    echo "SKIP the client: numpy cannot be installed"
 fi
 
 # ---------------------------------------------------------------- exceptions of C++ with older_glibc.c
