@@ -7,7 +7,8 @@ Its diagram has a box for each module (a folder, or one file) and arrows from a 
   - every #include between two modules follows arrows downwards, in one step or several;
   - every arrow is used by at least one #include, and there is no cycle;
   - every source file belongs to a box, and every box has files;
-  - every source file is named in a README of its folder, or of a folder above.
+  - every source file is named in a README of its folder, or of a folder above;
+  - every function of docs/request.md is in the file that stands beside it.
 Prints a line for each fault and exits with 1; else prints one line that begins with "ok".
 """
 import pathlib
@@ -115,11 +116,22 @@ def check_readmes(root, files):
     return faults
 
 
+def check_request(root):
+    """The table of docs/request.md: a function, then its file."""
+    rows = re.findall(r"\| `(\w+)` \| `([\w/.]+)` \|", (root / "docs/request.md").read_text())
+    faults = [] if rows else ["docs/request.md names no function"]
+    for function, path in rows:
+        code = (root / path).read_text() if (root / path).is_file() else ""
+        if not re.search(rf"^[a-z][\w *]*\b{function}\(", code, re.M):
+            faults.append(f"docs/request.md: {path} has no function {function}")
+    return faults
+
+
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent)
     files = sources(root)
     boxes, arrows = read_diagram((root / "docs/architecture.md").read_text())
-    faults = check_includes(root, files, boxes, arrows) + check_readmes(root, files)
+    faults = check_includes(root, files, boxes, arrows) + check_readmes(root, files) + check_request(root)
     print("\n".join(faults) if faults else
           f"ok: {len(files)} files in {len(boxes)} modules, {len(arrows)} arrows, as drawn; READMEs name every file")
     return 1 if faults else 0

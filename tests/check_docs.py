@@ -5,8 +5,10 @@
 
 Each op of kernels/ops.def has a section "## NAME" in the README.md of its folder, with a table of its inputs, one of its
 attributes where it has any, one of its outputs, a line "Errors: CODE, ...", and a curl command that runs it. Names,
-dtypes, defaults, ranges and shape rules must equal those of GET /v1/ops/NAME. Other documents have no table of ops or
-their folders, which would need a line for each new op, and a link to a folder of ops names only ops of that folder.
+dtypes, defaults, ranges and shape rules must equal those of GET /v1/ops/NAME. docs/api.md has a row for each op, which is
+made from the same description, and a row for each route of GET /openapi.json with its summary; the table of README.md
+names each op. Other documents have no table of ops or their folders, which would need a line for each new op, and a link
+to a folder of ops names only ops of that folder.
 
 Prints one line per error and exits with 1; else prints one line that begins with "ok".
 """
@@ -167,12 +169,66 @@ def check_op(path, text, op):
         fault(where, "no curl command runs it")
 
 
+# ---------------------------------------------------------------- docs/api.md, README.md
+def op_row(op, folder):
+    """inputs with "..." for a list and in brackets if optional, attributes with their defaults, outputs"""
+    inputs = [f"[`{spec['name']}`]" if spec.get("optional") else f"`{spec['name']}`" + (" ..." if spec.get("list") else "")
+              for spec in op["inputs"]]
+    attributes = [f"`{spec['name']}`" + ("" if spec["required"] else f" = {expected_default(spec)}") for spec in op["attributes"]]
+    outputs = [f"`{spec['name']}`" + (" ..." if spec.get("list") else "") for spec in op["outputs"]]
+    name = f"[`{op['name']}`](../kernels/{folder}/README.md)"
+    return " ".join(["|", name, "|", ", ".join(inputs), "|", ", ".join(attributes), "|", ", ".join(outputs), "|"]).replace("  ", " ")
+
+
+def route_rows(document, names):
+    """{how the row of a route begins}, of those that are not /v2's; the routes of single ops are one row"""
+    rows = set()
+    for path, operations in document["paths"].items():
+        if path == "/v2" or path.startswith("/v2/"):
+            continue
+        for method, operation in operations.items():
+            if method not in ("get", "put", "post", "delete"):
+                continue
+            *folders, last = path.split("/")
+            if method == "post" and last in names:
+                rows.add(f"| `POST {'/'.join(folders)}/{{op}}` |")
+            else:
+                rows.add(f"| `{method.upper()} {path}` | {operation['summary']} |")
+    return rows
+
+
+def check_api(document, ops, folder_of):
+    text = read("docs/api.md")
+    for op in ops:
+        row = op_row(op, folder_of[op["name"]])
+        if row + "\n" not in text:
+            fault("docs/api.md", f"there is no row\n{row}")
+    for name in re.findall(r"^\| \[`(\w+)`\]\(", text, re.M):
+        if name not in folder_of:
+            fault("docs/api.md", f"{name} is no op")
+    rows = route_rows(document, folder_of)
+    for row in sorted(rows):
+        if "\n" + row not in text:
+            fault("docs/api.md", f"there is no row that begins with\n{row}")
+    for line in re.findall(r"^\| `[A-Z]+ /.*$", text, re.M):
+        if not any(line.startswith(row) for row in rows):
+            fault("docs/api.md", f"the daemon has no such route, or another summary of it:\n{line}")
+
+
+def check_readme(folder_of):
+    table = "\n".join(" ".join(row) for head, rows in tables(read("README.md")) if head and bare(head[0]) == "op" for row in rows)
+    named = [op for label in re.findall(r"\[([^]]*)\]\(kernels/\w+/README.md\)", table) for op in re.findall(r"`(\w+)`", label)]
+    if sorted(named) != sorted(folder_of):
+        fault("README.md", f"its table of ops differs from the daemon's in {', '.join(sorted(set(named) ^ set(folder_of)))}")
+
+
 # ---------------------------------------------------------------- all documents
 def check_other(path, folder_of):
     """tables and links of a document that is not one op's"""
     text = read(path)
     for head, rows in tables(text):
-        if head and bare(head[0]) in ("op", "ops") and any(bare(row[0]) in folder_of for row in rows):
+        if path not in ("README.md", "docs/api.md") and head and bare(head[0]) in ("op", "ops") and \
+                any(bare(row[0]) in folder_of for row in rows):
             fault(path, "a table lists ops: that belongs to the README.md of their folders")
         for row in rows:
             if bare(row[0]).split("/")[0] in folder_of.values() and "/" in row[0]:
@@ -196,6 +252,7 @@ def main():
         if names != list(folder_of):
             fault("kernels/ops.def", f"the daemon lists {', '.join(names)}")
         ops = [client.request("GET", "/v1/ops/" + name).json() for name in names]
+        document = client.request("GET", "/openapi.json").json()
     for op in ops:
         path = f"kernels/{folder_of[op['name']]}/README.md"
         text = sections(read(path)).get(op["name"]) if os.path.exists(os.path.join(ROOT, path)) else None
@@ -203,6 +260,8 @@ def main():
             fault(path, f"there is no section ## {op['name']}")
         else:
             check_op(path, text, op)
+    check_api(document, ops, folder_of)
+    check_readme(folder_of)
     documents = [os.path.relpath(p, ROOT) for p in glob.glob(os.path.join(ROOT, "**", "*.md"), recursive=True)]
     for path in sorted(documents):
         folder = re.match(r"kernels/(\w+)/", path)
@@ -211,7 +270,7 @@ def main():
     for line in faults:
         print(line)
     if not faults:
-        print(f"ok: {len(ops)} ops are documented as they are described")
+        print(f"ok: {len(ops)} ops and {len(document['paths'])} paths are documented as they are described")
     sys.exit(1 if faults else 0)
 
 

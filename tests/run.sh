@@ -66,7 +66,7 @@ print("|".join(name for name in tests if b"pthread_create" in called[name]))')
 }
 
 layering() {
-    tests/check_layering.sh && tests/check_references.sh && tests/check_excerpts.py && tests/check_architecture.py &&
+    tests/check_layering.sh && tests/check_references.sh && tests/check_excerpts.py && tests/check_links.py && tests/check_architecture.py &&
         tests/check_events.py
 }
 
@@ -162,7 +162,7 @@ stage http-smoke          wait    q--  build-release http build 1 --only test_op
 stage conformance-release wait    -wl  build-release conformance build 1
 stage http-release        wait    -wl  build-release http build 1
 stage oip                 wait    -wl  build-release oip build 1
-for client in curl python triton node go c readme; do
+for client in curl python triton node go c; do
     stage clients-$client wait    -wl  build-release clients $client
 done
 stage python-package      wait    -wl  build-release python3 tests/clients/python/run.py
@@ -190,6 +190,7 @@ stage trial-random-long   wait    --l  build-asan    trial random_requests build
 stage trial-hostile-asan  wait    --l  build-asan    trial hostile build-asan 4 120
 stage import              wait    -wl  build-release tests/import/run.py
 stage real                wait    -wl  build-release tests/real/run.sh
+stage documents           wait    -wl  build-release python3 tests/documents/run.py # after real, which fetches the model that pages use
 stage browser             wait    -wl  build-release tests/browser/run.py --binary build/tensord --pictures build/browser
 stage systemd             wait    -wl  build-release tests/deploy/systemd.sh build/tensord
 stage prometheus          wait    -wl  build-release tests/deploy/prometheus.py build/tensord

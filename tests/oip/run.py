@@ -35,9 +35,10 @@ def quietly(*command):
     return None if done.returncode == 0 else (done.stdout.strip().splitlines() or ["it failed"])[-1]
 
 
-def enter_venv(program=os.path.abspath(__file__), venv=VENV, packages=PACKAGES, imports=IMPORTS):
-    """completes the virtual environment and restarts the program in it"""
+def enter_venv(program=os.path.abspath(__file__), venv=VENV, packages=PACKAGES, imports=IMPORTS, alone=()):
+    """completes the virtual environment and restarts the program in it; what packages of `alone` depend on is not installed"""
     python = os.path.join(venv, "bin", "python")
+    install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     if os.path.realpath(sys.prefix) == os.path.realpath(venv):
         return
     if not os.path.exists(python):
@@ -45,11 +46,11 @@ def enter_venv(program=os.path.abspath(__file__), venv=VENV, packages=PACKAGES, 
         if why:
             skip(f"cannot make a virtual environment: {why}")
     if quietly(python, "-c", imports):
-        print(f"fetching {', '.join(packages)} into {venv}", flush=True)
-        why = quietly(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", *packages) \
-            or quietly(python, "-c", imports)
+        wanted = ", ".join([*packages, *alone])
+        print(f"fetching {wanted} into {venv}", flush=True)
+        why = quietly(*install, *packages) or (alone and quietly(*install, "--no-deps", *alone)) or quietly(python, "-c", imports)
         if why:
-            skip(f"{', '.join(packages)} cannot be installed: {why}")
+            skip(f"{wanted} cannot be installed: {why}")
     os.execv(python, [python, "-B", program, *sys.argv[1:]])
 
 
