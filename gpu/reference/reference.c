@@ -34,7 +34,7 @@ static td_status reference_open(const struct td_device_options *options, struct 
         return td_error_set(err, TD_MEMORY_EXHAUSTED, "the host has no memory for a device");
     uint64_t opens = td_reference_count(TD_REFERENCE_OPENS, 1);
     if (own.recover > 0 && opens >= (uint64_t)own.recover)
-        own.fail_alloc = own.lose_at = own.hang_at = own.hang_free = 0;
+        own.fail_alloc = own.lose_at = own.lose_copy = own.hang_at = own.hang_free = 0;
     device->options = own;
     device->limit = options->memory > 0 ? options->memory : DEFAULT_MEMORY;
     *out = device;

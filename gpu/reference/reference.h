@@ -11,14 +11,15 @@
  *            copy_mb_per_s=N  bandwidth of copies (0: copies take no time)
  *            fail_alloc=N     the Nth and every later allocation of device memory fails
  *            lose_at=N        the device is lost at the Nth launch
+ *            lose_copy=N      the device is lost at the Nth copy to it
  *            hang_at=N        the Nth launch never completes
  *            hang_free=N      the Nth free of device or pinned memory never returns
  *            fail_open=N      the Nth open fails, counted over the life of the process
  *            recover=N        the Nth device opened and all later ones have no faults (2), so that a
  *                             lost device works again; 0: all devices have them
- *            0 means "never" unless stated otherwise. Allocations, launches and frees are counted per
+ *            0 means "never" unless stated otherwise. Allocations, launches, copies and frees are counted per
  *            open device. Anything else is INVALID_ARGUMENT.
- * Faults     Submitting the launch that loses the device, or never completes, returns TD_OK; poll,
+ * Faults     Submitting the launch or the copy that loses the device, or never completes, returns TD_OK; poll,
  *            wait and all other calls report the fault. Such a launch writes nothing, nor does work
  *            submitted after one that never completes.
  * Errors     INTERNAL for addresses that violate the contract: work on host memory, misaligned

@@ -13,8 +13,8 @@ struct td_device {
     uint64_t limit, used;                /* bytes of device memory */
     struct td_reference_block *blocks, *host_blocks;
     struct td_device_stream *streams;
-    int64_t idle_ns; /* when all submitted work is complete */
-    int64_t allocs, launches, frees;
+    int64_t idle_ns;                         /* when all submitted work is complete */
+    int64_t allocs, launches, copies, frees; /* copies: to the device */
     bool lost;
     char misuse[256]; /* an invalid free, which cannot return an error; all later calls do */
 };

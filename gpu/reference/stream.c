@@ -130,6 +130,10 @@ td_status td_reference_copy_to_device(struct td_device_stream *stream, void *to,
         return status;
     td_reference_count(TD_REFERENCE_COPIES_TO_DEVICE, 1);
     td_reference_count(TD_REFERENCE_BYTES_TO_DEVICE, bytes);
+    if (++stream->device->copies == stream->device->options.lose_copy) {
+        stream->device->lost = true; /* reported by the next call */
+        return TD_OK;
+    }
     copy(stream, to, from, bytes);
     return TD_OK;
 }

@@ -1,6 +1,7 @@
 #include "server/devices/batch.h"
 
 #include "server/devices/results.h"
+#include "server/devices/upload.h"
 #include "server/observe/clock.h"
 
 #include <stdlib.h>
@@ -27,8 +28,9 @@ struct td_batch {
     struct td_buffer *in, *out;
     struct td_device_table *tables[2 * TD_BATCH_TABLES]; /* and their indices */
     int n_tables;
-    uint64_t bytes; /* moved, at most; part of shared->bytes */
-    bool submitted; /* since the stream was idle */
+    struct td_upload upload; /* of a large table; then nothing else is in flight */
+    uint64_t bytes;          /* moved, at most; part of shared->bytes */
+    bool submitted;          /* since the stream was idle */
 
     struct td_arena arena; /* for what lives while the batch is in flight */
     _Alignas(64) char first[FIRST_BLOCK];
@@ -67,27 +69,50 @@ static td_status take_table(struct td_batch *batch, const struct td_tensor *tens
     return TD_OK;
 }
 
+static bool is_large_and_lacking(const struct td_batch *batch, const struct td_tensor *tensor)
+{
+    return tensor->bytes >= TD_UPLOAD_LEAST &&
+           td_device_tables_lacks(batch->shared->tables, tensor);
+}
+
+/* Takes a table, unless it is large and lacking: then it becomes *missing, if that has none. */
+static td_status take_or_miss(struct td_batch *batch, const struct td_tensor *tensor,
+                              struct td_device_table **out, struct td_tensor *missing,
+                              struct td_error *err)
+{
+    *out = NULL;
+    if (!is_large_and_lacking(batch, tensor))
+        return take_table(batch, tensor, out, err);
+    if (!missing->owner)
+        *missing = *tensor;
+    return TD_OK;
+}
+
 /* Takes table i of the launch, and its index. */
-static td_status take_indexed(struct td_batch *batch, int i, struct td_error *err)
+static td_status take_indexed(struct td_batch *batch, int i, struct td_tensor *missing,
+                              struct td_error *err)
 {
     const struct td_tensor *from = td_launch_input(batch->items[0]->args, i);
     struct td_device_table *table, *index = NULL;
     struct td_tensor image;
-    td_status status = take_table(batch, from, &table, err);
+    td_status status = take_or_miss(batch, from, &table, missing, err);
     if (status == TD_OK && td_launch_index_of(from, &image))
-        status = take_table(batch, &image, &index, err);
-    if (status != TD_OK)
+        status = take_or_miss(batch, &image, &index, missing, err);
+    if (status != TD_OK || missing->owner)
         return status;
     return td_launch_bind_table(&batch->launch, i, td_device_table_data(table),
                                 index ? td_device_table_data(index) : NULL, &batch->arena, err);
 }
 
-static td_status take_tables(struct td_batch *batch, struct td_error *err)
+/* All of them, so that none is evicted while another one is uploaded; *missing is one that has to be. */
+static td_status take_tables(struct td_batch *batch, struct td_tensor *missing,
+                             struct td_error *err)
 {
     td_status status = TD_OK;
+    *missing = (struct td_tensor){ 0 };
     for (int i = 0; i < batch->launch.n_inputs && status == TD_OK; i++)
         if (td_launch_is_table(batch->launch.tables, i))
-            status = take_indexed(batch, i, err);
+            status = take_indexed(batch, i, missing, err);
     return status;
 }
 
@@ -210,6 +235,7 @@ static td_status submit(struct td_batch *batch, struct td_error *err)
  * SCRATCH_KEPT. It can be started again. */
 static void release(struct td_batch *batch, bool lost)
 {
+    td_upload_end(&batch->upload);
     while (batch->n_tables > 0)
         td_device_tables_unuse(batch->shared->tables, batch->tables[--batch->n_tables]);
     td_buffer_unref(batch->in);
@@ -270,21 +296,58 @@ static void begin(struct td_batch *batch)
     }
 }
 
+/* Begins to upload a table that the device lacks. */
+static td_status upload_large(struct td_batch *batch, const struct td_tensor *tensor,
+                              struct td_device_table **out, struct td_error *err)
+{
+    const struct td_upload_device device = { batch->shared->api, batch->stream,
+                                             batch->shared->staging, batch->shared->copiers };
+    td_status status = td_upload_take(&batch->upload, &device, tensor->bytes, err);
+    if (status == TD_OK)
+        status = td_device_tables_add(batch->shared->tables, tensor, batch->stream, out, err);
+    if (status != TD_OK) {
+        td_upload_end(&batch->upload);
+        return status;
+    }
+    batch->tables[batch->n_tables++] = *out;
+    count_bytes(batch, tensor->bytes);
+    td_upload_begin(&batch->upload, td_device_table_data(*out), tensor->data);
+    return TD_OK;
+}
+
 static td_status upload(struct td_batch *batch, struct td_error *err)
 {
     const struct td_tensor *tensor = batch->items[0]->table;
     struct td_device_table *table;
     td_status status = check_device(batch, tensor->bytes, 0, err);
     if (status == TD_OK)
-        status = take_table(batch, tensor, &table, err);
+        status = is_large_and_lacking(batch, tensor) ? upload_large(batch, tensor, &table, err)
+                                                     : take_table(batch, tensor, &table, err);
     if (status == TD_OK)
         td_device_table_keep(table);
     return status;
 }
 
+/* Uploads what the items need before they can be started. */
+static td_status prepare(struct td_batch *batch, const struct td_tensor *missing,
+                         struct td_error *err)
+{
+    struct td_device_table *table;
+    const td_status status = upload_large(batch, missing, &table, err);
+    if (status != TD_OK)
+        return status;
+    batch->kind = TD_BATCH_UPLOAD;
+    batch->n_items = 0;
+    td_buffer_unref(batch->in);
+    td_buffer_unref(batch->out);
+    batch->in = batch->out = NULL;
+    return TD_OK;
+}
+
 static td_status launch_items(struct td_batch *batch, struct td_error *err)
 {
     struct td_launch *launch = &batch->launch;
+    struct td_tensor missing;
     td_status status = td_launch_make(launch, batch->shared->api, batch->items, batch->n_items,
                                       &batch->arena, err);
     if (status == TD_OK)
@@ -294,9 +357,11 @@ static td_status launch_items(struct td_batch *batch, struct td_error *err)
     if (status == TD_OK)
         status = check_device(batch, td_launch_table_bytes(launch), launch->scratch_bytes, err);
     if (status == TD_OK)
-        status = take_tables(batch, err);
+        status = take_tables(batch, &missing, err);
+    if (status == TD_OK && missing.owner)
+        return prepare(batch, &missing, err);
     if (status == TD_OK) {
-        td_launch_fill(launch, batch->items, batch->in->data);
+        td_launch_fill(launch, batch->items, batch->shared->copiers, batch->in->data);
         status = grow_scratch(batch, launch->scratch_bytes, err);
     }
     if (status != TD_OK)
@@ -306,7 +371,7 @@ static td_status launch_items(struct td_batch *batch, struct td_error *err)
 }
 
 td_status td_batch_start(struct td_batch *batch, struct td_batch_item **items, int n,
-                         struct td_error *err)
+                         bool *prepares, struct td_error *err)
 {
     memcpy(batch->items, items, (size_t)n * sizeof *items);
     batch->n_items = n;
@@ -315,6 +380,7 @@ td_status td_batch_start(struct td_batch *batch, struct td_batch_item **items, i
         batch->kind == TD_BATCH_UPLOAD ? upload(batch, err) : launch_items(batch, err);
     if (status != TD_OK)
         return undo(batch, status, err);
+    *prepares = batch->n_items == 0;
     begin(batch);
     return TD_OK;
 }
@@ -363,9 +429,13 @@ td_status td_batch_wait(struct td_batch *batch, int64_t timeout_ns, bool *done,
                         struct td_error *err)
 {
     const struct td_device_api *api = batch->shared->api;
+    td_status status;
     *done = false;
-    const td_status status = timeout_ns > 0 ? api->wait(batch->stream, timeout_ns, done, err)
-                                            : api->poll(batch->stream, done, err);
+    if (batch->upload.bytes > 0)
+        status = td_upload_step(&batch->upload, timeout_ns, done, err);
+    else
+        status = timeout_ns > 0 ? api->wait(batch->stream, timeout_ns, done, err)
+                                : api->poll(batch->stream, done, err);
     if (status == TD_OK && *done)
         td_device_tables_finish_uploads(batch->shared->tables, batch->stream);
     return status;

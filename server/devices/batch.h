@@ -6,7 +6,8 @@
  *
  * Inputs are in staging memory when start returns, and outputs are written there, so an item can be
  * given back at any time before the end. launch.h defines the layout, results.h the results. An
- * upload (item.h) is a batch of one item, with a table and nothing to run.
+ * upload (item.h) is a batch of one item, with a table and nothing to run. If calls need a large table
+ * that the device lacks, start uploads that, in a batch without items, and they are to be started again.
  *
  * Errors     A failed start leaves nothing in flight and the items unchanged: MEMORY_EXHAUSTED (no
  *            room for them now), RESOURCE_LIMIT (never room for all of them), UNSUPPORTED_DTYPE
@@ -29,7 +30,8 @@ struct td_batch_device {
     struct td_device *device;
     struct td_staging *staging;
     struct td_device_tables *tables;
-    struct td_memory *memory; /* for merged arguments */
+    struct td_copiers *copiers; /* fill staging memory */
+    struct td_memory *memory;   /* for merged arguments */
     int batch_limit;
     int64_t hang_ns;
     uint64_t copy_bytes_per_us; /* as the device measured it; 0: unknown */
@@ -53,9 +55,10 @@ bool td_batch_is_lost(td_status status);
 /* Is one of the item's tables being uploaded by another batch? Then it starts after that one. */
 bool td_batch_must_wait(const struct td_batch *batch, const struct td_batch_item *item);
 
-/* Starts n calls that merge, or one. On failure they stay the caller's. */
+/* Starts n calls that merge, or one. On failure they stay the caller's, and if *prepares: an upload has
+ * begun that they need first. */
 TD_MUST_CHECK td_status td_batch_start(struct td_batch *batch, struct td_batch_item **items, int n,
-                                       struct td_error *err);
+                                       bool *prepares, struct td_error *err);
 
 bool td_batch_in_flight(const struct td_batch *batch);
 /* Of a batch in flight: does it only upload a table? */

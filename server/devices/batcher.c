@@ -266,14 +266,14 @@ static bool start_items(struct td_batcher *batcher, struct td_batch *batch)
 {
     const int64_t now_ns = td_now_ns();
     int n = td_batch_queue_pick(&batcher->queue, now_ns);
-    bool trimmed = false;
+    bool trimmed = false, prepares = false;
     if (n > 0 && td_batch_must_wait(batch, batcher->queue.picked[0])) {
         batcher->blocked = true;
         return false;
     }
     while (n > 0) {
         struct td_error err;
-        const td_status status = td_batch_start(batch, batcher->queue.picked, n, &err);
+        const td_status status = td_batch_start(batch, batcher->queue.picked, n, &prepares, &err);
         if (status == TD_OK)
             break;
         if (td_batch_is_lost(status)) {
@@ -286,11 +286,13 @@ static bool start_items(struct td_batcher *batcher, struct td_batch *batch)
     if (n == 0)
         return !batcher->blocked;
     const int64_t begun_ns = td_batch_begun_ns(batch);
+    batcher->used_ns = begun_ns;
+    batcher->info_stale = true;
+    if (prepares)
+        return true; /* the items wait for it */
     td_batch_queue_take(&batcher->queue, n);
     if (!td_batch_is_upload(batch))
         td_batch_mailbox_began(&batcher->mailbox, batcher->queue.picked, n);
-    batcher->used_ns = begun_ns;
-    batcher->info_stale = true;
     batcher->start_ns += (begun_ns - now_ns - batcher->start_ns) / 8;
     return true;
 }

@@ -8,11 +8,13 @@
 #include "server/observe/log.h"
 
 struct td_buffer_pool;
+struct td_copiers;
 
 struct td_batcher_options {
     const struct td_device_api *api;
     struct td_device_options device;
     struct td_buffer_pool *buffers; /* staging memory counts against its budget */
+    struct td_copiers *copiers;     /* fill staging memory */
     const struct td_log *log;
     int batch_limit; /* items in a launch, 1 or more */
     int64_t batch_wait_us;

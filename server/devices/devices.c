@@ -3,6 +3,7 @@
 #include "api/message/document.h"
 #include "api/text/suggest.h"
 #include "gpu/loader/loader.h"
+#include "server/devices/copiers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,7 @@
 
 struct td_devices {
     struct td_device_library library;
+    struct td_copiers *copiers;
     struct td_batcher *batcher;
     char why[256]; /* on_device is none */
 };
@@ -68,15 +70,26 @@ bool td_devices_check_system(const struct td_config *config, char message[TD_CON
     return valid;
 }
 
+/* Four threads saturate the memory of a host or its bus, and leave most processors to the workers. */
+static int n_copiers(const struct td_config *config)
+{
+    const int64_t share = config->workers / 4;
+    return share < 1 ? 1 : share > 4 ? 4 : (int)share;
+}
+
 static bool start(struct td_devices *devices, const struct td_config *config, const char *text,
                   struct td_buffer_pool *buffers, const struct td_log *log)
 {
+    devices->copiers = td_copiers_new(n_copiers(config));
+    if (!devices->copiers)
+        return false;
     devices->batcher = td_batcher_new(&(struct td_batcher_options){
         .api = devices->library.api,
         .device = { .memory = (uint64_t)config->gpu_memory,
                     .tf32 = config->gpu_tf32,
                     .text = text },
         .buffers = buffers,
+        .copiers = devices->copiers,
         .log = log,
         .batch_limit = (int)config->batch_limit,
         .batch_wait_us = config->batch_wait_us,
@@ -128,6 +141,7 @@ void td_devices_close(struct td_devices *devices)
     if (!devices)
         return;
     td_batcher_free(devices->batcher);
+    td_copiers_free(devices->copiers);
     td_device_unload(&devices->library);
     free(devices);
 }

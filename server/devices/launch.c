@@ -272,7 +272,7 @@ uint64_t td_launch_table_bytes(const struct td_launch *launch)
 /* ---- after allocation ------------------------------------------------------------------------ */
 
 void td_launch_fill(const struct td_launch *launch, struct td_batch_item *const *items,
-                    char *staging)
+                    struct td_copiers *copiers, char *staging)
 {
     struct td_device_report *reports = (struct td_device_report *)(void *)staging;
     for (int i = 0; i < launch->n_reports; i++)
@@ -285,7 +285,7 @@ void td_launch_fill(const struct td_launch *launch, struct td_batch_item *const 
         if (launch->calls)
             td_merge_copy(launch->op, launch->calls, launch->n_items, i, to);
         else
-            memcpy(to, only->data, only->bytes);
+            td_copiers_copy(copiers, to, only->data, only->bytes);
     }
 }
 

@@ -15,6 +15,7 @@
 #define TD_SERVER_DEVICES_LAUNCH_H
 
 #include "gpu/device.h"
+#include "server/devices/copiers.h"
 #include "server/devices/item.h"
 
 struct td_launch {
@@ -63,9 +64,9 @@ void td_launch_lay_out_scratch(struct td_launch *launch, size_t workspace_bytes)
 /* Bytes of its tables and their indices, each counted once. Called before addresses are bound. */
 uint64_t td_launch_table_bytes(const struct td_launch *launch);
 
-/* Writes empty reports, then the inputs of the items, to staging memory. */
+/* Writes empty reports, then the inputs of the items, to staging memory; large ones with the copiers. */
 void td_launch_fill(const struct td_launch *launch, struct td_batch_item *const *items,
-                    char *staging);
+                    struct td_copiers *copiers, char *staging);
 
 /* Sets the addresses of table i and of its index, which is NULL unless the table has one. */
 TD_MUST_CHECK td_status td_launch_bind_table(struct td_launch *launch, int i, void *data,

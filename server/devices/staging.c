@@ -238,6 +238,11 @@ bool td_staging_all_returned(struct td_staging *staging)
     return back;
 }
 
+uint64_t td_staging_limit(const struct td_staging *staging)
+{
+    return staging->limit;
+}
+
 uint64_t td_staging_bytes(struct td_staging *staging)
 {
     pthread_mutex_lock(&staging->mutex);

@@ -39,6 +39,9 @@ bool td_staging_is_scarce(const struct td_buffer *buffer);
 /* Has every buffer been released? */
 bool td_staging_all_returned(struct td_staging *staging);
 
+/* As it was made. */
+uint64_t td_staging_limit(const struct td_staging *staging);
+
 /* Bytes in use and free. */
 uint64_t td_staging_bytes(struct td_staging *staging);
 

@@ -140,9 +140,21 @@ td_status td_device_tables_alloc(struct td_device_tables *tables, size_t bytes, 
     return status;
 }
 
-static td_status upload(struct td_device_tables *tables, const struct td_tensor *tensor,
-                        struct td_device_stream *stream, struct td_device_table **out,
-                        bool *submitted, struct td_error *err)
+bool td_device_tables_lacks(struct td_device_tables *tables, const struct td_tensor *tensor)
+{
+    return !find(tables, tensor);
+}
+
+static void use(struct td_device_tables *tables, struct td_device_table *table)
+{
+    table->users++;
+    table->used = ++tables->uses;
+}
+
+/* A table that is not in the cache yet, with its memory. */
+static td_status make(struct td_device_tables *tables, const struct td_tensor *tensor,
+                      const struct td_device_stream *stream, struct td_device_table **out,
+                      struct td_error *err)
 {
     struct td_device_table *table = calloc(1, sizeof *table);
     if (!table) {
@@ -151,25 +163,56 @@ static td_status upload(struct td_device_tables *tables, const struct td_tensor 
     }
     /* The store may want to write the next version into the memory of the previous one. */
     td_device_tables_drop_stale(tables);
-    table->owner = td_buffer_ref(tensor->owner); /* before the copy, which may not return */
-    td_status status =
+    const td_status status =
         td_device_tables_alloc(tables, tensor->bytes ? tensor->bytes : 1, &table->data, err);
-    if (status == TD_OK && tensor->bytes > 0)
-        status = tables->api->copy_to_device(stream, table->data, tensor->data, tensor->bytes, err);
     if (status != TD_OK) {
-        /* Any other error means that the device is lost, and a call to it might not return. */
-        if (status == TD_MEMORY_EXHAUSTED)
-            tables->api->free(tables->device, table->data);
-        td_buffer_unref(table->owner);
         free(table);
         return status;
     }
-    *submitted = true;
+    table->owner = td_buffer_ref(tensor->owner);
     table->from = tensor->data;
     table->bytes = tensor->bytes;
     table->uploader = stream;
+    *out = table;
+    return TD_OK;
+}
+
+static void enter(struct td_device_tables *tables, struct td_device_table *table)
+{
     tables->uploading++;
     insert(tables, table);
+    use(tables, table);
+}
+
+td_status td_device_tables_add(struct td_device_tables *tables, const struct td_tensor *tensor,
+                               const struct td_device_stream *stream, struct td_device_table **out,
+                               struct td_error *err)
+{
+    const td_status status = make(tables, tensor, stream, out, err);
+    if (status == TD_OK)
+        enter(tables, *out);
+    return status;
+}
+
+static td_status upload(struct td_device_tables *tables, const struct td_tensor *tensor,
+                        struct td_device_stream *stream, struct td_device_table **out,
+                        struct td_error *err)
+{
+    struct td_device_table *table;
+    td_status status = make(tables, tensor, stream, &table, err);
+    if (status == TD_OK && tensor->bytes > 0) {
+        status = tables->api->copy_to_device(stream, table->data, tensor->data, tensor->bytes, err);
+        if (status != TD_OK) {
+            /* Any other error means that the device is lost, and a call to it might not return. */
+            if (status == TD_MEMORY_EXHAUSTED)
+                tables->api->free(tables->device, table->data);
+            td_buffer_unref(table->owner);
+            free(table);
+        }
+    }
+    if (status != TD_OK)
+        return status;
+    enter(tables, table);
     *out = table;
     return TD_OK;
 }
@@ -180,12 +223,11 @@ td_status td_device_tables_use(struct td_device_tables *tables, const struct td_
 {
     struct td_device_table *table = find(tables, tensor);
     if (!table) {
-        const td_status status = upload(tables, tensor, stream, &table, submitted, err);
-        if (status != TD_OK)
-            return status;
+        const td_status status = upload(tables, tensor, stream, out, err);
+        *submitted = *submitted || status == TD_OK;
+        return status;
     }
-    table->users++;
-    table->used = ++tables->uses;
+    use(tables, table);
     *out = table;
     return TD_OK;
 }

@@ -79,6 +79,8 @@ void setup_open(struct setup *setup, const char *device)
     options->api = holding_device(options->api ? options->api : td_device_reference());
     options->device.text = device;
     options->buffers = setup->buffers;
+    options->copiers = setup->copiers = td_copiers_new(2);
+    ck_assert_ptr_nonnull(setup->copiers);
     options->log = &quiet;
     options->batch_limit = options->batch_limit ? options->batch_limit : 64;
     options->staging_bytes = options->staging_bytes ? options->staging_bytes : 64 * MIB;
@@ -91,6 +93,7 @@ void setup_open(struct setup *setup, const char *device)
 void setup_close(struct setup *setup)
 {
     td_batcher_free(setup->batcher);
+    td_copiers_free(setup->copiers);
     ck_assert_uint_eq(td_device_reference_counts().leaked, 0);
     ck_assert_uint_eq(td_device_reference_counts().misuses, 0);
     ck_assert_uint_eq(td_buffer_pool_stats(setup->buffers).in_use, 0);

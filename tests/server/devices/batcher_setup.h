@@ -9,6 +9,7 @@
 #include "kernels/einsum/einsum.h"
 #include "kernels/gather/gather.h"
 #include "server/devices/batcher.h"
+#include "server/devices/copiers.h"
 #include "server/memory/buffer_pool.h"
 #include "server/observe/clock.h"
 #include "tests/support/suite.h"
@@ -25,6 +26,7 @@
 struct setup {
     struct td_batcher *batcher;
     struct td_buffer_pool *buffers;
+    struct td_copiers *copiers;
     struct td_batcher_options options;
 };
 

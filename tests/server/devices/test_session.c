@@ -43,6 +43,7 @@ static void begin(const char *device)
     options = (struct td_batcher_options){ .api = &api,
                                            .device.text = device,
                                            .buffers = td_buffer_pool_new(256 * MIB, 0),
+                                           .copiers = td_copiers_new(1),
                                            .batch_limit = 8,
                                            .staging_bytes = 4 * MIB,
                                            .hang_ms = 100 };
@@ -54,6 +55,7 @@ static void end(void)
     ck_assert_uint_eq(td_device_reference_counts().misuses, 0);
     ck_assert_uint_eq(td_buffer_pool_stats(options.buffers).in_use, 0);
     td_buffer_pool_free(options.buffers);
+    td_copiers_free(options.copiers);
     sem_destroy(&gate);
 }
 
@@ -85,8 +87,10 @@ static void start(struct td_device_session *session, int i, struct batch_call *c
 {
     struct td_batch_item *item = &call->item;
     struct td_error err;
+    bool prepares;
     td_batch_item_submitted(item, &counts, 0);
-    ck_assert_msg(td_batch_start(session->batches[i], &item, 1, &err) == TD_OK, "%s", err.message);
+    ck_assert_msg(td_batch_start(session->batches[i], &item, 1, &prepares, &err) == TD_OK, "%s",
+                  err.message);
 }
 
 static void end_batch(struct td_device_session *session, int i)
@@ -272,6 +276,7 @@ START_TEST(replies_stay_valid_when_the_device_is_left_open)
     ck_assert_uint_eq(atomic_load(&table.owner->refs), 1);
     ck_assert_uint_eq(td_buffer_pool_stats(options.buffers).in_use, 0);
     td_buffer_pool_free(options.buffers);
+    td_copiers_free(options.copiers);
     td_buffer_unref(table.owner);
     td_device_reference()->close(device);
 }

@@ -117,6 +117,184 @@ START_TEST(a_table_can_be_uploaded_before_its_first_use)
 }
 END_TEST
 
+/* ---- large tables, in pieces ----------------------------------------------------------------- */
+
+/* 40 MiB: five pieces of 8 MiB, an eighth of the staging memory of a setup. */
+enum { LARGE_ROWS = 2621440, N_PIECES = 5 };
+
+START_TEST(a_large_table_is_copied_in_pieces)
+{
+    struct setup setup = { 0 };
+    struct batch_call calls[3];
+    const int64_t rows[] = { 0, LARGE_ROWS / 2 - 1, LARGE_ROWS - 1 };
+    setup_open(&setup, "");
+    struct td_tensor table = table_of(LARGE_ROWS, 0);
+    upload(&setup, &table, TD_OK);
+    ck_assert_uint_eq(td_device_reference_counts().copies_to_device, N_PIECES);
+    ck_assert_uint_eq(td_device_reference_counts().bytes_to_device, table.bytes);
+    for (int i = 0; i < 3; i++) {
+        batch_call_row(&calls[i], &table, rows[i]);
+        submit(&setup, &calls[i]);
+        expect_rows(&calls[i]);
+        batch_call_end(&calls[i]);
+    }
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
+START_TEST(a_call_waits_for_the_pieces_of_its_table)
+{
+    struct setup setup = { .options.staging_bytes = 1 * MIB };
+    struct batch_call calls[4];
+    setup_open(&setup, "");
+    struct td_tensor table = table_of(LARGE_ROWS, 0);
+    for (int i = 0; i < 4; i++) {
+        batch_call_row(&calls[i], &table, LARGE_ROWS - 1 - i);
+        submit(&setup, &calls[i]);
+    }
+    for (int i = 0; i < 4; i++) {
+        expect_rows(&calls[i]);
+        batch_call_end(&calls[i]);
+    }
+    ck_assert_uint_lt(td_device_reference_counts().bytes_to_device, table.bytes + 4096);
+    ck_assert_uint_eq(counts_of(&setup).table_bytes, table.bytes);
+    ck_assert_uint_le(counts_of(&setup).staging_bytes, 1 * MIB);
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
+START_TEST(calls_on_other_tables_run_between_the_pieces)
+{
+    struct setup setup = { 0 };
+    struct batch_call large, calls[5];
+    atomic_int sequence = 0;
+    setup_open(&setup, "copy_mb_per_s=200"); /* 200 ms for the table, 40 ms for a piece */
+    struct td_tensor table = table_of(LARGE_ROWS, 0), small = table_of(10, 0);
+    upload(&setup, &small, TD_OK);
+    batch_call_upload(&large, &table);
+    large.sequence = &sequence;
+    submit(&setup, &large);
+    EVENTUALLY(counts_of(&setup).in_flight == 1);
+    for (int i = 0; i < 2; i++) {
+        batch_call_row(&calls[i], &small, i);
+        calls[i].sequence = &sequence;
+        submit(&setup, &calls[i]);
+        expect_rows(&calls[i]);
+        batch_call_end(&calls[i]);
+    }
+    expect_status(&large, TD_OK);
+    ck_assert_int_eq(large.order, 2);
+    batch_call_end(&large);
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
+    td_buffer_unref(small.owner);
+}
+END_TEST
+
+START_TEST(an_upload_goes_on_without_the_call_that_needed_it)
+{
+    struct setup setup = { 0 };
+    struct batch_call late, next;
+    setup_open(&setup, "copy_mb_per_s=200");
+    struct td_tensor table = table_of(LARGE_ROWS, 0);
+    batch_call_row(&late, &table, 1);
+    late.item.deadline_ns = td_now_ns() + 50 * MS;
+    submit(&setup, &late);
+    expect_status(&late, TD_DEADLINE_EXCEEDED);
+    batch_call_row(&next, &table, 2);
+    submit(&setup, &next);
+    expect_rows(&next);
+    ck_assert_uint_lt(td_device_reference_counts().bytes_to_device, table.bytes + 4096);
+    batch_call_end(&late);
+    batch_call_end(&next);
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
+START_TEST(the_version_of_an_upload_stays_until_its_end)
+{
+    struct setup setup = { 0 };
+    struct batch_call late;
+    setup_open(&setup, "copy_mb_per_s=200");
+    struct td_tensor table = table_of(LARGE_ROWS, 0);
+    batch_call_row(&late, &table, 1);
+    late.item.deadline_ns = td_now_ns() + 20 * MS;
+    submit(&setup, &late);
+    expect_status(&late, TD_DEADLINE_EXCEEDED);
+    batch_call_end(&late);
+    td_buffer_unref(table.owner); /* AddressSanitizer sees if it is read after that */
+    EVENTUALLY(td_device_reference_counts().bytes_to_device == table.bytes);
+    EVENTUALLY(counts_of(&setup).tables == 0);
+    setup_close(&setup);
+}
+END_TEST
+
+/* Both fit beside nothing else: neither makes room for the other. */
+START_TEST(a_call_of_two_large_tables_uploads_each_once)
+{
+    struct setup setup = { .options.device.memory = 20 * MIB };
+    struct batch_call call;
+    setup_open(&setup, "");
+    enum { ROWS = 524288 }; /* 8 MiB */
+    struct td_tensor a = table_of(ROWS, 0), b = table_of(ROWS, 0), other = table_of(ROWS, 0);
+    upload(&setup, &other, TD_OK);
+    batch_call_einsum(&call, "ij,ij->j", a, b, 3);
+    submit(&setup, &call);
+    expect_status(&call, TD_OK);
+    ck_assert_uint_lt(td_device_reference_counts().bytes_to_device, 3 * a.bytes + 4096);
+    ck_assert(td_batcher_has_table(setup.batcher, &a) && td_batcher_has_table(setup.batcher, &b));
+    batch_call_end(&call);
+    setup_close(&setup);
+    td_buffer_unref(a.owner);
+    td_buffer_unref(b.owner);
+    td_buffer_unref(other.owner);
+}
+END_TEST
+
+START_TEST(a_device_lost_between_two_pieces_is_opened_again)
+{
+    struct setup setup = { 0 };
+    struct batch_call call;
+    setup_open(&setup, "lose_copy=3");
+    struct td_tensor table = table_of(LARGE_ROWS, 0);
+    upload(&setup, &table, TD_DEVICE_UNAVAILABLE);
+    EVENTUALLY(counts_of(&setup).available);
+    batch_call_row(&call, &table, LARGE_ROWS - 1);
+    submit(&setup, &call);
+    expect_rows(&call);
+    ck_assert_uint_eq(counts_of(&setup).opens, 2);
+    batch_call_end(&call);
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
+START_TEST(the_end_does_not_wait_for_an_upload_that_hangs)
+{
+    struct setup setup = { .options.hang_ms = 3600000 };
+    struct batch_call hung, call;
+    setup_open(&setup, "hang_at=1");
+    struct td_tensor table = table_of(LARGE_ROWS, 0), small = table_of(10, 0);
+    keep_busy(&setup, &hung, &small);
+    batch_call_upload(&call, &table);
+    submit(&setup, &call);
+    EVENTUALLY(counts_of(&setup).in_flight == 2);
+    td_batcher_drain(setup.batcher);
+    expect_status(&hung, TD_DEVICE_UNAVAILABLE);
+    expect_status(&call, TD_DEVICE_UNAVAILABLE);
+    setup_close(&setup);
+    batch_call_end(&hung);
+    batch_call_end(&call);
+    td_buffer_unref(table.owner);
+    td_buffer_unref(small.owner);
+}
+END_TEST
+
+/* ---- idle memory ----------------------------------------------------------------------------- */
+
 /* After idle_ms without calls scratch memory of the device and staging memory are freed; tables
  * stay. More frequent calls keep both. */
 START_TEST(scratch_and_staging_memory_is_freed_after_idle_ms)
@@ -159,6 +337,14 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, an_upload_is_waited_for_until_the_deadline);
     tcase_add_test(tcase, has_table_reports_an_uploaded_table_at_once);
     tcase_add_test(tcase, a_table_can_be_uploaded_before_its_first_use);
+    tcase_add_test(tcase, a_large_table_is_copied_in_pieces);
+    tcase_add_test(tcase, a_call_waits_for_the_pieces_of_its_table);
+    tcase_add_test(tcase, calls_on_other_tables_run_between_the_pieces);
+    tcase_add_test(tcase, an_upload_goes_on_without_the_call_that_needed_it);
+    tcase_add_test(tcase, the_version_of_an_upload_stays_until_its_end);
+    tcase_add_test(tcase, a_call_of_two_large_tables_uploads_each_once);
+    tcase_add_test(tcase, a_device_lost_between_two_pieces_is_opened_again);
+    tcase_add_test(tcase, the_end_does_not_wait_for_an_upload_that_hangs);
     tcase_add_test(tcase, scratch_and_staging_memory_is_freed_after_idle_ms);
 }
 

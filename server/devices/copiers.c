@@ -1,0 +1,171 @@
+#include "server/devices/copiers.h"
+
+#include "server/observe/clock.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A slice takes some 50 us, so that a cancelled job ends soon and threads finish together. */
+#define SLICE ((size_t)512 << 10)
+
+struct td_copiers {
+    pthread_mutex_t mutex;     /* for the fields of jobs, too */
+    pthread_cond_t work, done; /* there is a slice to begin; a job is done */
+    struct td_copy_job *first; /* with slices that nobody has begun */
+    bool stopping;
+    int n_threads;
+    pthread_t threads[];
+};
+
+/* ---- with the mutex held --------------------------------------------------------------------- */
+
+static bool is_done(const struct td_copy_job *job)
+{
+    return job->begun == job->bytes && job->copying == 0;
+}
+
+static void unlist(struct td_copiers *copiers, const struct td_copy_job *job)
+{
+    struct td_copy_job **at = &copiers->first;
+    while (*at && *at != job)
+        at = &(*at)->next;
+    if (*at)
+        *at = job->next;
+}
+
+/* Copies the next slice without the mutex. There is one. */
+static void copy_slice(struct td_copiers *copiers, struct td_copy_job *job)
+{
+    const size_t at = job->begun, left = job->bytes - at, n = left < SLICE ? left : SLICE;
+    job->begun += n;
+    job->copying++;
+    if (job->begun == job->bytes)
+        unlist(copiers, job);
+    pthread_mutex_unlock(&copiers->mutex);
+    memcpy(job->to + at, job->from + at, n);
+    pthread_mutex_lock(&copiers->mutex);
+    job->copying--;
+    if (is_done(job))
+        pthread_cond_broadcast(&copiers->done);
+}
+
+static void copy_all(struct td_copiers *copiers, struct td_copy_job *job)
+{
+    while (job->begun < job->bytes)
+        copy_slice(copiers, job);
+}
+
+/* ---- the threads ----------------------------------------------------------------------------- */
+
+static void *run(void *context)
+{
+    struct td_copiers *copiers = context;
+    pthread_mutex_lock(&copiers->mutex);
+    while (!copiers->stopping)
+        if (copiers->first)
+            copy_slice(copiers, copiers->first);
+        else
+            pthread_cond_wait(&copiers->work, &copiers->mutex);
+    pthread_mutex_unlock(&copiers->mutex);
+    return NULL;
+}
+
+struct td_copiers *td_copiers_new(int n_threads)
+{
+    struct td_copiers *copiers =
+        calloc(1, sizeof *copiers + (size_t)n_threads * sizeof copiers->threads[0]);
+    if (!copiers)
+        return NULL;
+    pthread_mutex_init(&copiers->mutex, NULL);
+    pthread_cond_init(&copiers->work, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&copiers->done, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    while (copiers->n_threads < n_threads &&
+           pthread_create(&copiers->threads[copiers->n_threads], NULL, run, copiers) == 0)
+        copiers->n_threads++;
+    return copiers;
+}
+
+void td_copiers_free(struct td_copiers *copiers)
+{
+    if (!copiers)
+        return;
+    pthread_mutex_lock(&copiers->mutex);
+    copiers->stopping = true;
+    pthread_cond_broadcast(&copiers->work);
+    pthread_mutex_unlock(&copiers->mutex);
+    for (int i = 0; i < copiers->n_threads; i++)
+        pthread_join(copiers->threads[i], NULL);
+    pthread_cond_destroy(&copiers->done);
+    pthread_cond_destroy(&copiers->work);
+    pthread_mutex_destroy(&copiers->mutex);
+    free(copiers);
+}
+
+/* ---- jobs ------------------------------------------------------------------------------------ */
+
+void td_copiers_start(struct td_copiers *copiers, struct td_copy_job *job, void *to,
+                      const void *from, size_t bytes)
+{
+    *job = (struct td_copy_job){ .to = to, .from = from, .bytes = bytes };
+    if (bytes == 0)
+        return;
+    pthread_mutex_lock(&copiers->mutex);
+    struct td_copy_job **last = &copiers->first;
+    while (*last)
+        last = &(*last)->next;
+    *last = job;
+    pthread_cond_broadcast(&copiers->work);
+    pthread_mutex_unlock(&copiers->mutex);
+}
+
+bool td_copiers_is_done(struct td_copiers *copiers, struct td_copy_job *job)
+{
+    return td_copiers_wait(copiers, job, 0);
+}
+
+bool td_copiers_wait(struct td_copiers *copiers, struct td_copy_job *job, int64_t timeout_ns)
+{
+    const int64_t until_ns = td_now_ns() + timeout_ns;
+    const struct timespec until = { .tv_sec = until_ns / 1000000000,
+                                    .tv_nsec = until_ns % 1000000000 };
+    pthread_mutex_lock(&copiers->mutex);
+    if (copiers->n_threads == 0)
+        copy_all(copiers, job);
+    while (timeout_ns > 0 && !is_done(job) &&
+           pthread_cond_timedwait(&copiers->done, &copiers->mutex, &until) == 0)
+        ;
+    const bool done = is_done(job);
+    pthread_mutex_unlock(&copiers->mutex);
+    return done;
+}
+
+void td_copiers_cancel(struct td_copiers *copiers, struct td_copy_job *job)
+{
+    pthread_mutex_lock(&copiers->mutex);
+    unlist(copiers, job);
+    job->begun = job->bytes;
+    while (job->copying > 0)
+        pthread_cond_wait(&copiers->done, &copiers->mutex);
+    pthread_mutex_unlock(&copiers->mutex);
+}
+
+void td_copiers_copy(struct td_copiers *copiers, void *to, const void *from, size_t bytes)
+{
+    struct td_copy_job job;
+    if (bytes <= 2 * SLICE) {
+        if (bytes > 0)
+            memcpy(to, from, bytes);
+        return;
+    }
+    td_copiers_start(copiers, &job, to, from, bytes);
+    pthread_mutex_lock(&copiers->mutex);
+    copy_all(copiers, &job);
+    while (!is_done(&job))
+        pthread_cond_wait(&copiers->done, &copiers->mutex);
+    pthread_mutex_unlock(&copiers->mutex);
+}

@@ -1,0 +1,111 @@
+#include "server/devices/copiers.h"
+#include "tests/support/suite.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { MANY = 50000000 }; /* bytes: a hundred slices, some milliseconds */
+
+static char *filled(size_t bytes, unsigned seed)
+{
+    char *memory = malloc(bytes + 1);
+    ck_assert_ptr_nonnull(memory);
+    for (size_t i = 0; i < bytes; i++)
+        memory[i] = (char)(seed = seed * 1664525 + 1013904223);
+    return memory;
+}
+
+/* ---- with 0, 1 and 3 threads ----------------------------------------------------------------- */
+
+static const int threads[] = { 0, 1, 3 };
+
+START_TEST(all_bytes_arrive)
+{
+    static const size_t sizes[] = { 0, 1, 524287, 524288, 524289, 1048577, 5000000 };
+    struct td_copiers *copiers = td_copiers_new(threads[_i]);
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+        char *from = filled(sizes[k], 1), *to = filled(sizes[k], 2);
+        struct td_copy_job job;
+        const char after = to[sizes[k]] = 77;
+        td_copiers_start(copiers, &job, to, from, sizes[k]);
+        ck_assert(td_copiers_wait(copiers, &job, INT64_C(10000000000)));
+        ck_assert(td_copiers_is_done(copiers, &job));
+        ck_assert_int_eq(memcmp(to, from, sizes[k]), 0);
+        memset(to, 0, sizes[k]);
+        td_copiers_copy(copiers, to, from, sizes[k]);
+        ck_assert_int_eq(memcmp(to, from, sizes[k]), 0);
+        ck_assert_int_eq(to[sizes[k]], after);
+        free(from);
+        free(to);
+    }
+    td_copiers_free(copiers);
+}
+END_TEST
+
+START_TEST(several_jobs_are_copied_side_by_side)
+{
+    enum { N = 8, BYTES = 3000000 };
+    struct td_copiers *copiers = td_copiers_new(threads[_i]);
+    struct td_copy_job jobs[N];
+    char *from[N], *to[N];
+    for (int i = 0; i < N; i++) {
+        from[i] = filled(BYTES, (unsigned)i);
+        to[i] = filled(BYTES, 99);
+        td_copiers_start(copiers, &jobs[i], to[i], from[i], BYTES);
+    }
+    for (int i = N - 1; i >= 0; i--)
+        while (!td_copiers_wait(copiers, &jobs[i], 1000000))
+            ;
+    for (int i = 0; i < N; i++) {
+        ck_assert_int_eq(memcmp(to[i], from[i], BYTES), 0);
+        free(from[i]);
+        free(to[i]);
+    }
+    td_copiers_free(copiers);
+}
+END_TEST
+
+START_TEST(nothing_is_written_after_a_job_is_cancelled)
+{
+    struct td_copiers *copiers = td_copiers_new(threads[_i]);
+    struct td_copy_job job;
+    char *from = filled(MANY, 1), *to = filled(MANY, 2), *seen = malloc(MANY);
+    ck_assert_ptr_nonnull(seen);
+    td_copiers_start(copiers, &job, to, from, MANY);
+    td_copiers_cancel(copiers, &job);
+    memcpy(seen, to, MANY);
+    ck_assert(td_copiers_is_done(copiers, &job));
+    td_copiers_copy(copiers, to, from, 0); /* what the threads do next */
+    ck_assert_int_eq(memcmp(seen, to, MANY), 0);
+    ck_assert_int_ne(memcmp(to, from, MANY), 0);
+    td_copiers_free(copiers);
+    ck_assert_int_eq(memcmp(seen, to, MANY), 0);
+    free(from);
+    free(to);
+    free(seen);
+}
+END_TEST
+
+START_TEST(a_job_that_was_never_begun_is_done)
+{
+    struct td_copiers *copiers = td_copiers_new(1);
+    struct td_copy_job job = { 0 };
+    ck_assert(td_copiers_is_done(copiers, &job));
+    td_copiers_cancel(copiers, &job);
+    td_copiers_free(copiers);
+    td_copiers_free(NULL);
+}
+END_TEST
+
+static void add(TCase *tcase)
+{
+    tcase_add_loop_test(tcase, all_bytes_arrive, 0, 3);
+    tcase_add_loop_test(tcase, several_jobs_are_copied_side_by_side, 0, 3);
+    tcase_add_loop_test(tcase, nothing_is_written_after_a_job_is_cancelled, 0, 3);
+    tcase_add_test(tcase, a_job_that_was_never_begun_is_done);
+}
+
+int main(void)
+{
+    return run_suite("copiers", add);
+}
