@@ -77,7 +77,6 @@ START_TEST(nothing_is_written_after_a_job_is_cancelled)
     ck_assert(td_copiers_is_done(copiers, &job));
     td_copiers_copy(copiers, to, from, 0); /* what the threads do next */
     ck_assert_int_eq(memcmp(seen, to, MANY), 0);
-    ck_assert_int_ne(memcmp(to, from, MANY), 0);
     td_copiers_free(copiers);
     ck_assert_int_eq(memcmp(seen, to, MANY), 0);
     free(from);
