@@ -70,24 +70,29 @@ static void write_durations(struct td_exposition *e, const struct totals *totals
     }
 }
 
-static void label_stage(struct td_exposition *e, int operation, int stage)
+/* Any stage tells: a request is counted in all of them. */
+static bool has_stages(const struct td_operation_totals *of)
 {
-    td_label(e, "op", td_operation_name(operation));
-    td_label(e, "stage", td_stage_name(stage));
+    for (int i = 0; i <= TD_STAGE_BUCKETS; i++)
+        if (of->stage_buckets[0][i] > 0)
+            return true;
+    return false;
 }
 
+/* Of the operations that have been in use: of all there would be thousands of samples. */
 static void write_stages(struct td_exposition *e, const struct totals *totals)
 {
-    td_family(e, "tensord_stage_duration_seconds", TD_SUMMARY,
+    td_family(e, "tensord_stage_duration_seconds", TD_HISTOGRAM,
               "stages of the requests that succeeded");
-    for (int operation = 0; operation < TD_OPERATION_COUNT; operation++)
-        for (int stage = 0; stage < TD_STAGE_COUNT; stage++) {
-            const struct td_operation_totals *of = &totals->operations[operation];
-            label_stage(e, operation, stage);
-            td_sample_seconds(e, "_sum", of->inferences.stage_ns[stage]);
-            label_stage(e, operation, stage);
-            td_sample_uint(e, "_count", of->inferences.succeeded);
+    for (int operation = 0; operation < TD_OPERATION_COUNT; operation++) {
+        const struct td_operation_totals *of = &totals->operations[operation];
+        for (int stage = 0; has_stages(of) && stage < TD_STAGE_COUNT; stage++) {
+            td_label(e, "op", td_operation_name(operation));
+            td_label(e, "stage", td_stage_name(stage));
+            td_sample_histogram(e, td_stage_bounds, of->stage_buckets[stage], TD_STAGE_BUCKETS,
+                                of->inferences.stage_ns[stage]);
         }
+    }
 }
 
 static void write_bytes(struct td_exposition *e, const struct totals *totals)
@@ -296,7 +301,7 @@ static void write_all(struct td_exposition *e, struct td_services *services,
 
 td_status td_get_metrics(struct td_call *call)
 {
-    enum { SIZE = 400 << 10 }; /* with ten digits in every counter, and a hundred long names */
+    enum { SIZE = 768 << 10 }; /* with ten digits in every counter, and a hundred long names */
     const bool openmetrics = wants_openmetrics(call->headers.accept);
     call->arena.memory = &call->services->reserve.base; /* operators want to see full memory */
     struct totals *totals = td_arena_alloc(&call->arena, 1, sizeof *totals, &call->error);

@@ -10,7 +10,7 @@
 
 #include <stdatomic.h>
 
-#define TD_RESERVE_BYTES ((size_t)512 << 10)
+#define TD_RESERVE_BYTES ((size_t)1 << 20)
 
 struct td_reserve {
     struct td_memory base;   /* takes from `first`, and what it refuses from the reserve */

@@ -26,7 +26,7 @@ void td_exposition_end(struct td_exposition *exposition)
 void td_family(struct td_exposition *exposition, const char *name, td_metric_type type,
                const char *help)
 {
-    static const char *const types[] = { "counter", "gauge", "histogram", "summary" };
+    static const char *const types[] = { "counter", "gauge", "histogram" };
     const char *total = type == TD_COUNTER && !exposition->openmetrics ? "_total" : "";
     exposition->family = name;
     exposition->type = type;

@@ -16,7 +16,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef enum td_metric_type { TD_COUNTER, TD_GAUGE, TD_HISTOGRAM, TD_SUMMARY } td_metric_type;
+typedef enum td_metric_type { TD_COUNTER, TD_GAUGE, TD_HISTOGRAM } td_metric_type;
 
 struct td_exposition {
     struct td_text *text;
@@ -38,8 +38,8 @@ void td_family(struct td_exposition *exposition, const char *name, td_metric_typ
  * any UTF-8. */
 void td_label(struct td_exposition *exposition, const char *name, const char *value);
 
-/* Writes a sample with the labels added since the last one. The suffix is "" or, of histograms and
- * summaries, "_bucket", "_count" or "_sum"; counters get theirs. Durations are printed in seconds. */
+/* Writes a sample with the labels added since the last one. The suffix is "" or, of
+ * histograms, "_bucket", "_count" or "_sum"; counters get theirs. Durations are printed in seconds. */
 void td_sample_uint(struct td_exposition *exposition, const char *suffix, uint64_t value);
 void td_sample_seconds(struct td_exposition *exposition, const char *suffix, uint64_t ns);
 

@@ -21,6 +21,7 @@ struct operation {
     counter errors[TD_STATUS_COUNT];
     counter buckets[TD_DURATION_BUCKETS + 1];
     counter duration_ns;
+    counter stage_buckets[TD_STAGE_COUNT][TD_STAGE_BUCKETS + 1];
     struct inferences inferences; /* counted by requests */
     counter bytes_in, bytes_out;
 };
@@ -46,11 +47,12 @@ struct td_metrics {
 };
 
 #define MS INT64_C(1000000)
-const int64_t td_duration_bounds[TD_DURATION_BUCKETS] = {
-    MS / 100,   MS / 40,   MS / 20,   MS / 10,   MS / 4,    MS / 2,   MS,
-    5 * MS / 2, 5 * MS,    10 * MS,   25 * MS,   50 * MS,   100 * MS, 250 * MS,
-    500 * MS,   1000 * MS, 2500 * MS, 5000 * MS, 10000 * MS
-};
+#define DURATION_BOUNDS                                                                            \
+    MS / 100, MS / 40, MS / 20, MS / 10, MS / 4, MS / 2, MS, 5 * MS / 2, 5 * MS, 10 * MS, 25 * MS, \
+        50 * MS, 100 * MS, 250 * MS, 500 * MS, 1000 * MS, 2500 * MS, 5000 * MS, 10000 * MS
+const int64_t td_duration_bounds[TD_DURATION_BUCKETS] = { DURATION_BOUNDS };
+const int64_t td_stage_bounds[TD_STAGE_BUCKETS] = { MS / 1000, MS / 400, MS / 200,
+                                                    DURATION_BOUNDS };
 
 const int td_counted_codes[TD_CODE_COUNT] = {
 #define COUNTED_CODE(code) code,
@@ -151,21 +153,39 @@ static int code_index(int code)
     return i;
 }
 
-static int bucket_of(int64_t ns)
+static int bucket_of(int64_t ns, const int64_t *bounds, int n_bounds)
 {
     int bucket = 0;
-    while (bucket < TD_DURATION_BUCKETS && ns > td_duration_bounds[bucket])
+    while (bucket < n_bounds && ns > bounds[bucket])
         bucket++;
     return bucket;
 }
 
+static int64_t stage_ns(const struct td_times *times, int stage)
+{
+    switch (stage) {
+    case TD_STAGE_DECODE:
+        return times->decode;
+    case TD_STAGE_QUEUE:
+        return times->queue;
+    case TD_STAGE_COMPUTE:
+        return times->compute;
+    default:
+        return times->encode;
+    }
+}
+
+static void add_stages(struct operation *to, const struct td_times *times)
+{
+    for (int i = 0; i < TD_STAGE_COUNT; i++)
+        add(&to->stage_buckets[i][bucket_of(stage_ns(times, i), td_stage_bounds, TD_STAGE_BUCKETS)],
+            1);
+}
+
 static void add_inference(struct inferences *to, bool succeeded, const struct td_times *times)
 {
-    counter *stages = to->stage_ns[succeeded];
-    add(&stages[TD_STAGE_DECODE], times->decode);
-    add(&stages[TD_STAGE_QUEUE], times->queue);
-    add(&stages[TD_STAGE_COMPUTE], times->compute);
-    add(&stages[TD_STAGE_ENCODE], times->encode);
+    for (int i = 0; i < TD_STAGE_COUNT; i++)
+        add(&to->stage_ns[succeeded][i], stage_ns(times, i));
     if (succeeded)
         atomic_store_explicit(&to->last_ms, now_ms(), memory_order_relaxed);
 }
@@ -178,8 +198,10 @@ void td_metrics_count(struct td_metrics *metrics, int shard, const struct td_req
     const bool succeeded = record->error == TD_OK && record->code != TD_CODE_GONE;
     add(&operation->requests[code_index(record->code)][record->transport], 1);
     add(&operation->errors[record->error], 1);
-    add(&operation->buckets[bucket_of(took)], 1);
+    add(&operation->buckets[bucket_of(took, td_duration_bounds, TD_DURATION_BUCKETS)], 1);
     add(&operation->duration_ns, took);
+    if (succeeded && times->n_intervals > 0)
+        add_stages(operation, times);
     add_inference(&operation->inferences, succeeded, times);
     add(&operation->bytes_in, (int64_t)record->bytes_in);
     add(&operation->bytes_out, (int64_t)record->bytes_out);
@@ -246,6 +268,9 @@ static void add_operation(const struct operation *operation, struct td_operation
         out->errors[i] += get(&operation->errors[i]);
     for (int i = 0; i <= TD_DURATION_BUCKETS; i++)
         out->buckets[i] += get(&operation->buckets[i]);
+    for (int i = 0; i < TD_STAGE_COUNT; i++)
+        for (int j = 0; j <= TD_STAGE_BUCKETS; j++)
+            out->stage_buckets[i][j] += get(&operation->stage_buckets[i][j]);
     sum_inferences(&operation->inferences, inferences);
     out->duration_ns += get(&operation->duration_ns);
     out->bytes_in += get(&operation->bytes_in);

@@ -132,9 +132,11 @@ enum {
 };
 extern const int td_counted_codes[TD_CODE_COUNT];
 
-/* Upper bounds of the durations in each bucket of the histograms, in nanoseconds. */
-enum { TD_DURATION_BUCKETS = 19 };
+/* Upper bounds of the durations in each bucket of the histograms, in nanoseconds: of requests, and of
+ * their stages, which may take less than the shortest request. */
+enum { TD_DURATION_BUCKETS = 19, TD_STAGE_BUCKETS = TD_DURATION_BUCKETS + 3 };
 extern const int64_t td_duration_bounds[TD_DURATION_BUCKETS];
+extern const int64_t td_stage_bounds[TD_STAGE_BUCKETS];
 
 /* A request whose reply is made. */
 struct td_request_record {
@@ -202,6 +204,8 @@ struct td_operation_totals {
     uint64_t
         errors[TD_STATUS_COUNT]; /* [TD_OK]: requests that succeeded, or whose client had gone */
     uint64_t buckets[TD_DURATION_BUCKETS + 1]; /* not cumulative; the last one: longer */
+    /* Of requests that succeeded and had stages: handlers have none. Likewise. */
+    uint64_t stage_buckets[TD_STAGE_COUNT][TD_STAGE_BUCKETS + 1];
     uint64_t duration_ns;
     uint64_t bytes_in, bytes_out;
 };

@@ -44,6 +44,19 @@ window.fetch = async (path, options) => {
   return new Response(`${await reply.text()}tensord_device_batches_total ${2 * scrapes}\\ntensord_device_calls_total ${6 * scrapes}\\ntensord_device_failed_calls_total 0\\n`);
 };
 """
+# Every scrape finds 100 more requests, whose compute stage took up to 1 ms 50 times, up to 100 ms 48 times and up to 1 s twice, and 2 s
+# in all; as many probes, which took ten seconds each, are not work.
+STAGES = """
+const fetched = window.fetch; let scrapes = 0;
+window.fetch = async (path, options) => {
+  if (path !== "/metrics") return fetched(path, options);
+  scrapes += 1;
+  const of = (op, stage, buckets, sum) => Object.entries({...buckets, "+Inf": 100}).map(([le, n]) => `tensord_stage_duration_seconds_bucket{op="${op}",stage="${stage}",le="${le}"} ${n * scrapes}`)
+    .concat(`tensord_stage_duration_seconds_count{op="${op}",stage="${stage}"} ${100 * scrapes}`, `tensord_stage_duration_seconds_sum{op="${op}",stage="${stage}"} ${sum * scrapes}`);
+  const lines = [...of("gather", "compute", {"0.001": 50, "0.1": 98, "1": 100}, 2), ...of("gather", "queue", {"0.001": 0, "0.1": 0, "1": 0}, 500), ...of("health", "compute", {"0.001": 0, "0.1": 0, "1": 0}, 1000)];
+  return new Response(lines.join("\\n"));
+};
+"""
 
 
 class Live(BrowserTest):
@@ -84,11 +97,39 @@ class Live(BrowserTest):
             self.assertRegex(table, r"^busy [1-9].*/s [1-9].*/s [1-9].*/s [1-9].*B/s$")
             means = self.one("[aria-label='Stages by op'] .stage-bar")
             self.assertRegex(means.get_attribute("aria-label"), r"^decode [\d.]+.µs, queue [\d.]+.[µm]?s, compute [\d.]+.[µm]s, encode [\d.]+.[µm]s$")
+            self.assertRegex(self.one("[aria-label='Stages by op'] tbody tr").text, r"^gather(\s[\d.]+\u2009[µm]?s){5}$")
             widths = [part.size["width"] for part in means.find_elements("css selector", "i")]
             self.assertAlmostEqual(sum(widths), means.size["width"], delta=4)
             self.assertEqual(self.one("[aria-label='Errors'] a").get_attribute("href"), self.origin + "/problems/index-out-of-bounds")
             for chart in ("Requests", "Latency", "Stages", "Errors", "Tables"):
                 self.wait(lambda: self.painted(chart), chart)
+
+    def choose(self, statistic):
+        self.browser.execute_script("""
+            const control = document.querySelector("select[aria-label='Stages: statistic']");
+            control.value = arguments[0];
+            control.dispatchEvent(new Event("change"));""", statistic)
+
+    def test_the_stages_are_shown_by_mean_or_percentile(self):
+        self.open_with(STAGES)
+        self.one(".rankings", "gather")
+        row = self.one("[aria-label='Stages by op'] tbody tr").text
+        self.assertEqual(row.replace("\u2009", "").split(), ["gather", "5.02s", "0s", "1.00s", "550ms", "0s"])
+        self.assertEqual(len(self.all("[aria-label='Stages by op'] tbody tr")), 1)
+        for statistic, want in (("mean", "queue 5.00s, compute 20.0ms"), ("p50", "queue 1.00s, compute 1.00ms"), ("p90", "queue 1.00s, compute 83.5ms"),
+                                ("p99", "queue 1.00s, compute 550ms")):
+            self.choose(statistic)
+            said = self.said("Stages").replace("\u2009", "")
+            self.assertRegex(said, rf"^Stages\. {statistic} ")
+            self.assertTrue(said.endswith(f": decode 0s, {want}, encode 0s"), said)
+        first = self.time()
+        self.wait(lambda: self.time() != first)  # the choice holds for the points before it, and after
+        self.assertIn("compute 550", self.said("Stages. p99"))
+        chart = self.one(".chart[aria-label^='Stages']")
+        chart.send_keys(Keys.ARROW_LEFT)
+        self.assertIn("compute 550", self.said("Stages. p99"))
+        self.choose("p50")
+        self.assertIn("compute 1.00", self.said("Stages. p50"))
 
     def painted(self, title):
         """has a chart the colour of its first series? A thin line may cover no pixel whole, and lie on one of the axes"""

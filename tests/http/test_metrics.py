@@ -148,6 +148,34 @@ class Requests(MetricsTest):
         self.assertEqual(changes['tensord_stage_duration_seconds_count{op="einsum",stage="compute"}'], 1)
         self.assertEqual(changes['tensord_request_duration_seconds_bucket{op="einsum",le="+Inf"}'], 1)
 
+    def test_stages_have_buckets_by_op(self):
+        def work():
+            for _ in range(5):
+                self.assertStatus(self.post("/v1/concat", b'{"inputs":[[1],[2]],"axis":0}', AS_JSON), 200)
+            self.assertStatus(self.post("/v1/concat", b'{"inputs":[[1],["a"]],"axis":0}', AS_JSON), 422)
+        changes = self.change(work)
+        for stage in ("decode", "queue", "compute", "encode"):
+            labels = f'op="concat",stage="{stage}"'
+            self.assertEqual(changes[f"tensord_stage_duration_seconds_count{{{labels}}}"], 5)
+            self.assertEqual(changes[f'tensord_stage_duration_seconds_bucket{{{labels},le="+Inf"}}'], 5)
+        now = self.metrics()
+        for stage in ("decode", "queue", "compute", "encode"):
+            start = f'tensord_stage_duration_seconds_bucket{{op="concat",stage="{stage}",le="'
+            buckets = {name[len(start):-2]: n for name, n in now.items() if name.startswith(start)}
+            self.assertEqual(list(buckets.values()), sorted(buckets.values()))
+            self.assertEqual((len(buckets), list(buckets)[0], list(buckets)[-2:]), (23, "0.000001", ["10", "+Inf"]))
+
+    def test_ops_that_are_not_used_and_requests_without_stages_have_no_samples_of_stages(self):
+        with Daemon() as daemon, Client(daemon) as client:
+            for path in ("/healthz", "/metrics", "/v1/ops", "/nothing"):
+                client.request("GET", path)
+            client.post("/v1/cast", b'{"params":[1],"dtype":"nothing"}', AS_JSON)
+            self.assertNotIn(b"\ntensord_stage_duration_seconds", client.request("GET", "/metrics").body)
+            client.post("/v1/gather", GATHER, AS_JSON)
+            stages = [name for name in samples(client.request("GET", "/metrics").body.decode()) if name.startswith("tensord_stage_duration_seconds")]
+        self.assertEqual(len(stages), 4 * (23 + 2))
+        self.assertTrue(all('op="gather"' in name for name in stages))
+
     def test_buckets_are_cumulative(self):
         self.post("/v1/gather", GATHER, AS_JSON)
         buckets = [n for name, n in self.metrics().items() if name.startswith('tensord_request_duration_seconds_bucket{op="gather"')]

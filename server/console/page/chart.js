@@ -2,7 +2,7 @@
 // A gap where there is no value. The pointer, and the arrow keys, read the values of a time.
 
 import {labelClass} from "./colours.js";
-import {el, replace} from "./dom.js";
+import {el, replace, select} from "./dom.js";
 
 const height = 150, left = 58, bottom = 18, top = 8, colours = 8;
 
@@ -17,13 +17,14 @@ const recentPoints = 15; // a name that none of them has gives its colour to ano
 
 export class Chart {
   // `kind`: lines, band or bars; `names`: of the series, which others join as they appear, up to 8; `format`: a number as text;
-  // `unit`: bytes, seconds or nothing; `span`: milliseconds along x; `also`: a text to follow the values of a time.
-  constructor(title, {kind = "lines", names = [], format, unit, span, also = () => ""}) {
-    Object.assign(this, {title, kind, names: [...names], format, unit, span, also, points: [], read: null});
+  // `unit`: bytes, seconds or nothing; `span`: milliseconds along x; `also`: a text to follow the values of a time;
+  // `choices`: {name: kind} of what may be drawn, of which the reader chooses one; then add() is given the values of each.
+  constructor(title, {kind = "lines", names = [], format, unit, span, also = () => "", choices = null}) {
+    Object.assign(this, {title, kind, names: [...names], format, unit, span, also, choices, points: [], read: null});
     this.canvas = el("canvas", {class: "chart", height, role: "img", tabindex: 0, "aria-label": title});
     this.lens = el("p", {class: "lens"});
     this.legend = el("p", {class: "legend"});
-    this.node = el("figure", {class: "picture", "aria-label": title}, el("figcaption", {}, el("h3", {}, title), this.legend), this.canvas, this.lens);
+    this.node = el("figure", {class: "picture", "aria-label": title}, el("figcaption", {}, el("h3", {}, title), choices && this.chooser(), this.legend), this.canvas, this.lens);
     this.canvas.addEventListener("pointermove", (event) => this.readAt(event.offsetX));
     this.canvas.addEventListener("pointerleave", () => this.readPoint(null));
     this.canvas.addEventListener("blur", () => this.readPoint(null));
@@ -32,18 +33,38 @@ export class Chart {
     this.drawLegend();
   }
 
+  chooser() {
+    this.choose(Object.keys(this.choices)[0]);
+    return select(Object.keys(this.choices), this.choice, {"aria-label": `${this.title}: statistic`, onchange: (event) => {
+      this.choose(event.target.value);
+      this.tell();
+      this.draw();
+    }});
+  }
+
+  choose(choice) {
+    this.choice = choice;
+    this.kind = this.choices[choice];
+    for (const point of this.points) point.values = this.chosen(point.given);
+  }
+
+  chosen(given) {
+    return this.choices && given ? given[this.choice] : given;
+  }
+
   drawLegend() {
     replace(this.legend, ...(this.names.length > 1 ? this.names.map((name, i) => el("span", {class: "entry"}, el("i", {class: `swatch ${labelClass(i)}`, "aria-hidden": "true"}), name)) : []));
   }
 
-  // `values`: {name: number}, or null for a gap.
-  add(time, values) {
+  // `given`: {name: number}, {choice: {name: number}} if there are choices, or null for a gap.
+  add(time, given) {
+    const values = this.chosen(given);
     const added = Object.keys(values ?? {}).filter((name) => !this.names.includes(name));
     if (added.length > colours - this.names.length) this.names = this.names.filter((name) => this.isRecent(name, values));
     added.length = Math.min(added.length, colours - this.names.length);
     this.names.push(...added);
     if (added.length) this.drawLegend();
-    this.points.push({time, values});
+    this.points.push({time, values, given});
     while (this.points[0].time < time - this.span) this.points.shift();
     if (!this.points.includes(this.read)) this.read = null;
     this.tell();
@@ -59,7 +80,7 @@ export class Chart {
     const point = this.read ?? this.points[this.points.length - 1];
     if (!point) return;
     const values = point.values && this.names.map((name) => `${this.names.length > 1 ? `${name} ` : ""}${this.format(point.values[name] ?? 0)}`).join(", ");
-    const text = `${new Date(point.time).toLocaleTimeString()}: ${values ? `${values}${this.also(point.values)}` : values === "" ? "none" : "not known"}`;
+    const text = `${this.choices ? `${this.choice} ` : ""}${new Date(point.time).toLocaleTimeString()}: ${values ? `${values}${this.also(point.values)}` : values === "" ? "none" : "not known"}`;
     replace(this.lens, text);
     this.canvas.setAttribute("aria-label", `${this.title}. ${text}`);
   }

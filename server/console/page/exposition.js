@@ -26,15 +26,19 @@ export function by(samples, name, label, fits = () => true) {
   return sums;
 }
 
-// The quantile of a histogram between two scrapes, in its unit; null without observations. Linear within a bucket.
-export function quantile(before, after, name, part, fits) {
+// What a histogram counted between two scrapes: [upper bound, how many are not above it], the bounds ascending.
+export function distribution(before, after, name, fits) {
   const upTo = (samples) => by(samples, `${name}_bucket`, "le", fits);
   const first = upTo(before), last = upTo(after);
-  const bounds = Object.keys(last).map((text) => [text === "+Inf" ? Infinity : Number(text), last[text] - (first[text] ?? 0)]).sort((a, b) => a[0] - b[0]);
-  const total = bounds.length ? bounds[bounds.length - 1][1] : 0;
+  return Object.keys(last).map((text) => [text === "+Inf" ? Infinity : Number(text), last[text] - (first[text] ?? 0)]).sort((a, b) => a[0] - b[0]);
+}
+
+// A quantile of a distribution, in its unit; null without observations. Linear within a bucket.
+export function quantile(distribution, part) {
+  const total = distribution.length ? distribution[distribution.length - 1][1] : 0;
   if (total <= 0) return null;
   let [low, below] = [0, 0];
-  for (const [bound, count] of bounds) {
+  for (const [bound, count] of distribution) {
     if (count >= part * total) return bound === Infinity ? low : low + ((bound - low) * (part * total - below)) / Math.max(count - below, 1);
     [low, below] = [bound, count];
   }

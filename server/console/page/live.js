@@ -4,7 +4,7 @@ import * as api from "./api.js";
 import {Chart} from "./chart.js";
 import {labelClass} from "./colours.js";
 import {el, replace, scroll} from "./dom.js";
-import {by, parse, quantile, sum} from "./exposition.js";
+import {by, distribution, parse, quantile, sum} from "./exposition.js";
 import {bytes, count, seconds} from "./numbers.js";
 
 const everyMs = 2000, spanMs = 15 * 60 * 1000, mostLines = 8;
@@ -30,14 +30,27 @@ class Interval {
     return Object.entries(last).map(([key, value]) => [key, (value - (first[key] ?? 0)) / this.elapsed]).filter(([, one]) => one > 0).sort((a, b) => b[1] - a[1]);
   }
 
-  quantile(part, fits = isWork) {
-    return quantile(this.before, this.after, "tensord_request_duration_seconds", part, fits) ?? 0;
+  // {p50, p90, p99} of a histogram.
+  percentiles(name, fits) {
+    const found = distribution(this.before, this.after, name, fits);
+    return Object.fromEntries(Object.entries(percentiles).map(([percentile, part]) => [percentile, quantile(found, part) ?? 0]));
   }
 
-  // Of a stage of the requests that succeeded.
-  mean(stage, wanted = isWork) {
+  // Of all of a request.
+  latency(fits = isWork) {
+    return this.percentiles("tensord_request_duration_seconds", fits);
+  }
+
+  // {mean, p50, p90, p99} of a stage of the requests that succeeded.
+  stage(stage, wanted = isWork) {
     const fits = (labels) => labels.stage === stage && wanted(labels), n = this.rate("tensord_stage_duration_seconds_count", fits);
-    return n > 0 ? this.rate("tensord_stage_duration_seconds_sum", fits) / n : 0;
+    return {mean: n > 0 ? this.rate("tensord_stage_duration_seconds_sum", fits) / n : 0, ...this.percentiles("tensord_stage_duration_seconds", fits)};
+  }
+
+  // {decode: ..., queue: ...} of a statistic in `kinds`, for each of these.
+  stages() {
+    const found = stages.map((stage) => [stage, this.stage(stage)]);
+    return Object.fromEntries(Object.keys(kinds).map((kind) => [kind, Object.fromEntries(found.map(([stage, values]) => [stage, values[kind]]))]));
   }
 
   // What is known of the device, once there is one.
@@ -49,6 +62,9 @@ class Interval {
 
 const stages = ["decode", "queue", "compute", "encode"], percentiles = {p50: 0.5, p90: 0.9, p99: 0.99};
 
+// How a statistic of the stages is drawn: means add up to that of the whole, percentiles do not.
+const kinds = {mean: "bars", p50: "lines", p90: "lines", p99: "lines"};
+
 const perBatch = ({calls, batches}) => (batches > 0 ? `; ${count(calls / batches)} calls a batch` : "");
 
 const top = (rates) => Object.fromEntries(rates.slice(0, mostLines));
@@ -58,8 +74,8 @@ const charts = [
   ["Requests", {names: ["answered", "refused or failed"], format: rate}, (of) => ({
     "answered": of.rate("tensord_requests_total", (labels) => isWork(labels) && labels.code < "400"),
     "refused or failed": of.rate("tensord_requests_total", (labels) => isWork(labels) && labels.code >= "400")})],
-  ["Latency", {kind: "band", names: Object.keys(percentiles), format: seconds, unit: "seconds"}, (of) => Object.fromEntries(Object.entries(percentiles).map(([name, part]) => [name, of.quantile(part)]))],
-  ["Stages, mean of each", {kind: "bars", names: stages, format: seconds, unit: "seconds"}, (of) => Object.fromEntries(stages.map((stage) => [stage, of.mean(stage)]))],
+  ["Latency", {kind: "band", names: Object.keys(percentiles), format: seconds, unit: "seconds"}, (of) => of.latency()],
+  ["Stages", {choices: kinds, names: stages, format: seconds, unit: "seconds"}, (of) => of.stages()],
   ["Errors", {kind: "bars", format: rate}, (of) => top(of.rates("tensord_errors_total", "error", isWork))],
   ["Tables, rows read", {format: rate}, (of) => top(of.rates("tensord_table_rows_read_total", "table"))],
   ["Batches on the device", {names: ["calls", "batches", "failed calls"], format: rate, also: perBatch}, (of) => of.device()],
@@ -79,8 +95,8 @@ const stageHead = () => stages.flatMap((stage, i) => [el("i", {class: `swatch ${
 
 function opLines(of) {
   return of.rates("tensord_requests_total", "op", isWork).slice(0, mostLines).map(([op, requests]) => {
-    const own = (labels) => labels.op === op;
-    return [op, rate(requests), seconds(of.quantile(0.5, own)), seconds(of.quantile(0.99, own)), rate(of.rate("tensord_errors_total", own))];
+    const own = (labels) => labels.op === op, {p50, p99} = of.latency(own);
+    return [op, rate(requests), seconds(p50), seconds(p99), rate(of.rate("tensord_errors_total", own))];
   });
 }
 
@@ -96,9 +112,9 @@ function stageBar(means, longest) {
 
 function stageLines(of) {
   const ops = of.rates("tensord_stage_duration_seconds_count", "op", (labels) => isWork(labels) && labels.stage === "compute").slice(0, mostLines);
-  const lines = ops.map(([op]) => ({op, means: stages.map((stage) => of.mean(stage, (labels) => labels.op === op))})).map((line) => ({...line, total: line.means.reduce((a, b) => a + b, 0)}));
+  const lines = ops.map(([op]) => ({op, found: stages.map((stage) => of.stage(stage, (labels) => labels.op === op))})).map((line) => ({...line, total: line.found.reduce((all, {mean}) => all + mean, 0)}));
   const longest = Math.max(...lines.map(({total}) => total));
-  return lines.map(({op, means, total}) => [op, stageBar(means, longest), seconds(total)]);
+  return lines.map(({op, found, total}) => [op, stageBar(found.map(({mean}) => mean), longest), seconds(total), ...found.map(({p99}) => seconds(p99))]);
 }
 
 function tableLines(of) {
@@ -158,7 +174,7 @@ class LiveView {
     });
     if (!of) return;
     replace(this.rankings, ranking("Ops", ["op", "requests", "p50", "p99", "errors"], opLines(of)),
-      ranking("Stages by op", ["op", stageHead(), "mean"], stageLines(of)),
+      ranking("Stages by op", ["op", stageHead(), "mean", ...stages.map((stage) => `p99 ${stage}`)], stageLines(of)),
       ranking("Tables", ["table", "lookups", "failed", "rows", "read"], tableLines(of)), ranking("Errors", ["code", "times"], errorLines(of)));
   }
 

@@ -58,7 +58,7 @@ END_TEST
 
 static void write_seconds(struct td_exposition *e)
 {
-    td_family(e, "s", TD_SUMMARY, "durations");
+    td_family(e, "s", TD_HISTOGRAM, "durations");
     td_sample_seconds(e, "_sum", 0);
     td_sample_seconds(e, "_sum", 1);
     td_sample_seconds(e, "_sum", 1500000000);
@@ -69,7 +69,7 @@ static void write_seconds(struct td_exposition *e)
 START_TEST(durations_are_exact_to_the_nanosecond)
 {
     ck_assert_str_eq(text_of(write_seconds, false), "# HELP s durations\n"
-                                                    "# TYPE s summary\n"
+                                                    "# TYPE s histogram\n"
                                                     "s_sum 0\n"
                                                     "s_sum 0.000000001\n"
                                                     "s_sum 1.5\n"

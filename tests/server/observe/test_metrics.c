@@ -93,6 +93,60 @@ START_TEST(a_duration_is_in_the_bucket_whose_bound_it_does_not_exceed)
 }
 END_TEST
 
+/* Counts a request with these durations of its stages. */
+static void count_stages(struct td_metrics *metrics, td_status error,
+                         const int64_t ns[TD_STAGE_COUNT])
+{
+    struct td_times times = { .decode = ns[TD_STAGE_DECODE],
+                              .queue = ns[TD_STAGE_QUEUE],
+                              .compute = ns[TD_STAGE_COMPUTE],
+                              .encode = ns[TD_STAGE_ENCODE],
+                              .n_intervals = 1 };
+    struct td_request_record record = record_of(0, error == TD_OK ? 200 : 422, error);
+    record.times = &times;
+    td_metrics_count(metrics, 0, &record);
+}
+
+START_TEST(a_stage_is_in_the_bucket_whose_bound_it_does_not_exceed)
+{
+    struct td_metrics *metrics = metrics_of(1);
+    struct td_operation_totals totals;
+    for (int i = 0; i < TD_STAGE_BUCKETS; i++) {
+        const int64_t bound = td_stage_bounds[i];
+        count_stages(metrics, TD_OK, (const int64_t[]){ bound, bound + 1, 0, INT64_MAX });
+        if (i > 0)
+            ck_assert_int_gt(bound, td_stage_bounds[i - 1]);
+    }
+    td_metrics_read(metrics, 0, &totals);
+    for (int i = 0; i <= TD_STAGE_BUCKETS; i++) {
+        const bool first = i == 0, last = i == TD_STAGE_BUCKETS;
+        ck_assert_uint_eq(totals.stage_buckets[TD_STAGE_DECODE][i], last ? 0 : 1);
+        ck_assert_uint_eq(totals.stage_buckets[TD_STAGE_QUEUE][i], first ? 0 : 1);
+        ck_assert_uint_eq(totals.stage_buckets[TD_STAGE_COMPUTE][i], first ? TD_STAGE_BUCKETS : 0);
+        ck_assert_uint_eq(totals.stage_buckets[TD_STAGE_ENCODE][i], last ? TD_STAGE_BUCKETS : 0);
+    }
+    td_metrics_free(metrics);
+}
+END_TEST
+
+START_TEST(stages_are_counted_of_requests_that_had_some_and_succeeded)
+{
+    static const struct td_operation_totals none;
+    struct td_metrics *metrics = metrics_of(1);
+    struct td_operation_totals totals;
+    struct td_request_record handled = record_of(0, 200, TD_OK);
+    td_metrics_count(metrics, 0, &handled); /* it has no intervals */
+    count_stages(metrics, TD_INDEX_OUT_OF_BOUNDS, (const int64_t[]){ 1, 2, 3, 4 });
+    td_metrics_read(metrics, 0, &totals);
+    ck_assert_mem_eq(totals.stage_buckets, none.stage_buckets, sizeof none.stage_buckets);
+    count_stages(metrics, TD_OK, (const int64_t[]){ 1, 2, 3, 4 });
+    td_metrics_read(metrics, 0, &totals);
+    for (int stage = 0; stage < TD_STAGE_COUNT; stage++)
+        ck_assert_uint_eq(totals.stage_buckets[stage][0], 1);
+    td_metrics_free(metrics);
+}
+END_TEST
+
 START_TEST(a_status_that_has_no_count_of_its_own_is_an_error_of_the_server)
 {
     struct td_metrics *metrics = metrics_of(1);
@@ -252,6 +306,8 @@ static void add(TCase *tcase)
 {
     tcase_add_test(tcase, a_request_changes_the_totals_of_its_operation_only);
     tcase_add_test(tcase, a_duration_is_in_the_bucket_whose_bound_it_does_not_exceed);
+    tcase_add_test(tcase, a_stage_is_in_the_bucket_whose_bound_it_does_not_exceed);
+    tcase_add_test(tcase, stages_are_counted_of_requests_that_had_some_and_succeeded);
     tcase_add_test(tcase, a_status_that_has_no_count_of_its_own_is_an_error_of_the_server);
     tcase_add_test(tcase, times_that_were_not_taken_count_as_zero);
     tcase_add_test(tcase, operations_have_different_names);
