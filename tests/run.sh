@@ -2,7 +2,7 @@
 # shellcheck disable=SC2317 # functions that run through eval and trap
 # run.sh - all tests of tensord, on a machine that may have nothing installed yet.
 #
-#   tests/run.sh                the whole: what a change must pass; under 15 minutes on two cores
+#   tests/run.sh                the whole: what a change must pass; 15 to 20 minutes on two cores
 #   tests/run.sh quick          while you work: release build, unit tests, a look at HTTP; under 3 minutes
 #   tests/run.sh long           the whole, and what takes longer than it is allowed to
 #   tests/run.sh unit http      the stages whose names contain one of these words, and the builds that they need
@@ -19,7 +19,9 @@
 #
 # What is in `long` only:
 #   valgrind          finds what AddressSanitizer finds in the same cases, at a multiple of the time.
-#   unit-tsan-single  unit tests whose programs start no thread: ThreadSanitizer has nothing to find in them.
+#   tidy-analyzer     clang-tidy with clang's analyzer, which takes four times as long as all else.
+#   unit-tsan-others  unit tests whose programs start no thread: ThreadSanitizer has nothing to find in them; and those of each op,
+#                     which run in threads by the same loops as random calls do.
 #   http-tsan-topics  topics of HTTP that go through the same threads as those of http-tsan.
 #   trial-*-long      minutes of tests/trials instead of seconds.
 #   package           the Debian package, built, installed in a minimal system and booted; needs root and debootstrap.
@@ -53,7 +55,8 @@ unit() {
     return "$status"
 }
 
-# unit_tsan -R: the tests whose programs start threads; unit_tsan -E: the others.
+# unit_tsan -R: the tests whose programs start threads, without those of single ops, which take minutes; kernels/random runs
+# all ops. unit_tsan -E: the others.
 unit_tsan() {
     local threaded
     threaded=$(ctest --test-dir build-tsan --show-only=json-v1 | python3 -c '
@@ -61,7 +64,8 @@ import json, subprocess, sys
 tests = {test["name"]: test["command"][0] for test in json.load(sys.stdin)["tests"]}
 called = {name: subprocess.run(["nm", "-D", "--undefined-only", program], capture_output=True).stdout
           for name, program in tests.items()}
-print("|".join(name for name in tests if b"pthread_create" in called[name]))')
+ops = {"dynamic_partition", "dynamic_stitch", "embedding_bag", "permute", "scatter", "statistics", "sumprod", "top_k"}
+print("|".join(name for name in tests if b"pthread_create" in called[name] and name.split("/")[-1] not in ops))')
     unit build-tsan "$1" "^($threaded)\$"
 }
 
@@ -75,6 +79,7 @@ format_check() {
     echo "formatted as .clang-format says"
 }
 
+# tidy: all but the analyzer, which follows paths through functions and takes most of the time.
 # clang-tidy on our sources; tests and the client examples are held to the compiler's warnings only, and so
 # are the loops that are built once per instruction set, which consist of GCC's vectors, and the CUDA plugin, which
 # the build that clang-tidy looks at leaves out.
@@ -82,7 +87,7 @@ tidy() {
     git ls-files -co --exclude-standard 'kernels/*.c' 'api/*.c' 'server/*.c' 'gpu/*.c' 'api/*.cc' ':!api/clients/*' \
         ':!gpu/cuda/*' |
         grep -vE '_(generic|avx[0-9a-z_]*)\.c$' |
-        xargs -P "$JOBS" -n 1 clang-tidy -p build --quiet
+        xargs -P "$JOBS" -n 1 clang-tidy -p build --quiet "$@"
 }
 
 # BUILD SCALE OPTION...; SCALE stretches the waits.
@@ -147,10 +152,11 @@ stage build-tsan          compute -wl  -             build tsan
 stage unit-asan           compute -wl  build-asan    unit build-asan
 stage unit-tsan           compute -wl  build-tsan    unit_tsan -R
 stage build-benchmarks    compute -wl  build-release cmake --build build -j "$JOBS" --target benchmarks
-stage tidy                compute -wl  build-release tidy
+stage tidy                compute -w-  build-release tidy --checks=-clang-analyzer-*
+stage tidy-analyzer       compute --l  build-release tidy
 stage gpu-plugin          compute -wl  -             gpu_plugin
 stage gpu-emulation       compute -wl  build-release gpu_emulation
-stage unit-tsan-single    compute --l  build-tsan    unit_tsan -E
+stage unit-tsan-others    compute --l  build-tsan    unit_tsan -E
 stage fuzz                compute -w-  -             fuzz 5
 stage fuzz-long           compute --l  -             fuzz 180
 stage http-tls            wait    --l  build-release env TD_TEST_TLS=1 tests/http/run.py --binary build/tensord --only test_ops \

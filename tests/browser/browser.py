@@ -8,7 +8,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from daemon import Client, Daemon
 
-PATIENCE_S = 15
+PATIENCE_S, POLL_S = 15, 0.05
 # No name is resolved, so nothing is reached but the daemon; the page could not tell.
 ARGUMENTS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1400,1000",
              "--disable-background-networking", "--disable-component-update", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1")
@@ -76,14 +76,14 @@ class BrowserTest(unittest.TestCase):
         """the element, once it is there and has the text"""
         def found(_):
             return next((element for element in self.all(selector) if text is None or text in element.text), None)
-        return WebDriverWait(self.browser, PATIENCE_S, ignored_exceptions=[Exception]).until(found, f"{selector} {text or ''}")
+        return WebDriverWait(self.browser, PATIENCE_S, POLL_S, ignored_exceptions=[Exception]).until(found, f"{selector} {text or ''}")
 
     def click(self, selector, text=None):
         """clicks the element, also if it is drawn again meanwhile"""
         self.wait(lambda: self.one(selector, text).click() is None, f"click {selector} {text or ''}")
 
     def wait(self, condition, message=""):
-        return WebDriverWait(self.browser, PATIENCE_S, ignored_exceptions=[Exception]).until(lambda _: condition(), message)
+        return WebDriverWait(self.browser, PATIENCE_S, POLL_S, ignored_exceptions=[Exception]).until(lambda _: condition(), message)
 
     def ready(self, path):
         """opens an op's form, and waits for the answer of its example"""

@@ -54,8 +54,8 @@ class Docs(BrowserTest):
         node.find_element("xpath", ".//button[text()='TableAndKeys' or text()='TensorOrTable']").click()
         self.one("#schema-TensorOrTable[open] .details-body > *")
         self.one("#schema-TensorOrTable button", "TableAndKeys").click()
-        members = self.rows(self.one("#schema-TableAndKeys[open]"), "TableAndKeys")
-        self.assertEqual([member[:2] for member in members], [["tensor", "Tensor"], ["keys", "Tensor"]])
+        self.wait(lambda: [member[:2] for member in self.rows(self.one("#schema-TableAndKeys[open]"), "TableAndKeys")]
+                  == [["tensor", "Tensor"], ["keys", "Tensor"]])
 
     def test_every_endpoint_and_every_schema_can_be_drawn(self):
         self.open("/docs#docs?part=http")

@@ -132,18 +132,20 @@ class Live(BrowserTest):
         self.assertIn("compute 1.00", self.said("Stages. p50"))
 
     def painted(self, title):
-        """has a chart the colour of its first series? A thin line may cover no pixel whole, and lie on one of the axes"""
+        """has a chart the colour of one of its series? Another line may cover the first one; a thin one may cover no pixel whole"""
         return self.browser.execute_script("""
             const c = document.querySelector(`.chart[aria-label^="${arguments[0]}"]`);
             const probe = new OffscreenCanvas(c.width, c.height).getContext("2d", {willReadFrequently: true});
-            probe.fillStyle = getComputedStyle(c).getPropertyValue("--label-0");
-            probe.fillRect(0, 0, 1, 1);
-            const colour = probe.getImageData(0, 0, 1, 1).data;
+            const colours = [0, 1, 2, 3, 4, 5, 6, 7].map((i) => {
+                probe.fillStyle = getComputedStyle(c).getPropertyValue(`--label-${i}`);
+                probe.fillRect(0, 0, 1, 1);
+                return probe.getImageData(0, 0, 1, 1).data;
+            });
             probe.clearRect(0, 0, 1, 1);
             probe.drawImage(c, 0, 0);
             const {data} = probe.getImageData(0, 0, c.width, c.height);
             for (let i = 0; i < data.length; i += 4)
-                if (data[i + 3] > 80 && [0, 1, 2].every((k) => Math.abs(data[i + k] - colour[k]) < 40)) return true;
+                if (data[i + 3] > 80 && colours.some((colour) => [0, 1, 2].every((k) => Math.abs(data[i + k] - colour[k]) < 25))) return true;
             return false;""", title)
 
     def time(self):

@@ -251,7 +251,7 @@ class Slow(HttpTest):
     def test_a_reply_that_is_not_read_ends(self):
         reply = LargeReply(1)
         with Raw(self.daemon) as raw:
-            raw.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            raw.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
             raw.send(reply.http())
             self.wait_until(lambda: self.get("/readyz").json()["connections"]["sending"] == 1)
             self.wait_until(lambda: self.get("/readyz").json()["connections"]["sending"] == 0)

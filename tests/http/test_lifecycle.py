@@ -589,7 +589,7 @@ class Stopping(HttpTest):
         """also the last one: the replies are sent before the end"""
         count = 200
         daemon = Daemon("--workers", "1", "--inline-limit-us", "0", "--drain-timeout-ms", "100")
-        slow = SlowWork(daemon, 20 * SCALE)  # the drain timeout ends it, so it costs no time
+        slow = SlowWork(daemon, 4 * SCALE)  # the drain timeout ends it
         with contextlib.ExitStack() as stack:
             first = stack.enter_context(Raw(daemon, timeout=5 * WAIT_LIMIT))
             queued = [stack.enter_context(Raw(daemon, timeout=5 * WAIT_LIMIT)) for _ in range(count)]

@@ -1,5 +1,5 @@
 """The log: its lines whatever clients send, its level, and a reader that does not read."""
-import json, os, re, signal, subprocess, time
+import concurrent.futures, json, os, re, signal, subprocess, time
 from daemon import *
 
 GATHER = {"params": [1, 2], "indices": [1]}
@@ -238,14 +238,19 @@ class Hostile(unittest.TestCase):
         text = b'{"params": [1], "indices": [0], "' + value + b'": "' + value + b'"}'
         yield b"POST /v1/gather HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % len(text) + text
 
+    def send_all(self, daemon):
+        """side by side, since a connection that the client has closed on its side takes up to a second to end"""
+        def send(request):
+            with Raw(daemon) as raw:
+                raw.send(request)
+                raw.socket.shutdown(socket.SHUT_WR)
+                raw.rest()
+        with concurrent.futures.ThreadPoolExecutor(16) as pool:
+            list(pool.map(send, [request for value in self.VALUES for request in self.requests(value)]))
+
     def test_each_line_stays_one_object_whatever_clients_send(self):
         with Daemon("--access-log", "on", "--trusted-proxy", "127.0.0.1", "--connection-memory", "64K", "--slow-ms", "1") as daemon:
-            for value in self.VALUES:
-                for request in self.requests(value):
-                    with Raw(daemon) as raw:
-                        raw.send(request)
-                        raw.socket.shutdown(socket.SHUT_WR)
-                        raw.rest()
+            self.send_all(daemon)
             with Client(daemon) as client:
                 self.assertEqual(client.post("/v1/gather", GATHER).status, 200)
             events = lines_of(daemon)
@@ -265,12 +270,7 @@ class Hostile(unittest.TestCase):
             process.host = process.host.decode()
             reader = threading.Thread(target=lambda: lines.extend(process.stderr))
             reader.start()
-            for value in self.VALUES:
-                for request in self.requests(value):
-                    with Raw(process) as raw:
-                        raw.send(request)
-                        raw.socket.shutdown(socket.SHUT_WR)
-                        raw.rest()
+            self.send_all(process)
         finally:
             process.terminate()
             process.wait(WAIT_LIMIT)
