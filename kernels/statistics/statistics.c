@@ -4,6 +4,7 @@
 #include "kernels/integers.h"
 #include "kernels/statistics/loops.h"
 
+#include <assert.h>
 #include <math.h>
 #include <string.h>
 
@@ -54,6 +55,7 @@ struct job {
     int64_t
         tile; /* values that are measured at a time: whole periods if there are columns; if careful, */
     int64_t careful_tile;
+    double scale; /* that values are multiplied by */
     int column_blocks;
     struct item *items;
     int64_t n_items;
@@ -210,8 +212,17 @@ static void lengths(const struct td_tensor *tensor, int64_t begin, int64_t n, do
         to[i] = (double)(offsets[i + 1] - offsets[i]);
 }
 
-/* The values of a tile for the loops, in the tensor or in space. */
-static const void *values_of(const struct job *job, struct space *space, int64_t begin, int64_t n)
+/* Doubles at any address, multiplied. */
+static void rescale(const void *values, int64_t n, double scale, double *to)
+{
+    memmove(to, values, (size_t)n * sizeof *to);
+    for (int64_t i = 0; i < n; i++)
+        to[i] *= scale;
+}
+
+/* The values of a tile for the loops before they are scaled, in the tensor or in space. */
+static const void *unscaled_values(const struct job *job, struct space *space, int64_t begin,
+                                   int64_t n)
 {
     const struct td_tensor *tensor = job->tensor;
     const size_t size = td_dtype_info(tensor->dtype)->size;
@@ -232,7 +243,21 @@ static const void *values_of(const struct job *job, struct space *space, int64_t
     return space->values;
 }
 
+static const void *values_of(const struct job *job, struct space *space, int64_t begin, int64_t n)
+{
+    const void *values = unscaled_values(job, space, begin, n);
+    if (job->scale == 1)
+        return values;
+    rescale(values, n, job->scale, space->values);
+    return space->values;
+}
+
 /* ---- Parts ------------------------------------------------------------------------------- */
+
+static bool is_less_real(double a, double b)
+{
+    return a < b || (a == b && signbit(a) && !signbit(b));
+}
 
 static bool is_less(td_numbers numbers, union td_number a, union td_number b)
 {
@@ -244,7 +269,7 @@ static bool is_less(td_numbers numbers, union td_number a, union td_number b)
     case TD_NUMBERS_REAL:
         break;
     }
-    return a.real < b.real;
+    return is_less_real(a.real, b.real);
 }
 
 /* The squares of the differences from the common mean: Chan, Golub and LeVeque, (2.1b). */
@@ -304,6 +329,38 @@ static void count_excluded(struct part *part, double value)
         part->negative_infinities++;
 }
 
+/* Has a value exactly these bits, those of float32 or float64? */
+static bool has_bits(td_dtype dtype, const void *values, int64_t n, uint64_t wanted)
+{
+    uint64_t found = 0;
+    if (dtype == TD_DTYPE_FLOAT32) {
+        uint32_t bits;
+        for (int64_t i = 0; i < n; i++) {
+            memcpy(&bits, (const float *)values + i, sizeof bits);
+            found |= bits == (uint32_t)wanted;
+        }
+    } else {
+        uint64_t bits;
+        for (int64_t i = 0; i < n; i++) {
+            memcpy(&bits, (const double *)values + i, sizeof bits);
+            found |= bits == wanted;
+        }
+    }
+    return found;
+}
+
+/* An extreme that is zero: the least is -0.0 if there is one, the greatest 0.0 if there is one. */
+static void set_signs(td_dtype dtype, const void *values, int64_t n, struct td_run *run)
+{
+    if (!is_float(dtype))
+        return;
+    const uint64_t negative = dtype == TD_DTYPE_FLOAT32 ? UINT32_C(1) << 31 : UINT64_C(1) << 63;
+    if (run->least.real == 0)
+        run->least.real = has_bits(dtype, values, n, negative) ? -0.0 : 0.0;
+    if (run->greatest.real == 0)
+        run->greatest.real = has_bits(dtype, values, n, 0) ? 0.0 : -0.0;
+}
+
 /* The part of a run of n values. */
 static struct part part_of_run(const struct td_run *run, int64_t n, double shift)
 {
@@ -324,6 +381,7 @@ static struct part part_of_kept(const double *values, int64_t n)
         return (struct part){ 0 };
     const double sum = loops->sum(values, n), shift = isfinite(sum) ? sum / (double)n : 0;
     loops->measure(values, n, 1, shift, NULL, &run);
+    set_signs(TD_DTYPE_FLOAT64, values, n, &run);
     return part_of_run(&run, n, shift);
 }
 
@@ -425,6 +483,7 @@ static struct part part_of_values(const struct job *job, struct space *space,
     else
         measure_blocks(job, job->sums + (item - job->items) * job->column_blocks, values, begin, n,
                        shift, &run);
+    set_signs(job->dtype, values, n, &run);
     return part_of_run(&run, n, shift);
 }
 
@@ -551,7 +610,6 @@ static td_status alloc_items(struct job *job, const struct td_statistics *matrix
     job->excluded = td_arena_alloc(arena, n_sums, sizeof *job->excluded, err);
     if (!job->items || !job->sums || !job->excluded)
         return err ? err->status : TD_MEMORY_EXHAUSTED;
-    memset(job->excluded, 0, n_sums * sizeof *job->excluded);
     return TD_OK;
 }
 
@@ -560,26 +618,34 @@ static int64_t block_size(int64_t n, int blocks, int block)
     return td_statistics_begin(n, blocks, block + 1) - td_statistics_begin(n, blocks, block);
 }
 
-/* Sums of items to means of blocks. */
+/* The mean of scaled values, which are of float64: not outside the values, as rounding could make it. */
+static double unscaled_mean(const struct td_statistics *of, double mean, double scale)
+{
+    return scale == 1 ? mean : fmin(fmax(mean / scale, of->least.real), of->greatest.real);
+}
+
+/* Sums of items to means of blocks: to all of them, or, of scaled values, to those that are not known. */
 static void set_means(const struct job *job, struct td_statistics *out)
 {
     int64_t excluded[TD_STATISTICS_BLOCKS];
+    double sums[TD_STATISTICS_BLOCKS];
     const struct item *item = job->items, *end = job->items + job->n_items;
     for (int row = 0; row < out->row_blocks; row++) {
         double *means = out->means + (int64_t)row * out->column_blocks;
         memset(excluded, 0, sizeof excluded);
-        for (int i = 0; i < out->column_blocks; i++)
-            means[i] = 0;
+        memset(sums, 0, sizeof sums);
         for (; item < end && item->row_block == row; item++)
             for (int i = 0; i < out->column_blocks; i++) {
-                means[i] += job->sums[(item - job->items) * out->column_blocks + i];
+                sums[i] += job->sums[(item - job->items) * out->column_blocks + i];
                 excluded[i] += job->excluded[(item - job->items) * out->column_blocks + i];
             }
         for (int i = 0; i < out->column_blocks; i++) {
             const int64_t finite = block_size(out->rows, out->row_blocks, row) *
                                        block_size(out->columns, out->column_blocks, i) -
                                    excluded[i];
-            means[i] = finite > 0 ? means[i] / (double)finite : NAN;
+            if (job->scale == 1 || !isfinite(means[i]))
+                means[i] =
+                    finite > 0 ? unscaled_mean(out, sums[i] / (double)finite, job->scale) : NAN;
         }
     }
 }
@@ -616,6 +682,29 @@ static void set_values(const struct part *part, struct td_statistics *out)
     out->norm = root(part->squares + part->sum * out->mean);
 }
 
+/* The same from scaled values. What is small enough to be lost by the scale makes no difference to them. */
+static void set_scaled(const struct part *part, double scale, struct td_statistics *out)
+{
+    const double n = (double)part->finite, mean = part->sum / n;
+    const double half = out->greatest.real / 2 - out->least.real / 2;
+    out->mean = unscaled_mean(out, mean, scale);
+    out->deviation = fmin(sqrt(part->squares / n) / scale, half);
+    out->norm = sqrt(part->squares + part->sum * mean) / scale;
+}
+
+/* Was a sum too large? A block without finite values has no mean in any case. */
+static bool has_overflowed(const struct td_statistics *of)
+{
+    if (of->finite == 0)
+        return false;
+    if (!isfinite(of->mean) || !isfinite(of->deviation) || !isfinite(of->norm))
+        return true;
+    for (int i = 0; i < of->row_blocks * of->column_blocks; i++)
+        if (isinf(of->means[i]))
+            return true;
+    return false;
+}
+
 /* Lengths are computed as float64, which holds them exactly. */
 static void set_lengths(const struct td_tensor *tensor, struct td_statistics *out)
 {
@@ -625,6 +714,49 @@ static void set_lengths(const struct td_tensor *tensor, struct td_statistics *ou
         return;
     out->least.natural = (uint64_t)out->least.real;
     out->greatest.natural = (uint64_t)out->greatest.real;
+}
+
+static td_status measure(const struct job *job, struct td_exec *exec, struct part *part,
+                         struct td_error *err)
+{
+    memset(job->excluded, 0, (size_t)(job->n_items * job->column_blocks) * sizeof *job->excluded);
+    const td_status status =
+        td_exec_for(exec, job->n_items, 1, run_items, (void *)(uintptr_t)job, err);
+    if (status == TD_OK)
+        *part = part_of_items(job, 0, job->n_items);
+    return status;
+}
+
+/* Of values multiplied by so little that the sum of 2^63 of their squares is finite. */
+static td_status measure_scaled(struct job *job, struct td_exec *exec, struct td_statistics *out,
+                                struct td_error *err)
+{
+    struct part part;
+    assert(job->dtype == TD_DTYPE_FLOAT64);
+    job->scale = 0x1p-600;
+    job->tile = job->careful_tile; /* they are copied */
+    const td_status status = measure(job, exec, &part, err);
+    if (status != TD_OK)
+        return status;
+    set_scaled(&part, job->scale, out);
+    set_means(job, out);
+    return TD_OK;
+}
+
+static td_status run(struct job *job, struct td_exec *exec, struct td_statistics *out,
+                     struct td_error *err)
+{
+    struct part part;
+    td_status status = alloc_items(job, out, exec->arena, err);
+    if (status != TD_OK)
+        return status;
+    set_items(job, out);
+    status = measure(job, exec, &part, err);
+    if (status != TD_OK)
+        return status;
+    set_values(&part, out);
+    set_means(job, out);
+    return has_overflowed(out) ? measure_scaled(job, exec, out, err) : TD_OK;
 }
 
 td_status td_statistics_run(const struct td_tensor *tensor, struct td_exec *exec,
@@ -637,6 +769,7 @@ td_status td_statistics_run(const struct td_tensor *tensor, struct td_exec *exec
                        .aligned = td_tensor_is_aligned(tensor),
                        .dtype = loop_dtype(tensor->dtype),
                        .columns = out->columns,
+                       .scale = 1,
                        .column_blocks = out->column_blocks };
     job.numbers = out->numbers = numbers_of(job.dtype);
     job.loops = loops_of(job.dtype, isa);
@@ -647,16 +780,9 @@ td_status td_statistics_run(const struct td_tensor *tensor, struct td_exec *exec
         job.tile = job.columns < WIDE && job.source == VALUES_STORED && job.aligned
                        ? job.period * ROWS
                        : job.careful_tile;
-        td_status status = alloc_items(&job, out, exec->arena, err);
+        const td_status status = run(&job, exec, out, err);
         if (status != TD_OK)
             return status;
-        set_items(&job, out);
-        status = td_exec_for(exec, job.n_items, 1, run_items, &job, err);
-        if (status != TD_OK)
-            return status;
-        const struct part part = part_of_items(&job, 0, job.n_items);
-        set_values(&part, out);
-        set_means(&job, out);
     }
     set_extreme_means(out);
     if (tensor->dtype == TD_DTYPE_STRING)

@@ -46,6 +46,14 @@ class Documents(StatisticsTest):
         self.assertEqual(document["blocks"], {"rows": [0, 1, 2], "columns": [0, 1, 2, 3, 4], "min": -2.0, "max": 1.5,
                                               "means": [[1.5, 0.0, -2.0, None], [None, finite[3], None, 0.0]]})
 
+    def test_zeros_have_signs_and_sums_may_be_larger_than_float64(self):
+        for dtype in ("float16", "bfloat16", "float32", "float64"):
+            for data, least, greatest in (([-0.0], "-0.0", "-0.0"), ([0.0, -0.0], "-0.0", "0.0"), ([0.0], "0.0", "0.0"), ([-0.0, 0.0, 1.0], "-0.0", "1.0")):
+                name, _ = self.resident({"dtype": dtype, "shape": [len(data)], "data": data})
+                self.assertIn(f'"min":{least},"max":{greatest},'.encode(), self.get(f"/v1/tensors/{name}/statistics").body)
+        self.assertStatistics({"dtype": "float64", "shape": [4], "data": [1.5e308, 1.5e308, -1.5e308, 1.5e308]}, mean=0.75e308, l2_norm="Infinity")
+        self.assertStatistics({"dtype": "float64", "shape": [2], "data": [3e200, 4e200]}, mean=3.5e200, std=0.5e200, l2_norm=5e200)
+
     def test_extremes_are_printed_as_elements_are(self):
         self.assertStatistics({"dtype": "float32", "shape": [2], "data": [0.1, 0.7]}, min=0.1, max=0.7)
         self.assertStatistics({"dtype": "int64", "shape": [2], "data": [-2**63, 2**53 + 1]}, min=-2**63, max=2**53 + 1)

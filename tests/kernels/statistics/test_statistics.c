@@ -159,8 +159,8 @@ static const struct {
       "1",
       "4.9999999999999995e+200",
       2.4999999999999998e+200,
-      INFINITY,
-      INFINITY },
+      2.4999999999999998e+200, /* NumPy: infinite, since the squares are */
+      4.9999999999999995e+200 },
     { "a mean that is much larger than the deviation",
       "float64[4] 1000000000000.25 1000000000000.5 1000000000000.75 1000000000001",
       { 4, 0, 0, 0, 0 },
@@ -234,15 +234,86 @@ START_TEST(strings_have_a_total_of_bytes)
 }
 END_TEST
 
-START_TEST(what_is_too_large_for_float64_is_infinite)
+/* Results by hand. */
+static const struct {
+    const char *tensor;
+    double mean, deviation, norm, least, greatest;
+} large[] = {
+    /* 3/4 of 1.7e308; sqrt(3)/4 of it; sqrt(3) of it is too large */
+    { "float64[4] 1.7e308 1.7e308 1.7e308 -1", 1.275e308, 7.3612159321677302e307, INFINITY, -1,
+      1.7e308 },
+    { "float64[2] 1.7e308 1.7e308", 1.7e308, 0, INFINITY, 1.7e308, 1.7e308 },
+    { "float64[3] 1.5e308 -1.5e308 0", 0, 1.2247448713915890e308, INFINITY, -1.5e308, 1.5e308 },
+    { "float64[1,5] 1.5e308 1.5e308 nan -1.5e308 -1.5e308", 0, 1.5e308, INFINITY, -1.5e308,
+      1.5e308 },
+    { "float64[3] 1.7976931348623157e308 1.7976931348623157e308 1.7976931348623157e308",
+      1.7976931348623157e308, 0, INFINITY, 1.7976931348623157e308, 1.7976931348623157e308 },
+    { "float64[2] 3e200 4e200", 3.5e200, 0.5e200, 5e200, 3e200, 4e200 },
+    { "float64[1] -1.7976931348623157e308", -1.7976931348623157e308, 0, 1.7976931348623157e308,
+      -1.7976931348623157e308, -1.7976931348623157e308 },
+};
+
+START_TEST(sums_that_are_too_large_for_float64_are_no_reason_for_a_result_that_is_not)
 {
-    const struct td_tensor x = tensor("float64[4] 1.7e308 1.7e308 1.7e308 -1");
+    const struct td_tensor x = tensor(large[_i].tensor);
     const struct td_statistics *got = statistics_of(&x, NULL);
-    ck_assert_int_eq(got->finite, 4);
-    EXPECT(isinf(got->mean) && isinf(got->deviation) && isinf(got->norm), "%g %g %g", got->mean,
-           got->deviation, got->norm);
-    EXPECT(got->least.real == -1 && got->greatest.real == 1.7e308, "%g %g", got->least.real,
-           got->greatest.real);
+    EXPECT(is_near(got->mean, large[_i].mean, 1e-15), "%.17g", got->mean);
+    EXPECT(is_near(got->deviation, large[_i].deviation, 1e-15), "%.17g", got->deviation);
+    EXPECT(is_near(got->norm, large[_i].norm, 1e-15), "%.17g", got->norm);
+    EXPECT(got->least.real == large[_i].least && got->greatest.real == large[_i].greatest, "%g %g",
+           got->least.real, got->greatest.real);
+}
+END_TEST
+
+START_TEST(blocks_of_small_values_stay_exact_beside_those_of_large_ones)
+{
+    const struct td_tensor x = tensor("float64[3,1] 1.7e308 1.7e308 5e-324");
+    const struct td_statistics *got = statistics_of(&x, NULL);
+    const double want[] = { 1.7e308, 1.7e308, 5e-324 };
+    ck_assert_mem_eq(got->means, want, sizeof want);
+    const struct td_shape dims = shape("[6400,2]"); /* 100 rows a block, whose sums overflow */
+    struct td_tensor y = random_tensor(TD_DTYPE_FLOAT64, &dims);
+    for (int64_t i = 0; i < y.numel; i++)
+        ((double *)y.data)[i] = i % 2 ? 1e-300 : i < 6400 ? 1.5e308 : -1.5e308;
+    got = statistics_of(&y, NULL);
+    for (int block = 0; block < 64; block++) {
+        EXPECT(is_near(got->means[2 * block], block < 32 ? 1.5e308 : -1.5e308, 1e-14), "%g",
+               got->means[2 * block]);
+        EXPECT(is_near(got->means[2 * block + 1], 1e-300, 1e-14), "%g", got->means[2 * block + 1]);
+    }
+    EXPECT(fabs(got->mean) < 1e294, "%g", got->mean);
+    EXPECT(got->least_mean < 0 && got->zeros == 0, "%g", got->least_mean);
+}
+END_TEST
+
+START_TEST(the_least_zero_is_negative_and_the_greatest_positive)
+{
+    static const struct {
+        const char *shape;
+        int64_t zero; /* the element whose sign differs from all others'; -1: none */
+    } of[] = { { "[1]", -1 },         { "[2]", 0 },          { "[2]", 1 },
+               { "[70,8191]", -1 },   { "[70,8191]", 7 },    { "[70,8191]", 573369 },
+               { "[5,8192]", 40000 }, { "[1,300000]", 123 }, { "[65,65]", 4224 } };
+    static const td_dtype dtypes[] = { TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT64, TD_DTYPE_FLOAT16 };
+    for (int i = 0; i < COUNT_OF(of) * 3 * 2; i++) {
+        const struct td_shape dims = shape(of[i / 6].shape);
+        const td_dtype dtype = dtypes[i / 2 % 3];
+        const size_t size = td_dtype_info(dtype)->size;
+        const bool negative = i % 2;
+        struct td_tensor x = random_tensor(dtype, &dims);
+        memset((void *)(uintptr_t)x.data, 0, x.bytes);
+        for (int64_t j = 0; j < x.numel; j++) /* little-endian: the sign is in the last byte */
+            if ((j == of[i / 6].zero) != negative)
+                ((unsigned char *)(uintptr_t)x.data)[(size_t)(j + 1) * size - 1] = 0x80;
+        const struct td_statistics *got = statistics_of(&x, NULL);
+        const bool both = of[i / 6].zero >= 0 && x.numel > 1;
+        EXPECT(got->least.real == 0 && !signbit(got->least.real) == !(both || negative),
+               "%s %s: least %g", of[i / 6].shape, td_dtype_info(dtype)->name, got->least.real);
+        EXPECT(got->greatest.real == 0 && !signbit(got->greatest.real) == (both || !negative),
+               "%s %s: greatest %g", of[i / 6].shape, td_dtype_info(dtype)->name,
+               got->greatest.real);
+        ck_assert_int_eq(got->zeros, x.numel);
+    }
 }
 END_TEST
 
@@ -526,7 +597,11 @@ static void add(TCase *tcase)
 {
     tcase_add_loop_test(tcase, statistics_are_those_of_numpy, 0, COUNT_OF(cases));
     tcase_add_test(tcase, strings_have_a_total_of_bytes);
-    tcase_add_test(tcase, what_is_too_large_for_float64_is_infinite);
+    tcase_add_loop_test(tcase,
+                        sums_that_are_too_large_for_float64_are_no_reason_for_a_result_that_is_not,
+                        0, COUNT_OF(large));
+    tcase_add_test(tcase, blocks_of_small_values_stay_exact_beside_those_of_large_ones);
+    tcase_add_test(tcase, the_least_zero_is_negative_and_the_greatest_positive);
     tcase_add_loop_test(tcase, small_tensors_have_blocks, 0, COUNT_OF(blocks));
     tcase_add_test(tcase, ranges_of_blocks_are_those_of_array_split);
     tcase_add_loop_test(tcase, every_dtype_shape_and_instruction_set_agrees_with_the_definition, 0,
