@@ -85,7 +85,7 @@ struct td_header {
     const char *value; /* static, or in the arena */
 };
 
-#define TD_REPLY_HEADERS 6
+#define TD_REPLY_HEADERS 8
 
 struct td_reply {
     int http_status;

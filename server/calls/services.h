@@ -6,6 +6,7 @@
 #define TD_SERVER_CALLS_SERVICES_H
 
 #include "server/clients/connections.h"
+#include "server/compression/kept.h"
 #include "server/config/config.h"
 #include "server/devices/devices.h"
 #include "server/guard/tls.h"
@@ -52,6 +53,7 @@ struct td_services {
     struct td_log_limit slow; /* of the lines of slow requests */
     struct td_buffer_pool *buffers;
     struct td_reserve reserve; /* of documents for operators */
+    struct td_kept *kept;      /* documents that do not change, compressed */
     struct td_worker_pool *workers;
     struct td_refusals *refusals;
     struct td_store *store;

@@ -35,6 +35,7 @@ bool td_services_open(struct td_services *services)
     if (getrandom(&services->hash_seed, sizeof services->hash_seed, 0) < 0)
         services->hash_seed = (uint64_t)td_now_ns() ^ (uint64_t)(uintptr_t)services;
     services->clients = td_clients_new(services->request_seed);
+    services->kept = td_kept_new();
     services->buffers =
         td_buffer_pool_new((uint64_t)config->memory_limit, (uint64_t)config->pool_limit);
     if (services->buffers)
@@ -61,17 +62,18 @@ bool td_services_open(struct td_services *services)
     services->workers = td_worker_pool_new((int)config->workers, config->queue_limit);
     if (services->workers)
         services->refusals = td_refusals_new(services->workers);
-    if (services->clients && services->buffers && services->store && services->refusals &&
-        services->devices && (services->shm || !config->system_shared_memory)) {
+    if (services->clients && services->kept && services->buffers && services->store &&
+        services->refusals && services->devices &&
+        (services->shm || !config->system_shared_memory)) {
         td_models_log_hidden(services);
         return true;
     }
     td_log(&services->log, TD_LOG_ERROR, "start_failed",
-           TD_TEXT("part", !services->clients || !services->buffers ? "memory"
-                           : !services->store                       ? "data folder"
-                           : !services->refusals                    ? "workers"
-                           : !services->devices                     ? "devices"
-                                                                    : "memory"));
+           TD_TEXT("part", !services->clients || !services->kept || !services->buffers ? "memory"
+                           : !services->store    ? "data folder"
+                           : !services->refusals ? "workers"
+                           : !services->devices  ? "devices"
+                                                 : "memory"));
     return false;
 }
 
@@ -97,6 +99,7 @@ void td_services_close(struct td_services *services)
     td_shm_free(services->shm);
     td_store_free(services->store);
     td_buffer_pool_free(services->buffers);
+    td_kept_free(services->kept);
     td_clients_free(services->clients);
     pthread_mutex_destroy(&services->mutex);
 }

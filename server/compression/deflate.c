@@ -12,6 +12,11 @@ enum {
     MEMORY_LEVEL = 8
 };
 
+const char *td_encoding_name(td_encoding encoding)
+{
+    return encoding == TD_ENCODING_GZIP ? "gzip" : "deflate";
+}
+
 /* ---- Accept-Encoding ------------------------------------------------------------------------- */
 
 td_encoding td_deflate_choose(const char *accept_encoding)
@@ -97,6 +102,6 @@ td_status td_deflate(struct td_reply *reply, td_encoding encoding, struct td_mem
     }
     td_buffer_unref(buffer);
     td_reply_set(reply, reply->http_status, content_type, buffer->data, stream.total_out);
-    td_reply_header(reply, "Content-Encoding", encoding == TD_ENCODING_GZIP ? "gzip" : "deflate");
+    td_reply_header(reply, "Content-Encoding", td_encoding_name(encoding));
     return TD_OK;
 }

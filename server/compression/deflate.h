@@ -14,6 +14,9 @@ enum { TD_DEFLATE_LEAST = 512 };
 
 typedef enum td_encoding { TD_ENCODING_NONE, TD_ENCODING_GZIP, TD_ENCODING_DEFLATE } td_encoding;
 
+/* "gzip", "deflate" */
+const char *td_encoding_name(td_encoding encoding);
+
 /* The encoding that Accept-Encoding prefers by its q-values; gzip if it ranks both equal, none
  * if it accepts neither or is NULL. */
 td_encoding td_deflate_choose(const char *accept_encoding);

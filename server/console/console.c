@@ -1,8 +1,8 @@
 #include "server/console/console.h"
 
 #include "server/calls/services.h"
+#include "server/calls/static_reply.h"
 #include "server/console/files.h"
-#include "server/store/precondition.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -21,24 +21,13 @@ static td_status not_here(struct td_call *call)
                             : "; the console is at /");
 }
 
-/* Headers of every reply, and its status if the client has the bytes with this tag already. */
-static td_status add_headers(struct td_call *call, const char *etag)
+/* Compresses the reply, and adds the headers of every one. */
+static td_status finish(struct td_call *call, const char *etag)
 {
     struct td_reply *reply = &call->reply;
-    bool kept = false;
-    if (call->headers.if_none_match) {
-        const td_status status = td_etag_listed("If-None-Match", call->headers.if_none_match, etag,
-                                                true, &kept, &call->error);
-        if (status != TD_OK)
-            return status;
-    }
-    if (kept) {
-        reply->http_status = 304;
-        reply->content_type = NULL;
-        reply->n_chunks = 0;
-    }
-    td_reply_header(reply, "ETag", etag);
-    td_reply_header(reply, "Cache-Control", "no-cache"); /* kept, and asked for again: a 304 */
+    const td_status status = td_static_reply(call, etag);
+    if (status != TD_OK)
+        return status;
     td_reply_header(reply, "Content-Security-Policy", policy);
     td_reply_header(reply, "X-Content-Type-Options", "nosniff");
     td_reply_header(reply, "Referrer-Policy", "no-referrer");
@@ -55,7 +44,7 @@ td_status td_get_console_file(struct td_call *call)
     if (!file)
         return not_here(call);
     td_reply_set(&call->reply, 200, file->media_type, file->bytes, file->size);
-    return add_headers(call, file->etag);
+    return finish(call, file->etag);
 }
 
 /* The page says whether it may write: its script reads that before it shows anything. */
@@ -81,5 +70,5 @@ td_status td_get_console_page(struct td_call *call)
     call->reply.chunks[1] = (struct td_chunk){ mode, strlen(mode) };
     call->reply.chunks[2] = (struct td_chunk){ file->bytes + before, file->size - before };
     call->reply.n_chunks = 3;
-    return add_headers(call, etag);
+    return finish(call, etag);
 }

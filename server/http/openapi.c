@@ -1,7 +1,7 @@
 #include "server/http/openapi.h"
 
+#include "server/calls/static_reply.h"
 #include "server/http/routes.h"
-#include "server/store/precondition.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -16,31 +16,15 @@ static uint64_t digest(const unsigned char *bytes, size_t size)
     return value;
 }
 
-/* Adds the ETag, and leaves the document out if the client has it. */
 static td_status add_etag(struct td_call *call)
 {
     enum { SIZE = 24 };
-    struct td_reply *reply = &call->reply;
-    bool kept = false;
+    const struct td_chunk *document = &call->reply.chunks[0];
     char *etag = td_arena_alloc(&call->arena, SIZE, 1, &call->error);
     if (!etag)
         return TD_MEMORY_EXHAUSTED;
-    snprintf(etag, SIZE, "\"%016" PRIx64 "\"",
-             digest(reply->chunks[0].data, reply->chunks[0].size));
-    if (call->headers.if_none_match) {
-        const td_status status = td_etag_listed("If-None-Match", call->headers.if_none_match, etag,
-                                                true, &kept, &call->error);
-        if (status != TD_OK)
-            return status;
-    }
-    if (kept) {
-        reply->http_status = 304;
-        reply->content_type = NULL;
-        reply->n_chunks = 0;
-    }
-    td_reply_header(reply, "ETag", etag);
-    td_reply_header(reply, "Cache-Control", "no-cache"); /* kept, and asked for again: a 304 */
-    return TD_OK;
+    snprintf(etag, SIZE, "\"%016" PRIx64 "\"", digest(document->data, document->size));
+    return td_static_reply(call, etag);
 }
 
 td_status td_get_openapi(struct td_call *call)

@@ -1,5 +1,5 @@
 """The web console: its page and files, their headers, and --console."""
-import re
+import re, zlib
 
 from daemon import *
 
@@ -64,6 +64,69 @@ class Console(HttpTest):
             self.assertEqual(re.findall(r'(?:src|href|url\(|import)\W{0,3}(?:https?:)?//', text), [])
         html = self.get("/").body.decode()
         self.assertEqual(re.findall(r"<script(?![^>]*src=)|<style| on\w+=| style=", html), [])
+
+
+class Compressed(HttpTest):
+    options = ("--compress",)
+    PATHS = ("/", "/docs", "/console/main.js", "/console/style.css", "/openapi.json")
+
+    def fetch(self, path, accept, listed=None, method="GET"):
+        headers = {} if accept is None else {"Accept-Encoding": accept}
+        return self.request(method, path, None, headers if listed is None else {**headers, "If-None-Match": listed})
+
+    def assertEncoded(self, reply, encoding, plain):
+        self.assertStatus(reply, 200)
+        self.assertEqual(reply.headers.get("Content-Encoding"), encoding)
+        self.assertEqual(reply.headers["Vary"], "Accept-Encoding")
+        self.assertEqual(reply.headers["Content-Type"], plain.headers["Content-Type"])
+        body = reply.body if encoding is None else zlib.decompress(reply.body, 31 if encoding == "gzip" else 15)
+        self.assertEqual(body, plain.body)
+
+    def test_each_form_has_its_bytes_and_its_tag(self):
+        for path in self.PATHS:
+            plain = self.fetch(path, None)
+            tags = set()
+            for accept, encoding in (("gzip", "gzip"), ("deflate", "deflate"), ("gzip, deflate, br, zstd", "gzip"), ("gzip;q=0.5, deflate", "deflate"),
+                                     ("identity", None), ("br", None), ("gzip;q=0", None), ("", None), ("*", "gzip"), (",;q=,gzip;q=x", "gzip"), ("g" * 8000, None)):
+                for _ in range(2):  # compressed, and kept
+                    with self.subTest(path=path, accept=accept[:40]):
+                        reply = self.fetch(path, accept)
+                        self.assertEncoded(reply, encoding, plain)
+                        tags.add((encoding, reply.headers["ETag"]))
+                        head = self.fetch(path, accept, method="HEAD")
+                        self.assertEqual((head.body, head.headers["Content-Length"], head.headers["ETag"], head.headers.get("Content-Encoding")),
+                                         (b"", str(len(reply.body)), reply.headers["ETag"], encoding))
+            tag = plain.headers["ETag"]
+            self.assertEqual(tags, {(None, tag), ("gzip", tag[:-1] + '-gzip"'), ("deflate", tag[:-1] + '-deflate"')})
+
+    def test_a_client_that_has_a_form_that_it_accepts_gets_304(self):
+        for path in self.PATHS:
+            plain, gzip, deflate = (self.fetch(path, accept).headers["ETag"] for accept in (None, "gzip", "deflate"))
+            for accept, listed, tag in (("gzip", gzip, gzip), ("gzip", "W/" + gzip, gzip), ("gzip", plain, plain), ("gzip", "*", gzip), ("gzip", f"{plain}, {gzip}", gzip),
+                                        ("gzip", f'"x" ,, {deflate},{plain}', plain), ("deflate", deflate, deflate), (None, plain, plain), (None, "*", plain)):
+                with self.subTest(path=path, accept=accept, listed=listed):
+                    reply = self.fetch(path, accept, listed)
+                    self.assertEqual((reply.status, reply.body, reply.headers["ETag"], reply.headers["Vary"]), (304, b"", tag, "Accept-Encoding"))
+                    self.assertIsNone(reply.headers.get("Content-Encoding"))
+            for accept, listed in (("gzip", deflate), (None, gzip), ("identity", f"{gzip}, {deflate}"), ("gzip", plain[:-1] + '-zstd"'), ("gzip", ", ".join(['"x"'] * 1000))):
+                with self.subTest(path=path, accept=accept, listed=listed[:80]):
+                    self.assertStatus(self.fetch(path, accept, listed), 200)
+            for listed in ("x", gzip[:-1], '"a" "b"'):
+                self.assertProblem(self.fetch(path, "gzip", listed), 400, "MALFORMED_REQUEST")
+
+    def test_a_refusal_is_not_compressed(self):
+        for path in ("/console/x.js", "/console/" + "x" * 2000):
+            reply = self.fetch(path, "gzip")
+            self.assertProblem(reply, 404, "NOT_FOUND")
+            self.assertIsNone(reply.headers.get("Content-Encoding"))
+
+
+class NotCompressed(HttpTest):
+    def test_without_the_option_there_is_one_form(self):
+        for path in Compressed.PATHS:
+            reply = self.get(path, {"Accept-Encoding": "gzip"})
+            self.assertEqual((reply.headers.get("Content-Encoding"), reply.headers.get("Vary")), (None, None))
+            self.assertStatus(self.get(path, {"If-None-Match": reply.headers["ETag"][:-1] + '-gzip"'}), 200)
 
 
 class Modes(HttpTest):

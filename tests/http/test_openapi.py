@@ -1,5 +1,5 @@
 """GET /openapi.json: every route and op, no other, references that resolve, examples that run."""
-import re
+import gzip, re
 from daemon import *
 
 
@@ -89,6 +89,16 @@ class OpenApi(HttpTest):
             described = components["responses"][f"Problem{status}"]
             self.assertIn(code, described["content"]["application/problem+json"]["schema"]["properties"]["code"]["enum"])
             self.assertIn(page.json()["explanation"], described["description"])
+
+    def test_it_is_compressed_with_the_option(self):
+        plain = self.get("/openapi.json", {"Accept-Encoding": "gzip"})
+        with Daemon("--compress") as daemon, Client(daemon) as client:
+            reply = client.request("GET", "/openapi.json", None, {"Accept-Encoding": "gzip"})
+            self.assertEqual((reply.headers["Content-Encoding"], gzip.decompress(reply.body)), ("gzip", plain.body))
+            self.assertLess(len(reply.body), len(plain.body) // 3)
+            tag = reply.headers["ETag"]
+            again = client.request("GET", "/openapi.json", None, {"Accept-Encoding": "gzip", "If-None-Match": tag})
+            self.assertEqual((again.status, again.body, again.headers["ETag"]), (304, b"", tag))
 
     def test_a_client_that_has_it_gets_304(self):
         tag = self.get("/openapi.json").headers["ETag"]

@@ -1,0 +1,64 @@
+#include "server/calls/static_reply.h"
+
+#include "server/calls/services.h"
+#include "server/compression/kept.h"
+#include "server/store/precondition.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Compresses the document; *tag becomes that of its bytes, in the arena. */
+static td_status encode(struct td_call *call, td_encoding encoding, const char **tag)
+{
+    enum { SUFFIX = 16 };
+    struct td_reply *reply = &call->reply;
+    const size_t length = strlen(*tag), size = length + SUFFIX;
+    char *encoded = td_arena_alloc(&call->arena, size, 1, &call->error);
+    if (!encoded)
+        return TD_MEMORY_EXHAUSTED;
+    const td_status status =
+        td_kept_deflate(call->services->kept, *tag, reply, encoding,
+                        td_buffer_pool_memory(call->services->buffers), &call->arena, &call->error);
+    if (status != TD_OK || reply->n_headers == 0) /* it is not smaller, or there is no memory */
+        return status;
+    snprintf(encoded, size, "%.*s-%s\"", (int)length - 1, *tag, td_encoding_name(encoding));
+    *tag = encoded;
+    return TD_OK;
+}
+
+/* Is this tag among those that the client has? */
+static td_status is_listed(struct td_call *call, const char *tag, bool *listed)
+{
+    const char *list = call->headers.if_none_match;
+    *listed = false;
+    return list ? td_etag_listed("If-None-Match", list, tag, true, listed, &call->error) : TD_OK;
+}
+
+td_status td_static_reply(struct td_call *call, const char *etag)
+{
+    struct td_reply *reply = &call->reply;
+    const bool varies =
+        call->services->config.compress && td_reply_bytes(reply) >= TD_DEFLATE_LEAST;
+    const char *tag = etag;
+    bool kept;
+    td_status status =
+        varies ? encode(call, td_deflate_choose(call->headers.accept_encoding), &tag) : TD_OK;
+    if (status == TD_OK)
+        status = is_listed(call, tag, &kept);
+    if (status == TD_OK && !kept) {
+        status = is_listed(call, etag, &kept);
+        tag = kept ? etag : tag;
+    }
+    if (status != TD_OK)
+        return status;
+    if (kept) {
+        reply->http_status = 304;
+        reply->content_type = NULL;
+        reply->n_chunks = reply->n_headers = 0;
+    }
+    td_reply_header(reply, "ETag", tag);
+    td_reply_header(reply, "Cache-Control", "no-cache"); /* kept, and asked for again: a 304 */
+    if (varies)
+        td_reply_header(reply, "Vary", "Accept-Encoding");
+    return TD_OK;
+}
