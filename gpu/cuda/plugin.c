@@ -101,6 +101,70 @@ static td_status unavailable(const char *action, cudaError_t error, struct td_er
                         cudaGetErrorString(error));
 }
 
+/* The first driver that supports all CUDA versions with this major number ("CUDA Toolkit, Driver, and
+ * Architecture Matrix" in NVIDIA's data center documentation). */
+#if CUDART_VERSION >= 14000
+#define NEEDED_DRIVER "one for that version"
+#elif CUDART_VERSION >= 13000
+#define NEEDED_DRIVER "580 or newer"
+#else
+#define NEEDED_DRIVER "525 or newer"
+#endif
+
+/* Versions of CUDA are numbers such as 13000, for 13.0. */
+#define MAJOR(version) ((version) / 1000)
+#define MINOR(version) ((version) % 1000 / 10)
+
+/* Why cudaGetDeviceCount failed. */
+static td_status no_device(cudaError_t error, struct td_error *err)
+{
+    int driver = 0; /* 0: no driver */
+    (void)cudaGetLastError();
+    (void)cudaDriverGetVersion(&driver);
+    if (error == cudaErrorNoDevice)
+        return td_error_set(err, TD_DEVICE_UNAVAILABLE,
+                            "CUDA finds no GPU: the NVIDIA driver, for CUDA %d.%d, reports none "
+                            "(nvidia-smi lists them; CUDA_VISIBLE_DEVICES may hide them)",
+                            MAJOR(driver), MINOR(driver));
+    if (error == cudaErrorInsufficientDriver && driver == 0)
+        return td_error_set(err, TD_DEVICE_UNAVAILABLE,
+                            "CUDA finds no NVIDIA driver (libcuda.so.1); the plugin was built with "
+                            "CUDA %d.%d, which needs " NEEDED_DRIVER,
+                            MAJOR(CUDART_VERSION), MINOR(CUDART_VERSION));
+    if (error == cudaErrorInsufficientDriver)
+        return td_error_set(err, TD_DEVICE_UNAVAILABLE,
+                            "the NVIDIA driver is too old: it supports CUDA %d.%d; the plugin was "
+                            "built with CUDA %d.%d, which needs " NEEDED_DRIVER,
+                            MAJOR(driver), MINOR(driver), MAJOR(CUDART_VERSION),
+                            MINOR(CUDART_VERSION));
+    return unavailable("find a device", error, err);
+}
+
+/* Launches a kernel that copies nothing: does the plugin have code for this device? */
+static td_status check_kernels(struct td_device *device, struct td_error *err)
+{
+    const struct td_cuda_gather_args nothing = { .copy = td_cuda_row_copy_make(0, 0),
+                                                 .slice_outputs = 1,
+                                                 .repeat = 1 };
+    const cudaError_t error = td_cuda_gather(&nothing, device->allocs);
+    switch (error) {
+    case cudaErrorNoKernelImageForDevice:
+    case cudaErrorInvalidKernelImage:
+    case cudaErrorInvalidPtx:
+    case cudaErrorUnsupportedPtxVersion:
+    case cudaErrorJitCompilerNotFound:
+    case cudaErrorInvalidDeviceFunction:
+        (void)cudaGetLastError();
+        return td_error_set(err, TD_DEVICE_UNAVAILABLE,
+                            "the CUDA plugin has no kernels that %s (compute capability %d.%d) can "
+                            "run: %s; it is to be built with TD_CUDA_ARCHITECTURES=%d",
+                            device->info.name, device->capability / 10, device->capability % 10,
+                            cudaGetErrorString(error), device->capability);
+    default:
+        return td_cuda_check(device, error, "launch a kernel", err);
+    }
+}
+
 /* Device memory that is left to cuBLAS and the runtime. */
 #define RESERVED ((uint64_t)512 << 20)
 
@@ -109,15 +173,18 @@ static td_status describe(struct td_device *device, const struct td_device_optio
 {
     struct cudaDeviceProp properties;
     size_t available = 0, all = 0;
-    cudaError_t error = cudaSetDevice(device->ordinal);
-    if (error == cudaSuccess)
-        error = cudaGetDeviceProperties(&properties, device->ordinal);
-    if (error == cudaSuccess)
-        error = cudaMemGetInfo(&available, &all);
+    /* Properties come first, since they need no context, and the later messages name the device. */
+    cudaError_t error = cudaGetDeviceProperties(&properties, device->ordinal);
     if (error != cudaSuccess)
         return unavailable("open the device", error, err);
     snprintf(device->info.name, sizeof(device->info.name), "%.*s", TD_DEVICE_TEXT - 1,
              properties.name);
+    device->capability = 10 * properties.major + properties.minor;
+    error = cudaSetDevice(device->ordinal); /* makes the context */
+    if (error == cudaSuccess)
+        error = cudaMemGetInfo(&available, &all);
+    if (error != cudaSuccess)
+        return td_cuda_check(device, error, "open it", err);
     snprintf(device->info.kind, sizeof(device->info.kind), "%s", KIND);
     device->info.memory = options->memory;
     if (device->info.memory == 0)
@@ -153,7 +220,7 @@ static td_status device_open(const struct td_device_options *options, struct td_
     int n_devices = 0;
     cudaError_t error = cudaGetDeviceCount(&n_devices);
     if (error != cudaSuccess)
-        return unavailable("find a device", error, err);
+        return no_device(error, err);
     if (options->ordinal < 0 || options->ordinal >= n_devices)
         return td_error_set(err, TD_DEVICE_UNAVAILABLE, "there is no CUDA device %d; there are %d",
                             options->ordinal, n_devices);
@@ -165,6 +232,8 @@ static td_status device_open(const struct td_device_options *options, struct td_
     td_status status = describe(device, options, err);
     if (status == TD_OK)
         status = td_cuda_memory_open(device, err);
+    if (status == TD_OK)
+        status = check_kernels(device, err);
     if (status == TD_OK)
         status = td_cuda_measure(device, err);
     if (status != TD_OK) {

@@ -4,14 +4,17 @@
  *   test_device_contract [WORD]       only cases whose description contains WORD
  *
  * TD_TEST_DEVICE is the device's name for td_device_load ("reference" if it is not set),
- * TD_TEST_DEVICE_OPTIONS its options. Without a device the last line begins with "skipped", and the
- * exit status is 77. Needs only libc, so that it runs on a GPU machine without other packages. */
+ * TD_TEST_DEVICE_OPTIONS its options. On a machine without a GPU, a CUDA plugin that loads but opens no
+ * device is skipped: the last line begins so, and the exit status is 77. Everything else that does not
+ * open has failed: a plugin that does not load, any reason on a machine with a GPU, and with
+ * TD_TEST_DEVICE_EXPECTED=1. Needs only libc, so that it runs on a GPU machine without other packages. */
 #include "gpu/loader/loader.h"
 #include "tests/gpu/device_call.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct td_device_api *api;
 static struct td_device_options options = { .text = "" };
@@ -193,6 +196,155 @@ static void check_memory(struct fixture *fixture)
     check(api->alloc(fixture->device, SIZE_MAX / 2, &memory[0], &err) == TD_MEMORY_EXHAUSTED,
           "an impossible allocation is MEMORY_EXHAUSTED");
     check(err.message[0] != '\0', "with a message");
+}
+
+/* More than one piece of a copy that a device makes in pieces, and a partial one. */
+static void check_large_copies(struct fixture *fixture)
+{
+    enum { BYTES = 9000001, AT = 13 };
+    unsigned char *plain = malloc(BYTES), *back = malloc(BYTES);
+    void *memory = NULL, *pinned = NULL, *pinned_back = NULL;
+    bool fine = plain && back &&
+                ok(api->alloc(fixture->device, BYTES + AT, &memory, &err), "alloc") &&
+                ok(api->host_alloc(fixture->device, BYTES, &pinned, &err), "host_alloc") &&
+                ok(api->host_alloc(fixture->device, BYTES, &pinned_back, &err), "host_alloc");
+    for (size_t i = 0; fine && i < BYTES; i++)
+        plain[i] = (unsigned char)(i * 131 + i / 251);
+    for (int way = 0; fine && way < 4; way++) {
+        const void *from = way & 1 ? pinned : plain;
+        void *to = way & 2 ? pinned_back : back;
+        memcpy(pinned, plain, BYTES);
+        memset(to, 0xee, BYTES);
+        fine = ok(api->copy_to_device(fixture->streams[0], (char *)memory + AT, from, BYTES, &err),
+                  "copy_to_device") &&
+               ok(api->copy_to_host(fixture->streams[0], to, (char *)memory + AT, BYTES, &err),
+                  "copy_to_host") &&
+               synchronize(fixture, fixture->streams[0], "large copies");
+        check(fine && memcmp(to, plain, BYTES) == 0, "%d bytes from %s to %s memory are the same",
+              BYTES, way & 1 ? "pinned" : "pageable", way & 2 ? "pinned" : "pageable");
+    }
+    api->free(fixture->device, memory);
+    api->host_free(fixture->device, pinned);
+    api->host_free(fixture->device, pinned_back);
+    free(plain);
+    free(back);
+}
+
+/* Submits a gather of int8 rows and waits for it. */
+static bool gather_rows(struct fixture *fixture, void *table, int64_t rows, int64_t columns,
+                        void *indices, int64_t n, void *out)
+{
+    const struct td_op *gather = td_op_named("gather", 6);
+    struct td_shape shape = { .rank = 2, .dim = { rows, columns } };
+    struct td_shape list = { .rank = 1, .dim = { n } };
+    struct td_tensor params, picked;
+    struct td_op_args args = { .inputs = { { &params, 1 }, { &picked, 1 } } };
+    struct td_arena arena;
+    td_arena_init(&arena, NULL, 0, td_memory_heap());
+    td_op_set_defaults(gather, &args);
+    bool fine =
+        ok(td_tensor_describe(&params, "params", TD_DTYPE_INT8, &shape, &err), "params") &&
+        ok(td_tensor_describe(&picked, "indices", TD_DTYPE_INT32, &list, &err), "indices") &&
+        ok(td_op_infer(gather, &args, &arena, &err), "gather");
+    if (fine) {
+        params.data = table;
+        picked.data = indices;
+        args.outputs[0].data = out;
+        struct td_device_work work = { .op = gather, .args = &args, .n_items = 1 };
+        work.workspace = fixture->memory;
+        fine = api->workspace_bytes(fixture->device, &work) <= fixture->size &&
+               ok(api->run(fixture->streams[0], &work, &err), "run") &&
+               synchronize(fixture, fixture->streams[0], "a large gather");
+    }
+    td_arena_reset(&arena);
+    return fine;
+}
+
+/* Rows on both sides of 2^31 and 2^32 bytes of a table. Only these are written, so that a device whose
+ * memory is the host's uses no more of it. */
+static void check_large_table(struct fixture *fixture)
+{
+    enum { COLUMNS = 48, N = 6, OUT = 256 };
+    const int64_t rows = (INT64_C(1) << 32) / COLUMNS + 1000;
+    const int64_t edges[] = { (INT64_C(1) << 31) / COLUMNS, (INT64_C(1) << 32) / COLUMNS };
+    const int32_t picked[N] = { (int32_t)rows - 1, 0,
+                                (int32_t)edges[0], (int32_t)edges[0] + 1,
+                                (int32_t)edges[1], (int32_t)edges[1] + 1 };
+    void *table = NULL, *data = NULL;
+    td_status status = api->alloc(fixture->device, (size_t)rows * COLUMNS, &table, &err);
+    if (status == TD_MEMORY_EXHAUSTED) {
+        printf("not run: a table above 2^32 bytes, for which the device has no memory\n");
+        return;
+    }
+    bool fine = ok(status, "alloc above 2^32 bytes") &&
+                ok(api->alloc(fixture->device, OUT + N * COLUMNS, &data, &err), "alloc");
+    char there[N][COLUMNS], back[N][COLUMNS];
+    for (int i = 0; fine && i < N; i++) {
+        memset(there[i], 'a' + i, COLUMNS);
+        fine = ok(api->copy_to_device(fixture->streams[0],
+                                      (char *)table + (int64_t)picked[i] * COLUMNS, there[i],
+                                      COLUMNS, &err),
+                  "copy_to_device above 2^31 bytes");
+    }
+    fine = fine &&
+           ok(api->copy_to_device(fixture->streams[0], data, picked, sizeof(picked), &err),
+              "copy_to_device") &&
+           gather_rows(fixture, table, rows, COLUMNS, data, N, (char *)data + OUT) &&
+           ok(api->copy_to_host(fixture->streams[0], back, (char *)data + OUT, sizeof(back), &err),
+              "copy_to_host") &&
+           synchronize(fixture, fixture->streams[0], "rows of a large table");
+    check(fine && memcmp(there, back, sizeof(there)) == 0,
+          "rows beyond 2^31 and 2^32 bytes of a table are found");
+    api->free(fixture->device, data);
+    api->free(fixture->device, table);
+}
+
+/* More rows than the threads of the largest grid, 65536 blocks of 256: a thread copies a second one. */
+static void check_large_grid(struct fixture *fixture)
+{
+    enum { ROWS = 65536 * 256 + 1000, TABLE = 251 };
+    struct td_device_info info;
+    api->info(fixture->device, &info);
+    if (strcmp(info.name, "Emulated GPU") == 0)
+        return; /* its grids have at most five blocks, in all cases */
+    int32_t *indices = malloc(ROWS * sizeof(*indices));
+    char *back = malloc(ROWS), table[TABLE];
+    void *memory = NULL;
+    const size_t bytes = (256 + ROWS * sizeof(*indices) + 255) / 256 * 256; /* table, indices */
+    bool fine =
+        indices && back && ok(api->alloc(fixture->device, bytes + ROWS, &memory, &err), "alloc");
+    for (int i = 0; fine && i < ROWS; i++)
+        indices[i] = (int32_t)(i * INT64_C(7919) % TABLE);
+    for (int i = 0; i < TABLE; i++)
+        table[i] = (char)i;
+    char *at = memory;
+    fine = fine && ok(api->copy_to_device(fixture->streams[0], at, table, TABLE, &err), "copy") &&
+           ok(api->copy_to_device(fixture->streams[0], at + 256, indices, ROWS * sizeof(*indices),
+                                  &err),
+              "copy") &&
+           synchronize(fixture, fixture->streams[0], "indices") &&
+           gather_rows(fixture, at, TABLE, 1, at + 256, ROWS, at + bytes) &&
+           ok(api->copy_to_host(fixture->streams[0], back, at + bytes, ROWS, &err), "copy") &&
+           synchronize(fixture, fixture->streams[0], "rows");
+    for (int i = 0; fine && i < ROWS; i++)
+        fine = back[i] == table[indices[i]];
+    check(fine, "rows beyond one grid are copied");
+    api->free(fixture->device, memory);
+    free(indices);
+    free(back);
+}
+
+/* On a device with this limit, which may be more than it has. */
+static void check_sizes(void)
+{
+    struct td_device_options large = options;
+    static struct fixture fixture;
+    large.memory = UINT64_C(5) << 30;
+    if (!ok(fixture_open(&fixture, api, &large, &err), "open with a limit of 5 GiB"))
+        return;
+    check_large_table(&fixture);
+    check_large_grid(&fixture);
+    fixture_close(&fixture);
 }
 
 /* Odd sizes and offsets, from pinned and from pageable host memory. */
@@ -396,6 +548,26 @@ static void check_tf32(const char *word)
     fixture_close(&fixture);
 }
 
+/* Files of NVIDIA's driver, and of the one in WSL, that exist where there is a GPU. */
+static bool machine_has_gpu(void)
+{
+    static const char *const files[] = { "/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg" };
+    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
+        if (access(files[i], F_OK) == 0)
+            return true;
+    return false;
+}
+
+/* The exit status if the device does not open. */
+static int not_opened(td_status status)
+{
+    const char *expected = getenv("TD_TEST_DEVICE_EXPECTED");
+    const bool skips = status == TD_DEVICE_UNAVAILABLE && strcmp(api->kind, "cuda") == 0 &&
+                       !(expected && strcmp(expected, "1") == 0) && !machine_has_gpu();
+    printf("%s: %s\n", skips ? "skipped" : "FAILED", err.message);
+    return skips ? 77 : 1;
+}
+
 /* ---- main ------------------------------------------------------------------------------------ */
 
 int main(int argc, char **argv)
@@ -408,18 +580,17 @@ int main(int argc, char **argv)
     if (text)
         options.text = text;
     if (td_device_load(name && name[0] ? name : "reference", &library, &err) != TD_OK) {
-        printf("skipped: %s\n", err.message);
-        return 77;
+        printf("FAILED: %s\n", err.message);
+        return 1;
     }
     api = library.api;
     td_status status = fixture_open(&fixture, api, &options, &err);
-    if (status != TD_OK) {
-        printf("%s: %s\n", status == TD_DEVICE_UNAVAILABLE ? "skipped" : "FAILED", err.message);
-        return status == TD_DEVICE_UNAVAILABLE ? 77 : 1;
-    }
+    if (status != TD_OK)
+        return not_opened(status);
     check_info(&fixture);
     check_memory(&fixture);
     check_copies(&fixture);
+    check_large_copies(&fixture);
     check_waiting(&fixture);
     check_order(&fixture);
     check_strings();
@@ -427,6 +598,7 @@ int main(int argc, char **argv)
     run_cases(&fixture, for_each_device_case, word, MAX_IN_FLIGHT, FIXTURE_STREAMS, EVERY_TOGETHER);
     print_unsupported(&fixture);
     fixture_close(&fixture);
+    check_sizes();
     check_exhaustion();
     check_opening();
     check_tf32(word);

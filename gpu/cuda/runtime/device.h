@@ -18,6 +18,7 @@
 
 struct td_device {
     int ordinal;
+    int capability; /* compute capability; 90 for 9.0 */
     bool lost;
     bool tf32;
     struct td_device_info info;

@@ -35,7 +35,7 @@ std::vector<uint32_t> shared_writers; /* the number of the block that wrote a by
 shadow *device_shadows()
 {
     static shadow *const shadows = [] {
-        void *range = mmap(nullptr, device_bytes * sizeof(shadow), PROT_READ | PROT_WRITE,
+        void *range = mmap(nullptr, device_bytes() * sizeof(shadow), PROT_READ | PROT_WRITE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (range == MAP_FAILED)
             fail("no address space for the shadow of device memory");

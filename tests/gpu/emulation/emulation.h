@@ -13,6 +13,7 @@
  * Environment  TD_EMULATION_SEED=N: seed of the order of blocks, threads and streams.
  *              TD_EMULATION_PRODUCTS=refuse: cuBLAS refuses all products but those of matrices of
  *              equal elements (of which opening a device computes one).
+ *              TD_EMULATION_GIB=N: device memory, of which only what is used is touched; 1 by default.
  * Threads      One host thread. */
 #ifndef TD_TESTS_GPU_EMULATION_EMULATION_H
 #define TD_TESTS_GPU_EMULATION_EMULATION_H
@@ -27,6 +28,17 @@ extern "C" {
 /* The nth allocation from now, of device or pinned memory or inside cuBLAS, fails, and every later
  * one; 0: none. */
 void td_emulation_fail_alloc(long nth);
+
+/* What opening a device fails at, as CUDA does; 0: nothing. */
+enum td_emulation_open {
+    TD_EMULATION_NO_DRIVER = 1,
+    TD_EMULATION_OLD_DRIVER, /* for CUDA 12.4 */
+    TD_EMULATION_NO_DEVICE,
+    TD_EMULATION_NO_CONTEXT, /* the device's memory is full */
+    TD_EMULATION_NO_KERNELS, /* none for the device's compute capability, 7.0 */
+    TD_EMULATION_BROKEN_KERNELS
+};
+void td_emulation_fail_open(int at);
 
 /* The nth kernel from now corrupts the context; 0: none. */
 void td_emulation_lose(long nth);

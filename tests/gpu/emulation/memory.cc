@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -15,6 +16,7 @@ namespace
 
 constexpr size_t alignment = 256; /* of cudaMalloc */
 constexpr int fill_pattern = 0xab;
+constexpr size_t filled = size_t{ 256 } << 20; /* of an allocation; the rest is never touched */
 
 using blocks = std::map<uintptr_t, block>; /* by address */
 
@@ -23,11 +25,11 @@ blocks device_blocks, host_blocks;
 char *device_base()
 {
     static char *const base = [] {
-        void *range = mmap(nullptr, device_bytes, PROT_NONE,
+        void *range = mmap(nullptr, device_bytes(), PROT_NONE,
                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (range == MAP_FAILED)
             fail("no address space for device memory");
-        (void)madvise(range, device_bytes, MADV_HUGEPAGE); /* makes mprotect fast */
+        (void)madvise(range, device_bytes(), MADV_HUGEPAGE); /* makes mprotect fast */
         return static_cast<char *>(range);
     }();
     return base;
@@ -35,7 +37,7 @@ char *device_base()
 
 void protect(int protection)
 {
-    if (mprotect(device_base(), device_bytes, protection) != 0)
+    if (mprotect(device_base(), device_bytes(), protection) != 0)
         fail("mprotect of device memory failed");
 }
 
@@ -86,9 +88,18 @@ uint64_t random_below(uint64_t n) /* splitmix64 */
     return (z ^ (z >> 31)) % n;
 }
 
+size_t device_bytes()
+{
+    static const size_t bytes = [] {
+        const char *gib = std::getenv("TD_EMULATION_GIB");
+        return (gib ? std::strtoull(gib, nullptr, 10) : 1) << 30;
+    }();
+    return bytes;
+}
+
 bool on_device(const void *address)
 {
-    return device_offset(address) < device_bytes;
+    return device_offset(address) < device_bytes();
 }
 
 size_t device_offset(const void *address)
@@ -99,7 +110,7 @@ size_t device_offset(const void *address)
 /* First fit; leaves a gap after the allocation. */
 void *device_allocate(size_t bytes)
 {
-    if (bytes > device_bytes)
+    if (bytes > device_bytes())
         return nullptr;
     const size_t needed = (bytes + alignment - 1) / alignment * alignment + alignment;
     size_t at = 0;
@@ -109,12 +120,12 @@ void *device_allocate(size_t bytes)
         at = device_offset(there.begin) + (there.bytes + alignment - 1) / alignment * alignment +
              alignment;
     }
-    if (at > device_bytes || needed > device_bytes - at)
+    if (at > device_bytes() || needed > device_bytes() - at)
         return nullptr;
     char *memory = device_base() + at;
     device_blocks[reinterpret_cast<uintptr_t>(memory)] = { memory, bytes };
     device_access opened;
-    std::memset(memory, fill_pattern, bytes);
+    std::memset(memory, fill_pattern, std::min(bytes, filled));
     return memory;
 }
 

@@ -19,7 +19,7 @@ struct block {
     size_t bytes;
 };
 
-constexpr size_t device_bytes = size_t{ 1 } << 30;
+size_t device_bytes(); /* of all device memory: 1 GiB, or TD_EMULATION_GIB */
 
 void *device_allocate(size_t bytes); /* nullptr if it is full */
 bool device_free(void *memory);      /* false: not an allocation */

@@ -48,7 +48,7 @@ std::set<cudaEvent_t> events;
 std::vector<std::unique_ptr<CUevent_st>> dead_events;
 std::set<cudaMemPool_t> pools;
 bool lost, in_host_function;
-int handles;
+int handles, open_failure; /* enum td_emulation_open */
 long allocations_until_failure, kernels_until_loss,
     kernels_until_hang; /* 0: never; below 0: reached */
 
@@ -150,6 +150,11 @@ void launch(const char *name, unsigned int blocks, unsigned int threads, size_t 
         (void)set_error(cudaErrorInvalidConfiguration);
         return;
     }
+    if (open_failure == TD_EMULATION_NO_KERNELS || open_failure == TD_EMULATION_BROKEN_KERNELS) {
+        (void)set_error(open_failure == TD_EMULATION_NO_KERNELS ? cudaErrorNoKernelImageForDevice
+                                                                : cudaErrorInvalidKernelImage);
+        return;
+    }
     const char *first = static_cast<const char *>(argument);
     submit(stream, [=, copied = std::vector<char>(first, first + bytes)] {
         if (kernels_until_loss > 0 && --kernels_until_loss == 0) {
@@ -193,6 +198,11 @@ using namespace emulation;
 void td_emulation_fail_alloc(long nth)
 {
     allocations_until_failure = nth;
+}
+
+void td_emulation_fail_open(int at)
+{
+    open_failure = at;
 }
 
 void td_emulation_lose(long nth)
@@ -250,6 +260,10 @@ const char *cudaGetErrorString(cudaError_t error)
         return "an illegal memory access was encountered";
     case cudaErrorNotReady:
         return "device not ready";
+    case cudaErrorNoKernelImageForDevice:
+        return "no kernel image is available for execution on the device";
+    case cudaErrorInvalidKernelImage:
+        return "device kernel image is invalid";
     default:
         return "an error without a text in the emulation";
     }
@@ -259,12 +273,31 @@ cudaError_t cudaGetDeviceCount(int *count)
 {
     BEGIN();
     *count = 1;
+    switch (open_failure) {
+    case TD_EMULATION_NO_DRIVER:
+    case TD_EMULATION_OLD_DRIVER:
+        return set_error(cudaErrorInsufficientDriver);
+    case TD_EMULATION_NO_DEVICE:
+        return set_error(cudaErrorNoDevice);
+    default:
+        return cudaSuccess;
+    }
+}
+
+/* Of CUDA; 0 without a driver. */
+cudaError_t cudaDriverGetVersion(int *version)
+{
+    *version = open_failure == TD_EMULATION_NO_DRIVER    ? 0
+               : open_failure == TD_EMULATION_OLD_DRIVER ? 12040
+                                                         : CUDART_VERSION;
     return cudaSuccess;
 }
 
 cudaError_t cudaSetDevice(int device)
 {
     BEGIN();
+    if (open_failure == TD_EMULATION_NO_CONTEXT)
+        return set_error(cudaErrorMemoryAllocation);
     return set_error(device == 0 ? cudaSuccess : cudaErrorInvalidDevice);
 }
 
@@ -280,6 +313,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device)
     if (device != 0)
         return set_error(cudaErrorInvalidDevice);
     *properties = {};
+    properties->major = 7;
     (void)std::snprintf(properties->name, sizeof(properties->name), "Emulated GPU");
     return cudaSuccess;
 }
@@ -287,8 +321,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device)
 cudaError_t cudaMemGetInfo(size_t *available, size_t *all)
 {
     BEGIN();
-    *all = device_bytes;
-    *available = device_bytes - device_used();
+    *all = device_bytes();
+    *available = device_bytes() - device_used();
     return cudaSuccess;
 }
 

@@ -441,6 +441,39 @@ static void a_device_may_be_lost_while_it_is_opened(void)
     }
 }
 
+static void every_reason_why_no_device_opens_has_a_message(void)
+{
+    static const struct {
+        int failure;
+        const char *says[4];
+    } cases[] = {
+        { TD_EMULATION_NO_DRIVER, { "no NVIDIA driver", "built with CUDA ", "needs ", "newer" } },
+        { TD_EMULATION_OLD_DRIVER,
+          { "driver is too old", "supports CUDA 12.4", "built with CUDA ", "newer" } },
+        { TD_EMULATION_NO_DEVICE, { "finds no GPU", "nvidia-smi", "for CUDA ", "reports none" } },
+        { TD_EMULATION_NO_CONTEXT, { "Emulated GPU", "no memory left", "open it", "" } },
+        { TD_EMULATION_NO_KERNELS,
+          { "no kernels", "Emulated GPU", "compute capability 7.0", "no kernel image" } },
+        { TD_EMULATION_BROKEN_KERNELS,
+          { "no kernels", "Emulated GPU", "image is invalid", "TD_CUDA_ARCHITECTURES=70" } },
+    };
+    struct fixture fixture;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        td_emulation_fail_open(cases[i].failure);
+        check(open_fixture(&fixture) == TD_DEVICE_UNAVAILABLE && !fixture.device &&
+                  err.status == TD_DEVICE_UNAVAILABLE,
+              "open is DEVICE_UNAVAILABLE");
+        for (size_t k = 0; k < 4; k++)
+            if (!check(strstr(err.message, cases[i].says[k]) != NULL, "with its own message"))
+                printf("  \"%s\" is not in \"%s\"\n", cases[i].says[k], err.message);
+        td_emulation_fail_open(0);
+        check(td_emulation_resources() == 0, "and leaks nothing");
+    }
+    check(open_fixture(&fixture) == TD_OK,
+          "without the reason, the device opens in the same process");
+    close_fixture(&fixture);
+}
+
 int main(void)
 {
     struct td_device_library library;
@@ -461,6 +494,7 @@ int main(void)
     a_device_remains_usable_after_a_failed_allocation();
     a_lost_device_reports_it_until_it_is_opened_again();
     a_device_may_be_lost_while_it_is_opened();
+    every_reason_why_no_device_opens_has_a_message();
     td_device_unload(&library);
     printf("%ld passed, %ld failed\n", passed, failed);
     return failed == 0 ? 0 : 1;
