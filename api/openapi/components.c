@@ -112,6 +112,14 @@ static const struct component parameters[] = {
                  "the data folder before the reply.','schema':{'type':'boolean'}}" },
     { "response", "{'name':'response','in':'query','description':'The form of the tensor in JSON.',"
                   "'schema':{'enum':['nested','flat','base64']}}" },
+    { "device", "{'name':'device','in':'query','description':'Where the op is computed.',"
+                "'schema':{'enum':['auto','cpu','gpu']}}" },
+    { "upload", "{'name':'device','in':'query','description':'gpu: the tensor is uploaded to the "
+                "GPU, too.','schema':{'enum':['auto','cpu','gpu']}}" },
+    { "timing", "{'name':'timing','in':'query','description':'Whether the reply has the header "
+                "Server-Timing.','schema':{'type':'boolean'}}" },
+    { "store", "{'name':'store','in':'query','description':'The name of a resident tensor, in "
+               "which the output is stored instead of being sent.','schema':{'type':'string'}}" },
 };
 
 /* ---- making JSON ----------------------------------------------------------------------------- */

@@ -67,9 +67,8 @@ static bool copy_limits(cJSON *schema, cJSON *items, const struct td_attr_spec *
     return complete;
 }
 
-static bool add_attr(cJSON *properties, const struct td_attr_spec *spec)
+static bool set_attr(cJSON *schema, const struct td_attr_spec *spec)
 {
-    cJSON *schema = cJSON_AddObjectToObject(properties, spec->name);
     cJSON *items = schema;
     bool complete = td_document_text(schema, "description", spec->summary) &&
                     td_document_text(schema, "type", types[spec->kind]);
@@ -79,6 +78,33 @@ static bool add_attr(cJSON *properties, const struct td_attr_spec *spec)
                    td_document_add(schema, "maxItems", cJSON_CreateNumber(TD_MAX_INTS));
     }
     return complete && copy_limits(schema, items, spec);
+}
+
+static bool add_attr(cJSON *properties, const struct td_attr_spec *spec)
+{
+    return set_attr(cJSON_AddObjectToObject(properties, spec->name), spec);
+}
+
+/* A list is one parameter: axes=0,2. */
+static bool add_parameter(cJSON *list, const struct td_attr_spec *spec)
+{
+    char text[512];
+    cJSON *parameter = cJSON_CreateObject();
+    snprintf(text, sizeof text, "%s In place of the member of the body.", spec->summary);
+    return td_document_append(list, parameter) && td_document_text(parameter, "name", spec->name) &&
+           td_document_text(parameter, "in", "query") &&
+           td_document_text(parameter, "description", text) &&
+           (spec->kind != TD_ATTR_INTS ||
+            td_document_add(parameter, "explode", cJSON_CreateFalse())) &&
+           set_attr(cJSON_AddObjectToObject(parameter, "schema"), spec);
+}
+
+bool td_openapi_add_query(cJSON *parameters, const struct td_op *op)
+{
+    for (int i = 0; i < op->n_attrs; i++)
+        if (!add_parameter(parameters, &op->attrs[i]))
+            return false;
+    return true;
 }
 
 /* ---- requests -------------------------------------------------------------------------------- */

@@ -7,6 +7,9 @@
 /* Of a request. Its first input is left out if the path names the table. NULL without memory. */
 cJSON *td_openapi_request(const struct td_op *op, bool has_table);
 
+/* Appends to a list of parameters the attributes, which may be in the query string instead. */
+bool td_openapi_add_query(cJSON *parameters, const struct td_op *op);
+
 /* Of a reply. NULL without memory. */
 cJSON *td_openapi_output(const struct td_op *op);
 

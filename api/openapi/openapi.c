@@ -124,7 +124,8 @@ static cJSON *begin(cJSON *paths, const struct td_openapi_route *route, const ch
     if (!add_name(*operation, route->method, path) ||
         !td_document_text(*operation, "summary", summary) || !add_path_parameters(list, path) ||
         !add_named_parameters(list, "XRequestId XRequestTimeoutMs") ||
-        !add_named_parameters(list, parameters))
+        !add_named_parameters(list, parameters) ||
+        (route->op && !td_openapi_add_query(list, route->op)))
         return NULL;
     if (route->open && !cJSON_AddArrayToObject(*operation, "security"))
         return NULL;
@@ -138,10 +139,12 @@ static bool add_op(cJSON *paths, const struct td_openapi_route *route, const str
     char path[128];
     cJSON *operation;
     snprintf(path, sizeof path, has_table ? "/v1/tensors/{table}/%s" : "/v1/%s", op->name);
-    cJSON *responses = begin(paths, route, path, op->summary, "IfMatch IfNoneMatch", &operation);
+    cJSON *responses = begin(paths, route, path, op->summary,
+                             "IfMatch IfNoneMatch device response timing store", &operation);
     cJSON *content =
         add_reply(responses, 200, has_table ? "X-Tensord-Table" : NULL, "XTensordTable");
-    return content && add_file(content, safetensors) &&
+    return content && td_openapi_add_query(cJSON_GetObjectItem(operation, "parameters"), op) &&
+           add_file(content, safetensors) &&
            add_media(content, "application/json", td_openapi_output(op), NULL) &&
            add_request(operation, td_openapi_request(op, has_table),
                        has_table ? NULL : cJSON_CreateRaw(op->example), true, true, false);

@@ -15,6 +15,8 @@ struct td_openapi_route {
     const char *method;  /* "get" */
     const char *pattern; /* "/v1/tensors/{name}" */
     bool open;           /* a request needs no token */
+    const struct td_op
+        *op; /* whose attributes the query string may have; NULL: none, or the path names it */
 };
 
 /* Makes the reply, 200 with the document. */

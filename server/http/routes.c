@@ -395,8 +395,9 @@ int td_route_lines(struct td_openapi_route lines[TD_ROUTE_LINES])
     for (int i = 0; i < N_ROUTES; i++)
         for (int k = 0; k < N_METHODS && n < TD_ROUTE_LINES; k++)
             if (routes[i].methods & methods[k].bit)
-                lines[n++] = (struct td_openapi_route){ methods[k].name, routes[i].pattern,
-                                                        routes[i].role == TD_ACCESS_NONE };
+                lines[n++] =
+                    (struct td_openapi_route){ methods[k].name, routes[i].pattern,
+                                               routes[i].role == TD_ACCESS_NONE, routes[i].op };
     return n;
 }
 

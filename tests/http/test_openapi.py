@@ -1,5 +1,5 @@
 """GET /openapi.json: every route and op, no other, references that resolve, examples that run."""
-import gzip, re
+import gzip, re, urllib.parse
 from daemon import *
 
 
@@ -65,6 +65,58 @@ class OpenApi(HttpTest):
                     limits = described.get("items", described)
                     for member, keyword in (("values", "enum"), ("minimum", "minimum"), ("maximum", "maximum")):
                         self.assertEqual(limits.get(keyword), attribute.get(member), attribute["name"])
+
+    def query_of(self, document, operation):
+        """{name: schema} of its query parameters"""
+        found = [parameter if "$ref" not in parameter else document["components"]["parameters"][parameter["$ref"].rsplit("/", 1)[1]]
+                 for parameter in operation["parameters"]]
+        names = [(parameter["in"], parameter["name"]) for parameter in found]
+        self.assertEqual(len(names), len(set(names)))
+        return {parameter["name"]: parameter for parameter in found if parameter["in"] == "query"}
+
+    def test_query_parameters_are_those_that_are_accepted(self):
+        document = self.document()
+        ops = {op["name"]: self.get(f"/v1/ops/{op['name']}").json() for op in self.get("/v1/ops").json()["ops"]}
+        attributes = {name: {a["name"] for a in page["attributes"]} for name, page in ops.items()}
+        options, changes = {"device", "response", "timing", "store"}, {"persist", "device", "timing"}
+        for path, item in document["paths"].items():
+            for method, operation in item.items():
+                op = path.rsplit("/", 1)[1]
+                expected = {("post", "/v1/einsum/plan"): attributes["einsum"], ("post", "/v1/tensors/{name}/scatter"): changes | {"mode"},
+                            ("post", "/v1/tensors/{name}/upsert"): changes, ("post", "/v1/tensors/{name}/remove"): changes,
+                            ("put", "/v1/tensors/{name}"): {"persist", "device"}, ("get", "/v1/tensors/{name}"): {"response"}}.get((method, path))
+                if expected is None and path in (f"/v1/{op}", "/v1/tensors/{table}/" + op) and op in ops:
+                    expected = attributes[op] | options
+                if expected is None:
+                    continue
+                with self.subTest(path, method=method):
+                    query = self.query_of(document, operation)
+                    self.assertEqual(set(query), expected)
+                    url = path.replace("{name}", "described").replace("{table}", "described")
+                    for name, parameter in query.items():  # none is unknown, and no other is known
+                        schema = parameter["schema"]
+                        value = schema["enum"][0] if "enum" in schema else {"boolean": "false", "integer": "1", "number": "1", "array": "0,1"}.get(schema["type"], "x")
+                        reply = self.request(method.upper(), f"{url}?{name}={value}", b"{}" if method != "get" else None, {"Content-Type": JSON})
+                        self.assertNotIn(f'no query parameter \\"{name}', reply.body.decode())
+                        self.assertFalse(reply.status == 400 and reply.json().get("attribute") == name and reply.json()["code"] == "MALFORMED_REQUEST", reply.body)
+                    self.assertProblem(self.request(method.upper(), url + "?nothing=1", b"{}" if method != "get" else None, {"Content-Type": JSON}), 400, "MALFORMED_REQUEST")
+
+    def test_attributes_of_examples_may_be_in_the_query_string(self):
+        moved = 0
+        for path, item in self.document()["paths"].items():
+            body = item.get("post", {}).get("requestBody", {}).get("content", {}).get("application/json", {}).get("example")
+            query = self.query_of(self.document(), item["post"]) if body and "post" in item else {}
+            names = [name for name in body or () if name in query]
+            if not names or "{" in path:
+                continue
+            moved += len(names)
+            texts = {name: ",".join(map(str, body[name])) if isinstance(body[name], list) else json.dumps(body[name]).strip('"') for name in names}
+            self.assertTrue(all(query[name].get("explode", True) is not isinstance(body[name], list) for name in names))
+            rest = {name: value for name, value in body.items() if name not in names}
+            with self.subTest(path):
+                here, there = self.post(path, body), self.post(path + "?" + urllib.parse.urlencode(texts), rest)
+                self.assertEqual((there.status, there.body), (200, here.body))
+        self.assertGreater(moved, 5)
 
     def test_every_example_runs(self):
         count = 0

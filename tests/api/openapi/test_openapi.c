@@ -5,6 +5,7 @@
 #include <cjson/cJSON.h>
 
 #include <stdio.h>
+#include <string.h>
 
 static struct td_error err;
 
@@ -28,7 +29,7 @@ static const cJSON *at(const cJSON *object, const char *name)
 
 START_TEST(the_route_of_ops_has_a_path_for_each_op)
 {
-    const struct td_openapi_route routes[] = { { "post", "/v1/{op}", false } };
+    const struct td_openapi_route routes[] = { { "post", "/v1/{op}", false, NULL } };
     cJSON *document = document_of(routes, 1);
     const cJSON *paths = at(document, "paths");
     int count;
@@ -46,7 +47,8 @@ END_TEST
 
 START_TEST(a_path_with_the_table_has_lookups_alone_and_no_first_input)
 {
-    const struct td_openapi_route routes[] = { { "post", "/v1/tensors/{table}/{lookup}", false } };
+    const struct td_openapi_route routes[] = { { "post", "/v1/tensors/{table}/{lookup}", false,
+                                                 NULL } };
     cJSON *document = document_of(routes, 1);
     const cJSON *paths = at(document, "paths");
     ck_assert_ptr_null(cJSON_GetObjectItem(paths, "/v1/tensors/{table}/concat"));
@@ -61,8 +63,8 @@ END_TEST
 
 START_TEST(a_route_without_a_line_is_described_by_its_path)
 {
-    const struct td_openapi_route routes[] = { { "get", "/new/{name}", true },
-                                               { "post", "/new/{name}", false } };
+    const struct td_openapi_route routes[] = { { "get", "/new/{name}", true, NULL },
+                                               { "post", "/new/{name}", false, NULL } };
     cJSON *document = document_of(routes, 2);
     const cJSON *item = at(at(document, "paths"), "/new/{name}");
     ck_assert_str_eq(cJSON_GetStringValue(at(at(item, "get"), "operationId")), "get_new_name");
@@ -72,10 +74,50 @@ START_TEST(a_route_without_a_line_is_described_by_its_path)
 }
 END_TEST
 
+/* The parameter of this name in a query string; NULL if there is none. */
+static const cJSON *query_of(const cJSON *operation, const char *name)
+{
+    const cJSON *parameter;
+    cJSON_ArrayForEach(parameter, at(operation, "parameters"))
+    {
+        const char *own = cJSON_GetStringValue(cJSON_GetObjectItem(parameter, "name"));
+        const char *in = cJSON_GetStringValue(cJSON_GetObjectItem(parameter, "in"));
+        if (own && strcmp(own, name) == 0 && strcmp(in, "query") == 0)
+            return parameter;
+    }
+    return NULL;
+}
+
+START_TEST(attributes_are_parameters_of_the_query)
+{
+    int count;
+    const struct td_op *const *ops = td_ops(&count);
+    for (int i = 0; i < count; i++) {
+        char path[64];
+        const struct td_openapi_route routes[] = { { "post", "/v1/{op}", false, NULL },
+                                                   { "post", "/one", false, ops[i] },
+                                                   { "post", "/other", false, NULL } };
+        cJSON *document = document_of(routes, 3);
+        const cJSON *paths = at(document, "paths");
+        snprintf(path, sizeof path, "/v1/%s", ops[i]->name);
+        for (int k = 0; k < ops[i]->n_attrs; k++) {
+            const struct td_attr_spec *spec = &ops[i]->attrs[k];
+            const cJSON *parameter = query_of(at(at(paths, path), "post"), spec->name);
+            ck_assert_msg(parameter != NULL, "%s: %s", path, spec->name);
+            ck_assert_int_eq(cJSON_HasObjectItem(parameter, "explode"), spec->kind == TD_ATTR_INTS);
+            ck_assert_ptr_nonnull(query_of(at(at(paths, "/one"), "post"), spec->name));
+            ck_assert_ptr_null(query_of(at(at(paths, "/other"), "post"), spec->name));
+        }
+        cJSON_Delete(document);
+    }
+}
+END_TEST
+
 static void add(TCase *t)
 {
     tcase_add_test(t, the_route_of_ops_has_a_path_for_each_op);
     tcase_add_test(t, a_path_with_the_table_has_lookups_alone_and_no_first_input);
+    tcase_add_test(t, attributes_are_parameters_of_the_query);
     tcase_add_test(t, a_route_without_a_line_is_described_by_its_path);
 }
 
