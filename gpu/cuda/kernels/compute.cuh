@@ -11,6 +11,7 @@
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <cuda_runtime.h>
 
 template <typename R> struct complex_of {
     R re, im;
@@ -22,10 +23,25 @@ static __device__ __forceinline__ complex_of<R> operator+(complex_of<R> x, compl
     return { x.re + y.re, x.im + y.im };
 }
 
+/* A product that is rounded by itself: nvcc fuses x * y + z, but never these. */
+static __device__ __forceinline__ float rounded_product(float x, float y)
+{
+    return __fmul_rn(x, y);
+}
+
+static __device__ __forceinline__ double rounded_product(double x, double y)
+{
+    return __dmul_rn(x, y);
+}
+
+/* Each of the four products is rounded, as C defines it and the CPU's loops without fused multiply-add
+ * compute it. With one of two products fused, x * y would differ from y * x, and x times its conjugate would
+ * have an imaginary part of the other product's rounding error instead of 0. */
 template <typename R>
 static __device__ __forceinline__ complex_of<R> operator*(complex_of<R> x, complex_of<R> y)
 {
-    return { x.re * y.re - x.im * y.im, x.re * y.im + x.im * y.re };
+    return { rounded_product(x.re, y.re) - rounded_product(x.im, y.im),
+             rounded_product(x.re, y.im) + rounded_product(x.im, y.re) };
 }
 
 /* type: what is computed in; accumulator: what runs are added in; and conversions between them. */

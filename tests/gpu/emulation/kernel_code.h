@@ -47,6 +47,17 @@ template <typename T> static inline T __ldg(const T *from)
     return *from;
 }
 
+/* Built without fused multiply-add. */
+static inline float __fmul_rn(float x, float y)
+{
+    return x * y;
+}
+
+static inline double __dmul_rn(double x, double y)
+{
+    return x * y;
+}
+
 /* Not instrumented by the compiler, but checked as atomic accesses. */
 #define EMULATION_ATOMIC(name, T, after)                                                           \
     __attribute__((no_sanitize("thread"))) static inline T name(T *at, T value)                    \
