@@ -299,35 +299,37 @@ static void check_large_table(struct fixture *fixture)
     api->free(fixture->device, table);
 }
 
-/* More rows than the threads of the largest grid, 65536 blocks of 256: a thread copies a second one. */
+/* More rows than the blocks of the largest grid, 65536, copy at a time: each at most 16 of 33 bytes. */
 static void check_large_grid(struct fixture *fixture)
 {
-    enum { ROWS = 65536 * 256 + 1000, TABLE = 251 };
+    enum { ROWS = 65536 * 16 + 1000, TABLE = 7, COLUMNS = 33 };
     struct td_device_info info;
     api->info(fixture->device, &info);
     if (strcmp(info.name, "Emulated GPU") == 0)
         return; /* its grids have at most five blocks, in all cases */
     int32_t *indices = malloc(ROWS * sizeof(*indices));
-    char *back = malloc(ROWS), table[TABLE];
+    char *back = malloc(ROWS * COLUMNS), table[TABLE * COLUMNS];
     void *memory = NULL;
     const size_t bytes = (256 + ROWS * sizeof(*indices) + 255) / 256 * 256; /* table, indices */
-    bool fine =
-        indices && back && ok(api->alloc(fixture->device, bytes + ROWS, &memory, &err), "alloc");
+    bool fine = indices && back &&
+                ok(api->alloc(fixture->device, bytes + ROWS * COLUMNS, &memory, &err), "alloc");
     for (int i = 0; fine && i < ROWS; i++)
         indices[i] = (int32_t)(i * INT64_C(7919) % TABLE);
-    for (int i = 0; i < TABLE; i++)
+    for (int i = 0; i < TABLE * COLUMNS; i++)
         table[i] = (char)i;
     char *at = memory;
-    fine = fine && ok(api->copy_to_device(fixture->streams[0], at, table, TABLE, &err), "copy") &&
+    fine = fine &&
+           ok(api->copy_to_device(fixture->streams[0], at, table, sizeof(table), &err), "copy") &&
            ok(api->copy_to_device(fixture->streams[0], at + 256, indices, ROWS * sizeof(*indices),
                                   &err),
               "copy") &&
            synchronize(fixture, fixture->streams[0], "indices") &&
-           gather_rows(fixture, at, TABLE, 1, at + 256, ROWS, at + bytes) &&
-           ok(api->copy_to_host(fixture->streams[0], back, at + bytes, ROWS, &err), "copy") &&
+           gather_rows(fixture, at, TABLE, COLUMNS, at + 256, ROWS, at + bytes) &&
+           ok(api->copy_to_host(fixture->streams[0], back, at + bytes, ROWS * COLUMNS, &err),
+              "copy") &&
            synchronize(fixture, fixture->streams[0], "rows");
     for (int i = 0; fine && i < ROWS; i++)
-        fine = back[i] == table[indices[i]];
+        fine = memcmp(back + i * COLUMNS, table + indices[i] * COLUMNS, COLUMNS) == 0;
     check(fine, "rows beyond one grid are copied");
     api->free(fixture->device, memory);
     free(indices);

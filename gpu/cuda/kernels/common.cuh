@@ -52,7 +52,8 @@ static __device__ __forceinline__ int64_t index_at(const void *indices, int byte
 }
 
 /* Copies n vectors with the threads of a group; zeros if from is NULL. A thread issues up to four
- * loads before its first store, also in the remainder at the end of a row. */
+ * loads before its first store, also in the remainder at the end of a row. Stores are streaming: what the
+ * kernel writes does not take the place of rows that are read again in the L2 cache. */
 template <typename V>
 static __device__ __forceinline__ void copy_vectors(V *to, const V *from, int n, int lane,
                                                     int group)
@@ -60,7 +61,7 @@ static __device__ __forceinline__ void copy_vectors(V *to, const V *from, int n,
     if (from == NULL) {
         const V zero = {};
         for (int i = lane; i < n; i += group)
-            to[i] = zero;
+            __stcs(to + i, zero);
         return;
     }
     for (int i = lane; i < n; i += 4 * group) {
@@ -72,7 +73,7 @@ static __device__ __forceinline__ void copy_vectors(V *to, const V *from, int n,
 #pragma unroll
         for (int k = 0; k < 4; k++)
             if (i + k * group < n)
-                to[i + k * group] = v[k];
+                __stcs(to + i + k * group, v[k]);
     }
 }
 

@@ -47,6 +47,11 @@ template <typename T> static inline T __ldg(const T *from)
     return *from;
 }
 
+template <typename T> static inline void __stcs(T *to, T value)
+{
+    *to = value;
+}
+
 /* Built without fused multiply-add. */
 static inline float __fmul_rn(float x, float y)
 {
