@@ -87,7 +87,7 @@ tidy() {
     git ls-files -co --exclude-standard 'kernels/*.c' 'api/*.c' 'server/*.c' 'gpu/*.c' 'api/*.cc' ':!api/clients/*' \
         ':!gpu/cuda/*' |
         grep -vE '_(generic|avx[0-9a-z_]*)\.c$' |
-        xargs -P "$JOBS" -n 1 clang-tidy -p build --quiet "$@"
+        xargs -P "$JOBS" -n 1 clang-tidy -p build --quiet "$@" 2> >(grep -v 'warnings\? generated\.$' >&2)
 }
 
 # BUILD SCALE OPTION...; SCALE stretches the waits.

@@ -250,7 +250,7 @@ char *write_narrow(char *at, uint16_t bits, double value, td_narrow format)
     /* Scaled so that the value has five digits before the point. */
     auto decimal = jkj::dragonbox::to_decimal(static_cast<float>(value));
     int exponent = count_digits(decimal.significand) + decimal.exponent - 5;
-    double scale = scale_by_ten[std::abs(exponent)];
+    double scale = scale_by_ten[static_cast<size_t>(std::abs(exponent))];
     auto scaled = [&](double x) { return exponent > 0 ? x / scale : x * scale; };
     double least = scaled(low), most = scaled(high), twice = scaled(value) * 2, divisor = 1;
     auto first = static_cast<uint32_t>(least), last = static_cast<uint32_t>(most);

@@ -57,9 +57,10 @@ static td_status read_index_member(void *context, const struct td_json_path *pat
                           td_json_kind(c));
 }
 
-/* An element of the index without its name and version, comma included. */
-static const char entry_text[] =
-    "{\"name\":\"\",\"version\":\"\",\"state\":\"READY\",\"reason\":\"\"},";
+enum {
+    /* Bytes of an element of the index without its name and version, comma included. */
+    ENTRY_BYTES = sizeof "{\"name\":\"\",\"version\":\"\",\"state\":\"READY\",\"reason\":\"\"},"
+};
 
 static void write_entry(struct td_text *text, const struct td_oip_entry *entry)
 {
@@ -82,7 +83,7 @@ td_status td_oip_write_index(const struct td_oip_entry *entries, int count, stru
 {
     size_t size = sizeof "[]";
     for (int i = 0; i < count; i++)
-        size += sizeof entry_text + entries[i].name_length + strlen(entries[i].version);
+        size += ENTRY_BYTES + entries[i].name_length + strlen(entries[i].version);
     char *begin = td_arena_alloc(arena, size, 1, err);
     if (!begin)
         return err->status;
