@@ -158,6 +158,14 @@ static void release(struct td_connections *connections, struct td_connection *re
     end_pass(record);
 }
 
+/* A number that no other socket has, since the system started; 0 if the kernel does not say. */
+static uint64_t cookie_of(int socket)
+{
+    uint64_t cookie = 0;
+    socklen_t size = sizeof cookie;
+    return getsockopt(socket, SOL_SOCKET, SO_COOKIE, &cookie, &size) == 0 ? cookie : 0;
+}
+
 bool td_connections_open(struct td_connections *connections, int socket, struct td_client *client,
                          enum td_restriction restriction, int io_thread)
 {
@@ -172,6 +180,7 @@ bool td_connections_open(struct td_connections *connections, int socket, struct 
     record->seen_phase = TD_CONNECTION_CLOSED;
     record->acknowledged = 0;
     record->opened = ++connections->n_opened;
+    record->cookie = cookie_of(socket);
     record->tls_checked = 0;
     atomic_store_explicit(&record->skipped, 0, memory_order_relaxed);
     atomic_store_explicit(&record->requested, false, memory_order_relaxed);
@@ -526,6 +535,13 @@ static void wake_closed(const struct pollfd *pollers, int count)
             (void)shutdown(pollers[i].fd, SHUT_RD);
 }
 
+/* Has the library closed the socket of a connection that it has not taken over? */
+static bool is_lost(struct td_connection *record, int socket)
+{
+    return phase_of(record) == TD_CONNECTION_ACCEPTED && record->cookie != 0 &&
+           cookie_of(socket) != record->cookie;
+}
+
 /* Looks at the sockets from begin to end. */
 static void sweep(struct td_connections *connections, const struct td_progress_limits *limits,
                   int64_t now_ns, int begin, int end)
@@ -533,7 +549,10 @@ static void sweep(struct td_connections *connections, const struct td_progress_l
     struct pollfd pollers[SLICE];
     int count = 0;
     for (int socket = begin; socket < end; socket++) {
-        const int phase = phase_of(&connections->records[socket]);
+        struct td_connection *record = &connections->records[socket];
+        if (is_lost(record, socket))
+            release(connections, record);
+        const int phase = phase_of(record);
         if (phase != TD_CONNECTION_CLOSED && phase != TD_CONNECTION_ACCEPTED) {
             look_at(connections, socket, limits, now_ns);
             pollers[count++] = (struct pollfd){ .fd = socket, .events = POLLRDHUP };

@@ -17,6 +17,10 @@
  * side makes another event. Bytes of a next request that are not yet read are then lost, so a
  * client that half-closes after several pipelined requests may get only the first reply.
  *
+ * A sweep also releases connections that no I/O thread will take over: the library reports neither
+ * their begin nor their end if there is no memory for them, but closes their sockets. Whether a
+ * number is still that of the same socket is seen by the kernel's cookie.
+ *
  * Ownership  Records are in a table indexed by socket. A record is in use from open until close,
  *            which is called before the socket is closed, and holds a reference to its client.
  *            Sockets are not closed here.
@@ -56,6 +60,7 @@ enum td_restriction {
 
 struct td_connection {
     uint64_t opened;          /* its number, from 1: no two connections have the same */
+    uint64_t cookie;          /* the kernel's number of its socket; 0: unknown */
     struct td_client *client; /* NULL: unknown, or a proxy's, whose requests are of other clients */
     bool forwards;            /* the peer is a trusted proxy */
     struct td_pass pass;      /* the token presented last, used by the I/O thread, */

@@ -136,7 +136,7 @@ def method_of(value):
 
 # ---------------------------------------------------------------- trials
 def start(folder, faults):
-    return Daemon("--data-dir", folder, "--memory-limit", "256M", "--compress", "--idle-timeout-ms", "20000",
+    return Daemon("--data-dir", folder, "--memory-limit", "256M", "--compress", "--idle-timeout-ms", "8000",
                   env={"LD_PRELOAD": library(), "TD_FAULTS": faults.path})
 
 

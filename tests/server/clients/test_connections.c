@@ -246,6 +246,28 @@ START_TEST(a_socket_that_was_closed_without_a_report_may_be_opened_again)
 }
 END_TEST
 
+/* The library closes a socket without a report when it has no memory to take it over. */
+START_TEST(a_sweep_releases_a_connection_that_was_never_taken_over)
+{
+    const struct td_progress_limits limits = { 0 };
+    struct pair lost = pair_open(), other = pair_open();
+    ck_assert(open_connection(lost.ours, NULL, TD_UNRESTRICTED, 0));
+    ck_assert(open_connection(other.ours, NULL, TD_UNRESTRICTED, 0));
+    td_connections_sweep(connections, &limits, SECOND, 1);
+    ck_assert_int_eq(td_connections_count(connections), 2);
+    ck_assert_int_eq(dup2(lost.theirs, lost.ours),
+                     lost.ours); /* its number is of another socket now */
+    td_connections_sweep(connections, &limits, SECOND, 1);
+    ck_assert_int_eq(td_connections_count(connections), 1);
+    close(other.ours);
+    td_connections_sweep(connections, &limits, SECOND, 1);
+    ck_assert_int_eq(td_connections_count(connections), 0);
+    other.ours = -1;
+    pair_close(&lost);
+    pair_close(&other);
+}
+END_TEST
+
 START_TEST(memory_of_connections_is_bounded_by_the_budget)
 {
     struct td_error err;
@@ -807,6 +829,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, phases_are_counted);
     tcase_add_test(tcase, a_socket_above_the_table_is_refused);
     tcase_add_test(tcase, a_socket_that_was_closed_without_a_report_may_be_opened_again);
+    tcase_add_test(tcase, a_sweep_releases_a_connection_that_was_never_taken_over);
     tcase_add_test(tcase, memory_of_connections_is_bounded_by_the_budget);
     tcase_add_test(tcase, spare_buffers_are_not_released_for_connections);
     tcase_add_test(tcase, phases_are_not_counted_again_at_once);
