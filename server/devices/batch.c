@@ -9,15 +9,16 @@
 
 enum { FIRST_BLOCK = 32768 }; /* of the arena: a few dozen calls need no more */
 
-/* Memory on the device that a batch keeps for the next one; a larger block is freed at its end. */
-#define SCRATCH_KEPT ((size_t)64 << 20)
+/* Scratch memory is rounded up to that. */
 #define SCRATCH_STEP ((size_t)1 << 16)
 
 struct td_batch {
     struct td_batch_device *shared;
     struct td_device_stream *stream;
-    void *scratch; /* on the device */
+    /* On the device, kept for the next batch: to allocate and to free it would end the overlap of two batches. */
+    void *scratch;
     size_t scratch_bytes;
+    size_t scratch_most; /* needed by a batch since td_batch_settle */
 
     bool in_flight;
     td_batch_kind kind; /* of its items */
@@ -143,25 +144,46 @@ bool td_batch_trim(struct td_batch *batch)
     return true;
 }
 
-/* Makes the scratch memory at least `bytes`, rounded up if there is room; frees the old block
- * first. */
+void td_batch_settle(struct td_batch *batch)
+{
+    if (batch->in_flight)
+        return;
+    if (batch->scratch_most < batch->scratch_bytes / 4)
+        (void)td_batch_trim(batch);
+    batch->scratch_most = 0;
+}
+
+/* Half as much again as before, so that slowly growing batches allocate seldom. No table is evicted for it. */
+static bool grow_generously(struct td_batch *batch, size_t bytes, size_t before)
+{
+    const struct td_device_api *api = batch->shared->api;
+    struct td_error unused;
+    size_t more;
+    if (!td_size_add(before, before / 2, &more) ||
+        !td_size_add(more > bytes ? more : bytes, SCRATCH_STEP - 1, &more))
+        return false;
+    more = more / SCRATCH_STEP * SCRATCH_STEP;
+    if (api->alloc(batch->shared->device, more, &batch->scratch, &unused) != TD_OK)
+        return false;
+    batch->scratch_bytes = more;
+    return true;
+}
+
+/* Makes the scratch memory at least `bytes`; frees the old block first. */
 static td_status grow_scratch(struct td_batch *batch, size_t bytes, struct td_error *err)
 {
-    struct td_device_tables *tables = batch->shared->tables;
-    size_t rounded;
-    if (bytes <= batch->scratch_bytes)
+    const size_t before = batch->scratch_bytes;
+    if (bytes > batch->scratch_most)
+        batch->scratch_most = bytes;
+    if (bytes <= before)
         return TD_OK;
-    if (!td_size_add(bytes, SCRATCH_STEP - 1, &rounded))
-        return td_error_set(err, TD_MEMORY_EXHAUSTED, "no device can allocate %zu bytes", bytes);
-    rounded = rounded / SCRATCH_STEP * SCRATCH_STEP;
     (void)td_batch_trim(batch);
-    td_status status = td_device_tables_alloc(tables, rounded, &batch->scratch, err);
-    if (status == TD_MEMORY_EXHAUSTED && bytes < rounded) {
-        rounded = bytes;
-        status = td_device_tables_alloc(tables, rounded, &batch->scratch, err);
-    }
+    if (grow_generously(batch, bytes, before))
+        return TD_OK;
+    const td_status status =
+        td_device_tables_alloc(batch->shared->tables, bytes, &batch->scratch, err);
     if (status == TD_OK)
-        batch->scratch_bytes = rounded;
+        batch->scratch_bytes = bytes;
     else
         batch->scratch = NULL;
     return status;
@@ -231,9 +253,8 @@ static td_status submit(struct td_batch *batch, struct td_error *err)
     return status;
 }
 
-/* The only place where a batch releases its tables, its staging memory and scratch memory above
- * SCRATCH_KEPT. It can be started again. */
-static void release(struct td_batch *batch, bool lost)
+/* The only place where a batch releases its tables and its staging memory. It can be started again. */
+static void release(struct td_batch *batch)
 {
     td_upload_end(&batch->upload);
     while (batch->n_tables > 0)
@@ -246,8 +267,6 @@ static void release(struct td_batch *batch, bool lost)
     batch->shared->bytes -= batch->bytes;
     batch->bytes = 0;
     td_arena_reset(&batch->arena);
-    if (!lost && batch->scratch_bytes > SCRATCH_KEPT)
-        (void)td_batch_trim(batch);
 }
 
 /* After a failed start: waits for what was submitted before, since the stream reads and writes
@@ -279,7 +298,7 @@ static td_status undo(struct td_batch *batch, td_status status, struct td_error 
         *err = lost;
         status = lost.status;
     }
-    release(batch, td_batch_is_lost(status));
+    release(batch);
     return status;
 }
 
@@ -487,7 +506,7 @@ static void finish(struct td_batch *batch, const struct td_error *lost)
             status = td_results_take(&results, i, batch->items[i], &err);
         give_back(batch, i, status, lost ? lost : &err);
     }
-    release(batch, lost != NULL);
+    release(batch);
 }
 
 void td_batch_end(struct td_batch *batch)

@@ -84,6 +84,10 @@ void td_batch_fail(struct td_batch *batch, const struct td_error *err);
  * not used any more, nor freed. NULL is fine. */
 void td_batch_leave(struct td_batch *batch, const struct td_error *err);
 
+/* Frees memory on the device that is kept for the next batch if those since the last call needed less than a
+ * quarter of it. */
+void td_batch_settle(struct td_batch *batch);
+
 /* Frees memory on the device that is kept for the next batch; false if there is none. */
 bool td_batch_trim(struct td_batch *batch);
 

@@ -388,6 +388,8 @@ static void housekeep(struct td_batcher *batcher, int64_t now_ns)
         return;
     batcher->housekeeping_ns = now_ns + HOUSEKEEPING;
     td_device_tables_drop_stale(batcher->session->tables);
+    for (int i = 0; i < TD_SESSION_BATCHES; i++)
+        td_batch_settle(batcher->session->batches[i]);
     if (td_device_session_in_flight(batcher->session) == 0 &&
         now_ns - batcher->used_ns > batcher->options.idle_ms * MS)
         (void)td_device_session_trim(batcher->session);
