@@ -156,6 +156,7 @@ stage tidy                compute -w-  build-release tidy --checks=-clang-analyz
 stage tidy-analyzer       compute --l  build-release tidy
 stage gpu-plugin          compute -wl  -             gpu_plugin
 stage gpu-emulation       compute -wl  build-release gpu_emulation
+stage gpu-loan            compute -wl  build-release tests/gpu/test_prebuilt.sh build
 stage unit-tsan-others    compute --l  build-tsan    unit_tsan -E
 stage fuzz                compute -w-  -             fuzz 5
 stage fuzz-long           compute --l  -             fuzz 180

@@ -3,10 +3,11 @@
 # daemon, also the conformance cases and a benchmark over HTTP.
 #
 #   tests/gpu/run.sh [WORD]     only the contract test, on cases whose description contains WORD
-#   tests/gpu/run.sh pack       on the machine that built tensord: copies the daemon and the libraries that it
-#                               needs besides the C library to build-gpu-daemon/, to be copied to the GPU machine
+#   tests/gpu/run.sh --build    on a machine with nvcc, without a GPU: makes all that --prebuilt needs, in build-gpu-loan/
+#   tests/gpu/run.sh --prebuilt [OPTION...]     on the GPU machine, with that folder and without nvcc: every stage under
+#                               a limit, in under ten minutes, and one page of results (prebuilt.py has the options)
 #
-# Needs gcc, CMake and the CUDA toolkit; for HTTP also Python, and the daemon in build-gpu-daemon/ or in TENSORD.
+# Needs gcc, CMake and the CUDA toolkit; for HTTP also Python, and the daemon in build-gpu-loan/ or in TENSORD.
 # The plugin is built for the GPU of the machine; without a GPU or nvcc the last line begins with "skipped" and
 # the exit status is 77. A failed step does not stop the following ones.
 set -euo pipefail
@@ -17,19 +18,41 @@ skip() {
     exit 77
 }
 
-# The C library is not packed: it must match the kernel and loader of the machine.
-pack() {
-    local to=build-gpu-daemon library
-    mkdir -p "$to"
-    cp "${TENSORD:-build/tensord}" "$to/tensord"
-    ldd "$to/tensord" | awk '$2 == "=>" { print $3 }' | grep -vE '/lib(c|m|dl|rt|pthread)\.so' |
-        while read -r library; do cp -L "$library" "$to"; done
-    ls "$to"
+# The plugin for compute capability 9.0, with PTX for later ones; the contract; the benchmark; and the daemon, with the libraries
+# that it needs besides the C library, which it finds in lib/ beside it. cuBLAS is not among them: with 0.5 GB it is too
+# large to be carried, and the plugin does without. The folder is about 25 MB.
+build() {
+    local to=$PWD/build-gpu-loan library daemon=${TENSORD:-} program foreign
+    cmake -S . -B build-gpu-pre -DTD_ONLY=gpu -DTD_WERROR=OFF -DTD_CUDA_ARCHITECTURES="${TD_CUDA_ARCHITECTURES:-90}"
+    cmake --build build-gpu-pre -j "$(nproc)" --target tensord-gpu-cuda test_device_contract bench_gpu
+    if [ -z "$daemon" ]; then # DT_RPATH, the old tag, also holds for what the libraries need
+        # shellcheck disable=SC2016 # $ORIGIN is the dynamic linker's
+        cmake -S . -B build-gpu-pre/daemon -DCMAKE_BUILD_TYPE=Release -DTD_GPU=OFF -DCMAKE_EXE_LINKER_FLAGS='-Wl,--disable-new-dtags,-rpath,$ORIGIN/lib'
+        cmake --build build-gpu-pre/daemon -j "$(nproc)" --target tensord
+        daemon=build-gpu-pre/daemon/tensord
+    fi
+    rm -rf "$to" && mkdir -p "$to/lib"
+    for program in "$daemon" build-gpu-pre/tensord-gpu-cuda.so build-gpu-pre/tests/gpu/test_device_contract build-gpu-pre/tests/bench/gpu/bench_gpu; do
+        strip --strip-unneeded -o "$to/$(basename "$program")" "$program"
+    done
+    ldd "$daemon" | awk '$2 == "=>" { print $3 }' | grep -vE '/lib(c|m|dl|rt|pthread)\.so' |
+        while read -r library; do cp -L "$library" "$to/lib"; done
+    for program in "$to"/tensord* "$to"/test_device_contract "$to"/bench_gpu; do
+        foreign=$(env -i ldd "$program" | awk '$2 == "=>" { print $3 == "not" ? $1 : $3 }' |
+            grep -v "^$to/lib/" | grep -vE '/lib(c|m|dl|rt|pthread)\.so' || true)
+        [ -z "$foreign" ] || { echo "FAILED: $program needs libraries that are not in $to/lib: $foreign"; return 1; }
+    done
+    env -i "$to/tensord" --version
+    (cd "$to" && du -sh lib ./* && du -sh .)
+    echo "needs a C library of $(objdump -T "$to"/tensord* "$to"/test_device_contract "$to"/bench_gpu "$to"/lib/* |
+        grep -oE 'GLIBC_[0-9.]+' | sort -uV | tail -n 1) or newer; carry build-gpu-loan/, which git ignores"
 }
-if [ "${1:-}" = pack ]; then
-    pack
-    exit
-fi
+case ${1:-} in
+    --build) build && exit ;;
+    --prebuilt)
+        command -v python3 >/dev/null || { echo "FAILED: --prebuilt needs Python 3.8"; exit 1; }
+        exec python3 -B tests/gpu/prebuilt.py "${@:2}" ;;
+esac
 
 nvcc=$(command -v nvcc || echo "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc")
 [ -x "$nvcc" ] || skip "no nvcc"
@@ -57,10 +80,9 @@ build-gpu/tests/gpu/test_device_contract "$@" || status=$?
 [ $# -eq 0 ] || exit $status
 build-gpu/tests/bench/gpu/bench_gpu "$TD_TEST_DEVICE" || status=$?
 
-daemon=${TENSORD:-build-gpu-daemon/tensord}
-export LD_LIBRARY_PATH=$LD_LIBRARY_PATH:$PWD/build-gpu-daemon
+daemon=${TENSORD:-build-gpu-loan/tensord}
 if [ ! -x "$daemon" ] || ! command -v python3 >/dev/null; then
-    echo "not run over HTTP: it needs Python, and the daemon as build-gpu-daemon/tensord (tests/gpu/run.sh pack)"
+    echo "not run over HTTP: it needs Python, and the daemon as build-gpu-loan/tensord (tests/gpu/run.sh --build)"
 elif ! "$daemon" --version; then
     echo "not run over HTTP: $daemon does not start here"
     status=1
