@@ -73,7 +73,7 @@ def stages(args, device):
     for tool in ("racecheck", "synccheck"):
         for family, cases in FAMILIES:
             yield Stage(f"{tool}-{family}", 10, 30, ["compute-sanitizer", "--tool", tool, "--error-exitcode", "9", contract, cases],
-                        CHECKS, "compute-sanitizer", "compute-sanitizer is not in PATH")
+                        CHECKS, "compute-sanitizer", "compute-sanitizer is neither in PATH nor in the toolkit")
 
 
 def run(stage, limit, environment, logs):
@@ -200,14 +200,16 @@ def main():
         print("skipped: no GPU; the plugin can be loaded and the daemon starts")
         return 77
 
-    environment = {**os.environ, "TD_TEST_DEVICE": device, "PYTHONUNBUFFERED": "1"}
+    toolkit = os.environ.get("CUDA_HOME", "/usr/local/cuda") + "/bin"
+    environment = {**os.environ, "TD_TEST_DEVICE": device, "TD_TEST_DEVICE_EXPECTED": "1", "PYTHONUNBUFFERED": "1",
+                   "PATH": os.environ.get("PATH", os.defpath) + os.pathsep + toolkit}
     if blas and not args.device:  # an emulation brings its own
         old = os.environ.get("LD_LIBRARY_PATH")
         environment["LD_LIBRARY_PATH"] = os.pathsep.join(blas[:1] + ([old] if old else []))
     done = [stage for stage in stages(args, device) if args.only in stage.name]
     for stage in done:
         left = args.total - (time.monotonic() - begin)
-        if stage.needs and not shutil.which(stage.needs):
+        if stage.needs and not shutil.which(stage.needs, path=environment["PATH"]):
             stage.state, stage.reason = "skipped", stage.without
         elif left < 1:
             stage.reason = f"the {args.total:.0f} s for all stages are over"

@@ -45,7 +45,8 @@ for stage in contract conformance bench end-to-end-2048 end-to-end-4096; do
     page "^ok +$stage "
     [ -s "$work/logs/$stage.log" ] || fail "no log of $stage"
 done
-[ -n "$(type -P compute-sanitizer)" ] || page '^skipped +synccheck-products .*compute-sanitizer is not in PATH'
+[ -n "$(PATH=$PATH:${CUDA_HOME:-/usr/local/cuda}/bin type -P compute-sanitizer)" ] ||
+    page '^skipped +synccheck-products .*compute-sanitizer is neither in PATH nor in the toolkit'
 page '^  gather of rows of 16 B, of a copy +>= 0.59 +0.5 +BELOW'
 page '^  gather of rows of 1 KiB, of a copy +>= 0.9 +0.95 +reached'
 page '^  product of 4096 x 4096 over HTTP, of a copy +>= 0.8 +[0-9.]+ +(BELOW|reached)'
