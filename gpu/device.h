@@ -59,7 +59,7 @@ struct td_device_info {
     uint64_t memory_used;      /* allocated bytes, without: */
     uint64_t memory_freeing;   /* freed bytes that come back when submitted work is complete */
     /* Measured when the device is opened, for the choice between device and CPU. */
-    uint64_t launch_ns;            /* latency of a small launch, from submission to completion */
+    uint64_t launch_ns; /* latency of a copy, launch and copy back, all small, with a wait */
     uint64_t copy_bytes_per_us;    /* between pinned host memory and the device, one way */
     uint64_t device_bytes_per_us;  /* device memory bandwidth, reads and writes */
     uint64_t float32_flops_per_us; /* of a large matrix product */
@@ -132,7 +132,7 @@ struct td_device_api {
 
     /* TD_OK and *done, or the error of the submitted work. */
     td_status (*poll)(struct td_device_stream *stream, bool *done, struct td_error *err);
-    /* Like poll, after at most timeout_ns; may spin for some 20 us first. */
+    /* Like poll, after at most timeout_ns; may spin for some 100 us first. */
     td_status (*wait)(struct td_device_stream *stream, int64_t timeout_ns, bool *done,
                       struct td_error *err);
 };

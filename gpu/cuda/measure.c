@@ -5,14 +5,17 @@
 #include "gpu/cuda/ops/contract.h"
 #include "gpu/cuda/runtime/copy.h"
 #include "gpu/cuda/runtime/memory.h"
+#include "gpu/cuda/runtime/stream.h"
 
 #include <time.h>
 
-#define COPY_BYTES     ((size_t)16 << 20)
-#define DEVICE_BYTES   ((size_t)128 << 20)
-#define LAUNCH_REPEATS 20
-#define REPEATS        3
-#define SIDE           1024 /* of the matrices */
+#define COPY_BYTES   ((size_t)16 << 20)
+#define DEVICE_BYTES ((size_t)128 << 20)
+#define CALL_BYTES   ((size_t)4 << 10) /* of a small call's input, and of its result */
+#define CALL_REPEATS 20
+#define REPEATS      3
+#define SIDE         1024 /* of the matrices that are measured */
+#define WAIT_NS      INT64_C(60000000000)
 
 /* A stream and memory for the benchmarks, on the device and pinned. */
 struct bench {
@@ -49,6 +52,20 @@ static td_status bench_launch(const struct bench *bench, struct td_error *err)
                          "launch a kernel", err);
 }
 
+/* What a batch of small calls submits. */
+static td_status bench_call(const struct bench *bench, struct td_error *err)
+{
+    char *device = bench->device, *host = bench->host;
+    td_status status =
+        td_cuda_copy_to_device(bench->stream, device + CALL_BYTES, host, CALL_BYTES, err);
+    if (status == TD_OK)
+        status = bench_launch(bench, err);
+    if (status == TD_OK)
+        status = td_cuda_copy_to_host(bench->stream, host + CALL_BYTES, device + CALL_BYTES,
+                                      CALL_BYTES, err);
+    return status;
+}
+
 static td_status bench_copy(const struct bench *bench, struct td_error *err)
 {
     return td_cuda_copy_to_device(bench->stream, bench->device, bench->host, bench->copy_bytes,
@@ -64,37 +81,67 @@ static td_status bench_device_copy(const struct bench *bench, struct td_error *e
                          "copy", err);
 }
 
-static td_status bench_gemm(const struct bench *bench, struct td_error *err)
+/* A product of square matrices; transposed: the second is stored by columns. */
+static td_status multiply(const struct bench *bench, td_dtype dtype, int64_t side, bool transposed,
+                          struct td_error *err)
 {
     struct td_loop loops[3] = {
-        { SIDE, { SIDE, 0, SIDE } },
-        { SIDE, { 0, 1, 1 } },
-        { SIDE, { 1, SIDE, 0 } },
+        { side, { side, 0, side } },
+        { side, { 0, transposed ? side : 1, 1 } },
+        { side, { 1, transposed ? 1 : side, 0 } },
     };
     const struct td_contraction product = {
-        .dtype = { TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32 },
+        .dtype = { dtype, dtype, dtype },
         .has_b = true,
         .kind = TD_CONTRACT_GEMM,
         .rank = 3,
         .loops = loops,
     };
-    const size_t bytes = (size_t)SIDE * SIDE * sizeof(float);
-    char *at = bench->device;
-    return td_cuda_contract(bench->stream, &product, at, at + bytes, at + 2 * bytes, NULL, err);
+    const size_t bytes = (size_t)(side * side) * td_dtype_info(dtype)->size;
+    char *at = bench->device, *out = at + bench->device_bytes / 2; /* what is multiplied stays 0 */
+    return td_cuda_contract(bench->stream, &product, at, at + bytes, out, NULL, err);
+}
+
+static td_status bench_gemm(const struct bench *bench, struct td_error *err)
+{
+    return multiply(bench, TD_DTYPE_FLOAT32, SIDE, false, err);
+}
+
+/* Each kernel of cuBLAS is loaded when it is first called, and the first one takes up to a second: these are
+ * not the calls of a client. A complex128 matrix of the larger side is as large as a float32 one of
+ * SIDE. */
+static td_status load_products(const struct bench *bench, struct td_error *err)
+{
+    static const td_dtype dtypes[] = { TD_DTYPE_FLOAT16, TD_DTYPE_BFLOAT16,  TD_DTYPE_FLOAT32,
+                                       TD_DTYPE_FLOAT64, TD_DTYPE_COMPLEX64, TD_DTYPE_COMPLEX128 };
+    static const int64_t sides[] = { 32, SIDE / 2 };
+    td_status status = TD_OK;
+    for (size_t i = 0; i < sizeof(dtypes) / sizeof(dtypes[0]); i++)
+        for (int kind = 0; kind < 4 && status == TD_OK; kind++)
+            status = multiply(bench, dtypes[i], sides[kind & 1], kind & 2, err);
+    return status;
+}
+
+/* Waits as the batcher does. */
+static td_status complete(const struct bench *bench, struct td_error *err)
+{
+    bool done;
+    const td_status status = td_cuda_wait(bench->stream, WAIT_NS, &done, err);
+    if (status == TD_OK && !done)
+        return td_cuda_mark_lost(bench->stream->device, "a benchmark does not end", err);
+    return status;
 }
 
 /* The shortest of n repetitions, after a warm-up; at least 1 ns. */
 static td_status best_of(const struct bench *bench, bench_fn *submit, int n, uint64_t *best,
                          struct td_error *err)
 {
-    struct td_device *device = bench->stream->device;
     *best = UINT64_MAX;
     for (int i = 0; i <= n; i++) {
         uint64_t begin = now_ns();
         td_status status = submit(bench, err);
         if (status == TD_OK)
-            status = td_cuda_check(device, cudaStreamSynchronize(bench->stream->stream),
-                                   "complete a benchmark", err);
+            status = complete(bench, err);
         if (status != TD_OK)
             return status;
         uint64_t took = now_ns() - begin;
@@ -104,11 +151,11 @@ static td_status best_of(const struct bench *bench, bench_fn *submit, int n, uin
     return TD_OK;
 }
 
-/* Amount per microsecond, without the launch latency that ns includes; at least 1. */
-static uint64_t rate(uint64_t amount, uint64_t ns, uint64_t launch_ns)
+/* Amount per microsecond, without the latency that ns includes; at least 1. */
+static uint64_t rate(uint64_t amount, uint64_t ns, uint64_t latency_ns)
 {
-    if (ns > 2 * launch_ns)
-        ns -= launch_ns;
+    if (ns > 2 * latency_ns)
+        ns -= latency_ns;
     uint64_t result = (uint64_t)((double)amount * 1000 / (double)ns);
     return result > 0 ? result : 1;
 }
@@ -117,33 +164,39 @@ static td_status run_benchmarks(const struct bench *bench, struct td_device_info
                                 struct td_error *err)
 {
     struct td_device *device = bench->stream->device;
-    uint64_t launch, copy, device_copy, gemm;
+    uint64_t launch, call, copy, device_copy, gemm;
     td_status status = td_cuda_check(
         device, cudaMemsetAsync(bench->device, 0, bench->device_bytes, bench->stream->stream),
         "clear memory", err);
     if (status == TD_OK)
-        status = best_of(bench, bench_launch, LAUNCH_REPEATS, &launch, err);
+        status = best_of(bench, bench_launch, CALL_REPEATS, &launch, err);
+    if (status == TD_OK)
+        status = best_of(bench, bench_call, CALL_REPEATS, &call, err);
     if (status == TD_OK)
         status = best_of(bench, bench_copy, REPEATS, &copy, err);
     if (status == TD_OK)
         status = best_of(bench, bench_device_copy, REPEATS, &device_copy, err);
     if (status == TD_OK)
         status = best_of(bench, bench_gemm, REPEATS, &gemm, err);
+    if (status == TD_OK)
+        status = load_products(bench, err);
+    if (status == TD_OK)
+        status = complete(bench, err);
     if (status != TD_OK)
         return status;
-    info->launch_ns = launch;
+    info->launch_ns = call;
     info->copy_bytes_per_us = rate(bench->copy_bytes, copy, launch);
     info->device_bytes_per_us = rate(bench->device_bytes, device_copy, launch);
     info->float32_flops_per_us = rate((uint64_t)2 * SIDE * SIDE * SIDE, gemm, launch);
     return TD_OK;
 }
 
-/* Never less than the matrices of bench_gemm. */
+/* Each half has at least the two factors of bench_gemm. */
 static size_t bench_bytes(const struct td_device *device)
 {
-    const size_t least = (size_t)3 * SIDE * SIDE * sizeof(float);
+    const size_t least = (size_t)4 * SIDE * SIDE * sizeof(float);
     size_t bytes = DEVICE_BYTES;
-    while (bytes > 2 * least && bytes > device->info.memory / 4)
+    while (bytes / 2 >= least && bytes > device->info.memory / 4)
         bytes /= 2;
     return bytes;
 }

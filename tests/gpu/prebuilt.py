@@ -171,7 +171,6 @@ def next_steps(args, device, done):
     yield f"compute-sanitizer --tool memcheck {contract} 'gather '   # and the other families"
     yield ("ncu --clock-control none -k regex:gather -c 20 --section SpeedOfLight --section Occupancy "
            f"{os.path.join(args.folder, 'bench_gpu')} {device}")
-    yield "a kernel that traps, then the same daemon again: does the device come back?"
 
 
 def main():

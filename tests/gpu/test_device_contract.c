@@ -2,6 +2,8 @@
  * kernels/.
  *
  *   test_device_contract [WORD]       only cases whose description contains WORD
+ *   test_device_contract --fault      only what follows a kernel that faults; the others begin it as a process
+ *                                     of its own, since a fault may end all that a process has on a GPU
  *
  * TD_TEST_DEVICE is the device's name for td_device_load ("reference" if it is not set),
  * TD_TEST_DEVICE_OPTIONS its options. On a machine without a GPU, a CUDA plugin that loads but opens no
@@ -9,7 +11,10 @@
  * open has failed: a plugin that does not load, any reason on a machine with a GPU, and with
  * TD_TEST_DEVICE_EXPECTED=1. Needs only libc, so that it runs on a GPU machine without other packages. */
 #include "gpu/loader/loader.h"
+#include "kernels/einsum/einsum.h"
 #include "tests/gpu/device_call.h"
+
+#include <sys/wait.h>
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -299,13 +304,18 @@ static void check_large_table(struct fixture *fixture)
     api->free(fixture->device, table);
 }
 
+static bool is_emulated(struct fixture *fixture)
+{
+    struct td_device_info info;
+    api->info(fixture->device, &info);
+    return strcmp(info.name, "Emulated GPU") == 0;
+}
+
 /* More rows than the blocks of the largest grid, 65536, copy at a time: each at most 16 of 33 bytes. */
 static void check_large_grid(struct fixture *fixture)
 {
     enum { ROWS = 65536 * 16 + 1000, TABLE = 7, COLUMNS = 33 };
-    struct td_device_info info;
-    api->info(fixture->device, &info);
-    if (strcmp(info.name, "Emulated GPU") == 0)
+    if (is_emulated(fixture))
         return; /* its grids have at most five blocks, in all cases */
     int32_t *indices = malloc(ROWS * sizeof(*indices));
     char *back = malloc(ROWS * COLUMNS), table[TABLE * COLUMNS];
@@ -464,6 +474,48 @@ static void check_order(struct fixture *fixture)
     td_arena_reset(&arena);
 }
 
+/* Both parts of (x + xi)(u + ui) are sums of the same two products: one rounded, one not, do not cancel. */
+static void check_complex_products(struct fixture *fixture)
+{
+    enum { N = 1000, BYTES = N * 2 * sizeof(double), AT = 16384 };
+    const struct td_op *einsum = td_op_named("einsum", 6);
+    const struct td_einsum_attrs attrs = { .equation = "i,i->i" };
+    struct td_shape shape = { .rank = 1, .dim = { N } };
+    struct td_tensor inputs[2];
+    struct td_op_args args = { .inputs = { { inputs, 2 } } };
+    struct td_arena arena;
+    double *there = (double *)fixture->staging, *back = (double *)fixture->results;
+    char *at = fixture->memory;
+    td_arena_init(&arena, NULL, 0, td_memory_heap());
+    td_op_set_defaults(einsum, &args);
+    memcpy(args.attrs, &attrs, sizeof(attrs));
+    args.attrs_set = 1;
+    for (int i = 0; i < N; i++)
+        there[2 * i] = there[2 * i + 1] = 1 + (i + 1) * 0x1p-40;
+    bool fine =
+        ok(td_tensor_describe(&inputs[0], "a", TD_DTYPE_COMPLEX128, &shape, &err), "a") &&
+        ok(td_tensor_describe(&inputs[1], "b", TD_DTYPE_COMPLEX128, &shape, &err), "b") &&
+        ok(td_op_infer(einsum, &args, &arena, &err), "einsum") &&
+        ok(api->copy_to_device(fixture->streams[0], at, there, BYTES, &err), "copy_to_device");
+    if (fine) {
+        inputs[0].data = inputs[1].data = at;
+        args.outputs[0].data = at + AT;
+        struct td_device_work work = { .op = einsum, .args = &args, .n_items = 1 };
+        work.workspace = at + 2 * AT;
+        fine = api->workspace_bytes(fixture->device, &work) <= fixture->size - 2 * AT &&
+               ok(api->run(fixture->streams[0], &work, &err), "run") &&
+               ok(api->copy_to_host(fixture->streams[0], back, args.outputs[0].data, BYTES, &err),
+                  "copy_to_host") &&
+               synchronize(fixture, fixture->streams[0], "complex products");
+    }
+    for (int i = 0; fine && i < N; i++) {
+        const volatile double rounded = there[2 * i] * there[2 * i];
+        fine = back[2 * i] == 0 && back[2 * i + 1] == rounded + rounded;
+    }
+    check(fine, "each of the four products of a complex product is rounded");
+    td_arena_reset(&arena);
+}
+
 static void check_strings(void)
 {
     struct td_tensor params = { .dtype = TD_DTYPE_STRING, .shape = { .rank = 1, .dim = { 1 } } };
@@ -570,18 +622,79 @@ static int not_opened(td_status status)
     return skips ? 77 : 1;
 }
 
+/* ---- faults ---------------------------------------------------------------------------------- */
+
+static td_status load(struct td_device_library *library)
+{
+    const char *name = getenv("TD_TEST_DEVICE");
+    return td_device_load(name && name[0] ? name : "reference", library, &err);
+}
+
+/* A kernel reads an address that is none. Whether the device can be opened again by the same process is the
+ * driver's affair; a message must say if not. */
+static int run_fault(void)
+{
+    static const int32_t indices[1] = { 0 };
+    struct td_device_library library;
+    static struct fixture fixture;
+    struct td_device *device = NULL;
+    if (!ok(load(&library), "load"))
+        return 1;
+    api = library.api;
+    if (!ok(fixture_open(&fixture, api, &options, &err), "open"))
+        return 1;
+    ok(api->copy_to_device(fixture.streams[0], fixture.memory, indices, sizeof(indices), &err),
+       "copy_to_device");
+    const long failed = checks.failed;
+    gather_rows(&fixture, (void *)(uintptr_t)4096, 1, 48, fixture.memory, 1, fixture.memory + 256);
+    const bool has_failed = checks.failed > failed;
+    checks.failed = failed; /* gather_rows counts the failure that is expected */
+    check(has_failed && err.status == TD_DEVICE_UNAVAILABLE && err.message[0],
+          "a kernel that faults loses the device: %s", err.message);
+    fixture_close(&fixture);
+    const td_status status = api->open(&options, &device, &err);
+    check(status == TD_OK || (status == TD_DEVICE_UNAVAILABLE && err.message[0]),
+          "then the device opens, or says why it does not");
+    printf("after a kernel that faults, the same process %s%s\n",
+           status == TD_OK ? "opens the device again" : "needs a restart: ",
+           status == TD_OK ? "" : err.message);
+    if (status == TD_OK)
+        api->close(device);
+    return checks.failed == 0 ? 0 : 1;
+}
+
+/* Another process has the fault. */
+static void check_fault(void)
+{
+    char path[] = "/proc/self/exe", argument[] = "--fault", *arguments[] = { path, argument, NULL };
+    struct td_device *device = NULL;
+    int status = -1;
+    fflush(stdout);
+    const pid_t child = fork();
+    if (child == 0) {
+        (void)execv(path, arguments);
+        _exit(127);
+    }
+    check(child > 0 && waitpid(child, &status, 0) == child && status == 0,
+          "a kernel that faults ends as the contract says: status %#x", (unsigned)status);
+    if (ok(api->open(&options, &device, &err), "open after the fault of another process"))
+        api->close(device);
+}
+
 /* ---- main ------------------------------------------------------------------------------------ */
 
 int main(int argc, char **argv)
 {
-    const char *name = getenv("TD_TEST_DEVICE"), *text = getenv("TD_TEST_DEVICE_OPTIONS");
+    const char *text = getenv("TD_TEST_DEVICE_OPTIONS");
     const char *word = argc > 1 ? argv[1] : NULL;
     struct td_device_library library;
     static struct fixture fixture;
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (text)
         options.text = text;
-    if (td_device_load(name && name[0] ? name : "reference", &library, &err) != TD_OK) {
+    if (word && strcmp(word, "--fault") == 0)
+        return run_fault();
+    if (load(&library) != TD_OK) {
         printf("FAILED: %s\n", err.message);
         return 1;
     }
@@ -596,14 +709,19 @@ int main(int argc, char **argv)
     check_waiting(&fixture);
     check_order(&fixture);
     check_strings();
+    if (strcmp(api->kind, "cuda") == 0) /* the CPU's loops may fuse */
+        check_complex_products(&fixture);
     run_cases(&fixture, for_each_device_case, word, 1, 1, EVERY_ALONE);
     run_cases(&fixture, for_each_device_case, word, MAX_IN_FLIGHT, FIXTURE_STREAMS, EVERY_TOGETHER);
     print_unsupported(&fixture);
+    const bool is_gpu = strcmp(api->kind, "cuda") == 0 && !is_emulated(&fixture);
     fixture_close(&fixture);
     check_sizes();
     check_exhaustion();
     check_opening();
     check_tf32(word);
+    if (is_gpu)
+        check_fault();
     td_device_unload(&library);
     printf("%ld passed, %ld failed\n", checks.passed, checks.failed);
     return checks.failed == 0 && checks.passed > 0 ? 0 : 1;

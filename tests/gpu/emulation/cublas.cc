@@ -272,17 +272,22 @@ char *element(const matrix &of, int64_t z, int64_t row, int64_t column)
            (z * of.stride + row + column * of.lead) * static_cast<int64_t>(bytes_of(of.type));
 }
 
+number number_at(const product &p, const matrix &from, int64_t z, int64_t row, int64_t column)
+{
+    const number value = load(element(from, z, row, column), from.type);
+    if (p.compute != CUBLAS_COMPUTE_32F_FAST_TF32)
+        return value;
+    return { rounded_to_tf32(value.real()), rounded_to_tf32(value.imag()) };
+}
+
 /* Loads op(M) of one matrix of the batch, row-major if `row_major`, so that the inner loop is contiguous. */
 std::vector<number> fetch(const product &p, const matrix &from, int64_t z, bool row_major)
 {
     std::vector<number> numbers(static_cast<size_t>(from.rows * from.columns));
     for (int64_t column = 0; column < from.columns; column++)
         for (int64_t row = 0; row < from.rows; row++) {
-            number value = load(element(from, z, row, column), from.type);
-            if (p.compute == CUBLAS_COMPUTE_32F_FAST_TF32)
-                value = { rounded_to_tf32(value.real()), rounded_to_tf32(value.imag()) };
             const int64_t at = row_major ? column + row * from.columns : row + column * from.rows;
-            numbers[static_cast<size_t>(at)] = value;
+            numbers[static_cast<size_t>(at)] = number_at(p, from, z, row, column);
         }
     return numbers;
 }
@@ -300,30 +305,47 @@ bool is_uniform(const matrix &of, int64_t z)
     return true;
 }
 
+/* The sum of k products, of contiguous numbers. */
+number dot(const product &p, const number *a, const number *b)
+{
+    const bool complex = is_complex(p.a.type);
+    double re = 0, im = 0;
+    for (int64_t l = p.k - 1; l >= 0; l--) {
+        re += a[l].real() * b[l].real();
+        if (complex) {
+            re -= a[l].imag() * b[l].imag();
+            im += a[l].real() * b[l].imag() + a[l].imag() * b[l].real();
+        }
+    }
+    return { re == 0 ? -0.0 : re, im == 0 ? -0.0 : im };
+}
+
+/* All elements are the first one. */
+void multiply_uniform(const product &p, int64_t z)
+{
+    const std::vector<number> a(static_cast<size_t>(p.k), number_at(p, p.a, z, 0, 0));
+    const std::vector<number> b(static_cast<size_t>(p.k), number_at(p, p.b, z, 0, 0));
+    const size_t size = bytes_of(p.c.type), column = static_cast<size_t>(p.m) * size;
+    char *first = element(p.c, z, 0, 0);
+    store(first, p.c.type, dot(p, a.data(), b.data()));
+    for (size_t at = size; at < column; at += size)
+        std::memcpy(first + at, first, size);
+    for (int64_t j = 1; j < p.n; j++)
+        std::memcpy(element(p.c, z, 0, j), first, column);
+}
+
 void multiply_one(const product &p, int64_t z)
 {
+    if (p.k > 0 && is_uniform(p.a, z) && is_uniform(p.b, z)) {
+        multiply_uniform(p, z);
+        return;
+    }
     /* Both with k contiguous. */
     const std::vector<number> a = fetch(p, p.a, z, p.a_operation == CUBLAS_OP_N);
     const std::vector<number> b = fetch(p, p.b, z, p.b_operation != CUBLAS_OP_N);
-    const bool complex = is_complex(p.a.type);
-    const bool uniform = p.k > 0 && is_uniform(p.a, z) && is_uniform(p.b, z);
     for (int64_t j = 0; j < p.n; j++)
-        for (int64_t i = 0; i < p.m; i++) {
-            if (uniform && i + j > 0) {
-                std::memcpy(element(p.c, z, i, j), element(p.c, z, 0, 0), bytes_of(p.c.type));
-                continue;
-            }
-            const number *of_a = a.data() + i * p.k, *of_b = b.data() + j * p.k;
-            double re = 0, im = 0;
-            for (int64_t l = p.k - 1; l >= 0; l--) {
-                re += of_a[l].real() * of_b[l].real();
-                if (complex) {
-                    re -= of_a[l].imag() * of_b[l].imag();
-                    im += of_a[l].real() * of_b[l].imag() + of_a[l].imag() * of_b[l].real();
-                }
-            }
-            store(element(p.c, z, i, j), p.c.type, { re == 0 ? -0.0 : re, im == 0 ? -0.0 : im });
-        }
+        for (int64_t i = 0; i < p.m; i++)
+            store(element(p.c, z, i, j), p.c.type, dot(p, a.data() + i * p.k, b.data() + j * p.k));
 }
 
 void multiply(const product &p)
