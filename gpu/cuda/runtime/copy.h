@@ -1,8 +1,7 @@
 /* copy.h - copies between host and device: copy_to_device and copy_to_host of gpu/device.h.
  *
- * cudaMemcpyAsync from pageable memory blocks the calling thread while CUDA copies that memory.
- * Copies to the device of 1 MiB or more from pageable memory are therefore staged: a host function
- * in the stream fills a pinned buffer, an async copy transfers it, chunk by chunk. */
+ * A copy from pageable memory blocks the calling thread until CUDA has read it, so large ones should come
+ * from pinned memory. */
 #ifndef TD_GPU_CUDA_RUNTIME_COPY_H
 #define TD_GPU_CUDA_RUNTIME_COPY_H
 

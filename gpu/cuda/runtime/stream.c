@@ -59,7 +59,6 @@ static void free_resources(struct td_device_stream *stream)
     if (stream->counters)
         (void)cudaFreeAsync(stream->counters, stream->stream);
     (void)cudaFreeHost(stream->staging);
-    (void)cudaFreeHost(stream->staged);
     if (stream->reached)
         (void)cudaEventDestroy(stream->reached);
     if (stream->stream)
@@ -172,7 +171,6 @@ td_status td_cuda_poll(struct td_device_stream *stream, bool *done, struct td_er
     if (status == TD_OK) {
         *done = true;
         stream->staging_used = 0;
-        stream->n_staged = 0;
     }
     return status;
 }

@@ -22,9 +22,6 @@ struct td_device_stream {
      * stream is idle. */
     char *staging;
     size_t staging_bytes, staging_used;
-    /* Staged copies from pageable memory (copy.c) since the stream was idle; NULL until the first. */
-    struct td_cuda_staged_copies *staged;
-    int n_staged;
 };
 
 TD_MUST_CHECK td_status td_cuda_stream_open(struct td_device *device, struct td_device_stream **out,

@@ -20,7 +20,6 @@
 
 struct work {
     std::function<void()> perform;
-    bool on_host; /* cudaLaunchHostFunc: must not call CUDA */
     std::function<bool()> ready = [] { return true; };
 };
 
@@ -47,7 +46,7 @@ cudaError_t last_error = cudaSuccess;
 std::set<cudaEvent_t> events;
 std::vector<std::unique_ptr<CUevent_st>> dead_events;
 std::set<cudaMemPool_t> pools;
-bool lost, in_host_function;
+bool lost;
 int handles, open_failure; /* enum td_emulation_open */
 long allocations_until_failure, kernels_until_loss,
     kernels_until_hang; /* 0: never; below 0: reached */
@@ -55,8 +54,6 @@ long allocations_until_failure, kernels_until_loss,
 /* Every call begins with it. */
 cudaError_t begin()
 {
-    if (in_host_function)
-        fail("a host function calls CUDA");
     return lost ? cudaErrorIllegalAddress : cudaSuccess;
 }
 
@@ -85,11 +82,7 @@ bool run_next()
     cudaStream_t stream = busy[random_below(busy.size())];
     work next = std::move(stream->pending.front());
     stream->pending.pop_front();
-    if (next.on_host) {
-        in_host_function = true;
-        next.perform();
-        in_host_function = false;
-    } else {
+    {
         device_access opened;
         next.perform();
     }
@@ -131,7 +124,7 @@ void require_device(const void *memory, size_t bytes, const char *what)
 void submit(cudaStream_t stream, std::function<void()> perform)
 {
     require_stream(stream);
-    stream->pending.push_back({ std::move(perform), false });
+    stream->pending.push_back({ std::move(perform) });
 }
 
 /* Whether this kernel is to hang. */
@@ -439,16 +432,6 @@ cudaError_t cudaFreeAsync(void *memory, cudaStream_t stream)
     return cudaSuccess;
 }
 
-cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *attributes, const void *memory)
-{
-    BEGIN();
-    *attributes = {};
-    attributes->type = device_block(memory) ? cudaMemoryTypeDevice
-                       : host_block(memory) ? cudaMemoryTypeHost
-                                            : cudaMemoryTypeUnregistered;
-    return cudaSuccess;
-}
-
 /* ---- Streams ----------------------------------------------------------------------------- */
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned int)
@@ -579,12 +562,4 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpy
     if (synchronous)
         synchronize(stream);
     return begin();
-}
-
-cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *argument)
-{
-    BEGIN();
-    require_stream(stream);
-    stream->pending.push_back({ [=] { function(argument); }, true });
-    return cudaSuccess;
 }

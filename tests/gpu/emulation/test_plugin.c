@@ -171,59 +171,8 @@ static void launches_in_flight_keep_their_own_items(void)
     close_fixture(&fixture);
 }
 
-/* Does device memory have these bytes? */
-static bool device_has(struct fixture *fixture, const void *memory, const char *expected,
-                       size_t bytes)
-{
-    char *copy = malloc(bytes);
-    bool same = copy && api->copy_to_host(fixture->stream, copy, memory, bytes, &err) == TD_OK &&
-                synchronize(fixture) == TD_OK && memcmp(copy, expected, bytes) == 0;
-    free(copy);
-    return same;
-}
-
-/* Several chunks of a staged copy, the last of them partial. */
 #define LARGE ((size_t)9000001)
 
-static void large_copies_do_not_block(void)
-{
-    struct fixture fixture;
-    void *device_memory;
-    char *memory = malloc(LARGE);
-    if (!check(memory && open_fixture(&fixture) == TD_OK &&
-                   api->alloc(fixture.device, LARGE, &device_memory, &err) == TD_OK,
-               "a device is opened"))
-        return;
-    memset(memory, 1, LARGE);
-    check(api->copy_to_device(fixture.stream, device_memory, memory, LARGE, &err) == TD_OK,
-          "a copy is submitted");
-    check(td_emulation_pending() > 0, "it is not complete yet");
-    for (size_t i = 0; i < LARGE; i++) /* violates the contract, to find out when it is read */
-        memory[i] = (char)(i * 131 + i / 251);
-    check(synchronize(&fixture) == TD_OK && device_has(&fixture, device_memory, memory, LARGE),
-          "pageable memory is read after copy_to_device has returned");
-    td_status status = TD_OK;
-    for (int n = 0; n < 70 && status == TD_OK; n++) /* more than can be staged at once */
-        status =
-            api->copy_to_device(fixture.stream, (char *)device_memory + n, memory, LARGE / 8, &err);
-    check(status == TD_OK && synchronize(&fixture) == TD_OK &&
-              device_has(&fixture, (char *)device_memory + 69, memory, LARGE / 8),
-          "many copies execute in order");
-    close_fixture(&fixture);
-    check(td_emulation_resources() == 0, "nothing is leaked");
-    check(open_fixture(&fixture) == TD_OK &&
-              api->alloc(fixture.device, LARGE, &device_memory, &err) == TD_OK,
-          "a device is opened");
-    td_emulation_fail_alloc(1);
-    check(api->copy_to_device(fixture.stream, device_memory, memory, LARGE, &err) == TD_OK &&
-              device_has(&fixture, device_memory, memory, LARGE),
-          "large copies work without pinned memory");
-    td_emulation_fail_alloc(0);
-    close_fixture(&fixture);
-    free(memory);
-}
-
-/* The copy may read its source until the device is closed. */
 static void a_device_may_be_lost_before_a_large_copy(void)
 {
     struct fixture fixture;
@@ -484,7 +433,6 @@ int main(void)
     api = library.api;
     submitting_returns_before_the_work_is_complete();
     launches_in_flight_keep_their_own_items();
-    large_copies_do_not_block();
     a_device_may_be_lost_before_a_large_copy();
     nothing_waits_for_a_kernel_that_hangs();
     memory_is_freed_after_the_work_that_uses_it();
