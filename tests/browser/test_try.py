@@ -321,6 +321,46 @@ class Try(BrowserTest):
             Select(choice).select_by_visible_text("odd")
             self.one(".notice.error", "odd has the dtype F8_E4M3")
 
+    def paste(self, field, text):
+        self.browser.execute_script("""
+            const data = new DataTransfer();
+            data.setData("text", arguments[1]);
+            arguments[0].dispatchEvent(new ClipboardEvent("paste", {clipboardData: data, bubbles: true, cancelable: true}));""", field, text)
+
+    def test_a_large_text_is_pasted_between_what_was_typed(self):
+        self.ready(address("gather", {"params": [1, 2], "indices": [0]}))
+        field = self.all(".tensor-input textarea")[0]
+        self.browser.execute_script("arguments[0].value = '[5, ]'; arguments[0].setSelectionRange(4, 4)", field)
+        self.paste(field, ",".join(["7"] * 60000))
+        self.one(".tensor-input .type", "int32 [60001]")
+        self.one("#run").click()
+        self.wait(lambda: self.values(".output") == ["5"])
+
+    def test_chosen_keys_give_back_what_they_replaced(self):
+        self.put("films", {"tensor": [[1], [2]], "keys": ["Alien", "Dune"]})
+        self.ready(address("gather", {"params": {"ref": "films"}, "indices": [1, 0, 1]}))
+        self.one(".key-search input").send_keys("Du")
+        self.wait(lambda: self.options() == ["Dune"])
+        self.click(".options li", "Dune")
+        self.assertEqual(self.request()["indices"], {"keys": ["Dune"]})
+        self.one(".notice", "keys take the place")
+        self.click(".options li", "Dune")
+        self.assertEqual(self.request()["indices"], [1, 0, 1])
+
+    def test_the_last_of_two_files_is_the_input(self):
+        with tempfile.TemporaryDirectory() as folder:
+            paths = [os.path.join(os.path.realpath(folder), name) for name in ("large.npy", "small.npy")]
+            for path, n in zip(paths, (2_000_000, 3)):
+                with open(path, "wb") as out:
+                    out.write(npy("float32", [n], bytes(4 * n)))
+            self.ready(address("gather", {"params": [1, 2], "indices": [0]}))
+            field = self.one(".tensor-input input[type=file]")
+            field.send_keys(paths[0])
+            field.send_keys(paths[1])
+            self.one(".tensor-input .type", "float32 [3]")
+            self.browser.execute_async_script("const done = arguments[0]; setTimeout(done, 1500)")
+            self.one(".tensor-input .type", "float32 [3]")
+
     def test_a_large_answer_is_a_picture(self):
         self.ready(address("gather", {"params": list(range(150)), "indices": {"dtype": "int32", "shape": [150, 150], "data": [i % 150 for i in range(22500)]}}))
         self.assertIn("150 rows of 150", self.one(".output canvas").get_attribute("aria-label"))

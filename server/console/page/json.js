@@ -55,13 +55,15 @@ function endOf(text, at) {
 
 // The values in an object or a list as they are written, by name or place: 1.0 is not 1 for the daemon. `text` is JSON.
 export function written(text) {
-  const values = parse(text), list = Array.isArray(values), texts = list ? [] : {};
+  const list = Array.isArray(parse(text)), texts = list ? [] : Object.create(null), comma = /\s*,/y;
   let at = text.search(/\S/) + 1;
-  for (const name of list ? values.keys() : Object.keys(values)) {
-    if (!list) at = text.indexOf(":", endOf(text, at)) + 1;
-    const end = endOf(text, at);
+  for (let place = 0, more = !/^\s*[\]}]/.test(text.slice(at)); more; place += 1) {
+    const nameEnd = list ? at : endOf(text, at), name = list ? place : JSON.parse(text.slice(at, nameEnd));
+    if (!list) at = text.indexOf(":", nameEnd) + 1;
+    const end = comma.lastIndex = endOf(text, at);
     texts[name] = text.slice(at, end).trim();
-    at = text.indexOf(",", end) + 1;
+    more = comma.test(text);
+    at = comma.lastIndex;
   }
   return texts;
 }

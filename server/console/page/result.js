@@ -9,8 +9,9 @@ import {mostCells, numel, typeText} from "./tensor.js";
 // The text of a reply: its first part, and a file of all of it.
 function drawText({head, buffer}) {
   const text = el("pre", {tabindex: 0, "aria-label": "reply"}, head);
-  if (head.length === buffer.byteLength) return text;
-  return el("div", {}, el("p", {class: "help"}, `the first ${bytes(head.length)} of ${bytes(buffer.byteLength)} `,
+  const shown = new TextEncoder().encode(head).length;
+  if (shown === buffer.byteLength) return text;
+  return el("div", {}, el("p", {class: "help"}, `the first ${bytes(shown)} of ${bytes(buffer.byteLength)} `,
     el("button", {type: "button", onclick: () => save(buffer, "reply.json")}, "Save all of it")), text);
 }
 

@@ -5,7 +5,7 @@ import * as json from "./json.js";
 import {pictureOf} from "./picture.js";
 import {compact, flatten, fromReply, inferDtype, isComplex, mostCells, numel, outputsOf} from "./tensor.js";
 
-const headLength = 20000;
+const headBytes = 20000;
 
 // As it is shown: with a picture in place of cells if it is large.
 function shown(tensor) {
@@ -21,12 +21,15 @@ export function readText({text, dtype, isIndex}) {
   return shown({shape, flat, dtype: dtype || inferDtype(flat, isIndex, text)});
 }
 
+// Up to the last character that is whole.
+const headOf = (buffer) => new TextDecoder().decode(new Uint8Array(buffer, 0, Math.min(headBytes, buffer.byteLength)), {stream: true});
+
 export const tasks = {
   // The body of an op's reply: {outputs: [{name, tensor}], bounds, head, buffer}; `head`: the first part of the text.
   reply({buffer}) {
     const text = new TextDecoder().decode(buffer), document = json.parse(text);
     const outputs = outputsOf(document).map(({name, tensor}) => ({name, tensor: shown(fromReply(tensor))}));
-    return [{outputs, bounds: document.bounds, head: text.slice(0, headLength), buffer}, [buffer, ...outputs.flatMap(({tensor}) => buffersOf(tensor))]];
+    return [{outputs, bounds: document.bounds, head: headOf(buffer), buffer}, [buffer, ...outputs.flatMap(({tensor}) => buffersOf(tensor))]];
   },
 
   // A nested list as it is typed: the tensor, and the text as it is sent.

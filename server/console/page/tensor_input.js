@@ -18,8 +18,8 @@ export class TensorInput {
   // `spec`: an input of /v1/ops; `label`: its name, with its place in a list; `tables`: a function that returns the resident tables by name;
   // onchange: the request has changed; onparsed: the shape of what was typed is known. `ready`: a promise of that, while it is not.
   constructor(spec, label, {onchange, onparsed, tables}) {
-    Object.assign(this, {spec, label, onchange, onparsed, tables, held: null, cells: null, shape: null, dtype: null});
-    this.kind = select(this.kinds(), "values", {onchange: () => this.changed()});
+    Object.assign(this, {spec, label, onchange, onparsed, tables, held: null, cells: null, shape: null, dtype: null, before: null});
+    this.kind = select(this.kinds(), "values", {onchange: () => this.kindChosen()});
     this.dtypes = select([["inferred", ""], ...spec.dtypes.map((dtype) => [dtype, dtype])], "", {onchange: () => this.changed()});
     this.text = el("textarea", {rows: 4, spellcheck: "false", autocomplete: "off", oninput: () => this.typedIn(), onpaste: (event) => this.pasted(event)});
     this.list = el("datalist", {id: uniqueId("tables")});
@@ -45,8 +45,38 @@ export class TensorInput {
 
   toggleKey(key) {
     const chosen = this.chosenKeys(), left = chosen.includes(key) ? chosen.filter((other) => other !== key) : [...chosen, key];
-    this.set(left.length ? {[this.spec.keys ? "keys" : "data"]: left} : undefined);
+    const before = chosen.length || this.isEmpty() ? this.before : this.contents();
+    if (before !== this.before) notify(`${this.label}: keys take the place of what was there; it comes back when none is chosen.`);
+    if (left.length) this.set({[this.spec.keys ? "keys" : "data"]: left});
+    else this.restore(before);
+    this.before = left.length ? before : null;
     this.onchange();
+  }
+
+  contents(kind = this.kind.value) {
+    return {kind, text: this.text.value, dtype: this.dtypes.value, name: this.name.value, held: this.held};
+  }
+
+  // `contents`: null for an empty field.
+  restore(contents) {
+    this.set(undefined);
+    if (!contents) return;
+    this.kind.value = contents.kind;
+    this.text.value = contents.text;
+    this.dtypes.value = contents.dtype;
+    this.name.value = contents.name;
+    this.hold(contents.held);
+    this.changed(true);
+  }
+
+  // Back to what chosen keys have replaced, and to the keys again.
+  kindChosen() {
+    if (this.before?.kind === this.kind.value && this.shownKind !== this.kind.value) {
+      const now = this.contents(this.shownKind);
+      this.restore(this.before);
+      this.before = now;
+    }
+    this.changed();
   }
 
   kinds() {
@@ -55,14 +85,14 @@ export class TensorInput {
   }
 
   draw() {
-    const file = el("input", {type: "file", accept: ".npy,.safetensors", onchange: () => this.readFile(file.files[0])});
+    this.file = el("input", {type: "file", accept: ".npy,.safetensors", onchange: () => this.readFile(this.file.files[0])});
     this.choice = el("select", {onchange: () => this.readFile(this.dropped, this.choice.value)});
     this.choiceField = labelled("tensor of the file", this.choice);
     this.choiceField.hidden = true;
     const node = el("fieldset", {class: "tensor-input"},
       el("legend", {}, this.label, this.spec.optional ? el("span", {class: "optional"}, " optional") : null, " ", this.kindOfValues),
       el("p", {class: "help"}, this.spec.summary),
-      el("div", {class: "row"}, labelled("from", this.kind), labelled("dtype", this.dtypes), labelled("file", file), this.choiceField),
+      el("div", {class: "row"}, labelled("from", this.kind), labelled("dtype", this.dtypes), labelled("file", this.file), this.choiceField),
       this.values = labelled("values, a nested list", this.text),
       this.table = el("div", {hidden: true}, labelled("table", this.name), this.list),
       this.keySearch?.node, this.problem, this.preview);
@@ -82,10 +112,17 @@ export class TensorInput {
     }
   }
 
-  async readFile(file, wanted) {
+  readFile(file, wanted) {
     if (!file) return;
+    this.ready = this.takeFile(file, wanted, this.reading = {});
+    replace(this.kindOfValues, "reading");
+  }
+
+  // Nothing, if another file was chosen or the field was changed meanwhile.
+  async takeFile(file, wanted, reading) {
     try {
       const {tensor, names, request} = await run("file", {file, wanted}, file.size);
+      if (this.reading !== reading) return;
       this.dropped = file;
       this.choiceField.hidden = names.length === 1;
       replace(this.choice, ...names.slice(0, mostNames).map((name) => el("option", {value: name, selected: name === tensor.name}, name)));
@@ -93,17 +130,31 @@ export class TensorInput {
       this.dtypes.value = this.spec.dtypes.includes(tensor.dtype) ? tensor.dtype : "";
       this.hold(request ? {tensor, request, said: `${file.name}, ${bytes(file.size)}`} : null);
       this.text.value = request ? "" : nestedText(tensor);
+      this.before = null;
       this.changed();
+      await this.ready;
     } catch (error) {
+      if (this.reading !== reading) return;
+      this.changed(true);
       notify(error.message, "error");
     }
   }
 
+  // What the field gets now is not of the file that was chosen.
+  forgetFile() {
+    this.reading = this.dropped = null;
+    this.file.value = "";
+    this.choiceField.hidden = true;
+  }
+
   // A text that the field would need long to show is kept beside it.
   pasted(event) {
-    const text = event.clipboardData.getData("text");
-    if (!isLarge(text.length)) return;
+    const pasted = event.clipboardData.getData("text"), {value, selectionStart, selectionEnd} = this.text;
+    if (!isLarge(pasted.length)) return;
     event.preventDefault();
+    const text = value.slice(0, selectionStart) + pasted + value.slice(selectionEnd);
+    this.forgetFile();
+    this.forgetBefore();
     this.hold({text, said: `text of ${count(text.length)} characters`});
     this.text.value = "";
     this.changed();
@@ -116,13 +167,21 @@ export class TensorInput {
   }
 
   typedIn() {
+    this.forgetFile();
+    this.forgetBefore();
     this.hold(null);
     this.changed();
+  }
+
+  forgetBefore() {
+    if (this.before?.kind === this.kind.value) this.before = null;
   }
 
   // From a request: a nested list, or an object of one of the forms of the API. `text`: as it is written there.
   set(value, text) {
     const object = value && typeof value === "object" && !Array.isArray(value);
+    this.forgetFile();
+    this.before = null;
     this.hold(null);
     this.kind.value = object && value.ref !== undefined ? "table" : object && value.keys !== undefined ? "keys" : "values";
     this.name.value = object && value.ref !== undefined ? value.ref : "";
@@ -152,6 +211,7 @@ export class TensorInput {
 
   changed(quiet = false) {
     const table = this.kind.value === "table";
+    this.shownKind = this.kind.value;
     this.table.hidden = !table;
     this.values.hidden = table;
     this.parse();

@@ -239,7 +239,6 @@ class TryView {
   async run() {
     this.stop?.abort();
     const stop = this.stop = new AbortController();
-    this.answered = true;
     this.runButton.disabled = true;
     this.node.setAttribute("aria-busy", "true");
     let body;
@@ -249,6 +248,7 @@ class TryView {
       const invalid = this.form.all().find((tensor) => tensor.invalid);
       if (invalid) throw new Error(`${invalid.label} is no JSON yet, so nothing was sent`);
       body = this.form.body();
+      this.answered = true;
       const reply = await runOp(`/v1/${this.op.name}`, body, {signal: stop.signal});
       if (stop.signal.aborted) return;
       replace(this.result, drawResult(reply, reply.read, (name, shape, index) => this.point(name, shape, index)));
