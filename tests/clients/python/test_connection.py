@@ -4,13 +4,14 @@ import concurrent.futures
 import contextlib
 import inspect
 import os
+import socket
 import time
 
 import numpy as np
 import pytest
 import tensord
-from conftest import GOOD, asynchronous, gather, problem
-from tensord import streams
+from conftest import GOOD, ROOT, asynchronous, gather, problem
+from tensord import blocking, streams
 
 PLANETS = [2, 3]
 
@@ -244,3 +245,28 @@ def test_an_upload_that_is_too_large_is_refused_before_it_is_sent(using):
         with pytest.raises(tensord.PayloadTooLarge) as caught:
             using(server.url, lambda client: client.tables["t"].put(np.zeros(20_000_000, "f4"), progress=lambda done, total: sent.append(done)))
         assert caught.value.limit == 1 << 20 and max(sent, default=0) < 80_000_000
+
+
+@pytest.mark.parametrize("ready", [blocking.ready, blocking.ready_by_select])
+def test_what_a_socket_is_ready_for(ready):
+    """by select where there is no poll, as on Windows"""
+    here, there = socket.socketpair()
+    with here, there:
+        assert (ready(here, "r", 0), ready(here, "w", 0), ready(here, "rw", 0)) == ("", "w", "w")
+        there.sendall(b"x")
+        assert (ready(here, "r", 1), ready(here, "rw", 1)) == ("r", "rw")
+        here.recv(1)
+        there.close()
+        assert ready(here, "r", 1) == "r"
+        assert "w" in ready(here, "w", 1)
+
+
+def test_a_server_that_has_stopped_can_be_stopped_again():
+    with tensord.serve(ROOT / "deploy" / "sample") as server:
+        assert server.client.gather("planets", [2]).shape == (1, 4)
+        assert len(server.client.pool.idle) == 1
+        server.stop()
+        assert len(server.client.pool.idle) == 0
+        server.stop()
+    with pytest.raises(tensord.ConnectionLost):
+        server.client.gather("planets", [2])

@@ -99,3 +99,10 @@ def test_the_command_line_takes_certificates(daemon, files):
     command = [sys.executable, "-m", "tensord", "--url", daemon.url, "--ca-file", files.file("authority.pem"), "--certificate",
                files.file("client.pem"), "--key", files.file("client.key"), "lookup", "--rows", "planets", "2"]
     assert "5.97" in subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+
+
+def test_a_server_with_a_certificate_has_an_address_of_https(files):
+    certificate, key = files.file("server.pem"), files.file("server.key")
+    for given in (["--tls-certificate", certificate, "--tls-key", key], [f"--tls-certificate={certificate}", f"--tls-key={key}"]):
+        with tensord.serve(None, *given) as server:
+            assert server.url.startswith("https://")

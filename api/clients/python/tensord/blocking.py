@@ -4,6 +4,7 @@ from __future__ import annotations
 import select
 import socket
 import ssl
+import sys
 import time
 from collections.abc import Generator
 from typing import Any, Optional, TypeVar
@@ -29,13 +30,24 @@ class SocketConnection:
 
     def stale(self) -> bool:
         """whether an idle connection has something to read: its end, since no reply is due"""
-        return isinstance(self.socket, ssl.SSLSocket) and self.socket.pending() > 0 or bool(events(self.socket, select.POLLIN, 0))
+        return isinstance(self.socket, ssl.SSLSocket) and self.socket.pending() > 0 or ready(self.socket, "r", 0) != ""
 
 
-def events(sock: Any, wanted: int, seconds: float) -> int:
-    poll = select.poll()
-    poll.register(sock, wanted)
-    return sum(event for _, event in poll.poll(1000 * seconds))
+def ready_by_select(sock: Any, wanted: str, seconds: float) -> str:
+    """as `ready`, of sockets below 1024"""
+    reading, writing, _ = select.select([sock] if "r" in wanted else [], [sock] if "w" in wanted else [], [], seconds)
+    return "r" * len(reading) + "w" * len(writing)
+
+
+if sys.platform == "win32":
+    ready = ready_by_select
+else:
+    def ready(sock: Any, wanted: str, seconds: float) -> str:
+        """waits until what is wanted, "r" to read or "w" to write, is possible, or for so long; which is; an end or an error can be read"""
+        poll = select.poll()
+        poll.register(sock, select.POLLIN * ("r" in wanted) | select.POLLOUT * ("w" in wanted))
+        found = sum(event for _, event in poll.poll(1000 * seconds))
+        return "r" * bool(found & ~select.POLLOUT) + "w" * bool(found & select.POLLOUT)
 
 
 def connect(settings: Settings, context: Optional[ssl.SSLContext], deadline: float) -> SocketConnection:
@@ -83,10 +95,10 @@ def send(step: Send) -> bool:
 
 def replied(sock: socket.socket, deadline: float) -> bool:
     """waits until the socket can send; whether a reply is there before"""
-    found = events(sock, select.POLLIN | select.POLLOUT, left(deadline))
+    found = ready(sock, "rw", left(deadline))
     if not found:
         raise TimeoutError
-    return bool(found & select.POLLIN)
+    return "r" in found
 
 
 def perform(step: Step, settings: Settings, context: Optional[ssl.SSLContext]) -> Any:

@@ -39,7 +39,8 @@ class Server:
             self.process = subprocess.Popen(["/bin/sh", "-c", LAUNCH, "sh", *command], stdin=subprocess.PIPE, stdout=log, stderr=log,
                                             start_new_session=True)
         atexit.register(self.stop)
-        self.url = f"http{'s' if '--tls-certificate' in command else ''}://{self._address()}"
+        tls = any(option.partition("=")[0] == "--tls-certificate" for option in command)
+        self.url = f"http{'s' * tls}://{self._address()}"
         self.client = Client(self.url)
 
     def _address(self) -> str:
@@ -56,6 +57,10 @@ class Server:
         raise TensordError(f"the daemon did not start; its log: {text[-2000:]}")
 
     def stop(self) -> None:
+        """ends the daemon, when its requests are answered or after 10 s, and the connections of `client`; a second time without effect"""
+        client: Optional[Client] = getattr(self, "client", None)  # none if the daemon did not start
+        if client is not None:
+            client.close()
         if self.process.poll() is None:
             self.process.terminate()
             try:
