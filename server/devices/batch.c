@@ -19,6 +19,7 @@ struct td_batch {
     void *scratch;
     size_t scratch_bytes;
     size_t scratch_most; /* needed by a batch since td_batch_settle */
+    bool settles;        /* when the batch in flight has ended */
 
     bool in_flight;
     td_batch_kind kind; /* of its items */
@@ -146,6 +147,7 @@ bool td_batch_trim(struct td_batch *batch)
 
 void td_batch_settle(struct td_batch *batch)
 {
+    batch->settles = batch->in_flight;
     if (batch->in_flight)
         return;
     if (batch->scratch_most < batch->scratch_bytes / 4)
@@ -512,6 +514,8 @@ static void finish(struct td_batch *batch, const struct td_error *lost)
 void td_batch_end(struct td_batch *batch)
 {
     finish(batch, NULL);
+    if (batch->settles)
+        td_batch_settle(batch);
 }
 
 void td_batch_fail(struct td_batch *batch, const struct td_error *err)

@@ -85,7 +85,7 @@ void td_batch_fail(struct td_batch *batch, const struct td_error *err);
 void td_batch_leave(struct td_batch *batch, const struct td_error *err);
 
 /* Frees memory on the device that is kept for the next batch if those since the last call needed less than a
- * quarter of it. */
+ * quarter of it; of a batch in flight when it has ended. */
 void td_batch_settle(struct td_batch *batch);
 
 /* Frees memory on the device that is kept for the next batch; false if there is none. */
