@@ -66,10 +66,11 @@ td_status td_client_limits_charge(struct td_call *call, size_t bytes)
             call->charged += bytes;
             return TD_OK;
         }
-    td_error_set(&call->error, TD_CLIENT_LIMIT,
-                 "the requests of this client in progress hold %llu bytes, and %s needs %zu more; "
-                 "--client-memory allows %llu",
-                 (unsigned long long)held, td_call_subject(call), bytes, (unsigned long long)limit);
+    td_error_set(
+        &call->error, TD_CLIENT_LIMIT,
+        "the requests of this client in progress hold %llu bytes, and this one needs %zu more; "
+        "--client-memory allows %llu",
+        (unsigned long long)held, bytes, (unsigned long long)limit);
     return td_client_limits_exceeded(&call->error, "memory_bytes", held + bytes, limit);
 }
 
