@@ -13,6 +13,10 @@
 # failed. Logs are in build/test-logs/. Works as root and with sudo; a second run rebuilds only what changed. ccache
 # is used where it is installed.
 #
+# A stage that fails runs a second time, alone, after all others: a test may depend on the machine's load. What passes then is
+# named at the end with the log of its first run, since it is a fault all the same. What a sanitizer reported, a
+# crash and a build fail at once.
+#
 # Two stages run at a time, one of each lane: `compute` keeps the processors busy, `wait` mostly waits for the
 # daemon's timers and for clients. Nothing here measures speed, so neither disturbs the other; waits are
 # stretched for the sanitizers.
@@ -297,8 +301,19 @@ report() {
         state[$name]=failed
         printf '%-22s FAILED   %3d s  exit %d; the end of %s:\n' "$name" $seconds "$status" "$log"
         tail -n 40 "$log" | sed 's/^/    /'
+        if may_depend_on_load "$name"; then
+            state[$name]=again
+            mv "$log" "$LOGS/$name.first.log"
+            printf '%-22s runs again at the end; this log is now %s\n' "$name" "$LOGS/$name.first.log"
+        fi
         ;;
     esac
+}
+
+# A failure that a second run may tell from one of the machine's load. Once only.
+may_depend_on_load() {
+    [[ $1 != build-* && ! -e $LOGS/$1.first.log ]] &&
+        ! grep -qE 'Sanitizer: |: runtime error: |SEGFAULT|[Aa]borted|Received signal|status -[0-9]|ha[ds] ended' "$LOGS/$1.log"
 }
 
 # ---------------------------------------------------------------- running
@@ -342,6 +357,16 @@ start_next() {
     done
 }
 
+# start_again: starts one of the stages that failed, once nothing else runs.
+start_again() {
+    local name
+    for name in "${names[@]}"; do
+        [ "${state[$name]}" = again ] || continue
+        start "$name"
+        return
+    done
+}
+
 # Reports the stages that have ended. By looking at each: `wait -n` misses one that ends while another is reported.
 reap() {
     local name status
@@ -352,6 +377,14 @@ reap() {
         wait "${pid[$name]}" || status=$?
         signal_group KILL "$name" # what it left behind
         report "$name" "$status"
+    done
+}
+
+report_second_runs() {
+    local name
+    for name in "${names[@]}"; do
+        [[ ${state[$name]} = ok && -e $LOGS/$name.first.log ]] || continue
+        printf '%-22s passed only in its second run, alone; the log of the first is %s\n' "$name" "$LOGS/$name.first.log"
     done
 }
 
@@ -369,7 +402,7 @@ end() {
             printf '%-22s interrupted; its log is %s\n' "$name" "$LOGS/$name.log"
         done
     fi
-    printf '\n%d passed, %d failed, %d skipped' "$(count ok)" "$(count failed not_run)" "$(count skipped)"
+    printf '\n%d passed, %d failed, %d skipped' "$(count ok)" "$(count failed not_run again)" "$(count skipped)"
     [ "$status" -lt 128 ] || printf ', interrupted: %d not finished' "$(count running waiting)"
     printf '\n'
 }
@@ -377,6 +410,7 @@ end() {
 # In braces, so that bash has read this file to its end before it runs: the file may change meanwhile.
 {
     mkdir -p "$LOGS"
+    rm -f "$LOGS"/*.first.log
     if ! deploy/dependencies.sh --test >"$LOGS/dependencies.log" 2>&1; then
         tail -n 20 "$LOGS/dependencies.log"
         echo "the dependencies could not be installed: see $LOGS/dependencies.log"
@@ -392,11 +426,13 @@ end() {
     while :; do
         start_next compute
         start_next wait
+        [ "$(count running)" -gt 0 ] || start_again
         [ "$(count running)" -gt 0 ] || break
         show_progress
         sleep 0.3
         reap
     done
+    report_second_runs
     [ "$(count failed not_run)" -eq 0 ] && [ "$(count ok)" -gt 0 ]
     exit
 }
