@@ -238,6 +238,13 @@ void hold_next_launch(void)
     hold(true);
 }
 
+void hold_launch_after(struct batch_call *call, struct batch_call *next)
+{
+    call->holds_launch = false;
+    next->holds_launch = true;
+    hold_next_launch();
+}
+
 void release_launch(struct batch_call *call)
 {
     if (call->holds_launch)

@@ -92,6 +92,9 @@ void submit(struct setup *setup, struct batch_call *call);
 /* The next launch does not end before release_launch of a call that holds_launch. */
 void hold_next_launch(void);
 
+/* Lets the held launch of `call` end, and holds the next one, of what waits, until release_launch of `next`. */
+void hold_launch_after(struct batch_call *call, struct batch_call *next);
+
 /* Lets a held launch end. */
 void release_launch(struct batch_call *call);
 

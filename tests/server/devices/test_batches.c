@@ -659,15 +659,15 @@ START_TEST(a_call_whose_deadline_passes_in_flight_is_given_back_at_once)
 {
     struct setup setup = { 0 };
     struct batch_call first, late, other;
-    setup_open(&setup, "launch_us=100000");
+    setup_open(&setup, "");
     struct td_tensor table = table_of(10, 0);
     keep_busy(&setup, &first, &table);
     batch_call_row(&late, &table, 1);
     batch_call_row(&other, &table, 2);
-    late.item.deadline_ns =
-        first.item.submitted_ns + 150 * MS; /* in the middle of the second launch */
+    late.item.deadline_ns = td_now_ns() + 1000 * MS; /* during the second launch */
     submit(&setup, &late);
     submit(&setup, &other);
+    hold_launch_after(&first, &other);
     expect_rows(&first);
     expect_status(&late, TD_DEADLINE_EXCEEDED);
     ck_assert_int_gt(late.item.begun_ns, 0);
@@ -686,19 +686,21 @@ START_TEST(a_call_not_launched_by_its_start_time_limit_is_given_back)
 {
     struct setup setup = { 0 };
     struct batch_call first, late, flying;
-    setup_open(&setup, "launch_us=100000");
+    setup_open(&setup, "");
     struct td_tensor table = table_of(10, 0);
     keep_busy(&setup, &first, &table);
     batch_call_row(&late, &table, 1);
     late.item.start_by_ns = td_now_ns() + 10 * MS;
     batch_call_row(&flying, &table, 2);
-    flying.item.start_by_ns = first.item.submitted_ns + 180 * MS; /* during the second launch */
+    flying.item.start_by_ns = td_now_ns() + 1000 * MS; /* during the second launch */
     submit(&setup, &late);
     submit(&setup, &flying);
     expect_status(&late, TD_DEADLINE_EXCEEDED);
     ck_assert_int_eq(late.item.begun_ns, 0);
     ck_assert_int_eq(atomic_load(&first.n_done), 0); /* given back at once */
+    hold_launch_after(&first, &flying);
     expect_rows(&first);
+    EVENTUALLY(td_now_ns() > flying.item.start_by_ns);
     expect_rows(&flying); /* in flight only its deadline counts, and it has none */
     ck_assert_int_gt(flying.done_ns, flying.item.start_by_ns);
     ck_assert_uint_eq(td_device_reference_counts().items, 2);
