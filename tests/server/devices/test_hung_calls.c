@@ -23,12 +23,15 @@ enum function {
     INFO
 };
 static _Atomic(enum function) blocked;
+static atomic_bool is_blocking;            /* a call has reached the blocked function */
 static const struct td_device_api *device; /* does the work */
 
 static void pass(enum function function)
 {
-    while (atomic_load(&blocked) == function)
+    while (atomic_load(&blocked) == function) {
+        atomic_store(&is_blocking, true);
         usleep(500);
+    }
 }
 
 static td_status blocking_alloc(struct td_device *on, size_t bytes, void **out,
@@ -185,10 +188,11 @@ START_TEST(draining_does_not_wait_for_a_call_that_does_not_return)
     struct batch_call hung;
     begin(&setup);
     struct td_tensor table = table_of(10, 0);
+    atomic_store(&is_blocking, false);
     atomic_store(&blocked, RUN);
     batch_call_row(&hung, &table, 1);
     submit(&setup, &hung);
-    usleep(10000);
+    EVENTUALLY(atomic_load(&is_blocking));
     td_batcher_drain(setup.batcher);
     expect_status(&hung, TD_DEVICE_UNAVAILABLE);
     batch_call_end(&hung);
