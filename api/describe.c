@@ -85,19 +85,26 @@ static bool add_attrs(cJSON *document, const struct td_op *op)
     return complete;
 }
 
+static bool add_error(cJSON *list, td_status status)
+{
+    const struct td_problem *problem = td_problem_of(status);
+    cJSON *item = cJSON_CreateObject();
+    return td_document_append(list, item) &&
+           td_document_text(item, "code", td_status_name(status)) &&
+           td_document_add(item, "status", cJSON_CreateNumber(problem->http_status)) &&
+           add_endpoint(item, "type", "", "/problems/", problem->slug);
+}
+
+/* Those of the op, and of keys in place of row numbers, which it does not see. */
 static bool add_errors(cJSON *document, const struct td_op *op)
 {
     cJSON *list = cJSON_AddArrayToObject(document, "errors");
-    bool complete = list != NULL;
-    for (int i = 0; op->errors[i] != TD_OK && complete; i++) {
-        const struct td_problem *problem = td_problem_of(op->errors[i]);
-        cJSON *item = cJSON_CreateObject();
-        complete = td_document_append(list, item) &&
-                   td_document_text(item, "code", td_status_name(op->errors[i])) &&
-                   td_document_add(item, "status", cJSON_CreateNumber(problem->http_status)) &&
-                   add_endpoint(item, "type", "", "/problems/", problem->slug);
-    }
-    return complete;
+    bool complete = list != NULL, takes_keys = false;
+    for (int i = 0; op->errors[i] != TD_OK && complete; i++)
+        complete = add_error(list, op->errors[i]);
+    for (int i = 0; i < op->n_inputs; i++)
+        takes_keys |= td_input_is_row_numbers(&op->inputs[i]);
+    return complete && (!takes_keys || add_error(list, TD_KEY_NOT_FOUND));
 }
 
 td_status td_describe_op(const struct td_op *op, const char *plan, struct td_arena *arena,
@@ -225,16 +232,20 @@ static void reply_with_text(const char *begin, const struct td_text *text, struc
     td_reply_set(reply, 200, "application/json", begin, (size_t)(text->at - begin));
 }
 
-td_status td_describe_tensors(const struct td_tensor_listing *list, int count,
+td_status td_describe_tensors(const struct td_tensor_listing *list, int count, bool more,
                               struct td_arena *arena, struct td_reply *reply, struct td_error *err)
 {
     struct td_text text;
-    if (!begin_text(&text, listings_size(list, count), arena, err))
+    const size_t next_size = more ? LISTING_TEXT + 6 * strlen(list[count - 1].name) : 0;
+    if (!begin_text(&text, listings_size(list, count) + next_size, arena, err))
         return err->status;
     const char *begin = text.at;
     td_text_string(&text, "{\"tensors\":[");
     add_listings(&text, NULL, list, count);
-    td_text_string(&text, "]}");
+    td_text_string(&text, "]");
+    if (more)
+        add_member(&text, ",\"next\":", list[count - 1].name);
+    td_text_string(&text, "}");
     reply_with_text(begin, &text, reply);
     return TD_OK;
 }

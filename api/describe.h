@@ -41,9 +41,10 @@ struct td_tensor_listing {
         int64_t count;
     } rows[2];
 };
+/* With `more`, the last one is also "next": after it the list goes on. */
 TD_MUST_CHECK td_status td_describe_tensors(const struct td_tensor_listing *list, int count,
-                                            struct td_arena *arena, struct td_reply *reply,
-                                            struct td_error *err);
+                                            bool more, struct td_arena *arena,
+                                            struct td_reply *reply, struct td_error *err);
 TD_MUST_CHECK td_status td_describe_tensor(const struct td_tensor_listing *tensor,
                                            struct td_arena *arena, struct td_reply *reply,
                                            struct td_error *err);

@@ -48,8 +48,10 @@ static const struct component schemas[] = {
       "'persisted':{'type':'boolean'}}}" },
     { "DescriptionOrTensor", "{'anyOf':[{'$ref':'#/components/schemas/Description'},"
                              "{'$ref':'#/components/schemas/TypedTensor'}]}" },
-    { "TensorList", "{'type':'object','required':['tensors'],'properties':{'tensors':{'type':"
-                    "'array','items':{'$ref':'#/components/schemas/Description'}}}}" },
+    { "TensorList",
+      "{'type':'object','required':['tensors'],'properties':{'tensors':{'type':"
+      "'array','items':{'$ref':'#/components/schemas/Description'}},'next':{"
+      "'description':'The last name, if the list goes on after it.','type':'string'}}}" },
     { "Flip",
       "{'type':'object','required':['set'],'properties':{"
       "'set':{'$ref':'#/components/schemas/Targets'},'if':{'$ref':'#/components/schemas/Targets'}},"
@@ -118,6 +120,12 @@ static const struct component parameters[] = {
                 "GPU, too.','schema':{'enum':['auto','cpu','gpu']}}" },
     { "timing", "{'name':'timing','in':'query','description':'Whether the reply has the header "
                 "Server-Timing.','schema':{'type':'boolean'}}" },
+    { "prefix", "{'name':'prefix','in':'query','description':'Only names that begin with it.',"
+                "'schema':{'type':'string'}}" },
+    { "after", "{'name':'after','in':'query','description':'Only names after this one: next of the "
+               "page before.','schema':{'type':'string'}}" },
+    { "limit", "{'name':'limit','in':'query','description':'At most so many names.',"
+               "'schema':{'type':'integer','minimum':1,'maximum':9223372036854775807}}" },
     { "store", "{'name':'store','in':'query','description':'The name of a resident tensor, in "
                "which the output is stored instead of being sent.','schema':{'type':'string'}}" },
 };

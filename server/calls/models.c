@@ -162,7 +162,10 @@ struct named {
 static td_status read_named(const struct td_tables *tables, struct td_arena *arena,
                             struct named *out, struct td_error *err)
 {
-    const td_status status = td_tables_list(tables, arena, &out->tensors, &out->n_tensors, err);
+    const struct td_name_range all = { .prefix = "", .after = "" };
+    bool more;
+    const td_status status =
+        td_tables_list(tables, &all, arena, &out->tensors, &out->n_tensors, &more, err);
     return status != TD_OK
                ? status
                : td_store_list_aliases(tables->store, arena, &out->aliases, &out->n_aliases, err);

@@ -53,13 +53,15 @@ static td_status check_axis(struct td_call *call)
 {
     static const char *const names[] = { "axis", "batch_dims" };
     const struct td_op *op = call->op;
+    const struct td_tensor *table = table_of(call);
     for (int i = 0; i < op->n_attrs; i++)
         for (int j = 0; j < 2; j++) {
             int64_t value;
             if (strcmp(op->attrs[i].name, names[j]) != 0)
                 continue;
             memcpy(&value, call->request.args.attrs + op->attrs[i].offset, sizeof value);
-            if (value == 0 || !(call->request.args.attrs_set >> i & 1))
+            const bool is_first = value == 0 || (j == 0 && table && value == -table->shape.rank);
+            if (is_first || !(call->request.args.attrs_set >> i & 1))
                 continue;
             td_error_set(&call->error, TD_INVALID_ARGUMENT,
                          "%s is not 0, but keys name rows of params", names[j]);

@@ -149,15 +149,25 @@ td_status td_tables_get(const struct td_tables *tables, const char *name, struct
     return status == TD_OK ? check_target(tables, name, length, out->tensor, err) : status;
 }
 
-td_status td_tables_list(const struct td_tables *tables, struct td_arena *arena,
-                         struct td_tensor_listing **list, int *count, struct td_error *err)
+/* One more than the limit shows whether there are further ones. How many of a range may be named is known
+ * beforehand only if all may. */
+td_status td_tables_list(const struct td_tables *tables, const struct td_name_range *range,
+                         struct td_arena *arena, struct td_tensor_listing **list, int *count,
+                         bool *more, struct td_error *err)
 {
-    int all;
-    const td_status status = td_store_list(tables->store, arena, list, &all, err);
+    const int limit = range->limit;
+    struct td_name_range asked = *range;
+    int n;
+    asked.limit = limit && tables->access.n_prefixes == 0 ? limit + 1 : 0;
+    const td_status status = td_store_list_range(tables->store, &asked, arena, list, &n, err);
     *count = 0;
-    for (int i = 0; status == TD_OK && i < all; i++)
-        if (td_access_has_table(&tables->access, (*list)[i].name, strlen((*list)[i].name)))
-            (*list)[(*count)++] = (*list)[i];
+    *more = false;
+    for (int i = 0; status == TD_OK && i < n && !*more; i++)
+        if (td_access_has_table(&tables->access, (*list)[i].name, strlen((*list)[i].name))) {
+            *more = limit && *count == limit;
+            if (!*more)
+                (*list)[(*count)++] = (*list)[i];
+        }
     return status;
 }
 

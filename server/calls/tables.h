@@ -46,12 +46,14 @@ TD_MUST_CHECK td_status td_tables_may_name(const struct td_tables *tables, const
 TD_MUST_CHECK td_status td_tables_may_write(const struct td_tables *tables, const char *name,
                                             struct td_error *err);
 
-/* As td_store_get and td_store_list, of those that the request may name. */
+/* As td_store_get and td_store_list_range, of those that the request may name. *more: there are further
+ * ones after the limit. */
 TD_MUST_CHECK td_status td_tables_get(const struct td_tables *tables, const char *name,
                                       struct td_arena *arena, struct td_tensor_listing *out,
                                       struct td_error *err);
-TD_MUST_CHECK td_status td_tables_list(const struct td_tables *tables, struct td_arena *arena,
-                                       struct td_tensor_listing **list, int *count,
+TD_MUST_CHECK td_status td_tables_list(const struct td_tables *tables,
+                                       const struct td_name_range *range, struct td_arena *arena,
+                                       struct td_tensor_listing **list, int *count, bool *more,
                                        struct td_error *err);
 
 /* Takes a name that the request may not know out of the error of the store that suggests it.

@@ -19,38 +19,6 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- the list -------------------------------------------------------------------------------- */
-
-static td_status begin_list(struct td_call *call)
-{
-    call->reply_format = TD_FORMAT_JSON;
-    return TD_OK;
-}
-
-/* A long list is encoded by a worker. */
-static td_status admit_list(struct td_call *call, struct td_admission *admission)
-{
-    enum { PER_TENSOR = 512 };
-    admission->encoded_bound =
-        PER_TENSOR * ((size_t)td_store_stats(call->services->store).tensors + 1);
-    return td_call_admit_memory(call, admission->encoded_bound);
-}
-
-static td_status encode_list(struct td_call *call)
-{
-    struct td_tensor_listing *list;
-    int count;
-    const td_status status =
-        td_tables_list(&call->tables, &call->arena, &list, &count, &call->error);
-    return status != TD_OK
-               ? status
-               : td_describe_tensors(list, count, &call->arena, &call->reply, &call->error);
-}
-
-const struct td_task td_tensors_list_task = { .begin = begin_list,
-                                              .admit = admit_list,
-                                              .encode = encode_list };
-
 /* ---- GET ------------------------------------------------------------------------------------- */
 
 static td_status begin_get(struct td_call *call)

@@ -14,6 +14,7 @@
 #include "server/calls/op_task.h"
 #include "server/calls/plan_task.h"
 #include "server/calls/statistics_task.h"
+#include "server/calls/tensor_list.h"
 #include "server/calls/tensor_tasks.h"
 #include "server/calls/update_tasks.h"
 #include "server/console/console.h"
@@ -54,7 +55,7 @@ static const struct route {
     { GET, "/v1/ops", TD_ACCESS_READ, td_get_ops, NULL, 0, NULL, TD_OPERATION_METADATA },
     { GET, "/v1/ops/{op}", TD_ACCESS_READ, td_get_op, NULL, 0, NULL, TD_OPERATION_METADATA },
     { GET, "/v1/devices", TD_ACCESS_READ, td_get_devices, NULL, 0, NULL, TD_OPERATION_METADATA },
-    { GET, "/v1/tensors", TD_ACCESS_READ, NULL, &td_tensors_list_task, TD_BODY_NONE, NULL,
+    { GET, "/v1/tensors", TD_ACCESS_READ, NULL, &td_tensor_list_task, TD_BODY_NONE, NULL,
       TD_OPERATION_LIST_TENSORS },
     { GET, "/v1/tensors/{name}", TD_ACCESS_READ, NULL, &td_tensor_get_task, TD_BODY_NONE, NULL,
       TD_OPERATION_GET_TENSOR },

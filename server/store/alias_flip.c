@@ -289,8 +289,10 @@ static td_status store_table(struct td_store *store, const struct td_alias_table
         return td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory for the text of the aliases");
     const td_status status =
         td_data_dir_write_text(store->dir, TD_ALIASES_FILE, text, bytes, &id, done, err);
-    if (*done)
-        store->aliases_file = store->aliases_seen = id;
+    if (*done) {
+        store->aliases_file = id;
+        td_store_solve_problem(store, TD_ALIASES_FILE); /* a damaged one, which was removed */
+    }
     free(text);
     return status;
 }
@@ -492,11 +494,11 @@ static bool load(struct td_store *store)
         status = take_stored(store, &read, &err);
     if (status == TD_OK)
         status = set_taken(store, &read.taken, &err);
-    store->aliases_seen = id;
     if (status == TD_OK) {
         store->aliases_file = id;
         td_store_solve_problem(store, TD_ALIASES_FILE);
     } else {
+        store->aliases_damaged = id;
         td_store_report_problem(store, TD_ALIASES_FILE, err.message);
     }
     td_arena_reset(&arena);

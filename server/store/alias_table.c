@@ -89,8 +89,14 @@ td_status td_alias_check_file(const struct td_store *store, struct td_error *err
     const td_file_state state =
         store->dir ? td_data_dir_stat(store->dir, TD_ALIASES_FILE, &id) : TD_FILE_GONE;
     if (state == TD_FILE_GONE ||
-        (state == TD_FILE_PRESENT && td_file_id_equal(&id, &store->aliases_seen)))
+        (state == TD_FILE_PRESENT && td_file_id_equal(&id, &store->aliases_file)))
         return TD_OK;
+    if (state == TD_FILE_PRESENT && td_file_id_equal(&id, &store->aliases_damaged))
+        return td_error_set(
+            err, TD_CONFLICT,
+            "%s in the data folder is damaged, as GET /v1/aliases tells: repair it and "
+            "send SIGHUP, or remove it",
+            TD_ALIASES_FILE);
     return td_error_set(err, TD_CONFLICT,
                         "%s in the data folder is not as this server read or wrote it last: send "
                         "SIGHUP, so that it is read first",

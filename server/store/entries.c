@@ -2,6 +2,7 @@
 
 #include "api/text/sorted_names.h"
 #include "api/text/suggest.h"
+#include "kernels/name.h"
 #include "server/store/alias_table.h"
 #include "server/store/known_files.h"
 #include "server/store/state.h"
@@ -244,15 +245,22 @@ td_status td_store_need(struct td_store *store, const char *name, size_t length,
     return status;
 }
 
-struct td_version **td_store_all_current(struct td_store *store, const char *prefix, int *count)
+static bool is_in(const struct td_name_range *range, const struct td_entry *entry)
 {
-    const size_t length = strlen(prefix);
+    return td_name_begins(range->prefix, entry->name, strlen(entry->name));
+}
+
+struct td_version **td_store_all_current(struct td_store *store, const struct td_name_range *range,
+                                         int *count)
+{
     bool found;
     int n = 0;
     pthread_rwlock_rdlock(&store->lock);
-    const int first = place_of(store, prefix, length, &found);
-    while (first + n < store->n_entries &&
-           strncmp(store->entries[first + n]->name, prefix, length) == 0)
+    const int begin = place_of(store, range->prefix, strlen(range->prefix), &found);
+    const int after = place_of(store, range->after, strlen(range->after), &found) + found;
+    const int first = after > begin ? after : begin;
+    const int limit = range->limit ? range->limit : store->n_entries;
+    while (n < limit && first + n < store->n_entries && is_in(range, store->entries[first + n]))
         n++;
     struct td_version **versions = malloc(((size_t)n + 1) * sizeof *versions);
     *count = versions ? n : 0;

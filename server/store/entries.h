@@ -64,9 +64,10 @@ TD_MUST_CHECK td_status td_store_check_found(struct td_store *store, const char 
 TD_MUST_CHECK td_status td_store_need(struct td_store *store, const char *name, size_t length,
                                       struct td_version **out, struct td_error *err);
 
-/* All current versions whose names begin with the prefix, sorted by name, referenced, in a malloc'ed
- * array; NULL without memory. */
-struct td_version **td_store_all_current(struct td_store *store, const char *prefix, int *count);
+/* The current versions of a range of names, sorted by name, referenced, in a malloc'ed array; NULL without
+ * memory. */
+struct td_version **td_store_all_current(struct td_store *store, const struct td_name_range *range,
+                                         int *count);
 
 /* The first pending version from the given entry on, and then from the first entry; referenced,
  * NULL for none. *place is the entry that follows it. */

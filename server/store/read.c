@@ -159,7 +159,15 @@ struct td_resolver *td_store_resolver(struct td_store *store)
 td_status td_store_list(struct td_store *store, struct td_arena *arena,
                         struct td_tensor_listing **list, int *count, struct td_error *err)
 {
-    struct td_version **versions = td_store_all_current(store, "", count);
+    const struct td_name_range all = { .prefix = "", .after = "" };
+    return td_store_list_range(store, &all, arena, list, count, err);
+}
+
+td_status td_store_list_range(struct td_store *store, const struct td_name_range *range,
+                              struct td_arena *arena, struct td_tensor_listing **list, int *count,
+                              struct td_error *err)
+{
+    struct td_version **versions = td_store_all_current(store, range, count);
     if (!versions)
         return td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory for the list of tensors");
     *list = td_arena_alloc(arena, (size_t)*count, sizeof **list, err);

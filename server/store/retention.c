@@ -95,7 +95,8 @@ static void retain(struct td_store *store, const char *prefix)
     if (store->keep_versions == 0 || store->inspector || td_store_must_stop(store) ||
         !aliases_are_known(store))
         return;
-    struct td_version **versions = td_store_all_current(store, prefix, &count);
+    struct td_version **versions = td_store_all_current(
+        store, &(struct td_name_range){ .prefix = prefix, .after = "" }, &count);
     if (!versions)
         return; /* without memory: the next time */
     for (int i = 0, n; i < count; i += n) {

@@ -61,10 +61,10 @@ struct td_store {
         spare_bytes;   /* bytes: of current and reserved versions, and of spare copies */
     uint64_t outgoing; /* of those held: bytes counted both for a version and its replacement */
 
-    pthread_mutex_t flipping;       /* held through a flip of aliases */
-    struct td_file_id aliases_file; /* aliases.json as it was read or written last */
-    struct td_file_id aliases_seen; /* ... or found damaged since */
-    struct td_taken_folder *taken;  /* folders whose aliases have been set, as in it */
+    pthread_mutex_t flipping;          /* held through a flip of aliases */
+    struct td_file_id aliases_file;    /* aliases.json as it was read or written last */
+    struct td_file_id aliases_damaged; /* as it was when it was found damaged */
+    struct td_taken_folder *taken;     /* folders whose aliases have been set, as in it */
     int n_taken;
 
     pthread_mutex_t writing; /* guards the writers */

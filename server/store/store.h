@@ -144,10 +144,21 @@ void td_store_keep_statistics(struct td_store *store, const struct td_tensor *te
  * as long as the version. */
 bool td_store_identity(const struct td_tensor *tensor, const char **name, uint64_t *number);
 
-/* All current versions, sorted by name. */
+/* Some of the names, sorted: those that begin with `prefix` and come after the name `after`, which need not
+ * exist; of these the first `limit`. "", "" and 0: all. */
+struct td_name_range {
+    const char *prefix, *after;
+    int limit;
+};
+
+/* The current versions of all names, or of a range of them, sorted by name. */
 TD_MUST_CHECK td_status td_store_list(struct td_store *store, struct td_arena *arena,
                                       struct td_tensor_listing **list, int *count,
                                       struct td_error *err);
+TD_MUST_CHECK td_status td_store_list_range(struct td_store *store,
+                                            const struct td_name_range *range,
+                                            struct td_arena *arena, struct td_tensor_listing **list,
+                                            int *count, struct td_error *err);
 
 /* INVALID_ARGUMENT unless the name is valid (table_name.h). */
 TD_MUST_CHECK td_status td_store_check_name(const char *name, struct td_error *err);

@@ -183,12 +183,15 @@ START_TEST(tensors_are_listed)
                                  "\"persisted\":false}";
     char want[1024];
     snprintf(want, sizeof want, "{\"tensors\":[%s,%s]}", first, second);
-    ck_assert_int_eq(td_describe_tensors(list, 2, &test_arena, &reply, &err), TD_OK);
+    ck_assert_int_eq(td_describe_tensors(list, 2, false, &test_arena, &reply, &err), TD_OK);
     ck_assert_str_eq(said(&reply), want);
     ck_assert_int_eq(td_describe_tensor(&list[1], &test_arena, &reply, &err), TD_OK);
     ck_assert_str_eq(said(&reply), second);
-    ck_assert_int_eq(td_describe_tensors(NULL, 0, &test_arena, &reply, &err), TD_OK);
+    ck_assert_int_eq(td_describe_tensors(NULL, 0, false, &test_arena, &reply, &err), TD_OK);
     ck_assert_str_eq(said(&reply), "{\"tensors\":[]}");
+    snprintf(want, sizeof want, "{\"tensors\":[%s,%s],\"next\":\"names\"}", first, second);
+    ck_assert_int_eq(td_describe_tensors(list, 2, true, &test_arena, &reply, &err), TD_OK);
+    ck_assert_str_eq(said(&reply), want);
 }
 END_TEST
 
@@ -212,7 +215,7 @@ START_TEST(the_longest_listings_fit)
         list[i] = (struct td_tensor_listing){
             .name = name, .tensor = &table, .source = source, .version = UINT64_MAX, .etag = etag
         };
-    ck_assert_int_eq(td_describe_tensors(list, COUNT, &test_arena, &reply, &err), TD_OK);
+    ck_assert_int_eq(td_describe_tensors(list, COUNT, true, &test_arena, &reply, &err), TD_OK);
     cJSON *document = parse(&reply);
     const cJSON *items = cJSON_GetObjectItemCaseSensitive(document, "tensors");
     ck_assert_int_eq(cJSON_GetArraySize(items), COUNT);

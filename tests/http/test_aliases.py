@@ -316,7 +316,12 @@ class Persisted(AliasTest):
             self.assertEqual([problem["source"] for problem in document["problems"]], ["aliases.json"])
             self.assertIn("damaged", document["problems"][0]["reason"])
             daemon.wait_log(lambda event: event.get("event") == "aliases_refused")
-        os.remove(os.path.join(folder, "aliases.json"))
+            self.assertStatus(client.request("PUT", "/v1/tensors/m@1?persist=1", [1]), 201)
+            flip = {"set": {"y": "m@1"}}
+            self.assertProblem(client.request("POST", ALIASES + "?persist=1", flip), 409, "CONFLICT")
+            os.remove(os.path.join(folder, "aliases.json"))
+            self.assertStatus(client.request("POST", ALIASES + "?persist=1", flip), 200)
+            self.assertEqual(client.request("GET", ALIASES).json()["problems"], [])
 
     def test_persist_requires_a_data_folder(self):
         with Daemon() as daemon, Client(daemon) as client:

@@ -145,9 +145,10 @@ class RowsByKeys(KeysTest):
         name = self.table([1, 2, 3])
         self.assertProblem(self.gather(name, {"dtype": "uint64", "data": [1]}), 422, "UNSUPPORTED_DTYPE", input="indices")
         self.assertProblem(self.gather(name, [1], axis=1), 422, "INVALID_ARGUMENT", attribute="axis")
-        self.assertProblem(self.gather(name, [1], axis=-2), 422, "INVALID_ARGUMENT", attribute="axis")
+        self.assertProblem(self.gather(name, [1], axis=-1), 422, "INVALID_ARGUMENT", attribute="axis")
         self.assertProblem(self.gather(name, [1], batch_dims=1), 422, "INVALID_ARGUMENT", attribute="batch_dims")
         self.assertOutput(self.gather(name, [1], axis=0, batch_dims=0), "int32", [1, 2], [[1, 2]])
+        self.assertOutput(self.gather(name, [1], axis=-2), "int32", [1, 2], [[1, 2]])
 
     def test_bodies_that_are_no_keys_are_malformed(self):
         name = self.table([1, 2, 3])

@@ -350,6 +350,47 @@ class Methods(TensorTest):
             self.assertEqual(self.get(f"/v1/tensors/{item['name']}").json(), item)
 
 
+class Pages(TensorTest):
+    """GET /v1/tensors?prefix=&limit=&after="""
+    NAMES = ["p", "p.a", "p1", "p10", "p2", "q", "r@1", "r@2"]
+
+    def names(self, client, query):
+        """the names of a page, and next"""
+        reply = client.request("GET", "/v1/tensors" + query)
+        self.assertStatus(reply, 200)
+        page = reply.json()
+        return [item["name"] for item in page["tensors"]], page.get("next")
+
+    def test_a_page_has_the_names_in_order_and_where_the_list_goes_on(self):
+        with Daemon() as daemon, Client(daemon) as client:
+            self.assertEqual(self.names(client, "?limit=1"), ([], None))
+            for name in self.NAMES:
+                self.assertStatus(client.request("PUT", f"/v1/tensors/{name}", [1]), 201)
+            for query, names, more in (
+                    ("", self.NAMES, None), ("?prefix=", self.NAMES, None), ("?limit=8", self.NAMES, None), ("?limit=7", self.NAMES[:7], "r@1"),
+                    ("?limit=9223372036854775807", self.NAMES, None), ("?prefix=p", self.NAMES[:5], None), ("?prefix=p1&limit=1", ["p1"], "p1"),
+                    ("?prefix=p1&limit=2", ["p1", "p10"], None), ("?prefix=z", [], None), ("?after=p10", self.NAMES[4:], None),
+                    ("?after=p11", self.NAMES[4:], None), ("?after=r%402", [], None), ("?after=z", [], None), ("?prefix=p&after=a", self.NAMES[:5], None),
+                    ("?prefix=p&after=p1&limit=1", ["p10"], "p10"), ("?prefix=p&after=p2", [], None), ("?prefix=p&after=q", [], None),
+                    ("?prefix=r@", ["r@1", "r@2"], None), ("?after=" + 500 * "a", self.NAMES, None)):
+                with self.subTest(query=query):
+                    self.assertEqual(self.names(client, query), (names, more))
+            for limit in range(1, 10):
+                read, after = [], ""
+                while after is not None:
+                    page, after = self.names(client, f"?limit={limit}" + (f"&after={after}" if after else ""))
+                    self.assertLessEqual(len(page), limit)
+                    read += page
+                self.assertEqual(read, self.NAMES)
+
+    def test_other_parameters_and_values_are_refused(self):
+        for query in ("?limit=0", "?limit=-1", "?limit=", "?limit=x", "?limit=1.5", "?limit=9223372036854775808", "?limit=1&limit=1", "?after=a&after=b",
+                      "?prefix=a&prefix=", "?prefix=a%00", "?after=%00", "?offset=1", "?Limit=1", "?limit%00=1"):
+            with self.subTest(query=query):
+                self.assertProblem(self.get("/v1/tensors" + query), 400, "MALFORMED_REQUEST")
+        self.assertEqual(self.get("/v1/tensors?prefx=a").json()["did_you_mean"], "prefix")
+
+
 class Conditions(TensorTest):
     """If-Match and If-None-Match (RFC 9110)."""
 

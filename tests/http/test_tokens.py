@@ -309,6 +309,10 @@ class Prefixes(Guarded):
             self.put(name, [1])
         for token, expected in ((TEAM, ["shared:x", "team.t"]), (TEAM_READ, ["team.t"]), (READ, ["a", "shared:x", "team", "team.t", "zz"])):
             self.assertEqual([t["name"] for t in self.ask(token, "GET", "/v1/tensors").json()["tensors"]], expected)
+            for limit in range(1, 7):  # a page shows no name, and no end, of what the token may not name
+                page = self.ask(token, "GET", f"/v1/tensors?limit={limit}").json()
+                self.assertEqual([t["name"] for t in page["tensors"]], expected[:limit])
+                self.assertEqual(page.get("next"), expected[limit - 1] if limit < len(expected) else None)
 
     def test_aliases_need_the_right_to_their_versions(self):
         for name in ("team.t", "team.t@1", "team.t@2", "other@1"):

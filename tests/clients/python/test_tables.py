@@ -86,6 +86,7 @@ def test_aliases_name_versions(client):
     client.tables.set_aliases({"cities": "cities@1"}, expected={"cities": None})
     assert client.tables.aliases()["cities"] == "cities@1" and client.tables["cities"].get().tolist() == [1]
     assert "cities@1" in [one["name"] for one in client.tables.list()]
+    assert [one["name"] for one in client.tables.list(prefix="cities@")] == ["cities@1"]
     client.tables.set_aliases({"cities": None})
     client.tables["cities@1"].delete()
 

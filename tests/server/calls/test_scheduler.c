@@ -6,6 +6,7 @@
 #include "server/calls/op_task.h"
 #include "server/calls/scheduler.h"
 #include "server/calls/services_open.h"
+#include "server/calls/tensor_list.h"
 #include "server/calls/tensor_tasks.h"
 #include "server/config/load.h"
 #include "server/memory/fault_guard.h"
@@ -1193,7 +1194,7 @@ START_TEST(a_long_list_of_tensors_is_encoded_by_a_worker)
         const struct td_store_write write = { .name = name };
         snprintf(name, sizeof name, "t%d", i);
         struct td_call *call = call_of("");
-        call->task = &td_tensors_list_task;
+        call->task = &td_tensor_list_task;
         ck_assert_int_eq(call->task->begin(call), TD_OK);
         if (i == 5) {
             ck_assert_int_eq(td_schedule(call), TD_ANSWERED);

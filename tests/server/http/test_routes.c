@@ -3,6 +3,7 @@
 #include "server/calls/oip_tasks.h"
 #include "server/calls/op_task.h"
 #include "server/calls/services_open.h"
+#include "server/calls/tensor_list.h"
 #include "server/calls/tensor_tasks.h"
 #include "server/calls/update_tasks.h"
 #include "server/config/load.h"
@@ -71,7 +72,7 @@ static const struct {
     { "POST", "/v1/gather_nd", "gather_nd", &td_op_task, NULL, TD_BODY_ANY },
     { "POST", "/v1/batch_gather", "batch_gather", &td_op_task, NULL, TD_BODY_ANY },
     { "POST", "/v1/einsum", "einsum", &td_op_task, NULL, TD_BODY_ANY },
-    { "GET", "/v1/tensors", NULL, &td_tensors_list_task, NULL, 0 },
+    { "GET", "/v1/tensors", NULL, &td_tensor_list_task, NULL, 0 },
     { "GET", "/v1/tensors/model:w", NULL, &td_tensor_get_task, "model:w", 0 },
     { "HEAD", "/v1/tensors/t", NULL, &td_tensor_get_task, "t", 0 },
     { "GET", "/v1/tensors/scatter", NULL, &td_tensor_get_task, "scatter", 0 },

@@ -295,7 +295,14 @@ START_TEST(a_damaged_file_is_told_and_gives_no_alias)
                   damaged[_i].text, problems_of(store));
     ck_assert_ptr_nonnull(strstr(logged(), " warn aliases_refused source=aliases.json reason="));
     expect_value("a@1", 1);
-    ck_assert_int_eq(flip("x=a@1", "", true), TD_OK); /* replaces it */
+    ck_assert_int_eq(flip("x=a@1", "", true),
+                     TD_CONFLICT); /* it may name others, which would be lost */
+    ck_assert_ptr_nonnull(strstr(err.message, "damaged"));
+    ck_assert_int_eq(drop("a@2"), TD_CONFLICT);
+    ck_assert_int_eq(flip("x=a@1", "", false), TD_OK);
+    ck_assert_int_eq(remove(path_of("aliases.json")), 0);
+    ck_assert_int_eq(flip("x=a@1", "", true), TD_OK);
+    ck_assert_str_eq(problems_of(store), "");
     restart();
     ck_assert_str_eq(aliases_of(store), "x=a@1/a@1 ");
     ck_assert_str_eq(problems_of(store), "");

@@ -102,8 +102,9 @@ class AsyncTables:
     def __getitem__(self, name: str) -> AsyncTable:
         return AsyncTable(self.client, name)
 
-    async def list(self) -> list[Description]:
-        return await self.client.send(calls.list_call("/v1/tensors", "tensors"))
+    async def list(self, prefix: str = "") -> list[Description]:
+        """descriptions of those whose names begin so, sorted by name"""
+        return await self.client.send(calls.tensors_call(prefix))
 
     async def aliases(self) -> dict[str, str]:
         """the versions that aliases name"""

@@ -181,6 +181,10 @@ def list_call(path: str, member: str) -> Call[list[Description]]:
     return Call("GET", path, lambda reply: listed(reply, member))
 
 
+def tensors_call(prefix: str) -> Call[list[Description]]:
+    return list_call("/v1/tensors" + (f"?prefix={quote(prefix)}" if prefix else ""), "tensors")
+
+
 def alias_call() -> Call[dict[str, str]]:
     return Call("GET", "/v1/aliases", lambda reply: dict(mapping(description(reply), "aliases")))
 

@@ -102,8 +102,9 @@ class Tables:
     def __getitem__(self, name: str) -> Table:
         return Table(self.client, name)
 
-    def list(self) -> list[Description]:
-        return self.client.send(calls.list_call("/v1/tensors", "tensors"))
+    def list(self, prefix: str = "") -> list[Description]:
+        """descriptions of those whose names begin so, sorted by name"""
+        return self.client.send(calls.tensors_call(prefix))
 
     def aliases(self) -> dict[str, str]:
         """the versions that aliases name"""
