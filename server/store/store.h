@@ -201,7 +201,8 @@ TD_MUST_CHECK td_status td_store_put(struct td_store *store, const struct td_sto
                                      struct td_error *err);
 
 /* As td_store_put, with keys for the rows: a vector as long as the table, or NULL. Their index is built
- * with `exec`. CONFLICT if the lengths differ, INVALID_ARGUMENT with the positions of equal keys. */
+ * with `exec`. CONFLICT if the lengths differ, INVALID_ARGUMENT with the positions of equal keys,
+ * DEVICE_UNAVAILABLE if they are those of another table whose file was truncated. */
 TD_MUST_CHECK td_status td_store_put_table(struct td_store *store,
                                            const struct td_store_write *write,
                                            const struct td_tensor *rows,

@@ -116,6 +116,21 @@ static void end_change(struct change *change, td_status status, struct td_tensor
     td_writer_unlock(change->store, &change->writer);
 }
 
+/* Makes keys of the vector. One of a resident table may be mapped: if its file was truncated meanwhile,
+ * zeros were read. *out is NULL before. */
+static td_status make_keys(const struct change *change, const struct td_tensor *vector,
+                           struct td_exec *exec, const struct td_stop *stop, struct td_keys **out,
+                           struct td_error *err)
+{
+    const struct td_version *source = td_version_of(vector);
+    const td_status status = td_keys_make(change->store, vector, exec, stop, out, err);
+    if (!source || td_version_check(source, err) == TD_OK)
+        return status;
+    td_keys_unref(*out);
+    *out = NULL;
+    return TD_DEVICE_UNAVAILABLE;
+}
+
 /* Takes the reference to the keys. */
 static td_status prepare(struct change *change, struct td_keys *keys, struct td_arena *arena,
                          struct td_error *err)
@@ -143,7 +158,7 @@ td_status td_store_put_table(struct td_store *store, const struct td_store_write
     if (status == TD_OK && key_vector) {
         status = td_keys_check(key_vector, write->name, &rows->shape, err);
         if (status == TD_OK)
-            status = td_keys_make(store, key_vector, exec, &arena->stop, &keys, err);
+            status = make_keys(&change, key_vector, exec, &arena->stop, &keys, err);
     }
     if (status == TD_OK)
         status = prepare(&change, keys, arena, err);
@@ -290,7 +305,7 @@ td_status td_store_put_keys(struct td_store *store, const struct td_store_write 
     if (status == TD_OK)
         status = td_keys_check(key_vector, write->name, &change.before->tensor.shape, err);
     if (status == TD_OK)
-        status = td_keys_make(store, key_vector, exec, &arena->stop, &keys, err);
+        status = make_keys(&change, key_vector, exec, &arena->stop, &keys, err);
     *created = change.before && !change.before->keys;
     if (status == TD_OK) {
         status = persists_keys(write, change.before, key_vector) ? TD_OK

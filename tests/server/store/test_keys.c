@@ -274,6 +274,41 @@ START_TEST(keys_of_a_truncated_file_are_not_written)
 }
 END_TEST
 
+/* Zeros in the place of the keys that are missing could be keys as well: these differ by their lengths. */
+START_TEST(keys_of_a_truncated_file_are_not_those_of_another_table)
+{
+    enum { N = 200, LONGEST = 400 };
+    static char bytes[N * LONGEST];
+    static uint64_t offsets[N + 1];
+    for (uint64_t i = 0; i < N; i++)
+        offsets[i + 1] = offsets[i] + LONGEST - i;
+    memset(bytes, 'k', offsets[N]);
+    struct td_tensor rows = tensor("int8[1] 1"), keys = tensor("string[1] 'k'");
+    rows.shape.dim[0] = keys.shape.dim[0] = rows.numel = keys.numel = N;
+    rows.data = keys.data = bytes;
+    rows.bytes = N;
+    keys.offsets = offsets;
+    keys.bytes = offsets[N];
+    const struct td_store_write write = { .name = "t", .persist = true }, other = { .name = "u" };
+    td_guard_install();
+    struct td_store *store = open_folder();
+    td_exec_serial(&serial, &test_arena);
+    ck_assert_int_eq(td_store_put_table(store, &write, &rows, &keys, &serial, &test_arena, &listing,
+                                        &created, &err),
+                     TD_OK);
+    ck_assert_int_eq(put_tensor(store, "u", &rows), TD_OK);
+    ck_assert_int_eq(truncate(path_of("t.tensord"), 32768), 0); /* in the keys */
+    const struct td_tensor *truncated = found(store, "t.keys")->tensor;
+    ck_assert_int_eq(_i == 0 ? td_store_put_keys(store, &other, truncated, &serial, &test_arena,
+                                                 &listing, &created, &err)
+                             : td_store_put_table(store, &other, &rows, truncated, &serial,
+                                                  &test_arena, &listing, &created, &err),
+                     TD_DEVICE_UNAVAILABLE);
+    ck_assert_ptr_null(found(store, "u")->keys);
+    td_store_free(store);
+}
+END_TEST
+
 static const char *const persisted_keys[] = {
     "int64[3] 7 -1 9",
     "uint64[3] 18446744073709551615 0 1",
@@ -525,6 +560,7 @@ static void add(TCase *t)
     tcase_add_loop_test(t, a_table_of_the_keys_of_another_does_not_need_it, 0, 3);
     tcase_add_test(t, an_update_of_the_rows_leaves_the_keys_mapped);
     tcase_add_test(t, keys_of_a_truncated_file_are_not_written);
+    tcase_add_loop_test(t, keys_of_a_truncated_file_are_not_those_of_another_table, 0, 2);
     tcase_add_loop_test(t, rows_keys_and_index_are_in_one_file_after_a_restart, 0,
                         COUNT_OF(persisted_keys) * COUNT_OF(persisted_rows));
     tcase_add_test(t, keys_that_are_not_persisted_are_gone_after_a_restart);
