@@ -77,6 +77,20 @@ td_status td_alias_check_name(struct td_store *store, const char *name, struct t
     return claimed ? td_alias_conflict(name, err) : TD_OK;
 }
 
+td_status td_alias_check_stored(struct td_store *store, const char *name, struct td_error *err)
+{
+    pthread_rwlock_rdlock(&store->lock);
+    const struct td_alias *alias = td_alias_in(&store->aliases, name, strlen(name));
+    const bool stored = alias && alias->stored[0];
+    pthread_rwlock_unlock(&store->lock);
+    return stored
+               ? td_error_set(err, TD_CONFLICT,
+                              "'%s' is an alias in %s, which a restart would serve instead of the "
+                              "tensor: remove it by POST /v1/aliases?persist=1 first",
+                              name, TD_ALIASES_FILE)
+               : TD_OK;
+}
+
 static void append(struct td_alias_table *table, const struct td_alias *alias)
 {
     if (alias->target[0] || alias->stored[0])

@@ -48,6 +48,11 @@ td_status td_alias_conflict(const char *name, struct td_error *err);
 TD_MUST_CHECK td_status td_alias_check_name(struct td_store *store, const char *name,
                                             struct td_error *err);
 
+/* CONFLICT if aliases.json has an alias of this name, perhaps one without a target now: after a restart it
+ * would hide the file of a tensor. */
+TD_MUST_CHECK td_status td_alias_check_stored(struct td_store *store, const char *name,
+                                              struct td_error *err);
+
 /* With `flipping` held. CONFLICT unless aliases.json is as this process read or wrote it last, or absent:
  * otherwise it may set aliases, and name versions, that are unknown here. */
 TD_MUST_CHECK td_status td_alias_check_file(const struct td_store *store, struct td_error *err);

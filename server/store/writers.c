@@ -94,6 +94,8 @@ td_status td_store_check_write(struct td_store *store, const struct td_store_wri
     td_status status = td_store_check_name(write->name, err);
     if (status == TD_OK && !write->removes)
         status = td_alias_check_name(store, write->name, err);
+    if (status == TD_OK && write->persist)
+        status = td_alias_check_stored(store, write->name, err);
     if (status != TD_OK || !write->persist)
         return status;
     return store->dir ? td_data_dir_check_change(store->dir, write->name, err)
@@ -199,6 +201,10 @@ td_status td_version_persist(struct td_store *store, struct td_version *version,
     struct td_data_content content;
     struct td_keys *mapped = NULL;
     const struct td_version *source = td_version_of(tensor);
+    /* Again, now that no flip can set an alias of the name. */
+    td_status status = td_alias_check_stored(store, version->name, err);
+    if (status != TD_OK)
+        return status;
     snprintf(version->file, sizeof version->file, "%s.tensord", version->name);
     if (serve && version->keys && !(mapped = td_keys_new(err)))
         return TD_MEMORY_EXHAUSTED;
@@ -209,11 +215,11 @@ td_status td_version_persist(struct td_store *store, struct td_version *version,
     }
     td_arena_init(&arena, NULL, 0, td_memory_heap());
     arena.stop = *stop;
-    td_status status = td_data_dir_write(
-        store->dir, version->name, tensor, version->keys ? &version->keys->tensor : NULL,
-        (const int[]){ source ? td_version_part(source, tensor).range : -1,
-                       version->keys ? version->keys->range : -1 },
-        version->number, &arena, &content, &version->persisted, err);
+    status = td_data_dir_write(store->dir, version->name, tensor,
+                               version->keys ? &version->keys->tensor : NULL,
+                               (const int[]){ source ? td_version_part(source, tensor).range : -1,
+                                              version->keys ? version->keys->range : -1 },
+                               version->number, &arena, &content, &version->persisted, err);
     if (version->persisted) {
         const struct td_data_tensor *stored = &content.tensors[0];
         td_version_set_etag(store, version, &content.id, version->number);

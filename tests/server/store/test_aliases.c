@@ -249,6 +249,29 @@ START_TEST(persisted_aliases_are_there_after_a_restart)
 }
 END_TEST
 
+START_TEST(a_name_that_is_an_alias_after_a_restart_gets_no_file)
+{
+    struct td_store_update *update;
+    const struct td_store_write write = { .name = "x", .persist = true };
+    ck_assert_int_eq(flip("x=a@1", "", true), TD_OK);
+    ck_assert_int_eq(flip("x=", "", false), TD_OK);
+    ck_assert_int_eq(put("x", 5, true), TD_CONFLICT);
+    ck_assert_ptr_nonnull(strstr(err.message, "aliases.json"));
+    ck_assert_int_eq(td_store_admit(store, &write, 4, &err), TD_CONFLICT);
+    ck_assert_int_eq(put("x", 5, false), TD_OK); /* the restart ends it in any case */
+    ck_assert_int_eq(td_store_update_begin(store, &write, &test_arena, NULL, &update, &err),
+                     TD_CONFLICT);
+    expect_value("x", 5);
+    ck_assert_int_ne(access(path_of("x.tensord"), F_OK), 0);
+    restart();
+    expect_value("x", 1);
+    ck_assert_int_eq(flip("x=", "", true), TD_OK);
+    ck_assert_int_eq(put("x", 5, true), TD_OK);
+    restart();
+    expect_value("x", 5);
+}
+END_TEST
+
 START_TEST(aliases_without_a_folder_are_in_memory)
 {
     td_arena_reset(&test_arena);
@@ -417,6 +440,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, a_version_that_an_alias_names_cannot_be_deleted);
     tcase_add_test(tcase, a_deleted_alias_does_not_return);
     tcase_add_test(tcase, persisted_aliases_are_there_after_a_restart);
+    tcase_add_test(tcase, a_name_that_is_an_alias_after_a_restart_gets_no_file);
     tcase_add_test(tcase, aliases_without_a_folder_are_in_memory);
     tcase_add_loop_test(tcase, a_damaged_file_is_told_and_gives_no_alias, 0, COUNT_OF(damaged));
     tcase_add_test(tcase, what_another_process_wrote_is_read_before_it_is_replaced);
