@@ -48,10 +48,27 @@ static td_status at_set(td_status status, struct td_error *err)
     return td_error_at_attribute(err, status, "set");
 }
 
+/* All aliases may be removed and as many new ones set, but not more: an edit takes 387 bytes that no limit of
+ * memory counts, and all of them are checked under the lock. */
+static td_status check_size(const struct td_alias_flip *flip, struct td_error *err)
+{
+    enum { MOST = 2 * TD_STORE_TENSORS };
+    if (flip->n_set > MOST)
+        return at_set(td_error_resource(err, "aliases", (uint64_t)flip->n_set, MOST, "the flip"),
+                      err);
+    if (flip->n_wanted > MOST)
+        return td_error_at_attribute(
+            err, td_error_resource(err, "aliases", (uint64_t)flip->n_wanted, MOST, "the flip"),
+            "if");
+    return TD_OK;
+}
+
 static td_status make_edits(const struct td_store *store, const struct td_alias_flip *flip,
                             struct td_alias_table *edits, struct td_error *err)
 {
-    td_status status = make_room(edits, flip->n_set, err);
+    td_status status = check_size(flip, err);
+    if (status == TD_OK)
+        status = make_room(edits, flip->n_set, err);
     for (int i = 0; i < flip->n_set && status == TD_OK; i++) {
         const struct td_alias_change *set = &flip->set[i];
         status = td_alias_check(set->name, NULL, err);
@@ -638,7 +655,7 @@ static void read_taken(struct td_store *store)
 static td_status take_folder(struct td_store *store, const struct td_alias_folder *folder,
                              struct td_error *err)
 {
-    struct td_alias_table edits, table = { 0 };
+    struct td_alias_table edits = { 0 }, table = { 0 };
     const bool writes = !store->read_only && td_data_dir_is_locked(store->dir);
     /* Neither what another process wrote is overwritten, nor what is damaged. */
     const bool may_write = writes && load(store);

@@ -164,6 +164,31 @@ START_TEST(a_flip_that_is_refused_changes_nothing)
 }
 END_TEST
 
+START_TEST(a_flip_has_at_most_twice_as_many_names_as_there_are_aliases)
+{
+    enum { MOST = 2 * TD_STORE_TENSORS };
+    struct td_alias_change *changes = calloc(MOST + 1, sizeof *changes);
+    char(*names)[16] = calloc(MOST + 1, sizeof *names);
+    for (int i = 0; i <= MOST; i++) {
+        snprintf(names[i], sizeof names[i], "n%d", i);
+        changes[i].name = names[i];
+    }
+    const struct td_alias_flip flips[] = {
+        { .set = changes, .n_set = MOST + 1 },
+        { .wanted = changes, .n_wanted = MOST + 1 },
+        { .set = changes, .n_set = MOST, .wanted = changes, .n_wanted = MOST },
+    };
+    ck_assert_int_eq(td_store_flip(store, &flips[0], &err), TD_RESOURCE_LIMIT);
+    ck_assert_str_eq(err.attribute, "set");
+    ck_assert_int_eq(td_store_flip(store, &flips[1], &err), TD_RESOURCE_LIMIT);
+    ck_assert_str_eq(err.attribute, "if");
+    ck_assert_int_eq(td_store_flip(store, &flips[2], &err), TD_OK);
+    ck_assert_str_eq(aliases_of(store), "");
+    free(names);
+    free(changes);
+}
+END_TEST
+
 START_TEST(a_failed_condition_tells_the_etag_of_the_version)
 {
     struct td_tensor_listing x;
@@ -435,6 +460,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, an_alias_is_another_name_of_a_version);
     tcase_add_test(tcase, one_flip_sets_and_removes_many);
     tcase_add_loop_test(tcase, a_flip_that_is_refused_changes_nothing, 0, COUNT_OF(refused));
+    tcase_add_test(tcase, a_flip_has_at_most_twice_as_many_names_as_there_are_aliases);
     tcase_add_test(tcase, a_failed_condition_tells_the_etag_of_the_version);
     tcase_add_test(tcase, an_alias_cannot_be_written_to);
     tcase_add_test(tcase, a_version_that_an_alias_names_cannot_be_deleted);
