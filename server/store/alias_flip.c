@@ -279,19 +279,14 @@ static void claim(struct td_store *store, const struct td_alias_table *claims)
 static void publish(struct td_store *store, const struct td_alias_table *table,
                     const struct td_alias_folder *folder)
 {
-    bool pending = false;
     pthread_rwlock_wrlock(&store->lock);
     const struct td_alias_table before = store->aliases;
-    for (int i = 0; folder && i < folder->n_versions; i++)
-        pending |= atomic_load(&folder->versions[i]->integrity) == TD_INTEGRITY_PENDING;
     if (folder)
         td_store_publish_new_locked(store, folder->versions, folder->n_versions);
     store->aliases = *table;
     store->claims = NULL;
     atomic_fetch_add(&store->changes, 1);
     pthread_rwlock_unlock(&store->lock);
-    if (pending)
-        atomic_store(&store->unverified, true);
     free(before.aliases);
 }
 

@@ -529,6 +529,8 @@ static struct td_version *set_current(struct td_store *store, struct td_entry *e
     store->outgoing -= version->outgoing;
     version->outgoing = 0;
     version->entry = NULL;
+    if (atomic_load(&version->integrity) == TD_INTEGRITY_PENDING)
+        atomic_store(&store->unverified, true);
     atomic_fetch_add(&store->changes, 1);
     return replaced;
 }

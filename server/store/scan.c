@@ -83,10 +83,7 @@ static td_status take_tensor(const struct file_scan *scan, const struct td_file_
     const td_status status = td_load_version(store, scan->file, id, found, before, &version, err);
     if (status != TD_OK)
         return status;
-    const bool pending = atomic_load(&version->integrity) == TD_INTEGRITY_PENDING;
     struct td_version *replaced = td_store_publish(store, version);
-    if (pending)
-        atomic_store(&store->unverified, true);
     *(replaced ? &scan->report->replaced : &scan->report->added) += 1;
     td_buffer_unref(replaced ? &replaced->base : NULL);
     return TD_OK;

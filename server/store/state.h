@@ -80,7 +80,7 @@ struct td_store {
 
     /* Of the one thread that runs td_store_verify, except the flags. */
     atomic_bool stopping;         /* no more comparing before a tensor is served */
-    atomic_bool unverified;       /* some version may be pending */
+    atomic_bool unverified;       /* some version may be pending: set when it becomes current */
     atomic_bool damage_found;     /* in some version, perhaps one that has been replaced */
     struct td_version *verifying; /* referenced; NULL for none */
     uint64_t verified_blocks;     /* of it */

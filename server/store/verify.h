@@ -15,8 +15,7 @@ TD_MUST_CHECK td_status td_store_verify_header(const struct td_store *store,
 bool td_store_must_stop(const struct td_store *store);
 
 /* For a mapped version before it is published: compares it, or leaves it to td_store_verify, or
- * neither, as the store's options say. Set store->unverified once a pending one is published.
- * DRAINING if td_store_must_stop. */
+ * neither, as the store's options say. DRAINING if td_store_must_stop. */
 TD_MUST_CHECK td_status td_store_verify_new(struct td_store *store, struct td_version *version,
                                             struct td_error *err);
 

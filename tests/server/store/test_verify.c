@@ -658,6 +658,30 @@ START_TEST(a_version_that_is_replaced_while_it_is_compared_is_left)
 }
 END_TEST
 
+START_TEST(rows_that_get_keys_while_they_are_compared_are_compared_with_these)
+{
+    const struct td_store_write write = { .name = "t" };
+    struct td_tensor rows = large_tensor();
+    const struct td_tensor keys = tensor("int64[2] 7 8");
+    struct td_tensor_listing listing;
+    struct td_exec serial;
+    bool created;
+    folder_verify = TD_VERIFY_BACKGROUND;
+    rows.shape = (struct td_shape){ 2, { 2, BYTES / 2 } };
+    persist_t(&rows);
+    struct td_store *store = open_folder();
+    td_exec_serial(&serial, &test_arena);
+    ck_assert(td_store_verify(store)); /* the first block */
+    ck_assert_int_eq(
+        td_store_put_keys(store, &write, &keys, &serial, &test_arena, &listing, &created, &err),
+        TD_OK);
+    ck_assert_int_eq(integrity_of(store, "t"), TD_INTEGRITY_PENDING);
+    verify_all(store);
+    ck_assert_int_eq(integrity_of(store, "t"), TD_INTEGRITY_VERIFIED);
+    td_store_free(store);
+}
+END_TEST
+
 START_TEST(a_file_that_is_truncated_while_it_is_compared_counts_as_truncated)
 {
     const struct td_tensor t = large_tensor();
@@ -771,6 +795,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, a_version_that_was_compared_is_held_by_nothing);
     tcase_add_test(tcase, once_opened_a_store_does_not_ask_for_signals);
     tcase_add_test(tcase, a_version_that_is_replaced_while_it_is_compared_is_left);
+    tcase_add_test(tcase, rows_that_get_keys_while_they_are_compared_are_compared_with_these);
     tcase_add_test(tcase, a_file_that_is_truncated_while_it_is_compared_counts_as_truncated);
     tcase_add_test(tcase, a_server_that_stops_does_not_compare_the_rest);
     tcase_add_loop_test(tcase, no_flipped_bit_is_served_unnoticed, 0, COUNT_OF(tensors));
