@@ -50,7 +50,7 @@ TD_MUST_CHECK td_status td_store_list_aliases(struct td_store *store, struct td_
 
 int td_store_count_aliases(struct td_store *store);
 
-/* What in the data folder was refused or is damaged; in the arena. */
+/* What in the data folder was refused or is damaged, sorted by source; in the arena. */
 struct td_problem_listing {
     const char *source; /* file or folder of the data folder, or alias */
     const char *reason;

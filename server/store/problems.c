@@ -1,5 +1,6 @@
 #include "server/store/problems.h"
 
+#include "api/text/sorted_names.h"
 #include "server/store/aliases.h"
 #include "server/store/data_dir.h"
 #include "server/store/state.h"
@@ -11,21 +12,51 @@
 enum { REASON = 400 };
 
 struct td_problem_note {
-    struct td_problem_note *next;
     char source[TD_FILE_NAME];
     char reason[REASON];
 };
 
-/* With the lock held: takes the problem of a source out of the list; NULL if there is none. */
-static struct td_problem_note *take(struct td_store *store, const char *source)
+static const char *name_at(const void *store, int i)
 {
-    struct td_problem_note **link = &store->problems;
-    while (*link && strcmp((*link)->source, source) != 0)
-        link = &(*link)->next;
-    struct td_problem_note *found = *link;
+    return ((const struct td_store *)store)->problems[i]->source;
+}
+
+/* With the lock held: the place of a source, or where it would be. */
+static int place_of(const struct td_store *store, const char *source, bool *found)
+{
+    return td_sorted_find(store, store->n_problems, name_at, source, strlen(source), found);
+}
+
+/* With the lock held: room for one more. */
+static bool make_room(struct td_store *store)
+{
+    if (store->n_problems < store->problems_capacity)
+        return true;
+    const int capacity = store->problems_capacity ? 2 * store->problems_capacity : 16;
+    struct td_problem_note **problems = realloc(store->problems, (size_t)capacity * sizeof(void *));
+    if (!problems)
+        return false;
+    store->problems = problems;
+    store->problems_capacity = capacity;
+    return true;
+}
+
+/* With the lock held: keeps the note, and returns the one that is to be freed: that of the source before, or
+ * without memory the note. */
+static struct td_problem_note *insert(struct td_store *store, struct td_problem_note *note)
+{
+    bool found;
+    const int place = place_of(store, note->source, &found);
+    struct td_problem_note *before = NULL;
     if (found)
-        *link = found->next;
-    return found;
+        before = store->problems[place];
+    else if (!make_room(store))
+        return note;
+    struct td_problem_note **at = &store->problems[place];
+    if (!found)
+        memmove(at + 1, at, (size_t)(store->n_problems++ - place) * sizeof(void *));
+    *at = note;
+    return before;
 }
 
 static void keep(struct td_store *store, const char *source, const char *reason)
@@ -36,11 +67,9 @@ static void keep(struct td_store *store, const char *source, const char *reason)
     snprintf(note->source, sizeof note->source, "%s", source);
     snprintf(note->reason, sizeof note->reason, "%s", reason);
     pthread_rwlock_wrlock(&store->lock);
-    struct td_problem_note *before = take(store, source);
-    note->next = store->problems;
-    store->problems = note;
+    struct td_problem_note *gone = insert(store, note);
     pthread_rwlock_unlock(&store->lock);
-    free(before);
+    free(gone);
 }
 
 void td_store_report_problem(struct td_store *store, const char *source, const char *reason)
@@ -65,26 +94,31 @@ void td_store_refuse_folder(struct td_store *store, const char *folder, const ch
 
 void td_store_solve_problem(struct td_store *store, const char *source)
 {
+    struct td_problem_note *gone = NULL;
+    bool found;
     pthread_rwlock_wrlock(&store->lock);
-    struct td_problem_note *before = take(store, source);
+    const int place = place_of(store, source, &found);
+    if (found) {
+        struct td_problem_note **at = &store->problems[place];
+        gone = *at;
+        memmove(at, at + 1, (size_t)(--store->n_problems - place) * sizeof(void *));
+    }
     pthread_rwlock_unlock(&store->lock);
-    free(before);
+    free(gone);
 }
 
 td_status td_store_list_problems(struct td_store *store, struct td_arena *arena,
                                  struct td_problem_listing **list, int *count, struct td_error *err)
 {
     td_status status = TD_OK;
-    int n = 0;
     pthread_rwlock_rdlock(&store->lock);
-    for (const struct td_problem_note *note = store->problems; note; note = note->next)
-        n++;
+    const int n = store->n_problems;
     *list = td_arena_alloc(arena, (size_t)n, sizeof **list, err);
     if (!*list)
         status = TD_MEMORY_EXHAUSTED;
     *count = 0;
-    for (const struct td_problem_note *note = store->problems; note && status == TD_OK;
-         note = note->next) {
+    while (*count < n && status == TD_OK) {
+        const struct td_problem_note *note = store->problems[*count];
         struct td_problem_listing *listing = &(*list)[(*count)++];
         listing->source = td_arena_text(arena, note->source, strlen(note->source), err);
         listing->reason = td_arena_text(arena, note->reason, strlen(note->reason), err);
@@ -96,9 +130,7 @@ td_status td_store_list_problems(struct td_store *store, struct td_arena *arena,
 
 void td_store_free_problems(struct td_store *store)
 {
-    while (store->problems) {
-        struct td_problem_note *note = store->problems;
-        store->problems = note->next;
-        free(note);
-    }
+    for (int i = 0; i < store->n_problems; i++)
+        free(store->problems[i]);
+    free(store->problems);
 }

@@ -52,7 +52,8 @@ struct td_store {
     struct td_entry *reserved; /* entries reserved by writers; there is room for them */
     int n_reserved;
     struct td_alias_table aliases;
-    struct td_problem_note *problems;
+    struct td_problem_note **problems; /* sorted by source */
+    int n_problems, problems_capacity;
     const struct td_alias_table *claims; /* of a flip that is being made; NULL for none */
     int n_spares;
     atomic_uint_fast64_t changes; /* of the names; read without the lock */

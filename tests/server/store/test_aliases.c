@@ -441,6 +441,25 @@ START_TEST(an_alias_waits_for_its_version)
 }
 END_TEST
 
+START_TEST(problems_are_listed_by_name_until_they_are_solved)
+{
+    put_text("aliases.json", "{\"aliases\": {\"z\": \"n@1\", \"x\": \"n@1\", \"y\": \"n@2\"}}");
+    for (int i = 0; i < 2; i++) {
+        td_store_rescan(store);
+        ck_assert_str_eq(problems_of(store),
+                         "x: it names n@1, which is not there;y: it names n@2, which is not "
+                         "there;z: it names n@1, which is not there;");
+    }
+    ck_assert_int_eq(put("n@2", 2, false), TD_OK);
+    td_store_rescan(store);
+    ck_assert_str_eq(problems_of(store), "x: it names n@1, which is not there;z: it names n@1, "
+                                         "which is not there;");
+    put_npy("n@1.npy", 1, 1);
+    td_store_rescan(store);
+    ck_assert_str_eq(problems_of(store), "");
+}
+END_TEST
+
 START_TEST(an_alias_of_the_file_is_no_tensor)
 {
     put_text("aliases.json", "{\"aliases\": {\"t\": \"a@1\"}}");
@@ -474,6 +493,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, a_file_by_hand_needs_no_checksum);
     tcase_add_test(tcase, a_rescan_keeps_what_the_file_does_not_change);
     tcase_add_test(tcase, an_alias_waits_for_its_version);
+    tcase_add_test(tcase, problems_are_listed_by_name_until_they_are_solved);
     tcase_add_test(tcase, an_alias_of_the_file_is_no_tensor);
 }
 
