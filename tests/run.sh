@@ -28,6 +28,7 @@
 #                     which run in threads by the same loops as random calls do.
 #   http-tsan-topics  topics of HTTP that go through the same threads as those of http-tsan.
 #   trial-*-long      minutes of tests/trials instead of seconds.
+#   mlserver, kserve  packages of hundreds of megabytes.
 #   package           the Debian package, built, installed in a minimal system and booted; needs root and debootstrap.
 #   wheel             the wheel: everything is compiled twice, without ccache the second time.
 #   fuzz-long         3 minutes for each target of tests/fuzz instead of 5 seconds.
@@ -211,6 +212,7 @@ stage wheel               compute --l  -             tests/deploy/wheel.sh
 stage proxies             wait    -wl  build-release python3 tests/deploy/proxies.py --binary build/tensord
 stage cluster             wait    -wl  build-release python3 tests/deploy/cluster.py
 stage kubernetes          wait    -wl  build-release python3 tests/deploy/kubernetes.py --binary build/tensord
+stage mlserver            wait    --l  build-release python3 tests/oip/mlserver_client.py --binary build/tensord
 stage kserve              wait    --l  build-release python3 tests/deploy/inference_service.py --binary build/tensord
 
 list() {
