@@ -14,7 +14,7 @@ stages whose names contain a word; --quick makes each stage short, for tests of 
 Exit status: 0 if nothing failed; 77, with a last line that begins with "skipped", where the plugin can be loaded and the
 machine has no GPU; otherwise 1.  A plugin that cannot be loaded, and a GPU that it cannot open, are failures.
 """
-import argparse, glob, os, re, shutil, signal, subprocess, sys, sysconfig, time
+import argparse, glob, os, re, shlex, shutil, signal, subprocess, sys, sysconfig, time
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 
@@ -24,23 +24,29 @@ FAMILIES = (("gather", "gather float32[5"), ("stitch", "dynamic_stitch 2 tensors
 
 CHECKS = r"[1-9]\d* checks passed"  # of the contract's cases; what it checks before them is another line
 
-# Asked and measured: stage, what, pattern of a figure in its output, and the least that is asked; without one
-# the figure is only shown.  A gather is to reach 0.85 of what its sectors of 32 bytes allow, which is 0.69 of a copy
-# for rows of 16 bytes and all of it from 64 bytes on, and 0.9 of a copy from 1 KiB on.
+# The benchmark prints the gathers twice where the device has such a limit: as it comes, then with L2 fetching 32 bytes.
+FIRST, SECOND, LEAST = slice(0, 1), slice(1, 2), slice(None)
+
+# Asked and measured: stage, what, pattern of a figure in its output, the least that is asked, and which of several
+# such figures; without the least the figure is only shown.  A gather is to reach 0.85 of what its sectors of 32 bytes allow,
+# which is 0.69 of a copy for rows of 16 bytes and all of it from 64 bytes on, and 0.9 of a copy from 1 KiB on.
 FIGURES = (
-    ("bench", "launch, us", r": a launch ([\d.]+) us", None),
-    ("bench", "copies over the bus, GB/s", r"copies ([\d.]+) GB/s", None),
-    ("bench", "copy in device memory, GB/s", r"copy in device memory: ([\d.]+)", None),
-    ("bench", "gather of rows of 16 B, of a copy", r"rows of +16 B: .*, ([\d.]+) of", 0.59),
-    ("bench", "gather of rows of 64 B, of a copy", r"rows of +64 B: .*, ([\d.]+) of", 0.85),
-    ("bench", "gather of rows of 256 B, of a copy", r"rows of +256 B: .*, ([\d.]+) of", 0.85),
-    ("bench", "gather of rows of 1 KiB, of a copy", r"rows of +1024 B: .*, ([\d.]+) of", 0.9),
-    ("bench", "gather of rows of 4 KiB, of a copy", r"rows of +4096 B: .*, ([\d.]+) of", 0.9),
-    ("bench", "lookups in one launch, times faster", r"launches .*: ([\d.]+) times", None),
-    ("bench", "einsum against cuBLAS, the least ratio", r"ratio ([\d.]+)", None),
-    ("bench", "overlap of copies and products", r"([\d.]+) of the possible overlap", None),
-    ("end-to-end-2048", "product of 2048 x 2048 over HTTP, of a copy", r": ([\d.]+) \(target", 0.8),
-    ("end-to-end-4096", "product of 4096 x 4096 over HTTP, of a copy", r": ([\d.]+) \(target", 0.8),
+    ("bench", "launch, us", r": a launch ([\d.]+) us", None, FIRST),
+    ("bench", "copies over the bus, GB/s", r"copies ([\d.]+) GB/s", None, FIRST),
+    ("bench", "copy in device memory, GB/s", r"copy in device memory: ([\d.]+)", None, FIRST),
+    ("bench", "gather of rows of 16 B, of a copy", r"rows of +16 B: .*?([\d.]+) of the copy", 0.59, FIRST),
+    ("bench", "gather of rows of 64 B, of a copy", r"rows of +64 B: .*?([\d.]+) of the copy", 0.85, FIRST),
+    ("bench", "gather of rows of 256 B, of a copy", r"rows of +256 B: .*?([\d.]+) of the copy", 0.85, FIRST),
+    ("bench", "gather of rows of 1 KiB, of a copy", r"rows of +1024 B: .*?([\d.]+) of the copy", 0.9, FIRST),
+    ("bench", "gather of rows of 4 KiB, of a copy", r"rows of +4096 B: .*?([\d.]+) of the copy", 0.9, FIRST),
+    ("bench", "rows of 16 B, L2 fetching 32 B, of a copy", r"rows of +16 B: .*?([\d.]+) of the copy", None, SECOND),
+    ("bench", "rows of 64 B, L2 fetching 32 B, of a copy", r"rows of +64 B: .*?([\d.]+) of the copy", None, SECOND),
+    ("bench", "rows of 256 B, L2 fetching 32 B, of a copy", r"rows of +256 B: .*?([\d.]+) of the copy", None, SECOND),
+    ("bench", "lookups in one launch, times faster", r"launches .*: ([\d.]+) times", None, FIRST),
+    ("bench", "einsum against cuBLAS, the least ratio", r"ratio ([\d.]+)", None, LEAST),
+    ("bench", "overlap of copies and products", r"([\d.]+) of the possible overlap", None, FIRST),
+    ("end-to-end-2048", "product of 2048 x 2048 over HTTP, of a copy", r": ([\d.]+) \(target", 0.8, LEAST),
+    ("end-to-end-4096", "product of 4096 x 4096 over HTTP, of a copy", r": ([\d.]+) \(target", 0.8, LEAST),
 )
 
 
@@ -155,22 +161,26 @@ def missing(folder, device):
 def table(done):
     """asked and measured, line by line"""
     outputs = {stage.name: stage.output for stage in done}
-    for stage, what, pattern, asked in FIGURES:
-        values = [float(value) for value in re.findall(pattern, outputs.get(stage, ""))]
+    for stage, what, pattern, asked, which in FIGURES:
+        values = [float(value) for value in re.findall(pattern, outputs.get(stage, ""))][which]
         measured = min(values) if values else None
         verdict = "" if asked is None or measured is None else "reached" if measured >= asked else "BELOW"
         yield (f"  {what:45} {'' if asked is None else f'>= {asked}':8} "
                f"{'not measured' if measured is None else f'{measured:g}':13} {verdict}").rstrip()
 
 
-def next_steps(args, device, done):
+def next_steps(args, device, done, added):
+    """commands that can be pasted: with what a stage adds to the environment, without which the contract would test the
+    reference device"""
+    def pasted(command):
+        return " ".join([*(f"{name}={shlex.quote(value)}" for name, value in added.items()), shlex.join(command)])
     for stage in done:
         if stage.state in ("FAILED", "not run"):
-            yield " ".join(f"'{part}'" if " " in part or ">" in part else part for part in stage.command)
-    contract = os.path.join(args.folder, "test_device_contract")
-    yield f"compute-sanitizer --tool memcheck {contract} 'gather '   # and the other families"
-    yield ("ncu --clock-control none -k regex:gather -c 20 --section SpeedOfLight --section Occupancy "
-           f"{os.path.join(args.folder, 'bench_gpu')} {device}")
+            yield pasted(stage.command)
+    contract, bench = (os.path.join(args.folder, name) for name in ("test_device_contract", "bench_gpu"))
+    yield pasted(["compute-sanitizer", "--tool", "memcheck", contract, "gather "]) + "   # and the other families"
+    yield pasted(["ncu", "--clock-control", "none", "-k", "regex:gather", "-c", "20", "--section", "SpeedOfLight",
+                  "--section", "Occupancy", bench, device])
 
 
 def main():
@@ -199,16 +209,19 @@ def main():
         print("skipped: no GPU; the plugin can be loaded and the daemon starts")
         return 77
 
+    added = {"TD_TEST_DEVICE": device, "TD_TEST_DEVICE_EXPECTED": "1"}
     toolkit = os.environ.get("CUDA_HOME", "/usr/local/cuda") + "/bin"
-    environment = {**os.environ, "TD_TEST_DEVICE": device, "TD_TEST_DEVICE_EXPECTED": "1", "PYTHONUNBUFFERED": "1",
-                   "PATH": os.environ.get("PATH", os.defpath) + os.pathsep + toolkit}
+    path = os.environ.get("PATH", os.defpath)
+    if os.path.isdir(toolkit) and toolkit not in path.split(os.pathsep):
+        added["PATH"] = path + os.pathsep + toolkit
     if blas and not args.device:  # an emulation brings its own
         old = os.environ.get("LD_LIBRARY_PATH")
-        environment["LD_LIBRARY_PATH"] = os.pathsep.join(blas[:1] + ([old] if old else []))
+        added["LD_LIBRARY_PATH"] = os.pathsep.join(blas[:1] + ([old] if old else []))
+    environment = {**os.environ, **added, "PYTHONUNBUFFERED": "1"}
     done = [stage for stage in stages(args, device) if args.only in stage.name]
     for stage in done:
         left = args.total - (time.monotonic() - begin)
-        if stage.needs and not shutil.which(stage.needs, path=environment["PATH"]):
+        if stage.needs and not shutil.which(stage.needs, path=added.get("PATH", path)):
             stage.state, stage.reason = "skipped", stage.without
         elif left < 1:
             stage.reason = f"the {args.total:.0f} s for all stages are over"
@@ -217,7 +230,7 @@ def main():
         print(f"{stage.state:8} {stage.name:20} {stage.seconds:4.0f} s (estimate {stage.estimate})  {stage.reason[:150]}", flush=True)
 
     print("\n  asked and measured", *table(done), sep="\n")
-    print("\n  next", *(f"  {line}" for line in next_steps(args, device, done)), sep="\n")
+    print("\n  next", *(f"  {line}" for line in next_steps(args, device, done, added)), sep="\n")
     count = {state: sum(stage.state == state for stage in done) for state in ("ok", "FAILED", "skipped", "not run")}
     print("\n" + ", ".join(f"{number} {state}" for state, number in count.items()) + f" in {time.monotonic() - begin:.0f} s")
     return 1 if count["FAILED"] or count["not run"] else 0
