@@ -1,7 +1,9 @@
 /* test_device_contract.c - checks a device against the contract of gpu/device.h and the results of
  * kernels/.
  *
- *   test_device_contract [WORD]       only cases whose description contains WORD
+ *   test_device_contract [WORD]       only the cases whose description contains WORD, and nothing else:
+ *                                     compute-sanitizer, which runs a family of kernels so, takes long for each
+ *   test_device_contract --sizes      only a table above 2^32 bytes and more rows than one grid
  *   test_device_contract --fault      only what follows a kernel that faults; the others begin it as a process
  *                                     of its own, since a fault may end all that a process has on a GPU
  *
@@ -591,10 +593,29 @@ static void check_opening(void)
     api->close(NULL);
 }
 
+struct count {
+    const char *word;
+    int n;
+};
+
+static void count_case(void *context, const struct device_case *one)
+{
+    struct count *count = context;
+    count->n += !count->word || strstr(one->says, count->word);
+}
+
+/* Opening a device measures it, so it is opened only if a case is wanted. */
 static void check_tf32(const char *word)
 {
     struct fixture fixture;
     struct td_device_options rounded = options;
+    struct td_arena arena;
+    struct count count = { .word = word };
+    td_arena_init(&arena, NULL, 0, td_memory_heap());
+    for_each_tf32_case(&arena, count_case, &count);
+    td_arena_reset(&arena);
+    if (count.n == 0)
+        return;
     rounded.tf32 = true;
     if (!ok(fixture_open(&fixture, api, &rounded, &err), "open with tf32"))
         return;
@@ -663,6 +684,20 @@ static int run_fault(void)
     return checks.failed == 0 ? 0 : 1;
 }
 
+/* Is a library of compute-sanitizer in this process? It follows the processes that this one starts, and would
+ * report the fault. */
+static bool is_sanitized(void)
+{
+    char line[4096];
+    bool found = false;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (maps && !found && fgets(line, sizeof(line), maps))
+        found = strstr(line, "/libsanitizer-") || strstr(line, "TargetInjection");
+    if (maps)
+        fclose(maps);
+    return found;
+}
+
 /* Another process has the fault. */
 static void check_fault(void)
 {
@@ -683,12 +718,61 @@ static void check_fault(void)
 
 /* ---- main ------------------------------------------------------------------------------------ */
 
+static void run_all_cases(struct fixture *fixture, const char *word)
+{
+    run_cases(fixture, for_each_device_case, word, 1, 1, EVERY_ALONE);
+    run_cases(fixture, for_each_device_case, word, MAX_IN_FLIGHT, FIXTURE_STREAMS, EVERY_TOGETHER);
+}
+
+/* On the open device, which it closes. */
+static void check_all(struct fixture *fixture)
+{
+    check_info(fixture);
+    check_memory(fixture);
+    check_copies(fixture);
+    check_large_copies(fixture);
+    check_waiting(fixture);
+    check_order(fixture);
+    check_strings();
+    if (strcmp(api->kind, "cuda") == 0) /* the CPU's loops may fuse */
+        check_complex_products(fixture);
+    run_all_cases(fixture, NULL);
+    print_unsupported(fixture);
+    const bool is_gpu = strcmp(api->kind, "cuda") == 0 && !is_emulated(fixture);
+    fixture_close(fixture);
+    check_sizes();
+    check_exhaustion();
+    check_opening();
+    check_tf32(NULL);
+    if (is_gpu && !is_sanitized())
+        check_fault();
+}
+
+static int run(const char *word)
+{
+    static struct fixture fixture;
+    if (word && strcmp(word, "--sizes") == 0) {
+        check_sizes();
+        return 0;
+    }
+    const td_status status = fixture_open(&fixture, api, &options, &err);
+    if (status != TD_OK)
+        return not_opened(status);
+    if (!word) {
+        check_all(&fixture);
+        return 0;
+    }
+    run_all_cases(&fixture, word);
+    fixture_close(&fixture);
+    check_tf32(word);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     const char *text = getenv("TD_TEST_DEVICE_OPTIONS");
     const char *word = argc > 1 ? argv[1] : NULL;
     struct td_device_library library;
-    static struct fixture fixture;
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (text)
         options.text = text;
@@ -699,29 +783,9 @@ int main(int argc, char **argv)
         return 1;
     }
     api = library.api;
-    td_status status = fixture_open(&fixture, api, &options, &err);
-    if (status != TD_OK)
-        return not_opened(status);
-    check_info(&fixture);
-    check_memory(&fixture);
-    check_copies(&fixture);
-    check_large_copies(&fixture);
-    check_waiting(&fixture);
-    check_order(&fixture);
-    check_strings();
-    if (strcmp(api->kind, "cuda") == 0) /* the CPU's loops may fuse */
-        check_complex_products(&fixture);
-    run_cases(&fixture, for_each_device_case, word, 1, 1, EVERY_ALONE);
-    run_cases(&fixture, for_each_device_case, word, MAX_IN_FLIGHT, FIXTURE_STREAMS, EVERY_TOGETHER);
-    print_unsupported(&fixture);
-    const bool is_gpu = strcmp(api->kind, "cuda") == 0 && !is_emulated(&fixture);
-    fixture_close(&fixture);
-    check_sizes();
-    check_exhaustion();
-    check_opening();
-    check_tf32(word);
-    if (is_gpu)
-        check_fault();
+    const int status = run(word);
+    if (status != 0)
+        return status;
     td_device_unload(&library);
     printf("%ld passed, %ld failed\n", checks.passed, checks.failed);
     return checks.failed == 0 && checks.passed > 0 ? 0 : 1;

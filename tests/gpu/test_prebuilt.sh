@@ -72,6 +72,10 @@ page '^  overlap of copies and products +0.97$'
 page '^  product of 4096 x 4096 over HTTP, of a copy +>= 0.8 +[0-9.]+ +(BELOW|reached)'
 page '^  TD_TEST_DEVICE=.* ncu '
 
+# A word runs the cases alone, so that compute-sanitizer ends within its limit.
+TD_TEST_DEVICE=$plugin "$build/tests/gpu/test_device_contract" "gather float32[5" >"$work/page" || fail "the cases of a word"
+! grep -vE ' checks passed, 0 failed$|^[1-9][0-9]* passed, 0 failed$' "$work/page" || fail "with a word there are checks besides those of the cases"
+
 # One that hangs, one that fails, one that does nothing: listed, and the others run.
 export PATH=$work/path:$PATH
 prebuilt 1 --device "$plugin" --quick --only check --limit 2
