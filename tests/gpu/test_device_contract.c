@@ -15,6 +15,7 @@
 #include "gpu/loader/loader.h"
 #include "kernels/einsum/einsum.h"
 #include "tests/gpu/device_call.h"
+#include "tests/gpu/no_device.h"
 
 #include <sys/wait.h>
 
@@ -623,26 +624,6 @@ static void check_tf32(const char *word)
     fixture_close(&fixture);
 }
 
-/* Files of NVIDIA's driver, and of the one in WSL, that exist where there is a GPU. */
-static bool machine_has_gpu(void)
-{
-    static const char *const files[] = { "/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg" };
-    for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
-        if (access(files[i], F_OK) == 0)
-            return true;
-    return false;
-}
-
-/* The exit status if the device does not open. */
-static int not_opened(td_status status)
-{
-    const char *expected = getenv("TD_TEST_DEVICE_EXPECTED");
-    const bool skips = status == TD_DEVICE_UNAVAILABLE && strcmp(api->kind, "cuda") == 0 &&
-                       !(expected && strcmp(expected, "1") == 0) && !machine_has_gpu();
-    printf("%s: %s\n", skips ? "skipped" : "FAILED", err.message);
-    return skips ? 77 : 1;
-}
-
 /* ---- faults ---------------------------------------------------------------------------------- */
 
 static td_status load(struct td_device_library *library)
@@ -757,7 +738,7 @@ static int run(const char *word)
     }
     const td_status status = fixture_open(&fixture, api, &options, &err);
     if (status != TD_OK)
-        return not_opened(status);
+        return not_opened(api, status, err.message);
     if (!word) {
         check_all(&fixture);
         return 0;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # test_prebuilt.sh - tests prebuilt.py without a GPU: the emulation of CUDA takes the plugin's place, and scripts those of the
-# benchmark, which measures nothing there, and of compute-sanitizer.
+# benchmark, which measures nothing there, and of compute-sanitizer. At the end run.sh by itself, with scripts for all.
 #
 #   tests/gpu/test_prebuilt.sh [build]     the folder of a release build
 set -euo pipefail
@@ -103,4 +103,34 @@ if ! ls /dev/nvidia[0-9]* >/dev/null 2>&1 && ! command -v nvidia-smi >/dev/null;
     prebuilt 77
     page '^skipped: no GPU'
 fi
+
+# run.sh on a machine with a GPU: a step that fails is never 77, also where a later one says so.
+tree=$work/tree
+mkdir -p "$tree/tests/gpu" "$tree/build-gpu/tests/gpu" "$tree/build-gpu/tests/bench/gpu" "$work/tools"
+cp tests/gpu/run.sh "$tree/tests/gpu"
+# step PROGRAM STATUS
+step() {
+    printf '#!/bin/sh\necho %s; exit %s\n' "$1" "$2" >"$tree/build-gpu/tests/$1"
+    chmod +x "$tree/build-gpu/tests/$1"
+}
+for tool in nvcc cmake nvidia-smi; do
+    printf '#!/bin/sh\necho 9.0\n' >"$work/tools/$tool"
+    chmod +x "$work/tools/$tool"
+done
+# steps STATUS PLUGIN CONTRACT BENCH [WORD]
+steps() {
+    local status=0
+    step gpu/test_cuda_plugin "$2"
+    step gpu/test_device_contract "$3"
+    step bench/gpu/bench_gpu "$4"
+    PATH=$work/tools:$PATH TENSORD=/no/such/daemon "$tree/tests/gpu/run.sh" "${@:5}" >"$work/page" 2>&1 || status=$?
+    [ "$status" -eq "$1" ] || fail "run.sh: exit status $status, expected $1 of steps with ${*:2}"
+}
+steps 0 0 0 0
+page '^bench/gpu/bench_gpu'
+steps 1 0 1 77
+steps 1 1 0 0
+steps 1 0 0 77
+steps 1 0 77 0 'gather '
+! grep -q '^bench' "$work/page" || fail "the benchmark runs with a word"
 echo "all stages, figures, failures and limits as expected"
