@@ -201,13 +201,8 @@ static void device_close(struct td_device *device)
     while (device->streams)
         td_cuda_stream_close(device->streams);
     td_cuda_memory_close(device);
-    /* Only a reset clears a sticky error, and it destroys the context with all its resources. It
-     * resets the thread's current device, so it must not run if cudaSetDevice failed. */
-    int current = device->ordinal; /* in case cudaGetDevice fails */
-    (void)cudaGetDevice(&current);
-    if (device->lost && current == device->ordinal)
-        (void)cudaDeviceReset();
     (void)cudaGetLastError();
+    td_cuda_context_leave(device->ordinal, device->lost);
     free(device);
 }
 
@@ -228,6 +223,7 @@ static td_status device_open(const struct td_device_options *options, struct td_
     if (!device)
         return td_error_set(err, TD_DEVICE_UNAVAILABLE, "the host has no memory for a device");
     device->ordinal = options->ordinal;
+    td_cuda_context_enter(device->ordinal);
     device->tf32 = options->tf32;
     td_status status = describe(device, options, err);
     if (status == TD_OK)

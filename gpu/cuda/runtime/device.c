@@ -1,6 +1,57 @@
 #include "gpu/cuda/runtime/device.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
+#include <time.h>
+
+/* ---- the context ----------------------------------------------------------------------------- */
+
+enum { CONTEXTS = 64 }; /* GPUs beyond share one, and so are reset later */
+enum { RESETTING = -1 };
+
+static struct context {
+    atomic_int devices; /* that are open; RESETTING: none, and none may be opened yet */
+    atomic_bool lost;   /* one of them, since the last reset */
+} contexts[CONTEXTS];
+
+void td_cuda_context_enter(int ordinal)
+{
+    struct context *context = &contexts[ordinal % CONTEXTS];
+    const struct timespec moment = { .tv_nsec = 1000000 };
+    int devices = atomic_load(&context->devices);
+    do {
+        for (; devices == RESETTING; devices = atomic_load(&context->devices))
+            (void)nanosleep(&moment, NULL);
+    } while (!atomic_compare_exchange_weak(&context->devices, &devices, devices + 1));
+}
+
+/* A reset is of the thread's current device, so it must not run if cudaSetDevice failed. */
+static void reset(int ordinal)
+{
+    int current = ordinal; /* in case cudaGetDevice fails */
+    (void)cudaGetDevice(&current);
+    if (current == ordinal)
+        (void)cudaDeviceReset();
+    (void)cudaGetLastError();
+}
+
+void td_cuda_context_leave(int ordinal, bool lost)
+{
+    struct context *context = &contexts[ordinal % CONTEXTS];
+    int devices = atomic_load(&context->devices), left;
+    if (lost)
+        atomic_store(&context->lost, true);
+    do
+        left = devices == 1 && atomic_load(&context->lost) ? RESETTING : devices - 1;
+    while (!atomic_compare_exchange_weak(&context->devices, &devices, left));
+    if (left != RESETTING)
+        return;
+    reset(ordinal);
+    atomic_store(&context->lost, false);
+    atomic_store(&context->devices, 0);
+}
+
+/* ---- errors ---------------------------------------------------------------------------------- */
 
 /* Does the context remain usable after this error, because only an argument was invalid? */
 static bool is_recoverable(cudaError_t error)

@@ -32,6 +32,12 @@ struct td_device {
     char lost_reason[TD_DEVICE_TEXT];
 };
 
+/* All open devices on a GPU share a context of this process, which a reset would take from all of them, with the
+ * pinned memory from which replies are sent: one that is never closed, as a call on it does not return, too. */
+void td_cuda_context_enter(int ordinal);
+/* Resets the context if no open device is on it any more and one has been lost: only that clears a sticky error. */
+void td_cuda_context_leave(int ordinal, bool lost);
+
 /* Converts the result of a runtime call; `action` completes "could not ...". TD_OK for cudaSuccess. */
 TD_MUST_CHECK td_status td_cuda_check(struct td_device *device, cudaError_t error,
                                       const char *action, struct td_error *err);

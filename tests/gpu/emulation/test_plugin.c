@@ -378,6 +378,34 @@ static void a_lost_device_reports_it_until_it_is_opened_again(void)
     check(td_emulation_resources() == 0, "and leaks nothing");
 }
 
+/* As one is that is left, because a call on it does not return, while replies are sent from its memory. */
+static void a_lost_device_leaves_what_another_one_has(void)
+{
+    struct fixture left, lost;
+    struct td_device *third = NULL;
+    const struct td_device_options options = { .text = "" };
+    if (!check(open_fixture(&left) == TD_OK && look_up(&left) == TD_OK &&
+                   synchronize(&left) == TD_OK && open_fixture(&lost) == TD_OK,
+               "two devices are open"))
+        return;
+    td_emulation_lose(1);
+    check(look_up(&lost) == TD_OK && synchronize(&lost) == TD_DEVICE_UNAVAILABLE,
+          "a kernel that corrupts the context loses the device");
+    td_emulation_lose(0);
+    const size_t before = td_emulation_resources();
+    close_fixture(&lost);
+    check(td_emulation_resources() == before && is_rotated(&left),
+          "closing it leaves the pinned memory of the other one");
+    check(api->open(&options, &third, &err) == TD_DEVICE_UNAVAILABLE && err.message[0],
+          "until that is closed, none opens, with a message");
+    close_fixture(&left);
+    check(td_emulation_resources() == 0, "the last one that is closed resets the GPU");
+    check(open_fixture(&left) == TD_OK && look_up(&left) == TD_OK && synchronize(&left) == TD_OK &&
+              is_rotated(&left),
+          "then a device opens and works");
+    close_fixture(&left);
+}
+
 static void a_device_may_be_lost_while_it_is_opened(void)
 {
     for (long nth = 1; nth < 20; nth += 6) {
@@ -441,6 +469,7 @@ int main(void)
     any_allocation_may_fail();
     a_device_remains_usable_after_a_failed_allocation();
     a_lost_device_reports_it_until_it_is_opened_again();
+    a_lost_device_leaves_what_another_one_has();
     a_device_may_be_lost_while_it_is_opened();
     every_reason_why_no_device_opens_has_a_message();
     td_device_unload(&library);
