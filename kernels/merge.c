@@ -377,9 +377,16 @@ static void copy_raised(int64_t *to, const struct td_tensor *from, int64_t befor
         to[i] = td_tensor_index_at(from, i) + before;
 }
 
-void td_merge_copy(const struct td_op *op, const struct td_op_args *const *calls, int n, int number,
-                   void *to)
+static void copy_now(void *context, void *to, const void *from, size_t bytes)
 {
+    (void)context;
+    memcpy(to, from, bytes);
+}
+
+void td_merge_copy(const struct td_op *op, const struct td_op_args *const *calls, int n, int number,
+                   void *to, td_merge_copy_fn *copy, void *context)
+{
+    copy = copy ? copy : copy_now;
     char *at = to;
     int64_t before = 0;
     int i = 0, j = number;
@@ -394,7 +401,7 @@ void td_merge_copy(const struct td_op *op, const struct td_op_args *const *calls
         if (raised)
             copy_raised((int64_t *)(void *)at, from, before);
         else if (bytes > 0)
-            memcpy(at, from->data, bytes);
+            copy(context, at, from->data, bytes);
         at += bytes;
         before += part == TD_MERGE_OFFSETS    ? calls[c]->inputs[INDICES].tensors->numel
                   : part == TD_MERGE_SEGMENTS ? calls[c]->outputs[0].shape.dim[0]

@@ -92,8 +92,12 @@ TD_MUST_CHECK td_status td_merge_calls(const struct td_op *op,
                                        uint32_t shared, struct td_arena *arena,
                                        struct td_merged *out, struct td_error *err);
 
-/* Writes the data of tensor `number`, which is not shared, of the merged call of these calls. */
+/* Copies bytes, at once or later: all that td_merge_copy does not compute. */
+typedef void td_merge_copy_fn(void *context, void *to, const void *from, size_t bytes);
+
+/* Writes the data of tensor `number`, which is not shared, of the merged call of these calls. Calls `copy` at
+ * most n times; NULL: memcpy. */
 void td_merge_copy(const struct td_op *op, const struct td_op_args *const *calls, int n, int number,
-                   void *to);
+                   void *to, td_merge_copy_fn *copy, void *context);
 
 #endif

@@ -14,6 +14,7 @@ struct td_copiers {
     pthread_cond_t work, done; /* there is a slice to begin; a job is done */
     struct td_copy_job *first; /* with slices that nobody has begun */
     bool stopping;
+    uint64_t helped;
     int n_threads;
     pthread_t threads[];
 };
@@ -34,26 +35,50 @@ static void unlist(struct td_copiers *copiers, const struct td_copy_job *job)
         *at = job->next;
 }
 
-/* Copies the next slice without the mutex. There is one. */
-static void copy_slice(struct td_copiers *copiers, struct td_copy_job *job)
+/* Skips so many bytes of a job's ranges. */
+static void skip(struct td_copy_job *job, size_t bytes)
 {
-    const size_t at = job->begun, left = job->bytes - at, n = left < SLICE ? left : SLICE;
+    while (bytes >= job->ranges->bytes - job->at && bytes > 0) {
+        bytes -= job->ranges->bytes - job->at;
+        job->ranges++;
+        job->at = 0;
+    }
+    job->at += bytes;
+}
+
+static void copy_ranges(const struct td_copy_range *range, size_t at, size_t bytes)
+{
+    for (; bytes > 0; range++, at = 0) {
+        const size_t left = range->bytes - at, n = left < bytes ? left : bytes;
+        if (n > 0)
+            memcpy(range->to + at, range->from + at, n);
+        bytes -= n;
+    }
+}
+
+/* Copies the next slice without the mutex; returns its bytes. There is one. */
+static size_t copy_slice(struct td_copiers *copiers, struct td_copy_job *job)
+{
+    const size_t left = job->bytes - job->begun, n = left < SLICE ? left : SLICE, at = job->at;
+    const struct td_copy_range *ranges = job->ranges;
     job->begun += n;
     job->copying++;
+    skip(job, n);
     if (job->begun == job->bytes)
         unlist(copiers, job);
     pthread_mutex_unlock(&copiers->mutex);
-    memcpy(job->to + at, job->from + at, n);
+    copy_ranges(ranges, at, n);
     pthread_mutex_lock(&copiers->mutex);
     job->copying--;
     if (is_done(job))
         pthread_cond_broadcast(&copiers->done);
+    return n;
 }
 
 static void copy_all(struct td_copiers *copiers, struct td_copy_job *job)
 {
     while (job->begun < job->bytes)
-        copy_slice(copiers, job);
+        (void)copy_slice(copiers, job);
 }
 
 /* ---- the threads ----------------------------------------------------------------------------- */
@@ -64,7 +89,7 @@ static void *run(void *context)
     pthread_mutex_lock(&copiers->mutex);
     while (!copiers->stopping)
         if (copiers->first)
-            copy_slice(copiers, copiers->first);
+            copiers->helped += copy_slice(copiers, copiers->first);
         else
             pthread_cond_wait(&copiers->work, &copiers->mutex);
     pthread_mutex_unlock(&copiers->mutex);
@@ -108,12 +133,9 @@ void td_copiers_free(struct td_copiers *copiers)
 
 /* ---- jobs ------------------------------------------------------------------------------------ */
 
-void td_copiers_start(struct td_copiers *copiers, struct td_copy_job *job, void *to,
-                      const void *from, size_t bytes)
+/* There are bytes to be copied. */
+static void enlist(struct td_copiers *copiers, struct td_copy_job *job)
 {
-    *job = (struct td_copy_job){ .to = to, .from = from, .bytes = bytes };
-    if (bytes == 0)
-        return;
     pthread_mutex_lock(&copiers->mutex);
     struct td_copy_job **last = &copiers->first;
     while (*last)
@@ -121,6 +143,15 @@ void td_copiers_start(struct td_copiers *copiers, struct td_copy_job *job, void 
     *last = job;
     pthread_cond_broadcast(&copiers->work);
     pthread_mutex_unlock(&copiers->mutex);
+}
+
+void td_copiers_start(struct td_copiers *copiers, struct td_copy_job *job, void *to,
+                      const void *from, size_t bytes)
+{
+    *job = (struct td_copy_job){ .only = { to, from, bytes }, .bytes = bytes };
+    job->ranges = &job->only;
+    if (bytes > 0)
+        enlist(copiers, job);
 }
 
 bool td_copiers_is_done(struct td_copiers *copiers, struct td_copy_job *job)
@@ -156,16 +187,30 @@ void td_copiers_cancel(struct td_copiers *copiers, struct td_copy_job *job)
 
 void td_copiers_copy(struct td_copiers *copiers, void *to, const void *from, size_t bytes)
 {
-    struct td_copy_job job;
-    if (bytes <= 2 * SLICE) {
-        if (bytes > 0)
-            memcpy(to, from, bytes);
+    td_copiers_copy_ranges(copiers, &(struct td_copy_range){ to, from, bytes }, 1);
+}
+
+void td_copiers_copy_ranges(struct td_copiers *copiers, const struct td_copy_range *ranges, int n)
+{
+    struct td_copy_job job = { .ranges = ranges };
+    for (int i = 0; i < n; i++)
+        job.bytes += ranges[i].bytes;
+    if (job.bytes <= 2 * SLICE) {
+        copy_ranges(ranges, 0, job.bytes);
         return;
     }
-    td_copiers_start(copiers, &job, to, from, bytes);
+    enlist(copiers, &job);
     pthread_mutex_lock(&copiers->mutex);
     copy_all(copiers, &job);
     while (!is_done(&job))
         pthread_cond_wait(&copiers->done, &copiers->mutex);
     pthread_mutex_unlock(&copiers->mutex);
+}
+
+uint64_t td_copiers_helped(struct td_copiers *copiers)
+{
+    pthread_mutex_lock(&copiers->mutex);
+    const uint64_t bytes = copiers->helped;
+    pthread_mutex_unlock(&copiers->mutex);
+    return bytes;
 }

@@ -6,7 +6,7 @@
  * One thread copies at a fraction of the host's memory bandwidth, and of the device's. The source may be a
  * mapped file, which is read from the disk while it is copied.
  *
- * Ownership  The caller's struct td_copy_job and both ranges stay until the job is done or cancelled.
+ * Ownership  The caller's struct td_copy_job and what is copied stay until the job is done or cancelled.
  * Threads    Any; one at a time for each job. */
 #ifndef TD_SERVER_DEVICES_COPIERS_H
 #define TD_SERVER_DEVICES_COPIERS_H
@@ -19,12 +19,20 @@
 
 struct td_copiers;
 
-/* All zero: nothing to be copied, done. */
-struct td_copy_job {
-    struct td_copy_job *next;
+struct td_copy_range {
     char *to;
     const char *from;
     size_t bytes;
+};
+
+/* All zero: nothing to be copied, done. */
+struct td_copy_job {
+    struct td_copy_job *next;
+    struct td_copy_range only; /* of a job of one range */
+    const struct td_copy_range
+        *ranges; /* where the next slice begins, after `at` bytes of the first */
+    size_t at;
+    size_t bytes; /* of all ranges */
     size_t begun; /* bytes of slices that a thread has begun */
     int copying;  /* threads that copy a slice */
 };
@@ -45,5 +53,10 @@ void td_copiers_cancel(struct td_copiers *copiers, struct td_copy_job *job);
 
 /* Copies with all threads and the caller's; a small range with the caller's alone. */
 void td_copiers_copy(struct td_copiers *copiers, void *to, const void *from, size_t bytes);
+/* The same for n ranges: many small ones are one job. */
+void td_copiers_copy_ranges(struct td_copiers *copiers, const struct td_copy_range *ranges, int n);
+
+/* Bytes that the threads have copied, and not the callers. */
+uint64_t td_copiers_helped(struct td_copiers *copiers);
 
 #endif

@@ -184,7 +184,9 @@ static td_status lay_out(struct td_launch *launch, struct td_arena *arena, struc
     launch->report_bytes =
         ((size_t)launch->n_reports * sizeof(struct td_device_report) + ALIGN - 1) / ALIGN * ALIGN;
     launch->offsets = td_arena_alloc(arena, (size_t)launch->n_inputs, sizeof(size_t), err);
-    if (!launch->offsets)
+    launch->copies = td_arena_alloc(arena, (size_t)launch->n_inputs * (size_t)launch->n_items,
+                                    sizeof *launch->copies, err);
+    if (!launch->offsets || !launch->copies)
         return err->status;
     for (int i = 0; fits && i < launch->n_inputs; i++)
         if (!td_launch_is_table(launch->tables, i))
@@ -271,10 +273,22 @@ uint64_t td_launch_table_bytes(const struct td_launch *launch)
 
 /* ---- after allocation ------------------------------------------------------------------------ */
 
+struct copies {
+    struct td_copy_range *ranges;
+    int n;
+};
+
+static void copy_later(void *context, void *to, const void *from, size_t bytes)
+{
+    struct copies *copies = context;
+    copies->ranges[copies->n++] = (struct td_copy_range){ to, from, bytes };
+}
+
 void td_launch_fill(const struct td_launch *launch, struct td_batch_item *const *items,
                     struct td_copiers *copiers, char *staging)
 {
     struct td_device_report *reports = (struct td_device_report *)(void *)staging;
+    struct copies copies = { .ranges = launch->copies };
     for (int i = 0; i < launch->n_reports; i++)
         reports[i] = (struct td_device_report){ .first_bad = INT64_MAX };
     for (int i = 0; i < launch->n_inputs; i++) {
@@ -283,10 +297,11 @@ void td_launch_fill(const struct td_launch *launch, struct td_batch_item *const 
         char *to = staging + launch->report_bytes + launch->offsets[i];
         const struct td_tensor *only = td_launch_input(items[0]->args, i);
         if (launch->calls)
-            td_merge_copy(launch->op, launch->calls, launch->n_items, i, to);
+            td_merge_copy(launch->op, launch->calls, launch->n_items, i, to, copy_later, &copies);
         else
-            td_copiers_copy(copiers, to, only->data, only->bytes);
+            copy_later(&copies, to, only->data, only->bytes);
     }
+    td_copiers_copy_ranges(copiers, copies.ranges, copies.n);
 }
 
 td_status td_launch_bind_table(struct td_launch *launch, int i, void *data, const void *index,

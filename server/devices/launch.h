@@ -28,6 +28,7 @@ struct td_launch {
     size_t *begins;  /* [n_items][n_outputs]: byte offsets from the start of the outputs */
     uint32_t tables; /* bit i: input i is a table */
     size_t *offsets; /* byte offset of each input from the start of the inputs */
+    struct td_copy_range *copies; /* [n_inputs * n_items]: what filling copies */
     size_t report_bytes, in_bytes, out_bytes;
     size_t outputs, workspace, scratch_bytes; /* byte offsets on the device, from the first input */
 };

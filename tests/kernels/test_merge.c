@@ -59,7 +59,7 @@ static void fill_inputs(const struct td_op *op, struct td_merged *merged,
             continue;
         }
         alloc(to, case_name);
-        td_merge_copy(op, calls, n, t, to->data);
+        td_merge_copy(op, calls, n, t, to->data, NULL, NULL);
     }
 }
 

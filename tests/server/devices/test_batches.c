@@ -269,6 +269,46 @@ START_TEST(einsums_with_equal_plans_are_merged_into_one_launch)
 }
 END_TEST
 
+/* 8 MiB in inputs of 512 KiB. Under load the batcher's thread may have copied all before the others run: then once
+ * more. */
+START_TEST(the_inputs_of_merged_calls_are_copied_by_several_threads)
+{
+    enum { CALLS = 8, ROWS = 32768 };
+    struct batch_call first, calls[CALLS];
+    struct td_tensor table = table_of(10, 0), a[CALLS], b[CALLS];
+    const int64_t late_ns = td_now_ns() + 10000 * MS;
+    for (int i = 0; i < CALLS; i++) {
+        a[i] = table_of(ROWS, (float)i);
+        b[i] = table_of(ROWS, (float)-i);
+    }
+    for (bool helped = false; !helped;) {
+        struct setup setup = { 0 };
+        EXPECT(td_now_ns() < late_ns, "only one thread copies");
+        setup_open(&setup, "");
+        keep_busy(&setup, &first, &table);
+        for (int i = 0; i < CALLS; i++) {
+            batch_call_einsum(&calls[i], "ij,ij->j", a[i], b[i], 0);
+            submit(&setup, &calls[i]);
+        }
+        EVENTUALLY(counts_of(&setup).waiting == CALLS);
+        expect_rows(&first);
+        for (int i = 0; i < CALLS; i++) {
+            expect_status(&calls[i], TD_OK);
+            batch_call_end(&calls[i]);
+        }
+        ck_assert_uint_eq(launches(), 2);
+        batch_call_end(&first);
+        helped = td_copiers_helped(setup.copiers) > 0;
+        setup_close(&setup);
+    }
+    td_buffer_unref(table.owner);
+    for (int i = 0; i < CALLS; i++) {
+        td_buffer_unref(a[i].owner);
+        td_buffer_unref(b[i].owner);
+    }
+}
+END_TEST
+
 START_TEST(a_full_batch_does_not_wait_for_others)
 {
     enum { N = 5 };
@@ -851,6 +891,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, a_batch_has_no_more_items_than_the_limit);
     tcase_add_test(tcase, tables_take_turns_by_age);
     tcase_add_test(tcase, einsums_with_equal_plans_are_merged_into_one_launch);
+    tcase_add_test(tcase, the_inputs_of_merged_calls_are_copied_by_several_threads);
     tcase_add_test(tcase, a_full_batch_does_not_wait_for_others);
     tcase_add_test(tcase, an_idle_device_waits_for_batch_wait_us);
     tcase_add_test(tcase, calls_that_do_not_merge_have_a_launch_each);

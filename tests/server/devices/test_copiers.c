@@ -42,6 +42,45 @@ START_TEST(all_bytes_arrive)
 }
 END_TEST
 
+/* Of which many are in one slice, others in several, and some are empty. */
+START_TEST(ranges_are_copied_as_one_job)
+{
+    static const size_t sizes[] = { 0, 7, 1, 2000000, 0, 524288, 3, 100000, 100000, 0 };
+    enum { N = sizeof sizes / sizeof *sizes };
+    struct td_copiers *copiers = td_copiers_new(threads[_i]);
+    struct td_copy_range ranges[N];
+    for (int shorter = 0; shorter < 2;
+         shorter++) { /* less than a slice in all: by the caller alone */
+        for (int i = 0; i < N; i++) {
+            const size_t bytes = sizes[i] / (shorter ? 10 : 1);
+            ranges[i] =
+                (struct td_copy_range){ filled(bytes, 99), filled(bytes, (unsigned)i), bytes };
+        }
+        td_copiers_copy_ranges(copiers, ranges, N);
+        for (int i = 0; i < N; i++) {
+            ck_assert_int_eq(memcmp(ranges[i].to, ranges[i].from, ranges[i].bytes), 0);
+            free(ranges[i].to);
+            free((void *)(uintptr_t)ranges[i].from);
+        }
+    }
+    td_copiers_copy_ranges(copiers, NULL, 0);
+    td_copiers_free(copiers);
+}
+END_TEST
+
+START_TEST(the_threads_help_a_caller)
+{
+    struct td_copiers *copiers = td_copiers_new(3);
+    char *from = filled(MANY, 1), *to = filled(MANY, 2);
+    ck_assert_uint_eq(td_copiers_helped(copiers), 0);
+    while (td_copiers_helped(copiers) == 0) /* the caller may have done all before they run */
+        td_copiers_copy(copiers, to, from, MANY);
+    td_copiers_free(copiers);
+    free(from);
+    free(to);
+}
+END_TEST
+
 START_TEST(several_jobs_are_copied_side_by_side)
 {
     enum { N = 8, BYTES = 3000000 };
@@ -99,6 +138,8 @@ END_TEST
 static void add(TCase *tcase)
 {
     tcase_add_loop_test(tcase, all_bytes_arrive, 0, 3);
+    tcase_add_loop_test(tcase, ranges_are_copied_as_one_job, 0, 3);
+    tcase_add_test(tcase, the_threads_help_a_caller);
     tcase_add_loop_test(tcase, several_jobs_are_copied_side_by_side, 0, 3);
     tcase_add_loop_test(tcase, nothing_is_written_after_a_job_is_cancelled, 0, 3);
     tcase_add_test(tcase, a_job_that_was_never_begun_is_done);
