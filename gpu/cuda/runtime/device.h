@@ -25,6 +25,8 @@ struct td_device {
     struct td_cuda_allocation *allocations; /* of alloc and host_alloc */
     /* What the caller has freed: device memory that streams use, and pinned memory, for the next one. */
     struct td_cuda_allocation *freeing, *retired;
+    /* Bytes of pinned memory: of the caller now, and at most so far; of `retired`. */
+    uint64_t pinned, pinned_most, pinned_retired;
     struct td_device_stream *streams;
     /* Device memory is allocated and freed in the order of these streams (memory.h). */
     cudaMemPool_t pool;

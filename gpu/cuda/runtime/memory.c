@@ -168,13 +168,15 @@ uint64_t td_cuda_memory_freeing(struct td_device *device)
 
 /* ---- pinned memory --------------------------------------------------------------------------- */
 
-/* A block that is unused by now, and not more than twice as large as needed; NULL if there is none. */
-static struct td_cuda_allocation *reuse(struct td_device *device, size_t bytes)
+/* A block that is unused by now, of at least `bytes` and at most `most`; NULL if there is none. */
+static struct td_cuda_allocation *reuse(struct td_device *device, size_t bytes, size_t most)
 {
     for (struct td_cuda_allocation **at = &device->retired; *at; at = &(*at)->next) {
         const size_t there = (*at)->bytes;
-        if (bytes <= there && there / 2 <= bytes && is_unused(*at))
+        if (bytes <= there && there <= most && is_unused(*at)) {
+            device->pinned_retired -= there;
             return detach(at);
+        }
     }
     return NULL;
 }
@@ -186,16 +188,35 @@ static cudaError_t free_retired(struct td_device *device)
         return cudaSuccess;
     while (device->retired && error == cudaSuccess) {
         struct td_cuda_allocation *allocation = detach(&device->retired);
+        device->pinned_retired -= allocation->bytes;
         error = cudaFreeHost(allocation->address);
         free(allocation);
     }
     return error;
 }
 
+/* Retired blocks of so many bytes are no reason to refuse. */
+#define MAY_RETIRE ((uint64_t)64 << 20)
+
+/* May the host pin so many bytes beside those that wait to be freed? What is retired and in use is at most
+ * twice what the caller has had at a time: while two batches overlap for ever no stream is idle, and those of
+ * varying sizes would pin more and more. */
+static bool may_pin(const struct td_device *device, size_t bytes)
+{
+    uint64_t after, all;
+    if (device->pinned_retired <= MAY_RETIRE ||
+        __builtin_add_overflow(device->pinned, bytes, &after) ||
+        __builtin_add_overflow(after, device->pinned_retired, &all))
+        return true; /* it fails in CUDA */
+    const uint64_t most = after > device->pinned_most ? after : device->pinned_most;
+    return all / 2 <= most;
+}
+
 static cudaError_t retire(struct td_device *device, struct td_cuda_allocation *allocation)
 {
     allocation->next = device->retired;
     device->retired = allocation;
+    device->pinned_retired += allocation->bytes;
     cudaError_t error = order_frees(device);
     if (error == cudaSuccess)
         error = record_unused(device, allocation);
@@ -254,20 +275,51 @@ td_status td_cuda_alloc(struct td_device *device, size_t bytes, void **out, stru
     return status;
 }
 
+/* Fresh pinned memory, or, beyond what may be pinned, a retired block of any size. */
+static td_status pin(struct td_device *device, size_t bytes, struct td_cuda_allocation **out,
+                     struct td_error *err)
+{
+    td_status status = may_pin(device, bytes)
+                           ? TD_OK
+                           : td_cuda_check(device, free_retired(device), "free memory", err);
+    if (status != TD_OK)
+        return status;
+    if (!may_pin(device, bytes))
+        return (*out = reuse(device, bytes, SIZE_MAX))
+                   ? TD_OK
+                   : td_error_set(err, TD_MEMORY_EXHAUSTED,
+                                  "%llu bytes of pinned memory are being freed; %zu more are "
+                                  "needed, and the work of %s has not ended",
+                                  (unsigned long long)device->pinned_retired, bytes,
+                                  device->info.name);
+    status = new_record(device, bytes, true, out, err);
+    if (status != TD_OK)
+        return status;
+    status =
+        td_cuda_check(device, cudaHostAlloc(&(*out)->address, (*out)->bytes, cudaHostAllocDefault),
+                      "allocate", err);
+    if (status != TD_OK)
+        free(*out);
+    return status;
+}
+
 td_status td_cuda_host_alloc(struct td_device *device, size_t bytes, void **out,
                              struct td_error *err)
 {
-    cudaError_t error = cudaSuccess;
+    const size_t least = bytes > 0 ? bytes : 1;
     td_status status = td_cuda_set_current(device, err);
     if (status != TD_OK)
         return status;
-    struct td_cuda_allocation *allocation = reuse(device, bytes > 0 ? bytes : 1);
-    if (!allocation) {
-        status = new_record(device, bytes, true, &allocation, err);
-        if (status == TD_OK)
-            error = cudaHostAlloc(&allocation->address, allocation->bytes, cudaHostAllocDefault);
-    }
-    return status == TD_OK ? keep_record(device, allocation, error, out, err) : status;
+    struct td_cuda_allocation *allocation =
+        reuse(device, least, least > SIZE_MAX / 2 ? SIZE_MAX : 2 * least + 1);
+    if (!allocation)
+        status = pin(device, bytes, &allocation, err);
+    if (status != TD_OK)
+        return status;
+    device->pinned += allocation->bytes;
+    if (device->pinned > device->pinned_most)
+        device->pinned_most = device->pinned;
+    return keep_record(device, allocation, cudaSuccess, out, err);
 }
 
 static void release(struct td_device *device, struct td_cuda_allocation *allocation)
@@ -294,7 +346,9 @@ void td_cuda_free(struct td_device *device, void *address)
         return;
     struct td_cuda_allocation *allocation = *at;
     *at = allocation->next;
-    if (!allocation->on_host)
+    if (allocation->on_host)
+        device->pinned -= allocation->bytes;
+    else
         device->info.memory_used -= allocation->bytes;
     release(device, allocation);
 }

@@ -284,6 +284,36 @@ static void pinned_memory_is_used_again(void)
     check(td_emulation_resources() == 0, "nothing is leaked");
 }
 
+/* While no stream is idle it cannot be freed. */
+static void pinned_memory_that_waits_to_be_freed_is_bounded(void)
+{
+    enum { MOST = 10 };
+    const size_t bytes = (size_t)16 << 20;
+    struct fixture fixture;
+    void *memory;
+    td_status status = TD_OK;
+    int n = 0;
+    if (!check(open_fixture(&fixture) == TD_OK, "a device is opened"))
+        return;
+    td_emulation_hang(1);
+    check(look_up(&fixture) == TD_OK, "a kernel is submitted that hangs");
+    for (; n < MOST; n++) {
+        status = api->host_alloc(fixture.device, bytes + (size_t)n, &memory, &err);
+        if (status != TD_OK)
+            break;
+        api->host_free(fixture.device, memory);
+    }
+    check(status == TD_MEMORY_EXHAUSTED && strstr(err.message, "being freed"),
+          "no more than 64 MiB are retired, or as much as was in use");
+    check(n >= 4, "but so much");
+    td_emulation_hang(0);
+    check(synchronize(&fixture) == TD_OK && is_rotated(&fixture), "the work completes");
+    check(api->host_alloc(fixture.device, (MOST + 1) * bytes, &memory, &err) == TD_OK,
+          "then there is memory again");
+    close_fixture(&fixture);
+    check(td_emulation_resources() == 0, "nothing is leaked");
+}
+
 static void memory_that_is_being_freed_can_be_allocated(void)
 {
     const size_t most = (size_t)500
@@ -465,6 +495,7 @@ int main(void)
     nothing_waits_for_a_kernel_that_hangs();
     memory_is_freed_after_the_work_that_uses_it();
     pinned_memory_is_used_again();
+    pinned_memory_that_waits_to_be_freed_is_bounded();
     memory_that_is_being_freed_can_be_allocated();
     any_allocation_may_fail();
     a_device_remains_usable_after_a_failed_allocation();
