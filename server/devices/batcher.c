@@ -250,8 +250,10 @@ static int after_refusal(struct td_batcher *batcher, int n, bool *trimmed, struc
         return 0;
     }
     if (err->status == TD_MEMORY_EXHAUSTED && !*trimmed) {
-        *trimmed = true; /* once: a failed start itself leaves memory to trim */
-        if (td_device_session_trim(batcher->session))
+        /* Once: a failed start itself leaves memory to trim. Of staging memory a start that lacked it has
+         * released what is free, and device memory comes of scratch memory alone. */
+        *trimmed = true;
+        if (td_device_session_trim_scratch(batcher->session))
             return n;
     }
     if (n > 1)

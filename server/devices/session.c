@@ -183,12 +183,18 @@ int td_device_session_oldest_batch(const struct td_device_session *session)
     return oldest;
 }
 
-bool td_device_session_trim(struct td_device_session *session)
+bool td_device_session_trim_scratch(struct td_device_session *session)
 {
-    bool trimmed = td_staging_trim(session->staging);
+    bool trimmed = false;
     for (int i = 0; i < TD_SESSION_BATCHES; i++)
         trimmed |= td_batch_trim(session->batches[i]);
     return trimmed;
+}
+
+bool td_device_session_trim(struct td_device_session *session)
+{
+    const bool trimmed = td_device_session_trim_scratch(session);
+    return td_staging_trim(session->staging) || trimmed;
 }
 
 void td_device_session_leave(struct td_device_session *session, const struct td_error *err)

@@ -56,7 +56,9 @@ int td_device_session_free_batch(const struct td_device_session *session);
 /* The batch in flight that began first, or -1. */
 int td_device_session_oldest_batch(const struct td_device_session *session);
 
-/* Frees scratch memory of idle batches and free staging memory; false if there is none. */
+/* Frees scratch memory, which the device has, of idle batches; false if there is none. */
+bool td_device_session_trim_scratch(struct td_device_session *session);
+/* Frees it, and free staging memory, which takes long to pin again. */
 bool td_device_session_trim(struct td_device_session *session);
 
 /* A call to the device does not return: gives back the items in flight with this error, and leaves all else

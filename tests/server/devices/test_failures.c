@@ -610,6 +610,48 @@ START_TEST(scratch_memory_is_kept_while_batches_need_it_and_freed_when_they_do_n
 }
 END_TEST
 
+static atomic_int host_frees;
+
+static void counted_host_free(struct td_device *device, void *block)
+{
+    atomic_fetch_add(&host_frees, 1);
+    td_device_reference()->host_free(device, block);
+}
+
+/* Pinned memory is of the host: to free it helps nothing, and to pin it again takes long. */
+START_TEST(a_shortage_of_device_memory_frees_scratch_memory_and_no_pinned_memory)
+{
+    enum { N = 110000 }; /* 24 bytes of the device for each index, more than half of it in all */
+    struct td_device_api api = *td_device_reference();
+    struct setup setup = { .options = { .api = &api, .device.memory = 4 * MIB } };
+    struct batch_call first, other, large;
+    int64_t *indices = calloc(N, sizeof *indices);
+    api.host_free = counted_host_free;
+    setup_open(&setup, "");
+    struct td_tensor table = table_of(10, 0);
+    batch_call_row(&first, &table, 1); /* so that a second batch does not wait for its end */
+    submit(&setup, &first);
+    expect_rows(&first);
+    batch_call_end(&first);
+    keep_busy(&setup, &first, &table);
+    batch_call_rows(&other, &table, TD_BOUNDS_ERROR, indices, N);
+    submit(&setup, &other); /* as the second batch in flight, which keeps its scratch memory */
+    expect_rows(&other);
+    expect_rows(&first);
+    atomic_store(&host_frees, 0);
+    batch_call_rows(&large, &table, TD_BOUNDS_ERROR, indices, N);
+    submit(&setup, &large);
+    expect_rows(&large);
+    ck_assert_int_eq(atomic_load(&host_frees), 0);
+    batch_call_end(&first);
+    batch_call_end(&other);
+    batch_call_end(&large);
+    setup_close(&setup);
+    free(indices);
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
 START_TEST(a_table_may_fill_the_device)
 {
     struct setup setup = { .options.device.memory = MIB };
@@ -872,6 +914,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase,
                    a_call_that_fails_after_its_launch_is_given_back_when_the_launch_has_ended);
     tcase_add_test(tcase, scratch_memory_is_kept_while_batches_need_it_and_freed_when_they_do_not);
+    tcase_add_test(tcase, a_shortage_of_device_memory_frees_scratch_memory_and_no_pinned_memory);
     tcase_add_test(tcase, a_table_may_fill_the_device);
     tcase_add_loop_test(tcase, calls_that_do_not_fit_in_one_batch_are_split, 0, COUNT_OF(rooms));
     tcase_add_test(tcase, all_memory_of_the_device_can_be_used);
