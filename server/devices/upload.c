@@ -2,10 +2,10 @@
 
 #include <string.h>
 
-enum { N_PIECES = 2 };
+enum { WINDOW = TD_UPLOAD_WINDOW, N_PIECES = TD_UPLOAD_PIECES };
 
-/* Between two pieces the device waits for the batcher's thread, some 20 us; a piece of the largest size takes
- * 300 us at 50 GB/s. */
+/* A piece of the largest size takes 300 us at 50 GB/s; between two windows the device waits for the batcher's
+ * thread, some 20 us, or as long as that waits for another batch. */
 #define LARGEST_PIECE  ((size_t)16 << 20)
 #define SMALLEST_PIECE ((size_t)64 << 10)
 
@@ -29,8 +29,9 @@ static bool take_pieces(struct td_upload *upload, size_t bytes, struct td_error 
 td_status td_upload_take(struct td_upload *upload, const struct td_upload_device *device,
                          size_t bytes, struct td_error *err)
 {
-    /* An eighth of the pinned memory for a piece leaves room for what others compute meanwhile. */
-    size_t piece = smaller(LARGEST_PIECE, smaller(bytes, td_staging_limit(device->staging) / 8));
+    /* A quarter of the pinned memory leaves room for what others compute meanwhile. */
+    const size_t most = td_staging_limit(device->staging) / 4;
+    size_t piece = smaller(LARGEST_PIECE, (smaller(bytes, most) + N_PIECES - 1) / N_PIECES);
     for (;; piece /= 2) {
         *upload = (struct td_upload){ .device = *device, .bytes = bytes };
         if (take_pieces(upload, piece, err))
@@ -73,31 +74,47 @@ static td_status submit(struct td_upload *upload, struct td_error *err)
         return status;
     upload->submitted += piece->bytes;
     upload->next = (upload->next + 1) % N_PIECES;
-    upload->in_flight = true;
+    upload->in_flight++;
     return TD_OK;
+}
+
+/* After at most timeout_ns: have the pieces in flight arrived? */
+static td_status wait_for_device(const struct td_upload *upload, int64_t timeout_ns, bool *idle,
+                                 struct td_error *err)
+{
+    const struct td_upload_device *device = &upload->device;
+    *idle = upload->in_flight == 0;
+    if (*idle)
+        return TD_OK;
+    return timeout_ns > 0 ? device->api->wait(device->stream, timeout_ns, idle, err)
+                          : device->api->poll(device->stream, idle, err);
+}
+
+/* Can another piece be submitted, once it is filled? */
+static bool has_room(const struct td_upload *upload)
+{
+    return upload->in_flight < WINDOW && upload->submitted < upload->bytes;
 }
 
 td_status td_upload_step(struct td_upload *upload, int64_t timeout_ns, bool *done,
                          struct td_error *err)
 {
-    const struct td_upload_device *device = &upload->device;
-    bool idle = true;
-    td_status status = TD_OK;
-    if (upload->in_flight)
-        status = timeout_ns > 0 ? device->api->wait(device->stream, timeout_ns, &idle, err)
-                                : device->api->poll(device->stream, &idle, err);
+    bool idle;
+    /* While there is room the step waits for a piece to be filled instead. */
+    td_status status = wait_for_device(upload, has_room(upload) ? 0 : timeout_ns, &idle, err);
     *done = false;
-    if (status != TD_OK || !idle)
+    if (status != TD_OK)
         return status;
-    if (upload->in_flight) {
-        upload->pieces[(upload->next + 1) % N_PIECES].bytes = 0;
-        upload->in_flight = false;
+    if (!has_room(upload))
         timeout_ns = 0;
-    }
-    *done = upload->submitted == upload->bytes;
-    if (!*done &&
-        td_copiers_wait(device->copiers, &upload->pieces[upload->next].filling, timeout_ns))
+    for (; idle && upload->in_flight > 0; upload->in_flight--)
+        upload->pieces[(upload->next + N_PIECES - upload->in_flight) % N_PIECES].bytes = 0;
+    for (;
+         status == TD_OK && has_room(upload) &&
+         td_copiers_wait(upload->device.copiers, &upload->pieces[upload->next].filling, timeout_ns);
+         timeout_ns = 0)
         status = submit(upload, err);
+    *done = status == TD_OK && upload->submitted == upload->bytes && upload->in_flight == 0;
     fill(upload);
     return status;
 }

@@ -1,11 +1,12 @@
 /* upload.h - a large table on its way to the device, in pieces.
  *
- *     table ── copiers ──► two pieces of pinned memory ── stream ──► device memory
- *                          one is filled while the other is copied
+ *     table ── copiers ──► four pieces of pinned memory ── stream ──► device memory
+ *                          two are filled while two others are copied
  *
- * No call waits for a copy, and none submits more than a piece, however large the table is: a stream holds
- * only so many copies before the next one blocks its caller, and pageable memory is read at a fraction
- * of the bus's speed. A stream has one upload at a time, and no other work.
+ * No call waits for a copy, and none submits more than a window of two pieces, however large the table is: a
+ * stream holds only so many copies before the next one blocks its caller, and pageable memory is read at a
+ * fraction of the bus's speed. With two the device has the next one while the batcher's thread does other work. A
+ * stream has one upload at a time, and no other work.
  *
  * Ownership  Borrows the table and the memory on the device; takes pinned memory from begin to end.
  * Threads    The batcher's.
@@ -26,6 +27,8 @@ struct td_upload_device {
     struct td_copiers *copiers;
 };
 
+enum { TD_UPLOAD_WINDOW = 2, TD_UPLOAD_PIECES = 2 * TD_UPLOAD_WINDOW };
+
 /* All zero: no upload. */
 struct td_upload {
     struct td_upload_device device;
@@ -37,9 +40,9 @@ struct td_upload {
         struct td_buffer *buffer;
         struct td_copy_job filling;
         size_t bytes; /* 0: it is free */
-    } pieces[2];
-    int next;       /* the piece to be submitted next */
-    bool in_flight; /* a piece is being copied, the other one than next */
+    } pieces[TD_UPLOAD_PIECES];
+    int next;      /* the piece to be submitted next */
+    int in_flight; /* of the pieces before it: submitted since the stream was idle */
 };
 
 /* Takes pinned memory; the rest begins with run. */

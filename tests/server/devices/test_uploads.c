@@ -119,8 +119,8 @@ END_TEST
 
 /* ---- large tables, in pieces ----------------------------------------------------------------- */
 
-/* 40 MiB: five pieces of 8 MiB, an eighth of the staging memory of a setup. */
-enum { LARGE_ROWS = 2621440, N_PIECES = 5 };
+/* 40 MiB: ten pieces of 4 MiB, a sixteenth of the staging memory of a setup. */
+enum { LARGE_ROWS = 2621440, N_PIECES = 10 };
 
 START_TEST(a_large_table_is_copied_in_pieces)
 {
@@ -138,6 +138,59 @@ START_TEST(a_large_table_is_copied_in_pieces)
         expect_rows(&calls[i]);
         batch_call_end(&calls[i]);
     }
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
+}
+END_TEST
+
+static atomic_int pieces_in_flight, most_pieces_in_flight;
+
+static td_status counted_copy(struct td_device_stream *stream, void *to, const void *from,
+                              size_t bytes, struct td_error *err)
+{
+    const int n = atomic_fetch_add(&pieces_in_flight, 1) + 1;
+    if (n > atomic_load(&most_pieces_in_flight))
+        atomic_store(&most_pieces_in_flight, n);
+    return td_device_reference()->copy_to_device(stream, to, from, bytes, err);
+}
+
+/* The first piece has not arrived before a second one is submitted. */
+static td_status poll_until_two(struct td_device_stream *stream, bool *done, struct td_error *err)
+{
+    const td_status status = td_device_reference()->poll(stream, done, err);
+    *done = *done && atomic_load(&most_pieces_in_flight) != 1;
+    if (*done)
+        atomic_store(&pieces_in_flight, 0);
+    return status;
+}
+
+static td_status wait_until_two(struct td_device_stream *stream, int64_t timeout_ns, bool *done,
+                                struct td_error *err)
+{
+    (void)timeout_ns;
+    usleep(100);
+    return poll_until_two(stream, done, err);
+}
+
+START_TEST(two_pieces_are_in_flight_and_never_more)
+{
+    struct td_device_api api = *td_device_reference();
+    struct setup setup = { .options = { .api = &api, .hang_ms = 3000 } };
+    struct batch_call call;
+    api.copy_to_device = counted_copy;
+    api.poll = poll_until_two;
+    api.wait = wait_until_two;
+    setup_open(&setup, "");
+    struct td_tensor table = table_of(LARGE_ROWS, 0);
+    atomic_store(&pieces_in_flight, 0);
+    atomic_store(&most_pieces_in_flight, 0);
+    upload(&setup, &table, TD_OK);
+    ck_assert_int_eq(atomic_load(&most_pieces_in_flight), 2);
+    ck_assert_uint_eq(td_device_reference_counts().bytes_to_device, table.bytes);
+    batch_call_row(&call, &table, LARGE_ROWS / 2);
+    submit(&setup, &call);
+    expect_rows(&call);
+    batch_call_end(&call);
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
@@ -170,7 +223,7 @@ START_TEST(calls_on_other_tables_run_between_the_pieces)
     struct setup setup = { .options.staging_bytes = 8 * MIB };
     struct batch_call large, calls[5];
     atomic_int sequence = 0;
-    setup_open(&setup, "copy_mb_per_s=40"); /* 1 s for the table, 25 ms for a piece */
+    setup_open(&setup, "copy_mb_per_s=40"); /* 1 s for the table, 25 ms for two pieces */
     struct td_tensor table = table_of(LARGE_ROWS, 0), small = table_of(10, 0);
     upload(&setup, &small, TD_OK);
     batch_call_upload(&large, &table);
@@ -339,6 +392,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, has_table_reports_an_uploaded_table_at_once);
     tcase_add_test(tcase, a_table_can_be_uploaded_before_its_first_use);
     tcase_add_test(tcase, a_large_table_is_copied_in_pieces);
+    tcase_add_test(tcase, two_pieces_are_in_flight_and_never_more);
     tcase_add_test(tcase, a_call_waits_for_the_pieces_of_its_table);
     tcase_add_test(tcase, calls_on_other_tables_run_between_the_pieces);
     tcase_add_test(tcase, an_upload_goes_on_without_the_call_that_needed_it);
