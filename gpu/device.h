@@ -38,7 +38,7 @@
 
 #include "kernels/op.h"
 
-#define TD_DEVICE_ABI         4
+#define TD_DEVICE_ABI         5
 #define TD_DEVICE_PLUGIN_NAME "td_device_plugin"
 #define TD_DEVICE_TEXT        128
 
@@ -60,7 +60,9 @@ struct td_device_info {
     uint64_t memory_freeing;   /* freed bytes that come back when submitted work is complete */
     /* Measured when the device is opened, for the choice between device and CPU. */
     uint64_t launch_ns; /* latency of a copy, launch and copy back, all small, with a wait */
-    uint64_t copy_bytes_per_us;    /* between pinned host memory and the device, one way */
+    uint64_t copy_bytes_per_us; /* from pinned host memory to the device */
+    uint64_t back_bytes_per_us; /* and back */
+    uint64_t fill_bytes_per_us; /* from host memory into pinned memory, by one thread of the host */
     uint64_t device_bytes_per_us;  /* device memory bandwidth, reads and writes */
     uint64_t float32_flops_per_us; /* of a large matrix product */
 };

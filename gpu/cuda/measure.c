@@ -7,6 +7,8 @@
 #include "gpu/cuda/runtime/memory.h"
 #include "gpu/cuda/runtime/stream.h"
 
+#include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 #define COPY_BYTES   ((size_t)16 << 20)
@@ -22,6 +24,7 @@ struct bench {
     struct td_device_stream *stream;
     size_t device_bytes, copy_bytes;
     void *device, *host;
+    void *pageable; /* memory that is not pinned, of copy_bytes */
 };
 
 static uint64_t now_ns(void)
@@ -70,6 +73,19 @@ static td_status bench_copy(const struct bench *bench, struct td_error *err)
 {
     return td_cuda_copy_to_device(bench->stream, bench->device, bench->host, bench->copy_bytes,
                                   err);
+}
+
+static td_status bench_back(const struct bench *bench, struct td_error *err)
+{
+    return td_cuda_copy_to_host(bench->stream, bench->host, bench->device, bench->copy_bytes, err);
+}
+
+/* No work of the device: what a thread of the host does before a copy. */
+static td_status bench_fill(const struct bench *bench, struct td_error *err)
+{
+    (void)err;
+    memcpy(bench->host, bench->pageable, bench->copy_bytes);
+    return TD_OK;
 }
 
 static td_status bench_device_copy(const struct bench *bench, struct td_error *err)
@@ -164,7 +180,7 @@ static td_status run_benchmarks(const struct bench *bench, struct td_device_info
                                 struct td_error *err)
 {
     struct td_device *device = bench->stream->device;
-    uint64_t launch, call, copy, device_copy, gemm;
+    uint64_t launch, call, copy, back, fill, device_copy, gemm;
     td_status status = td_cuda_check(
         device, cudaMemsetAsync(bench->device, 0, bench->device_bytes, bench->stream->stream),
         "clear memory", err);
@@ -174,6 +190,10 @@ static td_status run_benchmarks(const struct bench *bench, struct td_device_info
         status = best_of(bench, bench_call, CALL_REPEATS, &call, err);
     if (status == TD_OK)
         status = best_of(bench, bench_copy, REPEATS, &copy, err);
+    if (status == TD_OK)
+        status = best_of(bench, bench_back, REPEATS, &back, err);
+    if (status == TD_OK)
+        status = best_of(bench, bench_fill, REPEATS, &fill, err);
     if (status == TD_OK)
         status = best_of(bench, bench_device_copy, REPEATS, &device_copy, err);
     if (status == TD_OK)
@@ -186,6 +206,8 @@ static td_status run_benchmarks(const struct bench *bench, struct td_device_info
         return status;
     info->launch_ns = call;
     info->copy_bytes_per_us = rate(bench->copy_bytes, copy, launch);
+    info->back_bytes_per_us = rate(bench->copy_bytes, back, launch);
+    info->fill_bytes_per_us = rate(bench->copy_bytes, fill, 0);
     info->device_bytes_per_us = rate(bench->device_bytes, device_copy, launch);
     info->float32_flops_per_us = rate((uint64_t)2 * SIDE * SIDE * SIDE, gemm, launch);
     return TD_OK;
@@ -205,6 +227,9 @@ td_status td_cuda_measure(struct td_device *device, struct td_error *err)
 {
     struct bench bench = { .copy_bytes = COPY_BYTES, .device_bytes = bench_bytes(device) };
     td_status status = td_cuda_stream_open(device, &bench.stream, err);
+    bench.pageable = calloc(1, bench.copy_bytes);
+    if (status == TD_OK && !bench.pageable)
+        status = td_error_set(err, TD_MEMORY_EXHAUSTED, "the host has no memory to measure with");
     if (status == TD_OK)
         status = td_cuda_check(device, cudaMalloc(&bench.device, bench.device_bytes),
                                "measure its speed", err);
@@ -219,5 +244,6 @@ td_status td_cuda_measure(struct td_device *device, struct td_error *err)
     if (bench.host)
         td_cuda_free(device, bench.host);
     td_cuda_stream_close(bench.stream);
+    free(bench.pageable);
     return status;
 }

@@ -14,9 +14,9 @@ static const struct option {
     {                                                                                              \
 #name, offsetof(struct td_reference_options, name)                                         \
     }
-    OPTION(launch_us), OPTION(copy_mb_per_s), OPTION(fail_alloc),
-    OPTION(lose_at),   OPTION(lose_copy),     OPTION(hang_at),
-    OPTION(hang_free), OPTION(fail_open),     OPTION(recover),
+    OPTION(launch_us),  OPTION(copy_mb_per_s), OPTION(back_mb_per_s), OPTION(fill_mb_per_s),
+    OPTION(fail_alloc), OPTION(lose_at),       OPTION(lose_copy),     OPTION(hang_at),
+    OPTION(hang_free),  OPTION(fail_open),     OPTION(recover),
 #undef OPTION
 };
 #define N_OPTIONS ((int)(sizeof(options) / sizeof(options[0])))
@@ -56,7 +56,8 @@ static td_status parse_option(const char *text, size_t length, struct td_referen
     if (i < 0)
         return td_error_set(err, TD_INVALID_ARGUMENT,
                             "the reference device has no option \"%.*s\"; launch_us, "
-                            "copy_mb_per_s, fail_alloc, lose_at, lose_copy, hang_at, hang_free, "
+                            "copy_mb_per_s, back_mb_per_s, fill_mb_per_s, fail_alloc, lose_at, "
+                            "lose_copy, hang_at, hang_free, "
                             "fail_open or recover is expected",
                             (int)name_length, text);
     const char *name = options[i].name;

@@ -9,7 +9,7 @@
 #define TD_REFERENCE_LARGEST 1000000000 /* value of an option */
 
 struct td_reference_options {
-    int64_t launch_us, copy_mb_per_s;
+    int64_t launch_us, copy_mb_per_s, back_mb_per_s, fill_mb_per_s;
     int64_t fail_alloc, lose_at, lose_copy, hang_at, hang_free, fail_open; /* 0: never */
     int64_t recover;
 };
@@ -18,5 +18,11 @@ struct td_reference_options {
 TD_MUST_CHECK td_status td_reference_options_parse(const char *text,
                                                    struct td_reference_options *out,
                                                    struct td_error *err);
+
+/* Bandwidth of copies to the host; 0: they take no time. */
+static inline int64_t td_reference_back_mb_per_s(const struct td_reference_options *options)
+{
+    return options->back_mb_per_s > 0 ? options->back_mb_per_s : options->copy_mb_per_s;
+}
 
 #endif

@@ -60,6 +60,11 @@ static void reference_close(struct td_device *device)
 /* Where no time is modelled: so fast that the CPU is never preferred. Not 0, as it is divided by. */
 #define NO_TIME_PER_US 1000000000
 
+static uint64_t per_us(int64_t mb_per_s)
+{
+    return mb_per_s > 0 ? (uint64_t)mb_per_s : NO_TIME_PER_US;
+}
+
 static void reference_info(struct td_device *device, struct td_device_info *out)
 {
     const struct td_reference_options *own = &device->options;
@@ -69,7 +74,9 @@ static void reference_info(struct td_device *device, struct td_device_info *out)
         .memory = device->limit,
         .memory_used = device->used,
         .launch_ns = own->launch_us > 0 ? (uint64_t)own->launch_us * 1000 : 1,
-        .copy_bytes_per_us = own->copy_mb_per_s > 0 ? (uint64_t)own->copy_mb_per_s : NO_TIME_PER_US,
+        .copy_bytes_per_us = per_us(own->copy_mb_per_s),
+        .back_bytes_per_us = per_us(td_reference_back_mb_per_s(own)),
+        .fill_bytes_per_us = per_us(own->fill_mb_per_s),
         .device_bytes_per_us = NO_TIME_PER_US,
         .float32_flops_per_us = NO_TIME_PER_US,
     };

@@ -9,6 +9,9 @@
  * Options    In td_device_options.text, and in the daemon's --gpu reference:OPTIONS:
  *            launch_us=N      duration of a launch (0)
  *            copy_mb_per_s=N  bandwidth of copies (0: copies take no time)
+ *            back_mb_per_s=N  of copies to the host (0: as copy_mb_per_s)
+ *            fill_mb_per_s=N  of a host thread that copies into pinned memory, as the info says; no call
+ *                             takes longer for it (0: that takes no time)
  *            fail_alloc=N     the Nth and every later allocation of device memory fails
  *            lose_at=N        the device is lost at the Nth launch
  *            lose_copy=N      the device is lost at the Nth copy to it

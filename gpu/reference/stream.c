@@ -112,10 +112,10 @@ static td_status check_copy(const struct td_device *device, const char *function
 }
 
 /* Copies nothing after a launch that never completes. */
-static void copy(struct td_device_stream *stream, void *to, const void *from, size_t bytes)
+static void copy(struct td_device_stream *stream, void *to, const void *from, size_t bytes,
+                 int64_t mb_per_s)
 {
     const struct td_device *device = stream->device;
-    int64_t mb_per_s = device->options.copy_mb_per_s;
     if (bytes > 0 && !td_reference_is_hung(device))
         memcpy(to, from, bytes);
     double ns = mb_per_s > 0 ? (double)bytes * 1000 / (double)mb_per_s : 0;
@@ -134,7 +134,7 @@ td_status td_reference_copy_to_device(struct td_device_stream *stream, void *to,
         stream->device->lost = true; /* reported by the next call */
         return TD_OK;
     }
-    copy(stream, to, from, bytes);
+    copy(stream, to, from, bytes, stream->device->options.copy_mb_per_s);
     return TD_OK;
 }
 
@@ -146,6 +146,6 @@ td_status td_reference_copy_to_host(struct td_device_stream *stream, void *to, c
         return status;
     td_reference_count(TD_REFERENCE_COPIES_TO_HOST, 1);
     td_reference_count(TD_REFERENCE_BYTES_TO_HOST, bytes);
-    copy(stream, to, from, bytes);
+    copy(stream, to, from, bytes, td_reference_back_mb_per_s(&stream->device->options));
     return TD_OK;
 }

@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* A slice takes some 50 us, so that a cancelled job ends soon and threads finish together. */
-#define SLICE ((size_t)512 << 10)
+#define SLICE (TD_COPIERS_SHARE / 2)
 
 struct td_copiers {
     pthread_mutex_t mutex;     /* for the fields of jobs, too */
@@ -195,7 +195,7 @@ void td_copiers_copy_ranges(struct td_copiers *copiers, const struct td_copy_ran
     struct td_copy_job job = { .ranges = ranges };
     for (int i = 0; i < n; i++)
         job.bytes += ranges[i].bytes;
-    if (job.bytes <= 2 * SLICE) {
+    if (job.bytes <= TD_COPIERS_SHARE) {
         copy_ranges(ranges, 0, job.bytes);
         return;
     }
@@ -205,6 +205,11 @@ void td_copiers_copy_ranges(struct td_copiers *copiers, const struct td_copy_ran
     while (!is_done(&job))
         pthread_cond_wait(&copiers->done, &copiers->mutex);
     pthread_mutex_unlock(&copiers->mutex);
+}
+
+int td_copiers_count(const struct td_copiers *copiers)
+{
+    return copiers->n_threads + 1;
 }
 
 uint64_t td_copiers_helped(struct td_copiers *copiers)

@@ -56,6 +56,12 @@ void td_copiers_copy(struct td_copiers *copiers, void *to, const void *from, siz
 /* The same for n ranges: many small ones are one job. */
 void td_copiers_copy_ranges(struct td_copiers *copiers, const struct td_copy_range *ranges, int n);
 
+/* How many copy a large range: the threads, and a caller of copy. */
+int td_copiers_count(const struct td_copiers *copiers);
+
+/* Above so many bytes they share the work of copy. */
+#define TD_COPIERS_SHARE ((size_t)1 << 20)
+
 /* Bytes that the threads have copied, and not the callers. */
 uint64_t td_copiers_helped(struct td_copiers *copiers);
 

@@ -158,6 +158,11 @@ void td_devices_drain(struct td_devices *devices)
         td_batcher_drain(devices->batcher);
 }
 
+int td_devices_copying_threads(const struct td_devices *devices)
+{
+    return devices->copiers ? td_copiers_count(devices->copiers) : 1;
+}
+
 struct td_batcher *td_devices_batcher(struct td_devices *devices)
 {
     return devices->batcher;

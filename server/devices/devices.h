@@ -26,6 +26,9 @@ void td_devices_trim(struct td_devices *devices);  /* memory is short: see td_ba
 void td_devices_drain(struct td_devices *devices); /* see td_batcher_drain */
 void td_devices_close(struct td_devices *devices); /* see td_batcher_free; NULL is fine */
 
+/* Threads that copy a large input into pinned memory. */
+int td_devices_copying_threads(const struct td_devices *devices);
+
 /* NULL: there is none. */
 struct td_batcher *td_devices_batcher(struct td_devices *devices);
 

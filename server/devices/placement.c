@@ -1,5 +1,7 @@
 #include "server/devices/placement.h"
 
+#include "server/devices/copiers.h"
+
 /* Time for an amount at a measured rate, at most MOST_NS; 0 if the rate is unknown. */
 static uint64_t time_ns(uint64_t amount, uint64_t per_us)
 {
@@ -8,44 +10,64 @@ static uint64_t time_ns(uint64_t amount, uint64_t per_us)
     return (uint64_t)(ns < MOST_NS ? ns : MOST_NS);
 }
 
-/* Bytes of inputs that are not on the device. */
-static uint64_t bytes_in(struct td_batcher *batcher, const struct td_request *request,
-                         uint32_t resident)
+/* What a call copies. */
+struct copied {
+    uint64_t inputs; /* of the call itself */
+    uint64_t tables; /* resident ones that are not on the device yet */
+    uint64_t outputs;
+};
+
+static struct copied copied_by(struct td_batcher *batcher, const struct td_request *request,
+                               uint32_t resident)
 {
-    uint64_t bytes = 0;
+    struct copied copied = { 0 };
     int n = 0;
     for (int i = 0; i < request->op->n_inputs; i++) {
         const struct td_operand *operand = &request->args.inputs[i];
         for (int j = 0; j < operand->count; j++, n++) {
-            const bool on_device = n < TD_BATCH_TABLES && (resident >> n & 1) &&
-                                   td_batcher_has_table(batcher, &operand->tensors[j]);
-            bytes += on_device ? 0 : operand->tensors[j].bytes;
+            const struct td_tensor *input = &operand->tensors[j];
+            if (n >= TD_BATCH_TABLES || !(resident >> n & 1))
+                copied.inputs += input->bytes;
+            else if (!td_batcher_has_table(batcher, input))
+                copied.tables += input->bytes;
         }
     }
-    return bytes;
-}
-
-static uint64_t bytes_out(const struct td_request *request)
-{
-    uint64_t bytes = 0;
     for (int i = 0; i < request->args.n_outputs; i++)
-        bytes += request->args.outputs[i].bytes;
-    return bytes;
+        copied.outputs += request->args.outputs[i].bytes;
+    return copied;
 }
 
-static uint64_t device_ns(struct td_batcher *batcher, const struct td_request *request,
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Inputs are copied into pinned memory, then to the device; of a table both at the same time, in pieces. A
+ * reply is sent from pinned memory. */
+static uint64_t copies_ns(const struct copied *copied, const struct td_device_info *device,
+                          int threads)
+{
+    const uint64_t shared = device->fill_bytes_per_us * (uint64_t)threads;
+    const uint64_t fill = copied->inputs > TD_COPIERS_SHARE ? shared : device->fill_bytes_per_us;
+    return time_ns(copied->inputs, fill) + time_ns(copied->inputs, device->copy_bytes_per_us) +
+           larger(time_ns(copied->tables, shared),
+                  time_ns(copied->tables, device->copy_bytes_per_us)) +
+           time_ns(copied->outputs, device->back_bytes_per_us);
+}
+
+static uint64_t device_ns(struct td_devices *devices, const struct td_request *request,
                           uint32_t resident, const struct td_cost *cost,
                           const struct td_batcher_counts *counts)
 {
     const struct td_device_info *device = &counts->device;
-    const uint64_t copied = bytes_in(batcher, request, resident) + bytes_out(request);
+    const struct copied copied = copied_by(td_devices_batcher(devices), request, resident);
     const uint64_t moving =
         time_ns(cost->bytes_read + cost->bytes_written, device->device_bytes_per_us);
     const uint64_t computing = time_ns(cost->flops, device->float32_flops_per_us);
     const uint64_t ahead = (counts->in_flight > 0 ? counts->batch_ns : 0) +
                            (counts->waiting > 0 ? counts->wait_ns : 0);
-    return device->launch_ns + time_ns(copied, device->copy_bytes_per_us) +
-           (moving > computing ? moving : computing) + ahead;
+    return device->launch_ns + copies_ns(&copied, device, td_devices_copying_threads(devices)) +
+           larger(moving, computing) + ahead;
 }
 
 /* If not, the CPU returns the error. */
@@ -76,6 +98,6 @@ td_status td_devices_place(struct td_devices *devices, const struct td_request *
         return TD_OK;
     td_batcher_counts(batcher, &counts);
     *on_device = counts.available &&
-                 device_ns(batcher, request, resident, cost, &counts) < cpu_ns && is_valid(request);
+                 device_ns(devices, request, resident, cost, &counts) < cpu_ns && is_valid(request);
     return TD_OK;
 }

@@ -162,13 +162,16 @@ static void check_info(struct fixture *fixture)
     struct td_device_info info;
     api->info(fixture->device, &info);
     printf("device: %s (%s), %" PRIu64 " MiB, launch %" PRIu64 " ns, copies %" PRIu64
-           " bytes/us, memory %" PRIu64 " bytes/us, float32 %" PRIu64 " flops/us\n",
+           " bytes/us, back %" PRIu64 ", into pinned memory %" PRIu64 ", memory %" PRIu64
+           " bytes/us, float32 %" PRIu64 " flops/us\n",
            info.name, info.kind, info.memory >> 20, info.launch_ns, info.copy_bytes_per_us,
-           info.device_bytes_per_us, info.float32_flops_per_us);
+           info.back_bytes_per_us, info.fill_bytes_per_us, info.device_bytes_per_us,
+           info.float32_flops_per_us);
     check(info.name[0] && memchr(info.name, 0, sizeof(info.name)), "a device has a name");
     check(strcmp(info.kind, api->kind) == 0, "its kind is the kind of the plugin");
     check(info.memory > 0 && info.memory_used <= info.memory, "its memory is limited");
-    check(info.launch_ns > 0 && info.copy_bytes_per_us > 0 && info.device_bytes_per_us > 0 &&
+    check(info.launch_ns > 0 && info.copy_bytes_per_us > 0 && info.back_bytes_per_us > 0 &&
+              info.fill_bytes_per_us > 0 && info.device_bytes_per_us > 0 &&
               info.float32_flops_per_us > 0,
           "the measured speeds are above 0");
 }

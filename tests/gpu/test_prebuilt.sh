@@ -25,7 +25,7 @@ ln -s "$plugin" "$work/folder/tensord-gpu-cuda.so"
 cat >"$work/folder/bench_gpu" <<'END' # lines as bench_gpu.c prints them
 #!/bin/sh
 cat <<'LINES'
-Some GPU: a launch 9.8 us, copies 55.2 GB/s, memory 4100 GB/s, float32 52.1 TFLOP/s
+Some GPU: a launch 9.8 us, copies 55.2 GB/s, back 54.9, into pinned memory 11.3 by a thread, memory 4100 GB/s, float32 52.1 TFLOP/s
 copy in device memory: 4020 GB/s read and written
 gather rows of   16 B:   1769 GB/s, 0.44 of the copy; 867 MB of sectors, 0.63 of what they allow
 gather rows of   64 B:   3500 GB/s, 0.87 of the copy; 553 MB of sectors, 0.87 of what they allow

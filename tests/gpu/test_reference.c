@@ -609,12 +609,21 @@ START_TEST(the_info_agrees_with_the_options)
     ck_assert_str_eq(info.kind, "reference");
     ck_assert_uint_eq(info.launch_ns, 7000);
     ck_assert_uint_eq(info.copy_bytes_per_us, 5);
+    ck_assert_uint_eq(info.back_bytes_per_us, 5);
     ck_assert_uint_eq(info.memory, 1 << 30);
+    close_without_leaks();
+    open_with("copy_mb_per_s=5,back_mb_per_s=6,fill_mb_per_s=7");
+    api->info(device, &info);
+    ck_assert_uint_eq(info.copy_bytes_per_us, 5);
+    ck_assert_uint_eq(info.back_bytes_per_us, 6);
+    ck_assert_uint_eq(info.fill_bytes_per_us, 7);
     close_without_leaks();
     open_with("");
     api->info(device, &info);
     ck_assert_uint_gt(info.launch_ns, 0);
     ck_assert_uint_gt(info.copy_bytes_per_us, 0);
+    ck_assert_uint_gt(info.back_bytes_per_us, 0);
+    ck_assert_uint_gt(info.fill_bytes_per_us, 0);
     ck_assert_uint_gt(info.device_bytes_per_us, 0);
     ck_assert_uint_gt(info.float32_flops_per_us, 0);
     close_without_leaks();
@@ -769,7 +778,7 @@ END_TEST
 static const struct {
     const char *text, *says, *attribute;
 } invalid_options[] = {
-    { "launch=1", "no option \"launch\"; launch_us, copy_mb_per_s, fail_alloc,", "" },
+    { "launch=1", "no option \"launch\"; launch_us, copy_mb_per_s, back_mb_per_s, fill_mb_per_s, fail_alloc,", "" },
     { "launch_us", "launch_us is \"\"; a number from 0 to 1000000000 is expected", "launch_us" },
     { "launch_us=", "launch_us is \"\"", "launch_us" },
     { "launch_us=1x", "launch_us is \"1x\"", "launch_us" },

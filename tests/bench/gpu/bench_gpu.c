@@ -516,9 +516,12 @@ int main(int argc, char **argv)
     must(api->stream_open(device, &stream, &err), "stream_open");
     api->info(device, &info);
     td_arena_init(&arena, NULL, 0, td_memory_heap());
-    printf("%s: a launch %.1f us, copies %.1f GB/s, memory %.0f GB/s, float32 %.1f TFLOP/s\n",
-           info.name, (double)info.launch_ns / 1e3, (double)info.copy_bytes_per_us / 1e3,
-           (double)info.device_bytes_per_us / 1e3, (double)info.float32_flops_per_us / 1e6);
+    printf(
+        "%s: a launch %.1f us, copies %.1f GB/s, back %.1f, into pinned memory %.1f by a thread, "
+        "memory %.0f GB/s, float32 %.1f TFLOP/s\n",
+        info.name, (double)info.launch_ns / 1e3, (double)info.copy_bytes_per_us / 1e3,
+        (double)info.back_bytes_per_us / 1e3, (double)info.fill_bytes_per_us / 1e3,
+        (double)info.device_bytes_per_us / 1e3, (double)info.float32_flops_per_us / 1e6);
     bench_gather();
     bench_lookups();
     bench_einsum();

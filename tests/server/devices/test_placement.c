@@ -1,0 +1,100 @@
+#include "server/devices/placement.h"
+#include "tests/server/devices/batcher_setup.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* Two inputs of 8 MB, and an output of 16 bytes; indices of 0.8 MB, and rows of 1.6 MB of a table of 8 MB. */
+enum { ROWS = 500000, N = 100000 };
+enum work { SUM, LOOKUP };
+
+static const struct td_log quiet = { .level = TD_LOG_ERROR, .fd = -1 };
+
+static const struct placement {
+    const char *says;
+    const char *device; /* options of the reference device */
+    enum work work;
+    bool there;     /* the table is on the device */
+    int cpu_ms;     /* that the call takes the CPU */
+    bool on_device; /* is the device estimated to be faster? */
+} placements[] = {
+    { "a device whose copies take no time is faster", "", SUM, false, 1, true },
+    { "a launch takes its time", "launch_us=5000", SUM, false, 4, false },
+    { "a launch takes its time", "launch_us=5000", SUM, false, 6, true },
+    { "inputs are copied over the bus: 16 ms", "copy_mb_per_s=1000", SUM, false, 15, false },
+    { "inputs are copied over the bus: 16 ms", "copy_mb_per_s=1000", SUM, false, 17, true },
+    { "before that into pinned memory, by two threads: 8 ms", "fill_mb_per_s=1000", SUM, false, 7,
+      false },
+    { "before that into pinned memory, by two threads: 8 ms", "fill_mb_per_s=1000", SUM, false, 9,
+      true },
+    { "one after the other: 24 ms", "copy_mb_per_s=1000,fill_mb_per_s=1000", SUM, false, 23,
+      false },
+    { "one after the other: 24 ms", "copy_mb_per_s=1000,fill_mb_per_s=1000", SUM, false, 25, true },
+    { "up to 1 MiB by one thread: 8 ms", "fill_mb_per_s=100", LOOKUP, true, 7, false },
+    { "up to 1 MiB by one thread: 8 ms", "fill_mb_per_s=100", LOOKUP, true, 9, true },
+    { "outputs are copied back: 16 ms", "back_mb_per_s=100", LOOKUP, true, 15, false },
+    { "outputs are copied back: 16 ms", "back_mb_per_s=100", LOOKUP, true, 17, true },
+    { "a table that is not there is copied while pinned memory is filled: 80 ms and 8 ms",
+      "copy_mb_per_s=100,back_mb_per_s=1000000,fill_mb_per_s=100", LOOKUP, false, 95, false },
+    { "a table that is not there is copied while pinned memory is filled: 80 ms and 8 ms",
+      "copy_mb_per_s=100,back_mb_per_s=1000000,fill_mb_per_s=100", LOOKUP, false, 97, true },
+};
+
+START_TEST(a_call_goes_where_it_is_estimated_to_end_first)
+{
+    const struct placement *placement = &placements[_i];
+    char gpu[200];
+    struct td_config config = { .gpu = gpu,
+                                .workers = 4, /* a quarter of which copy */
+                                .gpu_staging = 64 << 20,
+                                .gpu_hang_ms = 10000,
+                                .gpu_retry_ms = 1000,
+                                .batch_limit = 1 };
+    struct td_buffer_pool *buffers = td_buffer_pool_new(256 * MIB, 0);
+    struct setup setup = { 0 };
+    struct batch_call call;
+    struct td_error err;
+    bool on_device;
+    snprintf(gpu, sizeof gpu, "reference:%s", placement->device);
+    struct td_devices *devices = td_devices_open(&config, buffers, &quiet);
+    ck_assert_ptr_nonnull(devices);
+    setup.batcher = td_devices_batcher(devices);
+    ck_assert_int_eq(td_devices_copying_threads(devices), 2);
+    struct td_tensor a = table_of(ROWS, 0), b = table_of(ROWS, 1);
+    if (placement->work == SUM) {
+        batch_call_einsum(&call, "ij,ij->j", a, b, 0);
+    } else {
+        int64_t *indices = calloc(N, sizeof *indices);
+        batch_call_rows(&call, &a, TD_BOUNDS_ERROR, indices, N);
+        free(indices);
+    }
+    if (placement->there)
+        upload(&setup, &a, TD_OK);
+    EVENTUALLY(counts_of(&setup).in_flight == 0);
+    const struct td_request request = { .op = call.item.op,
+                                        .args = call.args,
+                                        .options.device = TD_DEVICE_AUTO };
+    const struct td_cost cost = { 0 };
+    ck_assert_int_eq(td_devices_place(devices, &request, call.item.resident, &cost,
+                                      (uint64_t)placement->cpu_ms * 1000000, &on_device, &err),
+                     TD_OK);
+    EXPECT(on_device == placement->on_device, "%s; the CPU takes %d ms", placement->says,
+           placement->cpu_ms);
+    batch_call_end(&call);
+    td_devices_close(devices);
+    td_buffer_pool_free(buffers);
+    td_buffer_unref(a.owner);
+    td_buffer_unref(b.owner);
+}
+END_TEST
+
+static void add(TCase *tcase)
+{
+    tcase_add_loop_test(tcase, a_call_goes_where_it_is_estimated_to_end_first, 0,
+                        sizeof placements / sizeof *placements);
+}
+
+int main(void)
+{
+    return run_suite("placement", add);
+}
