@@ -238,8 +238,10 @@ done:
         services); /* before HTTP: a worker may still use the connection that it resumed */
     td_http_stop(daemon.http);
     stop_exporter(&daemon);
-    td_services_close(services);
+    const bool closed = td_services_close(services);
     td_log(&services->log, TD_LOG_INFO, "stopped", TD_INT("exit", status));
+    if (!closed)
+        _exit(status);
     return status;
 }
 

@@ -112,12 +112,20 @@ td_status td_reference_alloc(struct td_device *device, size_t bytes, void **out,
     return status;
 }
 
+static void wait_for_ever(void)
+{
+    for (;;)
+        (void)pause();
+}
+
 /* Does not return from the free that the options say. */
 static void count_free(struct td_device *device)
 {
-    if (++device->frees == device->options.hang_free)
-        for (;;)
-            (void)pause();
+    if (++device->frees != device->options.hang_free)
+        return;
+    if (device->options.hang_exit)
+        (void)atexit(wait_for_ever);
+    wait_for_ever();
 }
 
 /* Returns the bytes freed. free has no error to return for an invalid pointer: the device keeps it. */

@@ -16,7 +16,7 @@ static const struct option {
     }
     OPTION(launch_us),  OPTION(copy_mb_per_s), OPTION(back_mb_per_s), OPTION(fill_mb_per_s),
     OPTION(fail_alloc), OPTION(lose_at),       OPTION(lose_copy),     OPTION(hang_at),
-    OPTION(hang_free),  OPTION(fail_open),     OPTION(recover),
+    OPTION(hang_free),  OPTION(hang_exit),     OPTION(fail_open),     OPTION(recover),
 #undef OPTION
 };
 #define N_OPTIONS ((int)(sizeof(options) / sizeof(options[0])))
@@ -57,7 +57,7 @@ static td_status parse_option(const char *text, size_t length, struct td_referen
         return td_error_set(err, TD_INVALID_ARGUMENT,
                             "the reference device has no option \"%.*s\"; launch_us, "
                             "copy_mb_per_s, back_mb_per_s, fill_mb_per_s, fail_alloc, lose_at, "
-                            "lose_copy, hang_at, hang_free, "
+                            "lose_copy, hang_at, hang_free, hang_exit, "
                             "fail_open or recover is expected",
                             (int)name_length, text);
     const char *name = options[i].name;

@@ -10,7 +10,7 @@
 
 struct td_reference_options {
     int64_t launch_us, copy_mb_per_s, back_mb_per_s, fill_mb_per_s;
-    int64_t fail_alloc, lose_at, lose_copy, hang_at, hang_free, fail_open; /* 0: never */
+    int64_t fail_alloc, lose_at, lose_copy, hang_at, hang_free, hang_exit, fail_open; /* 0: never */
     int64_t recover;
 };
 

@@ -17,6 +17,8 @@
  *            lose_copy=N      the device is lost at the Nth copy to it
  *            hang_at=N        the Nth launch never completes
  *            hang_free=N      the Nth free of device or pinned memory never returns
+ *            hang_exit=1      exit of the process does not return either while a free does not, as a driver's
+ *                             own handlers may not
  *            fail_open=N      the Nth open fails, counted over the life of the process
  *            recover=N        the Nth device opened and all later ones have no faults (2), so that a
  *                             lost device works again; 0: all devices have them

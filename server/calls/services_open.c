@@ -86,12 +86,13 @@ void td_services_stop_workers(struct td_services *services)
     td_worker_pool_stop(services->workers);
 }
 
-void td_services_close(struct td_services *services)
+bool td_services_close(struct td_services *services)
 {
     td_services_stop_workers(services);
     td_worker_pool_free(services->workers);
     services->workers = NULL;
-    td_devices_close(services->devices); /* it holds versions of tensors, and memory */
+    const bool closed =
+        td_devices_close(services->devices); /* it holds versions of tensors, and memory */
     services->devices = NULL;
     if (services->buffers) /* no other thread allocates any more */
         td_buffer_pool_spares(services->buffers, NULL, NULL);
@@ -102,6 +103,7 @@ void td_services_close(struct td_services *services)
     td_kept_free(services->kept);
     td_clients_free(services->clients);
     pthread_mutex_destroy(&services->mutex);
+    return closed;
 }
 
 static void run_rescan(struct td_job *job, struct td_worker *worker)

@@ -10,7 +10,9 @@
  * services->stop_requested() is true, tensors may be missing, and nothing may be served.
  * td_services_close also closes what a failed td_services_open has opened. */
 TD_MUST_CHECK bool td_services_open(struct td_services *services);
-void td_services_close(struct td_services *services);
+/* False if a device is left open (td_batcher_free): then the process is to end by _exit, since the handlers of
+ * exit, a driver's among them, may wait for that device for ever. */
+bool td_services_close(struct td_services *services);
 
 /* Ends the workers and the delayed refusals, before the rest. No call may be queued any more. */
 void td_services_stop_workers(struct td_services *services);

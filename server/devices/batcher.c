@@ -58,6 +58,7 @@ struct td_batcher {
     int64_t used_ns;         /* when the last batch was started */
     int64_t give_up_ns;      /* deadline of batches in flight; TD_NEVER until the server drains */
     bool info_stale;         /* the device's info may have changed since it was read */
+    bool left;               /* a device stays open, or a call to it does not return */
 };
 
 /* ---- opening and losing ---------------------------------------------------------------------- */
@@ -151,6 +152,7 @@ static void *take_over(void *context)
            TD_TEXT("kind", batcher->options.api->kind), TD_TEXT("reason", err.message));
     td_batch_mailbox_not_available(&batcher->mailbox, false, err.message);
     batcher->session = NULL;
+    batcher->left = true;
     batcher->open_ns = td_now_ns() + batcher->options.retry_ms * MS;
     if (session)
         td_device_session_leave(session, &err);
@@ -461,14 +463,17 @@ static void finish(struct td_batcher *batcher)
 {
     const int64_t until_ns = td_now_ns() + GRACE;
     const struct timespec moment = { .tv_nsec = 2 * MS };
-    td_device_opener_abandon(batcher->opener);
+    if (!td_device_opener_abandon(batcher->opener))
+        batcher->left = true;
     while (batcher->lost && td_now_ns() < until_ns) {
         close_lost(batcher);
         if (batcher->lost)
             nanosleep(&moment, NULL);
     }
-    if (batcher->lost)
+    if (batcher->lost) {
         td_device_session_abandon(batcher->lost);
+        batcher->left = true;
+    }
     struct td_device_session *session = batcher->session;
     if (!session)
         return;
@@ -476,10 +481,12 @@ static void finish(struct td_batcher *batcher)
         nanosleep(&moment, NULL);
     td_batch_mailbox_not_available(&batcher->mailbox, false, "the server is shutting down");
     batcher->session = NULL; /* from here on nothing of it is in flight */
-    if (td_staging_all_returned(session->staging))
+    if (td_staging_all_returned(session->staging)) {
         td_device_session_close(session);
-    else
+    } else {
         td_device_session_abandon(session);
+        batcher->left = true;
+    }
 }
 
 static void serve_all(void *context, const struct td_device_api *api)
@@ -534,7 +541,7 @@ struct td_batcher *td_batcher_new(const struct td_batcher_options *options)
     }
     if (options->in_background || td_batch_mailbox_wait_until_tried(&batcher->mailbox))
         return batcher;
-    td_batcher_free(batcher);
+    (void)td_batcher_free(batcher);
     return NULL;
 }
 
@@ -549,13 +556,15 @@ void td_batcher_drain(struct td_batcher *batcher)
     td_supervisor_hurry(batcher->supervisor);
 }
 
-void td_batcher_free(struct td_batcher *batcher)
+bool td_batcher_free(struct td_batcher *batcher)
 {
     if (!batcher)
-        return;
+        return true;
     td_batch_mailbox_stop(&batcher->mailbox);
     td_supervisor_free(batcher->supervisor);
+    const bool closed = !batcher->left;
     destroy(batcher);
+    return closed;
 }
 
 bool td_batcher_available(struct td_batcher *batcher, char *why)

@@ -50,9 +50,9 @@ void td_batcher_trim(struct td_batcher *batcher);
 void td_batcher_drain(struct td_batcher *batcher);
 
 /* Drains, and closes the device. Replies still in staging memory, and a device that does not
- * respond, have another second; then the device is left open and the replies stay valid. NULL is
- * fine. */
-void td_batcher_free(struct td_batcher *batcher);
+ * respond, have another second; then the device is left open and the replies stay valid. False if a device
+ * is left so, now or before: a thread may be inside its driver. NULL is fine. */
+bool td_batcher_free(struct td_batcher *batcher);
 
 /* Was the device available when last used? *why, "" or the reason, has TD_DEVICE_TEXT bytes. */
 bool td_batcher_available(struct td_batcher *batcher, char *why);

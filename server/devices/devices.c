@@ -132,18 +132,19 @@ struct td_devices *td_devices_open(const struct td_config *config, struct td_buf
     struct td_devices *devices = calloc(1, sizeof *devices);
     if (devices && open_device(devices, config, buffers, log))
         return devices;
-    td_devices_close(devices);
+    (void)td_devices_close(devices);
     return NULL;
 }
 
-void td_devices_close(struct td_devices *devices)
+bool td_devices_close(struct td_devices *devices)
 {
     if (!devices)
-        return;
-    td_batcher_free(devices->batcher);
+        return true;
+    const bool closed = td_batcher_free(devices->batcher);
     td_copiers_free(devices->copiers);
     td_device_unload(&devices->library);
     free(devices);
+    return closed;
 }
 
 void td_devices_trim(struct td_devices *devices)

@@ -24,7 +24,7 @@ struct td_devices *td_devices_open(const struct td_config *config, struct td_buf
                                    const struct td_log *log);
 void td_devices_trim(struct td_devices *devices);  /* memory is short: see td_batcher_trim */
 void td_devices_drain(struct td_devices *devices); /* see td_batcher_drain */
-void td_devices_close(struct td_devices *devices); /* see td_batcher_free; NULL is fine */
+bool td_devices_close(struct td_devices *devices); /* see td_batcher_free; NULL is fine */
 
 /* Threads that copy a large input into pinned memory. */
 int td_devices_copying_threads(const struct td_devices *devices);

@@ -83,10 +83,12 @@ bool td_device_opener_is_done(const struct td_device_opener *opener)
     return atomic_load(&opener->state) == DONE;
 }
 
-void td_device_opener_abandon(struct td_device_opener *opener)
+bool td_device_opener_abandon(struct td_device_opener *opener)
 {
-    if (opener && atomic_exchange(&opener->state, ABANDONED) == DONE)
+    const bool done = !opener || atomic_exchange(&opener->state, ABANDONED) == DONE;
+    if (opener && done)
         free_opener(opener);
+    return done;
 }
 
 static td_status open_parts(struct td_device_session *session,
@@ -125,7 +127,7 @@ td_status td_device_session_open(struct td_device_opener *opener,
     *err = opener->err;
     struct td_device_session *session = status == TD_OK ? calloc(1, sizeof *session) : NULL;
     if (!session) {
-        td_device_opener_abandon(opener);
+        (void)td_device_opener_abandon(opener);
         return status != TD_OK ? status
                                : td_error_set(err, TD_MEMORY_EXHAUSTED,
                                               "there is no memory to use a device with");

@@ -36,8 +36,8 @@ struct td_device_opener;
 struct td_device_opener *td_device_opener_new(const struct td_batcher_options *options,
                                               struct td_error *err);
 bool td_device_opener_is_done(const struct td_device_opener *opener);
-/* Its thread closes the device again once it is open. NULL is fine. */
-void td_device_opener_abandon(struct td_device_opener *opener);
+/* Its thread closes the device again once it is open. False if it is still at work. NULL is fine. */
+bool td_device_opener_abandon(struct td_device_opener *opener);
 
 /* Makes a session from an opener that is done, and frees the opener. `api`: the device's functions for this
  * thread. */

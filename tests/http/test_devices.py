@@ -355,12 +355,14 @@ class Faults(DeviceTest):
             self.assertEqual(client.post("/v1/gather", lookup(5)).json(), self.rows(5))
 
     def test_the_end_does_not_wait_for_a_free_that_does_not_return(self):
-        with Daemon("--gpu", "reference:hang_free=1", "--gpu-hang-ms", "600000") as daemon:
+        # Nor for handlers of exit, as drivers have them, that wait for it.
+        with Daemon("--gpu", "reference:hang_free=1,hang_exit=1", "--gpu-hang-ms", "600000") as daemon:
             with Client(daemon) as client:
                 self.hang_in_a_free(client)
                 time.sleep(1)  # until the copy is freed
             daemon.send_signal(signal.SIGTERM)
             self.assertEqual(daemon.wait(), 0)
+            self.assertEqual([event["event"] for event in daemon.events()][-1], "stopped")
 
     def test_device_gpu_without_device_memory_is_503(self):
         with Daemon("--gpu", "reference:fail_alloc=1", "--gpu-retry-ms", "60000") as daemon, Client(daemon) as client:
