@@ -153,7 +153,8 @@ static cudaError_t give_back(struct td_device *device, struct td_cuda_allocation
 
 uint64_t td_cuda_memory_freeing(struct td_device *device)
 {
-    const bool idle = all_idle(device);
+    /* A query of a stream takes a microsecond, and the batcher asks for each batch. */
+    const bool idle = device->freeing && all_idle(device);
     uint64_t bytes = 0;
     for (struct td_cuda_allocation **at = &device->freeing; *at;) {
         if (idle || is_unused(*at)) {

@@ -53,6 +53,9 @@ void td_emulation_poison(void *memory, size_t bytes, bool forbidden);
 /* Allocations, streams and handles that exist. */
 size_t td_emulation_resources(void);
 
+/* Calls so far that ask whether a stream has work. */
+size_t td_emulation_queries(void);
+
 /* Submitted work that has not begun, in all streams. */
 size_t td_emulation_pending(void);
 

@@ -46,6 +46,7 @@ cudaError_t last_error = cudaSuccess;
 std::set<cudaEvent_t> events;
 std::vector<std::unique_ptr<CUevent_st>> dead_events;
 std::set<cudaMemPool_t> pools;
+size_t queries; /* of streams */
 bool lost;
 int handles, open_failure; /* enum td_emulation_open */
 long allocations_until_failure, kernels_until_loss,
@@ -217,6 +218,11 @@ size_t td_emulation_resources()
 {
     return allocation_count() + streams.size() + events.size() + pools.size() +
            static_cast<size_t>(handles);
+}
+
+size_t td_emulation_queries()
+{
+    return queries;
 }
 
 size_t td_emulation_pending()
@@ -463,6 +469,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 /* Every query runs some of the work, so that polling ends. */
 cudaError_t cudaStreamQuery(cudaStream_t stream)
 {
+    queries++;
     BEGIN();
     require_stream(stream);
     for (uint64_t n = random_below(4); n > 0 && run_next(); n--)

@@ -256,6 +256,27 @@ static void memory_is_freed_after_the_work_that_uses_it(void)
     check(td_emulation_resources() == 0, "nothing is leaked");
 }
 
+/* The batcher asks for it at every batch. */
+static void the_info_asks_no_stream_while_nothing_is_freed(void)
+{
+    struct fixture fixture;
+    struct td_device_info info;
+    if (!check(open_fixture(&fixture) == TD_OK && look_up(&fixture) == TD_OK,
+               "a lookup is submitted"))
+        return;
+    const size_t before = td_emulation_queries();
+    api->info(fixture.device, &info);
+    check(td_emulation_queries() == before && info.memory_freeing == 0,
+          "the info asks no stream while nothing is being freed");
+    api->free(fixture.device, fixture.rows);
+    fixture.rows = NULL;
+    api->info(fixture.device, &info);
+    check(td_emulation_queries() > before, "but then");
+    check(synchronize(&fixture) == TD_OK, "the work completes");
+    close_fixture(&fixture);
+    check(td_emulation_resources() == 0, "nothing is leaked");
+}
+
 static void pinned_memory_is_used_again(void)
 {
     const size_t bytes = 1 << 20;
@@ -494,6 +515,7 @@ int main(void)
     a_device_may_be_lost_before_a_large_copy();
     nothing_waits_for_a_kernel_that_hangs();
     memory_is_freed_after_the_work_that_uses_it();
+    the_info_asks_no_stream_while_nothing_is_freed();
     pinned_memory_is_used_again();
     pinned_memory_that_waits_to_be_freed_is_bounded();
     memory_that_is_being_freed_can_be_allocated();
