@@ -150,7 +150,8 @@ void td_batch_settle(struct td_batch *batch)
     batch->settles = batch->in_flight;
     if (batch->in_flight)
         return;
-    if (batch->scratch_most < batch->scratch_bytes / 4)
+    /* The least that is allocated is not worth to be allocated anew every time. */
+    if (batch->scratch_bytes > SCRATCH_STEP && batch->scratch_most < batch->scratch_bytes / 4)
         (void)td_batch_trim(batch);
     batch->scratch_most = 0;
 }
