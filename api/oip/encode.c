@@ -440,15 +440,24 @@ static bool names_input(const char *message, const char *input)
     return false;
 }
 
+/* Does the message begin with the name of the model? Messages name ops only: one that begins with the
+ * name of a table, such as that of a table `indices`, means something else. */
+static bool begins_with_model(const char *message, const char *model, const char *op_name)
+{
+    const size_t length = strlen(model);
+    return op_name && strcmp(model, op_name) == 0 && strncmp(message, model, length) == 0 &&
+           !is_word_character(message[length]);
+}
+
 /* Writes the message of an error, preceded by the model's name and the input's, unless the message
  * has them. */
 static void write_error(struct td_text *text, const struct td_error *err, const char *input,
-                        const char *model)
+                        const char *model, const char *op_name)
 {
     enum { MODEL_TEXT = 128 };
     char whole[sizeof err->message + 2 * sizeof err->input + MODEL_TEXT] = "";
     size_t used = 0;
-    if (model && strncmp(err->message, model, strlen(model)) != 0)
+    if (model && !begins_with_model(err->message, model, op_name))
         used += (size_t)snprintf(whole, sizeof whole, "%.*s: ", MODEL_TEXT, model);
     if (*input && !names_input(err->message, input) && !names_input(err->message, err->input))
         used += (size_t)snprintf(whole + used, sizeof whole - used, "%s: ", input);
@@ -466,7 +475,7 @@ void td_oip_problem(const struct td_error *err, const char *model, const char *o
     struct td_text text = { .at = buffer, .end = buffer + CAPACITY };
     rename_input(problem.input);
     td_text_string(&text, "{\"error\":");
-    write_error(&text, err, problem.input, model);
+    write_error(&text, err, problem.input, model, op_name);
     td_problem_members(&problem, op_name, request_id, &text);
     td_text_string(&text, "}");
     const size_t length = (size_t)(text.at - buffer);

@@ -203,6 +203,11 @@ class Inference(ModelTest):
                 self.assertTrue(error["error"].startswith(name + ": "), error)
                 self.assertEqual(error["op"], "gather")
 
+    def test_errors_begin_with_a_name_with_which_a_message_begins(self):
+        for name in ("k", "indices", "ind"):
+            self.put([1, 2], name)
+            self.assertError(self.infer(name, self.indices(5)), 400, f"{name}: indices[0] = 5")
+
     def test_a_replaced_table_is_read_from_then_on(self):
         name, first = self.put([1])
         _, second = self.put([2], name)

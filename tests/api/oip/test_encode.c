@@ -437,12 +437,17 @@ END_TEST
 
 /* ---- problems ---- */
 
-static const char *problem(const char *op)
+static const char *problem_of_model(const char *model, const char *op)
 {
     memset(&reply, 0, sizeof reply);
-    td_oip_problem(&err, op, op, "id-7", &test_arena, &reply);
+    td_oip_problem(&err, model, op, "id-7", &test_arena, &reply);
     ck_assert_str_eq(reply.content_type, "application/json");
     return joined();
+}
+
+static const char *problem(const char *op)
+{
+    return problem_of_model(op, op);
 }
 
 START_TEST(errors_are_a_message_and_further_members)
@@ -476,6 +481,7 @@ START_TEST(the_message_names_the_model_and_the_input_once)
           "\"dynamic_stitch: indices.1: 1.5 is not INT32\"" },
         { "dynamic_stitch", "indices[1]", "indices[1] is odd",
           "\"dynamic_stitch: indices[1] is odd\"" },
+        { "find", "", "finding nothing", "\"find: finding nothing\"" },
     };
     for (int i = 0; i < COUNT_OF(cases); i++) {
         char want[256];
@@ -485,6 +491,23 @@ START_TEST(the_message_names_the_model_and_the_input_once)
         snprintf(want, sizeof want, "{\"error\":%s,", cases[i].want);
         ck_assert_msg(strncmp(got, want, strlen(want)) == 0, "%s\nshould begin with %s", got, want);
         ck_assert_ptr_null(strstr(got, "\"input\":\"indices["));
+    }
+}
+END_TEST
+
+START_TEST(the_message_begins_with_the_name_of_a_table_whatever_that_is)
+{
+    static const char *const names[] = { "k", "keys", "indices", "indices[0]", "gathe", "movies" };
+    static const char *const messages[] = { "keys[0] = 7 is not one of the keys",
+                                            "indices[0] = 5 is not in [0, 2)",
+                                            "gather has no input", "movies has no input" };
+    for (int i = 0; i < COUNT_OF(names) * COUNT_OF(messages); i++) {
+        const char *name = names[i % COUNT_OF(names)], *message = messages[i / COUNT_OF(names)];
+        char want[256];
+        td_error_set(&err, TD_MALFORMED_REQUEST, "%s", message);
+        snprintf(want, sizeof want, "{\"error\":\"%s: %s\",", name, message);
+        const char *got = problem_of_model(name, "gather");
+        ck_assert_msg(strncmp(got, want, strlen(want)) == 0, "%s\nshould begin with %s", got, want);
     }
 }
 END_TEST
@@ -561,6 +584,7 @@ static void add_tests(TCase *tcase)
     tcase_add_test(tcase, the_bound_is_known_from_shapes);
     tcase_add_test(tcase, errors_are_a_message_and_further_members);
     tcase_add_test(tcase, the_message_names_the_model_and_the_input_once);
+    tcase_add_test(tcase, the_message_begins_with_the_name_of_a_table_whatever_that_is);
     tcase_add_test(tcase, codes_are_those_of_the_protocol);
     tcase_add_test(tcase, without_memory_the_error_is_a_title);
 }
