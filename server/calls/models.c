@@ -68,19 +68,27 @@ static td_status get(struct td_call *call, const char *name, struct td_tensor_li
     return td_tables_get(&call->tables, name, &call->arena, out, err);
 }
 
-/* The tensor of model and version. */
+/* The tensor of model and version: MODEL@VERSION, or what MODEL names if it is of that version. An alias
+ * may be set anew before the tensor is read, so the call goes on with the tensor's own name. */
 static td_status get_version(struct td_call *call, struct td_tensor_listing *out,
                              struct td_error *err)
 {
-    const struct td_path_table *table = &call->table;
+    struct td_path_table *table = &call->table;
+    struct td_error of_model = { 0 };
     const char *name = with_version(call, err);
     if (!name)
         return TD_MEMORY_EXHAUSTED;
     td_status status = get(call, name, out, err);
-    if (status != TD_TENSOR_NOT_FOUND || strcmp(table->version, only_version) != 0)
+    if (status != TD_TENSOR_NOT_FOUND)
         return status;
-    status = get(call, table->model, out, err);
-    return status == TD_OK && td_table_version(out->name) ? TD_TENSOR_NOT_FOUND : status;
+    status = get(call, table->model, out, &of_model);
+    if (status == TD_OK && strcmp(td_model_version(out->name), table->version) == 0) {
+        table->name = out->name;
+        return TD_OK;
+    }
+    if (status != TD_OK && status != TD_TENSOR_NOT_FOUND)
+        *err = of_model;
+    return status == TD_OK ? TD_TENSOR_NOT_FOUND : status;
 }
 
 /* Of a path with a version that is not there: does the model have others? */

@@ -2,7 +2,8 @@
  * up.
  *
  * The path of a table's model names it with or without its version: /v2/models/movies/versions/V is
- * the tensor movies@V. The only version of a name without one is "1". Of equal names the op is the
+ * the tensor movies@V. The only version of a name without one is "1", of an alias or of a name with a
+ * version that of the tensor. Of equal names the op is the
  * model; the path of `stats` is that of all statistics.
  *
  * Errors     UNKNOWN_OP with the nearest model, NOT_FOUND for a version, FORBIDDEN, DEVICE_UNAVAILABLE

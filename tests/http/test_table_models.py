@@ -123,6 +123,23 @@ class Documents(ModelTest):
             self.assertEqual(sorted(entries), sorted([(base, "v1"), (base, "v2"), (alias, version)]))
             self.assertError(self.get(f"/v2/models/{base}/versions/1"), 404, code="NOT_FOUND")
 
+    def test_the_version_of_an_alias_or_of_a_name_with_one_is_a_path(self):
+        base, alias = f"model-{next(self.names)}", f"model-{next(self.names)}"
+        for version, value in (("1", 1), ("7", 7)):
+            self.put([value], f"{base}@{version}")
+        self.assertStatus(self.post("/v1/aliases", {"set": {alias: f"{base}@7"}}), 200)
+        self.addCleanup(self.post, "/v1/aliases", {"set": {alias: None}})
+        for name, version, value, other in ((alias, "7", 7, "1"), (f"{base}@1", "1", 1, "7"), (f"{base}@7", "7", 7, "1")):
+            with self.subTest(name=name):
+                for path in ("", "/ready", "/config", "/stats"):
+                    self.assertEqual(self.model(name, path), self.model(name, f"/versions/{version}{path}"))
+                    self.assertError(self.get(f"/v2/models/{name}/versions/{other}{path}"), 404, f"'{other}'", name, code="NOT_FOUND")
+                reply = self.infer(name, self.indices(0), path=f"/versions/{version}/infer")
+                document = reply.json()
+                self.assertEqual((document["model_name"], document["model_version"]), (name, version))
+                self.assertEqual((document["outputs"][0]["data"], reply.headers[TABLE]), ([value], f"{base}@{version}"))
+                self.assertError(self.infer(name, self.indices(0), path=f"/versions/{other}/infer"), 404, code="NOT_FOUND")
+
     def test_models_that_are_not_there(self):
         name, _ = self.put([1], "model-of-a-test")
         self.assertEqual(self.assertError(self.get("/v2/models/model-of-a-tes"), 404, code="UNKNOWN_OP")["did_you_mean"], name)
