@@ -450,7 +450,6 @@ td_status td_safetensors_decode(const char *body, size_t bytes, struct td_resolv
                                 struct td_arena *arena, struct td_request *request,
                                 struct td_error *err)
 {
-    const struct td_op *op = request->op;
     struct td_safetensors file;
     struct td_named_input target;
     td_status status = td_safetensors_open(body, bytes, arena, &file, err);
@@ -461,23 +460,23 @@ td_status td_safetensors_decode(const char *body, size_t bytes, struct td_resolv
         status = td_named_input_count(request, file.entries[i].name, strlen(file.entries[i].name),
                                       &target, err);
     for (int i = 0; i < file.n_metadata && status == TD_OK; i++)
-        status =
-            td_named_input_find_ref(op, file.metadata[i].key, strlen(file.metadata[i].key), &target)
-                ? td_named_input_count_ref(request, target, err)
-                : apply_metadata(request, &file.metadata[i], arena, err);
+        status = td_named_input_find_ref(request, file.metadata[i].key,
+                                         strlen(file.metadata[i].key), &target)
+                     ? td_named_input_count_ref(request, target, err)
+                     : apply_metadata(request, &file.metadata[i], arena, err);
     if (status == TD_OK)
         status = td_named_inputs_alloc(request, arena, err);
 
     for (int i = 0; i < file.n_entries && status == TD_OK; i++) {
         struct td_tensor *place = NULL;
-        target = td_named_input_find(op, file.entries[i].name, strlen(file.entries[i].name));
+        target = td_named_input_find(request, file.entries[i].name, strlen(file.entries[i].name));
         status = td_named_input_tensor(request, target, &place, err);
         if (status == TD_OK)
             *place = file.entries[i].tensor;
     }
     for (int i = 0; i < file.n_metadata && status == TD_OK; i++) {
         const struct td_safetensors_metadata *item = &file.metadata[i];
-        if (td_named_input_find_ref(op, item->key, strlen(item->key), &target))
+        if (td_named_input_find_ref(request, item->key, strlen(item->key), &target))
             status = td_named_input_resolve(request, target, item->value, strlen(item->value),
                                             resolver, arena, err);
     }

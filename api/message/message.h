@@ -42,7 +42,7 @@ struct td_request {
      * has no tensor then. In the arena. NULL and 0: none were given. */
     struct td_tensor *row_keys;
     int row_input;
-    const char *row_keys_name;  /* in errors; NULL: that of the input */
+    const char *row_keys_name;  /* of row_keys, in the body and in errors; NULL: INPUT.keys */
     struct td_oip_request *oip; /* in the arena; NULL outside /v2 */
     bool decoded;               /* all input tensors are set */
 };

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { INPUT_NAME = 64 }; /* more than any has, with a suffix */
+
 /* Parses "3", without leading zeros; -1 if the text is not such a number. */
 static int64_t number(const char *digits, const char *end)
 {
@@ -30,33 +32,32 @@ static int64_t list_index(const char *list, const char *name, size_t length)
                                                                : -1;
 }
 
-/* Whether `name` is "<input>.keys". */
-static bool is_row_keys(const struct td_input_spec *spec, const char *name, size_t length)
+/* Whether `name` is that of the keys of rows: "<input>.keys", or the request's own. */
+static bool is_row_keys(const struct td_request *request, const struct td_input_spec *spec,
+                        const char *name, size_t length)
 {
     static const char suffix[] = ".keys";
-    return td_input_is_row_numbers(spec) && td_name_ends(suffix, name, length) &&
+    if (!td_input_is_row_numbers(spec))
+        return false;
+    if (request->row_keys_name)
+        return td_name_is(request->row_keys_name, name, length);
+    return td_name_ends(suffix, name, length) &&
            td_name_is(spec->name, name, length - strlen(suffix));
 }
 
-struct td_named_input td_named_input_find(const struct td_op *op, const char *name, size_t length)
+struct td_named_input td_named_input_find(const struct td_request *request, const char *name,
+                                          size_t length)
 {
+    const struct td_op *op = request->op;
     for (int i = 0; i < op->n_inputs; i++) {
         const struct td_input_spec *spec = &op->inputs[i];
         int64_t index = spec->list ? list_index(spec->name, name, length) : -1;
         if (spec->list ? index >= 0 : td_name_is(spec->name, name, length))
             return (struct td_named_input){ i, index, false };
-        if (is_row_keys(spec, name, length))
+        if (is_row_keys(request, spec, name, length))
             return (struct td_named_input){ i, -1, true };
     }
     return (struct td_named_input){ -1, -1, false };
-}
-
-struct td_named_input td_named_input_row_keys(const struct td_op *op)
-{
-    int i = op->n_inputs - 1;
-    while (i >= 0 && !td_input_is_row_numbers(&op->inputs[i]))
-        i--;
-    return (struct td_named_input){ i, -1, true };
 }
 
 int64_t td_named_output_find(const struct td_op *op, const char *name, size_t length)
@@ -93,13 +94,13 @@ const char *td_output_names_text(const struct td_op *op, char *text, size_t size
     return text;
 }
 
-bool td_named_input_find_ref(const struct td_op *op, const char *key, size_t length,
+bool td_named_input_find_ref(const struct td_request *request, const char *key, size_t length,
                              struct td_named_input *out)
 {
     static const char suffix[] = ".ref";
     if (!td_name_ends(suffix, key, length))
         return false;
-    *out = td_named_input_find(op, key, length - strlen(suffix));
+    *out = td_named_input_find(request, key, length - strlen(suffix));
     return out->input >= 0;
 }
 
@@ -109,46 +110,96 @@ static bool by_path(const struct td_request *request, int input)
     return request->args.inputs[input].tensors != NULL;
 }
 
+/* Whether keys may be in place of the row numbers. Of a table that the path does not name that is not
+ * known yet. */
+static bool takes_row_keys(const struct td_request *request, const struct td_input_spec *spec)
+{
+    return td_input_is_row_numbers(spec) &&
+           (!by_path(request, 0) || request->args.inputs[0].tensors->keys);
+}
+
+/* The name of an input, or of keys in place of it. */
+static const char *name_text(const struct td_request *request, int input, bool keys, char *text,
+                             size_t size)
+{
+    const char *own = keys ? request->row_keys_name : NULL;
+    snprintf(text, size, "%s%s", own ? own : request->op->inputs[input].name,
+             keys && !own ? ".keys" : "");
+    return text;
+}
+
 const char *td_input_names_text(const struct td_request *request, char *text, size_t size)
 {
     const struct td_op *op = request->op;
     size_t used = 0;
     text[0] = '\0';
     for (int i = 0; i < op->n_inputs && used < size; i++) {
-        const char *name = op->inputs[i].name;
-        if (!by_path(request, i))
-            used += (size_t)snprintf(text + used, size - used,
-                                     op->inputs[i].list                        ? "%s%s.0, %s.1, ..."
-                                     : td_input_is_row_numbers(&op->inputs[i]) ? "%s%s or %s.keys"
-                                                                               : "%s%s",
-                                     used ? "; " : "", name, name);
+        const struct td_input_spec *spec = &op->inputs[i];
+        char other[INPUT_NAME] = "";
+        if (by_path(request, i))
+            continue;
+        if (spec->list)
+            snprintf(other, sizeof other, "%s.1, ...", spec->name);
+        else if (takes_row_keys(request, spec))
+            name_text(request, i, true, other, sizeof other);
+        used += (size_t)snprintf(text + used, size - used, "%s%s%s%s", used ? "; " : "", spec->name,
+                                 spec->list ? ".0, "
+                                 : *other   ? " or "
+                                            : "",
+                                 other);
     }
     return text;
+}
+
+const char *td_inputs_owner(const struct td_request *request)
+{
+    return request->row_keys_name ? "the table" : request->op->name;
 }
 
 static td_status refuse_name(const struct td_request *request, const char *name, size_t length,
                              struct td_error *err)
 {
     const struct td_op *op = request->op;
-    const char *names[TD_MAX_INPUTS];
-    char expected[TD_TENSOR_NAMES_TEXT];
+    const char *names[TD_MAX_INPUTS + 1];
+    char expected[TD_TENSOR_NAMES_TEXT], keys[INPUT_NAME];
     const char *shown = TD_SHOWN(name, length);
     int n = 0;
-    for (int i = 0; i < op->n_inputs; i++)
+    for (int i = 0; i < op->n_inputs; i++) {
         if (!by_path(request, i))
             names[n++] = op->inputs[i].name;
-    td_error_set(err, TD_MALFORMED_REQUEST, "%s has no input \"%s\"; expected %s", op->name, shown,
+        if (takes_row_keys(request, &op->inputs[i]))
+            names[n++] = name_text(request, i, true, keys, sizeof keys);
+    }
+    td_error_set(err, TD_MALFORMED_REQUEST, "%s has no input \"%s\"; expected %s",
+                 td_inputs_owner(request), shown,
                  td_input_names_text(request, expected, sizeof expected));
     td_suggest(err, name, length, names, n);
     return td_error_at_input(err, TD_MALFORMED_REQUEST, "%s", shown);
 }
 
-static td_status refuse_input(const struct td_op *op, struct td_named_input target,
+static td_status refuse_input(const struct td_request *request, struct td_named_input target,
                               td_status status, struct td_error *err)
 {
-    const struct td_input_spec *spec = &op->inputs[target.input];
-    return spec->list ? td_error_at_input(err, status, "%s[%" PRId64 "]", spec->name, target.index)
-                      : td_error_at_input(err, status, "%s", spec->name);
+    const struct td_input_spec *spec = &request->op->inputs[target.input];
+    if (spec->list)
+        return td_error_at_input(err, status, "%s[%" PRId64 "]", spec->name, target.index);
+    return td_error_at_input(err, status, "%s",
+                             target.keys && request->row_keys_name ? request->row_keys_name
+                                                                   : spec->name);
+}
+
+static td_status refuse_second(const struct td_request *request, struct td_named_input target,
+                               bool other, struct td_error *err)
+{
+    char numbers[INPUT_NAME], keys[INPUT_NAME];
+    name_text(request, target.input, false, numbers, sizeof numbers);
+    name_text(request, target.input, true, keys, sizeof keys);
+    if (other)
+        td_error_set(err, TD_MALFORMED_REQUEST, "both %s and %s are given; one of them is expected",
+                     numbers, keys);
+    else
+        td_error_set(err, TD_MALFORMED_REQUEST, "%s is given twice", target.keys ? keys : numbers);
+    return refuse_input(request, target, TD_MALFORMED_REQUEST, err);
 }
 
 td_status td_named_input_count_ref(struct td_request *request, struct td_named_input target,
@@ -158,6 +209,9 @@ td_status td_named_input_count_ref(struct td_request *request, struct td_named_i
     int *count = &request->args.inputs[target.input].count;
     if (by_path(request, target.input))
         return td_input_set_by_path(spec, err);
+    /* Keys are counted as the input whose place they take. */
+    const bool keys = request->row_input > 0 && request->row_input == target.input;
+    const bool other = *count > 0 && keys != target.keys;
     if (target.keys)
         request->row_input = target.input;
     if (++*count <= (spec->list ? TD_MAX_LIST : 1))
@@ -165,14 +219,13 @@ td_status td_named_input_count_ref(struct td_request *request, struct td_named_i
     if (spec->list)
         return td_error_resource(err, "tensors", (uint64_t)*count, TD_MAX_LIST,
                                  "a list of tensors");
-    td_error_set(err, TD_MALFORMED_REQUEST, "%s is given twice", spec->name);
-    return refuse_input(request->op, target, TD_MALFORMED_REQUEST, err);
+    return refuse_second(request, target, other, err);
 }
 
 td_status td_named_input_count(struct td_request *request, const char *name, size_t length,
                                struct td_named_input *out, struct td_error *err)
 {
-    *out = td_named_input_find(request->op, name, length);
+    *out = td_named_input_find(request, name, length);
     return out->input < 0 ? refuse_name(request, name, length, err)
                           : td_named_input_count_ref(request, *out, err);
 }
@@ -212,7 +265,7 @@ td_status td_named_input_tensor(struct td_request *request, struct td_named_inpu
     td_error_set(err, TD_MALFORMED_REQUEST,
                  "%s.%" PRId64 " is given%s, with %d in all: they are numbered from 0, each once",
                  name, index, index < operand->count ? " twice" : "", operand->count);
-    return refuse_input(request->op, target, TD_MALFORMED_REQUEST, err);
+    return refuse_input(request, target, TD_MALFORMED_REQUEST, err);
 }
 
 td_status td_named_input_resolve(struct td_request *request, struct td_named_input target,
@@ -224,5 +277,5 @@ td_status td_named_input_resolve(struct td_request *request, struct td_named_inp
     if (status != TD_OK)
         return status;
     status = td_resolve(resolver, name, length, arena, place, err);
-    return status == TD_OK ? TD_OK : refuse_input(request->op, target, status, err);
+    return status == TD_OK ? TD_OK : refuse_input(request, target, status, err);
 }

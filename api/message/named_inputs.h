@@ -1,15 +1,15 @@
 /* named_inputs.h - inputs and outputs that are given by name, as in safetensors and in the Open
  * Inference Protocol: "params", or "indices.3" for a tensor of a list. "indices.3.ref" is the name
  * of a resident tensor for that input. "indices.keys" are keys of rows in place of their numbers,
- * where the input takes them.
+ * where the input takes them; request->row_keys_name is another name of these.
  *
  * Indices have no leading zeros. Tensors may come in any order: first each is counted
  * (td_named_input_count), then memory for all is allocated (td_named_inputs_alloc), then each is
  * set (td_named_input_tensor, td_named_input_resolve). Inputs that the path names may not be in the
  * body.
  *
- * Errors     MALFORMED_REQUEST: a name that is not an input; an input given twice; indices with
- *            gaps. RESOURCE_LIMIT (tensors). TENSOR_NOT_FOUND. */
+ * Errors     MALFORMED_REQUEST: a name that is not an input; an input given twice, or row numbers and
+ *            keys; indices with gaps. RESOURCE_LIMIT (tensors). TENSOR_NOT_FOUND. */
 #ifndef TD_API_MESSAGE_NAMED_INPUTS_H
 #define TD_API_MESSAGE_NAMED_INPUTS_H
 
@@ -22,10 +22,8 @@ struct td_named_input {
     bool keys;     /* request->row_keys, in place of the input */
 };
 
-struct td_named_input td_named_input_find(const struct td_op *op, const char *name, size_t length);
-
-/* The input of row numbers, given as keys; input -1: the op has none. */
-struct td_named_input td_named_input_row_keys(const struct td_op *op);
+struct td_named_input td_named_input_find(const struct td_request *request, const char *name,
+                                          size_t length);
 
 /* Index of an output by its name: "output"; "outputs.3" if the op has a list of outputs; or the
  * name of one of several. -1: no output has this name. */
@@ -40,7 +38,7 @@ void td_named_output_write(struct td_text *text, const struct td_op *op, int ind
 const char *td_output_names_text(const struct td_op *op, char *text, size_t size);
 
 /* Parses "<name of an input>.ref". False if `key` is not that. */
-bool td_named_input_find_ref(const struct td_op *op, const char *key, size_t length,
+bool td_named_input_find_ref(const struct td_request *request, const char *key, size_t length,
                              struct td_named_input *out);
 
 /* Finds the input of this name and counts a tensor for it. */
@@ -70,5 +68,8 @@ TD_MUST_CHECK td_status td_named_input_resolve(struct td_request *request,
 /* The names that inputs in the body may have, for messages: "indices.0, indices.1, ...; data.0,
  * data.1, ...". Call it before td_named_inputs_alloc. Returns text. */
 const char *td_input_names_text(const struct td_request *request, char *text, size_t size);
+
+/* What has these inputs, for messages: the op, or a table that is a model. */
+const char *td_inputs_owner(const struct td_request *request);
 
 #endif

@@ -111,7 +111,7 @@ static td_status fill_inputs(struct td_oip_reader *reader)
             (i > 0 && td_input_is_row_keys(&op->inputs[i])))
             continue;
         td_error_set(reader->err, TD_INVALID_ARGUMENT, "%s%s is missing; %s has the inputs %s",
-                     op->inputs[i].name, op->inputs[i].list ? ".0" : "", op->name,
+                     op->inputs[i].name, op->inputs[i].list ? ".0" : "", td_inputs_owner(request),
                      td_input_names_text(request, expected, sizeof expected));
         return td_error_at_input(reader->err, TD_INVALID_ARGUMENT, "%s", op->inputs[i].name);
     }
@@ -165,6 +165,7 @@ td_status td_oip_decode(const char *body, size_t bytes, const struct td_oip_sour
     *oip = (struct td_oip_request){ .model = source->model ? source->model : request->op->name,
                                     .version = source->version ? source->version : "1",
                                     .pairs = table && td_dtype_is_complex(table->dtype) };
+    request->row_keys_name = source->model ? TD_OIP_KEYS : NULL;
     *timeout_us = 0;
     struct td_oip_reader reader = {
         .source = source,

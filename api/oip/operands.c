@@ -253,18 +253,6 @@ static td_status finish_input(struct td_oip_reader *reader, const struct td_json
                           TD_OIP_SHOWN(input->name));
 }
 
-/* A table's model has an input `keys`, whose op has none. */
-static td_status count_input(struct td_oip_reader *reader, struct td_oip_input *input)
-{
-    struct td_request *request = reader->request;
-    if (!reader->source->model || !td_json_name_is(input->name, TD_OIP_KEYS))
-        return td_named_input_count(request, input->name.text, input->name.length, &input->target,
-                                    reader->err);
-    input->target = td_named_input_row_keys(request->op);
-    request->row_keys_name = TD_OIP_KEYS;
-    return td_named_input_count_ref(request, input->target, reader->err);
-}
-
 static td_status read_input(void *context, const struct td_json_path *path)
 {
     struct td_oip_reader *reader = context;
@@ -290,7 +278,8 @@ static td_status read_input(void *context, const struct td_json_path *path)
                        lacks);
         return td_oip_error_at_input(reader, TD_MALFORMED_REQUEST, input);
     }
-    status = count_input(reader, input);
+    status = td_named_input_count(reader->request, input->name.text, input->name.length,
+                                  &input->target, reader->err);
     if (status != TD_OK) {
         td_json_set_pointer(path, reader->err);
         return status;

@@ -186,7 +186,7 @@ static td_status read_parameter(void *context, const struct td_json_path *path,
     for (int i = 0; i < RESERVED_COUNT; i++)
         if (td_json_name_is(name, reserved_names[i]))
             return apply_reserved(reader, path, (enum reserved)i, &value);
-    if (td_named_input_find_ref(request->op, name.text, name.length, &target))
+    if (td_named_input_find_ref(request, name.text, name.length, &target))
         return add_ref(reader, path, name, target, &value);
     if (td_name_begins("triton_", name.text, name.length))
         return td_json_refuse(path, reader->err, "the parameter \"%s\" is not supported",

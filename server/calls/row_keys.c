@@ -86,7 +86,9 @@ static td_status check_keys(struct td_call *call)
 {
     const struct td_tensor *table = table_of(call), *keys = call->request.row_keys;
     struct td_error *err = &call->error;
-    if (!table || !table->keys)
+    if (call->table.name && !table->keys)
+        (void)no_keys(call);
+    else if (!table || !table->keys)
         td_error_set(err, TD_INVALID_ARGUMENT,
                      "%s is no resident table with keys, so its rows cannot be named by them",
                      call->op->inputs[0].name);

@@ -73,6 +73,32 @@ class Keys(ModelTest):
         self.assertError(self.infer(name, []), 400, "indices", code="INVALID_ARGUMENT")
         self.assertError(self.infer("gather", [key]), 400, code="MALFORMED_REQUEST")
 
+    def test_errors_name_the_inputs_that_the_table_has(self):
+        name, (without, _) = self.keyed(["a", "b", ""]), self.put([[1]])
+        key, other = oip_input("keys", "BYTES", [1], ["a"]), oip_input("foo", "INT64", [1], [0])
+        of_op = oip_input("indices.keys", "BYTES", [1], ["a"])
+        both = "both indices and keys are given; one of them is expected"
+        for table, inputs, message, place in (
+                (name, [key] + self.indices(1), both, "indices"), (name, self.indices(1) + [key], both, "keys"),
+                (name, [key, key], "keys is given twice", "keys"), (name, self.indices(1) * 2, "indices is given twice", "indices"),
+                (name, [], "indices is missing; the table has the inputs indices or keys", "indices"),
+                (without, [], "indices is missing; the table has the inputs indices", "indices"),
+                (name, [other], 'the table has no input "foo"; expected indices or keys', "foo"),
+                (without, [other], 'the table has no input "foo"; expected indices', "foo"),
+                (name, [of_op], 'the table has no input "indices.keys"; expected indices or keys', "indices.keys"),
+                (without, [key], f"'{without}' has no keys, by which gather finds its rows; PUT /v1/tensors/{without}/keys sets them", "keys")):
+            with self.subTest(message=message):
+                document = self.assertError(self.infer(table, inputs), 400)
+                self.assertEqual((document["error"], document["input"]), (f"{table}: {message}", place))
+        document = self.assertError(self.infer(name, [oip_input("kesy", "BYTES", [1], ["a"])]), 400)
+        self.assertEqual(document["did_you_mean"], "keys")
+
+    def test_keys_may_be_a_resident_tensor(self):
+        name, (queries, _) = self.keyed(["a", "b", ""]), self.put({"dtype": "string", "data": ["b"]})
+        reply = self.infer(name, [], parameters={"keys.ref": queries})
+        self.assertEqual(self.outputs(reply)["output"][2], [3, 4])
+        self.assertError(self.infer(name, [], parameters={"indices.keys.ref": queries}), 400, "no parameter")
+
 
 class Documents(ModelTest):
     def test_metadata_and_configuration_say_what_a_lookup_takes_and_returns(self):
