@@ -227,6 +227,42 @@ td_status td_models_list(struct td_call *call, struct td_oip_entry **entries, in
     return TD_OK;
 }
 
+/* The tensor that is listed for the name of a table with counts. */
+static td_status find_counted(struct td_call *call, const char *name, struct td_tensor_listing *out,
+                              struct td_error *err)
+{
+    if (is_taken(name, strlen(name)))
+        return TD_TENSOR_NOT_FOUND;
+    const td_status status = td_tables_get(&call->tables, name, &call->arena, out, err);
+    return status == TD_TENSOR_NOT_FOUND || status == TD_FORBIDDEN
+               ? td_tables_newest(&call->tables, name, &call->arena, out, err)
+               : status;
+}
+
+td_status td_models_counted(struct td_call *call, struct td_oip_entry **entries, int *count)
+{
+    struct td_table_totals *totals =
+        td_arena_alloc(&call->arena, TD_METRICS_TABLES + 1, sizeof *totals, &call->error);
+    *entries = td_arena_alloc(&call->arena, TD_METRICS_TABLES, sizeof **entries, &call->error);
+    *count = 0;
+    if (!totals || !*entries)
+        return call->error.status;
+    const int n = td_metrics_read_tables(call->services->metrics, totals);
+    for (int i = 0; i < n && i < TD_METRICS_TABLES; i++) {
+        struct td_tensor_listing listing;
+        struct td_error err = { 0 };
+        const td_status status = find_counted(call, totals[i].name, &listing, &err);
+        if (status == TD_OK && has_rows(&listing))
+            add_entry(*entries, count, totals[i].name, strlen(totals[i].name),
+                      td_model_version(listing.name));
+        if (status != TD_MEMORY_EXHAUSTED)
+            continue;
+        call->error = err;
+        return status;
+    }
+    return TD_OK;
+}
+
 /* Logs a name that is taken. */
 static void log_hidden(struct td_services *services, const char *name, int *logged)
 {

@@ -28,6 +28,11 @@ const char *td_model_version(const char *name);
 TD_MUST_CHECK td_status td_models_list(struct td_call *call, struct td_oip_entry **entries,
                                        int *count);
 
+/* The tables with counts of their own (metrics.h) that the call may name and that are models now, one entry
+ * for each: with the version that the name names, or else the newest one. */
+TD_MUST_CHECK td_status td_models_counted(struct td_call *call, struct td_oip_entry **entries,
+                                          int *count);
+
 /* At the start: logs the tensors that are no models, since an op has their name. */
 void td_models_log_hidden(struct td_services *services);
 

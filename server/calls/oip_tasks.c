@@ -137,19 +137,32 @@ static td_status model_statistics(struct td_call *call)
     return td_oip_describe_stats(&stats, 1, &call->arena, &call->reply, &call->error);
 }
 
-td_status td_oip_statistics(struct td_call *call)
+static td_status all_statistics(struct td_call *call)
 {
-    int count;
-    const struct td_op *const *ops = td_ops(&count);
-    if (call->op)
-        return model_statistics(call);
+    struct td_metrics *metrics = call->services->metrics;
+    struct td_oip_entry *tables;
+    int n_ops, n_tables;
+    const struct td_op *const *ops = td_ops(&n_ops);
+    const td_status status = td_models_counted(call, &tables, &n_tables);
+    if (status != TD_OK)
+        return status;
     struct td_oip_stats *stats =
-        td_arena_alloc(&call->arena, (size_t)count, sizeof *stats, &call->error);
+        td_arena_alloc(&call->arena, (size_t)(n_ops + n_tables), sizeof *stats, &call->error);
     if (!stats)
         return call->error.status;
-    for (int i = 0; i < count; i++)
-        stats[i] = op_statistics(call->services->metrics, ops[i]);
-    return td_oip_describe_stats(stats, count, &call->arena, &call->reply, &call->error);
+    for (int i = 0; i < n_ops; i++)
+        stats[i] = op_statistics(metrics, ops[i]);
+    for (int i = 0; i < n_tables; i++) {
+        struct td_inference_totals totals;
+        td_metrics_read_table(metrics, tables[i].name, &totals);
+        stats[n_ops + i] = statistics_of(tables[i].name, tables[i].version, &totals);
+    }
+    return td_oip_describe_stats(stats, n_ops + n_tables, &call->arena, &call->reply, &call->error);
+}
+
+td_status td_oip_statistics(struct td_call *call)
+{
+    return call->op ? model_statistics(call) : all_statistics(call);
 }
 
 /* ---- repository ------------------------------------------------------------------------------ */

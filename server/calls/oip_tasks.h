@@ -12,7 +12,8 @@
 /* health, metadata, configuration, statistics */
 td_handler td_oip_live, td_oip_ready, td_oip_server_metadata;
 td_handler td_oip_model_ready, td_oip_model_metadata, td_oip_model_config;
-td_handler td_oip_statistics; /* of the call's model, or of all ops */
+td_handler td_oip_statistics; /* of the call's model, or of all ops and of the tables with
+                               * counts */
 
 /* repository */
 extern const struct td_task td_oip_index_task, td_oip_load_task, td_oip_unload_task;

@@ -171,6 +171,15 @@ td_status td_tables_list(const struct td_tables *tables, const struct td_name_ra
     return status;
 }
 
+td_status td_tables_newest(const struct td_tables *tables, const char *table,
+                           struct td_arena *arena, struct td_tensor_listing *out,
+                           struct td_error *err)
+{
+    const td_status status = td_store_newest(tables->store, table, arena, out, err);
+    return status == TD_OK ? td_tables_may_name(tables, out->name, err)
+                           : td_tables_hide(tables, table, status, err);
+}
+
 td_status td_tables_hide(const struct td_tables *tables, const char *name, td_status status,
                          struct td_error *err)
 {

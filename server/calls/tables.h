@@ -56,6 +56,11 @@ TD_MUST_CHECK td_status td_tables_list(const struct td_tables *tables,
                                        struct td_tensor_listing **list, int *count, bool *more,
                                        struct td_error *err);
 
+/* As td_store_newest. */
+TD_MUST_CHECK td_status td_tables_newest(const struct td_tables *tables, const char *table,
+                                         struct td_arena *arena, struct td_tensor_listing *out,
+                                         struct td_error *err);
+
 /* Takes a name that the request may not know out of the error of the store that suggests it.
  * Returns `status`. */
 td_status td_tables_hide(const struct td_tables *tables, const char *name, td_status status,

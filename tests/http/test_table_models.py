@@ -299,6 +299,28 @@ class Statistics(ModelTest):
         self.assertIn(f'tensord_table_rows_read_total{{table="{base}"}} 2', self.get("/metrics").body.decode())
 
 
+    def test_those_of_all_models_have_the_tables_that_were_looked_up(self):
+        def listed(client):
+            found = client.request("GET", "/v2/models/stats").json()["model_stats"]
+            self.assertEqual([s["name"] for s in found][:len(OPS)], OPS)
+            return [(s["name"], s["version"], s["inference_count"]) for s in found[len(OPS):]]
+
+        with Daemon() as daemon, Client(daemon) as client:
+            put = lambda name: self.assertStatus(client.request("PUT", f"/v1/tensors/{name}", [[1], [2]]), 201)
+            look_up = lambda name: self.assertStatus(client.request("POST", f"/v1/tensors/{name}/gather", {"indices": [0]}), 200)
+            for name in ("plain", "other", "films@9", "films@10", "books@1", "top_k"):
+                put(name)
+            self.assertStatus(client.request("POST", "/v1/aliases", {"set": {"books": "books@1", "read": "films@9"}}), 200)
+            self.assertEqual(listed(client), [])
+            for name in ("plain", "films@9", "films@10", "read", "books", "top_k"):
+                look_up(name)
+            self.assertEqual(listed(client), [("plain", "1", 1), ("films", "10", 3), ("books", "1", 1)])
+            one = client.request("GET", "/v2/models/plain/stats").json()["model_stats"]
+            self.assertIn(one[0], client.request("GET", "/v2/models/stats").json()["model_stats"])
+            self.assertStatus(client.request("DELETE", "/v1/tensors/plain"), 204)
+            self.assertEqual(listed(client), [("films", "10", 3), ("books", "1", 1)])
+
+
 class Precedence(ModelTest):
     """tables that have the names of ops"""
     options = ("--data-dir", MAPPED)

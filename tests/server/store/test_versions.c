@@ -117,6 +117,21 @@ START_TEST(a_version_is_stored_once)
 }
 END_TEST
 
+START_TEST(the_newest_version_is_the_last_in_natural_order)
+{
+    struct td_store *store = open_folder();
+    struct td_tensor_listing listing;
+    static const char *const names[] = { "m@9", "m@10", "m", "m:w@11", "mm@12" };
+    for (int i = 0; i < COUNT_OF(names); i++)
+        ck_assert_int_eq(put(store, names[i], 1, false), TD_OK);
+    ck_assert_int_eq(td_store_newest(store, "m", &test_arena, &listing, &err), TD_OK);
+    ck_assert_str_eq(listing.name, "m@10");
+    ck_assert_int_eq(td_store_newest(store, "n", &test_arena, &listing, &err), TD_TENSOR_NOT_FOUND);
+    td_arena_reset(&test_arena);
+    td_store_free(store);
+}
+END_TEST
+
 START_TEST(a_version_is_not_updated)
 {
     const struct td_store_write write = { .name = "m@1" };
@@ -153,6 +168,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, of_two_files_with_one_version_the_first_is_served);
     tcase_add_test(tcase, a_persisted_version_is_there_after_a_restart);
     tcase_add_test(tcase, a_version_is_stored_once);
+    tcase_add_test(tcase, the_newest_version_is_the_last_in_natural_order);
     tcase_add_test(tcase, a_version_is_not_updated);
     tcase_add_test(tcase, a_version_whose_file_is_truncated_may_be_stored_again);
 }
