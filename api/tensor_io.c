@@ -148,11 +148,25 @@ static td_status read_json_table(struct td_json_source *source, struct td_table_
     return status == TD_OK ? end_json(source) : status;
 }
 
-static const struct td_tensor *entry(const struct td_safetensors *file, const char *name,
-                                     td_dtype dtype)
+/* The names of the keys in a file, after that of their table; without a dot also alone. */
+#define KEYS    ".keys"
+#define OFFSETS ".keys.offsets"
+#define BYTES   ".keys.bytes"
+
+/* Whether the name is that of a part of the table: "w.keys" of "w". table NULL: the part alone, "keys". */
+static bool is_part(const char *name, const char *table, const char *part)
+{
+    if (!table)
+        return strcmp(name, part + 1) == 0;
+    const size_t length = strlen(table);
+    return strncmp(name, table, length) == 0 && strcmp(name + length, part) == 0;
+}
+
+static const struct td_tensor *part_of(const struct td_safetensors *file, const char *table,
+                                       const char *part, td_dtype dtype)
 {
     for (int i = 0; i < file->n_entries; i++)
-        if (strcmp(file->entries[i].name, name) == 0 && file->entries[i].tensor.dtype == dtype)
+        if (is_part(file->entries[i].name, table, part) && file->entries[i].tensor.dtype == dtype)
             return &file->entries[i].tensor;
     return NULL;
 }
@@ -186,15 +200,17 @@ static td_status join_keys(const struct td_tensor *offsets, const struct td_tens
     return TD_OK;
 }
 
-/* The keys of a file; *n is the number of its entries that they are. */
-static td_status read_key_entries(const struct td_safetensors *file, struct td_arena *arena,
-                                  struct td_tensor *out, int *n, struct td_error *err)
+/* The keys of a file whose names are those of the table; *n is the number of its entries that they
+ * are. */
+static td_status read_key_entries(const struct td_safetensors *file, const char *table,
+                                  struct td_arena *arena, struct td_tensor *out, int *n,
+                                  struct td_error *err)
 {
-    const struct td_tensor *numbers = entry(file, "keys", TD_DTYPE_INT64),
-                           *offsets = entry(file, "keys.offsets", TD_DTYPE_INT64),
-                           *bytes = entry(file, "keys.bytes", TD_DTYPE_UINT8);
+    const struct td_tensor *numbers = part_of(file, table, KEYS, TD_DTYPE_INT64),
+                           *offsets = part_of(file, table, OFFSETS, TD_DTYPE_INT64),
+                           *bytes = part_of(file, table, BYTES, TD_DTYPE_UINT8);
     if (!numbers)
-        numbers = entry(file, "keys", TD_DTYPE_UINT64);
+        numbers = part_of(file, table, KEYS, TD_DTYPE_UINT64);
     *n = numbers ? 1 : offsets && bytes ? 2 : 0;
     if (*n == 1)
         *out = *numbers;
@@ -204,38 +220,71 @@ static td_status read_key_entries(const struct td_safetensors *file, struct td_a
 static td_status refuse_count(const struct td_safetensors *file, struct td_error *err)
 {
     td_error_set(err, TD_MALFORMED_REQUEST,
-                 "the safetensors file holds %d tensors; exactly one is expected, or one beside "
-                 "keys (int64 or uint64) or keys.offsets (int64) and keys.bytes (uint8)",
+                 "the safetensors file holds %d tensors; exactly one is expected, or NAME beside "
+                 "keys (int64 or uint64) or keys.offsets (int64) and keys.bytes (uint8), which may "
+                 "also be NAME.keys, ...",
                  file->n_entries);
     err->offset = 0;
     return TD_MALFORMED_REQUEST;
 }
 
-/* Whether the entry of this name is of the keys, which are n entries: the others' names are free for the
- * table. */
+/* Whether the entry of this name is of the keys "keys" or "keys.offsets" and "keys.bytes", which are n
+ * entries: the others' names are free for the table. */
 static bool is_keys_entry(const char *name, int n)
 {
-    return n == 1 ? strcmp(name, "keys") == 0
-                  : strcmp(name, "keys.offsets") == 0 || strcmp(name, "keys.bytes") == 0;
+    return n == 1 ? is_part(name, NULL, KEYS)
+                  : is_part(name, NULL, OFFSETS) || is_part(name, NULL, BYTES);
+}
+
+/* The entry of the table in a file with keys, which are n entries. */
+static td_status find_table(const struct td_safetensors *file, struct td_arena *arena,
+                            struct td_tensor *keys, int *n, int *table, struct td_error *err)
+{
+    td_status status = read_key_entries(file, NULL, arena, keys, n, err);
+    *table = 0;
+    if (status != TD_OK || *n > 0) {
+        while (*n > 0 && is_keys_entry(file->entries[*table].name, *n))
+            ++*table;
+        return status;
+    }
+    for (int i = 0; i < file->n_entries && *n == 0 && status == TD_OK; i++) {
+        status = read_key_entries(file, file->entries[i].name, arena, keys, n, err);
+        *table = i;
+    }
+    return status;
 }
 
 static td_status read_safetensors_table(const char *body, size_t bytes, struct td_arena *arena,
                                         struct td_table_document *out, struct td_error *err)
 {
+    enum { MOST = 3 }; /* a table, and two of its keys */
     struct td_safetensors file;
-    int n = 0, i = 0;
+    int n = 0, table = 0;
     td_status status = td_safetensors_open(body, bytes, arena, &file, err);
-    if (status == TD_OK && file.n_entries > 1)
-        status = read_key_entries(&file, arena, &out->keys, &n, err);
+    if (status == TD_OK && file.n_entries > 1 && file.n_entries <= MOST)
+        status = find_table(&file, arena, &out->keys, &n, &table, err);
     if (status == TD_OK && file.n_entries != n + 1)
         status = refuse_count(&file, err);
     if (status != TD_OK)
         return status;
-    while (n > 0 && is_keys_entry(file.entries[i].name, n))
-        i++;
-    out->rows = file.entries[i].tensor;
+    out->rows = file.entries[table].tensor;
     out->has_keys = n > 0;
     return TD_OK;
+}
+
+/* The strings of a file of two entries: of "keys.offsets" and "keys.bytes", or of those of any table. */
+static td_status read_strings(const struct td_safetensors *file, struct td_arena *arena,
+                              struct td_tensor *out, int *n, struct td_error *err)
+{
+    td_status status = read_key_entries(file, NULL, arena, out, n, err);
+    for (int i = 0; i < file->n_entries && *n == 0 && status == TD_OK; i++) {
+        const char *name = file->entries[i].name;
+        if (!td_name_ends(OFFSETS, name, strlen(name)))
+            continue;
+        const char *table = td_arena_text(arena, name, strlen(name) - strlen(OFFSETS), err);
+        status = table ? read_key_entries(file, table, arena, out, n, err) : TD_MEMORY_EXHAUSTED;
+    }
+    return status;
 }
 
 /* One tensor of any name, or of role KEY the strings of two. */
@@ -247,7 +296,7 @@ static td_status read_safetensors(td_role role, const char *body, size_t bytes,
     int n = 0;
     td_status status = td_safetensors_open(body, bytes, arena, &file, err);
     if (status == TD_OK && role == TD_ROLE_KEY && file.n_entries == 2)
-        status = read_key_entries(&file, arena, out, &n, err);
+        status = read_strings(&file, arena, out, &n, err);
     if (status != TD_OK || n == 2)
         return status;
     if (file.n_entries != 1)

@@ -47,7 +47,8 @@ struct td_table_document {
 };
 
 /* As td_tensor_read; with keys the document is, in JSON, {"tensor": T, "keys": T}, as safetensors a
- * tensor of any name beside "keys", or beside "keys.offsets" (int64) and "keys.bytes" (uint8). */
+ * tensor of any name beside "keys", or beside "keys.offsets" (int64) and "keys.bytes" (uint8); these names may
+ * also be "NAME.keys", ... for the tensor "NAME", as in a file of the data folder. */
 TD_MUST_CHECK td_status td_table_read(td_format format, const char *body, size_t bytes,
                                       struct td_resolver *resolver, struct td_arena *arena,
                                       struct td_table_document *out, struct td_error *err);

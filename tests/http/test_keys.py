@@ -52,6 +52,32 @@ class Keys(KeysTest):
                 self.assertMetadata(reply, 201, keys=keys[0], shape=[2])
                 self.assertEqual(self.keys_of(name), keys)
 
+    def test_keys_in_a_file_may_have_the_name_of_their_table_as_in_the_data_folder(self):
+        row, numbers = ("float32", (2,), pack("float32", [1, 2])), ("int64", (2,), pack("int64", [7, -8]))
+        offsets, text = ("int64", (3,), pack("int64", [0, 1, 2])), ("uint8", (2,), b"ab")
+        type_of = {"Content-Type": SAFETENSORS}
+        for entries, keys in (({"x": row, "x.keys": numbers}, ("int64", [7, -8])),
+                              ({"x.keys": numbers, "x": row}, ("int64", [7, -8])),
+                              ({"x.keys.offsets": offsets, "x": row, "x.keys.bytes": text}, ("string", ["a", "b"])),
+                              ({"x@v": row, "x@v.keys": ("uint64", (2,), pack("uint64", [7, 8]))}, ("uint64", [7, 8])),
+                              ({"keys": row, "keys.keys": numbers}, ("int64", [7, -8]))):
+            with self.subTest(entries=list(entries)):
+                name = self.name()
+                self.assertMetadata(self.put(name, safetensors(entries), type_of), 201, keys=keys[0], dtype="float32", shape=[2])
+                self.assertEqual(self.keys_of(name), keys)
+        for entries in ({"x": row, "y.keys": numbers}, {"x": row, "x.keys": row}, {"x": row, "x.keys.bytes": text},
+                        {"x": row, "x.keys": numbers, "y": row}, {"x@v": row, "x.keys@v": numbers}, {"x": row, "xkeys": numbers}):
+            with self.subTest(entries=list(entries)):
+                reply = self.request("PUT", f"/v1/tensors/{self.name()}", safetensors(entries), type_of)
+                self.assertIn("NAME.keys", self.assertProblem(reply, 400, "MALFORMED_REQUEST")["detail"])
+        for a, b in (("x.keys.offsets", "x.keys.bytes"), ("x@v.keys.offsets", "x@v.keys.bytes"), ("keys.offsets", "keys.bytes")):
+            name, _ = self.resident([1, 2])
+            self.assertMetadata(self.put_keys(name, safetensors({a: offsets, b: text}), headers=type_of), 201, keys="string")
+            self.assertEqual(self.keys_of(name), ("string", ["a", "b"]))
+        name, _ = self.resident([1, 2])
+        for a, b in (("x.keys.offsets", "y.keys.bytes"), ("x.keys.offsets", "x@v.keys.bytes"), ("x.keys.offsets", "keys.bytes")):
+            self.assertProblem(self.put_keys(name, safetensors({a: offsets, b: text}), headers=type_of), 400, "MALFORMED_REQUEST")
+
     def test_a_table_may_have_the_name_of_other_keys(self):
         numbers, words = ("int64", (2,), pack("int64", [7, -8])), ("int64", (3,), pack("int64", [0, 1, 2]))
         for entries, dtype, keys in (({"keys": numbers, "keys.bytes": ("uint8", (2,), b"ab")}, "uint8", ("int64", [7, -8])),
