@@ -142,13 +142,18 @@ static void note_read(void *context, const char *file, int tensors)
     check->skipped = 0;
 }
 
+static void note_keys(void *context, const char *file, const char *table)
+{
+    say(context, OK, "%s: the keys of %s", file, table);
+}
+
 /* Loads the files as the daemon would, but compares only their headers with checksums. */
 static void check_files(struct check *check)
 {
     const struct td_config *config = check->config;
-    const struct td_store_inspector inspector = { .skipped = note_skipped,
-                                                  .read = note_read,
-                                                  .context = check };
+    const struct td_store_inspector inspector = {
+        .skipped = note_skipped, .read = note_read, .keys = note_keys, .context = check
+    };
     struct td_store *store = NULL;
     struct td_buffer_pool *buffers =
         td_buffer_pool_new((uint64_t)config->memory_limit, (uint64_t)config->pool_limit);

@@ -32,7 +32,27 @@ const struct td_file_id td_file_id_unknown = { 0 };
 bool td_file_id_equal(const struct td_file_id *a, const struct td_file_id *b)
 {
     return a->device == b->device && a->inode == b->inode && a->size == b->size &&
-           a->modified_ns == b->modified_ns;
+           a->modified_ns == b->modified_ns && a->keys_device == b->keys_device &&
+           a->keys_inode == b->keys_inode && a->keys_size == b->keys_size &&
+           a->keys_modified_ns == b->keys_modified_ns;
+}
+
+bool td_file_id_overwritten(const struct td_file_id *before, const struct td_file_id *now)
+{
+    const bool same = before->device == now->device && before->inode == now->inode,
+               same_keys = before->keys_inode != 0 && before->keys_device == now->keys_device &&
+                           before->keys_inode == now->keys_inode;
+    return (same && (before->size != now->size || before->modified_ns != now->modified_ns)) ||
+           (same_keys && (before->keys_size != now->keys_size ||
+                          before->keys_modified_ns != now->keys_modified_ns));
+}
+
+void td_file_id_set_keys(struct td_file_id *id, const struct td_file_id *keys)
+{
+    id->keys_device = keys->device;
+    id->keys_inode = keys->inode;
+    id->keys_size = keys->size;
+    id->keys_modified_ns = keys->modified_ns;
 }
 
 td_status td_data_disk_error(const struct td_data_dir *dir, const char *file, int reason,
@@ -79,6 +99,21 @@ void td_data_remove_hidden(struct td_data_dir *dir, const char *name)
            TD_TEXT("reason", strerror(reason)));
 }
 
+void td_data_remove_keys(struct td_data_dir *dir, const char *name)
+{
+    char table[TD_FILE_NAME], keys[TD_FILE_NAME];
+    bool found;
+    snprintf(table, sizeof table, "%s%s", name, TD_NPY_SUFFIX);
+    if (!td_data_keys_file(table, keys))
+        return;
+    int reason = td_data_file_exists(dir, keys, &found);
+    if (reason == 0 && found && unlinkat(dir->folder.fd, keys, 0) != 0)
+        reason = errno;
+    if (reason != 0)
+        td_log(dir->log, TD_LOG_WARN, "file_not_removed", TD_TEXT("file", keys),
+               TD_TEXT("reason", strerror(reason)));
+}
+
 static int is_temporary(const struct dirent *item)
 {
     return strncmp(item->d_name, TD_TEMPORARY_PREFIX, sizeof TD_TEMPORARY_PREFIX - 1) == 0;
@@ -103,6 +138,29 @@ bool td_data_file_wanted(const char *name)
     return name[0] != '.' &&
            (td_data_file_is(name, TD_OWN_SUFFIX) || td_data_file_is(name, TD_NPY_SUFFIX) ||
             td_data_file_is(name, TD_SAFETENSORS_SUFFIX));
+}
+
+bool td_data_keys_file(const char *file, char keys[TD_FILE_NAME])
+{
+    char table[TD_TENSOR_NAME], name[TD_KEYS_NAME];
+    const size_t length = strlen(file) - strlen(TD_NPY_SUFFIX);
+    if (!td_data_file_is(file, TD_NPY_SUFFIX) || length >= sizeof table)
+        return false;
+    snprintf(table, sizeof table, "%.*s", (int)length, file);
+    td_table_keys_name(table, name);
+    snprintf(keys, TD_FILE_NAME, "%s%s", name, TD_NPY_SUFFIX);
+    return true;
+}
+
+bool td_data_table_of_keys_file(const char *file, char table[TD_FILE_NAME])
+{
+    char name[TD_TENSOR_NAME];
+    size_t length;
+    if (!td_data_file_is(file, TD_NPY_SUFFIX) ||
+        !td_table_of_keys(file, strlen(file) - strlen(TD_NPY_SUFFIX), name, &length))
+        return false;
+    snprintf(table, TD_FILE_NAME, "%s%s", name, TD_NPY_SUFFIX);
+    return true;
 }
 
 static int wanted(const struct dirent *item)
@@ -162,12 +220,27 @@ void td_data_dir_others(struct td_data_dir *dir,
         closedir(folder);
 }
 
-td_file_state td_data_dir_stat(struct td_data_dir *dir, const char *file, struct td_file_id *id)
+static td_file_state stat_file(const struct td_data_dir *dir, const char *file,
+                               struct td_file_id *id)
 {
     struct stat info;
     if (fstatat(dir->folder.fd, file, &info, 0) != 0)
         return errno == ENOENT ? TD_FILE_GONE : TD_FILE_UNKNOWN;
     *id = td_data_id_of(&info);
+    return TD_FILE_PRESENT;
+}
+
+td_file_state td_data_dir_stat(struct td_data_dir *dir, const char *file, struct td_file_id *id)
+{
+    char keys[TD_FILE_NAME];
+    struct td_file_id of_table, of_keys = { 0 };
+    const td_file_state state = stat_file(dir, file, &of_table);
+    if (state != TD_FILE_PRESENT)
+        return state;
+    if (td_data_keys_file(file, keys) && stat_file(dir, keys, &of_keys) == TD_FILE_UNKNOWN)
+        return TD_FILE_UNKNOWN;
+    *id = of_table;
+    td_file_id_set_keys(id, &of_keys);
     return TD_FILE_PRESENT;
 }
 

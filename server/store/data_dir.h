@@ -13,6 +13,8 @@
  *                               "checksum" says how they are made; files of older servers have
  *                               neither.
  *            STEM.npy           STEM
+ *            X.keys.npy         the keys of the rows in X.npy, of X@V.npy X.keys@V.npy: both files are one
+ *                               source. load and stat of X.npy are of both.
  *            STEM.safetensors   STEM:w for each tensor w; of BASE@VERSION.safetensors
  *                               BASE:w@VERSION
  *            Hidden files are ignored; others are not read (scan_report.h).
@@ -57,9 +59,17 @@ struct td_data_dir;
 struct td_file_id {
     uint64_t device, inode, size;
     int64_t modified_ns;
+    uint64_t keys_device, keys_inode, keys_size; /* of the file of its keys; all zero for none */
+    int64_t keys_modified_ns;
 };
 bool td_file_id_equal(const struct td_file_id *a, const struct td_file_id *b);
 extern const struct td_file_id td_file_id_unknown; /* all zero */
+
+/* Sets what it has of the file of the keys; that is td_file_id_unknown if there is none. */
+void td_file_id_set_keys(struct td_file_id *id, const struct td_file_id *keys);
+
+/* Whether a file was written in place between the two: what was mapped from it has changed. */
+bool td_file_id_overwritten(const struct td_file_id *before, const struct td_file_id *now);
 
 struct td_data_tensor {
     const char *name; /* td_name_valid may reject it */
@@ -68,6 +78,7 @@ struct td_data_tensor {
     const void *index;     /* image of the index of the keys, mapped as they are; NULL for none */
     size_t index_bytes;
     int range;                     /* of the fault guard; -1 if nothing is mapped */
+    int keys_range;                /* that of the keys, which may be in another file */
     uint64_t version;              /* as stored in NAME.tensord; otherwise 0 */
     struct td_checksums checksums; /* without digests if the file has none */
 };
@@ -105,6 +116,16 @@ int td_data_dir_probe(const char *path, struct td_data_access *out);
 /* Whether a file of this name is loaded, by its suffix. */
 bool td_data_file_wanted(const char *name);
 
+/* The name of the file of the keys of a file's table: "m.keys@v.npy" of "m@v.npy". False for other files.
+ * And the other way round. */
+bool td_data_keys_file(const char *file, char keys[TD_FILE_NAME]);
+bool td_data_table_of_keys_file(const char *file, char table[TD_FILE_NAME]);
+
+/* Gives the table of one .npy file the keys in the other one. MALFORMED_REQUEST if they do not fit. */
+TD_MUST_CHECK td_status td_data_join_keys(struct td_data_content *table,
+                                          const struct td_data_content *keys, const char *keys_file,
+                                          struct td_error *err);
+
 /* Whether changes are possible as far as the lock is concerned. */
 bool td_data_dir_is_locked(struct td_data_dir *dir);
 
@@ -136,7 +157,7 @@ typedef enum {
 } td_file_state;
 td_file_state td_data_dir_stat(struct td_data_dir *dir, const char *file, struct td_file_id *id);
 
-/* Maps a file and reads its header; compares no checksum. MALFORMED_REQUEST if its content does not
+/* Maps a file, with that of its keys if there is one, and reads its header; compares no checksum. MALFORMED_REQUEST if its content does not
  * match its format, MEMORY_EXHAUSTED, or DEVICE_UNAVAILABLE if it cannot be read. */
 TD_MUST_CHECK td_status td_data_dir_load(struct td_data_dir *dir, const char *file,
                                          struct td_arena *arena, struct td_data_content *out,
@@ -148,7 +169,7 @@ TD_MUST_CHECK td_status td_data_dir_admit(struct td_data_dir *dir, const char *n
                                           struct td_error *err);
 
 /* Writes NAME.tensord, with the keys of the rows and their index unless `keys` is NULL, returns what
- * load would, and removes the NAME.npy that it replaces. `ranges` are the fault guard's ranges of the
+ * load would, and removes the NAME.npy that it replaces, with the file of its keys. `ranges` are the fault guard's ranges of the
  * tensor and of its keys, -1 for none: a truncated source is not written, nor is a file whose writing
  * arena->stop ends. *done: the folder has the new file, always so on success. */
 TD_MUST_CHECK td_status td_data_dir_write(struct td_data_dir *dir, const char *name,
@@ -158,7 +179,7 @@ TD_MUST_CHECK td_status td_data_dir_write(struct td_data_dir *dir, const char *n
                                           struct td_data_content *out, bool *done,
                                           struct td_error *err);
 
-/* Removes every file that holds `name`. FORBIDDEN, and nothing is removed, if one of them holds
+/* Removes every file that holds `name`, and NAME.keys.npy. FORBIDDEN, and nothing is removed, if one of them holds
  * other tensors as well, or, with `own_only`, is not NAME.tensord. *done: they are removed, always so on
  * success. */
 TD_MUST_CHECK td_status td_data_dir_remove(struct td_data_dir *dir, const char *name, bool own_only,

@@ -101,6 +101,10 @@ void td_data_hidden_name(struct td_data_dir *dir, char name[TD_HIDDEN_NAME]);
 /* A failure is logged; the next start tries again. */
 void td_data_remove_hidden(struct td_data_dir *dir, const char *name);
 
+/* Removes the file of the keys of NAME.npy if there is one, once that is removed: alone it gives nothing
+ * keys. A failure is logged. */
+void td_data_remove_keys(struct td_data_dir *dir, const char *name);
+
 /* Whether it is a regular file. Returns 0, or errno if stat fails for another reason than
  * ENOENT. */
 int td_data_file_exists(struct td_data_dir *dir, const char *file, bool *found);

@@ -3,6 +3,7 @@
 #include "api/text/sorted_names.h"
 #include "server/memory/fault_guard.h"
 #include "server/store/data_dir_internal.h"
+#include "server/store/keys.h"
 
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -186,6 +187,7 @@ static td_status read_keys(struct td_mapping *mapping, const struct td_tensor *n
                            const struct td_tensor *offsets, const struct td_tensor *bytes,
                            struct td_arena *arena, struct td_data_tensor *out, struct td_error *err)
 {
+    out->keys_range = mapping->range;
     if (numbers) {
         out->keys = *numbers;
         out->keys.owner = &mapping->base;
@@ -418,7 +420,21 @@ td_status td_mapping_read(struct td_mapping *mapping, const char *file, struct t
                : read_safetensors(mapping, stem, arena, out, err);
 }
 
-td_status td_data_dir_load(struct td_data_dir *dir, const char *file, struct td_arena *arena,
+td_status td_data_join_keys(struct td_data_content *table, const struct td_data_content *keys,
+                            const char *keys_file, struct td_error *err)
+{
+    struct td_error why = { 0 };
+    struct td_data_tensor *found = &table->tensors[0];
+    const struct td_data_tensor *vector = &keys->tensors[0];
+    if (td_keys_check(&vector->tensor, found->name, &found->tensor.shape, &why) != TD_OK)
+        return td_error_set(err, TD_MALFORMED_REQUEST, "%s: %s", keys_file, why.message);
+    found->keys = vector->tensor;
+    found->keys_range = vector->range;
+    td_file_id_set_keys(&table->id, &keys->id);
+    return TD_OK;
+}
+
+static td_status load_file(const struct td_data_dir *dir, const char *file, struct td_arena *arena,
                            struct td_data_content *out, struct td_error *err)
 {
     *out = (struct td_data_content){ 0 };
@@ -428,9 +444,31 @@ td_status td_data_dir_load(struct td_data_dir *dir, const char *file, struct td_
         return unreadable(err, errno);
     struct td_mapping *mapping = td_mapping_new(fd, &out->id, err);
     close(fd);
-    if (!mapping)
-        return err->status;
-    const td_status status = td_mapping_read(mapping, file, arena, out, err);
+    return mapping ? td_mapping_read(mapping, file, arena, out, err) : err->status;
+}
+
+/* Adds the keys of a .npy file, if there is a file of them. */
+static td_status load_keys(struct td_data_dir *dir, const char *file, struct td_arena *arena,
+                           struct td_data_content *out, struct td_error *err)
+{
+    char keys_file[TD_FILE_NAME];
+    struct td_data_content keys;
+    struct td_error why = { 0 };
+    struct td_file_id id;
+    if (!td_data_keys_file(file, keys_file) ||
+        td_data_dir_stat(dir, keys_file, &id) == TD_FILE_GONE)
+        return TD_OK;
+    const td_status status = load_file(dir, keys_file, arena, &keys, &why);
+    return status == TD_OK ? td_data_join_keys(out, &keys, keys_file, err)
+                           : td_error_set(err, status, "%s: %s", keys_file, why.message);
+}
+
+td_status td_data_dir_load(struct td_data_dir *dir, const char *file, struct td_arena *arena,
+                           struct td_data_content *out, struct td_error *err)
+{
+    td_status status = load_file(dir, file, arena, out, err);
+    if (status == TD_OK)
+        status = load_keys(dir, file, arena, out, err);
     if (status != TD_RESOURCE_LIMIT)
         return status;
     /* A shape above the limits of the parsers: reading the file again does not help. */

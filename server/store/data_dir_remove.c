@@ -161,8 +161,11 @@ td_status td_data_dir_remove(struct td_data_dir *dir, const char *name, bool own
         status = td_data_check_lock(dir, list[count - 1].file, 0, err);
     if (status == TD_OK)
         status = hide(dir, name, list, count, done, err);
-    for (int i = 0; i < count && *done; i++)
+    for (int i = 0; i < count && *done; i++) {
         td_data_remove_hidden(dir, list[i].hidden);
+        if (td_data_file_is(list[i].file, TD_NPY_SUFFIX))
+            td_data_remove_keys(dir, name);
+    }
     td_data_release(dir);
     free(list);
     return status;

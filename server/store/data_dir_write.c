@@ -49,7 +49,7 @@ int td_data_publish(struct td_data_dir *dir, const char *temporary, const char *
     return reason;
 }
 
-/* Removes NAME.npy, which the new file replaces: it would be served again once the new file is
+/* Removes NAME.npy and the file of its keys, which the new file replaces: they would be served again once the new file is
  * removed. */
 static void remove_plain(struct td_data_dir *dir, const char *name)
 {
@@ -62,6 +62,8 @@ static void remove_plain(struct td_data_dir *dir, const char *name)
     if (reason != 0)
         td_log(dir->log, TD_LOG_WARN, "file_not_removed", TD_TEXT("file", file),
                TD_TEXT("reason", strerror(reason)));
+    else if (found)
+        td_data_remove_keys(dir, name);
 }
 
 /* A file to be written. */

@@ -1,5 +1,6 @@
 #include "server/store/folders.h"
 
+#include "api/text/sorted_names.h"
 #include "server/memory/fault_guard.h"
 #include "server/store/alias_file.h"
 #include "server/store/alias_flip.h"
@@ -129,7 +130,7 @@ static td_status compare_digest(const struct td_store *store, const struct td_ma
 struct taken_tensor {
     const struct td_data_tensor *found;
     const struct td_manifest_file *file;
-    const struct td_file_id *id;
+    const struct td_file_id *id; /* with that of its keys */
     struct td_version *version;
 };
 
@@ -147,6 +148,13 @@ struct taking {
     struct td_writer writer; /* of all its names; no version: not yet */
 };
 
+static int by_file(const void *a, const void *b)
+{
+    return strcmp(((const struct td_manifest_file *)a)->versioned,
+                  ((const struct td_manifest_file *)b)->versioned);
+}
+
+/* Its files are sorted by name then. */
 static td_status read_manifest(struct taking *taking, struct td_error *err)
 {
     char *text;
@@ -167,6 +175,9 @@ static td_status read_manifest(struct taking *taking, struct td_error *err)
         status =
             td_manifest_read(text, bytes, taking->name, &taking->arena, &taking->manifest, err);
     }
+    if (status == TD_OK)
+        qsort(taking->manifest.files, (size_t)taking->manifest.n_files,
+              sizeof *taking->manifest.files, by_file);
     free(text);
     return status;
 }
@@ -199,6 +210,42 @@ static td_status load_files(struct taking *taking, struct td_error *err)
         taking->n_tensors += taking->contents[i].count;
         if (status == TD_OK)
             status = td_store_check_count(taking->store, taking->n_tensors, err);
+    }
+    return status;
+}
+
+static const char *file_at(const void *files, int i)
+{
+    return ((const struct td_manifest_file *)files)[i].versioned;
+}
+
+/* The file of the manifest that has this name with the version; -1 for none. */
+static int find_file(const struct td_manifest *manifest, const char *versioned)
+{
+    bool found;
+    const int i = td_sorted_find(manifest->files, manifest->n_files, file_at, versioned,
+                                 strlen(versioned), &found);
+    return found ? i : -1;
+}
+
+/* Gives the keys in X.keys.npy to the table of X.npy: that file has no tensor of its own then. */
+static td_status join_keys(struct taking *taking, struct td_error *err)
+{
+    td_status status = TD_OK;
+    for (int i = 0; i < taking->manifest.n_files && status == TD_OK; i++) {
+        const struct td_manifest_file *file = &taking->manifest.files[i];
+        char versioned[TD_FILE_NAME], other[TD_FILE_NAME];
+        if (!td_data_table_of_keys_file(file->versioned, versioned))
+            continue;
+        const int table = find_file(&taking->manifest, versioned);
+        if (table < 0 || td_data_table_of_keys_file(versioned, other))
+            return td_error_set(err, TD_MALFORMED_REQUEST,
+                                "%s would be keys, but the manifest has no table of that name, "
+                                "without .keys, in another .npy file",
+                                file->name);
+        status = td_data_join_keys(&taking->contents[table], &taking->contents[i], file->name, err);
+        taking->contents[i].count = 0;
+        taking->n_tensors--;
     }
     return status;
 }
@@ -314,6 +361,7 @@ static td_status make_record(struct taking *taking, struct td_version_folder *fo
     for (int i = 0; i < n_files; i++) {
         snprintf(folder->files[i].name, TD_FILE_NAME, "%s", taking->manifest.files[i].name);
         folder->files[i].id = taking->contents[i].id;
+        td_file_id_set_keys(&folder->files[i].id, &td_file_id_unknown); /* a file of its own */
     }
     for (int i = 0; i < n_tensors; i++)
         snprintf(folder->tensors[i], TD_TENSOR_NAME, "%s", taking->tensors[i].found->name);
@@ -334,10 +382,14 @@ static void forget_content(struct td_version_folder *folder)
 static void tell_inspector(const struct taking *taking)
 {
     const struct td_store_inspector *inspector = taking->store->inspector;
-    char file[TD_FILE_NAME];
+    char file[TD_FILE_NAME], table[TD_FILE_NAME];
     for (int i = 0; inspector && i < taking->manifest.n_files; i++) {
-        snprintf(file, sizeof file, "%s/%.180s", taking->name, taking->manifest.files[i].name);
-        inspector->read(inspector->context, file, taking->contents[i].count);
+        const struct td_manifest_file *of = &taking->manifest.files[i];
+        snprintf(file, sizeof file, "%s/%.180s", taking->name, of->name);
+        if (td_data_table_of_keys_file(of->name, table))
+            inspector->keys(inspector->context, file, table);
+        else
+            inspector->read(inspector->context, file, taking->contents[i].count);
     }
 }
 
@@ -346,6 +398,8 @@ static td_status take(struct taking *taking, struct td_version_folder *folder, s
     td_status status = read_manifest(taking, err);
     if (status == TD_OK)
         status = load_files(taking, err);
+    if (status == TD_OK)
+        status = join_keys(taking, err);
     if (status == TD_OK)
         status = list_tensors(taking, err);
     if (status == TD_OK)

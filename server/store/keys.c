@@ -128,7 +128,7 @@ bool td_keys_map(struct td_keys *keys, const struct td_data_tensor *found)
     keys->tensor = found->keys;
     keys->tensor.owner = NULL;
     keys->bytes = td_buffer_ref(found->keys.owner);
-    keys->range = found->range;
+    keys->range = found->keys_range;
     keys->held = td_tensor_footprint(&found->keys) - found->keys.bytes; /* offsets of strings */
     keys->mapped = found->keys.bytes;
     if (!td_key_index_open(found->index, found->index_bytes, &keys->tensor, &keys->index))

@@ -6,19 +6,35 @@
 #include "server/store/writers.h"
 
 #include <stdio.h>
+#include <string.h>
 
-static td_status take_keys(struct td_store *store, struct td_version *version,
+/* The error of keys that are in another file than the table names that file. */
+static td_status name_keys_file(const char *file, td_status status, const struct td_error *why,
+                                struct td_error *err)
+{
+    char keys[TD_FILE_NAME];
+    const char *slash = strrchr(file, '/'); /* of a folder of versions */
+    if (!td_data_keys_file(slash ? slash + 1 : file, keys)) {
+        *err = *why;
+        return status;
+    }
+    return td_error_set(err, status, "%s: %s", keys, why->message);
+}
+
+static td_status take_keys(struct td_store *store, struct td_version *version, const char *file,
                            const struct td_data_tensor *found, struct td_error *err)
 {
     struct td_keys *keys;
+    struct td_error why = { 0 };
     if (!found->keys.data)
         return TD_OK;
-    td_status status = td_keys_check(&found->keys, found->name, &found->tensor.shape, err);
+    td_status status = td_keys_check(&found->keys, found->name, &found->tensor.shape, &why);
     if (status == TD_OK)
-        status = td_keys_of_file(store, found, &keys, err);
-    if (status == TD_OK)
-        td_version_set_keys(version, keys);
-    return status;
+        status = td_keys_of_file(store, found, &keys, &why);
+    if (status != TD_OK)
+        return name_keys_file(file, status, &why, err);
+    td_version_set_keys(version, keys);
+    return TD_OK;
 }
 
 td_status td_load_version(struct td_store *store, const char *file, const struct td_file_id *id,
@@ -33,7 +49,7 @@ td_status td_load_version(struct td_store *store, const char *file, const struct
     snprintf(version->file, sizeof version->file, "%s", file);
     version->persisted = version->from_file = true;
     const bool mapped = found->tensor.owner != NULL;
-    td_status status = take_keys(store, version, found, err);
+    td_status status = take_keys(store, version, file, found, err);
     const uint64_t held =
         (mapped ? td_version_mapped_held(&found->tensor) : td_tensor_footprint(&found->tensor)) +
         td_version_keys_held(version);

@@ -239,6 +239,17 @@ static uint64_t last_older(const struct td_known_file *before, const struct td_f
     return old && !old->not_served ? 0 : before->seen_version;
 }
 
+static void tell_inspector(const struct file_scan *scan, const struct td_data_content *content)
+{
+    const struct td_store_inspector *inspector = scan->store->inspector;
+    char keys[TD_FILE_NAME];
+    if (!inspector)
+        return;
+    inspector->read(inspector->context, scan->file, content->count);
+    if (content->id.keys_inode && td_data_keys_file(scan->file, keys))
+        inspector->keys(inspector->context, keys, scan->file);
+}
+
 /* Replaces the tensors of the file's old record by those of its content. Without memory for the
  * new record nothing is loaded: the next scan would load an unknown file again and replace later
  * PUTs. */
@@ -271,8 +282,7 @@ static void load_content(const struct file_scan *scan, const struct td_data_cont
         if (!td_known_file_find(known, before->names[i].name))
             with_name_locked(scan, before->names[i].name, NULL, NULL, 0);
     td_store_remember_file(scan->store, known);
-    if (scan->store->inspector)
-        scan->store->inspector->read(scan->store->inspector->context, scan->file, content->count);
+    tell_inspector(scan, content);
 }
 
 /* Marks the versions of the file that a restart would not load, or would load again. */
@@ -295,7 +305,7 @@ static void handle_failure(const struct file_scan *scan, const struct td_known_f
     if (!before || td_data_dir_stat(scan->store->dir, scan->file, &id) != TD_FILE_PRESENT ||
         td_file_id_equal(&id, &before->id))
         return;
-    if (id.device != before->id.device || id.inode != before->id.inode) {
+    if (!td_file_id_overwritten(&before->id, &id)) {
         mark_orphaned(scan->store, before, true);
         return;
     }
@@ -348,12 +358,30 @@ static const char *only_name(const char *file, char stem[TD_FILE_NAME])
     return strcmp(suffix, ".safetensors") != 0 && td_name_valid(stem) ? stem : NULL;
 }
 
+/* The file of the keys of another one is read with that. */
+static void scan_keys(const struct file_scan *scan, const char *table)
+{
+    char other[TD_FILE_NAME], why[TD_FILE_NAME + 128];
+    if (td_data_table_of_keys_file(table, other))
+        snprintf(why, sizeof why, "%s would be keys, which have none", table);
+    else if (is_gone(scan->store, table))
+        snprintf(why, sizeof why, "it would be the keys of %s, which is not there", table);
+    else
+        return;
+    skipped(scan, NULL, why);
+}
+
 static void scan_file(struct td_store *store, struct td_scan_report *report,
                       struct unread_files *unread, const char *file)
 {
     struct td_writer writer;
     struct file_scan scan = { .store = store, .report = report, .unread = unread, .file = file };
     char stem[TD_FILE_NAME];
+    if (td_data_table_of_keys_file(file, stem)) {
+        scan_keys(&scan, stem);
+        td_scan_report_file(report, file);
+        return;
+    }
     /* A writer may be writing the file of one tensor now, so lock its name first. */
     scan.locked_name = only_name(file, stem);
     if (scan.locked_name && td_writer_lock(store, &writer, scan.locked_name, NULL) != TD_OK)

@@ -72,6 +72,7 @@ enum { TD_STORE_TENSORS = 65536 };
 struct td_store_inspector {
     void (*skipped)(void *context, const char *file, const char *tensor, const char *why);
     void (*read)(void *context, const char *file, int tensors);
+    void (*keys)(void *context, const char *file, const char *table); /* which are read with it */
     void *context;
 };
 

@@ -1,4 +1,5 @@
 """Keys of tables: /v1/tensors/{name}/keys, and tables that are put with their keys."""
+import os, signal
 from daemon import *
 from test_tensors import TensorTest
 
@@ -291,3 +292,45 @@ class RowsByKeys(KeysTest):
         self.assertProblem(self.post("/v1/lookup", {"params": {"ref": name}, "queries": [1]}), 422, "INVALID_ARGUMENT", input="keys")
         body = {"inputs": [{"name": "queries", "shape": [1], "datatype": "INT64", "data": [1]}], "parameters": {"params.ref": name}}
         self.assertStatus(self.post("/v2/models/lookup/infer", body), 400)
+
+
+class Files(KeysTest):
+    """X.keys.npy beside X.npy in the data folder"""
+
+    def write(self, folder, name, dtype, values):
+        path = os.path.join(folder, name + ".npy")
+        with open(path + ".new", "wb") as file:
+            file.write(npy(dtype, (len(values),), pack(dtype, values)))
+        os.rename(path + ".new", path)
+
+    def test_the_keys_of_an_npy_file_are_in_another_one(self):
+        folder = temporary_folder()
+        self.write(folder, "n", "float32", [1, 2, 3])
+        self.write(folder, "n.keys", "uint64", [7, 8, 2**63])
+        with Daemon("--data-dir", folder) as daemon, Client(daemon) as client:
+            def of(*keys):
+                reply = client.request("POST", "/v1/tensors/n/gather", {"indices": {"keys": list(keys)}})
+                return reply.json()["output"]["data"] if reply.status == 200 else reply.json()["code"]
+
+            def tag():
+                return client.request("GET", "/v1/tensors/n").headers["ETag"]
+
+            def refused():
+                return daemon.wait_log(lambda event: event.get("event") == "table_skipped" and event["file"] == "n.npy")["reason"]
+
+            first = tag()
+            self.assertEqual((of(2**63, 7), of(1)), ([3, 1], "KEY_NOT_FOUND"))
+            self.assertEqual([table["name"] for table in client.request("GET", "/v1/tensors").json()["tensors"]], ["n"])
+            self.write(folder, "n.keys", "uint64", [1, 2, 3, 4])
+            daemon.send_signal(signal.SIGHUP)
+            self.assertEqual(refused(), "n.keys.npy: there are 4 keys, but 'n' has 3 rows")
+            self.assertEqual((of(2**63, 7), tag()), ([3, 1], first))
+            self.write(folder, "n", "float32", [4, 5, 6, 7])  # together they are a new version
+            daemon.send_signal(signal.SIGHUP)
+            self.wait_until(lambda: of(4, 1) == [7, 4])
+            self.assertNotEqual(tag(), first)
+            os.remove(os.path.join(folder, "n.keys.npy"))
+            daemon.send_signal(signal.SIGHUP)
+            self.wait_until(lambda: client.request("GET", "/v1/tensors/n/keys").status == 404)
+            self.assertStatus(client.request("PUT", "/v1/tensors/n/keys?persist=1", [5, 6, 7, 8]), 201)
+            self.assertEqual([name for name in sorted(os.listdir(folder)) if name[0] != "."], ["n.tensord"])

@@ -75,15 +75,30 @@ void put_text(const char *name, const char *text)
     put_file(name, text, strlen(text));
 }
 
+/* A header of 128 bytes. */
+static void begin_npy(char *file, const char *descr, int n)
+{
+    const int length = snprintf(
+        file + 10, 118, "{'descr': '%s', 'fortran_order': False, 'shape': (%d,), }", descr, n);
+    memcpy(file, "\x93NUMPY\x01\x00\x76\x00", 10);
+    memset(file + 10 + length, ' ', (size_t)(118 - length));
+    file[127] = '\n';
+}
+
+void put_keys_npy(const char *name, const int64_t *keys, int n)
+{
+    char file[128 + 8 * 128];
+    ck_assert_int_le(n, 128);
+    begin_npy(file, "<i8", n);
+    memcpy(file + 128, keys, 8 * (size_t)n);
+    put_file(name, file, 128 + 8 * (size_t)n);
+}
+
 void put_npy(const char *name, int32_t first, int n)
 {
     static char file[128 + 4 * 8192];
-    const int length =
-        snprintf(file + 10, 118, "{'descr': '<i4', 'fortran_order': False, 'shape': (%d,), }", n);
     ck_assert_int_le(n, 8192);
-    memcpy(file, "\x93NUMPY\x01\x00\x76\x00", 10); /* 118 bytes of header */
-    memset(file + 10 + length, ' ', (size_t)(118 - length));
-    file[127] = '\n';
+    begin_npy(file, "<i4", n);
     for (int i = 0; i < n; i++) {
         const int32_t value = first + i;
         memcpy(file + 128 + 4 * i, &value, 4);

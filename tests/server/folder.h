@@ -30,6 +30,9 @@ void put_text(const char *name, const char *text);
 /* A .npy file, version 1.0, of n int32: first, first + 1, ... */
 void put_npy(const char *name, int32_t first, int n);
 
+/* The same of n int64, as keys of rows. */
+void put_keys_npy(const char *name, const int64_t *keys, int n);
+
 /* A .safetensors file: the header as written, then n int32: first, first + 1, ... */
 void put_safetensors(const char *name, const char *header, int32_t first, int n);
 

@@ -145,18 +145,27 @@ START_TEST(files_are_taken_skipped_or_ignored_with_the_reason)
     put_text("empty.npy", "");
     put_text("bad.npy", "no table at all");
     put_npy("sp ace.npy", 0, 1);
+    put_npy("keyed.npy", 0, 2);
+    put_keys_npy("keyed.keys.npy", (const int64_t[]){ 7, 8 }, 2);
+    put_npy("short.npy", 0, 2);
+    put_keys_npy("short.keys.npy", (const int64_t[]){ 7 }, 1);
+    put_keys_npy("lone.keys.npy", (const int64_t[]){ 7 }, 1);
     put_text("notes.txt", "");
     put_text("two\nlines.txt", "");
     put_text(".hidden.npy", "");
     put_text("aliases.json", "{\"aliases\": {}}");
     ck_assert_int_eq(mkdir(path_of("20261122"), 0700), 0);
     put_text("20261122/manifest.json", "{}");
-    expect(check_options(NULL, NULL), true,
-           LINES("ok       table.npy: 1 tensor\n", "ok       model.safetensors: 2 tensors\n",
-                 "warning  empty.npy: skipped: it is empty or not a regular file\n",
-                 "warning  bad.npy: skipped: not a .npy file: ",
-                 "warning  sp ace.npy: tensor sp ace is skipped: ", "ok       notes.txt: ignored, ",
-                 "ok       two?lines.txt: ignored, "));
+    expect(
+        check_options(NULL, NULL), true,
+        LINES("ok       keyed.npy: 1 tensor\n", "ok       keyed.keys.npy: the keys of keyed.npy\n",
+              "warning  short.npy: skipped: short.keys.npy: there are 1 keys, but 'short' has 2 ",
+              "warning  lone.keys.npy: skipped: it would be the keys of lone.npy, which is not ",
+              "ok       table.npy: 1 tensor\n", "ok       model.safetensors: 2 tensors\n",
+              "warning  empty.npy: skipped: it is empty or not a regular file\n",
+              "warning  bad.npy: skipped: not a .npy file: ",
+              "warning  sp ace.npy: tensor sp ace is skipped: ", "ok       notes.txt: ignored, ",
+              "ok       two?lines.txt: ignored, "));
     struct report report = check_options(NULL, NULL);
     ck_assert_ptr_null(strstr(report.text, "hidden"));
     ck_assert_ptr_null(strstr(report.text, "sp ace.npy: 0"));

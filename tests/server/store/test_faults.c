@@ -34,12 +34,17 @@ static void empty_folder(void)
     closedir(dir);
 }
 
-/* "t.npy", or "m.safetensors/w": the only tensor w of the file. Its values begin with 100, or
- * with `first`. */
+/* "t.npy", or "m.safetensors/w": the only tensor w of the file. Its values begin with `first`. Of
+ * "t.keys.npy" one is 7: the second, of 200 and more the first. */
 static void put_one(const char *file, int32_t first)
 {
     char name[64], header[256];
     const char *slash = strchr(file, '/');
+    if (strstr(file, ".keys")) {
+        put_keys_npy(file, (const int64_t[]){ first < 200 ? first : 7, first < 200 ? 7 : first },
+                     2);
+        return;
+    }
     if (!slash) {
         put_npy(file, first, 2);
         return;
@@ -417,6 +422,7 @@ static const struct change {
     { "PUT of a new name", persist, "t", NUMBERS, "other", NULL, NULL },
     { "PUT over a .tensord file", persist, "t", NUMBERS, "t other", NULL, NULL },
     { "PUT over .npy", persist, "t", NUMBERS, NULL, "t.npy other.npy", NULL },
+    { "PUT over .npy with keys", persist, "t", NUMBERS, NULL, "t.npy t.keys.npy", NULL },
     { "PUT over both", persist, "t", NUMBERS, "t", "t.npy", NULL },
     { "PUT over memory", persist, "t", NUMBERS, NULL, NULL, "t other" },
     { "PUT over memory over files", persist, "t", NUMBERS, "t", "t.npy", "t" },
@@ -434,10 +440,12 @@ static const struct change {
     { "keys in memory of a table in a file", put_keys, "t", NUMBERS, "t", NULL, NULL },
     { "keys into a .tensord file", persist_keys, "t", NUMBERS, "t other", NULL, NULL },
     { "keys of .npy", persist_keys, "t", NUMBERS, NULL, "t.npy", NULL },
+    { "keys of .npy with keys", persist_keys, "t", NUMBERS, NULL, "t.npy t.keys.npy", NULL },
     { "rows and keys of a .tensord file", grow, "t", NUMBERS, "t", NULL, NULL },
     { "rows and keys of memory over a file", grow, "t", NUMBERS, "t", NULL, "t" },
     { "DELETE of a .tensord file", delete_tensor, "t", NUMBERS, "t other", NULL, NULL },
     { "DELETE of .npy", delete_tensor, "t", NUMBERS, NULL, "t.npy", NULL },
+    { "DELETE of .npy with keys", delete_tensor, "t", NUMBERS, NULL, "t.npy t.keys.npy", NULL },
     { "DELETE of both", delete_tensor, "t", NUMBERS, "t", "t.npy", NULL },
     { "DELETE of .safetensors", delete_tensor, "m:w", NUMBERS, NULL, "m.safetensors/w", NULL },
     { "DELETE of all three", delete_tensor, "m:w", NUMBERS, "m:w", "m.safetensors/w m:w.npy",
@@ -599,6 +607,16 @@ static const struct rescan_case {
       { .name = "t", .files = "t.npy m.safetensors/w" },
       "t.npy m.safetensors/w",
       NULL },
+    { "a file and that of its keys", { .name = "t", .own = "other" }, "t.npy t.keys.npy", NULL },
+    { "changed files of rows and keys",
+      { .name = "t", .files = "t.npy t.keys.npy" },
+      "t.npy t.keys.npy",
+      NULL },
+    { "changed keys", { .name = "t", .files = "t.npy t.keys.npy" }, "t.keys.npy", NULL },
+    { "a vanished file of keys",
+      { .name = "t", .files = "t.npy t.keys.npy" },
+      "-t.keys.npy",
+      NULL },
     { "a changed .tensord file", { .name = "t", .own = "t 'u" }, "=t", NULL },
     { "another tensor in a file",
       { .name = "m:v", .files = "m.safetensors/w" },
@@ -650,14 +668,15 @@ static void apply_file_change(const char *word, int32_t value)
         persist_elsewhere(word + 1, value);
     } else {
         char path[512], file[64];
-        snprintf(path, sizeof path, "%s", path_of("new.tmp"));
+        snprintf(path, sizeof path, "%s",
+                 path_of(strstr(word, ".keys") ? "new.keys.tmp" : "new.tmp"));
         snprintf(file, sizeof file, "%.*s", (int)strcspn(word, "/"), word);
         if (strchr(word, '/')) {
             char other[80];
             snprintf(other, sizeof other, "new.tmp%s", strchr(word, '/'));
             put_one(other, value);
         } else {
-            put_one("new.tmp", value);
+            put_one(strstr(word, ".keys") ? "new.keys.tmp" : "new.tmp", value);
         }
         ck_assert_int_eq(rename(path, path_of(file)), 0);
     }

@@ -289,6 +289,28 @@ START_TEST(hidden_folders_and_those_without_a_manifest_are_not_read)
 }
 END_TEST
 
+START_TEST(an_npy_file_of_a_folder_has_keys_in_another_one)
+{
+    int64_t keys[100];
+    for (int i = 0; i < 100; i++)
+        keys[i] = 1000 + i;
+    put_version_files("1", "q.npy m.safetensors", 10);
+    put_keys_npy("1/q.keys.npy", keys, 100);
+    put_manifest("1", "q.npy m.safetensors q.keys.npy", "\"aliases\":{\"x\":\"q@1\"}");
+    store = open_folder();
+    for (int i = 0; i < 2; i++) {
+        expect_names(store, "m:b.x@1 m:w@1 q@1");
+        const struct td_tensor *vector = found(store, "q@1")->keys;
+        ck_assert_ptr_nonnull(vector);
+        ck_assert_int_eq(((const int64_t *)vector->data)[99], 1099);
+        ck_assert_ptr_nonnull(vector->key_index);
+        ck_assert_str_eq(problems_of(store), "");
+        ck_assert_str_eq(aliases_of(store), "x=q@1/q@1 ");
+        td_store_rescan(store);
+    }
+}
+END_TEST
+
 /* ---- folders that are refused ---------------------------------------------------------------- */
 
 static void wrong_byte(void)
@@ -363,6 +385,24 @@ static void alias_of_nothing(void)
     put_manifest("1", "m.npy t.npy", "\"aliases\":{\"y\":\"m@1\",\"x\":\"nothing@1\"}");
 }
 
+static void keys_that_do_not_fit(void)
+{
+    put_keys_npy("1/m.keys.npy", (const int64_t[]){ 1, 2 }, 2);
+    put_manifest("1", "m.npy t.npy m.keys.npy", "");
+}
+
+static void keys_without_a_table(void)
+{
+    put_keys_npy("1/q.keys.npy", (const int64_t[]){ 1, 2 }, 2);
+    put_manifest("1", "m.npy t.npy q.keys.npy", "");
+}
+
+static void other_keys(void)
+{
+    keys_that_do_not_fit();
+    put_keys_npy("1/m.keys.npy", (const int64_t[]){ 1, 3 }, 2);
+}
+
 static const struct {
     const char *description;
     void (*spoil)(void);
@@ -379,6 +419,11 @@ static const struct {
       "" },
     { "a name is there", existing_name, "'m@1' is there already, from m@1.npy", "m@1" },
     { "two files have a name", same_name, "two of its files have the tensor 't:w@1'", "" },
+    { "keys do not fit", keys_that_do_not_fit, "1: m.keys.npy: there are 2 keys, but 'm@1' has 100",
+      "" },
+    { "keys have no table", keys_without_a_table, "1: q.keys.npy would be keys, but the manifest",
+      "" },
+    { "keys have another digest", other_keys, "1: m.keys.npy: its SHA-256 is", "" },
     { "an alias has the name of a tensor", alias_of_a_tensor, "'x' is a tensor", "x" },
     { "an alias has the name of keys", alias_of_keys, "'x.keys' cannot be an alias", "" },
     { "an alias names nothing", alias_of_nothing, "'nothing@1'", "" },
@@ -503,6 +548,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, a_process_without_the_lock_takes_a_folder_in_memory);
     tcase_add_test(tcase, a_removed_folder_takes_its_versions_with_it);
     tcase_add_loop_test(tcase, a_folder_that_was_gone_is_a_new_one, 0, 3);
+    tcase_add_test(tcase, an_npy_file_of_a_folder_has_keys_in_another_one);
     tcase_add_test(tcase, a_folder_that_cannot_be_read_is_refused);
     tcase_add_test(tcase, hidden_folders_and_those_without_a_manifest_are_not_read);
     tcase_add_loop_test(tcase, a_folder_is_refused_whole, 0, COUNT_OF(spoiled));

@@ -427,6 +427,205 @@ START_TEST(a_table_whose_keys_do_not_fit_is_skipped_and_the_rest_served)
 }
 END_TEST
 
+/* ---- keys in a .npy file of their own ---- */
+
+#define KEYS(...)                                                                                  \
+    (const int64_t[]){ __VA_ARGS__ }, (int)(sizeof(int64_t[]){ __VA_ARGS__ } / sizeof(int64_t))
+
+/* Replaces a file by renaming another one over it; in place it would be overwritten. */
+static void rename_keys(const char *name, const int64_t *keys, int n)
+{
+    char new[128];
+    put_keys_npy(".new", keys, n);
+    snprintf(new, sizeof new, "%s", path_of(".new"));
+    ck_assert_int_eq(rename(new, path_of(name)), 0);
+}
+
+START_TEST(an_npy_file_has_keys_in_another_one)
+{
+    put_npy("n.npy", 1, 3);
+    put_keys_npy("n.keys.npy", KEYS(7, -8, 9));
+    put_npy("m:w@v.npy", 5, 2);
+    put_keys_npy("m:w.keys@v.npy", KEYS(3, 4));
+    struct td_store *store = open_folder();
+    for (int i = 0; i < 2; i++) {
+        expect_names(store, "m:w@v n");
+        expect_rows(store, "n", "int64[3] -8 9 1", "int64[3] 1 2 -1");
+        expect_rows(store, "m:w@v", "int64[2] 4 3", "int64[2] 1 0");
+        ck_assert_str_eq(found(store, "n")->source, "n.npy");
+        ck_assert(found(store, "n")->persisted);
+        ck_assert_str_eq(logged(), "");
+        td_store_rescan(store);
+    }
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(a_changed_keys_file_is_a_change_of_its_table)
+{
+    char etag[64];
+    put_npy("n.npy", 1, 3);
+    struct td_store *store = open_folder();
+    ck_assert_ptr_null(found(store, "n")->keys);
+    snprintf(etag, sizeof etag, "%s", found(store, "n")->etag);
+    put_keys_npy("n.keys.npy", KEYS(7, 8, 9)); /* added */
+    td_store_rescan(store);
+    expect_rows(store, "n", "int64[2] 9 1", "int64[2] 2 -1");
+    ck_assert_str_ne(found(store, "n")->etag, etag);
+    snprintf(etag, sizeof etag, "%s", found(store, "n")->etag);
+    td_store_rescan(store);
+    ck_assert_str_eq(found(store, "n")->etag, etag);
+    rename_keys("n.keys.npy", KEYS(1, 8, 9)); /* changed */
+    td_store_rescan(store);
+    expect_rows(store, "n", "int64[2] 9 1", "int64[2] 2 0");
+    ck_assert_str_ne(found(store, "n")->etag, etag);
+    ck_assert_int_eq(put(store, "n", "int32[1] 4", NULL, false), TD_OK);
+    td_store_rescan(store);
+    ck_assert_ptr_null(found(store, "n")->keys);
+    rename_keys("n.keys.npy", KEYS(1, 2, 9)); /* changed after a PUT */
+    td_store_rescan(store);
+    expect_rows(store, "n", "int64[2] 9 2", "int64[2] 2 1");
+    ck_assert_int_eq(unlink(path_of("n.keys.npy")), 0);
+    td_store_rescan(store);
+    ck_assert_ptr_null(found(store, "n")->keys); /* removed */
+    expect_tensor(found(store, "n")->tensor, "int32[3] 1 2 3", "rows");
+    ck_assert_str_eq(logged(), "");
+    td_store_free(store);
+}
+END_TEST
+
+static void too_few(void)
+{
+    rename_keys("n.keys.npy", KEYS(1, 2));
+}
+
+static void equal_keys(void)
+{
+    rename_keys("n.keys.npy", KEYS(1, 2, 1));
+}
+
+static void other_dtype(void)
+{
+    ck_assert_int_eq(unlink(path_of("n.keys.npy")), 0);
+    put_npy("n.keys.npy", 1, 3);
+}
+
+static void no_tensor(void)
+{
+    ck_assert_int_eq(unlink(path_of("n.keys.npy")), 0);
+    put_text("n.keys.npy", "no numbers");
+}
+
+static const struct {
+    void (*spoil)(void);
+    const char *reason;
+} misfits[] = {
+    { too_few, "n.keys.npy: there are 2 keys, but 'n' has 3 rows" },
+    { equal_keys, "n.keys.npy: keys[2]" },
+    { other_dtype, "n.keys.npy: keys have dtype int32; int64, uint64 or string is expected" },
+    { no_tensor, "n.keys.npy: not a .npy file" },
+};
+
+START_TEST(a_table_whose_keys_file_does_not_fit_is_refused_and_the_earlier_one_stays)
+{
+    put_npy("n.npy", 1, 3);
+    put_keys_npy("n.keys.npy", KEYS(7, 8, 9));
+    struct td_store *store = open_folder();
+    misfits[_i].spoil();
+    for (int i = 0; i < 2; i++) {
+        td_store_rescan(store);
+        expect_names(store, "n");
+        expect_rows(store, "n", "int64[2] 9 1", "int64[2] 2 -1");
+        const char *lines = logged();
+        ck_assert_msg(strstr(lines, "warn table_skipped file=n.npy") &&
+                          strstr(lines, misfits[_i].reason),
+                      "%s", lines);
+    }
+    td_store_free(store);
+    store = open_folder(); /* after a restart there is no earlier one */
+    expect_names(store, "");
+    ck_assert_ptr_nonnull(strstr(logged(), misfits[_i].reason));
+    rename_keys("n.keys.npy", KEYS(4, 5, 6));
+    td_store_rescan(store);
+    expect_rows(store, "n", "int64[2] 6 9", "int64[2] 2 -1");
+    ck_assert_str_eq(logged(), "");
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(a_table_whose_keys_file_was_overwritten_is_not_served_with_it)
+{
+    put_npy("n.npy", 1, 3);
+    put_keys_npy("n.keys.npy", KEYS(7, 8, 9));
+    struct td_store *store = open_folder();
+    put_keys_npy("n.keys.npy", KEYS(1, 2, 3, 4)); /* in place: the mapped keys have changed */
+    td_store_rescan(store);
+    expect_names(store, "");
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(a_truncated_keys_file_is_noticed)
+{
+    int64_t keys[128];
+    td_guard_install();
+    for (int i = 0; i < 128; i++)
+        keys[i] = i;
+    put_npy("n.npy", 1, 128);
+    put_keys_npy("n.keys.npy", keys, 128);
+    struct td_store *store = open_folder();
+    (void)found(store, "n");
+    ck_assert_int_eq(truncate(path_of("n.keys.npy"), 0), 0);
+    ck_assert_int_eq(td_store_check(found(store, "n.keys"), &err), TD_DEVICE_UNAVAILABLE);
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(a_persisted_table_has_precedence_over_both_files_and_removes_them)
+{
+    put_npy("n.npy", 1, 3);
+    put_keys_npy("n.keys.npy", KEYS(7, 8, 9));
+    struct td_store *store = open_folder();
+    ck_assert_int_eq(put_keys(store, "n", "int64[3] 1 2 3", true), TD_OK);
+    ck_assert_int_ne(access(path_of("n.npy"), F_OK), 0);
+    ck_assert_int_ne(access(path_of("n.keys.npy"), F_OK), 0);
+    put_npy("n.npy", 5, 2);
+    put_keys_npy("n.keys.npy", KEYS(7, 8));
+    td_store_rescan(store);
+    expect_rows(store, "n", "int64[2] 3 7", "int64[2] 2 -1");
+    ck_assert_ptr_nonnull(strstr(logged(), "n.tensord has precedence"));
+    const struct td_store_write write = { .name = "n" };
+    ck_assert_int_eq(td_store_delete(store, &write, &err), TD_OK);
+    ck_assert_int_ne(access(path_of("n.npy"), F_OK), 0);
+    ck_assert_int_ne(access(path_of("n.keys.npy"), F_OK), 0);
+    td_store_rescan(store);
+    expect_names(store, "");
+    td_store_free(store);
+}
+END_TEST
+
+START_TEST(a_keys_file_without_its_table_is_skipped)
+{
+    put_keys_npy("n.keys.npy", KEYS(7, 8));
+    put_keys_npy("a.keys.npy", KEYS(7, 8));
+    put_keys_npy("a.keys.keys.npy", KEYS(7, 8));
+    put_npy("a.npy", 1, 2);
+    struct td_store *store = open_folder();
+    expect_names(store, "a");
+    const char *lines = logged();
+    ck_assert_msg(strstr(lines, "file=n.keys.npy reason=\"it would be the keys of n.npy, which") &&
+                      strstr(lines, "file=a.keys.keys.npy reason=\"a.keys.npy would be keys"),
+                  "%s", lines);
+    put_npy("n.npy", 1, 2);
+    td_store_rescan(store);
+    expect_rows(store, "n", "int64[2] 8 7", "int64[2] 1 0");
+    ck_assert_int_eq(unlink(path_of("n.npy")), 0);
+    td_store_rescan(store);
+    expect_names(store, "a");
+    td_store_free(store);
+}
+END_TEST
+
 static td_status name_by_alias(struct td_store *store, const char *alias, const char *version)
 {
     const struct td_alias_change change = { alias, version };
@@ -570,6 +769,15 @@ static void add(TCase *t)
     tcase_add_test(t, a_safetensors_file_has_keys_beside_its_tables);
     tcase_add_test(t, the_strings_of_a_safetensors_file_are_offsets_and_bytes);
     tcase_add_test(t, a_table_whose_keys_do_not_fit_is_skipped_and_the_rest_served);
+    tcase_add_test(t, an_npy_file_has_keys_in_another_one);
+    tcase_add_test(t, a_changed_keys_file_is_a_change_of_its_table);
+    tcase_add_loop_test(t,
+                        a_table_whose_keys_file_does_not_fit_is_refused_and_the_earlier_one_stays,
+                        0, COUNT_OF(misfits));
+    tcase_add_test(t, a_table_whose_keys_file_was_overwritten_is_not_served_with_it);
+    tcase_add_test(t, a_truncated_keys_file_is_noticed);
+    tcase_add_test(t, a_persisted_table_has_precedence_over_both_files_and_removes_them);
+    tcase_add_test(t, a_keys_file_without_its_table_is_skipped);
 }
 
 int main(void)

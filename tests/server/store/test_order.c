@@ -73,7 +73,7 @@ static const struct fault recording = { .before = record };
 
 static const struct {
     const char *description;
-    const char *before; /* a file of t, or "memory" */
+    const char *before; /* files of t, or "memory" */
     bool persist;       /* false: DELETE */
     const char *calls;
 } changes[] = {
@@ -81,17 +81,23 @@ static const struct {
     { "a name in memory", "memory", true, WRITTEN ", fsync folder" },
     { "over a .tensord file", "t.tensord", true, WRITTEN ", fsync folder, unlinkat hidden" },
     { "over a .npy file", "t.npy", true, WRITTEN ", fsync folder, unlinkat t.npy" },
+    { "over a .npy file with keys", "t.npy t.keys.npy", true,
+      WRITTEN ", fsync folder, unlinkat t.npy, unlinkat t.keys.npy" },
     { "DELETE of a .tensord file", "t.tensord", false,
       "renameat hidden, fsync folder, unlinkat hidden" },
     { "DELETE of a .npy file", "t.npy", false, "renameat hidden, fsync folder, unlinkat hidden" },
+    { "DELETE of a .npy file with keys", "t.npy t.keys.npy", false,
+      "renameat hidden, fsync folder, unlinkat hidden, unlinkat t.keys.npy" },
     { "DELETE of memory", "memory", false, "" },
 };
 
 START_TEST(a_change_is_on_the_disk_before_it_returns)
 {
     const char *before = changes[_i].before;
-    if (strcmp(before, "t.npy") == 0)
+    if (strstr(before, "t.npy"))
         put_npy("t.npy", 0, 2);
+    if (strstr(before, "t.keys.npy"))
+        put_keys_npy("t.keys.npy", (const int64_t[]){ 1, 2 }, 2);
     struct td_store *store = open_folder();
     if (strcmp(before, "memory") == 0 || strcmp(before, "t.tensord") == 0)
         ck_assert_int_eq(put_text_tensor(store, "t", "int32[1] 1", before[0] == 't'), TD_OK);
