@@ -193,7 +193,8 @@ td_status td_store_newest(struct td_store *store, const char *table, struct td_a
     char prefix[TD_TENSOR_NAME + 1];
     struct td_version *newest = NULL;
     snprintf(prefix, sizeof prefix, "%.*s@", TD_TENSOR_NAME - 1, table);
-    struct td_version **versions = td_store_all_current(store, prefix, &count);
+    struct td_version **versions = td_store_all_current(
+        store, &(struct td_name_range){ .prefix = prefix, .after = "" }, &count);
     if (!versions)
         return td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory for the versions of '%s'", table);
     for (int i = 0; i < count; i++)
