@@ -43,7 +43,7 @@ class Encoding(HttpTest):
             self.assertProblem(self.get("/v1/tensors/a:b?" + query), 400, "MALFORMED_REQUEST")
 
     def test_an_invalid_escape_in_a_query_is_malformed(self):
-        for path in ("/healthz", "/readyz", "/v1/ops", "/v1/tensors", "/v1/devices"):
+        for path in ("/healthz", "/readyz", "/v1/ops", "/v1/devices"):
             with self.subTest(path=path):
                 self.assertProblem(self.get(path + "?a=%zz"), 400, "MALFORMED_REQUEST")
                 self.assertIn(self.get(path + "?a=b").status, (200, 503))
