@@ -226,6 +226,22 @@ static td_status unknown_op(const struct segment *segment, struct td_error *err)
                            "GET /v1/ops");
 }
 
+/* Perhaps a '/' was meant to be in the name of the tensor. */
+static td_status unknown_lookup(const struct segment *segment, const char *const *names, int n,
+                                struct td_error *err)
+{
+    char listed[256];
+    size_t used = 0;
+    for (int i = 0; i < n && used < sizeof listed; i++)
+        used +=
+            (size_t)snprintf(listed + used, sizeof listed - used, "%s%s", i ? ", " : "", names[i]);
+    td_error_set(err, TD_UNKNOWN_OP,
+                 "'%s' is no lookup of a tensor, which are %s; a name has no '/'",
+                 TD_SHOWN(segment->text, segment->length), listed);
+    td_suggest(err, segment->text, segment->length, names, n);
+    return TD_UNKNOWN_OP;
+}
+
 /* An op that a path binds to a table. */
 static td_status find_lookup(struct td_call *call, const struct segment *segment)
 {
@@ -239,8 +255,7 @@ static td_status find_lookup(struct td_call *call, const struct segment *segment
     if (call->op && td_op_is_lookup(call->op))
         return TD_OK;
     call->op = NULL;
-    return td_unknown_name(&call->error, TD_UNKNOWN_OP, "lookup op", segment->text, segment->length,
-                           names, n, "GET /v1/ops");
+    return unknown_lookup(segment, names, n, &call->error);
 }
 
 static td_status decode_segments(struct td_call *call, struct segment *segments, int n)
