@@ -134,7 +134,7 @@ struct td_device_api {
 
     /* TD_OK and *done, or the error of the submitted work. */
     td_status (*poll)(struct td_device_stream *stream, bool *done, struct td_error *err);
-    /* Like poll, after at most timeout_ns; may spin for some 100 us first. */
+    /* Like poll, after at most timeout_ns; may spin in the first 100 us that submitted work is waited for. */
     td_status (*wait)(struct td_device_stream *stream, int64_t timeout_ns, bool *done,
                       struct td_error *err);
 };

@@ -76,6 +76,7 @@ static td_status run(struct td_device_stream *stream, const struct td_device_wor
     if (!cuda_op || !cuda_op->supports(work->args))
         return td_error_set(err, TD_NOT_SUPPORTED, "%s has no kernel for this %s",
                             device->info.name, work->op->name);
+    stream->awaited_ns = 0;
     status = cuda_op->run(stream, work, err);
     /* Part of the work may have been submitted. The error promises that none was, and the caller may
      * reuse the memory: wait for it. */

@@ -8,6 +8,7 @@ static td_status copy(struct td_device_stream *stream, void *to, const void *fro
     td_status status = td_cuda_set_current(stream->device, err);
     if (status != TD_OK || bytes == 0)
         return status;
+    stream->awaited_ns = 0;
     return td_cuda_check(stream->device, cudaMemcpyAsync(to, from, bytes, kind, stream->stream),
                          "copy", err);
 }

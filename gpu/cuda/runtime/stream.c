@@ -156,6 +156,13 @@ td_status td_cuda_stream_open(struct td_device *device, struct td_device_stream 
 
 /* ---- Waiting ----------------------------------------------------------------------------- */
 
+static int64_t now_ns(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
 td_status td_cuda_poll(struct td_device_stream *stream, bool *done, struct td_error *err)
 {
     *done = false;
@@ -165,21 +172,17 @@ td_status td_cuda_poll(struct td_device_stream *stream, bool *done, struct td_er
     cudaError_t error = cudaStreamQuery(stream->stream);
     if (error == cudaErrorNotReady) {
         (void)cudaGetLastError(); /* clears it: otherwise the next launch would report it */
+        if (stream->awaited_ns == 0)
+            stream->awaited_ns = now_ns();
         return TD_OK;
     }
     status = td_cuda_check(stream->device, error, "complete the work of a stream", err);
     if (status == TD_OK) {
         *done = true;
+        stream->awaited_ns = 0;
         stream->staging_used = 0;
     }
     return status;
-}
-
-static int64_t now_ns(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
 /* Most batches of lookups take less; to wake up from a sleep would add some 10 us to them. */
@@ -195,7 +198,9 @@ static void sleep_ns(int64_t ns)
         (void)prctl(PR_SET_TIMERSLACK, (unsigned long)slack_ns);
 }
 
-/* The runtime has no wait with a timeout: this polls, and sleeps an eighth of the time waited so far. */
+/* The runtime has no wait with a timeout: this polls, and sleeps an eighth of the time waited so far. That
+ * counts from the first poll after work was submitted, not from this call: the batcher waits in slices of
+ * 100 us, and would otherwise spin for as long as the work takes. */
 td_status td_cuda_wait(struct td_device_stream *stream, int64_t timeout_ns, bool *done,
                        struct td_error *err)
 {
@@ -203,14 +208,14 @@ td_status td_cuda_wait(struct td_device_stream *stream, int64_t timeout_ns, bool
     const int64_t begin = now_ns();
     for (;;) {
         td_status status = td_cuda_poll(stream, done, err);
-        const int64_t waited = now_ns() - begin;
-        if (status != TD_OK || *done || waited >= timeout_ns)
+        const int64_t now = now_ns(), waited = now - stream->awaited_ns;
+        if (status != TD_OK || *done || now - begin >= timeout_ns)
             return status;
         if (waited < SPIN_NS)
             continue;
         int64_t pause = waited / 8 < MAX_SLEEP_NS ? waited / 8 : MAX_SLEEP_NS;
-        if (pause > timeout_ns - waited)
-            pause = timeout_ns - waited;
+        if (pause > timeout_ns - (now - begin))
+            pause = timeout_ns - (now - begin);
         sleep_ns(pause);
     }
 }

@@ -22,6 +22,7 @@ struct td_device_stream {
      * stream is idle. */
     char *staging;
     size_t staging_bytes, staging_used;
+    int64_t awaited_ns; /* first poll since work was submitted that found it incomplete; 0: none */
 };
 
 TD_MUST_CHECK td_status td_cuda_stream_open(struct td_device *device, struct td_device_stream **out,

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 enum { ROWS = 1000 };
 
@@ -228,6 +229,41 @@ static void nothing_waits_for_a_kernel_that_hangs(void)
     api->stream_close(other);
     close_fixture(&fixture);
     check(td_emulation_resources() == 0, "nothing is leaked");
+}
+
+static int64_t clock_ns(clockid_t clock)
+{
+    struct timespec now;
+    (void)clock_gettime(clock, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* Waits for 100 ms in slices, as the batcher does. Returns how much of that the thread has run. */
+static double waits_in_slices(struct fixture *fixture)
+{
+    const int64_t begin = clock_ns(CLOCK_MONOTONIC), ran = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+    bool done = false;
+    while (clock_ns(CLOCK_MONOTONIC) < begin + 100000000)
+        check(api->wait(fixture->stream, 100000, &done, &err) == TD_OK && !done,
+              "wait returns at its timeout");
+    return (double)(clock_ns(CLOCK_THREAD_CPUTIME_ID) - ran) /
+           (double)(clock_ns(CLOCK_MONOTONIC) - begin);
+}
+
+/* A busy machine only makes the fraction smaller. */
+static void waiting_for_long_work_leaves_the_processor(void)
+{
+    struct fixture fixture;
+    if (!check(open_fixture(&fixture) == TD_OK, "a device is opened"))
+        return;
+    for (int i = 0; i < 2; i++) {
+        td_emulation_hang(1);
+        check(look_up(&fixture) == TD_OK, "work is submitted");
+        check(waits_in_slices(&fixture) < 0.5, "of a long wait in short slices a part is slept");
+        td_emulation_hang(0);
+        check(synchronize(&fixture) == TD_OK, "the work completes");
+    }
+    close_fixture(&fixture);
 }
 
 static void memory_is_freed_after_the_work_that_uses_it(void)
@@ -514,6 +550,7 @@ int main(void)
     launches_in_flight_keep_their_own_items();
     a_device_may_be_lost_before_a_large_copy();
     nothing_waits_for_a_kernel_that_hangs();
+    waiting_for_long_work_leaves_the_processor();
     memory_is_freed_after_the_work_that_uses_it();
     the_info_asks_no_stream_while_nothing_is_freed();
     pinned_memory_is_used_again();
