@@ -1,5 +1,7 @@
 #include "gpu/cuda/runtime/copy.h"
 
+#include "gpu/cuda/runtime/memory.h"
+
 #include <string.h>
 
 static td_status copy(struct td_device_stream *stream, void *to, const void *from, size_t bytes,
@@ -27,26 +29,23 @@ td_status td_cuda_copy_to_host(struct td_device_stream *stream, void *to, const 
 
 /* ---- Uploads of launch parameters -------------------------------------------------------- */
 
-/* Waits until all staged bytes have been copied, and grows the staging memory to `bytes`. */
-static td_status empty_staging(struct td_device_stream *stream, size_t bytes, struct td_error *err)
+/* Replaces the staging memory when it is full, and by a larger one when it is too small. The copies from it
+ * end first, for which nothing waits here: neither for this stream nor, as cudaFreeHost would, for all. */
+static td_status replace_staging(struct td_device_stream *stream, size_t bytes,
+                                 struct td_error *err)
 {
-    struct td_device *device = stream->device;
-    td_status status =
-        td_cuda_check(device, cudaStreamSynchronize(stream->stream), "synchronize a stream", err);
+    size_t size = stream->staging_bytes;
+    void *fresh;
+    if (bytes > size)
+        size = bytes > 2 * size ? bytes : 2 * size;
+    const td_status status = td_cuda_host_alloc(stream->device, size, &fresh, err);
     if (status != TD_OK)
         return status;
+    td_cuda_free(stream->device, stream->staging);
+    stream->staging = fresh;
+    stream->staging_bytes = size;
     stream->staging_used = 0;
-    if (bytes <= stream->staging_bytes)
-        return TD_OK;
-    void *larger = NULL;
-    status = td_cuda_check(device, cudaHostAlloc(&larger, bytes, cudaHostAllocDefault),
-                           "upload launch parameters", err);
-    if (status != TD_OK)
-        return status;
-    status = td_cuda_check(device, cudaFreeHost(stream->staging), "free memory", err);
-    stream->staging = larger;
-    stream->staging_bytes = bytes;
-    return status;
+    return TD_OK;
 }
 
 td_status td_cuda_upload(struct td_device_stream *stream, void *to, const void *from, size_t bytes,
@@ -54,7 +53,7 @@ td_status td_cuda_upload(struct td_device_stream *stream, void *to, const void *
 {
     const size_t aligned = td_cuda_align_up(bytes);
     if (aligned > stream->staging_bytes - stream->staging_used) {
-        td_status status = empty_staging(stream, aligned, err);
+        td_status status = replace_staging(stream, aligned, err);
         if (status != TD_OK)
             return status;
     }

@@ -1,5 +1,7 @@
 #include "gpu/cuda/runtime/stream.h"
 
+#include "gpu/cuda/runtime/memory.h"
+
 #include <sys/prctl.h>
 
 #include <stdlib.h>
@@ -58,7 +60,7 @@ static void free_resources(struct td_device_stream *stream)
         (void)cudaFreeAsync(stream->cublas_workspace, stream->stream);
     if (stream->counters)
         (void)cudaFreeAsync(stream->counters, stream->stream);
-    (void)cudaFreeHost(stream->staging);
+    td_cuda_free(stream->device, stream->staging);
     if (stream->reached)
         (void)cudaEventDestroy(stream->reached);
     if (stream->stream)
@@ -120,8 +122,7 @@ static td_status allocate_resources(struct td_device_stream *stream, struct td_e
         cudaMemsetAsync(counters, 0, counter_bytes + sizeof(*stream->blocks_done), stream->stream),
         "open a stream", err);
     if (status == TD_OK)
-        status = td_cuda_check(device, cudaHostAlloc(&staging, STAGING_BYTES, cudaHostAllocDefault),
-                               "open a stream", err);
+        status = td_cuda_host_alloc(device, STAGING_BYTES, &staging, err);
     if (status != TD_OK)
         return status;
     stream->staging = staging;

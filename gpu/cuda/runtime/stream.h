@@ -18,8 +18,8 @@ struct td_device_stream {
     /* Device memory for the reports of gathers: TD_CUDA_STREAM_COUNTERS counters, then blocks_done. */
     struct td_cuda_counter *counters;
     unsigned int *blocks_done;
-    /* Pinned staging memory of td_cuda_upload, allocated from its start; empty again once the
-     * stream is idle. */
+    /* Pinned staging memory of td_cuda_upload, used from its start; empty again once the stream is
+     * idle. */
     char *staging;
     size_t staging_bytes, staging_used;
     int64_t awaited_ns; /* first poll since work was submitted that found it incomplete; 0: none */

@@ -231,6 +231,47 @@ static void nothing_waits_for_a_kernel_that_hangs(void)
     check(td_emulation_resources() == 0, "nothing is leaked");
 }
 
+/* Of more items than the stream's first staging memory has room for. */
+static void large_launches_beside_a_kernel_that_hangs_do_not_wait(void)
+{
+    enum { ITEMS = 20000, LAUNCHES = 3 };
+    static int64_t end[ITEMS];
+    struct fixture fixture, other;
+    void *reports, *workspace;
+    bool done = false;
+    if (!check(open_fixture(&fixture) == TD_OK, "a device is opened"))
+        return;
+    other = fixture;
+    const size_t bytes = ITEMS * (sizeof(struct td_device_report) + 2 * sizeof(end[0])) + 512;
+    if (!check(api->stream_open(fixture.device, &other.stream, &err) == TD_OK &&
+                   api->host_alloc(fixture.device, bytes, &reports, &err) == TD_OK &&
+                   api->alloc(fixture.device, bytes, &workspace, &err) == TD_OK,
+               "with two streams"))
+        return;
+    for (int k = 0; k < ITEMS; k++)
+        end[k] = k < ROWS ? k + 1 : ROWS;
+    memset(fixture.input, -1, ROWS * sizeof(int32_t));
+    check(api->copy_to_device(fixture.stream, fixture.indices, fixture.input,
+                              ROWS * sizeof(int32_t), &err) == TD_OK &&
+              synchronize(&fixture) == TD_OK,
+          "indices are all bad");
+    td_emulation_hang(1);
+    check(launch(&fixture, 1, NULL, NULL, NULL) == TD_OK, "a kernel is submitted that hangs");
+    for (int i = 0; i < LAUNCHES; i++)
+        check(launch(&other, ITEMS, end, reports, workspace) == TD_OK,
+              "and launches of many items on the other stream");
+    check(api->wait(other.stream, INT64_C(60000000000), &done, &err) == TD_OK && done,
+          "which complete their work");
+    for (int k = 0; k < ITEMS; k++)
+        if (!check(((struct td_device_report *)reports)[k].n_bad == (k < ROWS), "and report it"))
+            break;
+    td_emulation_hang(0);
+    check(synchronize(&fixture) == TD_OK, "the kernel goes on");
+    api->stream_close(other.stream);
+    close_fixture(&fixture);
+    check(td_emulation_resources() == 0, "nothing is leaked");
+}
+
 static int64_t clock_ns(clockid_t clock)
 {
     struct timespec now;
@@ -550,6 +591,7 @@ int main(void)
     launches_in_flight_keep_their_own_items();
     a_device_may_be_lost_before_a_large_copy();
     nothing_waits_for_a_kernel_that_hangs();
+    large_launches_beside_a_kernel_that_hangs_do_not_wait();
     waiting_for_long_work_leaves_the_processor();
     memory_is_freed_after_the_work_that_uses_it();
     the_info_asks_no_stream_while_nothing_is_freed();
