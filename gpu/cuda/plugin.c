@@ -16,6 +16,17 @@ _Static_assert(sizeof(struct td_cuda_report) == sizeof(struct td_device_report) 
 _Static_assert(TD_BOUNDS_ERROR == 0 && TD_BOUNDS_ZERO == 1 && TD_BOUNDS_CLIP == 2 &&
                    TD_BOUNDS_WRAP == 3,
                "indices.cuh has the same numbers");
+#define ASSERT_PARAMETERS_FIT(kernel)                                                              \
+    _Static_assert(sizeof(struct td_cuda_##kernel##_args) <= TD_CUDA_PARAMETER_BYTES,              \
+                   "parameters of " #kernel)
+ASSERT_PARAMETERS_FIT(bags);
+ASSERT_PARAMETERS_FIT(find);
+ASSERT_PARAMETERS_FIT(gather);
+ASSERT_PARAMETERS_FIT(gemm);
+ASSERT_PARAMETERS_FIT(partition);
+ASSERT_PARAMETERS_FIT(permute);
+ASSERT_PARAMETERS_FIT(stitch);
+ASSERT_PARAMETERS_FIT(sumprod);
 _Static_assert(TD_CUDA_MAX_DEPTH == TD_MAX_RANK, "a tuple has at most one component per dimension");
 
 #define KIND "cuda"

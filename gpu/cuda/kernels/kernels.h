@@ -19,9 +19,14 @@
 extern "C" {
 #endif
 
+/* What the parameters of a kernel may take on every device and with every version of CUDA; from 7.0 and
+ * 12.1 on it is 32,764 bytes. plugin.c compares the structs. */
+#define TD_CUDA_PARAMETER_BYTES 4096
+
 /* ---- Reports of bad indices ------------------------------------------------------------------ */
 
-#define TD_CUDA_INLINE_ITEMS    64
+/* As many as the batcher merges by default (--batch-limit): 2 KiB of a kernel's parameters. */
+#define TD_CUDA_INLINE_ITEMS    256
 #define TD_CUDA_STREAM_COUNTERS 4096
 
 /* The bad indices of one item, counted in device memory. Zero between launches. */

@@ -172,6 +172,34 @@ static void launches_in_flight_keep_their_own_items(void)
     close_fixture(&fixture);
 }
 
+/* All indices are bad. */
+static void a_batch_of_256_items_is_one_kernel_without_a_copy(void)
+{
+    enum { ITEMS = 256 };
+    static int64_t end[ITEMS];
+    struct fixture fixture;
+    void *memory;
+    if (!check(open_fixture(&fixture) == TD_OK &&
+                   api->host_alloc(fixture.device, ITEMS * sizeof(struct td_device_report), &memory,
+                                   &err) == TD_OK,
+               "a device is opened"))
+        return;
+    const struct td_device_report *reports = memory;
+    for (int k = 0; k < ITEMS; k++)
+        end[k] = k < ITEMS - 1 ? 3 * k + 1 : ROWS;
+    memset(fixture.input, -1, ROWS * sizeof(int32_t));
+    check(api->copy_to_device(fixture.stream, fixture.indices, fixture.input,
+                              ROWS * sizeof(int32_t), &err) == TD_OK &&
+              synchronize(&fixture) == TD_OK,
+          "indices are copied to it");
+    check(launch(&fixture, ITEMS, end, memory, NULL) == TD_OK && td_emulation_pending() == 1,
+          "a lookup of 256 items needs no workspace, and submits its kernel only");
+    check(synchronize(&fixture) == TD_OK && reports[0].n_bad == 1 && reports[100].n_bad == 3 &&
+              reports[255].n_bad == ROWS - 3 * 254 - 1,
+          "which reports each item");
+    close_fixture(&fixture);
+}
+
 #define LARGE ((size_t)9000001)
 
 static void a_device_may_be_lost_before_a_large_copy(void)
@@ -589,6 +617,7 @@ int main(void)
     api = library.api;
     submitting_returns_before_the_work_is_complete();
     launches_in_flight_keep_their_own_items();
+    a_batch_of_256_items_is_one_kernel_without_a_copy();
     a_device_may_be_lost_before_a_large_copy();
     nothing_waits_for_a_kernel_that_hangs();
     large_launches_beside_a_kernel_that_hangs_do_not_wait();
