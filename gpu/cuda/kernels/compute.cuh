@@ -12,6 +12,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
+#include <string.h>
 
 template <typename R> struct complex_of {
     R re, im;
@@ -84,11 +85,26 @@ template <> struct compute_traits<TD_CUDA_C64> {
     }
 };
 
-/* Loads and stores an element. The switch on storage is uniform: no warp diverges. */
+/* An element in memory. load and store switch on storage, uniformly: no warp diverges. A loop that has several
+ * loads under way loads elements as raw bits first, of RAW, and converts them afterwards: a conversion waits for
+ * its load. Bits of less than a RAW come zero-extended. */
 template <typename T> struct element_access {
+    typedef T RAW;
     static __device__ __forceinline__ T load(const void *from, int64_t i, enum td_cuda_storage)
     {
         return ((const T *)from)[i];
+    }
+    static __device__ __forceinline__ int bytes(enum td_cuda_storage)
+    {
+        return (int)sizeof(T);
+    }
+    template <int n>
+    static __device__ __forceinline__ void convert(T (&to)[n], const RAW (&raw)[n],
+                                                   enum td_cuda_storage)
+    {
+#pragma unroll
+        for (int i = 0; i < n; i++)
+            to[i] = raw[i];
     }
     static __device__ __forceinline__ void store(void *to, int64_t i, enum td_cuda_storage, T value)
     {
@@ -96,7 +112,32 @@ template <typename T> struct element_access {
     }
 };
 
+/* Converts all n elements with one switch. */
+#define CONVERT_ALL(expression)                                                                    \
+    do {                                                                                           \
+        _Pragma("unroll") for (int i = 0; i < n; i++)                                              \
+        {                                                                                          \
+            const RAW bits = raw[i];                                                               \
+            to[i] = (expression);                                                                  \
+        }                                                                                          \
+    } while (0)
+
+static __device__ __forceinline__ float half_of_bits(uint32_t bits)
+{
+    __half_raw half;
+    half.x = (unsigned short)bits;
+    return __half2float(__half(half));
+}
+
+static __device__ __forceinline__ float float_of_bits(uint32_t bits)
+{
+    float value;
+    memcpy(&value, &bits, sizeof(value));
+    return value;
+}
+
 template <> struct element_access<float> {
+    typedef uint32_t RAW;
     static __device__ __forceinline__ float load(const void *from, int64_t i,
                                                  enum td_cuda_storage storage)
     {
@@ -107,6 +148,26 @@ template <> struct element_access<float> {
             return __bfloat162float(((const __nv_bfloat16 *)from)[i]);
         default:
             return ((const float *)from)[i];
+        }
+    }
+    static __device__ __forceinline__ int bytes(enum td_cuda_storage storage)
+    {
+        return storage == TD_CUDA_AS_COMPUTED ? 4 : 2;
+    }
+    template <int n>
+    static __device__ __forceinline__ void convert(float (&to)[n], const RAW (&raw)[n],
+                                                   enum td_cuda_storage storage)
+    {
+        switch (storage) {
+        case TD_CUDA_F16:
+            CONVERT_ALL(half_of_bits(bits));
+            break;
+        case TD_CUDA_BF16:
+            CONVERT_ALL(float_of_bits(bits << 16));
+            break;
+        default:
+            CONVERT_ALL(float_of_bits(bits));
+            break;
         }
     }
     static __device__ __forceinline__ void store(void *to, int64_t i, enum td_cuda_storage storage,
@@ -127,6 +188,7 @@ template <> struct element_access<float> {
 };
 
 template <> struct element_access<uint32_t> {
+    typedef uint32_t RAW;
     static __device__ __forceinline__ uint32_t load(const void *from, int64_t i,
                                                     enum td_cuda_storage storage)
     {
@@ -141,6 +203,28 @@ template <> struct element_access<uint32_t> {
             return ((const uint16_t *)from)[i];
         default:
             return ((const uint32_t *)from)[i];
+        }
+    }
+    static __device__ __forceinline__ int bytes(enum td_cuda_storage storage)
+    {
+        return storage == TD_CUDA_AS_COMPUTED                   ? 4
+               : storage == TD_CUDA_I8 || storage == TD_CUDA_U8 ? 1
+                                                                : 2;
+    }
+    template <int n>
+    static __device__ __forceinline__ void convert(uint32_t (&to)[n], const RAW (&raw)[n],
+                                                   enum td_cuda_storage storage)
+    {
+        switch (storage) {
+        case TD_CUDA_I8:
+            CONVERT_ALL((uint32_t)(int32_t)(int8_t)bits);
+            break;
+        case TD_CUDA_I16:
+            CONVERT_ALL((uint32_t)(int32_t)(int16_t)bits);
+            break;
+        default:
+            CONVERT_ALL(bits);
+            break;
         }
     }
     static __device__ __forceinline__ void store(void *to, int64_t i, enum td_cuda_storage storage,
@@ -161,6 +245,7 @@ template <> struct element_access<uint32_t> {
         }
     }
 };
+#undef CONVERT_ALL
 
 /* Calls LAUNCH(compute) with the compile-time constant. */
 #define DISPATCH_COMPUTE(compute, LAUNCH)                                                          \

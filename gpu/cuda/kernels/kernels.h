@@ -236,8 +236,10 @@ struct td_cuda_sumprod_args {
     enum td_cuda_compute compute;
     enum td_cuda_storage storage[3];
     int64_t n_out, n_sum;
+    /* Of the last sum loop: its extent, and the bytes of A and B from a thread's term to its next one. */
+    int64_t last_extent, term_stride[2];
     int n_out_loops, n_sum_loops;
-    int sum_threads;      /* a power of two */
+    int sum_threads, sum_threads_log2;
     bool lanes_along_sum; /* neighbouring threads are neighbours in the sum, not in the output */
     int64_t splits, split_terms;
     void *partial_sums; /* splits x n_out, in the accumulator type (float64 for float32) */

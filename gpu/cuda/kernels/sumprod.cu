@@ -1,5 +1,12 @@
 /* sumprod.cu - sums of products over any loop nest: einsum's contractions that are neither matrix
- * products nor permutations. */
+ * products nor permutations.
+ *
+ * Cost     The target is 0.6 of the memory's bandwidth, on an H200 2.9 TB/s: 12.4 bytes a cycle for each of 132
+ *          multiprocessors at 1.755 GHz, which issue 128 instructions of threads in that time. So a term may take 41
+ *          instructions of float32, 20 of float16 and 10 of int8. nvcc 13 makes of a sum along one loop 5 a term of
+ *          float32 (a load, two to move the address, an addition, a share of the loop), 6 of float16, bfloat16 and
+ *          int8, whose conversion is one more; of a sum of products twice that for twice the bytes. Wider loads would save a
+ *          part of these, but not reach more of the bandwidth, and their order of additions would depend on addresses. */
 #include "gpu/cuda/kernels/compute.cuh"
 #include "gpu/cuda/kernels/nest.cuh"
 
@@ -7,45 +14,197 @@
  * float32 more than its last digit. */
 #define RUN_TERMS 128
 
-/* Terms that a thread loads before it adds the first. By Little's law a multiprocessor (one of 132 that share 4.8 TB/s at
- * 700 ns) needs 25 KB in flight. Its 1024 threads, of 64 registers, have 4 KB of float32 with one term each, and 16 KB
- * with four: 0.6 of the bandwidth; twice that with a second operand or float64. The order of additions does not
- * depend on it. Only for sums along one loop: with more, the divisions for an offset take longer than the load. */
-#define LOADS 4
+/* Of a multiprocessor, at least: no thread has more than 64 registers, or 80 where sums have several loops. */
+#define MIN_BLOCKS 4
 
-template <int compute, int loads>
-static __device__ typename compute_traits<compute>::accumulator
-sum_terms(const struct td_cuda_sumprod_args &args, const struct offsets &base, int64_t begin,
-          int64_t end, int64_t step)
+/* Terms that a thread has under way before it uses the first. By Little's law a multiprocessor (one of 132 that
+ * share 4.8 TB/s at 700 ns) needs 25 KB in flight. Its 1024 threads, of 64 registers, have with 16 terms 64 KB of float32,
+ * 32 KB of float16 and 16 KB of int8, or that for two operands with 8 terms each. With several sum loops there are half as
+ * many, whose addresses take registers too. The order of additions does not depend on it. */
+template <typename T, bool has_b, bool nested> struct under_way {
+    enum {
+        most = (sizeof(T) <= 4   ? 16
+                : sizeof(T) == 8 ? 8
+                                 : 4) /
+               (has_b ? 2 : 1),
+        terms = nested ? most / 2 : most
+    };
+};
+
+/* How an element of less than a RAW is loaded. */
+template <typename RAW> struct narrow_raw {
+    typedef RAW one, two;
+};
+template <> struct narrow_raw<uint32_t> {
+    typedef uint8_t one;
+    typedef uint16_t two;
+};
+
+/* A thread's way through the terms begin, begin + step, ...: where the operands of the next one are. Between two
+ * neighbours along the last loop it adds; only where that ends it divides. */
+template <bool nested> struct term_cursor {
+    const char *at[2];   /* TD_CUDA_A, TD_CUDA_B */
+    int64_t term, inner; /* of all loops; of the last one */
+};
+
+template <typename E, bool has_b, bool nested>
+static __device__ __forceinline__ void seek_term(struct term_cursor<nested> &cursor,
+                                                 const struct td_cuda_sumprod_args &args,
+                                                 const struct offsets &base, int64_t term)
+{
+    constexpr int n_operands = has_b ? 2 : 1;
+    const struct td_cuda_loop *loops = args.loops + args.n_out_loops;
+    int64_t to[2] = { base.of[TD_CUDA_A], base.of[TD_CUDA_B] };
+    int64_t at = term, rest = 0;
+    if (nested) {
+        rest = divide(term, args.last_extent, &at);
+        cursor.term = term;
+        cursor.inner = at;
+    }
+#pragma unroll
+    for (int o = 0; o < n_operands; o++)
+        to[o] += at * loops[nested ? args.n_sum_loops - 1 : 0].stride[o];
+#pragma unroll 1 /* this is inlined for each term */
+    for (int l = args.n_sum_loops - 2; nested && l >= 0; l--) {
+        at = rest;
+        if (l > 0)
+            rest = divide(rest, loops[l].extent, &at);
+#pragma unroll
+        for (int o = 0; o < n_operands; o++)
+            to[o] += at * loops[l].stride[o];
+    }
+#pragma unroll
+    for (int o = 0; o < n_operands; o++)
+        cursor.at[o] =
+            (const char *)(o == TD_CUDA_A ? args.a : args.b) + to[o] * E::bytes(args.storage[o]);
+}
+
+template <typename E, bool has_b, bool nested>
+static __device__ __forceinline__ void next_term(struct term_cursor<nested> &cursor,
+                                                 const struct td_cuda_sumprod_args &args,
+                                                 const struct offsets &base)
+{
+    cursor.at[TD_CUDA_A] += args.term_stride[TD_CUDA_A];
+    if (has_b)
+        cursor.at[TD_CUDA_B] += args.term_stride[TD_CUDA_B];
+    if (!nested)
+        return;
+    cursor.inner += args.sum_threads;
+    cursor.term += args.sum_threads;
+    if (cursor.inner >= args.last_extent)
+        seek_term<E, has_b, nested>(cursor, args, base, cursor.term);
+}
+
+/* Issues loads that nothing waits for yet, of all n terms or of the first `count`. */
+template <typename W, bool all, typename RAW, int n>
+static __device__ __forceinline__ void load_along(RAW (&to)[n], const char *from, int64_t stride,
+                                                  int count)
+{
+#pragma unroll
+    for (int i = 0; i < n; i++, from += stride)
+        if (all || i < count)
+            to[i] = (RAW) * (const W *)from;
+}
+
+template <typename W, bool all, typename RAW, int n>
+static __device__ __forceinline__ void load_from(RAW (&to)[n], const char *const (&from)[n],
+                                                 int count)
+{
+#pragma unroll
+    for (int i = 0; i < n; i++)
+        if (all || i < count)
+            to[i] = (RAW) * (const W *)from[i];
+}
+
+/* Calls LOAD with the type of elements of so many bytes. */
+#define DISPATCH_RAW(bytes, LOAD)                                                                  \
+    if (sizeof(RAW) > 4 || (bytes) == 4)                                                           \
+        LOAD(RAW);                                                                                 \
+    else if ((bytes) == 2)                                                                         \
+        LOAD(typename narrow_raw<RAW>::two);                                                       \
+    else                                                                                           \
+        LOAD(typename narrow_raw<RAW>::one)
+
+/* Adds n terms, all or the first `count`, to a run, and moves the cursor behind them. */
+template <int compute, bool has_b, bool nested, bool all, int n>
+static __device__ __forceinline__ void
+add_terms(typename compute_traits<compute>::type &run, struct term_cursor<nested> &cursor,
+          const struct td_cuda_sumprod_args &args, const struct offsets &base, int count)
+{
+    typedef typename compute_traits<compute>::type T;
+    typedef element_access<T> E;
+    typedef typename E::RAW RAW;
+    RAW raw[has_b ? 2 : 1][n] = {};
+    T value[has_b ? 2 : 1][n];
+    const char *from[2][n];
+    if (nested) {
+#pragma unroll
+        for (int i = 0; i < n; i++) {
+            from[TD_CUDA_A][i] = cursor.at[TD_CUDA_A];
+            from[TD_CUDA_B][i] = cursor.at[TD_CUDA_B];
+            next_term<E, has_b, nested>(cursor, args, base);
+        }
+    }
+#pragma unroll
+    for (int o = 0; o < (has_b ? 2 : 1); o++) {
+#define LOAD_FROM(W)  load_from<W, all>(raw[o], from[o], count)
+#define LOAD_ALONG(W) load_along<W, all>(raw[o], cursor.at[o], args.term_stride[o], count)
+        if (nested) {
+            DISPATCH_RAW(E::bytes(args.storage[o]), LOAD_FROM);
+        } else {
+            DISPATCH_RAW(E::bytes(args.storage[o]), LOAD_ALONG);
+            cursor.at[o] += n * args.term_stride[o];
+        }
+#undef LOAD_FROM
+#undef LOAD_ALONG
+    }
+#pragma unroll
+    for (int o = 0; o < (has_b ? 2 : 1); o++)
+        E::convert(value[o], raw[o], args.storage[o]);
+#pragma unroll
+    for (int i = 0; i < n; i++)
+        if (all || i < count)
+            run = run + (has_b ? value[0][i] * value[has_b ? 1 : 0][i] : value[0][i]);
+}
+
+/* A single term is not added to 0, which would turn -0 into 0. */
+template <int compute, bool has_b>
+static __device__ __forceinline__ typename compute_traits<compute>::accumulator
+only_term(const struct td_cuda_sumprod_args &args, const struct offsets &base)
 {
     typedef compute_traits<compute> C;
     typedef element_access<typename C::type> E;
-    const struct td_cuda_loop *loops = args.loops + args.n_out_loops;
+    const typename C::type a = E::load(args.a, base.of[TD_CUDA_A], args.storage[TD_CUDA_A]);
+    if (!has_b)
+        return C::widen(a);
+    return C::widen(a * E::load(args.b, base.of[TD_CUDA_B], args.storage[TD_CUDA_B]));
+}
+
+template <int compute, bool has_b, bool nested>
+static __device__ typename compute_traits<compute>::accumulator
+sum_terms(const struct td_cuda_sumprod_args &args, const struct offsets &base, int64_t begin,
+          int64_t end)
+{
+    typedef compute_traits<compute> C;
+    typedef element_access<typename C::type> E;
+    constexpr int n = under_way<typename C::type, has_b, nested>::terms;
     typename C::accumulator total = {};
-    for (int64_t s = begin; s < end;) {
+    struct term_cursor<nested> cursor = {
+    };
+    if (begin >= end)
+        return total;
+    seek_term<E, has_b, nested>(cursor, args, base, begin);
+    int64_t left = (end - begin + args.sum_threads - 1) >> args.sum_threads_log2;
+    while (left > 0) {
+        const int terms = left < RUN_TERMS ? (int)left : RUN_TERMS;
         typename C::type run = {};
-        for (int k = 0; k < RUN_TERMS && s < end; k += loads, s += loads * step) {
-            typename C::type a[loads] = {}, b[loads] = {};
-#pragma unroll
-            for (int i = 0; i < loads; i++) {
-                struct offsets at = base;
-                if (s + i * step >= end)
-                    continue;
-                add_offsets(&at, loops, loads > 1 ? 1 : args.n_sum_loops, s + i * step);
-                a[i] = E::load(args.a, at.of[TD_CUDA_A], args.storage[TD_CUDA_A]);
-                if (args.b != NULL)
-                    b[i] = E::load(args.b, at.of[TD_CUDA_B], args.storage[TD_CUDA_B]);
-            }
-#pragma unroll
-            for (int i = 0; i < loads; i++) {
-                if (s + i * step >= end)
-                    continue;
-                const typename C::type term = args.b != NULL ? a[i] * b[i] : a[i];
-                /* A single term is not added to 0, which would turn -0 into 0. */
-                run = args.n_sum == 1 ? term : run + term;
-            }
-        }
-        total = args.n_sum == 1 ? C::widen(run) : total + C::widen(run);
+        int k = 0;
+        for (; k + n <= terms; k += n)
+            add_terms<compute, has_b, nested, true, n>(run, cursor, args, base, n);
+        if (k < terms)
+            add_terms<compute, has_b, nested, false, n>(run, cursor, args, base, terms - k);
+        total = total + C::widen(run);
+        left -= terms;
     }
     return total;
 }
@@ -69,8 +228,8 @@ static __device__ W reduce_block(W value, W *shared, int y, int n, int distance)
 }
 
 /* Thread (x, y) of a block: x along the outputs of a tile, y along the sum. */
-template <int compute>
-static __global__ void __launch_bounds__(THREADS)
+template <int compute, bool has_b, bool nested>
+static __global__ void __launch_bounds__(THREADS, nested ? MIN_BLOCKS - 1 : MIN_BLOCKS)
     sumprod(const __grid_constant__ struct td_cuda_sumprod_args args)
 {
     typedef compute_traits<compute> C;
@@ -92,10 +251,8 @@ static __global__ void __launch_bounds__(THREADS)
         W total = {};
         if (out < args.n_out) {
             add_offsets(&base, args.loops, args.n_out_loops, out);
-            total = args.n_sum_loops == 1 ? sum_terms<compute, LOADS>(args, base, begin + y, end,
-                                                                      args.sum_threads)
-                                          : sum_terms<compute, 1>(args, base, begin + y, end,
-                                                                  args.sum_threads);
+            total = args.n_sum == 1 ? only_term<compute, has_b>(args, base)
+                                    : sum_terms<compute, has_b, nested>(args, base, begin + y, end);
         }
         if (args.sum_threads > 1)
             total = reduce_block(total, shared, y, args.sum_threads,
@@ -142,9 +299,24 @@ cudaError_t td_cuda_sumprod(const struct td_cuda_sumprod_args *args, cudaStream_
 {
     const unsigned int blocks =
         grid_blocks(ceil_div(args->n_out, THREADS / args->sum_threads) * args->splits);
-#define LAUNCH(compute) sumprod<compute><<<blocks, THREADS, 0, stream>>>(*args)
-    DISPATCH_COMPUTE(args->compute, LAUNCH)
+    const bool nested = args->n_sum_loops > 1;
+    if (args->b == NULL && nested) {
+#define LAUNCH(compute) sumprod<compute, false, true><<<blocks, THREADS, 0, stream>>>(*args)
+        DISPATCH_COMPUTE(args->compute, LAUNCH)
 #undef LAUNCH
+    } else if (args->b == NULL) {
+#define LAUNCH(compute) sumprod<compute, false, false><<<blocks, THREADS, 0, stream>>>(*args)
+        DISPATCH_COMPUTE(args->compute, LAUNCH)
+#undef LAUNCH
+    } else if (nested) {
+#define LAUNCH(compute) sumprod<compute, true, true><<<blocks, THREADS, 0, stream>>>(*args)
+        DISPATCH_COMPUTE(args->compute, LAUNCH)
+#undef LAUNCH
+    } else {
+#define LAUNCH(compute) sumprod<compute, true, false><<<blocks, THREADS, 0, stream>>>(*args)
+        DISPATCH_COMPUTE(args->compute, LAUNCH)
+#undef LAUNCH
+    }
     cudaError_t error = cudaGetLastError();
     if (error != cudaSuccess || args->splits == 1)
         return error;

@@ -45,6 +45,18 @@ static void choose_splits(struct td_cuda_sumprod_args *args)
     args->splits = td_ceil_div(args->n_sum, args->split_terms); /* none is empty */
 }
 
+static void set_term_strides(struct td_cuda_sumprod_args *args,
+                             const struct td_contraction *contraction)
+{
+    if (args->n_sum_loops == 0)
+        return;
+    const struct td_cuda_loop *last = args->loops + args->n_out_loops + args->n_sum_loops - 1;
+    args->last_extent = last->extent;
+    for (int i = TD_A; i <= TD_B; i++)
+        args->term_stride[i] = last->stride[i] * args->sum_threads *
+                               (int64_t)td_dtype_info(contraction->dtype[i])->size;
+}
+
 /* In a simplified nest the loops with a stride in C come first. */
 static struct td_cuda_sumprod_args sumprod_args(const struct td_contraction *contraction)
 {
@@ -68,7 +80,9 @@ static struct td_cuda_sumprod_args sumprod_args(const struct td_contraction *con
         }
     }
     choose_threads(&args);
+    args.sum_threads_log2 = __builtin_ctz((unsigned)args.sum_threads);
     choose_splits(&args);
+    set_term_strides(&args, contraction);
     return args;
 }
 
