@@ -97,46 +97,92 @@ static td_status bench_device_copy(const struct bench *bench, struct td_error *e
                          "copy", err);
 }
 
-/* A product of square matrices; transposed: the second is stored by columns. */
-static td_status multiply(const struct bench *bench, td_dtype dtype, int64_t side, bool transposed,
+/* What is multiplied stays 0: both factors are the same memory. */
+struct products {
+    int64_t batch, side; /* of square matrices */
+    bool transposed;     /* the second is stored by columns */
+};
+
+static td_status multiply(const struct bench *bench, td_dtype dtype, struct products of,
                           struct td_error *err)
 {
-    struct td_loop loops[3] = {
+    const int64_t side = of.side, all = side * side;
+    struct td_loop loops[4] = {
+        { of.batch, { all, all, all } },
         { side, { side, 0, side } },
-        { side, { 0, transposed ? side : 1, 1 } },
-        { side, { 1, transposed ? 1 : side, 0 } },
+        { side, { 0, of.transposed ? side : 1, 1 } },
+        { side, { 1, of.transposed ? 1 : side, 0 } },
     };
+    const int skipped = of.batch == 1;
     const struct td_contraction product = {
         .dtype = { dtype, dtype, dtype },
         .has_b = true,
         .kind = TD_CONTRACT_GEMM,
-        .rank = 3,
-        .loops = loops,
+        .rank = 4 - skipped,
+        .loops = loops + skipped,
     };
-    const size_t bytes = (size_t)(side * side) * td_dtype_info(dtype)->size;
-    char *at = bench->device, *out = at + bench->device_bytes / 2; /* what is multiplied stays 0 */
-    return td_cuda_contract(bench->stream, &product, at, at + bytes, out, NULL, err);
+    char *at = bench->device, *out = at + bench->device_bytes / 2;
+    return td_cuda_contract(bench->stream, &product, at, at, out, NULL, err);
 }
 
 static td_status bench_gemm(const struct bench *bench, struct td_error *err)
 {
-    return multiply(bench, TD_DTYPE_FLOAT32, SIDE, false, err);
+    return multiply(bench, TD_DTYPE_FLOAT32, (struct products){ 1, SIDE, false }, err);
 }
 
-/* Each kernel of cuBLAS is loaded when it is first called, and the first one takes up to a second: these are
- * not the calls of a client. A complex128 matrix of the larger side is as large as a float32 one of
- * SIDE. */
+/* ---- Kernels of libraries ---------------------------------------------------------------- */
+
+/* Each of their kernels is loaded when it is first called, which takes up to a second and may wait for other
+ * streams: these are not the calls of a client. Which one computes a product depends on its sizes, so some of each kind
+ * are computed, large ones as far as the memory goes. */
 static td_status load_products(const struct bench *bench, struct td_error *err)
 {
     static const td_dtype dtypes[] = { TD_DTYPE_FLOAT16, TD_DTYPE_BFLOAT16,  TD_DTYPE_FLOAT32,
                                        TD_DTYPE_FLOAT64, TD_DTYPE_COMPLEX64, TD_DTYPE_COMPLEX128 };
-    static const int64_t sides[] = { 32, SIDE / 2 };
+    static const struct products products[] = { { 1, 32, false },   { 1, 512, false },
+                                                { 1, 2048, false }, { 1, 4096, false },
+                                                { 64, 32, false },  { 16, 128, false } };
     td_status status = TD_OK;
     for (size_t i = 0; i < sizeof(dtypes) / sizeof(dtypes[0]); i++)
-        for (int kind = 0; kind < 4 && status == TD_OK; kind++)
-            status = multiply(bench, dtypes[i], sides[kind & 1], kind & 2, err);
+        for (size_t k = 0; k < 2 * sizeof(products) / sizeof(products[0]) && status == TD_OK; k++) {
+            struct products of = products[k / 2];
+            const size_t bytes =
+                (size_t)(of.batch * of.side * of.side) * td_dtype_info(dtypes[i])->size;
+            of.transposed = k % 2 == 1;
+            if (bytes <= bench->device_bytes / 2)
+                status = multiply(bench, dtypes[i], of, err);
+        }
     return status;
 }
+
+/* The sort of a partition has kernels for few and for many rows, and for keys of few and of many bits. */
+static td_status load_sorts(const struct bench *bench, struct td_error *err)
+{
+    static const int64_t rows[] = { 32, 16384 };
+    static const int buckets[] = { 1, 200, 65534 };
+    const size_t step = (size_t)64 << 10; /* 4 bytes of each row */
+    char *zeros = bench->device, *at = zeros + bench->device_bytes / 2;
+    cudaError_t error = cudaSuccess;
+    for (int i = 0; i < 6 && error == cudaSuccess; i++) {
+        struct td_cuda_partition_args args = {
+            .copy = td_cuda_row_copy_make(0, 0),
+            .n_rows = rows[i % 2],
+            .partitions = zeros,
+            .index_bytes = 4,
+            .n_buckets = buckets[i / 2],
+            .buckets = (const struct td_cuda_bucket *)(const void *)zeros,
+            .keys = { (uint16_t *)(void *)at, (uint16_t *)(void *)(at + step) },
+            .rows = { (uint32_t *)(void *)(at + 2 * step), (uint32_t *)(void *)(at + 3 * step) },
+            .sort_workspace = at + 4 * step,
+        };
+        error = td_cuda_partition_sort_bytes(args.n_rows, args.n_buckets, &args.sort_bytes);
+        if (error == cudaSuccess && args.sort_bytes <= bench->device_bytes / 2 - 4 * step)
+            error = td_cuda_partition(&args, bench->stream->stream);
+    }
+    return td_cuda_check(bench->stream->device, error, "sort", err);
+}
+
+/* ---- Benchmarks -------------------------------------------------------------------------- */
 
 /* Waits as the batcher does. */
 static td_status complete(const struct bench *bench, struct td_error *err)
@@ -201,6 +247,8 @@ static td_status run_benchmarks(const struct bench *bench, struct td_device_info
     if (status == TD_OK)
         status = load_products(bench, err);
     if (status == TD_OK)
+        status = load_sorts(bench, err);
+    if (status == TD_OK)
         status = complete(bench, err);
     if (status != TD_OK)
         return status;
@@ -213,12 +261,12 @@ static td_status run_benchmarks(const struct bench *bench, struct td_device_info
     return TD_OK;
 }
 
-/* Each half has at least the two factors of bench_gemm. */
+/* Each half has at least a matrix of bench_gemm. */
 static size_t bench_bytes(const struct td_device *device)
 {
-    const size_t least = (size_t)4 * SIDE * SIDE * sizeof(float);
+    const size_t least = (size_t)2 * SIDE * SIDE * sizeof(float);
     size_t bytes = DEVICE_BYTES;
-    while (bytes / 2 >= least && bytes > device->info.memory / 4)
+    while (bytes / 2 >= least && bytes > device->info.memory / 32)
         bytes /= 2;
     return bytes;
 }

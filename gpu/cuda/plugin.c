@@ -152,13 +152,27 @@ static td_status no_device(cudaError_t error, struct td_error *err)
     return unavailable("find a device", error, err);
 }
 
-/* Launches a kernel that copies nothing: does the plugin have code for this device? */
+static cudaError_t load_kernels(void)
+{
+    static cudaError_t (*const load[])(void) = {
+        td_cuda_bags_load,      td_cuda_find_load,    td_cuda_gather_load, td_cuda_gemm_load,
+        td_cuda_partition_load, td_cuda_permute_load, td_cuda_stitch_load, td_cuda_sumprod_load,
+    };
+    cudaError_t error = cudaSuccess;
+    for (size_t i = 0; i < sizeof(load) / sizeof(load[0]) && error == cudaSuccess; i++)
+        error = load[i]();
+    return error;
+}
+
+/* Loads all kernels, and launches one that copies nothing: does the plugin have code for this device? */
 static td_status check_kernels(struct td_device *device, struct td_error *err)
 {
     const struct td_cuda_gather_args nothing = { .copy = td_cuda_row_copy_make(0, 0),
                                                  .slice_outputs = 1,
                                                  .repeat = 1 };
-    const cudaError_t error = td_cuda_gather(&nothing, device->allocs);
+    cudaError_t error = load_kernels();
+    if (error == cudaSuccess)
+        error = td_cuda_gather(&nothing, device->allocs);
     switch (error) {
     case cudaErrorNoKernelImageForDevice:
     case cudaErrorInvalidKernelImage:
@@ -173,7 +187,7 @@ static td_status check_kernels(struct td_device *device, struct td_error *err)
                             device->info.name, device->capability / 10, device->capability % 10,
                             cudaGetErrorString(error), device->capability);
     default:
-        return td_cuda_check(device, error, "launch a kernel", err);
+        return td_cuda_check(device, error, "load its kernels", err);
     }
 }
 

@@ -392,3 +392,36 @@ cudaError_t td_cuda_bags(const struct td_cuda_bags_args *args, cudaStream_t stre
         return launch_vector<float, float>(args, stream);
     }
 }
+
+template <typename K> static void load(cudaError_t *error)
+{
+    load_kernel(error, sum_parts<K>);
+    load_kernel(error, add_parts<K>);
+}
+
+template <typename T, typename A, int n> static void load_modes(cudaError_t *error)
+{
+    load<bag_kind<T, A, n, true>>(error);
+    load<bag_kind<T, A, n, false>>(error);
+}
+
+template <typename T, typename A> static void load_vectors(cudaError_t *error)
+{
+    constexpr int size = (int)sizeof(T), n = size < 4 ? 4 / size : 1;
+    load_modes<T, A, 16 / size>(error);
+    load_modes<T, A, n>(error);
+    load_modes<T, A, 1>(error);
+}
+
+cudaError_t td_cuda_bags_load(void)
+{
+    cudaError_t error = cudaSuccess;
+    load_kernel(&error, find_begins);
+    load_vectors<__half, float>(&error);
+    load_vectors<__nv_bfloat16, float>(&error);
+    load_vectors<double, double>(&error);
+    load_vectors<int8_t, float>(&error);
+    load_vectors<uint8_t, float>(&error);
+    load_vectors<float, float>(&error);
+    return error;
+}

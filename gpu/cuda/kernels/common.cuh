@@ -141,4 +141,20 @@ static inline unsigned int chunk_loop_blocks(const struct td_cuda_row_copy *copy
         break;                                                                                     \
     }
 
+/* Calls LAUNCH for each of them. */
+#define EACH_VECTOR(LAUNCH)                                                                        \
+    LAUNCH(uint4);                                                                                 \
+    LAUNCH(uint2);                                                                                 \
+    LAUNCH(unsigned int);                                                                          \
+    LAUNCH(unsigned short);                                                                        \
+    LAUNCH(unsigned char)
+
+/* Loads a kernel, unless there was an error before. */
+template <typename A> static inline void load_kernel(cudaError_t *error, void (*kernel)(A))
+{
+    struct cudaFuncAttributes unused;
+    if (*error == cudaSuccess)
+        *error = cudaFuncGetAttributes(&unused, (const void *)kernel);
+}
+
 #endif

@@ -270,4 +270,13 @@ template <> struct element_access<uint32_t> {
         break;                                                                                     \
     }
 
+/* Calls LAUNCH for each of them. */
+#define EACH_COMPUTE(LAUNCH)                                                                       \
+    LAUNCH(TD_CUDA_F32);                                                                           \
+    LAUNCH(TD_CUDA_F64);                                                                           \
+    LAUNCH(TD_CUDA_U32);                                                                           \
+    LAUNCH(TD_CUDA_U64);                                                                           \
+    LAUNCH(TD_CUDA_C64);                                                                           \
+    LAUNCH(TD_CUDA_C128)
+
 #endif

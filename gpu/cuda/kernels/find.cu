@@ -127,3 +127,11 @@ cudaError_t td_cuda_find(const struct td_cuda_find_args *args, cudaStream_t stre
     repeat<<<row_blocks, THREADS, 0, stream>>>(*args);
     return cudaGetLastError();
 }
+
+cudaError_t td_cuda_find_load(void)
+{
+    cudaError_t error = cudaSuccess;
+    load_kernel(&error, find_rows);
+    load_kernel(&error, repeat);
+    return error;
+}

@@ -186,3 +186,15 @@ cudaError_t td_cuda_gather(const struct td_cuda_gather_args *args, cudaStream_t 
 #undef LAUNCH
     return cudaGetLastError();
 }
+
+cudaError_t td_cuda_gather_load(void)
+{
+    cudaError_t error = cudaSuccess;
+#define LOAD(V)                                                                                    \
+    load_kernel(&error, gather<V>);                                                                \
+    load_kernel(&error, gather_short<V, LOADS>);                                                   \
+    load_kernel(&error, gather_short<V, LOADS / 2>)
+    EACH_VECTOR(LOAD);
+#undef LOAD
+    return error;
+}

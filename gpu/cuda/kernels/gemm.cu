@@ -86,3 +86,12 @@ cudaError_t td_cuda_gemm(const struct td_cuda_gemm_args *args, cudaStream_t stre
 #undef LAUNCH
     return cudaGetLastError();
 }
+
+cudaError_t td_cuda_gemm_load(void)
+{
+    cudaError_t error = cudaSuccess;
+#define LOAD(compute) load_kernel(&error, gemm<compute>)
+    EACH_COMPUTE(LOAD);
+#undef LOAD
+    return error;
+}

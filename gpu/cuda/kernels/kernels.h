@@ -23,6 +23,17 @@ extern "C" {
  * 12.1 on it is 32,764 bytes. plugin.c compares the structs. */
 #define TD_CUDA_PARAMETER_BYTES 4096
 
+/* Each loads the kernels of a file. The first launch of a kernel would do that too, and may wait for all that the
+ * device does ("Lazy Loading" in the CUDA Programming Guide). */
+cudaError_t td_cuda_bags_load(void);
+cudaError_t td_cuda_find_load(void);
+cudaError_t td_cuda_gather_load(void);
+cudaError_t td_cuda_gemm_load(void);
+cudaError_t td_cuda_partition_load(void); /* but for those of the sort */
+cudaError_t td_cuda_permute_load(void);
+cudaError_t td_cuda_stitch_load(void);
+cudaError_t td_cuda_sumprod_load(void);
+
 /* ---- Reports of bad indices ------------------------------------------------------------------ */
 
 /* As many as the batcher merges by default (--batch-limit): 2 KiB of a kernel's parameters. */

@@ -73,3 +73,13 @@ cudaError_t td_cuda_partition(const struct td_cuda_partition_args *args, cudaStr
 #undef LAUNCH
     return cudaGetLastError();
 }
+
+cudaError_t td_cuda_partition_load(void)
+{
+    cudaError_t error = cudaSuccess;
+    load_kernel(&error, make_keys);
+#define LOAD(V) load_kernel(&error, copy_rows<V>)
+    EACH_VECTOR(LOAD);
+#undef LOAD
+    return error;
+}

@@ -71,3 +71,14 @@ cudaError_t td_cuda_permute(const struct td_cuda_permute_args *args, cudaStream_
 #undef LAUNCH
     return cudaGetLastError();
 }
+
+cudaError_t td_cuda_permute_load(void)
+{
+    cudaError_t error = cudaSuccess;
+#define LOAD(V)                                                                                    \
+    load_kernel(&error, permute<V>);                                                               \
+    load_kernel(&error, transpose<V>)
+    EACH_VECTOR(LOAD);
+#undef LOAD
+    return error;
+}

@@ -72,3 +72,13 @@ cudaError_t td_cuda_stitch(const struct td_cuda_stitch_args *args, cudaStream_t 
 #undef LAUNCH
     return cudaGetLastError();
 }
+
+cudaError_t td_cuda_stitch_load(void)
+{
+    cudaError_t error = cudaSuccess;
+    load_kernel(&error, find_sources);
+#define LOAD(V) load_kernel(&error, copy_rows<V>)
+    EACH_VECTOR(LOAD);
+#undef LOAD
+    return error;
+}

@@ -326,3 +326,17 @@ cudaError_t td_cuda_sumprod(const struct td_cuda_sumprod_args *args, cudaStream_
 #undef LAUNCH
     return cudaGetLastError();
 }
+
+cudaError_t td_cuda_sumprod_load(void)
+{
+    cudaError_t error = cudaSuccess;
+#define LOAD(compute)                                                                              \
+    load_kernel(&error, sumprod<compute, false, false>);                                           \
+    load_kernel(&error, sumprod<compute, false, true>);                                            \
+    load_kernel(&error, sumprod<compute, true, false>);                                            \
+    load_kernel(&error, sumprod<compute, true, true>);                                             \
+    load_kernel(&error, add_partial_sums<compute>)
+    EACH_COMPUTE(LOAD);
+#undef LOAD
+    return error;
+}

@@ -83,7 +83,7 @@ EMULATION_ATOMIC(atomicInc, unsigned int, before >= value ? 0 : before + 1)
  * the launch, and again to the stack of each thread. */
 #define EMULATION_LAUNCH(kernel, blocks, threads, shared_bytes, stream, argument)                  \
     emulation::launch(                                                                             \
-        #kernel, blocks, threads, shared_bytes, stream,                                            \
+        #kernel, reinterpret_cast<const void *>(kernel), blocks, threads, shared_bytes, stream,    \
         [](const void *copied) __attribute__((no_sanitize("thread"))) {                            \
             kernel(*static_cast<std::add_pointer_t<decltype(argument)>>(copied));                  \
         },                                                                                         \

@@ -47,6 +47,7 @@ std::set<cudaEvent_t> events;
 std::vector<std::unique_ptr<CUevent_st>> dead_events;
 std::set<cudaMemPool_t> pools;
 size_t queries; /* of streams */
+std::set<const void *> loaded_kernels;
 bool lost;
 int handles, open_failure; /* enum td_emulation_open */
 long allocations_until_failure, kernels_until_loss,
@@ -134,8 +135,16 @@ static bool kernel_hangs()
     return kernels_until_hang > 0 && --kernels_until_hang == 0 ? (kernels_until_hang = -1) : false;
 }
 
-void launch(const char *name, unsigned int blocks, unsigned int threads, size_t shared_bytes,
-            cudaStream_t stream, void (*thread)(const void *), const void *argument, size_t bytes)
+static cudaError_t image_error()
+{
+    return open_failure == TD_EMULATION_NO_KERNELS       ? cudaErrorNoKernelImageForDevice
+           : open_failure == TD_EMULATION_BROKEN_KERNELS ? cudaErrorInvalidKernelImage
+                                                         : cudaSuccess;
+}
+
+void launch(const char *name, const void *function, unsigned int blocks, unsigned int threads,
+            size_t shared_bytes, cudaStream_t stream, void (*thread)(const void *),
+            const void *argument, size_t bytes)
 {
     if (begin() != cudaSuccess)
         return;
@@ -144,11 +153,12 @@ void launch(const char *name, unsigned int blocks, unsigned int threads, size_t 
         (void)set_error(cudaErrorInvalidConfiguration);
         return;
     }
-    if (open_failure == TD_EMULATION_NO_KERNELS || open_failure == TD_EMULATION_BROKEN_KERNELS) {
-        (void)set_error(open_failure == TD_EMULATION_NO_KERNELS ? cudaErrorNoKernelImageForDevice
-                                                                : cudaErrorInvalidKernelImage);
+    if (image_error() != cudaSuccess) {
+        (void)set_error(image_error());
         return;
     }
+    if (loaded_kernels.count(function) == 0)
+        fail("kernel %s was not loaded before its first launch", name);
     const char *first = static_cast<const char *>(argument);
     submit(stream, [=, copied = std::vector<char>(first, first + bytes)] {
         if (kernels_until_loss > 0 && --kernels_until_loss == 0) {
@@ -337,10 +347,23 @@ cudaError_t cudaDeviceReset()
         delete pool;
     pools.clear();
     free_all();
+    loaded_kernels.clear();
     handles = 0;
     last_error = cudaSuccess;
     lost = false;
     return cudaSuccess;
+}
+
+/* ---- Kernels ----------------------------------------------------------------------------- */
+
+/* As the first launch would, it loads the kernel; without waiting for other work, so before there is any. */
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, const void *function)
+{
+    BEGIN();
+    *attributes = {};
+    if (image_error() == cudaSuccess)
+        loaded_kernels.insert(function);
+    return set_error(image_error());
 }
 
 /* ---- Memory ------------------------------------------------------------------------------ */

@@ -12,10 +12,11 @@ namespace emulation
  * accessible. */
 void submit(cudaStream_t stream, std::function<void()> work);
 
-/* Launches a kernel: calls `thread` for every thread, with a copy of the argument that is made now.
- * cudaGetLastError returns errors of the launch. */
-void launch(const char *name, unsigned int blocks, unsigned int threads, size_t shared_bytes,
-            cudaStream_t stream, void (*thread)(const void *), const void *argument, size_t bytes);
+/* Launches a kernel: calls `thread` for every thread, with a copy of the argument that is made now. Its function
+ * must have been loaded, by cudaFuncGetAttributes. cudaGetLastError returns errors of the launch. */
+void launch(const char *name, const void *function, unsigned int blocks, unsigned int threads,
+            size_t shared_bytes, cudaStream_t stream, void (*thread)(const void *),
+            const void *argument, size_t bytes);
 
 /* Is this allocation to fail (td_emulation_fail_alloc)? */
 bool allocation_fails();
