@@ -222,14 +222,19 @@ static uint64_t rate(uint64_t amount, uint64_t ns, uint64_t latency_ns)
     return result > 0 ? result : 1;
 }
 
+static td_status clear(const struct bench *bench, struct td_error *err)
+{
+    return td_cuda_check(
+        bench->stream->device,
+        cudaMemsetAsync(bench->device, 0, bench->device_bytes, bench->stream->stream),
+        "clear memory", err);
+}
+
 static td_status run_benchmarks(const struct bench *bench, struct td_device_info *info,
                                 struct td_error *err)
 {
-    struct td_device *device = bench->stream->device;
     uint64_t launch, call, copy, back, fill, device_copy, gemm;
-    td_status status = td_cuda_check(
-        device, cudaMemsetAsync(bench->device, 0, bench->device_bytes, bench->stream->stream),
-        "clear memory", err);
+    td_status status = clear(bench, err);
     if (status == TD_OK)
         status = best_of(bench, bench_launch, CALL_REPEATS, &launch, err);
     if (status == TD_OK)
@@ -242,6 +247,8 @@ static td_status run_benchmarks(const struct bench *bench, struct td_device_info
         status = best_of(bench, bench_fill, REPEATS, &fill, err);
     if (status == TD_OK)
         status = best_of(bench, bench_device_copy, REPEATS, &device_copy, err);
+    if (status == TD_OK)
+        status = clear(bench, err); /* of what was copied */
     if (status == TD_OK)
         status = best_of(bench, bench_gemm, REPEATS, &gemm, err);
     if (status == TD_OK)
@@ -261,10 +268,10 @@ static td_status run_benchmarks(const struct bench *bench, struct td_device_info
     return TD_OK;
 }
 
-/* Each half has at least a matrix of bench_gemm. */
+/* Each half has at least what bench_copy copies. */
 static size_t bench_bytes(const struct td_device *device)
 {
-    const size_t least = (size_t)2 * SIDE * SIDE * sizeof(float);
+    const size_t least = COPY_BYTES;
     size_t bytes = DEVICE_BYTES;
     while (bytes / 2 >= least && bytes > device->info.memory / 32)
         bytes /= 2;
