@@ -120,7 +120,7 @@ gpu_plugin() {
         printf 'exported: %s\nneeded: %s\n' "$exported" "$needed"
         return 1
     fi
-    build-gpu/tests/gpu/test_cuda_plugin || return 1
+    tests/gpu/test_plugin_code.py "$plugin" 90 90 && build-gpu/tests/gpu/test_cuda_plugin || return 1
     TD_TEST_DEVICE=$plugin build-gpu/tests/gpu/test_device_contract | sed 's/^skipped/SKIP contract on a GPU/' || status=$?
     [ "$status" -eq 0 ] || [ "$status" -eq 77 ]
 }
