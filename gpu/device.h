@@ -12,7 +12,7 @@
  * the stream idle, except where a function is documented to copy them.
  *
  * Work       One op, described by the arguments that td_op_infer accepted, with device addresses as
- *            data. Merging several calls into one launch is up to the caller; `items` only lets the
+ *            data, or those of pinned host memory where there are few (direct_bytes). Merging several calls into one launch is up to the caller; `items` only lets the
  *            device report per call. Strings are not supported. The caller has checked the values
  *            that td_op.valid checks. Keys with an index (`key_index`) are those of a table: its
  *            `keys` and `blocks` are on the device, the image is 256-byte aligned.
@@ -38,7 +38,7 @@
 
 #include "kernels/op.h"
 
-#define TD_DEVICE_ABI         5
+#define TD_DEVICE_ABI         6
 #define TD_DEVICE_PLUGIN_NAME "td_device_plugin"
 #define TD_DEVICE_TEXT        128
 
@@ -58,6 +58,9 @@ struct td_device_info {
     uint64_t memory;           /* limit of allocated bytes */
     uint64_t memory_used;      /* allocated bytes, without: */
     uint64_t memory_freeing;   /* freed bytes that come back when submitted work is complete */
+    /* Work without a plan may have its inputs and outputs in memory of host_alloc, outputs 64-byte aligned, if these take
+     * at most so many bytes together: a small call is then a launch without copies. 0: never. */
+    uint64_t direct_bytes;
     /* Measured when the device is opened, for the choice between device and CPU. */
     uint64_t launch_ns; /* latency of a copy, launch and copy back, all small, with a wait */
     uint64_t copy_bytes_per_us; /* from pinned host memory to the device */

@@ -14,9 +14,10 @@ static const struct option {
     {                                                                                              \
 #name, offsetof(struct td_reference_options, name)                                         \
     }
-    OPTION(launch_us),  OPTION(copy_mb_per_s), OPTION(back_mb_per_s), OPTION(fill_mb_per_s),
-    OPTION(fail_alloc), OPTION(lose_at),       OPTION(lose_copy),     OPTION(hang_at),
-    OPTION(hang_free),  OPTION(hang_exit),     OPTION(fail_open),     OPTION(recover),
+    OPTION(launch_us),    OPTION(copy_mb_per_s), OPTION(back_mb_per_s), OPTION(fill_mb_per_s),
+    OPTION(fail_alloc),   OPTION(lose_at),       OPTION(lose_copy),     OPTION(hang_at),
+    OPTION(hang_free),    OPTION(hang_exit),     OPTION(fail_open),     OPTION(recover),
+    OPTION(direct_bytes),
 #undef OPTION
 };
 #define N_OPTIONS ((int)(sizeof(options) / sizeof(options[0])))
@@ -58,7 +59,7 @@ static td_status parse_option(const char *text, size_t length, struct td_referen
                             "the reference device has no option \"%.*s\"; launch_us, "
                             "copy_mb_per_s, back_mb_per_s, fill_mb_per_s, fail_alloc, lose_at, "
                             "lose_copy, hang_at, hang_free, hang_exit, "
-                            "fail_open or recover is expected",
+                            "fail_open, recover or direct_bytes is expected",
                             (int)name_length, text);
     const char *name = options[i].name;
     if (*seen & 1u << i) {

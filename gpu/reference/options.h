@@ -11,7 +11,7 @@
 struct td_reference_options {
     int64_t launch_us, copy_mb_per_s, back_mb_per_s, fill_mb_per_s;
     int64_t fail_alloc, lose_at, lose_copy, hang_at, hang_free, hang_exit, fail_open; /* 0: never */
-    int64_t recover;
+    int64_t recover, direct_bytes;
 };
 
 /* INVALID_ARGUMENT: an unknown or duplicate option, or a value that is not a number. */

@@ -16,6 +16,7 @@
  *            lose_at=N        the device is lost at the Nth launch
  *            lose_copy=N      the device is lost at the Nth copy to it
  *            hang_at=N        the Nth launch never completes
+ *            direct_bytes=N   td_device_info.direct_bytes (0)
  *            hang_free=N      the Nth free of device or pinned memory never returns
  *            hang_exit=1      exit of the process does not return either while a free does not, as a driver's
  *                             own handlers may not

@@ -33,14 +33,42 @@ size_t td_reference_workspace_bytes(struct td_device *device, const struct td_de
     return bytes > 0 ? (size_t)bytes + PADDING : 0;
 }
 
-static td_status check_tensor(const struct td_device *device, const char *name, int number,
-                              const struct td_tensor *tensor, size_t align, struct td_error *err)
+/* May its tensors be in pinned memory? */
+static bool is_direct(const struct td_device *device, const struct td_device_work *work)
+{
+    const struct td_op_args *args = work->args;
+    uint64_t bytes = 0;
+    for (int i = 0; i < work->op->n_inputs; i++)
+        for (int j = 0; j < args->inputs[i].count; j++)
+            if (td_reference_in_blocks(device->host_blocks, args->inputs[i].tensors[j].data, 1))
+                bytes += args->inputs[i].tensors[j].bytes;
+    for (int i = 0; i < args->n_outputs; i++)
+        if (td_reference_in_blocks(device->host_blocks, args->outputs[i].data, 1))
+            bytes += args->outputs[i].bytes;
+    return !args->plan && bytes <= (uint64_t)device->options.direct_bytes;
+}
+
+static td_status not_in_memory(const char *name, int number, const struct td_tensor *tensor,
+                               struct td_error *err)
 {
     char message[200];
-    if (!td_reference_in_blocks(device->blocks, tensor->data, tensor->bytes))
-        snprintf(message, sizeof(message), "%s[%d], %zu bytes at %p, is not in device memory", name,
-                 number, tensor->bytes, tensor->data);
-    else if (tensor->bytes > 0 && (uintptr_t)tensor->data % align != 0)
+    snprintf(message, sizeof(message), "%s[%d], %zu bytes at %p, is not in device memory", name,
+             number, tensor->bytes, tensor->data);
+    return td_reference_misuse(err, message);
+}
+
+static td_status check_tensor(const struct td_device *device, const char *name, int number,
+                              const struct td_tensor *tensor, size_t align, bool direct,
+                              struct td_error *err)
+{
+    char message[200];
+    if (direct && td_reference_in_blocks(device->host_blocks, tensor->data, tensor->bytes)) {
+        if (align > 64)
+            align = 64;
+    } else if (!td_reference_in_blocks(device->blocks, tensor->data, tensor->bytes)) {
+        return not_in_memory(name, number, tensor, err);
+    }
+    if (tensor->bytes > 0 && (uintptr_t)tensor->data % align != 0)
         snprintf(message, sizeof(message), "%s[%d] at %p is not aligned to %zu bytes", name, number,
                  tensor->data, align);
     else
@@ -64,17 +92,19 @@ static td_status check_tensors(const struct td_device *device, const struct td_d
                                struct td_error *err)
 {
     const struct td_op_args *args = work->args;
+    const bool direct = is_direct(device, work);
     td_status status = TD_OK;
     for (int i = 0; i < work->op->n_inputs; i++)
         for (int j = 0; status == TD_OK && j < args->inputs[i].count; j++) {
             const struct td_tensor *tensor = &args->inputs[i].tensors[j];
             status = check_tensor(device, work->op->inputs[i].name, j, tensor,
-                                  td_dtype_info(tensor->dtype)->align, err);
+                                  td_dtype_info(tensor->dtype)->align, direct, err);
             if (status == TD_OK)
                 status = check_index(device, tensor, err);
         }
     for (int i = 0; status == TD_OK && i < args->n_outputs; i++)
-        status = check_tensor(device, "outputs", i, &args->outputs[i], TD_REFERENCE_ALIGN, err);
+        status =
+            check_tensor(device, "outputs", i, &args->outputs[i], TD_REFERENCE_ALIGN, direct, err);
     return status;
 }
 

@@ -197,6 +197,18 @@ static struct td_device_report *reports_of(const struct td_batch *batch)
     return batch->in->data;
 }
 
+static char *inputs_of(const struct td_batch *batch)
+{
+    return (char *)batch->in->data + batch->launch.report_bytes;
+}
+
+/* Is it so small that the device reads and writes staging memory? */
+static bool is_direct(const struct td_batch_device *shared, const struct td_launch *launch)
+{
+    return !launch->args.plan && launch->in_bytes <= shared->direct_bytes &&
+           launch->out_bytes <= shared->direct_bytes - launch->in_bytes;
+}
+
 static td_status lay_out_scratch(struct td_batch *batch, struct td_error *err)
 {
     struct td_launch *launch = &batch->launch;
@@ -240,17 +252,17 @@ static td_status submit(struct td_batch *batch, struct td_error *err)
 {
     const struct td_device_api *api = batch->shared->api;
     const struct td_launch *launch = &batch->launch;
-    const char *from = (char *)batch->in->data + launch->report_bytes;
     struct td_device_work work = td_launch_work(launch, reports_of(batch));
     td_status status = TD_OK;
     work.workspace = (char *)batch->scratch + launch->workspace;
     batch->submitted = true;
     count_bytes(batch, launch->in_bytes + launch->out_bytes);
-    if (launch->in_bytes > 0)
-        status = api->copy_to_device(batch->stream, batch->scratch, from, launch->in_bytes, err);
+    if (launch->in_bytes > 0 && !launch->direct)
+        status = api->copy_to_device(batch->stream, batch->scratch, inputs_of(batch),
+                                     launch->in_bytes, err);
     if (status == TD_OK)
         status = no_kernel_is_a_dtype(api->run(batch->stream, &work, err), err);
-    if (status == TD_OK && launch->out_bytes > 0)
+    if (status == TD_OK && launch->out_bytes > 0 && !launch->direct)
         status = api->copy_to_host(batch->stream, batch->out->data, launch->args.outputs[0].data,
                                    launch->out_bytes, err);
     return status;
@@ -374,6 +386,7 @@ static td_status launch_items(struct td_batch *batch, struct td_error *err)
                                       &batch->arena, err);
     if (status == TD_OK)
         status = take_staging(batch, err);
+    launch->direct = is_direct(batch->shared, launch);
     if (status == TD_OK)
         status = lay_out_scratch(batch, err);
     if (status == TD_OK)
@@ -388,7 +401,10 @@ static td_status launch_items(struct td_batch *batch, struct td_error *err)
     }
     if (status != TD_OK)
         return status;
-    td_launch_bind(launch, batch->scratch);
+    if (launch->direct)
+        td_launch_bind(launch, inputs_of(batch), batch->out->data);
+    else
+        td_launch_bind(launch, batch->scratch, (char *)batch->scratch + launch->outputs);
     return submit(batch, err);
 }
 

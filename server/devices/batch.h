@@ -35,6 +35,7 @@ struct td_batch_device {
     int batch_limit;
     int64_t hang_ns;
     uint64_t copy_bytes_per_us; /* as the device measured it; 0: unknown */
+    uint64_t direct_bytes;      /* td_device_info.direct_bytes */
     uint64_t bytes;             /* moved by all batches in flight, uploads of tables included */
 };
 

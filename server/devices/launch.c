@@ -240,8 +240,8 @@ struct td_device_work td_launch_work(const struct td_launch *launch,
 
 void td_launch_lay_out_scratch(struct td_launch *launch, size_t workspace_bytes)
 {
-    size_t end = launch->in_bytes;
-    if (!place(&end, launch->out_bytes, &launch->outputs) ||
+    size_t end = launch->direct ? 0 : launch->in_bytes;
+    if (!place(&end, launch->direct ? 0 : launch->out_bytes, &launch->outputs) ||
         !place(&end, workspace_bytes, &launch->workspace) ||
         !td_size_add(end, 1, &launch->scratch_bytes)) /* after every address, even when empty */
         launch->scratch_bytes = SIZE_MAX;
@@ -322,15 +322,15 @@ td_status td_launch_bind_table(struct td_launch *launch, int i, void *data, cons
     return TD_OK;
 }
 
-void td_launch_bind(struct td_launch *launch, char *scratch)
+void td_launch_bind(struct td_launch *launch, char *inputs, char *outputs)
 {
     size_t end = 0;
     for (int i = 0; i < launch->n_inputs; i++)
         if (!td_launch_is_table(launch->tables, i))
-            td_launch_input(&launch->args, i)->data = scratch + launch->offsets[i];
+            td_launch_input(&launch->args, i)->data = inputs + launch->offsets[i];
     for (int i = 0; i < launch->args.n_outputs; i++) {
         size_t begin;
         (void)place(&end, launch->args.outputs[i].bytes, &begin);
-        launch->args.outputs[i].data = scratch + launch->outputs + begin;
+        launch->args.outputs[i].data = outputs + begin;
     }
 }

@@ -5,6 +5,7 @@
  *     staging in   [reports | inputs ......]      device  [inputs ...... | outputs | workspace]
  *     staging out  [outputs of item 0 | of item 1 | ...]
  *
+ * A small launch may be direct: then the device reads and writes the staging memory, and has the workspace alone.
  * Resident tables are stored elsewhere on the device (tables.h) and not copied with the inputs.
  * This module allocates from the arena only.
  *
@@ -30,6 +31,8 @@ struct td_launch {
     size_t *offsets; /* byte offset of each input from the start of the inputs */
     struct td_copy_range *copies; /* [n_inputs * n_items]: what filling copies */
     size_t report_bytes, in_bytes, out_bytes;
+    bool
+        direct; /* computed in staging memory, without copies: of these only the workspace is on the device */
     size_t outputs, workspace, scratch_bytes; /* byte offsets on the device, from the first input */
 };
 
@@ -74,7 +77,7 @@ TD_MUST_CHECK td_status td_launch_bind_table(struct td_launch *launch, int i, vo
                                              const void *index, struct td_arena *arena,
                                              struct td_error *err);
 
-/* Sets the addresses of inputs and outputs in scratch memory. */
-void td_launch_bind(struct td_launch *launch, char *scratch);
+/* Sets the addresses of the inputs that are no tables, and of the outputs, from those of the first. */
+void td_launch_bind(struct td_launch *launch, char *inputs, char *outputs);
 
 #endif

@@ -111,6 +111,7 @@ static td_status open_parts(struct td_device_session *session,
         .batch_limit = options->batch_limit,
         .hang_ns = options->hang_ms * MS,
         .copy_bytes_per_us = info.copy_bytes_per_us,
+        .direct_bytes = info.direct_bytes,
     };
     for (int i = 0; i < TD_SESSION_BATCHES; i++)
         if (!(session->batches[i] = td_batch_new(&session->shared, err)))

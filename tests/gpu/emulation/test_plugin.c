@@ -200,6 +200,29 @@ static void a_batch_of_256_items_is_one_kernel_without_a_copy(void)
     close_fixture(&fixture);
 }
 
+static void a_small_lookup_in_pinned_memory_is_one_kernel_without_a_copy(void)
+{
+    struct fixture fixture;
+    struct td_device_info info;
+    if (!check(open_fixture(&fixture) == TD_OK, "a device is opened"))
+        return;
+    int32_t *input = fixture.input;
+    struct fixture direct = fixture;
+    api->info(fixture.device, &info);
+    check(info.direct_bytes >= 3 * ROWS * sizeof(int32_t), "it computes in pinned memory");
+    for (int i = 0; i < ROWS; i++) {
+        input[i] = 7 * i;
+        input[ROWS + i] = (i + ROWS - 1) % ROWS;
+    }
+    direct.table = input;
+    direct.indices = input + ROWS;
+    direct.rows = fixture.output;
+    check(launch(&direct, 1, NULL, NULL, NULL) == TD_OK && td_emulation_pending() == 1,
+          "a lookup in pinned memory submits its kernel only");
+    check(synchronize(&fixture) == TD_OK && is_rotated(&fixture), "which writes the rows there");
+    close_fixture(&fixture);
+}
+
 #define LARGE ((size_t)9000001)
 
 static void a_device_may_be_lost_before_a_large_copy(void)
@@ -618,6 +641,7 @@ int main(void)
     submitting_returns_before_the_work_is_complete();
     launches_in_flight_keep_their_own_items();
     a_batch_of_256_items_is_one_kernel_without_a_copy();
+    a_small_lookup_in_pinned_memory_is_one_kernel_without_a_copy();
     a_device_may_be_lost_before_a_large_copy();
     nothing_waits_for_a_kernel_that_hangs();
     large_launches_beside_a_kernel_that_hangs_do_not_wait();

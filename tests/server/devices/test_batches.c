@@ -38,6 +38,44 @@ START_TEST(an_idle_device_starts_at_once)
 }
 END_TEST
 
+/* Rows of 16 bytes by indices of 8. */
+START_TEST(small_batches_are_computed_in_staging_memory_without_copies)
+{
+    enum { N = 20, LARGE = 5000 };
+    struct setup setup = { 0 };
+    struct batch_call first, large, *calls = calloc(N, sizeof *calls);
+    int64_t *indices = malloc(LARGE * sizeof *indices);
+    setup_open(&setup, "direct_bytes=65536");
+    struct td_tensor table = table_of(1000, 0);
+    for (int i = 0; i < LARGE; i++)
+        indices[i] = i * 7 % 1000;
+    keep_busy(&setup, &first, &table);
+    for (int i = 0; i < N; i++) {
+        batch_call_rows(&calls[i], &table, TD_BOUNDS_ERROR, indices + i, i);
+        submit(&setup, &calls[i]);
+    }
+    expect_rows(&first);
+    batch_call_end(&first);
+    for (int i = 0; i < N; i++) {
+        expect_rows(&calls[i]);
+        batch_call_end(&calls[i]);
+    }
+    ck_assert_uint_eq(launches(), 2);
+    ck_assert_uint_eq(td_device_reference_counts().copies_to_device, 1); /* the table */
+    ck_assert_uint_eq(td_device_reference_counts().copies_to_host, 0);
+    batch_call_rows(&large, &table, TD_BOUNDS_ERROR, indices, LARGE);
+    submit(&setup, &large);
+    expect_rows(&large);
+    batch_call_end(&large);
+    ck_assert_uint_eq(td_device_reference_counts().copies_to_device, 2);
+    ck_assert_uint_eq(td_device_reference_counts().copies_to_host, 1);
+    setup_close(&setup);
+    td_buffer_unref(table.owner);
+    free(indices);
+    free(calls);
+}
+END_TEST
+
 START_TEST(waiting_lookups_are_merged_into_one_launch)
 {
     enum { N = 64 };
@@ -884,6 +922,7 @@ END_TEST
 static void add(TCase *tcase)
 {
     tcase_add_test(tcase, an_idle_device_starts_at_once);
+    tcase_add_test(tcase, small_batches_are_computed_in_staging_memory_without_copies);
     tcase_add_test(tcase, waiting_lookups_are_merged_into_one_launch);
     tcase_add_test(tcase, keys_are_found_through_their_index_on_the_device);
     tcase_add_test(tcase, only_a_small_portion_of_a_batch_is_copied);
