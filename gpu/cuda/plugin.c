@@ -198,6 +198,41 @@ static td_status check_kernels(struct td_device *device, struct td_error *err)
 /* Device memory that is left to cuBLAS and the runtime. */
 #define RESERVED ((uint64_t)512 << 20)
 
+/* Bytes that the L2 cache fetches at a miss, at most: of a row of 16 or 32 bytes, which is in one sector of 32, the
+ * default of 64 fetches twice as much as is used. Longer rows and copies ask for all sectors of what is fetched. The
+ * limit is a hint; devices before 8.0 have none. */
+static void set_fetch_bytes(int bytes)
+{
+    if (bytes > 0)
+        (void)cudaDeviceSetLimit(cudaLimitMaxL2FetchGranularity, (size_t)bytes);
+    (void)cudaGetLastError();
+}
+
+/* The only option. */
+static td_status parse_fetch_bytes(const char *text, int *out, struct td_error *err)
+{
+    static const struct {
+        const char *text;
+        int bytes;
+    } values[] = {
+        { "", 32 },
+        { "fetch_bytes=0", 0 }, /* as it is */
+        { "fetch_bytes=32", 32 },
+        { "fetch_bytes=64", 64 },
+        { "fetch_bytes=128", 128 },
+    };
+    for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++)
+        if (strcmp(text ? text : "", values[i].text) == 0) {
+            *out = values[i].bytes;
+            return TD_OK;
+        }
+    return td_error_set(
+        err, TD_INVALID_ARGUMENT,
+        "the CUDA plugin's only option is fetch_bytes, 0, 32, 64 or 128; \"%s\" was "
+        "given",
+        text);
+}
+
 static td_status describe(struct td_device *device, const struct td_device_options *options,
                           struct td_error *err)
 {
@@ -240,10 +275,10 @@ static void device_close(struct td_device *device)
 static td_status device_open(const struct td_device_options *options, struct td_device **out,
                              struct td_error *err)
 {
-    if (options->text && options->text[0] != '\0')
-        return td_error_set(err, TD_INVALID_ARGUMENT,
-                            "the CUDA plugin has no options; \"%s\" was given", options->text);
-    int n_devices = 0;
+    int n_devices = 0, fetch_bytes = 0;
+    td_status status = parse_fetch_bytes(options->text, &fetch_bytes, err);
+    if (status != TD_OK)
+        return status;
     cudaError_t error = cudaGetDeviceCount(&n_devices);
     if (error != cudaSuccess)
         return no_device(error, err);
@@ -256,7 +291,9 @@ static td_status device_open(const struct td_device_options *options, struct td_
     device->ordinal = options->ordinal;
     td_cuda_context_enter(device->ordinal);
     device->tf32 = options->tf32;
-    td_status status = describe(device, options, err);
+    status = describe(device, options, err);
+    if (status == TD_OK)
+        set_fetch_bytes(fetch_bytes);
     if (status == TD_OK)
         status = td_cuda_memory_open(device, err);
     if (status == TD_OK)

@@ -500,7 +500,7 @@ static void bench_overlap(void)
 int main(int argc, char **argv)
 {
     struct td_device_library library;
-    const struct td_device_options options = { .text = "" };
+    const struct td_device_options options = { .text = "fetch_bytes=0" };
     if (argc != 2) {
         fprintf(stderr, "usage: bench_gpu PLUGIN\n");
         return 2;

@@ -50,6 +50,9 @@ void td_emulation_hang(long nth);
 /* Makes accesses of kernels to these allocated bytes of device memory an error; or allows them again. */
 void td_emulation_poison(void *memory, size_t bytes, bool forbidden);
 
+/* The limit of what the L2 cache fetches at a miss. */
+size_t td_emulation_fetch_bytes(void);
+
 /* Allocations, streams and handles that exist. */
 size_t td_emulation_resources(void);
 

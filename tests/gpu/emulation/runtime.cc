@@ -48,6 +48,7 @@ std::vector<std::unique_ptr<CUevent_st>> dead_events;
 std::set<cudaMemPool_t> pools;
 size_t queries; /* of streams */
 std::set<const void *> loaded_kernels;
+size_t fetch_bytes = 64;
 bool lost;
 int handles, open_failure; /* enum td_emulation_open */
 long allocations_until_failure, kernels_until_loss,
@@ -224,6 +225,11 @@ void td_emulation_poison(void *memory, size_t bytes, bool poisoned)
     poison(memory, bytes, poisoned);
 }
 
+size_t td_emulation_fetch_bytes()
+{
+    return fetch_bytes;
+}
+
 size_t td_emulation_resources()
 {
     return allocation_count() + streams.size() + events.size() + pools.size() +
@@ -351,6 +357,15 @@ cudaError_t cudaDeviceReset()
     handles = 0;
     last_error = cudaSuccess;
     lost = false;
+    return cudaSuccess;
+}
+
+cudaError_t cudaDeviceSetLimit(cudaLimit limit, size_t value)
+{
+    BEGIN();
+    if (limit != cudaLimitMaxL2FetchGranularity)
+        fail("cudaDeviceSetLimit: limit %d is not emulated", static_cast<int>(limit));
+    fetch_bytes = value;
     return cudaSuccess;
 }
 

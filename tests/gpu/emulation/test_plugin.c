@@ -482,6 +482,29 @@ static void memory_that_is_being_freed_can_be_allocated(void)
     check(td_emulation_resources() == 0, "nothing is leaked");
 }
 
+static void an_option_sets_what_a_miss_fetches(void)
+{
+    static const struct {
+        const char *text;
+        size_t bytes;
+    } cases[] = { { "", 32 },
+                  { "fetch_bytes=64", 64 },
+                  { "fetch_bytes=0", 64 }, /* as before */
+                  { "fetch_bytes=128", 128 } };
+    struct td_device *device = NULL;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        const struct td_device_options options = { .text = cases[i].text };
+        check(api->open(&options, &device, &err) == TD_OK &&
+                  td_emulation_fetch_bytes() == cases[i].bytes,
+              "rows of 32 bytes are fetched alone, unless the option says otherwise");
+        api->close(device);
+    }
+    const struct td_device_options other = { .text = "fetch_bytes=33" };
+    check(api->open(&other, &device, &err) == TD_INVALID_ARGUMENT &&
+              strstr(err.message, "fetch_bytes, 0, 32, 64 or 128"),
+          "no other value is taken");
+}
+
 static void any_allocation_may_fail(void)
 {
     for (long nth = 1; nth < 1000; nth++) {
@@ -651,6 +674,7 @@ int main(void)
     pinned_memory_is_used_again();
     pinned_memory_that_waits_to_be_freed_is_bounded();
     memory_that_is_being_freed_can_be_allocated();
+    an_option_sets_what_a_miss_fetches();
     any_allocation_may_fail();
     a_device_remains_usable_after_a_failed_allocation();
     a_lost_device_reports_it_until_it_is_opened_again();
