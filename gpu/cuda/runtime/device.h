@@ -31,6 +31,7 @@ struct td_device {
     /* Device memory is allocated and freed in the order of these streams (memory.h). */
     cudaMemPool_t pool;
     cudaStream_t allocs, frees;
+    bool pool_is_trimmed; /* since the last allocation */
     char lost_reason[TD_DEVICE_TEXT];
 };
 

@@ -16,12 +16,19 @@ struct td_cuda_allocation {
 
 /* ---- the pool -------------------------------------------------------------------------------- */
 
+/* Of the pool beyond the device's limit: for cuBLAS in each stream, and for the gaps between allocations. The rest of
+ * what is reserved beside the limit stays for the runtime. */
+#define POOL_EXTRA ((uint64_t)256 << 20)
+
 static cudaError_t open_pool(struct td_device *device)
 {
     const struct cudaMemPoolProps properties = {
         .allocType = cudaMemAllocationTypePinned,
         .handleTypes = cudaMemHandleTypeNone,
         .location = { .type = cudaMemLocationTypeDevice, .id = device->ordinal },
+#if CUDART_VERSION >= 12020
+        .maxSize = (size_t)(device->info.memory + POOL_EXTRA),
+#endif
     };
     uint64_t keep = UINT64_MAX; /* what is freed is kept for the next allocation */
     int no = 0;                 /* an allocation does not wait for a free */
@@ -151,6 +158,16 @@ static cudaError_t give_back(struct td_device *device, struct td_cuda_allocation
     return error;
 }
 
+/* Gives other processes what an idle device without allocations keeps for the next one. */
+static void trim_pool(struct td_device *device)
+{
+    if (!device->pool || device->pool_is_trimmed || device->info.memory_used > 0)
+        return;
+    device->pool_is_trimmed = true;
+    (void)cudaMemPoolTrimTo(device->pool, 0);
+    (void)cudaGetLastError();
+}
+
 uint64_t td_cuda_memory_freeing(struct td_device *device)
 {
     /* A query of a stream takes a microsecond, and the batcher asks for each batch. */
@@ -164,6 +181,8 @@ uint64_t td_cuda_memory_freeing(struct td_device *device)
             at = &(*at)->next;
         }
     }
+    if (idle)
+        trim_pool(device);
     return bytes;
 }
 
@@ -271,8 +290,10 @@ td_status td_cuda_alloc(struct td_device *device, size_t bytes, void **out, stru
     }
     const size_t taken = allocation->bytes;
     status = keep_record(device, allocation, take(device, taken, &allocation->address), out, err);
-    if (status == TD_OK)
-        device->info.memory_used += taken;
+    if (status != TD_OK)
+        return status;
+    device->info.memory_used += taken;
+    device->pool_is_trimmed = false;
     return status;
 }
 

@@ -53,6 +53,10 @@ void td_emulation_poison(void *memory, size_t bytes, bool forbidden);
 /* The limit of what the L2 cache fetches at a miss. */
 size_t td_emulation_fetch_bytes(void);
 
+/* The most that the pool of memory may hold, and how often what it kept was given back. */
+size_t td_emulation_pool_limit(void);
+long td_emulation_pool_trims(void);
+
 /* Allocations, streams and handles that exist. */
 size_t td_emulation_resources(void);
 

@@ -33,7 +33,8 @@ struct CUevent_st {
 };
 
 struct CUmemPoolHandle_st {
-    int unused;
+    size_t most;
+    long trims;
 };
 
 namespace emulation
@@ -223,6 +224,16 @@ void td_emulation_hang(long nth)
 void td_emulation_poison(void *memory, size_t bytes, bool poisoned)
 {
     poison(memory, bytes, poisoned);
+}
+
+size_t td_emulation_pool_limit()
+{
+    return pools.empty() ? 0 : (*pools.begin())->most;
+}
+
+long td_emulation_pool_trims()
+{
+    return pools.empty() ? 0 : (*pools.begin())->trims;
 }
 
 size_t td_emulation_fetch_bytes()
@@ -429,10 +440,10 @@ cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int)
     return cudaSuccess;
 }
 
-cudaError_t cudaMemPoolCreate(cudaMemPool_t *pool, const cudaMemPoolProps *)
+cudaError_t cudaMemPoolCreate(cudaMemPool_t *pool, const cudaMemPoolProps *properties)
 {
     BEGIN();
-    *pool = new CUmemPoolHandle_st;
+    *pool = new CUmemPoolHandle_st{ properties->maxSize, 0 };
     pools.insert(*pool);
     return cudaSuccess;
 }
@@ -452,9 +463,10 @@ cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void *)
     return cudaSuccess;
 }
 
-cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, size_t)
+cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, size_t)
 {
     BEGIN();
+    pool->trims++;
     return cudaSuccess;
 }
 

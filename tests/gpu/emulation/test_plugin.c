@@ -505,6 +505,30 @@ static void an_option_sets_what_a_miss_fetches(void)
           "no other value is taken");
 }
 
+static void the_pool_has_a_limit_and_an_idle_device_gives_its_memory_back(void)
+{
+    const struct td_device_options options = { .memory = (uint64_t)64 << 20, .text = "" };
+    struct td_device *device = NULL;
+    struct td_device_info info;
+    void *memory;
+    if (!check(api->open(&options, &device, &err) == TD_OK, "a device is opened"))
+        return;
+    check(td_emulation_pool_limit() > options.memory &&
+              td_emulation_pool_limit() < options.memory + ((size_t)512 << 20),
+          "its pool takes no more than the limit, and half of what is reserved");
+    for (int i = 0; i < 2; i++) {
+        check(api->alloc(device, 1000, &memory, &err) == TD_OK, "memory is allocated");
+        const long before = td_emulation_pool_trims();
+        api->info(device, &info);
+        check(td_emulation_pool_trims() == before, "which keeps what the pool has");
+        api->free(device, memory);
+        api->info(device, &info);
+        api->info(device, &info);
+        check(td_emulation_pool_trims() == before + 1, "without any it is given back, once");
+    }
+    api->close(device);
+}
+
 static void any_allocation_may_fail(void)
 {
     for (long nth = 1; nth < 1000; nth++) {
@@ -675,6 +699,7 @@ int main(void)
     pinned_memory_that_waits_to_be_freed_is_bounded();
     memory_that_is_being_freed_can_be_allocated();
     an_option_sets_what_a_miss_fetches();
+    the_pool_has_a_limit_and_an_idle_device_gives_its_memory_back();
     any_allocation_may_fail();
     a_device_remains_usable_after_a_failed_allocation();
     a_lost_device_reports_it_until_it_is_opened_again();
