@@ -4,7 +4,7 @@ import os, tempfile
 from selenium.webdriver.common.by import By
 
 from browser import BrowserTest
-from daemon import npy, pack
+from daemon import npy, pack, temporary_folder
 
 
 class TablesTest(BrowserTest):
@@ -143,10 +143,109 @@ class Tables(TablesTest):
             self.one(".detail h2", "uploaded")
             self.assertEqual(self.names(), ["uploaded"])
             self.expected_messages = ("422",)
+            self.one(".upload input[type=file]").send_keys(os.path.realpath(file.name))
             name.clear()
             name.send_keys("a/b")
             self.one(".upload button").click()
             self.one(".upload .problem-text")
+
+    def file_of(self, name, values):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        path = os.path.join(folder.name, name)
+        with open(path, "wb") as file:
+            file.write(npy("float32", (len(values),), pack("float32", values)))
+        return path
+
+    def values_of(self, name):
+        with self.client() as client:
+            return client.request("GET", f"/v1/tensors/{name}?response=flat").json()["data"]
+
+    def test_a_second_file_does_not_take_the_name_of_the_first(self):
+        self.show()
+        file, name = self.one(".upload input[type=file]"), self.one(".upload input[type=text]")
+        file.send_keys(self.file_of("aa.npy", [1, 2]))
+        file.send_keys(self.file_of("bb.npy", [3]))
+        self.assertEqual(name.get_attribute("value"), "bb")
+        self.click(".upload button")
+        self.one(".detail h2", "bb")
+        self.assertEqual(name.get_attribute("value"), "")
+        file.send_keys(self.file_of("aa.npy", [1, 2]))
+        self.click(".upload button")
+        self.one(".detail h2", "aa")
+        self.assertEqual(self.names(), ["aa", "bb"])
+        name.send_keys("mine")
+        file.send_keys(self.file_of("cc.npy", [4]))
+        self.assertEqual(name.get_attribute("value"), "mine")  # was typed
+
+    def confirm(self, title, text):
+        dialog = self.one("dialog[open]", title)
+        field, sure = dialog.find_element(By.CSS_SELECTOR, "input"), dialog.find_element(By.CSS_SELECTOR, "button[type=submit]")
+        self.assertFalse(sure.is_enabled())
+        field.send_keys(text)
+        self.assertTrue(sure.is_enabled())
+        sure.click()
+
+    def test_an_upload_replaces_a_tensor_once_its_name_is_typed(self):
+        self.expected_messages = ("412",)
+        self.put("precious", [1, 2, 3])
+        self.show()
+        self.one(".upload input[type=file]").send_keys(self.file_of("precious.npy", [9]))
+        self.click(".upload button")
+        self.one("dialog[open]", "Replace precious?")
+        self.click("dialog[open] button", "Keep it")
+        self.one(".upload [role=status]", "precious stays as it was")
+        self.assertEqual(self.values_of("precious"), [1, 2, 3])
+        self.click(".upload button")
+        self.one("dialog[open]", "Replace precious?")
+        self.put("precious", [5, 6])  # meanwhile: what was not seen is not replaced
+        self.confirm("Replace precious?", "precious")
+        self.one("dialog[open]", "changed meanwhile")
+        self.assertEqual(self.values_of("precious"), [5, 6])
+        self.confirm("changed meanwhile", "precious")
+        self.one(".upload [role=status]", "precious: float32 [1]")
+        self.assertEqual(self.values_of("precious"), [9])
+
+    def test_an_alias_is_removed_once_its_name_is_typed(self):
+        self.put("t@1", [1])
+        with self.client() as client:
+            client.request("POST", "/v1/aliases", {"set": {"latest": "t@1"}})
+            self.show()
+            self.click(".aliases button", "Remove")
+            self.one("dialog[open]", "Remove latest?")
+            self.click("dialog[open] button", "Keep it")
+            self.wait(lambda: not self.all("dialog[open]"))
+            self.assertEqual(client.request("GET", "/v1/aliases").json()["aliases"], {"latest": "t@1"})
+            self.click(".aliases button", "Remove")
+            self.confirm("Remove latest?", "latest")
+            self.one(".notice", "latest → nothing")
+            self.assertEqual(client.request("GET", "/v1/aliases").json()["aliases"], {})
+
+    def test_a_version_shows_its_alias_and_its_change_number(self):
+        self.put("t@1", [1])
+        with self.client() as client:
+            client.request("POST", "/v1/aliases", {"set": {"latest": "t@1"}})
+            version = client.request("GET", "/v1/tensors").json()["tensors"][0]["version"]
+        self.show("t@1")
+        self.one(".listing tbody tr .badge", "alias latest")
+        self.one(".detail .help", f"change {version}")
+        self.assertEqual(self.one(".listing td[data-head=change]").get_attribute("textContent"), str(version))
+
+    def test_all_of_a_row_is_seen_at_every_width(self):
+        self.put("a" * 60 + "@1", [1])
+        with self.client() as client:
+            client.request("POST", "/v1/aliases", {"set": {"b" * 60: "a" * 60 + "@1"}})
+        self.addCleanup(self.browser.execute_cdp_cmd, "Emulation.clearDeviceMetricsOverride", {})
+        for width in (360, 768, 1024, 1400):
+            with self.subTest(width=width):
+                self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False})
+                self.show()
+                self.assertEqual(self.browser.execute_script("""
+                    const cut = [];
+                    for (const node of document.querySelectorAll(".listing td, .listing button, .listing select"))
+                        for (let box = node.parentElement; box; box = box.parentElement)
+                            if (node.getBoundingClientRect().right > box.getBoundingClientRect().right + 1 && getComputedStyle(box).display !== "contents") cut.push(node.outerHTML.slice(0, 80));
+                    return cut;"""), [])
 
     def test_an_alias_is_flipped_under_the_condition_that_it_has_not_changed(self):
         self.put("t@1", [1])
@@ -162,8 +261,9 @@ class Tables(TablesTest):
             self.wait(lambda: self.one(".aliases tbody tr").text.startswith("latest t@2"))
             client.request("POST", "/v1/aliases", {"set": {"latest": "t@1"}})
             self.expected_messages = ("412",)
-            self.one(".aliases button", "Remove").click()
-            self.one(".notice.error", "does not name")
+            self.click(".aliases button", "Remove")
+            self.confirm("Remove latest?", "latest")
+            self.one(".aliases .problem-text", "does not name")
             self.assertEqual(client.request("GET", "/v1/aliases").json()["aliases"], {"latest": "t@1"})
 
     def test_a_table_is_deleted_once_its_name_is_typed(self):
@@ -180,6 +280,23 @@ class Tables(TablesTest):
         sure.click()
         self.one(".notice", "precious is deleted")
         self.assertEqual(self.names(), [])
+
+
+class OnDisk(TablesTest):
+    OPTIONS = ("--data-dir", temporary_folder())
+
+    def test_an_alias_on_disk_is_flipped_to_a_version_in_memory(self):
+        self.put("t@1?persist=1", [1])
+        self.put("t@2", [2])
+        with self.client() as client:
+            self.assertEqual(client.request("POST", "/v1/aliases?persist=1", {"set": {"latest": "t@1"}}).status, 200)
+        self.show()
+        self.assertTrue(self.one(".aliases input[type=checkbox]").is_selected())
+        self.one(".aliases select").send_keys("t@2")
+        box = self.one(".aliases input[type=checkbox]")
+        self.assertEqual((box.is_selected(), box.is_enabled()), (False, False))
+        self.click(".aliases button", "Flip")
+        self.one(".notice", "latest → t@2")
 
 
 class ReadOnly(TablesTest):

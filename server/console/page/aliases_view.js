@@ -1,18 +1,21 @@
 // Which version each alias names, and the flip to another one.
 
 import * as api from "./api.js";
-import {el, labelled, notify, scroll, select} from "./dom.js";
+import {confirmByName} from "./confirm.js";
+import {el, folding, labelled, notify, replace, select} from "./dom.js";
 import {mayWrite} from "./mode.js";
 
 const baseOf = (name) => name.split("@")[0];
 
-async function flip(set, wanted, persist, ondone) {
+// `problem`: the element beside the control, for what the server says against it.
+async function flip(set, wanted, persist, problem, ondone) {
+  replace(problem);
   try {
     await api.postJson(`/v1/aliases${persist ? "?persist=1" : ""}`, {set, if: wanted});
     notify(`Set: ${Object.entries(set).map(([alias, target]) => `${alias} → ${target ?? "nothing"}`).join(", ")}`);
     ondone();
   } catch (error) {
-    notify(error.message, "error");
+    replace(problem, error.message);
   }
 }
 
@@ -24,31 +27,50 @@ function together(alias, target, aliases) {
   return set;
 }
 
-function line(alias, target, {aliases, persisted: stored}, names, ondone) {
-  const persisted = Object.hasOwn(stored, alias) ? stored[alias] : undefined;
-  const versions = names.filter((name) => name.includes("@") && (baseOf(name) === baseOf(target) || name === target));
-  const choice = select(versions, target, {"aria-label": `version of ${alias}`});
-  const persist = el("input", {type: "checkbox", "aria-label": `keep ${alias} on disk`, checked: persisted !== undefined});
-  const controls = mayWrite() ? [choice, el("label", {class: "check"}, persist, " on disk"),
-    el("button", {type: "button", onclick: () => flip(together(alias, choice.value, aliases), {[alias]: target}, persist.checked, ondone)}, "Flip"),
-    el("button", {type: "button", onclick: () => flip(together(alias, null, aliases), {[alias]: target}, persist.checked, ondone)}, "Remove")] : [];
-  return el("tr", {}, el("td", {class: "text"}, alias), el("td", {class: "text"}, target), el("td", {class: "text"}, persisted ?? "in memory only"), el("td", {class: "text"}, ...controls));
+const aProblem = () => el("p", {class: "problem-text", role: "alert"});
+
+function controls(alias, target, aliases, isPersisted, tensors, ondone) {
+  const versions = tensors.filter(({name}) => name.includes("@") && (baseOf(name) === baseOf(target) || name === target));
+  const choice = select(versions.map(({name}) => name), target, {"aria-label": `version of ${alias}`});
+  const persist = el("input", {type: "checkbox", "aria-label": `keep ${alias} on disk`}), box = el("label", {class: "check"}, persist, " on disk"), problem = aProblem();
+  // aliases.json can only name what a restart finds again.
+  const offer = () => {
+    const possible = Boolean(versions.find(({name}) => name === choice.value)?.persisted);
+    persist.disabled = !possible;
+    persist.checked = possible && isPersisted;
+    box.title = possible ? "" : `${choice.value} is in memory only`;
+  };
+  choice.addEventListener("change", offer);
+  offer();
+  const remove = async () => {
+    const sentence = `It names ${target}, which stays. Requests that use the name ${alias} fail from then on.`;
+    if (await confirmByName({act: "Remove", name: alias, sentence})) flip(together(alias, null, aliases), {[alias]: target}, isPersisted, problem, ondone);
+  };
+  return [choice, box, el("button", {type: "button", "aria-label": `Flip ${alias}`,
+    onclick: () => flip(together(alias, choice.value, aliases), {[alias]: target}, persist.checked, problem, ondone)}, "Flip"),
+  el("button", {type: "button", class: "danger", "aria-label": `Remove ${alias}`, onclick: remove}, "Remove"), problem];
+}
+
+function line(alias, target, {aliases, persisted}, tensors, ondone) {
+  const kept = Object.hasOwn(persisted, alias) ? persisted[alias] : undefined;
+  return {cells: [alias, target, kept ?? "in memory only",
+    mayWrite() ? el("div", {class: "controls"}, ...controls(alias, target, aliases, kept !== undefined, tensors, ondone)) : ""]};
 }
 
 function newAlias(names, ondone) {
-  const alias = el("input", {type: "text", spellcheck: "false", required: true}), target = select(names.filter((name) => name.includes("@")), "");
+  const alias = el("input", {type: "text", spellcheck: "false", required: true}), target = select(names, ""), problem = aProblem();
   return el("form", {class: "row", onsubmit: (event) => {
     event.preventDefault();
-    flip({[alias.value.trim()]: target.value}, {[alias.value.trim()]: null}, false, ondone);
-  }}, labelled("new alias", alias), labelled("of version", target), el("button", {type: "submit"}, "Set"));
+    flip({[alias.value.trim()]: target.value}, {[alias.value.trim()]: null}, false, problem, ondone);
+  }}, labelled("new alias", alias), labelled("of version", target), el("button", {type: "submit"}, "Set"), problem);
 }
 
 // `state`: the reply of GET /v1/aliases.
-export function drawAliases(state, names, ondone) {
-  const lines = Object.entries(state.aliases).map(([alias, target]) => line(alias, target, state, names, ondone));
-  const heads = ["alias", "names", "after a restart", ""].map((text) => el("th", {scope: "col"}, text));
+export function drawAliases(state, tensors, ondone) {
+  const versions = tensors.map(({name}) => name).filter((name) => name.includes("@"));
+  const lines = Object.entries(state.aliases).map(([alias, target]) => line(alias, target, state, tensors, ondone));
   return el("section", {class: "aliases", "aria-label": "aliases"}, el("h3", {}, "Aliases"),
-    lines.length ? scroll("list of aliases", el("table", {class: "listing"}, el("thead", {}, el("tr", {}, ...heads)), el("tbody", {}, ...lines))) : el("p", {class: "empty"}, "There are none."),
+    lines.length ? folding("list of aliases", ["alias", "names", "after a restart", ""], lines) : el("p", {class: "empty"}, "There are none."),
     ...state.problems.map((problem) => el("p", {class: "problem-text"}, `${problem.source}: ${problem.reason}`)),
-    mayWrite() && names.some((name) => name.includes("@")) ? newAlias(names, ondone) : null);
+    mayWrite() && versions.length ? newAlias(versions, ondone) : null);
 }

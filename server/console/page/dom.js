@@ -29,6 +29,16 @@ export function reference(label, heads, lines) {
     el("tbody", {}, ...lines.map((cells) => el("tr", {}, ...cells.map((cell, i) => el("td", {class: "text", "data-head": i && heads[i] ? heads[i] : null}, ...[cell].flat())))))));
 }
 
+// A list whose rows become blocks where there is no room for its columns; then each cell says what it is. `lines`: {cells, current};
+// `numbers`: the heads of columns of numbers.
+export function folding(label, heads, lines, numbers = []) {
+  const kind = (head) => (numbers.includes(head) ? "number" : "text");
+  return el("div", {class: "folds", role: "group", "aria-label": label}, el("table", {class: "listing"},
+    el("thead", {}, el("tr", {}, ...heads.map((head) => el("th", {scope: "col", class: kind(head)}, head)))),
+    el("tbody", {}, ...lines.map(({cells, current}) => el("tr", {"aria-current": current ? "true" : null},
+      ...cells.map((cell, i) => el("td", {class: kind(heads[i]), "data-head": i && heads[i] ? heads[i] : null}, ...[cell].flat())))))));
+}
+
 let next = 0;
 export function uniqueId(prefix) {
   next += 1;

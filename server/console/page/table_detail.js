@@ -139,7 +139,7 @@ function compare(own, other, name, rowLabels) {
 export async function drawDetail(node, tensor, others) {
   const statistics = el("div", {class: "statistics", "aria-live": "polite"});
   replace(node, el("h2", {}, tensor.name), el("p", {class: "help"}, typeText(tensor.dtype, tensor.shape), `, ${bytes(tensor.bytes)}`,
-    tensor.keys ? `, keys ${tensor.keys}` : "", tensor.source ? `, from ${tensor.source}` : "", tensor.persisted ? ", on disk" : ", in memory only", `, version ${tensor.version}`),
+    tensor.keys ? `, keys ${tensor.keys}` : "", tensor.source ? `, from ${tensor.source}` : "", tensor.persisted ? ", on disk" : ", in memory only", `, change ${grouped(tensor.version)}`),
   statistics, tensor.shape.length ? rowsView(tensor, others) : null);
   try {
     await drawStatistics(statistics, tensor.name);

@@ -2,9 +2,9 @@
 
 import {drawAliases} from "./aliases_view.js";
 import * as api from "./api.js";
-import {el, labelled, replace, scroll} from "./dom.js";
+import {el, folding, labelled, replace} from "./dom.js";
 import {mayWrite} from "./mode.js";
-import {bytes} from "./numbers.js";
+import {bytes, grouped} from "./numbers.js";
 import {note} from "./state.js";
 import {drawDetail} from "./table_detail.js";
 import {deleteButton, uploadForm} from "./upload.js";
@@ -13,8 +13,9 @@ class TablesView {
   constructor(node) {
     this.node = node;
     this.tensors = [];
+    this.named = {};
     this.filter = el("input", {type: "search", spellcheck: "false", oninput: () => this.drawList()});
-    this.listing = scroll("list of tables");
+    this.listing = el("div", {});
     this.aliases = el("div", {});
     this.detail = el("section", {class: "detail", "aria-label": "the chosen table", tabindex: -1});
   }
@@ -28,8 +29,9 @@ class TablesView {
   async refresh(name = this.chosen) {
     const [{tensors}, aliases] = await Promise.all([api.getJson("/v1/tensors"), api.getJson("/v1/aliases")]);
     this.tensors = tensors;
+    this.named = aliases.aliases;
     const names = tensors.map((tensor) => tensor.name);
-    replace(this.aliases, drawAliases(aliases, names, () => this.refresh()));
+    replace(this.aliases, drawAliases(aliases, tensors, () => this.refresh()));
     this.chosen = names.includes(name) ? name : undefined;
     this.drawList();
     if (this.chosen) await this.show(this.chosen);
@@ -39,13 +41,18 @@ class TablesView {
   drawList() {
     const wanted = this.filter.value.trim().toLowerCase();
     const found = this.tensors.filter(({name}) => name.toLowerCase().includes(wanted));
-    const lines = found.slice(0, 500).map((tensor) => el("tr", {"aria-current": tensor.name === this.chosen ? "true" : null},
-      el("td", {class: "text"}, el("button", {type: "button", class: "link", onclick: () => this.show(tensor.name)}, tensor.name)), el("td", {class: "text"}, tensor.dtype),
-      el("td", {class: "text"}, `[${tensor.shape}]`), el("td", {}, bytes(tensor.bytes)), el("td", {class: "text"}, tensor.keys ?? ""),
-      el("td", {class: "text"}, tensor.checksum === "damaged" ? "damaged" : tensor.persisted ? "on disk" : "memory"), el("td", {}, mayWrite() ? deleteButton(tensor.name, () => this.refresh()) : "")));
-    const heads = ["name", "dtype", "shape", "size", "keys", "kept", ""].map((text) => el("th", {scope: "col", class: text === "size" ? "number" : null}, text));
-    replace(this.listing, el("table", {class: "listing"}, el("thead", {}, el("tr", {}, ...heads)), el("tbody", {}, ...lines)),
+    const lines = found.slice(0, 500).map((tensor) => ({current: tensor.name === this.chosen, cells: [
+      [el("button", {type: "button", class: "link", onclick: () => this.show(tensor.name)}, tensor.name), ...this.aliasesOf(tensor.name)],
+      tensor.dtype, `[${tensor.shape}]`, bytes(tensor.bytes), tensor.keys ?? "", tensor.checksum === "damaged" ? "damaged" : tensor.persisted ? "on disk" : "memory",
+      grouped(tensor.version), mayWrite() ? deleteButton(tensor.name, () => this.refresh()) : ""]}));
+    replace(this.listing, folding("list of tables", ["name", "dtype", "shape", "size", "keys", "kept", "change", ""], lines, ["size", "change"]),
       found.length > 500 ? el("p", {class: "help"}, `and ${found.length - 500} more`) : null);
+  }
+
+  // The names under which requests may ask for it, too.
+  aliasesOf(name) {
+    const own = Object.entries(this.named).filter(([, target]) => target === name).map(([alias]) => alias);
+    return own.length ? [" ", el("span", {class: "badge"}, `alias ${own.join(", ")}`)] : [];
   }
 
   async show(name) {
