@@ -49,6 +49,11 @@ class Docs(BrowserTest):
         link = next(link for link in node.find_elements("css selector", ".problems a") if link.text == "INDEX_OUT_OF_BOUNDS")
         self.assertEqual(link.get_attribute("href"), self.origin + "/problems/index-out-of-bounds")
 
+    def test_short_words_are_not_broken(self):
+        node = self.open_endpoint("post_v1_gather")
+        cell = next(cell for cell in node.find_elements("css selector", "[aria-label=parameters] td:nth-child(2)") if cell.text == "header")
+        self.assertEqual(self.browser.execute_script("const range = document.createRange(); range.selectNodeContents(arguments[0]); return range.getClientRects().length", cell), 1)
+
     def test_a_schema_is_opened_from_where_it_is_named(self):
         node = self.open_endpoint("put_v1_tensors_name")
         node.find_element("xpath", ".//button[text()='TableAndKeys' or text()='TensorOrTable']").click()

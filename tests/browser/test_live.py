@@ -1,5 +1,5 @@
 """Live: what the server does, drawn from /metrics."""
-import contextlib, threading
+import contextlib, re, threading
 
 from selenium.webdriver import ActionChains, Keys
 
@@ -116,7 +116,7 @@ class Live(BrowserTest):
         self.open_with(STAGES)
         self.one(".rankings", "gather")
         row = self.one("[aria-label='Stages by op'] tbody tr").text
-        self.assertEqual(row.replace("\u2009", "").split(), ["gather", "5.02s", "0s", "1.00s", "550ms", "0s"])
+        self.assertEqual(row.replace("\u2009", "").split(), ["gather", "5.02s", "–", "1.00s", "550ms", "–"])
         self.assertEqual(len(self.all("[aria-label='Stages by op'] tbody tr")), 1)
         for statistic, want in (("mean", "queue 5.00s, compute 20.0ms"), ("p50", "queue 1.00s, compute 1.00ms"), ("p90", "queue 1.00s, compute 83.5ms"),
                                 ("p99", "queue 1.00s, compute 550ms")):
@@ -208,16 +208,40 @@ class Live(BrowserTest):
         self.one(".rankings h3")
         self.assertRegex(self.said("Batches"), r"calls [23](\.\d+)?\s?/s, batches [01](\.\d+)?\s?/s, failed calls 0\s?/s; 3 calls a batch")
 
-    def test_another_view_ends_the_scrapes_and_the_way_back_goes_on(self):
+    def test_the_charts_begin_with_the_page_and_go_on_in_other_views(self):
+        self.open("/#try?op=gather")
+        self.one(".result > *")
+        scrapes = "return performance.getEntriesByType('resource').filter((e) => e.name.endsWith('/metrics')).length"
+        self.wait(lambda: self.browser.execute_script(scrapes) >= 3)
+        self.click(".bar nav a", "Live")
+        self.assertNotEqual(self.said("Requests."), "Requests")
+        chart = self.one(".chart")
+        for _ in range(5):  # no gap
+            chart.send_keys(Keys.ARROW_LEFT)
+            self.assertRegex(self.said("Requests."), "answered")
+
+    def test_no_requests_have_no_latency_and_the_page_itself_is_no_load(self):
         self.open("/#live")
         self.one(".rankings h3")
-        before = self.said("Requests.")
-        self.browser.execute_script("location.hash = 'try'")
-        self.one(".result > *")
-        self.browser.execute_script("window.before = performance.getEntriesByType('resource').length")
-        threading.Event().wait(4.5)
-        self.assertFalse(self.browser.execute_script("return performance.getEntriesByType('resource').slice(window.before).some((e) => e.name.includes('/metrics'))"))
-        self.browser.execute_script("location.hash = 'live'")
-        self.assertRegex(self.said("Requests."), "not known")
-        self.one(".chart").send_keys(Keys.ARROW_LEFT)
-        self.assertEqual(self.said("Requests."), before)
+        self.wait(lambda: self.said("Latency.").endswith(": none") and self.said("Stages.").endswith(": none"))
+        self.wait(lambda: re.search(r"received 0.B/s, sent 0.B/s$", self.said("Bodies.")))
+
+    def test_a_single_error_and_a_single_table_are_named(self):
+        with self.load():
+            self.open("/#live")
+            self.one(".rankings", "busy")
+            self.one("figure[aria-label^='Errors'] .legend", "INDEX_OUT_OF_BOUNDS")
+            self.one("figure[aria-label^='Tables'] .legend", "busy")
+            self.assertRegex(self.said("Errors."), r"INDEX_OUT_OF_BOUNDS [\d.]+")
+
+    def test_bytes_have_round_units_and_charts_of_a_row_one_height(self):
+        self.open_with(STAGES)
+        self.one(".rankings", "gather")
+        tops = self.browser.execute_script("return [...document.querySelectorAll('.charts figure:not([hidden]) canvas')].map((one) => [one.closest('figure').offsetTop, one.offsetTop])")
+        for row in {figure for figure, _ in tops}:
+            self.assertEqual(len({canvas for figure, canvas in tops if figure == row}), 1)
+        self.assertEqual(self.browser.execute_async_script("""
+            const done = arguments[arguments.length - 1];
+            import("/console/chart.js").then(({roundUp}) => done([900, 1000, 1023, 1500, 3e6].map((value) => roundUp(value * 1024, "bytes") / 1024)));"""),
+            [1024, 1024, 1024, 2048, 5 * 1024 ** 2])
+        self.assertTrue(self.browser.execute_script("const box = document.querySelector(\"[aria-label='Stages by op'] .scroll\"); return box.scrollWidth <= box.clientWidth"))

@@ -1,5 +1,5 @@
 """The page as a whole: the keyboard, the first paint, its size, the token."""
-import os, time
+import os, re, time
 
 from selenium.webdriver import ActionChains, Keys
 
@@ -44,6 +44,52 @@ class Page(BrowserTest):
         ActionChains(self.browser).send_keys(Keys.ARROW_DOWN).perform()
         self.assertEqual(self.browser.execute_script("return document.activeElement.dataset.index"), "2")
         self.one(".told", "output[1,0] ← params[0,0]")
+
+    def test_the_views_share_a_page(self):
+        self.shown("/#try?op=gather")
+        self.browser.execute_script("window.mark = 1")
+        for view, expected in (("Docs", "section.op"), ("Tables", ".listing, .detail .empty"), ("Docs", "section.op"), ("Live", ".charts"), ("Try", ".result > *")):
+            self.click(".bar nav a", view)
+            self.one(expected)
+            self.assertEqual(self.browser.title, f"{view} · tensord")
+        self.assertEqual(self.browser.execute_script("return window.mark"), 1)
+        self.browser.back()
+        self.one(".charts")
+        self.browser.back()
+        self.one("section.op")
+        self.assertEqual(self.browser.execute_script("return [location.pathname, window.mark]"), ["/docs", 1])
+
+    def test_the_number_of_workers_is_shown(self):
+        self.shown("/#try?op=gather")
+        self.wait(lambda: re.match(r"ready · \d+ workers?$", self.one("#server-state").text))
+
+    def theme(self):
+        return self.browser.execute_script("return getComputedStyle(document.documentElement).colorScheme || matchMedia('(prefers-color-scheme: dark)').matches"), \
+            self.browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+
+    def test_light_and_dark_change_at_the_first_click_and_stay(self):
+        self.addCleanup(self.browser.execute_script, "localStorage.clear()")
+        self.shown("/#try?op=gather")
+        colours = [self.theme()[1]]
+        self.click("#theme-button")
+        colours.append(self.theme()[1])
+        self.assertNotEqual(*colours)
+        self.browser.refresh()
+        self.one(".result > *")
+        self.assertEqual(self.theme()[1], colours[1])
+        self.click("#theme-button")
+        self.assertEqual(self.theme()[1], colours[0])
+        self.assertEqual(self.browser.execute_script("return localStorage.length"), 0)  # as the system prefers
+
+    def test_a_file_that_misses_an_input_is_not_opened(self):
+        self.shown("/#try?op=gather")
+        self.assertEqual(self.browser.execute_script("""
+            return ["dragover", "drop"].map((kind) => {
+                const data = new DataTransfer();
+                data.items.add(new File(["x"], "x.npy"));
+                return !document.querySelector("main").dispatchEvent(new DragEvent(kind, {bubbles: true, cancelable: true, dataTransfer: data}));
+            });"""), [True, True])
+        self.one(".notice", "nothing was read")
 
     def test_the_first_paint_comes_within_200_ms(self):
         times = []
@@ -90,6 +136,19 @@ class WithToken(BrowserTest):
         self.assertNotIn(self.secret, self.browser.execute_script("return document.documentElement.outerHTML + JSON.stringify([{...localStorage}, {...sessionStorage}]) + document.cookie"))
         self.browser.refresh()
         self.one("dialog[open]")
+
+    def test_the_token_and_the_reason_stay_with_the_page(self):
+        self.expected_messages = ("401",)
+        self.open("/#tables")
+        self.one("dialog[open]")
+        self.assertIn('give one with the button "Token" at the top', self.one("#view .error").text)
+        self.one("#token-input").send_keys(self.secret, Keys.ENTER)
+        self.one(".detail .empty")
+        self.click(".bar nav a", "Docs")
+        self.one("section.op")
+        self.click(".bar nav a", "Try")
+        self.one(".output .type")
+        self.assertEqual(self.all("dialog[open]"), [])
 
     def test_who_declines_a_token_is_not_asked_again(self):
         self.expected_messages = ("401",)

@@ -5,8 +5,15 @@ import * as json from "./json.js";
 let token = "";
 const listeners = new Set();
 
+const tokenListeners = new Set();
+
 export function setToken(text) {
   token = text;
+  for (const listener of tokenListeners) listener();
+}
+
+export function onToken(listener) {
+  tokenListeners.add(listener);
 }
 
 export function hasToken() {
@@ -37,6 +44,8 @@ function problemOf(reply, text) {
   } catch {
     document = {detail: text || reply.statusText};
   }
+  // What the server expects is a header, which the page sends; a person gives it the token.
+  if (reply.status === 401) document.detail = `${token ? "The server does not know this token" : "This server wants a token"}: give one with the button "Token" at the top.`;
   return new Problem(reply.status, document, reply.headers.get("X-Request-Id"));
 }
 

@@ -7,11 +7,14 @@ import {el, replace, select} from "./dom.js";
 const height = 150, left = 58, bottom = 18, top = 8, colours = 8;
 
 // The next of 1, 2, 5, 10, ... that is not smaller; of bytes, the next of 1, 2, 5, ... KiB, MiB, ...
-function roundUp(value, unit) {
+export function roundUp(value, unit) {
   const scale = unit === "bytes" ? 1024 ** Math.floor(Math.log(value) / Math.log(1024)) : 1;
   const power = 10 ** Math.floor(Math.log10(value / scale));
-  return scale * [1, 2, 5, 10].map((step) => step * power).find((step) => step >= (value / scale) * 0.999);
+  const most = [1, 2, 5, 10].map((step) => step * power).find((step) => step >= (value / scale) * 0.999);
+  return scale * (unit === "bytes" && most >= 1000 ? 1024 : most); // 1 MiB, not 1000 KiB
 }
+
+const isEmpty = (values) => Object.keys(values).length > 0 && Object.values(values).every((value) => value === null);
 
 const recentPoints = 15; // a name that none of them has gives its colour to another one
 
@@ -30,7 +33,12 @@ export class Chart {
     this.canvas.addEventListener("blur", () => this.readPoint(null));
     this.canvas.addEventListener("keydown", (event) => this.onKey(event));
     new ResizeObserver(() => this.draw()).observe(this.canvas);
+    this.fixed = names.length; // the others are named even if there is one
     this.drawLegend();
+  }
+
+  isNamed() {
+    return this.names.length > 1 || this.fixed === 0;
   }
 
   chooser() {
@@ -53,10 +61,10 @@ export class Chart {
   }
 
   drawLegend() {
-    replace(this.legend, ...(this.names.length > 1 ? this.names.map((name, i) => el("span", {class: "entry"}, el("i", {class: `swatch ${labelClass(i)}`, "aria-hidden": "true"}), name)) : []));
+    replace(this.legend, ...(this.isNamed() ? this.names.map((name, i) => el("span", {class: "entry"}, el("i", {class: `swatch ${labelClass(i)}`, "aria-hidden": "true"}), name)) : []));
   }
 
-  // `given`: {name: number}, {choice: {name: number}} if there are choices, or null for a gap.
+  // `given`: {name: number}, {choice: {name: number}} if there are choices, or null for a gap. If all numbers are null there was nothing to measure.
   add(time, given) {
     const values = this.chosen(given);
     const added = Object.keys(values ?? {}).filter((name) => !this.names.includes(name));
@@ -79,7 +87,7 @@ export class Chart {
   tell() {
     const point = this.read ?? this.points[this.points.length - 1];
     if (!point) return;
-    const values = point.values && this.names.map((name) => `${this.names.length > 1 ? `${name} ` : ""}${this.format(point.values[name] ?? 0)}`).join(", ");
+    const values = point.values && (isEmpty(point.values) ? "" : this.names.map((name) => `${this.isNamed() ? `${name} ` : ""}${this.format(point.values[name] ?? 0)}`).join(", "));
     const text = `${this.choices ? `${this.choice} ` : ""}${new Date(point.time).toLocaleTimeString()}: ${values ? `${values}${this.also(point.values)}` : values === "" ? "none" : "not known"}`;
     replace(this.lens, text);
     this.canvas.setAttribute("aria-label", `${this.title}. ${text}`);
@@ -161,7 +169,7 @@ export class Chart {
   runs() {
     const runs = [[]];
     for (const point of this.points)
-      if (point.values) runs[runs.length - 1].push(point);
+      if (point.values && !isEmpty(point.values)) runs[runs.length - 1].push(point);
       else if (runs[runs.length - 1].length) runs.push([]);
     return runs.filter((run) => run.length);
   }

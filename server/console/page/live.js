@@ -1,4 +1,4 @@
-// What the server does, while this page shows it, up to 15 minutes: the difference of two scrapes of /metrics a point.
+// What the server does, since the page was opened, up to 15 minutes: the difference of two scrapes of /metrics a point.
 
 import * as api from "./api.js";
 import {Chart} from "./chart.js";
@@ -8,11 +8,14 @@ import {by, distribution, parse, quantile, sum} from "./exposition.js";
 import {bytes, count, seconds} from "./numbers.js";
 
 const everyMs = 2000, spanMs = 15 * 60 * 1000, mostLines = 8;
+const mostColumns = 5; // of a table that stands beside others
 
 // Work, not what this page and probes ask for.
 const isWork = ({op}) => !["health", "metrics", "metadata", "console", "none"].includes(op);
 
 const rate = (n) => count(n, "/s");
+
+const duration = (n) => (n === null ? "–" : seconds(n));
 
 // The samples of two scrapes, `elapsed` seconds apart.
 class Interval {
@@ -30,10 +33,10 @@ class Interval {
     return Object.entries(last).map(([key, value]) => [key, (value - (first[key] ?? 0)) / this.elapsed]).filter(([, one]) => one > 0).sort((a, b) => b[1] - a[1]);
   }
 
-  // {p50, p90, p99} of a histogram.
+  // {p50, p90, p99} of a histogram; null where it counted nothing.
   percentiles(name, fits) {
     const found = distribution(this.before, this.after, name, fits);
-    return Object.fromEntries(Object.entries(percentiles).map(([percentile, part]) => [percentile, quantile(found, part) ?? 0]));
+    return Object.fromEntries(Object.entries(percentiles).map(([percentile, part]) => [percentile, quantile(found, part)]));
   }
 
   // Of all of a request.
@@ -44,7 +47,7 @@ class Interval {
   // {mean, p50, p90, p99} of a stage of the requests that succeeded.
   stage(stage, wanted = isWork) {
     const fits = (labels) => labels.stage === stage && wanted(labels), n = this.rate("tensord_stage_duration_seconds_count", fits);
-    return {mean: n > 0 ? this.rate("tensord_stage_duration_seconds_sum", fits) / n : 0, ...this.percentiles("tensord_stage_duration_seconds", fits)};
+    return {mean: n > 0 ? this.rate("tensord_stage_duration_seconds_sum", fits) / n : null, ...this.percentiles("tensord_stage_duration_seconds", fits)};
   }
 
   // {decode: ..., queue: ...} of a statistic in `kinds`, for each of these.
@@ -81,11 +84,11 @@ const charts = [
   ["Batches on the device", {names: ["calls", "batches", "failed calls"], format: rate, also: perBatch}, (of) => of.device()],
   ["Queue", {names: ["jobs waiting", "requests in flight"], format: (n) => count(n)}, (of) => ({"jobs waiting": sum(of.after, "tensord_queue_jobs"), "requests in flight": sum(of.after, "tensord_requests_in_flight")})],
   ["Memory", {names: ["in use", "the process"], format: bytes, unit: "bytes"}, (of) => ({"in use": sum(of.after, "tensord_memory_bytes"), "the process": sum(of.after, "process_resident_memory_bytes")})],
-  ["Bodies", {names: ["received", "sent"], format: (n) => `${bytes(n)}/s`, unit: "bytes"}, (of) => ({received: of.rate("tensord_request_bytes_total"), sent: of.rate("tensord_reply_bytes_total")})],
+  ["Bodies", {names: ["received", "sent"], format: (n) => `${bytes(n)}/s`, unit: "bytes"}, (of) => ({received: of.rate("tensord_request_bytes_total", isWork), sent: of.rate("tensord_reply_bytes_total", isWork)})],
 ];
 
 function ranking(title, heads, lines) {
-  return el("section", {class: "ranking", "aria-label": title}, el("h3", {}, title), lines.length
+  return el("section", {class: heads.length > mostColumns ? "ranking wide" : "ranking", "aria-label": title}, el("h3", {}, title), lines.length
     ? scroll(title, el("table", {class: "listing"}, el("thead", {}, el("tr", {}, ...heads.map((head, i) => el("th", {scope: "col", class: i && !Array.isArray(head) ? "number" : ""}, head)))),
       el("tbody", {}, ...lines.map(([name, ...cells]) => el("tr", {}, el("td", {class: "text"}, name), ...cells.map((cell) => el("td", {}, cell)))))))
     : el("p", {class: "empty"}, "none"));
@@ -96,7 +99,7 @@ const stageHead = () => stages.flatMap((stage, i) => [el("i", {class: `swatch ${
 function opLines(of) {
   return of.rates("tensord_requests_total", "op", isWork).slice(0, mostLines).map(([op, requests]) => {
     const own = (labels) => labels.op === op, {p50, p99} = of.latency(own);
-    return [op, rate(requests), seconds(p50), seconds(p99), rate(of.rate("tensord_errors_total", own))];
+    return [op, rate(requests), duration(p50), duration(p99), rate(of.rate("tensord_errors_total", own))];
   });
 }
 
@@ -107,14 +110,14 @@ function stageBar(means, longest) {
     part.style.width = `${(100 * mean) / longest}%`;
     return part;
   });
-  return el("div", {class: "stage-bar", role: "img", "aria-label": stages.map((stage, i) => `${stage} ${seconds(means[i])}`).join(", ")}, ...parts);
+  return el("div", {class: "stage-bar", role: "img", "aria-label": stages.map((stage, i) => `${stage} ${duration(means[i])}`).join(", ")}, ...parts);
 }
 
 function stageLines(of) {
   const ops = of.rates("tensord_stage_duration_seconds_count", "op", (labels) => isWork(labels) && labels.stage === "compute").slice(0, mostLines);
   const lines = ops.map(([op]) => ({op, found: stages.map((stage) => of.stage(stage, (labels) => labels.op === op))})).map((line) => ({...line, total: line.found.reduce((all, {mean}) => all + mean, 0)}));
   const longest = Math.max(...lines.map(({total}) => total));
-  return lines.map(({op, found, total}) => [op, stageBar(found.map(({mean}) => mean), longest), seconds(total), ...found.map(({p99}) => seconds(p99))]);
+  return lines.map(({op, found, total}) => [op, stageBar(found.map(({mean}) => mean), longest), seconds(total), ...found.map(({p99}) => duration(p99))]);
 }
 
 function tableLines(of) {
@@ -136,7 +139,7 @@ class LiveView {
     this.charts = charts.map(([title, options]) => new Chart(title, {...options, span: spanMs}));
     this.rankings = el("div", {class: "rankings"});
     this.problem = el("p", {class: "problem-text", role: "status"});
-    this.parts = [this.problem, el("p", {class: "help"}, "A point every 2 seconds while this page shows them, of the last 15 minutes. Health, metrics and the console itself are left out."),
+    this.parts = [this.problem, el("p", {class: "help"}, "A point every 2 seconds since this page was opened, of the last 15 minutes. Health, metrics and the console itself are left out."),
       el("div", {class: "charts"}, ...this.charts.map((chart) => chart.node)), this.rankings];
   }
 
@@ -145,8 +148,12 @@ class LiveView {
     try {
       const {text} = await api.request("GET", "/metrics");
       replace(this.problem);
-      return parse(text);
+      this.refused = false;
+      const samples = parse(text);
+      this.onsamples?.(samples);
+      return samples;
     } catch (error) {
+      this.refused = error instanceof api.Problem;
       replace(this.problem, `No metrics: ${error.message}`);
       return null;
     }
@@ -174,29 +181,40 @@ class LiveView {
     });
     if (!of) return;
     replace(this.rankings, ranking("Ops", ["op", "requests", "p50", "p99", "errors"], opLines(of)),
-      ranking("Stages by op", ["op", stageHead(), "mean", ...stages.map((stage) => `p99 ${stage}`)], stageLines(of)),
-      ranking("Tables", ["table", "lookups", "failed", "rows", "read"], tableLines(of)), ranking("Errors", ["code", "times"], errorLines(of)));
+      ranking("Tables", ["table", "lookups", "failed", "rows", "read"], tableLines(of)), ranking("Errors", ["code", "times"], errorLines(of)),
+      ranking("Stages by op", ["op", stageHead(), "mean", ...stages.map((stage) => `p99 ${stage}`)], stageLines(of)));
   }
 
-  async start() {
-    this.before = null; // what happened while another view was shown is not known
-    await this.scrape();
-    this.timer = setInterval(() => {
-      if (!document.hidden) this.scrape();
+  // Until the page is closed, whichever view is shown. What the server refuses is asked for again only where that is seen.
+  start() {
+    this.scrape();
+    api.onToken(() => {
+      this.refused = false;
+    });
+    setInterval(() => {
+      if (!document.hidden && (this.isShown || !this.refused)) this.scrape();
     }, everyMs);
   }
 
   close() {
-    clearInterval(this.timer);
+    this.isShown = false;
   }
 }
 
-// Kept while other views are shown, so that coming back continues the charts.
 let view;
 
-export async function open(node) {
-  view ??= new LiveView();
+// `onsamples`: called with what each scrape finds.
+export function watch(onsamples) {
+  if (!view) {
+    view = new LiveView();
+    view.start();
+  }
+  if (onsamples) view.onsamples = onsamples;
+}
+
+export function open(node) {
+  watch();
+  view.isShown = true;
   replace(node, ...view.parts);
-  await view.start();
   return view;
 }

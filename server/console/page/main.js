@@ -38,12 +38,39 @@ async function show() {
   }
 }
 
+// The other one of light and dark; a choice that is what the system prefers is none, so that the page follows the system again.
 function setUpTheme() {
-  const order = ["", "light", "dark"];
-  document.getElementById("theme-button").addEventListener("click", () => {
-    const now = document.documentElement.dataset.theme ?? "";
-    document.documentElement.dataset.theme = order[(order.indexOf(now) + 1) % order.length];
+  const dark = matchMedia("(prefers-color-scheme: dark)"), root = document.documentElement;
+  const now = () => root.dataset.theme || (dark.matches ? "dark" : "light");
+  const button = document.getElementById("theme-button");
+  const tell = () => button.setAttribute("aria-label", `Colours: ${now()}; choose ${now() === "dark" ? "light" : "dark"}`);
+  root.dataset.theme = stored("theme");
+  button.addEventListener("click", () => {
+    const wanted = now() === "dark" ? "light" : "dark";
+    root.dataset.theme = wanted === (dark.matches ? "dark" : "light") ? "" : wanted;
+    store("theme", root.dataset.theme);
+    tell();
   });
+  dark.addEventListener("change", tell);
+  tell();
+}
+
+// The browser may keep nothing for a page; then it keeps nothing.
+function stored(name) {
+  try {
+    return localStorage.getItem(name) ?? "";
+  } catch {
+    return "";
+  }
+}
+
+function store(name, value) {
+  try {
+    if (value) localStorage.setItem(name, value);
+    else localStorage.removeItem(name);
+  } catch {
+    // It holds until the page is closed.
+  }
 }
 
 function setUpToken() {
@@ -74,11 +101,13 @@ function setUpToken() {
   });
 }
 
+let workers = 0;
+
 async function watchServer() {
   const state = document.getElementById("server-state");
   try {
     const {status} = await api.getJson("/readyz");
-    replace(state, status);
+    replace(state, workers ? `${status} · ${workers} worker${workers === 1 ? "" : "s"}` : status);
     state.dataset.state = "ready";
   } catch (error) {
     replace(state, error instanceof api.Problem ? "not ready" : "no answer");
@@ -87,14 +116,52 @@ async function watchServer() {
   setTimeout(watchServer, 5000);
 }
 
+// What the server does is recorded while any view is shown. Not before the first paint: the view comes first.
+async function watchLoad() {
+  const live = await import("./live.js");
+  live.watch((samples) => {
+    workers = samples.get("tensord_workers")?.[0].value ?? 0;
+  });
+}
+
+// Links between the views change the address only: a new page would lose the token, what was typed and the charts.
+function setUpLinks() {
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest?.("a[href]");
+    if (!link || event.defaultPrevented || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey || link.target || link.hasAttribute("download")) return;
+    const to = new URL(link.href);
+    if (to.origin !== location.origin || !["/", "/docs"].includes(to.pathname) || link.classList.contains("skip")) return;
+    event.preventDefault();
+    if (to.href !== location.href) history.pushState(null, "", to.href);
+    window.scrollTo(0, 0);
+    show();
+  });
+}
+
+// A file that misses an input would be opened in place of the page.
+function setUpDrops() {
+  document.addEventListener("dragover", (event) => {
+    if (event.defaultPrevented) return;
+    event.preventDefault();
+    event.dataTransfer.dropEffect = "none";
+  });
+  document.addEventListener("drop", (event) => {
+    if (event.defaultPrevented) return;
+    event.preventDefault();
+    notify("Drop a file on the input it is for, or on the upload of Tables; nothing was read.");
+  });
+}
+
 // Not by the address, which says what is shown.
 document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault();
   main.focus();
 });
-window.addEventListener("hashchange", show);
+window.addEventListener("popstate", show);
 window.addEventListener("unhandledrejection", (event) => notify(event.reason?.message ?? String(event.reason), "error"));
 setUpTheme();
 setUpToken();
+setUpLinks();
+setUpDrops();
 watchServer();
-show();
+show().finally(watchLoad);

@@ -11,7 +11,7 @@ export function addressOf(view, parameters = {}) {
   return `${view === "docs" ? "/docs" : "/"}#${view}${query ? `?${query}` : ""}`;
 }
 
-// Without a new entry in the history: the form writes it at every change.
+// Without a new entry in the history: forms write it at every change.
 export function note(view, parameters) {
   try {
     history.replaceState(null, "", addressOf(view, parameters));
@@ -20,6 +20,8 @@ export function note(view, parameters) {
   }
 }
 
-export function go(view, parameters) {
-  location.href = addressOf(view, parameters);
+// With an entry in the history, so that Back leads to what was shown before.
+export function push(view, parameters) {
+  const address = addressOf(view, parameters);
+  if (address !== location.pathname + location.hash) history.pushState(null, "", address);
 }
