@@ -1,6 +1,7 @@
 """Tables: the list, what a table's values are like, its rows, uploads, aliases, deletion; and the page without changes."""
 import os, tempfile
 
+from selenium.webdriver import Keys
 from selenium.webdriver.common.by import By
 
 from browser import BrowserTest
@@ -148,6 +149,53 @@ class Tables(TablesTest):
             name.send_keys("a/b")
             self.one(".upload button").click()
             self.one(".upload .problem-text")
+
+    def test_rows_are_a_picture_too_whose_lens_has_their_numbers(self):
+        self.put("films", [[i, i + 0.5] for i in range(20)])
+        self.show("films")
+        self.rows_shown("12, 3-4")
+        self.click(".forms button", "heat map")
+        picture = self.one(".rows canvas.heatmap")
+        picture.send_keys(Keys.ARROW_RIGHT)
+        self.one(".rows .lens", "films[12,1] = 12.5")
+        self.click(".forms button", "table")
+        self.one(".rows td")
+
+    def test_the_address_has_all_that_is_shown(self):
+        self.put("t@1", {"tensor": [[1, 2], [3, 4], [5, 6]], "keys": ["a", "b", "c"]})
+        self.put("t@2", {"tensor": [[1, 2], [3, 4], [5, 7]], "keys": ["a", "b", "c"]})
+        self.show("t@1")
+        self.one(".detail input[list]").send_keys("t@2")
+        self.rows_shown('["c", "a"]', by_key=True)
+        self.one(".rows .help", "1 of 4 cells differ")
+        address = self.browser.current_url
+        self.browser.get("about:blank")
+        self.browser.get(address)
+        self.one(".rows .help", "1 of 4 cells differ")
+        self.assertEqual([node.text for node in self.all(".rows tbody th")], ["c", "a", "c", "a"])
+        self.click(".forms button", "heat map")
+        self.wait(lambda: len(self.all(".rows canvas")) == 2)
+        self.browser.refresh()
+        self.wait(lambda: len(self.all(".rows canvas")) == 2)
+        self.click(".listing button.link", "t@2")  # another table has rows of its own
+        self.wait(lambda: len(self.values(".rows")) == 6)
+        self.browser.back()
+        self.one(".detail h2", "t@1")
+        self.wait(lambda: len(self.all(".rows canvas")) == 2)
+
+    def test_an_alias_in_the_address_is_its_version_and_an_unknown_name_is_told(self):
+        self.put("t@1", [1])
+        with self.client() as client:
+            client.request("POST", "/v1/aliases", {"set": {"latest": "t@1"}})
+        self.show("latest")
+        self.one(".detail h2", "t@1")
+        self.show("gone")
+        self.one(".detail .problem-text", "There is no table gone.")
+
+    def test_what_is_averaged_of_strings_is_said(self):
+        self.put("words", ["a", "bcd"])
+        self.show("words")
+        self.one(".lens", "means of the bytes of text of blocks, 1 to 3")
 
     def file_of(self, name, values):
         folder = tempfile.TemporaryDirectory()

@@ -6,6 +6,12 @@ import {element} from "./numbers.js";
 import {pictureOf} from "./picture.js";
 import {cellAt, placeText, positionOf} from "./tensor.js";
 
+// The rows of a part of a table have the labels that they have in it.
+function placeIn({shape, rowLabels}, at) {
+  const place = positionOf(at, shape);
+  return rowLabels ? [rowLabels[place[0]], ...place.slice(1)] : place;
+}
+
 // `tensor.picture`: what a worker has made of it already.
 export function heatmap(tensor, name) {
   const {rows, columns, width, height, least, greatest, pixels} = tensor.picture ?? pictureOf(tensor);
@@ -20,7 +26,7 @@ export function heatmap(tensor, name) {
     place.row = Math.min(Math.max(row, 0), rows - 1);
     place.column = Math.min(Math.max(column, 0), columns - 1);
     const at = place.row * columns + place.column;
-    replace(lens, `${placeText(positionOf(at, tensor.shape), name)} = ${element(cellAt(tensor, at))}`);
+    replace(lens, `${placeText(placeIn(tensor, at), name)} = ${element(cellAt(tensor, at))}`);
   };
   canvas.addEventListener("pointermove", (event) => {
     const box = canvas.getBoundingClientRect();

@@ -4,6 +4,7 @@ import * as api from "./api.js";
 import {css, extremes, scaleOf} from "./colours.js";
 import {el, labelled, notify, replace, uniqueId} from "./dom.js";
 import {grid} from "./grid.js";
+import {heatmap} from "./heatmap.js";
 import * as json from "./json.js";
 import {KeySearch} from "./key_search.js";
 import {bytes, element, grouped} from "./numbers.js";
@@ -24,18 +25,20 @@ function list(statistics) {
     el("dd", {}, typeof statistics[member] === "number" && Number.isInteger(statistics[member]) ? grouped(statistics[member]) : element(statistics[member]))]));
 }
 
+const meansOf = {elements: "means", absolute: "means of the absolute values", lengths: "means of the bytes of text"};
+
 // The means of blocks as a picture: the whole tensor at a glance.
-function strip(blocks, name) {
+function strip({blocks, values}, name) {
   const rows = blocks.means.length, columns = rows ? blocks.means[0].length : 0;
   if (!rows || !columns) return null;
   const numbers = blocks.means.flat().map((value) => (value === null ? NaN : toNumber(value)));
-  const [least, most] = extremes(numbers), scale = scaleOf(least, most);
+  const [least, most] = extremes(numbers), scale = scaleOf(least, most), means = meansOf[values];
   const canvas = el("canvas", {class: "heatmap strip", width: columns, height: rows, role: "img",
-    "aria-label": `means of ${rows} by ${columns} blocks of ${name}, from ${element(least)} to ${element(most)}`});
+    "aria-label": `${means} of ${rows} by ${columns} blocks of ${name}, from ${element(least)} to ${element(most)}`});
   const context = canvas.getContext("2d"), image = context.createImageData(columns, rows);
   numbers.forEach((value, at) => image.data.set([...scale(value), 255], at * 4));
   context.putImageData(image, 0, 0);
-  const lens = el("output", {class: "lens"}, `means of blocks, ${element(least)} to ${element(most)}`);
+  const lens = el("output", {class: "lens"}, `${means} of blocks, ${element(least)} to ${element(most)}`);
   canvas.addEventListener("pointermove", (event) => {
     const box = canvas.getBoundingClientRect();
     const row = Math.floor(((event.clientY - box.top) / box.height) * rows), column = Math.floor(((event.clientX - box.left) / box.width) * columns);
@@ -52,7 +55,7 @@ function strip(blocks, name) {
 async function drawStatistics(node, name) {
   replace(node, el("p", {class: "help"}, "computing"));
   const statistics = await api.getJson(`${path(name)}/statistics`);
-  replace(node, list(statistics), statistics.blocks ? strip(statistics.blocks, name) : null);
+  replace(node, list(statistics), statistics.blocks ? strip(statistics, name) : null);
 }
 
 // Rows by number, "0-9, 12", or by key: as a gather gives them.
@@ -82,23 +85,36 @@ async function takeRows(name, indices) {
   return (await runOp(`${path(name)}/gather`, {indices})).read.outputs[0].tensor;
 }
 
-function rowsView(tensor, others) {
+// Cells, or a picture of them; strings have none. `labels`: of the rows.
+function draw(tensor, name, labels, as) {
+  const isPicture = as === "heat map" && tensor.dtype !== "string" && tensor.flat?.length > 1;
+  return isPicture ? {node: heatmap({...tensor, rowLabels: labels}, name), light: () => {}} : grid(tensor, name, {rowLabels: labels});
+}
+
+// `wanted`: {rows, by, with, as} of the address; keep(the same) when another part is shown.
+function rowsView(tensor, others, wanted, keep) {
   const rows = tensor.shape[0] ?? 0, width = rows ? numel(tensor.shape) / rows : 0;
   const first = Math.max(0, Math.min(rows, 10, Math.floor(mostCells / Math.max(width, 1))) - 1);
-  const text = el("input", {type: "text", value: `0-${first}`, spellcheck: "false"});
-  const key = el("input", {type: "checkbox"});
-  const other = el("input", {type: "text", list: uniqueId("others"), spellcheck: "false", placeholder: "name of another table"});
+  const text = el("input", {type: "text", value: wanted.rows ?? `0-${first}`, spellcheck: "false"});
+  const key = el("input", {type: "checkbox", checked: Boolean(tensor.keys && wanted.by === "key")});
+  const other = el("input", {type: "text", list: uniqueId("others"), spellcheck: "false", placeholder: "name of another table", value: wanted.with ?? ""});
   const names = el("datalist", {id: other.getAttribute("list")}, ...others.filter((name) => name !== tensor.name).map((name) => el("option", {value: name})));
   const shown = el("div", {class: "rows", "aria-live": "polite"});
-  let showing;
+  let showing, as = wanted.as === "heat map" ? "heat map" : "table";
+  const forms = ["table", "heat map"].map((form) => el("button", {type: "button", "aria-pressed": String(form === as), onclick: (event) => {
+    as = form;
+    for (const button of forms) button.setAttribute("aria-pressed", String(button === event.currentTarget));
+    show();
+  }}, form));
   const show = async () => {
-    const mine = showing = {};
+    const mine = showing = {}, name = other.value.trim();
+    keep({...(text.value === `0-${first}` ? {} : {rows: text.value}), ...(key.checked ? {by: "key"} : {}), ...(name ? {with: name} : {}), ...(as === "table" ? {} : {as})});
     let parts;
     try {
       const indices = indicesOf(text.value, key.checked, rows), own = await takeRows(tensor.name, indices);
       const labels = key.checked ? keysIn(indices.keys.text).map(String) : indices;
-      parts = [el("h4", {}, tensor.name), grid(own, tensor.name, {rowLabels: labels}).node];
-      if (other.value.trim()) parts.push(...compare(own, await takeRows(other.value.trim(), indices), other.value.trim(), labels));
+      parts = [el("h4", {}, tensor.name), draw(own, tensor.name, labels, as).node];
+      if (name) parts.push(...compare(own, await takeRows(name, indices), name, labels, as));
     } catch (error) {
       parts = [el("p", {class: "problem-text", role: "alert"}, error.message)];
     }
@@ -118,14 +134,15 @@ function rowsView(tensor, others) {
   }});
   search.of(tensor.keys ? tensor : null);
   if (rows) show();
-  return el("section", {"aria-label": "rows"}, el("h3", {}, "Rows"), form, search.node, shown);
+  return el("section", {"aria-label": "rows"}, el("h3", {}, "Rows"), form, search.node,
+    tensor.dtype === "string" ? null : el("div", {class: "forms", role: "group", "aria-label": "rows as"}, ...forms), shown);
 }
 
 const isDifferent = (value, other) => value !== other && String(value) !== String(other);
 
 // The same rows of another table, those cells marked that differ.
-function compare(own, other, name, rowLabels) {
-  const view = grid(other, name, {rowLabels});
+function compare(own, other, name, labels, as) {
+  const view = draw(other, name, labels, as);
   const same = own.shape.join() === other.shape.join();
   const differing = [];
   if (same && (!own.flat || !other.flat)) return [el("h4", {}, name), el("p", {class: "help"}, "too many strings to compare"), view.node];
@@ -135,12 +152,12 @@ function compare(own, other, name, rowLabels) {
     : `its rows have the shape [${other.shape.slice(1)}], not [${own.shape.slice(1)}]`), view.node];
 }
 
-// `others`: the names of all tables; onclose is called without one.
-export async function drawDetail(node, tensor, others) {
+// `others`: the names of all tables; `wanted`, keep(): as of rowsView.
+export async function drawDetail(node, tensor, others, wanted, keep) {
   const statistics = el("div", {class: "statistics", "aria-live": "polite"});
   replace(node, el("h2", {}, tensor.name), el("p", {class: "help"}, typeText(tensor.dtype, tensor.shape), `, ${bytes(tensor.bytes)}`,
     tensor.keys ? `, keys ${tensor.keys}` : "", tensor.source ? `, from ${tensor.source}` : "", tensor.persisted ? ", on disk" : ", in memory only", `, change ${grouped(tensor.version)}`),
-  statistics, tensor.shape.length ? rowsView(tensor, others) : null);
+  statistics, tensor.shape.length ? rowsView(tensor, others, wanted, keep) : null);
   try {
     await drawStatistics(statistics, tensor.name);
   } catch (error) {

@@ -5,7 +5,7 @@ import * as api from "./api.js";
 import {el, folding, labelled, replace} from "./dom.js";
 import {mayWrite} from "./mode.js";
 import {bytes, grouped} from "./numbers.js";
-import {note} from "./state.js";
+import {note, push} from "./state.js";
 import {drawDetail} from "./table_detail.js";
 import {deleteButton, uploadForm} from "./upload.js";
 
@@ -23,6 +23,7 @@ class TablesView {
   async open(parameters) {
     replace(this.node, el("div", {class: "columns"},
       el("div", {}, labelled("find by name", this.filter), this.listing, this.aliases, mayWrite() ? uploadForm((name) => this.refresh(name)) : null), this.detail));
+    this.wanted = Object.fromEntries(parameters); // of the table in the address
     await this.refresh(parameters.get("name"));
   }
 
@@ -32,9 +33,11 @@ class TablesView {
     this.named = aliases.aliases;
     const names = tensors.map((tensor) => tensor.name);
     replace(this.aliases, drawAliases(aliases, tensors, () => this.refresh()));
-    this.chosen = names.includes(name) ? name : undefined;
+    const version = Object.hasOwn(this.named, name) ? this.named[name] : name;
+    this.chosen = names.includes(version) ? version : undefined;
     this.drawList();
     if (this.chosen) await this.show(this.chosen);
+    else if (name) replace(this.detail, el("p", {class: "problem-text"}, `There is no table ${name}.`));
     else replace(this.detail, el("p", {class: "empty"}, tensors.length ? "Choose a table." : "There are no tables yet: upload one, or start tensord with --data-dir."));
   }
 
@@ -42,7 +45,7 @@ class TablesView {
     const wanted = this.filter.value.trim().toLowerCase();
     const found = this.tensors.filter(({name}) => name.toLowerCase().includes(wanted));
     const lines = found.slice(0, 500).map((tensor) => ({current: tensor.name === this.chosen, cells: [
-      [el("button", {type: "button", class: "link", onclick: () => this.show(tensor.name)}, tensor.name), ...this.aliasesOf(tensor.name)],
+      [el("button", {type: "button", class: "link", onclick: () => this.choose(tensor.name)}, tensor.name), ...this.aliasesOf(tensor.name)],
       tensor.dtype, `[${tensor.shape}]`, bytes(tensor.bytes), tensor.keys ?? "", tensor.checksum === "damaged" ? "damaged" : tensor.persisted ? "on disk" : "memory",
       grouped(tensor.version), mayWrite() ? deleteButton(tensor.name, () => this.refresh()) : ""]}));
     replace(this.listing, folding("list of tables", ["name", "dtype", "shape", "size", "keys", "kept", "change", ""], lines, ["size", "change"]),
@@ -55,11 +58,23 @@ class TablesView {
     return own.length ? [" ", el("span", {class: "badge"}, `alias ${own.join(", ")}`)] : [];
   }
 
+  async choose(name) {
+    this.wanted = {};
+    push("tables", {name});
+    await this.show(name);
+  }
+
+  // With the rows, and the table beside them, that the address names.
   async show(name) {
     this.chosen = name;
-    if (this.node.isConnected) note("tables", {name});
+    const {name: _, ...wanted} = this.wanted;
+    const keep = (shown) => {
+      this.wanted = shown;
+      if (this.node.isConnected && this.chosen === name) note("tables", {name, ...shown});
+    };
+    keep(wanted);
     this.drawList();
-    await drawDetail(this.detail, this.tensors.find((tensor) => tensor.name === name), this.tensors.map((tensor) => tensor.name));
+    await drawDetail(this.detail, this.tensors.find((tensor) => tensor.name === name), this.tensors.map((tensor) => tensor.name), wanted, keep);
   }
 }
 
