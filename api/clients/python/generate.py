@@ -22,7 +22,7 @@ HEAD = '''"""The ops as methods.  generate.py makes this file from GET /v1/ops o
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Generic, Optional, TypeVar
+from typing import Any, Generic, Literal, Optional, TypeVar
 
 from . import calls
 from .calls import Call, op_call
@@ -49,6 +49,8 @@ def get(url):
 
 def attribute(one):
     kind = TYPES[one["type"]]
+    if kind == "str" and one.get("values"):
+        kind = f"Literal[{', '.join(json.dumps(value) for value in one['values'])}]"
     return f"{one['name']}: {kind}" if one["required"] else f"{one['name']}: Optional[{kind}] = None"
 
 

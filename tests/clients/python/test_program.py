@@ -1,4 +1,5 @@
 """The command line, serve, and the commands of the README."""
+import inspect
 import io
 import json
 import os
@@ -94,6 +95,27 @@ def test_serve_starts_its_daemon_whatever_the_environment_says(monkeypatch):
     monkeypatch.setenv("TENSORD_URL", "http://other")
     with tensord.serve() as server:
         assert server.client.ready()["status"] == "ready"
+
+
+def test_serve_gives_its_client_the_token_of_the_daemon(tmp_path):
+    token = "0123456789abcdef" * 2
+    (tmp_path / "tokens").write_text(f"admin {token}\n")
+    with tensord.serve(None, "--token-file", str(tmp_path / "tokens"), token=token) as server:
+        assert server.client.tables.list() == []
+
+
+def test_a_reader_that_leaves_is_no_error(daemon):
+    command = [sys.executable, "-m", "tensord", "--url", daemon.url, "tables"]
+    reading, writing = os.pipe()
+    os.close(reading)
+    with open(writing, "wb") as pipe:
+        done = subprocess.run(command, stdout=pipe, stderr=subprocess.PIPE, timeout=60)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_choices_are_checked_by_mypy():
+    bounds = inspect.signature(tensord.Client.gather).parameters["bounds"].annotation
+    assert bounds.replace("'", '"') == 'Optional[Literal["error", "zero", "clip", "wrap"]]'
 
 
 def test_serve_ends_its_daemon():

@@ -5,6 +5,7 @@ import argparse
 import json
 import math
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -146,6 +147,11 @@ def main() -> None:
     try:
         with Client(args.url, token=args.token, timeout=args.timeout, ca_file=args.ca_file, certificate=certificate) as client:
             show(args.run(client, args))
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader, such as head, has what it wants. Python flushes once more at its end, which must find somewhere to write.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(128 + signal.SIGPIPE)
     except (TensordError, OSError, ValueError, TypeError) as error:
         sys.exit(printable(f"{type(error).__name__}: {error}"))
 

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, Generic, Optional, TypeVar
+from typing import Any, Generic, Literal, Optional, TypeVar
 
 from . import calls
 from .calls import Call, op_call
@@ -21,9 +21,9 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
         ...
 
     async def gather(self, params: Any, indices: Any, *, axis: Optional[int] = None,
-                     batch_dims: Optional[int] = None, bounds: Optional[str] = None,
-                     dtype: Optional[Any] = None, device: Optional[str] = None,
-                     timeout: Optional[float] = None) -> One:
+                     batch_dims: Optional[int] = None, bounds: Optional[Literal["error", "zero",
+                     "clip", "wrap"]] = None, dtype: Optional[Any] = None,
+                     device: Optional[str] = None, timeout: Optional[float] = None) -> One:
         """Picks slices of params along one axis, in the order that indices names."""
         result: One = await self.run_op(op_call(
             "gather", calls.one, {"params": params, "indices": indices}, {"axis": axis,
@@ -31,8 +31,9 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
             ("indices",)), timeout)
         return result
 
-    async def batch_gather(self, params: Any, indices: Any, *, bounds: Optional[str] = None,
-                           device: Optional[str] = None, timeout: Optional[float] = None) -> One:
+    async def batch_gather(self, params: Any, indices: Any, *, bounds: Optional[Literal["error",
+                           "zero", "clip", "wrap"]] = None, device: Optional[str] = None,
+                           timeout: Optional[float] = None) -> One:
         """Picks slices of params batch by batch: gather with batch_dims = axis = rank(indices) - 1."""
         result: One = await self.run_op(op_call(
             "batch_gather", calls.one, {"params": params, "indices": indices}, {"bounds": bounds,
@@ -40,8 +41,8 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
         return result
 
     async def gather_nd(self, params: Any, indices: Any, *, batch_dims: Optional[int] = None,
-                        bounds: Optional[str] = None, device: Optional[str] = None,
-                        timeout: Optional[float] = None) -> One:
+                        bounds: Optional[Literal["error", "zero", "clip", "wrap"]] = None,
+                        device: Optional[str] = None, timeout: Optional[float] = None) -> One:
         """Picks elements or slices of params by index tuples."""
         result: One = await self.run_op(op_call(
             "gather_nd", calls.one, {"params": params, "indices": indices},
@@ -115,8 +116,8 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
         return result
 
     async def lookup(self, params: Any, *, queries: Any, keys: Any = None, default: Any = None,
-                     missing: Optional[str] = None, device: Optional[str] = None,
-                     timeout: Optional[float] = None) -> Rows:
+                     missing: Optional[Literal["error", "zero", "default"]] = None,
+                     device: Optional[str] = None, timeout: Optional[float] = None) -> Rows:
         """Picks rows of a table by their keys."""
         result: Rows = await self.run_op(op_call(
             "lookup", calls.found_rows, {"params": params, "keys": keys, "queries": queries,
@@ -125,11 +126,12 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
 
     async def embedding_bag(self, params: Any, indices: Any, *, offsets: Any = None,
                             segment_ids: Any = None, weights: Any = None, scale: Any = None,
-                            offset: Any = None, mode: Optional[str] = None,
-                            padding_index: Optional[int] = None, num_segments: Optional[int] = None,
-                            bounds: Optional[str] = None, dtype: Optional[Any] = None,
-                            layout: Optional[str] = None, device: Optional[str] = None,
-                            timeout: Optional[float] = None) -> One:
+                            offset: Any = None, mode: Optional[Literal["sum", "mean", "sqrtn",
+                            "max"]] = None, padding_index: Optional[int] = None,
+                            num_segments: Optional[int] = None, bounds: Optional[Literal["error",
+                            "zero", "clip", "wrap"]] = None, dtype: Optional[Any] = None,
+                            layout: Optional[Literal["plain", "byte_rowwise"]] = None,
+                            device: Optional[str] = None, timeout: Optional[float] = None) -> One:
         """Sums rows of a table, bag by bag."""
         result: One = await self.run_op(op_call(
             "embedding_bag", calls.one, {"params": params, "indices": indices, "offsets": offsets,

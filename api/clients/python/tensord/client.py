@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import ssl
-from typing import Any, Optional, TypeVar, Union
+from typing import Any, Literal, Optional, TypeVar, Union
 from urllib.parse import quote
 
 import numpy as np
@@ -17,6 +17,8 @@ from .progress import Progress
 from .tls import Certificate, context_of
 
 T = TypeVar("T")
+Bounds = Literal["error", "zero", "clip", "wrap"]
+Missing = Literal["error", "zero", "default"]
 
 
 class Client(Ops[Array, list[Array], Found, Selected]):
@@ -197,15 +199,15 @@ class Table:
         call = calls.change_call(path, arguments, {"mode": mode}, Conditions(if_match), mode == "set")
         return self.client.send(call, timeout=timeout)
 
-    def rows(self, numbers: Any, *, bounds: Optional[str] = None, timeout: Optional[float] = None) -> Array:
+    def rows(self, numbers: Any, *, bounds: Optional[Bounds] = None, timeout: Optional[float] = None) -> Array:
         return self.client.gather(self, as_index(numbers), bounds=bounds, timeout=timeout)
 
-    def by_key(self, keys: Any, *, bounds: Optional[str] = None, timeout: Optional[float] = None) -> Array:
+    def by_key(self, keys: Any, *, bounds: Optional[Bounds] = None, timeout: Optional[float] = None) -> Array:
         """the rows of these keys; with bounds="zero" zeros for those that are not there"""
         values = np.asarray(keys, dtype=object) if is_text(keys) else keys
         return self.client.gather(self, Keys(values), bounds=bounds, timeout=timeout)
 
-    def lookup(self, keys: Any, *, missing: str = "zero", default: Any = None, timeout: Optional[float] = None) -> Found:
+    def lookup(self, keys: Any, *, missing: Missing = "zero", default: Any = None, timeout: Optional[float] = None) -> Found:
         """the rows of these keys, and which of them are there; the others are zeros, or the default with missing="default" """
         queries = [keys] if isinstance(keys, str) else keys
         return self.client.lookup(self, queries=queries, missing=missing, default=default, timeout=timeout)

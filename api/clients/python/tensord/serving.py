@@ -31,7 +31,7 @@ def binary() -> str:
 class Server:
     """a running daemon; `client` is connected to it"""
 
-    def __init__(self, command: list[str]):
+    def __init__(self, command: list[str], token: Optional[str] = None):
         self.folder = tempfile.TemporaryDirectory(prefix="tensord-serve-")
         self.log = Path(self.folder.name) / "log"
         with open(self.log, "wb") as log:
@@ -41,7 +41,7 @@ class Server:
         atexit.register(self.stop)
         tls = any(option.partition("=")[0] == "--tls-certificate" for option in command)
         self.url = f"http{'s' * tls}://{self._address()}"
-        self.client = Client(self.url)
+        self.client = Client(self.url, token=token)
 
     def _address(self) -> str:
         end = time.monotonic() + START_LIMIT
@@ -80,7 +80,9 @@ class Server:
         self.stop()
 
 
-def serve(folder: Optional[str] = None, *options: str, listen: str = "127.0.0.1:0") -> Server:
-    """starts the daemon with the tables of the folder; on a free port of this machine unless `listen` says another"""
+def serve(folder: Optional[str] = None, *options: str, listen: str = "127.0.0.1:0", token: Optional[str] = None) -> Server:
+    """starts the daemon with the tables of the folder; on a free port of this machine unless `listen` says another
+
+    With the option --token-file, `token` is the one that `client` has."""
     data = ["--data-dir", os.fspath(folder)] if folder is not None else []
-    return Server([binary(), "--listen", listen, "--log-format", "text", "--log-level", "info", *data, *options])
+    return Server([binary(), "--listen", listen, "--log-format", "text", "--log-level", "info", *data, *options], token)
