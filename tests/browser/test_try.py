@@ -28,6 +28,49 @@ class Try(BrowserTest):
                 self.assertEqual([element.text for element in self.all(".output h3 .type")], expected[op])
                 self.assertIn(f"/v1/{op}", self.one(".code").text)
 
+    def fill(self, field, text):
+        self.browser.execute_script("arguments[0].value = arguments[1]; arguments[0].dispatchEvent(new Event('input'))", field, text)
+
+    def test_a_long_request_is_in_the_address(self):
+        self.ready("/#try?op=gather")
+        long = json.dumps([[i, i] for i in range(3000)])
+        self.fill(self.all(".tensor-input textarea")[0], long)
+        self.wait(lambda: "packed=" in self.browser.current_url)
+        self.browser.refresh()
+        self.one(".output td")
+        self.assertEqual(json.loads(self.all(".tensor-input textarea")[0].get_attribute("value")), json.loads(long))
+
+    def test_a_request_that_no_address_holds_is_told(self):
+        self.ready("/#try?op=gather")
+        self.fill(self.all(".tensor-input textarea")[0], json.dumps([hash((i, i)) for i in range(9000)]))
+        self.one(".notice", "too long for the address")
+
+    def test_what_is_no_json_yet_stays_as_it_was_typed(self):
+        self.ready("/#try?op=gather")
+        self.fill(self.all(".tensor-input textarea")[0], "[[1, 2")
+        self.browser.refresh()
+        self.one(".problem-text", "no JSON yet")
+        self.assertEqual(self.all(".tensor-input textarea")[0].get_attribute("value"), "[[1, 2")
+
+    def test_the_language_and_the_form_of_the_answer_are_in_the_address(self):
+        self.ready("/#try?op=gather")
+        self.click(".snippet button", "Python")
+        self.click(".output button", "JSON")
+        self.browser.refresh()
+        self.one(".output pre")
+        self.assertIn("import", self.one(".code").text)
+
+    def test_back_leads_to_the_op_before(self):
+        self.ready("/#try?op=gather")
+        Select(self.one("#op")).select_by_value("concat")
+        self.wait(lambda: "/v1/concat" in self.one(".code").text)
+        self.browser.back()
+        self.wait(lambda: "/v1/gather" in self.one(".code").text)
+
+    def test_members_of_a_link_that_the_form_lacks_are_told(self):
+        self.ready(address("gather", {"params": [1, 2], "indices": [1], "response": "flat", "device": "cpu"}))
+        self.one(".notice", "The link also has response, device")
+
     def hover(self, index, output=0):
         cell = self.all(".output")[output].find_element("css selector", f'td[data-index="{index}"]')
         ActionChains(self.browser).move_to_element(cell).perform()

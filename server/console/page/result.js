@@ -23,24 +23,27 @@ function formsOf(tensor, name, onpoint) {
   return forms;
 }
 
-function drawOutput({name, tensor}, read, onpoint) {
+function drawOutput({name, tensor}, read, onpoint, {as, onshow}) {
   const body = el("div", {class: "output-body"});
   const forms = tensor.flat ? formsOf(tensor, name, (index) => onpoint(name, tensor.shape, index)) : [];
   forms.push(["JSON", () => drawText(read)]);
-  const buttons = forms.map(([label, draw], i) => el("button", {type: "button", "aria-pressed": String(i === 0), onclick: (event) => {
+  const first = Math.max(0, forms.findIndex(([label]) => label === as));
+  const buttons = forms.map(([label, draw], i) => el("button", {type: "button", "aria-pressed": String(i === first), onclick: (event) => {
     for (const button of buttons) button.setAttribute("aria-pressed", String(button === event.currentTarget));
     replace(body, draw());
+    onshow(i ? label : "");
   }}, label));
-  replace(body, forms[0][1]());
+  replace(body, forms[first][1]());
   return el("section", {class: "output", "aria-label": name},
     el("h3", {}, name, " ", el("span", {class: "type"}, typeText(tensor.dtype, tensor.shape))),
     el("div", {class: "forms", role: "group", "aria-label": `${name} as`}, ...buttons), body);
 }
 
-// `read`: what the task "reply" makes of the body. onpoint(output name, its shape, index of a cell or -1)
-export function drawResult(reply, read, onpoint) {
+// `read`: what the task "reply" makes of the body. onpoint(output name, its shape, index of a cell or -1); `shown`: {as, onshow},
+// the form of the outputs, none being the first one, and what is called when another one is chosen.
+export function drawResult(reply, read, onpoint, shown) {
   const replaced = read.bounds?.replaced;
-  return el("div", {}, ...read.outputs.map((output) => drawOutput(output, read, onpoint)),
+  return el("div", {}, ...read.outputs.map((output) => drawOutput(output, read, onpoint, shown)),
     el("p", {class: "meta"}, ms(reply.ms), " there and back",
       replaced ? ` · ${replaced} ${replaced === 1 ? "index" : "indices"} replaced (bounds = ${read.bounds.policy})` : ""));
 }

@@ -192,6 +192,16 @@ export class TensorInput {
     this.changed(true);
   }
 
+  // The text that a string in the request stands for.
+  setDraft() {
+    try {
+      this.text.value = String(JSON.parse(this.text.value));
+    } catch {
+      return;
+    }
+    this.changed();
+  }
+
   isEmpty() {
     return this.kind.value === "table" ? this.name.value.trim() === "" : !this.held && this.text.value.trim() === "";
   }

@@ -7,14 +7,15 @@ import {drawEinsum} from "./einsum_view.js";
 import {errorView} from "./error_view.js";
 import * as json from "./json.js";
 import {bagSources, einsumSources, isMoved, labelsOf, trace} from "./provenance.js";
+import {noteRequest, requestIn} from "./request_address.js";
 import {drawResult} from "./result.js";
 import {runOp} from "./run_op.js";
 import {bodyFile, languages} from "./snippets.js";
-import {note, read} from "./state.js";
+import {push, read} from "./state.js";
 import {TensorInput} from "./tensor_input.js";
 import {indexOf, placeText, positionOf} from "./tensor.js";
 
-const mostInAddress = 6000, mostShown = 20000; // characters of a body in the address, and as code; one that is no text is in neither
+const mostShown = 20000; // characters of a body as code
 
 const descriptions = new Map();
 
@@ -95,6 +96,22 @@ class Form {
     this.changed();
   }
 
+  // The same, of a link, which may have more than the form.
+  setWhole(request, text) {
+    const known = [...this.inputs, ...this.attributes].map(({spec}) => spec.name), others = Object.keys(request).filter((name) => !known.includes(name));
+    if (others.length) notify(`The link also has ${others.join(", ")}, which this form does not send.`);
+    this.set(request, text);
+  }
+
+  // Fields whose text is no JSON yet, which the address has as strings.
+  drafts() {
+    return this.all().filter(({invalid}) => invalid).map(({label}) => label).join(",");
+  }
+
+  setDrafts(labels) {
+    for (const label of labels?.split(",") ?? []) this.tensorNamed(label)?.setDraft();
+  }
+
   // The body as it is sent, a text, or a Blob if it has a large tensor; `numbered`: other tensors for some inputs, and no conversion
   // of the result.
   body(numbered = new Map()) {
@@ -150,17 +167,21 @@ class TryView {
     const {ops} = await api.getJson("/v1/ops");
     const wanted = parameters.get("op");
     const op = await describe(ops.some(({name}) => name === wanted) ? wanted : ops[0].name);
+    const request = await requestIn(parameters);
     if (mine !== this.opening) return;
+    this.language = Math.max(0, languages.findIndex(([name]) => name === parameters.get("code")));
+    this.as = parameters.get("as") ?? "";
     this.op = op;
     this.form = new Form(this.op, this);
     this.draw(ops);
-    this.setRequest(parameters.get("request"));
+    this.setRequest(request);
+    this.form.setDrafts(parameters.get("draft"));
     await this.run();
   }
 
   setRequest(text) {
     try {
-      if (text) return this.form.set(json.parse(text), text);
+      if (text) return this.form.setWhole(json.parse(text), text);
     } catch {
       notify("The request in the address is none; the example is shown.", "error");
     }
@@ -179,11 +200,12 @@ class TryView {
 
   draw(ops) {
     const chooser = select(ops.map(({name}) => name), this.op.name, {id: "op", onchange: () => {
-      note("try", {op: chooser.value});
+      push("try", {op: chooser.value});
       this.open(read().parameters);
     }});
     const tabs = languages.map(([name], i) => el("button", {type: "button", "aria-pressed": String(i === this.language), onclick: (event) => {
       this.language = i;
+      this.noteState();
       for (const tab of tabs) tab.setAttribute("aria-pressed", String(tab === event.currentTarget));
       this.showCode();
     }}, name));
@@ -210,9 +232,19 @@ class TryView {
             el("div", {class: "forms"}, ...tabs, el("button", {type: "button", onclick: () => copy(this.code.textContent)}, "Copy"), this.saveButton), this.code))));
   }
 
+  // What is shown, in the address.
+  noteState() {
+    const shown = {op: this.op.name, code: this.language ? languages[this.language][0] : "", as: this.as, draft: this.form.drafts()};
+    noteRequest(shown, this.form.body(), () => this.node.isConnected);
+  }
+
+  answerShown(as) {
+    this.as = as;
+    this.noteState();
+  }
+
   formChanged() {
-    const body = this.form.body();
-    if (this.node.isConnected) note("try", {op: this.op.name, request: body.length < mostInAddress ? body : ""});
+    this.noteState();
     this.answered = false; // what is drawn, or comes, is the answer to another request
     this.sources = null;
     replace(this.told);
@@ -251,7 +283,7 @@ class TryView {
       this.answered = true;
       const reply = await runOp(`/v1/${this.op.name}`, body, {signal: stop.signal});
       if (stop.signal.aborted) return;
-      replace(this.result, drawResult(reply, reply.read, (name, shape, index) => this.point(name, shape, index)));
+      replace(this.result, drawResult(reply, reply.read, (name, shape, index) => this.point(name, shape, index), {as: this.as, onshow: (as) => this.answerShown(as)}));
       replace(this.told);
       if (!this.answered) return;
       for (const tensor of this.form.all()) tensor.mark([]);
