@@ -1,5 +1,5 @@
 """The page as a whole: the keyboard, the first paint, its size, the token."""
-import os, time
+import os, shutil, subprocess, sys, time
 
 from selenium.webdriver import ActionChains, Keys
 
@@ -87,6 +87,11 @@ class WithToken(BrowserTest):
         self.one("#token-input").send_keys(self.secret, Keys.ENTER)
         self.one(".output .type")
         self.assertIn("$TOKEN", self.one(".code").text)
+        for name, program in (("Python", [sys.executable, "-c"]), ("JavaScript", ["node", "--input-type=module", "-e"])):
+            self.click(".snippet button", name)
+            if shutil.which(program[0]):
+                printed = subprocess.run([*program, self.one(".code").text], stdout=subprocess.PIPE, text=True, timeout=60, check=True, env={**os.environ, "TOKEN": self.secret})
+                self.assertIn("output", printed.stdout)
         self.assertNotIn(self.secret, self.browser.execute_script("return document.documentElement.outerHTML + JSON.stringify([{...localStorage}, {...sessionStorage}]) + document.cookie"))
         self.browser.refresh()
         self.one("dialog[open]")

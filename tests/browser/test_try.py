@@ -1,5 +1,5 @@
 """Try: the form of each op, its example, what its answer came from, and errors at their places."""
-import base64, json, os, struct, tempfile, urllib.parse
+import base64, json, os, shutil, struct, subprocess, sys, tempfile, urllib.parse
 
 from selenium.webdriver import ActionChains, Keys
 from selenium.webdriver.support.ui import Select
@@ -198,6 +198,15 @@ class Try(BrowserTest):
             self.assertIn(part, self.one(".code").text)
         self.assertIn("axis", urllib.parse.unquote(self.browser.current_url))
 
+    def test_the_code_of_each_language_prints_whole_integers(self):
+        self.ready(address("gather", {"params": {"dtype": "int64", "data": [[9007199254740993, -9223372036854775808]]}, "indices": [0]}))
+        for name, program in (("curl", ["sh", "-c"]), ("Python", [sys.executable, "-c"]), ("JavaScript", ["node", "--input-type=module", "-e"])):
+            self.one(".snippet button", name).click()
+            if not shutil.which(program[0]):
+                continue
+            printed = subprocess.run([*program, self.one(".code").text], stdout=subprocess.PIPE, text=True, timeout=60, check=True).stdout
+            self.assertIn("[[9007199254740993,-9223372036854775808]]", printed.replace(" ", ""), name)
+
     def test_the_address_holds_the_request(self):
         self.ready(address("gather", {"params": [10, 20], "indices": [1]}))
         self.assertEqual(self.values(".output"), ["20"])
@@ -291,6 +300,14 @@ class Try(BrowserTest):
         self.click(".options li")
         self.one("#run").click()
         self.wait(lambda: self.values(".output") == ["2", "true"])
+
+    def test_the_keys_of_a_version_are_found_as_well(self):
+        self.put("films@7", {"tensor": [[1], [2], [3]], "keys": ["Alien", "Dune", "Brazil"]})
+        self.ready(address("gather", {"params": {"ref": "films@7"}, "indices": [0]}))
+        self.one(".key-search input").send_keys("Bra")
+        self.wait(lambda: self.options() == ["Brazil"])
+        self.ready(address("lookup", {"params": {"ref": "films@7"}, "queries": ["Brazil"]}))
+        self.assertIn("output[0,0] ← params[2,0]", self.hover(0))
 
     def test_a_dropped_file_becomes_the_input(self):
         header = json.dumps({"w": {"dtype": "F16", "shape": [2], "data_offsets": [0, 4]}}).encode()

@@ -6,6 +6,7 @@ import {copy, el, labelled, notify, replace, save, select} from "./dom.js";
 import {drawEinsum} from "./einsum_view.js";
 import {errorView} from "./error_view.js";
 import * as json from "./json.js";
+import {keysOf} from "./keys.js";
 import {bagSources, einsumSources, isMoved, labelsOf, trace} from "./provenance.js";
 import {drawResult} from "./result.js";
 import {runOp} from "./run_op.js";
@@ -282,7 +283,7 @@ class TryView {
       const reply = await api.postJson(`/v1/tensors/${encodeURIComponent(params.tableName())}/find`, `{"queries": ${tensor.typedText()}}`, {signal});
       others.set(tensor.label, [json.parse(reply.text).output]);
     }
-    if (this.form.tensorNamed("keys")?.isEmpty()) others.set("keys", [{ref: `${params.tableName()}.keys`}]);
+    if (this.form.tensorNamed("keys")?.isEmpty()) others.set("keys", [{ref: keysOf(params.tableName())}]);
     return others;
   }
 
