@@ -54,7 +54,7 @@ class Accessibility(BrowserTest):
 
     def test_an_equation(self):
         ones = [[1, 1], [1, 1]]
-        self.audit(address("einsum", {"equation": "ij,jk,kl->il", "inputs": [ones, ones, ones]}), ".steps")
+        self.audit(address("einsum", {"equation": "ij,jk,kl->il", "inputs": [ones, ones, ones]}), ".tree")
 
     def test_the_keys_of_a_table(self):
         self.audit(address("gather", {"params": {"ref": "films"}, "indices": [0]}), ".key-search input", lambda: (self.one(".key-search input").click(), self.one(".options li")))
@@ -62,6 +62,7 @@ class Accessibility(BrowserTest):
     def test_an_error_at_its_place(self):
         self.expected_messages = ("422",)
         self.audit(address("gather", {"params": [1, 2], "indices": [0, 7]}), "td.bad")
+        self.audit(address("einsum", {"equation": "ij->!", "inputs": [[[1, 2]]]}), ".lead mark")
 
     def test_an_answer_as_a_picture_and_as_json(self):
         for form in ("heat map", "JSON"):

@@ -45,10 +45,17 @@ class Try(BrowserTest):
 
     def test_sums_show_all_their_terms(self):
         self.ready(address("einsum", {"equation": "ij,jk->ik", "inputs": [[[1, 2], [3, 4]], [[5, 6], [7, 8]]]}))
-        self.assertEqual(self.hover(2), "output[1,0] ← inputs.0[1,0], inputs.0[1,1], inputs.1[0,0], inputs.1[1,0]")
-        self.assertEqual(self.one(".extra .sentence").text, "output[i,k] = Σ_j inputs.0[i,j] · inputs.1[j,k]")
+        self.assertEqual(self.hover(2), "output[1,0] ← inputs.0[1,:] · inputs.1[:,0]")
+        self.assertEqual(self.lit(), ["inputs.0[1,0] = 3", "inputs.0[1,1] = 4", "inputs.1[0,0] = 5", "inputs.1[1,0] = 7"])
+        self.assertEqual(self.told_by_equation(), "output[i,k] = Σj inputs.0[i,j] · inputs.1[j,k]")
+        self.ready(address("einsum", {"equation": "ii,j->j", "inputs": [[[1, 2], [3, 4]], [5, 6]]}))
+        self.assertEqual(self.hover(1), "output[1] ← inputs.0[i,i] · inputs.1[1]")
+        self.assertEqual(self.lit(), ["inputs.0[0,0] = 1", "inputs.0[1,1] = 4", "inputs.1[1] = 6"])
         self.ready(address("embedding_bag", {"params": [[1, 2], [3, 4], [5, 6]], "indices": [2, 0, 1], "offsets": [0, 2]}))
         self.assertEqual(self.hover(1), "output[0,1] ← params[2,1], indices[0], params[0,1], indices[1]")
+
+    def told_by_equation(self):
+        return self.one(".lead .sentence").text.replace("\n", "")
 
     def test_bags_of_other_kinds_show_their_terms(self):
         table = [[1, 2], [3, 4], [5, 6]]
@@ -122,7 +129,25 @@ class Try(BrowserTest):
     def test_the_order_of_contractions_is_told(self):
         ones = [[1, 1], [1, 1]]
         self.ready(address("einsum", {"equation": "ij,jk,kl->il", "inputs": [ones, ones, ones]}))
-        self.assertEqual(len(self.one(".steps").find_elements("css selector", "tbody tr")), 2)
+        self.one(".tree li")
+        self.assertEqual([(item.text.split("\n")[0].replace("\u2009", " "), depth) for item, depth in self.tree()], [
+            ("step 2 ij,jl->il output · int32 [2,2] · 16 B · 16 FLOPs · sumprod", 0), ("inputs.0 int32 [2,2] · 16 B", 1),
+            ("step 1 jk,kl->jl int32 [2,2] · 16 B · 16 FLOPs · sumprod", 1), ("inputs.1 int32 [2,2] · 16 B", 2), ("inputs.2 int32 [2,2] · 16 B", 2)])
+
+    def tree(self):
+        return [(item, len(item.find_elements("xpath", "ancestor::li"))) for item in self.all(".tree li")]
+
+    def test_the_plan_has_the_dtype_of_the_inputs(self):
+        numbers = {"dtype": "int64", "data": [[1, 2], [3, 4]]}
+        self.ready(address("einsum", {"equation": "ij,jk->ik", "inputs": [numbers, numbers]}))
+        self.assertEqual(self.one(".tree li").text.split("\n")[0].replace("\u2009", " "), "ij,jk->ik output · int64 [2,2] · 32 B · 16 FLOPs · sumprod")
+
+    def test_labels_have_the_same_colour_everywhere(self):
+        ones = [[1, 1], [1, 1]]
+        self.ready(address("einsum", {"equation": "ij,jk,kl->il", "inputs": [ones, ones, ones]}))
+        self.one(".tree li")
+        colours = {(label.text, label.value_of_css_property("color")) for label in self.all(".lead .label, .tree .label")}
+        self.assertEqual(sorted(text for text, _ in colours), ["i", "j", "k", "l"])
 
     def type_into(self, selector, text):
         field = self.one(selector)
@@ -138,14 +163,63 @@ class Try(BrowserTest):
         fields[1].clear()
         fields[1].send_keys("[0, 7]", Keys.CONTROL, Keys.ENTER)
         self.assertIn("indices[1] = 7 is not in [0, 2)", self.one(".error .sentence").text)
-        self.assertEqual([cell.get_attribute("title") for cell in self.all("td.bad")], ["indices[1] = 7"])
-        link = self.one(".error a")
-        self.assertEqual((link.text, link.get_attribute("href")), ("INDEX_OUT_OF_BOUNDS", self.origin + "/problems/index-out-of-bounds"))
+        self.assertEqual(self.bad(), ["indices[1] = 7"])
+        self.assertEqual(self.one(".tensor-input:has(td.bad) .problem-text:not(:empty)").text, self.one(".error .sentence").text)
+        self.click(".error a", "INDEX_OUT_OF_BOUNDS")
+        row = self.one("tr[aria-current=true]")
+        self.assertIn("INDEX_OUT_OF_BOUNDS", row.text)
+        self.assertTrue(self.browser.execute_script("const {top, bottom} = arguments[0].getBoundingClientRect(); return top >= 0 && bottom <= innerHeight", row))
+
+    def bad(self):
+        return [cell.get_attribute("title") for cell in self.all("td.bad")]
+
+    def test_a_bad_cell_of_a_list_is_marked(self):
+        self.expected_messages = ("422",)
+        self.ready(address("dynamic_stitch", {"indices": [[0, 1], [2, -4]], "data": [[1, 2], [3, 4]]}))
+        self.assertEqual(self.bad(), ["indices.1[1] = -4"])
+
+    def test_the_value_that_a_pointer_names_is_marked(self):
+        self.expected_messages = ("400",)
+        self.ready(address("gather", {"params": [[1, 2], [3, "a"]], "indices": [0]}))
+        self.assertEqual((self.bad(), self.one(".error mark").text), (["params[1,1] = a"], '"a"'))
+        self.one(".error", "at /params/1/1 of the request")
+        self.ready(address("gather", {"params": {"dtype": "int8", "data": [1, 300]}, "indices": [0]}))
+        self.assertEqual((self.bad(), self.one(".error mark").text), (["params[1] = 300"], "300"))
+        self.ready(address("concat", {"inputs": [[1, 2], [3, "a"]]}))
+        self.assertEqual(self.bad(), ["inputs.1[1] = a"])
+
+    def invalid(self):
+        """what the labels of the controls say that are marked"""
+        return self.browser.execute_script("return [...document.querySelectorAll('[aria-invalid=true]')].filter((node) => node.offsetParent).map((node) => node.labels[0].textContent)")
+
+    def test_an_attribute_at_fault_is_marked(self):
+        self.expected_messages = ("400", "422")
+        self.ready(address("gather", {"params": [1, 2], "indices": [0], "axis": 7}))
+        self.assertEqual(self.invalid(), ["axis"])
+        self.one(".attributes .problem-text", "axis = 7 is not in [-1, 1)")
+        self.type_into(".attributes [aria-invalid]", "0")
+        self.assertEqual((self.invalid(), self.all(".attributes .problem-text:not(:empty)")), ([], []))
+        self.ready(address("gather", {"params": [1, 2], "indices": [0], "axis": "a"}))
+        self.assertEqual((self.invalid(), self.one(".error mark").text), (["axis"], '"a"'))
+        self.ready("/#try?op=gather")
+        self.type_into(".tensor-input textarea", "[[1, 2], [3]]")
+        self.assertEqual(self.invalid(), ["values, a nested list"])
 
     def test_a_bad_character_of_an_equation_is_marked(self):
         self.expected_messages = ("422",)
         self.ready(address("einsum", {"equation": "ij->!", "inputs": [[[1, 2]]]}))
-        self.assertEqual(self.one(".error mark").text, "!")
+        self.assertEqual((self.one(".lead mark").text, self.invalid(), self.all(".lead .sentence")), ("!", ["equation"], []))
+        self.one(".lead .problem-text", "equation has '!' at byte 4")
+        self.type_into(".lead input", "ij->ik")
+        self.one(".lead mark", "k")
+        self.type_into(".lead input", "ij->ji")
+        self.one(".lead .sentence")
+        self.assertEqual((self.all(".lead mark"), self.invalid()), ([], []))
+
+    def test_a_label_of_two_sizes_is_marked(self):
+        self.expected_messages = ("422",)
+        self.ready(address("einsum", {"equation": "ij,jk->ik", "inputs": [[[1, 2]], [[1, 2], [3, 4], [5, 6]]]}))
+        self.assertEqual([mark.text for mark in self.all(".lead mark")], ["j", "j"])
 
     def test_values_that_are_no_list_are_told_before_they_are_sent(self):
         self.ready("/#try?op=gather")
@@ -235,8 +309,8 @@ class Try(BrowserTest):
         self.ready(address("lookup", {"params": {"ref": "films"}, "queries": ["Brazil"]}))
         self.assertEqual(self.hover(0), "output[0,0] ← params[2,0]")
         self.ready(address("einsum", {"equation": "ij->i", "inputs": [{"ref": "films"}]}))
-        self.assertEqual(self.one(".extra .sentence").text, "output[i] = Σ_j inputs.0[i,j]")
-        self.assertEqual(self.hover(1), "output[1] ← inputs.0[1,0], inputs.0[1,1]")
+        self.assertEqual(self.told_by_equation(), "output[i] = Σj inputs.0[i,j]")
+        self.assertEqual(self.hover(1), "output[1] ← inputs.0[1,:]")
 
     def test_a_request_in_base64_becomes_values(self):
         self.ready(address("gather", {"params": {"dtype": "float32", "shape": [2, 1], "base64": base64.b64encode(struct.pack("<ff", 1.5, 2)).decode()}, "indices": [1]}))

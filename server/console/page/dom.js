@@ -47,6 +47,17 @@ export function labelled(text, control, help) {
   return el("div", {class: "field"}, ...parts);
 }
 
+// A text that describes a control besides its help.
+export function describedAlso(control, node) {
+  node.id ||= uniqueId("text");
+  control.setAttribute("aria-describedby", `${control.getAttribute("aria-describedby") ?? ""} ${node.id}`.trim());
+}
+
+export function markInvalid(control, is) {
+  if (is) control.setAttribute("aria-invalid", "true");
+  else control.removeAttribute("aria-invalid");
+}
+
 export function select(options, value, attributes = {}) {
   const node = el("select", attributes);
   for (const option of options) {

@@ -3,11 +3,12 @@
 import * as api from "./api.js";
 import {AttributeInput} from "./attribute_input.js";
 import {copy, el, labelled, notify, replace, save, select} from "./dom.js";
-import {drawEinsum} from "./einsum_view.js";
-import {errorView} from "./error_view.js";
+import {EinsumView} from "./einsum_view.js";
+import {errorView, stepsOf} from "./error_view.js";
 import * as json from "./json.js";
 import {keysOf} from "./keys.js";
-import {bagSources, einsumSources, isMoved, labelsOf, trace} from "./provenance.js";
+import {grouped} from "./numbers.js";
+import {bagSources, einsumSlices, einsumSources, isMoved, labelsOf, trace} from "./provenance.js";
 import {drawResult} from "./result.js";
 import {runOp} from "./run_op.js";
 import {bodyFile, languages} from "./snippets.js";
@@ -16,6 +17,7 @@ import {TensorInput} from "./tensor_input.js";
 import {indexOf, placeText, positionOf} from "./tensor.js";
 
 const mostInAddress = 6000, mostShown = 20000; // characters of a body in the address, and as code; one that is no text is in neither
+const mostTold = 12; // cells that are named one by one
 
 const descriptions = new Map();
 
@@ -99,11 +101,13 @@ class Form {
   // The body as it is sent, a text, or a Blob if it has a large tensor; `numbered`: other tensors for some inputs, and no conversion
   // of the result.
   body(numbered = new Map()) {
-    const members = [];
+    const members = [], add = (attribute) => {
+      if (!attribute.isEmpty() && !(numbered.size && attribute.spec.name === "dtype")) members.push([attribute.spec.name, [attribute.requestText()]]);
+    };
+    for (const attribute of this.attributes) if (attribute.comesFirst()) add(attribute);
     for (const group of this.inputs)
       if (!group.isEmpty() || numbered.has(group.spec.name)) members.push([group.spec.name, group.requestParts(numbered.get(group.spec.name))]);
-    for (const attribute of this.attributes)
-      if (!attribute.isEmpty() && !(numbered.size && attribute.spec.name === "dtype")) members.push([attribute.spec.name, [attribute.requestText()]]);
+    for (const attribute of this.attributes) if (!attribute.comesFirst()) add(attribute);
     const parts = ["{", ...members.flatMap(([name, own], i) => [`${i ? ", " : ""}${JSON.stringify(name)}: `, ...own]), "}"];
     return parts.some((part) => part instanceof Blob) ? new Blob(parts, {type: "application/json"}) : parts.join("");
   }
@@ -122,9 +126,27 @@ class Form {
     if (this.keyed === name) for (const tensor of wanting) tensor.keySearch.of(table?.keys ? table : null);
   }
 
+  // A name of this page, data.1, or as the server writes it, data[1].
   tensorNamed(name) {
-    const [input, place = "0"] = name.split(".");
+    const [, input, place = "0"] = /^(.*?)(?:\.(\d+)|\[(\d+)\])?$/s.exec(name).filter((part, i) => i < 2 || part !== undefined);
     return this.inputs.find((group) => group.spec.name === input)?.tensors[Number(place)];
+  }
+
+  // Marks what a problem names, and gives the node of it: a tensor and the cell, or an attribute.
+  blame({document, message}) {
+    const {input, attribute, position, pointer} = document;
+    const tensor = input ? this.tensorNamed(input) : null, named = this.attributes.find(({spec}) => spec.name === attribute);
+    if (tensor) {
+      const cell = position && tensor.shape ? indexOf(position.map(Number), tensor.shape)
+        : pointer ? tensor.cellAtSteps(stepsOf(pointer).slice(tensor.spec.list ? 2 : 1)) : -1;
+      tensor.blame(message, cell >= 0 ? [cell] : []);
+    }
+    named?.blame(message);
+    return tensor?.node ?? named?.node ?? null;
+  }
+
+  forgive() {
+    for (const part of [...this.all(), ...this.attributes]) part.blame(null);
   }
 
   all() {
@@ -142,7 +164,6 @@ class TryView {
     this.code = el("pre", {class: "code", tabindex: 0});
     this.result = el("div", {class: "result", "aria-live": "polite"});
     this.told = el("p", {class: "told"});
-    this.extra = el("div", {class: "extra"});
     this.language = 0;
   }
 
@@ -153,6 +174,7 @@ class TryView {
     const op = await describe(ops.some(({name}) => name === wanted) ? wanted : ops[0].name);
     if (mine !== this.opening) return;
     this.op = op;
+    this.einsum = op.name === "einsum" ? new EinsumView((problem) => this.blame(problem)) : null;
     this.form = new Form(this.op, this);
     this.draw(ops);
     this.setRequest(parameters.get("request"));
@@ -178,6 +200,14 @@ class TryView {
     this.extraStop?.abort();
   }
 
+  // The fields, those that say what the op does with its inputs before them.
+  drawFields() {
+    const attributes = this.form.attributes.filter((attribute) => !attribute.comesFirst());
+    return [...this.form.attributes.filter((attribute) => attribute.comesFirst()).map(({node}) => el("div", {class: "lead"}, node, this.einsum?.echo)),
+      ...this.form.inputs.map(({node}) => node),
+      attributes.length ? el("fieldset", {class: "attributes"}, el("legend", {}, "attributes"), ...attributes.map(({node}) => node)) : null];
+  }
+
   draw(ops) {
     const chooser = select(ops.map(({name}) => name), this.op.name, {id: "op", onchange: () => {
       note("try", {op: chooser.value});
@@ -193,8 +223,7 @@ class TryView {
     const form = el("form", {class: "request", onsubmit: (event) => {
       event.preventDefault();
       this.run();
-    }}, ...this.form.inputs.map(({node}) => node),
-    this.form.attributes.length ? el("fieldset", {class: "attributes"}, el("legend", {}, "attributes"), ...this.form.attributes.map(({node}) => node)) : null,
+    }}, ...this.drawFields(),
     el("div", {class: "buttons"}, this.runButton, el("span", {class: "help"}, "or Ctrl + Enter"),
       el("button", {type: "button", id: "example", onclick: () => {
         this.form.set(this.op.example.request);
@@ -206,7 +235,7 @@ class TryView {
     replace(this.node,
       el("div", {class: "op-head"}, labelled("op", chooser), el("p", {class: "summary"}, this.op.summary)),
       el("div", {class: "columns"}, form,
-        el("div", {class: "answer"}, this.extra, this.result, this.told,
+        el("div", {class: "answer"}, this.result, this.told, this.einsum?.order,
           el("section", {class: "snippet", "aria-label": "the request as code"},
             el("div", {class: "forms"}, ...tabs, el("button", {type: "button", onclick: () => copy(this.code.textContent)}, "Copy"), this.saveButton), this.code))));
   }
@@ -217,7 +246,7 @@ class TryView {
     this.answered = false; // what is drawn, or comes, is the answer to another request
     this.sources = null;
     replace(this.told);
-    for (const tensor of this.form.all()) tensor.mark([]);
+    this.form.forgive();
     this.showCode();
     this.drawExtra();
   }
@@ -225,9 +254,7 @@ class TryView {
   drawExtra() {
     this.extraStop?.abort();
     const {signal} = this.extraStop = new AbortController();
-    if (this.op.name === "einsum")
-      drawEinsum(this.extra, this.form.attribute("equation"), this.form.all().map(({shape}) => shape), signal).catch((error) => notify(error.message, "error"));
-    else replace(this.extra);
+    this.einsum?.draw(this.form.attribute("equation"), this.form.all(), signal).catch((error) => notify(error.message, "error"));
   }
 
   showCode() {
@@ -255,7 +282,7 @@ class TryView {
       replace(this.result, drawResult(reply, reply.read, (name, shape, index) => this.point(name, shape, index)));
       replace(this.told);
       if (!this.answered) return;
-      for (const tensor of this.form.all()) tensor.mark([]);
+      this.form.forgive();
       await this.findSources(stop.signal);
     } catch (error) {
       if (error.name !== "AbortError") this.fail(error, body);
@@ -268,10 +295,15 @@ class TryView {
   }
 
   fail(error, body) {
-    replace(this.result, errorView(error, {equation: this.form.attribute("equation"), body: typeof body === "string" ? body : null}));
-    const {input, position} = error.document ?? {};
-    const tensor = input && this.answered ? this.form.tensorNamed(input) : null;
-    if (tensor?.shape && position) tensor.mark([indexOf(position.map(Number), tensor.shape)]);
+    replace(this.result, errorView(error, typeof body === "string" ? body : null));
+    if (error.document && this.answered) this.blame(error);
+  }
+
+  // Marks what a problem names where it is; gives that.
+  blame(error) {
+    this.form.forgive();
+    if (error.document.attribute === "equation") this.einsum?.showEquation(this.form.attribute("equation"), error.document);
+    return this.form.blame(error);
   }
 
   // The row numbers of keys, and the keys of a table whose rows are numbered: what a numbered request has instead of them.
@@ -310,27 +342,29 @@ class TryView {
       padding: padding === "" ? null : Number(padding)};
   }
 
-  // null: not known. None: a cell that came from nowhere.
+  // The input cells that an output cell came from, none if from nowhere, and that in words; null: not known.
   sourcesOf(name, shape, index) {
     if (!this.answered) return null;
-    if (this.op.name === "einsum") {
-      const shapes = this.form.all().map((tensor) => tensor.shape);
+    if (this.einsum) {
+      const shapes = this.form.all().map((tensor) => tensor.shape), position = positionOf(index, shape);
       const labels = shapes.every(Boolean) ? labelsOf(this.form.attribute("equation"), shapes) : null;
-      return labels ? einsumSources(labels, shapes, positionOf(index, shape)) : null;
+      return labels ? {cells: einsumSources(labels, shapes, position), text: einsumSlices(labels, position)} : null;
     }
-    if (this.op.name === "embedding_bag") {
-      const bags = this.bagInputs();
-      return bags ? bagSources(bags, positionOf(index, shape)) : null;
-    }
-    return this.sources?.find((output) => output.name === name)?.sources?.[index] ?? null;
+    const bags = this.op.name === "embedding_bag" ? this.bagInputs() : null;
+    const cells = bags ? bagSources(bags, positionOf(index, shape)) : this.sources?.find((output) => output.name === name)?.sources?.[index];
+    return cells ? {cells, text: this.placesText(cells)} : null;
+  }
+
+  placesText(cells) {
+    const texts = cells.slice(0, mostTold).map(({name, index}) => placeText(positionOf(index, this.form.tensorNamed(name).shape), name));
+    const more = cells.length - texts.length;
+    return texts.length ? texts.join(", ") + (more ? ` and ${grouped(more)} more` : "") : "no cell of an input";
   }
 
   point(name, shape, index) {
-    const known = index < 0 ? null : this.sourcesOf(name, shape, index), sources = known ?? [];
-    for (const tensor of this.form.all()) tensor.light(sources.filter((source) => source.name === tensor.label).map((source) => source.index));
-    const texts = sources.slice(0, 12).map((source) => placeText(positionOf(source.index, this.form.tensorNamed(source.name).shape), source.name));
-    const from = texts.length ? texts.join(", ") + (sources.length > 12 ? ", …" : "") : "no cell of an input";
-    replace(this.told, index < 0 ? "" : `${placeText(positionOf(index, shape), name)}${known ? ` ← ${from}` : ""}`);
+    const known = index < 0 ? null : this.sourcesOf(name, shape, index), cells = known?.cells ?? [];
+    for (const tensor of this.form.all()) tensor.light(cells.filter((cell) => cell.name === tensor.label).map((cell) => cell.index));
+    replace(this.told, index < 0 ? "" : `${placeText(positionOf(index, shape), name)}${known ? ` ← ${known.text}` : ""}`);
   }
 }
 
