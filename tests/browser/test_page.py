@@ -43,7 +43,7 @@ class Page(BrowserTest):
         self.browser.execute_script("arguments[0].focus()", cell)
         ActionChains(self.browser).send_keys(Keys.ARROW_DOWN).perform()
         self.assertEqual(self.browser.execute_script("return document.activeElement.dataset.index"), "2")
-        self.one(".told", "output[1,0] ← params[0,0]")
+        self.one(".told", "output[1,0] ← params[0,0] by indices[1]")
 
     def test_the_first_paint_comes_within_200_ms(self):
         times = []

@@ -35,13 +35,41 @@ class Try(BrowserTest):
 
     def test_an_output_cell_shows_where_it_came_from(self):
         self.ready(address("gather", {"params": [[1, 2], [3, 4], [5, 6]], "indices": [2, 0]}))
-        self.assertEqual(self.hover(3), "output[1,1] ← params[0,1]")
-        self.assertEqual(self.lit(), ["params[0,1] = 2"])
+        self.assertEqual(self.hover(3), "output[1,1] ← params[0,1] by indices[1]")
+        self.assertEqual(self.lit(), ["params[0,1] = 2", "indices[1] = 0"])
+        self.assertEqual([cell.get_attribute("title") for cell in self.all("td.pointed")], ["output[1,1] = 2"])
         self.ready(address("gather", {"params": ["a", "b"], "indices": [7, 1], "bounds": "zero"}))
-        self.assertEqual(self.hover(0), "output[0] ← no cell of an input")
-        self.assertEqual(self.hover(1), "output[1] ← params[1]")
+        self.assertEqual(self.hover(0), "output[0] ← no cell of an input by indices[0]")
+        self.assertEqual(self.hover(1), "output[1] ← params[1] by indices[1]")
         self.ready(address("dynamic_stitch", {"indices": [[0, 2], [1]], "data": [[1, 2], [3]]}))
-        self.assertEqual(self.hover(1), "output[1] ← data.1[0]")
+        self.assertEqual(self.hover(1), "output[1] ← data.1[0] by indices.1[0]")
+        self.ready(address("dynamic_partition", {"data": [[1, 2], [3, 4]], "partitions": [1, 0], "num_partitions": 2}))
+        self.assertEqual(self.hover(1), "outputs.0[0,1] ← data[1,1] by partitions[1]")
+
+    def test_the_index_that_picked_a_cell_is_lit(self):
+        cube = [[[1, 2], [3, 4], [5, 6]], [[7, 8], [9, 10], [11, 12]]]
+        for op, request, index, told in (
+                ("gather", {"params": cube, "indices": [[2, 0], [1, 1]], "axis": 1, "batch_dims": 1}, 6, "output[1,1,0] ← params[1,1,0] by indices[1,1]"),
+                ("gather", {"params": cube, "indices": [1, 0], "axis": -1}, 1, "output[0,0,1] ← params[0,0,0] by indices[1]"),
+                ("gather", {"params": cube, "indices": 1}, 1, "output[0,1] ← params[1,0,1] by indices"),
+                ("gather", {"params": [1.5, 2.5], "indices": [1, 0], "dtype": "float64"}, 1, "output[1] ← params[0] by indices[1]"),
+                ("batch_gather", {"params": [[1, 2, 3], [4, 5, 6]], "indices": [[2, 0], [1, 1]]}, 2, "output[1,0] ← params[1,1] by indices[1,0]"),
+                ("gather_nd", {"params": cube, "indices": [[0, 2], [1, 0]]}, 2, "output[1,0] ← params[1,0,0] by indices[1,:]"),
+                ("gather_nd", {"params": cube, "indices": [[[2, 1]], [[0, 0]]], "batch_dims": 1}, 0, "output[0,0] ← params[0,2,1] by indices[0,0,:]")):
+            with self.subTest(op, told=told):
+                self.ready(address(op, request))
+                self.wait(lambda: self.hover(index) == told or ActionChains(self.browser).move_to_element(self.one(".brand")).perform())
+        self.assertEqual(self.lit(), ["params[0,2,1] = 6", "indices[0,0,0] = 2", "indices[0,0,1] = 1"])
+
+    def test_a_heat_map_shows_where_its_elements_came_from(self):
+        self.ready(address("gather", {"params": [[1, 2], [3, 4], [5, 6]], "indices": [2, 0]}))
+        self.click(".output button", "heat map")
+        canvas = self.one(".output canvas")
+        ActionChains(self.browser).move_to_element_with_offset(canvas, canvas.size["width"] // 4, canvas.size["height"] // 4).perform()
+        self.one(".told", "output[1,1] ← params[0,1] by indices[1]")
+        self.assertEqual(self.lit(), ["params[0,1] = 2", "indices[1] = 0"])
+        ActionChains(self.browser).move_to_element(self.one(".brand")).perform()
+        self.wait(lambda: not self.lit())
 
     def test_sums_show_all_their_terms(self):
         self.ready(address("einsum", {"equation": "ij,jk->ik", "inputs": [[[1, 2], [3, 4]], [[5, 6], [7, 8]]]}))
@@ -82,13 +110,13 @@ class Try(BrowserTest):
         with self.client() as client:
             self.assertEqual(client.request("PUT", "/v1/tensors/large", rows).status, 201)
         self.ready(address("gather", {"params": {"ref": "large"}, "indices": [2]}))
-        self.assertEqual(self.point(0), "output[0,0]")
+        self.assertEqual(self.point(0), "output[0,0] by indices[0]")
         with self.client() as client:
             client.request("DELETE", "/v1/tensors/large")
 
     def test_an_answer_is_not_explained_by_a_later_request(self):
         self.ready(address("gather", {"params": [[1, 2], [3, 4]], "indices": [1]}))
-        self.assertEqual(self.hover(0), "output[0,0] ← params[1,0]")
+        self.assertEqual(self.hover(0), "output[0,0] ← params[1,0] by indices[0]")
         field = self.all(".tensor-input textarea")[1]
         field.clear()
         field.send_keys("[0]")
@@ -97,7 +125,7 @@ class Try(BrowserTest):
         self.assertEqual(self.lit(), [])
         self.one("#run").click()
         self.wait(lambda: self.one(".output td[data-index='0']").text == "1")
-        self.wait(lambda: self.hover(0) == "output[0,0] ← params[0,0]")
+        self.wait(lambda: self.hover(0) == "output[0,0] ← params[0,0] by indices[0]")
 
     def test_numbers_stay_as_they_are_written(self):
         self.ready("/#try?op=gather")
@@ -302,12 +330,13 @@ class Try(BrowserTest):
     def test_cells_of_tables_are_lit_as_well(self):
         self.put("films", {"tensor": [[1, 2], [3, 4], [5, 6]], "keys": ["Alien", "Dune", "Brazil"]})
         self.ready(address("gather", {"params": {"ref": "films"}, "indices": [2, 0]}))
-        self.assertEqual(self.hover(1), "output[0,1] ← params[2,1]")
-        self.assertEqual(self.lit(), ["params[2,1] = 6"])
+        self.assertEqual(self.hover(1), "output[0,1] ← params[2,1] by indices[0]")
+        self.assertEqual(self.lit(), ["params[2,1] = 6", "indices[0] = 2"])
         self.ready(address("gather", {"params": {"ref": "films"}, "indices": {"keys": ["Dune"]}}))
-        self.assertEqual(self.hover(0), "output[0,0] ← params[1,0]")
+        self.assertEqual(self.hover(0), "output[0,0] ← params[1,0] by indices[0]")
         self.ready(address("lookup", {"params": {"ref": "films"}, "queries": ["Brazil"]}))
-        self.assertEqual(self.hover(0), "output[0,0] ← params[2,0]")
+        self.assertEqual(self.hover(0), "output[0,0] ← params[2,0] by queries[0]")
+        self.assertEqual(self.lit(), ["params[2,0] = 5", "queries[0] = Brazil"])
         self.ready(address("einsum", {"equation": "ij->i", "inputs": [{"ref": "films"}]}))
         self.assertEqual(self.told_by_equation(), "output[i] = Σj inputs.0[i,j]")
         self.assertEqual(self.hover(1), "output[1] ← inputs.0[1,:]")

@@ -6,8 +6,8 @@ import {element} from "./numbers.js";
 import {pictureOf} from "./picture.js";
 import {cellAt, placeText, positionOf} from "./tensor.js";
 
-// `tensor.picture`: what a worker has made of it already.
-export function heatmap(tensor, name) {
+// `tensor.picture`: what a worker has made of it already. onpoint(index, or -1) tells which element the pointer or the keys are on.
+export function heatmap(tensor, name, onpoint) {
   const {rows, columns, width, height, least, greatest, pixels} = tensor.picture ?? pictureOf(tensor);
   const scale = scaleOf(least, greatest);
   const canvas = el("canvas", {class: "heatmap", width: Math.max(width, 1), height: Math.max(height, 1), role: "img", tabindex: 0,
@@ -20,6 +20,7 @@ export function heatmap(tensor, name) {
     place.row = Math.min(Math.max(row, 0), rows - 1);
     place.column = Math.min(Math.max(column, 0), columns - 1);
     const at = place.row * columns + place.column;
+    onpoint?.(at);
     replace(lens, `${placeText(positionOf(at, tensor.shape), name)} = ${element(cellAt(tensor, at))}`);
   };
   canvas.addEventListener("pointermove", (event) => {
@@ -33,6 +34,7 @@ export function heatmap(tensor, name) {
     const far = event.shiftKey ? 10 : 1;
     show(place.row + down * far, place.column + right * far);
   });
+  for (const kind of ["pointerleave", "blur"]) canvas.addEventListener(kind, () => onpoint?.(-1));
   const steps = Array.from({length: 24}, () => el("i", {}));
   steps.forEach((step, i) => {
     step.style.background = css(scale(least + ((greatest - least) * i) / 23));

@@ -19,7 +19,7 @@ function drawText({head, buffer}) {
 function formsOf(tensor, name, onpoint) {
   const forms = [];
   if (numel(tensor.shape) <= mostCells) forms.push(["table", () => grid(tensor, name, {onpoint}).node]);
-  if (tensor.dtype !== "string" && tensor.flat.length > 1) forms.push(["heat map", () => heatmap(tensor, name)]);
+  if (tensor.dtype !== "string" && tensor.flat.length > 1) forms.push(["heat map", () => heatmap(tensor, name, onpoint)]);
   return forms;
 }
 

@@ -8,6 +8,7 @@ import {errorView, stepsOf} from "./error_view.js";
 import * as json from "./json.js";
 import {keysOf} from "./keys.js";
 import {grouped} from "./numbers.js";
+import {besideOf, isPicking, tracePicks} from "./pickers.js";
 import {bagSources, einsumSlices, einsumSources, isMoved, labelsOf, trace} from "./provenance.js";
 import {drawResult} from "./result.js";
 import {runOp} from "./run_op.js";
@@ -244,7 +245,7 @@ class TryView {
     const body = this.form.body();
     if (this.node.isConnected) note("try", {op: this.op.name, request: body.length < mostInAddress ? body : ""});
     this.answered = false; // what is drawn, or comes, is the answer to another request
-    this.sources = null;
+    this.sources = this.picks = null;
     replace(this.told);
     this.form.forgive();
     this.showCode();
@@ -323,7 +324,8 @@ class TryView {
   async findSources(signal) {
     await Promise.all(this.form.all().map(({ready}) => ready));
     const moved = this.form.inputs.filter((group) => isMoved(group.spec) && !group.isEmpty()).map(({spec, tensors}) => ({spec, tensors}));
-    this.sources = null;
+    this.sources = this.picks = null;
+    this.findPicks(signal);
     if (moved.length === 0 || moved.some(({tensors}) => tensors.some(({shape}) => !shape))) return;
     try {
       const others = await this.withoutKeys(signal);
@@ -331,6 +333,18 @@ class TryView {
       if (this.answered && !signal.aborted) this.sources = sources;
     } catch {
       // The answer stands; where its cells came from is not known.
+    }
+  }
+
+  // The same for the indices, which may be known where the sources are not: params may be large.
+  async findPicks(signal) {
+    const [params, indices] = ["params", "indices"].map((name) => this.form.tensorNamed(name)?.shape);
+    if (!isPicking(this.op) || !params || !indices) return;
+    try {
+      const picks = await tracePicks(this.op, {params, indices}, (name) => this.form.attribute(name), (numbered) => this.form.body(numbered), signal);
+      if (this.answered && !signal.aborted) this.picks = picks;
+    } catch {
+      // As above.
     }
   }
 
@@ -355,6 +369,19 @@ class TryView {
     return cells ? {cells, text: this.placesText(cells)} : null;
   }
 
+  // The cells of an index tensor that picked an output cell, and that in words; null: not known.
+  picksOf(shape, index, cells) {
+    if (!this.answered) return null;
+    const shapeOf = (name) => this.form.tensorNamed(name)?.shape, own = (name, at) => placeText(positionOf(at, shapeOf(name)), name);
+    const pick = this.picks?.[index];
+    if (pick?.length === 1) return {cells: [{name: "indices", index: pick.first}], text: own("indices", pick.first)};
+    if (pick) return {cells: Array.from({length: pick.length}, (_, i) => ({name: "indices", index: pick.first + i})), text: own("indices", pick.first).replace(/\d+\]$/, ":]")};
+    const queries = this.op.name === "lookup" ? shapeOf("queries") : null;
+    const beside = queries ? {name: "queries", index: indexOf(positionOf(index, shape).slice(0, queries.length), queries)}
+      : cells.length === 1 ? besideOf(this.op, cells[0], shapeOf) : null;
+    return beside ? {cells: [beside], text: own(beside.name, beside.index)} : null;
+  }
+
   placesText(cells) {
     const texts = cells.slice(0, mostTold).map(({name, index}) => placeText(positionOf(index, this.form.tensorNamed(name).shape), name));
     const more = cells.length - texts.length;
@@ -362,9 +389,10 @@ class TryView {
   }
 
   point(name, shape, index) {
-    const known = index < 0 ? null : this.sourcesOf(name, shape, index), cells = known?.cells ?? [];
+    const known = index < 0 ? null : this.sourcesOf(name, shape, index), picks = index < 0 ? null : this.picksOf(shape, index, known?.cells ?? []);
+    const cells = [...known?.cells ?? [], ...picks?.cells ?? []];
     for (const tensor of this.form.all()) tensor.light(cells.filter((cell) => cell.name === tensor.label).map((cell) => cell.index));
-    replace(this.told, index < 0 ? "" : `${placeText(positionOf(index, shape), name)}${known ? ` ← ${known.text}` : ""}`);
+    replace(this.told, index < 0 ? "" : `${placeText(positionOf(index, shape), name)}${known ? ` ← ${known.text}` : ""}${picks ? ` by ${picks.text}` : ""}`);
   }
 }
 
