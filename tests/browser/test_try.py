@@ -28,6 +28,30 @@ class Try(BrowserTest):
                 self.assertEqual([element.text for element in self.all(".output h3 .type")], expected[op])
                 self.assertIn(f"/v1/{op}", self.one(".code").text)
 
+    def test_every_other_example_runs(self):
+        self.expected_messages = ("422",)  # of the example of an index out of range
+        with self.client() as client:
+            ops = [op["name"] for op in client.request("GET", "/v1/ops").json()["ops"]]
+        for op in ops:
+            self.ready(f"/#try?op={op}")
+            choice = Select(self.one("#examples"))
+            self.assertEqual(choice.first_selected_option.text, "of the reference")
+            for name in [option.text for option in choice.options[2:]]:
+                with self.subTest(op, example=name):
+                    before = self.one(".result > *")
+                    choice.select_by_visible_text(name)
+                    self.wait(lambda: self.one(".result > *") != before)
+                    self.assertEqual([element.text for element in self.all(".error .meta")], [] if name != "an index out of range" else [self.one(".error .meta").text])
+                    self.assertEqual(choice.first_selected_option.text, name)
+        self.ready("/#try?op=gather")
+        self.type_into(".tensor-input textarea", "[1, 2]")
+        self.assertEqual(Select(self.one("#examples")).first_selected_option.text, "choose one")
+
+    def test_what_the_op_took_is_told_beside_the_way(self):
+        self.ready("/#try?op=gather")
+        self.assertRegex(self.one(".result .meta").text.replace("\u2009", " "), r"^computed in \d+\.\d\d ms · in the server \d+\.\d\d ms · there and back \d+\.\d\d ms$")
+        self.assertNotIn("timing", self.one(".code").text)
+
     def hover(self, index, output=0):
         cell = self.all(".output")[output].find_element("css selector", f'td[data-index="{index}"]')
         ActionChains(self.browser).move_to_element(cell).perform()

@@ -37,10 +37,16 @@ function drawOutput({name, tensor}, read, onpoint) {
     el("div", {class: "forms", role: "group", "aria-label": `${name} as`}, ...buttons), body);
 }
 
+// The op itself, the server with its queue, JSON and all, and the way there and back.
+function times({ms: all, stages}) {
+  const inServer = Object.values(stages).reduce((sum, stage) => sum + stage, 0);
+  return [stages.compute === undefined ? "" : `computed in ${ms(stages.compute)} · in the server ${ms(inServer)}`, `there and back ${ms(all)}`].filter(Boolean).join(" · ");
+}
+
 // `read`: what the task "reply" makes of the body. onpoint(output name, its shape, index of a cell or -1)
 export function drawResult(reply, read, onpoint) {
   const replaced = read.bounds?.replaced;
   return el("div", {}, ...read.outputs.map((output) => drawOutput(output, read, onpoint)),
-    el("p", {class: "meta"}, ms(reply.ms), " there and back",
+    el("p", {class: "meta"}, times(reply),
       replaced ? ` · ${replaced} ${replaced === 1 ? "index" : "indices"} replaced (bounds = ${read.bounds.policy})` : ""));
 }

@@ -5,6 +5,7 @@ import {AttributeInput} from "./attribute_input.js";
 import {copy, el, labelled, notify, replace, save, select} from "./dom.js";
 import {EinsumView} from "./einsum_view.js";
 import {errorView, stepsOf} from "./error_view.js";
+import {examplesOf} from "./examples.js";
 import * as json from "./json.js";
 import {keysOf} from "./keys.js";
 import {grouped} from "./numbers.js";
@@ -188,7 +189,12 @@ class TryView {
     } catch {
       notify("The request in the address is none; the example is shown.", "error");
     }
-    return this.form.set(this.op.example.request);
+    return this.setExample(0);
+  }
+
+  setExample(i) {
+    this.form.set(examplesOf(this.op)[i][1]);
+    this.examples.value = i;
   }
 
   // With a token that has been set.
@@ -214,6 +220,10 @@ class TryView {
       note("try", {op: chooser.value});
       this.open(read().parameters);
     }});
+    this.examples = select([["choose one", ""], ...examplesOf(this.op).map(([text], i) => [text, String(i)])], "", {id: "examples", onchange: () => {
+      if (this.examples.value) this.setExample(this.examples.value);
+      this.run();
+    }});
     const tabs = languages.map(([name], i) => el("button", {type: "button", "aria-pressed": String(i === this.language), onclick: (event) => {
       this.language = i;
       for (const tab of tabs) tab.setAttribute("aria-pressed", String(tab === event.currentTarget));
@@ -225,16 +235,12 @@ class TryView {
       event.preventDefault();
       this.run();
     }}, ...this.drawFields(),
-    el("div", {class: "buttons"}, this.runButton, el("span", {class: "help"}, "or Ctrl + Enter"),
-      el("button", {type: "button", id: "example", onclick: () => {
-        this.form.set(this.op.example.request);
-        this.run();
-      }}, "Example")));
+    el("div", {class: "buttons"}, this.runButton, el("span", {class: "help"}, "or Ctrl + Enter")));
     form.addEventListener("keydown", (event) => {
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) this.run();
     });
     replace(this.node,
-      el("div", {class: "op-head"}, labelled("op", chooser), el("p", {class: "summary"}, this.op.summary)),
+      el("div", {class: "op-head"}, labelled("op", chooser), el("p", {class: "summary"}, this.op.summary), labelled("examples", this.examples)),
       el("div", {class: "columns"}, form,
         el("div", {class: "answer"}, this.result, this.told, this.einsum?.order,
           el("section", {class: "snippet", "aria-label": "the request as code"},
@@ -244,6 +250,7 @@ class TryView {
   formChanged() {
     const body = this.form.body();
     if (this.node.isConnected) note("try", {op: this.op.name, request: body.length < mostInAddress ? body : ""});
+    this.examples.value = "";
     this.answered = false; // what is drawn, or comes, is the answer to another request
     this.sources = this.picks = null;
     replace(this.told);
@@ -278,7 +285,7 @@ class TryView {
       if (invalid) throw new Error(`${invalid.label} is no JSON yet, so nothing was sent`);
       body = this.form.body();
       this.answered = true;
-      const reply = await runOp(`/v1/${this.op.name}`, body, {signal: stop.signal});
+      const reply = await runOp(`/v1/${this.op.name}?timing=1`, body, {signal: stop.signal});
       if (stop.signal.aborted) return;
       replace(this.result, drawResult(reply, reply.read, (name, shape, index) => this.point(name, shape, index)));
       replace(this.told);
