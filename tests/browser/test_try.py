@@ -47,6 +47,78 @@ class Try(BrowserTest):
         self.type_into(".tensor-input textarea", "[1, 2]")
         self.assertEqual(Select(self.one("#examples")).first_selected_option.text, "choose one")
 
+    def resize(self, width, height):
+        self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False})
+        self.addCleanup(self.browser.execute_cdp_cmd, "Emulation.clearDeviceMetricsOverride", {})
+
+    def in_sight(self, selector):
+        """the first element that matches is in the window, and nothing covers its middle"""
+        return self.browser.execute_script("""
+            const node = document.querySelector(arguments[0]), {top, bottom, left, right} = node.getBoundingClientRect();
+            const reached = getComputedStyle(node).pointerEvents === "none" || node.contains(document.elementFromPoint((left + right) / 2, (top + bottom) / 2));
+            return top >= 0 && bottom <= innerHeight && reached;""", selector)
+
+    def test_run_is_always_in_sight(self):
+        rows = [[i, i] for i in range(60)]
+        for width, height in ((1400, 857), (1400, 600), (360, 800)):
+            self.resize(width, height)
+            for request in ({"params": [[1, 2], [3, 4]], "indices": [1]}, {"params": rows, "indices": list(range(60))}):
+                self.ready(address("gather", request))
+                for part in (0, 0.3, 0.7, 1):
+                    with self.subTest(width=width, height=height, part=part):
+                        self.browser.execute_script("scrollTo(0, arguments[0] * document.documentElement.scrollHeight)", part)
+                        self.assertTrue(self.in_sight("#run"))
+
+    def test_what_was_asked_for_is_shown(self):
+        self.expected_messages = ("422",)
+        self.resize(360, 800)
+        self.ready("/#try?op=gather")
+        self.one("#run").click()
+        self.wait(lambda: self.in_sight(".output h3"))
+        self.type_into(".input-group:nth-child(2) textarea", "[7]")
+        self.one("#run").click()
+        self.wait(lambda: self.in_sight("td.bad"))
+
+    def test_an_equation_comes_before_the_inputs(self):
+        self.ready("/#try?op=einsum")
+        order = self.browser.execute_script("return [...document.querySelectorAll('.request input[type=text], .request textarea')].filter((node) => node.offsetParent).map((node) => node.labels[0].textContent)")
+        self.assertEqual(order[0], "equation")
+        self.assertRegex(self.one(".code").text, '(?s){"equation": .*"inputs": ')
+
+    def test_cells_out_of_sight_are_shown_beside_the_sentence(self):
+        self.resize(360, 800)
+        self.ready(address("gather", {"params": [[10 * i, 10 * i + 1] for i in range(30)], "indices": [7, 20]}))
+        cell = self.one(".output td[data-index='3']")
+        self.browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", cell)
+        box = cell.rect
+        place = {"x": box["x"] + 5, "y": box["y"] + 5 - self.browser.execute_script("return scrollY")}
+        self.browser.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [place]})
+        self.browser.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+        self.one(".told", "output[1,1] ← params[20,1] by indices[1]")
+        self.assertEqual([copy.text for copy in self.all(".excerpt td.lit-copy")], ["201", "20"])
+        self.assertIn("190 191", self.one(".excerpt").text)
+        self.assertTrue(self.in_sight(".told") and self.in_sight("#run"))
+        self.resize(1400, 1000)
+        self.ready(address("gather", {"params": [[1, 2], [3, 4]], "indices": [1, 0]}))
+        self.hover(1)
+        self.assertEqual(self.all(".excerpt"), [])
+
+    def test_a_lit_cell_is_scrolled_to_within_its_input(self):
+        self.ready(address("gather", {"params": [[i] for i in range(100)], "indices": [90]}))
+        self.hover(0)
+        self.assertTrue(self.in_sight(".tensor-input td.lit"))
+
+    def test_a_picture_has_its_scale_beside_it(self):
+        self.ready("/#try?op=gather")
+        field = self.one(".tensor-input textarea")
+        self.browser.execute_script("arguments[0].value = arguments[1]; arguments[0].dispatchEvent(new Event('input', {bubbles: true}))", field, json.dumps([list(range(100))] * 200))
+        picture = self.one(".tensor-input .picture")
+        self.assertFalse(self.browser.execute_script("const grid = arguments[0].parentElement; return grid.scrollHeight > grid.clientHeight", picture))
+        self.ready(address("gather", {"params": [[1, 2, -3], [3, 4, 5]], "indices": [0, 1]}))
+        self.click(".output button", "heat map")
+        size = self.one(".output canvas").size
+        self.assertLessEqual((size["width"], size["height"]), (3 * 28 + 2, 2 * 28 + 2))
+
     def test_what_the_op_took_is_told_beside_the_way(self):
         self.ready("/#try?op=gather")
         self.assertRegex(self.one(".result .meta").text.replace("\u2009", " "), r"^computed in \d+\.\d\d ms · in the server \d+\.\d\d ms · there and back \d+\.\d\d ms$")
@@ -55,7 +127,7 @@ class Try(BrowserTest):
     def hover(self, index, output=0):
         cell = self.all(".output")[output].find_element("css selector", f'td[data-index="{index}"]')
         ActionChains(self.browser).move_to_element(cell).perform()
-        return self.one(".told", "←").text
+        return self.one(".told p", "←").text
 
     def test_an_output_cell_shows_where_it_came_from(self):
         self.ready(address("gather", {"params": [[1, 2], [3, 4], [5, 6]], "indices": [2, 0]}))
@@ -121,7 +193,7 @@ class Try(BrowserTest):
     def point(self, index):
         """Where nothing is known of the sources."""
         ActionChains(self.browser).move_to_element(self.one(f".output td[data-index='{index}']")).perform()
-        return self.one(".told", "]").text
+        return self.one(".told p", "]").text
 
     def test_what_is_not_known_is_not_told(self):
         rows = [[i] for i in range(10001)]

@@ -29,6 +29,13 @@ export function reference(label, heads, lines) {
     el("tbody", {}, ...lines.map((cells) => el("tr", {}, ...cells.map((cell, i) => el("td", {class: "text", "data-head": i && heads[i] ? heads[i] : null}, ...[cell].flat())))))));
 }
 
+const barHeight = 60; // of what may cover the lower edge of the window
+
+export function isInSight(node) {
+  const {top, bottom} = node?.getBoundingClientRect() ?? {};
+  return top >= 0 && bottom <= window.innerHeight - barHeight;
+}
+
 let next = 0;
 export function uniqueId(prefix) {
   next += 1;

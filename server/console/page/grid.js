@@ -74,7 +74,10 @@ export function grid(tensor, name, {onpoint, rowLabels} = {}) {
   const marked = new Map([["lit", new Set()], ["bad", new Set()], ["pointed", new Set()]]), cells = [];
   const marks = (index) => [...marked].filter(([, indices]) => indices.has(index)).map(([kind]) => kind);
   if (numel(tensor.shape) === 0) replace(node, el("p", {class: "empty"}, "no elements"));
-  else if (large && tensor.dtype !== "string") replace(node, heatmap(tensor, name, onpoint));
+  else if (large && tensor.dtype !== "string") {
+    node.classList.add("pictured"); // with its scale below it, it is not scrolled
+    replace(node, heatmap(tensor, name, onpoint));
+  }
   else if (large) replace(node, el("p", {class: "empty"}, `${numel(tensor.shape)} strings: too many to show`));
   else inSlices(blocks(node, tensor, name, {marks, rowLabels, cells}), () => node.isConnected);
   const classify = (kind, indices) => {
@@ -93,5 +96,16 @@ export function grid(tensor, name, {onpoint, rowLabels} = {}) {
     for (const kind of ["pointerleave", "focusout"]) node.addEventListener(kind, () => pointAt(-1));
   }
   node.addEventListener("keydown", (event) => onKey(event, tensor, node));
-  return {node, light: (indices) => classify("lit", indices), mark: (indices) => classify("bad", indices)};
+  // Within the grid: the page itself does not move.
+  const reveal = (cell) => {
+    if (!cell) return;
+    const own = cell.getBoundingClientRect(), box = node.getBoundingClientRect();
+    if (own.top < box.top || own.bottom > box.bottom) node.scrollTop += own.top - box.top - (box.height - own.height) / 2;
+    if (own.left < box.left || own.right > box.right) node.scrollLeft += own.left - box.left - (box.width - own.width) / 2;
+  };
+  const light = (indices) => {
+    classify("lit", indices);
+    reveal(cells[indices[0]]);
+  };
+  return {node, light, mark: (indices) => classify("bad", indices)};
 }

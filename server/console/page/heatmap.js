@@ -6,6 +6,8 @@ import {element} from "./numbers.js";
 import {pictureOf} from "./picture.js";
 import {cellAt, placeText, positionOf} from "./tensor.js";
 
+const widestSquare = 28; // as wide as a cell of a table
+
 // `tensor.picture`: what a worker has made of it already. onpoint(index, or -1) tells which element the pointer or the keys are on.
 export function heatmap(tensor, name, onpoint) {
   const {rows, columns, width, height, least, greatest, pixels} = tensor.picture ?? pictureOf(tensor);
@@ -14,6 +16,7 @@ export function heatmap(tensor, name, onpoint) {
     "aria-label": `heat map of ${name}, ${rows} rows of ${columns}, from ${element(least)} to ${element(greatest)}`});
   if (width && height) canvas.getContext("2d").putImageData(new ImageData(pixels, width, height), 0, 0);
   canvas.style.aspectRatio = `${canvas.width} / ${canvas.height}`;
+  canvas.style.maxWidth = `${columns * widestSquare}px`;
   const lens = el("p", {class: "lens"}, `${element(least)} to ${element(greatest)}`);
   const place = {row: 0, column: 0};
   const show = (row, column) => {

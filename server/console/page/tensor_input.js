@@ -2,7 +2,8 @@
 
 import * as api from "./api.js";
 import {isLarge, run} from "./background.js";
-import {describedAlso, el, labelled, markInvalid, notify, replace, select, uniqueId} from "./dom.js";
+import {describedAlso, el, isInSight, labelled, markInvalid, notify, replace, select, uniqueId} from "./dom.js";
+import {excerpt} from "./excerpt.js";
 import {elementsOf, sizeOf} from "./files.js";
 import {grid} from "./grid.js";
 import {KeySearch} from "./key_search.js";
@@ -15,10 +16,10 @@ const mostNames = 1000; // of the tensors of a file
 const mostBytes = 1 << 20; // of a resident table that is shown: strings may be long
 
 export class TensorInput {
-  // `spec`: an input of /v1/ops; `label`: its name, with its place in a list; `tables`: a function that returns the resident tables by name;
+  // `spec`: an input of /v1/ops; `label`: its name, with its place in a list; `help`: what it is, or ""; `tables`: a function that returns the resident tables by name;
   // onchange: the request has changed; onparsed: the shape of what was typed is known. `ready`: a promise of that, while it is not.
-  constructor(spec, label, {onchange, onparsed, tables}) {
-    Object.assign(this, {spec, label, onchange, onparsed, tables, held: null, cells: null, shape: null, dtype: null, before: null});
+  constructor(spec, label, {help, onchange, onparsed, tables}) {
+    Object.assign(this, {spec, label, help, onchange, onparsed, tables, held: null, cells: null, shape: null, dtype: null, before: null});
     this.kind = select(this.kinds(), "values", {onchange: () => this.kindChosen()});
     this.dtypes = select([["inferred", ""], ...spec.dtypes.map((dtype) => [dtype, dtype])], "", {onchange: () => this.changed()});
     this.text = el("textarea", {rows: 4, spellcheck: "false", autocomplete: "off", oninput: () => this.typedIn(), onpaste: (event) => this.pasted(event)});
@@ -93,7 +94,7 @@ export class TensorInput {
     this.choiceField.hidden = true;
     const node = el("fieldset", {class: "tensor-input"},
       el("legend", {}, this.label, this.spec.optional ? el("span", {class: "optional"}, " optional") : null, " ", this.kindOfValues),
-      el("p", {class: "help"}, this.spec.summary),
+      this.help ? el("p", {class: "help"}, this.help) : null,
       el("div", {class: "row"}, labelled("from", this.kind), labelled("dtype", this.dtypes), labelled("file", this.file), this.choiceField),
       this.values = labelled("values, a nested list", this.text),
       this.table = el("div", {hidden: true}, labelled("table", this.name), this.list),
@@ -294,6 +295,12 @@ export class TensorInput {
 
   light(indices) {
     this.grid?.light(indices);
+  }
+
+  // The cells around those that are lit if they are out of sight, or null.
+  excerptOf(indices) {
+    if (!this.cells || indices.length === 0 || isInSight(this.node.querySelector("td.lit"))) return null;
+    return excerpt({dtype: this.dtype, shape: this.shape, flat: this.cells}, this.label, indices);
   }
 
   // What is wrong with it, and with which cells if that is known; null: nothing is known.

@@ -59,7 +59,7 @@ class InputGroup {
     while (this.tensors.length > Math.max(n, 1)) this.tensors.pop().node.remove();
     while (this.tensors.length < n) {
       const label = this.spec.list ? `${this.spec.name}.${this.tensors.length}` : this.spec.name;
-      const tensor = new TensorInput(this.spec, label, {onchange: () => this.form.changed(), onparsed: () => this.form.view.drawExtra(), tables: residentTables});
+      const tensor = new TensorInput(this.spec, label, {help: this.tensors.length ? "" : this.spec.summary, onchange: () => this.form.changed(), onparsed: () => this.form.view.drawExtra(), tables: residentTables});
       this.tensors.push(tensor);
       this.holder.append(tensor.node);
     }
@@ -160,12 +160,18 @@ class Form {
   }
 }
 
+// Moves the page if nothing of the upper part of a node is in sight.
+function show(node) {
+  const {top} = node.getBoundingClientRect();
+  if (top < 0 || top > window.innerHeight * 0.7) node.scrollIntoView({block: "start"});
+}
+
 class TryView {
   constructor(node) {
     this.node = node;
     this.code = el("pre", {class: "code", tabindex: 0});
     this.result = el("div", {class: "result", "aria-live": "polite"});
-    this.told = el("p", {class: "told"});
+    this.told = el("div", {class: "told"});
     this.language = 0;
   }
 
@@ -222,7 +228,7 @@ class TryView {
     }});
     this.examples = select([["choose one", ""], ...examplesOf(this.op).map(([text], i) => [text, String(i)])], "", {id: "examples", onchange: () => {
       if (this.examples.value) this.setExample(this.examples.value);
-      this.run();
+      this.run(true);
     }});
     const tabs = languages.map(([name], i) => el("button", {type: "button", "aria-pressed": String(i === this.language), onclick: (event) => {
       this.language = i;
@@ -233,11 +239,11 @@ class TryView {
     this.runButton = el("button", {type: "submit", class: "primary", id: "run"}, "Run");
     const form = el("form", {class: "request", onsubmit: (event) => {
       event.preventDefault();
-      this.run();
+      this.run(true);
     }}, ...this.drawFields(),
-    el("div", {class: "buttons"}, this.runButton, el("span", {class: "help"}, "or Ctrl + Enter")));
+    el("div", {class: "buttons run-bar"}, this.runButton, el("span", {class: "help"}, "or Ctrl + Enter")));
     form.addEventListener("keydown", (event) => {
-      if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) this.run();
+      if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) this.run(true);
     });
     replace(this.node,
       el("div", {class: "op-head"}, labelled("op", chooser), el("p", {class: "summary"}, this.op.summary), labelled("examples", this.examples)),
@@ -272,7 +278,8 @@ class TryView {
     this.saveButton.hidden = !long;
   }
 
-  async run() {
+  // `asked`: by the user, who is shown what comes of it.
+  async run(asked = false) {
     this.stop?.abort();
     const stop = this.stop = new AbortController();
     this.runButton.disabled = true;
@@ -289,11 +296,12 @@ class TryView {
       if (stop.signal.aborted) return;
       replace(this.result, drawResult(reply, reply.read, (name, shape, index) => this.point(name, shape, index)));
       replace(this.told);
+      if (asked) show(this.result);
       if (!this.answered) return;
       this.form.forgive();
       await this.findSources(stop.signal);
     } catch (error) {
-      if (error.name !== "AbortError") this.fail(error, body);
+      if (error.name !== "AbortError") this.fail(error, body, asked);
     } finally {
       if (this.stop === stop) {
         this.runButton.disabled = false;
@@ -302,9 +310,10 @@ class TryView {
     }
   }
 
-  fail(error, body) {
+  fail(error, body, asked) {
     replace(this.result, errorView(error, typeof body === "string" ? body : null));
-    if (error.document && this.answered) this.blame(error);
+    const place = error.document && this.answered ? this.blame(error) : null;
+    if (asked) show(place ?? this.result);
   }
 
   // Marks what a problem names where it is; gives that.
@@ -399,7 +408,10 @@ class TryView {
     const known = index < 0 ? null : this.sourcesOf(name, shape, index), picks = index < 0 ? null : this.picksOf(shape, index, known?.cells ?? []);
     const cells = [...known?.cells ?? [], ...picks?.cells ?? []];
     for (const tensor of this.form.all()) tensor.light(cells.filter((cell) => cell.name === tensor.label).map((cell) => cell.index));
-    replace(this.told, index < 0 ? "" : `${placeText(positionOf(index, shape), name)}${known ? ` ← ${known.text}` : ""}${picks ? ` by ${picks.text}` : ""}`);
+    if (index < 0) return replace(this.told);
+    const sentence = `${placeText(positionOf(index, shape), name)}${known ? ` ← ${known.text}` : ""}${picks ? ` by ${picks.text}` : ""}`;
+    const excerpts = this.form.all().map((tensor) => tensor.excerptOf(cells.filter((cell) => cell.name === tensor.label).map((cell) => cell.index)));
+    return replace(this.told, el("p", {}, sentence), excerpts.some(Boolean) ? el("div", {class: "excerpts", "aria-hidden": "true"}, ...excerpts.filter(Boolean)) : null);
   }
 }
 
