@@ -24,6 +24,17 @@ class Page(BrowserTest):
             reached.add(self.browser.execute_script("const e = document.activeElement; return e.id || e.outerHTML.slice(0, 200)"))
         self.assertGreaterEqual(len(reached), controls)
 
+    def test_what_has_the_focus_is_not_below_the_bar_of_run(self):
+        self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": 360, "height": 640, "deviceScaleFactor": 1, "mobile": False})
+        self.addCleanup(self.browser.execute_cdp_cmd, "Emulation.clearDeviceMetricsOverride", {})
+        self.shown("/#try?op=gather")
+        for _ in range(30):
+            ActionChains(self.browser).send_keys(Keys.TAB).perform()
+            covered = self.browser.execute_script("""
+                const node = document.activeElement, bar = document.querySelector(".run-bar");
+                return node.closest(".run-bar, .answer .snippet pre") || node.getBoundingClientRect().bottom <= bar.getBoundingClientRect().top + 1 ? "" : node.outerHTML.slice(0, 200);""")
+            self.assertEqual(covered, "")
+
     def test_the_link_to_the_content_stays_in_the_view(self):
         self.shown("/#tables")
         self.browser.execute_script("document.querySelector('.skip').focus()")
