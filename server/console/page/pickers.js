@@ -33,10 +33,8 @@ export async function tracePicks(op, shapes, attribute, requestWith, signal) {
   const {params, indices} = shapes, own = tuple === null ? indices : indices.slice(0, -1);
   const picks = numel(own.slice(batch)), wide = params.map((size, i) => (i === axis ? picks : i > axis && i < axis + (tuple ?? 1) ? 1 : size));
   if (!(batch >= 0 && axis >= batch && axis < params.length) || tuple === 0 || numel(wide) > mostCells) return null;
-  const numbers = Array.from({length: numel(wide)}, (_, i) => {
-    const place = positionOf(i, wide);
-    return indexOf(place.slice(0, batch), wide) * picks + place[axis];
-  });
+  const slice = numel(wide.slice(axis + 1)), whole = numel(wide.slice(batch)); // elements of a slice, and of a batch
+  const numbers = Array.from({length: numel(wide)}, (_, i) => Math.floor(i / whole) * picks + (Math.floor(i / slice) % picks));
   const pick = (i) => (tuple === null ? i % picks : i % tuple ? 0 : (i / tuple) % picks);
   const numbered = new Map([["params", [{dtype: "int64", shape: wide, data: numbers}]],
     ["indices", [{dtype: "int64", shape: indices, data: Array.from({length: numel(indices)}, (_, i) => pick(i))}]]]);

@@ -356,6 +356,9 @@ class TryView {
   async findPicks(signal) {
     const [params, indices] = ["params", "indices"].map((name) => this.form.tensorNamed(name)?.shape);
     if (!isPicking(this.op) || !params || !indices) return;
+    await new Promise((resolve) => {
+      setTimeout(resolve); // a task of its own: both number up to 10,000 cells
+    });
     try {
       const picks = await tracePicks(this.op, {params, indices}, (name) => this.form.attribute(name), (numbered) => this.form.body(numbered), signal);
       if (this.answered && !signal.aborted) this.picks = picks;
