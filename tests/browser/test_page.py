@@ -1,5 +1,5 @@
 """The page as a whole: the keyboard, the first paint, its size, the token."""
-import os, re, time
+import os, re, shutil, subprocess, sys, time
 
 from selenium.webdriver import ActionChains, Keys
 
@@ -24,6 +24,17 @@ class Page(BrowserTest):
             reached.add(self.browser.execute_script("const e = document.activeElement; return e.id || e.outerHTML.slice(0, 200)"))
         self.assertGreaterEqual(len(reached), controls)
 
+    def test_what_has_the_focus_is_not_below_the_bar_of_run(self):
+        self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": 360, "height": 640, "deviceScaleFactor": 1, "mobile": False})
+        self.addCleanup(self.browser.execute_cdp_cmd, "Emulation.clearDeviceMetricsOverride", {})
+        self.shown("/#try?op=gather")
+        for _ in range(30):
+            ActionChains(self.browser).send_keys(Keys.TAB).perform()
+            covered = self.browser.execute_script("""
+                const node = document.activeElement, bar = document.querySelector(".run-bar");
+                return node.closest(".run-bar, .answer .snippet pre") || node.getBoundingClientRect().bottom <= bar.getBoundingClientRect().top + 1 ? "" : node.outerHTML.slice(0, 200);""")
+            self.assertEqual(covered, "")
+
     def test_the_link_to_the_content_stays_in_the_view(self):
         self.shown("/#tables")
         self.browser.execute_script("document.querySelector('.skip').focus()")
@@ -43,7 +54,7 @@ class Page(BrowserTest):
         self.browser.execute_script("arguments[0].focus()", cell)
         ActionChains(self.browser).send_keys(Keys.ARROW_DOWN).perform()
         self.assertEqual(self.browser.execute_script("return document.activeElement.dataset.index"), "2")
-        self.one(".told", "output[1,0] ← params[0,0]")
+        self.one(".told", "output[1,0] ← params[0,0] by indices[1]")
 
     def test_the_views_share_a_page(self):
         self.shown("/#try?op=gather")
@@ -133,6 +144,11 @@ class WithToken(BrowserTest):
         self.one("#token-input").send_keys(self.secret, Keys.ENTER)
         self.one(".output .type")
         self.assertIn("$TOKEN", self.one(".code").text)
+        for name, program in (("Python", [sys.executable, "-c"]), ("JavaScript", ["node", "--input-type=module", "-e"])):
+            self.click(".snippet button", name)
+            if shutil.which(program[0]):
+                printed = subprocess.run([*program, self.one(".code").text], stdout=subprocess.PIPE, text=True, timeout=60, check=True, env={**os.environ, "TOKEN": self.secret})
+                self.assertIn("output", printed.stdout)
         self.assertNotIn(self.secret, self.browser.execute_script("return document.documentElement.outerHTML + JSON.stringify([{...localStorage}, {...sessionStorage}]) + document.cookie"))
         self.browser.refresh()
         self.one("dialog[open]")

@@ -1,5 +1,5 @@
 """Try: the form of each op, its example, what its answer came from, and errors at their places."""
-import base64, json, os, struct, tempfile, urllib.parse
+import base64, json, os, shutil, struct, subprocess, sys, tempfile, urllib.parse
 
 from selenium.webdriver import ActionChains, Keys
 from selenium.webdriver.support.ui import Select
@@ -71,27 +71,158 @@ class Try(BrowserTest):
         self.ready(address("gather", {"params": [1, 2], "indices": [1], "response": "flat", "device": "cpu"}))
         self.one(".notice", "The link also has response, device")
 
+    def test_every_other_example_runs(self):
+        self.expected_messages = ("422",)  # of the example of an index out of range
+        with self.client() as client:
+            ops = [op["name"] for op in client.request("GET", "/v1/ops").json()["ops"]]
+        for op in ops:
+            self.ready(f"/#try?op={op}")
+            choice = Select(self.one("#examples"))
+            self.assertEqual(choice.first_selected_option.text, "of the reference")
+            for name in [option.text for option in choice.options[2:]]:
+                with self.subTest(op, example=name):
+                    before = self.one(".result > *")
+                    choice.select_by_visible_text(name)
+                    self.wait(lambda: self.one(".result > *") != before)
+                    self.assertEqual([element.text for element in self.all(".error .meta")], [] if name != "an index out of range" else [self.one(".error .meta").text])
+                    self.assertEqual(choice.first_selected_option.text, name)
+        self.ready("/#try?op=gather")
+        self.type_into(".tensor-input textarea", "[1, 2]")
+        self.assertEqual(Select(self.one("#examples")).first_selected_option.text, "choose one")
+
+    def resize(self, width, height):
+        self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False})
+        self.addCleanup(self.browser.execute_cdp_cmd, "Emulation.clearDeviceMetricsOverride", {})
+
+    def in_sight(self, selector):
+        """the first element that matches is in the window, and nothing covers its middle"""
+        return self.browser.execute_script("""
+            const node = document.querySelector(arguments[0]), {top, bottom, left, right} = node.getBoundingClientRect();
+            const reached = getComputedStyle(node).pointerEvents === "none" || node.contains(document.elementFromPoint((left + right) / 2, (top + bottom) / 2));
+            return top >= 0 && bottom <= innerHeight && reached;""", selector)
+
+    def test_run_is_always_in_sight(self):
+        rows = [[i, i] for i in range(60)]
+        for width, height in ((1400, 857), (1400, 600), (360, 800)):
+            self.resize(width, height)
+            for request in ({"params": [[1, 2], [3, 4]], "indices": [1]}, {"params": rows, "indices": list(range(60))}):
+                self.ready(address("gather", request))
+                for part in (0, 0.3, 0.7, 1):
+                    with self.subTest(width=width, height=height, part=part):
+                        self.browser.execute_script("scrollTo(0, arguments[0] * document.documentElement.scrollHeight)", part)
+                        self.assertTrue(self.in_sight("#run"))
+
+    def test_what_was_asked_for_is_shown(self):
+        self.expected_messages = ("422",)
+        self.resize(360, 800)
+        self.ready("/#try?op=gather")
+        self.one("#run").click()
+        self.wait(lambda: self.in_sight(".output h3"))
+        self.type_into(".input-group:nth-child(2) textarea", "[7]")
+        self.one("#run").click()
+        self.wait(lambda: self.in_sight("td.bad"))
+
+    def test_an_equation_comes_before_the_inputs(self):
+        self.ready("/#try?op=einsum")
+        order = self.browser.execute_script("return [...document.querySelectorAll('.request input[type=text], .request textarea')].filter((node) => node.offsetParent).map((node) => node.labels[0].textContent)")
+        self.assertEqual(order[0], "equation")
+        self.assertRegex(self.one(".code").text, '(?s){"equation": .*"inputs": ')
+
+    def test_cells_out_of_sight_are_shown_beside_the_sentence(self):
+        self.resize(360, 800)
+        self.ready(address("gather", {"params": [[10 * i, 10 * i + 1] for i in range(30)], "indices": [7, 20]}))
+        cell = self.one(".output td[data-index='3']")
+        self.browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", cell)
+        box = cell.rect
+        place = {"x": box["x"] + 5, "y": box["y"] + 5 - self.browser.execute_script("return scrollY")}
+        self.browser.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": "touchStart", "touchPoints": [place]})
+        self.browser.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+        self.one(".told", "output[1,1] ← params[20,1] by indices[1]")
+        self.assertEqual([copy.text for copy in self.all(".excerpt td.lit-copy")], ["201", "20"])
+        self.assertIn("190 191", self.one(".excerpt").text)
+        self.assertTrue(self.in_sight(".told") and self.in_sight("#run"))
+        self.resize(1400, 1000)
+        self.ready(address("gather", {"params": [[1, 2], [3, 4]], "indices": [1, 0]}))
+        self.hover(1)
+        self.assertEqual(self.all(".excerpt"), [])
+
+    def test_a_lit_cell_is_scrolled_to_within_its_input(self):
+        self.ready(address("gather", {"params": [[i] for i in range(100)], "indices": [90]}))
+        self.hover(0)
+        self.assertTrue(self.in_sight(".tensor-input td.lit"))
+
+    def test_a_picture_has_its_scale_beside_it(self):
+        self.ready("/#try?op=gather")
+        field = self.one(".tensor-input textarea")
+        self.browser.execute_script("arguments[0].value = arguments[1]; arguments[0].dispatchEvent(new Event('input', {bubbles: true}))", field, json.dumps([list(range(100))] * 200))
+        picture = self.one(".tensor-input .picture")
+        self.assertFalse(self.browser.execute_script("const grid = arguments[0].parentElement; return grid.scrollHeight > grid.clientHeight", picture))
+        self.ready(address("gather", {"params": [[1, 2, -3], [3, 4, 5]], "indices": [0, 1]}))
+        self.click(".output button", "heat map")
+        size = self.one(".output canvas").size
+        self.assertLessEqual((size["width"], size["height"]), (3 * 28 + 2, 2 * 28 + 2))
+
+    def test_what_the_op_took_is_told_beside_the_way(self):
+        self.ready("/#try?op=gather")
+        self.assertRegex(self.one(".result .meta").text.replace("\u2009", " "), r"^computed in \d+\.\d\d ms · in the server \d+\.\d\d ms · there and back \d+\.\d\d ms$")
+        self.assertNotIn("timing", self.one(".code").text)
+
     def hover(self, index, output=0):
         cell = self.all(".output")[output].find_element("css selector", f'td[data-index="{index}"]')
         ActionChains(self.browser).move_to_element(cell).perform()
-        return self.one(".told", "←").text
+        return self.one(".told p", "←").text
 
     def test_an_output_cell_shows_where_it_came_from(self):
         self.ready(address("gather", {"params": [[1, 2], [3, 4], [5, 6]], "indices": [2, 0]}))
-        self.assertEqual(self.hover(3), "output[1,1] ← params[0,1]")
-        self.assertEqual(self.lit(), ["params[0,1] = 2"])
+        self.assertEqual(self.hover(3), "output[1,1] ← params[0,1] by indices[1]")
+        self.assertEqual(self.lit(), ["params[0,1] = 2", "indices[1] = 0"])
+        self.assertEqual([cell.get_attribute("title") for cell in self.all("td.pointed")], ["output[1,1] = 2"])
         self.ready(address("gather", {"params": ["a", "b"], "indices": [7, 1], "bounds": "zero"}))
-        self.assertEqual(self.hover(0), "output[0] ← no cell of an input")
-        self.assertEqual(self.hover(1), "output[1] ← params[1]")
+        self.assertEqual(self.hover(0), "output[0] ← no cell of an input by indices[0]")
+        self.assertEqual(self.hover(1), "output[1] ← params[1] by indices[1]")
         self.ready(address("dynamic_stitch", {"indices": [[0, 2], [1]], "data": [[1, 2], [3]]}))
-        self.assertEqual(self.hover(1), "output[1] ← data.1[0]")
+        self.assertEqual(self.hover(1), "output[1] ← data.1[0] by indices.1[0]")
+        self.ready(address("dynamic_partition", {"data": [[1, 2], [3, 4]], "partitions": [1, 0], "num_partitions": 2}))
+        self.assertEqual(self.hover(1), "outputs.0[0,1] ← data[1,1] by partitions[1]")
+
+    def test_the_index_that_picked_a_cell_is_lit(self):
+        cube = [[[1, 2], [3, 4], [5, 6]], [[7, 8], [9, 10], [11, 12]]]
+        for op, request, index, told in (
+                ("gather", {"params": cube, "indices": [[2, 0], [1, 1]], "axis": 1, "batch_dims": 1}, 6, "output[1,1,0] ← params[1,1,0] by indices[1,1]"),
+                ("gather", {"params": cube, "indices": [1, 0], "axis": -1}, 1, "output[0,0,1] ← params[0,0,0] by indices[1]"),
+                ("gather", {"params": cube, "indices": 1}, 1, "output[0,1] ← params[1,0,1] by indices"),
+                ("gather", {"params": [1.5, 2.5], "indices": [1, 0], "dtype": "float64"}, 1, "output[1] ← params[0] by indices[1]"),
+                ("batch_gather", {"params": [[1, 2, 3], [4, 5, 6]], "indices": [[2, 0], [1, 1]]}, 2, "output[1,0] ← params[1,1] by indices[1,0]"),
+                ("gather_nd", {"params": cube, "indices": [[0, 2], [1, 0]]}, 2, "output[1,0] ← params[1,0,0] by indices[1,:]"),
+                ("gather_nd", {"params": cube, "indices": [[[2, 1]], [[0, 0]]], "batch_dims": 1}, 0, "output[0,0] ← params[0,2,1] by indices[0,0,:]")):
+            with self.subTest(op, told=told):
+                self.ready(address(op, request))
+                self.wait(lambda: self.hover(index) == told or ActionChains(self.browser).move_to_element(self.one(".brand")).perform())
+        self.assertEqual(self.lit(), ["params[0,2,1] = 6", "indices[0,0,0] = 2", "indices[0,0,1] = 1"])
+
+    def test_a_heat_map_shows_where_its_elements_came_from(self):
+        self.ready(address("gather", {"params": [[1, 2], [3, 4], [5, 6]], "indices": [2, 0]}))
+        self.click(".output button", "heat map")
+        canvas = self.one(".output canvas")
+        ActionChains(self.browser).move_to_element_with_offset(canvas, canvas.size["width"] // 4, canvas.size["height"] // 4).perform()
+        self.one(".told", "output[1,1] ← params[0,1] by indices[1]")
+        self.assertEqual(self.lit(), ["params[0,1] = 2", "indices[1] = 0"])
+        ActionChains(self.browser).move_to_element(self.one(".brand")).perform()
+        self.wait(lambda: not self.lit())
 
     def test_sums_show_all_their_terms(self):
         self.ready(address("einsum", {"equation": "ij,jk->ik", "inputs": [[[1, 2], [3, 4]], [[5, 6], [7, 8]]]}))
-        self.assertEqual(self.hover(2), "output[1,0] ← inputs.0[1,0], inputs.0[1,1], inputs.1[0,0], inputs.1[1,0]")
-        self.assertEqual(self.one(".extra .sentence").text, "output[i,k] = Σ_j inputs.0[i,j] · inputs.1[j,k]")
+        self.assertEqual(self.hover(2), "output[1,0] ← inputs.0[1,:] · inputs.1[:,0]")
+        self.assertEqual(self.lit(), ["inputs.0[1,0] = 3", "inputs.0[1,1] = 4", "inputs.1[0,0] = 5", "inputs.1[1,0] = 7"])
+        self.assertEqual(self.told_by_equation(), "output[i,k] = Σj inputs.0[i,j] · inputs.1[j,k]")
+        self.ready(address("einsum", {"equation": "ii,j->j", "inputs": [[[1, 2], [3, 4]], [5, 6]]}))
+        self.assertEqual(self.hover(1), "output[1] ← inputs.0[i,i] · inputs.1[1]")
+        self.assertEqual(self.lit(), ["inputs.0[0,0] = 1", "inputs.0[1,1] = 4", "inputs.1[1] = 6"])
         self.ready(address("embedding_bag", {"params": [[1, 2], [3, 4], [5, 6]], "indices": [2, 0, 1], "offsets": [0, 2]}))
         self.assertEqual(self.hover(1), "output[0,1] ← params[2,1], indices[0], params[0,1], indices[1]")
+
+    def told_by_equation(self):
+        return self.one(".lead .sentence").text.replace("\n", "")
 
     def test_bags_of_other_kinds_show_their_terms(self):
         table = [[1, 2], [3, 4], [5, 6]]
@@ -105,7 +236,7 @@ class Try(BrowserTest):
     def point(self, index):
         """Where nothing is known of the sources."""
         ActionChains(self.browser).move_to_element(self.one(f".output td[data-index='{index}']")).perform()
-        return self.one(".told", "]").text
+        return self.one(".told p", "]").text
 
     def test_what_is_not_known_is_not_told(self):
         rows = [[i] for i in range(10001)]
@@ -118,13 +249,13 @@ class Try(BrowserTest):
         with self.client() as client:
             self.assertEqual(client.request("PUT", "/v1/tensors/large", rows).status, 201)
         self.ready(address("gather", {"params": {"ref": "large"}, "indices": [2]}))
-        self.assertEqual(self.point(0), "output[0,0]")
+        self.assertEqual(self.point(0), "output[0,0] by indices[0]")
         with self.client() as client:
             client.request("DELETE", "/v1/tensors/large")
 
     def test_an_answer_is_not_explained_by_a_later_request(self):
         self.ready(address("gather", {"params": [[1, 2], [3, 4]], "indices": [1]}))
-        self.assertEqual(self.hover(0), "output[0,0] ← params[1,0]")
+        self.assertEqual(self.hover(0), "output[0,0] ← params[1,0] by indices[0]")
         field = self.all(".tensor-input textarea")[1]
         field.clear()
         field.send_keys("[0]")
@@ -133,7 +264,7 @@ class Try(BrowserTest):
         self.assertEqual(self.lit(), [])
         self.one("#run").click()
         self.wait(lambda: self.one(".output td[data-index='0']").text == "1")
-        self.wait(lambda: self.hover(0) == "output[0,0] ← params[0,0]")
+        self.wait(lambda: self.hover(0) == "output[0,0] ← params[0,0] by indices[0]")
 
     def test_numbers_stay_as_they_are_written(self):
         self.ready("/#try?op=gather")
@@ -165,7 +296,25 @@ class Try(BrowserTest):
     def test_the_order_of_contractions_is_told(self):
         ones = [[1, 1], [1, 1]]
         self.ready(address("einsum", {"equation": "ij,jk,kl->il", "inputs": [ones, ones, ones]}))
-        self.assertEqual(len(self.one(".steps").find_elements("css selector", "tbody tr")), 2)
+        self.one(".tree li")
+        self.assertEqual([(item.text.split("\n")[0].replace("\u2009", " "), depth) for item, depth in self.tree()], [
+            ("step 2 ij,jl->il output · int32 [2,2] · 16 B · 16 FLOPs · sumprod", 0), ("inputs.0 int32 [2,2] · 16 B", 1),
+            ("step 1 jk,kl->jl int32 [2,2] · 16 B · 16 FLOPs · sumprod", 1), ("inputs.1 int32 [2,2] · 16 B", 2), ("inputs.2 int32 [2,2] · 16 B", 2)])
+
+    def tree(self):
+        return [(item, len(item.find_elements("xpath", "ancestor::li"))) for item in self.all(".tree li")]
+
+    def test_the_plan_has_the_dtype_of_the_inputs(self):
+        numbers = {"dtype": "int64", "data": [[1, 2], [3, 4]]}
+        self.ready(address("einsum", {"equation": "ij,jk->ik", "inputs": [numbers, numbers]}))
+        self.assertEqual(self.one(".tree li").text.split("\n")[0].replace("\u2009", " "), "ij,jk->ik output · int64 [2,2] · 32 B · 16 FLOPs · sumprod")
+
+    def test_labels_have_the_same_colour_everywhere(self):
+        ones = [[1, 1], [1, 1]]
+        self.ready(address("einsum", {"equation": "ij,jk,kl->il", "inputs": [ones, ones, ones]}))
+        self.one(".tree li")
+        colours = {(label.text, label.value_of_css_property("color")) for label in self.all(".lead .label, .tree .label")}
+        self.assertEqual(sorted(text for text, _ in colours), ["i", "j", "k", "l"])
 
     def type_into(self, selector, text):
         field = self.one(selector)
@@ -181,14 +330,63 @@ class Try(BrowserTest):
         fields[1].clear()
         fields[1].send_keys("[0, 7]", Keys.CONTROL, Keys.ENTER)
         self.assertIn("indices[1] = 7 is not in [0, 2)", self.one(".error .sentence").text)
-        self.assertEqual([cell.get_attribute("title") for cell in self.all("td.bad")], ["indices[1] = 7"])
-        link = self.one(".error a")
-        self.assertEqual((link.text, link.get_attribute("href")), ("INDEX_OUT_OF_BOUNDS", self.origin + "/problems/index-out-of-bounds"))
+        self.assertEqual(self.bad(), ["indices[1] = 7"])
+        self.assertEqual(self.one(".tensor-input:has(td.bad) .problem-text:not(:empty)").text, self.one(".error .sentence").text)
+        self.click(".error a", "INDEX_OUT_OF_BOUNDS")
+        row = self.one("tr[aria-current=true]")
+        self.assertIn("INDEX_OUT_OF_BOUNDS", row.text)
+        self.assertTrue(self.browser.execute_script("const {top, bottom} = arguments[0].getBoundingClientRect(); return top >= 0 && bottom <= innerHeight", row))
+
+    def bad(self):
+        return [cell.get_attribute("title") for cell in self.all("td.bad")]
+
+    def test_a_bad_cell_of_a_list_is_marked(self):
+        self.expected_messages = ("422",)
+        self.ready(address("dynamic_stitch", {"indices": [[0, 1], [2, -4]], "data": [[1, 2], [3, 4]]}))
+        self.assertEqual(self.bad(), ["indices.1[1] = -4"])
+
+    def test_the_value_that_a_pointer_names_is_marked(self):
+        self.expected_messages = ("400",)
+        self.ready(address("gather", {"params": [[1, 2], [3, "a"]], "indices": [0]}))
+        self.assertEqual((self.bad(), self.one(".error mark").text), (["params[1,1] = a"], '"a"'))
+        self.one(".error", "at /params/1/1 of the request")
+        self.ready(address("gather", {"params": {"dtype": "int8", "data": [1, 300]}, "indices": [0]}))
+        self.assertEqual((self.bad(), self.one(".error mark").text), (["params[1] = 300"], "300"))
+        self.ready(address("concat", {"inputs": [[1, 2], [3, "a"]]}))
+        self.assertEqual(self.bad(), ["inputs.1[1] = a"])
+
+    def invalid(self):
+        """what the labels of the controls say that are marked"""
+        return self.browser.execute_script("return [...document.querySelectorAll('[aria-invalid=true]')].filter((node) => node.offsetParent).map((node) => node.labels[0].textContent)")
+
+    def test_an_attribute_at_fault_is_marked(self):
+        self.expected_messages = ("400", "422")
+        self.ready(address("gather", {"params": [1, 2], "indices": [0], "axis": 7}))
+        self.assertEqual(self.invalid(), ["axis"])
+        self.one(".attributes .problem-text", "axis = 7 is not in [-1, 1)")
+        self.type_into(".attributes [aria-invalid]", "0")
+        self.assertEqual((self.invalid(), self.all(".attributes .problem-text:not(:empty)")), ([], []))
+        self.ready(address("gather", {"params": [1, 2], "indices": [0], "axis": "a"}))
+        self.assertEqual((self.invalid(), self.one(".error mark").text), (["axis"], '"a"'))
+        self.ready("/#try?op=gather")
+        self.type_into(".tensor-input textarea", "[[1, 2], [3]]")
+        self.assertEqual(self.invalid(), ["values, a nested list"])
 
     def test_a_bad_character_of_an_equation_is_marked(self):
         self.expected_messages = ("422",)
         self.ready(address("einsum", {"equation": "ij->!", "inputs": [[[1, 2]]]}))
-        self.assertEqual(self.one(".error mark").text, "!")
+        self.assertEqual((self.one(".lead mark").text, self.invalid(), self.all(".lead .sentence")), ("!", ["equation"], []))
+        self.one(".lead .problem-text", "equation has '!' at byte 4")
+        self.type_into(".lead input", "ij->ik")
+        self.one(".lead mark", "k")
+        self.type_into(".lead input", "ij->ji")
+        self.one(".lead .sentence")
+        self.assertEqual((self.all(".lead mark"), self.invalid()), ([], []))
+
+    def test_a_label_of_two_sizes_is_marked(self):
+        self.expected_messages = ("422",)
+        self.ready(address("einsum", {"equation": "ij,jk->ik", "inputs": [[[1, 2]], [[1, 2], [3, 4], [5, 6]]]}))
+        self.assertEqual([mark.text for mark in self.all(".lead mark")], ["j", "j"])
 
     def test_values_that_are_no_list_are_told_before_they_are_sent(self):
         self.ready("/#try?op=gather")
@@ -241,6 +439,15 @@ class Try(BrowserTest):
             self.assertIn(part, self.one(".code").text)
         self.assertIn("axis", urllib.parse.unquote(self.browser.current_url))
 
+    def test_the_code_of_each_language_prints_whole_integers(self):
+        self.ready(address("gather", {"params": {"dtype": "int64", "data": [[9007199254740993, -9223372036854775808]]}, "indices": [0]}))
+        for name, program in (("curl", ["sh", "-c"]), ("Python", [sys.executable, "-c"]), ("JavaScript", ["node", "--input-type=module", "-e"])):
+            self.one(".snippet button", name).click()
+            if not shutil.which(program[0]):
+                continue
+            printed = subprocess.run([*program, self.one(".code").text], stdout=subprocess.PIPE, text=True, timeout=60, check=True).stdout
+            self.assertIn("[[9007199254740993,-9223372036854775808]]", printed.replace(" ", ""), name)
+
     def test_the_address_holds_the_request(self):
         self.ready(address("gather", {"params": [10, 20], "indices": [1]}))
         self.assertEqual(self.values(".output"), ["20"])
@@ -262,15 +469,16 @@ class Try(BrowserTest):
     def test_cells_of_tables_are_lit_as_well(self):
         self.put("films", {"tensor": [[1, 2], [3, 4], [5, 6]], "keys": ["Alien", "Dune", "Brazil"]})
         self.ready(address("gather", {"params": {"ref": "films"}, "indices": [2, 0]}))
-        self.assertEqual(self.hover(1), "output[0,1] ← params[2,1]")
-        self.assertEqual(self.lit(), ["params[2,1] = 6"])
+        self.assertEqual(self.hover(1), "output[0,1] ← params[2,1] by indices[0]")
+        self.assertEqual(self.lit(), ["params[2,1] = 6", "indices[0] = 2"])
         self.ready(address("gather", {"params": {"ref": "films"}, "indices": {"keys": ["Dune"]}}))
-        self.assertEqual(self.hover(0), "output[0,0] ← params[1,0]")
+        self.assertEqual(self.hover(0), "output[0,0] ← params[1,0] by indices[0]")
         self.ready(address("lookup", {"params": {"ref": "films"}, "queries": ["Brazil"]}))
-        self.assertEqual(self.hover(0), "output[0,0] ← params[2,0]")
+        self.assertEqual(self.hover(0), "output[0,0] ← params[2,0] by queries[0]")
+        self.assertEqual(self.lit(), ["params[2,0] = 5", "queries[0] = Brazil"])
         self.ready(address("einsum", {"equation": "ij->i", "inputs": [{"ref": "films"}]}))
-        self.assertEqual(self.one(".extra .sentence").text, "output[i] = Σ_j inputs.0[i,j]")
-        self.assertEqual(self.hover(1), "output[1] ← inputs.0[1,0], inputs.0[1,1]")
+        self.assertEqual(self.told_by_equation(), "output[i] = Σj inputs.0[i,j]")
+        self.assertEqual(self.hover(1), "output[1] ← inputs.0[1,:]")
 
     def test_a_request_in_base64_becomes_values(self):
         self.ready(address("gather", {"params": {"dtype": "float32", "shape": [2, 1], "base64": base64.b64encode(struct.pack("<ff", 1.5, 2)).decode()}, "indices": [1]}))
@@ -334,6 +542,14 @@ class Try(BrowserTest):
         self.click(".options li")
         self.one("#run").click()
         self.wait(lambda: self.values(".output") == ["2", "true"])
+
+    def test_the_keys_of_a_version_are_found_as_well(self):
+        self.put("films@7", {"tensor": [[1], [2], [3]], "keys": ["Alien", "Dune", "Brazil"]})
+        self.ready(address("gather", {"params": {"ref": "films@7"}, "indices": [0]}))
+        self.one(".key-search input").send_keys("Bra")
+        self.wait(lambda: self.options() == ["Brazil"])
+        self.ready(address("lookup", {"params": {"ref": "films@7"}, "queries": ["Brazil"]}))
+        self.assertIn("output[0,0] ← params[2,0]", self.hover(0))
 
     def test_a_dropped_file_becomes_the_input(self):
         header = json.dumps({"w": {"dtype": "F16", "shape": [2], "data_offsets": [0, 4]}}).encode()

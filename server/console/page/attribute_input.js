@@ -1,6 +1,6 @@
 // One attribute of a request; empty means its default, which is not sent.
 
-import {el, labelled, select} from "./dom.js";
+import {describedAlso, el, labelled, markInvalid, replace, select} from "./dom.js";
 import * as json from "./json.js";
 
 function control(spec, onchange) {
@@ -15,7 +15,21 @@ export class AttributeInput {
   constructor(spec, onchange) {
     this.spec = spec;
     this.control = control(spec, onchange);
+    this.fault = el("p", {class: "problem-text"});
     this.node = labelled(spec.name, this.control, spec.summary);
+    this.control.after(this.fault);
+    describedAlso(this.control, this.fault);
+  }
+
+  // A text without which the op does not know what to do with its inputs, as an equation.
+  comesFirst() {
+    return this.spec.required && this.spec.type === "string" && !this.spec.values;
+  }
+
+  // What is wrong with it; null: nothing is known.
+  blame(sentence) {
+    markInvalid(this.control, sentence !== null);
+    replace(this.fault, sentence);
   }
 
   isEmpty() {

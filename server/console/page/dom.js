@@ -39,6 +39,13 @@ export function folding(label, heads, lines, numbers = []) {
       ...cells.map((cell, i) => el("td", {class: kind(heads[i]), "data-head": i && heads[i] ? heads[i] : null}, ...[cell].flat())))))));
 }
 
+const barHeight = 60; // of what may cover the lower edge of the window
+
+export function isInSight(node) {
+  const {top, bottom} = node?.getBoundingClientRect() ?? {};
+  return top >= 0 && bottom <= window.innerHeight - barHeight;
+}
+
 let next = 0;
 export function uniqueId(prefix) {
   next += 1;
@@ -55,6 +62,17 @@ export function labelled(text, control, help) {
     parts.push(el("span", {class: "help", id}, help));
   }
   return el("div", {class: "field"}, ...parts);
+}
+
+// A text that describes a control besides its help.
+export function describedAlso(control, node) {
+  node.id ||= uniqueId("text");
+  control.setAttribute("aria-describedby", `${control.getAttribute("aria-describedby") ?? ""} ${node.id}`.trim());
+}
+
+export function markInvalid(control, is) {
+  if (is) control.setAttribute("aria-invalid", "true");
+  else control.removeAttribute("aria-invalid");
 }
 
 export function select(options, value, attributes = {}) {

@@ -1,43 +1,98 @@
-// An equation with its labels in colours, what it sums in words, and the order of its contractions.
+// An equation with its labels in colours and what it sums in words, beside the field where it is typed; and the order of its contractions.
 
 import * as api from "./api.js";
 import {labelClass} from "./colours.js";
 import {el, replace, scroll} from "./dom.js";
+import {sizeOf} from "./files.js";
+import * as json from "./json.js";
 import {bytes, count} from "./numbers.js";
-import {einsumSentence, labelsOf} from "./provenance.js";
-import {typeText} from "./tensor.js";
+import {labelsOf} from "./provenance.js";
+import {numel, typeText} from "./tensor.js";
 
-function coloured(equation) {
-  const places = new Map();
-  return [...equation].map((letter) => {
-    if (/[,\s.>-]/.test(letter)) return letter;
-    if (!places.has(letter)) places.set(letter, places.size);
-    return el("span", {class: `label ${labelClass(places.get(letter))}`}, letter);
-  });
-}
+const isLabel = (letter) => !/[,\s.>-]/.test(letter);
 
-function steps(plan) {
-  const rows = plan.steps.map((step) => el("tr", {}, el("td", {}, step.operands.join(", ")), el("td", {class: "text"}, el("code", {}, ...coloured(step.equation))),
-    el("td", {class: "text"}, step.kind), el("td", {class: "text"}, typeText(step.dtype, step.shape)), el("td", {}, count(Number(step.flops))), el("td", {}, bytes(Number(step.bytes)))));
-  const heads = ["operands", "equation", "step", "result", "FLOPs", "size"].map((text) => el("th", {scope: "col"}, text));
-  return scroll("order of the contractions", el("table", {class: "steps"}, el("caption", {}, `${count(Number(plan.flops))} FLOPs in this order, ${count(Number(plan.naive_flops))} in one loop`),
-    el("thead", {}, el("tr", {}, ...heads)), el("tbody", {}, ...rows)));
-}
-
-// Draws into `node` what the equation does with inputs of these shapes.
-export async function drawEinsum(node, equation, shapes, signal) {
-  if (!equation) return replace(node);
-  const labels = shapes.every(Boolean) ? labelsOf(equation, shapes) : null;
-  const parts = [el("p", {class: "equation"}, ...coloured(equation))];
-  if (labels) parts.push(el("p", {class: "sentence"}, einsumSentence(labels)));
-  replace(node, ...parts);
-  if (!shapes.every(Boolean)) return node;
-  try {
-    const reply = await api.postJson("/v1/einsum/plan", {equation, shapes}, {signal});
-    const plan = JSON.parse(reply.text);
-    if (plan.steps.length > 1 && !signal?.aborted) node.append(steps(plan));
-  } catch (error) {
-    if (!(error instanceof api.Problem) && error.name !== "AbortError") throw error;
+// Labels in colours: each has one, wherever it is shown. `bad`: whether the letter at a place is one that the server refuses.
+class Colours {
+  constructor(equation) {
+    this.places = new Map([...new Set([...equation].filter(isLabel))].map((label, place) => [label, place]));
   }
-  return node;
+
+  of(text, bad = () => false) {
+    return [...text].map((letter, at) => {
+      if (bad(letter, at)) return el("mark", {}, letter);
+      return this.places.has(letter) ? el("span", {class: `label ${labelClass(this.places.get(letter))}`}, letter) : letter;
+    });
+  }
+}
+
+// "output[i,k] = Σⱼ inputs.0[i,j] · inputs.1[j,k]"
+function sentence({operands, output}, colours) {
+  const summed = [...new Set(operands.flat())].filter((label) => !output.includes(label));
+  const place = (name, labels) => [`${name}[`, ...colours.of(labels.join(",")), "]"];
+  return el("p", {class: "sentence"}, ...place("output", output), " = ", summed.length ? ["Σ", el("sub", {}, ...colours.of(summed.join(","))), " "] : [],
+    ...operands.flatMap((labels, i) => [i ? " · " : "", ...place(`inputs.${i}`, labels)]));
+}
+
+const facts = (...texts) => el("span", {class: "help"}, texts.filter(Boolean).join(" · "));
+
+// A step with what it reads below it, down to the inputs.
+function branch(number, plan, tensors, colours) {
+  if (number < tensors.length) {
+    const {dtype, shape} = tensors[number];
+    return el("li", {}, `inputs.${number} `, facts(typeText(dtype, shape), sizeOf[dtype] ? bytes(numel(shape) * sizeOf[dtype]) : ""));
+  }
+  const at = plan.steps.findIndex(({result}) => result === number), step = plan.steps[at], last = at === plan.steps.length - 1;
+  return el("li", {}, plan.steps.length > 1 ? `step ${at + 1} ` : "", el("code", {}, ...colours.of(step.equation)), " ",
+    facts(last ? "output" : "", typeText(step.dtype, step.shape), bytes(Number(step.bytes)), count(Number(step.flops), "FLOPs"), step.kind),
+    el("ul", {}, ...step.operands.map((operand) => branch(operand, plan, tensors, colours))));
+}
+
+function tree(plan, tensors, colours) {
+  const {flops, naive_flops: naive, largest_intermediate: largest} = plan;
+  return scroll("order of the contractions", el("h3", {}, "Order of the contractions"),
+    el("p", {class: "help"}, `${count(Number(flops), "FLOPs")} in this order, ${count(Number(naive), "FLOPs")} in one loop; the largest result has ${bytes(Number(largest.bytes))}`),
+    el("ul", {class: "tree"}, branch(plan.steps[plan.steps.length - 1].result, plan, tensors, colours)));
+}
+
+// Where the letters are that a problem names: by its place in the UTF-8 of the equation, or all those of a label.
+function badLetters(equation, {attribute, offset, label}) {
+  if (attribute === "equation" && offset !== undefined) {
+    const before = [...new TextDecoder().decode(new TextEncoder().encode(equation).subarray(0, Number(offset)))].length;
+    return (_, at) => at === before;
+  }
+  return (letter) => letter === label;
+}
+
+export class EinsumView {
+  // onproblem: of a plan that the server refuses.
+  constructor(onproblem) {
+    Object.assign(this, {onproblem, echo: el("div", {class: "echo"}), order: el("div", {class: "order"})});
+  }
+
+  showEquation(equation, problem) {
+    const colours = new Colours(equation), bad = problem ? badLetters(equation, problem) : undefined;
+    // A place after the last letter is one where a letter is missing.
+    const letters = colours.of(problem?.offset === undefined ? equation : `${equation} `, bad);
+    replace(this.echo, equation ? el("p", {class: "equation"}, ...letters) : null);
+    return colours;
+  }
+
+  // What the equation does with `tensors`, [{dtype, shape}], where that is known.
+  async draw(equation, tensors, signal) {
+    const colours = this.showEquation(equation), known = equation && tensors.every(({shape}) => shape);
+    if (!known) return replace(this.order);
+    const shapes = tensors.map(({shape}) => shape), dtypes = new Set(tensors.map(({dtype}) => dtype));
+    try {
+      const reply = await api.postJson("/v1/einsum/plan", {equation, shapes, dtype: dtypes.size === 1 ? [...dtypes][0] : undefined}, {signal});
+      if (signal.aborted) return null;
+      const plan = json.parse(reply.text), labels = labelsOf(equation, shapes);
+      if (labels) this.echo.append(sentence(labels, colours));
+      return replace(this.order, plan.steps.length ? tree(plan, tensors, colours) : null);
+    } catch (error) {
+      if (error.name === "AbortError" || signal.aborted) return null;
+      replace(this.order);
+      if (!(error instanceof api.Problem)) throw error;
+      return this.onproblem(error);
+    }
+  }
 }

@@ -1,26 +1,33 @@
-// What the daemon refused, at its place.
+// What the daemon refused. Its place in the form is marked by the form; here is the part of the request that it names.
 
 import {el} from "./dom.js";
 import {Problem} from "./api.js";
+import * as json from "./json.js";
+import {addressOf} from "./state.js";
 
-// A text with one character of it marked; `offset` counts bytes of its UTF-8.
-export function markedAt(text, offset) {
-  const bytes = new TextEncoder().encode(text), decode = (part) => new TextDecoder().decode(part);
-  const before = decode(bytes.subarray(Math.max(0, offset - 60), offset));
-  const rest = decode(bytes.subarray(offset, offset + 60));
-  const at = String.fromCodePoint(rest.codePointAt(0) ?? 0x2400);
-  return el("code", {class: "source"}, offset > 60 ? "…" : "", before, el("mark", {}, at), rest.slice(rest ? at.length : 0), bytes.length > offset + 60 ? "…" : "");
+const around = 60; // characters of the request before and after what is marked
+
+// A text with a part of it marked; what is marked, too, is cut if it is long.
+function marked(text, {from, to}) {
+  const begin = Math.max(0, from - around), end = Math.min(text.length, to + around), last = Math.min(to, from + around);
+  return el("code", {class: "source"}, begin ? "…" : "", text.slice(begin, from), el("mark", {}, text.slice(from, last)),
+    last < to ? "…" : text.slice(to, end), end < text.length ? "…" : "");
 }
 
-// `sources`: texts in which `offset` may lie: {equation, body}.
-export function errorView(error, sources) {
+// The names and numbers in a JSON Pointer.
+export const stepsOf = (pointer) => pointer.split("/").slice(1).map((step) => step.replaceAll("~1", "/").replaceAll("~0", "~"));
+
+// `body`: what was sent, if it is a text.
+function placeOf(pointer, body) {
+  const place = body ? json.locate(body, stepsOf(pointer)) : null;
+  return [el("p", {class: "meta"}, "at ", el("code", {}, pointer), " of the request"), place ? marked(body, place) : null];
+}
+
+export function errorView(error, body) {
   if (!(error instanceof Problem)) return el("div", {class: "error", role: "alert"}, el("p", {}, error.message));
-  const {document} = error;
-  const source = document.offset === undefined ? null
-    : document.attribute === "equation" ? sources.equation : sources.body;
+  const {type, code, pointer} = error.document;
+  const row = type?.startsWith("/problems/") ? addressOf("docs", {part: "http", at: `problem-${type.slice("/problems/".length)}`}) : null;
   return el("div", {class: "error", role: "alert"},
-    el("p", {class: "sentence"}, error.message),
-    source ? markedAt(source, Number(document.offset)) : null,
-    el("p", {class: "meta"}, `${error.status} `, document.type ? el("a", {href: document.type, target: "_blank", rel: "noopener"}, document.code) : document.code ?? "",
-      error.requestId ? ` · request ${error.requestId}` : ""));
+    el("p", {class: "sentence"}, error.message), ...(pointer ? placeOf(pointer, body) : []),
+    el("p", {class: "meta"}, `${error.status} `, row ? el("a", {href: row}, code) : code ?? "", error.requestId ? ` · request ${error.requestId}` : ""));
 }

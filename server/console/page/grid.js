@@ -71,25 +71,41 @@ function onKey(event, tensor, node) {
 export function grid(tensor, name, {onpoint, rowLabels} = {}) {
   const large = numel(tensor.shape) > mostCells;
   const node = el("div", {class: "grid", role: "group", "aria-label": `${name}, ${tensor.shape.length ? tensor.shape.join(" by ") : "a scalar"}`});
-  const marked = new Map([["lit", new Set()], ["bad", new Set()]]), cells = [];
+  const marked = new Map([["lit", new Set()], ["bad", new Set()], ["pointed", new Set()]]), cells = [];
   const marks = (index) => [...marked].filter(([, indices]) => indices.has(index)).map(([kind]) => kind);
   if (numel(tensor.shape) === 0) replace(node, el("p", {class: "empty"}, "no elements"));
-  else if (large && tensor.dtype !== "string") replace(node, heatmap(tensor, name));
+  else if (large && tensor.dtype !== "string") {
+    node.classList.add("pictured"); // with its scale below it, it is not scrolled
+    replace(node, heatmap(tensor, name, onpoint));
+  }
   else if (large) replace(node, el("p", {class: "empty"}, `${numel(tensor.shape)} strings: too many to show`));
   else inSlices(blocks(node, tensor, name, {marks, rowLabels, cells}), () => node.isConnected);
-  const point = (event) => {
-    const at = event.target.closest?.("td[data-index]");
-    onpoint?.(at ? Number(at.dataset.index) : -1);
-  };
-  node.addEventListener("pointerover", point);
-  node.addEventListener("focusin", point);
-  node.addEventListener("pointerleave", () => onpoint?.(-1));
-  node.addEventListener("focusout", () => onpoint?.(-1));
-  node.addEventListener("keydown", (event) => onKey(event, tensor, node));
   const classify = (kind, indices) => {
     for (const index of marked.get(kind)) cells[index]?.classList.remove(kind);
     marked.set(kind, new Set(indices));
     for (const index of indices) cells[index]?.classList.add(kind);
   };
-  return {node, light: (indices) => classify("lit", indices), mark: (indices) => classify("bad", indices)};
+  const pointAt = (index) => {
+    classify("pointed", index < 0 ? [] : [index]);
+    onpoint(index);
+  };
+  const point = (event) => pointAt(Number(event.target.closest?.("td[data-index]")?.dataset.index ?? -1));
+  if (onpoint) {
+    node.addEventListener("pointerover", point);
+    node.addEventListener("focusin", point);
+    for (const kind of ["pointerleave", "focusout"]) node.addEventListener(kind, () => pointAt(-1));
+  }
+  node.addEventListener("keydown", (event) => onKey(event, tensor, node));
+  // Within the grid: the page itself does not move.
+  const reveal = (cell) => {
+    if (!cell) return;
+    const own = cell.getBoundingClientRect(), box = node.getBoundingClientRect();
+    if (own.top < box.top || own.bottom > box.bottom) node.scrollTop += own.top - box.top - (box.height - own.height) / 2;
+    if (own.left < box.left || own.right > box.right) node.scrollLeft += own.left - box.left - (box.width - own.width) / 2;
+  };
+  const light = (indices) => {
+    classify("lit", indices);
+    reveal(cells[indices[0]]);
+  };
+  return {node, light, mark: (indices) => classify("bad", indices)};
 }

@@ -6,26 +6,30 @@ import {element} from "./numbers.js";
 import {pictureOf} from "./picture.js";
 import {cellAt, placeText, positionOf} from "./tensor.js";
 
+const widestSquare = 28; // as wide as a cell of a table
+
 // The rows of a part of a table have the labels that they have in it.
 function placeIn({shape, rowLabels}, at) {
   const place = positionOf(at, shape);
   return rowLabels ? [rowLabels[place[0]], ...place.slice(1)] : place;
 }
 
-// `tensor.picture`: what a worker has made of it already.
-export function heatmap(tensor, name) {
+// `tensor.picture`: what a worker has made of it already. onpoint(index, or -1) tells which element the pointer or the keys are on.
+export function heatmap(tensor, name, onpoint) {
   const {rows, columns, width, height, least, greatest, pixels} = tensor.picture ?? pictureOf(tensor);
   const scale = scaleOf(least, greatest);
   const canvas = el("canvas", {class: "heatmap", width: Math.max(width, 1), height: Math.max(height, 1), role: "img", tabindex: 0,
     "aria-label": `heat map of ${name}, ${rows} rows of ${columns}, from ${element(least)} to ${element(greatest)}`});
   if (width && height) canvas.getContext("2d").putImageData(new ImageData(pixels, width, height), 0, 0);
   canvas.style.aspectRatio = `${canvas.width} / ${canvas.height}`;
+  canvas.style.maxWidth = `${columns * widestSquare}px`;
   const lens = el("p", {class: "lens"}, `${element(least)} to ${element(greatest)}`);
   const place = {row: 0, column: 0};
   const show = (row, column) => {
     place.row = Math.min(Math.max(row, 0), rows - 1);
     place.column = Math.min(Math.max(column, 0), columns - 1);
     const at = place.row * columns + place.column;
+    onpoint?.(at);
     replace(lens, `${placeText(placeIn(tensor, at), name)} = ${element(cellAt(tensor, at))}`);
   };
   canvas.addEventListener("pointermove", (event) => {
@@ -39,6 +43,7 @@ export function heatmap(tensor, name) {
     const far = event.shiftKey ? 10 : 1;
     show(place.row + down * far, place.column + right * far);
   });
+  for (const kind of ["pointerleave", "blur"]) canvas.addEventListener(kind, () => onpoint?.(-1));
   const steps = Array.from({length: 24}, () => el("i", {}));
   steps.forEach((step, i) => {
     step.style.background = css(scale(least + ((greatest - least) * i) / 23));

@@ -53,19 +53,36 @@ function endOf(text, at) {
   }
 }
 
-// The values in an object or a list as they are written, by name or place: 1.0 is not 1 for the daemon. `text` is JSON.
-export function written(text) {
-  const list = Array.isArray(parse(text)), texts = list ? [] : Object.create(null), comma = /\s*,/y;
-  let at = text.search(/\S/) + 1;
+// The members of the object or list that begins at `at` of `text`, which is JSON: {name, from, to}, where the value of each is.
+function* members(text, at) {
+  const list = text[at] === "[", comma = /\s*,/y;
+  at += 1;
   for (let place = 0, more = !/^\s*[\]}]/.test(text.slice(at)); more; place += 1) {
     const nameEnd = list ? at : endOf(text, at), name = list ? place : JSON.parse(text.slice(at, nameEnd));
     if (!list) at = text.indexOf(":", nameEnd) + 1;
-    const end = comma.lastIndex = endOf(text, at);
-    texts[name] = text.slice(at, end).trim();
+    const to = comma.lastIndex = endOf(text, at);
+    yield {name, from: at + /^\s*/.exec(text.slice(at))[0].length, to};
     more = comma.test(text);
     at = comma.lastIndex;
   }
+}
+
+// The values in an object or a list as they are written, by name or place: 1.0 is not 1 for the daemon. `text` is JSON.
+export function written(text) {
+  const begin = text.search(/\S/), texts = text[begin] === "[" ? [] : Object.create(null);
+  for (const {name, from, to} of members(text, begin)) texts[name] = text.slice(from, to);
   return texts;
+}
+
+// Where in `text`, which is JSON, the value is that names and numbers lead to: {from, to}, or null if there is none.
+export function locate(text, steps) {
+  let found = {from: text.search(/\S/), to: text.trimEnd().length};
+  for (const step of steps) {
+    if (text[found.from] !== "[" && text[found.from] !== "{") return null;
+    found = [...members(text, found.from)].findLast(({name}) => String(name) === step);
+    if (!found) return null;
+  }
+  return found;
 }
 
 // Text that is JSON already, as a user typed it.

@@ -7,13 +7,16 @@ import * as json from "./json.js";
 
 const pageRows = 8192;
 
+// The name of the keys of a table: those of t@1 are t.keys@1.
+export const keysOf = (name) => name.replace(/(@|$)/, ".keys$1");
+
 const isInteger = (text) => /^-?\d+$/.test(text);
 
 // The keys of the rows from `begin` up to, not including, `end`.
 async function readPage(table, begin, end, signal) {
   const numbers = BigInt64Array.from({length: end - begin}, (_, i) => BigInt(begin + i));
   const indices = {dtype: "int64", shape: [end - begin], base64: base64(new Uint8Array(numbers.buffer))};
-  const reply = await api.postJson("/v1/gather", {params: {ref: `${table.name}.keys`}, indices}, {signal});
+  const reply = await api.postJson("/v1/gather", {params: {ref: keysOf(table.name)}, indices}, {signal});
   return json.parse(reply.text).output.data;
 }
 

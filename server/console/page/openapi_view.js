@@ -127,11 +127,11 @@ function drawEndpoint(spec, {path, method, operation}) {
 
 function drawExplanations(spec) {
   const lines = Object.entries(spec.components.responses).filter(([name]) => name.startsWith("Problem")).sort(([a], [b]) => (a < b ? -1 : 1)).flatMap(([name, response]) =>
-    codesOf(response).map(([, code, text]) => [name.slice("Problem".length), el("a", {href: `/problems/${slugOf(code)}`}, code), text]));
+    codesOf(response).map(([, code, text]) => [name.slice("Problem".length), el("a", {href: `/problems/${slugOf(code)}`, id: `problem-${slugOf(code)}`}, code), text]));
   return reference("problems", ["status", "code", ""], lines);
 }
 
-// `at`: the operation to open.
+// `at`: the operation to open, or problem-CODE, as the id of its link.
 export async function drawOpenApi(node, at) {
   const spec = await api.getJson("/openapi.json"), operations = operationsOf(spec);
   const drawn = operations.map((one) => ({...one, node: drawEndpoint(spec, one)}));
@@ -147,6 +147,9 @@ export async function drawOpenApi(node, at) {
   replace(node, el("p", {class: "help"}, `${spec.info.summary}, ${spec.info.version}, OpenAPI ${spec.openapi}. The document for programs: `, el("a", {href: "/openapi.json"}, "/openapi.json"), "."),
     el("div", {class: "row"}, labelled("find an endpoint", filter)), told, ...sections,
     el("section", {class: "endpoints", "aria-label": "schemas"}, el("h3", {}, "Schemas"), ...schemas), el("section", {class: "endpoints", "aria-label": "problems"}, el("h3", {}, "Problems"), drawExplanations(spec)));
+  const problem = at?.startsWith("problem-") ? document.getElementById(at) : null;
+  problem?.closest("tr").setAttribute("aria-current", "true");
+  problem?.scrollIntoView({block: "center"});
   const wanted = at && drawn.find((one) => one.operation.operationId === at)?.node;
   if (!wanted) return;
   wanted.open = true;

@@ -53,11 +53,12 @@ export function einsumSources(labels, shapes, position) {
   });
 }
 
-// "output[i,k] = Σ_j inputs.0[i,j] · inputs.1[j,k]"
-export function einsumSentence(labels) {
-  const summed = [...new Set(labels.operands.flat())].filter((label) => !labels.output.includes(label));
-  const factors = labels.operands.map((own, i) => `inputs.${i}[${own.join(",")}]`).join(" · ");
-  return `output[${labels.output.join(",")}] = ${summed.length ? `Σ_${summed.join(",")} ` : ""}${factors}`;
+// The same in words, a slice of each operand: "inputs.0[1,:] · inputs.1[:,0]". A label that an operand has twice is written where it is
+// not fixed: those cells are a diagonal.
+export function einsumSlices(labels, position) {
+  const fixed = new Map(labels.output.map((label, axis) => [label, position[axis]]));
+  const place = (label, own) => fixed.get(label) ?? (own.filter((other) => other === label).length > 1 ? label : ":");
+  return labels.operands.map((own, i) => `inputs.${i}${own.length ? `[${own.map((label) => place(label, own)).join(",")}]` : ""}`).join(" · ");
 }
 
 // The cells of params and of indices that an output cell of embedding_bag sums; null if a row is not one of the table, which the bounds

@@ -19,7 +19,7 @@ function drawText({head, buffer}) {
 function formsOf(tensor, name, onpoint) {
   const forms = [];
   if (numel(tensor.shape) <= mostCells) forms.push(["table", () => grid(tensor, name, {onpoint}).node]);
-  if (tensor.dtype !== "string" && tensor.flat.length > 1) forms.push(["heat map", () => heatmap(tensor, name)]);
+  if (tensor.dtype !== "string" && tensor.flat.length > 1) forms.push(["heat map", () => heatmap(tensor, name, onpoint)]);
   return forms;
 }
 
@@ -39,11 +39,17 @@ function drawOutput({name, tensor}, read, onpoint, {as, onshow}) {
     el("div", {class: "forms", role: "group", "aria-label": `${name} as`}, ...buttons), body);
 }
 
+// The op itself, the server with its queue, JSON and all, and the way there and back.
+function times({ms: all, stages}) {
+  const inServer = Object.values(stages).reduce((sum, stage) => sum + stage, 0);
+  return [stages.compute === undefined ? "" : `computed in ${ms(stages.compute)} · in the server ${ms(inServer)}`, `there and back ${ms(all)}`].filter(Boolean).join(" · ");
+}
+
 // `read`: what the task "reply" makes of the body. onpoint(output name, its shape, index of a cell or -1); `shown`: {as, onshow},
 // the form of the outputs, none being the first one, and what is called when another one is chosen.
 export function drawResult(reply, read, onpoint, shown) {
   const replaced = read.bounds?.replaced;
   return el("div", {}, ...read.outputs.map((output) => drawOutput(output, read, onpoint, shown)),
-    el("p", {class: "meta"}, ms(reply.ms), " there and back",
+    el("p", {class: "meta"}, times(reply),
       replaced ? ` · ${replaced} ${replaced === 1 ? "index" : "indices"} replaced (bounds = ${read.bounds.policy})` : ""));
 }

@@ -1,4 +1,5 @@
-// The request of the form as code, always what would be sent. A long body is not in the code, but in a file beside it.
+// The request of the form as code, always what would be sent. A long body is not in the code, but in a file beside it; a token is not, but
+// in the environment variable TOKEN.
 
 export const bodyFile = "request.json";
 
@@ -11,20 +12,21 @@ function curl(origin, path, body, token) {
 }
 
 function python(origin, path, body, token) {
-  return `import json, urllib.request
+  return `import json, ${token ? "os, " : ""}urllib.request
 
 body = ${body === null ? `open("${bodyFile}", "rb").read()` : `${JSON.stringify(body)}.encode()`}
-request = urllib.request.Request("${origin}${path}", body${token ? ', {"Authorization": "Bearer " + token}' : ""})
+request = urllib.request.Request("${origin}${path}", body${token ? ', {"Authorization": "Bearer " + os.environ["TOKEN"]}' : ""})
 print(json.load(urllib.request.urlopen(request)))`;
 }
 
+// Prints the text: an object would have integers of 64 bits rounded.
 function javascript(origin, path, body, token) {
   return `const reply = await fetch("${origin}${path}", {
   method: "POST",
-  headers: {"Content-Type": "application/json"${token ? ', Authorization: `Bearer ${token}`' : ""}},
+  headers: {"Content-Type": "application/json"${token ? ', Authorization: `Bearer ${process.env.TOKEN}`' : ""}},
   body: ${body === null ? `await (await import("node:fs/promises")).readFile("${bodyFile}")` : JSON.stringify(body)},
 });
-console.log(await reply.json());`;
+console.log(await reply.text());`;
 }
 
 export const languages = [["curl", curl], ["Python", python], ["JavaScript", javascript]];

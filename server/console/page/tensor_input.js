@@ -2,23 +2,24 @@
 
 import * as api from "./api.js";
 import {isLarge, run} from "./background.js";
-import {el, labelled, notify, replace, select, uniqueId} from "./dom.js";
+import {describedAlso, el, isInSight, labelled, markInvalid, notify, replace, select, uniqueId} from "./dom.js";
+import {excerpt} from "./excerpt.js";
 import {elementsOf, sizeOf} from "./files.js";
 import {grid} from "./grid.js";
 import {KeySearch} from "./key_search.js";
 import * as json from "./json.js";
 import {bytes, count} from "./numbers.js";
 import {readText} from "./tasks.js";
-import {flatten, fromReply, mostCells, nestedText, numel, typeText} from "./tensor.js";
+import {flatten, fromReply, indexOf, mostCells, nestedText, numel, typeText} from "./tensor.js";
 
 const mostNames = 1000; // of the tensors of a file
 const mostBytes = 1 << 20; // of a resident table that is shown: strings may be long
 
 export class TensorInput {
-  // `spec`: an input of /v1/ops; `label`: its name, with its place in a list; `tables`: a function that returns the resident tables by name;
+  // `spec`: an input of /v1/ops; `label`: its name, with its place in a list; `help`: what it is, or ""; `tables`: a function that returns the resident tables by name;
   // onchange: the request has changed; onparsed: the shape of what was typed is known. `ready`: a promise of that, while it is not.
-  constructor(spec, label, {onchange, onparsed, tables}) {
-    Object.assign(this, {spec, label, onchange, onparsed, tables, held: null, cells: null, shape: null, dtype: null, before: null});
+  constructor(spec, label, {help, onchange, onparsed, tables}) {
+    Object.assign(this, {spec, label, help, onchange, onparsed, tables, held: null, cells: null, shape: null, dtype: null, before: null});
     this.kind = select(this.kinds(), "values", {onchange: () => this.kindChosen()});
     this.dtypes = select([["inferred", ""], ...spec.dtypes.map((dtype) => [dtype, dtype])], "", {onchange: () => this.changed()});
     this.text = el("textarea", {rows: 4, spellcheck: "false", autocomplete: "off", oninput: () => this.typedIn(), onpaste: (event) => this.pasted(event)});
@@ -26,6 +27,8 @@ export class TensorInput {
     this.name = el("input", {type: "text", list: this.list.id, spellcheck: "false", autocomplete: "off", placeholder: "name of a table",
       oninput: () => this.changed(), onfocus: () => this.offerTables()});
     this.problem = el("p", {class: "problem-text", role: "alert"});
+    this.fault = el("p", {class: "problem-text"}); // what the server says of it; the answer has the alert
+    for (const control of [this.text, this.name]) for (const text of [this.problem, this.fault]) describedAlso(control, text);
     this.kindOfValues = el("span", {class: "type"});
     this.preview = el("div", {class: "preview"});
     if (spec.keys || isKeyQuery(spec))
@@ -91,11 +94,11 @@ export class TensorInput {
     this.choiceField.hidden = true;
     const node = el("fieldset", {class: "tensor-input"},
       el("legend", {}, this.label, this.spec.optional ? el("span", {class: "optional"}, " optional") : null, " ", this.kindOfValues),
-      el("p", {class: "help"}, this.spec.summary),
+      this.help ? el("p", {class: "help"}, this.help) : null,
       el("div", {class: "row"}, labelled("from", this.kind), labelled("dtype", this.dtypes), labelled("file", this.file), this.choiceField),
       this.values = labelled("values, a nested list", this.text),
       this.table = el("div", {hidden: true}, labelled("table", this.name), this.list),
-      this.keySearch?.node, this.problem, this.preview);
+      this.keySearch?.node, this.problem, this.fault, this.preview);
     node.addEventListener("dragover", (event) => event.preventDefault());
     node.addEventListener("drop", (event) => {
       event.preventDefault();
@@ -232,6 +235,7 @@ export class TensorInput {
   parse() {
     this.cells = this.shape = this.dtype = this.grid = null;
     this.invalid = false; // no JSON: it is not sent
+    this.refused = false;
     for (const node of [this.problem, this.preview, this.kindOfValues]) replace(node);
     const parsing = this.parsing = {};
     this.ready = null;
@@ -293,6 +297,8 @@ export class TensorInput {
 
   refuse(error) {
     this.invalid = error instanceof SyntaxError;
+    this.refused = true;
+    markInvalid(this.text, true);
     replace(this.kindOfValues);
     replace(this.problem, error instanceof SyntaxError ? `This is no JSON yet: ${error.message}` : error.message);
   }
@@ -301,8 +307,24 @@ export class TensorInput {
     this.grid?.light(indices);
   }
 
-  mark(indices) {
-    this.grid?.mark(indices);
+  // The cells around those that are lit if they are out of sight, or null.
+  excerptOf(indices) {
+    if (!this.cells || indices.length === 0 || isInSight(this.node.querySelector("td.lit"))) return null;
+    return excerpt({dtype: this.dtype, shape: this.shape, flat: this.cells}, this.label, indices);
+  }
+
+  // What is wrong with it, and with which cells if that is known; null: nothing is known.
+  blame(sentence, cells = []) {
+    for (const control of [this.text, this.name]) markInvalid(control, sentence !== null || this.refused);
+    replace(this.fault, sentence);
+    this.grid?.mark(cells);
+  }
+
+  // The cell that the steps of a pointer, from the input on, lead to; -1 if it is no single cell.
+  cellAtSteps(steps) {
+    const place = (steps[0] === "data" || steps[0] === "keys" ? steps.slice(1) : steps).map(Number);
+    const rank = this.shape?.length ?? -1, own = place.slice(0, rank); // an element that is complex is a list itself
+    return own.length === rank && own.every((at, axis) => at < this.shape[axis]) ? indexOf(own, this.shape) : -1;
   }
 }
 

@@ -3,10 +3,14 @@
 import * as api from "./api.js";
 import {AttributeInput} from "./attribute_input.js";
 import {copy, el, labelled, notify, replace, save, select} from "./dom.js";
-import {drawEinsum} from "./einsum_view.js";
-import {errorView} from "./error_view.js";
+import {EinsumView} from "./einsum_view.js";
+import {errorView, stepsOf} from "./error_view.js";
+import {examplesOf} from "./examples.js";
 import * as json from "./json.js";
-import {bagSources, einsumSources, isMoved, labelsOf, trace} from "./provenance.js";
+import {keysOf} from "./keys.js";
+import {grouped} from "./numbers.js";
+import {besideOf, isPicking, tracePicks} from "./pickers.js";
+import {bagSources, einsumSlices, einsumSources, isMoved, labelsOf, trace} from "./provenance.js";
 import {noteRequest, requestIn} from "./request_address.js";
 import {drawResult} from "./result.js";
 import {runOp} from "./run_op.js";
@@ -16,6 +20,7 @@ import {TensorInput} from "./tensor_input.js";
 import {indexOf, placeText, positionOf} from "./tensor.js";
 
 const mostShown = 20000; // characters of a body as code
+const mostTold = 12; // cells that are named one by one
 
 const descriptions = new Map();
 
@@ -55,7 +60,7 @@ class InputGroup {
     while (this.tensors.length > Math.max(n, 1)) this.tensors.pop().node.remove();
     while (this.tensors.length < n) {
       const label = this.spec.list ? `${this.spec.name}.${this.tensors.length}` : this.spec.name;
-      const tensor = new TensorInput(this.spec, label, {onchange: () => this.form.changed(), onparsed: () => this.form.view.drawExtra(), tables: residentTables});
+      const tensor = new TensorInput(this.spec, label, {help: this.tensors.length ? "" : this.spec.summary, onchange: () => this.form.changed(), onparsed: () => this.form.view.drawExtra(), tables: residentTables});
       this.tensors.push(tensor);
       this.holder.append(tensor.node);
     }
@@ -115,11 +120,13 @@ class Form {
   // The body as it is sent, a text, or a Blob if it has a large tensor; `numbered`: other tensors for some inputs, and no conversion
   // of the result.
   body(numbered = new Map()) {
-    const members = [];
+    const members = [], add = (attribute) => {
+      if (!attribute.isEmpty() && !(numbered.size && attribute.spec.name === "dtype")) members.push([attribute.spec.name, [attribute.requestText()]]);
+    };
+    for (const attribute of this.attributes) if (attribute.comesFirst()) add(attribute);
     for (const group of this.inputs)
       if (!group.isEmpty() || numbered.has(group.spec.name)) members.push([group.spec.name, group.requestParts(numbered.get(group.spec.name))]);
-    for (const attribute of this.attributes)
-      if (!attribute.isEmpty() && !(numbered.size && attribute.spec.name === "dtype")) members.push([attribute.spec.name, [attribute.requestText()]]);
+    for (const attribute of this.attributes) if (!attribute.comesFirst()) add(attribute);
     const parts = ["{", ...members.flatMap(([name, own], i) => [`${i ? ", " : ""}${JSON.stringify(name)}: `, ...own]), "}"];
     return parts.some((part) => part instanceof Blob) ? new Blob(parts, {type: "application/json"}) : parts.join("");
   }
@@ -138,9 +145,27 @@ class Form {
     if (this.keyed === name) for (const tensor of wanting) tensor.keySearch.of(table?.keys ? table : null);
   }
 
+  // A name of this page, data.1, or as the server writes it, data[1].
   tensorNamed(name) {
-    const [input, place = "0"] = name.split(".");
+    const [, input, place = "0"] = /^(.*?)(?:\.(\d+)|\[(\d+)\])?$/s.exec(name).filter((part, i) => i < 2 || part !== undefined);
     return this.inputs.find((group) => group.spec.name === input)?.tensors[Number(place)];
+  }
+
+  // Marks what a problem names, and gives the node of it: a tensor and the cell, or an attribute.
+  blame({document, message}) {
+    const {input, attribute, position, pointer} = document;
+    const tensor = input ? this.tensorNamed(input) : null, named = this.attributes.find(({spec}) => spec.name === attribute);
+    if (tensor) {
+      const cell = position && tensor.shape ? indexOf(position.map(Number), tensor.shape)
+        : pointer ? tensor.cellAtSteps(stepsOf(pointer).slice(tensor.spec.list ? 2 : 1)) : -1;
+      tensor.blame(message, cell >= 0 ? [cell] : []);
+    }
+    named?.blame(message);
+    return tensor?.node ?? named?.node ?? null;
+  }
+
+  forgive() {
+    for (const part of [...this.all(), ...this.attributes]) part.blame(null);
   }
 
   all() {
@@ -152,13 +177,18 @@ class Form {
   }
 }
 
+// Moves the page if nothing of the upper part of a node is in sight.
+function show(node) {
+  const {top} = node.getBoundingClientRect();
+  if (top < 0 || top > window.innerHeight * 0.7) node.scrollIntoView({block: "start"});
+}
+
 class TryView {
   constructor(node) {
     this.node = node;
     this.code = el("pre", {class: "code", tabindex: 0});
     this.result = el("div", {class: "result", "aria-live": "polite"});
-    this.told = el("p", {class: "told"});
-    this.extra = el("div", {class: "extra"});
+    this.told = el("div", {class: "told"});
     this.language = 0;
   }
 
@@ -172,6 +202,7 @@ class TryView {
     this.language = Math.max(0, languages.findIndex(([name]) => name === parameters.get("code")));
     this.as = parameters.get("as") ?? "";
     this.op = op;
+    this.einsum = op.name === "einsum" ? new EinsumView((problem) => this.blame(problem)) : null;
     this.form = new Form(this.op, this);
     this.draw(ops);
     this.setRequest(request);
@@ -185,7 +216,12 @@ class TryView {
     } catch {
       notify("The request in the address is none; the example is shown.", "error");
     }
-    return this.form.set(this.op.example.request);
+    return this.setExample(0);
+  }
+
+  setExample(i) {
+    this.form.set(examplesOf(this.op)[i][1]);
+    this.examples.value = i;
   }
 
   // With a token that has been set.
@@ -198,10 +234,22 @@ class TryView {
     this.extraStop?.abort();
   }
 
+  // The fields, those that say what the op does with its inputs before them.
+  drawFields() {
+    const attributes = this.form.attributes.filter((attribute) => !attribute.comesFirst());
+    return [...this.form.attributes.filter((attribute) => attribute.comesFirst()).map(({node}) => el("div", {class: "lead"}, node, this.einsum?.echo)),
+      ...this.form.inputs.map(({node}) => node),
+      attributes.length ? el("fieldset", {class: "attributes"}, el("legend", {}, "attributes"), ...attributes.map(({node}) => node)) : null];
+  }
+
   draw(ops) {
     const chooser = select(ops.map(({name}) => name), this.op.name, {id: "op", onchange: () => {
       push("try", {op: chooser.value});
       this.open(read().parameters);
+    }});
+    this.examples = select([["choose one", ""], ...examplesOf(this.op).map(([text], i) => [text, String(i)])], "", {id: "examples", onchange: () => {
+      if (this.examples.value) this.setExample(this.examples.value);
+      this.run(true);
     }});
     const tabs = languages.map(([name], i) => el("button", {type: "button", "aria-pressed": String(i === this.language), onclick: (event) => {
       this.language = i;
@@ -213,21 +261,16 @@ class TryView {
     this.runButton = el("button", {type: "submit", class: "primary", id: "run"}, "Run");
     const form = el("form", {class: "request", onsubmit: (event) => {
       event.preventDefault();
-      this.run();
-    }}, ...this.form.inputs.map(({node}) => node),
-    this.form.attributes.length ? el("fieldset", {class: "attributes"}, el("legend", {}, "attributes"), ...this.form.attributes.map(({node}) => node)) : null,
-    el("div", {class: "buttons"}, this.runButton, el("span", {class: "help"}, "or Ctrl + Enter"),
-      el("button", {type: "button", id: "example", onclick: () => {
-        this.form.set(this.op.example.request);
-        this.run();
-      }}, "Example")));
+      this.run(true);
+    }}, ...this.drawFields(),
+    el("div", {class: "buttons run-bar"}, this.runButton, el("span", {class: "help"}, "or Ctrl + Enter")));
     form.addEventListener("keydown", (event) => {
-      if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) this.run();
+      if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) this.run(true);
     });
     replace(this.node,
-      el("div", {class: "op-head"}, labelled("op", chooser), el("p", {class: "summary"}, this.op.summary)),
+      el("div", {class: "op-head"}, labelled("op", chooser), el("p", {class: "summary"}, this.op.summary), labelled("examples", this.examples)),
       el("div", {class: "columns"}, form,
-        el("div", {class: "answer"}, this.extra, this.result, this.told,
+        el("div", {class: "answer"}, this.result, this.told, this.einsum?.order,
           el("section", {class: "snippet", "aria-label": "the request as code"},
             el("div", {class: "forms"}, ...tabs, el("button", {type: "button", onclick: () => copy(this.code.textContent)}, "Copy"), this.saveButton), this.code))));
   }
@@ -245,10 +288,11 @@ class TryView {
 
   formChanged() {
     this.noteState();
+    this.examples.value = "";
     this.answered = false; // what is drawn, or comes, is the answer to another request
-    this.sources = null;
+    this.sources = this.picks = null;
     replace(this.told);
-    for (const tensor of this.form.all()) tensor.mark([]);
+    this.form.forgive();
     this.showCode();
     this.drawExtra();
   }
@@ -256,9 +300,7 @@ class TryView {
   drawExtra() {
     this.extraStop?.abort();
     const {signal} = this.extraStop = new AbortController();
-    if (this.op.name === "einsum")
-      drawEinsum(this.extra, this.form.attribute("equation"), this.form.all().map(({shape}) => shape), signal).catch((error) => notify(error.message, "error"));
-    else replace(this.extra);
+    this.einsum?.draw(this.form.attribute("equation"), this.form.all(), signal).catch((error) => notify(error.message, "error"));
   }
 
   showCode() {
@@ -268,7 +310,8 @@ class TryView {
     this.saveButton.hidden = !long;
   }
 
-  async run() {
+  // `asked`: by the user, who is shown what comes of it.
+  async run(asked = false) {
     this.stop?.abort();
     const stop = this.stop = new AbortController();
     this.runButton.disabled = true;
@@ -281,15 +324,16 @@ class TryView {
       if (invalid) throw new Error(`${invalid.label} is no JSON yet, so nothing was sent`);
       body = this.form.body();
       this.answered = true;
-      const reply = await runOp(`/v1/${this.op.name}`, body, {signal: stop.signal});
+      const reply = await runOp(`/v1/${this.op.name}?timing=1`, body, {signal: stop.signal});
       if (stop.signal.aborted) return;
       replace(this.result, drawResult(reply, reply.read, (name, shape, index) => this.point(name, shape, index), {as: this.as, onshow: (as) => this.answerShown(as)}));
       replace(this.told);
+      if (asked) show(this.result);
       if (!this.answered) return;
-      for (const tensor of this.form.all()) tensor.mark([]);
+      this.form.forgive();
       await this.findSources(stop.signal);
     } catch (error) {
-      if (error.name !== "AbortError") this.fail(error, body);
+      if (error.name !== "AbortError") this.fail(error, body, asked);
     } finally {
       if (this.stop === stop) {
         this.runButton.disabled = false;
@@ -298,11 +342,17 @@ class TryView {
     }
   }
 
-  fail(error, body) {
-    replace(this.result, errorView(error, {equation: this.form.attribute("equation"), body: typeof body === "string" ? body : null}));
-    const {input, position} = error.document ?? {};
-    const tensor = input && this.answered ? this.form.tensorNamed(input) : null;
-    if (tensor?.shape && position) tensor.mark([indexOf(position.map(Number), tensor.shape)]);
+  fail(error, body, asked) {
+    replace(this.result, errorView(error, typeof body === "string" ? body : null));
+    const place = error.document && this.answered ? this.blame(error) : null;
+    if (asked) show(place ?? this.result);
+  }
+
+  // Marks what a problem names where it is; gives that.
+  blame(error) {
+    this.form.forgive();
+    if (error.document.attribute === "equation") this.einsum?.showEquation(this.form.attribute("equation"), error.document);
+    return this.form.blame(error);
   }
 
   // The row numbers of keys, and the keys of a table whose rows are numbered: what a numbered request has instead of them.
@@ -314,7 +364,7 @@ class TryView {
       const reply = await api.postJson(`/v1/tensors/${encodeURIComponent(params.tableName())}/find`, `{"queries": ${tensor.typedText()}}`, {signal});
       others.set(tensor.label, [json.parse(reply.text).output]);
     }
-    if (this.form.tensorNamed("keys")?.isEmpty()) others.set("keys", [{ref: `${params.tableName()}.keys`}]);
+    if (this.form.tensorNamed("keys")?.isEmpty()) others.set("keys", [{ref: keysOf(params.tableName())}]);
     return others;
   }
 
@@ -322,7 +372,8 @@ class TryView {
   async findSources(signal) {
     await Promise.all(this.form.all().map(({ready}) => ready));
     const moved = this.form.inputs.filter((group) => isMoved(group.spec) && !group.isEmpty()).map(({spec, tensors}) => ({spec, tensors}));
-    this.sources = null;
+    this.sources = this.picks = null;
+    this.findPicks(signal);
     if (moved.length === 0 || moved.some(({tensors}) => tensors.some(({shape}) => !shape))) return;
     try {
       const others = await this.withoutKeys(signal);
@@ -330,6 +381,21 @@ class TryView {
       if (this.answered && !signal.aborted) this.sources = sources;
     } catch {
       // The answer stands; where its cells came from is not known.
+    }
+  }
+
+  // The same for the indices, which may be known where the sources are not: params may be large.
+  async findPicks(signal) {
+    const [params, indices] = ["params", "indices"].map((name) => this.form.tensorNamed(name)?.shape);
+    if (!isPicking(this.op) || !params || !indices) return;
+    await new Promise((resolve) => {
+      setTimeout(resolve); // a task of its own: both number up to 10,000 cells
+    });
+    try {
+      const picks = await tracePicks(this.op, {params, indices}, (name) => this.form.attribute(name), (numbered) => this.form.body(numbered), signal);
+      if (this.answered && !signal.aborted) this.picks = picks;
+    } catch {
+      // As above.
     }
   }
 
@@ -341,27 +407,46 @@ class TryView {
       padding: padding === "" ? null : Number(padding)};
   }
 
-  // null: not known. None: a cell that came from nowhere.
+  // The input cells that an output cell came from, none if from nowhere, and that in words; null: not known.
   sourcesOf(name, shape, index) {
     if (!this.answered) return null;
-    if (this.op.name === "einsum") {
-      const shapes = this.form.all().map((tensor) => tensor.shape);
+    if (this.einsum) {
+      const shapes = this.form.all().map((tensor) => tensor.shape), position = positionOf(index, shape);
       const labels = shapes.every(Boolean) ? labelsOf(this.form.attribute("equation"), shapes) : null;
-      return labels ? einsumSources(labels, shapes, positionOf(index, shape)) : null;
+      return labels ? {cells: einsumSources(labels, shapes, position), text: einsumSlices(labels, position)} : null;
     }
-    if (this.op.name === "embedding_bag") {
-      const bags = this.bagInputs();
-      return bags ? bagSources(bags, positionOf(index, shape)) : null;
-    }
-    return this.sources?.find((output) => output.name === name)?.sources?.[index] ?? null;
+    const bags = this.op.name === "embedding_bag" ? this.bagInputs() : null;
+    const cells = bags ? bagSources(bags, positionOf(index, shape)) : this.sources?.find((output) => output.name === name)?.sources?.[index];
+    return cells ? {cells, text: this.placesText(cells)} : null;
+  }
+
+  // The cells of an index tensor that picked an output cell, and that in words; null: not known.
+  picksOf(shape, index, cells) {
+    if (!this.answered) return null;
+    const shapeOf = (name) => this.form.tensorNamed(name)?.shape, own = (name, at) => placeText(positionOf(at, shapeOf(name)), name);
+    const pick = this.picks?.[index];
+    if (pick?.length === 1) return {cells: [{name: "indices", index: pick.first}], text: own("indices", pick.first)};
+    if (pick) return {cells: Array.from({length: pick.length}, (_, i) => ({name: "indices", index: pick.first + i})), text: own("indices", pick.first).replace(/\d+\]$/, ":]")};
+    const queries = this.op.name === "lookup" ? shapeOf("queries") : null;
+    const beside = queries ? {name: "queries", index: indexOf(positionOf(index, shape).slice(0, queries.length), queries)}
+      : cells.length === 1 ? besideOf(this.op, cells[0], shapeOf) : null;
+    return beside ? {cells: [beside], text: own(beside.name, beside.index)} : null;
+  }
+
+  placesText(cells) {
+    const texts = cells.slice(0, mostTold).map(({name, index}) => placeText(positionOf(index, this.form.tensorNamed(name).shape), name));
+    const more = cells.length - texts.length;
+    return texts.length ? texts.join(", ") + (more ? ` and ${grouped(more)} more` : "") : "no cell of an input";
   }
 
   point(name, shape, index) {
-    const known = index < 0 ? null : this.sourcesOf(name, shape, index), sources = known ?? [];
-    for (const tensor of this.form.all()) tensor.light(sources.filter((source) => source.name === tensor.label).map((source) => source.index));
-    const texts = sources.slice(0, 12).map((source) => placeText(positionOf(source.index, this.form.tensorNamed(source.name).shape), source.name));
-    const from = texts.length ? texts.join(", ") + (sources.length > 12 ? ", …" : "") : "no cell of an input";
-    replace(this.told, index < 0 ? "" : `${placeText(positionOf(index, shape), name)}${known ? ` ← ${from}` : ""}`);
+    const known = index < 0 ? null : this.sourcesOf(name, shape, index), picks = index < 0 ? null : this.picksOf(shape, index, known?.cells ?? []);
+    const cells = [...known?.cells ?? [], ...picks?.cells ?? []];
+    for (const tensor of this.form.all()) tensor.light(cells.filter((cell) => cell.name === tensor.label).map((cell) => cell.index));
+    if (index < 0) return replace(this.told);
+    const sentence = `${placeText(positionOf(index, shape), name)}${known ? ` ← ${known.text}` : ""}${picks ? ` by ${picks.text}` : ""}`;
+    const excerpts = this.form.all().map((tensor) => tensor.excerptOf(cells.filter((cell) => cell.name === tensor.label).map((cell) => cell.index)));
+    return replace(this.told, el("p", {}, sentence), excerpts.some(Boolean) ? el("div", {class: "excerpts", "aria-hidden": "true"}, ...excerpts.filter(Boolean)) : null);
   }
 }
 
