@@ -112,6 +112,30 @@ static void write_lookups(struct td_exposition *e, const char *table, const char
     labelled(e, "result", result, count);
 }
 
+static void add_table(struct td_table_totals *to, const struct td_table_totals *from)
+{
+    to->rows += from->rows;
+    to->bytes += from->bytes;
+    to->succeeded += from->succeeded;
+    to->failed += from->failed;
+}
+
+/* Only names that the token may know; the lookups of all other tables are added to the last one. */
+static void hide_tables(struct totals *totals, const struct td_access *access)
+{
+    struct td_table_totals *tables = totals->tables;
+    struct td_table_totals others = { .name = TD_METRICS_OTHERS };
+    int kept = 0;
+    for (int i = 0; i < totals->n_tables; i++)
+        if (td_access_has_table(access, tables[i].name, strlen(tables[i].name)))
+            tables[kept++] = tables[i];
+        else
+            add_table(&others, &tables[i]);
+    if (kept < totals->n_tables)
+        tables[kept++] = others;
+    totals->n_tables = kept;
+}
+
 /* Of the tables that have been looked up. */
 static void write_tables(struct td_exposition *e, const struct td_table_totals *tables, int count)
 {
@@ -313,6 +337,7 @@ td_status td_get_metrics(struct td_call *call)
     for (int i = 0; i < TD_OPERATION_COUNT; i++)
         td_metrics_read(call->services->metrics, i, &totals->operations[i]);
     totals->n_tables = td_metrics_read_tables(call->services->metrics, totals->tables);
+    hide_tables(totals, &call->tables.access);
     td_exposition_begin(&exposition, &text, openmetrics);
     write_all(&exposition, call->services, totals);
     td_exposition_end(&exposition);

@@ -1,6 +1,7 @@
 #include "server/calls/tables.h"
 
 #include "kernels/name.h"
+#include "server/store/aliases.h"
 
 #include <string.h>
 
@@ -14,6 +15,25 @@ static td_status hide(const struct td_tables *tables, const char *name, size_t l
                         TD_SHOWN(name, length));
 }
 
+static td_status forbid_target(const char *name, size_t length, struct td_error *err)
+{
+    return td_error_set(err, TD_FORBIDDEN, "the token is not for the version that '%s' names",
+                        TD_SHOWN(name, length));
+}
+
+/* The error of a tensor that could not be read. Of the version of an alias it says the name, its file and
+ * whether it has keys, which only a request that may name the version may know. */
+static td_status refuse(const struct td_tables *tables, const char *name, size_t length,
+                        td_status status, struct td_error *err)
+{
+    char target[TD_TENSOR_NAME];
+    if (tables->access.n_prefixes > 0 &&
+        td_store_alias_target(tables->store, name, length, target) &&
+        !td_access_has_table(&tables->access, target, strlen(target)))
+        return forbid_target(name, length, err);
+    return hide(tables, name, length, status, err);
+}
+
 /* Whether the request may know the tensor, whose name differs from the one that it was found by if that
  * is an alias. */
 static td_status check_target(const struct td_tables *tables, const char *name, size_t length,
@@ -23,8 +43,7 @@ static td_status check_target(const struct td_tables *tables, const char *name, 
     (void)td_store_place_of(tensor, &target);
     if (!target || td_access_has_table(&tables->access, target, strlen(target)))
         return TD_OK;
-    return td_error_set(err, TD_FORBIDDEN, "the token is not for the version that '%s' names",
-                        TD_SHOWN(name, length));
+    return forbid_target(name, length, err);
 }
 
 /* ---- names of one moment --------------------------------------------------------------------- */
@@ -58,7 +77,7 @@ static td_status look_up(struct td_tables *tables, const char *name, size_t leng
         tables->changes = td_store_changes(tables->store);
     const td_status status =
         td_resolve(td_store_resolver(tables->store), name, length, arena, out, err);
-    return status != TD_OK ? hide(tables, name, length, status, err)
+    return status != TD_OK ? refuse(tables, name, length, status, err)
                            : note(tables, (struct td_store_name){ name, length }, out, arena, err);
 }
 
@@ -143,10 +162,11 @@ td_status td_tables_get(const struct td_tables *tables, const char *name, struct
 {
     const size_t length = strlen(name);
     td_status status = td_tables_may_name(tables, name, err);
-    if (status == TD_OK)
-        status = td_tables_hide(tables, name,
-                                td_store_get(tables->store, name, length, arena, out, err), err);
-    return status == TD_OK ? check_target(tables, name, length, out->tensor, err) : status;
+    if (status != TD_OK)
+        return status;
+    status = td_store_get(tables->store, name, length, arena, out, err);
+    return status == TD_OK ? check_target(tables, name, length, out->tensor, err)
+                           : refuse(tables, name, length, status, err);
 }
 
 /* One more than the limit shows whether there are further ones. How many of a range may be named is known

@@ -17,6 +17,7 @@
 #define TD_SERVER_STORE_ALIASES_H
 
 #include "server/store/store.h"
+#include "server/store/table_name.h"
 
 struct td_alias_change {
     const char *name;
@@ -49,6 +50,11 @@ TD_MUST_CHECK td_status td_store_list_aliases(struct td_store *store, struct td_
                                               struct td_error *err);
 
 int td_store_count_aliases(struct td_store *store);
+
+/* The version that the name, or the table of the keys of this name, stands for now; false if that is no
+ * alias. */
+bool td_store_alias_target(struct td_store *store, const char *name, size_t length,
+                           char target[TD_TENSOR_NAME]);
 
 /* What in the data folder was refused or is damaged, sorted by source; in the arena. */
 struct td_problem_listing {

@@ -1,3 +1,5 @@
+#include "server/store/alias_table.h"
+#include "server/store/aliases.h"
 #include "server/store/entries.h"
 #include "server/store/state.h"
 #include "server/store/table_name.h"
@@ -53,6 +55,14 @@ td_status td_store_get(struct td_store *store, const char *name, size_t length,
     td_table_keys_name(version->name, shown);
     out->name = td_arena_text(arena, shown, strlen(shown), err);
     return out->name ? TD_OK : TD_MEMORY_EXHAUSTED;
+}
+
+bool td_store_alias_target(struct td_store *store, const char *name, size_t length,
+                           char target[TD_TENSOR_NAME])
+{
+    struct wanted wanted;
+    parse_name(&wanted, name, length);
+    return td_alias_target(store, wanted.name, wanted.length, target);
 }
 
 td_status td_store_check(const struct td_tensor_listing *listing, struct td_error *err)

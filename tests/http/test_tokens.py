@@ -344,6 +344,47 @@ class Prefixes(Guarded):
         self.assertNotIn("other@1", reply.body.decode())
         self.assertStatus(self.ask(TEAM, "DELETE", "/v1/tensors/team.else"), 204)
 
+    def test_an_alias_says_nothing_of_a_version_that_the_token_may_not_name(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with Daemon("--token-file", TOKENS, "--data-dir", folder) as daemon:
+                daemon.at_start = None  # the tensors stay
+                for name in ("other@1", "other@2", "other@3", "other@4"):
+                    self.assertStatus(self.ask(ADMIN, "PUT", f"/v1/tensors/{name}?persist=1", [1, 2], None, daemon), 201)
+                self.assertStatus(self.ask(ADMIN, "PUT", "/v1/tensors/other@4/keys?persist=1", [5, 6], None, daemon), 201)
+                aliases = {"team.damaged": "other@1", "team.gone": "other@2", "team.plain": "other@3", "team.keyed": "other@4"}
+                self.assertStatus(self.ask(ADMIN, "POST", "/v1/aliases?persist=1", {"set": aliases}, None, daemon), 200)
+            with open(os.path.join(folder, "other@1.tensord"), "r+b") as file:
+                file.seek(-1, os.SEEK_END)
+                file.write(b"\xff")
+            os.unlink(os.path.join(folder, "other@2.tensord"))
+            with Daemon("--token-file", TOKENS, "--data-dir", folder, "--verify", "start") as daemon:
+                daemon.at_start = None
+                for name in aliases:
+                    ref = {"ref": name + ".keys"}
+                    for method, path, body in (("GET", f"/v1/tensors/{name}", None), ("GET", f"/v1/tensors/{name}/keys", None),
+                                               ("GET", f"/v1/tensors/{name}.keys/statistics", None), ("GET", f"/v2/models/{name}", None),
+                                               ("POST", "/v1/gather", {"params": {"ref": name}, "indices": [0]}),
+                                               ("POST", "/v1/find", {"keys": ref, "queries": [5]}), ("POST", f"/v1/tensors/{name}/gather", {"indices": [0]})):
+                        with self.subTest(method=method, path=path, body=body):
+                            reply = self.ask(TEAM, method, path, body, None, daemon)
+                            self.assertStatus(reply, 403)
+                            self.assertNotIn("other", reply.body.decode())
+                self.assertIn("other@1.tensord", self.ask(READ, "GET", "/v1/tensors/team.damaged", None, None, daemon).body.decode())
+
+    def test_metrics_name_only_tables_that_the_token_may_name(self):
+        with Daemon("--token-file", TOKENS) as daemon:
+            daemon.at_start = None  # the tensors stay
+            for name, lookups in (("hidden", 2), ("team.seen", 1), ("veiled", 3)):
+                self.assertStatus(self.ask(ADMIN, "PUT", "/v1/tensors/" + name, [1, 2], None, daemon), 201)
+                for _ in range(lookups):
+                    self.assertStatus(self.ask(ADMIN, "POST", f"/v1/tensors/{name}/gather", {"indices": [0]}, None, daemon), 200)
+            counts = {}
+            for token in (READ, TEAM):
+                text = self.ask(token, "GET", "/metrics", None, None, daemon).body.decode()
+                counts[token] = dict(re.findall(r'tensord_table_lookups_total\{table="([^"]*)",result="succeeded"\} (\d+)', text))
+        self.assertEqual(counts[READ], {"hidden": "2", "team.seen": "1", "veiled": "3"})
+        self.assertEqual(counts[TEAM], {"team.seen": "1", "(other)": "5"})
+
     def test_the_index_has_what_the_token_may_name(self):
         for name in ("a", "shared:x", "team", "team.t", "team.t@v1"):
             self.put(name, [1])
