@@ -295,8 +295,8 @@ static __global__ void __launch_bounds__(THREADS)
         const int64_t p = (divide(i, args.columns, &column) + 1) * TD_CUDA_BAG_PART;
         const int64_t bag = p < args.n_indices ? bag_of_index(args, p) : args.n_bags;
         const int64_t begin = bag_begin(args, bag), end = bag_begin(args, bag + 1);
-        if (begin < p - TD_CUDA_BAG_PART || end - begin <= TD_CUDA_BAG_PART)
-            continue;
+        if (begin < p - TD_CUDA_BAG_PART || begin >= p || end - begin <= TD_CUDA_BAG_PART)
+            continue; /* one that begins at p is added in the next run */
         struct totals<W, 1> t;
         clear<K::maximum>(&t);
         for (int64_t at = begin; at < end; at += TD_CUDA_BAG_PART) {
