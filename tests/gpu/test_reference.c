@@ -778,7 +778,9 @@ END_TEST
 static const struct {
     const char *text, *says, *attribute;
 } invalid_options[] = {
-    { "launch=1", "no option \"launch\"; launch_us, copy_mb_per_s, back_mb_per_s, fill_mb_per_s, fail_alloc,", "" },
+    { "launch=1",
+      "no option \"launch\"; launch_us, copy_mb_per_s, back_mb_per_s, fill_mb_per_s, fail_alloc,",
+      "" },
     { "launch_us", "launch_us is \"\"; a number from 0 to 1000000000 is expected", "launch_us" },
     { "launch_us=", "launch_us is \"\"", "launch_us" },
     { "launch_us=1x", "launch_us is \"1x\"", "launch_us" },

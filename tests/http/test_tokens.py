@@ -326,6 +326,8 @@ class Prefixes(Guarded):
                 self.assertProblem(flip(TEAM, names, wanted), 403, "FORBIDDEN")
         self.assertProblem(flip(TEAM_READ, {"team.now": "team.t@2"}), 403, "FORBIDDEN")
         self.assertStatus(flip(ADMIN, {"team.else": "other@1", "outside": "team.t@1"}), 200)
+        self.assertIn("etag", self.assertProblem(flip(TEAM, {"team.now": "team.t@2"}, {"team.now": None}), 412, "PRECONDITION_FAILED"))
+        self.assertNotIn("etag", self.assertProblem(flip(TEAM, {"team.else": "team.t@2"}, {"team.else": None}), 412, "PRECONDITION_FAILED"))
         for token, expected in ((TEAM, {"team.now": "team.t@1"}), (TEAM_READ, {"team.now": "team.t@1"}),
                                 (READ, {"outside": "team.t@1", "team.else": "other@1", "team.now": "team.t@1"})):
             self.assertEqual(self.ask(token, "GET", "/v1/aliases").json()["aliases"], expected)
