@@ -12,8 +12,9 @@
  * the stream idle, except where a function is documented to copy them.
  *
  * Work       One op, described by the arguments that td_op_infer accepted, with device addresses as
- *            data, or those of pinned host memory where there are few (direct_bytes). Merging several calls into one launch is up to the caller; `items` only lets the
- *            device report per call. Strings are not supported. The caller has checked the values
+ *            data, or addresses of pinned host memory if there are few bytes (direct_bytes). Merging
+ *            several calls into one launch is up to the caller; `items` only lets the device report
+ *            per call. Strings are not supported. The caller has checked the values
  *            that td_op.valid checks. Keys with an index (`key_index`) are those of a table: its
  *            `keys` and `blocks` are on the device, the image is 256-byte aligned.
  * Results    Those of the op's own kernel, bit for bit where it moves data; sums may be added

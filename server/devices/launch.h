@@ -31,8 +31,8 @@ struct td_launch {
     size_t *offsets; /* byte offset of each input from the start of the inputs */
     struct td_copy_range *copies; /* [n_inputs * n_items]: what filling copies */
     size_t report_bytes, in_bytes, out_bytes;
-    bool
-        direct; /* computed in staging memory, without copies: of these only the workspace is on the device */
+    /* computed in staging memory, without copies: of these only the workspace is on the device */
+    bool direct;
     size_t outputs, workspace, scratch_bytes; /* byte offsets on the device, from the first input */
 };
 
