@@ -35,10 +35,10 @@ static void unlist(struct td_copiers *copiers, const struct td_copy_job *job)
         *at = job->next;
 }
 
-/* Skips so many bytes of a job's ranges. */
+/* Skips so many bytes of a job's ranges. After the last byte there may be no range. */
 static void skip(struct td_copy_job *job, size_t bytes)
 {
-    while (bytes >= job->ranges->bytes - job->at && bytes > 0) {
+    while (bytes > 0 && bytes >= job->ranges->bytes - job->at) {
         bytes -= job->ranges->bytes - job->at;
         job->ranges++;
         job->at = 0;
