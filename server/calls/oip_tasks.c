@@ -147,7 +147,7 @@ static td_status all_statistics(struct td_call *call)
     if (status != TD_OK)
         return status;
     struct td_oip_stats *stats =
-        td_arena_alloc(&call->arena, (size_t)(n_ops + n_tables), sizeof *stats, &call->error);
+        td_arena_alloc(&call->arena, (size_t)n_ops + (size_t)n_tables, sizeof *stats, &call->error);
     if (!stats)
         return call->error.status;
     for (int i = 0; i < n_ops; i++)
