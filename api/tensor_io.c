@@ -158,8 +158,7 @@ static bool is_part(const char *name, const char *table, const char *part)
 {
     if (!table)
         return strcmp(name, part + 1) == 0;
-    const size_t length = strlen(table);
-    return strncmp(name, table, length) == 0 && strcmp(name + length, part) == 0;
+    return td_name_begins(table, name, strlen(name)) && strcmp(name + strlen(table), part) == 0;
 }
 
 static const struct td_tensor *part_of(const struct td_safetensors *file, const char *table,

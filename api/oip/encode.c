@@ -8,6 +8,7 @@
 #include "api/oip/oip.h"
 #include "api/oip/types.h"
 #include "api/text/text.h"
+#include "kernels/name.h"
 
 #include <ctype.h>
 #include <inttypes.h>
@@ -444,9 +445,9 @@ static bool names_input(const char *message, const char *input)
  * name of a table, such as that of a table `indices`, means something else. */
 static bool begins_with_model(const char *message, const char *model, const char *op_name)
 {
-    const size_t length = strlen(model);
-    return op_name && strcmp(model, op_name) == 0 && strncmp(message, model, length) == 0 &&
-           !is_word_character(message[length]);
+    return op_name && strcmp(model, op_name) == 0 &&
+           td_name_begins(model, message, strlen(message)) &&
+           !is_word_character(message[strlen(model)]);
 }
 
 /* Writes the message of an error, preceded by the model's name and the input's, unless the message
