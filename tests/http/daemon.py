@@ -19,12 +19,13 @@ SCALE = float(os.environ.get("TD_TEST_TIME_SCALE", "1"))
 SEED = int(os.environ.get("TD_TEST_SEED", "1"))
 TLS = os.environ.get("TD_TEST_TLS") == "1"
 WAIT_LIMIT = 20 * SCALE  # seconds to wait for an expected event
+POLL_S = 0.005  # between two looks at a state that no event announces
 JSON, SAFETENSORS, PROBLEM = "application/json", "application/vnd.safetensors", "application/problem+json"
 
 
-def temporary_folder():
+def temporary_folder(prefix="tensord-test-"):
     """the path of an empty folder, which is removed after the tests"""
-    path = tempfile.mkdtemp(prefix="tensord-test-")
+    path = tempfile.mkdtemp(prefix=prefix)
     atexit.register(shutil.rmtree, path, ignore_errors=True)
     return path
 
@@ -72,7 +73,7 @@ class Daemon:
             import certificates  # which imports this module
             options, tls = (*certificates.shared().options(), *options), certificates.shared().context()
         self.tls = tls
-        command = [BINARY, "--listen", listen, *options]
+        command = [self.program(), "--listen", listen, *options]
         if "--log-format" not in options and log_format:
             command += ["--log-format", log_format]
         if listener:  # a socket to inherit
@@ -91,6 +92,9 @@ class Daemon:
         self.host = host.strip("[]")
         self.port = int(port)
         self.at_start = holdings.empty(self)  # None: the end of the test does not compare it
+
+    def program(self):
+        return BINARY
 
     def _read(self):
         for line in self.process.stderr:
@@ -183,11 +187,12 @@ class Daemon:
 _shared = {}
 
 
-def shared(*options):
+def shared(*options, gated=False):
     """one daemon per set of options, started once per test file"""
-    daemon = _shared.get(options)
+    daemon = _shared.get((options, gated))
     if daemon is None or not daemon.alive():
-        daemon = _shared[options] = Daemon(*options)
+        import gates  # which imports this module
+        daemon = _shared[options, gated] = (gates.GatedDaemon if gated else Daemon)(*options)
     return daemon
 
 
@@ -344,6 +349,23 @@ class Client:
 
     def __exit__(self, *_):
         self.close()
+
+
+def metric(daemon, name):
+    """the value of a sample in GET /metrics; name has the labels, if there are any"""
+    with Client(daemon) as client:
+        text = client.request("GET", "/metrics").body.decode()
+    return float(next(line for line in text.splitlines() if line.startswith(name + " ")).rpartition(" ")[2])
+
+
+def eventually(condition, what="what was waited for"):
+    """waits until the condition is true, and returns its value; the limit only ends a hang"""
+    deadline = time.monotonic() + WAIT_LIMIT
+    while not (value := condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{what} did not happen")
+        time.sleep(POLL_S)
+    return value
 
 
 def replies_of(sockets):
@@ -506,12 +528,13 @@ def slug(code):
 
 
 class HttpTest(unittest.TestCase):
-    """A test against a daemon that all tests with the same `options` share."""
+    """A test against a daemon that all tests with the same `options` share; with `gated` it has gates (gates.py)."""
     options = ()
+    gated = False
     maxDiff = 2000
 
     def setUp(self):
-        self.daemon = shared(*self.options)
+        self.daemon = shared(*self.options, gated=self.gated)
         self.addCleanup(self._expect_given_back, self.daemon, holdings.ask(self.daemon, WAIT_LIMIT))
         self.addCleanup(self._still_alive)
 
@@ -534,11 +557,8 @@ class HttpTest(unittest.TestCase):
     def post(self, path, body, headers=None):
         return self.request("POST", path, body, headers)
 
-    def wait_until(self, condition):
-        deadline = time.monotonic() + WAIT_LIMIT
-        while not condition():
-            self.assertLess(time.monotonic(), deadline, "what was waited for did not happen")
-            time.sleep(0.02)
+    def wait_until(self, condition, what="what was waited for"):
+        return eventually(condition, what)
 
     def assertStatus(self, reply, status):
         self.assertEqual(reply.status, status, str(reply))

@@ -1,0 +1,119 @@
+/* clock.c - the test daemon's time. It is the system's plus an offset that the test increases: the
+ * first eight bytes of the file "clock" in the folder TD_TEST_GATES, in nanoseconds. A test that
+ * waits for a timeout of an hour adds an hour.
+ *
+ * Waits with a time limit end early when the test has advanced the clock past it: they look every
+ * LOOK_MS. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { LOOK_MS = 5, NS_PER_MS = 1000000, NS_PER_S = 1000000000 };
+
+/* Wall-clock times are larger than this, times since the machine started are smaller: 30 years. */
+#define LONGEST_UPTIME_S 1000000000
+
+int __real_clock_gettime(clockid_t clock, struct timespec *now);
+int __real_poll(struct pollfd *pollers, nfds_t n, int timeout_ms);
+int __real_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex,
+                                  const struct timespec *until);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
+int __wrap_poll(struct pollfd *pollers, nfds_t n, int timeout_ms);
+int __wrap_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex,
+                                  const struct timespec *until);
+time_t __wrap_time(time_t *out);
+
+static const _Atomic int64_t *offset_ns; /* NULL: no offset */
+
+/* Before main, so that every thread sees it. */
+__attribute__((constructor)) static void map_offset(void)
+{
+    const char *folder = getenv("TD_TEST_GATES");
+    char path[4096];
+    if (!folder)
+        return;
+    snprintf(path, sizeof path, "%s/clock", folder);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    void *page = mmap(NULL, sizeof *offset_ns, PROT_READ, MAP_SHARED, fd, 0);
+    close(fd);
+    if (page != MAP_FAILED)
+        offset_ns = page;
+}
+
+static int64_t offset(void)
+{
+    return offset_ns ? atomic_load_explicit(offset_ns, memory_order_relaxed) : 0;
+}
+
+static struct timespec plus(struct timespec time, int64_t ns)
+{
+    int64_t nsec = time.tv_nsec + ns % NS_PER_S;
+    time.tv_sec += ns / NS_PER_S + (nsec >= NS_PER_S) - (nsec < 0);
+    time.tv_nsec = (nsec + NS_PER_S) % NS_PER_S;
+    return time;
+}
+
+static bool is_before(struct timespec a, struct timespec b)
+{
+    return a.tv_sec != b.tv_sec ? a.tv_sec < b.tv_sec : a.tv_nsec < b.tv_nsec;
+}
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
+{
+    const int status = __real_clock_gettime(clock, now);
+    if (status == 0 && clock != CLOCK_PROCESS_CPUTIME_ID && clock != CLOCK_THREAD_CPUTIME_ID)
+        *now = plus(*now, offset());
+    return status;
+}
+
+time_t __wrap_time(time_t *out)
+{
+    struct timespec now;
+    (void)__wrap_clock_gettime(CLOCK_REALTIME, &now);
+    if (out)
+        *out = now.tv_sec;
+    return now.tv_sec;
+}
+
+int __wrap_poll(struct pollfd *pollers, nfds_t n, int timeout_ms)
+{
+    struct timespec now, until;
+    if (!offset_ns || timeout_ms <= LOOK_MS)
+        return __real_poll(pollers, n, timeout_ms);
+    (void)__wrap_clock_gettime(CLOCK_MONOTONIC, &now);
+    until = plus(now, (int64_t)timeout_ms * NS_PER_MS);
+    for (;;) {
+        const int ready = __real_poll(pollers, n, LOOK_MS);
+        (void)__wrap_clock_gettime(CLOCK_MONOTONIC, &now);
+        if (ready != 0 || !is_before(now, until))
+            return ready;
+    }
+}
+
+/* Callers wait in a loop, so the return after each look is a spurious wakeup. */
+int __wrap_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex,
+                                  const struct timespec *until)
+{
+    struct timespec now, look;
+    if (!offset_ns)
+        return __real_pthread_cond_timedwait(condition, mutex, until);
+    const clockid_t clock = until->tv_sec > LONGEST_UPTIME_S ? CLOCK_REALTIME : CLOCK_MONOTONIC;
+    (void)__wrap_clock_gettime(clock, &now);
+    if (!is_before(now, *until))
+        return ETIMEDOUT;
+    (void)__real_clock_gettime(clock, &now);
+    look = plus(now, LOOK_MS * NS_PER_MS);
+    const int status = __real_pthread_cond_timedwait(condition, mutex, &look);
+    return status == ETIMEDOUT ? 0 : status;
+}

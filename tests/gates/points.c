@@ -1,0 +1,117 @@
+/* points.c - where the test daemon has gates. The linker puts these functions in place of the
+ * daemon's (--wrap in CMakeLists.txt), so the daemon itself has no code for tests.
+ *
+ *     decode, admit, compute, encode   a stage of a request, on an I/O thread or a worker; the line
+ *                                      sent has the request's id, method and path
+ *     device                           work of the reference device: none completes while closed
+ *     sync, link, rename, unlink       a change in the data folder; the line has the file's name */
+#include "gpu/reference/stream.h"
+#include "server/calls/call.h"
+#include "tests/gates/gates.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+/* ---- stages ---------------------------------------------------------------------------------- */
+
+static void stage(const char *name, const struct td_call *call)
+{
+    char what[400];
+    snprintf(what, sizeof what, "%s %s %s", call->request_id, call->method ? call->method : "?",
+             call->path ? call->path : "?");
+    td_gate(name, what);
+}
+
+td_status __real_td_call_decode(struct td_call *call);
+td_status __wrap_td_call_decode(struct td_call *call);
+td_status __wrap_td_call_decode(struct td_call *call)
+{
+    stage("decode", call);
+    return __real_td_call_decode(call);
+}
+
+td_status __real_td_call_admit(struct td_call *call, struct td_admission *admission);
+td_status __wrap_td_call_admit(struct td_call *call, struct td_admission *admission);
+td_status __wrap_td_call_admit(struct td_call *call, struct td_admission *admission)
+{
+    stage("admit", call);
+    return __real_td_call_admit(call, admission);
+}
+
+td_status __real_td_call_compute(struct td_call *call, struct td_worker *worker);
+td_status __wrap_td_call_compute(struct td_call *call, struct td_worker *worker);
+td_status __wrap_td_call_compute(struct td_call *call, struct td_worker *worker)
+{
+    stage("compute", call);
+    return __real_td_call_compute(call, worker);
+}
+
+td_status __real_td_call_encode(struct td_call *call);
+td_status __wrap_td_call_encode(struct td_call *call);
+td_status __wrap_td_call_encode(struct td_call *call)
+{
+    stage("encode", call);
+    return __real_td_call_encode(call);
+}
+
+/* ---- the reference device -------------------------------------------------------------------- */
+
+static struct td_polled_gate device = { -1 }; /* asked by the one thread that has the device */
+
+td_status __real_td_reference_poll(struct td_device_stream *stream, bool *done,
+                                   struct td_error *err);
+td_status __wrap_td_reference_poll(struct td_device_stream *stream, bool *done,
+                                   struct td_error *err);
+td_status __wrap_td_reference_poll(struct td_device_stream *stream, bool *done,
+                                   struct td_error *err)
+{
+    const td_status status = __real_td_reference_poll(stream, done, err);
+    *done = *done && td_gate_is_open(&device, "device", 0);
+    return status;
+}
+
+td_status __real_td_reference_wait(struct td_device_stream *stream, int64_t timeout_ns, bool *done,
+                                   struct td_error *err);
+td_status __wrap_td_reference_wait(struct td_device_stream *stream, int64_t timeout_ns, bool *done,
+                                   struct td_error *err);
+td_status __wrap_td_reference_wait(struct td_device_stream *stream, int64_t timeout_ns, bool *done,
+                                   struct td_error *err)
+{
+    const td_status status = __real_td_reference_wait(stream, timeout_ns, done, err);
+    *done = *done && td_gate_is_open(&device, "device", timeout_ns);
+    return status;
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+int __real_fsync(int fd);
+int __wrap_fsync(int fd);
+int __wrap_fsync(int fd)
+{
+    td_gate("sync", NULL);
+    return __real_fsync(fd);
+}
+
+int __real_linkat(int from_folder, const char *from, int to_folder, const char *to, int flags);
+int __wrap_linkat(int from_folder, const char *from, int to_folder, const char *to, int flags);
+int __wrap_linkat(int from_folder, const char *from, int to_folder, const char *to, int flags)
+{
+    td_gate("link", to);
+    return __real_linkat(from_folder, from, to_folder, to, flags);
+}
+
+int __real_renameat(int from_folder, const char *from, int to_folder, const char *to);
+int __wrap_renameat(int from_folder, const char *from, int to_folder, const char *to);
+int __wrap_renameat(int from_folder, const char *from, int to_folder, const char *to)
+{
+    td_gate("rename", to);
+    return __real_renameat(from_folder, from, to_folder, to);
+}
+
+int __real_unlinkat(int folder, const char *name, int flags);
+int __wrap_unlinkat(int folder, const char *name, int flags);
+int __wrap_unlinkat(int folder, const char *name, int flags)
+{
+    td_gate("unlink", name);
+    return __real_unlinkat(folder, name, flags);
+}

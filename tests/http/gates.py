@@ -1,0 +1,110 @@
+"""The daemon of tests/gates, which stops at named gates and whose clock the test moves.
+
+GatedDaemon     a Daemon with .gates and .clock
+Gates.closed    closes a gate; what arrives there waits
+Clock.advance   adds seconds to the daemon's time
+
+A test puts the daemon into the state that it wants to see:
+
+    with daemon.gates.closed("compute") as gate, Raw(daemon) as raw:
+        raw.send(request)
+        gate.arrival()              # a worker is busy with the request, and stays so
+        gate.let_pass()             # later requests are not stopped
+        ...
+    self.assertStatus(raw.reply(), 200)
+
+tests/gates/README.md lists the gates.
+"""
+import contextlib, mmap, os, socket, struct
+
+import daemon
+from daemon import WAIT_LIMIT, Daemon, temporary_folder
+
+
+class Arrival:
+    """A thread of the daemon that waits at a gate; .what is the line that it sent."""
+
+    def __init__(self, connection):
+        self.connection, line = connection, b""
+        connection.settimeout(WAIT_LIMIT)
+        while not line.endswith(b"\n") and (more := connection.recv(4096)):
+            line += more
+        self.what = line.decode("utf-8", "replace").rstrip("\n")
+
+    def release(self):
+        """the thread goes on"""
+        self.connection.close()
+
+
+class Gate:
+    """A closed gate."""
+
+    def __init__(self, path):
+        self.path, self.arrivals = path, []
+        self.listener = socket.socket(socket.AF_UNIX)
+        self.listener.bind(path)
+        self.listener.listen(1024)
+        self.listener.settimeout(WAIT_LIMIT)
+
+    def arrival(self):
+        """waits for the next thread at the gate"""
+        self.arrivals.append(Arrival(self.listener.accept()[0]))
+        return self.arrivals[-1]
+
+    def let_pass(self):
+        """who arrives from now on does not stop; who has been met by arrival() still waits"""
+        if os.path.exists(self.path):
+            os.unlink(self.path)
+        self.listener.close()  # resets the connections that were not accepted
+
+    def open(self):
+        """all go on"""
+        self.let_pass()
+        for arrival in self.arrivals:
+            arrival.release()
+
+
+class Gates:
+    """The gates of a daemon; all are open at first."""
+
+    def __init__(self, folder):
+        self.folder = folder
+
+    def close(self, name):
+        return Gate(os.path.join(self.folder, name))
+
+    @contextlib.contextmanager
+    def closed(self, name):
+        """closes a gate; it opens at the end of the block"""
+        gate = self.close(name)
+        try:
+            yield gate
+        finally:
+            gate.open()
+
+
+class Clock:
+    """The offset of the daemon's time, in a file that it maps."""
+
+    def __init__(self, folder):
+        path = os.path.join(folder, "clock")
+        with open(path, "w+b") as file:
+            file.write(bytes(mmap.PAGESIZE))
+            file.flush()
+            self.page = mmap.mmap(file.fileno(), mmap.PAGESIZE)
+
+    def advance(self, seconds):
+        now = struct.unpack_from("<q", self.page)[0]
+        struct.pack_into("<q", self.page, 0, now + int(seconds * 1e9))
+
+
+class GatedDaemon(Daemon):
+    """A Daemon with gates and a clock that can be advanced."""
+
+    def __init__(self, *options, env=None, **rest):
+        folder = temporary_folder("gates-")  # not tensord-: holdings.py counts what is mapped from those
+        self.gates, self.clock = Gates(folder), Clock(folder)
+        super().__init__(*options, env={**(env or {}), "TD_TEST_GATES": folder}, **rest)
+
+    def program(self):
+        return os.path.join(os.path.dirname(os.path.abspath(daemon.BINARY)), "tests", "gates", "tensord-gated")
