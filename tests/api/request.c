@@ -2,6 +2,7 @@
 
 #include "api/codec.h"
 #include "api/message/attrs.h"
+#include "tests/support/random.h"
 #include "tests/support/tensors.h"
 
 #include <math.h>
@@ -233,23 +234,15 @@ void expect_clean_error(const struct td_error *err, td_status status, size_t bod
     EXPECT(has_position, "%s: \"%s\" has no position", case_name, err->message);
 }
 
-uint64_t random_next(uint64_t *state) /* splitmix64 */
-{
-    uint64_t z = (*state += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
-
 /* Makes one to four changes. A new byte is often one that is significant in JSON or UTF-8. */
 size_t mutate(char *body, size_t size, size_t capacity, uint64_t *state)
 {
     static const char significant[] = "[]{},:\"\\-+.eE019tfn \n\x00\x1f\x7f\x80\xc0\xed\xf4\xff";
-    int changes = 1 + (int)(random_next(state) % 4);
+    int changes = 1 + (int)(random_from(state) % 4);
     for (int i = 0; i < changes && size > 1; i++) {
-        size_t at = (size_t)(random_next(state) % size);
-        size_t other = (size_t)(random_next(state) % size);
-        uint64_t draw = random_next(state);
+        size_t at = (size_t)(random_from(state) % size);
+        size_t other = (size_t)(random_from(state) % size);
+        uint64_t draw = random_from(state);
         switch (draw % 5) {
         case 0:
             body[at] = (char)(draw >> 8);

@@ -68,8 +68,7 @@ typedef void decode_fn(struct decoded *out, const struct td_op *op, const void *
 void expect_clean_failures(decode_fn *decode, const struct td_op *op, const void *body, size_t size,
                            int mutations, uint64_t seed);
 
-/* Random numbers, and a random variant of a body, from a seed. */
-uint64_t random_next(uint64_t *state);
+/* Makes a random variant of a body, in place, and returns its size; state is random_from's. */
 size_t mutate(char *body, size_t size, size_t capacity, uint64_t *state);
 
 #endif

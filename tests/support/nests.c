@@ -1,6 +1,7 @@
 #include "tests/support/nests.h"
 
 #include "kernels/half.h"
+#include "tests/support/random.h"
 #include "tests/support/tensors.h"
 
 #include <ctype.h>
@@ -8,17 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-uint64_t nest_random(uint64_t *state) /* splitmix64 */
-{
-    uint64_t z = (*state += 0x9e3779b97f4a7c15u);
-    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
-    return z ^ (z >> 31);
-}
-
 static int64_t below(uint64_t *state, int64_t bound)
 {
-    return (int64_t)(nest_random(state) % (uint64_t)bound);
+    return (int64_t)(random_from(state) % (uint64_t)bound);
 }
 
 static size_t size_of(const struct nest *nest, int operand)
@@ -318,7 +311,7 @@ void nest_fill(struct nest *nest, uint64_t *state)
             put(nest->data[operand], nest->contraction.dtype[operand], i,
                 (struct number){ .re = (double)(below(state, 7) - 3),
                                  .im = (double)(below(state, 7) - 3),
-                                 .whole = nest_random(state) });
+                                 .whole = random_from(state) });
 }
 
 /* ---- Reference ---------------------------------------------------------------------------- */

@@ -18,8 +18,6 @@ struct nest {
     void *want;            /* the expected C, filled by nest_reference; NULL after nest_parse */
 };
 
-uint64_t nest_random(uint64_t *state);
-
 /* Constraints on random nests. */
 struct nest_kind {
     td_dtype in, out;

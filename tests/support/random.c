@@ -9,12 +9,17 @@ void random_seed(uint64_t seed)
     state = seed;
 }
 
-uint64_t random_next(void) /* splitmix64 */
+uint64_t random_from(uint64_t *from) /* splitmix64 */
 {
-    uint64_t z = (state += 0x9e3779b97f4a7c15u);
+    uint64_t z = (*from += 0x9e3779b97f4a7c15u);
     z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
     z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
     return z ^ (z >> 31);
+}
+
+uint64_t random_next(void)
+{
+    return random_from(&state);
 }
 
 int random_below(int n)

@@ -4,6 +4,10 @@
 
 #include "kernels/tensor.h"
 
+/* The next number of the sequence whose state is the caller's; any value starts one. */
+uint64_t random_from(uint64_t *state);
+
+/* A sequence for the whole program. */
 void random_seed(uint64_t seed);
 uint64_t random_next(void);
 int random_below(int n); /* 0 .. n - 1 */

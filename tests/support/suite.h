@@ -5,8 +5,11 @@
  *         ck_assert(...);
  *     }
  *
- * A program has one suite, of the tests in its source files; each runs in a process of its own, with
- * test_arena open. In a test that runs several times `_i` is the number of the run. */
+ * Each test runs in a process of its own, with test_arena open. In a test that runs several times
+ * `_i` is the number of the run. A program may have several source files with tests:
+ *
+ *     test_api                     runs all tests
+ *     test_api json/test_decode    those of json/test_decode.c, as a line of ctest does */
 #ifndef TD_TESTS_SUPPORT_SUITE_H
 #define TD_TESTS_SUPPORT_SUITE_H
 
@@ -26,9 +29,9 @@
     TD_REGISTER(td_tests, td_test, name##_test);                                                   \
     static void name(int _i CK_ATTRIBUTE_UNUSED)
 
-/* What each test of the program begins and ends with. `end` may be NULL. */
+/* What each test of the source file begins and ends with. `end` may be NULL. */
 #define TD_FIXTURE(begin, end)                                                                     \
-    static const struct td_fixture begin##_fixture = { begin, end };                               \
+    static const struct td_fixture begin##_fixture = { __FILE__, begin, end };                     \
     TD_REGISTER(td_fixtures, td_fixture, begin##_fixture)
 
 /* The number of runs, or 0 under ThreadSanitizer: for tests of arithmetic in one thread, in which it
@@ -45,6 +48,7 @@ struct td_test {
 };
 
 struct td_fixture {
+    const char *file;
     void (*begin)(void);
     void (*end)(void);
 };

@@ -1,5 +1,6 @@
 #include "api/files/npy.h"
 #include "tests/api/request.h"
+#include "tests/support/random.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 
@@ -168,7 +169,7 @@ static void expect_any_shape(td_dtype dtype, const struct td_shape *shape, bool 
     ck_assert_int_eq(td_tensor_describe(&file.tensor, "array", dtype, shape, &err), TD_OK);
     unsigned char *from = malloc(file.tensor.bytes), *to = malloc(file.tensor.bytes);
     for (size_t i = 0; i < file.tensor.bytes; i++)
-        from[i] = (unsigned char)random_next(seed);
+        from[i] = (unsigned char)random_from(seed);
     file.tensor.data = from;
     ck_assert_int_eq(td_npy_convert(&file, to, NULL, &err), TD_OK);
     expect_transposed(&file, to, td_shape_text(shape, case_name, sizeof case_name));
@@ -200,9 +201,9 @@ TD_TEST(fortran_order_of_any_shape_is_transposed)
             expect_any_shape(dtypes[d], &given, d % 2 == 1, &seed);
     }
     for (int i = 0; i < 500; i++) {
-        struct td_shape random = { .rank = 2 + (int)(random_next(&seed) % 5) };
+        struct td_shape random = { .rank = 2 + (int)(random_from(&seed) % 5) };
         for (int d = 0; d < random.rank; d++)
-            random.dim[d] = 2 + (int64_t)(random_next(&seed) % (random.rank < 4 ? 30 : 6));
+            random.dim[d] = 2 + (int64_t)(random_from(&seed) % (random.rank < 4 ? 30 : 6));
         expect_any_shape(dtypes[i % COUNT_OF(dtypes)], &random, i % 3 == 0, &seed);
     }
 }

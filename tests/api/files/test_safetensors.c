@@ -2,6 +2,7 @@
 #include "api/message/attrs.h"
 #include "kernels/gather/gather.h"
 #include "tests/api/request.h"
+#include "tests/support/random.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 
@@ -561,7 +562,7 @@ TD_TEST(large_outputs_are_not_copied)
         outputs[i] = tensor_without_data(texts[i]);
         ck_assert_int_eq(td_tensor_alloc(&outputs[i], &test_arena, &err), TD_OK);
         for (size_t k = 0; k < outputs[i].bytes; k++)
-            ((char *)outputs[i].data)[k] = (char)random_next(&seed);
+            ((char *)outputs[i].data)[k] = (char)random_from(&seed);
     }
     size_t size, bound;
     int n_chunks;

@@ -1,6 +1,7 @@
 #include "api/json/array.h"
 #include "api/json/decode.h"
 #include "tests/api/request.h"
+#include "tests/support/random.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 
@@ -396,13 +397,13 @@ TD_TEST_LOOP(random_decimals_are_read_as_the_nearest_float, 0, 100)
     struct numbers numbers;
     numbers_begin(&numbers);
     while (numbers.count < 4096) {
-        uint64_t digits = random_next(&seed) >> random_next(&seed) % 64;
-        const char *sign = random_next(&seed) % 2 ? "-" : "";
-        int places = (int)(random_next(&seed) % 30);
-        switch (random_next(&seed) % 6) {
+        uint64_t digits = random_from(&seed) >> random_from(&seed) % 64;
+        const char *sign = random_from(&seed) % 2 ? "-" : "";
+        int places = (int)(random_from(&seed) % 30);
+        switch (random_from(&seed) % 6) {
         case 0: /* short decimals */
             add_number(&numbers, "%s%llu.%0*llu", sign, (unsigned long long)(digits % 1000),
-                       1 + places % 12, (unsigned long long)(random_next(&seed) % 1000));
+                       1 + places % 12, (unsigned long long)(random_from(&seed) % 1000));
             break;
         case 1: /* the formats of printf */
             add_number(&numbers, "%s%.*e", sign, places % 20,
@@ -413,8 +414,8 @@ TD_TEST_LOOP(random_decimals_are_read_as_the_nearest_float, 0, 100)
             break;
         case 3: /* many digits */
             add_number(&numbers, "%s%llu.%llu%0*llu", sign, (unsigned long long)(digits % 100000),
-                       (unsigned long long)random_next(&seed), places,
-                       (unsigned long long)(random_next(&seed) % 1000));
+                       (unsigned long long)random_from(&seed), places,
+                       (unsigned long long)(random_from(&seed) % 1000));
             break;
         case 4: /* within float32's range, or near its lower end */
             add_number(&numbers, "%s%lluE%+d", sign, (unsigned long long)(digits % 1000000),
@@ -438,9 +439,9 @@ TD_TEST_LOOP(midpoints_between_two_floats_are_rounded_once, 0, 40)
     struct numbers numbers;
     numbers_begin(&numbers);
     while (numbers.count < 3000) {
-        uint32_t bits = (uint32_t)random_next(&seed) & 0x7fffffff;
-        if (random_next(&seed) % 2) /* exponents whose midpoints have few digits */
-            bits = (bits & 0x7fffff) | (uint32_t)(120 + random_next(&seed) % 30) << 23;
+        uint32_t bits = (uint32_t)random_from(&seed) & 0x7fffffff;
+        if (random_from(&seed) % 2) /* exponents whose midpoints have few digits */
+            bits = (bits & 0x7fffff) | (uint32_t)(120 + random_from(&seed) % 30) << 23;
         float value, next;
         memcpy(&value, &bits, sizeof value);
         next = nextafterf(value, INFINITY);
@@ -595,9 +596,9 @@ TD_TEST_LOOP(long_lists_keep_every_element, 0, 60)
     for (int r = 0; r < rows; r++) {
         *at++ = '[';
         for (int c = 0; c < columns; c++) {
-            int64_t value = (int64_t)(random_next(&seed) >> random_next(&seed) % 63) / 2;
+            int64_t value = (int64_t)(random_from(&seed) >> random_from(&seed) % 63) / 2;
             want[r * columns + c] = value;
-            at += sprintf(at, "%s%lld%s", random_next(&seed) % 9 ? "" : " ", (long long)value,
+            at += sprintf(at, "%s%lld%s", random_from(&seed) % 9 ? "" : " ", (long long)value,
                           c + 1 < columns ? "," : "]");
         }
         *at++ = r + 1 < rows ? ',' : ']';

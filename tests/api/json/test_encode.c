@@ -1,6 +1,7 @@
 #include "api/json/encode.h"
 #include "api/message/attrs.h"
 #include "tests/api/request.h"
+#include "tests/support/random.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 
@@ -260,10 +261,10 @@ TD_TEST_LOOP(written_tensors_are_read_back, 0, 15)
                                           "float64", "complex64", "complex128" };
     uint64_t seed = (uint64_t)_i;
     for (int round = 0; round < 30; round++) {
-        struct td_shape random_shape = { .rank = (int)(random_next(&seed) % 5) };
+        struct td_shape random_shape = { .rank = (int)(random_from(&seed) % 5) };
         for (int i = 0; i < random_shape.rank; i++)
             random_shape.dim[i] =
-                (int64_t)(random_next(&seed) % 12) - (random_next(&seed) % 8 != 0) + 1;
+                (int64_t)(random_from(&seed) % 12) - (random_from(&seed) % 8 != 0) + 1;
         for (int i = 0; i < random_shape.rank; i++)
             random_shape.dim[i] = random_shape.dim[i] > 11 ? 11 : random_shape.dim[i];
         struct td_tensor output = { .data = NULL };
@@ -273,8 +274,8 @@ TD_TEST_LOOP(written_tensors_are_read_back, 0, 15)
         ck_assert_int_eq(td_tensor_alloc(&output, &test_arena, &err), TD_OK);
         unsigned char *bytes = output.data;
         for (size_t i = 0; i < output.bytes; i++)
-            bytes[i] = (unsigned char)(dtype == TD_DTYPE_BOOL ? random_next(&seed) & 1
-                                                              : random_next(&seed));
+            bytes[i] = (unsigned char)(dtype == TD_DTYPE_BOOL ? random_from(&seed) & 1
+                                                              : random_from(&seed));
         for (int layout = 0; layout < 3; layout++) {
             begin("gather", (td_layout)layout);
             const char *reply = encode(&output, 1);

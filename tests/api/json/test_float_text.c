@@ -1,6 +1,7 @@
 #include "api/json/float_text.h"
 #include "kernels/half.h"
 #include "tests/api/request.h"
+#include "tests/support/random.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 
@@ -272,7 +273,7 @@ TD_TEST(random_float32_reads_back_from_the_shortest_text)
 {
     uint64_t seed = 32;
     for (int i = 0; i < 2000000; i++) {
-        uint32_t bits = (uint32_t)random_next(&seed);
+        uint32_t bits = (uint32_t)random_from(&seed);
         float value, again;
         memcpy(&value, &bits, sizeof value);
         if (!isfinite(value))
@@ -297,7 +298,7 @@ TD_TEST(random_float64_reads_back_from_the_shortest_text)
 {
     uint64_t seed = 64;
     for (int i = 0; i < 1000000; i++) {
-        uint64_t bits = random_next(&seed);
+        uint64_t bits = random_from(&seed);
         double value, again;
         if (i % 2) /* common exponents */
             bits = (bits & 0x800fffffffffffffu) | ((bits >> 12 & 63) + 991) << 52;

@@ -1,6 +1,7 @@
 #include "api/json/scan.h"
 #include "tests/api/peers.h"
 #include "tests/api/request.h"
+#include "tests/support/random.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 
@@ -109,14 +110,14 @@ TD_TEST(measuring_in_blocks_finds_the_same)
     uint64_t seed = 3;
     for (int i = 0; i < 20000; i++) {
         char text[512];
-        size_t size = 1 + random_next(&seed) % (sizeof text - 1);
+        size_t size = 1 + random_from(&seed) % (sizeof text - 1);
         int depth = 1, want_end = -1;
         size_t want_commas = 0;
         bool in_string = false, escaped = false;
-        bool few_strings = random_next(&seed) % 2, deep = random_next(&seed) % 2;
+        bool few_strings = random_from(&seed) % 2, deep = random_from(&seed) % 2;
         text[0] = '[';
         for (size_t k = 1; k < size; k++) {
-            uint64_t draw = random_next(&seed);
+            uint64_t draw = random_from(&seed);
             static const char common[] = "1234567890,,..--", brackets[] = "[[]]{}";
             text[k] = common[draw % 16];
             if (draw >> 8 & 7 || deep)

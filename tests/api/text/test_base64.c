@@ -1,5 +1,6 @@
 #include "api/text/base64.h"
 #include "tests/api/request.h"
+#include "tests/support/random.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 
@@ -79,7 +80,7 @@ TD_TEST(all_lengths_and_bytes_round_trip)
         unsigned char *bytes = malloc(length + 1), *back = malloc(length + 1);
         char *text = malloc(size + 1);
         for (size_t i = 0; i < length; i++)
-            bytes[i] = (unsigned char)random_next(&seed);
+            bytes[i] = (unsigned char)random_from(&seed);
         text = realloc(text, size ? size : 1);
         back = realloc(back, length ? length : 1);
         EXPECT(td_base64_encode(text, bytes, length) == text + size, "%zu", length);

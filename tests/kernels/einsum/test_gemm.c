@@ -3,6 +3,7 @@
 #include "kernels/half.h"
 #include "kernels/workspace.h"
 #include "tests/support/nests.h"
+#include "tests/support/random.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 #include "tests/support/threads.h"
@@ -21,7 +22,7 @@ static uint64_t random_state = 1;
 
 static int64_t random_between(int64_t low, int64_t high)
 {
-    return low + (int64_t)(nest_random(&random_state) % (uint64_t)(high - low + 1));
+    return low + (int64_t)(random_from(&random_state) % (uint64_t)(high - low + 1));
 }
 
 /* ---- Elements of any dtype ------------------------------------------------------------------ */
@@ -289,7 +290,7 @@ TD_TEST_LOOP(products_are_correct_for_every_layout_and_dtype, 0,
             int64_t side[3];
             for (int i = 0; i < 3; i++)
                 side[i] = repeat % 2 ? random_between(1, 70)
-                                     : near[nest_random(&random_state) % COUNT_OF(near)];
+                                     : near[random_from(&random_state) % COUNT_OF(near)];
             snprintf(text, sizeof(text), "%s m=%d n=%d k=%d z=%d i=%d j=%d", layouts[f],
                      (int)side[0], (int)side[1], (int)side[2], (int)random_between(1, 4),
                      (int)random_between(1, 5), (int)random_between(1, 5));
@@ -478,7 +479,7 @@ static void fill_floats(struct operands *o, const struct nest *nest)
         bool unsure;
         void *to = element(o, nest, i);
         for (int64_t e = 0; e < nest->n_elements[i]; e++) {
-            const double x = (double)(nest_random(&random_state) >> 11) * 0x1p-53 - 0.25;
+            const double x = (double)(random_from(&random_state) >> 11) * 0x1p-53 - 0.25;
             if (dtype == TD_DTYPE_FLOAT32)
                 ((float *)to)[e] = (float)x;
             else if (dtype == TD_DTYPE_BFLOAT16)

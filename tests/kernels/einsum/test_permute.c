@@ -1,5 +1,6 @@
 #include "kernels/einsum/permute/permute.h"
 #include "tests/support/nests.h"
+#include "tests/support/random.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 #include "tests/support/threads.h"
@@ -21,7 +22,7 @@ static void fill_bits(struct nest *nest, uint64_t *state)
     const size_t size = td_dtype_info(nest->contraction.dtype[TD_A])->size;
     unsigned char *bytes = nest->data[TD_A];
     for (size_t i = 0; i < (size_t)nest->n_elements[TD_A] * size; i++)
-        bytes[i] = (unsigned char)nest_random(state);
+        bytes[i] = (unsigned char)random_from(state);
 }
 
 /* The reference: element by element. */

@@ -1,5 +1,6 @@
 #include "kernels/einsum/sumprod/sumprod.h"
 #include "tests/support/nests.h"
+#include "tests/support/random.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 #include "tests/support/threads.h"
@@ -175,7 +176,7 @@ static void fill_fractions(struct nest *nest, uint64_t *state)
         const td_dtype dtype = nest->contraction.dtype[operand];
         const int64_t parts = dtype == TD_DTYPE_COMPLEX64 ? 2 : 1;
         for (int64_t i = 0; i < nest->n_elements[operand] * parts; i++) {
-            const double value = (double)(nest_random(state) >> 11) * 0x1p-53;
+            const double value = (double)(random_from(state) >> 11) * 0x1p-53;
             if (dtype == TD_DTYPE_FLOAT32 || dtype == TD_DTYPE_COMPLEX64)
                 ((float *)nest->data[operand])[i] = (float)value;
             else if (dtype == TD_DTYPE_FLOAT64)
