@@ -161,7 +161,7 @@ int td_connections_count_on(const struct td_connections *connections, int io_thr
 enum { TD_FEW_CONNECTIONS = 8 };
 bool td_connections_one_has_many(const struct td_connections *connections);
 
-/* Ends a waiting connection in favour of one of `client`: one that has waited for seconds, or whose
+/* Ends a waiting, unrestricted connection in favour of one of `client`: one that has waited for seconds, or whose
  * client has more connections than that one; of those the one whose client has most, then the
  * oldest. One with a request that has arrived is not waiting, and one that has just been opened is
  * not ended for a client with one connection fewer: the two would only change places. Looks at a

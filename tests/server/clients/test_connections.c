@@ -733,6 +733,22 @@ START_TEST(a_connection_with_a_request_that_has_arrived_is_not_waiting)
 }
 END_TEST
 
+START_TEST(a_restricted_connection_makes_no_room_for_an_unrestricted_one)
+{
+    struct td_client *busy = client_named(1), *other = client_named(2);
+    struct pair working = pair_waiting(td_client_ref(busy), TD_UNRESTRICTED);
+    struct pair probe = pair_waiting(td_client_ref(busy), TD_CONNECTIONS_REACHED);
+    ck_assert(td_connection_enter(td_connections_find(connections, working.ours),
+                                  TD_CONNECTION_WORKING, SECOND));
+    ck_assert(!td_connections_make_room(connections, other, 100 * SECOND));
+    ck_assert(!has_ended(&probe));
+    pair_close(&working);
+    pair_close(&probe);
+    td_client_unref(busy);
+    td_client_unref(other);
+}
+END_TEST
+
 START_TEST(the_oldest_restricted_connection_makes_room)
 {
     struct pair unrestricted = pair_waiting(NULL, TD_UNRESTRICTED);
@@ -854,6 +870,7 @@ static void add(TCase *tcase)
     tcase_add_test(tcase, among_equals_the_one_that_has_waited_for_seconds_makes_room);
     tcase_add_test(tcase, one_that_has_waited_for_seconds_makes_room_whatever_its_client_has);
     tcase_add_test(tcase, a_connection_with_a_request_that_has_arrived_is_not_waiting);
+    tcase_add_test(tcase, a_restricted_connection_makes_no_room_for_an_unrestricted_one);
     tcase_add_test(tcase, the_oldest_restricted_connection_makes_room);
     tcase_add_test(tcase, a_client_makes_room_for_its_own_restricted_connections);
     tcase_add_test(tcase, a_fresh_connection_is_not_ended_for_a_client_with_one_fewer);
