@@ -403,6 +403,9 @@ class Raw:
         """source: the address to connect from, as another client would"""
         self.socket = socket.create_connection((daemon.host, daemon.port), timeout, (source, 0) if source else None)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.own = self.other = self.socket.getsockname()
+        with contextlib.suppress(OSError):  # reset by the server already
+            self.other = self.socket.getpeername()
         tls = getattr(daemon, "tls", None)
         if tls:
             self.socket = tls.wrap_socket(self.socket, server_hostname=daemon.host)
@@ -418,17 +421,15 @@ class Raw:
 
     def wait_until_read(self):
         """waits until the daemon has read all that was sent, or has closed the connection"""
-        own, other = self.socket.getsockname(), self.socket.getpeername()
-
         def is_read():
-            here, there = kernel_socket(own, other), kernel_socket(other, own)
+            here, there = kernel_socket(self.own, self.other), kernel_socket(self.other, self.own)
             return not here or not there or (here[2] == 0 and there[1] == 0)
         eventually(is_read, "that the daemon reads what was sent")
 
     def wait_until_end_arrives(self):
         """after a shutdown: waits until the daemon's kernel knows of it"""
-        own, other, close_wait = self.socket.getsockname(), self.socket.getpeername(), 8
-        eventually(lambda: (kernel_socket(other, own) or [close_wait])[0] == close_wait, "that the end of the stream arrives")
+        close_wait = 8
+        eventually(lambda: (kernel_socket(self.other, self.own) or [close_wait])[0] == close_wait, "that the end of the stream arrives")
 
     def is_silent(self):
         """True if neither a byte nor the end of the stream has arrived since the last reply"""

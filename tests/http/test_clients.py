@@ -42,7 +42,7 @@ class SlowClients(HttpTest):
             raw.send(http_request("POST", "/v1/gather", body, [f"Content-Type: {SAFETENSORS}"]))
             for _ in range(10):
                 raw.seen += raw.socket.recv(1000)
-                self.assertEqual(self.get("/readyz").json()["connections"]["sending"], 1)
+                self.wait_until(lambda: self.get("/readyz").json()["connections"]["sending"] == 1)
             self.assertServes()
             self.assertBinary(raw.reply(), "uint8", (n, 4096), params * n)
 
