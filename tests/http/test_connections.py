@@ -116,14 +116,16 @@ class Limits(HttpTest):
             before = ready()
             self.assertEqual(before["connections"]["limit"], 100)
             self.assertEqual(before["connections"]["client_limit"], 50)
+
+            def ready_with(waiting, connections):  # without those that have asked before
+                now = ready()
+                return now if (now["connections"]["waiting"], now["open"]["connections"]) == (waiting, connections) else None
             with Connections(daemon, 10):
-                self.wait_until(lambda: ready()["connections"]["waiting"] == 10)
-                during = ready()
-                self.assertEqual(during["open"]["connections"], 11)
+                during = self.wait_until(lambda: ready_with(10, 11))
                 self.assertGreaterEqual(during["memory"]["connections"], 11 * (32 << 10))
                 self.assertEqual(during["memory"]["in_use"], 0)
-            self.wait_until(lambda: ready()["open"]["connections"] == 1)
-            self.assertLess(ready()["memory"]["connections"], 2 * (36 << 10))
+            after = self.wait_until(lambda: ready_with(0, 1))
+            self.assertLess(after["memory"]["connections"], 36 << 10)
 
     def test_connections_count_against_the_memory_limit(self):
         with Daemon("--memory-limit", "2M", "--tensor-quota", "2M", "--pool-limit", "0", "--client-memory", "2M") as daemon, \
