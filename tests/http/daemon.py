@@ -380,8 +380,8 @@ def replies_of(sockets):
 
 
 def kernel_socket(local, remote):
-    """(state, bytes received but not read, bytes sent but not acknowledged) of a connected socket of this machine, from
-    sock_diag(7); None if there is none"""
+    """(state, timer, bytes received but not read, bytes sent but not acknowledged) of a connected socket of this machine,
+    from sock_diag(7); None if there is none"""
     sock_diag, request, by_family, listening, any_cookie = 4, 1, 20, 10, b"\xff" * 8
     family = socket.AF_INET6 if ":" in local[0] else socket.AF_INET
     hosts = b"".join(socket.inet_pton(family, address[0]).ljust(16, b"\0") for address in (local, remote))
@@ -392,8 +392,8 @@ def kernel_socket(local, remote):
         answer = netlink.recv(65536)
     if struct.unpack_from("=H", answer, 4)[0] != by_family:  # an error
         return None
-    state, (unread, unacknowledged) = answer[17], struct.unpack_from("=II", answer, 16 + 4 + 48 + 4)
-    return None if state == listening else (state, unread, unacknowledged)
+    state, timer, unread, unacknowledged = struct.unpack_from("=BBx52xII", answer, 17)
+    return None if state == listening else (state, timer, unread, unacknowledged)
 
 
 class Raw:
@@ -423,13 +423,18 @@ class Raw:
         """waits until the daemon has read all that was sent, or has closed the connection"""
         def is_read():
             here, there = kernel_socket(self.own, self.other), kernel_socket(self.other, self.own)
-            return not here or not there or (here[2] == 0 and there[1] == 0)
+            return not here or not there or (here[3] == 0 and there[2] == 0)
         eventually(is_read, "that the daemon reads what was sent")
 
     def wait_until_end_arrives(self):
         """after a shutdown: waits until the daemon's kernel knows of it"""
         close_wait = 8
         eventually(lambda: (kernel_socket(self.other, self.own) or [close_wait])[0] == close_wait, "that the end of the stream arrives")
+
+    def wait_until_full(self):
+        """waits until the daemon's kernel has filled the client's buffer: it only asks whether there is room again"""
+        asking = 4
+        eventually(lambda: kernel_socket(self.other, self.own)[1] == asking, "that the client's buffer is full")
 
     def is_silent(self):
         """True if neither a byte nor the end of the stream has arrived since the last reply"""

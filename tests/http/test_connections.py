@@ -237,15 +237,13 @@ class SlowTest(HttpTest):
         body = safetensors({"params": ("uint8", (1, 4096), self.PARAMS), "indices": ("int32", (self.ROWS,), bytes(4 * self.ROWS))})
         raw.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
         raw.send(http_request("POST", "/v1/gather", body, [f"Content-Type: {SAFETENSORS}"]))
-        self.assertTrue(raw.more())
+        raw.wait_until_full()
         self.wait_until(lambda: self.phase("sending") == 1)
 
     def assertBreaksOff(self, raw, seconds):
-        """seconds: after which the daemon ends the connection, unless the kernel has taken bytes meanwhile"""
-        def is_ended():
-            self.later(seconds)
-            return self.phase("sending") == 0
-        self.wait_until(is_ended, "that the daemon ends the connection")
+        """checks that the daemon ends a reply that the client has not read for so long"""
+        self.later(seconds)
+        self.wait_until(lambda: self.phase("sending") == 0, "that the daemon ends the connection")
         with self.assertRaises(AssertionError):
             raw.reply()
 
