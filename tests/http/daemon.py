@@ -8,8 +8,8 @@ safetensors, read_safetensors, npy, tensor, raw_strings   writers and readers of
 Environment: TD_TEST_BINARY is the path of the daemon, TD_TEST_TIME_SCALE multiplies all time limits (sanitizers are
 slow), TD_TEST_SEED seeds the random tests; with TD_TEST_TLS=1 all daemons have a certificate, and Client and Raw use TLS.
 """
-import atexit, base64, concurrent.futures, contextlib, http.client, json, os, random, shutil, signal, socket, ssl, struct, subprocess, sys, tempfile, threading, time
-import unittest
+import atexit, base64, concurrent.futures, contextlib, http.client, json, os, random, shutil, signal, socket, ssl, struct, subprocess, sys
+import tempfile, threading, time, unittest
 
 import holdings
 
