@@ -297,10 +297,13 @@ static bool has_unread(int socket)
     return recv(socket, &first, 1, MSG_PEEK | MSG_DONTWAIT) == 1;
 }
 
-/* May a waiting connection be ended in favour of one of the client, which has `own` connections? */
+/* May a waiting connection be ended in favour of one of the client, which has `own` connections? A
+ * restricted one may not: it has none of the places that are wanted. */
 static bool may_make_room(struct td_connection *record, const struct td_client *client, int own,
                           int64_t waited_ns)
 {
+    if (record->restriction != TD_UNRESTRICTED)
+        return false;
     const int more = td_client_connections(record->client) - own;
     const bool is_fresh =
         waited_ns < FRESH_NS && !atomic_load_explicit(&record->requested, memory_order_relaxed);

@@ -161,11 +161,11 @@ int td_connections_count_on(const struct td_connections *connections, int io_thr
 enum { TD_FEW_CONNECTIONS = 8 };
 bool td_connections_one_has_many(const struct td_connections *connections);
 
-/* Ends a waiting connection in favour of one of `client`: one that has waited for seconds, or whose
- * client has more connections than that one; of those the one whose client has most, then the
- * oldest. One with a request that has arrived is not waiting, and one that has just been opened is
- * not ended for a client with one connection fewer: the two would only change places. Looks at a
- * part of the table; false if it found none. */
+/* Ends a waiting, unrestricted connection in favour of one of `client`: one that has waited for
+ * seconds, or whose client has more connections than that one; of those the one whose client has
+ * most, then the oldest. One with a request that has arrived is not waiting, and one that has just
+ * been opened is not ended for a client with one connection fewer: the two would only change places.
+ * Looks at a part of the table; false if it found none. */
 bool td_connections_make_room(struct td_connections *connections, const struct td_client *client,
                               int64_t now_ns);
 

@@ -6,6 +6,10 @@
  * Waits with a time limit end early when the test has advanced the clock past it: they look every
  * LOOK_MS. The main thread, which waits for signals, keeps house after each look. Timeouts of
  * sockets, which the kernel counts, are an hour. */
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -16,9 +20,6 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 

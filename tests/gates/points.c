@@ -6,8 +6,8 @@
  *     device                           work of the reference device: none completes while closed
  *     sync, link, rename, unlink       a change in the data folder; the line has the file's name
  *     check                            a running call asks whether it shall stop
- *     sweep                            the main thread, before it looks at a part of the connections;
- *                                      the line has the number of parts */
+ *     sweep                            the main thread, before it looks at a part of the
+ *                                      connections; the line has the number of parts */
 #include "gpu/reference/stream.h"
 #include "server/calls/call.h"
 #include "server/clients/connections.h"

@@ -8,8 +8,8 @@ safetensors, read_safetensors, npy, tensor, raw_strings   writers and readers of
 Environment: TD_TEST_BINARY is the path of the daemon, TD_TEST_TIME_SCALE multiplies all time limits (sanitizers are
 slow), TD_TEST_SEED seeds the random tests; with TD_TEST_TLS=1 all daemons have a certificate, and Client and Raw use TLS.
 """
-import atexit, base64, concurrent.futures, contextlib, http.client, json, os, random, select, shutil, signal, socket, struct, subprocess, sys, tempfile, threading, time
-import unittest
+import atexit, base64, concurrent.futures, contextlib, http.client, json, os, random, shutil, signal, socket, ssl, struct, subprocess, sys
+import tempfile, threading, time, unittest
 
 import holdings
 
@@ -379,21 +379,21 @@ def replies_of(sockets):
         return list(pool.map(one, sockets))
 
 
-def proc_address(address):
-    """a socket's address as in /proc/net/tcp and tcp6"""
-    family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-    words = struct.iter_unpack("=I", socket.inet_pton(family, address[0]))
-    return "".join(f"{word:08X}" for word, in words) + f":{address[1]:04X}"
-
-
-def socket_in_proc(local, remote):
-    """(state, bytes sent but not acknowledged, bytes received but not read) of a socket; None if there is none"""
-    with open("/proc/net/tcp6" if ":" in local[0] else "/proc/net/tcp", encoding="ascii") as file:
-        wanted = [proc_address(local), proc_address(remote)]
-        for fields in map(str.split, file):
-            if fields[1:3] == wanted:
-                return (int(fields[3], 16), *(int(queue, 16) for queue in fields[4].split(":")))
-    return None
+def kernel_socket(local, remote):
+    """(state, timer, bytes received but not read, bytes sent but not acknowledged) of a connected socket of this machine,
+    from sock_diag(7); None if there is none"""
+    sock_diag, request, by_family, listening, any_cookie = 4, 1, 20, 10, b"\xff" * 8
+    family = socket.AF_INET6 if ":" in local[0] else socket.AF_INET
+    hosts = b"".join(socket.inet_pton(family, address[0]).ljust(16, b"\0") for address in (local, remote))
+    query = struct.pack("=BBBBI", family, socket.IPPROTO_TCP, 0, 0, 0xffffffff) + struct.pack("!HH", local[1], remote[1]) \
+        + hosts + struct.pack("=I", 0) + any_cookie
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, sock_diag) as netlink:
+        netlink.send(struct.pack("=IHHII", 16 + len(query), by_family, request, 0, 0) + query)
+        answer = netlink.recv(65536)
+    if struct.unpack_from("=H", answer, 4)[0] != by_family:  # an error
+        return None
+    state, timer, unread, unacknowledged = struct.unpack_from("=BBx52xII", answer, 17)
+    return None if state == listening else (state, timer, unread, unacknowledged)
 
 
 class Raw:
@@ -403,6 +403,9 @@ class Raw:
         """source: the address to connect from, as another client would"""
         self.socket = socket.create_connection((daemon.host, daemon.port), timeout, (source, 0) if source else None)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.own = self.other = self.socket.getsockname()
+        with contextlib.suppress(OSError):  # reset by the server already
+            self.other = self.socket.getpeername()
         tls = getattr(daemon, "tls", None)
         if tls:
             self.socket = tls.wrap_socket(self.socket, server_hostname=daemon.host)
@@ -418,21 +421,32 @@ class Raw:
 
     def wait_until_read(self):
         """waits until the daemon has read all that was sent, or has closed the connection"""
-        own, other = self.socket.getsockname(), self.socket.getpeername()
-
         def is_read():
-            here, there = socket_in_proc(own, other), socket_in_proc(other, own)
-            return not here or not there or (here[1] == 0 and there[2] == 0)
+            here, there = kernel_socket(self.own, self.other), kernel_socket(self.other, self.own)
+            return not here or not there or (here[3] == 0 and there[2] == 0)
         eventually(is_read, "that the daemon reads what was sent")
 
     def wait_until_end_arrives(self):
         """after a shutdown: waits until the daemon's kernel knows of it"""
-        own, other, close_wait = self.socket.getsockname(), self.socket.getpeername(), 8
-        eventually(lambda: (socket_in_proc(other, own) or [close_wait])[0] == close_wait, "that the end of the stream arrives")
+        close_wait = 8
+        eventually(lambda: (kernel_socket(self.other, self.own) or [close_wait])[0] == close_wait, "that the end of the stream arrives")
+
+    def wait_until_full(self):
+        """waits until the daemon's kernel has filled the client's buffer: it only asks whether there is room again"""
+        asking = 4
+        eventually(lambda: kernel_socket(self.other, self.own)[1] == asking, "that the client's buffer is full")
 
     def is_silent(self):
-        """True if neither a byte nor the end of the stream has arrived"""
-        return not self.seen and not select.select([self.socket], [], [], 0)[0]
+        """True if neither a byte nor the end of the stream has arrived since the last reply"""
+        timeout = self.socket.gettimeout()
+        self.socket.setblocking(False)
+        try:
+            self.more()
+            return False
+        except (BlockingIOError, ssl.SSLWantReadError):
+            return not self.seen
+        finally:
+            self.socket.settimeout(timeout)
 
     def more(self):
         """reads the bytes that have arrived; False at the end of the stream"""

@@ -704,6 +704,21 @@ TD_TEST(a_connection_with_a_request_that_has_arrived_is_not_waiting)
     td_client_unref(other);
 }
 
+TD_TEST(a_restricted_connection_makes_no_room_for_an_unrestricted_one)
+{
+    struct td_client *busy = client_named(1), *other = client_named(2);
+    struct pair working = pair_waiting(td_client_ref(busy), TD_UNRESTRICTED);
+    struct pair probe = pair_waiting(td_client_ref(busy), TD_CONNECTIONS_REACHED);
+    ck_assert(td_connection_enter(td_connections_find(connections, working.ours),
+                                  TD_CONNECTION_WORKING, SECOND));
+    ck_assert(!td_connections_make_room(connections, other, 100 * SECOND));
+    ck_assert(!has_ended(&probe));
+    pair_close(&working);
+    pair_close(&probe);
+    td_client_unref(busy);
+    td_client_unref(other);
+}
+
 TD_TEST(the_oldest_restricted_connection_makes_room)
 {
     struct pair unrestricted = pair_waiting(NULL, TD_UNRESTRICTED);
