@@ -249,7 +249,7 @@ static bool answer_is_right(const struct tree *one, struct call *call, struct td
     return check(one, call, &answer, arena, why);
 }
 
-TD_TEST_LOOP(replies_are_as_expected_in_each_form, 0, FORM_COUNT)
+TD_TEST_LOOP(replies_are_as_expected_in_each_form, 0, TD_NOT_UNDER_TSAN(FORM_COUNT))
 {
     const struct tally tally = take_file((enum form)_i, answer_is_right);
     ck_assert_msg(tally.passed > 0 || _i >= FORM_SAFETENSORS, "the file has no cases");
@@ -283,7 +283,7 @@ static bool is_right_with_each_isa(const struct tree *one, struct call *call,
     return true;
 }
 
-TD_TEST(replies_are_as_expected_with_each_instruction_set)
+TD_TEST_LOOP(replies_are_as_expected_with_each_instruction_set, 0, TD_NOT_UNDER_TSAN(1))
 {
     take_file(FORM_BASE64, is_right_with_each_isa);
 }
@@ -346,7 +346,7 @@ static bool each_allocation_fails(const struct tree *one, struct call *call, str
     return fails_cleanly(one, call, false, why) && fails_cleanly(one, call, true, why);
 }
 
-TD_TEST_LOOP(without_memory_a_call_ends_cleanly_wherever_it_is, 0, FORM_COUNT)
+TD_TEST_LOOP(without_memory_a_call_ends_cleanly_wherever_it_is, 0, TD_NOT_UNDER_TSAN(FORM_COUNT))
 {
     take_file((enum form)_i, each_allocation_fails);
 }
