@@ -222,6 +222,7 @@ static void take_case(const struct tree *one, enum form form, case_fn *fn, struc
         } else {
             tally->failed++;
             printf("FAIL %.*s, %s: %s\n", (int)name.length, name.at, form_name(form), why.text);
+            fflush(stdout); /* a later case may crash */
         }
     }
     td_arena_reset(&arena);
