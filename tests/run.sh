@@ -165,10 +165,9 @@ stage fuzz-long           --l  -             fuzz 180
 stage http-tls            --l  build-release env TD_TEST_TLS=1 tests/http/run.py --binary build/tensord --only test_ops \
     --only test_einsum --only test_binary --only test_tensors --only test_scatter --only test_oip --only test_devices --only test_targets
 stage valgrind            --l  build-release tests/http/valgrind.sh build/tensord
-stage conformance-json    q--  build-release conformance build --transport json
 stage http-smoke          q--  build-release http build --only test_ops --only test_errors --only test_tensors \
     --only test_binary --only test_einsum
-stage conformance-release -wl  build-release conformance build
+stage conformance-release qwl  build-release conformance build
 stage http-release        -wl  build-release http build
 stage oip                 -wl  build-release oip build
 for client in curl python triton node go c; do
@@ -182,7 +181,6 @@ stage sbom                -wl  build-release tests/deploy/sbom.sh
 stage quickstart          -wl  build-release deploy/quickstart.sh --once
 stage openapi             -wl  build-release tests/openapi/run.py
 stage perf-analyzer       -wl  build-release python3 tests/oip/perf_analyzer.py --binary build/tensord
-stage conformance-asan    -wl  build-asan    conformance build-asan
 stage http-asan           -wl  build-asan    http build-asan
 stage oip-asan            -wl  build-asan    oip build-asan
 stage http-tsan           -wl  build-tsan    http build-tsan --only test_concurrency --only test_overload \

@@ -87,7 +87,7 @@ TD_TEST(attributes_and_options_are_members_of_the_request)
     struct decoded decoded;
     decode_gather(
         &decoded,
-        "{\"axis\":-1,\"params\":[1],\"bounds\":\"wrap\",\"device\":\"cpu\",\"indices\":0,"
+        "{\"axis\":-1,\"p\\u0061rams\":[1],\"bounds\":\"wrap\",\"device\":\"cpu\",\"indices\":0,"
         "\"response\":\"flat\",\"timing\":1,\"batch_dims\":-9223372036854775808}");
     ck_assert_msg(decoded.status == TD_OK, "%s", decoded.err.message);
     struct td_gather_attrs attrs;
@@ -441,6 +441,14 @@ static const struct {
       "/params", -1, "params", "", "" },
     { "more and ref", "{\"params\":{\"dtype\":\"int8\",\"ref\":\"table\"}}", TD_MALFORMED_REQUEST,
       "/params", -1, "params", "", "" },
+    { "a number as ref", "{\"params\":{\"ref\":1}}", TD_MALFORMED_REQUEST, "/params/ref", -1,
+      "params", "", "" },
+    { "null as ref", "{\"params\":{\"ref\":null}}", TD_MALFORMED_REQUEST, "/params/ref", -1,
+      "params", "", "" },
+    { "a list as ref", "{\"params\":{\"ref\":[\"table\"]}}", TD_MALFORMED_REQUEST, "/params/ref",
+      -1, "params", "", "" },
+    { "a ref in a ref", "{\"params\":{\"ref\":{\"ref\":\"table\"}}}", TD_MALFORMED_REQUEST,
+      "/params/ref", -1, "params", "", "" },
     { "a tensor that is not resident", "{\"params\":{\"ref\":\"w\"}}", TD_TENSOR_NOT_FOUND,
       "/params/ref", -1, "params", "", "" },
     { "a shape that is not a list", "{\"params\":{\"dtype\":\"int8\",\"shape\":2,\"data\":[1]}}",

@@ -20,46 +20,31 @@ static void call_cast(struct op_call *call, struct td_tensor x, td_dtype to, str
     call_op(call, OP, attrs, x, (struct td_tensor){ 0 }, exec);
 }
 
+/* Beside those of tests/conformance/cases. */
 static const struct {
     const char *says;
     const char *x;
     const char *dtype;
     const char *output;
 } results[] = {
-    { "tf: fractions are cut off", "float32[2] 1.8 2.2", "int32", "int32[2] 1 2" },
-    { "towards zero", "float64[2] -1.9 -0.9", "int8", "int8[2] -1 0" },
-    { "floats out of range saturate", "float32[4] 128 -129 1e30 -1e30", "int8",
-      "int8[4] 127 -128 127 -128" },
-    { "to unsigned, too", "float64[3] -1 256 1e30", "uint8", "uint8[3] 0 255 255" },
+    { "fractions are cut off, towards zero", "float64[2] -1.9 -0.9", "int8", "int8[2] -1 0" },
+    { "floats out of range of an unsigned dtype saturate", "float64[3] -1 256 1e30", "uint8",
+      "uint8[3] 0 255 255" },
     { "infinity saturates, NaN is 0", "float16[3] 0x7c00 0xfc00 0x7e00", "int16",
       "int16[3] 32767 -32768 0" },
     { "2^63 is out of the range of int64", "float32[2] 9223372036854775808 -9223372036854775808",
       "int64", "int64[2] 9223372036854775807 -9223372036854775808" },
-    { "integers wrap around", "int32[4] 128 -129 256 -1", "int8", "int8[4] -128 127 0 -1" },
-    { "signed ones extend", "int8[2] -1 1", "uint64", "uint64[2] 18446744073709551615 1" },
-    { "unsigned ones do not", "uint8[2] 255 1", "int64", "int64[2] 255 1" },
-    { "bool is 0 or 1", "bool[2] 1 0", "float64", "float64[2] 1 0" },
+    { "unsigned integers have no sign to extend", "uint8[2] 255 1", "int64", "int64[2] 255 1" },
     { "what is not 0 is true", "float32[4] 0 -0 1e-40 -2", "bool", "bool[4] 0 0 1 1" },
     { "so is NaN", "bfloat16[2] 0x7fc0 0x8000", "bool", "bool[2] 1 0" },
-    { "and either part", "complex64[4] 0 1 1 0 0 0 -0 -0", "bool", "bool[4] 1 1 0 0" },
-    { "complex to real has no imaginary part", "complex128[2] 1.5 9 -2 -9", "float32",
-      "float32[2] 1.5 -2" },
-    { "real to complex has none either", "int16[2] 7 -8", "complex64", "complex64[2] 7 0 -8 0" },
-    { "both parts are converted", "complex64[1] 0.5 -3", "complex128", "complex128[1] 0.5 -3" },
-    { "ties go to even", "int64[3] 16777217 16777219 -16777217", "float32",
-      "float32[3] 16777216 16777220 -16777216" },
     { "ties of float16: 2049, 2051", "int16[2] 2049 2051", "float16", "float16[2] 0x6800 0x6802" },
-    { "too large for float16: 65520", "int32[3] 65519 65520 -65520", "float16",
-      "float16[3] 0x7bff 0x7c00 0xfc00" },
     { "above a tie of float16 by less than float32 shows", "float64[2] 2049.0000000001 -2049",
       "float16", "float16[2] 0x6801 0xe800" },
     { "above a tie of bfloat16 by less than float32 shows", "int64[2] 4629700416936869889 257",
       "bfloat16", "bfloat16[2] 0x5e81 0x4380" },
     { "half of the least float16 is a tie", "float64[2] 2.98023223876953125e-8 2.9802322388e-8",
       "float16", "float16[2] 0 1" },
-    { "the same dtype", "int16[2] 1 -2", "int16", "int16[2] 1 -2" },
     { "a scalar", "float32[] -7.5", "int64", "int64[] -7" },
-    { "no elements", "int8[2,0]", "complex128", "complex128[2,0]" },
 };
 
 TD_TEST_EACH(cast_gives, results)
