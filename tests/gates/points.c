@@ -3,7 +3,11 @@
  *
  *     decode, admit, compute, encode   a stage of a request, on an I/O thread or a worker; the line
  *                                      sent has the request's id, method and path
+ *     chunk                            a worker asks between two parts of a computation whether it is
+ *                                      to go on; the line is the same
  *     device                           work of the reference device: none completes while closed
+ *     hang                             a thread has begun to wait for ever, as where the reference
+ *                                      device does not return
  *     sync, link, rename, unlink       a change in the data folder; the line has the file's name */
 #include "gpu/reference/stream.h"
 #include "server/calls/call.h"
@@ -54,6 +58,14 @@ td_status __wrap_td_call_encode(struct td_call *call)
     return __real_td_call_encode(call);
 }
 
+td_status __real_td_call_stopped(void *context, struct td_error *err);
+td_status __wrap_td_call_stopped(void *context, struct td_error *err);
+td_status __wrap_td_call_stopped(void *context, struct td_error *err)
+{
+    stage("chunk", context);
+    return __real_td_call_stopped(context, err);
+}
+
 /* ---- the reference device -------------------------------------------------------------------- */
 
 static struct td_polled_gate device = { -1 }; /* asked by the one thread that has the device */
@@ -80,6 +92,14 @@ td_status __wrap_td_reference_wait(struct td_device_stream *stream, int64_t time
     const td_status status = __real_td_reference_wait(stream, timeout_ns, done, err);
     *done = *done && td_gate_is_open(&device, "device", timeout_ns);
     return status;
+}
+
+int __real_pause(void);
+int __wrap_pause(void);
+int __wrap_pause(void)
+{
+    td_gate("hang", NULL);
+    return __real_pause();
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
