@@ -1,6 +1,7 @@
 """Restarts on one listening socket, which the test owns as a service manager does; and what the manager is told."""
-import collections, os, signal, socket, subprocess, tempfile, threading, time
+import collections, os, signal, socket, subprocess, tempfile, threading
 from daemon import *
+from gates import GatedDaemon
 
 
 def listening(family=socket.AF_INET, kind=socket.SOCK_STREAM, listen=True):
@@ -60,9 +61,7 @@ class InheritedSocket(unittest.TestCase):
                     following = Daemon(listener=listener) if overlap else None
                     daemon.stop()
                     daemon = following or Daemon(listener=listener)
-                    deadline = time.monotonic() + WAIT_LIMIT
-                    while sum(clients.outcomes.values()) < seen + 100 and time.monotonic() < deadline:
-                        time.sleep(0.01)
+                    eventually(lambda: sum(clients.outcomes.values()) >= seen + 100, "replies after a restart")
             finally:
                 outcomes = clients.end()
             daemon.stop()
