@@ -1,12 +1,13 @@
 #include "tests/gates/gates.h"
 
+#include <sys/socket.h>
+#include <sys/un.h>
+
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 

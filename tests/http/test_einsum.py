@@ -499,7 +499,7 @@ class LongComputations(HttpTest):
 
     def test_a_computation_ends_at_its_deadline(self):
         for path in ("/v1/einsum", "/v1/einsum?response=base64"):
-            with self.daemon.gates.closed("chunk") as gate, Raw(self.daemon) as raw:
+            with self.daemon.gates.closed("check") as gate, Raw(self.daemon) as raw:
                 raw.send(http_request("POST", path, self.BODY, ["X-Request-Timeout-Ms: 300000"]))
                 gate.arrival()
                 self.daemon.clock.advance(301)
@@ -510,7 +510,7 @@ class LongComputations(HttpTest):
 
     def test_lookups_are_served_during_a_computation(self):
         with GatedDaemon("--data-dir", TABLES, "--workers", "1") as daemon, Raw(daemon) as raw, Client(daemon) as client, \
-                daemon.gates.closed("chunk") as gate:
+                daemon.gates.closed("check") as gate:
             raw.send(http_request("POST", "/v1/einsum", self.BODY))
             gate.arrival()
             gate.let_pass()
@@ -520,7 +520,7 @@ class LongComputations(HttpTest):
             self.assertStatus(raw.reply(), 200)
 
     def test_a_worker_serves_lookups_between_the_parts_of_a_computation(self):
-        with self.daemon.gates.closed("chunk") as gate, Raw(self.daemon) as raw, Raw(self.daemon) as lookup:
+        with self.daemon.gates.closed("check") as gate, Raw(self.daemon) as raw, Raw(self.daemon) as lookup:
             raw.send(http_request("POST", "/v1/einsum", self.BODY))
             part = gate.arrival()
             lookup.send(http_request("POST", "/v1/gather", b'{"params":[10,20,30],"indices":[2,0]}'))

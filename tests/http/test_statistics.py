@@ -170,7 +170,7 @@ class Refusals(StatisticsTest):
         with open(f"{folder}/large.npy", "wb") as f:
             f.write(npy("float64", (1 << 23,), b""))
             f.truncate(f.tell() + (8 << 23))  # a sparse file of zeros
-        with GatedDaemon("--data-dir", folder, "--workers", "1") as daemon, Raw(daemon) as raw, daemon.gates.closed("chunk") as gate:
+        with GatedDaemon("--data-dir", folder, "--workers", "1") as daemon, Raw(daemon) as raw, daemon.gates.closed("check") as gate:
             raw.send(http_request("GET", "/v1/tensors/large/statistics", headers=["X-Request-Timeout-Ms: 300000"]))
             gate.arrival()
             daemon.clock.advance(301)
