@@ -420,7 +420,7 @@ class Statistics(OipTest):
             parts = sum(now["inference_stats"][k]["ns"] for k in ("queue", "compute_input", "compute_infer", "compute_output"))
             self.assertEqual(now["inference_stats"]["success"]["ns"], parts)
             self.assertGreater(parts, 0)
-            self.assertLessEqual(began_ms - 10, now["last_inference"])  # the daemon's clock has ticks of some milliseconds
+            self.assertLessEqual(began_ms - 20, now["last_inference"])  # the daemon's clock has ticks of some milliseconds
             self.assertLessEqual(now["last_inference"], time.time() * 1000)
             self.assertEqual([b["batch_size"] for b in now["batch_stats"]], [1])
             other = client.request("GET", "/v2/models/einsum/stats").json()["model_stats"][0]
