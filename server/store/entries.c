@@ -535,22 +535,23 @@ static struct td_version *set_current(struct td_store *store, struct td_entry *e
     return replaced;
 }
 
-/* Both arrays are sorted: they are merged from the end. */
+/* Both arrays are sorted: they are merged from the end. What lies between two new names is moved at once:
+ * a file of 65535 tensors publishes each by itself. */
 void td_store_publish_new_locked(struct td_store *store, struct td_version **versions, int count)
 {
     struct td_entry **entries = store->entries;
-    int old = store->n_entries - 1, new = count - 1;
+    int unmoved = store->n_entries;
     store->n_entries += count;
-    for (int place = store->n_entries - 1; new >= 0; place--) {
-        struct td_version *version = versions[new];
-        if (old >= 0 && strcmp(entries[old]->name, version->name) > 0) {
-            entries[place] = entries[old--];
-            continue;
-        }
-        entries[place] = version->entry;
-        end_reservation(store, entries[place]);
-        (void)set_current(store, entries[place], version);
-        new --;
+    for (int i = count - 1; i >= 0; i--) {
+        const char *name = versions[i]->name;
+        bool found;
+        const int place = td_sorted_find(store, unmoved, name_at, name, strlen(name), &found);
+        memmove(entries + place + i + 1, entries + place,
+                (size_t)(unmoved - place) * sizeof *entries);
+        entries[place + i] = versions[i]->entry;
+        end_reservation(store, entries[place + i]);
+        (void)set_current(store, entries[place + i], versions[i]);
+        unmoved = place;
     }
 }
 

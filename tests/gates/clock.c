@@ -29,6 +29,8 @@ enum { LOOK_MS = 5, NS_PER_MS = 1000000, NS_PER_S = 1000000000 };
 #define LONGEST_UPTIME_S 1000000000
 
 int __real_clock_gettime(clockid_t clock, struct timespec *now);
+int __real_clock_nanosleep(clockid_t clock, int flags, const struct timespec *until,
+                           struct timespec *left);
 int __real_poll(struct pollfd *pollers, nfds_t n, int timeout_ms);
 int __real_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex,
                                   const struct timespec *until);
@@ -36,6 +38,8 @@ int __real_sigtimedwait(const sigset_t *signals, siginfo_t *info, const struct t
 int __real_setsockopt(int socket, int level, int name, const void *value, socklen_t size);
 int __wrap_setsockopt(int socket, int level, int name, const void *value, socklen_t size);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
+int __wrap_clock_nanosleep(clockid_t clock, int flags, const struct timespec *until,
+                           struct timespec *left);
 int __wrap_poll(struct pollfd *pollers, nfds_t n, int timeout_ms);
 int __wrap_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex,
                                   const struct timespec *until);
@@ -99,6 +103,25 @@ time_t __wrap_time(time_t *out)
     if (out)
         *out = now.tv_sec;
     return now.tv_sec;
+}
+
+/* Callers wait in a loop, so each look may end as if a signal had interrupted it. */
+int __wrap_clock_nanosleep(clockid_t clock, int flags, const struct timespec *until,
+                           struct timespec *left)
+{
+    struct timespec now, look;
+    if (!numbers || flags != TIMER_ABSTIME)
+        return __real_clock_nanosleep(clock, flags, until, left);
+    (void)__wrap_clock_gettime(clock, &now);
+    if (!is_before(now, *until))
+        return 0;
+    look = plus(now, LOOK_MS * NS_PER_MS);
+    if (is_before(*until, look))
+        look = *until;
+    look = (struct timespec){ .tv_nsec = (look.tv_sec - now.tv_sec) * NS_PER_S + look.tv_nsec -
+                                         now.tv_nsec };
+    (void)__real_clock_nanosleep(clock, 0, &look, NULL);
+    return EINTR;
 }
 
 int __wrap_poll(struct pollfd *pollers, nfds_t n, int timeout_ms)

@@ -4,10 +4,13 @@
  *     decode, admit, compute, encode   a stage of a request, on an I/O thread or a worker; the line
  *                                      sent has the request's id, method and path
  *     device                           work of the reference device: none completes while closed
+ *     hang                             a thread that waits for ever, as in a call of the reference
+ *                                      device that does not return
  *     sync, link, rename, unlink       a change in the data folder; the line has the file's name
- *     check                            a running call asks whether it shall stop
- *     sweep                            the main thread, before it looks at a part of the
- *                                      connections; the line has the number of parts */
+ *     check                            a running call asks, between two of its parts, whether it shall
+ *                                      stop; the line is the same as of a stage
+ *     sweep                            the main thread, before it looks at a part of the connections;
+ *                                      the line has the number of parts */
 #include "gpu/reference/stream.h"
 #include "server/calls/call.h"
 #include "server/clients/connections.h"
@@ -84,6 +87,14 @@ td_status __wrap_td_reference_wait(struct td_device_stream *stream, int64_t time
     const td_status status = __real_td_reference_wait(stream, timeout_ns, done, err);
     *done = *done && td_gate_is_open(&device, "device", timeout_ns);
     return status;
+}
+
+int __real_pause(void);
+int __wrap_pause(void);
+int __wrap_pause(void)
+{
+    td_gate("hang", NULL);
+    return __real_pause();
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */

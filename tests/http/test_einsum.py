@@ -1,6 +1,7 @@
 """einsum over HTTP, and POST /v1/einsum/plan, which returns its steps and costs."""
 import itertools, math, os, random, threading
 from daemon import *
+from gates import GatedDaemon
 
 TABLES = temporary_folder()
 BINARY = {"Content-Type": SAFETENSORS}
@@ -18,6 +19,8 @@ def setUpModule():
     with open(os.path.join(TABLES, "large.npy"), "wb") as f:
         f.write(npy("float32", (SIDE, SIDE), b""))
         f.truncate(f.tell() + 4 * SIDE * SIDE)  # a sparse file of zeros
+    with open(os.path.join(TABLES, "middle.npy"), "wb") as f:
+        f.write(npy("float32", (256, 256), bytes(4 * 256 * 256)))
 
 
 def einsum(equation, operands):
@@ -402,13 +405,11 @@ class Plan(HttpTest):
         plan = self.plan("i" + " " * 60000 + "j", [2, 3])
         self.assertEqual(plan["output"]["shape"], [2, 3])
 
-    def test_sixteen_inputs_of_many_labels_are_planned_at_once(self):
+    def test_sixteen_inputs_of_many_labels_are_planned(self):
         letters = [chr(0x3b1 + i) for i in range(16)] + [chr(0x430 + i) for i in range(240)]
         subscripts = ["".join(letters[(7 * i + k) % 60] for k in range(16)) for i in range(16)]
-        began = time.monotonic()
         reply = self.post("/v1/einsum/plan", {"equation": ",".join(subscripts) + "->", "shapes": [[2] * 16] * 16})
         self.assertStatus(reply, 200)
-        self.assertLess(time.monotonic() - began, 0.5 * SCALE)
         self.assertEqual(len(reply.json()["path"]), 15)
 
     def test_only_post_with_json(self):
@@ -490,36 +491,46 @@ class Limits(HttpTest):
             self.assertServes(client)
 
 
-class Deadlines(HttpTest):
-    options = ("--data-dir", TABLES, "--isa", "generic", "--workers", "2")
-    SLOW = {"equation": "ij,jk,kl->il", "inputs": [{"ref": "large"}] * 3}
+class LongComputations(HttpTest):
+    """each stops between two of its parts"""
+    options = ("--data-dir", TABLES, "--isa", "generic", "--workers", "1", "--inline-limit-us", "0")
+    gated = True
+    BODY = json.dumps({"equation": "ij,jk,kl->il", "inputs": [{"ref": "middle"}] * 3}).encode()
 
-    def test_a_long_computation_ends_soon_after_its_deadline(self):
+    def test_a_computation_ends_at_its_deadline(self):
         for path in ("/v1/einsum", "/v1/einsum?response=base64"):
-            began = time.monotonic()
-            reply = self.post(path, self.SLOW, {"X-Request-Timeout-Ms": "300"})
-            seconds = time.monotonic() - began
-            self.assertProblem(reply, 504, "DEADLINE_EXCEEDED", op="einsum")
-            self.assertGreaterEqual(seconds, 0.29)
-            self.assertLess(seconds, 0.3 + 0.7 * SCALE)
+            with self.daemon.gates.closed("check") as gate, Raw(self.daemon) as raw:
+                raw.send(http_request("POST", path, self.BODY, ["X-Request-Timeout-Ms: 300000"]))
+                gate.arrival()
+                self.daemon.clock.advance(301)
+                gate.let_pass()
+                gate.arrivals[0].release()
+                problem = self.assertProblem(raw.reply(), 504, "DEADLINE_EXCEEDED", op="einsum")
+                self.assertIn("while einsum was being computed", problem["detail"])
 
-    def test_lookups_are_served_during_a_long_computation(self):
-        done = threading.Event()
+    def test_lookups_are_served_during_a_computation(self):
+        with GatedDaemon("--data-dir", TABLES, "--workers", "1") as daemon, Raw(daemon) as raw, Client(daemon) as client, \
+                daemon.gates.closed("check") as gate:
+            raw.send(http_request("POST", "/v1/einsum", self.BODY))
+            gate.arrival()
+            gate.let_pass()
+            for _ in range(50):
+                self.assertServes(client)  # by an I/O thread
+            gate.open()
+            self.assertStatus(raw.reply(), 200)
 
-        def slow():
-            self.post("/v1/einsum", self.SLOW, {"X-Request-Timeout-Ms": "1500"})
-            done.set()
-        thread = threading.Thread(target=slow)
-        thread.start()
-        times = []
-        with Client(self.daemon) as client:
-            while not done.is_set():
-                began = time.monotonic()
-                self.assertServes(client)
-                times.append(time.monotonic() - began)
-        thread.join()
-        self.assertGreater(len(times), 50)
-        self.assertLess(sorted(times)[len(times) // 2], 0.02 * SCALE)
+    def test_a_worker_serves_lookups_between_the_parts_of_a_computation(self):
+        with self.daemon.gates.closed("check") as gate, Raw(self.daemon) as raw, Raw(self.daemon) as lookup:
+            raw.send(http_request("POST", "/v1/einsum", self.BODY))
+            part = gate.arrival()
+            lookup.send(http_request("POST", "/v1/gather", b'{"params":[10,20,30],"indices":[2,0]}'))
+            self.wait_until(lambda: metric(self.daemon, "tensord_queue_jobs") == 1)
+            part.release()
+            while "/v1/gather" in (part := gate.arrival()).what:  # it has parts, too
+                part.release()
+            self.assertOutput(lookup.reply(), "int32", [2], [30, 10])
+            gate.open()
+            self.assertStatus(raw.reply(), 200)
 
 
 class SameBytes(HttpTest):

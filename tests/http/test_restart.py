@@ -1,6 +1,7 @@
 """Restarts on one listening socket, which the test owns as a service manager does; and what the manager is told."""
-import collections, os, signal, socket, subprocess, tempfile, threading, time
+import collections, signal, socket, subprocess, tempfile, threading
 from daemon import *
+from gates import GatedDaemon
 
 
 def listening(family=socket.AF_INET, kind=socket.SOCK_STREAM, listen=True):
@@ -60,9 +61,7 @@ class InheritedSocket(unittest.TestCase):
                     following = Daemon(listener=listener) if overlap else None
                     daemon.stop()
                     daemon = following or Daemon(listener=listener)
-                    deadline = time.monotonic() + WAIT_LIMIT
-                    while sum(clients.outcomes.values()) < seen + 100 and time.monotonic() < deadline:
-                        time.sleep(0.01)
+                    eventually(lambda: sum(clients.outcomes.values()) >= seen + 100, "replies after a restart")
             finally:
                 outcomes = clients.end()
             daemon.stop()
@@ -103,15 +102,16 @@ class ServiceManager(unittest.TestCase):
     """the other end of NOTIFY_SOCKET"""
 
     def expect(self, address, name):
+        """address: where the manager listens, name: as NOTIFY_SOCKET says it; both with the place of a folder"""
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager, tempfile.TemporaryDirectory() as folder:
             manager.bind(address.format(folder))
             manager.settimeout(WAIT_LIMIT)
-            with Daemon("--data-dir", folder, env={"NOTIFY_SOCKET": name.format(folder)}) as daemon:
+            with GatedDaemon("--data-dir", folder, env={"NOTIFY_SOCKET": name.format(folder)}) as daemon:
                 self.assertEqual(manager.recv(4096), b"READY=1")
                 daemon.send_signal(signal.SIGHUP)
                 self.assertRegex(manager.recv(4096), rb"^RELOADING=1\nMONOTONIC_USEC=\d+$")
                 self.assertEqual(manager.recv(4096), b"READY=1")
-                time.sleep(0.3)  # it is told once, not at each look at the folder
+                daemon.sweep()  # after which the daemon has looked several times whether it has read the folder: the manager is told once
                 daemon.stop()
                 self.assertEqual(manager.recv(4096), b"STOPPING=1")
 
@@ -119,8 +119,7 @@ class ServiceManager(unittest.TestCase):
         self.expect("{}/notify", "{}/notify")
 
     def test_its_socket_may_be_in_the_abstract_namespace(self):
-        name = f"tensord-test-{os.getpid()}"
-        self.expect("\0" + name, "@" + name)
+        self.expect("\0{}", "@{}")
 
     def test_a_manager_that_is_gone_is_ignored(self):
         for name in ("/nonexistent/notify", "@tensord-test-nobody", "", "relative", "/" + 200 * "x"):
