@@ -3,6 +3,7 @@
 GatedDaemon     a Daemon with .gates and .clock
 Gates.closed    closes a gate; what arrives there waits
 Clock.advance   adds seconds to the daemon's time
+Clock.stopped   within the block only advance() moves the daemon's time
 
 A test puts the daemon into the state that it wants to see:
 
@@ -15,7 +16,7 @@ A test puts the daemon into the state that it wants to see:
 
 tests/gates/README.md lists the gates.
 """
-import contextlib, mmap, os, socket, struct
+import contextlib, mmap, os, socket, time
 
 import daemon
 from daemon import WAIT_LIMIT, Daemon, temporary_folder
@@ -84,18 +85,31 @@ class Gates:
 
 
 class Clock:
-    """The offset of the daemon's time, in a file that it maps."""
+    """The daemon's time, as a file says that it maps."""
 
     def __init__(self, folder):
         path = os.path.join(folder, "clock")
         with open(path, "w+b") as file:
             file.write(bytes(mmap.PAGESIZE))
             file.flush()
-            self.page = mmap.mmap(file.fileno(), mmap.PAGESIZE)
+            # An assignment to an element is one store: the daemon never sees half of it.
+            self.numbers = memoryview(mmap.mmap(file.fileno(), mmap.PAGESIZE)).cast("q")
 
     def advance(self, seconds):
-        now = struct.unpack_from("<q", self.page)[0]
-        struct.pack_into("<q", self.page, 0, now + int(seconds * 1e9))
+        self.numbers[0] += int(seconds * 1e9)
+
+    def advanced(self):
+        """by how many seconds"""
+        return self.numbers[0] / 1e9
+
+    @contextlib.contextmanager
+    def stopped(self):
+        """a machine that is slow, or a second that ends, makes no difference"""
+        self.numbers[1] = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        try:
+            yield
+        finally:
+            self.numbers[1] = 0
 
 
 class GatedDaemon(Daemon):
