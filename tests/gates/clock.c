@@ -4,18 +4,18 @@
  * CLOCK_MONOTONIC stands still until the test lets it go on; the offset is added to that.
  *
  * Waits with a time limit end early when the test has advanced the clock past it: they look every
- * LOOK_MS. */
-#include <sys/mman.h>
-
+ * LOOK_MS. The main thread, which waits for signals, keeps house after each look. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -28,10 +28,12 @@ int __real_clock_gettime(clockid_t clock, struct timespec *now);
 int __real_poll(struct pollfd *pollers, nfds_t n, int timeout_ms);
 int __real_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex,
                                   const struct timespec *until);
+int __real_sigtimedwait(const sigset_t *signals, siginfo_t *info, const struct timespec *timeout);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
 int __wrap_poll(struct pollfd *pollers, nfds_t n, int timeout_ms);
 int __wrap_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex,
                                   const struct timespec *until);
+int __wrap_sigtimedwait(const sigset_t *signals, siginfo_t *info, const struct timespec *timeout);
 time_t __wrap_time(time_t *out);
 
 enum { OFFSET, STOPPED_AT, NUMBERS };
@@ -123,4 +125,11 @@ int __wrap_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mu
     look = plus(now, LOOK_MS * NS_PER_MS);
     const int status = __real_pthread_cond_timedwait(condition, mutex, &look);
     return status == ETIMEDOUT ? 0 : status;
+}
+
+int __wrap_sigtimedwait(const sigset_t *signals, siginfo_t *info, const struct timespec *timeout)
+{
+    const struct timespec look = { .tv_nsec = LOOK_MS * NS_PER_MS };
+    return __real_sigtimedwait(signals, info,
+                               numbers && is_before(look, *timeout) ? &look : timeout);
 }

@@ -115,6 +115,15 @@ class Clock:
 class GatedDaemon(Daemon):
     """A Daemon with gates and a clock that can be advanced."""
 
+    def sweep(self):
+        """waits until the daemon has looked at all connections, beginning after this call"""
+        with self.gates.closed("sweep") as gate:
+            first = gate.arrival()  # it has read the time before this call
+            first.release()
+            for _ in range(int(first.what) + 1):
+                gate.arrival().release()
+            gate.arrival()  # those before have ended
+
     def __init__(self, *options, env=None, **rest):
         folder = temporary_folder("gates-")  # not tensord-: holdings.py counts what is mapped from those
         self.gates, self.clock = Gates(folder), Clock(folder)
