@@ -4,7 +4,8 @@
  * CLOCK_MONOTONIC stands still until the test lets it go on; the offset is added to that.
  *
  * Waits with a time limit end early when the test has advanced the clock past it: they look every
- * LOOK_MS. The main thread, which waits for signals, keeps house after each look. */
+ * LOOK_MS. The main thread, which waits for signals, keeps house after each look. Timeouts of
+ * sockets, which the kernel counts, are an hour. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -16,6 +17,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -29,6 +32,8 @@ int __real_poll(struct pollfd *pollers, nfds_t n, int timeout_ms);
 int __real_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex,
                                   const struct timespec *until);
 int __real_sigtimedwait(const sigset_t *signals, siginfo_t *info, const struct timespec *timeout);
+int __real_setsockopt(int socket, int level, int name, const void *value, socklen_t size);
+int __wrap_setsockopt(int socket, int level, int name, const void *value, socklen_t size);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
 int __wrap_poll(struct pollfd *pollers, nfds_t n, int timeout_ms);
 int __wrap_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex,
@@ -132,4 +137,13 @@ int __wrap_sigtimedwait(const sigset_t *signals, siginfo_t *info, const struct t
     const struct timespec look = { .tv_nsec = LOOK_MS * NS_PER_MS };
     return __real_sigtimedwait(signals, info,
                                numbers && is_before(look, *timeout) ? &look : timeout);
+}
+
+int __wrap_setsockopt(int socket, int level, int name, const void *value, socklen_t size)
+{
+    const struct timeval hour = { .tv_sec = 3600 };
+    const bool is_timeout = level == SOL_SOCKET && (name == SO_RCVTIMEO || name == SO_SNDTIMEO);
+    if (numbers && is_timeout)
+        return __real_setsockopt(socket, level, name, &hour, sizeof hour);
+    return __real_setsockopt(socket, level, name, value, size);
 }

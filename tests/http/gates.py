@@ -22,6 +22,9 @@ import daemon
 from daemon import WAIT_LIMIT, Daemon, temporary_folder
 
 
+PROGRAM = os.path.join(os.path.dirname(os.path.abspath(daemon.BINARY)), "tests", "gates", "tensord-gated")
+
+
 class Arrival:
     """A thread of the daemon that waits at a gate; .what is the line that it sent."""
 
@@ -130,4 +133,4 @@ class GatedDaemon(Daemon):
         super().__init__(*options, env={**(env or {}), "TD_TEST_GATES": folder}, **rest)
 
     def program(self):
-        return os.path.join(os.path.dirname(os.path.abspath(daemon.BINARY)), "tests", "gates", "tensord-gated")
+        return PROGRAM
