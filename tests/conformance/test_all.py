@@ -5,8 +5,7 @@ as plans: with small requests on the I/O thread, with all requests queued, and o
     test_all.py [--binary PATH] [--only SUBSTR] [--transport NAME] [--gpu DEVICE]
 
 With --gpu only on that device, named as in tensord's option; with --transport only over that transport, without
-plans.  Prints a line per run, and one with the sums; exit status 0 only if all passed.  TD_TEST_TIME_SCALE multiplies
-all time limits.
+plans.  Prints a line per run, and one with the sums; exit status 0 only if all passed.
 """
 import argparse, os, re, subprocess, sys
 
@@ -34,7 +33,7 @@ def main():
     gpu = {f"gpu {transport}": ["--transport", transport, "--device", "gpu"] for transport in ("json", "safetensors")}
     everywhere = (("20", "off", cpu), ("0", "off", cpu), ("20", "reference", gpu))
     for inline, device, runs in (("20", args.gpu, gpu),) if args.gpu else everywhere:
-        with daemon.Daemon("--inline-limit-us", inline, "--gpu", device) as server:
+        with daemon.Daemon("--inline-limit-us", inline, "--gpu", device, "--default-timeout-ms", "0") as server:
             with daemon.Client(server) as client:
                 ops = [op["name"] for op in client.request("GET", "/v1/ops").json()["ops"]]
             files = [os.path.join(HERE, "cases", op + ".jsonl") for op in ops]
@@ -52,7 +51,7 @@ def main():
                 if args.transport and args.transport not in options:
                     continue
                 command = [sys.executable, os.path.join(HERE, "run.py"), "--url", f"http://{server.address}", *options,
-                           "--jobs", "4", "--timeout", str(30 * daemon.SCALE), "--only", args.only,
+                           "--jobs", "4", "--only", args.only,
                            *(f for f in files if os.path.exists(f))]
                 result = subprocess.run(command, stdout=subprocess.PIPE, text=True)
                 *lines, summary = result.stdout.strip().splitlines() or ["nothing ran"]
