@@ -153,6 +153,7 @@ class AccessLog(unittest.TestCase):
                     daemon.clock.advance(seconds)
                     arrival.release()
                 self.assertEqual((before.reply().status, raw.reply().status), (200, 200))
+                daemon.wait_log(lambda e: e.get("request_id") == "it")  # before the clock goes on
             event, = [e for e in lines_of(daemon) if e["request_id"] == "it"]
             self.assertEqual({stage: event[stage] for stage in self.STAGES}, {"receive_ms": 0, **took, "send_ms": 0})
             self.assertEqual(event["duration_ms"], sum(took.values()))
