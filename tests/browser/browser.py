@@ -8,7 +8,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from daemon import Client, Daemon
 
-PATIENCE_S, POLL_S = 60, 0.05
+PATIENCE_S, POLL_S = 300, 0.05  # the first only ends a hang
 # No name is resolved, so nothing is reached but the daemon; the page could not tell.
 ARGUMENTS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1400,1000",
              "--disable-background-networking", "--disable-component-update", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1")
@@ -20,12 +20,9 @@ def open_browser(*more):
     for argument in (*ARGUMENTS, *more):
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    return webdriver.Chrome(options=options, service=Service("/usr/bin/chromedriver"))
-
-
-def machine_is_busy():
-    """whether other processes wait for the processors, so that times say nothing of the page"""
-    return os.getloadavg()[0] > os.cpu_count()
+    browser = webdriver.Chrome(options=options, service=Service("/usr/bin/chromedriver"))
+    browser.set_script_timeout(PATIENCE_S)
+    return browser
 
 
 class BrowserTest(unittest.TestCase):

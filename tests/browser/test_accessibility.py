@@ -35,7 +35,6 @@ class Accessibility(BrowserTest):
         """no rule is broken at `path` once it shows `selector`, and `act` has been done"""
         self.addCleanup(self.browser.execute_cdp_cmd, "Emulation.clearDeviceMetricsOverride", {})
         self.addCleanup(self.browser.execute_cdp_cmd, "Emulation.setEmulatedMedia", {"features": []})
-        self.browser.set_script_timeout(60)
         for width in WIDTHS:
             for scheme in SCHEMES:
                 with self.subTest(path, width=width, scheme=scheme):

@@ -4,7 +4,7 @@ import base64, json, os, shutil, struct, subprocess, sys, tempfile, urllib.parse
 from selenium.webdriver import ActionChains, Keys
 from selenium.webdriver.support.ui import Select
 
-from browser import BrowserTest
+from browser import BrowserTest, PATIENCE_S
 from daemon import npy
 
 
@@ -445,7 +445,7 @@ class Try(BrowserTest):
             self.one(".snippet button", name).click()
             if not shutil.which(program[0]):
                 continue
-            printed = subprocess.run([*program, self.one(".code").text], stdout=subprocess.PIPE, text=True, timeout=60, check=True).stdout
+            printed = subprocess.run([*program, self.one(".code").text], stdout=subprocess.PIPE, text=True, timeout=PATIENCE_S, check=True).stdout
             self.assertIn("[[9007199254740993,-9223372036854775808]]", printed.replace(" ", ""), name)
 
     def test_the_address_holds_the_request(self):

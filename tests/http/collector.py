@@ -9,7 +9,7 @@ class Collector:
 
     def __init__(self, answer=None):
         self.answer = answer or (lambda n, connection: respond(connection))
-        self.requests, self.times, self.changed = [], [], threading.Condition()  # (path, headers, body)
+        self.requests, self.changed = [], threading.Condition()  # (path, headers, body)
         self.socket = socket.create_server(("127.0.0.1", 0))
         self.port = self.socket.getsockname()[1]
         self.endpoint = f"http://127.0.0.1:{self.port}"
@@ -47,7 +47,6 @@ class Collector:
         with self.changed:
             n = len(self.requests)
             self.requests.append((f"{first[0]} {first[1]}", headers, body))
-            self.times.append(time.monotonic())
             self.changed.notify_all()
         return self.answer(n, connection)
 

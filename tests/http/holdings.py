@@ -8,7 +8,7 @@ expect_given_back(...)  removes what the test has left on purpose (tensors in me
 Descriptors are counted in /proc, mappings of files too; the rest is what GET /readyz and GET /v1/devices report.  Nothing
 is compared while the daemon stops, and bytes only if the same tensors are resident as before.
 """
-import http.client, json, os, time
+import http.client, json, os
 from urllib.parse import quote
 
 
@@ -100,18 +100,22 @@ def differences(before, now):
 
 
 def expect_given_back(daemon, before, seconds):
-    """waits until the daemon holds no more than before"""
-    deadline, left, cleaned = time.monotonic() + seconds, ["?"], False
-    while left:
+    """waits until the daemon holds no more than before; for each answer at most so many seconds"""
+    from daemon import eventually  # which imports this module
+    left, cleaned = [], False
+
+    def is_given_back():
+        nonlocal left, cleaned
         now = ask(daemon, seconds)
         if not now and (daemon.stopping or not daemon.alive()):
-            return
+            return True
         if now and not cleaned:
             clean(daemon, before, now, seconds)
             cleaned = True
-            continue
+            now = ask(daemon, seconds)
         left = differences(before, now) if now else ["it does not say what it holds"]
-        if left and time.monotonic() > deadline:
-            raise AssertionError("the daemon does not hold what it held before: " + "; ".join(left))
-        if left:
-            time.sleep(0.02)
+        return not left
+    try:
+        eventually(is_given_back)
+    except AssertionError:
+        raise AssertionError("the daemon does not hold what it held before: " + "; ".join(left)) from None

@@ -2,15 +2,20 @@
 import contextlib, os, random, re, signal, socket, ssl, subprocess, time, warnings
 import certificates
 from daemon import *
+from gates import GatedDaemon
 
 GATHER = {"params": [1, 2, 3], "indices": [2, 0]}
 HELLO = bytes.fromhex("1603010200010001fc0303")  # the beginning of a ClientHello
 
 
-def processor_time(pid):
-    """seconds"""
-    with open(f"/proc/{pid}/stat", encoding="ascii") as file:
-        return sum(map(int, file.read().rsplit(")", 1)[1].split()[11:13])) / os.sysconf("SC_CLK_TCK")
+def is_asleep(pid, name):
+    """whether the thread of this name waits for something, rather than run or want to"""
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{thread}/stat", encoding="ascii") as file:
+            before, after = file.read().rsplit(")", 1)
+        if before.endswith("(" + name):
+            return after.split()[0] == "S"
+    raise AssertionError(f"there is no thread {name}")
 
 
 def run(*arguments):
@@ -30,8 +35,8 @@ class TlsTest(HttpTest):
         cls.folder = certificates.Folder().authority("authority").sign("server", "server")
         super().setUpClass()
 
-    def start(self, *options, client=None, **arguments):
-        return Daemon(*self.folder.options(**arguments), *options, tls=self.folder.context(client))
+    def start(self, *options, client=None, kind=Daemon, **arguments):
+        return kind(*self.folder.options(**arguments), *options, tls=self.folder.context(client))
 
     def reload(self, daemon, event="certificate_read"):
         seen = len(daemon.events())
@@ -90,12 +95,13 @@ class Requests(TlsTest):
             self.assertIn('\ntensord_tls_handshakes_total{result="failed"} 1\n', text)
 
     def test_the_drain_answers_what_is_running(self):
-        with self.start("--workers", "1", "--inline-limit-us", "0") as daemon:
-            slow = SlowWork(daemon, 0.3 * SCALE)
-            with Raw(daemon) as raw:
-                raw.send(slow.http())
-                time.sleep(0.05)
+        with self.start("--workers", "1", "--inline-limit-us", "0", "--drain-timeout-ms", "3600000", kind=GatedDaemon) as daemon:
+            with daemon.gates.closed("compute") as gate, Raw(daemon) as raw:
+                raw.send(http_request("POST", "/v1/gather", json.dumps(GATHER).encode()))
+                gate.arrival()
                 daemon.send_signal(signal.SIGTERM)
+                daemon.wait_log(lambda e: e["event"] == "draining")
+                gate.open()
                 reply = raw.reply()
                 self.assertStatus(reply, 200)
                 self.assertEqual(reply.headers["Connection"].lower(), "close")
@@ -230,10 +236,10 @@ class Clients(TlsTest):
 
 
 class Other:
-    """the same daemon for a client with another context"""
+    """the same daemon for a client with another context, or at another port"""
 
-    def __init__(self, daemon, tls):
-        self.host, self.port, self.tls = daemon.host, daemon.port, tls
+    def __init__(self, daemon, tls, port=None):
+        self.host, self.port, self.tls = daemon.host, port or daemon.port, tls
 
 
 class Hostile(TlsTest):
@@ -241,34 +247,34 @@ class Hostile(TlsTest):
         return socket.create_connection((daemon.host, daemon.port), WAIT_LIMIT)
 
     def test_half_a_handshake_takes_no_processor_time_and_ends(self):
-        with self.start("--header-timeout-ms", "2000", "--idle-timeout-ms", "4000") as daemon, contextlib.ExitStack() as stack:
-            before = processor_time(daemon.process.pid)
+        with self.start("--header-timeout-ms", "600000", "--idle-timeout-ms", "1200000", kind=GatedDaemon) as daemon:
             for sent in (b"", HELLO[:1], HELLO[:5], HELLO, HELLO + bytes(100)):
-                plain = stack.enter_context(self.connect(daemon))
-                plain.sendall(sent)
-                plain.settimeout(10 * SCALE)
-                self.assertEqual(self.rest_of(plain), b"", sent)
-            self.assertLess(processor_time(daemon.process.pid) - before, 2 * SCALE)
-
-    def rest_of(self, plain):
-        data = b""
-        with contextlib.suppress(ConnectionResetError):
-            while part := plain.recv(1000):
-                data += part
-        return data
+                with Raw(Other(daemon, None)) as plain:
+                    plain.send(sent)
+                    with Client(daemon) as client:
+                        self.wait_until(lambda: client.request("GET", "/readyz").json()["open"]["connections"] == 2)
+                    plain.wait_until_read()
+                    self.wait_until(lambda: is_asleep(daemon.process.pid, "handshakes"), "the end of the thread's work")
+                    daemon.sweep()
+                    daemon.clock.advance(1201)
+                    self.assertEqual(plain.rest(), b"", sent)
 
     def test_slow_headers_end_without_bytes_that_are_no_records(self):
-        with self.start("--header-timeout-ms", "1000") as daemon, Raw(daemon) as raw:
+        with self.start(*self.SLOW, kind=GatedDaemon) as daemon, Raw(daemon) as raw:
             raw.send(b"GET /healthz HTTP/1.1\r\nX-Slow: ")
-            deadline = time.monotonic() + WAIT_LIMIT
+            raw.wait_until_read()
+            daemon.sweep()
+            daemon.clock.advance(601)
             with contextlib.suppress(ssl.SSLEOFError):
-                while raw.more() and time.monotonic() < deadline:
-                    pass
-            self.assertEqual(bytes(raw.seen), b"")
+                self.assertEqual(raw.rest(), b"")
+
+    SLOW = ("--header-timeout-ms", "600000", "--idle-timeout-ms", "0")
 
     def test_a_connection_that_waits_is_not_ended_by_the_time_for_headers(self):
-        with self.start("--header-timeout-ms", "1000") as daemon, Raw(daemon) as raw:
-            time.sleep(2.5 * SCALE)
+        with self.start(*self.SLOW, kind=GatedDaemon) as daemon, Raw(daemon) as raw:
+            daemon.sweep()
+            daemon.clock.advance(1201)
+            daemon.sweep()
             raw.send(http_request("GET", "/healthz"))
             self.assertStatus(raw.reply(), 200)
 
@@ -288,16 +294,23 @@ class Hostile(TlsTest):
 
     def test_silent_handshakes_make_room(self):
         limit = 40
-        with self.start("--connection-limit", str(limit), "--client-connections", str(limit)) as daemon, contextlib.ExitStack() as stack:
+        options = ("--connection-limit", str(limit), "--client-connections", str(limit), "--metrics-listen", "127.0.0.1:0")
+        with self.start(*options) as daemon, contextlib.ExitStack() as stack:
             for _ in range(limit):
                 stack.enter_context(self.connect(daemon)).sendall(HELLO)
-            time.sleep(0.2 * SCALE)
+            port = int(daemon.wait_log(lambda e: e["event"] == "metrics_listening")["address"].rpartition(":")[2])
+            watcher = Other(daemon, None, port)
+            self.wait_until(lambda: metric(watcher, 'tensord_connections{phase="waiting"}') == limit)
             with Client(daemon) as client:  # restricted: health is answered
                 self.assertStatus(client.request("GET", "/healthz"), 200)
+            with Client(daemon) as client:
+                self.assertProblem(client.post("/v1/gather", GATHER), 503, "CONNECTION_LIMIT", limit=limit)
 
     def test_the_stop_ends_handshakes(self):
-        with self.start() as daemon, self.connect(daemon) as plain:
-            plain.sendall(HELLO)
-            time.sleep(0.1 * SCALE)
+        with self.start() as daemon, Raw(Other(daemon, None)) as plain:
+            plain.send(HELLO)
+            with Client(daemon) as client:
+                self.wait_until(lambda: client.request("GET", "/readyz").json()["open"]["connections"] == 2)
+            plain.wait_until_read()
             daemon.send_signal(signal.SIGTERM)
             self.assertEqual(daemon.wait(WAIT_LIMIT), 0)

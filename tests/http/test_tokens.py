@@ -1,5 +1,6 @@
 """Tokens: roles, prefixes, --read-only, and which request is refused before its body is read."""
 import os, re, struct, tempfile
+from gates import GatedDaemon
 from oip_client import *
 
 ROOT = os.path.join(HERE, "..", "..")
@@ -439,21 +440,25 @@ class Reloads(HttpTest):
 
     def test_requests_during_many_reloads_are_answered(self):
         done = threading.Event()
-        statuses = set()
+        statuses = []
 
         def ask():
             with Client(self.daemon) as client:
                 while not done.is_set():
-                    statuses.add(client.request("POST", "/v1/gather", GATHER, bearer(READ)).status)
+                    statuses.append(client.request("POST", "/v1/gather", GATHER, bearer(READ)).status)
         threads = [threading.Thread(target=ask) for _ in range(4)]
         for thread in threads:
             thread.start()
-        for i in range(20):
-            self.reload(LINES + f"read more-{i:016}\n", "tokens_read")
-        done.set()
-        for thread in threads:
-            thread.join()
-        self.assertEqual(statuses, {200})
+        try:
+            for i in range(20):
+                answered = len(statuses)
+                self.reload(LINES + f"read more-{i:016}\n", "tokens_read")
+                self.wait_until(lambda: len(statuses) > answered, "a reply")
+        finally:
+            done.set()
+            for thread in threads:
+                thread.join()
+        self.assertEqual(set(statuses), {200})
 
 
 class Starts(HttpTest):
@@ -526,15 +531,17 @@ class Metrics(Guarded):
 
 
 class Shares(Guarded):
-    options = ("--token-file", TOKENS, "--client-requests", "1", "--workers", "1", "--inline-limit-us", "0")
+    options = ("--token-file", TOKENS, "--client-requests", "1", "--workers", "2", "--inline-limit-us", "0")
+    gated = True
 
     def test_a_token_is_a_client_wherever_it_comes_from(self):
-        self.put("slow", [[1] * 400] * 400)
-        with Client(self.daemon) as first:
-            first.send("POST", "/v1/einsum", json.dumps(ring(16, {"ref": "slow"})), {**bearer(READ), "Content-Type": JSON})
-            self.wait_until(lambda: self.get("/readyz").json()["open"]["requests"] == 1)
+        with self.daemon.gates.closed("compute") as gate, Client(self.daemon) as first:
+            first.send("POST", "/v1/gather", json.dumps(GATHER), {**bearer(READ), "Content-Type": JSON})
+            gate.arrival()
+            gate.let_pass()
             self.assertProblem(self.ask(READ, "POST", "/v1/gather", GATHER), 429, "CLIENT_LIMIT")
             self.assertStatus(self.ask(WRITE, "POST", "/v1/gather", GATHER), 200)
+            gate.open()
             self.assertStatus(first.receive(), 200)
 
 
@@ -544,7 +551,7 @@ class ReadOnly(Guarded):
         self.addCleanup(subprocess.run, ["rm", "-r", self.folder], check=True)
         self.writer = Daemon("--data-dir", self.folder)
         self.addCleanup(self.writer.stop)
-        self.daemon = Daemon("--data-dir", self.folder, "--token-file", TOKENS, "--read-only")
+        self.daemon = GatedDaemon("--data-dir", self.folder, "--token-file", TOKENS, "--read-only")
         self.addCleanup(self.daemon.stop)
 
     def test_every_change_is_refused_and_a_scan_finds_new_tensors(self):
@@ -559,8 +566,18 @@ class ReadOnly(Guarded):
         self.assertStatus(self.ask(READ, "POST", "/v1/gather", GATHER), 200)
         with Client(self.writer) as writer:
             self.assertStatus(writer.request("PUT", "/v1/tensors/t?persist=1", [1, 2]), 201)
-        self.daemon.send_signal(signal.SIGHUP)
-        self.wait_until(lambda: self.ask(READ, "GET", "/v1/tensors/t").status == 200)
+        self.scan(self.daemon, "t")
+
+    def scan(self, daemon, name):
+        """lets the daemon look at its folder, and waits until it has found a new tensor there"""
+        daemon.send_signal(signal.SIGHUP)
+        self.wait_until(lambda: self.ask(READ, "GET", f"/v1/tensors/{name}", daemon=daemon).status == 200, f"{name} is found")
+
+    def file(self, folder, name):
+        """a file that is complete before it has its name"""
+        with open(os.path.join(folder, name + ".part"), "wb") as file:
+            file.write(npy("int32", (1,), pack("int32", [1])))
+        os.rename(file.name, os.path.join(folder, name))
 
     def test_it_never_takes_the_lock(self):
         lock = os.path.join(self.folder, ".tensord.lock")
@@ -568,13 +585,16 @@ class ReadOnly(Guarded):
         with tempfile.TemporaryDirectory(prefix="tensord-read-only-") as folder:
             daemon = Daemon("--data-dir", folder, "--read-only")
             try:
-                daemon.send_signal(signal.SIGHUP)
-                time.sleep(0.5)
-                self.assertEqual(os.listdir(folder), [])
+                self.file(folder, "t.npy")
+                self.scan(daemon, "t")
+                self.assertEqual(os.listdir(folder), ["t.npy"])
             finally:
                 daemon.stop()
         self.writer.stop()
-        time.sleep(1.5)  # a daemon that wants the lock tries for it each second
+        for i in range(3):
+            self.daemon.clock.advance(2)  # a daemon that wants the lock tries for it each second
+            self.file(self.folder, f"t{i}.npy")
+            self.scan(self.daemon, f"t{i}")
         writer = Daemon("--data-dir", self.folder)
         try:
             with Client(writer) as client:

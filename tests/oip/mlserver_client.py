@@ -29,7 +29,7 @@ def infer(url, model, inputs, *options):
         asked, told = os.path.join(folder, "requests"), os.path.join(folder, "replies")
         with open(asked, "w", encoding="utf-8") as file:
             file.writelines(json.dumps({"inputs": [tensor]}) + "\n" for tensor in inputs)
-        subprocess.run([PROGRAM, "infer", "-u", url, "-m", model, "-i", asked, "-o", told, "-r", "1", *options], check=True, timeout=120,
+        subprocess.run([PROGRAM, "infer", "-u", url, "-m", model, "-i", asked, "-o", told, "-r", "1", *options], check=True, timeout=600,
                        capture_output=True)
         with open(told, encoding="utf-8") as file:
             return sorted(map(json.loads, file), key=lambda reply: reply["parameters"]["batch_index"])

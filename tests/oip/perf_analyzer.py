@@ -47,7 +47,7 @@ def measure(url, model, env, shared):
         done = subprocess.run([PROGRAM, "-m", model, "-u", url, "--input-data", file.name, *shapes, *shared, "--concurrency-range", "2",
                                "--measurement-mode", "count_windows", "--measurement-request-count", "100",
                                "--stability-percentage", "999"],  # a busy machine is no failure
-                              capture_output=True, text=True, env=env, timeout=120, check=False)
+                              capture_output=True, text=True, env=env, timeout=600, check=False)
     counts = re.findall(r"Request count: (\d+)", done.stdout)
     assert done.returncode == 0 and counts and int(counts[0]) > 0, done.stdout[-2000:] + done.stderr[-2000:]
     return int(counts[0])

@@ -8,9 +8,8 @@ on a worker.  PATTERN is part of a test's name.  Prints a line per failing test,
 
 The library, NumPy and ml_dtypes are installed once with pip, into a virtual environment,
 ${TENSORD_CACHE:-${XDG_CACHE_HOME:-~/.cache}/tensord}/oip-venv.  Exit status 77, with the reason, if that fails.
-TD_TEST_TIME_SCALE multiplies all time limits, for sanitizer builds.
 """
-import argparse, os, subprocess, sys, unittest
+import argparse, fcntl, os, subprocess, sys, unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CACHE = os.environ.get("TENSORD_CACHE") or os.path.join(
@@ -29,7 +28,7 @@ def quietly(*command):
     """None, or the last line of the error"""
     try:
         done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              text=True, timeout=600)
+                              text=True, timeout=3600)
     except (OSError, subprocess.TimeoutExpired) as e:
         return str(e)
     return None if done.returncode == 0 else (done.stdout.strip().splitlines() or ["it failed"])[-1]
@@ -41,6 +40,9 @@ def enter_venv(program=os.path.abspath(__file__), venv=VENV, packages=PACKAGES, 
     install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
     if os.path.realpath(sys.prefix) == os.path.realpath(venv):
         return
+    os.makedirs(os.path.dirname(venv), exist_ok=True)
+    lock = open(venv + ".lock", "wb")  # until the program restarts: another run waits until all is there
+    fcntl.flock(lock, fcntl.LOCK_EX)
     if not os.path.exists(python):
         why = quietly(sys.executable, "-m", "venv", venv)
         if why:
