@@ -99,11 +99,14 @@ apt_install() {
 }
 
 install_packages() {
-    local missing absent=() package
+    local missing absent=() package cache
     if ! command -v apt-get >/dev/null; then
         say "no apt-get on this machine; the build needs: ${BUILD_PACKAGES[*]}"
         return
     fi
+    mapfile -t missing < <(missing_packages "$@")
+    [ ${#missing[@]} -gt 0 ] || return 0
+    lock_cache # apt refuses to run twice at a time: another run of this script may be installing them
     mapfile -t missing < <(missing_packages "$@")
     [ ${#missing[@]} -gt 0 ] || return 0
     say "packages are missing: ${missing[*]}"

@@ -7,19 +7,16 @@
 #   tests/run.sh long           the whole, and what takes longer than it is allowed to
 #   tests/run.sh unit http      the stages whose names contain one of these words, and the builds that they need
 #   tests/run.sh --list         all stages: in which of the three sets they are, and what they need
+#   tests/run.sh --times        the stages of the last run by time, and its slowest tests
 #
 # Each stage prints one line when it ends: ok, FAILED (with the end of its log), skipped with the reason, or not run
 # because its build failed, which counts as failed. The last line counts them; the exit status is 0 only if none
 # failed. Logs are in build/test-logs/. Works as root and with sudo; a second run rebuilds only what changed. ccache
 # is used where it is installed.
 #
-# A stage that fails runs a second time, alone, after all others: a test may depend on the machine's load. What passes then is
-# named at the end with the log of its first run, since it is a fault all the same. What a sanitizer reported, a
-# crash and a build fail at once.
-#
-# Two stages run at a time, one of each lane: `compute` keeps the processors busy, `wait` mostly waits for the
-# daemon's timers and for clients. Nothing here measures speed, so neither disturbs the other; waits are
-# stretched for the sanitizers.
+# No test depends on the speed or the load of the machine, so a stage that fails has found something. Stages run
+# beside each other, as many as there are processors and one more. A stage that takes half as long again as its
+# budget in CONTRIBUTING.md is named at the end.
 #
 # What is in `long` only:
 #   valgrind          finds what AddressSanitizer finds in the same cases, at a multiple of the time.
@@ -95,10 +92,10 @@ tidy() {
         xargs -P "$JOBS" -n 1 clang-tidy -p build --quiet "$@" 2> >(grep -v 'warnings\? generated\.$' >&2)
 }
 
-# BUILD SCALE OPTION...; SCALE stretches the waits.
-http() { TD_TEST_TIME_SCALE=$2 python3 tests/http/run.py --binary "$1/tensord" "${@:3}"; }
-oip() { TD_TEST_TIME_SCALE=$2 python3 tests/oip/run.py --binary "$1/tensord"; }
-conformance() { TD_TEST_TIME_SCALE=$2 python3 tests/conformance/test_all.py --binary "$1/tensord" "${@:3}"; }
+# BUILD OPTION...
+http() { python3 tests/http/run.py --binary "$1/tensord" "${@:2}"; }
+oip() { python3 tests/oip/run.py --binary "$1/tensord"; }
+conformance() { python3 tests/conformance/test_all.py --binary "$1/tensord" "${@:2}"; }
 clients() { python3 tests/clients/run.py "$1"; }
 fuzz() { tests/fuzz/run.sh all "$1"; }
 trial() { TD_TEST_TIME_SCALE=$3 python3 "tests/trials/$1.py" --binary "$2/tensord" --seconds "$4"; } # NAME BUILD SCALE SECONDS
@@ -132,88 +129,88 @@ gpu_emulation() {
         return 77
     fi
     unit build -R '^gpu/emulation/' &&
-        conformance build 1 --gpu "$PWD/build/tests/gpu/emulation/tensord-gpu-emulated.so"
+        conformance build --gpu "$PWD/build/tests/gpu/emulation/tensord-gpu-emulated.so"
 }
 
 # ---------------------------------------------------------------- the table of stages
 names=()
-declare -A lane sets needs command state pid begun
+declare -A sets needs command state pid begun took budget
 
-# stage NAME LANE SETS NEEDS COMMAND...
+# stage NAME SETS NEEDS COMMAND...
 stage() {
     names+=("$1")
-    lane[$1]=$2 sets[$1]=$3 needs[$1]=${4#-} state[$1]=unwanted
-    command[$1]=$(printf '%q ' "${@:5}")
+    sets[$1]=$2 needs[$1]=${3#-} state[$1]=unwanted
+    command[$1]=$(printf '%q ' "${@:4}")
 }
 
-# The sets: q quick, w whole, l long. In each lane, stages whose needs are ready start in this order.
-#     name                lane    sets needs         command
-stage build-release       compute qwl  -             build release
-stage layering            compute -wl  -             layering
-stage format              compute -wl  -             format_check
-stage unit-release        compute qwl  build-release unit build -E '^gpu/emulation/' # a stage of its own
-stage build-asan          compute -wl  -             build asan
-stage build-tsan          compute -wl  -             build tsan
-stage unit-asan           compute -wl  build-asan    unit build-asan
-stage unit-tsan           compute -wl  build-tsan    unit_tsan -R
-stage build-benchmarks    compute -wl  build-release cmake --build build -j "$JOBS" --target benchmarks
-stage tidy                compute -w-  build-release tidy --checks=-clang-analyzer-*
-stage tidy-analyzer       compute --l  build-release tidy
-stage gpu-plugin          compute -wl  -             gpu_plugin
-stage gpu-emulation       compute -wl  build-release gpu_emulation
-stage gpu-loan            compute -wl  build-release tests/gpu/test_prebuilt.sh build
-stage unit-tsan-others    compute --l  build-tsan    unit_tsan -E
-stage fuzz                compute -w-  -             fuzz 5
-stage fuzz-long           compute --l  -             fuzz 180
-stage http-tls            wait    --l  build-release env TD_TEST_TLS=1 tests/http/run.py --binary build/tensord --only test_ops \
+# The sets: q quick, w whole, l long. Stages whose needs are ready start in this order.
+#     name                sets needs         command
+stage build-release       qwl  -             build release
+stage layering            -wl  -             layering
+stage format              -wl  -             format_check
+stage unit-release        qwl  build-release unit build -E '^gpu/emulation/' # a stage of its own
+stage build-asan          -wl  -             build asan
+stage build-tsan          -wl  -             build tsan
+stage unit-asan           -wl  build-asan    unit build-asan
+stage unit-tsan           -wl  build-tsan    unit_tsan -R
+stage build-benchmarks    -wl  build-release cmake --build build -j "$JOBS" --target benchmarks
+stage tidy                -w-  build-release tidy --checks=-clang-analyzer-*
+stage tidy-analyzer       --l  build-release tidy
+stage gpu-plugin          -wl  -             gpu_plugin
+stage gpu-emulation       -wl  build-release gpu_emulation
+stage gpu-loan            -wl  build-release tests/gpu/test_prebuilt.sh build
+stage unit-tsan-others    --l  build-tsan    unit_tsan -E
+stage fuzz                -w-  -             fuzz 5
+stage fuzz-long           --l  -             fuzz 180
+stage http-tls            --l  build-release env TD_TEST_TLS=1 tests/http/run.py --binary build/tensord --only test_ops \
     --only test_einsum --only test_binary --only test_tensors --only test_scatter --only test_oip --only test_devices --only test_targets
-stage valgrind            compute --l  build-release tests/http/valgrind.sh build/tensord
-stage conformance-json    wait    q--  build-release conformance build 1 --transport json
-stage http-smoke          wait    q--  build-release http build 1 --only test_ops --only test_errors --only test_tensors \
+stage valgrind            --l  build-release tests/http/valgrind.sh build/tensord
+stage conformance-json    q--  build-release conformance build --transport json
+stage http-smoke          q--  build-release http build --only test_ops --only test_errors --only test_tensors \
     --only test_binary --only test_einsum
-stage conformance-release wait    -wl  build-release conformance build 1
-stage http-release        wait    -wl  build-release http build 1
-stage oip                 wait    -wl  build-release oip build 1
+stage conformance-release -wl  build-release conformance build
+stage http-release        -wl  build-release http build
+stage oip                 -wl  build-release oip build
 for client in curl python triton node go c; do
-    stage clients-$client wait    -wl  build-release clients $client
+    stage clients-$client -wl  build-release clients $client
 done
-stage python-package      wait    -wl  build-release python3 tests/clients/python/run.py
-stage progress            wait    qwl  -             tests/deploy/progress.sh
-stage dependencies        wait    -wl  -             tests/deploy/dependencies.sh
-stage install             wait    -wl  build-release tests/deploy/install.sh
-stage sbom                wait    -wl  build-release tests/deploy/sbom.sh
-stage quickstart          wait    -wl  build-release deploy/quickstart.sh --once
-stage openapi             wait    -wl  build-release tests/openapi/run.py
-stage perf-analyzer       wait    -wl  build-release python3 tests/oip/perf_analyzer.py --binary build/tensord
-stage conformance-asan    wait    -wl  build-asan    conformance build-asan 4
-stage http-asan           wait    -wl  build-asan    http build-asan 4
-stage oip-asan            wait    -wl  build-asan    oip build-asan 4
-stage http-tsan           wait    -wl  build-tsan    http build-tsan 6 --only test_concurrency --only test_overload \
+stage python-package      -wl  build-release python3 tests/clients/python/run.py
+stage progress            qwl  -             tests/deploy/progress.sh
+stage dependencies        -wl  -             tests/deploy/dependencies.sh
+stage install             -wl  build-release tests/deploy/install.sh
+stage sbom                -wl  build-release tests/deploy/sbom.sh
+stage quickstart          -wl  build-release deploy/quickstart.sh --once
+stage openapi             -wl  build-release tests/openapi/run.py
+stage perf-analyzer       -wl  build-release python3 tests/oip/perf_analyzer.py --binary build/tensord
+stage conformance-asan    -wl  build-asan    conformance build-asan
+stage http-asan           -wl  build-asan    http build-asan
+stage oip-asan            -wl  build-asan    oip build-asan
+stage http-tsan           -wl  build-tsan    http build-tsan --only test_concurrency --only test_overload \
     --only test_devices --only test_lifecycle
-stage http-tsan-topics    wait    --l  build-tsan    http build-tsan 6 --only test_clients --only test_oip_memory \
+stage http-tsan-topics    --l  build-tsan    http build-tsan --only test_clients --only test_oip_memory \
     --only test_tensors --only test_scatter --only test_store_option --only test_traces
 for trial in crash faults hostile restart replicas soak; do
-    stage trial-$trial      wait  -w-  build-release trial $trial build 1 8
-    stage trial-$trial-long wait  --l  build-release trial $trial build 1 180
+    stage trial-$trial      -w-  build-release trial $trial build 1 8
+    stage trial-$trial-long --l  build-release trial $trial build 1 180
 done
-stage trial-versions-long wait    --l  build-release trial versions build 1 180
-stage trial-random        wait    -w-  build-asan    trial random_requests build-asan 4 8
-stage trial-random-long   wait    --l  build-asan    trial random_requests build-asan 4 180
-stage trial-hostile-asan  wait    --l  build-asan    trial hostile build-asan 4 120
-stage import              wait    -wl  build-release tests/import/run.py
-stage real                wait    -wl  build-release tests/real/run.sh
-stage documents           wait    -wl  build-release python3 tests/documents/run.py # after real, which fetches the model that pages use
-stage browser             wait    -wl  build-release tests/browser/run.py --binary build/tensord --pictures build/browser
-stage systemd             wait    -wl  build-release tests/deploy/systemd.sh build/tensord
-stage prometheus          wait    -wl  build-release tests/deploy/prometheus.py build/tensord
-stage container           wait    -wl  build-release tests/deploy/container.sh
-stage package             wait    --l  -             tests/deploy/package.sh
-stage wheel               compute --l  -             tests/deploy/wheel.sh
-stage proxies             wait    -wl  build-release python3 tests/deploy/proxies.py --binary build/tensord
-stage cluster             wait    -wl  build-release python3 tests/deploy/cluster.py
-stage kubernetes          wait    -wl  build-release python3 tests/deploy/kubernetes.py --binary build/tensord
-stage mlserver            wait    --l  build-release python3 tests/oip/mlserver_client.py --binary build/tensord
-stage kserve              wait    --l  build-release python3 tests/deploy/inference_service.py --binary build/tensord
+stage trial-versions-long --l  build-release trial versions build 1 180
+stage trial-random        -w-  build-asan    trial random_requests build-asan 4 8
+stage trial-random-long   --l  build-asan    trial random_requests build-asan 4 180
+stage trial-hostile-asan  --l  build-asan    trial hostile build-asan 4 120
+stage import              -wl  build-release tests/import/run.py
+stage real                -wl  build-release tests/real/run.sh
+stage documents           -wl  build-release python3 tests/documents/run.py # after real, which fetches the model that pages use
+stage browser             -wl  build-release tests/browser/run.py --binary build/tensord --pictures build/browser
+stage systemd             -wl  build-release tests/deploy/systemd.sh build/tensord
+stage prometheus          -wl  build-release tests/deploy/prometheus.py build/tensord
+stage container           -wl  build-release tests/deploy/container.sh
+stage package             --l  -             tests/deploy/package.sh
+stage wheel               --l  -             tests/deploy/wheel.sh
+stage proxies             -wl  build-release python3 tests/deploy/proxies.py --binary build/tensord
+stage cluster             -wl  build-release python3 tests/deploy/cluster.py
+stage kubernetes          -wl  build-release python3 tests/deploy/kubernetes.py --binary build/tensord
+stage mlserver            --l  build-release python3 tests/oip/mlserver_client.py --binary build/tensord
+stage kserve              --l  build-release python3 tests/deploy/inference_service.py --binary build/tensord
 
 list() {
     local name letter row
@@ -224,6 +221,47 @@ list() {
             row+=$(printf ' %-6s' "$([[ ${sets[$name]} == *$letter* ]] && echo x || echo -)")
         done
         echo "$row ${needs[$name]}"
+    done
+}
+
+# ---------------------------------------------------------------- times
+# The stages by time, with their budgets, and the ten slowest tests, as the last run wrote them.
+times() { cat "$LOGS/times" 2>/dev/null || { echo "run.sh: no run has ended yet" >&2; exit 1; }; }
+
+# The table "stage | seconds" of CONTRIBUTING.md.
+read_budgets() {
+    local name seconds
+    while read -r name seconds; do budget[$name]=$seconds; done < <(
+        sed -n '/^| stage | seconds |$/,/^$/s/^| `\([a-z-]*\)` | \([0-9]*\) |$/\1 \2/p' CONTRIBUTING.md)
+}
+
+# Tests with their times: the lines of ctest, and lines "TIME seconds name".
+slowest_tests() {
+    local name
+    for name in "${names[@]}"; do
+        [ -n "${took[$name]:-}" ] && [ -e "$LOGS/$name.log" ] || continue
+        sed -nE -e 's/^TIME ([0-9.]+) (.*)/\1 \2/p' -e 's/^.*Test +#[0-9]+: (\S+) \.+ +Passed +([0-9.]+) sec.*/\2 \1/p' "$LOGS/$name.log" |
+            sed "s/\$/ ($name)/"
+    done | sort -rn | head -n 10
+}
+
+write_times() {
+    local name
+    {
+        printf '%-22s %8s %8s\n' stage seconds budget
+        for name in "${names[@]}"; do
+            [ -z "${took[$name]:-}" ] || printf '%-22s %8d %8s\n' "$name" "${took[$name]}" "${budget[$name]:--}"
+        done | sort -k 2 -rn
+        printf '\nslowest tests, seconds\n'
+        slowest_tests | awk '{ printf "%8.1f  ", $1; $1 = ""; print substr($0, 2) }'
+    } >"$LOGS/times"
+}
+
+report_over_budget() {
+    local name
+    for name in "${names[@]}"; do
+        [ "${took[$name]:-0}" -gt $((${budget[$name]:-100000} * 3 / 2)) ] || continue
+        printf '%-22s took %d s; its budget in CONTRIBUTING.md is %d s\n' "$name" "${took[$name]}" "${budget[$name]}"
     done
 }
 
@@ -255,6 +293,7 @@ for word in "${@:-whole}"; do
     whole) want_set w ;;
     long) want_set l ;;
     --list) list; exit ;;
+    --times) times; exit ;;
     -h | --help) sed -n '3,/^set -/{/^set -/d;s/^# \{0,1\}//;p}' "$0"; exit ;;
     -*) echo "run.sh: unknown option $word (see --help)" >&2; exit 2 ;;
     *) want_word "$word" ;;
@@ -287,6 +326,7 @@ summary() { grep -E 'tests passed|[0-9]+ passed, [0-9]+ failed' "$1" | tail -n 1
 # report NAME STATUS: the line of a stage that has ended. What a passed stage left out is listed below it.
 report() {
     local name=$1 status=$2 log=$LOGS/$1.log seconds=$((SECONDS - begun[$1])) reason
+    took[$name]=$seconds
     clear_progress
     case $status in
     0)
@@ -303,43 +343,34 @@ report() {
         state[$name]=failed
         printf '%-22s FAILED   %3d s  exit %d; the end of %s:\n' "$name" $seconds "$status" "$log"
         tail -n 40 "$log" | sed 's/^/    /'
-        if may_depend_on_load "$name"; then
-            state[$name]=again
-            mv "$log" "$LOGS/$name.first.log"
-            printf '%-22s runs again at the end; this log is now %s\n' "$name" "$LOGS/$name.first.log"
-        fi
         ;;
     esac
 }
 
-# A failure that a second run may tell from one of the machine's load. Once only.
-may_depend_on_load() {
-    [[ $1 != build-* && ! -e $LOGS/$1.first.log ]] &&
-        ! grep -qE 'Sanitizer: |: runtime error: |SEGFAULT|[Aa]borted|Received signal|status -[0-9]|ha[ds] ended' "$LOGS/$1.log"
-}
-
 # ---------------------------------------------------------------- running
-# A stage has a process group of its own, so that all its processes can be ended at once.
+# A stage has a process group of its own, so that all its processes can be ended at once. When it ends it writes a line
+# into the pipe `ended`.
 start() {
     local name=$1
     state[$name]=running begun[$name]=$SECONDS
     [ -t 1 ] || printf '%-22s started, %d left\n' "$name" "$(count waiting)"
     set -m
-    (eval "${command[$name]}") >"$LOGS/$name.log" 2>&1 </dev/null &
+    {
+        (eval "${command[$name]}") >"$LOGS/$name.log" 2>&1 </dev/null
+        echo "$name $?" >&"$ended"
+    } &
     pid[$name]=$!
     set +m
 }
 
 signal_group() { kill "-$1" -- "-${pid[$2]}" 2>/dev/null || true; }
 
-# start_next LANE: starts the first stage of a free lane whose needs are ready, if there is one.
-start_next() {
+# Starts the stages whose needs are ready, in their order, while there are places.
+start_ready() {
     local name need ready
     for name in "${names[@]}"; do
-        [ "${lane[$name]} ${state[$name]}" != "$1 running" ] || return 0
-    done
-    for name in "${names[@]}"; do
-        [ "${lane[$name]} ${state[$name]}" = "$1 waiting" ] || continue
+        [ "${state[$name]}" = waiting ] || continue
+        [ "$(count running)" -lt $((JOBS + 1)) ] || return 0
         ready=yes
         for need in ${needs[$name]}; do
             case ${state[$need]} in
@@ -352,59 +383,37 @@ start_next() {
                 ;;
             esac
         done
-        if [ $ready = yes ]; then
-            start "$name"
-            return
-        fi
+        [ $ready = no ] || start "$name"
     done
 }
 
-# start_again: starts one of the stages that failed, once nothing else runs.
-start_again() {
-    local name
-    for name in "${names[@]}"; do
-        [ "${state[$name]}" = again ] || continue
-        start "$name"
-        return
-    done
-}
-
-# Reports the stages that have ended. By looking at each: `wait -n` misses one that ends while another is reported.
+# Reports the next stage that ends; returns after a second without one, for the line of progress.
 reap() {
     local name status
-    for name in "${names[@]}"; do
-        [ "${state[$name]}" = running ] || continue
-        ! kill -0 "${pid[$name]}" 2>/dev/null || continue
-        status=0
-        wait "${pid[$name]}" || status=$?
-        signal_group KILL "$name" # what it left behind
-        report "$name" "$status"
-    done
-}
-
-report_second_runs() {
-    local name
-    for name in "${names[@]}"; do
-        [[ ${state[$name]} = ok && -e $LOGS/$name.first.log ]] || continue
-        printf '%-22s passed only in its second run, alone; the log of the first is %s\n' "$name" "$LOGS/$name.first.log"
-    done
+    read -r -t 1 name status <&"$ended" || return 0
+    wait "${pid[$name]}" || true
+    signal_group KILL "$name" # what it left behind
+    report "$name" "$status"
 }
 
 # However this script ends, its stages end before it.
 end() {
-    local status=$? name running=()
+    local status=$? name running=() line
     trap '' INT TERM HUP
     for name in "${names[@]}"; do [ "${state[$name]}" != running ] || running+=("$name"); done
     clear_progress
     if [ ${#running[@]} -gt 0 ]; then
         for name in "${running[@]}"; do signal_group TERM "$name"; done
-        sleep 2
+        for name in "${running[@]}"; do read -r -t 2 line <&"$ended" || break; done
         for name in "${running[@]}"; do
             signal_group KILL "$name"
             printf '%-22s interrupted; its log is %s\n' "$name" "$LOGS/$name.log"
         done
     fi
-    printf '\n%d passed, %d failed, %d skipped' "$(count ok)" "$(count failed not_run again)" "$(count skipped)"
+    write_times
+    [ "$status" -ge 128 ] || { echo; times; }
+    report_over_budget
+    printf '\n%d passed, %d failed, %d skipped' "$(count ok)" "$(count failed not_run)" "$(count skipped)"
     [ "$status" -lt 128 ] || printf ', interrupted: %d not finished' "$(count running waiting)"
     printf '\n'
 }
@@ -412,7 +421,6 @@ end() {
 # In braces, so that bash has read this file to its end before it runs: the file may change meanwhile.
 {
     mkdir -p "$LOGS"
-    rm -f "$LOGS"/*.first.log
     if ! deploy/dependencies.sh --test >"$LOGS/dependencies.log" 2>&1; then
         tail -n 20 "$LOGS/dependencies.log"
         echo "the dependencies could not be installed: see $LOGS/dependencies.log"
@@ -421,20 +429,20 @@ end() {
     if command -v ccache >/dev/null; then
         export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache
     fi
+    read_budgets
+    rm -f "$LOGS/ended"
+    mkfifo "$LOGS/ended"
+    exec {ended}<>"$LOGS/ended"
 
     trap end EXIT
     trap 'exit 130' INT
     trap 'exit 143' TERM HUP
     while :; do
-        start_next compute
-        start_next wait
-        [ "$(count running)" -gt 0 ] || start_again
+        start_ready
         [ "$(count running)" -gt 0 ] || break
         show_progress
-        sleep 0.3
         reap
     done
-    report_second_runs
     [ "$(count failed not_run)" -eq 0 ] && [ "$(count ok)" -gt 0 ]
     exit
 }

@@ -31,7 +31,7 @@ static const struct {
     { "json", REFUSED },
 };
 
-START_TEST(the_content_type_selects_the_decoder)
+TD_TEST_EACH(the_content_type_selects_the_decoder, types)
 {
     struct td_error err;
     td_format format;
@@ -43,7 +43,6 @@ START_TEST(the_content_type_selects_the_decoder)
     else
         ck_assert_str_eq(err.attribute, "Content-Type");
 }
-END_TEST
 
 static const struct {
     const char *accept;
@@ -78,7 +77,7 @@ static const struct {
     { ",,application/json,", J, J },
 };
 
-START_TEST(accept_selects_the_encoder)
+TD_TEST_EACH(accept_selects_the_encoder, accepts)
 {
     const int want[] = { accepts[_i].from_json, accepts[_i].from_safetensors };
     for (int from = 0; from < 2; from++) {
@@ -94,9 +93,8 @@ START_TEST(accept_selects_the_encoder)
             ck_assert_str_eq(err.attribute, "Accept");
     }
 }
-END_TEST
 
-START_TEST(both_formats_round_trip)
+TD_TEST(both_formats_round_trip)
 {
     static const char body[] = "{\"params\":[1.5,2.5],\"indices\":[1]}";
     struct td_request request;
@@ -122,9 +120,8 @@ START_TEST(both_formats_round_trip)
         ck_assert_int_eq(decoded.status, TD_OK);
     }
 }
-END_TEST
 
-START_TEST(dtypes_that_a_format_lacks_are_reported_before_there_is_data)
+TD_TEST(dtypes_that_a_format_lacks_are_reported_before_there_is_data)
 {
     static const struct {
         const char *case_name, *output;
@@ -150,18 +147,4 @@ START_TEST(dtypes_that_a_format_lacks_are_reported_before_there_is_data)
         ck_assert_int_eq(err.status, TD_NOT_ACCEPTABLE);
         ck_assert_ptr_nonnull(strstr(err.message, "safetensors has no dtype for"));
     }
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_loop_test(t, the_content_type_selects_the_decoder, 0, COUNT_OF(types));
-    tcase_add_loop_test(t, accept_selects_the_encoder, 0, COUNT_OF(accepts));
-    tcase_add_test(t, dtypes_that_a_format_lacks_are_reported_before_there_is_data);
-    tcase_add_test(t, both_formats_round_trip);
-}
-
-int main(void)
-{
-    return run_suite("codec", add);
 }

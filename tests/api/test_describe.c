@@ -29,7 +29,7 @@ static const char *text_at(const cJSON *object, const char *name)
     return text;
 }
 
-START_TEST(all_ops_are_listed_with_their_links)
+TD_TEST(all_ops_are_listed_with_their_links)
 {
     struct td_reply reply;
     int count;
@@ -49,9 +49,8 @@ START_TEST(all_ops_are_listed_with_their_links)
     }
     cJSON_Delete(document);
 }
-END_TEST
 
-START_TEST(every_op_is_described_and_its_example_decodes)
+TD_TEST(every_op_is_described_and_its_example_decodes)
 {
     int count;
     const struct td_op *const *ops = td_ops(&count);
@@ -92,9 +91,8 @@ START_TEST(every_op_is_described_and_its_example_decodes)
         cJSON_Delete(document);
     }
 }
-END_TEST
 
-START_TEST(inputs_attributes_and_errors_are_described)
+TD_TEST(inputs_attributes_and_errors_are_described)
 {
     struct td_reply reply;
     ck_assert_int_eq(td_describe_op(&list_op, "/v1/plan", &test_arena, &reply, &err), TD_OK);
@@ -129,9 +127,8 @@ START_TEST(inputs_attributes_and_errors_are_described)
     cJSON_free(errors);
     cJSON_Delete(document);
 }
-END_TEST
 
-START_TEST(roles_and_named_outputs_are_described)
+TD_TEST(roles_and_named_outputs_are_described)
 {
     struct td_reply reply;
     ck_assert_int_eq(td_describe_op(&pair_op, NULL, &test_arena, &reply, &err), TD_OK);
@@ -150,7 +147,6 @@ START_TEST(roles_and_named_outputs_are_described)
     cJSON_free(outputs);
     cJSON_Delete(document);
 }
-END_TEST
 
 /* The body of a reply, NUL-terminated. */
 static const char *said(const struct td_reply *reply)
@@ -159,7 +155,7 @@ static const char *said(const struct td_reply *reply)
     return td_arena_text(&test_arena, reply->chunks[0].data, reply->chunks[0].size, &err);
 }
 
-START_TEST(tensors_are_listed)
+TD_TEST(tensors_are_listed)
 {
     struct td_reply reply;
     struct td_tensor table = tensor_without_data("float32[9007199254740993,0]"),
@@ -193,9 +189,8 @@ START_TEST(tensors_are_listed)
     ck_assert_int_eq(td_describe_tensors(list, 2, true, &test_arena, &reply, &err), TD_OK);
     ck_assert_str_eq(said(&reply), want);
 }
-END_TEST
 
-START_TEST(the_longest_listings_fit)
+TD_TEST(the_longest_listings_fit)
 {
     enum { COUNT = 100 };
     struct td_reply reply;
@@ -224,7 +219,6 @@ START_TEST(the_longest_listings_fit)
     ck_assert_int_eq(td_describe_tensor(list, &test_arena, &reply, &err), TD_OK);
     cJSON_Delete(parse(&reply));
 }
-END_TEST
 
 /* Into as much text as td_describe_stored_bound asks for. */
 static void describe_stored(const struct td_request *request,
@@ -236,7 +230,7 @@ static void describe_stored(const struct td_request *request,
     td_describe_stored(request, stored, text, size, reply);
 }
 
-START_TEST(stored_outputs_with_the_longest_descriptions_fit)
+TD_TEST(stored_outputs_with_the_longest_descriptions_fit)
 {
     struct td_reply reply;
     struct td_request request;
@@ -262,9 +256,8 @@ START_TEST(stored_outputs_with_the_longest_descriptions_fit)
     describe_stored(&request, stored, &reply);
     cJSON_Delete(parse(&reply));
 }
-END_TEST
 
-START_TEST(a_stored_output_is_described_in_the_reply)
+TD_TEST(a_stored_output_is_described_in_the_reply)
 {
     struct td_reply reply;
     struct td_request request;
@@ -305,7 +298,6 @@ START_TEST(a_stored_output_is_described_in_the_reply)
     snprintf(want, sizeof want, "{\"outputs\":{\"values\":%s,\"places\":%s}}", one, two);
     ck_assert_str_eq(said(&reply), want);
 }
-END_TEST
 
 /* cJSON allocates memory at hundreds of places; each allocation fails once. */
 static int allocations_left;
@@ -315,7 +307,7 @@ static void *failing_malloc(size_t size)
     return allocations_left-- > 0 ? malloc(size) : NULL;
 }
 
-START_TEST(a_description_without_memory_is_an_error_and_no_leak)
+TD_TEST(a_description_without_memory_is_an_error_and_no_leak)
 {
     cJSON_Hooks hooks = { failing_malloc, free };
     cJSON_InitHooks(&hooks);
@@ -328,23 +320,4 @@ START_TEST(a_description_without_memory_is_an_error_and_no_leak)
         EXPECT(allowed < 10000, "it never ends");
     }
     cJSON_InitHooks(NULL);
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_test(t, all_ops_are_listed_with_their_links);
-    tcase_add_test(t, every_op_is_described_and_its_example_decodes);
-    tcase_add_test(t, inputs_attributes_and_errors_are_described);
-    tcase_add_test(t, roles_and_named_outputs_are_described);
-    tcase_add_test(t, tensors_are_listed);
-    tcase_add_test(t, the_longest_listings_fit);
-    tcase_add_test(t, stored_outputs_with_the_longest_descriptions_fit);
-    tcase_add_test(t, a_stored_output_is_described_in_the_reply);
-    tcase_add_test(t, a_description_without_memory_is_an_error_and_no_leak);
-}
-
-int main(void)
-{
-    return run_suite("describe", add);
 }

@@ -107,7 +107,7 @@ static const struct {
       "{\"elements\":0,\"bytes\":0}" },
 };
 
-START_TEST(plans_agree_with_numpy)
+TD_TEST_EACH(plans_agree_with_numpy, plans)
 {
     cJSON *plan = plan_of(plans[_i].body, &generous);
     expect_member(plan, "output", plans[_i].output, plans[_i].case_name);
@@ -119,9 +119,8 @@ START_TEST(plans_agree_with_numpy)
     expect_member(plan, "admitted", "true", plans[_i].case_name);
     cJSON_Delete(plan);
 }
-END_TEST
 
-START_TEST(each_step_is_described)
+TD_TEST(each_step_is_described)
 {
     cJSON *plan = plan_of("{\"equation\":\"ij,jk->ik\",\"shapes\":[[64,32],[32,48]]}", &generous);
     const cJSON *steps = cJSON_GetObjectItemCaseSensitive(plan, "steps");
@@ -152,9 +151,8 @@ START_TEST(each_step_is_described)
     expect_member(step, "shape", "[]", "sumprod");
     cJSON_Delete(plan);
 }
-END_TEST
 
-START_TEST(integers_keep_every_digit)
+TD_TEST(integers_keep_every_digit)
 {
     expect_text("{\"equation\":\"i,i->\",\"shapes\":[[9007199254740993],[9007199254740993]]}",
                 "\"flops\":18014398509481986,");
@@ -166,7 +164,6 @@ START_TEST(integers_keep_every_digit)
                 "\"shapes\":[[1900000,1900000],[1900000,1900000]]}",
                 "\"flops\":13718000000000000000,");
 }
-END_TEST
 
 static const struct {
     const char *case_name;
@@ -182,7 +179,7 @@ static const struct {
     { "all limits exceeded", { 2, 1, 1, 1 }, "[\"flops\",\"output_bytes\",\"workspace_bytes\"]" },
 };
 
-START_TEST(limits_that_are_exceeded_are_named)
+TD_TEST_EACH(limits_that_are_exceeded_are_named, limits)
 {
     cJSON *plan =
         plan_of("{\"equation\":\"ij,jk->ik\",\"shapes\":[[8,8],[8,8]]}", &limits[_i].limits);
@@ -191,9 +188,8 @@ START_TEST(limits_that_are_exceeded_are_named)
                   limits[_i].case_name);
     cJSON_Delete(plan);
 }
-END_TEST
 
-START_TEST(the_equation_may_be_set_before)
+TD_TEST(the_equation_may_be_set_before)
 {
     static const char shapes[] = "{\"shapes\":[[2,3]]}",
                       both[] = "{\"shapes\":[[2,3]],\"equation\":\"ij->ji\"}";
@@ -202,7 +198,6 @@ START_TEST(the_equation_may_be_set_before)
     ck_assert_str_eq(err.attribute, "equation");
     ck_assert_str_eq(err.pointer, "/equation");
 }
-END_TEST
 
 #define MATMUL "\"equation\":\"ij,jk->ik\",\"shapes\":[[2,3],[3,4]]"
 
@@ -263,7 +258,7 @@ static const struct {
       "inputs[0]" },
 };
 
-START_TEST(malformed_requests_are_refused_with_their_position)
+TD_TEST_EACH(malformed_requests_are_refused_with_their_position, refusals)
 {
     const char *body = refusals[_i].body, *pointer = refusals[_i].pointer;
     const td_status status = answer(body, strlen(body), NULL, &generous);
@@ -276,9 +271,8 @@ START_TEST(malformed_requests_are_refused_with_their_position)
         ck_assert_int_ge(err.offset, 0);
     ck_assert_str_eq(err.input[0] ? err.input : err.attribute, refusals[_i].member);
 }
-END_TEST
 
-START_TEST(misspelled_members_get_a_suggestion)
+TD_TEST(misspelled_members_get_a_suggestion)
 {
     static const char *const bodies[][2] = {
         { "{\"shape\":[[1]]}", "shapes" },
@@ -293,9 +287,8 @@ START_TEST(misspelled_members_get_a_suggestion)
         ck_assert_str_eq(err.did_you_mean, bodies[i][1]);
     }
 }
-END_TEST
 
-START_TEST(errors_of_the_op_are_passed_on)
+TD_TEST(errors_of_the_op_are_passed_on)
 {
     static const char bad_equation[] = "{\"equation\":\"ij,jk>ik\",\"shapes\":[[2,3],[3,4]]}",
                       bad_shape[] = "{\"equation\":\"ij,jk->ik\",\"shapes\":[[2,3],[4,4]]}";
@@ -304,9 +297,8 @@ START_TEST(errors_of_the_op_are_passed_on)
     ck_assert_int_eq(err.offset, 5);
     ck_assert_int_eq(answer(bad_shape, strlen(bad_shape), NULL, &generous), TD_SHAPE_MISMATCH);
 }
-END_TEST
 
-START_TEST(a_long_reply_is_complete)
+TD_TEST(a_long_reply_is_complete)
 {
     /* 16 operands of 16 three-byte labels each: about the longest plan */
     char body[8192], *at = body;
@@ -328,9 +320,8 @@ START_TEST(a_long_reply_is_complete)
     ck_assert_int_eq(cJSON_GetArraySize(cJSON_GetObjectItemCaseSensitive(plan, "path")), 15);
     cJSON_Delete(plan);
 }
-END_TEST
 
-START_TEST(damaged_bodies_fail_cleanly)
+TD_TEST(damaged_bodies_fail_cleanly)
 {
     static const char whole[] =
         "{\"equation\":\"ij,jk,kl->il\",\"shapes\":[[10,100],[100,5],[5,50]],"
@@ -348,25 +339,4 @@ START_TEST(damaged_bodies_fail_cleanly)
         test_arena_close();
         test_arena_open();
     }
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_loop_test(t, plans_agree_with_numpy, 0, COUNT_OF(plans));
-    tcase_add_test(t, each_step_is_described);
-    tcase_add_test(t, integers_keep_every_digit);
-    tcase_add_loop_test(t, limits_that_are_exceeded_are_named, 0, COUNT_OF(limits));
-    tcase_add_test(t, the_equation_may_be_set_before);
-    tcase_add_loop_test(t, malformed_requests_are_refused_with_their_position, 0,
-                        COUNT_OF(refusals));
-    tcase_add_test(t, misspelled_members_get_a_suggestion);
-    tcase_add_test(t, errors_of_the_op_are_passed_on);
-    tcase_add_test(t, a_long_reply_is_complete);
-    tcase_add_test(t, damaged_bodies_fail_cleanly);
-}
-
-int main(void)
-{
-    return run_suite("einsum_plan", add);
 }

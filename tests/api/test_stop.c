@@ -82,7 +82,7 @@ static td_status read_document(const char *body, size_t bytes, struct td_tensor 
                           &in_body, &err);
 }
 
-START_TEST(a_document_of_many_steps_reads_back_the_same)
+TD_TEST_EACH(a_document_of_many_steps_reads_back_the_same, documents)
 {
     const struct td_tensor t = many_elements(documents[_i].dtype, documents[_i].shape);
     struct td_tensor again;
@@ -96,14 +96,13 @@ START_TEST(a_document_of_many_steps_reads_back_the_same)
     expect_same_tensor(&again, &t, documents[_i].shape);
     free(body);
 }
-END_TEST
 
 static td_status write_document(int i, const struct td_tensor *t, struct td_reply *reply)
 {
     return td_tensor_write(documents[i].format, documents[i].layout, t, &test_arena, reply, &err);
 }
 
-START_TEST(reading_and_writing_stop_at_any_step)
+TD_TEST_EACH(reading_and_writing_stop_at_any_step, documents)
 {
     const struct td_tensor t = many_elements(documents[_i].dtype, documents[_i].shape);
     struct td_tensor again;
@@ -129,7 +128,6 @@ START_TEST(reading_and_writing_stop_at_any_step)
     }
     free(body);
 }
-END_TEST
 
 /* Of so many steps and some characters of three bytes, which no step ends at. */
 static struct td_tensor long_string(size_t steps)
@@ -148,7 +146,7 @@ static struct td_tensor long_string(size_t steps)
     return t;
 }
 
-START_TEST(a_long_string_is_measured_and_written_in_steps)
+TD_TEST(a_long_string_is_measured_and_written_in_steps)
 {
     const struct td_tensor t = long_string(3);
     struct td_reply reply = { 0 };
@@ -162,7 +160,6 @@ START_TEST(a_long_string_is_measured_and_written_in_steps)
         ck_assert_int_eq(stopper.checks, check);
     }
 }
-END_TEST
 
 static const struct {
     const char *description;
@@ -177,7 +174,7 @@ static const struct {
     { "a byte is missing", 0, 1, false },
 };
 
-START_TEST(a_long_string_that_is_not_utf_8_is_found_in_any_step)
+TD_TEST_EACH(a_long_string_that_is_not_utf_8_is_found_in_any_step, damages)
 {
     struct td_tensor t = long_string(1), again;
     struct td_reply reply = { 0 };
@@ -193,13 +190,12 @@ START_TEST(a_long_string_that_is_not_utf_8_is_found_in_any_step)
     expect_same_tensor(&again, &t, damages[_i].description);
     free(body);
 }
-END_TEST
 
 static const struct {
     bool fortran, big_endian;
 } orders[] = { { true, false }, { false, true }, { true, true }, { false, false } };
 
-START_TEST(a_conversion_of_many_steps_stops_at_any)
+TD_TEST_EACH(a_conversion_of_many_steps_stops_at_any, orders)
 {
     struct td_npy file = { .fortran = orders[_i].fortran, .big_endian = orders[_i].big_endian };
     file.tensor = many_elements(TD_DTYPE_FLOAT64, "[1048579,2]");
@@ -214,7 +210,6 @@ START_TEST(a_conversion_of_many_steps_stops_at_any)
         ck_assert_int_eq(stopper.checks, check);
     }
 }
-END_TEST
 
 static const struct {
     const char *description;
@@ -225,7 +220,7 @@ static const struct {
     { "two steps", TD_STOP_STEP - 2, 4 },
 };
 
-START_TEST(base64_is_padded_at_its_end_only)
+TD_TEST_EACH(base64_is_padded_at_its_end_only, paddings)
 {
     const struct td_tensor t = many_elements(TD_DTYPE_FLOAT64, "[2097158]");
     struct td_tensor again;
@@ -242,21 +237,4 @@ START_TEST(base64_is_padded_at_its_end_only)
     ck_assert_msg(strncmp(err.message, expected, strlen(expected)) == 0, "%s: %s",
                   paddings[_i].description, err.message);
     free(body);
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_loop_test(t, a_document_of_many_steps_reads_back_the_same, 0, COUNT_OF(documents));
-    tcase_add_loop_test(t, reading_and_writing_stop_at_any_step, 0, COUNT_OF(documents));
-    tcase_add_test(t, a_long_string_is_measured_and_written_in_steps);
-    tcase_add_loop_test(t, a_long_string_that_is_not_utf_8_is_found_in_any_step, 0,
-                        COUNT_OF(damages));
-    tcase_add_loop_test(t, a_conversion_of_many_steps_stops_at_any, 0, COUNT_OF(orders));
-    tcase_add_loop_test(t, base64_is_padded_at_its_end_only, 0, COUNT_OF(paddings));
-}
-
-int main(void)
-{
-    return run_suite("stop", add);
 }

@@ -34,7 +34,7 @@ static const struct {
     { "text/plain", REFUSED },
 };
 
-START_TEST(the_content_type_selects_the_format)
+TD_TEST_EACH(the_content_type_selects_the_format, types)
 {
     td_format format;
     td_status status = td_tensor_io_body_format(types[_i].type, &format, &err);
@@ -45,7 +45,6 @@ START_TEST(the_content_type_selects_the_format)
     else
         ck_assert_str_eq(err.attribute, "Content-Type");
 }
-END_TEST
 
 static const struct {
     const char *type;
@@ -59,12 +58,11 @@ static const struct {
     { "application/octet-stream", true },
 };
 
-START_TEST(what_curl_sends_by_default_states_no_format)
+TD_TEST_EACH(what_curl_sends_by_default_states_no_format, statements)
 {
     ck_assert_msg(td_media_is_stated(statements[_i].type) == statements[_i].stated, "%s",
                   statements[_i].type ? statements[_i].type : "none");
 }
-END_TEST
 
 #define BODY(text) text, sizeof text - 1
 
@@ -86,13 +84,12 @@ static const struct {
     { "zeros", BODY("\0\0\0\0\0\0\0\0\0\0\0\0"), J },
 };
 
-START_TEST(a_body_of_unstated_format_is_recognised_by_its_beginning)
+TD_TEST_EACH(a_body_of_unstated_format_is_recognised_by_its_beginning, beginnings)
 {
     const td_format format = td_tensor_io_recognise(beginnings[_i].body, beginnings[_i].bytes);
     ck_assert_msg((int)format == beginnings[_i].format, "%s: %d", beginnings[_i].description,
                   (int)format);
 }
-END_TEST
 
 static const struct {
     const char *accept;
@@ -115,7 +112,7 @@ static const struct {
     { "text/html", REFUSED },
 };
 
-START_TEST(accept_selects_the_format)
+TD_TEST_EACH(accept_selects_the_format, accepts)
 {
     td_format format;
     td_status status = td_tensor_io_reply_format(accepts[_i].accept, &format, &err);
@@ -127,9 +124,8 @@ START_TEST(accept_selects_the_format)
         ck_assert_ptr_nonnull(strstr(err.message, "application/json, application/vnd.safetensors "
                                                   "or application/x-npy"));
 }
-END_TEST
 
-START_TEST(ops_do_not_accept_npy)
+TD_TEST(ops_do_not_accept_npy)
 {
     td_format format;
     ck_assert_int_eq(td_codec_request_format("application/x-npy", &format, &err),
@@ -138,7 +134,6 @@ START_TEST(ops_do_not_accept_npy)
     ck_assert_int_eq(td_codec_reply_format("application/x-npy", TD_FORMAT_JSON, &format, &err),
                      TD_NOT_ACCEPTABLE);
 }
-END_TEST
 
 /* ---- reading ---- */
 
@@ -192,7 +187,7 @@ static const struct {
     { "{\"ref\":\"table\"}", "float32[2] 7 8" },
 };
 
-START_TEST(a_json_tensor_is_read_in_every_form)
+TD_TEST_EACH(a_json_tensor_is_read_in_every_form, documents)
 {
     struct test_resolver resolver;
     test_resolver_init(&resolver, tensor("float32[2] 7 8"));
@@ -203,9 +198,8 @@ START_TEST(a_json_tensor_is_read_in_every_form)
     free(read.body);
     expect_tensor(&read.tensor, documents[_i].want, documents[_i].body);
 }
-END_TEST
 
-START_TEST(a_ref_shares_the_data)
+TD_TEST(a_ref_shares_the_data)
 {
     static const char body[] = "{\"ref\":\"table\"}";
     struct test_resolver resolver;
@@ -219,7 +213,6 @@ START_TEST(a_ref_shares_the_data)
     ck_assert_ptr_eq(read.tensor.owner, &owner);
     free(read.body);
 }
-END_TEST
 
 static const struct {
     const char *body;
@@ -256,7 +249,7 @@ static const struct {
     { "[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]", TD_RESOURCE_LIMIT, "17 dimensions" },
 };
 
-START_TEST(malformed_json_tensors_are_refused)
+TD_TEST_EACH(malformed_json_tensors_are_refused, bad_documents)
 {
     struct test_resolver resolver;
     const char *body = bad_documents[_i].body;
@@ -268,7 +261,6 @@ START_TEST(malformed_json_tensors_are_refused)
         expect_clean_error(&err, read.status, strlen(body), body);
     free(read.body);
 }
-END_TEST
 
 /* Makes a safetensors file with this header and `data` zero bytes. */
 static size_t make_safetensors(char *file, const char *header, size_t data)
@@ -280,7 +272,7 @@ static size_t make_safetensors(char *file, const char *header, size_t data)
     return 8 + length + data;
 }
 
-START_TEST(a_safetensors_file_of_one_tensor_is_read_in_place)
+TD_TEST(a_safetensors_file_of_one_tensor_is_read_in_place)
 {
     char file[512];
     size_t size =
@@ -295,7 +287,6 @@ START_TEST(a_safetensors_file_of_one_tensor_is_read_in_place)
     expect_tensor(&read.tensor, "float32[2] 0 0", "safetensors");
     free(read.body);
 }
-END_TEST
 
 static const struct {
     const char *header;
@@ -311,7 +302,7 @@ static const struct {
     { "{\"a\":{\"dtype\":\"STRING\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1, "STRING" },
 };
 
-START_TEST(other_safetensors_files_are_refused)
+TD_TEST_EACH(other_safetensors_files_are_refused, bad_files)
 {
     char file[512];
     size_t size = make_safetensors(file, bad_files[_i].header, bad_files[_i].data);
@@ -320,7 +311,6 @@ START_TEST(other_safetensors_files_are_refused)
     ck_assert_msg(strstr(err.message, bad_files[_i].message), "%s", err.message);
     free(read.body);
 }
-END_TEST
 
 /* ---- round trips ---- */
 
@@ -394,7 +384,7 @@ static void expect_round_trip(td_format format, td_layout layout, const struct t
     free(read.body);
 }
 
-START_TEST(written_tensors_read_back_the_same)
+TD_TEST_EACH(written_tensors_read_back_the_same, tensors)
 {
     struct td_tensor given = tensor(tensors[_i]);
     for (int layout = TD_LAYOUT_NESTED; layout <= TD_LAYOUT_BASE64; layout++)
@@ -402,9 +392,8 @@ START_TEST(written_tensors_read_back_the_same)
     expect_round_trip(TD_FORMAT_SAFETENSORS, TD_LAYOUT_NESTED, &given, tensors[_i]);
     expect_round_trip(TD_FORMAT_NPY, TD_LAYOUT_NESTED, &given, tensors[_i]);
 }
-END_TEST
 
-START_TEST(large_data_is_not_copied)
+TD_TEST(large_data_is_not_copied)
 {
     static const td_format formats[] = { TD_FORMAT_SAFETENSORS, TD_FORMAT_NPY };
     struct td_tensor given = tensor("float32[20000] 0..19999");
@@ -420,9 +409,8 @@ START_TEST(large_data_is_not_copied)
         ck_assert_uint_lt(bound, 1024);
     }
 }
-END_TEST
 
-START_TEST(put_accepts_the_json_of_get)
+TD_TEST(put_accepts_the_json_of_get)
 {
     struct td_reply reply = { 0 };
     size_t size;
@@ -434,7 +422,6 @@ START_TEST(put_accepts_the_json_of_get)
     ck_assert_str_eq(td_arena_text(&test_arena, text, size, &err),
                      "{\"dtype\":\"int32\",\"shape\":[2,2],\"data\":[[1,2],[3,4]]}");
 }
-END_TEST
 
 /* ---- hostile bodies ---- */
 
@@ -451,7 +438,7 @@ static const struct {
     { TD_FORMAT_NPY, TD_LAYOUT_NESTED, "float64[2,2] 1 2 3 4" },
 };
 
-START_TEST(truncated_and_mutated_bodies_fail_cleanly)
+TD_TEST_EACH(truncated_and_mutated_bodies_fail_cleanly, hostile)
 {
     struct td_tensor given = tensor(hostile[_i].tensor);
     td_format format = hostile[_i].format;
@@ -477,29 +464,4 @@ START_TEST(truncated_and_mutated_bodies_fail_cleanly)
         free(read.body);
         td_arena_reset(&test_arena);
     }
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_loop_test(t, the_content_type_selects_the_format, 0, COUNT_OF(types));
-    tcase_add_loop_test(t, what_curl_sends_by_default_states_no_format, 0, COUNT_OF(statements));
-    tcase_add_loop_test(t, a_body_of_unstated_format_is_recognised_by_its_beginning, 0,
-                        COUNT_OF(beginnings));
-    tcase_add_loop_test(t, accept_selects_the_format, 0, COUNT_OF(accepts));
-    tcase_add_test(t, ops_do_not_accept_npy);
-    tcase_add_loop_test(t, a_json_tensor_is_read_in_every_form, 0, COUNT_OF(documents));
-    tcase_add_test(t, a_ref_shares_the_data);
-    tcase_add_loop_test(t, malformed_json_tensors_are_refused, 0, COUNT_OF(bad_documents));
-    tcase_add_test(t, a_safetensors_file_of_one_tensor_is_read_in_place);
-    tcase_add_loop_test(t, other_safetensors_files_are_refused, 0, COUNT_OF(bad_files));
-    tcase_add_loop_test(t, written_tensors_read_back_the_same, 0, COUNT_OF(tensors));
-    tcase_add_test(t, large_data_is_not_copied);
-    tcase_add_test(t, put_accepts_the_json_of_get);
-    tcase_add_loop_test(t, truncated_and_mutated_bodies_fail_cleanly, 0, COUNT_OF(hostile));
-}
-
-int main(void)
-{
-    return run_suite("tensor_io", add);
 }

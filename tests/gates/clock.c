@@ -1,19 +1,24 @@
 /* clock.c - the test daemon's time. It is the system's plus an offset that the test increases: the
  * first eight bytes of the file "clock" in the folder TD_TEST_GATES, in nanoseconds. A test that
- * waits for a timeout of an hour adds an hour.
+ * waits for a timeout of an hour adds an hour. The next eight bytes are 0, or the time at which
+ * CLOCK_MONOTONIC stands still until the test lets it go on; the offset is added to that.
  *
  * Waits with a time limit end early when the test has advanced the clock past it: they look every
- * LOOK_MS. */
+ * LOOK_MS. The main thread, which waits for signals, keeps house after each look. Timeouts of
+ * sockets, which the kernel counts, are an hour. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -26,13 +31,19 @@ int __real_clock_gettime(clockid_t clock, struct timespec *now);
 int __real_poll(struct pollfd *pollers, nfds_t n, int timeout_ms);
 int __real_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex,
                                   const struct timespec *until);
+int __real_sigtimedwait(const sigset_t *signals, siginfo_t *info, const struct timespec *timeout);
+int __real_setsockopt(int socket, int level, int name, const void *value, socklen_t size);
+int __wrap_setsockopt(int socket, int level, int name, const void *value, socklen_t size);
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now);
 int __wrap_poll(struct pollfd *pollers, nfds_t n, int timeout_ms);
 int __wrap_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mutex,
                                   const struct timespec *until);
+int __wrap_sigtimedwait(const sigset_t *signals, siginfo_t *info, const struct timespec *timeout);
 time_t __wrap_time(time_t *out);
 
-static const _Atomic int64_t *offset_ns; /* NULL: no offset */
+enum { OFFSET, STOPPED_AT, NUMBERS };
+
+static const _Atomic int64_t *numbers; /* NULL: no offset */
 
 /* Before main, so that every thread sees it. */
 __attribute__((constructor)) static void map_offset(void)
@@ -45,15 +56,15 @@ __attribute__((constructor)) static void map_offset(void)
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return;
-    void *page = mmap(NULL, sizeof *offset_ns, PROT_READ, MAP_SHARED, fd, 0);
+    void *page = mmap(NULL, NUMBERS * sizeof *numbers, PROT_READ, MAP_SHARED, fd, 0);
     close(fd);
     if (page != MAP_FAILED)
-        offset_ns = page;
+        numbers = page;
 }
 
-static int64_t offset(void)
+static int64_t number(int which)
 {
-    return offset_ns ? atomic_load_explicit(offset_ns, memory_order_relaxed) : 0;
+    return numbers ? atomic_load_explicit(&numbers[which], memory_order_relaxed) : 0;
 }
 
 static struct timespec plus(struct timespec time, int64_t ns)
@@ -72,8 +83,11 @@ static bool is_before(struct timespec a, struct timespec b)
 int __wrap_clock_gettime(clockid_t clock, struct timespec *now)
 {
     const int status = __real_clock_gettime(clock, now);
+    const int64_t stopped_at = clock == CLOCK_MONOTONIC ? number(STOPPED_AT) : 0;
+    if (stopped_at > 0)
+        *now = plus((struct timespec){ 0 }, stopped_at);
     if (status == 0 && clock != CLOCK_PROCESS_CPUTIME_ID && clock != CLOCK_THREAD_CPUTIME_ID)
-        *now = plus(*now, offset());
+        *now = plus(*now, number(OFFSET));
     return status;
 }
 
@@ -89,7 +103,7 @@ time_t __wrap_time(time_t *out)
 int __wrap_poll(struct pollfd *pollers, nfds_t n, int timeout_ms)
 {
     struct timespec now, until;
-    if (!offset_ns || timeout_ms <= LOOK_MS)
+    if (!numbers || timeout_ms <= LOOK_MS)
         return __real_poll(pollers, n, timeout_ms);
     (void)__wrap_clock_gettime(CLOCK_MONOTONIC, &now);
     until = plus(now, (int64_t)timeout_ms * NS_PER_MS);
@@ -106,7 +120,7 @@ int __wrap_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mu
                                   const struct timespec *until)
 {
     struct timespec now, look;
-    if (!offset_ns)
+    if (!numbers)
         return __real_pthread_cond_timedwait(condition, mutex, until);
     const clockid_t clock = until->tv_sec > LONGEST_UPTIME_S ? CLOCK_REALTIME : CLOCK_MONOTONIC;
     (void)__wrap_clock_gettime(clock, &now);
@@ -116,4 +130,20 @@ int __wrap_pthread_cond_timedwait(pthread_cond_t *condition, pthread_mutex_t *mu
     look = plus(now, LOOK_MS * NS_PER_MS);
     const int status = __real_pthread_cond_timedwait(condition, mutex, &look);
     return status == ETIMEDOUT ? 0 : status;
+}
+
+int __wrap_sigtimedwait(const sigset_t *signals, siginfo_t *info, const struct timespec *timeout)
+{
+    const struct timespec look = { .tv_nsec = LOOK_MS * NS_PER_MS };
+    return __real_sigtimedwait(signals, info,
+                               numbers && is_before(look, *timeout) ? &look : timeout);
+}
+
+int __wrap_setsockopt(int socket, int level, int name, const void *value, socklen_t size)
+{
+    const struct timeval hour = { .tv_sec = 3600 };
+    const bool is_timeout = level == SOL_SOCKET && (name == SO_RCVTIMEO || name == SO_SNDTIMEO);
+    if (numbers && is_timeout)
+        return __real_setsockopt(socket, level, name, &hour, sizeof hour);
+    return __real_setsockopt(socket, level, name, value, size);
 }

@@ -4,9 +4,13 @@
  *     decode, admit, compute, encode   a stage of a request, on an I/O thread or a worker; the line
  *                                      sent has the request's id, method and path
  *     device                           work of the reference device: none completes while closed
- *     sync, link, rename, unlink       a change in the data folder; the line has the file's name */
+ *     sync, link, rename, unlink       a change in the data folder; the line has the file's name
+ *     check                            a running call asks whether it shall stop
+ *     sweep                            the main thread, before it looks at a part of the connections;
+ *                                      the line has the number of parts */
 #include "gpu/reference/stream.h"
 #include "server/calls/call.h"
+#include "server/clients/connections.h"
 #include "tests/gates/gates.h"
 
 #include <stdio.h>
@@ -114,4 +118,29 @@ int __wrap_unlinkat(int folder, const char *name, int flags)
 {
     td_gate("unlink", name);
     return __real_unlinkat(folder, name, flags);
+}
+
+/* ---- running calls and open connections ------------------------------------------------------ */
+
+td_status __real_td_call_stopped(void *context, struct td_error *err);
+td_status __wrap_td_call_stopped(void *context, struct td_error *err);
+td_status __wrap_td_call_stopped(void *context, struct td_error *err)
+{
+    stage("check", context);
+    return __real_td_call_stopped(context, err);
+}
+
+void __real_td_connections_sweep(struct td_connections *connections,
+                                 const struct td_progress_limits *limits, int64_t now_ns,
+                                 int parts);
+void __wrap_td_connections_sweep(struct td_connections *connections,
+                                 const struct td_progress_limits *limits, int64_t now_ns,
+                                 int parts);
+void __wrap_td_connections_sweep(struct td_connections *connections,
+                                 const struct td_progress_limits *limits, int64_t now_ns, int parts)
+{
+    char what[16];
+    snprintf(what, sizeof what, "%d", parts);
+    td_gate("sweep", what);
+    __real_td_connections_sweep(connections, limits, now_ns, parts);
 }

@@ -38,7 +38,7 @@ static const struct {
     { "in the dynamic linker's path", "system" },
 };
 
-START_TEST(a_plugin_is_found)
+TD_TEST_EACH(a_plugin_is_found, found)
 {
     ck_assert_msg(td_device_load(found[_i].name, &library, &err) == TD_OK, "%s: %s", found[_i].says,
                   err.message);
@@ -48,9 +48,8 @@ START_TEST(a_plugin_is_found)
     ck_assert_ptr_null(library.api);
     td_device_unload(&library); /* an unloaded library is fine */
 }
-END_TEST
 
-START_TEST(the_reference_device_is_always_available)
+TD_TEST(the_reference_device_is_always_available)
 {
     ck_assert_int_eq(td_device_load("reference", &library, &err), TD_OK);
     ck_assert_ptr_eq(library.api, td_device_reference());
@@ -58,7 +57,6 @@ START_TEST(the_reference_device_is_always_available)
     ck_assert_str_eq(library.api->kind, "reference");
     td_device_unload(&library);
 }
-END_TEST
 
 static const struct {
     const char *file;
@@ -74,7 +72,7 @@ static const struct {
     { "other_args", "a struct td_op_args of 8 bytes", " bytes are expected" },
 };
 
-START_TEST(an_incompatible_plugin_is_refused)
+TD_TEST_EACH(an_incompatible_plugin_is_refused, wrong)
 {
     char path[512];
     snprintf(path, sizeof(path), "%s/tensord-gpu-%s.so", TD_TEST_PLUGINS, wrong[_i].file);
@@ -83,18 +81,16 @@ START_TEST(an_incompatible_plugin_is_refused)
     expect_message(wrong[_i].found);
     expect_message(wrong[_i].expected);
 }
-END_TEST
 
-START_TEST(the_message_gives_the_expected_size)
+TD_TEST(the_message_gives_the_expected_size)
 {
     char expected[64];
     expect_refused(TD_TEST_PLUGINS "/tensord-gpu-other_args.so");
     snprintf(expected, sizeof(expected), "%zu bytes are expected", sizeof(struct td_op_args));
     expect_message(expected);
 }
-END_TEST
 
-START_TEST(a_plugin_that_is_not_found_is_refused_with_the_folders_searched)
+TD_TEST(a_plugin_that_is_not_found_is_refused_with_the_folders_searched)
 {
     char folder[512];
     ssize_t length = readlink("/proc/self/exe", folder, sizeof(folder) - 1);
@@ -108,16 +104,14 @@ START_TEST(a_plugin_that_is_not_found_is_refused_with_the_folders_searched)
     expect_message("../lib/tensord/");
     expect_message("nor in the dynamic linker's path");
 }
-END_TEST
 
-START_TEST(a_path_that_does_not_exist_is_refused)
+TD_TEST(a_path_that_does_not_exist_is_refused)
 {
     expect_refused(TD_TEST_PLUGINS "/nothing.so");
     expect_message(TD_TEST_PLUGINS "/nothing.so");
 }
-END_TEST
 
-START_TEST(a_file_that_is_not_a_shared_object_is_refused)
+TD_TEST(a_file_that_is_not_a_shared_object_is_refused)
 {
     char path[] = "/tmp/td_device_XXXXXX";
     int fd = mkstemp(path);
@@ -128,9 +122,8 @@ START_TEST(a_file_that_is_not_a_shared_object_is_refused)
     unlink(path);
     expect_message(path);
 }
-END_TEST
 
-START_TEST(a_broken_plugin_ends_the_search)
+TD_TEST(a_broken_plugin_ends_the_search)
 {
     /* The program's folder has a file that cannot be loaded; the dynamic linker's path has a valid
      * one. */
@@ -147,16 +140,14 @@ START_TEST(a_broken_plugin_ends_the_search)
     ck_assert_int_eq(status, TD_DEVICE_UNAVAILABLE);
     expect_message(path);
 }
-END_TEST
 
-START_TEST(an_empty_name_is_refused)
+TD_TEST(an_empty_name_is_refused)
 {
     expect_refused("");
     expect_message("cuda, reference or the path of a plugin is expected");
 }
-END_TEST
 
-START_TEST(only_the_reference_device_s_options_are_checked_before_opening)
+TD_TEST(only_the_reference_device_s_options_are_checked_before_opening)
 {
     ck_assert_int_eq(td_device_load("reference", &library, &err), TD_OK);
     ck_assert_int_eq(td_device_check_options(&library, "", &err), TD_OK);
@@ -169,24 +160,4 @@ START_TEST(only_the_reference_device_s_options_are_checked_before_opening)
                      TD_OK);
     ck_assert_int_eq(td_device_check_options(&library, "launch_us=x", &err), TD_OK);
     td_device_unload(&library);
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_loop_test(t, a_plugin_is_found, 0, COUNT_OF(found));
-    tcase_add_test(t, the_reference_device_is_always_available);
-    tcase_add_loop_test(t, an_incompatible_plugin_is_refused, 0, COUNT_OF(wrong));
-    tcase_add_test(t, the_message_gives_the_expected_size);
-    tcase_add_test(t, a_plugin_that_is_not_found_is_refused_with_the_folders_searched);
-    tcase_add_test(t, a_path_that_does_not_exist_is_refused);
-    tcase_add_test(t, a_file_that_is_not_a_shared_object_is_refused);
-    tcase_add_test(t, a_broken_plugin_ends_the_search);
-    tcase_add_test(t, an_empty_name_is_refused);
-    tcase_add_test(t, only_the_reference_device_s_options_are_checked_before_opening);
-}
-
-int main(void)
-{
-    return run_suite("loader", add);
 }

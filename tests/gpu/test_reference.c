@@ -180,7 +180,7 @@ static const struct {
       "int32[2,1] 1 2", INT64_MAX, 0 },
 };
 
-START_TEST(results_are_those_of_the_cpu_kernel_and_bad_indices_are_reported)
+TD_TEST_EACH(results_are_those_of_the_cpu_kernel_and_bad_indices_are_reported, results)
 {
     struct launch launch;
     open_with("");
@@ -192,9 +192,8 @@ START_TEST(results_are_those_of_the_cpu_kernel_and_bad_indices_are_reported)
     free_launch(&launch);
     close_without_leaks();
 }
-END_TEST
 
-START_TEST(each_item_has_its_own_report)
+TD_TEST(each_item_has_its_own_report)
 {
     struct launch launch;
     open_with("");
@@ -215,9 +214,8 @@ START_TEST(each_item_has_its_own_report)
     free_launch(&launch);
     close_without_leaks();
 }
-END_TEST
 
-START_TEST(reports_of_tuples_count_components)
+TD_TEST(reports_of_tuples_count_components)
 {
     struct launch launch;
     open_with("");
@@ -232,9 +230,8 @@ START_TEST(reports_of_tuples_count_components)
     free_launch(&launch);
     close_without_leaks();
 }
-END_TEST
 
-START_TEST(work_without_reports_runs)
+TD_TEST(work_without_reports_runs)
 {
     struct launch launch;
     open_with("");
@@ -247,9 +244,8 @@ START_TEST(work_without_reports_runs)
     free_launch(&launch);
     close_without_leaks();
 }
-END_TEST
 
-START_TEST(the_workspace_is_requested_and_used)
+TD_TEST(the_workspace_is_requested_and_used)
 {
     struct launch launch;
     open_with("");
@@ -260,9 +256,8 @@ START_TEST(the_workspace_is_requested_and_used)
     free_launch(&launch);
     close_without_leaks();
 }
-END_TEST
 
-START_TEST(strings_are_not_supported)
+TD_TEST(strings_are_not_supported)
 {
     struct launch launch;
     open_with("");
@@ -274,11 +269,10 @@ START_TEST(strings_are_not_supported)
     free_launch(&launch);
     close_without_leaks();
 }
-END_TEST
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-START_TEST(memory_is_aligned_counted_and_limited)
+TD_TEST(memory_is_aligned_counted_and_limited)
 {
     struct td_device_options options = { .memory = 1024, .text = "" };
     struct td_device_info info;
@@ -310,9 +304,8 @@ START_TEST(memory_is_aligned_counted_and_limited)
     api->close(device);
     ck_assert_uint_eq(td_device_reference_counts().leaked, 0);
 }
-END_TEST
 
-START_TEST(closing_a_device_frees_and_counts_leaks)
+TD_TEST(closing_a_device_frees_and_counts_leaks)
 {
     open_with("");
     device_memory(NULL, 1);
@@ -322,9 +315,8 @@ START_TEST(closing_a_device_frees_and_counts_leaks)
     ck_assert_uint_eq(td_device_reference_counts().leaked, 4); /* the stream is one */
     api->close(NULL);
 }
-END_TEST
 
-START_TEST(after_a_double_free_every_call_is_an_error)
+TD_TEST(after_a_double_free_every_call_is_an_error)
 {
     bool done;
     open_with("");
@@ -339,9 +331,8 @@ START_TEST(after_a_double_free_every_call_is_an_error)
     ck_assert_uint_eq(td_device_reference_counts().misuses, 1);
     api->close(device);
 }
-END_TEST
 
-START_TEST(host_free_refuses_device_memory)
+TD_TEST(host_free_refuses_device_memory)
 {
     void *other;
     open_with("");
@@ -350,7 +341,6 @@ START_TEST(host_free_refuses_device_memory)
     EXPECT_MESSAGE("host_free was called with");
     api->close(device);
 }
-END_TEST
 
 /* ---- violations of the contract -------------------------------------------------------------- */
 
@@ -426,7 +416,7 @@ static const struct {
     { items_that_overlap, "an item_end is less than the one before it" },
 };
 
-START_TEST(work_that_violates_the_contract_is_refused)
+TD_TEST_EACH(work_that_violates_the_contract_is_refused, misuses)
 {
     struct launch launch;
     open_with("");
@@ -438,9 +428,8 @@ START_TEST(work_that_violates_the_contract_is_refused)
     ck_assert_uint_eq(td_device_reference_counts().misuses, 1);
     api->close(device);
 }
-END_TEST
 
-START_TEST(items_split_no_tuple)
+TD_TEST(items_split_no_tuple)
 {
     struct launch launch;
     open_with("");
@@ -450,9 +439,8 @@ START_TEST(items_split_no_tuple)
     ck_assert_int_eq(submit(&launch), TD_INTERNAL);
     api->close(device);
 }
-END_TEST
 
-START_TEST(a_missing_workspace_is_refused)
+TD_TEST(a_missing_workspace_is_refused)
 {
     struct launch launch;
     open_with("");
@@ -462,9 +450,8 @@ START_TEST(a_missing_workspace_is_refused)
     EXPECT_MESSAGE("the workspace is not");
     api->close(device);
 }
-END_TEST
 
-START_TEST(an_input_may_point_into_a_larger_allocation)
+TD_TEST(an_input_may_point_into_a_larger_allocation)
 {
     struct launch launch;
     open_with("");
@@ -480,9 +467,8 @@ START_TEST(an_input_may_point_into_a_larger_allocation)
     free_launch(&launch);
     close_without_leaks();
 }
-END_TEST
 
-START_TEST(copies_check_which_side_is_device_memory)
+TD_TEST(copies_check_which_side_is_device_memory)
 {
     open_with("");
     char *memory = device_memory(NULL, 100), other[101] = "abc";
@@ -508,7 +494,6 @@ START_TEST(copies_check_which_side_is_device_memory)
     ck_assert_uint_eq(counts.bytes_to_host, 1);
     api->close(device);
 }
-END_TEST
 
 /* ---- time ------------------------------------------------------------------------------------ */
 
@@ -519,7 +504,7 @@ static int64_t now_us(void)
     return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
 }
 
-START_TEST(a_stream_without_work_is_done)
+TD_TEST(a_stream_without_work_is_done)
 {
     bool done;
     open_with("launch_us=1000000");
@@ -528,9 +513,8 @@ START_TEST(a_stream_without_work_is_done)
     ck_assert(done);
     close_without_leaks();
 }
-END_TEST
 
-START_TEST(a_launch_is_not_done_before_its_time)
+TD_TEST(a_launch_is_not_done_before_its_time)
 {
     struct launch launch;
     bool done;
@@ -547,9 +531,8 @@ START_TEST(a_launch_is_not_done_before_its_time)
     free_launch(&launch);
     close_without_leaks();
 }
-END_TEST
 
-START_TEST(streams_do_not_overlap)
+TD_TEST(streams_do_not_overlap)
 {
     struct launch launch;
     struct td_device_stream *second;
@@ -566,9 +549,8 @@ START_TEST(streams_do_not_overlap)
     api->stream_close(second);
     close_without_leaks();
 }
-END_TEST
 
-START_TEST(copies_take_time_for_their_bytes)
+TD_TEST(copies_take_time_for_their_bytes)
 {
     enum { BYTES = 1000000 };
     open_with("copy_mb_per_s=50");
@@ -583,9 +565,8 @@ START_TEST(copies_take_time_for_their_bytes)
     api->host_free(device, host);
     close_without_leaks();
 }
-END_TEST
 
-START_TEST(closing_a_stream_waits_for_its_work)
+TD_TEST(closing_a_stream_waits_for_its_work)
 {
     struct launch launch;
     open_with("launch_us=20000");
@@ -599,9 +580,8 @@ START_TEST(closing_a_stream_waits_for_its_work)
     api->close(device);
     ck_assert_uint_eq(td_device_reference_counts().leaked, 0);
 }
-END_TEST
 
-START_TEST(the_info_agrees_with_the_options)
+TD_TEST(the_info_agrees_with_the_options)
 {
     struct td_device_info info;
     open_with("launch_us=7,copy_mb_per_s=5");
@@ -628,11 +608,10 @@ START_TEST(the_info_agrees_with_the_options)
     ck_assert_uint_gt(info.float32_flops_per_us, 0);
     close_without_leaks();
 }
-END_TEST
 
 /* ---- faults ---------------------------------------------------------------------------------- */
 
-START_TEST(allocations_fail_from_the_nth_on)
+TD_TEST(allocations_fail_from_the_nth_on)
 {
     void *memory;
     open_with("fail_alloc=2");
@@ -645,9 +624,8 @@ START_TEST(allocations_fail_from_the_nth_on)
     api->host_free(device, host_memory(1)); /* device memory only */
     close_without_leaks();
 }
-END_TEST
 
-START_TEST(a_lost_device_reports_it_until_it_is_opened_again)
+TD_TEST(a_lost_device_reports_it_until_it_is_opened_again)
 {
     struct launch launch;
     struct td_device_stream *other;
@@ -687,9 +665,8 @@ START_TEST(a_lost_device_reports_it_until_it_is_opened_again)
     close_without_leaks();
     ck_assert_uint_eq(td_device_reference_counts().opens, 2);
 }
-END_TEST
 
-START_TEST(a_launch_that_never_completes_writes_nothing_and_can_be_closed)
+TD_TEST(a_launch_that_never_completes_writes_nothing_and_can_be_closed)
 {
     struct launch launch;
     struct td_device_stream *second;
@@ -714,9 +691,8 @@ START_TEST(a_launch_that_never_completes_writes_nothing_and_can_be_closed)
     api->close(device);
     ck_assert_uint_eq(td_device_reference_counts().leaked, 0);
 }
-END_TEST
 
-START_TEST(the_nth_open_fails)
+TD_TEST(the_nth_open_fails)
 {
     ck_assert_int_eq(try_open("fail_open=1"), TD_DEVICE_UNAVAILABLE);
     EXPECT_MESSAGE("fails at opening 1");
@@ -727,7 +703,6 @@ START_TEST(the_nth_open_fails)
     td_device_reference_reset();
     ck_assert_int_eq(try_open("fail_open=1"), TD_DEVICE_UNAVAILABLE);
 }
-END_TEST
 
 static const struct {
     const char *says, *text;
@@ -739,7 +714,7 @@ static const struct {
     { "all have it", "fail_alloc=1,recover=0", 4 },
 };
 
-START_TEST(a_device_recovers)
+TD_TEST_EACH(a_device_recovers, recoveries)
 {
     for (int i = 0; i < 4; i++) {
         void *memory;
@@ -751,9 +726,8 @@ START_TEST(a_device_recovers)
         close_without_leaks();
     }
 }
-END_TEST
 
-START_TEST(a_failed_open_does_not_count_for_recover)
+TD_TEST(a_failed_open_does_not_count_for_recover)
 {
     void *memory;
     const char *text = "fail_alloc=1,fail_open=1";
@@ -762,16 +736,14 @@ START_TEST(a_failed_open_does_not_count_for_recover)
     ck_assert_int_eq(api->alloc(device, 1, &memory, &err), TD_MEMORY_EXHAUSTED);
     close_without_leaks();
 }
-END_TEST
 
-START_TEST(only_device_0_exists)
+TD_TEST(only_device_0_exists)
 {
     struct td_device_options options = { .ordinal = 1, .text = "" };
     api = td_device_reference();
     ck_assert_int_eq(api->open(&options, &device, &err), TD_DEVICE_UNAVAILABLE);
     EXPECT_MESSAGE("there is one, number 0");
 }
-END_TEST
 
 /* ---- options --------------------------------------------------------------------------------- */
 
@@ -798,61 +770,19 @@ static const struct {
     { " lose_at=1", "no option \" lose_at\"", "" },
 };
 
-START_TEST(invalid_options_are_refused)
+TD_TEST_EACH(invalid_options_are_refused, invalid_options)
 {
     ck_assert_int_eq(try_open(invalid_options[_i].text), TD_INVALID_ARGUMENT);
     EXPECT_MESSAGE(invalid_options[_i].says);
     ck_assert_str_eq(err.attribute, invalid_options[_i].attribute);
     ck_assert_ptr_null(device);
 }
-END_TEST
 
-START_TEST(all_options_can_be_combined)
+TD_TEST(all_options_can_be_combined)
 {
     open_with("launch_us=1,copy_mb_per_s=1000000000,fail_alloc=9,lose_at=9,hang_at=8,fail_open=7,"
               "recover=6");
     close_without_leaks();
     EXPECT_OK(try_open(NULL));
     api->close(device);
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_loop_test(t, results_are_those_of_the_cpu_kernel_and_bad_indices_are_reported, 0,
-                        COUNT_OF(results));
-    tcase_add_test(t, each_item_has_its_own_report);
-    tcase_add_test(t, reports_of_tuples_count_components);
-    tcase_add_test(t, work_without_reports_runs);
-    tcase_add_test(t, the_workspace_is_requested_and_used);
-    tcase_add_test(t, strings_are_not_supported);
-    tcase_add_test(t, memory_is_aligned_counted_and_limited);
-    tcase_add_test(t, closing_a_device_frees_and_counts_leaks);
-    tcase_add_test(t, after_a_double_free_every_call_is_an_error);
-    tcase_add_test(t, host_free_refuses_device_memory);
-    tcase_add_loop_test(t, work_that_violates_the_contract_is_refused, 0, COUNT_OF(misuses));
-    tcase_add_test(t, items_split_no_tuple);
-    tcase_add_test(t, a_missing_workspace_is_refused);
-    tcase_add_test(t, an_input_may_point_into_a_larger_allocation);
-    tcase_add_test(t, copies_check_which_side_is_device_memory);
-    tcase_add_test(t, a_stream_without_work_is_done);
-    tcase_add_test(t, a_launch_is_not_done_before_its_time);
-    tcase_add_test(t, streams_do_not_overlap);
-    tcase_add_test(t, copies_take_time_for_their_bytes);
-    tcase_add_test(t, closing_a_stream_waits_for_its_work);
-    tcase_add_test(t, the_info_agrees_with_the_options);
-    tcase_add_test(t, allocations_fail_from_the_nth_on);
-    tcase_add_test(t, a_lost_device_reports_it_until_it_is_opened_again);
-    tcase_add_test(t, a_launch_that_never_completes_writes_nothing_and_can_be_closed);
-    tcase_add_test(t, the_nth_open_fails);
-    tcase_add_loop_test(t, a_device_recovers, 0, COUNT_OF(recoveries));
-    tcase_add_test(t, a_failed_open_does_not_count_for_recover);
-    tcase_add_test(t, only_device_0_exists);
-    tcase_add_loop_test(t, invalid_options_are_refused, 0, COUNT_OF(invalid_options));
-    tcase_add_test(t, all_options_can_be_combined);
-}
-
-int main(void)
-{
-    return run_suite("reference", add);
 }

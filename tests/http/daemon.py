@@ -8,7 +8,7 @@ safetensors, read_safetensors, npy, tensor, raw_strings   writers and readers of
 Environment: TD_TEST_BINARY is the path of the daemon, TD_TEST_TIME_SCALE multiplies all time limits (sanitizers are
 slow), TD_TEST_SEED seeds the random tests; with TD_TEST_TLS=1 all daemons have a certificate, and Client and Raw use TLS.
 """
-import atexit, base64, concurrent.futures, contextlib, http.client, json, os, random, shutil, signal, socket, struct, subprocess, sys, tempfile, threading, time
+import atexit, base64, concurrent.futures, contextlib, http.client, json, os, random, select, shutil, signal, socket, struct, subprocess, sys, tempfile, threading, time
 import unittest
 
 import holdings
@@ -379,6 +379,23 @@ def replies_of(sockets):
         return list(pool.map(one, sockets))
 
 
+def proc_address(address):
+    """a socket's address as in /proc/net/tcp and tcp6"""
+    family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+    words = struct.iter_unpack("=I", socket.inet_pton(family, address[0]))
+    return "".join(f"{word:08X}" for word, in words) + f":{address[1]:04X}"
+
+
+def socket_in_proc(local, remote):
+    """(state, bytes sent but not acknowledged, bytes received but not read) of a socket; None if there is none"""
+    with open("/proc/net/tcp6" if ":" in local[0] else "/proc/net/tcp", encoding="ascii") as file:
+        wanted = [proc_address(local), proc_address(remote)]
+        for fields in map(str.split, file):
+            if fields[1:3] == wanted:
+                return (int(fields[3], 16), *(int(queue, 16) for queue in fields[4].split(":")))
+    return None
+
+
 class Raw:
     """a socket, for requests that a client library would not send"""
 
@@ -398,6 +415,24 @@ class Raw:
             return True
         except (BrokenPipeError, ConnectionResetError):
             return False
+
+    def wait_until_read(self):
+        """waits until the daemon has read all that was sent, or has closed the connection"""
+        own, other = self.socket.getsockname(), self.socket.getpeername()
+
+        def is_read():
+            here, there = socket_in_proc(own, other), socket_in_proc(other, own)
+            return not here or not there or (here[1] == 0 and there[2] == 0)
+        eventually(is_read, "that the daemon reads what was sent")
+
+    def wait_until_end_arrives(self):
+        """after a shutdown: waits until the daemon's kernel knows of it"""
+        own, other, close_wait = self.socket.getsockname(), self.socket.getpeername(), 8
+        eventually(lambda: (socket_in_proc(other, own) or [close_wait])[0] == close_wait, "that the end of the stream arrives")
+
+    def is_silent(self):
+        """True if neither a byte nor the end of the stream has arrived"""
+        return not self.seen and not select.select([self.socket], [], [], 0)[0]
 
     def more(self):
         """reads the bytes that have arrived; False at the end of the stream"""

@@ -3,6 +3,7 @@
 GatedDaemon     a Daemon with .gates and .clock
 Gates.closed    closes a gate; what arrives there waits
 Clock.advance   adds seconds to the daemon's time
+Clock.stopped   within the block only advance() moves the daemon's time
 
 A test puts the daemon into the state that it wants to see:
 
@@ -15,10 +16,13 @@ A test puts the daemon into the state that it wants to see:
 
 tests/gates/README.md lists the gates.
 """
-import contextlib, mmap, os, socket, struct
+import contextlib, mmap, os, socket, time
 
 import daemon
 from daemon import WAIT_LIMIT, Daemon, temporary_folder
+
+
+PROGRAM = os.path.join(os.path.dirname(os.path.abspath(daemon.BINARY)), "tests", "gates", "tensord-gated")
 
 
 class Arrival:
@@ -84,22 +88,44 @@ class Gates:
 
 
 class Clock:
-    """The offset of the daemon's time, in a file that it maps."""
+    """The daemon's time, as a file says that it maps."""
 
     def __init__(self, folder):
         path = os.path.join(folder, "clock")
         with open(path, "w+b") as file:
             file.write(bytes(mmap.PAGESIZE))
             file.flush()
-            self.page = mmap.mmap(file.fileno(), mmap.PAGESIZE)
+            # An assignment to an element is one store: the daemon never sees half of it.
+            self.numbers = memoryview(mmap.mmap(file.fileno(), mmap.PAGESIZE)).cast("q")
 
     def advance(self, seconds):
-        now = struct.unpack_from("<q", self.page)[0]
-        struct.pack_into("<q", self.page, 0, now + int(seconds * 1e9))
+        self.numbers[0] += int(seconds * 1e9)
+
+    def advanced(self):
+        """by how many seconds"""
+        return self.numbers[0] / 1e9
+
+    @contextlib.contextmanager
+    def stopped(self):
+        """a machine that is slow, or a second that ends, makes no difference"""
+        self.numbers[1] = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        try:
+            yield
+        finally:
+            self.numbers[1] = 0
 
 
 class GatedDaemon(Daemon):
     """A Daemon with gates and a clock that can be advanced."""
+
+    def sweep(self):
+        """waits until the daemon has looked at all connections, beginning after this call"""
+        with self.gates.closed("sweep") as gate:
+            first = gate.arrival()  # it has read the time before this call
+            first.release()
+            for _ in range(int(first.what) + 1):
+                gate.arrival().release()
+            gate.arrival()  # those before have ended
 
     def __init__(self, *options, env=None, **rest):
         folder = temporary_folder("gates-")  # not tensord-: holdings.py counts what is mapped from those
@@ -107,4 +133,4 @@ class GatedDaemon(Daemon):
         super().__init__(*options, env={**(env or {}), "TD_TEST_GATES": folder}, **rest)
 
     def program(self):
-        return os.path.join(os.path.dirname(os.path.abspath(daemon.BINARY)), "tests", "gates", "tensord-gated")
+        return PROGRAM

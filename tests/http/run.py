@@ -5,12 +5,13 @@
 
 PATTERN is part of a test's name, such as "gzip" or "test_errors"; with several, a test matches one of them.  Prints
 a line per failing test, then "N passed, M failed, K skipped".  Exit status 0 only if at least one test ran and none
-failed.  A daemon that crashes, does not stop, or prints a sanitizer report is a failure too.  TD_TEST_TIME_SCALE=8
-multiplies all time limits by 8, for sanitizer builds.
+failed.  A daemon that crashes, does not stop, or prints a sanitizer report is a failure too.  The last lines but one name the
+slowest tests, for tests/run.sh.
 """
 import argparse, concurrent.futures, glob, importlib, json, os, signal, subprocess, sys, time, unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+HANG_S = 1800  # ends a test file that hangs
 
 
 class Reporter(unittest.TestResult):
@@ -102,12 +103,13 @@ def main():
     if not os.access(binary, os.X_OK):
         sys.exit(f"run.py: there is no daemon at {binary}")
     env = dict(os.environ, TD_TEST_BINARY=binary, PYTHONDONTWRITEBYTECODE="1")
-    scale = float(env.get("TD_TEST_TIME_SCALE", "1"))
+    times = []
     modules = [os.path.basename(f)[:-3] for f in sorted(glob.glob(os.path.join(HERE, "test_*.py")))]
     counts = {"passed": 0, "failed": 0, "skipped": 0}
 
     def report(outcome, test, why, seconds):
         counts[outcome] += 1
+        times.append((seconds, test))
         if outcome == "failed":
             print(f"FAIL {test}:{reason(why, args.verbose)}", flush=True)
         elif outcome == "skipped":
@@ -132,7 +134,7 @@ def main():
                                  start_new_session=True)
         children.append(child)
         try:
-            out, err = child.communicate(timeout=240 * scale)
+            out, err = child.communicate(timeout=HANG_S)
             ended = f"ended with status {child.returncode}: {err}" if child.returncode else ""
         except subprocess.TimeoutExpired:
             os.killpg(child.pid, signal.SIGKILL)  # and its daemons
@@ -147,6 +149,8 @@ def main():
                 report(line["outcome"], line["test"], line["why"], line["seconds"])
             if ended:
                 report("failed", name, ended, 0)
+    for seconds, test in sorted(times, reverse=True)[:10]:
+        print(f"TIME {seconds:.1f} {test}")
     print(f"{counts['passed']} passed, {counts['failed']} failed"
           + (f", {counts['skipped']} skipped" if counts["skipped"] else ""))
     sys.exit(0 if counts["passed"] and not counts["failed"] else 1)

@@ -1,22 +1,10 @@
 """Overload: full queues, passed deadlines, exhausted memory and too large requests; the daemon recovers."""
-import contextlib, threading, time
+import contextlib
 from daemon import *
 from gates import GatedDaemon
 
 BODY = b'{"params":[1,2],"indices":[1]}'
 QUEUED = ("--workers", "1", "--inline-limit-us", "0")
-
-
-def send_concurrently(daemon, request, n, timeout=5 * WAIT_LIMIT):
-    """sends the same request n times concurrently; the replies"""
-    sockets = [Raw(daemon, timeout=timeout) for _ in range(n)]
-    try:
-        for raw in sockets:
-            raw.send(request)
-        return replies_of(sockets)
-    finally:
-        for raw in sockets:
-            raw.close()
 
 
 class Queue(HttpTest):
@@ -51,94 +39,116 @@ class Queue(HttpTest):
 
 
 class RetriesAtOnce(HttpTest):
-    """refusals of a client that does not wait for Retry-After are delayed"""
+    """refusals of a client that does not wait for Retry-After are delayed, by as long as it has done so"""
     options = (*QUEUED, "--queue-limit", "1")
 
     @contextlib.contextmanager
-    def full_queue(self, daemon, seconds):
-        """a worker and the only place of the queue are occupied for a while; yields five connections that wait for a
-        refusal: the first is sent at once"""
-        slow = SlowWork(daemon, seconds)
+    def delayed_refusals(self, daemon):
+        """A worker and the only place of the queue are occupied, and time stands still. Yields the gate, the two
+        connections, and five that wait for a refusal."""
         with contextlib.ExitStack() as stack:
-            sockets = [stack.enter_context(Raw(daemon, timeout=5 * WAIT_LIMIT)) for _ in range(8)]
-            for raw in sockets[:2]:
-                raw.send(slow.http())
-                time.sleep(0.05 * SCALE)
+            stack.enter_context(daemon.clock.stopped())
+            gate = stack.enter_context(daemon.gates.closed("compute"))
+            sockets = [stack.enter_context(Raw(daemon)) for _ in range(8)]
+            sockets[0].send(http_request("POST", "/v1/gather", BODY))
+            gate.arrival()
+            sockets[1].send(http_request("POST", "/v1/gather", BODY))
+            self.wait_until(lambda: metric(daemon, "tensord_queue_jobs") == 1)
             sockets[2].send(http_request("POST", "/v1/gather", BODY))
             self.assertProblem(sockets[2].reply(), 429, "QUEUE_FULL", op="gather")
+            daemon.clock.advance(0.5)  # of the second that the client was told
             for raw in sockets[3:]:
                 raw.send(http_request("POST", "/v1/gather", BODY))
-            yield sockets[:2], sockets[3:]
+            with Client(daemon) as client:
+                self.wait_until(lambda: client.request("GET", "/readyz").json()["open"]["requests"] == 7)
+            self.assertTrue(all(raw.is_silent() for raw in sockets[3:]))
+            yield gate, sockets[:2], sockets[3:]
 
     def test_each_gets_its_refusal(self):
-        with self.full_queue(self.daemon, 0.5 * SCALE) as (computed, refused):
-            refused.pop().close()  # this client disconnects meanwhile
-            for reply in replies_of(refused):
-                self.assertProblem(reply, 429, "QUEUE_FULL", op="gather")
-                self.assertRegex(reply.headers["Retry-After"], r"^[1-9][0-9]*$")
-            for reply in replies_of(computed):
-                self.assertStatus(reply, 200)
-        self.assertServes()
-
-    def test_a_drain_ends_the_delays(self):
-        with Daemon(*self.options) as daemon:
-            with self.full_queue(daemon, 0.3 * SCALE) as (computed, refused):
-                daemon.send_signal()
+        with GatedDaemon(*self.options) as daemon:
+            with self.delayed_refusals(daemon) as (gate, computed, refused):
+                refused.pop().close()  # this client disconnects meanwhile
+                daemon.clock.advance(0.5)
                 for reply in replies_of(refused):
-                    self.assertIn(reply.status, (429, 503), str(reply))
+                    self.assertProblem(reply, 429, "QUEUE_FULL", op="gather")
+                    self.assertRegex(reply.headers["Retry-After"], r"^[1-9][0-9]*$")
+                gate.open()
                 for reply in replies_of(computed):
                     self.assertStatus(reply, 200)
-                self.assertEqual(daemon.wait(), 0)
+            with Client(daemon) as client:
+                self.assertServes(client)
+
+    def test_a_drain_ends_the_delays(self):
+        with GatedDaemon(*self.options) as daemon:
+            with self.delayed_refusals(daemon) as (gate, computed, refused):
+                daemon.send_signal()
+                for reply in replies_of(refused):
+                    self.assertProblem(reply, 429, "QUEUE_FULL", op="gather")
+                gate.open()
+                for reply in replies_of(computed):
+                    self.assertStatus(reply, 200)
+            self.assertEqual(daemon.wait(), 0)
 
 
 class DeviceQueue(HttpTest):
-    options = ("--gpu", f"reference:launch_us={int(200000 * SCALE)}", "--batch-limit", "1", "--queue-limit", "3")
+    options = ("--gpu", "reference", "--batch-limit", "1", "--queue-limit", "3")
+    gated = True
 
     def test_the_queue_limit_includes_requests_that_wait_for_a_device(self):
         request = http_request("POST", "/v1/gather", b'{"params":[1,2],"indices":[1],"device":"gpu"}')
-        replies = send_concurrently(self.daemon, request, 12)
-        self.assertGreaterEqual(sum(a.status == 200 for a in replies), 3)
-        refused = [a for a in replies if a.status != 200]
-        self.assertGreater(len(refused), 0)
-        for reply in refused:
-            self.assertProblem(reply, 429, "QUEUE_FULL", op="gather")
-            self.assertRegex(reply.headers["Retry-After"], r"^[1-9][0-9]*$")
+        with self.daemon.gates.closed("device") as gate, contextlib.ExitStack() as stack:
+            sockets = [stack.enter_context(Raw(self.daemon)) for _ in range(12)]
+            for raw in sockets[:3]:
+                raw.send(request)
+            phases = [f'tensord_device_queue_calls{{phase="{phase}"}}' for phase in ("waiting", "in_flight")]
+            self.wait_until(lambda: sum(metric(self.daemon, phase) for phase in phases) == 3)
+            for raw in sockets[3:]:
+                raw.send(request)
+            for reply in replies_of(sockets[3:]):
+                self.assertProblem(reply, 429, "QUEUE_FULL", op="gather")
+                self.assertRegex(reply.headers["Retry-After"], r"^[1-9][0-9]*$")
+            gate.open()
+            for reply in replies_of(sockets[:3]):
+                self.assertStatus(reply, 200)
         self.assertServes()
 
 
 class SmallAndLargeRequests(HttpTest):
     options = ("--workers", "1")
+    gated = True
 
     def test_tiny_requests_are_answered_while_the_worker_is_busy(self):
-        slow = SlowWork(self.daemon, 0.5 * SCALE)
-        with Raw(self.daemon, timeout=5 * WAIT_LIMIT) as raw, Client(self.daemon) as client:
-            raw.send(slow.http())
-            time.sleep(0.05 * SCALE)
-            began = time.monotonic()
+        large = json.dumps({"params": list(range(100000)), "indices": [1]}).encode()
+        with self.daemon.gates.closed("compute") as gate, Raw(self.daemon) as raw, Client(self.daemon) as client:
+            raw.send(http_request("POST", "/v1/gather", large))
+            gate.arrival()
+            gate.let_pass()
             for _ in range(20):
                 self.assertServes(client)
-            self.assertLess(time.monotonic() - began, 0.4 * SCALE)
-            self.assertStatus(raw.reply(), 200)
-
+            self.assertTrue(raw.is_silent())
+            gate.open()
+            self.assertOutput(raw.reply(), "int32", [1], [1])
 
     def test_large_requests_are_not_starved_by_later_ones(self):
-        with Daemon(*QUEUED) as daemon, contextlib.ExitStack() as stack:
-            slow = SlowWork(daemon, 0.2 * SCALE)
-            sockets = [stack.enter_context(Raw(daemon, timeout=5 * WAIT_LIMIT)) for _ in range(4)]
-            for raw in sockets:
-                raw.send(slow.http())
-                time.sleep(0.02 * SCALE)
-            order = []
-
-            def read(i):
-                self.assertStatus(sockets[i].reply(), 200)
-                order.append(i)
-            threads = [threading.Thread(target=read, args=(i,)) for i in range(4)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-            self.assertEqual(order, [0, 1, 2, 3])
+        """they are computed in the order in which they arrive, although their cost is known only when a worker has read
+        them"""
+        table = safetensors({"t": ("int64", (64, 64), bytes(8 * 64 * 64))})
+        request = json.dumps(ring(16, {"ref": "t"})).encode()
+        with GatedDaemon(*QUEUED) as daemon, Client(daemon) as client:
+            self.assertStatus(client.request("PUT", "/v1/tensors/t", table, {"Content-Type": SAFETENSORS}), 201)
+            with daemon.gates.closed("compute") as gate, contextlib.ExitStack() as stack:
+                sockets = [stack.enter_context(Raw(daemon)) for _ in range(4)]
+                for i, raw in enumerate(sockets):
+                    raw.send(http_request("POST", "/v1/einsum", request, [f"X-Request-Id: request-{i}"]))
+                    if i == 0:
+                        arrival = gate.arrival()
+                    self.wait_until(lambda i=i: metric(daemon, "tensord_queue_jobs") == i)
+                for i, raw in enumerate(sockets):
+                    self.assertEqual(arrival.what.split()[0], f"request-{i}")
+                    arrival.release()
+                    self.assertStatus(raw.reply(), 200)
+                    if raw is not sockets[-1]:
+                        arrival = gate.arrival()
 
 
 class Deadlines(HttpTest):
@@ -197,10 +207,7 @@ class Memory(HttpTest):
 
     def wait_until_free(self):
         """waits until no memory of the budget is in use"""
-        deadline = time.monotonic() + WAIT_LIMIT
-        while self.get("/readyz").json()["memory"]["in_use"] > 0 and time.monotonic() < deadline:
-            time.sleep(0.02)
-        self.assertEqual(self.get("/readyz").json()["memory"]["in_use"], 0)
+        self.wait_until(lambda: self.get("/readyz").json()["memory"]["in_use"] == 0, "that all memory is released")
 
     def test_a_request_above_the_free_memory_is_503_until_memory_is_released(self):
         """unread replies hold memory; other requests get 503 meanwhile"""
@@ -287,50 +294,72 @@ class ClientMemory(HttpTest):
 
 class MemoryIsReleased(HttpTest):
     """/readyz reports the memory in use"""
+    PRINTED = json.dumps({"params": tensor("float64", (20, 1), pack("float64", [0.1234567890123456 + i / 7 for i in range(20)])),
+                          "axis": 1, "indices": tensor("int32", (10000,), bytes(40000))}).encode()  # 200000 numbers
 
-    def test_after_replies_errors_and_disconnects(self):
+    def in_use(self, daemon):
+        with Client(daemon) as client:
+            return client.request("GET", "/readyz").json()["memory"]["in_use"]
+
+    def wait_until_free(self, daemon):
+        self.wait_until(lambda: self.in_use(daemon) == 0, "that all memory is released")
+
+    def test_after_disconnects(self):
+        request = http_request("POST", "/v1/gather", self.PRINTED)
         for options in ((), QUEUED):
-            with Daemon(*options) as daemon, Client(daemon, timeout=5 * WAIT_LIMIT) as client:
-                large = LargeReply(2)
-                for _ in range(3):
-                    for request in (large.http(), large.http(["X-Request-Timeout-Ms: 20"])):
-                        with Raw(daemon) as raw:  # disconnects before the reply
-                            raw.send(request)
-                            time.sleep(0.02)
-                    with Raw(daemon) as raw:  # disconnects before the request is complete
-                        raw.send(large.http()[:30000])
-                        time.sleep(0.02)
-                    for body, headers in ((large.request, {}), (large.request[:-5], {}), (large.request, {"Content-Encoding": "gzip"}),
-                                          ({"params": [1], "indices": [5] * 30000}, {}), (large.request, {"X-Request-Timeout-Ms": "20"}),
-                                          (large.request, {"Accept": SAFETENSORS})):
-                        client.post("/v1/gather", body, headers)
-                deadline = time.monotonic() + 5 * SCALE
-                while (used := client.request("GET", "/readyz").json()["memory"]["in_use"]) and time.monotonic() < deadline:
-                    time.sleep(0.05)
-                self.assertEqual(used, 0)
+            with GatedDaemon(*options, "--workers", "1") as daemon:
+                for stage in ("decode", "compute", "encode"):
+                    with daemon.gates.closed(stage) as gate, Raw(daemon) as raw:
+                        raw.send(request)
+                        gate.arrival()
+                        self.assertGreater(self.in_use(daemon), 0)
+                        raw.socket.shutdown(socket.SHUT_RDWR)
+                        raw.wait_until_end_arrives()
+                    self.wait_until_free(daemon)
+                with Raw(daemon) as raw:  # disconnects before the request is complete
+                    raw.send(request[:-10])
+                    self.wait_until(lambda daemon=daemon: self.in_use(daemon) > 0)
+                self.wait_until_free(daemon)
 
+    def test_after_passed_deadlines(self):
+        request = http_request("POST", "/v1/gather", self.PRINTED, ["X-Request-Timeout-Ms: 300000"])
+        for options in ((), QUEUED):
+            with GatedDaemon(*options, "--workers", "1") as daemon:
+                for stage in ("decode", "admit", "check"):
+                    with daemon.gates.closed(stage) as gate, Raw(daemon) as raw:
+                        raw.send(request)
+                        gate.arrival()
+                        daemon.clock.advance(301)
+                        gate.open()
+                        self.assertProblem(raw.reply(), 504, "DEADLINE_EXCEEDED", op="gather")
+                    self.wait_until_free(daemon)
+
+    def test_after_replies_and_errors(self):
+        for options in ((), QUEUED):
+            with Daemon(*options) as daemon, Client(daemon) as client:
+                for body, headers, status in ((self.PRINTED, {}, 200), (self.PRINTED[:-5], {}, 400), (self.PRINTED, {"Content-Encoding": "gzip"}, 400),
+                                              ({"params": [1], "indices": [5] * 30000}, {}, 422), (self.PRINTED, {"Accept": SAFETENSORS}, 200)):
+                    self.assertStatus(client.post("/v1/gather", body, headers), status)
+                    self.wait_until_free(daemon)
 
     def test_while_the_rest_of_a_refused_body_arrives(self):
-        with Daemon("--max-body", "4M", "--pool-limit", "0") as daemon, Client(daemon) as client, Raw(daemon) as raw:
+        with Daemon("--max-body", "4M", "--pool-limit", "0") as daemon, Raw(daemon) as raw:
             raw.send(b"POST /v1/gather HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
             for _ in range(70):
                 raw.send(b"10000\r\n" + b" " * 65536 + b"\r\n")
-            deadline = time.monotonic() + WAIT_LIMIT
-            while (used := client.request("GET", "/readyz").json()["memory"]["in_use"]) and time.monotonic() < deadline:
-                time.sleep(0.05)
-            self.assertEqual(used, 0)
+            raw.wait_until_read()
+            self.wait_until_free(daemon)
             raw.send(b"0\r\n\r\n")
             self.assertProblem(raw.reply(), 413, "PAYLOAD_TOO_LARGE", limit=4 << 20)
 
     def test_an_announced_length_allocates_no_memory(self):
-        with Daemon() as daemon, Client(daemon) as client:
-            raws = [Raw(daemon) for _ in range(20)]
-            for raw in raws:
+        with Daemon() as daemon, contextlib.ExitStack() as stack:
+            for _ in range(20):
+                raw = stack.enter_context(Raw(daemon))
                 raw.send(b"POST /v1/gather HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10000000\r\n\r\n{")
-            time.sleep(0.2)
-            self.assertLess(client.request("GET", "/readyz").json()["memory"]["in_use"], 20 * (32 << 10))
-            for raw in raws:
-                raw.close()
+            with Client(daemon) as client:
+                self.wait_until(lambda: client.request("GET", "/readyz").json()["connections"]["receiving"] == 20)
+            self.assertLess(self.in_use(daemon), 20 * (32 << 10))
 
 
 class Sizes(HttpTest):

@@ -65,7 +65,7 @@ static bool in_first_block(const void *pointer)
     return (const char *)pointer >= first && (const char *)pointer < first + sizeof(first);
 }
 
-START_TEST(a_large_allocation_has_a_buffer_of_its_own)
+TD_TEST(a_large_allocation_has_a_buffer_of_its_own)
 {
     struct td_arena own;
     struct td_error err;
@@ -82,18 +82,16 @@ START_TEST(a_large_allocation_has_a_buffer_of_its_own)
     ck_assert_int_eq(((const char *)owner->data)[99999], 'x');
     td_buffer_unref(owner);
 }
-END_TEST
 
-START_TEST(small_allocations_come_from_the_first_block)
+TD_TEST(small_allocations_come_from_the_first_block)
 {
     struct td_error err;
     ck_assert(in_first_block(td_arena_alloc(&arena, 10, 4, &err)));
     ck_assert(in_first_block(td_arena_alloc(&arena, 100, 1, &err)));
     ck_assert_int_eq(memory.taken, 0);
 }
-END_TEST
 
-START_TEST(allocations_are_aligned_to_16_large_ones_to_64)
+TD_TEST(allocations_are_aligned_to_16_large_ones_to_64)
 {
     struct td_error err;
     for (size_t size = 1; size < 200; size++) {
@@ -103,9 +101,8 @@ START_TEST(allocations_are_aligned_to_16_large_ones_to_64)
             ck_assert_uint_eq(place % 64, 0);
     }
 }
-END_TEST
 
-START_TEST(the_first_block_may_begin_anywhere)
+TD_TEST(the_first_block_may_begin_anywhere)
 {
     struct td_error err;
     td_arena_init(&arena, first + 3, 200, &memory.memory);
@@ -113,18 +110,16 @@ START_TEST(the_first_block_may_begin_anywhere)
     ck_assert(in_first_block(place));
     ck_assert_uint_eq((uintptr_t)place % 64, 0);
 }
-END_TEST
 
-START_TEST(an_allocation_that_fits_only_unaligned_gets_a_new_block)
+TD_TEST(an_allocation_that_fits_only_unaligned_gets_a_new_block)
 {
     struct td_error err;
     ck_assert(in_first_block(td_arena_alloc(&arena, 8, 1, &err)));
     /* 1016 bytes are left, 960 from the next cache line on. */
     ck_assert(!in_first_block(td_arena_alloc(&arena, 1000, 1, &err)));
 }
-END_TEST
 
-START_TEST(allocations_do_not_overlap)
+TD_TEST(allocations_do_not_overlap)
 {
     enum { N = 300 };
     struct td_error err;
@@ -137,9 +132,8 @@ START_TEST(allocations_do_not_overlap)
         for (int j = 0; j < i; j++)
             EXPECT(place[i][j] == i % 251, "byte %d of %d", j, i);
 }
-END_TEST
 
-START_TEST(an_allocation_of_zero_bytes_is_a_valid_pointer)
+TD_TEST(an_allocation_of_zero_bytes_is_a_valid_pointer)
 {
     struct td_error err;
     char *a = td_arena_alloc(&arena, 0, 8, &err), *b = td_arena_alloc(&arena, 8, 0, &err);
@@ -147,9 +141,8 @@ START_TEST(an_allocation_of_zero_bytes_is_a_valid_pointer)
     ck_assert_ptr_nonnull(b);
     ck_assert_ptr_ne(a, b);
 }
-END_TEST
 
-START_TEST(a_product_that_overflows_is_refused)
+TD_TEST(a_product_that_overflows_is_refused)
 {
     struct td_error err;
     ck_assert_ptr_null(td_arena_alloc(&arena, SIZE_MAX / 8 + 1, 8, &err));
@@ -157,18 +150,16 @@ START_TEST(a_product_that_overflows_is_refused)
     ck_assert_int_eq(memory.taken, 0);
     ck_assert_ptr_null(td_arena_alloc(&arena, SIZE_MAX / 8 + 1, 8, NULL));
 }
-END_TEST
 
-START_TEST(small_allocations_have_further_blocks_in_common)
+TD_TEST(small_allocations_have_further_blocks_in_common)
 {
     struct td_error err;
     for (int i = 0; i < 1000; i++) /* at least 32000 bytes */
         ck_assert_ptr_nonnull(td_arena_alloc(&arena, 32, 1, &err));
     ck_assert_int_eq(memory.taken, 1);
 }
-END_TEST
 
-START_TEST(a_large_request_has_a_buffer_of_its_size)
+TD_TEST(a_large_request_has_a_buffer_of_its_size)
 {
     struct td_error err;
     char *large = td_arena_alloc(&arena, 1 << 20, 1, &err);
@@ -178,9 +169,8 @@ START_TEST(a_large_request_has_a_buffer_of_its_size)
     ck_assert(
         in_first_block(td_arena_alloc(&arena, 8, 1, &err))); /* which is still the current block */
 }
-END_TEST
 
-START_TEST(an_arena_needs_no_first_block)
+TD_TEST(an_arena_needs_no_first_block)
 {
     struct td_error err;
     td_arena_init(&arena, NULL, 0, &memory.memory);
@@ -188,9 +178,8 @@ START_TEST(an_arena_needs_no_first_block)
     memset(td_arena_alloc(&arena, 100000, 1, &err), 1, 100000);
     ck_assert_int_eq(memory.taken, 2);
 }
-END_TEST
 
-START_TEST(reset_releases_all_and_starts_again)
+TD_TEST(reset_releases_all_and_starts_again)
 {
     struct td_error err;
     void *begin = td_arena_alloc(&arena, 8, 1, &err);
@@ -203,9 +192,8 @@ START_TEST(reset_releases_all_and_starts_again)
     td_arena_reset(&arena);
     memset(first, 0, sizeof(first)); /* not poisoned any more */
 }
-END_TEST
 
-START_TEST(without_memory_there_is_an_error_and_no_leak)
+TD_TEST(without_memory_there_is_an_error_and_no_leak)
 {
     struct td_error err;
     memory.allowed = 0;
@@ -215,9 +203,8 @@ START_TEST(without_memory_there_is_an_error_and_no_leak)
     ck_assert_ptr_null(td_arena_alloc(&arena, 800, 1, &err));
     ck_assert_int_eq(err.status, TD_MEMORY_EXHAUSTED);
 }
-END_TEST
 
-START_TEST(a_large_buffer_without_memory_for_its_list_node_is_released)
+TD_TEST(a_large_buffer_without_memory_for_its_list_node_is_released)
 {
     struct td_error err;
     td_arena_init(&arena, NULL, 0, &memory.memory);
@@ -226,9 +213,8 @@ START_TEST(a_large_buffer_without_memory_for_its_list_node_is_released)
     ck_assert_int_eq(err.status, TD_MEMORY_EXHAUSTED);
     ck_assert_int_eq(memory.out, 0);
 }
-END_TEST
 
-START_TEST(reserved_bytes_are_allocated_without_memory)
+TD_TEST(reserved_bytes_are_allocated_without_memory)
 {
     struct td_error err;
     for (int in_first = 0; in_first < 2; in_first++) {
@@ -245,9 +231,8 @@ START_TEST(reserved_bytes_are_allocated_without_memory)
     memory.allowed = 0;
     ck_assert_int_eq(td_arena_reserve(&arena, TD_ARENA_RESERVE, &err), TD_MEMORY_EXHAUSTED);
 }
-END_TEST
 
-START_TEST(a_kept_buffer_lives_until_reset)
+TD_TEST(a_kept_buffer_lives_until_reset)
 {
     struct td_error err;
     struct td_buffer *buffer = take(&memory.memory, 100, &err);
@@ -257,9 +242,8 @@ START_TEST(a_kept_buffer_lives_until_reset)
     td_arena_reset(&arena);
     ck_assert_int_eq(memory.out, 0);
 }
-END_TEST
 
-START_TEST(a_kept_buffer_can_be_dropped_before_reset)
+TD_TEST(a_kept_buffer_can_be_dropped_before_reset)
 {
     struct td_error err;
     struct td_buffer *buffers[3];
@@ -277,9 +261,8 @@ START_TEST(a_kept_buffer_can_be_dropped_before_reset)
     td_arena_reset(&arena);
     ck_assert_int_eq(memory.out, 0);
 }
-END_TEST
 
-START_TEST(a_buffer_that_cannot_be_kept_is_dropped)
+TD_TEST(a_buffer_that_cannot_be_kept_is_dropped)
 {
     struct td_error err;
     td_arena_init(&arena, NULL, 0, &memory.memory);
@@ -289,9 +272,8 @@ START_TEST(a_buffer_that_cannot_be_kept_is_dropped)
     ck_assert_int_eq(err.status, TD_MEMORY_EXHAUSTED);
     ck_assert_int_eq(memory.out, 0);
 }
-END_TEST
 
-START_TEST(many_buffers_are_kept)
+TD_TEST(many_buffers_are_kept)
 {
     struct td_error err;
     for (int i = 0; i < 5000; i++) /* their list nodes fill more than one block */
@@ -299,9 +281,8 @@ START_TEST(many_buffers_are_kept)
     td_arena_reset(&arena);
     ck_assert_int_eq(memory.out, 0);
 }
-END_TEST
 
-START_TEST(a_text_is_copied_and_ends_in_nul)
+TD_TEST(a_text_is_copied_and_ends_in_nul)
 {
     struct td_error err;
     char *copy = td_arena_text(&arena, "axis=1", 4, &err);
@@ -310,7 +291,6 @@ START_TEST(a_text_is_copied_and_ends_in_nul)
     memory.allowed = 0;
     ck_assert_ptr_null(td_arena_text(&arena, first, sizeof(first), &err));
 }
-END_TEST
 
 #if defined(__SANITIZE_ADDRESS__)
 #define ASAN_SEES
@@ -323,7 +303,7 @@ END_TEST
 #ifdef ASAN_SEES
 #include <sanitizer/asan_interface.h>
 
-START_TEST(the_sanitizer_detects_an_overrun)
+TD_TEST(the_sanitizer_detects_an_overrun)
 {
     struct td_error err;
     for (size_t size = 1; size < 100; size++) {
@@ -334,7 +314,6 @@ START_TEST(the_sanitizer_detects_an_overrun)
         ck_assert_int_eq(__asan_address_is_poisoned(place + size), 0);
     }
 }
-END_TEST
 
 /* A pool of one block, which is reused after its release. */
 static _Alignas(64) char pool[1 << 16];
@@ -354,7 +333,7 @@ static struct td_buffer *take_block(struct td_memory *self, size_t bytes, struct
     return &block;
 }
 
-START_TEST(blocks_go_back_to_the_pool_unpoisoned)
+TD_TEST(blocks_go_back_to_the_pool_unpoisoned)
 {
     struct td_memory blocks = { .take = take_block };
     struct td_error err;
@@ -364,39 +343,6 @@ START_TEST(blocks_go_back_to_the_pool_unpoisoned)
     td_arena_reset(&arena);
     ck_assert_ptr_null(__asan_region_is_poisoned(pool, sizeof(pool)));
 }
-END_TEST
 #endif
 
-static void add(TCase *t)
-{
-    tcase_add_test(t, a_large_allocation_has_a_buffer_of_its_own);
-    tcase_add_checked_fixture(t, open_arena, close_arena);
-    tcase_add_test(t, small_allocations_come_from_the_first_block);
-    tcase_add_test(t, allocations_are_aligned_to_16_large_ones_to_64);
-    tcase_add_test(t, the_first_block_may_begin_anywhere);
-    tcase_add_test(t, an_allocation_that_fits_only_unaligned_gets_a_new_block);
-    tcase_add_test(t, allocations_do_not_overlap);
-    tcase_add_test(t, an_allocation_of_zero_bytes_is_a_valid_pointer);
-    tcase_add_test(t, a_product_that_overflows_is_refused);
-    tcase_add_test(t, small_allocations_have_further_blocks_in_common);
-    tcase_add_test(t, a_large_request_has_a_buffer_of_its_size);
-    tcase_add_test(t, an_arena_needs_no_first_block);
-    tcase_add_test(t, reset_releases_all_and_starts_again);
-    tcase_add_test(t, without_memory_there_is_an_error_and_no_leak);
-    tcase_add_test(t, a_large_buffer_without_memory_for_its_list_node_is_released);
-    tcase_add_test(t, reserved_bytes_are_allocated_without_memory);
-    tcase_add_test(t, a_kept_buffer_lives_until_reset);
-    tcase_add_test(t, a_kept_buffer_can_be_dropped_before_reset);
-    tcase_add_test(t, a_buffer_that_cannot_be_kept_is_dropped);
-    tcase_add_test(t, many_buffers_are_kept);
-    tcase_add_test(t, a_text_is_copied_and_ends_in_nul);
-#ifdef ASAN_SEES
-    tcase_add_test(t, the_sanitizer_detects_an_overrun);
-    tcase_add_test(t, blocks_go_back_to_the_pool_unpoisoned);
-#endif
-}
-
-int main(void)
-{
-    return run_suite("arena", add);
-}
+TD_FIXTURE(open_arena, close_arena);

@@ -14,7 +14,7 @@ static void count_release(struct td_buffer *self)
     atomic_fetch_add(&released, 1);
 }
 
-START_TEST(the_last_reference_releases)
+TD_TEST(the_last_reference_releases)
 {
     char bytes[4];
     struct td_buffer buffer;
@@ -27,13 +27,11 @@ START_TEST(the_last_reference_releases)
     td_buffer_unref(&buffer);
     ck_assert_int_eq(atomic_load(&released), 1);
 }
-END_TEST
 
-START_TEST(null_can_be_unreferenced)
+TD_TEST(null_can_be_unreferenced)
 {
     td_buffer_unref(NULL);
 }
-END_TEST
 
 static void *ref_and_unref(void *buffer)
 {
@@ -43,7 +41,7 @@ static void *ref_and_unref(void *buffer)
     return NULL;
 }
 
-START_TEST(references_are_counted_from_any_thread)
+TD_TEST(references_are_counted_from_any_thread)
 {
     enum { THREADS = 4 };
     struct td_buffer buffer;
@@ -58,11 +56,10 @@ START_TEST(references_are_counted_from_any_thread)
     td_buffer_unref(&buffer);
     ck_assert_int_eq(atomic_load(&released), 1);
 }
-END_TEST
 
 static const size_t sizes[] = { 0, 1, 63, 64, 65, 4096, 1 << 20 };
 
-START_TEST(heap_buffers_begin_on_a_cache_line)
+TD_TEST_LOOP(heap_buffers_begin_on_a_cache_line, 0, (int)(sizeof(sizes) / sizeof(sizes[0])))
 {
     struct td_memory *heap = td_memory_heap();
     struct td_error err;
@@ -73,9 +70,8 @@ START_TEST(heap_buffers_begin_on_a_cache_line)
     memset(buffer->data, 1, sizes[_i]);
     td_buffer_unref(buffer);
 }
-END_TEST
 
-START_TEST(the_heap_refuses_more_than_there_is)
+TD_TEST(the_heap_refuses_more_than_there_is)
 {
     struct td_memory *heap = td_memory_heap();
     struct td_error err;
@@ -83,25 +79,10 @@ START_TEST(the_heap_refuses_more_than_there_is)
     ck_assert_int_eq(err.status, TD_MEMORY_EXHAUSTED);
     ck_assert_ptr_null(heap->take(heap, SIZE_MAX, NULL));
 }
-END_TEST
 
 static void reset_released(void)
 {
     atomic_store(&released, 0);
 }
 
-static void add(TCase *t)
-{
-    tcase_add_checked_fixture(t, reset_released, NULL);
-    tcase_add_test(t, the_last_reference_releases);
-    tcase_add_test(t, null_can_be_unreferenced);
-    tcase_add_test(t, references_are_counted_from_any_thread);
-    tcase_add_loop_test(t, heap_buffers_begin_on_a_cache_line, 0,
-                        (int)(sizeof(sizes) / sizeof(sizes[0])));
-    tcase_add_test(t, the_heap_refuses_more_than_there_is);
-}
-
-int main(void)
-{
-    return run_suite("buffer", add);
-}
+TD_FIXTURE(reset_released, NULL);

@@ -59,13 +59,12 @@ static const struct {
     { TD_DTYPE_COMPLEX128, TD_COMPUTE_C128, 16, true },
 };
 
-START_TEST(every_dtype_has_a_compute_type)
+TD_TEST_EACH(every_dtype_has_a_compute_type, computed)
 {
     ck_assert_int_eq(td_compute_of(computed[_i].dtype), computed[_i].compute);
     ck_assert_uint_eq(td_compute_size(computed[_i].compute), computed[_i].size);
     ck_assert_int_eq(td_compute_is_native(computed[_i].dtype), computed[_i].native);
 }
-END_TEST
 
 /* ---- float16 and bfloat16 ---------------------------------------------------------------- */
 
@@ -78,7 +77,7 @@ static void fill_halves(void)
         halves[i] = (uint16_t)i;
 }
 
-START_TEST(every_float16_widens_to_its_value)
+TD_TEST(every_float16_widens_to_its_value)
 {
     fill_halves();
     FOR_EACH_ISA(isa)
@@ -93,9 +92,8 @@ START_TEST(every_float16_widens_to_its_value)
         }
     }
 }
-END_TEST
 
-START_TEST(every_bfloat16_widens_to_its_value)
+TD_TEST(every_bfloat16_widens_to_its_value)
 {
     fill_halves();
     FOR_EACH_ISA(isa)
@@ -106,9 +104,8 @@ START_TEST(every_bfloat16_widens_to_its_value)
                    bits_of(widened[i]));
     }
 }
-END_TEST
 
-START_TEST(narrowing_undoes_widening)
+TD_TEST_LOOP(narrowing_undoes_widening, 0, 2)
 {
     static const td_dtype dtypes[] = { TD_DTYPE_FLOAT16, TD_DTYPE_BFLOAT16 };
     const uint32_t infinity = _i == 0 ? 0x7c00 : 0x7f80, quiet = _i == 0 ? 0x200 : 0x40;
@@ -124,7 +121,6 @@ START_TEST(narrowing_undoes_widening)
         }
     }
 }
-END_TEST
 
 /* The result of half.h, which rounds a double with integer arithmetic. */
 static uint16_t round_slowly(float value, struct td_narrow format)
@@ -164,7 +160,7 @@ static const struct {
 };
 
 /* The floats just below and above each midpoint round to the nearer value. */
-START_TEST(every_midpoint_between_neighbours_rounds_to_even)
+TD_TEST_EACH(every_midpoint_between_neighbours_rounds_to_even, narrow_floats)
 {
     const td_dtype dtype = narrow_floats[_i].dtype;
     const struct td_narrow format = narrow_floats[_i].format;
@@ -183,9 +179,8 @@ START_TEST(every_midpoint_between_neighbours_rounds_to_even)
         expect_rounded(dtype, format, middles, n);
     }
 }
-END_TEST
 
-START_TEST(random_floats_of_all_sizes_round_as_in_integers)
+TD_TEST_EACH(random_floats_of_all_sizes_round_as_in_integers, narrow_floats)
 {
     uint64_t state = 7;
     for (int round = 0; round < 20; round++) {
@@ -199,7 +194,6 @@ START_TEST(random_floats_of_all_sizes_round_as_in_integers)
         expect_rounded(narrow_floats[_i].dtype, narrow_floats[_i].format, widened, ALL_HALVES);
     }
 }
-END_TEST
 
 /* From IEEE 754-2008: largest finite float16 65504 = 0x7bff; half a place above is 65520. Smallest
  * subnormal 2^-24. bfloat16: bits of float32 0x3f80xxxx are 1.0 and a bit. */
@@ -242,7 +236,7 @@ static const struct {
     { TD_DTYPE_BFLOAT16, 0x80000000, 0x8000, "minus 0 stays" },
 };
 
-START_TEST(floats_round_to_nearest_even)
+TD_TEST_EACH(floats_round_to_nearest_even, roundings)
 {
     FOR_EACH_ISA(isa)
     {
@@ -257,7 +251,6 @@ START_TEST(floats_round_to_nearest_even)
                    td_isa_name(isa), to[i]);
     }
 }
-END_TEST
 
 /* ---- Integers ---------------------------------------------------------------------------- */
 
@@ -273,7 +266,7 @@ static const struct {
     { "uint32[4] 0 1 2147483648 4294967295", { 0, 1, 0x80000000, 0xffffffff } },
 };
 
-START_TEST(integers_are_sign_extended_and_narrowed_back)
+TD_TEST_EACH(integers_are_sign_extended_and_narrowed_back, integer_cases)
 {
     struct td_tensor stored = tensor(integer_cases[_i].stored);
     FOR_EACH_ISA(isa)
@@ -286,7 +279,6 @@ START_TEST(integers_are_sign_extended_and_narrowed_back)
         ck_assert_mem_eq(back, stored.data, 4 * td_dtype_info(stored.dtype)->size);
     }
 }
-END_TEST
 
 /* 0x12345681 modulo 2^8 is 0x81, as int8 -127; modulo 2^16 0x5681. */
 static const char *const cut[] = {
@@ -298,7 +290,7 @@ static const char *const cut[] = {
     "uint32[3] 305419905 4294967295 16777216",
 };
 
-START_TEST(integers_are_truncated_to_their_width)
+TD_TEST_EACH(integers_are_truncated_to_their_width, cut)
 {
     static const uint32_t wide[] = { 0x12345681, 0xffffffff, 0x01000000 };
     struct td_tensor want = tensor(cut[_i]);
@@ -309,7 +301,6 @@ START_TEST(integers_are_truncated_to_their_width)
         ck_assert_mem_eq(got, want.data, 3 * td_dtype_info(want.dtype)->size);
     }
 }
-END_TEST
 
 /* ---- Runs, strides, instruction sets ------------------------------------------------------ */
 
@@ -365,7 +356,7 @@ static void expect_narrowed(td_dtype dtype, td_isa isa, int64_t stride, int64_t 
            td_dtype_info(dtype)->name, td_isa_name(isa), (int)stride, (int)n);
 }
 
-START_TEST(loops_of_any_length_and_stride_access_their_elements_only)
+TD_TEST_EACH(loops_of_any_length_and_stride_access_their_elements_only, computed)
 {
     FOR_EACH_ISA(isa)
     {
@@ -378,38 +369,12 @@ START_TEST(loops_of_any_length_and_stride_access_their_elements_only)
         }
     }
 }
-END_TEST
 
-START_TEST(bool_and_string_have_no_conversion)
+TD_TEST(bool_and_string_have_no_conversion)
 {
     FOR_EACH_ISA(isa)
     {
         ck_assert(!td_widen(TD_DTYPE_BOOL, isa) && !td_narrow(TD_DTYPE_BOOL, isa));
         ck_assert(!td_widen(TD_DTYPE_STRING, isa) && !td_narrow(TD_DTYPE_STRING, isa));
     }
-}
-END_TEST
-
-static void add(TCase *tcase)
-{
-    tcase_add_loop_test(tcase, every_dtype_has_a_compute_type, 0, COUNT_OF(computed));
-    tcase_add_test(tcase, every_float16_widens_to_its_value);
-    tcase_add_test(tcase, every_bfloat16_widens_to_its_value);
-    tcase_add_loop_test(tcase, narrowing_undoes_widening, 0, 2);
-    tcase_add_loop_test(tcase, every_midpoint_between_neighbours_rounds_to_even, 0,
-                        COUNT_OF(narrow_floats));
-    tcase_add_loop_test(tcase, random_floats_of_all_sizes_round_as_in_integers, 0,
-                        COUNT_OF(narrow_floats));
-    tcase_add_loop_test(tcase, floats_round_to_nearest_even, 0, COUNT_OF(roundings));
-    tcase_add_loop_test(tcase, integers_are_sign_extended_and_narrowed_back, 0,
-                        COUNT_OF(integer_cases));
-    tcase_add_loop_test(tcase, integers_are_truncated_to_their_width, 0, COUNT_OF(cut));
-    tcase_add_loop_test(tcase, loops_of_any_length_and_stride_access_their_elements_only, 0,
-                        COUNT_OF(computed));
-    tcase_add_test(tcase, bool_and_string_have_no_conversion);
-}
-
-int main(void)
-{
-    return run_suite("convert", add);
 }

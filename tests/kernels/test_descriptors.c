@@ -43,7 +43,7 @@ static bool is_text(const char *text)
     return text && text[0] != '\0';
 }
 
-START_TEST(every_op_has_its_texts_and_functions)
+TD_TEST(every_op_has_its_texts_and_functions)
 {
     FOR_EACH_OP(op)
     {
@@ -54,7 +54,6 @@ START_TEST(every_op_has_its_texts_and_functions)
         EXPECT(td_op_named(op->name, strlen(op->name)) == op, "%s is there twice", op->name);
     }
 }
-END_TEST
 
 static void check_input(const struct td_op *op, const struct td_input_spec *spec)
 {
@@ -78,7 +77,7 @@ static void check_input(const struct td_op *op, const struct td_input_spec *spec
            "%s: %s is neither data nor keys", op->name, spec->name);
 }
 
-START_TEST(inputs_are_described_in_full)
+TD_TEST(inputs_are_described_in_full)
 {
     FOR_EACH_OP(op)
     {
@@ -89,7 +88,6 @@ START_TEST(inputs_are_described_in_full)
             check_input(op, &op->inputs[i]);
     }
 }
-END_TEST
 
 /* Is the default documented: a value within the range, or a text? */
 static bool has_default(const struct td_attr_spec *spec)
@@ -145,7 +143,7 @@ static void check_attr(const struct td_op *op, const struct td_attr_spec *spec)
     check_range(op, spec);
 }
 
-START_TEST(attributes_are_described_in_full)
+TD_TEST(attributes_are_described_in_full)
 {
     FOR_EACH_OP(op)
     {
@@ -161,9 +159,8 @@ START_TEST(attributes_are_described_in_full)
         }
     }
 }
-END_TEST
 
-START_TEST(names_are_unique)
+TD_TEST(names_are_unique)
 {
     FOR_EACH_OP(op)
     {
@@ -178,7 +175,6 @@ START_TEST(names_are_unique)
                 EXPECT(strcmp(names[i], names[k]) != 0, "%s has two %s", op->name, names[i]);
     }
 }
-END_TEST
 
 static bool has_a_dtype(const struct td_op *op, const char *name)
 {
@@ -203,7 +199,7 @@ static void check_output(const struct td_op *op, const struct td_output_spec *sp
     EXPECT(td_op_output_dtypes(op, spec) != 0, "%s: the dtypes of %s", op->name, spec->name);
 }
 
-START_TEST(outputs_are_described_in_full)
+TD_TEST(outputs_are_described_in_full)
 {
     FOR_EACH_OP(op)
     {
@@ -222,9 +218,8 @@ START_TEST(outputs_are_described_in_full)
                "%s merges calls of several outputs", op->name);
     }
 }
-END_TEST
 
-START_TEST(errors_are_listed_once)
+TD_TEST(errors_are_listed_once)
 {
     FOR_EACH_OP(op)
     {
@@ -237,20 +232,4 @@ START_TEST(errors_are_listed_once)
         }
         EXPECT(n > 0, "%s has no errors", op->name);
     }
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_test(t, every_op_has_its_texts_and_functions);
-    tcase_add_test(t, inputs_are_described_in_full);
-    tcase_add_test(t, attributes_are_described_in_full);
-    tcase_add_test(t, names_are_unique);
-    tcase_add_test(t, outputs_are_described_in_full);
-    tcase_add_test(t, errors_are_listed_once);
-}
-
-int main(void)
-{
-    return run_suite("descriptors", add);
 }

@@ -28,7 +28,7 @@ static const struct {
     { TD_DTYPE_STRING, "string", 0, 1, "", "BYTES" },
 };
 
-START_TEST(a_dtype_is_known_by_size_and_names)
+TD_TEST_EACH(a_dtype_is_known_by_size_and_names, dtypes)
 {
     const struct td_dtype_info *info = td_dtype_info(dtypes[_i].dtype);
     ck_assert_str_eq(info->name, dtypes[_i].name);
@@ -37,9 +37,8 @@ START_TEST(a_dtype_is_known_by_size_and_names)
     ck_assert_str_eq(info->safetensors, dtypes[_i].safetensors);
     ck_assert_str_eq(info->oip, dtypes[_i].oip);
 }
-END_TEST
 
-START_TEST(a_dtype_is_found_by_its_name)
+TD_TEST_EACH(a_dtype_is_found_by_its_name, dtypes)
 {
     td_dtype found;
     ck_assert(td_dtype_from_name(dtypes[_i].name, strlen(dtypes[_i].name), &found));
@@ -50,15 +49,13 @@ START_TEST(a_dtype_is_found_by_its_name)
         ck_assert_int_eq(found, dtypes[_i].dtype);
     }
 }
-END_TEST
 
-START_TEST(all_dtypes_are_in_the_table)
+TD_TEST(all_dtypes_are_in_the_table)
 {
     ck_assert_int_eq(COUNT_OF(dtypes), TD_DTYPE_COUNT);
 }
-END_TEST
 
-START_TEST(names_are_exact)
+TD_TEST(names_are_exact)
 {
     td_dtype found;
     ck_assert(!td_dtype_from_name("Int32", 5, &found));
@@ -70,9 +67,8 @@ START_TEST(names_are_exact)
     ck_assert(!td_dtype_from_safetensors("", 0, &found));
     ck_assert(!td_dtype_from_safetensors("F8_E4M3", 7, &found));
 }
-END_TEST
 
-START_TEST(a_set_prints_its_names)
+TD_TEST(a_set_prints_its_names)
 {
     char text[TD_DTYPE_SET_TEXT];
     ck_assert_str_eq(td_dtype_set_text(TD_DTYPES_INDEX, text, sizeof(text)), "int16, int32, int64");
@@ -80,28 +76,11 @@ START_TEST(a_set_prints_its_names)
     ck_assert_str_eq(td_dtype_set_text(0, text, sizeof(text)), "");
     ck_assert_str_eq(td_dtype_set_text(TD_DTYPES_INDEX, text, 8), "int16, ");
 }
-END_TEST
 
-START_TEST(all_names_fit_the_text_of_a_set)
+TD_TEST(all_names_fit_the_text_of_a_set)
 {
     char text[TD_DTYPE_SET_TEXT];
     td_dtype_set_text(TD_DTYPES_ALL, text, sizeof(text));
     ck_assert_ptr_nonnull(strstr(text, "bool, int8,"));
     ck_assert_str_eq(strrchr(text, ' '), " string");
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_loop_test(t, a_dtype_is_known_by_size_and_names, 0, COUNT_OF(dtypes));
-    tcase_add_loop_test(t, a_dtype_is_found_by_its_name, 0, COUNT_OF(dtypes));
-    tcase_add_test(t, all_dtypes_are_in_the_table);
-    tcase_add_test(t, names_are_exact);
-    tcase_add_test(t, a_set_prints_its_names);
-    tcase_add_test(t, all_names_fit_the_text_of_a_set);
-}
-
-int main(void)
-{
-    return run_suite("dtype", add);
 }

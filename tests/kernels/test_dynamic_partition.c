@@ -81,7 +81,7 @@ static const struct {
       { "int8[1,1099511627776,1099511627776,0]" } },
 };
 
-START_TEST(partition_has_outputs)
+TD_TEST_EACH(partition_has_outputs, results)
 {
     struct op_call call;
     call_op(&call, OP, results[_i].attrs, tensor(results[_i].data), tensor(results[_i].partitions),
@@ -94,7 +94,6 @@ START_TEST(partition_has_outputs)
     }
     ck_assert_int_eq(call.args.n_outputs, n);
 }
-END_TEST
 
 static const struct {
     const char *case_name;
@@ -130,7 +129,7 @@ static const struct {
       "output needs 17 dimensions, the limit is 16", "", "", 0 },
 };
 
-START_TEST(infer_refuses)
+TD_TEST_EACH(infer_refuses, refusals)
 {
     struct op_call call;
     call_begin(&call, OP, refusals[_i].attrs, tensor(refusals[_i].data),
@@ -145,7 +144,6 @@ START_TEST(infer_refuses)
     call.status = td_op_infer(&td_op_dynamic_partition, &call.args, &test_arena, NULL);
     ck_assert_int_eq(call.status, refusals[_i].status);
 }
-END_TEST
 
 static const struct {
     const char *case_name;
@@ -197,7 +195,7 @@ static const struct {
       1 },
 };
 
-START_TEST(infer_refuses_the_first_number_out_of_bounds)
+TD_TEST_EACH(infer_refuses_the_first_number_out_of_bounds, out_of_bounds)
 {
     struct op_call call;
     call_begin(&call, OP, "num_partitions=3", tensor(out_of_bounds[_i].data),
@@ -215,9 +213,8 @@ START_TEST(infer_refuses_the_first_number_out_of_bounds)
     ck_assert_int_eq(call.err.axis, 0);
     ck_assert_int_eq(call.err.bad_count, out_of_bounds[_i].bad_count);
 }
-END_TEST
 
-START_TEST(there_may_be_16384_outputs)
+TD_TEST(there_may_be_16384_outputs)
 {
     struct op_call call;
     call_op(&call, OP, "num_partitions=16384", tensor("int32[3] 7 8 9"),
@@ -229,9 +226,8 @@ START_TEST(there_may_be_16384_outputs)
         EXPECT(call.args.outputs[p].numel == 0, "output %d is not empty", p);
     expect_tensor(&call.args.outputs[16383], "int32[2] 7 9", "last");
 }
-END_TEST
 
-START_TEST(cost_follows_from_shapes)
+TD_TEST(cost_follows_from_shapes)
 {
     struct op_call call;
     call_begin(&call, OP, "num_partitions=2", tensor("float32[4,2] 0..7"),
@@ -243,9 +239,8 @@ START_TEST(cost_follows_from_shapes)
     ck_assert_uint_eq(cost.bytes_written, 32 + 2 * sizeof(struct td_tensor) + cost.workspace);
     ck_assert_uint_eq(cost.random_reads, 4);
 }
-END_TEST
 
-START_TEST(rows_without_elements_need_no_scratch_per_row)
+TD_TEST(rows_without_elements_need_no_scratch_per_row)
 {
     for (int i = 0; i < 2; i++) {
         struct op_call call;
@@ -255,7 +250,6 @@ START_TEST(rows_without_elements_need_no_scratch_per_row)
         ck_assert_uint_eq(td_op_dynamic_partition.cost(&call.args).workspace, 2 * sizeof(char *));
     }
 }
-END_TEST
 
 /* ---- Against the definition, row by row -------------------------------------------------- */
 
@@ -323,7 +317,7 @@ static void expect_round_trip(const struct td_tensor *data, const struct td_tens
     expect_same_tensor(&call.args.outputs[0], &want, what);
 }
 
-START_TEST(any_partition_agrees_with_its_definition_and_stitch_inverts_it)
+TD_TEST_LOOP(any_partition_agrees_with_its_definition_and_stitch_inverts_it, 0, 20)
 {
     enum { SAMPLES = 100 };
     for (int s = 0; s < SAMPLES; s++) {
@@ -352,7 +346,6 @@ START_TEST(any_partition_agrees_with_its_definition_and_stitch_inverts_it)
         expect_round_trip(&data, &partitions, &call, &exec.exec, what);
     }
 }
-END_TEST
 
 /* Enough rows for several blocks. */
 static const struct {
@@ -378,7 +371,7 @@ static struct td_tensor large_data(int which, struct td_tensor *partitions)
     return random_tensor(row.dtype, &shape);
 }
 
-START_TEST(a_large_partition_does_not_depend_on_how_it_is_split)
+TD_TEST_EACH(a_large_partition_does_not_depend_on_how_it_is_split, large)
 {
     static const int64_t grains[] = { 0, 1, 3 };
     char attrs[64];
@@ -405,9 +398,8 @@ START_TEST(a_large_partition_does_not_depend_on_how_it_is_split)
         }
     }
 }
-END_TEST
 
-START_TEST(a_deadline_stops_a_large_partition)
+TD_TEST_EACH(a_deadline_stops_a_large_partition, large)
 {
     char attrs[64];
     struct td_tensor partitions;
@@ -429,9 +421,8 @@ START_TEST(a_deadline_stops_a_large_partition)
                       (int)allowed, (int)needed);
     }
 }
-END_TEST
 
-START_TEST(strings_may_be_a_view)
+TD_TEST(strings_may_be_a_view)
 {
     struct td_tensor all = tensor("string[4] 'skipped' 'b' 'cc' ''"), view = all;
     view.shape = shape("[3]");
@@ -450,7 +441,6 @@ START_TEST(strings_may_be_a_view)
     ck_assert_int_eq(call.status, TD_RESOURCE_LIMIT);
     ck_assert_str_eq(call.err.resource, "output_bytes");
 }
-END_TEST
 
 static struct td_buffer *no_memory(struct td_memory *self, size_t bytes, struct td_error *err)
 {
@@ -460,7 +450,7 @@ static struct td_buffer *no_memory(struct td_memory *self, size_t bytes, struct 
     return NULL;
 }
 
-START_TEST(a_partition_without_memory_is_refused)
+TD_TEST_LOOP(a_partition_without_memory_is_refused, 0, 2)
 {
     static const char *const data[] = { "int32[2] 1 2", "string[2] 'a' 'b'" };
     struct td_memory none = { .take = no_memory };
@@ -484,7 +474,6 @@ START_TEST(a_partition_without_memory_is_refused)
     }
     ck_assert_int_eq(call.status, TD_OK);
 }
-END_TEST
 
 static const struct {
     const char *case_name, *attrs, *data, *partitions;
@@ -497,7 +486,7 @@ static const struct {
     { "no rows", "num_partitions=2", "int16[0,4611686018427387904,4]", "int32[0]", { 0, 2, 0, 0 } },
 };
 
-START_TEST(geometry_counts_rows)
+TD_TEST_EACH(geometry_counts_rows, geometries)
 {
     struct op_call call;
     const struct td_dynamic_partition_geometry want = geometries[_i].geometry;
@@ -510,28 +499,4 @@ START_TEST(geometry_counts_rows)
     ck_assert_int_eq(got.n_partitions, want.n_partitions);
     ck_assert_int_eq(got.row_numel, want.row_numel);
     ck_assert_uint_eq(got.row_bytes, want.row_bytes);
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_loop_test(t, partition_has_outputs, 0, COUNT_OF(results));
-    tcase_add_loop_test(t, infer_refuses, 0, COUNT_OF(refusals));
-    tcase_add_loop_test(t, infer_refuses_the_first_number_out_of_bounds, 0,
-                        COUNT_OF(out_of_bounds));
-    tcase_add_test(t, there_may_be_16384_outputs);
-    tcase_add_test(t, cost_follows_from_shapes);
-    tcase_add_test(t, rows_without_elements_need_no_scratch_per_row);
-    tcase_add_loop_test(t, any_partition_agrees_with_its_definition_and_stitch_inverts_it, 0, 20);
-    tcase_add_loop_test(t, a_large_partition_does_not_depend_on_how_it_is_split, 0,
-                        COUNT_OF(large));
-    tcase_add_loop_test(t, a_deadline_stops_a_large_partition, 0, COUNT_OF(large));
-    tcase_add_test(t, strings_may_be_a_view);
-    tcase_add_loop_test(t, a_partition_without_memory_is_refused, 0, 2);
-    tcase_add_loop_test(t, geometry_counts_rows, 0, COUNT_OF(geometries));
-}
-
-int main(void)
-{
-    return run_suite(OP, add);
 }

@@ -60,7 +60,7 @@ static const struct {
       "string[9223372036854775807,0]" },
 };
 
-START_TEST(stitch_has_output)
+TD_TEST_EACH(stitch_has_output, results)
 {
     for (int i = 0; i < COUNT_OF(names); i++) {
         struct op_call call;
@@ -71,7 +71,6 @@ START_TEST(stitch_has_output)
         expect_tensor(&call.args.outputs[0], results[_i].output, results[_i].case_name);
     }
 }
-END_TEST
 
 static const struct {
     const char *case_name;
@@ -168,7 +167,7 @@ static const struct {
       { "output" } },
 };
 
-START_TEST(infer_refuses)
+TD_TEST_EACH(infer_refuses, refusals)
 {
     for (int i = 0; i < COUNT_OF(names); i++) {
         struct op_call call;
@@ -186,7 +185,6 @@ START_TEST(infer_refuses)
         ck_assert_int_eq(call.status, refusals[_i].status);
     }
 }
-END_TEST
 
 static const struct {
     const char *case_name;
@@ -252,7 +250,7 @@ static const struct {
       1 },
 };
 
-START_TEST(infer_refuses_the_first_negative_index)
+TD_TEST_EACH(infer_refuses_the_first_negative_index, negatives)
 {
     struct op_call call;
     begin_text(&call, "dynamic_stitch", negatives[_i].indices, negatives[_i].data);
@@ -269,9 +267,8 @@ START_TEST(infer_refuses_the_first_negative_index)
     ck_assert_int_eq(call.err.index, negatives[_i].index);
     ck_assert_int_eq(call.err.bad_count, negatives[_i].bad_count);
 }
-END_TEST
 
-START_TEST(an_index_of_2_to_31_describes_an_output_and_allocates_none)
+TD_TEST(an_index_of_2_to_31_describes_an_output_and_allocates_none)
 {
     char space[4096];
     struct td_arena arena;
@@ -288,10 +285,9 @@ START_TEST(an_index_of_2_to_31_describes_an_output_and_allocates_none)
     ck_assert_uint_ge(cost.bytes_written, (uint64_t)2147483649 * 16);
     ck_assert_uint_le(cost.workspace, (uint64_t)2147483649 * 8);
 }
-END_TEST
 
 /* Reading all of the repeated tensors would mean 2^36 indices, more than the timeout of a test. */
-START_TEST(large_indices_that_are_repeated_in_the_list_are_read_once)
+TD_TEST(large_indices_that_are_repeated_in_the_list_are_read_once)
 {
     enum { LIST = 16384, ROWS = 1 << 22 };
     struct td_error err;
@@ -321,9 +317,8 @@ START_TEST(large_indices_that_are_repeated_in_the_list_are_read_once)
     ck_assert_int_eq(td_op_infer(&td_op_dynamic_stitch, &args, &test_arena, &err), TD_OK);
     expect_shape(&args.outputs[0].shape, "[10]", "a part of it before");
 }
-END_TEST
 
-START_TEST(cost_follows_from_shapes)
+TD_TEST(cost_follows_from_shapes)
 {
     struct op_call call;
     begin_text(&call, "dynamic_stitch", "int32[4] 0 1 2 3; int64[1] 9",
@@ -335,7 +330,6 @@ START_TEST(cost_follows_from_shapes)
     ck_assert_uint_eq(cost.random_reads, 5);
     ck_assert_uint_eq(cost.workspace, 0);
 }
-END_TEST
 
 /* ---- Against the definition, row by row -------------------------------------------------- */
 
@@ -447,7 +441,7 @@ static void run_lists(struct op_call *call, const char *op, const struct lists *
     call_run(call, op, exec);
 }
 
-START_TEST(any_stitch_agrees_with_its_definition)
+TD_TEST_LOOP(any_stitch_agrees_with_its_definition, 0, 20)
 {
     enum { SAMPLES = 100 };
     for (int n = 0; n < SAMPLES; n++) {
@@ -465,7 +459,6 @@ START_TEST(any_stitch_agrees_with_its_definition)
         expect_stitched(&lists, &call.args.outputs[0], what);
     }
 }
-END_TEST
 
 /* Enough rows for several threads, in each of the strategies. */
 static const struct {
@@ -517,7 +510,7 @@ static struct lists large_lists(int which)
     return lists;
 }
 
-START_TEST(a_large_stitch_does_not_depend_on_how_it_is_split)
+TD_TEST_EACH(a_large_stitch_does_not_depend_on_how_it_is_split, large)
 {
     static const int64_t grains[] = { 0, 100, 1031 };
     random_seed(1);
@@ -537,9 +530,8 @@ START_TEST(a_large_stitch_does_not_depend_on_how_it_is_split)
         }
     }
 }
-END_TEST
 
-START_TEST(a_deadline_stops_a_large_stitch)
+TD_TEST_EACH(a_deadline_stops_a_large_stitch, large)
 {
     random_seed(1);
     struct lists lists = large_lists(_i);
@@ -559,7 +551,6 @@ START_TEST(a_deadline_stops_a_large_stitch)
         ck_assert_int_eq(call.err.status, TD_DEADLINE_EXCEEDED);
     }
 }
-END_TEST
 
 static struct td_buffer *no_memory(struct td_memory *self, size_t bytes, struct td_error *err)
 {
@@ -569,7 +560,7 @@ static struct td_buffer *no_memory(struct td_memory *self, size_t bytes, struct 
     return NULL;
 }
 
-START_TEST(a_stitch_without_memory_for_its_scratch_is_refused)
+TD_TEST_EACH(a_stitch_without_memory_for_its_scratch_is_refused, large)
 {
     struct td_memory none = { .take = no_memory };
     struct td_arena arena;
@@ -584,9 +575,8 @@ START_TEST(a_stitch_without_memory_for_its_scratch_is_refused)
     ck_assert_int_eq(call.status, workspace > 0 ? TD_MEMORY_EXHAUSTED : TD_OK);
     ck_assert_uint_le(workspace, td_tensor_footprint(&call.args.outputs[0]));
 }
-END_TEST
 
-START_TEST(strings_beyond_the_output_limit_are_refused)
+TD_TEST(strings_beyond_the_output_limit_are_refused)
 {
     struct td_exec exec;
     struct op_call call;
@@ -601,7 +591,6 @@ START_TEST(strings_beyond_the_output_limit_are_refused)
     call_run(&call, "dynamic_stitch", &exec);
     ck_assert_int_eq(call.status, TD_OK); /* only 'cde' is written */
 }
-END_TEST
 
 static const struct {
     const char *case_name, *indices, *data;
@@ -628,7 +617,7 @@ static const struct {
     { "rows without elements", "int32[1] 4", "int16[1,0]", { 0, 1 }, 5, 0, 0 },
 };
 
-START_TEST(geometry_counts_rows)
+TD_TEST_EACH(geometry_counts_rows, geometries)
 {
     for (int op = 0; op < COUNT_OF(names); op++) {
         struct op_call call;
@@ -643,26 +632,4 @@ START_TEST(geometry_counts_rows)
         ck_assert_int_eq(got->row_numel, geometries[_i].row_numel);
         ck_assert_uint_eq(got->row_bytes, geometries[_i].row_bytes);
     }
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_loop_test(t, stitch_has_output, 0, COUNT_OF(results));
-    tcase_add_loop_test(t, infer_refuses, 0, COUNT_OF(refusals));
-    tcase_add_loop_test(t, infer_refuses_the_first_negative_index, 0, COUNT_OF(negatives));
-    tcase_add_test(t, an_index_of_2_to_31_describes_an_output_and_allocates_none);
-    tcase_add_test(t, large_indices_that_are_repeated_in_the_list_are_read_once);
-    tcase_add_test(t, cost_follows_from_shapes);
-    tcase_add_loop_test(t, any_stitch_agrees_with_its_definition, 0, 20);
-    tcase_add_loop_test(t, a_large_stitch_does_not_depend_on_how_it_is_split, 0, COUNT_OF(large));
-    tcase_add_loop_test(t, a_deadline_stops_a_large_stitch, 0, COUNT_OF(large));
-    tcase_add_loop_test(t, a_stitch_without_memory_for_its_scratch_is_refused, 0, COUNT_OF(large));
-    tcase_add_test(t, strings_beyond_the_output_limit_are_refused);
-    tcase_add_loop_test(t, geometry_counts_rows, 0, COUNT_OF(geometries));
-}
-
-int main(void)
-{
-    return run_suite("dynamic_stitch", add);
 }

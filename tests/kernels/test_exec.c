@@ -30,7 +30,7 @@ static const struct {
     { "a count near INT64_MAX does not overflow", INT64_MAX, INT64_MAX - 1, 2 },
 };
 
-START_TEST(serial_ranges_follow_each_other)
+TD_TEST_EACH(serial_ranges_follow_each_other, loops)
 {
     struct td_exec exec;
     struct td_error err;
@@ -42,15 +42,13 @@ START_TEST(serial_ranges_follow_each_other)
     ck_assert_msg(seen.count == loops[_i].ranges, "%s", loops[_i].case_name);
     ck_assert_int_le(seen.largest, loops[_i].grain > 0 ? loops[_i].grain : 1);
 }
-END_TEST
 
-START_TEST(the_arena_is_that_of_the_caller)
+TD_TEST(the_arena_is_that_of_the_caller)
 {
     struct td_exec exec;
     td_exec_serial(&exec, &test_arena);
     ck_assert_ptr_eq(exec.arena, &test_arena);
 }
-END_TEST
 
 static td_status refuse(struct td_exec *self, struct td_error *err)
 {
@@ -58,7 +56,7 @@ static td_status refuse(struct td_exec *self, struct td_error *err)
     return td_error_set(err, TD_DEADLINE_EXCEEDED, "late");
 }
 
-START_TEST(a_check_calls_the_function_of_the_exec)
+TD_TEST(a_check_calls_the_function_of_the_exec)
 {
     struct td_exec exec;
     struct td_error err;
@@ -67,17 +65,4 @@ START_TEST(a_check_calls_the_function_of_the_exec)
     exec.check = refuse;
     ck_assert_int_eq(td_exec_check(&exec, &err), TD_DEADLINE_EXCEEDED);
     ck_assert_str_eq(err.message, "late");
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_loop_test(t, serial_ranges_follow_each_other, 0, COUNT_OF(loops));
-    tcase_add_test(t, the_arena_is_that_of_the_caller);
-    tcase_add_test(t, a_check_calls_the_function_of_the_exec);
-}
-
-int main(void)
-{
-    return run_suite("exec", add);
 }

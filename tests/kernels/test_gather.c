@@ -84,7 +84,7 @@ static const struct {
       "int32[3,2] 2 3 2 3 0 1" },
 };
 
-START_TEST(gather_has_output)
+TD_TEST_EACH(gather_has_output, results)
 {
     struct op_call call;
     call_op(&call, results[_i].op, results[_i].attrs, tensor(results[_i].params),
@@ -94,7 +94,6 @@ START_TEST(gather_has_output)
     ck_assert_int_eq(call.args.replaced, 0);
     expect_tensor(&call.args.outputs[0], results[_i].output, results[_i].case_name);
 }
-END_TEST
 
 static const struct {
     const char *case_name;
@@ -129,7 +128,7 @@ static const struct {
       "int32[2,2] 5 0 -1 1", "int32[2,2] 2 1 3 4", 2 },
 };
 
-START_TEST(a_policy_replaces_indices_and_counts_them)
+TD_TEST_EACH(a_policy_replaces_indices_and_counts_them, policies)
 {
     struct op_call call;
     call_op(&call, policies[_i].op, policies[_i].attrs, tensor(policies[_i].params),
@@ -139,7 +138,6 @@ START_TEST(a_policy_replaces_indices_and_counts_them)
     ck_assert_msg(call.args.replaced == policies[_i].replaced, "%s: replaced %d",
                   policies[_i].case_name, (int)call.args.replaced);
 }
-END_TEST
 
 static const struct {
     const char *case_name;
@@ -204,7 +202,7 @@ static const struct {
       "indices", "" },
 };
 
-START_TEST(infer_refuses)
+TD_TEST_EACH(infer_refuses, refusals)
 {
     struct op_call call;
     call_begin(&call, refusals[_i].op, refusals[_i].attrs, tensor_without_data(refusals[_i].params),
@@ -224,9 +222,8 @@ START_TEST(infer_refuses)
         ck_assert(td_shape_equal(&call.err.shapes[1].shape, &call.args.inputs[1].tensors->shape));
     }
 }
-END_TEST
 
-START_TEST(an_output_too_large_to_count_is_refused)
+TD_TEST(an_output_too_large_to_count_is_refused)
 {
     struct op_call call;
     call_begin(&call, "gather", "", tensor_without_data("float32[1,4294967296]"),
@@ -235,7 +232,6 @@ START_TEST(an_output_too_large_to_count_is_refused)
     ck_assert_int_eq(call.status, TD_RESOURCE_LIMIT);
     ck_assert_str_eq(call.err.input, "output");
 }
-END_TEST
 
 static const struct {
     const char *case_name;
@@ -392,7 +388,7 @@ static const struct {
       1 },
 };
 
-START_TEST(run_refuses_the_first_bad_index)
+TD_TEST_EACH(run_refuses_the_first_bad_index, out_of_bounds)
 {
     struct op_call call;
     call_op(&call, out_of_bounds[_i].op, out_of_bounds[_i].attrs, tensor(out_of_bounds[_i].params),
@@ -412,9 +408,8 @@ START_TEST(run_refuses_the_first_bad_index)
     for (size_t i = 0; i < call.args.outputs[0].bytes; i++)
         EXPECT(out[i] == 0xA5, "%s: the output was touched", out_of_bounds[_i].case_name);
 }
-END_TEST
 
-START_TEST(cost_follows_from_shapes)
+TD_TEST(cost_follows_from_shapes)
 {
     struct op_call call;
     call_begin(&call, "gather", "axis=1", tensor_without_data("float32[10,1000,8]"),
@@ -427,9 +422,8 @@ START_TEST(cost_follows_from_shapes)
     ck_assert_uint_eq(cost.flops, 0);
     ck_assert_uint_eq(cost.workspace, 0);
 }
-END_TEST
 
-START_TEST(an_empty_output_costs_its_indices)
+TD_TEST(an_empty_output_costs_its_indices)
 {
     struct op_call call;
     call_begin(&call, "gather", "", tensor_without_data("float32[10,0]"),
@@ -440,9 +434,8 @@ START_TEST(an_empty_output_costs_its_indices)
     ck_assert_uint_eq(cost.bytes_read, 400);
     ck_assert_uint_eq(cost.random_reads, 0);
 }
-END_TEST
 
-START_TEST(strings_cost_their_average)
+TD_TEST(strings_cost_their_average)
 {
     struct op_call call;
     call_begin(&call, "gather", "", tensor("string[2] 'aaa' 'b'"), tensor("int32[3] 0 0 0"));
@@ -450,7 +443,6 @@ START_TEST(strings_cost_their_average)
     struct td_cost cost = td_op_gather.cost(&call.args);
     ck_assert_uint_eq(cost.bytes_written, 32 + 6);
 }
-END_TEST
 
 /* Members in the order of the struct. */
 static const struct {
@@ -515,7 +507,7 @@ static const struct {
       { 0 } },
 };
 
-START_TEST(geometry_merges_dimensions)
+TD_TEST_EACH(geometry_merges_dimensions, geometries)
 {
     struct op_call call;
     const struct td_gather_geometry want = geometries[_i].geometry;
@@ -536,12 +528,11 @@ START_TEST(geometry_merges_dimensions)
     ck_assert_msg(got.row_numel == want.row_numel && got.row_bytes == want.row_bytes, "%s: rows",
                   case_name);
 }
-END_TEST
 
 /* Rows of a few elements in several ranges, and rows that are cast in parts. */
 static const int64_t converted_columns[] = { 1, 7, 300, 70000 };
 
-START_TEST(converted_rows_are_rows_cast)
+TD_TEST_EACH(converted_rows_are_rows_cast, converted_columns)
 {
     const int64_t columns = converted_columns[_i], rows = columns > 1000 ? 3 : 200;
     struct op_call converted, picked, cast;
@@ -558,9 +549,8 @@ START_TEST(converted_rows_are_rows_cast)
     EXPECT(converted.status == TD_OK && cast.status == TD_OK, "%s", converted.err.message);
     expect_same_tensor(&converted.args.outputs[0], &cast.args.outputs[0], "bfloat16 of int32");
 }
-END_TEST
 
-START_TEST(rows_that_are_not_aligned_are_converted)
+TD_TEST(rows_that_are_not_aligned_are_converted)
 {
     struct op_call call;
     char unaligned[3 * sizeof(double) + 1];
@@ -571,9 +561,8 @@ START_TEST(rows_that_are_not_aligned_are_converted)
     ck_assert_int_eq(call.status, TD_OK);
     expect_tensor(&call.args.outputs[0], "float32[2] 3.5 1.5", "not aligned");
 }
-END_TEST
 
-START_TEST(converting_costs_what_is_read_and_what_is_written)
+TD_TEST(converting_costs_what_is_read_and_what_is_written)
 {
     struct op_call call;
     call_begin(&call, "gather", "dtype=float32", tensor_without_data("float16[1000,8]"),
@@ -583,26 +572,4 @@ START_TEST(converting_costs_what_is_read_and_what_is_written)
     ck_assert_uint_eq(cost.bytes_written, 1600);
     ck_assert_uint_eq(cost.bytes_read, 800 + 400);
     ck_assert_uint_eq(cost.flops, 400);
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_loop_test(t, gather_has_output, 0, COUNT_OF(results));
-    tcase_add_loop_test(t, a_policy_replaces_indices_and_counts_them, 0, COUNT_OF(policies));
-    tcase_add_loop_test(t, infer_refuses, 0, COUNT_OF(refusals));
-    tcase_add_test(t, an_output_too_large_to_count_is_refused);
-    tcase_add_loop_test(t, run_refuses_the_first_bad_index, 0, COUNT_OF(out_of_bounds));
-    tcase_add_loop_test(t, converted_rows_are_rows_cast, 0, COUNT_OF(converted_columns));
-    tcase_add_test(t, rows_that_are_not_aligned_are_converted);
-    tcase_add_test(t, converting_costs_what_is_read_and_what_is_written);
-    tcase_add_test(t, cost_follows_from_shapes);
-    tcase_add_test(t, an_empty_output_costs_its_indices);
-    tcase_add_test(t, strings_cost_their_average);
-    tcase_add_loop_test(t, geometry_merges_dimensions, 0, COUNT_OF(geometries));
-}
-
-int main(void)
-{
-    return run_suite("gather", add);
 }

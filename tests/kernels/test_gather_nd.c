@@ -51,7 +51,7 @@ static const struct {
       "float32[1099511627776,1099511627776,0]", "int32[1,2] 1099 1099", "float32[1,0]" },
 };
 
-START_TEST(gather_nd_has_output)
+TD_TEST_EACH(gather_nd_has_output, results)
 {
     struct op_call call;
     call_op(&call, "gather_nd", results[_i].attrs, tensor(results[_i].params),
@@ -61,7 +61,6 @@ START_TEST(gather_nd_has_output)
     ck_assert_int_eq(call.args.replaced, 0);
     expect_tensor(&call.args.outputs[0], results[_i].output, results[_i].case_name);
 }
-END_TEST
 
 static const struct {
     const char *case_name;
@@ -90,7 +89,7 @@ static const struct {
       "int8[0,1099511627776,1099511627776]", "int32[2,3] 0 1 2 3 4 5", "int8[2] 0 0", 2 },
 };
 
-START_TEST(a_policy_replaces_indices_and_counts_them)
+TD_TEST_EACH(a_policy_replaces_indices_and_counts_them, policies)
 {
     struct op_call call;
     call_op(&call, "gather_nd", policies[_i].attrs, tensor(policies[_i].params),
@@ -100,7 +99,6 @@ START_TEST(a_policy_replaces_indices_and_counts_them)
     ck_assert_msg(call.args.replaced == policies[_i].replaced, "%s: replaced %d",
                   policies[_i].case_name, (int)call.args.replaced);
 }
-END_TEST
 
 static const struct {
     const char *case_name;
@@ -146,7 +144,7 @@ static const struct {
       TD_RESOURCE_LIMIT, "output needs 17 dimensions, the limit is 16", "", "" },
 };
 
-START_TEST(infer_refuses)
+TD_TEST_EACH(infer_refuses, refusals)
 {
     struct op_call call;
     call_begin(&call, "gather_nd", refusals[_i].attrs, tensor_without_data(refusals[_i].params),
@@ -159,7 +157,6 @@ START_TEST(infer_refuses)
     ck_assert_str_eq(call.err.attribute, refusals[_i].attribute);
     ck_assert_int_eq(call.err.n_shapes, call.status == TD_SHAPE_MISMATCH ? 2 : 0);
 }
-END_TEST
 
 static const struct {
     const char *case_name;
@@ -283,7 +280,7 @@ static const struct {
       1 },
 };
 
-START_TEST(run_refuses_the_first_bad_component)
+TD_TEST_EACH(run_refuses_the_first_bad_component, out_of_bounds)
 {
     struct op_call call;
     call_op(&call, "gather_nd", out_of_bounds[_i].attrs, tensor(out_of_bounds[_i].params),
@@ -299,9 +296,8 @@ START_TEST(run_refuses_the_first_bad_component)
     ck_assert_int_eq(call.err.bad_count, out_of_bounds[_i].bad_count);
     ck_assert_int_eq(call.err.axis, out_of_bounds[_i].axis);
 }
-END_TEST
 
-START_TEST(cost_follows_from_shapes)
+TD_TEST(cost_follows_from_shapes)
 {
     struct op_call call;
     call_begin(&call, "gather_nd", "", tensor_without_data("float32[10,1000,8]"),
@@ -312,7 +308,6 @@ START_TEST(cost_follows_from_shapes)
     ck_assert_uint_eq(cost.bytes_read, 1600 + 400);
     ck_assert_uint_eq(cost.random_reads, 50);
 }
-END_TEST
 
 /* Members in the order of the structs. */
 static const struct {
@@ -357,7 +352,7 @@ static const struct {
     { "no tuples", "", "int8[4,5]", "int64[0,2]", { .space = { 2, { 4, 5 }, { 5, 1 } } } },
 };
 
-START_TEST(geometry_merges_dimensions)
+TD_TEST_EACH(geometry_merges_dimensions, geometries)
 {
     struct op_call call;
     const struct td_gather_nd_geometry want = geometries[_i].geometry;
@@ -379,20 +374,4 @@ START_TEST(geometry_merges_dimensions)
                   "%s: blocks", case_name);
     ck_assert_msg(got.row_numel == want.row_numel && got.row_bytes == want.row_bytes, "%s: rows",
                   case_name);
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_loop_test(t, gather_nd_has_output, 0, COUNT_OF(results));
-    tcase_add_loop_test(t, a_policy_replaces_indices_and_counts_them, 0, COUNT_OF(policies));
-    tcase_add_loop_test(t, infer_refuses, 0, COUNT_OF(refusals));
-    tcase_add_loop_test(t, run_refuses_the_first_bad_component, 0, COUNT_OF(out_of_bounds));
-    tcase_add_test(t, cost_follows_from_shapes);
-    tcase_add_loop_test(t, geometry_merges_dimensions, 0, COUNT_OF(geometries));
-}
-
-int main(void)
-{
-    return run_suite("gather_nd", add);
 }

@@ -26,7 +26,7 @@ static const struct {
     { "no rows", 4, 0, 2, 10, { 0 }, { 0 } },
 };
 
-START_TEST(row_numbers_get_the_offsets_of_their_slices)
+TD_TEST_EACH(row_numbers_get_the_offsets_of_their_slices, slices)
 {
     int64_t rows[6];
     memcpy(rows, slices[_i].rows, sizeof(rows));
@@ -34,7 +34,6 @@ START_TEST(row_numbers_get_the_offsets_of_their_slices)
                                    slices[_i].slice_rows);
     ck_assert_msg(memcmp(rows, slices[_i].moved, sizeof(rows)) == 0, "%s", slices[_i].case_name);
 }
-END_TEST
 
 /* A table of rows x width bytes with different values. */
 static struct td_tensor byte_table(int64_t rows, int64_t width)
@@ -49,7 +48,7 @@ static struct td_tensor byte_table(int64_t rows, int64_t width)
     return t;
 }
 
-START_TEST(rows_larger_than_a_range_are_split)
+TD_TEST(rows_larger_than_a_range_are_split)
 {
     static const int64_t widths[] = { 131072, 131073, 300001, 1 << 20 };
     for (int w = 0; w < COUNT_OF(widths); w++) {
@@ -69,7 +68,6 @@ START_TEST(rows_larger_than_a_range_are_split)
         ck_assert_int_eq(atomic_load(&exec.ranges_run), 4 * ((widths[w] + 131071) / 131072));
     }
 }
-END_TEST
 
 /* The output is the same for one range or many, one thread or eight. */
 static void expect_same_at_any_split(const char *op, const char *attrs, struct td_tensor params,
@@ -92,7 +90,7 @@ static void expect_same_at_any_split(const char *op, const char *attrs, struct t
     }
 }
 
-START_TEST(an_output_does_not_depend_on_how_it_is_split)
+TD_TEST(an_output_does_not_depend_on_how_it_is_split)
 {
     enum { N = 5000 };
     int64_t values[N];
@@ -105,9 +103,8 @@ START_TEST(an_output_does_not_depend_on_how_it_is_split)
     expect_same_at_any_split("gather_nd", "bounds=clip", byte_table(40, 40), indices);
     expect_same_at_any_split("batch_gather", "bounds=wrap", byte_table(2500, 3), indices);
 }
-END_TEST
 
-START_TEST(strings_do_not_depend_on_how_they_are_split)
+TD_TEST(strings_do_not_depend_on_how_they_are_split)
 {
     enum { N = 5000 };
     int64_t values[N];
@@ -119,9 +116,8 @@ START_TEST(strings_do_not_depend_on_how_they_are_split)
     indices.shape = shape("[2500,2]");
     expect_same_at_any_split("gather_nd", "bounds=wrap", params, indices);
 }
-END_TEST
 
-START_TEST(strings_may_be_a_view)
+TD_TEST(strings_may_be_a_view)
 {
     struct td_tensor all = tensor("string[4] 'skipped' 'b' 'cc' ''"), view = all;
     view.shape = shape("[3]");
@@ -132,9 +128,8 @@ START_TEST(strings_may_be_a_view)
     ck_assert_int_eq(call.status, TD_OK);
     expect_tensor(&call.args.outputs[0], "string[4] 'cc' 'b' '' 'cc'", "view");
 }
-END_TEST
 
-START_TEST(strings_too_long_to_count_are_refused)
+TD_TEST(strings_too_long_to_count_are_refused)
 {
     /* Claims 2^62 bytes; the call is refused before any is read. */
     uint64_t offsets[] = { 0, (uint64_t)1 << 62 };
@@ -150,7 +145,6 @@ START_TEST(strings_too_long_to_count_are_refused)
     call_op(&call, "gather", "", params, tensor("int32[5] 0 0 0 0 0"), NULL);
     ck_assert_int_eq(call.status, TD_RESOURCE_LIMIT); /* 5 * 2^62 is 2^62 in 64 bits */
 }
-END_TEST
 
 static struct td_buffer *no_memory(struct td_memory *self, size_t bytes, struct td_error *err)
 {
@@ -160,7 +154,7 @@ static struct td_buffer *no_memory(struct td_memory *self, size_t bytes, struct 
     return NULL;
 }
 
-START_TEST(strings_without_memory_for_their_bytes_are_refused)
+TD_TEST(strings_without_memory_for_their_bytes_are_refused)
 {
     struct td_memory none = { .take = no_memory };
     struct td_arena arena;
@@ -172,7 +166,6 @@ START_TEST(strings_without_memory_for_their_bytes_are_refused)
     ck_assert_int_eq(call.status, TD_MEMORY_EXHAUSTED);
     ck_assert_str_eq(call.err.message, "none");
 }
-END_TEST
 
 static const struct {
     const char *case_name;
@@ -186,7 +179,7 @@ static const struct {
     { "bytes of strings", "string", 1, 12 },
 };
 
-START_TEST(a_deadline_stops_the_copy)
+TD_TEST_EACH(a_deadline_stops_the_copy, deadlines)
 {
     enum { N = 20000 };
     static int64_t zeros[N];
@@ -205,9 +198,8 @@ START_TEST(a_deadline_stops_the_copy)
         ck_assert_uint_eq(call.args.outputs[0].bytes,
                           0); /* none allocated before all sizes are known */
 }
-END_TEST
 
-START_TEST(small_outputs_are_one_range)
+TD_TEST(small_outputs_are_one_range)
 {
     struct thread_exec exec;
     struct op_call call;
@@ -215,23 +207,4 @@ START_TEST(small_outputs_are_one_range)
     call_op(&call, "gather", "", byte_table(10, 100), tensor("int32[4] 0 9 3 3"), &exec.exec);
     ck_assert_int_eq(call.status, TD_OK);
     ck_assert_int_eq(atomic_load(&exec.ranges_run), 1);
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_loop_test(t, row_numbers_get_the_offsets_of_their_slices, 0, COUNT_OF(slices));
-    tcase_add_test(t, rows_larger_than_a_range_are_split);
-    tcase_add_test(t, an_output_does_not_depend_on_how_it_is_split);
-    tcase_add_test(t, strings_do_not_depend_on_how_they_are_split);
-    tcase_add_test(t, strings_may_be_a_view);
-    tcase_add_test(t, strings_too_long_to_count_are_refused);
-    tcase_add_test(t, strings_without_memory_for_their_bytes_are_refused);
-    tcase_add_loop_test(t, a_deadline_stops_the_copy, 0, COUNT_OF(deadlines));
-    tcase_add_test(t, small_outputs_are_one_range);
-}
-
-int main(void)
-{
-    return run_suite("gathering", add);
 }

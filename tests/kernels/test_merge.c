@@ -284,7 +284,7 @@ static int begin_lookups(const char *op, const struct td_tensor *params, const s
     return n;
 }
 
-START_TEST(lookups_in_one_table_are_merged)
+TD_TEST_EACH(lookups_in_one_table_are_merged, lookups)
 {
     struct op_call call[4];
     struct td_merged merged;
@@ -295,7 +295,6 @@ START_TEST(lookups_in_one_table_are_merged)
                  lookups[_i].case_name);
     expect_shape(&merged.args.outputs[0].shape, lookups[_i].merged_output, lookups[_i].case_name);
 }
-END_TEST
 
 /* ---- Bags -------------------------------------------------------------------------------- */
 
@@ -380,7 +379,7 @@ static void begin_bags(struct op_call *call, const char *attrs, const struct td_
     EXPECT(call->status == TD_OK, "%s", call->err.message);
 }
 
-START_TEST(bags_of_one_table_are_merged)
+TD_TEST_EACH(bags_of_one_table_are_merged, bags)
 {
     struct op_call call[4];
     struct td_merged merged;
@@ -404,7 +403,6 @@ START_TEST(bags_of_one_table_are_merged)
                bags[_i].case_name, i);
     expect_shape(&merged.args.outputs[0].shape, bags[_i].merged_output, bags[_i].case_name);
 }
-END_TEST
 
 /* a does not merge with b, by what differs from the second case of bags. */
 static const struct {
@@ -419,7 +417,7 @@ static const struct {
     { "offsets", "mode=mean", { "int64[1] 2", "int32[1] 0", NULL, NULL } },
 };
 
-START_TEST(bags_of_other_calls_are_not_merged)
+TD_TEST_EACH(bags_of_other_calls_are_not_merged, other_bags)
 {
     const struct bag_inputs plain = { "int64[2] 2 2", NULL, "int32[2] 0 1", NULL };
     struct td_tensor params = tensor("float32[4,2] 0..7");
@@ -433,9 +431,8 @@ START_TEST(bags_of_other_calls_are_not_merged)
            other_bags[_i].case_name);
     ck_assert(td_merge_fits(op, &a.args, &c.args, TABLE)); /* another number of segments */
 }
-END_TEST
 
-START_TEST(indices_in_no_bag_are_not_merged)
+TD_TEST(indices_in_no_bag_are_not_merged)
 {
     const struct bag_inputs none = { "int32[2] 1 2", "int32[0]", NULL, NULL };
     struct td_tensor params = tensor("float32[4,2] 0..7");
@@ -443,7 +440,6 @@ START_TEST(indices_in_no_bag_are_not_merged)
     begin_bags(&call, "", &params, NULL, &none);
     ck_assert_int_eq(td_merge_kind_of(&td_op_embedding_bag, &call.args, TABLE), TD_MERGE_NONE);
 }
-END_TEST
 
 static const struct {
     const char *case_name;
@@ -461,14 +457,13 @@ static const struct {
     { "negative segment ids", { "int32[3] 0 1 2", NULL, "int64[3] -1 0 2", NULL }, false },
 };
 
-START_TEST(a_device_gets_valid_offsets_and_segment_ids_only)
+TD_TEST_EACH(a_device_gets_valid_offsets_and_segment_ids_only, orders)
 {
     struct td_tensor params = tensor("float32[4,2] 0..7");
     struct op_call call;
     begin_bags(&call, "", &params, NULL, &orders[_i].inputs);
     EXPECT(td_op_embedding_bag.valid(&call.args) == orders[_i].valid, "%s", orders[_i].case_name);
 }
-END_TEST
 
 /* ---- Sums of products -------------------------------------------------------------------- */
 
@@ -565,7 +560,7 @@ static const char *equation_of(const struct td_op_args *args)
     return attrs.equation;
 }
 
-START_TEST(sums_of_products_are_stacked)
+TD_TEST_EACH(sums_of_products_are_stacked, sums)
 {
     struct op_call call[3];
     struct td_merged merged;
@@ -584,11 +579,10 @@ START_TEST(sums_of_products_are_stacked)
         }
     }
 }
-END_TEST
 
 /* The largest number of labels, 255 (one input of rank 15, the others of rank 16): the new label is
  * the 256th. */
-START_TEST(a_new_label_is_found_for_any_equation)
+TD_TEST(a_new_label_is_found_for_any_equation)
 {
     char equation[16 * 16 * 3 + 32], *at = equation;
     struct td_tensor inputs[16];
@@ -608,7 +602,6 @@ START_TEST(a_new_label_is_found_for_any_equation)
     begin_sums(equation, inputs, 16, 0x7fff, call, 2);
     expect_merges("einsum", call, 2, 0x7fff, &merged, equation);
 }
-END_TEST
 
 /* ---- What does not merge ----------------------------------------------------------------- */
 
@@ -656,7 +649,7 @@ static void begin_call(struct op_call *call, const char *op, const char *attrs, 
     EXPECT(call->status == TD_OK, "%s", call->err.message);
 }
 
-START_TEST(some_calls_cannot_be_merged)
+TD_TEST_EACH(some_calls_cannot_be_merged, unmergeable)
 {
     struct op_call call;
     begin_call(&call, unmergeable[_i].op, unmergeable[_i].attrs, unmergeable[_i].first,
@@ -668,7 +661,6 @@ START_TEST(some_calls_cannot_be_merged)
                   unmergeable[_i].case_name);
     (void)td_merge_key(op, &call.args, unmergeable[_i].shared);
 }
-END_TEST
 
 /* `same`: the set of tensors that both calls have in common. */
 static const struct {
@@ -704,7 +696,7 @@ static const struct {
       NULL, "equation=ij,j", "int32[1,1] 1; int32[1] 1", NULL, 1, 0 },
 };
 
-START_TEST(some_calls_cannot_be_merged_with_each_other)
+TD_TEST_EACH(some_calls_cannot_be_merged_with_each_other, incompatible)
 {
     struct op_call a, b;
     begin_call(&a, incompatible[_i].op, incompatible[_i].a_attrs, incompatible[_i].a,
@@ -723,9 +715,8 @@ START_TEST(some_calls_cannot_be_merged_with_each_other)
     ck_assert_msg(!both || td_merge_key(op, &a.args, shared) != td_merge_key(op, &b.args, shared),
                   "%s: keys", incompatible[_i].case_name);
 }
-END_TEST
 
-START_TEST(an_equation_is_compared_by_its_text)
+TD_TEST(an_equation_is_compared_by_its_text)
 {
     struct op_call a, b;
     begin_call(&a, "einsum", "equation=ij->i", "int32[2,2] 1 2 3 4", NULL);
@@ -733,7 +724,6 @@ START_TEST(an_equation_is_compared_by_its_text)
     ck_assert_ptr_ne(equation_of(&a.args), equation_of(&b.args));
     ck_assert(td_merge_fits(&td_op_einsum, &a.args, &b.args, 0));
 }
-END_TEST
 
 /* ---- What is too large ------------------------------------------------------------------- */
 
@@ -753,7 +743,7 @@ static const struct {
       "int8[] 1", "output", 2, 1 },
 };
 
-START_TEST(a_merged_call_that_is_too_large_is_refused)
+TD_TEST_EACH(a_merged_call_that_is_too_large_is_refused, large)
 {
     struct op_call call;
     struct td_tensor inputs[2] = { tensor_without_data(large[_i].first) };
@@ -780,7 +770,6 @@ START_TEST(a_merged_call_that_is_too_large_is_refused)
     ck_assert_int_eq(td_merge_calls(op, calls, 1, large[_i].shared, &test_arena, &merged, &err),
                      TD_OK);
 }
-END_TEST
 
 static struct td_buffer *take_fails(struct td_memory *self, size_t bytes, struct td_error *err)
 {
@@ -790,7 +779,7 @@ static struct td_buffer *take_fails(struct td_memory *self, size_t bytes, struct
 }
 
 /* Each allocation fails in turn. */
-START_TEST(exhausted_memory_is_reported)
+TD_TEST(exhausted_memory_is_reported)
 {
     struct td_memory memory = { take_fails };
     static _Alignas(64) char block[1 << 14];
@@ -817,7 +806,6 @@ START_TEST(exhausted_memory_is_reported)
         ck_assert_int_gt(n_failed, 3);
     }
 }
-END_TEST
 
 /* ---- At random --------------------------------------------------------------------------- */
 
@@ -847,7 +835,7 @@ static void random_attrs(char *text, size_t size, int op, td_bounds policy,
                  random_below(2) ? 0 : -indices->rank);
 }
 
-START_TEST(random_lookups_are_merged)
+TD_TEST_LOOP(random_lookups_are_merged, 0, 10)
 {
     static const char *const ops[] = { "gather", "batch_gather", "gather_nd" };
     static const td_dtype index_dtypes[] = { TD_DTYPE_INT16, TD_DTYPE_INT32, TD_DTYPE_INT64 };
@@ -886,7 +874,6 @@ START_TEST(random_lookups_are_merged)
         expect_merges(ops[op], call, n, TABLE, &merged, case_name);
     }
 }
-END_TEST
 
 static const td_dtype number_dtypes[] = { TD_DTYPE_INT8,      TD_DTYPE_UINT16,  TD_DTYPE_INT32,
                                           TD_DTYPE_UINT64,    TD_DTYPE_FLOAT16, TD_DTYPE_BFLOAT16,
@@ -965,40 +952,14 @@ static void merge_random_sums(uint64_t seed, bool product)
     td_arena_reset(&test_arena);
 }
 
-START_TEST(random_sums_are_merged)
+TD_TEST(random_sums_are_merged)
 {
     for (uint64_t seed = 0; seed < 1500; seed++)
         merge_random_sums(seed, false);
 }
-END_TEST
 
-START_TEST(random_matrix_products_are_merged)
+TD_TEST(random_matrix_products_are_merged)
 {
     for (uint64_t seed = 0; seed < 150; seed++)
         merge_random_sums(seed, true);
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_loop_test(t, lookups_in_one_table_are_merged, 0, COUNT_OF(lookups));
-    tcase_add_loop_test(t, sums_of_products_are_stacked, 0, COUNT_OF(sums));
-    tcase_add_loop_test(t, bags_of_one_table_are_merged, 0, COUNT_OF(bags));
-    tcase_add_loop_test(t, bags_of_other_calls_are_not_merged, 0, COUNT_OF(other_bags));
-    tcase_add_test(t, indices_in_no_bag_are_not_merged);
-    tcase_add_loop_test(t, a_device_gets_valid_offsets_and_segment_ids_only, 0, COUNT_OF(orders));
-    tcase_add_test(t, a_new_label_is_found_for_any_equation);
-    tcase_add_loop_test(t, some_calls_cannot_be_merged, 0, COUNT_OF(unmergeable));
-    tcase_add_loop_test(t, some_calls_cannot_be_merged_with_each_other, 0, COUNT_OF(incompatible));
-    tcase_add_test(t, an_equation_is_compared_by_its_text);
-    tcase_add_loop_test(t, a_merged_call_that_is_too_large_is_refused, 0, COUNT_OF(large));
-    tcase_add_test(t, exhausted_memory_is_reported);
-    tcase_add_loop_test(t, random_lookups_are_merged, 0, 10);
-    tcase_add_test(t, random_sums_are_merged);
-    tcase_add_test(t, random_matrix_products_are_merged);
-}
-
-int main(void)
-{
-    return run_suite("merge", add);
 }

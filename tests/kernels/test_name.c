@@ -35,7 +35,7 @@ static const struct {
     { "an empty name and a NUL", "", "", 1, false, false, true, true },
 };
 
-START_TEST(name_is_a_text_of_its_length_and_bytes)
+TD_TEST_EACH(name_is_a_text_of_its_length_and_bytes, pairs)
 {
     const size_t length = pairs[_i].length;
     const char *name = pairs[_i].name, *case_name = pairs[_i].case_name;
@@ -46,7 +46,6 @@ START_TEST(name_is_a_text_of_its_length_and_bytes)
     ck_assert_msg(td_name_ends(name, text, length) == pairs[_i].ends, "%s", case_name);
     free(text);
 }
-END_TEST
 
 static const struct {
     const char *case_name, *text;
@@ -66,7 +65,7 @@ static const struct {
       "b" },
 };
 
-START_TEST(shown_text_has_its_nuls_escaped)
+TD_TEST_EACH(shown_text_has_its_nuls_escaped, texts)
 {
     struct td_shown shown;
     char *text = exact(texts[_i].text, texts[_i].length);
@@ -74,17 +73,15 @@ START_TEST(shown_text_has_its_nuls_escaped)
     ck_assert_str_eq(TD_SHOWN(text, texts[_i].length), texts[_i].shown);
     free(text);
 }
-END_TEST
 
-START_TEST(shown_text_may_be_absent)
+TD_TEST(shown_text_may_be_absent)
 {
     ck_assert_str_eq(TD_SHOWN(NULL, 0), "");
 }
-END_TEST
 
 /* An escape or character of `size` bytes after a number of letters is printed as a whole or left
  * out. */
-START_TEST(shown_text_is_truncated_between_characters)
+TD_TEST_LOOP(shown_text_is_truncated_between_characters, TD_SHOWN_SIZE - 8, TD_SHOWN_SIZE)
 {
     static const struct {
         const char *character;
@@ -98,19 +95,4 @@ START_TEST(shown_text_is_truncated_between_characters)
         const bool fits = (size_t)_i + ends[i].size < TD_SHOWN_SIZE;
         ck_assert_uint_eq(strlen(shown), fits ? TD_SHOWN_SIZE - 1 : (size_t)_i);
     }
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_loop_test(t, name_is_a_text_of_its_length_and_bytes, 0, COUNT_OF(pairs));
-    tcase_add_loop_test(t, shown_text_has_its_nuls_escaped, 0, COUNT_OF(texts));
-    tcase_add_test(t, shown_text_may_be_absent);
-    tcase_add_loop_test(t, shown_text_is_truncated_between_characters, TD_SHOWN_SIZE - 8,
-                        TD_SHOWN_SIZE);
-}
-
-int main(void)
-{
-    return run_suite("name", add);
 }

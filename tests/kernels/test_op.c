@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-START_TEST(an_op_is_found_by_its_name)
+TD_TEST(an_op_is_found_by_its_name)
 {
     ck_assert_ptr_eq(td_op_named("gather", 6), &td_op_gather);
     ck_assert_ptr_eq(td_op_named("batch_gather", 12), &td_op_batch_gather);
@@ -15,9 +15,8 @@ START_TEST(an_op_is_found_by_its_name)
     ck_assert_ptr_null(td_op_named("Gather", 6));
     ck_assert_ptr_null(td_op_named("", 0));
 }
-END_TEST
 
-START_TEST(the_table_has_the_ops_of_ops_def)
+TD_TEST(the_table_has_the_ops_of_ops_def)
 {
     static const char *const names[] = {
 #define TD_OP(folder, name) #name,
@@ -30,9 +29,8 @@ START_TEST(the_table_has_the_ops_of_ops_def)
     for (int i = 0; i < count; i++)
         ck_assert_str_eq(ops[i]->name, names[i]);
 }
-END_TEST
 
-START_TEST(a_lookup_chooses_rows_of_its_first_input)
+TD_TEST(a_lookup_chooses_rows_of_its_first_input)
 {
     static const char *const names[] = { "gather", "batch_gather", "gather_nd" };
     for (size_t i = 0; i < COUNT_OF(names); i++)
@@ -42,16 +40,14 @@ START_TEST(a_lookup_chooses_rows_of_its_first_input)
         !td_op_is_lookup(td_op_named("dynamic_stitch", 14))); /* its first input has indices */
     ck_assert(!td_op_is_lookup(td_op_named("cast", 4)));
 }
-END_TEST
 
-START_TEST(policies_have_the_names_of_the_api)
+TD_TEST(policies_have_the_names_of_the_api)
 {
     ck_assert_str_eq(td_bounds_name(TD_BOUNDS_ERROR), "error");
     ck_assert_str_eq(td_bounds_name(TD_BOUNDS_ZERO), "zero");
     ck_assert_str_eq(td_bounds_name(TD_BOUNDS_CLIP), "clip");
     ck_assert_str_eq(td_bounds_name(TD_BOUNDS_WRAP), "wrap");
 }
-END_TEST
 
 /* An op with every kind of argument. */
 struct sample_attrs {
@@ -133,7 +129,7 @@ static const struct td_op sample = {
     .infer = sample_infer,
 };
 
-START_TEST(defaults_fill_every_attribute)
+TD_TEST(defaults_fill_every_attribute)
 {
     struct td_op_args args;
     struct sample_attrs attrs;
@@ -150,7 +146,6 @@ START_TEST(defaults_fill_every_attribute)
     ck_assert_int_eq(attrs.dtype, TD_DTYPE_INT16);
     ck_assert_uint_eq(args.attrs_set, 0);
 }
-END_TEST
 
 static const struct {
     const char *case_name;
@@ -186,7 +181,7 @@ static const struct {
       "dtype is string; int16, int32 or int64 is expected" },
 };
 
-START_TEST(given_attributes_are_checked_against_their_ranges)
+TD_TEST_EACH(given_attributes_are_checked_against_their_ranges, ranges)
 {
     struct td_tensor one = tensor("int32[1] 0"), many = tensor("int16[1] 0");
     struct td_op_args args = { .attrs_set = 1u << COUNT | 1u << ranges[_i].attr };
@@ -200,9 +195,8 @@ START_TEST(given_attributes_are_checked_against_their_ranges)
     if (ranges[_i].status != TD_OK)
         ck_assert_str_eq(err.attribute, sample.attrs[ranges[_i].attr].name);
 }
-END_TEST
 
-START_TEST(an_attribute_is_copied_with_what_it_points_to)
+TD_TEST(an_attribute_is_copied_with_what_it_points_to)
 {
     int64_t axes[] = { 3, 1, 2 };
     char equation[] = "ij->i";
@@ -229,7 +223,6 @@ START_TEST(an_attribute_is_copied_with_what_it_points_to)
     ck_assert_int_eq(attrs.axes.values[0], 3);
     ck_assert_int_eq(attrs.axes.count, 3);
 }
-END_TEST
 
 static const struct {
     const char *case_name;
@@ -306,7 +299,7 @@ static struct td_operand operand(const char *const *texts, struct td_tensor *ten
     return (struct td_operand){ tensors, count };
 }
 
-START_TEST(arguments_are_checked_before_infer)
+TD_TEST_EACH(arguments_are_checked_before_infer, checks)
 {
     struct td_op_args args = { .attrs_set = checks[_i].attrs_set };
     struct td_tensor one[2], many[2];
@@ -324,9 +317,8 @@ START_TEST(arguments_are_checked_before_infer)
     ck_assert_int_eq(inferred, checks[_i].status == TD_OK);
     ck_assert_int_eq(status, inferred ? TD_INVALID_EQUATION : checks[_i].status);
 }
-END_TEST
 
-START_TEST(data_and_keys_may_differ_in_dtype)
+TD_TEST(data_and_keys_may_differ_in_dtype)
 {
     static const struct td_input_spec inputs[] = {
         { .name = "x", .dtypes = TD_DTYPES_ALL, .one_dtype = true },
@@ -344,9 +336,8 @@ START_TEST(data_and_keys_may_differ_in_dtype)
     ck_assert_str_eq(err.message, "queries has dtype uint64 and keys int64; the same is expected: "
                                   "the op cast with dtype = int64 converts");
 }
-END_TEST
 
-START_TEST(an_input_that_cannot_have_the_dtype_of_the_first_may_differ)
+TD_TEST(an_input_that_cannot_have_the_dtype_of_the_first_may_differ)
 {
     static const struct td_input_spec inputs[] = {
         { .name = "x", .dtypes = TD_DTYPES_ALL, .one_dtype = true },
@@ -363,9 +354,8 @@ START_TEST(an_input_that_cannot_have_the_dtype_of_the_first_may_differ)
     ck_assert_int_eq(td_op_check(&op, &args, &err), TD_UNSUPPORTED_DTYPE);
     ck_assert_str_eq(err.input, "weights");
 }
-END_TEST
 
-START_TEST(an_optional_input_is_checked_when_it_is_given)
+TD_TEST(an_optional_input_is_checked_when_it_is_given)
 {
     struct td_tensor one = tensor("int32[1] 0"), many = tensor("int16[1] 0");
     struct td_tensor like = tensor("int16[1] 0"), other = tensor("float32[1] 0");
@@ -383,7 +373,6 @@ START_TEST(an_optional_input_is_checked_when_it_is_given)
     other_code.mixed_dtypes = TD_INVALID_ARGUMENT;
     ck_assert_int_eq(td_op_check(&other_code, &args, &err), TD_INVALID_ARGUMENT);
 }
-END_TEST
 
 static const struct {
     const char *case_name;
@@ -423,7 +412,7 @@ static const struct {
       true },
 };
 
-START_TEST(the_role_of_an_input_decides_the_dtype_of_untyped_values)
+TD_TEST_EACH(the_role_of_an_input_decides_the_dtype_of_untyped_values, roles)
 {
     const struct td_untyped untyped = td_input_untyped(&roles[_i].spec);
     ck_assert_msg(untyped.empty == roles[_i].empty, "%s", roles[_i].case_name);
@@ -431,7 +420,6 @@ START_TEST(the_role_of_an_input_decides_the_dtype_of_untyped_values)
     ck_assert_msg(td_input_reads_values(&roles[_i].spec) == roles[_i].reads, "%s",
                   roles[_i].case_name);
 }
-END_TEST
 
 /* Was the data of the two inputs aligned when infer was called? */
 static bool was_aligned[2];
@@ -446,7 +434,7 @@ static td_status recording_infer(struct td_op_args *args, struct td_arena *arena
     return TD_OK;
 }
 
-START_TEST(values_that_an_op_reads_are_aligned_before_infer)
+TD_TEST(values_that_an_op_reads_are_aligned_before_infer)
 {
     static const struct td_input_spec specs[] = {
         { .name = "read", .dtypes = TD_DTYPES_ALL, .list = true, .reads_values = true },
@@ -466,28 +454,4 @@ START_TEST(values_that_an_op_reads_are_aligned_before_infer)
         ck_assert(was_aligned[1] == (offset == 0)); /* not copied: its values are not read */
         ck_assert_mem_eq(read.data, bytes + offset, read.bytes);
     }
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_test(t, an_op_is_found_by_its_name);
-    tcase_add_test(t, the_table_has_the_ops_of_ops_def);
-    tcase_add_test(t, a_lookup_chooses_rows_of_its_first_input);
-    tcase_add_test(t, policies_have_the_names_of_the_api);
-    tcase_add_test(t, defaults_fill_every_attribute);
-    tcase_add_loop_test(t, given_attributes_are_checked_against_their_ranges, 0, COUNT_OF(ranges));
-    tcase_add_test(t, an_attribute_is_copied_with_what_it_points_to);
-    tcase_add_loop_test(t, arguments_are_checked_before_infer, 0, COUNT_OF(checks));
-    tcase_add_test(t, data_and_keys_may_differ_in_dtype);
-    tcase_add_test(t, an_input_that_cannot_have_the_dtype_of_the_first_may_differ);
-    tcase_add_test(t, an_optional_input_is_checked_when_it_is_given);
-    tcase_add_loop_test(t, the_role_of_an_input_decides_the_dtype_of_untyped_values, 0,
-                        COUNT_OF(roles));
-    tcase_add_test(t, values_that_an_op_reads_are_aligned_before_infer);
-}
-
-int main(void)
-{
-    return run_suite("op", add);
 }

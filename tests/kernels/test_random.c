@@ -177,7 +177,7 @@ static void expect_output(const struct sample *s, const struct td_tensor *out, c
     }
 }
 
-START_TEST(any_gather_agrees_with_its_definition)
+TD_TEST_LOOP(any_gather_agrees_with_its_definition, 0, 60)
 {
     enum { SAMPLES = 200 };
     for (int n = 0; n < SAMPLES; n++) {
@@ -222,15 +222,4 @@ START_TEST(any_gather_agrees_with_its_definition)
             expect_output(&s, &call.args.outputs[0], what);
         }
     }
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_loop_test(t, any_gather_agrees_with_its_definition, 0, 60);
-}
-
-int main(void)
-{
-    return run_suite("random", add);
 }

@@ -23,17 +23,16 @@ static const struct {
     { INT64_MIN, 1, TD_BOUNDS_WRAP, 0 },
 };
 
-START_TEST(one_index_is_resolved_by_policy)
+TD_TEST_EACH(one_index_is_resolved_by_policy, resolved)
 {
     ck_assert_int_eq(
         td_row_resolve_index(resolved[_i].index, resolved[_i].bound, resolved[_i].policy),
         resolved[_i].row);
 }
-END_TEST
 
 static const td_dtype index_dtypes[] = { TD_DTYPE_INT16, TD_DTYPE_INT32, TD_DTYPE_INT64 };
 
-START_TEST(indices_are_resolved_by_policy_in_every_type)
+TD_TEST_EACH(indices_are_resolved_by_policy_in_every_type, index_dtypes)
 {
     static const int64_t indices[] = { 99, 4, -1, 0, 5, 3 };
     static const int64_t zeroed[] = { 4, -1, 0, -1, 3 }, clipped[] = { 4, 0, 0, 4, 3 },
@@ -49,9 +48,8 @@ START_TEST(indices_are_resolved_by_policy_in_every_type)
     td_rows_resolve_indices(&t, 3, 1, 5, TD_BOUNDS_ERROR, rows);
     ck_assert_int_eq(rows[0], 0);
 }
-END_TEST
 
-START_TEST(tuples_are_resolved_to_row_numbers)
+TD_TEST_EACH(tuples_are_resolved_to_row_numbers, index_dtypes)
 {
     static const int64_t indices[] = { 9, 9, 9, 1, 2, 3, 0, 3, 0, -1, 1, 1 };
     struct td_tuple_space space = { .depth = 3, .bound = { 2, 3, 4 }, .stride = { 12, 4, 1 } };
@@ -66,9 +64,8 @@ START_TEST(tuples_are_resolved_to_row_numbers)
     td_rows_resolve_tuples(&t, 1, 3, &space, TD_BOUNDS_WRAP, rows);
     ck_assert(rows[0] == 23 && rows[1] == 0 && rows[2] == 12 + 4 + 1);
 }
-END_TEST
 
-START_TEST(tuples_of_any_depth_are_summed)
+TD_TEST_EACH(tuples_of_any_depth_are_summed, index_dtypes)
 {
     int64_t indices[TD_MAX_RANK], row, want = 0;
     struct td_tuple_space space = { .depth = 0 };
@@ -87,7 +84,6 @@ START_TEST(tuples_of_any_depth_are_summed)
         }
     }
 }
-END_TEST
 
 static const struct {
     const char *case_name;
@@ -115,7 +111,7 @@ static const struct {
     { "2^32 is not truncated to 0", (int64_t)1 << 32, 3, TD_DTYPE_INT64, false },
 };
 
-START_TEST(an_index_is_checked_against_the_bound)
+TD_TEST_EACH(an_index_is_checked_against_the_bound, bounds)
 {
     struct td_exec exec;
     struct td_error err;
@@ -126,7 +122,6 @@ START_TEST(an_index_is_checked_against_the_bound)
     ck_assert_msg(n_bad == !bounds[_i].good, "%s", bounds[_i].case_name);
     ck_assert_msg(first == (bounds[_i].good ? -1 : 0), "%s", bounds[_i].case_name);
 }
-END_TEST
 
 static void put_index(struct td_tensor *t, int64_t i, int64_t value)
 {
@@ -135,7 +130,7 @@ static void put_index(struct td_tensor *t, int64_t i, int64_t value)
 }
 
 /* One bad index at each position of each length: in the head, body and tail of the vector loop. */
-START_TEST(a_bad_index_is_found_at_any_position)
+TD_TEST_EACH(a_bad_index_is_found_at_any_position, index_dtypes)
 {
     enum { LONGEST = 150 };
     static const int depths[] = { 1, 2, 3, 5, 16 };
@@ -166,9 +161,8 @@ START_TEST(a_bad_index_is_found_at_any_position)
         }
     }
 }
-END_TEST
 
-START_TEST(all_bad_indices_are_counted)
+TD_TEST_EACH(all_bad_indices_are_counted, index_dtypes)
 {
     static const int64_t indices[] = { 0, 3, -1, 2, 7, 1 };
     struct td_exec exec;
@@ -180,10 +174,9 @@ START_TEST(all_bad_indices_are_counted)
     ck_assert_int_eq(n_bad, 3);
     ck_assert_int_eq(first, 1);
 }
-END_TEST
 
 /* Large enough for several threads; bad indices in several ranges, none in the first. */
-START_TEST(the_first_bad_index_is_the_same_at_any_thread_count)
+TD_TEST_EACH(the_first_bad_index_is_the_same_at_any_thread_count, index_dtypes)
 {
     enum { N = 1000000 };
     static const int64_t bad[] = { 999999, 345678, 777777, 345679 };
@@ -204,9 +197,8 @@ START_TEST(the_first_bad_index_is_the_same_at_any_thread_count)
         ck_assert_int_gt(atomic_load(&exec.ranges_run), 1);
     }
 }
-END_TEST
 
-START_TEST(a_deadline_stops_a_check)
+TD_TEST(a_deadline_stops_a_check)
 {
     enum { N = 1000000 };
     int64_t *indices = td_arena_alloc(&test_arena, N, sizeof(indices[0]), NULL);
@@ -220,7 +212,6 @@ START_TEST(a_deadline_stops_a_check)
     ck_assert_int_eq(td_rows_check(&t, 1, &exec.exec, &n_bad, &first, &err), TD_DEADLINE_EXCEEDED);
     ck_assert_int_eq(err.status, TD_DEADLINE_EXCEEDED);
 }
-END_TEST
 
 /* Widths on both sides of all limits at which another loop is used. */
 static const size_t widths[] = { 1,    2,    3,    4,    5,    7,    8,    9,    12,   15,
@@ -228,7 +219,7 @@ static const size_t widths[] = { 1,    2,    3,    4,    5,    7,    8,    9,   
                                  96,   128,  200,  256,  511,  1000, 1023, 1024, 1025, 1032,
                                  1536, 2048, 3001, 4088, 4095, 4096, 4097, 5000, 8192 };
 
-START_TEST(rows_of_any_width_are_copied)
+TD_TEST_EACH(rows_of_any_width_are_copied, widths)
 {
     enum { TABLE_ROWS = 37, ROWS = 50, GUARD = 64, GUARDS = 2 * GUARD };
     size_t width = widths[_i];
@@ -260,9 +251,8 @@ START_TEST(rows_of_any_width_are_copied)
         }
     }
 }
-END_TEST
 
-START_TEST(copying_no_rows_accesses_no_memory)
+TD_TEST(copying_no_rows_accesses_no_memory)
 {
     char out[8] = "untouch";
     const struct td_tensor table = { .data = "table", .bytes = TD_PREFETCH_TABLE + 1 };
@@ -270,7 +260,6 @@ START_TEST(copying_no_rows_accesses_no_memory)
     td_rows_copy(out, &table, 4, NULL, 0, true);
     ck_assert_str_eq(out, "untouch");
 }
-END_TEST
 
 static const struct {
     const char *indices;
@@ -284,7 +273,7 @@ static const struct {
     { "int64[2,2] 0 0 4294967296 0", 2, "indices[1,0] = 4294967296 is not in [0, 3)", 2, { 1, 0 } },
 };
 
-START_TEST(a_bad_index_is_reported_with_its_position)
+TD_TEST_EACH(a_bad_index_is_reported_with_its_position, reports)
 {
     struct td_error err;
     struct td_tensor t = tensor(reports[_i].indices);
@@ -303,9 +292,8 @@ START_TEST(a_bad_index_is_reported_with_its_position)
     ck_assert_int_eq(td_rows_out_of_bounds(NULL, "indices", &t, reports[_i].first, 5, 3, 2, ""),
                      TD_INDEX_OUT_OF_BOUNDS);
 }
-END_TEST
 
-START_TEST(the_largest_index_is_found_at_any_position)
+TD_TEST_EACH(the_largest_index_is_found_at_any_position, index_dtypes)
 {
     enum { N = 77 };
     int64_t values[N];
@@ -328,9 +316,8 @@ START_TEST(the_largest_index_is_found_at_any_position)
     ck_assert_int_eq(td_rows_largest(&none, &negative), -1);
     ck_assert(!negative);
 }
-END_TEST
 
-START_TEST(the_largest_index_has_64_bits)
+TD_TEST(the_largest_index_has_64_bits)
 {
     struct td_tensor indices =
         tensor("int64[3] -9223372036854775807 4294967296 9223372036854775807");
@@ -338,9 +325,8 @@ START_TEST(the_largest_index_has_64_bits)
     ck_assert_int_eq(td_rows_largest(&indices, &negative), INT64_MAX);
     ck_assert(negative);
 }
-END_TEST
 
-START_TEST(each_index_is_counted)
+TD_TEST_EACH(each_index_is_counted, index_dtypes)
 {
     enum { N = 203 };
     /* Small bounds have a loop of their own. */
@@ -361,9 +347,8 @@ START_TEST(each_index_is_counted)
         }
     }
 }
-END_TEST
 
-START_TEST(rows_of_any_width_are_scattered_distributed_and_zeroed)
+TD_TEST_EACH(rows_of_any_width_are_scattered_distributed_and_zeroed, index_dtypes)
 {
     static const int64_t rows[] = { 4, 0, 4, 2 };
     static const uint16_t picked[] = { 1, 2 };
@@ -410,9 +395,8 @@ START_TEST(rows_of_any_width_are_scattered_distributed_and_zeroed)
         }
     }
 }
-END_TEST
 
-START_TEST(only_large_outputs_of_long_rows_are_streamed)
+TD_TEST(only_large_outputs_of_long_rows_are_streamed)
 {
     const size_t large = (size_t)1 << 30;
     ck_assert(td_rows_should_stream(large, 64));
@@ -423,9 +407,8 @@ START_TEST(only_large_outputs_of_long_rows_are_streamed)
     ck_assert(!td_rows_should_stream(large, 65));
     ck_assert(!td_rows_should_stream(4096, 64));
 }
-END_TEST
 
-START_TEST(a_negative_index_is_reported_without_a_bound)
+TD_TEST(a_negative_index_is_reported_without_a_bound)
 {
     struct td_error err;
     struct td_tensor t = tensor("int32[2,2] 0 1 -5 2");
@@ -436,34 +419,4 @@ START_TEST(a_negative_index_is_reported_without_a_bound)
     ck_assert_int_eq(err.position_rank, 2);
     ck_assert_int_eq(err.index, -5);
     ck_assert_int_eq(td_rows_negative(NULL, "indices[3]", &t, 2, 1), TD_INDEX_OUT_OF_BOUNDS);
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_loop_test(t, one_index_is_resolved_by_policy, 0, COUNT_OF(resolved));
-    tcase_add_loop_test(t, indices_are_resolved_by_policy_in_every_type, 0, COUNT_OF(index_dtypes));
-    tcase_add_loop_test(t, tuples_are_resolved_to_row_numbers, 0, COUNT_OF(index_dtypes));
-    tcase_add_loop_test(t, tuples_of_any_depth_are_summed, 0, COUNT_OF(index_dtypes));
-    tcase_add_loop_test(t, an_index_is_checked_against_the_bound, 0, COUNT_OF(bounds));
-    tcase_add_loop_test(t, a_bad_index_is_found_at_any_position, 0, COUNT_OF(index_dtypes));
-    tcase_add_loop_test(t, all_bad_indices_are_counted, 0, COUNT_OF(index_dtypes));
-    tcase_add_loop_test(t, the_first_bad_index_is_the_same_at_any_thread_count, 0,
-                        COUNT_OF(index_dtypes));
-    tcase_add_test(t, a_deadline_stops_a_check);
-    tcase_add_loop_test(t, rows_of_any_width_are_copied, 0, COUNT_OF(widths));
-    tcase_add_test(t, copying_no_rows_accesses_no_memory);
-    tcase_add_loop_test(t, the_largest_index_is_found_at_any_position, 0, COUNT_OF(index_dtypes));
-    tcase_add_test(t, the_largest_index_has_64_bits);
-    tcase_add_loop_test(t, each_index_is_counted, 0, COUNT_OF(index_dtypes));
-    tcase_add_loop_test(t, rows_of_any_width_are_scattered_distributed_and_zeroed, 0,
-                        COUNT_OF(index_dtypes));
-    tcase_add_test(t, only_large_outputs_of_long_rows_are_streamed);
-    tcase_add_test(t, a_negative_index_is_reported_without_a_bound);
-    tcase_add_loop_test(t, a_bad_index_is_reported_with_its_position, 0, COUNT_OF(reports));
-}
-
-int main(void)
-{
-    return run_suite("rows", add);
 }

@@ -150,7 +150,7 @@ static const struct {
       "int32[3,1] 0 0 1", "bfloat16[3] 0x3f80 0x3f80 0x4040", "bfloat16[2] 0x4380 0x4382" },
 };
 
-START_TEST(scatter_has_output)
+TD_TEST_EACH(scatter_has_output, results)
 {
     for (int in_place = 0; in_place < 2; in_place++) {
         struct call call;
@@ -166,9 +166,8 @@ START_TEST(scatter_has_output)
             expect_same_tensor(&call.inputs[0], &params, results[_i].case_name);
     }
 }
-END_TEST
 
-START_TEST(updates_may_overwrite_a_large_tensor_with_itself)
+TD_TEST(updates_may_overwrite_a_large_tensor_with_itself)
 {
     /* Ten rows of 300 KB: larger than a range. */
     struct td_shape rows = { .rank = 2, .dim = { 10, 75000 } };
@@ -182,7 +181,6 @@ START_TEST(updates_may_overwrite_a_large_tensor_with_itself)
                    ((int32_t *)params.data)[(9 - i / 75000) * 75000 + i % 75000],
                "element %lld", (long long)i);
 }
-END_TEST
 
 /* ---- Refusals ---------------------------------------------------------------------------- */
 
@@ -325,7 +323,7 @@ static const struct {
       { "updates", "params" } },
 };
 
-START_TEST(infer_refuses)
+TD_TEST_EACH(infer_refuses, refusals)
 {
     struct call call;
     infer(&call, refusals[_i].mode, tensor_without_data(refusals[_i].params),
@@ -340,7 +338,6 @@ START_TEST(infer_refuses)
     ck_assert_int_eq(td_op_infer(&td_op_scatter, &call.args, &test_arena, NULL),
                      refusals[_i].status);
 }
-END_TEST
 
 static const struct {
     const char *case_name;
@@ -407,7 +404,7 @@ static const struct {
       1 },
 };
 
-START_TEST(run_refuses_the_first_bad_component_before_anything_is_written)
+TD_TEST_EACH(run_refuses_the_first_bad_component_before_anything_is_written, out_of_bounds)
 {
     for (int in_place = 0; in_place < 2; in_place++) {
         struct call call;
@@ -428,11 +425,10 @@ START_TEST(run_refuses_the_first_bad_component_before_anything_is_written)
         expect_same_tensor(&call.inputs[0], &params, out_of_bounds[_i].case_name);
     }
 }
-END_TEST
 
 /* ---- Costs and slices -------------------------------------------------------------------- */
 
-START_TEST(cost_follows_from_shapes)
+TD_TEST(cost_follows_from_shapes)
 {
     struct call call;
     infer(&call, TD_SCATTER_ADD, tensor_without_data("float32[1000,8]"),
@@ -455,18 +451,16 @@ START_TEST(cost_follows_from_shapes)
         call.inputs[0].data = call.args.outputs[0].data = NULL;
     }
 }
-END_TEST
 
-START_TEST(strings_need_scratch_for_each_row)
+TD_TEST(strings_need_scratch_for_each_row)
 {
     struct call call;
     infer(&call, TD_SCATTER_SET, tensor_without_data("string[1000,8]"),
           tensor_without_data("int64[50,1]"), tensor_without_data("string[50,8]"));
     ck_assert_uint_eq(td_op_scatter.cost(&call.args).workspace, 8000);
 }
-END_TEST
 
-START_TEST(slices_are_the_bytes_that_updates_write)
+TD_TEST(slices_are_the_bytes_that_updates_write)
 {
     struct call call;
     struct td_scatter_slices slices;
@@ -484,7 +478,6 @@ START_TEST(slices_are_the_bytes_that_updates_write)
     ck_assert_int_eq(td_scatter_slices(&call.args, &test_arena, &slices, &call.err), TD_OK);
     ck_assert_int_eq(slices.count, 0);
 }
-END_TEST
 
 /* ---- Against the definition -------------------------------------------------------------- */
 
@@ -689,21 +682,19 @@ static void try_sample(int seed, bool large)
         }
 }
 
-START_TEST(any_scatter_agrees_with_its_definition)
+TD_TEST_LOOP(any_scatter_agrees_with_its_definition, 0, 40)
 {
     enum { SAMPLES = 100 };
     for (int n = 0; n < SAMPLES; n++)
         try_sample(_i * SAMPLES + n, false);
 }
-END_TEST
 
-START_TEST(a_large_scatter_agrees_with_its_definition)
+TD_TEST_LOOP(a_large_scatter_agrees_with_its_definition, 0, 20)
 {
     enum { SAMPLES = 10 };
     for (int n = 0; n < SAMPLES; n++)
         try_sample(_i * SAMPLES + n, true);
 }
-END_TEST
 
 /* 300,000 updates of 64 bytes to 1,000 rows: about five steps, all in order. */
 static struct sample many_rows(td_scatter_mode mode)
@@ -719,7 +710,7 @@ static struct sample many_rows(td_scatter_mode mode)
     return s;
 }
 
-START_TEST(many_updates_of_few_rows_are_in_order_at_any_number_of_threads)
+TD_TEST(many_updates_of_few_rows_are_in_order_at_any_number_of_threads)
 {
     for (td_scatter_mode mode = TD_SCATTER_SET; mode <= TD_SCATTER_ADD; mode++) {
         random_seed(7);
@@ -737,9 +728,8 @@ START_TEST(many_updates_of_few_rows_are_in_order_at_any_number_of_threads)
         }
     }
 }
-END_TEST
 
-START_TEST(a_deadline_stops_a_scatter_between_steps)
+TD_TEST(a_deadline_stops_a_scatter_between_steps)
 {
     for (int threads = 1; threads <= 2; threads++) {
         random_seed(7);
@@ -752,27 +742,4 @@ START_TEST(a_deadline_stops_a_scatter_between_steps)
         run(&call, true, &exec.exec);
         ck_assert_int_eq(call.status, TD_DEADLINE_EXCEEDED);
     }
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_set_timeout(t, 60);
-    tcase_add_loop_test(t, scatter_has_output, 0, COUNT_OF(results));
-    tcase_add_test(t, updates_may_overwrite_a_large_tensor_with_itself);
-    tcase_add_loop_test(t, infer_refuses, 0, COUNT_OF(refusals));
-    tcase_add_loop_test(t, run_refuses_the_first_bad_component_before_anything_is_written, 0,
-                        COUNT_OF(out_of_bounds));
-    tcase_add_test(t, cost_follows_from_shapes);
-    tcase_add_test(t, strings_need_scratch_for_each_row);
-    tcase_add_test(t, slices_are_the_bytes_that_updates_write);
-    tcase_add_loop_test(t, any_scatter_agrees_with_its_definition, 0, 40);
-    tcase_add_loop_test(t, a_large_scatter_agrees_with_its_definition, 0, 20);
-    tcase_add_test(t, many_updates_of_few_rows_are_in_order_at_any_number_of_threads);
-    tcase_add_test(t, a_deadline_stops_a_scatter_between_steps);
-}
-
-int main(void)
-{
-    return run_suite("scatter", add);
 }

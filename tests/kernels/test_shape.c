@@ -24,7 +24,7 @@ static const struct {
     { "a 0 before a huge product", "[0,4294967296,4294967296]", 0, 3, 0 },
 };
 
-START_TEST(dimensions_multiply_with_overflow_checks)
+TD_TEST_EACH(dimensions_multiply_with_overflow_checks, products)
 {
     struct td_shape s = shape(products[_i].shape);
     int64_t product = -7;
@@ -32,18 +32,16 @@ START_TEST(dimensions_multiply_with_overflow_checks)
     ck_assert_msg(fits == (products[_i].product >= 0), "%s", products[_i].case_name);
     ck_assert_msg(product == (fits ? products[_i].product : -7), "%s", products[_i].case_name);
 }
-END_TEST
 
-START_TEST(numel_is_the_product_of_all)
+TD_TEST(numel_is_the_product_of_all)
 {
     struct td_shape s = shape("[2,3,4]");
     int64_t numel;
     ck_assert(td_shape_numel(&s, &numel));
     ck_assert_int_eq(numel, 24);
 }
-END_TEST
 
-START_TEST(shapes_are_equal_in_rank_and_dimensions)
+TD_TEST(shapes_are_equal_in_rank_and_dimensions)
 {
     struct td_shape a = shape("[2,3]"), b = shape("[2,3]"), c = shape("[2,4]"), d = shape("[2]");
     b.dim[2] = 9; /* after the last dimension: ignored */
@@ -51,9 +49,8 @@ START_TEST(shapes_are_equal_in_rank_and_dimensions)
     ck_assert(!td_shape_equal(&a, &c));
     ck_assert(!td_shape_equal(&a, &d));
 }
-END_TEST
 
-START_TEST(ranges_of_dimensions_are_appended)
+TD_TEST(ranges_of_dimensions_are_appended)
 {
     struct td_shape to = shape("[5]"), from = shape("[2,3,4]");
     ck_assert(td_shape_append(&to, &from, 1, 3));
@@ -61,9 +58,8 @@ START_TEST(ranges_of_dimensions_are_appended)
     ck_assert(td_shape_append(&to, &from, 2, 2));
     expect_shape(&to, "[5,3,4]", "an empty range");
 }
-END_TEST
 
-START_TEST(the_rank_ends_at_16)
+TD_TEST(the_rank_ends_at_16)
 {
     struct td_shape to = shape("[1,1,1,1,1,1,1,1,1,1,1,1,1,1]"), from = shape("[2,3,4]");
     ck_assert(!td_shape_append(&to, &from, 0, 3));
@@ -71,7 +67,6 @@ START_TEST(the_rank_ends_at_16)
     ck_assert(td_shape_append(&to, &from, 0, 2));
     ck_assert_int_eq(to.rank, 16);
 }
-END_TEST
 
 static const struct {
     int64_t axis;
@@ -91,15 +86,14 @@ static const struct {
     { (int64_t)1 << 32, 2, -1 },
 };
 
-START_TEST(a_negative_axis_counts_from_the_end)
+TD_TEST_EACH(a_negative_axis_counts_from_the_end, axes)
 {
     int axis = -1;
     ck_assert(td_axis_normalize(axes[_i].axis, axes[_i].rank, &axis) == (axes[_i].normalized >= 0));
     ck_assert_int_eq(axis, axes[_i].normalized);
 }
-END_TEST
 
-START_TEST(a_linear_position_unravels_row_major)
+TD_TEST(a_linear_position_unravels_row_major)
 {
     struct td_shape s = shape("[2,3,4]");
     int64_t position[3], linear = 0;
@@ -110,9 +104,8 @@ START_TEST(a_linear_position_unravels_row_major)
                 ck_assert(position[0] == i && position[1] == j && position[2] == k);
             }
 }
-END_TEST
 
-START_TEST(a_shape_prints_as_a_list)
+TD_TEST(a_shape_prints_as_a_list)
 {
     char text[TD_SHAPE_TEXT];
     struct td_shape s = shape("[2,3,4]"), scalar = shape("[]");
@@ -121,9 +114,8 @@ START_TEST(a_shape_prints_as_a_list)
     ck_assert_str_eq(td_shape_text(&s, text, 5), "[2,3");
     ck_assert_str_eq(td_shape_text(&s, text, 1), "");
 }
-END_TEST
 
-START_TEST(the_largest_shape_fits_its_text)
+TD_TEST(the_largest_shape_fits_its_text)
 {
     char text[TD_SHAPE_TEXT];
     struct td_shape s = { .rank = TD_MAX_RANK };
@@ -132,9 +124,8 @@ START_TEST(the_largest_shape_fits_its_text)
     ck_assert_uint_eq(strlen(td_shape_text(&s, text, sizeof(text))), 2 + 16 * 19 + 15);
     ck_assert_int_eq(text[strlen(text) - 1], ']');
 }
-END_TEST
 
-START_TEST(sizes_multiply_and_add_with_overflow_checks)
+TD_TEST(sizes_multiply_and_add_with_overflow_checks)
 {
     size_t out = 7;
     ck_assert(td_size_mul(6, 7, &out));
@@ -147,7 +138,6 @@ START_TEST(sizes_multiply_and_add_with_overflow_checks)
     ck_assert(td_size_mul(0, SIZE_MAX, &out));
     ck_assert_uint_eq(out, 0);
 }
-END_TEST
 
 static const struct {
     const char *shape, *start;
@@ -158,29 +148,8 @@ static const struct {
     { "[]", "[]", true },          { "[]", "[1]", false },    { "[0,3]", "[0]", true },
 };
 
-START_TEST(a_shape_starts_with_some_of_its_dimensions)
+TD_TEST_EACH(a_shape_starts_with_some_of_its_dimensions, starts)
 {
     struct td_shape whole = shape(starts[_i].shape), start = shape(starts[_i].start);
     ck_assert_int_eq(td_shape_starts_with(&whole, &start), starts[_i].starts);
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_loop_test(t, dimensions_multiply_with_overflow_checks, 0, COUNT_OF(products));
-    tcase_add_test(t, numel_is_the_product_of_all);
-    tcase_add_test(t, shapes_are_equal_in_rank_and_dimensions);
-    tcase_add_loop_test(t, a_shape_starts_with_some_of_its_dimensions, 0, COUNT_OF(starts));
-    tcase_add_test(t, ranges_of_dimensions_are_appended);
-    tcase_add_test(t, the_rank_ends_at_16);
-    tcase_add_loop_test(t, a_negative_axis_counts_from_the_end, 0, COUNT_OF(axes));
-    tcase_add_test(t, a_linear_position_unravels_row_major);
-    tcase_add_test(t, a_shape_prints_as_a_list);
-    tcase_add_test(t, the_largest_shape_fits_its_text);
-    tcase_add_test(t, sizes_multiply_and_add_with_overflow_checks);
-}
-
-int main(void)
-{
-    return run_suite("shape", add);
 }

@@ -4,23 +4,21 @@
 
 #include <string.h>
 
-START_TEST(codes_are_spelled_as_in_the_api)
+TD_TEST(codes_are_spelled_as_in_the_api)
 {
     ck_assert_str_eq(td_status_name(TD_OK), "OK");
     ck_assert_str_eq(td_status_name(TD_MALFORMED_REQUEST), "MALFORMED_REQUEST");
     ck_assert_str_eq(td_status_name(TD_INDEX_OUT_OF_BOUNDS), "INDEX_OUT_OF_BOUNDS");
     ck_assert_str_eq(td_status_name(TD_INTERNAL), "INTERNAL");
 }
-END_TEST
 
-START_TEST(every_code_has_a_name)
+TD_TEST(every_code_has_a_name)
 {
     for (td_status status = TD_OK; status < TD_STATUS_COUNT; status++)
         ck_assert_uint_gt(strlen(td_status_name(status)), 1);
 }
-END_TEST
 
-START_TEST(a_new_error_clears_the_previous_one)
+TD_TEST(a_new_error_clears_the_previous_one)
 {
     struct td_error err;
     memset(&err, 0xFF, sizeof(err));
@@ -38,9 +36,8 @@ START_TEST(a_new_error_clears_the_previous_one)
     ck_assert_int_eq(err.n_shapes, 0);
     ck_assert_uint_eq(err.retry_after_s, 0);
 }
-END_TEST
 
-START_TEST(details_are_added_to_an_error)
+TD_TEST(details_are_added_to_an_error)
 {
     struct td_error err;
     struct td_shape params = { .rank = 1, .dim = { 3 } };
@@ -55,9 +52,8 @@ START_TEST(details_are_added_to_an_error)
     ck_assert_str_eq(err.shapes[0].name, "params");
     ck_assert_int_eq(err.shapes[0].shape.dim[0], 3);
 }
-END_TEST
 
-START_TEST(a_third_shape_is_left_out)
+TD_TEST(a_third_shape_is_left_out)
 {
     struct td_error err;
     struct td_shape shape = { .rank = 0 };
@@ -67,9 +63,8 @@ START_TEST(a_third_shape_is_left_out)
     ck_assert_int_eq(err.n_shapes, 2);
     ck_assert_str_eq(err.shapes[1].name, "earlier");
 }
-END_TEST
 
-START_TEST(an_error_may_be_null)
+TD_TEST(an_error_may_be_null)
 {
     struct td_shape shape = { .rank = 0 };
     ck_assert_int_eq(td_error_set(NULL, TD_INTERNAL, "lost"), TD_INTERNAL);
@@ -78,7 +73,6 @@ START_TEST(an_error_may_be_null)
     ck_assert_int_eq(td_error_resource(NULL, "rank", 17, 16, "lost"), TD_RESOURCE_LIMIT);
     td_error_add_shape(NULL, "lost", &shape);
 }
-END_TEST
 
 /* The message holds 511 bytes. */
 static const struct {
@@ -96,7 +90,7 @@ static const struct {
     { "bytes that are not UTF-8 are truncated at the size", "\x80\x80\x80", "\x80\x80" },
 };
 
-START_TEST(a_long_message_is_truncated_between_characters)
+TD_TEST_EACH(a_long_message_is_truncated_between_characters, truncations)
 {
     char text[600], want[600];
     struct td_error err;
@@ -107,7 +101,6 @@ START_TEST(a_long_message_is_truncated_between_characters)
     td_error_set(&err, TD_INTERNAL, "%s", text);
     ck_assert_msg(strcmp(err.message, want) == 0, "%s", truncations[_i].case_name);
 }
-END_TEST
 
 static const struct {
     const char *resource;
@@ -120,7 +113,7 @@ static const struct {
     { "inputs", "output needs 20 inputs, the limit is 16" },
 };
 
-START_TEST(a_limit_is_stated_with_its_unit)
+TD_TEST_EACH(a_limit_is_stated_with_its_unit, resources)
 {
     struct td_error err;
     ck_assert_int_eq(td_error_resource(&err, resources[_i].resource, 20, 16, "output"),
@@ -130,23 +123,4 @@ START_TEST(a_limit_is_stated_with_its_unit)
     ck_assert_str_eq(err.resource, resources[_i].resource);
     ck_assert_uint_eq(err.needed, 20);
     ck_assert_uint_eq(err.limit, 16);
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_test(t, codes_are_spelled_as_in_the_api);
-    tcase_add_test(t, every_code_has_a_name);
-    tcase_add_test(t, a_new_error_clears_the_previous_one);
-    tcase_add_test(t, details_are_added_to_an_error);
-    tcase_add_test(t, a_third_shape_is_left_out);
-    tcase_add_test(t, an_error_may_be_null);
-    tcase_add_loop_test(t, a_long_message_is_truncated_between_characters, 0,
-                        COUNT_OF(truncations));
-    tcase_add_loop_test(t, a_limit_is_stated_with_its_unit, 0, COUNT_OF(resources));
-}
-
-int main(void)
-{
-    return run_suite("status", add);
 }

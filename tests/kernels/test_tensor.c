@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-START_TEST(a_tensor_is_described_before_it_has_data)
+TD_TEST(a_tensor_is_described_before_it_has_data)
 {
     struct td_tensor t;
     struct td_error err;
@@ -20,7 +20,6 @@ START_TEST(a_tensor_is_described_before_it_has_data)
     ck_assert_ptr_null(t.owner);
     ck_assert_ptr_null(t.key_index);
 }
-END_TEST
 
 static const struct {
     const char *case_name;
@@ -35,7 +34,7 @@ static const struct {
     { "huge dimensions besides a 0", "[1099511627776,0,1099511627776]", TD_DTYPE_FLOAT64, true },
 };
 
-START_TEST(a_tensor_beyond_int64_is_refused)
+TD_TEST_EACH(a_tensor_beyond_int64_is_refused, descriptions)
 {
     struct td_tensor t;
     struct td_error err;
@@ -51,9 +50,8 @@ START_TEST(a_tensor_beyond_int64_is_refused)
     ck_assert_ptr_nonnull(strstr(err.message, descriptions[_i].shape));
     ck_assert_int_eq(td_tensor_describe(&t, "params", descriptions[_i].dtype, &dims, NULL), status);
 }
-END_TEST
 
-START_TEST(data_comes_from_the_arena)
+TD_TEST(data_comes_from_the_arena)
 {
     struct td_tensor t = tensor_without_data("float32[3,5]");
     struct td_error err;
@@ -62,18 +60,16 @@ START_TEST(data_comes_from_the_arena)
     ck_assert_uint_eq(t.bytes, 60);
     ck_assert_uint_eq(td_tensor_footprint(&t), 60);
 }
-END_TEST
 
-START_TEST(an_empty_tensor_has_a_pointer_too)
+TD_TEST(an_empty_tensor_has_a_pointer_too)
 {
     struct td_tensor t = tensor_without_data("float32[3,0]");
     struct td_error err;
     ck_assert_int_eq(td_tensor_alloc(&t, &test_arena, &err), TD_OK);
     ck_assert_ptr_nonnull(t.data);
 }
-END_TEST
 
-START_TEST(new_strings_are_empty)
+TD_TEST(new_strings_are_empty)
 {
     struct td_tensor t = tensor_without_data("string[3]");
     struct td_error err;
@@ -84,14 +80,12 @@ START_TEST(new_strings_are_empty)
     expect_tensor(&t, "string[3] '' '' ''", "new strings");
     ck_assert_uint_eq(td_tensor_footprint(&t), 32);
 }
-END_TEST
 
-START_TEST(the_footprint_of_strings_has_offsets_and_bytes)
+TD_TEST(the_footprint_of_strings_has_offsets_and_bytes)
 {
     struct td_tensor t = tensor("string[2] 'abc' 'de'");
     ck_assert_uint_eq(td_tensor_footprint(&t), 24 + 5);
 }
-END_TEST
 
 static struct td_buffer *no_memory(struct td_memory *self, size_t bytes, struct td_error *err)
 {
@@ -101,7 +95,7 @@ static struct td_buffer *no_memory(struct td_memory *self, size_t bytes, struct 
     return NULL;
 }
 
-START_TEST(without_memory_there_is_no_tensor)
+TD_TEST(without_memory_there_is_no_tensor)
 {
     struct td_memory none = { .take = no_memory };
     struct td_arena arena;
@@ -115,9 +109,8 @@ START_TEST(without_memory_there_is_no_tensor)
     t.data = bytes + ((uintptr_t)bytes % 4 == 0);
     ck_assert_int_eq(td_tensor_align(&t, &arena, &err), TD_MEMORY_EXHAUSTED);
 }
-END_TEST
 
-START_TEST(aligned_data_is_not_copied)
+TD_TEST(aligned_data_is_not_copied)
 {
     struct td_tensor t = tensor("int64[2] 1 2");
     struct td_error err;
@@ -125,9 +118,8 @@ START_TEST(aligned_data_is_not_copied)
     ck_assert_int_eq(td_tensor_align(&t, &test_arena, &err), TD_OK);
     ck_assert_ptr_eq(t.data, before);
 }
-END_TEST
 
-START_TEST(unaligned_data_is_copied)
+TD_TEST(unaligned_data_is_copied)
 {
     struct td_tensor t = tensor("int64[2] 1 -2");
     struct td_error err;
@@ -138,9 +130,8 @@ START_TEST(unaligned_data_is_copied)
     ck_assert_uint_eq((uintptr_t)t.data % 8, 0);
     expect_tensor(&t, "int64[2] 1 -2", "moved");
 }
-END_TEST
 
-START_TEST(index_values_are_widened)
+TD_TEST(index_values_are_widened)
 {
     struct td_tensor narrow = tensor("int16[2] -32768 32767"), middle = tensor("int32[2] -5 7"),
                      wide = tensor("int64[2] -9223372036854775807 4294967296");
@@ -150,24 +141,4 @@ START_TEST(index_values_are_widened)
     ck_assert_int_eq(td_tensor_index_at(&middle, 1), 7);
     ck_assert_int_eq(td_tensor_index_at(&wide, 0), -INT64_MAX);
     ck_assert_int_eq(td_tensor_index_at(&wide, 1), 4294967296);
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_test(t, a_tensor_is_described_before_it_has_data);
-    tcase_add_loop_test(t, a_tensor_beyond_int64_is_refused, 0, COUNT_OF(descriptions));
-    tcase_add_test(t, data_comes_from_the_arena);
-    tcase_add_test(t, an_empty_tensor_has_a_pointer_too);
-    tcase_add_test(t, new_strings_are_empty);
-    tcase_add_test(t, the_footprint_of_strings_has_offsets_and_bytes);
-    tcase_add_test(t, without_memory_there_is_no_tensor);
-    tcase_add_test(t, aligned_data_is_not_copied);
-    tcase_add_test(t, unaligned_data_is_copied);
-    tcase_add_test(t, index_values_are_widened);
-}
-
-int main(void)
-{
-    return run_suite("tensor", add);
 }

@@ -30,7 +30,7 @@ static const struct {
     { "the end of a block", "abcdefg\xc3\xa9xyzxyz\xe9", 15 },
 };
 
-START_TEST(utf8_is_valid_up_to_the_first_invalid_byte)
+TD_TEST_EACH(utf8_is_valid_up_to_the_first_invalid_byte, texts)
 {
     size_t length = strlen(texts[_i].text);
     char *exact = malloc(length ? length : 1);
@@ -41,9 +41,8 @@ START_TEST(utf8_is_valid_up_to_the_first_invalid_byte)
                   texts[_i].case_name);
     free(exact);
 }
-END_TEST
 
-START_TEST(a_nul_ends_a_truncated_character)
+TD_TEST(a_nul_ends_a_truncated_character)
 {
     for (size_t length = 1; length < TD_UTF8_MAX; length++) {
         char *exact = calloc(1, length + 1);
@@ -52,9 +51,8 @@ START_TEST(a_nul_ends_a_truncated_character)
         free(exact);
     }
 }
-END_TEST
 
-START_TEST(every_code_point_is_written_and_read_back)
+TD_TEST(every_code_point_is_written_and_read_back)
 {
     for (uint32_t code = 0; code < 0x110000; code++) {
         if (code >= 0xd800 && code < 0xe000)
@@ -68,17 +66,4 @@ START_TEST(every_code_point_is_written_and_read_back)
         if (size > 1 && td_utf8_character((unsigned char *)text, size - 1) != 0)
             ck_abort_msg("U+%04X cut off", code);
     }
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_loop_test(t, utf8_is_valid_up_to_the_first_invalid_byte, 0, COUNT_OF(texts));
-    tcase_add_test(t, a_nul_ends_a_truncated_character);
-    tcase_add_test(t, every_code_point_is_written_and_read_back);
-}
-
-int main(void)
-{
-    return run_suite("utf8", add);
 }

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-START_TEST(sizes_are_rounded_up_to_whole_lines)
+TD_TEST(sizes_are_rounded_up_to_whole_lines)
 {
     ck_assert_uint_eq(td_workspace_align(0), 0);
     ck_assert_uint_eq(td_workspace_align(1), 64);
@@ -15,12 +15,11 @@ START_TEST(sizes_are_rounded_up_to_whole_lines)
     ck_assert_uint_eq(td_workspace_align(UINT64_MAX - 63), UINT64_MAX - 63);
     ck_assert_uint_eq(td_workspace_align(UINT64_MAX - 62), UINT64_MAX);
 }
-END_TEST
 
 #define THREADS 3
 #define SCRATCH 128
 
-START_TEST(a_scratch_area_has_one_holder)
+TD_TEST(a_scratch_area_has_one_holder)
 {
     _Alignas(64) char memory[THREADS * SCRATCH];
     struct td_workspace workspace = { .scratch = memory,
@@ -36,7 +35,6 @@ START_TEST(a_scratch_area_has_one_holder)
     td_workspace_release(&workspace, 1);
     ck_assert_int_eq(td_workspace_acquire(&workspace), 1);
 }
-END_TEST
 
 /* Fills a scratch area with its own number, and counts the bytes that another holder changed. */
 struct filling {
@@ -58,7 +56,7 @@ static void fill_range(void *context, int64_t begin, int64_t end)
     td_workspace_release(&job->workspace, area);
 }
 
-START_TEST(ranges_that_run_at_once_have_scratch_of_their_own)
+TD_TEST(ranges_that_run_at_once_have_scratch_of_their_own)
 {
     _Alignas(64) char memory[THREADS * SCRATCH];
     struct filling job = {
@@ -70,7 +68,6 @@ START_TEST(ranges_that_run_at_once_have_scratch_of_their_own)
     ck_assert_int_eq(td_exec_for(&exec.exec, 2000, 1, fill_range, &job, &err), TD_OK);
     ck_assert_int_eq(atomic_load(&job.changed), 0);
 }
-END_TEST
 
 /* Bytes of memory that the op takes when so many ranges may run at once. */
 static size_t taken_at(const char *op, const char *attrs, int width)
@@ -92,7 +89,7 @@ static size_t taken_at(const char *op, const char *attrs, int width)
     return taken;
 }
 
-START_TEST(an_op_takes_scratch_memory_for_256_threads_at_most)
+TD_TEST(an_op_takes_scratch_memory_for_256_threads_at_most)
 {
     static const char *const ops[][2] = { { "einsum", "equation='ij,jk->ik'" },
                                           { "top_k", "k=200" } };
@@ -102,18 +99,4 @@ START_TEST(an_op_takes_scratch_memory_for_256_threads_at_most)
         ck_assert_uint_eq(taken_at(ops[i][0], ops[i][1], TD_WORKSPACE_MAX_THREADS + 1), most);
         ck_assert_uint_eq(taken_at(ops[i][0], ops[i][1], 1024), most);
     }
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_test(t, an_op_takes_scratch_memory_for_256_threads_at_most);
-    tcase_add_test(t, sizes_are_rounded_up_to_whole_lines);
-    tcase_add_test(t, a_scratch_area_has_one_holder);
-    tcase_add_test(t, ranges_that_run_at_once_have_scratch_of_their_own);
-}
-
-int main(void)
-{
-    return run_suite("workspace", add);
 }

@@ -77,7 +77,7 @@ static const struct {
       "int32[2,1]" },
 };
 
-START_TEST(files_of_numpy_are_read_in_place)
+TD_TEST_EACH(files_of_numpy_are_read_in_place, files)
 {
     char file[512], *copy;
     bool in_file;
@@ -91,7 +91,6 @@ START_TEST(files_of_numpy_are_read_in_place)
     ck_assert_ptr_eq(got.data, copy + size - files[_i].data);
     free(copy);
 }
-END_TEST
 
 /* Headers and data written by NumPy 2.4. */
 static const struct {
@@ -127,7 +126,7 @@ static const struct {
       "\0\1\0\1", "bool[2,2] 0 0 1 1" },
 };
 
-START_TEST(other_orders_of_elements_and_bytes_are_converted)
+TD_TEST_EACH(other_orders_of_elements_and_bytes_are_converted, converted)
 {
     char file[512], *copy;
     bool in_file;
@@ -140,7 +139,6 @@ START_TEST(other_orders_of_elements_and_bytes_are_converted)
     free(copy); /* the tensor does not point into it */
     expect_tensor(&got, converted[_i].want, converted[_i].case_name);
 }
-END_TEST
 
 /* The definition of the formats, one element at a time. */
 static void expect_transposed(const struct td_npy *file, const unsigned char *got,
@@ -178,7 +176,7 @@ static void expect_any_shape(td_dtype dtype, const struct td_shape *shape, bool 
     free(to);
 }
 
-START_TEST(fortran_order_of_any_shape_is_transposed)
+TD_TEST(fortran_order_of_any_shape_is_transposed)
 {
     static const td_dtype dtypes[] = { TD_DTYPE_UINT8,   TD_DTYPE_INT16,     TD_DTYPE_FLOAT32,
                                        TD_DTYPE_FLOAT64, TD_DTYPE_COMPLEX64, TD_DTYPE_COMPLEX128 };
@@ -208,7 +206,6 @@ START_TEST(fortran_order_of_any_shape_is_transposed)
         expect_any_shape(dtypes[i % COUNT_OF(dtypes)], &random, i % 3 == 0, &seed);
     }
 }
-END_TEST
 
 static const struct {
     const char *case_name, *header;
@@ -276,7 +273,7 @@ static const struct {
       "element 2" },
 };
 
-START_TEST(other_files_are_refused_with_the_reason)
+TD_TEST_EACH(other_files_are_refused_with_the_reason, refused)
 {
     char file[512], *copy;
     bool in_file;
@@ -288,9 +285,8 @@ START_TEST(other_files_are_refused_with_the_reason)
                   err.message);
     free(copy);
 }
-END_TEST
 
-START_TEST(truncated_and_mutated_files_fail_cleanly)
+TD_TEST_LOOP(truncated_and_mutated_files_fail_cleanly, 0, 2)
 {
     static const char *const headers[] = {
         "{'descr': '<f4', 'fortran_order': False, 'shape': (3, 2), }\n",
@@ -316,7 +312,6 @@ START_TEST(truncated_and_mutated_files_fail_cleanly)
         td_arena_reset(&test_arena);
     }
 }
-END_TEST
 
 static const struct {
     const char *tensor, *header;
@@ -331,7 +326,7 @@ static const struct {
       "{'descr': '<f2', 'fortran_order': False, 'shape': (0, 9223372036854775807), }" },
 };
 
-START_TEST(headers_are_written_as_numpy_writes_them)
+TD_TEST_EACH(headers_are_written_as_numpy_writes_them, written)
 {
     char header[TD_NPY_HEADER], want[TD_NPY_HEADER];
     size_t size, length = strlen(written[_i].header);
@@ -346,9 +341,8 @@ START_TEST(headers_are_written_as_numpy_writes_them)
     want[size - 1] = '\n';
     ck_assert_mem_eq(header, want, size);
 }
-END_TEST
 
-START_TEST(the_longest_header_fits)
+TD_TEST(the_longest_header_fits)
 {
     char header[TD_NPY_HEADER];
     size_t size;
@@ -364,9 +358,8 @@ START_TEST(the_longest_header_fits)
                   err.message);
     ck_assert(td_shape_equal(&got.shape, &longest));
 }
-END_TEST
 
-START_TEST(dtypes_that_numpy_lacks_are_not_written)
+TD_TEST_LOOP(dtypes_that_numpy_lacks_are_not_written, 0, 2)
 {
     static const char *const tensors[] = { "string[1]", "bfloat16[1]" };
     char header[TD_NPY_HEADER];
@@ -374,23 +367,4 @@ START_TEST(dtypes_that_numpy_lacks_are_not_written)
     struct td_tensor given = tensor_without_data(tensors[_i]);
     ck_assert_int_eq(td_npy_write_header(&given, header, &size, &err), TD_NOT_ACCEPTABLE);
     ck_assert_ptr_nonnull(strstr(err.message, _i ? "bfloat16" : "string"));
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_loop_test(t, files_of_numpy_are_read_in_place, 0, COUNT_OF(files));
-    tcase_add_loop_test(t, other_orders_of_elements_and_bytes_are_converted, 0,
-                        COUNT_OF(converted));
-    tcase_add_test(t, fortran_order_of_any_shape_is_transposed);
-    tcase_add_loop_test(t, other_files_are_refused_with_the_reason, 0, COUNT_OF(refused));
-    tcase_add_loop_test(t, truncated_and_mutated_files_fail_cleanly, 0, 2);
-    tcase_add_loop_test(t, headers_are_written_as_numpy_writes_them, 0, COUNT_OF(written));
-    tcase_add_test(t, the_longest_header_fits);
-    tcase_add_loop_test(t, dtypes_that_numpy_lacks_are_not_written, 0, 2);
-}
-
-int main(void)
-{
-    return run_suite("npy", add);
 }

@@ -70,7 +70,7 @@ static const struct {
     { "bytes=,1-2 ,", "bytes 1-2/26", "bc" },
 };
 
-START_TEST(one_range_is_extracted)
+TD_TEST_EACH(one_range_is_extracted, parts)
 {
     letters();
     ck_assert_int_eq(td_range_apply(parts[_i].range, &reply, &test_arena, &err), TD_OK);
@@ -83,7 +83,6 @@ START_TEST(one_range_is_extracted)
     for (int i = 0; i < reply.n_chunks; i++)
         ck_assert_uint_gt(reply.chunks[i].size, 0);
 }
-END_TEST
 
 /* RFC 9110: malformed and unsupported ranges are ignored. */
 static const char *const ignored[] = {
@@ -94,7 +93,7 @@ static const char *const ignored[] = {
     "=1-2",        "-5",        "bytes==1-2",    "bytes=\x80-\xff",
 };
 
-START_TEST(several_and_malformed_ranges_are_ignored)
+TD_TEST_EACH(several_and_malformed_ranges_are_ignored, ignored)
 {
     letters();
     ck_assert_int_eq(td_range_apply(ignored[_i], &reply, &test_arena, &err), TD_OK);
@@ -103,7 +102,6 @@ START_TEST(several_and_malformed_ranges_are_ignored)
     ck_assert_ptr_null(header("Content-Range"));
     ck_assert_uint_eq(td_reply_bytes(&reply), 26);
 }
-END_TEST
 
 static const char *const after_the_end[] = {
     "bytes=26-",
@@ -114,7 +112,7 @@ static const char *const after_the_end[] = {
     "bytes=-0"
 };
 
-START_TEST(a_range_after_the_end_is_not_satisfiable)
+TD_TEST_EACH(a_range_after_the_end_is_not_satisfiable, after_the_end)
 {
     letters();
     ck_assert_int_eq(td_range_apply(after_the_end[_i], &reply, &test_arena, &err),
@@ -124,9 +122,8 @@ START_TEST(a_range_after_the_end_is_not_satisfiable)
     ck_assert_str_eq(err.attribute, "Range");
     ck_assert_ptr_nonnull(strstr(err.message, "26 bytes"));
 }
-END_TEST
 
-START_TEST(no_range_of_an_empty_reply_is_satisfiable)
+TD_TEST(no_range_of_an_empty_reply_is_satisfiable)
 {
     static const char *const ranges[] = { "bytes=0-", "bytes=0-0", "bytes=-1", "bytes=-0" };
     for (int i = 0; i < COUNT_OF(ranges); i++) {
@@ -141,9 +138,8 @@ START_TEST(no_range_of_an_empty_reply_is_satisfiable)
     ck_assert_int_eq(td_range_apply(NULL, &reply, &test_arena, &err), TD_OK);
     ck_assert_int_eq(reply.http_status, 200);
 }
-END_TEST
 
-START_TEST(only_replies_with_status_200_have_ranges)
+TD_TEST(only_replies_with_status_200_have_ranges)
 {
     letters();
     reply.http_status = 404;
@@ -151,9 +147,8 @@ START_TEST(only_replies_with_status_200_have_ranges)
     ck_assert_int_eq(reply.http_status, 404);
     ck_assert_uint_eq(td_reply_bytes(&reply), 26);
 }
-END_TEST
 
-START_TEST(chunks_are_cut_without_copying)
+TD_TEST(chunks_are_cut_without_copying)
 {
     letters();
     const char *begin = many[0].data;
@@ -163,10 +158,9 @@ START_TEST(chunks_are_cut_without_copying)
     ck_assert_ptr_eq(reply.chunks[3].data, begin + 20);
     ck_assert_uint_eq(reply.chunks[3].size, 2);
 }
-END_TEST
 
 /* Every pair of positions, compared with counting. */
-START_TEST(all_ranges_of_a_short_reply_are_correct)
+TD_TEST(all_ranges_of_a_short_reply_are_correct)
 {
     for (int first = 0; first < 30; first++) {
         for (int last = first; last < 30; last++) {
@@ -182,21 +176,4 @@ START_TEST(all_ranges_of_a_short_reply_are_correct)
             EXPECT(body()[0] == 'a' + first && body()[end - first] == 'a' + end, "%s", range);
         }
     }
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_loop_test(t, one_range_is_extracted, 0, COUNT_OF(parts));
-    tcase_add_loop_test(t, several_and_malformed_ranges_are_ignored, 0, COUNT_OF(ignored));
-    tcase_add_loop_test(t, a_range_after_the_end_is_not_satisfiable, 0, COUNT_OF(after_the_end));
-    tcase_add_test(t, no_range_of_an_empty_reply_is_satisfiable);
-    tcase_add_test(t, only_replies_with_status_200_have_ranges);
-    tcase_add_test(t, chunks_are_cut_without_copying);
-    tcase_add_test(t, all_ranges_of_a_short_reply_are_correct);
-}
-
-int main(void)
-{
-    return run_suite("range", add);
 }

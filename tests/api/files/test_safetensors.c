@@ -31,7 +31,7 @@ static td_status open_exact(const char *file, size_t size, struct td_safetensors
 
 static const unsigned char bytes[64] = { 1, 0, 0, 0, 2, 0, 0, 0, 3 };
 
-START_TEST(entries_point_into_the_file)
+TD_TEST(entries_point_into_the_file)
 {
     char file[512], *copy;
     struct td_safetensors opened;
@@ -53,7 +53,6 @@ START_TEST(entries_point_into_the_file)
     ck_assert_str_eq(opened.metadata[1].key, "");
     free(copy);
 }
-END_TEST
 
 static const struct {
     const char *case_name, *header;
@@ -173,7 +172,7 @@ static const struct {
       false },
 };
 
-START_TEST(malformed_headers_are_refused)
+TD_TEST_EACH(malformed_headers_are_refused, headers)
 {
     char file[2048], *copy;
     struct td_safetensors opened;
@@ -188,10 +187,9 @@ START_TEST(malformed_headers_are_refused)
     }
     free(copy);
 }
-END_TEST
 
 /* So each byte is read once, however many entries share it. */
-START_TEST(values_are_checked_after_the_ranges)
+TD_TEST(values_are_checked_after_the_ranges)
 {
     char file[2048], *copy;
     struct td_safetensors opened;
@@ -203,7 +201,6 @@ START_TEST(values_are_checked_after_the_ranges)
     ck_assert_msg(strstr(err.message, "neither overlap nor hole"), "%s", err.message);
     free(copy);
 }
-END_TEST
 
 static const struct {
     const char *case_name;
@@ -218,7 +215,7 @@ static const struct {
     { "no header", 0, 8 },
 };
 
-START_TEST(the_header_length_must_fit_the_file)
+TD_TEST_EACH(the_header_length_must_fit_the_file, lengths)
 {
     char file[16] = "        {}", *copy;
     struct td_safetensors opened;
@@ -228,10 +225,9 @@ START_TEST(the_header_length_must_fit_the_file)
     ck_assert_msg(err.offset >= 0, "%s", lengths[_i].case_name);
     free(copy);
 }
-END_TEST
 
 /* The limit of the reference implementation. Spaces may follow the JSON text. */
-START_TEST(a_header_has_at_most_100_million_bytes)
+TD_TEST(a_header_has_at_most_100_million_bytes)
 {
     enum { LIMIT = 100000000 };
     char *file = malloc(8 + LIMIT + 1);
@@ -250,9 +246,8 @@ START_TEST(a_header_has_at_most_100_million_bytes)
     ck_assert_ptr_nonnull(strstr(err.message, "at most 100000000"));
     free(file);
 }
-END_TEST
 
-START_TEST(a_tensor_has_up_to_16_dimensions)
+TD_TEST(a_tensor_has_up_to_16_dimensions)
 {
     char header[256], file[300], *copy;
     struct td_safetensors opened;
@@ -264,7 +259,6 @@ START_TEST(a_tensor_has_up_to_16_dimensions)
     ck_assert_int_eq(opened.entries[0].tensor.shape.rank, 16);
     free(copy);
 }
-END_TEST
 
 /* The header of n tensors t0, t1, ..., or of metadata. With `twice` the last has the name of number
  * `twice` - 1. */
@@ -280,7 +274,7 @@ static void print_names(char *header, int n, int twice, bool metadata)
     strcpy(at, metadata ? "}}" : "}");
 }
 
-START_TEST(a_repeated_name_is_found_among_any_number)
+TD_TEST(a_repeated_name_is_found_among_any_number)
 {
     for (int n = 2; n <= 18; n++)
         for (int twice = 0; twice < n; twice++)
@@ -294,9 +288,8 @@ START_TEST(a_repeated_name_is_found_among_any_number)
                 free(copy);
             }
 }
-END_TEST
 
-START_TEST(many_tensors_are_checked_like_few)
+TD_TEST(many_tensors_are_checked_like_few)
 {
     enum { MANY = 300 };
     for (int twice = 0; twice < 2; twice++) {
@@ -325,14 +318,13 @@ START_TEST(many_tensors_are_checked_like_few)
         free(copy);
     }
 }
-END_TEST
 
 /* ---- requests ---- */
 
 #define PARAMS  "\"params\":{\"dtype\":\"I32\",\"shape\":[2],\"data_offsets\":[0,8]}"
 #define INDICES "\"indices\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[8,9]}"
 
-START_TEST(a_file_is_a_request)
+TD_TEST(a_file_is_a_request)
 {
     char file[512];
     struct decoded decoded;
@@ -354,9 +346,8 @@ START_TEST(a_file_is_a_request)
     ck_assert_int_eq(decoded.request.options.layout, TD_LAYOUT_FLAT);
     decoded_free(&decoded);
 }
-END_TEST
 
-START_TEST(lists_are_numbered)
+TD_TEST(lists_are_numbered)
 {
     char file[512];
     struct decoded decoded;
@@ -374,9 +365,8 @@ START_TEST(lists_are_numbered)
     expect_tensor(&ints->tensors[2], "uint8[0]", "ints.2");
     decoded_free(&decoded);
 }
-END_TEST
 
-START_TEST(a_list_has_at_most_16384_tensors)
+TD_TEST(a_list_has_at_most_16384_tensors)
 {
     for (int n = 16383; n <= 16385; n++) {
         char *header = malloc((size_t)n * 80), *file = malloc((size_t)n * 81), *at = header;
@@ -401,9 +391,8 @@ START_TEST(a_list_has_at_most_16384_tensors)
         free(file);
     }
 }
-END_TEST
 
-START_TEST(metadata_may_name_resident_tensors)
+TD_TEST(metadata_may_name_resident_tensors)
 {
     char file[512];
     struct decoded decoded;
@@ -428,7 +417,6 @@ START_TEST(metadata_may_name_resident_tensors)
     expect_tensor(&decoded.request.args.inputs[1].tensors[0], "float32[2] 1 2", "ints.0");
     decoded_free(&decoded);
 }
-END_TEST
 
 #define U8_AT(name, at) "\"" name "\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[" at "]}"
 
@@ -455,7 +443,7 @@ static const struct {
       TD_MALFORMED_REQUEST, "", "x.ref", "" },
 };
 
-START_TEST(unknown_tensors_and_metadata_are_refused)
+TD_TEST_EACH(unknown_tensors_and_metadata_are_refused, refused)
 {
     char file[512];
     struct decoded decoded;
@@ -473,7 +461,6 @@ START_TEST(unknown_tensors_and_metadata_are_refused)
                   refused[_i].case_name, decoded.err.did_you_mean);
     decoded_free(&decoded);
 }
-END_TEST
 
 static const struct {
     const char *case_name, *header;
@@ -493,7 +480,7 @@ static const struct {
       "{\"__metadata__\":{\"ints.0.ref\":\"table\"}," U8_AT("ints.0", "0,1") "}", 1, "ints[0]" },
 };
 
-START_TEST(lists_are_numbered_from_0_each_once)
+TD_TEST_EACH(lists_are_numbered_from_0_each_once, lists_refused)
 {
     char file[512];
     struct decoded decoded;
@@ -504,9 +491,8 @@ START_TEST(lists_are_numbered_from_0_each_once)
                   lists_refused[_i].case_name, decoded.err.input);
     decoded_free(&decoded);
 }
-END_TEST
 
-START_TEST(truncated_and_mutated_files_fail_cleanly)
+TD_TEST(truncated_and_mutated_files_fail_cleanly)
 {
     char file[1024];
     size_t size = make_file(
@@ -516,7 +502,6 @@ START_TEST(truncated_and_mutated_files_fail_cleanly)
     size = make_file(file, "{" U8_AT("ints.1", "0,1") "," U8_AT("ints.0", "1,2") "}", bytes, 2);
     expect_clean_failures(decode_safetensors, &list_op, file, size, 60000, 8);
 }
-END_TEST
 
 /* ---- replies ---- */
 
@@ -542,7 +527,7 @@ static char *encode(const struct td_op *op, struct td_tensor *outputs, int n, si
     return file;
 }
 
-START_TEST(a_small_output_is_in_one_chunk)
+TD_TEST(a_small_output_is_in_one_chunk)
 {
     struct td_tensor output = tensor("int16[2,1] 5 -6");
     size_t size;
@@ -562,9 +547,8 @@ START_TEST(a_small_output_is_in_one_chunk)
     ck_assert_mem_eq(file + 8 + length, output.data, 4);
     free(file);
 }
-END_TEST
 
-START_TEST(large_outputs_are_not_copied)
+TD_TEST(large_outputs_are_not_copied)
 {
     /* large, small, small, large, empty, small, large */
     static const char *const texts[] = { "uint8[70000]",   "uint8[3]", "uint8[5]",
@@ -597,9 +581,8 @@ START_TEST(large_outputs_are_not_copied)
     }
     free(file);
 }
-END_TEST
 
-START_TEST(outputs_have_their_names)
+TD_TEST(outputs_have_their_names)
 {
     struct td_tensor outputs[] = { tensor("float32[2] 0.5 1"), tensor("int32[2] 3 4") };
     struct td_safetensors opened;
@@ -613,9 +596,8 @@ START_TEST(outputs_have_their_names)
     expect_same_tensor(&opened.entries[1].tensor, &outputs[1], "places");
     free(file);
 }
-END_TEST
 
-START_TEST(a_bounds_policy_that_replaced_something_is_in_the_metadata)
+TD_TEST(a_bounds_policy_that_replaced_something_is_in_the_metadata)
 {
     struct td_tensor output = tensor("int8[1] 0");
     struct td_reply reply;
@@ -637,9 +619,8 @@ START_TEST(a_bounds_policy_that_replaced_something_is_in_the_metadata)
     ck_assert_str_eq(opened.metadata[1].key, "bounds.replaced");
     ck_assert_str_eq(opened.metadata[1].value, "12");
 }
-END_TEST
 
-START_TEST(no_outputs_are_an_empty_file)
+TD_TEST(no_outputs_are_an_empty_file)
 {
     size_t size;
     int n_chunks;
@@ -649,9 +630,8 @@ START_TEST(no_outputs_are_an_empty_file)
     ck_assert_int_eq(opened.n_entries, 0);
     free(file);
 }
-END_TEST
 
-START_TEST(dtypes_that_the_format_lacks_are_not_acceptable)
+TD_TEST(dtypes_that_the_format_lacks_are_not_acceptable)
 {
     static const char *const texts[] = { "string[1] 'a'", "complex128[1] 1 2" };
     for (int i = 0; i < 2; i++) {
@@ -666,9 +646,8 @@ START_TEST(dtypes_that_the_format_lacks_are_not_acceptable)
         ck_assert_int_eq(td_safetensors_can_encode(&request, &err), TD_NOT_ACCEPTABLE);
     }
 }
-END_TEST
 
-START_TEST(the_largest_entry_fits)
+TD_TEST(the_largest_entry_fits)
 {
     struct td_tensor outputs[2];
     outputs[0] = outputs[1] =
@@ -686,36 +665,4 @@ START_TEST(the_largest_entry_fits)
                   err.message);
     ck_assert_int_eq(opened.n_entries, 2);
     free(file);
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_test(t, entries_point_into_the_file);
-    tcase_add_loop_test(t, malformed_headers_are_refused, 0, COUNT_OF(headers));
-    tcase_add_test(t, values_are_checked_after_the_ranges);
-    tcase_add_loop_test(t, the_header_length_must_fit_the_file, 0, COUNT_OF(lengths));
-    tcase_add_test(t, a_header_has_at_most_100_million_bytes);
-    tcase_add_test(t, a_tensor_has_up_to_16_dimensions);
-    tcase_add_test(t, a_repeated_name_is_found_among_any_number);
-    tcase_add_test(t, many_tensors_are_checked_like_few);
-    tcase_add_test(t, a_file_is_a_request);
-    tcase_add_test(t, lists_are_numbered);
-    tcase_add_test(t, a_list_has_at_most_16384_tensors);
-    tcase_add_test(t, metadata_may_name_resident_tensors);
-    tcase_add_loop_test(t, unknown_tensors_and_metadata_are_refused, 0, COUNT_OF(refused));
-    tcase_add_loop_test(t, lists_are_numbered_from_0_each_once, 0, COUNT_OF(lists_refused));
-    tcase_add_test(t, truncated_and_mutated_files_fail_cleanly);
-    tcase_add_test(t, a_small_output_is_in_one_chunk);
-    tcase_add_test(t, large_outputs_are_not_copied);
-    tcase_add_test(t, outputs_have_their_names);
-    tcase_add_test(t, a_bounds_policy_that_replaced_something_is_in_the_metadata);
-    tcase_add_test(t, no_outputs_are_an_empty_file);
-    tcase_add_test(t, dtypes_that_the_format_lacks_are_not_acceptable);
-    tcase_add_test(t, the_largest_entry_fits);
-}
-
-int main(void)
-{
-    return run_suite("safetensors", add);
 }

@@ -79,7 +79,7 @@ static const struct {
       "int32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,2] 1 2" },
 };
 
-START_TEST(an_untyped_value_gets_the_narrowest_dtype)
+TD_TEST_EACH(an_untyped_value_gets_the_narrowest_dtype, inferred)
 {
     struct td_tensor got;
     size_t used;
@@ -89,7 +89,6 @@ START_TEST(an_untyped_value_gets_the_narrowest_dtype)
     ck_assert_msg(used == strlen(inferred[_i].text) - 1, "%s: it ends at %zu",
                   inferred[_i].case_name, used);
 }
-END_TEST
 
 /* ---- dtypes ---- */
 
@@ -135,7 +134,7 @@ static const struct {
     { "no string", "string", "[0]", "[]", "string[0]" },
 };
 
-START_TEST(a_typed_value_has_its_dtype_and_shape)
+TD_TEST_EACH(a_typed_value_has_its_dtype_and_shape, typed)
 {
     struct td_tensor got;
     td_dtype dtype;
@@ -149,7 +148,6 @@ START_TEST(a_typed_value_has_its_dtype_and_shape)
     ck_assert_msg(status == TD_OK, "%s: %s", typed[_i].case_name, err.message);
     expect_tensor(&got, typed[_i].want, typed[_i].case_name);
 }
-END_TEST
 
 /* ---- refusals ---- */
 
@@ -278,7 +276,7 @@ static const struct {
     { "two high surrogates", NULL, NULL, "[\"\\ud800\\ud800\"]", NULL, 2, "surrogate" },
 };
 
-START_TEST(malformed_tensors_are_refused_with_their_position)
+TD_TEST_EACH(malformed_tensors_are_refused_with_their_position, refused)
 {
     struct td_tensor got;
     td_dtype dtype = TD_DTYPE_COUNT;
@@ -301,9 +299,8 @@ START_TEST(malformed_tensors_are_refused_with_their_position)
     ck_assert_msg(err.offset == refused[_i].offset, "%s: at %lld, %s", case_name,
                   (long long)err.offset, err.message);
 }
-END_TEST
 
-START_TEST(deep_nesting_is_refused_early)
+TD_TEST(deep_nesting_is_refused_early)
 {
     enum { DEEP = 100000 };
     char *text = malloc(2 * DEEP + 1);
@@ -320,9 +317,8 @@ START_TEST(deep_nesting_is_refused_early)
     ck_assert_int_eq(read_text(text, TD_DTYPE_COUNT, NULL, &got, &used), TD_MALFORMED_REQUEST);
     free(text);
 }
-END_TEST
 
-START_TEST(memory_is_sized_from_the_text_not_the_shape)
+TD_TEST(memory_is_sized_from_the_text_not_the_shape)
 {
     struct td_tensor got;
     struct td_shape huge = shape("[1000000,1000000]");
@@ -334,7 +330,6 @@ START_TEST(memory_is_sized_from_the_text_not_the_shape)
     struct td_shape larger = shape("[4294967296,4294967296]");
     ck_assert_int_eq(read_text("[1,2]", TD_DTYPE_FLOAT64, &larger, &got, &used), TD_RESOURCE_LIMIT);
 }
-END_TEST
 
 /* ---- numbers compared with the C library, which rounds correctly ---- */
 
@@ -395,7 +390,7 @@ static void expect_numbers(struct numbers *numbers)
     free(numbers->text);
 }
 
-START_TEST(random_decimals_are_read_as_the_nearest_float)
+TD_TEST_LOOP(random_decimals_are_read_as_the_nearest_float, 0, 100)
 {
     uint64_t seed = (uint64_t)_i;
     struct numbers numbers;
@@ -433,12 +428,11 @@ START_TEST(random_decimals_are_read_as_the_nearest_float)
     }
     expect_numbers(&numbers);
 }
-END_TEST
 
 /* The midpoint between two floats has an exact decimal text, which rounds to the even float; a text
  * that is slightly smaller or larger rounds to the nearer one. Rounding to double first would give
  * wrong results. */
-START_TEST(midpoints_between_two_floats_are_rounded_once)
+TD_TEST_LOOP(midpoints_between_two_floats_are_rounded_once, 0, 40)
 {
     uint64_t seed = 77 + (uint64_t)_i;
     struct numbers numbers;
@@ -465,9 +459,8 @@ START_TEST(midpoints_between_two_floats_are_rounded_once)
     }
     expect_numbers(&numbers);
 }
-END_TEST
 
-START_TEST(integers_that_float32_cannot_hold_round_to_even)
+TD_TEST(integers_that_float32_cannot_hold_round_to_even)
 {
     struct numbers numbers;
     numbers_begin(&numbers);
@@ -476,9 +469,8 @@ START_TEST(integers_that_float32_cannot_hold_round_to_even)
             add_number(&numbers, "%llu", (unsigned long long)((16777216 + i) << shift | (i & 1)));
     expect_numbers(&numbers);
 }
-END_TEST
 
-START_TEST(the_edges_of_float32_and_float64)
+TD_TEST(the_edges_of_float32_and_float64)
 {
     static const char *const texts[] = {
         "3.4028234663852886e38",
@@ -521,9 +513,8 @@ START_TEST(the_edges_of_float32_and_float64)
             add_number(&numbers, "%s", texts[i]);
     expect_numbers(&numbers);
 }
-END_TEST
 
-START_TEST(the_last_text_that_fits_float32)
+TD_TEST(the_last_text_that_fits_float32)
 {
     struct td_tensor got;
     size_t used;
@@ -535,11 +526,10 @@ START_TEST(the_last_text_that_fits_float32)
         read_text("340282356779733661637539395458142568448,", TD_DTYPE_FLOAT32, NULL, &got, &used),
         TD_MALFORMED_REQUEST);
 }
-END_TEST
 
 /* Every 16-bit float as its shortest and its longest text, and doubles close to the midpoints
  * between them. */
-START_TEST(sixteen_bit_floats_are_read_as_the_nearest)
+TD_TEST_LOOP(sixteen_bit_floats_are_read_as_the_nearest, 0, 2)
 {
     bool half = _i == 0;
     td_dtype dtype = half ? TD_DTYPE_FLOAT16 : TD_DTYPE_BFLOAT16;
@@ -590,11 +580,10 @@ START_TEST(sixteen_bit_floats_are_read_as_the_nearest)
         free(text);
     }
 }
-END_TEST
 
 /* Long lists, so that lengths, positions and commas occur at every offset in the blocks of
  * td_json_measure. */
-START_TEST(long_lists_keep_every_element)
+TD_TEST_LOOP(long_lists_keep_every_element, 0, 60)
 {
     uint64_t seed = 5 + (uint64_t)_i;
     int rows = 1 + _i * 7 % 23, columns = 1 + _i * 13 % 57;
@@ -622,26 +611,4 @@ START_TEST(long_lists_keep_every_element)
     ck_assert(memcmp(got.data, want, sizeof *want * (size_t)(rows * columns)) == 0);
     free(want);
     free(text);
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_loop_test(t, an_untyped_value_gets_the_narrowest_dtype, 0, COUNT_OF(inferred));
-    tcase_add_loop_test(t, a_typed_value_has_its_dtype_and_shape, 0, COUNT_OF(typed));
-    tcase_add_loop_test(t, malformed_tensors_are_refused_with_their_position, 0, COUNT_OF(refused));
-    tcase_add_test(t, deep_nesting_is_refused_early);
-    tcase_add_test(t, memory_is_sized_from_the_text_not_the_shape);
-    tcase_add_loop_test(t, random_decimals_are_read_as_the_nearest_float, 0, 100);
-    tcase_add_loop_test(t, midpoints_between_two_floats_are_rounded_once, 0, 40);
-    tcase_add_test(t, integers_that_float32_cannot_hold_round_to_even);
-    tcase_add_test(t, the_edges_of_float32_and_float64);
-    tcase_add_test(t, the_last_text_that_fits_float32);
-    tcase_add_loop_test(t, sixteen_bit_floats_are_read_as_the_nearest, 0, 2);
-    tcase_add_loop_test(t, long_lists_keep_every_element, 0, 60);
-}
-
-int main(void)
-{
-    return run_suite("json_array", add);
 }

@@ -52,7 +52,7 @@ static const struct {
       "int8[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1] 5" },
 };
 
-START_TEST(a_tensor_has_many_forms)
+TD_TEST_EACH(a_tensor_has_many_forms, tensors)
 {
     char body[512];
     struct decoded decoded;
@@ -72,9 +72,8 @@ START_TEST(a_tensor_has_many_forms)
         expect_tensor(&decoded.request.args.inputs[1].tensors[0], "int32[] 0", case_name);
     }
 }
-END_TEST
 
-START_TEST(the_dtype_of_an_empty_list_depends_on_the_input)
+TD_TEST(the_dtype_of_an_empty_list_depends_on_the_input)
 {
     struct decoded decoded;
     decode_gather(&decoded, "{\"params\":[],\"indices\":[]}");
@@ -82,9 +81,8 @@ START_TEST(the_dtype_of_an_empty_list_depends_on_the_input)
     expect_tensor(&decoded.request.args.inputs[0].tensors[0], "float32[0]", "params");
     expect_tensor(&decoded.request.args.inputs[1].tensors[0], "int32[0]", "indices");
 }
-END_TEST
 
-START_TEST(attributes_and_options_are_members_of_the_request)
+TD_TEST(attributes_and_options_are_members_of_the_request)
 {
     struct decoded decoded;
     decode_gather(
@@ -101,9 +99,8 @@ START_TEST(attributes_and_options_are_members_of_the_request)
     ck_assert_int_eq(decoded.request.options.layout, TD_LAYOUT_FLAT);
     ck_assert(decoded.request.options.timing);
 }
-END_TEST
 
-START_TEST(a_list_input_accepts_tensors_of_any_form)
+TD_TEST(a_list_input_accepts_tensors_of_any_form)
 {
     static const char body[] =
         "{\"ints\":[[0,1],3,[],{\"dtype\":\"int32\",\"data\":[[5]]},{\"ref\":\"table\"}],"
@@ -126,7 +123,6 @@ START_TEST(a_list_input_accepts_tensors_of_any_form)
     memcpy(&equation, decoded.request.args.attrs + list_op.attrs[2].offset, sizeof equation);
     ck_assert_str_eq(equation, "ab");
 }
-END_TEST
 
 /* ---- the dtypes of untyped values ---- */
 
@@ -182,7 +178,7 @@ static const struct {
       { NULL } },
 };
 
-START_TEST(untyped_data_gets_the_dtype_of_the_others)
+TD_TEST_EACH(untyped_data_gets_the_dtype_of_the_others, siblings)
 {
     struct decoded decoded;
     struct test_resolver resolver;
@@ -201,7 +197,6 @@ START_TEST(untyped_data_gets_the_dtype_of_the_others)
     if (inputs[3].count > 0)
         expect_tensor(&inputs[3].tensors[0], "bool[0]", case_name);
 }
-END_TEST
 
 static const struct {
     const char *case_name, *body;
@@ -225,7 +220,7 @@ static const struct {
       "int64[0]" },
 };
 
-START_TEST(untyped_keys_get_the_dtype_of_other_keys)
+TD_TEST_EACH(untyped_keys_get_the_dtype_of_other_keys, key_siblings)
 {
     struct decoded decoded;
     const char *case_name = key_siblings[_i].case_name;
@@ -235,7 +230,6 @@ START_TEST(untyped_keys_get_the_dtype_of_other_keys)
     expect_tensor(&inputs[2].tensors[0], key_siblings[_i].keys, case_name);
     expect_tensor(&inputs[4].tensors[0], key_siblings[_i].queries, case_name);
 }
-END_TEST
 
 static const struct {
     const char *body, *message, *pointer, *input;
@@ -254,7 +248,7 @@ static const struct {
     { "{\"x\":[1,\"a\"],\"more\":[1]}", "found a string in a tensor of numbers", "/x/1", "x" },
 };
 
-START_TEST(a_value_that_does_not_fit_the_dtype_of_the_others_is_refused)
+TD_TEST_EACH(a_value_that_does_not_fit_the_dtype_of_the_others_is_refused, mismatches)
 {
     struct decoded decoded;
     decode_json(&decoded, &pair_op, mismatches[_i].body, strlen(mismatches[_i].body), NULL);
@@ -263,9 +257,8 @@ START_TEST(a_value_that_does_not_fit_the_dtype_of_the_others_is_refused)
     ck_assert_str_eq(decoded.err.pointer, mismatches[_i].pointer);
     ck_assert_str_eq(decoded.err.input, mismatches[_i].input);
 }
-END_TEST
 
-START_TEST(a_skipped_value_must_be_json)
+TD_TEST(a_skipped_value_must_be_json)
 {
     static const char *const bodies[] = { "{\"x\":}", "{\"x\":[1,}", "{\"x\":[1],\"more\":[,]}",
                                           "{\"x\":01}", "{\"x\":nul}" };
@@ -277,9 +270,8 @@ START_TEST(a_skipped_value_must_be_json)
                       decoded.err.message);
     }
 }
-END_TEST
 
-START_TEST(an_empty_list_of_tensors_counts_as_given)
+TD_TEST(an_empty_list_of_tensors_counts_as_given)
 {
     struct decoded decoded;
     static const char body[] = "{\"ints\":[]}";
@@ -289,7 +281,6 @@ START_TEST(an_empty_list_of_tensors_counts_as_given)
     ck_assert_ptr_nonnull(decoded.request.args.inputs[1].tensors);
     ck_assert_ptr_null(decoded.request.args.inputs[0].tensors);
 }
-END_TEST
 
 /* {"more":{"0":0,"1":0,...}} with n names, of which the last may be that of another. */
 static char *print_object(int n, int twice)
@@ -308,7 +299,7 @@ static td_status skip(const char *body, struct td_error *err)
     return td_json_skip(&scan, 0, &test_arena, err);
 }
 
-START_TEST(a_repeated_name_is_found_among_any_number)
+TD_TEST(a_repeated_name_is_found_among_any_number)
 {
     struct td_error err;
     for (int n = 2; n <= 18; n++)
@@ -319,10 +310,9 @@ START_TEST(a_repeated_name_is_found_among_any_number)
             free(body);
         }
 }
-END_TEST
 
 /* The names of the open objects count: here "more" and those in it. */
-START_TEST(the_names_of_open_objects_are_limited)
+TD_TEST(the_names_of_open_objects_are_limited)
 {
     struct td_error err = { 0 };
     char *body = print_object((int)TD_JSON_MAX_NAMES - 1, 0);
@@ -335,9 +325,8 @@ START_TEST(the_names_of_open_objects_are_limited)
     ck_assert_uint_eq(err.limit, TD_JSON_MAX_NAMES);
     free(body);
 }
-END_TEST
 
-START_TEST(a_list_of_tensors_grows_to_its_limit)
+TD_TEST(a_list_of_tensors_grows_to_its_limit)
 {
     for (int count = TD_MAX_LIST; count <= TD_MAX_LIST + 1; count++) {
         char *body = malloc((size_t)count * 2 + 32), *at = body;
@@ -361,7 +350,6 @@ START_TEST(a_list_of_tensors_grows_to_its_limit)
         }
     }
 }
-END_TEST
 
 static const struct {
     const char *case_name, *body;
@@ -498,7 +486,7 @@ static const struct {
       TD_MALFORMED_REQUEST, "/params/base64", -1, "params", "", "" },
 };
 
-START_TEST(malformed_requests_are_refused_with_their_position)
+TD_TEST_EACH(malformed_requests_are_refused_with_their_position, refused)
 {
     struct decoded decoded;
     const char *case_name = refused[_i].case_name;
@@ -520,7 +508,6 @@ START_TEST(malformed_requests_are_refused_with_their_position)
     ck_assert_msg(strcmp(err->did_you_mean, refused[_i].near) == 0, "%s: near %s", case_name,
                   err->did_you_mean);
 }
-END_TEST
 
 static const struct {
     const char *case_name, *body, *pointer, *input;
@@ -533,7 +520,7 @@ static const struct {
     { "a list twice", "{\"ints\":[],\"ints\":[]}", "/ints", "ints" },
 };
 
-START_TEST(errors_in_lists_name_the_tensor)
+TD_TEST_EACH(errors_in_lists_name_the_tensor, lists_refused)
 {
     struct decoded decoded;
     const char *body = lists_refused[_i].body;
@@ -542,9 +529,8 @@ START_TEST(errors_in_lists_name_the_tensor)
     ck_assert_str_eq(decoded.err.pointer, lists_refused[_i].pointer);
     ck_assert_str_eq(decoded.err.input, lists_refused[_i].input);
 }
-END_TEST
 
-START_TEST(a_long_pointer_is_cut_between_steps)
+TD_TEST(a_long_pointer_is_cut_between_steps)
 {
     char body[1200] = "{\"", *at = body + 2;
     memset(at, '/', 1000);
@@ -556,10 +542,9 @@ START_TEST(a_long_pointer_is_cut_between_steps)
     ck_assert_uint_lt(length, sizeof decoded.err.pointer);
     ck_assert_str_eq(decoded.err.pointer + length - 2, "~1");
 }
-END_TEST
 
 /* The bytes of the padding must not matter, whatever token is at the end of the body. */
-START_TEST(the_padding_is_not_part_of_the_body)
+TD_TEST(the_padding_is_not_part_of_the_body)
 {
     static const char *const bodies[] = {
         "{\"params\":[1",
@@ -596,7 +581,6 @@ START_TEST(the_padding_is_not_part_of_the_body)
             free(body);
         }
 }
-END_TEST
 
 static const char *const valid[] = {
     "{\"params\":[[1.5,-2e3,3],[4,5.25,6E-2]],\"indices\":[1,0,1],\"axis\":1,\"bounds\":\"clip\"}",
@@ -616,14 +600,13 @@ static const char *const valid[] = {
     "{\"params\":[[[true,false]]],\"indices\":{\"ref\":\"x\"},\"device\":\"auto\",\"timing\":true}",
 };
 
-START_TEST(truncated_and_mutated_bodies_fail_cleanly)
+TD_TEST_EACH(truncated_and_mutated_bodies_fail_cleanly, valid)
 {
     expect_clean_failures(decode_json, td_op_named("gather", 6), valid[_i], strlen(valid[_i]),
                           20000, (uint64_t)_i);
 }
-END_TEST
 
-START_TEST(truncated_and_mutated_siblings_fail_cleanly)
+TD_TEST(truncated_and_mutated_siblings_fail_cleanly)
 {
     static const char body[] =
         "{\"x\":[[1,2],[-3,4e1]],\"more\":[[7],{\"dtype\":\"int16\",\"data\":[1]},\"\",-0.5,[[]]],"
@@ -635,43 +618,11 @@ START_TEST(truncated_and_mutated_siblings_fail_cleanly)
     ck_assert_int_eq(decoded.status, TD_MALFORMED_REQUEST);
     expect_clean_failures(decode_json, &pair_op, good, sizeof good - 1, 20000, 12);
 }
-END_TEST
 
-START_TEST(truncated_and_mutated_lists_fail_cleanly)
+TD_TEST(truncated_and_mutated_lists_fail_cleanly)
 {
     static const char body[] =
         "{\"ints\":[[0,1],3,{\"dtype\":\"int32\",\"shape\":[1],\"data\":[5]}],"
         "\"equation\":\"a,b->ab\",\"lists\":[[\"x\"],[1.5]],\"count\":-3}";
     expect_clean_failures(decode_json, &list_op, body, sizeof body - 1, 20000, 99);
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_loop_test(t, a_tensor_has_many_forms, 0, COUNT_OF(tensors));
-    tcase_add_test(t, the_dtype_of_an_empty_list_depends_on_the_input);
-    tcase_add_test(t, attributes_and_options_are_members_of_the_request);
-    tcase_add_test(t, a_list_input_accepts_tensors_of_any_form);
-    tcase_add_loop_test(t, untyped_data_gets_the_dtype_of_the_others, 0, COUNT_OF(siblings));
-    tcase_add_loop_test(t, untyped_keys_get_the_dtype_of_other_keys, 0, COUNT_OF(key_siblings));
-    tcase_add_loop_test(t, a_value_that_does_not_fit_the_dtype_of_the_others_is_refused, 0,
-                        COUNT_OF(mismatches));
-    tcase_add_test(t, a_skipped_value_must_be_json);
-    tcase_add_test(t, truncated_and_mutated_siblings_fail_cleanly);
-    tcase_add_test(t, an_empty_list_of_tensors_counts_as_given);
-    tcase_add_test(t, a_repeated_name_is_found_among_any_number);
-    tcase_add_test(t, the_names_of_open_objects_are_limited);
-    tcase_add_test(t, a_list_of_tensors_grows_to_its_limit);
-    tcase_add_loop_test(t, malformed_requests_are_refused_with_their_position, 0,
-                        COUNT_OF(refused));
-    tcase_add_loop_test(t, errors_in_lists_name_the_tensor, 0, COUNT_OF(lists_refused));
-    tcase_add_test(t, a_long_pointer_is_cut_between_steps);
-    tcase_add_test(t, the_padding_is_not_part_of_the_body);
-    tcase_add_loop_test(t, truncated_and_mutated_bodies_fail_cleanly, 0, COUNT_OF(valid));
-    tcase_add_test(t, truncated_and_mutated_lists_fail_cleanly);
-}
-
-int main(void)
-{
-    return run_suite("json_decode", add);
 }

@@ -73,7 +73,7 @@ static const struct {
     { "no string", "string[0]", "[]", "[]", "" },
 };
 
-START_TEST(data_is_nested_flat_or_base64)
+TD_TEST_EACH(data_is_nested_flat_or_base64, layouts)
 {
     for (int layout = 0; layout < 3; layout++) {
         struct td_tensor output = tensor(layouts[_i].tensor);
@@ -93,9 +93,8 @@ START_TEST(data_is_nested_flat_or_base64)
                       want);
     }
 }
-END_TEST
 
-START_TEST(strings_are_escaped)
+TD_TEST(strings_are_escaped)
 {
     struct td_tensor output =
         tensor("string[3] '\\x22\\x5c/\\x08\\x0c\\x0a\\x0d\\x09' '\\x00\\x1f\\x7f' '\\xc3\\xa9'");
@@ -104,9 +103,8 @@ START_TEST(strings_are_escaped)
                      "{\"output\":{\"dtype\":\"string\",\"shape\":[3],\"data\":"
                      "[\"\\\"\\\\/\\b\\f\\n\\r\\t\",\"\\u0000\\u001f\x7f\",\"\xc3\xa9\"]}}");
 }
-END_TEST
 
-START_TEST(strings_that_are_not_utf8_make_their_tensor_base64)
+TD_TEST(strings_that_are_not_utf8_make_their_tensor_base64)
 {
     struct td_tensor outputs[] = { tensor("string[2] 'a' '\\xff'"), tensor("string[1] 'b'"),
                                    tensor("string[2] '\\xc3' '\\xa9'") };
@@ -117,9 +115,8 @@ START_TEST(strings_that_are_not_utf8_make_their_tensor_base64)
                      "{\"dtype\":\"string\",\"shape\":[1],\"data\":[\"b\"]},"
                      "{\"dtype\":\"string\",\"shape\":[2],\"base64\":\"AQAAAMMBAAAAqQ==\"}]}");
 }
-END_TEST
 
-START_TEST(a_string_view_starts_at_its_first_offset)
+TD_TEST(a_string_view_starts_at_its_first_offset)
 {
     struct td_tensor output = tensor("string[3] 'abc' 'd' '\\x0a'");
     output.offsets++;
@@ -132,16 +129,14 @@ START_TEST(a_string_view_starts_at_its_first_offset)
                                                              : "[\"d\",\"\\n\"]"));
     }
 }
-END_TEST
 
-START_TEST(a_list_of_outputs_may_be_empty)
+TD_TEST(a_list_of_outputs_may_be_empty)
 {
     begin(NULL, TD_LAYOUT_NESTED);
     ck_assert_str_eq(encode(NULL, 0), "{\"outputs\":[]}");
 }
-END_TEST
 
-START_TEST(named_outputs_are_members)
+TD_TEST(named_outputs_are_members)
 {
     struct td_tensor outputs[] = { tensor("float32[1] 0.5"), tensor("int32[] 3") };
     begin("gather", TD_LAYOUT_FLAT);
@@ -151,9 +146,8 @@ START_TEST(named_outputs_are_members)
         "{\"outputs\":{\"values\":{\"dtype\":\"float32\",\"shape\":[1],\"data\":[0.5]},"
         "\"places\":{\"dtype\":\"int32\",\"shape\":[],\"data\":[3]}}}");
 }
-END_TEST
 
-START_TEST(a_bounds_policy_that_replaced_something_is_reported)
+TD_TEST(a_bounds_policy_that_replaced_something_is_reported)
 {
     struct td_tensor output = tensor("int8[1] 0");
     bool known;
@@ -165,7 +159,6 @@ START_TEST(a_bounds_policy_that_replaced_something_is_reported)
                      "{\"output\":{\"dtype\":\"int8\",\"shape\":[1],\"data\":[0]},"
                      "\"bounds\":{\"policy\":\"zero\",\"replaced\":1234567890123}}");
 }
-END_TEST
 
 /* The longest text of each dtype, with the shape that has the most brackets. */
 static const struct {
@@ -189,7 +182,7 @@ static const struct {
     { "string", "'abc'" }, /* escapes are beyond the bound */
 };
 
-START_TEST(the_bound_holds_for_the_longest_text)
+TD_TEST_EACH(the_bound_holds_for_the_longest_text, longest)
 {
     enum { ELEMENTS = 2000 }; /* much larger than the constant part of the bound */
     static const char *const shapes[] = { "[2000]",  "[2000,1]",  "[1,2000]",
@@ -207,9 +200,8 @@ START_TEST(the_bound_holds_for_the_longest_text)
         free(text);
     }
 }
-END_TEST
 
-START_TEST(room_for_escapes_is_added_to_the_bound)
+TD_TEST(room_for_escapes_is_added_to_the_bound)
 {
     enum { STRINGS = 2000, ESCAPES = 3 };
     struct td_reply reply;
@@ -228,9 +220,8 @@ START_TEST(room_for_escapes_is_added_to_the_bound)
     ck_assert_uint_le(td_reply_bytes(&reply), bound + (size_t)STRINGS * ESCAPES * strlen("\\u000"));
     free(text);
 }
-END_TEST
 
-START_TEST(the_bound_is_known_before_the_data)
+TD_TEST(the_bound_is_known_before_the_data)
 {
     struct td_tensor output = tensor_without_data("float32[1000,1000]");
     size_t bound;
@@ -244,9 +235,8 @@ START_TEST(the_bound_is_known_before_the_data)
     request.args.outputs = &strings;
     ck_assert(td_json_encoded_bound(&request, &bound));
 }
-END_TEST
 
-START_TEST(a_bound_that_overflows_is_reported)
+TD_TEST(a_bound_that_overflows_is_reported)
 {
     struct td_tensor huge = tensor_without_data("int8[1000000000000000000]"),
                      lists = tensor_without_data("int8[3000000000,3000000000,0]");
@@ -260,10 +250,9 @@ START_TEST(a_bound_that_overflows_is_reported)
     request.args.outputs = &lists;
     ck_assert(!td_json_encoded_bound(&request, &bound)); /* 9e18 empty lists */
 }
-END_TEST
 
 /* A tensor that is read from a reply is equal to the one that was written. */
-START_TEST(written_tensors_are_read_back)
+TD_TEST_LOOP(written_tensors_are_read_back, 0, 15)
 {
     static const char *const dtypes[] = { "bool",    "int8",      "int16",     "int32",
                                           "int64",   "uint8",     "uint16",    "uint32",
@@ -314,26 +303,4 @@ START_TEST(written_tensors_are_read_back)
         }
         td_arena_reset(&test_arena);
     }
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_loop_test(t, data_is_nested_flat_or_base64, 0, COUNT_OF(layouts));
-    tcase_add_test(t, strings_are_escaped);
-    tcase_add_test(t, strings_that_are_not_utf8_make_their_tensor_base64);
-    tcase_add_test(t, a_string_view_starts_at_its_first_offset);
-    tcase_add_test(t, a_list_of_outputs_may_be_empty);
-    tcase_add_test(t, named_outputs_are_members);
-    tcase_add_test(t, a_bounds_policy_that_replaced_something_is_reported);
-    tcase_add_loop_test(t, the_bound_holds_for_the_longest_text, 0, COUNT_OF(longest));
-    tcase_add_test(t, room_for_escapes_is_added_to_the_bound);
-    tcase_add_test(t, the_bound_is_known_before_the_data);
-    tcase_add_test(t, a_bound_that_overflows_is_reported);
-    tcase_add_loop_test(t, written_tensors_are_read_back, 0, 15);
-}
-
-int main(void)
-{
-    return run_suite("json_encode", add);
 }

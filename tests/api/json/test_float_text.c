@@ -50,13 +50,12 @@ static const struct {
     { "negative infinity is a string", -INFINITY, "\"-Infinity\"" },
 };
 
-START_TEST(float64_prints_the_shortest_text)
+TD_TEST_EACH(float64_prints_the_shortest_text, doubles)
 {
     char text[TEXT_ROOM];
     text_of(td_float64_list, &doubles[_i].value, TD_FLOAT64_TEXT, text);
     EXPECT(strcmp(text, doubles[_i].text) == 0, "%s: %s", doubles[_i].case_name, text);
 }
-END_TEST
 
 static const struct {
     const char *case_name;
@@ -75,15 +74,14 @@ static const struct {
     { "NaN is a string", NAN, "\"NaN\"" },
 };
 
-START_TEST(float32_prints_the_shortest_text)
+TD_TEST_EACH(float32_prints_the_shortest_text, floats)
 {
     char text[TEXT_ROOM];
     text_of(td_float32_list, &floats[_i].value, TD_FLOAT32_TEXT, text);
     EXPECT(strcmp(text, floats[_i].text) == 0, "%s: %s", floats[_i].case_name, text);
 }
-END_TEST
 
-START_TEST(each_value_is_followed_by_a_comma)
+TD_TEST(each_value_is_followed_by_a_comma)
 {
     char text[4 * (TD_FLOAT32_TEXT + 1) + TD_FLOAT_SLACK], bytes[1 + 3 * sizeof(float)];
     const float values[] = { 1, -0.5f, 2e20f };
@@ -93,7 +91,6 @@ START_TEST(each_value_is_followed_by_a_comma)
     *td_float32_list(text, bytes + 1, 0) = '\0';
     ck_assert_str_eq(text, "");
 }
-END_TEST
 
 /* Number of significant digits: from the first to the last that is not zero. */
 static int digits_of(const char *text)
@@ -173,7 +170,7 @@ static uint16_t nearest_by_search(const struct narrow_case *c, double x)
     return (uint16_t)(x < middle ? low : high);
 }
 
-START_TEST(every_16_bit_float_reads_back_from_the_shortest_text)
+TD_TEST_EACH(every_16_bit_float_reads_back_from_the_shortest_text, narrows)
 {
     const struct narrow_case *c = &narrows[_i];
     for (unsigned bits = 0; bits < 65536; bits++) {
@@ -200,10 +197,9 @@ START_TEST(every_16_bit_float_reads_back_from_the_shortest_text)
         }
     }
 }
-END_TEST
 
 /* Adds to the last digit of an exact decimal expansion. */
-START_TEST(sixteen_bit_floats_round_once_from_the_text)
+TD_TEST_EACH(sixteen_bit_floats_round_once_from_the_text, narrows)
 {
     const struct narrow_case *c = &narrows[_i];
     for (unsigned bits = 0; bits + 1 < c->infinity; bits++) {
@@ -228,7 +224,6 @@ START_TEST(sixteen_bit_floats_round_once_from_the_text)
                c->case_name, bits, got);
     }
 }
-END_TEST
 
 static const struct {
     const char *case_name;
@@ -252,7 +247,7 @@ static const struct {
     { "E and plus", "1.5E+1", 0x4b80, 0x4170 },
 };
 
-START_TEST(the_edges_of_the_16_bit_floats)
+TD_TEST_EACH(the_edges_of_the_16_bit_floats, edges)
 {
     char digits[420];
     const char *text = edges[_i].text;
@@ -272,9 +267,8 @@ START_TEST(the_edges_of_the_16_bit_floats)
             EXPECT(got == want[i], "%s: %s %04x", edges[_i].case_name, narrows[i].case_name, got);
     }
 }
-END_TEST
 
-START_TEST(random_float32_reads_back_from_the_shortest_text)
+TD_TEST(random_float32_reads_back_from_the_shortest_text)
 {
     uint64_t seed = 32;
     for (int i = 0; i < 2000000; i++) {
@@ -298,9 +292,8 @@ START_TEST(random_float32_reads_back_from_the_shortest_text)
         EXPECT(digits_of(text) <= precision, "%s, but %s would do", text, shorter);
     }
 }
-END_TEST
 
-START_TEST(random_float64_reads_back_from_the_shortest_text)
+TD_TEST(random_float64_reads_back_from_the_shortest_text)
 {
     uint64_t seed = 64;
     for (int i = 0; i < 1000000; i++) {
@@ -326,11 +319,10 @@ START_TEST(random_float64_reads_back_from_the_shortest_text)
         EXPECT(digits_of(text) <= precision, "%s, but %s would do", text, shorter);
     }
 }
-END_TEST
 
 /* The lower neighbour of a power of two is nearer than the upper one, which printing must take into
  * account. */
-START_TEST(powers_of_two_and_their_neighbours_read_back)
+TD_TEST(powers_of_two_and_their_neighbours_read_back)
 {
     for (int exponent = -149; exponent < 128; exponent++) {
         float power = ldexpf(1, exponent);
@@ -351,9 +343,8 @@ START_TEST(powers_of_two_and_their_neighbours_read_back)
         }
     }
 }
-END_TEST
 
-START_TEST(powers_of_ten_print_as_one_digit)
+TD_TEST(powers_of_ten_print_as_one_digit)
 {
     for (int exponent = -45; exponent <= 38; exponent++) {
         char text[TEXT_ROOM], power[16];
@@ -363,25 +354,4 @@ START_TEST(powers_of_ten_print_as_one_digit)
         EXPECT(digits_of(text) == 1, "%s prints as %s", power, text);
         ck_assert(strtof(text, NULL) == value);
     }
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_loop_test(t, float64_prints_the_shortest_text, 0, COUNT_OF(doubles));
-    tcase_add_loop_test(t, float32_prints_the_shortest_text, 0, COUNT_OF(floats));
-    tcase_add_test(t, each_value_is_followed_by_a_comma);
-    tcase_add_loop_test(t, every_16_bit_float_reads_back_from_the_shortest_text, 0,
-                        COUNT_OF(narrows));
-    tcase_add_loop_test(t, sixteen_bit_floats_round_once_from_the_text, 0, COUNT_OF(narrows));
-    tcase_add_loop_test(t, the_edges_of_the_16_bit_floats, 0, COUNT_OF(edges));
-    tcase_add_test(t, random_float32_reads_back_from_the_shortest_text);
-    tcase_add_test(t, random_float64_reads_back_from_the_shortest_text);
-    tcase_add_test(t, powers_of_two_and_their_neighbours_read_back);
-    tcase_add_test(t, powers_of_ten_print_as_one_digit);
-}
-
-int main(void)
-{
-    return run_suite("float_text", add);
 }

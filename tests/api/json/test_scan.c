@@ -26,7 +26,7 @@ static const struct {
     { "0x1", 1, true },   { "1.2.3", 3, false },    { "12345678901234567890123", 23, true },
 };
 
-START_TEST(numbers_end_where_the_grammar_says)
+TD_TEST_EACH(numbers_end_where_the_grammar_says, numbers)
 {
     bool integer;
     const char *text = numbers[_i].text;
@@ -40,7 +40,6 @@ START_TEST(numbers_end_where_the_grammar_says)
         ck_assert_msg(integer == numbers[_i].integer, "%s", text);
     free(exact);
 }
-END_TEST
 
 static const struct {
     const char *text;
@@ -59,7 +58,7 @@ static const struct {
     { "1e0", false, 0 },
 };
 
-START_TEST(integers_that_do_not_fit_int64_are_reported)
+TD_TEST_EACH(integers_that_do_not_fit_int64_are_reported, integers)
 {
     struct td_json_scan scan = scan_of(integers[_i].text);
     struct td_error err;
@@ -70,7 +69,6 @@ START_TEST(integers_that_do_not_fit_int64_are_reported)
     ck_assert_int_eq(value, integers[_i].value);
     ck_assert(scan.at == (fits ? scan.end : scan.begin));
 }
-END_TEST
 
 static const struct {
     const char *case_name, *text;
@@ -92,7 +90,7 @@ static const struct {
     { "nothing", "", -1, 0 },
 };
 
-START_TEST(a_value_is_measured_by_its_brackets)
+TD_TEST_EACH(a_value_is_measured_by_its_brackets, measured)
 {
     size_t commas, length = strlen(measured[_i].text);
     char *exact = malloc(length ? length : 1);
@@ -104,10 +102,9 @@ START_TEST(a_value_is_measured_by_its_brackets)
         ck_assert_msg((int)commas == measured[_i].commas, "%s", measured[_i].case_name);
     free(exact);
 }
-END_TEST
 
 /* The result with blocks of 64 bytes is the same as counting byte by byte. */
-START_TEST(measuring_in_blocks_finds_the_same)
+TD_TEST(measuring_in_blocks_finds_the_same)
 {
     uint64_t seed = 3;
     for (int i = 0; i < 20000; i++) {
@@ -155,9 +152,8 @@ START_TEST(measuring_in_blocks_finds_the_same)
         free(exact);
     }
 }
-END_TEST
 
-START_TEST(a_path_becomes_a_pointer)
+TD_TEST(a_path_becomes_a_pointer)
 {
     struct td_error err = { 0 };
     struct td_json_path params = { .key = "pa~ra/ms", .key_length = 8 };
@@ -169,10 +165,9 @@ START_TEST(a_path_becomes_a_pointer)
     ck_assert_str_eq(err.pointer, "");
     ck_assert(err.has_pointer);
 }
-END_TEST
 
 /* Strings of all lengths, with a character that ends the fast loop at every position. */
-START_TEST(strings_end_at_their_quote)
+TD_TEST(strings_end_at_their_quote)
 {
     static const char *const samples[] = { "x", "\\\"", "\\\\", "\xc3\xa9", "\xf0\x9f\x98\x80" };
     for (int length = 0; length < 40; length++)
@@ -201,10 +196,9 @@ START_TEST(strings_end_at_their_quote)
                 free(exact);
             }
 }
-END_TEST
 
 /* The byte after a backslash is checked at every position in the blocks of the fast loop. */
-START_TEST(no_control_character_and_no_utf8_follows_a_backslash)
+TD_TEST(no_control_character_and_no_utf8_follows_a_backslash)
 {
     static const struct {
         const char *text;
@@ -230,7 +224,6 @@ START_TEST(no_control_character_and_no_utf8_follows_a_backslash)
                 free(text);
             }
 }
-END_TEST
 
 /* ---- comparison with simdjson ---- */
 
@@ -259,7 +252,7 @@ static const char *const documents[] = {
     "[]",
 };
 
-START_TEST(mutated_documents_are_judged_as_by_simdjson)
+TD_TEST_EACH(mutated_documents_are_judged_as_by_simdjson, documents)
 {
     uint64_t seed = 1000 + (uint64_t)_i;
     size_t size = strlen(documents[_i]);
@@ -270,10 +263,9 @@ START_TEST(mutated_documents_are_judged_as_by_simdjson)
         expect_agreement(body, mutated);
     }
 }
-END_TEST
 
 /* Every byte at every position at which the grammar may change. */
-START_TEST(every_byte_at_every_position_is_judged_as_by_simdjson)
+TD_TEST_EACH(every_byte_at_every_position_is_judged_as_by_simdjson, documents)
 {
     for (size_t at = 0; at < strlen(documents[_i]); at++)
         for (int byte = 0; byte < 256; byte++) {
@@ -284,7 +276,6 @@ START_TEST(every_byte_at_every_position_is_judged_as_by_simdjson)
             expect_agreement(body, size);
         }
 }
-END_TEST
 
 static const struct {
     const char *case_name, *text;
@@ -299,7 +290,7 @@ static const struct {
     { "the text is empty", "", TD_MALFORMED_REQUEST, false, 0 },
 };
 
-START_TEST(opening_reports_whether_a_value_is_empty)
+TD_TEST_EACH(opening_reports_whether_a_value_is_empty, opened)
 {
     const char *text = opened[_i].text;
     struct td_json_scan scan = { text, text, text + strlen(text) };
@@ -310,25 +301,4 @@ START_TEST(opening_reports_whether_a_value_is_empty)
     ck_assert_msg(more == opened[_i].more, "%s", opened[_i].case_name);
     ck_assert_msg((opened[_i].status == TD_OK ? scan.at - text : opening.offset) == opened[_i].at,
                   "%s", opened[_i].case_name);
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_loop_test(t, opening_reports_whether_a_value_is_empty, 0, COUNT_OF(opened));
-    tcase_add_loop_test(t, numbers_end_where_the_grammar_says, 0, COUNT_OF(numbers));
-    tcase_add_loop_test(t, integers_that_do_not_fit_int64_are_reported, 0, COUNT_OF(integers));
-    tcase_add_loop_test(t, a_value_is_measured_by_its_brackets, 0, COUNT_OF(measured));
-    tcase_add_test(t, measuring_in_blocks_finds_the_same);
-    tcase_add_test(t, a_path_becomes_a_pointer);
-    tcase_add_test(t, strings_end_at_their_quote);
-    tcase_add_test(t, no_control_character_and_no_utf8_follows_a_backslash);
-    tcase_add_loop_test(t, mutated_documents_are_judged_as_by_simdjson, 0, COUNT_OF(documents));
-    tcase_add_loop_test(t, every_byte_at_every_position_is_judged_as_by_simdjson, 0,
-                        COUNT_OF(documents));
-}
-
-int main(void)
-{
-    return run_suite("json_scan", add);
 }

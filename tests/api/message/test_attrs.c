@@ -42,7 +42,7 @@ static unsigned size(void)
     return value;
 }
 
-START_TEST(a_request_is_initialized_with_defaults)
+TD_TEST(a_request_is_initialized_with_defaults)
 {
     begin();
     ck_assert_int_eq(count(), 7);
@@ -55,7 +55,6 @@ START_TEST(a_request_is_initialized_with_defaults)
     ck_assert_uint_eq(request.args.attrs_set, 0);
     ck_assert_ptr_null(request.args.inputs[0].tensors);
 }
-END_TEST
 
 static const struct {
     const char *name, *text;
@@ -146,7 +145,7 @@ static const struct {
     { "dtype", "INT64", false },
 };
 
-START_TEST(text_is_parsed_as_the_kind_of_the_attribute)
+TD_TEST_EACH(text_is_parsed_as_the_kind_of_the_attribute, texts)
 {
     bool known;
     begin();
@@ -159,7 +158,6 @@ START_TEST(text_is_parsed_as_the_kind_of_the_attribute)
         ck_assert_ptr_nonnull(strstr(err.message, "expected"));
     }
 }
-END_TEST
 
 static const struct {
     const char *case_name, *name;
@@ -217,7 +215,7 @@ static const struct {
       false },
 };
 
-START_TEST(typed_values_must_have_the_kind_of_the_attribute)
+TD_TEST_EACH(typed_values_must_have_the_kind_of_the_attribute, values)
 {
     bool known;
     begin();
@@ -225,9 +223,8 @@ START_TEST(typed_values_must_have_the_kind_of_the_attribute)
     ck_assert(known);
     ck_assert_msg((status == TD_OK) == values[_i].accepted, "%s", values[_i].case_name);
 }
-END_TEST
 
-START_TEST(values_are_stored_in_the_request)
+TD_TEST(values_are_stored_in_the_request)
 {
     bool known;
     begin();
@@ -256,9 +253,8 @@ START_TEST(values_are_stored_in_the_request)
     ck_assert_int_eq(td_request_bounds(&request), TD_BOUNDS_ZERO);
     ck_assert_uint_eq(request.args.attrs_set, 15);
 }
-END_TEST
 
-START_TEST(values_of_every_kind_reach_the_op)
+TD_TEST(values_of_every_kind_reach_the_op)
 {
     static const char body[] = "{\"axes\":[0,-2],\"epsilon\":2.5e-1,\"keep\":false,"
                                "\"dtype\":\"int64\",\"equation\":\"\"}";
@@ -290,9 +286,8 @@ START_TEST(values_of_every_kind_reach_the_op)
         ck_assert_int_eq(dtype, TD_DTYPE_INT64);
     }
 }
-END_TEST
 
-START_TEST(a_list_has_up_to_64_integers)
+TD_TEST(a_list_has_up_to_64_integers)
 {
     for (int n = 64; n <= 65; n++) {
         struct decoded decoded;
@@ -310,7 +305,6 @@ START_TEST(a_list_has_up_to_64_integers)
         ck_assert_int_eq(axes.values[63], 7);
     }
 }
-END_TEST
 
 static const struct {
     const char *body, *message, *pointer;
@@ -330,7 +324,7 @@ static const struct {
     { "{\"count\":true}", "count is true; expected a 64-bit integer", "/count" },
 };
 
-START_TEST(a_value_of_the_wrong_kind_is_refused_with_its_position)
+TD_TEST_EACH(a_value_of_the_wrong_kind_is_refused_with_its_position, misfits)
 {
     struct decoded decoded;
     decode_json(&decoded, &list_op, misfits[_i].body, strlen(misfits[_i].body), NULL);
@@ -338,9 +332,8 @@ START_TEST(a_value_of_the_wrong_kind_is_refused_with_its_position)
     ck_assert_str_eq(decoded.err.message, misfits[_i].message);
     ck_assert_str_eq(decoded.err.pointer, misfits[_i].pointer);
 }
-END_TEST
 
-START_TEST(an_unknown_dtype_is_refused_with_the_nearest_of_those_accepted)
+TD_TEST(an_unknown_dtype_is_refused_with_the_nearest_of_those_accepted)
 {
     bool known;
     begin();
@@ -349,9 +342,8 @@ START_TEST(an_unknown_dtype_is_refused_with_the_nearest_of_those_accepted)
                      "dtype is \"uint16x\"; expected \"int16\", \"int32\" or \"int64\"");
     ck_assert_str_eq(err.did_you_mean, "int16");
 }
-END_TEST
 
-START_TEST(an_unknown_choice_is_refused_with_the_list_of_choices)
+TD_TEST(an_unknown_choice_is_refused_with_the_list_of_choices)
 {
     bool known;
     begin();
@@ -360,9 +352,8 @@ START_TEST(an_unknown_choice_is_refused_with_the_list_of_choices)
     ck_assert_str_eq(err.did_you_mean, "huge");
     ck_assert_uint_eq(size(), 1);
 }
-END_TEST
 
-START_TEST(nothing_is_given_twice)
+TD_TEST(nothing_is_given_twice)
 {
     static const char *const names[] = { "count", "device", "store" };
     static const char *const texts_of[] = { "1", "cpu", "x" };
@@ -375,18 +366,16 @@ START_TEST(nothing_is_given_twice)
         ck_assert_ptr_nonnull(strstr(err.message, "twice"));
     }
 }
-END_TEST
 
-START_TEST(a_refused_value_is_not_set)
+TD_TEST(a_refused_value_is_not_set)
 {
     bool known;
     begin();
     ck_assert_int_eq(set_text("count", "x", &known), TD_MALFORMED_REQUEST);
     ck_assert_int_eq(set_text("count", "1", &known), TD_OK);
 }
-END_TEST
 
-START_TEST(other_names_set_nothing)
+TD_TEST(other_names_set_nothing)
 {
     bool known = true;
     begin();
@@ -395,7 +384,6 @@ START_TEST(other_names_set_nothing)
     ck_assert_int_eq(set_text("counts", "1", &known), TD_OK);
     ck_assert(!known);
 }
-END_TEST
 
 static const struct {
     const char *name, *near;
@@ -412,7 +400,7 @@ static const struct {
     { "a very long name that is near to nothing at all, of course", "" },
 };
 
-START_TEST(unknown_names_get_the_nearest_known)
+TD_TEST_EACH(unknown_names_get_the_nearest_known, unknown)
 {
     begin();
     td_status status = td_attrs_unknown(&list_op, unknown[_i].name, strlen(unknown[_i].name),
@@ -422,16 +410,14 @@ START_TEST(unknown_names_get_the_nearest_known)
                   err.did_you_mean);
     ck_assert_ptr_nonnull(strstr(err.message, "query parameter"));
 }
-END_TEST
 
-START_TEST(an_input_in_the_query_has_its_own_message)
+TD_TEST(an_input_in_the_query_has_its_own_message)
 {
     begin();
     td_attrs_unknown(&list_op, "ints", 4, "query parameter", &err);
     ck_assert_ptr_nonnull(strstr(err.message, "input"));
     ck_assert_str_eq(err.did_you_mean, "");
 }
-END_TEST
 
 #define ENTRY(name, begin, end)                                                                    \
     "\"" name "\":{\"dtype\":\"I32\",\"shape\":[1],\"data_offsets\":[" begin "," end "]}"
@@ -460,7 +446,7 @@ static const struct {
       "scatter has no input \"indixes\"; expected indices; updates", "indixes", "" },
 };
 
-START_TEST(an_input_that_the_path_names_may_not_be_in_the_body)
+TD_TEST_EACH(an_input_that_the_path_names_may_not_be_in_the_body, bodies)
 {
     struct td_tensor table = tensor("int32[2] 5 6"), given = table;
     td_request_init(&request, &td_op_scatter);
@@ -490,31 +476,4 @@ START_TEST(an_input_that_the_path_names_may_not_be_in_the_body)
         ck_assert_int_eq(request.args.inputs[2].count, length > 2);
     }
     free(body);
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_test(t, a_request_is_initialized_with_defaults);
-    tcase_add_loop_test(t, text_is_parsed_as_the_kind_of_the_attribute, 0, COUNT_OF(texts));
-    tcase_add_loop_test(t, typed_values_must_have_the_kind_of_the_attribute, 0, COUNT_OF(values));
-    tcase_add_test(t, values_are_stored_in_the_request);
-    tcase_add_test(t, values_of_every_kind_reach_the_op);
-    tcase_add_test(t, a_list_has_up_to_64_integers);
-    tcase_add_loop_test(t, a_value_of_the_wrong_kind_is_refused_with_its_position, 0,
-                        COUNT_OF(misfits));
-    tcase_add_test(t, an_unknown_dtype_is_refused_with_the_nearest_of_those_accepted);
-    tcase_add_test(t, an_unknown_choice_is_refused_with_the_list_of_choices);
-    tcase_add_test(t, nothing_is_given_twice);
-    tcase_add_test(t, a_refused_value_is_not_set);
-    tcase_add_test(t, other_names_set_nothing);
-    tcase_add_loop_test(t, unknown_names_get_the_nearest_known, 0, COUNT_OF(unknown));
-    tcase_add_test(t, an_input_in_the_query_has_its_own_message);
-    tcase_add_loop_test(t, an_input_that_the_path_names_may_not_be_in_the_body, 0,
-                        COUNT_OF(bodies));
-}
-
-int main(void)
-{
-    return run_suite("attrs", add);
 }

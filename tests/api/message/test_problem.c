@@ -19,7 +19,7 @@ static const char *write(const char *op, const char *request_id)
     return td_arena_text(&test_arena, reply.chunks[0].data, reply.chunks[0].size, NULL);
 }
 
-START_TEST(an_index_out_of_bounds_has_all_its_members)
+TD_TEST(an_index_out_of_bounds_has_all_its_members)
 {
     td_error_set(&err, TD_INDEX_OUT_OF_BOUNDS, "indices[0,1] = 7 is not in [0, 3)");
     td_error_at_input(&err, err.status, "indices");
@@ -38,9 +38,8 @@ START_TEST(an_index_out_of_bounds_has_all_its_members)
         "\"position\":[0,1],\"index\":7,\"bound\":3,\"axis\":1,\"bad_count\":2,"
         "\"request_id\":\"r1\"}");
 }
-END_TEST
 
-START_TEST(absent_members_are_not_written)
+TD_TEST(absent_members_are_not_written)
 {
     td_error_set(&err, TD_INTERNAL, "no");
     ck_assert_str_eq(write(NULL, NULL),
@@ -52,9 +51,8 @@ START_TEST(absent_members_are_not_written)
     err.bad_count = 1;
     ck_assert_ptr_nonnull(strstr(write(NULL, ""), "\"position\":[],\"index\":-1,\"bad_count\":1}"));
 }
-END_TEST
 
-START_TEST(a_key_that_was_not_found_has_all_its_members)
+TD_TEST(a_key_that_was_not_found_has_all_its_members)
 {
     td_error_set(&err, TD_KEY_NOT_FOUND, "no");
     td_error_at_input(&err, err.status, "queries");
@@ -67,9 +65,8 @@ START_TEST(a_key_that_was_not_found_has_all_its_members)
     td_error_at_key(&err, err.status, "a\0\"", 3, false);
     ck_assert_ptr_nonnull(strstr(write("find", NULL), "\"key\":\"a\\u0000\\\"\""));
 }
-END_TEST
 
-START_TEST(a_long_key_is_cut_between_characters)
+TD_TEST(a_long_key_is_cut_between_characters)
 {
     char key[200];
     memset(key, 'x', sizeof key);
@@ -78,9 +75,8 @@ START_TEST(a_long_key_is_cut_between_characters)
     td_error_at_key(&err, err.status, key, sizeof key, false);
     ck_assert_uint_eq(err.key_length, 127);
 }
-END_TEST
 
-START_TEST(equal_values_have_their_positions)
+TD_TEST(equal_values_have_their_positions)
 {
     td_error_set(&err, TD_INVALID_ARGUMENT, "no");
     err.has_equal = true;
@@ -88,9 +84,8 @@ START_TEST(equal_values_have_their_positions)
     err.equal[1] = 5;
     ck_assert_ptr_nonnull(strstr(write(NULL, NULL), "\"positions\":[[2],[5]]"));
 }
-END_TEST
 
-START_TEST(a_pointer_may_hold_a_nul)
+TD_TEST(a_pointer_may_hold_a_nul)
 {
     static const char pointer[] = "/par\0ams";
     td_error_set(&err, TD_MALFORMED_REQUEST, "no");
@@ -99,17 +94,15 @@ START_TEST(a_pointer_may_hold_a_nul)
     memcpy(err.pointer, pointer, sizeof pointer);
     ck_assert_ptr_nonnull(strstr(write(NULL, NULL), "\"pointer\":\"/par\\u0000ams\""));
 }
-END_TEST
 
-START_TEST(the_root_pointer_is_written_although_it_is_empty)
+TD_TEST(the_root_pointer_is_written_although_it_is_empty)
 {
     td_error_set(&err, TD_MALFORMED_REQUEST, "no");
     err.has_pointer = true;
     ck_assert_ptr_nonnull(strstr(write(NULL, NULL), "\"pointer\":\"\""));
 }
-END_TEST
 
-START_TEST(shapes_suggestions_and_limits_are_members)
+TD_TEST(shapes_suggestions_and_limits_are_members)
 {
     struct td_shape scalar = shape("[]"), matrix = shape("[2,3]");
     td_error_resource(&err, "output_bytes", UINT64_MAX, 12, "the output");
@@ -128,9 +121,8 @@ START_TEST(shapes_suggestions_and_limits_are_members)
     ck_assert_ptr_nonnull(
         strstr(text, "\"resource\":\"output_bytes\",\"needed\":18446744073709551615,\"limit\":12"));
 }
-END_TEST
 
-START_TEST(hostile_text_is_escaped)
+TD_TEST(hostile_text_is_escaped)
 {
     td_error_set(&err, TD_UNKNOWN_OP, "a\"b\\c\x01\xff\xc3\xa9");
     ck_assert_ptr_nonnull(
@@ -138,11 +130,10 @@ START_TEST(hostile_text_is_escaped)
     ck_assert_ptr_nonnull(strstr(write("\"}", "\n"), "\"op\":\"\\\"}\""));
     ck_assert_ptr_nonnull(strstr(write("\"}", "\n"), "\"request_id\":\"\\n\""));
 }
-END_TEST
 
 /* Every string filled with characters that need the longest escapes, every number with the most
  * digits. */
-START_TEST(the_longest_problem_fits)
+TD_TEST(the_longest_problem_fits)
 {
     char request_id[1000];
     struct td_shape large = { .rank = TD_MAX_RANK };
@@ -181,7 +172,6 @@ START_TEST(the_longest_problem_fits)
     ck_assert_ptr_nonnull(strstr(text, "\"limit\":18446744073709551615"));
     ck_assert_int_eq(peer_reads_json(text, strlen(text)), 1);
 }
-END_TEST
 
 /* An arena that cannot allocate. */
 static struct td_buffer *take_nothing(struct td_memory *self, size_t size, struct td_error *error)
@@ -192,7 +182,7 @@ static struct td_buffer *take_nothing(struct td_memory *self, size_t size, struc
     return NULL;
 }
 
-START_TEST(without_memory_the_problem_has_code_and_status)
+TD_TEST(without_memory_the_problem_has_code_and_status)
 {
     struct td_memory nothing = { .take = take_nothing };
     struct td_arena arena;
@@ -208,9 +198,8 @@ START_TEST(without_memory_the_problem_has_code_and_status)
     ck_assert_mem_eq(reply.chunks[0].data, body, sizeof body - 1);
     td_arena_reset(&arena);
 }
-END_TEST
 
-START_TEST(a_document_may_be_in_the_formats_of_both_v1_and_v2)
+TD_TEST(a_document_may_be_in_the_formats_of_both_v1_and_v2)
 {
     static const char whole[] =
         "{\"error\":\"too \\\"late\\\"\",\"type\":\"/problems/request-timeout\","
@@ -228,7 +217,6 @@ START_TEST(a_document_may_be_in_the_formats_of_both_v1_and_v2)
     ck_assert_uint_eq(td_problem_print(&err, NULL, "r1", text, sizeof whole - 1), sizeof whole - 1);
     ck_assert_uint_eq(td_problem_print(&err, NULL, "r1", text, sizeof whole - 2), 0);
 }
-END_TEST
 
 static const struct {
     td_status status;
@@ -268,7 +256,7 @@ static const struct {
     { TD_INTERNAL, 500 },
 };
 
-START_TEST(every_code_has_a_status_and_a_page)
+TD_TEST_EACH(every_code_has_a_status_and_a_page, statuses)
 {
     td_status status = statuses[_i].status;
     const struct td_problem *problem = td_problem_of(status);
@@ -288,36 +276,11 @@ START_TEST(every_code_has_a_status_and_a_page)
     ck_assert_ptr_nonnull(strstr(text, td_status_name(status)));
     ck_assert_int_eq(peer_reads_json(text, strlen(text)), 1);
 }
-END_TEST
 
-START_TEST(other_slugs_have_no_page)
+TD_TEST(other_slugs_have_no_page)
 {
     ck_assert_int_eq(td_problem_from_slug("x", 1), TD_OK);
     ck_assert_int_eq(td_problem_from_slug("", 0), TD_OK);
     ck_assert_int_eq(td_problem_from_slug("internal-", 9), TD_OK);
     ck_assert_int_eq(td_problem_from_slug("no-problem", 10), TD_OK);
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_test(t, a_document_may_be_in_the_formats_of_both_v1_and_v2);
-    tcase_add_test(t, an_index_out_of_bounds_has_all_its_members);
-    tcase_add_test(t, absent_members_are_not_written);
-    tcase_add_test(t, a_key_that_was_not_found_has_all_its_members);
-    tcase_add_test(t, a_long_key_is_cut_between_characters);
-    tcase_add_test(t, equal_values_have_their_positions);
-    tcase_add_test(t, a_pointer_may_hold_a_nul);
-    tcase_add_test(t, the_root_pointer_is_written_although_it_is_empty);
-    tcase_add_test(t, shapes_suggestions_and_limits_are_members);
-    tcase_add_test(t, hostile_text_is_escaped);
-    tcase_add_test(t, the_longest_problem_fits);
-    tcase_add_test(t, without_memory_the_problem_has_code_and_status);
-    tcase_add_loop_test(t, every_code_has_a_status_and_a_page, 0, COUNT_OF(statuses));
-    tcase_add_test(t, other_slugs_have_no_page);
-}
-
-int main(void)
-{
-    return run_suite("problem", add);
 }

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-START_TEST(bool_bytes_are_0_or_1)
+TD_TEST(bool_bytes_are_0_or_1)
 {
     struct td_error err;
     struct td_tensor bools = tensor("bool[3] 1 0 1"), bytes = tensor("uint8[2] 0 2");
@@ -16,7 +16,6 @@ START_TEST(bool_bytes_are_0_or_1)
     ck_assert_ptr_nonnull(strstr(err.message, "element 2"));
     ck_assert_ptr_nonnull(strstr(err.message, "255"));
 }
-END_TEST
 
 static const struct {
     const char *case_name, *shape, *bytes;
@@ -39,7 +38,7 @@ static const struct {
     { "a shape that the bytes cannot hold", "[1000000000000]", "\0\0\0\0", 4, NULL },
 };
 
-START_TEST(strings_are_lengths_and_bytes)
+TD_TEST_EACH(strings_are_lengths_and_bytes, strings)
 {
     struct td_error err;
     struct td_tensor got = { .data = NULL };
@@ -53,9 +52,8 @@ START_TEST(strings_are_lengths_and_bytes)
     if (status == TD_OK)
         expect_tensor(&got, strings[_i].want, strings[_i].case_name);
 }
-END_TEST
 
-START_TEST(strings_round_trip)
+TD_TEST(strings_round_trip)
 {
     struct td_tensor from = tensor("string[2,2] 'ab' '' '\\x00\\xff' 'c'"),
                      again = { .data = NULL };
@@ -69,7 +67,6 @@ START_TEST(strings_round_trip)
     ck_assert_int_eq(td_raw_strings(bytes, size, &again, &test_arena, &err), TD_OK);
     expect_same_tensor(&again, &from, "strings");
 }
-END_TEST
 
 /* Stops at the check that *context counts down to. */
 static td_status stop_at(void *context, struct td_error *err)
@@ -77,7 +74,7 @@ static td_status stop_at(void *context, struct td_error *err)
     return --*(int *)context == 0 ? td_error_set(err, TD_DRAINING, "stopped") : TD_OK;
 }
 
-START_TEST(reading_many_strings_stops_at_any_step)
+TD_TEST(reading_many_strings_stops_at_any_step)
 {
     enum { STEPS = 3, STRINGS = STEPS * TD_STOP_ELEMENTS + 1, BYTES = 4 * STRINGS };
     const struct td_shape given = { 1, { STRINGS } };
@@ -93,18 +90,4 @@ START_TEST(reading_many_strings_stops_at_any_step)
         ck_assert_int_eq(left, check <= STEPS ? 0 : 1);
     }
     free(bytes);
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_test(t, bool_bytes_are_0_or_1);
-    tcase_add_loop_test(t, strings_are_lengths_and_bytes, 0, COUNT_OF(strings));
-    tcase_add_test(t, strings_round_trip);
-    tcase_add_test(t, reading_many_strings_stops_at_any_step);
-}
-
-int main(void)
-{
-    return run_suite("raw", add);
 }

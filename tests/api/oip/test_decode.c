@@ -55,7 +55,7 @@ static const struct {
       "string[3] 'a' '' 'h\\xc3\\xa9\\x00'" },
 };
 
-START_TEST(data_may_be_nested_or_flat_in_any_order_of_members)
+TD_TEST_EACH(data_may_be_nested_or_flat_in_any_order_of_members, data_forms)
 {
     static const char *const orders[] = {
         "{\"name\":\"params\",\"shape\":%1$s,\"datatype\":\"%2$s\",\"data\":%3$s}",
@@ -77,7 +77,6 @@ START_TEST(data_may_be_nested_or_flat_in_any_order_of_members)
         decoded_free(&decoded);
     }
 }
-END_TEST
 
 static const struct {
     const char *datatype, *shape, *data, *word;
@@ -122,7 +121,7 @@ static const struct {
     { "\\u0000FP32", "[1]", "[1]", "\"\\u0000FP32\" is not a datatype" },
 };
 
-START_TEST(malformed_data_is_refused_with_its_input)
+TD_TEST_EACH(malformed_data_is_refused_with_its_input, bad_data)
 {
     char body[1024];
     struct decoded decoded;
@@ -141,10 +140,9 @@ START_TEST(malformed_data_is_refused_with_its_input)
         decoded_free(&decoded);
     }
 }
-END_TEST
 
 /* The comparison stops at the length of the known name, however long the text after the NUL is. */
-START_TEST(a_nul_does_not_end_a_datatype)
+TD_TEST(a_nul_does_not_end_a_datatype)
 {
     enum { MOST = 8192 };
     char *text = calloc(1, MOST);
@@ -159,7 +157,6 @@ START_TEST(a_nul_does_not_end_a_datatype)
     }
     free(text);
 }
-END_TEST
 
 /* ---- binary data ---- */
 
@@ -170,7 +167,7 @@ END_TEST
     "{\"name\":\"indices\",\"shape\":[],\"datatype\":\"INT32\","                                   \
     "\"parameters\":{\"binary_data_size\":4}}"
 
-START_TEST(bytes_follow_in_the_order_of_the_inputs)
+TD_TEST(bytes_follow_in_the_order_of_the_inputs)
 {
     static const float params[] = { 0.5F, -2 };
     static const int32_t index = 1;
@@ -189,9 +186,8 @@ START_TEST(bytes_follow_in_the_order_of_the_inputs)
         decoded_free(&decoded);
     }
 }
-END_TEST
 
-START_TEST(some_inputs_may_be_json_and_some_bytes)
+TD_TEST(some_inputs_may_be_json_and_some_bytes)
 {
     static const int32_t index = 1;
     struct decoded decoded;
@@ -205,9 +201,8 @@ START_TEST(some_inputs_may_be_json_and_some_bytes)
     expect_tensor(&decoded.request.args.inputs[1].tensors[0], "int32[] 1", "indices");
     decoded_free(&decoded);
 }
-END_TEST
 
-START_TEST(binary_strings_and_booleans_are_converted)
+TD_TEST(binary_strings_and_booleans_are_converted)
 {
     static const char blobs[] = "\2\0\0\0\xff\0"
                                 "\0\0\0\0"
@@ -229,7 +224,6 @@ START_TEST(binary_strings_and_booleans_are_converted)
     expect_tensor(&decoded.request.args.inputs[0].tensors[0], "bool[4] 0 1 1 1", "params");
     decoded_free(&decoded);
 }
-END_TEST
 
 static const struct {
     const char *case_name, *shape, *datatype, *parameters;
@@ -263,7 +257,7 @@ static const struct {
       4, "params has more than one" },
 };
 
-START_TEST(sizes_that_do_not_add_up_are_refused)
+TD_TEST_EACH(sizes_that_do_not_add_up_are_refused, bad_blobs)
 {
     char json[512];
     struct decoded decoded;
@@ -277,9 +271,8 @@ START_TEST(sizes_that_do_not_add_up_are_refused)
                   bad_blobs[_i].case_name, decoded.err.message);
     decoded_free(&decoded);
 }
-END_TEST
 
-START_TEST(the_header_is_the_length_of_the_json_text)
+TD_TEST(the_header_is_the_length_of_the_json_text)
 {
     static const char json[] = "{\"inputs\":[]}";
     static const size_t lengths[] = { 0, 1, sizeof json, SIZE_MAX - 1 };
@@ -296,9 +289,8 @@ START_TEST(the_header_is_the_length_of_the_json_text)
     ck_assert_ptr_nonnull(strstr(decoded.err.message, "Inference-Header-Content-Length"));
     decoded_free(&decoded);
 }
-END_TEST
 
-START_TEST(the_header_is_a_decimal_number)
+TD_TEST(the_header_is_a_decimal_number)
 {
     static const char *const bad[] = { "",   " 5",   "5 ",
                                        "-1", "+1",   "0x5",
@@ -317,9 +309,8 @@ START_TEST(the_header_is_a_decimal_number)
         ck_assert_str_eq(err.attribute, "Inference-Header-Content-Length");
     }
 }
-END_TEST
 
-START_TEST(an_empty_tensor_needs_no_bytes)
+TD_TEST(an_empty_tensor_needs_no_bytes)
 {
     static const char *const parameters[] = {
         "", ",\"parameters\":{\"binary_data_size\":0}", ",\"data\":null,\"parameters\":null",
@@ -343,7 +334,6 @@ START_TEST(an_empty_tensor_needs_no_bytes)
                 decoded_free(&decoded);
             }
 }
-END_TEST
 
 /* ---- names ---- */
 
@@ -375,7 +365,7 @@ static const struct {
       "indices.0 is given twice" },
 };
 
-START_TEST(tensors_are_assigned_to_inputs_by_name)
+TD_TEST_EACH(tensors_are_assigned_to_inputs_by_name, names)
 {
     char json[1024];
     struct decoded decoded;
@@ -390,9 +380,8 @@ START_TEST(tensors_are_assigned_to_inputs_by_name)
     }
     decoded_free(&decoded);
 }
-END_TEST
 
-START_TEST(requested_outputs_of_a_list_have_numbers_below_16384)
+TD_TEST(requested_outputs_of_a_list_have_numbers_below_16384)
 {
     for (int number = 16383; number <= 16385; number++) {
         char json[512];
@@ -411,9 +400,8 @@ START_TEST(requested_outputs_of_a_list_have_numbers_below_16384)
         decoded_free(&decoded);
     }
 }
-END_TEST
 
-START_TEST(more_than_ten_of_a_list_sort_by_number)
+TD_TEST(more_than_ten_of_a_list_sort_by_number)
 {
     char json[4096] = "{\"inputs\":[";
     size_t used = strlen(json);
@@ -430,7 +418,6 @@ START_TEST(more_than_ten_of_a_list_sort_by_number)
         ck_assert_int_eq(td_tensor_index_at(&decoded.request.args.inputs[0].tensors[k], 0), k);
     decoded_free(&decoded);
 }
-END_TEST
 
 /* ---- parameters ---- */
 
@@ -475,7 +462,7 @@ static const struct {
     { "\"others.ref\":\"table\"", "no parameter \"others.ref\"" },
 };
 
-START_TEST(parameters_are_declared_or_reserved)
+TD_TEST_EACH(parameters_are_declared_or_reserved, parameters)
 {
     char json[1024];
     struct decoded decoded;
@@ -491,9 +478,8 @@ START_TEST(parameters_are_declared_or_reserved)
     }
     decoded_free(&decoded);
 }
-END_TEST
 
-START_TEST(parameters_reach_the_op)
+TD_TEST(parameters_reach_the_op)
 {
     struct decoded decoded;
     struct td_gather_attrs attrs;
@@ -508,7 +494,6 @@ START_TEST(parameters_reach_the_op)
     ck_assert_uint_eq(decoded_timeout_us, 2500);
     decoded_free(&decoded);
 }
-END_TEST
 
 /* Attributes of list_op; parameters of the protocol cannot be lists, so a list is text. */
 static const struct {
@@ -525,7 +510,7 @@ static const struct {
     { "\"dtype\":\"INT64\"", "dtype is \"INT64\"; expected \"int16\"" },
 };
 
-START_TEST(parameters_are_of_every_kind)
+TD_TEST_EACH(parameters_are_of_every_kind, kinds)
 {
     char json[1024];
     struct decoded decoded;
@@ -544,9 +529,8 @@ START_TEST(parameters_are_of_every_kind)
     }
     decoded_free(&decoded);
 }
-END_TEST
 
-START_TEST(resident_tensors_may_be_inputs)
+TD_TEST(resident_tensors_may_be_inputs)
 {
     struct decoded decoded;
     struct test_resolver resolver;
@@ -573,7 +557,6 @@ START_TEST(resident_tensors_may_be_inputs)
     ck_assert_str_eq(decoded.err.input, "params");
     decoded_free(&decoded);
 }
-END_TEST
 
 static const struct {
     const char *case_name, *datatype, *shape, *data, *want, *word;
@@ -587,7 +570,7 @@ static const struct {
     { "halves", "FP16", "[2]", "[1,2]", NULL, "pairs of FP32 or FP64" },
 };
 
-START_TEST(complex_numbers_are_pairs)
+TD_TEST_EACH(complex_numbers_are_pairs, pairs)
 {
     char json[512];
     struct decoded decoded;
@@ -607,7 +590,6 @@ START_TEST(complex_numbers_are_pairs)
     }
     decoded_free(&decoded);
 }
-END_TEST
 
 /* ---- the request object ---- */
 
@@ -680,7 +662,7 @@ static const struct {
     { "{\"parameters\":{\"axis\":null}}", "\"axis\" is null" },
 };
 
-START_TEST(the_request_object_is_read_strictly)
+TD_TEST_EACH(the_request_object_is_read_strictly, envelopes)
 {
     struct decoded decoded;
     decode_oip_text(&decoded, "gather", envelopes[_i].body);
@@ -693,9 +675,8 @@ START_TEST(the_request_object_is_read_strictly)
     }
     decoded_free(&decoded);
 }
-END_TEST
 
-START_TEST(values_nest_a_hundred_deep)
+TD_TEST(values_nest_a_hundred_deep)
 {
     for (int depth = 98; depth < 103; depth++) {
         char body[1024];
@@ -712,7 +693,6 @@ START_TEST(values_nest_a_hundred_deep)
         decoded_free(&decoded);
     }
 }
-END_TEST
 
 /* ---- shared memory ---- */
 
@@ -763,7 +743,7 @@ static const struct {
       "binary_data is true", TD_MALFORMED_REQUEST },
 };
 
-START_TEST(tensors_may_be_in_shared_memory)
+TD_TEST_EACH(tensors_may_be_in_shared_memory, ranges)
 {
     struct decoded decoded;
     struct test_regions regions;
@@ -779,9 +759,8 @@ START_TEST(tensors_may_be_in_shared_memory)
         ck_assert_msg(strstr(decoded.err.message, ranges[_i].word), "%s", decoded.err.message);
     decoded_free(&decoded);
 }
-END_TEST
 
-START_TEST(numbers_stay_in_shared_memory_and_indices_are_copied)
+TD_TEST(numbers_stay_in_shared_memory_and_indices_are_copied)
 {
     struct decoded decoded;
     struct test_regions regions;
@@ -800,9 +779,8 @@ START_TEST(numbers_stay_in_shared_memory_and_indices_are_copied)
     expect_tensor(&args->inputs[1].tensors[0], "int32[2] 1 0", "indices");
     decoded_free(&decoded);
 }
-END_TEST
 
-START_TEST(strings_in_shared_memory_may_end_early)
+TD_TEST(strings_in_shared_memory_may_end_early)
 {
     struct decoded decoded;
     struct test_regions regions;
@@ -823,7 +801,6 @@ START_TEST(strings_in_shared_memory_may_end_early)
     ck_assert_ptr_nonnull(strstr(decoded.err.message, "end inside string 2"));
     decoded_free(&decoded);
 }
-END_TEST
 
 static const struct {
     const char *text;
@@ -851,7 +828,7 @@ static const struct {
     { "", false },
 };
 
-START_TEST(shared_memory_is_found_however_its_parameter_is_escaped)
+TD_TEST_EACH(shared_memory_is_found_however_its_parameter_is_escaped, regions_named)
 {
     const size_t length = strlen(regions_named[_i].text);
     char *exact = malloc(length ? length : 1);
@@ -860,9 +837,8 @@ START_TEST(shared_memory_is_found_however_its_parameter_is_escaped)
                   regions_named[_i].text);
     free(exact);
 }
-END_TEST
 
-START_TEST(shared_memory_may_be_off)
+TD_TEST(shared_memory_may_be_off)
 {
     struct decoded decoded;
     decode_oip_text(&decoded, "gather", "{\"inputs\":[" PARAMS_AT("r", "8", "0") "," INDICES "]}");
@@ -870,7 +846,6 @@ START_TEST(shared_memory_may_be_off)
     ck_assert_ptr_nonnull(strstr(decoded.err.message, "--system-shared-memory"));
     decoded_free(&decoded);
 }
-END_TEST
 
 /* ---- damaged bodies ---- */
 
@@ -885,7 +860,7 @@ static void decode_damaged(struct decoded *out, const struct td_op *op, const vo
     decode_oip_at(out, op->name, body, size, json_bytes, resolver, &fuzz_regions.base);
 }
 
-START_TEST(damaged_bodies_fail_cleanly)
+TD_TEST_LOOP(damaged_bodies_fail_cleanly, 0, 3)
 {
     static const struct {
         const char *op, *json, *blobs;
@@ -922,43 +897,4 @@ START_TEST(damaged_bodies_fail_cleanly)
     memcpy(body + json, bodies[_i].blobs, bodies[_i].blobs_size);
     expect_clean_failures(decode_damaged, td_op_named(bodies[_i].op, strlen(bodies[_i].op)), body,
                           json + bodies[_i].blobs_size, 30000, (uint64_t)_i + 1);
-}
-END_TEST
-
-static void add_tests(TCase *tcase)
-{
-    tcase_set_timeout(tcase, 60);
-    tcase_add_loop_test(tcase, data_may_be_nested_or_flat_in_any_order_of_members, 0,
-                        COUNT_OF(data_forms));
-    tcase_add_loop_test(tcase, malformed_data_is_refused_with_its_input, 0, COUNT_OF(bad_data));
-    tcase_add_test(tcase, a_nul_does_not_end_a_datatype);
-    tcase_add_test(tcase, bytes_follow_in_the_order_of_the_inputs);
-    tcase_add_test(tcase, some_inputs_may_be_json_and_some_bytes);
-    tcase_add_test(tcase, binary_strings_and_booleans_are_converted);
-    tcase_add_loop_test(tcase, sizes_that_do_not_add_up_are_refused, 0, COUNT_OF(bad_blobs));
-    tcase_add_test(tcase, the_header_is_the_length_of_the_json_text);
-    tcase_add_test(tcase, the_header_is_a_decimal_number);
-    tcase_add_test(tcase, an_empty_tensor_needs_no_bytes);
-    tcase_add_loop_test(tcase, tensors_are_assigned_to_inputs_by_name, 0, COUNT_OF(names));
-    tcase_add_test(tcase, requested_outputs_of_a_list_have_numbers_below_16384);
-    tcase_add_test(tcase, more_than_ten_of_a_list_sort_by_number);
-    tcase_add_loop_test(tcase, parameters_are_declared_or_reserved, 0, COUNT_OF(parameters));
-    tcase_add_test(tcase, parameters_reach_the_op);
-    tcase_add_loop_test(tcase, parameters_are_of_every_kind, 0, COUNT_OF(kinds));
-    tcase_add_test(tcase, resident_tensors_may_be_inputs);
-    tcase_add_loop_test(tcase, complex_numbers_are_pairs, 0, COUNT_OF(pairs));
-    tcase_add_loop_test(tcase, the_request_object_is_read_strictly, 0, COUNT_OF(envelopes));
-    tcase_add_test(tcase, values_nest_a_hundred_deep);
-    tcase_add_loop_test(tcase, tensors_may_be_in_shared_memory, 0, COUNT_OF(ranges));
-    tcase_add_test(tcase, numbers_stay_in_shared_memory_and_indices_are_copied);
-    tcase_add_test(tcase, strings_in_shared_memory_may_end_early);
-    tcase_add_loop_test(tcase, shared_memory_is_found_however_its_parameter_is_escaped, 0,
-                        COUNT_OF(regions_named));
-    tcase_add_test(tcase, shared_memory_may_be_off);
-    tcase_add_loop_test(tcase, damaged_bodies_fail_cleanly, 0, 3);
-}
-
-int main(void)
-{
-    return run_suite("oip_decode", add_tests);
 }

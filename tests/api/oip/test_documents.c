@@ -35,7 +35,7 @@ static const char *string_at(const cJSON *object, const char *name)
     return value;
 }
 
-START_TEST(the_server_lists_enabled_extensions)
+TD_TEST(the_server_lists_enabled_extensions)
 {
     struct td_oip_server server = { .version = "1.2.3", .workers = 4 };
     ck_assert_int_eq(td_oip_describe_server(&server, &test_arena, &reply, &err), TD_OK);
@@ -46,7 +46,6 @@ START_TEST(the_server_lists_enabled_extensions)
     ck_assert_int_eq(td_oip_describe_server(&server, &test_arena, &reply, &err), TD_OK);
     ck_assert_ptr_nonnull(strstr(text(), "\"schedule_policy\",\"system_shared_memory\"]}"));
 }
-END_TEST
 
 static const struct {
     const char *op, *inputs[2], *output;
@@ -87,7 +86,7 @@ static void expect_tensors(const cJSON *document, const char *key, const char *c
     }
 }
 
-START_TEST(every_op_is_a_model)
+TD_TEST_EACH(every_op_is_a_model, models)
 {
     const struct td_op *op = td_op_named(models[_i].op, strlen(models[_i].op));
     const int n_inputs = 1 + (models[_i].inputs[1] != NULL);
@@ -102,9 +101,8 @@ START_TEST(every_op_is_a_model)
     expect_tensors(document, "outputs", &models[_i].output, 1, "datatype", "shape");
     cJSON_Delete(document);
 }
-END_TEST
 
-START_TEST(every_model_has_a_configuration)
+TD_TEST_EACH(every_model_has_a_configuration, models)
 {
     static const char *const absent[] = { "sequence_batching", "ensemble_scheduling",
                                           "model_transaction_policy", "response_cache" };
@@ -123,9 +121,8 @@ START_TEST(every_model_has_a_configuration)
         ck_assert(!cJSON_HasObjectItem(document, absent[i]));
     cJSON_Delete(document);
 }
-END_TEST
 
-START_TEST(outputs_have_names_and_inputs_may_be_optional)
+TD_TEST(outputs_have_names_and_inputs_may_be_optional)
 {
     const struct td_oip_server server = { .version = "1", .workers = 3 };
     ck_assert_int_eq(td_oip_describe_model(model_of(&pair_op), &test_arena, &reply, &err), TD_OK);
@@ -143,9 +140,8 @@ START_TEST(outputs_have_names_and_inputs_may_be_optional)
                                          "\"dims\":[-1],\"label_filename\":\"\","));
     ck_assert_ptr_nonnull(strstr(text(), "\"optional\":true}"));
 }
-END_TEST
 
-START_TEST(metadata_and_configuration_in_full)
+TD_TEST(metadata_and_configuration_in_full)
 {
     const struct td_oip_server server = { .version = "1", .workers = 3 };
     const struct td_op *op = td_op_named("dynamic_partition", 17);
@@ -183,9 +179,8 @@ START_TEST(metadata_and_configuration_in_full)
         "\"instance_group\":[{\"name\":\"dynamic_partition\",\"kind\":\"KIND_CPU\",\"count\":3,"
         "\"gpus\":[]}],\"parameters\":{}}");
 }
-END_TEST
 
-START_TEST(the_rows_of_a_table_are_the_output_of_its_model)
+TD_TEST_LOOP(the_rows_of_a_table_are_the_output_of_its_model, 0, 3)
 {
     static const struct {
         td_dtype dtype;
@@ -227,9 +222,8 @@ START_TEST(the_rows_of_a_table_are_the_output_of_its_model)
     ck_assert_ptr_nonnull(strstr(text(), "\"instance_group\":[{\"name\":\"movies\","));
     ck_assert_ptr_null(strstr(text(), "{\"name\":\"params\""));
 }
-END_TEST
 
-START_TEST(datatypes_have_two_names)
+TD_TEST(datatypes_have_two_names)
 {
     char name[TD_OIP_CONFIG_TEXT], all[TD_OIP_NAMES_TEXT];
     td_dtype dtype;
@@ -244,7 +238,6 @@ START_TEST(datatypes_have_two_names)
                      "BOOL, INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64, FP16, BF16, "
                      "FP32, FP64, BYTES");
 }
-END_TEST
 
 /* ---- the repository ---- */
 
@@ -266,7 +259,7 @@ static const struct {
     { "{}{}", "expected the end" },
 };
 
-START_TEST(the_index_has_a_small_body)
+TD_TEST_EACH(the_index_has_a_small_body, index_bodies)
 {
     const char *body = index_bodies[_i].body;
     const td_status status = td_oip_check_index(body, strlen(body), &test_arena, &err);
@@ -277,9 +270,8 @@ START_TEST(the_index_has_a_small_body)
     }
     ck_assert_msg(status == TD_OK, "%s: %s", body, err.message);
 }
-END_TEST
 
-START_TEST(the_index_lists_all_models)
+TD_TEST(the_index_lists_all_models)
 {
     static const struct td_oip_entry entries[] = { { "gather", 6, "1" },
                                                    { "movies@20261122", 6, "20261122" } };
@@ -291,7 +283,6 @@ START_TEST(the_index_lists_all_models)
     ck_assert_int_eq(td_oip_write_index(entries, 0, &test_arena, &reply, &err), TD_OK);
     ck_assert_str_eq(text(), "[]");
 }
-END_TEST
 
 static const struct {
     const char *body, *word;
@@ -306,7 +297,7 @@ static const struct {
     { "{", "expected" },
 };
 
-START_TEST(models_are_loaded_already)
+TD_TEST_EACH(models_are_loaded_already, load_bodies)
 {
     const char *body = load_bodies[_i].body;
     const struct td_oip_model model = td_oip_model_of(td_op_named("gather", 6));
@@ -320,9 +311,8 @@ START_TEST(models_are_loaded_already)
     ck_assert_msg(status == TD_OK, "%s: %s", body, err.message);
     ck_assert_str_eq(text(), "{}");
 }
-END_TEST
 
-START_TEST(models_cannot_be_unloaded)
+TD_TEST(models_cannot_be_unloaded)
 {
     static const char body[] = "{\"parameters\":{\"unload_dependents\":false}}";
     static const struct td_tensor table = { .dtype = TD_DTYPE_INT8 };
@@ -338,11 +328,10 @@ START_TEST(models_cannot_be_unloaded)
     ck_assert_int_eq(td_oip_repository_unload("{", 1, &op, &test_arena, &err),
                      TD_MALFORMED_REQUEST);
 }
-END_TEST
 
 /* ---- statistics ---- */
 
-START_TEST(statistics_have_every_member)
+TD_TEST(statistics_have_every_member)
 {
     const struct td_oip_stats stats[] = {
         { .name = "gather",
@@ -377,7 +366,6 @@ START_TEST(statistics_have_every_member)
         ",\"compute_output\":" NONE ",\"cache_hit\":" NONE ",\"cache_miss\":" NONE
         "},\"response_stats\":{},\"batch_stats\":[],\"memory_usage\":[]}]}");
 }
-END_TEST
 
 /* ---- regions ---- */
 
@@ -398,7 +386,7 @@ static const struct {
     { "{\"key\":\"k\",\"byte_size\":18446744073709551616}", "byte_size" },
 };
 
-START_TEST(a_region_has_a_key_and_a_size)
+TD_TEST_EACH(a_region_has_a_key_and_a_size, region_bodies)
 {
     struct td_oip_region region;
     const char *body = region_bodies[_i].body;
@@ -413,9 +401,8 @@ START_TEST(a_region_has_a_key_and_a_size)
     ck_assert_uint_eq(region.offset, 16);
     ck_assert_uint_eq(region.bytes, 4096);
 }
-END_TEST
 
-START_TEST(regions_are_listed)
+TD_TEST(regions_are_listed)
 {
     const struct td_oip_region list[] = { { "a \"b\"", "/k", 0, 4096 },
                                           { "c", "/l", 1, UINT64_C(1) << 60 } };
@@ -425,28 +412,4 @@ START_TEST(regions_are_listed)
     ck_assert_str_eq(text(), "[{\"name\":\"a \\\"b\\\"\",\"key\":\"/k\",\"offset\":0,"
                              "\"byte_size\":4096},{\"name\":\"c\",\"key\":\"/l\",\"offset\":1,"
                              "\"byte_size\":1152921504606846976}]");
-}
-END_TEST
-
-static void add_tests(TCase *tcase)
-{
-    tcase_add_test(tcase, the_server_lists_enabled_extensions);
-    tcase_add_loop_test(tcase, every_op_is_a_model, 0, COUNT_OF(models));
-    tcase_add_loop_test(tcase, every_model_has_a_configuration, 0, COUNT_OF(models));
-    tcase_add_test(tcase, outputs_have_names_and_inputs_may_be_optional);
-    tcase_add_test(tcase, metadata_and_configuration_in_full);
-    tcase_add_loop_test(tcase, the_rows_of_a_table_are_the_output_of_its_model, 0, 3);
-    tcase_add_test(tcase, datatypes_have_two_names);
-    tcase_add_test(tcase, the_index_lists_all_models);
-    tcase_add_loop_test(tcase, the_index_has_a_small_body, 0, COUNT_OF(index_bodies));
-    tcase_add_loop_test(tcase, models_are_loaded_already, 0, COUNT_OF(load_bodies));
-    tcase_add_test(tcase, models_cannot_be_unloaded);
-    tcase_add_test(tcase, statistics_have_every_member);
-    tcase_add_loop_test(tcase, a_region_has_a_key_and_a_size, 0, COUNT_OF(region_bodies));
-    tcase_add_test(tcase, regions_are_listed);
-}
-
-int main(void)
-{
-    return run_suite("oip_documents", add_tests);
 }

@@ -91,7 +91,7 @@ static const struct {
       "\"datatype\":\"BYTES\",\"shape\":[3],\"data\":[\"a\\\"\",\"\",\"\xc3\xa9\\u0000\"]" },
 };
 
-START_TEST(data_is_flat_json)
+TD_TEST_EACH(data_is_flat_json, elements)
 {
     char want[512];
     struct td_tensor output = tensor(elements[_i].output);
@@ -102,9 +102,8 @@ START_TEST(data_is_flat_json)
     ck_assert_str_eq(encode_json("gather", GATHER(""), &output, 1), want);
     decoded_free(&decoded);
 }
-END_TEST
 
-START_TEST(nan_and_infinity_have_no_quotes_in_any_block)
+TD_TEST(nan_and_infinity_have_no_quotes_in_any_block)
 {
     enum { N = 5000 };
     static float values[N];
@@ -125,7 +124,6 @@ START_TEST(nan_and_infinity_have_no_quotes_in_any_block)
     }
     decoded_free(&decoded);
 }
-END_TEST
 
 /* Stops at the check that *context counts down to. */
 static td_status stop_at(void *context, struct td_error *error)
@@ -133,7 +131,7 @@ static td_status stop_at(void *context, struct td_error *error)
     return --*(int *)context == 0 ? td_error_set(error, TD_DRAINING, "stopped") : TD_OK;
 }
 
-START_TEST(writing_many_elements_stops_at_any_step)
+TD_TEST(writing_many_elements_stops_at_any_step)
 {
     enum { STEPS = 2, N = STEPS * TD_STOP_ELEMENTS + 1 };
     struct td_tensor output = tensor_without_data("int8[2097153]");
@@ -148,9 +146,8 @@ START_TEST(writing_many_elements_stops_at_any_step)
     }
     free(output.data);
 }
-END_TEST
 
-START_TEST(the_id_is_returned_unchanged)
+TD_TEST(the_id_is_returned_unchanged)
 {
     struct td_tensor output = tensor("int8[1] 7");
     ck_assert_ptr_nonnull(strstr(
@@ -160,9 +157,8 @@ START_TEST(the_id_is_returned_unchanged)
     ck_assert_ptr_null(strstr(encode_json("gather", GATHER("\"id\":\"\","), &output, 1), "\"id\""));
     decoded_free(&decoded);
 }
-END_TEST
 
-START_TEST(a_bounds_policy_that_replaced_something_is_reported)
+TD_TEST(a_bounds_policy_that_replaced_something_is_reported)
 {
     struct td_tensor output = tensor("int8[1] 7");
     static const char body[] = GATHER("\"parameters\":{\"bounds\":\"zero\"},");
@@ -173,9 +169,8 @@ START_TEST(a_bounds_policy_that_replaced_something_is_reported)
                                            "\"bounds_replaced\":3},\"outputs\":["));
     decoded_free(&decoded);
 }
-END_TEST
 
-START_TEST(complex_numbers_are_returned_as_pairs)
+TD_TEST(complex_numbers_are_returned_as_pairs)
 {
     struct td_tensor outputs[] = { tensor("complex64[2] 1 -1 nan 2"), tensor("complex128[] 0 1") };
     static const char einsum[] =
@@ -197,9 +192,8 @@ START_TEST(complex_numbers_are_returned_as_pairs)
     ck_assert_ptr_nonnull(strstr(err.message, "\"complex\": true"));
     decoded_free(&decoded);
 }
-END_TEST
 
-START_TEST(strings_that_are_not_utf8_must_be_binary)
+TD_TEST(strings_that_are_not_utf8_must_be_binary)
 {
     struct td_tensor output = tensor("string[1] '\\xff'");
     ck_assert_int_eq(encode("gather", GATHER(""), &output, 1, NULL), TD_NOT_ACCEPTABLE);
@@ -211,7 +205,6 @@ START_TEST(strings_that_are_not_utf8_must_be_binary)
         TD_OK);
     decoded_free(&decoded);
 }
-END_TEST
 
 /* ---- which outputs ---- */
 
@@ -220,7 +213,7 @@ END_TEST
     "{\"name\":\"partitions\",\"shape\":[1],\"datatype\":\"INT32\",\"data\":[0]}],"                \
     "\"parameters\":{\"num_partitions\":3}" outputs "}"
 
-START_TEST(outputs_are_returned_as_requested)
+TD_TEST(outputs_are_returned_as_requested)
 {
     static const struct {
         const char *outputs, *want;
@@ -249,9 +242,8 @@ START_TEST(outputs_are_returned_as_requested)
     ck_assert_ptr_nonnull(strstr(err.message, "outputs.3"));
     decoded_free(&decoded);
 }
-END_TEST
 
-START_TEST(named_outputs_are_returned_as_requested)
+TD_TEST(named_outputs_are_returned_as_requested)
 {
 #define X "{\"inputs\":[{\"name\":\"x\",\"shape\":[1],\"datatype\":\"INT8\",\"data\":[1]}]"
     struct td_tensor outputs[] = { tensor("int8[1] 7"), tensor("int32[1] 0") };
@@ -272,11 +264,10 @@ START_TEST(named_outputs_are_returned_as_requested)
     decoded_free(&decoded);
 #undef X
 }
-END_TEST
 
 /* ---- binary ---- */
 
-START_TEST(bytes_follow_in_the_order_of_the_outputs)
+TD_TEST(bytes_follow_in_the_order_of_the_outputs)
 {
     struct td_tensor outputs[] = { tensor("int8[2] 1 2"), tensor("int8[0]"),
                                    tensor("string[2] '\\xff' 'bc'") };
@@ -304,9 +295,8 @@ START_TEST(bytes_follow_in_the_order_of_the_outputs)
     ck_assert_mem_eq(body + length, "\1\0\0\0\xff\2\0\0\0bc\1\2", 13);
     decoded_free(&decoded);
 }
-END_TEST
 
-START_TEST(an_output_may_differ_from_the_others)
+TD_TEST(an_output_may_differ_from_the_others)
 {
     struct td_tensor outputs[] = { tensor("int8[1] 1"), tensor("int8[1] 2"), tensor("int8[1] 3") };
     static const struct {
@@ -334,9 +324,8 @@ START_TEST(an_output_may_differ_from_the_others)
         decoded_free(&decoded);
     }
 }
-END_TEST
 
-START_TEST(large_data_is_not_copied)
+TD_TEST(large_data_is_not_copied)
 {
     struct td_tensor outputs[] = { tensor("int8[1] 1"), tensor("uint8[70000] 0..69999"),
                                    tensor("int8[1] 3") };
@@ -355,7 +344,6 @@ START_TEST(large_data_is_not_copied)
     ck_assert_uint_eq(reply.chunks[0].size, json + 1);
     decoded_free(&decoded);
 }
-END_TEST
 
 /* ---- shared memory ---- */
 
@@ -363,7 +351,7 @@ END_TEST
     GATHER("\"outputs\":[{\"name\":\"output\",\"parameters\":{\"binary_data\":false,"              \
            "\"shared_memory_region\":\"r\",\"shared_memory_byte_size\":" size offset "}}],")
 
-START_TEST(outputs_may_go_to_shared_memory)
+TD_TEST(outputs_may_go_to_shared_memory)
 {
     struct test_regions regions;
     struct td_tensor output = tensor("int16[2] 513 -1");
@@ -392,9 +380,8 @@ START_TEST(outputs_may_go_to_shared_memory)
     ck_assert_str_eq(joined(), ANSWER("\"datatype\":\"FP32\",\"shape\":[1,2]"));
     decoded_free(&decoded);
 }
-END_TEST
 
-START_TEST(outputs_that_do_not_fit_their_range_are_refused)
+TD_TEST(outputs_that_do_not_fit_their_range_are_refused)
 {
     static const char *const outputs[] = { "int16[3] 1 2 3", "string[1] 'ab'" };
     struct test_regions regions;
@@ -409,11 +396,10 @@ START_TEST(outputs_that_do_not_fit_their_range_are_refused)
         decoded_free(&decoded);
     }
 }
-END_TEST
 
 /* ---- before the op has run ---- */
 
-START_TEST(the_bound_is_known_from_shapes)
+TD_TEST(the_bound_is_known_from_shapes)
 {
     static const char *const outputs[] = { "float32[1000]", "string[1000]", "int64[10,0]" };
     for (int i = 0; i < COUNT_OF(outputs); i++)
@@ -433,7 +419,6 @@ START_TEST(the_bound_is_known_from_shapes)
             decoded_free(&decoded);
         }
 }
-END_TEST
 
 /* ---- problems ---- */
 
@@ -450,7 +435,7 @@ static const char *problem(const char *op)
     return problem_of_model(op, op);
 }
 
-START_TEST(errors_are_a_message_and_further_members)
+TD_TEST(errors_are_a_message_and_further_members)
 {
     td_error_set(&err, TD_INDEX_OUT_OF_BOUNDS, "indices[3] = 9 is not in [0, 5)");
     td_error_at_input(&err, TD_INDEX_OUT_OF_BOUNDS, "indices");
@@ -467,9 +452,8 @@ START_TEST(errors_are_a_message_and_further_members)
                      "\"request_id\":\"id-7\"}");
     ck_assert_int_eq(reply.http_status, 400);
 }
-END_TEST
 
-START_TEST(the_message_names_the_model_and_the_input_once)
+TD_TEST(the_message_names_the_model_and_the_input_once)
 {
     static const struct {
         const char *op, *input, *message, *want;
@@ -493,9 +477,8 @@ START_TEST(the_message_names_the_model_and_the_input_once)
         ck_assert_ptr_null(strstr(got, "\"input\":\"indices["));
     }
 }
-END_TEST
 
-START_TEST(the_message_begins_with_the_name_of_a_table_whatever_that_is)
+TD_TEST(the_message_begins_with_the_name_of_a_table_whatever_that_is)
 {
     static const char *const names[] = { "k", "keys", "indices", "indices[0]", "gathe", "movies" };
     static const char *const messages[] = { "keys[0] = 7 is not one of the keys",
@@ -510,9 +493,8 @@ START_TEST(the_message_begins_with_the_name_of_a_table_whatever_that_is)
         ck_assert_msg(strncmp(got, want, strlen(want)) == 0, "%s\nshould begin with %s", got, want);
     }
 }
-END_TEST
 
-START_TEST(codes_are_those_of_the_protocol)
+TD_TEST(codes_are_those_of_the_protocol)
 {
     static const struct {
         td_status status;
@@ -538,7 +520,6 @@ START_TEST(codes_are_those_of_the_protocol)
                       td_status_name(codes[i].status), reply.http_status);
     }
 }
-END_TEST
 
 /* An arena that cannot allocate. */
 static struct td_buffer *take_nothing(struct td_memory *self, size_t size, struct td_error *error)
@@ -549,7 +530,7 @@ static struct td_buffer *take_nothing(struct td_memory *self, size_t size, struc
     return NULL;
 }
 
-START_TEST(without_memory_the_error_is_a_title)
+TD_TEST(without_memory_the_error_is_a_title)
 {
     struct td_memory nothing = { .take = take_nothing };
     struct td_arena arena;
@@ -562,34 +543,4 @@ START_TEST(without_memory_the_error_is_a_title)
     ck_assert_str_eq(reply.content_type, "application/json");
     ck_assert_str_eq(joined(), "{\"error\":\"Queue full\"}");
     td_arena_reset(&arena);
-}
-END_TEST
-
-static void add_tests(TCase *tcase)
-{
-    tcase_add_loop_test(tcase, data_is_flat_json, 0, COUNT_OF(elements));
-    tcase_add_test(tcase, nan_and_infinity_have_no_quotes_in_any_block);
-    tcase_add_test(tcase, writing_many_elements_stops_at_any_step);
-    tcase_add_test(tcase, the_id_is_returned_unchanged);
-    tcase_add_test(tcase, a_bounds_policy_that_replaced_something_is_reported);
-    tcase_add_test(tcase, complex_numbers_are_returned_as_pairs);
-    tcase_add_test(tcase, strings_that_are_not_utf8_must_be_binary);
-    tcase_add_test(tcase, outputs_are_returned_as_requested);
-    tcase_add_test(tcase, named_outputs_are_returned_as_requested);
-    tcase_add_test(tcase, bytes_follow_in_the_order_of_the_outputs);
-    tcase_add_test(tcase, an_output_may_differ_from_the_others);
-    tcase_add_test(tcase, large_data_is_not_copied);
-    tcase_add_test(tcase, outputs_may_go_to_shared_memory);
-    tcase_add_test(tcase, outputs_that_do_not_fit_their_range_are_refused);
-    tcase_add_test(tcase, the_bound_is_known_from_shapes);
-    tcase_add_test(tcase, errors_are_a_message_and_further_members);
-    tcase_add_test(tcase, the_message_names_the_model_and_the_input_once);
-    tcase_add_test(tcase, the_message_begins_with_the_name_of_a_table_whatever_that_is);
-    tcase_add_test(tcase, codes_are_those_of_the_protocol);
-    tcase_add_test(tcase, without_memory_the_error_is_a_title);
-}
-
-int main(void)
-{
-    return run_suite("oip_encode", add_tests);
 }

@@ -27,7 +27,7 @@ static const cJSON *at(const cJSON *object, const char *name)
     return found;
 }
 
-START_TEST(the_route_of_ops_has_a_path_for_each_op)
+TD_TEST(the_route_of_ops_has_a_path_for_each_op)
 {
     const struct td_openapi_route routes[] = { { "post", "/v1/{op}", false, NULL } };
     cJSON *document = document_of(routes, 1);
@@ -43,9 +43,8 @@ START_TEST(the_route_of_ops_has_a_path_for_each_op)
     }
     cJSON_Delete(document);
 }
-END_TEST
 
-START_TEST(a_path_with_the_table_has_lookups_alone_and_no_first_input)
+TD_TEST(a_path_with_the_table_has_lookups_alone_and_no_first_input)
 {
     const struct td_openapi_route routes[] = { { "post", "/v1/tensors/{table}/{lookup}", false,
                                                  NULL } };
@@ -59,9 +58,8 @@ START_TEST(a_path_with_the_table_has_lookups_alone_and_no_first_input)
     ck_assert_ptr_nonnull(cJSON_GetObjectItem(members, "indices"));
     cJSON_Delete(document);
 }
-END_TEST
 
-START_TEST(a_route_without_a_line_is_described_by_its_path)
+TD_TEST(a_route_without_a_line_is_described_by_its_path)
 {
     const struct td_openapi_route routes[] = { { "get", "/new/{name}", true, NULL },
                                                { "post", "/new/{name}", false, NULL } };
@@ -72,7 +70,6 @@ START_TEST(a_route_without_a_line_is_described_by_its_path)
     ck_assert_ptr_null(cJSON_GetObjectItem(at(item, "post"), "security"));
     cJSON_Delete(document);
 }
-END_TEST
 
 /* The parameter of this name in a query string; NULL if there is none. */
 static const cJSON *query_of(const cJSON *operation, const char *name)
@@ -88,7 +85,7 @@ static const cJSON *query_of(const cJSON *operation, const char *name)
     return NULL;
 }
 
-START_TEST(attributes_are_parameters_of_the_query)
+TD_TEST(attributes_are_parameters_of_the_query)
 {
     int count;
     const struct td_op *const *ops = td_ops(&count);
@@ -110,18 +107,4 @@ START_TEST(attributes_are_parameters_of_the_query)
         }
         cJSON_Delete(document);
     }
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_test(t, the_route_of_ops_has_a_path_for_each_op);
-    tcase_add_test(t, a_path_with_the_table_has_lookups_alone_and_no_first_input);
-    tcase_add_test(t, attributes_are_parameters_of_the_query);
-    tcase_add_test(t, a_route_without_a_line_is_described_by_its_path);
-}
-
-int main(void)
-{
-    return run_suite("openapi", add);
 }

@@ -21,7 +21,7 @@ static const struct {
     { "\xfb\xff\xbf", "+/+/" },
 };
 
-START_TEST(the_vectors_of_the_rfc)
+TD_TEST_EACH(the_vectors_of_the_rfc, vectors)
 {
     char text[16], bytes[16];
     size_t size, length = strlen(vectors[_i].bytes);
@@ -34,7 +34,6 @@ START_TEST(the_vectors_of_the_rfc)
     ck_assert_uint_eq(td_base64_decode(bytes, text, size), size);
     ck_assert_mem_eq(bytes, vectors[_i].bytes, length);
 }
-END_TEST
 
 static const struct {
     const char *case_name, *text;
@@ -54,7 +53,7 @@ static const struct {
     { "an invalid character before padding, two bytes", "Zm.=", 2 },
 };
 
-START_TEST(invalid_characters_are_reported_by_position)
+TD_TEST_EACH(invalid_characters_are_reported_by_position, malformed)
 {
     char bytes[16];
     size_t length = strlen(malformed[_i].text), size;
@@ -62,18 +61,16 @@ START_TEST(invalid_characters_are_reported_by_position)
     size_t done = td_base64_decode(bytes, malformed[_i].text, length);
     ck_assert_msg(done == malformed[_i].wrong, "%s: %zu", malformed[_i].case_name, done);
 }
-END_TEST
 
-START_TEST(lengths_that_are_not_multiples_of_four_are_refused)
+TD_TEST(lengths_that_are_not_multiples_of_four_are_refused)
 {
     size_t size;
     ck_assert(!td_base64_decoded_size("Zm9", 3, &size));
     ck_assert(!td_base64_decoded_size("Zm9vZ", 5, &size));
     ck_assert(!td_base64_encoded_size(SIZE_MAX, &size));
 }
-END_TEST
 
-START_TEST(all_lengths_and_bytes_round_trip)
+TD_TEST(all_lengths_and_bytes_round_trip)
 {
     uint64_t seed = 64;
     for (size_t length = 0; length < 600; length++) {
@@ -93,18 +90,4 @@ START_TEST(all_lengths_and_bytes_round_trip)
         free(back);
         free(text);
     }
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_loop_test(t, the_vectors_of_the_rfc, 0, COUNT_OF(vectors));
-    tcase_add_loop_test(t, invalid_characters_are_reported_by_position, 0, COUNT_OF(malformed));
-    tcase_add_test(t, lengths_that_are_not_multiples_of_four_are_refused);
-    tcase_add_test(t, all_lengths_and_bytes_round_trip);
-}
-
-int main(void)
-{
-    return run_suite("base64", add);
 }

@@ -11,7 +11,7 @@ static const char *name_at(const void *list, int i)
     return ((const char *const *)list)[i];
 }
 
-START_TEST(every_name_is_found_in_lists_of_every_length)
+TD_TEST_LOOP(every_name_is_found_in_lists_of_every_length, 1, COUNT_OF(names) + 1)
 {
     bool found;
     for (int i = 0; i < _i; i++) {
@@ -19,7 +19,6 @@ START_TEST(every_name_is_found_in_lists_of_every_length)
         ck_assert_msg(found, "'%s' among %d", names[i], _i);
     }
 }
-END_TEST
 
 static const struct {
     const char *case_name, *name;
@@ -37,7 +36,7 @@ static const struct {
     { "after all names", "\xff", 1, 6 },
 };
 
-START_TEST(an_unknown_name_is_placed_before_the_next_larger_one)
+TD_TEST_EACH(an_unknown_name_is_placed_before_the_next_larger_one, others)
 {
     bool found = true;
     ck_assert_msg(td_sorted_find(names, COUNT_OF(names), name_at, others[_i].name,
@@ -45,26 +44,10 @@ START_TEST(an_unknown_name_is_placed_before_the_next_larger_one)
                   "%s", others[_i].case_name);
     ck_assert_msg(!found, "%s", others[_i].case_name);
 }
-END_TEST
 
-START_TEST(in_an_empty_list_every_name_is_placed_first)
+TD_TEST(in_an_empty_list_every_name_is_placed_first)
 {
     bool found = true;
     ck_assert_int_eq(td_sorted_find(NULL, 0, name_at, "a", 1, &found), 0);
     ck_assert(!found);
-}
-END_TEST
-
-static void add(TCase *tcase)
-{
-    tcase_add_loop_test(tcase, every_name_is_found_in_lists_of_every_length, 1,
-                        COUNT_OF(names) + 1);
-    tcase_add_loop_test(tcase, an_unknown_name_is_placed_before_the_next_larger_one, 0,
-                        COUNT_OF(others));
-    tcase_add_test(tcase, in_an_empty_list_every_name_is_placed_first);
-}
-
-int main(void)
-{
-    return run_suite("sorted_names", add);
 }

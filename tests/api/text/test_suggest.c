@@ -37,7 +37,7 @@ static const struct {
     { "too long to be compared", LETTERS_62 "zz", "" },
 };
 
-START_TEST(the_nearest_known_name_is_suggested)
+TD_TEST_EACH(the_nearest_known_name_is_suggested, names)
 {
     struct td_error err;
     td_error_set(&err, TD_UNKNOWN_OP, "what");
@@ -46,9 +46,8 @@ START_TEST(the_nearest_known_name_is_suggested)
                   err.did_you_mean);
     ck_assert_str_eq(err.message, "what");
 }
-END_TEST
 
-START_TEST(an_unknown_name_is_refused_with_the_nearest)
+TD_TEST(an_unknown_name_is_refused_with_the_nearest)
 {
     struct td_error err;
     ck_assert_int_eq(td_unknown_name(&err, TD_UNKNOWN_OP, "op", "gathr and more", 5, known,
@@ -59,9 +58,8 @@ START_TEST(an_unknown_name_is_refused_with_the_nearest)
                      "there is no op 'gathr' (did you mean 'gather'?); GET /v1/ops lists them");
     ck_assert_str_eq(err.did_you_mean, "gather");
 }
-END_TEST
 
-START_TEST(an_unknown_name_that_is_near_to_none_gets_no_suggestion)
+TD_TEST(an_unknown_name_that_is_near_to_none_gets_no_suggestion)
 {
     struct td_error err;
     ck_assert_int_eq(td_unknown_name(&err, TD_TENSOR_NOT_FOUND, "resident tensor", "moons", 5,
@@ -71,9 +69,8 @@ START_TEST(an_unknown_name_that_is_near_to_none_gets_no_suggestion)
                      "there is no resident tensor 'moons'; GET /v1/tensors lists them");
     ck_assert_str_eq(err.did_you_mean, "");
 }
-END_TEST
 
-START_TEST(a_long_name_is_cut_in_the_message)
+TD_TEST(a_long_name_is_cut_in_the_message)
 {
     char name[1000], expected[200];
     struct td_error err;
@@ -83,16 +80,14 @@ START_TEST(a_long_name_is_cut_in_the_message)
     snprintf(expected, sizeof expected, "there is no op '%.128s'; GET /v1/ops lists them", name);
     ck_assert_str_eq(err.message, expected);
 }
-END_TEST
 
-START_TEST(the_error_may_be_null)
+TD_TEST(the_error_may_be_null)
 {
     td_suggest(NULL, "gathr", 5, known, COUNT_OF(known));
     ck_assert_int_eq(td_unknown_name(NULL, TD_UNKNOWN_OP, "op", "gathr", 5, known, COUNT_OF(known),
                                      "GET /v1/ops"),
                      TD_UNKNOWN_OP);
 }
-END_TEST
 
 /* ---- distances ------------------------------------------------------------------------------- */
 
@@ -147,7 +142,7 @@ static size_t random_edit(char name[LONGEST + 1], size_t length)
     return length;
 }
 
-START_TEST(distances_are_those_of_the_definition)
+TD_TEST_LOOP(distances_are_those_of_the_definition, 0, 20)
 {
     random_seed((uint64_t)_i + 1);
     int n_near = 0;
@@ -166,7 +161,6 @@ START_TEST(distances_are_those_of_the_definition)
     }
     ck_assert(n_near > 100 && n_near < 490);
 }
-END_TEST
 
 /* ---- work ------------------------------------------------------------------------------------ */
 
@@ -185,7 +179,7 @@ static void fill_many(void)
     }
 }
 
-START_TEST(the_work_for_many_long_names_is_bounded)
+TD_TEST(the_work_for_many_long_names_is_bounded)
 {
     static const char name[] = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaXXXXXXXXXXXXXXXXXXXXXXX";
     uint32_t work;
@@ -194,9 +188,8 @@ START_TEST(the_work_for_many_long_names_is_bounded)
     ck_assert_uint_ge(work, TD_SUGGEST_WORK);
     ck_assert_uint_le(work, TD_SUGGEST_WORK + LONGEST);
 }
-END_TEST
 
-START_TEST(the_first_names_are_compared_whatever_follows)
+TD_TEST(the_first_names_are_compared_whatever_follows)
 {
     uint32_t work;
     fill_many();
@@ -204,9 +197,8 @@ START_TEST(the_first_names_are_compared_whatever_follows)
     ck_assert_ptr_eq(td_nearest_name(many[120], LONGEST - 1, many_names, MANY, &work),
                      many_names[120]);
 }
-END_TEST
 
-START_TEST(a_near_name_makes_the_others_cheap)
+TD_TEST(a_near_name_makes_the_others_cheap)
 {
     char name[46], near[46], far[46];
     const char *const far_first[] = { far, near }, *const near_first[] = { near, far };
@@ -221,9 +213,8 @@ START_TEST(a_near_name_makes_the_others_cheap)
     ck_assert_ptr_eq(td_nearest_name(name, 45, near_first, 2, &early), near);
     ck_assert_uint_lt(early, late);
 }
-END_TEST
 
-START_TEST(a_name_of_another_length_is_one_step)
+TD_TEST(a_name_of_another_length_is_one_step)
 {
     static const char *const others[] = { "gather_the_rows_of_it", "g", "" };
     uint32_t work;
@@ -232,24 +223,4 @@ START_TEST(a_name_of_another_length_is_one_step)
     /* too short to be near any name */
     ck_assert_ptr_null(td_nearest_name("g", 1, others, 3, &work));
     ck_assert_uint_eq(work, 0);
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_loop_test(t, the_nearest_known_name_is_suggested, 0, COUNT_OF(names));
-    tcase_add_test(t, an_unknown_name_is_refused_with_the_nearest);
-    tcase_add_test(t, an_unknown_name_that_is_near_to_none_gets_no_suggestion);
-    tcase_add_test(t, a_long_name_is_cut_in_the_message);
-    tcase_add_test(t, the_error_may_be_null);
-    tcase_add_loop_test(t, distances_are_those_of_the_definition, 0, 20);
-    tcase_add_test(t, the_work_for_many_long_names_is_bounded);
-    tcase_add_test(t, the_first_names_are_compared_whatever_follows);
-    tcase_add_test(t, a_near_name_makes_the_others_cheap);
-    tcase_add_test(t, a_name_of_another_length_is_one_step);
-}
-
-int main(void)
-{
-    return run_suite("suggest", add);
 }

@@ -19,7 +19,7 @@ static const struct {
     { "DEL is a character", "\x7f", "\"\x7f\"" },
 };
 
-START_TEST(text_is_quoted_for_json)
+TD_TEST_EACH(text_is_quoted_for_json, quotes)
 {
     char buffer[64];
     struct td_text text = { buffer, buffer + sizeof buffer, false };
@@ -29,9 +29,8 @@ START_TEST(text_is_quoted_for_json)
                       memcmp(buffer, quotes[_i].quoted, strlen(quotes[_i].quoted)) == 0,
                   "%s", quotes[_i].case_name);
 }
-END_TEST
 
-START_TEST(text_that_does_not_fit_is_dropped_and_sets_full)
+TD_TEST(text_that_does_not_fit_is_dropped_and_sets_full)
 {
     char buffer[8] = "";
     struct td_text text = { buffer, buffer + 4, false };
@@ -48,7 +47,6 @@ START_TEST(text_that_does_not_fit_is_dropped_and_sets_full)
     ck_assert_int_eq(text.at - buffer, 3);
     ck_assert_int_eq(buffer[4], '\0');
 }
-END_TEST
 
 static const struct {
     uint64_t value;
@@ -57,7 +55,7 @@ static const struct {
     { 0, "0" }, { 1, "1" }, { 9, "9" }, { 10, "10" }, { UINT64_MAX, "18446744073709551615" },
 };
 
-START_TEST(a_number_is_written_in_decimal)
+TD_TEST_EACH(a_number_is_written_in_decimal, numbers)
 {
     char buffer[32];
     size_t length = strlen(numbers[_i].text);
@@ -71,9 +69,8 @@ START_TEST(a_number_is_written_in_decimal)
     td_text_uint(&text, numbers[_i].value);
     ck_assert_msg(text.full && text.at == buffer, "%s", numbers[_i].text);
 }
-END_TEST
 
-START_TEST(a_string_is_written_without_its_nul)
+TD_TEST(a_string_is_written_without_its_nul)
 {
     char buffer[8] = "";
     struct td_text text = { buffer, buffer + 4, false };
@@ -87,9 +84,8 @@ START_TEST(a_string_is_written_without_its_nul)
     ck_assert(text.full);
     ck_assert_str_eq(buffer, "abcd");
 }
-END_TEST
 
-START_TEST(dimensions_are_written_with_commas_between_them)
+TD_TEST(dimensions_are_written_with_commas_between_them)
 {
     static const struct {
         struct td_shape shape;
@@ -106,19 +102,4 @@ START_TEST(dimensions_are_written_with_commas_between_them)
         ck_assert_uint_eq((size_t)(text.at - buffer), strlen(rows[i].text));
         ck_assert_mem_eq(buffer, rows[i].text, strlen(rows[i].text));
     }
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_loop_test(t, text_is_quoted_for_json, 0, COUNT_OF(quotes));
-    tcase_add_loop_test(t, a_number_is_written_in_decimal, 0, COUNT_OF(numbers));
-    tcase_add_test(t, dimensions_are_written_with_commas_between_them);
-    tcase_add_test(t, a_string_is_written_without_its_nul);
-    tcase_add_test(t, text_that_does_not_fit_is_dropped_and_sets_full);
-}
-
-int main(void)
-{
-    return run_suite("text", add);
 }

@@ -62,7 +62,7 @@ static const struct {
     { "no elements", "int8[2,0]", "complex128", "complex128[2,0]" },
 };
 
-START_TEST(cast_gives)
+TD_TEST_EACH(cast_gives, results)
 {
     struct op_call call;
     char attrs[64];
@@ -72,7 +72,6 @@ START_TEST(cast_gives)
     ck_assert_int_eq(call.args.n_outputs, 1);
     expect_tensor(&call.args.outputs[0], results[_i].output, results[_i].says);
 }
-END_TEST
 
 static const struct {
     const char *says;
@@ -92,7 +91,7 @@ static const struct {
       "dtype" },
 };
 
-START_TEST(cast_refuses)
+TD_TEST_EACH(cast_refuses, refusals)
 {
     struct op_call call;
     call_begin(&call, OP, refusals[_i].attrs, tensor(refusals[_i].x), (struct td_tensor){ 0 });
@@ -102,9 +101,8 @@ START_TEST(cast_refuses)
     ck_assert_str_eq(call.err.input, refusals[_i].input);
     ck_assert_str_eq(call.err.attribute, refusals[_i].attribute);
 }
-END_TEST
 
-START_TEST(an_output_too_large_is_refused)
+TD_TEST(an_output_too_large_is_refused)
 {
     struct op_call call;
     call_begin(&call, OP, "dtype=complex128", tensor_without_data("int8[1099511627776,1048576]"),
@@ -113,9 +111,8 @@ START_TEST(an_output_too_large_is_refused)
     ck_assert_int_eq(call.status, TD_RESOURCE_LIMIT);
     ck_assert_str_eq(call.err.resource, "tensor_bytes");
 }
-END_TEST
 
-START_TEST(cost_follows_from_both_dtypes)
+TD_TEST(cost_follows_from_both_dtypes)
 {
     struct op_call call;
     call_begin(&call, OP, "dtype=float64", tensor("int16[2,3] 0..5"), (struct td_tensor){ 0 });
@@ -126,7 +123,6 @@ START_TEST(cost_follows_from_both_dtypes)
     ck_assert_uint_eq(cost.flops, 6);
     ck_assert_uint_eq(cost.workspace + cost.workspace_per_thread, 0);
 }
-END_TEST
 
 /* ---- Against the definition, element by element ------------------------------------------ */
 
@@ -319,7 +315,7 @@ static struct td_tensor source(td_dtype dtype)
     return x;
 }
 
-START_TEST(any_cast_is_what_its_definition_says)
+TD_TEST_LOOP(any_cast_is_what_its_definition_says, 0, TD_DTYPE_STRING)
 {
     const td_dtype from = (td_dtype)_i;
     random_seed((uint64_t)_i);
@@ -341,9 +337,8 @@ START_TEST(any_cast_is_what_its_definition_says)
         }
     }
 }
-END_TEST
 
-START_TEST(a_deadline_ends_a_large_cast)
+TD_TEST_LOOP(a_deadline_ends_a_large_cast, 0, 3)
 {
     static const char *const pairs[][2] = { { "float64[300000]", "dtype=float16" },
                                             { "complex64[300000]", "dtype=complex128" },
@@ -364,9 +359,8 @@ START_TEST(a_deadline_ends_a_large_cast)
         ck_assert_int_eq(call.status, TD_DEADLINE_EXCEEDED);
     }
 }
-END_TEST
 
-START_TEST(data_that_are_not_aligned_are_read_from_a_copy)
+TD_TEST(data_that_are_not_aligned_are_read_from_a_copy)
 {
     static const char bytes[] = "-\1\0\2\0";
     struct td_tensor x = tensor_without_data("int16[2]");
@@ -375,21 +369,4 @@ START_TEST(data_that_are_not_aligned_are_read_from_a_copy)
     call_cast(&call, x, TD_DTYPE_FLOAT32, NULL);
     ck_assert_int_eq(call.status, TD_OK);
     expect_tensor(&call.args.outputs[0], "float32[2] 1 2", "not aligned");
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_loop_test(t, cast_gives, 0, COUNT_OF(results));
-    tcase_add_loop_test(t, cast_refuses, 0, COUNT_OF(refusals));
-    tcase_add_test(t, an_output_too_large_is_refused);
-    tcase_add_test(t, cost_follows_from_both_dtypes);
-    tcase_add_loop_test(t, any_cast_is_what_its_definition_says, 0, TD_DTYPE_STRING);
-    tcase_add_loop_test(t, a_deadline_ends_a_large_cast, 0, 3);
-    tcase_add_test(t, data_that_are_not_aligned_are_read_from_a_copy);
-}
-
-int main(void)
-{
-    return run_suite(OP, add);
 }

@@ -53,7 +53,7 @@ static const struct {
       "int8[0,4611686018427387904,4]" },
 };
 
-START_TEST(concat_gives)
+TD_TEST_EACH(concat_gives, results)
 {
     struct op_call call;
     struct td_tensor inputs[INPUTS];
@@ -63,7 +63,6 @@ START_TEST(concat_gives)
     ck_assert_int_eq(call.args.n_outputs, 1);
     expect_tensor(&call.args.outputs[0], results[_i].output, results[_i].says);
 }
-END_TEST
 
 static const struct {
     const char *says;
@@ -105,7 +104,7 @@ static const struct {
       "", "" },
 };
 
-START_TEST(concat_refuses)
+TD_TEST_EACH(concat_refuses, refusals)
 {
     struct op_call call;
     struct td_tensor inputs[INPUTS];
@@ -124,9 +123,8 @@ START_TEST(concat_refuses)
         ck_assert_str_eq(call.err.shapes[1].name, refusals[_i].input);
     }
 }
-END_TEST
 
-START_TEST(an_output_too_large_is_refused_before_it_is_allocated)
+TD_TEST(an_output_too_large_is_refused_before_it_is_allocated)
 {
     struct op_call call;
     struct td_tensor inputs[] = { tensor_without_data("float64[536870912,536870912]"),
@@ -136,9 +134,8 @@ START_TEST(an_output_too_large_is_refused_before_it_is_allocated)
     ck_assert_int_eq(call.status, TD_RESOURCE_LIMIT);
     ck_assert_str_eq(call.err.resource, "tensor_bytes");
 }
-END_TEST
 
-START_TEST(cost_is_the_bytes_on_both_sides)
+TD_TEST(cost_is_the_bytes_on_both_sides)
 {
     struct op_call call;
     struct td_tensor inputs[INPUTS];
@@ -157,7 +154,6 @@ START_TEST(cost_is_the_bytes_on_both_sides)
     ck_assert_uint_eq(cost.bytes_read, 2 * 2 * 8 + 5);
     ck_assert_uint_eq(cost.bytes_written, 3 * 8 + 5);
 }
-END_TEST
 
 /* ---- Against the definition, element by element ------------------------------------------ */
 
@@ -190,7 +186,7 @@ static void expect_concatenated(const struct td_tensor *inputs, int n_inputs, in
     }
 }
 
-START_TEST(any_concat_is_what_its_definition_says)
+TD_TEST_LOOP(any_concat_is_what_its_definition_says, 0, 10)
 {
     enum { SAMPLES = 100 };
     for (int s = 0; s < SAMPLES; s++) {
@@ -219,7 +215,6 @@ START_TEST(any_concat_is_what_its_definition_says)
         expect_concatenated(inputs, n_inputs, axis, &call.args.outputs[0], what);
     }
 }
-END_TEST
 
 /* Outputs of many ranges. */
 static const struct {
@@ -248,7 +243,7 @@ static void large_inputs(int which, struct td_tensor *inputs)
     }
 }
 
-START_TEST(a_large_concat_does_not_depend_on_how_it_is_split)
+TD_TEST_EACH(a_large_concat_does_not_depend_on_how_it_is_split, large)
 {
     static const int64_t grains[] = { 0, 1, 3 };
     struct td_tensor inputs[3];
@@ -266,9 +261,8 @@ START_TEST(a_large_concat_does_not_depend_on_how_it_is_split)
         expect_same_tensor(&parallel.args.outputs[0], &call.args.outputs[0], large[_i].says);
     }
 }
-END_TEST
 
-START_TEST(a_deadline_ends_a_large_concat)
+TD_TEST_EACH(a_deadline_ends_a_large_concat, large)
 {
     struct td_tensor inputs[3];
     struct thread_exec exec;
@@ -286,9 +280,8 @@ START_TEST(a_deadline_ends_a_large_concat)
         ck_assert_msg(call.status == TD_DEADLINE_EXCEEDED, "%s", large[_i].says);
     }
 }
-END_TEST
 
-START_TEST(strings_may_be_views_and_their_bytes_have_a_limit)
+TD_TEST(strings_may_be_views_and_their_bytes_have_a_limit)
 {
     struct td_tensor all = tensor("string[4] 'skipped' 'b' 'cc' ''"), view = all;
     view.shape = shape("[3]");
@@ -307,9 +300,8 @@ START_TEST(strings_may_be_views_and_their_bytes_have_a_limit)
     ck_assert_int_eq(call.status, TD_RESOURCE_LIMIT);
     ck_assert_str_eq(call.err.resource, "output_bytes");
 }
-END_TEST
 
-START_TEST(data_need_not_be_aligned)
+TD_TEST(data_need_not_be_aligned)
 {
     static const char bytes[] = "-abcdefghijklmnop";
     struct td_tensor input = tensor_without_data("int64[2,1]");
@@ -320,7 +312,6 @@ START_TEST(data_need_not_be_aligned)
     ck_assert_int_eq(call.status, TD_OK);
     ck_assert_mem_eq(call.args.outputs[0].data, "abcdefghabcdefghijklmnopijklmnop", 32);
 }
-END_TEST
 
 static struct td_buffer *no_memory(struct td_memory *self, size_t bytes, struct td_error *err)
 {
@@ -330,7 +321,7 @@ static struct td_buffer *no_memory(struct td_memory *self, size_t bytes, struct 
     return NULL;
 }
 
-START_TEST(without_memory_concat_is_refused)
+TD_TEST(without_memory_concat_is_refused)
 {
     struct td_memory none = { .take = no_memory };
     struct td_arena arena;
@@ -349,24 +340,4 @@ START_TEST(without_memory_concat_is_refused)
         td_arena_reset(&arena);
     }
     ck_assert_int_eq(status, TD_OK);
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_loop_test(t, concat_gives, 0, COUNT_OF(results));
-    tcase_add_loop_test(t, concat_refuses, 0, COUNT_OF(refusals));
-    tcase_add_test(t, an_output_too_large_is_refused_before_it_is_allocated);
-    tcase_add_test(t, cost_is_the_bytes_on_both_sides);
-    tcase_add_loop_test(t, any_concat_is_what_its_definition_says, 0, 10);
-    tcase_add_loop_test(t, a_large_concat_does_not_depend_on_how_it_is_split, 0, COUNT_OF(large));
-    tcase_add_loop_test(t, a_deadline_ends_a_large_concat, 0, COUNT_OF(large));
-    tcase_add_test(t, strings_may_be_views_and_their_bytes_have_a_limit);
-    tcase_add_test(t, data_need_not_be_aligned);
-    tcase_add_test(t, without_memory_concat_is_refused);
-}
-
-int main(void)
-{
-    return run_suite(OP, add);
 }

@@ -52,7 +52,7 @@ static const struct {
       "float16[2,0]" },
 };
 
-START_TEST(dequantize_gives)
+TD_TEST_EACH(dequantize_gives, results)
 {
     struct op_call call;
     begin(&call, results[_i].attrs, tensor(results[_i].params), tensor(results[_i].scale),
@@ -61,7 +61,6 @@ START_TEST(dequantize_gives)
     ck_assert_msg(call.status == TD_OK, "%s: %s", results[_i].says, call.err.message);
     expect_tensor(&call.args.outputs[0], results[_i].output, results[_i].says);
 }
-END_TEST
 
 static const struct {
     const char *says;
@@ -88,7 +87,7 @@ static const struct {
       "dtype is int32; float16, bfloat16, float32 or float64 is expected", "", "dtype" },
 };
 
-START_TEST(dequantize_refuses)
+TD_TEST_EACH(dequantize_refuses, refusals)
 {
     struct op_call call;
     begin(&call, refusals[_i].attrs, tensor(refusals[_i].params), tensor(refusals[_i].scale),
@@ -99,9 +98,8 @@ START_TEST(dequantize_refuses)
     ck_assert_str_eq(call.err.input, refusals[_i].input);
     ck_assert_str_eq(call.err.attribute, refusals[_i].attribute);
 }
-END_TEST
 
-START_TEST(an_output_too_large_is_refused)
+TD_TEST(an_output_too_large_is_refused)
 {
     struct op_call call;
     begin(&call, "dtype=float64", tensor_without_data("int8[2305843009213693952]"),
@@ -109,7 +107,6 @@ START_TEST(an_output_too_large_is_refused)
     call_infer(&call, OP);
     ck_assert_int_eq(call.status, TD_RESOURCE_LIMIT);
 }
-END_TEST
 
 /* Small numbers, so that all instruction sets compute without rounding. */
 static struct td_tensor eighths(int64_t n)
@@ -122,7 +119,7 @@ static struct td_tensor eighths(int64_t n)
 }
 
 /* Rows in several ranges and blocks, by every instruction set. */
-START_TEST(any_rows_are_what_their_definition_says)
+TD_TEST_LOOP(any_rows_are_what_their_definition_says, 0, 2)
 {
     enum { SAMPLES = 40 };
     for (int seed = 0; seed < SAMPLES; seed++) {
@@ -155,10 +152,9 @@ START_TEST(any_rows_are_what_their_definition_says)
         }
     }
 }
-END_TEST
 
 /* float16 and bfloat16 pass through blocks: they are those of float32, cast. */
-START_TEST(narrow_rows_are_wide_ones_cast)
+TD_TEST_LOOP(narrow_rows_are_wide_ones_cast, 0, 2)
 {
     static const char *const dtypes[] = { "dtype=float16", "dtype=bfloat16" };
     struct op_call wide, narrow, cast;
@@ -175,19 +171,4 @@ START_TEST(narrow_rows_are_wide_ones_cast)
     call_op(&cast, "cast", dtypes[_i], wide.args.outputs[0], (struct td_tensor){ 0 }, NULL);
     EXPECT(narrow.status == TD_OK && cast.status == TD_OK, "%s", narrow.err.message);
     expect_same_tensor(&narrow.args.outputs[0], &cast.args.outputs[0], dtypes[_i]);
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_loop_test(t, dequantize_gives, 0, COUNT_OF(results));
-    tcase_add_loop_test(t, dequantize_refuses, 0, COUNT_OF(refusals));
-    tcase_add_test(t, an_output_too_large_is_refused);
-    tcase_add_loop_test(t, any_rows_are_what_their_definition_says, 0, 2);
-    tcase_add_loop_test(t, narrow_rows_are_wide_ones_cast, 0, 2);
-}
-
-int main(void)
-{
-    return run_suite(OP, add);
 }

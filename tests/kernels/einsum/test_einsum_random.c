@@ -240,28 +240,25 @@ static void run_and_compare(uint64_t seed, int64_t max_products)
     td_arena_reset(&test_arena);
 }
 
-START_TEST(small_random_equations_match_the_reference)
+TD_TEST_LOOP(small_random_equations_match_the_reference, 0, TD_NOT_UNDER_TSAN(1))
 {
     for (uint64_t seed = 0; seed < 2000; seed++)
         run_and_compare(seed, 5000);
 }
-END_TEST
 
-START_TEST(larger_random_equations_match_the_reference)
+TD_TEST_LOOP(larger_random_equations_match_the_reference, 0, TD_NOT_UNDER_TSAN(1))
 {
     for (uint64_t seed = 5000; seed < 6000; seed++)
         run_and_compare(seed, 300000);
 }
-END_TEST
 
-START_TEST(random_matrix_products_match_the_reference)
+TD_TEST_LOOP(random_matrix_products_match_the_reference, 0, TD_NOT_UNDER_TSAN(1))
 {
     for (uint64_t seed = 20000; seed < 20600; seed++)
         run_and_compare(seed, 0);
 }
-END_TEST
 
-START_TEST(results_have_the_same_bits_at_every_thread_count)
+TD_TEST(results_have_the_same_bits_at_every_thread_count)
 {
     for (uint64_t seed = 9000; seed < 9200; seed++) {
         struct sample s;
@@ -277,9 +274,8 @@ START_TEST(results_have_the_same_bits_at_every_thread_count)
         td_arena_reset(&test_arena);
     }
 }
-END_TEST
 
-START_TEST(every_instruction_set_matches_the_reference)
+TD_TEST_LOOP(every_instruction_set_matches_the_reference, 0, TD_NOT_UNDER_TSAN(1))
 {
     for (td_isa isa = TD_ISA_GENERIC; isa < TD_ISA_COUNT; isa++) {
         for (uint64_t seed = 7000; td_isa_supported(isa) && seed < 7400; seed++) {
@@ -293,28 +289,4 @@ START_TEST(every_instruction_set_matches_the_reference)
             td_arena_reset(&test_arena);
         }
     }
-}
-END_TEST
-
-static void add_values(TCase *t)
-{
-    tcase_add_test(t, small_random_equations_match_the_reference);
-    tcase_add_test(t, larger_random_equations_match_the_reference);
-    tcase_add_test(t, random_matrix_products_match_the_reference);
-    tcase_add_test(t, every_instruction_set_matches_the_reference);
-}
-
-static void add(TCase *t)
-{
-#ifdef __SANITIZE_THREAD__
-    (void)add_values; /* single-threaded */
-#else
-    add_values(t);
-#endif
-    tcase_add_test(t, results_have_the_same_bits_at_every_thread_count);
-}
-
-int main(void)
-{
-    return run_suite("einsum_random", add);
 }

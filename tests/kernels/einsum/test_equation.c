@@ -106,7 +106,7 @@ static const struct {
       "a,b,c,d,e,f,g,h,i,j,k,l,m,n,o,p->p", "[9]" },
 };
 
-START_TEST(an_equation_is_parsed_as_this)
+TD_TEST_EACH(an_equation_is_parsed_as_this, results)
 {
     struct td_equation *equation;
     struct td_error err;
@@ -117,9 +117,8 @@ START_TEST(an_equation_is_parsed_as_this)
                   results[_i].case_name, text);
     expect_shape(&equation->output_shape, results[_i].output, results[_i].case_name);
 }
-END_TEST
 
-START_TEST(labels_are_numbered_by_first_occurrence_and_have_extents)
+TD_TEST(labels_are_numbered_by_first_occurrence_and_have_extents)
 {
     struct td_equation *equation;
     struct td_error err;
@@ -132,9 +131,8 @@ START_TEST(labels_are_numbered_by_first_occurrence_and_have_extents)
     ck_assert_int_eq(equation->inputs[1].label[0], 2);
     ck_assert_int_eq(equation->inputs[1].label[2], 4);
 }
-END_TEST
 
-START_TEST(an_equation_may_have_256_labels)
+TD_TEST(an_equation_may_have_256_labels)
 {
     char text[16 * (16 * 3 + 1) + 8], *at = text;
     struct td_shape all = { .rank = 16 };
@@ -156,7 +154,6 @@ START_TEST(an_equation_may_have_256_labels)
     ck_assert_int_eq(equation->extent[255], 16);
     ck_assert_uint_eq(equation->character[255], 0x3b1 + 255);
 }
-END_TEST
 
 static const struct {
     const char *case_name;
@@ -213,7 +210,7 @@ static const struct {
     { "an error after too many labels", "abcdefghijklmnopqrst-", 21, NULL },
 };
 
-START_TEST(malformed_text_is_rejected_with_its_byte_offset)
+TD_TEST_EACH(malformed_text_is_rejected_with_its_byte_offset, malformed)
 {
     struct td_equation *equation;
     struct td_error err;
@@ -227,7 +224,6 @@ START_TEST(malformed_text_is_rejected_with_its_byte_offset)
     if (malformed[_i].message)
         ck_assert_str_eq(err.message, malformed[_i].message);
 }
-END_TEST
 
 static const struct {
     const char *case_name;
@@ -302,7 +298,7 @@ static const struct {
       "output needs 17 dimensions, the limit is 16", "", 0 },
 };
 
-START_TEST(shapes_that_do_not_match_the_equation_are_rejected)
+TD_TEST_EACH(shapes_that_do_not_match_the_equation_are_rejected, rejected)
 {
     struct td_equation *equation;
     struct td_error err;
@@ -318,9 +314,8 @@ START_TEST(shapes_that_do_not_match_the_equation_are_rejected)
     if (status == TD_INVALID_ARGUMENT && err.input[0] == '\0')
         ck_assert_str_eq(err.attribute, "equation");
 }
-END_TEST
 
-START_TEST(a_shape_mismatch_reports_both_shapes)
+TD_TEST(a_shape_mismatch_reports_both_shapes)
 {
     struct td_equation *equation;
     struct td_error err;
@@ -330,9 +325,8 @@ START_TEST(a_shape_mismatch_reports_both_shapes)
     ck_assert_str_eq(err.shapes[1].name, "inputs[1]");
     expect_shape(&err.shapes[1].shape, "[4,2]", "the second");
 }
-END_TEST
 
-START_TEST(a_shape_mismatch_reports_the_label_and_its_extents)
+TD_TEST(a_shape_mismatch_reports_the_label_and_its_extents)
 {
     struct td_equation *equation;
     struct td_error err;
@@ -347,7 +341,6 @@ START_TEST(a_shape_mismatch_reports_the_label_and_its_extents)
     ck_assert_int_eq(err.extents[0], 2);
     ck_assert_int_eq(err.extents[1], 4);
 }
-END_TEST
 
 /* ---- Random text ------------------------------------------------------------------------- */
 
@@ -387,7 +380,7 @@ static size_t random_text(char *text, size_t size)
     return length;
 }
 
-START_TEST(random_text_is_parsed_or_rejected)
+TD_TEST(random_text_is_parsed_or_rejected)
 {
     enum { ROUNDS = 60000, SIZE = 80 };
     int times[TD_STATUS_COUNT] = { 0 };
@@ -437,23 +430,4 @@ START_TEST(random_text_is_parsed_or_rejected)
     ck_assert_int_gt(times[TD_SHAPE_MISMATCH], ROUNDS / 100);
     ck_assert_int_gt(times[TD_INVALID_ARGUMENT], ROUNDS / 100);
     ck_assert_int_gt(times[TD_RESOURCE_LIMIT], 0);
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_loop_test(t, an_equation_is_parsed_as_this, 0, COUNT_OF(results));
-    tcase_add_test(t, labels_are_numbered_by_first_occurrence_and_have_extents);
-    tcase_add_test(t, an_equation_may_have_256_labels);
-    tcase_add_loop_test(t, malformed_text_is_rejected_with_its_byte_offset, 0, COUNT_OF(malformed));
-    tcase_add_loop_test(t, shapes_that_do_not_match_the_equation_are_rejected, 0,
-                        COUNT_OF(rejected));
-    tcase_add_test(t, a_shape_mismatch_reports_both_shapes);
-    tcase_add_test(t, a_shape_mismatch_reports_the_label_and_its_extents);
-    tcase_add_test(t, random_text_is_parsed_or_rejected);
-}
-
-int main(void)
-{
-    return run_suite("equation", add);
 }

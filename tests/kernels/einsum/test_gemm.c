@@ -278,7 +278,8 @@ static const char *const layouts[] = {
 };
 
 /* Sizes near multiples of the tile sizes, with short additional dimensions. */
-START_TEST(products_are_correct_for_every_layout_and_dtype)
+TD_TEST_LOOP(products_are_correct_for_every_layout_and_dtype, 0,
+             TD_NOT_UNDER_TSAN(COUNT_OF(dtypes)))
 {
     static const int near[] = { 1, 2, 4, 5, 6, 7, 8, 13, 14, 15, 16, 17, 28, 29, 31, 32, 33, 47 };
     const td_dtype dtype = dtypes[_i];
@@ -296,7 +297,6 @@ START_TEST(products_are_correct_for_every_layout_and_dtype)
         }
     }
 }
-END_TEST
 
 static const char *const large[] = {
     "mk,kn->mn " SIZES("m=130 n=129 k=1000", "m=96 n=97 k=520"),
@@ -317,7 +317,7 @@ static const char *const large[] = {
     "zikm,znki->znm " SIZES("z=3 m=15 n=34 i=2 k=9000", "z=2 m=8 n=35 i=2 k=8200"),
 };
 
-START_TEST(products_of_many_blocks_are_correct)
+TD_TEST_LOOP(products_of_many_blocks_are_correct, 0, TD_NOT_UNDER_TSAN(COUNT_OF(large)))
 {
     static const td_dtype some[] = { TD_DTYPE_FLOAT32,   TD_DTYPE_FLOAT64,  TD_DTYPE_INT8,
                                      TD_DTYPE_INT64,     TD_DTYPE_BFLOAT16, TD_DTYPE_COMPLEX64,
@@ -325,13 +325,12 @@ START_TEST(products_of_many_blocks_are_correct)
     for (int d = _i % SIZE_STEP; d < COUNT_OF(some); d += SIZE_STEP)
         check_text(large[_i], some[d]);
 }
-END_TEST
 
 static const char *const edges[] = {
     "mk,kn->mn", "mk,nk->mn", "km,kn->mn", "zmk,kzn->mzn", "mk,kn->nm",
 };
 
-START_TEST(partial_tiles_of_every_size_are_correct)
+TD_TEST_LOOP(partial_tiles_of_every_size_are_correct, 0, TD_NOT_UNDER_TSAN(COUNT_OF(edges)))
 {
     for (int m = 1; m <= 34; m += (1 + (m > 9)) * SIZE_STEP) {
         for (int n = 1; n <= 34; n += (1 + (n > 9)) * SIZE_STEP) {
@@ -343,10 +342,10 @@ START_TEST(partial_tiles_of_every_size_are_correct)
         }
     }
 }
-END_TEST
 
 /* bfloat16 is summed in pairs along k: even and odd k, near multiples of the blocks of pairs. */
-START_TEST(bfloat16_products_are_correct_for_even_and_odd_k)
+TD_TEST_LOOP(bfloat16_products_are_correct_for_even_and_odd_k, 0,
+             TD_NOT_UNDER_TSAN(COUNT_OF(edges)))
 {
     for (int k = 2; k <= 1060; k += (k < 70 ? 1 : 33) * SIZE_STEP) {
         char text[80];
@@ -357,9 +356,8 @@ START_TEST(bfloat16_products_are_correct_for_even_and_odd_k)
         check_nest(&nest, text);
     }
 }
-END_TEST
 
-START_TEST(operands_of_one_compute_type_may_differ_in_dtype)
+TD_TEST_LOOP(operands_of_one_compute_type_may_differ_in_dtype, 0, TD_NOT_UNDER_TSAN(1))
 {
     static const td_dtype mixed[][3] = {
         { TD_DTYPE_FLOAT16, TD_DTYPE_FLOAT16, TD_DTYPE_FLOAT32 },
@@ -379,7 +377,6 @@ START_TEST(operands_of_one_compute_type_may_differ_in_dtype)
         }
     }
 }
-END_TEST
 
 /* ---- Special values of bfloat16 ------------------------------------------------------------- */
 
@@ -429,7 +426,8 @@ static bool same(float got, float want)
     return isnan(want) ? isnan(got) : got == want;
 }
 
-START_TEST(bfloat16_propagates_nan_and_inf_and_avx512_bf16_flushes_denormals)
+TD_TEST_LOOP(bfloat16_propagates_nan_and_inf_and_avx512_bf16_flushes_denormals, 0,
+             TD_NOT_UNDER_TSAN(COUNT_OF(specials)))
 {
     struct nest nest;
     struct operands o;
@@ -458,7 +456,6 @@ START_TEST(bfloat16_propagates_nan_and_inf_and_avx512_bf16_flushes_denormals)
     }
     operands_free(&o);
 }
-END_TEST
 
 /* ---- Threads and deadlines ------------------------------------------------------------------- */
 
@@ -492,7 +489,7 @@ static void fill_floats(struct operands *o, const struct nest *nest)
     }
 }
 
-START_TEST(results_have_the_same_bits_at_every_thread_count_and_grain)
+TD_TEST_EACH(results_have_the_same_bits_at_every_thread_count_and_grain, threaded)
 {
     static const td_dtype floats[][2] = {
         { TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32 },
@@ -527,9 +524,8 @@ START_TEST(results_have_the_same_bits_at_every_thread_count_and_grain)
         operands_free(&o);
     }
 }
-END_TEST
 
-START_TEST(an_expired_deadline_stops_the_product)
+TD_TEST(an_expired_deadline_stops_the_product)
 {
     struct nest nest;
     struct operands o;
@@ -548,11 +544,10 @@ START_TEST(an_expired_deadline_stops_the_product)
     expect_equal(&nest, &o, "the first run without a deadline error", TD_ISA_AUTO);
     operands_free(&o);
 }
-END_TEST
 
 /* The deadline is checked between ranges, so no range may take long. For a sanitizer, it
  * passes once there were enough. */
-START_TEST(large_products_are_split_into_many_ranges)
+TD_TEST(large_products_are_split_into_many_ranges)
 {
     static const struct {
         const char *text;
@@ -582,9 +577,8 @@ START_TEST(large_products_are_split_into_many_ranges)
         operands_free(&o);
     }
 }
-END_TEST
 
-START_TEST(small_products_run_as_one_range)
+TD_TEST(small_products_run_as_one_range)
 {
     static const char *const texts[] = { "mk,kn->mn m=4 n=4 k=4", "mk,nk->mn m=64 n=64 k=64",
                                          "zmk,zkn->zmn z=100 m=8 n=8 k=8" };
@@ -600,7 +594,6 @@ START_TEST(small_products_run_as_one_range)
         operands_free(&o);
     }
 }
-END_TEST
 
 /* ---- Concurrent callers --------------------------------------------------------------------- */
 
@@ -639,7 +632,7 @@ static void *call_repeatedly(void *argument)
 
 static const int caller_sizes[] = { 16, 17, 24, 32, 48, 64 };
 
-START_TEST(concurrent_callers_get_the_same_result)
+TD_TEST_EACH(concurrent_callers_get_the_same_result, caller_sizes)
 {
     char text[80];
     struct nest nest;
@@ -661,7 +654,6 @@ START_TEST(concurrent_callers_get_the_same_result)
     }
     operands_free(&o);
 }
-END_TEST
 
 /* ---- Selection and workspace ---------------------------------------------------------------- */
 
@@ -680,16 +672,15 @@ static const struct {
     { "three rows are too thin", "mk,kn->mn m=3 n=8 k=8", false },
 };
 
-START_TEST(only_matrix_products_of_sufficient_size_suit_gemm)
+TD_TEST_EACH(only_matrix_products_of_sufficient_size_suit_gemm, choices)
 {
     struct nest nest;
     gemm_nest(&nest, choices[_i].text, TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32);
     ck_assert_msg(td_gemm_suits(&nest.contraction) == choices[_i].suits, "%s",
                   choices[_i].case_name);
 }
-END_TEST
 
-START_TEST(the_workspace_of_a_huge_product_is_bounded)
+TD_TEST(the_workspace_of_a_huge_product_is_bounded)
 {
     struct nest nest;
     gemm_nest(&nest, "mk,kn->mn m=100000 n=100000 k=100000", TD_DTYPE_FLOAT64, TD_DTYPE_FLOAT64,
@@ -698,10 +689,9 @@ START_TEST(the_workspace_of_a_huge_product_is_bounded)
     ck_assert_uint_le(size.shared, (uint64_t)33 << 20);
     ck_assert_uint_le(size.per_thread, (uint64_t)2 << 20);
 }
-END_TEST
 
 /* float64, and bfloat16, whose results are rounded once after all of k. */
-START_TEST(the_workspace_of_a_very_long_k_is_bounded)
+TD_TEST(the_workspace_of_a_very_long_k_is_bounded)
 {
     static const td_dtype some[] = { TD_DTYPE_FLOAT64, TD_DTYPE_BFLOAT16 };
     for (int d = 0; d < COUNT_OF(some); d++) {
@@ -711,43 +701,4 @@ START_TEST(the_workspace_of_a_very_long_k_is_bounded)
         ck_assert_uint_le(size.shared, (uint64_t)16 << 20);
         ck_assert_uint_le(size.per_thread, (uint64_t)2 << 20);
     }
-}
-END_TEST
-
-static void add_values(TCase *tcase)
-{
-    tcase_add_loop_test(tcase, products_are_correct_for_every_layout_and_dtype, 0,
-                        COUNT_OF(dtypes));
-    tcase_add_loop_test(tcase, products_of_many_blocks_are_correct, 0, COUNT_OF(large));
-    tcase_add_loop_test(tcase, partial_tiles_of_every_size_are_correct, 0, COUNT_OF(edges));
-    tcase_add_loop_test(tcase, bfloat16_products_are_correct_for_even_and_odd_k, 0,
-                        COUNT_OF(edges));
-    tcase_add_test(tcase, operands_of_one_compute_type_may_differ_in_dtype);
-    tcase_add_loop_test(tcase, bfloat16_propagates_nan_and_inf_and_avx512_bf16_flushes_denormals, 0,
-                        COUNT_OF(specials));
-}
-
-static void add(TCase *tcase)
-{
-    tcase_set_timeout(tcase, 300);
-#ifdef __SANITIZE_THREAD__
-    (void)add_values; /* single-threaded: they would take minutes */
-#else
-    add_values(tcase);
-#endif
-    tcase_add_loop_test(tcase, results_have_the_same_bits_at_every_thread_count_and_grain, 0,
-                        COUNT_OF(threaded));
-    tcase_add_test(tcase, an_expired_deadline_stops_the_product);
-    tcase_add_test(tcase, large_products_are_split_into_many_ranges);
-    tcase_add_test(tcase, small_products_run_as_one_range);
-    tcase_add_loop_test(tcase, concurrent_callers_get_the_same_result, 0, COUNT_OF(caller_sizes));
-    tcase_add_loop_test(tcase, only_matrix_products_of_sufficient_size_suit_gemm, 0,
-                        COUNT_OF(choices));
-    tcase_add_test(tcase, the_workspace_of_a_huge_product_is_bounded);
-    tcase_add_test(tcase, the_workspace_of_a_very_long_k_is_bounded);
-}
-
-int main(void)
-{
-    return run_suite("gemm", add);
 }

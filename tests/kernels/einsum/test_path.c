@@ -145,7 +145,7 @@ static const struct {
       "", 15 * 200, 10 },
 };
 
-START_TEST(the_best_order_has_these_costs)
+TD_TEST_EACH(the_best_order_has_these_costs, known)
 {
     struct network net = network_of(known[_i].network, known[_i].extent, known[_i].extents);
     struct cost cost = cost_found(&net, known[_i].case_name);
@@ -153,9 +153,8 @@ START_TEST(the_best_order_has_these_costs)
     ck_assert_msg(cost.largest == known[_i].largest, "%s: %g elements", known[_i].case_name,
                   cost.largest);
 }
-END_TEST
 
-START_TEST(the_textbook_chain_has_the_textbook_order)
+TD_TEST(the_textbook_chain_has_the_textbook_order)
 {
     /* ((A1 (A2 A3)) ((A4 A5) A6)) */
     struct network net = network_of("ab bc cd de ef fg->ag", 1, "a30 b35 c15 d5 e10 f20 g25");
@@ -164,7 +163,6 @@ START_TEST(the_textbook_chain_has_the_textbook_order)
     static const struct td_pair want[] = { { 1, 2 }, { 0, 6 }, { 3, 4 }, { 5, 8 }, { 7, 9 } };
     ck_assert_mem_eq(pairs, want, sizeof(want));
 }
-END_TEST
 
 /* ---- Random networks --------------------------------------------------------------------- */
 
@@ -182,7 +180,7 @@ static struct network random_network(int n)
     return net;
 }
 
-START_TEST(exhaustive_search_finds_no_better_order)
+TD_TEST(exhaustive_search_finds_no_better_order)
 {
     for (int round = 0; round < 3000; round++) {
         random_seed((uint64_t)round);
@@ -195,7 +193,6 @@ START_TEST(exhaustive_search_finds_no_better_order)
         td_arena_reset(&test_arena);
     }
 }
-END_TEST
 
 /* The lowest cost of a chain of matrices of d[0] x d[1], d[1] x d[2], ...: the textbook's dynamic
  * program. */
@@ -216,7 +213,7 @@ static double cheapest_chain(const int64_t *d, int n)
     return best[0][n];
 }
 
-START_TEST(greedy_orders_of_long_chains_are_near_the_best)
+TD_TEST(greedy_orders_of_long_chains_are_near_the_best)
 {
     double worst = 1, sum = 0;
     for (int round = 0; round < 300; round++) {
@@ -236,9 +233,8 @@ START_TEST(greedy_orders_of_long_chains_are_near_the_best)
     ck_assert_msg(worst < 2 && sum < 300 * 1.1, "%g times the lowest, %g on average", worst,
                   sum / 300);
 }
-END_TEST
 
-START_TEST(every_random_network_has_an_order)
+TD_TEST(every_random_network_has_an_order)
 {
     for (int round = 0; round < 300; round++) {
         random_seed((uint64_t)round);
@@ -247,9 +243,8 @@ START_TEST(every_random_network_has_an_order)
         td_arena_reset(&test_arena);
     }
 }
-END_TEST
 
-START_TEST(labels_may_be_in_any_word_of_a_set)
+TD_TEST(labels_may_be_in_any_word_of_a_set)
 {
     /* (200 x 3) (3 x 200) (200 x 1), labels far apart: from the right 2 * 600 + 2 * 600. */
     struct td_labels operands[3] = { 0 }, output = { 0 };
@@ -269,9 +264,8 @@ START_TEST(labels_may_be_in_any_word_of_a_set)
     ck_assert_int_eq(pairs[0].a, 1);
     ck_assert_int_eq(pairs[0].b, 2);
 }
-END_TEST
 
-START_TEST(costs_beyond_64_bits_saturate)
+TD_TEST(costs_beyond_64_bits_saturate)
 {
     struct network net = network_of("abc bcd cde def efg fgh ghi hij ijk->ak", INT64_MAX, "");
     cost_found(&net, "huge");
@@ -281,21 +275,4 @@ START_TEST(costs_beyond_64_bits_saturate)
     ck_assert_uint_eq(td_saturating_mul(0, UINT64_MAX), 0);
     ck_assert_uint_eq(td_saturating_add(UINT64_MAX, 1), UINT64_MAX);
     ck_assert_uint_eq(td_saturating_add(2, 1), 3);
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_loop_test(t, the_best_order_has_these_costs, 0, COUNT_OF(known));
-    tcase_add_test(t, the_textbook_chain_has_the_textbook_order);
-    tcase_add_test(t, exhaustive_search_finds_no_better_order);
-    tcase_add_test(t, greedy_orders_of_long_chains_are_near_the_best);
-    tcase_add_test(t, every_random_network_has_an_order);
-    tcase_add_test(t, labels_may_be_in_any_word_of_a_set);
-    tcase_add_test(t, costs_beyond_64_bits_saturate);
-}
-
-int main(void)
-{
-    return run_suite("path", add);
 }

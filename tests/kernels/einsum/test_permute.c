@@ -71,7 +71,7 @@ static void expect_permuted(struct nest *nest, const char *case_name)
     }
 }
 
-START_TEST(random_nests_are_permuted_bit_for_bit)
+TD_TEST_EACH(random_nests_are_permuted_bit_for_bit, widths)
 {
     uint64_t state = (uint64_t)_i;
     for (int round = 0; round < 60; round++) {
@@ -82,7 +82,6 @@ START_TEST(random_nests_are_permuted_bit_for_bit)
         nest_free(&nest);
     }
 }
-END_TEST
 
 /* Whole micro-tiles, micro-tiles shifted back at an edge, dimensions shorter than a micro-tile,
  * partial tiles and blocks, rows that map to few cache sets, short runs of odd widths, long runs.
@@ -116,7 +115,7 @@ static const char *const equations[] = {
     "ijj->ij i=40 j=50",
 };
 
-START_TEST(known_equations_are_permuted_bit_for_bit)
+TD_TEST_EACH(known_equations_are_permuted_bit_for_bit, equations)
 {
     for (int w = 0; w < COUNT_OF(widths); w++) {
         struct nest nest;
@@ -125,10 +124,9 @@ START_TEST(known_equations_are_permuted_bit_for_bit)
         nest_free(&nest);
     }
 }
-END_TEST
 
 /* 2048 x 1040 complex128 are more than 32 MiB: non-temporal stores, if C is aligned. */
-START_TEST(large_outputs_are_correct_aligned_or_not)
+TD_TEST(large_outputs_are_correct_aligned_or_not)
 {
     struct nest nest;
     nest_make(&nest, "ij->ji i=2048 j=1040", TD_DTYPE_COMPLEX128, TD_DTYPE_COMPLEX128);
@@ -151,9 +149,8 @@ START_TEST(large_outputs_are_correct_aligned_or_not)
     nest.data[TD_C] = heap;
     nest_free(&nest);
 }
-END_TEST
 
-START_TEST(an_expired_deadline_stops_the_permutation)
+TD_TEST(an_expired_deadline_stops_the_permutation)
 {
     struct nest nest;
     nest_make(&nest, "ij->ji i=1000 j=1000", TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32);
@@ -161,28 +158,12 @@ START_TEST(an_expired_deadline_stops_the_permutation)
     ck_assert_int_eq(run(&nest, TD_ISA_AUTO, 2, 0, 1), TD_DEADLINE_EXCEEDED);
     nest_free(&nest);
 }
-END_TEST
 
-START_TEST(a_small_permutation_runs_as_one_range)
+TD_TEST(a_small_permutation_runs_as_one_range)
 {
     struct nest nest;
     nest_make(&nest, "ij->ji i=250 j=250", TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32);
     memset(nest.data[TD_A], 0, 250000);
     ck_assert_int_eq(run(&nest, TD_ISA_AUTO, 2, 0, 1), TD_OK);
     nest_free(&nest);
-}
-END_TEST
-
-static void add(TCase *tcase)
-{
-    tcase_add_loop_test(tcase, random_nests_are_permuted_bit_for_bit, 0, COUNT_OF(widths));
-    tcase_add_loop_test(tcase, known_equations_are_permuted_bit_for_bit, 0, COUNT_OF(equations));
-    tcase_add_test(tcase, large_outputs_are_correct_aligned_or_not);
-    tcase_add_test(tcase, an_expired_deadline_stops_the_permutation);
-    tcase_add_test(tcase, a_small_permutation_runs_as_one_range);
-}
-
-int main(void)
-{
-    return run_suite("permute", add);
 }

@@ -84,7 +84,7 @@ static const struct {
     { "an extent of 0 leaves no step", "ij,jk->ik", "[2,0] [0,3]", "" },
 };
 
-START_TEST(an_equation_is_planned_as_these_steps)
+TD_TEST_EACH(an_equation_is_planned_as_these_steps, plans)
 {
     char text[1024];
     const struct td_einsum_plan *plan =
@@ -92,7 +92,6 @@ START_TEST(an_equation_is_planned_as_these_steps)
     ck_assert_msg(strcmp(steps_text(plan, text), plans[_i].steps) == 0, "%s: %s",
                   plans[_i].case_name, text);
 }
-END_TEST
 
 static const struct {
     const char *case_name;
@@ -114,7 +113,7 @@ static const struct {
     { "a scalar", "->", "[]", "1(0,0,0)", TD_CONTRACT_PERMUTE },
 };
 
-START_TEST(the_last_step_has_this_loop_nest_and_kind)
+TD_TEST_EACH(the_last_step_has_this_loop_nest_and_kind, nests)
 {
     char text[512], *at = text;
     const struct td_einsum_plan *plan =
@@ -128,7 +127,6 @@ START_TEST(the_last_step_has_this_loop_nest_and_kind)
     ck_assert_msg(strcmp(text, nests[_i].loops) == 0, "%s: %s", nests[_i].case_name, text);
     ck_assert_msg(last->kind == nests[_i].kind, "%s: kind %d", nests[_i].case_name, last->kind);
 }
-END_TEST
 
 static const struct {
     const char *case_name;
@@ -152,7 +150,7 @@ static const struct {
       1, false, false },
 };
 
-START_TEST(a_plan_has_these_costs)
+TD_TEST_EACH(a_plan_has_these_costs, totals)
 {
     const struct td_einsum_plan *plan =
         make_plan(totals[_i].equation, TD_DTYPE_INT8, totals[_i].shapes);
@@ -167,9 +165,8 @@ START_TEST(a_plan_has_these_costs)
                   totals[_i].case_name);
     ck_assert_int_eq(plan->n_steps == 0, plan->nothing_to_do);
 }
-END_TEST
 
-START_TEST(the_contraction_order_is_reported_as_pairs)
+TD_TEST(the_contraction_order_is_reported_as_pairs)
 {
     const struct td_einsum_plan *plan =
         make_plan("ab,bc,cd->ad", TD_DTYPE_FLOAT32, "[2,90] [90,3] [3,90]");
@@ -179,9 +176,8 @@ START_TEST(the_contraction_order_is_reported_as_pairs)
     ck_assert_int_eq(plan->pairs[1].a, 2);
     ck_assert_int_eq(plan->pairs[1].b, 3);
 }
-END_TEST
 
-START_TEST(float16_and_bfloat16_intermediate_results_are_float32)
+TD_TEST(float16_and_bfloat16_intermediate_results_are_float32)
 {
     const td_dtype narrow[] = { TD_DTYPE_FLOAT16, TD_DTYPE_BFLOAT16 };
     for (int i = 0; i < COUNT_OF(narrow); i++) {
@@ -200,9 +196,8 @@ START_TEST(float16_and_bfloat16_intermediate_results_are_float32)
     ck_assert_int_eq(make_plan("ij,jk,k->i", TD_DTYPE_INT8, "[5,5] [5,5] [5]")->steps[0].dtype,
                      TD_DTYPE_INT8);
 }
-END_TEST
 
-START_TEST(intermediate_results_never_alive_together_share_memory)
+TD_TEST(intermediate_results_never_alive_together_share_memory)
 {
     /* Contracted from the right: vectors of 100, each read by the next step, so that two areas of
      * 448 bytes suffice. */
@@ -214,9 +209,8 @@ START_TEST(intermediate_results_never_alive_together_share_memory)
         ck_assert_uint_eq(plan->steps[i].offset, i % 2 == 0 ? 0 : 448);
     ck_assert_uint_eq(plan->intermediate_bytes, 2 * 448);
 }
-END_TEST
 
-START_TEST(the_workspace_has_scratch_for_each_thread)
+TD_TEST(the_workspace_has_scratch_for_each_thread)
 {
     struct td_einsum_plan plan = { .intermediate_bytes = 128,
                                    .workspace = { .shared = 65, .per_thread = 1 } };
@@ -231,7 +225,6 @@ START_TEST(the_workspace_has_scratch_for_each_thread)
     plan.workspace.per_thread = UINT64_MAX;
     ck_assert_uint_eq(td_einsum_plan_workspace(&plan, 1), UINT64_MAX);
 }
-END_TEST
 
 static const struct {
     const char *case_name;
@@ -262,7 +255,7 @@ static const struct {
       "flops" },
 };
 
-START_TEST(sizes_beyond_63_bits_are_rejected)
+TD_TEST_EACH(sizes_beyond_63_bits_are_rejected, rejected)
 {
     const struct td_einsum_plan *plan;
     struct td_error err;
@@ -275,7 +268,6 @@ START_TEST(sizes_beyond_63_bits_are_rejected)
     if (rejected[_i].resource)
         ck_assert_str_eq(err.resource, rejected[_i].resource);
 }
-END_TEST
 
 /* ---- Plans of random equations, run by a reference ---------------------------------------- */
 
@@ -350,7 +342,7 @@ static uint64_t *run_plan(const struct td_einsum_plan *plan, const struct data *
     return output;
 }
 
-START_TEST(a_plan_computes_its_equation)
+TD_TEST(a_plan_computes_its_equation)
 {
     int n_multi_step = 0;
     for (uint64_t seed = 0; seed < 3000; seed++) {
@@ -391,7 +383,6 @@ START_TEST(a_plan_computes_its_equation)
     }
     ck_assert_int_gt(n_multi_step, 500);
 }
-END_TEST
 
 /* ---- Random sizes ------------------------------------------------------------------------ */
 
@@ -427,7 +418,7 @@ static int huge_equation(char *text, struct td_shape *shapes)
     return n;
 }
 
-START_TEST(random_sizes_are_planned_or_rejected)
+TD_TEST(random_sizes_are_planned_or_rejected)
 {
     int n_planned = 0, n_rejected = 0;
     for (int round = 0; round < 5000; round++) {
@@ -456,24 +447,4 @@ START_TEST(random_sizes_are_planned_or_rejected)
     }
     ck_assert_int_gt(n_planned, 500);
     ck_assert_int_gt(n_rejected, 300);
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_loop_test(t, an_equation_is_planned_as_these_steps, 0, COUNT_OF(plans));
-    tcase_add_loop_test(t, the_last_step_has_this_loop_nest_and_kind, 0, COUNT_OF(nests));
-    tcase_add_loop_test(t, a_plan_has_these_costs, 0, COUNT_OF(totals));
-    tcase_add_test(t, the_contraction_order_is_reported_as_pairs);
-    tcase_add_test(t, float16_and_bfloat16_intermediate_results_are_float32);
-    tcase_add_test(t, intermediate_results_never_alive_together_share_memory);
-    tcase_add_test(t, the_workspace_has_scratch_for_each_thread);
-    tcase_add_loop_test(t, sizes_beyond_63_bits_are_rejected, 0, COUNT_OF(rejected));
-    tcase_add_test(t, random_sizes_are_planned_or_rejected);
-    tcase_add_test(t, a_plan_computes_its_equation);
-}
-
-int main(void)
-{
-    return run_suite("plan", add);
 }

@@ -50,7 +50,7 @@ static const struct {
     { TD_DTYPE_INT8, TD_DTYPE_INT32 },
 };
 
-START_TEST(random_nests_match_the_reference)
+TD_TEST_LOOP(random_nests_match_the_reference, 0, TD_NOT_UNDER_TSAN(COUNT_OF(dtypes)))
 {
     uint64_t state = (uint64_t)_i;
     for (int round = 0; round < 120; round++) {
@@ -69,7 +69,6 @@ START_TEST(random_nests_match_the_reference)
         nest_free(&nest);
     }
 }
-END_TEST
 
 /* Every path through the kernels, with full and partial blocks. */
 static const char *const equations[] = {
@@ -129,7 +128,7 @@ static const char *const equations[] = {
     "ij,i->j i=300 j=17",
 };
 
-START_TEST(known_equations_match_the_reference)
+TD_TEST_LOOP(known_equations_match_the_reference, 0, TD_NOT_UNDER_TSAN(COUNT_OF(equations)))
 {
     uint64_t state = 1;
     for (int d = 0; d < COUNT_OF(dtypes); d++) {
@@ -145,7 +144,6 @@ START_TEST(known_equations_match_the_reference)
         nest_free(&nest);
     }
 }
-END_TEST
 
 /* ---- Threads ----------------------------------------------------------------------------- */
 
@@ -186,7 +184,7 @@ static void fill_fractions(struct nest *nest, uint64_t *state)
     }
 }
 
-START_TEST(results_have_the_same_bits_at_every_thread_count_and_grain)
+TD_TEST_EACH(results_have_the_same_bits_at_every_thread_count_and_grain, threaded)
 {
     uint64_t state = 2;
     struct nest nest;
@@ -208,9 +206,8 @@ START_TEST(results_have_the_same_bits_at_every_thread_count_and_grain)
     }
     nest_free(&nest);
 }
-END_TEST
 
-START_TEST(an_expired_deadline_stops_the_reduction)
+TD_TEST_EACH(an_expired_deadline_stops_the_reduction, threaded)
 {
     uint64_t state = 3;
     struct nest nest;
@@ -220,9 +217,8 @@ START_TEST(an_expired_deadline_stops_the_reduction)
     ck_assert_int_eq(run_with(&nest, TD_ISA_AUTO, 2, 1, 1, "deadline"), TD_DEADLINE_EXCEEDED);
     nest_free(&nest);
 }
-END_TEST
 
-START_TEST(a_small_reduction_runs_as_one_range)
+TD_TEST(a_small_reduction_runs_as_one_range)
 {
     uint64_t state = 4;
     struct nest nest;
@@ -231,7 +227,6 @@ START_TEST(a_small_reduction_runs_as_one_range)
     ck_assert_int_eq(run_with(&nest, TD_ISA_AUTO, 2, 0, 1, "one range"), TD_OK);
     nest_free(&nest);
 }
-END_TEST
 
 /* ---- Numerics ---------------------------------------------------------------------------- */
 
@@ -243,7 +238,8 @@ static const char *const long_sums[] = {
 
 /* 0.1f is 0.100000001490116; added one after the other, 4 million of them give 384524.8. Blocked
  * summation leaves a few rounding errors, at most 2e-6 of the sum. */
-START_TEST(long_float32_sums_are_accurate_to_two_millionths)
+TD_TEST_LOOP(long_float32_sums_are_accurate_to_two_millionths, 0,
+             TD_NOT_UNDER_TSAN(COUNT_OF(long_sums)))
 {
     struct nest nest;
     nest_make(&nest, long_sums[_i], TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32);
@@ -264,11 +260,10 @@ START_TEST(long_float32_sums_are_accurate_to_two_millionths)
     }
     nest_free(&nest);
 }
-END_TEST
 
 /* In float16 4096 + 1 is 4096, in bfloat16 256 + 1 is 256: a sum rounded at every term would stop
  * there. 5000 ones are 5000 in float16; 4992 in bfloat16, whose neighbours are 4992 and 5024. */
-START_TEST(float16_and_bfloat16_sums_are_rounded_once)
+TD_TEST_LOOP(float16_and_bfloat16_sums_are_rounded_once, 0, TD_NOT_UNDER_TSAN(2))
 {
     static const struct {
         td_dtype dtype;
@@ -292,7 +287,6 @@ START_TEST(float16_and_bfloat16_sums_are_rounded_once)
         nest_free(&nest);
     }
 }
-END_TEST
 
 static const struct {
     const char *case_name;
@@ -306,7 +300,8 @@ static const struct {
     { "zero times NaN is NaN", 0, NAN, NAN },
 };
 
-START_TEST(nan_and_infinity_propagate_to_their_own_output_only)
+TD_TEST_LOOP(nan_and_infinity_propagate_to_their_own_output_only, 0,
+             TD_NOT_UNDER_TSAN(COUNT_OF(specials)))
 {
     static const char *const texts[] = { "ij,ij-> i=67 j=67", "ij,j->i i=67 j=67",
                                          "ij,i->j i=67 j=67", "ij,ij->ij i=67 j=67" };
@@ -336,10 +331,9 @@ START_TEST(nan_and_infinity_propagate_to_their_own_output_only)
         nest_free(&nest);
     }
 }
-END_TEST
 
 /* Rows that are summed several at a time, and end within a vector. */
-START_TEST(nan_affects_only_its_own_long_row)
+TD_TEST_LOOP(nan_affects_only_its_own_long_row, 0, TD_NOT_UNDER_TSAN(1))
 {
     enum { rows = 17, n = 9001 };
     struct nest nest;
@@ -361,10 +355,9 @@ START_TEST(nan_affects_only_its_own_long_row)
     }
     nest_free(&nest);
 }
-END_TEST
 
 /* (1 + 2i)(3 + 4i) = -5 + 10i, added three times. */
-START_TEST(complex_dot_products_use_complex_multiplication)
+TD_TEST_LOOP(complex_dot_products_use_complex_multiplication, 0, TD_NOT_UNDER_TSAN(1))
 {
     static const float a[] = { 1, 2, 1, 2, 1, 2 }, b[] = { 3, 4, 3, 4, 3, 4 };
     struct nest nest;
@@ -378,9 +371,8 @@ START_TEST(complex_dot_products_use_complex_multiplication)
     }
     nest_free(&nest);
 }
-END_TEST
 
-START_TEST(products_that_are_not_summed_keep_minus_zero)
+TD_TEST_LOOP(products_that_are_not_summed_keep_minus_zero, 0, TD_NOT_UNDER_TSAN(1))
 {
     struct nest nest;
     nest_make(&nest, "i,i->i i=100", TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT32);
@@ -395,37 +387,4 @@ START_TEST(products_that_are_not_summed_keep_minus_zero)
             EXPECT(signbit(((float *)nest.data[TD_C])[i]), "%s: %d", td_isa_name(isa), i);
     }
     nest_free(&nest);
-}
-END_TEST
-
-static void add_values(TCase *tcase)
-{
-    tcase_add_loop_test(tcase, random_nests_match_the_reference, 0, COUNT_OF(dtypes));
-    tcase_add_loop_test(tcase, known_equations_match_the_reference, 0, COUNT_OF(equations));
-    tcase_add_loop_test(tcase, long_float32_sums_are_accurate_to_two_millionths, 0,
-                        COUNT_OF(long_sums));
-    tcase_add_loop_test(tcase, float16_and_bfloat16_sums_are_rounded_once, 0, 2);
-    tcase_add_loop_test(tcase, nan_and_infinity_propagate_to_their_own_output_only, 0,
-                        COUNT_OF(specials));
-    tcase_add_test(tcase, nan_affects_only_its_own_long_row);
-    tcase_add_test(tcase, complex_dot_products_use_complex_multiplication);
-    tcase_add_test(tcase, products_that_are_not_summed_keep_minus_zero);
-}
-
-static void add(TCase *tcase)
-{
-#ifdef __SANITIZE_THREAD__
-    (void)add_values; /* single-threaded */
-#else
-    add_values(tcase);
-#endif
-    tcase_add_loop_test(tcase, results_have_the_same_bits_at_every_thread_count_and_grain, 0,
-                        COUNT_OF(threaded));
-    tcase_add_loop_test(tcase, an_expired_deadline_stops_the_reduction, 0, COUNT_OF(threaded));
-    tcase_add_test(tcase, a_small_reduction_runs_as_one_range);
-}
-
-int main(void)
-{
-    return run_suite("sumprod", add);
 }

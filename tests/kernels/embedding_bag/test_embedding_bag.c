@@ -123,7 +123,7 @@ static const struct {
       "dtype=float16 mode=mean", "float16[1,1] 0x7bff", 0 },
 };
 
-START_TEST(embedding_bag_gives)
+TD_TEST_EACH(embedding_bag_gives, results)
 {
     struct op_call call;
     begin(&call, results[_i].attrs, results[_i].params, results[_i].indices, results[_i].more);
@@ -132,7 +132,6 @@ START_TEST(embedding_bag_gives)
     expect_tensor(&call.args.outputs[0], results[_i].output, results[_i].says);
     ck_assert_msg(call.args.replaced == results[_i].replaced, "%s", results[_i].says);
 }
-END_TEST
 
 static const struct {
     const char *says;
@@ -244,7 +243,7 @@ static const struct {
       "segment_ids", "" },
 };
 
-START_TEST(embedding_bag_refuses)
+TD_TEST_EACH(embedding_bag_refuses, refusals)
 {
     struct op_call call;
     begin(&call, refusals[_i].attrs, refusals[_i].params, refusals[_i].indices, refusals[_i].more);
@@ -255,7 +254,6 @@ START_TEST(embedding_bag_refuses)
     ck_assert_str_eq(call.err.input, refusals[_i].input);
     ck_assert_str_eq(call.err.attribute, refusals[_i].attribute);
 }
-END_TEST
 
 /* ---- Against the definition -------------------------------------------------------------- */
 
@@ -484,7 +482,7 @@ static void expect_bag(const struct sample *s, int64_t bag, const char *what)
 static const td_dtype dtypes[] = { TD_DTYPE_FLOAT16, TD_DTYPE_BFLOAT16, TD_DTYPE_FLOAT32,
                                    TD_DTYPE_FLOAT64, TD_DTYPE_INT8,     TD_DTYPE_UINT8 };
 
-START_TEST(any_bags_are_what_their_definition_says)
+TD_TEST_LOOP(any_bags_are_what_their_definition_says, 0, 2 * COUNT_OF(dtypes))
 {
     enum { SAMPLES = 60 };
     for (int i = 0; i < SAMPLES; i++) {
@@ -507,7 +505,6 @@ START_TEST(any_bags_are_what_their_definition_says)
             expect_bag(&s, bag, what);
     }
 }
-END_TEST
 
 /* Bags that are summed in parts, and rows in several blocks of columns. */
 static const struct {
@@ -520,7 +517,7 @@ static const struct {
     { TD_DTYPE_BFLOAT16, 700, 3, 10, 2100 }, { TD_DTYPE_INT8, 5000, 2000, 64, 33 },
 };
 
-START_TEST(large_bags_do_not_depend_on_how_they_are_split)
+TD_TEST_EACH(large_bags_do_not_depend_on_how_they_are_split, large)
 {
     for (int seed = 0; seed < 6; seed++) {
         static const int64_t grains[] = { 0, 1, 700 };
@@ -547,18 +544,4 @@ START_TEST(large_bags_do_not_depend_on_how_they_are_split)
             expect_same_tensor(&parallel.call.args.outputs[0], &s.call.args.outputs[0], what);
         }
     }
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_loop_test(t, embedding_bag_gives, 0, COUNT_OF(results));
-    tcase_add_loop_test(t, embedding_bag_refuses, 0, COUNT_OF(refusals));
-    tcase_add_loop_test(t, any_bags_are_what_their_definition_says, 0, 2 * COUNT_OF(dtypes));
-    tcase_add_loop_test(t, large_bags_do_not_depend_on_how_they_are_split, 0, COUNT_OF(large));
-}
-
-int main(void)
-{
-    return run_suite(OP, add);
 }

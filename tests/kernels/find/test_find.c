@@ -51,14 +51,13 @@ static const struct {
       "string[3] 'a\\x00' '\\x80' 'aa'", "int64[3] 3 7 -1" },
 };
 
-START_TEST(find_gives)
+TD_TEST_EACH(find_gives, results)
 {
     struct op_call call;
     call_op(&call, OP, "", tensor(results[_i].keys), tensor(results[_i].queries), NULL);
     ck_assert_msg(call.status == TD_OK, "%s: %s", results[_i].says, call.err.message);
     expect_tensor(&call.args.outputs[0], results[_i].output, results[_i].says);
 }
-END_TEST
 
 static const struct {
     const char *says;
@@ -82,7 +81,7 @@ static const struct {
       "keys has shape [1,2]; a vector is expected", "keys" },
 };
 
-START_TEST(find_refuses)
+TD_TEST_EACH(find_refuses, refusals)
 {
     struct op_call call;
     call_begin(&call, OP, "", tensor(refusals[_i].keys), tensor(refusals[_i].queries));
@@ -92,7 +91,6 @@ START_TEST(find_refuses)
     ck_assert_str_eq(call.err.message, refusals[_i].message);
     ck_assert_str_eq(call.err.input, refusals[_i].input);
 }
-END_TEST
 
 static const struct {
     const char *says;
@@ -110,7 +108,7 @@ static const struct {
     { "strings with NULs", "string[4] 'a' 'a\\x00b' 'a\\x00' 'a\\x00b'", "string[1] 'a'", 1, 3 },
 };
 
-START_TEST(equal_keys_are_refused)
+TD_TEST_EACH(equal_keys_are_refused, duplicates)
 {
     for (int64_t grain = 0; grain < 4; grain++) {
         struct thread_exec exec;
@@ -125,7 +123,6 @@ START_TEST(equal_keys_are_refused)
         ck_assert_int_eq(call.err.equal[1], duplicates[_i].second);
     }
 }
-END_TEST
 
 /* ---- Against the definition -------------------------------------------------------------- */
 
@@ -162,7 +159,7 @@ static void expect_rows(const struct td_tensor *keys, const struct td_tensor *qu
                (long long)output[i], (long long)rows[i]);
 }
 
-START_TEST(any_query_has_the_row_of_its_key)
+TD_TEST_LOOP(any_query_has_the_row_of_its_key, 0, 2 * COUNT_OF(dtypes))
 {
     static const int64_t numbers[] = { 0, 1, 2, 3, 9, 10, 11, 12, 13, 100, 1000, 4097, 30000 };
     const td_dtype dtype = dtypes[_i % COUNT_OF(dtypes)];
@@ -183,9 +180,8 @@ START_TEST(any_query_has_the_row_of_its_key)
             expect_rows(&keys, &queries, rows, what);
         }
 }
-END_TEST
 
-START_TEST(an_open_index_is_used)
+TD_TEST(an_open_index_is_used)
 {
     struct td_tensor keys = tensor("int64[3] 5 6 7");
     struct td_key_index index;
@@ -200,11 +196,10 @@ START_TEST(an_open_index_is_used)
     ck_assert_int_eq(call.status, TD_OK);
     expect_tensor(&call.args.outputs[0], "int64[2] 2 -1", "an open index");
 }
-END_TEST
 
 /* ---- Cost and deadlines ------------------------------------------------------------------- */
 
-START_TEST(keys_without_an_index_cost_one)
+TD_TEST(keys_without_an_index_cost_one)
 {
     struct op_call call;
     call_begin(&call, OP, "", tensor_without_data("int64[1000]"), tensor("int64[2] 7 4"));
@@ -215,9 +210,8 @@ START_TEST(keys_without_an_index_cost_one)
     ck_assert_uint_eq(cost.random_reads, 1004);
     ck_assert_uint_eq(cost.workspace, td_key_index_bytes(1000));
 }
-END_TEST
 
-START_TEST(a_deadline_ends_find)
+TD_TEST_LOOP(a_deadline_ends_find, 0, 4 * COUNT_OF(dtypes))
 {
     const struct td_shape dims = { .rank = 1, .dim = { _i % 2 ? 20000 : 50 } };
     const td_dtype dtype = dtypes[_i / 2 % COUNT_OF(dtypes)];
@@ -238,7 +232,6 @@ START_TEST(a_deadline_ends_find)
         ck_assert_int_eq(call.status, TD_DEADLINE_EXCEEDED);
     }
 }
-END_TEST
 
 static struct td_buffer *no_memory(struct td_memory *self, size_t bytes, struct td_error *err)
 {
@@ -248,7 +241,7 @@ static struct td_buffer *no_memory(struct td_memory *self, size_t bytes, struct 
     return NULL;
 }
 
-START_TEST(without_memory_find_is_refused)
+TD_TEST(without_memory_find_is_refused)
 {
     struct td_memory none = { .take = no_memory };
     struct td_arena arena;
@@ -270,9 +263,8 @@ START_TEST(without_memory_find_is_refused)
     }
     ck_assert_int_eq(call.status, TD_OK);
 }
-END_TEST
 
-START_TEST(few_queries_of_ascending_keys_need_no_memory)
+TD_TEST(few_queries_of_ascending_keys_need_no_memory)
 {
     struct td_memory none = { .take = no_memory };
     struct td_arena arena;
@@ -283,23 +275,4 @@ START_TEST(few_queries_of_ascending_keys_need_no_memory)
     call_op(&call, OP, "", tensor("int64[100] 0..99"), tensor("int64[3] 99 5 100"), &exec);
     ck_assert_int_eq(call.status, TD_OK);
     expect_tensor(&call.args.outputs[0], "int64[3] 99 5 -1", "bisection");
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_test(t, few_queries_of_ascending_keys_need_no_memory);
-    tcase_add_loop_test(t, find_gives, 0, COUNT_OF(results));
-    tcase_add_loop_test(t, find_refuses, 0, COUNT_OF(refusals));
-    tcase_add_loop_test(t, equal_keys_are_refused, 0, COUNT_OF(duplicates));
-    tcase_add_loop_test(t, any_query_has_the_row_of_its_key, 0, 2 * COUNT_OF(dtypes));
-    tcase_add_test(t, an_open_index_is_used);
-    tcase_add_test(t, keys_without_an_index_cost_one);
-    tcase_add_loop_test(t, a_deadline_ends_find, 0, 4 * COUNT_OF(dtypes));
-    tcase_add_test(t, without_memory_find_is_refused);
-}
-
-int main(void)
-{
-    return run_suite(OP, add);
 }

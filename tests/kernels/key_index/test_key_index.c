@@ -47,7 +47,7 @@ static const struct {
     { "no queries", "uint64[1] 4", "uint64[0]", "int64[0]" },
 };
 
-START_TEST(a_search_gives)
+TD_TEST_EACH(a_search_gives, found)
 {
     const struct td_tensor keys = tensor(found[_i].keys), queries = tensor(found[_i].queries);
     const struct td_key_index index = index_of(&keys, NULL);
@@ -60,9 +60,8 @@ START_TEST(a_search_gives)
         EXPECT(got[i] == want[i], "%s: query %" PRId64 " gives %" PRId64, found[_i].says, i,
                got[i]);
 }
-END_TEST
 
-START_TEST(a_search_may_begin_at_any_query)
+TD_TEST(a_search_may_begin_at_any_query)
 {
     const struct td_tensor keys = tensor("int64[3] 1 2 3"), queries = tensor("int64[4] 9 3 1 2");
     const struct td_key_index index = index_of(&keys, NULL);
@@ -70,10 +69,9 @@ START_TEST(a_search_may_begin_at_any_query)
     td_key_index_find(&index, &queries, 1, 2, rows);
     ck_assert(rows[0] == 2 && rows[1] == 0);
 }
-END_TEST
 
 /* With few blocks a search may come to the first one again. */
-START_TEST(few_keys_are_found_whatever_the_seed)
+TD_TEST(few_keys_are_found_whatever_the_seed)
 {
     int64_t values[60], rows[60];
     struct td_tensor keys = { .dtype = TD_DTYPE_INT64, .shape = { .rank = 1 }, .data = values };
@@ -94,7 +92,6 @@ START_TEST(few_keys_are_found_whatever_the_seed)
                 EXPECT(rows[i] == i, "%d keys, seed %" PRIu64 ", key %d", n, seed, i);
         }
 }
-END_TEST
 
 static const struct {
     const char *keys;
@@ -106,7 +103,7 @@ static const struct {
     { "uint64[5] 1 1 1 1 1", 0, 1 },
 };
 
-START_TEST(equal_keys_are_refused_with_the_positions_of_the_first_two)
+TD_TEST_EACH(equal_keys_are_refused_with_the_positions_of_the_first_two, equal_keys)
 {
     const struct td_tensor keys = tensor(equal_keys[_i].keys);
     struct td_exec exec;
@@ -119,7 +116,6 @@ START_TEST(equal_keys_are_refused_with_the_positions_of_the_first_two)
     ck_assert_int_eq(err.equal[0], equal_keys[_i].first);
     ck_assert_int_eq(err.equal[1], equal_keys[_i].second);
 }
-END_TEST
 
 enum { MANY = 100000 };
 
@@ -158,7 +154,7 @@ static void expect_rows(const struct td_key_index *index, const struct td_tensor
 
 static const td_dtype dtypes[] = { TD_DTYPE_INT64, TD_DTYPE_UINT64, TD_DTYPE_STRING };
 
-START_TEST(all_of_many_keys_are_found_and_no_others)
+TD_TEST_EACH(all_of_many_keys_are_found_and_no_others, dtypes)
 {
     const struct td_tensor keys = many_keys(dtypes[_i], MANY, 0);
     const struct td_tensor others = many_keys(dtypes[_i], MANY, 1);
@@ -171,9 +167,8 @@ START_TEST(all_of_many_keys_are_found_and_no_others)
         ck_assert_uint_lt(index.longest, 50);
     }
 }
-END_TEST
 
-START_TEST(threads_find_the_same_equal_keys)
+TD_TEST(threads_find_the_same_equal_keys)
 {
     struct td_tensor keys = many_keys(TD_DTYPE_INT64, MANY, 0);
     int64_t *values = keys.data;
@@ -189,10 +184,9 @@ START_TEST(threads_find_the_same_equal_keys)
         ck_assert_int_eq(err.equal[1], 3000);
     }
 }
-END_TEST
 
 /* A few hundred blocks are searched by tag, so some have the tag of a query but not its key. */
-START_TEST(a_seed_decides_on_places_and_not_on_results)
+TD_TEST(a_seed_decides_on_places_and_not_on_results)
 {
     const struct td_tensor keys = many_keys(TD_DTYPE_INT64, 5000, 0);
     const struct td_tensor others = many_keys(TD_DTYPE_INT64, 5000, 1);
@@ -211,9 +205,8 @@ START_TEST(a_seed_decides_on_places_and_not_on_results)
     }
     ck_assert_mem_ne((char *)images[0] + 64, (char *)images[1] + 64, bytes - 64);
 }
-END_TEST
 
-START_TEST(an_image_is_opened_only_beside_such_keys)
+TD_TEST(an_image_is_opened_only_beside_such_keys)
 {
     const struct td_tensor keys = many_keys(TD_DTYPE_INT64, 1000, 0);
     const struct td_tensor fewer = many_keys(TD_DTYPE_INT64, 999, 0);
@@ -234,11 +227,10 @@ START_TEST(an_image_is_opened_only_beside_such_keys)
         image[i] ^= 1;
     }
 }
-END_TEST
 
 /* Each bit of the image may be wrong: then keys may be missing, but none has another's row, and nothing
  * outside the keys is read (AddressSanitizer would say so). */
-START_TEST(a_damaged_image_gives_no_wrong_row)
+TD_TEST_EACH(a_damaged_image_gives_no_wrong_row, dtypes)
 {
     const struct td_tensor keys = many_keys(dtypes[_i], 300, 0);
     const size_t bytes = td_key_index_bytes(300);
@@ -256,10 +248,9 @@ START_TEST(a_damaged_image_gives_no_wrong_row)
             EXPECT(rows[i] == i || rows[i] == -1, "row %" PRId64 " for key %d", rows[i], i);
     }
 }
-END_TEST
 
 /* What follows the keys in memory is no key of theirs, even if it is equal to the query. */
-START_TEST(a_damaged_image_of_no_keys_gives_no_row)
+TD_TEST(a_damaged_image_of_no_keys_gives_no_row)
 {
     const struct td_tensor query = tensor("int64[1] 5");
     struct td_tensor keys = query;
@@ -276,7 +267,6 @@ START_TEST(a_damaged_image_of_no_keys_gives_no_row)
         ck_assert_int_eq(row, TD_ROW_NONE);
     }
 }
-END_TEST
 
 #ifdef TD_KEY_INDEX_NARROW_KEYS
 #define TENTHS_OF_BYTES 130
@@ -284,16 +274,15 @@ END_TEST
 #define TENTHS_OF_BYTES 65
 #endif
 
-START_TEST(an_index_takes_at_most_6_5_bytes_a_key)
+TD_TEST(an_index_takes_at_most_6_5_bytes_a_key)
 {
     for (uint64_t n = 10000; n < UINT32_MAX / 2; n *= 3)
         ck_assert_uint_le(10 * td_key_index_bytes((int64_t)n), TENTHS_OF_BYTES * n);
     ck_assert_uint_eq(td_key_index_bytes(0), 128);
     ck_assert_uint_eq(td_key_index_bytes(INT64_MAX), 0);
 }
-END_TEST
 
-START_TEST(a_build_ends_at_its_deadline)
+TD_TEST(a_build_ends_at_its_deadline)
 {
     const struct td_tensor keys = many_keys(TD_DTYPE_INT64, MANY, 0);
     void *image = td_arena_alloc(&test_arena, td_key_index_bytes(MANY), 1, &err);
@@ -302,27 +291,4 @@ START_TEST(a_build_ends_at_its_deadline)
     exec.ranges_allowed = 3;
     ck_assert_int_eq(td_key_index_build(&keys, "keys", 1, image, &exec.exec, &err),
                      TD_DEADLINE_EXCEEDED);
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_loop_test(t, a_search_gives, 0, COUNT_OF(found));
-    tcase_add_test(t, a_search_may_begin_at_any_query);
-    tcase_add_test(t, few_keys_are_found_whatever_the_seed);
-    tcase_add_loop_test(t, equal_keys_are_refused_with_the_positions_of_the_first_two, 0,
-                        COUNT_OF(equal_keys));
-    tcase_add_loop_test(t, all_of_many_keys_are_found_and_no_others, 0, COUNT_OF(dtypes));
-    tcase_add_test(t, threads_find_the_same_equal_keys);
-    tcase_add_test(t, a_seed_decides_on_places_and_not_on_results);
-    tcase_add_test(t, an_image_is_opened_only_beside_such_keys);
-    tcase_add_loop_test(t, a_damaged_image_gives_no_wrong_row, 0, COUNT_OF(dtypes));
-    tcase_add_test(t, a_damaged_image_of_no_keys_gives_no_row);
-    tcase_add_test(t, an_index_takes_at_most_6_5_bytes_a_key);
-    tcase_add_test(t, a_build_ends_at_its_deadline);
-}
-
-int main(void)
-{
-    return run_suite("key_index", add);
 }

@@ -86,7 +86,7 @@ static const struct {
       "missing=default", "float32[2,0]", "bool[2] 1 0" },
 };
 
-START_TEST(lookup_gives)
+TD_TEST_EACH(lookup_gives, results)
 {
     struct op_call call;
     begin_text(&call, results[_i].attrs, results[_i].params, results[_i].keys, results[_i].queries,
@@ -97,7 +97,6 @@ START_TEST(lookup_gives)
     expect_tensor(&call.args.outputs[OUTPUT], results[_i].output, results[_i].says);
     expect_tensor(&call.args.outputs[FOUND], results[_i].found, results[_i].says);
 }
-END_TEST
 
 static const struct {
     const char *says;
@@ -137,7 +136,7 @@ static const struct {
       "default" },
 };
 
-START_TEST(lookup_refuses)
+TD_TEST_EACH(lookup_refuses, refusals)
 {
     struct op_call call;
     begin_text(&call, refusals[_i].attrs, refusals[_i].params, refusals[_i].keys,
@@ -148,9 +147,8 @@ START_TEST(lookup_refuses)
     ck_assert_str_eq(call.err.message, refusals[_i].message);
     ck_assert_str_eq(call.err.input, refusals[_i].input);
 }
-END_TEST
 
-START_TEST(more_dimensions_than_a_tensor_has_are_refused)
+TD_TEST(more_dimensions_than_a_tensor_has_are_refused)
 {
     struct td_tensor params = tensor_without_data("int8[1,1,1,1,1,1,1,1,1]");
     struct td_tensor keys = tensor("int64[1] 1");
@@ -165,7 +163,6 @@ START_TEST(more_dimensions_than_a_tensor_has_are_refused)
     ck_assert_str_eq(call.err.resource, "rank");
     ck_assert_uint_eq(call.err.needed, TD_MAX_RANK + 8);
 }
-END_TEST
 
 /* ---- Keys that are missing ---------------------------------------------------------------- */
 
@@ -191,7 +188,7 @@ static const struct {
       "queries[1] = \"\" is not one of the keys", "", 0, false, "[1]", 1 },
 };
 
-START_TEST(the_first_missing_key_is_named)
+TD_TEST_EACH(the_first_missing_key_is_named, missing)
 {
     struct op_call call;
     struct td_shape position;
@@ -209,18 +206,16 @@ START_TEST(the_first_missing_key_is_named)
     memcpy(position.dim, call.err.position, sizeof(position.dim));
     expect_shape(&position, missing[_i].position, missing[_i].says);
 }
-END_TEST
 
-START_TEST(a_missing_key_is_an_error_also_where_rows_are_empty)
+TD_TEST(a_missing_key_is_an_error_also_where_rows_are_empty)
 {
     struct op_call call;
     begin_text(&call, "", "float32[1,0]", "int64[1] 1", "int64[1] 2", NULL);
     call_run(&call, OP, NULL);
     ck_assert_int_eq(call.status, TD_KEY_NOT_FOUND);
 }
-END_TEST
 
-START_TEST(equal_keys_are_refused)
+TD_TEST(equal_keys_are_refused)
 {
     struct op_call call;
     begin_text(&call, "missing=zero", "int32[3] 1 2 3", "int64[3] 5 4 5", "int64[1] 2", NULL);
@@ -230,7 +225,6 @@ START_TEST(equal_keys_are_refused)
     ck_assert_int_eq(call.err.equal[0], 0);
     ck_assert_int_eq(call.err.equal[1], 2);
 }
-END_TEST
 
 /* ---- Against the definition -------------------------------------------------------------- */
 
@@ -301,7 +295,7 @@ static void try_lookup(td_dtype dtype, td_dtype key_dtype, int64_t n, int64_t wi
     expect_lookup(&call.args, rows, what);
 }
 
-START_TEST(any_lookup_has_the_rows_of_its_keys)
+TD_TEST_EACH(any_lookup_has_the_rows_of_its_keys, row_dtypes)
 {
     static const int64_t numbers[] = { 0, 1, 2, 10, 100, 3000 };
     static const int64_t widths[] = { 0, 1, 2, 3, 4, 16, 33 };
@@ -319,9 +313,8 @@ START_TEST(any_lookup_has_the_rows_of_its_keys)
                 try_lookup(row_dtypes[_i], key_dtypes[k], numbers[n], widths[w], &queried, what);
             }
 }
-END_TEST
 
-START_TEST(rows_larger_than_a_range_are_split)
+TD_TEST(rows_larger_than_a_range_are_split)
 {
     const struct td_shape queried = { .rank = 1, .dim = { 5 } };
     for (int i = 0; i < 6; i++) {
@@ -329,11 +322,10 @@ START_TEST(rows_larger_than_a_range_are_split)
         try_lookup(TD_DTYPE_UINT8, TD_DTYPE_INT64, 3, 300001, &queried, "large rows");
     }
 }
-END_TEST
 
 /* ---- Cost, memory and deadlines ----------------------------------------------------------- */
 
-START_TEST(cost_is_that_of_find_and_of_the_copy)
+TD_TEST(cost_is_that_of_find_and_of_the_copy)
 {
     struct op_call call;
     begin_text(&call, "missing=default", "int32[3,2] 1 2 3 4 5 6", "int64[3] 1 2 3",
@@ -345,9 +337,8 @@ START_TEST(cost_is_that_of_find_and_of_the_copy)
     ck_assert_uint_eq(cost.random_reads, 4 + 2 * 4 + 3);
     ck_assert_uint_eq(cost.workspace, 64 + 64 + td_key_index_bytes(3));
 }
-END_TEST
 
-START_TEST(a_default_of_more_bytes_than_the_output_may_have_is_refused)
+TD_TEST(a_default_of_more_bytes_than_the_output_may_have_is_refused)
 {
     struct op_call call;
     struct td_exec exec;
@@ -367,9 +358,8 @@ START_TEST(a_default_of_more_bytes_than_the_output_may_have_is_refused)
     ck_assert_int_eq(call.status, TD_OK);
     ck_assert_uint_eq(call.args.outputs[OUTPUT].bytes, 10000);
 }
-END_TEST
 
-START_TEST(a_deadline_ends_lookup)
+TD_TEST_LOOP(a_deadline_ends_lookup, 0, 2)
 {
     const struct td_shape dims = { .rank = 2, .dim = { 100000, 2 } };
     const struct td_shape queried = { .rank = 1, .dim = { 20000 } };
@@ -392,7 +382,6 @@ START_TEST(a_deadline_ends_lookup)
     }
     ck_assert_int_gt(needed, 6);
 }
-END_TEST
 
 static struct td_buffer *no_memory(struct td_memory *self, size_t bytes, struct td_error *err)
 {
@@ -402,7 +391,7 @@ static struct td_buffer *no_memory(struct td_memory *self, size_t bytes, struct 
     return NULL;
 }
 
-START_TEST(without_memory_lookup_is_refused)
+TD_TEST(without_memory_lookup_is_refused)
 {
     struct td_memory none = { .take = no_memory };
     struct td_arena arena;
@@ -420,26 +409,4 @@ START_TEST(without_memory_lookup_is_refused)
         td_arena_reset(&arena);
     }
     ck_assert_int_eq(call.status, TD_OK);
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_loop_test(t, lookup_gives, 0, COUNT_OF(results));
-    tcase_add_loop_test(t, lookup_refuses, 0, COUNT_OF(refusals));
-    tcase_add_test(t, more_dimensions_than_a_tensor_has_are_refused);
-    tcase_add_loop_test(t, the_first_missing_key_is_named, 0, COUNT_OF(missing));
-    tcase_add_test(t, a_missing_key_is_an_error_also_where_rows_are_empty);
-    tcase_add_test(t, equal_keys_are_refused);
-    tcase_add_loop_test(t, any_lookup_has_the_rows_of_its_keys, 0, COUNT_OF(row_dtypes));
-    tcase_add_test(t, rows_larger_than_a_range_are_split);
-    tcase_add_test(t, cost_is_that_of_find_and_of_the_copy);
-    tcase_add_test(t, a_default_of_more_bytes_than_the_output_may_have_is_refused);
-    tcase_add_loop_test(t, a_deadline_ends_lookup, 0, 2);
-    tcase_add_test(t, without_memory_lookup_is_refused);
-}
-
-int main(void)
-{
-    return run_suite(OP, add);
 }

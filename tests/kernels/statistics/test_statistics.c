@@ -205,7 +205,7 @@ static const char *number_text(td_numbers numbers, union td_number number)
     return text;
 }
 
-START_TEST(statistics_are_those_of_numpy)
+TD_TEST_EACH(statistics_are_those_of_numpy, cases)
 {
     const char *says = cases[_i].says;
     const struct td_tensor x = tensor(cases[_i].tensor);
@@ -225,14 +225,12 @@ START_TEST(statistics_are_those_of_numpy)
     EXPECT(is_near(got->deviation, cases[_i].deviation, 1e-15), "%s: deviation %.17g", says,
            got->deviation);
 }
-END_TEST
 
-START_TEST(strings_have_a_total_of_bytes)
+TD_TEST(strings_have_a_total_of_bytes)
 {
     const struct td_tensor x = tensor("string[3] 'abc' '' 'de'");
     ck_assert_uint_eq(statistics_of(&x, NULL)->bytes, 5);
 }
-END_TEST
 
 /* Results by hand. */
 static const struct {
@@ -253,7 +251,7 @@ static const struct {
       -1.7976931348623157e308, -1.7976931348623157e308 },
 };
 
-START_TEST(sums_that_are_too_large_for_float64_are_no_reason_for_a_result_that_is_not)
+TD_TEST_EACH(sums_that_are_too_large_for_float64_are_no_reason_for_a_result_that_is_not, large)
 {
     const struct td_tensor x = tensor(large[_i].tensor);
     const struct td_statistics *got = statistics_of(&x, NULL);
@@ -263,9 +261,8 @@ START_TEST(sums_that_are_too_large_for_float64_are_no_reason_for_a_result_that_i
     EXPECT(got->least.real == large[_i].least && got->greatest.real == large[_i].greatest, "%g %g",
            got->least.real, got->greatest.real);
 }
-END_TEST
 
-START_TEST(blocks_of_small_values_stay_exact_beside_those_of_large_ones)
+TD_TEST(blocks_of_small_values_stay_exact_beside_those_of_large_ones)
 {
     const struct td_tensor x = tensor("float64[3,1] 1.7e308 1.7e308 5e-324");
     const struct td_statistics *got = statistics_of(&x, NULL);
@@ -284,9 +281,8 @@ START_TEST(blocks_of_small_values_stay_exact_beside_those_of_large_ones)
     EXPECT(fabs(got->mean) < 1e294, "%g", got->mean);
     EXPECT(got->least_mean < 0 && got->zeros == 0, "%g", got->least_mean);
 }
-END_TEST
 
-START_TEST(the_least_zero_is_negative_and_the_greatest_positive)
+TD_TEST(the_least_zero_is_negative_and_the_greatest_positive)
 {
     static const struct {
         const char *shape;
@@ -315,7 +311,6 @@ START_TEST(the_least_zero_is_negative_and_the_greatest_positive)
         ck_assert_int_eq(got->zeros, x.numel);
     }
 }
-END_TEST
 
 /* ---- Blocks ---------------------------------------------------------------------------------- */
 
@@ -336,7 +331,7 @@ static const struct {
     { "an empty tensor has no blocks", "float32[0,5]", 0, 0, { 0 } },
 };
 
-START_TEST(small_tensors_have_blocks)
+TD_TEST_EACH(small_tensors_have_blocks, blocks)
 {
     const struct td_tensor x = tensor(blocks[_i].tensor);
     const struct td_statistics *got = statistics_of(&x, NULL);
@@ -347,9 +342,8 @@ START_TEST(small_tensors_have_blocks)
                    (isnan(got->means[i]) && isnan(blocks[_i].means[i])),
                "%s: mean %d is %g", blocks[_i].says, i, got->means[i]);
 }
-END_TEST
 
-START_TEST(ranges_of_blocks_are_those_of_array_split)
+TD_TEST(ranges_of_blocks_are_those_of_array_split)
 {
     /* [len(part) for part in numpy.array_split(numpy.arange(130), 64)]: 3, 3, then 2 */
     ck_assert_int_eq(td_statistics_begin(130, 64, 0), 0);
@@ -360,7 +354,6 @@ START_TEST(ranges_of_blocks_are_those_of_array_split)
     ck_assert_int_eq(td_statistics_begin(0, 0, 0), 0);
     ck_assert_int_eq(td_statistics_begin(INT64_MAX, 64, 64), INT64_MAX);
 }
-END_TEST
 
 /* ---- Random tensors against sums in long double ------------------------------------------------ */
 
@@ -497,7 +490,8 @@ static const char *const shapes[] = { "[1]",        "[5,7]",     "[100000]", "[3
                                       "[333,1001]", "[70,8191]", "[5,8192]", "[9,20011]",
                                       "[1,300000]", "[20000,3]", "[65,65]",  "[2,3,5,7,11,13]" };
 
-START_TEST(every_dtype_shape_and_instruction_set_agrees_with_the_definition)
+TD_TEST_LOOP(every_dtype_shape_and_instruction_set_agrees_with_the_definition, 0,
+             2 * TD_DTYPE_COUNT)
 {
     const td_dtype dtype = (td_dtype)(_i % TD_DTYPE_COUNT);
     const td_dtype_set integers = TD_DTYPE_BIT(INT8) | TD_DTYPE_BIT(INT16) | TD_DTYPE_BIT(INT32) |
@@ -526,14 +520,13 @@ START_TEST(every_dtype_shape_and_instruction_set_agrees_with_the_definition)
         }
     }
 }
-END_TEST
 
 static bool is_same(const struct td_statistics *a, const struct td_statistics *b, size_t bytes)
 {
     return memcmp(a, b, bytes) == 0;
 }
 
-START_TEST(results_do_not_depend_on_the_number_of_threads)
+TD_TEST_LOOP(results_do_not_depend_on_the_number_of_threads, 0, 2)
 {
     const struct td_shape dims = shape("[999,1001]");
     random_seed(7);
@@ -548,9 +541,8 @@ START_TEST(results_do_not_depend_on_the_number_of_threads)
             EXPECT(is_same(statistics_of(&x, &exec.exec), want, bytes), "%d threads", threads);
         }
 }
-END_TEST
 
-START_TEST(data_need_not_be_aligned)
+TD_TEST_LOOP(data_need_not_be_aligned, 0, 4)
 {
     const char *const text[] = { "float64[3] 1 2 6", "int16[4] -1 2 3 0",
                                  "float16[2] 0x3c00 0x4000", "complex64[2] 3 4 6 8" };
@@ -562,9 +554,8 @@ START_TEST(data_need_not_be_aligned)
     EXPECT(is_same(statistics_of(&moved, NULL), statistics_of(&x, NULL), td_statistics_bytes(&x)),
            "%s", text[_i]);
 }
-END_TEST
 
-START_TEST(deadlines_end_the_call)
+TD_TEST(deadlines_end_the_call)
 {
     const struct td_shape dims = shape("[999,1001]");
     struct td_tensor x = random_tensor(TD_DTYPE_FLOAT32, &dims);
@@ -575,9 +566,8 @@ START_TEST(deadlines_end_the_call)
     exec.ranges_allowed = 3;
     ck_assert_int_eq(td_statistics_run(&x, &exec.exec, out, &err), TD_DEADLINE_EXCEEDED);
 }
-END_TEST
 
-START_TEST(the_cost_has_the_workspace)
+TD_TEST_LOOP(the_cost_has_the_workspace, 0, 6)
 {
     const char *const text[] = { "float32[0]",
                                  "float32[]",
@@ -590,29 +580,4 @@ START_TEST(the_cost_has_the_workspace)
     EXPECT(cost.bytes_read >= x.bytes && cost.workspace < (64 << 20), "%s: %" PRIu64, text[_i],
            cost.workspace);
     EXPECT(td_statistics_bytes(&x) <= 33 << 10, "%s", text[_i]);
-}
-END_TEST
-
-static void add(TCase *tcase)
-{
-    tcase_add_loop_test(tcase, statistics_are_those_of_numpy, 0, COUNT_OF(cases));
-    tcase_add_test(tcase, strings_have_a_total_of_bytes);
-    tcase_add_loop_test(tcase,
-                        sums_that_are_too_large_for_float64_are_no_reason_for_a_result_that_is_not,
-                        0, COUNT_OF(large));
-    tcase_add_test(tcase, blocks_of_small_values_stay_exact_beside_those_of_large_ones);
-    tcase_add_test(tcase, the_least_zero_is_negative_and_the_greatest_positive);
-    tcase_add_loop_test(tcase, small_tensors_have_blocks, 0, COUNT_OF(blocks));
-    tcase_add_test(tcase, ranges_of_blocks_are_those_of_array_split);
-    tcase_add_loop_test(tcase, every_dtype_shape_and_instruction_set_agrees_with_the_definition, 0,
-                        2 * TD_DTYPE_COUNT);
-    tcase_add_loop_test(tcase, results_do_not_depend_on_the_number_of_threads, 0, 2);
-    tcase_add_loop_test(tcase, data_need_not_be_aligned, 0, 4);
-    tcase_add_test(tcase, deadlines_end_the_call);
-    tcase_add_loop_test(tcase, the_cost_has_the_workspace, 0, 6);
-}
-
-int main(void)
-{
-    return run_suite("statistics", add);
 }

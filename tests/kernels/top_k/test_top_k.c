@@ -61,7 +61,7 @@ static const struct {
       "int8[4611686018427387904,4,0]", "int32[4611686018427387904,4,0]" },
 };
 
-START_TEST(top_k_gives)
+TD_TEST_EACH(top_k_gives, results)
 {
     struct op_call call;
     call_op(&call, OP, results[_i].attrs, tensor(results[_i].x), (struct td_tensor){ 0 }, NULL);
@@ -70,7 +70,6 @@ START_TEST(top_k_gives)
     expect_tensor(&call.args.outputs[0], results[_i].values, results[_i].says);
     expect_tensor(&call.args.outputs[1], results[_i].indices, results[_i].says);
 }
-END_TEST
 
 #define NUMBERS                                                                                    \
     "int8, int16, int32, int64, uint8, uint16, uint32, uint64, float16, bfloat16, float32 or "     \
@@ -100,7 +99,7 @@ static const struct {
       "the last dimension of x needs 2147483648 elements, the limit is 2147483647", "x", "" },
 };
 
-START_TEST(top_k_refuses)
+TD_TEST_EACH(top_k_refuses, refusals)
 {
     struct op_call call;
     call_begin(&call, OP, refusals[_i].attrs, tensor(refusals[_i].x), (struct td_tensor){ 0 });
@@ -111,7 +110,6 @@ START_TEST(top_k_refuses)
     ck_assert_str_eq(call.err.input, refusals[_i].input);
     ck_assert_str_eq(call.err.attribute, refusals[_i].attribute);
 }
-END_TEST
 
 /* ---- Against the definition -------------------------------------------------------------- */
 
@@ -230,7 +228,7 @@ static struct td_tensor random_elements(td_dtype dtype, const struct td_shape *s
     return x;
 }
 
-START_TEST(any_top_k_is_what_sorting_gives)
+TD_TEST_LOOP(any_top_k_is_what_sorting_gives, 0, 2 * COUNT_OF(dtypes))
 {
     enum { SAMPLES = 40 };
     for (int s = 0; s < SAMPLES; s++) {
@@ -256,7 +254,6 @@ START_TEST(any_top_k_is_what_sorting_gives)
         expect_top_k(&x, k, largest, &call.args.outputs[0], &call.args.outputs[1], what);
     }
 }
-END_TEST
 
 /* Rows that are selected from in runs, and a shorter one, in the orders that make a selection slow. */
 enum order { RANDOM, ASCENDING, DESCENDING, EQUAL, SAWTOOTH, ORDERS };
@@ -291,7 +288,8 @@ static struct td_tensor large_rows(int which, enum order order)
     return x;
 }
 
-START_TEST(long_rows_do_not_depend_on_their_order_or_on_how_they_are_split)
+TD_TEST_LOOP(long_rows_do_not_depend_on_their_order_or_on_how_they_are_split, 0,
+             COUNT_OF(large) * ORDERS)
 {
     const int which = _i / ORDERS;
     char what[96];
@@ -308,9 +306,8 @@ START_TEST(long_rows_do_not_depend_on_their_order_or_on_how_they_are_split)
                      what);
     }
 }
-END_TEST
 
-START_TEST(a_deadline_ends_top_k)
+TD_TEST_LOOP(a_deadline_ends_top_k, 0, 3)
 {
     static const char *const rows[] = { "float32[4000,100]", "int64[1,300000]", "int8[3,300000]" };
     struct td_tensor like = tensor_without_data(rows[_i]);
@@ -329,7 +326,6 @@ START_TEST(a_deadline_ends_top_k)
         ck_assert_msg(call.status == TD_DEADLINE_EXCEEDED, "%s", rows[_i]);
     }
 }
-END_TEST
 
 /* ---- Cost and memory ------------------------------------------------------------------------------ */
 
@@ -347,7 +343,7 @@ static const struct {
     { "none for a k of 0", "float32[8]", 0, 16, 0, 0 },
 };
 
-START_TEST(cost_follows_from_shapes)
+TD_TEST_EACH(cost_follows_from_shapes, costs)
 {
     struct op_call call;
     char attrs[32];
@@ -365,7 +361,6 @@ START_TEST(cost_follows_from_shapes)
                   "%s: flops %" PRIu64 ", workspace %" PRIu64 ", for each thread %" PRIu64,
                   costs[_i].says, cost.flops, cost.workspace, cost.workspace_per_thread);
 }
-END_TEST
 
 static struct td_buffer *no_memory(struct td_memory *self, size_t bytes, struct td_error *err)
 {
@@ -375,7 +370,7 @@ static struct td_buffer *no_memory(struct td_memory *self, size_t bytes, struct 
     return NULL;
 }
 
-START_TEST(without_memory_top_k_is_refused)
+TD_TEST(without_memory_top_k_is_refused)
 {
     struct td_memory none = { .take = no_memory };
     struct td_arena arena;
@@ -396,22 +391,4 @@ START_TEST(without_memory_top_k_is_refused)
         td_arena_reset(&arena);
     }
     ck_assert_int_eq(call.status, TD_OK);
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_loop_test(t, top_k_gives, 0, COUNT_OF(results));
-    tcase_add_loop_test(t, top_k_refuses, 0, COUNT_OF(refusals));
-    tcase_add_loop_test(t, any_top_k_is_what_sorting_gives, 0, 2 * COUNT_OF(dtypes));
-    tcase_add_loop_test(t, long_rows_do_not_depend_on_their_order_or_on_how_they_are_split, 0,
-                        COUNT_OF(large) * ORDERS);
-    tcase_add_loop_test(t, a_deadline_ends_top_k, 0, 3);
-    tcase_add_loop_test(t, cost_follows_from_shapes, 0, COUNT_OF(costs));
-    tcase_add_test(t, without_memory_top_k_is_refused);
-}
-
-int main(void)
-{
-    return run_suite(OP, add);
 }

@@ -119,7 +119,7 @@ static const struct {
       "string[2] 'p' 'q'", "string[2] 'a' 'b'", 0 },
 };
 
-START_TEST(a_change_gives)
+TD_TEST_EACH(a_change_gives, results)
 {
     struct call call;
     begin_text(&call, results[_i].params, results[_i].row_keys, results[_i].keys, results[_i].rows);
@@ -129,7 +129,6 @@ START_TEST(a_change_gives)
     expect_tensor(&call.keys, results[_i].keys_after, results[_i].says);
     ck_assert_int_eq(call.change.n_found, results[_i].n_found);
 }
-END_TEST
 
 static const struct {
     const char *says;
@@ -163,7 +162,7 @@ static const struct {
       "row_keys are not a vector with a key for each row", "row_keys" },
 };
 
-START_TEST(a_change_refuses)
+TD_TEST_EACH(a_change_refuses, refusals)
 {
     struct call call;
     begin_text(&call, refusals[_i].params, refusals[_i].row_keys, refusals[_i].keys,
@@ -174,7 +173,6 @@ START_TEST(a_change_refuses)
     ck_assert_str_eq(call.err.message, refusals[_i].message);
     ck_assert_str_eq(call.err.input, refusals[_i].input);
 }
-END_TEST
 
 /* Each row has the value of its key, at first and after any changes: so a row that is misplaced is seen. */
 enum { MOST_ROWS = 40000, MOST_KEYS = 10000, DOMAIN = 60000 };
@@ -215,7 +213,7 @@ static struct td_tensor rows_of(const struct td_tensor *keys, int64_t version)
     return out;
 }
 
-START_TEST(any_changes_are_those_of_a_map)
+TD_TEST(any_changes_are_those_of_a_map)
 {
     static int64_t model[DOMAIN]; /* the row of each key; -1: none */
     struct thread_exec exec;
@@ -245,17 +243,4 @@ START_TEST(any_changes_are_those_of_a_map)
             EXPECT(model[((int64_t *)keys.data)[i]] == ((int64_t *)params.data)[i], "row %d",
                    (int)i);
     }
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_loop_test(t, a_change_gives, 0, COUNT_OF(results));
-    tcase_add_loop_test(t, a_change_refuses, 0, COUNT_OF(refusals));
-    tcase_add_test(t, any_changes_are_those_of_a_map);
-}
-
-int main(void)
-{
-    return run_suite("upsert", add);
 }

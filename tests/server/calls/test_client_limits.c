@@ -29,7 +29,7 @@ static bool charge(struct td_call *call, size_t bytes)
     return td_client_limits_charge(call, bytes) == TD_OK;
 }
 
-START_TEST(the_memory_of_a_clients_calls_has_a_limit)
+TD_TEST(the_memory_of_a_clients_calls_has_a_limit)
 {
     limits_init();
     struct td_call first = call_of_client(), second = call_of_client();
@@ -47,9 +47,8 @@ START_TEST(the_memory_of_a_clients_calls_has_a_limit)
     td_client_limits_discharge(&second);
     ck_assert_uint_eq(atomic_load(&client.memory_bytes), 0);
 }
-END_TEST
 
-START_TEST(bytes_given_back_are_free_again)
+TD_TEST(bytes_given_back_are_free_again)
 {
     limits_init();
     struct td_call first = call_of_client(), second = call_of_client();
@@ -61,9 +60,8 @@ START_TEST(bytes_given_back_are_free_again)
     td_client_limits_discharge(&second);
     ck_assert_uint_eq(atomic_load(&client.memory_bytes), 0);
 }
-END_TEST
 
-START_TEST(the_calls_of_a_client_have_a_limit)
+TD_TEST(the_calls_of_a_client_have_a_limit)
 {
     limits_init();
     struct td_call calls[LIMIT + 1];
@@ -79,7 +77,6 @@ START_TEST(the_calls_of_a_client_have_a_limit)
         td_client_limits_give_request(&calls[i]);
     ck_assert_int_eq(atomic_load(&client.requests), 0);
 }
-END_TEST
 
 static atomic_bool over;
 
@@ -93,7 +90,7 @@ static void *charge_too_much(void *argument)
     return NULL;
 }
 
-START_TEST(a_refused_call_does_not_refuse_one_that_fits)
+TD_TEST(a_refused_call_does_not_refuse_one_that_fits)
 {
     limits_init();
     struct td_call holds = call_of_client(), fits = call_of_client();
@@ -107,18 +104,4 @@ START_TEST(a_refused_call_does_not_refuse_one_that_fits)
     pthread_join(thread, NULL);
     td_client_limits_discharge(&holds);
     ck_assert_uint_eq(atomic_load(&client.memory_bytes), 0);
-}
-END_TEST
-
-static void add(TCase *tcase)
-{
-    tcase_add_test(tcase, the_memory_of_a_clients_calls_has_a_limit);
-    tcase_add_test(tcase, bytes_given_back_are_free_again);
-    tcase_add_test(tcase, the_calls_of_a_client_have_a_limit);
-    tcase_add_test(tcase, a_refused_call_does_not_refuse_one_that_fits);
-}
-
-int main(void)
-{
-    return run_suite("client_limits", add);
 }

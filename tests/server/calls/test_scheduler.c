@@ -194,7 +194,7 @@ static void count_drop(struct td_job *job, td_status why)
     drops++;
 }
 
-START_TEST(a_scan_waits_for_a_free_place_in_the_queue)
+TD_TEST(a_scan_waits_for_a_free_place_in_the_queue)
 {
     struct td_job_source source = { 0 };
     struct td_job jobs[3];
@@ -218,7 +218,6 @@ START_TEST(a_scan_waits_for_a_free_place_in_the_queue)
         usleep(1000);
     server_close();
 }
-END_TEST
 
 /* A folder in which an earlier server has persisted `t`. */
 static void open_folder_with_tensor(char folder[64], char option[128])
@@ -256,7 +255,7 @@ static void remove_folder(const char *folder)
     ck_assert_int_eq(rmdir(folder), 0);
 }
 
-START_TEST(files_are_verified_by_idle_workers)
+TD_TEST(files_are_verified_by_idle_workers)
 {
     char folder[64], option[128];
     open_folder_with_tensor(folder, option);
@@ -269,11 +268,10 @@ START_TEST(files_are_verified_by_idle_workers)
     server_close();
     remove_folder(folder);
 }
-END_TEST
 
 /* ---- inline or on a worker ------------------------------------------------------------------- */
 
-START_TEST(a_tiny_call_runs_on_the_io_thread)
+TD_TEST(a_tiny_call_runs_on_the_io_thread)
 {
     server_open(NULL);
     gate_close(); /* the worker is blocked */
@@ -286,9 +284,8 @@ START_TEST(a_tiny_call_runs_on_the_io_thread)
     sem_post(&gate.open);
     server_close();
 }
-END_TEST
 
-START_TEST(with_an_inline_limit_of_zero_every_call_is_queued)
+TD_TEST(with_an_inline_limit_of_zero_every_call_is_queued)
 {
     server_open(OPTIONS("--inline-limit-us=0"));
     struct td_call *call = call_of(GATHER);
@@ -300,9 +297,8 @@ START_TEST(with_an_inline_limit_of_zero_every_call_is_queued)
     td_call_free(call);
     server_close();
 }
-END_TEST
 
-START_TEST(a_large_body_is_decoded_by_a_worker)
+TD_TEST(a_large_body_is_decoded_by_a_worker)
 {
     server_open(NULL);
     char *body = wide_gather(20000);
@@ -316,9 +312,8 @@ START_TEST(a_large_body_is_decoded_by_a_worker)
     free(body);
     server_close();
 }
-END_TEST
 
-START_TEST(an_expensive_call_with_a_small_body_is_decoded_inline_and_computed_by_a_worker)
+TD_TEST(an_expensive_call_with_a_small_body_is_decoded_inline_and_computed_by_a_worker)
 {
     server_open(OPTIONS("--inline-limit-us=100"));
     char *body = wide_gather(2000); /* 4 KB in, 800 KB out */
@@ -331,7 +326,6 @@ START_TEST(an_expensive_call_with_a_small_body_is_decoded_inline_and_computed_by
     free(body);
     server_close();
 }
-END_TEST
 
 /* The op gather with a cost function that counts its calls. */
 static int cost_calls;
@@ -342,7 +336,7 @@ static struct td_cost count_cost(const struct td_op_args *args)
     return td_op_gather.cost(args);
 }
 
-START_TEST(the_cost_of_a_call_is_computed_once)
+TD_TEST_LOOP(the_cost_of_a_call_is_computed_once, 0, 3)
 {
     static const char *const options[] = { "--inline-limit-us=1000000", "--inline-limit-us=100",
                                            "--inline-limit-us=0" };
@@ -363,7 +357,6 @@ START_TEST(the_cost_of_a_call_is_computed_once)
     free(body);
     server_close();
 }
-END_TEST
 
 /* A .npy file, version 1.0, of n int32, all 0. */
 static void put_zeros(const char *path, int n)
@@ -390,7 +383,7 @@ static void remove_data_folder(const char *folder)
     ck_assert_int_eq(rmdir(folder), 0);
 }
 
-START_TEST(a_table_that_determines_a_shape_is_read_by_a_worker)
+TD_TEST(a_table_that_determines_a_shape_is_read_by_a_worker)
 {
     char folder[] = "/tmp/test_scheduler.XXXXXX", path[64], option[64];
     ck_assert_ptr_nonnull(mkdtemp(folder));
@@ -411,9 +404,8 @@ START_TEST(a_table_that_determines_a_shape_is_read_by_a_worker)
     ck_assert_int_eq(unlink(path), 0);
     remove_data_folder(folder);
 }
-END_TEST
 
-START_TEST(inline_and_queued_calls_have_the_same_reply)
+TD_TEST(inline_and_queued_calls_have_the_same_reply)
 {
     static const char *const bodies[] = {
         GATHER,
@@ -444,7 +436,6 @@ START_TEST(inline_and_queued_calls_have_the_same_reply)
     }
     server_close();
 }
-END_TEST
 
 static struct td_call *finished_first;
 
@@ -455,7 +446,7 @@ static void finished_in_order(struct td_call *call)
     finished(call);
 }
 
-START_TEST(small_calls_overtake_one_that_turns_out_to_be_large)
+TD_TEST(small_calls_overtake_one_that_turns_out_to_be_large)
 {
     server_open(OPTIONS("--inline-limit-us=0"));
     gate_close();
@@ -478,9 +469,8 @@ START_TEST(small_calls_overtake_one_that_turns_out_to_be_large)
     free(body);
     server_close();
 }
-END_TEST
 
-START_TEST(any_compressed_body_is_decoded_by_a_worker)
+TD_TEST(any_compressed_body_is_decoded_by_a_worker)
 {
     static const char body[] = GATHER;
     unsigned char packed[200];
@@ -504,9 +494,8 @@ START_TEST(any_compressed_body_is_decoded_by_a_worker)
     td_call_free(call);
     server_close();
 }
-END_TEST
 
-START_TEST(a_call_reuses_the_memory_of_a_freed_call)
+TD_TEST(a_call_reuses_the_memory_of_a_freed_call)
 {
     server_open(NULL);
     struct td_call *first = call_of("{\"params\":[1],\"indices\":[9]}");
@@ -523,9 +512,8 @@ START_TEST(a_call_reuses_the_memory_of_a_freed_call)
     td_call_free(second);
     server_close();
 }
-END_TEST
 
-START_TEST(the_memory_of_at_most_256_freed_calls_is_kept)
+TD_TEST(the_memory_of_at_most_256_freed_calls_is_kept)
 {
     enum { KEPT = 256, N = KEPT + 10 };
     static struct td_call *calls[N];
@@ -542,7 +530,6 @@ START_TEST(the_memory_of_at_most_256_freed_calls_is_kept)
     }
     server_close();
 }
-END_TEST
 
 static const char *header_of(const struct td_call *call, const char *name)
 {
@@ -565,7 +552,7 @@ static struct td_call *letters_for_gzip(int letters)
     return call;
 }
 
-START_TEST(replies_of_512_bytes_and_more_are_compressed)
+TD_TEST(replies_of_512_bytes_and_more_are_compressed)
 {
     server_open(OPTIONS("--inline-limit-us=1000000"));
     struct td_call *call = letters_for_gzip(100);
@@ -582,11 +569,10 @@ START_TEST(replies_of_512_bytes_and_more_are_compressed)
     td_call_free(call);
     server_close();
 }
-END_TEST
 
 /* ---- refusals -------------------------------------------------------------------------------- */
 
-START_TEST(an_error_has_no_headers_of_the_reply_that_it_replaces)
+TD_TEST(an_error_has_no_headers_of_the_reply_that_it_replaces)
 {
     server_open(NULL);
     struct td_call *call = call_of(GATHER);
@@ -598,9 +584,8 @@ START_TEST(an_error_has_no_headers_of_the_reply_that_it_replaces)
     td_call_free(call);
     server_close();
 }
-END_TEST
 
-START_TEST(a_full_queue_refuses_with_retry_after)
+TD_TEST(a_full_queue_refuses_with_retry_after)
 {
     server_open(OPTIONS("--inline-limit-us=0", "--queue-limit=1"));
     gate_close();
@@ -617,7 +602,6 @@ START_TEST(a_full_queue_refuses_with_retry_after)
     td_call_free(waits);
     server_close();
 }
-END_TEST
 
 /* A call of the client with this IPv4 address. */
 static struct td_call *call_from(const char *address, const char *body)
@@ -632,7 +616,7 @@ static struct td_call *call_from(const char *address, const char *body)
     return call;
 }
 
-START_TEST(a_client_with_fewer_calls_gets_a_place_in_a_full_queue)
+TD_TEST(a_client_with_fewer_calls_gets_a_place_in_a_full_queue)
 {
     server_open(OPTIONS("--inline-limit-us=0", "--queue-limit=2"));
     gate_close();
@@ -661,9 +645,8 @@ START_TEST(a_client_with_fewer_calls_gets_a_place_in_a_full_queue)
     td_call_free(late);
     server_close();
 }
-END_TEST
 
-START_TEST(the_refusal_of_a_client_that_retries_at_once_waits_and_holds_nothing)
+TD_TEST(the_refusal_of_a_client_that_retries_at_once_waits_and_holds_nothing)
 {
     server_open(OPTIONS("--inline-limit-us=0", "--queue-limit=1"));
     gate_close();
@@ -689,9 +672,8 @@ START_TEST(the_refusal_of_a_client_that_retries_at_once_waits_and_holds_nothing)
     free(body);
     server_close();
 }
-END_TEST
 
-START_TEST(a_displaced_call_does_not_count_while_its_refusal_waits)
+TD_TEST(a_displaced_call_does_not_count_while_its_refusal_waits)
 {
     server_open(OPTIONS("--inline-limit-us=0", "--queue-limit=2", "--client-requests=2"));
     gate_close();
@@ -718,9 +700,8 @@ START_TEST(a_displaced_call_does_not_count_while_its_refusal_waits)
     td_call_free(other);
     server_close();
 }
-END_TEST
 
-START_TEST(the_queued_and_running_calls_of_a_client_have_a_limit)
+TD_TEST(the_queued_and_running_calls_of_a_client_have_a_limit)
 {
     server_open(OPTIONS("--inline-limit-us=0", "--client-requests=2"));
     gate_close();
@@ -745,9 +726,8 @@ START_TEST(the_queued_and_running_calls_of_a_client_have_a_limit)
         td_call_free(calls[i]);
     server_close();
 }
-END_TEST
 
-START_TEST(the_calls_of_a_client_have_a_limit_on_memory)
+TD_TEST(the_calls_of_a_client_have_a_limit_on_memory)
 {
     server_open(OPTIONS("--inline-limit-us=1000000", "--client-memory=1M"));
     char *half = wide_gather(2000), *more = wide_gather(4000); /* outputs of 0.8 and 1.6 MB */
@@ -778,9 +758,8 @@ START_TEST(the_calls_of_a_client_have_a_limit_on_memory)
     free(more);
     server_close();
 }
-END_TEST
 
-START_TEST(a_client_may_use_exactly_its_memory)
+TD_TEST(a_client_may_use_exactly_its_memory)
 {
     server_open(OPTIONS("--client-memory=1M"));
     struct td_call *calls[3];
@@ -794,7 +773,6 @@ START_TEST(a_client_may_use_exactly_its_memory)
         td_call_free(calls[i]);
     server_close();
 }
-END_TEST
 
 /* A compressed body that expands to `bytes` spaces. */
 static struct td_call *call_with_spaces(size_t bytes)
@@ -814,7 +792,7 @@ static struct td_call *call_with_spaces(size_t bytes)
     return call;
 }
 
-START_TEST(a_client_is_charged_for_the_expanded_body_instead_of_the_compressed_one)
+TD_TEST(a_client_is_charged_for_the_expanded_body_instead_of_the_compressed_one)
 {
     server_open(OPTIONS("--max-expansion=0"));
     struct td_call *call = call_with_spaces(1 << 20);
@@ -829,9 +807,8 @@ START_TEST(a_client_is_charged_for_the_expanded_body_instead_of_the_compressed_o
     td_client_unref(client);
     server_close();
 }
-END_TEST
 
-START_TEST(a_body_that_expands_beyond_the_memory_of_its_client_is_refused_before_memory_is_taken)
+TD_TEST(a_body_that_expands_beyond_the_memory_of_its_client_is_refused_before_memory_is_taken)
 {
     server_open(OPTIONS("--max-expansion=0", "--client-memory=1M"));
     struct td_call *holds = call_from("10.0.0.1", GATHER), *call = call_with_spaces(8 << 20);
@@ -848,9 +825,8 @@ START_TEST(a_body_that_expands_beyond_the_memory_of_its_client_is_refused_before
     td_client_unref(client);
     server_close();
 }
-END_TEST
 
-START_TEST(a_call_refused_by_a_full_queue_releases_its_memory)
+TD_TEST(a_call_refused_by_a_full_queue_releases_its_memory)
 {
     server_open(OPTIONS("--inline-limit-us=100", "--queue-limit=1"));
     gate_close();
@@ -869,9 +845,8 @@ START_TEST(a_call_refused_by_a_full_queue_releases_its_memory)
     free(body);
     server_close();
 }
-END_TEST
 
-START_TEST(a_deadline_that_cannot_be_met_is_refused_on_arrival)
+TD_TEST(a_deadline_that_cannot_be_met_is_refused_on_arrival)
 {
     server_open(OPTIONS("--inline-limit-us=0"));
     gate_close();
@@ -904,9 +879,8 @@ START_TEST(a_deadline_that_cannot_be_met_is_refused_on_arrival)
     free(body);
     server_close();
 }
-END_TEST
 
-START_TEST(a_call_past_its_deadline_is_refused_before_any_work)
+TD_TEST_LOOP(a_call_past_its_deadline_is_refused_before_any_work, 0, 2)
 {
     server_open(OPTIONS(_i ? "--inline-limit-us=0" : "--inline-limit-us=20"));
     struct td_call *call = call_of(GATHER);
@@ -917,7 +891,6 @@ START_TEST(a_call_past_its_deadline_is_refused_before_any_work)
     td_call_free(call);
     server_close();
 }
-END_TEST
 
 /* Ways in which a queued call ends without being computed. */
 static const struct {
@@ -933,7 +906,7 @@ static const struct {
     { "nothing", false, true, false, 200, GATHER_RESULT },
 };
 
-START_TEST(a_queued_call_may_expire_or_be_dropped)
+TD_TEST_EACH(a_queued_call_may_expire_or_be_dropped, waits)
 {
     server_open(OPTIONS("--inline-limit-us=0"));
     gate_close();
@@ -952,7 +925,6 @@ START_TEST(a_queued_call_may_expire_or_be_dropped)
     td_call_free(call);
     server_close();
 }
-END_TEST
 
 /* An inference request of the Open Inference Protocol with this `timeout`, in microseconds. */
 static struct td_call *call_with_timeout(uint64_t timeout_us)
@@ -984,7 +956,7 @@ static const struct {
     { "a call that runs inline does not wait", "--inline-limit-us=1000000", 1, 200, "[8]" },
 };
 
-START_TEST(a_request_may_limit_its_time_in_the_queue)
+TD_TEST_EACH(a_request_may_limit_its_time_in_the_queue, timeouts)
 {
     server_open(OPTIONS(timeouts[_i].limit));
     gate_close();
@@ -1000,7 +972,6 @@ START_TEST(a_request_may_limit_its_time_in_the_queue)
     td_call_free(call);
     server_close();
 }
-END_TEST
 
 static struct gate second_gate;
 
@@ -1013,7 +984,7 @@ static void wait_at_second_gate(struct td_job *job, struct td_worker *worker)
 }
 
 /* The rest of a call that turns out to be large waits again. */
-START_TEST(a_limit_of_the_body_also_ends_the_second_wait_in_the_queue)
+TD_TEST(a_limit_of_the_body_also_ends_the_second_wait_in_the_queue)
 {
     enum { N = 20000 };
     char *body = malloc(1000 + 2 * N), *at = body;
@@ -1050,7 +1021,6 @@ START_TEST(a_limit_of_the_body_also_ends_the_second_wait_in_the_queue)
     free(body);
     server_close();
 }
-END_TEST
 
 static td_status compute_blocking(struct td_call *call, struct td_worker *worker)
 {
@@ -1059,7 +1029,7 @@ static td_status compute_blocking(struct td_call *call, struct td_worker *worker
     return TD_OK;
 }
 
-START_TEST(a_call_that_may_block_is_queued_as_a_large_job)
+TD_TEST(a_call_that_may_block_is_queued_as_a_large_job)
 {
     static const struct td_task blocking = { .compute = compute_blocking };
     server_open(OPTIONS("--inline-limit-us=1000000"));
@@ -1075,9 +1045,8 @@ START_TEST(a_call_that_may_block_is_queued_as_a_large_job)
     td_call_free(call);
     server_close();
 }
-END_TEST
 
-START_TEST(a_call_that_stores_its_result_is_queued)
+TD_TEST(a_call_that_stores_its_result_is_queued)
 {
     server_open(OPTIONS("--inline-limit-us=1000000"));
     struct td_call *call = call_of("{\"params\":[1],\"indices\":[0],\"store\":\"kept\"}");
@@ -1091,9 +1060,8 @@ START_TEST(a_call_that_stores_its_result_is_queued)
         td_store_delete(services.store, &(struct td_store_write){ .name = "kept" }, &err), TD_OK);
     server_close();
 }
-END_TEST
 
-START_TEST(a_call_found_to_store_its_result_becomes_a_large_job)
+TD_TEST(a_call_found_to_store_its_result_becomes_a_large_job)
 {
     server_open(OPTIONS("--inline-limit-us=0")); /* queued before it is decoded, as a small job */
     struct td_call *call = call_of("{\"params\":[1],\"indices\":[0],\"store\":\"kept\"}");
@@ -1108,7 +1076,6 @@ START_TEST(a_call_found_to_store_its_result_becomes_a_large_job)
         td_store_delete(services.store, &(struct td_store_write){ .name = "kept" }, &err), TD_OK);
     server_close();
 }
-END_TEST
 
 /* A GET of the tensor "words" as text. */
 static struct td_call *get_words(void)
@@ -1123,7 +1090,7 @@ static struct td_call *get_words(void)
     return call;
 }
 
-START_TEST(strings_are_measured_by_a_worker)
+TD_TEST(strings_are_measured_by_a_worker)
 {
     enum { LENGTH = 100000 };
     static char letters[LENGTH];
@@ -1152,9 +1119,8 @@ START_TEST(strings_are_measured_by_a_worker)
     td_arena_reset(&test_arena);
     server_close();
 }
-END_TEST
 
-START_TEST(a_tensor_decoded_from_json_is_stored_without_a_copy)
+TD_TEST(a_tensor_decoded_from_json_is_stored_without_a_copy)
 {
     enum { NUMBERS = 100000 };
     static char body[2 * NUMBERS + 2];
@@ -1180,9 +1146,8 @@ START_TEST(a_tensor_decoded_from_json_is_stored_without_a_copy)
         td_store_delete(services.store, &(struct td_store_write){ .name = "ones" }, &err), TD_OK);
     server_close();
 }
-END_TEST
 
-START_TEST(a_long_list_of_tensors_is_encoded_by_a_worker)
+TD_TEST(a_long_list_of_tensors_is_encoded_by_a_worker)
 {
     const struct td_tensor t = tensor("int8[1] 1");
     struct td_tensor_listing listing;
@@ -1211,9 +1176,8 @@ START_TEST(a_long_list_of_tensors_is_encoded_by_a_worker)
     td_arena_reset(&test_arena);
     server_close();
 }
-END_TEST
 
-START_TEST(without_a_gpu_device_gpu_is_unavailable)
+TD_TEST_LOOP(without_a_gpu_device_gpu_is_unavailable, 0, 2)
 {
     server_open(OPTIONS(_i ? "--inline-limit-us=0" : "--inline-limit-us=20"));
     struct td_call *call = call_of("{\"params\":[1],\"indices\":[0],\"device\":\"gpu\"}");
@@ -1227,7 +1191,6 @@ START_TEST(without_a_gpu_device_gpu_is_unavailable)
     td_call_free(call);
     server_close();
 }
-END_TEST
 
 /* Takes the place in the queue that the call has left. */
 static struct td_call *filling;
@@ -1239,7 +1202,7 @@ static td_status decode_and_fill_the_queue(struct td_call *call)
     return status;
 }
 
-START_TEST(a_call_that_finds_no_place_to_wait_for_the_device_is_refused_or_runs_on_the_cpu)
+TD_TEST_LOOP(a_call_that_finds_no_place_to_wait_for_the_device_is_refused_or_runs_on_the_cpu, 0, 2)
 {
     const bool gpu_only = _i == 1;
     struct td_task task = td_op_task;
@@ -1260,9 +1223,8 @@ START_TEST(a_call_that_finds_no_place_to_wait_for_the_device_is_refused_or_runs_
     td_call_free(call);
     server_close();
 }
-END_TEST
 
-START_TEST(an_output_above_the_limit_is_refused_before_it_is_allocated)
+TD_TEST(an_output_above_the_limit_is_refused_before_it_is_allocated)
 {
     server_open(OPTIONS("--inline-limit-us=1000000", "--max-output=40K"));
     char *body = wide_gather(103); /* 41200 bytes; the limit is 40960 */
@@ -1285,9 +1247,8 @@ START_TEST(an_output_above_the_limit_is_refused_before_it_is_allocated)
     free(body);
     server_close();
 }
-END_TEST
 
-START_TEST(an_output_of_exactly_the_limit_is_computed)
+TD_TEST(an_output_of_exactly_the_limit_is_computed)
 {
     static const char *const limits[] = { "--max-output=40800", "--max-output=40799" };
     char *body = wide_gather(102); /* 40800 bytes */
@@ -1301,10 +1262,9 @@ START_TEST(an_output_of_exactly_the_limit_is_computed)
     }
     free(body);
 }
-END_TEST
 
 /* Lists of no elements: only text. */
-START_TEST(the_text_of_a_reply_may_have_exactly_the_limit)
+TD_TEST(the_text_of_a_reply_may_have_exactly_the_limit)
 {
     static const char body[] =
         "{\"params\":{\"dtype\":\"int8\",\"shape\":[1,0],\"data\":[]},\"indices\":["
@@ -1326,9 +1286,8 @@ START_TEST(the_text_of_a_reply_may_have_exactly_the_limit)
         server_close();
     }
 }
-END_TEST
 
-START_TEST(the_limit_on_outputs_applies_to_strings)
+TD_TEST(the_limit_on_outputs_applies_to_strings)
 {
     server_open(OPTIONS("--inline-limit-us=1000000", "--max-output=1K"));
     char body[2048], *at = body;
@@ -1342,9 +1301,8 @@ START_TEST(the_limit_on_outputs_applies_to_strings)
     td_call_free(call);
     server_close();
 }
-END_TEST
 
-START_TEST(an_output_above_the_memory_limit_is_a_resource_limit)
+TD_TEST(an_output_above_the_memory_limit_is_a_resource_limit)
 {
     server_open(OPTIONS("--inline-limit-us=1000000", "--memory-limit=1M"));
     char *body = wide_gather(5000); /* 2 MB */
@@ -1357,9 +1315,8 @@ START_TEST(an_output_above_the_memory_limit_is_a_resource_limit)
     free(body);
     server_close();
 }
-END_TEST
 
-START_TEST(an_output_without_free_memory_can_be_retried)
+TD_TEST(an_output_without_free_memory_can_be_retried)
 {
     server_open(OPTIONS("--inline-limit-us=1000000", "--memory-limit=32M"));
     struct td_error err;
@@ -1381,9 +1338,8 @@ START_TEST(an_output_without_free_memory_can_be_retried)
     free(body);
     server_close();
 }
-END_TEST
 
-START_TEST(a_body_that_expands_beyond_the_limit_is_too_large)
+TD_TEST(a_body_that_expands_beyond_the_limit_is_too_large)
 {
     char *body = calloc(1, 1 << 20);
     unsigned char packed[4096];
@@ -1401,9 +1357,8 @@ START_TEST(a_body_that_expands_beyond_the_limit_is_too_large)
     free(body);
     server_close();
 }
-END_TEST
 
-START_TEST(a_stopping_server_queues_no_call)
+TD_TEST(a_stopping_server_queues_no_call)
 {
     server_open(OPTIONS("--inline-limit-us=0"));
     atomic_store(&services.refusing, true);
@@ -1414,7 +1369,6 @@ START_TEST(a_stopping_server_queues_no_call)
     td_call_free(call);
     server_close();
 }
-END_TEST
 
 /* ---- costs that an op reports ---------------------------------------------------------------- */
 
@@ -1499,7 +1453,7 @@ static const struct {
     { "no limit", "--max-flops=0", UINT64_MAX, false },
 };
 
-START_TEST(flops_are_limited_at_admission)
+TD_TEST_EACH(flops_are_limited_at_admission, flops_cases)
 {
     server_open(OPTIONS(flops_cases[_i].limit));
     struct td_call *call = costly_call(COSTLY, (struct td_cost){ .flops = flops_cases[_i].flops });
@@ -1520,7 +1474,6 @@ START_TEST(flops_are_limited_at_admission)
     td_call_free(call);
     server_close();
 }
-END_TEST
 
 static const struct {
     uint64_t flops;
@@ -1534,7 +1487,7 @@ static const struct {
     { UINT64_MAX, false, UINT64_MAX / 100, UINT64_MAX / 2 },
 };
 
-START_TEST(a_call_with_many_flops_is_queued)
+TD_TEST_EACH(a_call_with_many_flops_is_queued, estimates)
 {
     server_open(OPTIONS("--max-flops=0"));
     struct td_call *call = costly_call(COSTLY, (struct td_cost){ .flops = estimates[_i].flops });
@@ -1549,7 +1502,6 @@ START_TEST(a_call_with_many_flops_is_queued)
     td_call_free(call);
     server_close();
 }
-END_TEST
 
 /* Where a call is inferred. */
 static const struct {
@@ -1561,7 +1513,7 @@ static const struct {
     { "on a worker, and would be computed at once", "--inline-limit-us=0", 0 },
 };
 
-START_TEST(a_deadline_passed_during_inference_is_not_reported_as_queueing)
+TD_TEST_EACH(a_deadline_passed_during_inference_is_not_reported_as_queueing, admissions)
 {
     server_open(OPTIONS("--max-flops=0", admissions[_i].limit));
     struct td_call *call = costly_call(COSTLY, (struct td_cost){ .flops = admissions[_i].flops });
@@ -1574,9 +1526,8 @@ START_TEST(a_deadline_passed_during_inference_is_not_reported_as_queueing)
     td_call_free(call);
     server_close();
 }
-END_TEST
 
-START_TEST(inference_is_timed_as_compute_not_as_queue)
+TD_TEST_EACH(inference_is_timed_as_compute_not_as_queue, admissions)
 {
     server_open(OPTIONS("--max-flops=0", admissions[_i].limit));
     struct td_call *call = costly_call(COSTLY, (struct td_cost){ .flops = admissions[_i].flops });
@@ -1590,7 +1541,6 @@ START_TEST(inference_is_timed_as_compute_not_as_queue)
     td_call_free(call);
     server_close();
 }
-END_TEST
 
 #define MIB ((uint64_t)1 << 20)
 
@@ -1638,7 +1588,7 @@ static const struct {
       TD_RESOURCE_LIMIT },
 };
 
-START_TEST(workspace_counts_against_the_memory_budget)
+TD_TEST_EACH(workspace_counts_against_the_memory_budget, workspaces)
 {
     const char *description = workspaces[_i].description;
     struct td_error err;
@@ -1656,9 +1606,8 @@ START_TEST(workspace_counts_against_the_memory_budget)
     td_buffer_pool_discharge(services.buffers, workspaces[_i].taken);
     server_close();
 }
-END_TEST
 
-START_TEST(kernels_get_the_instruction_set_and_the_number_of_threads)
+TD_TEST(kernels_get_the_instruction_set_and_the_number_of_threads)
 {
     server_open(OPTIONS("--isa=generic", "--workers=3"));
     struct td_call *call = costly_call(COSTLY, (struct td_cost){ 0 });
@@ -1674,7 +1623,6 @@ START_TEST(kernels_get_the_instruction_set_and_the_number_of_threads)
     td_call_free(call);
     server_close();
 }
-END_TEST
 
 /* A folder with one table, int32[n] of zeros, as table "t"; its data begins `shift` bytes after
  * an aligned address. */
@@ -1721,7 +1669,7 @@ static const struct {
     { "a small one that has to be", "{\"values\":[1],\"table\":{\"ref\":\"t\"}}", 1000, 1, true },
 };
 
-START_TEST(many_values_that_determine_a_shape_are_read_by_a_worker)
+TD_TEST_EACH(many_values_that_determine_a_shape_are_read_by_a_worker, readings)
 {
     char folder[] = "/tmp/tensord-test-scheduler-XXXXXX", option[100], path[100];
     folder_with_table(folder, readings[_i].n, readings[_i].shift);
@@ -1744,11 +1692,10 @@ START_TEST(many_values_that_determine_a_shape_are_read_by_a_worker)
     unlink(path);
     remove_data_folder(folder);
 }
-END_TEST
 
 /* ---- clients --------------------------------------------------------------------------------- */
 
-START_TEST(rows_of_a_truncated_file_are_not_stored)
+TD_TEST(rows_of_a_truncated_file_are_not_stored)
 {
     enum { N = 100000 };
     char folder[] = "/tmp/tensord-test-scheduler-XXXXXX", option[100], path[100];
@@ -1773,9 +1720,8 @@ START_TEST(rows_of_a_truncated_file_are_not_stored)
     unlink(path);
     remove_data_folder(folder);
 }
-END_TEST
 
-START_TEST(a_call_of_a_disconnected_client_is_not_computed)
+TD_TEST_LOOP(a_call_of_a_disconnected_client_is_not_computed, 0, 2)
 {
     int ends[2];
     ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
@@ -1804,10 +1750,9 @@ START_TEST(a_call_of_a_disconnected_client_is_not_computed)
         close(ends[1]);
     server_close();
 }
-END_TEST
 
 /* Independent of the inline limit, since a region may be of any size. */
-START_TEST(a_request_with_shared_memory_is_queued_even_if_the_member_is_escaped)
+TD_TEST(a_request_with_shared_memory_is_queued_even_if_the_member_is_escaped)
 {
 #define REGION(name)                                                                               \
     "{\"inputs\":[{\"name\":\"params\",\"shape\":[2],\"datatype\":\"BOOL\",\"parameters\":{"       \
@@ -1835,7 +1780,6 @@ START_TEST(a_request_with_shared_memory_is_queued_even_if_the_member_is_escaped)
     td_call_free(call);
     server_close();
 }
-END_TEST
 
 static int shared_object; /* of the region "out" */
 
@@ -1846,7 +1790,7 @@ static td_status compute_and_truncate(struct td_call *call, struct td_worker *wo
     return status;
 }
 
-START_TEST(an_output_that_a_truncated_region_has_lost_fails_the_call)
+TD_TEST_LOOP(an_output_that_a_truncated_region_has_lost_fails_the_call, 0, 2)
 {
     const bool truncates = _i == 1;
     struct td_task task = td_op_task;
@@ -1878,9 +1822,8 @@ START_TEST(an_output_that_a_truncated_region_has_lost_fails_the_call)
     close(shared_object);
     server_close();
 }
-END_TEST
 
-START_TEST(a_new_call_has_no_state_of_the_previous_one)
+TD_TEST(a_new_call_has_no_state_of_the_previous_one)
 {
     server_open(OPTIONS("--inline-limit-us=1000000"));
     struct td_call *before = call_of("{\"params\":[1,2],\"indices\":[0],\"timing\":true}");
@@ -1921,9 +1864,8 @@ START_TEST(a_new_call_has_no_state_of_the_previous_one)
     td_call_free(call);
     server_close();
 }
-END_TEST
 
-START_TEST(a_call_without_a_connection_polls_no_descriptor)
+TD_TEST(a_call_without_a_connection_polls_no_descriptor)
 {
     int ends[2];
     ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
@@ -1936,7 +1878,6 @@ START_TEST(a_call_without_a_connection_polls_no_descriptor)
     td_call_free(call);
     server_close();
 }
-END_TEST
 
 /* ---- many calls ------------------------------------------------------------------------------ */
 
@@ -1971,7 +1912,7 @@ static void *send_calls(void *argument)
     return NULL;
 }
 
-START_TEST(under_load_each_call_gets_its_own_reply)
+TD_TEST_LOOP(under_load_each_call_gets_its_own_reply, 0, 3)
 {
     static const char *const limits[] = { "--inline-limit-us=0", "--inline-limit-us=20",
                                           "--inline-limit-us=1000000" };
@@ -1984,81 +1925,4 @@ START_TEST(under_load_each_call_gets_its_own_reply)
         pthread_join(threads[i], NULL);
     server_close();
     free(wide);
-}
-END_TEST
-
-static void add(TCase *tcase)
-{
-    tcase_add_test(tcase, a_request_with_shared_memory_is_queued_even_if_the_member_is_escaped);
-    tcase_add_loop_test(tcase, an_output_that_a_truncated_region_has_lost_fails_the_call, 0, 2);
-    tcase_add_test(tcase, a_new_call_has_no_state_of_the_previous_one);
-    tcase_add_test(tcase, a_scan_waits_for_a_free_place_in_the_queue);
-    tcase_add_test(tcase, files_are_verified_by_idle_workers);
-    tcase_add_test(tcase, a_tiny_call_runs_on_the_io_thread);
-    tcase_add_test(tcase, with_an_inline_limit_of_zero_every_call_is_queued);
-    tcase_add_test(tcase, a_large_body_is_decoded_by_a_worker);
-    tcase_add_test(tcase,
-                   an_expensive_call_with_a_small_body_is_decoded_inline_and_computed_by_a_worker);
-    tcase_add_loop_test(tcase, the_cost_of_a_call_is_computed_once, 0, 3);
-    tcase_add_test(tcase, a_table_that_determines_a_shape_is_read_by_a_worker);
-    tcase_add_test(tcase, inline_and_queued_calls_have_the_same_reply);
-    tcase_add_test(tcase, small_calls_overtake_one_that_turns_out_to_be_large);
-    tcase_add_test(tcase, any_compressed_body_is_decoded_by_a_worker);
-    tcase_add_test(tcase, a_call_reuses_the_memory_of_a_freed_call);
-    tcase_add_test(tcase, the_memory_of_at_most_256_freed_calls_is_kept);
-    tcase_add_test(tcase, replies_of_512_bytes_and_more_are_compressed);
-    tcase_add_test(tcase, an_error_has_no_headers_of_the_reply_that_it_replaces);
-    tcase_add_test(tcase, a_full_queue_refuses_with_retry_after);
-    tcase_add_test(tcase, a_client_with_fewer_calls_gets_a_place_in_a_full_queue);
-    tcase_add_test(tcase, the_refusal_of_a_client_that_retries_at_once_waits_and_holds_nothing);
-    tcase_add_test(tcase, a_displaced_call_does_not_count_while_its_refusal_waits);
-    tcase_add_test(tcase, the_queued_and_running_calls_of_a_client_have_a_limit);
-    tcase_add_test(tcase, the_calls_of_a_client_have_a_limit_on_memory);
-    tcase_add_test(tcase, a_client_may_use_exactly_its_memory);
-    tcase_add_test(tcase, a_client_is_charged_for_the_expanded_body_instead_of_the_compressed_one);
-    tcase_add_test(
-        tcase,
-        a_body_that_expands_beyond_the_memory_of_its_client_is_refused_before_memory_is_taken);
-    tcase_add_test(tcase, a_call_refused_by_a_full_queue_releases_its_memory);
-    tcase_add_test(tcase, a_deadline_that_cannot_be_met_is_refused_on_arrival);
-    tcase_add_loop_test(tcase, a_call_past_its_deadline_is_refused_before_any_work, 0, 2);
-    tcase_add_loop_test(tcase, a_queued_call_may_expire_or_be_dropped, 0, COUNT_OF(waits));
-    tcase_add_loop_test(tcase, a_request_may_limit_its_time_in_the_queue, 0, COUNT_OF(timeouts));
-    tcase_add_test(tcase, a_limit_of_the_body_also_ends_the_second_wait_in_the_queue);
-    tcase_add_test(tcase, a_call_that_may_block_is_queued_as_a_large_job);
-    tcase_add_test(tcase, a_call_that_stores_its_result_is_queued);
-    tcase_add_test(tcase, a_call_found_to_store_its_result_becomes_a_large_job);
-    tcase_add_test(tcase, strings_are_measured_by_a_worker);
-    tcase_add_test(tcase, a_tensor_decoded_from_json_is_stored_without_a_copy);
-    tcase_add_test(tcase, a_long_list_of_tensors_is_encoded_by_a_worker);
-    tcase_add_loop_test(tcase, without_a_gpu_device_gpu_is_unavailable, 0, 2);
-    tcase_add_loop_test(
-        tcase, a_call_that_finds_no_place_to_wait_for_the_device_is_refused_or_runs_on_the_cpu, 0,
-        2);
-    tcase_add_test(tcase, an_output_above_the_limit_is_refused_before_it_is_allocated);
-    tcase_add_test(tcase, an_output_of_exactly_the_limit_is_computed);
-    tcase_add_test(tcase, the_text_of_a_reply_may_have_exactly_the_limit);
-    tcase_add_test(tcase, the_limit_on_outputs_applies_to_strings);
-    tcase_add_test(tcase, an_output_above_the_memory_limit_is_a_resource_limit);
-    tcase_add_test(tcase, an_output_without_free_memory_can_be_retried);
-    tcase_add_test(tcase, a_body_that_expands_beyond_the_limit_is_too_large);
-    tcase_add_test(tcase, a_stopping_server_queues_no_call);
-    tcase_add_loop_test(tcase, flops_are_limited_at_admission, 0, COUNT_OF(flops_cases));
-    tcase_add_loop_test(tcase, a_deadline_passed_during_inference_is_not_reported_as_queueing, 0,
-                        COUNT_OF(admissions));
-    tcase_add_loop_test(tcase, inference_is_timed_as_compute_not_as_queue, 0, COUNT_OF(admissions));
-    tcase_add_loop_test(tcase, a_call_with_many_flops_is_queued, 0, COUNT_OF(estimates));
-    tcase_add_loop_test(tcase, workspace_counts_against_the_memory_budget, 0, COUNT_OF(workspaces));
-    tcase_add_test(tcase, kernels_get_the_instruction_set_and_the_number_of_threads);
-    tcase_add_loop_test(tcase, many_values_that_determine_a_shape_are_read_by_a_worker, 0,
-                        COUNT_OF(readings));
-    tcase_add_test(tcase, rows_of_a_truncated_file_are_not_stored);
-    tcase_add_loop_test(tcase, a_call_of_a_disconnected_client_is_not_computed, 0, 2);
-    tcase_add_test(tcase, a_call_without_a_connection_polls_no_descriptor);
-    tcase_add_loop_test(tcase, under_load_each_call_gets_its_own_reply, 0, 3);
-}
-
-int main(void)
-{
-    return run_suite("scheduler", add);
 }

@@ -28,7 +28,7 @@ static struct td_tensor named(const char *name)
     return tensor;
 }
 
-START_TEST(copied_indices_keep_their_values_when_the_file_is_truncated)
+TD_TEST(copied_indices_keep_their_values_when_the_file_is_truncated)
 {
     struct td_request request;
     struct td_tensor inputs[2];
@@ -54,9 +54,8 @@ START_TEST(copied_indices_keep_their_values_when_the_file_is_truncated)
     td_arena_reset(&test_arena);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(truncation_before_indices_are_copied_is_an_error)
+TD_TEST(truncation_before_indices_are_copied_is_an_error)
 {
     struct td_request request;
     struct td_tensor inputs[2];
@@ -77,9 +76,8 @@ START_TEST(truncation_before_indices_are_copied_is_an_error)
     td_arena_reset(&test_arena);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(only_mapped_indices_are_copied)
+TD_TEST(only_mapped_indices_are_copied)
 {
     struct td_request request;
     struct td_tensor inputs[2] = { tensor("int32[2] 1 2"), tensor("int32[1] 0") };
@@ -99,9 +97,8 @@ START_TEST(only_mapped_indices_are_copied)
     td_arena_reset(&test_arena);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(truncated_shared_memory_fails_the_call_that_read_it)
+TD_TEST(truncated_shared_memory_fails_the_call_that_read_it)
 {
     enum { PAGE = 4096 };
     struct td_sources others;
@@ -139,18 +136,5 @@ START_TEST(truncated_shared_memory_fails_the_call_that_read_it)
     shm_unlink(key);
     close(object);
 }
-END_TEST
 
-static void add(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, folder_open, folder_close);
-    tcase_add_test(tcase, copied_indices_keep_their_values_when_the_file_is_truncated);
-    tcase_add_test(tcase, truncation_before_indices_are_copied_is_an_error);
-    tcase_add_test(tcase, only_mapped_indices_are_copied);
-    tcase_add_test(tcase, truncated_shared_memory_fails_the_call_that_read_it);
-}
-
-int main(void)
-{
-    return run_suite("sources", add);
-}
+TD_FIXTURE(folder_open, folder_close);

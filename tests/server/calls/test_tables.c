@@ -57,32 +57,29 @@ static void end(void)
     folder_close();
 }
 
-START_TEST(tensors_that_have_not_changed_were_current_together)
+TD_TEST(tensors_that_have_not_changed_were_current_together)
 {
     ck_assert_int_eq(resolved("a"), 1);
     ck_assert_int_eq(resolved("b"), 1);
     ck_assert(!must_decode_again());
 }
-END_TEST
 
-START_TEST(changes_of_other_names_do_not_matter)
+TD_TEST(changes_of_other_names_do_not_matter)
 {
     ck_assert_int_eq(resolved("a"), 1);
     put("c", "int32[1] 1");
     ck_assert_int_eq(resolved("b"), 1);
     ck_assert(!must_decode_again());
 }
-END_TEST
 
-START_TEST(one_tensor_is_current_with_itself)
+TD_TEST(one_tensor_is_current_with_itself)
 {
     ck_assert_int_eq(resolved("a"), 1);
     put("a", "int32[1] 2");
     ck_assert(!must_decode_again());
 }
-END_TEST
 
-START_TEST(tensors_of_different_moments_are_found_again_together)
+TD_TEST(tensors_of_different_moments_are_found_again_together)
 {
     ck_assert_int_eq(resolved("a"), 1);
     put("a", "int32[1] 2"); /* before b: no moment has the old a and the new b */
@@ -96,9 +93,8 @@ START_TEST(tensors_of_different_moments_are_found_again_together)
     ck_assert_int_eq(resolved("a"), 2);
     ck_assert(!must_decode_again());
 }
-END_TEST
 
-START_TEST(a_tensor_that_is_gone_by_then_is_not_found)
+TD_TEST(a_tensor_that_is_gone_by_then_is_not_found)
 {
     bool again;
     ck_assert_int_eq(resolved("a"), 1);
@@ -107,19 +103,5 @@ START_TEST(a_tensor_that_is_gone_by_then_is_not_found)
     ck_assert_int_eq(td_tables_agree(&tables, &test_arena, &again, &err), TD_TENSOR_NOT_FOUND);
     ck_assert_ptr_nonnull(strstr(err.message, "'a'"));
 }
-END_TEST
 
-static void add(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, begin, end);
-    tcase_add_test(tcase, tensors_that_have_not_changed_were_current_together);
-    tcase_add_test(tcase, changes_of_other_names_do_not_matter);
-    tcase_add_test(tcase, one_tensor_is_current_with_itself);
-    tcase_add_test(tcase, tensors_of_different_moments_are_found_again_together);
-    tcase_add_test(tcase, a_tensor_that_is_gone_by_then_is_not_found);
-}
-
-int main(void)
-{
-    return run_suite("call_tables", add);
-}
+TD_FIXTURE(begin, end);

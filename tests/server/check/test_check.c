@@ -59,15 +59,14 @@ static void expect(struct report report, bool starts, const char *const *lines)
 
 /* ---- addresses ------------------------------------------------------------------------------- */
 
-START_TEST(an_address_that_is_free_can_be_bound)
+TD_TEST(an_address_that_is_free_can_be_bound)
 {
     expect(check_options("--metrics-listen=127.0.0.1:0", NULL), true,
            LINES("ok       listen 127.0.0.1:0: can be bound\n",
                  "ok       metrics-listen 127.0.0.1:0: can be bound\n"));
 }
-END_TEST
 
-START_TEST(an_address_in_use_is_an_error)
+TD_TEST(an_address_in_use_is_an_error)
 {
     static const char *const options[] = { "--listen", "--metrics-listen" };
     const char *why;
@@ -85,9 +84,8 @@ START_TEST(an_address_in_use_is_an_error)
     }
     close(fd);
 }
-END_TEST
 
-START_TEST(two_addresses_on_one_port_exclude_each_other)
+TD_TEST(two_addresses_on_one_port_exclude_each_other)
 {
     static const char *const second[] = { "127.0.0.1", "0.0.0.0" };
     const char *why;
@@ -106,18 +104,16 @@ START_TEST(two_addresses_on_one_port_exclude_each_other)
         expect(check_options(first_option, second_option), false, LINES(line));
     }
 }
-END_TEST
 
-START_TEST(an_address_of_another_machine_is_an_error)
+TD_TEST(an_address_of_another_machine_is_an_error)
 {
     expect(check_options("--listen=192.0.2.1:80", NULL), false,
            LINES("error    listen 192.0.2.1:80: Cannot assign requested address\n"));
 }
-END_TEST
 
 /* ---- open files and connections -------------------------------------------------------------- */
 
-START_TEST(too_few_open_files_are_an_error_and_few_a_warning)
+TD_TEST(too_few_open_files_are_an_error_and_few_a_warning)
 {
     static const struct {
         rlim_t files;
@@ -134,11 +130,10 @@ START_TEST(too_few_open_files_are_an_error_and_few_a_warning)
         expect(check_options("--connection-limit=2000", NULL), rows[i].starts, LINES(rows[i].line));
     }
 }
-END_TEST
 
 /* ---- the data folder ------------------------------------------------------------------------- */
 
-START_TEST(files_are_taken_skipped_or_ignored_with_the_reason)
+TD_TEST(files_are_taken_skipped_or_ignored_with_the_reason)
 {
     put_npy("table.npy", 0, 4);
     put_safetensors("model.safetensors", TWO_TENSORS, 0, 6);
@@ -173,9 +168,8 @@ START_TEST(files_are_taken_skipped_or_ignored_with_the_reason)
     ck_assert_ptr_null(strstr(report.text, "20261122: ignored"));
     free(report.text);
 }
-END_TEST
 
-START_TEST(the_reasons_are_those_of_the_log)
+TD_TEST(the_reasons_are_those_of_the_log)
 {
     char expected[300];
     put_text("empty.npy", "");
@@ -198,9 +192,8 @@ START_TEST(the_reasons_are_those_of_the_log)
     ck_assert_int_eq(n, 5);
     free(report.text);
 }
-END_TEST
 
-START_TEST(a_tensor_that_another_file_hides_is_skipped)
+TD_TEST(a_tensor_that_another_file_hides_is_skipped)
 {
     struct td_store *store = open_folder();
     const struct td_store_write write = { .name = "t", .persist = true };
@@ -216,7 +209,6 @@ START_TEST(a_tensor_that_another_file_hides_is_skipped)
                  "warning  t.npy: tensor t is skipped: t.tensord "
                  "has precedence, and has a tensor of that name\n"));
 }
-END_TEST
 
 /* The names in the folder; there are few. */
 static int count_files(void)
@@ -229,7 +221,7 @@ static int count_files(void)
     return n;
 }
 
-START_TEST(nothing_in_the_folder_is_changed)
+TD_TEST(nothing_in_the_folder_is_changed)
 {
     char line[200];
     snprintf(line, sizeof line, "ok       data-dir %s: can be read and changed\n", folder);
@@ -241,9 +233,8 @@ START_TEST(nothing_in_the_folder_is_changed)
     ck_assert_int_eq(access(path_of(".tensord-tmp-1-1"), F_OK), 0);
     ck_assert_int_ne(access(path_of(".tensord.lock"), F_OK), 0);
 }
-END_TEST
 
-START_TEST(a_folder_that_a_daemon_has_locked_is_a_warning_with_its_process)
+TD_TEST(a_folder_that_a_daemon_has_locked_is_a_warning_with_its_process)
 {
     char line[300];
     struct td_store *store = open_folder();
@@ -255,9 +246,8 @@ START_TEST(a_folder_that_a_daemon_has_locked_is_a_warning_with_its_process)
     snprintf(line, sizeof line, "ok       data-dir %s: can be read and changed\n", folder);
     expect(check_options(NULL, NULL), true, LINES(line));
 }
-END_TEST
 
-START_TEST(a_folder_that_cannot_be_changed_is_a_warning_if_a_disk_quota_is_set)
+TD_TEST(a_folder_that_cannot_be_changed_is_a_warning_if_a_disk_quota_is_set)
 {
     static const struct {
         const char *option, *level;
@@ -276,9 +266,8 @@ START_TEST(a_folder_that_cannot_be_changed_is_a_warning_if_a_disk_quota_is_set)
         ck_assert_int_eq(seteuid(0), 0);
     ck_assert_int_eq(chmod(folder, 0755), 0);
 }
-END_TEST
 
-START_TEST(a_folder_that_is_none_is_an_error)
+TD_TEST(a_folder_that_is_none_is_an_error)
 {
     char option[300], line[300];
     put_text("file", "");
@@ -289,26 +278,5 @@ START_TEST(a_folder_that_is_none_is_an_error)
            LINES("ok       listen 127.0.0.1:0: can be bound\n",
                  "error    data-dir /no/such/folder: No such file or directory\n"));
 }
-END_TEST
 
-static void add(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, folder_open, folder_close);
-    tcase_add_test(tcase, an_address_that_is_free_can_be_bound);
-    tcase_add_test(tcase, an_address_in_use_is_an_error);
-    tcase_add_test(tcase, two_addresses_on_one_port_exclude_each_other);
-    tcase_add_test(tcase, an_address_of_another_machine_is_an_error);
-    tcase_add_test(tcase, too_few_open_files_are_an_error_and_few_a_warning);
-    tcase_add_test(tcase, files_are_taken_skipped_or_ignored_with_the_reason);
-    tcase_add_test(tcase, the_reasons_are_those_of_the_log);
-    tcase_add_test(tcase, a_tensor_that_another_file_hides_is_skipped);
-    tcase_add_test(tcase, nothing_in_the_folder_is_changed);
-    tcase_add_test(tcase, a_folder_that_a_daemon_has_locked_is_a_warning_with_its_process);
-    tcase_add_test(tcase, a_folder_that_cannot_be_changed_is_a_warning_if_a_disk_quota_is_set);
-    tcase_add_test(tcase, a_folder_that_is_none_is_an_error);
-}
-
-int main(void)
-{
-    return run_suite("check", add);
-}
+TD_FIXTURE(folder_open, folder_close);

@@ -29,32 +29,29 @@ static bool is_one_client(const char *one, const char *other)
     return memcmp(&a, &b, sizeof a) == 0;
 }
 
-START_TEST(an_ipv4_address_is_a_client)
+TD_TEST(an_ipv4_address_is_a_client)
 {
     ck_assert(is_one_client("192.0.2.1", "192.0.2.1"));
     ck_assert(!is_one_client("192.0.2.1", "192.0.2.2"));
     ck_assert(is_one_client("192.0.2.1", "::ffff:192.0.2.1")); /* on a listener for both families */
     ck_assert(!is_one_client("::ffff:192.0.2.1", "::ffff:192.0.2.2"));
 }
-END_TEST
 
-START_TEST(the_first_64_bits_of_an_ipv6_address_are_a_client)
+TD_TEST(the_first_64_bits_of_an_ipv6_address_are_a_client)
 {
     ck_assert(is_one_client("2001:db8:1:2::1", "2001:db8:1:2:ffff:ffff:ffff:ffff"));
     ck_assert(!is_one_client("2001:db8:1:2::1", "2001:db8:1:3::1"));
     ck_assert(!is_one_client("::1", "127.0.0.1"));
 }
-END_TEST
 
-START_TEST(an_address_of_another_family_is_no_client)
+TD_TEST(an_address_of_another_family_is_no_client)
 {
     struct td_client_key key;
     const struct sockaddr local = { .sa_family = AF_UNIX };
     ck_assert(!td_client_key_of(&local, &key));
 }
-END_TEST
 
-START_TEST(a_key_finds_the_same_client_each_time)
+TD_TEST(a_key_finds_the_same_client_each_time)
 {
     enum { CLIENTS = 20000 }; /* more than there are buckets */
     struct td_clients *clients = td_clients_new(1);
@@ -73,12 +70,11 @@ START_TEST(a_key_finds_the_same_client_each_time)
         ck_assert_int_eq(atomic_load(&found[i]->references), 2);
     td_clients_free(clients);
 }
-END_TEST
 
 static const char *const networks[] = { "10.0.%d.%d", "192.168.%d.%d",     "10.%d.0.%d",
                                         "%d.%d.0.1",  "2001:db8:%x:%x::1", "%x:%x::1" };
 
-START_TEST(the_addresses_of_a_network_are_spread)
+TD_TEST_EACH(the_addresses_of_a_network_are_spread, networks)
 {
     enum { CLIENTS = 20000 }; /* five for each hash */
     struct td_clients *clients = td_clients_new((uint64_t)_i);
@@ -93,9 +89,8 @@ START_TEST(the_addresses_of_a_network_are_spread)
     ck_assert_int_eq(td_clients_count(clients), CLIENTS);
     td_clients_free(clients);
 }
-END_TEST
 
-START_TEST(a_client_is_freed_some_time_after_its_last_reference)
+TD_TEST(a_client_is_freed_some_time_after_its_last_reference)
 {
     struct td_clients *clients = td_clients_new(1);
     const struct td_client_key key = key_of("192.0.2.1");
@@ -111,9 +106,8 @@ START_TEST(a_client_is_freed_some_time_after_its_last_reference)
     ck_assert_int_eq(td_clients_count(clients), 0);
     td_clients_free(clients);
 }
-END_TEST
 
-START_TEST(a_client_that_returns_in_time_is_kept)
+TD_TEST(a_client_that_returns_in_time_is_kept)
 {
     struct td_clients *clients = td_clients_new(1);
     const struct td_client_key key = key_of("192.0.2.1");
@@ -124,9 +118,8 @@ START_TEST(a_client_that_returns_in_time_is_kept)
     ck_assert_int_eq(td_clients_count(clients), 1); /* unused since 31 s */
     td_clients_free(clients);
 }
-END_TEST
 
-START_TEST(of_many_clients_without_a_reference_only_some_are_kept)
+TD_TEST(of_many_clients_without_a_reference_only_some_are_kept)
 {
     struct td_clients *clients = td_clients_new(1);
     const struct td_client_key held_key = key_of("192.0.2.1");
@@ -141,7 +134,6 @@ START_TEST(of_many_clients_without_a_reference_only_some_are_kept)
     ck_assert_ptr_eq(td_clients_find(clients, &held_key), held);
     td_clients_free(clients);
 }
-END_TEST
 
 static void *find_and_release(void *context)
 {
@@ -156,7 +148,7 @@ static void *find_and_release(void *context)
     return NULL;
 }
 
-START_TEST(no_client_in_use_is_freed_by_another_thread)
+TD_TEST(no_client_in_use_is_freed_by_another_thread)
 {
     struct td_clients *clients = td_clients_new(1);
     pthread_t threads[3];
@@ -169,23 +161,4 @@ START_TEST(no_client_in_use_is_freed_by_another_thread)
     td_clients_trim(clients, 1, INT64_MAX);
     ck_assert_int_eq(td_clients_count(clients), 0);
     td_clients_free(clients);
-}
-END_TEST
-
-static void add(TCase *tcase)
-{
-    tcase_add_test(tcase, an_ipv4_address_is_a_client);
-    tcase_add_test(tcase, the_first_64_bits_of_an_ipv6_address_are_a_client);
-    tcase_add_test(tcase, an_address_of_another_family_is_no_client);
-    tcase_add_test(tcase, a_key_finds_the_same_client_each_time);
-    tcase_add_loop_test(tcase, the_addresses_of_a_network_are_spread, 0, COUNT_OF(networks));
-    tcase_add_test(tcase, a_client_is_freed_some_time_after_its_last_reference);
-    tcase_add_test(tcase, a_client_that_returns_in_time_is_kept);
-    tcase_add_test(tcase, of_many_clients_without_a_reference_only_some_are_kept);
-    tcase_add_test(tcase, no_client_in_use_is_freed_by_another_thread);
-}
-
-int main(void)
-{
-    return run_suite("clients", add);
 }

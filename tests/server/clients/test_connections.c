@@ -181,7 +181,7 @@ static void sweep_without_limits(int64_t now_ns)
 
 /* ---- counts ---------------------------------------------------------------------------------- */
 
-START_TEST(connections_are_counted_until_they_are_closed)
+TD_TEST(connections_are_counted_until_they_are_closed)
 {
     struct td_client *client = client_named(1);
     ck_assert(open_connection(10, td_client_ref(client), TD_UNRESTRICTED, 0));
@@ -205,9 +205,8 @@ START_TEST(connections_are_counted_until_they_are_closed)
     ck_assert_uint_eq(td_buffer_pool_stats(budget).in_use, 2 * CONNECTION_BYTES);
     td_client_unref(client);
 }
-END_TEST
 
-START_TEST(phases_are_counted)
+TD_TEST(phases_are_counted)
 {
     static const enum td_phase phases[] = { TD_CONNECTION_WAITING, TD_CONNECTION_RECEIVING,
                                             TD_CONNECTION_RECEIVING, TD_CONNECTION_WORKING,
@@ -223,17 +222,15 @@ START_TEST(phases_are_counted)
     ck_assert_int_eq(counts.working, 1);
     ck_assert_int_eq(counts.sending, 1);
 }
-END_TEST
 
-START_TEST(a_socket_above_the_table_is_refused)
+TD_TEST(a_socket_above_the_table_is_refused)
 {
     struct td_client *client = client_named(1);
     ck_assert(!open_connection(N_SOCKETS, client, TD_UNRESTRICTED, 0));
     ck_assert(open_connection(N_SOCKETS - 1, client, TD_UNRESTRICTED, 0));
 }
-END_TEST
 
-START_TEST(a_socket_that_was_closed_without_a_report_may_be_opened_again)
+TD_TEST(a_socket_that_was_closed_without_a_report_may_be_opened_again)
 {
     struct td_client *first = client_named(1), *second = client_named(2);
     ck_assert(open_connection(10, first, TD_CONNECTIONS_REACHED, 0));
@@ -244,10 +241,9 @@ START_TEST(a_socket_that_was_closed_without_a_report_may_be_opened_again)
     ck_assert_int_eq(atomic_load(&first->connections), 0);
     ck_assert_int_eq(atomic_load(&second->connections), 1);
 }
-END_TEST
 
 /* The library closes a socket without a report when it has no memory to take it over. */
-START_TEST(a_sweep_releases_a_connection_that_was_never_taken_over)
+TD_TEST(a_sweep_releases_a_connection_that_was_never_taken_over)
 {
     const struct td_progress_limits limits = { 0 };
     struct pair lost = pair_open(), other = pair_open();
@@ -266,9 +262,8 @@ START_TEST(a_sweep_releases_a_connection_that_was_never_taken_over)
     pair_close(&lost);
     pair_close(&other);
 }
-END_TEST
 
-START_TEST(memory_of_connections_is_bounded_by_the_budget)
+TD_TEST(memory_of_connections_is_bounded_by_the_budget)
 {
     struct td_error err;
     ck_assert_int_eq(td_buffer_pool_charge(budget, MEMORY - CONNECTION_BYTES, &err), TD_OK);
@@ -283,14 +278,13 @@ START_TEST(memory_of_connections_is_bounded_by_the_budget)
     ck_assert_uint_eq(td_buffer_pool_stats(budget).in_use, MEMORY - CONNECTION_BYTES);
     td_buffer_pool_discharge(budget, MEMORY - CONNECTION_BYTES);
 }
-END_TEST
 
 static void count_call(void *context)
 {
     ++*(int *)context;
 }
 
-START_TEST(spare_buffers_are_not_released_for_connections)
+TD_TEST(spare_buffers_are_not_released_for_connections)
 {
     struct td_error err;
     int calls = 0;
@@ -300,9 +294,8 @@ START_TEST(spare_buffers_are_not_released_for_connections)
     ck_assert_int_eq(calls, 0);
     td_buffer_pool_discharge(budget, MEMORY);
 }
-END_TEST
 
-START_TEST(phases_are_not_counted_again_at_once)
+TD_TEST(phases_are_not_counted_again_at_once)
 {
     ck_assert_int_eq(td_connections_counts(connections, SECOND).waiting, 0);
     ck_assert(open_connection(10, NULL, TD_UNRESTRICTED, 0));
@@ -311,11 +304,10 @@ START_TEST(phases_are_not_counted_again_at_once)
     ck_assert_int_eq(counts.open, 1);
     ck_assert_int_eq(td_connections_counts(connections, 2 * SECOND).waiting, 1);
 }
-END_TEST
 
 /* ---- slow clients ---------------------------------------------------------------------------- */
 
-START_TEST(headers_that_do_not_arrive_in_time_end_the_connection_with_an_error)
+TD_TEST(headers_that_do_not_arrive_in_time_end_the_connection_with_an_error)
 {
     struct pair pair = pair_waiting(NULL, TD_UNRESTRICTED);
     client_sends(&pair, 3);
@@ -329,9 +321,8 @@ START_TEST(headers_that_do_not_arrive_in_time_end_the_connection_with_an_error)
     ck_assert_str_eq(reply, "refused: the headers did not arrive within --header-timeout-ms");
     pair_close(&pair);
 }
-END_TEST
 
-START_TEST(a_connection_that_waits_for_a_request_is_not_slow)
+TD_TEST(a_connection_that_waits_for_a_request_is_not_slow)
 {
     struct pair fresh = pair_waiting(NULL, TD_UNRESTRICTED),
                 used = pair_waiting(NULL, TD_UNRESTRICTED);
@@ -347,9 +338,8 @@ START_TEST(a_connection_that_waits_for_a_request_is_not_slow)
     pair_close(&fresh);
     pair_close(&used);
 }
-END_TEST
 
-START_TEST(headers_of_a_later_request_have_the_same_time)
+TD_TEST(headers_of_a_later_request_have_the_same_time)
 {
     struct pair pair = pair_waiting(NULL, TD_UNRESTRICTED);
     struct td_connection *record = td_connections_find(connections, pair.ours);
@@ -366,9 +356,8 @@ START_TEST(headers_of_a_later_request_have_the_same_time)
     ck_assert(has_ended(&pair));
     pair_close(&pair);
 }
-END_TEST
 
-START_TEST(a_body_below_the_minimum_rate_ends_the_connection_with_an_error)
+TD_TEST(a_body_below_the_minimum_rate_ends_the_connection_with_an_error)
 {
     struct pair slow = pair_waiting(NULL, TD_UNRESTRICTED),
                 just = pair_waiting(NULL, TD_UNRESTRICTED);
@@ -393,7 +382,6 @@ START_TEST(a_body_below_the_minimum_rate_ends_the_connection_with_an_error)
     pair_close(&slow);
     pair_close(&just);
 }
-END_TEST
 
 static void client_reads(const struct pair *pair, size_t bytes, uint64_t in_all)
 {
@@ -403,7 +391,7 @@ static void client_reads(const struct pair *pair, size_t bytes, uint64_t in_all)
     wait_for_acknowledgement(pair, in_all);
 }
 
-START_TEST(a_reply_read_below_the_minimum_rate_ends_the_connection)
+TD_TEST(a_reply_read_below_the_minimum_rate_ends_the_connection)
 {
     struct pair pair = pair_waiting(NULL, TD_UNRESTRICTED);
     struct td_connection *record = td_connections_find(connections, pair.ours);
@@ -417,9 +405,8 @@ START_TEST(a_reply_read_below_the_minimum_rate_ends_the_connection)
     ck_assert_str_eq(client_receives(&pair), ""); /* nothing is put into the reply */
     pair_close(&pair);
 }
-END_TEST
 
-START_TEST(bytes_read_before_the_first_look_at_a_reply_pay_as_well)
+TD_TEST(bytes_read_before_the_first_look_at_a_reply_pay_as_well)
 {
     struct pair pair = pair_waiting(NULL, TD_UNRESTRICTED);
     struct td_connection *record = td_connections_find(connections, pair.ours);
@@ -434,7 +421,6 @@ START_TEST(bytes_read_before_the_first_look_at_a_reply_pay_as_well)
     ck_assert(has_ended(&pair));
     pair_close(&pair);
 }
-END_TEST
 
 static void sweep_for_idle_at(int64_t now_ns)
 {
@@ -442,7 +428,7 @@ static void sweep_for_idle_at(int64_t now_ns)
     td_connections_sweep(connections, &limits, now_ns, 1);
 }
 
-START_TEST(a_client_that_sends_nothing_is_idle)
+TD_TEST(a_client_that_sends_nothing_is_idle)
 {
     static const enum td_phase phases[] = { TD_CONNECTION_WAITING, TD_CONNECTION_RECEIVING };
     for (int i = 0; i < (int)COUNT_OF(phases); i++) {
@@ -461,9 +447,8 @@ START_TEST(a_client_that_sends_nothing_is_idle)
         pair_close(&pair);
     }
 }
-END_TEST
 
-START_TEST(a_client_that_acknowledges_bytes_of_a_reply_is_not_idle)
+TD_TEST(a_client_that_acknowledges_bytes_of_a_reply_is_not_idle)
 {
     static char data[100];
     struct pair pair = pair_waiting(NULL, TD_UNRESTRICTED);
@@ -482,9 +467,8 @@ START_TEST(a_client_that_acknowledges_bytes_of_a_reply_is_not_idle)
     ck_assert(has_ended(&pair));
     pair_close(&pair);
 }
-END_TEST
 
-START_TEST(bytes_that_came_fast_pay_for_a_minute_at_most)
+TD_TEST(bytes_that_came_fast_pay_for_a_minute_at_most)
 {
     struct pair pair = pair_waiting(NULL, TD_UNRESTRICTED);
     struct td_connection *record = td_connections_find(connections, pair.ours);
@@ -497,9 +481,8 @@ START_TEST(bytes_that_came_fast_pay_for_a_minute_at_most)
     ck_assert(has_ended(&pair));
     pair_close(&pair);
 }
-END_TEST
 
-START_TEST(a_request_that_is_worked_on_is_not_slow)
+TD_TEST(a_request_that_is_worked_on_is_not_slow)
 {
     struct pair pair = pair_waiting(NULL, TD_UNRESTRICTED);
     client_sends(&pair, 100);
@@ -510,9 +493,8 @@ START_TEST(a_request_that_is_worked_on_is_not_slow)
     ck_assert(!has_ended(&pair));
     pair_close(&pair);
 }
-END_TEST
 
-START_TEST(without_limits_no_connection_is_slow)
+TD_TEST(without_limits_no_connection_is_slow)
 {
     struct pair pair = pair_waiting(NULL, TD_UNRESTRICTED);
     client_sends(&pair, 3);
@@ -524,9 +506,8 @@ START_TEST(without_limits_no_connection_is_slow)
     ck_assert(!has_ended(&pair));
     pair_close(&pair);
 }
-END_TEST
 
-START_TEST(an_ended_connection_stays_ended)
+TD_TEST(an_ended_connection_stays_ended)
 {
     struct pair pair = pair_waiting(NULL, TD_UNRESTRICTED);
     struct td_connection *record = td_connections_find(connections, pair.ours);
@@ -537,9 +518,8 @@ START_TEST(an_ended_connection_stays_ended)
     ck_assert(has_ended(&pair));
     pair_close(&pair);
 }
-END_TEST
 
-START_TEST(parts_of_a_sweep_cover_all_connections)
+TD_TEST(parts_of_a_sweep_cover_all_connections)
 {
     enum { SOCKETS = 25, PARTS = 10 };
     struct pair pairs[SOCKETS];
@@ -558,11 +538,10 @@ START_TEST(parts_of_a_sweep_cover_all_connections)
         pair_close(&pairs[i]);
     }
 }
-END_TEST
 
 /* ---- clients that have closed ---------------------------------------------------------------- */
 
-START_TEST(a_sweep_makes_an_edge_for_a_client_that_has_closed)
+TD_TEST(a_sweep_makes_an_edge_for_a_client_that_has_closed)
 {
     struct pair pair = pair_waiting(NULL, TD_UNRESTRICTED);
     client_sends(&pair, 3);
@@ -580,10 +559,9 @@ START_TEST(a_sweep_makes_an_edge_for_a_client_that_has_closed)
     ck_assert_int_eq(recv(pair.theirs, bytes, 4, MSG_WAITALL), 4);
     pair_close(&pair);
 }
-END_TEST
 
 /* More than are polled with one call; numbers without a socket stand for most of them. */
-START_TEST(a_sweep_may_look_at_any_number_of_connections)
+TD_TEST(a_sweep_may_look_at_any_number_of_connections)
 {
     enum { FIRST = 2000, N = 1100 };
     struct pair pair = pair_waiting(NULL, TD_UNRESTRICTED);
@@ -598,9 +576,8 @@ START_TEST(a_sweep_may_look_at_any_number_of_connections)
         td_connections_close(connections, i);
     pair_close(&pair);
 }
-END_TEST
 
-START_TEST(a_sweep_leaves_a_client_that_has_not_closed)
+TD_TEST(a_sweep_leaves_a_client_that_has_not_closed)
 {
     struct pair pair = pair_waiting(NULL, TD_UNRESTRICTED);
     client_sends(&pair, 3);
@@ -612,7 +589,6 @@ START_TEST(a_sweep_leaves_a_client_that_has_not_closed)
     server_reads(&pair, 4);
     pair_close(&pair);
 }
-END_TEST
 
 static void *open_and_close(void *argument)
 {
@@ -629,7 +605,7 @@ static void *open_and_close(void *argument)
     return argument;
 }
 
-START_TEST(threads_open_and_close_connections_while_others_sweep)
+TD_TEST(threads_open_and_close_connections_while_others_sweep)
 {
     pthread_t threads[4];
     for (size_t i = 0; i < COUNT_OF(threads); i++)
@@ -646,11 +622,10 @@ START_TEST(threads_open_and_close_connections_while_others_sweep)
         pthread_join(threads[i], NULL);
     ck_assert_int_eq(td_connections_count(connections), 0);
 }
-END_TEST
 
 /* ---- room for other connections -------------------------------------------------------------- */
 
-START_TEST(the_client_with_most_connections_makes_room)
+TD_TEST(the_client_with_most_connections_makes_room)
 {
     struct td_client *greedy = client_named(1), *modest = client_named(2), *other = client_named(3);
     struct pair pairs[5];
@@ -675,9 +650,8 @@ START_TEST(the_client_with_most_connections_makes_room)
     td_client_unref(modest);
     td_client_unref(other);
 }
-END_TEST
 
-START_TEST(among_equals_the_one_that_has_waited_for_seconds_makes_room)
+TD_TEST(among_equals_the_one_that_has_waited_for_seconds_makes_room)
 {
     struct td_client *first = client_named(1), *second = client_named(2), *third = client_named(3);
     struct pair of_first = pair_waiting(first, TD_UNRESTRICTED);
@@ -698,9 +672,8 @@ START_TEST(among_equals_the_one_that_has_waited_for_seconds_makes_room)
     pair_close(&of_third);
     td_client_unref(third);
 }
-END_TEST
 
-START_TEST(one_that_has_waited_for_seconds_makes_room_whatever_its_client_has)
+TD_TEST(one_that_has_waited_for_seconds_makes_room_whatever_its_client_has)
 {
     struct td_client *idle = client_named(1), *active = client_named(2);
     struct pair of_idle = pair_waiting(idle, TD_UNRESTRICTED);
@@ -718,9 +691,8 @@ START_TEST(one_that_has_waited_for_seconds_makes_room_whatever_its_client_has)
     pair_close(&pairs[1]);
     td_client_unref(active);
 }
-END_TEST
 
-START_TEST(a_connection_with_a_request_that_has_arrived_is_not_waiting)
+TD_TEST(a_connection_with_a_request_that_has_arrived_is_not_waiting)
 {
     struct td_client *greedy = client_named(1), *other = client_named(2);
     struct pair pair = pair_waiting(greedy, TD_UNRESTRICTED);
@@ -731,9 +703,8 @@ START_TEST(a_connection_with_a_request_that_has_arrived_is_not_waiting)
     pair_close(&pair);
     td_client_unref(other);
 }
-END_TEST
 
-START_TEST(the_oldest_restricted_connection_makes_room)
+TD_TEST(the_oldest_restricted_connection_makes_room)
 {
     struct pair unrestricted = pair_waiting(NULL, TD_UNRESTRICTED);
     struct pair answered = pair_waiting(NULL, TD_CONNECTIONS_REACHED);
@@ -758,9 +729,8 @@ START_TEST(the_oldest_restricted_connection_makes_room)
     pair_close(&newer);
     ck_assert_int_eq(td_connections_count_restricted(connections), 0);
 }
-END_TEST
 
-START_TEST(a_client_makes_room_for_its_own_restricted_connections)
+TD_TEST(a_client_makes_room_for_its_own_restricted_connections)
 {
     struct td_client *storm = client_named(1), *probe = client_named(2);
     struct pair of_probe = pair_waiting(probe, TD_CONNECTIONS_REACHED), of_storm[3];
@@ -789,9 +759,8 @@ START_TEST(a_client_makes_room_for_its_own_restricted_connections)
     ck_assert_int_eq(atomic_load(&storm->restricted), 0);
     td_client_unref(storm);
 }
-END_TEST
 
-START_TEST(a_fresh_connection_is_not_ended_for_a_client_with_one_fewer)
+TD_TEST(a_fresh_connection_is_not_ended_for_a_client_with_one_fewer)
 {
     struct td_client *one = client_named(1), *none = client_named(2);
     struct pair pair = pair_waiting(td_client_ref(one), TD_UNRESTRICTED);
@@ -807,9 +776,8 @@ START_TEST(a_fresh_connection_is_not_ended_for_a_client_with_one_fewer)
     td_client_unref(one);
     td_client_unref(none);
 }
-END_TEST
 
-START_TEST(a_used_connection_is_ended_for_a_client_with_one_fewer)
+TD_TEST(a_used_connection_is_ended_for_a_client_with_one_fewer)
 {
     struct td_client *one = client_named(1), *none = client_named(2);
     struct pair pair = pair_waiting(one, TD_UNRESTRICTED);
@@ -820,47 +788,5 @@ START_TEST(a_used_connection_is_ended_for_a_client_with_one_fewer)
     pair_close(&pair);
     td_client_unref(none);
 }
-END_TEST
 
-static void add(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_add_test(tcase, connections_are_counted_until_they_are_closed);
-    tcase_add_test(tcase, phases_are_counted);
-    tcase_add_test(tcase, a_socket_above_the_table_is_refused);
-    tcase_add_test(tcase, a_socket_that_was_closed_without_a_report_may_be_opened_again);
-    tcase_add_test(tcase, a_sweep_releases_a_connection_that_was_never_taken_over);
-    tcase_add_test(tcase, memory_of_connections_is_bounded_by_the_budget);
-    tcase_add_test(tcase, spare_buffers_are_not_released_for_connections);
-    tcase_add_test(tcase, phases_are_not_counted_again_at_once);
-    tcase_add_test(tcase, headers_that_do_not_arrive_in_time_end_the_connection_with_an_error);
-    tcase_add_test(tcase, a_connection_that_waits_for_a_request_is_not_slow);
-    tcase_add_test(tcase, headers_of_a_later_request_have_the_same_time);
-    tcase_add_test(tcase, a_body_below_the_minimum_rate_ends_the_connection_with_an_error);
-    tcase_add_test(tcase, a_reply_read_below_the_minimum_rate_ends_the_connection);
-    tcase_add_test(tcase, bytes_read_before_the_first_look_at_a_reply_pay_as_well);
-    tcase_add_test(tcase, a_client_that_sends_nothing_is_idle);
-    tcase_add_test(tcase, a_client_that_acknowledges_bytes_of_a_reply_is_not_idle);
-    tcase_add_test(tcase, bytes_that_came_fast_pay_for_a_minute_at_most);
-    tcase_add_test(tcase, a_request_that_is_worked_on_is_not_slow);
-    tcase_add_test(tcase, without_limits_no_connection_is_slow);
-    tcase_add_test(tcase, an_ended_connection_stays_ended);
-    tcase_add_test(tcase, parts_of_a_sweep_cover_all_connections);
-    tcase_add_test(tcase, a_sweep_makes_an_edge_for_a_client_that_has_closed);
-    tcase_add_test(tcase, a_sweep_may_look_at_any_number_of_connections);
-    tcase_add_test(tcase, a_sweep_leaves_a_client_that_has_not_closed);
-    tcase_add_test(tcase, threads_open_and_close_connections_while_others_sweep);
-    tcase_add_test(tcase, the_client_with_most_connections_makes_room);
-    tcase_add_test(tcase, among_equals_the_one_that_has_waited_for_seconds_makes_room);
-    tcase_add_test(tcase, one_that_has_waited_for_seconds_makes_room_whatever_its_client_has);
-    tcase_add_test(tcase, a_connection_with_a_request_that_has_arrived_is_not_waiting);
-    tcase_add_test(tcase, the_oldest_restricted_connection_makes_room);
-    tcase_add_test(tcase, a_client_makes_room_for_its_own_restricted_connections);
-    tcase_add_test(tcase, a_fresh_connection_is_not_ended_for_a_client_with_one_fewer);
-    tcase_add_test(tcase, a_used_connection_is_ended_for_a_client_with_one_fewer);
-}
-
-int main(void)
-{
-    return run_suite("connections", add);
-}
+TD_FIXTURE(set_up, tear_down);

@@ -24,7 +24,7 @@ static const struct {
     { "a client that waits at last is like a new one", { 0, 900, 1900, 1901 }, { 0, 900, 0, 5 } },
 };
 
-START_TEST(a_refusal_waits_so_long)
+TD_TEST_EACH(a_refusal_waits_so_long, histories)
 {
     struct td_refused client = { 0 };
     const int64_t start = 5 * SECOND;
@@ -35,16 +35,14 @@ START_TEST(a_refusal_waits_so_long)
                       histories[_i].description, i, (long long)delay);
     }
 }
-END_TEST
 
-START_TEST(retry_after_decides_who_is_early)
+TD_TEST(retry_after_decides_who_is_early)
 {
     struct td_refused client = { 0 };
     ck_assert_int_eq(td_refusals_record(&client, 1 * SECOND, 3), 0);
     ck_assert_int_eq(td_refusals_record(&client, 3 * SECOND, 1), SECOND);
     ck_assert_int_eq(td_refusals_record(&client, 4 * SECOND, 1), 0);
 }
-END_TEST
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
@@ -83,7 +81,7 @@ static bool delay(struct td_refusals *refusals, struct recorded *recorded, int64
     return td_refusals_delay(refusals, &recorded->refusal, due_ns);
 }
 
-START_TEST(refusals_end_in_the_order_in_which_they_are_due)
+TD_TEST(refusals_end_in_the_order_in_which_they_are_due)
 {
     struct td_worker_pool *pool = full_pool();
     struct td_refusals *refusals = td_refusals_new(pool);
@@ -101,9 +99,8 @@ START_TEST(refusals_end_in_the_order_in_which_they_are_due)
     td_refusals_free(refusals);
     td_worker_pool_free(pool);
 }
-END_TEST
 
-START_TEST(refusals_end_early_while_nothing_is_queued)
+TD_TEST(refusals_end_early_while_nothing_is_queued)
 {
     struct td_worker_pool *pool = td_worker_pool_new(1, 8);
     struct td_refusals *refusals = td_refusals_new(pool);
@@ -117,9 +114,8 @@ START_TEST(refusals_end_early_while_nothing_is_queued)
     td_refusals_free(refusals);
     td_worker_pool_free(pool);
 }
-END_TEST
 
-START_TEST(closing_ends_all_and_delays_no_more)
+TD_TEST(closing_ends_all_and_delays_no_more)
 {
     struct td_worker_pool *pool = full_pool();
     struct td_refusals *refusals = td_refusals_new(pool);
@@ -135,9 +131,8 @@ START_TEST(closing_ends_all_and_delays_no_more)
     td_refusals_free(NULL);
     td_worker_pool_free(pool);
 }
-END_TEST
 
-START_TEST(their_number_is_bounded)
+TD_TEST(their_number_is_bounded)
 {
     struct td_worker_pool *pool = full_pool();
     struct td_refusals *refusals = td_refusals_new(pool);
@@ -150,9 +145,8 @@ START_TEST(their_number_is_bounded)
     td_worker_pool_free(pool);
     free(recorded);
 }
-END_TEST
 
-START_TEST(refusals_that_have_ended_make_room_for_others)
+TD_TEST(refusals_that_have_ended_make_room_for_others)
 {
     struct td_worker_pool *pool = full_pool();
     struct td_refusals *refusals = td_refusals_new(pool);
@@ -167,21 +161,4 @@ START_TEST(refusals_that_have_ended_make_room_for_others)
     ck_assert_int_eq(atomic_load(&n_ended), TD_REFUSALS_MOST + 1);
     td_worker_pool_free(pool);
     free(recorded);
-}
-END_TEST
-
-static void add(TCase *tcase)
-{
-    tcase_add_loop_test(tcase, a_refusal_waits_so_long, 0, COUNT_OF(histories));
-    tcase_add_test(tcase, retry_after_decides_who_is_early);
-    tcase_add_test(tcase, refusals_end_in_the_order_in_which_they_are_due);
-    tcase_add_test(tcase, refusals_end_early_while_nothing_is_queued);
-    tcase_add_test(tcase, closing_ends_all_and_delays_no_more);
-    tcase_add_test(tcase, their_number_is_bounded);
-    tcase_add_test(tcase, refusals_that_have_ended_make_room_for_others);
-}
-
-int main(void)
-{
-    return run_suite("refusals", add);
 }

@@ -47,12 +47,11 @@ static const struct {
     { " , ;q=1, gzip", TD_ENCODING_GZIP },
 };
 
-START_TEST(the_preferred_encoding_is_chosen)
+TD_TEST_EACH(the_preferred_encoding_is_chosen, choices)
 {
     ck_assert_msg(td_deflate_choose(choices[_i].accept) == choices[_i].wanted, "%s",
                   choices[_i].accept ? choices[_i].accept : "absent");
 }
-END_TEST
 
 /* ---- replies --------------------------------------------------------------------------------- */
 
@@ -102,7 +101,7 @@ static const struct {
     { "an empty reply", TD_ENCODING_GZIP, { 0, 0, 0 }, false },
 };
 
-START_TEST(a_compressed_reply_expands_to_the_original)
+TD_TEST_EACH(a_compressed_reply_expands_to_the_original, answers)
 {
     struct td_reply reply = { 0 };
     struct td_chunk chunks[3];
@@ -141,9 +140,8 @@ START_TEST(a_compressed_reply_expands_to_the_original)
     ck_assert(memcmp(plain->data, text, total) == 0);
     td_buffer_unref(plain);
 }
-END_TEST
 
-START_TEST(an_incompressible_reply_is_sent_as_it_is)
+TD_TEST(an_incompressible_reply_is_sent_as_it_is)
 {
     struct td_reply reply = { 0 };
     unsigned char noise[5000];
@@ -157,7 +155,6 @@ START_TEST(an_incompressible_reply_is_sent_as_it_is)
     ck_assert_int_eq(reply.n_headers, 0);
     ck_assert_ptr_eq(reply.chunks[0].data, noise);
 }
-END_TEST
 
 /* Bytes that the C library has handed out; 0 where a sanitizer replaces it, which finds leaks too. */
 static size_t bytes_in_use(void)
@@ -166,7 +163,7 @@ static size_t bytes_in_use(void)
     return info.uordblks + info.hblkhd;
 }
 
-START_TEST(no_memory_remains_in_use)
+TD_TEST(no_memory_remains_in_use)
 {
     char *text = text_of(5000);
     size_t before = 0;
@@ -190,9 +187,8 @@ START_TEST(no_memory_remains_in_use)
     }
     ck_assert_uint_lt(bytes_in_use(), before + 10000); /* the buffers of five replies take more */
 }
-END_TEST
 
-START_TEST(without_memory_the_reply_is_sent_as_it_is)
+TD_TEST(without_memory_the_reply_is_sent_as_it_is)
 {
     struct td_memory nothing = { .take = take_nothing };
     struct td_reply reply = { 0 };
@@ -201,9 +197,8 @@ START_TEST(without_memory_the_reply_is_sent_as_it_is)
     ck_assert_int_eq(reply.n_headers, 0);
     ck_assert_uint_eq(td_reply_bytes(&reply), 5000);
 }
-END_TEST
 
-START_TEST(a_deadline_stops_compressing_a_large_reply)
+TD_TEST(a_deadline_stops_compressing_a_large_reply)
 {
     struct td_reply reply = { 0 };
     int asked = 0;
@@ -211,20 +206,4 @@ START_TEST(a_deadline_stops_compressing_a_large_reply)
     test_arena.stop = (struct td_stop){ at_once, &asked };
     ck_assert_int_eq(deflate_it(&reply, TD_ENCODING_GZIP, td_memory_heap()), TD_DEADLINE_EXCEEDED);
     ck_assert_int_eq(asked, 1);
-}
-END_TEST
-
-static void add(TCase *tcase)
-{
-    tcase_add_loop_test(tcase, the_preferred_encoding_is_chosen, 0, COUNT_OF(choices));
-    tcase_add_loop_test(tcase, a_compressed_reply_expands_to_the_original, 0, COUNT_OF(answers));
-    tcase_add_test(tcase, an_incompressible_reply_is_sent_as_it_is);
-    tcase_add_test(tcase, no_memory_remains_in_use);
-    tcase_add_test(tcase, without_memory_the_reply_is_sent_as_it_is);
-    tcase_add_test(tcase, a_deadline_stops_compressing_a_large_reply);
-}
-
-int main(void)
-{
-    return run_suite("deflate", add);
 }

@@ -126,7 +126,7 @@ static const struct {
     { 1 << 20, false, 9 }, { 3000000, false, 6 }, { 3000000, true, 0 },
 };
 
-START_TEST(a_compressed_body_expands_to_the_original)
+TD_TEST_LOOP(a_compressed_body_expands_to_the_original, 0, COUNT_OF(codings) * COUNT_OF(contents))
 {
     const struct coding *coding = &codings[(size_t)_i / COUNT_OF(contents)];
     const size_t c = (size_t)_i % COUNT_OF(contents);
@@ -140,9 +140,8 @@ START_TEST(a_compressed_body_expands_to_the_original)
     free(plain.data);
     free(packed.data);
 }
-END_TEST
 
-START_TEST(memory_grows_with_the_output_and_never_beyond_the_limit)
+TD_TEST(memory_grows_with_the_output_and_never_beyond_the_limit)
 {
     struct bytes plain = sample(3000000, false);
     struct bytes packed = compress_as(15, 9, plain);
@@ -155,7 +154,6 @@ START_TEST(memory_grows_with_the_output_and_never_beyond_the_limit)
     free(plain.data);
     free(packed.data);
 }
-END_TEST
 
 /* Bytes that the C library has handed out; 0 where a sanitizer replaces it, which finds leaks too. */
 static size_t bytes_in_use(void)
@@ -164,7 +162,7 @@ static size_t bytes_in_use(void)
     return info.uordblks + info.hblkhd;
 }
 
-START_TEST(no_memory_remains_in_use)
+TD_TEST(no_memory_remains_in_use)
 {
     struct bytes plain = sample(3000, false);
     struct bytes packed = compress_as(15, 6, plain);
@@ -178,11 +176,10 @@ START_TEST(no_memory_remains_in_use)
     free(plain.data);
     free(packed.data);
 }
-END_TEST
 
 /* ---- invalid bodies-------------------------------------------------------------------------- */
 
-START_TEST(a_body_truncated_anywhere_is_malformed)
+TD_TEST_EACH(a_body_truncated_anywhere_is_malformed, codings)
 {
     const struct coding *coding = &codings[_i];
     struct bytes plain = sample(500, true);
@@ -196,16 +193,14 @@ START_TEST(a_body_truncated_anywhere_is_malformed)
     free(plain.data);
     free(packed.data);
 }
-END_TEST
 
-START_TEST(an_empty_body_is_malformed)
+TD_TEST(an_empty_body_is_malformed)
 {
     struct bytes nothing = { (unsigned char *)(uintptr_t) "", 0 };
     expect_refusal(nothing, 1 << 20, TD_MALFORMED_REQUEST, "nothing");
 }
-END_TEST
 
-START_TEST(a_flipped_bit_fails_the_checksum)
+TD_TEST_LOOP(a_flipped_bit_fails_the_checksum, 0, 2)
 {
     const struct coding *coding = &codings[_i]; /* gzip and zlib have a checksum */
     struct bytes plain = sample(300, true);
@@ -222,7 +217,6 @@ START_TEST(a_flipped_bit_fails_the_checksum)
     free(plain.data);
     free(packed.data);
 }
-END_TEST
 
 static const struct {
     const char *description;
@@ -238,16 +232,15 @@ static const struct {
     { "ones", "\xff\xff\xff\xff\xff\xff\xff\xff", 8 },
 };
 
-START_TEST(garbage_is_malformed)
+TD_TEST_EACH(garbage_is_malformed, garbage)
 {
     struct bytes packed = bytes_of(garbage[_i].size);
     memcpy(packed.data, garbage[_i].data, packed.size);
     expect_refusal(packed, 1 << 20, TD_MALFORMED_REQUEST, garbage[_i].description);
     free(packed.data);
 }
-END_TEST
 
-START_TEST(concatenated_gzip_members_are_expanded)
+TD_TEST(concatenated_gzip_members_are_expanded)
 {
     struct bytes plain = sample(1000, false), twice = bytes_of(2000);
     struct bytes packed = compress_as(codings[0].window_bits, 6, plain);
@@ -266,9 +259,8 @@ START_TEST(concatenated_gzip_members_are_expanded)
     free(packed.data);
     free(members.data);
 }
-END_TEST
 
-START_TEST(bytes_after_the_end_are_malformed)
+TD_TEST_EACH(bytes_after_the_end_are_malformed, codings)
 {
     const struct coding *coding = &codings[_i];
     struct bytes plain = sample(1000, false);
@@ -282,9 +274,8 @@ START_TEST(bytes_after_the_end_are_malformed)
     free(packed.data);
     free(longer.data);
 }
-END_TEST
 
-START_TEST(a_bomb_stops_at_the_limit)
+TD_TEST_EACH(a_bomb_stops_at_the_limit, codings)
 {
     const struct coding *coding = &codings[_i];
     struct bytes zeros = { calloc(1, 32 << 20), 32 << 20 };
@@ -296,9 +287,8 @@ START_TEST(a_bomb_stops_at_the_limit)
     free(zeros.data);
     free(bomb.data);
 }
-END_TEST
 
-START_TEST(without_memory_expanding_fails)
+TD_TEST(without_memory_expanding_fails)
 {
     struct bytes plain = sample(1 << 20, false);
     struct bytes packed = compress_as(15, 9, plain);
@@ -309,7 +299,6 @@ START_TEST(without_memory_expanding_fails)
     free(plain.data);
     free(packed.data);
 }
-END_TEST
 
 /* ---- Content-Encoding ------------------------------------------------------------------------ */
 
@@ -333,7 +322,7 @@ static const struct {
     { "gzi", TD_UNSUPPORTED_MEDIA_TYPE, false },
 };
 
-START_TEST(gzip_deflate_and_identity_are_supported)
+TD_TEST_EACH(gzip_deflate_and_identity_are_supported, encodings)
 {
     struct td_error err;
     bool wanted = true;
@@ -348,7 +337,6 @@ START_TEST(gzip_deflate_and_identity_are_supported)
                          encodings[_i].status);
     }
 }
-END_TEST
 
 static td_status inflate_by_ratio(struct bytes packed, size_t ratio, struct td_error *err)
 {
@@ -362,7 +350,7 @@ static td_status inflate_by_ratio(struct bytes packed, size_t ratio, struct td_e
     return status;
 }
 
-START_TEST(a_body_may_expand_by_the_ratio_and_no_more)
+TD_TEST(a_body_may_expand_by_the_ratio_and_no_more)
 {
     struct td_error err;
     struct bytes plain = sample(8 << 20, false), packed = compress_as(15 + 16, 9, plain);
@@ -379,9 +367,8 @@ START_TEST(a_body_may_expand_by_the_ratio_and_no_more)
     free(plain.data);
     free(packed.data);
 }
-END_TEST
 
-START_TEST(a_mebibyte_is_free_of_the_ratio)
+TD_TEST(a_mebibyte_is_free_of_the_ratio)
 {
     struct td_error err;
     struct bytes plain = sample(TD_INFLATE_FREE, false), packed = compress_as(15, 9, plain);
@@ -394,7 +381,6 @@ START_TEST(a_mebibyte_is_free_of_the_ratio)
     free(more.data);
     free(more_packed.data);
 }
-END_TEST
 
 /* Stops at the check that *context counts down to. */
 static td_status stop_at(void *context, struct td_error *err)
@@ -404,7 +390,7 @@ static td_status stop_at(void *context, struct td_error *err)
 
 /* Noise has its buffer at once. The buffer of text grows, and a copy of more than 8 MiB is stopped
  * too. */
-START_TEST(a_large_output_is_stopped_between_any_two_steps)
+TD_TEST_LOOP(a_large_output_is_stopped_between_any_two_steps, 0, 2)
 {
     const bool noise = _i == 1;
     enum { BYTES = (16 << 20) + 1, DENSE = 300000 };
@@ -432,30 +418,5 @@ START_TEST(a_large_output_is_stopped_between_any_two_steps)
     free(dense.data);
     free(packed.data);
 }
-END_TEST
 
-static void add(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, counting_begin, NULL);
-    tcase_add_loop_test(tcase, a_compressed_body_expands_to_the_original, 0,
-                        COUNT_OF(codings) * COUNT_OF(contents));
-    tcase_add_test(tcase, no_memory_remains_in_use);
-    tcase_add_test(tcase, memory_grows_with_the_output_and_never_beyond_the_limit);
-    tcase_add_loop_test(tcase, a_body_truncated_anywhere_is_malformed, 0, COUNT_OF(codings));
-    tcase_add_test(tcase, an_empty_body_is_malformed);
-    tcase_add_loop_test(tcase, a_flipped_bit_fails_the_checksum, 0, 2);
-    tcase_add_loop_test(tcase, garbage_is_malformed, 0, COUNT_OF(garbage));
-    tcase_add_test(tcase, concatenated_gzip_members_are_expanded);
-    tcase_add_loop_test(tcase, bytes_after_the_end_are_malformed, 0, COUNT_OF(codings));
-    tcase_add_loop_test(tcase, a_bomb_stops_at_the_limit, 0, COUNT_OF(codings));
-    tcase_add_test(tcase, a_body_may_expand_by_the_ratio_and_no_more);
-    tcase_add_test(tcase, a_mebibyte_is_free_of_the_ratio);
-    tcase_add_loop_test(tcase, a_large_output_is_stopped_between_any_two_steps, 0, 2);
-    tcase_add_test(tcase, without_memory_expanding_fails);
-    tcase_add_loop_test(tcase, gzip_deflate_and_identity_are_supported, 0, COUNT_OF(encodings));
-}
-
-int main(void)
-{
-    return run_suite("inflate", add);
-}
+TD_FIXTURE(counting_begin, NULL);

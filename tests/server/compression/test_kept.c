@@ -54,7 +54,7 @@ static const char *encoding_of(const struct td_reply *reply)
     return reply->n_headers == 1 ? reply->headers[0].value : "";
 }
 
-START_TEST(a_document_is_compressed_once_in_each_encoding)
+TD_TEST(a_document_is_compressed_once_in_each_encoding)
 {
     struct td_kept *kept = new_kept();
     const void *data[2] = { NULL };
@@ -72,9 +72,8 @@ START_TEST(a_document_is_compressed_once_in_each_encoding)
     ck_assert_int_eq(taken, 2);
     td_kept_free(kept);
 }
-END_TEST
 
-START_TEST(documents_are_told_from_each_other_by_their_tags)
+TD_TEST(documents_are_told_from_each_other_by_their_tags)
 {
     struct td_kept *kept = new_kept();
     const size_t sizes[] = { 1000, 5000 };
@@ -89,9 +88,8 @@ START_TEST(documents_are_told_from_each_other_by_their_tags)
     ck_assert_mem_eq(compressed[0], compressed[1], sizeof compressed[0]);
     td_kept_free(kept);
 }
-END_TEST
 
-START_TEST(a_reply_that_is_not_compressed_is_not_kept)
+TD_TEST(a_reply_that_is_not_compressed_is_not_kept)
 {
     struct td_kept *kept = new_kept();
     struct td_reply reply;
@@ -106,9 +104,8 @@ START_TEST(a_reply_that_is_not_compressed_is_not_kept)
     ck_assert_str_eq(encoding_of(&reply), "gzip");
     td_kept_free(kept);
 }
-END_TEST
 
-START_TEST(documents_beyond_the_bound_and_long_tags_are_compressed_each_time)
+TD_TEST(documents_beyond_the_bound_and_long_tags_are_compressed_each_time)
 {
     struct td_kept *kept = new_kept();
     char tag[2 * TD_KEPT_TAG];
@@ -127,7 +124,6 @@ START_TEST(documents_beyond_the_bound_and_long_tags_are_compressed_each_time)
     ck_assert_int_eq(taken, TD_KEPT_DOCUMENTS + 8);
     td_kept_free(kept);
 }
-END_TEST
 
 static void *ask(void *context)
 {
@@ -149,7 +145,7 @@ static void *ask(void *context)
     return NULL;
 }
 
-START_TEST(threads_may_ask_for_one_document_at_once)
+TD_TEST(threads_may_ask_for_one_document_at_once)
 {
     enum { THREADS = 4 };
     struct td_kept *kept = new_kept();
@@ -162,19 +158,4 @@ START_TEST(threads_may_ask_for_one_document_at_once)
         ck_assert_ptr_null(failed);
     }
     td_kept_free(kept);
-}
-END_TEST
-
-static void add(TCase *tcase)
-{
-    tcase_add_test(tcase, a_document_is_compressed_once_in_each_encoding);
-    tcase_add_test(tcase, documents_are_told_from_each_other_by_their_tags);
-    tcase_add_test(tcase, a_reply_that_is_not_compressed_is_not_kept);
-    tcase_add_test(tcase, documents_beyond_the_bound_and_long_tags_are_compressed_each_time);
-    tcase_add_test(tcase, threads_may_ask_for_one_document_at_once);
-}
-
-int main(void)
-{
-    return run_suite("kept", add);
 }

@@ -290,7 +290,7 @@ static const struct {
       4096 },
 };
 
-START_TEST(the_least_limit_of_all_groups_wins)
+TD_TEST_EACH(the_least_limit_of_all_groups_wins, trees)
 {
     if (trees[_i].cgroup)
         write_text("/proc/self/cgroup", trees[_i].cgroup);
@@ -300,9 +300,8 @@ START_TEST(the_least_limit_of_all_groups_wins)
         write_text(trees[_i].files[i].path, trees[_i].files[i].text);
     check_limits(trees[_i].says, trees[_i].cpus, trees[_i].memory_bytes);
 }
-END_TEST
 
-START_TEST(text_with_a_nul_is_no_limit)
+TD_TEST(text_with_a_nul_is_no_limit)
 {
     write_bytes("/proc/self/cgroup", "0::/\0a\n0::/a\n", 13);
     write_text("/proc/self/mountinfo", V2);
@@ -310,7 +309,6 @@ START_TEST(text_with_a_nul_is_no_limit)
     write_bytes("/cg/memory.max", "8192\n", 5);
     check_limits("NUL", 0, 8192);
 }
-END_TEST
 
 /* `length` times the byte `fill` between two texts. */
 static void write_long(const char *path, const char *before, char fill, size_t length,
@@ -325,7 +323,7 @@ static void write_long(const char *path, const char *before, char fill, size_t l
     free(text);
 }
 
-START_TEST(long_lines_are_skipped)
+TD_TEST(long_lines_are_skipped)
 {
     write_long("/proc/self/cgroup", "0::/", 'a', 1 << 20, "\n0::/b\n");
     write_long("/proc/self/mountinfo", "31 23 0:28 / /", 'a', 1 << 20,
@@ -334,9 +332,8 @@ START_TEST(long_lines_are_skipped)
     write_text("/cg/memory.max", "4096\n");
     check_limits("long lines", 0, 4096);
 }
-END_TEST
 
-START_TEST(a_long_group_below_a_long_mount_point_is_no_limit)
+TD_TEST(a_long_group_below_a_long_mount_point_is_no_limit)
 {
     write_long("/proc/self/cgroup", "0::/", 'a', PATH_MAX - 100, "\n");
     write_text("/proc/self/mountinfo", V2);
@@ -345,27 +342,12 @@ START_TEST(a_long_group_below_a_long_mount_point_is_no_limit)
     write_long("/proc/self/mountinfo", "31 23 0:28 / /", 'a', 200, " rw - cgroup2 none rw\n");
     check_limits("too long", 0, 0);
 }
-END_TEST
 
-START_TEST(the_system_itself_can_be_read)
+TD_TEST(the_system_itself_can_be_read)
 {
     const struct td_cgroup_limits limits = td_cgroup_limits_read("");
     ck_assert_int_ge(limits.cpus, 0);
     ck_assert_int_ge(limits.memory_bytes, 0);
 }
-END_TEST
 
-static void add(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, root_open, root_close);
-    tcase_add_loop_test(tcase, the_least_limit_of_all_groups_wins, 0, COUNT_OF(trees));
-    tcase_add_test(tcase, text_with_a_nul_is_no_limit);
-    tcase_add_test(tcase, long_lines_are_skipped);
-    tcase_add_test(tcase, a_long_group_below_a_long_mount_point_is_no_limit);
-    tcase_add_test(tcase, the_system_itself_can_be_read);
-}
-
-int main(void)
-{
-    return run_suite("server/config/cgroup", add);
-}
+TD_FIXTURE(root_open, root_close);

@@ -68,7 +68,7 @@ static void file_write(const char *text, size_t length)
 
 /* ---- defaults -------------------------------------------------------------------------------- */
 
-START_TEST(unset_options_have_their_defaults)
+TD_TEST(unset_options_have_their_defaults)
 {
     struct loaded loaded = load_good(NULL, NULL);
     const struct td_config *config = &loaded.config;
@@ -104,11 +104,10 @@ START_TEST(unset_options_have_their_defaults)
     ck_assert_int_eq(config->slow_ms, 0);
     td_config_free(&loaded.config);
 }
-END_TEST
 
 /* ---- sources --------------------------------------------------------------------------------- */
 
-START_TEST(every_source_sets_every_kind_of_option)
+TD_TEST(every_source_sets_every_kind_of_option)
 {
     static const char json[] =
         "{\"listen\": \"[::1]:9\", \"data-dir\": \"/data\", \"io-threads\": "
@@ -143,7 +142,6 @@ START_TEST(every_source_sets_every_kind_of_option)
         td_config_free(&loaded[i].config);
     }
 }
-END_TEST
 
 static const struct {
     const char *description, *argument, *environment, *file;
@@ -159,7 +157,7 @@ static const struct {
       "{\"queue-limit\": 3}", 1 },
 };
 
-START_TEST(the_command_line_wins_over_the_environment_over_the_file)
+TD_TEST_EACH(the_command_line_wins_over_the_environment_over_the_file, precedences)
 {
     const char *arguments[] = { "--config", file_path, precedences[_i].argument, NULL };
     const char *environment[] = { "HOME=/", precedences[_i].environment, NULL };
@@ -169,9 +167,8 @@ START_TEST(the_command_line_wins_over_the_environment_over_the_file)
                   precedences[_i].description, (long long)loaded.config.queue_limit);
     td_config_free(&loaded.config);
 }
-END_TEST
 
-START_TEST(the_last_of_two_on_the_command_line_wins)
+TD_TEST(the_last_of_two_on_the_command_line_wins)
 {
     struct loaded loaded =
         load_good(WORDS("--workers", "3", "--listen=h:1", "--workers=4", "--listen=h:2"), NULL);
@@ -179,9 +176,8 @@ START_TEST(the_last_of_two_on_the_command_line_wins)
     ck_assert_str_eq(loaded.config.listen, "h:2");
     td_config_free(&loaded.config);
 }
-END_TEST
 
-START_TEST(the_file_can_be_named_by_the_environment)
+TD_TEST(the_file_can_be_named_by_the_environment)
 {
     char variable[100];
     file_write("{\"workers\": 7}", 14);
@@ -196,9 +192,8 @@ START_TEST(the_file_can_be_named_by_the_environment)
     loaded = load_good(NULL, WORDS("TENSORD_CONFIG="));
     td_config_free(&loaded.config);
 }
-END_TEST
 
-START_TEST(unknown_environment_variables_set_nothing)
+TD_TEST(unknown_environment_variables_set_nothing)
 {
     struct loaded loaded = load_good(
         NULL, WORDS("WORKERS=3", "TENSORD_WORKERSX=4", "TENSORD_CACHE=/cache", "XTENSORD_WORKERS=5",
@@ -207,9 +202,8 @@ START_TEST(unknown_environment_variables_set_nothing)
     ck_assert_int_eq(loaded.config.queue_limit, 1024);
     td_config_free(&loaded.config);
 }
-END_TEST
 
-START_TEST(a_value_follows_an_equals_sign_or_a_space)
+TD_TEST(a_value_follows_an_equals_sign_or_a_space)
 {
     struct loaded loaded =
         load_good(WORDS("--data-dir=a=b", "--listen", "h:1", "--log-level", "debug"), NULL);
@@ -221,7 +215,6 @@ START_TEST(a_value_follows_an_equals_sign_or_a_space)
     ck_assert_str_eq(loaded.config.data_dir, "");
     td_config_free(&loaded.config);
 }
-END_TEST
 
 static const struct {
     const char *argument;
@@ -233,7 +226,7 @@ static const struct {
     { "--workers=1", TD_CONFIG_RUN },
 };
 
-START_TEST(an_action_is_recognised)
+TD_TEST_EACH(an_action_is_recognised, actions)
 {
     struct loaded loaded = load(WORDS("--queue-limit=5", actions[_i].argument), NULL);
     ck_assert_int_eq(loaded.action, actions[_i].action);
@@ -241,9 +234,8 @@ START_TEST(an_action_is_recognised)
         ck_assert_int_eq(loaded.config.queue_limit, 5);
     td_config_free(&loaded.config);
 }
-END_TEST
 
-START_TEST(help_ignores_other_errors_and_check_config_reports_them)
+TD_TEST(help_ignores_other_errors_and_check_config_reports_them)
 {
     ck_assert_int_eq(load(WORDS("--nonsense", "--help"), NULL).action, TD_CONFIG_HELP);
     ck_assert_int_eq(load(WORDS("--version"), WORDS("TENSORD_WORKERS=x")).action,
@@ -252,7 +244,6 @@ START_TEST(help_ignores_other_errors_and_check_config_reports_them)
     ck_assert_int_eq(load(WORDS("--check-config"), WORDS("TENSORD_WORKERS=x")).action,
                      TD_CONFIG_WRONG);
 }
-END_TEST
 
 /* ---- switches -------------------------------------------------------------------------------- */
 
@@ -268,16 +259,15 @@ static const struct {
     { "--compress", "off", false },      { "--compress", "--workers=2", true },
 };
 
-START_TEST(a_switch_takes_an_optional_value)
+TD_TEST_EACH(a_switch_takes_an_optional_value, switches)
 {
     struct loaded loaded = load_good(WORDS(switches[_i].argument, switches[_i].next), NULL);
     ck_assert_msg(loaded.config.compress == switches[_i].on, "%s", switches[_i].argument);
     ck_assert(!loaded.config.system_shared_memory);
     td_config_free(&loaded.config);
 }
-END_TEST
 
-START_TEST(a_switch_can_come_from_the_environment_and_the_file)
+TD_TEST(a_switch_can_come_from_the_environment_and_the_file)
 {
     struct loaded loaded = load_good(NULL, WORDS("TENSORD_SYSTEM_SHARED_MEMORY=1"));
     ck_assert(loaded.config.system_shared_memory);
@@ -290,7 +280,6 @@ START_TEST(a_switch_can_come_from_the_environment_and_the_file)
     ck_assert(!loaded.config.compress);
     td_config_free(&loaded.config);
 }
-END_TEST
 
 /* ---- lists ----------------------------------------------------------------------------------- */
 
@@ -319,7 +308,7 @@ static const struct {
       "a" },
 };
 
-START_TEST(a_list_is_comma_separated_or_repeated)
+TD_TEST_EACH(a_list_is_comma_separated_or_repeated, lists)
 {
     const char *const environment[] = { lists[_i].environment, NULL };
     file_write(lists[_i].file, strlen(lists[_i].file));
@@ -330,9 +319,8 @@ START_TEST(a_list_is_comma_separated_or_repeated)
                   lists[_i].description, loaded.config.allow_host);
     td_config_free(&loaded.config);
 }
-END_TEST
 
-START_TEST(an_array_of_a_list_holds_strings)
+TD_TEST(an_array_of_a_list_holds_strings)
 {
     static const char json[] = "{\"allow-host\": [\"a\", 1]}";
     file_write(json, sizeof json - 1);
@@ -341,7 +329,6 @@ START_TEST(an_array_of_a_list_holds_strings)
     ck_assert_ptr_nonnull(strstr(loaded.message, "'[\"a\",1]' is not an array of strings"));
     ck_assert_ptr_nonnull(strstr(loaded.message, "allow-host in"));
 }
-END_TEST
 
 /* ---- devices --------------------------------------------------------------------------------- */
 
@@ -357,13 +344,12 @@ static const char *const devices[] = { "auto",
                                        "/a:b/plugin.so",
                                        "offside:x" };
 
-START_TEST(a_device_may_have_options_after_a_colon)
+TD_TEST_EACH(a_device_may_have_options_after_a_colon, devices)
 {
     struct loaded loaded = load_good(WORDS("--gpu", devices[_i]), NULL);
     ck_assert_str_eq(loaded.config.gpu, devices[_i]);
     td_config_free(&loaded.config);
 }
-END_TEST
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
@@ -385,15 +371,14 @@ static const struct {
     { "9007199254740991K", 9223372036854774784 },
 };
 
-START_TEST(bytes_take_the_suffixes_k_m_g_t)
+TD_TEST_EACH(bytes_take_the_suffixes_k_m_g_t, byte_values)
 {
     struct loaded loaded = load_good(WORDS("--pool-limit", byte_values[_i].text), NULL);
     ck_assert_int_eq(loaded.config.pool_limit, byte_values[_i].bytes);
     td_config_free(&loaded.config);
 }
-END_TEST
 
-START_TEST(ranges_are_inclusive)
+TD_TEST(ranges_are_inclusive)
 {
     struct loaded loaded = load_good(
         WORDS("--io-threads=1", "--max-body=1024", "--connection-memory=16M", "--workers=1024"),
@@ -404,18 +389,16 @@ START_TEST(ranges_are_inclusive)
     ck_assert_int_eq(loaded.config.workers, 1024);
     td_config_free(&loaded.config);
 }
-END_TEST
 
-START_TEST(zero_chooses_workers_and_memory)
+TD_TEST(zero_chooses_workers_and_memory)
 {
     struct loaded loaded = load_good(WORDS("--workers=0", "--memory-limit=0"), NULL);
     ck_assert_int_ge(loaded.config.workers, 1);
     ck_assert_int_gt(loaded.config.memory_limit, 1 << 20);
     td_config_free(&loaded.config);
 }
-END_TEST
 
-START_TEST(max_flops_is_unlimited_or_up_to_63_bits)
+TD_TEST(max_flops_is_unlimited_or_up_to_63_bits)
 {
     struct loaded loaded = load_good(WORDS("--max-flops=0"), NULL);
     ck_assert_int_eq(loaded.config.max_flops, 0);
@@ -424,9 +407,8 @@ START_TEST(max_flops_is_unlimited_or_up_to_63_bits)
     ck_assert_int_eq(loaded.config.max_flops, INT64_MAX);
     td_config_free(&loaded.config);
 }
-END_TEST
 
-START_TEST(each_instruction_set_is_chosen_by_name)
+TD_TEST(each_instruction_set_is_chosen_by_name)
 {
     static const char *const names[TD_ISA_COUNT] = { "auto", "generic", "avx2", "avx512",
                                                      "avx512_bf16" };
@@ -436,9 +418,8 @@ START_TEST(each_instruction_set_is_chosen_by_name)
         td_config_free(&loaded.config);
     }
 }
-END_TEST
 
-START_TEST(an_unsupported_instruction_set_is_rejected_by_name)
+TD_TEST(an_unsupported_instruction_set_is_rejected_by_name)
 {
     for (int i = 0; i < TD_ISA_COUNT; i++) {
         char message[TD_CONFIG_MESSAGE] = "";
@@ -452,9 +433,8 @@ START_TEST(an_unsupported_instruction_set_is_rejected_by_name)
         td_config_free(&loaded.config);
     }
 }
-END_TEST
 
-START_TEST(numbers_in_a_file_keep_every_digit)
+TD_TEST(numbers_in_a_file_keep_every_digit)
 {
     static const char json[] = "{\"pool-limit\": 9007199254740991, \"max-body\": 1048577,"
                                " \"default-timeout-ms\": 0, \"queue-limit\": \"12\"}";
@@ -466,7 +446,6 @@ START_TEST(numbers_in_a_file_keep_every_digit)
     ck_assert_int_eq(loaded.config.queue_limit, 12);
     td_config_free(&loaded.config);
 }
-END_TEST
 
 /* ---- invalid
  * values----------------------------------------------------------------------------- */
@@ -558,7 +537,7 @@ static const struct {
 } fractions[] = { { "off", 0 }, { "on", 1 },      { "0", 0 },      { "1", 1 },
                   { "1.0", 1 }, { "0.25", 0.25 }, { "1e-2", 0.01 } };
 
-START_TEST(a_fraction_is_a_number_from_0_to_1_or_a_word)
+TD_TEST_EACH(a_fraction_is_a_number_from_0_to_1_or_a_word, fractions)
 {
     char argument[64];
     snprintf(argument, sizeof argument, "--access-log=%s", fractions[_i].value);
@@ -566,7 +545,6 @@ START_TEST(a_fraction_is_a_number_from_0_to_1_or_a_word)
     ck_assert_double_eq(loaded.config.access_log, fractions[_i].fraction);
     td_config_free(&loaded.config);
 }
-END_TEST
 
 static const struct {
     const char *json;
@@ -577,25 +555,23 @@ static const struct {
                        { "{\"access-log\": false}", 0 },
                        { "{\"access-log\": 1e-3}", 0.001 } };
 
-START_TEST(a_fraction_in_the_file_is_a_number_a_text_or_a_truth)
+TD_TEST_EACH(a_fraction_in_the_file_is_a_number_a_text_or_a_truth, json_fractions)
 {
     file_write(json_fractions[_i].json, strlen(json_fractions[_i].json));
     struct loaded loaded = load_good(WORDS("--config", file_path), NULL);
     ck_assert_double_eq(loaded.config.access_log, json_fractions[_i].fraction);
     td_config_free(&loaded.config);
 }
-END_TEST
 
-START_TEST(a_switch_is_on_or_off)
+TD_TEST(a_switch_is_on_or_off)
 {
     struct loaded loaded = load(WORDS("--compress=maybe"), NULL);
     expect_refusal(&loaded, "--compress: ", "'maybe'", "one of on, off");
     loaded = load(NULL, WORDS("TENSORD_COMPRESS="));
     expect_refusal(&loaded, "TENSORD_COMPRESS: ", "''", "one of on, off");
 }
-END_TEST
 
-START_TEST(an_invalid_value_is_rejected_from_every_source)
+TD_TEST_EACH(an_invalid_value_is_rejected_from_every_source, wrong_values)
 {
     const char *option = wrong_values[_i].option, *value = wrong_values[_i].value;
     const char *expected = wrong_values[_i].expected;
@@ -622,7 +598,6 @@ START_TEST(an_invalid_value_is_rejected_from_every_source)
     loaded = load(WORDS("--config", file_path), NULL);
     expect_refusal(&loaded, where, quoted, expected);
 }
-END_TEST
 
 static const struct {
     const char *json, *option, *what, *expected;
@@ -639,7 +614,7 @@ static const struct {
     { "{\"listen\": \"h:1\", \"workers\": \"many\"}", "workers", "many", "a whole number" },
 };
 
-START_TEST(an_invalid_value_in_a_file_is_rejected)
+TD_TEST_EACH(an_invalid_value_in_a_file_is_rejected, wrong_json_values)
 {
     file_write(wrong_json_values[_i].json, strlen(wrong_json_values[_i].json));
     struct loaded loaded = load(WORDS("--config", file_path), NULL);
@@ -647,7 +622,6 @@ START_TEST(an_invalid_value_in_a_file_is_rejected)
     snprintf(where, sizeof where, "%s in %s: ", wrong_json_values[_i].option, file_path);
     expect_refusal(&loaded, where, wrong_json_values[_i].what, wrong_json_values[_i].expected);
 }
-END_TEST
 
 static const struct {
     const char *const *arguments;
@@ -670,13 +644,12 @@ static const struct {
     { WORDS("--workers", "3", "4"), "'4'", "", "is not an option" },
 };
 
-START_TEST(an_unknown_argument_is_rejected)
+TD_TEST_EACH(an_unknown_argument_is_rejected, wrong_arguments)
 {
     struct loaded loaded = load(wrong_arguments[_i].arguments, NULL);
     expect_refusal(&loaded, wrong_arguments[_i].where, wrong_arguments[_i].what,
                    wrong_arguments[_i].expected);
 }
-END_TEST
 
 /* ---- suggestions ----------------------------------------------------------------------------- */
 
@@ -706,16 +679,15 @@ static const struct {
     { "--compress=maybe", NULL },
 };
 
-START_TEST(a_misspelt_argument_gets_a_suggestion)
+TD_TEST_EACH(a_misspelt_argument_gets_a_suggestion, misspelt)
 {
     struct loaded loaded = load(WORDS(misspelt[_i].argument), NULL);
     expect_refusal(&loaded, "", "", misspelt[_i].suggestion ? misspelt[_i].suggestion : "");
     if (!misspelt[_i].suggestion)
         ck_assert_msg(strstr(loaded.message, "did you mean") == NULL, "%s", loaded.message);
 }
-END_TEST
 
-START_TEST(a_misspelt_member_of_a_file_gets_a_suggestion)
+TD_TEST(a_misspelt_member_of_a_file_gets_a_suggestion)
 {
     file_write("{\"max_body\": 1}", 15);
     struct loaded loaded = load(WORDS("--config", file_path), NULL);
@@ -726,7 +698,6 @@ START_TEST(a_misspelt_member_of_a_file_gets_a_suggestion)
     loaded = load(NULL, WORDS("TENSORD_LOG_LEVEL=wran"));
     expect_refusal(&loaded, "TENSORD_LOG_LEVEL: ", "'wran'", "did you mean warn?");
 }
-END_TEST
 
 static const struct {
     const char *variable, *name, *did_you_mean; /* name NULL: not reported */
@@ -761,7 +732,7 @@ static const struct {
     { "TENSORD_MICROHTTPD_TARBALL=x.tar.gz", NULL, NULL },
 };
 
-START_TEST(an_unknown_variable_is_reported_with_a_suggestion)
+TD_TEST_EACH(an_unknown_variable_is_reported_with_a_suggestion, variables)
 {
     const char *const environment[] = { "HOME=/", variables[_i].variable, "TENSORD_ISA=auto",
                                         NULL };
@@ -775,9 +746,8 @@ START_TEST(an_unknown_variable_is_reported_with_a_suggestion)
     ck_assert_str_eq(unknown.did_you_mean, variables[_i].did_you_mean);
     ck_assert(!td_config_unknown_variable(&at, &unknown));
 }
-END_TEST
 
-START_TEST(a_long_unknown_variable_is_truncated)
+TD_TEST(a_long_unknown_variable_is_truncated)
 {
     char variable[1000];
     memset(variable, 'X', sizeof variable);
@@ -790,7 +760,6 @@ START_TEST(a_long_unknown_variable_is_truncated)
     ck_assert_uint_eq(strlen(unknown.name), sizeof unknown.name - 1);
     ck_assert_str_eq(unknown.did_you_mean, "");
 }
-END_TEST
 
 static const struct {
     const char *text;
@@ -808,15 +777,14 @@ static const struct {
     { "{\"workers\": 3, \"max_body\": 1}", "max_body in " },
 };
 
-START_TEST(a_file_that_is_not_an_object_of_options_is_rejected)
+TD_TEST_EACH(a_file_that_is_not_an_object_of_options_is_rejected, wrong_files)
 {
     file_write(wrong_files[_i].text, strlen(wrong_files[_i].text));
     struct loaded loaded = load(WORDS("--config", file_path), NULL);
     expect_refusal(&loaded, "", file_path, wrong_files[_i].part);
 }
-END_TEST
 
-START_TEST(an_unreadable_file_is_rejected)
+TD_TEST(an_unreadable_file_is_rejected)
 {
     struct loaded loaded = load(WORDS("--config", "/no/such/file"), NULL);
     expect_refusal(&loaded, "--config: ", "/no/such/file", "No such file");
@@ -827,9 +795,8 @@ START_TEST(an_unreadable_file_is_rejected)
     loaded = load(NULL, WORDS("TENSORD_CONFIG=/no/such/file"));
     expect_refusal(&loaded, "", "/no/such/file", "No such file");
 }
-END_TEST
 
-START_TEST(a_file_larger_than_1_mib_is_rejected)
+TD_TEST(a_file_larger_than_1_mib_is_rejected)
 {
     const size_t size = (1 << 20) + 1;
     char *text = malloc(size);
@@ -845,9 +812,8 @@ START_TEST(a_file_larger_than_1_mib_is_rejected)
     td_config_free(&loaded.config);
     free(text);
 }
-END_TEST
 
-START_TEST(a_message_that_is_too_long_is_truncated)
+TD_TEST(a_message_that_is_too_long_is_truncated)
 {
     char *argument = malloc(100000), *name = malloc(100000);
     memset(argument, 'x', 99999);
@@ -868,7 +834,6 @@ START_TEST(a_message_that_is_too_long_is_truncated)
     free(argument);
     free(name);
 }
-END_TEST
 
 /* ---- addresses ------------------------------------------------------------------------------- */
 
@@ -911,7 +876,7 @@ static const struct {
     { "a:b:80", NULL, 0 },
 };
 
-START_TEST(an_address_is_a_host_and_a_port)
+TD_TEST_EACH(an_address_is_a_host_and_a_port, addresses)
 {
     char host[256] = "untouched";
     uint16_t port = 1;
@@ -922,9 +887,8 @@ START_TEST(an_address_is_a_host_and_a_port)
         ck_assert_int_eq(port, addresses[_i].port);
     }
 }
-END_TEST
 
-START_TEST(a_host_has_at_most_255_bytes)
+TD_TEST(a_host_has_at_most_255_bytes)
 {
     char address[300], host[256];
     uint16_t port;
@@ -936,11 +900,10 @@ START_TEST(a_host_has_at_most_255_bytes)
     strcpy(address + 256, ":80");
     ck_assert(!td_config_split_address(address, host, &port));
 }
-END_TEST
 
 /* ---- help ------------------------------------------------------------------------------------ */
 
-START_TEST(help_lists_each_option_with_value_and_default)
+TD_TEST(help_lists_each_option_with_value_and_default)
 {
 #define HELP_ROW(member, name, kind, default_text, least, most, value_name, help)                  \
     { "--" name " " value_name, help, "default: " default_text },
@@ -970,59 +933,5 @@ START_TEST(help_lists_each_option_with_value_and_default)
     ck_assert_ptr_nonnull(strstr(text, "/v2"));
     free(text);
 }
-END_TEST
 
-static void add(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, file_open, file_close);
-    tcase_add_test(tcase, unset_options_have_their_defaults);
-    tcase_add_test(tcase, every_source_sets_every_kind_of_option);
-    tcase_add_loop_test(tcase, a_switch_takes_an_optional_value, 0, COUNT_OF(switches));
-    tcase_add_loop_test(tcase, a_fraction_is_a_number_from_0_to_1_or_a_word, 0,
-                        COUNT_OF(fractions));
-    tcase_add_loop_test(tcase, a_fraction_in_the_file_is_a_number_a_text_or_a_truth, 0,
-                        COUNT_OF(json_fractions));
-    tcase_add_test(tcase, a_switch_is_on_or_off);
-    tcase_add_test(tcase, a_switch_can_come_from_the_environment_and_the_file);
-    tcase_add_loop_test(tcase, a_list_is_comma_separated_or_repeated, 0, COUNT_OF(lists));
-    tcase_add_test(tcase, an_array_of_a_list_holds_strings);
-    tcase_add_loop_test(tcase, a_device_may_have_options_after_a_colon, 0, COUNT_OF(devices));
-    tcase_add_loop_test(tcase, the_command_line_wins_over_the_environment_over_the_file, 0,
-                        COUNT_OF(precedences));
-    tcase_add_test(tcase, the_last_of_two_on_the_command_line_wins);
-    tcase_add_test(tcase, the_file_can_be_named_by_the_environment);
-    tcase_add_test(tcase, unknown_environment_variables_set_nothing);
-    tcase_add_test(tcase, a_value_follows_an_equals_sign_or_a_space);
-    tcase_add_loop_test(tcase, an_action_is_recognised, 0, COUNT_OF(actions));
-    tcase_add_test(tcase, help_ignores_other_errors_and_check_config_reports_them);
-    tcase_add_test(tcase, help_lists_each_option_with_value_and_default);
-    tcase_add_loop_test(tcase, bytes_take_the_suffixes_k_m_g_t, 0, COUNT_OF(byte_values));
-    tcase_add_test(tcase, ranges_are_inclusive);
-    tcase_add_test(tcase, zero_chooses_workers_and_memory);
-    tcase_add_test(tcase, max_flops_is_unlimited_or_up_to_63_bits);
-    tcase_add_test(tcase, each_instruction_set_is_chosen_by_name);
-    tcase_add_test(tcase, an_unsupported_instruction_set_is_rejected_by_name);
-    tcase_add_test(tcase, numbers_in_a_file_keep_every_digit);
-    tcase_add_loop_test(tcase, an_address_is_a_host_and_a_port, 0, COUNT_OF(addresses));
-    tcase_add_test(tcase, a_host_has_at_most_255_bytes);
-    tcase_add_loop_test(tcase, an_invalid_value_is_rejected_from_every_source, 0,
-                        COUNT_OF(wrong_values));
-    tcase_add_loop_test(tcase, an_invalid_value_in_a_file_is_rejected, 0,
-                        COUNT_OF(wrong_json_values));
-    tcase_add_loop_test(tcase, an_unknown_argument_is_rejected, 0, COUNT_OF(wrong_arguments));
-    tcase_add_loop_test(tcase, a_misspelt_argument_gets_a_suggestion, 0, COUNT_OF(misspelt));
-    tcase_add_test(tcase, a_misspelt_member_of_a_file_gets_a_suggestion);
-    tcase_add_loop_test(tcase, an_unknown_variable_is_reported_with_a_suggestion, 0,
-                        COUNT_OF(variables));
-    tcase_add_test(tcase, a_long_unknown_variable_is_truncated);
-    tcase_add_loop_test(tcase, a_file_that_is_not_an_object_of_options_is_rejected, 0,
-                        COUNT_OF(wrong_files));
-    tcase_add_test(tcase, an_unreadable_file_is_rejected);
-    tcase_add_test(tcase, a_file_larger_than_1_mib_is_rejected);
-    tcase_add_test(tcase, a_message_that_is_too_long_is_truncated);
-}
-
-int main(void)
-{
-    return run_suite("config", add);
-}
+TD_FIXTURE(file_open, file_close);

@@ -48,7 +48,7 @@ static void expect_picked(int n, struct batch_call *const *calls)
         td_batch_item_give_back(&calls[i]->item, TD_OK, NULL);
 }
 
-START_TEST(a_batch_is_the_oldest_item_and_those_that_merge_with_it_in_order)
+TD_TEST(a_batch_is_the_oldest_item_and_those_that_merge_with_it_in_order)
 {
     struct batch_call calls[6];
     struct td_tensor tables[3];
@@ -69,9 +69,8 @@ START_TEST(a_batch_is_the_oldest_item_and_those_that_merge_with_it_in_order)
     for (int i = 0; i < 3; i++)
         td_buffer_unref(tables[i].owner);
 }
-END_TEST
 
-START_TEST(picked_items_that_are_not_taken_keep_their_place)
+TD_TEST(picked_items_that_are_not_taken_keep_their_place)
 {
     struct batch_call calls[3];
     struct td_tensor table = table_of(10, 0), other = table_of(10, 0);
@@ -90,9 +89,8 @@ START_TEST(picked_items_that_are_not_taken_keep_their_place)
     td_buffer_unref(table.owner);
     td_buffer_unref(other.owner);
 }
-END_TEST
 
-START_TEST(pick_stops_at_the_item_limit)
+TD_TEST(pick_stops_at_the_item_limit)
 {
     struct batch_call calls[LIMIT + 1];
     struct td_tensor table = table_of(10, 0);
@@ -108,10 +106,9 @@ START_TEST(pick_stops_at_the_item_limit)
         batch_call_end(&calls[i]);
     td_buffer_unref(table.owner);
 }
-END_TEST
 
 /* A lookup of one row takes 8 bytes for the index and 16 for the row. */
-START_TEST(pick_stops_at_the_byte_limit_but_returns_at_least_one_item)
+TD_TEST_LOOP(pick_stops_at_the_byte_limit_but_returns_at_least_one_item, 0, 2)
 {
     struct batch_call calls[3];
     struct td_tensor table = table_of(10, 0);
@@ -130,9 +127,8 @@ START_TEST(pick_stops_at_the_byte_limit_but_returns_at_least_one_item)
         batch_call_end(&calls[i]);
     td_buffer_unref(table.owner);
 }
-END_TEST
 
-START_TEST(items_that_cannot_merge_are_picked_singly)
+TD_TEST(items_that_cannot_merge_are_picked_singly)
 {
     struct batch_call calls[4];
     struct td_tensor table = table_of(10, 0), brought = table;
@@ -155,9 +151,8 @@ START_TEST(items_that_cannot_merge_are_picked_singly)
         batch_call_end(&calls[i]);
     td_buffer_unref(table.owner);
 }
-END_TEST
 
-START_TEST(pick_gives_back_late_items_and_those_of_disconnected_clients)
+TD_TEST(pick_gives_back_late_items_and_those_of_disconnected_clients)
 {
     struct batch_call calls[5];
     struct td_tensor table = table_of(10, 0);
@@ -178,9 +173,8 @@ START_TEST(pick_gives_back_late_items_and_those_of_disconnected_clients)
         batch_call_end(&calls[i]);
     td_buffer_unref(table.owner);
 }
-END_TEST
 
-START_TEST(late_ns_is_the_earliest_start_time_limit)
+TD_TEST(late_ns_is_the_earliest_start_time_limit)
 {
     struct batch_call calls[3];
     struct td_tensor table = table_of(10, 0);
@@ -206,7 +200,6 @@ START_TEST(late_ns_is_the_earliest_start_time_limit)
         batch_call_end(&calls[i]);
     td_buffer_unref(table.owner);
 }
-END_TEST
 
 /* A call that is added while others are refused. */
 static struct batch_call latecomer;
@@ -217,7 +210,7 @@ static void add_latecomer(struct batch_call *call)
     sem_post(&call->finished);
 }
 
-START_TEST(refuse_gives_back_all_items_that_wait_now)
+TD_TEST(refuse_gives_back_all_items_that_wait_now)
 {
     struct batch_call calls[2];
     struct td_error err;
@@ -239,22 +232,4 @@ START_TEST(refuse_gives_back_all_items_that_wait_now)
     close_queue();
     batch_call_end(&latecomer);
     td_buffer_unref(table.owner);
-}
-END_TEST
-
-static void add_tests(TCase *tcase)
-{
-    tcase_add_test(tcase, a_batch_is_the_oldest_item_and_those_that_merge_with_it_in_order);
-    tcase_add_test(tcase, picked_items_that_are_not_taken_keep_their_place);
-    tcase_add_test(tcase, pick_stops_at_the_item_limit);
-    tcase_add_loop_test(tcase, pick_stops_at_the_byte_limit_but_returns_at_least_one_item, 0, 2);
-    tcase_add_test(tcase, items_that_cannot_merge_are_picked_singly);
-    tcase_add_test(tcase, pick_gives_back_late_items_and_those_of_disconnected_clients);
-    tcase_add_test(tcase, late_ns_is_the_earliest_start_time_limit);
-    tcase_add_test(tcase, refuse_gives_back_all_items_that_wait_now);
-}
-
-int main(void)
-{
-    return run_suite("batch_queue", add_tests);
 }

@@ -10,7 +10,7 @@
 
 /* ---- batches --------------------------------------------------------------------------------- */
 
-START_TEST(an_idle_device_starts_at_once)
+TD_TEST(an_idle_device_starts_at_once)
 {
     struct setup setup = { 0 };
     struct batch_call call;
@@ -36,10 +36,9 @@ START_TEST(an_idle_device_starts_at_once)
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
-END_TEST
 
 /* Rows of 16 bytes by indices of 8. */
-START_TEST(small_batches_are_computed_in_staging_memory_without_copies)
+TD_TEST(small_batches_are_computed_in_staging_memory_without_copies)
 {
     enum { N = 20, LARGE = 5000 };
     struct setup setup = { 0 };
@@ -74,9 +73,8 @@ START_TEST(small_batches_are_computed_in_staging_memory_without_copies)
     free(indices);
     free(calls);
 }
-END_TEST
 
-START_TEST(waiting_lookups_are_merged_into_one_launch)
+TD_TEST(waiting_lookups_are_merged_into_one_launch)
 {
     enum { N = 64 };
     struct setup setup = { 0 };
@@ -106,7 +104,6 @@ START_TEST(waiting_lookups_are_merged_into_one_launch)
     free(calls);
     td_buffer_unref(table.owner);
 }
-END_TEST
 
 /* Keys 0, 10, 20, ... that have an index, as those of a table in the store do. */
 static struct td_tensor indexed_keys(int64_t n, struct td_key_index *index, struct td_arena *arena)
@@ -130,7 +127,7 @@ static struct td_tensor indexed_keys(int64_t n, struct td_key_index *index, stru
 }
 
 /* The keys and their index are uploaded once. */
-START_TEST(keys_are_found_through_their_index_on_the_device)
+TD_TEST(keys_are_found_through_their_index_on_the_device)
 {
     enum { N = 5, ROWS = 100 };
     struct setup setup = { 0 };
@@ -171,10 +168,9 @@ START_TEST(keys_are_found_through_their_index_on_the_device)
     td_buffer_unref(table.owner);
     td_buffer_unref(keys.owner);
 }
-END_TEST
 
 /* Outputs up to 64 KiB are copied, so that a slow client does not hold those of the others. */
-START_TEST(only_a_small_portion_of_a_batch_is_copied)
+TD_TEST(only_a_small_portion_of_a_batch_is_copied)
 {
     enum { SMALL = 4096 }; /* rows of 16 bytes */
     struct setup setup = { 0 };
@@ -200,18 +196,16 @@ START_TEST(only_a_small_portion_of_a_batch_is_copied)
     free(indices);
     td_buffer_unref(table.owner);
 }
-END_TEST
 
-START_TEST(only_the_first_32_inputs_can_be_tables)
+TD_TEST(only_the_first_32_inputs_can_be_tables)
 {
     ck_assert(td_launch_is_table(UINT32_MAX, 0));
     ck_assert(td_launch_is_table(UINT32_C(1) << 31, 31));
     ck_assert(!td_launch_is_table(UINT32_MAX, 32));
     ck_assert(!td_launch_is_table(1, 32));
 }
-END_TEST
 
-START_TEST(a_batch_has_no_more_items_than_the_limit)
+TD_TEST(a_batch_has_no_more_items_than_the_limit)
 {
     enum { N = 10 };
     struct setup setup = { .options.batch_limit = 4 };
@@ -233,9 +227,8 @@ START_TEST(a_batch_has_no_more_items_than_the_limit)
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
-END_TEST
 
-START_TEST(tables_take_turns_by_age)
+TD_TEST(tables_take_turns_by_age)
 {
     enum { N = 9 };
     static const char order[] = "baacbcaba";    /* of submission: which table */
@@ -268,9 +261,8 @@ START_TEST(tables_take_turns_by_age)
     for (int i = 0; i < 3; i++)
         td_buffer_unref(tables[i].owner);
 }
-END_TEST
 
-START_TEST(einsums_with_equal_plans_are_merged_into_one_launch)
+TD_TEST(einsums_with_equal_plans_are_merged_into_one_launch)
 {
     enum { N = 12 };
     struct setup setup = { 0 };
@@ -305,11 +297,10 @@ START_TEST(einsums_with_equal_plans_are_merged_into_one_launch)
     td_buffer_unref(table.owner);
     td_buffer_unref(weights.owner);
 }
-END_TEST
 
 /* 8 MiB in inputs of 512 KiB. Under load the batcher's thread may have copied all before the others run: then once
  * more. */
-START_TEST(the_inputs_of_merged_calls_are_copied_by_several_threads)
+TD_TEST(the_inputs_of_merged_calls_are_copied_by_several_threads)
 {
     enum { CALLS = 8, ROWS = 32768 };
     struct batch_call first, calls[CALLS];
@@ -345,9 +336,8 @@ START_TEST(the_inputs_of_merged_calls_are_copied_by_several_threads)
         td_buffer_unref(b[i].owner);
     }
 }
-END_TEST
 
-START_TEST(a_full_batch_does_not_wait_for_others)
+TD_TEST(a_full_batch_does_not_wait_for_others)
 {
     enum { N = 5 };
     struct setup setup = { .options.batch_wait_us = 3600000000, .options.batch_limit = N };
@@ -366,9 +356,8 @@ START_TEST(a_full_batch_does_not_wait_for_others)
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
-END_TEST
 
-START_TEST(an_idle_device_waits_for_batch_wait_us)
+TD_TEST(an_idle_device_waits_for_batch_wait_us)
 {
     struct setup setup = { .options.batch_wait_us = 100000 };
     struct batch_call call;
@@ -382,9 +371,8 @@ START_TEST(an_idle_device_waits_for_batch_wait_us)
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
-END_TEST
 
-START_TEST(calls_that_do_not_merge_have_a_launch_each)
+TD_TEST(calls_that_do_not_merge_have_a_launch_each)
 {
     struct setup setup = { 0 };
     struct batch_call first, calls[3];
@@ -407,9 +395,8 @@ START_TEST(calls_that_do_not_merge_have_a_launch_each)
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
-END_TEST
 
-START_TEST(an_op_with_several_outputs_sets_all_of_them)
+TD_TEST(an_op_with_several_outputs_sets_all_of_them)
 {
     struct setup setup = { 0 };
     struct batch_call call;
@@ -432,7 +419,6 @@ START_TEST(an_op_with_several_outputs_sets_all_of_them)
     batch_call_end(&call);
     setup_close(&setup);
 }
-END_TEST
 
 /* An op for tests with two outputs of different dtypes: the rows of `indices` of the table, as they
  * are, and whether each is even. */
@@ -507,7 +493,7 @@ static void batch_call_pair(struct batch_call *call, const struct td_op *op,
 }
 
 /* Without `merge` in its descriptor, or with one that does not fit it. */
-START_TEST(calls_with_several_outputs_are_not_merged)
+TD_TEST_LOOP(calls_with_several_outputs_are_not_merged, 0, 2)
 {
     enum { N = 4 };
     struct setup setup = { 0 };
@@ -535,7 +521,6 @@ START_TEST(calls_with_several_outputs_are_not_merged)
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
-END_TEST
 
 /* Infers an output of dtype string. */
 static td_status infer_text(struct td_op_args *args, struct td_arena *arena, struct td_error *err)
@@ -547,7 +532,7 @@ static td_status infer_text(struct td_op_args *args, struct td_arena *arena, str
                          : err->status;
 }
 
-START_TEST(an_op_that_returns_strings_is_refused)
+TD_TEST(an_op_that_returns_strings_is_refused)
 {
     struct setup setup = { 0 };
     struct td_op op = pair_op;
@@ -568,9 +553,8 @@ START_TEST(an_op_that_returns_strings_is_refused)
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
-END_TEST
 
-START_TEST(a_tensor_may_be_used_as_two_inputs)
+TD_TEST_LOOP(a_tensor_may_be_used_as_two_inputs, 0, 2)
 {
     struct setup setup = { 0 };
     struct batch_call call;
@@ -586,11 +570,10 @@ START_TEST(a_tensor_may_be_used_as_two_inputs)
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
-END_TEST
 
 /* ---- bad indices ----------------------------------------------------------------------------- */
 
-START_TEST(a_bad_index_fails_its_own_call_only)
+TD_TEST(a_bad_index_fails_its_own_call_only)
 {
     enum { N = 6 };
     struct setup setup = { 0 };
@@ -620,7 +603,6 @@ START_TEST(a_bad_index_fails_its_own_call_only)
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
-END_TEST
 
 /* gather with a host kernel that counts its calls, and a device that runs the original one. */
 static atomic_int host_runs;
@@ -639,7 +621,7 @@ static td_status run_gather(struct td_device_stream *stream, const struct td_dev
     return td_device_reference()->run(stream, &real, err);
 }
 
-START_TEST(the_batchers_thread_does_not_search_for_a_bad_index)
+TD_TEST(the_batchers_thread_does_not_search_for_a_bad_index)
 {
     struct td_device_api api = *td_device_reference();
     struct td_op op = td_op_gather;
@@ -658,7 +640,6 @@ START_TEST(the_batchers_thread_does_not_search_for_a_bad_index)
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
-END_TEST
 
 static const struct {
     const char *description;
@@ -675,7 +656,7 @@ static const struct {
     { "an empty table has no modulo", TD_BOUNDS_WRAP, 0, TD_INDEX_OUT_OF_BOUNDS, 0, 0 },
 };
 
-START_TEST(bounds_policies_match_those_of_the_op_on_the_host)
+TD_TEST_EACH(bounds_policies_match_those_of_the_op_on_the_host, policies)
 {
     struct setup setup = { 0 };
     struct batch_call first, calls[2];
@@ -703,11 +684,10 @@ START_TEST(bounds_policies_match_those_of_the_op_on_the_host)
     td_buffer_unref(table.owner);
     td_buffer_unref(other.owner);
 }
-END_TEST
 
 /* ---- deadlines, disconnected clients, draining ----------------------------------------------- */
 
-START_TEST(a_call_whose_deadline_passes_in_the_queue_is_not_launched)
+TD_TEST(a_call_whose_deadline_passes_in_the_queue_is_not_launched)
 {
     struct setup setup = { 0 };
     struct batch_call first, late, next;
@@ -731,9 +711,8 @@ START_TEST(a_call_whose_deadline_passes_in_the_queue_is_not_launched)
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
-END_TEST
 
-START_TEST(a_call_whose_deadline_passes_in_flight_is_given_back_at_once)
+TD_TEST(a_call_whose_deadline_passes_in_flight_is_given_back_at_once)
 {
     struct setup setup = { 0 };
     struct batch_call first, late, other;
@@ -758,9 +737,8 @@ START_TEST(a_call_whose_deadline_passes_in_flight_is_given_back_at_once)
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
-END_TEST
 
-START_TEST(a_call_not_launched_by_its_start_time_limit_is_given_back)
+TD_TEST(a_call_not_launched_by_its_start_time_limit_is_given_back)
 {
     struct setup setup = { 0 };
     struct batch_call first, late, flying;
@@ -788,9 +766,8 @@ START_TEST(a_call_not_launched_by_its_start_time_limit_is_given_back)
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
-END_TEST
 
-START_TEST(calls_of_disconnected_clients_are_not_launched)
+TD_TEST(calls_of_disconnected_clients_are_not_launched)
 {
     struct setup setup = { 0 };
     struct batch_call first, gone[2], there;
@@ -817,9 +794,8 @@ START_TEST(calls_of_disconnected_clients_are_not_launched)
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
-END_TEST
 
-START_TEST(draining_gives_back_waiting_items_and_those_submitted_later)
+TD_TEST(draining_gives_back_waiting_items_and_those_submitted_later)
 {
     struct setup setup = { 0 };
     struct batch_call first, waiting[3], later, idle;
@@ -853,9 +829,8 @@ START_TEST(draining_gives_back_waiting_items_and_those_submitted_later)
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
-END_TEST
 
-START_TEST(free_finishes_batches_in_flight_and_drains_the_queue)
+TD_TEST(free_finishes_batches_in_flight_and_drains_the_queue)
 {
     struct setup setup = { 0 };
     struct batch_call first, waiting[3];
@@ -881,7 +856,6 @@ START_TEST(free_finishes_batches_in_flight_and_drains_the_queue)
     td_buffer_pool_free(setup.buffers);
     td_buffer_unref(table.owner);
 }
-END_TEST
 
 /* The reference device, which records the opened device. */
 static struct td_device *opened;
@@ -894,7 +868,7 @@ static td_status open_recorded(const struct td_device_options *options, struct t
     return status;
 }
 
-START_TEST(replies_outlive_the_batcher)
+TD_TEST(replies_outlive_the_batcher)
 {
     struct td_device_api remembering = *td_device_reference();
     struct setup setup = { 0 };
@@ -916,42 +890,4 @@ START_TEST(replies_outlive_the_batcher)
     ck_assert_uint_eq(atomic_load(&table.owner->refs), 1);
     td_buffer_unref(table.owner);
     td_device_reference()->close(opened);
-}
-END_TEST
-
-static void add(TCase *tcase)
-{
-    tcase_add_test(tcase, an_idle_device_starts_at_once);
-    tcase_add_test(tcase, small_batches_are_computed_in_staging_memory_without_copies);
-    tcase_add_test(tcase, waiting_lookups_are_merged_into_one_launch);
-    tcase_add_test(tcase, keys_are_found_through_their_index_on_the_device);
-    tcase_add_test(tcase, only_a_small_portion_of_a_batch_is_copied);
-    tcase_add_test(tcase, only_the_first_32_inputs_can_be_tables);
-    tcase_add_test(tcase, a_batch_has_no_more_items_than_the_limit);
-    tcase_add_test(tcase, tables_take_turns_by_age);
-    tcase_add_test(tcase, einsums_with_equal_plans_are_merged_into_one_launch);
-    tcase_add_test(tcase, the_inputs_of_merged_calls_are_copied_by_several_threads);
-    tcase_add_test(tcase, a_full_batch_does_not_wait_for_others);
-    tcase_add_test(tcase, an_idle_device_waits_for_batch_wait_us);
-    tcase_add_test(tcase, calls_that_do_not_merge_have_a_launch_each);
-    tcase_add_test(tcase, an_op_with_several_outputs_sets_all_of_them);
-    tcase_add_loop_test(tcase, calls_with_several_outputs_are_not_merged, 0, 2);
-    tcase_add_test(tcase, an_op_that_returns_strings_is_refused);
-    tcase_add_loop_test(tcase, a_tensor_may_be_used_as_two_inputs, 0, 2);
-    tcase_add_test(tcase, a_bad_index_fails_its_own_call_only);
-    tcase_add_test(tcase, the_batchers_thread_does_not_search_for_a_bad_index);
-    tcase_add_loop_test(tcase, bounds_policies_match_those_of_the_op_on_the_host, 0,
-                        COUNT_OF(policies));
-    tcase_add_test(tcase, a_call_whose_deadline_passes_in_the_queue_is_not_launched);
-    tcase_add_test(tcase, a_call_whose_deadline_passes_in_flight_is_given_back_at_once);
-    tcase_add_test(tcase, a_call_not_launched_by_its_start_time_limit_is_given_back);
-    tcase_add_test(tcase, calls_of_disconnected_clients_are_not_launched);
-    tcase_add_test(tcase, draining_gives_back_waiting_items_and_those_submitted_later);
-    tcase_add_test(tcase, free_finishes_batches_in_flight_and_drains_the_queue);
-    tcase_add_test(tcase, replies_outlive_the_batcher);
-}
-
-int main(void)
-{
-    return run_suite("batches", add);
 }

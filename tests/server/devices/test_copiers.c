@@ -19,7 +19,7 @@ static char *filled(size_t bytes, unsigned seed)
 
 static const int threads[] = { 0, 1, 3 };
 
-START_TEST(all_bytes_arrive)
+TD_TEST_LOOP(all_bytes_arrive, 0, 3)
 {
     static const size_t sizes[] = { 0, 1, 524287, 524288, 524289, 1048577, 5000000 };
     struct td_copiers *copiers = td_copiers_new(threads[_i]);
@@ -40,10 +40,9 @@ START_TEST(all_bytes_arrive)
     }
     td_copiers_free(copiers);
 }
-END_TEST
 
 /* Of which many are in one slice, others in several, and some are empty. */
-START_TEST(ranges_are_copied_as_one_job)
+TD_TEST_LOOP(ranges_are_copied_as_one_job, 0, 3)
 {
     static const size_t sizes[] = { 0, 7, 1, 2000000, 0, 524288, 3, 100000, 100000, 0 };
     enum { N = sizeof sizes / sizeof *sizes };
@@ -66,9 +65,8 @@ START_TEST(ranges_are_copied_as_one_job)
     td_copiers_copy_ranges(copiers, NULL, 0);
     td_copiers_free(copiers);
 }
-END_TEST
 
-START_TEST(the_threads_help_a_caller)
+TD_TEST(the_threads_help_a_caller)
 {
     struct td_copiers *copiers = td_copiers_new(3);
     char *from = filled(MANY, 1), *to = filled(MANY, 2);
@@ -79,9 +77,8 @@ START_TEST(the_threads_help_a_caller)
     free(from);
     free(to);
 }
-END_TEST
 
-START_TEST(several_jobs_are_copied_side_by_side)
+TD_TEST_LOOP(several_jobs_are_copied_side_by_side, 0, 3)
 {
     enum { N = 8, BYTES = 3000000 };
     struct td_copiers *copiers = td_copiers_new(threads[_i]);
@@ -102,9 +99,8 @@ START_TEST(several_jobs_are_copied_side_by_side)
     }
     td_copiers_free(copiers);
 }
-END_TEST
 
-START_TEST(nothing_is_written_after_a_job_is_cancelled)
+TD_TEST_LOOP(nothing_is_written_after_a_job_is_cancelled, 0, 3)
 {
     struct td_copiers *copiers = td_copiers_new(threads[_i]);
     struct td_copy_job job;
@@ -122,9 +118,8 @@ START_TEST(nothing_is_written_after_a_job_is_cancelled)
     free(to);
     free(seen);
 }
-END_TEST
 
-START_TEST(a_job_that_was_never_begun_is_done)
+TD_TEST(a_job_that_was_never_begun_is_done)
 {
     struct td_copiers *copiers = td_copiers_new(1);
     struct td_copy_job job = { 0 };
@@ -132,20 +127,4 @@ START_TEST(a_job_that_was_never_begun_is_done)
     td_copiers_cancel(copiers, &job);
     td_copiers_free(copiers);
     td_copiers_free(NULL);
-}
-END_TEST
-
-static void add(TCase *tcase)
-{
-    tcase_add_loop_test(tcase, all_bytes_arrive, 0, 3);
-    tcase_add_loop_test(tcase, ranges_are_copied_as_one_job, 0, 3);
-    tcase_add_test(tcase, the_threads_help_a_caller);
-    tcase_add_loop_test(tcase, several_jobs_are_copied_side_by_side, 0, 3);
-    tcase_add_loop_test(tcase, nothing_is_written_after_a_job_is_cancelled, 0, 3);
-    tcase_add_test(tcase, a_job_that_was_never_begun_is_done);
-}
-
-int main(void)
-{
-    return run_suite("copiers", add);
 }

@@ -9,7 +9,7 @@ enum { HOUR_MS = 3600000 };
 
 /* ---- a device that fails --------------------------------------------------------------------- */
 
-START_TEST(losing_the_device_gives_back_all_items_and_opens_it_again)
+TD_TEST(losing_the_device_gives_back_all_items_and_opens_it_again)
 {
     enum { N = 20 };
     struct setup setup = { .options.batch_limit = 4, .options.retry_ms = 50 };
@@ -46,9 +46,8 @@ START_TEST(losing_the_device_gives_back_all_items_and_opens_it_again)
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
-END_TEST
 
-START_TEST(a_lost_device_is_closed_after_its_replies_are_released)
+TD_TEST(a_lost_device_is_closed_after_its_replies_are_released)
 {
     struct setup setup = { .options.retry_ms = 1 };
     struct batch_call answered, lost;
@@ -69,9 +68,8 @@ START_TEST(a_lost_device_is_closed_after_its_replies_are_released)
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
-END_TEST
 
-START_TEST(a_batch_that_does_not_end_means_a_lost_device)
+TD_TEST(a_batch_that_does_not_end_means_a_lost_device)
 {
     struct setup setup = { .options.hang_ms = 60 };
     struct batch_call hung, waiting, late, again;
@@ -101,13 +99,12 @@ START_TEST(a_batch_that_does_not_end_means_a_lost_device)
     td_buffer_unref(table.owner);
     td_buffer_unref(other.owner);
 }
-END_TEST
 
 /* Copying 10 MB takes 100 ms then, so the time limit of a batch is 50 ms plus twice 100 ms. */
 #define SLOW_COPIES "copy_mb_per_s=100"
 enum { MANY_ROWS = 625000 };
 
-START_TEST(the_time_limit_grows_with_the_bytes_moved)
+TD_TEST(the_time_limit_grows_with_the_bytes_moved)
 {
     struct setup setup = { .options.hang_ms = 50 };
     struct batch_call call;
@@ -126,9 +123,8 @@ START_TEST(the_time_limit_grows_with_the_bytes_moved)
     td_buffer_unref(table.owner);
     td_buffer_unref(other.owner);
 }
-END_TEST
 
-START_TEST(the_time_limit_includes_the_bytes_of_other_batches)
+TD_TEST(the_time_limit_includes_the_bytes_of_other_batches)
 {
     struct setup setup = { .options.hang_ms = 50 };
     struct batch_call first, brought, call;
@@ -152,9 +148,8 @@ START_TEST(the_time_limit_includes_the_bytes_of_other_batches)
     td_buffer_unref(table.owner);
     td_buffer_unref(large.owner);
 }
-END_TEST
 
-START_TEST(a_hang_is_detected_later_when_many_bytes_are_moved)
+TD_TEST(a_hang_is_detected_later_when_many_bytes_are_moved)
 {
     struct setup setup = { .options.hang_ms = 50 };
     struct batch_call hung;
@@ -169,9 +164,8 @@ START_TEST(a_hang_is_detected_later_when_many_bytes_are_moved)
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
-END_TEST
 
-START_TEST(draining_does_not_wait_for_a_device_that_hangs)
+TD_TEST(draining_does_not_wait_for_a_device_that_hangs)
 {
     struct setup setup = { .options.hang_ms = HOUR_MS };
     struct batch_call hung;
@@ -187,9 +181,8 @@ START_TEST(draining_does_not_wait_for_a_device_that_hangs)
     batch_call_end(&hung);
     td_buffer_unref(table.owner);
 }
-END_TEST
 
-START_TEST(free_does_not_wait_for_a_device_that_hangs)
+TD_TEST(free_does_not_wait_for_a_device_that_hangs)
 {
     struct setup setup = { .options.hang_ms = HOUR_MS };
     struct batch_call hung, waiting;
@@ -208,7 +201,6 @@ START_TEST(free_does_not_wait_for_a_device_that_hangs)
     ck_assert_uint_eq(atomic_load(&table.owner->refs), 1);
     td_buffer_unref(table.owner);
 }
-END_TEST
 
 /* The reference device with a close that does not return while `stuck`. */
 static atomic_bool stuck;
@@ -220,7 +212,7 @@ static void slow_close(struct td_device *device)
     td_device_reference()->close(device);
 }
 
-START_TEST(free_abandons_a_device_that_cannot_be_closed)
+TD_TEST(free_abandons_a_device_that_cannot_be_closed)
 {
     struct td_device_api slow = *td_device_reference();
     struct setup setup = { .options.hang_ms = 50 };
@@ -252,7 +244,6 @@ START_TEST(free_abandons_a_device_that_cannot_be_closed)
     td_buffer_unref(table.owner);
     td_buffer_unref(there.owner);
 }
-END_TEST
 
 /* The reference device with an open that does not return while `stuck`. */
 static td_status slow_open(const struct td_device_options *options, struct td_device **out,
@@ -263,7 +254,7 @@ static td_status slow_open(const struct td_device_options *options, struct td_de
     return td_device_reference()->open(options, out, err);
 }
 
-START_TEST(opening_in_the_background_does_not_block)
+TD_TEST(opening_in_the_background_does_not_block)
 {
     struct td_device_api slow = *td_device_reference();
     struct setup setup = { .options.in_background = true };
@@ -281,9 +272,8 @@ START_TEST(opening_in_the_background_does_not_block)
     EVENTUALLY(td_batcher_available(setup.batcher, why));
     setup_close(&setup);
 }
-END_TEST
 
-START_TEST(free_does_not_wait_for_a_device_that_is_being_opened)
+TD_TEST(free_does_not_wait_for_a_device_that_is_being_opened)
 {
     struct td_device_api slow = *td_device_reference();
     struct setup setup = { .options.in_background = true };
@@ -300,9 +290,8 @@ START_TEST(free_does_not_wait_for_a_device_that_is_being_opened)
     usleep(50000);                                        /* for sanitizers: the thread ends */
     td_buffer_pool_free(setup.buffers);
 }
-END_TEST
 
-START_TEST(a_drain_does_not_open_a_device_again)
+TD_TEST(a_drain_does_not_open_a_device_again)
 {
     struct setup setup = { .options.retry_ms = 1 };
     struct batch_call hung;
@@ -319,9 +308,8 @@ START_TEST(a_drain_does_not_open_a_device_again)
     batch_call_end(&hung);
     td_buffer_unref(table.owner);
 }
-END_TEST
 
-START_TEST(opening_a_device_is_retried)
+TD_TEST(opening_a_device_is_retried)
 {
     struct setup setup = { .options.retry_ms = 100 };
     struct batch_call early, later;
@@ -345,9 +333,8 @@ START_TEST(opening_a_device_is_retried)
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
-END_TEST
 
-START_TEST(a_call_without_a_kernel_on_the_device_is_refused)
+TD_TEST(a_call_without_a_kernel_on_the_device_is_refused)
 {
     struct setup setup = { 0 };
     struct batch_call call, good;
@@ -377,7 +364,6 @@ START_TEST(a_call_without_a_kernel_on_the_device_is_refused)
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
-END_TEST
 
 static td_status run_nothing(struct td_device_stream *stream, const struct td_device_work *work,
                              struct td_error *err)
@@ -386,7 +372,7 @@ static td_status run_nothing(struct td_device_stream *stream, const struct td_de
     return td_error_set(err, TD_NOT_SUPPORTED, "there is no kernel for this %s", work->op->name);
 }
 
-START_TEST(a_call_whose_kernel_is_missing_at_the_launch_is_refused)
+TD_TEST(a_call_whose_kernel_is_missing_at_the_launch_is_refused)
 {
     struct td_device_api without = *td_device_reference();
     struct setup setup = { 0 };
@@ -406,7 +392,6 @@ START_TEST(a_call_whose_kernel_is_missing_at_the_launch_is_refused)
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
-END_TEST
 
 /* ---- calls of the device that fail ----------------------------------------------------------- */
 
@@ -498,14 +483,13 @@ static int look_up_with_failure(int at)
     return calls;
 }
 
-START_TEST(whatever_call_of_the_device_fails_all_memory_is_given_back)
+TD_TEST(whatever_call_of_the_device_fails_all_memory_is_given_back)
 {
     const int calls = look_up_with_failure(0);
     ck_assert_int_ge(calls, 10);
     for (int at = 1; at <= calls; at++)
         (void)look_up_with_failure(at);
 }
-END_TEST
 
 static atomic_int waits; /* of the device's streams */
 
@@ -524,7 +508,7 @@ static td_status counting_wait(struct td_device_stream *stream, int64_t timeout_
 }
 
 /* The launch before the failed copy still reads and writes the memory of the batch. */
-START_TEST(a_call_that_fails_after_its_launch_is_given_back_when_the_launch_has_ended)
+TD_TEST(a_call_that_fails_after_its_launch_is_given_back_when_the_launch_has_ended)
 {
     struct td_device_api api = *td_device_reference();
     struct setup setup = { .options = { .api = &api } };
@@ -546,7 +530,6 @@ START_TEST(a_call_that_fails_after_its_launch_is_given_back_when_the_launch_has_
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
-END_TEST
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
@@ -569,7 +552,7 @@ static void watched_free(struct td_device *device, void *block)
 }
 
 /* Two batches in flight at a time: each may get scratch memory of its own, once. */
-START_TEST(scratch_memory_is_kept_while_batches_need_it_and_freed_when_they_do_not)
+TD_TEST(scratch_memory_is_kept_while_batches_need_it_and_freed_when_they_do_not)
 {
     const int64_t n = 2797567; /* 24 bytes of the device for each index: 64 MiB */
     struct td_device_api api = *td_device_reference();
@@ -608,7 +591,6 @@ START_TEST(scratch_memory_is_kept_while_batches_need_it_and_freed_when_they_do_n
     free(indices);
     td_buffer_unref(table.owner);
 }
-END_TEST
 
 static atomic_int host_frees;
 
@@ -619,7 +601,7 @@ static void counted_host_free(struct td_device *device, void *block)
 }
 
 /* Pinned memory is of the host: to free it helps nothing, and to pin it again takes long. */
-START_TEST(a_shortage_of_device_memory_frees_scratch_memory_and_no_pinned_memory)
+TD_TEST(a_shortage_of_device_memory_frees_scratch_memory_and_no_pinned_memory)
 {
     enum { N = 110000 }; /* 24 bytes of the device for each index, more than half of it in all */
     struct td_device_api api = *td_device_reference();
@@ -650,9 +632,8 @@ START_TEST(a_shortage_of_device_memory_frees_scratch_memory_and_no_pinned_memory
     free(indices);
     td_buffer_unref(table.owner);
 }
-END_TEST
 
-START_TEST(a_table_may_fill_the_device)
+TD_TEST(a_table_may_fill_the_device)
 {
     struct setup setup = { .options.device.memory = MIB };
     setup_open(&setup, "");
@@ -663,7 +644,6 @@ START_TEST(a_table_may_fill_the_device)
     td_buffer_unref(table.owner);
     td_buffer_unref(larger.owner);
 }
-END_TEST
 
 /* Calls of 4096 indices: 32 KiB in, 64 KiB out; N of them and one that is `large` times as long. */
 enum { ROWS_EACH = 4096 };
@@ -683,7 +663,7 @@ static const struct {
     { "one is large", 0, 0, 16, TD_OK, 2, 4 },
 };
 
-START_TEST(calls_that_do_not_fit_in_one_batch_are_split)
+TD_TEST_EACH(calls_that_do_not_fit_in_one_batch_are_split, rooms)
 {
     enum { N = 8 };
     struct setup setup = { .options.staging_bytes = rooms[_i].staging,
@@ -722,9 +702,8 @@ START_TEST(calls_that_do_not_fit_in_one_batch_are_split)
     free(indices);
     td_buffer_unref(table.owner);
 }
-END_TEST
 
-START_TEST(all_memory_of_the_device_can_be_used)
+TD_TEST(all_memory_of_the_device_can_be_used)
 {
     struct setup setup = { .options.device.memory = 1 << 20 };
     struct batch_call call;
@@ -738,10 +717,9 @@ START_TEST(all_memory_of_the_device_can_be_used)
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
-END_TEST
 
 /* Free staging buffers are released to make room for others of any size. */
-START_TEST(a_call_that_fits_singly_fits_after_any_other)
+TD_TEST(a_call_that_fits_singly_fits_after_any_other)
 {
     static const int64_t counts[] = { 120000, 70000, 120000, 30000, 120000 };
     struct setup setup = { .options.staging_bytes = 4 << 20 };
@@ -759,9 +737,8 @@ START_TEST(a_call_that_fits_singly_fits_after_any_other)
     free(indices);
     td_buffer_unref(table.owner);
 }
-END_TEST
 
-START_TEST(a_device_without_memory_refuses_and_is_not_lost)
+TD_TEST(a_device_without_memory_refuses_and_is_not_lost)
 {
     struct setup setup = { 0 };
     struct batch_call call;
@@ -778,9 +755,8 @@ START_TEST(a_device_without_memory_refuses_and_is_not_lost)
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
-END_TEST
 
-START_TEST(tables_are_evicted_to_make_room_for_batches)
+TD_TEST(tables_are_evicted_to_make_room_for_batches)
 {
     enum { N = 6 };
     struct setup setup = { .options.device.memory = 400 * 1024 };
@@ -801,7 +777,6 @@ START_TEST(tables_are_evicted_to_make_room_for_batches)
     for (int i = 0; i < N; i++)
         td_buffer_unref(tables[i].owner);
 }
-END_TEST
 
 /* ---- many threads ---------------------------------------------------------------------------- */
 
@@ -855,7 +830,7 @@ static const char *const stresses[] = {
     "launch_us=100,fail_alloc=30",
 };
 
-START_TEST(each_call_of_many_threads_is_given_back_once)
+TD_TEST_EACH(each_call_of_many_threads_is_given_back_once, stresses)
 {
     struct setup setup = { .options.batch_limit = 4, .options.hang_ms = 30, .options.retry_ms = 2 };
     struct client clients[CLIENTS];
@@ -890,41 +865,4 @@ START_TEST(each_call_of_many_threads_is_given_back_once)
     setup_close(&setup);
     for (int i = 0; i < TABLES; i++)
         td_buffer_unref(tables[i].owner);
-}
-END_TEST
-
-static void add(TCase *tcase)
-{
-    tcase_add_test(tcase, losing_the_device_gives_back_all_items_and_opens_it_again);
-    tcase_add_test(tcase, a_lost_device_is_closed_after_its_replies_are_released);
-    tcase_add_test(tcase, a_batch_that_does_not_end_means_a_lost_device);
-    tcase_add_test(tcase, the_time_limit_grows_with_the_bytes_moved);
-    tcase_add_test(tcase, the_time_limit_includes_the_bytes_of_other_batches);
-    tcase_add_test(tcase, a_hang_is_detected_later_when_many_bytes_are_moved);
-    tcase_add_test(tcase, draining_does_not_wait_for_a_device_that_hangs);
-    tcase_add_test(tcase, free_does_not_wait_for_a_device_that_hangs);
-    tcase_add_test(tcase, free_abandons_a_device_that_cannot_be_closed);
-    tcase_add_test(tcase, opening_in_the_background_does_not_block);
-    tcase_add_test(tcase, free_does_not_wait_for_a_device_that_is_being_opened);
-    tcase_add_test(tcase, a_drain_does_not_open_a_device_again);
-    tcase_add_test(tcase, opening_a_device_is_retried);
-    tcase_add_test(tcase, a_call_without_a_kernel_on_the_device_is_refused);
-    tcase_add_test(tcase, a_call_whose_kernel_is_missing_at_the_launch_is_refused);
-    tcase_add_test(tcase, whatever_call_of_the_device_fails_all_memory_is_given_back);
-    tcase_add_test(tcase,
-                   a_call_that_fails_after_its_launch_is_given_back_when_the_launch_has_ended);
-    tcase_add_test(tcase, scratch_memory_is_kept_while_batches_need_it_and_freed_when_they_do_not);
-    tcase_add_test(tcase, a_shortage_of_device_memory_frees_scratch_memory_and_no_pinned_memory);
-    tcase_add_test(tcase, a_table_may_fill_the_device);
-    tcase_add_loop_test(tcase, calls_that_do_not_fit_in_one_batch_are_split, 0, COUNT_OF(rooms));
-    tcase_add_test(tcase, all_memory_of_the_device_can_be_used);
-    tcase_add_test(tcase, a_call_that_fits_singly_fits_after_any_other);
-    tcase_add_test(tcase, a_device_without_memory_refuses_and_is_not_lost);
-    tcase_add_test(tcase, tables_are_evicted_to_make_room_for_batches);
-    tcase_add_loop_test(tcase, each_call_of_many_threads_is_given_back_once, 0, COUNT_OF(stresses));
-}
-
-int main(void)
-{
-    return run_suite("failures", add);
 }

@@ -150,7 +150,7 @@ static const struct {
     { "info", INFO },
 };
 
-START_TEST(a_call_that_does_not_return_means_a_lost_device)
+TD_TEST_EACH(a_call_that_does_not_return_means_a_lost_device, calls)
 {
     struct setup setup = { .options.hang_ms = 60 };
     struct batch_call hung, waiting;
@@ -180,9 +180,8 @@ START_TEST(a_call_that_does_not_return_means_a_lost_device)
     end(&setup);
     td_buffer_unref(table.owner);
 }
-END_TEST
 
-START_TEST(draining_does_not_wait_for_a_call_that_does_not_return)
+TD_TEST(draining_does_not_wait_for_a_call_that_does_not_return)
 {
     struct setup setup = { .options.hang_ms = HOUR_MS };
     struct batch_call hung;
@@ -199,9 +198,8 @@ START_TEST(draining_does_not_wait_for_a_call_that_does_not_return)
     end(&setup);
     td_buffer_unref(table.owner);
 }
-END_TEST
 
-START_TEST(the_end_does_not_wait_for_a_call_that_does_not_return)
+TD_TEST(the_end_does_not_wait_for_a_call_that_does_not_return)
 {
     struct setup setup = { .options.hang_ms = HOUR_MS };
     begin(&setup);
@@ -212,9 +210,8 @@ START_TEST(the_end_does_not_wait_for_a_call_that_does_not_return)
     end(&setup);
     td_buffer_unref(table.owner);
 }
-END_TEST
 
-START_TEST(the_reference_device_has_such_a_free)
+TD_TEST(the_reference_device_has_such_a_free)
 {
     struct setup setup = { .options.hang_ms = 60 };
     setup_open(&setup, "hang_free=1");
@@ -225,18 +222,4 @@ START_TEST(the_reference_device_has_such_a_free)
     expect_lookup(&setup, &table);
     end(&setup);
     td_buffer_unref(table.owner);
-}
-END_TEST
-
-static void add(TCase *tcase)
-{
-    tcase_add_loop_test(tcase, a_call_that_does_not_return_means_a_lost_device, 0, COUNT_OF(calls));
-    tcase_add_test(tcase, draining_does_not_wait_for_a_call_that_does_not_return);
-    tcase_add_test(tcase, the_end_does_not_wait_for_a_call_that_does_not_return);
-    tcase_add_test(tcase, the_reference_device_has_such_a_free);
-}
-
-int main(void)
-{
-    return run_suite("hung_calls", add);
 }

@@ -25,7 +25,7 @@ static struct td_batch_item *next_waiting(void)
     return td_item_list_take(&waiting, &waiting.first);
 }
 
-START_TEST(items_are_appended_in_order_to_those_that_wait)
+TD_TEST(items_are_appended_in_order_to_those_that_wait)
 {
     struct td_batch_item items[4] = { 0 };
     begin();
@@ -42,7 +42,6 @@ START_TEST(items_are_appended_in_order_to_those_that_wait)
     ck_assert_ptr_null(waiting.first);
     td_batch_mailbox_destroy(&mailbox);
 }
-END_TEST
 
 static void record_done(struct td_batch_item *item, td_status status, const struct td_error *err)
 {
@@ -51,7 +50,7 @@ static void record_done(struct td_batch_item *item, td_status status, const stru
     (void)err;
 }
 
-START_TEST(items_are_counted_from_submit_to_give_back)
+TD_TEST(items_are_counted_from_submit_to_give_back)
 {
     struct td_batch_item items[3] = { 0 }, *both[] = { &items[0], &items[1] };
     struct td_error err;
@@ -81,9 +80,8 @@ START_TEST(items_are_counted_from_submit_to_give_back)
     ck_assert_uint_eq(counts_now().failed_items, 2);
     td_batch_mailbox_destroy(&mailbox);
 }
-END_TEST
 
-START_TEST(trim_is_received_once_drain_and_stop_always)
+TD_TEST(trim_is_received_once_drain_and_stop_always)
 {
     begin();
     struct td_batch_orders orders = td_batch_mailbox_take(&mailbox, &waiting);
@@ -101,7 +99,6 @@ START_TEST(trim_is_received_once_drain_and_stop_always)
     ck_assert(orders.drain && orders.stop);
     td_batch_mailbox_destroy(&mailbox);
 }
-END_TEST
 
 /* ---- sleeping -------------------------------------------------------------------------------- */
 
@@ -136,7 +133,7 @@ static void *send_stop(void *context)
 }
 
 /* Arriving before the sleep or during it. */
-START_TEST(any_item_or_request_ends_the_sleep)
+TD_TEST_LOOP(any_item_or_request_ends_the_sleep, 0, 4)
 {
     static void *(*const senders[])(void *) = { send_item, send_trim, send_drain, send_stop };
     pthread_t thread;
@@ -149,9 +146,8 @@ START_TEST(any_item_or_request_ends_the_sleep)
     pthread_join(thread, NULL);
     td_batch_mailbox_destroy(&mailbox);
 }
-END_TEST
 
-START_TEST(sleep_ends_at_its_time)
+TD_TEST(sleep_ends_at_its_time)
 {
     begin();
     td_batch_mailbox_sleep(&mailbox, 1); /* in the past */
@@ -159,7 +155,6 @@ START_TEST(sleep_ends_at_its_time)
     ck_assert_ptr_null(waiting.first);
     td_batch_mailbox_destroy(&mailbox);
 }
-END_TEST
 
 /* ---- is there a device? ---------------------------------------------------------------------- */
 
@@ -169,7 +164,7 @@ static void *wait_until_tried(void *context)
     return NULL;
 }
 
-START_TEST(wait_until_tried_waits_for_the_first_try)
+TD_TEST_LOOP(wait_until_tried_waits_for_the_first_try, 0, 3)
 {
     static const struct td_device_session none; /* its tables are not used here */
     char why[TD_DEVICE_TEXT];
@@ -189,9 +184,8 @@ START_TEST(wait_until_tried_waits_for_the_first_try)
     ck_assert_str_eq(why, _i == 0 ? "" : "no driver");
     td_batch_mailbox_destroy(&mailbox);
 }
-END_TEST
 
-START_TEST(a_long_reason_is_truncated)
+TD_TEST(a_long_reason_is_truncated)
 {
     char reason[2 * TD_DEVICE_TEXT], why[TD_DEVICE_TEXT];
     begin();
@@ -202,7 +196,6 @@ START_TEST(a_long_reason_is_truncated)
     ck_assert_uint_eq(strlen(why), TD_DEVICE_TEXT - 1);
     td_batch_mailbox_destroy(&mailbox);
 }
-END_TEST
 
 /* ---- many threads ---------------------------------------------------------------------------- */
 
@@ -218,7 +211,7 @@ static void *send_many(void *context)
     return NULL;
 }
 
-START_TEST(items_of_each_thread_arrive_in_order_and_none_is_lost)
+TD_TEST(items_of_each_thread_arrive_in_order_and_none_is_lost)
 {
     pthread_t threads[SENDERS];
     int seen[SENDERS] = { 0 }, n = 0;
@@ -239,22 +232,4 @@ START_TEST(items_of_each_thread_arrive_in_order_and_none_is_lost)
         pthread_join(threads[i], NULL);
     ck_assert_uint_eq(counts_now().waiting, SENDERS * EACH);
     td_batch_mailbox_destroy(&mailbox);
-}
-END_TEST
-
-static void add(TCase *tcase)
-{
-    tcase_add_test(tcase, items_are_appended_in_order_to_those_that_wait);
-    tcase_add_test(tcase, items_are_counted_from_submit_to_give_back);
-    tcase_add_test(tcase, trim_is_received_once_drain_and_stop_always);
-    tcase_add_loop_test(tcase, any_item_or_request_ends_the_sleep, 0, 4);
-    tcase_add_test(tcase, sleep_ends_at_its_time);
-    tcase_add_loop_test(tcase, wait_until_tried_waits_for_the_first_try, 0, 3);
-    tcase_add_test(tcase, a_long_reason_is_truncated);
-    tcase_add_test(tcase, items_of_each_thread_arrive_in_order_and_none_is_lost);
-}
-
-int main(void)
-{
-    return run_suite("mailbox", add);
 }

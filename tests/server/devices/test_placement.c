@@ -40,7 +40,7 @@ static const struct placement {
       "copy_mb_per_s=100,back_mb_per_s=1000000,fill_mb_per_s=100", LOOKUP, false, 97, true },
 };
 
-START_TEST(a_call_goes_where_it_is_estimated_to_end_first)
+TD_TEST_EACH(a_call_goes_where_it_is_estimated_to_end_first, placements)
 {
     const struct placement *placement = &placements[_i];
     char gpu[200];
@@ -85,16 +85,4 @@ START_TEST(a_call_goes_where_it_is_estimated_to_end_first)
     td_buffer_pool_free(buffers);
     td_buffer_unref(a.owner);
     td_buffer_unref(b.owner);
-}
-END_TEST
-
-static void add(TCase *tcase)
-{
-    tcase_add_loop_test(tcase, a_call_goes_where_it_is_estimated_to_end_first, 0,
-                        sizeof placements / sizeof *placements);
-}
-
-int main(void)
-{
-    return run_suite("placement", add);
 }

@@ -101,7 +101,7 @@ static void end_batch(struct td_device_session *session, int i)
     td_batch_end(session->batches[i]);
 }
 
-START_TEST(a_session_begins_with_nothing_in_flight)
+TD_TEST(a_session_begins_with_nothing_in_flight)
 {
     begin("");
     struct td_device_session *session = open_session();
@@ -113,9 +113,8 @@ START_TEST(a_session_begins_with_nothing_in_flight)
     ck_assert_int_eq(atomic_load(&closes), 1);
     end();
 }
-END_TEST
 
-START_TEST(a_session_finds_a_free_batch_and_the_oldest_one)
+TD_TEST(a_session_finds_a_free_batch_and_the_oldest_one)
 {
     struct batch_call calls[3];
     begin("");
@@ -145,9 +144,8 @@ START_TEST(a_session_finds_a_free_batch_and_the_oldest_one)
     td_buffer_unref(table.owner);
     end();
 }
-END_TEST
 
-START_TEST(trim_frees_memory_that_no_batch_uses)
+TD_TEST(trim_frees_memory_that_no_batch_uses)
 {
     struct batch_call call;
     struct td_device_info before, after;
@@ -170,9 +168,8 @@ START_TEST(trim_frees_memory_that_no_batch_uses)
     td_buffer_unref(table.owner);
     end();
 }
-END_TEST
 
-START_TEST(the_error_of_opening_a_device_is_passed_on)
+TD_TEST(the_error_of_opening_a_device_is_passed_on)
 {
     struct td_device_session *session = NULL;
     struct td_error err;
@@ -184,9 +181,8 @@ START_TEST(the_error_of_opening_a_device_is_passed_on)
     td_device_session_close(session);
     end();
 }
-END_TEST
 
-START_TEST(a_device_of_an_abandoned_opener_is_closed)
+TD_TEST(a_device_of_an_abandoned_opener_is_closed)
 {
     begin("");
     atomic_store(&gated, true);
@@ -199,7 +195,6 @@ START_TEST(a_device_of_an_abandoned_opener_is_closed)
         sched_yield();
     end();
 }
-END_TEST
 
 /* Loses a device that does not respond, with an item in flight. */
 static struct td_device_session *lose(struct batch_call *answered, struct batch_call *lost,
@@ -221,7 +216,7 @@ static struct td_device_session *lose(struct batch_call *answered, struct batch_
     return session;
 }
 
-START_TEST(a_lost_device_is_closed_once_its_replies_are_released)
+TD_TEST(a_lost_device_is_closed_once_its_replies_are_released)
 {
     struct batch_call answered, lost;
     begin("hang_at=2");
@@ -239,9 +234,8 @@ START_TEST(a_lost_device_is_closed_once_its_replies_are_released)
     td_buffer_unref(table.owner);
     end();
 }
-END_TEST
 
-START_TEST(a_close_that_does_not_return_can_be_abandoned)
+TD_TEST(a_close_that_does_not_return_can_be_abandoned)
 {
     struct batch_call answered, lost;
     begin("hang_at=2");
@@ -258,9 +252,8 @@ START_TEST(a_close_that_does_not_return_can_be_abandoned)
     td_buffer_unref(table.owner);
     end();
 }
-END_TEST
 
-START_TEST(replies_stay_valid_when_the_device_is_left_open)
+TD_TEST(replies_stay_valid_when_the_device_is_left_open)
 {
     struct batch_call call;
     begin("");
@@ -280,7 +273,6 @@ START_TEST(replies_stay_valid_when_the_device_is_left_open)
     td_buffer_unref(table.owner);
     td_device_reference()->close(device);
 }
-END_TEST
 
 static const struct {
     const char *description;
@@ -293,7 +285,7 @@ static const struct {
     { "a device that copies more slowly than that", 10000000, 50, 100 + 400 },
 };
 
-START_TEST(bytes_being_moved_extend_the_time_limit)
+TD_TEST_EACH(bytes_being_moved_extend_the_time_limit, limits)
 {
     const struct td_batch_device on = { .hang_ns = 100 * MS,
                                         .bytes = limits[_i].bytes,
@@ -301,9 +293,8 @@ START_TEST(bytes_being_moved_extend_the_time_limit)
     ck_assert_msg(td_batch_time_limit_ns(&on) == limits[_i].limit_ms * MS, "%s",
                   limits[_i].description);
 }
-END_TEST
 
-START_TEST(the_bytes_of_all_batches_are_counted_until_they_end)
+TD_TEST(the_bytes_of_all_batches_are_counted_until_they_end)
 {
     struct batch_call calls[2];
     begin("");
@@ -327,24 +318,4 @@ START_TEST(the_bytes_of_all_batches_are_counted_until_they_end)
     td_device_session_close(session);
     td_buffer_unref(table.owner);
     end();
-}
-END_TEST
-
-static void add(TCase *tcase)
-{
-    tcase_add_test(tcase, a_session_begins_with_nothing_in_flight);
-    tcase_add_test(tcase, a_session_finds_a_free_batch_and_the_oldest_one);
-    tcase_add_test(tcase, trim_frees_memory_that_no_batch_uses);
-    tcase_add_test(tcase, the_error_of_opening_a_device_is_passed_on);
-    tcase_add_test(tcase, a_device_of_an_abandoned_opener_is_closed);
-    tcase_add_test(tcase, a_lost_device_is_closed_once_its_replies_are_released);
-    tcase_add_test(tcase, a_close_that_does_not_return_can_be_abandoned);
-    tcase_add_test(tcase, replies_stay_valid_when_the_device_is_left_open);
-    tcase_add_loop_test(tcase, bytes_being_moved_extend_the_time_limit, 0, COUNT_OF(limits));
-    tcase_add_test(tcase, the_bytes_of_all_batches_are_counted_until_they_end);
-}
-
-int main(void)
-{
-    return run_suite("session", add);
 }

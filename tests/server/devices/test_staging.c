@@ -56,7 +56,7 @@ static void expect_refused(struct setup *setup, size_t bytes)
     ck_assert_int_eq(err.status, TD_MEMORY_EXHAUSTED);
 }
 
-START_TEST(a_released_buffer_is_reused)
+TD_TEST(a_released_buffer_is_reused)
 {
     struct setup setup;
     setup_open(&setup, 64 * MIB, 16 * MIB);
@@ -72,9 +72,8 @@ START_TEST(a_released_buffer_is_reused)
     td_buffer_unref(second);
     setup_close(&setup);
 }
-END_TEST
 
-START_TEST(staging_is_scarce_when_more_than_half_is_in_use)
+TD_TEST(staging_is_scarce_when_more_than_half_is_in_use)
 {
     struct setup setup;
     setup_open(&setup, 64 * MIB, 16 * MIB);
@@ -95,9 +94,8 @@ START_TEST(staging_is_scarce_when_more_than_half_is_in_use)
     td_buffer_unref(other);
     setup_close(&setup);
 }
-END_TEST
 
-START_TEST(a_buffer_more_than_twice_too_large_is_not_reused)
+TD_TEST(a_buffer_more_than_twice_too_large_is_not_reused)
 {
     struct setup setup;
     setup_open(&setup, 64 * MIB, 16 * MIB);
@@ -112,9 +110,8 @@ START_TEST(a_buffer_more_than_twice_too_large_is_not_reused)
     td_buffer_unref(half);
     setup_close(&setup);
 }
-END_TEST
 
-START_TEST(zero_bytes_give_a_buffer_too)
+TD_TEST(zero_bytes_give_a_buffer_too)
 {
     struct setup setup;
     setup_open(&setup, 64 * MIB, 16 * MIB);
@@ -123,9 +120,8 @@ START_TEST(zero_bytes_give_a_buffer_too)
     td_buffer_unref(buffer);
     setup_close(&setup);
 }
-END_TEST
 
-START_TEST(free_buffers_are_released_to_make_room_for_other_sizes)
+TD_TEST(free_buffers_are_released_to_make_room_for_other_sizes)
 {
     struct setup setup;
     setup_open(&setup, 64 * MIB, 4 * MIB);
@@ -140,9 +136,8 @@ START_TEST(free_buffers_are_released_to_make_room_for_other_sizes)
     ck_assert_uint_le(td_staging_bytes(setup.staging), 4 * MIB);
     setup_close(&setup);
 }
-END_TEST
 
-START_TEST(buffers_in_use_stay_within_the_limit)
+TD_TEST(buffers_in_use_stay_within_the_limit)
 {
     struct setup setup;
     setup_open(&setup, 64 * MIB, 4 * MIB);
@@ -155,9 +150,8 @@ START_TEST(buffers_in_use_stay_within_the_limit)
     td_buffer_unref(rest);
     setup_close(&setup);
 }
-END_TEST
 
-START_TEST(free_and_used_buffers_count_against_the_budget)
+TD_TEST(free_and_used_buffers_count_against_the_budget)
 {
     struct setup setup;
     struct td_error err;
@@ -172,9 +166,8 @@ START_TEST(free_and_used_buffers_count_against_the_budget)
     td_buffer_pool_discharge(setup.pool, 3 * MIB);
     setup_close(&setup);
 }
-END_TEST
 
-START_TEST(trim_releases_free_buffers)
+TD_TEST(trim_releases_free_buffers)
 {
     struct setup setup;
     setup_open(&setup, 64 * MIB, 16 * MIB);
@@ -195,7 +188,6 @@ START_TEST(trim_releases_free_buffers)
     ck_assert_uint_eq(td_staging_bytes(setup.staging), 0);
     setup_close(&setup);
 }
-END_TEST
 
 static void *unref_later(void *buffer)
 {
@@ -203,7 +195,7 @@ static void *unref_later(void *buffer)
     return NULL;
 }
 
-START_TEST(any_thread_may_release_a_buffer)
+TD_TEST(any_thread_may_release_a_buffer)
 {
     enum { THREADS = 8 };
     struct setup setup;
@@ -220,9 +212,8 @@ START_TEST(any_thread_may_release_a_buffer)
     ck_assert(td_staging_all_returned(setup.staging));
     setup_close(&setup);
 }
-END_TEST
 
-START_TEST(buffers_of_a_lost_device_may_be_released_late)
+TD_TEST(buffers_of_a_lost_device_may_be_released_late)
 {
     struct setup setup;
     setup_open(&setup, 64 * MIB, 16 * MIB);
@@ -237,7 +228,6 @@ START_TEST(buffers_of_a_lost_device_may_be_released_late)
     ck_assert_uint_eq(td_device_reference_counts().leaked, 2);
     td_device_reference_reset();
 }
-END_TEST
 
 static td_status host_alloc_nothing(struct td_device *device, size_t bytes, void **out,
                                     struct td_error *err)
@@ -246,7 +236,7 @@ static td_status host_alloc_nothing(struct td_device *device, size_t bytes, void
     return td_error_set(err, TD_MEMORY_EXHAUSTED, "no pinned memory");
 }
 
-START_TEST(memory_that_the_device_refuses_does_not_count)
+TD_TEST(memory_that_the_device_refuses_does_not_count)
 {
     struct setup setup;
     setup_open(&setup, MIB, MIB);
@@ -262,10 +252,9 @@ START_TEST(memory_that_the_device_refuses_does_not_count)
     td_staging_free(staging);
     setup_close(&setup);
 }
-END_TEST
 
 /* All of the limit can be used by two buffers, and not one byte more. */
-START_TEST(the_limit_holds_for_both_buffers_of_a_launch)
+TD_TEST(the_limit_holds_for_both_buffers_of_a_launch)
 {
     struct setup setup;
     struct td_error err;
@@ -278,26 +267,4 @@ START_TEST(the_limit_holds_for_both_buffers_of_a_launch)
     td_buffer_unref(a);
     td_buffer_unref(b);
     setup_close(&setup);
-}
-END_TEST
-
-static void add(TCase *tcase)
-{
-    tcase_add_test(tcase, memory_that_the_device_refuses_does_not_count);
-    tcase_add_test(tcase, the_limit_holds_for_both_buffers_of_a_launch);
-    tcase_add_test(tcase, staging_is_scarce_when_more_than_half_is_in_use);
-    tcase_add_test(tcase, a_released_buffer_is_reused);
-    tcase_add_test(tcase, a_buffer_more_than_twice_too_large_is_not_reused);
-    tcase_add_test(tcase, zero_bytes_give_a_buffer_too);
-    tcase_add_test(tcase, free_buffers_are_released_to_make_room_for_other_sizes);
-    tcase_add_test(tcase, buffers_in_use_stay_within_the_limit);
-    tcase_add_test(tcase, free_and_used_buffers_count_against_the_budget);
-    tcase_add_test(tcase, trim_releases_free_buffers);
-    tcase_add_test(tcase, any_thread_may_release_a_buffer);
-    tcase_add_test(tcase, buffers_of_a_lost_device_may_be_released_late);
-}
-
-int main(void)
-{
-    return run_suite("staging", add);
 }

@@ -92,7 +92,7 @@ static void expect_no_room(struct setup *setup, const struct td_tensor *table)
                      TD_MEMORY_EXHAUSTED);
 }
 
-START_TEST(a_table_is_uploaded_once)
+TD_TEST(a_table_is_uploaded_once)
 {
     struct setup setup;
     setup_open(&setup, 8);
@@ -106,9 +106,8 @@ START_TEST(a_table_is_uploaded_once)
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
-END_TEST
 
-START_TEST(an_empty_table_has_an_address)
+TD_TEST(an_empty_table_has_an_address)
 {
     struct setup setup;
     setup_open(&setup, 8);
@@ -119,9 +118,8 @@ START_TEST(an_empty_table_has_an_address)
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
-END_TEST
 
-START_TEST(other_streams_wait_until_the_upload_has_finished)
+TD_TEST(other_streams_wait_until_the_upload_has_finished)
 {
     struct setup setup;
     setup_open(&setup, 8);
@@ -140,9 +138,8 @@ START_TEST(other_streams_wait_until_the_upload_has_finished)
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
-END_TEST
 
-START_TEST(the_least_recently_used_table_is_evicted_first)
+TD_TEST(the_least_recently_used_table_is_evicted_first)
 {
     struct setup setup;
     struct td_tensor tables[4];
@@ -162,9 +159,8 @@ START_TEST(the_least_recently_used_table_is_evicted_first)
     for (int i = 0; i < 4; i++)
         td_buffer_unref(tables[i].owner);
 }
-END_TEST
 
-START_TEST(kept_tables_are_evicted_last)
+TD_TEST(kept_tables_are_evicted_last)
 {
     struct setup setup;
     struct td_tensor tables[3];
@@ -186,9 +182,8 @@ START_TEST(kept_tables_are_evicted_last)
         td_buffer_unref(tables[i].owner);
     td_buffer_unref(large.owner);
 }
-END_TEST
 
-START_TEST(a_table_in_use_is_never_evicted)
+TD_TEST(a_table_in_use_is_never_evicted)
 {
     struct setup setup;
     setup_open(&setup, 2);
@@ -211,9 +206,8 @@ START_TEST(a_table_in_use_is_never_evicted)
     td_buffer_unref(table.owner);
     td_buffer_unref(large.owner);
 }
-END_TEST
 
-START_TEST(an_allocation_that_can_never_fit_evicts_no_table)
+TD_TEST(an_allocation_that_can_never_fit_evicts_no_table)
 {
     struct setup setup;
     struct td_tensor tables[2], larger = version(4 * KIB, 2), large = version(3 * KIB, 3);
@@ -237,7 +231,6 @@ START_TEST(an_allocation_that_can_never_fit_evicts_no_table)
     td_buffer_unref(larger.owner);
     td_buffer_unref(large.owner);
 }
-END_TEST
 
 /* A device whose memory comes back when its work is complete. */
 static struct {
@@ -265,7 +258,7 @@ static void info_with_freeing(struct td_device *device, struct td_device_info *o
     out->memory_used -= out->memory_freeing;
 }
 
-START_TEST(what_work_still_uses_is_awaited_and_not_evicted_twice)
+TD_TEST(what_work_still_uses_is_awaited_and_not_evicted_twice)
 {
     struct setup setup;
     struct td_tensor tables[3];
@@ -295,9 +288,8 @@ START_TEST(what_work_still_uses_is_awaited_and_not_evicted_twice)
     for (int i = 0; i < 3; i++)
         td_buffer_unref(tables[i].owner);
 }
-END_TEST
 
-START_TEST(a_version_without_other_references_is_dropped)
+TD_TEST(a_version_without_other_references_is_dropped)
 {
     struct setup setup;
     setup_open(&setup, 8);
@@ -318,7 +310,6 @@ START_TEST(a_version_without_other_references_is_dropped)
     setup_close(&setup);
     td_buffer_unref(current.owner);
 }
-END_TEST
 
 /* The tensor that the store makes of a table put under `name`, referenced until the test ends. */
 static struct td_tensor stored(struct td_store *store, const char *name, int fill)
@@ -335,7 +326,7 @@ static struct td_tensor stored(struct td_store *store, const char *name, int fil
     return *listing.tensor;
 }
 
-START_TEST(a_replaced_version_is_dropped_at_the_next_upload)
+TD_TEST(a_replaced_version_is_dropped_at_the_next_upload)
 {
     struct setup setup;
     struct td_store *store = open_at("");
@@ -353,9 +344,8 @@ START_TEST(a_replaced_version_is_dropped_at_the_next_upload)
     setup_close(&setup);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(a_deleted_version_is_dropped_too)
+TD_TEST(a_deleted_version_is_dropped_too)
 {
     const struct td_store_write write = { .name = "table" };
     struct setup setup;
@@ -372,9 +362,8 @@ START_TEST(a_deleted_version_is_dropped_too)
     setup_close(&setup);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(two_tables_of_one_owner_are_dropped_with_it)
+TD_TEST(two_tables_of_one_owner_are_dropped_with_it)
 {
     struct setup setup;
     setup_open(&setup, 8);
@@ -391,9 +380,8 @@ START_TEST(two_tables_of_one_owner_are_dropped_with_it)
     ck_assert_uint_eq(td_device_tables_count(setup.tables).tables, 0);
     setup_close(&setup);
 }
-END_TEST
 
-START_TEST(stale_tables_are_dropped_before_others_are_evicted)
+TD_TEST(stale_tables_are_dropped_before_others_are_evicted)
 {
     struct setup setup;
     setup_open(&setup, 2);
@@ -408,9 +396,8 @@ START_TEST(stale_tables_are_dropped_before_others_are_evicted)
     td_buffer_unref(first.owner);
     td_buffer_unref(next.owner);
 }
-END_TEST
 
-START_TEST(abandoning_tables_releases_their_versions)
+TD_TEST_LOOP(abandoning_tables_releases_their_versions, 0, 2)
 {
     struct setup setup;
     setup_open(&setup, 8);
@@ -428,7 +415,6 @@ START_TEST(abandoning_tables_releases_their_versions)
     td_buffer_unref(there.owner);
     td_buffer_unref(on_its_way.owner);
 }
-END_TEST
 
 /* The reference device, lost at the first copy: a call to it might not return. */
 static int n_freed;
@@ -449,7 +435,7 @@ static void count_free(struct td_device *device, void *memory)
     td_device_reference()->free(device, memory);
 }
 
-START_TEST(a_lost_device_is_not_asked_to_free_memory)
+TD_TEST(a_lost_device_is_not_asked_to_free_memory)
 {
     struct setup setup;
     setup_open(&setup, 8);
@@ -473,7 +459,6 @@ START_TEST(a_lost_device_is_not_asked_to_free_memory)
     td_device_reference_reset();
     td_buffer_unref(table.owner);
 }
-END_TEST
 
 static td_status copy_without_memory(struct td_device_stream *stream, void *to, const void *from,
                                      size_t bytes, struct td_error *err)
@@ -482,7 +467,7 @@ static td_status copy_without_memory(struct td_device_stream *stream, void *to, 
     return td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory for a copy");
 }
 
-START_TEST(a_table_that_cannot_be_copied_leaves_nothing_behind)
+TD_TEST(a_table_that_cannot_be_copied_leaves_nothing_behind)
 {
     struct setup setup;
     struct td_device_info before, after;
@@ -506,30 +491,4 @@ START_TEST(a_table_that_cannot_be_copied_leaves_nothing_behind)
     td_device_tables_free(tables);
     td_buffer_unref(table.owner);
     setup_close(&setup);
-}
-END_TEST
-
-static void add(TCase *tcase)
-{
-    tcase_add_test(tcase, a_table_is_uploaded_once);
-    tcase_add_test(tcase, an_empty_table_has_an_address);
-    tcase_add_test(tcase, other_streams_wait_until_the_upload_has_finished);
-    tcase_add_test(tcase, the_least_recently_used_table_is_evicted_first);
-    tcase_add_test(tcase, kept_tables_are_evicted_last);
-    tcase_add_test(tcase, a_table_in_use_is_never_evicted);
-    tcase_add_test(tcase, an_allocation_that_can_never_fit_evicts_no_table);
-    tcase_add_test(tcase, what_work_still_uses_is_awaited_and_not_evicted_twice);
-    tcase_add_test(tcase, a_version_without_other_references_is_dropped);
-    tcase_add_test(tcase, a_replaced_version_is_dropped_at_the_next_upload);
-    tcase_add_test(tcase, a_deleted_version_is_dropped_too);
-    tcase_add_test(tcase, two_tables_of_one_owner_are_dropped_with_it);
-    tcase_add_test(tcase, stale_tables_are_dropped_before_others_are_evicted);
-    tcase_add_loop_test(tcase, abandoning_tables_releases_their_versions, 0, 2);
-    tcase_add_test(tcase, a_lost_device_is_not_asked_to_free_memory);
-    tcase_add_test(tcase, a_table_that_cannot_be_copied_leaves_nothing_behind);
-}
-
-int main(void)
-{
-    return run_suite("device_tables", add);
 }

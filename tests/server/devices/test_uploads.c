@@ -4,7 +4,7 @@
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-START_TEST(a_table_used_by_two_batches_is_uploaded_once)
+TD_TEST(a_table_used_by_two_batches_is_uploaded_once)
 {
     struct setup setup = { .options.batch_limit = 1 };
     struct batch_call calls[4];
@@ -23,9 +23,8 @@ START_TEST(a_table_used_by_two_batches_is_uploaded_once)
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
-END_TEST
 
-START_TEST(a_replaced_version_is_dropped_from_the_device)
+TD_TEST(a_replaced_version_is_dropped_from_the_device)
 {
     struct setup setup = { 0 };
     struct batch_call call;
@@ -46,9 +45,8 @@ START_TEST(a_replaced_version_is_dropped_from_the_device)
     setup_close(&setup);
     td_buffer_unref(next.owner);
 }
-END_TEST
 
-START_TEST(an_upload_is_waited_for_until_the_deadline)
+TD_TEST(an_upload_is_waited_for_until_the_deadline)
 {
     struct setup setup = { .options.hang_ms = 3600000 };
     struct batch_call hung, waiting, late;
@@ -71,9 +69,8 @@ START_TEST(an_upload_is_waited_for_until_the_deadline)
     td_buffer_unref(table.owner);
     td_buffer_unref(other.owner);
 }
-END_TEST
 
-START_TEST(has_table_reports_an_uploaded_table_at_once)
+TD_TEST(has_table_reports_an_uploaded_table_at_once)
 {
     struct setup setup = { 0 };
     setup_open(&setup, "");
@@ -84,9 +81,8 @@ START_TEST(has_table_reports_an_uploaded_table_at_once)
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
-END_TEST
 
-START_TEST(a_table_can_be_uploaded_before_its_first_use)
+TD_TEST(a_table_can_be_uploaded_before_its_first_use)
 {
     struct setup setup = { .options.device.memory = 512 * 1024 };
     struct batch_call first, call;
@@ -115,14 +111,13 @@ START_TEST(a_table_can_be_uploaded_before_its_first_use)
     td_buffer_unref(other.owner);
     td_buffer_unref(large.owner);
 }
-END_TEST
 
 /* ---- large tables, in pieces ----------------------------------------------------------------- */
 
 /* 40 MiB: ten pieces of 4 MiB, a sixteenth of the staging memory of a setup. */
 enum { LARGE_ROWS = 2621440, N_PIECES = 10 };
 
-START_TEST(a_large_table_is_copied_in_pieces)
+TD_TEST(a_large_table_is_copied_in_pieces)
 {
     struct setup setup = { 0 };
     struct batch_call calls[3];
@@ -141,7 +136,6 @@ START_TEST(a_large_table_is_copied_in_pieces)
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
-END_TEST
 
 static atomic_int pieces_in_flight, most_pieces_in_flight;
 
@@ -172,7 +166,7 @@ static td_status wait_until_two(struct td_device_stream *stream, int64_t timeout
     return poll_until_two(stream, done, err);
 }
 
-START_TEST(two_pieces_are_in_flight_and_never_more)
+TD_TEST(two_pieces_are_in_flight_and_never_more)
 {
     struct td_device_api api = *td_device_reference();
     struct setup setup = { .options = { .api = &api, .hang_ms = 3000 } };
@@ -194,9 +188,8 @@ START_TEST(two_pieces_are_in_flight_and_never_more)
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
-END_TEST
 
-START_TEST(a_call_waits_for_the_pieces_of_its_table)
+TD_TEST(a_call_waits_for_the_pieces_of_its_table)
 {
     struct setup setup = { .options.staging_bytes = 1 * MIB };
     struct batch_call calls[4];
@@ -216,9 +209,8 @@ START_TEST(a_call_waits_for_the_pieces_of_its_table)
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
-END_TEST
 
-START_TEST(calls_on_other_tables_run_between_the_pieces)
+TD_TEST(calls_on_other_tables_run_between_the_pieces)
 {
     struct setup setup = { .options.staging_bytes = 8 * MIB };
     struct batch_call large, calls[5];
@@ -244,9 +236,8 @@ START_TEST(calls_on_other_tables_run_between_the_pieces)
     td_buffer_unref(table.owner);
     td_buffer_unref(small.owner);
 }
-END_TEST
 
-START_TEST(an_upload_goes_on_without_the_call_that_needed_it)
+TD_TEST(an_upload_goes_on_without_the_call_that_needed_it)
 {
     struct setup setup = { 0 };
     struct batch_call late, next;
@@ -265,9 +256,8 @@ START_TEST(an_upload_goes_on_without_the_call_that_needed_it)
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
-END_TEST
 
-START_TEST(the_version_of_an_upload_stays_until_its_end)
+TD_TEST(the_version_of_an_upload_stays_until_its_end)
 {
     struct setup setup = { 0 };
     struct batch_call late;
@@ -283,10 +273,9 @@ START_TEST(the_version_of_an_upload_stays_until_its_end)
     EVENTUALLY(counts_of(&setup).tables == 0);
     setup_close(&setup);
 }
-END_TEST
 
 /* Both fit beside nothing else: neither makes room for the other. */
-START_TEST(a_call_of_two_large_tables_uploads_each_once)
+TD_TEST(a_call_of_two_large_tables_uploads_each_once)
 {
     struct setup setup = { .options.device.memory = 20 * MIB };
     struct batch_call call;
@@ -305,9 +294,8 @@ START_TEST(a_call_of_two_large_tables_uploads_each_once)
     td_buffer_unref(b.owner);
     td_buffer_unref(other.owner);
 }
-END_TEST
 
-START_TEST(a_device_lost_between_two_pieces_is_opened_again)
+TD_TEST(a_device_lost_between_two_pieces_is_opened_again)
 {
     struct setup setup = { 0 };
     struct batch_call call;
@@ -323,9 +311,8 @@ START_TEST(a_device_lost_between_two_pieces_is_opened_again)
     setup_close(&setup);
     td_buffer_unref(table.owner);
 }
-END_TEST
 
-START_TEST(the_end_does_not_wait_for_an_upload_that_hangs)
+TD_TEST(the_end_does_not_wait_for_an_upload_that_hangs)
 {
     struct setup setup = { .options.hang_ms = 3600000 };
     struct batch_call hung, call;
@@ -344,13 +331,12 @@ START_TEST(the_end_does_not_wait_for_an_upload_that_hangs)
     td_buffer_unref(table.owner);
     td_buffer_unref(small.owner);
 }
-END_TEST
 
 /* ---- idle memory ----------------------------------------------------------------------------- */
 
 /* After idle_ms without calls scratch memory of the device and staging memory are freed; tables
  * stay. More frequent calls keep both. */
-START_TEST(scratch_and_staging_memory_is_freed_after_idle_ms)
+TD_TEST(scratch_and_staging_memory_is_freed_after_idle_ms)
 {
     struct setup setup = { .options.idle_ms = 700 };
     struct batch_call call;
@@ -381,29 +367,4 @@ START_TEST(scratch_and_staging_memory_is_freed_after_idle_ms)
     batch_call_end(&call);
     setup_close(&setup);
     td_buffer_unref(table.owner);
-}
-END_TEST
-
-static void add(TCase *tcase)
-{
-    tcase_add_test(tcase, a_table_used_by_two_batches_is_uploaded_once);
-    tcase_add_test(tcase, a_replaced_version_is_dropped_from_the_device);
-    tcase_add_test(tcase, an_upload_is_waited_for_until_the_deadline);
-    tcase_add_test(tcase, has_table_reports_an_uploaded_table_at_once);
-    tcase_add_test(tcase, a_table_can_be_uploaded_before_its_first_use);
-    tcase_add_test(tcase, a_large_table_is_copied_in_pieces);
-    tcase_add_test(tcase, two_pieces_are_in_flight_and_never_more);
-    tcase_add_test(tcase, a_call_waits_for_the_pieces_of_its_table);
-    tcase_add_test(tcase, calls_on_other_tables_run_between_the_pieces);
-    tcase_add_test(tcase, an_upload_goes_on_without_the_call_that_needed_it);
-    tcase_add_test(tcase, the_version_of_an_upload_stays_until_its_end);
-    tcase_add_test(tcase, a_call_of_two_large_tables_uploads_each_once);
-    tcase_add_test(tcase, a_device_lost_between_two_pieces_is_opened_again);
-    tcase_add_test(tcase, the_end_does_not_wait_for_an_upload_that_hangs);
-    tcase_add_test(tcase, scratch_and_staging_memory_is_freed_after_idle_ms);
-}
-
-int main(void)
-{
-    return run_suite("uploads", add);
 }

@@ -53,14 +53,13 @@ static const struct {
     { "a prefix has the characters of a name", TEXT("read " A " aZ09._:- \n"), 1 },
 };
 
-START_TEST(a_good_file_is_read)
+TD_TEST_EACH(a_good_file_is_read, good)
 {
     struct td_token_table *table = parse(good[_i].text, good[_i].bytes);
     ck_assert_msg(table != NULL, "%s: %s", good[_i].says, message);
     ck_assert_msg(td_token_table_count(table) == good[_i].tokens, "%s", good[_i].says);
     td_token_table_unref(table);
 }
-END_TEST
 
 static const struct {
     const char *says, *text;
@@ -89,16 +88,15 @@ static const struct {
       "FILE line 3: it repeats the token of line 1" },
 };
 
-START_TEST(a_wrong_file_is_refused_with_its_line_and_without_a_token)
+TD_TEST_EACH(a_wrong_file_is_refused_with_its_line_and_without_a_token, bad)
 {
     ck_assert_msg(parse(bad[_i].text, bad[_i].bytes) == NULL, "%s", bad[_i].says);
     ck_assert_msg(strstr(message, bad[_i].message) != NULL, "%s: %s", bad[_i].says, message);
     ck_assert_msg(!strstr(message, "aaaaa"), "%s: %s", bad[_i].says, message);
 }
-END_TEST
 
 /* Random words of the grammar with random bytes among them: memory is a sanitizer's to check. */
-START_TEST(any_bytes_are_read_or_refused)
+TD_TEST_LOOP(any_bytes_are_read_or_refused, 0, 4)
 {
     static const char *const words[] = { "read ", "write\t", "admin ", A,    B,
                                          "\n",    "\r\n",    "#",      "p.", "\xef\xbb\xbf",
@@ -120,9 +118,8 @@ START_TEST(any_bytes_are_read_or_refused)
         td_token_table_unref(table);
     }
 }
-END_TEST
 
-START_TEST(lines_tokens_and_prefixes_have_limits)
+TD_TEST(lines_tokens_and_prefixes_have_limits)
 {
     static char text[TD_TOKEN_LINE + 64];
     static const char role[] = "read ";
@@ -143,7 +140,6 @@ START_TEST(lines_tokens_and_prefixes_have_limits)
         td_token_table_unref(table);
     }
 }
-END_TEST
 
 /* "read 0000000000000000\n", ... */
 static char *many_lines(int n)
@@ -155,7 +151,7 @@ static char *many_lines(int n)
     return text;
 }
 
-START_TEST(each_of_ten_thousand_tokens_is_found)
+TD_TEST(each_of_ten_thousand_tokens_is_found)
 {
     char *text = many_lines(TD_TOKENS + 1), token[32];
     struct td_token_table *table = parse(text, TD_TOKENS * 22);
@@ -171,9 +167,8 @@ START_TEST(each_of_ten_thousand_tokens_is_found)
     ck_assert_ptr_nonnull(strstr(message, "line 10001: it has one token more"));
     free(text);
 }
-END_TEST
 
-START_TEST(only_the_whole_token_is_found)
+TD_TEST(only_the_whole_token_is_found)
 {
     struct td_token_table *table = parse(TEXT("write " A "\nadmin " B " p\n"));
     ck_assert_int_eq(find(table, A)->access.role, TD_ACCESS_WRITE);
@@ -186,7 +181,6 @@ START_TEST(only_the_whole_token_is_found)
     ck_assert_ptr_null(td_token_table_find(table, A "\0", 17));
     td_token_table_unref(table);
 }
-END_TEST
 
 /* ---- access ---------------------------------------------------------------------------------- */
 
@@ -199,7 +193,7 @@ static const struct {
     { "", false, true },      { "Team.x", false, true },
 };
 
-START_TEST(a_token_with_prefixes_is_for_names_that_begin_with_one)
+TD_TEST_EACH(a_token_with_prefixes_is_for_names_that_begin_with_one, names)
 {
     struct td_token_table *table = parse(TEXT("read " A " team. x\nread " B "\n"));
     const struct td_access *a = &find(table, A)->access, *b = &find(table, B)->access;
@@ -212,9 +206,8 @@ START_TEST(a_token_with_prefixes_is_for_names_that_begin_with_one)
                      names[_i].of_a ? TD_OK : TD_FORBIDDEN);
     td_token_table_unref(table);
 }
-END_TEST
 
-START_TEST(a_role_may_do_what_lower_ones_may)
+TD_TEST(a_role_may_do_what_lower_ones_may)
 {
     struct td_error err;
     for (int role = TD_ACCESS_NONE; role < TD_ACCESS_ROLES; role++)
@@ -230,7 +223,6 @@ START_TEST(a_role_may_do_what_lower_ones_may)
     ck_assert_int_eq(td_access_need_role(&none, TD_ACCESS_WRITE, &err), TD_FORBIDDEN);
     ck_assert_ptr_nonnull(strstr(err.message, "role write"));
 }
-END_TEST
 
 /* ---- files and passes ------------------------------------------------------------------------ */
 
@@ -265,7 +257,7 @@ static struct td_tokens *open_tokens(void)
     return td_tokens_open(path, message, sizeof message);
 }
 
-START_TEST(only_a_regular_file_is_read)
+TD_TEST(only_a_regular_file_is_read)
 {
     ck_assert_ptr_null(open_tokens());
     ck_assert_ptr_nonnull(strstr(message, "No such file"));
@@ -281,9 +273,8 @@ START_TEST(only_a_regular_file_is_read)
     ck_assert_ptr_null(open_tokens());
     ck_assert_ptr_nonnull(strstr(message, "too large"));
 }
-END_TEST
 
-START_TEST(a_file_that_others_can_read_or_change_is_noticed)
+TD_TEST(a_file_that_others_can_read_or_change_is_noticed)
 {
     static const struct {
         mode_t mode;
@@ -299,7 +290,6 @@ START_TEST(a_file_that_others_can_read_or_change_is_noticed)
         td_tokens_free(tokens);
     }
 }
-END_TEST
 
 static const struct td_bearer *check(struct td_pass *pass, struct td_tokens *tokens,
                                      const char *text, bool expected_renewed)
@@ -310,7 +300,7 @@ static const struct td_bearer *check(struct td_pass *pass, struct td_tokens *tok
     return token;
 }
 
-START_TEST(a_connection_remembers_its_last_token)
+TD_TEST(a_connection_remembers_its_last_token)
 {
     struct td_pass pass = { 0 };
     write_file("read " A "\nwrite " B "\n", 0600);
@@ -325,9 +315,8 @@ START_TEST(a_connection_remembers_its_last_token)
     td_pass_end(&pass);
     td_tokens_free(tokens);
 }
-END_TEST
 
-START_TEST(a_reload_replaces_the_tokens_unless_the_file_is_wrong)
+TD_TEST(a_reload_replaces_the_tokens_unless_the_file_is_wrong)
 {
     struct td_pass pass = { 0 };
     write_file("read " A "\n", 0600);
@@ -352,28 +341,5 @@ START_TEST(a_reload_replaces_the_tokens_unless_the_file_is_wrong)
     td_pass_end(&pass);
     td_tokens_free(tokens);
 }
-END_TEST
 
-static void add(TCase *t)
-{
-    tcase_add_checked_fixture(t, set_up, tear_down);
-    tcase_add_loop_test(t, a_good_file_is_read, 0, COUNT_OF(good));
-    tcase_add_loop_test(t, a_wrong_file_is_refused_with_its_line_and_without_a_token, 0,
-                        COUNT_OF(bad));
-    tcase_add_loop_test(t, any_bytes_are_read_or_refused, 0, 4);
-    tcase_add_test(t, lines_tokens_and_prefixes_have_limits);
-    tcase_add_test(t, each_of_ten_thousand_tokens_is_found);
-    tcase_add_test(t, only_the_whole_token_is_found);
-    tcase_add_loop_test(t, a_token_with_prefixes_is_for_names_that_begin_with_one, 0,
-                        COUNT_OF(names));
-    tcase_add_test(t, a_role_may_do_what_lower_ones_may);
-    tcase_add_test(t, only_a_regular_file_is_read);
-    tcase_add_test(t, a_file_that_others_can_read_or_change_is_noticed);
-    tcase_add_test(t, a_connection_remembers_its_last_token);
-    tcase_add_test(t, a_reload_replaces_the_tokens_unless_the_file_is_wrong);
-}
-
-int main(void)
-{
-    return run_suite("tokens", add);
-}
+TD_FIXTURE(set_up, tear_down);

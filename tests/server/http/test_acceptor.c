@@ -195,7 +195,7 @@ static const struct {
       "0000000002102" },
 };
 
-START_TEST(connections_are_placed_on_io_threads)
+TD_TEST_EACH(connections_are_placed_on_io_threads, placements)
 {
     const char *clients = placements[_i].clients;
     char got[32] = { 0 };
@@ -207,9 +207,8 @@ START_TEST(connections_are_placed_on_io_threads)
     for (int i = 0; clients[i]; i++)
         ck_assert_int_eq(handed[i].io_thread, got[i] - '0');
 }
-END_TEST
 
-START_TEST(connections_of_a_trusted_proxy_have_no_client_and_use_the_other_threads)
+TD_TEST(connections_of_a_trusted_proxy_have_no_client_and_use_the_other_threads)
 {
     services.connection_limits.per_client = 1;
     start("127.0.0.2", false);
@@ -225,11 +224,10 @@ START_TEST(connections_of_a_trusted_proxy_have_no_client_and_use_the_other_threa
     ck_assert_int_eq(td_client_connections(record->client), 1);
     ck_assert_int_eq(open_as(1)->restriction, TD_CLIENT_REACHED);
 }
-END_TEST
 
 /* ---- limits ---------------------------------------------------------------------------------- */
 
-START_TEST(a_connection_is_restricted_by_the_limit_that_it_exceeds)
+TD_TEST(a_connection_is_restricted_by_the_limit_that_it_exceeds)
 {
     services.connection_limits = (struct td_connection_limits){ .open = 5, .per_client = 2 };
     phase_of_new = TD_CONNECTION_WORKING; /* so that none can make room */
@@ -247,9 +245,8 @@ START_TEST(a_connection_is_restricted_by_the_limit_that_it_exceeds)
         ck_assert_msg(open_as(opened[i].client)->restriction == opened[i].restriction,
                       "connection %zu", i);
 }
-END_TEST
 
-START_TEST(without_memory_for_it_a_connection_is_restricted)
+TD_TEST(without_memory_for_it_a_connection_is_restricted)
 {
     td_buffer_pool_free(services.buffers);
     td_connections_free(services.connections);
@@ -260,9 +257,8 @@ START_TEST(without_memory_for_it_a_connection_is_restricted)
     ck_assert_int_eq(open_as(1)->restriction, TD_UNRESTRICTED);
     ck_assert_int_eq(open_as(1)->restriction, TD_MEMORY_REACHED);
 }
-END_TEST
 
-START_TEST(connections_that_are_ending_count_against_the_limit_up_to_a_number)
+TD_TEST(connections_that_are_ending_count_against_the_limit_up_to_a_number)
 {
     enum { OPEN = 200, ENDING = TD_ENDING / 2 };
     services.connection_limits = (struct td_connection_limits){ .open = OPEN, .per_client = OPEN };
@@ -280,9 +276,8 @@ START_TEST(connections_that_are_ending_count_against_the_limit_up_to_a_number)
             td_connections_close(services.connections, handed[i].socket);
     ck_assert_int_eq(open_as(201)->restriction, TD_UNRESTRICTED);
 }
-END_TEST
 
-START_TEST(the_oldest_restricted_connection_makes_room_for_another)
+TD_TEST(the_oldest_restricted_connection_makes_room_for_another)
 {
     services.connection_limits = (struct td_connection_limits){ .open = 1, .per_client = 1 };
     start("", false);
@@ -297,9 +292,8 @@ START_TEST(the_oldest_restricted_connection_makes_room_for_another)
     ck_assert_int_eq(td_connections_count_restricted(services.connections),
                      TD_RESTRICTED_CONNECTIONS);
 }
-END_TEST
 
-START_TEST(restricted_connections_that_are_answered_are_not_ended)
+TD_TEST(restricted_connections_that_are_answered_are_not_ended)
 {
     services.connection_limits = (struct td_connection_limits){ .open = 1, .per_client = 1 };
     phase_of_new = TD_CONNECTION_SENDING;
@@ -311,9 +305,8 @@ START_TEST(restricted_connections_that_are_answered_are_not_ended)
     td_connections_close(services.connections, handed[1].socket);
     (void)open_as(1);
 }
-END_TEST
 
-START_TEST(no_more_connections_are_accepted_than_there_are_files_for)
+TD_TEST(no_more_connections_are_accepted_than_there_are_files_for)
 {
     enum { MOST_OPEN = 1 + TD_RESTRICTED_CONNECTIONS + TD_ENDING };
     services.connection_limits = (struct td_connection_limits){ .open = 1, .per_client = 1 };
@@ -323,11 +316,10 @@ START_TEST(no_more_connections_are_accepted_than_there_are_files_for)
     ck_assert(is_closed(connect_as(1)));
     ck_assert_int_eq(td_connections_count(services.connections), MOST_OPEN);
 }
-END_TEST
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
-START_TEST(a_connection_that_the_library_does_not_take_is_forgotten)
+TD_TEST(a_connection_that_the_library_does_not_take_is_forgotten)
 {
     library_takes = MHD_NO;
     start("", false);
@@ -337,9 +329,8 @@ START_TEST(a_connection_that_the_library_does_not_take_is_forgotten)
     ck_assert_int_eq(td_connections_count(services.connections), 0);
     ck_assert_uint_eq(td_buffer_pool_stats(services.buffers).in_use, 0);
 }
-END_TEST
 
-START_TEST(a_socket_above_the_table_is_closed_and_leaves_nothing)
+TD_TEST(a_socket_above_the_table_is_closed_and_leaves_nothing)
 {
     td_connections_free(services.connections);
     services.connections = td_connections_new(1, services.buffers, CONNECTION_BYTES);
@@ -352,7 +343,6 @@ START_TEST(a_socket_above_the_table_is_closed_and_leaves_nothing)
     td_clients_trim(services.clients, 3, 2);
     ck_assert_int_eq(td_clients_count(services.clients), 0); /* no reference was left */
 }
-END_TEST
 
 /* The log so far. */
 static const char *logged(int from)
@@ -373,7 +363,7 @@ static const struct {
     { ENOBUFS, true },       { ENOMEM, true },
 };
 
-START_TEST(without_files_or_memory_the_acceptor_pauses_and_logs_once)
+TD_TEST_EACH(without_files_or_memory_the_acceptor_pauses_and_logs_once, errors)
 {
     enum { FAILURES = 3 };
     int pipes[2];
@@ -391,11 +381,10 @@ START_TEST(without_files_or_memory_the_acceptor_pauses_and_logs_once)
     (void)open_as(1); /* it waits for connections again */
     ck_assert_int_eq(atomic_load(&waits), errors[_i].pauses ? FAILURES : 0);
 }
-END_TEST
 
 /* ---- stop ------------------------------------------------------------------------------------ */
 
-START_TEST(at_the_stop_waiting_connections_are_accepted_or_left_to_another_process)
+TD_TEST_LOOP(at_the_stop_waiting_connections_are_accepted_or_left_to_another_process, 0, 2)
 {
     const bool leave_waiting = _i == 1;
     enum { WAITING = 5 };
@@ -411,30 +400,5 @@ START_TEST(at_the_stop_waiting_connections_are_accepted_or_left_to_another_proce
         left++;
     ck_assert_int_eq(left, leave_waiting ? WAITING : 0);
 }
-END_TEST
 
-static void add(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, set_up, tear_down);
-    tcase_set_timeout(tcase, 120);
-    tcase_add_loop_test(tcase, connections_are_placed_on_io_threads, 0,
-                        sizeof placements / sizeof *placements);
-    tcase_add_test(tcase, connections_of_a_trusted_proxy_have_no_client_and_use_the_other_threads);
-    tcase_add_test(tcase, a_connection_is_restricted_by_the_limit_that_it_exceeds);
-    tcase_add_test(tcase, without_memory_for_it_a_connection_is_restricted);
-    tcase_add_test(tcase, connections_that_are_ending_count_against_the_limit_up_to_a_number);
-    tcase_add_test(tcase, the_oldest_restricted_connection_makes_room_for_another);
-    tcase_add_test(tcase, restricted_connections_that_are_answered_are_not_ended);
-    tcase_add_test(tcase, no_more_connections_are_accepted_than_there_are_files_for);
-    tcase_add_test(tcase, a_connection_that_the_library_does_not_take_is_forgotten);
-    tcase_add_test(tcase, a_socket_above_the_table_is_closed_and_leaves_nothing);
-    tcase_add_loop_test(tcase, without_files_or_memory_the_acceptor_pauses_and_logs_once, 0,
-                        sizeof errors / sizeof *errors);
-    tcase_add_loop_test(
-        tcase, at_the_stop_waiting_connections_are_accepted_or_left_to_another_process, 0, 2);
-}
-
-int main(void)
-{
-    return run_suite("acceptor", add);
-}
+TD_FIXTURE(set_up, tear_down);

@@ -71,7 +71,7 @@ static void end(void)
     ck_assert_uint_eq(in_use(), 0);
 }
 
-START_TEST(a_body_has_at_most_max_body_bytes)
+TD_TEST(a_body_has_at_most_max_body_bytes)
 {
     ck_assert_int_eq(begin(LIMIT), TD_OK);
     ck_assert_int_eq(receive(1, LIMIT), TD_OK);
@@ -86,7 +86,6 @@ START_TEST(a_body_has_at_most_max_body_bytes)
     ck_assert_uint_eq(in_use(), 0); /* while the client sends the rest */
     end();
 }
-END_TEST
 
 /* From 65536 chunks on they have 16 bytes on average. */
 static const struct {
@@ -101,7 +100,7 @@ static const struct {
     { CHUNKS + 1000, CHUNK_BYTES, false },
 };
 
-START_TEST(a_body_has_few_or_large_chunks)
+TD_TEST_EACH(a_body_has_few_or_large_chunks, chunks)
 {
     ck_assert_int_eq(begin(-1), TD_OK);
     ck_assert_int_eq(receive(chunks[_i].n, chunks[_i].size),
@@ -114,18 +113,16 @@ START_TEST(a_body_has_few_or_large_chunks)
     }
     end();
 }
-END_TEST
 
-START_TEST(large_chunks_may_be_followed_by_small_ones)
+TD_TEST(large_chunks_may_be_followed_by_small_ones)
 {
     ck_assert_int_eq(begin(-1), TD_OK);
     ck_assert_int_eq(receive(1, 2 * CHUNKS * CHUNK_BYTES), TD_OK);
     ck_assert_int_eq(receive(CHUNKS + 1000, 1), TD_OK);
     end();
 }
-END_TEST
 
-START_TEST(a_growing_body_holds_only_its_last_buffer)
+TD_TEST(a_growing_body_holds_only_its_last_buffer)
 {
     ck_assert_int_eq(begin(-1), TD_OK);
     for (int i = 0; i < 60; i++) {
@@ -134,9 +131,8 @@ START_TEST(a_growing_body_holds_only_its_last_buffer)
     }
     end();
 }
-END_TEST
 
-START_TEST(an_expanded_body_replaces_the_compressed_one)
+TD_TEST(an_expanded_body_replaces_the_compressed_one)
 {
     static const struct td_task nothing = { .decode = NULL };
     enum { EXPANDED = 3 << 20, COMPRESSED = 1 << 20 };
@@ -159,9 +155,8 @@ START_TEST(an_expanded_body_replaces_the_compressed_one)
     end();
     free(packed);
 }
-END_TEST
 
-START_TEST(a_body_that_cannot_be_expanded_is_given_back_with_its_call)
+TD_TEST(a_body_that_cannot_be_expanded_is_given_back_with_its_call)
 {
     static const struct td_task nothing = { .decode = NULL };
     ck_assert_int_eq(begin(-1), TD_OK);
@@ -171,20 +166,5 @@ START_TEST(a_body_that_cannot_be_expanded_is_given_back_with_its_call)
     ck_assert_int_eq(td_call_decode(call), TD_MALFORMED_REQUEST);
     end();
 }
-END_TEST
 
-static void add(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, server_open, server_close);
-    tcase_add_test(tcase, a_body_has_at_most_max_body_bytes);
-    tcase_add_loop_test(tcase, a_body_has_few_or_large_chunks, 0, COUNT_OF(chunks));
-    tcase_add_test(tcase, large_chunks_may_be_followed_by_small_ones);
-    tcase_add_test(tcase, a_growing_body_holds_only_its_last_buffer);
-    tcase_add_test(tcase, an_expanded_body_replaces_the_compressed_one);
-    tcase_add_test(tcase, a_body_that_cannot_be_expanded_is_given_back_with_its_call);
-}
-
-int main(void)
-{
-    return run_suite("body", add);
-}
+TD_FIXTURE(server_open, server_close);

@@ -63,16 +63,15 @@ static const char *logged(void)
     return text;
 }
 
-START_TEST(connections_are_what_the_files_leave)
+TD_TEST(connections_are_what_the_files_leave)
 {
     allow_files(700, 700);
     const struct td_capacity capacity = capacity_found();
     ck_assert_int_eq(capacity.limits.open, 700 - RESERVED);
     ck_assert_ptr_nonnull(strstr(logged(), "the limit on open files"));
 }
-END_TEST
 
-START_TEST(the_limit_on_files_is_raised_to_what_the_system_allows)
+TD_TEST(the_limit_on_files_is_raised_to_what_the_system_allows)
 {
     struct rlimit files;
     allow_files(100, 900);
@@ -80,40 +79,35 @@ START_TEST(the_limit_on_files_is_raised_to_what_the_system_allows)
     ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &files), 0);
     ck_assert_int_eq((int64_t)files.rlim_cur, 900);
 }
-END_TEST
 
-START_TEST(each_io_thread_takes_two_files)
+TD_TEST(each_io_thread_takes_two_files)
 {
     allow_files(900, 900);
     config.io_threads = 11;
     ck_assert_int_eq(capacity_found().limits.open, 900 - RESERVED - 20);
 }
-END_TEST
 
-START_TEST(another_address_for_metrics_takes_as_many_as_it_has_connections_and_two)
+TD_TEST(another_address_for_metrics_takes_as_many_as_it_has_connections_and_two)
 {
     allow_files(900, 900);
     config.metrics_listen = an_address;
     ck_assert_int_eq(capacity_found().limits.open, 900 - RESERVED - TD_METRICS_CONNECTIONS - 2);
 }
-END_TEST
 
-START_TEST(each_region_of_shared_memory_takes_a_file)
+TD_TEST(each_region_of_shared_memory_takes_a_file)
 {
     allow_files(2000, 2000);
     config.system_shared_memory = true;
     ck_assert_int_eq(capacity_found().limits.open, 2000 - RESERVED - TD_SHM_REGIONS);
 }
-END_TEST
 
-START_TEST(no_more_connections_than_wanted)
+TD_TEST(no_more_connections_than_wanted)
 {
     allow_files(900, 900);
     config.connection_limit = 900 - RESERVED;
     ck_assert_int_eq(capacity_found().limits.open, 900 - RESERVED);
     ck_assert_str_eq(logged(), "");
 }
-END_TEST
 
 static const struct {
     int64_t wanted;
@@ -124,7 +118,7 @@ static const struct {
     { 65, 63, false },   { 10, 10, true },     { 10, 9, false },
 };
 
-START_TEST(at_least_64_connections_or_as_many_as_wanted_must_be_possible)
+TD_TEST_EACH(at_least_64_connections_or_as_many_as_wanted_must_be_possible, fewest)
 {
     struct td_capacity capacity;
     char needed[32];
@@ -138,9 +132,8 @@ START_TEST(at_least_64_connections_or_as_many_as_wanted_must_be_possible)
     snprintf(needed, sizeof needed, "needed=%d ", RESERVED + fewest[_i].room + 1);
     ck_assert_int_eq(strstr(logged(), needed) != NULL, !fewest[_i].enough);
 }
-END_TEST
 
-START_TEST(connections_take_a_quarter_of_the_memory_but_sixteen_are_allowed)
+TD_TEST(connections_take_a_quarter_of_the_memory_but_sixteen_are_allowed)
 {
     static const struct {
         int64_t memory;
@@ -156,9 +149,8 @@ START_TEST(connections_take_a_quarter_of_the_memory_but_sixteen_are_allowed)
     }
     ck_assert_ptr_nonnull(strstr(logged(), "a quarter of --memory-limit"));
 }
-END_TEST
 
-START_TEST(a_client_has_half_of_the_connections_or_as_many_as_the_option_says)
+TD_TEST(a_client_has_half_of_the_connections_or_as_many_as_the_option_says)
 {
     static const struct {
         int64_t wanted, option;
@@ -172,32 +164,11 @@ START_TEST(a_client_has_half_of_the_connections_or_as_many_as_the_option_says)
         ck_assert_int_eq(capacity_found().limits.per_client, rows[i].per_client);
     }
 }
-END_TEST
 
-START_TEST(the_table_of_sockets_has_room_for_all_files)
+TD_TEST(the_table_of_sockets_has_room_for_all_files)
 {
     allow_files(2000, 2000);
     ck_assert_int_ge(capacity_found().n_sockets, 2000);
 }
-END_TEST
 
-static void add(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, set_up, NULL);
-    tcase_add_test(tcase, connections_are_what_the_files_leave);
-    tcase_add_test(tcase, the_limit_on_files_is_raised_to_what_the_system_allows);
-    tcase_add_test(tcase, each_io_thread_takes_two_files);
-    tcase_add_test(tcase, another_address_for_metrics_takes_as_many_as_it_has_connections_and_two);
-    tcase_add_test(tcase, each_region_of_shared_memory_takes_a_file);
-    tcase_add_test(tcase, no_more_connections_than_wanted);
-    tcase_add_loop_test(tcase, at_least_64_connections_or_as_many_as_wanted_must_be_possible, 0,
-                        sizeof fewest / sizeof *fewest);
-    tcase_add_test(tcase, connections_take_a_quarter_of_the_memory_but_sixteen_are_allowed);
-    tcase_add_test(tcase, a_client_has_half_of_the_connections_or_as_many_as_the_option_says);
-    tcase_add_test(tcase, the_table_of_sockets_has_room_for_all_files);
-}
-
-int main(void)
-{
-    return run_suite("capacity", add);
-}
+TD_FIXTURE(set_up, NULL);

@@ -183,7 +183,7 @@ static void wait_for_yields(int count)
     ck_assert_int_eq(atomic_load(&yields), count);
 }
 
-START_TEST(an_io_thread_yields_after_eight_requests_while_the_first_one_serves_another_client)
+TD_TEST(an_io_thread_yields_after_eight_requests_while_the_first_one_serves_another_client)
 {
     enum { MANY = TD_FEW_CONNECTIONS + 12 }; /* the last twelve on the second thread */
     int greedy = 0;
@@ -201,9 +201,8 @@ START_TEST(an_io_thread_yields_after_eight_requests_while_the_first_one_serves_a
         ck_assert(is_status(ask(other, HEALTH), 200));
     ck_assert_int_eq(atomic_load(&yields), 3); /* the first thread never does */
 }
-END_TEST
 
-START_TEST(no_thread_yields_while_every_client_has_few_connections)
+TD_TEST(no_thread_yields_while_every_client_has_few_connections)
 {
     enum { CLIENTS = 40 };
     int sockets[CLIENTS];
@@ -216,11 +215,10 @@ START_TEST(no_thread_yields_while_every_client_has_few_connections)
             ck_assert(is_status(ask(sockets[i], HEALTH), 200));
     ck_assert_int_eq(atomic_load(&yields), 0);
 }
-END_TEST
 
 /* ---- replies --------------------------------------------------------------------------------- */
 
-START_TEST(a_reply_without_memory_for_a_header_closes_the_connection_and_leaves_nothing)
+TD_TEST_LOOP(a_reply_without_memory_for_a_header_closes_the_connection_and_leaves_nothing, 0, 4)
 {
     static const char *const requests[] = {
         HEALTH,
@@ -244,11 +242,10 @@ START_TEST(a_reply_without_memory_for_a_header_closes_the_connection_and_leaves_
         usleep(1000);
     ck_assert_int_eq(atomic_load(&responses), 0);
 }
-END_TEST
 
 /* ---- the end of a drain ---------------------------------------------------------------------- */
 
-START_TEST(a_call_that_arrives_after_the_drain_is_refused_and_its_connection_closed)
+TD_TEST(a_call_that_arrives_after_the_drain_is_refused_and_its_connection_closed)
 {
     const int early = open_as(1), late = open_as(1);
     char byte;
@@ -263,21 +260,5 @@ START_TEST(a_call_that_arrives_after_the_drain_is_refused_and_its_connection_clo
     while (atomic_load(&services.in_flight) > 0)        /* a refused call is not counted */
         usleep(1000);
 }
-END_TEST
 
-static void add(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, server_open, server_close);
-    tcase_set_timeout(tcase, 60);
-    tcase_add_test(
-        tcase, an_io_thread_yields_after_eight_requests_while_the_first_one_serves_another_client);
-    tcase_add_test(tcase, no_thread_yields_while_every_client_has_few_connections);
-    tcase_add_loop_test(
-        tcase, a_reply_without_memory_for_a_header_closes_the_connection_and_leaves_nothing, 0, 4);
-    tcase_add_test(tcase, a_call_that_arrives_after_the_drain_is_refused_and_its_connection_closed);
-}
-
-int main(void)
-{
-    return run_suite("http", add);
-}
+TD_FIXTURE(server_open, server_close);

@@ -34,7 +34,7 @@ static struct pair pair_open(void)
     return pair;
 }
 
-START_TEST(a_client_that_continues_sending_reads_the_reply_and_the_end)
+TD_TEST(a_client_that_continues_sending_reads_the_reply_and_the_end)
 {
     enum { BYTES = 32 << 20, CHUNK = 1 << 16 };
     struct td_linger *linger = td_linger_new();
@@ -53,7 +53,6 @@ START_TEST(a_client_that_continues_sending_reads_the_reply_and_the_end)
     close(pair.theirs);
     td_linger_free(linger);
 }
-END_TEST
 
 static bool is_closed(int socket)
 {
@@ -62,7 +61,7 @@ static bool is_closed(int socket)
     return poll(&poller, 1, 10000) == 1 && recv(socket, &byte, 1, 0) <= 0;
 }
 
-START_TEST(a_socket_beyond_the_limit_is_closed_at_once)
+TD_TEST(a_socket_beyond_the_limit_is_closed_at_once)
 {
     struct td_linger *linger = td_linger_new();
     struct pair pairs[TD_LINGER_SOCKETS + 1];
@@ -77,9 +76,8 @@ START_TEST(a_socket_beyond_the_limit_is_closed_at_once)
         close(pairs[i].theirs);
     }
 }
-END_TEST
 
-START_TEST(closed_sockets_make_room_for_others)
+TD_TEST(closed_sockets_make_room_for_others)
 {
     struct td_linger *linger = td_linger_new();
     for (int i = 0; i < 4 * TD_LINGER_SOCKETS; i++) {
@@ -99,7 +97,6 @@ START_TEST(closed_sockets_make_room_for_others)
     close(last.theirs);
     td_linger_free(linger);
 }
-END_TEST
 
 /* Whether the descriptor is closed within a minute. */
 static bool is_released(int socket)
@@ -109,7 +106,7 @@ static bool is_released(int socket)
     return fcntl(socket, F_GETFD) < 0;
 }
 
-START_TEST(a_socket_is_closed_when_its_client_has_closed)
+TD_TEST(a_socket_is_closed_when_its_client_has_closed)
 {
     struct td_linger *linger = td_linger_new();
     struct pair pair = pair_open();
@@ -118,9 +115,8 @@ START_TEST(a_socket_is_closed_when_its_client_has_closed)
     ck_assert(is_released(pair.ours));
     td_linger_free(linger);
 }
-END_TEST
 
-START_TEST(a_socket_is_closed_after_some_seconds_although_its_client_stays)
+TD_TEST(a_socket_is_closed_after_some_seconds_although_its_client_stays)
 {
     struct td_linger *linger = td_linger_new();
     struct pair pair = pair_open();
@@ -131,9 +127,8 @@ START_TEST(a_socket_is_closed_after_some_seconds_although_its_client_stays)
     close(pair.theirs);
     td_linger_free(linger);
 }
-END_TEST
 
-START_TEST(a_client_may_send_some_256_mib)
+TD_TEST(a_client_may_send_some_256_mib)
 {
     enum { MOST = 256 << 20, CHUNK = 1 << 20 };
     struct td_linger *linger = td_linger_new();
@@ -150,21 +145,4 @@ START_TEST(a_client_may_send_some_256_mib)
     free(piece);
     close(pair.theirs);
     td_linger_free(linger);
-}
-END_TEST
-
-static void add(TCase *tcase)
-{
-    tcase_add_test(tcase, a_client_that_continues_sending_reads_the_reply_and_the_end);
-    tcase_add_test(tcase, a_socket_beyond_the_limit_is_closed_at_once);
-    tcase_add_test(tcase, closed_sockets_make_room_for_others);
-    tcase_set_timeout(tcase, 100);
-    tcase_add_test(tcase, a_socket_is_closed_when_its_client_has_closed);
-    tcase_add_test(tcase, a_socket_is_closed_after_some_seconds_although_its_client_stays);
-    tcase_add_test(tcase, a_client_may_send_some_256_mib);
-}
-
-int main(void)
-{
-    return run_suite("linger", add);
 }

@@ -47,7 +47,7 @@ static const struct {
     { "2001:db8::7f00:1", "[2001:db8::7f00:1]:80", false },
 };
 
-START_TEST(an_address_is_printed_as_in_a_url_and_may_be_loopback)
+TD_TEST_EACH(an_address_is_printed_as_in_a_url_and_may_be_loopback, addresses)
 {
     const struct td_listener_address bound = address_of(addresses[_i].host);
     char text[256];
@@ -55,9 +55,8 @@ START_TEST(an_address_is_printed_as_in_a_url_and_may_be_loopback)
     ck_assert_str_eq(text, addresses[_i].printed);
     ck_assert_msg(td_listener_is_loopback(&bound) == addresses[_i].loopback, "%s", text);
 }
-END_TEST
 
-START_TEST(a_socket_listens_at_its_address_and_is_not_inherited_by_programs)
+TD_TEST(a_socket_listens_at_its_address_and_is_not_inherited_by_programs)
 {
     struct td_listener_address bound;
     struct sockaddr_in *ipv4 = (void *)&bound.address;
@@ -74,9 +73,8 @@ START_TEST(a_socket_listens_at_its_address_and_is_not_inherited_by_programs)
     ck_assert_str_eq(why, "Address already in use");
     close(fd);
 }
-END_TEST
 
-START_TEST(an_address_can_be_used_again_while_old_connections_end)
+TD_TEST(an_address_can_be_used_again_while_old_connections_end)
 {
     struct td_listener_address bound;
     struct sockaddr_in *ipv4 = (void *)&bound.address;
@@ -94,7 +92,6 @@ START_TEST(an_address_can_be_used_again_while_old_connections_end)
     ck_assert_msg(fd >= 0, "%s", why);
     close(fd);
 }
-END_TEST
 
 static struct pollfd connect_to(const struct td_listener_address *bound)
 {
@@ -104,7 +101,7 @@ static struct pollfd connect_to(const struct td_listener_address *bound)
     return client;
 }
 
-START_TEST(many_connections_may_wait_to_be_accepted)
+TD_TEST(many_connections_may_wait_to_be_accepted)
 {
     enum { WAITING = 100 };
     struct td_listener_address bound;
@@ -118,9 +115,8 @@ START_TEST(many_connections_may_wait_to_be_accepted)
     }
     close(fd);
 }
-END_TEST
 
-START_TEST(a_socket_that_is_shut_has_the_connections_before_and_ignores_those_after)
+TD_TEST(a_socket_that_is_shut_has_the_connections_before_and_ignores_those_after)
 {
     struct td_listener_address bound;
     const char *why = NULL;
@@ -140,7 +136,6 @@ START_TEST(a_socket_that_is_shut_has_the_connections_before_and_ignores_those_af
     close(accepted);
     close(fd);
 }
-END_TEST
 
 /* ---- sockets of a service manager ------------------------------------------------------------ */
 
@@ -164,7 +159,7 @@ static void pass_socket(void)
     setenv("LISTEN_FDNAMES", "http", 1);
 }
 
-START_TEST(a_socket_that_was_passed_is_used_by_this_process_only)
+TD_TEST(a_socket_that_was_passed_is_used_by_this_process_only)
 {
     const char *why = "";
     pass_socket();
@@ -178,7 +173,6 @@ START_TEST(a_socket_that_was_passed_is_used_by_this_process_only)
     ck_assert_int_eq(td_listener_inherit(&why), -1); /* once */
     ck_assert_ptr_null(why);
 }
-END_TEST
 
 static const struct {
     const char *pid, *count; /* NULL: not set; a pid of "" is this process's */
@@ -195,7 +189,7 @@ static const struct {
     { "", "99999999999999999999", "one listening socket is expected" },
 };
 
-START_TEST(other_variables_pass_no_socket_or_are_refused)
+TD_TEST_EACH(other_variables_pass_no_socket_or_are_refused, environments)
 {
     const char *why = "";
     pass_socket();
@@ -212,34 +206,12 @@ START_TEST(other_variables_pass_no_socket_or_are_refused)
     else
         ck_assert_msg(why == NULL, "%s", why);
 }
-END_TEST
 
-START_TEST(a_missing_descriptor_is_refused)
+TD_TEST(a_missing_descriptor_is_refused)
 {
     const char *why = NULL;
     pass_socket();
     close(FIRST);
     ck_assert_int_eq(td_listener_inherit(&why), -1);
     ck_assert_str_eq(why, "LISTEN_FDS is 1, but descriptor 3 is not open");
-}
-END_TEST
-
-static void add(TCase *tcase)
-{
-    tcase_add_loop_test(tcase, an_address_is_printed_as_in_a_url_and_may_be_loopback, 0,
-                        sizeof addresses / sizeof *addresses);
-    tcase_add_test(tcase, a_socket_listens_at_its_address_and_is_not_inherited_by_programs);
-    tcase_add_test(tcase, an_address_can_be_used_again_while_old_connections_end);
-    tcase_set_timeout(tcase, 60);
-    tcase_add_test(tcase, many_connections_may_wait_to_be_accepted);
-    tcase_add_test(tcase, a_socket_that_is_shut_has_the_connections_before_and_ignores_those_after);
-    tcase_add_test(tcase, a_socket_that_was_passed_is_used_by_this_process_only);
-    tcase_add_loop_test(tcase, other_variables_pass_no_socket_or_are_refused, 0,
-                        sizeof environments / sizeof *environments);
-    tcase_add_test(tcase, a_missing_descriptor_is_refused);
-}
-
-int main(void)
-{
-    return run_suite("listener", add);
 }

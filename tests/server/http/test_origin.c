@@ -30,7 +30,7 @@ static const char *const local_hosts[] = {
     "[::1]:8080", "[0:0:0:0:0:0:0:1]", "[0000::0001]:80", "[::0.0.0.1]",
 };
 
-START_TEST(a_loopback_listener_accepts_its_own_names)
+TD_TEST_EACH(a_loopback_listener_accepts_its_own_names, local_hosts)
 {
     struct td_origins *origins = rules("", "", true);
     struct td_origin_request request = { .host = field(local_hosts[_i]) };
@@ -40,7 +40,6 @@ START_TEST(a_loopback_listener_accepts_its_own_names)
     ck_assert(!listed);
     td_origins_free(origins);
 }
-END_TEST
 
 /* Hosts that a page could send after DNS rebinding, and hosts that only look local. */
 static const char *const other_hosts[] = {
@@ -119,7 +118,7 @@ static const char *const other_hosts[] = {
     "[00000000000000000000000000000000000000000000000::1]",
 };
 
-START_TEST(any_other_host_is_refused_on_a_loopback_listener)
+TD_TEST_EACH(any_other_host_is_refused_on_a_loopback_listener, other_hosts)
 {
     struct td_origins *origins = rules("", "", true);
     struct td_origin_request request = { .host = field(other_hosts[_i]) };
@@ -131,9 +130,8 @@ START_TEST(any_other_host_is_refused_on_a_loopback_listener)
     ck_assert_msg(strstr(err.message, other_hosts[_i]) != NULL, "%s", err.message);
     td_origins_free(origins);
 }
-END_TEST
 
-START_TEST(a_host_ends_after_its_length)
+TD_TEST(a_host_ends_after_its_length)
 {
     static const struct td_field with_nul[] = {
         { "localhost\0", 10 },     { "localhost\0.evil", 15 },
@@ -152,9 +150,8 @@ START_TEST(a_host_ends_after_its_length)
     }
     td_origins_free(origins);
 }
-END_TEST
 
-START_TEST(a_very_long_host_is_refused_and_truncated_in_the_message)
+TD_TEST(a_very_long_host_is_refused_and_truncated_in_the_message)
 {
     static char host[30000];
     struct td_origins *origins = rules("", "", true);
@@ -177,9 +174,8 @@ START_TEST(a_very_long_host_is_refused_and_truncated_in_the_message)
     ck_assert_int_eq(td_origin_check(origins, &request, &listed, &err), TD_OK);
     td_origins_free(origins);
 }
-END_TEST
 
-START_TEST(a_request_without_host_passes)
+TD_TEST(a_request_without_host_passes)
 {
     struct td_origins *origins = rules("", "", true);
     const struct td_origin_request request = { 0 };
@@ -188,7 +184,6 @@ START_TEST(a_request_without_host_passes)
     ck_assert_int_eq(td_origin_check(origins, &request, &listed, &err), TD_OK);
     td_origins_free(origins);
 }
-END_TEST
 
 static const struct {
     const char *description, *allow_host, *host;
@@ -213,7 +208,7 @@ static const struct {
     { "... and local ones", "tensors.example", "127.0.0.1:8080", false, true },
 };
 
-START_TEST(allow_host_names_further_hosts)
+TD_TEST_EACH(allow_host_names_further_hosts, named_hosts)
 {
     struct td_origins *origins = rules("", named_hosts[_i].allow_host, named_hosts[_i].loopback);
     struct td_origin_request request = { .host = field(named_hosts[_i].host) };
@@ -224,7 +219,6 @@ START_TEST(allow_host_names_further_hosts)
                   "%s", named_hosts[_i].description);
     td_origins_free(origins);
 }
-END_TEST
 
 /* ---- Origin and Sec-Fetch-Site --------------------------------------------------------------- */
 
@@ -289,7 +283,7 @@ static const struct {
     { "an origin without a host to compare with", NULL, "http://localhost", NULL, "Origin" },
 };
 
-START_TEST(pages_of_other_sites_are_refused)
+TD_TEST_EACH(pages_of_other_sites_are_refused, sites)
 {
     struct td_origins *origins = rules("", "", true);
     struct td_origin_request request = { .host = field(sites[_i].host),
@@ -305,7 +299,6 @@ START_TEST(pages_of_other_sites_are_refused)
     ck_assert(!listed);
     td_origins_free(origins);
 }
-END_TEST
 
 static const struct {
     const char *description, *allow_origin, *origin;
@@ -326,7 +319,7 @@ static const struct {
     { "a browser's extension", "app-x://abc", "app-x://abc", true },
 };
 
-START_TEST(allow_origin_names_the_pages_that_may_use_the_server)
+TD_TEST_EACH(allow_origin_names_the_pages_that_may_use_the_server, listings)
 {
     struct td_origins *origins = rules(listings[_i].allow_origin, "", true);
     struct td_origin_request request = { .host = field("localhost:8080"),
@@ -340,9 +333,8 @@ START_TEST(allow_origin_names_the_pages_that_may_use_the_server)
     ck_assert_int_eq(listed, listings[_i].listed);
     td_origins_free(origins);
 }
-END_TEST
 
-START_TEST(a_listed_origin_may_read_the_refusal_of_its_host)
+TD_TEST(a_listed_origin_may_read_the_refusal_of_its_host)
 {
     struct td_origins *origins = rules("https://a.example", "", true);
     struct td_origin_request request = { .host = field("evil.example"),
@@ -354,7 +346,6 @@ START_TEST(a_listed_origin_may_read_the_refusal_of_its_host)
     ck_assert(listed);
     td_origins_free(origins);
 }
-END_TEST
 
 /* ---- options --------------------------------------------------------------------------------- */
 
@@ -385,7 +376,7 @@ static const struct {
     { "", "a.example, b c", "allow-host: 'b c' is not a host" },
 };
 
-START_TEST(invalid_origins_and_hosts_are_refused_at_start)
+TD_TEST_EACH(invalid_origins_and_hosts_are_refused_at_start, wrong)
 {
     struct td_origins *origins =
         td_origins_new(wrong[_i].allow_origin, wrong[_i].allow_host, true, message, sizeof message);
@@ -394,26 +385,4 @@ START_TEST(invalid_origins_and_hosts_are_refused_at_start)
     if (!origins)
         ck_assert_msg(strstr(message, wrong[_i].message) != NULL, "%s", message);
     td_origins_free(origins);
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_loop_test(t, a_loopback_listener_accepts_its_own_names, 0, COUNT_OF(local_hosts));
-    tcase_add_loop_test(t, any_other_host_is_refused_on_a_loopback_listener, 0,
-                        COUNT_OF(other_hosts));
-    tcase_add_test(t, a_host_ends_after_its_length);
-    tcase_add_test(t, a_very_long_host_is_refused_and_truncated_in_the_message);
-    tcase_add_test(t, a_request_without_host_passes);
-    tcase_add_loop_test(t, allow_host_names_further_hosts, 0, COUNT_OF(named_hosts));
-    tcase_add_loop_test(t, pages_of_other_sites_are_refused, 0, COUNT_OF(sites));
-    tcase_add_loop_test(t, allow_origin_names_the_pages_that_may_use_the_server, 0,
-                        COUNT_OF(listings));
-    tcase_add_test(t, a_listed_origin_may_read_the_refusal_of_its_host);
-    tcase_add_loop_test(t, invalid_origins_and_hosts_are_refused_at_start, 0, COUNT_OF(wrong));
-}
-
-int main(void)
-{
-    return run_suite("origin", add);
 }

@@ -39,7 +39,7 @@ static const char *client_in(const char *trusted, const char *forwarded_for)
     return found ? inet_ntop(AF_INET6, key.bytes, text, sizeof text) : "none";
 }
 
-START_TEST(addresses_and_prefixes_are_trusted)
+TD_TEST(addresses_and_prefixes_are_trusted)
 {
     ck_assert(is_trusted("192.0.2.1", "192.0.2.1"));
     ck_assert(!is_trusted("192.0.2.1", "192.0.2.2"));
@@ -60,9 +60,8 @@ START_TEST(addresses_and_prefixes_are_trusted)
     ck_assert(is_trusted(" 192.0.2.1 ,, 2001:db8::1", "2001:db8::1"));
     ck_assert(!is_trusted("", "127.0.0.1"));
 }
-END_TEST
 
-START_TEST(a_list_with_anything_else_is_refused)
+TD_TEST(a_list_with_anything_else_is_refused)
 {
     static const char *const lists[] = { "localhost",      "192.0.2",        "192.0.2.1/33",
                                          "192.0.2.1/",     "192.0.2.1/-1",   "192.0.2.1/8x",
@@ -77,9 +76,8 @@ START_TEST(a_list_with_anything_else_is_refused)
     longest[sizeof longest - 1] = '\0';
     ck_assert(!td_proxies_new(longest, message, sizeof message));
 }
-END_TEST
 
-START_TEST(the_client_is_the_last_address_that_is_no_trusted_proxy)
+TD_TEST(the_client_is_the_last_address_that_is_no_trusted_proxy)
 {
     ck_assert_str_eq(client_in("10.0.0.0/8", "192.0.2.1"), "::ffff:192.0.2.1");
     ck_assert_str_eq(client_in("10.0.0.0/8", "198.51.100.1, 192.0.2.1, 10.1.1.1,10.0.0.2"),
@@ -89,9 +87,8 @@ START_TEST(the_client_is_the_last_address_that_is_no_trusted_proxy)
     ck_assert_str_eq(client_in("10.0.0.0/8", "[2001:db8:1:2:3::4]:443 , 10.0.0.1"),
                      "2001:db8:1:2::");
 }
-END_TEST
 
-START_TEST(without_such_an_address_there_is_no_client)
+TD_TEST(without_such_an_address_there_is_no_client)
 {
     ck_assert_str_eq(client_in("10.0.0.0/8", ""), "none");
     ck_assert_str_eq(client_in("10.0.0.0/8", "10.0.0.1, 10.0.0.2"), "none");
@@ -109,18 +106,4 @@ START_TEST(without_such_an_address_there_is_no_client)
     ck_assert_str_eq(client_in("10.0.0.0/8", "1111:2222:3333:4444:5555:6666:7777:8888:9999:aaaa"
                                              ":bbbb:cccc:dddd:eeee:ffff"),
                      "none");
-}
-END_TEST
-
-static void add(TCase *tcase)
-{
-    tcase_add_test(tcase, addresses_and_prefixes_are_trusted);
-    tcase_add_test(tcase, a_list_with_anything_else_is_refused);
-    tcase_add_test(tcase, the_client_is_the_last_address_that_is_no_trusted_proxy);
-    tcase_add_test(tcase, without_such_an_address_there_is_no_client);
-}
-
-int main(void)
-{
-    return run_suite("proxies", add);
 }

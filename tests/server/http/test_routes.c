@@ -126,7 +126,7 @@ static const struct {
     { "POST", "/v2/cudasharedmemory/unregister", NULL, NULL, NULL, 0 },
 };
 
-START_TEST(a_method_and_a_path_have_a_route)
+TD_TEST_EACH(a_method_and_a_path_have_a_route, routes)
 {
     struct td_call *call = call_to(routes[_i].method, routes[_i].path);
     ck_assert_msg(td_route_call(call) == TD_OK, "%s %s: %s", routes[_i].method, routes[_i].path,
@@ -139,9 +139,8 @@ START_TEST(a_method_and_a_path_have_a_route)
     ck_assert_uint_eq(call->body_limit, routes[_i].body_limit);
     td_call_free(call);
 }
-END_TEST
 
-START_TEST(a_model_that_is_no_op_may_be_a_table)
+TD_TEST_LOOP(a_model_that_is_no_op_may_be_a_table, 0, 7)
 {
     static const struct {
         const char *method, *path, *model, *version; /* NULL: none */
@@ -162,9 +161,8 @@ START_TEST(a_model_that_is_no_op_may_be_a_table)
         ck_assert_str_eq(call->op->name, "gather");
     td_call_free(call);
 }
-END_TEST
 
-START_TEST(a_lookup_has_the_table_of_its_path)
+TD_TEST(a_lookup_has_the_table_of_its_path)
 {
     struct td_call *call = call_to("POST", "/v1/tensors/model%3Aw/gather");
     ck_assert_int_eq(td_route_call(call), TD_OK);
@@ -172,9 +170,8 @@ START_TEST(a_lookup_has_the_table_of_its_path)
     ck_assert_int_eq(call->role, TD_ACCESS_READ);
     td_call_free(call);
 }
-END_TEST
 
-START_TEST(every_op_has_a_route_of_its_name)
+TD_TEST(every_op_has_a_route_of_its_name)
 {
     int count;
     const struct td_op *const *ops = td_ops(&count);
@@ -188,7 +185,6 @@ START_TEST(every_op_has_a_route_of_its_name)
         td_call_free(call);
     }
 }
-END_TEST
 
 static const struct {
     const char *method, *path;
@@ -286,7 +282,7 @@ static const struct {
     { "TRACE", "/problems/queue-full", TD_METHOD_NOT_ALLOWED, "GET, HEAD", "" },
 };
 
-START_TEST(other_methods_and_paths_are_refused)
+TD_TEST_EACH(other_methods_and_paths_are_refused, refusals)
 {
     struct td_call *call = call_to(refusals[_i].method, refusals[_i].path);
     const td_status status = td_route_call(call);
@@ -298,7 +294,6 @@ START_TEST(other_methods_and_paths_are_refused)
     ck_assert(!call->task && !call->handler);
     td_call_free(call);
 }
-END_TEST
 
 static const struct {
     const char *path, *allow;
@@ -310,7 +305,7 @@ static const struct {
     { "*", "GET, HEAD, POST, PUT, DELETE" },
 };
 
-START_TEST(options_lists_the_allowed_methods)
+TD_TEST_EACH(options_lists_the_allowed_methods, options)
 {
     struct td_call *call = call_to("OPTIONS", options[_i].path);
     ck_assert_int_eq(td_route_call(call), TD_OK);
@@ -324,7 +319,6 @@ START_TEST(options_lists_the_allowed_methods)
     ck_assert_str_eq(call->reply.headers[0].value, options[_i].allow);
     td_call_free(call);
 }
-END_TEST
 
 static const struct {
     const char *path;
@@ -336,7 +330,7 @@ static const struct {
     { "/", TD_STYLE_PROBLEM },
 };
 
-START_TEST(errors_are_in_the_style_of_the_path)
+TD_TEST_EACH(errors_are_in_the_style_of_the_path, styles)
 {
     struct td_call *call = call_to("POST", styles[_i].path);
     if (td_route_call(call) == TD_OK)
@@ -353,9 +347,8 @@ START_TEST(errors_are_in_the_style_of_the_path)
     cJSON_Delete(root);
     td_call_free(call);
 }
-END_TEST
 
-START_TEST(a_long_path_is_truncated_in_the_message_only)
+TD_TEST(a_long_path_is_truncated_in_the_message_only)
 {
     char path[20000] = "/v1/";
     memset(path + 4, 'x', sizeof path - 5);
@@ -369,7 +362,6 @@ START_TEST(a_long_path_is_truncated_in_the_message_only)
     ck_assert_int_eq(td_route_call(call), TD_METHOD_NOT_ALLOWED);
     td_call_free(call);
 }
-END_TEST
 
 /* ---- replies of the handlers ----------------------------------------------------------------- */
 
@@ -395,7 +387,7 @@ static const struct {
     { "/v2/models/gather/ready", 200, "name", "gather" },
 };
 
-START_TEST(handlers_reply_in_json)
+TD_TEST_EACH(handlers_reply_in_json, answers)
 {
     struct td_call *call = call_to("GET", answers[_i].path);
     if (td_route_call(call) != TD_OK || call->handler(call) != TD_OK)
@@ -417,9 +409,8 @@ START_TEST(handlers_reply_in_json)
     cJSON_Delete(root);
     td_call_free(call);
 }
-END_TEST
 
-START_TEST(a_path_that_is_not_utf8_leaves_the_reply_valid)
+TD_TEST(a_path_that_is_not_utf8_leaves_the_reply_valid)
 {
     static const char *const paths[] = { "/v1/ops/gath\xffr", "/nowhere/\xc3", "/problems/\x80" };
     for (size_t i = 0; i < COUNT_OF(paths); i++) {
@@ -434,9 +425,8 @@ START_TEST(a_path_that_is_not_utf8_leaves_the_reply_valid)
         td_call_free(call);
     }
 }
-END_TEST
 
-START_TEST(readyz_reports_what_the_server_holds)
+TD_TEST(readyz_reports_what_the_server_holds)
 {
     struct td_call *call = call_to("GET", "/readyz");
     const int range = td_guard_add(call, 1);
@@ -476,9 +466,8 @@ START_TEST(readyz_reports_what_the_server_holds)
     td_buffer_pool_discharge(services.buffers, 12345);
     td_call_free(call);
 }
-END_TEST
 
-START_TEST(a_stopping_server_is_alive_but_not_ready)
+TD_TEST(a_stopping_server_is_alive_but_not_ready)
 {
     static const struct {
         const char *path;
@@ -492,7 +481,6 @@ START_TEST(a_stopping_server_is_alive_but_not_ready)
         td_call_free(call);
     }
 }
-END_TEST
 
 /* ---- planning -------------------------------------------------------------------------------- */
 
@@ -509,7 +497,7 @@ static struct td_call *plan_call(const char *body)
     return call;
 }
 
-START_TEST(a_plan_respects_the_limits_of_the_server)
+TD_TEST(a_plan_respects_the_limits_of_the_server)
 {
     services.config.max_flops = 47; /* of 48 */
     services.config.max_output = 1000;
@@ -528,16 +516,14 @@ START_TEST(a_plan_respects_the_limits_of_the_server)
     cJSON_Delete(plan);
     td_call_free(call);
 }
-END_TEST
 
-START_TEST(a_plan_requires_a_json_body)
+TD_TEST(a_plan_requires_a_json_body)
 {
     struct td_call *call = plan_call("{}");
     call->headers.content_type = "application/vnd.safetensors";
     ck_assert_int_eq(call->task->begin(call), TD_UNSUPPORTED_MEDIA_TYPE);
     td_call_free(call);
 }
-END_TEST
 
 static const struct {
     const char *description;
@@ -553,7 +539,7 @@ static const struct {
     { "... and at most the memory limit, too", TD_BODY_TENSOR, 2000, 200000, 100000, 100000 },
 };
 
-START_TEST(a_body_has_a_limit)
+TD_TEST_EACH(a_body_has_a_limit, limits)
 {
     struct td_call *call = td_call_new(&services);
     call->body_limit = limits[_i].route;
@@ -564,29 +550,5 @@ START_TEST(a_body_has_a_limit)
                   td_call_body_limit(call));
     td_call_free(call);
 }
-END_TEST
 
-static void add(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, server_open, server_close);
-    tcase_add_loop_test(tcase, a_method_and_a_path_have_a_route, 0, COUNT_OF(routes));
-    tcase_add_loop_test(tcase, a_model_that_is_no_op_may_be_a_table, 0, 7);
-    tcase_add_test(tcase, a_lookup_has_the_table_of_its_path);
-    tcase_add_test(tcase, every_op_has_a_route_of_its_name);
-    tcase_add_loop_test(tcase, other_methods_and_paths_are_refused, 0, COUNT_OF(refusals));
-    tcase_add_loop_test(tcase, options_lists_the_allowed_methods, 0, COUNT_OF(options));
-    tcase_add_loop_test(tcase, errors_are_in_the_style_of_the_path, 0, COUNT_OF(styles));
-    tcase_add_test(tcase, a_long_path_is_truncated_in_the_message_only);
-    tcase_add_loop_test(tcase, handlers_reply_in_json, 0, COUNT_OF(answers));
-    tcase_add_test(tcase, a_path_that_is_not_utf8_leaves_the_reply_valid);
-    tcase_add_test(tcase, readyz_reports_what_the_server_holds);
-    tcase_add_test(tcase, a_plan_respects_the_limits_of_the_server);
-    tcase_add_test(tcase, a_plan_requires_a_json_body);
-    tcase_add_loop_test(tcase, a_body_has_a_limit, 0, COUNT_OF(limits));
-    tcase_add_test(tcase, a_stopping_server_is_alive_but_not_ready);
-}
-
-int main(void)
-{
-    return run_suite("routes", add);
-}
+TD_FIXTURE(server_open, server_close);

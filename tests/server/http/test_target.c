@@ -25,7 +25,7 @@ static const struct {
     { "GET", "http://x/http://y/", "x", "/http://y/" },
 };
 
-START_TEST(a_target_has_a_path_and_perhaps_an_authority)
+TD_TEST_EACH(a_target_has_a_path_and_perhaps_an_authority, targets)
 {
     struct td_target target;
     struct td_error err = { 0 };
@@ -38,7 +38,6 @@ START_TEST(a_target_has_a_path_and_perhaps_an_authority)
         ck_assert_mem_eq(target.authority.text, targets[_i].authority, target.authority.length);
     }
 }
-END_TEST
 
 static const struct {
     const char *method, *text;
@@ -65,7 +64,7 @@ static const struct {
     { "CONNECT", "x:80" },
 };
 
-START_TEST(another_form_is_malformed_and_quoted)
+TD_TEST_EACH(another_form_is_malformed_and_quoted, wrong)
 {
     struct td_target target;
     struct td_error err = { 0 };
@@ -76,9 +75,8 @@ START_TEST(another_form_is_malformed_and_quoted)
     ck_assert_str_eq(target.path, wrong[_i].text);
     ck_assert_ptr_null(target.authority.text);
 }
-END_TEST
 
-START_TEST(a_path_begins_after_the_authority)
+TD_TEST(a_path_begins_after_the_authority)
 {
     ck_assert_str_eq(td_target_path("/v2?x"), "/v2?x");
     ck_assert_str_eq(td_target_path("http://x/v2?x"), "/v2?x");
@@ -87,7 +85,6 @@ START_TEST(a_path_begins_after_the_authority)
     ck_assert_str_eq(td_target_path("http://"), "");
     ck_assert_str_eq(td_target_path("*"), "*");
 }
-END_TEST
 
 /* ---- percent-encoding ------------------------------------------------------------------------ */
 
@@ -100,7 +97,7 @@ static const struct {
     { "%fF", "\xff", 1 },  { "a+b", "a+b", 3 },   { "x%20", "x ", 2 }, { "%c3%a9", "\xc3\xa9", 2 },
 };
 
-START_TEST(an_escape_decodes_to_one_byte)
+TD_TEST_EACH(an_escape_decodes_to_one_byte, encoded)
 {
     struct td_error err = { 0 };
     const char *text = encoded[_i].text;
@@ -110,7 +107,6 @@ START_TEST(an_escape_decodes_to_one_byte)
     ck_assert_mem_eq(text, encoded[_i].decoded, length + 1); /* and a NUL */
     ck_assert_int_eq(text == encoded[_i].text, strchr(encoded[_i].text, '%') == NULL);
 }
-END_TEST
 
 static const struct {
     const char *text, *escape;
@@ -120,7 +116,7 @@ static const struct {
     { "%-1", "'%-1' in" },      { "% 1", "'% 1' in" },         { "%0x41", "'%0x' in" },
 };
 
-START_TEST(an_invalid_escape_is_malformed_and_quoted)
+TD_TEST_EACH(an_invalid_escape_is_malformed_and_quoted, broken)
 {
     struct td_error err = { 0 };
     const char *text = broken[_i].text;
@@ -130,29 +126,12 @@ START_TEST(an_invalid_escape_is_malformed_and_quoted)
     ck_assert_int_eq(td_target_decode(&text, &length, "the path", &test_arena, &err),
                      TD_MALFORMED_REQUEST);
 }
-END_TEST
 
-START_TEST(an_escape_ends_with_the_text)
+TD_TEST(an_escape_ends_with_the_text)
 {
     struct td_error err;
     const char *text = "%4141";
     size_t length = 2;
     ck_assert_int_eq(td_target_decode(&text, &length, "it", &test_arena, &err),
                      TD_MALFORMED_REQUEST);
-}
-END_TEST
-
-static void add(TCase *t)
-{
-    tcase_add_loop_test(t, a_target_has_a_path_and_perhaps_an_authority, 0, COUNT_OF(targets));
-    tcase_add_loop_test(t, another_form_is_malformed_and_quoted, 0, COUNT_OF(wrong));
-    tcase_add_test(t, a_path_begins_after_the_authority);
-    tcase_add_loop_test(t, an_escape_decodes_to_one_byte, 0, COUNT_OF(encoded));
-    tcase_add_loop_test(t, an_invalid_escape_is_malformed_and_quoted, 0, COUNT_OF(broken));
-    tcase_add_test(t, an_escape_ends_with_the_text);
-}
-
-int main(void)
-{
-    return run_suite("target", add);
 }

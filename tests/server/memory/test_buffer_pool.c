@@ -52,7 +52,7 @@ static void release_spare(void *context)
     spare = NULL;
 }
 
-START_TEST(spare_buffers_are_released_before_a_request_is_refused)
+TD_TEST(spare_buffers_are_released_before_a_request_is_refused)
 {
     int asked = 0;
     struct td_buffer_pool *pool = td_buffer_pool_new(MIB, 0);
@@ -71,7 +71,6 @@ START_TEST(spare_buffers_are_released_before_a_request_is_refused)
     td_buffer_unref(other);
     td_buffer_pool_free(pool);
 }
-END_TEST
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
@@ -92,7 +91,7 @@ static const struct {
     { 700 * MIB, 768 * MIB },
 };
 
-START_TEST(a_buffer_has_the_size_of_the_smallest_class_that_holds_it)
+TD_TEST_EACH(a_buffer_has_the_size_of_the_smallest_class_that_holds_it, sizes)
 {
     struct td_buffer_pool *pool = td_buffer_pool_new(TIB, 0);
     struct td_buffer *buffer = take(pool, sizes[_i].bytes);
@@ -101,9 +100,8 @@ START_TEST(a_buffer_has_the_size_of_the_smallest_class_that_holds_it)
     td_buffer_unref(buffer);
     td_buffer_pool_free(pool);
 }
-END_TEST
 
-START_TEST(at_most_a_quarter_of_a_buffer_is_unused)
+TD_TEST(at_most_a_quarter_of_a_buffer_is_unused)
 {
     struct td_buffer_pool *pool = td_buffer_pool_new(TIB, 0);
     for (size_t power = 16 * KIB; power <= 512 * MIB; power *= 2)
@@ -118,9 +116,8 @@ START_TEST(at_most_a_quarter_of_a_buffer_is_unused)
             }
     td_buffer_pool_free(pool);
 }
-END_TEST
 
-START_TEST(all_of_a_buffer_is_writable_and_begins_on_a_cache_line)
+TD_TEST_EACH(all_of_a_buffer_is_writable_and_begins_on_a_cache_line, sizes)
 {
     struct td_buffer_pool *pool = td_buffer_pool_new(TIB, TIB);
     struct td_buffer *buffer = take(pool, sizes[_i].bytes);
@@ -130,11 +127,10 @@ START_TEST(all_of_a_buffer_is_writable_and_begins_on_a_cache_line)
     td_buffer_unref(buffer);
     td_buffer_pool_free(pool);
 }
-END_TEST
 
 /* ---- warm buffers ---------------------------------------------------------------------------- */
 
-START_TEST(a_released_buffer_is_the_next_one_of_its_class)
+TD_TEST(a_released_buffer_is_the_next_one_of_its_class)
 {
     struct td_buffer_pool *pool = td_buffer_pool_new(MIB, MIB);
     struct td_buffer *first = take(pool, 60 * KIB);
@@ -152,9 +148,8 @@ START_TEST(a_released_buffer_is_the_next_one_of_its_class)
     td_buffer_unref(other);
     td_buffer_pool_free(pool);
 }
-END_TEST
 
-START_TEST(the_buffer_released_last_is_taken_first)
+TD_TEST(the_buffer_released_last_is_taken_first)
 {
     struct td_buffer_pool *pool = td_buffer_pool_new(MIB, MIB);
     struct td_buffer *a = take(pool, 64 * KIB), *b = take(pool, 64 * KIB);
@@ -169,9 +164,8 @@ START_TEST(the_buffer_released_last_is_taken_first)
     td_buffer_unref(b);
     td_buffer_pool_free(pool);
 }
-END_TEST
 
-START_TEST(a_buffer_in_use_is_not_taken_again)
+TD_TEST(a_buffer_in_use_is_not_taken_again)
 {
     struct td_buffer_pool *pool = td_buffer_pool_new(MIB, MIB);
     struct td_buffer *buffer = take(pool, 64 * KIB);
@@ -185,9 +179,8 @@ START_TEST(a_buffer_in_use_is_not_taken_again)
     expect_stats(pool, 0, 128 * KIB);
     td_buffer_pool_free(pool);
 }
-END_TEST
 
-START_TEST(warm_buffers_never_exceed_the_warm_limit)
+TD_TEST(warm_buffers_never_exceed_the_warm_limit)
 {
     struct td_buffer_pool *pool = td_buffer_pool_new(MIB, 256 * KIB);
     take_and_release(pool, 512 * KIB);
@@ -198,18 +191,16 @@ START_TEST(warm_buffers_never_exceed_the_warm_limit)
     expect_stats(pool, 0, 256 * KIB);
     td_buffer_pool_free(pool);
 }
-END_TEST
 
-START_TEST(a_warm_limit_of_zero_keeps_nothing)
+TD_TEST(a_warm_limit_of_zero_keeps_nothing)
 {
     struct td_buffer_pool *pool = td_buffer_pool_new(MIB, 0);
     take_and_release(pool, 1);
     expect_stats(pool, 0, 0);
     td_buffer_pool_free(pool);
 }
-END_TEST
 
-START_TEST(warm_buffers_are_evicted_for_a_buffer)
+TD_TEST(warm_buffers_are_evicted_for_a_buffer)
 {
     struct td_buffer_pool *pool = td_buffer_pool_new(MIB, MIB);
     struct td_buffer *a = take(pool, 512 * KIB), *b = take(pool, 256 * KIB);
@@ -225,9 +216,8 @@ START_TEST(warm_buffers_are_evicted_for_a_buffer)
     td_buffer_unref(d);
     td_buffer_pool_free(pool);
 }
-END_TEST
 
-START_TEST(warm_buffers_are_evicted_for_a_charge)
+TD_TEST(warm_buffers_are_evicted_for_a_charge)
 {
     struct td_buffer_pool *pool = td_buffer_pool_new(MIB, MIB);
     struct td_error err;
@@ -239,9 +229,8 @@ START_TEST(warm_buffers_are_evicted_for_a_charge)
     td_buffer_pool_discharge(pool, 512 * KIB + 1);
     td_buffer_pool_free(pool);
 }
-END_TEST
 
-START_TEST(trim_unmaps_buffers_that_stayed_warm_too_long)
+TD_TEST(trim_unmaps_buffers_that_stayed_warm_too_long)
 {
     struct td_buffer_pool *pool = td_buffer_pool_new(MIB, MIB);
     struct td_buffer *old = take(pool, 64 * KIB), *young = take(pool, 64 * KIB);
@@ -266,11 +255,10 @@ START_TEST(trim_unmaps_buffers_that_stayed_warm_too_long)
     td_buffer_unref(young);
     td_buffer_pool_free(pool);
 }
-END_TEST
 
 /* ---- the budget ------------------------------------------------------------------------------ */
 
-START_TEST(exactly_the_limit_can_be_used)
+TD_TEST(exactly_the_limit_can_be_used)
 {
     struct td_buffer_pool *pool = td_buffer_pool_new(MIB, MIB);
     struct td_buffer *all = take(pool, MIB);
@@ -279,9 +267,8 @@ START_TEST(exactly_the_limit_can_be_used)
     take_and_release(pool, 1);
     td_buffer_pool_free(pool);
 }
-END_TEST
 
-START_TEST(a_request_above_the_limit_is_a_resource_limit)
+TD_TEST_LOOP(a_request_above_the_limit_is_a_resource_limit, 0, 5)
 {
     static const size_t too_large[] = { MIB + 1, 2 * MIB, TIB, SIZE_MAX / 2, SIZE_MAX };
     struct td_buffer_pool *pool = td_buffer_pool_new(MIB, MIB);
@@ -293,9 +280,8 @@ START_TEST(a_request_above_the_limit_is_a_resource_limit)
     expect_stats(pool, 0, 0);
     td_buffer_pool_free(pool);
 }
-END_TEST
 
-START_TEST(a_request_that_does_not_fit_now_is_memory_exhausted_with_a_retry)
+TD_TEST(a_request_that_does_not_fit_now_is_memory_exhausted_with_a_retry)
 {
     struct td_buffer_pool *pool = td_buffer_pool_new(MIB, MIB);
     struct td_buffer *others = take(pool, 768 * KIB);
@@ -307,9 +293,8 @@ START_TEST(a_request_that_does_not_fit_now_is_memory_exhausted_with_a_retry)
     take_and_release(pool, 512 * KIB);
     td_buffer_pool_free(pool);
 }
-END_TEST
 
-START_TEST(a_refusal_accepts_a_null_error)
+TD_TEST(a_refusal_accepts_a_null_error)
 {
     struct td_buffer_pool *pool = td_buffer_pool_new(MIB, MIB);
     struct td_memory *memory = td_buffer_pool_memory(pool);
@@ -322,9 +307,8 @@ START_TEST(a_refusal_accepts_a_null_error)
     td_buffer_unref(all);
     td_buffer_pool_free(pool);
 }
-END_TEST
 
-START_TEST(charges_count_like_buffers)
+TD_TEST(charges_count_like_buffers)
 {
     struct td_buffer_pool *pool = td_buffer_pool_new(MIB, MIB);
     struct td_error err;
@@ -340,7 +324,6 @@ START_TEST(charges_count_like_buffers)
     take_and_release(pool, MIB);
     td_buffer_pool_free(pool);
 }
-END_TEST
 
 static const struct {
     const char *description;
@@ -355,7 +338,7 @@ static const struct {
     { "a sum that would overflow", MIB, UINT64_MAX, TD_RESOURCE_LIMIT },
 };
 
-START_TEST(admit_and_charge_agree)
+TD_TEST_EACH(admit_and_charge_agree, admissions)
 {
     struct td_buffer_pool *pool = td_buffer_pool_new(MIB, MIB);
     struct td_error err;
@@ -369,9 +352,8 @@ START_TEST(admit_and_charge_agree)
     td_buffer_pool_discharge(pool, td_buffer_pool_stats(pool).in_use);
     td_buffer_pool_free(pool);
 }
-END_TEST
 
-START_TEST(warm_buffers_do_not_count_in_admission)
+TD_TEST(warm_buffers_do_not_count_in_admission)
 {
     struct td_buffer_pool *pool = td_buffer_pool_new(MIB, MIB);
     struct td_error err;
@@ -379,9 +361,8 @@ START_TEST(warm_buffers_do_not_count_in_admission)
     ck_assert_int_eq(td_buffer_pool_admit(pool, 0, MIB, &err), TD_OK);
     td_buffer_pool_free(pool);
 }
-END_TEST
 
-START_TEST(an_error_does_not_count_the_callers_own_memory_as_in_use)
+TD_TEST(an_error_does_not_count_the_callers_own_memory_as_in_use)
 {
     struct td_buffer_pool *pool = td_buffer_pool_new(MIB, MIB);
     struct td_error err;
@@ -396,13 +377,11 @@ START_TEST(an_error_does_not_count_the_callers_own_memory_as_in_use)
     td_buffer_unref(held);
     td_buffer_pool_free(pool);
 }
-END_TEST
 
-START_TEST(free_takes_null)
+TD_TEST(free_takes_null)
 {
     td_buffer_pool_free(NULL);
 }
-END_TEST
 
 /* ---- many threads ---------------------------------------------------------------------------- */
 
@@ -457,7 +436,7 @@ static void *client(void *argument)
     return NULL;
 }
 
-START_TEST(under_load_buffers_never_overlap_and_stay_within_the_limit)
+TD_TEST(under_load_buffers_never_overlap_and_stay_within_the_limit)
 {
     struct td_buffer_pool *pool =
         td_buffer_pool_new(MIB, 512 * KIB); /* less than all threads request at once */
@@ -477,38 +456,4 @@ START_TEST(under_load_buffers_never_overlap_and_stay_within_the_limit)
     ck_assert_uint_eq(stats.in_use, 0);
     ck_assert_uint_le(stats.warm, 512 * KIB);
     td_buffer_pool_free(pool);
-}
-END_TEST
-
-static void add(TCase *tcase)
-{
-    tcase_add_loop_test(tcase, a_buffer_has_the_size_of_the_smallest_class_that_holds_it, 0,
-                        COUNT_OF(sizes));
-    tcase_add_test(tcase, at_most_a_quarter_of_a_buffer_is_unused);
-    tcase_add_loop_test(tcase, all_of_a_buffer_is_writable_and_begins_on_a_cache_line, 0,
-                        COUNT_OF(sizes));
-    tcase_add_test(tcase, a_released_buffer_is_the_next_one_of_its_class);
-    tcase_add_test(tcase, the_buffer_released_last_is_taken_first);
-    tcase_add_test(tcase, a_buffer_in_use_is_not_taken_again);
-    tcase_add_test(tcase, warm_buffers_never_exceed_the_warm_limit);
-    tcase_add_test(tcase, a_warm_limit_of_zero_keeps_nothing);
-    tcase_add_test(tcase, warm_buffers_are_evicted_for_a_buffer);
-    tcase_add_test(tcase, warm_buffers_are_evicted_for_a_charge);
-    tcase_add_test(tcase, trim_unmaps_buffers_that_stayed_warm_too_long);
-    tcase_add_test(tcase, exactly_the_limit_can_be_used);
-    tcase_add_loop_test(tcase, a_request_above_the_limit_is_a_resource_limit, 0, 5);
-    tcase_add_test(tcase, a_request_that_does_not_fit_now_is_memory_exhausted_with_a_retry);
-    tcase_add_test(tcase, a_refusal_accepts_a_null_error);
-    tcase_add_test(tcase, charges_count_like_buffers);
-    tcase_add_loop_test(tcase, admit_and_charge_agree, 0, COUNT_OF(admissions));
-    tcase_add_test(tcase, warm_buffers_do_not_count_in_admission);
-    tcase_add_test(tcase, an_error_does_not_count_the_callers_own_memory_as_in_use);
-    tcase_add_test(tcase, free_takes_null);
-    tcase_add_test(tcase, spare_buffers_are_released_before_a_request_is_refused);
-    tcase_add_test(tcase, under_load_buffers_never_overlap_and_stay_within_the_limit);
-}
-
-int main(void)
-{
-    return run_suite("buffer_pool", add);
 }

@@ -65,7 +65,7 @@ static td_status add_region(const char *name)
     return td_shm_register(shm, name, key, 0, PAGE, &err);
 }
 
-START_TEST(a_region_that_cannot_be_registered_leaves_nothing_behind)
+TD_TEST(a_region_that_cannot_be_registered_leaves_nothing_behind)
 {
     const struct held before = held_now();
     faults_begin(&none);
@@ -90,9 +90,8 @@ START_TEST(a_region_that_cannot_be_registered_leaves_nothing_behind)
     }
     ck_assert_int_eq(add_region("region"), TD_OK);
 }
-END_TEST
 
-START_TEST(a_refused_region_leaves_nothing_behind)
+TD_TEST(a_refused_region_leaves_nothing_behind)
 {
     ck_assert_int_eq(add_region("region"), TD_OK);
     const struct held before = held_now();
@@ -101,9 +100,8 @@ START_TEST(a_refused_region_leaves_nothing_behind)
     ck_assert_int_eq(td_shm_register(shm, "large", key, 0, 3 * PAGE, &err), TD_INVALID_ARGUMENT);
     expect_held(before, "a region beyond its object");
 }
-END_TEST
 
-START_TEST(a_region_above_the_limit_leaves_nothing_behind)
+TD_TEST(a_region_above_the_limit_leaves_nothing_behind)
 {
     char name[16];
     for (int i = 0; i < TD_SHM_REGIONS; i++) {
@@ -114,9 +112,8 @@ START_TEST(a_region_above_the_limit_leaves_nothing_behind)
     ck_assert_int_eq(add_region("one more"), TD_RESOURCE_LIMIT);
     expect_held(before, "too many regions");
 }
-END_TEST
 
-START_TEST(without_a_free_guard_a_region_leaves_nothing_behind)
+TD_TEST(without_a_free_guard_a_region_leaves_nothing_behind)
 {
     static int guards[TD_GUARD_RANGES];
     const struct held before = held_now();
@@ -136,13 +133,12 @@ START_TEST(without_a_free_guard_a_region_leaves_nothing_behind)
         td_guard_remove(guards[--n]);
     expect_held(before, "all removed");
 }
-END_TEST
 
 /* ---- the buffer pool ------------------------------------------------------------------------- */
 
 enum { LIMIT = 1 << 20 };
 
-START_TEST(a_buffer_that_cannot_be_mapped_is_not_counted)
+TD_TEST(a_buffer_that_cannot_be_mapped_is_not_counted)
 {
     struct td_buffer_pool *pool = td_buffer_pool_new(LIMIT, LIMIT);
     struct td_memory *memory = td_buffer_pool_memory(pool);
@@ -173,9 +169,8 @@ START_TEST(a_buffer_that_cannot_be_mapped_is_not_counted)
     td_buffer_pool_free(pool);
     expect_held(before, "freed");
 }
-END_TEST
 
-START_TEST(warm_buffers_that_are_evicted_are_unmapped)
+TD_TEST(warm_buffers_that_are_evicted_are_unmapped)
 {
     struct td_buffer_pool *pool = td_buffer_pool_new(LIMIT, LIMIT);
     struct td_memory *memory = td_buffer_pool_memory(pool);
@@ -190,9 +185,8 @@ START_TEST(warm_buffers_that_are_evicted_are_unmapped)
     td_buffer_pool_free(pool);
     expect_held(before, "freed");
 }
-END_TEST
 
-START_TEST(buffers_above_the_warm_limit_are_unmapped)
+TD_TEST(buffers_above_the_warm_limit_are_unmapped)
 {
     struct td_buffer_pool *pool = td_buffer_pool_new(LIMIT, LIMIT / 4);
     struct td_memory *memory = td_buffer_pool_memory(pool);
@@ -204,21 +198,5 @@ START_TEST(buffers_above_the_warm_limit_are_unmapped)
     td_buffer_pool_free(pool);
     expect_held(before, "freed");
 }
-END_TEST
 
-static void add_tests(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, open_object, close_object);
-    tcase_add_test(tcase, a_region_that_cannot_be_registered_leaves_nothing_behind);
-    tcase_add_test(tcase, a_refused_region_leaves_nothing_behind);
-    tcase_add_test(tcase, a_region_above_the_limit_leaves_nothing_behind);
-    tcase_add_test(tcase, without_a_free_guard_a_region_leaves_nothing_behind);
-    tcase_add_test(tcase, a_buffer_that_cannot_be_mapped_is_not_counted);
-    tcase_add_test(tcase, warm_buffers_that_are_evicted_are_unmapped);
-    tcase_add_test(tcase, buffers_above_the_warm_limit_are_unmapped);
-}
-
-int main(void)
-{
-    return run_suite("memory_failures", add_tests);
-}
+TD_FIXTURE(open_object, close_object);

@@ -36,7 +36,7 @@ static char read_volatile(const char *at)
     return *(const volatile char *)at;
 }
 
-START_TEST(a_truncated_file_reads_as_zeros_and_is_marked)
+TD_TEST(a_truncated_file_reads_as_zeros_and_is_marked)
 {
     td_guard_install();
     int file, other_file;
@@ -64,9 +64,8 @@ START_TEST(a_truncated_file_reads_as_zeros_and_is_marked)
     close(file);
     close(other_file);
 }
-END_TEST
 
-START_TEST(a_range_has_its_first_byte_and_its_last_and_no_other)
+TD_TEST(a_range_has_its_first_byte_and_its_last_and_no_other)
 {
     td_guard_install();
     int file;
@@ -83,9 +82,8 @@ START_TEST(a_range_has_its_first_byte_and_its_last_and_no_other)
     munmap(data, PAGES * PAGE);
     close(file);
 }
-END_TEST
 
-START_TEST(a_reused_range_is_not_marked)
+TD_TEST(a_reused_range_is_not_marked)
 {
     td_guard_install();
     int file;
@@ -101,7 +99,6 @@ START_TEST(a_reused_range_is_not_marked)
     munmap(data, PAGES * PAGE);
     close(file);
 }
-END_TEST
 
 /* In a child process: Check would report its end as a failure. */
 static int status_of_child(void (*run)(void))
@@ -134,14 +131,13 @@ static void send_signal(void)
     kill(getpid(), SIGBUS);
 }
 
-START_TEST(faults_outside_all_ranges_end_the_process)
+TD_TEST(faults_outside_all_ranges_end_the_process)
 {
     int status = status_of_child(read_unguarded);
     ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS);
     status = status_of_child(send_signal);
     ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS);
 }
-END_TEST
 
 static void *add_and_remove(void *argument)
 {
@@ -160,7 +156,7 @@ static void *read_truncated(void *argument)
     return (void *)sum;
 }
 
-START_TEST(ranges_are_added_and_removed_while_others_fault)
+TD_TEST(ranges_are_added_and_removed_while_others_fault)
 {
     enum { THREADS = 4 };
     pthread_t coming, readers[THREADS];
@@ -186,9 +182,8 @@ START_TEST(ranges_are_added_and_removed_while_others_fault)
     }
     pthread_join(coming, NULL);
 }
-END_TEST
 
-START_TEST(a_full_table_rejects_further_ranges)
+TD_TEST(a_full_table_rejects_further_ranges)
 {
     int *taken = calloc(TD_GUARD_RANGES, sizeof *taken), n = 0;
     static char page[PAGE];
@@ -201,21 +196,4 @@ START_TEST(a_full_table_rejects_further_ranges)
     ck_assert_int_ge(taken[0] = td_guard_add(page, PAGE), 0);
     td_guard_remove(taken[0]);
     free(taken);
-}
-END_TEST
-
-static void add(TCase *tcase)
-{
-    tcase_set_timeout(tcase, 60);
-    tcase_add_test(tcase, a_truncated_file_reads_as_zeros_and_is_marked);
-    tcase_add_test(tcase, a_range_has_its_first_byte_and_its_last_and_no_other);
-    tcase_add_test(tcase, a_reused_range_is_not_marked);
-    tcase_add_test(tcase, faults_outside_all_ranges_end_the_process);
-    tcase_add_test(tcase, ranges_are_added_and_removed_while_others_fault);
-    tcase_add_test(tcase, a_full_table_rejects_further_ranges);
-}
-
-int main(void)
-{
-    return run_suite("fault_guard", add);
 }

@@ -51,7 +51,7 @@ static bool is_resident(const char *page)
     return state & 1;
 }
 
-START_TEST(populate_maps_the_pages_of_its_range_and_no_others)
+TD_TEST(populate_maps_the_pages_of_its_range_and_no_others)
 {
     struct td_populator *populator = td_populator_new();
     char *data = map_untouched();
@@ -64,9 +64,8 @@ START_TEST(populate_maps_the_pages_of_its_range_and_no_others)
     td_populator_free(populator);
     munmap(data, (size_t)PAGES * PAGE);
 }
-END_TEST
 
-START_TEST(populate_keeps_written_bytes)
+TD_TEST(populate_keeps_written_bytes)
 {
     struct td_populator *populator = td_populator_new();
     char *data = map_untouched();
@@ -79,9 +78,8 @@ START_TEST(populate_keeps_written_bytes)
     td_populator_free(populator);
     munmap(data, (size_t)PAGES * PAGE);
 }
-END_TEST
 
-START_TEST(jobs_run_in_order)
+TD_TEST(jobs_run_in_order)
 {
     struct td_populator *populator = td_populator_new();
     char *data = map_untouched();
@@ -98,9 +96,8 @@ START_TEST(jobs_run_in_order)
     td_populator_free(populator);
     munmap(data, (size_t)PAGES * PAGE);
 }
-END_TEST
 
-START_TEST(a_stop_completes_all_waiting_jobs)
+TD_TEST(a_stop_completes_all_waiting_jobs)
 {
     struct td_populator *populator = td_populator_new();
     char *data = map_untouched();
@@ -118,18 +115,4 @@ START_TEST(a_stop_completes_all_waiting_jobs)
     td_populator_stop(populator); /* a second stop has no effect */
     td_populator_free(populator);
     munmap(data, (size_t)PAGES * PAGE);
-}
-END_TEST
-
-static void add(TCase *tcase)
-{
-    tcase_add_test(tcase, populate_maps_the_pages_of_its_range_and_no_others);
-    tcase_add_test(tcase, populate_keeps_written_bytes);
-    tcase_add_test(tcase, jobs_run_in_order);
-    tcase_add_test(tcase, a_stop_completes_all_waiting_jobs);
-}
-
-int main(void)
-{
-    return run_suite("populate", add);
 }

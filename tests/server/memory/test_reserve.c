@@ -30,7 +30,7 @@ static struct td_reserve reserve(bool is_exhausted)
     return out;
 }
 
-START_TEST(the_budget_is_used_first)
+TD_TEST(the_budget_is_used_first)
 {
     struct td_reserve of = reserve(false);
     struct td_buffer *buffers[BUFFERS + 1];
@@ -40,9 +40,8 @@ START_TEST(the_budget_is_used_first)
         td_buffer_unref(buffers[i]);
     ck_assert_int_eq(atomic_load(&of.left), BUFFERS);
 }
-END_TEST
 
-START_TEST(what_the_budget_refuses_comes_from_the_reserve_until_that_is_used_up)
+TD_TEST(what_the_budget_refuses_comes_from_the_reserve_until_that_is_used_up)
 {
     struct td_reserve of = reserve(true);
     struct td_buffer *buffers[BUFFERS];
@@ -62,25 +61,11 @@ START_TEST(what_the_budget_refuses_comes_from_the_reserve_until_that_is_used_up)
     }
     ck_assert_int_eq(atomic_load(&of.left), BUFFERS);
 }
-END_TEST
 
-START_TEST(a_long_document_does_not_come_from_the_reserve)
+TD_TEST(a_long_document_does_not_come_from_the_reserve)
 {
     struct td_reserve of = reserve(true);
     ck_assert_ptr_null(of.base.take(&of.base, TD_RESERVE_BYTES + 1, &err));
     ck_assert_int_eq(err.status, TD_MEMORY_EXHAUSTED);
     ck_assert_int_eq(atomic_load(&of.left), BUFFERS);
-}
-END_TEST
-
-static void add(TCase *tcase)
-{
-    tcase_add_test(tcase, the_budget_is_used_first);
-    tcase_add_test(tcase, what_the_budget_refuses_comes_from_the_reserve_until_that_is_used_up);
-    tcase_add_test(tcase, a_long_document_does_not_come_from_the_reserve);
-}
-
-int main(void)
-{
-    return run_suite("reserve", add);
 }

@@ -79,7 +79,7 @@ static const struct {
     { "a size of 64 bits", "/", 2, UINT64_MAX, "beyond the 12288 bytes" },
 };
 
-START_TEST(a_region_must_be_within_its_object)
+TD_TEST_EACH(a_region_must_be_within_its_object, extents)
 {
     struct td_error err = { 0 };
     char spelled[80];
@@ -94,23 +94,21 @@ START_TEST(a_region_must_be_within_its_object)
         ck_assert_msg(status == TD_OK, "%s: %s", extents[_i].description, err.message);
     }
 }
-END_TEST
 
 static const char *const bad_keys[] = { "",    "/",        "///",           ".",
                                         "..",  "/..",      "../etc/passwd", "/a/../b",
                                         "a/b", "/sub/key", "a..b" };
 
-START_TEST(a_key_is_one_name)
+TD_TEST_EACH(a_key_is_one_name, bad_keys)
 {
     struct td_error err = { 0 };
     ck_assert_int_eq(td_shm_register(shm, "region", bad_keys[_i], 0, 1, &err), TD_INVALID_ARGUMENT);
     ck_assert_msg(strstr(err.message, "not a valid shared memory name") != NULL, "%s", err.message);
     ck_assert_str_eq(err.attribute, "key");
 }
-END_TEST
 
 /* Whether there is such an object is looked at only if the key is short enough. */
-START_TEST(a_key_of_256_bytes_is_too_long)
+TD_TEST(a_key_of_256_bytes_is_too_long)
 {
     for (size_t length = 255; length <= 256; length++) {
         struct td_error err = { 0 };
@@ -122,9 +120,8 @@ START_TEST(a_key_of_256_bytes_is_too_long)
                length, err.message);
     }
 }
-END_TEST
 
-START_TEST(a_name_of_1024_bytes_is_too_long)
+TD_TEST(a_name_of_1024_bytes_is_too_long)
 {
     struct td_error err = { 0 };
     char name[1025];
@@ -137,10 +134,9 @@ START_TEST(a_name_of_1024_bytes_is_too_long)
     ck_assert_int_eq(add(name, 0, 16, &err), TD_OK);
     ck_assert_int_eq(find(name, 0, 16, &out, &err), TD_OK);
 }
-END_TEST
 
 /* An absent object, another kind of file, and a path out of the folder. */
-START_TEST(every_key_that_cannot_be_opened_gets_the_same_error)
+TD_TEST(every_key_that_cannot_be_opened_gets_the_same_error)
 {
     char path[128], link[128], folder[128], name[3][96];
     struct td_error err = { 0 };
@@ -165,9 +161,8 @@ START_TEST(every_key_that_cannot_be_opened_gets_the_same_error)
         ck_assert_str_eq(messages[i], "cannot be opened as shared memory");
     }
 }
-END_TEST
 
-START_TEST(a_name_is_registered_once)
+TD_TEST(a_name_is_registered_once)
 {
     struct td_error err = { 0 };
     ck_assert_int_eq(add("region", 0, 16, &err), TD_OK);
@@ -176,9 +171,8 @@ START_TEST(a_name_is_registered_once)
     td_shm_unregister(shm, "region");
     ck_assert_int_eq(add("region", 16, 16, &err), TD_OK);
 }
-END_TEST
 
-START_TEST(the_number_of_regions_is_limited)
+TD_TEST(the_number_of_regions_is_limited)
 {
     struct td_error err = { 0 };
     struct td_oip_region *list;
@@ -195,11 +189,10 @@ START_TEST(the_number_of_regions_is_limited)
     ck_assert_int_eq(count, 0);
     ck_assert_int_eq(add("one more", 0, 16, &err), TD_OK);
 }
-END_TEST
 
 /* ---- listing ---------------------------------------------------------------------- */
 
-START_TEST(regions_are_listed_by_name)
+TD_TEST(regions_are_listed_by_name)
 {
     struct td_error err = { 0 };
     struct td_oip_region *list;
@@ -220,9 +213,8 @@ START_TEST(regions_are_listed_by_name)
     ck_assert_str_eq(list[0].name, "b");
     ck_assert_int_eq(td_shm_list(shm, "a", &test_arena, &list, &count, &err), TD_NOT_FOUND);
 }
-END_TEST
 
-START_TEST(a_name_may_hold_any_byte_and_is_not_found_by_a_prefix)
+TD_TEST(a_name_may_hold_any_byte_and_is_not_found_by_a_prefix)
 {
     struct td_regions *regions = td_shm_regions(shm);
     struct td_error err = { 0 };
@@ -232,11 +224,10 @@ START_TEST(a_name_may_hold_any_byte_and_is_not_found_by_a_prefix)
                      TD_NOT_FOUND);
     ck_assert_int_eq(regions->find(regions, "reg", 3, 0, 1, &test_arena, &out, &err), TD_NOT_FOUND);
 }
-END_TEST
 
 /* ---- use ------------------------------------------------------------------------------------- */
 
-START_TEST(the_clients_writes_are_read_in_place)
+TD_TEST(the_clients_writes_are_read_in_place)
 {
     struct td_error err = { 0 };
     void *out;
@@ -249,7 +240,6 @@ START_TEST(the_clients_writes_are_read_in_place)
     ck_assert_int_eq(pread(object, back, 5, 107), 5);
     ck_assert(memcmp(back, "LATER", 5) == 0);
 }
-END_TEST
 
 static const struct {
     uint64_t offset, bytes;
@@ -259,7 +249,7 @@ static const struct {
     { 100, 1, false }, { 101, 0, false }, { UINT64_MAX, 2, false }, { 2, UINT64_MAX, false },
 };
 
-START_TEST(a_range_must_be_within_its_region)
+TD_TEST_EACH(a_range_must_be_within_its_region, ranges)
 {
     struct td_error err = { 0 };
     void *out;
@@ -267,9 +257,8 @@ START_TEST(a_range_must_be_within_its_region)
     ck_assert_int_eq(find("region", ranges[_i].offset, ranges[_i].bytes, &out, &err),
                      ranges[_i].good ? TD_OK : TD_INVALID_ARGUMENT);
 }
-END_TEST
 
-START_TEST(an_unregistered_region_lives_until_its_last_user_releases_it)
+TD_TEST(an_unregistered_region_lives_until_its_last_user_releases_it)
 {
     struct td_error err = { 0 };
     void *out, *after;
@@ -280,18 +269,16 @@ START_TEST(an_unregistered_region_lives_until_its_last_user_releases_it)
     write_at(0, "still here");
     ck_assert(memcmp(out, "still here", 10) == 0);
 }
-END_TEST
 
-START_TEST(unregistering_an_unknown_region_succeeds)
+TD_TEST(unregistering_an_unknown_region_succeeds)
 {
     td_shm_unregister(shm, "nothing");
     td_shm_unregister(shm, NULL);
 }
-END_TEST
 
 /* ---- truncated objects ---------------------------------------------------------------- */
 
-START_TEST(a_truncated_region_is_refused_even_when_it_grows_again)
+TD_TEST(a_truncated_region_is_refused_even_when_it_grows_again)
 {
     struct td_error err = { 0 };
     void *out;
@@ -305,10 +292,9 @@ START_TEST(a_truncated_region_is_refused_even_when_it_grows_again)
     ck_assert_int_eq(add("region", 0, 2 * PAGE, &err), TD_OK);
     ck_assert_int_eq(find("region", 0, 16, &out, &err), TD_OK);
 }
-END_TEST
 
 /* The object is as large as before, but a reader saw zeros, and would see them again. */
-START_TEST(a_region_that_was_read_while_it_was_truncated_is_refused)
+TD_TEST(a_region_that_was_read_while_it_was_truncated_is_refused)
 {
     struct td_error err = { 0 };
     void *out;
@@ -323,7 +309,6 @@ START_TEST(a_region_that_was_read_while_it_was_truncated_is_refused)
     ck_assert_int_eq(add("region", 0, 2 * PAGE, &err), TD_OK);
     ck_assert_int_eq(find("region", 0, 16, &out, &err), TD_OK);
 }
-END_TEST
 
 /* ---- threads --------------------------------------------------------------------------------- */
 
@@ -340,7 +325,7 @@ static void *register_and_unregister(void *context)
     return NULL;
 }
 
-START_TEST(regions_are_registered_and_unregistered_while_in_use)
+TD_TEST(regions_are_registered_and_unregistered_while_in_use)
 {
     enum { FOUND = 500 };
     pthread_t threads[2];
@@ -365,30 +350,5 @@ START_TEST(regions_are_registered_and_unregistered_while_in_use)
     for (int i = 0; i < 2; i++)
         pthread_join(threads[i], NULL);
 }
-END_TEST
 
-static void add_tests(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, open_all, close_all);
-    tcase_add_loop_test(tcase, a_region_must_be_within_its_object, 0, COUNT_OF(extents));
-    tcase_add_loop_test(tcase, a_key_is_one_name, 0, COUNT_OF(bad_keys));
-    tcase_add_test(tcase, a_key_of_256_bytes_is_too_long);
-    tcase_add_test(tcase, a_name_of_1024_bytes_is_too_long);
-    tcase_add_test(tcase, every_key_that_cannot_be_opened_gets_the_same_error);
-    tcase_add_test(tcase, a_name_is_registered_once);
-    tcase_add_test(tcase, the_number_of_regions_is_limited);
-    tcase_add_test(tcase, regions_are_listed_by_name);
-    tcase_add_test(tcase, a_name_may_hold_any_byte_and_is_not_found_by_a_prefix);
-    tcase_add_test(tcase, the_clients_writes_are_read_in_place);
-    tcase_add_loop_test(tcase, a_range_must_be_within_its_region, 0, COUNT_OF(ranges));
-    tcase_add_test(tcase, an_unregistered_region_lives_until_its_last_user_releases_it);
-    tcase_add_test(tcase, unregistering_an_unknown_region_succeeds);
-    tcase_add_test(tcase, a_truncated_region_is_refused_even_when_it_grows_again);
-    tcase_add_test(tcase, a_region_that_was_read_while_it_was_truncated_is_refused);
-    tcase_add_test(tcase, regions_are_registered_and_unregistered_while_in_use);
-}
-
-int main(void)
-{
-    return run_suite("shm", add_tests);
-}
+TD_FIXTURE(open_all, close_all);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* Buffers of the exact size, so that AddressSanitizer detects an overrun. */
-START_TEST(copies_every_byte_at_any_alignment_and_nothing_else)
+TD_TEST(copies_every_byte_at_any_alignment_and_nothing_else)
 {
     static const size_t sizes[] = { 0, 1, 63, 64, 1023, 1024, 1025, 1087, 4096, 16384, 16391 };
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++)
@@ -23,15 +23,4 @@ START_TEST(copies_every_byte_at_any_alignment_and_nothing_else)
             free(from);
             free(to);
         }
-}
-END_TEST
-
-static void add(TCase *tcase)
-{
-    tcase_add_test(tcase, copies_every_byte_at_any_alignment_and_nothing_else);
-}
-
-int main(void)
-{
-    return run_suite("stream_copy", add);
 }

@@ -27,7 +27,7 @@ static void write_counter(struct td_exposition *e)
     td_sample_uint(e, "", UINT64_MAX);
 }
 
-START_TEST(counters_end_in_total_in_both_formats)
+TD_TEST(counters_end_in_total_in_both_formats)
 {
     ck_assert_str_eq(text_of(write_counter, false), "# HELP requests_total all of them\n"
                                                     "# TYPE requests_total counter\n"
@@ -39,7 +39,6 @@ START_TEST(counters_end_in_total_in_both_formats)
                                                    "requests_total 18446744073709551615\n"
                                                    "# EOF\n");
 }
-END_TEST
 
 static void write_escapes(struct td_exposition *e)
 {
@@ -48,13 +47,12 @@ static void write_escapes(struct td_exposition *e)
     td_sample_uint(e, "", 0);
 }
 
-START_TEST(values_of_labels_are_escaped)
+TD_TEST(values_of_labels_are_escaped)
 {
     ck_assert_str_eq(text_of(write_escapes, false), "# HELP g escapes\n"
                                                     "# TYPE g gauge\n"
                                                     "g{name=\"a\\\"b\\\\c\\nd\"} 0\n");
 }
-END_TEST
 
 static void write_seconds(struct td_exposition *e)
 {
@@ -66,7 +64,7 @@ static void write_seconds(struct td_exposition *e)
     td_sample_seconds(e, "_sum", UINT64_MAX);
 }
 
-START_TEST(durations_are_exact_to_the_nanosecond)
+TD_TEST(durations_are_exact_to_the_nanosecond)
 {
     ck_assert_str_eq(text_of(write_seconds, false), "# HELP s durations\n"
                                                     "# TYPE s histogram\n"
@@ -76,7 +74,6 @@ START_TEST(durations_are_exact_to_the_nanosecond)
                                                     "s_sum 12\n"
                                                     "s_sum 18446744073.709551615\n");
 }
-END_TEST
 
 static void write_histogram(struct td_exposition *e)
 {
@@ -87,7 +84,7 @@ static void write_histogram(struct td_exposition *e)
     td_sample_histogram(e, bounds, buckets, 2, 2500000000);
 }
 
-START_TEST(buckets_are_cumulative_and_the_last_one_counts_all)
+TD_TEST(buckets_are_cumulative_and_the_last_one_counts_all)
 {
     ck_assert_str_eq(text_of(write_histogram, false), "# HELP h durations\n"
                                                       "# TYPE h histogram\n"
@@ -99,7 +96,6 @@ START_TEST(buckets_are_cumulative_and_the_last_one_counts_all)
     /* a canonical float there */
     ck_assert_ptr_nonnull(strstr(text_of(write_histogram, true), "le=\"1.0\"} 5\n"));
 }
-END_TEST
 
 static void write_long_label(struct td_exposition *e)
 {
@@ -113,24 +109,9 @@ static void write_long_label(struct td_exposition *e)
     td_sample_uint(e, "", 2);
 }
 
-START_TEST(a_sample_whose_labels_are_too_long_is_left_out)
+TD_TEST(a_sample_whose_labels_are_too_long_is_left_out)
 {
     ck_assert_str_eq(text_of(write_long_label, false), "# HELP g long\n"
                                                        "# TYPE g gauge\n"
                                                        "g{name=\"short\"} 2\n");
-}
-END_TEST
-
-static void add(TCase *tcase)
-{
-    tcase_add_test(tcase, counters_end_in_total_in_both_formats);
-    tcase_add_test(tcase, values_of_labels_are_escaped);
-    tcase_add_test(tcase, durations_are_exact_to_the_nanosecond);
-    tcase_add_test(tcase, buckets_are_cumulative_and_the_last_one_counts_all);
-    tcase_add_test(tcase, a_sample_whose_labels_are_too_long_is_left_out);
-}
-
-int main(void)
-{
-    return run_suite("exposition", add);
 }

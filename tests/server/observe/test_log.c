@@ -84,7 +84,7 @@ static const char *text_of(const cJSON *root, const char *name)
 
 /* ---- the two formats ------------------------------------------------------------------------- */
 
-START_TEST(a_text_line_is_time_level_event_and_fields)
+TD_TEST(a_text_line_is_time_level_event_and_fields)
 {
     const struct td_log log = log_of(TD_LOG_INFO, TD_LOG_TEXT);
     td_log(&log, TD_LOG_INFO, "listening", TD_TEXT("address", "127.0.0.1:8080"),
@@ -92,9 +92,8 @@ START_TEST(a_text_line_is_time_level_event_and_fields)
     expect_match(written(), TIME " info listening address=127\\.0\\.0\\.1:8080 workers=2 "
                                  "start_ms=1\\.235 least=-9223372036854775808\n");
 }
-END_TEST
 
-START_TEST(a_json_line_is_one_object)
+TD_TEST(a_json_line_is_one_object)
 {
     const struct td_log log = log_of(TD_LOG_INFO, TD_LOG_JSON);
     td_log(&log, TD_LOG_WARN, "listening", TD_TEXT("address", "127.0.0.1:8080"),
@@ -109,9 +108,8 @@ START_TEST(a_json_line_is_one_object)
     ck_assert_int_eq(cJSON_GetArraySize(root), 6);
     cJSON_Delete(root);
 }
-END_TEST
 
-START_TEST(fields_without_a_text_are_left_out)
+TD_TEST(fields_without_a_text_are_left_out)
 {
     const struct td_log text = log_of(TD_LOG_INFO, TD_LOG_TEXT);
     td_log(&text, TD_LOG_INFO, "e", TD_TEXT("a", NULL), TD_TEXT("b", "x"), TD_TEXT("c", NULL));
@@ -124,9 +122,8 @@ START_TEST(fields_without_a_text_are_left_out)
     td_log_write(&text, TD_LOG_INFO, "e", NULL, 0);
     expect_match(written(), TIME " info e\n");
 }
-END_TEST
 
-START_TEST(a_level_passes_events_of_equal_or_higher_severity)
+TD_TEST(a_level_passes_events_of_equal_or_higher_severity)
 {
     static const char *const names[] = { "error", "warn", "info", "debug" };
     for (int at = TD_LOG_ERROR; at <= TD_LOG_DEBUG; at++)
@@ -140,7 +137,6 @@ START_TEST(a_level_passes_events_of_equal_or_higher_severity)
             ck_assert_int_eq(td_log_wants(&log, (enum td_log_level)at), at <= level);
         }
 }
-END_TEST
 
 static const struct {
     int64_t ns;
@@ -158,7 +154,7 @@ static const struct {
     { INT64_MIN, "-9223372036854.776" },
 };
 
-START_TEST(a_duration_is_in_milliseconds_with_three_decimals)
+TD_TEST_EACH(a_duration_is_in_milliseconds_with_three_decimals, durations)
 {
     const struct td_log log = log_of(TD_LOG_INFO, TD_LOG_TEXT);
     char pattern[200];
@@ -166,7 +162,6 @@ START_TEST(a_duration_is_in_milliseconds_with_three_decimals)
     snprintf(pattern, sizeof pattern, TIME " info e ms=%s\n", durations[_i].text);
     expect_match(written(), pattern);
 }
-END_TEST
 
 static const struct {
     int64_t number;
@@ -178,7 +173,7 @@ static const struct {
                 { INT64_MAX, "9223372036854775807" },
                 { INT64_MIN, "-9223372036854775808" } };
 
-START_TEST(a_number_has_all_its_digits_and_a_count_of_0_is_left_out)
+TD_TEST_EACH(a_number_has_all_its_digits_and_a_count_of_0_is_left_out, numbers)
 {
     const struct td_log log = log_of(TD_LOG_INFO, TD_LOG_TEXT);
     char pattern[200];
@@ -187,7 +182,6 @@ START_TEST(a_number_has_all_its_digits_and_a_count_of_0_is_left_out)
     snprintf(pattern, sizeof pattern, TIME " info e n=%s count=7\n", numbers[_i].text);
     expect_match(written(), pattern);
 }
-END_TEST
 
 /* ---- values from outside --------------------------------------------------------------------- */
 
@@ -210,7 +204,7 @@ static const struct {
     { "also invalid UTF-8", "\xff\x80", "v=\\xff\\x80", "\"v\":\"\\u00ff\\u0080\"" },
 };
 
-START_TEST(a_value_cannot_break_out_of_its_field)
+TD_TEST_EACH(a_value_cannot_break_out_of_its_field, escapes)
 {
     const struct td_log text = log_of(TD_LOG_INFO, TD_LOG_TEXT);
     const struct td_log json = log_of(TD_LOG_INFO, TD_LOG_JSON);
@@ -227,9 +221,8 @@ START_TEST(a_value_cannot_break_out_of_its_field)
     ck_assert_double_eq(cJSON_GetObjectItem(root, "n")->valuedouble, 1);
     cJSON_Delete(root);
 }
-END_TEST
 
-START_TEST(every_byte_is_logged_as_printable_ascii)
+TD_TEST(every_byte_is_logged_as_printable_ascii)
 {
     for (int format = TD_LOG_TEXT; format <= TD_LOG_JSON; format++)
         for (int byte = 1; byte < 256; byte++) {
@@ -245,11 +238,10 @@ START_TEST(every_byte_is_logged_as_printable_ascii)
                 cJSON_Delete(parsed(line));
         }
 }
-END_TEST
 
 /* ---- long lines ------------------------------------------------------------------------------ */
 
-START_TEST(a_long_value_is_truncated)
+TD_TEST(a_long_value_is_truncated)
 {
     char value[3 * LONGEST];
     memset(value, 'x', sizeof value);
@@ -269,7 +261,6 @@ START_TEST(a_long_value_is_truncated)
     ck_assert_ptr_null(cJSON_GetObjectItem(root, "after"));
     cJSON_Delete(root);
 }
-END_TEST
 
 /* The repeated text of a long value, its width in the line, and whether fields follow. */
 static const struct {
@@ -281,7 +272,7 @@ static const struct {
     { 'x', 1, true },  { '"', 2, true },  { '\x01', 6, true },  { '\xff', 6, true },
 };
 
-START_TEST(a_line_truncated_anywhere_is_valid_json)
+TD_TEST_EACH(a_line_truncated_anywhere_is_valid_json, long_values)
 {
     const struct td_log log = log_of(TD_LOG_INFO, TD_LOG_JSON);
     const size_t width = long_values[_i].width;
@@ -301,9 +292,8 @@ START_TEST(a_line_truncated_anywhere_is_valid_json)
             cJSON_Delete(parsed(line));
         }
 }
-END_TEST
 
-START_TEST(a_line_that_fits_is_not_truncated)
+TD_TEST(a_line_that_fits_is_not_truncated)
 {
     const struct td_log log = log_of(TD_LOG_INFO, TD_LOG_JSON);
     char value[4000];
@@ -314,11 +304,10 @@ START_TEST(a_line_that_fits_is_not_truncated)
     ck_assert_str_eq(text_of(root, "v"), value);
     cJSON_Delete(root);
 }
-END_TEST
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-START_TEST(a_line_is_one_write)
+TD_TEST(a_line_is_one_write)
 {
     char value[3000];
     memset(value, 'x', sizeof value);
@@ -330,7 +319,6 @@ START_TEST(a_line_is_one_write)
     expect_match(written(), TIME " info second c=3\n");
     ck_assert_str_eq(written(), "");
 }
-END_TEST
 
 enum { WRITERS = 4, LINES = 500 };
 
@@ -343,7 +331,7 @@ static void *write_lines(void *argument)
     return NULL;
 }
 
-START_TEST(lines_of_several_threads_do_not_mix)
+TD_TEST(lines_of_several_threads_do_not_mix)
 {
     int ends[2];
     pthread_t threads[WRITERS];
@@ -362,14 +350,12 @@ START_TEST(lines_of_several_threads_do_not_mix)
     fclose(in);
     close(ends[1]);
 }
-END_TEST
 
-START_TEST(a_closed_log_does_not_stop_the_process)
+TD_TEST(a_closed_log_does_not_stop_the_process)
 {
     const struct td_log log = { .level = TD_LOG_INFO, .format = TD_LOG_TEXT, .fd = -1 };
     td_log(&log, TD_LOG_INFO, "event", TD_INT("n", 1));
 }
-END_TEST
 
 /* ---- a reader that does not read ------------------------------------------------------------- */
 
@@ -438,7 +424,7 @@ static double read_lines(int fd, int *count)
     return dropped;
 }
 
-START_TEST(a_full_log_drops_lines_counts_them_and_does_not_wait)
+TD_TEST_LOOP(a_full_log_drops_lines_counts_them_and_does_not_wait, 0, FULL_KINDS)
 {
     struct full_log full;
     enum { TRIED = 20000 };
@@ -457,7 +443,6 @@ START_TEST(a_full_log_drops_lines_counts_them_and_does_not_wait)
     ck_assert_uint_eq(atomic_load(&full.state.dropped), dropped);
     full_log_close(&full);
 }
-END_TEST
 
 static void *write_until_dropped(void *argument)
 {
@@ -467,7 +452,7 @@ static void *write_until_dropped(void *argument)
     return NULL;
 }
 
-START_TEST(several_threads_fill_a_log_and_none_waits)
+TD_TEST_LOOP(several_threads_fill_a_log_and_none_waits, 0, FULL_KINDS)
 {
     struct full_log full;
     pthread_t threads[WRITERS];
@@ -481,18 +466,16 @@ START_TEST(several_threads_fill_a_log_and_none_waits)
     ck_assert_uint_eq((uint64_t)lines + atomic_load(&full.state.dropped), WRITERS * 10000);
     full_log_close(&full);
 }
-END_TEST
 
-START_TEST(the_descriptor_of_others_still_blocks)
+TD_TEST_LOOP(the_descriptor_of_others_still_blocks, 0, FULL_KINDS)
 {
     struct full_log full;
     full_log_open(&full, _i);
     ck_assert_int_eq(fcntl(full.writing, F_GETFL) & O_NONBLOCK, 0);
     full_log_close(&full);
 }
-END_TEST
 
-START_TEST(a_file_is_continued_after_a_line_that_was_written_in_part)
+TD_TEST(a_file_is_continued_after_a_line_that_was_written_in_part)
 {
     char path[] = "/tmp/tensord-log-XXXXXX", text[4096];
     const int fd = mkstemp(path);
@@ -520,11 +503,10 @@ START_TEST(a_file_is_continued_after_a_line_that_was_written_in_part)
     cJSON_Delete(root);
     close(fd);
 }
-END_TEST
 
 /* ---- the level ------------------------------------------------------------------------------- */
 
-START_TEST(the_level_changes_within_its_bounds_and_says_so)
+TD_TEST(the_level_changes_within_its_bounds_and_says_so)
 {
     static const struct {
         int by;
@@ -543,7 +525,6 @@ START_TEST(the_level_changes_within_its_bounds_and_says_so)
     }
     ck_assert(td_log_wants(&log, TD_LOG_DEBUG));
 }
-END_TEST
 
 static void *change_levels(void *argument)
 {
@@ -553,7 +534,7 @@ static void *change_levels(void *argument)
     return NULL;
 }
 
-START_TEST(the_level_may_change_while_others_write)
+TD_TEST(the_level_may_change_while_others_write)
 {
     struct full_log full;
     pthread_t writer, changer;
@@ -565,36 +546,5 @@ START_TEST(the_level_may_change_while_others_write)
     ck_assert(td_log_wants(&full.log, TD_LOG_INFO));
     full_log_close(&full);
 }
-END_TEST
 
-static void add(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, pair_open, pair_close);
-    tcase_add_test(tcase, a_text_line_is_time_level_event_and_fields);
-    tcase_add_test(tcase, a_json_line_is_one_object);
-    tcase_add_test(tcase, fields_without_a_text_are_left_out);
-    tcase_add_loop_test(tcase, a_duration_is_in_milliseconds_with_three_decimals, 0,
-                        COUNT_OF(durations));
-    tcase_add_loop_test(tcase, a_number_has_all_its_digits_and_a_count_of_0_is_left_out, 0,
-                        COUNT_OF(numbers));
-    tcase_add_test(tcase, a_level_passes_events_of_equal_or_higher_severity);
-    tcase_add_loop_test(tcase, a_value_cannot_break_out_of_its_field, 0, COUNT_OF(escapes));
-    tcase_add_test(tcase, every_byte_is_logged_as_printable_ascii);
-    tcase_add_test(tcase, a_long_value_is_truncated);
-    tcase_add_loop_test(tcase, a_line_truncated_anywhere_is_valid_json, 0, COUNT_OF(long_values));
-    tcase_add_test(tcase, a_line_that_fits_is_not_truncated);
-    tcase_add_test(tcase, a_line_is_one_write);
-    tcase_add_test(tcase, lines_of_several_threads_do_not_mix);
-    tcase_add_test(tcase, a_closed_log_does_not_stop_the_process);
-    tcase_add_loop_test(tcase, a_full_log_drops_lines_counts_them_and_does_not_wait, 0, FULL_KINDS);
-    tcase_add_loop_test(tcase, several_threads_fill_a_log_and_none_waits, 0, FULL_KINDS);
-    tcase_add_loop_test(tcase, the_descriptor_of_others_still_blocks, 0, FULL_KINDS);
-    tcase_add_test(tcase, a_file_is_continued_after_a_line_that_was_written_in_part);
-    tcase_add_test(tcase, the_level_changes_within_its_bounds_and_says_so);
-    tcase_add_test(tcase, the_level_may_change_while_others_write);
-}
-
-int main(void)
-{
-    return run_suite("log", add);
-}
+TD_FIXTURE(pair_open, pair_close);

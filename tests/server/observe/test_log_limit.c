@@ -5,7 +5,7 @@
 
 #define S INT64_C(1000000000)
 
-START_TEST(the_first_events_of_a_second_are_logged)
+TD_TEST(the_first_events_of_a_second_are_logged)
 {
     struct td_log_limit limit = { 0 };
     for (int second = 5; second < 8; second++)
@@ -13,9 +13,8 @@ START_TEST(the_first_events_of_a_second_are_logged)
             ck_assert_int_eq(td_log_limit_take(&limit, second * S + i * S / 10, 3), i < 3);
     ck_assert_uint_eq(atomic_load(&limit.events), 30);
 }
-END_TEST
 
-START_TEST(what_is_suppressed_is_reported_once)
+TD_TEST(what_is_suppressed_is_reported_once)
 {
     struct td_log_limit limit = { 0 };
     for (int i = 0; i < 10; i++)
@@ -25,9 +24,8 @@ START_TEST(what_is_suppressed_is_reported_once)
     ck_assert_uint_eq(td_log_limit_suppressed(&limit), 0);
     ck_assert_uint_eq(atomic_load(&limit.events), 10);
 }
-END_TEST
 
-START_TEST(an_event_of_the_second_before_counts_in_this_one)
+TD_TEST(an_event_of_the_second_before_counts_in_this_one)
 {
     struct td_log_limit limit = { 0 };
     ck_assert(td_log_limit_take(&limit, 2 * S, 2));
@@ -35,7 +33,6 @@ START_TEST(an_event_of_the_second_before_counts_in_this_one)
     ck_assert(!td_log_limit_take(&limit, 2 * S - 1, 2));
     ck_assert(!td_log_limit_take(&limit, 2 * S, 2));
 }
-END_TEST
 
 enum { THREADS = 4, EVENTS = 20000, PER_SECOND = 10 };
 
@@ -52,7 +49,7 @@ static void *take_many(void *argument)
     return NULL;
 }
 
-START_TEST(threads_share_the_limit_and_lose_no_event)
+TD_TEST(threads_share_the_limit_and_lose_no_event)
 {
     struct td_log_limit limit = { 0 };
     struct taker takers[THREADS];
@@ -69,18 +66,4 @@ START_TEST(threads_share_the_limit_and_lose_no_event)
     ck_assert_int_eq(logged, PER_SECOND);
     ck_assert_uint_eq(atomic_load(&limit.events), THREADS * EVENTS);
     ck_assert_uint_eq(td_log_limit_suppressed(&limit), THREADS * EVENTS - PER_SECOND);
-}
-END_TEST
-
-static void add(TCase *tcase)
-{
-    tcase_add_test(tcase, the_first_events_of_a_second_are_logged);
-    tcase_add_test(tcase, what_is_suppressed_is_reported_once);
-    tcase_add_test(tcase, an_event_of_the_second_before_counts_in_this_one);
-    tcase_add_test(tcase, threads_share_the_limit_and_lose_no_event);
-}
-
-int main(void)
-{
-    return run_suite("log limit", add);
 }

@@ -36,7 +36,7 @@ static uint64_t requests_of(const struct td_operation_totals *totals, int code)
     ck_abort_msg("%d is not counted", code);
 }
 
-START_TEST(a_request_changes_the_totals_of_its_operation_only)
+TD_TEST(a_request_changes_the_totals_of_its_operation_only)
 {
     struct td_metrics *metrics = metrics_of(3);
     struct td_operation_totals totals;
@@ -67,9 +67,8 @@ START_TEST(a_request_changes_the_totals_of_its_operation_only)
     ck_assert_mem_eq(&totals, &none, sizeof none);
     td_metrics_free(metrics);
 }
-END_TEST
 
-START_TEST(a_duration_is_in_the_bucket_whose_bound_it_does_not_exceed)
+TD_TEST(a_duration_is_in_the_bucket_whose_bound_it_does_not_exceed)
 {
     struct td_metrics *metrics = metrics_of(1);
     struct td_operation_totals totals;
@@ -91,7 +90,6 @@ START_TEST(a_duration_is_in_the_bucket_whose_bound_it_does_not_exceed)
     ck_assert_uint_eq(totals.buckets[TD_DURATION_BUCKETS], 1);
     td_metrics_free(metrics);
 }
-END_TEST
 
 /* Counts a request with these durations of its stages. */
 static void count_stages(struct td_metrics *metrics, td_status error,
@@ -107,7 +105,7 @@ static void count_stages(struct td_metrics *metrics, td_status error,
     td_metrics_count(metrics, 0, &record);
 }
 
-START_TEST(a_stage_is_in_the_bucket_whose_bound_it_does_not_exceed)
+TD_TEST(a_stage_is_in_the_bucket_whose_bound_it_does_not_exceed)
 {
     struct td_metrics *metrics = metrics_of(1);
     struct td_operation_totals totals;
@@ -127,9 +125,8 @@ START_TEST(a_stage_is_in_the_bucket_whose_bound_it_does_not_exceed)
     }
     td_metrics_free(metrics);
 }
-END_TEST
 
-START_TEST(stages_are_counted_of_requests_that_had_some_and_succeeded)
+TD_TEST(stages_are_counted_of_requests_that_had_some_and_succeeded)
 {
     static const struct td_operation_totals none;
     struct td_metrics *metrics = metrics_of(1);
@@ -145,9 +142,8 @@ START_TEST(stages_are_counted_of_requests_that_had_some_and_succeeded)
         ck_assert_uint_eq(totals.stage_buckets[stage][0], 1);
     td_metrics_free(metrics);
 }
-END_TEST
 
-START_TEST(a_status_that_has_no_count_of_its_own_is_an_error_of_the_server)
+TD_TEST(a_status_that_has_no_count_of_its_own_is_an_error_of_the_server)
 {
     struct td_metrics *metrics = metrics_of(1);
     struct td_operation_totals totals;
@@ -157,9 +153,8 @@ START_TEST(a_status_that_has_no_count_of_its_own_is_an_error_of_the_server)
     ck_assert_uint_eq(requests_of(&totals, 500), 1);
     td_metrics_free(metrics);
 }
-END_TEST
 
-START_TEST(times_that_were_not_taken_count_as_zero)
+TD_TEST(times_that_were_not_taken_count_as_zero)
 {
     static const struct td_times refused_at_once = { .begun = 7 };
     struct td_metrics *metrics = metrics_of(1);
@@ -172,9 +167,8 @@ START_TEST(times_that_were_not_taken_count_as_zero)
     ck_assert_uint_eq(totals.buckets[0], 1);
     td_metrics_free(metrics);
 }
-END_TEST
 
-START_TEST(operations_have_different_names)
+TD_TEST(operations_have_different_names)
 {
     for (int i = 0; i < TD_OPERATION_COUNT; i++)
         for (int j = 0; j < i; j++)
@@ -184,11 +178,10 @@ START_TEST(operations_have_different_names)
     for (int i = 0; i < count; i++)
         ck_assert_str_eq(td_operation_name(td_operation_of(ops[i])), ops[i]->name);
 }
-END_TEST
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-START_TEST(rows_are_counted_by_table_over_all_shards)
+TD_TEST(rows_are_counted_by_table_over_all_shards)
 {
     struct td_metrics *metrics = metrics_of(2);
     struct td_table_totals totals[TD_METRICS_TABLES + 1];
@@ -207,9 +200,8 @@ START_TEST(rows_are_counted_by_table_over_all_shards)
     ck_assert_uint_eq(totals[1].rows, 1);
     td_metrics_free(metrics);
 }
-END_TEST
 
-START_TEST(lookups_are_counted_by_table)
+TD_TEST(lookups_are_counted_by_table)
 {
     static const struct td_times times = { .decode = 1, .queue = 2, .compute = 3, .encode = 4 };
     struct td_metrics *metrics = metrics_of(2);
@@ -238,9 +230,8 @@ START_TEST(lookups_are_counted_by_table)
     ck_assert_int_eq(td_metrics_table(metrics, "next"), 2);
     td_metrics_free(metrics);
 }
-END_TEST
 
-START_TEST(tables_beyond_the_first_ones_are_counted_together)
+TD_TEST(tables_beyond_the_first_ones_are_counted_together)
 {
     struct td_metrics *metrics = metrics_of(1);
     struct td_table_totals totals[TD_METRICS_TABLES + 1];
@@ -260,7 +251,6 @@ START_TEST(tables_beyond_the_first_ones_are_counted_together)
     ck_assert_uint_eq(totals[TD_METRICS_TABLES].bytes, 100);
     td_metrics_free(metrics);
 }
-END_TEST
 
 enum { SHARDS = 4, EACH = 20000 };
 
@@ -278,7 +268,7 @@ static void *count_many(void *context)
     return NULL;
 }
 
-START_TEST(nothing_is_lost_when_all_shards_count_at_once_and_are_read)
+TD_TEST(nothing_is_lost_when_all_shards_count_at_once_and_are_read)
 {
     struct td_metrics *metrics = metrics_of(SHARDS);
     struct counting counting[SHARDS];
@@ -299,25 +289,4 @@ START_TEST(nothing_is_lost_when_all_shards_count_at_once_and_are_read)
     td_metrics_read(metrics, 0, &totals);
     ck_assert_uint_eq(requests_of(&totals, 200), SHARDS * EACH);
     td_metrics_free(metrics);
-}
-END_TEST
-
-static void add(TCase *tcase)
-{
-    tcase_add_test(tcase, a_request_changes_the_totals_of_its_operation_only);
-    tcase_add_test(tcase, a_duration_is_in_the_bucket_whose_bound_it_does_not_exceed);
-    tcase_add_test(tcase, a_stage_is_in_the_bucket_whose_bound_it_does_not_exceed);
-    tcase_add_test(tcase, stages_are_counted_of_requests_that_had_some_and_succeeded);
-    tcase_add_test(tcase, a_status_that_has_no_count_of_its_own_is_an_error_of_the_server);
-    tcase_add_test(tcase, times_that_were_not_taken_count_as_zero);
-    tcase_add_test(tcase, operations_have_different_names);
-    tcase_add_test(tcase, rows_are_counted_by_table_over_all_shards);
-    tcase_add_test(tcase, lookups_are_counted_by_table);
-    tcase_add_test(tcase, tables_beyond_the_first_ones_are_counted_together);
-    tcase_add_test(tcase, nothing_is_lost_when_all_shards_count_at_once_and_are_read);
-}
-
-int main(void)
-{
-    return run_suite("metrics", add);
 }

@@ -19,14 +19,13 @@ static const struct {
     { "a later version with an empty field", "fe-" TRACE "-" SPAN "-01-" },
 };
 
-START_TEST(a_valid_header_has_both_ids)
+TD_TEST_EACH(a_valid_header_has_both_ids, valid)
 {
     struct td_trace_context trace;
     ck_assert_msg(td_trace_context_read(valid[_i].header, &trace), "%s", valid[_i].description);
     ck_assert_str_eq(trace.trace_id, TRACE);
     ck_assert_str_eq(trace.span_id, SPAN);
 }
-END_TEST
 
 static const struct {
     const char *description, *header;
@@ -62,7 +61,7 @@ static const struct {
     { "a line feed", "00-" TRACE "-" SPAN "-01\n" },
 };
 
-START_TEST(an_invalid_header_means_nothing)
+TD_TEST_EACH(an_invalid_header_means_nothing, invalid)
 {
     struct td_trace_context trace;
     ck_assert_msg(!td_trace_context_read(invalid[_i].header, &trace), "%s",
@@ -70,10 +69,9 @@ START_TEST(an_invalid_header_means_nothing)
     ck_assert_str_eq(trace.trace_id, "");
     ck_assert_str_eq(trace.span_id, "");
 }
-END_TEST
 
 /* In memory of its own, so that a sanitizer sees a read beyond the end. */
-START_TEST(a_header_that_ends_anywhere_is_read_no_further)
+TD_TEST(a_header_that_ends_anywhere_is_read_no_further)
 {
     static const char header[] = "01-" TRACE "-" SPAN "-01-x";
     for (size_t length = 0; length < sizeof header; length++) {
@@ -86,9 +84,8 @@ START_TEST(a_header_that_ends_anywhere_is_read_no_further)
         free(text);
     }
 }
-END_TEST
 
-START_TEST(the_lowest_flag_says_whether_it_is_sampled)
+TD_TEST(the_lowest_flag_says_whether_it_is_sampled)
 {
     static const char digits[] = "0123456789abcdef";
     for (int flags = 0; flags < 256; flags++) {
@@ -100,7 +97,6 @@ START_TEST(the_lowest_flag_says_whether_it_is_sampled)
         ck_assert_int_eq(trace.sampled, flags & 1);
     }
 }
-END_TEST
 
 #define X10  "xxxxxxxxxx"
 #define X100 X10 X10 X10 X10 X10 X10 X10 X10 X10 X10
@@ -142,7 +138,7 @@ static const struct {
     { "more than 512 bytes", "a=" X240 ",b=" X240 ",c=" X100, false },
 };
 
-START_TEST(tracestate_is_a_list_of_keys_with_values)
+TD_TEST_EACH(tracestate_is_a_list_of_keys_with_values, states)
 {
     const size_t size = strlen(states[_i].state) + 1;
     char *text = malloc(size); /* of its own, so that a sanitizer sees a read beyond the end */
@@ -151,19 +147,4 @@ START_TEST(tracestate_is_a_list_of_keys_with_values)
     ck_assert_msg(td_trace_state_is_valid(text) == states[_i].is_valid, "%s",
                   states[_i].description);
     free(text);
-}
-END_TEST
-
-static void add(TCase *tcase)
-{
-    tcase_add_loop_test(tcase, a_valid_header_has_both_ids, 0, COUNT_OF(valid));
-    tcase_add_loop_test(tcase, an_invalid_header_means_nothing, 0, COUNT_OF(invalid));
-    tcase_add_test(tcase, the_lowest_flag_says_whether_it_is_sampled);
-    tcase_add_loop_test(tcase, tracestate_is_a_list_of_keys_with_values, 0, COUNT_OF(states));
-    tcase_add_test(tcase, a_header_that_ends_anywhere_is_read_no_further);
-}
-
-int main(void)
-{
-    return run_suite("trace context", add);
 }

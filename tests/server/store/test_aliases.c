@@ -99,7 +99,7 @@ static void expect_missing(const char *name)
 
 /* ---- flips ----------------------------------------------------------------------------------- */
 
-START_TEST(an_alias_is_another_name_of_a_version)
+TD_TEST(an_alias_is_another_name_of_a_version)
 {
     struct td_tensor_listing alias, version;
     ck_assert_int_eq(flip("movies=a@1", "", false), TD_OK);
@@ -111,9 +111,8 @@ START_TEST(an_alias_is_another_name_of_a_version)
     ck_assert_str_eq(aliases_of(store), "movies=a@1/ ");
     expect_names(store, "a@1 a@2 a@memory b@1 b@2 t"); /* it is no tensor of its own */
 }
-END_TEST
 
-START_TEST(one_flip_sets_and_removes_many)
+TD_TEST(one_flip_sets_and_removes_many)
 {
     ck_assert_int_eq(flip("x=a@1 y=b@1 z=a@1", "", false), TD_OK);
     ck_assert_int_eq(flip("z= x=a@2 y=b@2 w=a@memory nothing=", "x=a@1 w= y=b@1", false), TD_OK);
@@ -122,7 +121,6 @@ START_TEST(one_flip_sets_and_removes_many)
     expect_value("w", 9);
     expect_missing("z");
 }
-END_TEST
 
 static const struct {
     const char *description, *set, *wanted;
@@ -148,7 +146,7 @@ static const struct {
     { "the target is in memory only", "x=a@2 y=a@memory", "", true, TD_CONFLICT, "'a@memory'" },
 };
 
-START_TEST(a_flip_that_is_refused_changes_nothing)
+TD_TEST_EACH(a_flip_that_is_refused_changes_nothing, refused)
 {
     ck_assert_int_eq(flip("x=a@1", "", true), TD_OK);
     const td_status status = flip(refused[_i].set, refused[_i].wanted, refused[_i].persist);
@@ -162,9 +160,8 @@ START_TEST(a_flip_that_is_refused_changes_nothing)
     ck_assert_str_eq(aliases_of(store), "x=a@1/a@1 ");
     ck_assert_str_eq(problems_of(store), "");
 }
-END_TEST
 
-START_TEST(a_flip_has_at_most_twice_as_many_names_as_there_are_aliases)
+TD_TEST(a_flip_has_at_most_twice_as_many_names_as_there_are_aliases)
 {
     enum { MOST = 2 * TD_STORE_TENSORS };
     struct td_alias_change *changes = calloc(MOST + 1, sizeof *changes);
@@ -187,9 +184,8 @@ START_TEST(a_flip_has_at_most_twice_as_many_names_as_there_are_aliases)
     free(names);
     free(changes);
 }
-END_TEST
 
-START_TEST(a_failed_condition_tells_the_etag_of_the_version)
+TD_TEST(a_failed_condition_tells_the_etag_of_the_version)
 {
     struct td_tensor_listing x;
     ck_assert_int_eq(flip("x=a@1", "", false), TD_OK);
@@ -198,9 +194,8 @@ START_TEST(a_failed_condition_tells_the_etag_of_the_version)
     ck_assert_str_eq(err.etag, x.etag);
     ck_assert_str_eq(err.attribute, "if");
 }
-END_TEST
 
-START_TEST(an_alias_cannot_be_written_to)
+TD_TEST(an_alias_cannot_be_written_to)
 {
     const struct td_store_write write = { .name = "x" };
     struct td_store_update *update;
@@ -218,9 +213,8 @@ START_TEST(an_alias_cannot_be_written_to)
     expect_value("x", 1);
     ck_assert_ptr_nonnull(strstr(logged(), "'x' is an alias"));
 }
-END_TEST
 
-START_TEST(a_version_that_an_alias_names_cannot_be_deleted)
+TD_TEST(a_version_that_an_alias_names_cannot_be_deleted)
 {
     ck_assert_int_eq(flip("x=a@1 y=a@memory", "", true), TD_CONFLICT);
     ck_assert_int_eq(flip("x=a@1", "", true), TD_OK);
@@ -235,9 +229,8 @@ START_TEST(a_version_that_an_alias_names_cannot_be_deleted)
     expect_value("a@2", 2);
     ck_assert_int_eq(drop("a@2"), TD_OK);
 }
-END_TEST
 
-START_TEST(a_deleted_alias_does_not_return)
+TD_TEST(a_deleted_alias_does_not_return)
 {
     struct td_tensor_listing x;
     struct td_store_write write = { .name = "x",
@@ -254,11 +247,10 @@ START_TEST(a_deleted_alias_does_not_return)
     restart();
     ck_assert_str_eq(aliases_of(store), "y=b@1/b@1 ");
 }
-END_TEST
 
 /* ---- aliases.json ---------------------------------------------------------------------------- */
 
-START_TEST(persisted_aliases_are_there_after_a_restart)
+TD_TEST(persisted_aliases_are_there_after_a_restart)
 {
     ck_assert_int_eq(flip("x=a@1 y=b@1 z=a@1", "", true), TD_OK);
     ck_assert_int_eq(flip("x=a@2 z= w=a@2", "", false), TD_OK);
@@ -272,9 +264,8 @@ START_TEST(persisted_aliases_are_there_after_a_restart)
     restart();
     ck_assert_str_eq(aliases_of(store), "x=a@2/a@2 y=b@1/b@1 ");
 }
-END_TEST
 
-START_TEST(a_name_that_is_an_alias_after_a_restart_gets_no_file)
+TD_TEST(a_name_that_is_an_alias_after_a_restart_gets_no_file)
 {
     struct td_store_update *update;
     const struct td_store_write write = { .name = "x", .persist = true };
@@ -295,9 +286,8 @@ START_TEST(a_name_that_is_an_alias_after_a_restart_gets_no_file)
     restart();
     expect_value("x", 5);
 }
-END_TEST
 
-START_TEST(aliases_without_a_folder_are_in_memory)
+TD_TEST(aliases_without_a_folder_are_in_memory)
 {
     td_arena_reset(&test_arena);
     td_store_free(store);
@@ -308,7 +298,6 @@ START_TEST(aliases_without_a_folder_are_in_memory)
     ck_assert_int_eq(flip("x=a@1", "", false), TD_OK);
     expect_value("x", 1);
 }
-END_TEST
 
 static const struct {
     const char *text, *reason;
@@ -330,7 +319,7 @@ static const struct {
     { "{\"\\u0063hecksum\":\"xxh3-64:0000000000000000\"}", "escapes" },
 };
 
-START_TEST(a_damaged_file_is_told_and_gives_no_alias)
+TD_TEST_EACH(a_damaged_file_is_told_and_gives_no_alias, damaged)
 {
     td_arena_reset(&test_arena);
     td_store_free(store);
@@ -355,9 +344,8 @@ START_TEST(a_damaged_file_is_told_and_gives_no_alias)
     ck_assert_str_eq(aliases_of(store), "x=a@1/a@1 ");
     ck_assert_str_eq(problems_of(store), "");
 }
-END_TEST
 
-START_TEST(what_another_process_wrote_is_read_before_it_is_replaced)
+TD_TEST(what_another_process_wrote_is_read_before_it_is_replaced)
 {
     ck_assert_int_eq(flip("x=a@1", "", true), TD_OK);
     put_text("aliases.json", "{\"aliases\":{\"x\":\"a@2\"}}");
@@ -372,9 +360,8 @@ START_TEST(what_another_process_wrote_is_read_before_it_is_replaced)
     restart();
     ck_assert_str_eq(aliases_of(store), "x=a@2/a@2 y=b@2/b@2 ");
 }
-END_TEST
 
-START_TEST(each_flipped_bit_of_the_file_is_noticed)
+TD_TEST(each_flipped_bit_of_the_file_is_noticed)
 {
     char text[1024], changed[1024];
     ck_assert_int_eq(flip("x=a@1 y=b@2", "", true), TD_OK);
@@ -396,9 +383,8 @@ START_TEST(each_flipped_bit_of_the_file_is_noticed)
     }
     store = open_folder();
 }
-END_TEST
 
-START_TEST(a_file_by_hand_needs_no_checksum)
+TD_TEST(a_file_by_hand_needs_no_checksum)
 {
     put_text("aliases.json", "{\"aliases\": {\"x\": \"a@1\"}}\n");
     td_store_rescan(store);
@@ -410,9 +396,8 @@ START_TEST(a_file_by_hand_needs_no_checksum)
     td_store_rescan(store);
     ck_assert_str_eq(aliases_of(store), "");
 }
-END_TEST
 
-START_TEST(a_rescan_keeps_what_the_file_does_not_change)
+TD_TEST(a_rescan_keeps_what_the_file_does_not_change)
 {
     ck_assert_int_eq(flip("x=a@1 y=b@1", "", true), TD_OK);
     ck_assert_int_eq(flip("x=a@2 z=a@1", "", false), TD_OK);
@@ -422,9 +407,8 @@ START_TEST(a_rescan_keeps_what_the_file_does_not_change)
     td_store_rescan(store);
     ck_assert_str_eq(aliases_of(store), "x=a@2/a@1 y=b@2/b@2 z=a@1/ ");
 }
-END_TEST
 
-START_TEST(an_alias_waits_for_its_version)
+TD_TEST(an_alias_waits_for_its_version)
 {
     struct td_tensor_listing listing;
     ck_assert_int_eq(flip("x=a@1", "", true), TD_OK);
@@ -439,9 +423,8 @@ START_TEST(an_alias_waits_for_its_version)
     td_store_rescan(store);
     expect_value("x", 1);
 }
-END_TEST
 
-START_TEST(problems_are_listed_by_name_until_they_are_solved)
+TD_TEST(problems_are_listed_by_name_until_they_are_solved)
 {
     put_text("aliases.json", "{\"aliases\": {\"z\": \"n@1\", \"x\": \"n@1\", \"y\": \"n@2\"}}");
     for (int i = 0; i < 2; i++) {
@@ -458,9 +441,8 @@ START_TEST(problems_are_listed_by_name_until_they_are_solved)
     td_store_rescan(store);
     ck_assert_str_eq(problems_of(store), "");
 }
-END_TEST
 
-START_TEST(an_alias_of_the_file_is_no_tensor)
+TD_TEST(an_alias_of_the_file_is_no_tensor)
 {
     put_text("aliases.json", "{\"aliases\": {\"t\": \"a@1\"}}");
     td_store_rescan(store);
@@ -471,33 +453,5 @@ START_TEST(an_alias_of_the_file_is_no_tensor)
     ck_assert_str_eq(found(store, "a@1")->name, "a@1");
     expect_names(store, "a@1 a@2 b@1 b@2");
 }
-END_TEST
 
-static void add(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, begin, end);
-    tcase_add_test(tcase, an_alias_is_another_name_of_a_version);
-    tcase_add_test(tcase, one_flip_sets_and_removes_many);
-    tcase_add_loop_test(tcase, a_flip_that_is_refused_changes_nothing, 0, COUNT_OF(refused));
-    tcase_add_test(tcase, a_flip_has_at_most_twice_as_many_names_as_there_are_aliases);
-    tcase_add_test(tcase, a_failed_condition_tells_the_etag_of_the_version);
-    tcase_add_test(tcase, an_alias_cannot_be_written_to);
-    tcase_add_test(tcase, a_version_that_an_alias_names_cannot_be_deleted);
-    tcase_add_test(tcase, a_deleted_alias_does_not_return);
-    tcase_add_test(tcase, persisted_aliases_are_there_after_a_restart);
-    tcase_add_test(tcase, a_name_that_is_an_alias_after_a_restart_gets_no_file);
-    tcase_add_test(tcase, aliases_without_a_folder_are_in_memory);
-    tcase_add_loop_test(tcase, a_damaged_file_is_told_and_gives_no_alias, 0, COUNT_OF(damaged));
-    tcase_add_test(tcase, what_another_process_wrote_is_read_before_it_is_replaced);
-    tcase_add_test(tcase, each_flipped_bit_of_the_file_is_noticed);
-    tcase_add_test(tcase, a_file_by_hand_needs_no_checksum);
-    tcase_add_test(tcase, a_rescan_keeps_what_the_file_does_not_change);
-    tcase_add_test(tcase, an_alias_waits_for_its_version);
-    tcase_add_test(tcase, problems_are_listed_by_name_until_they_are_solved);
-    tcase_add_test(tcase, an_alias_of_the_file_is_no_tensor);
-}
-
-int main(void)
-{
-    return run_suite("store_aliases", add);
-}
+TD_FIXTURE(begin, end);

@@ -115,7 +115,7 @@ static void expect_complete(int *seen)
     ck_assert_ptr_null(strstr(logged(), "table_skipped"));
 }
 
-START_TEST(a_kill_at_any_moment_leaves_the_old_or_the_new_version)
+TD_TEST(a_kill_at_any_moment_leaves_the_old_or_the_new_version)
 {
     int seen[2] = { 0 };
     int64_t put_ns = 1000000;
@@ -128,7 +128,6 @@ START_TEST(a_kill_at_any_moment_leaves_the_old_or_the_new_version)
     }
     ck_assert(seen[0] > 0 && seen[1] > 0);
 }
-END_TEST
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
@@ -215,7 +214,7 @@ static int64_t expect_one_round(int64_t acknowledged)
     return round;
 }
 
-START_TEST(a_kill_at_any_moment_leaves_rows_and_keys_of_one_version)
+TD_TEST(a_kill_at_any_moment_leaves_rows_and_keys_of_one_version)
 {
     static int64_t rows[KEYED_ROWS], keys[KEYED_ROWS];
     const struct td_store_write write = { .name = "t", .persist = true };
@@ -241,7 +240,6 @@ START_TEST(a_kill_at_any_moment_leaves_rows_and_keys_of_one_version)
     }
     ck_assert_int_gt(last_round, 0);
 }
-END_TEST
 
 /* ---- flips ----------------------------------------------------------------------------------- */
 
@@ -292,7 +290,7 @@ static void expect_whole(int last, int *seen)
     expect_no_temporary();
 }
 
-START_TEST(a_kill_at_any_moment_leaves_all_of_a_flip_or_nothing)
+TD_TEST(a_kill_at_any_moment_leaves_all_of_a_flip_or_nothing)
 {
     int seen[2] = { 0 };
     int64_t flip_ns = 200000;
@@ -308,7 +306,6 @@ START_TEST(a_kill_at_any_moment_leaves_all_of_a_flip_or_nothing)
     }
     ck_assert(seen[0] > 0 && seen[1] > 0);
 }
-END_TEST
 
 /* ---- folders of versions --------------------------------------------------------------------- */
 
@@ -404,7 +401,7 @@ static void expect_folders(int acknowledged)
     expect_no_temporary();
 }
 
-START_TEST(a_kill_at_any_moment_leaves_all_of_a_folder_or_nothing)
+TD_TEST(a_kill_at_any_moment_leaves_all_of_a_folder_or_nothing)
 {
     int64_t take_ns = 1000000;
     random_seed(0);
@@ -412,7 +409,6 @@ START_TEST(a_kill_at_any_moment_leaves_all_of_a_folder_or_nothing)
     for (int round = 0; round < ROUNDS; round++)
         expect_folders(last_folder + kill_loop(take_in_loop, MOST_FOLDERS, &take_ns));
 }
-END_TEST
 
 /* ---- versions that are not kept -------------------------------------------------------------- */
 
@@ -474,7 +470,7 @@ static void expect_newest(int acknowledged)
     expect_no_temporary();
 }
 
-START_TEST(a_kill_at_any_moment_leaves_the_newest_versions)
+TD_TEST(a_kill_at_any_moment_leaves_the_newest_versions)
 {
     int64_t step_ns = 200000;
     random_seed(0);
@@ -484,20 +480,5 @@ START_TEST(a_kill_at_any_moment_leaves_the_newest_versions)
         expect_newest(last_version + kill_loop(replace_in_loop, MOST_VERSIONS, &step_ns));
     folder_keep_versions = 0;
 }
-END_TEST
 
-static void add(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, folder_open, folder_close);
-    tcase_set_timeout(tcase, 120);
-    tcase_add_test(tcase, a_kill_at_any_moment_leaves_the_old_or_the_new_version);
-    tcase_add_test(tcase, a_kill_at_any_moment_leaves_rows_and_keys_of_one_version);
-    tcase_add_test(tcase, a_kill_at_any_moment_leaves_all_of_a_flip_or_nothing);
-    tcase_add_test(tcase, a_kill_at_any_moment_leaves_all_of_a_folder_or_nothing);
-    tcase_add_test(tcase, a_kill_at_any_moment_leaves_the_newest_versions);
-}
-
-int main(void)
-{
-    return run_suite("store_crash", add);
-}
+TD_FIXTURE(folder_open, folder_close);

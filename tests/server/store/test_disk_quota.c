@@ -90,7 +90,7 @@ static void expect_refused(td_status status, uint64_t needed, uint64_t limit)
     ck_assert_uint_eq(err.limit, limit);
 }
 
-START_TEST(a_file_that_fills_the_quota_exactly_is_written)
+TD_TEST(a_file_that_fills_the_quota_exactly_is_written)
 {
     const uint64_t size = file_size(FILE_BYTES);
     for (int less = 0; less < 2; less++) {
@@ -105,9 +105,8 @@ START_TEST(a_file_that_fills_the_quota_exactly_is_written)
         (void)unlink(path_of("t.tensord"));
     }
 }
-END_TEST
 
-START_TEST(the_replaced_file_is_counted_as_freed)
+TD_TEST(the_replaced_file_is_counted_as_freed)
 {
     const uint64_t size = file_size(FILE_BYTES);
     struct td_store *store = open_with(2 * size);
@@ -120,9 +119,8 @@ START_TEST(the_replaced_file_is_counted_as_freed)
     expect_names(store, "a b");
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(a_refused_update_changes_nothing)
+TD_TEST(a_refused_update_changes_nothing)
 {
     static const uint64_t offset = 0;
     const uint64_t size = file_size(FILE_BYTES);
@@ -143,9 +141,8 @@ START_TEST(a_refused_update_changes_nothing)
     ck_assert_uint_eq(sum_of_files(), size);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(what_is_deleted_has_room_again)
+TD_TEST(what_is_deleted_has_room_again)
 {
     const uint64_t size = file_size(FILE_BYTES);
     struct td_store *store = open_with(size);
@@ -167,9 +164,8 @@ START_TEST(what_is_deleted_has_room_again)
     ck_assert_int_eq(put(store, "e", FILE_BYTES - 64), TD_OK);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(only_tensord_files_count)
+TD_TEST(only_tensord_files_count)
 {
     const uint64_t size = file_size(FILE_BYTES);
     put_npy("n.npy", 1, 8000);
@@ -180,9 +176,8 @@ START_TEST(only_tensord_files_count)
     ck_assert_msg(put(store, "t", FILE_BYTES) == TD_OK, "%s", err.message);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(files_above_a_lowered_quota_may_be_replaced_but_not_grow)
+TD_TEST(files_above_a_lowered_quota_may_be_replaced_but_not_grow)
 {
     const uint64_t size = file_size(FILE_BYTES), smaller = file_size(FILE_BYTES / 2);
     struct td_store *store = open_with(0);
@@ -197,9 +192,8 @@ START_TEST(files_above_a_lowered_quota_may_be_replaced_but_not_grow)
     expect_refused(put(store, "c", FILE_BYTES), 2 * size + smaller, smaller);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(admission_refuses_what_cannot_fit_and_counts_nothing)
+TD_TEST(admission_refuses_what_cannot_fit_and_counts_nothing)
 {
     const uint64_t size = file_size(FILE_BYTES);
     const struct td_store_write other = { .name = "u", .persist = true },
@@ -214,7 +208,6 @@ START_TEST(admission_refuses_what_cannot_fit_and_counts_nothing)
     }
     td_store_free(store);
 }
-END_TEST
 
 /* ---- files that are being written ------------------------------------------------------------ */
 
@@ -227,7 +220,7 @@ static void expect_others(struct td_data_dir *dir, const char *file, uint64_t ot
                    folder_quota + 1, folder_quota);
 }
 
-START_TEST(a_file_being_written_counts_with_its_old_or_its_new_size)
+TD_TEST(a_file_being_written_counts_with_its_old_or_its_new_size)
 {
     static const char content[500];
     struct td_reserved_file a = { .file = "a.tensord", .bytes = 400 },
@@ -254,7 +247,6 @@ START_TEST(a_file_being_written_counts_with_its_old_or_its_new_size)
     expect_others(dir, "new.tensord", 100);
     td_store_free(store);
 }
-END_TEST
 
 /* ---- concurrent writers ---------------------------------------------------------------------- */
 
@@ -295,7 +287,7 @@ static void *write_in_turns(void *argument)
     return NULL;
 }
 
-START_TEST(concurrent_writers_never_exceed_the_quota)
+TD_TEST(concurrent_writers_never_exceed_the_quota)
 {
     struct writer writers[THREADS] = { 0 };
     int accepted = 0;
@@ -320,24 +312,5 @@ START_TEST(concurrent_writers_never_exceed_the_quota)
                    folder_quota);
     td_store_free(shared);
 }
-END_TEST
 
-static void add(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, folder_open_in_memory, folder_close);
-    tcase_set_timeout(tcase, 120);
-    tcase_add_test(tcase, a_file_that_fills_the_quota_exactly_is_written);
-    tcase_add_test(tcase, the_replaced_file_is_counted_as_freed);
-    tcase_add_test(tcase, a_refused_update_changes_nothing);
-    tcase_add_test(tcase, what_is_deleted_has_room_again);
-    tcase_add_test(tcase, only_tensord_files_count);
-    tcase_add_test(tcase, files_above_a_lowered_quota_may_be_replaced_but_not_grow);
-    tcase_add_test(tcase, admission_refuses_what_cannot_fit_and_counts_nothing);
-    tcase_add_test(tcase, a_file_being_written_counts_with_its_old_or_its_new_size);
-    tcase_add_test(tcase, concurrent_writers_never_exceed_the_quota);
-}
-
-int main(void)
-{
-    return run_suite("store_disk_quota", add);
-}
+TD_FIXTURE(folder_open_in_memory, folder_close);

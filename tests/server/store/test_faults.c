@@ -575,23 +575,20 @@ static void try_change(const struct change *change, const char *always)
     }
 }
 
-START_TEST(a_failed_change_alters_neither_memory_nor_disk)
+TD_TEST_EACH(a_failed_change_alters_neither_memory_nor_disk, changes)
 {
     try_change(&changes[_i], NULL);
 }
-END_TEST
 
-START_TEST(without_hard_links_memory_and_disk_agree_after_a_failed_change)
+TD_TEST_EACH(without_hard_links_memory_and_disk_agree_after_a_failed_change, changes)
 {
     try_change(&changes[_i], "linkat");
 }
-END_TEST
 
-START_TEST(the_next_start_removes_files_that_could_not_be_removed)
+TD_TEST_EACH(the_next_start_removes_files_that_could_not_be_removed, changes)
 {
     try_change(&changes[_i], "unlinkat");
 }
-END_TEST
 
 /* ---- rescanning ------------------------------------------------------------------------------ */
 
@@ -750,7 +747,7 @@ static void rescan_with_fault(const void *row, const struct fault *fault, const 
     close_store(store);
 }
 
-START_TEST(a_failed_rescan_serves_the_old_or_the_new_version)
+TD_TEST_EACH(a_failed_rescan_serves_the_old_or_the_new_version, looks)
 {
     const struct rescan_case *rescan = &looks[_i];
     static struct states states;
@@ -765,7 +762,6 @@ START_TEST(a_failed_rescan_serves_the_old_or_the_new_version)
     ck_assert_str_ne(states.before.served, states.after.served);
     for_each_fault(rescan->description, rescan_with_fault, rescan, &states);
 }
-END_TEST
 
 /* ---- folders of versions --------------------------------------------------------------------- */
 
@@ -802,7 +798,7 @@ static void take_folder_with_fault(const void *row, const struct fault *fault, c
     close_store(store);
 }
 
-START_TEST(a_folder_is_taken_whole_or_not_whichever_call_fails)
+TD_TEST(a_folder_is_taken_whole_or_not_whichever_call_fails)
 {
     static struct states states;
     struct td_store *store = prepare_folder();
@@ -816,7 +812,6 @@ START_TEST(a_folder_is_taken_whole_or_not_whichever_call_fails)
     ck_assert_ptr_nonnull(strstr(states.after.served, "x>m@7;y>m@6;z>t@7;"));
     for_each_fault("a folder of a version", take_folder_with_fault, NULL, &states);
 }
-END_TEST
 
 /* ---- versions that are not kept -------------------------------------------------------------- */
 
@@ -848,7 +843,7 @@ static void put_version_with_fault(const void *row, const struct fault *fault, c
     close_store(store);
 }
 
-START_TEST(only_old_versions_are_removed_whichever_call_fails)
+TD_TEST(only_old_versions_are_removed_whichever_call_fails)
 {
     folder_keep_versions = 2;
     struct td_store *store = prepare(&next_version);
@@ -859,7 +854,6 @@ START_TEST(only_old_versions_are_removed_whichever_call_fails)
     for_each_fault("a version more", put_version_with_fault, NULL, NULL);
     folder_keep_versions = 0;
 }
-END_TEST
 
 /* A tensor that is put after a scan could not read or serve its file stays in the next scan. */
 static void put_after_fault(const void *row, const struct fault *fault, const void *wanted)
@@ -888,7 +882,7 @@ static void put_after_fault(const void *row, const struct fault *fault, const vo
 
 static const char *const new_files[] = { "t.npy", "m.safetensors/w" };
 
-START_TEST(a_tensor_put_after_its_file_could_not_be_read_stays)
+TD_TEST_EACH(a_tensor_put_after_its_file_could_not_be_read_stays, new_files)
 {
     static const struct change change = { .files = "u.npy" };
     struct td_store *store = prepare(&change);
@@ -900,7 +894,6 @@ START_TEST(a_tensor_put_after_its_file_could_not_be_read_stays)
     close_store(store);
     for_each_fault(new_files[_i], put_after_fault, new_files[_i], NULL);
 }
-END_TEST
 
 static void start_with_fault(const void *row, const struct fault *fault, const void *wanted)
 {
@@ -922,7 +915,7 @@ static void start_with_fault(const void *row, const struct fault *fault, const v
     (void)logged();
 }
 
-START_TEST(a_rescan_completes_a_failed_start)
+TD_TEST(a_rescan_completes_a_failed_start)
 {
     static const struct change change = { .own = "t 'u other",
                                           .files = "t.npy n.npy m.safetensors/w" };
@@ -936,29 +929,11 @@ START_TEST(a_rescan_completes_a_failed_start)
     close_store(store);
     for_each_fault("start", start_with_fault, NULL, &want);
 }
-END_TEST
 
-static void add(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, folder_open_in_memory, folder_close);
-    tcase_set_timeout(tcase, 300);
-    tcase_add_loop_test(tcase, a_failed_change_alters_neither_memory_nor_disk, 0,
-                        COUNT_OF(changes));
-    tcase_add_loop_test(tcase, without_hard_links_memory_and_disk_agree_after_a_failed_change, 0,
-                        COUNT_OF(changes));
-    tcase_add_loop_test(tcase, the_next_start_removes_files_that_could_not_be_removed, 0,
-                        COUNT_OF(changes));
-    tcase_add_test(tcase, a_folder_is_taken_whole_or_not_whichever_call_fails);
-    tcase_add_test(tcase, only_old_versions_are_removed_whichever_call_fails);
-    tcase_add_loop_test(tcase, a_failed_rescan_serves_the_old_or_the_new_version, 0,
-                        COUNT_OF(looks));
-    tcase_add_loop_test(tcase, a_tensor_put_after_its_file_could_not_be_read_stays, 0,
-                        COUNT_OF(new_files));
-    tcase_add_test(tcase, a_rescan_completes_a_failed_start);
-}
-
-int main(void)
+static void begin(void)
 {
     folder_quota = (uint64_t)1 << 20; /* so that it is checked */
-    return run_suite("store_faults", add);
+    folder_open_in_memory();
 }
+
+TD_FIXTURE(begin, folder_close);

@@ -69,7 +69,7 @@ static td_status drop(const char *name)
 
 /* ---- folders that are taken ------------------------------------------------------------------ */
 
-START_TEST(a_folder_is_taken_at_the_start_and_at_a_rescan)
+TD_TEST(a_folder_is_taken_at_the_start_and_at_a_rescan)
 {
     put_version("1", "m.safetensors t.npy", 10, "\"aliases\":{\"x\":\"m:w@1\",\"t\":\"t@1\"}");
     store = open_folder();
@@ -88,9 +88,8 @@ START_TEST(a_folder_is_taken_at_the_start_and_at_a_rescan)
     expect_names(store, "m:b.x@1 m:b.x@2 m:w@1 m:w@2 t@1");
     ck_assert_str_eq(aliases_of(store), "t=t@1/t@1 x=m:w@2/m:w@2 ");
 }
-END_TEST
 
-START_TEST(the_aliases_of_a_folder_are_set_once)
+TD_TEST(the_aliases_of_a_folder_are_set_once)
 {
     put_version("1", "m.npy", 10, "\"aliases\":{\"x\":\"m@1\"}");
     put_version("2", "m.npy", 20, "\"aliases\":{\"x\":\"m@2\"}");
@@ -102,9 +101,8 @@ START_TEST(the_aliases_of_a_folder_are_set_once)
     restart();
     ck_assert_str_eq(aliases_of(store), "x=m@1/m@1 ");
 }
-END_TEST
 
-START_TEST(a_damaged_aliases_json_is_not_overwritten)
+TD_TEST(a_damaged_aliases_json_is_not_overwritten)
 {
     static const char damaged[] = "{\"aliases\":{\n\"y\":\"m@";
     char text[sizeof damaged + 1];
@@ -120,7 +118,6 @@ START_TEST(a_damaged_aliases_json_is_not_overwritten)
     td_store_rescan(store);
     ck_assert_str_eq(aliases_of(store), "x=m@1/ y=m@1/m@1 ");
 }
-END_TEST
 
 /* ---- two daemons, one of which reads ----------------------------------------------------------- */
 
@@ -143,7 +140,7 @@ static void *look(void *context)
     return NULL;
 }
 
-START_TEST(a_reader_never_serves_what_was_flipped_back)
+TD_TEST(a_reader_never_serves_what_was_flipped_back)
 {
     pthread_t thread;
     put_npy("old@1.npy", 1, 1);
@@ -171,27 +168,24 @@ START_TEST(a_reader_never_serves_what_was_flipped_back)
     ck_assert(!atomic_load(&seen_taken));
     td_store_free(reader);
 }
-END_TEST
 
-START_TEST(folders_are_taken_in_natural_order)
+TD_TEST(folders_are_taken_in_natural_order)
 {
     put_version("10", "m.npy", 10, "\"aliases\":{\"x\":\"m@10\"}");
     put_version("2", "m.npy", 20, "\"aliases\":{\"x\":\"m@2\"}");
     store = open_folder();
     ck_assert_str_eq(aliases_of(store), "x=m@10/m@10 ");
 }
-END_TEST
 
-START_TEST(an_alias_may_name_a_version_outside_the_folder)
+TD_TEST(an_alias_may_name_a_version_outside_the_folder)
 {
     put_npy("old@1.npy", 1, 1);
     put_version("1", "m.npy", 10, "\"aliases\":{\"x\":\"old@1\"}");
     store = open_folder();
     ck_assert_str_eq(aliases_of(store), "x=old@1/old@1 ");
 }
-END_TEST
 
-START_TEST(a_process_without_the_lock_takes_a_folder_in_memory)
+TD_TEST(a_process_without_the_lock_takes_a_folder_in_memory)
 {
     put_version("1", "m.npy", 10, "\"aliases\":{\"x\":\"m@1\"}");
     chmod(folder, 0500);
@@ -211,9 +205,8 @@ START_TEST(a_process_without_the_lock_takes_a_folder_in_memory)
     td_store_rescan(store);
     ck_assert_str_eq(aliases_of(store), "x=m@1/ ");
 }
-END_TEST
 
-START_TEST(a_removed_folder_takes_its_versions_with_it)
+TD_TEST(a_removed_folder_takes_its_versions_with_it)
 {
     struct td_tensor_listing listing;
     put_version("1", "m.npy t.npy", 10, "\"aliases\":{\"x\":\"m@1\"}");
@@ -230,10 +223,9 @@ START_TEST(a_removed_folder_takes_its_versions_with_it)
     ck_assert_str_eq(aliases_of(store), "x=m@1/m@1 y=m@1/m@1 ");
     ck_assert_int_eq(value_of(found(store, "m@1")->tensor, 0), 30);
 }
-END_TEST
 
 /* 0: while the store is open; 1: while it is closed; 2: and nothing is read before it is there again */
-START_TEST(a_folder_that_was_gone_is_a_new_one)
+TD_TEST_LOOP(a_folder_that_was_gone_is_a_new_one, 0, 3)
 {
     put_version("1", "m.npy", 10, "\"aliases\":{\"x\":\"m@1\"}");
     put_version("2", "m.npy", 20, "\"aliases\":{\"x\":\"m@2\"}");
@@ -254,10 +246,9 @@ START_TEST(a_folder_that_was_gone_is_a_new_one)
     td_store_rescan(store);
     ck_assert_str_eq(aliases_of(store), _i < 2 ? "x=m@2/m@2 " : "x=m@1/m@1 ");
 }
-END_TEST
 
 /* As root only another user meets a folder that it may not read. */
-START_TEST(a_folder_that_cannot_be_read_is_refused)
+TD_TEST(a_folder_that_cannot_be_read_is_refused)
 {
     enum { NOBODY = 65534 };
     const bool root = geteuid() == 0;
@@ -277,9 +268,8 @@ START_TEST(a_folder_that_cannot_be_read_is_refused)
     expect_names(store, "m@1");
     ck_assert_str_eq(problems_of(store), "");
 }
-END_TEST
 
-START_TEST(hidden_folders_and_those_without_a_manifest_are_not_read)
+TD_TEST(hidden_folders_and_those_without_a_manifest_are_not_read)
 {
     put_version_files("v", "m.npy", 1);
     put_version(".hidden", "m.npy", 1, "");
@@ -287,9 +277,8 @@ START_TEST(hidden_folders_and_those_without_a_manifest_are_not_read)
     expect_names(store, "");
     ck_assert_str_eq(problems_of(store), "");
 }
-END_TEST
 
-START_TEST(an_npy_file_of_a_folder_has_keys_in_another_one)
+TD_TEST(an_npy_file_of_a_folder_has_keys_in_another_one)
 {
     int64_t keys[100];
     for (int i = 0; i < 100; i++)
@@ -309,7 +298,6 @@ START_TEST(an_npy_file_of_a_folder_has_keys_in_another_one)
         td_store_rescan(store);
     }
 }
-END_TEST
 
 /* ---- folders that are refused ---------------------------------------------------------------- */
 
@@ -429,7 +417,7 @@ static const struct {
     { "an alias names nothing", alias_of_nothing, "'nothing@1'", "" },
 };
 
-START_TEST(a_folder_is_refused_whole)
+TD_TEST_EACH(a_folder_is_refused_whole, spoiled)
 {
     put_version("1", "m.npy t.npy", 10, "\"aliases\":{\"y\":\"m@1\"}");
     spoiled[_i].spoil();
@@ -455,9 +443,8 @@ START_TEST(a_folder_is_refused_whole)
     ck_assert_str_eq(aliases_of(store), "y=m@1/m@1 ");
     ck_assert_str_eq(problems_of(store), "");
 }
-END_TEST
 
-START_TEST(a_folder_whose_name_is_no_version_is_refused)
+TD_TEST(a_folder_whose_name_is_no_version_is_refused)
 {
     put_version("2026 11 22", "m.npy", 10, "");
     store = open_folder();
@@ -470,9 +457,8 @@ START_TEST(a_folder_whose_name_is_no_version_is_refused)
     expect_names(store, "m@20261122");
     ck_assert_str_eq(problems_of(store), "");
 }
-END_TEST
 
-START_TEST(a_refused_folder_is_tried_again)
+TD_TEST(a_refused_folder_is_tried_again)
 {
     put_version("1", "m.npy", 10, "");
     put_npy("1/m.npy", 11, 100);
@@ -483,9 +469,8 @@ START_TEST(a_refused_folder_is_tried_again)
     expect_names(store, "m@1");
     ck_assert_str_eq(problems_of(store), "");
 }
-END_TEST
 
-START_TEST(a_folder_that_was_taken_does_not_change)
+TD_TEST(a_folder_that_was_taken_does_not_change)
 {
     put_version("1", "m.npy", 10, "\"aliases\":{\"x\":\"m@1\"}");
     store = open_folder();
@@ -503,9 +488,8 @@ START_TEST(a_folder_that_was_taken_does_not_change)
     ck_assert_int_eq(value_of(found(store, "m@1")->tensor, 0), 11);
     ck_assert_str_eq(aliases_of(store), "x=m@1/m@1 y=m@1/m@1 ");
 }
-END_TEST
 
-START_TEST(a_start_compares_files_that_are_verified_at_the_start)
+TD_TEST(a_start_compares_files_that_are_verified_at_the_start)
 {
     put_version("1", "m.npy", 10, "");
     store = open_folder();
@@ -522,9 +506,8 @@ START_TEST(a_start_compares_files_that_are_verified_at_the_start)
     expect_names(store, "");
     ck_assert_ptr_nonnull(strstr(problems_of(store), "SHA-256"));
 }
-END_TEST
 
-START_TEST(no_file_takes_the_name_of_a_version_of_a_folder)
+TD_TEST(no_file_takes_the_name_of_a_version_of_a_folder)
 {
     put_version("1", "m.npy", 10, "");
     store = open_folder();
@@ -534,32 +517,5 @@ START_TEST(no_file_takes_the_name_of_a_version_of_a_folder)
     ck_assert_int_eq(value_of(found(store, "m@1")->tensor, 0), 10);
     ck_assert_ptr_nonnull(strstr(logged(), "a folder of versions has a tensor of that name"));
 }
-END_TEST
 
-static void add(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, begin, end);
-    tcase_add_test(tcase, a_folder_is_taken_at_the_start_and_at_a_rescan);
-    tcase_add_test(tcase, the_aliases_of_a_folder_are_set_once);
-    tcase_add_test(tcase, a_damaged_aliases_json_is_not_overwritten);
-    tcase_add_test(tcase, a_reader_never_serves_what_was_flipped_back);
-    tcase_add_test(tcase, folders_are_taken_in_natural_order);
-    tcase_add_test(tcase, an_alias_may_name_a_version_outside_the_folder);
-    tcase_add_test(tcase, a_process_without_the_lock_takes_a_folder_in_memory);
-    tcase_add_test(tcase, a_removed_folder_takes_its_versions_with_it);
-    tcase_add_loop_test(tcase, a_folder_that_was_gone_is_a_new_one, 0, 3);
-    tcase_add_test(tcase, an_npy_file_of_a_folder_has_keys_in_another_one);
-    tcase_add_test(tcase, a_folder_that_cannot_be_read_is_refused);
-    tcase_add_test(tcase, hidden_folders_and_those_without_a_manifest_are_not_read);
-    tcase_add_loop_test(tcase, a_folder_is_refused_whole, 0, COUNT_OF(spoiled));
-    tcase_add_test(tcase, a_folder_whose_name_is_no_version_is_refused);
-    tcase_add_test(tcase, a_refused_folder_is_tried_again);
-    tcase_add_test(tcase, a_folder_that_was_taken_does_not_change);
-    tcase_add_test(tcase, a_start_compares_files_that_are_verified_at_the_start);
-    tcase_add_test(tcase, no_file_takes_the_name_of_a_version_of_a_folder);
-}
-
-int main(void)
-{
-    return run_suite("store_folders", add);
-}
+TD_FIXTURE(begin, end);

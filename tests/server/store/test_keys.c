@@ -56,7 +56,7 @@ static void expect_rows(struct td_store *store, const char *name, const char *qu
     ck_assert_mem_eq(got, want.data, want.bytes);
 }
 
-START_TEST(a_table_may_be_put_with_its_keys)
+TD_TEST(a_table_may_be_put_with_its_keys)
 {
     struct td_store *store = open_folder();
     ck_assert_int_eq(put(store, "t", "float32[2,2] 1 2 3 4", "string[2] 'king' 'queen'", false),
@@ -69,9 +69,8 @@ START_TEST(a_table_may_be_put_with_its_keys)
     ck_assert_ptr_null(found(store, "t")->keys);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(keys_are_put_and_deleted_beside_the_rows)
+TD_TEST(keys_are_put_and_deleted_beside_the_rows)
 {
     struct td_store *store = open_folder();
     ck_assert_int_eq(put(store, "t", "int32[3] 1 2 3", NULL, false), TD_OK);
@@ -89,9 +88,8 @@ START_TEST(keys_are_put_and_deleted_beside_the_rows)
     ck_assert_int_eq(delete_keys(store, "t", false), TD_TENSOR_NOT_FOUND);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(the_name_of_the_keys_is_that_of_the_table_with_a_suffix)
+TD_TEST(the_name_of_the_keys_is_that_of_the_table_with_a_suffix)
 {
     struct td_store *store = open_folder();
     struct td_tensor t;
@@ -109,7 +107,6 @@ START_TEST(the_name_of_the_keys_is_that_of_the_table_with_a_suffix)
     ck_assert_int_eq(put(store, ".keys", "int32[1] 1", NULL, false), TD_INVALID_ARGUMENT);
     td_store_free(store);
 }
-END_TEST
 
 static const struct {
     const char *rows, *keys;
@@ -123,7 +120,7 @@ static const struct {
     { "int32[3] 1 2 3", "int64[3] 4 5 4", TD_INVALID_ARGUMENT },
 };
 
-START_TEST(keys_that_do_not_fit_change_nothing)
+TD_TEST_EACH(keys_that_do_not_fit_change_nothing, refused)
 {
     struct td_store *store = open_folder();
     ck_assert_int_eq(put(store, "t", refused[_i].rows, refused[_i].keys, false),
@@ -137,7 +134,6 @@ START_TEST(keys_that_do_not_fit_change_nothing)
     ck_assert_uint_eq(td_store_stats(store).held, found(store, "t")->tensor->bytes);
     td_store_free(store);
 }
-END_TEST
 
 /* Changes one row of "t", twice, so that the second one uses the spare copy. */
 static void update(struct td_store *store, bool persist)
@@ -155,7 +151,7 @@ static void update(struct td_store *store, bool persist)
     }
 }
 
-START_TEST(a_row_update_keeps_the_keys)
+TD_TEST_LOOP(a_row_update_keeps_the_keys, 0, 3)
 {
     struct td_store *store = open_folder();
     ck_assert_int_eq(put(store, "t", "int32[3] 1 2 3", "string[3] 'a' 'b' 'c'", _i == 1), TD_OK);
@@ -168,9 +164,8 @@ START_TEST(a_row_update_keeps_the_keys)
     expect_rows(store, "t", "string[3] 'c' 'b' 'd'", "int64[3] 2 1 -1");
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(keys_count_towards_the_quota_until_they_are_mapped)
+TD_TEST(keys_count_towards_the_quota_until_they_are_mapped)
 {
     struct td_store *store = open_folder();
     ck_assert_int_eq(put(store, "t", "int32[3] 1 2 3", "int64[3] 1 2 3", false), TD_OK);
@@ -188,7 +183,6 @@ START_TEST(keys_count_towards_the_quota_until_they_are_mapped)
     ck_assert_uint_eq(td_store_stats(store).mapped, 12);
     td_store_free(store);
 }
-END_TEST
 
 static td_status put_tensor(struct td_store *store, const char *name, const struct td_tensor *t)
 {
@@ -222,7 +216,7 @@ static void put_large(struct td_store *store, bool persist)
 }
 
 /* 0: of keys in memory, 1: of mapped ones, 2: of mapped ones whose rows are in memory since an update */
-START_TEST(a_table_of_the_keys_of_another_does_not_need_it)
+TD_TEST_LOOP(a_table_of_the_keys_of_another_does_not_need_it, 0, 3)
 {
     mallopt(M_PERTURB, 0x5a); /* fills freed memory */
     struct td_store *store = open_folder();
@@ -237,9 +231,8 @@ START_TEST(a_table_of_the_keys_of_another_does_not_need_it)
     td_store_free(store);
     mallopt(M_PERTURB, 0);
 }
-END_TEST
 
-START_TEST(an_update_of_the_rows_leaves_the_keys_mapped)
+TD_TEST(an_update_of_the_rows_leaves_the_keys_mapped)
 {
     struct td_store *store = open_folder();
     ck_assert_int_eq(put(store, "t", "int32[3] 1 2 3", "int64[3] 7 8 9", true), TD_OK);
@@ -251,10 +244,9 @@ START_TEST(an_update_of_the_rows_leaves_the_keys_mapped)
     ck_assert_uint_eq(td_store_stats(store).mapped, 0);
     td_store_free(store);
 }
-END_TEST
 
 /* Nobody has read them before they are written anew, with changed rows. */
-START_TEST(keys_of_a_truncated_file_are_not_written)
+TD_TEST(keys_of_a_truncated_file_are_not_written)
 {
     const struct td_store_write write = { .name = "t", .persist = true };
     struct td_store_update *change;
@@ -272,10 +264,9 @@ START_TEST(keys_of_a_truncated_file_are_not_written)
     ck_assert_uint_eq(before.st_ino, after.st_ino);
     td_store_free(store);
 }
-END_TEST
 
 /* Zeros in the place of the keys that are missing could be keys as well: these differ by their lengths. */
-START_TEST(keys_of_a_truncated_file_are_not_those_of_another_table)
+TD_TEST_LOOP(keys_of_a_truncated_file_are_not_those_of_another_table, 0, 2)
 {
     enum { N = 200, LONGEST = 400 };
     static char bytes[N * LONGEST];
@@ -307,7 +298,6 @@ START_TEST(keys_of_a_truncated_file_are_not_those_of_another_table)
     ck_assert_ptr_null(found(store, "u")->keys);
     td_store_free(store);
 }
-END_TEST
 
 static const char *const persisted_keys[] = {
     "int64[3] 7 -1 9",
@@ -318,7 +308,8 @@ static const char *const persisted_keys[] = {
 static const char *const persisted_rows[] = { "int32[3,1] 1 2 3", "uint8[3] 1 2 3",
                                               "string[3] 'x' 'yy' ''", "float64[3,0]" };
 
-START_TEST(rows_keys_and_index_are_in_one_file_after_a_restart)
+TD_TEST_LOOP(rows_keys_and_index_are_in_one_file_after_a_restart, 0,
+             COUNT_OF(persisted_keys) * COUNT_OF(persisted_rows))
 {
     const char *keys = persisted_keys[_i % 3], *rows = persisted_rows[_i / 3];
     struct td_store *store = open_folder();
@@ -340,9 +331,8 @@ START_TEST(rows_keys_and_index_are_in_one_file_after_a_restart)
     ck_assert_ptr_null(found(store, "t")->keys);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(keys_that_are_not_persisted_are_gone_after_a_restart)
+TD_TEST(keys_that_are_not_persisted_are_gone_after_a_restart)
 {
     struct td_store *store = open_folder();
     ck_assert_int_eq(put(store, "t", "int32[3] 1 2 3", "int64[3] 1 2 3", true), TD_OK);
@@ -357,11 +347,10 @@ START_TEST(keys_that_are_not_persisted_are_gone_after_a_restart)
     expect_rows(store, "t", "int64[2] 5 1", "int64[2] -1 0");
     td_store_free(store);
 }
-END_TEST
 
 #define ROWS "\"w\":{\"dtype\":\"I32\",\"shape\":[2],\"data_offsets\":[0,8]},"
 
-START_TEST(a_safetensors_file_has_keys_beside_its_tables)
+TD_TEST(a_safetensors_file_has_keys_beside_its_tables)
 {
     put_safetensors("m.safetensors",
                     "{" ROWS "\"w.keys\":{\"dtype\":\"I64\",\"shape\":[2],\"data_offsets\":[8,24]},"
@@ -373,7 +362,6 @@ START_TEST(a_safetensors_file_has_keys_beside_its_tables)
     ck_assert_ptr_nonnull(strstr(logged(), "m:x.keys"));
     td_store_free(store);
 }
-END_TEST
 
 /* m.safetensors with the keys 'a' and 'bb'; its data begin after `header_bytes`, at most 248, and 8 more. */
 static void put_words(uint64_t header_bytes, int64_t second_offset)
@@ -395,7 +383,7 @@ static void put_words(uint64_t header_bytes, int64_t second_offset)
     put_file("m.safetensors", file, 8 + header_bytes + sizeof data);
 }
 
-START_TEST(the_strings_of_a_safetensors_file_are_offsets_and_bytes)
+TD_TEST(the_strings_of_a_safetensors_file_are_offsets_and_bytes)
 {
     struct td_store *store;
     for (uint64_t header_bytes = 241; header_bytes <= 248; header_bytes++) { /* at any alignment */
@@ -411,9 +399,8 @@ START_TEST(the_strings_of_a_safetensors_file_are_offsets_and_bytes)
     expect_names(store, "");
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(a_table_whose_keys_do_not_fit_is_skipped_and_the_rest_served)
+TD_TEST(a_table_whose_keys_do_not_fit_is_skipped_and_the_rest_served)
 {
     put_safetensors("m.safetensors",
                     "{" ROWS "\"v\":{\"dtype\":\"I32\",\"shape\":[1],\"data_offsets\":[8,12]},"
@@ -425,7 +412,6 @@ START_TEST(a_table_whose_keys_do_not_fit_is_skipped_and_the_rest_served)
     ck_assert_ptr_nonnull(strstr(logged(), "there are 3 keys"));
     td_store_free(store);
 }
-END_TEST
 
 /* ---- keys in a .npy file of their own ---- */
 
@@ -441,7 +427,7 @@ static void rename_keys(const char *name, const int64_t *keys, int n)
     ck_assert_int_eq(rename(new, path_of(name)), 0);
 }
 
-START_TEST(an_npy_file_has_keys_in_another_one)
+TD_TEST(an_npy_file_has_keys_in_another_one)
 {
     put_npy("n.npy", 1, 3);
     put_keys_npy("n.keys.npy", KEYS(7, -8, 9));
@@ -459,9 +445,8 @@ START_TEST(an_npy_file_has_keys_in_another_one)
     }
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(a_changed_keys_file_is_a_change_of_its_table)
+TD_TEST(a_changed_keys_file_is_a_change_of_its_table)
 {
     char etag[64];
     put_npy("n.npy", 1, 3);
@@ -492,7 +477,6 @@ START_TEST(a_changed_keys_file_is_a_change_of_its_table)
     ck_assert_str_eq(logged(), "");
     td_store_free(store);
 }
-END_TEST
 
 static void too_few(void)
 {
@@ -526,7 +510,7 @@ static const struct {
     { no_tensor, "n.keys.npy: not a .npy file" },
 };
 
-START_TEST(a_table_whose_keys_file_does_not_fit_is_refused_and_the_earlier_one_stays)
+TD_TEST_EACH(a_table_whose_keys_file_does_not_fit_is_refused_and_the_earlier_one_stays, misfits)
 {
     put_npy("n.npy", 1, 3);
     put_keys_npy("n.keys.npy", KEYS(7, 8, 9));
@@ -551,9 +535,8 @@ START_TEST(a_table_whose_keys_file_does_not_fit_is_refused_and_the_earlier_one_s
     ck_assert_str_eq(logged(), "");
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(a_table_whose_keys_file_was_overwritten_is_not_served_with_it)
+TD_TEST(a_table_whose_keys_file_was_overwritten_is_not_served_with_it)
 {
     put_npy("n.npy", 1, 3);
     put_keys_npy("n.keys.npy", KEYS(7, 8, 9));
@@ -563,9 +546,8 @@ START_TEST(a_table_whose_keys_file_was_overwritten_is_not_served_with_it)
     expect_names(store, "");
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(a_truncated_keys_file_is_noticed)
+TD_TEST(a_truncated_keys_file_is_noticed)
 {
     int64_t keys[128];
     td_guard_install();
@@ -579,9 +561,8 @@ START_TEST(a_truncated_keys_file_is_noticed)
     ck_assert_int_eq(td_store_check(found(store, "n.keys"), &err), TD_DEVICE_UNAVAILABLE);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(a_persisted_table_has_precedence_over_both_files_and_removes_them)
+TD_TEST(a_persisted_table_has_precedence_over_both_files_and_removes_them)
 {
     put_npy("n.npy", 1, 3);
     put_keys_npy("n.keys.npy", KEYS(7, 8, 9));
@@ -602,9 +583,8 @@ START_TEST(a_persisted_table_has_precedence_over_both_files_and_removes_them)
     expect_names(store, "");
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(a_keys_file_without_its_table_is_skipped)
+TD_TEST(a_keys_file_without_its_table_is_skipped)
 {
     put_keys_npy("n.keys.npy", KEYS(7, 8));
     put_keys_npy("a.keys.npy", KEYS(7, 8));
@@ -624,7 +604,6 @@ START_TEST(a_keys_file_without_its_table_is_skipped)
     expect_names(store, "a");
     td_store_free(store);
 }
-END_TEST
 
 static td_status name_by_alias(struct td_store *store, const char *alias, const char *version)
 {
@@ -633,7 +612,7 @@ static td_status name_by_alias(struct td_store *store, const char *alias, const 
     return td_store_flip(store, &flip, &err);
 }
 
-START_TEST(a_version_gets_its_keys_once_before_an_alias_names_it)
+TD_TEST(a_version_gets_its_keys_once_before_an_alias_names_it)
 {
     struct td_store *store = open_folder();
     ck_assert_int_eq(put(store, "t@1", "int32[2] 1 2", NULL, false), TD_OK);
@@ -653,12 +632,11 @@ START_TEST(a_version_gets_its_keys_once_before_an_alias_names_it)
     expect_rows(store, "t@2", "int64[2] 4 1", "int64[2] 1 -1");
     td_store_free(store);
 }
-END_TEST
 
 static const char *const version_keys[] = { "int64[2] 3 4", "string[2] 'a' 'bc'" };
 static const char *const other_keys[] = { "int64[2] 4 3", "string[2] 'ab' 'c'" };
 
-START_TEST(the_keys_of_a_version_may_be_persisted_later)
+TD_TEST_EACH(the_keys_of_a_version_may_be_persisted_later, version_keys)
 {
     struct td_store *store = open_folder();
     ck_assert_int_eq(put(store, "t@1", "int32[2] 1 2", NULL, true), TD_OK);
@@ -674,9 +652,8 @@ START_TEST(the_keys_of_a_version_may_be_persisted_later)
     expect_tensor(found(store, "t.keys@1")->tensor, version_keys[_i], "after a restart");
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(the_longest_name_of_a_table_has_keys)
+TD_TEST(the_longest_name_of_a_table_has_keys)
 {
     char name[TD_TENSOR_NAME], keys[TD_KEYS_NAME];
     memset(name, 'n', sizeof name - 1);
@@ -687,7 +664,6 @@ START_TEST(the_longest_name_of_a_table_has_keys)
     expect_tensor(found(store, keys)->tensor, "int64[2] 7 8", "its keys");
     td_store_free(store);
 }
-END_TEST
 
 /* An update of t, whose rows are int32, to n rows; values not set. */
 static struct td_store_update *resize(struct td_store *store, int64_t n)
@@ -709,7 +685,7 @@ static td_status commit(struct td_store_update *update, const char *keys)
     return td_store_update_commit(update, NULL, 0, 0, &test_arena, &listing, &err);
 }
 
-START_TEST(an_update_changes_rows_and_keys_together)
+TD_TEST(an_update_changes_rows_and_keys_together)
 {
     struct td_store *store = open_folder();
     ck_assert_int_eq(put(store, "t", "int32[2] 1 2", "int64[2] 7 8", false), TD_OK);
@@ -727,9 +703,8 @@ START_TEST(an_update_changes_rows_and_keys_together)
     expect_rows(store, "t", "int64[1] 5", "int64[1] -1");
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(an_update_whose_keys_do_not_fit_changes_nothing)
+TD_TEST(an_update_whose_keys_do_not_fit_changes_nothing)
 {
     struct td_store *store = open_folder();
     ck_assert_int_eq(put(store, "t", "int32[2] 1 2", "int64[2] 7 8", false), TD_OK);
@@ -743,44 +718,5 @@ START_TEST(an_update_whose_keys_do_not_fit_changes_nothing)
     ck_assert_uint_eq(td_store_stats(store).held, held);
     td_store_free(store);
 }
-END_TEST
 
-static void add(TCase *t)
-{
-    tcase_add_checked_fixture(t, folder_open, folder_close);
-    tcase_add_test(t, a_table_may_be_put_with_its_keys);
-    tcase_add_test(t, an_update_changes_rows_and_keys_together);
-    tcase_add_test(t, an_update_whose_keys_do_not_fit_changes_nothing);
-    tcase_add_test(t, keys_are_put_and_deleted_beside_the_rows);
-    tcase_add_test(t, the_name_of_the_keys_is_that_of_the_table_with_a_suffix);
-    tcase_add_loop_test(t, keys_that_do_not_fit_change_nothing, 0, COUNT_OF(refused));
-    tcase_add_loop_test(t, a_row_update_keeps_the_keys, 0, 3);
-    tcase_add_test(t, keys_count_towards_the_quota_until_they_are_mapped);
-    tcase_add_loop_test(t, a_table_of_the_keys_of_another_does_not_need_it, 0, 3);
-    tcase_add_test(t, an_update_of_the_rows_leaves_the_keys_mapped);
-    tcase_add_test(t, keys_of_a_truncated_file_are_not_written);
-    tcase_add_loop_test(t, keys_of_a_truncated_file_are_not_those_of_another_table, 0, 2);
-    tcase_add_loop_test(t, rows_keys_and_index_are_in_one_file_after_a_restart, 0,
-                        COUNT_OF(persisted_keys) * COUNT_OF(persisted_rows));
-    tcase_add_test(t, keys_that_are_not_persisted_are_gone_after_a_restart);
-    tcase_add_test(t, a_version_gets_its_keys_once_before_an_alias_names_it);
-    tcase_add_loop_test(t, the_keys_of_a_version_may_be_persisted_later, 0, COUNT_OF(version_keys));
-    tcase_add_test(t, the_longest_name_of_a_table_has_keys);
-    tcase_add_test(t, a_safetensors_file_has_keys_beside_its_tables);
-    tcase_add_test(t, the_strings_of_a_safetensors_file_are_offsets_and_bytes);
-    tcase_add_test(t, a_table_whose_keys_do_not_fit_is_skipped_and_the_rest_served);
-    tcase_add_test(t, an_npy_file_has_keys_in_another_one);
-    tcase_add_test(t, a_changed_keys_file_is_a_change_of_its_table);
-    tcase_add_loop_test(t,
-                        a_table_whose_keys_file_does_not_fit_is_refused_and_the_earlier_one_stays,
-                        0, COUNT_OF(misfits));
-    tcase_add_test(t, a_table_whose_keys_file_was_overwritten_is_not_served_with_it);
-    tcase_add_test(t, a_truncated_keys_file_is_noticed);
-    tcase_add_test(t, a_persisted_table_has_precedence_over_both_files_and_removes_them);
-    tcase_add_test(t, a_keys_file_without_its_table_is_skipped);
-}
-
-int main(void)
-{
-    return run_suite("store_keys", add);
-}
+TD_FIXTURE(folder_open, folder_close);

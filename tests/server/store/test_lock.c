@@ -69,7 +69,7 @@ static void expect_locked_out(struct td_store *store, td_status status, long hol
 
 /* ---- one process at a time ------------------------------------------------------------------- */
 
-START_TEST(a_second_store_serves_the_folder_but_does_not_change_it)
+TD_TEST(a_second_store_serves_the_folder_but_does_not_change_it)
 {
     struct td_store *first = open_folder();
     ck_assert_int_eq(persist(first, "t", "int32[2] 1 2"), TD_OK);
@@ -91,9 +91,8 @@ START_TEST(a_second_store_serves_the_folder_but_does_not_change_it)
     td_store_free(second);
     td_store_free(first);
 }
-END_TEST
 
-START_TEST(changes_in_memory_need_no_lock)
+TD_TEST(changes_in_memory_need_no_lock)
 {
     struct td_store *first = open_folder();
     ck_assert_int_eq(persist(first, "t", "int32[2] 1 2"), TD_OK);
@@ -107,9 +106,8 @@ START_TEST(changes_in_memory_need_no_lock)
     td_store_free(second);
     td_store_free(first);
 }
-END_TEST
 
-START_TEST(a_store_that_gets_the_lock_looks_at_the_folder_again)
+TD_TEST(a_store_that_gets_the_lock_looks_at_the_folder_again)
 {
     struct td_store *first = open_folder();
     struct td_store *second = open_folder();
@@ -128,9 +126,8 @@ START_TEST(a_store_that_gets_the_lock_looks_at_the_folder_again)
     ck_assert_str_eq(logged(), "");
     td_store_free(second);
 }
-END_TEST
 
-START_TEST(a_failure_that_repeats_is_logged_once)
+TD_TEST(a_failure_that_repeats_is_logged_once)
 {
     struct td_store *first = open_folder();
     struct td_store *second = open_folder();
@@ -152,9 +149,8 @@ START_TEST(a_failure_that_repeats_is_logged_once)
     td_store_free(second);
     td_store_free(first);
 }
-END_TEST
 
-START_TEST(a_rescan_takes_the_lock_too)
+TD_TEST(a_rescan_takes_the_lock_too)
 {
     struct td_store *first = open_folder();
     struct td_store *second = open_folder();
@@ -163,9 +159,8 @@ START_TEST(a_rescan_takes_the_lock_too)
     ck_assert_int_eq(persist(second, "t", "int32[1] 3"), TD_OK);
     td_store_free(second);
 }
-END_TEST
 
-START_TEST(only_the_holder_of_the_lock_removes_temporary_files)
+TD_TEST(only_the_holder_of_the_lock_removes_temporary_files)
 {
     struct td_store *first = open_folder();
     put_text(".tensord-tmp-1-0", "being written");
@@ -180,9 +175,8 @@ START_TEST(only_the_holder_of_the_lock_removes_temporary_files)
     ck_assert(!is_file(".tensord-tmp-1-0"));
     td_store_free(second);
 }
-END_TEST
 
-START_TEST(a_killed_process_releases_the_lock)
+TD_TEST(a_killed_process_releases_the_lock)
 {
     int ends[2], status;
     char byte;
@@ -205,7 +199,6 @@ START_TEST(a_killed_process_releases_the_lock)
     close(ends[0]);
     close(ends[1]);
 }
-END_TEST
 
 /* ---- the lock file --------------------------------------------------------------------------- */
 
@@ -221,7 +214,7 @@ static void treat(const char *treatment)
         put_text(LOCK_FILE, "");
 }
 
-START_TEST(whatever_happens_to_the_lock_file_a_second_store_is_locked_out)
+TD_TEST_EACH(whatever_happens_to_the_lock_file_a_second_store_is_locked_out, treatments)
 {
     struct td_store *first = open_folder();
     treat(treatments[_i]);
@@ -238,7 +231,6 @@ START_TEST(whatever_happens_to_the_lock_file_a_second_store_is_locked_out)
     }
     td_store_free(first);
 }
-END_TEST
 
 /* A child takes the lock again and again. While it holds the lock, it alone has the file "owner";
  * at times it deletes the lock file, holding it or not. */
@@ -266,7 +258,7 @@ static _Noreturn void contend(int seed)
     _exit(0);
 }
 
-START_TEST(no_two_processes_hold_the_lock_at_once)
+TD_TEST(no_two_processes_hold_the_lock_at_once)
 {
     enum { CHILDREN = 6 };
     int status;
@@ -280,9 +272,8 @@ START_TEST(no_two_processes_hold_the_lock_at_once)
         ck_assert_int_eq(WEXITSTATUS(status), 0);
     }
 }
-END_TEST
 
-START_TEST(a_link_in_place_of_the_lock_file_is_not_followed)
+TD_TEST(a_link_in_place_of_the_lock_file_is_not_followed)
 {
     put_text("precious", "text");
     ck_assert_int_eq(symlink("precious", path_of(LOCK_FILE)), 0);
@@ -298,9 +289,8 @@ START_TEST(a_link_in_place_of_the_lock_file_is_not_followed)
     ck_assert_int_eq(persist(store, "t", "int32[1] 3"), TD_OK);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(a_link_in_place_of_the_lock_file_creates_nothing)
+TD_TEST(a_link_in_place_of_the_lock_file_creates_nothing)
 {
     ck_assert_int_eq(symlink("elsewhere", path_of(LOCK_FILE)), 0);
     struct td_store *store = open_folder();
@@ -308,9 +298,8 @@ START_TEST(a_link_in_place_of_the_lock_file_creates_nothing)
     ck_assert_int_eq(persist(store, "t", "int32[1] 3"), TD_DEVICE_UNAVAILABLE);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(a_folder_without_write_permission_is_served)
+TD_TEST(a_folder_without_write_permission_is_served)
 {
     int status;
     put_npy("n.npy", 1, 1);
@@ -337,7 +326,6 @@ START_TEST(a_folder_without_write_permission_is_served)
     ck_assert(WIFEXITED(status));
     ck_assert_int_eq(WEXITSTATUS(status), 0);
 }
-END_TEST
 
 /* ---- another folder under the same path ------------------------------------------------------ */
 
@@ -356,7 +344,7 @@ static void remove_moved(void)
     ck_assert_int_eq(system(command), 0);
 }
 
-START_TEST(a_rescan_notices_that_the_folder_was_replaced)
+TD_TEST(a_rescan_notices_that_the_folder_was_replaced)
 {
     struct td_store *store = open_folder();
     ck_assert_int_eq(persist(store, "old", "int32[1] 1"), TD_OK);
@@ -380,9 +368,8 @@ START_TEST(a_rescan_notices_that_the_folder_was_replaced)
     td_store_free(store);
     remove_moved();
 }
-END_TEST
 
-START_TEST(a_replacement_that_is_locked_is_served_until_its_lock_is_free)
+TD_TEST(a_replacement_that_is_locked_is_served_until_its_lock_is_free)
 {
     struct td_store *store = open_folder();
     move_folder();
@@ -398,9 +385,8 @@ START_TEST(a_replacement_that_is_locked_is_served_until_its_lock_is_free)
     td_store_free(store);
     remove_moved();
 }
-END_TEST
 
-START_TEST(a_folder_that_was_moved_away_is_served_but_not_changed_until_it_returns)
+TD_TEST(a_folder_that_was_moved_away_is_served_but_not_changed_until_it_returns)
 {
     struct td_store *store = open_folder();
     ck_assert_int_eq(persist(store, "t", "int32[1] 1"), TD_OK);
@@ -420,31 +406,5 @@ START_TEST(a_folder_that_was_moved_away_is_served_but_not_changed_until_it_retur
     expect_names(store, "t");
     td_store_free(store);
 }
-END_TEST
 
-static void add(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, folder_open, folder_close);
-    tcase_set_timeout(tcase, 120);
-    tcase_add_test(tcase, a_second_store_serves_the_folder_but_does_not_change_it);
-    tcase_add_test(tcase, changes_in_memory_need_no_lock);
-    tcase_add_test(tcase, a_store_that_gets_the_lock_looks_at_the_folder_again);
-    tcase_add_test(tcase, a_failure_that_repeats_is_logged_once);
-    tcase_add_test(tcase, a_rescan_takes_the_lock_too);
-    tcase_add_test(tcase, only_the_holder_of_the_lock_removes_temporary_files);
-    tcase_add_test(tcase, a_killed_process_releases_the_lock);
-    tcase_add_loop_test(tcase, whatever_happens_to_the_lock_file_a_second_store_is_locked_out, 0,
-                        COUNT_OF(treatments));
-    tcase_add_test(tcase, no_two_processes_hold_the_lock_at_once);
-    tcase_add_test(tcase, a_link_in_place_of_the_lock_file_is_not_followed);
-    tcase_add_test(tcase, a_link_in_place_of_the_lock_file_creates_nothing);
-    tcase_add_test(tcase, a_folder_without_write_permission_is_served);
-    tcase_add_test(tcase, a_rescan_notices_that_the_folder_was_replaced);
-    tcase_add_test(tcase, a_replacement_that_is_locked_is_served_until_its_lock_is_free);
-    tcase_add_test(tcase, a_folder_that_was_moved_away_is_served_but_not_changed_until_it_returns);
-}
-
-int main(void)
-{
-    return run_suite("store_lock", add);
-}
+TD_FIXTURE(folder_open, folder_close);

@@ -17,7 +17,7 @@ static td_status read(const char *text, const char *version)
     return td_manifest_read(text, strlen(text), version, &test_arena, &manifest, &err);
 }
 
-START_TEST(files_and_aliases_are_read)
+TD_TEST(files_and_aliases_are_read)
 {
     ck_assert_int_eq(read("{\"files\":{\"m.safetensors\":{\"size\":9223372036854775807,\"sha256\":"
                           "\"" SHA "\"}, " FILE_OF(
@@ -35,7 +35,6 @@ START_TEST(files_and_aliases_are_read)
     ck_assert_int_eq(manifest.aliases.count, 2);
     ck_assert_str_eq(manifest.aliases.pairs[1].value, "other@1");
 }
-END_TEST
 
 #define LETTERS_64 "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefghijkl"
 
@@ -90,33 +89,19 @@ static const struct {
     { "{\"files\":{" FILE_OF("t.npy") "},\"aliases\":[]}", "an object is expected" },
 };
 
-START_TEST(another_document_is_refused)
+TD_TEST_EACH(another_document_is_refused, refused)
 {
     const td_status status = read(refused[_i].text, "7");
     ck_assert_msg(status == TD_MALFORMED_REQUEST, "%s: %d", refused[_i].text, (int)status);
     ck_assert_msg(strstr(err.message, refused[_i].reason) != NULL, "%s: %s", refused[_i].text,
                   err.message);
 }
-END_TEST
 
-START_TEST(each_beginning_of_a_manifest_is_refused)
+TD_TEST(each_beginning_of_a_manifest_is_refused)
 {
     static const char text[] = "{\"files\":{" FILE_OF("t.npy") "},\"aliases\":{\"a\":\"t@7\"}}";
     for (size_t n = 0; n + 1 < sizeof text; n++)
         ck_assert_int_eq(td_manifest_read(text, n, "7", &test_arena, &manifest, &err),
                          TD_MALFORMED_REQUEST);
     ck_assert_int_eq(read(text, "7"), TD_OK);
-}
-END_TEST
-
-static void add(TCase *tcase)
-{
-    tcase_add_test(tcase, files_and_aliases_are_read);
-    tcase_add_loop_test(tcase, another_document_is_refused, 0, COUNT_OF(refused));
-    tcase_add_test(tcase, each_beginning_of_a_manifest_is_refused);
-}
-
-int main(void)
-{
-    return run_suite("store_manifest", add);
 }

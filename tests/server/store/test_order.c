@@ -91,7 +91,7 @@ static const struct {
     { "DELETE of memory", "memory", false, "" },
 };
 
-START_TEST(a_change_is_on_the_disk_before_it_returns)
+TD_TEST_EACH(a_change_is_on_the_disk_before_it_returns, changes)
 {
     const char *before = changes[_i].before;
     if (strstr(before, "t.npy"))
@@ -112,9 +112,8 @@ START_TEST(a_change_is_on_the_disk_before_it_returns)
     td_arena_reset(&test_arena);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(an_update_is_on_the_disk_before_it_returns)
+TD_TEST(an_update_is_on_the_disk_before_it_returns)
 {
     static const uint64_t offset = 4;
     const struct td_store_write write = { .name = "t", .persist = true };
@@ -133,7 +132,6 @@ START_TEST(an_update_is_on_the_disk_before_it_returns)
     td_arena_reset(&test_arena);
     td_store_free(store);
 }
-END_TEST
 
 /* ---- another process, at that moment --------------------------------------------------------- */
 
@@ -173,7 +171,7 @@ static void start_another(void)
     td_store_free(open_folder());
 }
 
-START_TEST(a_server_that_starts_leaves_the_files_of_another_alone)
+TD_TEST_LOOP(a_server_that_starts_leaves_the_files_of_another_alone, 0, 3)
 {
     static const char *const moments[] = { "write", "fsync", "renameat" };
     struct td_store *store = open_folder();
@@ -185,7 +183,6 @@ START_TEST(a_server_that_starts_leaves_the_files_of_another_alone)
     td_arena_reset(&test_arena);
     td_store_free(store);
 }
-END_TEST
 
 static void remove_hidden_files(void)
 {
@@ -197,7 +194,7 @@ static void remove_hidden_files(void)
     closedir(dir);
 }
 
-START_TEST(a_hidden_file_that_is_gone_already_is_not_reported)
+TD_TEST(a_hidden_file_that_is_gone_already_is_not_reported)
 {
     struct td_store *store = open_folder();
     ck_assert_int_eq(put_text_tensor(store, "t", "int32[2] 1 2", true), TD_OK);
@@ -209,7 +206,6 @@ START_TEST(a_hidden_file_that_is_gone_already_is_not_reported)
     ck_assert_str_eq(logged(), "");
     td_store_free(store);
 }
-END_TEST
 
 /* ---- truncation ------------------------------------------------------------------------------ */
 
@@ -230,7 +226,7 @@ static void truncate_and_read_source(void)
 
 static void (*const truncations[])(void) = { truncate_source, truncate_and_read_source };
 
-START_TEST(a_source_that_is_truncated_while_it_is_persisted_is_not_stored)
+TD_TEST_EACH(a_source_that_is_truncated_while_it_is_persisted_is_not_stored, truncations)
 {
     td_guard_install();
     put_npy("t.npy", 1, VALUES);
@@ -246,7 +242,6 @@ START_TEST(a_source_that_is_truncated_while_it_is_persisted_is_not_stored)
     td_arena_reset(&test_arena);
     td_store_free(store);
 }
-END_TEST
 
 /* An allocator that truncates the source before it returns memory. */
 static struct td_buffer *take_and_truncate(struct td_memory *memory, size_t bytes,
@@ -268,7 +263,7 @@ static struct td_store *open_truncating(void)
     return store;
 }
 
-START_TEST(a_source_that_is_truncated_while_it_is_copied_is_not_stored)
+TD_TEST(a_source_that_is_truncated_while_it_is_copied_is_not_stored)
 {
     td_guard_install();
     struct td_store *store = open_truncating();
@@ -279,9 +274,8 @@ START_TEST(a_source_that_is_truncated_while_it_is_copied_is_not_stored)
     td_arena_reset(&test_arena);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(an_update_of_a_tensor_that_is_truncated_meanwhile_is_not_committed)
+TD_TEST(an_update_of_a_tensor_that_is_truncated_meanwhile_is_not_committed)
 {
     static const uint64_t offset = 0;
     const struct td_store_write write = { .name = "t" };
@@ -297,7 +291,6 @@ START_TEST(an_update_of_a_tensor_that_is_truncated_meanwhile_is_not_committed)
     td_arena_reset(&test_arena);
     td_store_free(store);
 }
-END_TEST
 
 /* ---- a scan ---------------------------------------------------------------------------------- */
 
@@ -315,7 +308,7 @@ static void replace_file(void)
 }
 
 /* close follows the last read of the file. */
-START_TEST(a_file_that_is_removed_after_it_was_read_is_not_served)
+TD_TEST(a_file_that_is_removed_after_it_was_read_is_not_served)
 {
     struct td_store *store = open_folder();
     put_npy("u.npy", 100, 2);
@@ -325,9 +318,8 @@ START_TEST(a_file_that_is_removed_after_it_was_read_is_not_served)
     expect_names(store, "");
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(a_file_that_is_replaced_after_it_was_read_is_served_by_the_next_scan)
+TD_TEST(a_file_that_is_replaced_after_it_was_read_is_served_by_the_next_scan)
 {
     struct td_store *store = open_folder();
     put_npy("u.npy", 100, 2);
@@ -340,7 +332,6 @@ START_TEST(a_file_that_is_replaced_after_it_was_read_is_served_by_the_next_scan)
     td_arena_reset(&test_arena);
     td_store_free(store);
 }
-END_TEST
 
 static void hide_file(void)
 {
@@ -358,7 +349,7 @@ static void restore_file(void)
 
 /* A scan looks for a file that is gone three times: before it drops the file's tensors, before each
  * of them, and before it forgets the file. A failing DELETE may restore it in between. */
-START_TEST(a_file_that_returns_before_its_tensor_is_dropped_stays_served)
+TD_TEST(a_file_that_returns_before_its_tensor_is_dropped_stays_served)
 {
     put_npy("u.npy", 100, 2);
     struct td_store *store = open_folder();
@@ -373,9 +364,8 @@ START_TEST(a_file_that_returns_before_its_tensor_is_dropped_stays_served)
     td_arena_reset(&test_arena);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(a_file_that_returns_after_its_tensor_was_dropped_does_not_replace_a_later_put)
+TD_TEST(a_file_that_returns_after_its_tensor_was_dropped_does_not_replace_a_later_put)
 {
     put_npy("u.npy", 100, 2);
     struct td_store *store = open_folder();
@@ -391,11 +381,10 @@ START_TEST(a_file_that_returns_after_its_tensor_was_dropped_does_not_replace_a_l
     td_arena_reset(&test_arena);
     td_store_free(store);
 }
-END_TEST
 
 /* ---- guarded ranges -------------------------------------------------------------------------- */
 
-START_TEST(without_a_free_guard_a_file_is_neither_served_nor_left_mapped)
+TD_TEST(without_a_free_guard_a_file_is_neither_served_nor_left_mapped)
 {
     static int guards[TD_GUARD_RANGES];
     int n = 0;
@@ -421,28 +410,5 @@ START_TEST(without_a_free_guard_a_file_is_neither_served_nor_left_mapped)
     td_store_free(store);
     ck_assert_int_eq(td_guard_ranges(), 0);
 }
-END_TEST
 
-static void add(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, folder_open, folder_close);
-    tcase_add_loop_test(tcase, a_change_is_on_the_disk_before_it_returns, 0, COUNT_OF(changes));
-    tcase_add_test(tcase, an_update_is_on_the_disk_before_it_returns);
-    tcase_add_loop_test(tcase, a_server_that_starts_leaves_the_files_of_another_alone, 0, 3);
-    tcase_add_test(tcase, a_hidden_file_that_is_gone_already_is_not_reported);
-    tcase_add_loop_test(tcase, a_source_that_is_truncated_while_it_is_persisted_is_not_stored, 0,
-                        COUNT_OF(truncations));
-    tcase_add_test(tcase, a_source_that_is_truncated_while_it_is_copied_is_not_stored);
-    tcase_add_test(tcase, an_update_of_a_tensor_that_is_truncated_meanwhile_is_not_committed);
-    tcase_add_test(tcase, a_file_that_is_removed_after_it_was_read_is_not_served);
-    tcase_add_test(tcase, a_file_that_is_replaced_after_it_was_read_is_served_by_the_next_scan);
-    tcase_add_test(tcase, a_file_that_returns_before_its_tensor_is_dropped_stays_served);
-    tcase_add_test(tcase,
-                   a_file_that_returns_after_its_tensor_was_dropped_does_not_replace_a_later_put);
-    tcase_add_test(tcase, without_a_free_guard_a_file_is_neither_served_nor_left_mapped);
-}
-
-int main(void)
-{
-    return run_suite("store_order", add);
-}
+TD_FIXTURE(folder_open, folder_close);

@@ -24,7 +24,7 @@ static const struct {
     { "a prefix does not match", "\"ab\"", "\"a\"", false, false },
 };
 
-START_TEST(a_list_matches_an_entity_tag_or_not)
+TD_TEST_EACH(a_list_matches_an_entity_tag_or_not, lists)
 {
     bool listed;
     struct td_error err;
@@ -35,9 +35,8 @@ START_TEST(a_list_matches_an_entity_tag_or_not)
         td_etag_listed("If-Match", lists[_i].list, lists[_i].etag, true, &listed, &err), TD_OK);
     ck_assert_msg(listed == lists[_i].weak, "%s", lists[_i].description);
 }
-END_TEST
 
-START_TEST(each_format_has_a_tag)
+TD_TEST(each_format_has_a_tag)
 {
     char json[TD_ETAG_SIZE], npy[TD_ETAG_SIZE], safetensors[TD_ETAG_SIZE];
     bool listed;
@@ -51,14 +50,13 @@ START_TEST(each_format_has_a_tag)
     ck_assert_int_eq(td_etag_listed("If-None-Match", json, npy, true, &listed, &err), TD_OK);
     ck_assert(!listed);
 }
-END_TEST
 
 static const char *const no_lists[] = { "",         " ",        "a",           "\"a",
                                         "a\"",      "**",       "\"a\" \"b\"", "w/\"a\"",
                                         "*, \"a\"", "\"a\", *", "W/ \"a\"",    ",",
                                         "W/" };
 
-START_TEST(a_malformed_list_is_rejected)
+TD_TEST_EACH(a_malformed_list_is_rejected, no_lists)
 {
     bool listed;
     struct td_error err;
@@ -68,7 +66,6 @@ START_TEST(a_malformed_list_is_rejected)
     ck_assert_str_eq(err.attribute, "If-None-Match");
     ck_assert_ptr_nonnull(strstr(err.message, "If-None-Match"));
 }
-END_TEST
 
 static const struct {
     const char *description, *if_match, *if_none_match, *etag;
@@ -96,7 +93,7 @@ static const struct {
     { "If-None-Match of the version as .npy", NULL, "\"1-npy\"", "\"1\"", "If-None-Match" },
 };
 
-START_TEST(a_failed_condition_returns_the_current_etag)
+TD_TEST_EACH(a_failed_condition_returns_the_current_etag, conditions)
 {
     struct td_error err;
     const struct td_condition condition = { conditions[_i].if_match, conditions[_i].if_none_match };
@@ -108,19 +105,4 @@ START_TEST(a_failed_condition_returns_the_current_etag)
         ck_assert_str_eq(err.attribute, refused);
         ck_assert_str_eq(err.etag, conditions[_i].etag ? conditions[_i].etag : "");
     }
-}
-END_TEST
-
-static void add(TCase *tcase)
-{
-    tcase_add_loop_test(tcase, a_list_matches_an_entity_tag_or_not, 0, COUNT_OF(lists));
-    tcase_add_test(tcase, each_format_has_a_tag);
-    tcase_add_loop_test(tcase, a_malformed_list_is_rejected, 0, COUNT_OF(no_lists));
-    tcase_add_loop_test(tcase, a_failed_condition_returns_the_current_etag, 0,
-                        COUNT_OF(conditions));
-}
-
-int main(void)
-{
-    return run_suite("etag", add);
 }

@@ -81,7 +81,7 @@ static const struct {
     { "not what has no version", "a b c m m@1 m@2 m@3", "a b c m m@2 m@3" },
 };
 
-START_TEST(the_newest_of_each_table_stay)
+TD_TEST_EACH(the_newest_of_each_table_stay, orders)
 {
     for (int persist = 0; persist < 2; persist++) {
         put(orders[_i].put, persist);
@@ -90,9 +90,8 @@ START_TEST(the_newest_of_each_table_stay)
         expect_names(store, persist ? orders[_i].stay : "");
     }
 }
-END_TEST
 
-START_TEST(without_the_option_all_stay)
+TD_TEST(without_the_option_all_stay)
 {
     restart(0);
     put("m@1 m@2 m@3 m@4", true);
@@ -100,9 +99,8 @@ START_TEST(without_the_option_all_stay)
     restart(0);
     expect_names(store, "m@1 m@2 m@3 m@4");
 }
-END_TEST
 
-START_TEST(a_start_removes_what_is_older)
+TD_TEST(a_start_removes_what_is_older)
 {
     restart(0);
     put("m@1 m@2 m@3 m@4", true);
@@ -113,18 +111,16 @@ START_TEST(a_start_removes_what_is_older)
     restart(0);
     expect_names(store, "m@4");
 }
-END_TEST
 
-START_TEST(a_rescan_removes_what_new_files_displace)
+TD_TEST(a_rescan_removes_what_new_files_displace)
 {
     put("m@1 m@2", true);
     put_npy("m@3.npy", 1, 2);
     td_store_rescan(store);
     expect_names(store, "m@2 m@3");
 }
-END_TEST
 
-START_TEST(a_reader_keeps_its_version)
+TD_TEST(a_reader_keeps_its_version)
 {
     put("m@1", true);
     const struct td_tensor *t = found(store, "m@1")->tensor;
@@ -132,20 +128,18 @@ START_TEST(a_reader_keeps_its_version)
     expect_names(store, "m@2 m@3");
     ck_assert_int_eq(value_of(t, 1), 2);
 }
-END_TEST
 
-START_TEST(the_quota_of_removed_versions_is_free_again)
+TD_TEST(the_quota_of_removed_versions_is_free_again)
 {
     put("m@1 m@2", false);
     const uint64_t held = td_store_stats(store).held;
     put("m@3 m@4 m@5", false);
     ck_assert_uint_eq(td_store_stats(store).held, held);
 }
-END_TEST
 
 /* ---- aliases --------------------------------------------------------------------------------- */
 
-START_TEST(what_an_alias_names_stays_until_it_names_another)
+TD_TEST_LOOP(what_an_alias_names_stays_until_it_names_another, 0, 2)
 {
     const bool persist = _i;
     put("m@1", true);
@@ -155,9 +149,8 @@ START_TEST(what_an_alias_names_stays_until_it_names_another)
     flip("x", "m@3", persist);
     expect_names(store, "m@3 m@4");
 }
-END_TEST
 
-START_TEST(what_aliases_json_names_stays)
+TD_TEST(what_aliases_json_names_stays)
 {
     put("m@1", true);
     flip("x", "m@1", true);
@@ -168,9 +161,8 @@ START_TEST(what_aliases_json_names_stays)
     restart(2);
     expect_names(store, "m@1 m@3 m@4");
 }
-END_TEST
 
-START_TEST(an_alias_that_is_deleted_keeps_nothing)
+TD_TEST(an_alias_that_is_deleted_keeps_nothing)
 {
     put("m@1", true);
     flip("x", "m@1", true);
@@ -179,9 +171,8 @@ START_TEST(an_alias_that_is_deleted_keeps_nothing)
     ck_assert_int_eq(td_store_delete(store, &on_x, &err), TD_OK);
     expect_names(store, "m@2 m@3");
 }
-END_TEST
 
-START_TEST(nothing_is_removed_while_aliases_json_is_not_known)
+TD_TEST(nothing_is_removed_while_aliases_json_is_not_known)
 {
     put("m@1 m@2", true);
     put_text("aliases.json", "{\"aliases\":");
@@ -193,11 +184,10 @@ START_TEST(nothing_is_removed_while_aliases_json_is_not_known)
     td_store_rescan(store);
     expect_names(store, "m@2 m@3");
 }
-END_TEST
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-START_TEST(files_that_the_server_did_not_write_stay_and_count)
+TD_TEST(files_that_the_server_did_not_write_stay_and_count)
 {
     put_npy("m@1.npy", 1, 2);
     put_npy("m@8.npy", 1, 2);
@@ -209,9 +199,8 @@ START_TEST(files_that_the_server_did_not_write_stay_and_count)
     ck_assert(exists("m@1.npy") && exists("2/m.npy") && !exists("m@6.tensord"));
     ck_assert_ptr_null(strstr(logged(), "version_not_removed"));
 }
-END_TEST
 
-START_TEST(a_version_that_another_file_has_as_well_stays)
+TD_TEST(a_version_that_another_file_has_as_well_stays)
 {
     put("m@1", true);
     put_npy("m@1.npy", 1, 2);
@@ -222,9 +211,8 @@ START_TEST(a_version_that_another_file_has_as_well_stays)
     td_store_rescan(store);
     expect_names(store, "m@2 m@3");
 }
-END_TEST
 
-START_TEST(a_version_that_cannot_be_read_counts_as_none)
+TD_TEST(a_version_that_cannot_be_read_counts_as_none)
 {
     const struct td_tensor large = tensor("int32[5000] 1..5000");
     const struct td_store_write write = { .name = "m@3", .persist = true };
@@ -243,9 +231,8 @@ START_TEST(a_version_that_cannot_be_read_counts_as_none)
     put("m@4", true);
     expect_names(store, "m@2 m@3 m@4");
 }
-END_TEST
 
-START_TEST(a_store_that_may_not_change_the_folder_removes_what_is_in_memory)
+TD_TEST(a_store_that_may_not_change_the_folder_removes_what_is_in_memory)
 {
     restart(0);
     put("m@1 m@2 m@3", true);
@@ -259,9 +246,8 @@ START_TEST(a_store_that_may_not_change_the_folder_removes_what_is_in_memory)
     restart(1);
     expect_names(store, "m@3");
 }
-END_TEST
 
-START_TEST(without_a_folder_versions_in_memory_are_removed)
+TD_TEST(without_a_folder_versions_in_memory_are_removed)
 {
     td_store_free(store);
     store = td_store_open(&(struct td_store_options){ .dir = "",
@@ -273,29 +259,5 @@ START_TEST(without_a_folder_versions_in_memory_are_removed)
     put("m@1 m@2 m@10", false);
     expect_names(store, "m@10");
 }
-END_TEST
 
-static void add(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, begin, end);
-    tcase_add_loop_test(tcase, the_newest_of_each_table_stay, 0, COUNT_OF(orders));
-    tcase_add_test(tcase, without_the_option_all_stay);
-    tcase_add_test(tcase, a_start_removes_what_is_older);
-    tcase_add_test(tcase, a_rescan_removes_what_new_files_displace);
-    tcase_add_test(tcase, a_reader_keeps_its_version);
-    tcase_add_test(tcase, the_quota_of_removed_versions_is_free_again);
-    tcase_add_loop_test(tcase, what_an_alias_names_stays_until_it_names_another, 0, 2);
-    tcase_add_test(tcase, what_aliases_json_names_stays);
-    tcase_add_test(tcase, an_alias_that_is_deleted_keeps_nothing);
-    tcase_add_test(tcase, nothing_is_removed_while_aliases_json_is_not_known);
-    tcase_add_test(tcase, files_that_the_server_did_not_write_stay_and_count);
-    tcase_add_test(tcase, a_version_that_another_file_has_as_well_stays);
-    tcase_add_test(tcase, a_version_that_cannot_be_read_counts_as_none);
-    tcase_add_test(tcase, a_store_that_may_not_change_the_folder_removes_what_is_in_memory);
-    tcase_add_test(tcase, without_a_folder_versions_in_memory_are_removed);
-}
-
-int main(void)
-{
-    return run_suite("store_retention", add);
-}
+TD_FIXTURE(begin, end);

@@ -27,7 +27,7 @@ static int count_of(const char *lines, const char *wanted)
 
 /* ---- scans ----------------------------------------------------------------------------------- */
 
-START_TEST(a_start_reports_what_it_found)
+TD_TEST(a_start_reports_what_it_found)
 {
     put_npy("a.npy", 1, 4);
     put_safetensors("m.safetensors", TWO_TENSORS, 1, 6);
@@ -45,9 +45,8 @@ START_TEST(a_start_reports_what_it_found)
     ck_assert_ptr_null(strstr(lines, ".hidden"));
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(a_rescan_reports_each_change)
+TD_TEST(a_rescan_reports_each_change)
 {
     put_npy("same.npy", 1, 4);
     put_npy("other.npy", 1, 4);
@@ -79,9 +78,8 @@ START_TEST(a_rescan_reports_each_change)
     expect_once(lines, " added=0 replaced=0 removed=0 unchanged=5 skipped=0 ");
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(what_a_client_stored_since_is_not_replaced_and_counts_as_unchanged)
+TD_TEST(what_a_client_stored_since_is_not_replaced_and_counts_as_unchanged)
 {
     put_npy("a.npy", 1, 4);
     struct td_store *store = open_folder();
@@ -97,9 +95,8 @@ START_TEST(what_a_client_stored_since_is_not_replaced_and_counts_as_unchanged)
     expect_once(logged_with_scans(), " added=0 replaced=0 removed=0 unchanged=1 skipped=0 ");
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(entries_of_other_kinds_are_reported_with_the_reason)
+TD_TEST(entries_of_other_kinds_are_reported_with_the_reason)
 {
     static const struct {
         const char *name, *line;
@@ -133,9 +130,8 @@ START_TEST(entries_of_other_kinds_are_reported_with_the_reason)
     expect_once(lines, " unchanged=0 skipped=10 ignored=3 ");
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(names_of_files_cannot_forge_lines)
+TD_TEST(names_of_files_cannot_forge_lines)
 {
     put_text("a\n2026 info forged.npz", "x");
     put_text("\xff\"x=1.csv", "x");
@@ -146,11 +142,10 @@ START_TEST(names_of_files_cannot_forge_lines)
     expect_once(lines, " file=\"\\xff\\\"x=1.csv\" ");
     td_store_free(store);
 }
-END_TEST
 
 /* ---- the report itself ----------------------------------------------------------------------- */
 
-START_TEST(lines_of_each_kind_are_limited_and_the_others_counted)
+TD_TEST(lines_of_each_kind_are_limited_and_the_others_counted)
 {
     struct td_scan_report report;
     char name[32];
@@ -168,9 +163,8 @@ START_TEST(lines_of_each_kind_are_limited_and_the_others_counted)
     expect_once(lines, " added=120 replaced=0 removed=0 unchanged=0 skipped=120 ignored=0 "
                        "not_logged=40 scan_ms=");
 }
-END_TEST
 
-START_TEST(lines_below_the_level_use_up_nothing)
+TD_TEST(lines_below_the_level_use_up_nothing)
 {
     struct td_scan_report report;
     struct td_log quiet = { .level = TD_LOG_WARN, .format = TD_LOG_TEXT, .fd = store_log.fd };
@@ -183,21 +177,5 @@ START_TEST(lines_below_the_level_use_up_nothing)
     ck_assert_int_eq(report.not_logged, 0);
     ck_assert_int_eq(report.skipped, TD_SCAN_LINES + 21);
 }
-END_TEST
 
-static void add(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, folder_open, folder_close);
-    tcase_add_test(tcase, a_start_reports_what_it_found);
-    tcase_add_test(tcase, a_rescan_reports_each_change);
-    tcase_add_test(tcase, what_a_client_stored_since_is_not_replaced_and_counts_as_unchanged);
-    tcase_add_test(tcase, entries_of_other_kinds_are_reported_with_the_reason);
-    tcase_add_test(tcase, names_of_files_cannot_forge_lines);
-    tcase_add_test(tcase, lines_of_each_kind_are_limited_and_the_others_counted);
-    tcase_add_test(tcase, lines_below_the_level_use_up_nothing);
-}
-
-int main(void)
-{
-    return run_suite("scan report", add);
-}
+TD_FIXTURE(folder_open, folder_close);

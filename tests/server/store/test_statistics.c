@@ -39,7 +39,7 @@ static struct td_statistics *statistics_of(const struct td_tensor *t)
     return statistics;
 }
 
-START_TEST(rows_and_keys_keep_their_own)
+TD_TEST(rows_and_keys_keep_their_own)
 {
     struct td_store *store = open_folder();
     put(store, 0, ROWS);
@@ -52,9 +52,8 @@ START_TEST(rows_and_keys_keep_their_own)
     ck_assert_double_eq(td_store_statistics(keys)->mean, 2999.5);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(those_that_are_kept_first_stay)
+TD_TEST(those_that_are_kept_first_stay)
 {
     struct td_store *store = open_folder();
     put(store, 0, ROWS);
@@ -65,9 +64,8 @@ START_TEST(those_that_are_kept_first_stay)
     ck_assert_ptr_eq(td_store_statistics(rows), kept);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(a_new_version_has_none_and_readers_of_the_old_one_keep_theirs)
+TD_TEST(a_new_version_has_none_and_readers_of_the_old_one_keep_theirs)
 {
     struct td_store *store = open_folder();
     put(store, 0, ROWS);
@@ -78,7 +76,6 @@ START_TEST(a_new_version_has_none_and_readers_of_the_old_one_keep_theirs)
     ck_assert_double_eq(td_store_statistics(old)->mean, 1999.5);
     td_store_free(store);
 }
-END_TEST
 
 static struct td_buffer *refuse(struct td_memory *memory, size_t bytes, struct td_error *e)
 {
@@ -87,7 +84,7 @@ static struct td_buffer *refuse(struct td_memory *memory, size_t bytes, struct t
     return NULL;
 }
 
-START_TEST(without_memory_none_are_kept)
+TD_TEST(without_memory_none_are_kept)
 {
     struct td_store *store = open_folder();
     put(store, 0, ROWS);
@@ -97,9 +94,8 @@ START_TEST(without_memory_none_are_kept)
     ck_assert_ptr_null(td_store_statistics(rows));
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(those_of_a_small_tensor_are_not_kept)
+TD_TEST(those_of_a_small_tensor_are_not_kept)
 {
     struct td_store *store = open_folder();
     put(store, 0, SMALL);
@@ -108,9 +104,8 @@ START_TEST(those_of_a_small_tensor_are_not_kept)
     ck_assert_ptr_null(td_store_statistics(rows));
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(a_tensor_that_is_not_resident_keeps_none)
+TD_TEST(a_tensor_that_is_not_resident_keeps_none)
 {
     struct td_store *store = open_folder();
     const struct td_tensor t = tensor("float32[2] 1 2");
@@ -119,7 +114,6 @@ START_TEST(a_tensor_that_is_not_resident_keeps_none)
     ck_assert_int_eq(atomic_load(&store_memory.taken), 0);
     td_store_free(store);
 }
-END_TEST
 
 /* What the stores of the test took is given back when they are closed. */
 static void end(void)
@@ -129,18 +123,4 @@ static void end(void)
     folder_close();
 }
 
-static void add(TCase *t)
-{
-    tcase_add_checked_fixture(t, folder_open_in_memory, end);
-    tcase_add_test(t, rows_and_keys_keep_their_own);
-    tcase_add_test(t, those_that_are_kept_first_stay);
-    tcase_add_test(t, a_new_version_has_none_and_readers_of_the_old_one_keep_theirs);
-    tcase_add_test(t, without_memory_none_are_kept);
-    tcase_add_test(t, those_of_a_small_tensor_are_not_kept);
-    tcase_add_test(t, a_tensor_that_is_not_resident_keeps_none);
-}
-
-int main(void)
-{
-    return run_suite("store_statistics", add);
-}
+TD_FIXTURE(folder_open_in_memory, end);

@@ -11,7 +11,7 @@
 
 /* ---- loaded files ---------------------------------------------------------------------------- */
 
-START_TEST(an_npy_file_is_a_table_named_after_it)
+TD_TEST(an_npy_file_is_a_table_named_after_it)
 {
     put_npy("planets.npy", 10, 5);
     struct td_store *store = open_folder();
@@ -29,9 +29,8 @@ START_TEST(an_npy_file_is_a_table_named_after_it)
     ck_assert_str_eq(logged(), "");
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(a_safetensors_file_is_a_table_for_each_of_its_tensors)
+TD_TEST(a_safetensors_file_is_a_table_for_each_of_its_tensors)
 {
     put_safetensors("model.safetensors", TWO_TENSORS, 100, 6);
     struct td_store *store = open_folder();
@@ -43,9 +42,8 @@ START_TEST(a_safetensors_file_is_a_table_for_each_of_its_tensors)
     ck_assert_uint_eq(td_store_stats(store).mapped, 24);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(tables_are_listed_in_the_order_of_their_names)
+TD_TEST(tables_are_listed_in_the_order_of_their_names)
 {
     static const char *const files[] = { "m.npy", "a.npy",  "Z.npy", "a1.npy",  "a-b.npy",
                                          "_.npy", "aa.npy", "0.npy", "a.b.npy", "mm.npy" };
@@ -61,9 +59,8 @@ START_TEST(tables_are_listed_in_the_order_of_their_names)
     }
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(each_of_many_tables_is_found)
+TD_TEST(each_of_many_tables_is_found)
 {
     char name[32];
     for (int i = 0; i < 100; i++) {
@@ -78,9 +75,8 @@ START_TEST(each_of_many_tables_is_found)
     }
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(no_folder_is_an_empty_store)
+TD_TEST(no_folder_is_an_empty_store)
 {
     struct td_store *store = open_at("");
     ck_assert_ptr_nonnull(store);
@@ -90,18 +86,16 @@ START_TEST(no_folder_is_an_empty_store)
     td_store_free(store);
     td_store_free(NULL);
 }
-END_TEST
 
-START_TEST(an_empty_folder_is_an_empty_store)
+TD_TEST(an_empty_folder_is_an_empty_store)
 {
     struct td_store *store = open_folder();
     expect_names(store, "");
     ck_assert_str_eq(logged(), "");
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(a_folder_that_cannot_be_read_is_an_error)
+TD_TEST(a_folder_that_cannot_be_read_is_an_error)
 {
     ck_assert_ptr_null(open_at(path_of("missing")));
     ck_assert_ptr_nonnull(strstr(logged(), " error data_dir_unreadable dir=/tmp/"));
@@ -109,7 +103,6 @@ START_TEST(a_folder_that_cannot_be_read_is_an_error)
     ck_assert_ptr_null(open_at(path_of("file")));
     ck_assert_ptr_nonnull(strstr(logged(), "Not a directory"));
 }
-END_TEST
 
 /* ---- skipped files
  * ---------------------------------------------------------------------------- */
@@ -132,7 +125,7 @@ static const struct {
     { "a backslash", "a\\b.npy", NULL },
 };
 
-START_TEST(files_with_invalid_names_are_skipped)
+TD_TEST_EACH(files_with_invalid_names_are_skipped, file_names)
 {
     put_npy(file_names[_i].file, 0, 1);
     put_npy("good.npy", 1, 1);
@@ -151,9 +144,8 @@ START_TEST(files_with_invalid_names_are_skipped)
     }
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(tensors_with_invalid_names_are_skipped)
+TD_TEST(tensors_with_invalid_names_are_skipped)
 {
     put_safetensors("m.safetensors",
                     "{\"a b\":{\"dtype\":\"I32\",\"shape\":[1],\"data_offsets\":[0,4]},"
@@ -170,9 +162,8 @@ START_TEST(tensors_with_invalid_names_are_skipped)
     ck_assert_ptr_nonnull(strstr(text, "tensor=m:" LETTERS_126 "x "));
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(files_of_other_types_are_ignored_without_a_log_line)
+TD_TEST(files_of_other_types_are_ignored_without_a_log_line)
 {
     put_text("README.md", "hello");
     put_text("npy", "x");
@@ -187,7 +178,6 @@ START_TEST(files_of_other_types_are_ignored_without_a_log_line)
     ck_assert_str_eq(logged(), "");
     td_store_free(store);
 }
-END_TEST
 
 static const struct {
     const char *file, *contents;
@@ -205,7 +195,7 @@ static const struct {
     { "bad.safetensors", "\x02\x00\x00\x00\x00\x00\x00\x00[]", 10 },
 };
 
-START_TEST(a_corrupt_file_is_skipped_and_the_others_are_served)
+TD_TEST_EACH(a_corrupt_file_is_skipped_and_the_others_are_served, corrupt)
 {
     put_file(corrupt[_i].file, corrupt[_i].contents, corrupt[_i].size);
     put_npy("good.npy", 1, 1);
@@ -220,9 +210,8 @@ START_TEST(a_corrupt_file_is_skipped_and_the_others_are_served)
         ck_assert_ptr_nonnull(strstr(text, "it is empty"));
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(a_truncated_file_is_skipped)
+TD_TEST(a_truncated_file_is_skipped)
 {
     put_npy("whole.npy", 0, 10);
     put_safetensors("whole.safetensors", TWO_TENSORS, 0, 6);
@@ -237,9 +226,8 @@ START_TEST(a_truncated_file_is_skipped)
     expect_names(store, "whole whole:b.x whole:w");
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(only_regular_files_are_loaded)
+TD_TEST(only_regular_files_are_loaded)
 {
     put_npy("good.npy", 1, 1);
     ck_assert_int_eq(mkdir(path_of("folder.npy"), 0700), 0);
@@ -254,9 +242,8 @@ START_TEST(only_regular_files_are_loaded)
     ck_assert_ptr_nonnull(strstr(text, "file=pipe.npy"));
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(one_of_two_tensors_with_the_same_name_is_served)
+TD_TEST(one_of_two_tensors_with_the_same_name_is_served)
 {
     put_npy("m:w.npy", 1, 1); /* m:w as well */
     put_safetensors("m.safetensors", TWO_TENSORS, 100, 6);
@@ -266,7 +253,6 @@ START_TEST(one_of_two_tensors_with_the_same_name_is_served)
         strstr(logged(), "m.safetensors has precedence, and has a tensor of that name"));
     td_store_free(store);
 }
-END_TEST
 
 /* ---- looking up ------------------------------------------------------------------------------ */
 
@@ -286,7 +272,7 @@ static const struct {
     { "planets/../planets", 18, "" },
 };
 
-START_TEST(an_unknown_name_gets_a_suggestion)
+TD_TEST_EACH(an_unknown_name_gets_a_suggestion, missing)
 {
     put_npy("planets.npy", 0, 1);
     put_safetensors("model.safetensors", TWO_TENSORS, 0, 6);
@@ -297,9 +283,8 @@ START_TEST(an_unknown_name_gets_a_suggestion)
     ck_assert_ptr_nonnull(strstr(err.message, "GET /v1/tensors"));
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(suggestions_come_from_adjacent_names)
+TD_TEST(suggestions_come_from_adjacent_names)
 {
     struct td_store *store = open_at("");
     const struct td_tensor t = tensor("int8[1] 1");
@@ -320,9 +305,8 @@ START_TEST(suggestions_come_from_adjacent_names)
     td_arena_reset(&test_arena);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(among_long_names_the_closest_in_order_are_compared_first)
+TD_TEST(among_long_names_the_closest_in_order_are_compared_first)
 {
     struct td_store *store = open_at("");
     const struct td_tensor t = tensor("int8[1] 1");
@@ -342,9 +326,8 @@ START_TEST(among_long_names_the_closest_in_order_are_compared_first)
     td_arena_reset(&test_arena);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(a_name_is_compared_by_length_and_bytes)
+TD_TEST(a_name_is_compared_by_length_and_bytes)
 {
     put_npy("planets.npy", 0, 1);
     struct td_store *store = open_folder();
@@ -355,9 +338,8 @@ START_TEST(a_name_is_compared_by_length_and_bytes)
     missing_error(store, "planets", 6);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(a_nul_is_a_byte_of_a_name_like_any_other)
+TD_TEST(a_nul_is_a_byte_of_a_name_like_any_other)
 {
     static const size_t lengths[] = { 8, 9, 129, 130, 1000, 100000 };
     put_npy("planets.npy", 0, 1);
@@ -373,9 +355,8 @@ START_TEST(a_nul_is_a_byte_of_a_name_like_any_other)
     free(name);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(resolving_a_name_returns_the_tensor)
+TD_TEST(resolving_a_name_returns_the_tensor)
 {
     put_npy("planets.npy", 10, 5);
     struct td_store *store = open_folder();
@@ -391,9 +372,8 @@ START_TEST(resolving_a_name_returns_the_tensor)
     td_arena_reset(&test_arena);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(a_resolved_tensor_outlives_the_store)
+TD_TEST(a_resolved_tensor_outlives_the_store)
 {
     put_npy("planets.npy", 10, 5);
     put_safetensors("model.safetensors", TWO_TENSORS, 100, 6);
@@ -410,36 +390,5 @@ START_TEST(a_resolved_tensor_outlives_the_store)
     ck_assert_int_eq(value_of(&w, 0), 100);
     td_arena_reset(&test_arena); /* the last references */
 }
-END_TEST
 
-static void add(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, folder_open, folder_close);
-    tcase_add_test(tcase, an_npy_file_is_a_table_named_after_it);
-    tcase_add_test(tcase, a_safetensors_file_is_a_table_for_each_of_its_tensors);
-    tcase_add_test(tcase, tables_are_listed_in_the_order_of_their_names);
-    tcase_add_test(tcase, each_of_many_tables_is_found);
-    tcase_add_test(tcase, no_folder_is_an_empty_store);
-    tcase_add_test(tcase, an_empty_folder_is_an_empty_store);
-    tcase_add_test(tcase, a_folder_that_cannot_be_read_is_an_error);
-    tcase_add_loop_test(tcase, files_with_invalid_names_are_skipped, 0, COUNT_OF(file_names));
-    tcase_add_test(tcase, tensors_with_invalid_names_are_skipped);
-    tcase_add_test(tcase, files_of_other_types_are_ignored_without_a_log_line);
-    tcase_add_loop_test(tcase, a_corrupt_file_is_skipped_and_the_others_are_served, 0,
-                        COUNT_OF(corrupt));
-    tcase_add_test(tcase, a_truncated_file_is_skipped);
-    tcase_add_test(tcase, only_regular_files_are_loaded);
-    tcase_add_test(tcase, one_of_two_tensors_with_the_same_name_is_served);
-    tcase_add_loop_test(tcase, an_unknown_name_gets_a_suggestion, 0, COUNT_OF(missing));
-    tcase_add_test(tcase, suggestions_come_from_adjacent_names);
-    tcase_add_test(tcase, among_long_names_the_closest_in_order_are_compared_first);
-    tcase_add_test(tcase, a_name_is_compared_by_length_and_bytes);
-    tcase_add_test(tcase, a_nul_is_a_byte_of_a_name_like_any_other);
-    tcase_add_test(tcase, resolving_a_name_returns_the_tensor);
-    tcase_add_test(tcase, a_resolved_tensor_outlives_the_store);
-}
-
-int main(void)
-{
-    return run_suite("store", add);
-}
+TD_FIXTURE(folder_open, folder_close);

@@ -31,7 +31,7 @@ static const struct {
     { "m v@w", false, NULL },
 };
 
-START_TEST(a_name_has_at_most_one_version)
+TD_TEST_EACH(a_name_has_at_most_one_version, names)
 {
     const char *name = names[_i].name;
     ck_assert_msg(td_name_valid(name) == names[_i].valid, "%s", name);
@@ -40,14 +40,13 @@ START_TEST(a_name_has_at_most_one_version)
     ck_assert_pstr_eq(td_table_version(name), names[_i].version);
     ck_assert_uint_eq(td_table_base(name), strcspn(name, "@"));
 }
-END_TEST
 
 static const char *const ascending[] = {
     "",  "0",  "00",  "01", "1",    "2",    "9",     "10",  "99", "100", "9999999999999999999999",
     "a", "a1", "a1b", "a2", "a2.1", "a2.9", "a2.10", "a10", "b"
 };
 
-START_TEST(versions_are_in_natural_order)
+TD_TEST_EACH(versions_are_in_natural_order, ascending)
 {
     for (size_t j = 0; j < COUNT_OF(ascending); j++) {
         const int order = td_table_version_order(ascending[_i], ascending[j]),
@@ -56,7 +55,6 @@ START_TEST(versions_are_in_natural_order)
                       ascending[j], order);
     }
 }
-END_TEST
 
 static const struct {
     const char *stem, *tensor, *name;
@@ -65,15 +63,14 @@ static const struct {
     { "m", "w@v", "m:w@v" }, { "m@v", "w@v", "m:w@v@v" }, /* which is not valid */
 };
 
-START_TEST(the_version_of_a_file_is_that_of_its_tensors)
+TD_TEST_EACH(the_version_of_a_file_is_that_of_its_tensors, in_files)
 {
     char name[TD_TABLE_NAME_IN_FILE];
     td_table_name_in_file(in_files[_i].stem, in_files[_i].tensor, name);
     ck_assert_str_eq(name, in_files[_i].name);
 }
-END_TEST
 
-START_TEST(a_name_that_is_too_long_is_not_made_valid)
+TD_TEST(a_name_that_is_too_long_is_not_made_valid)
 {
     char name[TD_TABLE_NAME_IN_FILE], longest[300];
     memset(longest, 'a', sizeof longest - 1);
@@ -86,7 +83,6 @@ START_TEST(a_name_that_is_too_long_is_not_made_valid)
     td_table_name_in_file(longest, "w", name);
     ck_assert(!td_name_valid(name));
 }
-END_TEST
 
 static const struct {
     const char *name, *stems;
@@ -99,25 +95,10 @@ static const struct {
     { ":w", "" },
 };
 
-START_TEST(each_file_that_can_hold_a_name_is_found)
+TD_TEST_EACH(each_file_that_can_hold_a_name_is_found, stems)
 {
     char stem[TD_TENSOR_NAME], list[256] = "";
     for (int place = 0; td_table_next_stem(stems[_i].name, &place, stem);)
         strcat(strcat(list, stem), " ");
     ck_assert_str_eq(list, stems[_i].stems);
-}
-END_TEST
-
-static void add(TCase *tcase)
-{
-    tcase_add_loop_test(tcase, a_name_has_at_most_one_version, 0, COUNT_OF(names));
-    tcase_add_loop_test(tcase, versions_are_in_natural_order, 0, COUNT_OF(ascending));
-    tcase_add_loop_test(tcase, the_version_of_a_file_is_that_of_its_tensors, 0, COUNT_OF(in_files));
-    tcase_add_test(tcase, a_name_that_is_too_long_is_not_made_valid);
-    tcase_add_loop_test(tcase, each_file_that_can_hold_a_name_is_found, 0, COUNT_OF(stems));
-}
-
-int main(void)
-{
-    return run_suite("store_table_name", add);
 }

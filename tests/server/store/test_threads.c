@@ -149,7 +149,7 @@ static const struct {
     uint64_t quota;
 } setups[] = { { false, QUOTA }, { false, 5 * N * sizeof(int32_t) }, { true, QUOTA } };
 
-START_TEST(no_reader_sees_half_a_change)
+TD_TEST_EACH(no_reader_sees_half_a_change, setups)
 {
     pthread_t readers[READERS], writers[WRITERS], lister;
     counting_init(&counting);
@@ -181,7 +181,6 @@ START_TEST(no_reader_sees_half_a_change)
     td_store_free(store);
     ck_assert_int_eq(counting.alive, 0);
 }
-END_TEST
 
 static void *put_if_unseen(void *argument)
 {
@@ -197,7 +196,7 @@ static void *put_if_unseen(void *argument)
     return (void *)(size_t)(status == TD_OK);
 }
 
-START_TEST(of_concurrent_creators_one_succeeds)
+TD_TEST(of_concurrent_creators_one_succeeds)
 {
     enum { THREADS = 8 };
     pthread_t threads[THREADS];
@@ -216,17 +215,5 @@ START_TEST(of_concurrent_creators_one_succeeds)
         td_store_free(store);
     }
 }
-END_TEST
 
-static void add(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, folder_open, folder_close);
-    tcase_set_timeout(tcase, 120);
-    tcase_add_loop_test(tcase, no_reader_sees_half_a_change, 0, COUNT_OF(setups));
-    tcase_add_test(tcase, of_concurrent_creators_one_succeeds);
-}
-
-int main(void)
-{
-    return run_suite("store_threads", add);
-}
+TD_FIXTURE(folder_open, folder_close);

@@ -71,7 +71,7 @@ static void expect_model(struct td_store *store, const unsigned char *model)
     td_arena_reset(&arena);
 }
 
-START_TEST(readers_see_all_of_an_update_or_none_of_it)
+TD_TEST(readers_see_all_of_an_update_or_none_of_it)
 {
     unsigned char model[BYTES], before[BYTES];
     struct td_store *store = open_with(QUOTA, "");
@@ -94,9 +94,8 @@ START_TEST(readers_see_all_of_an_update_or_none_of_it)
     ck_assert_mem_eq(old->tensor->data, before, BYTES);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(two_versions_alternate_without_a_copy)
+TD_TEST(two_versions_alternate_without_a_copy)
 {
     unsigned char model[BYTES];
     struct td_store *store = open_with(QUOTA, "");
@@ -120,7 +119,6 @@ START_TEST(two_versions_alternate_without_a_copy)
     td_store_free(store);
     ck_assert_int_eq(counting.alive, 0);
 }
-END_TEST
 
 /* Commits slices of one byte of a tensor in memory; returns the bytes of the spare copy. */
 static uint64_t spare_after(int64_t bytes, int64_t slices)
@@ -149,7 +147,7 @@ static uint64_t spare_after(int64_t bytes, int64_t slices)
 }
 
 /* Otherwise copying the slices would be no faster than copying the tensor. */
-START_TEST(a_spare_copy_is_kept_if_half_of_it_or_less_changed_in_at_most_a_million_slices)
+TD_TEST(a_spare_copy_is_kept_if_half_of_it_or_less_changed_in_at_most_a_million_slices)
 {
     enum { MILLION = 1 << 20 };
     ck_assert_uint_eq(spare_after(1000, 500), 1000);
@@ -157,9 +155,8 @@ START_TEST(a_spare_copy_is_kept_if_half_of_it_or_less_changed_in_at_most_a_milli
     ck_assert_uint_eq(spare_after(4 * MILLION, MILLION), 4 * MILLION);
     ck_assert_uint_eq(spare_after(4 * MILLION, MILLION + 1), 0);
 }
-END_TEST
 
-START_TEST(a_spare_copy_that_readers_hold_is_not_reused)
+TD_TEST(a_spare_copy_that_readers_hold_is_not_reused)
 {
     unsigned char model[BYTES], seen[4][BYTES];
     const struct td_tensor_listing *held[4];
@@ -178,7 +175,6 @@ START_TEST(a_spare_copy_that_readers_hold_is_not_reused)
     td_store_free(store);
     ck_assert_int_eq(counting.alive, 0);
 }
-END_TEST
 
 static void put_copy(struct td_store *store, const char *name, const char *from)
 {
@@ -193,7 +189,7 @@ static void put_copy(struct td_store *store, const char *name, const char *from)
                      TD_OK);
 }
 
-START_TEST(an_update_changes_only_its_own_name)
+TD_TEST(an_update_changes_only_its_own_name)
 {
     unsigned char model[BYTES], changed[BYTES];
     struct td_store *store = open_with(QUOTA, "");
@@ -214,9 +210,8 @@ START_TEST(an_update_changes_only_its_own_name)
     td_store_free(store);
     ck_assert_int_eq(counting.alive, 0);
 }
-END_TEST
 
-START_TEST(admission_during_a_delete_sees_the_freed_quota)
+TD_TEST(admission_during_a_delete_sees_the_freed_quota)
 {
     unsigned char model[BYTES];
     struct td_store *store = open_with(QUOTA, "");
@@ -229,10 +224,9 @@ START_TEST(admission_during_a_delete_sees_the_freed_quota)
     td_buffer_unref(&gone->base);
     td_store_free(store);
 }
-END_TEST
 
 /* The bytes that each writer replaces count for it alone. */
-START_TEST(writers_of_two_names_do_not_use_each_others_quota)
+TD_TEST(writers_of_two_names_do_not_use_each_others_quota)
 {
     unsigned char model[BYTES];
     struct td_store *store = open_with(2 * BYTES + 100, "");
@@ -251,9 +245,8 @@ START_TEST(writers_of_two_names_do_not_use_each_others_quota)
     ck_assert_int_eq(td_store_reserve(store, 0, 101, &none, &err), TD_RESOURCE_LIMIT);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(a_small_quota_keeps_no_spare_copy)
+TD_TEST(a_small_quota_keeps_no_spare_copy)
 {
     unsigned char model[BYTES];
     struct td_store *store = open_with(BYTES + 100, "");
@@ -267,9 +260,8 @@ START_TEST(a_small_quota_keeps_no_spare_copy)
     }
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(a_put_evicts_spare_copies)
+TD_TEST(a_put_evicts_spare_copies)
 {
     unsigned char model[BYTES];
     struct td_store *store = open_with(2 * BYTES, "");
@@ -289,9 +281,8 @@ START_TEST(a_put_evicts_spare_copies)
     td_store_free(store);
     ck_assert_int_eq(counting.alive, 0);
 }
-END_TEST
 
-START_TEST(an_aborted_update_changes_nothing)
+TD_TEST(an_aborted_update_changes_nothing)
 {
     unsigned char model[BYTES];
     struct td_store *store = open_with(QUOTA, "");
@@ -316,9 +307,8 @@ START_TEST(an_aborted_update_changes_nothing)
     td_store_free(store);
     ck_assert_int_eq(counting.alive, 0);
 }
-END_TEST
 
-START_TEST(an_update_copies_a_mapped_tensor_first)
+TD_TEST(an_update_copies_a_mapped_tensor_first)
 {
     put_npy("t.npy", 1, 4);
     struct td_store *store = open_with(QUOTA, folder);
@@ -336,9 +326,8 @@ START_TEST(an_update_copies_a_mapped_tensor_first)
     expect_tensor(found(store, "t")->tensor, "int32[4] 1 2 3 4", "the file is unchanged");
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(an_update_can_be_persisted)
+TD_TEST(an_update_can_be_persisted)
 {
     put_npy("t.npy", 1, 4);
     const struct td_store_write write = { .name = "t", .persist = true };
@@ -363,9 +352,8 @@ START_TEST(an_update_can_be_persisted)
     ck_assert_str_eq(found(store, "t")->etag, now.etag);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(strings_are_replaced_as_a_whole)
+TD_TEST(strings_are_replaced_as_a_whole)
 {
     struct td_store *store = open_with(QUOTA, "");
     const struct td_tensor before = tensor("string[2] 'a' 'b'"),
@@ -388,9 +376,8 @@ START_TEST(strings_are_replaced_as_a_whole)
     expect_tensor(found(store, "t")->tensor, "string[2] 'a' 'cc'", "again");
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(an_invalid_update_is_rejected)
+TD_TEST(an_invalid_update_is_rejected)
 {
     struct td_store *store = open_with(BYTES + 8, "");
     struct td_store_update *update;
@@ -412,9 +399,8 @@ START_TEST(an_invalid_update_is_rejected)
                      TD_RESOURCE_LIMIT);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(a_thread_within_an_update_never_waits_for_a_writer)
+TD_TEST(a_thread_within_an_update_never_waits_for_a_writer)
 {
     unsigned char model[BYTES];
     struct td_store *store = open_with(QUOTA, "");
@@ -436,9 +422,8 @@ START_TEST(a_thread_within_an_update_never_waits_for_a_writer)
     ck_assert_int_eq(td_store_put(store, &on_t, &t, &test_arena, &listing, &created, &err), TD_OK);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(a_scan_waits_for_the_writer_of_a_file)
+TD_TEST(a_scan_waits_for_the_writer_of_a_file)
 {
     const struct td_store_write write = { .name = "t.safetensors" };
     struct td_store_update *update;
@@ -454,9 +439,8 @@ START_TEST(a_scan_waits_for_the_writer_of_a_file)
     td_arena_reset(&test_arena);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(a_deadline_while_copying_ends_the_update)
+TD_TEST(a_deadline_while_copying_ends_the_update)
 {
     struct td_store *store = open_with((uint64_t)64 << 20, "");
     const struct td_shape dims = shape("[10000000]");
@@ -479,7 +463,6 @@ START_TEST(a_deadline_while_copying_ends_the_update)
     td_store_update_abort(update);
     td_store_free(store);
 }
-END_TEST
 
 static td_status stop_now(void *context, struct td_error *error)
 {
@@ -487,7 +470,7 @@ static td_status stop_now(void *context, struct td_error *error)
     return td_error_set(error, TD_DRAINING, "stopped");
 }
 
-START_TEST(a_put_whose_copy_is_stopped_stores_nothing)
+TD_TEST(a_put_whose_copy_is_stopped_stores_nothing)
 {
     struct td_store *store = open_with((uint64_t)64 << 20, "");
     const struct td_shape dims = shape("[10000000]");
@@ -501,9 +484,8 @@ START_TEST(a_put_whose_copy_is_stopped_stores_nothing)
     ck_assert_uint_eq(td_store_stats(store).held, 0);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(any_sequence_of_updates_matches_the_model)
+TD_TEST_LOOP(any_sequence_of_updates_matches_the_model, 0, 8)
 {
     unsigned char model[BYTES];
     struct td_store *store = open_with(_i % 2 ? QUOTA : 2 * BYTES + 10, "");
@@ -550,35 +532,5 @@ START_TEST(any_sequence_of_updates_matches_the_model)
     td_store_free(store);
     ck_assert_int_eq(counting.alive, 0);
 }
-END_TEST
 
-static void add(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, folder_open, folder_close);
-    tcase_set_timeout(tcase, 60);
-    tcase_add_test(tcase, readers_see_all_of_an_update_or_none_of_it);
-    tcase_add_test(tcase, two_versions_alternate_without_a_copy);
-    tcase_add_test(tcase,
-                   a_spare_copy_is_kept_if_half_of_it_or_less_changed_in_at_most_a_million_slices);
-    tcase_add_test(tcase, a_spare_copy_that_readers_hold_is_not_reused);
-    tcase_add_test(tcase, an_update_changes_only_its_own_name);
-    tcase_add_test(tcase, admission_during_a_delete_sees_the_freed_quota);
-    tcase_add_test(tcase, a_small_quota_keeps_no_spare_copy);
-    tcase_add_test(tcase, a_put_evicts_spare_copies);
-    tcase_add_test(tcase, an_aborted_update_changes_nothing);
-    tcase_add_test(tcase, an_update_copies_a_mapped_tensor_first);
-    tcase_add_test(tcase, an_update_can_be_persisted);
-    tcase_add_test(tcase, strings_are_replaced_as_a_whole);
-    tcase_add_test(tcase, an_invalid_update_is_rejected);
-    tcase_add_test(tcase, a_thread_within_an_update_never_waits_for_a_writer);
-    tcase_add_test(tcase, a_scan_waits_for_the_writer_of_a_file);
-    tcase_add_test(tcase, a_deadline_while_copying_ends_the_update);
-    tcase_add_test(tcase, a_put_whose_copy_is_stopped_stores_nothing);
-    tcase_add_test(tcase, writers_of_two_names_do_not_use_each_others_quota);
-    tcase_add_loop_test(tcase, any_sequence_of_updates_matches_the_model, 0, 8);
-}
-
-int main(void)
-{
-    return run_suite("store_update", add);
-}
+TD_FIXTURE(folder_open, folder_close);

@@ -196,7 +196,7 @@ static void expect_malformed(struct td_store *store, int damage)
     ck_assert_int_eq(get(store, "u", &listing), TD_TENSOR_NOT_FOUND);
 }
 
-START_TEST(damage_is_found_before_a_tensor_is_served)
+TD_TEST_EACH(damage_is_found_before_a_tensor_is_served, damages)
 {
     prepare(_i);
     folder_verify = TD_VERIFY_START;
@@ -210,9 +210,8 @@ START_TEST(damage_is_found_before_a_tensor_is_served)
     ck_assert(!td_store_verify(store));
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(damage_is_found_in_the_background)
+TD_TEST_EACH(damage_is_found_in_the_background, damages)
 {
     prepare(_i);
     folder_verify = TD_VERIFY_BACKGROUND;
@@ -229,9 +228,8 @@ START_TEST(damage_is_found_in_the_background)
     }
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(a_rescan_finds_damage_of_a_file_that_changed)
+TD_TEST_LOOP(a_rescan_finds_damage_of_a_file_that_changed, 0, 2)
 {
     const struct td_tensor t = large_tensor();
     folder_verify = _i % 2 ? TD_VERIFY_BACKGROUND : TD_VERIFY_START;
@@ -254,9 +252,8 @@ START_TEST(a_rescan_finds_damage_of_a_file_that_changed)
     expect_served(store, TD_INTEGRITY_VERIFIED);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(without_verification_a_damaged_file_can_be_read)
+TD_TEST_EACH(without_verification_a_damaged_file_can_be_read, damages)
 {
     prepare(_i);
     if (damages[_i].part != DATA && damages[_i].part != DIGESTS)
@@ -267,7 +264,6 @@ START_TEST(without_verification_a_damaged_file_can_be_read)
     ck_assert(!td_store_verify(store));
     td_store_free(store);
 }
-END_TEST
 
 /* ---- after damage ---------------------------------------------------------------------------- */
 
@@ -281,7 +277,7 @@ static struct td_store *open_damaged(void)
     return store;
 }
 
-START_TEST(a_damaged_tensor_can_be_replaced)
+TD_TEST_LOOP(a_damaged_tensor_can_be_replaced, 0, 2)
 {
     struct td_store *store = open_damaged();
     const struct td_tensor t = large_tensor(), small = tensor("int32[2] 1 2");
@@ -296,9 +292,8 @@ START_TEST(a_damaged_tensor_can_be_replaced)
     }
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(a_damaged_tensor_can_be_deleted)
+TD_TEST(a_damaged_tensor_can_be_deleted)
 {
     struct td_store *store = open_damaged();
     const struct td_store_write write = { .name = "t" };
@@ -307,11 +302,10 @@ START_TEST(a_damaged_tensor_can_be_deleted)
     ck_assert_int_ne(access(path_of("t.tensord"), F_OK), 0);
     td_store_free(store);
 }
-END_TEST
 
 static const char *const ends[] = { "persist", "memory", "DELETE", "file", "no file" };
 
-START_TEST(a_tensor_with_a_damaged_header_is_refused_until_it_is_replaced)
+TD_TEST_EACH(a_tensor_with_a_damaged_header_is_refused_until_it_is_replaced, ends)
 {
     const struct td_tensor t = large_tensor(), small = tensor("int32[2] 1 2");
     const struct td_store_write write = { .name = "t" };
@@ -344,9 +338,8 @@ START_TEST(a_tensor_with_a_damaged_header_is_refused_until_it_is_replaced)
                      strcmp(end, "no file") != 0 && strcmp(end, "DELETE") != 0);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(a_damaged_tensor_is_neither_updated_nor_copied)
+TD_TEST(a_damaged_tensor_is_neither_updated_nor_copied)
 {
     struct td_store *store = open_damaged();
     const struct td_store_write write = { .name = "t" };
@@ -358,7 +351,6 @@ START_TEST(a_damaged_tensor_is_neither_updated_nor_copied)
                      TD_DEVICE_UNAVAILABLE);
     td_store_free(store);
 }
-END_TEST
 
 /* A store with a pending damaged tensor. */
 static struct td_store *open_pending(void)
@@ -370,7 +362,7 @@ static struct td_store *open_pending(void)
     return open_folder();
 }
 
-START_TEST(an_update_in_flight_of_a_tensor_that_is_found_damaged_is_not_committed)
+TD_TEST(an_update_in_flight_of_a_tensor_that_is_found_damaged_is_not_committed)
 {
     static const uint64_t offset = 0;
     const struct td_store_write write = { .name = "t" };
@@ -391,9 +383,8 @@ START_TEST(an_update_in_flight_of_a_tensor_that_is_found_damaged_is_not_committe
     expect_damaged(store, 1);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(a_call_in_flight_that_read_a_tensor_which_is_found_damaged_is_refused)
+TD_TEST(a_call_in_flight_that_read_a_tensor_which_is_found_damaged_is_refused)
 {
     struct td_store *store = open_pending();
     const struct td_tensor_listing *listing = found(store, "t");
@@ -405,7 +396,6 @@ START_TEST(a_call_in_flight_that_read_a_tensor_which_is_found_damaged_is_refused
     ck_assert(td_guard_marked_at(listing->tensor->data));
     td_store_free(store);
 }
-END_TEST
 
 /* ---- a stop ---------------------------------------------------------------------------------- */
 
@@ -422,7 +412,7 @@ static bool stop_at_fourth_question(void)
 }
 
 /* It is asked before each file, each block, and the end of the scan of folders. */
-START_TEST(a_stop_ends_the_comparison_at_the_start)
+TD_TEST_LOOP(a_stop_ends_the_comparison_at_the_start, 0, 3)
 {
     static const struct {
         bool (*stop_requested)(void);
@@ -448,11 +438,10 @@ START_TEST(a_stop_ends_the_comparison_at_the_start)
         ck_assert_int_eq(questions, (_i == 0 ? 2 : 4) + 2);
     td_store_free(store);
 }
-END_TEST
 
 /* ---- files that are not damaged -------------------------------------------------------------- */
 
-START_TEST(a_file_that_matches_is_verified)
+TD_TEST_LOOP(a_file_that_matches_is_verified, 0, 3)
 {
     const struct td_tensor t = large_tensor();
     static const td_integrity at_first[] = { [TD_VERIFY_START] = TD_INTEGRITY_VERIFIED,
@@ -474,9 +463,8 @@ START_TEST(a_file_that_matches_is_verified)
     ck_assert_str_eq(logged(), "");
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(what_was_just_persisted_is_verified)
+TD_TEST(what_was_just_persisted_is_verified)
 {
     const struct td_tensor t = large_tensor();
     folder_verify = TD_VERIFY_BACKGROUND;
@@ -486,10 +474,9 @@ START_TEST(what_was_just_persisted_is_verified)
     ck_assert(!td_store_verify(store));
     td_store_free(store);
 }
-END_TEST
 
 /* Their offsets are written some at a time, so that blocks have several parts. */
-START_TEST(strings_of_several_blocks_match_their_checksums)
+TD_TEST(strings_of_several_blocks_match_their_checksums)
 {
     enum { STRINGS = 100001, CHARACTERS = 2000000 };
     static uint64_t offsets[STRINGS + 1];
@@ -511,9 +498,8 @@ START_TEST(strings_of_several_blocks_match_their_checksums)
     ck_assert(memcmp(found(store, "t")->tensor->data, data, CHARACTERS) == 0);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(files_without_checksums_are_not_compared)
+TD_TEST(files_without_checksums_are_not_compared)
 {
     static const char header[] =
         "{\"__metadata__\":{\"tensord\":\"1\",\"dtype\":\"int32\",\"shape\":\"[4]\",\"version\":"
@@ -530,10 +516,9 @@ START_TEST(files_without_checksums_are_not_compared)
     ck_assert_int_eq(integrity_of(store, "m:w"), TD_INTEGRITY_NONE);
     td_store_free(store);
 }
-END_TEST
 
 /* Otherwise a flipped bit could make a file pass for one without checksums. */
-START_TEST(checksums_of_an_unknown_kind_are_refused)
+TD_TEST_LOOP(checksums_of_an_unknown_kind_are_refused, 0, 3)
 {
     static const char *const changes[][2] = { { "\"checksum\"", "\"checksun\"" },
                                               { "\"checksums\"", "\"checksunn\"" },
@@ -550,9 +535,8 @@ START_TEST(checksums_of_an_unknown_kind_are_refused)
     ck_assert_ptr_nonnull(strstr(logged(), "its checksums are missing or of an unknown kind"));
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(every_one_of_many_files_is_compared)
+TD_TEST(every_one_of_many_files_is_compared)
 {
     enum { FILES = 50 };
     const struct td_tensor t = tensor("string[2] 'one' ''");
@@ -578,9 +562,8 @@ START_TEST(every_one_of_many_files_is_compared)
     }
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(damage_is_found_in_each_of_several_files)
+TD_TEST(damage_is_found_in_each_of_several_files)
 {
     const struct td_tensor t = large_tensor();
     const size_t place = data_begin + BLOCK;
@@ -597,10 +580,9 @@ START_TEST(damage_is_found_in_each_of_several_files)
     ck_assert_int_eq(integrity_of(store, "v"), TD_INTEGRITY_DAMAGED);
     td_store_free(store);
 }
-END_TEST
 
 /* Otherwise its mapping would stay as long as the server runs. */
-START_TEST(a_version_that_was_compared_is_held_by_nothing)
+TD_TEST(a_version_that_was_compared_is_held_by_nothing)
 {
     const struct td_tensor t = large_tensor();
     const struct td_store_write write = { .name = "t" };
@@ -616,7 +598,6 @@ START_TEST(a_version_that_was_compared_is_held_by_nothing)
     ck_assert_int_eq(td_guard_ranges(), 0);
     td_store_free(store);
 }
-END_TEST
 
 static bool stop_always(void)
 {
@@ -624,7 +605,7 @@ static bool stop_always(void)
 }
 
 /* The main thread takes signals then; one that is pending for a moment ends no scan. */
-START_TEST(once_opened_a_store_does_not_ask_for_signals)
+TD_TEST(once_opened_a_store_does_not_ask_for_signals)
 {
     const struct td_tensor t = large_tensor();
     persist_t(&t);
@@ -642,9 +623,8 @@ START_TEST(once_opened_a_store_does_not_ask_for_signals)
     expect_served(store, TD_INTEGRITY_VERIFIED);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(a_version_that_is_replaced_while_it_is_compared_is_left)
+TD_TEST(a_version_that_is_replaced_while_it_is_compared_is_left)
 {
     struct td_store *store = open_pending(); /* the second block is damaged */
     const struct td_tensor t = large_tensor();
@@ -656,9 +636,8 @@ START_TEST(a_version_that_is_replaced_while_it_is_compared_is_left)
     expect_served(store, TD_INTEGRITY_VERIFIED);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(rows_that_get_keys_while_they_are_compared_are_compared_with_these)
+TD_TEST(rows_that_get_keys_while_they_are_compared_are_compared_with_these)
 {
     const struct td_store_write write = { .name = "t" };
     struct td_tensor rows = large_tensor();
@@ -680,9 +659,8 @@ START_TEST(rows_that_get_keys_while_they_are_compared_are_compared_with_these)
     ck_assert_int_eq(integrity_of(store, "t"), TD_INTEGRITY_VERIFIED);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(a_file_that_is_truncated_while_it_is_compared_counts_as_truncated)
+TD_TEST(a_file_that_is_truncated_while_it_is_compared_counts_as_truncated)
 {
     const struct td_tensor t = large_tensor();
     struct td_tensor_listing listing;
@@ -697,7 +675,6 @@ START_TEST(a_file_that_is_truncated_while_it_is_compared_counts_as_truncated)
     ck_assert_int_eq(integrity_of(store, "t"), TD_INTEGRITY_NONE);
     td_store_free(store);
 }
-END_TEST
 
 /* ---- random damage --------------------------------------------------------------------------- */
 
@@ -712,7 +689,7 @@ static const char *const tensors[] = {
     "uint16[] 9",
 };
 
-START_TEST(no_flipped_bit_is_served_unnoticed)
+TD_TEST_EACH(no_flipped_bit_is_served_unnoticed, tensors)
 {
     enum { ROUNDS = 150, MOST_FLIPS = 3 };
     const struct td_tensor t = tensor(tensors[_i]);
@@ -743,9 +720,8 @@ START_TEST(no_flipped_bit_is_served_unnoticed)
         td_arena_reset(&test_arena);
     }
 }
-END_TEST
 
-START_TEST(a_server_that_stops_does_not_compare_the_rest)
+TD_TEST(a_server_that_stops_does_not_compare_the_rest)
 {
     const struct td_tensor t = large_tensor();
     struct td_store *store = open_folder();
@@ -760,7 +736,6 @@ START_TEST(a_server_that_stops_does_not_compare_the_rest)
     expect_names(store, "");
     td_store_free(store);
 }
-END_TEST
 
 static void open_fixture(void)
 {
@@ -768,40 +743,4 @@ static void open_fixture(void)
     folder_verify = TD_VERIFY_START;
 }
 
-static void add(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, open_fixture, folder_close);
-    tcase_set_timeout(tcase, 120);
-    tcase_add_loop_test(tcase, damage_is_found_before_a_tensor_is_served, 0, COUNT_OF(damages));
-    tcase_add_loop_test(tcase, a_stop_ends_the_comparison_at_the_start, 0, 3);
-    tcase_add_loop_test(tcase, damage_is_found_in_the_background, 0, COUNT_OF(damages));
-    tcase_add_loop_test(tcase, a_rescan_finds_damage_of_a_file_that_changed, 0, 2);
-    tcase_add_loop_test(tcase, without_verification_a_damaged_file_can_be_read, 0,
-                        COUNT_OF(damages));
-    tcase_add_loop_test(tcase, a_damaged_tensor_can_be_replaced, 0, 2);
-    tcase_add_test(tcase, a_damaged_tensor_can_be_deleted);
-    tcase_add_loop_test(tcase, a_tensor_with_a_damaged_header_is_refused_until_it_is_replaced, 0,
-                        COUNT_OF(ends));
-    tcase_add_test(tcase, a_damaged_tensor_is_neither_updated_nor_copied);
-    tcase_add_test(tcase, an_update_in_flight_of_a_tensor_that_is_found_damaged_is_not_committed);
-    tcase_add_test(tcase, a_call_in_flight_that_read_a_tensor_which_is_found_damaged_is_refused);
-    tcase_add_loop_test(tcase, a_file_that_matches_is_verified, 0, 3);
-    tcase_add_test(tcase, what_was_just_persisted_is_verified);
-    tcase_add_test(tcase, strings_of_several_blocks_match_their_checksums);
-    tcase_add_test(tcase, files_without_checksums_are_not_compared);
-    tcase_add_loop_test(tcase, checksums_of_an_unknown_kind_are_refused, 0, 3);
-    tcase_add_test(tcase, every_one_of_many_files_is_compared);
-    tcase_add_test(tcase, damage_is_found_in_each_of_several_files);
-    tcase_add_test(tcase, a_version_that_was_compared_is_held_by_nothing);
-    tcase_add_test(tcase, once_opened_a_store_does_not_ask_for_signals);
-    tcase_add_test(tcase, a_version_that_is_replaced_while_it_is_compared_is_left);
-    tcase_add_test(tcase, rows_that_get_keys_while_they_are_compared_are_compared_with_these);
-    tcase_add_test(tcase, a_file_that_is_truncated_while_it_is_compared_counts_as_truncated);
-    tcase_add_test(tcase, a_server_that_stops_does_not_compare_the_rest);
-    tcase_add_loop_test(tcase, no_flipped_bit_is_served_unnoticed, 0, COUNT_OF(tensors));
-}
-
-int main(void)
-{
-    return run_suite("store_verify", add);
-}
+TD_FIXTURE(open_fixture, folder_close);

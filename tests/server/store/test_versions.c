@@ -27,7 +27,7 @@ static td_status drop(struct td_store *store, const char *name)
     return td_store_delete(store, &write, &err);
 }
 
-START_TEST(the_version_of_a_file_is_that_of_its_tables)
+TD_TEST(the_version_of_a_file_is_that_of_its_tables)
 {
     put_npy("movies@20261121.npy", 1, 2);
     put_npy("movies@20261122.npy", 2, 2);
@@ -38,9 +38,8 @@ START_TEST(the_version_of_a_file_is_that_of_its_tables)
     ck_assert_str_eq(found(store, "m:w@v1")->source, "m@v1.safetensors");
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(a_version_may_be_part_of_the_name_in_a_file)
+TD_TEST(a_version_may_be_part_of_the_name_in_a_file)
 {
     put_safetensors("m.safetensors",
                     "{\"w@v\":{\"dtype\":\"I32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 5, 1);
@@ -53,9 +52,8 @@ START_TEST(a_version_may_be_part_of_the_name_in_a_file)
     ck_assert_int_ne(access(path_of("m.safetensors"), F_OK), 0);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(of_two_files_with_one_version_the_first_is_served)
+TD_TEST(of_two_files_with_one_version_the_first_is_served)
 {
     put_safetensors("m.safetensors",
                     "{\"w@v\":{\"dtype\":\"I32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 5, 1);
@@ -73,9 +71,8 @@ START_TEST(of_two_files_with_one_version_the_first_is_served)
     expect_names(store, "");
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(a_persisted_version_is_there_after_a_restart)
+TD_TEST(a_persisted_version_is_there_after_a_restart)
 {
     struct td_store *store = open_folder();
     ck_assert_int_eq(put(store, "m:w@1", 1, true), TD_OK);
@@ -89,9 +86,8 @@ START_TEST(a_persisted_version_is_there_after_a_restart)
     expect_names(store, "");
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(a_version_is_stored_once)
+TD_TEST(a_version_is_stored_once)
 {
     struct td_store *store = open_folder();
     const struct td_store_write again = { .name = "m@1" },
@@ -115,9 +111,8 @@ START_TEST(a_version_is_stored_once)
     ck_assert_int_eq(put(store, "m", 5, false), TD_OK);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(the_newest_version_is_the_last_in_natural_order)
+TD_TEST(the_newest_version_is_the_last_in_natural_order)
 {
     struct td_store *store = open_folder();
     struct td_tensor_listing listing;
@@ -130,9 +125,8 @@ START_TEST(the_newest_version_is_the_last_in_natural_order)
     td_arena_reset(&test_arena);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(a_version_is_not_updated)
+TD_TEST(a_version_is_not_updated)
 {
     const struct td_store_write write = { .name = "m@1" };
     struct td_store_update *update;
@@ -143,9 +137,8 @@ START_TEST(a_version_is_not_updated)
     ck_assert_int_eq(drop(store, "m@1"), TD_OK); /* the name is not left locked */
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(a_version_whose_file_is_truncated_may_be_stored_again)
+TD_TEST(a_version_whose_file_is_truncated_may_be_stored_again)
 {
     td_guard_install();
     put_npy("m@1.npy", 1, 5000);
@@ -158,22 +151,5 @@ START_TEST(a_version_whose_file_is_truncated_may_be_stored_again)
     td_arena_reset(&test_arena);
     td_store_free(store);
 }
-END_TEST
 
-static void add(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, folder_open, folder_close);
-    tcase_add_test(tcase, the_version_of_a_file_is_that_of_its_tables);
-    tcase_add_test(tcase, a_version_may_be_part_of_the_name_in_a_file);
-    tcase_add_test(tcase, of_two_files_with_one_version_the_first_is_served);
-    tcase_add_test(tcase, a_persisted_version_is_there_after_a_restart);
-    tcase_add_test(tcase, a_version_is_stored_once);
-    tcase_add_test(tcase, the_newest_version_is_the_last_in_natural_order);
-    tcase_add_test(tcase, a_version_is_not_updated);
-    tcase_add_test(tcase, a_version_whose_file_is_truncated_may_be_stored_again);
-}
-
-int main(void)
-{
-    return run_suite("store_versions", add);
-}
+TD_FIXTURE(folder_open, folder_close);

@@ -77,7 +77,7 @@ static int n_files(void)
 
 /* ---- in memory ------------------------------------------------------------------------------- */
 
-START_TEST(a_put_tensor_can_be_fetched)
+TD_TEST(a_put_tensor_can_be_fetched)
 {
     struct td_store *store = open_at("");
     put_text_tensor(store, "a", "int32[2,3] 1 2 3 4 5 6", false);
@@ -95,9 +95,8 @@ START_TEST(a_put_tensor_can_be_fetched)
     expect_tensor(a->tensor, "int32[2,3] 1 2 3 4 5 6", "a reader of the old version keeps it");
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(versions_increase_and_etags_differ)
+TD_TEST(versions_increase_and_etags_differ)
 {
     struct td_store *store = open_at("");
     uint64_t last = 0;
@@ -122,12 +121,11 @@ START_TEST(versions_increase_and_etags_differ)
         ck_assert_str_ne(found(store, "b")->etag, tags[j]);
     td_store_free(store);
 }
-END_TEST
 
 static const char *const wrong_names[] = { "",         ".a",  "a b",  "a/b", "../a",
                                            "\xc3\xa9", "a\n", "a\\b", "%41" };
 
-START_TEST(invalid_names_are_rejected)
+TD_TEST_EACH(invalid_names_are_rejected, wrong_names)
 {
     struct td_store *store = open_at("");
     const struct td_store_write write = write_of(wrong_names[_i], false);
@@ -141,9 +139,8 @@ START_TEST(invalid_names_are_rejected)
     expect_names(store, "");
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(names_have_up_to_128_characters)
+TD_TEST(names_have_up_to_128_characters)
 {
     struct td_store *store = open_at("");
     char name[130];
@@ -156,9 +153,8 @@ START_TEST(names_have_up_to_128_characters)
     found(store, name);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(a_failed_condition_changes_nothing)
+TD_TEST(a_failed_condition_changes_nothing)
 {
     struct td_store *store = open_at("");
     const struct td_tensor one = tensor("int8[1] 1"), two = tensor("int8[1] 2");
@@ -185,7 +181,6 @@ START_TEST(a_failed_condition_changes_nothing)
     ck_assert_int_eq(td_store_delete(store, &write, &err), TD_TENSOR_NOT_FOUND);
     td_store_free(store);
 }
-END_TEST
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
@@ -206,7 +201,7 @@ static struct td_tensor bytes_tensor(int64_t n)
     return random_tensor(TD_DTYPE_UINT8, &dims);
 }
 
-START_TEST(an_owner_is_kept_until_the_last_reader_releases_it)
+TD_TEST(an_owner_is_kept_until_the_last_reader_releases_it)
 {
     struct td_store *store = open_counted(QUOTA);
     const struct td_store_write write = write_of("a", false);
@@ -232,7 +227,6 @@ START_TEST(an_owner_is_kept_until_the_last_reader_releases_it)
     ck_assert_int_eq(counting.alive, 0);
     td_store_free(store);
 }
-END_TEST
 
 static const struct {
     const char *description;
@@ -248,7 +242,7 @@ static const struct {
       false },
 };
 
-START_TEST(an_owner_that_is_not_much_larger_is_kept)
+TD_TEST_EACH(an_owner_that_is_not_much_larger_is_kept, owners)
 {
     struct td_store *store = open_counted(QUOTA);
     const struct td_store_write write = write_of("a", false);
@@ -271,9 +265,8 @@ START_TEST(an_owner_that_is_not_much_larger_is_kept)
     td_store_free(store);
     ck_assert_int_eq(counting.alive, 0);
 }
-END_TEST
 
-START_TEST(a_view_of_strings_is_stored_with_offsets_from_0)
+TD_TEST(a_view_of_strings_is_stored_with_offsets_from_0)
 {
     struct td_store *store = open_folder();
     struct td_tensor t = tensor("string[4] 'skip' 'one' '' 'two'");
@@ -286,9 +279,8 @@ START_TEST(a_view_of_strings_is_stored_with_offsets_from_0)
     expect_tensor(found(store, "b")->tensor, "string[3] 'one' '' 'two'", "b");
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(bytes_above_the_quota_are_refused)
+TD_TEST(bytes_above_the_quota_are_refused)
 {
     struct td_store *store = open_counted(1000);
     const struct td_tensor t600 = bytes_tensor(600), t400 = bytes_tensor(400),
@@ -315,9 +307,8 @@ START_TEST(bytes_above_the_quota_are_refused)
     ck_assert_uint_eq(td_store_stats(store).held, 1000);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(several_tensors_are_admitted_in_their_order)
+TD_TEST(several_tensors_are_admitted_in_their_order)
 {
     struct td_store *store = open_counted(1000);
     const struct td_tensor t400 = bytes_tensor(400);
@@ -340,9 +331,8 @@ START_TEST(several_tensors_are_admitted_in_their_order)
     ck_assert_int_eq(td_store_admit_next(store, &b, 2, &totals, &err), TD_RESOURCE_LIMIT);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(a_failed_replacement_does_not_exceed_the_quota)
+TD_TEST(a_failed_replacement_does_not_exceed_the_quota)
 {
     struct td_store *store = open_counted(1000);
     const struct td_tensor t700 = bytes_tensor(700), t300 = bytes_tensor(300);
@@ -363,7 +353,6 @@ START_TEST(a_failed_replacement_does_not_exceed_the_quota)
     td_store_unreserve(store, 900, outgoing);
     td_store_free(store);
 }
-END_TEST
 
 static struct td_buffer *take_nothing(struct td_memory *self, size_t bytes, struct td_error *error)
 {
@@ -372,7 +361,7 @@ static struct td_buffer *take_nothing(struct td_memory *self, size_t bytes, stru
     return NULL;
 }
 
-START_TEST(without_memory_nothing_changes)
+TD_TEST(without_memory_nothing_changes)
 {
     struct td_memory none = { .take = take_nothing };
     struct td_store *store = td_store_open(&(struct td_store_options){
@@ -385,7 +374,6 @@ START_TEST(without_memory_nothing_changes)
     ck_assert_uint_eq(td_store_stats(store).held, 1);
     td_store_free(store);
 }
-END_TEST
 
 /* ---- persisting ------------------------------------------------------------------------------ */
 
@@ -413,7 +401,7 @@ static const char *const dtypes_and_shapes[] = {
     "string[2,2] '' '' '' ''",
 };
 
-START_TEST(every_dtype_is_loaded_from_its_file)
+TD_TEST_EACH(every_dtype_is_loaded_from_its_file, dtypes_and_shapes)
 {
     struct td_store *store = open_folder();
     put_text_tensor(store, "t", dtypes_and_shapes[_i], true);
@@ -439,18 +427,16 @@ START_TEST(every_dtype_is_loaded_from_its_file)
     ck_assert_str_eq(logged(), "");
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(numeric_data_is_aligned_in_its_file)
+TD_TEST(numeric_data_is_aligned_in_its_file)
 {
     struct td_store *store = open_folder();
     put_text_tensor(store, "t", "float32[3] 1 2 3", true);
     ck_assert_uint_eq((uintptr_t)found(store, "t")->tensor->data % 64, 0);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(version_numbers_continue_after_a_restart)
+TD_TEST(version_numbers_continue_after_a_restart)
 {
     struct td_store *store = open_folder();
     put_text_tensor(store, "a", "int8[1] 1", false);
@@ -464,7 +450,6 @@ START_TEST(version_numbers_continue_after_a_restart)
     ck_assert_uint_gt(found(store, "b")->version, version);
     td_store_free(store);
 }
-END_TEST
 
 static td_status stop_now(void *context, struct td_error *error)
 {
@@ -472,7 +457,7 @@ static td_status stop_now(void *context, struct td_error *error)
     return td_error_set(error, TD_DRAINING, "stopped");
 }
 
-START_TEST(a_file_whose_writing_is_stopped_replaces_nothing)
+TD_TEST(a_file_whose_writing_is_stopped_replaces_nothing)
 {
     const struct td_store_write write = write_of("t", true);
     struct td_tensor large = tensor_without_data("uint8[67108864]");
@@ -488,9 +473,8 @@ START_TEST(a_file_whose_writing_is_stopped_replaces_nothing)
     ck_assert_uint_eq(td_store_stats(store).mapped, 8);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(persisting_replaces_the_source_file_of_the_tensor)
+TD_TEST(persisting_replaces_the_source_file_of_the_tensor)
 {
     put_npy("a.npy", 10, 3);
     struct td_store *store = open_folder();
@@ -507,9 +491,8 @@ START_TEST(persisting_replaces_the_source_file_of_the_tensor)
     expect_tensor(found(store, "a")->tensor, "int8[1] 2", "a");
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(a_tensor_that_is_not_persisted_is_lost_at_a_restart)
+TD_TEST(a_tensor_that_is_not_persisted_is_lost_at_a_restart)
 {
     struct td_store *store = open_folder();
     put_text_tensor(store, "a", "int8[1] 1", true);
@@ -522,9 +505,8 @@ START_TEST(a_tensor_that_is_not_persisted_is_lost_at_a_restart)
     expect_tensor(found(store, "a")->tensor, "int8[1] 1", "a");
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(without_a_folder_nothing_can_be_persisted)
+TD_TEST(without_a_folder_nothing_can_be_persisted)
 {
     struct td_store *store = open_at("");
     const struct td_store_write write = write_of("a", true);
@@ -534,9 +516,8 @@ START_TEST(without_a_folder_nothing_can_be_persisted)
     ck_assert_int_eq(td_store_admit(store, &write, 1, &err), TD_INVALID_ARGUMENT);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(a_failed_write_keeps_the_old_version)
+TD_TEST(a_failed_write_keeps_the_old_version)
 {
     struct td_store *store = open_folder();
     const struct td_store_write write = write_of("a", true);
@@ -558,9 +539,8 @@ START_TEST(a_failed_write_keeps_the_old_version)
     ck_assert_str_eq(err.resource, "disk_bytes");
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(a_directory_of_the_same_name_keeps_the_old_version)
+TD_TEST(a_directory_of_the_same_name_keeps_the_old_version)
 {
     struct td_store *store = open_folder();
     const struct td_store_write write = write_of("a", true);
@@ -573,9 +553,8 @@ START_TEST(a_directory_of_the_same_name_keeps_the_old_version)
     ck_assert_int_eq(n_files(), 1);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(the_next_start_removes_temporary_files_of_a_crash)
+TD_TEST(the_next_start_removes_temporary_files_of_a_crash)
 {
     put_text(".tensord-tmp-1-0", "half a file");
     put_text(".hidden", "of another program");
@@ -583,11 +562,10 @@ START_TEST(the_next_start_removes_temporary_files_of_a_crash)
     ck_assert(!is_file(".tensord-tmp-1-0"));
     ck_assert(is_file(".hidden"));
 }
-END_TEST
 
 static const mode_t umasks[] = { 0, 022, 077, 0777 };
 
-START_TEST(files_have_the_same_mode_whatever_the_umask_is)
+TD_TEST_EACH(files_have_the_same_mode_whatever_the_umask_is, umasks)
 {
     static const char *const files[] = { "a.tensord", ".tensord.lock" };
     struct stat info;
@@ -601,7 +579,6 @@ START_TEST(files_have_the_same_mode_whatever_the_umask_is)
     }
     td_store_free(store);
 }
-END_TEST
 
 /* The kernel grants a read lease only for a file that no descriptor and no mapping can write to. */
 static bool may_be_written(const char *name)
@@ -612,7 +589,7 @@ static bool may_be_written(const char *name)
     return refused;
 }
 
-START_TEST(no_descriptor_or_mapping_can_write_to_a_persisted_file)
+TD_TEST(no_descriptor_or_mapping_can_write_to_a_persisted_file)
 {
     struct td_store *store = open_folder();
     put_text("control", "open");
@@ -624,7 +601,6 @@ START_TEST(no_descriptor_or_mapping_can_write_to_a_persisted_file)
     close(control);
     td_store_free(store);
 }
-END_TEST
 
 /* A .tensord file with a verbatim header. */
 static void put_own(const char *name, const char *header)
@@ -662,7 +638,7 @@ static const struct {
       "do not increase" }, /* its one offset is not 0 */
 };
 
-START_TEST(a_persisted_tensor_has_up_to_16_dimensions)
+TD_TEST(a_persisted_tensor_has_up_to_16_dimensions)
 {
     struct td_store *store = open_folder();
     put_text_tensor(store, "a", "int32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1] 5", true);
@@ -672,10 +648,9 @@ START_TEST(a_persisted_tensor_has_up_to_16_dimensions)
     td_arena_reset(&test_arena);
     td_store_free(store);
 }
-END_TEST
 
 /* Larger numbers could not be sent as JSON, and the next one might overflow. */
-START_TEST(a_stored_version_number_below_2_to_the_53_is_kept)
+TD_TEST(a_stored_version_number_below_2_to_the_53_is_kept)
 {
     static const struct {
         const char *stored;
@@ -698,9 +673,8 @@ START_TEST(a_stored_version_number_below_2_to_the_53_is_kept)
         td_store_free(store);
     }
 }
-END_TEST
 
-START_TEST(an_inconsistent_tensord_file_is_skipped)
+TD_TEST_EACH(an_inconsistent_tensord_file_is_skipped, wrong_files)
 {
     put_own("a.tensord", wrong_files[_i].header);
     put_npy("good.npy", 1, 1);
@@ -709,9 +683,8 @@ START_TEST(an_inconsistent_tensord_file_is_skipped)
     ck_assert_msg(strstr(logged(), wrong_files[_i].reason) != NULL, "%s", wrong_files[_i].header);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(strings_with_invalid_offsets_are_skipped)
+TD_TEST(strings_with_invalid_offsets_are_skipped)
 {
     struct td_store *store = open_folder();
     put_text_tensor(store, "a", "string[3] 'one' 'two' 'three'", true);
@@ -726,9 +699,8 @@ START_TEST(strings_with_invalid_offsets_are_skipped)
     ck_assert_ptr_nonnull(strstr(logged(), "do not increase"));
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(a_tensord_file_takes_precedence_over_other_files)
+TD_TEST(a_tensord_file_takes_precedence_over_other_files)
 {
     struct td_store *store = open_folder();
     put_text_tensor(store, "m:w", "int8[1] 1", true);
@@ -742,11 +714,10 @@ START_TEST(a_tensord_file_takes_precedence_over_other_files)
     ck_assert_int_eq(found(store, "a")->tensor->numel, 4);
     td_store_free(store);
 }
-END_TEST
 
 /* ---- deleting -------------------------------------------------------------------------------- */
 
-START_TEST(a_deleted_tensor_does_not_return)
+TD_TEST(a_deleted_tensor_does_not_return)
 {
     put_npy("a.npy", 1, 2);
     struct td_store *store = open_folder();
@@ -771,9 +742,8 @@ START_TEST(a_deleted_tensor_does_not_return)
     expect_names(store, "");
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(a_tensor_of_a_file_with_others_cannot_be_deleted)
+TD_TEST(a_tensor_of_a_file_with_others_cannot_be_deleted)
 {
     put_safetensors("m.safetensors", TWO_TENSORS, 0, 6);
     put_safetensors("one.safetensors",
@@ -789,9 +759,8 @@ START_TEST(a_tensor_of_a_file_with_others_cannot_be_deleted)
     expect_names(store, "m:b.x m:w");
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(deleting_a_tensor_in_memory_keeps_a_file_that_does_not_hold_it)
+TD_TEST(deleting_a_tensor_in_memory_keeps_a_file_that_does_not_hold_it)
 {
     put_safetensors("one.safetensors",
                     "{\"w\":{\"dtype\":\"I32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 5, 1);
@@ -802,7 +771,6 @@ START_TEST(deleting_a_tensor_in_memory_keeps_a_file_that_does_not_hold_it)
     expect_names(store, "one:w");
     td_store_free(store);
 }
-END_TEST
 
 /* ---- rescanning ------------------------------------------------------------------------------ */
 
@@ -815,7 +783,7 @@ static void replace_npy(const char *name, int32_t first, int n)
     ck_assert_int_eq(rename(path, path_of(name)), 0);
 }
 
-START_TEST(a_rescan_finds_new_changed_and_vanished_files)
+TD_TEST(a_rescan_finds_new_changed_and_vanished_files)
 {
     put_npy("same.npy", 1, 1);
     put_npy("changes.npy", 2, 1);
@@ -848,9 +816,8 @@ START_TEST(a_rescan_finds_new_changed_and_vanished_files)
     ck_assert_uint_eq(found(store, "m:v")->version, version);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(a_put_tensor_stays_unless_its_file_changed_since)
+TD_TEST(a_put_tensor_stays_unless_its_file_changed_since)
 {
     put_npy("a.npy", 1, 1);
     put_npy("b.npy", 2, 1);
@@ -876,9 +843,8 @@ START_TEST(a_put_tensor_stays_unless_its_file_changed_since)
     expect_tensor(found(store, "e")->tensor, "int8[1] 5", "a .tensord file takes precedence");
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(removing_a_file_serves_the_one_it_hid)
+TD_TEST(removing_a_file_serves_the_one_it_hid)
 {
     put_npy("a.npy", 7, 1);
     put_own("a.tensord", METADATA("int32", "[4]") INTS);
@@ -889,9 +855,8 @@ START_TEST(removing_a_file_serves_the_one_it_hid)
     ck_assert_int_eq(value_of(found(store, "a")->tensor, 0), 7);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(a_changed_file_that_is_corrupt_is_skipped)
+TD_TEST(a_changed_file_that_is_corrupt_is_skipped)
 {
     put_npy("replaced.npy", 1, 8);
     put_npy("written.npy", 2, 8);
@@ -912,7 +877,6 @@ START_TEST(a_changed_file_that_is_corrupt_is_skipped)
     ck_assert_int_eq(value_of(found(store, "replaced")->tensor, 0), 10);
     td_store_free(store);
 }
-END_TEST
 
 /* A .npy file of n big-endian int32, which are converted in memory and count against the quota. */
 static void put_converted_npy(const char *name, int n)
@@ -939,7 +903,7 @@ static void fill_quota(struct td_store *store, int rest)
     ck_assert_int_eq(put_tensor(store, &write, &t), TD_OK);
 }
 
-START_TEST(a_tensor_put_after_its_file_did_not_fit_stays)
+TD_TEST(a_tensor_put_after_its_file_did_not_fit_stays)
 {
     struct td_store *store = open_folder();
     fill_quota(store, 1000);
@@ -958,9 +922,8 @@ START_TEST(a_tensor_put_after_its_file_did_not_fit_stays)
     ck_assert_int_eq(value_of(found(store, "t")->tensor, 0), 20);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(a_changed_file_replaces_its_old_tensor_once_it_fits)
+TD_TEST(a_changed_file_replaces_its_old_tensor_once_it_fits)
 {
     put_npy("t.npy", 1, 1);
     struct td_store *store = open_folder();
@@ -976,9 +939,8 @@ START_TEST(a_changed_file_replaces_its_old_tensor_once_it_fits)
     ck_assert_int_eq(found(store, "t")->tensor->numel, 1000);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(a_file_that_is_moved_back_is_persisted_again)
+TD_TEST(a_file_that_is_moved_back_is_persisted_again)
 {
     char from[512];
     put_npy("w.npy", 1, 1);
@@ -994,7 +956,6 @@ START_TEST(a_file_that_is_moved_back_is_persisted_again)
     ck_assert(found(store, "w")->persisted);
     td_store_free(store);
 }
-END_TEST
 
 /* Parsers report dimensions above their limits as RESOURCE_LIMIT. */
 static const char *const too_large_headers[] = {
@@ -1003,7 +964,7 @@ static const char *const too_large_headers[] = {
     "\"data_offsets\":[0,4]}}",
 };
 
-START_TEST(a_file_with_a_shape_above_the_limits_is_malformed)
+TD_TEST_EACH(a_file_with_a_shape_above_the_limits_is_malformed, too_large_headers)
 {
     put_safetensors("m.safetensors", too_large_headers[_i], 0, 1);
     put_npy("m:w.npy", 5, 1);
@@ -1013,7 +974,6 @@ START_TEST(a_file_with_a_shape_above_the_limits_is_malformed)
     ck_assert_msg(delete_name(store, "m:w") == TD_OK, "%s", err.message);
     td_store_free(store);
 }
-END_TEST
 
 /* Tensor "m:w" is a string of 40000 letters; the file is later truncated to CUT bytes. */
 enum { LETTERS = 40000, CUT = 5000 };
@@ -1029,7 +989,7 @@ static void put_long_string(void)
     put_file("m.safetensors", large, 8 + length + LETTERS);
 }
 
-START_TEST(a_table_whose_file_is_truncated_is_refused)
+TD_TEST(a_table_whose_file_is_truncated_is_refused)
 {
     td_guard_install();
     put_long_string();
@@ -1050,10 +1010,9 @@ START_TEST(a_table_whose_file_is_truncated_is_refused)
     found(store, "m:w"); /* a put tensor does not depend on the file */
     td_store_free(store);
 }
-END_TEST
 
 /* The kernel may send the pages of a file without a fault in the process, which would notice. */
-START_TEST(a_truncation_that_nothing_has_read_yet_is_noticed_before_a_tensor_is_sent)
+TD_TEST(a_truncation_that_nothing_has_read_yet_is_noticed_before_a_tensor_is_sent)
 {
     td_guard_install();
     put_long_string();
@@ -1065,7 +1024,6 @@ START_TEST(a_truncation_that_nothing_has_read_yet_is_noticed_before_a_tensor_is_
     td_arena_reset(&test_arena);
     td_store_free(store);
 }
-END_TEST
 
 /* Operations on a tensor whose file is truncated while it is read. */
 static td_status copy_truncated(struct td_store *store, bool persist)
@@ -1122,7 +1080,7 @@ static td_status (*const operations[])(struct td_store *store) = { copy_in_memor
                                                                    persist_zeros, update_some,
                                                                    send_tensor };
 
-START_TEST(zeros_read_from_a_truncated_file_are_not_stored)
+TD_TEST_EACH(zeros_read_from_a_truncated_file_are_not_stored, operations)
 {
     td_guard_install();
     put_long_string();
@@ -1135,9 +1093,8 @@ START_TEST(zeros_read_from_a_truncated_file_are_not_stored)
     td_arena_reset(&test_arena);
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(strings_of_a_truncated_file_keep_their_lengths)
+TD_TEST(strings_of_a_truncated_file_keep_their_lengths)
 {
     enum { STRINGS = 3000 };
     static uint64_t offsets[STRINGS + 1];
@@ -1172,9 +1129,8 @@ START_TEST(strings_of_a_truncated_file_keep_their_lengths)
     expect_names(store, "");
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(offsets_of_mapped_strings_count_against_the_quota)
+TD_TEST(offsets_of_mapped_strings_count_against_the_quota)
 {
     const struct td_store_write write = write_of("s", true);
     struct td_store *store = open_folder();
@@ -1191,7 +1147,6 @@ START_TEST(offsets_of_mapped_strings_count_against_the_quota)
     ck_assert_uint_eq(td_store_stats(store).held, 16);
     td_store_free(store);
 }
-END_TEST
 
 /* A file of n empty tensors. */
 static void put_many(int n)
@@ -1208,7 +1163,7 @@ static void put_many(int n)
     put_file("m.safetensors", header, 8 + length);
 }
 
-START_TEST(a_folder_cannot_hold_more_tensors_than_the_store_allows)
+TD_TEST(a_folder_cannot_hold_more_tensors_than_the_store_allows)
 {
     put_many(TD_STORE_TENSORS + 1);
     struct td_store *store = open_folder();
@@ -1216,9 +1171,8 @@ START_TEST(a_folder_cannot_hold_more_tensors_than_the_store_allows)
     ck_assert_ptr_nonnull(strstr(logged(), "the store with this tensor"));
     td_store_free(store);
 }
-END_TEST
 
-START_TEST(the_last_free_place_for_a_tensor_can_be_used)
+TD_TEST(the_last_free_place_for_a_tensor_can_be_used)
 {
     const struct td_store_write last = write_of("last", false), more = write_of("more", false);
     put_many(TD_STORE_TENSORS - 1);
@@ -1232,65 +1186,5 @@ START_TEST(the_last_free_place_for_a_tensor_can_be_used)
     ck_assert_uint_eq(err.limit, TD_STORE_TENSORS);
     td_store_free(store);
 }
-END_TEST
 
-static void add(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, folder_open, folder_close);
-    tcase_set_timeout(tcase, 60);
-    tcase_add_test(tcase, a_put_tensor_can_be_fetched);
-    tcase_add_test(tcase, versions_increase_and_etags_differ);
-    tcase_add_loop_test(tcase, invalid_names_are_rejected, 0, COUNT_OF(wrong_names));
-    tcase_add_test(tcase, names_have_up_to_128_characters);
-    tcase_add_test(tcase, a_failed_condition_changes_nothing);
-    tcase_add_test(tcase, an_owner_is_kept_until_the_last_reader_releases_it);
-    tcase_add_loop_test(tcase, an_owner_that_is_not_much_larger_is_kept, 0, COUNT_OF(owners));
-    tcase_add_test(tcase, a_view_of_strings_is_stored_with_offsets_from_0);
-    tcase_add_test(tcase, bytes_above_the_quota_are_refused);
-    tcase_add_test(tcase, several_tensors_are_admitted_in_their_order);
-    tcase_add_test(tcase, a_failed_replacement_does_not_exceed_the_quota);
-    tcase_add_test(tcase, without_memory_nothing_changes);
-    tcase_add_loop_test(tcase, every_dtype_is_loaded_from_its_file, 0, COUNT_OF(dtypes_and_shapes));
-    tcase_add_test(tcase, numeric_data_is_aligned_in_its_file);
-    tcase_add_test(tcase, version_numbers_continue_after_a_restart);
-    tcase_add_test(tcase, a_file_whose_writing_is_stopped_replaces_nothing);
-    tcase_add_test(tcase, persisting_replaces_the_source_file_of_the_tensor);
-    tcase_add_test(tcase, a_tensor_that_is_not_persisted_is_lost_at_a_restart);
-    tcase_add_test(tcase, without_a_folder_nothing_can_be_persisted);
-    tcase_add_test(tcase, a_failed_write_keeps_the_old_version);
-    tcase_add_test(tcase, a_directory_of_the_same_name_keeps_the_old_version);
-    tcase_add_test(tcase, the_next_start_removes_temporary_files_of_a_crash);
-    tcase_add_loop_test(tcase, files_have_the_same_mode_whatever_the_umask_is, 0, COUNT_OF(umasks));
-    tcase_add_test(tcase, no_descriptor_or_mapping_can_write_to_a_persisted_file);
-    tcase_add_test(tcase, a_persisted_tensor_has_up_to_16_dimensions);
-    tcase_add_test(tcase, a_stored_version_number_below_2_to_the_53_is_kept);
-    tcase_add_loop_test(tcase, an_inconsistent_tensord_file_is_skipped, 0, COUNT_OF(wrong_files));
-    tcase_add_test(tcase, strings_with_invalid_offsets_are_skipped);
-    tcase_add_test(tcase, a_tensord_file_takes_precedence_over_other_files);
-    tcase_add_test(tcase, a_deleted_tensor_does_not_return);
-    tcase_add_test(tcase, a_tensor_of_a_file_with_others_cannot_be_deleted);
-    tcase_add_test(tcase, deleting_a_tensor_in_memory_keeps_a_file_that_does_not_hold_it);
-    tcase_add_test(tcase, a_rescan_finds_new_changed_and_vanished_files);
-    tcase_add_test(tcase, a_put_tensor_stays_unless_its_file_changed_since);
-    tcase_add_test(tcase, removing_a_file_serves_the_one_it_hid);
-    tcase_add_test(tcase, a_changed_file_that_is_corrupt_is_skipped);
-    tcase_add_test(tcase, a_tensor_put_after_its_file_did_not_fit_stays);
-    tcase_add_test(tcase, a_changed_file_replaces_its_old_tensor_once_it_fits);
-    tcase_add_test(tcase, a_file_that_is_moved_back_is_persisted_again);
-    tcase_add_loop_test(tcase, a_file_with_a_shape_above_the_limits_is_malformed, 0,
-                        COUNT_OF(too_large_headers));
-    tcase_add_test(tcase, a_table_whose_file_is_truncated_is_refused);
-    tcase_add_test(tcase,
-                   a_truncation_that_nothing_has_read_yet_is_noticed_before_a_tensor_is_sent);
-    tcase_add_loop_test(tcase, zeros_read_from_a_truncated_file_are_not_stored, 0,
-                        COUNT_OF(operations));
-    tcase_add_test(tcase, strings_of_a_truncated_file_keep_their_lengths);
-    tcase_add_test(tcase, offsets_of_mapped_strings_count_against_the_quota);
-    tcase_add_test(tcase, a_folder_cannot_hold_more_tensors_than_the_store_allows);
-    tcase_add_test(tcase, the_last_free_place_for_a_tensor_can_be_used);
-}
-
-int main(void)
-{
-    return run_suite("store_write", add);
-}
+TD_FIXTURE(folder_open, folder_close);

@@ -123,7 +123,7 @@ static void check_counts(struct td_exporter_counts counts, uint64_t exported, ui
     ck_assert_uint_eq(counts.failed, failed);
 }
 
-START_TEST(a_batch_is_sent_once_and_counted)
+TD_TEST(a_batch_is_sent_once_and_counted)
 {
     struct td_exporter_counts counts;
     struct td_exporter *exporter = start();
@@ -132,9 +132,8 @@ START_TEST(a_batch_is_sent_once_and_counted)
     check_counts(counts, 2 * TD_EXPORTER_BATCH, 0, 0);
     td_exporter_stop(exporter, SECOND);
 }
-END_TEST
 
-START_TEST(what_the_collector_rejects_has_failed)
+TD_TEST(what_the_collector_rejects_has_failed)
 {
     struct td_exporter_counts counts;
     struct td_exporter *exporter = start();
@@ -145,10 +144,9 @@ START_TEST(what_the_collector_rejects_has_failed)
     ck_assert_uint_eq(counts.failed + counts.exported, 10);
     td_exporter_stop(exporter, SECOND);
 }
-END_TEST
 
 /* It cannot have rejected more than it got. */
-START_TEST(a_wrong_number_of_rejected_spans_is_bounded)
+TD_TEST(a_wrong_number_of_rejected_spans_is_bounded)
 {
     struct td_exporter_counts counts;
     struct td_exporter *exporter = start();
@@ -158,9 +156,8 @@ START_TEST(a_wrong_number_of_rejected_spans_is_bounded)
     check_counts(counts, 0, 0, 10);
     td_exporter_stop(exporter, SECOND);
 }
-END_TEST
 
-START_TEST(a_refused_batch_has_failed_and_is_not_sent_again)
+TD_TEST(a_refused_batch_has_failed_and_is_not_sent_again)
 {
     struct td_exporter_counts counts;
     struct td_exporter *exporter = start();
@@ -172,9 +169,8 @@ START_TEST(a_refused_batch_has_failed_and_is_not_sent_again)
     ck_assert_int_eq(atomic_load(&fake.posts), 1);
     td_exporter_stop(exporter, SECOND);
 }
-END_TEST
 
-START_TEST(a_busy_collector_gets_the_same_body_again)
+TD_TEST(a_busy_collector_gets_the_same_body_again)
 {
     struct td_exporter_counts counts;
     struct td_exporter *exporter = start();
@@ -187,9 +183,8 @@ START_TEST(a_busy_collector_gets_the_same_body_again)
     ck_assert_uint_eq(fake.bytes[0], fake.bytes[1]);
     td_exporter_stop(exporter, SECOND);
 }
-END_TEST
 
-START_TEST(a_full_queue_drops_spans_without_waiting)
+TD_TEST(a_full_queue_drops_spans_without_waiting)
 {
     struct td_exporter_counts counts;
     struct td_exporter *exporter = start();
@@ -206,29 +201,26 @@ START_TEST(a_full_queue_drops_spans_without_waiting)
     check_counts(counts, 2 * TD_EXPORTER_QUEUE + 2, 15, 0);
     td_exporter_stop(exporter, SECOND);
 }
-END_TEST
 
-START_TEST(the_end_sends_what_is_queued)
+TD_TEST(the_end_sends_what_is_queued)
 {
     struct td_exporter *exporter = start();
     give(exporter, 3);
     td_exporter_stop(exporter, 10 * SECOND);
     ck_assert_int_ge(atomic_load(&fake.posts), 1);
 }
-END_TEST
 
-START_TEST(the_end_without_time_sends_nothing)
+TD_TEST(the_end_without_time_sends_nothing)
 {
     struct td_exporter *exporter = start();
     give(exporter, 3);
     td_exporter_stop(exporter, 0);
     ck_assert_int_eq(atomic_load(&fake.posts), 0);
 }
-END_TEST
 
 /* A request in progress ends, and the wait for another attempt. No time is asserted but that of the
  * test. */
-START_TEST(the_end_does_not_wait_for_a_collector_that_hangs)
+TD_TEST(the_end_does_not_wait_for_a_collector_that_hangs)
 {
     struct td_exporter *exporter = start();
     atomic_store(&fake.closed, true);
@@ -237,9 +229,8 @@ START_TEST(the_end_does_not_wait_for_a_collector_that_hangs)
     td_exporter_stop(exporter, SECOND / 10);
     ck_assert_int_le(atomic_load(&fake.posts), 2);
 }
-END_TEST
 
-START_TEST(the_end_does_not_wait_as_long_as_the_collector_asks)
+TD_TEST(the_end_does_not_wait_as_long_as_the_collector_asks)
 {
     struct td_exporter *exporter = start();
     for (int i = 0; i < 8; i++)
@@ -250,7 +241,6 @@ START_TEST(the_end_does_not_wait_as_long_as_the_collector_asks)
     td_exporter_stop(exporter, 100 * SECOND);
     ck_assert_int_eq(atomic_load(&fake.posts), 2); /* the last attempt */
 }
-END_TEST
 
 enum { THREADS = 4, EACH = 5000 };
 
@@ -261,7 +251,7 @@ static void *give_many(void *exporter)
     return NULL;
 }
 
-START_TEST(spans_of_several_threads_are_all_counted)
+TD_TEST(spans_of_several_threads_are_all_counted)
 {
     struct td_exporter_counts counts;
     struct td_exporter *exporter = start();
@@ -275,31 +265,8 @@ START_TEST(spans_of_several_threads_are_all_counted)
     ck_assert_uint_gt(counts.exported, 0);
     td_exporter_stop(exporter, SECOND);
 }
-END_TEST
 
-START_TEST(none_is_fine)
+TD_TEST(none_is_fine)
 {
     td_exporter_stop(NULL, SECOND);
-}
-END_TEST
-
-static void add(TCase *tcase)
-{
-    tcase_add_test(tcase, a_batch_is_sent_once_and_counted);
-    tcase_add_test(tcase, what_the_collector_rejects_has_failed);
-    tcase_add_test(tcase, a_wrong_number_of_rejected_spans_is_bounded);
-    tcase_add_test(tcase, a_refused_batch_has_failed_and_is_not_sent_again);
-    tcase_add_test(tcase, a_busy_collector_gets_the_same_body_again);
-    tcase_add_test(tcase, a_full_queue_drops_spans_without_waiting);
-    tcase_add_test(tcase, the_end_sends_what_is_queued);
-    tcase_add_test(tcase, the_end_without_time_sends_nothing);
-    tcase_add_test(tcase, the_end_does_not_wait_for_a_collector_that_hangs);
-    tcase_add_test(tcase, the_end_does_not_wait_as_long_as_the_collector_asks);
-    tcase_add_test(tcase, spans_of_several_threads_are_all_counted);
-    tcase_add_test(tcase, none_is_fine);
-}
-
-int main(void)
-{
-    return run_suite("exporter", add);
 }

@@ -72,7 +72,7 @@ static const cJSON *spans_of(const cJSON *message)
     return member(only(only(message, "resourceSpans"), "scopeSpans"), "spans");
 }
 
-START_TEST(the_resource_and_the_scope_say_what_it_is)
+TD_TEST(the_resource_and_the_scope_say_what_it_is)
 {
     int n;
     struct td_span *span = span_of(&root);
@@ -86,9 +86,8 @@ START_TEST(the_resource_and_the_scope_say_what_it_is)
     cJSON_Delete(message);
     td_span_free(span);
 }
-END_TEST
 
-START_TEST(ids_are_hexadecimal_times_are_strings_and_enums_are_numbers)
+TD_TEST(ids_are_hexadecimal_times_are_strings_and_enums_are_numbers)
 {
     int n;
     struct td_span *span = span_of(&root);
@@ -111,9 +110,8 @@ START_TEST(ids_are_hexadecimal_times_are_strings_and_enums_are_numbers)
     cJSON_Delete(message);
     td_span_free(span);
 }
-END_TEST
 
-START_TEST(a_failed_request_of_a_trace_has_status_parent_and_state)
+TD_TEST(a_failed_request_of_a_trace_has_status_parent_and_state)
 {
     int n;
     const struct td_span_ids ids = {
@@ -133,9 +131,8 @@ START_TEST(a_failed_request_of_a_trace_has_status_parent_and_state)
     cJSON_Delete(message);
     td_span_free(span);
 }
-END_TEST
 
-START_TEST(stages_are_children)
+TD_TEST(stages_are_children)
 {
     int n;
     struct td_span *span = span_of(&root);
@@ -158,9 +155,8 @@ START_TEST(stages_are_children)
     cJSON_Delete(message);
     td_span_free(span);
 }
-END_TEST
 
-START_TEST(texts_of_any_bytes_are_json)
+TD_TEST(texts_of_any_bytes_are_json)
 {
     int n;
     char any[256];
@@ -178,9 +174,8 @@ START_TEST(texts_of_any_bytes_are_json)
     cJSON_Delete(message);
     td_span_free(span);
 }
-END_TEST
 
-START_TEST(long_texts_are_shortened_and_those_without_room_left_out)
+TD_TEST(long_texts_are_shortened_and_those_without_room_left_out)
 {
     static char text[TD_SPAN_TEXTS + 1];
     struct td_span *span = span_of(&root);
@@ -200,7 +195,6 @@ START_TEST(long_texts_are_shortened_and_those_without_room_left_out)
     ck_assert_int_eq(span->n_stages, TD_SPAN_STAGES);
     td_span_free(span);
 }
-END_TEST
 
 /* Each byte of its texts takes six in JSON. */
 static struct td_span *longest_span(void)
@@ -218,7 +212,7 @@ static struct td_span *longest_span(void)
     return span;
 }
 
-START_TEST(the_longest_span_fits_in_the_least_room)
+TD_TEST(the_longest_span_fits_in_the_least_room)
 {
     int n;
     struct td_span *span = longest_span();
@@ -228,9 +222,8 @@ START_TEST(the_longest_span_fits_in_the_least_room)
     cJSON_Delete(message);
     td_span_free(span);
 }
-END_TEST
 
-START_TEST(what_does_not_fit_is_left_for_the_next_message)
+TD_TEST(what_does_not_fit_is_left_for_the_next_message)
 {
     enum { SPANS = 5 };
     int n, written = 0;
@@ -252,7 +245,6 @@ START_TEST(what_does_not_fit_is_left_for_the_next_message)
     for (int i = 0; i < SPANS; i++)
         td_span_free(spans[i]);
 }
-END_TEST
 
 static const struct {
     const char *reply;
@@ -271,7 +263,7 @@ static const struct {
     { "{\"partialSuccess\":{\"rejectedSpans\":{}}}", 0 },
 };
 
-START_TEST(a_reply_says_how_many_spans_were_rejected)
+TD_TEST_LOOP(a_reply_says_how_many_spans_were_rejected, 0, (int)(sizeof replies / sizeof *replies))
 {
     const size_t length = strlen(replies[_i].reply);
     char *reply = malloc(length + 1); /* without a NUL: sanitizers see a read beyond */
@@ -279,24 +271,4 @@ START_TEST(a_reply_says_how_many_spans_were_rejected)
     memcpy(reply, replies[_i].reply, length);
     ck_assert_int_eq(td_otlp_rejected(reply, length), replies[_i].rejected);
     free(reply);
-}
-END_TEST
-
-static void add(TCase *tcase)
-{
-    tcase_add_test(tcase, the_resource_and_the_scope_say_what_it_is);
-    tcase_add_test(tcase, ids_are_hexadecimal_times_are_strings_and_enums_are_numbers);
-    tcase_add_test(tcase, a_failed_request_of_a_trace_has_status_parent_and_state);
-    tcase_add_test(tcase, stages_are_children);
-    tcase_add_test(tcase, texts_of_any_bytes_are_json);
-    tcase_add_test(tcase, long_texts_are_shortened_and_those_without_room_left_out);
-    tcase_add_test(tcase, the_longest_span_fits_in_the_least_room);
-    tcase_add_test(tcase, what_does_not_fit_is_left_for_the_next_message);
-    tcase_add_loop_test(tcase, a_reply_says_how_many_spans_were_rejected, 0,
-                        (int)(sizeof replies / sizeof *replies));
-}
-
-int main(void)
-{
-    return run_suite("otlp", add);
 }

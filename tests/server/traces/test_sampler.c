@@ -24,7 +24,7 @@ static void check_id(const char *text, size_t digits)
     ck_assert_uint_lt(strspn(text, "0"), digits);
 }
 
-START_TEST(a_sampled_parent_is_followed_whatever_the_fraction_is)
+TD_TEST(a_sampled_parent_is_followed_whatever_the_fraction_is)
 {
     const struct td_sampler never = sampler_of(0);
     struct td_span_ids ids;
@@ -35,17 +35,15 @@ START_TEST(a_sampled_parent_is_followed_whatever_the_fraction_is)
     check_id(ids.span_id, TD_SPAN_ID_DIGITS);
     ck_assert_str_ne(ids.span_id, SPAN);
 }
-END_TEST
 
-START_TEST(an_unsampled_parent_is_followed_whatever_the_fraction_is)
+TD_TEST(an_unsampled_parent_is_followed_whatever_the_fraction_is)
 {
     const struct td_sampler always = sampler_of(1);
     struct td_span_ids ids;
     ck_assert(!td_sampler_choose(&always, &unsampled, 1, addresses, &ids));
 }
-END_TEST
 
-START_TEST(a_request_without_a_parent_begins_a_trace)
+TD_TEST(a_request_without_a_parent_begins_a_trace)
 {
     const struct td_sampler always = sampler_of(1);
     struct td_span_ids ids;
@@ -55,10 +53,9 @@ START_TEST(a_request_without_a_parent_begins_a_trace)
     ck_assert_str_eq(ids.parent_id, "");
     ck_assert(!ids.remote);
 }
-END_TEST
 
 /* Neither the time nor the memory of a call tells requests apart alone. */
-START_TEST(requests_have_different_ids)
+TD_TEST(requests_have_different_ids)
 {
     const struct td_sampler always = sampler_of(1);
     struct td_span_ids one, other_time, other_call, other_process;
@@ -74,12 +71,12 @@ START_TEST(requests_have_different_ids)
     ck_assert_str_ne(one.span_id, other_time.span_id);
     ck_assert_str_ne(one.span_id, other_call.span_id);
 }
-END_TEST
 
 static const double fractions[] = { 0, 0.01, 0.5, 1 };
 
 /* Six standard deviations, so that a right sampler fails one time in a billion. */
-START_TEST(the_fraction_is_that_of_the_chosen_requests)
+TD_TEST_LOOP(the_fraction_is_that_of_the_chosen_requests, 0,
+             (int)(sizeof fractions / sizeof *fractions))
 {
     const double fraction = fractions[_i];
     const struct td_sampler sampler = sampler_of(fraction);
@@ -90,9 +87,8 @@ START_TEST(the_fraction_is_that_of_the_chosen_requests)
     const double error = chosen - fraction * MANY, deviation2 = MANY * fraction * (1 - fraction);
     ck_assert_msg(error * error <= 36 * deviation2, "%d of %d for %f", chosen, MANY, fraction);
 }
-END_TEST
 
-START_TEST(children_have_their_own_ids_in_the_trace_of_the_span)
+TD_TEST(children_have_their_own_ids_in_the_trace_of_the_span)
 {
     const struct td_span_ids span = { .trace_id = TRACE, .span_id = SPAN, .remote = true };
     struct td_span_ids first, second;
@@ -104,21 +100,4 @@ START_TEST(children_have_their_own_ids_in_the_trace_of_the_span)
     check_id(first.span_id, TD_SPAN_ID_DIGITS);
     ck_assert_str_ne(first.span_id, SPAN);
     ck_assert_str_ne(first.span_id, second.span_id);
-}
-END_TEST
-
-static void add(TCase *tcase)
-{
-    tcase_add_test(tcase, a_sampled_parent_is_followed_whatever_the_fraction_is);
-    tcase_add_test(tcase, an_unsampled_parent_is_followed_whatever_the_fraction_is);
-    tcase_add_test(tcase, a_request_without_a_parent_begins_a_trace);
-    tcase_add_test(tcase, requests_have_different_ids);
-    tcase_add_loop_test(tcase, the_fraction_is_that_of_the_chosen_requests, 0,
-                        (int)(sizeof fractions / sizeof *fractions));
-    tcase_add_test(tcase, children_have_their_own_ids_in_the_trace_of_the_span);
-}
-
-int main(void)
-{
-    return run_suite("sampler", add);
 }

@@ -21,7 +21,7 @@ static int take_all(struct td_heap *heap)
     return n;
 }
 
-START_TEST(the_root_has_the_least_key)
+TD_TEST(the_root_has_the_least_key)
 {
     static const uint64_t keys[] = { 5, 3, 9, 3, UINT64_MAX, 0, 7 };
     static const uint64_t roots[] = { 5, 3, 3, 3, 3, 0, 0 };
@@ -34,9 +34,8 @@ START_TEST(the_root_has_the_least_key)
     ck_assert_int_eq(take_all(&heap), COUNT_OF(keys));
     ck_assert_ptr_null(heap.root);
 }
-END_TEST
 
-START_TEST(any_node_can_be_removed_or_get_another_key)
+TD_TEST_LOOP(any_node_can_be_removed_or_get_another_key, 0, 5)
 {
     struct td_heap heap = { 0 };
     struct td_heap_node nodes[NODES];
@@ -63,16 +62,4 @@ START_TEST(any_node_can_be_removed_or_get_another_key)
     for (int i = 0; i < NODES; i++)
         n += is_in[i];
     ck_assert_int_eq(take_all(&heap), n);
-}
-END_TEST
-
-static void add(TCase *tcase)
-{
-    tcase_add_test(tcase, the_root_has_the_least_key);
-    tcase_add_loop_test(tcase, any_node_can_be_removed_or_get_another_key, 0, 5);
-}
-
-int main(void)
-{
-    return run_suite("heap", add);
 }

@@ -74,7 +74,7 @@ static const struct {
     { "jobs that cost nothing take turns", "A0 A0 A0 A0 B0 B0", " 0 4 1 5 2 3" },
 };
 
-START_TEST(jobs_are_taken_in_this_order)
+TD_TEST_EACH(jobs_are_taken_in_this_order, orders)
 {
     struct setup setup = { 0 };
     submit(&setup, orders[_i].jobs);
@@ -85,9 +85,8 @@ START_TEST(jobs_are_taken_in_this_order)
     ck_assert_ptr_null(td_job_queue_take(&setup.queue));
     ck_assert_uint_eq(queued_cost(&setup), 0);
 }
-END_TEST
 
-START_TEST(small_jobs_are_taken_alone_between_chunks)
+TD_TEST(small_jobs_are_taken_alone_between_chunks)
 {
     struct setup setup = { 0 };
     submit(&setup, "AL As Bs");
@@ -96,9 +95,8 @@ START_TEST(small_jobs_are_taken_alone_between_chunks)
     ck_assert_ptr_null(td_job_queue_take_small(&setup.queue));
     ck_assert_ptr_eq(td_job_queue_take(&setup.queue), &setup.jobs[0]);
 }
-END_TEST
 
-START_TEST(a_source_whose_job_took_longer_waits_longer_for_its_next_turn)
+TD_TEST(a_source_whose_job_took_longer_waits_longer_for_its_next_turn)
 {
     struct setup setup = { 0 };
     submit(&setup, "As As Bs Bs Bs Bs .");
@@ -106,11 +104,10 @@ START_TEST(a_source_whose_job_took_longer_waits_longer_for_its_next_turn)
     submit(&setup, ".....");
     ck_assert_str_eq(setup.taken, " 0 2 3 4 1 5");
 }
-END_TEST
 
 /* The theorem of start-time fair queueing: between sources that always have jobs queued, the work
  * differs by at most one job of each. */
-START_TEST(sources_with_queued_jobs_get_equal_shares_of_the_work)
+TD_TEST_LOOP(sources_with_queued_jobs_get_equal_shares_of_the_work, 0, 5)
 {
     enum { FIXED = 1 * US, STEPS = 2000 };
     static const int most[SOURCES] = { 30 * US, 300 * US, 900 * US };
@@ -132,7 +129,6 @@ START_TEST(sources_with_queued_jobs_get_equal_shares_of_the_work)
                                   work[j] + (uint64_t)most[i] + (uint64_t)most[j] + 200 * US);
     }
 }
-END_TEST
 
 /* The cost, in units of a small job's, that is taken before a further small job of this source. */
 static const struct {
@@ -151,7 +147,7 @@ static const struct {
     { "jobs that were taken do not count", "As As As ... As Bs Bs", 'A', 2 },
 };
 
-START_TEST(the_jobs_before_a_further_one_depend_on_its_source)
+TD_TEST_EACH(the_jobs_before_a_further_one_depend_on_its_source, waits)
 {
     struct setup setup = { 0 };
     const char source = waits[_i].source;
@@ -161,7 +157,6 @@ START_TEST(the_jobs_before_a_further_one_depend_on_its_source)
     ck_assert_msg(ahead == (uint64_t)waits[_i].ahead * costs['s'], "%s: %llu",
                   waits[_i].description, (unsigned long long)ahead);
 }
-END_TEST
 
 /* Small jobs before a further large one of source A. */
 static const struct {
@@ -177,7 +172,7 @@ static const struct {
       "BL BL BL As As As As As As As As As As", 7 },
 };
 
-START_TEST(a_large_job_waits_for_small_ones_as_well)
+TD_TEST_EACH(a_large_job_waits_for_small_ones_as_well, smalls_ahead)
 {
     struct setup setup = { 0 };
     submit(&setup, smalls_ahead[_i].jobs);
@@ -186,7 +181,6 @@ START_TEST(a_large_job_waits_for_small_ones_as_well)
     ck_assert_msg(ahead == (uint64_t)smalls_ahead[_i].smalls * costs['s'], "%s: %llu",
                   smalls_ahead[_i].description, (unsigned long long)ahead);
 }
-END_TEST
 
 /* The job that is displaced when one of this source arrives; -1: none. */
 static const struct {
@@ -209,7 +203,7 @@ static const struct {
     { "kept jobs make no queue longer", "Ak Ak Ak As Bs Bs", 'C', 5 },
 };
 
-START_TEST(the_longest_queue_makes_room)
+TD_TEST_EACH(the_longest_queue_makes_room, displacements)
 {
     struct setup setup = { 0 };
     const char source = displacements[_i].source;
@@ -223,7 +217,6 @@ START_TEST(the_longest_queue_makes_room)
         ck_assert_ptr_ne(td_job_queue_take(&setup.queue), displaced);
     ck_assert_ptr_null(td_job_queue_take(&setup.queue));
 }
-END_TEST
 
 /* Deadlines: a digit; the time is 5. */
 static const struct {
@@ -237,7 +230,7 @@ static const struct {
     { "everything", "As Bs CL -L", "9999", "", true },
 };
 
-START_TEST(late_jobs_are_removed)
+TD_TEST_EACH(late_jobs_are_removed, expiries)
 {
     struct setup setup = { 0 };
     int removed = 0;
@@ -254,9 +247,8 @@ START_TEST(late_jobs_are_removed)
     ck_assert_int_eq(removed, setup.n - (int)strlen(expiries[_i].left) / 2);
     ck_assert_uint_eq(queued_cost(&setup), 0);
 }
-END_TEST
 
-START_TEST(costs_are_limited_so_that_their_sum_does_not_overflow)
+TD_TEST(costs_are_limited_so_that_their_sum_does_not_overflow)
 {
     struct setup setup = { 0 };
     submit(&setup, "As .");
@@ -266,31 +258,9 @@ START_TEST(costs_are_limited_so_that_their_sum_does_not_overflow)
     }
     ck_assert_uint_eq(queued_cost(&setup), JOBS * UINT64_C(3600000000000));
 }
-END_TEST
 
-START_TEST(a_job_of_a_millisecond_is_large)
+TD_TEST(a_job_of_a_millisecond_is_large)
 {
     ck_assert_int_eq(td_job_class_of(MS - 1), TD_JOB_SMALL);
     ck_assert_int_eq(td_job_class_of(MS), TD_JOB_LARGE);
-}
-END_TEST
-
-static void add(TCase *tcase)
-{
-    tcase_add_loop_test(tcase, jobs_are_taken_in_this_order, 0, COUNT_OF(orders));
-    tcase_add_test(tcase, small_jobs_are_taken_alone_between_chunks);
-    tcase_add_test(tcase, a_source_whose_job_took_longer_waits_longer_for_its_next_turn);
-    tcase_add_loop_test(tcase, sources_with_queued_jobs_get_equal_shares_of_the_work, 0, 5);
-    tcase_add_loop_test(tcase, the_jobs_before_a_further_one_depend_on_its_source, 0,
-                        COUNT_OF(waits));
-    tcase_add_loop_test(tcase, a_large_job_waits_for_small_ones_as_well, 0, COUNT_OF(smalls_ahead));
-    tcase_add_loop_test(tcase, the_longest_queue_makes_room, 0, COUNT_OF(displacements));
-    tcase_add_loop_test(tcase, late_jobs_are_removed, 0, COUNT_OF(expiries));
-    tcase_add_test(tcase, a_job_of_a_millisecond_is_large);
-    tcase_add_test(tcase, costs_are_limited_so_that_their_sum_does_not_overflow);
-}
-
-int main(void)
-{
-    return run_suite("job_queue", add);
 }

@@ -47,7 +47,7 @@ static void setup(void)
     td_placement_sleep(&placement);
 }
 
-START_TEST(a_thread_that_sleeps_on_the_processor_of_its_waker_wakes_elsewhere)
+TD_TEST(a_thread_that_sleeps_on_the_processor_of_its_waker_wakes_elsewhere)
 {
     td_placement_avoid(&placement);
     ck_assert_int_eq(changed, gettid());
@@ -55,9 +55,8 @@ START_TEST(a_thread_that_sleeps_on_the_processor_of_its_waker_wakes_elsewhere)
     td_placement_avoid(&placement);
     ck_assert_int_eq(n_changes, 1);
 }
-END_TEST
 
-START_TEST(once_awake_it_may_run_anywhere)
+TD_TEST(once_awake_it_may_run_anywhere)
 {
     td_placement_avoid(&placement);
     here = 0;
@@ -65,55 +64,36 @@ START_TEST(once_awake_it_may_run_anywhere)
     ck_assert(CPU_ISSET(0, &allowed) && CPU_ISSET(1, &allowed));
     ck_assert_int_eq(n_changes, 2);
 }
-END_TEST
 
-START_TEST(a_thread_that_sleeps_on_another_processor_is_left_alone)
+TD_TEST(a_thread_that_sleeps_on_another_processor_is_left_alone)
 {
     here = 0;
     td_placement_avoid(&placement);
     td_placement_wake(&placement);
     ck_assert_int_eq(n_changes, 0);
 }
-END_TEST
 
-START_TEST(a_thread_that_is_awake_is_left_alone)
+TD_TEST(a_thread_that_is_awake_is_left_alone)
 {
     td_placement_wake(&placement);
     td_placement_avoid(&placement);
     ck_assert_int_eq(n_changes, 0);
 }
-END_TEST
 
-START_TEST(the_only_processor_stays_allowed)
+TD_TEST(the_only_processor_stays_allowed)
 {
     CPU_CLR(0, &allowed);
     td_placement_avoid(&placement);
     td_placement_wake(&placement);
     ck_assert(CPU_ISSET(1, &allowed) && !CPU_ISSET(0, &allowed));
 }
-END_TEST
 
-START_TEST(without_knowledge_nothing_is_changed)
+TD_TEST(without_knowledge_nothing_is_changed)
 {
     fails = true;
     td_placement_avoid(&placement);
     td_placement_wake(&placement);
     ck_assert_int_eq(n_changes, 0);
 }
-END_TEST
 
-static void add(TCase *tcase)
-{
-    tcase_add_checked_fixture(tcase, setup, NULL);
-    tcase_add_test(tcase, a_thread_that_sleeps_on_the_processor_of_its_waker_wakes_elsewhere);
-    tcase_add_test(tcase, once_awake_it_may_run_anywhere);
-    tcase_add_test(tcase, a_thread_that_sleeps_on_another_processor_is_left_alone);
-    tcase_add_test(tcase, a_thread_that_is_awake_is_left_alone);
-    tcase_add_test(tcase, the_only_processor_stays_allowed);
-    tcase_add_test(tcase, without_knowledge_nothing_is_changed);
-}
-
-int main(void)
-{
-    return run_suite("placement", add);
-}
+TD_FIXTURE(setup, NULL);

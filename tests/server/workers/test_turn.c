@@ -19,7 +19,7 @@ int sched_yield(void)
     return 0;
 }
 
-START_TEST(a_thread_yields_at_the_first_check_after_a_turn)
+TD_TEST(a_thread_yields_at_the_first_check_after_a_turn)
 {
     struct td_turn turn;
     td_turn_begin(&turn);
@@ -29,9 +29,8 @@ START_TEST(a_thread_yields_at_the_first_check_after_a_turn)
     ck_assert_int_ge(turn.began_ns - began, TD_TURN_NS);
     ck_assert_int_ge(td_now_ns(), turn.began_ns);
 }
-END_TEST
 
-START_TEST(a_turn_that_has_not_lasted_goes_on)
+TD_TEST(a_turn_that_has_not_lasted_goes_on)
 {
     struct td_turn turn = { .began_ns = td_now_ns() + 60 * INT64_C(1000000000) };
     const int64_t began = turn.began_ns;
@@ -39,9 +38,8 @@ START_TEST(a_turn_that_has_not_lasted_goes_on)
     ck_assert_int_eq(yields, 0);
     ck_assert_int_eq(turn.began_ns, began);
 }
-END_TEST
 
-START_TEST(shorter_slices_leave_policy_and_priority_as_they_are)
+TD_TEST(shorter_slices_leave_policy_and_priority_as_they_are)
 {
     struct {
         uint32_t size, policy;
@@ -60,7 +58,6 @@ START_TEST(shorter_slices_leave_policy_and_priority_as_they_are)
     /* 0 before Linux 6.12, which has no slices of threads */
     ck_assert(attributes.runtime_ns == 0 || attributes.runtime_ns == 200000);
 }
-END_TEST
 
 static void work_for_a_turn(struct td_job *job, struct td_worker *worker)
 {
@@ -88,22 +85,8 @@ static int yields_of_three_jobs(bool yield)
     return atomic_load(&yields);
 }
 
-START_TEST(workers_yield_between_jobs_while_told_to)
+TD_TEST(workers_yield_between_jobs_while_told_to)
 {
     ck_assert_int_eq(yields_of_three_jobs(false), 0);
     ck_assert_int_eq(yields_of_three_jobs(true), 3);
-}
-END_TEST
-
-static void add(TCase *tcase)
-{
-    tcase_add_test(tcase, a_thread_yields_at_the_first_check_after_a_turn);
-    tcase_add_test(tcase, a_turn_that_has_not_lasted_goes_on);
-    tcase_add_test(tcase, workers_yield_between_jobs_while_told_to);
-    tcase_add_test(tcase, shorter_slices_leave_policy_and_priority_as_they_are);
-}
-
-int main(void)
-{
-    return run_suite("turn", add);
 }

@@ -121,7 +121,7 @@ static void *submit_all(void *argument)
     return NULL;
 }
 
-START_TEST(every_submitted_job_runs_exactly_once)
+TD_TEST_LOOP(every_submitted_job_runs_exactly_once, 0, 4)
 {
     static const int workers[] = { 1, 2, 4, 8 };
     struct td_worker_pool *pool = td_worker_pool_new(workers[_i], 100); /* full most of the time */
@@ -143,9 +143,8 @@ START_TEST(every_submitted_job_runs_exactly_once)
     }
     free(jobs);
 }
-END_TEST
 
-START_TEST(reserve_fails_when_the_queue_is_full)
+TD_TEST(reserve_fails_when_the_queue_is_full)
 {
     struct td_worker_pool *pool = td_worker_pool_new(1, 3);
     struct gate gate;
@@ -168,9 +167,8 @@ START_TEST(reserve_fails_when_the_queue_is_full)
     ck_assert(!td_worker_pool_reserve(pool, NULL));
     td_worker_pool_free(pool);
 }
-END_TEST
 
-START_TEST(a_source_with_fewer_jobs_gets_a_place_in_a_full_queue)
+TD_TEST(a_source_with_fewer_jobs_gets_a_place_in_a_full_queue)
 {
     struct td_worker_pool *pool = td_worker_pool_new(1, 3);
     struct td_job_source hog = { 0 }, other = { 0 };
@@ -199,9 +197,8 @@ START_TEST(a_source_with_fewer_jobs_gets_a_place_in_a_full_queue)
     for (int i = 0; i < 4; i++)
         ck_assert_int_eq(atomic_load(&jobs[i].runs), i != 2);
 }
-END_TEST
 
-START_TEST(reserving_a_free_place_displaces_no_job)
+TD_TEST(reserving_a_free_place_displaces_no_job)
 {
     struct td_worker_pool *pool = td_worker_pool_new(1, 3);
     struct td_job_source hog = { 0 };
@@ -224,9 +221,8 @@ START_TEST(reserving_a_free_place_displaces_no_job)
     ck_assert(!td_worker_pool_reserve_free(pool));
     td_worker_pool_free(pool);
 }
-END_TEST
 
-START_TEST(a_job_for_idle_workers_is_queued_only_while_one_is_idle_and_nothing_waits)
+TD_TEST(a_job_for_idle_workers_is_queued_only_while_one_is_idle_and_nothing_waits)
 {
     struct td_worker_pool *pool = td_worker_pool_new(1, 3);
     struct gate gate;
@@ -248,9 +244,8 @@ START_TEST(a_job_for_idle_workers_is_queued_only_while_one_is_idle_and_nothing_w
         ck_assert(td_worker_pool_reserve(pool, NULL));
     td_worker_pool_free(pool);
 }
-END_TEST
 
-START_TEST(a_job_for_idle_workers_takes_no_place_in_the_queue)
+TD_TEST(a_job_for_idle_workers_takes_no_place_in_the_queue)
 {
     struct td_worker_pool *pool = td_worker_pool_new(1, 1);
     struct recorded_job job, other;
@@ -267,9 +262,8 @@ START_TEST(a_job_for_idle_workers_takes_no_place_in_the_queue)
     }
     td_worker_pool_free(pool);
 }
-END_TEST
 
-START_TEST(an_unplaced_job_that_is_dropped_releases_no_place)
+TD_TEST(an_unplaced_job_that_is_dropped_releases_no_place)
 {
     struct td_worker_pool *pool = td_worker_pool_new(1, 1);
     struct recorded_job job;
@@ -281,9 +275,8 @@ START_TEST(an_unplaced_job_that_is_dropped_releases_no_place)
     ck_assert(!td_worker_pool_reserve(pool, NULL));
     td_worker_pool_free(pool);
 }
-END_TEST
 
-START_TEST(the_state_of_the_queue_has_its_jobs_and_how_long_the_first_has_waited)
+TD_TEST(the_state_of_the_queue_has_its_jobs_and_how_long_the_first_has_waited)
 {
     struct td_worker_pool *pool = pool_of(1);
     struct gate gate;
@@ -306,9 +299,8 @@ START_TEST(the_state_of_the_queue_has_its_jobs_and_how_long_the_first_has_waited
     gate_open(&gate);
     td_worker_pool_free(pool);
 }
-END_TEST
 
-START_TEST(free_runs_queued_jobs)
+TD_TEST(free_runs_queued_jobs)
 {
     struct td_worker_pool *pool = pool_of(1);
     struct gate gate;
@@ -323,15 +315,13 @@ START_TEST(free_runs_queued_jobs)
     for (int i = 0; i < 20; i++)
         ck_assert_int_eq(atomic_load(&jobs[i].runs), 1);
 }
-END_TEST
 
-START_TEST(a_pool_without_work_can_be_freed)
+TD_TEST_LOOP(a_pool_without_work_can_be_freed, 0, 4)
 {
     static const int workers[] = { 1, 2, 4, 8 };
     td_worker_pool_free(pool_of(workers[_i]));
     td_worker_pool_free(NULL);
 }
-END_TEST
 
 /* ---- order ----------------------------------------------------------------------------------- */
 
@@ -353,7 +343,7 @@ static const struct {
       { 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 } },
 };
 
-START_TEST(jobs_run_in_this_order)
+TD_TEST_EACH(jobs_run_in_this_order, orders)
 {
     struct td_worker_pool *pool = pool_of(1);
     struct gate gate;
@@ -373,7 +363,6 @@ START_TEST(jobs_run_in_this_order)
                       "%s: number %d was job %d, not %d", orders[_i].description, i,
                       run_order.numbers[i], orders[_i].order[i]);
 }
-END_TEST
 
 /* ---- misestimated jobs ---------------------------------------------------------------------- */
 
@@ -409,7 +398,7 @@ static const struct {
     { "a small job with the largest cost", SMALL, UINT64_MAX, true },
 };
 
-START_TEST(an_underestimated_job_moves_to_the_end_of_the_large_queue)
+TD_TEST_EACH(an_underestimated_job_moves_to_the_end_of_the_large_queue, surprises)
 {
     const bool goes_back = surprises[_i].goes_back;
     struct td_worker_pool *pool = td_worker_pool_new(1, 3); /* a full queue accepts it again */
@@ -440,7 +429,6 @@ START_TEST(an_underestimated_job_moves_to_the_end_of_the_large_queue)
     if (goes_back)
         ck_assert_int_eq(run_order.numbers[2], 0); /* after the small one and the large one */
 }
-END_TEST
 
 /* ---- loops ----------------------------------------------------------------------------------- */
 
@@ -517,7 +505,7 @@ static const struct {
 static const int worker_counts[] = { 0, 1, 2, 4, 8 }; /* 0: single-threaded on the calling thread */
 enum { N_LOOPS = COUNT_OF(loops), N_WORKER_COUNTS = COUNT_OF(worker_counts) };
 
-START_TEST(parallel_for_runs_each_item_exactly_once)
+TD_TEST_LOOP(parallel_for_runs_each_item_exactly_once, 0, N_LOOPS *N_WORKER_COUNTS)
 {
     const int workers = worker_counts[_i / N_LOOPS];
     struct looping_job looping_job;
@@ -531,9 +519,8 @@ START_TEST(parallel_for_runs_each_item_exactly_once)
     }
     looping_expect(&looping_job);
 }
-END_TEST
 
-START_TEST(loops_of_several_jobs_do_not_mix)
+TD_TEST_LOOP(loops_of_several_jobs_do_not_mix, 1, N_WORKER_COUNTS)
 {
     enum { JOBS = 24 };
     struct td_worker_pool *pool = pool_of(worker_counts[_i]);
@@ -546,7 +533,6 @@ START_TEST(loops_of_several_jobs_do_not_mix)
     for (int i = 0; i < JOBS; i++)
         looping_expect(&jobs[i]);
 }
-END_TEST
 
 static void wait_for_all(void *context, int64_t begin, int64_t end)
 {
@@ -571,7 +557,7 @@ static void run_rendezvous(struct td_job *job, struct td_worker *worker)
     sem_post(&self->over);
 }
 
-START_TEST(
+TD_TEST(
     idle_workers_take_chunks_of_a_loop) /* four chunks that wait for each other need four threads */
 {
     struct td_worker_pool *pool = pool_of(4);
@@ -587,23 +573,21 @@ START_TEST(
     td_worker_pool_free(pool);
     pthread_barrier_destroy(&rendezvous.barrier);
 }
-END_TEST
 
-START_TEST(exec_provides_its_arena)
+TD_TEST(exec_provides_its_arena)
 {
     struct td_arena arena;
     struct td_pool_exec exec;
     td_pool_exec_init(&exec, NULL, &arena, never_stopped, NULL);
     ck_assert_ptr_eq(exec.base.arena, &arena);
 }
-END_TEST
 
 static td_status always_stopped(void *context, struct td_error *err)
 {
     return td_error_set(err, TD_DEADLINE_EXCEEDED, "%s", (const char *)context);
 }
 
-START_TEST(exec_checks_for_a_stop_outside_a_loop)
+TD_TEST(exec_checks_for_a_stop_outside_a_loop)
 {
     struct td_arena arena;
     struct td_pool_exec exec;
@@ -615,7 +599,6 @@ START_TEST(exec_checks_for_a_stop_outside_a_loop)
     ck_assert_int_eq(td_exec_check(&exec.base, &err), TD_DEADLINE_EXCEEDED);
     ck_assert_str_eq(err.message, "late");
 }
-END_TEST
 
 /* ---- jobs between the chunks of a loop ------------------------------------------------------- */
 
@@ -655,7 +638,7 @@ static void run_outer(struct td_job *job, struct td_worker *worker)
     ck_assert_int_eq(td_exec_for(&exec.base, 10, 1, outer_chunk, self, &err), TD_OK);
 }
 
-START_TEST(small_jobs_run_between_the_chunks_of_a_large_one)
+TD_TEST(small_jobs_run_between_the_chunks_of_a_large_one)
 {
     struct outer outer = { .job = { .cost_ns = LARGE, .deadline_ns = TD_NEVER, .run = run_outer } };
     outer.pool = pool_of(1);
@@ -670,7 +653,6 @@ START_TEST(small_jobs_run_between_the_chunks_of_a_large_one)
     ck_assert_int_eq(atomic_load(&outer.large.runs), 1);
     looping_expect(&outer.small_loop);
 }
-END_TEST
 
 /* A large job with a small one between its chunks, which takes some time. */
 struct interrupted {
@@ -706,7 +688,7 @@ static void run_interrupted(struct td_job *job, struct td_worker *worker)
     self->seen_by_large = td_worker_nested_ns(worker);
 }
 
-START_TEST(the_time_of_small_jobs_between_the_chunks_is_known)
+TD_TEST(the_time_of_small_jobs_between_the_chunks_is_known)
 {
     struct td_worker_pool *pool = pool_of(1);
     struct interrupted jobs[2];
@@ -724,7 +706,6 @@ START_TEST(the_time_of_small_jobs_between_the_chunks_is_known)
         ck_assert_int_eq(jobs[i].seen_by_small, 0);
     }
 }
-END_TEST
 
 /* A chain of small jobs, each submitted by a chunk of the one before; records how deep they
  * nest. */
@@ -755,7 +736,7 @@ static void run_chain(struct td_job *job, struct td_worker *worker)
     --*self->depth;
 }
 
-START_TEST(nested_jobs_do_not_nest_further)
+TD_TEST(nested_jobs_do_not_nest_further)
 {
     enum { LINKS = 8 };
     struct chain chain[LINKS];
@@ -773,9 +754,8 @@ START_TEST(nested_jobs_do_not_nest_further)
     ck_assert_int_eq(depth, 0);
     ck_assert_int_eq(deepest, 2);
 }
-END_TEST
 
-START_TEST(loops_and_small_jobs_complete_under_load)
+TD_TEST_LOOP(loops_and_small_jobs_complete_under_load, 1, N_WORKER_COUNTS)
 {
     enum { LOOPS = 40, SMALLS = 2000 };
     struct td_worker_pool *pool = pool_of(worker_counts[_i]);
@@ -798,7 +778,6 @@ START_TEST(loops_and_small_jobs_complete_under_load)
     free(looping_job);
     free(smalls);
 }
-END_TEST
 
 /* ---- loops that are stopped ------------------------------------------------------------------ */
 
@@ -860,7 +839,7 @@ static void run_on_new_pool(struct td_job *job, int workers)
     td_worker_pool_free(pool);
 }
 
-START_TEST(a_stop_ends_the_loop_and_no_helper_remains_in_it)
+TD_TEST_LOOP(a_stop_ends_the_loop_and_no_helper_remains_in_it, 0, N_WORKER_COUNTS)
 {
     struct stoppable self = {
         .job = { .cost_ns = LARGE, .deadline_ns = TD_NEVER, .run = run_stoppable },
@@ -875,9 +854,8 @@ START_TEST(a_stop_ends_the_loop_and_no_helper_remains_in_it)
     ck_assert_int_eq(self.inside_after, 0);
     ck_assert_int_eq(self.chunks_later, self.chunks_after);
 }
-END_TEST
 
-START_TEST(a_finished_loop_is_not_stopped)
+TD_TEST_LOOP(a_finished_loop_is_not_stopped, 0, N_WORKER_COUNTS)
 {
     struct stoppable self = {
         .job = { .cost_ns = LARGE, .deadline_ns = TD_NEVER, .run = run_stoppable },
@@ -887,7 +865,6 @@ START_TEST(a_finished_loop_is_not_stopped)
     ck_assert_int_eq(self.status, TD_OK);
     ck_assert_int_eq(self.chunks_after, 1);
 }
-END_TEST
 
 /* A job of many loops of one chunk each: it never checks between two chunks. */
 static void run_stoppable_loops(struct td_job *job, struct td_worker *worker)
@@ -901,7 +878,7 @@ static void run_stoppable_loops(struct td_job *job, struct td_worker *worker)
     while (self->status == TD_OK && atomic_load(&self->chunks) < 100);
 }
 
-START_TEST(a_job_is_stopped_between_its_loops_as_well)
+TD_TEST_LOOP(a_job_is_stopped_between_its_loops_as_well, 0, N_WORKER_COUNTS)
 {
     struct stoppable self = {
         .job = { .cost_ns = LARGE, .deadline_ns = TD_NEVER, .run = run_stoppable_loops },
@@ -913,7 +890,6 @@ START_TEST(a_job_is_stopped_between_its_loops_as_well)
     ck_assert_int_eq(atomic_load(&self.chunks),
                      6); /* stopped was not called before the first loop */
 }
-END_TEST
 
 /* ---- one loop after the other ---------------------------------------------------------------- */
 
@@ -947,7 +923,7 @@ static void run_loop_sequence(struct td_job *job, struct td_worker *worker)
     sem_post(&self->over);
 }
 
-START_TEST(each_loop_sees_what_the_one_before_wrote)
+TD_TEST_LOOP(each_loop_sees_what_the_one_before_wrote, 1, N_WORKER_COUNTS)
 {
     enum { LOOPS = 20000 };
     int64_t expected = 0;
@@ -968,7 +944,6 @@ START_TEST(each_loop_sees_what_the_one_before_wrote)
     }
     td_worker_pool_free(pool);
 }
-END_TEST
 
 static int64_t processor_time_ns(void)
 {
@@ -977,7 +952,7 @@ static int64_t processor_time_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-START_TEST(workers_sleep_when_the_loops_are_over)
+TD_TEST(workers_sleep_when_the_loops_are_over)
 {
     struct td_worker_pool *pool = pool_of(4);
     struct loop_sequence row = {
@@ -992,7 +967,6 @@ START_TEST(workers_sleep_when_the_loops_are_over)
     ck_assert_int_lt(processor_time_ns() - before, 20000000);
     td_worker_pool_free(pool);
 }
-END_TEST
 
 /* A job with a loop that then runs until the other jobs have run. */
 static void run_loop_then_wait(struct td_job *job, struct td_worker *worker)
@@ -1009,7 +983,7 @@ static void run_loop_then_wait(struct td_job *job, struct td_worker *worker)
     sem_post(&self->over);
 }
 
-START_TEST(a_lingering_worker_takes_a_new_job)
+TD_TEST(a_lingering_worker_takes_a_new_job)
 {
     struct td_worker_pool *pool = pool_of(2);
     for (int i = 0; i < 2000; i++) {
@@ -1027,7 +1001,6 @@ START_TEST(a_lingering_worker_takes_a_new_job)
     }
     td_worker_pool_free(pool);
 }
-END_TEST
 
 /* ---- jobs that wait too long ----------------------------------------------------------------- */
 
@@ -1051,7 +1024,7 @@ static const struct {
     { "everything", "1-9", "sLs", 15, true, "xxx" },
 };
 
-START_TEST(expire_drops_only_jobs_past_their_deadline)
+TD_TEST_EACH(expire_drops_only_jobs_past_their_deadline, expiries)
 {
     const char *deadlines = expiries[_i].deadlines, *description = expiries[_i].description;
     const int n = (int)strlen(deadlines);
@@ -1091,7 +1064,6 @@ START_TEST(expire_drops_only_jobs_past_their_deadline)
     for (int i = 0; i < 2 && i < places; i++)
         ck_assert_int_eq(atomic_load(&late_comers[i].runs), 1);
 }
-END_TEST
 
 static void *expire_all_the_time(void *argument)
 {
@@ -1105,7 +1077,7 @@ static void *expire_all_the_time(void *argument)
     return NULL;
 }
 
-START_TEST(each_job_runs_or_is_dropped_exactly_once)
+TD_TEST(each_job_runs_or_is_dropped_exactly_once)
 {
     enum { JOBS = 5000 };
     struct td_worker_pool *pool = pool_of(4);
@@ -1123,7 +1095,6 @@ START_TEST(each_job_runs_or_is_dropped_exactly_once)
         ck_assert_int_eq(atomic_load(&jobs[i].runs) + atomic_load(&jobs[i].drops), 1);
     free(jobs);
 }
-END_TEST
 
 /* ---- Retry-After ----------------------------------------------------------------------------- */
 
@@ -1148,7 +1119,7 @@ static const struct {
       3600 },
 };
 
-START_TEST(retry_after_is_the_queued_work_divided_by_the_workers)
+TD_TEST_EACH(retry_after_is_the_queued_work_divided_by_the_workers, retries)
 {
     const char *description = retries[_i].description;
     struct td_worker_pool *pool = pool_of(retries[_i].workers);
@@ -1170,7 +1141,6 @@ START_TEST(retry_after_is_the_queued_work_divided_by_the_workers)
         gate_open(&gates[i]);
     td_worker_pool_free(pool);
 }
-END_TEST
 
 /* ---- estimates ------------------------------------------------------------------------------- */
 
@@ -1191,7 +1161,7 @@ static const struct {
     { "another source does not wait for those jobs", 1, 8, 10, 50, true, false },
 };
 
-START_TEST(a_job_is_late_if_those_before_it_take_too_long)
+TD_TEST_EACH(a_job_is_late_if_those_before_it_take_too_long, deadlines)
 {
     const int workers = deadlines[_i].workers;
     struct td_worker_pool *pool = pool_of(workers);
@@ -1220,9 +1190,8 @@ START_TEST(a_job_is_late_if_those_before_it_take_too_long)
         gate_open(&gates[i]);
     td_worker_pool_free(pool);
 }
-END_TEST
 
-START_TEST(a_large_job_is_late_if_small_ones_before_it_take_too_long)
+TD_TEST(a_large_job_is_late_if_small_ones_before_it_take_too_long)
 {
     struct td_worker_pool *pool = pool_of(1);
     struct gate gate;
@@ -1241,9 +1210,8 @@ START_TEST(a_large_job_is_late_if_small_ones_before_it_take_too_long)
     gate_open(&gate);
     td_worker_pool_free(pool);
 }
-END_TEST
 
-START_TEST(with_an_empty_queue_no_job_is_late)
+TD_TEST(with_an_empty_queue_no_job_is_late)
 {
     struct td_worker_pool *pool = pool_of(1);
     int64_t wait = 0;
@@ -1252,9 +1220,8 @@ START_TEST(with_an_empty_queue_no_job_is_late)
     ck_assert(!td_worker_pool_is_late(pool, NULL, SMALL, 1, &wait));
     td_worker_pool_free(pool);
 }
-END_TEST
 
-START_TEST(the_average_follows_the_last_jobs)
+TD_TEST(the_average_follows_the_last_jobs)
 {
     static const int64_t took[] = { 0, 1, INT64_MAX, LARGE };
     struct td_worker_pool *pool = pool_of(1);
@@ -1272,54 +1239,4 @@ START_TEST(the_average_follows_the_last_jobs)
     ck_assert_int_le(wait, LARGE / 10 * 11);
     gate_open(&gate);
     td_worker_pool_free(pool);
-}
-END_TEST
-
-static void add(TCase *tcase)
-{
-    tcase_add_loop_test(tcase, every_submitted_job_runs_exactly_once, 0, 4);
-    tcase_add_test(tcase, reserve_fails_when_the_queue_is_full);
-    tcase_add_test(tcase, a_source_with_fewer_jobs_gets_a_place_in_a_full_queue);
-    tcase_add_test(tcase, reserving_a_free_place_displaces_no_job);
-    tcase_add_test(tcase,
-                   a_job_for_idle_workers_is_queued_only_while_one_is_idle_and_nothing_waits);
-    tcase_add_test(tcase, a_job_for_idle_workers_takes_no_place_in_the_queue);
-    tcase_add_test(tcase, an_unplaced_job_that_is_dropped_releases_no_place);
-    tcase_add_test(tcase, the_state_of_the_queue_has_its_jobs_and_how_long_the_first_has_waited);
-    tcase_add_test(tcase, free_runs_queued_jobs);
-    tcase_add_loop_test(tcase, a_pool_without_work_can_be_freed, 0, 4);
-    tcase_add_loop_test(tcase, jobs_run_in_this_order, 0, COUNT_OF(orders));
-    tcase_add_loop_test(tcase, an_underestimated_job_moves_to_the_end_of_the_large_queue, 0,
-                        COUNT_OF(surprises));
-    tcase_add_loop_test(tcase, parallel_for_runs_each_item_exactly_once, 0,
-                        N_LOOPS * N_WORKER_COUNTS);
-    tcase_add_loop_test(tcase, loops_of_several_jobs_do_not_mix, 1, N_WORKER_COUNTS);
-    tcase_add_test(tcase, idle_workers_take_chunks_of_a_loop);
-    tcase_add_test(tcase, exec_provides_its_arena);
-    tcase_add_test(tcase, exec_checks_for_a_stop_outside_a_loop);
-    tcase_add_test(tcase, small_jobs_run_between_the_chunks_of_a_large_one);
-    tcase_add_test(tcase, the_time_of_small_jobs_between_the_chunks_is_known);
-    tcase_add_test(tcase, nested_jobs_do_not_nest_further);
-    tcase_add_loop_test(tcase, loops_and_small_jobs_complete_under_load, 1, N_WORKER_COUNTS);
-    tcase_add_loop_test(tcase, a_stop_ends_the_loop_and_no_helper_remains_in_it, 0,
-                        N_WORKER_COUNTS);
-    tcase_add_loop_test(tcase, a_finished_loop_is_not_stopped, 0, N_WORKER_COUNTS);
-    tcase_add_loop_test(tcase, a_job_is_stopped_between_its_loops_as_well, 0, N_WORKER_COUNTS);
-    tcase_add_loop_test(tcase, each_loop_sees_what_the_one_before_wrote, 1, N_WORKER_COUNTS);
-    tcase_add_test(tcase, workers_sleep_when_the_loops_are_over);
-    tcase_add_test(tcase, a_lingering_worker_takes_a_new_job);
-    tcase_add_loop_test(tcase, expire_drops_only_jobs_past_their_deadline, 0, COUNT_OF(expiries));
-    tcase_add_test(tcase, each_job_runs_or_is_dropped_exactly_once);
-    tcase_add_loop_test(tcase, a_job_is_late_if_those_before_it_take_too_long, 0,
-                        COUNT_OF(deadlines));
-    tcase_add_test(tcase, a_large_job_is_late_if_small_ones_before_it_take_too_long);
-    tcase_add_test(tcase, with_an_empty_queue_no_job_is_late);
-    tcase_add_test(tcase, the_average_follows_the_last_jobs);
-    tcase_add_loop_test(tcase, retry_after_is_the_queued_work_divided_by_the_workers, 0,
-                        COUNT_OF(retries));
-}
-
-int main(void)
-{
-    return run_suite("worker_pool", add);
 }
