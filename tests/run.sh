@@ -200,7 +200,7 @@ stage trial-random-long   --l  build-asan    trial random_requests build-asan 30
 stage trial-hostile-asan  --l  build-asan    trial hostile build-asan 10
 stage import              -wl  build-release tests/import/run.py
 stage real                -wl  build-release tests/real/run.sh
-stage documents           -wl  build-release python3 tests/documents/run.py # after real, which fetches the model that pages use
+stage documents           -wl  build-release python3 tests/documents/run.py
 stage browser             -wl  build-release tests/browser/run.py --binary build/tensord --pictures build/browser
 stage systemd             -wl  build-release tests/deploy/systemd.sh build/tensord
 stage prometheus          -wl  build-release tests/deploy/prometheus.py build/tensord

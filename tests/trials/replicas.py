@@ -89,12 +89,16 @@ def behind(kind, rounds, rng):
     stopped = proxy.Proxy(kind, CHECK_MS)
     replicas = [replica(port) for port in stopped.replicas]
     done = dict.fromkeys(("requests", "restarts", "resent_at_restarts", "kills", "resent_at_kills", "failed"), 0)
-    with stopped as running:
-        running.wait_healthy()
-        for _ in range(rounds):
-            round_of(running, replicas, rng, done)
-    for each in replicas:
-        stop_behind(each, lambda: None)
+    try:
+        with stopped as running:
+            running.wait_healthy()
+            for _ in range(rounds):
+                round_of(running, replicas, rng, done)
+        for each in replicas:
+            stop_behind(each, lambda: None)
+    finally:
+        for each in replicas:
+            each.process.kill()
     return (f"{kind}: {done['requests']} requests; {done['restarts']} restarts, {done['resent_at_restarts']} sent again, 0 failed; "
             f"{done['kills']} kills, {done['resent_at_kills']} sent again, {done['failed']} failed")
 

@@ -115,11 +115,12 @@ def behind_a_proxy(rounds, rng):
                 answered(clients, 50)
         finally:
             outcomes = clients.end()
+        for server in servers.values():
+            stop_behind(server, lambda: None)
     finally:
-        proxy.process.terminate()
-        proxy.process.wait()
-    for server in servers.values():
-        stop_behind(server, lambda: None)
+        for process in [proxy.process, *(server.process for server in servers.values())]:
+            process.kill()
+            process.wait()
     return outcomes
 
 
