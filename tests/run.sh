@@ -98,6 +98,7 @@ oip() { python3 tests/oip/run.py --binary "$1/tensord"; }
 conformance() { python3 tests/conformance/test_all.py --binary "$1/tensord" "${@:2}"; }
 clients() { python3 tests/clients/run.py "$1"; }
 fuzz() { tests/fuzz/run.sh all "$1"; }
+quickstart() { deploy/quickstart.sh --once --port "$(PYTHONPATH=tests/http python3 -B -c 'import daemon; print(daemon.free_ports(1)[0])')"; }
 trial() { python3 "tests/trials/$1.py" --binary "$2/tensord" --rounds "$3"; } # NAME BUILD ROUNDS
 
 # The CUDA plugin, for one architecture (9.0) so as to be quick: exports one function, depends on no library of
@@ -179,7 +180,7 @@ stage progress            qwl  -             tests/deploy/progress.sh
 stage dependencies        -wl  -             tests/deploy/dependencies.sh
 stage install             -wl  build-release tests/deploy/install.sh
 stage sbom                -wl  build-release tests/deploy/sbom.sh
-stage quickstart          -wl  build-release deploy/quickstart.sh --once
+stage quickstart          -wl  build-release quickstart
 stage openapi             -wl  build-release tests/openapi/run.py
 stage perf-analyzer       -wl  build-release python3 tests/oip/perf_analyzer.py --binary build/tensord
 stage conformance-asan    -wl  build-asan    conformance build-asan

@@ -1,6 +1,7 @@
 #!/bin/sh
 # package_boot.sh - what package.sh runs in a system that systemd has booted, with the package installed and an upgrade in /root.
 set -eu
+# shellcheck source=tests/support/eventually.sh
 . /root/eventually.sh
 trap '[ $? -eq 0 ] || { systemctl status --no-pager tensord.service; journalctl -n 20 --no-pager -u tensord; }' EXIT
 
