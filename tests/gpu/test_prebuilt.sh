@@ -91,7 +91,7 @@ page '^FAILED +racecheck-stitch .*exit status 9: RACECHECK SUMMARY'
 page '^FAILED +racecheck-find .*it ran no case'
 page '^ok +racecheck-products '
 page "^skipped +synccheck-products .*does not support"
-page "^  TD_TEST_DEVICE=.* compute-sanitizer --tool racecheck .* dynamic_stitch"
+page "^  TD_TEST_DEVICE=.* compute-sanitizer --tool racecheck .* 'dynamic_stitch"
 page '^5 ok, 2 FAILED, 7 skipped, 0 not run'
 # Commands to paste test the plugin, not the reference device.
 pasted=$(sed -n 's/^  \(.*\) compute-sanitizer .*dynamic_stitch.*/\1 env/p' "$work/page" | head -n 1)
