@@ -24,7 +24,7 @@
 #   unit-tsan-others  unit tests whose programs start no thread: ThreadSanitizer has nothing to find in them; and those of each op,
 #                     which run in threads by the same loops as random calls do.
 #   http-tsan-topics  topics of HTTP that go through the same threads as those of http-tsan.
-#   trial-*-long      minutes of tests/trials instead of seconds.
+#   trial-*-long      many rounds of tests/trials instead of a few.
 #   mlserver, kserve  packages of hundreds of megabytes.
 #   package           the Debian package, built, installed in a minimal system and booted; needs root and debootstrap.
 #   wheel             the wheel: everything is compiled twice, without ccache the second time.
@@ -98,7 +98,8 @@ oip() { python3 tests/oip/run.py --binary "$1/tensord"; }
 conformance() { python3 tests/conformance/test_all.py --binary "$1/tensord" "${@:2}"; }
 clients() { python3 tests/clients/run.py "$1"; }
 fuzz() { tests/fuzz/run.sh all "$1"; }
-trial() { TD_TEST_TIME_SCALE=$3 python3 "tests/trials/$1.py" --binary "$2/tensord" --seconds "$4"; } # NAME BUILD SCALE SECONDS
+quickstart() { deploy/quickstart.sh --once --port "$(PYTHONPATH=tests/http python3 -B -c 'import daemon; print(daemon.free_ports(1)[0])')"; }
+trial() { python3 "tests/trials/$1.py" --binary "$2/tensord" --rounds "$3"; } # NAME BUILD ROUNDS
 
 # The CUDA plugin, for one architecture (9.0) so as to be quick: exports one function, depends on no library of
 # CUDA's to be loaded, and says what it lacks where there is no GPU. Where there is one, the contract too.
@@ -178,7 +179,7 @@ stage progress            qwl  -             tests/deploy/progress.sh
 stage dependencies        -wl  -             tests/deploy/dependencies.sh
 stage install             -wl  build-release tests/deploy/install.sh
 stage sbom                -wl  build-release tests/deploy/sbom.sh
-stage quickstart          -wl  build-release deploy/quickstart.sh --once
+stage quickstart          -wl  build-release quickstart
 stage openapi             -wl  build-release tests/openapi/run.py
 stage perf-analyzer       -wl  build-release python3 tests/oip/perf_analyzer.py --binary build/tensord
 stage http-asan           -wl  build-asan    http build-asan
@@ -187,17 +188,18 @@ stage http-tsan           -wl  build-tsan    http build-tsan --only test_concurr
     --only test_devices --only test_lifecycle
 stage http-tsan-topics    --l  build-tsan    http build-tsan --only test_clients --only test_oip_memory \
     --only test_tensors --only test_scatter --only test_store_option --only test_traces
-for trial in crash faults hostile restart replicas soak; do
-    stage trial-$trial      -w-  build-release trial $trial build 1 8
-    stage trial-$trial-long --l  build-release trial $trial build 1 180
+for trial in crash:20:500 faults:2:40 hostile:1:30 restart:8:200 replicas:1:15 soak:1:20; do # NAME:ROUNDS:ROUNDS in the long set
+    IFS=: read -r trial rounds many <<<"$trial"
+    stage trial-$trial      -w-  build-release trial "$trial" build "$rounds"
+    stage trial-$trial-long --l  build-release trial "$trial" build "$many"
 done
-stage trial-versions-long --l  build-release trial versions build 1 180
-stage trial-random        -w-  build-asan    trial random_requests build-asan 4 8
-stage trial-random-long   --l  build-asan    trial random_requests build-asan 4 180
-stage trial-hostile-asan  --l  build-asan    trial hostile build-asan 4 120
+stage trial-versions-long --l  build-release trial versions build 400
+stage trial-random        -w-  build-asan    trial random_requests build-asan 1000
+stage trial-random-long   --l  build-asan    trial random_requests build-asan 30000
+stage trial-hostile-asan  --l  build-asan    trial hostile build-asan 10
 stage import              -wl  build-release tests/import/run.py
 stage real                -wl  build-release tests/real/run.sh
-stage documents           -wl  build-release python3 tests/documents/run.py # after real, which fetches the model that pages use
+stage documents           -wl  build-release python3 tests/documents/run.py
 stage browser             -wl  build-release tests/browser/run.py --binary build/tensord --pictures build/browser
 stage systemd             -wl  build-release tests/deploy/systemd.sh build/tensord
 stage prometheus          -wl  build-release tests/deploy/prometheus.py build/tensord

@@ -4,17 +4,18 @@
     run.py NAME... [--binary PATH]        names: curl python triton node go c
 
 If the runtime or library of a client is not installed, that client is skipped, with the reason; exit status 77 means
-that all were skipped.  The C client is compiled first.  tritonclient is used from the virtual environment that
-tests/oip/run.py makes, or from this Python.
+that all were skipped.  The C client is compiled first.  tritonclient is that of this Python, or of the virtual environment of
+tests/oip/run.py, which is made if it is not there.
 """
-import argparse, os, re, shutil, subprocess, sys, tempfile
+import argparse, importlib.util, os, re, shutil, subprocess, sys, tempfile
 
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.join(HERE, "..", "..")
 EXAMPLES = os.path.join(ROOT, "api", "clients")
-CACHE = os.environ.get("TENSORD_CACHE") or os.path.join(
-    os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "tensord")
+spec = importlib.util.spec_from_file_location("oip_run", os.path.join(HERE, "..", "oip", "run.py"))
+oip_run = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(oip_run)
 
 # Output of the clients; brackets, commas and spaces, which differ between languages, are not compared.
 OUTPUT = """\
@@ -88,10 +89,12 @@ def python(daemon, work):
 
 
 def python_with_tritonclient():
-    for program in os.path.join(CACHE, "oip-venv", "bin", "python"), sys.executable:
-        if succeeds(program, "-c", "import tritonclient.http, numpy"):
-            return program
-    raise Skip("tritonclient is not installed: tests/oip/run.py fetches it")
+    if succeeds(sys.executable, "-c", "import tritonclient.http, numpy"):
+        return sys.executable
+    why = oip_run.complete_venv()
+    if why:
+        raise Skip(why)
+    return os.path.join(oip_run.VENV, "bin", "python")
 
 
 def triton(daemon, work):

@@ -8,8 +8,9 @@ set -euo pipefail
 # shellcheck source=tests/deploy/machine.sh
 . "$(dirname "${BASH_SOURCE[0]}")/machine.sh"
 
-readonly base=localhost/tensord-base-$suite image=localhost/tensord-under-test name=tensord-test-$$
-readonly gpu_image=localhost/tensord-gpu-under-test
+# Images and containers of this run have its number: other runs have theirs.
+readonly base=localhost/tensord-base-$suite image=localhost/tensord-under-test:$$ name=tensord-test-$$
+readonly gpu_image=localhost/tensord-gpu-under-test:$$
 log=$(mktemp)
 
 # build IMAGE OPTION...
@@ -17,14 +18,6 @@ build() {
     # Only the docker format supports HEALTHCHECK.
     buildah bud --isolation chroot --layers --format docker --build-arg "BASE=$base" -t "$1" "${@:2}" "$root" \
         >"$log" 2>&1 || { tail -n 40 "$log" >&2; fail "building the image"; }
-}
-
-free_port() {
-    local port
-    for port in {18080..18179}; do
-        (exec 3<>"/dev/tcp/127.0.0.1/$port") 2>/dev/null || { echo "$port"; return; }
-    done
-    fail "no free port"
 }
 
 runc() { podman --runtime runc "$@"; }
@@ -36,17 +29,12 @@ start() {
         { cat "$log" >&2; return 1; }
 }
 
-stop() { runc stop -t 40 "$name" >"$log" 2>&1 || { cat "$log" >&2; fail "stopping the container"; }; }
+stop() { runc stop -t 600 "$name" >"$log" 2>&1 || { cat "$log" >&2; fail "stopping the container"; }; }
 remove() { runc rm -f "$name" >/dev/null 2>&1 || true; }
+remove_images() { podman rmi -f "$image" "$gpu_image" >/dev/null 2>&1 || true; }
 
 # await COMMAND...: until the command succeeds.
-await() {
-    local deadline=$((SECONDS + 30))
-    until "$@" >"$log" 2>&1; do
-        [ "$SECONDS" -lt "$deadline" ] || { cat "$log" >&2; podman logs "$name" >&2; fail "not ready within 30 s"; }
-        sleep 0.2
-    done
-}
+await() { eventually "$@" >"$log" 2>&1 || { cat "$log" >&2; podman logs "$name" >&2; fail "not ready"; }; }
 
 expect() { # expect WHAT WANTED ACTUAL
     [ "$2" = "$3" ] || fail "$1: expected '$2', got '$3'"
@@ -54,12 +42,16 @@ expect() { # expect WHAT WANTED ACTUAL
 }
 
 label() { podman image inspect --format "{{index .Config.Labels \"org.opencontainers.image.$1\"}}" "$image"; }
-get() { curl -sf --max-time 5 "http://127.0.0.1:$port$1" "${@:2}"; }
+get() { curl -sf --max-time 60 "http://127.0.0.1:$port$1" "${@:2}"; }
 healthy() { runc healthcheck run "$name"; }
 
 need "${1:-}" buildah podman debootstrap runc curl
-trap 'remove; rm -f "$log"' EXIT
+trap 'remove; remove_images; rm -f "$log"' EXIT
+mkdir -p "$cache"
+exec 9>"$cache/container-base.lock" # one run at a time imports it
+flock 9
 podman image exists "$base" || podman import -q "$(base_tarball)" "$base" >/dev/null
+exec 9>&-
 
 say "building the image"
 build "$image" --build-arg VERSION=0.1.0 --build-arg REVISION=abc

@@ -30,6 +30,7 @@ wrong=$(sha256sum <"$work/wrong.tar.gz" | cut -d ' ' -f 1)
 printf '%064d  libmicrohttpd-1.0.88.tar.gz\n%s  %s\n' 0 "$right" "$name" >"$work/deploy/libmicrohttpd.sha256"
 
 # A server that says its port, for any free one.
+mkfifo "$work/port"
 python3 -u -c '
 import functools, http.server, sys
 handler = functools.partial(http.server.SimpleHTTPRequestHandler, directory=sys.argv[1])
@@ -37,8 +38,8 @@ server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
 print(server.server_port)
 server.serve_forever()' "$work/mirror" >"$work/port" 2>"$work/requests" &
 server=$!
-until [ -s "$work/port" ]; do sleep 0.1; kill -0 "$server"; done
-mirror=http://127.0.0.1:$(cat "$work/port")
+read -r port <"$work/port" || fail "the mirror does not start"
+mirror=http://127.0.0.1:$port
 
 cat >"$work/bin/apt-get" <<END
 #!/bin/sh

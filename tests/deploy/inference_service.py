@@ -6,7 +6,7 @@
 Each member of each object is one of KServe's model of its kind, and of its type. Then the daemon runs with the options of the runtime, answers its probes, and KServe's client looks rows of tables
 up, whose requests have `indices`, or `keys`, alone. Exit status 77, with the reason, if the package, of 450 MB, cannot be installed.
 """
-import argparse, asyncio, os, re, socket, struct, subprocess, sys, tempfile, time, urllib.request
+import argparse, asyncio, os, re, struct, subprocess, sys, tempfile, urllib.request
 
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -15,6 +15,8 @@ FOLDER = os.path.join(ROOT, "deploy", "kserve")
 import packages
 
 sys.path.remove(HERE)  # kubernetes.py is not the package of that name
+sys.path.append(os.path.join(HERE, "..", "http"))
+from daemon import WAIT_LIMIT, eventually, free_ports
 
 MODELS_FOLDER = "/mnt/models"
 
@@ -92,9 +94,7 @@ def write_tables(folder):
 
 
 def start(binary, container, folder):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_ports(1)[0]
     own = {MODELS_FOLDER: folder, "0.0.0.0:8080": f"127.0.0.1:{port}", "10000": "0"}
     arguments = [own.get(argument, argument) for argument in container["args"]]
     assert MODELS_FOLDER in container["args"], "the runtime does not serve KServe's folder"
@@ -105,21 +105,20 @@ def start(binary, container, folder):
 def check_probes(container, url):
     for name in ("readinessProbe", "livenessProbe"):
         path = container[name]["httpGet"]["path"]
-        for _ in range(200):
+
+        def is_answered():
             try:
-                assert urllib.request.urlopen(url + path, timeout=5).status == 200
-                break
+                return urllib.request.urlopen(url + path, timeout=WAIT_LIMIT).status == 200
             except OSError:
-                time.sleep(0.05)
-        else:
-            raise AssertionError(f"{path} is not answered")
+                return False
+        eventually(is_answered, f"that {path} is answered")
 
 
 async def look_up(url):
     import numpy
     from kserve import InferInput, InferRequest, InferenceRESTClient
     from kserve.inference_client import RESTConfig
-    client = InferenceRESTClient(RESTConfig(protocol="v2", timeout=10))
+    client = InferenceRESTClient(RESTConfig(protocol="v2", timeout=WAIT_LIMIT))
     assert await client.is_server_ready(url) and await client.is_model_ready(url, "movies")
     for binary in (False, True):
         indices = InferInput("indices", [2], "INT64")
@@ -148,7 +147,7 @@ def main():
             asyncio.run(look_up(url))
         finally:
             process.terminate()
-            process.wait(30)
+            process.wait(2 * WAIT_LIMIT)
     print("2 objects, 2 probes, 3 lookups by KServe's client: 1 passed, 0 failed")
 
 

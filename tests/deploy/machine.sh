@@ -9,6 +9,9 @@ root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 suite=${SUITE:-bookworm}
 cache=${TENSORD_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/tensord}
 
+# shellcheck source=tests/support/eventually.sh
+. "$root/tests/support/eventually.sh"
+
 say() { printf '== %s\n' "$*"; }
 fail() { printf 'FAILED: %s\n' "$*" >&2; exit 1; }
 skip() { printf 'skipped: %s\n' "$*"; exit 77; }
@@ -34,9 +37,11 @@ mirror() {
 
 # Prints the path of a tar file of a minimal Debian, made once per release and cached.
 base_tarball() {
-    local tarball=$cache/debian-$suite-base.tar staging
+    local tarball=$cache/debian-$suite-base.tar staging lock
+    mkdir -p "$cache"
+    exec {lock}>"$tarball.lock" # one run at a time makes it
+    flock "$lock"
     if [ ! -f "$tarball" ]; then
-        mkdir -p "$cache"
         staging=$(mktemp -d)
         debootstrap --variant=minbase --force-check-gpg "$suite" "$staging" "$(mirror)" >"$staging.log" 2>&1 ||
             { tail -n 5 "$staging.log" >&2; fail "debootstrap of $suite"; }
@@ -47,6 +52,7 @@ base_tarball() {
         tar -C "$staging" -cf "$tarball.new" . && mv "$tarball.new" "$tarball"
         rm -rf "$staging" "$staging.log"
     fi
+    exec {lock}>&-
     echo "$tarball"
 }
 
@@ -60,6 +66,9 @@ unpack_machine() {
 }
 
 remove_machine() { [ -z "${machine:-}" ] || rm -rf --one-file-system "$machine"; }
+
+# A port that nothing uses and that the kernel assigns to nobody.
+free_port() { PYTHONPATH=$root/tests/http python3 -B -c 'import daemon; print(daemon.free_ports(1)[0])'; }
 
 # in_machine COMMAND [UNSHARE-OPTION...]: runs a command in the machine's /root, in mount and PID namespaces of its own. With
 # --net it has a loopback interface of its own too.

@@ -36,8 +36,12 @@ install -d -o tensord -g tensord /var/lib/tensord
 cp /usr/share/doc/tensord/examples/planets.npy /var/lib/tensord/
 as_user='setpriv --reuid tensord --regid tensord --clear-groups --no-new-privs'
 \$as_user $pre
-\$as_user $start & daemon=\$!
-until $start --check-health; do kill -0 \$daemon; sleep 0.1; done
+mkfifo log
+\$as_user $start 2>log & daemon=\$!
+exec 3<log
+while read -r line <&3; do case \$line in *ready*) break ;; esac; done
+cat <&3 >/dev/null &
+$start --check-health
 bash -c 'exec 3<>/dev/tcp/127.0.0.1/8080; printf "GET /v1/tensors/planets HTTP/1.0\r\n\r\n" >&3; cat <&3' | grep -a '"shape":\[8,4\]'
 kill -TERM \$daemon
 wait \$daemon
@@ -50,7 +54,7 @@ END
 under_systemd() {
     local wants=$machine/etc/systemd/system/default.target.wants
     mkdir -p "$wants"
-    cp "$root/tests/deploy/package_boot.sh" "$machine/root/"
+    cp "$root"/tests/{deploy/package_boot,support/eventually}.sh "$machine/root/"
     cat >"$machine/etc/systemd/system/boot-test.service" <<'END'
 [Unit]
 After=multi-user.target tensord.service
@@ -60,7 +64,7 @@ Environment=HOME=/root
 ExecStart=/bin/sh -c 'sh /root/package_boot.sh >/root/result 2>&1; systemctl poweroff --force'
 END
     ln -s ../boot-test.service "$wants/boot-test.service"
-    timeout 120 systemd-nspawn -D "$machine" --boot --register=no --keep-unit --private-network >"$log" 2>&1 || true
+    timeout 1200 systemd-nspawn -D "$machine" --boot --register=no --keep-unit --private-network >"$log" 2>&1 || true
     if [ ! -s "$machine/root/result" ]; then
         echo "SKIP systemd: it does not boot here: $(tail -n 1 "$log")"
         return

@@ -1,12 +1,17 @@
 #!/bin/sh
 # package_boot.sh - what package.sh runs in a system that systemd has booted, with the package installed and an upgrade in /root.
 set -eu
+# shellcheck source=tests/support/eventually.sh
+. /root/eventually.sh
 trap '[ $? -eq 0 ] || { systemctl status --no-pager tensord.service; journalctl -n 20 --no-pager -u tensord; }' EXIT
 
 refuses() { if "$@"; then exit 1; fi; }
 ok() { echo "ok: $*"; }
 main_pid() { systemctl show -p MainPID --value tensord; }
-statuses() { for _ in $(seq 300); do curl -s -o /dev/null -w '%{http_code}\n' localhost:8080/healthz; done | sort | uniq -c | tr -s ' '; }
+# Asks until the file /root/enough is there, and keeps the statuses.
+ask() { until [ -e /root/enough ]; do curl -s -o /dev/null -w '%{http_code}\n' localhost:8080/healthz >>/root/statuses; done; }
+has_asked() { [ "$(wc -l </root/statuses)" -ge "$1" ]; }
+has_planets() { curl -sf -o /dev/null localhost:8080/v1/tensors/planets; }
 
 systemctl is-active -q tensord.socket tensord.service
 curl -sf -o /dev/null localhost:8080/readyz
@@ -19,17 +24,19 @@ ok "it runs as its user, without rights, with a filter of system calls"
 
 cp /usr/share/doc/tensord/examples/planets.npy /var/lib/tensord/
 systemctl reload tensord
-for _ in $(seq 50); do ! curl -sf -o /dev/null localhost:8080/v1/tensors/planets || break; sleep 0.1; done
-curl -sf -o /dev/null localhost:8080/v1/tensors/planets
+eventually has_planets
 ok "a reload adds a table"
 
 curl -sf -o /dev/null -X PUT 'localhost:8080/v1/tensors/kept?persist=1' -d '[1,2]'
 before=$(main_pid)
-statuses >/root/statuses &
-sleep 0.3
+: >/root/statuses
+ask &
+eventually has_asked 50
 systemctl restart tensord
+eventually has_asked 300
+touch /root/enough
 wait $!
-test "$(cat /root/statuses)" = ' 300 200' || { cat /root/statuses; exit 1; }
+test "$(sort -u /root/statuses)" = 200 || { sort /root/statuses | uniq -c; exit 1; }
 test "$(main_pid)" != "$before"
 ok "a restart loses no request"
 

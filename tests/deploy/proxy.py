@@ -1,11 +1,11 @@
 """Runs HAProxy and Envoy with the configurations of deploy/, on free ports of loopback."""
-import os, re, shutil, subprocess, sys, time, urllib.request
+import os, re, shutil, subprocess, sys, urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.join(HERE, "..", "..")
 sys.path.insert(0, os.path.join(HERE, "..", "http"))
 import packages
-from daemon import WAIT_LIMIT, free_ports, temporary_folder
+from daemon import WAIT_LIMIT, eventually, free_ports, temporary_folder
 
 # the ports in the files: of clients, of the three replicas, of the proxy's own metrics
 PORTS = {"haproxy": (8080, 8081, 8082, 8083, 8404), "envoy": (8080, 8081, 8082, 8083, 9901)}
@@ -30,7 +30,10 @@ def command(kind, path, check=False):
 
 
 class Proxy:
-    """A proxy that runs within `with`. interval_ms replaces the interval of health checks, so that a test need not wait for seconds."""
+    """A proxy that runs within `with`. interval_ms replaces the interval of health checks, so that a test need not wait for seconds.
+
+    The times that a connection and a check may take are an hour: a busy machine makes no difference.
+    """
 
     def __init__(self, kind, interval_ms):
         self.kind = kind
@@ -45,6 +48,8 @@ class Proxy:
         text, found = re.subn(r"(\binter |interval: )1s\b", rf"\g<1>{interval_ms / 1000}s" if kind == "envoy"
                               else rf"\g<1>{interval_ms}ms", text)
         assert found >= 1, f"{FILES[kind]} has no interval of 1s"
+        text, found = re.subn(r"(\btimeout (?:connect|check) |\btimeout: |connect_timeout: )2s\b", r"\g<1>" + {"haproxy": "1h", "envoy": "3600s"}[kind], text)
+        assert found == 2, f"{FILES[kind]} has {found} times of 2s"
         folder = temporary_folder()
         path = os.path.join(folder, os.path.basename(FILES[kind]))
         with open(path, "w", encoding="utf-8") as file:
@@ -79,6 +84,12 @@ class Proxy:
         ejected = metrics.get('envoy_cluster_outlier_detection_ejections_active{envoy_cluster_name="replicas"}', 0)
         return metrics.get('envoy_cluster_membership_healthy{envoy_cluster_name="replicas"}', 0) if not ejected else 0
 
+    def requests(self):
+        """how many requests clients have sent"""
+        name = {"haproxy": 'haproxy_frontend_http_requests_total{proxy="clients"}',
+                "envoy": 'envoy_http_downstream_rq_total{envoy_http_conn_manager_prefix="clients"}'}[self.kind]
+        return int(self.metrics()[name])
+
     def retries(self):
         """how many requests were sent again"""
         name = {"haproxy": 'haproxy_backend_retry_warnings_total{proxy="replicas"}',
@@ -86,10 +97,10 @@ class Proxy:
         return int(self.metrics()[name])
 
     def wait_healthy(self, count=3):
-        deadline = time.monotonic() + WAIT_LIMIT
-        while self.healthy() != count:
-            if time.monotonic() > deadline or self.process.poll() is not None:
-                with open(self.log, encoding="utf-8", errors="replace") as log:
-                    raise AssertionError(f"{self.kind}: {self.healthy()} of {count} replicas are healthy; its log ends with\n"
-                                         + log.read()[-2000:])
-            time.sleep(0.02)
+        try:
+            eventually(lambda: self.healthy() == count or self.process.poll() is not None)
+            assert self.process.poll() is None
+        except AssertionError:
+            with open(self.log, encoding="utf-8", errors="replace") as log:
+                raise AssertionError(f"{self.kind}: {self.healthy()} of {count} replicas are healthy; its log ends with\n"
+                                     + log.read()[-2000:]) from None

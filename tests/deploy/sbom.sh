@@ -43,9 +43,13 @@ for package in packages.values():
 print(f"{len(packages)} packages")
 END
 
+mkdir -p "$(dirname "$venv")"
+exec 9>"$venv.lock" # one run at a time installs them
+flock 9
 if ! { [ -x "$venv/bin/pyspdxtools" ] || { python3 -m venv "$venv" && "$venv/bin/pip" install -q "$TOOLS"; }; } >/dev/null 2>&1; then
     echo "SKIP validation: $TOOLS cannot be installed into $venv"
 else
+    exec 9>&-
     "$venv/bin/pyspdxtools" -i "$document" --version SPDX-2.3 || { echo "FAILED: pyspdxtools finds $document invalid"; exit 1; }
     # The validator finds faults: without its licence of data the document is not valid.
     grep -v dataLicense "$document" >"$document.wrong.spdx.json"

@@ -17,6 +17,9 @@ trap 'stop_daemon; remove_machine; rm -rf "$work"' EXIT
 quietly() { "$@" >"$work/log" 2>&1 || { tail -n 30 "$work/log" >&2; fail "$*"; }; }
 stop_daemon() { [ -z "$daemon" ] || kill "$daemon" 2>/dev/null || true; }
 
+# The daemon listens, or has ended.
+has_begun() { grep -q ' listening address=[^ ]* ' "$work/daemon" || ! kill -0 "$daemon" 2>/dev/null; }
+
 # serve WHAT COMMAND...: the command, a daemon, starts, answers a gather, and ends with status 0 after SIGTERM. Before that the
 # function meanwhile is called.
 serve() {
@@ -24,13 +27,9 @@ serve() {
     shift
     "$@" --data-dir "$work/tables" --listen 127.0.0.1:0 >"$work/daemon" 2>&1 &
     daemon=$!
-    for _ in $(seq 200); do
-        grep -q ' ready ' "$work/daemon" || kill -0 "$daemon" 2>/dev/null || break
-        address=$(sed -n 's/.* listening address=\([^ ]*\).*/\1/p' "$work/daemon")
-        [ -z "$address" ] || break
-        sleep 0.1
-    done
-    [ -n "${address:-}" ] || { cat "$work/daemon" >&2; fail "$what: the daemon does not start"; }
+    eventually has_begun
+    address=$(sed -n 's/.* listening address=\([^ ]*\).*/\1/p' "$work/daemon")
+    [ -n "$address" ] || { cat "$work/daemon" >&2; fail "$what: the daemon does not start"; }
     said=$(curl -s "$address/v1/gather" -d '{"params": {"ref": "planets"}, "indices": [2, 3]}')
     [ "$said" = '{"output":{"dtype":"float32","shape":[2,4],"data":[[5.97,6378.0,149.6,1.0],[0.642,3396.0,228.0,2.0]]}}' ] ||
         fail "$what: a gather is answered with $said"
@@ -88,6 +87,9 @@ print(f"ok: licences of {len(linked)} libraries that are linked")
 END
 
 venv=$cache/wheel-venv
+mkdir -p "$cache"
+exec 9>"$venv.lock" # one run at a time installs it
+flock 9
 if ! { [ -x "$venv/bin/auditwheel" ] || { python3 -m venv "$venv" && "$venv/bin/pip" install -q "$TOOLS"; }; } >/dev/null 2>&1; then
     echo "SKIP auditwheel: $TOOLS cannot be installed into $venv"
 else
@@ -103,6 +105,7 @@ Metadata.from_email(wheel.read(next(name for name in wheel.namelist() if name.en
         fail "METADATA"
     echo "ok: auditwheel finds $tag, and the metadata are valid"
 fi
+exec 9>&-
 
 # ---------------------------------------------------------------- the command
 quietly python3 -m venv "$work/venv"
@@ -133,11 +136,11 @@ else
     echo "SKIP without the tree: unshare --mount is not permitted"
 fi
 
-quietly env TD_TEST_TIME_SCALE=2 python3 tests/http/run.py --binary "$binary" --only test_tls --only test_ops
+quietly python3 tests/http/run.py --binary "$binary" --only test_tls --only test_ops
 echo "ok: HTTP and TLS: $(grep -E '[0-9]+ passed' "$work/log" | tail -n 1)"
 
 # A library that the program loads itself, for --otlp-endpoint, has a GnuTLS of its own.
-quietly env TD_TEST_TIME_SCALE=2 python3 tests/http/run.py --binary "$binary" --only test_traces
+quietly python3 tests/http/run.py --binary "$binary" --only test_traces
 echo "ok: spans: $(grep -E '[0-9]+ passed' "$work/log" | tail -n 1)"
 
 if command -v qemu-x86_64 >/dev/null; then
@@ -213,8 +216,12 @@ else
     cp -R "$work/tables" "$machine/root/"
     cat >"$machine/root/serve" <<'END'
 set -eu
-env -i wheel/tensord/bin/tensord --data-dir tables & daemon=$!
-until env -i wheel/tensord/bin/tensord --check-health; do kill -0 $daemon; sleep 0.1; done
+mkfifo log
+env -i wheel/tensord/bin/tensord --data-dir tables 2>log & daemon=$!
+exec 3<log
+while read -r line <&3; do case $line in *ready*) break ;; esac; done
+cat <&3 >/dev/null &
+env -i wheel/tensord/bin/tensord --check-health
 bash -c 'exec 3<>/dev/tcp/127.0.0.1/8080; printf "GET /v1/tensors/planets HTTP/1.0\r\n\r\n" >&3; cat <&3' | grep -a '"shape":\[8,4\]'
 kill -TERM $daemon
 wait $daemon

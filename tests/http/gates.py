@@ -22,7 +22,11 @@ import daemon
 from daemon import WAIT_LIMIT, Daemon, temporary_folder
 
 
-PROGRAM = os.path.join(os.path.dirname(os.path.abspath(daemon.BINARY)), "tests", "gates", "tensord-gated")
+def program():
+    return os.path.join(os.path.dirname(os.path.abspath(daemon.BINARY)), "tests", "gates", "tensord-gated")
+
+
+PROGRAM = program()
 
 
 class Arrival:
@@ -133,4 +137,4 @@ class GatedDaemon(Daemon):
         super().__init__(*options, env={**(env or {}), "TD_TEST_GATES": folder}, **rest)
 
     def program(self):
-        return PROGRAM
+        return program()

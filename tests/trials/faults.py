@@ -2,7 +2,7 @@
 """Makes system calls and allocations of the whole daemon fail, at random and one by one, and compares what it says and
 stores with what it should.
 
-    faults.py [--binary PATH] [--seconds N] [--seed N]
+    faults.py [--binary PATH] [--rounds N] [--seed N]
 
 The daemon answers with an error, closes the connection, or serves on: it does not end, does not hang and does not return or
 store other bytes. A write that was refused has changed nothing, except as its error says. When calls succeed again it
@@ -10,7 +10,7 @@ serves, and holds no more descriptors, threads and memory than before. A daemon 
 calls fail is faults.c, which is built beside the daemon; without it the trial is skipped. Not for sanitizer builds, whose own
 calls would fail too.
 """
-import mmap, os, signal, struct, subprocess, time
+import mmap, os, signal, struct, subprocess
 
 from trial import *
 
@@ -23,6 +23,7 @@ SETS = [DISK, MEMORY, NETWORK, ["fsync"], ["fsync", "renameat", "linkat", "unlin
 HEAD = "<IIQQQ"
 UNSURE = "nor restored"  # the exception, in the words of the error
 NAMES = 6
+WINDOWS, STARTS = 8, 30  # of a round
 
 
 class Faults:
@@ -67,7 +68,7 @@ class Model:
     def request(self, running, method, path, body=b"", headers=None):
         """None: no answer"""
         try:
-            with Client(running, timeout=60 * SCALE) as client:
+            with Client(running, timeout=4 * WAIT_LIMIT) as client:
                 reply = client.request(method, path, body, headers or {})
         except TimeoutError:
             raise AssertionError(f"{method} {path} is not answered") from None
@@ -136,25 +137,30 @@ def method_of(value):
 
 # ---------------------------------------------------------------- trials
 def start(folder, faults):
-    return Daemon("--data-dir", folder, "--memory-limit", "256M", "--compress", "--idle-timeout-ms", "8000",
-                  env={"LD_PRELOAD": library(), "TD_FAULTS": faults.path})
+    return GatedDaemon("--data-dir", folder, "--memory-limit", "256M", "--compress", "--idle-timeout-ms", HOUR_MS,
+                       env={"LD_PRELOAD": library(), "TD_FAULTS": faults.path})
 
 
-def serve_with_faults(folder, faults, model, rng, seconds):
+def end_idle(running):
+    """ends the connections whose end the daemon could not see for a failing call"""
+    running.clock.advance(2 * int(HOUR_MS) / 1000)
+
+
+def serve_with_faults(folder, faults, model, rng):
     """one daemon, several sets of failing calls; after each the daemon must be as before"""
-    deadline = time.monotonic() + seconds
     with start(folder, faults) as running:
         for name in model.may:
             model.read(running, name, strict=True)
         expect_serves(running)
         before = held(running)
-        while time.monotonic() < deadline:
+        for _ in range(WINDOWS):
             faults.set(rng.choice(SETS), rng.choice((3000, 30000, 200000)), rng.getrandbits(63))
             for _ in range(rng.randint(5, 40)):
                 model.step(running, rng)
                 assert running.alive(), f"the daemon has ended with {running.process.returncode}, after {faults.failures()}; " \
                     f"its log ends with:\n{running.tail(30)}"
             faults.set()
+            end_idle(running)
             expect_serves(running)
             for name in model.may:
                 model.read(running, name, strict=True)
@@ -190,17 +196,15 @@ def start_with_faults(folder, faults, rng, number):
     return failed
 
 
-def trial(seconds, rng):
+def trial(rounds, rng):
     folder, control = daemon.temporary_folder(), daemon.temporary_folder()
-    faults, model = Faults(control), Model()
-    deadline, rounds, starts = time.monotonic() + seconds, 0, 0
-    while time.monotonic() < deadline or rounds == 0:
+    faults, model, starts, more = Faults(control), Model(), 0, True
+    for _ in range(rounds):
         faults.set()
-        serve_with_faults(folder, faults, model, rng, max(1, min(20, seconds / 4)))
-        rounds += 1
-        end = min(deadline, time.monotonic() + max(1, min(10, seconds / 4)))
-        while time.monotonic() < end and start_with_faults(folder, faults, rng, starts + 1):
-            starts += 1
+        serve_with_faults(folder, faults, model, rng)
+        for _ in range(STARTS):
+            more = more and start_with_faults(folder, faults, rng, starts + 1)
+            starts += more
     faults.set()
     with start(folder, faults) as running:
         for name in model.may:
@@ -211,4 +215,4 @@ def trial(seconds, rng):
 
 
 if __name__ == "__main__":
-    run(trial, __doc__)
+    run(trial, __doc__, rounds=2)

@@ -1,46 +1,81 @@
 #!/usr/bin/env python3
 """A hostile network: clients that drip, never read, vanish, stay idle, send garbage; and one that behaves well.
 
-    hostile.py [--binary PATH] [--seconds N] [--seed N]
+    hostile.py [--binary PATH] [--rounds N] [--seed N]
 
 The well-behaved client gets every answer, and the right one. Afterwards the daemon holds no more descriptors, threads,
-connections and memory than before. Hostile clients have addresses of their own in 127.0.0.0/8.
+connections and memory than before. Hostile clients have addresses of their own in 127.0.0.0/8. What they do lasts for so many of
+the answers that the well-behaved client gets.
 """
-import itertools, resource, socket, threading, time, urllib.parse
+import itertools, resource, socket, threading, urllib.parse
 
 from trial import *
 from daemon import http_request
 
 THREADS, MOST_IDLE, RSS_GROWTH = 6, 1000, 96 << 20
+BEHAVIOURS = 12  # of a thread in a round
 BODY = b'{"params":[1,2],"indices":[1]}'
 LARGE = {"params": daemon.tensor("uint8", (1, 4096), bytes(4096)), "indices": [0] * 2000, "response": "base64"}  # 8 MB of reply
 
 
+class Served:
+    """counts the answers to those who behave well, which is how the hostile ones measure time"""
+
+    def __init__(self):
+        self.count, self.ended, self.changed = 0, False, threading.Condition()
+
+    def add(self):
+        with self.changed:
+            self.count += 1
+            self.changed.notify_all()
+
+    def end(self):
+        """nobody behaves well any more: all waits end"""
+        with self.changed:
+            self.ended = True
+            self.changed.notify_all()
+
+    def wait(self, more):
+        """until there are so many more"""
+        with self.changed:
+            wanted = self.count + more
+            self.changed.wait_for(lambda: self.ended or self.count >= wanted, WAIT_LIMIT)
+
+
 class Hostile:
-    """A connection from an address of its own, which never raises and never waits long."""
+    """A connection from an address of its own, which never raises and never waits for long."""
     numbers = itertools.count()
 
-    def __init__(self, running):
-        number = next(self.numbers)
+    def __init__(self, running, served):
+        number, self.served = next(self.numbers), served
         self.socket = socket.socket()
-        self.socket.settimeout(1)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
             self.socket.bind((f"127.0.{2 + number // 250 % 250}.{1 + number % 250}", 0))
             self.socket.connect((running.host, running.port))
         except OSError:
             pass
+        self.socket.setblocking(False)
 
     def send(self, data):
-        try:
-            self.socket.sendall(data)
-            return True
-        except OSError:
-            return False
+        """all, or what the daemon takes until many answers to others later"""
+        sent, waits = 0, 0
+        while sent < len(data):
+            try:
+                sent += self.socket.send(data[sent:sent + (1 << 16)])
+            except BlockingIOError:
+                waits += 1
+                if waits > 20:
+                    return False
+                self.served.wait(5)
+            except OSError:
+                return False
+        return True
 
-    def read(self, seconds=0.2):
+    def read(self, answers=0):
+        """what has come when others have had so many more answers"""
+        self.served.wait(answers)
         try:
-            self.socket.settimeout(seconds)
             return self.socket.recv(1 << 16)
         except OSError:
             return b""
@@ -118,67 +153,71 @@ def end(client, rng):
             client.socket.shutdown(socket.SHUT_WR)
         except OSError:
             pass
-        client.read()
+        client.read(20)
     elif how < 0.5:
-        client.read(0.05)
+        client.read(5)
     client.close(reset=how > 0.7)
 
 
-def drip(running, rng):
-    client = Hostile(running)
+def drip(running, rng, served):
+    client = Hostile(running, served)
     for byte in any_request(rng)[:300]:
         if not client.send(bytes([byte])):
             break
-        time.sleep(rng.choice((0, 0, 0.002)))
+        served.wait(rng.choice((0, 0, 1)))
     end(client, rng)
 
 
-def never_read(running, rng):
-    clients = [Hostile(running) for _ in range(4)]
+def never_read(running, rng, served):
+    clients = [Hostile(running, served) for _ in range(4)]
     request = http_request("POST", "/v1/gather", json.dumps(LARGE).encode())
     for client in clients:
         client.send(request * 3)
-    time.sleep(rng.uniform(0, 0.5))
+    served.wait(rng.randint(0, 50))
     for client in clients:
         client.close(reset=rng.random() < 0.5)
 
 
-def vanish(running, rng):
+def vanish(running, rng, served):
     for _ in range(20):
-        client = Hostile(running)
+        client = Hostile(running, served)
         request = any_request(rng)
         client.send(request[:rng.randint(0, len(request))])
         client.close(reset=True)
 
 
-def pipeline(running, rng):
-    client = Hostile(running)
+def pipeline(running, rng, served):
+    client = Hostile(running, served)
     client.send(b"".join(any_request(rng) for _ in range(20)))
     end(client, rng)
 
 
-def announce(running, rng):
+def announce(running, rng, served):
     """a long body, or 100 Continue, that never comes"""
-    clients = [Hostile(running) for _ in range(10)]
+    clients = [Hostile(running, served) for _ in range(10)]
     for client in clients:
         client.send(b"POST /v1/gather HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n%s\r\n%s"
                     % (rng.choice((100, 10_000_000, 10 ** 15)), rng.choice((b"", b"Expect: 100-continue\r\n")), BODY[:rng.randint(0, 9)]))
-    time.sleep(rng.uniform(0, 0.3))
+    served.wait(rng.randint(0, 30))
     for client in clients:
         end(client, rng)
 
 
-def stay_idle(running, rng):
-    clients = [Hostile(running) for _ in range(rng.choice((50, MOST_IDLE // THREADS)))]
-    time.sleep(rng.uniform(0, 1))
+def stay_idle(running, rng, served):
+    clients = [Hostile(running, served) for _ in range(rng.choice((50, MOST_IDLE // THREADS)))]
+    served.wait(rng.randint(0, 100))
     for client in clients:
         client.close(reset=rng.random() < 0.3)
 
 
-def attack(running, rng, deadline, errors):
+def attack(running, rng, served):
+    rng.choice((drip, never_read, vanish, pipeline, pipeline, announce, stay_idle))(running, rng, served)
+
+
+def attacks(running, rng, served, errors):
     try:
-        while time.monotonic() < deadline:
-            rng.choice((drip, never_read, vanish, pipeline, pipeline, announce, stay_idle))(running, rng)
+        for _ in range(BEHAVIOURS):
+            attack(running, rng, served)
     except Exception as e:  # a bug of the trial must not look like an attack that has ended
         errors.append(e)
 
@@ -205,36 +244,36 @@ def behave(running, client, number, table):
         assert reply.status == 200 and reply.json()["output"]["data"] == [sum(row) for row in table], str(reply)[:300]
 
 
-def trial(seconds, rng):
+def trial(rounds, rng):
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit[1], limit[1]))
     table = [[i, i * i, -i] for i in range(50)]
-    rounds = max(1, int(seconds // 60))  # each must leave nothing behind
-    answers = 0
-    with Daemon("--pool-limit", "16M", "--idle-timeout-ms", "5000") as running, Client(running) as client:
+    served = Served()
+    with Daemon("--pool-limit", "16M", "--idle-timeout-ms", HOUR_MS) as running, Client(running) as client:
         assert client.request("PUT", "/v1/tensors/table", json.dumps(table).encode()).status == 201
         for number in range(40):
             behave(running, client, number, table)
         before = held(running)
-        for _ in range(rounds):
-            deadline, errors = time.monotonic() + seconds / rounds, []
-            threads = [threading.Thread(target=attack, args=(running, random.Random(rng.random()), deadline, errors), daemon=True)
+        for _ in range(rounds):  # each must leave nothing behind
+            errors = []
+            threads = [threading.Thread(target=attacks, args=(running, random.Random(rng.random()), served, errors), daemon=True)
                        for _ in range(THREADS)]
             for thread in threads:
                 thread.start()
             while any(thread.is_alive() for thread in threads):
                 try:
-                    behave(running, client, answers, table)
+                    behave(running, client, served.count, table)
                 except LOST as e:
                     raise AssertionError(f"the well-behaved client has lost its connection: {e!r}; running: {running.alive()}\n"
                                          + running.tail(20)) from e
-                answers += 1
+                served.add()
             assert not errors, f"the trial itself: {errors[0]!r}"
             for name in set(names(client)) - {"table", "mine"}:  # of mutated requests, too
                 client.request("DELETE", "/v1/tensors/" + urllib.parse.quote(name, safe=""))
-            after = expect_returned(running, before, rss=RSS_GROWTH, seconds=2 * WAIT_LIMIT)
-    return f"{next(Hostile.numbers)} hostile connections, {answers} right answers, {before['rss'] >> 20} MiB before, {after['rss'] >> 20} after"
+            after = expect_returned(running, before, rss=RSS_GROWTH)
+    return (f"{next(Hostile.numbers)} hostile connections, {served.count} right answers, {before['rss'] >> 20} MiB before, "
+            f"{after['rss'] >> 20} after")
 
 
 if __name__ == "__main__":
-    run(trial, __doc__)
+    run(trial, __doc__, rounds=1)

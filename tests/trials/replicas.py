@@ -1,38 +1,42 @@
 #!/usr/bin/env python3
 """Restarts and kills replicas behind HAProxy and behind Envoy, under wrk, with the configurations of deploy/.
 
-    replicas.py [--binary PATH] [--seconds N] [--seed N]
+    replicas.py [--binary PATH] [--rounds N] [--seed N]
 
 Three replicas are restarted one by one: no request fails. One of them is killed with SIGKILL: at most the requests that it had
-may fail, and it is told how many did, and how many the proxy sent again. At least one round of both for each proxy is
-done; further ones until the time is over. A proxy that cannot be installed is left out.
+may fail, and it is told how many did, and how many the proxy sent again. A round is both, for each proxy. A proxy that cannot be installed is left out.
 """
-import re, signal, subprocess, time
+import re, signal, subprocess
 
 from trial import *
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "deploy"))
 import packages, proxy
 
 CHECK_MS = 100  # between two health checks, where the configurations have a second
-DRAIN_MS = 10 * CHECK_MS
 CONNECTIONS = 32
+ANSWERS = 200  # before something happens, and after it
 LOAD = os.path.join(proxy.ROOT, "deploy", "load", "lookup.lua")
 
 
 class Load:
     """wrk, which neither retries nor ignores anything, while the block runs"""
 
-    def __init__(self, port):
-        self.command = ["wrk", "-t", "1", "-c", str(CONNECTIONS), "-d", "1h", "--timeout", f"{int(WAIT_LIMIT)}s", "-s", LOAD,
-                        f"http://127.0.0.1:{port}"]
+    def __init__(self, running):
+        self.running = running
+        self.command = ["wrk", "-t", "1", "-c", str(CONNECTIONS), "-d", "1h", "--timeout", "100s", "-s", LOAD, f"http://127.0.0.1:{running.port}"]
+
+    def wait(self):
+        wanted = self.running.requests() + ANSWERS
+        eventually(lambda: self.running.requests() >= wanted, "that the proxy answers")
 
     def __enter__(self):
         self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
-        time.sleep(0.3 * SCALE)
+        self.wait()
         return self
 
-    def __exit__(self, *_):
-        time.sleep(0.3 * SCALE)
+    def __exit__(self, kind, *_):
+        if not kind:
+            self.wait()
         self.process.send_signal(signal.SIGINT)
         text = self.process.communicate(timeout=WAIT_LIMIT)[0]
         self.requests = int(re.search(r"(\d+) requests in", text)[1])
@@ -43,28 +47,28 @@ class Load:
 
 
 def replica(port):
-    return Daemon("--read-only", "--data-dir", os.path.join(proxy.ROOT, "deploy", "sample"), "--trusted-proxy", "127.0.0.1",
-                  "--drain-delay-ms", str(int(DRAIN_MS * SCALE)), listen=f"127.0.0.1:{port}")
+    return GatedDaemon("--read-only", "--data-dir", os.path.join(proxy.ROOT, "deploy", "sample"), "--trusted-proxy", "127.0.0.1",
+                       "--drain-delay-ms", HOUR_MS, listen=f"127.0.0.1:{port}")
 
 
 def killed(running, replicas, number):
     """SIGKILL; the replica is back when this returns"""
     replicas[number].process.kill()
     replicas[number].wait()
-    time.sleep(3 * CHECK_MS / 1000 * SCALE)
+    running.wait_healthy(len(replicas) - 1)
     replicas[number] = replica(running.replicas[number])
     running.wait_healthy()
 
 
 def restarted(running, replicas, number):
-    replicas[number].stop()
+    stop_behind(replicas[number], lambda: running.wait_healthy(len(replicas) - 1))
     replicas[number] = replica(running.replicas[number])
     running.wait_healthy()
 
 
 def round_of(running, replicas, rng, done):
     before = running.retries()
-    with Load(running.port) as load:
+    with Load(running) as load:
         for number in range(len(replicas)):
             restarted(running, replicas, number)
     assert load.failed == 0, f"{running.kind}: {load.failed} of {load.requests} requests failed while replicas were restarted:\n{load.text}"
@@ -72,7 +76,7 @@ def round_of(running, replicas, rng, done):
     done["resent_at_restarts"] += running.retries() - before
     done["requests"] += load.requests
     before = running.retries()
-    with Load(running.port) as load:
+    with Load(running) as load:
         killed(running, replicas, rng.randrange(len(replicas)))
     assert load.failed <= CONNECTIONS, f"{running.kind}: {load.failed} requests failed at one SIGKILL:\n{load.text}"
     done["kills"] += 1
@@ -81,16 +85,20 @@ def round_of(running, replicas, rng, done):
     done["requests"] += load.requests
 
 
-def behind(kind, until, rng):
+def behind(kind, rounds, rng):
     stopped = proxy.Proxy(kind, CHECK_MS)
     replicas = [replica(port) for port in stopped.replicas]
     done = dict.fromkeys(("requests", "restarts", "resent_at_restarts", "kills", "resent_at_kills", "failed"), 0)
-    with stopped as running:
-        running.wait_healthy()
-        while done["kills"] == 0 or time.monotonic() < until:
-            round_of(running, replicas, rng, done)
-    for each in replicas:
-        each.stop()
+    try:
+        with stopped as running:
+            running.wait_healthy()
+            for _ in range(rounds):
+                round_of(running, replicas, rng, done)
+        for each in replicas:
+            stop_behind(each, lambda: None)
+    finally:
+        for each in replicas:
+            each.process.kill()
     return (f"{kind}: {done['requests']} requests; {done['restarts']} restarts, {done['resent_at_restarts']} sent again, 0 failed; "
             f"{done['kills']} kills, {done['resent_at_kills']} sent again, {done['failed']} failed")
 
@@ -102,13 +110,13 @@ def available(kind):
         print(f"SKIP {kind}: {e}", flush=True)
 
 
-def trial(seconds, rng):
+def trial(rounds, rng):
     kinds = list(filter(available, proxy.FILES))
     if not kinds:
         print("skipped: neither haproxy nor envoy is installed")
         sys.exit(77)
-    return "; ".join(behind(kind, time.monotonic() + seconds / len(kinds), rng) for kind in kinds)
+    return "; ".join(behind(kind, rounds, rng) for kind in kinds)
 
 
 if __name__ == "__main__":
-    run(trial, __doc__)
+    run(trial, __doc__, rounds=1)

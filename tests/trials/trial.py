@@ -1,29 +1,32 @@
 """Shared by the trials: their options, tensors that can be recognised, and what a daemon holds.
 
-A trial goes on until its time is over or something is wrong; then it raises.  Everything random comes from --seed, but
-threads and processes make no run exactly like another.
+A trial does its rounds until something is wrong; then it raises.  Everything random comes from --seed, but threads and
+processes make no run exactly like another.
 """
-import argparse, base64, http.client, json, os, random, struct, sys, time
+import argparse, base64, http.client, json, os, random, struct, sys, threading, time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "http"))
-import daemon, holdings
-from daemon import NPY_NAMES, SAFETENSORS, SAFETENSORS_NAMES, SCALE, SIZES, WAIT_LIMIT, Client, Daemon
+import daemon, gates, holdings
+from daemon import NPY_NAMES, SAFETENSORS, SAFETENSORS_NAMES, SIZES, WAIT_LIMIT, Client, Daemon, eventually, metric
+from gates import GatedDaemon
 
+HOUR_MS = "3600000"  # of timeouts that a trial does not reach by itself
+GATES = ("sync", "link", "rename", "unlink", "encode")  # before a change of a file, and before a reply
 LOST = (OSError, http.client.HTTPException)  # what a client sees of a daemon that ends, or closes the connection
 
 
-def run(trial, doc, seconds=10):
-    """the main function of a trial: trial(seconds, random generator) returns a sentence about what it did"""
+def run(trial, doc, rounds):
+    """the main function of a trial: trial(rounds, random generator) returns a sentence about what it did"""
     parser = argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binary", help="default: build/tensord")
-    parser.add_argument("--seconds", type=float, default=seconds, help=f"default: {seconds}")
+    parser.add_argument("--rounds", type=int, default=rounds, help=f"default: {rounds}")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     if options.binary:
         daemon.BINARY = options.binary
     began = time.monotonic()
     try:
-        done = trial(options.seconds, random.Random(options.seed))
+        done = trial(options.rounds, random.Random(options.seed))
         failures = daemon.stop_shared()
     except (AssertionError, *LOST) as e:
         failures = [f"{type(e).__name__}: {e}"]
@@ -105,25 +108,96 @@ def is_sanitized():
         return b"__asan_init" in program.read()
 
 
-def expect_returned(running, before, rss=None, seconds=WAIT_LIMIT):
+def expect_returned(running, before, rss=None):
     """Waits until the daemon holds no more than before; rss: the growth that is allowed, None to ignore it."""
-    deadline = time.monotonic() + seconds
+    now, more = None, ["?"]
     if is_sanitized():
         rss = None
-    while True:
+
+    def is_returned():
+        nonlocal now, more
         now = held(running)
         more = holdings.differences(before, now)
         if now["threads"] > before["threads"]:
             more.append(f"threads: {now['threads']}, {before['threads']} before")
         if rss is not None and now["rss"] > before["rss"] + rss:
             more.append(f"resident memory: {now['rss'] >> 20} MiB, {before['rss'] >> 20} before")
-        if not more:
-            return now
-        assert time.monotonic() < deadline, "the daemon holds more than before: " + "; ".join(more)
-        time.sleep(0.1)
+        return not more
+    try:
+        eventually(is_returned)
+    except AssertionError:
+        raise AssertionError("the daemon holds more than before: " + "; ".join(more)) from None
+    return now
 
 
 def expect_serves(running):
     with Client(running) as client:
         reply = client.post("/v1/gather", {"params": [10, 20, 30], "indices": [2, 0]})
         assert reply.status == 200 and reply.json()["output"]["data"] == [30, 10], str(reply)
+
+
+# ---------------------------------------------------------------- ends
+def is_idle(running):
+    """whether it has no request but that which asks"""
+    return [metric(running, f'tensord_connections{{phase="{phase}"}}') for phase in ("receiving", "working", "sending")] == [0, 1, 0]
+
+
+def stop_behind(running, wait_until_left_out):
+    """stops a daemon with --drain-delay-ms HOUR_MS: the hour passes once the proxy sends it no request, and it has none"""
+    running.send_signal()
+    wait_until_left_out()
+    running.sweep()  # it looks at its clock
+    eventually(lambda: is_idle(running), "that the daemon has no request")
+    running.clock.advance(int(HOUR_MS) / 1000 + 1)
+    status = running.wait()
+    assert status == 0, f"the daemon ended with status {status}; its log ends with:\n{running.tail(60)}"
+
+
+class Part(threading.Thread):
+    """Runs step() with a client until the daemon is gone."""
+
+    def __init__(self, running, rng):
+        super().__init__(daemon=True)
+        self.running, self.rng, self.error = running, rng, None
+
+    def run(self):
+        try:
+            with Client(self.running) as client:
+                while True:
+                    self.step(client)
+        except LOST:
+            pass
+        except AssertionError as e:
+            self.error = e
+
+
+def expect_no_error(running, parts):
+    for part in parts:
+        if part.error:
+            raise part.error
+    assert running.alive(), "the daemon had ended; its log ends with:\n" + running.tail(60)
+
+
+def kill_at_a_gate(running, parts, rng, is_far_enough):
+    """kills the daemon while a thread of it is before a change of a file or a reply, after the parts have come far enough"""
+    def is_time():
+        expect_no_error(running, parts)
+        return is_far_enough()
+    eventually(is_time)
+    gate = running.gates.close(rng.choice(GATES))
+    try:
+        for _ in range(rng.randint(0, 12)):
+            gate.arrival().release()
+        gate.arrival()
+    except TimeoutError:
+        expect_no_error(running, parts)
+        raise AssertionError(f"nothing arrives at the gate {gate.path}") from None
+    expect_no_error(running, parts)
+    running.process.kill()
+    running.wait()
+    gate.open()
+    for part in parts:
+        part.join(WAIT_LIMIT)
+        assert not part.is_alive(), "a client waits although the daemon is gone"
+        if part.error:
+            raise part.error

@@ -1,17 +1,19 @@
 #!/usr/bin/env python3
-"""Kills the daemon at random moments while versions are put, aliases flipped and folders of versions brought, and readers compare.
+"""Kills the daemon while versions are put, aliases flipped and folders of versions brought, and readers compare.
 
-    versions.py [--binary PATH] [--seconds N] [--seed N]
+    versions.py [--binary PATH] [--rounds N] [--seed N]
+
+Each kill is at a random arrival at a gate of tests/gates: before a file is synced, linked, renamed or removed, or before a reply.
 
 A request that reads two aliases that are flipped together never sees a mix, nor an older version than one that was acknowledged
 before it was sent; neither does a start. Folders with a wrong sum are never served. Of what --keep-versions removes nothing is named
 by an alias.
 """
-import hashlib, os, shutil, signal, threading, time
+import hashlib, os, shutil, signal
 
 from trial import *
 
-KEEP, MOST_ALIVE, LENGTH, READERS = 2, 1.0, 500, 2
+KEEP, MOST_STEPS, LENGTH, READERS = 2, 3, 500, 2
 PAIRS = {"put": ("x", "y"), "folder": ("u", "v")}
 
 
@@ -20,25 +22,13 @@ def halves(k):
     return [k, 1] * LENGTH, [1, k] * LENGTH
 
 
-class Part(threading.Thread):
-    """Runs step() until the daemon is gone."""
-
-    def __init__(self, running, state, rng):
-        super().__init__(daemon=True)
-        self.running, self.state, self.rng, self.error = running, state, rng, None
-
-    def run(self):
-        try:
-            with Client(self.running) as client:
-                while True:
-                    self.step(client)
-        except LOST:
-            pass
-        except AssertionError as e:
-            self.error = e
+class StatePart(Part):
+    def __init__(self, running, rng, state):
+        super().__init__(running, rng)
+        self.state = state
 
 
-class Publisher(Part):
+class Publisher(StatePart):
     """puts two versions and flips two aliases"""
 
     def step(self, client):
@@ -51,7 +41,7 @@ class Publisher(Part):
         self.state.sure["put"] = k
 
 
-class Bringer(Part):
+class Bringer(StatePart):
     """brings folders of versions, some with a wrong sum, and takes old ones away"""
 
     def write(self, name, k, wrong):
@@ -78,11 +68,8 @@ class Bringer(Part):
 
     def wait(self, client, done):
         """until GET /v1/aliases is as it should be after SIGHUP"""
-        deadline = time.monotonic() + WAIT_LIMIT
         self.running.send_signal(signal.SIGHUP)
-        while not done(client.request("GET", "/v1/aliases").json()):
-            assert time.monotonic() < deadline, "SIGHUP has no effect"
-            time.sleep(0.001)
+        eventually(lambda: done(client.request("GET", "/v1/aliases").json()), "what SIGHUP asked for")
 
     def step(self, client):
         k = self.state.sure["folder"] + 1
@@ -100,7 +87,7 @@ class Bringer(Part):
         self.take_away(str(k - KEEP))
 
 
-class Reader(Part):
+class Reader(StatePart):
     def step(self, client):
         kind = self.rng.choice(list(PAIRS))
         self.state.read(client, kind)
@@ -137,30 +124,21 @@ class State:
             assert not any(version.startswith("wrong") for version in versions["c"]), str(versions["c"])
 
 
-def trial(seconds, rng):
+def trial(rounds, rng):
     state = State(daemon.temporary_folder())
-    deadline, kills = time.monotonic() + seconds, 0
-    while time.monotonic() < deadline:
-        running = Daemon("--data-dir", state.folder, "--keep-versions", str(KEEP))
+    for _ in range(rounds):
+        running = GatedDaemon("--data-dir", state.folder, "--keep-versions", str(KEEP))
         state.compare(running)
-        parts = [kind(running, state, random.Random(rng.random())) for kind in [Publisher, Bringer] + READERS * [Reader]]
+        before = dict(state.sure)
+        parts = [kind(running, random.Random(rng.random()), state) for kind in [Publisher, Bringer] + READERS * [Reader]]
         for part in parts:
             part.start()
-        time.sleep(rng.uniform(0, MOST_ALIVE) * SCALE)
-        assert running.alive(), "the daemon had ended; its log ends with:\n" + running.tail(60)
-        running.process.kill()
-        running.wait()
-        for part in parts:
-            part.join(WAIT_LIMIT)
-            assert not part.is_alive(), "a client waits although the daemon is gone"
-            if part.error:
-                raise part.error
-        kills += 1
+        least = {kind: before[kind] + rng.randint(0, MOST_STEPS) for kind in PAIRS}
+        kill_at_a_gate(running, parts, rng, lambda: all(state.sure[kind] >= least[kind] for kind in PAIRS))
     with Daemon("--data-dir", state.folder, "--keep-versions", str(KEEP)) as running:
         state.compare(running)
-    assert min(state.sure.values()) >= kills // 4, f"only {state.sure} before {kills} kills: this compares nothing"
-    return f"{kills} kills, {state.sure['put']} flips, {state.sure['folder']} folders, {state.reads} reads"
+    return f"{rounds} kills, {state.sure['put']} flips, {state.sure['folder']} folders, {state.reads} reads"
 
 
 if __name__ == "__main__":
-    run(trial, __doc__)
+    run(trial, __doc__, rounds=20)

@@ -1,4 +1,4 @@
-"""A daemon for all tests of the package, and servers that send what a test tells them."""
+"""A daemon for all tests of the package, servers that send what a test tells them, and a clock that passes when a test says so."""
 import asyncio
 import contextlib
 import inspect
@@ -13,9 +13,32 @@ from pathlib import Path
 
 import pytest
 import tensord
+from tensord import blocking as blocking_steps
+from tensord import exchange, streams
 
 ROOT = Path(__file__).resolve().parents[3]
+LIMIT = 300.0  # seconds, which only end a hang
+SHORT = 0.2  # seconds of a call that nothing answers
+HELD = object()
 os.environ.pop("TENSORD_URL", None)
+
+
+def eventually(condition):
+    """waits for a state that no event announces, and returns it"""
+    end = time.monotonic() + LIMIT
+    while not (value := condition()):
+        assert time.monotonic() < end, "what was waited for did not happen"
+        time.sleep(0.005)
+    return value
+
+
+async def soon(condition):
+    """as eventually, while other tasks run"""
+    end = time.monotonic() + LIMIT
+    while not (value := condition()):
+        assert time.monotonic() < end, "what was waited for did not happen"
+        await asyncio.sleep(0.005)
+    return value
 
 
 @pytest.fixture(scope="session")
@@ -33,11 +56,13 @@ def client(daemon):
 class FalseServer:
     """answers the requests, one after the other on any connection, with these bytes, and closes after each if told
 
-    A function in place of bytes gets the connection, and ends it when it returns. None is no answer.
+    A function in place of bytes gets the connection, and ends it when it returns; if it returns HELD, the connection stays open
+    until the end of the test, and nothing is read. HELD in place of bytes is no answer.
     """
 
     def __init__(self, *replies, close=True, reads_bodies=True, tls=None):
         self.replies, self.close, self.reads_bodies, self.tls, self.requests = list(replies), close, reads_bodies, tls, []
+        self.ended = threading.Event()
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http{'s' if tls else ''}://127.0.0.1:{self.listener.getsockname()[1]}"
         threading.Thread(target=self.run, daemon=True).start()
@@ -67,12 +92,13 @@ class FalseServer:
             body += connection.recv(65536)
         self.requests.append((head, body))
         reply = self.replies.pop(0)
-        if reply is None:  # never
-            threading.Event().wait(5)
-            return False
         if callable(reply):
             with contextlib.suppress(OSError):
-                reply(connection)
+                reply = reply(connection)
+            if reply is not HELD:
+                return False
+        if reply is HELD:
+            self.ended.wait()
             return False
         connection.sendall(reply)
         return not self.close
@@ -95,7 +121,7 @@ GOOD = answer(5)
 
 def asynchronous(url, use, **options):
     async def value(given):
-        return await (asyncio.sleep(given) if isinstance(given, float) else given)
+        return await (soon(given) if callable(given) else given)
 
     async def work():
         async with tensord.AsyncClient(url, **options) as client:
@@ -125,15 +151,65 @@ def blocking(url, use, **options):
         try:
             while True:
                 given = made.send(result)
-                result = time.sleep(given) if isinstance(given, float) else given
+                result = eventually(given) if callable(given) else given
         except StopIteration as end:
             return end.value
 
 
 @pytest.fixture(params=[blocking, asynchronous])
 def using(request):
-    """runs a function of a client, or the steps of a generator, which yields calls and pauses in seconds, with either client"""
+    """runs a function of a client, or the steps of a generator, which yields calls and conditions to wait for, with either client"""
     return request.param
+
+
+class Clock:
+    """The clients' time, which stands still unless a test or a pause between two tries advances it.
+
+    It stands in for the module `time`. `receives` is released whenever a client begins to wait for bytes.
+    """
+
+    def __init__(self):
+        self.passed, self.pauses, self.receives = 0.0, [], threading.Semaphore(0)
+
+    def monotonic(self):
+        return 1000 + self.passed
+
+    def advance(self, seconds):
+        self.passed += seconds
+
+    def sleep(self, seconds):
+        self.pauses.append(seconds)
+        self.advance(seconds)
+
+    def advances_with(self, loop):
+        """the timers of the loop expire as this time passes, and as the machine's does"""
+        true_time = loop.time
+        loop.time = lambda: true_time() + self.passed
+
+    def noted(self, step):
+        """whether the step is done: a pause; otherwise it is noted if it is to receive"""
+        if isinstance(step, exchange.Sleep):
+            self.sleep(step.seconds)
+            return True
+        if isinstance(step, exchange.Receive):
+            self.receives.release()
+        return False
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    made, by_sockets, by_streams = Clock(), blocking_steps.perform, streams.perform
+
+    def perform(step, *rest):
+        return None if made.noted(step) else by_sockets(step, *rest)
+
+    async def perform_async(step, *rest):
+        return None if made.noted(step) else await by_streams(step, *rest)
+    for module in exchange, blocking_steps:
+        monkeypatch.setattr(module, "time", made)
+    monkeypatch.setattr(blocking_steps, "perform", perform)
+    monkeypatch.setattr(streams, "perform", perform_async)
+    return made
 
 
 def gather(client):
@@ -149,4 +225,5 @@ def false_server():
         return servers[-1]
     yield start
     for server in servers:
+        server.ended.set()
         server.listener.close()

@@ -1,12 +1,14 @@
 """Replies that no daemon sends: an exception that says what is wrong, before the deadline, and no more memory than is allowed."""
+import itertools
 import json
 import resource
-import time
+import threading
 
 import numpy as np
 import pytest
 import tensord
-from conftest import GOOD, answer, gather, problem, reply
+from conftest import GOOD, HELD, LIMIT, SHORT, answer, gather, problem, reply
+from tensord.blocking import ready
 
 
 def safetensors(header, data=b""):
@@ -83,10 +85,8 @@ HOSTILE = {
 
 @pytest.mark.parametrize("bytes_", HOSTILE.values(), ids=HOSTILE)
 def test_a_reply_that_no_daemon_sends_is_a_protocol_error(false_server, using, bytes_):
-    begin = time.monotonic()
     with pytest.raises(tensord.ProtocolError):
-        using(false_server(bytes_).url, gather, timeout=5, retries=0)
-    assert time.monotonic() - begin < 4
+        using(false_server(bytes_).url, gather, timeout=LIMIT, retries=0)
 
 
 @pytest.mark.parametrize("use", [
@@ -98,18 +98,10 @@ def test_a_reply_that_no_daemon_sends_is_a_protocol_error(false_server, using, b
 def test_a_document_of_another_form_is_a_protocol_error(false_server, using, use, document):
     server = false_server(reply(200, json.dumps(document).encode(), "Content-Type: application/json"))
     try:
-        found = using(server.url, use, timeout=5, retries=0)
+        found = using(server.url, use, timeout=LIMIT, retries=0)
     except tensord.ProtocolError:
         return
     assert found == document  # those whose members are not looked at
-
-
-def dribble(pieces, pause=0.05):
-    def send(connection):
-        for piece in pieces:
-            connection.sendall(piece)
-            time.sleep(pause)
-    return send
 
 
 def forever(start, piece):
@@ -120,44 +112,56 @@ def forever(start, piece):
     return send
 
 
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 SLOW = {
-    "byte by byte": dribble([bytes([one]) for one in GOOD]),
-    "a body that does not come": dribble([b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n", b"", b""], 1),
-    "100 Continue without end": forever(b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
-    "trailers without end": forever(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", b"a: b\r\n" * 1000),
-    "slow chunks": dribble([b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", *[b"1\r\na\r\n"] * 100]),
+    "byte by byte": [bytes([one]) for one in GOOD],
+    "100 Continue without end": itertools.repeat(b"HTTP/1.1 100 Continue\r\n\r\n"),
+    "trailers without end": itertools.chain([CHUNKED + b"0\r\n"], itertools.repeat(b"a: b\r\n" * 1000)),
+    "slow chunks": itertools.chain([CHUNKED], itertools.repeat(b"1\r\na\r\n")),
 }
 
 
-@pytest.mark.parametrize("send", SLOW.values(), ids=SLOW)
-def test_a_slow_reply_is_a_timeout_whatever_comes_meanwhile(false_server, using, send):
-    begin = time.monotonic()
+@pytest.mark.parametrize("pieces", SLOW.values(), ids=SLOW)
+def test_a_slow_reply_is_a_timeout_whatever_comes_meanwhile(false_server, using, clock, pieces):
+    def send(connection):
+        for piece in pieces:
+            if not clock.receives.acquire(timeout=2 * LIMIT):
+                break
+            clock.advance(LIMIT)
+            connection.sendall(piece)
+        return HELD
     with pytest.raises(tensord.Timeout):
-        using(false_server(send).url, gather, timeout=0.5)
-    assert 0.4 < time.monotonic() - begin < 2
+        using(false_server(send).url, gather, timeout=10 * LIMIT)
+    assert 10 * LIMIT <= clock.passed <= 12 * LIMIT and not clock.pauses
 
 
-def test_a_daemon_that_does_not_read_is_a_timeout(false_server, using):
-    server, begin = false_server(lambda connection: time.sleep(3), reads_bodies=False), time.monotonic()
+def test_a_body_that_does_not_come_is_a_timeout(false_server, using):
+    def send(connection):
+        connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n")
+        return HELD
     with pytest.raises(tensord.Timeout):
-        using(server.url, lambda client: client.tables["t"].put(np.zeros(20_000_000, "f4")), timeout=0.5)
-    assert time.monotonic() - begin < 2
+        using(false_server(send).url, gather, timeout=SHORT)
+
+
+def test_a_daemon_that_does_not_read_is_a_timeout(false_server, using, clock):
+    server = false_server(HELD, reads_bodies=False)
+    with pytest.raises(tensord.Timeout):
+        using(server.url, lambda client: client.tables["t"].put(np.zeros(20_000_000, "f4")), timeout=SHORT)
 
 
 @pytest.mark.parametrize("progress", [None, lambda sent, total: None], ids=["", "progress"])
 def test_a_refusal_before_the_whole_body_is_read_is_that_refusal(false_server, using, progress):
     def refuse(connection):
         connection.sendall(problem(413, "PAYLOAD_TOO_LARGE"))
-        time.sleep(3)
+        return HELD
 
     def use(client):
-        begin = time.monotonic()
         try:
             yield client.tables["t"].put(np.zeros(20_000_000, "f4"), progress=progress)
         finally:
-            assert time.monotonic() - begin < 2 and not client.pool.idle
+            assert not client.pool.idle
     with pytest.raises(tensord.PayloadTooLarge):
-        using(false_server(refuse, reads_bodies=False).url, use, timeout=10)
+        using(false_server(refuse, reads_bodies=False).url, use, timeout=LIMIT)
 
 
 ENDLESS = {
@@ -172,7 +176,7 @@ ENDLESS = {
 def test_a_reply_longer_than_max_reply_is_refused_before_it_is_read(false_server, using, send):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with pytest.raises(tensord.ReplyTooLarge, match="bytes"):
-        using(false_server(send).url, gather, timeout=10, max_reply=64 << 20)
+        using(false_server(send).url, gather, timeout=LIMIT, max_reply=64 << 20)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 300 << 10  # KiB
 
 
@@ -184,19 +188,19 @@ def test_a_length_takes_no_memory_before_its_bytes_come(false_server, using):
 
 
 @pytest.mark.parametrize("value", ["9" * 400, "-5", "1e9", "nan", "\xb2", "", "Fri, 31 Dec 9999 23:59:59 GMT", "Fri, 99 Foo", "999999999"])
-def test_a_senseless_retry_after_does_not_delay_beyond_the_deadline(false_server, using, value):
-    begin = time.monotonic()
-    server = false_server(problem(429, "QUEUE_FULL").replace(b"\r\n\r\n", b"\r\nRetry-After: " + value.encode("latin-1") + b"\r\n\r\n"), GOOD)
+def test_a_senseless_retry_after_does_not_delay_beyond_the_deadline(false_server, using, clock, value):
+    server = false_server(problem(429, "QUEUE_FULL").replace(b"\r\n\r\n", b"\r\nRetry-After: " + value.encode("latin-1") + b"\r\n\r\n"),
+                          GOOD, close=False)
     try:
         assert using(server.url, gather, timeout=2).tolist() == [5]
     except tensord.QueueFull:
-        pass
-    assert time.monotonic() - begin < 1
+        assert not clock.pauses
+    assert sum(clock.pauses) < 0.1
 
 
-def test_a_retry_after_that_is_a_date_is_a_time_to_wait(false_server, using):
-    server = false_server(problem(503, "DRAINING", "Retry-After: Sun, 06 Nov 1994 08:49:37 GMT"), GOOD)
-    assert using(server.url, gather, timeout=2).tolist() == [5]
+def test_a_retry_after_that_is_a_date_is_a_time_to_wait(false_server, using, clock):
+    server = false_server(problem(503, "DRAINING", "Retry-After: Sun, 06 Nov 1994 08:49:37 GMT"), GOOD, close=False)
+    assert using(server.url, gather).tolist() == [5] and clock.pauses == [0]
 
 
 def test_a_redirect_is_not_followed_and_its_place_is_named(false_server, using):
@@ -206,21 +210,36 @@ def test_a_redirect_is_not_followed_and_its_place_is_named(false_server, using):
     assert not other.requests
 
 
-@pytest.mark.parametrize("pause", [0, 0.2], ids=["at once", "later"])
+def has_something_to_read(client):
+    """whether the idle connection has; a loop has read it already where it had its turn"""
+    return not client.pool.idle or client.pool.idle[0].stale()
+
+
+def wait_without_the_loop(client):
+    """as above, of the socket and while no task runs"""
+    for connection in client.pool.idle:
+        sock = connection.socket if hasattr(connection, "socket") else connection.transport.get_extra_info("socket")
+        assert ready(sock, "r", LIMIT) == "r"
+
+
+@pytest.mark.parametrize("later", [False, True], ids=["at once", "later"])
 @pytest.mark.parametrize("spaces", [0, 40_000], ids=["short", "longer than what is read at once"])
-def test_bytes_after_a_reply_are_not_those_of_the_next(false_server, using, pause, spaces):
+def test_bytes_after_a_reply_are_not_those_of_the_next(false_server, using, later, spaces):
+    is_read = threading.Event()
+
     def smuggle(connection):
-        connection.sendall(answer(1, spaces) if pause else answer(1, spaces) + answer(666))
-        time.sleep(pause)
+        connection.sendall(answer(1, spaces) if later else answer(1, spaces) + answer(666))
+        assert not later or is_read.wait(LIMIT)
         connection.sendall(answer(666))
-        time.sleep(0.5)
+        connection.recv(1)  # until the client closes it
     server = false_server(smuggle, answer(2))
 
     def twice(client):
         first = yield client.gather("t", [0])
-        yield 2.0 * pause
+        is_read.set()
+        yield lambda: has_something_to_read(client)
         return [first.tolist(), (yield client.gather("t", [0])).tolist()]
-    assert using(server.url, twice, timeout=5) == [[1], [2]]
+    assert using(server.url, twice, timeout=LIMIT) == [[1], [2]]
 
 
 @pytest.mark.parametrize("blocks", [False, True], ids=["", "the loop is blocked meanwhile"])
@@ -230,9 +249,9 @@ def test_a_connection_that_was_closed_while_it_was_idle_is_not_used(false_server
     def twice(client):
         yield client.gather("t", [0])
         if blocks:
-            time.sleep(0.2)
+            wait_without_the_loop(client)
         else:
-            yield 0.2
+            yield lambda: has_something_to_read(client)
         return (yield client.tables["t"].scatter([[0]], [1], mode="add"))  # which is not sent twice
     assert using(server.url, twice) == {}
 
