@@ -5,8 +5,7 @@ HttpTest    a unittest.TestCase with a shared daemon and assertions about replie
 Raw         a socket that sends exact bytes and reads one HTTP reply at a time.
 safetensors, read_safetensors, npy, tensor, raw_strings   writers and readers of the formats.
 
-Environment: TD_TEST_BINARY is the path of the daemon, TD_TEST_TIME_SCALE multiplies all time limits (sanitizers are
-slow), TD_TEST_SEED seeds the random tests; with TD_TEST_TLS=1 all daemons have a certificate, and Client and Raw use TLS.
+Environment: TD_TEST_BINARY is the path of the daemon, TD_TEST_SEED seeds the random tests; with TD_TEST_TLS=1 all daemons have a certificate, and Client and Raw use TLS.
 """
 import atexit, base64, concurrent.futures, contextlib, http.client, json, os, random, shutil, signal, socket, ssl, struct, subprocess, sys
 import tempfile, threading, time, unittest
@@ -15,10 +14,9 @@ import holdings
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 BINARY = os.environ.get("TD_TEST_BINARY") or os.path.join(HERE, "..", "..", "build", "tensord")
-SCALE = float(os.environ.get("TD_TEST_TIME_SCALE", "1"))
 SEED = int(os.environ.get("TD_TEST_SEED", "1"))
 TLS = os.environ.get("TD_TEST_TLS") == "1"
-WAIT_LIMIT = 20 * SCALE  # seconds to wait for an expected event
+WAIT_LIMIT = 300  # seconds; ends a test that waits for what does not happen
 POLL_S = 0.005  # between two looks at a state that no event announces
 JSON, SAFETENSORS, PROBLEM = "application/json", "application/vnd.safetensors", "application/problem+json"
 
@@ -515,60 +513,11 @@ def http_request(method, path, body=b"", headers=()):
     return "\r\n".join([*lines, *headers]).encode() + b"\r\n\r\n" + body
 
 
-# ---------------------------------------------------------------- slow requests
 def ring(factors, factor):
     """an einsum of that many square matrices whose labels form a ring, so that every order is expensive"""
     labels = [chr(ord("a") + i) for i in range(factors)]
     terms = [labels[i] + labels[(i + 1) % factors] for i in range(factors)]
     return {"equation": ",".join(terms) + "->", "inputs": [factor] * factors}
-
-
-class SlowWork:
-    """A small request that occupies one worker for about so many seconds with matrix products, in little memory.
-
-    The size of the matrices is calibrated once per daemon, because machines and sanitizers differ. Between two
-    chunks of this work a worker runs small requests; while it prints a LargeReply it does not."""
-    NAME, FACTORS, SMALLEST, LARGEST = "slow-work", 16, 64, 1536
-
-    def __init__(self, daemon, seconds):
-        size, took = self.SMALLEST, 0
-        with Client(daemon, timeout=10 * WAIT_LIMIT) as client:
-            for goal in (seconds / 8, seconds / 2, seconds):  # small sizes predict large ones badly
-                if took:
-                    size = min(max(int(size * (goal / took) ** (1 / 3)), self.SMALLEST), self.LARGEST)
-                self.put(client, size)
-                took = min(self.time(client) for _ in range(2)) if goal < seconds else goal
-
-    request = json.dumps(ring(FACTORS, {"ref": NAME})).encode()
-
-    def put(self, client, size):
-        table = safetensors({self.NAME: ("int64", (size, size), bytes(8 * size * size))})
-        reply = client.request("PUT", f"/v1/tensors/{self.NAME}", table, {"Content-Type": SAFETENSORS})
-        assert reply.status in (200, 201), str(reply)
-
-    def time(self, client):
-        began = time.monotonic()
-        # An hour, because the daemon's default deadline, which a test may have set low, is not for calibration.
-        reply = client.post("/v1/einsum", self.request, {"X-Request-Timeout-Ms": "3600000"})
-        assert reply.status == 200, str(reply)
-        return time.monotonic() - began
-
-    def http(self, headers=()):
-        return http_request("POST", "/v1/einsum", self.request, headers)
-
-
-class LargeReply:
-    """A small gather whose reply has so many million printed numbers."""
-    COLUMNS = 10000
-
-    def __init__(self, millions):
-        rows = int(millions * 1e6 / self.COLUMNS)
-        digits = [0.1234567890123456 + i / 7 for i in range(rows)]
-        self.request = json.dumps({"params": tensor("float64", (rows, 1), pack("float64", digits)), "axis": 1,
-                                   "indices": tensor("int32", (self.COLUMNS,), bytes(4 * self.COLUMNS))}).encode()
-
-    def http(self, headers=()):
-        return http_request("POST", "/v1/gather", self.request, headers)
 
 
 # ---------------------------------------------------------------- assertions

@@ -147,12 +147,12 @@ class Requests(MetricsTest):
                     self.assertStatus(raw.reply(), 200)
             with Client(daemon) as client:
                 counted = samples(client.request("GET", "/metrics").body.decode())
-        took = counted['tensord_request_duration_seconds_sum{op="gather"}']
+        whole = counted['tensord_request_duration_seconds_sum{op="gather"}']
         stages = {stage: counted[f'tensord_stage_duration_seconds_sum{{op="gather",stage="{stage}"}}']
                   for stage in ("decode", "queue", "compute", "encode")}
         for stage, seconds in (("decode", 3), ("compute", 7), ("encode", 13)):
             self.assertGreaterEqual(stages[stage], seconds)
-        self.assertLessEqual(sum(stages.values()), took)
+        self.assertLessEqual(sum(stages.values()), whole)
         self.assertEqual(counted['tensord_stage_duration_seconds_count{op="gather",stage="compute"}'], 3)
         self.assertEqual(counted['tensord_request_duration_seconds_bucket{op="gather",le="+Inf"}'], 3)
         self.assertEqual(counted['tensord_stage_duration_seconds_bucket{op="gather",stage="encode",le="10"}'], 2)  # not that of 13 s
