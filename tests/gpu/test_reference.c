@@ -1,11 +1,13 @@
 #include "gpu/reference/reference.h"
+#include "tests/gates/clock.h"
 #include "tests/support/op_call.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 static const struct td_device_api *api;
 static struct td_device *device;
@@ -497,11 +499,43 @@ TD_TEST(copies_check_which_side_is_device_memory)
 
 /* ---- time ------------------------------------------------------------------------------------ */
 
-static int64_t now_us(void)
+#define US ((int64_t)1000)
+
+/* A second thread that waits for a stream, or closes it. */
+struct waiting {
+    struct td_device_stream *stream;
+    bool closes;
+    atomic_bool ended;
+    pthread_t thread;
+};
+
+static void *run_waiting(void *context)
 {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+    struct waiting *self = context;
+    struct td_error own;
+    bool done = false;
+    if (self->closes)
+        api->stream_close(self->stream);
+    else
+        EXPECT(api->wait(self->stream, LONG_TIMEOUT_NS, &done, &own) == TD_OK && done, "%s",
+               own.message);
+    atomic_store(&self->ended, true);
+    return NULL;
+}
+
+static void wait_begin(struct waiting *self, struct td_device_stream *of, bool closes)
+{
+    *self = (struct waiting){ .stream = of, .closes = closes };
+    ck_assert_int_eq(pthread_create(&self->thread, NULL, run_waiting, self), 0);
+}
+
+/* Advances the stopped clock: the wait ends after so much more time, not before. */
+static void wait_lasts(struct waiting *self, int64_t ns)
+{
+    test_clock_advance(ns - 1);
+    ck_assert(!atomic_load(&self->ended));
+    test_clock_advance(1);
+    ck_assert_int_eq(pthread_join(self->thread, NULL), 0);
 }
 
 TD_TEST(a_stream_without_work_is_done)
@@ -517,17 +551,30 @@ TD_TEST(a_stream_without_work_is_done)
 TD_TEST(a_launch_is_not_done_before_its_time)
 {
     struct launch launch;
-    bool done;
+    struct waiting waiting;
     open_with("launch_us=30000");
     prepare_gather(&launch);
-    int64_t begun = now_us();
+    test_clock_stop();
     EXPECT_OK(submit(&launch));
-    EXPECT_OK(api->wait(stream, 1, &done, &err)); /* a timeout, unless the thread was preempted */
-    if (done)
-        ck_assert_int_ge(now_us() - begun, 30000);
-    synchronize(stream);
-    ck_assert_int_ge(now_us() - begun, 30000);
+    test_clock_advance(30000 * US - 1);
+    ck_assert(!is_done(stream));
+    wait_begin(&waiting, stream, false);
+    wait_lasts(&waiting, 1);
     ck_assert(is_done(stream));
+    free_launch(&launch);
+    close_without_leaks();
+}
+
+TD_TEST(a_wait_ends_after_its_timeout)
+{
+    struct launch launch;
+    bool done = true;
+    open_with("launch_us=1000000000");
+    prepare_gather(&launch);
+    EXPECT_OK(submit(&launch));
+    EXPECT_OK(api->wait(stream, 1, &done, &err));
+    ck_assert(!done);
+    test_clock_advance(1000000000 * US);
     free_launch(&launch);
     close_without_leaks();
 }
@@ -539,12 +586,15 @@ TD_TEST(streams_do_not_overlap)
     open_with("launch_us=20000");
     EXPECT_OK(api->stream_open(device, &second, &err));
     prepare_gather(&launch);
-    int64_t begun = now_us();
+    test_clock_stop();
     EXPECT_OK(api->run(second, &launch.work, &err));
     EXPECT_OK(submit(&launch));
-    synchronize(stream);
-    ck_assert_int_ge(now_us() - begun, 40000);
+    test_clock_advance(20000 * US);
     ck_assert(is_done(second));
+    test_clock_advance(20000 * US - 1);
+    ck_assert(!is_done(stream));
+    test_clock_advance(1);
+    ck_assert(is_done(stream));
     free_launch(&launch);
     api->stream_close(second);
     close_without_leaks();
@@ -555,12 +605,14 @@ TD_TEST(copies_take_time_for_their_bytes)
     enum { BYTES = 1000000 };
     open_with("copy_mb_per_s=50");
     char *host = host_memory(BYTES), *memory = device_memory(NULL, BYTES);
-    int64_t begun = now_us();
     memset(host, 1, BYTES);
+    test_clock_stop();
     EXPECT_OK(api->copy_to_device(stream, memory, host, BYTES, &err));
     EXPECT_OK(api->copy_to_host(stream, host, memory, BYTES, &err));
-    synchronize(stream);
-    ck_assert_int_ge(now_us() - begun, 40000);
+    test_clock_advance(40000 * US - 1);
+    ck_assert(!is_done(stream));
+    test_clock_advance(1);
+    ck_assert(is_done(stream));
     api->free(device, memory);
     api->host_free(device, host);
     close_without_leaks();
@@ -569,12 +621,13 @@ TD_TEST(copies_take_time_for_their_bytes)
 TD_TEST(closing_a_stream_waits_for_its_work)
 {
     struct launch launch;
+    struct waiting closing;
     open_with("launch_us=20000");
     prepare_gather(&launch);
-    int64_t begun = now_us();
+    test_clock_stop();
     EXPECT_OK(submit(&launch));
-    api->stream_close(stream);
-    ck_assert_int_ge(now_us() - begun, 20000);
+    wait_begin(&closing, stream, true);
+    wait_lasts(&closing, 20000 * US);
     api->stream_close(NULL);
     free_launch(&launch);
     api->close(device);

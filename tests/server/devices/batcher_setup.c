@@ -12,6 +12,7 @@ static struct td_device_api holding;   /* as plain, but one launch does not end 
 static enum { FREE, NEXT, HELD } held; /* NEXT: the next launch will be held */
 static struct td_device_stream *held_stream;
 static pthread_mutex_t held_mutex = PTHREAD_MUTEX_INITIALIZER; /* guards held and held_stream */
+static atomic_int look_count;
 
 static void hold(bool next)
 {
@@ -42,19 +43,22 @@ static td_status hold_run(struct td_device_stream *stream, const struct td_devic
 
 static td_status hold_poll(struct td_device_stream *stream, bool *done, struct td_error *err)
 {
+    atomic_fetch_add(&look_count, 1);
     const td_status status = plain->poll(stream, done, err);
     *done = *done && !is_held(stream);
     return status;
 }
 
+/* Returns after a moment: by its own clock the device might wait for ever, if the test has stopped it. */
 static td_status hold_wait(struct td_device_stream *stream, int64_t timeout_ns, bool *done,
                            struct td_error *err)
 {
-    const td_status status = plain->wait(stream, timeout_ns, done, err);
-    if (status == TD_OK && *done && is_held(stream)) {
-        *done = false;
-        usleep(100); /* do not spin */
-    }
+    (void)timeout_ns;
+    atomic_fetch_add(&look_count, 1);
+    const td_status status = plain->wait(stream, 0, done, err);
+    *done = *done && !is_held(stream);
+    if (status == TD_OK && !*done)
+        moment();
     return status;
 }
 
@@ -67,6 +71,49 @@ static const struct td_device_api *holding_device(const struct td_device_api *ap
     holding.wait = hold_wait;
     hold(false);
     return &holding;
+}
+
+/* ---- threads --------------------------------------------------------------------------------- */
+
+static atomic_int started, running;
+
+struct counted_thread {
+    void *(*run)(void *);
+    void *context;
+};
+
+static void *run_counted(void *context)
+{
+    const struct counted_thread thread = *(struct counted_thread *)context;
+    free(context);
+    void *result = thread.run(thread.context);
+    atomic_fetch_sub(&running, 1);
+    return result;
+}
+
+int __real_pthread_create(pthread_t *out, const pthread_attr_t *attributes, void *(*run)(void *),
+                          void *context);
+int __wrap_pthread_create(pthread_t *out, const pthread_attr_t *attributes, void *(*run)(void *),
+                          void *context);
+int __wrap_pthread_create(pthread_t *out, const pthread_attr_t *attributes, void *(*run)(void *),
+                          void *context)
+{
+    struct counted_thread *thread = malloc(sizeof *thread);
+    EXPECT(thread, "no memory for a thread");
+    *thread = (struct counted_thread){ run, context };
+    atomic_fetch_add(&started, 1);
+    atomic_fetch_add(&running, 1);
+    return __real_pthread_create(out, attributes, run_counted, thread);
+}
+
+int threads_started(void)
+{
+    return atomic_load(&started);
+}
+
+int threads_running(void)
+{
+    return atomic_load(&running);
 }
 
 /* ---- a batcher ------------------------------------------------------------------------------- */
@@ -84,8 +131,8 @@ void setup_open(struct setup *setup, const char *device)
     options->log = &quiet;
     options->batch_limit = options->batch_limit ? options->batch_limit : 64;
     options->staging_bytes = options->staging_bytes ? options->staging_bytes : 64 * MIB;
-    options->hang_ms = options->hang_ms ? options->hang_ms : 10000;
-    options->retry_ms = options->retry_ms ? options->retry_ms : 20;
+    options->hang_ms = options->hang_ms ? options->hang_ms : HOUR_MS;
+    options->retry_ms = options->retry_ms ? options->retry_ms : HOUR_MS;
     setup->batcher = td_batcher_new(options);
     ck_assert_ptr_nonnull(setup->batcher);
 }
@@ -105,6 +152,20 @@ struct td_batcher_counts counts_of(struct setup *setup)
     struct td_batcher_counts counts;
     td_batcher_counts(setup->batcher, &counts);
     return counts;
+}
+
+int looks(void)
+{
+    return atomic_load(&look_count);
+}
+
+void reopen(struct setup *setup)
+{
+    test_clock_advance(setup->options.retry_ms * MS);
+    while (!counts_of(setup).available) {
+        test_clock_advance(MS); /* at which it looks again, if the test has stopped the clock */
+        moment();
+    }
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */
@@ -252,11 +313,25 @@ void release_launch(struct batch_call *call)
     call->holds_launch = false;
 }
 
+void pass_time(const struct batch_call *call, int64_t ns)
+{
+    test_clock_advance(ns);
+    const int before = looks();
+    EVENTUALLY(looks() > before + LOOKS || atomic_load(&call->n_done) > 0);
+}
+
+int64_t pass_time_until_end(const struct batch_call *call, int64_t step_ns)
+{
+    int64_t passed_ns = 0;
+    for (; atomic_load(&call->n_done) == 0; passed_ns += step_ns)
+        pass_time(call, step_ns);
+    return passed_ns;
+}
+
 void expect_status(struct batch_call *call, td_status status)
 {
     release_launch(call);
-    while (sem_wait(&call->finished) != 0)
-        ;
+    await(&call->finished);
     EXPECT(call->status == status, "status %s, expected %s: %s", td_status_name(call->status),
            td_status_name(status), call->err.message);
     ck_assert_int_eq(atomic_load(&call->n_done), 1);

@@ -12,16 +12,20 @@
 #include "server/devices/copiers.h"
 #include "server/memory/buffer_pool.h"
 #include "server/observe/clock.h"
+#include "tests/gates/clock.h"
+#include "tests/support/eventually.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 
 #include <pthread.h>
 #include <semaphore.h>
-#include <unistd.h>
 
 #define KIB ((uint64_t)1 << 10)
 #define MIB ((uint64_t)1 << 20)
 #define MS  ((int64_t)1000000)
+
+/* Longer than a test may take: such a time passes only if the test advances the clock. */
+enum { HOUR_MS = 3600000 };
 
 struct setup {
     struct td_batcher *batcher;
@@ -30,22 +34,21 @@ struct setup {
     struct td_batcher_options options;
 };
 
-/* `device` as in reference.h; options that are zero get defaults. */
+/* `device` as in reference.h; options that are zero get defaults: hang_ms is an hour, and so is
+ * retry_ms. */
 void setup_open(struct setup *setup, const char *device);
 /* Also checks that no memory of the device or the pool is in use. */
 void setup_close(struct setup *setup);
 struct td_batcher_counts counts_of(struct setup *setup);
 uint64_t launches(void);
 
-/* Waits until `condition`, for ten seconds at most. */
-#define EVENTUALLY(condition)                                                                      \
-    do {                                                                                           \
-        const int64_t until_ns = td_now_ns() + 10000 * MS;                                         \
-        while (!(condition)) {                                                                     \
-            EXPECT(td_now_ns() < until_ns, "not true within 10 s: %s", #condition);                \
-            usleep(200);                                                                           \
-        }                                                                                          \
-    } while (0)
+/* Lets retry_ms pass, and waits until the device is open again. */
+void reopen(struct setup *setup);
+
+/* Threads that the batcher has started since the start of the test, and those that have not ended. */
+enum { THREADS = 4 }; /* two that copy, the batcher's and its supervisor */
+int threads_started(void);
+int threads_running(void);
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
@@ -97,6 +100,18 @@ void hold_launch_after(struct batch_call *call, struct batch_call *next);
 
 /* Lets a held launch end. */
 void release_launch(struct batch_call *call);
+
+/* How often the batcher has looked whether work in flight has ended. After LOOKS more it has acted on
+ * what was so before. */
+enum { LOOKS = 4 };
+int looks(void);
+
+/* Advances the clock while a batch is in flight. Returns when the batcher has noticed, or the call has
+ * ended. */
+void pass_time(const struct batch_call *call, int64_t ns);
+
+/* Advances the clock in steps until the call has ended. Returns by how much. */
+int64_t pass_time_until_end(const struct batch_call *call, int64_t step_ns);
 
 /* Waits for it and checks its status. */
 void expect_status(struct batch_call *call, td_status status);

@@ -305,14 +305,12 @@ TD_TEST(the_inputs_of_merged_calls_are_copied_by_several_threads)
     enum { CALLS = 8, ROWS = 32768 };
     struct batch_call first, calls[CALLS];
     struct td_tensor table = table_of(10, 0), a[CALLS], b[CALLS];
-    const int64_t late_ns = td_now_ns() + 10000 * MS;
     for (int i = 0; i < CALLS; i++) {
         a[i] = table_of(ROWS, (float)i);
         b[i] = table_of(ROWS, (float)-i);
     }
     for (bool helped = false; !helped;) {
         struct setup setup = { 0 };
-        EXPECT(td_now_ns() < late_ns, "only one thread copies");
         setup_open(&setup, "");
         keep_busy(&setup, &first, &table);
         for (int i = 0; i < CALLS; i++) {
@@ -691,7 +689,8 @@ TD_TEST(a_call_whose_deadline_passes_in_the_queue_is_not_launched)
 {
     struct setup setup = { 0 };
     struct batch_call first, late, next;
-    setup_open(&setup, "launch_us=100000");
+    setup_open(&setup, "");
+    test_clock_stop();
     struct td_tensor table = table_of(10, 0);
     keep_busy(&setup, &first, &table);
     batch_call_row(&late, &table, 1);
@@ -699,6 +698,9 @@ TD_TEST(a_call_whose_deadline_passes_in_the_queue_is_not_launched)
     batch_call_row(&next, &table, 2);
     submit(&setup, &late);
     submit(&setup, &next);
+    pass_time(&first, 10 * MS);
+    ck_assert_int_eq(atomic_load(&late.n_done), 0);
+    test_clock_advance(1);
     expect_status(&late, TD_DEADLINE_EXCEEDED);
     ck_assert_int_eq(late.item.begun_ns, 0);
     ck_assert_int_eq(atomic_load(&first.n_done), 0); /* given back before the launch ended */
@@ -717,15 +719,19 @@ TD_TEST(a_call_whose_deadline_passes_in_flight_is_given_back_at_once)
     struct setup setup = { 0 };
     struct batch_call first, late, other;
     setup_open(&setup, "");
+    test_clock_stop();
     struct td_tensor table = table_of(10, 0);
     keep_busy(&setup, &first, &table);
     batch_call_row(&late, &table, 1);
     batch_call_row(&other, &table, 2);
-    late.item.deadline_ns = td_now_ns() + 1000 * MS; /* during the second launch */
+    late.item.deadline_ns = td_now_ns() + 1000 * MS;
     submit(&setup, &late);
     submit(&setup, &other);
     hold_launch_after(&first, &other);
     expect_rows(&first);
+    EVENTUALLY(counts_of(&setup).in_flight == 2);
+    ck_assert_int_eq(atomic_load(&late.n_done), 0);
+    test_clock_advance(1000 * MS + 1);
     expect_status(&late, TD_DEADLINE_EXCEEDED);
     ck_assert_int_gt(late.item.begun_ns, 0);
     ck_assert_int_eq(atomic_load(&other.n_done), 0);
@@ -743,20 +749,24 @@ TD_TEST(a_call_not_launched_by_its_start_time_limit_is_given_back)
     struct setup setup = { 0 };
     struct batch_call first, late, flying;
     setup_open(&setup, "");
+    test_clock_stop();
     struct td_tensor table = table_of(10, 0);
     keep_busy(&setup, &first, &table);
     batch_call_row(&late, &table, 1);
     late.item.start_by_ns = td_now_ns() + 10 * MS;
     batch_call_row(&flying, &table, 2);
-    flying.item.start_by_ns = td_now_ns() + 1000 * MS; /* during the second launch */
+    flying.item.start_by_ns = td_now_ns() + 1000 * MS;
     submit(&setup, &late);
     submit(&setup, &flying);
+    pass_time(&first, 10 * MS + 1);
     expect_status(&late, TD_DEADLINE_EXCEEDED);
     ck_assert_int_eq(late.item.begun_ns, 0);
     ck_assert_int_eq(atomic_load(&first.n_done), 0); /* given back at once */
     hold_launch_after(&first, &flying);
     expect_rows(&first);
-    EVENTUALLY(td_now_ns() > flying.item.start_by_ns);
+    EVENTUALLY(counts_of(&setup).in_flight == 1);
+    pass_time(&flying, 1000 * MS);
+    ck_assert_int_eq(atomic_load(&flying.n_done), 0);
     expect_rows(&flying); /* in flight only its deadline counts, and it has none */
     ck_assert_int_gt(flying.done_ns, flying.item.start_by_ns);
     ck_assert_uint_eq(td_device_reference_counts().items, 2);
@@ -799,8 +809,9 @@ TD_TEST(draining_gives_back_waiting_items_and_those_submitted_later)
 {
     struct setup setup = { 0 };
     struct batch_call first, waiting[3], later, idle;
-    setup_open(&setup, "launch_us=100000");
+    setup_open(&setup, "");
     struct td_tensor table = table_of(10, 0);
+    test_clock_stop(); /* a drained device has a second */
     keep_busy(&setup, &first, &table);
     for (int i = 0; i < 3; i++) {
         batch_call_row(&waiting[i], &table, i);
@@ -830,21 +841,44 @@ TD_TEST(draining_gives_back_waiting_items_and_those_submitted_later)
     td_buffer_unref(table.owner);
 }
 
+static atomic_int refused; /* calls that were given back because the server stops */
+
+static void count_refused(struct batch_call *call)
+{
+    atomic_fetch_add(&refused, call->status == TD_DRAINING);
+    sem_post(&call->finished);
+}
+
+static void *release_when_draining(void *context)
+{
+    while (atomic_load(&refused) < 3)
+        moment();
+    release_launch(context);
+    return NULL;
+}
+
 TD_TEST(free_finishes_batches_in_flight_and_drains_the_queue)
 {
     struct setup setup = { 0 };
     struct batch_call first, waiting[3];
-    setup_open(&setup, "launch_us=50000");
+    pthread_t releasing;
+    setup_open(&setup, "");
     struct td_tensor table = table_of(10, 0);
+    test_clock_stop(); /* a drained device has a second */
     batch_call_row(&first, &table, 0);
     first.on_end = batch_call_end; /* the reply is released; otherwise free would wait for it */
+    first.holds_launch = true;
+    hold_next_launch();
     submit(&setup, &first);
     EVENTUALLY(counts_of(&setup).in_flight == 1);
     for (int i = 0; i < 3; i++) {
         batch_call_row(&waiting[i], &table, i);
+        waiting[i].on_end = count_refused;
         submit(&setup, &waiting[i]);
     }
+    ck_assert_int_eq(pthread_create(&releasing, NULL, release_when_draining, &first), 0);
     td_batcher_free(setup.batcher);
+    pthread_join(releasing, NULL);
     ck_assert_int_eq(first.status, TD_OK);
     ck_assert_int_eq(atomic_load(&first.n_done), 1);
     for (int i = 0; i < 3; i++) {
@@ -852,6 +886,7 @@ TD_TEST(free_finishes_batches_in_flight_and_drains_the_queue)
         batch_call_end(&waiting[i]);
     }
     ck_assert_uint_eq(td_device_reference_counts().leaked, 0);
+    td_copiers_free(setup.copiers);
     ck_assert_uint_eq(td_buffer_pool_stats(setup.buffers).in_use, 0);
     td_buffer_pool_free(setup.buffers);
     td_buffer_unref(table.owner);

@@ -1,11 +1,10 @@
 /* A call to the device that does not return: it blocks neither other calls nor the end, and when it returns
  * after all it finds everything that it was given as it was. */
+#include "server/devices/hang_guard.h"
 #include "tests/server/devices/batcher_setup.h"
 
 #include <stdatomic.h>
 #include <string.h>
-
-enum { HOUR_MS = 3600000 };
 
 /* ---- a device one of whose functions does not return ----------------------------------------- */
 
@@ -22,87 +21,115 @@ enum function {
     WAIT,
     INFO
 };
-static _Atomic(enum function) blocked;
-static atomic_bool is_blocking;            /* a call has reached the blocked function */
+static _Atomic(enum function) blocked; /* the next call of this function stops at the gate */
+static struct gate gate;
+static sem_t returned;                     /* such a call has returned after all */
 static const struct td_device_api *device; /* does the work */
+static sem_t frees;                        /* calls of free that have begun */
 
-static void pass(enum function function)
+/* True if the call has stopped at the gate. */
+static bool pass(enum function function)
 {
-    while (atomic_load(&blocked) == function) {
-        atomic_store(&is_blocking, true);
-        usleep(500);
-    }
+    enum function expected = function;
+    const bool stops = atomic_compare_exchange_strong(&blocked, &expected, NONE);
+    if (stops)
+        gate_pass(&gate);
+    return stops;
+}
+
+static void leave(bool stopped)
+{
+    if (stopped)
+        sem_post(&returned);
 }
 
 static td_status blocking_alloc(struct td_device *on, size_t bytes, void **out,
                                 struct td_error *err)
 {
-    pass(ALLOC);
-    return device->alloc(on, bytes, out, err);
+    const bool stopped = pass(ALLOC);
+    const td_status result = device->alloc(on, bytes, out, err);
+    leave(stopped);
+    return result;
 }
 
 static void blocking_free(struct td_device *on, void *memory)
 {
-    pass(FREE);
+    sem_post(&frees);
+    const bool stopped = pass(FREE);
     device->free(on, memory);
+    leave(stopped);
 }
 
 static td_status blocking_host_alloc(struct td_device *on, size_t bytes, void **out,
                                      struct td_error *err)
 {
-    pass(HOST_ALLOC);
-    return device->host_alloc(on, bytes, out, err);
+    const bool stopped = pass(HOST_ALLOC);
+    const td_status result = device->host_alloc(on, bytes, out, err);
+    leave(stopped);
+    return result;
 }
 
 static void blocking_host_free(struct td_device *on, void *memory)
 {
-    pass(HOST_FREE);
+    const bool stopped = pass(HOST_FREE);
     device->host_free(on, memory);
+    leave(stopped);
 }
 
 static td_status blocking_to_device(struct td_device_stream *stream, void *to, const void *from,
                                     size_t bytes, struct td_error *err)
 {
-    pass(TO_DEVICE);
-    return device->copy_to_device(stream, to, from, bytes, err);
+    const bool stopped = pass(TO_DEVICE);
+    const td_status result = device->copy_to_device(stream, to, from, bytes, err);
+    leave(stopped);
+    return result;
 }
 
 static td_status blocking_to_host(struct td_device_stream *stream, void *to, const void *from,
                                   size_t bytes, struct td_error *err)
 {
-    pass(TO_HOST);
-    return device->copy_to_host(stream, to, from, bytes, err);
+    const bool stopped = pass(TO_HOST);
+    const td_status result = device->copy_to_host(stream, to, from, bytes, err);
+    leave(stopped);
+    return result;
 }
 
 static size_t blocking_workspace(struct td_device *on, const struct td_device_work *work)
 {
-    pass(WORKSPACE);
-    return device->workspace_bytes(on, work);
+    const bool stopped = pass(WORKSPACE);
+    const size_t result = device->workspace_bytes(on, work);
+    leave(stopped);
+    return result;
 }
 
 static td_status blocking_run(struct td_device_stream *stream, const struct td_device_work *work,
                               struct td_error *err)
 {
-    pass(RUN);
-    return device->run(stream, work, err);
+    const bool stopped = pass(RUN);
+    const td_status result = device->run(stream, work, err);
+    leave(stopped);
+    return result;
 }
 
 static td_status blocking_wait(struct td_device_stream *stream, int64_t timeout_ns, bool *done,
                                struct td_error *err)
 {
-    pass(WAIT);
-    return device->wait(stream, timeout_ns, done, err);
+    const bool stopped = pass(WAIT);
+    const td_status result = device->wait(stream, timeout_ns, done, err);
+    leave(stopped);
+    return result;
 }
 
 static void blocking_info(struct td_device *on, struct td_device_info *out)
 {
-    pass(INFO);
+    const bool stopped = pass(INFO);
     device->info(on, out);
+    leave(stopped);
 }
 
 static struct td_device_api blocking;
 
-static void begin(struct setup *setup)
+static void begin(struct setup *setup, const char *text)
 {
     device = td_device_reference();
     blocking = *device;
@@ -117,14 +144,18 @@ static void begin(struct setup *setup)
     blocking.wait = blocking_wait;
     blocking.info = blocking_info;
     atomic_store(&blocked, NONE);
+    gate_init(&gate);
+    sem_init(&returned, 0, 0);
+    sem_init(&frees, 0, 0);
     setup->options.api = &blocking;
-    setup_open(setup, "");
+    setup_open(setup, text);
 }
 
 /* The memory of the device that was left behind still counts as in use. */
 static void end(struct setup *setup)
 {
     td_batcher_free(setup->batcher);
+    td_copiers_free(setup->copiers);
     ck_assert_uint_eq(td_device_reference_counts().misuses, 0);
     td_buffer_pool_free(setup->buffers);
 }
@@ -150,32 +181,57 @@ static const struct {
     { "info", INFO },
 };
 
+static atomic_int guard_looks; /* of the supervisor at the call of the device */
+
+bool __real_td_hang_guard_give_up(struct td_hang_guard *guard, int64_t most_ns);
+bool __wrap_td_hang_guard_give_up(struct td_hang_guard *guard, int64_t most_ns);
+bool __wrap_td_hang_guard_give_up(struct td_hang_guard *guard, int64_t most_ns)
+{
+    const bool given_up = __real_td_hang_guard_give_up(guard, most_ns);
+    atomic_fetch_add(&guard_looks, 1);
+    return given_up;
+}
+
 TD_TEST_EACH(a_call_that_does_not_return_means_a_lost_device, calls)
 {
+    const enum function function = calls[_i].function;
+    const bool is_free = function == FREE || function == HOST_FREE;
     struct setup setup = { .options.hang_ms = 60 };
     struct batch_call hung, waiting;
-    begin(&setup);
+    begin(&setup, "");
+    test_clock_stop(); /* nothing takes longer than 60 ms */
     struct td_tensor table = table_of(10, 0), a = table_of(4, 1), b = table_of(4, 2);
     expect_lookup(&setup, &table);
-    const int64_t begun_ns = td_now_ns();
-    atomic_store(&blocked, calls[_i].function);
+    if (is_free)
+        atomic_store(&blocked, function);
     td_batcher_trim(setup.batcher); /* frees, so that the next batch allocates */
-    usleep(10000);
+    if (is_free) {
+        gate_await(&gate);
+    } else {
+        EVENTUALLY(counts_of(&setup).staging_bytes == 0);
+        atomic_store(&blocked, function);
+    }
     batch_call_einsum(&hung, "ij,jk->ik", a, b, 0);
     batch_call_row(&waiting, &table, 1);
     submit(&setup, &hung);
     submit(&setup, &waiting);
+    if (!is_free)
+        gate_await(&gate);
+    test_clock_advance(1000 * MS);
+    const int before = atomic_load(&guard_looks);
+    EVENTUALLY(atomic_load(&guard_looks) >= before + 2);
+    ck_assert_int_eq(atomic_load(&hung.n_done) + atomic_load(&waiting.n_done), 0);
+    test_clock_advance(100 * MS); /* a copy or a wait may take a little longer */
     expect_status(&hung, TD_DEVICE_UNAVAILABLE);
     expect_status(&waiting, TD_DEVICE_UNAVAILABLE);
-    ck_assert_int_ge(td_now_ns() - begun_ns, 1000 * MS);
     ck_assert_ptr_nonnull(strstr(hung.err.message, "has not returned after 1000 ms"));
     batch_call_end(&hung);
     batch_call_end(&waiting);
     td_buffer_unref(a.owner);
     td_buffer_unref(b.owner);
-    atomic_store(&blocked, NONE);
-    usleep(20000); /* it returns after all, with what it was given */
-    EVENTUALLY(counts_of(&setup).available);
+    gate_open(&gate);
+    await(&returned); /* after all, with what it was given */
+    reopen(&setup);
     expect_lookup(&setup, &table);
     end(&setup);
     td_buffer_unref(table.owner);
@@ -183,16 +239,16 @@ TD_TEST_EACH(a_call_that_does_not_return_means_a_lost_device, calls)
 
 TD_TEST(draining_does_not_wait_for_a_call_that_does_not_return)
 {
-    struct setup setup = { .options.hang_ms = HOUR_MS };
+    struct setup setup = { 0 };
     struct batch_call hung;
-    begin(&setup);
+    begin(&setup, "");
     struct td_tensor table = table_of(10, 0);
-    atomic_store(&is_blocking, false);
     atomic_store(&blocked, RUN);
     batch_call_row(&hung, &table, 1);
     submit(&setup, &hung);
-    EVENTUALLY(atomic_load(&is_blocking));
+    gate_await(&gate);
     td_batcher_drain(setup.batcher);
+    test_clock_advance(1001 * MS);
     expect_status(&hung, TD_DEVICE_UNAVAILABLE);
     batch_call_end(&hung);
     end(&setup);
@@ -201,24 +257,28 @@ TD_TEST(draining_does_not_wait_for_a_call_that_does_not_return)
 
 TD_TEST(the_end_does_not_wait_for_a_call_that_does_not_return)
 {
-    struct setup setup = { .options.hang_ms = HOUR_MS };
-    begin(&setup);
+    struct setup setup = { 0 };
+    begin(&setup, "");
     struct td_tensor table = table_of(10, 0);
     expect_lookup(&setup, &table);
-    atomic_store(&blocked,
-                 FREE); /* of the table and of memory for batches, when the device is closed */
+    /* Of the table and of memory for batches, when the device is closed. */
+    atomic_store(&blocked, FREE);
     end(&setup);
     td_buffer_unref(table.owner);
 }
 
 TD_TEST(the_reference_device_has_such_a_free)
 {
-    struct setup setup = { .options.hang_ms = 60 };
-    setup_open(&setup, "hang_free=1");
+    struct setup setup = { 0 };
+    begin(&setup, "hang_free=1");
     struct td_tensor table = table_of(10, 0);
     expect_lookup(&setup, &table);
     td_batcher_trim(setup.batcher);
-    EVENTUALLY(counts_of(&setup).opens == 2);
+    await(&frees);
+    test_clock_advance((HOUR_MS + 1) * MS);
+    EVENTUALLY(!counts_of(&setup).available);
+    reopen(&setup);
+    ck_assert_uint_eq(counts_of(&setup).opens, 2);
     expect_lookup(&setup, &table);
     end(&setup);
     td_buffer_unref(table.owner);

@@ -1,7 +1,6 @@
 #include "server/devices/session.h"
 #include "tests/server/devices/batcher_setup.h"
 
-#include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -14,14 +13,14 @@ static td_status gated_open(const struct td_device_options *options, struct td_d
                             struct td_error *err)
 {
     if (atomic_load(&gated))
-        sem_wait(&gate);
+        await(&gate);
     return td_device_reference()->open(options, out, err);
 }
 
 static void counted_close(struct td_device *device)
 {
     if (atomic_load(&gated))
-        sem_wait(&gate);
+        await(&gate);
     td_device_reference()->close(device);
     atomic_fetch_add(&closes, 1);
 }
@@ -29,6 +28,8 @@ static void counted_close(struct td_device *device)
 static struct td_device_api api;
 static struct td_batcher_options options;
 static struct td_batch_item_counts counts;
+
+enum { COPIERS = 1 }; /* threads */
 
 static void begin(const char *device)
 {
@@ -43,7 +44,7 @@ static void begin(const char *device)
     options = (struct td_batcher_options){ .api = &api,
                                            .device.text = device,
                                            .buffers = td_buffer_pool_new(256 * MIB, 0),
-                                           .copiers = td_copiers_new(1),
+                                           .copiers = td_copiers_new(COPIERS),
                                            .batch_limit = 8,
                                            .staging_bytes = 4 * MIB,
                                            .hang_ms = 100 };
@@ -70,8 +71,7 @@ static struct td_device_opener *begin_opening(void)
 static td_status try_open(struct td_device_session **out, struct td_error *err)
 {
     struct td_device_opener *opener = begin_opening();
-    while (!td_device_opener_is_done(opener))
-        sched_yield();
+    EVENTUALLY(td_device_opener_is_done(opener));
     return td_device_session_open(opener, &options, options.api, out, err);
 }
 
@@ -191,8 +191,8 @@ TD_TEST(a_device_of_an_abandoned_opener_is_closed)
     td_device_opener_abandon(opener);
     sem_post(&gate); /* open continues, */
     sem_post(&gate); /* then close */
-    while (atomic_load(&closes) == 0)
-        sched_yield();
+    EVENTUALLY(threads_running() == COPIERS);
+    ck_assert_int_eq(atomic_load(&closes), 1);
     end();
 }
 
@@ -227,8 +227,7 @@ TD_TEST(a_lost_device_is_closed_once_its_replies_are_released)
     ck_assert_int_eq(atomic_load(&closes), 0);
     expect_rows_now(&answered);
     batch_call_end(&answered);
-    while (!td_device_session_close_lost(session))
-        sched_yield();
+    EVENTUALLY(td_device_session_close_lost(session));
     ck_assert_int_eq(atomic_load(&closes), 1);
     ck_assert_uint_eq(atomic_load(&table.owner->refs), 1);
     td_buffer_unref(table.owner);
@@ -247,8 +246,8 @@ TD_TEST(a_close_that_does_not_return_can_be_abandoned)
     ck_assert(!td_device_session_close_lost(session));
     td_device_session_abandon(session);
     sem_post(&gate);
-    while (atomic_load(&closes) == 0)
-        sched_yield();
+    EVENTUALLY(threads_running() == COPIERS);
+    ck_assert_int_eq(atomic_load(&closes), 1);
     td_buffer_unref(table.owner);
     end();
 }

@@ -1,3 +1,4 @@
+#include "server/devices/tables.h"
 #include "tests/server/devices/batcher_setup.h"
 
 #include <stdatomic.h>
@@ -48,7 +49,7 @@ TD_TEST(a_replaced_version_is_dropped_from_the_device)
 
 TD_TEST(an_upload_is_waited_for_until_the_deadline)
 {
-    struct setup setup = { .options.hang_ms = 3600000 };
+    struct setup setup = { 0 };
     struct batch_call hung, waiting, late;
     setup_open(&setup, "hang_at=1");
     struct td_tensor table = table_of(10, 0), other = table_of(10, 0);
@@ -58,6 +59,7 @@ TD_TEST(an_upload_is_waited_for_until_the_deadline)
     waiting.item.deadline_ns = late.item.deadline_ns = td_now_ns() + 100 * MS;
     submit(&setup, &waiting);
     submit(&setup, &late);
+    pass_time(&hung, 100 * MS);
     expect_status(&waiting, TD_DEADLINE_EXCEEDED);
     expect_status(&late, TD_DEADLINE_EXCEEDED);
     ck_assert_int_eq(atomic_load(&hung.n_done), 0);
@@ -162,14 +164,13 @@ static td_status wait_until_two(struct td_device_stream *stream, int64_t timeout
                                 struct td_error *err)
 {
     (void)timeout_ns;
-    usleep(100);
     return poll_until_two(stream, done, err);
 }
 
 TD_TEST(two_pieces_are_in_flight_and_never_more)
 {
     struct td_device_api api = *td_device_reference();
-    struct setup setup = { .options = { .api = &api, .hang_ms = 3000 } };
+    struct setup setup = { .options.api = &api };
     struct batch_call call;
     api.copy_to_device = counted_copy;
     api.poll = poll_until_two;
@@ -213,11 +214,12 @@ TD_TEST(a_call_waits_for_the_pieces_of_its_table)
 TD_TEST(calls_on_other_tables_run_between_the_pieces)
 {
     struct setup setup = { .options.staging_bytes = 8 * MIB };
-    struct batch_call large, calls[5];
+    struct batch_call large, calls[2];
     atomic_int sequence = 0;
     setup_open(&setup, "copy_mb_per_s=40"); /* 1 s for the table, 25 ms for two pieces */
     struct td_tensor table = table_of(LARGE_ROWS, 0), small = table_of(10, 0);
     upload(&setup, &small, TD_OK);
+    test_clock_stop();
     batch_call_upload(&large, &table);
     large.sequence = &sequence;
     submit(&setup, &large);
@@ -226,9 +228,11 @@ TD_TEST(calls_on_other_tables_run_between_the_pieces)
         batch_call_row(&calls[i], &small, i);
         calls[i].sequence = &sequence;
         submit(&setup, &calls[i]);
+        (void)pass_time_until_end(&calls[i], MS);
         expect_rows(&calls[i]);
         batch_call_end(&calls[i]);
     }
+    (void)pass_time_until_end(&large, MS);
     expect_status(&large, TD_OK);
     ck_assert_int_eq(large.order, 2);
     batch_call_end(&large);
@@ -243,12 +247,16 @@ TD_TEST(an_upload_goes_on_without_the_call_that_needed_it)
     struct batch_call late, next;
     setup_open(&setup, "copy_mb_per_s=200");
     struct td_tensor table = table_of(LARGE_ROWS, 0);
+    test_clock_stop();
     batch_call_row(&late, &table, 1);
     late.item.deadline_ns = td_now_ns() + 50 * MS;
     submit(&setup, &late);
+    EVENTUALLY(looks() > 0); /* at the first pieces of the table */
+    ck_assert_int_eq(pass_time_until_end(&late, MS), 51 * MS);
     expect_status(&late, TD_DEADLINE_EXCEEDED);
     batch_call_row(&next, &table, 2);
     submit(&setup, &next);
+    (void)pass_time_until_end(&next, MS);
     expect_rows(&next);
     ck_assert_uint_lt(td_device_reference_counts().bytes_to_device, table.bytes + 4096);
     batch_call_end(&late);
@@ -263,12 +271,17 @@ TD_TEST(the_version_of_an_upload_stays_until_its_end)
     struct batch_call late;
     setup_open(&setup, "copy_mb_per_s=40"); /* 1 s for the table, which the deadline is within */
     struct td_tensor table = table_of(LARGE_ROWS, 0);
+    test_clock_stop();
     batch_call_row(&late, &table, 1);
     late.item.deadline_ns = td_now_ns() + 500 * MS;
     submit(&setup, &late);
+    EVENTUALLY(looks() > 0); /* at the first pieces of the table */
+    (void)pass_time_until_end(&late, MS);
     expect_status(&late, TD_DEADLINE_EXCEEDED);
     batch_call_end(&late);
     td_buffer_unref(table.owner); /* AddressSanitizer sees if it is read after that */
+    ck_assert_uint_lt(td_device_reference_counts().bytes_to_device, table.bytes);
+    test_clock_go_on();
     EVENTUALLY(td_device_reference_counts().bytes_to_device == table.bytes);
     EVENTUALLY(counts_of(&setup).tables == 0);
     setup_close(&setup);
@@ -302,7 +315,7 @@ TD_TEST(a_device_lost_between_two_pieces_is_opened_again)
     setup_open(&setup, "lose_copy=3");
     struct td_tensor table = table_of(LARGE_ROWS, 0);
     upload(&setup, &table, TD_DEVICE_UNAVAILABLE);
-    EVENTUALLY(counts_of(&setup).available);
+    reopen(&setup);
     batch_call_row(&call, &table, LARGE_ROWS - 1);
     submit(&setup, &call);
     expect_rows(&call);
@@ -314,7 +327,7 @@ TD_TEST(a_device_lost_between_two_pieces_is_opened_again)
 
 TD_TEST(the_end_does_not_wait_for_an_upload_that_hangs)
 {
-    struct setup setup = { .options.hang_ms = 3600000 };
+    struct setup setup = { 0 };
     struct batch_call hung, call;
     setup_open(&setup, "hang_at=1");
     struct td_tensor table = table_of(LARGE_ROWS, 0), small = table_of(10, 0);
@@ -323,6 +336,7 @@ TD_TEST(the_end_does_not_wait_for_an_upload_that_hangs)
     submit(&setup, &call);
     EVENTUALLY(counts_of(&setup).in_flight == 2);
     td_batcher_drain(setup.batcher);
+    (void)pass_time_until_end(&hung, 300 * MS);
     expect_status(&hung, TD_DEVICE_UNAVAILABLE);
     expect_status(&call, TD_DEVICE_UNAVAILABLE);
     setup_close(&setup);
@@ -334,30 +348,40 @@ TD_TEST(the_end_does_not_wait_for_an_upload_that_hangs)
 
 /* ---- idle memory ----------------------------------------------------------------------------- */
 
+static atomic_int housekeepings; /* of the batcher, each of which begins so */
+
+void __real_td_device_tables_drop_stale(struct td_device_tables *tables);
+void __wrap_td_device_tables_drop_stale(struct td_device_tables *tables);
+void __wrap_td_device_tables_drop_stale(struct td_device_tables *tables)
+{
+    __real_td_device_tables_drop_stale(tables);
+    atomic_fetch_add(&housekeepings, 1);
+}
+
 /* After idle_ms without calls scratch memory of the device and staging memory are freed; tables
  * stay. More frequent calls keep both. */
 TD_TEST(scratch_and_staging_memory_is_freed_after_idle_ms)
 {
-    struct setup setup = { .options.idle_ms = 700 };
+    enum { IDLE_MS = 700, HOUSEKEEPING_MS = 500 };
+    struct setup setup = { .options.idle_ms = IDLE_MS };
     struct batch_call call;
     setup_open(&setup, "");
     struct td_tensor table = table_of(1000, 0);
-    const int64_t busy_ns = td_now_ns() + 1500 * MS; /* several rounds of the batcher */
-    int64_t begun_ns = 0;
-    while (begun_ns < busy_ns) {
-        begun_ns = td_now_ns();
+    test_clock_stop();
+    for (int i = 0; i < 6; i++) {
         batch_call_row(&call, &table, 7);
         submit(&setup, &call);
         expect_rows(&call);
         batch_call_end(&call);
-        usleep(10000);
-        const uint64_t staging_bytes = counts_of(&setup).staging_bytes;
-        const uint64_t device_bytes = counts_of(&setup).device.memory_used;
-        ck_assert((staging_bytes > 0 && device_bytes > 2 * table.bytes) ||
-                  td_now_ns() - begun_ns > 500 * MS);
+        const int before = atomic_load(&housekeepings);
+        test_clock_advance(HOUSEKEEPING_MS * MS);
+        EVENTUALLY(atomic_load(&housekeepings) > before);
+        ck_assert_uint_gt(counts_of(&setup).staging_bytes, 0);
+        ck_assert_uint_gt(counts_of(&setup).device.memory_used, 2 * table.bytes);
     }
+    test_clock_advance(HOUSEKEEPING_MS *
+                       MS); /* in which there were no calls, nor in the one before */
     EVENTUALLY(counts_of(&setup).staging_bytes == 0);
-    ck_assert_int_ge(td_now_ns() - begun_ns, 700 * MS);
     EVENTUALLY(counts_of(&setup).device.memory_used < 2 * table.bytes); /* the table itself */
     ck_assert_uint_eq(td_buffer_pool_stats(setup.buffers).in_use, 0);
     ck_assert(td_batcher_has_table(setup.batcher, &table));

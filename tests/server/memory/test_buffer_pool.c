@@ -1,5 +1,6 @@
 #include "server/memory/buffer_pool.h"
 #include "server/observe/clock.h"
+#include "tests/gates/clock.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 
@@ -236,12 +237,12 @@ TD_TEST(trim_unmaps_buffers_that_stayed_warm_too_long)
     struct td_buffer *old = take(pool, 64 * KIB), *young = take(pool, 64 * KIB);
     struct td_buffer *old_and_large = take(pool, 256 * KIB);
     void *young_data = young->data;
+    test_clock_stop();
     const int64_t before = td_now_ns();
     td_buffer_unref(old);
     td_buffer_unref(old_and_large);
-    const int64_t between = td_now_ns() + 1;
-    while (td_now_ns() <= between) {
-    }
+    const int64_t between = before + 1;
+    test_clock_advance(2);
     td_buffer_unref(young);
     td_buffer_pool_trim(pool, before);
     expect_stats(pool, 0, 384 * KIB);
@@ -391,6 +392,7 @@ struct client {
     struct td_buffer_pool *pool;
     unsigned number, seed;
     int refusals;
+    pthread_barrier_t *halfway;
 };
 
 static void stamp(struct td_buffer *buffer, unsigned char mark)
@@ -413,6 +415,8 @@ static void *client(void *argument)
     struct td_buffer *held[HELD] = { NULL };
     struct td_error err;
     for (int turn = 0; turn < ROUNDS; turn++) {
+        if (turn == ROUNDS / 2)
+            pthread_barrier_wait(self->halfway);
         const unsigned slot = (unsigned)rand_r(&self->seed) % HELD;
         const unsigned char mark = (unsigned char)(self->number * HELD + slot + 1);
         if (held[slot])
@@ -442,9 +446,12 @@ TD_TEST(under_load_buffers_never_overlap_and_stay_within_the_limit)
         td_buffer_pool_new(MIB, 512 * KIB); /* less than all threads request at once */
     struct client hammers[THREADS];
     pthread_t threads[THREADS];
+    pthread_barrier_t halfway; /* at which each thread holds something, or was refused it */
     int refusals = 0;
+    pthread_barrier_init(&halfway, NULL, THREADS);
     for (unsigned i = 0; i < THREADS; i++) {
-        hammers[i] = (struct client){ .pool = pool, .number = i, .seed = i + 1 };
+        hammers[i] =
+            (struct client){ .pool = pool, .number = i, .seed = i + 1, .halfway = &halfway };
         ck_assert_int_eq(pthread_create(&threads[i], NULL, client, &hammers[i]), 0);
     }
     for (int i = 0; i < THREADS; i++) {

@@ -1,13 +1,15 @@
 /* A process that persists tensors, aliases or versions in a loop, or takes folders of versions, is killed
- * at random moments; the files that it leaves are complete. */
+ * at random system calls; the files that it leaves are complete. */
 #include "kernels/key_index/key_index.h"
-#include "server/observe/clock.h"
 #include "server/store/aliases.h"
+#include "tests/server/faults.h"
 #include "tests/server/folder.h"
 #include "tests/support/random.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 
 #include <dirent.h>
@@ -15,46 +17,71 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { ROUNDS = 30 };
 
 /* ---- kills ----------------------------------------------------------------------------------- */
 
-/* Runs `loop` in a child, which writes a byte to `done` after each step, and kills it at a random moment
- * of the step after the first few ones, at most `most`. Returns their number. *step_ns is at least the
- * duration of a step. */
-static int kill_loop(void (*loop)(int done), int most, int64_t *step_ns)
+/* When the child dies; shared with it. */
+struct death {
+    int step; /* after so many more steps */
+    int draw; /* at this call of the step, modulo the number of calls of the step before */
+    int calls, calls_before;
+    char pipe[32]; /* which is written to after each step */
+};
+
+static struct death *death;
+
+static void die_in_time(const char *function, const char *file)
 {
-    const int steps = random_below(most + 1);
-    int status, ends[2];
+    if (strcmp(function, "write") == 0 && strcmp(file, death->pipe) == 0) {
+        death->step--;
+        death->calls_before = death->calls;
+        death->calls = 0;
+    } else if (death->calls++ >= death->draw % death->calls_before && death->step <= 0) {
+        raise(SIGKILL);
+    }
+}
+
+/* Runs `loop` in a child, which writes a byte to `done` after each step, and is killed at a random system
+ * call of the step after the first few ones, at most `most`. Returns how many steps it had done. */
+static int kill_loop(void (*loop)(int done), int most)
+{
+    static const struct fault dying = { .before = die_in_time };
+    struct stat info;
+    int status, ends[2], steps = 0;
     char byte;
+    if (!death) {
+        death =
+            mmap(NULL, sizeof *death, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+        ck_assert(death != MAP_FAILED);
+        death->calls_before = 20;
+    }
+    death->step = random_below(most + 1);
+    death->draw = random_below(1 << 20);
+    death->calls = 0;
     ck_assert_int_eq(pipe(ends), 0);
+    ck_assert_int_eq(fstat(ends[1], &info), 0);
+    snprintf(death->pipe, sizeof death->pipe, "pipe:[%llu]", (unsigned long long)info.st_ino);
     const pid_t child = fork();
     if (child == 0) {
+        faults_begin(&dying);
         loop(ends[1]);
-        _exit(1); /* the parent kills it before */
+        _exit(1); /* it is killed before */
     }
-    for (int i = 0; i < steps; i++) {
-        const int64_t begun = td_now_ns();
-        ck_assert_int_eq(read(ends[0], &byte, 1), 1);
-        if (i > 0 && td_now_ns() - begun > *step_ns) /* the first one has the start of the child */
-            *step_ns = td_now_ns() - begun;
-    }
-    const struct timespec delay = { .tv_nsec = random_below((int)(*step_ns % 1000000000)) };
-    nanosleep(&delay, NULL);
-    ck_assert_int_eq(kill(child, SIGKILL), 0);
-    ck_assert_int_eq(waitpid(child, &status, 0), child);
-    ck_assert(WIFSIGNALED(status));
-    close(ends[0]);
     close(ends[1]);
+    while (read(ends[0], &byte, 1) == 1)
+        steps++;
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+    close(ends[0]);
     return steps;
 }
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-enum { MOST_BYTES = 3000000, MOST_PUTS = 3 };
+enum { MOST_BYTES = 100000, MOST_PUTS = 3 };
 
 /* Content number k: its length and every byte depend on k. */
 static struct td_tensor content(int k)
@@ -118,12 +145,11 @@ static void expect_complete(int *seen)
 TD_TEST(a_kill_at_any_moment_leaves_the_old_or_the_new_version)
 {
     int seen[2] = { 0 };
-    int64_t put_ns = 1000000;
     random_seed(0);
     for (int round = 0; round < ROUNDS; round++) {
         contents[0] = content(0);
         contents[1] = content(1);
-        (void)kill_loop(put_in_loop, MOST_PUTS, &put_ns);
+        (void)kill_loop(put_in_loop, MOST_PUTS);
         expect_complete(seen);
     }
     ck_assert(seen[0] > 0 && seen[1] > 0);
@@ -131,7 +157,7 @@ TD_TEST(a_kill_at_any_moment_leaves_the_old_or_the_new_version)
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-enum { KEYED_ROWS = 12000, MORE_ROWS = 4000 };
+enum { KEYED_ROWS = 3000, MORE_ROWS = 1000 };
 
 /* Sets `n` rows to the round, and their keys to numbers from it on: they belong together. */
 static void fill_rows(int64_t *rows, int64_t *keys, int64_t n, int64_t round)
@@ -223,7 +249,6 @@ TD_TEST(a_kill_at_any_moment_leaves_rows_and_keys_of_one_version)
     struct td_tensor_listing listing;
     struct td_error err;
     struct td_exec serial;
-    int64_t change_ns = 1000000;
     bool created;
     random_seed(0);
     struct td_store *store = open_folder();
@@ -235,7 +260,7 @@ TD_TEST(a_kill_at_any_moment_leaves_rows_and_keys_of_one_version)
     td_arena_reset(&test_arena);
     td_store_free(store);
     for (int i = 0; i < ROUNDS; i++) {
-        const int changes = kill_loop(change_rows_in_loop, MOST_PUTS, &change_ns);
+        const int changes = kill_loop(change_rows_in_loop, MOST_PUTS);
         last_round = expect_one_round(last_round + changes);
     }
     ck_assert_int_gt(last_round, 0);
@@ -293,13 +318,12 @@ static void expect_whole(int last, int *seen)
 TD_TEST(a_kill_at_any_moment_leaves_all_of_a_flip_or_nothing)
 {
     int seen[2] = { 0 };
-    int64_t flip_ns = 200000;
     int last = -1;
     random_seed(0);
     put_npy("v@0.npy", 0, 1);
     put_npy("v@1.npy", 1, 1);
     for (int round = 0; round < ROUNDS; round++) {
-        const int flips = kill_loop(flip_in_loop, MOST_FLIPS, &flip_ns);
+        const int flips = kill_loop(flip_in_loop, MOST_FLIPS);
         if (flips > 0)
             last = (flips - 1) % 2;
         expect_whole(last, seen);
@@ -403,11 +427,10 @@ static void expect_folders(int acknowledged)
 
 TD_TEST(a_kill_at_any_moment_leaves_all_of_a_folder_or_nothing)
 {
-    int64_t take_ns = 1000000;
     random_seed(0);
     last_folder = 0;
     for (int round = 0; round < ROUNDS; round++)
-        expect_folders(last_folder + kill_loop(take_in_loop, MOST_FOLDERS, &take_ns));
+        expect_folders(last_folder + kill_loop(take_in_loop, MOST_FOLDERS));
 }
 
 /* ---- versions that are not kept -------------------------------------------------------------- */
@@ -472,12 +495,11 @@ static void expect_newest(int acknowledged)
 
 TD_TEST(a_kill_at_any_moment_leaves_the_newest_versions)
 {
-    int64_t step_ns = 200000;
     random_seed(0);
     folder_keep_versions = KEPT;
     last_version = 0;
     for (int round = 0; round < ROUNDS; round++)
-        expect_newest(last_version + kill_loop(replace_in_loop, MOST_VERSIONS, &step_ns));
+        expect_newest(last_version + kill_loop(replace_in_loop, MOST_VERSIONS));
     folder_keep_versions = 0;
 }
 

@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -247,7 +248,8 @@ static _Noreturn void contend(int seed)
             close(fd);
             if (random_below(4) == 0)
                 (void)unlink(path_of(LOCK_FILE));
-            usleep((unsigned)random_below(300));
+            for (int turns = random_below(4); turns > 0; turns--)
+                sched_yield();
             if (unlink(path_of("owner")) != 0)
                 _exit(2);
         } else if (random_below(8) == 0) {

@@ -1,6 +1,7 @@
 #include "server/observe/clock.h"
 #include "server/workers/turn.h"
 #include "server/workers/worker_pool.h"
+#include "tests/gates/clock.h"
 #include "tests/support/suite.h"
 
 #include <sys/syscall.h>
@@ -22,21 +23,20 @@ int sched_yield(void)
 TD_TEST(a_thread_yields_at_the_first_check_after_a_turn)
 {
     struct td_turn turn;
+    test_clock_stop();
     td_turn_begin(&turn);
     const int64_t began = turn.began_ns;
-    while (yields == 0)
-        td_turn_check(&turn);
-    ck_assert_int_ge(turn.began_ns - began, TD_TURN_NS);
-    ck_assert_int_ge(td_now_ns(), turn.began_ns);
-}
-
-TD_TEST(a_turn_that_has_not_lasted_goes_on)
-{
-    struct td_turn turn = { .began_ns = td_now_ns() + 60 * INT64_C(1000000000) };
-    const int64_t began = turn.began_ns;
+    ck_assert_int_eq(began, td_now_ns());
+    test_clock_advance(TD_TURN_NS - 1);
     td_turn_check(&turn);
     ck_assert_int_eq(yields, 0);
     ck_assert_int_eq(turn.began_ns, began);
+    test_clock_advance(1);
+    td_turn_check(&turn);
+    ck_assert_int_eq(yields, 1);
+    ck_assert_int_eq(turn.began_ns, began + TD_TURN_NS);
+    td_turn_check(&turn);
+    ck_assert_int_eq(yields, 1);
 }
 
 TD_TEST(shorter_slices_leave_policy_and_priority_as_they_are)
@@ -50,22 +50,20 @@ TD_TEST(shorter_slices_leave_policy_and_priority_as_they_are)
     } attributes = { .size = sizeof attributes };
     const struct sched_param normal = { .sched_priority = 0 };
     ck_assert_int_eq(sched_setscheduler(0, SCHED_BATCH, &normal), 0);
-    ck_assert_int_eq(nice(3), 3);
+    const int niceness = nice(3); /* of the test, plus 3 */
     td_turn_shorten_slices();
     ck_assert_int_eq(syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0), 0);
     ck_assert_int_eq(attributes.policy, SCHED_BATCH);
-    ck_assert_int_eq(attributes.nice, 3);
+    ck_assert_int_eq(attributes.nice, niceness);
     /* 0 before Linux 6.12, which has no slices of threads */
     ck_assert(attributes.runtime_ns == 0 || attributes.runtime_ns == 200000);
 }
 
 static void work_for_a_turn(struct td_job *job, struct td_worker *worker)
 {
-    const int64_t began = td_now_ns();
     (void)job;
     (void)worker;
-    while (td_now_ns() - began < TD_TURN_NS)
-        ;
+    test_clock_advance(TD_TURN_NS);
 }
 
 /* How often a worker yields that runs three jobs of a turn each. */
@@ -87,6 +85,7 @@ static int yields_of_three_jobs(bool yield)
 
 TD_TEST(workers_yield_between_jobs_while_told_to)
 {
+    test_clock_stop();
     ck_assert_int_eq(yields_of_three_jobs(false), 0);
     ck_assert_int_eq(yields_of_three_jobs(true), 3);
 }

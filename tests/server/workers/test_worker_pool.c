@@ -1,5 +1,7 @@
 #include "server/observe/clock.h"
 #include "server/workers/worker_pool.h"
+#include "tests/gates/clock.h"
+#include "tests/support/eventually.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 
@@ -10,8 +12,6 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 /* Costs of small and large jobs; the bound between them is a millisecond. */
 enum { SMALL = 1000, LARGE = 50000000 };
@@ -67,34 +67,30 @@ static void submit(struct td_worker_pool *pool, struct td_job *job)
     td_worker_pool_submit(pool, job);
 }
 
-/* A job that blocks its worker until the gate opens. */
-struct gate {
-    struct td_job job;
-    sem_t entered, open;
+/* A job that keeps its worker busy until the gate opens. */
+struct busy_job {
+    struct td_job job; /* first: run casts back */
+    struct gate gate;
 };
 
-static void wait_at_gate(struct td_job *job, struct td_worker *worker)
+static void run_busy(struct td_job *job, struct td_worker *worker)
 {
-    struct gate *gate = (struct gate *)(void *)job;
     (void)worker;
-    sem_post(&gate->entered);
-    sem_wait(&gate->open);
+    gate_pass(&((struct busy_job *)(void *)job)->gate);
 }
 
-/* Returns when a worker waits at the gate. */
-static void gate_close(struct gate *gate, struct td_worker_pool *pool)
+/* Returns when a worker runs the job. */
+static void keep_busy(struct busy_job *busy, struct td_worker_pool *pool)
 {
-    memset(gate, 0, sizeof *gate);
-    gate->job = (struct td_job){ .cost_ns = SMALL, .deadline_ns = TD_NEVER, .run = wait_at_gate };
-    sem_init(&gate->entered, 0, 0);
-    sem_init(&gate->open, 0, 0);
-    submit(pool, &gate->job);
-    sem_wait(&gate->entered);
+    busy->job = (struct td_job){ .cost_ns = SMALL, .deadline_ns = TD_NEVER, .run = run_busy };
+    gate_init(&busy->gate);
+    submit(pool, &busy->job);
+    gate_await(&busy->gate);
 }
 
-static void gate_open(struct gate *gate)
+static void release(struct busy_job *busy)
 {
-    sem_post(&gate->open);
+    gate_open(&busy->gate);
 }
 
 static struct td_worker_pool *pool_of(int workers)
@@ -147,9 +143,9 @@ TD_TEST_LOOP(every_submitted_job_runs_exactly_once, 0, 4)
 TD_TEST(reserve_fails_when_the_queue_is_full)
 {
     struct td_worker_pool *pool = td_worker_pool_new(1, 3);
-    struct gate gate;
+    struct busy_job busy;
     struct recorded_job jobs[3];
-    gate_close(&gate, pool); /* it runs, so its place is free */
+    keep_busy(&busy, pool); /* it runs, so its place is free */
     for (int i = 0; i < 3; i++) {
         recorded_job_init(&jobs[i], i, i == 1 ? LARGE : SMALL, NULL);
         ck_assert(td_worker_pool_reserve(pool, NULL));
@@ -158,10 +154,9 @@ TD_TEST(reserve_fails_when_the_queue_is_full)
     for (int i = 0; i < 3; i++)
         td_worker_pool_submit(pool, &jobs[i].job);
     ck_assert(!td_worker_pool_reserve(pool, NULL));
-    gate_open(&gate);
+    release(&busy);
     for (int i = 0; i < 3; i++)
-        while (!atomic_load(&jobs[i].runs))
-            sched_yield();
+        EVENTUALLY(atomic_load(&jobs[i].runs));
     for (int i = 0; i < 3; i++) /* a failed reserve takes no place */
         ck_assert(td_worker_pool_reserve(pool, NULL));
     ck_assert(!td_worker_pool_reserve(pool, NULL));
@@ -172,9 +167,9 @@ TD_TEST(a_source_with_fewer_jobs_gets_a_place_in_a_full_queue)
 {
     struct td_worker_pool *pool = td_worker_pool_new(1, 3);
     struct td_job_source hog = { 0 }, other = { 0 };
-    struct gate gate;
+    struct busy_job busy;
     struct recorded_job jobs[4];
-    gate_close(&gate, pool);
+    keep_busy(&busy, pool);
     for (int i = 0; i < 4; i++) {
         struct td_job_source *source = i < 3 ? &hog : &other;
         recorded_job_init(&jobs[i], i, SMALL, NULL);
@@ -187,9 +182,8 @@ TD_TEST(a_source_with_fewer_jobs_gets_a_place_in_a_full_queue)
     ck_assert_int_eq(atomic_load(&jobs[2].drops), 1); /* the newest of the hog */
     ck_assert_int_eq(jobs[2].why, TD_QUEUE_FULL);
     ck_assert(pthread_equal(jobs[2].dropped_on, pthread_self()));
-    gate_open(&gate);
-    while (!atomic_load(&jobs[1].runs) || !atomic_load(&jobs[3].runs))
-        sched_yield();
+    release(&busy);
+    EVENTUALLY(atomic_load(&jobs[1].runs) && atomic_load(&jobs[3].runs));
     for (int i = 0; i < 3; i++)
         ck_assert(td_worker_pool_reserve(pool, &hog));
     ck_assert(!td_worker_pool_reserve(pool, &hog)); /* displacing has changed no place */
@@ -202,9 +196,9 @@ TD_TEST(reserving_a_free_place_displaces_no_job)
 {
     struct td_worker_pool *pool = td_worker_pool_new(1, 3);
     struct td_job_source hog = { 0 };
-    struct gate gate;
+    struct busy_job busy;
     struct recorded_job jobs[3];
-    gate_close(&gate, pool);
+    keep_busy(&busy, pool);
     for (int i = 0; i < 3; i++) {
         recorded_job_init(&jobs[i], i, SMALL, NULL);
         jobs[i].job.source = &hog;
@@ -212,10 +206,9 @@ TD_TEST(reserving_a_free_place_displaces_no_job)
         td_worker_pool_submit(pool, &jobs[i].job);
     }
     ck_assert(!td_worker_pool_reserve_free(pool)); /* a job of a source would displace the last */
-    gate_open(&gate);
+    release(&busy);
     for (int i = 0; i < 3; i++)
-        while (!atomic_load(&jobs[i].runs))
-            sched_yield();
+        EVENTUALLY(atomic_load(&jobs[i].runs));
     for (int i = 0; i < 3; i++) /* a failed one takes no place */
         ck_assert(td_worker_pool_reserve_free(pool));
     ck_assert(!td_worker_pool_reserve_free(pool));
@@ -225,20 +218,18 @@ TD_TEST(reserving_a_free_place_displaces_no_job)
 TD_TEST(a_job_for_idle_workers_is_queued_only_while_one_is_idle_and_nothing_waits)
 {
     struct td_worker_pool *pool = td_worker_pool_new(1, 3);
-    struct gate gate;
+    struct busy_job busy;
     struct recorded_job job, other;
     recorded_job_init(&job, 0, LARGE, NULL);
     recorded_job_init(&other, 1, SMALL, NULL);
-    gate_close(&gate, pool);
+    keep_busy(&busy, pool);
     ck_assert(!td_worker_pool_submit_if_idle(pool, &job.job)); /* the worker is busy */
-    gate_open(&gate);
+    release(&busy);
     ck_assert(td_worker_pool_reserve(pool, NULL));
     ck_assert(!td_worker_pool_submit_if_idle(pool, &job.job)); /* a job is about to be queued */
     td_worker_pool_submit(pool, &other.job);
-    while (!td_worker_pool_submit_if_idle(pool, &job.job))
-        sched_yield();
-    while (!atomic_load(&job.runs))
-        sched_yield();
+    EVENTUALLY(td_worker_pool_submit_if_idle(pool, &job.job));
+    EVENTUALLY(atomic_load(&job.runs));
     ck_assert_int_eq(atomic_load(&other.runs), 1); /* before */
     for (int i = 0; i < 3; i++)                    /* it has left its place */
         ck_assert(td_worker_pool_reserve(pool, NULL));
@@ -252,13 +243,11 @@ TD_TEST(a_job_for_idle_workers_takes_no_place_in_the_queue)
     for (int i = 0; i < 100; i++) { /* in most rounds the worker is not awake yet at the reserve */
         recorded_job_init(&job, 0, LARGE, NULL);
         recorded_job_init(&other, 1, SMALL, NULL);
-        while (!td_worker_pool_submit_if_idle(pool, &job.job))
-            sched_yield();
+        EVENTUALLY(td_worker_pool_submit_if_idle(pool, &job.job));
         ck_assert(td_worker_pool_reserve(pool, NULL));
         ck_assert(!td_worker_pool_reserve(pool, NULL)); /* it releases none either */
         td_worker_pool_submit(pool, &other.job);
-        while (!atomic_load(&job.runs) || !atomic_load(&other.runs))
-            sched_yield();
+        EVENTUALLY(atomic_load(&job.runs) && atomic_load(&other.runs));
     }
     td_worker_pool_free(pool);
 }
@@ -268,8 +257,7 @@ TD_TEST(an_unplaced_job_that_is_dropped_releases_no_place)
     struct td_worker_pool *pool = td_worker_pool_new(1, 1);
     struct recorded_job job;
     recorded_job_init(&job, 0, LARGE, NULL);
-    while (!td_worker_pool_submit_if_idle(pool, &job.job))
-        sched_yield();
+    EVENTUALLY(td_worker_pool_submit_if_idle(pool, &job.job));
     td_worker_pool_expire(pool, 0, true); /* or it runs meanwhile */
     ck_assert(td_worker_pool_reserve(pool, NULL));
     ck_assert(!td_worker_pool_reserve(pool, NULL));
@@ -279,38 +267,37 @@ TD_TEST(an_unplaced_job_that_is_dropped_releases_no_place)
 TD_TEST(the_state_of_the_queue_has_its_jobs_and_how_long_the_first_has_waited)
 {
     struct td_worker_pool *pool = pool_of(1);
-    struct gate gate;
+    struct busy_job busy;
     struct recorded_job jobs[3];
     const struct td_queue_state empty = td_worker_pool_queue(pool, td_now_ns());
     ck_assert_int_eq(empty.jobs, 0);
     ck_assert_int_eq(empty.oldest_ns, 0);
-    gate_close(&gate, pool);
-    const int64_t before = td_now_ns();
+    keep_busy(&busy, pool);
+    test_clock_stop();
     for (int i = 0; i < 3; i++) {
         recorded_job_init(&jobs[i], i, i == 1 ? LARGE : SMALL, NULL);
         submit(pool, &jobs[i].job);
     }
-    const int64_t after = td_now_ns(), second = INT64_C(1000000000);
-    const struct td_queue_state full = td_worker_pool_queue(pool, after + second);
+    const int64_t second = INT64_C(1000000000);
+    const struct td_queue_state full = td_worker_pool_queue(pool, td_now_ns() + second);
     ck_assert_int_eq(full.jobs, 3);
     ck_assert_uint_eq(full.cost_ns, LARGE + 2 * SMALL);
-    ck_assert_int_ge(full.oldest_ns, second);
-    ck_assert_int_le(full.oldest_ns, second + (after - before));
-    gate_open(&gate);
+    ck_assert_int_eq(full.oldest_ns, second);
+    release(&busy);
     td_worker_pool_free(pool);
 }
 
 TD_TEST(free_runs_queued_jobs)
 {
     struct td_worker_pool *pool = pool_of(1);
-    struct gate gate;
+    struct busy_job busy;
     struct recorded_job jobs[20];
-    gate_close(&gate, pool);
+    keep_busy(&busy, pool);
     for (int i = 0; i < 20; i++) {
         recorded_job_init(&jobs[i], i, i % 2 ? SMALL : LARGE, NULL);
         submit(pool, &jobs[i].job);
     }
-    gate_open(&gate);
+    release(&busy);
     td_worker_pool_free(pool);
     for (int i = 0; i < 20; i++)
         ck_assert_int_eq(atomic_load(&jobs[i].runs), 1);
@@ -346,16 +333,16 @@ static const struct {
 TD_TEST_EACH(jobs_run_in_this_order, orders)
 {
     struct td_worker_pool *pool = pool_of(1);
-    struct gate gate;
+    struct busy_job busy;
     struct run_order run_order = { 0 };
     struct recorded_job jobs[24];
     const int n = (int)strlen(orders[_i].submitted);
-    gate_close(&gate, pool);
+    keep_busy(&busy, pool);
     for (int i = 0; i < n; i++) {
         recorded_job_init(&jobs[i], i, orders[_i].submitted[i] == 'L' ? LARGE : SMALL, &run_order);
         submit(pool, &jobs[i].job);
     }
-    gate_open(&gate);
+    release(&busy);
     td_worker_pool_free(pool);
     ck_assert_int_eq(atomic_load(&run_order.length), n);
     for (int i = 0; i < n; i++)
@@ -402,7 +389,7 @@ TD_TEST_EACH(an_underestimated_job_moves_to_the_end_of_the_large_queue, surprise
 {
     const bool goes_back = surprises[_i].goes_back;
     struct td_worker_pool *pool = td_worker_pool_new(1, 3); /* a full queue accepts it again */
-    struct gate gate;
+    struct busy_job busy;
     struct run_order run_order = { 0 };
     struct recorded_job large, small;
     struct misestimated misestimated = { .real_cost_ns = surprises[_i].real };
@@ -410,13 +397,12 @@ TD_TEST_EACH(an_underestimated_job_moves_to_the_end_of_the_large_queue, surprise
     misestimated.recorded_job.job.run = run_misestimated;
     recorded_job_init(&large, 1, LARGE, &run_order);
     recorded_job_init(&small, 2, SMALL, &run_order);
-    gate_close(&gate, pool);
+    keep_busy(&busy, pool);
     submit(pool, &misestimated.recorded_job.job);
     submit(pool, &large.job);
     submit(pool, &small.job);
-    gate_open(&gate);
-    while (atomic_load(&run_order.length) < 3)
-        sched_yield();
+    release(&busy);
+    EVENTUALLY(atomic_load(&run_order.length) == 3);
     int places = 0;
     while (td_worker_pool_reserve(pool, NULL))
         places++;
@@ -568,7 +554,7 @@ TD_TEST(
     sem_init(&rendezvous.over, 0, 0);
     for (int i = 0; i < 500; i++) {
         submit(pool, &rendezvous.job);
-        sem_wait(&rendezvous.over); /* never returns if a chunk is missing */
+        await(&rendezvous.over); /* never returns if a chunk is missing */
     }
     td_worker_pool_free(pool);
     pthread_barrier_destroy(&rendezvous.barrier);
@@ -665,7 +651,7 @@ static void run_slowly(struct td_job *job, struct td_worker *worker)
 {
     struct interrupted *self =
         (struct interrupted *)(void *)((char *)job - offsetof(struct interrupted, small));
-    usleep(2000);
+    test_clock_advance(2000000);
     self->seen_by_small = td_worker_nested_ns(worker);
 }
 
@@ -692,6 +678,7 @@ TD_TEST(the_time_of_small_jobs_between_the_chunks_is_known)
 {
     struct td_worker_pool *pool = pool_of(1);
     struct interrupted jobs[2];
+    test_clock_stop();
     for (int i = 0; i < 2; i++) {
         jobs[i] = (struct interrupted){
             .large = { .cost_ns = LARGE, .deadline_ns = TD_NEVER, .run = run_interrupted },
@@ -702,7 +689,7 @@ TD_TEST(the_time_of_small_jobs_between_the_chunks_is_known)
     }
     td_worker_pool_free(pool);
     for (int i = 0; i < 2; i++) {
-        ck_assert_int_ge(jobs[i].seen_by_large, 2000000);
+        ck_assert_int_eq(jobs[i].seen_by_large, 2000000);
         ck_assert_int_eq(jobs[i].seen_by_small, 0);
     }
 }
@@ -787,13 +774,41 @@ struct stoppable {
     struct td_job job;
     int checks, stop_at; /* the call of stopped that returns DEADLINE_EXCEEDED; 0: the first */
     int64_t count;
+    int helpers; /* each waits in a chunk until the loop's owner waits for it */
+    struct gate gate;
     pthread_t owner;
     bool asked_elsewhere;
     atomic_int inside, chunks;
-    int inside_after, chunks_after, chunks_later;
+    int inside_after, chunks_after;
     td_status status;
     struct td_error err;
 };
+
+/* The job whose owner is about to wait for its helpers; NULL: none. */
+static struct stoppable *_Atomic stopping;
+
+static void let_helpers_end(struct stoppable *self)
+{
+    if (atomic_compare_exchange_strong(&stopping, &(struct stoppable *){ self }, NULL))
+        for (int i = 0; i < self->helpers; i++)
+            gate_open(&self->gate);
+}
+
+/* The workers that sleep, and the owner of a loop that waits for its helpers. */
+static atomic_int sleeping;
+
+int __real_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex);
+int __wrap_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex);
+int __wrap_pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex)
+{
+    struct stoppable *self = atomic_load(&stopping);
+    if (self && pthread_equal(self->owner, pthread_self()))
+        let_helpers_end(self);
+    atomic_fetch_add(&sleeping, 1);
+    const int status = __real_pthread_cond_wait(condition, mutex);
+    atomic_fetch_sub(&sleeping, 1);
+    return status;
+}
 
 static td_status check_stop(void *context, struct td_error *err)
 {
@@ -801,17 +816,21 @@ static td_status check_stop(void *context, struct td_error *err)
     self->asked_elsewhere |= !pthread_equal(self->owner, pthread_self());
     if (self->checks++ < self->stop_at)
         return TD_OK;
+    for (int i = 0; i < self->helpers; i++)
+        gate_await(&self->gate);
+    atomic_store(&stopping, self);
     return td_error_set(err, TD_DEADLINE_EXCEEDED, "stopped at check %d", self->checks);
 }
 
-static void slow_chunk(void *context, int64_t begin, int64_t end)
+static void stoppable_chunk(void *context, int64_t begin, int64_t end)
 {
     struct stoppable *self = context;
     (void)begin;
     (void)end;
     atomic_fetch_add(&self->inside, 1);
     atomic_fetch_add(&self->chunks, 1);
-    usleep(200);
+    if (self->helpers > 0 && !pthread_equal(self->owner, pthread_self()))
+        gate_pass(&self->gate);
     atomic_fetch_sub(&self->inside, 1);
 }
 
@@ -821,11 +840,10 @@ static void run_stoppable(struct td_job *job, struct td_worker *worker)
     struct td_pool_exec exec;
     self->owner = pthread_self();
     td_pool_exec_init(&exec, worker, NULL, check_stop, self);
-    self->status = td_exec_for(&exec.base, self->count, 1, slow_chunk, self, &self->err);
+    self->status = td_exec_for(&exec.base, self->count, 1, stoppable_chunk, self, &self->err);
     self->inside_after = atomic_load(&self->inside);
     self->chunks_after = atomic_load(&self->chunks);
-    usleep(2000);
-    self->chunks_later = atomic_load(&self->chunks);
+    let_helpers_end(self); /* if it has not waited for them */
 }
 
 static void run_on_new_pool(struct td_job *job, int workers)
@@ -845,14 +863,16 @@ TD_TEST_LOOP(a_stop_ends_the_loop_and_no_helper_remains_in_it, 0, N_WORKER_COUNT
         .job = { .cost_ns = LARGE, .deadline_ns = TD_NEVER, .run = run_stoppable },
         .count = STOPPED_COUNT,
         .stop_at = 5,
+        .helpers = worker_counts[_i] > 1 ? worker_counts[_i] - 1 : 0,
     };
+    gate_init(&self.gate);
     run_on_new_pool(&self.job, worker_counts[_i]);
     ck_assert_int_eq(self.status, TD_DEADLINE_EXCEEDED);
     ck_assert_str_eq(self.err.message, "stopped at check 6"); /* the error of stopped, unchanged */
     ck_assert(!self.asked_elsewhere);
     ck_assert_int_lt(self.chunks_after, STOPPED_COUNT);
     ck_assert_int_eq(self.inside_after, 0);
-    ck_assert_int_eq(self.chunks_later, self.chunks_after);
+    ck_assert_int_eq(atomic_load(&self.chunks), self.chunks_after);
 }
 
 TD_TEST_LOOP(a_finished_loop_is_not_stopped, 0, N_WORKER_COUNTS)
@@ -874,7 +894,7 @@ static void run_stoppable_loops(struct td_job *job, struct td_worker *worker)
     self->owner = pthread_self();
     td_pool_exec_init(&exec, worker, NULL, check_stop, self);
     do
-        self->status = td_exec_for(&exec.base, 1, 1, slow_chunk, self, &self->err);
+        self->status = td_exec_for(&exec.base, 1, 1, stoppable_chunk, self, &self->err);
     while (self->status == TD_OK && atomic_load(&self->chunks) < 100);
 }
 
@@ -939,17 +959,10 @@ TD_TEST_LOOP(each_loop_sees_what_the_one_before_wrote, 1, N_WORKER_COUNTS)
         submit(pool, &rows[i].job);
     }
     for (int i = 0; i < 2; i++) {
-        sem_wait(&rows[i].over);
+        await(&rows[i].over);
         ck_assert_int_eq(rows[i].sum, expected);
     }
     td_worker_pool_free(pool);
-}
-
-static int64_t processor_time_ns(void)
-{
-    struct timespec now;
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
 TD_TEST(workers_sleep_when_the_loops_are_over)
@@ -959,13 +972,43 @@ TD_TEST(workers_sleep_when_the_loops_are_over)
         .job = { .cost_ns = LARGE, .deadline_ns = TD_NEVER, .run = run_loop_sequence }, .loops = 100
     };
     sem_init(&row.over, 0, 0);
+    test_clock_stop(); /* no matter how long they have waited for the next loop */
     submit(pool, &row.job);
-    sem_wait(&row.over);
-    usleep(20000);
-    const int64_t before = processor_time_ns();
-    usleep(200000);
-    ck_assert_int_lt(processor_time_ns() - before, 20000000);
+    await(&row.over);
+    EVENTUALLY(atomic_load(&sleeping) == 4);
     td_worker_pool_free(pool);
+}
+
+/* A job with a loop that then stops at a gate. */
+struct loop_then_gate {
+    struct td_job job;
+    struct looping_job loop;
+    struct gate gate;
+};
+
+static void run_loop_then_gate(struct td_job *job, struct td_worker *worker)
+{
+    struct loop_then_gate *self = (struct loop_then_gate *)(void *)job;
+    run_loop(&self->loop.job, worker);
+    gate_pass(&self->gate);
+}
+
+TD_TEST(workers_sleep_when_the_next_loop_does_not_begin_soon)
+{
+    struct td_worker_pool *pool = pool_of(4);
+    struct loop_then_gate self = {
+        .job = { .cost_ns = LARGE, .deadline_ns = TD_NEVER, .run = run_loop_then_gate }
+    };
+    gate_init(&self.gate);
+    looping_init(&self.loop, LARGE, 100, 1);
+    test_clock_stop();
+    submit(pool, &self.job);
+    gate_await(&self.gate); /* the job may have more loops */
+    test_clock_advance(50000);
+    EVENTUALLY(atomic_load(&sleeping) == 3);
+    gate_open(&self.gate);
+    td_worker_pool_free(pool);
+    looping_expect(&self.loop);
 }
 
 /* A job with a loop that then runs until the other jobs have run. */
@@ -996,7 +1039,7 @@ TD_TEST(a_lingering_worker_takes_a_new_job)
         recorded_job_init(&outer.large, 1, LARGE, NULL);
         looping_init(&outer.small_loop, SMALL, 100, 1);
         submit(pool, &outer.job);
-        sem_wait(&outer.over);
+        await(&outer.over);
         free(outer.small_loop.visits);
     }
     td_worker_pool_free(pool);
@@ -1030,9 +1073,9 @@ TD_TEST_EACH(expire_drops_only_jobs_past_their_deadline, expiries)
     const int n = (int)strlen(deadlines);
     const td_status why = expiries[_i].everything ? TD_DRAINING : TD_DEADLINE_EXCEEDED;
     struct td_worker_pool *pool = td_worker_pool_new(1, n + 1);
-    struct gate gate;
+    struct busy_job busy;
     struct recorded_job jobs[8], late_comers[2];
-    gate_close(&gate, pool);
+    keep_busy(&busy, pool);
     for (int i = 0; i < n; i++) {
         recorded_job_init(&jobs[i], i, expiries[_i].costs[i] == 'L' ? LARGE : SMALL, NULL);
         jobs[i].job.deadline_ns = deadlines[i] == '-' ? TD_NEVER : (deadlines[i] - '0') * 10;
@@ -1056,7 +1099,7 @@ TD_TEST_EACH(expire_drops_only_jobs_past_their_deadline, expiries)
         recorded_job_init(&late_comers[i], i, i ? LARGE : SMALL, NULL);
         td_worker_pool_submit(pool, &late_comers[i].job);
     }
-    gate_open(&gate);
+    release(&busy);
     td_worker_pool_free(pool);
     for (int i = 0; i < n; i++)
         ck_assert_msg(atomic_load(&jobs[i].runs) + atomic_load(&jobs[i].drops) == 1, "%s: job %d",
@@ -1123,10 +1166,10 @@ TD_TEST_EACH(retry_after_is_the_queued_work_divided_by_the_workers, retries)
 {
     const char *description = retries[_i].description;
     struct td_worker_pool *pool = pool_of(retries[_i].workers);
-    struct gate gates[2];
+    struct busy_job busy[2];
     struct recorded_job jobs[5];
     for (int i = 0; i < retries[_i].workers; i++)
-        gate_close(&gates[i], pool);
+        keep_busy(&busy[i], pool);
     for (int i = 0; i < 5 && retries[_i].costs[i]; i++) {
         recorded_job_init(&jobs[i], i, retries[_i].costs[i], NULL);
         submit(pool, &jobs[i].job);
@@ -1138,7 +1181,7 @@ TD_TEST_EACH(retry_after_is_the_queued_work_divided_by_the_workers, retries)
     ck_assert_msg(td_worker_pool_retry_after_s(pool) == 1, "%s: after all were dropped",
                   description);
     for (int i = 0; i < retries[_i].workers; i++)
-        gate_open(&gates[i]);
+        release(&busy[i]);
     td_worker_pool_free(pool);
 }
 
@@ -1166,11 +1209,11 @@ TD_TEST_EACH(a_job_is_late_if_those_before_it_take_too_long, deadlines)
     const int workers = deadlines[_i].workers;
     struct td_worker_pool *pool = pool_of(workers);
     struct td_job_source sources[2] = { 0 };
-    struct gate gates[2];
+    struct busy_job busy[2];
     struct recorded_job jobs[10];
     int64_t wait = 0;
     for (int i = 0; i < workers; i++)
-        gate_close(&gates[i], pool);
+        keep_busy(&busy[i], pool);
     for (int i = 0; i < deadlines[_i].measured; i++)
         td_worker_pool_measure(pool, 10000000, deadlines[_i].took_ms * 1000000);
     for (int i = 0; i < 10; i++) {
@@ -1187,17 +1230,17 @@ TD_TEST_EACH(a_job_is_late_if_those_before_it_take_too_long, deadlines)
         ck_assert_int_eq((wait + 500000) / 1000000, expected_ms);
     }
     for (int i = 0; i < workers; i++)
-        gate_open(&gates[i]);
+        release(&busy[i]);
     td_worker_pool_free(pool);
 }
 
 TD_TEST(a_large_job_is_late_if_small_ones_before_it_take_too_long)
 {
     struct td_worker_pool *pool = pool_of(1);
-    struct gate gate;
+    struct busy_job busy;
     struct recorded_job jobs[5];
     int64_t wait = 0;
-    gate_close(&gate, pool);
+    keep_busy(&busy, pool);
     for (int i = 0; i < 10; i++)
         td_worker_pool_measure(pool, LARGE, LARGE);
     for (int i = 0; i < 5; i++) {
@@ -1207,7 +1250,7 @@ TD_TEST(a_large_job_is_late_if_small_ones_before_it_take_too_long)
     ck_assert(!td_worker_pool_is_late(pool, NULL, LARGE, LARGE + 5000000, &wait));
     ck_assert(td_worker_pool_is_late(pool, NULL, LARGE, LARGE + 4000000, &wait));
     ck_assert_int_eq(wait, 5 * 900000);
-    gate_open(&gate);
+    release(&busy);
     td_worker_pool_free(pool);
 }
 
@@ -1225,10 +1268,10 @@ TD_TEST(the_average_follows_the_last_jobs)
 {
     static const int64_t took[] = { 0, 1, INT64_MAX, LARGE };
     struct td_worker_pool *pool = pool_of(1);
-    struct gate gate;
+    struct busy_job busy;
     struct recorded_job job;
     int64_t wait = 0;
-    gate_close(&gate, pool);
+    keep_busy(&busy, pool);
     recorded_job_init(&job, 0, LARGE, NULL);
     submit(pool, &job.job);
     for (size_t i = 0; i < COUNT_OF(took); i++)
@@ -1237,6 +1280,6 @@ TD_TEST(the_average_follows_the_last_jobs)
     ck_assert(td_worker_pool_is_late(pool, NULL, LARGE, 1, &wait));
     ck_assert_int_ge(wait, LARGE / 10 * 9);
     ck_assert_int_le(wait, LARGE / 10 * 11);
-    gate_open(&gate);
+    release(&busy);
     td_worker_pool_free(pool);
 }
