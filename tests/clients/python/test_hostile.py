@@ -115,9 +115,9 @@ def forever(start, piece):
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 SLOW = {
     "byte by byte": [bytes([one]) for one in GOOD],
-    "100 Continue without end": itertools.repeat(b"HTTP/1.1 100 Continue\r\n\r\n"),
-    "trailers without end": itertools.chain([CHUNKED + b"0\r\n"], itertools.repeat(b"a: b\r\n" * 1000)),
-    "slow chunks": itertools.chain([CHUNKED], itertools.repeat(b"1\r\na\r\n")),
+    "100 Continue without end": itertools.repeat(b"HTTP/1.1 100 Continue\r\n\r\n", 50),
+    "trailers without end": itertools.chain([CHUNKED + b"0\r\n"], itertools.repeat(b"a: b\r\n" * 1000, 50)),
+    "slow chunks": itertools.chain([CHUNKED], itertools.repeat(b"1\r\na\r\n", 50)),
 }
 
 
