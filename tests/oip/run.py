@@ -37,20 +37,22 @@ def quietly(*command):
 
 def complete_venv(venv=VENV, packages=PACKAGES, imports=IMPORTS, alone=()):
     """makes the virtual environment complete, one process at a time; None, or why that is not possible"""
-    python = os.path.join(venv, "bin", "python")
+    python, wanted = os.path.join(venv, "bin", "python"), ", ".join([*packages, *alone])
     install = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    with locked(venv):
-        if not os.path.exists(python):
-            why = quietly(sys.executable, "-m", "venv", venv)
-            if why:
-                return f"cannot make a virtual environment: {why}"
-        if quietly(python, "-c", imports):
-            wanted = ", ".join([*packages, *alone])
-            print(f"fetching {wanted} into {venv}", flush=True)
-            why = quietly(*install, *packages) or (alone and quietly(*install, "--no-deps", *alone)) or quietly(python, "-c", imports)
-            if why:
-                return f"{wanted} cannot be installed: {why}"
-    return None
+
+    def complete():
+        if not os.path.exists(python) and (why := quietly(sys.executable, "-m", "venv", venv)):
+            return why
+        if not quietly(python, "-c", imports):
+            return None
+        print(f"fetching {wanted} into {venv}", flush=True)
+        return quietly(*install, *packages) or (alone and quietly(*install, "--no-deps", *alone)) or quietly(python, "-c", imports)
+    try:
+        with locked(venv):
+            why = complete()
+    except OSError as e:
+        why = str(e)
+    return f"{wanted} cannot be installed: {why}" if why else None
 
 
 def enter_venv(program=os.path.abspath(__file__), venv=VENV, packages=PACKAGES, imports=IMPORTS, alone=()):

@@ -17,19 +17,13 @@ from tensord import blocking as blocking_steps
 from tensord import exchange, streams
 
 ROOT = Path(__file__).resolve().parents[3]
+sys.path.append(str(ROOT / "tests" / "http"))
+from daemon import POLL_S, eventually
+
 LIMIT = 300.0  # seconds, which only end a hang
 SHORT = 0.2  # seconds of a call that nothing answers
 HELD = object()
 os.environ.pop("TENSORD_URL", None)
-
-
-def eventually(condition):
-    """waits for a state that no event announces, and returns it"""
-    end = time.monotonic() + LIMIT
-    while not (value := condition()):
-        assert time.monotonic() < end, "what was waited for did not happen"
-        time.sleep(0.005)
-    return value
 
 
 async def soon(condition):
@@ -37,7 +31,7 @@ async def soon(condition):
     end = time.monotonic() + LIMIT
     while not (value := condition()):
         assert time.monotonic() < end, "what was waited for did not happen"
-        await asyncio.sleep(0.005)
+        await asyncio.sleep(POLL_S)
     return value
 
 
