@@ -172,9 +172,11 @@ class Daemon:
 
     def __exit__(self, kind, *_):
         if kind is None:
-            if self.at_start and self.alive():
-                holdings.expect_given_back(self, self.at_start, WAIT_LIMIT)
-            self.stop()
+            try:
+                if self.at_start and self.alive():
+                    holdings.expect_given_back(self, self.at_start, WAIT_LIMIT)
+            finally:
+                self.stop()
         else:  # the test has failed already: report how the daemon ended, without hiding that error
             try:
                 self.stop()
