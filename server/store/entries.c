@@ -535,23 +535,24 @@ static struct td_version *set_current(struct td_store *store, struct td_entry *e
     return replaced;
 }
 
-/* Both arrays are sorted: they are merged from the end. */
+/* Both arrays are sorted: they are merged from the end. The entries between two new names move together. */
 void td_store_publish_new_locked(struct td_store *store, struct td_version **versions, int count)
 {
     struct td_entry **entries = store->entries;
-    int old = store->n_entries - 1, new = count - 1;
-    store->n_entries += count;
-    for (int place = store->n_entries - 1; new >= 0; place--) {
+    int end = store->n_entries; /* of the old entries that have not moved */
+    for (int new = count - 1; new >= 0; new --) {
         struct td_version *version = versions[new];
-        if (old >= 0 && strcmp(entries[old]->name, version->name) > 0) {
-            entries[place] = entries[old--];
-            continue;
-        }
-        entries[place] = version->entry;
-        end_reservation(store, entries[place]);
-        (void)set_current(store, entries[place], version);
-        new --;
+        const char *name = version->name;
+        bool found;
+        const int place = td_sorted_find(store, end, name_at, name, strlen(name), &found);
+        memmove(&entries[place + new + 1], &entries[place],
+                (size_t)(end - place) * sizeof *entries);
+        end = place;
+        entries[place + new] = version->entry;
+        end_reservation(store, version->entry);
+        (void)set_current(store, entries[place + new], version);
     }
+    store->n_entries += count;
 }
 
 struct td_version *td_store_publish(struct td_store *store, struct td_version *version)
