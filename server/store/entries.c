@@ -535,8 +535,8 @@ static struct td_version *set_current(struct td_store *store, struct td_entry *e
     return replaced;
 }
 
-/* Both arrays are sorted: they are merged from the end. What lies between two new names is moved at once:
- * a file of 65535 tensors publishes each by itself. */
+/* Merges two sorted arrays from the end. The entries between two new names move together, because a
+ * file of 65535 tensors publishes each name by itself. */
 void td_store_publish_new_locked(struct td_store *store, struct td_version **versions, int count)
 {
     struct td_entry **entries = store->entries;

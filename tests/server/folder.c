@@ -22,8 +22,9 @@ struct td_log store_log; /* writes into a pipe */
 struct counting store_memory;
 static int log_reading;
 
-static void open_below(const char *parent)
+void folder_open(void)
 {
+    const char *parent = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
     int ends[2];
     snprintf(folder, sizeof folder, "%s/tensord-test-store-XXXXXX", parent);
     ck_assert_ptr_nonnull(mkdtemp(folder));
@@ -31,16 +32,6 @@ static void open_below(const char *parent)
     log_reading = ends[0];
     counting_init(&store_memory);
     store_log = (struct td_log){ .level = TD_LOG_INFO, .format = TD_LOG_TEXT, .fd = ends[1] };
-}
-
-void folder_open(void)
-{
-    open_below("/tmp");
-}
-
-void folder_open_in_memory(void)
-{
-    open_below(access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
 }
 
 const char *path_of(const char *name)

@@ -19,8 +19,7 @@ extern int64_t folder_keep_versions; /* of stores that are opened; 0 for all */
 extern struct td_log store_log;      /* writes into a pipe: see logged */
 extern struct counting store_memory; /* the buffers of all stores */
 
-void folder_open(void);           /* fixture: on disk */
-void folder_open_in_memory(void); /* fixture: in /dev/shm if there is one */
+void folder_open(void); /* fixture: in /dev/shm if there is one */
 void folder_close(void);
 
 const char *path_of(const char *name); /* valid until the next call */

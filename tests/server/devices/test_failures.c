@@ -526,6 +526,7 @@ static int look_up_with_failure(int at)
     const int calls = atomic_load(&device_calls);
     td_buffer_unref(table.owner);
     td_batcher_trim(setup.batcher);
+    test_clock_advance(1000 * MS); /* to the next housekeeping */
     EVENTUALLY(counts_of(&setup).tables == 0 && counts_of(&setup).staging_bytes == 0 &&
                counts_of(&setup).device.memory_used == idle.memory_used);
     ck_assert_uint_eq(td_buffer_pool_stats(setup.buffers).in_use, 0);

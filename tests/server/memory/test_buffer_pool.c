@@ -386,7 +386,7 @@ TD_TEST(free_takes_null)
 
 /* ---- many threads ---------------------------------------------------------------------------- */
 
-enum { THREADS = 8, ROUNDS = 3000, HELD = 4 };
+enum { THREADS = 8, ROUNDS = 1000, HELD = 4 };
 
 struct client {
     struct td_buffer_pool *pool;

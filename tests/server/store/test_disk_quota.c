@@ -313,4 +313,4 @@ TD_TEST(concurrent_writers_never_exceed_the_quota)
     td_store_free(shared);
 }
 
-TD_FIXTURE(folder_open_in_memory, folder_close);
+TD_FIXTURE(folder_open, folder_close);

@@ -123,4 +123,4 @@ static void end(void)
     folder_close();
 }
 
-TD_FIXTURE(folder_open_in_memory, end);
+TD_FIXTURE(folder_open, end);

@@ -739,7 +739,7 @@ TD_TEST(a_server_that_stops_does_not_compare_the_rest)
 
 static void open_fixture(void)
 {
-    folder_open_in_memory();
+    folder_open();
     folder_verify = TD_VERIFY_START;
 }
 

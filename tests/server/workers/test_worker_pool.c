@@ -102,7 +102,7 @@ static struct td_worker_pool *pool_of(int workers)
 
 /* ---- jobs ------------------------------------------------------------------------------------ */
 
-enum { SUBMITTERS = 4, JOBS_EACH = 3000 };
+enum { SUBMITTERS = 4, JOBS_EACH = 1000 };
 
 struct submitter {
     struct td_worker_pool *pool;
@@ -552,7 +552,7 @@ TD_TEST(
     };
     pthread_barrier_init(&rendezvous.barrier, NULL, 4);
     sem_init(&rendezvous.over, 0, 0);
-    for (int i = 0; i < 500; i++) {
+    for (int i = 0; i < 200; i++) {
         submit(pool, &rendezvous.job);
         await(&rendezvous.over); /* never returns if a chunk is missing */
     }
@@ -945,7 +945,7 @@ static void run_loop_sequence(struct td_job *job, struct td_worker *worker)
 
 TD_TEST_LOOP(each_loop_sees_what_the_one_before_wrote, 1, N_WORKER_COUNTS)
 {
-    enum { LOOPS = 20000 };
+    enum { LOOPS = 5000 };
     int64_t expected = 0;
     for (int i = 0; i < LOOPS; i++)
         expected = (8 * expected + 28) % 1000003;
@@ -1029,7 +1029,7 @@ static void run_loop_then_wait(struct td_job *job, struct td_worker *worker)
 TD_TEST(a_lingering_worker_takes_a_new_job)
 {
     struct td_worker_pool *pool = pool_of(2);
-    for (int i = 0; i < 2000; i++) {
+    for (int i = 0; i < 500; i++) {
         struct outer outer = {
             .job = { .cost_ns = LARGE, .deadline_ns = TD_NEVER, .run = run_loop_then_wait },
             .pool = pool,
