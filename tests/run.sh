@@ -205,7 +205,7 @@ stage systemd             -wl  build-release tests/deploy/systemd.sh build/tenso
 stage prometheus          -wl  build-release tests/deploy/prometheus.py build/tensord
 stage container           -wl  build-release tests/deploy/container.sh
 stage package             --l  -             tests/deploy/package.sh
-stage wheel               --l  -             tests/deploy/wheel.sh
+stage wheel               --l  build-release tests/deploy/wheel.sh
 stage proxies             -wl  build-release python3 tests/deploy/proxies.py --binary build/tensord
 stage cluster             -wl  build-release python3 tests/deploy/cluster.py
 stage kubernetes          -wl  build-release python3 tests/deploy/kubernetes.py --binary build/tensord

@@ -34,8 +34,13 @@ status=0
 (sandboxed "$(command -v chroot)" / true) 2>/dev/null || status=$?
 [ $status -eq 159 ] || fail "a forbidden system call has status $status, expected 159 (SIGSYS)"
 
-printf '#!/bin/sh\nexec python3 "%s" "%s" "%s" "$@"\n' \
-    "$PWD/tests/deploy/sandboxed.py" "$PWD/$units/tensord.service" "$binary" >"$work/tensord"
-chmod +x "$work/tensord"
+# The daemon, and that with gates, which tests look for beside it.
+readonly GATED=tests/gates/tensord-gated
+mkdir -p "$work/${GATED%/*}"
+for program in tensord $GATED; do
+    printf '#!/bin/sh\nexec python3 "%s" "%s" "%s" "$@"\n' \
+        "$PWD/tests/deploy/sandboxed.py" "$PWD/$units/tensord.service" "$(dirname "$binary")/$program" >"$work/$program"
+    chmod +x "$work/$program"
+done
 tests/http/run.py --binary "$work/tensord" "${TOPICS[@]/#/--only=}"
 echo "exposure $exposure; 1 passed, 0 failed"
