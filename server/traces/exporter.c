@@ -199,7 +199,8 @@ static void *run(void *context)
     struct td_exporter *exporter = context;
     bool stopping;
     do {
-        wait_for(exporter, BATCH_NS);
+        if (!is_stopping(exporter)) /* a pause between two attempts may have taken the wake-up */
+            wait_for(exporter, BATCH_NS);
         stopping = is_stopping(exporter); /* first: nothing is given after that */
         take_given(exporter);
         while (exporter->pending && has_time(exporter))

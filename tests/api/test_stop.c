@@ -82,27 +82,12 @@ static td_status read_document(const char *body, size_t bytes, struct td_tensor 
                           &in_body, &err);
 }
 
-TD_TEST_EACH(a_document_of_many_steps_reads_back_the_same, documents)
-{
-    const struct td_tensor t = many_elements(documents[_i].dtype, documents[_i].shape);
-    struct td_tensor again;
-    struct td_reply reply = { 0 };
-    size_t bytes;
-    ck_assert_int_eq(
-        td_tensor_write(documents[_i].format, documents[_i].layout, &t, &test_arena, &reply, &err),
-        TD_OK);
-    char *body = body_of(&reply, &bytes);
-    ck_assert_msg(read_document(body, bytes, &again) == TD_OK, "%s", err.message);
-    expect_same_tensor(&again, &t, documents[_i].shape);
-    free(body);
-}
-
 static td_status write_document(int i, const struct td_tensor *t, struct td_reply *reply)
 {
     return td_tensor_write(documents[i].format, documents[i].layout, t, &test_arena, reply, &err);
 }
 
-TD_TEST_EACH(reading_and_writing_stop_at_any_step, documents)
+TD_TEST_EACH(a_document_of_many_steps_reads_back_the_same_and_stops_at_any, documents)
 {
     const struct td_tensor t = many_elements(documents[_i].dtype, documents[_i].shape);
     struct td_tensor again;
@@ -113,7 +98,8 @@ TD_TEST_EACH(reading_and_writing_stop_at_any_step, documents)
     char *body = body_of(&reply, &bytes);
     const int written = stopper.checks;
     stop_at(0);
-    ck_assert_int_eq(read_document(body, bytes, &again), TD_OK);
+    ck_assert_msg(read_document(body, bytes, &again) == TD_OK, "%s", err.message);
+    expect_same_tensor(&again, &t, documents[_i].shape);
     const int read = stopper.checks;
     ck_assert(written > 0 && read > 0);
     for (int check = 1; check <= written; check++) {
@@ -222,7 +208,7 @@ static const struct {
 
 TD_TEST_EACH(base64_is_padded_at_its_end_only, paddings)
 {
-    const struct td_tensor t = many_elements(TD_DTYPE_FLOAT64, "[2097158]");
+    const struct td_tensor t = many_elements(TD_DTYPE_FLOAT32, "[2097158]");
     struct td_tensor again;
     struct td_reply reply = { 0 };
     size_t bytes;

@@ -379,6 +379,11 @@ static void expect_stitched(const struct lists *lists, const struct td_tensor *o
             EXPECT(found == (from >= 0) && (!found || (slow_list == list && slow_from == from)),
                    "%s: the reference", what);
         }
+        const size_t row_bytes = (size_t)width * td_dtype_info(out->dtype)->size;
+        if (from >= 0 && out->dtype != TD_DTYPE_STRING &&
+            memcmp((const char *)out->data + (size_t)row * row_bytes,
+                   (const char *)lists->data[list].data + (size_t)from * row_bytes, row_bytes) == 0)
+            continue;
         for (int64_t e = 0; e < width; e++) {
             size_t size, want_size = td_dtype_info(out->dtype)->size;
             const void *got = tensor_element(out, row * width + e, &size), *want = zeros;
@@ -432,9 +437,9 @@ static void run_lists(struct op_call *call, const char *op, const struct lists *
 
 TD_TEST_LOOP(any_stitch_agrees_with_its_definition, 0, 20)
 {
-    enum { SAMPLES = 100 };
-    for (int n = 0; n < SAMPLES; n++) {
-        int seed = _i * SAMPLES + n;
+    enum { SAMPLES = 50 };
+    for (int n = 0; n < SAMPLES * test_effort(); n++) {
+        int seed = _i + n * 20;
         char what[64];
         td_arena_reset(&test_arena);
         random_seed((uint64_t)seed);

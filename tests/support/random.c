@@ -2,6 +2,8 @@
 
 #include "tests/support/tensors.h"
 
+#include <string.h>
+
 static uint64_t state;
 
 void random_seed(uint64_t seed)
@@ -40,8 +42,10 @@ struct td_tensor random_tensor(td_dtype dtype, const struct td_shape *dims)
         t.bytes = t.offsets[t.numel];
         t.data = td_arena_alloc(&test_arena, t.bytes, 1, &err);
     }
-    for (size_t i = 0; i < t.bytes; i++)
-        ((unsigned char *)t.data)[i] = (unsigned char)random_next();
+    for (size_t i = 0; i < t.bytes; i += sizeof(uint64_t)) {
+        const uint64_t bits = random_next();
+        memcpy((char *)t.data + i, &bits, t.bytes - i < sizeof(bits) ? t.bytes - i : sizeof(bits));
+    }
     return t;
 }
 

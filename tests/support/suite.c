@@ -17,6 +17,12 @@ extern const struct td_test *const __stop_td_tests[] __attribute__((weak));
 extern const struct td_fixture *const __start_td_fixtures[] __attribute__((weak));
 extern const struct td_fixture *const __stop_td_fixtures[] __attribute__((weak));
 
+int test_effort(void)
+{
+    const char *effort = getenv("TD_TEST_EFFORT");
+    return effort ? atoi(effort) : 1;
+}
+
 /* True if the path ends in "/NAME.c". */
 static bool is_file(const char *path, const char *name)
 {

@@ -42,6 +42,9 @@
 #define TD_NOT_UNDER_TSAN(runs) (runs)
 #endif
 
+/* How many times as many random cases as usual a test tries: TD_TEST_EFFORT in the environment. */
+int test_effort(void);
+
 struct td_test {
     const TTest *test;
     int first, end;

@@ -92,10 +92,9 @@ static void parse_numbers(struct td_tensor *to, const char *at)
     bool complex = to->dtype == TD_DTYPE_COMPLEX64 || to->dtype == TD_DTYPE_COMPLEX128;
     int64_t n = complex ? to->numel * 2 : to->numel, i = 0;
     for (at += strspn(at, " "); *at; at += strspn(at, " ")) {
-        const char *dots = strstr(at, "..");
-        const char *space = strchr(at, ' ');
+        const char *dots = memmem(at, strcspn(at, " "), "..", 2);
         char *end;
-        if (dots && (!space || dots < space)) {
+        if (dots) {
             long long last = strtoll(dots + 2, &end, 10);
             for (long long value = strtoll(at, NULL, 10); value <= last; value++) {
                 char digits[32];
@@ -198,6 +197,8 @@ void expect_same_tensor(const struct td_tensor *got, const struct td_tensor *wan
     ck_assert_msg(got->data != NULL, "%s: there is no data", case_name);
     ck_assert_msg(got->bytes == want->bytes, "%s: %zu bytes, should be %zu", case_name, got->bytes,
                   want->bytes);
+    if (want->dtype != TD_DTYPE_STRING && memcmp(got->data, want->data, want->bytes) == 0)
+        return;
     for (int64_t i = 0; i < want->numel; i++) {
         size_t size = td_dtype_info(want->dtype)->size;
         size_t at = (size_t)i * size, want_at = at;

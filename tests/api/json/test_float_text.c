@@ -272,7 +272,7 @@ TD_TEST_EACH(the_edges_of_the_16_bit_floats, edges)
 TD_TEST(random_float32_reads_back_from_the_shortest_text)
 {
     uint64_t seed = 32;
-    for (int i = 0; i < 2000000; i++) {
+    for (int i = 0; i < 200000 * test_effort(); i++) {
         uint32_t bits = (uint32_t)random_from(&seed);
         float value, again;
         memcpy(&value, &bits, sizeof value);
@@ -297,7 +297,7 @@ TD_TEST(random_float32_reads_back_from_the_shortest_text)
 TD_TEST(random_float64_reads_back_from_the_shortest_text)
 {
     uint64_t seed = 64;
-    for (int i = 0; i < 1000000; i++) {
+    for (int i = 0; i < 100000 * test_effort(); i++) {
         uint64_t bits = random_from(&seed);
         double value, again;
         if (i % 2) /* common exponents */

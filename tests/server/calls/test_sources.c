@@ -5,13 +5,10 @@
 #include "server/memory/fault_guard.h"
 #include "server/memory/shared_memory.h"
 #include "tests/server/folder.h"
+#include "tests/server/shared_object.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 
-#include <sys/mman.h>
-
-#include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -102,12 +99,9 @@ TD_TEST(truncated_shared_memory_fails_the_call_that_read_it)
 {
     enum { PAGE = 4096 };
     struct td_sources others;
-    char key[64];
+    char key[SHARED_OBJECT_KEY];
     void *out, *other;
-    snprintf(key, sizeof key, "/tensord-test-sources-%d", (int)getpid());
-    const int object = shm_open(key, O_RDWR | O_CREAT | O_EXCL, 0600);
-    ck_assert_int_ge(object, 0);
-    ck_assert_int_eq(ftruncate(object, 3 * PAGE), 0);
+    const int object = shared_object_open(key, (size_t)3 * PAGE);
     td_guard_install();
     struct td_shm *shm = td_shm_new();
     struct td_regions *regions = &sources.regions;
@@ -133,7 +127,7 @@ TD_TEST(truncated_shared_memory_fails_the_call_that_read_it)
     ck_assert_int_eq(td_sources_check(&others, &err), TD_OK);
     td_arena_reset(&test_arena);
     td_shm_free(shm);
-    shm_unlink(key);
+    shared_object_remove(key);
     close(object);
 }
 

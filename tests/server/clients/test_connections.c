@@ -111,7 +111,7 @@ static void pair_close(struct pair *pair)
 static bool has_edge(const struct pair *pair, bool expected)
 {
     struct epoll_event event;
-    return epoll_wait(pair->epoll, &event, 1, expected ? 10000 : 0) == 1;
+    return epoll_wait(pair->epoll, &event, 1, expected ? -1 : 0) == 1;
 }
 
 static void client_sends(const struct pair *pair, size_t bytes)
@@ -119,7 +119,7 @@ static void client_sends(const struct pair *pair, size_t bytes)
     static char data[1 << 16];
     struct pollfd arrived = { .fd = pair->ours, .events = POLLIN };
     ck_assert_int_eq(send(pair->theirs, data, bytes, MSG_NOSIGNAL), (ssize_t)bytes);
-    ck_assert_int_eq(poll(&arrived, 1, 10000), 1);
+    ck_assert_int_eq(poll(&arrived, 1, -1), 1);
 }
 
 static void server_reads(const struct pair *pair, size_t bytes)
@@ -128,7 +128,6 @@ static void server_reads(const struct pair *pair, size_t bytes)
     ck_assert_int_eq(recv(pair->ours, data, bytes, MSG_WAITALL), (ssize_t)bytes);
 }
 
-/* What the client has received, up to the end if the connection was ended. */
 static void wait_for_acknowledgement(const struct pair *pair, uint64_t bytes)
 {
     struct tcp_info info = { 0 };
@@ -139,23 +138,25 @@ static void wait_for_acknowledgement(const struct pair *pair, uint64_t bytes)
     } while (info.tcpi_bytes_acked < bytes);
 }
 
-static const char *client_receives(const struct pair *pair)
-{
-    static char text[1024];
-    size_t length = 0;
-    ssize_t got;
-    struct pollfd readable = { .fd = pair->theirs, .events = POLLIN };
-    while (length < sizeof text - 1 && poll(&readable, 1, length > 0 ? 10000 : 0) == 1 &&
-           (got = recv(pair->theirs, text + length, sizeof text - 1 - length, 0)) > 0)
-        length += (size_t)got;
-    text[length] = '\0';
-    return text;
-}
-
 static bool has_ended(const struct pair *pair)
 {
     struct td_connection *record = td_connections_find(connections, pair->ours);
     return atomic_load(&record->phase) == TD_CONNECTION_ENDED;
+}
+
+/* What the client has received, up to the end if the connection was ended. */
+static const char *client_receives(const struct pair *pair)
+{
+    const int wait_ms = has_ended(pair) ? -1 : 0;
+    static char text[1024];
+    size_t length = 0;
+    ssize_t got;
+    struct pollfd readable = { .fd = pair->theirs, .events = POLLIN };
+    while (length < sizeof text - 1 && poll(&readable, 1, wait_ms) == 1 &&
+           (got = recv(pair->theirs, text + length, sizeof text - 1 - length, 0)) > 0)
+        length += (size_t)got;
+    text[length] = '\0';
+    return text;
 }
 
 static void refuse(void *context, int socket, const char *sentence)
@@ -547,7 +548,7 @@ TD_TEST(a_sweep_makes_an_edge_for_a_client_that_has_closed)
     client_sends(&pair, 3);
     shutdown(pair.theirs, SHUT_WR);
     struct pollfd closed = { .fd = pair.ours, .events = POLLRDHUP };
-    ck_assert_int_eq(poll(&closed, 1, 10000), 1);
+    ck_assert_int_eq(poll(&closed, 1, -1), 1);
     while (has_edge(&pair, false))
         ; /* those of the bytes and of the end */
     sweep_without_limits(INT64_MAX / 2);

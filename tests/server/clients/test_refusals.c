@@ -1,5 +1,6 @@
 #include "server/clients/refusals.h"
 #include "server/observe/clock.h"
+#include "tests/gates/clock.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 
@@ -83,6 +84,7 @@ static bool delay(struct td_refusals *refusals, struct recorded *recorded, int64
 
 TD_TEST(refusals_end_in_the_order_in_which_they_are_due)
 {
+    test_clock_stop();
     struct td_worker_pool *pool = full_pool();
     struct td_refusals *refusals = td_refusals_new(pool);
     struct recorded recorded[3];
@@ -90,11 +92,14 @@ TD_TEST(refusals_end_in_the_order_in_which_they_are_due)
     const int64_t now = td_now_ns();
     for (int i = 0; i < 3; i++)
         ck_assert(delay(refusals, &recorded[i], now + due_ms[i] * MS));
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3; i++) {
+        test_clock_advance(20 * MS); /* one more is due */
         sem_wait(&ended);
+        ck_assert_int_eq(atomic_load(&n_ended), i + 1);
+    }
     for (int i = 0; i < 3; i++) {
         ck_assert_int_eq(recorded[i].place, places[i]);
-        ck_assert_int_ge(recorded[i].ended_ns, now + due_ms[i] * MS);
+        ck_assert_int_eq(recorded[i].ended_ns, now + due_ms[i] * MS);
     }
     td_refusals_free(refusals);
     td_worker_pool_free(pool);

@@ -1,6 +1,7 @@
 #include "server/clients/clients.h"
 #include "server/http/acceptor.h"
 #include "server/http/proxies.h"
+#include "tests/support/eventually.h"
 #include "tests/support/suite.h"
 
 #include <arpa/inet.h>
@@ -16,7 +17,6 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 /* ---- I/O threads that only take connections over --------------------------------------------- */
@@ -155,19 +155,12 @@ static int connect_as(int client)
     return fd;
 }
 
-static void wait_for(const atomic_int *count, int least)
-{
-    const struct timespec tick = { .tv_nsec = 200000 };
-    for (int i = 0; atomic_load(count) < least; i++, nanosleep(&tick, NULL))
-        ck_assert_int_lt(i, 300000);
-}
-
 /* The record of a new connection of the client, which was handed over. */
 static struct td_connection *open_as(int client)
 {
     const int n = atomic_load(&n_handed);
     (void)connect_as(client);
-    wait_for(&n_handed, n + 1);
+    EVENTUALLY(atomic_load(&n_handed) > n);
     ck_assert_int_ne(fcntl(handed[n].socket, F_GETFL) & O_NONBLOCK, 0);
     ck_assert_int_eq(fcntl(handed[n].socket, F_GETFD), FD_CLOEXEC);
     return td_connections_find(services.connections, handed[n].socket);
@@ -177,7 +170,7 @@ static bool is_closed(int fd)
 {
     struct pollfd poller = { .fd = fd, .events = POLLIN };
     char byte;
-    return __real_poll(&poller, 1, 60000) == 1 && recv(fd, &byte, 1, 0) <= 0;
+    return __real_poll(&poller, 1, -1) == 1 && recv(fd, &byte, 1, 0) <= 0;
 }
 
 /* ---- which I/O thread ------------------------------------------------------------------------ */
@@ -324,7 +317,7 @@ TD_TEST(a_connection_that_the_library_does_not_take_is_forgotten)
     library_takes = MHD_NO;
     start("", false);
     ck_assert(is_closed(connect_as(1)));
-    wait_for(&n_handed, 1);
+    EVENTUALLY(atomic_load(&n_handed) == 1);
     td_acceptor_stop(acceptor);
     ck_assert_int_eq(td_connections_count(services.connections), 0);
     ck_assert_uint_eq(td_buffer_pool_stats(services.buffers).in_use, 0);

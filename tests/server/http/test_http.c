@@ -2,6 +2,7 @@
 #include "server/config/load.h"
 #include "server/http/acceptor.h"
 #include "server/http/http.h"
+#include "tests/support/eventually.h"
 #include "tests/support/suite.h"
 
 #include <arpa/inet.h>
@@ -9,7 +10,6 @@
 #include <sys/socket.h>
 
 #include <microhttpd.h>
-#include <poll.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -178,8 +178,7 @@ static int open_as(int client)
  * client has it. */
 static void wait_for_yields(int count)
 {
-    for (int i = 0; i < 5000 && atomic_load(&yields) < count; i++)
-        (void)poll(NULL, 0, 1);
+    EVENTUALLY(atomic_load(&yields) >= count);
     ck_assert_int_eq(atomic_load(&yields), count);
 }
 
@@ -238,8 +237,7 @@ TD_TEST_LOOP(a_reply_without_memory_for_a_header_closes_the_connection_and_leave
     }
     ck_assert_int_gt(failed, 0);
     td_http_stop_accepting(http);
-    while (td_http_connections(http) > 0)
-        usleep(1000);
+    EVENTUALLY(td_http_connections(http) == 0);
     ck_assert_int_eq(atomic_load(&responses), 0);
 }
 
@@ -257,8 +255,7 @@ TD_TEST(a_call_that_arrives_after_the_drain_is_refused_and_its_connection_closed
     while (recv(late, &byte, 1, 0) > 0)
         ;
     ck_assert(is_status(ask(open_as(1), HEALTH), 200)); /* this one is no call */
-    while (atomic_load(&services.in_flight) > 0)        /* a refused call is not counted */
-        usleep(1000);
+    EVENTUALLY(atomic_load(&services.in_flight) == 0);  /* a refused call is not counted */
 }
 
 TD_FIXTURE(server_open, server_close);

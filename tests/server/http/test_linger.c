@@ -1,8 +1,11 @@
 #include "server/http/linger.h"
+#include "tests/gates/clock.h"
+#include "tests/support/eventually.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 
 #include <netinet/in.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <fcntl.h>
@@ -10,6 +13,8 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <unistd.h>
+
+#define MS INT64_C(1000000)
 
 /* Both ends of a TCP connection: MSG_TRUNC has another meaning for a socketpair. */
 struct pair {
@@ -37,6 +42,7 @@ static struct pair pair_open(void)
 TD_TEST(a_client_that_continues_sending_reads_the_reply_and_the_end)
 {
     enum { BYTES = 32 << 20, CHUNK = 1 << 16 };
+    test_clock_stop(); /* however long it sends */
     struct td_linger *linger = td_linger_new();
     struct pair pair = pair_open();
     char *piece = calloc(1, CHUNK), answer[8];
@@ -58,7 +64,7 @@ static bool is_closed(int socket)
 {
     struct pollfd poller = { .fd = socket, .events = POLLIN };
     char byte;
-    return poll(&poller, 1, 10000) == 1 && recv(socket, &byte, 1, 0) <= 0;
+    return poll(&poller, 1, -1) == 1 && recv(socket, &byte, 1, 0) <= 0;
 }
 
 TD_TEST(a_socket_beyond_the_limit_is_closed_at_once)
@@ -77,6 +83,16 @@ TD_TEST(a_socket_beyond_the_limit_is_closed_at_once)
     }
 }
 
+static bool is_open(int socket)
+{
+    return fcntl(socket, F_GETFD) >= 0;
+}
+
+static void wait_for_release(int socket)
+{
+    EVENTUALLY(!is_open(socket));
+}
+
 TD_TEST(closed_sockets_make_room_for_others)
 {
     struct td_linger *linger = td_linger_new();
@@ -88,22 +104,13 @@ TD_TEST(closed_sockets_make_room_for_others)
         ck_assert_int_eq(recv(pair.theirs, &byte, 1, 0), 0);
         ck_assert_int_eq(send(pair.theirs, "x", 1, MSG_NOSIGNAL), 1);
         close(pair.theirs);
-        usleep(2000);
+        wait_for_release(pair.ours);
     }
     struct pair last = pair_open();
     td_linger_take(linger, last.ours);
-    struct pollfd poller = { .fd = last.theirs, .events = POLLIN };
-    ck_assert_int_eq(poll(&poller, 1, 50), 0); /* not closed */
+    ck_assert(is_open(last.ours)); /* this thread closes what there is no room for */
     close(last.theirs);
     td_linger_free(linger);
-}
-
-/* Whether the descriptor is closed within a minute. */
-static bool is_released(int socket)
-{
-    for (int i = 0; i < 60000 && fcntl(socket, F_GETFD) >= 0; i++)
-        usleep(1000);
-    return fcntl(socket, F_GETFD) < 0;
 }
 
 TD_TEST(a_socket_is_closed_when_its_client_has_closed)
@@ -112,18 +119,39 @@ TD_TEST(a_socket_is_closed_when_its_client_has_closed)
     struct pair pair = pair_open();
     td_linger_take(linger, pair.ours);
     close(pair.theirs);
-    ck_assert(is_released(pair.ours));
+    wait_for_release(pair.ours);
     td_linger_free(linger);
+}
+
+static bool is_drained(int socket)
+{
+    int bytes = 1;
+    ck_assert_int_eq(ioctl(socket, FIONREAD, &bytes), 0);
+    return bytes == 0;
+}
+
+/* Returns when the thread has looked at the clock, and then at the socket. It dropped the second byte
+ * in a later round than the first, so it has looked since this was called. */
+static void wait_for_a_round(const struct pair *pair)
+{
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(send(pair->theirs, "x", 1, MSG_NOSIGNAL), 1);
+        EVENTUALLY(is_drained(pair->ours));
+    }
 }
 
 TD_TEST(a_socket_is_closed_after_some_seconds_although_its_client_stays)
 {
+    test_clock_stop();
     struct td_linger *linger = td_linger_new();
     struct pair pair = pair_open();
     td_linger_take(linger, pair.ours);
-    usleep(1500000);
-    ck_assert_int_ge(fcntl(pair.ours, F_GETFD), 0); /* not yet */
-    ck_assert(is_released(pair.ours));
+    wait_for_a_round(&pair);
+    test_clock_advance(4999 * MS);
+    wait_for_a_round(&pair);
+    ck_assert(is_open(pair.ours)); /* not yet */
+    test_clock_advance(101 * MS);  /* the next round */
+    wait_for_release(pair.ours);
     close(pair.theirs);
     td_linger_free(linger);
 }
@@ -131,6 +159,7 @@ TD_TEST(a_socket_is_closed_after_some_seconds_although_its_client_stays)
 TD_TEST(a_client_may_send_some_256_mib)
 {
     enum { MOST = 256 << 20, CHUNK = 1 << 20 };
+    test_clock_stop(); /* the limit of the time is not reached */
     struct td_linger *linger = td_linger_new();
     struct pair pair = pair_open();
     char *piece = calloc(1, CHUNK);
@@ -141,7 +170,7 @@ TD_TEST(a_client_may_send_some_256_mib)
             break;
     ck_assert_uint_gt(sent, MOST);
     ck_assert_uint_lt(sent, (size_t)4 * MOST);
-    ck_assert(is_released(pair.ours));
+    wait_for_release(pair.ours);
     free(piece);
     close(pair.theirs);
     td_linger_free(linger);
