@@ -184,9 +184,10 @@ static void *element(const struct operands *o, const struct nest *nest, int oper
 }
 
 /* Sanitizers slow arithmetic down by a factor of ten and more: they test every third size, every
- * third dtype of a large product (others every second one), fewer numbers of threads and grains, and each set of kernels
- * once. Large products are as small as the way of splitting the work allows: longer than 100 us in
- * float32 (TD_GEMM_SINGLE_THREAD_NS), and some of them beyond a block of 168 rows or 512 of k. */
+ * third dtype of a large product, fewer numbers of threads and grains, and each set of kernels
+ * once. Otherwise a large product has every second dtype. Large products are as small as the way of
+ * splitting the work allows: longer than 100 us in float32 (TD_GEMM_SINGLE_THREAD_NS), and some of
+ * them beyond a block of 168 rows or 512 of k. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SIZE_STEP 3
 #else
