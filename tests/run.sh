@@ -27,6 +27,7 @@
 #   unit-tsan-others  unit tests whose programs start no thread: ThreadSanitizer has nothing to find in them; and those of each op,
 #                     which run in threads by the same loops as random calls do.
 #   http-tsan-topics  topics of HTTP that go through the same threads as those of http-tsan.
+#   unit-effort       unit tests of kernels and formats, with ten times as many random cases.
 #   trial-*-long      minutes of tests/trials instead of seconds.
 #   mlserver, kserve  packages of hundreds of megabytes.
 #   package           the Debian package, built, installed in a minimal system and booted; needs root and debootstrap.
@@ -59,6 +60,9 @@ unit() {
     sed -n 's/^skipped: /SKIP unit test: /p' "$1/Testing/Temporary/LastTest.log"
     return "$status"
 }
+
+# Ten times as many random cases as usual.
+unit_effort() { TD_TEST_EFFORT=10 unit "$@"; }
 
 # unit_tsan -R: the tests whose programs start threads, without those of single ops, which take minutes; kernels/random runs
 # all ops. unit_tsan -E: the others.
@@ -159,6 +163,7 @@ stage unit-tsan           compute -wl  build-tsan    unit_tsan -R
 stage build-benchmarks    compute -wl  build-release cmake --build build -j "$JOBS" --target benchmarks
 stage tidy                compute -w-  build-release tidy --checks=-clang-analyzer-*
 stage tidy-analyzer       compute --l  build-release tidy
+stage unit-effort         compute --l  build-release unit_effort build -R '^(api|kernels)/'
 stage gpu-plugin          compute -wl  -             gpu_plugin
 stage gpu-emulation       compute -wl  build-release gpu_emulation
 stage gpu-loan            compute -wl  build-release tests/gpu/test_prebuilt.sh build
