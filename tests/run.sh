@@ -2,8 +2,8 @@
 # shellcheck disable=SC2317 # functions that run through eval and trap
 # run.sh - all tests of tensord, on a machine that may have nothing installed yet.
 #
-#   tests/run.sh                the whole: what a change must pass; 15 to 20 minutes on two cores
-#   tests/run.sh quick          while you work: release build, unit tests, a look at HTTP; under 3 minutes
+#   tests/run.sh                the whole: what a change must pass
+#   tests/run.sh quick          while you work: release build, unit tests, a look at HTTP
 #   tests/run.sh long           the whole, and what takes longer than it is allowed to
 #   tests/run.sh unit http      the stages whose names contain one of these words, and the builds that they need
 #   tests/run.sh --list         all stages: in which of the three sets they are, and what they need
@@ -21,9 +21,9 @@
 # What is in `long` only:
 #   valgrind          finds what AddressSanitizer finds in the same cases, at a multiple of the time.
 #   tidy-analyzer     clang-tidy with clang's analyzer, which takes four times as long as all else.
-#   unit-tsan-others  unit tests whose programs start no thread: ThreadSanitizer has nothing to find in them; and those of each op,
-#                     which run in threads by the same loops as random calls do.
+#   unit-tsan-others  unit tests of single ops, which take minutes there.
 #   http-tsan-topics  topics of HTTP that go through the same threads as those of http-tsan.
+#   unit-effort       unit tests of kernels and formats, with ten times as many random cases.
 #   trial-*-long      many rounds of tests/trials instead of a few.
 #   mlserver, kserve  packages of hundreds of megabytes.
 #   package           the Debian package, built, installed in a minimal system and booted; needs root and debootstrap.
@@ -57,22 +57,17 @@ unit() {
     return "$status"
 }
 
-# unit_tsan -R: the tests whose programs start threads, without those of single ops, which take minutes; kernels/random runs
-# all ops. unit_tsan -E: the others.
+# Ten times as many random cases as usual.
+unit_effort() { TD_TEST_EFFORT=10 unit "$@"; }
+
+# unit_tsan -E: the tests that start threads, without those of single ops, which run in threads by the same loops as
+# kernels/random. unit_tsan -R: those of single ops.
 unit_tsan() {
-    local threaded
-    threaded=$(ctest --test-dir build-tsan --show-only=json-v1 | python3 -c '
-import json, subprocess, sys
-tests = {test["name"]: test["command"][0] for test in json.load(sys.stdin)["tests"]}
-called = {name: subprocess.run(["nm", "-D", "--undefined-only", program], capture_output=True).stdout
-          for name, program in tests.items()}
-ops = {"dynamic_partition", "dynamic_stitch", "embedding_bag", "permute", "scatter", "statistics", "sumprod", "top_k"}
-print("|".join(name for name in tests if b"pthread_create" in called[name] and name.split("/")[-1] not in ops))')
-    unit build-tsan "$1" "^($threaded)\$"
+    unit build-tsan -L threads "$1" '^kernels/.*(dynamic_partition|dynamic_stitch|embedding_bag|permute|scatter|statistics|sumprod|top_k)$'
 }
 
 layering() {
-    tests/check_layering.sh && tests/check_references.sh && tests/check_excerpts.py && tests/check_links.py && tests/check_architecture.py &&
+    tests/check_layering.sh && tests/check_references.sh && tests/check_sleeps.sh && tests/check_excerpts.py && tests/check_links.py && tests/check_architecture.py &&
         tests/check_events.py
 }
 
@@ -153,14 +148,15 @@ stage unit-release        qwl  build-release unit build -E '^gpu/emulation/' # a
 stage build-asan          -wl  -             build asan
 stage build-tsan          -wl  -             build tsan
 stage unit-asan           -wl  build-asan    unit build-asan
-stage unit-tsan           -wl  build-tsan    unit_tsan -R
+stage unit-tsan           -wl  build-tsan    unit_tsan -E
 stage build-benchmarks    -wl  build-release cmake --build build -j "$JOBS" --target benchmarks
 stage tidy                -w-  build-release tidy --checks=-clang-analyzer-*
 stage tidy-analyzer       --l  build-release tidy
 stage gpu-plugin          -wl  -             gpu_plugin
 stage gpu-emulation       -wl  build-release gpu_emulation
 stage gpu-loan            -wl  build-release tests/gpu/test_prebuilt.sh build
-stage unit-tsan-others    --l  build-tsan    unit_tsan -E
+stage unit-effort         --l  build-release unit_effort build -R '^(api|kernels)/'
+stage unit-tsan-others    --l  build-tsan    unit_tsan -R
 stage fuzz                -w-  -             fuzz 5
 stage fuzz-long           --l  -             fuzz 180
 stage http-tls            --l  build-release env TD_TEST_TLS=1 tests/http/run.py --binary build/tensord --only test_ops \

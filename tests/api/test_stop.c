@@ -48,6 +48,7 @@ static const struct {
 
 static struct td_tensor many_elements(td_dtype dtype, const char *dims)
 {
+    enum { PERIOD = 7 * 17 * 4096 };
     struct td_tensor t;
     const struct td_shape of = shape(dims);
     ck_assert_int_eq(td_tensor_describe(&t, "t", dtype, &of, &err), TD_OK);
@@ -55,8 +56,10 @@ static struct td_tensor many_elements(td_dtype dtype, const char *dims)
     const bool strings = t.dtype == TD_DTYPE_STRING;
     t.bytes = strings ? (size_t)t.numel : t.bytes;
     t.data = td_arena_alloc(&test_arena, t.bytes, 1, &err);
-    for (size_t i = 0; i < t.bytes; i++)
+    for (size_t i = 0; i < PERIOD; i++)
         ((char *)t.data)[i] = (char)('a' + i % 7 + i / 4096 % 17);
+    for (size_t i = PERIOD; i < t.bytes; i += PERIOD)
+        memcpy((char *)t.data + i, t.data, t.bytes - i < PERIOD ? t.bytes - i : PERIOD);
     if (strings)
         t.offsets = td_arena_alloc(&test_arena, (size_t)t.numel + 1, sizeof *t.offsets, &err);
     for (int64_t i = 0; strings && i <= t.numel; i++) /* of 0 to 2 characters */

@@ -43,6 +43,17 @@ def descriptors(pid):
     return len(os.listdir(f"/proc/{pid}/fd"))
 
 
+def descriptor_links(pid):
+    """what the descriptors are open on, for the message of a failure"""
+    links = []
+    for number in os.listdir(f"/proc/{pid}/fd"):
+        try:
+            links.append(f"{number} {os.readlink(f'/proc/{pid}/fd/{number}')}")
+        except OSError:  # closed meanwhile
+            pass
+    return ", ".join(links)
+
+
 def file_mappings(pid):
     """the ranges that are mapped from files, without those of programs and libraries"""
     with open(f"/proc/{pid}/maps", encoding="utf-8", errors="replace") as maps:
@@ -118,4 +129,5 @@ def expect_given_back(daemon, before, seconds):
     try:
         eventually(is_given_back)
     except AssertionError:
-        raise AssertionError("the daemon does not hold what it held before: " + "; ".join(left)) from None
+        raise AssertionError(f"the daemon does not hold what it held before: {'; '.join(left)}; "
+                             f"its descriptors are {descriptor_links(daemon.process.pid)}") from None

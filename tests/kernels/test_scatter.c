@@ -684,7 +684,7 @@ static void try_sample(int seed, bool large)
 
 TD_TEST_LOOP(any_scatter_agrees_with_its_definition, 0, 40)
 {
-    enum { SAMPLES = 100 };
+    enum { SAMPLES = 50 };
     for (int n = 0; n < SAMPLES * test_effort(); n++)
         try_sample(_i + n * 40, false);
 }

@@ -186,8 +186,9 @@ static void *element(const struct operands *o, const struct nest *nest, int oper
 
 /* Sanitizers slow arithmetic down by a factor of ten and more: they test every third size, every
  * third dtype of a large product, fewer numbers of threads and grains, and each set of kernels
- * once. Large products are as small as the way of splitting the work allows: longer than 100 us in
- * float32 (TD_GEMM_SINGLE_THREAD_NS), and some of them beyond a block of 168 rows or 512 of k. */
+ * once. Otherwise a large product has every second dtype. Large products are as small as the way of
+ * splitting the work allows: longer than 100 us in float32 (TD_GEMM_SINGLE_THREAD_NS), and some of
+ * them beyond a block of 168 rows or 512 of k. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SIZE_STEP 3
 #else
@@ -262,16 +263,11 @@ static void check_nest(const struct nest *nest, const char *case_name, int which
     operands_free(&o);
 }
 
-static void check_text_on(const char *text, td_dtype dtype, int which)
+static void check_text(const char *text, td_dtype dtype, int which)
 {
     struct nest nest;
     gemm_nest(&nest, text, dtype, dtype, dtype);
     check_nest(&nest, text, which);
-}
-
-static void check_text(const char *text, td_dtype dtype)
-{
-    check_text_on(text, dtype, EVERY_EXECUTION);
 }
 
 /* ---- Results --------------------------------------------------------------------------------- */
@@ -306,7 +302,7 @@ TD_TEST_LOOP(products_are_correct_for_every_layout_and_dtype, 0,
             snprintf(text, sizeof(text), "%s m=%d n=%d k=%d z=%d i=%d j=%d", layouts[f],
                      (int)side[0], (int)side[1], (int)side[2], (int)random_between(1, 4),
                      (int)random_between(1, 5), (int)random_between(1, 5));
-            check_text_on(text, dtype, f + repeat); /* each execution once */
+            check_text(text, dtype, f + repeat); /* each execution once */
         }
     }
 }
@@ -335,8 +331,9 @@ TD_TEST_LOOP(products_of_many_blocks_are_correct, 0, TD_NOT_UNDER_TSAN(COUNT_OF(
     static const td_dtype some[] = { TD_DTYPE_FLOAT32,   TD_DTYPE_FLOAT64,  TD_DTYPE_INT8,
                                      TD_DTYPE_INT64,     TD_DTYPE_BFLOAT16, TD_DTYPE_COMPLEX64,
                                      TD_DTYPE_COMPLEX128 };
-    for (int d = _i % SIZE_STEP; d < COUNT_OF(some); d += SIZE_STEP)
-        check_text(large[_i], some[d]);
+    const int step = SIZE_STEP > 1 ? SIZE_STEP : test_effort() > 1 ? 1 : 2;
+    for (int d = _i % step; d < COUNT_OF(some); d += step)
+        check_text(large[_i], some[d], _i + d); /* each execution for some dtypes */
 }
 
 static const char *const edges[] = {
@@ -349,9 +346,9 @@ TD_TEST_LOOP(partial_tiles_of_every_size_are_correct, 0, TD_NOT_UNDER_TSAN(COUNT
         for (int n = 1; n <= 34; n += (1 + (n > 9)) * SIZE_STEP) {
             char text[80];
             snprintf(text, sizeof(text), "%s m=%d n=%d k=%d z=2", edges[_i], m, n, 1 + (m + n) % 9);
-            check_text_on(text, TD_DTYPE_FLOAT32, m + n / 2);
-            check_text_on(text, TD_DTYPE_FLOAT64, m + n / 2 + 1);
-            check_text_on(text, TD_DTYPE_BFLOAT16, m + n / 2 + 2);
+            check_text(text, TD_DTYPE_FLOAT32, m + n / 2);
+            check_text(text, TD_DTYPE_FLOAT64, m + n / 2 + 1);
+            check_text(text, TD_DTYPE_BFLOAT16, m + n / 2 + 2);
         }
     }
 }
@@ -364,7 +361,7 @@ TD_TEST_LOOP(bfloat16_products_are_correct_for_even_and_odd_k, 0,
         char text[80];
         struct nest nest;
         snprintf(text, sizeof(text), "%s m=15 n=35 k=%d z=2", edges[_i], k);
-        check_text_on(text, TD_DTYPE_BFLOAT16, k + _i);
+        check_text(text, TD_DTYPE_BFLOAT16, k + _i);
         gemm_nest(&nest, text, TD_DTYPE_BFLOAT16, TD_DTYPE_BFLOAT16, TD_DTYPE_FLOAT32);
         check_nest(&nest, text, k + _i + 1);
     }

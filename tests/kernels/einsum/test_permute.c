@@ -75,7 +75,7 @@ static void expect_permuted(struct nest *nest, const char *case_name)
 TD_TEST_EACH(random_nests_are_permuted_bit_for_bit, widths)
 {
     uint64_t state = (uint64_t)_i;
-    for (int round = 0; round < 60; round++) {
+    for (int round = 0; round < 40 * test_effort(); round++) {
         struct nest nest;
         nest_draw(&nest, &(struct nest_kind){ .in = widths[_i], .out = widths[_i], .steps = 20000 },
                   &state);

@@ -54,7 +54,7 @@ static const struct {
 TD_TEST_LOOP(random_nests_match_the_reference, 0, TD_NOT_UNDER_TSAN(COUNT_OF(dtypes)))
 {
     uint64_t state = (uint64_t)_i;
-    for (int round = 0; round < 120; round++) {
+    for (int round = 0; round < 60 * test_effort(); round++) {
         struct nest nest;
         nest_draw(&nest,
                   &(struct nest_kind){ dtypes[_i].in, dtypes[_i].out, .has_b = round % 3 != 0,

@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static struct td_statistics *statistics_of(const struct td_tensor *tensor, struct td_exec *exec)
@@ -439,12 +440,13 @@ static int block_of(int64_t n, int n_blocks, int64_t i)
 
 static void refer(const struct td_tensor *x, const struct td_statistics *of, struct reference *out)
 {
+    double *values = calloc((size_t)x->numel, sizeof *values);
     *out = (struct reference){ 0 };
     for (int64_t row = 0, i = 0; row < of->rows; row++) {
         const int above = block_of(of->rows, of->row_blocks, row) * of->column_blocks;
         int block = 0;
         for (int64_t column = 0; column < of->columns; column++, i++) {
-            const double value = value_of(x, i);
+            const double value = values[i] = value_of(x, i);
             while (td_statistics_begin(of->columns, of->column_blocks, block + 1) <= column)
                 block++;
             if (!isfinite(value))
@@ -458,10 +460,11 @@ static void refer(const struct td_tensor *x, const struct td_statistics *of, str
     }
     const long double mean = out->finite ? out->sum / (long double)out->finite : 0;
     for (int64_t i = 0; i < x->numel; i++) {
-        const double value = value_of(x, i);
+        const double value = values[i];
         if (isfinite(value))
             out->squares += ((long double)value - mean) * ((long double)value - mean);
     }
+    free(values);
 }
 
 static void compare(const struct td_statistics *got, const struct reference *want, const char *what)
