@@ -188,17 +188,18 @@ TD_TEST_EACH(the_bound_holds_for_the_longest_text, longest)
     enum { ELEMENTS = 2000 }; /* much larger than the constant part of the bound */
     static const char *const shapes[] = { "[2000]",  "[2000,1]",  "[1,2000]",
                                           "[5,400]", "[20,2,50]", "[1000,2,1,1]" };
+    char *text = malloc(ELEMENTS * (strlen(longest[_i].longest) + 1) + 64), *at = text;
+    at += sprintf(at, "%s[%d]", longest[_i].dtype, ELEMENTS);
+    for (int i = 0; i < ELEMENTS; i++)
+        at += sprintf(at, " %s", longest[_i].longest);
+    struct td_tensor output = tensor(text);
+    free(text);
     for (int s = 0; s < COUNT_OF(shapes); s++) {
-        char *text = malloc(ELEMENTS * (strlen(longest[_i].longest) + 1) + 64), *at = text;
-        at += sprintf(at, "%s%s", longest[_i].dtype, shapes[s]);
-        for (int i = 0; i < ELEMENTS; i++)
-            at += sprintf(at, " %s", longest[_i].longest);
-        struct td_tensor output = tensor(text);
+        output.shape = shape(shapes[s]);
         for (int layout = 0; layout < 3; layout++) {
             begin("gather", (td_layout)layout);
             encode(&output, 1);
         }
-        free(text);
     }
 }
 
