@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.."
 allowed=(
     tests/http/daemon.py                 # eventually(): between two looks at a state
     tests/clients/python/conftest.py     # the same for the tests of the package, which import nothing of the others
-    tests/support/eventually.h           # the same in C
+    tests/support/eventually.c           # the same in C
     tests/support/eventually.sh          # the same in shell
     tests/gates/clock.c                  # replaces the functions that wait
     tests/check_sleeps.sh

@@ -352,7 +352,11 @@ start() {
     [ -t 1 ] || printf '%-22s started, %d left\n' "$name" "$(count waiting)"
     set -m
     {
-        (eval "${command[$name]}") >"$LOGS/$name.log" 2>&1 </dev/null
+        set +e
+        (
+            set -e
+            eval "${command[$name]}"
+        ) >"$LOGS/$name.log" 2>&1 </dev/null
         echo "$name $?" >&"$ended"
     } &
     pid[$name]=$!
@@ -383,13 +387,23 @@ start_ready() {
     done
 }
 
-# Reports the next stage that ends; returns after a second without one, for the line of progress.
+finish() { # finish NAME STATUS
+    wait "${pid[$1]}" || true
+    signal_group KILL "$1" # what it left behind
+    report "$1" "$2"
+}
+
+# Reports the next stage that ends; returns after a second without one, for the line of progress. A stage that was
+# killed has written no line.
 reap() {
     local name status
-    read -r -t 1 name status <&"$ended" || return 0
-    wait "${pid[$name]}" || true
-    signal_group KILL "$name" # what it left behind
-    report "$name" "$status"
+    if read -r -t 1 name status <&"$ended"; then
+        finish "$name" "$status"
+        return
+    fi
+    for name in "${names[@]}"; do
+        [ "${state[$name]}" != running ] || kill -0 "${pid[$name]}" 2>/dev/null || finish "$name" 137
+    done
 }
 
 # However this script ends, its stages end before it.
