@@ -7,16 +7,7 @@
 #define TD_TESTS_API_REQUEST_H
 
 #include "api/message/message.h"
-
-#include <check.h>
-
-/* As ck_assert_msg, for loops with millions of iterations: every assertion of Check is a system
- * call. */
-#define EXPECT(condition, ...)                                                                     \
-    do {                                                                                           \
-        if (!(condition))                                                                          \
-            ck_abort_msg(__VA_ARGS__);                                                             \
-    } while (0)
+#include "tests/support/expect.h"
 
 /* An op with list inputs and every kind of attribute; it is never run.
  *     lists   float32 or string, a list    ints   int32, a list, values used

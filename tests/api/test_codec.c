@@ -145,6 +145,6 @@ TD_TEST(dtypes_that_a_format_lacks_are_reported_before_there_is_data)
         if (outputs[i].safetensors == TD_OK)
             continue;
         ck_assert_int_eq(err.status, TD_NOT_ACCEPTABLE);
-        ck_assert_ptr_nonnull(strstr(err.message, "safetensors has no dtype for"));
+        EXPECT_MESSAGE(&err, "safetensors has no dtype for");
     }
 }

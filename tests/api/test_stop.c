@@ -101,7 +101,7 @@ TD_TEST_EACH(a_document_of_many_steps_reads_back_the_same_and_stops_at_any, docu
     char *body = body_of(&reply, &bytes);
     const int written = stopper.checks;
     stop_at(0);
-    ck_assert_msg(read_document(body, bytes, &again) == TD_OK, "%s", err.message);
+    EXPECT_OK(read_document(body, bytes, &again), &err);
     expect_same_tensor(&again, &t, documents[_i].shape);
     const int read = stopper.checks;
     ck_assert(written > 0 && read > 0);
@@ -175,7 +175,7 @@ TD_TEST_EACH(a_long_string_that_is_not_utf_8_is_found_in_any_step, damages)
     char *body = body_of(&reply, &bytes);
     ck_assert_msg((strstr(body, "\"base64\"") == NULL) == damages[_i].valid, "%s",
                   damages[_i].description);
-    ck_assert_msg(read_document(body, bytes, &again) == TD_OK, "%s", err.message);
+    EXPECT_OK(read_document(body, bytes, &again), &err);
     expect_same_tensor(&again, &t, damages[_i].description);
     free(body);
 }

@@ -14,11 +14,6 @@
 static struct td_device_library library;
 static struct td_error err;
 
-static void expect_message(const char *part)
-{
-    ck_assert_msg(strstr(err.message, part), "\"%s\" is not in \"%s\"", part, err.message);
-}
-
 static void expect_refused(const char *name)
 {
     library.handle = &library; /* must be overwritten */
@@ -77,9 +72,9 @@ TD_TEST_EACH(an_incompatible_plugin_is_refused, wrong)
     char path[512];
     snprintf(path, sizeof(path), "%s/tensord-gpu-%s.so", TD_TEST_PLUGINS, wrong[_i].file);
     expect_refused(path);
-    expect_message(path);
-    expect_message(wrong[_i].found);
-    expect_message(wrong[_i].expected);
+    EXPECT_MESSAGE(&err, path);
+    EXPECT_MESSAGE(&err, wrong[_i].found);
+    EXPECT_MESSAGE(&err, wrong[_i].expected);
 }
 
 TD_TEST(the_message_gives_the_expected_size)
@@ -87,7 +82,7 @@ TD_TEST(the_message_gives_the_expected_size)
     char expected[64];
     expect_refused(TD_TEST_PLUGINS "/tensord-gpu-other_args.so");
     snprintf(expected, sizeof(expected), "%zu bytes are expected", sizeof(struct td_op_args));
-    expect_message(expected);
+    EXPECT_MESSAGE(&err, expected);
 }
 
 TD_TEST(a_plugin_that_is_not_found_is_refused_with_the_folders_searched)
@@ -99,16 +94,16 @@ TD_TEST(a_plugin_that_is_not_found_is_refused_with_the_folders_searched)
     strrchr(folder, '/')[1] = '\0';
 
     expect_refused("nowhere");
-    expect_message("tensord-gpu-nowhere.so is neither in ");
-    expect_message(folder);
-    expect_message("../lib/tensord/");
-    expect_message("nor in the dynamic linker's path");
+    EXPECT_MESSAGE(&err, "tensord-gpu-nowhere.so is neither in ");
+    EXPECT_MESSAGE(&err, folder);
+    EXPECT_MESSAGE(&err, "../lib/tensord/");
+    EXPECT_MESSAGE(&err, "nor in the dynamic linker's path");
 }
 
 TD_TEST(a_path_that_does_not_exist_is_refused)
 {
     expect_refused(TD_TEST_PLUGINS "/nothing.so");
-    expect_message(TD_TEST_PLUGINS "/nothing.so");
+    EXPECT_MESSAGE(&err, TD_TEST_PLUGINS "/nothing.so");
 }
 
 TD_TEST(a_file_that_is_not_a_shared_object_is_refused)
@@ -120,7 +115,7 @@ TD_TEST(a_file_that_is_not_a_shared_object_is_refused)
     close(fd);
     expect_refused(path);
     unlink(path);
-    expect_message(path);
+    EXPECT_MESSAGE(&err, path);
 }
 
 TD_TEST(a_broken_plugin_ends_the_search)
@@ -138,13 +133,13 @@ TD_TEST(a_broken_plugin_ends_the_search)
     td_status status = td_device_load("system", &library, &err);
     unlink(path);
     ck_assert_int_eq(status, TD_DEVICE_UNAVAILABLE);
-    expect_message(path);
+    EXPECT_MESSAGE(&err, path);
 }
 
 TD_TEST(an_empty_name_is_refused)
 {
     expect_refused("");
-    expect_message("cuda, reference or the path of a plugin is expected");
+    EXPECT_MESSAGE(&err, "cuda, reference or the path of a plugin is expected");
 }
 
 TD_TEST(only_the_reference_device_s_options_are_checked_before_opening)
@@ -153,7 +148,7 @@ TD_TEST(only_the_reference_device_s_options_are_checked_before_opening)
     ck_assert_int_eq(td_device_check_options(&library, "", &err), TD_OK);
     ck_assert_int_eq(td_device_check_options(&library, "launch_us=7,lose_at=1", &err), TD_OK);
     ck_assert_int_eq(td_device_check_options(&library, "launch_us=x", &err), TD_INVALID_ARGUMENT);
-    expect_message("launch_us is \"x\"; a number from 0 to ");
+    EXPECT_MESSAGE(&err, "launch_us is \"x\"; a number from 0 to ");
     td_device_unload(&library);
 
     ck_assert_int_eq(td_device_load(TD_TEST_PLUGINS "/tensord-gpu-valid.so", &library, &err),

@@ -47,7 +47,7 @@ TD_TEST_EACH(a_tensor_beyond_int64_is_refused, descriptions)
     ck_assert_int_eq(err.status, TD_RESOURCE_LIMIT);
     ck_assert_str_eq(err.input, "params");
     ck_assert_str_eq(err.resource, "tensor_bytes");
-    ck_assert_ptr_nonnull(strstr(err.message, descriptions[_i].shape));
+    EXPECT_MESSAGE(&err, descriptions[_i].shape);
     ck_assert_int_eq(td_tensor_describe(&t, "params", descriptions[_i].dtype, &dims, NULL), status);
 }
 

@@ -206,6 +206,15 @@ struct td_store *open_folder(void)
     return store;
 }
 
+td_status put_tensor(struct td_store *store, const char *name, const struct td_tensor *t,
+                     bool persist, struct td_error *err)
+{
+    const struct td_store_write write = { .name = name, .persist = persist };
+    struct td_tensor_listing listing;
+    bool created;
+    return td_store_put(store, &write, t, &test_arena, &listing, &created, err);
+}
+
 const char *logged_with_scans(void)
 {
     static char text[60000];

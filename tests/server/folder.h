@@ -50,6 +50,10 @@ void remove_version(const char *version);
 struct td_store *open_at(const char *path); /* NULL on failure */
 struct td_store *open_folder(void);
 
+/* td_store_put with nothing but a name and a tensor. */
+td_status put_tensor(struct td_store *store, const char *name, const struct td_tensor *t,
+                     bool persist, struct td_error *err);
+
 /* All that was logged since the last call, without what scans found, and with it. */
 const char *logged(void);
 const char *logged_with_scans(void);

@@ -13,8 +13,7 @@
 #define TD_TESTS_SUPPORT_TENSORS_H
 
 #include "kernels/tensor.h"
-
-#include <check.h>
+#include "tests/support/expect.h"
 
 /* The arena of the running test; checked fixtures open and close it. */
 extern struct td_arena test_arena;
@@ -37,14 +36,5 @@ void expect_same_tensor(const struct td_tensor *got, const struct td_tensor *wan
                         const char *case_name);
 void expect_tensor(const struct td_tensor *got, const char *want, const char *case_name);
 void expect_shape(const struct td_shape *got, const char *want, const char *case_name);
-
-/* ck_assert_msg for inner loops: unlike that it does not write to a file for each passed check. */
-#define EXPECT(condition, ...)                                                                     \
-    do {                                                                                           \
-        if (!(condition))                                                                          \
-            ck_abort_msg(__VA_ARGS__);                                                             \
-    } while (0)
-
-#define COUNT_OF(array) ((int)(sizeof(array) / sizeof((array)[0])))
 
 #endif

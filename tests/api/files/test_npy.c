@@ -355,8 +355,7 @@ TD_TEST(the_longest_header_fits)
     ck_assert_int_eq(td_tensor_describe(&given, "array", TD_DTYPE_COMPLEX128, &longest, &err),
                      TD_OK);
     ck_assert_int_eq(td_npy_write_header(&given, header, &size, &err), TD_OK);
-    ck_assert_msg(td_npy_read(header, size, &test_arena, &got, &in_file, &err) == TD_OK, "%s",
-                  err.message);
+    EXPECT_OK(td_npy_read(header, size, &test_arena, &got, &in_file, &err), &err);
     ck_assert(td_shape_equal(&got.shape, &longest));
 }
 
@@ -367,5 +366,5 @@ TD_TEST_LOOP(dtypes_that_numpy_lacks_are_not_written, 0, 2)
     size_t size;
     struct td_tensor given = tensor_without_data(tensors[_i]);
     ck_assert_int_eq(td_npy_write_header(&given, header, &size, &err), TD_NOT_ACCEPTABLE);
-    ck_assert_ptr_nonnull(strstr(err.message, _i ? "bfloat16" : "string"));
+    EXPECT_MESSAGE(&err, _i ? "bfloat16" : "string");
 }

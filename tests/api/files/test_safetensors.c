@@ -41,7 +41,7 @@ TD_TEST(entries_point_into_the_file)
                             " \"a\\u00e9\" : { \"data_offsets\" : [ 8 , 9 ] , \"dtype\" : \"U8\" , "
                             "\"shape\" : [ ] } ,\"__metadata__\":{\"k\":\"v\\n\",\"\":\"\"}}  ",
                             bytes, 9);
-    ck_assert_msg(open_exact(file, size, &opened, &copy) == TD_OK, "%s", err.message);
+    EXPECT_OK(open_exact(file, size, &opened, &copy), &err);
     ck_assert_int_eq(opened.n_entries, 2);
     ck_assert_str_eq(opened.entries[0].name, "b");
     expect_tensor(&opened.entries[0].tensor, "int32[2] 1 2", "b");
@@ -199,7 +199,7 @@ TD_TEST(values_are_checked_after_the_ranges)
                             "\"b\":{\"dtype\":\"BOOL\",\"shape\":[2],\"data_offsets\":[0,2]}}",
                             "\3\3", 2);
     ck_assert_int_eq(open_exact(file, size, &opened, &copy), TD_MALFORMED_REQUEST);
-    ck_assert_msg(strstr(err.message, "neither overlap nor hole"), "%s", err.message);
+    EXPECT_MESSAGE(&err, "neither overlap nor hole");
     free(copy);
 }
 
@@ -244,7 +244,7 @@ TD_TEST(a_header_has_at_most_100_million_bytes)
     memcpy(file, &length, 8);
     ck_assert_int_eq(td_safetensors_open(file, 8 + LIMIT + 1, &test_arena, &opened, &err),
                      TD_MALFORMED_REQUEST);
-    ck_assert_ptr_nonnull(strstr(err.message, "at most 100000000"));
+    EXPECT_MESSAGE(&err, "at most 100000000");
     free(file);
 }
 
@@ -516,8 +516,7 @@ static char *encode(const struct td_op *op, struct td_tensor *outputs, int n, si
     td_request_init(&request, op);
     request.args.outputs = outputs;
     request.args.n_outputs = n;
-    ck_assert_msg(td_safetensors_encode(&request, &test_arena, &reply, &err) == TD_OK, "%s",
-                  err.message);
+    EXPECT_OK(td_safetensors_encode(&request, &test_arena, &reply, &err), &err);
     *size = td_reply_bytes(&reply);
     *n_chunks = reply.n_chunks;
     char *file = malloc(*size), *at = file;
@@ -571,8 +570,7 @@ TD_TEST(large_outputs_are_not_copied)
     ck_assert(td_safetensors_encoded_bound(&request, &bound));
     ck_assert_uint_lt(bound, 16384); /* large data is not included */
     struct td_safetensors opened;
-    ck_assert_msg(td_safetensors_open(file, size, &test_arena, &opened, &err) == TD_OK, "%s",
-                  err.message);
+    EXPECT_OK(td_safetensors_open(file, size, &test_arena, &opened, &err), &err);
     ck_assert_int_eq(opened.n_entries, N);
     for (int i = 0; i < N; i++) {
         char name[32];
@@ -643,7 +641,7 @@ TD_TEST(dtypes_that_the_format_lacks_are_not_acceptable)
         request.args.n_outputs = 1;
         ck_assert_int_eq(td_safetensors_encode(&request, &test_arena, &reply, &err),
                          TD_NOT_ACCEPTABLE);
-        ck_assert_ptr_nonnull(strstr(err.message, "application/json"));
+        EXPECT_MESSAGE(&err, "application/json");
         ck_assert_int_eq(td_safetensors_can_encode(&request, &err), TD_NOT_ACCEPTABLE);
     }
 }
@@ -662,8 +660,7 @@ TD_TEST(the_largest_entry_fits)
     int n_chunks;
     struct td_safetensors opened;
     char *file = encode(&list_op, outputs, 2, &size, &n_chunks);
-    ck_assert_msg(td_safetensors_open(file, size, &test_arena, &opened, &err) == TD_OK, "%s",
-                  err.message);
+    EXPECT_OK(td_safetensors_open(file, size, &test_arena, &opened, &err), &err);
     ck_assert_int_eq(opened.n_entries, 2);
     free(file);
 }

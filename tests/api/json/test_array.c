@@ -633,7 +633,7 @@ TD_TEST_LOOP(long_lists_keep_every_element, 0, 60)
     struct td_tensor got;
     struct td_shape expected = { 2, { rows, columns } };
     size_t used;
-    ck_assert_msg(read_text(text, TD_DTYPE_INT64, NULL, &got, &used) == TD_OK, "%s", err.message);
+    EXPECT_OK(read_text(text, TD_DTYPE_INT64, NULL, &got, &used), &err);
     ck_assert(td_shape_equal(&got.shape, &expected));
     ck_assert(memcmp(got.data, want, sizeof *want * (size_t)(rows * columns)) == 0);
     free(want);

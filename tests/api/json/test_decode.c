@@ -316,7 +316,7 @@ TD_TEST(the_names_of_open_objects_are_limited)
 {
     struct td_error err = { 0 };
     char *body = print_object((int)TD_JSON_MAX_NAMES - 1, 0);
-    ck_assert_msg(skip(body, &err) == TD_OK, "%s", err.message);
+    EXPECT_OK(skip(body, &err), &err);
     free(body);
     td_arena_reset(&test_arena);
     body = print_object((int)TD_JSON_MAX_NAMES, 0);

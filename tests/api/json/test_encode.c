@@ -26,7 +26,7 @@ static const char *encode(struct td_tensor *outputs, int n)
     request.args.outputs = outputs;
     request.args.n_outputs = n;
     ck_assert(td_json_encoded_bound(&request, &bound));
-    ck_assert_msg(td_json_encode(&request, &test_arena, &reply, &err) == TD_OK, "%s", err.message);
+    EXPECT_OK(td_json_encode(&request, &test_arena, &reply, &err), &err);
     ck_assert_int_eq(reply.n_chunks, 1);
     ck_assert_int_eq(reply.http_status, 200);
     ck_assert_str_eq(reply.content_type, "application/json");

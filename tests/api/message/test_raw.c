@@ -13,8 +13,8 @@ TD_TEST(bool_bytes_are_0_or_1)
     ck_assert_int_eq(td_raw_check(&bytes, &err), TD_OK);
     ((unsigned char *)bools.data)[2] = 255;
     ck_assert_int_eq(td_raw_check(&bools, &err), TD_MALFORMED_REQUEST);
-    ck_assert_ptr_nonnull(strstr(err.message, "element 2"));
-    ck_assert_ptr_nonnull(strstr(err.message, "255"));
+    EXPECT_MESSAGE(&err, "element 2");
+    EXPECT_MESSAGE(&err, "255");
 }
 
 static const struct {

@@ -324,7 +324,7 @@ TD_TEST(models_cannot_be_unloaded)
     ck_assert_int_eq(td_oip_repository_unload("", 0, &op, &test_arena, &err), TD_INVALID_ARGUMENT);
     ck_assert_int_eq(td_oip_repository_unload("", 0, &movies, &test_arena, &err),
                      TD_INVALID_ARGUMENT);
-    ck_assert_ptr_nonnull(strstr(err.message, "DELETE /v1/tensors/movies"));
+    EXPECT_MESSAGE(&err, "DELETE /v1/tensors/movies");
     ck_assert_int_eq(td_oip_repository_unload("{", 1, &op, &test_arena, &err),
                      TD_MALFORMED_REQUEST);
 }

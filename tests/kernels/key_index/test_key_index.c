@@ -16,8 +16,7 @@ static void *image_of(const struct td_tensor *keys, struct td_exec *exec)
     td_exec_serial(&serial, &test_arena);
     void *image = td_arena_alloc(&test_arena, td_key_index_bytes(keys->numel), 1, &err);
     ck_assert_ptr_nonnull(image);
-    ck_assert_msg(td_key_index_build(keys, "keys", 7, image, exec ? exec : &serial, &err) == TD_OK,
-                  "%s", err.message);
+    EXPECT_OK(td_key_index_build(keys, "keys", 7, image, exec ? exec : &serial, &err), &err);
     return image;
 }
 

@@ -208,7 +208,7 @@ static bool is_disconnected(struct td_batch_item *item)
 void batch_call_infer(struct batch_call *call, const struct td_op *op, uint32_t resident)
 {
     struct td_error err;
-    ck_assert_msg(td_op_infer(op, &call->args, &call->arena, &err) == TD_OK, "%s", err.message);
+    EXPECT_OK(td_op_infer(op, &call->args, &call->arena, &err), &err);
     call->item = (struct td_batch_item){
         .op = op,
         .args = &call->args,

@@ -224,7 +224,7 @@ TD_TEST_EACH(a_call_that_does_not_return_means_a_lost_device, calls)
     test_clock_advance(100 * MS); /* a copy or a wait may take a little longer */
     expect_status(&hung, TD_DEVICE_UNAVAILABLE);
     expect_status(&waiting, TD_DEVICE_UNAVAILABLE);
-    ck_assert_ptr_nonnull(strstr(hung.err.message, "has not returned after 1000 ms"));
+    EXPECT_MESSAGE(&hung.err, "has not returned after 1000 ms");
     batch_call_end(&hung);
     batch_call_end(&waiting);
     td_buffer_unref(a.owner);

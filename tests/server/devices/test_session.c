@@ -79,7 +79,7 @@ static struct td_device_session *open_session(void)
 {
     struct td_device_session *session;
     struct td_error err;
-    ck_assert_msg(try_open(&session, &err) == TD_OK, "%s", err.message);
+    EXPECT_OK(try_open(&session, &err), &err);
     return session;
 }
 
@@ -89,8 +89,7 @@ static void start(struct td_device_session *session, int i, struct batch_call *c
     struct td_error err;
     bool prepares;
     td_batch_item_submitted(item, &counts, 0);
-    ck_assert_msg(td_batch_start(session->batches[i], &item, 1, &prepares, &err) == TD_OK, "%s",
-                  err.message);
+    EXPECT_OK(td_batch_start(session->batches[i], &item, 1, &prepares, &err), &err);
 }
 
 static void end_batch(struct td_device_session *session, int i)
@@ -175,7 +174,7 @@ TD_TEST(the_error_of_opening_a_device_is_passed_on)
     struct td_error err;
     begin("fail_open=1");
     ck_assert_int_eq(try_open(&session, &err), TD_DEVICE_UNAVAILABLE);
-    ck_assert_ptr_nonnull(strstr(err.message, "fail_open"));
+    EXPECT_MESSAGE(&err, "fail_open");
     ck_assert_ptr_null(session);
     session = open_session();
     td_device_session_close(session);

@@ -57,9 +57,9 @@ static struct td_device_table *use(struct setup *setup, const struct td_tensor *
     struct td_device_table *used;
     struct td_error err;
     bool submitted = false;
-    ck_assert_msg(td_device_tables_use(setup->tables, table, setup->streams[stream], &used,
-                                       &submitted, &err) == TD_OK,
-                  "%s", err.message);
+    EXPECT_OK(
+        td_device_tables_use(setup->tables, table, setup->streams[stream], &used, &submitted, &err),
+        &err);
     return used;
 }
 

@@ -103,7 +103,7 @@ TD_TEST_EACH(a_key_is_one_name, bad_keys)
 {
     struct td_error err = { 0 };
     ck_assert_int_eq(td_shm_register(shm, "region", bad_keys[_i], 0, 1, &err), TD_INVALID_ARGUMENT);
-    ck_assert_msg(strstr(err.message, "not a valid shared memory name") != NULL, "%s", err.message);
+    EXPECT_MESSAGE(&err, "not a valid shared memory name");
     ck_assert_str_eq(err.attribute, "key");
 }
 
@@ -128,7 +128,7 @@ TD_TEST(a_name_of_1024_bytes_is_too_long)
     memset(name, 'n', sizeof name);
     name[1024] = '\0';
     ck_assert_int_eq(add(name, 0, 16, &err), TD_INVALID_ARGUMENT);
-    ck_assert_msg(strstr(err.message, "1023 bytes") != NULL, "%s", err.message);
+    EXPECT_MESSAGE(&err, "1023 bytes");
     name[1023] = '\0';
     void *out;
     ck_assert_int_eq(add(name, 0, 16, &err), TD_OK);
@@ -167,7 +167,7 @@ TD_TEST(a_name_is_registered_once)
     struct td_error err = { 0 };
     ck_assert_int_eq(add("region", 0, 16, &err), TD_OK);
     ck_assert_int_eq(add("region", 0, 16, &err), TD_INVALID_ARGUMENT);
-    ck_assert_msg(strstr(err.message, "already registered") != NULL, "%s", err.message);
+    EXPECT_MESSAGE(&err, "already registered");
     td_shm_unregister(shm, "region");
     ck_assert_int_eq(add("region", 16, 16, &err), TD_OK);
 }
@@ -285,7 +285,7 @@ TD_TEST(a_truncated_region_is_refused_even_when_it_grows_again)
     ck_assert_int_eq(add("region", 0, 2 * PAGE, &err), TD_OK);
     ck_assert_int_eq(ftruncate(object, 2 * PAGE - 1), 0);
     ck_assert_int_eq(find("region", 0, 16, &out, &err), TD_INVALID_ARGUMENT);
-    ck_assert_msg(strstr(err.message, "truncated") != NULL, "%s", err.message);
+    EXPECT_MESSAGE(&err, "truncated");
     ck_assert_int_eq(ftruncate(object, 3 * PAGE), 0);
     ck_assert_int_eq(find("region", 0, 16, &out, &err), TD_INVALID_ARGUMENT);
     td_shm_unregister(shm, "region");
@@ -304,7 +304,7 @@ TD_TEST(a_region_that_was_read_while_it_was_truncated_is_refused)
     ck_assert_int_eq(((const volatile char *)out)[PAGE], 0);
     ck_assert_int_eq(ftruncate(object, 3 * PAGE), 0);
     ck_assert_int_eq(find("region", 0, 16, &out, &err), TD_INVALID_ARGUMENT);
-    ck_assert_msg(strstr(err.message, "truncated") != NULL, "%s", err.message);
+    EXPECT_MESSAGE(&err, "truncated");
     td_shm_unregister(shm, "region");
     ck_assert_int_eq(add("region", 0, 2 * PAGE, &err), TD_OK);
     ck_assert_int_eq(find("region", 0, 16, &out, &err), TD_OK);

@@ -31,11 +31,8 @@ static struct td_tensor bytes_of(size_t n)
 
 static td_status put(struct td_store *store, const char *name, size_t n)
 {
-    const struct td_store_write write = { .name = name, .persist = true };
     const struct td_tensor t = bytes_of(n);
-    struct td_tensor_listing listing;
-    bool created;
-    return td_store_put(store, &write, &t, &test_arena, &listing, &created, &err);
+    return put_tensor(store, name, &t, true, &err);
 }
 
 static uint64_t size_of(const char *file)
@@ -173,7 +170,7 @@ TD_TEST(only_tensord_files_count)
     put_text("other", "of another program");
     ck_assert_int_eq(symlink("n.npy", path_of("link.tensord")), 0);
     struct td_store *store = open_with(size);
-    ck_assert_msg(put(store, "t", FILE_BYTES) == TD_OK, "%s", err.message);
+    EXPECT_OK(put(store, "t", FILE_BYTES), &err);
     td_store_free(store);
 }
 
@@ -214,8 +211,7 @@ TD_TEST(admission_refuses_what_cannot_fit_and_counts_nothing)
 /* The sum of all files but `file`, found by asking for as much as there is room for. */
 static void expect_others(struct td_data_dir *dir, const char *file, uint64_t others)
 {
-    ck_assert_msg(td_data_check_quota(dir, file, folder_quota - others, &err) == TD_OK, "%s",
-                  err.message);
+    EXPECT_OK(td_data_check_quota(dir, file, folder_quota - others, &err), &err);
     expect_refused(td_data_check_quota(dir, file, folder_quota - others + 1, &err),
                    folder_quota + 1, folder_quota);
 }

@@ -553,7 +553,7 @@ static void try_change(const struct change *change, const char *always)
     static struct states states;
     struct td_store *store = prepare(change);
     read_state(store, &states.before);
-    ck_assert_msg(run_change(change, store, &none) == TD_OK, "%s", err.message);
+    EXPECT_OK(run_change(change, store, &none), &err);
     record_calls();
     read_state(store, &states.after);
     close_store(store);

@@ -56,10 +56,10 @@ static void restart(void)
 static void flip(const char *name, const char *target, bool persist)
 {
     const struct td_alias_change set = { name, target };
-    ck_assert_msg(
-        td_store_flip(store, &(struct td_alias_flip){ .set = &set, .n_set = 1, .persist = persist },
-                      &err) == TD_OK,
-        "%s", err.message);
+    EXPECT_OK(td_store_flip(store,
+                            &(struct td_alias_flip){ .set = &set, .n_set = 1, .persist = persist },
+                            &err),
+              &err);
 }
 
 static td_status drop(const char *name)
@@ -212,7 +212,7 @@ TD_TEST(a_removed_folder_takes_its_versions_with_it)
     put_version("1", "m.npy t.npy", 10, "\"aliases\":{\"x\":\"m@1\"}");
     store = open_folder();
     ck_assert_int_eq(drop("t@1"), TD_FORBIDDEN);
-    ck_assert_ptr_nonnull(strstr(err.message, "the folder 1"));
+    EXPECT_MESSAGE(&err, "the folder 1");
     remove_version("1");
     td_store_rescan(store);
     expect_names(store, "");

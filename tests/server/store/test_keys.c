@@ -184,12 +184,6 @@ TD_TEST(keys_count_towards_the_quota_until_they_are_mapped)
     td_store_free(store);
 }
 
-static td_status put_tensor(struct td_store *store, const char *name, const struct td_tensor *t)
-{
-    const struct td_store_write write = { .name = name };
-    return td_store_put(store, &write, t, &test_arena, &listing, &created, &err);
-}
-
 static void drop(struct td_store *store, const char *name)
 {
     ck_assert_int_eq(td_store_delete(store, &(struct td_store_write){ .name = name }, &err), TD_OK);
@@ -223,7 +217,7 @@ TD_TEST_LOOP(a_table_of_the_keys_of_another_does_not_need_it, 0, 3)
     put_large(store, _i > 0);
     if (_i == 2)
         update(store, false);
-    ck_assert_int_eq(put_tensor(store, "u", found(store, "t.keys")->tensor), TD_OK);
+    ck_assert_int_eq(put_tensor(store, "u", found(store, "t.keys")->tensor, false, &err), TD_OK);
     drop(store, "t");
     const int64_t *keys = found(store, "u")->tensor->data;
     for (int64_t i = 0; i < found(store, "u")->tensor->numel; i++)
@@ -287,7 +281,7 @@ TD_TEST_LOOP(keys_of_a_truncated_file_are_not_those_of_another_table, 0, 2)
     ck_assert_int_eq(td_store_put_table(store, &write, &rows, &keys, &serial, &test_arena, &listing,
                                         &created, &err),
                      TD_OK);
-    ck_assert_int_eq(put_tensor(store, "u", &rows), TD_OK);
+    ck_assert_int_eq(put_tensor(store, "u", &rows, false, &err), TD_OK);
     ck_assert_int_eq(truncate(path_of("t.tensord"), 32768), 0); /* in the keys */
     const struct td_tensor *truncated = found(store, "t.keys")->tensor;
     ck_assert_int_eq(_i == 0 ? td_store_put_keys(store, &other, truncated, &serial, &test_arena,

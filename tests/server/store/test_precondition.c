@@ -64,7 +64,7 @@ TD_TEST_EACH(a_malformed_list_is_rejected, no_lists)
                       TD_MALFORMED_REQUEST,
                   "%s", no_lists[_i]);
     ck_assert_str_eq(err.attribute, "If-None-Match");
-    ck_assert_ptr_nonnull(strstr(err.message, "If-None-Match"));
+    EXPECT_MESSAGE(&err, "If-None-Match");
 }
 
 static const struct {

@@ -55,10 +55,10 @@ static void put(const char *names, bool persist)
 static void flip(const char *name, const char *target, bool persist)
 {
     const struct td_alias_change set = { name, target };
-    ck_assert_msg(
-        td_store_flip(store, &(struct td_alias_flip){ .set = &set, .n_set = 1, .persist = persist },
-                      &err) == TD_OK,
-        "%s", err.message);
+    EXPECT_OK(td_store_flip(store,
+                            &(struct td_alias_flip){ .set = &set, .n_set = 1, .persist = persist },
+                            &err),
+              &err);
 }
 
 static bool exists(const char *file)

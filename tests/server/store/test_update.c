@@ -38,8 +38,7 @@ static void put_bytes(struct td_store *store, unsigned char *model)
 static struct td_store_update *begin(struct td_store *store, struct td_exec *exec)
 {
     struct td_store_update *update;
-    ck_assert_msg(td_store_update_begin(store, &on_t, &test_arena, exec, &update, &err) == TD_OK,
-                  "%s", err.message);
+    EXPECT_OK(td_store_update_begin(store, &on_t, &test_arena, exec, &update, &err), &err);
     return update;
 }
 

@@ -23,10 +23,7 @@ static size_t size, data_begin;
 static td_status put(struct td_store *store, const char *name, const struct td_tensor *t,
                      bool persist)
 {
-    const struct td_store_write write = { .name = name, .persist = persist };
-    struct td_tensor_listing listing;
-    bool created;
-    return td_store_put(store, &write, t, &test_arena, &listing, &created, &err);
+    return put_tensor(store, name, t, persist, &err);
 }
 
 static void read_content(void)
@@ -49,7 +46,7 @@ static void read_content(void)
 static void persist_t(const struct td_tensor *t)
 {
     struct td_store *store = open_folder();
-    ck_assert_msg(put(store, "t", t, true) == TD_OK, "%s", err.message);
+    EXPECT_OK(put(store, "t", t, true), &err);
     td_store_free(store);
     read_content();
 }
@@ -191,8 +188,7 @@ static void expect_malformed(struct td_store *store, int damage)
     ck_assert_msg(strstr(logged(), " warn table_skipped file=t.tensord ") != NULL, "%s",
                   damages[damage].description);
     ck_assert_int_eq(get(store, "t", &listing), TD_DEVICE_UNAVAILABLE);
-    ck_assert_msg(strstr(err.message, "the file t.tensord of 't' is damaged: ") != NULL, "%s",
-                  err.message);
+    EXPECT_MESSAGE(&err, "the file t.tensord of 't' is damaged: ");
     ck_assert_int_eq(get(store, "u", &listing), TD_TENSOR_NOT_FOUND);
 }
 
@@ -671,7 +667,7 @@ TD_TEST(a_file_that_is_truncated_while_it_is_compared_counts_as_truncated)
     ck_assert_int_eq(truncate(path_of("t.tensord"), (off_t)data_begin + BLOCK), 0);
     verify_all(store);
     ck_assert_int_eq(get(store, "t", &listing), TD_DEVICE_UNAVAILABLE);
-    ck_assert_msg(strstr(err.message, "was truncated") != NULL, "%s", err.message);
+    EXPECT_MESSAGE(&err, "was truncated");
     ck_assert_int_eq(integrity_of(store, "t"), TD_INTEGRITY_NONE);
     td_store_free(store);
 }

@@ -12,13 +12,10 @@ static struct td_error err;
 
 static td_status put(struct td_store *store, const char *name, int32_t value, bool persist)
 {
-    const struct td_store_write write = { .name = name, .persist = persist };
-    struct td_tensor_listing listing;
     char values[64];
-    bool created;
     snprintf(values, sizeof values, "int32[2] %d %d", value, value);
     const struct td_tensor t = tensor(values);
-    return td_store_put(store, &write, &t, &test_arena, &listing, &created, &err);
+    return put_tensor(store, name, &t, persist, &err);
 }
 
 static td_status drop(struct td_store *store, const char *name)
@@ -97,7 +94,7 @@ TD_TEST(a_version_is_stored_once)
     for (int persist = 0; persist < 2; persist++) {
         ck_assert_int_eq(put(store, "m@1", 1, persist), TD_OK);
         ck_assert_int_eq(put(store, "m@1", 2, false), TD_CONFLICT);
-        ck_assert_ptr_nonnull(strstr(err.message, "'m@1'"));
+        EXPECT_MESSAGE(&err, "'m@1'");
         ck_assert_int_eq(put(store, "m@1", 2, true), TD_CONFLICT);
         ck_assert_int_eq(td_store_admit(store, &again, 8, &err), TD_CONFLICT);
         ck_assert_int_eq(td_store_admit_next(store, &again, 8, &totals, &err), TD_CONFLICT);
