@@ -134,8 +134,8 @@ TD_TEST_LOOP(every_submitted_job_runs_exactly_once, 0, 4)
         pthread_join(threads[i], NULL);
     td_worker_pool_free(pool);
     for (int i = 0; i < SUBMITTERS * JOBS_EACH; i++) {
-        ck_assert_int_eq(atomic_load(&jobs[i].runs), 1);
-        ck_assert_int_eq(atomic_load(&jobs[i].drops), 0);
+        EXPECT(atomic_load(&jobs[i].runs) == 1, "job %d", i);
+        EXPECT(atomic_load(&jobs[i].drops) == 0, "job %d", i);
     }
     free(jobs);
 }
@@ -300,7 +300,7 @@ TD_TEST(free_runs_queued_jobs)
     release(&busy);
     td_worker_pool_free(pool);
     for (int i = 0; i < 20; i++)
-        ck_assert_int_eq(atomic_load(&jobs[i].runs), 1);
+        EXPECT(atomic_load(&jobs[i].runs) == 1, "job %d", i);
 }
 
 TD_TEST_LOOP(a_pool_without_work_can_be_freed, 0, 4)
@@ -473,10 +473,9 @@ static void looping_expect(struct looping_job *self)
     ck_assert_int_eq(self->status, TD_OK);
     ck_assert_int_eq(atomic_load(&self->bad_ranges), 0);
     for (int64_t i = 0; i < self->count; i++)
-        ck_assert_msg(atomic_load(&self->visits[i]) == 1,
-                      "item %lld of %lld, grain %lld: %d visits", (long long)i,
-                      (long long)self->count, (long long)self->grain,
-                      atomic_load(&self->visits[i]));
+        EXPECT(atomic_load(&self->visits[i]) == 1, "item %lld of %lld, grain %lld: %d visits",
+               (long long)i, (long long)self->count, (long long)self->grain,
+               atomic_load(&self->visits[i]));
     free(self->visits);
 }
 
@@ -539,7 +538,7 @@ static void run_rendezvous(struct td_job *job, struct td_worker *worker)
     struct td_pool_exec exec;
     struct td_error err;
     td_pool_exec_init(&exec, worker, NULL, never_stopped, NULL);
-    ck_assert_int_eq(td_exec_for(&exec.base, 4, 1, wait_for_all, &self->barrier, &err), TD_OK);
+    EXPECT_OK(td_exec_for(&exec.base, 4, 1, wait_for_all, &self->barrier, &err), &err);
     sem_post(&self->over);
 }
 
@@ -621,7 +620,7 @@ static void run_outer(struct td_job *job, struct td_worker *worker)
     struct td_pool_exec exec;
     struct td_error err;
     td_pool_exec_init(&exec, worker, NULL, never_stopped, NULL);
-    ck_assert_int_eq(td_exec_for(&exec.base, 10, 1, outer_chunk, self, &err), TD_OK);
+    EXPECT_OK(td_exec_for(&exec.base, 10, 1, outer_chunk, self, &err), &err);
 }
 
 TD_TEST(small_jobs_run_between_the_chunks_of_a_large_one)
@@ -670,7 +669,7 @@ static void run_interrupted(struct td_job *job, struct td_worker *worker)
     struct td_error err;
     td_pool_exec_init(&exec, worker, NULL, never_stopped, NULL);
     ck_assert_int_eq(td_worker_nested_ns(worker), 0); /* also after another job */
-    ck_assert_int_eq(td_exec_for(&exec.base, 10, 1, submit_small, self, &err), TD_OK);
+    EXPECT_OK(td_exec_for(&exec.base, 10, 1, submit_small, self, &err), &err);
     self->seen_by_large = td_worker_nested_ns(worker);
 }
 
@@ -719,7 +718,7 @@ static void run_chain(struct td_job *job, struct td_worker *worker)
     if (++*self->depth > *self->deepest)
         *self->deepest = *self->depth;
     td_pool_exec_init(&exec, worker, NULL, never_stopped, NULL);
-    ck_assert_int_eq(td_exec_for(&exec.base, 10, 1, chain_chunk, self, &err), TD_OK);
+    EXPECT_OK(td_exec_for(&exec.base, 10, 1, chain_chunk, self, &err), &err);
     --*self->depth;
 }
 
@@ -759,7 +758,7 @@ TD_TEST_LOOP(loops_and_small_jobs_complete_under_load, 1, N_WORKER_COUNTS)
     }
     td_worker_pool_free(pool);
     for (int i = 0; i < SMALLS; i++)
-        ck_assert_int_eq(atomic_load(&smalls[i].runs), 1);
+        EXPECT(atomic_load(&smalls[i].runs) == 1, "job %d", i);
     for (int i = 0; i < LOOPS; i++)
         looping_expect(&looping_job[i]);
     free(looping_job);
@@ -935,7 +934,7 @@ static void run_loop_sequence(struct td_job *job, struct td_worker *worker)
     struct td_error err;
     td_pool_exec_init(&exec, worker, NULL, never_stopped, NULL);
     for (int i = 0; i < self->loops; i++) {
-        ck_assert_int_eq(td_exec_for(&exec.base, 8, 1, add_up, self, &err), TD_OK);
+        EXPECT_OK(td_exec_for(&exec.base, 8, 1, add_up, self, &err), &err);
         self->sum = 0;
         for (int k = 0; k < 8; k++)
             self->sum = (self->sum + self->parts[k]) % 1000003;
@@ -1018,7 +1017,7 @@ static void run_loop_then_wait(struct td_job *job, struct td_worker *worker)
     struct td_pool_exec exec;
     struct td_error err;
     td_pool_exec_init(&exec, worker, NULL, never_stopped, NULL);
-    ck_assert_int_eq(td_exec_for(&exec.base, 100, 1, visit, &self->small_loop, &err), TD_OK);
+    EXPECT_OK(td_exec_for(&exec.base, 100, 1, visit, &self->small_loop, &err), &err);
     submit(self->pool, &self->small.job); /* while a helper polls or has just begun to sleep */
     submit(self->pool, &self->large.job);
     while (!atomic_load(&self->small.runs) || !atomic_load(&self->large.runs))
@@ -1135,7 +1134,7 @@ TD_TEST(each_job_runs_or_is_dropped_exactly_once)
     pthread_join(thread, NULL);
     td_worker_pool_free(pool);
     for (int i = 0; i < JOBS; i++)
-        ck_assert_int_eq(atomic_load(&jobs[i].runs) + atomic_load(&jobs[i].drops), 1);
+        EXPECT(atomic_load(&jobs[i].runs) + atomic_load(&jobs[i].drops) == 1, "job %d", i);
     free(jobs);
 }
 
