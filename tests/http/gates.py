@@ -14,7 +14,7 @@ A test puts the daemon into the state that it wants to see:
         ...
     self.assertStatus(raw.reply(), 200)
 
-tests/gates/README.md lists the gates.
+tests/gates/points.c lists the gates.
 """
 import contextlib, mmap, os, socket, time
 
