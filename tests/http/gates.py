@@ -23,10 +23,8 @@ from daemon import WAIT_LIMIT, Daemon, temporary_folder
 
 
 def program():
+    """the path of the daemon with gates, beside the one that is tested"""
     return os.path.join(os.path.dirname(os.path.abspath(daemon.BINARY)), "tests", "gates", "tensord-gated")
-
-
-PROGRAM = program()
 
 
 class Arrival:

@@ -128,7 +128,7 @@ class CommandLine(unittest.TestCase):
         folder = temporary_folder("gates-")
         gates.Clock(folder)
         result = run("--check-health", *arguments, env={**(env or {}), "TD_TEST_GATES": folder},
-                     program=gates.PROGRAM if patient else BINARY)
+                     program=gates.program() if patient else BINARY)
         self.assertEqual((result.returncode, result.stderr), (0 if alive else 1, ""), result)
         self.assertRegex(result.stdout, rf"^tensord: \S+ is {'' if alive else 'not '}alive{why}\n$")
 
