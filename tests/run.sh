@@ -133,7 +133,7 @@ gpu_emulation() {
 
 # ---------------------------------------------------------------- the table of stages
 names=()
-declare -A sets needs command state pid begun took budget
+declare -A sets needs command state pid begun gone took budget
 
 # stage NAME SETS NEEDS COMMAND...
 stage() {
@@ -362,7 +362,7 @@ may_depend_on_load() {
 # into the pipe `ended`.
 start() {
     local name=$1
-    state[$name]=running begun[$name]=$SECONDS
+    state[$name]=running begun[$name]=$SECONDS gone[$name]=
     [ -t 1 ] || printf '%-22s started, %d left\n' "$name" "$(count waiting)"
     set -m
     {
@@ -425,16 +425,28 @@ finish() { # finish NAME STATUS
     report "$1" "$2"
 }
 
-# Reports the next stage that ends; returns after a second without one, for the line of progress. A stage that was
-# killed has written no line.
+# Writes an empty line into the pipe each second. `read -t` would not do: bash loses what it had read of a line when its
+# time runs out.
+tick() {
+    while sleep 1 && kill -0 $$ 2>/dev/null; do echo >&"$ended"; done
+}
+
+# Reports the next stage that ends; returns after a tick without one, for the line of progress. A stage that was killed
+# writes no line: it was gone at the tick before this one, and what it had written would have come between the two.
 reap() {
     local name status
-    if read -r -t 1 name status <&"$ended"; then
+    read -r name status <&"$ended"
+    if [ -n "$name" ]; then
         finish "$name" "$status"
         return
     fi
     for name in "${names[@]}"; do
-        [ "${state[$name]}" != running ] || kill -0 "${pid[$name]}" 2>/dev/null || finish "$name" 137
+        [ "${state[$name]}" = running ] || continue
+        if [ -n "${gone[$name]:-}" ]; then
+            finish "$name" 137
+        elif ! kill -0 "${pid[$name]}" 2>/dev/null; then
+            gone[$name]=yes
+        fi
     done
 }
 
@@ -452,6 +464,7 @@ end() {
             printf '%-22s interrupted; its log is %s\n' "$name" "$LOGS/$name.log"
         done
     fi
+    kill "$ticker" 2>/dev/null
     write_times
     [ "$status" -ge 128 ] || { echo; times; }
     report_over_budget
@@ -476,6 +489,8 @@ end() {
     rm -f "$LOGS/ended" "$LOGS"/*.first.log
     mkfifo "$LOGS/ended"
     exec {ended}<>"$LOGS/ended"
+    tick &
+    ticker=$!
 
     trap end EXIT
     trap 'exit 130' INT
