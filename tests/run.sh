@@ -133,7 +133,7 @@ gpu_emulation() {
 
 # ---------------------------------------------------------------- the table of stages
 names=()
-declare -A sets needs command state pid begun gone took budget
+declare -A sets needs command state pid begun gone took used budget
 
 # stage NAME SETS NEEDS COMMAND...
 stage() {
@@ -224,7 +224,7 @@ list() {
 }
 
 # ---------------------------------------------------------------- times
-# The stages by time, with their budgets, and the ten slowest tests, as the last run wrote them.
+# The stages by time, with their budgets and the processor time they used, and the ten slowest tests, as the last run wrote them.
 times() { cat "$LOGS/times" 2>/dev/null || { echo "run.sh: no run has ended yet" >&2; exit 1; }; }
 
 # The table "stage | seconds" of CONTRIBUTING.md.
@@ -247,9 +247,9 @@ slowest_tests() {
 write_times() {
     local name
     {
-        printf '%-22s %8s %8s\n' stage seconds budget
+        printf '%-22s %8s %8s %8s\n' stage seconds budget processor
         for name in "${names[@]}"; do
-            [ -z "${took[$name]:-}" ] || printf '%-22s %8d %8s\n' "$name" "${took[$name]}" "${budget[$name]:--}"
+            [ -z "${took[$name]:-}" ] || printf '%-22s %8d %8s %8d\n' "$name" "${took[$name]}" "${budget[$name]:--}" "${used[$name]}"
         done | sort -k 2 -rn
         printf '\nslowest tests, seconds\n'
         slowest_tests | awk '{ printf "%8.1f  ", $1; $1 = ""; print substr($0, 2) }'
@@ -358,6 +358,17 @@ may_depend_on_load() {
 }
 
 # ---------------------------------------------------------------- running
+# tell NAME STATUS: a stage's end, with the seconds of processor time that its ended processes have used, those of the
+# kernel included. In a pipe `times` would be another shell's, without children.
+tell() {
+    local line user system
+    builtin times >"$LOGS/$1.used"
+    { read -r line && read -r user system; } <"$LOGS/$1.used"
+    rm "$LOGS/$1.used"
+    user=${user%.*} system=${system%.*}
+    echo "$1 $2 $((${user%m*} * 60 + ${user#*m} + ${system%m*} * 60 + ${system#*m}))" >&"$ended"
+}
+
 # A stage has a process group of its own, so that all its processes can be ended at once. When it ends it writes a line
 # into the pipe `ended`.
 start() {
@@ -371,7 +382,7 @@ start() {
             set -e
             eval "${command[$name]}"
         ) >"$LOGS/$name.log" 2>&1 </dev/null
-        echo "$name $?" >&"$ended"
+        tell "$name" $?
     } &
     pid[$name]=$!
     set +m
@@ -419,7 +430,8 @@ report_second_runs() {
     done
 }
 
-finish() { # finish NAME STATUS
+finish() { # finish NAME STATUS PROCESSOR_SECONDS
+    used[$1]=$3
     wait "${pid[$1]}" || true
     signal_group KILL "$1" # what it left behind
     report "$1" "$2"
@@ -434,16 +446,16 @@ tick() {
 # Reports the next stage that ends; returns after a tick without one, for the line of progress. A stage that was killed
 # writes no line: it was gone at the tick before this one, and what it had written would have come between the two.
 reap() {
-    local name status
-    read -r name status <&"$ended"
+    local name status seconds
+    read -r name status seconds <&"$ended"
     if [ -n "$name" ]; then
-        finish "$name" "$status"
+        finish "$name" "$status" "$seconds"
         return
     fi
     for name in "${names[@]}"; do
         [ "${state[$name]}" = running ] || continue
         if [ -n "${gone[$name]:-}" ]; then
-            finish "$name" 137
+            finish "$name" 137 0
         elif ! kill -0 "${pid[$name]}" 2>/dev/null; then
             gone[$name]=yes
         fi
