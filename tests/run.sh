@@ -241,7 +241,7 @@ slowest_tests() {
         [ -n "${took[$name]:-}" ] && [ -e "$LOGS/$name.log" ] || continue
         sed -nE -e 's/^TIME ([0-9.]+) (.*)/\1 \2/p' -e 's/^.*Test +#[0-9]+: (\S+) \.+ +Passed +([0-9.]+) sec.*/\2 \1/p' "$LOGS/$name.log" |
             sed "s/\$/ ($name)/"
-    done | sort -rn | head -n 10
+    done | sort -rn | sed -n 1,10p # head would end sort by a signal
 }
 
 write_times() {
@@ -466,6 +466,7 @@ reap() {
 end() {
     local status=$? name running=() line
     trap '' INT TERM HUP
+    set +e # nothing here changes the exit status
     for name in "${names[@]}"; do [ "${state[$name]}" != running ] || running+=("$name"); done
     clear_progress
     if [ ${#running[@]} -gt 0 ]; then
