@@ -273,6 +273,7 @@ TD_TEST(an_index_of_2_to_31_describes_an_output_and_allocates_none)
     struct td_cost cost = td_op_dynamic_stitch.cost(&call.args);
     ck_assert_uint_ge(cost.bytes_written, (uint64_t)2147483649 * 16);
     ck_assert_uint_le(cost.workspace, (uint64_t)2147483649 * 8);
+    td_arena_reset(&arena);
 }
 
 /* Reading all of the repeated tensors would mean 2^36 indices, more than the timeout of a test. */
