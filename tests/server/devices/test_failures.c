@@ -494,6 +494,17 @@ static td_status failing_run(struct td_device_stream *stream, const struct td_de
     return fails(&status, err) ? status : td_device_reference()->run(stream, work, err);
 }
 
+/* Asks for all memory and tells whether it has been given back. Until a batch has ended, which can be
+ * after its calls have finished, it keeps its memory: so this is to be called until it is true. */
+static bool all_given_back(struct setup *setup, const struct td_device_info *idle)
+{
+    td_batcher_trim(setup->batcher);
+    test_clock_advance(1000 * MS); /* to the next housekeeping */
+    const struct td_batcher_counts counts = counts_of(setup);
+    return counts.tables == 0 && counts.staging_bytes == 0 &&
+           counts.device.memory_used == idle->memory_used;
+}
+
 /* Two lookups in a table, the second after the first, while call `at` of the device fails. The
  * number of its calls. setup_close finds what is not given back. */
 static int look_up_with_failure(int at)
@@ -524,10 +535,7 @@ static int look_up_with_failure(int at)
     }
     const int calls = atomic_load(&device_calls);
     td_buffer_unref(table.owner);
-    td_batcher_trim(setup.batcher);
-    test_clock_advance(1000 * MS); /* to the next housekeeping */
-    EVENTUALLY(counts_of(&setup).tables == 0 && counts_of(&setup).staging_bytes == 0 &&
-               counts_of(&setup).device.memory_used == idle.memory_used);
+    EVENTUALLY(all_given_back(&setup, &idle));
     ck_assert_uint_eq(td_buffer_pool_stats(setup.buffers).in_use, 0);
     setup_close(&setup);
     return calls;
