@@ -177,13 +177,14 @@ static void stop(struct daemon *daemon, int signal_number)
 {
     struct td_services *services = daemon->services;
     const struct td_config *config = &services->config;
-    /* Before it is logged: readers of the log rely on it. */
+    /* Before it is logged: readers of the log rely on both. */
+    const int64_t until_ns = td_now_ns() + config->drain_delay_ms * 1000000;
     atomic_store(&services->draining, true);
     td_log(&services->log, TD_LOG_INFO, "draining", TD_TEXT("signal", strsignal(signal_number)),
            TD_INT("delay_ms", config->drain_delay_ms),
            TD_INT("in_flight", atomic_load(&services->in_flight)));
     td_notify(daemon->manager, "STOPPING=1");
-    const bool hurried = serve_until(daemon, td_now_ns() + config->drain_delay_ms * 1000000) != 0;
+    const bool hurried = serve_until(daemon, until_ns) != 0;
     td_http_stop_accepting(daemon->http);
     td_refusals_close(services->refusals);
     daemon->drained_by_ns = td_now_ns() + config->drain_timeout_ms * 1000000;
