@@ -31,7 +31,7 @@
 #   mlserver, kserve  packages of hundreds of megabytes.
 #   package           the Debian package, built, installed in a minimal system and booted; needs root and debootstrap.
 #   wheel             the wheel: everything is compiled twice, without ccache the second time.
-#   fuzz-long         3 minutes for each target of tests/fuzz instead of 5 seconds.
+#   fuzz              3 minutes for each target of tests/fuzz, after a build with clang. In the whole, unit tests run the seeds.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -160,8 +160,7 @@ stage gpu-emulation       -wl  build-release gpu_emulation
 stage gpu-loan            -wl  build-release tests/gpu/test_prebuilt.sh build
 stage unit-effort         --l  build-release unit_effort build -R '^(api|kernels)/'
 stage unit-tsan-others    --l  build-tsan    unit_tsan -R
-stage fuzz                -w-  -             fuzz 5
-stage fuzz-long           --l  -             fuzz 180
+stage fuzz                --l  -             fuzz 180
 stage http-tls            --l  build-release env TD_TEST_TLS=1 tests/http/run.py --binary build/tensord --only test_ops \
     --only test_einsum --only test_binary --only test_tensors --only test_scatter --only test_oip --only test_devices --only test_targets
 stage valgrind            --l  build-release tests/http/valgrind.sh build/tensord
