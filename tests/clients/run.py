@@ -142,9 +142,11 @@ def main():
     passed = failed = 0
     for name in args.names:
         try:
-            with Daemon("--data-dir", os.path.join(ROOT, "deploy", "sample")) as daemon, \
-                    tempfile.TemporaryDirectory(prefix="tensord-clients-", ignore_cleanup_errors=True) as work:
-                CLIENTS[name](daemon, work)
+            with tempfile.TemporaryDirectory(prefix="tensord-clients-", ignore_cleanup_errors=True) as work:
+                # Of a folder that several daemons have open, one has the lock: a descriptor more, from when another ends.
+                sample = shutil.copytree(os.path.join(ROOT, "deploy", "sample"), os.path.join(work, "sample"))
+                with Daemon("--data-dir", sample) as daemon:
+                    CLIENTS[name](daemon, work)
             passed += 1
         except Skip as e:
             print(f"skipped: {e}")
