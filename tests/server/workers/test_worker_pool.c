@@ -775,6 +775,7 @@ struct stoppable {
     int64_t count;
     int helpers; /* each waits in a chunk until the loop's owner waits for it */
     struct gate gate;
+    sem_t over;
     pthread_t owner;
     bool asked_elsewhere;
     atomic_int inside, chunks;
@@ -843,16 +844,20 @@ static void run_stoppable(struct td_job *job, struct td_worker *worker)
     self->inside_after = atomic_load(&self->inside);
     self->chunks_after = atomic_load(&self->chunks);
     let_helpers_end(self); /* if it has not waited for them */
+    sem_post(&self->over);
 }
 
-static void run_on_new_pool(struct td_job *job, int workers)
+/* A pool that is freed while the job runs may lose workers before they help. */
+static void run_on_new_pool(struct stoppable *self, int workers)
 {
+    sem_init(&self->over, 0, 0);
     if (workers == 0) {
-        job->run(job, NULL);
+        self->job.run(&self->job, NULL);
         return;
     }
     struct td_worker_pool *pool = pool_of(workers);
-    submit(pool, job);
+    submit(pool, &self->job);
+    await(&self->over);
     td_worker_pool_free(pool);
 }
 
@@ -865,7 +870,7 @@ TD_TEST_LOOP(a_stop_ends_the_loop_and_no_helper_remains_in_it, 0, N_WORKER_COUNT
         .helpers = worker_counts[_i] > 1 ? worker_counts[_i] - 1 : 0,
     };
     gate_init(&self.gate);
-    run_on_new_pool(&self.job, worker_counts[_i]);
+    run_on_new_pool(&self, worker_counts[_i]);
     ck_assert_int_eq(self.status, TD_DEADLINE_EXCEEDED);
     ck_assert_str_eq(self.err.message, "stopped at check 6"); /* the error of stopped, unchanged */
     ck_assert(!self.asked_elsewhere);
@@ -880,7 +885,7 @@ TD_TEST_LOOP(a_finished_loop_is_not_stopped, 0, N_WORKER_COUNTS)
         .job = { .cost_ns = LARGE, .deadline_ns = TD_NEVER, .run = run_stoppable },
         .count = 1,
     };
-    run_on_new_pool(&self.job, worker_counts[_i]);
+    run_on_new_pool(&self, worker_counts[_i]);
     ck_assert_int_eq(self.status, TD_OK);
     ck_assert_int_eq(self.chunks_after, 1);
 }
@@ -895,6 +900,7 @@ static void run_stoppable_loops(struct td_job *job, struct td_worker *worker)
     do
         self->status = td_exec_for(&exec.base, 1, 1, stoppable_chunk, self, &self->err);
     while (self->status == TD_OK && atomic_load(&self->chunks) < 100);
+    sem_post(&self->over);
 }
 
 TD_TEST_LOOP(a_job_is_stopped_between_its_loops_as_well, 0, N_WORKER_COUNTS)
@@ -903,7 +909,7 @@ TD_TEST_LOOP(a_job_is_stopped_between_its_loops_as_well, 0, N_WORKER_COUNTS)
         .job = { .cost_ns = LARGE, .deadline_ns = TD_NEVER, .run = run_stoppable_loops },
         .stop_at = 5,
     };
-    run_on_new_pool(&self.job, worker_counts[_i]);
+    run_on_new_pool(&self, worker_counts[_i]);
     ck_assert_int_eq(self.status, TD_DEADLINE_EXCEEDED);
     ck_assert_int_eq(self.checks, 6);
     ck_assert_int_eq(atomic_load(&self.chunks),
