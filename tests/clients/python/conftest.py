@@ -5,6 +5,7 @@ import inspect
 import json
 import os
 import re
+import shutil
 import socket
 import sys
 import threading
@@ -36,8 +37,14 @@ async def soon(condition):
 
 
 @pytest.fixture(scope="session")
-def daemon():
-    with tensord.serve(ROOT / "deploy" / "sample") as server:
+def copy_of_sample(tmp_path_factory):
+    """makes a copy of the sample folder: of several daemons on one folder only one can write"""
+    return lambda: shutil.copytree(ROOT / "deploy" / "sample", tmp_path_factory.mktemp("sample") / "tables")
+
+
+@pytest.fixture(scope="session")
+def daemon(copy_of_sample):
+    with tensord.serve(copy_of_sample()) as server:
         yield server
 
 

@@ -10,7 +10,7 @@ import time
 import numpy as np
 import pytest
 import tensord
-from conftest import GOOD, HELD, LIMIT, ROOT, SHORT, asynchronous, gather, problem, soon
+from conftest import GOOD, HELD, LIMIT, SHORT, asynchronous, gather, problem, soon
 from tensord import blocking, streams
 
 PLANETS = [2, 3]
@@ -278,8 +278,8 @@ def test_what_a_socket_is_ready_for(ready):
         assert "w" in ready(here, "w", 1)
 
 
-def test_a_server_that_has_stopped_can_be_stopped_again():
-    with tensord.serve(ROOT / "deploy" / "sample") as server:
+def test_a_server_that_has_stopped_can_be_stopped_again(copy_of_sample):
+    with tensord.serve(copy_of_sample()) as server:
         assert server.client.gather("planets", [2]).shape == (1, 4)
         assert len(server.client.pool.idle) == 1
         server.stop()

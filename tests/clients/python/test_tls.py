@@ -21,8 +21,8 @@ def files():
 
 
 @pytest.fixture(scope="module")
-def daemon(files):
-    with tensord.serve(ROOT / "deploy" / "sample", *files.options(client_ca="authority")) as server:
+def daemon(files, copy_of_sample):
+    with tensord.serve(copy_of_sample(), *files.options(client_ca="authority")) as server:
         yield server
 
 
