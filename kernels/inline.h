@@ -1,9 +1,9 @@
-/* inline.h - functions that the compiler builds anew for each call with constant arguments. */
+/* inline.h - functions that are compiled separately for each set of constant arguments. */
 #ifndef TD_KERNELS_INLINE_H
 #define TD_KERNELS_INLINE_H
 
-/* Sanitizers instrument every copy, which takes minutes; one copy that is given the arguments as variables runs the same
- * lines. */
+/* In sanitizer builds one copy takes the arguments at run time: to instrument every copy takes minutes, and one copy runs the
+ * same lines. TD_SANITIZED is also defined for files that the build leaves uninstrumented. */
 #ifdef TD_SANITIZED
 #define INLINE static inline
 #else

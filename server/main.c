@@ -177,7 +177,7 @@ static void stop(struct daemon *daemon, int signal_number)
 {
     struct td_services *services = daemon->services;
     const struct td_config *config = &services->config;
-    /* Before it is logged: readers of the log rely on both. */
+    /* Both are set before the line is logged, because readers of the log rely on them. */
     const int64_t until_ns = td_now_ns() + config->drain_delay_ms * 1000000;
     atomic_store(&services->draining, true);
     td_log(&services->log, TD_LOG_INFO, "draining", TD_TEXT("signal", strsignal(signal_number)),

@@ -95,7 +95,6 @@ http() { python3 tests/http/run.py --binary "$1/tensord" "${@:2}"; }
 oip() { python3 tests/oip/run.py --binary "$1/tensord"; }
 conformance() { python3 tests/conformance/test_all.py --binary "$1/tensord" "${@:2}"; }
 clients() { python3 tests/clients/run.py "$1"; }
-fuzz() { tests/fuzz/run.sh all "$1"; }
 quickstart() { deploy/quickstart.sh --once --port "$(PYTHONPATH=tests/http python3 -B -c 'import daemon; print(daemon.free_ports(1)[0])')"; }
 trial() { python3 "tests/trials/$1.py" --binary "$2/tensord" --rounds "$3"; } # NAME BUILD ROUNDS
 
@@ -160,7 +159,7 @@ stage gpu-emulation       -wl  build-release gpu_emulation
 stage gpu-loan            -wl  build-release tests/gpu/test_prebuilt.sh build
 stage unit-effort         --l  build-release unit_effort build -R '^(api|kernels)/'
 stage unit-tsan-others    --l  build-tsan    unit_tsan -R
-stage fuzz                --l  -             fuzz 180
+stage fuzz                --l  -             tests/fuzz/run.sh all 180
 stage http-tls            --l  build-release env TD_TEST_TLS=1 tests/http/run.py --binary build/tensord --only test_ops \
     --only test_einsum --only test_binary --only test_tensors --only test_scatter --only test_oip --only test_devices --only test_targets
 stage valgrind            --l  build-release tests/http/valgrind.sh build/tensord

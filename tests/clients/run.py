@@ -143,7 +143,7 @@ def main():
     for name in args.names:
         try:
             with tempfile.TemporaryDirectory(prefix="tensord-clients-", ignore_cleanup_errors=True) as work:
-                # Of a folder that several daemons have open, one has the lock: a descriptor more, from when another ends.
+                # A copy: daemons on one folder share its lock, and one opens a descriptor more when the lock's holder ends.
                 sample = shutil.copytree(os.path.join(ROOT, "deploy", "sample"), os.path.join(work, "sample"))
                 with Daemon("--data-dir", sample) as daemon:
                     CLIENTS[name](daemon, work)
