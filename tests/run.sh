@@ -42,7 +42,8 @@ readonly JOBS
 # What a sanitizer finds ends the process with its own exit status, which the tests notice.
 export ASAN_OPTIONS=detect_leaks=1:abort_on_error=0:exitcode=99:detect_stack_use_after_return=1
 export UBSAN_OPTIONS=print_stacktrace=1
-export TSAN_OPTIONS=halt_on_error=1:exitcode=98
+# atexit_sleep_ms: how long a process that ends while it has threads waits for races of theirs; a second unless it is said.
+export TSAN_OPTIONS=halt_on_error=1:exitcode=98:atexit_sleep_ms=100
 
 # ---------------------------------------------------------------- the stages' commands
 # Exit status 77 means skipped; then the last line that begins with "skipped" says why.
