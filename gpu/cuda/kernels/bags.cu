@@ -92,12 +92,10 @@ static __device__ __forceinline__ int64_t part_row(int64_t begin, int64_t number
 
 /* ---- Sums ---------------------------------------------------------------------------------- */
 
-/* T: an element of params; A: what is added in, and W: what parts are added in; n: elements in a
- * vector; maximum: the mode is max. */
+/* T: an element of params; A: what is added in; n: elements in a vector; maximum: the mode is max. */
 template <typename T_, typename A_, int n_, bool maximum_> struct bag_kind {
     typedef T_ T;
     typedef A_ A;
-    typedef double W;
     static constexpr int n = n_;
     static constexpr bool maximum = maximum_;
     static constexpr bool quantized = sizeof(T_) == 1;
@@ -279,14 +277,12 @@ static __global__ void __launch_bounds__(THREADS)
     write_reports(args.reporting, counted);
 }
 
-/* Adds the sums of the parts of each split bag. The bag that has index p, a multiple of
+/* Adds the sums of the parts of each split bag, of type A, in float64. The bag that has index p, a multiple of
  * TD_CUDA_BAG_PART, is the only split one that can begin in the run of indices before p. */
-template <typename K>
+template <typename A, bool maximum>
 static __global__ void __launch_bounds__(THREADS)
     add_parts(const __grid_constant__ struct td_cuda_bags_args args)
 {
-    typedef typename K::A A;
-    typedef typename K::W W;
     const int64_t runs = args.n_indices / TD_CUDA_BAG_PART;
     const int64_t step = (int64_t)gridDim.x * THREADS;
     int64_t i = (int64_t)blockIdx.x * THREADS + threadIdx.x;
@@ -297,12 +293,12 @@ static __global__ void __launch_bounds__(THREADS)
         const int64_t begin = bag_begin(args, bag), end = bag_begin(args, bag + 1);
         if (begin < p - TD_CUDA_BAG_PART || begin >= p || end - begin <= TD_CUDA_BAG_PART)
             continue; /* one that begins at p is added in the next run */
-        struct totals<W, 1> t;
-        clear<K::maximum>(&t);
+        struct totals<double, 1> t;
+        clear<maximum>(&t);
         for (int64_t at = begin; at < end; at += TD_CUDA_BAG_PART) {
             const int64_t row = part_row(at, at - begin);
-            const W sum = ((const A *)args.part_sums)[row * args.columns + column];
-            t.sum[0] = K::maximum ? greater_of(t.sum[0], sum) : t.sum[0] + sum;
+            const double sum = ((const A *)args.part_sums)[row * args.columns + column];
+            t.sum[0] = maximum ? greater_of(t.sum[0], sum) : t.sum[0] + sum;
             t.weight += args.part_weights[row];
         }
         store_bag(args, bag, column, &t);
@@ -342,7 +338,7 @@ static cudaError_t launch(const struct td_cuda_bags_args *args, cudaStream_t str
         return error;
     const unsigned int adding =
         grid_blocks(ceil_div(args->n_indices / TD_CUDA_BAG_PART * args->columns, THREADS));
-    add_parts<K><<<adding, THREADS, 0, stream>>>(*args);
+    add_parts<typename K::A, K::maximum><<<adding, THREADS, 0, stream>>>(*args);
     return cudaGetLastError();
 }
 
@@ -396,7 +392,7 @@ cudaError_t td_cuda_bags(const struct td_cuda_bags_args *args, cudaStream_t stre
 template <typename K> static void load(cudaError_t *error)
 {
     load_kernel(error, sum_parts<K>);
-    load_kernel(error, add_parts<K>);
+    load_kernel(error, add_parts<typename K::A, K::maximum>);
 }
 
 template <typename T, typename A, int n> static void load_modes(cudaError_t *error)

@@ -3,7 +3,7 @@
 file(READ "${FROM}" text)
 set(argument "([A-Za-z0-9_]+)")
 string(REGEX REPLACE
-    "([a-z_]+(<[A-Za-z0-9_, /]+>)?)<<<${argument}, ${argument}, ${argument}, ${argument}>>>\\(\\*args\\)"
+    "([a-z_]+(<[A-Za-z0-9_:, /]+>)?)<<<${argument}, ${argument}, ${argument}, ${argument}>>>\\(\\*args\\)"
     "EMULATION_LAUNCH((\\1), \\3, \\4, \\5, \\6, *args)" launched "${text}")
 if(launched MATCHES "[^\n]*<<<[^\n]*")
     message(FATAL_ERROR "${FROM}: launches.cmake cannot rewrite\n${CMAKE_MATCH_0}\n"
