@@ -13,6 +13,18 @@ PATIENCE_S, POLL_S = 300, 0.05  # the first only ends a hang
 ARGUMENTS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1400,1000",
              "--disable-background-networking", "--disable-component-update", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1")
 
+# A notice goes away after some seconds, which may be sooner than a test asks for it.
+KEEP_NOTICES = """
+window.shown = [];
+document.addEventListener("DOMContentLoaded", () => {
+    const notices = document.getElementById("notices");
+    const keep = (nodes) => window.shown.push(...[...nodes].map((node) => [node.className, node.textContent]));
+    if (!notices) return;
+    keep(notices.children);
+    new MutationObserver((changes) => changes.forEach((change) => keep(change.addedNodes))).observe(notices, {childList: true});
+});
+"""
+
 
 def open_browser(*more):
     options = webdriver.ChromeOptions()
@@ -36,6 +48,7 @@ class BrowserTest(unittest.TestCase):
         cls.daemon = Daemon(*cls.OPTIONS)
         cls.origin = f"http://127.0.0.1:{cls.daemon.port}"
         cls.browser = open_browser()
+        cls.browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": KEEP_NOTICES})
 
     @classmethod
     def tearDownClass(cls):
@@ -80,9 +93,18 @@ class BrowserTest(unittest.TestCase):
             return next((element for element in self.all(selector) if text is None or text in element.text), None)
         return WebDriverWait(self.browser, PATIENCE_S, POLL_S, ignored_exceptions=[Exception]).until(found, f"{selector} {text or ''}")
 
+    def notice(self, text, kind=""):
+        """waits until a notice with the text has been shown since the page was opened"""
+        self.wait(lambda: any(text in shown and kind in classes for classes, shown in self.browser.execute_script("return window.shown")),
+                  f"notice {text}")
+
     def click(self, selector, text=None):
-        """clicks the element, also if it is drawn again meanwhile"""
+        """clicks the element, once it can be clicked; it may be drawn again, or be covered, meanwhile"""
         self.wait(lambda: self.one(selector, text).click() is None, f"click {selector} {text or ''}")
+
+    def type(self, selector, *keys):
+        """types into the element, once it can be typed into"""
+        self.wait(lambda: self.one(selector).send_keys(*keys) is None, f"type into {selector}")
 
     def wait(self, condition, message=""):
         return WebDriverWait(self.browser, PATIENCE_S, POLL_S, ignored_exceptions=[Exception]).until(lambda _: condition(), message)

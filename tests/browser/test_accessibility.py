@@ -82,13 +82,13 @@ class Accessibility(BrowserTest):
         self.audit("/#tables", ".listing", lambda: self.click("button.danger"))
 
     def test_the_dialog_for_a_token(self):
-        self.audit("/#try?op=gather", ".output", lambda: self.one("#token-button").click())
+        self.audit("/#try?op=gather", ".output", lambda: self.click("#token-button"))
 
     def test_live(self):
         self.audit("/#live", ".charts")
 
     def test_the_reference_of_the_endpoints(self):
-        self.audit("/docs#docs?part=http&at=post_v1_gather", "#post_v1_gather[open] table", lambda: self.one("#post_v1_gather .problems summary").click())
+        self.audit("/docs#docs?part=http&at=post_v1_gather", "#post_v1_gather[open] table", lambda: self.click("#post_v1_gather .problems summary"))
 
     def test_the_reference_of_the_ops(self):
         self.audit("/docs", "section.op")

@@ -25,7 +25,7 @@ class Docs(BrowserTest):
 
     def test_every_endpoint_is_listed_once(self):
         self.open("/docs")
-        self.one(".parts a", "HTTP API").click()
+        self.click(".parts a", "HTTP API")
         self.one(".endpoint")
         expected = sorted(f"{method.upper()} {path}" for path, methods in self.document()["paths"].items() for method in methods)
         shown = self.browser.execute_script("return [...document.querySelectorAll('.endpoint > summary')].map((node) => `${node.children[0].textContent} ${node.children[1].textContent}`)")
@@ -58,7 +58,7 @@ class Docs(BrowserTest):
         node = self.open_endpoint("put_v1_tensors_name")
         node.find_element("xpath", ".//button[text()='TableAndKeys' or text()='TensorOrTable']").click()
         self.one("#schema-TensorOrTable[open] .details-body > *")
-        self.one("#schema-TensorOrTable button", "TableAndKeys").click()
+        self.click("#schema-TensorOrTable button", "TableAndKeys")
         self.wait(lambda: [member[:2] for member in self.rows(self.one("#schema-TableAndKeys[open]"), "TableAndKeys")]
                   == [["tensor", "Tensor"], ["keys", "Tensor"]])
 
@@ -72,6 +72,6 @@ class Docs(BrowserTest):
 
     def test_endpoints_are_found_by_path_and_sentence(self):
         self.open("/docs#docs?part=http")
-        self.one("input[type=search]").send_keys("ALIASES")
+        self.type("input[type=search]", "ALIASES")
         self.wait(lambda: [node.text for node in self.all(".endpoint code") if node.is_displayed()] == ["/v1/aliases", "/v1/aliases"])
         self.one("[role=status]", "2 of")

@@ -79,8 +79,8 @@ class Large(BrowserTest):
             self.browser.execute_script("document.querySelector('.result').replaceChildren(); document.getElementById('run').click()")
         self.responsive(act, self.drawn, ["reply"])
         self.assertIn("from -998.5 to 998.5", self.drawn()[0].get_attribute("aria-label"))
-        self.responsive(lambda: self.one(".output button", "JSON").click(), lambda: self.one(".output-body .help", "the first"))
-        self.responsive(lambda: self.one(".output button", "heat map").click(), self.drawn)
+        self.responsive(lambda: self.click(".output button", "JSON"), lambda: self.one(".output-body .help", "the first"))
+        self.responsive(lambda: self.click(".output button", "heat map"), self.drawn)
 
     def test_a_million_elements_are_pasted_and_sent(self):
         self.open_form([0])
@@ -91,21 +91,21 @@ class Large(BrowserTest):
         self.responsive(lambda: self.browser.execute_script("window.paste()"), lambda: self.one(".tensor-input .preview canvas"), ["text"])
         self.assertEqual(self.one(".tensor-input .type").text, f"int32 [{SIDE},{SIDE}]")
         self.assertIn("-d @request.json", self.one(".code").text)
-        self.responsive(lambda: self.one("#run").click(), lambda: self.values(".output")[:3] == ["0", "1", "2"])
+        self.responsive(lambda: self.click("#run"), lambda: self.values(".output")[:3] == ["0", "1", "2"])
 
     def saved(self, button, name):
         """the document in the file that a button saves"""
         with tempfile.TemporaryDirectory() as folder:
             self.browser.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": folder})
             path = os.path.join(folder, name)
-            self.one("button", button).click()
+            self.click("button", button)
             self.wait(lambda: os.path.exists(path) and json.load(open(path, encoding="utf-8")))
             with open(path, encoding="utf-8") as file:
                 return json.load(file)
 
     def test_what_is_too_long_to_be_shown_is_saved(self):
         self.open_form(list(range(0, SIDE, 20)))
-        self.one(".output button", "JSON").click()
+        self.click(".output button", "JSON")
         reply = self.saved("Save all of it", "reply.json")
         self.assertEqual((reply["output"]["shape"], reply["output"]["data"][1][:3]), ([50, SIDE], [-20, -19, -18]))
         field = self.all(".tensor-input textarea")[1]
@@ -120,7 +120,7 @@ class Large(BrowserTest):
             file.flush()
             field = self.one(".tensor-input input[type=file]")
             self.responsive(lambda: field.send_keys(os.path.realpath(file.name)), lambda: self.one(".tensor-input .preview canvas"), ["file"])
-        self.responsive(lambda: self.one("#run").click(), lambda: self.values(".output")[:3] == ["0", "1", "2"])
+        self.responsive(lambda: self.click("#run"), lambda: self.values(".output")[:3] == ["0", "1", "2"])
 
     def test_ten_thousand_cells(self):
         self.open_form([0])
@@ -140,4 +140,4 @@ class Large(BrowserTest):
         field = self.one(".detail form input[type=text]")
         field.clear()
         field.send_keys(f"0-{SIDE - 1}")
-        self.responsive(lambda: self.one(".detail form button").click(), lambda: self.one(".rows canvas"), ["reply"])
+        self.responsive(lambda: self.click(".detail form button"), lambda: self.one(".rows canvas"), ["reply"])

@@ -99,7 +99,7 @@ class Page(BrowserTest):
                 data.items.add(new File(["x"], "x.npy"));
                 return !document.querySelector("main").dispatchEvent(new DragEvent(kind, {bubbles: true, cancelable: true, dataTransfer: data}));
             });"""), [True, True])
-        self.one(".notice", "nothing was read")
+        self.notice("nothing was read")
 
     def test_the_first_paint_waits_for_no_reply(self):
         script = self.browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument",
@@ -136,9 +136,9 @@ class WithToken(BrowserTest):
         self.open("/")
         self.one("dialog[open]")
         self.one("#token-problem", "wants a token")
-        self.one("#token-input").send_keys("wrong" * 8, Keys.ENTER)
+        self.type("#token-input", "wrong" * 8, Keys.ENTER)
         self.one("#token-problem", "does not know this token")
-        self.one("#token-input").send_keys(self.secret, Keys.ENTER)
+        self.type("#token-input", self.secret, Keys.ENTER)
         self.one(".output .type")
         self.assertIn("$TOKEN", self.one(".code").text)
         for name, program in (("Python", [sys.executable, "-c"]), ("JavaScript", ["node", "--input-type=module", "-e"])):
@@ -155,7 +155,7 @@ class WithToken(BrowserTest):
         self.open("/#tables")
         self.one("dialog[open]")
         self.assertIn('give one with the button "Token" at the top', self.one("#view .error").text)
-        self.one("#token-input").send_keys(self.secret, Keys.ENTER)
+        self.type("#token-input", self.secret, Keys.ENTER)
         self.one(".detail .empty")
         self.click(".bar nav a", "Docs")
         self.one("section.op")
@@ -177,11 +177,11 @@ class WithToken(BrowserTest):
     def test_escape_keeps_the_token(self):
         self.expected_messages = ("401",)
         self.open("/")
-        self.one("#token-input").send_keys(self.secret, Keys.ENTER)
+        self.type("#token-input", self.secret, Keys.ENTER)
         self.one(".output .type")
-        self.one("#token-button").click()
+        self.click("#token-button")
         ActionChains(self.browser).send_keys(Keys.ESCAPE).perform()
         self.wait(lambda: not self.all("dialog[open]"))
         self.assertEqual(self.one("#token-button").text, "Token: set")
-        self.one("#run").click()
+        self.click("#run")
         self.one(".output .type")

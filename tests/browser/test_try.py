@@ -43,7 +43,7 @@ class Try(BrowserTest):
     def test_a_request_that_no_address_holds_is_told(self):
         self.ready("/#try?op=gather")
         self.fill(self.all(".tensor-input textarea")[0], json.dumps([hash((i, i)) for i in range(9000)]))
-        self.one(".notice", "too long for the address")
+        self.notice("too long for the address")
 
     def test_what_is_no_json_yet_stays_as_it_was_typed(self):
         self.ready("/#try?op=gather")
@@ -69,7 +69,7 @@ class Try(BrowserTest):
 
     def test_members_of_a_link_that_the_form_lacks_are_told(self):
         self.ready(address("gather", {"params": [1, 2], "indices": [1], "response": "flat", "device": "cpu"}))
-        self.one(".notice", "The link also has response, device")
+        self.notice("The link also has response, device")
 
     def test_every_other_example_runs(self):
         self.expected_messages = ("422",)  # of the example of an index out of range
@@ -116,10 +116,10 @@ class Try(BrowserTest):
         self.expected_messages = ("422",)
         self.resize(360, 800)
         self.ready("/#try?op=gather")
-        self.one("#run").click()
+        self.click("#run")
         self.wait(lambda: self.in_sight(".output h3"))
         self.type_into(".input-group:nth-child(2) textarea", "[7]")
-        self.one("#run").click()
+        self.click("#run")
         self.wait(lambda: self.in_sight("td.bad"))
 
     def test_an_equation_comes_before_the_inputs(self):
@@ -259,10 +259,10 @@ class Try(BrowserTest):
         field = self.all(".tensor-input textarea")[1]
         field.clear()
         field.send_keys("[0]")
-        self.one("body").click()
+        self.click("body")
         self.assertEqual(self.point(1), "output[0,1]")
         self.assertEqual(self.lit(), [])
-        self.one("#run").click()
+        self.click("#run")
         self.wait(lambda: self.one(".output td[data-index='0']").text == "1")
         self.wait(lambda: self.hover(0) == "output[0,0] ← params[0,0] by indices[0]")
 
@@ -285,7 +285,7 @@ class Try(BrowserTest):
             with open(path, "wb") as file:
                 file.write(npy("<f4", (3,), struct.pack("<3f", 1.5, float("nan"), float("-inf"))))
             self.ready("/#try?op=gather")
-            self.one(".tensor-input input[type=file]").send_keys(path)
+            self.type(".tensor-input input[type=file]", path)
             self.one(".tensor-input .type", "float32 [3]")
             fields = self.all(".tensor-input textarea")
             fields[1].clear()
@@ -435,14 +435,14 @@ class Try(BrowserTest):
         self.type_into("input[placeholder='default: batch_dims']", "1")
         self.assertIn('"axis": 1', self.one(".code").text)
         for name, part in (("Python", "urllib.request.Request("), ("JavaScript", "await fetch(")):
-            self.one(".snippet button", name).click()
+            self.click(".snippet button", name)
             self.assertIn(part, self.one(".code").text)
         self.assertIn("axis", urllib.parse.unquote(self.browser.current_url))
 
     def test_the_code_of_each_language_prints_whole_integers(self):
         self.ready(address("gather", {"params": {"dtype": "int64", "data": [[9007199254740993, -9223372036854775808]]}, "indices": [0]}))
         for name, program in (("curl", ["sh", "-c"]), ("Python", [sys.executable, "-c"]), ("JavaScript", ["node", "--input-type=module", "-e"])):
-            self.one(".snippet button", name).click()
+            self.click(".snippet button", name)
             if not shutil.which(program[0]):
                 continue
             printed = subprocess.run([*program, self.one(".code").text], stdout=subprocess.PIPE, text=True, timeout=PATIENCE_S, check=True).stdout
@@ -462,7 +462,7 @@ class Try(BrowserTest):
             self.addCleanup(client.request, "DELETE", "/v1/tensors/chosen")
             self.ready(address("gather", {"params": {"ref": "chosen"}, "indices": {"keys": ["b"]}}))
             self.assertEqual(self.values(".output"), ["3", "4"])
-            self.one(".tensor-input input[list]").click()
+            self.click(".tensor-input input[list]")
             self.wait(lambda: "chosen" in [option.get_attribute("value") for option in self.all("datalist option")])
             self.assertEqual(client.request("DELETE", "/v1/tensors/chosen").status, 204)
 
@@ -530,23 +530,23 @@ class Try(BrowserTest):
         self.one(".key-search .help", "131 072 of 300 000 keys")
         field.send_keys(Keys.ENTER)
         self.assertIn('{"keys": [' + last + "]}", self.one(".code").text)
-        self.one(".key-search button", "Search further").click()
+        self.click(".key-search button", "Search further")
         self.one(".key-search .help", "262 144 of 300 000 keys")
 
     def test_the_form_of_lookup_finds_keys_as_well(self):
         self.put("films", {"tensor": [[1], [2]], "keys": ["Alien", "Dune"]})
         self.expected_messages = ("422",)
         self.ready(address("lookup", {"params": {"ref": "films"}, "queries": []}))
-        self.one(".key-search:not([hidden]) input").send_keys("D")
+        self.type(".key-search:not([hidden]) input", "D")
         self.wait(lambda: self.options() == ["Dune"])
         self.click(".options li")
-        self.one("#run").click()
+        self.click("#run")
         self.wait(lambda: self.values(".output") == ["2", "true"])
 
     def test_the_keys_of_a_version_are_found_as_well(self):
         self.put("films@7", {"tensor": [[1], [2], [3]], "keys": ["Alien", "Dune", "Brazil"]})
         self.ready(address("gather", {"params": {"ref": "films@7"}, "indices": [0]}))
-        self.one(".key-search input").send_keys("Bra")
+        self.type(".key-search input", "Bra")
         self.wait(lambda: self.options() == ["Brazil"])
         self.ready(address("lookup", {"params": {"ref": "films@7"}, "queries": ["Brazil"]}))
         self.assertIn("output[0,0] ← params[2,0]", self.hover(0))
@@ -558,9 +558,9 @@ class Try(BrowserTest):
             file.write(content)
             file.flush()
             self.ready(address("gather", {"params": [1, 2], "indices": [1, 0]}))
-            self.one(".tensor-input input[type=file]").send_keys(os.path.realpath(file.name))
+            self.type(".tensor-input input[type=file]", os.path.realpath(file.name))
             self.one(".tensor-input .type", "float16 [2]")
-            self.one("#run").click()
+            self.click("#run")
             self.one(".output .type", "float16")
 
     def test_a_tensor_of_a_file_with_several_is_chosen(self):
@@ -571,14 +571,14 @@ class Try(BrowserTest):
             file.write(struct.pack("<Q", len(header)) + header + struct.pack("<ii", 7, 8) + bytes(4) + struct.pack("<ff", 1.5, 2.5))
             file.flush()
             self.ready(address("gather", {"params": [1, 2], "indices": [0]}))
-            self.one(".tensor-input input[type=file]").send_keys(os.path.realpath(file.name))
+            self.type(".tensor-input input[type=file]", os.path.realpath(file.name))
             self.one(".tensor-input .type", "int32 [2]")
             choice = next(select for select in self.all(".tensor-input select") if select.text.split() == ["bias", "odd", "weight"])
             Select(choice).select_by_visible_text("weight")
             self.one(".tensor-input .type", "float32 [1,2]")
             self.assertIn("[[1.5, 2.5]]", self.one(".code").text)
             Select(choice).select_by_visible_text("odd")
-            self.one(".notice.error", "odd has the dtype F8_E4M3")
+            self.notice("odd has the dtype F8_E4M3", "error")
 
     def paste(self, field, text):
         self.browser.execute_script("""
@@ -592,17 +592,17 @@ class Try(BrowserTest):
         self.browser.execute_script("arguments[0].value = '[5, ]'; arguments[0].setSelectionRange(4, 4)", field)
         self.paste(field, ",".join(["7"] * 60000))
         self.one(".tensor-input .type", "int32 [60001]")
-        self.one("#run").click()
+        self.click("#run")
         self.wait(lambda: self.values(".output") == ["5"])
 
     def test_chosen_keys_give_back_what_they_replaced(self):
         self.put("films", {"tensor": [[1], [2]], "keys": ["Alien", "Dune"]})
         self.ready(address("gather", {"params": {"ref": "films"}, "indices": [1, 0, 1]}))
-        self.one(".key-search input").send_keys("Du")
+        self.type(".key-search input", "Du")
         self.wait(lambda: self.options() == ["Dune"])
         self.click(".options li", "Dune")
         self.assertEqual(self.request()["indices"], {"keys": ["Dune"]})
-        self.one(".notice", "keys take the place")
+        self.notice("keys take the place")
         self.click(".options li", "Dune")
         self.assertEqual(self.request()["indices"], [1, 0, 1])
 

@@ -11,6 +11,9 @@ slowest tests, for tests/run.sh.
 import argparse, concurrent.futures, glob, importlib, json, os, signal, subprocess, sys, time, unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.append(os.path.join(HERE, "..", "support"))
+from reason import reason
+
 HANG_S = 1800  # ends a test file that hangs
 
 
@@ -74,16 +77,6 @@ def run_module(name, only):
     reporter.began = time.monotonic()
     for why in daemon.stop_shared():
         reporter.emit(f"{name}: the end of the daemon", "failed", why)
-
-
-def reason(why, verbose):
-    lines = [line for line in why.strip().splitlines() if line.strip()]
-    if verbose:
-        return "\n" + "\n".join("    " + line for line in lines)
-    for i, line in enumerate(lines):  # the exception without the traceback
-        if not line.startswith((" ", "Traceback")) and ":" in line:
-            return " " + " ".join(l.strip() for l in lines[i:])[:600]
-    return " " + lines[-1][:600]
 
 
 def main():

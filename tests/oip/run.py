@@ -14,6 +14,7 @@ import argparse, os, subprocess, sys, unittest
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.append(os.path.join(HERE, "..", "support"))
 from cache import CACHE, locked
+from reason import reason
 
 VENV = os.path.join(CACHE, "oip-venv")
 PACKAGES = ["tritonclient[http]", "numpy", "ml_dtypes"]
@@ -75,7 +76,7 @@ class Reporter(unittest.TestResult):
         self.bad = True
         self.failed += 1
         text = self._exc_info_to_string(err, test)
-        print(f"FAIL {test.id()}:" + (f"\n{text}" if self.verbose else f" {text.strip().splitlines()[-1][:600]}"), flush=True)
+        print(f"FAIL {test.id()}:{reason(text, self.verbose)}", flush=True)
 
     def startTest(self, test):
         super().startTest(test)
