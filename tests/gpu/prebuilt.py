@@ -7,9 +7,8 @@
 Runs every stage under a limit of its own, the next one also where one failed, writes the whole output of each to the
 folder of logs, and prints one page: a line per stage, a table of what was asked and measured, and what to run next.
 Needs Python 3.8, and of CUDA the driver alone.  --device takes another device, reference or the path of a plugin, in place
-of the GPU; --limit lowers the limit of every stage; --total is the time for all, after which stages are not run;
---only runs the
-stages whose names contain a word; --quick makes each stage short, for tests of this program.
+of the GPU; --limit takes the place of every stage's own; --total is the time for all, after which stages are not run;
+--only runs the stages whose names contain a word; --quick makes each stage short, for tests of this program.
 
 Exit status: 0 if nothing failed; 77, with a last line that begins with "skipped", where the plugin can be loaded and the
 machine has no GPU; otherwise 1.  A plugin that cannot be loaded, and a GPU that it cannot open, are failures.
@@ -153,7 +152,7 @@ def missing(folder, device):
             return f"there is no {name} in {folder}: tests/gpu/run.sh --build makes it on a machine with nvcc"
     try:
         check = subprocess.run([os.path.join(folder, "tensord"), "--check-config", "--listen", "127.0.0.1:0", "--gpu", device],
-                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=30)
+                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"the daemon does not start: {error}"
     return f"tensord --check-config: {check.stdout.strip()}" if check.returncode else None
@@ -189,7 +188,7 @@ def main():
     parser.add_argument("--folder", default=os.path.join(ROOT, "build-gpu-loan"))
     parser.add_argument("--logs", default=os.path.join(ROOT, "build-gpu-logs"))
     parser.add_argument("--device", metavar="NAME", help="in place of the GPU: reference, or the path of a plugin")
-    parser.add_argument("--limit", type=float, default=600)
+    parser.add_argument("--limit", type=float)
     parser.add_argument("--total", type=float, default=560)
     parser.add_argument("--only", default="", metavar="WORD")
     parser.add_argument("--quick", action="store_true")
@@ -227,7 +226,7 @@ def main():
         elif left < 1:
             stage.reason = f"the {args.total:.0f} s for all stages are over"
         else:
-            run(stage, min(stage.limit, args.limit, left), environment, args.logs)
+            run(stage, min(stage.limit if args.limit is None else args.limit, left), environment, args.logs)
         print(f"{stage.state:8} {stage.name:20} {stage.seconds:4.0f} s (estimate {stage.estimate})  {stage.reason[:150]}", flush=True)
 
     print("\n  asked and measured", *table(done), sep="\n")
