@@ -28,8 +28,12 @@ def temporary_folder(prefix="tensord-test-"):
     return path
 
 
+_claims = []
+
+
 def free_ports(count):
-    """none that the kernel assigns to others: they stay free while a daemon restarts"""
+    """Ports that stay free while a daemon restarts: the kernel assigns none of them to others, and, as long as this process runs,
+    no other process of the tests finds one of them."""
     with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as file:
         first, last = map(int, file.read().split())
     candidates = [port for port in range(10240, 65536) if not first <= port <= last] or list(range(10240, 65536))
@@ -37,11 +41,14 @@ def free_ports(count):
     found = []
     with contextlib.ExitStack() as stack:
         while len(found) < count:
-            probe, port = stack.enter_context(socket.socket()), candidates.pop()
+            probe, claim, port = stack.enter_context(socket.socket()), socket.socket(socket.AF_UNIX), candidates.pop()
             try:
+                claim.bind(f"\0tensord-test-port-{port}")  # such a name belongs to one process, and to no file
                 probe.bind(("127.0.0.1", port))
             except OSError:
+                claim.close()
                 continue
+            _claims.append(claim)
             found.append(port)
     return found
 

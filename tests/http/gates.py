@@ -109,12 +109,13 @@ class Clock:
 
     @contextlib.contextmanager
     def stopped(self):
-        """a machine that is slow, or a second that ends, makes no difference"""
-        self.numbers[1] = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        """a machine that is slow, or a second that ends, makes no difference; a clock that stands already goes on standing there"""
+        before = self.numbers[1]
+        self.numbers[1] = before or time.clock_gettime_ns(time.CLOCK_MONOTONIC)
         try:
             yield
         finally:
-            self.numbers[1] = 0
+            self.numbers[1] = before
 
 
 class GatedDaemon(Daemon):
@@ -132,7 +133,8 @@ class GatedDaemon(Daemon):
     def __init__(self, *options, env=None, **rest):
         folder = temporary_folder("gates-")  # not tensord-: holdings.py counts what is mapped from those
         self.gates, self.clock = Gates(folder), Clock(folder)
-        super().__init__(*options, env={**(env or {}), "TD_TEST_GATES": folder}, **rest)
+        # Time passes while a gate is closed, too: a request that waits there reaches no deadline but one that its test has set.
+        super().__init__("--default-timeout-ms", "86400000", *options, env={**(env or {}), "TD_TEST_GATES": folder}, **rest)
 
     def program(self):
         return program()

@@ -237,6 +237,7 @@ class Flips(AliasTest):
         readers = [threading.Thread(target=read, args=(k,)) for k in range(2)]
         for reader in readers:
             reader.start()
+        self.wait_until(lambda: all(counts) or wrong, "a reply to each reader")
         with Client(self.daemon) as client:
             for i in itertools.islice(itertools.cycle((2, 1)), 600):
                 reply = client.request("POST", ALIASES, {"set": {"x": f"a@{i}", "y": f"b@{i}"}, "if": {"x": f"a@{3 - i}"}})
@@ -271,6 +272,7 @@ class Flips(AliasTest):
         readers = [threading.Thread(target=read, args=(kind,)) for kind in range(2)]
         for reader in readers:
             reader.start()
+        self.wait_until(lambda: all(counts) or wrong, "a reply to each reader")
         with Client(self.daemon) as client:
             for k in itertools.islice(itertools.cycle((2, 1)), 600):
                 self.assertStatus(client.request("POST", ALIASES, {"set": {"x": f"keyed@{k}"}}), 200)

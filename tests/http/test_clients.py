@@ -185,16 +185,15 @@ class IdleTimeout(HttpTest):
                 self.assertEqual(raw.rest(), b"")
 
     def test_a_timeout_may_be_below_a_second(self):
-        with GatedDaemon("--idle-timeout-ms", "500") as daemon, Raw(daemon) as raw:
-            with daemon.clock.stopped():
-                raw.send(http_request("GET", "/healthz"))
-                self.assertStatus(raw.reply(), 200)
-                daemon.sweep()
-                daemon.clock.advance(0.4)
-                daemon.sweep()
-                self.assertTrue(raw.is_silent())
-                daemon.clock.advance(0.101)
-                self.assertEqual(raw.rest(), b"")
+        with GatedDaemon("--idle-timeout-ms", "500") as daemon, daemon.clock.stopped(), Raw(daemon) as raw:
+            raw.send(http_request("GET", "/healthz"))
+            self.assertStatus(raw.reply(), 200)
+            daemon.sweep()
+            daemon.clock.advance(0.4)
+            daemon.sweep()
+            self.assertTrue(raw.is_silent())
+            daemon.clock.advance(0.101)
+            self.assertEqual(raw.rest(), b"")
 
     def test_a_connection_that_sends_is_not_idle(self):
         request = http_request("POST", "/v1/gather", BODY)

@@ -262,10 +262,16 @@ class Slow(SlowTest):
         self.assertEqual(reply.headers["Connection"], "close")
         self.assertEqual(raw.rest(), b"")
 
-    def drip(self, raw, drop):
-        """a drop each 24 seconds: two are in time, the third comes too late"""
-        raw.wait_until_read()
+    def wait_for_bodies(self, n):
+        """waits until so many requests have begun, of which the body is missing; unlike phases, these are counted while the clock stands"""
+        self.wait_until(lambda: self.get("/readyz").json()["open"]["requests"] == n)
+
+    def drip(self, raw, beginning, drop, bodies=0):
+        """begins a request and sends a drop each 24 seconds: two are in time, the third comes too late"""
         with self.daemon.clock.stopped():
+            raw.send(beginning)
+            raw.wait_until_read()
+            self.wait_for_bodies(bodies)
             for _ in range(2):
                 self.later(24)
                 self.assertTrue(raw.is_silent())
@@ -275,8 +281,7 @@ class Slow(SlowTest):
 
     def test_dripping_headers_end_with_408(self):
         with Raw(self.daemon) as raw:
-            raw.send(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
-            self.drip(raw, b"a")
+            self.drip(raw, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Slow: ", b"a")
             self.assertTimeout(raw, "--header-timeout-ms")
         self.assertServes()
 
@@ -286,22 +291,18 @@ class Slow(SlowTest):
             self.assertOutput(raw.reply(), *ANSWER)
             self.wait_until(lambda: self.phase("waiting") == 1)
             self.later(100)  # the time between two requests does not count
-            raw.send(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
-            self.drip(raw, b"a")
+            self.drip(raw, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Slow: ", b"a")
             self.assertTimeout(raw, "--header-timeout-ms")
 
     def test_a_dripping_body_ends_with_408(self):
         with Raw(self.daemon) as raw:
-            raw.send(b"POST /v1/gather HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n")
-            self.wait_until(lambda: self.phase("receiving") == 1)
-            self.drip(raw, b"[" * 100)
+            self.drip(raw, b"POST /v1/gather HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n\r\n", b"[" * 100, bodies=1)
             self.assertTimeout(raw, "--min-rate")
 
     def test_a_dripping_chunked_body_ends_with_408(self):
         with Raw(self.daemon) as raw:
-            raw.send(b"POST /v1/gather HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n")
-            self.wait_until(lambda: self.phase("receiving") == 1)
-            self.drip(raw, b"64\r\n" + b"[" * 100 + b"\r\n")
+            self.drip(raw, b"POST /v1/gather HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n",
+                      b"64\r\n" + b"[" * 100 + b"\r\n", bodies=1)
             self.assertTimeout(raw, "--min-rate")
 
     def test_a_body_of_the_minimum_rate_is_accepted(self):
@@ -335,16 +336,24 @@ class Slow(SlowTest):
 
     def test_dripping_connections_of_one_client_lock_nobody_out(self):
         with contextlib.ExitStack() as stack:
-            slow = [stack.enter_context(Raw(self.daemon)) for _ in range(50)]
+            slow = [stack.enter_context(Raw(self.daemon))]
+
+            def is_alone():  # a connection from before this test has the place of one of these until the daemon has closed it
+                slow[0].send(http_request("GET", "/readyz"))
+                return slow[0].reply().json()["open"]["connections"] == 1
+            self.wait_until(is_alone)
+            slow += [stack.enter_context(Raw(self.daemon)) for _ in range(49)]
+            stack.enter_context(self.daemon.clock.stopped())
             for i, raw in enumerate(slow):
-                raw.send(b"POST /v1/gather HTTP/1.1\r\nHost: localhost\r\n" + (b"Content-Length: 1000\r\n\r\n" if i % 2 else b"X"))
+                raw.send(b"POST /v1/gather HTTP/1.1\r\nHost: localhost\r\n" + (b"X" if i % 2 else b"Content-Length: 1000\r\n\r\n"))
             for raw in slow:
                 raw.wait_until_read()
+            self.wait_for_bodies(25)
             self.assertStatus(once(self.daemon, http_request("GET", "/healthz")), 200)
             self.assertProblem(once(self.daemon, REQUEST), 503, "CONNECTION_LIMIT", op="gather", limit=50)
             self.assertOutput(once(self.daemon, REQUEST, OTHER), *ANSWER)  # in the place of one of them
             self.later(61)
-            self.assertOutput(once(self.daemon, REQUEST), *ANSWER)
+            self.wait_until(lambda: once(self.daemon, REQUEST).status == 200, "a place for another connection")
             self.assertEqual(sorted(reply.status if reply else 0 for reply in replies_of(slow)), [0] + [408] * 49)
 
 

@@ -271,7 +271,7 @@ class Faults(DeviceTest):
         return sockets
 
     def test_waiting_requests_are_refused_after_the_drain_timeout(self):
-        with GatedDaemon("--gpu", "reference", "--batch-limit", "1", "--drain-timeout-ms", "1", "--gpu-hang-ms", HOUR_MS) as daemon, \
+        with GatedDaemon("--gpu", "reference", "--batch-limit", "1", "--drain-timeout-ms", "0", "--gpu-hang-ms", HOUR_MS) as daemon, \
                 Client(daemon) as client:
             self.put_table(client)
             self.assertEqual(client.post("/v1/gather", lookup(1)).json(), self.rows(1))  # the table is on the device
@@ -281,8 +281,11 @@ class Faults(DeviceTest):
                     gate.arrival().release()  # the work of one request
                 self.wait_for_queue(client, in_flight=2, waiting=8)
                 self.wait_until(lambda: metric(daemon, 'tensord_requests_total{op="gather",code="200",transport="json"}') == 3)
-                daemon.send_signal(signal.SIGTERM)
-                replies = replies_of(sockets)
+                with daemon.clock.stopped():  # the replies may be sent slowly
+                    daemon.send_signal(signal.SIGTERM)
+                    self.wait_until(lambda: sum(not raw.is_silent() for raw in sockets) == 10)
+                    daemon.clock.advance(1.1)  # the second that is left to what is on the device is over
+                    replies = replies_of(sockets)
             # Two were computed; two are on the device until a second after the timeout; the others wait. A request that comes back
             # from the device waits for a worker again, and is refused for the drain if none has taken it by then.
             self.assertEqual(collections.Counter(reply.status for reply in replies), {200: 2, 503: 10})
@@ -435,15 +438,21 @@ class Faults(DeviceTest):
             self.assertEqual(reply.json()["device"], "cpu")
 
     def test_the_drain_timeout_ends_the_waiting_for_a_hung_device(self):
-        with Daemon("--gpu", "reference:hang_at=1", "--gpu-hang-ms", DAY_MS, "--drain-timeout-ms", "1") as daemon:
-            with Client(daemon) as client, Raw(daemon) as hung, Raw(daemon) as upload:
+        with GatedDaemon("--gpu", "reference", "--gpu-hang-ms", DAY_MS, "--drain-timeout-ms", "0") as daemon:
+            with Client(daemon) as client, Raw(daemon) as hung, Raw(daemon) as upload, Raw(daemon) as waiting:
                 self.put_table(client)
-                hung.send(http_request("POST", "/v1/gather", json.dumps(lookup(1)).encode(), ["X-Request-Timeout-Ms: " + DAY_MS]))
-                self.wait_for_queue(client, in_flight=1)
-                upload.send(http_request("PUT", "/v1/tensors/late?device=gpu", json.dumps(TABLE).encode(), ["X-Request-Timeout-Ms: " + DAY_MS]))
-                self.wait_until_stored(client, "late")
-                daemon.send_signal(signal.SIGTERM)
-                self.assertEqual([reply.status for reply in replies_of((hung, upload))], [503, 201])
+                self.assertEqual(client.post("/v1/gather", lookup(1)).json(), self.rows(1))  # the table is on the device
+                with daemon.gates.closed("device"), daemon.clock.stopped():  # the replies may be sent slowly
+                    hung.send(http_request("POST", "/v1/gather", json.dumps(lookup(1)).encode()))
+                    self.wait_for_queue(client, in_flight=1)
+                    upload.send(http_request("PUT", "/v1/tensors/late?device=gpu", json.dumps(TABLE).encode()))
+                    self.wait_for_queue(client, in_flight=2)
+                    waiting.send(http_request("POST", "/v1/gather", json.dumps(lookup(2)).encode()))
+                    self.wait_for_queue(client, in_flight=2, waiting=1)
+                    daemon.send_signal(signal.SIGTERM)
+                    self.assertProblem(waiting.reply(), 503, "DRAINING")
+                    daemon.clock.advance(1.1)  # the second that is left to what is on the device is over
+                    self.assertEqual([reply.status for reply in replies_of((hung, upload))], [503, 201])
             self.assertEqual(daemon.wait(), 0)
 
     def test_clients_that_do_not_read_their_answers_leave_the_device_to_others(self):

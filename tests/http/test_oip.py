@@ -27,7 +27,7 @@ class Health(OipTest):
                 self.assertEqual(int(head.headers["Content-Length"]), len(self.get(path).body))
 
     def test_while_draining_ready_is_503_and_requests_are_served(self):
-        with Daemon("--drain-delay-ms=60000") as daemon:
+        with Daemon("--drain-delay-ms=3600000") as daemon:
             with Client(daemon) as client:
                 self.assertEqual(client.request("GET", "/v2/health/ready").status, 200)
                 daemon.send_signal()

@@ -91,7 +91,7 @@ class RetriesAtOnce(HttpTest):
 
 
 class DeviceQueue(HttpTest):
-    options = ("--gpu", "reference", "--batch-limit", "1", "--queue-limit", "3")
+    options = ("--gpu", "reference", "--gpu-hang-ms", "3600000", "--batch-limit", "1", "--queue-limit", "3")
     gated = True
 
     def test_the_queue_limit_includes_requests_that_wait_for_a_device(self):
@@ -251,6 +251,8 @@ class Memory(HttpTest):
         try:
             for raw in sockets:
                 raw.send(request[:-1])
+            for raw in sockets:  # so that they are incomplete at the same time
+                raw.wait_until_read()
             for raw in sockets:
                 raw.send(request[-1:])
             statuses = []
