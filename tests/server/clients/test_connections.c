@@ -1,10 +1,12 @@
 #include "server/clients/connections.h"
+#include "tests/support/eventually.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <poll.h>
@@ -114,12 +116,20 @@ static bool has_edge(const struct pair *pair, bool expected)
     return epoll_wait(pair->epoll, &event, 1, expected ? -1 : 0) == 1;
 }
 
+static size_t bytes_unread(const struct pair *pair)
+{
+    int bytes;
+    ck_assert_int_eq(ioctl(pair->ours, FIONREAD, &bytes), 0);
+    return (size_t)bytes;
+}
+
+/* Returns when they have arrived. */
 static void client_sends(const struct pair *pair, size_t bytes)
 {
     static char data[1 << 16];
-    struct pollfd arrived = { .fd = pair->ours, .events = POLLIN };
+    const size_t before = bytes_unread(pair);
     ck_assert_int_eq(send(pair->theirs, data, bytes, MSG_NOSIGNAL), (ssize_t)bytes);
-    ck_assert_int_eq(poll(&arrived, 1, -1), 1);
+    EVENTUALLY(bytes_unread(pair) == before + bytes);
 }
 
 static void server_reads(const struct pair *pair, size_t bytes)

@@ -1,8 +1,10 @@
+#include "server/config/cgroup.h"
 #include "server/config/load.h"
 #include "server/config/variables.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,6 +70,26 @@ static void file_write(const char *text, size_t length)
 
 /* ---- defaults -------------------------------------------------------------------------------- */
 
+static int64_t least_of(int64_t all, int64_t limit)
+{
+    return limit > 0 && limit < all ? limit : all;
+}
+
+/* Those that the test may run on, which may be fewer than the machine has. */
+static int64_t cpus_here(void)
+{
+    cpu_set_t set;
+    const bool known = sched_getaffinity(0, sizeof set, &set) == 0;
+    return least_of(known ? CPU_COUNT(&set) : sysconf(_SC_NPROCESSORS_ONLN),
+                    td_cgroup_limits_read("").cpus);
+}
+
+static int64_t memory_here(void)
+{
+    return least_of((int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE),
+                    td_cgroup_limits_read("").memory_bytes);
+}
+
 TD_TEST(unset_options_have_their_defaults)
 {
     struct loaded loaded = load_good(NULL, NULL);
@@ -76,11 +98,10 @@ TD_TEST(unset_options_have_their_defaults)
     ck_assert_str_eq(config->data_dir, "");
     ck_assert_str_eq(config->allow_host, "");
     ck_assert_str_eq(config->allow_origin, "");
-    ck_assert_int_eq(config->io_threads, sysconf(_SC_NPROCESSORS_ONLN) <= 2 ? 1 : 2);
-    ck_assert_int_eq(config->workers, sysconf(_SC_NPROCESSORS_ONLN));
+    ck_assert_int_eq(config->io_threads, cpus_here() <= 2 ? 1 : 2);
+    ck_assert_int_eq(config->workers, cpus_here());
     ck_assert_int_eq(config->queue_limit, 1024);
-    ck_assert_int_eq(config->memory_limit,
-                     (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / 2);
+    ck_assert_int_eq(config->memory_limit, memory_here() / 2);
     ck_assert_int_eq(config->tensor_quota, config->memory_limit / 2);
     ck_assert_int_eq(config->client_requests, 0);
     ck_assert_int_eq(config->client_memory, config->memory_limit / 2);
@@ -198,7 +219,7 @@ TD_TEST(unknown_environment_variables_set_nothing)
     struct loaded loaded = load_good(
         NULL, WORDS("WORKERS=3", "TENSORD_WORKERSX=4", "TENSORD_CACHE=/cache", "XTENSORD_WORKERS=5",
                     "TENSORD_QUEUE-LIMIT=6", "tensord_workers=7", "TENSORD_"));
-    ck_assert_int_eq(loaded.config.workers, sysconf(_SC_NPROCESSORS_ONLN));
+    ck_assert_int_eq(loaded.config.workers, cpus_here());
     ck_assert_int_eq(loaded.config.queue_limit, 1024);
     td_config_free(&loaded.config);
 }

@@ -28,7 +28,8 @@ TD_TEST_LOOP(all_bytes_arrive, 0, 3)
         struct td_copy_job job;
         const char after = to[sizes[k]] = 77;
         td_copiers_start(copiers, &job, to, from, sizes[k]);
-        ck_assert(td_copiers_wait(copiers, &job, INT64_C(10000000000)));
+        while (!td_copiers_wait(copiers, &job, 1000000))
+            ;
         ck_assert(td_copiers_is_done(copiers, &job));
         ck_assert_int_eq(memcmp(to, from, sizes[k]), 0);
         memset(to, 0, sizes[k]);

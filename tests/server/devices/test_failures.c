@@ -200,6 +200,7 @@ TD_TEST(draining_does_not_wait_for_a_device_that_hangs)
     struct setup setup = { 0 };
     struct batch_call hung;
     setup_open(&setup, "hang_at=1");
+    test_clock_stop(); /* a drained device has a second, and so has each call of it */
     struct td_tensor table = table_of(10, 0);
     batch_call_row(&hung, &table, 1);
     submit(&setup, &hung);
@@ -213,19 +214,33 @@ TD_TEST(draining_does_not_wait_for_a_device_that_hangs)
     td_buffer_unref(table.owner);
 }
 
+static void *free_batcher(void *batcher)
+{
+    td_batcher_free(batcher);
+    return NULL;
+}
+
 TD_TEST(free_does_not_wait_for_a_device_that_hangs)
 {
     struct setup setup = { 0 };
     struct batch_call hung, waiting;
+    pthread_t freeing;
     setup_open(&setup, "hang_at=1");
+    test_clock_stop(); /* a drained device has a second, and so has its end */
     struct td_tensor table = table_of(10, 0);
     batch_call_row(&hung, &table, 1);
     batch_call_row(&waiting, &table, 1);
     submit(&setup, &hung);
     EVENTUALLY(counts_of(&setup).in_flight == 1);
     submit(&setup, &waiting);
+    ck_assert_int_eq(pthread_create(&freeing, NULL, free_batcher, setup.batcher), 0);
+    EVENTUALLY(atomic_load(&waiting.n_done) == 1); /* the second has begun */
+    (void)pass_time_until_end(&hung, 300 * MS);
+    pthread_join(freeing, NULL);
+    setup.batcher = NULL;
     setup_close(&setup);
     expect_status(&hung, TD_DEVICE_UNAVAILABLE);
+    EXPECT_MESSAGE(&hung.err, "when the server stopped");
     expect_status(&waiting, TD_DRAINING);
     batch_call_end(&hung);
     batch_call_end(&waiting);
@@ -335,6 +350,7 @@ TD_TEST(a_drain_does_not_open_a_device_again)
     struct batch_call hung, call;
     api.close = counted_close;
     setup_open(&setup, "hang_at=1");
+    test_clock_stop(); /* a drained device has a second, and so has each call of it */
     struct td_tensor table = table_of(10, 0);
     batch_call_row(&hung, &table, 1);
     submit(&setup, &hung);
@@ -499,7 +515,7 @@ static td_status failing_run(struct td_device_stream *stream, const struct td_de
 static bool all_given_back(struct setup *setup, const struct td_device_info *idle)
 {
     td_batcher_trim(setup->batcher);
-    test_clock_advance(1000 * MS); /* to the next housekeeping */
+    test_clock_advance(10 * MS); /* to the next housekeeping, and not soon to hang_ms */
     const struct td_batcher_counts counts = counts_of(setup);
     return counts.tables == 0 && counts.staging_bytes == 0 &&
            counts.device.memory_used == idle->memory_used;
@@ -519,6 +535,7 @@ static int look_up_with_failure(int at)
     api.run = failing_run;
     atomic_store(&failing_call, 0);
     setup_open(&setup, "");
+    test_clock_stop(); /* between the lookups no scratch memory is freed, which a retry needs */
     const struct td_device_info idle = counts_of(&setup).device;
     atomic_store(&device_calls, 0);
     atomic_store(&failing_call, at);
@@ -538,6 +555,7 @@ static int look_up_with_failure(int at)
     EVENTUALLY(all_given_back(&setup, &idle));
     ck_assert_uint_eq(td_buffer_pool_stats(setup.buffers).in_use, 0);
     setup_close(&setup);
+    test_clock_go_on(); /* opening a device takes some time */
     return calls;
 }
 
@@ -921,8 +939,11 @@ TD_TEST_EACH(each_call_of_many_threads_is_given_back_once, stresses)
         ck_assert_int_eq(pthread_create(&threads[i], NULL, run_client, &clients[i]), 0);
     }
     EVENTUALLY(counts_of(&setup).items > 0); /* while other threads submit */
-    while (stresses[_i].hangs && atomic_load(&clients_left) > 0)
+    while (stresses[_i].hangs && atomic_load(&clients_left) > 0) {
+        /* No hours while a device is opened: they would end the calls for that. */
+        EVENTUALLY(counts_of(&setup).available || atomic_load(&clients_left) == 0);
         pass_hang_limit(&setup);
+    }
     for (int i = 0; i < CLIENTS; i++) {
         char why[TD_DEVICE_TEXT];
         (void)td_batcher_available(setup.batcher, why);

@@ -52,6 +52,7 @@ TD_TEST(an_upload_is_waited_for_until_the_deadline)
     struct setup setup = { 0 };
     struct batch_call hung, waiting, late;
     setup_open(&setup, "hang_at=1");
+    test_clock_stop();
     struct td_tensor table = table_of(10, 0), other = table_of(10, 0);
     keep_busy(&setup, &hung, &table);
     batch_call_upload(&waiting, &table); /* already uploading in the batch that hangs */
@@ -60,11 +61,15 @@ TD_TEST(an_upload_is_waited_for_until_the_deadline)
     submit(&setup, &waiting);
     submit(&setup, &late);
     pass_time(&hung, 100 * MS);
+    ck_assert_int_eq(atomic_load(&waiting.n_done) + atomic_load(&late.n_done), 0);
+    pass_time(&hung, 1);
     expect_status(&waiting, TD_DEADLINE_EXCEEDED);
     expect_status(&late, TD_DEADLINE_EXCEEDED);
     ck_assert_int_eq(atomic_load(&hung.n_done), 0);
-    setup_close(&setup);
+    td_batcher_drain(setup.batcher); /* gives the hung one up after a second */
+    (void)pass_time_until_end(&hung, 300 * MS);
     expect_status(&hung, TD_DEVICE_UNAVAILABLE);
+    setup_close(&setup);
     batch_call_end(&hung);
     batch_call_end(&waiting);
     batch_call_end(&late);
@@ -330,6 +335,7 @@ TD_TEST(the_end_does_not_wait_for_an_upload_that_hangs)
     struct setup setup = { 0 };
     struct batch_call hung, call;
     setup_open(&setup, "hang_at=1");
+    test_clock_stop(); /* a drained device has a second, and so has each call of it */
     struct td_tensor table = table_of(LARGE_ROWS, 0), small = table_of(10, 0);
     keep_busy(&setup, &hung, &small);
     batch_call_upload(&call, &table);

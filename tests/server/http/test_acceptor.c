@@ -6,6 +6,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 
@@ -377,6 +378,15 @@ TD_TEST_EACH(without_files_or_memory_the_acceptor_pauses_and_logs_once, errors)
 
 /* ---- stop ------------------------------------------------------------------------------------ */
 
+/* Connections that accept4 would return. To its client a connection may be open before. */
+static unsigned count_waiting(void)
+{
+    struct tcp_info info;
+    socklen_t size = sizeof info;
+    ck_assert_int_eq(getsockopt(listener, IPPROTO_TCP, TCP_INFO, &info, &size), 0);
+    return info.tcpi_unacked; /* of a listening socket */
+}
+
 TD_TEST_LOOP(at_the_stop_waiting_connections_are_accepted_or_left_to_another_process, 0, 2)
 {
     const bool leave_waiting = _i == 1;
@@ -385,6 +395,7 @@ TD_TEST_LOOP(at_the_stop_waiting_connections_are_accepted_or_left_to_another_pro
     start("", leave_waiting);
     for (int i = 0; i < WAITING; i++)
         (void)connect_as(1);
+    EVENTUALLY(count_waiting() == WAITING);
     td_acceptor_stop(acceptor);
     ck_assert_int_eq(atomic_load(&n_handed), leave_waiting ? 0 : WAITING);
     td_acceptor_stop(acceptor); /* again */
