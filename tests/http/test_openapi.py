@@ -140,7 +140,7 @@ class OpenApi(HttpTest):
             status = page.json()["status"]
             described = components["responses"][f"Problem{status}"]
             self.assertIn(code, described["content"]["application/problem+json"]["schema"]["properties"]["code"]["enum"])
-            self.assertIn(page.json()["explanation"], described["description"])
+            self.assertIn(f"{code}: {page.json()['explanation']}", described["description"].splitlines())
 
     def test_it_is_compressed_with_the_option(self):
         plain = self.get("/openapi.json", {"Accept-Encoding": "gzip"})

@@ -47,11 +47,13 @@ static void setup(void)
     td_placement_sleep(&placement);
 }
 
-TD_TEST(a_thread_that_sleeps_on_the_processor_of_its_waker_wakes_elsewhere)
+TD_TEST_LOOP(a_thread_that_sleeps_on_the_processor_of_its_waker_wakes_elsewhere, 0, 2)
 {
+    here = _i;
+    td_placement_sleep(&placement);
     td_placement_avoid(&placement);
     ck_assert_int_eq(changed, gettid());
-    ck_assert(CPU_ISSET(0, &allowed) && !CPU_ISSET(1, &allowed));
+    ck_assert(CPU_ISSET((size_t)(1 - _i), &allowed) && !CPU_ISSET((size_t)_i, &allowed));
     td_placement_avoid(&placement);
     ck_assert_int_eq(n_changes, 1);
 }
