@@ -13,12 +13,12 @@ PATIENCE_S, POLL_S = 300, 0.05  # the first only ends a hang
 ARGUMENTS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1400,1000",
              "--disable-background-networking", "--disable-component-update", "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1")
 
-# A notice goes away after some seconds, which may be sooner than a test asks for it.
+# A notice goes away after some seconds. A slow test asks later than that, so all notices that could be seen are kept.
 KEEP_NOTICES = """
 window.shown = [];
 document.addEventListener("DOMContentLoaded", () => {
     const notices = document.getElementById("notices");
-    const keep = (nodes) => window.shown.push(...[...nodes].map((node) => [node.className, node.textContent]));
+    const keep = (nodes) => window.shown.push(...[...nodes].filter((node) => node.getClientRects().length).map((node) => [node.className, node.textContent]));
     if (!notices) return;
     keep(notices.children);
     new MutationObserver((changes) => changes.forEach((change) => keep(change.addedNodes))).observe(notices, {childList: true});

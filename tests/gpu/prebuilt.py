@@ -7,7 +7,7 @@
 Runs every stage under a limit of its own, the next one also where one failed, writes the whole output of each to the
 folder of logs, and prints one page: a line per stage, a table of what was asked and measured, and what to run next.
 Needs Python 3.8, and of CUDA the driver alone.  --device takes another device, reference or the path of a plugin, in place
-of the GPU; --limit takes the place of every stage's own; --total is the time for all, after which stages are not run;
+of the GPU; --limit replaces the limit of every stage; --total is the time for all, after which stages are not run;
 --only runs the stages whose names contain a word; --quick makes each stage short, for tests of this program.
 
 Exit status: 0 if nothing failed; 77, with a last line that begins with "skipped", where the plugin can be loaded and the
@@ -98,6 +98,9 @@ def run(stage, limit, environment, logs):
             status = process.wait(limit)
         except subprocess.TimeoutExpired:
             status = None
+        except BaseException:
+            os.killpg(process.pid, signal.SIGKILL)
+            raise
         try:  # also what it left behind: a daemon
             os.killpg(process.pid, signal.SIGKILL)
         except ProcessLookupError:
@@ -184,6 +187,7 @@ def next_steps(args, device, done, added):
 
 
 def main():
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # the stage that runs is ended, too
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--folder", default=os.path.join(ROOT, "build-gpu-loan"))
     parser.add_argument("--logs", default=os.path.join(ROOT, "build-gpu-logs"))

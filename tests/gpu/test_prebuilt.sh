@@ -11,8 +11,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 fail() { printf 'FAILED: %s\n' "$*"; cat "$work/page"; exit 1; }
-# prebuilt STATUS OPTION...: runs it, and keeps its page. Its limits, which are those of a loan, are not to end a stage of a busy
-# machine, but where a test sets others.
+# prebuilt STATUS OPTION...: runs it, and keeps its page. Its own limits suit a GPU that is held for ten minutes. Here they would end
+# stages on a busy machine, so they are raised, unless a test sets others.
 prebuilt() {
     local status=0
     tests/gpu/run.sh --prebuilt --folder "$work/folder" --logs "$work/logs" \
@@ -81,9 +81,10 @@ TD_TEST_DEVICE=$plugin "$build/tests/gpu/test_device_contract" "gather float32[5
 
 # One that hangs: ended with what it had started, and its command is listed.
 export PATH=$work/path:$PATH
-HANGS=yes prebuilt 1 --device "$plugin" --quick --only racecheck-gather --limit 2
-page '^FAILED +racecheck-gather +[0-9]+ s .*ended at its limit of 2 s'
+HANGS=yes prebuilt 1 --device "$plugin" --quick --only racecheck-gather --limit 20
+page '^FAILED +racecheck-gather +[0-9]+ s .*ended at its limit of 20 s'
 page "^  TD_TEST_DEVICE=.* compute-sanitizer --tool racecheck .* 'gather float32"
+[ -s "$work/pid" ] || fail "the stage had started nothing"
 [[ $(ps -o stat= -p "$(cat "$work/pid")" || true) =~ ^(Z.*)?$ ]] || fail "what the stage had started still runs"
 
 # One that fails, one that does nothing: listed, and the others run.

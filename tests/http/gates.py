@@ -109,7 +109,7 @@ class Clock:
 
     @contextlib.contextmanager
     def stopped(self):
-        """a machine that is slow, or a second that ends, makes no difference; a clock that stands already goes on standing there"""
+        """a slow machine, or the end of a second, makes no difference; a clock that stands already still stands after the block"""
         before = self.numbers[1]
         self.numbers[1] = before or time.clock_gettime_ns(time.CLOCK_MONOTONIC)
         try:

@@ -281,10 +281,10 @@ class Faults(DeviceTest):
                     gate.arrival().release()  # the work of one request
                 self.wait_for_queue(client, in_flight=2, waiting=8)
                 self.wait_until(lambda: metric(daemon, 'tensord_requests_total{op="gather",code="200",transport="json"}') == 3)
-                with daemon.clock.stopped():  # the replies may be sent slowly
+                with daemon.clock.stopped():  # the second is not over before all replies are read
                     daemon.send_signal(signal.SIGTERM)
                     self.wait_until(lambda: sum(not raw.is_silent() for raw in sockets) == 10)
-                    daemon.clock.advance(1.1)  # the second that is left to what is on the device is over
+                    daemon.clock.advance(1.1)  # ends the second that launches in flight have
                     replies = replies_of(sockets)
             # Two were computed; two are on the device until a second after the timeout; the others wait. A request that comes back
             # from the device waits for a worker again, and is refused for the drain if none has taken it by then.
@@ -442,7 +442,7 @@ class Faults(DeviceTest):
             with Client(daemon) as client, Raw(daemon) as hung, Raw(daemon) as upload, Raw(daemon) as waiting:
                 self.put_table(client)
                 self.assertEqual(client.post("/v1/gather", lookup(1)).json(), self.rows(1))  # the table is on the device
-                with daemon.gates.closed("device"), daemon.clock.stopped():  # the replies may be sent slowly
+                with daemon.gates.closed("device"), daemon.clock.stopped():  # the second is not over before all replies are read
                     hung.send(http_request("POST", "/v1/gather", json.dumps(lookup(1)).encode()))
                     self.wait_for_queue(client, in_flight=1)
                     upload.send(http_request("PUT", "/v1/tensors/late?device=gpu", json.dumps(TABLE).encode()))
@@ -451,7 +451,7 @@ class Faults(DeviceTest):
                     self.wait_for_queue(client, in_flight=2, waiting=1)
                     daemon.send_signal(signal.SIGTERM)
                     self.assertProblem(waiting.reply(), 503, "DRAINING")
-                    daemon.clock.advance(1.1)  # the second that is left to what is on the device is over
+                    daemon.clock.advance(1.1)  # ends the second that launches in flight have
                     self.assertEqual([reply.status for reply in replies_of((hung, upload))], [503, 201])
             self.assertEqual(daemon.wait(), 0)
 

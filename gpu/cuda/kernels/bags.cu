@@ -277,7 +277,7 @@ static __global__ void __launch_bounds__(THREADS)
     write_reports(args.reporting, counted);
 }
 
-/* Adds the sums of the parts of each split bag, of type A, in float64. The bag that has index p, a multiple of
+/* Adds, in float64, the sums of the parts of each split bag, which are of type A. The bag that has index p, a multiple of
  * TD_CUDA_BAG_PART, is the only split one that can begin in the run of indices before p. */
 template <typename A, bool maximum>
 static __global__ void __launch_bounds__(THREADS)

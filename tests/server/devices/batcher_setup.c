@@ -162,8 +162,8 @@ int looks(void)
 void reopen(struct setup *setup)
 {
     test_clock_advance(setup->options.retry_ms * MS);
-    /* It looks again after some milliseconds, which pass here if the test has stopped the clock: in steps that
-     * leave a thread inside a call of the device, which has a second of them, time to get a processor. */
+    /* The batcher looks again after some milliseconds. Where the test has stopped the clock they pass here, in
+     * steps so small that a thread inside a call of the device, which has a second, gets a processor. */
     EVENTUALLY((test_clock_advance(MS / 100), counts_of(setup).available));
 }
 

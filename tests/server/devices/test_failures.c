@@ -940,7 +940,7 @@ TD_TEST_EACH(each_call_of_many_threads_is_given_back_once, stresses)
     }
     EVENTUALLY(counts_of(&setup).items > 0); /* while other threads submit */
     while (stresses[_i].hangs && atomic_load(&clients_left) > 0) {
-        /* No hours while a device is opened: they would end the calls for that. */
+        /* The clock does not move by hours while a device is opened: that would end the opening. */
         EVENTUALLY(counts_of(&setup).available || atomic_load(&clients_left) == 0);
         pass_hang_limit(&setup);
     }

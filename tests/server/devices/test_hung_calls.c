@@ -276,7 +276,7 @@ TD_TEST(the_reference_device_has_such_a_free)
     td_batcher_trim(setup.batcher);
     await(&frees);
     test_clock_advance((HOUR_MS + 1) * MS);
-    /* It is refused by the thread that opens the device again, and knows when. */
+    /* The thread that opens the device again refuses the upload, so by then it is known when it does. */
     upload(&setup, &table, TD_DEVICE_UNAVAILABLE);
     ck_assert(!counts_of(&setup).available);
     reopen(&setup);

@@ -479,7 +479,7 @@ TD_TEST(a_folder_that_was_taken_does_not_change)
     td_store_rescan(store);
     ck_assert_int_eq(value_of(found(store, "m@1")->tensor, 0), 10);
     ck_assert_ptr_nonnull(strstr(problems_of(store), "1: m.npy has changed"));
-    /* Of another size: its time of change may be the same, to a tick of the kernel. */
+    /* The manifest gets another size, since its time may be the same: file times move in ticks of the kernel. */
     put_manifest("1", "m.npy", "\"aliases\":{\"yy\":\"m@1\"}");
     td_store_rescan(store);
     ck_assert_int_eq(value_of(found(store, "m@1")->tensor, 0), 10);

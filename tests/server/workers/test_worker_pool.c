@@ -1009,7 +1009,7 @@ TD_TEST(workers_sleep_when_the_next_loop_does_not_begin_soon)
     test_clock_stop();
     submit(pool, &self.job);
     gate_await(&self.gate); /* the job may have more loops */
-    /* Again and again, since a worker may begin to wait only now. */
+    /* Repeatedly: a worker may begin to wait after the clock has moved. */
     EVENTUALLY((test_clock_advance(50000), atomic_load(&sleeping) == 3));
     gate_open(&self.gate);
     td_worker_pool_free(pool);
