@@ -121,11 +121,11 @@ static void mark_lost(struct td_batcher *batcher, const struct td_error *reason)
     struct td_error err;
     td_log(batcher->options.log, TD_LOG_ERROR, "device_lost",
            TD_TEXT("kind", batcher->options.api->kind), TD_TEXT("reason", reason->message));
+    batcher->open_ns = td_now_ns() + batcher->options.retry_ms * MS;
     td_batch_mailbox_not_available(&batcher->mailbox, false, reason->message);
     td_error_set(&err, TD_DEVICE_UNAVAILABLE, "the device was lost: %s", reason->message);
     batcher->lost = batcher->session;
     batcher->session = NULL;
-    batcher->open_ns = td_now_ns() + batcher->options.retry_ms * MS;
     for (int i = 0; i < TD_SESSION_BATCHES; i++)
         td_batch_fail(batcher->lost->batches[i], &err);
     td_batch_queue_refuse(&batcher->queue, TD_DEVICE_UNAVAILABLE, &err);
@@ -150,10 +150,10 @@ static void *take_over(void *context)
                  (long long)(call_limit_ns(&batcher->options) / MS));
     td_log(batcher->options.log, TD_LOG_ERROR, "device_lost",
            TD_TEXT("kind", batcher->options.api->kind), TD_TEXT("reason", err.message));
+    batcher->open_ns = td_now_ns() + batcher->options.retry_ms * MS;
     td_batch_mailbox_not_available(&batcher->mailbox, false, err.message);
     batcher->session = NULL;
     batcher->left = true;
-    batcher->open_ns = td_now_ns() + batcher->options.retry_ms * MS;
     if (session)
         td_device_session_leave(session, &err);
     td_batch_queue_refuse(&batcher->queue, TD_DEVICE_UNAVAILABLE, &err);
