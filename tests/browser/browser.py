@@ -106,6 +106,13 @@ class BrowserTest(unittest.TestCase):
         """types into the element, once it can be typed into"""
         self.wait(lambda: self.one(selector).send_keys(*keys) is None, f"type into {selector}")
 
+    def text(self, *element):
+        """what the element says, also if it is drawn again meanwhile"""
+        return self.wait(lambda: [self.one(*element).text])[0]
+
+    def attribute(self, name, *element):
+        return self.wait(lambda: [self.one(*element).get_attribute(name)])[0]
+
     def wait(self, condition, message=""):
         return WebDriverWait(self.browser, PATIENCE_S, POLL_S, ignored_exceptions=[Exception]).until(lambda _: condition(), message)
 

@@ -30,7 +30,7 @@ class Docs(BrowserTest):
         expected = sorted(f"{method.upper()} {path}" for path, methods in self.document()["paths"].items() for method in methods)
         shown = self.browser.execute_script("return [...document.querySelectorAll('.endpoint > summary')].map((node) => `${node.children[0].textContent} ${node.children[1].textContent}`)")
         self.assertEqual(sorted(shown), expected)
-        self.assertEqual(self.one("a[href='/openapi.json']").text, "/openapi.json")
+        self.assertEqual(self.text("a[href='/openapi.json']"), "/openapi.json")
 
     def test_an_endpoint_has_parameters_schemas_problems_and_an_example(self):
         node = self.open_endpoint("post_v1_gather")
@@ -67,8 +67,8 @@ class Docs(BrowserTest):
         self.one(".endpoint")
         self.browser.execute_script("for (const node of document.querySelectorAll('details')) node.open = true")
         self.wait(lambda: self.browser.execute_script("return [...document.querySelectorAll('.details-body')].every((node) => node.hasChildNodes())"))
-        self.assertNotIn("undefined", self.one("#view").text)
-        self.assertNotIn("[object", self.one("#view").text)
+        self.assertNotIn("undefined", self.text("#view"))
+        self.assertNotIn("[object", self.text("#view"))
 
     def test_endpoints_are_found_by_path_and_sentence(self):
         self.open("/docs#docs?part=http")

@@ -89,8 +89,8 @@ class Large(BrowserTest):
         field = self.all(".tensor-input textarea")[0]
         self.browser.execute_script(PASTE, field)
         self.responsive(lambda: self.browser.execute_script("window.paste()"), lambda: self.one(".tensor-input .preview canvas"), ["text"])
-        self.assertEqual(self.one(".tensor-input .type").text, f"int32 [{SIDE},{SIDE}]")
-        self.assertIn("-d @request.json", self.one(".code").text)
+        self.assertEqual(self.text(".tensor-input .type"), f"int32 [{SIDE},{SIDE}]")
+        self.assertIn("-d @request.json", self.text(".code"))
         self.responsive(lambda: self.click("#run"), lambda: self.values(".output")[:3] == ["0", "1", "2"])
 
     def saved(self, button, name):

@@ -116,27 +116,34 @@ class Live(BrowserTest):
             thread.join()
 
     def said(self, title):
-        return self.one(f".chart[aria-label^='{title}']").get_attribute("aria-label")
+        return self.attribute("aria-label", f".chart[aria-label^='{title}']")
+
+    def says(self, title, pattern):
+        """waits until the newest values are such: between two scrapes there may have been no request"""
+        self.wait(lambda: re.search(pattern, self.said(title)), f"{title} {pattern}")
+
+    def row_says(self, table, pattern):
+        first = "return document.querySelector(`[aria-label='${arguments[0]}'] tbody tr`).innerText"
+        self.wait(lambda: re.search(pattern, self.browser.execute_script(first, table)), f"{table} {pattern}")
 
     def test_requests_latency_stages_errors_and_tables_are_drawn(self):
         with self.load():
             self.open("/#live")
             self.one(".rankings", "busy")
-            self.assertRegex(self.said("Requests."), r"answered [1-9][\d.]*\s?k?/s, refused or failed [1-9]")
-            self.assertRegex(self.said("Latency."), r"p50 [\d.]+.[µm]?s, p90 [\d.]+.[µm]?s, p99 [\d.]+.[µm]?s")
-            self.assertRegex(self.said("Stages"), r"decode [\d.]+.[µm]?s, queue [\d.]+.[µm]?s, compute [\d.]+.[µm]?s, encode [\d.]+.[µm]?s")
-            self.assertRegex(self.said("Errors."), r"INDEX_OUT_OF_BOUNDS|[1-9][\d.]*\s?k?/s")
-            self.assertRegex(self.said("Tables").partition(": ")[2], r"[1-9]")  # after the time
-            table = self.browser.execute_script("return document.querySelector(\"[aria-label='Tables'] tbody tr\").innerText")
-            self.assertRegex(table.replace("\t", " "), r"^busy [1-9].*/s [1-9].*/s [1-9].*/s [1-9].*B/s$")
+            self.says("Requests.", r"answered [1-9][\d.]*\s?k?/s, refused or failed [1-9]")
+            self.says("Latency.", r"p50 [\d.]+.[µm]?s, p90 [\d.]+.[µm]?s, p99 [\d.]+.[µm]?s")
+            self.says("Stages", r"decode [\d.]+.[µm]?s, queue [\d.]+.[µm]?s, compute [\d.]+.[µm]?s, encode [\d.]+.[µm]?s")
+            self.says("Errors.", r"INDEX_OUT_OF_BOUNDS|[1-9][\d.]*\s?k?/s")
+            self.says("Tables", r": .*[1-9]")  # after the time
+            self.row_says("Tables", r"^busy\t[1-9].*/s\t[1-9].*/s\t[1-9].*/s\t[1-9].*B/s$")
             self.one("[aria-label='Stages by op'] .stage-bar")
             label, width, widths = self.browser.execute_script("""
                 const bar = document.querySelector("[aria-label='Stages by op'] .stage-bar");
                 return [bar.ariaLabel, bar.offsetWidth, [...bar.querySelectorAll("i")].map((part) => part.getBoundingClientRect().width)];""")
             self.assertRegex(label, r"^decode [\d.]+.[µm]?s, queue [\d.]+.[µm]?s, compute [\d.]+.[µm]?s, encode [\d.]+.[µm]?s$")
-            self.assertRegex(self.browser.execute_script("return document.querySelector(\"[aria-label='Stages by op'] tbody tr\").innerText"), r"^gather(\s+[\d.]+\u2009[µm]?s){5}$")
+            self.row_says("Stages by op", r"^gather(\s+[\d.]+\u2009[µm]?s){5}$")
             self.assertAlmostEqual(sum(widths), width, delta=4)
-            self.assertEqual(self.one("[aria-label='Errors'] a").get_attribute("href"), self.origin + "/problems/index-out-of-bounds")
+            self.assertEqual(self.attribute("href", "[aria-label='Errors'] a"), self.origin + "/problems/index-out-of-bounds")
             for chart in ("Requests", "Latency", "Stages", "Errors", "Tables"):
                 self.wait(lambda: self.painted(chart), chart)
 
@@ -149,7 +156,7 @@ class Live(BrowserTest):
     def test_the_stages_are_shown_by_mean_or_percentile(self):
         self.open_with(STAGES)
         self.one(".rankings", "gather")
-        row = self.one("[aria-label='Stages by op'] tbody tr").text
+        row = self.text("[aria-label='Stages by op'] tbody tr")
         self.assertEqual(row.replace("\u2009", "").split(), ["gather", "5.02s", "–", "1.00s", "550ms", "–"])
         self.assertEqual(len(self.all("[aria-label='Stages by op'] tbody tr")), 1)
         for statistic, want in (("mean", "queue 5.00s, compute 20.0ms"), ("p50", "queue 1.00s, compute 1.00ms"), ("p90", "queue 1.00s, compute 83.5ms"),
@@ -186,7 +193,7 @@ class Live(BrowserTest):
 
     def time(self):
         """of the values that the first chart says"""
-        return self.one(".chart").get_attribute("aria-label").partition(". ")[2].partition(": ")[0]
+        return self.attribute("aria-label", ".chart").partition(". ")[2].partition(": ")[0]
 
     def test_the_pointer_and_the_arrow_keys_read_a_time(self):
         with self.load():
@@ -232,7 +239,7 @@ class Live(BrowserTest):
         self.assertIn("not known", self.said("Requests."))
         self.allow(5)
         self.assertIn("answered", self.said("Requests."))
-        self.assertEqual(self.one("#view .problem-text").text, "")
+        self.assertEqual(self.text("#view .problem-text"), "")
 
     def test_a_restart_of_the_server_is_a_gap(self):
         self.open_with(RESTARTED)

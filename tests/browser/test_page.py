@@ -71,7 +71,7 @@ class Page(BrowserTest):
 
     def test_the_number_of_workers_is_shown(self):
         self.shown("/#try?op=gather")
-        self.wait(lambda: re.match(r"ready · \d+ workers?$", self.one("#server-state").text))
+        self.wait(lambda: re.match(r"ready · \d+ workers?$", self.text("#server-state")))
 
     def theme(self):
         return self.browser.execute_script("return getComputedStyle(document.documentElement).colorScheme || matchMedia('(prefers-color-scheme: dark)').matches"), \
@@ -140,11 +140,11 @@ class WithToken(BrowserTest):
         self.one("#token-problem", "does not know this token")
         self.type("#token-input", self.secret, Keys.ENTER)
         self.one(".output .type")
-        self.assertIn("$TOKEN", self.one(".code").text)
+        self.assertIn("$TOKEN", self.text(".code"))
         for name, program in (("Python", [sys.executable, "-c"]), ("JavaScript", ["node", "--input-type=module", "-e"])):
             self.click(".snippet button", name)
             if shutil.which(program[0]):
-                printed = subprocess.run([*program, self.one(".code").text], stdout=subprocess.PIPE, text=True, timeout=PATIENCE_S, check=True, env={**os.environ, "TOKEN": self.secret})
+                printed = subprocess.run([*program, self.text(".code")], stdout=subprocess.PIPE, text=True, timeout=PATIENCE_S, check=True, env={**os.environ, "TOKEN": self.secret})
                 self.assertIn("output", printed.stdout)
         self.assertNotIn(self.secret, self.browser.execute_script("return document.documentElement.outerHTML + JSON.stringify([{...localStorage}, {...sessionStorage}]) + document.cookie"))
         self.browser.refresh()
@@ -154,7 +154,7 @@ class WithToken(BrowserTest):
         self.expected_messages = ("401",)
         self.open("/#tables")
         self.one("dialog[open]")
-        self.assertIn('give one with the button "Token" at the top', self.one("#view .error").text)
+        self.assertIn('give one with the button "Token" at the top', self.text("#view .error"))
         self.type("#token-input", self.secret, Keys.ENTER)
         self.one(".detail .empty")
         self.click(".bar nav a", "Docs")
@@ -182,6 +182,6 @@ class WithToken(BrowserTest):
         self.click("#token-button")
         ActionChains(self.browser).send_keys(Keys.ESCAPE).perform()
         self.wait(lambda: not self.all("dialog[open]"))
-        self.assertEqual(self.one("#token-button").text, "Token: set")
+        self.assertEqual(self.text("#token-button"), "Token: set")
         self.click("#run")
         self.one(".output .type")

@@ -50,7 +50,7 @@ class Tables(TablesTest):
         self.show("films")
         self.rows_shown("12, 3-4")
         self.wait(lambda: [node.text for node in self.all(".rows tbody th")] == ["12", "3", "4"])
-        self.assertEqual(self.one(".rows td[data-index='1']").get_attribute("title"), "films[12,1] = 12")
+        self.assertEqual(self.attribute("title", ".rows td[data-index='1']"), "films[12,1] = 12")
         self.rows_shown("k7", by_key=True)
         self.wait(lambda: [node.text for node in self.all(".rows tbody th")] == ["k7"])
 
@@ -74,7 +74,7 @@ class Tables(TablesTest):
         self.one(".detail .help", "float32 [2,2]")
         facts = dict(zip([node.text for node in self.all(".facts dt")], [node.text for node in self.all(".facts dd")])) if self.one(".facts") else {}
         self.assertEqual((facts["least"], facts["greatest"], facts["mean"], facts["NaN"]), ("-4.5", "3", "0.375", "0"))
-        self.assertIn("means of 2 by 2 blocks", self.one(".strip").get_attribute("aria-label"))
+        self.assertIn("means of 2 by 2 blocks", self.attribute("aria-label", ".strip"))
 
     def test_flags_and_texts_are_described_as_such(self):
         for name, values, expected in (("flags", [True, False, True], {"elements": "3", "true": "2"}),
@@ -306,7 +306,7 @@ class Tables(TablesTest):
             self.click(".aliases button", "Flip")
             self.notice("latest → t@2")
             self.assertEqual(client.request("GET", "/v1/aliases").json()["aliases"], {"latest": "t@2"})
-            self.wait(lambda: self.one(".aliases tbody tr").text.startswith("latest t@2"))
+            self.wait(lambda: self.text(".aliases tbody tr").startswith("latest t@2"))
             client.request("POST", "/v1/aliases", {"set": {"latest": "t@1"}})
             self.expected_messages = ("412",)
             self.click(".aliases button", "Remove")
@@ -357,4 +357,4 @@ class ReadOnly(TablesTest):
         self.show("t@1")
         self.one(".facts")
         self.assertEqual(self.all(".upload, button.danger, .aliases button, .aliases input"), [])
-        self.assertIn("latest", self.one(".aliases").text)
+        self.assertIn("latest", self.text(".aliases"))

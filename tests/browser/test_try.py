@@ -26,7 +26,7 @@ class Try(BrowserTest):
             with self.subTest(op):
                 self.ready(f"/#try?op={op}")
                 self.assertEqual([element.text for element in self.all(".output h3 .type")], expected[op])
-                self.assertIn(f"/v1/{op}", self.one(".code").text)
+                self.assertIn(f"/v1/{op}", self.text(".code"))
 
     def fill(self, field, text):
         self.browser.execute_script("arguments[0].value = arguments[1]; arguments[0].dispatchEvent(new Event('input'))", field, text)
@@ -58,14 +58,14 @@ class Try(BrowserTest):
         self.click(".output button", "JSON")
         self.browser.refresh()
         self.one(".output pre")
-        self.assertIn("import", self.one(".code").text)
+        self.assertIn("import", self.text(".code"))
 
     def test_back_leads_to_the_op_before(self):
         self.ready("/#try?op=gather")
         Select(self.one("#op")).select_by_value("concat")
-        self.wait(lambda: "/v1/concat" in self.one(".code").text)
+        self.wait(lambda: "/v1/concat" in self.text(".code"))
         self.browser.back()
-        self.wait(lambda: "/v1/gather" in self.one(".code").text)
+        self.wait(lambda: "/v1/gather" in self.text(".code"))
 
     def test_members_of_a_link_that_the_form_lacks_are_told(self):
         self.ready(address("gather", {"params": [1, 2], "indices": [1], "response": "flat", "device": "cpu"}))
@@ -84,7 +84,7 @@ class Try(BrowserTest):
                     before = self.one(".result > *")
                     choice.select_by_visible_text(name)
                     self.wait(lambda: self.one(".result > *") != before)
-                    self.assertEqual([element.text for element in self.all(".error .meta")], [] if name != "an index out of range" else [self.one(".error .meta").text])
+                    self.assertEqual([element.text for element in self.all(".error .meta")], [] if name != "an index out of range" else [self.text(".error .meta")])
                     self.assertEqual(choice.first_selected_option.text, name)
         self.ready("/#try?op=gather")
         self.type_into(".tensor-input textarea", "[1, 2]")
@@ -126,7 +126,7 @@ class Try(BrowserTest):
         self.ready("/#try?op=einsum")
         order = self.browser.execute_script("return [...document.querySelectorAll('.request input[type=text], .request textarea')].filter((node) => node.offsetParent).map((node) => node.labels[0].textContent)")
         self.assertEqual(order[0], "equation")
-        self.assertRegex(self.one(".code").text, '(?s){"equation": .*"inputs": ')
+        self.assertRegex(self.text(".code"), '(?s){"equation": .*"inputs": ')
 
     def test_cells_out_of_sight_are_shown_beside_the_sentence(self):
         self.resize(360, 800)
@@ -139,7 +139,7 @@ class Try(BrowserTest):
         self.browser.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
         self.one(".told", "output[1,1] ← params[20,1] by indices[1]")
         self.assertEqual([copy.text for copy in self.all(".excerpt td.lit-copy")], ["201", "20"])
-        self.assertIn("190 191", self.one(".excerpt").text)
+        self.assertIn("190 191", self.text(".excerpt"))
         self.assertTrue(self.in_sight(".told") and self.in_sight("#run"))
         self.resize(1400, 1000)
         self.ready(address("gather", {"params": [[1, 2], [3, 4]], "indices": [1, 0]}))
@@ -164,13 +164,13 @@ class Try(BrowserTest):
 
     def test_what_the_op_took_is_told_beside_the_way(self):
         self.ready("/#try?op=gather")
-        self.assertRegex(self.one(".result .meta").text.replace("\u2009", " "), r"^computed in \d+\.\d\d ms · in the server \d+\.\d\d ms · there and back \d+\.\d\d ms$")
-        self.assertNotIn("timing", self.one(".code").text)
+        self.assertRegex(self.text(".result .meta").replace("\u2009", " "), r"^computed in \d+\.\d\d ms · in the server \d+\.\d\d ms · there and back \d+\.\d\d ms$")
+        self.assertNotIn("timing", self.text(".code"))
 
     def hover(self, index, output=0):
         cell = self.all(".output")[output].find_element("css selector", f'td[data-index="{index}"]')
         ActionChains(self.browser).move_to_element(cell).perform()
-        return self.one(".told p", "←").text
+        return self.text(".told p", "←")
 
     def test_an_output_cell_shows_where_it_came_from(self):
         self.ready(address("gather", {"params": [[1, 2], [3, 4], [5, 6]], "indices": [2, 0]}))
@@ -222,7 +222,7 @@ class Try(BrowserTest):
         self.assertEqual(self.hover(1), "output[0,1] ← params[2,1], indices[0], params[0,1], indices[1]")
 
     def told_by_equation(self):
-        return self.one(".lead .sentence").text.replace("\n", "")
+        return self.text(".lead .sentence").replace("\n", "")
 
     def test_bags_of_other_kinds_show_their_terms(self):
         table = [[1, 2], [3, 4], [5, 6]]
@@ -236,7 +236,7 @@ class Try(BrowserTest):
     def point(self, index):
         """Where nothing is known of the sources."""
         ActionChains(self.browser).move_to_element(self.one(f".output td[data-index='{index}']")).perform()
-        return self.one(".told p", "]").text
+        return self.text(".told p", "]")
 
     def test_what_is_not_known_is_not_told(self):
         rows = [[i] for i in range(10001)]
@@ -245,7 +245,7 @@ class Try(BrowserTest):
             with self.subTest(op):
                 self.ready(address(op, request))
                 self.assertIn(self.point(0).split(" ←")[0], ("output[0]", "output[0,0]", "values[0]"))
-                self.assertNotIn("no cell of an input", self.one(".told").text)
+                self.assertNotIn("no cell of an input", self.text(".told"))
         with self.client() as client:
             self.assertEqual(client.request("PUT", "/v1/tensors/large", rows).status, 201)
         self.ready(address("gather", {"params": {"ref": "large"}, "indices": [2]}))
@@ -263,7 +263,7 @@ class Try(BrowserTest):
         self.assertEqual(self.point(1), "output[0,1]")
         self.assertEqual(self.lit(), [])
         self.click("#run")
-        self.wait(lambda: self.one(".output td[data-index='0']").text == "1")
+        self.wait(lambda: self.text(".output td[data-index='0']") == "1")
         self.wait(lambda: self.hover(0) == "output[0,0] ← params[0,0] by indices[0]")
 
     def test_numbers_stay_as_they_are_written(self):
@@ -274,7 +274,7 @@ class Try(BrowserTest):
         fields[1].clear()
         fields[1].send_keys("[1]", Keys.CONTROL, Keys.ENTER)
         self.one(".output h3 .type", "float32 [1]")
-        self.assertEqual(self.one(".tensor-input .type").text, "float32 [3]")
+        self.assertEqual(self.text(".tensor-input .type"), "float32 [3]")
         self.browser.refresh()
         self.one(".output h3 .type", "float32 [1]")
         self.assertEqual(self.all(".tensor-input textarea")[0].get_attribute("value"), "[1.0, -0.0, 2e3]")
@@ -307,7 +307,7 @@ class Try(BrowserTest):
     def test_the_plan_has_the_dtype_of_the_inputs(self):
         numbers = {"dtype": "int64", "data": [[1, 2], [3, 4]]}
         self.ready(address("einsum", {"equation": "ij,jk->ik", "inputs": [numbers, numbers]}))
-        self.assertEqual(self.one(".tree li").text.split("\n")[0].replace("\u2009", " "), "ij,jk->ik output · int64 [2,2] · 32 B · 16 FLOPs · sumprod")
+        self.assertEqual(self.text(".tree li").split("\n")[0].replace("\u2009", " "), "ij,jk->ik output · int64 [2,2] · 32 B · 16 FLOPs · sumprod")
 
     def test_labels_have_the_same_colour_everywhere(self):
         ones = [[1, 1], [1, 1]]
@@ -329,9 +329,9 @@ class Try(BrowserTest):
         fields = self.all(".tensor-input textarea")
         fields[1].clear()
         fields[1].send_keys("[0, 7]", Keys.CONTROL, Keys.ENTER)
-        self.assertIn("indices[1] = 7 is not in [0, 2)", self.one(".error .sentence").text)
+        self.assertIn("indices[1] = 7 is not in [0, 2)", self.text(".error .sentence"))
         self.assertEqual(self.bad(), ["indices[1] = 7"])
-        self.assertEqual(self.one(".tensor-input:has(td.bad) .problem-text:not(:empty)").text, self.one(".error .sentence").text)
+        self.assertEqual(self.text(".tensor-input:has(td.bad) .problem-text:not(:empty)"), self.text(".error .sentence"))
         self.click(".error a", "INDEX_OUT_OF_BOUNDS")
         row = self.one("tr[aria-current=true]")
         self.assertIn("INDEX_OUT_OF_BOUNDS", row.text)
@@ -348,10 +348,10 @@ class Try(BrowserTest):
     def test_the_value_that_a_pointer_names_is_marked(self):
         self.expected_messages = ("400",)
         self.ready(address("gather", {"params": [[1, 2], [3, "a"]], "indices": [0]}))
-        self.assertEqual((self.bad(), self.one(".error mark").text), (["params[1,1] = a"], '"a"'))
+        self.assertEqual((self.bad(), self.text(".error mark")), (["params[1,1] = a"], '"a"'))
         self.one(".error", "at /params/1/1 of the request")
         self.ready(address("gather", {"params": {"dtype": "int8", "data": [1, 300]}, "indices": [0]}))
-        self.assertEqual((self.bad(), self.one(".error mark").text), (["params[1] = 300"], "300"))
+        self.assertEqual((self.bad(), self.text(".error mark")), (["params[1] = 300"], "300"))
         self.ready(address("concat", {"inputs": [[1, 2], [3, "a"]]}))
         self.assertEqual(self.bad(), ["inputs.1[1] = a"])
 
@@ -367,7 +367,7 @@ class Try(BrowserTest):
         self.type_into(".attributes [aria-invalid]", "0")
         self.assertEqual((self.invalid(), self.all(".attributes .problem-text:not(:empty)")), ([], []))
         self.ready(address("gather", {"params": [1, 2], "indices": [0], "axis": "a"}))
-        self.assertEqual((self.invalid(), self.one(".error mark").text), (["axis"], '"a"'))
+        self.assertEqual((self.invalid(), self.text(".error mark")), (["axis"], '"a"'))
         self.ready("/#try?op=gather")
         self.type_into(".tensor-input textarea", "[[1, 2], [3]]")
         self.assertEqual(self.invalid(), ["values, a nested list"])
@@ -375,7 +375,7 @@ class Try(BrowserTest):
     def test_a_bad_character_of_an_equation_is_marked(self):
         self.expected_messages = ("422",)
         self.ready(address("einsum", {"equation": "ij->!", "inputs": [[[1, 2]]]}))
-        self.assertEqual((self.one(".lead mark").text, self.invalid(), self.all(".lead .sentence")), ("!", ["equation"], []))
+        self.assertEqual((self.text(".lead mark"), self.invalid(), self.all(".lead .sentence")), ("!", ["equation"], []))
         self.one(".lead .problem-text", "equation has '!' at byte 4")
         self.type_into(".lead input", "ij->ik")
         self.one(".lead mark", "k")
@@ -411,7 +411,7 @@ class Try(BrowserTest):
                 self.browser.get("about:blank")
                 self.open(address("gather", request))
                 self.one(".result > *")
-                code = self.one(".code").text
+                code = self.text(".code")
                 self.assertNotIn('"store": "victim"', code)
                 self.assertEqual(self.tensors(), before)
 
@@ -431,12 +431,12 @@ class Try(BrowserTest):
 
     def test_the_code_is_always_the_request(self):
         self.ready("/#try?op=gather")
-        self.assertIn("curl -s " + self.origin + "/v1/gather", self.one(".code").text)
+        self.assertIn("curl -s " + self.origin + "/v1/gather", self.text(".code"))
         self.type_into("input[placeholder='default: batch_dims']", "1")
-        self.assertIn('"axis": 1', self.one(".code").text)
+        self.assertIn('"axis": 1', self.text(".code"))
         for name, part in (("Python", "urllib.request.Request("), ("JavaScript", "await fetch(")):
             self.click(".snippet button", name)
-            self.assertIn(part, self.one(".code").text)
+            self.assertIn(part, self.text(".code"))
         self.assertIn("axis", urllib.parse.unquote(self.browser.current_url))
 
     def test_the_code_of_each_language_prints_whole_integers(self):
@@ -445,7 +445,7 @@ class Try(BrowserTest):
             self.click(".snippet button", name)
             if not shutil.which(program[0]):
                 continue
-            printed = subprocess.run([*program, self.one(".code").text], stdout=subprocess.PIPE, text=True, timeout=PATIENCE_S, check=True).stdout
+            printed = subprocess.run([*program, self.text(".code")], stdout=subprocess.PIPE, text=True, timeout=PATIENCE_S, check=True).stdout
             self.assertIn("[[9007199254740993,-9223372036854775808]]", printed.replace(" ", ""), name)
 
     def test_the_address_holds_the_request(self):
@@ -529,7 +529,7 @@ class Try(BrowserTest):
         self.wait(lambda: self.options() == [last])
         self.one(".key-search .help", "131 072 of 300 000 keys")
         field.send_keys(Keys.ENTER)
-        self.assertIn('{"keys": [' + last + "]}", self.one(".code").text)
+        self.assertIn('{"keys": [' + last + "]}", self.text(".code"))
         self.click(".key-search button", "Search further")
         self.one(".key-search .help", "262 144 of 300 000 keys")
 
@@ -576,7 +576,7 @@ class Try(BrowserTest):
             choice = next(select for select in self.all(".tensor-input select") if select.text.split() == ["bias", "odd", "weight"])
             Select(choice).select_by_visible_text("weight")
             self.one(".tensor-input .type", "float32 [1,2]")
-            self.assertIn("[[1.5, 2.5]]", self.one(".code").text)
+            self.assertIn("[[1.5, 2.5]]", self.text(".code"))
             Select(choice).select_by_visible_text("odd")
             self.notice("odd has the dtype F8_E4M3", "error")
 
@@ -622,4 +622,4 @@ class Try(BrowserTest):
 
     def test_a_large_answer_is_a_picture(self):
         self.ready(address("gather", {"params": list(range(150)), "indices": {"dtype": "int32", "shape": [150, 150], "data": [i % 150 for i in range(22500)]}}))
-        self.assertIn("150 rows of 150", self.one(".output canvas").get_attribute("aria-label"))
+        self.assertIn("150 rows of 150", self.attribute("aria-label", ".output canvas"))
