@@ -20,17 +20,18 @@ build() {
         >"$log" 2>&1 || { tail -n 40 "$log" >&2; fail "building the image"; }
 }
 
-runc() { podman --runtime runc "$@"; }
+# Not named runc: the check that this program is there would find the function.
+run_podman() { podman --runtime runc "$@"; }
 
 # start IMAGE OPTION...: with the limits of a shared host: enough for 10,000 connections, and not much more.
 start() {
-    runc run -d --name "$name" --read-only --cap-drop all --security-opt no-new-privileges \
+    run_podman run -d --name "$name" --read-only --cap-drop all --security-opt no-new-privileges \
         --ulimit nofile=20000:20000 --ulimit nproc=1000:1000 "${@:2}" -v "$root/deploy/sample:/data:ro" "$1" >"$log" 2>&1 ||
         { cat "$log" >&2; return 1; }
 }
 
-stop() { runc stop -t 600 "$name" >"$log" 2>&1 || { cat "$log" >&2; fail "stopping the container"; }; }
-remove() { runc rm -f "$name" >/dev/null 2>&1 || true; }
+stop() { run_podman stop -t 600 "$name" >"$log" 2>&1 || { cat "$log" >&2; fail "stopping the container"; }; }
+remove() { run_podman rm -f "$name" >/dev/null 2>&1 || true; }
 remove_images() { podman rmi -f "$image" "$gpu_image" >/dev/null 2>&1 || true; }
 
 # await COMMAND...: until the command succeeds.
@@ -43,7 +44,7 @@ expect() { # expect WHAT WANTED ACTUAL
 
 label() { podman image inspect --format "{{index .Config.Labels \"org.opencontainers.image.$1\"}}" "$image"; }
 get() { curl -sf --max-time 60 "http://127.0.0.1:$port$1" "${@:2}"; }
-healthy() { runc healthcheck run "$name"; }
+healthy() { run_podman healthcheck run "$name"; }
 
 need "${1:-}" buildah podman debootstrap runc curl
 trap 'remove; remove_images; rm -f "$log"' EXIT
@@ -71,19 +72,19 @@ expect "gather" '{"output":{"dtype":"string","shape":[2,2],"data":[["c","d"],["a
     "$(get /v1/gather -d '{"params": [["a","b"],["c","d"]], "indices": [1,0]}')"
 expect "a table of the mounted folder" 200 "$(curl -s -o /dev/null -w '%{http_code}' \
     "http://127.0.0.1:$port/v1/gather" -d '{"params": {"ref": "planets"}, "indices": [2]}')"
-expect "user and group" 65532:65532 "$(runc exec "$name" id -u):$(runc exec "$name" id -g)"
-expect "rights" 0000000000000000 "$(runc exec "$name" sed -n 's/^CapEff:\t//p' /proc/1/status)"
-expect "new rights are refused" 1 "$(runc exec "$name" sed -n 's/^NoNewPrivs:\t//p' /proc/1/status)"
-expect "the root is read-only" "" "$(runc exec "$name" sh -c 'touch /x 2>/dev/null && echo written')"
+expect "user and group" 65532:65532 "$(run_podman exec "$name" id -u):$(run_podman exec "$name" id -g)"
+expect "rights" 0000000000000000 "$(run_podman exec "$name" sed -n 's/^CapEff:\t//p' /proc/1/status)"
+expect "new rights are refused" 1 "$(run_podman exec "$name" sed -n 's/^NoNewPrivs:\t//p' /proc/1/status)"
+expect "the root is read-only" "" "$(run_podman exec "$name" sh -c 'touch /x 2>/dev/null && echo written')"
 expect "the bill of materials names the sources of libmicrohttpd" 1 \
-    "$(runc exec "$name" grep -c "$(cut -d ' ' -f 1 "$root/deploy/libmicrohttpd.sha256" | head -n 1)" \
+    "$(run_podman exec "$name" grep -c "$(cut -d ' ' -f 1 "$root/deploy/libmicrohttpd.sha256" | head -n 1)" \
         /usr/local/share/doc/tensord/tensord.spdx.json)"
 healthy >"$log" 2>&1 || { cat "$log" >&2; fail "health check"; }
 echo "ok: health check"
 # A daemon that is stopped cannot answer.
-runc kill -s STOP "$name" >/dev/null
+run_podman kill -s STOP "$name" >/dev/null
 ! healthy >"$log" 2>&1 || fail "the health check of a stopped process succeeds"
-runc kill -s CONT "$name" >/dev/null
+run_podman kill -s CONT "$name" >/dev/null
 echo "ok: health check of a stopped process"
 stop
 expect "exit code after SIGTERM" 0 "$(podman inspect --format '{{.State.ExitCode}}' "$name")"
@@ -92,10 +93,10 @@ remove
 say "running it with limits of control groups, without a network"
 if start "$image" --network none --cpus 1.5 --memory 512m; then
     await healthy
-    expect "memory limit: half of the container's" "tensord_memory_limit_bytes 268435456" "$(runc exec "$name" bash -c '
+    expect "memory limit: half of the container's" "tensord_memory_limit_bytes 268435456" "$(run_podman exec "$name" bash -c '
         exec 3<>/dev/tcp/127.0.0.1/8080 && printf "GET /metrics HTTP/1.0\r\n\r\n" >&3 && cat <&3' |
         grep '^tensord_memory_limit_bytes')"
-    expect "workers: as many as 1.5 CPUs" '"workers":2' "$(runc exec "$name" bash -c '
+    expect "workers: as many as 1.5 CPUs" '"workers":2' "$(run_podman exec "$name" bash -c '
         exec 3<>/dev/tcp/127.0.0.1/8080 && printf "GET /v1/devices HTTP/1.0\r\n\r\n" >&3 && cat <&3' |
         grep -o '"workers":[0-9]*')"
     stop
@@ -124,7 +125,7 @@ if [ -x "$cuda/bin/nvcc" ]; then
         --build-arg CUDA_ARCHITECTURES=90 -v "$cuda:/usr/local/cuda:ro"
     start "$gpu_image" --network host -e "TENSORD_LISTEN=127.0.0.1:$port" || fail "starting the container with the plugin"
     await get /readyz
-    runc exec "$name" test -f /usr/local/lib/tensord/tensord-gpu-cuda.so || fail "the image lacks the plugin"
+    run_podman exec "$name" test -f /usr/local/lib/tensord/tensord-gpu-cuda.so || fail "the image lacks the plugin"
     podman logs "$name" 2>&1 | grep -q device_unavailable && echo "ok: without a GPU the CPU serves"
     stop
     echo "SKIP the plugin in the image was not run on a GPU, nor the image built on CUDA's own base"
