@@ -32,5 +32,6 @@ refuse "a test sleeps" '\b(time|asyncio)\.sleep\((?!0\))|waitForTimeout|wait_for
 refuse "a test sleeps" '(^|[;&|({]|\b(do|then|else|while|until|if)) *sleep +[^ ]' 'tests/*.sh'
 refuse "a test asserts how long something took" \
     'assert(Less|Greater)(Equal)?\(.*(monotonic|perf_counter|elapsed|took)|assert .*(monotonic|perf_counter)\(\) *-' 'tests/*.py'
+refuse "a test stretches its limits" 'TD_TEST_TIME_SCALE|\bSCALE\b' tests
 [ $status -ne 0 ] || echo "no test sleeps or judges a time"
 exit $status

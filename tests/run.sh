@@ -12,8 +12,7 @@
 # Each stage prints one line when it ends: ok, FAILED (with the end of its log), skipped with the reason, or not run
 # because its build failed, which counts as failed. The last line counts them; the exit status is 0 only if at
 # least one passed and none failed. Logs are in build/test-logs/. Works as root and with sudo; a second run rebuilds only what
-# changed. ccache
-# is used where it is installed.
+# changed. ccache is used where it is installed.
 #
 # No test is to depend on the speed or the load of the machine. A stage that fails runs a second time, alone, after all others;
 # what passes then is named at the end with the log of its first run, since it is a fault all the same. What a
@@ -101,8 +100,8 @@ quickstart() { deploy/quickstart.sh --once --port "$(PYTHONPATH=tests/http pytho
 trial() { python3 "tests/trials/$1.py" --binary "$2/tensord" --rounds "$3"; } # NAME BUILD ROUNDS
 
 # The CUDA plugin: exports one function, depends on no library of CUDA's to be loaded, and says what it lacks where there
-# is no GPU. Where there is one, the contract too. So as to be quick it is built for one architecture (9.0), and the host's code
-# with -O1: with -O3 the loops of kernels/ take as long to compile as the CUDA kernels, which are the same either way.
+# is no GPU. Where there is one, the contract is tested too. To save time, the plugin is built for one architecture (9.0), and
+# its host code with -O1: with -O3 the loops of kernels/ take as long to compile as the CUDA kernels, which do not change.
 gpu_plugin() {
     local plugin=$PWD/build-plugin/tensord-gpu-cuda.so exported needed status=0
     if ! command -v nvcc && ! [ -x "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" ]; then
@@ -369,7 +368,7 @@ tell() {
     builtin times >"$LOGS/$1.used"
     { read -r line && read -r user system; } <"$LOGS/$1.used"
     rm "$LOGS/$1.used"
-    user=${user%[.,]*} system=${system%[.,]*} # the decimal point is that of the locale
+    user=${user%[.,]*} system=${system%[.,]*} # the locale decides which of the two bash prints
     echo "$1 $2 $((${user%m*} * 60 + ${user#*m} + ${system%m*} * 60 + ${system#*m}))" >&"$ended"
 }
 

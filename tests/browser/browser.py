@@ -111,6 +111,7 @@ class BrowserTest(unittest.TestCase):
         return self.wait(lambda: [self.one(*element).text])[0]
 
     def attribute(self, name, *element):
+        """the same for an attribute"""
         return self.wait(lambda: [self.one(*element).get_attribute(name)])[0]
 
     def wait(self, condition, message=""):

@@ -32,8 +32,8 @@ _claims = []
 
 
 def free_ports(count):
-    """Ports that stay free while a daemon restarts: the kernel assigns none of them to others, and, as long as this process runs,
-    no other process of the tests finds one of them."""
+    """Ports that stay free while a daemon restarts: the kernel assigns none of them to others. As long as this process runs, no
+    other process of the tests is given one of them."""
     with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as file:
         first, last = map(int, file.read().split())
     candidates = [port for port in range(10240, 65536) if not first <= port <= last] or list(range(10240, 65536))
@@ -43,7 +43,7 @@ def free_ports(count):
         while len(found) < count:
             probe, claim, port = stack.enter_context(socket.socket()), socket.socket(socket.AF_UNIX), candidates.pop()
             try:
-                claim.bind(f"\0tensord-test-port-{port}")  # such a name belongs to one process, and to no file
+                claim.bind(f"\0tensord-test-port-{port}")  # an abstract name: one process has it, and no file is left
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 claim.close()

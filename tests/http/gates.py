@@ -133,7 +133,7 @@ class GatedDaemon(Daemon):
     def __init__(self, *options, env=None, **rest):
         folder = temporary_folder("gates-")  # not tensord-: holdings.py counts what is mapped from those
         self.gates, self.clock = Gates(folder), Clock(folder)
-        # Time passes while a gate is closed, too: a request that waits there reaches no deadline but one that its test has set.
+        # Time passes while a gate is closed. A request that waits there only reaches a deadline that its test has set.
         super().__init__("--default-timeout-ms", "86400000", *options, env={**(env or {}), "TD_TEST_GATES": folder}, **rest)
 
     def program(self):

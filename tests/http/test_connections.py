@@ -263,7 +263,7 @@ class Slow(SlowTest):
         self.assertEqual(raw.rest(), b"")
 
     def wait_for_bodies(self, n):
-        """waits until so many requests have begun, of which the body is missing; unlike phases, these are counted while the clock stands"""
+        """waits until n requests wait for their bodies; requests are counted while the clock stands, which phases are not"""
         self.wait_until(lambda: self.get("/readyz").json()["open"]["requests"] == n)
 
     def drip(self, raw, beginning, drop, bodies=0):

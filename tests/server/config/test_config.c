@@ -75,7 +75,7 @@ static int64_t least_of(int64_t all, int64_t limit)
     return limit > 0 && limit < all ? limit : all;
 }
 
-/* Those that the test may run on, which may be fewer than the machine has. */
+/* The processors that this process may use, which may be fewer than the machine has. */
 static int64_t cpus_here(void)
 {
     cpu_set_t set;
