@@ -13,7 +13,7 @@ of the GPU; --limit replaces the limit of every stage; --total is the time for a
 Exit status: 0 if nothing failed; 77, with a last line that begins with "skipped", where the plugin can be loaded and the
 machine has no GPU; otherwise 1.  A plugin that cannot be loaded, and a GPU that it cannot open, are failures.
 """
-import argparse, glob, os, re, shlex, shutil, signal, subprocess, sys, sysconfig, time
+import argparse, contextlib, glob, os, re, shlex, shutil, signal, subprocess, sys, sysconfig, time
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
 
@@ -98,13 +98,9 @@ def run(stage, limit, environment, logs):
             status = process.wait(limit)
         except subprocess.TimeoutExpired:
             status = None
-        except BaseException:
-            os.killpg(process.pid, signal.SIGKILL)
-            raise
-        try:  # also what it left behind: a daemon
-            os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
+        finally:  # also what it left behind: a daemon
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
         # A process that hangs in the driver does not even end when killed; it is left.
         try:
             process.wait(5)
