@@ -14,9 +14,7 @@
 # least one passed and none failed. Logs are in build/test-logs/. Works as root and with sudo; a second run rebuilds only what
 # changed. ccache is used where it is installed.
 #
-# No test is to depend on the speed or the load of the machine. A stage that fails runs a second time, alone, after all others;
-# what passes then is named at the end with the log of its first run, since it is a fault all the same. What a
-# sanitizer reported, a crash and a build fail at once.
+# No test depends on the speed or the load of the machine. A stage that fails has found a fault, so each runs once.
 #
 # Stages run beside each other, as many as there are processors and one more. A stage that takes half as long again as its
 # budget in CONTRIBUTING.md is named at the end.
@@ -345,19 +343,8 @@ report() {
         state[$name]=failed
         printf '%-22s FAILED   %3d s  exit %d; the end of %s:\n' "$name" $seconds "$status" "$log"
         tail -n 40 "$log" | sed 's/^/    /'
-        if may_depend_on_load "$name"; then
-            state[$name]=again
-            mv "$log" "$LOGS/$name.first.log"
-            printf '%-22s runs again at the end; this log is now %s\n' "$name" "$LOGS/$name.first.log"
-        fi
         ;;
     esac
-}
-
-# A failure that a second run may tell from one of the machine's load. Once only.
-may_depend_on_load() {
-    [[ $1 != build-* && -e $LOGS/$1.log && ! -e $LOGS/$1.first.log ]] &&
-        ! grep -qE 'Sanitizer: |: runtime error: |SEGFAULT|[Aa]borted|Received signal|status -[0-9]|ha[ds] ended' "$LOGS/$1.log"
 }
 
 # ---------------------------------------------------------------- running
@@ -415,24 +402,6 @@ start_ready() {
     done
 }
 
-# Starts one of the stages that failed, once nothing else runs.
-start_again() {
-    local name
-    for name in "${names[@]}"; do
-        [ "${state[$name]}" = again ] || continue
-        start "$name"
-        return
-    done
-}
-
-report_second_runs() {
-    local name
-    for name in "${names[@]}"; do
-        [[ ${state[$name]} = ok && -e $LOGS/$name.first.log ]] || continue
-        printf '%-22s passed only in its second run, alone; the log of the first is %s\n' "$name" "$LOGS/$name.first.log"
-    done
-}
-
 finish() { # finish NAME STATUS PROCESSOR_SECONDS
     used[$1]=$3
     wait "${pid[$1]}" || true
@@ -484,8 +453,7 @@ end() {
     write_times
     [ "$status" -ge 128 ] || { echo; times; }
     report_over_budget
-    report_second_runs
-    printf '\n%d passed, %d failed, %d skipped' "$(count ok)" "$(count failed not_run again)" "$(count skipped)"
+    printf '\n%d passed, %d failed, %d skipped' "$(count ok)" "$(count failed not_run)" "$(count skipped)"
     [ "$status" -lt 128 ] || printf ', interrupted: %d not finished' "$(count running waiting)"
     printf '\n'
 }
@@ -502,7 +470,7 @@ end() {
         export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache
     fi
     read_budgets
-    rm -f "$LOGS/ended" "$LOGS"/*.first.log
+    rm -f "$LOGS/ended"
     mkfifo "$LOGS/ended"
     exec {ended}<>"$LOGS/ended"
     tick &
@@ -513,7 +481,6 @@ end() {
     trap 'exit 143' TERM HUP
     while :; do
         start_ready
-        [ "$(count running)" -gt 0 ] || start_again
         [ "$(count running)" -gt 0 ] || break
         show_progress
         reap
