@@ -43,7 +43,7 @@ readonly BUILD_PACKAGES=(
     libgnutls28-dev libsimdjson-dev libxxhash-dev nettle-dev pkg-config zlib1g-dev
 )
 readonly TEST_PACKAGES=(
-    chromium chromium-driver clang clang-format clang-tidy fish haproxy libb64-0d libclang-rt-dev man-db mandoc openssl prometheus
+    chromium-driver chromium-headless-shell clang clang-format clang-tidy fish haproxy libb64-0d libclang-rt-dev man-db mandoc openssl prometheus
     python3 python3-venv systemd valgrind wrk zsh
 )
 # What libgnutls.a needs in turn, and the header of p11-kit, which has no static library (deploy/wheel/without_p11_kit.c).

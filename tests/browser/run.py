@@ -5,8 +5,8 @@
 
 PATTERN is part of a test's name; FOLDER gets a picture of each view.  Without a PATTERN the modules run side by side, as many as there are
 jobs.  Prints a line per failing test, then "N passed, M failed".
-Chromium and chromedriver are packages of Debian, which deploy/dependencies.sh --test installs; Selenium and axe-core are installed once
-with pip, into ${TENSORD_CACHE:-${XDG_CACHE_HOME:-~/.cache}/tensord}/browser-venv.  Exit status 77, with the reason, without them.
+Debian's packages chromium-headless-shell and chromium-driver come with deploy/dependencies.sh --test; Selenium and axe-core are installed
+once with pip, into ${TENSORD_CACHE:-${XDG_CACHE_HOME:-~/.cache}/tensord}/browser-venv.  Exit status 77, with the reason, without them.
 """
 import argparse, concurrent.futures, importlib.util, os, re, shutil, subprocess, sys
 
@@ -52,7 +52,7 @@ def main():
     parser.add_argument("--pictures", metavar="FOLDER")
     parser.add_argument("-v", "--verbose", action="store_true")
     args = parser.parse_args()
-    for program in ("chromium", "chromedriver"):
+    for program in ("chromium-headless-shell", "chromedriver"):
         if not shutil.which(program):
             print(f"skipped: {program} is not installed; deploy/dependencies.sh --test installs it")
             sys.exit(77)
