@@ -174,6 +174,26 @@ class WithToken(BrowserTest):
         self.wait(lambda: self.browser.execute_script(scrapes) >= before + 2, "Live asks for metrics again")
         self.assertEqual(self.all("dialog[open]"), [])
 
+    def test_an_answer_to_no_token_says_nothing_about_the_token_given_since(self):
+        self.expected_messages = ("401",)
+        hold = """
+        window.held = [];
+        const fetchNow = window.fetch;
+        window.fetch = async (path, options) => {
+            const reply = await fetchNow(path, options);
+            if (path === "/metrics" && !options.headers.Authorization) await new Promise((release) => window.held.push(release));
+            return reply;
+        };
+        """
+        added = self.browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": hold})
+        self.addCleanup(self.browser.execute_cdp_cmd, "Page.removeScriptToEvaluateOnNewDocument", added)
+        self.open("/")
+        self.wait(lambda: self.browser.execute_script("return window.held.length"), "an answer to /metrics")
+        self.type("#token-input", self.secret, Keys.ENTER)
+        self.one(".output .type")
+        self.browser.execute_async_script("for (const release of window.held) release(); setTimeout(arguments[0])")
+        self.assertEqual(self.all("dialog[open]"), [])
+
     def test_escape_keeps_the_token(self):
         self.expected_messages = ("401",)
         self.open("/")

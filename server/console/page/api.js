@@ -37,7 +37,12 @@ export class Problem extends Error {
 // No reply at all.
 export class Unreachable extends Error {}
 
-function problemOf(reply, text) {
+// A reply to a request with an earlier token, or with none, says nothing about the present one.
+function tellUnauthorized(sent) {
+  if (sent === token) for (const listener of listeners) listener();
+}
+
+function problemOf(reply, text, sent) {
   let document;
   try {
     document = json.parse(text);
@@ -45,13 +50,13 @@ function problemOf(reply, text) {
     document = {detail: text || reply.statusText};
   }
   // What the server expects is a header, which the page sends; a person gives it the token.
-  if (reply.status === 401) document.detail = `${token ? "The server does not know this token" : "This server wants a token"}: give one with the button "Token" at the top.`;
+  if (reply.status === 401) document.detail = `${sent ? "The server does not know this token" : "This server wants a token"}: give one with the button "Token" at the top.`;
   return new Problem(reply.status, document, reply.headers.get("X-Request-Id"));
 }
 
-async function send(method, path, {body, headers = {}, signal} = {}) {
+async function send(method, path, sent, {body, headers = {}, signal} = {}) {
   const all = {...headers};
-  if (token) all.Authorization = `Bearer ${token}`;
+  if (sent) all.Authorization = `Bearer ${sent}`;
   let reply;
   try {
     reply = await fetch(path, {method, body, headers: all, signal, cache: "no-store", credentials: "omit", redirect: "error"});
@@ -59,17 +64,17 @@ async function send(method, path, {body, headers = {}, signal} = {}) {
     if (error.name === "AbortError") throw error;
     throw new Unreachable("the server does not answer");
   }
-  if (reply.status === 401) for (const listener of listeners) listener();
+  if (reply.status === 401) tellUnauthorized(sent);
   return reply;
 }
 
 // The reply of a request, its body as bytes: {status, headers, buffer, ms}. Throws Problem and Unreachable.
 async function requestBytes(method, path, options) {
-  const begun = performance.now();
-  const reply = await send(method, path, options);
+  const begun = performance.now(), sent = token;
+  const reply = await send(method, path, sent, options);
   const buffer = await reply.arrayBuffer();
   const took = performance.now() - begun;
-  if (!reply.ok) throw problemOf(reply, new TextDecoder().decode(buffer));
+  if (!reply.ok) throw problemOf(reply, new TextDecoder().decode(buffer), sent);
   return {status: reply.status, headers: reply.headers, buffer, ms: took};
 }
 
@@ -98,15 +103,15 @@ export async function postForBytes(path, value, options = {}) {
 // Uploads with progress, which fetch cannot report.
 export function upload(path, body, {type, onprogress, headers = {}} = {}) {
   return new Promise((resolve, reject) => {
-    const sender = new XMLHttpRequest();
+    const sender = new XMLHttpRequest(), sent = token;
     sender.open("PUT", path);
     if (type) sender.setRequestHeader("Content-Type", type);
-    if (token) sender.setRequestHeader("Authorization", `Bearer ${token}`);
+    if (sent) sender.setRequestHeader("Authorization", `Bearer ${sent}`);
     for (const [name, value] of Object.entries(headers)) sender.setRequestHeader(name, value);
     sender.upload.onprogress = (event) => onprogress?.(event.loaded, event.total);
     sender.onerror = () => reject(new Unreachable("the server does not answer"));
     sender.onload = () => {
-      if (sender.status === 401) for (const listener of listeners) listener();
+      if (sender.status === 401) tellUnauthorized(sent);
       if (sender.status >= 200 && sender.status < 300) {
         try {
           return resolve(json.parse(sender.responseText));
@@ -115,7 +120,7 @@ export function upload(path, body, {type, onprogress, headers = {}} = {}) {
         }
       }
       const headersOf = {status: sender.status, statusText: sender.statusText, headers: {get: (name) => sender.getResponseHeader(name)}};
-      reject(problemOf(headersOf, sender.responseText));
+      reject(problemOf(headersOf, sender.responseText, sent));
     };
     sender.send(body);
   });
