@@ -177,8 +177,12 @@ struct td_tensor table_of(int64_t rows, float base)
     ck_assert_int_eq(td_tensor_describe(&table, "table", TD_DTYPE_FLOAT32, &dims, &err), TD_OK);
     table.owner = td_memory_heap()->take(td_memory_heap(), table.bytes, &err);
     table.data = table.owner->data;
-    for (int64_t i = 0; i < rows * COLS; i++)
-        ((float *)table.data)[i] = base + (float)(1000 * (i / COLS) + i % COLS);
+    for (int64_t i = 0; i < rows; i++) {
+        float row[COLS];
+        for (int k = 0; k < COLS; k++)
+            row[k] = base + (float)(1000 * i + k);
+        memcpy((float *)table.data + i * COLS, row, sizeof row);
+    }
     return table;
 }
 

@@ -1,4 +1,5 @@
 #include "server/devices/copiers.h"
+#include "tests/support/random.h"
 #include "tests/support/suite.h"
 
 #include <stdlib.h>
@@ -6,12 +7,14 @@
 
 enum { MANY = 20000000 }; /* bytes: forty slices, some milliseconds */
 
-static char *filled(size_t bytes, unsigned seed)
+static char *filled(size_t bytes, uint64_t seed)
 {
     char *memory = malloc(bytes + 1);
     ck_assert_ptr_nonnull(memory);
-    for (size_t i = 0; i < bytes; i++)
-        memory[i] = (char)(seed = seed * 1664525 + 1013904223);
+    for (size_t i = 0; i < bytes; i += sizeof(uint64_t)) {
+        const uint64_t number = random_from(&seed);
+        memcpy(memory + i, &number, bytes - i < sizeof number ? bytes - i : sizeof number);
+    }
     return memory;
 }
 
@@ -54,7 +57,7 @@ TD_TEST_LOOP(ranges_are_copied_as_one_job, 0, 3)
         for (int i = 0; i < N; i++) {
             const size_t bytes = sizes[i] / (shorter ? 10 : 1);
             ranges[i] =
-                (struct td_copy_range){ filled(bytes, 99), filled(bytes, (unsigned)i), bytes };
+                (struct td_copy_range){ filled(bytes, 99), filled(bytes, (uint64_t)i), bytes };
         }
         td_copiers_copy_ranges(copiers, ranges, N);
         for (int i = 0; i < N; i++) {
@@ -86,7 +89,7 @@ TD_TEST_LOOP(several_jobs_are_copied_side_by_side, 0, 3)
     struct td_copy_job jobs[N];
     char *from[N], *to[N];
     for (int i = 0; i < N; i++) {
-        from[i] = filled(BYTES, (unsigned)i);
+        from[i] = filled(BYTES, (uint64_t)i);
         to[i] = filled(BYTES, 99);
         td_copiers_start(copiers, &jobs[i], to[i], from[i], BYTES);
     }
