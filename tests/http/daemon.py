@@ -32,8 +32,8 @@ _claims = []
 
 
 def free_ports(count):
-    """Ports that stay free while a daemon restarts: the kernel assigns none of them to others. As long as this process runs, no
-    other process of the tests is given one of them."""
+    """Ports that stay free while a daemon restarts: the kernel assigns none of them to others. No other process of the
+    tests gets one of them as long as this one runs."""
     with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as file:
         first, last = map(int, file.read().split())
     candidates = [port for port in range(10240, 65536) if not first <= port <= last] or list(range(10240, 65536))

@@ -277,9 +277,9 @@ static __global__ void __launch_bounds__(THREADS)
     write_reports(args.reporting, counted);
 }
 
-/* Adds, in float64, the sums of the parts of each split bag, which are of type A. The bag that has
- * index p, a multiple of TD_CUDA_BAG_PART, is the only split one that can begin in the run of indices
- * before p. */
+/* Adds, in float64, the sums of the parts of each split bag, which are of type A. Let p be a multiple
+ * of TD_CUDA_BAG_PART. At most one split bag begins in the run of indices before p: the one that has
+ * index p. */
 template <typename A, bool maximum>
 static __global__ void __launch_bounds__(THREADS)
     add_parts(const __grid_constant__ struct td_cuda_bags_args args)
