@@ -9,6 +9,7 @@
 #include "kernels/name.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,9 +59,9 @@ static td_status read_text(struct header *header, const char *expected, const ch
     return *out ? TD_OK : header->err->status;
 }
 
-/* Reads a list of nonnegative integers; *count of them, at most `most`. */
-static td_status read_integers(struct header *header, const char *expected, int most, int64_t *out,
-                               int *count)
+/* Reads a list of nonnegative integers: `count` of them, of which `out` gets the first `room`. */
+static td_status read_integers(struct header *header, const char *expected, int64_t room,
+                               int64_t *out, int64_t *count)
 {
     struct td_json_scan *scan = &header->scan;
     *count = 0;
@@ -78,9 +79,11 @@ static td_status read_integers(struct header *header, const char *expected, int 
         status = td_json_int64(scan, &value, &fits, header->err);
         if (status != TD_OK)
             return status;
-        if (!fits || value < 0 || *count == most)
+        if (!fits || value < 0)
             return td_json_syntax(scan, begin, header->err, "expected %s", expected);
-        out[(*count)++] = value;
+        if (*count < room)
+            out[*count] = value;
+        ++*count;
         status = td_json_next(scan, ']', &more, header->err);
         if (status != TD_OK)
             return status;
@@ -90,105 +93,187 @@ static td_status read_integers(struct header *header, const char *expected, int 
 
 enum { MEMBER_DTYPE = 1, MEMBER_SHAPE = 2, MEMBER_OFFSETS = 4, MEMBERS = 7 };
 
-static td_status read_dtype(struct header *header, const char *entry, td_dtype *dtype)
+/* An entry as its members describe it. */
+struct description {
+    unsigned seen; /* members */
+    const char *dtype;
+    size_t dtype_length;
+    struct td_shape shape; /* valid if `rank` is at most TD_MAX_RANK */
+    int64_t rank;
+    int64_t offsets[2];
+};
+
+static td_status read_dtype(struct header *header, struct description *out)
 {
     struct td_json_scan *scan = &header->scan;
-    const char *name = "";
-    size_t length = 0;
     if (td_json_peek(scan) != '"')
         return td_json_syntax(scan, scan->at, header->err, "expected the name of a dtype");
-    td_status status = td_json_string(scan, header->arena, &name, &length, header->err);
-    if (status != TD_OK || td_dtype_from_safetensors(name, length, dtype))
+    return td_json_string(scan, header->arena, &out->dtype, &out->dtype_length, header->err);
+}
+
+static td_status read_shape(struct header *header, struct description *out)
+{
+    const td_status status = read_integers(header, "a list of dimensions, each from 0 to 2^63 - 1",
+                                           TD_MAX_RANK, out->shape.dim, &out->rank);
+    out->shape.rank = out->rank <= TD_MAX_RANK ? (int)out->rank : 0;
+    return status;
+}
+
+static td_status read_offsets(struct header *header, struct description *out)
+{
+    static const char expected[] = "data_offsets as [begin, end]";
+    int64_t count;
+    td_json_peek(&header->scan);
+    const char *begin = header->scan.at;
+    const td_status status = read_integers(header, expected, 2, out->offsets, &count);
+    return status == TD_OK && count != 2
+               ? td_json_syntax(&header->scan, begin, header->err, "expected %s", expected)
+               : status;
+}
+
+static td_status read_member_of_entry(struct header *header, struct description *out)
+{
+    struct td_json_scan *scan = &header->scan;
+    const char *key = "", *begin = scan->at;
+    size_t length = 0;
+    if (td_json_peek(scan) != '"')
+        return td_json_syntax(scan, scan->at, header->err, "expected a member name in quotes");
+    td_status status = td_json_string(scan, header->arena, &key, &length, header->err);
+    if (status == TD_OK)
+        status = td_json_expect(scan, ':', header->err);
+    if (status != TD_OK)
         return status;
-    td_error_set(header->err, TD_MALFORMED_REQUEST,
-                 "tensor \"%.100s\" has dtype \"%s\"; expected BOOL, I8 to I64, U8 to U64, F16, "
-                 "BF16, F32, F64 or C64",
-                 entry, TD_SHOWN(name, length));
-    return refuse(header->err, entry);
+    const unsigned member = td_name_is("dtype", key, length)          ? MEMBER_DTYPE
+                            : td_name_is("shape", key, length)        ? MEMBER_SHAPE
+                            : td_name_is("data_offsets", key, length) ? MEMBER_OFFSETS
+                                                                      : 0;
+    if (member == 0 || (out->seen & member))
+        return td_json_syntax(scan, begin, header->err,
+                              "expected each of dtype, shape and data_offsets once and nothing "
+                              "else");
+    out->seen |= member;
+    return member == MEMBER_DTYPE   ? read_dtype(header, out)
+           : member == MEMBER_SHAPE ? read_shape(header, out)
+                                    : read_offsets(header, out);
 }
 
 /* {"dtype": ..., "shape": ..., "data_offsets": [begin, end]} */
-static td_status read_entry(struct header *header, const char *name, struct td_tensor *tensor,
+static td_status read_description(struct header *header, const char *name, struct description *out)
+{
+    bool more;
+    td_status status = td_json_open(&header->scan, '{', '}', &more, header->err);
+    while (status == TD_OK && more) {
+        status = read_member_of_entry(header, out);
+        if (status == TD_OK)
+            status = td_json_next(&header->scan, '}', &more, header->err);
+    }
+    if (status != TD_OK || out->seen == MEMBERS)
+        return status;
+    td_error_set(header->err, TD_MALFORMED_REQUEST, "tensor \"%.100s\" lacks %s", name,
+                 !(out->seen & MEMBER_DTYPE)   ? "dtype"
+                 : !(out->seen & MEMBER_SHAPE) ? "shape"
+                                               : "data_offsets");
+    return refuse(header->err, name);
+}
+
+/* Marks an entry that tensord cannot represent, with the reason. */
+__attribute__((format(printf, 3, 4))) static td_status
+mark_unreadable(struct header *header, struct td_safetensors_entry *entry, const char *format, ...)
+{
+    char reason[512];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(reason, sizeof reason, format, arguments);
+    va_end(arguments);
+    entry->tensor = (struct td_tensor){ 0 };
+    entry->unreadable = td_arena_text(header->arena, reason, strlen(reason), header->err);
+    return entry->unreadable ? TD_OK : header->err->status;
+}
+
+/* The bits of an element of a dtype that safetensors has and tensord has not; 0 if it is unknown. */
+static int foreign_bits(const struct description *of)
+{
+    static const struct {
+        const char *name;
+        int bits;
+    } dtypes[] = { { "F4", 4 },      { "F6_E2M3", 6 }, { "F6_E3M2", 6 },     { "F8_E4M3", 8 },
+                   { "F8_E5M2", 8 }, { "F8_E8M0", 8 }, { "F8_E4M3FNUZ", 8 }, { "F8_E5M2FNUZ", 8 } };
+    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
+        if (td_name_is(dtypes[i].name, of->dtype, of->dtype_length))
+            return dtypes[i].bits;
+    return 0;
+}
+
+/* A tensor of a dtype that tensord lacks: its size is compared if that is known. */
+static td_status describe_foreign(struct header *header, struct td_safetensors_entry *entry,
+                                  const struct description *of)
+{
+    const int bits = foreign_bits(of);
+    int64_t numel;
+    size_t all_bits;
+    const char *dtype = TD_SHOWN(of->dtype, of->dtype_length);
+    if (bits > 0 && of->rank <= TD_MAX_RANK &&
+        (!td_shape_numel(&of->shape, &numel) ||
+         !td_size_mul((size_t)numel, (size_t)bits, &all_bits) || all_bits % 8 != 0 ||
+         all_bits / 8 != (size_t)(of->offsets[1] - of->offsets[0]))) {
+        char text[TD_SHAPE_TEXT];
+        td_error_set(header->err, TD_MALFORMED_REQUEST,
+                     "tensor \"%.100s\" has %" PRIu64
+                     " bytes of data, which is not the size of %s of shape %.100s",
+                     entry->name, (uint64_t)(of->offsets[1] - of->offsets[0]), dtype,
+                     td_shape_text(&of->shape, text, sizeof text));
+        return refuse(header->err, entry->name);
+    }
+    return mark_unreadable(header, entry,
+                           "tensor \"%.100s\" has dtype \"%s\"; expected BOOL, I8 to I64, U8 to "
+                           "U64, F16, BF16, F32, F64 or C64",
+                           entry->name, dtype);
+}
+
+static td_status describe_tensor(struct header *header, struct td_safetensors_entry *entry,
+                                 const struct description *of)
+{
+    struct td_tensor *tensor = &entry->tensor;
+    td_dtype dtype;
+    if (!td_dtype_from_safetensors(of->dtype, of->dtype_length, &dtype))
+        return describe_foreign(header, entry, of);
+    if (of->rank > TD_MAX_RANK)
+        return mark_unreadable(header, entry,
+                               "tensor \"%.100s\" has %" PRId64 " dimensions; expected at most %d",
+                               entry->name, of->rank, TD_MAX_RANK);
+    td_status status = td_tensor_describe(tensor, entry->name, dtype, &of->shape, header->err);
+    if (status != TD_OK)
+        return status;
+    if ((uint64_t)(of->offsets[1] - of->offsets[0]) != tensor->bytes) {
+        char text[TD_SHAPE_TEXT];
+        td_error_set(header->err, TD_MALFORMED_REQUEST,
+                     "tensor \"%.100s\" has %" PRId64
+                     " bytes of data, but %s of shape %.100s takes %zu",
+                     entry->name, of->offsets[1] - of->offsets[0], td_dtype_info(dtype)->name,
+                     td_shape_text(&of->shape, text, sizeof text), tensor->bytes);
+        return refuse(header->err, entry->name);
+    }
+    tensor->data = header->data + of->offsets[0];
+    return TD_OK;
+}
+
+static td_status read_entry(struct header *header, struct td_safetensors_entry *entry,
                             struct range *range)
 {
-    struct td_json_scan *scan = &header->scan;
-    struct td_error *err = header->err;
-    td_dtype dtype = TD_DTYPE_BOOL;
-    struct td_shape shape = { 0 };
-    int64_t offsets[2] = { 0 };
-    unsigned seen = 0;
-    bool more;
-    td_status status = td_json_open(scan, '{', '}', &more, err);
+    struct description of = { 0 };
+    const td_status status = read_description(header, entry->name, &of);
     if (status != TD_OK)
         return status;
-    while (more) {
-        const char *key = "", *begin = scan->at;
-        size_t length = 0;
-        int count = 0;
-        if (td_json_peek(scan) != '"')
-            return td_json_syntax(scan, scan->at, err, "expected a member name in quotes");
-        status = td_json_string(scan, header->arena, &key, &length, err);
-        if (status == TD_OK)
-            status = td_json_expect(scan, ':', err);
-        if (status != TD_OK)
-            return status;
-        unsigned member = td_name_is("dtype", key, length)          ? MEMBER_DTYPE
-                          : td_name_is("shape", key, length)        ? MEMBER_SHAPE
-                          : td_name_is("data_offsets", key, length) ? MEMBER_OFFSETS
-                                                                    : 0;
-        if (member == 0 || (seen & member))
-            return td_json_syntax(scan, begin, err,
-                                  "expected each of dtype, shape and data_offsets once and nothing "
-                                  "else");
-        seen |= member;
-        if (member == MEMBER_DTYPE) {
-            status = read_dtype(header, name, &dtype);
-        } else if (member == MEMBER_SHAPE) {
-            status =
-                read_integers(header, "a list of at most 16 dimensions, each from 0 to 2^63 - 1",
-                              TD_MAX_RANK, shape.dim, &count);
-            shape.rank = count;
-        } else {
-            status = read_integers(header, "data_offsets as [begin, end]", 2, offsets, &count);
-            if (status == TD_OK && count != 2)
-                return td_json_syntax(scan, begin, err, "expected data_offsets as [begin, end]");
-        }
-        if (status == TD_OK)
-            status = td_json_next(scan, '}', &more, err);
-        if (status != TD_OK)
-            return status;
-    }
-    if (seen != MEMBERS) {
-        td_error_set(err, TD_MALFORMED_REQUEST, "tensor \"%.100s\" lacks %s", name,
-                     !(seen & MEMBER_DTYPE)   ? "dtype"
-                     : !(seen & MEMBER_SHAPE) ? "shape"
-                                              : "data_offsets");
-        return refuse(err, name);
-    }
-    memset(tensor, 0, sizeof *tensor);
-    status = td_tensor_describe(tensor, name, dtype, &shape, err);
-    if (status != TD_OK)
-        return status;
-    range->begin = (uint64_t)offsets[0];
-    range->end = (uint64_t)offsets[1];
+    range->begin = (uint64_t)of.offsets[0];
+    range->end = (uint64_t)of.offsets[1];
     if (range->begin > range->end || range->end > header->data_size) {
-        td_error_set(err, TD_MALFORMED_REQUEST,
+        td_error_set(header->err, TD_MALFORMED_REQUEST,
                      "tensor \"%.100s\" has data_offsets [%" PRIu64 ", %" PRIu64
                      "], which is not a range within the %" PRIu64 " bytes of data",
-                     name, range->begin, range->end, header->data_size);
-        return refuse(err, name);
+                     entry->name, range->begin, range->end, header->data_size);
+        return refuse(header->err, entry->name);
     }
-    if (range->end - range->begin != tensor->bytes) {
-        char text[TD_SHAPE_TEXT];
-        td_error_set(err, TD_MALFORMED_REQUEST,
-                     "tensor \"%.100s\" has %" PRIu64
-                     " bytes of data, but %s of shape %.100s takes %zu",
-                     name, range->end - range->begin, td_dtype_info(dtype)->name,
-                     td_shape_text(&shape, text, sizeof text), tensor->bytes);
-        return refuse(err, name);
-    }
-    tensor->data = header->data + range->begin;
-    return TD_OK;
+    return describe_tensor(header, entry, &of);
 }
 
 /* {"name": "text", ...} */
@@ -340,10 +425,14 @@ static td_status check_ranges(struct header *header)
 static td_status check_values(struct header *header)
 {
     const struct td_safetensors *out = header->out;
-    for (int i = 0; i < out->n_entries; i++)
-        if (td_raw_check(&out->entries[i].tensor, header->err) != TD_OK)
-            return refuse(header->err, out->entries[i].name);
-    return TD_OK;
+    td_status status = TD_OK;
+    for (int i = 0; i < out->n_entries && status == TD_OK; i++) {
+        struct td_safetensors_entry *entry = &out->entries[i];
+        struct td_error why;
+        if (!entry->unreadable && td_raw_check(&entry->tensor, &why) != TD_OK)
+            status = mark_unreadable(header, entry, "%s", why.message);
+    }
+    return status;
 }
 
 static td_status read_length(const char *file, size_t size, uint64_t *length, struct td_error *err)
@@ -387,13 +476,13 @@ static td_status read_member(struct header *header, bool *metadata_read)
     if (full && !grow_entries(header, out))
         return header->err->status;
     const int entry = out->n_entries++;
-    out->entries[entry].name = name;
+    out->entries[entry] = (struct td_safetensors_entry){ .name = name };
     header->ranges[entry].entry = entry;
-    return read_entry(header, name, &out->entries[entry].tensor, &header->ranges[entry]);
+    return read_entry(header, &out->entries[entry], &header->ranges[entry]);
 }
 
-td_status td_safetensors_open(const void *bytes, size_t size, struct td_arena *arena,
-                              struct td_safetensors *out, struct td_error *err)
+td_status td_safetensors_open_partly(const void *bytes, size_t size, struct td_arena *arena,
+                                     struct td_safetensors *out, struct td_error *err)
 {
     const char *file = bytes;
     uint64_t length = 0;
@@ -427,6 +516,18 @@ td_status td_safetensors_open(const void *bytes, size_t size, struct td_arena *a
     if (status == TD_OK)
         status = check_ranges(&header);
     return status == TD_OK ? check_values(&header) : status;
+}
+
+td_status td_safetensors_open(const void *bytes, size_t size, struct td_arena *arena,
+                              struct td_safetensors *out, struct td_error *err)
+{
+    const td_status status = td_safetensors_open_partly(bytes, size, arena, out, err);
+    for (int i = 0; i < out->n_entries && status == TD_OK; i++)
+        if (out->entries[i].unreadable) {
+            td_error_set(err, TD_MALFORMED_REQUEST, "%s", out->entries[i].unreadable);
+            return refuse(err, out->entries[i].name);
+        }
+    return status;
 }
 
 /* ---- a request ---- */

@@ -8,6 +8,8 @@
  * Bounds     The header must fit the body, and each range must have the size of its tensor. The
  *            ranges must not overlap and must cover the data. Otherwise MALFORMED_REQUEST with a
  *            description and the place. Bytes after the end are not read.
+ *            A tensor is unreadable if tensord lacks its dtype, if it has too many dimensions, or
+ *            if it is bool with other bytes than 0 and 1.
  * Ownership  Tensors point into the body, possibly unaligned.
  * Cost       A header of 128 bytes takes about 0.4 us.
  * Source     The safetensors format description (Hugging Face), "Format". */
@@ -19,7 +21,8 @@
 /* A tensor of a file. */
 struct td_safetensors_entry {
     const char *name;        /* NUL-terminated, in the arena */
-    struct td_tensor tensor; /* data points into the file */
+    struct td_tensor tensor; /* data points into the file; all zero if the tensor is unreadable */
+    const char *unreadable;  /* the reason, in the arena; NULL if the tensor is readable */
 };
 
 /* An entry of __metadata__. Both strings are NUL-terminated, in the arena. */
@@ -35,9 +38,17 @@ struct td_safetensors {
     const char *data; /* after the header */
 };
 
-/* Reads and checks the header of a complete file in memory. The tensors borrow bytes[0..size). */
+/* Reads and checks the header of a complete file in memory. The tensors borrow bytes[0..size). An
+ * unreadable tensor is MALFORMED_REQUEST. */
 TD_MUST_CHECK td_status td_safetensors_open(const void *bytes, size_t size, struct td_arena *arena,
                                             struct td_safetensors *out, struct td_error *err);
+
+/* As td_safetensors_open, but marks the entries of unreadable tensors, for callers that use the
+ * others. */
+TD_MUST_CHECK td_status td_safetensors_open_partly(const void *bytes, size_t size,
+                                                   struct td_arena *arena,
+                                                   struct td_safetensors *out,
+                                                   struct td_error *err);
 
 /* Decodes the body into a request that td_request_init has initialized and whose query parameters
  * are applied. A metadata entry "params.ref" is the name of a resident tensor for that input. */

@@ -74,8 +74,9 @@ bool td_file_id_overwritten(const struct td_file_id *before, const struct td_fil
 struct td_data_tensor {
     const char *name; /* td_name_valid may reject it */
     struct td_tensor tensor;
-    struct td_tensor keys; /* of its rows; data is NULL for none */
-    const void *index;     /* image of the index of the keys, mapped as they are; NULL for none */
+    struct td_tensor keys;    /* of its rows; data is NULL for none */
+    const char *keys_refused; /* why its keys cannot be read; NULL if they can, or if it has none */
+    const void *index; /* image of the index of the keys, mapped as they are; NULL for none */
     size_t index_bytes;
     int range;                     /* of the fault guard; -1 if nothing is mapped */
     int keys_range;                /* that of the keys, which may be in another file */
@@ -83,10 +84,18 @@ struct td_data_tensor {
     struct td_checksums checksums; /* without digests if the file has none */
 };
 
+/* A tensor of a readable file that cannot be served. */
+struct td_data_unreadable {
+    const char *name;
+    const char *why;
+};
+
 struct td_data_content {
     struct td_file_id id;
     struct td_data_tensor *tensors;
     int count;
+    struct td_data_unreadable *unreadable;
+    int n_unreadable;
 };
 
 /* Opens the folder and tries to take its lock; if that fails, only a line is logged. `quota` is the

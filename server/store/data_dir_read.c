@@ -66,12 +66,14 @@ struct td_mapping *td_mapping_new(int fd, struct td_file_id *id, struct td_error
     return mapping;
 }
 
-/* Room for n tensors in the arena. */
+/* Room for n tensors in the arena, readable or not. */
 static td_status make_room(struct td_data_content *out, int n, struct td_arena *arena,
                            struct td_error *err)
 {
     out->tensors = td_arena_alloc(arena, (size_t)n, sizeof *out->tensors, err);
-    return out->tensors ? TD_OK : err->status;
+    out->unreadable =
+        out->tensors ? td_arena_alloc(arena, (size_t)n, sizeof *out->unreadable, err) : NULL;
+    return out->unreadable ? TD_OK : err->status;
 }
 
 static td_status read_npy(struct td_mapping *mapping, const char *stem, struct td_arena *arena,
@@ -268,6 +270,10 @@ static td_status read_plain_keys(struct td_mapping *mapping, const struct sorted
     const struct td_safetensors_entry *numbers = find_entry(sorted, table, length, ".keys"),
                                       *offsets = find_entry(sorted, table, length, ".keys.offsets"),
                                       *bytes = find_entry(sorted, table, length, ".keys.bytes");
+    const struct td_safetensors_entry *const entries[] = { numbers, offsets, bytes };
+    for (int i = 0; i < 3; i++)
+        if (entries[i] && entries[i]->unreadable)
+            return refuse(err, entries[i]->unreadable);
     if (numbers)
         return read_keys(mapping, &numbers->tensor, NULL, NULL, arena, out, err);
     if (!offsets && !bytes)
@@ -279,13 +285,35 @@ static td_status read_plain_keys(struct td_mapping *mapping, const struct sorted
     return read_keys(mapping, NULL, &offsets->tensor, &bytes->tensor, arena, out, err);
 }
 
+/* Adds the table of an entry, with its keys. Unusable keys are the reason not to serve the table. */
+static td_status read_table(struct td_mapping *mapping, const struct sorted_entries *sorted,
+                            const struct td_safetensors_entry *entry, const char *name,
+                            struct td_arena *arena, struct td_data_content *out,
+                            struct td_error *err)
+{
+    if (entry->unreadable) {
+        out->unreadable[out->n_unreadable++] =
+            (struct td_data_unreadable){ .name = name, .why = entry->unreadable };
+        return TD_OK;
+    }
+    struct td_data_tensor *found = &out->tensors[out->count++];
+    *found =
+        (struct td_data_tensor){ .name = name, .tensor = entry->tensor, .range = mapping->range };
+    found->tensor.owner = &mapping->base;
+    const td_status status = read_plain_keys(mapping, sorted, entry->name, arena, found, err);
+    if (status != TD_MALFORMED_REQUEST)
+        return status;
+    found->keys_refused = td_arena_text(arena, err->message, strlen(err->message), err);
+    return found->keys_refused ? TD_OK : TD_MEMORY_EXHAUSTED;
+}
+
 static td_status read_safetensors(struct td_mapping *mapping, const char *stem,
                                   struct td_arena *arena, struct td_data_content *out,
                                   struct td_error *err)
 {
     struct td_safetensors file;
     td_status status =
-        td_safetensors_open(mapping->base.data, mapping->base.size, arena, &file, err);
+        td_safetensors_open_partly(mapping->base.data, mapping->base.size, arena, &file, err);
     struct sorted_entries sorted;
     if (status == TD_OK)
         status = sort_entries(&file, arena, &sorted, err);
@@ -297,14 +325,8 @@ static td_status read_safetensors(struct td_mapping *mapping, const char *stem,
             continue;
         td_table_name_in_file(stem, file.entries[i].name, name);
         const char *copy = td_arena_text(arena, name, strlen(name), err);
-        status = copy ? TD_OK : err->status;
-        file.entries[i].tensor.owner = &mapping->base;
-        struct td_data_tensor *found = &out->tensors[out->count++];
-        *found = (struct td_data_tensor){ .name = copy,
-                                          .tensor = file.entries[i].tensor,
-                                          .range = mapping->range };
-        if (status == TD_OK)
-            status = read_plain_keys(mapping, &sorted, file.entries[i].name, arena, found, err);
+        status = copy ? read_table(mapping, &sorted, &file.entries[i], copy, arena, out, err)
+                      : err->status;
     }
     return status;
 }

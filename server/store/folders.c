@@ -379,17 +379,33 @@ static void forget_content(struct td_version_folder *folder)
     folder->n_files = folder->n_tensors = 0;
 }
 
-static void tell_inspector(const struct taking *taking)
+/* Tells the inspector, or the log, about the tensors of a file that cannot be served. */
+static void report_unreadable(const struct taking *taking, struct td_scan_report *report,
+                              const char *file, const struct td_data_content *content)
+{
+    const struct td_store_inspector *inspector = taking->store->inspector;
+    for (int i = 0; i < content->n_unreadable; i++) {
+        const struct td_data_unreadable *tensor = &content->unreadable[i];
+        if (inspector)
+            inspector->skipped(inspector->context, file, tensor->name, tensor->why);
+        else
+            td_scan_report_skip(report, TD_LOG_WARN, file, tensor->name, tensor->why);
+    }
+}
+
+static void report_files(const struct taking *taking, struct td_scan_report *report)
 {
     const struct td_store_inspector *inspector = taking->store->inspector;
     char file[TD_FILE_NAME], table[TD_FILE_NAME];
-    for (int i = 0; inspector && i < taking->manifest.n_files; i++) {
+    for (int i = 0; i < taking->manifest.n_files; i++) {
         const struct td_manifest_file *of = &taking->manifest.files[i];
+        const struct td_data_content *content = &taking->contents[i];
         snprintf(file, sizeof file, "%s/%.180s", taking->name, of->name);
-        if (td_data_table_of_keys_file(of->name, table))
+        report_unreadable(taking, report, file, content);
+        if (inspector && td_data_table_of_keys_file(of->name, table))
             inspector->keys(inspector->context, file, table);
-        else
-            inspector->read(inspector->context, file, taking->contents[i].count);
+        else if (inspector)
+            inspector->read(inspector->context, file, content->count + content->n_unreadable);
     }
 }
 
@@ -421,7 +437,7 @@ static void take_folder(struct td_store *store, struct td_scan_report *report,
     if (folder->taken) {
         td_store_solve_problem(store, folder->name);
         report->added += taking.n_tensors;
-        tell_inspector(&taking);
+        report_files(&taking, report);
     } else {
         forget_content(folder);
         td_store_refuse_folder(store, folder->name, err.message);

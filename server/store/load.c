@@ -26,6 +26,8 @@ static td_status take_keys(struct td_store *store, struct td_version *version, c
 {
     struct td_keys *keys;
     struct td_error why = { 0 };
+    if (found->keys_refused)
+        return td_error_set(err, TD_MALFORMED_REQUEST, "%s", found->keys_refused);
     if (!found->keys.data)
         return TD_OK;
     td_status status = td_keys_check(&found->keys, found->name, &found->tensor.shape, &why);

@@ -245,7 +245,7 @@ static void tell_inspector(const struct file_scan *scan, const struct td_data_co
     char keys[TD_FILE_NAME];
     if (!inspector)
         return;
-    inspector->read(inspector->context, scan->file, content->count);
+    inspector->read(inspector->context, scan->file, content->count + content->n_unreadable);
     if (content->id.keys_inode && td_data_keys_file(scan->file, keys))
         inspector->keys(inspector->context, keys, scan->file);
 }
@@ -267,6 +267,8 @@ static void load_content(const struct file_scan *scan, const struct td_data_cont
     known->seen_version = before && !td_known_file_changed(before, &content->id)
                               ? before->seen_version
                               : td_store_last_number(scan->store);
+    for (int i = 0; i < content->n_unreadable; i++)
+        skipped(scan, content->unreadable[i].name, content->unreadable[i].why);
     for (int i = 0; i < content->count; i++) {
         const struct td_data_tensor *found = &content->tensors[i];
         if (td_store_check_name(found->name, &err) != TD_OK) {

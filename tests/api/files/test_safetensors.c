@@ -97,7 +97,9 @@ static const struct {
     { "text after the end", "{}{}", 0, false },
     { "a comma at the end", "{\"__metadata__\":{},}", 0, false },
     { "data without a tensor", "{}", 1, false },
-    { "an unknown dtype", "{\"a\":{\"dtype\":\"F8_E4M3\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1,
+    { "a dtype that tensord lacks",
+      "{\"a\":{\"dtype\":\"F8_E4M3\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1, false },
+    { "an unknown dtype", "{\"a\":{\"dtype\":\"F7\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1,
       false },
     { "a dtype in small letters", "{\"a\":{\"dtype\":\"u8\",\"shape\":[1],\"data_offsets\":[0,1]}}",
       1, false },
@@ -185,6 +187,49 @@ TD_TEST_EACH(malformed_headers_are_refused, headers)
         ck_assert_msg(status == TD_MALFORMED_REQUEST || status == TD_RESOURCE_LIMIT, "%s",
                       case_name);
         expect_clean_error(&err, status, size, case_name);
+    }
+    free(copy);
+}
+
+static const struct {
+    const char *case_name, *entry; /* of the tensor "a", which has 2 bytes */
+    const char *why;               /* NULL: the whole file is refused */
+} unreadable[] = {
+    { "a dtype that tensord lacks", "\"F8_E4M3\",\"shape\":[2]",
+      "dtype \"F8_E4M3\"; expected BOOL" },
+    { "a dtype of half a byte", "\"F4\",\"shape\":[4]", "dtype \"F4\"" },
+    { "a dtype that safetensors lacks, too", "\"F7\",\"shape\":[9]", "dtype \"F7\"" },
+    { "17 dimensions", "\"I16\",\"shape\":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]",
+      "has 17 dimensions; expected at most 16" },
+    { "a bool of 3", "\"BOOL\",\"shape\":[2]", "element 1 of a bool tensor is the byte 3" },
+    { "a size that is not one of its dtype", "\"F8_E4M3\",\"shape\":[3]", NULL },
+    { "half a byte more", "\"F4\",\"shape\":[5]", NULL },
+    { "elements that overflow", "\"F8_E4M3\",\"shape\":[4294967296,4294967296]", NULL },
+};
+
+TD_TEST_EACH(an_unreadable_tensor_leaves_the_others_readable, unreadable)
+{
+    char header[512], file[1024], *copy;
+    struct td_safetensors opened;
+    const char *case_name = unreadable[_i].case_name, *why = unreadable[_i].why;
+    snprintf(header, sizeof header,
+             "{\"a\":{\"dtype\":%s,\"data_offsets\":[0,2]},"
+             "\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[2,3]}}",
+             unreadable[_i].entry);
+    const size_t size = make_file(file, header, "\1\3\7", 3);
+    ck_assert_msg(open_exact(file, size, &opened, &copy) == TD_MALFORMED_REQUEST, "%s", case_name);
+    ck_assert_str_eq(err.input, "a");
+    if (why)
+        EXPECT_MESSAGE(&err, why);
+    const td_status status = td_safetensors_open_partly(copy, size, &test_arena, &opened, &err);
+    ck_assert_msg((status == TD_OK) == (why != NULL), "%s: %s", case_name, err.message);
+    if (why) {
+        ck_assert_int_eq(opened.n_entries, 2);
+        ck_assert_msg(strstr(opened.entries[0].unreadable, why) != NULL, "%s: %s", case_name,
+                      opened.entries[0].unreadable);
+        ck_assert_ptr_null(opened.entries[0].tensor.data);
+        ck_assert_ptr_null(opened.entries[1].unreadable);
+        expect_tensor(&opened.entries[1].tensor, "uint8[1] 7", "b");
     }
     free(copy);
 }

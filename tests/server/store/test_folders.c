@@ -89,6 +89,22 @@ TD_TEST(a_folder_is_taken_at_the_start_and_at_a_rescan)
     ck_assert_str_eq(aliases_of(store), "t=t@1/t@1 x=m:w@2/m:w@2 ");
 }
 
+TD_TEST(a_tensor_without_an_equivalent_dtype_is_left_out_of_its_folder)
+{
+    put_version_files("1", "", 0);
+    put_safetensors("1/m.safetensors",
+                    "{\"w\":{\"dtype\":\"I32\",\"shape\":[4],\"data_offsets\":[0,16]},"
+                    "\"q\":{\"dtype\":\"F8_E5M2\",\"shape\":[8],\"data_offsets\":[16,24]}}  ",
+                    10, 6);
+    put_manifest("1", "m.safetensors", "\"aliases\":{\"x\":\"m:w@1\"}");
+    store = open_folder();
+    expect_names(store, "m:w@1");
+    ck_assert_str_eq(aliases_of(store), "x=m:w@1/m:w@1 ");
+    ck_assert_str_eq(problems_of(store), "");
+    ck_assert_ptr_nonnull(
+        strstr(logged(), " warn table_skipped file=1/m.safetensors tensor=m:q@1 reason="));
+}
+
 TD_TEST(the_aliases_of_a_folder_are_set_once)
 {
     put_version("1", "m.npy", 10, "\"aliases\":{\"x\":\"m@1\"}");

@@ -213,6 +213,51 @@ TD_TEST_EACH(a_corrupt_file_is_skipped_and_the_others_are_served, corrupt)
     td_store_free(store);
 }
 
+#define WITH_FOREIGN_DTYPE                                                                         \
+    "{\"w\":{\"dtype\":\"I32\",\"shape\":[4],\"data_offsets\":[0,16]},"                            \
+    "\"q\":{\"dtype\":\"F8_E4M3\",\"shape\":[8],\"data_offsets\":[16,24]}}  "
+
+TD_TEST(a_tensor_without_an_equivalent_dtype_is_skipped_and_the_others_of_its_file_are_served)
+{
+    put_safetensors("m.safetensors", WITH_FOREIGN_DTYPE, 100, 6);
+    struct td_store *store = open_folder();
+    expect_names(store, "m:w");
+    ck_assert_ptr_nonnull(strstr(logged(), " warn table_skipped file=m.safetensors tensor=m:q "
+                                           "reason=\"tensor \\\"q\\\" has dtype "
+                                           "\\\"F8_E4M3\\\"; expected BOOL"));
+    td_store_free(store);
+}
+
+TD_TEST(a_tensor_is_dropped_when_a_new_file_has_it_in_a_dtype_without_an_equivalent)
+{
+    put_safetensors("m.safetensors", TWO_TENSORS, 0, 6);
+    struct td_store *store = open_folder();
+    expect_names(store, "m:b.x m:w");
+    ck_assert_int_eq(unlink(path_of("m.safetensors")), 0);
+    put_safetensors("m.safetensors", WITH_FOREIGN_DTYPE, 100, 6);
+    td_store_rescan(store);
+    expect_names(store, "m:w");
+    ck_assert_int_eq(value_of(found(store, "m:w")->tensor, 0), 100);
+    ck_assert_int_eq(unlink(path_of("m.safetensors")), 0);
+    put_safetensors("m.safetensors", TWO_TENSORS, 200, 6);
+    td_store_rescan(store);
+    expect_names(store, "m:b.x m:w");
+    td_store_free(store);
+}
+
+TD_TEST(a_table_whose_keys_have_no_equivalent_dtype_is_not_served_without_them)
+{
+    put_safetensors("m.safetensors",
+                    "{\"w\":{\"dtype\":\"I32\",\"shape\":[4],\"data_offsets\":[0,16]},"
+                    "\"w.keys\":{\"dtype\":\"F8_E4M3\",\"shape\":[4],\"data_offsets\":[16,20]},"
+                    "\"v\":{\"dtype\":\"I32\",\"shape\":[1],\"data_offsets\":[20,24]}}",
+                    0, 6);
+    struct td_store *store = open_folder();
+    expect_names(store, "m:v");
+    ck_assert_ptr_nonnull(strstr(logged(), "tensor=m:w reason=\"tensor \\\"w.keys\\\" has dtype"));
+    td_store_free(store);
+}
+
 TD_TEST(a_truncated_file_is_skipped)
 {
     put_npy("whole.npy", 0, 10);
