@@ -34,7 +34,8 @@ inputs
   .csv .tsv (.gz)   rows of columns of numbers; the first line names the columns
   .npz              an array is a tensor
   .pt .pth .bin     the state dict of a PyTorch model; nothing in it is executed
-  .safetensors      a file, or a folder as Hugging Face has it, of one file or several
+  .safetensors      a file; a tensor of a dtype that tensord lacks is left out with a note
+  a folder          as Hugging Face has it: .safetensors or .bin, of one file or several
 
 X.keys beside X, or the strings X.keys.bytes and X.keys.offsets, are the keys of X. Inputs may be
 larger than memory: they are read and written in batches; keys take 16 bytes each. Rows without a
@@ -204,6 +205,8 @@ def run(args: argparse.Namespace, choice: Choice, aliases: dict[str, str]) -> No
     tables = read_tables(args.inputs, choice)
     for table in tables:
         check_name(name, table.name, args.version)
+        for note in () if args.quiet else table.notes:
+            print("import: note:", note, file=sys.stderr)
     for alias, tensor in aliases.items():
         if tensor not in [table.name for table in tables]:
             raise Refused(f"--alias {alias}={tensor}: there is no tensor {tensor}")

@@ -6,10 +6,12 @@ import pathlib
 import typing
 from collections.abc import Iterator
 
-from archives import Npz, StateDict
+from archives import Npz
+from folders import INDEX, Indexed, open_folder
 from keys import keys_of_array, keys_of_file
 from safetensors_file import Safetensors
-from table import BATCH_KEYS, Array, Keys, Refused, Strings, Table
+from state_dict import StateDict
+from table import BATCH_KEYS, MOST_DIMENSIONS, Array, Keys, Refused, Strings, Table, Unreadable
 
 PARQUET = (".parquet", ".pq")
 CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
@@ -48,6 +50,7 @@ def has_suffix(path: pathlib.Path, suffixes: tuple[str, ...]) -> bool:
 def stem_of(paths: list[pathlib.Path]) -> str:
     """The name of an input without its suffix."""
     name = paths[0].resolve().name
+    name = name.removesuffix(INDEX)
     for suffix in (*CSV, *PARQUET, *STATE_DICT, ".npz", ".safetensors"):
         if name.lower().endswith(suffix):
             return name[: -len(suffix)]
@@ -98,7 +101,11 @@ def read_columns(paths: list[pathlib.Path], choice: Choice) -> Table:
 
 # ---------------------------------------------------------------- tensors
 def open_tensors(path: pathlib.Path) -> Tensors:
-    if path.is_dir() or has_suffix(path, (".safetensors",)):
+    if path.is_dir():
+        return open_folder(path)
+    if has_suffix(path, (INDEX,)):
+        return Indexed(path)
+    if has_suffix(path, (".safetensors",)):
         return Safetensors(path)
     if has_suffix(path, (".npz",)):
         return Npz(path)
@@ -137,10 +144,34 @@ def read_tensors(reader: Tensors, choice: Choice) -> list[Table]:
             f"{reader.path}: the keys are for one tensor, but {len(chosen)} are taken: --tensor"
             " chooses one"
         )
-    return [
-        dataclasses.replace(reader.table(name), name=new, keys=keys_of_tensor(reader, name, choice))
-        for name, new in chosen.items()
-    ]
+    tables, left_out = [], []
+    for name, new in chosen.items():
+        try:
+            table = readable(reader.table(name))
+        except Unreadable as e:
+            if choice.tensors:
+                raise
+            left_out.append(str(e))
+        else:
+            keys = keys_of_tensor(reader, name, choice)
+            tables.append(dataclasses.replace(table, name=new, keys=keys))
+    if not tables:
+        raise Refused(left_out[0])
+    tables[0] = dataclasses.replace(tables[0], notes=tuple(map(note_of, left_out)))
+    return tables
+
+
+def readable(table: Table) -> Table:
+    if len(table.shape) > MOST_DIMENSIONS:
+        raise Unreadable(
+            f"{table.place}: it has {len(table.shape)} dimensions; expected at most"
+            f" {MOST_DIMENSIONS}"
+        )
+    return table
+
+
+def note_of(reason: str) -> str:
+    return f"{reason}. It is left out"
 
 
 def keys_of_tensor(reader: Tensors, name: str, choice: Choice) -> Keys | None:

@@ -1,6 +1,4 @@
-"""Safetensors: reads files, and folders as Hugging Face lays them out, and plans the file that the
-import writes.
-"""
+"""Safetensors: reads files, and plans the file that the import writes."""
 
 import dataclasses
 import json
@@ -10,7 +8,8 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-from table import DTYPE_OF_CODE, Array, Dtype, Refused, Table, file_in, read_rows
+from json_file import parse
+from table import DTYPE_OF_CODE, Array, Dtype, Refused, Table, Unreadable, read_rows
 
 HEADER_BYTES = 100_000_000  # at most, as in the reference implementation
 FILE_BYTES = 1 << 60  # far more than a disk has, and no offset overflows
@@ -18,14 +17,32 @@ ALIGNMENT = 64  # of the largest tensor: rows then begin at cache lines
 
 
 # ---------------------------------------------------------------- reading
+FOREIGN_BITS = {  # of the dtypes that tensord lacks
+    "F4": 4,
+    "F6_E2M3": 6,
+    "F6_E3M2": 6,
+    "F8_E4M3": 8,
+    "F8_E5M2": 8,
+    "F8_E8M0": 8,
+    "F8_E4M3FNUZ": 8,
+    "F8_E5M2FNUZ": 8,
+}
+
+
 @dataclasses.dataclass(frozen=True)
 class Entry:
     """Where a tensor lies."""
 
-    path: pathlib.Path
-    dtype: Dtype
+    code: str
     shape: tuple[int, ...]
     begin: int
+    end: int
+
+    @property
+    def bits(self) -> int | None:
+        """Of an element; None if the dtype is not known."""
+        dtype = DTYPE_OF_CODE.get(self.code)
+        return 8 * dtype.storage.itemsize if dtype else FOREIGN_BITS.get(self.code)
 
 
 def is_extent(value: object) -> bool:
@@ -33,6 +50,7 @@ def is_extent(value: object) -> bool:
 
 
 def read_header(path: pathlib.Path) -> dict[str, Entry]:
+    """The tensors of a file, whose ranges cover its data without holes and overlaps."""
     size = path.stat().st_size
     with path.open("rb") as file:
         start = file.read(8)
@@ -41,26 +59,27 @@ def read_header(path: pathlib.Path) -> dict[str, Entry]:
             raise Refused(
                 f"{path}: it is not a safetensors file: its header would be longer than the file"
             )
-        try:
-            header = json.loads(file.read(length))
-        except (ValueError, RecursionError) as e:
-            raise Refused(f"{path}: the header is not JSON: {e}") from e
+        header = parse(file.read(length), f"{path}, header")
     if not isinstance(header, dict):
-        raise Refused(f"{path}: the header is no object")
-    return {
-        name: read_entry(path, name, description, 8 + length, size)
+        raise Refused(f"{path}: the header is not an object")
+    entries = {
+        name: read_entry(f"{path}, tensor {name}", description)
         for name, description in header.items()
         if name != "__metadata__"
     }
+    check_ranges(path, entries, 8 + length, size)
+    return {
+        name: dataclasses.replace(entry, begin=8 + length + entry.begin, end=8 + length + entry.end)
+        for name, entry in entries.items()
+    }
 
 
-def read_entry(path: pathlib.Path, name: str, description: Any, data: int, size: int) -> Entry:
-    place = f"{path}, tensor {name}"
+def read_entry(place: str, description: Any) -> Entry:
     if not isinstance(description, dict):
         raise Refused(f"{place}: it is not described by an object")
     code, shape, range_ = (description.get(member) for member in ("dtype", "shape", "data_offsets"))
-    if not isinstance(code, str) or code not in DTYPE_OF_CODE:
-        raise Refused(f"{place}: the dtype is {code!r}; expected one of {', '.join(DTYPE_OF_CODE)}")
+    if not isinstance(code, str):
+        raise Refused(f"{place}: the dtype is {code!r}; expected a name, such as F32")
     if not (
         isinstance(shape, list)
         and all(map(is_extent, shape))
@@ -71,59 +90,57 @@ def read_entry(path: pathlib.Path, name: str, description: Any, data: int, size:
         raise Refused(
             f"{place}: its shape and data_offsets are not lists of extents and of two offsets"
         )
-    dtype, (begin, end) = DTYPE_OF_CODE[code], range_
-    if end - begin != math.prod(shape) * dtype.storage.itemsize or data + end > size:
-        raise Refused(
-            f"{place}: bytes {begin} to {end} are not those of {dtype.name} {shape} in a file of"
-            f" {size} bytes"
-        )
-    return Entry(path, dtype, tuple(shape), data + begin)
+    return Entry(code, tuple(shape), *range_)
+
+
+def check_ranges(path: pathlib.Path, entries: dict[str, Entry], data: int, size: int) -> None:
+    at = 0
+    for name, entry in sorted(entries.items(), key=lambda item: (item[1].begin, item[1].end)):
+        begin, end, bits = entry.begin, entry.end, entry.bits
+        place = f"{path}, tensor {name}"
+        if begin > end or data + end > size:
+            raise Refused(f"{place}: bytes {begin} to {end} are not in a file of {size} bytes")
+        if bits and 8 * (end - begin) != math.prod(entry.shape) * bits:
+            raise Refused(
+                f"{place}: {end - begin} bytes are not the size of {entry.code} {list(entry.shape)}"
+            )
+        if begin != at:
+            raise Refused(
+                f"{place}: its data begins at {begin}, where the tensors before it end at {at};"
+                " neither overlap nor hole is allowed"
+            )
+        at = end
+    if data + at != size:
+        raise Refused(f"{path}: the tensors end at {data + at}, but the file has {size} bytes")
 
 
 class Safetensors:
-    """The tensors of a file, or of the files that the index of a folder names."""
+    """The tensors of a file."""
 
     def __init__(self, path: pathlib.Path) -> None:
         self.path = path
-        self.entries = read_folder(path) if path.is_dir() else read_header(path)
+        self.entries = read_header(path)
         self.names = sorted(self.entries)
 
     def table(self, name: str) -> Table:
         entry = self.entries[name]
-        place = f"{entry.path}, tensor {name}"
+        place = f"{self.path}, tensor {name}"
+        dtype = DTYPE_OF_CODE.get(entry.code)
+        if not dtype:
+            raise Unreadable(
+                f"{place}: the dtype is {entry.code}; expected one of {', '.join(DTYPE_OF_CODE)}"
+            )
+        storage = dtype.storage
 
         def batches() -> Iterator[Array]:
-            with entry.path.open("rb") as file:
+            with self.path.open("rb") as file:
                 file.seek(entry.begin)
-                yield from read_rows(file, entry.shape, entry.dtype.storage, place)
+                yield from read_rows(file, entry.shape, storage, place)
 
-        return Table(name, entry.dtype, entry.shape, batches, place)
+        return Table(name, dtype, entry.shape, batches, place)
 
     def array(self, name: str) -> Array:
         return self.table(name).array()
-
-
-def read_folder(folder: pathlib.Path) -> dict[str, Entry]:
-    """model.safetensors, or the files of model.safetensors.index.json."""
-    index = folder / "model.safetensors.index.json"
-    if not index.exists():
-        paths = sorted(folder.glob("*.safetensors"))
-        if len(paths) != 1:
-            raise Refused(
-                f"{folder}: it has {len(paths)} safetensors files and no {index.name}; expected one"
-                " file, or the index"
-            )
-        return read_header(paths[0])
-    try:
-        names = json.loads(index.read_bytes())["weight_map"]
-        files = sorted({str(file) for file in names.values()})
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as e:
-        raise Refused(f"{index}: it has no weight_map: {e}") from e
-    headers = {file: read_header(file_in(folder, file, str(index))) for file in files}
-    for name, file in names.items():
-        if name not in headers[file]:
-            raise Refused(f"{index}: {file} has no tensor {name}")
-    return {name: headers[file][name] for name, file in names.items()}
 
 
 # ---------------------------------------------------------------- writing

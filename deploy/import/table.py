@@ -17,10 +17,15 @@ Array = numpy.typing.NDArray[Any]
 
 BATCH_BYTES = 4 << 20  # of rows that are in memory at a time
 BATCH_KEYS = 1 << 16
+MOST_DIMENSIONS = 16  # of a tensor of tensord
 
 
 class Refused(Exception):
     """An input that is not taken; the text names the place."""
+
+
+class Unreadable(Refused):
+    """A tensor that has no equivalent in tensord; the other tensors of its input can be taken."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +66,9 @@ DTYPE_OF_CODE = {dtype.code: dtype for dtype in DTYPES.values()}
 def dtype_of(array_dtype: numpy.dtype[Any], place: str) -> Dtype:
     """The dtype of an array of NumPy."""
     if array_dtype.name not in DTYPES:
-        raise Refused(f"{place}: the dtype is {array_dtype}; expected one of {', '.join(DTYPES)}")
+        raise Unreadable(
+            f"{place}: the dtype is {array_dtype}; expected one of {', '.join(DTYPES)}"
+        )
     return DTYPES[array_dtype.name]
 
 
@@ -106,6 +113,7 @@ class Table:
     batches: Callable[[], Iterator[Array]]
     place: str
     keys: Keys | None = None
+    notes: tuple[str, ...] = ()  # decisions of the reader that the user should know
 
     @property
     def row_bytes(self) -> int:
@@ -167,9 +175,25 @@ def read_rows(
         try:
             rows = numpy.frombuffer(data, storage).reshape(n, *inner)
         except ValueError as e:  # an empty tensor with extents that NumPy does not allow
-            raise Refused(f"{place}: the shape is {list(shape)}: {e}") from e
+            raise Refused(f"{place}: the extents of the shape {list(shape)} are too large") from e
+        if storage.kind == "b" and data.strip(b"\0\1"):
+            value = data.strip(b"\0\1")[0]
+            raise Refused(f"{place}: a bool is the byte {value}; expected 0 or 1")
         yield rows
         left -= n
+
+
+def first_rows(table: Table, count: int) -> Table:
+    """The table without the rows after the first `count`."""
+
+    def batches() -> Iterator[Array]:
+        left = count
+        for batch in table.batches():
+            if left:
+                yield batch[:left]
+            left -= min(left, len(batch))
+
+    return dataclasses.replace(table, shape=(count, *table.shape[1:]), batches=batches)
 
 
 # ---------------------------------------------------------------- names

@@ -1,12 +1,14 @@
 """Writes files as torch.save does, without PyTorch: a pickle that names its classes, and the data of each storage."""
-import collections, contextlib, io, pickle, sys, types, zipfile
+import collections, contextlib, io, pickle, struct, sys, types, zipfile
+
+LEGACY_MAGIC, LEGACY_PROTOCOL = 0x1950A86A20F9469CFC6C, 1001  # as torch.serialization names them
 
 
 class Storage:
     """a storage of the pickle: the name of its class in torch, its key and its number of elements"""
 
-    def __init__(self, kind, key, numel):
-        self.kind, self.key, self.numel = kind, key, numel
+    def __init__(self, kind, key, numel, view=None):
+        self.kind, self.key, self.numel, self.view = kind, key, numel, view
 
 
 class Tensor:
@@ -17,37 +19,87 @@ class Tensor:
         return sys.modules["torch._utils"]._rebuild_tensor_v2, self.arguments
 
 
+class Named:
+    """A call of a function that the pickle names: MODULE and NAME, and its arguments."""
+
+    def __init__(self, module, name, *arguments):
+        self.module, self.name, self.arguments = module, name, arguments
+
+    def __reduce__(self):
+        return getattr(sys.modules[self.module], self.name), self.arguments
+
+
+class Global:
+    """An object that the pickle names, such as the dtype torch.uint16."""
+
+    def __init__(self, module, name):
+        self.__module__, self.name = module, name
+
+    def __reduce__(self):
+        return self.name
+
+    def __call__(self):
+        pass
+
+
 class Pickler(pickle.Pickler):
+    legacy = False
+
     def persistent_id(self, obj):
         if not isinstance(obj, Storage):
             return None
-        return "storage", getattr(sys.modules["torch"], obj.kind), obj.key, "cpu", obj.numel
+        view = (obj.view,) if self.legacy else ()
+        return "storage", getattr(sys.modules["torch"], obj.kind), obj.key, "cpu", obj.numel, *view
+
+
+class LegacyPickler(Pickler):
+    legacy = True
+
+
+def named(module, name):
+    """a class that a pickle names so"""
+    return type(name, (), {"__module__": module})
 
 
 @contextlib.contextmanager
-def torch_names(*kinds):
-    """modules that have the names which a pickle of PyTorch refers to"""
-    torch, utils = types.ModuleType("torch"), types.ModuleType("torch._utils")
-    for kind in kinds:
-        setattr(torch, kind, type(kind, (), {"__module__": "torch"}))
-
-    def _rebuild_tensor_v2():
-        pass
-    _rebuild_tensor_v2.__module__, _rebuild_tensor_v2.__qualname__ = "torch._utils", "_rebuild_tensor_v2"
-    utils._rebuild_tensor_v2, torch._utils = _rebuild_tensor_v2, utils
-    sys.modules.update({"torch": torch, "torch._utils": utils})
+def torch_names(*kinds, others=()):
+    """modules that have the names which a pickle of PyTorch refers to; others are "MODULE.NAME", or Global"""
+    names = ["torch._utils._rebuild_tensor_v2", *(f"torch.{kind}" for kind in kinds), *others]
+    modules = {}
+    for item in names:
+        module, name = (item.__module__, item.name) if isinstance(item, Global) else item.rsplit(".", 1)
+        setattr(modules.setdefault(module, types.ModuleType(module)), name,
+                item if isinstance(item, Global) else named(module, name))
+    before = {module: sys.modules.get(module) for module in modules}
+    sys.modules.update(modules)
     try:
         yield
     finally:
-        del sys.modules["torch"], sys.modules["torch._utils"]
+        for module, old in before.items():
+            del sys.modules[module]
+            if old:
+                sys.modules[module] = old
 
 
-def save(path, state, storages, kinds=("FloatStorage",), protocol=2):
+def save(path, state, storages, kinds=("FloatStorage",), protocol=2, others=()):
     """torch.save(state, path), with {key: bytes} as the data of the storages"""
     out = io.BytesIO()
-    with torch_names(*kinds):
+    with torch_names(*kinds, others=others):
         Pickler(out, protocol).dump(state)
     save_pickle(path, out.getvalue(), storages)
+
+
+def save_legacy(path, state, storages, kinds=("FloatStorage",), itemsize=4):
+    """torch.save of PyTorch before 1.6, or with _use_new_zipfile_serialization=False"""
+    system = {"protocol_version": LEGACY_PROTOCOL, "little_endian": True, "type_sizes": {"short": 2, "int": 4, "long": 4}}
+    with open(path, "wb") as out:
+        for document in LEGACY_MAGIC, LEGACY_PROTOCOL, system:
+            pickle.dump(document, out, 2)
+        with torch_names(*kinds):
+            LegacyPickler(out, 2).dump(state)
+        pickle.dump(sorted(storages), out, 2)
+        for key in sorted(storages):
+            out.write(struct.pack("<Q", len(storages[key]) // itemsize) + storages[key])
 
 
 def save_pickle(path, pickled, storages):

@@ -1,5 +1,5 @@
 """What each format of input becomes: the dtype, the shape, the bytes and the keys of every tensor."""
-import collections, gzip, json, struct, unittest
+import argparse, collections, datetime, gzip, json, pathlib, struct, unittest
 
 import numpy as np
 import pyarrow as pa
@@ -9,7 +9,7 @@ import safetensors.numpy
 
 import state_dicts
 from daemon import pack
-from importing import ImportTest, numbers, strings
+from importing import ImportTest, numbers, run, strings
 
 ROWS = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]
 FLAT = pack("float32", [1, 2, 3, 4, 5, 6])
@@ -146,6 +146,102 @@ class PyTorch(ImportTest):
             "inner.h": ("bfloat16", [2], b"\x80\x3f\0\x40")})
 
 
+    def test_a_file_of_pytorch_before_1_6(self):
+        storage = state_dicts.Storage("FloatStorage", "93824", 7)
+        view = state_dicts.Storage("FloatStorage", "93824", 7, ("5", 3, 4))
+        state_dicts.save_legacy(self.work / "m.bin", {
+            "w": state_dicts.Tensor(storage, 1, (3, 2), (2, 1)), "t": state_dicts.Tensor(storage, 1, (2, 3), (1, 2)),
+            "v": state_dicts.Tensor(view, 1, (2,), (1,)), "other": state_dicts.Tensor(state_dicts.Storage("FloatStorage", "1", 1), 0, (), ())},
+            {"93824": pack("float32", [9, 1, 2, 3, 4, 5, 6]), "1": pack("float32", [7])})
+        self.imported(self.work / "m.bin")
+        self.assertEqual(self.tensors("m.safetensors"), {
+            "w": ("float32", [3, 2], FLAT), "t": ("float32", [2, 3], pack("float32", [1, 3, 5, 2, 4, 6])),
+            "v": ("float32", [2], pack("float32", [4, 5])), "other": ("float32", [], pack("float32", [7]))})
+
+    def test_settings_and_scalars_beside_the_tensors_are_not_kept(self):
+        w = state_dicts.Tensor(state_dicts.Storage("FloatStorage", "0", 6), 0, (3, 2), (2, 1))
+        for protocol in 2, 4:
+            state_dicts.save(self.work / "m.pt", {
+                "args": argparse.Namespace(lr=0.1, path=pathlib.PurePosixPath("a"), inner=argparse.Namespace(x={1, 2})),
+                "best": np.float64(0.5), "step": np.int32(3), "seen": collections.defaultdict(list, a=[1]), "counts": collections.Counter("aab"),
+                "when": datetime.datetime(2026, 1, 1, tzinfo=datetime.timezone.utc), "model": {"w": w},
+                "device": state_dicts.Named("torch", "device", "cpu"), "size": state_dicts.Named("torch", "Size", (1, 2))},
+                {"0": FLAT}, protocol=protocol, others=("torch.device", "torch.Size"))
+            self.imported(self.work / "m.pt")
+            self.assertEqual(self.tensors("m.safetensors"), {"model.w": ("float32", [3, 2], FLAT)})
+
+    def test_tensors_of_later_versions_of_pytorch(self):
+        utils, storage = "torch._utils", state_dicts.Storage("UntypedStorage", "0", 24)
+        names = [state_dicts.Global(module, name) for module, name in (
+            ("torch", "uint16"), ("torch", "float8_e4m3fn"), ("torch.nn.parameter", "Parameter"), (utils, "_rebuild_tensor_v2"))]
+        uint16, float8, parameter, rebuild = names
+
+        def typed(dtype):
+            return state_dicts.Named(utils, "_rebuild_tensor_v3", storage, 2, (2, 2), (2, 1), False, {}, dtype, {})
+        plain = state_dicts.Tensor(state_dicts.Storage("FloatStorage", "1", 6), 0, (3, 2), (2, 1))
+        state_dicts.save(self.work / "m.pt", {
+            "u": typed(uint16), "q": typed(float8), "list": [state_dicts.Named(utils, "_rebuild_parameter", plain, True, {})],
+            "a": state_dicts.Named("torch._tensor", "_rebuild_from_type_v2", rebuild, parameter, plain.arguments, {"note": "x"}),
+            "sparse": state_dicts.Named(utils, "_rebuild_sparse_tensor", 1, (2,)), "array": np.arange(3)},
+            {"0": FLAT, "1": FLAT}, ("FloatStorage", "UntypedStorage"), others=(
+                "torch._tensor._rebuild_from_type_v2", *names,
+                *(f"{utils}.{name}" for name in ("_rebuild_tensor_v3", "_rebuild_parameter", "_rebuild_sparse_tensor"))))
+        status, _, errors = run(self.work / "m.pt", "--data-dir", self.data)
+        self.assertEqual(status, 0, errors)
+        self.assertEqual(self.tensors("m.safetensors"), {
+            "u": ("uint16", [2, 2], FLAT[4:12]), "list.0": ("float32", [3, 2], FLAT), "a": ("float32", [3, 2], FLAT)})
+        for name, what in (("q", "of dtype float8_e4m3fn; expected one of bool, int8"), ("sparse", "a sparse tensor"),
+                           ("array", "an array of NumPy, not a tensor")):
+            self.assertIn(f"import: note: {self.work / 'm.pt'}, tensor {name}: it is {what}", errors)
+
+
+class LeftOut(ImportTest):
+    """A tensor that has no equivalent in tensord is left out with a note; one that is asked for is an error."""
+
+    def write(self, path, **tensors):
+        """a safetensors file of {name: dtype}, of eight bytes each"""
+        header = {name: {"dtype": dtype, "shape": [8 // width], "data_offsets": [8 * i, 8 * i + 8]}
+                  for i, (name, (dtype, width)) in enumerate(tensors.items())}
+        text = json.dumps(header).encode()
+        path.write_bytes(struct.pack("<Q", len(text)) + text + bytes(8 * len(tensors)))
+
+    def expect(self, path, *options, name="m"):
+        status, _, errors = run(path, *options, "--name", name, "--data-dir", self.data)
+        self.assertEqual(status, 0, errors)
+        return sorted(self.tensors(f"{name}.safetensors")), [line for line in errors.splitlines() if "note" in line]
+
+    def test_a_dtype_that_tensord_lacks(self):
+        path = self.work / "m.safetensors"
+        self.write(path, w=("F32", 4), q=("F8_E4M3", 1), v=("I64", 8))
+        names, notes = self.expect(path)
+        self.assertEqual(names, ["v", "w"])
+        self.assertEqual(len(notes), 1)
+        self.assertTrue(notes[0].startswith(f"import: note: {path}, tensor q: the dtype is F8_E4M3; expected one of BOOL, I8"), notes)
+        self.assertTrue(notes[0].endswith(". It is left out"), notes)
+        self.assertEqual(self.expect(path, "--tensor", "w"), (["w"], []))
+        self.assertIn("tensor q: the dtype is F8_E4M3", self.refused(path, "--tensor", "q"))
+        self.write(path, q=("F8_E4M3", 1))
+        self.assertIn("tensor q: the dtype is F8_E4M3", self.refused(path))
+
+    def test_in_another_file_of_an_index(self):
+        self.write(self.work / "a.safetensors", w=("F32", 4))
+        self.write(self.work / "b.safetensors", q=("F8_E5M2", 1), v=("F16", 2))
+        index = self.work / "model.safetensors.index.json"
+        index.write_text(json.dumps({"weight_map": {"w": "a.safetensors", "q": "b.safetensors", "v": "b.safetensors"}}))
+        self.assertEqual(self.expect(self.work, "--tensor", "w"), (["w"], []))
+        names, notes = self.expect(index)
+        self.assertEqual(names, ["v", "w"])
+        self.assertIn("b.safetensors, tensor q: the dtype is F8_E5M2", notes[0])
+
+    def test_arrays_of_numpy(self):
+        np.savez(self.work / "m.npz", w=np.zeros(2), names=np.array(["a", "b"]), objects=np.array([{}], dtype=object),
+                 deep=np.zeros((1,) * 17))
+        names, notes = self.expect(self.work / "m.npz")
+        self.assertEqual(names, ["w"])
+        self.assertEqual(len(notes), 3)
+        self.assertIn("array deep: it has 17 dimensions; expected at most 16", "".join(notes))
+
+
 class HuggingFace(ImportTest):
     def test_a_folder_of_one_file(self):
         a = np.arange(4, dtype="f4").reshape(2, 2)
@@ -161,6 +257,22 @@ class HuggingFace(ImportTest):
             {"weight_map": {f"w{i}": f"model-{i}.safetensors" for i in (1, 2)}}))
         self.imported(self.work, "--name", "m", "--tensor", "w2", "--tensor", "w1=first")
         self.assertEqual(self.tensors("m.safetensors"), {"w2": ("uint8", [2], b"\2\2"), "first": ("uint8", [2], b"\1\1")})
+
+    def test_a_folder_of_state_dicts(self):
+        for i in (1, 2):
+            tensor = state_dicts.Tensor(state_dicts.Storage("ByteStorage", "0", 2), 0, (2,), (1,))
+            state_dicts.save(self.work / f"pytorch_model-{i}.bin", {f"w{i}": tensor}, {"0": bytes([i, i])}, ("ByteStorage",))
+        index = self.work / "pytorch_model.bin.index.json"
+        index.write_text(json.dumps({"metadata": {"total_size": 4}, "weight_map": {f"w{i}": f"pytorch_model-{i}.bin" for i in (1, 2)}}))
+        (self.work / "training_args.bin").write_bytes(b"x")
+        for path in self.work, index:
+            self.imported(path, "--name", "m")
+            self.assertEqual(self.tensors("m.safetensors"), {"w1": ("uint8", [2], b"\1\1"), "w2": ("uint8", [2], b"\2\2")})
+        index.unlink()
+        self.assertIn("pytorch_model-1.bin, pytorch_model-2.bin, training_args.bin; expected one of them", self.refused(self.work, "--name", "m"))
+        (self.work / "pytorch_model-1.bin").rename(self.work / "pytorch_model.bin")
+        self.imported(self.work, "--name", "m")
+        self.assertEqual(list(self.tensors("m.safetensors")), ["w1"])
 
     def test_keys_of_a_vocabulary(self):
         model = self.work / "model.safetensors"

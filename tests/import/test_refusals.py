@@ -84,7 +84,9 @@ class Archives(ImportTest):
             self.assertIn(f"tensor 'b{name}': names that end in .keys, .keys.bytes, .keys.offsets are those of the keys",
                           self.refused(path, "--tensor", f"memory=b{name}", "--tensor", "b"))
         path.write_bytes(path.read_bytes()[:-30])
-        self.assertIn("the archive cannot be read: File is not a zip file", self.refused(path))
+        self.assertIn("the archive is damaged: the file ends too early, or was changed", self.refused(path))
+        path.write_bytes(b"x")
+        self.assertIn("m.npz: it is not a zip archive, as its suffix says", self.refused(path))
 
     def test_an_array_that_ends_before_its_rows(self):
         path = self.work / "m.npz"
@@ -122,7 +124,7 @@ class Archives(ImportTest):
         tensor = state_dicts.Tensor(state_dicts.Storage("FloatStorage", "0", 4), 0, (4,), (1,))
         for storages in {}, {"0": bytes(15)}, {"../0": bytes(16)}:
             state_dicts.save(path, {"w": tensor}, storages)
-            self.assertIn("tensor w: archive/data/0 lacks 16 bytes", self.refused(path))
+            self.assertIn("tensor w: storage 0 lacks 16 bytes", self.refused(path))
 
     def test_damaged_pickles(self):
         path = self.work / "m.pt"
@@ -132,9 +134,33 @@ class Archives(ImportTest):
                 if content in (b"(lp0\n.", b"\x80\x02}q\0."):
                     self.assertIn("there are no tensors", self.refused(path))
                 else:
-                    self.assertIn("data.pkl cannot be read", self.refused(path))
-        path.write_bytes(b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.")  # the format before PyTorch 1.6
-        self.assertIn("the archive cannot be read: File is not a zip file", self.refused(path))
+                    self.assertIn("data.pkl: the pickle is damaged", self.refused(path))
+
+    def test_files_that_torch_save_did_not_write(self):
+        path = self.work / "m.pt"
+        for content, expected in ((pickle.dumps({"w": 1}), "it is a pickle, not a file of torch.save"),
+                                  (b"", "it is neither a zip archive nor a pickle"), (b"GGUF\3\0\0\0", "it is neither a zip archive"),
+                                  (b"PK\3\4", "the archive is damaged: the file ends too early")):
+            with self.subTest(content):
+                path.write_bytes(content)
+                self.assertIn(expected, self.refused(path))
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("a.txt", "")
+        self.assertIn("it is a zip archive without data.pkl", self.refused(path))
+
+    def test_damaged_files_of_pytorch_before_1_6(self):
+        path = self.work / "m.pt"
+        state_dicts.save_legacy(path, {"w": state_dicts.Tensor(state_dicts.Storage("FloatStorage", "0", 4), 0, (4,), (1,))}, {"0": bytes(16)})
+        content = path.read_bytes()
+        self.imported(path)
+        for cut in range(0, len(content), 7):
+            path.write_bytes(content[:cut])
+            self.assertIn(str(path), self.refused(path))
+        path.write_bytes(content[:-24] + struct.pack("<Q", 1 << 62) + bytes(16))
+        self.assertIn("it ends within storage 0", self.refused(path))
+        true = content.index(b"\x88", content.index(b"little_endian"))
+        path.write_bytes(content[:true] + b"\x89" + content[true + 1:])
+        self.assertIn("its data is big-endian", self.refused(path))
 
 
 class Safetensors(ImportTest):
@@ -149,14 +175,28 @@ class Safetensors(ImportTest):
             return struct.pack("<Q", len(text)) + text.encode() + data
         self.expect("its header would be longer than the file", b"")
         self.expect("its header would be longer than the file", struct.pack("<Q", 1 << 63))
-        self.expect("the header is not JSON", header("{"))
-        self.expect("the header is not JSON", header("[" * 100_000))
-        self.expect("the header is no object", header("[]"))
+        self.expect("header: it is not JSON from line 1, column 2 on", header("{"))
+        self.expect("header: its values are nested too deeply", header("[" * 100_000))
+        self.expect("header: it is not UTF-8 text from byte 2 on", struct.pack("<Q", 4) + b'{"\xff"')
+        self.expect("header: an object has two members 'a'", header('{"a": 1, "a": 2}'))
+        self.expect("the header is not an object", header("[]"))
         self.expect("tensor w: it is not described by an object", header('{"w": 1}'))
-        for entry in ({"dtype": "F7"}, {"dtype": ["F32"]}, {"shape": [2.0]}, {"shape": [-1]}, {"shape": [True]}, {"shape": [3]},
+        for entry in ({"dtype": ["F32"]}, {"shape": [2.0]}, {"shape": [-1]}, {"shape": [True]}, {"shape": [3]},
                       {"data_offsets": [0, 12]}, {"data_offsets": [8]}, {"data_offsets": [8, 0]}, {"shape": [1 << 61, 16]}):
             described = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8], **entry}
             self.expect("tensor w: ", header(json.dumps({"w": described}), bytes(8)))
+
+    def test_ranges_that_overlap_or_leave_holes(self):
+        for ranges, size, expected in (([0, 2], [1, 3]), 3, "tensor b: its data begins at 1, where the tensors before it end at 2"), \
+                (([0, 2], [3, 5]), 5, "tensor b: its data begins at 3"), (([0, 2], [2, 4]), 5, "the tensors end at"), \
+                (([0, 2], [2, 4]), 3, "tensor b: bytes 2 to 4 are not in a file"), (([0, 2], [2, 5]), 5, "tensor b: 3 bytes are not the size of"):
+            for dtype in "U8", "F8_E4M3":
+                header = json.dumps({name: {"dtype": dtype, "shape": [2], "data_offsets": offsets} for name, offsets in zip("ab", ranges)})
+                self.expect(expected, struct.pack("<Q", len(header)) + header.encode() + bytes(size))
+
+    def test_a_bool_of_another_byte_than_0_and_1(self):
+        header = '{"w": {"dtype": "BOOL", "shape": [2], "data_offsets": [0, 2]}}'
+        self.expect("tensor w: a bool is the byte 3; expected 0 or 1", struct.pack("<Q", len(header)) + header.encode() + b"\1\3")
 
     def test_strings_with_wrong_offsets(self):
         for offsets in [0, 1, 3], [1, 1, 2], [0, 2, 1], [0, 3, 2]:
@@ -165,7 +205,7 @@ class Safetensors(ImportTest):
 
     def test_folders(self):
         index = self.work / "model.safetensors.index.json"
-        self.assertIn("it has 0 safetensors files", self.refused(self.work, "--name", "m"))
+        self.assertIn("it has no file of tensors: expected .safetensors, .bin", self.refused(self.work, "--name", "m"))
         safetensors.numpy.save_file({"w": np.zeros(2)}, self.work / "a.safetensors")
         for document, expected in (({}, "it has no weight_map"), ({"weight_map": {"w": "../a.safetensors"}}, "is not the name of a file"),
                                    ({"weight_map": {"w": "/etc/passwd"}}, "is not the name of a file"),
