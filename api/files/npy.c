@@ -26,7 +26,8 @@ static td_status refuse(struct literal *literal, const char *expected)
 
 static char peek(struct literal *literal)
 {
-    while (literal->at < literal->end && (*literal->at == ' ' || *literal->at == '\n'))
+    while (literal->at < literal->end && (*literal->at == ' ' || *literal->at == '\n' ||
+                                          *literal->at == '\t' || *literal->at == '\r'))
         literal->at++;
     return (char)(literal->at < literal->end ? *literal->at : '\0');
 }
@@ -47,9 +48,10 @@ static bool take_word(struct literal *literal, const char *word)
     return true;
 }
 
-/* A string without escapes: no string in a header needs one. */
+/* A string without escapes: no string in a header needs one. Python 2 may write u'...'. */
 static bool take_string(struct literal *literal, const char **text, size_t *length)
 {
+    (void)take(literal, 'u');
     char quote = peek(literal);
     if (quote != '\'' && quote != '"')
         return false;
@@ -91,9 +93,8 @@ static bool is_single(td_dtype dtype)
     return td_dtype_info(dtype)->size == 1;
 }
 
-static td_status refuse_descr(const char *text, size_t length, struct td_error *err)
+static td_status refuse_descr(const char *text, size_t length, char kind, struct td_error *err)
 {
-    char kind = text[1];
     const char *what = kind == 'O'   ? "Python objects"
                        : kind == 'V' ? "raw records (send bfloat16 as safetensors)"
                        : kind == 'U' || kind == 'S' || kind == 'a' ? "text of fixed width"
@@ -106,6 +107,20 @@ static td_status refuse_descr(const char *text, size_t length, struct td_error *
                         TD_SHOWN(text, length), what);
 }
 
+/* The dtype of a type string without its byte order, or of the name of a dtype, as numpy.dtype()
+ * takes it. TD_DTYPE_COUNT for none. */
+static int find_dtype(const char *text, size_t length)
+{
+    if (td_name_is("?", text, length))
+        return TD_DTYPE_BOOL;
+    for (int i = 0; i < TD_DTYPE_COUNT; i++)
+        if (descrs[i][0] && (td_name_is(descrs[i], text, length) ||
+                             td_name_is(td_dtype_info((td_dtype)i)->name, text, length)))
+            return i;
+    return TD_DTYPE_COUNT;
+}
+
+/* '=', '|' and no byte order are the order of the machine that reads, which is little-endian. */
 static td_status read_descr(struct literal *literal, struct td_npy *out)
 {
     const char *text;
@@ -114,19 +129,15 @@ static td_status read_descr(struct literal *literal, struct td_npy *out)
         return td_error_set(
             literal->err, TD_MALFORMED_REQUEST,
             "the .npy file holds a structured array; one of plain numbers is expected");
-    if (!take_string(literal, &text, &length) || length < 2)
+    if (!take_string(literal, &text, &length) || length == 0)
         return refuse(literal, "a type such as '<f4'");
-    for (int i = 0; i < TD_DTYPE_COUNT; i++) {
-        if (!td_name_is(descrs[i], text + 1, length - 1))
-            continue;
-        bool single = is_single((td_dtype)i);
-        if (text[0] != '<' && text[0] != '>' && !(text[0] == '|' && single))
-            break;
-        out->tensor.dtype = (td_dtype)i;
-        out->big_endian = text[0] == '>' && !single;
-        return TD_OK;
-    }
-    return refuse_descr(text, length, literal->err);
+    const size_t order = text[0] == '<' || text[0] == '>' || text[0] == '=' || text[0] == '|';
+    const int dtype = find_dtype(text + order, length - order);
+    if (dtype == TD_DTYPE_COUNT)
+        return refuse_descr(text, length, length > order ? text[order] : '\0', literal->err);
+    out->tensor.dtype = (td_dtype)dtype;
+    out->big_endian = text[0] == '>' && !is_single((td_dtype)dtype);
+    return TD_OK;
 }
 
 static td_status read_shape(struct literal *literal, struct td_shape *shape)
@@ -250,10 +261,12 @@ td_status td_npy_open(const void *bytes, size_t size, struct td_npy *out, struct
     size_t data_size = left - length_bytes - length;
     if (data_size != out->tensor.bytes) {
         char text[TD_SHAPE_TEXT];
-        return td_error_set(err, TD_MALFORMED_REQUEST,
-                            "the .npy file has %zu bytes of data, but %s of shape %s takes %zu",
-                            data_size, td_dtype_info(out->tensor.dtype)->name,
-                            td_shape_text(&shape, text, sizeof text), out->tensor.bytes);
+        return td_error_set(
+            err, TD_MALFORMED_REQUEST,
+            "the .npy file has %zu bytes of data, but %s of shape %s takes %zu%s", data_size,
+            td_dtype_info(out->tensor.dtype)->name, td_shape_text(&shape, text, sizeof text),
+            out->tensor.bytes,
+            data_size > out->tensor.bytes ? "; if it has several arrays, save each as a file" : "");
     }
     out->tensor.data = (char *)header + length;
     return td_raw_check(&out->tensor, err);

@@ -1,6 +1,6 @@
 /* npy.h - reads and writes NumPy's .npy files: tables in the data folder, bodies of PUT and GET.
  *
- * Reading    Versions 1 to 3, either byte order, C or Fortran order, any dtype of numbers that
+ * Reading    Versions 1 to 3, any byte order, C or Fortran order, any dtype of numbers that
  *            tensord has. Objects, structured arrays, dates and text are errors that name the type;
  *            so is bfloat16, for which NumPy has no name, and '|S': NumPy pads its strings with
  *            NULs, which cannot be distinguished from NULs of the string.

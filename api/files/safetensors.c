@@ -147,10 +147,11 @@ static td_status read_member_of_entry(struct header *header, struct description 
                             : td_name_is("shape", key, length)        ? MEMBER_SHAPE
                             : td_name_is("data_offsets", key, length) ? MEMBER_OFFSETS
                                                                       : 0;
-    if (member == 0 || (out->seen & member))
+    if (member == 0) /* the reference implementation ignores it, too */
+        return td_json_ignore(scan, header->arena, header->err);
+    if (out->seen & member)
         return td_json_syntax(scan, begin, header->err,
-                              "expected each of dtype, shape and data_offsets once and nothing "
-                              "else");
+                              "expected each of dtype, shape and data_offsets once");
     out->seen |= member;
     return member == MEMBER_DTYPE   ? read_dtype(header, out)
            : member == MEMBER_SHAPE ? read_shape(header, out)
@@ -276,11 +277,13 @@ static td_status read_entry(struct header *header, struct td_safetensors_entry *
     return describe_tensor(header, entry, &of);
 }
 
-/* {"name": "text", ...} */
+/* {"name": "text", ...}, or null for none. */
 static td_status read_metadata(struct header *header)
 {
     struct td_json_scan *scan = &header->scan;
     bool more;
+    if (td_json_peek(scan) == 'n')
+        return td_json_literal(scan, header->err) ? TD_OK : TD_MALFORMED_REQUEST;
     td_status status = td_json_open(scan, '{', '}', &more, header->err);
     if (status != TD_OK)
         return status;

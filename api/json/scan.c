@@ -464,6 +464,65 @@ const char *td_json_measure(const char *at, const char *end, size_t *commas)
     return NULL;
 }
 
+static td_status ignore_scalar(struct td_json_scan *scan, struct td_arena *arena,
+                               struct td_error *err)
+{
+    const char *text = "", c = td_json_peek(scan);
+    size_t length;
+    bool is_integer;
+    if (c == '"')
+        return td_json_string(scan, arena, &text, &length, err);
+    if (c != '-' && (c < '0' || c > '9'))
+        return td_json_literal(scan, err) ? TD_OK : TD_MALFORMED_REQUEST;
+    const char *end = td_json_number_end(scan->at, scan->end, &is_integer);
+    if (!end)
+        return td_json_syntax(scan, scan->at, err, "expected a number");
+    scan->at = end;
+    return TD_OK;
+}
+
+static td_status ignore_key(struct td_json_scan *scan, struct td_arena *arena, struct td_error *err)
+{
+    const char *text = "";
+    size_t length;
+    if (td_json_peek(scan) != '"')
+        return td_json_syntax(scan, scan->at, err, "expected a member name in quotes");
+    const td_status status = td_json_string(scan, arena, &text, &length, err);
+    return status == TD_OK ? td_json_expect(scan, ':', err) : status;
+}
+
+td_status td_json_ignore(struct td_json_scan *scan, struct td_arena *arena, struct td_error *err)
+{
+    enum { MOST_DEPTH = 64 };
+    uint64_t objects =
+        0; /* a bit for each level, the innermost one lowest: whether it is an object */
+    int depth = 0;
+    td_status status = TD_OK;
+    do {
+        const char c = td_json_peek(scan);
+        const bool opens = c == '{' || c == '[';
+        bool more = opens;
+        if (opens && depth == MOST_DEPTH)
+            return td_json_syntax(scan, scan->at, err, "expected at most %d levels", MOST_DEPTH);
+        if (opens)
+            status = td_json_open(scan, c, c == '{' ? '}' : ']', &more, err);
+        else
+            status = ignore_scalar(scan, arena, err);
+        if (more) {
+            objects = objects << 1 | (c == '{');
+            depth++;
+        }
+        while (status == TD_OK && !more && depth > 0) {
+            status = td_json_next(scan, objects & 1 ? '}' : ']', &more, err);
+            objects >>= !more;
+            depth -= !more;
+        }
+        if (status == TD_OK && depth > 0 && (objects & 1))
+            status = ignore_key(scan, arena, err);
+    } while (status == TD_OK && depth > 0);
+    return status;
+}
+
 td_status td_json_skip_unread(struct td_json_scan *scan, struct td_json_skipped *skipped,
                               struct td_error *err)
 {

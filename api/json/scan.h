@@ -114,6 +114,11 @@ const char *td_json_value_kind(const struct td_json_scan *scan);
  * there is none. */
 const char *td_json_literal(struct td_json_scan *scan, struct td_error *err);
 
+/* Reads a value of which nothing is needed, and checks its syntax. At most 64 levels of lists and
+ * objects. */
+TD_MUST_CHECK td_status td_json_ignore(struct td_json_scan *scan, struct td_arena *arena,
+                                       struct td_error *err);
+
 /* Finds the end of the value at `at` from brackets and quotes alone, without checking the syntax.
  * Counts the commas outside strings. NULL if the text ends first. */
 const char *td_json_measure(const char *at, const char *end, size_t *commas);

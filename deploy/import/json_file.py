@@ -20,7 +20,7 @@ def parse(content: bytes, place: str) -> Any:
         return found
 
     try:
-        return json.loads(content, object_pairs_hook=members)
+        return json.loads(content.decode(), object_pairs_hook=members)
     except json.JSONDecodeError as e:
         raise Refused(f"{place}: it is not JSON from line {e.lineno}, column {e.colno} on") from e
     except UnicodeDecodeError as e:

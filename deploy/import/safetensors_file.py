@@ -46,7 +46,7 @@ class Entry:
 
 
 def is_extent(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 62
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 63
 
 
 def read_header(path: pathlib.Path) -> dict[str, Entry]:

@@ -278,6 +278,48 @@ TD_TEST_EACH(every_byte_at_every_position_is_judged_as_by_simdjson, documents)
         }
 }
 
+/* An ignored value is JSON if simdjson reads it. */
+TD_TEST_EACH(an_ignored_value_is_judged_as_by_simdjson, documents)
+{
+    uint64_t seed = 2000 + (uint64_t)_i;
+    const size_t size = strlen(documents[_i]);
+    for (int i = 0; i < 20000; i++) {
+        char body[512];
+        struct td_error err;
+        memcpy(body, documents[_i], size);
+        const size_t mutated = i > 0 ? mutate(body, size, sizeof body, &seed) : size;
+        struct td_json_scan scan = { body, body, body + mutated };
+        td_status status = td_json_ignore(&scan, &test_arena, &err);
+        if (status == TD_OK)
+            (void)td_json_peek(&scan);
+        const bool accepted = status == TD_OK && scan.at == scan.end;
+        const int peer = peer_reads_json(body, mutated);
+        EXPECT(peer < 0 || accepted == (peer == 1), "simdjson says %d: %.*s", peer, (int)mutated,
+               body);
+        td_arena_reset(&test_arena);
+    }
+}
+
+TD_TEST(an_ignored_value_has_at_most_64_levels)
+{
+    for (int levels = 64; levels <= 65; levels++) {
+        char text[512] = "";
+        struct td_error err;
+        for (int i = 0; i < levels; i++)
+            strcat(text, i % 2 ? "{\"a\":" : "[");
+        strcat(text, "1");
+        for (int i = levels; i-- > 0;)
+            strcat(text, i % 2 ? "}" : "]");
+        struct td_json_scan scan = { text, text, text + strlen(text) };
+        const td_status status = td_json_ignore(&scan, &test_arena, &err);
+        ck_assert_int_eq(status, levels == 64 ? TD_OK : TD_MALFORMED_REQUEST);
+        if (status == TD_OK)
+            ck_assert_ptr_eq(scan.at, scan.end);
+        else
+            EXPECT_MESSAGE(&err, "expected at most 64 levels");
+    }
+}
+
 static const struct {
     const char *case_name, *text;
     td_status status;
