@@ -1,5 +1,6 @@
 #include "api/codec.h"
 
+#include "api/files/foreign.h"
 #include "api/files/safetensors.h"
 #include "api/json/encode.h"
 #include "api/media_type.h"
@@ -26,7 +27,7 @@ td_status td_codec_decode(td_format format, const char *body, size_t bytes,
                                  ? td_safetensors_decode(body, bytes, resolver, arena, request, err)
                                  : td_json_decode(body, bytes, resolver, arena, request, err);
     request->decoded = status == TD_OK;
-    return status;
+    return td_foreign_explain_body(status, body, bytes, err);
 }
 
 bool td_codec_accepts_json(const char *accept)

@@ -1,5 +1,6 @@
 #include "api/tensor_io.h"
 
+#include "api/files/foreign.h"
 #include "api/files/npy.h"
 #include "api/files/safetensors.h"
 #include "api/json/encode.h"
@@ -304,9 +305,9 @@ static td_status read_safetensors(td_role role, const char *body, size_t bytes,
     return TD_OK;
 }
 
-td_status td_tensor_read(td_format format, td_role role, const char *body, size_t bytes,
-                         struct td_resolver *resolver, struct td_arena *arena,
-                         struct td_tensor *out, bool *in_body, struct td_error *err)
+static td_status read_tensor(td_format format, td_role role, const char *body, size_t bytes,
+                             struct td_resolver *resolver, struct td_arena *arena,
+                             struct td_tensor *out, bool *in_body, struct td_error *err)
 {
     *in_body = false;
     switch (format) {
@@ -321,9 +322,18 @@ td_status td_tensor_read(td_format format, td_role role, const char *body, size_
     }
 }
 
-td_status td_table_read(td_format format, const char *body, size_t bytes,
-                        struct td_resolver *resolver, struct td_arena *arena,
-                        struct td_table_document *out, struct td_error *err)
+td_status td_tensor_read(td_format format, td_role role, const char *body, size_t bytes,
+                         struct td_resolver *resolver, struct td_arena *arena,
+                         struct td_tensor *out, bool *in_body, struct td_error *err)
+{
+    const td_status status =
+        read_tensor(format, role, body, bytes, resolver, arena, out, in_body, err);
+    return td_foreign_explain_body(status, body, bytes, err);
+}
+
+static td_status read_table(td_format format, const char *body, size_t bytes,
+                            struct td_resolver *resolver, struct td_arena *arena,
+                            struct td_table_document *out, struct td_error *err)
 {
     struct td_json_source source;
     bool table = false;
@@ -343,6 +353,14 @@ td_status td_table_read(td_format format, const char *body, size_t bytes,
         return read_json_table(&source, out);
     status = td_json_tensor(&source, NULL, untyped_of(TD_ROLE_DATA), NULL, &out->rows);
     return status == TD_OK ? end_json(&source) : status;
+}
+
+td_status td_table_read(td_format format, const char *body, size_t bytes,
+                        struct td_resolver *resolver, struct td_arena *arena,
+                        struct td_table_document *out, struct td_error *err)
+{
+    const td_status status = read_table(format, body, bytes, resolver, arena, out, err);
+    return td_foreign_explain_body(status, body, bytes, err);
 }
 
 /* ---- writing ---- */

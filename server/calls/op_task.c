@@ -2,6 +2,7 @@
 
 #include "api/codec.h"
 #include "api/describe.h"
+#include "api/files/foreign.h"
 #include "api/message/attrs.h"
 #include "api/oip/oip.h"
 #include "kernels/integers.h"
@@ -84,7 +85,8 @@ static td_status decode_oip(struct td_call *call)
 static td_status decode_body(struct td_call *call)
 {
     return call->body_format == TD_FORMAT_OIP
-               ? decode_oip(call)
+               ? td_foreign_explain_body(decode_oip(call), call->body, call->body_bytes,
+                                         &call->error)
                : td_codec_decode(call->body_format, call->body, call->body_bytes,
                                  &call->sources.resolver, &call->arena, &call->request,
                                  &call->error);

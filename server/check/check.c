@@ -7,8 +7,6 @@
 #include "server/store/data_dir.h"
 #include "server/store/store.h"
 
-#include <dirent.h>
-#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -147,12 +145,21 @@ static void note_keys(void *context, const char *file, const char *table)
     say(context, OK, "%s: the keys of %s", file, table);
 }
 
+static void note_ignored(void *context, const char *file)
+{
+    say(context, OK, "%s: ignored, it is not a file of tensors", file);
+}
+
 /* Loads the files as the daemon would, but compares only their headers with checksums. */
 static void check_files(struct check *check)
 {
     const struct td_config *config = check->config;
     const struct td_store_inspector inspector = {
-        .skipped = note_skipped, .read = note_read, .keys = note_keys, .context = check
+        .skipped = note_skipped,
+        .read = note_read,
+        .keys = note_keys,
+        .ignored = note_ignored,
+        .context = check,
     };
     struct td_store *store = NULL;
     struct td_buffer_pool *buffers =
@@ -174,45 +181,13 @@ static void check_files(struct check *check)
     td_buffer_pool_free(buffers);
 }
 
-static int is_ignored(const struct dirent *item)
-{
-    return item->d_name[0] != '.' && !td_data_file_wanted(item->d_name) &&
-           strcmp(item->d_name, TD_ALIASES_FILE) != 0;
-}
-
-/* A folder of versions, whose files have been listed. */
-static bool has_manifest(const char *data_dir, const char *name)
-{
-    char path[PATH_MAX];
-    const int length = snprintf(path, sizeof path, "%s/%s/manifest.json", data_dir, name);
-    return length > 0 && (size_t)length < sizeof path && access(path, F_OK) == 0;
-}
-
-/* The daemon does not mention them, but a table may be among them: t.npz, T.NPY. */
-static void list_ignored(struct check *check)
-{
-    struct dirent **items = NULL;
-    const int n = scandir(check->config->data_dir, &items, is_ignored, alphasort);
-    for (int i = 0; i < n; i++) {
-        if (!has_manifest(check->config->data_dir, items[i]->d_name))
-            say(check, OK,
-                "%s: ignored, it is no .npy, .safetensors or .tensord, nor a folder with a "
-                "manifest.json",
-                items[i]->d_name);
-        free(items[i]);
-    }
-    free(items);
-}
-
 bool td_check_start(const struct td_config *config, const struct td_log *log, FILE *out)
 {
     struct check check = { .config = config, .log = log, .out = out };
     td_guard_install(); /* a file may be truncated while it is read */
     check_listen(&check);
     check_capacity(&check);
-    if (config->data_dir[0] && check_access(&check)) {
+    if (config->data_dir[0] && check_access(&check))
         check_files(&check);
-        list_ignored(&check);
-    }
     return check.errors == 0;
 }

@@ -158,6 +158,10 @@ void td_data_dir_others(struct td_data_dir *dir,
                         void (*visit)(void *context, const char *name, bool is_folder),
                         void *context);
 
+/* Reads the first bytes of a regular file, at most `size`, and returns how many; 0 if it cannot be
+ * read. */
+size_t td_data_dir_peek(struct td_data_dir *dir, const char *name, void *bytes, size_t size);
+
 /* Whether the file exists; sets *id if it does. */
 typedef enum {
     TD_FILE_PRESENT,

@@ -1,3 +1,4 @@
+#include "api/files/foreign.h"
 #include "api/files/npy.h"
 #include "api/files/safetensors.h"
 #include "api/text/sorted_names.h"
@@ -436,10 +437,11 @@ td_status td_mapping_read(struct td_mapping *mapping, const char *file, struct t
     const char *stem = td_arena_text(arena, file, (size_t)(strrchr(file, '.') - file), err);
     if (!td_arena_keep(arena, &mapping->base, err) || !stem)
         return err->status;
-    return td_data_file_is(file, TD_OWN_SUFFIX) ? read_own(mapping, stem, arena, out, err)
-           : td_data_file_is(file, TD_NPY_SUFFIX)
-               ? read_npy(mapping, stem, arena, out, err)
-               : read_safetensors(mapping, stem, arena, out, err);
+    const td_status status =
+        td_data_file_is(file, TD_OWN_SUFFIX)   ? read_own(mapping, stem, arena, out, err)
+        : td_data_file_is(file, TD_NPY_SUFFIX) ? read_npy(mapping, stem, arena, out, err)
+                                               : read_safetensors(mapping, stem, arena, out, err);
+    return td_foreign_explain_file(status, mapping->base.data, mapping->base.size, err);
 }
 
 td_status td_data_join_keys(struct td_data_content *table, const struct td_data_content *keys,

@@ -1,5 +1,7 @@
 #include "server/store/scan.h"
 
+#include "api/files/foreign.h"
+#include "api/tensor_io.h"
 #include "server/store/alias_flip.h"
 #include "server/store/entries.h"
 #include "server/store/folders.h"
@@ -15,14 +17,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An inspector is told instead of the log. */
-static void skip(const struct td_store *store, struct td_scan_report *report, const char *file,
-                 const char *tensor, const char *why)
+/* An inspector is told instead of the log. level: warn, unless that is usual. */
+static void skip(const struct td_store *store, struct td_scan_report *report,
+                 enum td_log_level level, const char *file, const char *tensor, const char *why)
 {
     if (store->inspector)
         store->inspector->skipped(store->inspector->context, file, tensor, why);
     else
-        td_scan_report_skip(report, TD_LOG_WARN, file, tensor, why);
+        td_scan_report_skip(report, level, file, tensor, why);
 }
 
 /* Files that could not be read in this scan, with room for all files. */
@@ -44,7 +46,7 @@ struct file_scan {
 /* The file, or a tensor of it, is not served. */
 static void skipped(const struct file_scan *scan, const char *tensor, const char *why)
 {
-    skip(scan->store, scan->report, scan->file, tensor, why);
+    skip(scan->store, scan->report, TD_LOG_WARN, scan->file, tensor, why);
 }
 
 /* The file's current content is unknown. The record keeps which content the scan saw: unless it
@@ -430,11 +432,40 @@ struct others {
     struct td_scan_report *report;
 };
 
+/* Why a file of an unknown suffix is not read, if its first bytes are those of tensors. False if they
+ * are not. */
+static bool recognise(const struct td_store *store, const char *name, char *why, size_t size)
+{
+    char start[16];
+    const size_t bytes = td_data_dir_peek(store->dir, name, start, sizeof start);
+    const struct td_foreign *foreign = td_foreign_find(start, bytes);
+    const td_format format = td_tensor_io_recognise(start, bytes);
+    if (foreign)
+        snprintf(why, size, "it is %s; %s", foreign->name, foreign->of_file);
+    else if (format == TD_FORMAT_NPY)
+        snprintf(why, size, "it is a .npy file, but its name has another suffix");
+    else if (format == TD_FORMAT_SAFETENSORS)
+        snprintf(why, size, "it is a .safetensors file, but its name has another suffix");
+    return foreign || format != TD_FORMAT_JSON;
+}
+
 static void report_other(void *context, const char *name, bool is_folder)
 {
     const struct others *others = context;
-    if (!is_folder || !td_folder_is_known(others->store, name))
-        td_scan_report_other(others->report, name, is_folder);
+    const struct td_store *store = others->store;
+    const char *reason = is_folder ? NULL : td_scan_other_reason(name);
+    char why[200];
+    if (is_folder && td_folder_is_known(store, name))
+        return;
+    if (is_folder)
+        skip(store, others->report, TD_LOG_INFO, name, NULL,
+             "a folder without manifest.json, or a link to a folder, is not read");
+    else if (reason || recognise(store, name, why, sizeof why))
+        skip(store, others->report, TD_LOG_WARN, name, NULL, reason ? reason : why);
+    else if (store->inspector)
+        store->inspector->ignored(store->inspector->context, name);
+    else
+        others->report->ignored++;
 }
 
 /* With `scanning` held. */
@@ -451,7 +482,7 @@ static bool scan_folder(struct td_store *store)
         unread.files = calloc((size_t)count + 1, sizeof *unread.files);
         readable = known && unread.files;
         if (!readable)
-            skip(store, &report, NULL, NULL, "no memory for the names of the files");
+            skip(store, &report, TD_LOG_WARN, NULL, NULL, "no memory for the names of the files");
     }
     for (int i = 0; i < n_known && readable; i++)
         if (is_gone(store, known[i]))

@@ -34,55 +34,34 @@ void td_scan_report_skip(struct td_scan_report *report, enum td_log_level level,
 
 const char *td_scan_other_reason(const char *name)
 {
+    static const char imported[] = "this format is not read; deploy/import makes tables of it";
+    static const char pickled[] =
+        "pickled tensors are not read; deploy/import makes tables of state dicts of PyTorch";
     static const char not_read[] =
         "this format is not read; save the tensors as .npy or .safetensors";
     static const char upper_case[] = "the suffix must be in lower case";
+    static const char compressed[] = "compressed files are not read; decompress it";
     static const struct {
         const char *suffix, *reason;
     } known[] = {
-        { ".npz", "an archive of arrays is not read; save each of them as .npy" },
-        { ".csv", "text is not read; save the table as .npy" },
-        { ".tsv", "text is not read; save the table as .npy" },
-        { ".pt", "pickled tensors are not read; save them as .safetensors" },
-        { ".pth", "pickled tensors are not read; save them as .safetensors" },
-        { ".pkl", "pickled tensors are not read; save them as .safetensors" },
-        { ".pickle", "pickled tensors are not read; save them as .safetensors" },
-        { ".npy", upper_case },
-        { ".safetensors", upper_case },
-        { ".tensord", upper_case },
-        { ".bin", not_read },
-        { ".ckpt", not_read },
-        { ".h5", not_read },
-        { ".hdf5", not_read },
-        { ".onnx", not_read },
-        { ".gguf", not_read },
-        { ".parquet", not_read },
-        { ".arrow", not_read },
-        { ".feather", not_read },
-        { ".mat", not_read },
-        { ".msgpack", not_read },
-        { ".pb", not_read },
-        { ".tflite", not_read },
-        { ".gz", not_read },
-        { ".zst", not_read },
-        { ".zip", not_read },
+        { ".npz", imported },       { ".csv", imported },    { ".tsv", imported },
+        { ".csv.gz", imported },    { ".tsv.gz", imported }, { ".parquet", imported },
+        { ".pq", imported },        { ".pt", pickled },      { ".pth", pickled },
+        { ".bin", pickled },        { ".ckpt", pickled },    { ".pkl", pickled },
+        { ".pickle", pickled },     { ".npy", upper_case },  { ".safetensors", upper_case },
+        { ".tensord", upper_case }, { ".h5", not_read },     { ".hdf5", not_read },
+        { ".onnx", not_read },      { ".gguf", not_read },   { ".arrow", not_read },
+        { ".feather", not_read },   { ".mat", not_read },    { ".msgpack", not_read },
+        { ".pb", not_read },        { ".tflite", not_read }, { ".gz", compressed },
+        { ".zst", compressed },     { ".zip", compressed },
     };
-    const char *suffix = strrchr(name, '.');
-    for (size_t i = 0; suffix && i < sizeof known / sizeof *known; i++)
-        if (strcasecmp(suffix, known[i].suffix) == 0)
+    const size_t length = strlen(name);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        const size_t cut = strlen(known[i].suffix);
+        if (length > cut && strcasecmp(name + length - cut, known[i].suffix) == 0)
             return known[i].reason;
+    }
     return NULL;
-}
-
-void td_scan_report_other(struct td_scan_report *report, const char *name, bool is_folder)
-{
-    const char *reason = is_folder
-                             ? "a folder without manifest.json, or a link to a folder, is not read"
-                             : td_scan_other_reason(name);
-    if (reason)
-        td_scan_report_skip(report, is_folder ? TD_LOG_INFO : TD_LOG_WARN, name, NULL, reason);
-    else
-        report->ignored++;
 }
 
 void td_scan_report_file(struct td_scan_report *report, const char *file)

@@ -24,7 +24,7 @@ struct td_scan_report {
     int total_added, total_replaced, total_removed; /* and of those before it */
     int unchanged;                                  /* tensors */
     int skipped;                                    /* files, and tensors of other files */
-    int ignored;                                    /* files that are no tensors, by their names */
+    int ignored; /* files without tensors, by their names and first bytes */
     int change_lines, skip_lines, not_logged;
 };
 
@@ -35,15 +35,12 @@ void td_scan_report_begin(struct td_scan_report *report, const struct td_log *lo
 void td_scan_report_skip(struct td_scan_report *report, enum td_log_level level, const char *file,
                          const char *tensor, const char *why);
 
-/* An entry of the folder that is no tensor file by its name. */
-void td_scan_report_other(struct td_scan_report *report, const char *name, bool is_folder);
-
 /* Ends the current file. */
 void td_scan_report_file(struct td_scan_report *report, const char *file);
 
 void td_scan_report_end(const struct td_scan_report *report);
 
-/* Why a file of another format is not read; NULL for one that is not known to have tensors. */
+/* Why a file of this name is not read, and what to do; NULL if its suffix is not one of tensors. */
 const char *td_scan_other_reason(const char *name);
 
 #endif

@@ -73,6 +73,7 @@ struct td_store_inspector {
     void (*skipped)(void *context, const char *file, const char *tensor, const char *why);
     void (*read)(void *context, const char *file, int tensors);
     void (*keys)(void *context, const char *file, const char *table); /* which are read with it */
+    void (*ignored)(void *context, const char *file);                 /* not a file of tensors */
     void *context;
 };
 

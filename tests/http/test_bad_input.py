@@ -352,3 +352,27 @@ class Fuzz(BadInput):
         for headers in ({"Content-Type": JSON}, BINARY, {"Content-Type": JSON, "Content-Encoding": "deflate"}):
             for _ in range(100):
                 self.refused(rng.randbytes(rng.randrange(1, 300)), headers)
+
+
+class OtherFormats(BadInput):
+    """Bodies of formats that tensord does not read: the error names the format and what to do."""
+
+    def expect(self, body, expected, path, headers=None, method="POST"):
+        reply = self.client.request(method, path, body, headers or {})
+        self.assertProblem(reply, 400, "MALFORMED_REQUEST", detail=f"the body is {expected}", offset=0)
+
+    def test_the_format_is_named(self):
+        samples = ((b"PK\3\4" + bytes(30), "a zip archive, such as .npz or .pt; deploy/import makes a table of it"),
+                   (b"PAR1" + bytes(30), "a Parquet file; deploy/import makes a table of it"),
+                   (b"\x80\4\x95" + bytes(30), "a pickle; save its tensors as .safetensors or .npy"),
+                   (b"GGUF\3\0\0\0", "a GGUF file; save its tensors as .safetensors or .npy"),
+                   (gzip.compress(GOOD), "compressed with gzip; send it with Content-Encoding: gzip"))
+        for body, expected in samples:
+            with self.subTest(expected):
+                for headers in ({}, {"Content-Type": JSON}, BINARY, {"Content-Type": "application/x-npy"}):
+                    self.expect(body, expected, "/v1/tensors/t", headers, "PUT")
+                for headers in ({"Content-Type": JSON}, BINARY):
+                    self.expect(body, expected, "/v1/gather", headers)
+                reply = self.client.request("POST", "/v2/models/gather/infer", body)
+                self.assertStatus(reply, 400)
+                self.assertIn(f"the body is {expected}", reply.json()["error"])

@@ -145,6 +145,7 @@ TD_TEST(files_are_taken_skipped_or_ignored_with_the_reason)
     put_npy("short.npy", 0, 2);
     put_keys_npy("short.keys.npy", (const int64_t[]){ 7 }, 1);
     put_keys_npy("lone.keys.npy", (const int64_t[]){ 7 }, 1);
+    put_text("t.npz", "");
     put_text("notes.txt", "");
     put_text("two\nlines.txt", "");
     put_text(".hidden.npy", "");
@@ -153,14 +154,16 @@ TD_TEST(files_are_taken_skipped_or_ignored_with_the_reason)
     put_text("20261122/manifest.json", "{}");
     expect(
         check_options(NULL, NULL), true,
-        LINES("ok       keyed.npy: 1 tensor\n", "ok       keyed.keys.npy: the keys of keyed.npy\n",
-              "warning  short.npy: skipped: short.keys.npy: there are 1 keys, but 'short' has 2 ",
-              "warning  lone.keys.npy: skipped: it would be the keys of lone.npy, which is not ",
-              "ok       table.npy: 1 tensor\n", "ok       model.safetensors: 2 tensors\n",
-              "warning  empty.npy: skipped: it is empty or not a regular file\n",
-              "warning  bad.npy: skipped: not a .npy file: ",
-              "warning  sp ace.npy: tensor sp ace is skipped: ", "ok       notes.txt: ignored, ",
-              "ok       two?lines.txt: ignored, "));
+        LINES(
+            "ok       keyed.npy: 1 tensor\n", "ok       keyed.keys.npy: the keys of keyed.npy\n",
+            "warning  short.npy: skipped: short.keys.npy: there are 1 keys, but 'short' has 2 ",
+            "warning  lone.keys.npy: skipped: it would be the keys of lone.npy, which is not ",
+            "ok       table.npy: 1 tensor\n", "ok       model.safetensors: 2 tensors\n",
+            "warning  empty.npy: skipped: it is empty or not a regular file\n",
+            "warning  bad.npy: skipped: not a .npy file: ",
+            "warning  sp ace.npy: tensor sp ace is skipped: ", "ok       notes.txt: ignored, ",
+            "warning  t.npz: skipped: this format is not read; deploy/import makes tables of it\n",
+            "ok       two?lines.txt: ignored, "));
     struct report report = check_options(NULL, NULL);
     ck_assert_ptr_null(strstr(report.text, "hidden"));
     ck_assert_ptr_null(strstr(report.text, "sp ace.npy: 0"));

@@ -101,12 +101,20 @@ TD_TEST(entries_of_other_kinds_are_reported_with_the_reason)
     static const struct {
         const char *name, *line;
     } others[] = {
-        { "a.npz", " warn table_skipped file=a.npz reason=\"an archive of arrays is not read" },
-        { "b.csv", " warn table_skipped file=b.csv reason=\"text is not read" },
-        { "c.pt", " warn table_skipped file=c.pt reason=\"pickled tensors are not read" },
+        { "a.npz",
+          " warn table_skipped file=a.npz reason=\"this format is not read; deploy/import" },
+        { "b.csv",
+          " warn table_skipped file=b.csv reason=\"this format is not read; deploy/import" },
+        { "b.TSV.gz",
+          " warn table_skipped file=b.TSV.gz reason=\"this format is not read; deploy/import" },
+        { "p.parquet",
+          " warn table_skipped file=p.parquet reason=\"this format is not read; deploy/import" },
+        { "c.pt",
+          " warn table_skipped file=c.pt reason=\"pickled tensors are not read; deploy/imp" },
         { "d.NPY", " warn table_skipped file=d.NPY reason=\"the suffix must be in lower case" },
-        { "e.npy.gz", " warn table_skipped file=e.npy.gz reason=\"this format is not read" },
-        { "model.BIN", " warn table_skipped file=model.BIN reason=\"this format is not read" },
+        { "e.npy.gz", " warn table_skipped file=e.npy.gz reason=\"compressed files are not read" },
+        { "model.BIN", " warn table_skipped file=model.BIN reason=\"pickled tensors are not read" },
+        { "m.onnx", " warn table_skipped file=m.onnx reason=\"this format is not read; save the" },
     };
     for (size_t i = 0; i < COUNT_OF(others); i++)
         put_text(others[i].name, "x");
@@ -127,7 +135,48 @@ TD_TEST(entries_of_other_kinds_are_reported_with_the_reason)
                        "a link to a folder, is not read\"\n");
     expect_once(lines, " warn table_skipped file=folder.npy reason=");
     expect_once(lines, " warn table_skipped file=dangling.npy reason=");
-    expect_once(lines, " unchanged=0 skipped=10 ignored=3 ");
+    expect_once(lines, " unchanged=0 skipped=13 ignored=3 ");
+    td_store_free(store);
+}
+
+TD_TEST(files_of_unknown_suffixes_are_recognised_by_their_first_bytes)
+{
+    static const struct {
+        const char *name, *text;
+        size_t bytes;
+        const char *line;
+    } others[] = {
+        { "a", "PK\3\4....", 8,
+          "file=a reason=\"it is a zip archive, such as .npz or .pt; deploy/imp" },
+        { "b.data", "PAR1", 4,
+          "file=b.data reason=\"it is a Parquet file; deploy/import makes a t" },
+        { "c.model", "\x89HDF\r\n\x1a\n", 8, "file=c.model reason=\"it is an HDF5 file; save its" },
+        { "d.np", "\x93NUMPY\1", 7, "file=d.np reason=\"it is a .npy file, but its name has" },
+        { "e.st", "\2\0\0\0\0\0\0\0{}", 10,
+          "file=e.st reason=\"it is a .safetensors file, but its" },
+    };
+    for (size_t i = 0; i < COUNT_OF(others); i++)
+        put_file(others[i].name, others[i].text, others[i].bytes);
+    put_text("notes", "PK");
+    put_text("empty", "");
+    ck_assert_int_eq(mkfifo(path_of("pipe"), 0600), 0); /* it never has a writer */
+    struct td_store *store = open_folder();
+    const char *lines = logged_with_scans();
+    for (size_t i = 0; i < COUNT_OF(others); i++)
+        expect_once(lines, others[i].line);
+    expect_once(lines, " unchanged=0 skipped=5 ignored=3 ");
+    td_store_free(store);
+}
+
+TD_TEST(a_tensor_file_of_another_format_is_skipped_with_its_name)
+{
+    put_file("a.npy", "PK\3\4....", 8);
+    put_file("b.safetensors", "GGUF\3\0\0\0", 8);
+    struct td_store *store = open_folder();
+    const char *lines = logged_with_scans();
+    expect_once(lines,
+                "file=a.npy reason=\"it is a zip archive, such as .npz or .pt; deploy/import");
+    expect_once(lines, "file=b.safetensors reason=\"it is a GGUF file; save its tensors as");
     td_store_free(store);
 }
 
@@ -170,8 +219,8 @@ TD_TEST(lines_below_the_level_use_up_nothing)
     struct td_log quiet = { .level = TD_LOG_WARN, .format = TD_LOG_TEXT, .fd = store_log.fd };
     td_scan_report_begin(&report, &quiet);
     for (int i = 0; i < TD_SCAN_LINES + 20; i++)
-        td_scan_report_other(&report, "sub", true);
-    td_scan_report_other(&report, "a.npz", false);
+        td_scan_report_skip(&report, TD_LOG_INFO, "sub", NULL, "why");
+    td_scan_report_skip(&report, TD_LOG_WARN, "a.npz", NULL, "why");
     td_scan_report_end(&report);
     expect_once(logged_with_scans(), " table_skipped file=a.npz ");
     ck_assert_int_eq(report.not_logged, 0);

@@ -1,0 +1,63 @@
+#include "api/files/foreign.h"
+#include "tests/support/suite.h"
+
+#include <string.h>
+
+static struct td_error err;
+
+static const struct {
+    const char *start;
+    size_t bytes;
+    const char *body, *file; /* NULL: not known */
+} starts[] = {
+    { "PK\3\4", 4,
+      "the body is a zip archive, such as .npz or .pt; deploy/import makes a table of it",
+      "it is a zip archive, such as .npz or .pt; deploy/import makes a table of it" },
+    { "PAR1", 4, "the body is a Parquet file; deploy/import makes a table of it",
+      "it is a Parquet file; deploy/import makes a table of it" },
+    { "\x80\2}q", 4,
+      "the body is a pickle; deploy/import makes a table of it if torch.save wrote it",
+      "it is a pickle; deploy/import makes a table of it if torch.save wrote it" },
+    { "\x80\4\x95", 3, "the body is a pickle; save its tensors as .safetensors or .npy",
+      "it is a pickle; save its tensors as .safetensors or .npy" },
+    { "GGUF", 4, "the body is a GGUF file; save its tensors as .safetensors or .npy",
+      "it is a GGUF file; save its tensors as .safetensors or .npy" },
+    { "\x89HDF\r\n\x1a\n", 8, "the body is an HDF5 file; save its tensors as .safetensors or .npy",
+      "it is an HDF5 file; save its tensors as .safetensors or .npy" },
+    { "\x1f\x8b", 2, "the body is compressed with gzip; send it with Content-Encoding: gzip",
+      "it is compressed with gzip; decompress it" },
+    { "\xfd\x37zXZ", 6, "the body is compressed with xz; decompress it",
+      "it is compressed with xz; decompress it" },
+    { "\xff\xfe[\0", 4, "the body is text in UTF-16; send UTF-8",
+      "it is text in UTF-16; save its tensors as .safetensors or .npy" },
+    { "", 0, NULL, NULL },
+    { "PK", 2, NULL, NULL },
+    { "[1, 2]", 6, NULL, NULL },
+    { "\x93NUMPY\1", 7, NULL, NULL },
+};
+
+TD_TEST_EACH(other_formats_are_named_by_their_first_bytes, starts)
+{
+    const char *start = starts[_i].start;
+    const size_t bytes = starts[_i].bytes;
+    td_error_set(&err, TD_MALFORMED_REQUEST, "why");
+    ck_assert_int_eq(td_foreign_explain_body(TD_MALFORMED_REQUEST, start, bytes, &err),
+                     TD_MALFORMED_REQUEST);
+    ck_assert_str_eq(err.message, starts[_i].body ? starts[_i].body : "why");
+    ck_assert_int_eq(err.offset, starts[_i].body ? 0 : -1);
+    td_error_set(&err, TD_MALFORMED_REQUEST, "why");
+    ck_assert_int_eq(td_foreign_explain_file(TD_MALFORMED_REQUEST, start, bytes, &err),
+                     TD_MALFORMED_REQUEST);
+    ck_assert_str_eq(err.message, starts[_i].file ? starts[_i].file : "why");
+}
+
+TD_TEST(other_results_are_left_as_they_are)
+{
+    td_error_set(&err, TD_RESOURCE_LIMIT, "why");
+    ck_assert_int_eq(td_foreign_explain_body(TD_OK, "PAR1", 4, &err), TD_OK);
+    ck_assert_int_eq(td_foreign_explain_body(TD_RESOURCE_LIMIT, "PAR1", 4, &err),
+                     TD_RESOURCE_LIMIT);
+    ck_assert_int_eq(td_foreign_explain_file(TD_RESOURCE_LIMIT, "PAR1", 4, &err),
+                     TD_RESOURCE_LIMIT);
+    ck_assert_str_eq(err.message, "why");
+}
