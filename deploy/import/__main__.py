@@ -22,7 +22,7 @@ from folder import Staging, refuse_existing, refuse_hidden, write_manifest
 from inputs import CSV, Choice, has_suffix, read_tables, stem_of
 from keys import survey
 from progress import Progress, size_text
-from table import FILE_NAME, VERSION, Refused, Table, check_alias, check_name
+from table import FILE_NAME, VERSION, Refused, Table, check_alias, check_name, first_rows
 from writer import Output, write_file
 
 DESCRIPTION = """\
@@ -104,6 +104,11 @@ def parser_of() -> argparse.ArgumentParser:
         ),
     )
     add(
+        "--drop-padding",
+        action="store_true",
+        help="leave out the rows after the last key: tables of models may be longer than the vocabulary",
+    )
+    add(
         "--key-dtype",
         choices=("int64", "uint64", "string"),
         help="of the keys of a column; default: as in Parquet, string in CSV",
@@ -165,17 +170,32 @@ def check_options(parser: argparse.ArgumentParser, args: argparse.Namespace) -> 
 
 
 # ---------------------------------------------------------------- the import
-def plan_output(table: Table, target: str, quiet: bool) -> Output:
+def plan_output(table: Table, target: str, drop_padding: bool, quiet: bool) -> Output:
     """Reads the keys once, to count and compare them."""
-    if not table.keys:
+    keys = table.keys
+    if not keys:
         return Output(table.name, encoding.Encoder(table, target), None)
     progress = Progress(f"reading the keys of {table.name}", 0, quiet)
-    found = survey(table.keys, progress.add)
+    found = survey(keys, progress.add)
     progress.end()
-    if not table.shape or found.count != table.shape[0]:
+    missing = table.n_rows - found.count if table.shape else -1
+    if missing > 0 and drop_padding:
+        table = first_rows(table, found.count)
+        if not quiet:
+            print(
+                f"import: note: {table.place}: the last {missing} rows, which have no keys, are left"
+                " out",
+                file=sys.stderr,
+            )
+    elif missing:
         raise Refused(
-            f"{table.keys.place}: there are {found.count} keys, but {table.place} has"
+            f"{keys.place}: there are {found.count} keys, but {table.place} has"
             f" {table.n_rows} rows"
+            + (
+                f". If the last {missing} are padding, --drop-padding leaves them out"
+                if missing > 0
+                else ""
+            )
         )
     return Output(table.name, encoding.Encoder(table, target), found)
 
@@ -231,7 +251,7 @@ def run(args: argparse.Namespace, choice: Choice, aliases: dict[str, str]) -> No
         args.data_dir,
         [f"{name}:{table.name}{part}{version}" for table in tables for part in parts],
     )
-    outputs = [plan_output(table, target, args.quiet) for table in tables]
+    outputs = [plan_output(table, target, args.drop_padding, args.quiet) for table in tables]
     with Staging(args.data_dir, args.version or name) as staging:
         size = write_file(staging.path / f"{name}.safetensors", outputs, args.quiet)
         if args.version:

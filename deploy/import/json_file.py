@@ -26,6 +26,6 @@ def parse(content: bytes, place: str) -> Any:
     except UnicodeDecodeError as e:
         raise Refused(f"{place}: it is not UTF-8 text from byte {e.start} on") from e
     except RecursionError as e:
-        raise Refused(f"{place}: its values are nested too deeply") from e
+        raise Refused(f"{place}: it is not JSON: its values are nested too deeply") from e
     except ValueError as e:  # a number of thousands of digits
         raise Refused(f"{place}: it has a number that is too long") from e

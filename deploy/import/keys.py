@@ -9,6 +9,7 @@ from typing import Any
 import numpy
 
 from table import BATCH_KEYS, Array, Keys, Refused, Strings, strings_of
+from vocabulary import vocabulary
 
 MOST_SHOWN = 3
 
@@ -156,29 +157,6 @@ def keys_of_file(path: pathlib.Path) -> Keys:
         ],
         place,
     )
-
-
-def vocabulary(content: bytes, place: str) -> dict[str, Any]:
-    try:
-        document = json.loads(content)
-    except (ValueError, RecursionError) as e:
-        raise Refused(f"{place}: it is not JSON: {e}") from e
-    added: dict[str, Any] = {}
-    if isinstance(document, dict) and isinstance(
-        document.get("model"), dict
-    ):  # the tokenizers library
-        added = {
-            token["content"]: token["id"]
-            for token in document.get("added_tokens") or []
-            if isinstance(token, dict) and "content" in token and "id" in token
-        }
-        document = document["model"].get("vocab")
-    if not isinstance(document, dict):
-        raise Refused(
-            f"{place}: expected an object that has the row number of each key, or a tokenizer"
-            " with one"
-        )
-    return {**document, **added}
 
 
 def in_order(rows: dict[str, Any], place: str) -> list[bytes]:

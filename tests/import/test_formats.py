@@ -285,6 +285,33 @@ class HuggingFace(ImportTest):
                 self.imported(model, "--keys-from", self.work / name)
                 self.assertEqual(strings(self.tensors("model.safetensors"), "w.keys"), ["[PAD]", "king", "queen"])
 
+    def test_keys_of_a_unigram_tokenizer(self):
+        """XLM-R, T5 and bge-m3: a list of [key, score], whose places are the rows; special tokens are in both lists"""
+        model = self.work / "model.safetensors"
+        safetensors.numpy.save_file({"w": np.zeros((5, 1), "f4")}, model)
+        tokenizer = {"model": {"type": "Unigram", "unk_id": 1, "vocab": [["<s>", 0.0], ["<unk>", 0.0], ["\u2581k\u00f6nig", -3.5], ["n", -9]]},
+                     "added_tokens": [{"id": 0, "content": "<s>"}, {"id": 4, "content": "<mask>", "special": True}]}
+        (self.work / "tokenizer.json").write_text(json.dumps(tokenizer))
+        self.imported(model, "--keys-from", self.work / "tokenizer.json")
+        self.assertEqual(strings(self.tensors("model.safetensors"), "w.keys"), ["<s>", "<unk>", "\u2581k\u00f6nig", "n", "<mask>"])
+
+    def test_a_table_that_is_padded_is_cut_to_its_vocabulary_if_asked(self):
+        rows = np.arange(3_000_000, dtype="f4").reshape(-1, 2)
+        safetensors.numpy.save_file({"w": rows}, self.work / "m.safetensors")
+        (self.work / "vocab.json").write_text(json.dumps({f"k{i}": i for i in range(1_400_000)}))
+        options = "--keys-from", self.work / "vocab.json"
+        self.assertIn("there are 1400000 keys, but", self.refused(self.work / "m.safetensors", *options))
+        self.assertIn("rows. If the last 100000 are padding, --drop-padding leaves them out", self.refused(self.work / "m.safetensors", *options))
+        status, _, errors = run(self.work / "m.safetensors", *options, "--drop-padding", "--data-dir", self.data)
+        self.assertEqual(status, 0, errors)
+        self.assertIn("m.safetensors, tensor w: the last 100000 rows, which have no keys, are left out", errors)
+        tensors = self.tensors("m.safetensors")
+        self.assertEqual(tensors["w"], ("float32", [1_400_000, 2], rows[:1_400_000].tobytes()))
+        self.assertEqual(strings(tensors, "w.keys")[-1], "k1399999")
+        (self.work / "vocab.txt").write_text("a\n" * 1)
+        self.imported(self.work / "m.safetensors", "--keys-from", self.work / "vocab.txt", "--drop-padding", "--dtype", "uint8")
+        self.assertEqual(self.tensors("m.safetensors")["w.scale"][1], [1])
+
     def test_what_the_import_wrote_can_be_imported_with_its_keys(self):
         for keys in np.array(["a", "bb"]), np.array([4, 2]):
             np.savez(self.work / "m.npz", w=np.eye(2, dtype="f4"), **{"w.keys": keys})

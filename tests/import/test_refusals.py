@@ -176,7 +176,7 @@ class Safetensors(ImportTest):
         self.expect("its header would be longer than the file", b"")
         self.expect("its header would be longer than the file", struct.pack("<Q", 1 << 63))
         self.expect("header: it is not JSON from line 1, column 2 on", header("{"))
-        self.expect("header: its values are nested too deeply", header("[" * 100_000))
+        self.expect("header: it is not JSON: its values are nested too deeply", header("[" * 100_000))
         self.expect("header: it is not UTF-8 text from byte 2 on", struct.pack("<Q", 4) + b'{"\xff"')
         self.expect("header: an object has two members 'a'", header('{"a": 1, "a": 2}'))
         self.expect("the header is not an object", header("[]"))
@@ -226,7 +226,11 @@ class KeyFiles(ImportTest):
                 ("k.json", b"[" * 100_000, "it is not JSON"), ("k.json", b"[]", "expected an object"),
                 ("k.json", b'{"a": 0, "b": 2}', "key \"b\": its row is 2; expected 0 to 1"),
                 ("k.json", b'{"a": 0, "b": 0}', "key \"b\": row 0 has two keys"), ("k.json", b'{"a": 0, "b": true}', "its row is True"),
-                ("k.json", b'{"a": 0, "\\ud800": 1}', "is not Unicode"), ("k.npy", b"x", "k.npy: "), ("k.csv", b"", "in .txt, .json or .npy")):
+                ("k.json", b'{"a": 0, "\\ud800": 1}', "is not Unicode"), ("k.json", b'{"a": 0, "a": 1}', "an object has two members 'a'"),
+                ("k.json", b'{"model": {"vocab": [["a", 0], ["b"]]}}', "element 1 of the vocabulary is not [key, score]"),
+                ("k.json", b'{"model": {"vocab": [["a", 0], ["a", 1]]}}', "rows 0 and 1 are both \"a\""),
+                ("k.json", b'{"model": {"vocab": [["a", 0]]}, "added_tokens": [{"content": "b", "id": 0}]}', "key \"b\": row 0 has two keys"),
+                ("k.json", b'{"a": 0, "b": 1, "c": 2}', "there are 3 keys, but"), ("k.npy", b"x", "k.npy: "), ("k.csv", b"", "in .txt, .json or .npy")):
             with self.subTest(content):
                 (self.work / name).write_bytes(content)
                 self.assertIn(expected, self.refused(model, "--tensor", "w", "--keys-from", self.work / name))
