@@ -93,8 +93,10 @@ static bool is_single(td_dtype dtype)
     return td_dtype_info(dtype)->size == 1;
 }
 
-static td_status refuse_descr(const char *text, size_t length, char kind, struct td_error *err)
+/* The kind of the type follows `order` characters of its byte order. */
+static td_status refuse_descr(const char *text, size_t length, size_t order, struct td_error *err)
 {
+    const int kind = length > order ? text[order] : 0;
     const char *what = kind == 'O'   ? "Python objects"
                        : kind == 'V' ? "raw records (send bfloat16 as safetensors)"
                        : kind == 'U' || kind == 'S' || kind == 'a' ? "text of fixed width"
@@ -134,7 +136,7 @@ static td_status read_descr(struct literal *literal, struct td_npy *out)
     const size_t order = text[0] == '<' || text[0] == '>' || text[0] == '=' || text[0] == '|';
     const int dtype = find_dtype(text + order, length - order);
     if (dtype == TD_DTYPE_COUNT)
-        return refuse_descr(text, length, length > order ? text[order] : '\0', literal->err);
+        return refuse_descr(text, length, order, literal->err);
     out->tensor.dtype = (td_dtype)dtype;
     out->big_endian = text[0] == '>' && !is_single((td_dtype)dtype);
     return TD_OK;

@@ -32,8 +32,9 @@ static td_status refuse(struct td_error *err, const char *why)
 /* The error for errno `reason` of reading. */
 static td_status unreadable(struct td_error *err, int reason)
 {
-    return td_error_set(err, reason == ENOMEM ? TD_MEMORY_EXHAUSTED : TD_DEVICE_UNAVAILABLE, "%s",
-                        strerror(reason));
+    const td_status status = reason == ENOMEM ? TD_MEMORY_EXHAUSTED : TD_DEVICE_UNAVAILABLE;
+    td_error_set(err, status, "%s", strerror(reason));
+    return status;
 }
 
 struct td_mapping *td_mapping_new(int fd, struct td_file_id *id, struct td_error *err)
@@ -450,6 +451,8 @@ td_status td_data_join_keys(struct td_data_content *table, const struct td_data_
     struct td_error why = { 0 };
     struct td_data_tensor *found = &table->tensors[0];
     const struct td_data_tensor *vector = &keys->tensors[0];
+    if (keys->count != 1)
+        return td_error_set(err, TD_MALFORMED_REQUEST, "%s: it has no keys", keys_file);
     if (td_keys_check(&vector->tensor, found->name, &found->tensor.shape, &why) != TD_OK)
         return td_error_set(err, TD_MALFORMED_REQUEST, "%s: %s", keys_file, why.message);
     found->keys = vector->tensor;

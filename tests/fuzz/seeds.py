@@ -101,7 +101,8 @@ def safetensors_seeds():
     for dtype in daemon.SAFETENSORS_NAMES:
         yield bytes([LIST_OP]) + daemon.safetensors({"a": (dtype, [2], bytes(2 * daemon.SIZES[dtype])), "b": (dtype, [0, 3], b"")})
     for header in ("{}", "", '{"a":{"dtype":"I8","shape":[18446744073709551615],"data_offsets":[0,1]}}',
-                   '{"a":{"data_offsets":[1,0],"shape":[],"dtype":"F64"},"a":{}}', '{"__metadata__":{"a":"\\u0000"}}'):
+                   '{"a":{"data_offsets":[1,0],"shape":[],"dtype":"F64"},"a":{}}', '{"__metadata__":{"a":"\\u0000"}}',
+                   '{"__metadata__":null,"a":{"dtype":"F8_E4M3","shape":[1],"x":[{"y":null},1e5],"data_offsets":[0,1]}}'):
         yield bytes([0]) + daemon.safetensors_file(header, b"\1")
 
 
