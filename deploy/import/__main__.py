@@ -127,7 +127,7 @@ def parser_of() -> argparse.ArgumentParser:
         metavar="NAME=TENSOR",
         help="with --version: the name that will mean this version of a tensor; may be repeated",
     )
-    add("--quiet", action="store_true", help="print errors only")
+    add("--quiet", action="store_true", help="print only errors")
     return parser
 
 
@@ -204,6 +204,8 @@ def run(args: argparse.Namespace, choice: Choice, aliases: dict[str, str]) -> No
     tables = read_tables(args.inputs, choice)
     for table in tables:
         check_name(name, table.name, args.version)
+        for note in () if args.quiet else table.notes:
+            print("import: note:", note, file=sys.stderr)
     for alias, tensor in aliases.items():
         if tensor not in [table.name for table in tables]:
             raise Refused(f"--alias {alias}={tensor}: there is no tensor {tensor}")

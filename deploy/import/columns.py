@@ -1,36 +1,30 @@
-"""Parquet and CSV: a table of some columns, keyed by another one. Rows are read in batches, the
-columns of keys and of rows one after the other, so that neither has to fit into memory.
+"""A table of some columns of an input, keyed by another column, whatever the format of the input.
+Rows are read in batches, the columns of keys and of rows one after the other, so that neither has
+to fit into memory.
 """
 
-import contextlib
+import collections
 import dataclasses
-import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy
 import pyarrow
 import pyarrow.compute
-import pyarrow.csv
-import pyarrow.parquet
 
 from keys import kind_of
 from table import BATCH_KEYS, DTYPES, Array, Dtype, Keys, Refused, Strings, Table, rows_per_batch
 
 
-@contextlib.contextmanager
-def arrow_errors(place: str) -> Iterator[None]:
-    """What Arrow cannot read is refused."""
-    try:
-        yield
-    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as e:
-        raise Refused(f"{place}: {e}") from e
-
-
 class Columns:
-    """The files of one input, and the columns that all of them have."""
+    """The columns of one input. Each format has a subclass."""
 
     schema: pyarrow.Schema
     place: str
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+        # Columns that are rows only if --rows names them, with the reason.
+        self.left_out: dict[str, str] = {}
 
     def batches(
         self, columns: list[str], size: int
@@ -42,92 +36,39 @@ class Columns:
         raise NotImplementedError
 
 
-class Parquet(Columns):
-    def __init__(self, paths: list[pathlib.Path]) -> None:
-        self.paths = paths
-        self.place = str(paths[0]) if len(paths) == 1 else str(paths[0].parent)
-        self.schema = self.open(paths[0]).schema_arrow
-        self.rows = 0
-        for path in paths:
-            with self.open(path) as file:
-                self.rows += file.metadata.num_rows
-                if (
-                    file.schema_arrow.types != self.schema.types
-                    or file.schema_arrow.names != self.schema.names
-                ):
-                    raise Refused(f"{path}: its columns are not those of {paths[0]}")
-
-    @staticmethod
-    def open(path: pathlib.Path) -> pyarrow.parquet.ParquetFile:
-        return pyarrow.parquet.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20)
-
-    def count(self) -> int:
-        return self.rows
-
-    def batches(
-        self, columns: list[str], size: int
-    ) -> Iterator[tuple[pyarrow.RecordBatch, str, int]]:
-        for path in self.paths:
-            with self.open(path) as file:
-                row = 0
-                for batch in file.iter_batches(size, columns=columns):
-                    yield batch, str(path), row
-                    row += batch.num_rows
-
-
-TSV = (".tsv", ".tsv.gz")
-
-
-class Csv(Columns):
-    """The first line names the columns. Numbers are read as float64, all else is text: a number of
-    CSV has no dtype.
-    """
-
-    def __init__(self, path: pathlib.Path, rows: tuple[str, ...], keys: str | None) -> None:
-        self.path, self.place = path, str(path)
-        self.parse = pyarrow.csv.ParseOptions(
-            delimiter="\t" if path.name.lower().endswith(TSV) else ",", newlines_in_values=True
+def check_names(names: list[str], place: str, first_may_be_empty: bool = False) -> None:
+    """Refuses names that do not mean one column."""
+    faults = [
+        f"columns {listed(i for i, other in enumerate(names, 1) if other == name)} are"
+        f" {'both' if count == 2 else 'all'} named {name!r}"
+        for name, count in collections.Counter(names).items()
+        if name and count > 1
+    ]
+    empty = [
+        i for i, name in enumerate(names, 1) if not name and not (first_may_be_empty and i == 1)
+    ]
+    if empty:
+        faults.append(
+            f"column{'s' if len(empty) > 1 else ''} {listed(empty)}"
+            f" {'have' if len(empty) > 1 else 'has'} no name"
         )
-        with self.open({}, None, 1 << 20) as reader:
-            names = reader.schema.names
-        numbers = rows or [name for name in names if name != keys]
-        self.schema = pyarrow.schema(
-            [(name, pyarrow.float64() if name in numbers else pyarrow.string()) for name in names]
-        )
+    if faults:
+        raise Refused(f"{place}: {'; '.join(faults)}. Expected a different name for each column")
 
-    def open(
-        self, types: dict[str, pyarrow.DataType], columns: list[str] | None, block: int
-    ) -> pyarrow.csv.CSVStreamingReader:
-        return pyarrow.csv.open_csv(
-            self.path,
-            pyarrow.csv.ReadOptions(block_size=block),
-            self.parse,
-            pyarrow.csv.ConvertOptions(
-                column_types=types,
-                include_columns=columns,
-                null_values=[""],
-                strings_can_be_null=False,
-            ),
-        )
 
-    def count(self) -> int:
-        return sum(batch.num_rows for batch, _, _ in self.batches(self.schema.names[:1], 0))
-
-    def batches(
-        self, columns: list[str], size: int
-    ) -> Iterator[tuple[pyarrow.RecordBatch, str, int]]:
-        with self.open(
-            {name: self.schema.field(name).type for name in columns}, columns, 4 << 20
-        ) as reader:
-            row = 0
-            for batch in reader:
-                yield batch, self.place, row
-                row += batch.num_rows
+def listed(items: Iterable[object]) -> str:
+    """Items as a sentence lists them: "1, 2 and 5"."""
+    *first, last = map(str, items)
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 # ---------------------------------------------------------------- values of a column
 def storage_of(column: pyarrow.Array) -> pyarrow.Array:
     return column.storage if isinstance(column.type, pyarrow.BaseExtensionType) else column
+
+
+def storage_type(kind: pyarrow.DataType) -> pyarrow.DataType:
+    return kind.storage_type if isinstance(kind, pyarrow.BaseExtensionType) else kind
 
 
 def is_list(kind: pyarrow.DataType) -> bool:
@@ -176,9 +117,7 @@ class Column:
 
 def column_of(columns: Columns, name: str) -> Column:
     """The column, with the width of the first row."""
-    kind = columns.schema.field(name).type
-    if isinstance(kind, pyarrow.BaseExtensionType):
-        kind = kind.storage_type
+    kind = storage_type(columns.schema.field(name).type)
     element = kind.value_type if is_list(kind) else kind
     dtype = DTYPES.get(
         {"halffloat": "float16", "float": "float32", "double": "float64"}.get(
@@ -228,16 +167,15 @@ def keys_of_column(columns: Columns, name: str, asked: str | None) -> Keys:
     target = pyarrow.large_string() if given == "string" else pyarrow.type_for_alias(given)
 
     def batches() -> Iterator[Array | Strings]:
-        with arrow_errors(place):
-            for batch, file, first in columns.batches([name], BATCH_KEYS):
-                column = batch.column(0)
-                where = f"{file}, column {name}"
-                if column.null_count:
-                    raise Refused(f"{where}: row {first + first_null(column)} has no key")
-                column = cast_keys(
-                    column, value, target, f"{where}, rows {first} to {first + len(column) - 1}"
-                )
-                yield strings_of_column(column) if given == "string" else column.to_numpy()
+        for batch, file, first in columns.batches([name], BATCH_KEYS):
+            column = batch.column(0)
+            where = f"{file}, column {name}"
+            if column.null_count:
+                raise Refused(f"{where}: row {first + first_null(column)} has no key")
+            column = cast_keys(
+                column, value, target, f"{where}, rows {first} to {first + len(column) - 1}"
+            )
+            yield strings_of_column(column) if given == "string" else column.to_numpy()
 
     return Keys(given, batches, place)
 
@@ -267,31 +205,21 @@ def strings_of_column(column: pyarrow.Array) -> Strings:
 
 
 # ---------------------------------------------------------------- the table
-def read(
-    paths: list[pathlib.Path],
-    rows: tuple[str, ...],
-    keys: str | None,
-    key_kind: str | None,
-    is_csv: bool,
-) -> Table:
-    """The table of some columns: by default the only one of lists, or else all but that of the
-    keys.
+def read(columns: Columns, rows: tuple[str, ...], keys: str | None, key_kind: str | None) -> Table:
+    """The table of the columns `rows`: by default the only column of lists, or all columns of
+    numbers but the keys.
     """
-    place = str(paths[0])
-    with arrow_errors(place):
-        columns = Csv(paths[0], rows, keys) if is_csv else Parquet(paths)
-        names = columns.schema.names
-        for name in (*rows, *([keys] if keys else [])):
-            if names.count(name) != 1:
-                raise Refused(
-                    f"{place}: there {'are several columns' if name in names else 'is no column'}"
-                    f" {name}; it has {', '.join(names)}"
-                )
-        return table_of(
-            columns,
-            list(rows) or default_rows(columns, keys),
-            keys_of_column(columns, keys, key_kind) if keys else None,
-        )
+    names = columns.schema.names
+    for name in (*rows, *([keys] if keys else [])):
+        if name not in names:
+            raise Refused(
+                f"{columns.place}: there is no column {name}; it has {', '.join(filter(None, names))}"
+            )
+    return table_of(
+        columns,
+        list(rows) or default_rows(columns, keys),
+        keys_of_column(columns, keys, key_kind) if keys else None,
+    )
 
 
 def table_of(columns: Columns, chosen: list[str], keys: Keys | None) -> Table:
@@ -312,10 +240,9 @@ def table_of(columns: Columns, chosen: list[str], keys: Keys | None) -> Table:
     size = rows_per_batch((width or 1) * parts[0].dtype.storage.itemsize)
 
     def batches() -> Iterator[Array]:
-        with arrow_errors(columns.place):
-            for batch, file, first in columns.batches(chosen, size):
-                arrays = [part.read(batch, file, first) for part in parts]
-                yield arrays[0] if len(arrays) == 1 else numpy.stack(arrays, axis=1)
+        for batch, file, first in columns.batches(chosen, size):
+            arrays = [part.read(batch, file, first) for part in parts]
+            yield arrays[0] if len(arrays) == 1 else numpy.stack(arrays, axis=1)
 
     return Table(
         chosen[0] if len(parts) == 1 else "rows",
@@ -324,16 +251,20 @@ def table_of(columns: Columns, chosen: list[str], keys: Keys | None) -> Table:
         batches,
         columns.place,
         keys,
+        tuple(columns.notes),
     )
 
 
 def default_rows(columns: Columns, keys: str | None) -> list[str]:
-    fields = [field for field in columns.schema if field.name != keys]
-    lists = [
-        field.name
-        for field in fields
-        if is_list(field.type) or isinstance(field.type, pyarrow.BaseExtensionType)
+    fields = [
+        field
+        for field in columns.schema
+        if field.name != keys and field.name not in columns.left_out
     ]
+    columns.notes += [
+        f"{columns.place}: {reason}" for name, reason in columns.left_out.items() if name != keys
+    ]
+    lists = [field.name for field in fields if is_list(storage_type(field.type))]
     if len(lists) > 1:
         raise Refused(
             f"{columns.place}: there are several columns of lists, {', '.join(lists)}; --rows"

@@ -80,10 +80,17 @@ def read_tables(paths: list[pathlib.Path], choice: Choice) -> list[Table]:
 
 # ---------------------------------------------------------------- Parquet and CSV
 def read_columns(paths: list[pathlib.Path], choice: Choice) -> Table:
-    import columns  # pyarrow, which no other format needs
+    import arrow_files  # pyarrow, which no other format needs
+    import columns
+    import csv_file
 
     table = columns.read(
-        paths, choice.rows, choice.keys, choice.key_kind, is_csv=has_suffix(paths[0], CSV)
+        csv_file.Csv(paths[0], choice.rows, choice.keys)
+        if has_suffix(paths[0], CSV)
+        else arrow_files.Parquet(paths),
+        choice.rows,
+        choice.keys,
+        choice.key_kind,
     )
     if choice.keys_from:
         table = dataclasses.replace(table, keys=keys_of_file(choice.keys_from))

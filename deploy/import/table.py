@@ -106,6 +106,7 @@ class Table:
     batches: Callable[[], Iterator[Array]]
     place: str
     keys: Keys | None = None
+    notes: tuple[str, ...] = ()  # decisions of the reader that the user should know
 
     @property
     def row_bytes(self) -> int:

@@ -56,7 +56,7 @@ class Columns(ImportTest):
         path = self.work / "m.csv"
         for text, expected in ((b"id,a\nx,1\ny,q\n", "invalid value 'q'"), (b"id,a\nx,1\ny\n", "Expected 2 columns, got 1: y"),
                                (b"id,a\nx,\ny,2\n", "column a: row 0 has no value"), (b"id,a\nx,1\nx,2\n", "are both \"x\""),
-                               (b"id,a\n\xff,1\n", "invalid UTF8"), (b"", "Empty CSV file"), (b"id,a,a\nx,1,2\n", "several columns a"),
+                               (b"id,a\n\xff,1\n", "invalid UTF8"), (b"", "Empty CSV file"), (b"id,a,a\nx,1,2\n", "columns 2 and 3 are both named 'a'"),
                                (b"id,a\n,1\n", "")):
             with self.subTest(text):
                 path.write_bytes(text)
