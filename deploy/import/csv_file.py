@@ -9,6 +9,7 @@ import pyarrow.csv
 
 from columns import Columns, check_names
 from table import Refused
+from text import open_text
 
 TSV = (".tsv", ".tsv.gz")
 
@@ -49,8 +50,8 @@ class Csv(Columns):
     def open(
         self, types: dict[str, pyarrow.DataType], columns: list[str] | None, block: int
     ) -> pyarrow.csv.CSVStreamingReader:
-        return pyarrow.csv.open_csv(
-            self.path,
+        return pyarrow.csv.open_csv(  # which closes the file
+            pyarrow.PythonFile(open_text(self.path), "r"),
             pyarrow.csv.ReadOptions(block_size=block),
             self.parse,
             pyarrow.csv.ConvertOptions(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy
 
 from table import BATCH_KEYS, Array, Keys, Refused, Strings, strings_of
+from text import check_utf8, read_text
 
 MOST_SHOWN = 3
 
@@ -105,7 +106,8 @@ def keys_of_array(array: Array, place: str) -> Keys:
         )
     if array.dtype.kind == "S":
         return keys_of_texts(
-            [check_utf8(text, f"{place}, key {i}") for i, text in enumerate(array.tolist())], place
+            [check_utf8(text, f"{place}, key {i}", "") for i, text in enumerate(array.tolist())],
+            place,
         )
     kind = kind_of(array.dtype, place)
     return Keys(
@@ -122,31 +124,22 @@ def encode_text(text: str, place: str) -> bytes:
         raise Refused(f"{place}: {text!r} is not Unicode text: {e.reason}") from e
 
 
-def check_utf8(text: bytes, place: str) -> bytes:
-    try:
-        text.decode("utf-8")
-    except UnicodeDecodeError as e:
-        raise Refused(f"{place}: {text!r} is not UTF-8: {e.reason}") from e
-    return text
-
-
 # ---------------------------------------------------------------- keys of a file of their own
 def keys_of_file(path: pathlib.Path) -> Keys:
     """vocab.txt: a key a line. vocab.json, tokenizer.json: the row of each key. FILE.npy: integers
     or strings.
     """
-    place = str(path)
-    if path.suffix == ".npy":
+    place, name = str(path), path.name.lower()
+    if name.endswith(".npy"):
         try:
             return keys_of_array(numpy.load(path, allow_pickle=False), place)
-        except ValueError as e:
-            raise Refused(f"{place}: {e}") from e
-    content = path.read_bytes()
-    if path.suffix == ".json":
-        return keys_of_texts(in_order(vocabulary(content, place), place), place)
-    if path.suffix != ".txt":
+        except (ValueError, EOFError) as e:
+            raise Refused(f"{place}: it is damaged, or not an array of integers or strings") from e
+    if name.endswith((".json", ".json.gz")):
+        return keys_of_texts(in_order(vocabulary(read_text(path), place), place), place)
+    if not name.endswith((".txt", ".txt.gz")):
         raise Refused(f"{place}: the keys of a file are in .txt, .json or .npy")
-    lines = content.split(b"\n")
+    lines = read_text(path).split(b"\n")
     if not lines[-1]:
         lines.pop()
     return keys_of_texts(
