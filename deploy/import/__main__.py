@@ -108,6 +108,16 @@ def parser_of() -> argparse.ArgumentParser:
         help="of the keys of a column; default: as in Parquet, string in CSV",
     )
     add(
+        "--delimiter",
+        metavar="CHARACTER",
+        help="what separates the columns of CSV; default: a comma, in .tsv a tab",
+    )
+    add(
+        "--quote",
+        action=argparse.BooleanOptionalAction,
+        help='whether fields of CSV may be quoted with "; default: yes, but not in .tsv',
+    )
+    add(
         "--dtype",
         choices=(encoding.KEEP, *encoding.FLOATS, *encoding.ROWWISE),
         help=(
@@ -159,6 +169,10 @@ def check_options(parser: argparse.ArgumentParser, args: argparse.Namespace) -> 
             f"--version {args.version}: expected 1 to 64 of the characters A-Z a-z 0-9 . _ -, and"
             " no dot first"
         )
+    if args.delimiter is not None and not (
+        len(args.delimiter) == 1 and args.delimiter.isascii() and args.delimiter not in '"\r\n'
+    ):
+        parser.error(f"--delimiter {args.delimiter!r}: expected one ASCII character")
     if args.name is not None and not FILE_NAME.fullmatch(args.name):
         parser.error(f"--name {args.name}: expected characters A-Z a-z 0-9 . _ -, and no dot first")
 
@@ -201,6 +215,8 @@ def run(args: argparse.Namespace, choice: Choice, aliases: dict[str, str]) -> No
     target = args.dtype or ("float32" if has_suffix(args.inputs[0], CSV) else encoding.KEEP)
     if not FILE_NAME.fullmatch(name):
         raise Refused(f"{name!r} cannot be the name of a table: --name gives another one")
+    if (args.delimiter or args.quote is not None) and not has_suffix(args.inputs[0], CSV):
+        raise Refused(f"{args.inputs[0]}: --delimiter and --quote are for CSV and TSV")
     tables = read_tables(args.inputs, choice)
     for table in tables:
         check_name(name, table.name, args.version)
@@ -268,6 +284,8 @@ def main(arguments: list[str] | None = None) -> int:
         args.keys,
         args.keys_from,
         args.key_dtype,
+        args.delimiter,
+        args.quote,
     )
     try:
         run(args, choice, pairs(parser, "--alias", args.alias, False))

@@ -5,7 +5,8 @@ to fit into memory.
 
 import collections
 import dataclasses
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy
 import pyarrow
@@ -13,6 +14,10 @@ import pyarrow.compute
 
 from keys import kind_of
 from table import BATCH_KEYS, DTYPES, Array, Dtype, Keys, Refused, Strings, Table, rows_per_batch
+from text import shown
+
+
+MOST_SHOWN = 5  # columns in an error
 
 
 class Columns:
@@ -62,6 +67,52 @@ def listed(items: Iterable[object]) -> str:
     return f"{', '.join(first)} and {last}" if first else last
 
 
+# ---------------------------------------------------------------- values that are not numbers
+def first_refused(
+    column: pyarrow.Array, convert: Callable[[pyarrow.Array], pyarrow.Array]
+) -> int | None:
+    """Position of the first value that Arrow does not convert, or None if it converts all."""
+
+    def fails(begin: int, end: int) -> bool:
+        try:
+            convert(column.slice(begin, end - begin))
+        except pyarrow.ArrowInvalid:
+            return True
+        return False
+
+    begin, end = 0, len(column)
+    if not fails(begin, end):
+        return None
+    while end - begin > 1:
+        middle = (begin + end) // 2
+        if fails(begin, middle):
+            end = middle
+        else:
+            begin = middle
+    return begin
+
+
+def to_numbers(texts: pyarrow.Array) -> pyarrow.Array:
+    """Text as float64, as CSV files have it: with spaces around a number, and empty for no value."""
+    trimmed = pyarrow.compute.ascii_trim(texts.cast(pyarrow.string()), " \t")
+    missing = pyarrow.compute.equal(trimmed, "")
+    return pyarrow.compute.if_else(missing, None, trimmed).cast(pyarrow.float64())
+
+
+def number_hint(value: str) -> str:
+    """What to do about text that stands where a number is expected."""
+    value = value.strip()
+    if value.upper() in ("NA", "N/A", "#N/A", "<NA>", "NULL", "NONE", "MISSING", "-", "?", "."):
+        return "; a row without a value cannot be imported: fill it, or remove it"
+    if re.fullmatch(r"[-+\d.,]+ ?%", value):
+        return "; write 5% as 0.05"
+    if value.startswith(("[", "(", "{")):
+        return "; lists are imported from Parquet or JSON Lines; in CSV each number has a column"
+    if re.fullmatch(r"[-+]?[\d.,' ]*\d", value):
+        return "; numbers have a decimal point, and no separators between digits"
+    return "; --rows chooses columns of numbers, --keys the column of keys"
+
+
 # ---------------------------------------------------------------- values of a column
 def storage_of(column: pyarrow.Array) -> pyarrow.Array:
     return column.storage if isinstance(column.type, pyarrow.BaseExtensionType) else column
@@ -69,6 +120,18 @@ def storage_of(column: pyarrow.Array) -> pyarrow.Array:
 
 def storage_type(kind: pyarrow.DataType) -> pyarrow.DataType:
     return kind.storage_type if isinstance(kind, pyarrow.BaseExtensionType) else kind
+
+
+def is_text(kind: pyarrow.DataType) -> bool:
+    types = pyarrow.types
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def is_binary(kind: pyarrow.DataType) -> bool:
+    types = pyarrow.types
+    return bool(
+        types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind)
+    )
 
 
 def is_list(kind: pyarrow.DataType) -> bool:
@@ -115,15 +178,19 @@ class Column:
         return array.astype(self.dtype.storage, copy=False)
 
 
+def dtype_of_type(kind: pyarrow.DataType) -> Dtype | None:
+    """The dtype of numbers or of lists of numbers, or None for another type."""
+    kind = storage_type(kind)
+    name = str(kind.value_type if is_list(kind) else kind)
+    return DTYPES.get(
+        {"halffloat": "float16", "float": "float32", "double": "float64"}.get(name, name)
+    )
+
+
 def column_of(columns: Columns, name: str) -> Column:
     """The column, with the width of the first row."""
     kind = storage_type(columns.schema.field(name).type)
-    element = kind.value_type if is_list(kind) else kind
-    dtype = DTYPES.get(
-        {"halffloat": "float16", "float": "float32", "double": "float64"}.get(
-            str(element), str(element)
-        )
-    )
+    dtype = dtype_of_type(kind)
     if dtype is None:
         raise Refused(
             f"{columns.place}, column {name}: the type is {kind}; expected numbers, or lists of"
@@ -149,19 +216,8 @@ def keys_of_column(columns: Columns, name: str, asked: str | None) -> Keys:
     place = f"{columns.place}, column {name}"
     kind = columns.schema.field(name).type
     value = kind.value_type if pyarrow.types.is_dictionary(kind) else kind
-    types = pyarrow.types
-    text = any(
-        f(value)
-        for f in (
-            types.is_string,
-            types.is_large_string,
-            types.is_string_view,
-            types.is_binary,
-            types.is_large_binary,
-            types.is_fixed_size_binary,
-        )
-    )
-    if not text and not types.is_integer(value):
+    text = is_text(value) or is_binary(value)
+    if not text and not pyarrow.types.is_integer(value):
         raise Refused(f"{place}: keys are of type {kind}; expected integers or strings")
     given = asked or ("string" if text else kind_of(numpy.dtype(str(value)), place))
     target = pyarrow.large_string() if given == "string" else pyarrow.type_for_alias(given)
@@ -172,23 +228,36 @@ def keys_of_column(columns: Columns, name: str, asked: str | None) -> Keys:
             where = f"{file}, column {name}"
             if column.null_count:
                 raise Refused(f"{where}: row {first + first_null(column)} has no key")
-            column = cast_keys(
-                column, value, target, f"{where}, rows {first} to {first + len(column) - 1}"
-            )
+            column = cast_keys(column, value, target, where, first)
             yield strings_of_column(column) if given == "string" else column.to_numpy()
 
     return Keys(given, batches, place)
 
 
 def cast_keys(
-    column: pyarrow.Array, value: pyarrow.DataType, target: pyarrow.DataType, where: str
+    column: pyarrow.Array,
+    value: pyarrow.DataType,
+    target: pyarrow.DataType,
+    place: str,
+    first: int,
 ) -> pyarrow.Array:
-    try:
-        if column.type != value:  # a dictionary
-            column = column.cast(value)
-        return column.cast(target)
-    except pyarrow.ArrowInvalid as e:
-        raise Refused(f"{where}: {e}") from e
+    """Keys as integers or text; `value` is their type if the column is a dictionary."""
+
+    def cast(keys: pyarrow.Array) -> pyarrow.Array:
+        return keys.cast(value).cast(target)
+
+    row = first_refused(column, cast)
+    if row is None:
+        return cast(column)
+    key = column[row].as_py()
+    if target == pyarrow.large_string():
+        expected = "text in UTF-8; binary keys are imported as text, for example as hexadecimal"
+    else:
+        expected = str(target)
+    raise Refused(
+        f"{place}: row {first + row} is {key if isinstance(key, int) else shown(key)}; expected"
+        f" {expected}"
+    )
 
 
 def strings_of_column(column: pyarrow.Array) -> Strings:
@@ -270,7 +339,46 @@ def default_rows(columns: Columns, keys: str | None) -> list[str]:
             f"{columns.place}: there are several columns of lists, {', '.join(lists)}; --rows"
             " chooses one"
         )
-    names = lists or [field.name for field in fields]
-    if not names:
+    if not fields:
         raise Refused(f"{columns.place}: there is no column of rows")
-    return names
+    if lists:
+        return lists
+    refuse_text(columns, fields)
+    return [field.name for field in fields]
+
+
+def refuse_text(columns: Columns, fields: list[pyarrow.Field]) -> None:
+    """Refuses columns that cannot be rows, with a value of each."""
+    numbers = [field.name for field in fields if dtype_of_type(field.type)]
+    others = [field.name for field in fields if not dtype_of_type(field.type)]
+    if not others:
+        return
+    found = [first_text(columns, name) for name in others]
+    values = [f"{name} ({what})" for name, (what, _) in zip(others, found)]
+    hint = next((hint for _, hint in found if hint), "")
+    raise Refused(
+        f"{columns.place}: column{'s' if len(others) > 1 else ''} {listed(values[:MOST_SHOWN])}"
+        f"{f' and {len(others) - MOST_SHOWN} more' if len(others) > MOST_SHOWN else ''}"
+        f" {'are' if len(others) > 1 else 'is'} not numeric{hint}; --rows chooses the columns of the"
+        f" rows{f', here {comma_list(numbers)}' if numbers else ''}, and --keys the column of keys"
+    )
+
+
+def comma_list(names: list[str]) -> str:
+    shown_names = ",".join(names[:MOST_SHOWN])
+    return shown_names + (",…" if len(names) > MOST_SHOWN else "")
+
+
+def first_text(columns: Columns, name: str) -> tuple[str, str]:
+    """What a column has that is not a number, and what to do about it."""
+    kind = columns.schema.field(name).type
+    if not is_text(kind):
+        return f"type {kind}", ""
+    for batch, _, first in columns.batches([name], BATCH_KEYS):
+        column = batch.column(0).cast(pyarrow.string())
+        row = first_refused(column, to_numbers)
+        if row is not None:
+            value = column[row].as_py()
+            hint = number_hint(value)
+            return f"row {first + row}: {shown(value)}", "" if "--rows" in hint else hint
+    return "text", ""

@@ -28,6 +28,8 @@ class Choice:
     keys: str | None = None
     keys_from: pathlib.Path | None = None
     key_kind: str | None = None
+    delimiter: str | None = None
+    quote: bool | None = None
 
 
 class Tensors(typing.Protocol):
@@ -85,7 +87,9 @@ def read_columns(paths: list[pathlib.Path], choice: Choice) -> Table:
     import csv_file
 
     table = columns.read(
-        csv_file.Csv(paths[0], choice.rows, choice.keys)
+        csv_file.Csv(
+            *(paths[0], choice.rows, choice.keys, choice.key_kind, choice.delimiter, choice.quote)
+        )
         if has_suffix(paths[0], CSV)
         else arrow_files.Parquet(paths),
         choice.rows,

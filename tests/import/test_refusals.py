@@ -31,7 +31,7 @@ class Columns(ImportTest):
         self.expect(", column v: row 2 has 1 elements; expected 2, as in the first row", v=[[1.0, 2.0], [3.0, 4.0], [5.0]])
         self.expect(": column b is double, but column a is int64; --rows chooses columns of one dtype".replace("double", "float64"),
                     a=[1], b=[2.0])
-        self.expect(", column a: the type is string; expected numbers, or lists of numbers", a=["x"])
+        self.expect(": column a (row 0: 'x') is not numeric; --rows chooses the columns of the rows, and --keys the column of keys", a=["x"])
         self.expect(", column a: the type is list<element: list<element: double>>; expected numbers, or lists of numbers", a=[[[1.0]]])
         self.expect(": there is no column x; it has a", ("--rows", "x"), a=[1])
         self.expect(": there are several columns of lists, a, b; --rows chooses one", a=[[1]], b=[[2]])
@@ -40,7 +40,7 @@ class Columns(ImportTest):
     def test_keys_that_are_not_of_the_dtype_asked_for(self):
         path = self.work / "m.parquet"
         pq.write_table(pa.table({"id": [1, -1], "v": [[1.0], [2.0]]}), path)
-        self.assertIn("rows 0 to 1: Integer value -1 not in range",
+        self.assertIn("column id: row 1 is -1; expected uint64",
                       self.refused(path, "--keys", "id", "--key-dtype", "uint64"))
 
     def test_damaged_parquet(self):
@@ -54,9 +54,9 @@ class Columns(ImportTest):
 
     def test_csv(self):
         path = self.work / "m.csv"
-        for text, expected in ((b"id,a\nx,1\ny,q\n", "invalid value 'q'"), (b"id,a\nx,1\ny\n", "Expected 2 columns, got 1: y"),
+        for text, expected in ((b"id,a\nx,1\ny,q\n", "column a: row 1 is 'q'; expected a number"), (b"id,a\nx,1\ny\n", "row 1 has 1 column; expected 2, as in the first line: 'y'"),
                                (b"id,a\nx,\ny,2\n", "column a: row 0 has no value"), (b"id,a\nx,1\nx,2\n", "are both \"x\""),
-                               (b"id,a\n\xff,1\n", "invalid UTF8"), (b"", "Empty CSV file"), (b"id,a,a\nx,1,2\n", "columns 2 and 3 are both named 'a'"),
+                               (b"id,a\n\xff,1\n", "column id: row 0: b'\\xff' is not UTF-8"), (b"", "it is empty; expected a first line of column names"), (b"id,a,a\nx,1,2\n", "columns 2 and 3 are both named 'a'"),
                                (b"id,a\n,1\n", "")):
             with self.subTest(text):
                 path.write_bytes(text)
