@@ -9,7 +9,7 @@ import pyarrow
 import pyarrow.parquet
 
 from columns import Columns, check_names
-from table import Refused
+from table import FileRows, Refused
 
 
 @contextlib.contextmanager
@@ -46,12 +46,12 @@ class Parquet(Columns):
         super().__init__()
         self.paths = paths
         self.place = str(paths[0]) if len(paths) == 1 else str(paths[0].parent)
-        self.rows = 0
+        self.parts: list[FileRows] = []
         for path in paths:
             with read_errors(path), self.open(path) as file:
                 schema = file.schema_arrow
                 names = schema.names
-                self.rows += file.metadata.num_rows
+                self.parts.append(FileRows(str(path), file.metadata.num_rows))
             if path == paths[0]:
                 check_names(names, str(path))
                 self.schema = schema
@@ -68,7 +68,10 @@ class Parquet(Columns):
         return pyarrow.parquet.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20)
 
     def count(self) -> int:
-        return self.rows
+        return sum(part.rows for part in self.parts)
+
+    def files(self) -> tuple[FileRows, ...]:
+        return tuple(self.parts) if len(self.parts) > 1 else ()
 
     def batches(
         self, columns: list[str], size: int

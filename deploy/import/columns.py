@@ -13,7 +13,18 @@ import pyarrow
 import pyarrow.compute
 
 from keys import kind_of
-from table import BATCH_KEYS, DTYPES, Array, Dtype, Keys, Refused, Strings, Table, rows_per_batch
+from table import (
+    BATCH_KEYS,
+    DTYPES,
+    Array,
+    Dtype,
+    FileRows,
+    Keys,
+    Refused,
+    Strings,
+    Table,
+    rows_per_batch,
+)
 from text import shown
 
 
@@ -39,6 +50,10 @@ class Columns:
 
     def count(self) -> int:
         raise NotImplementedError
+
+    def files(self) -> tuple[FileRows, ...]:
+        """The files in their order, if there are several."""
+        return ()
 
 
 def check_names(names: list[str], place: str, first_may_be_empty: bool = False) -> None:
@@ -231,7 +246,8 @@ def keys_of_column(columns: Columns, name: str, asked: str | None) -> Keys:
             column = cast_keys(column, value, target, where, first)
             yield strings_of_column(column) if given == "string" else column.to_numpy()
 
-    return Keys(given, batches, place)
+    files = (FileRows(f"{file.place}, column {name}", file.rows) for file in columns.files())
+    return Keys(given, batches, place, tuple(files))
 
 
 def cast_keys(
@@ -321,6 +337,7 @@ def table_of(columns: Columns, chosen: list[str], keys: Keys | None) -> Table:
         columns.place,
         keys,
         tuple(columns.notes),
+        columns.files(),
     )
 
 

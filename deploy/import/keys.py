@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy
 
-from table import BATCH_KEYS, Array, Keys, Refused, Strings, strings_of
+from table import BATCH_KEYS, Array, Keys, Refused, Strings, locate, strings_of
 from text import check_utf8, read_text
 
 MOST_SHOWN = 3
@@ -65,12 +65,19 @@ def refuse_equal(keys: Keys, fingerprints: set[int]) -> None:
         if (hash(key) if isinstance(key, bytes) else key) not in fingerprints:
             continue
         if key in first:
-            found.append(f"keys {first[key]} and {position} are both {show(key)}")
+            found.append(f"{show_two(keys, first[key], position)} are both {show(key)}")
         if len(found) == MOST_SHOWN:
             break
         first.setdefault(key, position)
     if found:
         raise Refused(f"{keys.place}: {'; '.join(found)}. A key names one row")
+
+
+def show_two(keys: Keys, one: int, two: int) -> str:
+    if not keys.files:
+        return f"keys {one} and {two}"
+    (a, row_a), (b, row_b) = (locate(row, keys.place, keys.files) for row in (one, two))
+    return f"key {row_a} of {a} and key {row_b} of {b}"
 
 
 def each(keys: Keys) -> Iterator[bytes | int]:

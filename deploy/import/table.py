@@ -85,6 +85,22 @@ def strings_of(texts: list[bytes]) -> Strings:
     return Strings(offsets, b"".join(texts))
 
 
+class FileRows(typing.NamedTuple):
+    """A file that is one part of a table."""
+
+    place: str
+    rows: int
+
+
+def locate(row: int, place: str, files: tuple[FileRows, ...]) -> tuple[str, int]:
+    """Where a row of a table is: its file, and its number in that file."""
+    for file in files:
+        if row < file.rows:
+            return file.place, row
+        row -= file.rows
+    return place, row
+
+
 @dataclasses.dataclass(frozen=True)
 class Keys:
     """The keys of a table: `batches` gives them from the start whenever it is called."""
@@ -92,6 +108,7 @@ class Keys:
     kind: str  # int64, uint64 or string
     batches: Callable[[], "Iterator[Array | Strings]"]
     place: str  # where they are, for errors
+    files: tuple["FileRows", ...] = ()  # if there are several
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,6 +124,7 @@ class Table:
     place: str
     keys: Keys | None = None
     notes: tuple[str, ...] = ()  # decisions of the reader that the user should know
+    files: tuple["FileRows", ...] = ()  # if there are several
 
     @property
     def row_bytes(self) -> int:

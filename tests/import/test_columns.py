@@ -1,5 +1,5 @@
 """Files of columns as programs write them: which columns are rows, and what text is taken for."""
-import json, unittest.mock
+import json, math, unittest.mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -209,3 +209,32 @@ class KeysOfCsv(ColumnTest):
         self.assertEqual(self.kind(7, 2 ** 64 - 1, options=("--key-dtype", "uint64")), [7, 2 ** 64 - 1])
         path = self.text("id,x\n7,1\nx7,1\n")
         self.assertEqual(self.refused(path, "--keys", "id", "--key-dtype", "int64"), f"{path}, column id: row 1 is 'x7'; expected int64")
+
+
+class SeveralFiles(ColumnTest):
+    """An error about one of the files that make a table names that file."""
+
+    def parts(self, **changed):
+        (self.work / "parts").mkdir(exist_ok=True)
+        for i, name in enumerate("abc"):
+            columns = {"id": [f"k{2 * i}", f"k{2 * i + 1}"], "v": [[1.0, 2.0], [3.0, 4.0]], **changed.get(name, {})}
+            pq.write_table(pa.table(columns), self.work / "parts" / f"{name}.parquet", use_dictionary=False, compression="none")
+        return self.work / "parts"
+
+    def test_a_damaged_file_is_named_wherever_the_damage_is(self):
+        content = (self.parts() / "c.parquet").read_bytes()
+        for damaged in b"", content[:-1], content[:-20] + b"\xff" * 12 + content[-8:], b"\xff" * 150 + content[150:]:
+            (self.work / "parts" / "c.parquet").write_bytes(damaged)
+            self.assertRegex(self.refused(self.work / "parts", "--keys", "id"), r"parts/c\.parquet: it is damaged.*, or not Parquet\Z")
+
+    def test_the_file_of_a_row_or_key_is_named_with_the_number_in_it(self):
+        parts = self.work / "parts"
+        for options, change, expected in (
+                (["--keys", "id"], {"id": ["k1", "k9"]}, f"key 1 of {parts}/a.parquet, column id and key 0 of {parts}/c.parquet, column id are both \"k1\""),
+                (["--keys", "id"], {"id": ["k8", None]}, f"{parts}/c.parquet, column id: row 1 has no key"),
+                ([], {"v": [[1.0, 2.0], [3.0, None]]}, f"{parts}/c.parquet, column v: element 1 of row 1 has no value"),
+                (["--dtype", "uint8"], {"v": [[1.0, 2.0], [3.0, math.inf]]}, f"{parts}/c.parquet: element 1 of row 1 is not finite: inf"),
+                ([], {"v": [["x"], ["y"]]}, f"{parts}/c.parquet: its columns are not the columns of {parts}/a.parquet")):
+            with self.subTest(expected):
+                self.parts(c=change)
+                self.assertIn(expected, self.refused(parts, *options))

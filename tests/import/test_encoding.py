@@ -1,5 +1,5 @@
 """The dtypes that rows are written in: values that can be checked by hand, and the bounds that rounding has."""
-import math
+import math, warnings
 
 import numpy as np
 
@@ -62,9 +62,23 @@ class Encoding(ImportTest):
                 ([[0, 70000]], "float16", "f4", "element 1 of row 0 is too large for float16: 70000.0"),
                 ([[0], [1e39]], "bfloat16", "f8", "element 0 of row 1 is too large for bfloat16: 1e+39"),
                 ([[1e300]], "uint8", "f8", "element 0 of row 0 is too large for float32: 1e+300"),
-                ([[-3e38, 3e38]], "uint8", "f4", "element 1 of row 0 is too large for float32: 3"),
                 ([1, 2], "uint8", "f4", "the shape is [2]; rows are quantised in tables of two dimensions"),
                 ([[1]], "float16", "i4", "it is int32; --dtype converts floats only")):
             with self.subTest(expected):
                 np.savez(self.work / "m.npz", w=np.array(rows, kind))
                 self.assertIn(f"array w: {expected}", self.refused(self.work / "m.npz", "--dtype", dtype))
+
+    def test_rows_near_the_limit_of_float32_say_what_does_not_fit(self):
+        limit = float(np.finfo("f4").max)
+        for rows, dtype, kind, expected in (
+                ([[0, 1], [-3e38, 3e38]], "uint8", "f4", "row 1 has values from -3e+38 to 3e+38; their difference, 6e+38, does not fit float32, in which "
+                 "uint8 is dequantised; --dtype float32 or bfloat16 keeps such rows"),
+                ([[0, limit]], "int8", "f4", "row 0 has values from 0 to 3.40282e+38; 127 * scale, rounded, does not fit float32, in which int8 is"),
+                ([[0, 1], [2, 4e38]], "uint8", "f8", "element 1 of row 1 is too large for float32: 4e+38"),
+                ([[0, 1], [-4e38, 2]], "uint8", "f8", "element 0 of row 1 is too large for float32: -4e+38")):
+            with self.subTest(rows=rows, dtype=dtype):
+                np.savez(self.work / "m.npz", w=np.asarray(rows, kind))
+                with warnings.catch_warnings():
+                    warnings.simplefilter("error")
+                    self.assertIn(f"array w: {expected}", self.refused(self.work / "m.npz", "--dtype", dtype))
+        self.imported(self.work / "m.npz", "--dtype", "float64")
