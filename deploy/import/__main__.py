@@ -19,7 +19,7 @@ except ImportError as e:
 
 import encoding
 from folder import Staging, refuse_existing, refuse_hidden, write_manifest
-from inputs import CSV, Choice, has_suffix, read_tables, stem_of
+from inputs import CSV, NUMBERS_AS_TEXT, Choice, has_suffix, read_tables, stem_of
 from keys import survey
 from progress import Progress, size_text
 from table import FILE_NAME, VERSION, Refused, Table, check_alias, check_name
@@ -212,7 +212,9 @@ def with_parts(aliases: dict[str, str], target: str) -> dict[str, str]:
 
 def run(args: argparse.Namespace, choice: Choice, aliases: dict[str, str]) -> None:
     name = args.name or stem_of(args.inputs)
-    target = args.dtype or ("float32" if has_suffix(args.inputs[0], CSV) else encoding.KEEP)
+    target = args.dtype or (
+        "float32" if has_suffix(args.inputs[0], NUMBERS_AS_TEXT) else encoding.KEEP
+    )
     if not FILE_NAME.fullmatch(name):
         raise Refused(f"{name!r} cannot be the name of a table: --name gives another one")
     if (args.delimiter or args.quote is not None) and not has_suffix(args.inputs[0], CSV):

@@ -28,6 +28,7 @@ from table import (
 from text import shown
 
 
+INTEGER = r"\A(0|-?[1-9][0-9]{0,18})\z"
 MOST_SHOWN = 5  # columns in an error
 
 
@@ -227,11 +228,20 @@ def first_width(columns: Columns, name: str, kind: pyarrow.DataType) -> int:
 
 
 # ---------------------------------------------------------------- keys
+def are_integers(column: pyarrow.Array) -> bool:
+    """True if all texts are integers of int64 in their usual form, without leading zeros."""
+    matches = pyarrow.compute.match_substring_regex(column, INTEGER)
+    return (
+        bool(pyarrow.compute.all(matches, min_count=0).as_py())
+        and first_refused(column, lambda values: values.cast(pyarrow.int64())) is None
+    )
+
+
 def keys_of_column(columns: Columns, name: str, asked: str | None) -> Keys:
     place = f"{columns.place}, column {name}"
     kind = columns.schema.field(name).type
     value = kind.value_type if pyarrow.types.is_dictionary(kind) else kind
-    text = is_text(value) or is_binary(value)
+    text = is_text(value) or is_binary(value) or is_uuid(value)
     if not text and not pyarrow.types.is_integer(value):
         raise Refused(f"{place}: keys are of type {kind}; expected integers or strings")
     given = asked or ("string" if text else kind_of(numpy.dtype(str(value)), place))
@@ -243,11 +253,22 @@ def keys_of_column(columns: Columns, name: str, asked: str | None) -> Keys:
             where = f"{file}, column {name}"
             if column.null_count:
                 raise Refused(f"{where}: row {first + first_null(column)} has no key")
-            column = cast_keys(column, value, target, where, first)
+            if is_uuid(value):
+                column = uuid_texts(column)
+            column = cast_keys(column, column.type if is_uuid(value) else value, target, where, first)
             yield strings_of_column(column) if given == "string" else column.to_numpy()
 
     files = (FileRows(f"{file.place}, column {name}", file.rows) for file in columns.files())
     return Keys(given, batches, place, tuple(files))
+
+
+def is_uuid(kind: pyarrow.DataType) -> bool:
+    return isinstance(kind, pyarrow.UuidType)
+
+
+def uuid_texts(column: pyarrow.Array) -> pyarrow.Array:
+    """UUIDs in their canonical form, such as 123e4567-e89b-12d3-a456-426614174000."""
+    return pyarrow.array([str(key) for key in column.to_pylist()], pyarrow.large_string())
 
 
 def cast_keys(

@@ -7,10 +7,9 @@ import re
 from collections.abc import Iterator
 
 import pyarrow
-import pyarrow.compute
 import pyarrow.csv
 
-from columns import Columns, check_names, first_refused, number_hint, to_numbers
+from columns import Columns, are_integers, check_names, first_refused, number_hint, to_numbers
 from table import Refused
 from text import check_utf8, open_text, shown
 
@@ -19,7 +18,6 @@ DELIMITERS = (",", ";", "\t", "|")
 BLOCK = 4 << 20  # bytes that are parsed at a time; a row cannot be longer
 QUOTED_BYTES = 1 << 20  # of a quoted field at most: a longer one is a quote that is not closed
 WRONG_COLUMNS = re.compile(r"Row #(\d+): Expected (\d+) columns, got (\d+): (.*)", re.DOTALL)
-INTEGER = r"\A(0|-?[1-9][0-9]{0,18})\z"
 
 
 class Csv(Columns):
@@ -208,14 +206,6 @@ def column_type(
     ):
         return pyarrow.float64()
     return pyarrow.string()
-
-
-def are_integers(column: pyarrow.Array) -> bool:
-    matches = pyarrow.compute.match_substring_regex(column, INTEGER)
-    return (
-        bool(pyarrow.compute.all(matches, min_count=0).as_py())
-        and first_refused(column, lambda values: values.cast(pyarrow.int64())) is None
-    )
 
 
 # ---------------------------------------------------------------- quotes

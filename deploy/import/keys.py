@@ -3,7 +3,8 @@
 import dataclasses
 import json
 import pathlib
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy
@@ -124,6 +125,47 @@ def keys_of_array(array: Array, place: str) -> Keys:
     )
 
 
+LIMITS = {"int64": (-(1 << 63), (1 << 63) - 1), "uint64": (0, (1 << 64) - 1)}
+INTEGER = re.compile(rb"-?[0-9]{1,40}")
+USUAL_INTEGER = re.compile(rb"0|-?[1-9][0-9]{0,18}")  # without leading zeros
+
+
+def is_int64(text: bytes) -> bool:
+    """True for an integer in its usual form, so that the text and the integer are one key."""
+    low, high = LIMITS["int64"]
+    return bool(USUAL_INTEGER.fullmatch(text)) and low <= int(text) <= high
+
+
+def as_kind(keys: Keys, kind: str | None) -> Keys:
+    """The keys in the dtype that --key-dtype asks for."""
+    if kind is None or kind == keys.kind:
+        return keys
+
+    def batches() -> Iterator[Array | Strings]:
+        first = 0
+        for batch in keys.batches():
+            yield converted(batch, kind, keys.place, first)
+            first += len(batch)
+
+    return dataclasses.replace(keys, kind=kind, batches=batches)
+
+
+def converted(batch: Array | Strings, kind: str, place: str, first: int) -> Array | Strings:
+    values: Iterable[bytes | int] = (
+        (batch[i] for i in range(len(batch))) if isinstance(batch, Strings) else batch.tolist()
+    )
+    if kind == "string":
+        return strings_of([str(value).encode() for value in values])
+    low, high = LIMITS[kind]
+    numbers = numpy.zeros(len(batch), kind)
+    for i, value in enumerate(values):
+        number = int(value) if isinstance(value, int) or INTEGER.fullmatch(value) else None
+        if number is None or not low <= number <= high:
+            raise Refused(f"{place}: key {first + i} is {show(value)}; expected {kind}")
+        numbers[i] = number
+    return numbers
+
+
 def encode_text(text: str, place: str) -> bytes:
     try:
         return text.encode("utf-8")
@@ -132,30 +174,31 @@ def encode_text(text: str, place: str) -> bytes:
 
 
 # ---------------------------------------------------------------- keys of a file of their own
-def keys_of_file(path: pathlib.Path) -> Keys:
+def keys_of_file(path: pathlib.Path, kind: str | None = None) -> Keys:
     """vocab.txt: a key a line. vocab.json, tokenizer.json: the row of each key. FILE.npy: integers
-    or strings.
+    or strings. `kind` is the dtype that --key-dtype asks for.
     """
     place, name = str(path), path.name.lower()
     if name.endswith(".npy"):
         try:
-            return keys_of_array(numpy.load(path, allow_pickle=False), place)
+            return as_kind(keys_of_array(numpy.load(path, allow_pickle=False), place), kind)
         except (ValueError, EOFError) as e:
             raise Refused(f"{place}: it is damaged, or not an array of integers or strings") from e
     if name.endswith((".json", ".json.gz")):
-        return keys_of_texts(in_order(vocabulary(read_text(path), place), place), place)
+        texts = in_order(vocabulary(read_text(path), place), place)
+        return as_kind(keys_of_texts(texts, place), kind)
     if not name.endswith((".txt", ".txt.gz")):
         raise Refused(f"{place}: the keys of a file are in .txt, .json or .npy")
     lines = read_text(path).split(b"\n")
     if not lines[-1]:
         lines.pop()
-    return keys_of_texts(
-        [
-            check_utf8(line.removesuffix(b"\r"), f"{place}, line {i + 1}")
-            for i, line in enumerate(lines)
-        ],
-        place,
-    )
+    texts = [
+        check_utf8(line.removesuffix(b"\r"), f"{place}, line {i + 1}")
+        for i, line in enumerate(lines)
+    ]
+    if kind is None and texts and all(map(is_int64, texts)):
+        kind = "int64"
+    return as_kind(keys_of_texts(texts, place), kind)
 
 
 def vocabulary(content: bytes, place: str) -> dict[str, Any]:

@@ -38,11 +38,12 @@ class CommandLine(ImportTest):
         self.assertFalse(os.path.exists("d"))
 
     def test_inputs_that_are_not_there_or_of_no_known_format(self):
-        (self.work / "m.txt").write_text("")
+        (self.work / "m.doc").write_text("")
         (self.work / "a.parquet").write_text("")
         self.assertIn("there is no such file", self.refused(self.work / "none.parquet"))
-        self.assertIn("its suffix is that of no format", self.refused(self.work / "m.txt"))
-        self.assertIn("several inputs are the parts of a Parquet table", self.refused(self.work / "a.parquet", self.work / "m.txt"))
+        self.assertIn("its suffix is of no known format", self.refused(self.work / "m.doc"))
+        self.assertIn("several inputs are the parts of a table in Parquet or Arrow files",
+                      self.refused(self.work / "a.parquet", self.work / "m.doc"))
         np.savez(self.work / "m x.npz", w=np.zeros(3))
         self.assertIn("cannot be the name of a table: --name gives another one", self.refused(self.work / "m x.npz"))
         np.savez(self.work / "m.npz", w=np.zeros(3), v=np.zeros(3))
