@@ -368,9 +368,6 @@ def default_rows(columns: Columns, keys: str | None) -> list[str]:
         for field in columns.schema
         if field.name != keys and field.name not in columns.left_out
     ]
-    columns.notes += [
-        f"{columns.place}: {reason}" for name, reason in columns.left_out.items() if name != keys
-    ]
     lists = [field.name for field in fields if is_list(storage_type(field.type))]
     if len(lists) > 1:
         raise Refused(
@@ -382,6 +379,9 @@ def default_rows(columns: Columns, keys: str | None) -> list[str]:
     if lists:
         return lists
     refuse_text(columns, fields)
+    columns.notes += [
+        f"{columns.place}: {reason}" for name, reason in columns.left_out.items() if name != keys
+    ]
     return [field.name for field in fields]
 
 

@@ -76,16 +76,14 @@ class JsonLines(Columns):
         arrays = []
         for name in columns:
             kind = self.schema.field(name).type
-            values = [row.get(name) for row in rows]
-            for i, value in enumerate(values):
-                self.check_value(value, kind, name, first + i)
+            values = []
+            for i, row in enumerate(rows):
+                value = row.get(name)
+                if fault := fault_of(value, kind):
+                    raise Refused(f"{self.place}, column {name}: row {first + i} is {fault}")
+                values.append(as_floats(value, kind))
             arrays.append(pyarrow.array(values, kind))
         return pyarrow.RecordBatch.from_arrays(arrays, columns)
-
-    def check_value(self, value: Any, kind: pyarrow.DataType, name: str, row: int) -> None:
-        fault = fault_of(value, kind)
-        if fault is not None:
-            raise Refused(f"{self.place}, column {name}: row {row} is {fault}")
 
 
 def parse(line: bytes, place: str) -> dict[str, Any]:
@@ -133,6 +131,8 @@ def fault_of(value: Any, kind: pyarrow.DataType) -> str | None:
     """A value that does not fit its column, and what is expected; None if it fits."""
     types = pyarrow.types
     if types.is_list(kind) and isinstance(value, list):
+        if set(map(type, value)) == {float}:
+            return None
         return next((f for element in value if (f := fault_of(element, kind.value_type))), None)
     if types.is_string(kind):
         fits, expected = isinstance(value, str) and is_unicode(value), "Unicode text"
@@ -147,6 +147,13 @@ def fault_of(value: Any, kind: pyarrow.DataType) -> str | None:
     if value is None or fits:
         return None
     return f"{shown(json.dumps(value))}; expected {expected}, as in the rows before"
+
+
+def as_floats(value: Any, kind: pyarrow.DataType) -> Any:
+    """The value for Arrow, which takes large integers for float64 only if they are exact."""
+    if isinstance(value, list):
+        return [float(element) if is_integer(element) else element for element in value]
+    return float(value) if is_integer(value) and pyarrow.types.is_floating(kind) else value
 
 
 def is_unicode(text: str) -> bool:

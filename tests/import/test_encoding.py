@@ -17,7 +17,7 @@ class Encoding(ImportTest):
         self.assertEqual(numbers(tensors, "w"), [0, 100, 255, 0, 0, 0, 0, 255, 128])
         np.testing.assert_array_equal(numbers(tensors, "w.scale"), np.array([2.55 / 255, 0, 1], "f4"))
         np.testing.assert_array_equal(numbers(tensors, "w.offset"), np.array([-1, 10, 0], "f4"))
-        self.assertRegex(out, r"m:w: uint8 \[3, 3\]; error at most \S+, root mean square \S+ % of that of the values")
+        self.assertRegex(out, r"m:w: uint8 \[3, 3\]; error at most \S+; its root mean square is \S+ % of the root mean square of the values")
 
     def test_int8_is_symmetric(self):
         tensors, _ = self.convert([[-127, 1, 63.6], [0, 0, 0]], "int8", "f4")
@@ -32,7 +32,7 @@ class Encoding(ImportTest):
             params, scale, offset = (np.array(numbers(tensors, "w" + part)) for part in ("", ".scale", ".offset"))
             error = np.abs(params.reshape(rows.shape) * scale[:, None] + offset[:, None] - rows)
             self.assertTrue((error <= step[:, None] * 0.5001 + np.abs(rows) * 1e-6).all())
-            self.assertAlmostEqual(float(out.split("at most ")[1].split(",")[0]) / error.max(), 1, delta=0.02)
+            self.assertAlmostEqual(float(out.split("at most ")[1].split(";")[0]) / error.max(), 1, delta=0.02)
 
     def test_extremes_of_float64_and_subnormal_rows(self):
         tensors, _ = self.convert([[-1e38, 1e38], [1e-45, 2e-45], [0, 1e-44]], "uint8", "f8")

@@ -123,6 +123,12 @@ class JsonLines(ColumnTest):
         self.imported(path, "--keys", "id", "--key-dtype", "string")
         self.assertEqual(strings(self.tensors("m.safetensors"), "x.keys"), ["7", str(2 ** 64 - 1)])
 
+    def test_integers_that_float64_cannot_hold_are_rounded_as_in_csv(self):
+        self.imported(self.lines({"v": [2 ** 53 + 1, 1], "id": 1}, {"v": [-7, 2 ** 60 + 1], "id": 2}), "--dtype", "float64")
+        self.assertEqual(numbers(self.tensors("m.safetensors"), "v"), [2 ** 53, 1, -7, 2 ** 60])
+        self.imported(self.lines({"x": 2 ** 53 + 1}), "--dtype", "float64")
+        self.assertEqual(numbers(self.tensors("m.safetensors"), "x"), [2 ** 53])
+
     def test_batches_are_joined(self):
         import json_lines
         with unittest.mock.patch.object(json_lines, "BATCH_ROWS", 7):
@@ -139,7 +145,7 @@ class JsonLines(ColumnTest):
                 ('{"x": 1}\n{"x": true}\n', (), ", column x: row 1 is 'true'; expected a number"), ('{"x": 1}\n{"x": [1]}\n', (), "row 1 is '[1]'; expected a number"),
                 ('{"x": 1}\n{"x": null}\n', (), ", column x: row 1 has no value"), ('{"x": 1}\n{"y": 1}\n', (), ", column x: row 1 has no value"),
                 ('{"x": [1, 2]}\n{"x": [1]}\n', (), ", column x: row 1 has 1 elements; expected 2"), ('{"x": [1, 2]}\n{"x": [1, null]}\n', (), "element 1 of row 1 has no"),
-                ('{"x": [1]}\n{"x": ["y"]}\n', (), "row 1 is '\"y\"'; expected a number"), ('{"x": [1]}\n{"x": 5}\n', (), "row 1 is '5'; expected a list of numbers"),
+                ('{"x": [1]}\n{"x": ["y"]}\n', (), "row 1 is '\"y\"'; expected a number"), ('{"x": [1]}\n{"x": [0.5, true]}\n', (), "row 1 is 'true'; expected a number"), ('{"x": [1]}\n{"x": 5}\n', (), "row 1 is '5'; expected a list of numbers"),
                 ('{"x": [[1]]}\n', (), "the type is list<item: string>; expected numbers"), ('{"x": {"y": 1}}\n', (), "column x (type struct<>) is not numeric"),
                 ('{"x": "NA"}\n{"x": 1}\n', (), "expected Unicode text, as in the rows before"), ('{"x": "a"}\n', (), "column x (row 0: 'a') is not numeric"),
                 ('{"x": 1' + "0" * 400 + "}\n", (), "expected a number"), ('{"x": 1' + "0" * 5000 + "}\n", (), ", line 1: it has a number that is too long"),
