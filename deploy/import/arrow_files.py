@@ -1,5 +1,5 @@
-"""Parquet, Feather and Arrow IPC: one file, or the files of a folder that are the parts of one table.
-Folders named COLUMN=VALUE, as Hive and Spark make them, are columns, too.
+"""Parquet, Feather and Arrow IPC: one file, or the files of a folder that make one table. Folders
+named COLUMN=VALUE, as Hive and Spark make them, are columns, too.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
 @contextlib.contextmanager
 def read_errors(path: pathlib.Path) -> Iterator[None]:
-    """Refuses a file that Arrow cannot read. Arrow's own messages describe its code, not the file."""
+    """Refuses a file that Arrow cannot read, without Arrow's message, which is about its code."""
     kind = "Arrow" if path.name.lower().endswith(ARROW) else "Parquet"
     try:
         yield

@@ -109,7 +109,7 @@ def first_refused(
 
 
 def to_numbers(texts: pyarrow.Array) -> pyarrow.Array:
-    """Text as float64, as CSV files have it: with spaces around a number, and empty for no value."""
+    """Text of CSV as float64. Spaces around a number are allowed, and no text is no value."""
     trimmed = pyarrow.compute.ascii_trim(texts.cast(pyarrow.string()), " \t")
     missing = pyarrow.compute.equal(trimmed, "")
     return pyarrow.compute.if_else(missing, None, trimmed).cast(pyarrow.float64())
@@ -254,8 +254,9 @@ def keys_of_column(columns: Columns, name: str, asked: str | None) -> Keys:
             if column.null_count:
                 raise Refused(f"{where}: row {first + first_null(column)} has no key")
             if is_uuid(value):
-                column = uuid_texts(column)
-            column = cast_keys(column, column.type if is_uuid(value) else value, target, where, first)
+                column = cast_keys(uuid_texts(column), pyarrow.string(), target, where, first)
+            else:
+                column = cast_keys(column, value, target, where, first)
             yield strings_of_column(column) if given == "string" else column.to_numpy()
 
     files = (FileRows(f"{file.place}, column {name}", file.rows) for file in columns.files())
@@ -319,7 +320,8 @@ def read(columns: Columns, rows: tuple[str, ...], keys: str | None, key_kind: st
     for name in (*rows, *([keys] if keys else [])):
         if name not in names:
             raise Refused(
-                f"{columns.place}: there is no column {name}; it has {', '.join(filter(None, names))}"
+                f"{columns.place}: there is no column {name}; it has"
+                f" {', '.join(filter(None, names))}"
             )
     return table_of(
         columns,
@@ -397,8 +399,9 @@ def refuse_text(columns: Columns, fields: list[pyarrow.Field]) -> None:
     raise Refused(
         f"{columns.place}: column{'s' if len(others) > 1 else ''} {listed(values[:MOST_SHOWN])}"
         f"{f' and {len(others) - MOST_SHOWN} more' if len(others) > MOST_SHOWN else ''}"
-        f" {'are' if len(others) > 1 else 'is'} not numeric{hint}; --rows chooses the columns of the"
-        f" rows{f', here {comma_list(numbers)}' if numbers else ''}, and --keys the column of keys"
+        f" {'are' if len(others) > 1 else 'is'} not numeric{hint}; --rows chooses the columns of"
+        f" the rows{f', here {comma_list(numbers)}' if numbers else ''}, and --keys the column of"
+        " keys"
     )
 
 

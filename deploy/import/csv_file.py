@@ -176,8 +176,9 @@ class Csv(Columns):
     def wrong_columns(self, number: str, expected: str, actual: str, text: str) -> Refused:
         hint = "; --quote reads quoted fields" if '"' in text and not self.quoted else ""
         return Refused(
-            f"{self.place}: row {int(number) - 2} has {actual} column{'s' if actual != '1' else ''};"
-            f" expected {expected}, as in the first line: {shown(text)}{hint}"
+            f"{self.place}: row {int(number) - 2} has {actual} column"
+            f"{'s' if actual != '1' else ''}; expected {expected}, as in the first line:"
+            f" {shown(text)}{hint}"
         )
 
     def check_values(self, column: pyarrow.Array, name: str, first: int) -> None:
@@ -191,19 +192,16 @@ class Csv(Columns):
         if row is not None:
             value = column[row].as_py().decode()
             raise Refused(
-                f"{place}: row {first + row} is {shown(value)}; expected a number{number_hint(value)}"
+                f"{place}: row {first + row} is {shown(value)}; expected a number"
+                f"{number_hint(value)}"
             )
 
 
-def column_type(
-    field: pyarrow.Field, rows: tuple[str, ...], keys: str | None
-) -> pyarrow.DataType:
+def column_type(field: pyarrow.Field, rows: tuple[str, ...], keys: str | None) -> pyarrow.DataType:
     """Text, or float64 if the command line or the first block makes it numbers."""
     types = pyarrow.types
     inferred = types.is_integer(field.type) or types.is_floating(field.type)
-    if field.name in rows or (
-        field.name != keys and (inferred or types.is_null(field.type))
-    ):
+    if field.name in rows or (field.name != keys and (inferred or types.is_null(field.type))):
         return pyarrow.float64()
     return pyarrow.string()
 

@@ -50,8 +50,8 @@ class ErrorMade:
             else 0.0
         )
         return (
-            f"error at most {self.greatest:.3g}; its root mean square is {100 * relative:.2g} % of the"
-            " root mean square of the values"
+            f"error at most {self.greatest:.3g}; its root mean square is {100 * relative:.2g} % of"
+            " the root mean square of the values"
         )
 
 

@@ -1,5 +1,4 @@
-"""Which reader an input has, and the tables of it that the command line chooses, with their keys.
-"""
+"""Chooses the reader of an input, and its tables and their keys, as the command line says."""
 
 import dataclasses
 import pathlib
@@ -66,8 +65,8 @@ def stem_of(paths: list[pathlib.Path]) -> str:
 
 
 def parts_of(folder: pathlib.Path) -> list[pathlib.Path]:
-    """The files of columns in a folder and the folders in it, sorted by name; none for the folder of
-    a model. Names that begin with _ or . are not data, as in Hive and Spark.
+    """The files of columns in a folder and the folders in it, sorted by name; none if the folder
+    holds a model. Names that begin with _ or . are not data, as in Hive and Spark.
     """
     if any(has_suffix(path, (".safetensors", *STATE_DICT)) for path in folder.iterdir()):
         return []
@@ -90,8 +89,8 @@ def read_tables(paths: list[pathlib.Path], choice: Choice) -> list[Table]:
         return [read_columns(parts, root, choice)]
     if len(paths) > 1:
         raise Refused(
-            f"{paths[1]}: several inputs are the parts of a table in Parquet or Arrow files; expected"
-            " one input of other formats"
+            f"{paths[1]}: several inputs are the parts of a table in Parquet or Arrow files;"
+            " expected one input of other formats"
         )
     if has_suffix(paths[0], (*CSV, *JSON_LINES)):
         return [read_columns(paths, None, choice)]
@@ -101,9 +100,7 @@ def read_tables(paths: list[pathlib.Path], choice: Choice) -> list[Table]:
 
 
 # ---------------------------------------------------------------- files of columns
-def read_columns(
-    paths: list[pathlib.Path], root: pathlib.Path | None, choice: Choice
-) -> Table:
+def read_columns(paths: list[pathlib.Path], root: pathlib.Path | None, choice: Choice) -> Table:
     import columns  # pyarrow, which no other format needs
 
     table = columns.read(
@@ -162,8 +159,8 @@ def open_tensors(path: pathlib.Path) -> Tensors:
     if has_suffix(path, STATE_DICT):
         return StateDict(path)
     raise Refused(
-        f"{path}: its suffix is of no known format; expected .parquet, .feather, .arrow, .csv, .tsv,"
-        " .jsonl, .txt, .vec, .npy, .npz, .pt, .pth, .bin, .safetensors or a folder"
+        f"{path}: its suffix is of no known format; expected .parquet, .feather, .arrow, .csv,"
+        " .tsv, .jsonl, .txt, .vec, .npy, .npz, .pt, .pth, .bin, .safetensors or a folder"
     )
 
 

@@ -1,5 +1,5 @@
-"""JSON Lines: a line has an object, whose members are the columns of a row. Numbers are read as float64,
-because the file does not tell dtypes; keys stay integers.
+"""JSON Lines: a line has an object, whose members are the columns of a row. Numbers are read as
+float64, because the file does not tell dtypes; keys stay integers.
 """
 
 import json

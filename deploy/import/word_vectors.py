@@ -1,5 +1,5 @@
-"""Word vectors as text: a line has a word and its numbers, separated by spaces. GloVe writes such files;
-word2vec and fastText write a first line with the number of words and the number of dimensions.
+"""Word vectors as text: a line has a word and its numbers, separated by spaces. GloVe writes such
+files; word2vec and fastText also write a first line, with the numbers of words and of dimensions.
 """
 
 import itertools
@@ -82,14 +82,16 @@ class WordVectors:
         word, *numbers = line.rsplit(b" ", self.width)
         place = f"{self.place}, line {number}"
         if len(numbers) < self.width:
-            raise Refused(f"{place}: {shown(line)} has fewer than {self.width} numbers after a word")
+            raise Refused(
+                f"{place}: {shown(line)} has fewer than {self.width} numbers after a word"
+            )
         if b" " in word:
             last = word.rpartition(b" ")[2]
             if not last or is_number(last):
                 raise Refused(
                     f"{place}: {shown(word)}, before the last {self.width} numbers, ends with"
-                    f" {'a space' if not last else 'another number'}; expected {self.width} numbers in"
-                    " each line, one space before each"
+                    f" {'a space' if not last else 'another number'}; expected {self.width} numbers"
+                    " in each line, one space before each"
                 )
         return word
 
@@ -113,8 +115,8 @@ class WordVectors:
             for at, piece in enumerate(tail.split(b" ")):
                 if not is_number(piece):
                     raise Refused(
-                        f"{self.place}, line {number + i}: element {at} is {shown(piece)}; expected a"
-                        " number"
+                        f"{self.place}, line {number + i}: element {at} is {shown(piece)};"
+                        " expected a number"
                     )
 
 

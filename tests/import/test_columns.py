@@ -103,7 +103,8 @@ class Quotes(ColumnTest):
 
     def test_a_field_that_is_not_closed_or_goes_on_after_its_quote_is_refused(self):
         rule = "; a quote inside a quoted field is written \"\". If quotes are part of the text, use --no-quote"
-        for text, expected in (('id,d,x\n1,"5 in,0.5\n2,"6 in,0.7\n', "line 2: the quoted field '\"5 in,0.5\\n2,\"' has text after its closing quote"),
+        for text, expected in (('id,d,x\n1,"5 in,0.5\n2,"6 in,0.7\n',
+                                "line 2: the quoted field '\"5 in,0.5\\n2,\"' has text after its closing quote"),
                                ('id,d,x\n1,a,0.5\n2,"6 in,0.7\n', "line 3: the quoted field '\"6 in,0.7\\n' is not closed"),
                                ('id,d,x\n1,"a"b,0.5\n', "line 2: the quoted field '\"a\"' has text after its closing quote"),
                                ('id,d,"x', "line 1: the quoted field '\"x' is not closed")):
@@ -158,7 +159,8 @@ class ValuesOfCsv(ColumnTest):
                          f"{path}: columns title (row 0: 'Alien'), seen (row 0: 'true') and day (row 0: '2026-01-01') are not numeric; --rows "
                          "chooses the columns of the rows, here x,y, and --keys the column of keys")
         path = self.parquet(title=["Alien"], x=[1.0], seen=[True], day=pa.array([1], pa.date32()))
-        self.assertEqual(self.refused(path), f"{path}: columns title (row 0: 'Alien') and day (type date32[day]) are not numeric; --rows chooses "
+        self.assertEqual(self.refused(path),
+                         f"{path}: columns title (row 0: 'Alien') and day (type date32[day]) are not numeric; --rows chooses "
                          "the columns of the rows, here x,seen, and --keys the column of keys")
 
     def test_latin_1_is_refused_only_where_it_is_read(self):
@@ -173,7 +175,8 @@ class ValuesOfCsv(ColumnTest):
         for delimiter, shown in (";", "';'"), ("\t", "'\\t'"), ("|", "'|'"):
             path = self.text("id,x,y\na,1.5,2\n".replace(",", delimiter))
             with self.subTest(delimiter):
-                self.assertEqual(self.refused(path, "--keys", "id"), f"{path}: the first line, {'id,x,y'.replace(',', delimiter)!r}, has no ','; if "
+                self.assertEqual(self.refused(path, "--keys", "id"),
+                                 f"{path}: the first line, {'id,x,y'.replace(',', delimiter)!r}, has no ','; if "
                                  f"{shown} separates the columns, use --delimiter {shown}")
                 self.notes(path, "--keys", "id", "--delimiter", delimiter)
                 self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [1.5, 2])
@@ -193,9 +196,9 @@ class KeysOfCsv(ColumnTest):
 
     def test_keys_are_int64_if_all_are_integers_in_their_usual_form(self):
         self.assertEqual(self.kind(7, -3, 0, 2 ** 63 - 1, -2 ** 63), [7, -3, 0, 2 ** 63 - 1, -2 ** 63])
-        for keys in ("7", "x"), ("7", "08"), ("7", "-0"), ("7", "+8"), ("7", " 8"), ("7", "8.0"), ("7", ""), ("7", str(2 ** 63)), ("7", "1" * 30):
-            with self.subTest(keys):
-                self.assertEqual(self.kind(*keys), list(keys))
+        for other in "x", "08", "-0", "+8", " 8", "8.0", "", str(2 ** 63), "1" * 30:
+            with self.subTest(other):
+                self.assertEqual(self.kind("7", other), ["7", other])
 
     def test_one_string_among_many_integers_makes_strings(self):
         import csv_file
@@ -230,7 +233,8 @@ class SeveralFiles(ColumnTest):
     def test_the_file_of_a_row_or_key_is_named_with_the_number_in_it(self):
         parts = self.work / "parts"
         for options, change, expected in (
-                (["--keys", "id"], {"id": ["k1", "k9"]}, f"key 1 of {parts}/a.parquet, column id and key 0 of {parts}/c.parquet, column id are both \"k1\""),
+                (["--keys", "id"], {"id": ["k1", "k9"]},
+                 f"key 1 of {parts}/a.parquet, column id and key 0 of {parts}/c.parquet, column id are both \"k1\""),
                 (["--keys", "id"], {"id": ["k8", None]}, f"{parts}/c.parquet, column id: row 1 has no key"),
                 ([], {"v": [[1.0, 2.0], [3.0, None]]}, f"{parts}/c.parquet, column v: element 1 of row 1 has no value"),
                 (["--dtype", "uint8"], {"v": [[1.0, 2.0], [3.0, math.inf]]}, f"{parts}/c.parquet: element 1 of row 1 is not finite: inf"),

@@ -49,11 +49,13 @@ class CommandLine(ImportTest):
         np.savez(self.work / "m.npz", w=np.zeros(3), v=np.zeros(3))
         for options, expected in ((["--tensor", "x"], "there is no tensor x; it has v, w"), (["--keys", "x"], "there is no tensor x"),
                                   (["--rows", "x"], "--rows chooses columns"), (["--quote"], "--delimiter and --quote are for CSV and TSV"),
-                                  (["--delimiter", ";"], "--delimiter and --quote are for CSV and TSV"), (["--tensor", "w=a/b"], "tensor 'a/b': the characters"),
+                                  (["--delimiter", ";"], "--delimiter and --quote are for CSV and TSV"),
+                                  (["--tensor", "w=a/b"], "tensor 'a/b': the characters"),
                                   (["--tensor", "w=v", "--tensor", "v"], "two tensors would be named v"),
                                   (["--tensor", "w=" + "x" * 130], "the name has 132 characters; expected at most 121"),
                                   (["--version", "1", "--alias", "a=x"], "--alias a=x: there is no tensor x"),
-                                  (["--version", "1", "--alias", "a/b=w"], "alias 'a/b'"), (["--version", "1", "--alias", "a.keys=w"], "alias 'a.keys'")):
+                                  (["--version", "1", "--alias", "a/b=w"], "alias 'a/b'"),
+                                  (["--version", "1", "--alias", "a.keys=w"], "alias 'a.keys'")):
             with self.subTest(options):
                 self.assertIn(expected, self.refused(self.work / "m.npz", *options))
 

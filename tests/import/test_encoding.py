@@ -71,9 +71,11 @@ class Encoding(ImportTest):
     def test_rows_near_the_limit_of_float32_say_what_does_not_fit(self):
         limit = float(np.finfo("f4").max)
         for rows, dtype, kind, expected in (
-                ([[0, 1], [-3e38, 3e38]], "uint8", "f4", "row 1 has values from -3e+38 to 3e+38; their difference, 6e+38, does not fit float32, in which "
+                ([[0, 1], [-3e38, 3e38]], "uint8", "f4",
+                 "row 1 has values from -3e+38 to 3e+38; their difference, 6e+38, does not fit float32, in which "
                  "uint8 is dequantised; --dtype float32 or bfloat16 keeps such rows"),
-                ([[0, limit]], "int8", "f4", "row 0 has values from 0 to 3.40282e+38; 127 * scale, rounded, does not fit float32, in which int8 is"),
+                ([[0, limit]], "int8", "f4",
+                 "row 0 has values from 0 to 3.40282e+38; 127 * scale, rounded, does not fit float32, in which int8 is"),
                 ([[0, 1], [2, 4e38]], "uint8", "f8", "element 1 of row 1 is too large for float32: 4e+38"),
                 ([[0, 1], [-4e38, 2]], "uint8", "f8", "element 0 of row 1 is too large for float32: -4e+38")):
             with self.subTest(rows=rows, dtype=dtype):

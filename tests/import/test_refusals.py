@@ -54,9 +54,12 @@ class Columns(ImportTest):
 
     def test_csv(self):
         path = self.work / "m.csv"
-        for text, expected in ((b"id,a\nx,1\ny,q\n", "column a: row 1 is 'q'; expected a number"), (b"id,a\nx,1\ny\n", "row 1 has 1 column; expected 2, as in the first line: 'y'"),
+        for text, expected in ((b"id,a\nx,1\ny,q\n", "column a: row 1 is 'q'; expected a number"),
+                               (b"id,a\nx,1\ny\n", "row 1 has 1 column; expected 2, as in the first line: 'y'"),
                                (b"id,a\nx,\ny,2\n", "column a: row 0 has no value"), (b"id,a\nx,1\nx,2\n", "are both \"x\""),
-                               (b"id,a\n\xff,1\n", "column id: row 0: b'\\xff' is not UTF-8"), (b"", "it is empty; expected a first line of column names"), (b"id,a,a\nx,1,2\n", "columns 2 and 3 are both named 'a'"),
+                               (b"id,a\n\xff,1\n", "column id: row 0: b'\\xff' is not UTF-8"),
+                               (b"", "it is empty; expected a first line of column names"),
+                               (b"id,a,a\nx,1,2\n", "columns 2 and 3 are both named 'a'"),
                                (b"id,a\n,1\n", "")):
             with self.subTest(text):
                 path.write_bytes(text)
@@ -186,7 +189,8 @@ class KeyFiles(ImportTest):
                 ("k.json", b"[" * 100_000, "it is not JSON"), ("k.json", b"[]", "expected an object"),
                 ("k.json", b'{"a": 0, "b": 2}', "key \"b\": its row is 2; expected 0 to 1"),
                 ("k.json", b'{"a": 0, "b": 0}', "key \"b\": row 0 has two keys"), ("k.json", b'{"a": 0, "b": true}', "its row is True"),
-                ("k.json", b'{"a": 0, "\\ud800": 1}', "is not Unicode"), ("k.npy", b"x", "k.npy: "), ("k.csv", b"", "in .txt, .json or .npy")):
+                ("k.json", b'{"a": 0, "\\ud800": 1}', "is not Unicode"), ("k.npy", b"x", "k.npy: "),
+                ("k.csv", b"", "in .txt, .json or .npy")):
             with self.subTest(content):
                 (self.work / name).write_bytes(content)
                 self.assertIn(expected, self.refused(model, "--tensor", "w", "--keys-from", self.work / name))
