@@ -237,7 +237,7 @@ def run(args: argparse.Namespace, choice: Choice, aliases: dict[str, str]) -> No
         raise Refused(f"{args.inputs[0]}: --delimiter and --quote are for CSV and TSV")
     tables = read_tables(args.inputs, choice)
     for table in tables:
-        check_name(name, table.name, args.version)
+        check_name(name, table.name, args.version, str(args.inputs[0]))
         for note in () if args.quiet else table.notes:
             print("import: note:", note, file=sys.stderr)
     for alias, tensor in aliases.items():

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy
 
+import npy_file
 from table import BATCH_KEYS, Array, Keys, Refused, Strings, locate, strings_of
 from text import check_utf8, read_text
 
@@ -180,10 +181,7 @@ def keys_of_file(path: pathlib.Path, kind: str | None = None) -> Keys:
     """
     place, name = str(path), path.name.lower()
     if name.endswith(".npy"):
-        try:
-            return as_kind(keys_of_array(numpy.load(path, allow_pickle=False), place), kind)
-        except (ValueError, EOFError) as e:
-            raise Refused(f"{place}: it is damaged, or not an array of integers or strings") from e
+        return as_kind(keys_of_array(npy_file.load(path), place), kind)
     if name.endswith((".json", ".json.gz")):
         texts = in_order(vocabulary(read_text(path), place), place)
         return as_kind(keys_of_texts(texts, place), kind)

@@ -12,15 +12,23 @@ from table import Array, Refused, Table, dtype_of, rows_per_batch
 NAME = "rows"  # of the only tensor
 
 
+def load(path: pathlib.Path) -> Array:
+    try:
+        array = numpy.load(path, mmap_mode="r", allow_pickle=False)
+        if not isinstance(array, numpy.ndarray):
+            raise ValueError  # a zip archive
+    except Exception as e:  # NumPy parses the header as Python: a damaged one raises any of many
+        if isinstance(e, OSError) and e.errno:
+            raise
+        raise Refused(
+            f"{path}: it is damaged, or not an array of numbers or strings that numpy.save wrote"
+        ) from e
+    return array
+
+
 class Npy:
     def __init__(self, path: pathlib.Path) -> None:
-        self.path, self.names = path, [NAME]
-        try:
-            self.mapped: Array = numpy.load(path, mmap_mode="r", allow_pickle=False)
-        except (ValueError, EOFError) as e:
-            raise Refused(
-                f"{path}: it is damaged, or not an array of numbers that numpy.save wrote"
-            ) from e
+        self.path, self.names, self.mapped = path, [NAME], load(path)
 
     def array(self, name: str) -> Array:
         return numpy.asarray(self.mapped)

@@ -199,22 +199,22 @@ NAME_BYTES = 128
 KEYS_SUFFIXES = (".keys", ".keys.bytes", ".keys.offsets")
 
 
-def check_name(file: str, tensor: str, version: str | None) -> None:
-    """Whether tensord takes the tensor of that file, and what lies beside it."""
+def check_name(file: str, tensor: str, version: str | None, place: str) -> None:
+    """Refuses a tensor of the input `place` whose name tensord would not accept."""
     full = f"{file}:{tensor}" + (f"@{version}" if version else "")
     if not TENSOR_NAME.fullmatch(tensor):
         raise Refused(
-            f"tensor {tensor!r}: the characters of a name are A-Z a-z 0-9 . _ : - and the first is"
-            " no dot; --tensor FROM=TO renames it"
+            f"{place}: tensor {tensor!r}: the characters of a name are A-Z a-z 0-9 . _ : - and the first"
+            " is not a dot; --tensor FROM=TO renames it"
         )
     if tensor.endswith(KEYS_SUFFIXES):
         raise Refused(
-            f"tensor {tensor!r}: names that end in {', '.join(KEYS_SUFFIXES)} are those of the keys of"
-            " a table; --tensor FROM=TO renames it"
+            f"{place}: tensor {tensor!r}: names that end in {', '.join(KEYS_SUFFIXES)} are reserved"
+            " for the keys of a table; --tensor FROM=TO renames it"
         )
     if len(full) > NAME_BYTES - len(".offset"):
         raise Refused(
-            f"tensor {full!r}: the name has {len(full)} characters; expected at most"
+            f"{place}: tensor {full!r}: the name has {len(full)} characters; expected at most"
             f" {NAME_BYTES - len('.offset')}"
         )
 

@@ -92,7 +92,10 @@ class Npy(ColumnTest):
         content = path.read_bytes()
         for damaged in b"", b"x", content[:20], content[:-1]:
             path.write_bytes(damaged)
-            self.assertIn("it is damaged, or not an array of numbers that numpy.save wrote", self.refused(path))
+            self.assertIn("it is damaged, or not an array of numbers or strings that numpy.save wrote", self.refused(path))
+        np.savez(self.work / "m.npz", w=np.zeros(3))
+        (self.work / "m.npz").rename(path)
+        self.assertIn("it is damaged, or not an array", self.refused(path))
         np.save(path, np.array([{}], dtype=object), allow_pickle=True)
         self.assertIn("not an array of numbers", self.refused(path))
         np.save(path, np.array(["x"]))

@@ -3,6 +3,7 @@ import json, os, pickle, struct, unittest.mock, zipfile
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.feather
 import pyarrow.parquet as pq
 import safetensors.numpy
 
@@ -84,7 +85,7 @@ class Archives(ImportTest):
         self.assertIn("tensor 'a b': the characters of a name are", self.refused(path))
         np.savez(path, memory=np.zeros(2, "i8"), b=np.zeros(2))
         for name in ".keys", ".keys.bytes", ".keys.offsets":
-            self.assertIn(f"tensor 'b{name}': names that end in .keys, .keys.bytes, .keys.offsets are those of the keys",
+            self.assertIn(f"tensor 'b{name}': names that end in .keys, .keys.bytes, .keys.offsets are reserved",
                           self.refused(path, "--tensor", f"memory=b{name}", "--tensor", "b"))
         path.write_bytes(path.read_bytes()[:-30])
         self.assertIn("the archive cannot be read: File is not a zip file", self.refused(path))
@@ -210,6 +211,18 @@ class Damaged(ImportTest):
         yield self.work / "m.parquet", ("--keys", "id")
         (self.work / "m.csv").write_text("id,a,b\n" + "".join(f"k{i},{i},{i / 3}\n" for i in range(20)))
         yield self.work / "m.csv", ("--keys", "id")
+        (self.work / "m.tsv").write_text("id\ta\n" + "".join(f'k"{i}\t{i / 3}\n' for i in range(20)))
+        yield self.work / "m.tsv", ("--keys", "id")
+        (self.work / "q.csv").write_text("id,a\n" + "".join(f'"k""{i}",{i / 3}\n' for i in range(20)))
+        yield self.work / "q.csv", ("--keys", "id")
+        (self.work / "m.jsonl").write_text("".join(json.dumps({"id": i, "v": [i / 3, 1]}) + "\n" for i in range(20)))
+        yield self.work / "m.jsonl", ("--keys", "id")
+        (self.work / "m.vec").write_text("20 2\n" + "".join(f"k{i} {i / 3} 1\n" for i in range(20)))
+        yield self.work / "m.vec", ()
+        np.save(self.work / "m.npy", values)
+        yield self.work / "m.npy", ()
+        pyarrow.feather.write_feather(pa.table({"id": keys, "v": list(values)}), self.work / "m.feather")
+        yield self.work / "m.feather", ("--keys", "id")
         np.savez_compressed(self.work / "m.npz", w=values, **{"w.keys": np.array(keys)})
         yield self.work / "m.npz", ("--dtype", "uint8")
         state_dicts.save(self.work / "m.pt", {"w": state_dicts.Tensor(state_dicts.Storage("FloatStorage", "0", 60), 0, (20, 3), (3, 1))},
