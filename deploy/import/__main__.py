@@ -123,7 +123,7 @@ def parser_of() -> argparse.ArgumentParser:
     add(
         "--delimiter",
         metavar="CHARACTER",
-        help="the character between the columns of CSV; default: a comma, in .tsv a tab",
+        help="the character between the columns of CSV, or \\t; default: a comma, in .tsv a tab",
     )
     add(
         "--quote",
@@ -185,6 +185,8 @@ def check_options(parser: argparse.ArgumentParser, args: argparse.Namespace) -> 
             f"--version {args.version}: expected 1 to 64 of the characters A-Z a-z 0-9 . _ -, and"
             " no dot first"
         )
+    if args.delimiter == "\\t":
+        args.delimiter = "\t"
     if args.delimiter is not None and not (
         len(args.delimiter) == 1 and args.delimiter.isascii() and args.delimiter not in '"\r\n'
     ):

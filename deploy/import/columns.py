@@ -27,7 +27,6 @@ from table import (
 )
 from text import shown
 
-
 INTEGER = r"\A(0|-?[1-9][0-9]{0,18})\z"
 MOST_SHOWN = 5  # columns in an error
 
@@ -415,11 +414,12 @@ def first_text(columns: Columns, name: str) -> tuple[str, str]:
     kind = columns.schema.field(name).type
     if not is_text(kind):
         return f"type {kind}", ""
-    for batch, _, first in columns.batches([name], BATCH_KEYS):
+    for batch, file, first in columns.batches([name], BATCH_KEYS):
         column = batch.column(0).cast(pyarrow.string())
         row = first_refused(column, to_numbers)
         if row is not None:
             value = column[row].as_py()
             hint = number_hint(value)
-            return f"row {first + row}: {shown(value)}", "" if "--rows" in hint else hint
+            place = f"row {first + row}" + (f" of {file}" if columns.files() else "")
+            return f"{place}: {shown(value)}", "" if "--rows" in hint else hint
     return "text", ""

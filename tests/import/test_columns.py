@@ -178,7 +178,7 @@ class ValuesOfCsv(ColumnTest):
                 self.assertEqual(self.refused(path, "--keys", "id"),
                                  f"{path}: the first line, {'id,x,y'.replace(',', delimiter)!r}, has no ','; if "
                                  f"{shown} separates the columns, use --delimiter {shown}")
-                self.notes(path, "--keys", "id", "--delimiter", delimiter)
+                self.notes(path, "--keys", "id", "--delimiter", shown.strip("'"))
                 self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [1.5, 2])
         self.notes(self.text("a;b\n1\n"), "--delimiter", ",", "--tensor", "a;b=x")
 
@@ -229,6 +229,13 @@ class SeveralFiles(ColumnTest):
         for damaged in b"", content[:-1], content[:-20] + b"\xff" * 12 + content[-8:], b"\xff" * 150 + content[150:]:
             (self.work / "parts" / "c.parquet").write_bytes(damaged)
             self.assertRegex(self.refused(self.work / "parts", "--keys", "id"), r"parts/c\.parquet: it is damaged.*, or not Parquet\Z")
+
+    def test_the_file_of_a_text_is_named(self):
+        parts = self.work / "parts"
+        self.parts()
+        for name, text in ("a", "1"), ("b", "2.5"), ("c", "x"):
+            pq.write_table(pa.table({"w": ["3", text]}), parts / f"{name}.parquet")
+        self.assertIn(f"{parts}: column w (row 1 of {parts}/c.parquet: 'x') is not numeric", self.refused(parts))
 
     def test_the_file_of_a_row_or_key_is_named_with_the_number_in_it(self):
         parts = self.work / "parts"
