@@ -171,7 +171,7 @@ def encode_text(text: str, place: str) -> bytes:
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError as e:
-        raise Refused(f"{place}: {text!r} is not Unicode text: {e.reason}") from e
+        raise Refused(f"{place}: {text!r} is not Unicode text: it has half a surrogate pair") from e
 
 
 # ---------------------------------------------------------------- keys of a file of their own
