@@ -87,11 +87,12 @@ def method(op):
     result, decode = RESULTS[tuple(one["name"] for one in op["outputs"])]
     lists = [one["name"] for one in op["inputs"] if one["list"]]
     indices = [one["name"] for one in op["inputs"] if one["role"] == "index"]
+    optional = [one["name"] for one in op["inputs"] if one["optional"] or (op["name"], one["name"]) == ("lookup", "keys")]
     start = f"    async def {op['name']}("
     lines = ["", wrapped(start + parameters(op) + f") -> {result}:", len(start)), f'        """{op["summary"]}"""',
              f"        result: {result} = await self.run_op(op_call("]
     inside = f'            "{op["name"]}", calls.{decode}, {table(one["name"] for one in op["inputs"])}, '
-    inside += table([*(one["name"] for one in op["attributes"]), "device"]) + f", {names(lists)}, {names(indices)}), "
+    inside += table([*(one["name"] for one in op["attributes"]), "device"]) + f", {names(lists)}, {names(indices)}, {names(optional)}), "
     return "\n".join([*lines, wrapped(inside + "timeout)", 12), "        return result"])
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from . import Client, TensordError
+from .arrays import Plain
 from .ops import Ops
 
 
@@ -21,9 +22,15 @@ def argument(text: str) -> Any:
     if text.startswith("@"):
         return np.load(text[1:], allow_pickle=False)
     try:
-        return json.loads(text)
+        value = json.loads(text)
     except ValueError:
         return text
+    return [as_json(one) for one in value] if isinstance(value, list) else as_json(value)
+
+
+def as_json(value: Any) -> Any:
+    """an object stands for a tensor as in the API, such as {"keys": ["king"]}"""
+    return Plain(value) if isinstance(value, dict) else value
 
 
 def show(value: Any) -> None:

@@ -2,14 +2,19 @@
 from __future__ import annotations
 
 import json
+import operator
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Generic, NamedTuple, Optional, TypeVar, Union
 from urllib.parse import quote, urlencode
 
+import numpy as np
+
 from . import safetensors
-from .arrays import Array, Input, Keys, Plain, Ref, Tensor, as_index, as_input, dtype_name, from_json, plain_number, split_strings, to_json
+from .arrays import Array, Input, Keys, Ref, Tensor, from_json, split_strings, to_json
 from .errors import ProtocolError
 from .http1 import Reply
+from .inputs import as_input, dtype_name, refused
 from .progress import Progress, progress_of
 
 T = TypeVar("T")
@@ -51,25 +56,33 @@ class Conditions(NamedTuple):
 
 
 # ---------------------------------------------------------------- requests
-def add_input(inputs: dict[str, Input], name: str, value: Any, index: bool) -> None:
+def given_input(inputs: dict[str, Input], name: str, value: Any, index: bool, argument: str) -> None:
+    """adds the input `name`, which is the argument of that name to the user"""
     if isinstance(value, Keys):
-        inputs[name + ".keys"] = as_input([value.values] if isinstance(value.values, str) else value.values)
-    elif value is not None:
-        inputs[name] = (as_index if index else as_input)(value)
+        inputs[name + ".keys"] = as_input([value.values] if isinstance(value.values, str) else value.values, argument)
+    else:
+        inputs[name] = as_input(value, argument, index)
 
 
-def flat_inputs(arguments: dict[str, Any], lists: tuple[str, ...], indices: tuple[str, ...]) -> dict[str, Input]:
+def flat_inputs(arguments: dict[str, Any], lists: tuple[str, ...] = (), indices: tuple[str, ...] = (),
+                optional: tuple[str, ...] = ()) -> dict[str, Input]:
     """inputs by their names in a file: those of the list X are X.0, X.1, ..."""
     inputs: dict[str, Input] = {}
     for name, value in arguments.items():
         if name in lists:
-            if isinstance(value, str):
-                raise TypeError(f"{name} is a list of tensors; it is {value!r}")
-            for at, one in enumerate(value):
-                add_input(inputs, f"{name}.{at}", one, name in indices)
-        else:
-            add_input(inputs, name, value, name in indices)
+            for at, one in enumerate(tensors(value, name)):
+                given_input(inputs, f"{name}.{at}", one, name in indices, f"{name}[{at}]")
+        elif value is not None or name not in optional:
+            given_input(inputs, name, value, name in indices, name)
     return inputs
+
+
+def tensors(value: Any, name: str) -> Iterable[Any]:
+    """the tensors of an argument that is a list of them"""
+    if value is None or isinstance(value, (str, bytes, dict, Set)) or getattr(value, "__iter__", None) is None:
+        raise refused(name, "None" if value is None else f"a {type(value).__name__}", "pass a list of tensors")
+    found: Iterable[Any] = value
+    return found
 
 
 def attribute_text(value: Any) -> str:
@@ -99,7 +112,7 @@ def json_body(inputs: dict[str, Input], attributes: dict[str, Any]) -> list[Any]
 
 
 def json_text(value: Any) -> bytes:
-    return json.dumps(value, default=plain_number).encode()
+    return json.dumps(value).encode()
 
 
 def encode(inputs: dict[str, Input], attributes: dict[str, Any]) -> tuple[list[Any], str]:
@@ -113,12 +126,20 @@ def present(attributes: dict[str, Any]) -> dict[str, Any]:
     out = {name: value for name, value in attributes.items() if value is not None}
     if "dtype" in out:
         out["dtype"] = dtype_name(out["dtype"])
-    return out
+    return {name: attribute(name, value) for name, value in out.items()}
+
+
+def attribute(name: str, value: Any) -> Any:
+    """with numbers of NumPy as those of Python"""
+    value = value.tolist() if isinstance(value, (np.generic, np.ndarray)) else value
+    if not isinstance(value, (bool, int, float, str, list, tuple)):
+        raise refused(name, f"a {type(value).__name__}", "pass a number, a bool, a str or a list of integers")
+    return value
 
 
 def op_call(op: str, decode: Callable[[Reply], T], arguments: dict[str, Any], attributes: dict[str, Any],
-            lists: tuple[str, ...] = (), indices: tuple[str, ...] = ()) -> Call[T]:
-    body, kind = encode(flat_inputs(arguments, lists, indices), {**present(attributes), "response": "base64"})
+            lists: tuple[str, ...] = (), indices: tuple[str, ...] = (), optional: tuple[str, ...] = ()) -> Call[T]:
+    body, kind = encode(flat_inputs(arguments, lists, indices, optional), {**present(attributes), "response": "base64"})
     return Call("POST", "/v1/" + op, decode, body, {"Content-Type": kind, "Accept": ACCEPT})
 
 
@@ -128,9 +149,9 @@ def tensor_path(name: str, *parts: str, **query: Any) -> str:
     return path + ("?" + urlencode(given) if given else "")
 
 
-def put_inputs(value: Any, keys: Any) -> dict[str, Input]:
+def put_inputs(value: Any, argument: str, keys: Any) -> dict[str, Input]:
     """the tensor and its keys, which are two tensors if they are strings, so that the tensor needs no text"""
-    inputs, names = {"tensor": as_input(value)}, None if keys is None else as_input(keys)
+    inputs, names = {"tensor": as_input(value, argument)}, None if keys is None else as_input(keys, "keys")
     if isinstance(names, Tensor) and names.dtype == "string" and len(names.shape) == 1 and is_binary(inputs["tensor"]):
         offsets, text = split_strings(names)
         return {**inputs, "keys.offsets": offsets, "keys.bytes": text}
@@ -141,8 +162,9 @@ def is_binary(value: Input) -> bool:
     return isinstance(value, Tensor) and value.dtype in safetensors.CODES
 
 
-def put_call(path: str, value: Any, keys: Any, conditions: Conditions, progress: Union[bool, Progress, None]) -> Call[Description]:
-    inputs = put_inputs(value, keys)
+def put_call(path: str, value: Any, keys: Any, conditions: Conditions, progress: Union[bool, Progress, None],
+             argument: str = "value") -> Call[Description]:
+    inputs = put_inputs(value, argument, keys)
     if all(map(is_binary, inputs.values())):
         body, kind = binary_body(inputs, {}), SAFETENSORS
     else:
@@ -159,7 +181,7 @@ def repeatable(path: str, conditions: Conditions) -> bool:
 
 def change_call(path: str, arguments: dict[str, Any], attributes: dict[str, Any], conditions: Conditions,
                 idempotent: bool) -> Call[Description]:
-    body, kind = encode(flat_inputs(arguments, (), ("indices",)), present(attributes))
+    body, kind = encode(flat_inputs(arguments, indices=("indices",)), present(attributes))
     return Call("POST", path, description, body, {"Content-Type": kind, **conditions.headers()},
                 idempotent and repeatable(path, conditions))
 
@@ -190,8 +212,15 @@ def alias_call() -> Call[dict[str, str]]:
 
 
 def plan_call(equation: str, shapes: Any, dtype: Any) -> Call[Description]:
-    asked = present({"equation": equation, "shapes": [list(map(int, shape)) for shape in shapes], "dtype": dtype})
+    asked = {**present({"equation": equation, "dtype": dtype}), "shapes": [extents(shape) for shape in tensors(shapes, "shapes")]}
     return replace(json_call("POST", "/v1/einsum/plan", asked), idempotent=True)
+
+
+def extents(shape: Any) -> list[int]:
+    try:
+        return [operator.index(extent) for extent in shape]
+    except TypeError:
+        raise refused("shapes", f"a shape is {shape!r}", "pass a list of integers for each tensor") from None
 
 
 def read_call(path: str) -> Call[Array]:

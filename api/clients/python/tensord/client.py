@@ -8,11 +8,12 @@ from urllib.parse import quote
 import numpy as np
 
 from . import calls, blocking
-from .arrays import Array, Keys, Ref, as_index, is_text
+from .arrays import Array, Keys, Ref
 from .ops import Ops
 from .calls import Call, Conditions, Description, Found, Selected, tensor_path
 from .errors import NotAcceptable
 from .exchange import Pool, Settings, exchange
+from .inputs import as_input, is_text
 from .progress import Progress
 from .tls import Certificate, context_of
 
@@ -174,7 +175,7 @@ class Table:
     def set_keys(self, keys: Any, *, persist: bool = False, if_match: Optional[str] = None,
                        timeout: Optional[float] = None) -> Description:
         path = tensor_path(self.name, "keys", persist=persist)
-        return self.client.send(calls.put_call(path, keys, None, Conditions(if_match), None), timeout=timeout)
+        return self.client.send(calls.put_call(path, keys, None, Conditions(if_match), None, "keys"), timeout=timeout)
 
     def delete_keys(self) -> None:
         self.client.send(calls.json_call("DELETE", tensor_path(self.name, "keys")))
@@ -200,16 +201,16 @@ class Table:
         return self.client.send(call, timeout=timeout)
 
     def rows(self, numbers: Any, *, bounds: Optional[Bounds] = None, timeout: Optional[float] = None) -> Array:
-        return self.client.gather(self, as_index(numbers), bounds=bounds, timeout=timeout)
+        return self.client.gather(self, as_input(numbers, "numbers", True), bounds=bounds, timeout=timeout)
 
     def by_key(self, keys: Any, *, bounds: Optional[Bounds] = None, timeout: Optional[float] = None) -> Array:
         """the rows of these keys; with bounds="zero" zeros for those that are not there"""
-        values = np.asarray(keys, dtype=object) if is_text(keys) else keys
+        values = as_input(np.array(keys, dtype=object) if isinstance(keys, str) else keys, "keys")
         return self.client.gather(self, Keys(values), bounds=bounds, timeout=timeout)
 
     def lookup(self, keys: Any, *, missing: Missing = "zero", default: Any = None, timeout: Optional[float] = None) -> Found:
         """the rows of these keys, and which of them are there; the others are zeros, or the default with missing="default" """
-        queries = [keys] if isinstance(keys, str) else keys
+        queries = as_input([keys] if isinstance(keys, str) else keys, "keys")
         return self.client.lookup(self, queries=queries, missing=missing, default=default, timeout=timeout)
 
     def __getitem__(self, which: Union[str, int, slice, Any]) -> Array:

@@ -28,7 +28,7 @@ class Ops(ABC, Generic[One, Many, Rows, Top]):
         result: One = self.run_op(op_call(
             "gather", calls.one, {"params": params, "indices": indices}, {"axis": axis,
             "batch_dims": batch_dims, "bounds": bounds, "dtype": dtype, "device": device}, (),
-            ("indices",)), timeout)
+            ("indices",), ()), timeout)
         return result
 
     def batch_gather(self, params: Any, indices: Any, *, bounds: Optional[Literal["error",
@@ -37,7 +37,7 @@ class Ops(ABC, Generic[One, Many, Rows, Top]):
         """Picks slices of params batch by batch: gather with batch_dims = axis = rank(indices) - 1."""
         result: One = self.run_op(op_call(
             "batch_gather", calls.one, {"params": params, "indices": indices}, {"bounds": bounds,
-            "device": device}, (), ("indices",)), timeout)
+            "device": device}, (), ("indices",), ()), timeout)
         return result
 
     def gather_nd(self, params: Any, indices: Any, *, batch_dims: Optional[int] = None,
@@ -46,7 +46,7 @@ class Ops(ABC, Generic[One, Many, Rows, Top]):
         """Picks elements or slices of params by index tuples."""
         result: One = self.run_op(op_call(
             "gather_nd", calls.one, {"params": params, "indices": indices},
-            {"batch_dims": batch_dims, "bounds": bounds, "device": device}, (), ("indices",)),
+            {"batch_dims": batch_dims, "bounds": bounds, "device": device}, (), ("indices",), ()),
             timeout)
         return result
 
@@ -55,7 +55,7 @@ class Ops(ABC, Generic[One, Many, Rows, Top]):
         """Assembles a tensor from the rows of several, each at its index; of equal indices the last one counts, rows without an index are zeros."""
         result: One = self.run_op(op_call(
             "dynamic_stitch", calls.one, {"indices": indices, "data": data}, {"device": device},
-            ("indices", "data",), ("indices",)), timeout)
+            ("indices", "data",), ("indices",), ()), timeout)
         return result
 
     def parallel_dynamic_stitch(self, indices: Any, data: Any, *,
@@ -64,7 +64,7 @@ class Ops(ABC, Generic[One, Many, Rows, Top]):
         """As dynamic_stitch, but any of several equal indices may count."""
         result: One = self.run_op(op_call(
             "parallel_dynamic_stitch", calls.one, {"indices": indices, "data": data},
-            {"device": device}, ("indices", "data",), ("indices",)), timeout)
+            {"device": device}, ("indices", "data",), ("indices",), ()), timeout)
         return result
 
     def dynamic_partition(self, data: Any, partitions: Any, *, num_partitions: int,
@@ -73,7 +73,7 @@ class Ops(ABC, Generic[One, Many, Rows, Top]):
         """Distributes the rows of data to num_partitions tensors, by number and in order."""
         result: Many = self.run_op(op_call(
             "dynamic_partition", calls.many, {"data": data, "partitions": partitions},
-            {"num_partitions": num_partitions, "device": device}, (), ("partitions",)), timeout)
+            {"num_partitions": num_partitions, "device": device}, (), ("partitions",), ()), timeout)
         return result
 
     def einsum(self, inputs: Any, *, equation: str, device: Optional[str] = None,
@@ -81,7 +81,7 @@ class Ops(ABC, Generic[One, Many, Rows, Top]):
         """Sums products of tensors along labelled dimensions: contractions, batched products, reductions, diagonals, transpositions."""
         result: One = self.run_op(op_call(
             "einsum", calls.one, {"inputs": inputs}, {"equation": equation, "device": device},
-            ("inputs",), ()), timeout)
+            ("inputs",), (), ()), timeout)
         return result
 
     def concat(self, inputs: Any, *, axis: Optional[int] = None, device: Optional[str] = None,
@@ -89,14 +89,14 @@ class Ops(ABC, Generic[One, Many, Rows, Top]):
         """Joins tensors along one of their dimensions."""
         result: One = self.run_op(op_call(
             "concat", calls.one, {"inputs": inputs}, {"axis": axis, "device": device}, ("inputs",),
-            ()), timeout)
+            (), ()), timeout)
         return result
 
     def cast(self, x: Any, *, dtype: Any, device: Optional[str] = None,
                    timeout: Optional[float] = None) -> One:
         """Converts the elements of a tensor to another dtype."""
         result: One = self.run_op(op_call(
-            "cast", calls.one, {"x": x}, {"dtype": dtype, "device": device}, (), ()), timeout)
+            "cast", calls.one, {"x": x}, {"dtype": dtype, "device": device}, (), (), ()), timeout)
         return result
 
     def top_k(self, x: Any, *, k: int, largest: Optional[bool] = None,
@@ -104,14 +104,14 @@ class Ops(ABC, Generic[One, Many, Rows, Top]):
         """Selects the k greatest or smallest elements along the last dimension, in order."""
         result: Top = self.run_op(op_call(
             "top_k", calls.selected, {"x": x}, {"k": k, "largest": largest, "device": device}, (),
-            ()), timeout)
+            (), ()), timeout)
         return result
 
     def find(self, keys: Any, queries: Any, *, device: Optional[str] = None,
                    timeout: Optional[float] = None) -> One:
         """Finds the position of each query in a list of distinct keys."""
         result: One = self.run_op(op_call(
-            "find", calls.one, {"keys": keys, "queries": queries}, {"device": device}, (), ()),
+            "find", calls.one, {"keys": keys, "queries": queries}, {"device": device}, (), (), ()),
             timeout)
         return result
 
@@ -121,7 +121,8 @@ class Ops(ABC, Generic[One, Many, Rows, Top]):
         """Picks rows of a table by their keys."""
         result: Rows = self.run_op(op_call(
             "lookup", calls.found_rows, {"params": params, "keys": keys, "queries": queries,
-            "default": default}, {"missing": missing, "device": device}, (), ()), timeout)
+            "default": default}, {"missing": missing, "device": device}, (), (), ("keys",
+            "default",)), timeout)
         return result
 
     def embedding_bag(self, params: Any, indices: Any, *, offsets: Any = None,
@@ -138,7 +139,8 @@ class Ops(ABC, Generic[One, Many, Rows, Top]):
             "segment_ids": segment_ids, "weights": weights, "scale": scale, "offset": offset},
             {"mode": mode, "padding_index": padding_index, "num_segments": num_segments,
             "bounds": bounds, "dtype": dtype, "layout": layout, "device": device}, (), ("indices",
-            "offsets", "segment_ids",)), timeout)
+            "offsets", "segment_ids",), ("offsets", "segment_ids", "weights", "scale", "offset",)),
+            timeout)
         return result
 
     def dequantize(self, params: Any, scale: Any, offset: Any, *, dtype: Optional[Any] = None,
@@ -146,5 +148,5 @@ class Ops(ABC, Generic[One, Many, Rows, Top]):
         """Gives the numbers that quantised rows stand for."""
         result: One = self.run_op(op_call(
             "dequantize", calls.one, {"params": params, "scale": scale, "offset": offset},
-            {"dtype": dtype, "device": device}, (), ()), timeout)
+            {"dtype": dtype, "device": device}, (), (), ()), timeout)
         return result
