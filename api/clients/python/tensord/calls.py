@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 import numpy as np
 
 from . import safetensors
-from .arrays import Array, Input, Keys, Ref, Tensor, from_json, split_strings, to_json
+from .arrays import NUMPY, Array, Input, Keys, Ref, Tensor, from_json, numel, split_strings, to_json
 from .errors import ProtocolError
 from .http1 import Reply
 from .inputs import as_input, dtype_name, refused
@@ -83,6 +83,27 @@ def tensors(value: Any, name: str) -> Iterable[Any]:
         raise refused(name, "None" if value is None else f"a {type(value).__name__}", "pass a list of tensors")
     found: Iterable[Any] = value
     return found
+
+
+def operands(given: tuple[Any, ...], inputs: Any, equation: Optional[str], name: str = "inputs") -> tuple[Any, str]:
+    """the inputs and the equation of einsum("ij,j->i", a, b), of einsum("ij,j->i", [a, b]) and of einsum([a, b], equation="ij,j->i")"""
+    named = equation is not None
+    if equation is None:
+        if not given or not isinstance(given[0], str):
+            raise refused("equation", "None", 'pass it first, as in einsum("ij,j->i", a, b)')
+        equation, given = given[0], given[1:]
+    if given and inputs is not None:
+        raise refused(name, "given twice", "pass them by position or by name")
+    if inputs is None:
+        # After an equation with one operand, a list is this operand, as in NumPy; otherwise it has all operands, as in PyTorch.
+        listed = len(given) == 1 and (named or "," in equation and isinstance(given[0], (list, tuple)))
+        inputs = given[0] if listed else given
+    return inputs, equation
+
+
+def looked_up(keys: Any, queries: Any) -> tuple[Any, Any]:
+    """the keys of the rows, if they are given, and the keys to look up"""
+    return (keys, queries) if queries is not None else (None, as_input([keys] if isinstance(keys, str) else keys, "keys"))
 
 
 def attribute_text(value: Any) -> str:
@@ -229,6 +250,25 @@ def read_call(path: str) -> Call[Array]:
 
 def read_text_call(path: str) -> Call[Array]:
     return Call("GET", path + "?response=base64", only)
+
+
+# ---------------------------------------------------------------- descriptions of tables
+def shape_of(info: Description) -> tuple[int, ...]:
+    shape = member(info, "shape", list)
+    numel(shape)
+    return tuple(shape)
+
+
+def dtype_of(info: Description) -> Union[np.dtype[Any], str]:
+    dtype = member(info, "dtype", str)
+    return np.dtype(NUMPY[dtype]) if dtype in NUMPY else str(dtype)
+
+
+def rows_of(info: Description) -> int:
+    shape = shape_of(info)
+    if not shape:
+        raise TypeError(f"{info.get('name')} is a scalar, which has no rows")
+    return shape[0]
 
 
 # ---------------------------------------------------------------- replies
