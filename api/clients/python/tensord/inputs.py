@@ -20,10 +20,10 @@ EXACT = 2 ** 53  # float64 has all integers up to this one
 TOO_WIDE = "pass integers that all fit int64, or all fit uint64; identifiers may be strings"
 ONE_LENGTH = "make all lists of a level of one length"
 AS_ARRAY = "pass numpy.array(x), or nested lists of numbers or strings"
-# Libraries whose objects are more than their elements, and what their elements are.
+# Libraries whose objects have labels, units or a layout beside their elements, and how an object gives its elements.
 ELEMENTS = {"pandas": "x.to_numpy()", "polars": "x.to_numpy()", "pyarrow": "x.to_numpy()", "xarray": "x.to_numpy()",
             "scipy": "x.toarray()", "sparse": "x.todense()", "pint": "x.magnitude", "astropy": "x.value"}
-# The kinds of elements, each with the classes that count as it.
+# The kinds of elements, and the classes of each.
 KINDS = ((bool, np.bool_), (int, np.integer), (float, np.floating), (complex, np.complexfloating), (str,), (bytes,))
 
 
