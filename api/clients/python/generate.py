@@ -24,7 +24,7 @@ SYNTAX = {"def __aenter__": "def __enter__", "def __aexit__": "def __exit__", "d
           "def contains": "def __contains__"}
 # Ops that take their arguments as NumPy or a table does: the parameters, how they become the inputs, and a sentence about it.
 OWN = {"einsum": ("*operands: Any, inputs: Any = None, equation: Optional[str] = None", "inputs, equation = calls.operands(operands, inputs, equation)",
-                  'As einsum("ij,j->i", a, b), or einsum([a, b], equation="ij,j->i").'),
+                  'Call it as einsum("ij,j->i", a, b), or as einsum([a, b], equation="ij,j->i").'),
        "lookup": ("params: Any, keys: Any = None, *, queries: Any = None, default: Any = None", "keys, queries = calls.looked_up(keys, queries)",
                   "Without queries, keys are those to look up, in a table that has keys of its own; with queries, keys are those of the rows.")}
 HEAD = '''"""The ops as methods.  generate.py makes this file from GET /v1/ops of the daemon."""

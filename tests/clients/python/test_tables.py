@@ -110,6 +110,15 @@ def test_upsert_remove_and_scatter_change_rows(table):
     assert table[0].tolist() == [1, 1]
 
 
+def test_a_str_for_keys_is_one_key(client, table):
+    """as in lookup; a resident tensor of keys is a reference"""
+    assert table.upsert("joker", [[7, 8]])["appended"] == 1 and table.lookup("joker").output.tolist() == [[7, 8]]
+    assert table.remove("joker")["removed"] == 1
+    client.tables["gone"].put(np.array(["king", "queen"]))
+    assert table.remove(tensord.Ref("gone"))["removed"] == 2
+    client.tables["gone"].delete()
+
+
 def test_integer_keys(client):
     one = client.tables["numbers"]
     one.put(np.array([10.0, 20.0]))

@@ -59,7 +59,7 @@ class Conditions(NamedTuple):
 def given_input(inputs: dict[str, Input], name: str, value: Any, index: bool, argument: str) -> None:
     """adds the input `name`, which is the argument of that name to the user"""
     if isinstance(value, Keys):
-        inputs[name + ".keys"] = as_input([value.values] if isinstance(value.values, str) else value.values, argument)
+        inputs[name + ".keys"] = as_input(listed_key(value.values), argument)
     else:
         inputs[name] = as_input(value, argument, index)
 
@@ -101,9 +101,14 @@ def operands(given: tuple[Any, ...], inputs: Any, equation: Optional[str], name:
     return inputs, equation
 
 
+def listed_key(keys: Any) -> Any:
+    """a str for keys is one key, not the name of a resident tensor"""
+    return [keys] if isinstance(keys, str) else keys
+
+
 def looked_up(keys: Any, queries: Any) -> tuple[Any, Any]:
     """the keys of the rows, if they are given, and the keys to look up"""
-    return (keys, queries) if queries is not None else (None, as_input([keys] if isinstance(keys, str) else keys, "keys"))
+    return (keys, queries) if queries is not None else (None, as_input(listed_key(keys), "keys"))
 
 
 def attribute_text(value: Any) -> str:

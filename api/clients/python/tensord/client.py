@@ -235,14 +235,14 @@ class Table:
                      timeout: Optional[float] = None) -> Description:
         """replaces the rows of the keys that are there, appends the others"""
         path = tensor_path(self.name, "upsert", persist=persist)
-        call = calls.change_call(path, {"keys": keys, "rows": rows}, {}, Conditions(if_match), True)
+        call = calls.change_call(path, {"keys": calls.listed_key(keys), "rows": rows}, {}, Conditions(if_match), True)
         return self.client.send(call, timeout=timeout)
 
     def remove(self, keys: Any, *, persist: bool = False, if_match: Optional[str] = None,
                      timeout: Optional[float] = None) -> Description:
         """takes out the rows of these keys; the last rows move into the gaps"""
         path = tensor_path(self.name, "remove", persist=persist)
-        return self.client.send(calls.change_call(path, {"keys": keys}, {}, Conditions(if_match), False), timeout=timeout)
+        return self.client.send(calls.change_call(path, {"keys": calls.listed_key(keys)}, {}, Conditions(if_match), False), timeout=timeout)
 
     def scatter(self, indices: Any, updates: Any, *, mode: str = "set", persist: bool = False,
                       if_match: Optional[str] = None, timeout: Optional[float] = None) -> Description:
@@ -261,7 +261,7 @@ class Table:
 
     def lookup(self, keys: Any, *, missing: Missing = "zero", default: Any = None, timeout: Optional[float] = None) -> Found:
         """the rows of these keys, and which of them are there; the others are zeros, or the default with missing="default" """
-        queries = as_input([keys] if isinstance(keys, str) else keys, "keys")
+        queries = as_input(calls.listed_key(keys), "keys")
         return self.client.lookup(self, queries=queries, missing=missing, default=default, timeout=timeout)
 
     def __getitem__(self, which: Union[str, int, slice, Any]) -> Array:

@@ -128,7 +128,7 @@ class Ops(ABC, Generic[One, Many, Rows, Top]):
     def einsum(self, *operands: Any, inputs: Any = None, equation: Optional[str] = None,
                      device: Optional[str] = None, timeout: Optional[float] = None) -> One:
         """Sums products of tensors along labelled dimensions: contractions, batched products, reductions, diagonals,
-        transpositions. As einsum("ij,j->i", a, b), or einsum([a, b], equation="ij,j->i").
+        transpositions. Call it as einsum("ij,j->i", a, b), or as einsum([a, b], equation="ij,j->i").
 
         inputs    1 to 16 tensors of one dtype, in the order of the equation's subscripts.
         equation  Subscripts of the inputs and of the output, as in ij,jk->ik; any character but , . - > and space is a
