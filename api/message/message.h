@@ -38,6 +38,10 @@ struct td_request {
     /* Inputs that are set before the body is decoded may not be in the body. */
     struct td_op_args args;
     struct td_options options;
+    /* Bits of args.attrs_set and options.set that the query string has set and the body has not. */
+    struct {
+        uint32_t attrs, options;
+    } by_query;
     /* Keys of rows of the first input, a resident table, in place of input number row_input, which
      * has no tensor then. In the arena. NULL and 0: none were given. */
     struct td_tensor *row_keys;

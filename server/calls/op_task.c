@@ -55,8 +55,8 @@ td_status td_op_argument(struct td_call *call, const char *name, size_t length, 
     bool known;
     if (call->style == TD_STYLE_OIP) /* its clients may send any arguments */
         return TD_OK;
-    const td_status status = td_attrs_set_text(&call->request, name, length, value, value_length,
-                                               &call->arena, &known, &call->error);
+    const td_status status = td_attrs_set_query(&call->request, name, length, value, value_length,
+                                                &call->arena, &known, &call->error);
     if (status != TD_OK)
         return status;
     if (known)

@@ -125,10 +125,24 @@ class MalformedRequests(HttpTest):
             problem = self.assertProblem(reply, 400, "MALFORMED_REQUEST")
             self.assertTrue(problem["pointer"].startswith("/params/"), problem)
 
-    def test_attributes_in_body_and_query_are_refused(self):
-        reply = self.post("/v1/gather?axis=0", {"params": [1], "indices": [0], "axis": 0})
-        problem = self.assertProblem(reply, 400, "MALFORMED_REQUEST")
-        self.assertIn("axis", problem["detail"])
+    def test_an_attribute_in_body_and_query_has_one_value(self):
+        request = {"params": [[1, 2]], "indices": [0]}
+        for query, same, other in (("axis=0", {"axis": 0}, {"axis": 1}), ("bounds=clip", {"bounds": "clip"}, {"bounds": "wrap"}),
+                                   ("dtype=float32", {"dtype": "float32"}, {"dtype": "int8"}), ("device=cpu", {"device": "cpu"}, {"device": "auto"}),
+                                   ("response=flat", {"response": "flat"}, {"response": "nested"}), ("timing=1", {"timing": True}, {"timing": False}),
+                                   ("store=a", {"store": "a"}, {"store": "b"})):
+            with self.subTest(query):
+                once, twice = self.post("/v1/gather?" + query, request), self.post("/v1/gather?" + query, {**request, **same})
+                self.assertEqual((once.status, twice.status), (200, 200), twice.body)
+                if query != "store=a":  # whose version grows
+                    self.assertEqual(once.body, twice.body)
+                name, = other
+                problem = self.assertProblem(self.post("/v1/gather?" + query, {**request, **other}), 400, "MALFORMED_REQUEST", attribute=name, pointer="/" + name)
+                self.assertIn("one value in the query string and another in the body", problem["detail"])
+        self.request("DELETE", "/v1/tensors/a")
+
+    def test_a_repeated_attribute_is_still_given_once_in_the_body(self):
+        self.assertProblem(self.post("/v1/gather?axis=0", b'{"params":[1],"indices":[0],"axis":0,"axis":0}'), 400, "MALFORMED_REQUEST", pointer="/axis")
 
     def test_attributes_twice_in_the_query_are_refused(self):
         for query in ("axis=0&axis=0", "bounds=clip&bounds=clip", "response=flat&response=flat"):
