@@ -2,6 +2,7 @@
 
 #include "api/files/safetensors.h"
 #include "api/json/encode.h"
+#include "api/json/hints.h"
 #include "api/media_type.h"
 #include "api/oip/oip.h"
 
@@ -27,6 +28,12 @@ td_status td_codec_decode(td_format format, const char *body, size_t bytes,
                                  : td_json_decode(body, bytes, resolver, arena, request, err);
     request->decoded = status == TD_OK;
     return status;
+}
+
+void td_codec_hint(td_format format, const struct td_request *request, struct td_error *err)
+{
+    if (format == TD_FORMAT_JSON)
+        td_json_hint_inputs(request, err);
 }
 
 bool td_codec_accepts_json(const char *accept)

@@ -1,5 +1,6 @@
 #include "api/json/decode.h"
 
+#include "api/json/hints.h"
 #include "api/json/siblings.h"
 #include "api/json/values.h"
 #include "api/message/attrs.h"
@@ -107,6 +108,7 @@ static td_status read_list(struct reader *reader, int input, const struct td_jso
     if (c != '[') {
         td_json_refuse(path, reader->source.err, "%s is %s; a list of tensors is expected",
                        spec->name, kind);
+        td_json_hint_string(scan, &reader->source);
         return td_error_at_input(reader->source.err, TD_MALFORMED_REQUEST, "%s", spec->name);
     }
     bool more;

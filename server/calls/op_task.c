@@ -310,17 +310,23 @@ static td_status admit_store(struct td_call *call, struct td_admission *admissio
     return status == TD_OK ? list_names(call) : status;
 }
 
+static td_status infer(struct td_call *call)
+{
+    const td_status status = td_op_infer(call->op, &call->request.args, &call->arena, &call->error);
+    if (status != TD_OK)
+        td_codec_hint(call->body_format, &call->request, &call->error);
+    return status;
+}
+
 static td_status admit(struct td_call *call, struct td_admission *admission)
 {
-    const struct td_op *op = call->op;
-    struct td_op_args *args = &call->request.args;
     if (call->request.options.device == TD_DEVICE_GPU)
         default_bounds(&call->request);
     td_status status = td_row_keys_bind(call);
     if (status == TD_OK)
         status = td_sources_copy_indices(&call->request, &call->arena, &call->error);
     if (status == TD_OK)
-        status = td_op_infer(op, args, &call->arena, &call->error);
+        status = infer(call);
     if (status == TD_OK)
         status = check_outputs(call, &admission->output_bytes);
     if (status == TD_OK)
@@ -328,7 +334,7 @@ static td_status admit(struct td_call *call, struct td_admission *admission)
                                              : admit_reply(call, admission);
     if (status != TD_OK)
         return status;
-    admission->cost = op->cost(args);
+    admission->cost = call->op->cost(&call->request.args);
     td_row_keys_add_cost(call, &admission->cost);
     status = check_flops(call, admission->cost.flops);
     return status != TD_OK ? status : td_call_admit_memory(call, memory_needed(call, admission));

@@ -434,6 +434,7 @@ static const struct {
     { "\"sequence_id\":\"\"", NULL },
     { "\"binary_data_output\":true", NULL },
     { "\"complex\":false", NULL },
+    { "\"content_type\":\"np\"", NULL },
     { "\"axis\":\"0\"", "axis is \"0\"; expected a 64-bit integer" },
     { "\"axis\":1.5", "axis is a number with a fraction" },
     { "\"axis\":true", "axis is true" },
