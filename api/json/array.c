@@ -97,8 +97,9 @@ static td_status refuse_scalar(const struct td_json_array *array, const char *p,
     const char *kind = td_json_kind(*p),
                *dtype = array->style == TD_SCALARS_OIP ? info->oip : info->name;
     char message[256], token[48];
-    if (strcmp(kind, "a number") == 0)
-        kind = token_text(p, array->parser.end, token, sizeof token);
+    const bool quoted = *p == '"' && array->parser.fault == TD_SCALAR_FAULT_RANGE;
+    if (strcmp(kind, "a number") == 0 || quoted)
+        kind = token_text(p + quoted, array->parser.end, token, sizeof token);
     if (td_dtype_is_complex(array->dtype))
         snprintf(message, sizeof message, "%s is not a %s: expected [re, im], two numbers that fit",
                  kind, dtype);

@@ -154,6 +154,16 @@ class MalformedRequests(HttpTest):
         reply = self.post("/v1/gather?batch_dim=0", {"params": [1], "indices": [0]})
         self.assertProblem(reply, 400, "MALFORMED_REQUEST", did_you_mean="batch_dims")
 
+    def test_integers_of_a_typed_tensor_have_any_notation(self):
+        for dtype, data, wanted in (("int32", [3.0, -2e5], [3, -200000]), ("int64", [str(2**53 + 1), 1e3], [2**53 + 1, 1000]), ("uint64", [str(2**64 - 1)], [2**64 - 1])):
+            reply = self.post("/v1/gather", {"params": {"dtype": dtype, "data": data}, "indices": {"dtype": "int32", "data": [1.0 * i for i in range(len(data))]}})
+            self.assertEqual(reply.json()["output"], {"dtype": dtype, "shape": [len(data)], "data": wanted})
+        for dtype, value in (("int32", 1.5), ("int32", "1"), ("int64", "1.0"), ("int64", str(2**63)), ("uint64", "-1"), ("uint64", "x"), ("bool", 1.0)):
+            with self.subTest(dtype, value=value):
+                reply = self.post("/v1/gather", {"params": {"dtype": dtype, "data": [value]}, "indices": [0]})
+                self.assertProblem(reply, 400, "MALFORMED_REQUEST", pointer="/params/data/0")
+        self.assertProblem(self.post("/v1/gather", {"params": [1, 2], "indices": [1.0]}), 422, "UNSUPPORTED_DTYPE")  # without a dtype 1.0 is a float
+
     def test_attributes_of_the_wrong_kind_are_refused(self):
         for axis in ("0", 0.5, None, True, [0], {}, 1e30):
             reply = self.post("/v1/gather", {"params": [1], "indices": [0], "axis": axis})
