@@ -27,7 +27,11 @@ td_status td_codec_decode(td_format format, const char *body, size_t bytes,
                                  ? td_safetensors_decode(body, bytes, resolver, arena, request, err)
                                  : td_json_decode(body, bytes, resolver, arena, request, err);
     request->decoded = status == TD_OK;
-    return status;
+    if (status != TD_OK || request->options.store || !request->options.store_ttl_s)
+        return status;
+    td_error_set(err, TD_MALFORMED_REQUEST,
+                 "store.ttl_s is given without store, the name of the result");
+    return td_error_at_attribute(err, TD_MALFORMED_REQUEST, "store.ttl_s");
 }
 
 void td_codec_hint(td_format format, const struct td_request *request, struct td_error *err)

@@ -97,6 +97,7 @@ static void keep_house(struct daemon *daemon, bool rescan)
     td_http_tidy(daemon->http, now, TICKS_PER_SWEEP);
     if (now - daemon->tidied_ns > TIDY_EACH_NS) {
         td_buffer_pool_trim(services->buffers, now - WARM_FOR_NS);
+        td_store_expire(services->store, now);
         td_store_trim(services->store, now - WARM_FOR_NS);
         td_clients_trim(services->clients, now, now - FORGET_AFTER_NS);
         daemon->tidied_ns = now;

@@ -7,9 +7,17 @@
 #include <string.h>
 
 /* Request-wide members, by their bit in td_options.set. */
-enum option { OPTION_DEVICE, OPTION_RESPONSE, OPTION_TIMING, OPTION_STORE, OPTION_COUNT };
+enum option {
+    OPTION_DEVICE,
+    OPTION_RESPONSE,
+    OPTION_TIMING,
+    OPTION_STORE,
+    OPTION_STORE_TTL,
+    OPTION_COUNT
+};
 
-static const char *const option_names[OPTION_COUNT] = { "device", "response", "timing", "store" };
+static const char *const option_names[OPTION_COUNT] = { "device", "response", "timing", "store",
+                                                        "store.ttl_s" };
 
 /* Indexed by enum value. */
 const char *const td_device_names[] = { "auto", "cpu", "gpu", NULL };
@@ -23,6 +31,23 @@ int td_attrs_choose(const char *name, const char *const *choices, const char *te
                                          .text = text,
                                          .text_length = length };
     return td_attr_choose(name, choices, &value, err);
+}
+
+static td_status set_ttl(const struct td_attr_value *value, struct td_arena *arena, int64_t *out,
+                         struct td_error *err)
+{
+    static const struct td_attr_spec spec = { .name = "store.ttl_s", .kind = TD_ATTR_INT };
+    struct td_attr_value seconds = *value;
+    const td_status status =
+        value->kind == TD_VALUE_TEXT
+            ? td_attr_of_text(&spec, value->text, value->text_length, arena, &seconds, err)
+            : TD_OK;
+    if (status != TD_OK)
+        return status;
+    if (seconds.kind != TD_VALUE_INT || seconds.integer < 1 || seconds.integer > TD_STORE_TTL_MAX)
+        return td_attrs_refuse(err, spec.name, "an integer from 1 to 31536000, in seconds", value);
+    *out = seconds.integer;
+    return TD_OK;
 }
 
 static td_status set_option(struct td_options *options, enum option option,
@@ -59,6 +84,8 @@ static td_status set_option(struct td_options *options, enum option option,
     }
     case OPTION_STORE:
         return td_attr_copy_text(option_names[option], value, arena, &options->store, err);
+    case OPTION_STORE_TTL:
+        return set_ttl(value, arena, &options->store_ttl_s, err);
     case OPTION_COUNT:
         break;
     }
@@ -85,6 +112,7 @@ static int find_option(const char *name, size_t length)
 static bool same_options(const struct td_options *a, const struct td_options *b)
 {
     return a->device == b->device && a->layout == b->layout && a->timing == b->timing &&
+           a->store_ttl_s == b->store_ttl_s &&
            (a->store == b->store || (a->store && b->store && strcmp(a->store, b->store) == 0));
 }
 

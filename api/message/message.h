@@ -16,6 +16,9 @@ typedef enum td_format {
 
 typedef enum td_layout { TD_LAYOUT_NESTED, TD_LAYOUT_FLAT, TD_LAYOUT_BASE64 } td_layout;
 
+/* The longest time to live of a stored result: a year, in seconds. */
+#define TD_STORE_TTL_MAX 31536000
+
 /* "device": where the client wants the op to be computed. */
 typedef enum td_device_choice { TD_DEVICE_AUTO, TD_DEVICE_CPU, TD_DEVICE_GPU } td_device_choice;
 
@@ -28,7 +31,8 @@ struct td_options {
      * in the arena, NULL if not given. The outputs of a list are NAME.0, NAME.1, ..., named outputs
      * NAME.values, ... */
     const char *store;
-    uint32_t set; /* bit i: member i was given; enum option in attrs.c numbers them */
+    int64_t store_ttl_s; /* how long they stay, in seconds; 0: until they are deleted or replaced */
+    uint32_t set;        /* bit i: member i was given; enum option in attrs.c numbers them */
 };
 
 struct td_oip_request; /* what the encoder of /v2 needs besides the outputs (api/oip/types.h) */

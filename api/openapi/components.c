@@ -47,6 +47,7 @@ static const struct component schemas[] = {
       "'checksum':{'enum':['none','pending','verified','damaged']},"
       "'device':{'enum':['cpu','gpu']},'replaced':{'type':'integer'},"
       "'appended':{'type':'integer'},'removed':{'type':'integer'},"
+      "'ttl_s':{'description':'Seconds after which it disappears.','type':'integer'},"
       "'persisted':{'type':'boolean'}}}" },
     { "DescriptionOrTensor", "{'anyOf':[{'$ref':'#/components/schemas/Description'},"
                              "{'$ref':'#/components/schemas/TypedTensor'}]}" },
@@ -130,6 +131,9 @@ static const struct component parameters[] = {
                "'schema':{'type':'integer','minimum':1,'maximum':9223372036854775807}}" },
     { "store", "{'name':'store','in':'query','description':'The name of a resident tensor, in "
                "which the output is stored instead of being sent.','schema':{'type':'string'}}" },
+    { "storeTtl", "{'name':'store.ttl_s','in':'query','description':'The seconds after which the "
+                  "stored tensor disappears.','schema':{'type':'integer','minimum':1,"
+                  "'maximum':31536000}}" },
 };
 
 /* ---- making JSON ----------------------------------------------------------------------------- */

@@ -121,7 +121,10 @@ static bool add_request_members(cJSON *properties)
         { "timing", "{'description':'Whether the reply has the header Server-Timing.',"
                     "'type':'boolean','default':false}" },
         { "store", "{'description':'The name of a resident tensor, in which the output is stored "
-                   "instead of being sent.','type':'string'}" },
+                   "instead of being sent, and perhaps the seconds after which it disappears.',"
+                   "'anyOf':[{'type':'string'},{'type':'object','required':['name'],'properties':{"
+                   "'name':{'type':'string'},'ttl_s':{'type':'integer','minimum':1,"
+                   "'maximum':31536000}},'additionalProperties':false}]}" },
     };
     for (size_t i = 0; i < sizeof members / sizeof *members; i++)
         if (!td_document_add(properties, members[i][0], td_openapi_json(members[i][1])))

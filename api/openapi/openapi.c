@@ -149,8 +149,9 @@ static bool add_op(cJSON *paths, const struct td_openapi_route *route, const str
     cJSON *operation;
     snprintf(path, sizeof path, has_table ? "/v1/tensors/{table}/%s" : "/v1/%s", op->name);
     snprintf(id, sizeof id, has_table ? "%s_in_table" : "%s", op->name);
-    cJSON *responses = begin(paths, route, path, id, op->summary,
-                             "IfMatch IfNoneMatch device response timing store", &operation);
+    cJSON *responses =
+        begin(paths, route, path, id, op->summary,
+              "IfMatch IfNoneMatch device response timing store storeTtl", &operation);
     cJSON *content =
         add_reply(responses, 200, has_table ? "X-Tensord-Table" : NULL, "XTensordTable");
     return content && td_openapi_add_query(cJSON_GetObjectItem(operation, "parameters"), op) &&

@@ -24,6 +24,7 @@ struct td_store *td_store_open(const struct td_store_options *options)
     store->memory = options->memory;
     store->quota = options->quota;
     store->verify = options->verify;
+    store->next_expiry_ns = TD_NEVER;
     store->keep_versions = options->keep_versions;
     store->inspector = options->inspector;
     store->read_only = options->read_only;

@@ -58,6 +58,7 @@ struct td_store {
     const struct td_alias_table *claims; /* of a flip that is being made; NULL for none */
     int n_spares;
     atomic_uint_fast64_t changes; /* of the names; read without the lock */
+    int64_t next_expiry_ns;       /* no version expires before */
     uint64_t last_version;
     uint64_t held, mapped,
         spare_bytes;   /* bytes: of current and reserved versions, and of spare copies */

@@ -176,6 +176,7 @@ struct td_store_write {
     struct td_condition condition; /* PRECONDITION_FAILED, with the current ETag in err->etag */
     bool persist;                  /* INVALID_ARGUMENT without a data folder */
     bool removes;                  /* a DELETE: of an alias or a version, too */
+    int64_t ttl_s;                 /* seconds after which td_store_expire removes it; 0: it stays */
     /* That has entered with the name, as td_store_plan_write describes it; NULL: the change waits
      * for other writers of the name, and blocks its thread meanwhile. */
     struct td_writer *writer;
@@ -308,6 +309,10 @@ bool td_store_has_unverified(struct td_store *store); /* from any thread */
 /* Before the server stops: a scan leaves out the files that it has not loaded yet, so that it ends
  * soon. */
 void td_store_stop(struct td_store *store);
+
+/* Removes the tensors whose time to live has passed, except those that are being written; they
+ * follow later. One thread at a time. Never waits for a writer. */
+void td_store_expire(struct td_store *store, int64_t now_ns);
 
 /* Releases the spare copies that were not used since `since_ns`. */
 void td_store_trim(struct td_store *store, int64_t since_ns);

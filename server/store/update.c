@@ -3,6 +3,7 @@
  * the next update before it becomes current. */
 #include "server/observe/clock.h"
 #include "server/store/entries.h"
+#include "server/store/expiry.h"
 #include "server/store/state.h"
 #include "server/store/writers.h"
 
@@ -329,6 +330,8 @@ td_status td_store_update_commit(struct td_store_update *base, const uint64_t *o
     if (status == TD_OK)
         status = whole ? fill_whole(update, version, &arena->stop, err)
                        : fill_changed(update, version, &arena->stop, err);
+    if (version)
+        td_expiry_keep(version, update->before);
     if (status == TD_OK || (version && version->persisted))
         replaced = td_version_publish(update->store, version, out);
     else

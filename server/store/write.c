@@ -1,6 +1,7 @@
 #include "server/store/alias_flip.h"
 #include "server/store/alias_table.h"
 #include "server/store/entries.h"
+#include "server/store/expiry.h"
 #include "server/store/keys.h"
 #include "server/store/known_files.h"
 #include "server/store/retention.h"
@@ -16,6 +17,14 @@ static td_status check_before(const struct td_store_write *write, const struct t
     const td_status status =
         td_condition_check(&write->condition, write->name, before ? before->etag : NULL, err);
     return status == TD_OK ? td_store_check_replace(write, before, err) : status;
+}
+
+/* As check_before, for a write that makes a new tensor. */
+static td_status check_put(const struct td_store_write *write, const struct td_version *before,
+                           struct td_error *err)
+{
+    const td_status status = check_before(write, before, err);
+    return status == TD_OK ? td_expiry_check(write, before, err) : status;
 }
 
 td_status td_store_check_change(struct td_store *store, const struct td_store_write *write,
@@ -56,7 +65,7 @@ td_status td_store_admit_next(struct td_store *store, const struct td_store_writ
     if (status != TD_OK)
         return status;
     struct td_version *before = td_store_current(store, write->name, strlen(write->name));
-    status = check_before(write, before, err);
+    status = check_put(write, before, err);
     if (status == TD_OK && !before)
         status = td_store_check_count(store, ++totals->new_names, err);
     if (status == TD_OK && write->persist) {
@@ -153,7 +162,7 @@ td_status td_store_put_table(struct td_store *store, const struct td_store_write
     td_status status = begin_change(&change, err);
     if (status != TD_OK)
         return status;
-    status = check_before(write, change.before, err);
+    status = check_put(write, change.before, err);
     if (status == TD_OK && key_vector) {
         status = td_keys_check(key_vector, write->name, &rows->shape, err);
         if (status == TD_OK)
@@ -164,6 +173,8 @@ td_status td_store_put_table(struct td_store *store, const struct td_store_write
     if (status == TD_OK)
         status = td_version_fill(store, change.version, change.before, rows, write->persist,
                                  &arena->stop, err);
+    if (status == TD_OK)
+        td_expiry_start(change.version, write->ttl_s);
     *created = !change.before;
     end_change(&change, status, out);
     if (status == TD_OK)
@@ -257,6 +268,7 @@ static td_status change_keys(struct change *change, struct td_keys *keys, struct
     status = change->write->persist ? td_version_fill(change->store, change->version,
                                                       change->before, rows, true, &arena->stop, err)
                                     : share_rows(change, err);
+    td_expiry_keep(change->version, change->before);
     return status == TD_OK ? td_version_check(change->before, err) : status;
 }
 

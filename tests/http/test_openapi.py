@@ -118,7 +118,7 @@ class OpenApi(HttpTest):
         document = self.document()
         ops = {op["name"]: self.get(f"/v1/ops/{op['name']}").json() for op in self.get("/v1/ops").json()["ops"]}
         attributes = {name: {a["name"] for a in page["attributes"]} for name, page in ops.items()}
-        options, changes = {"device", "response", "timing", "store"}, {"persist", "device", "timing"}
+        options, changes = {"device", "response", "timing", "store", "store.ttl_s"}, {"persist", "device", "timing"}
         for path, item in document["paths"].items():
             for method, operation in item.items():
                 op = path.rsplit("/", 1)[1]
@@ -136,7 +136,7 @@ class OpenApi(HttpTest):
                     for name, parameter in query.items():  # none is unknown, and no other is known
                         schema = parameter["schema"]
                         value = schema["enum"][0] if "enum" in schema else {"boolean": "false", "integer": "1", "number": "1", "array": "0,1"}.get(schema["type"], "x")
-                        reply = self.request(method.upper(), f"{url}?{name}={value}", b"{}" if method != "get" else None, {"Content-Type": JSON})
+                        reply = self.request(method.upper(), f"{url}?{name}={value}" + ("&store=x" if name == "store.ttl_s" else ""), b"{}" if method != "get" else None, {"Content-Type": JSON})
                         self.assertNotIn(f'no query parameter \\"{name}', reply.body.decode())
                         self.assertFalse(reply.status == 400 and reply.json().get("attribute") == name and reply.json()["code"] == "MALFORMED_REQUEST", reply.body)
                     self.assertProblem(self.request(method.upper(), url + "?nothing=1", b"{}" if method != "get" else None, {"Content-Type": JSON}), 400, "MALFORMED_REQUEST")

@@ -172,6 +172,13 @@ def test_an_op_stores_its_result_as_a_table(client):
     assert client.tables["best"].info()["shape"] == [2]
 
 
+def test_a_result_has_a_time_to_live(client):
+    short, stays = client.store("short", ttl_s=60).gather("planets", [0]), client.store("stays").gather("planets", [0])
+    assert 0 < short["ttl_s"] <= 60 and "ttl_s" not in stays
+    for name in ("short", "stays"):
+        client.tables[name].delete()
+
+
 def test_lists_and_named_outputs_are_stored_under_names_of_their_own(client):
     parts = client.store("part").dynamic_partition([1.5, 2.5], [1, 0], num_partitions=2)
     assert [one["name"] for one in parts] == ["part.0", "part.1"] and client.tables["part.0"].get().tolist() == [2.5]

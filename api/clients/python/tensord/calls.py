@@ -212,9 +212,9 @@ def change_call(path: str, arguments: dict[str, Any], attributes: dict[str, Any]
                 idempotent and repeatable(path, conditions))
 
 
-def stored(call: Call[Any], name: str, conditions: Conditions) -> Call[Any]:
+def stored(call: Call[Any], name: str, ttl_s: Optional[int], conditions: Conditions) -> Call[Any]:
     """the op, with its outputs stored under that name, which may be that of an input: then a second time stores something else"""
-    query = urlencode({"store": name}, safe=":@")
+    query = urlencode({"store": name, **({} if ttl_s is None else {"store.ttl_s": ttl_s})}, safe=":@")
     return replace(call, path=f"{call.path}?{query}", decode=descriptions, idempotent=False,
                    headers={**call.headers, "Accept": JSON, **conditions.headers()})
 

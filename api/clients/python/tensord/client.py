@@ -50,9 +50,11 @@ class Client(Ops[Array, list[Array], Found, Selected]):
     def run_op(self, call: Call[Any], timeout: Optional[float]) -> Any:
         return self.send(call, timeout=timeout)
 
-    def store(self, name: Union[str, Table], *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> Store:
-        """the ops, with their result stored as a table in place of sent: client.store("best").gather("planets", [2, 3])"""
-        return Store(self, name if isinstance(name, str) else name.name, Conditions(if_match, if_none_match))
+    def store(self, name: Union[str, Table], *, ttl_s: Optional[int] = None, if_match: Optional[str] = None,
+              if_none_match: Optional[str] = None) -> Store:
+        """the ops, with their result stored as a table in place of sent: client.store("best").gather("planets", [2, 3]); with
+        ttl_s it disappears after that many seconds.  All clients share the names of tables."""
+        return Store(self, name if isinstance(name, str) else name.name, ttl_s, Conditions(if_match, if_none_match))
 
     def einsum_plan(self, *operands: Any, shapes: Any = None, equation: Optional[str] = None, dtype: Any = None,
                           timeout: Optional[float] = None) -> Description:
@@ -92,14 +94,14 @@ class Client(Ops[Array, list[Array], Found, Selected]):
 class Store(Ops[Description, list[Description], dict[str, Description], dict[str, Description]]):
     """The ops with their outputs stored; they return descriptions of tables in place of arrays."""
 
-    def __init__(self, client: Client, name: str, conditions: Conditions):
-        self.client, self.name, self.conditions = client, name, conditions
+    def __init__(self, client: Client, name: str, ttl_s: Optional[int], conditions: Conditions):
+        self.client, self.name, self.ttl_s, self.conditions = client, name, ttl_s, conditions
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.client!r}, {self.name!r})"
 
     def run_op(self, call: Call[Any], timeout: Optional[float]) -> Any:
-        return self.client.send(calls.stored(call, self.name, self.conditions), timeout=timeout)
+        return self.client.send(calls.stored(call, self.name, self.ttl_s, self.conditions), timeout=timeout)
 
 
 class Tables:
