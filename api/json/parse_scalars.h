@@ -47,8 +47,8 @@ typedef const char *td_parse_scalars_fn(struct td_scalar_parser *parser, const c
 
 /* How elements may be written. */
 enum td_scalar_style {
-    /* Integers also as 5.0 and 5e2, and those of 64 bits in quotes, since JavaScript's numbers have
-     * 53; "NaN", "Infinity" and "-Infinity" as strings. */
+    /* Integers also as 5.0 and 5e2; 64-bit integers also in quotes, because JavaScript's numbers have
+     * 53 bits; "NaN", "Infinity" and "-Infinity" as strings. */
     TD_SCALARS_TYPED,
     /* Integers without fraction or exponent; strings are only strings, also "NaN" and "5". */
     TD_SCALARS_INFERRED,
@@ -58,7 +58,7 @@ enum td_scalar_style {
     TD_SCALARS_OIP
 };
 
-/* The parser of a dtype; with TD_SCALARS_INFERRED, of one that infer_dtype.h infers. */
+/* The parser of a dtype; NULL with TD_SCALARS_INFERRED for a dtype that infer_dtype.h never infers. */
 td_parse_scalars_fn *td_parse_scalars_of(td_dtype dtype, enum td_scalar_style style);
 
 #endif

@@ -125,7 +125,7 @@ static bool same_attr(const struct td_attr_spec *spec, const struct td_op_args *
     return a_size == b_size && (a_size == 0 || memcmp(a_bytes, b_bytes, a_size) == 0);
 }
 
-/* A name in a request: that of an attribute of the op, or of an option. */
+/* What a name in a request means: an attribute of the op, or an option. */
 struct place {
     const struct td_attr_spec *spec; /* NULL: an option */
     enum option option;

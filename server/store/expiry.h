@@ -11,8 +11,8 @@
 #include "server/store/store.h"
 #include "server/store/version.h"
 
-/* For a write with a time to live: INVALID_ARGUMENT if its name is that of a version, CONFLICT if a
- * file holds `before`, the tensor that it replaces, NULL for none. */
+/* For a write with a time to live: INVALID_ARGUMENT if its name is NAME@VERSION, CONFLICT if a file
+ * holds `before`, the tensor that it replaces, NULL for none. */
 TD_MUST_CHECK td_status td_expiry_check(const struct td_store_write *write,
                                         const struct td_version *before, struct td_error *err);
 
@@ -22,7 +22,7 @@ void td_expiry_start(struct td_version *version, int64_t ttl_s);
 /* Gives a changed version the remaining time of `before`, unless the change has written a file. */
 void td_expiry_keep(struct td_version *version, const struct td_version *before);
 
-/* Seconds until the version expires, rounded up, at least 1; 0: it does not. */
+/* Returns the seconds until the version expires, rounded up and at least 1, or 0 if it stays. */
 int64_t td_expiry_ttl(const struct td_version *version);
 
 #endif

@@ -310,8 +310,8 @@ bool td_store_has_unverified(struct td_store *store); /* from any thread */
  * soon. */
 void td_store_stop(struct td_store *store);
 
-/* Removes the tensors whose time to live has passed, except those that are being written; they
- * follow later. One thread at a time. Never waits for a writer. */
+/* Removes the tensors whose time to live has passed, except tensors that are being written, which
+ * the next call removes. One thread at a time. Never waits for a writer. */
 void td_store_expire(struct td_store *store, int64_t now_ns);
 
 /* Releases the spare copies that were not used since `since_ns`. */

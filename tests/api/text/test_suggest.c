@@ -39,7 +39,7 @@ static const struct {
     { "a longer known name", LETTERS_62 "y", LETTERS_62 "z" },
     { "the file of a tensor in it", "users", "users:rows" },
     { "a tensor in a file", "rows", "users:rows" },
-    { "a table of which there are versions", "movies", "movies@2" },
+    { "a table that has only versions", "movies", "movies@2" },
     { "the end of a part", "sers", "" },
     { "the start of a part", "movie", "" },
     { "a version", "2", "" },
