@@ -3,6 +3,7 @@
 #include "api/files/foreign.h"
 #include "api/files/safetensors.h"
 #include "api/json/encode.h"
+#include "api/json/hints.h"
 #include "api/media_type.h"
 #include "api/oip/oip.h"
 
@@ -27,7 +28,19 @@ td_status td_codec_decode(td_format format, const char *body, size_t bytes,
                                  ? td_safetensors_decode(body, bytes, resolver, arena, request, err)
                                  : td_json_decode(body, bytes, resolver, arena, request, err);
     request->decoded = status == TD_OK;
-    return td_foreign_explain_body(status, body, bytes, err);
+    if (status != TD_OK)
+        return td_foreign_explain_body(status, body, bytes, err);
+    if (request->options.store || !request->options.store_ttl_s)
+        return status;
+    td_error_set(err, TD_MALFORMED_REQUEST,
+                 "store.ttl_s is given without store, the name of the result");
+    return td_error_at_attribute(err, TD_MALFORMED_REQUEST, "store.ttl_s");
+}
+
+void td_codec_hint(td_format format, const struct td_request *request, struct td_error *err)
+{
+    if (format == TD_FORMAT_JSON)
+        td_json_hint_inputs(request, err);
 }
 
 bool td_codec_accepts_json(const char *accept)

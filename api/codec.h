@@ -22,6 +22,9 @@ TD_MUST_CHECK td_status td_codec_decode(td_format format, const char *body, size
                                         struct td_resolver *resolver, struct td_arena *arena,
                                         struct td_request *request, struct td_error *err);
 
+/* Adds to the error of a decoded request that its op refused how the body may have been meant. */
+void td_codec_hint(td_format format, const struct td_request *request, struct td_error *err);
+
 /* Requests of the Open Inference Protocol are decoded by td_oip_decode, which needs more arguments;
  * the functions below encode their replies, too. */
 

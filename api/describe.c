@@ -133,7 +133,7 @@ td_status td_describe_op(const struct td_op *op, const char *plan, struct td_are
 
 /* ---- tensors ---- */
 
-/* Maximum length of a listing without name, source and ETag: 16 dimensions and six more numbers of
+/* Maximum length of a listing without name, source and ETag: 16 dimensions and seven more numbers of
  * at most 20 digits, and the names of the members. */
 #define LISTING_TEXT 800
 
@@ -186,6 +186,8 @@ static void add_listing(struct td_text *text, const struct td_tensor_listing *li
         add_member(text, ",\"source\":", listing->source);
     if (listing->source)
         add_member(text, ",\"checksum\":", integrity_names[listing->integrity]);
+    if (listing->ttl_s)
+        td_text_print(text, ",\"ttl_s\":%" PRId64, listing->ttl_s);
     if (listing->device)
         add_member(text, ",\"device\":", listing->device);
     for (int i = 0; i < 2 && listing->rows[i].name; i++)

@@ -22,7 +22,7 @@ typedef enum {
 } td_integrity;
 
 /* The description of a resident tensor:
- * {"name","dtype","shape","bytes","version","etag","source","checksum","persisted"}. */
+ * {"name","dtype","shape","bytes","version","etag","source","checksum","ttl_s","persisted"}. */
 struct td_tensor_listing {
     const char *name;
     const struct td_tensor *tensor;
@@ -33,6 +33,7 @@ struct td_tensor_listing {
     const char *etag;       /* in quotes, as in the header */
     bool persisted;         /* it exists again after a restart */
     td_integrity integrity; /* described only with a source */
+    int64_t ttl_s;          /* seconds after which it expires; 0: it stays */
     /* after a PUT with `device`: where the tensor is, "gpu" or "cpu"; otherwise NULL */
     const char *device;
     /* after a change by key: how many rows it has changed, by the name of the member; NULL for none */

@@ -34,6 +34,7 @@ enum { TICKS_PER_SWEEP = 10, DRAIN_TICKS_PER_SWEEP = 100 };
 #define IDLE_GRACE_NS   500000000   /* a drain keeps idle connections open for so long */
 #define EXPORT_NS       3000000000  /* for sending the last spans, within the drain timeout */
 #define REPLY_GRACE_NS  500000000   /* for sending replies that are made after the drain timeout */
+#define END_GRACE_NS    3000000000  /* the process ends at most this long after the drain */
 #define WARM_FOR_NS     10000000000 /* buffers unused for so long are returned to the system */
 #define FORGET_AFTER_NS 60000000000 /* a client without connections is forgotten after so long */
 #define TIDY_EACH_NS    1000000000
@@ -70,6 +71,9 @@ struct daemon {
     bool reloading;      /* as the manager was told */
     int64_t tidied_ns;
     int64_t drained_by_ns; /* the end of the drain timeout; 0: before the drain */
+    pthread_t timekeeper;
+    atomic_int_fast64_t ends_by_ns; /* the end of the process; TD_NEVER: before the drain */
+    atomic_bool ended;              /* the timekeeper is no longer needed */
 };
 
 /* Refuses expired requests, reads the credentials again and scans the data folder if wanted, lets
@@ -89,10 +93,11 @@ static void keep_house(struct daemon *daemon, bool rescan)
         daemon->reloading = false;
     }
     td_services_verify(services);
-    td_worker_pool_expire(services->workers, now, false);
+    td_services_expire(services, now, false);
     td_http_tidy(daemon->http, now, TICKS_PER_SWEEP);
     if (now - daemon->tidied_ns > TIDY_EACH_NS) {
         td_buffer_pool_trim(services->buffers, now - WARM_FOR_NS);
+        td_store_expire(services->store, now);
         td_store_trim(services->store, now - WARM_FOR_NS);
         td_clients_trim(services->clients, now, now - FORGET_AFTER_NS);
         daemon->tidied_ns = now;
@@ -128,6 +133,35 @@ static int serve_until(struct daemon *daemon, int64_t until_ns)
 
 /* ---- stopping ------------------------------------------------------------------------------- */
 
+/* Ends the process at the end of the drain, whatever a disk, a device or a collector of traces is doing:
+ * none of them can be interrupted. Nothing is lost that was acknowledged, as after kill -9. The thread
+ * is started with the daemon, when there is memory for it. */
+static void *keep_time(void *argument)
+{
+    const struct timespec tick = { .tv_nsec = TICK_NS };
+    struct daemon *daemon = argument;
+    struct td_services *services = daemon->services;
+    (void)pthread_setname_np(pthread_self(), "timekeeper");
+    while (!atomic_load(&daemon->ended)) {
+        if (td_now_ns() > atomic_load(&daemon->ends_by_ns)) {
+            td_log(&services->log, TD_LOG_WARN, "exit_forced",
+                   TD_INT("in_flight", atomic_load(&services->in_flight)));
+            _exit(0);
+        }
+        nanosleep(&tick, NULL);
+    }
+    return NULL;
+}
+
+/* Once no connection is served any more, or the time for that is over. The exporter has what is left of the
+ * drain timeout. */
+static void set_end(struct daemon *daemon)
+{
+    const int64_t now = td_now_ns(), export_by = now + EXPORT_NS;
+    const int64_t until = daemon->drained_by_ns < export_by ? daemon->drained_by_ns : export_by;
+    atomic_store(&daemon->ends_by_ns, (until > now ? until : now) + END_GRACE_NS);
+}
+
 /* Waits for a tick. True at a signal to stop. */
 static bool is_hurried(const struct daemon *daemon)
 {
@@ -147,7 +181,7 @@ static bool drain_connections(struct daemon *daemon, int64_t until_ns)
             atomic_load(&services->in_flight) > 0 || atomic_load(&services->unsent) > 0;
         if (!is_busy && (now - begun > IDLE_GRACE_NS || td_http_connections(daemon->http) == 0))
             return false;
-        td_worker_pool_expire(services->workers, now, false);
+        td_services_expire(services, now, false);
         td_http_tidy(daemon->http, now, DRAIN_TICKS_PER_SWEEP);
         if (is_hurried(daemon))
             break;
@@ -165,7 +199,7 @@ static void end_calls(struct daemon *daemon)
     atomic_store(&services->refusing, true);
     td_devices_drain(services->devices);
     for (; atomic_load(&services->suspended) > 0; nanosleep(&tick, NULL))
-        td_worker_pool_expire(services->workers, td_now_ns(), true);
+        td_services_expire(services, td_now_ns(), true);
     for (const int64_t until = td_now_ns() + REPLY_GRACE_NS;
          atomic_load(&services->unsent) > 0 && td_now_ns() < until;)
         nanosleep(&tick, NULL);
@@ -188,10 +222,13 @@ static void stop(struct daemon *daemon, int signal_number)
     td_http_stop_accepting(daemon->http);
     td_refusals_close(services->refusals);
     daemon->drained_by_ns = td_now_ns() + config->drain_timeout_ms * 1000000;
-    if (hurried || drain_connections(daemon, daemon->drained_by_ns))
+    if (hurried || drain_connections(daemon, daemon->drained_by_ns)) {
+        daemon->drained_by_ns = td_now_ns();
         td_log(&services->log, TD_LOG_WARN, "drain_cut_short",
                TD_INT("in_flight", atomic_load(&services->in_flight)),
                TD_INT("unsent", atomic_load(&services->unsent)));
+    }
+    set_end(daemon);
     end_calls(daemon);
 }
 
@@ -206,8 +243,11 @@ static void stop_exporter(struct daemon *daemon)
 
 static int run(struct td_services *services)
 {
-    struct daemon daemon = { .services = services, .manager = getenv("NOTIFY_SOCKET") };
+    struct daemon daemon = { .services = services,
+                             .manager = getenv("NOTIFY_SOCKET"),
+                             .ends_by_ns = TD_NEVER };
     int status = EXIT_FAILED;
+    bool keeps_time = false;
     const char *why;
     const int inherited = td_listener_inherit(&why);
     set_up_signals(&daemon.signals);
@@ -220,6 +260,11 @@ static int run(struct td_services *services)
     services->stop_requested = is_stop_pending;
     if (!td_services_open(services))
         goto done;
+    keeps_time = pthread_create(&daemon.timekeeper, NULL, keep_time, &daemon) == 0;
+    if (!keeps_time) {
+        td_log(&services->log, TD_LOG_ERROR, "start_failed", TD_TEXT("part", "timekeeper"));
+        goto done;
+    }
     if (is_stop_pending()) {
         td_notify(daemon.manager, "STOPPING=1");
         status = 0;
@@ -240,6 +285,9 @@ done:
     td_http_stop(daemon.http);
     stop_exporter(&daemon);
     const bool closed = td_services_close(services);
+    atomic_store(&daemon.ended, true);
+    if (keeps_time)
+        pthread_join(daemon.timekeeper, NULL);
     td_log(&services->log, TD_LOG_INFO, "stopped", TD_INT("exit", status));
     if (!closed)
         _exit(status);

@@ -13,7 +13,7 @@ static const struct {
     { "PK\3\4", 4, { "a zip archive, such as .npz or .pt", IMPORT, IMPORT } },
     { "PK\5\6", 4, { "an empty zip archive", IMPORT, IMPORT } },
     { "PAR1", 4, { "a Parquet file", IMPORT, IMPORT } },
-    { "ARROW1", 6, { "an Arrow file", SAVE, SAVE } },
+    { "ARROW1", 6, { "an Arrow file", IMPORT, IMPORT } },
     { "\x80\2",
       2,
       { "a pickle", IMPORT " if torch.save wrote it", IMPORT " if torch.save wrote it" } },

@@ -1,5 +1,6 @@
 #include "api/json/array.h"
 
+#include "api/json/hints.h"
 #include "api/json/infer_dtype.h"
 
 #include <inttypes.h>
@@ -96,8 +97,9 @@ static td_status refuse_scalar(const struct td_json_array *array, const char *p,
     const char *kind = td_json_kind(*p),
                *dtype = array->style == TD_SCALARS_OIP ? info->oip : info->name;
     char message[256], token[48];
-    if (strcmp(kind, "a number") == 0)
-        kind = token_text(p, array->parser.end, token, sizeof token);
+    const bool quoted = *p == '"' && array->parser.fault == TD_SCALAR_FAULT_RANGE;
+    if (strcmp(kind, "a number") == 0 || quoted)
+        kind = token_text(p + quoted, array->parser.end, token, sizeof token);
     if (td_dtype_is_complex(array->dtype))
         snprintf(message, sizeof message, "%s is not a %s: expected [re, im], two numbers that fit",
                  kind, dtype);
@@ -121,6 +123,48 @@ static td_status refuse_scalar(const struct td_json_array *array, const char *p,
         snprintf(message, sizeof message, "%s is not %s %s%s", kind, dtype[0] == 'i' ? "an" : "a",
                  dtype, array->dtype == TD_DTYPE_BOOL ? ": expected true or false" : "");
     return refuse_at(array, array->count, level, message);
+}
+
+/* True if an element that was read as a string is NaN or an infinity. */
+static bool any_nonfinite_string(const struct td_json_array *array)
+{
+    const char *text = array->parser.bytes;
+    for (int64_t i = 0, n = td_json_array_numel(array); i < n; i++) {
+        uint64_t end;
+        memcpy(&end, array->data + (size_t)(i + 1) * array->width, sizeof end);
+        const char *next = array->parser.bytes + end;
+        if (td_json_is_nonfinite(text, next))
+            return true;
+        text = next;
+    }
+    return false;
+}
+
+/* True if the value at p, or a string before it, was meant as NaN or an infinity. */
+static bool means_nonfinite(const struct td_json_array *array, const char *p)
+{
+    static const td_dtype_set floats = TD_DTYPE_BIT(FLOAT16) | TD_DTYPE_BIT(BFLOAT16) |
+                                       TD_DTYPE_BIT(FLOAT32) | TD_DTYPE_BIT(FLOAT64) |
+                                       TD_DTYPE_BIT(COMPLEX64) | TD_DTYPE_BIT(COMPLEX128);
+    const char *end = array->parser.end, *kind = p < end ? td_json_kind(*p) : NULL;
+    if (array->style == TD_SCALARS_INFERRED && array->dtype == TD_DTYPE_STRING)
+        return kind && strcmp(kind, "a number") == 0 && any_nonfinite_string(array);
+    if (array->style == TD_SCALARS_INFERRED)
+        return array->dtype != TD_DTYPE_BOOL && td_json_is_nonfinite(p, end);
+    if (td_dtype_is_complex(array->dtype) && p < end && *p == '[')
+        while (++p < end && *p != ']' && !td_json_is_nonfinite(p, end))
+            ;
+    return (floats >> array->dtype & 1) && array->style == TD_SCALARS_TYPED &&
+           td_json_is_nonfinite(p, end);
+}
+
+/* Adds to the error of the value at p how NaN is written, if that was meant. */
+static td_status hint(const struct td_json_array *array, const char *p, td_status status)
+{
+    if (means_nonfinite(array, p))
+        td_json_hint_nonfinite(array->err,
+                               array->style == TD_SCALARS_TYPED ? array->dtype : TD_DTYPE_FLOAT32);
+    return status;
 }
 
 /* Is the '[' at p the start of a complex element [re, im], rather than of a list of elements? */
@@ -178,7 +222,7 @@ static td_status read_scalars(struct td_json_array *array, const char **p, int l
         if (status != TD_OK)
             return status;
         if (!widened)
-            return refuse_scalar(array, *p, level);
+            return hint(array, *p, refuse_scalar(array, *p, level));
     }
 }
 
@@ -232,11 +276,12 @@ static td_status read_value(struct td_json_array *array)
             if (level != array->rank) {
                 const struct td_json_scan here = { array->scan->begin, p, end };
                 const char *kind = td_json_value_kind(&here);
-                if (!kind)
-                    return td_json_syntax(array->scan, p, array->err, "expected a value");
                 char message[96];
-                snprintf(message, sizeof message, "expected a list, as before, not %s", kind);
-                return refuse_at(array, array->count, level, message);
+                if (kind)
+                    snprintf(message, sizeof message, "expected a list, as before, not %s", kind);
+                return hint(array, p,
+                            kind ? refuse_at(array, array->count, level, message)
+                                 : td_json_syntax(array->scan, p, array->err, "expected a value"));
             }
             status = read_scalars(array, &p, level);
             if (status != TD_OK)

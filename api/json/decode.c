@@ -1,8 +1,11 @@
 #include "api/json/decode.h"
 
+#include "api/json/hints.h"
+#include "api/json/members.h"
 #include "api/json/siblings.h"
 #include "api/json/values.h"
 #include "api/message/attrs.h"
+#include "api/text/suggest.h"
 #include "kernels/name.h"
 
 #include <string.h>
@@ -107,6 +110,7 @@ static td_status read_list(struct reader *reader, int input, const struct td_jso
     if (c != '[') {
         td_json_refuse(path, reader->source.err, "%s is %s; a list of tensors is expected",
                        spec->name, kind);
+        td_json_hint_string(scan, &reader->source);
         return td_error_at_input(reader->source.err, TD_MALFORMED_REQUEST, "%s", spec->name);
     }
     bool more;
@@ -179,7 +183,8 @@ static td_status read_input(struct reader *reader, int input, const struct td_js
 
 /* ---- attributes and request-wide members ---- */
 
-static td_status read_attr(struct reader *reader, const struct td_json_path *path)
+static td_status read_attr(struct reader *reader, const struct td_json_path *path, const char *name,
+                           size_t length)
 {
     struct td_attr_value value;
     td_status status =
@@ -187,14 +192,46 @@ static td_status read_attr(struct reader *reader, const struct td_json_path *pat
     if (status != TD_OK)
         return status;
     bool known;
-    status = td_attrs_set(reader->request, path->key, path->key_length, &value,
-                          reader->source.arena, &known, reader->source.err);
+    status = td_attrs_set(reader->request, name, length, &value, reader->source.arena, &known,
+                          reader->source.err);
     if (status == TD_OK && !known)
-        status = td_attrs_unknown(reader->request->op, path->key, path->key_length, "member",
-                                  reader->source.err);
+        status = td_attrs_unknown(reader->request->op, name, length, "member", reader->source.err);
     if (status != TD_OK)
         td_json_set_pointer(path, reader->source.err);
     return status;
+}
+
+static td_status read_store_member(void *context, const struct td_json_path *path,
+                                   struct td_json_name name)
+{
+    static const char *const members[] = { "name", "ttl_s" };
+    static const char *const options[] = { "store", "store.ttl_s" };
+    struct reader *reader = context;
+    for (int i = 0; i < 2; i++)
+        if (td_json_name_is(name, members[i]))
+            return read_attr(reader, path, options[i], strlen(options[i]));
+    td_json_refuse(path, reader->source.err, "store has no member \"%s\"; expected name and ttl_s",
+                   TD_SHOWN(name.text, name.length));
+    td_suggest(reader->source.err, name.text, name.length, members, 2);
+    return TD_MALFORMED_REQUEST;
+}
+
+/* {"name": ..., "ttl_s": ...} */
+static td_status read_store(struct reader *reader, const struct td_json_path *path)
+{
+    const td_status status = td_json_object(&reader->source.scan, path, "store", read_store_member,
+                                            reader, reader->source.arena, reader->source.err);
+    return status != TD_OK || reader->request->options.store
+               ? status
+               : td_json_refuse(path, reader->source.err, "store is an object without name");
+}
+
+static td_status read_option(struct reader *reader, const struct td_json_path *path)
+{
+    return td_name_is("store", path->key, path->key_length) &&
+                   td_json_peek(&reader->source.scan) == '{'
+               ? read_store(reader, path)
+               : read_attr(reader, path, path->key, path->key_length);
 }
 
 /* ---- the request ---- */
@@ -245,7 +282,7 @@ td_status td_json_decode(const char *body, size_t bytes, struct td_resolver *res
             return status;
         struct td_json_path path = td_json_member(NULL, key, length);
         int input = find_input(request->op, key, length);
-        status = input < 0 ? read_attr(&reader, &path) : read_input(&reader, input, &path);
+        status = input < 0 ? read_option(&reader, &path) : read_input(&reader, input, &path);
         if (status == TD_OK)
             status = td_json_next(scan, '}', &more, err);
         if (status != TD_OK)

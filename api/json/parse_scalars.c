@@ -456,10 +456,10 @@ static const char *read_string(const char *p, struct td_scalar_parser *parser, c
     return parser->scan->at;
 }
 
-/* ---- the Open Inference Protocol ---- */
+/* ---- integers in any notation ---- */
 
-/* The parsers above; what they reject is parsed again by a slower function, out of line. */
-
+/* read_integer rejects what is not a plain integer: it is parsed again by this slower function, out
+ * of line. Integers of 64 bits may be in quotes. */
 static __attribute__((noinline)) const char *read_integral(const char *p,
                                                            struct td_scalar_parser *parser,
                                                            char *to, size_t width, uint64_t most,
@@ -467,19 +467,23 @@ static __attribute__((noinline)) const char *read_integral(const char *p,
 {
     bool is_integer, negative;
     uint64_t value;
+    const bool quoted = *p == '"' && width == sizeof value;
+    p += quoted;
     const char *end = td_json_number_end(p, parser->end, &is_integer);
-    if (!end || !td_json_integral(p, end, &negative, &value))
+    if (quoted && (!end || !is_integer || end == parser->end || *end != '"'))
         return NULL; /* fault is set already */
+    if (!end || !td_json_integral(p, end, &negative, &value))
+        return quoted ? fail(parser, TD_SCALAR_FAULT_RANGE) : NULL;
     if (value > (negative ? least : most))
         return fail(parser, TD_SCALAR_FAULT_RANGE);
     value = negative ? 0 - value : value;
     memcpy(to, &value, width);
     parser->fault = TD_SCALAR_FAULT_NONE;
-    return end;
+    return end + quoted;
 }
 
 #define TD_READ_INTEGER(name, width, most, least)                                                  \
-    static ALWAYS_INLINE const char *read_oip_##name(const char *p,                                \
+    static ALWAYS_INLINE const char *read_any_##name(const char *p,                                \
                                                      struct td_scalar_parser *parser, char *to)    \
     {                                                                                              \
         const char *after = read_##name(p, parser, to);                                            \
@@ -487,6 +491,8 @@ static __attribute__((noinline)) const char *read_integral(const char *p,
     }
 INTEGERS(TD_READ_INTEGER)
 #undef TD_READ_INTEGER
+
+/* ---- the Open Inference Protocol ---- */
 
 static ALWAYS_INLINE const char *read_oip_bool(const char *p, struct td_scalar_parser *parser,
                                                char *to)
@@ -527,11 +533,10 @@ read_oip_special(const char *p, struct td_scalar_parser *parser, enum real real,
 OIP_REALS(TD_READ_REAL)
 #undef TD_READ_REAL
 
-/* ---- one loop per dtype ---- */
+/* ---- the loops ---- */
 
-/* X(enum suffix, name, bytes per element). The protocol has no complex datatypes. */
-#define OIP_PARSERS(X)                                                                             \
-    X(BOOL, bool, 1)                                                                               \
+/* X(enum suffix, name, bytes per element) */
+#define INTEGER_DTYPES(X)                                                                          \
     X(INT8, int8, 1)                                                                               \
     X(INT16, int16, 2)                                                                             \
     X(INT32, int32, 4)                                                                             \
@@ -539,52 +544,55 @@ OIP_REALS(TD_READ_REAL)
     X(UINT8, uint8, 1)                                                                             \
     X(UINT16, uint16, 2)                                                                           \
     X(UINT32, uint32, 4)                                                                           \
-    X(UINT64, uint64, 8)                                                                           \
+    X(UINT64, uint64, 8)
+
+#define BOOL_AND_REAL_DTYPES(X)                                                                    \
+    X(BOOL, bool, 1)                                                                               \
     X(FLOAT16, float16, 2)                                                                         \
     X(BFLOAT16, bfloat16, 2)                                                                       \
     X(FLOAT32, float32, 4)                                                                         \
     X(FLOAT64, float64, 8)
 
-#define PARSERS(X)                                                                                 \
-    OIP_PARSERS(X)                                                                                 \
+#define OTHER_DTYPES(X)                                                                            \
     X(COMPLEX64, complex64, 8)                                                                     \
     X(COMPLEX128, complex128, 16)                                                                  \
     X(STRING, string, 8)
 
-#define TD_PARSER(dtype, name, width)                                                              \
+/* The integer dtypes that are inferred. */
+#define INFERRED_DTYPES(X)                                                                         \
+    X(INT32, int32, 4)                                                                             \
+    X(INT64, int64, 8)                                                                             \
+    X(UINT64, uint64, 8)
+
+#define TD_LOOP(dtype, name, width)                                                                \
     static const char *parse_##name(struct td_scalar_parser *parser, const char *p)                \
     {                                                                                              \
         return parse_list(parser, p, width, read_##name);                                          \
     }
-PARSERS(TD_PARSER)
-TD_PARSER(FLOAT32, plain_float32, 4)
-#undef TD_PARSER
+#define TD_ANY_LOOP(dtype, name, width) TD_LOOP(dtype, any_##name, width)
+#define TD_OIP_LOOP(dtype, name, width) TD_LOOP(dtype, oip_##name, width)
+INFERRED_DTYPES(TD_LOOP)
+TD_LOOP(FLOAT32, plain_float32, 4)
+INTEGER_DTYPES(TD_ANY_LOOP)
+BOOL_AND_REAL_DTYPES(TD_LOOP)
+OTHER_DTYPES(TD_LOOP)
+BOOL_AND_REAL_DTYPES(TD_OIP_LOOP)
 
-#define TD_PARSER(dtype, name, width)                                                              \
-    static const char *parse_oip_##name(struct td_scalar_parser *parser, const char *p)            \
-    {                                                                                              \
-        return parse_list(parser, p, width, read_oip_##name);                                      \
-    }
-OIP_PARSERS(TD_PARSER)
-#undef TD_PARSER
-
-static td_parse_scalars_fn *const parsers[TD_DTYPE_COUNT] = {
-#define TD_PARSER(dtype, name, width) [TD_DTYPE_##dtype] = parse_##name,
-    PARSERS(TD_PARSER)
-#undef TD_PARSER
-};
-
-static td_parse_scalars_fn *const oip_parsers[TD_DTYPE_COUNT] = {
-#define TD_PARSER(dtype, name, width) [TD_DTYPE_##dtype] = parse_oip_##name,
-    OIP_PARSERS(TD_PARSER)
-#undef TD_PARSER
-        [TD_DTYPE_STRING] = parse_string,
+#define TD_ENTRY(dtype, name, width)     [TD_DTYPE_##dtype] = parse_##name,
+#define TD_ANY_ENTRY(dtype, name, width) [TD_DTYPE_##dtype] = parse_any_##name,
+#define TD_OIP_ENTRY(dtype, name, width) [TD_DTYPE_##dtype] = parse_oip_##name,
+static td_parse_scalars_fn *const parsers[][TD_DTYPE_COUNT] = {
+    [TD_SCALARS_TYPED] = { INTEGER_DTYPES(TD_ANY_ENTRY) BOOL_AND_REAL_DTYPES(TD_ENTRY)
+                               OTHER_DTYPES(TD_ENTRY) },
+    [TD_SCALARS_INFERRED] = { INFERRED_DTYPES(TD_ENTRY)[TD_DTYPE_BOOL] = parse_bool,
+                              [TD_DTYPE_FLOAT32] = parse_plain_float32,
+                              [TD_DTYPE_STRING] = parse_string },
+    /* The protocol has no complex datatypes. */
+    [TD_SCALARS_OIP] = { INTEGER_DTYPES(TD_ANY_ENTRY)
+                             BOOL_AND_REAL_DTYPES(TD_OIP_ENTRY)[TD_DTYPE_STRING] = parse_string },
 };
 
 td_parse_scalars_fn *td_parse_scalars_of(td_dtype dtype, enum td_scalar_style style)
 {
-    if (style == TD_SCALARS_OIP)
-        return oip_parsers[dtype];
-    return style == TD_SCALARS_INFERRED && dtype == TD_DTYPE_FLOAT32 ? parse_plain_float32
-                                                                     : parsers[dtype];
+    return parsers[style][dtype];
 }

@@ -47,16 +47,18 @@ typedef const char *td_parse_scalars_fn(struct td_scalar_parser *parser, const c
 
 /* How elements may be written. */
 enum td_scalar_style {
-    /* integers without fraction or exponent; "NaN", "Infinity" and "-Infinity" as strings */
+    /* Integers also as 5.0 and 5e2; 64-bit integers also in quotes, because JavaScript's numbers have
+     * 53 bits; "NaN", "Infinity" and "-Infinity" as strings. */
     TD_SCALARS_TYPED,
-    TD_SCALARS_INFERRED, /* as TD_SCALARS_TYPED, but strings are only strings, also "NaN" */
-    /* As in the Open Inference Protocol: integers may be written as 5.0 and 5e2; booleans as 0 and
-     * 1; NaN, Infinity and -Infinity without quotes; numbers too large for a 16-bit float are
+    /* Integers without fraction or exponent; strings are only strings, also "NaN" and "5". */
+    TD_SCALARS_INFERRED,
+    /* As in the Open Inference Protocol: integers as TD_SCALARS_TYPED; booleans also as 0 and 1;
+     * NaN, Infinity and -Infinity without quotes; numbers too large for a 16-bit float are
      * infinite. */
     TD_SCALARS_OIP
 };
 
-/* The parser of a dtype. */
+/* The parser of a dtype; NULL with TD_SCALARS_INFERRED for a dtype that infer_dtype.h never infers. */
 td_parse_scalars_fn *td_parse_scalars_of(td_dtype dtype, enum td_scalar_style style);
 
 #endif

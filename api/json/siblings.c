@@ -1,5 +1,6 @@
 #include "api/json/siblings.h"
 
+#include "api/json/hints.h"
 #include "api/json/values.h"
 
 #include <string.h>
@@ -43,8 +44,12 @@ static td_status skip_untyped(struct td_json_siblings *siblings, struct td_json_
         siblings->untyped = larger;
         siblings->capacity = capacity;
     }
-    if (!td_json_kind(td_json_peek(scan)))
-        return td_json_syntax(scan, scan->at, source->err, "expected a value");
+    if (!td_json_kind(td_json_peek(scan))) {
+        td_json_syntax(scan, scan->at, source->err, "expected a value");
+        if (td_json_is_nonfinite(scan->at, scan->end))
+            td_json_hint_nonfinite(source->err, TD_DTYPE_FLOAT32);
+        return TD_MALFORMED_REQUEST;
+    }
     struct td_json_sibling *sibling = &siblings->untyped[siblings->count++];
     *sibling = (struct td_json_sibling){ .input = input, .index = index };
     return td_json_skip_unread(scan, &sibling->value, source->err);

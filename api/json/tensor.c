@@ -1,6 +1,7 @@
 #include "api/json/tensor.h"
 
 #include "api/json/array.h"
+#include "api/json/hints.h"
 #include "api/json/parse_scalars.h"
 #include "api/json/values.h"
 #include "api/message/attrs.h"
@@ -222,7 +223,12 @@ td_status td_json_tensor(struct td_json_source *source, const td_dtype *as,
 {
     if (td_json_peek(&source->scan) == '{')
         return read_object(source, path, out);
-    if (as)
-        return td_json_read_typed(&source->scan, *as, NULL, path, source->arena, out, source->err);
-    return td_json_read_untyped(&source->scan, untyped, path, source->arena, out, source->err);
+    if (!as)
+        return td_json_read_untyped(&source->scan, untyped, path, source->arena, out, source->err);
+    const struct td_json_scan begin = source->scan;
+    const td_status status =
+        td_json_read_typed(&source->scan, *as, NULL, path, source->arena, out, source->err);
+    if (status == TD_MALFORMED_REQUEST)
+        td_json_hint_string(&begin, source);
+    return status;
 }

@@ -7,9 +7,17 @@
 #include <string.h>
 
 /* Request-wide members, by their bit in td_options.set. */
-enum option { OPTION_DEVICE, OPTION_RESPONSE, OPTION_TIMING, OPTION_STORE, OPTION_COUNT };
+enum option {
+    OPTION_DEVICE,
+    OPTION_RESPONSE,
+    OPTION_TIMING,
+    OPTION_STORE,
+    OPTION_STORE_TTL,
+    OPTION_COUNT
+};
 
-static const char *const option_names[OPTION_COUNT] = { "device", "response", "timing", "store" };
+static const char *const option_names[OPTION_COUNT] = { "device", "response", "timing", "store",
+                                                        "store.ttl_s" };
 
 /* Indexed by enum value. */
 const char *const td_device_names[] = { "auto", "cpu", "gpu", NULL };
@@ -23,6 +31,23 @@ int td_attrs_choose(const char *name, const char *const *choices, const char *te
                                          .text = text,
                                          .text_length = length };
     return td_attr_choose(name, choices, &value, err);
+}
+
+static td_status set_ttl(const struct td_attr_value *value, struct td_arena *arena, int64_t *out,
+                         struct td_error *err)
+{
+    static const struct td_attr_spec spec = { .name = "store.ttl_s", .kind = TD_ATTR_INT };
+    struct td_attr_value seconds = *value;
+    const td_status status =
+        value->kind == TD_VALUE_TEXT
+            ? td_attr_of_text(&spec, value->text, value->text_length, arena, &seconds, err)
+            : TD_OK;
+    if (status != TD_OK)
+        return status;
+    if (seconds.kind != TD_VALUE_INT || seconds.integer < 1 || seconds.integer > TD_STORE_TTL_MAX)
+        return td_attrs_refuse(err, spec.name, "an integer from 1 to 31536000, in seconds", value);
+    *out = seconds.integer;
+    return TD_OK;
 }
 
 static td_status set_option(struct td_options *options, enum option option,
@@ -59,6 +84,8 @@ static td_status set_option(struct td_options *options, enum option option,
     }
     case OPTION_STORE:
         return td_attr_copy_text(option_names[option], value, arena, &options->store, err);
+    case OPTION_STORE_TTL:
+        return set_ttl(value, arena, &options->store_ttl_s, err);
     case OPTION_COUNT:
         break;
     }
@@ -82,27 +109,94 @@ static int find_option(const char *name, size_t length)
     return i;
 }
 
+static bool same_options(const struct td_options *a, const struct td_options *b)
+{
+    return a->device == b->device && a->layout == b->layout && a->timing == b->timing &&
+           a->store_ttl_s == b->store_ttl_s &&
+           (a->store == b->store || (a->store && b->store && strcmp(a->store, b->store) == 0));
+}
+
+static bool same_attr(const struct td_attr_spec *spec, const struct td_op_args *a,
+                      const struct td_op_args *b)
+{
+    size_t a_size = 0, b_size = 0;
+    const void *a_bytes = td_op_attr_bytes(spec, a, &a_size);
+    const void *b_bytes = td_op_attr_bytes(spec, b, &b_size);
+    return a_size == b_size && (a_size == 0 || memcmp(a_bytes, b_bytes, a_size) == 0);
+}
+
+/* What a name in a request means: an attribute of the op, or an option. */
+struct place {
+    const struct td_attr_spec *spec; /* NULL: an option */
+    enum option option;
+    const char *name;
+    uint32_t bit;             /* in the two sets that follow */
+    uint32_t *set, *by_query; /* of the request; NULL: the name is unknown */
+};
+
+static struct place find_place(struct td_request *request, const char *name, size_t length)
+{
+    int index;
+    const struct td_attr_spec *spec = find_attr(request->op, name, length, &index);
+    if (spec)
+        return (struct place){ .spec = spec,
+                               .name = spec->name,
+                               .bit = UINT32_C(1) << index,
+                               .set = &request->args.attrs_set,
+                               .by_query = &request->by_query.attrs };
+    const int option = find_option(name, length);
+    if (option == OPTION_COUNT)
+        return (struct place){ .set = NULL };
+    return (struct place){ .option = (enum option)option,
+                           .name = option_names[option],
+                           .bit = UINT32_C(1) << option,
+                           .set = &request->options.set,
+                           .by_query = &request->by_query.options };
+}
+
+static td_status set_place(const struct place *place, const struct td_attr_value *value,
+                           struct td_op_args *args, struct td_options *options,
+                           struct td_arena *arena, struct td_error *err)
+{
+    return place->spec ? td_attr_store(place->spec, value, args, arena, err)
+                       : set_option(options, place->option, value, arena, err);
+}
+
+/* The body repeats what the query string has. */
+static td_status check_repeated(const struct place *place, const struct td_attr_value *value,
+                                struct td_request *request, struct td_arena *arena,
+                                struct td_error *err)
+{
+    struct td_op_args args = request->args;
+    struct td_options options = request->options;
+    const td_status status = set_place(place, value, &args, &options, arena, err);
+    *place->by_query &= ~place->bit;
+    if (status != TD_OK || (place->spec ? same_attr(place->spec, &args, &request->args)
+                                        : same_options(&options, &request->options)))
+        return status;
+    td_error_set(err, TD_MALFORMED_REQUEST,
+                 "%s has one value in the query string and another in the body", place->name);
+    return td_error_at_attribute(err, TD_MALFORMED_REQUEST, place->name);
+}
+
 td_status td_attrs_set(struct td_request *request, const char *name, size_t length,
                        const struct td_attr_value *value, struct td_arena *arena, bool *known,
                        struct td_error *err)
 {
-    int index;
-    const struct td_attr_spec *spec = find_attr(request->op, name, length, &index);
-    int option = spec ? OPTION_COUNT : find_option(name, length);
-    *known = spec || option < OPTION_COUNT;
+    const struct place place = find_place(request, name, length);
+    *known = place.set != NULL;
     if (!*known)
         return TD_OK;
-    uint32_t *set = spec ? &request->args.attrs_set : &request->options.set;
-    uint32_t bit = UINT32_C(1) << (spec ? index : option);
-    const char *own_name = spec ? spec->name : option_names[option];
-    if (*set & bit) {
-        td_error_set(err, TD_MALFORMED_REQUEST, "%s is given twice", own_name);
-        return td_error_at_attribute(err, TD_MALFORMED_REQUEST, own_name);
+    if (*place.by_query & place.bit)
+        return check_repeated(&place, value, request, arena, err);
+    if (*place.set & place.bit) {
+        td_error_set(err, TD_MALFORMED_REQUEST, "%s is given twice", place.name);
+        return td_error_at_attribute(err, TD_MALFORMED_REQUEST, place.name);
     }
-    td_status status = spec ? td_attr_store(spec, value, &request->args, arena, err)
-                            : set_option(&request->options, (enum option)option, value, arena, err);
+    const td_status status =
+        set_place(&place, value, &request->args, &request->options, arena, err);
     if (status == TD_OK)
-        *set |= bit;
+        *place.set |= place.bit;
     return status;
 }
 
@@ -119,6 +213,20 @@ td_status td_attrs_set_text(struct td_request *request, const char *name, size_t
         spec ? td_attr_of_text(spec, text, text_length, arena, &value, err) : TD_OK;
     return status != TD_OK ? status
                            : td_attrs_set(request, name, length, &value, arena, known, err);
+}
+
+td_status td_attrs_set_query(struct td_request *request, const char *name, size_t length,
+                             const char *text, size_t text_length, struct td_arena *arena,
+                             bool *known, struct td_error *err)
+{
+    const struct place place = find_place(request, name, length);
+    if (place.set)
+        *place.by_query &= ~place.bit; /* a second time in the query string is refused */
+    const td_status status =
+        td_attrs_set_text(request, name, length, text, text_length, arena, known, err);
+    if (status == TD_OK && *known)
+        *place.by_query |= place.bit;
+    return status;
 }
 
 td_status td_attrs_unknown(const struct td_op *op, const char *name, size_t length,

@@ -1,10 +1,10 @@
 /* attrs.h - sets an op's attributes and the request-wide members (device, response, timing, store)
  * from text or typed values.
  *
- * An attribute may be given as a JSON member, in the query string or in the metadata of
- * safetensors. An attribute that is given twice, in one of these or in two, a value of the wrong
- * kind and an unknown name are MALFORMED_REQUEST; for the last did_you_mean is the nearest known
- * name. Whether a value makes sense is checked by the op.
+ * An attribute may be given as a JSON member or in the metadata of safetensors, and in the query
+ * string with the same value. Another value there, an attribute that is given twice in one of these,
+ * a value of the wrong kind and an unknown name are MALFORMED_REQUEST; for the last did_you_mean is
+ * the nearest known name. Whether a value makes sense is checked by the op.
  *
  * Errors     `attribute` is set to the name; the JSON decoder adds the pointer. */
 #ifndef TD_API_MESSAGE_ATTRS_H
@@ -24,12 +24,18 @@ TD_MUST_CHECK td_status td_attrs_set(struct td_request *request, const char *nam
                                      const struct td_attr_value *value, struct td_arena *arena,
                                      bool *known, struct td_error *err);
 
-/* As td_attrs_set, with a value given as text, as in a query string: "2" is an integer if the
- * attribute is one, "0,2" a list. */
+/* As td_attrs_set, with a value given as text: "2" is an integer if the attribute is one, "0,2" a
+ * list. */
 TD_MUST_CHECK td_status td_attrs_set_text(struct td_request *request, const char *name,
                                           size_t length, const char *text, size_t text_length,
                                           struct td_arena *arena, bool *known,
                                           struct td_error *err);
+
+/* As td_attrs_set_text, for the query string, which is read before the body. */
+TD_MUST_CHECK td_status td_attrs_set_query(struct td_request *request, const char *name,
+                                           size_t length, const char *text, size_t text_length,
+                                           struct td_arena *arena, bool *known,
+                                           struct td_error *err);
 
 /* NULL-terminated lists of names: of the values of td_device_choice, of those of td_layout, and of
  * booleans, where odd indices are true. */

@@ -16,6 +16,9 @@ typedef enum td_format {
 
 typedef enum td_layout { TD_LAYOUT_NESTED, TD_LAYOUT_FLAT, TD_LAYOUT_BASE64 } td_layout;
 
+/* The longest time to live of a stored result: a year, in seconds. */
+#define TD_STORE_TTL_MAX 31536000
+
 /* "device": where the client wants the op to be computed. */
 typedef enum td_device_choice { TD_DEVICE_AUTO, TD_DEVICE_CPU, TD_DEVICE_GPU } td_device_choice;
 
@@ -28,7 +31,8 @@ struct td_options {
      * in the arena, NULL if not given. The outputs of a list are NAME.0, NAME.1, ..., named outputs
      * NAME.values, ... */
     const char *store;
-    uint32_t set; /* bit i: member i was given; enum option in attrs.c numbers them */
+    int64_t store_ttl_s; /* how long they stay, in seconds; 0: until they are deleted or replaced */
+    uint32_t set;        /* bit i: member i was given; enum option in attrs.c numbers them */
 };
 
 struct td_oip_request; /* what the encoder of /v2 needs besides the outputs (api/oip/types.h) */
@@ -38,6 +42,10 @@ struct td_request {
     /* Inputs that are set before the body is decoded may not be in the body. */
     struct td_op_args args;
     struct td_options options;
+    /* Bits of args.attrs_set and options.set that the query string has set and the body has not. */
+    struct {
+        uint32_t attrs, options;
+    } by_query;
     /* Keys of rows of the first input, a resident table, in place of input number row_input, which
      * has no tensor then. In the arena. NULL and 0: none were given. */
     struct td_tensor *row_keys;

@@ -62,7 +62,7 @@ static td_status as_count(struct td_oip_reader *reader, const struct td_json_pat
 
 /* ---- parameters of the request ---- */
 
-/* Parameters that the protocol defines. */
+/* Parameters that the protocol or its clients define. */
 enum reserved {
     BINARY_DATA_OUTPUT,
     PRIORITY,
@@ -72,6 +72,7 @@ enum reserved {
     SEQUENCE_START,
     SEQUENCE_END,
     COMPLEX,
+    CONTENT_TYPE,
     RESERVED_COUNT
 };
 static const char *const reserved_names[RESERVED_COUNT] = {
@@ -83,6 +84,7 @@ static const char *const reserved_names[RESERVED_COUNT] = {
     [SEQUENCE_START] = "sequence_start",
     [SEQUENCE_END] = "sequence_end",
     [COMPLEX] = "complex",
+    [CONTENT_TYPE] = "content_type",
 };
 
 static td_status apply_reserved(struct td_oip_reader *reader, const struct td_json_path *path,
@@ -111,6 +113,7 @@ static td_status apply_reserved(struct td_oip_reader *reader, const struct td_js
                               "sequence_id is given, but models are stateless here: there are no "
                               "sequences");
     case HEADERS:
+    case CONTENT_TYPE: /* MLServer's, on requests and on tensors: datatype and shape say it all */
     case RESERVED_COUNT:
         break;
     }

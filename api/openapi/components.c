@@ -17,15 +17,17 @@ static const struct component schemas[] = {
       "{'$ref':'#/components/schemas/TypedTensor'},{'$ref':'#/components/schemas/Reference'}]}" },
     { "TensorOrTable", "{'anyOf':[{'$ref':'#/components/schemas/Tensor'},"
                        "{'$ref':'#/components/schemas/TableAndKeys'}]}" },
-    { "Values", "{'description':'A scalar, or nested lists of equal lengths.',"
-                "'type':['array','boolean','number','string']}" },
+    { "Values", "{'description':'A scalar, or nested lists of equal lengths.','anyOf':["
+                "{'type':'array','items':{}},{'type':'boolean'},{'type':'number'},"
+                "{'type':'string'}]}" },
     { "TypedTensor",
-      "{'type':'object','required':['dtype'],'properties':{"
+      "{'description':'A tensor whose dtype is given, with either data or base64.',"
+      "'type':'object','required':['dtype'],'properties':{"
       "'dtype':{'$ref':'#/components/schemas/Dtype'},'shape':{'$ref':'#/components/schemas/Shape'},"
       "'data':{'$ref':'#/components/schemas/Values'},"
       "'base64':{'type':'string','contentEncoding':'base64','description':'Little-endian "
       "row-major bytes; each string is its length in four bytes, then its bytes.'}},"
-      "'anyOf':[{'required':['data']},{'required':['base64']}],'additionalProperties':false}" },
+      "'additionalProperties':false}" },
     { "Reference", "{'description':'A resident tensor.','type':'object','required':['ref'],"
                    "'properties':{'ref':{'type':'string'}},'additionalProperties':false}" },
     { "Keys", "{'description':'Keys of a table in place of its row numbers.','type':'object',"
@@ -45,6 +47,7 @@ static const struct component schemas[] = {
       "'checksum':{'enum':['none','pending','verified','damaged']},"
       "'device':{'enum':['cpu','gpu']},'replaced':{'type':'integer'},"
       "'appended':{'type':'integer'},'removed':{'type':'integer'},"
+      "'ttl_s':{'description':'Seconds after which it disappears.','type':'integer'},"
       "'persisted':{'type':'boolean'}}}" },
     { "DescriptionOrTensor", "{'anyOf':[{'$ref':'#/components/schemas/Description'},"
                              "{'$ref':'#/components/schemas/TypedTensor'}]}" },
@@ -76,11 +79,11 @@ static const struct component schemas[] = {
               "}" },
     { "Object", "{'type':'object'}" },
     { "Index", "{'type':['object','null']}" },
-    { "List", "{'type':'array'}" },
+    { "List", "{'type':'array','items':{}}" },
     { "Inference", "{'type':'object','required':['inputs'],'properties':{'id':{'type':'string'},"
                    "'parameters':{'type':'object'},'inputs':{'type':'array','items':{'type':"
                    "'object','required':['name','shape','datatype'],'properties':{"
-                   "'name':{'type':'string'},'shape':{'type':'array'},"
+                   "'name':{'type':'string'},'shape':{'type':'array','items':{}},"
                    "'datatype':{'type':'string'},'parameters':{'type':'object'}}}},"
                    "'outputs':{'type':'array','items':{'type':'object','required':['name']}}}}" },
     { "Text", "{'type':'string'}" },
@@ -128,6 +131,9 @@ static const struct component parameters[] = {
                "'schema':{'type':'integer','minimum':1,'maximum':9223372036854775807}}" },
     { "store", "{'name':'store','in':'query','description':'The name of a resident tensor, in "
                "which the output is stored instead of being sent.','schema':{'type':'string'}}" },
+    { "storeTtl", "{'name':'store.ttl_s','in':'query','description':'The seconds after which the "
+                  "stored tensor disappears.','schema':{'type':'integer','minimum':1,"
+                  "'maximum':31536000}}" },
 };
 
 /* ---- making JSON ----------------------------------------------------------------------------- */
@@ -163,19 +169,15 @@ static cJSON *add_list(cJSON *all, const char *kind, const struct component *lis
 
 /* ---- problems -------------------------------------------------------------------------------- */
 
-/* The names of all codes, or of those of one HTTP status. */
-static cJSON *codes_of(int http_status)
+static cJSON *codes(void)
 {
-    cJSON *codes = cJSON_CreateArray();
-    for (int i = 1; i < TD_STATUS_COUNT; i++) {
-        if (http_status && td_problem_of((td_status)i)->http_status != http_status)
-            continue;
-        if (!td_document_append(codes, cJSON_CreateString(td_status_name((td_status)i)))) {
-            cJSON_Delete(codes);
+    cJSON *names = cJSON_CreateArray();
+    for (int i = 1; i < TD_STATUS_COUNT; i++)
+        if (!td_document_append(names, cJSON_CreateString(td_status_name((td_status)i)))) {
+            cJSON_Delete(names);
             return NULL;
         }
-    }
-    return codes;
+    return names;
 }
 
 static bool add_problem_schema(cJSON *all)
@@ -188,13 +190,13 @@ static bool add_problem_schema(cJSON *all)
         "'offset':{'type':'integer'},'position':{'$ref':'#/components/schemas/Shape'},"
         "'index':{'type':'integer'},'bound':{'type':'integer'},'axis':{'type':'integer'},"
         "'bad_count':{'type':'integer'},'key':{'type':['integer','string']},"
-        "'positions':{'type':'array'},'label':{'type':'string'},'extents':{'type':'array'},"
+        "'positions':{'type':'array','items':{}},'label':{'type':'string'},'extents':{'type':'"
+        "array','items':{}},"
         "'shapes':{'type':'object'},'did_you_mean':{'type':'string'},'etag':{'type':'string'},"
         "'resource':{'type':'string'},'needed':{'type':'integer'},'limit':{'type':'integer'}}";
     cJSON *problem = cJSON_AddObjectToObject(all, "Problem");
     cJSON *code = cJSON_AddObjectToObject(all, "Code");
-    return td_document_add(code, "enum", codes_of(0)) &&
-           td_document_text(problem, "type", "object") &&
+    return td_document_add(code, "enum", codes()) && td_document_text(problem, "type", "object") &&
            td_document_add(problem, "required", td_openapi_json("['type','title','code']")) &&
            td_document_add(problem, "properties", td_openapi_json(members));
 }
@@ -226,14 +228,6 @@ static bool add_explanations(cJSON *response, int http_status)
     return td_document_text(response, "description", text);
 }
 
-/* The codes of a status under /v1. Under /v2 a code may have another status. */
-static bool add_codes(cJSON *schema, int http_status)
-{
-    cJSON *properties = cJSON_AddObjectToObject(schema, "properties");
-    cJSON *code = cJSON_AddObjectToObject(properties, "code");
-    return td_document_add(code, "enum", codes_of(http_status));
-}
-
 static bool add_problem_reply(cJSON *responses, int http_status, bool oip)
 {
     char name[32];
@@ -250,9 +244,7 @@ static bool add_problem_reply(cJSON *responses, int http_status, bool oip)
            ((http_status != 429 && http_status != 503) ||
             td_document_add(sent, "Retry-After", td_openapi_ref("headers", "RetryAfter"))) &&
            td_document_text(schema, "$ref",
-                            oip ? "#/components/schemas/OipError"
-                                : "#/components/schemas/Problem") &&
-           (oip || add_codes(schema, http_status));
+                            oip ? "#/components/schemas/OipError" : "#/components/schemas/Problem");
 }
 
 static bool add_problem_replies(cJSON *all)

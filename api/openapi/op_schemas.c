@@ -15,13 +15,14 @@ static bool add_description(cJSON *schema, const char *summary, td_dtype_set dty
     return td_document_text(schema, "description", text);
 }
 
-/* {"anyOf": [Tensor, Keys]} where keys may be in place of row numbers, else a reference. */
-static cJSON *tensor_schema(const struct td_input_spec *spec)
+/* Keys may be in place of row numbers. A schema with a description refers to others by anyOf:
+ * generators of clients do not read anyOf within allOf. */
+static bool add_tensor(cJSON *schema, const struct td_input_spec *spec)
 {
-    if (!td_input_is_row_numbers(spec))
-        return td_openapi_ref("schemas", "Tensor");
-    return td_openapi_json("{'anyOf':[{'$ref':'#/components/schemas/Tensor'},"
-                           "{'$ref':'#/components/schemas/Keys'}]}");
+    cJSON *any = cJSON_AddArrayToObject(schema, "anyOf");
+    return td_document_append(any, td_openapi_ref("schemas", "Tensor")) &&
+           (!td_input_is_row_numbers(spec) ||
+            td_document_append(any, td_openapi_ref("schemas", "Keys")));
 }
 
 static bool add_input(cJSON *properties, const struct td_input_spec *spec)
@@ -32,8 +33,7 @@ static bool add_input(cJSON *properties, const struct td_input_spec *spec)
     if (spec->list)
         return td_document_text(schema, "type", "array") &&
                td_document_add(schema, "items", td_openapi_ref("schemas", "Tensor"));
-    cJSON *all = cJSON_AddArrayToObject(schema, "allOf");
-    return td_document_append(all, tensor_schema(spec));
+    return add_tensor(schema, spec);
 }
 
 /* ---- attributes ------------------------------------------------------------------------------ */
@@ -44,8 +44,10 @@ static const char *const types[TD_ATTR_KIND_COUNT] = {
     [TD_ATTR_TEXT] = "string",
 };
 
-/* td_document_attr knows the limits, the choices and the default. */
-static bool copy_limits(cJSON *schema, cJSON *items, const struct td_attr_spec *spec)
+/* td_document_attr knows the limits, the choices and the default. Generated clients send the default
+ * of a parameter: in the query string it is x-default, so that the value in the body stays the only
+ * one. */
+static bool copy_limits(cJSON *schema, cJSON *items, const struct td_attr_spec *spec, bool in_query)
 {
     static const char *const names[][2] = { { "values", "enum" },
                                             { "minimum", "minimum" },
@@ -56,8 +58,8 @@ static bool copy_limits(cJSON *schema, cJSON *items, const struct td_attr_spec *
     for (int i = 0; i < 4 && complete; i++) {
         const bool is_default = i == 3;
         cJSON *value = cJSON_DetachItemFromObjectCaseSensitive(known, names[i][0]);
-        if (is_default && spec->default_text) {
-            complete = td_document_add(schema, "x-default", value);
+        if (is_default && (spec->default_text || in_query)) {
+            complete = !value || td_document_add(schema, "x-default", value);
             continue;
         }
         if (value)
@@ -67,7 +69,7 @@ static bool copy_limits(cJSON *schema, cJSON *items, const struct td_attr_spec *
     return complete;
 }
 
-static bool set_attr(cJSON *schema, const struct td_attr_spec *spec)
+static bool set_attr(cJSON *schema, const struct td_attr_spec *spec, bool in_query)
 {
     cJSON *items = schema;
     bool complete = td_document_text(schema, "description", spec->summary) &&
@@ -77,12 +79,12 @@ static bool set_attr(cJSON *schema, const struct td_attr_spec *spec)
         complete = td_document_text(items, "type", "integer") &&
                    td_document_add(schema, "maxItems", cJSON_CreateNumber(TD_MAX_INTS));
     }
-    return complete && copy_limits(schema, items, spec);
+    return complete && copy_limits(schema, items, spec, in_query);
 }
 
 static bool add_attr(cJSON *properties, const struct td_attr_spec *spec)
 {
-    return set_attr(cJSON_AddObjectToObject(properties, spec->name), spec);
+    return set_attr(cJSON_AddObjectToObject(properties, spec->name), spec, false);
 }
 
 /* A list is one parameter: axes=0,2. */
@@ -96,7 +98,7 @@ static bool add_parameter(cJSON *list, const struct td_attr_spec *spec)
            td_document_text(parameter, "description", text) &&
            (spec->kind != TD_ATTR_INTS ||
             td_document_add(parameter, "explode", cJSON_CreateFalse())) &&
-           set_attr(cJSON_AddObjectToObject(parameter, "schema"), spec);
+           set_attr(cJSON_AddObjectToObject(parameter, "schema"), spec, true);
 }
 
 bool td_openapi_add_query(cJSON *parameters, const struct td_op *op)
@@ -119,7 +121,10 @@ static bool add_request_members(cJSON *properties)
         { "timing", "{'description':'Whether the reply has the header Server-Timing.',"
                     "'type':'boolean','default':false}" },
         { "store", "{'description':'The name of a resident tensor, in which the output is stored "
-                   "instead of being sent.','type':'string'}" },
+                   "instead of being sent, and perhaps the seconds after which it disappears.',"
+                   "'anyOf':[{'type':'string'},{'type':'object','required':['name'],'properties':{"
+                   "'name':{'type':'string'},'ttl_s':{'type':'integer','minimum':1,"
+                   "'maximum':31536000}},'additionalProperties':false}]}" },
     };
     for (size_t i = 0; i < sizeof members / sizeof *members; i++)
         if (!td_document_add(properties, members[i][0], td_openapi_json(members[i][1])))
@@ -164,8 +169,8 @@ static bool add_output(cJSON *properties, const struct td_op *op, const struct t
     if (spec->list)
         return td_document_text(schema, "type", "array") &&
                td_document_add(schema, "items", td_openapi_ref("schemas", "DescriptionOrTensor"));
-    cJSON *all = cJSON_AddArrayToObject(schema, "allOf");
-    return td_document_append(all, td_openapi_ref("schemas", "DescriptionOrTensor"));
+    cJSON *any = cJSON_AddArrayToObject(schema, "anyOf");
+    return td_document_append(any, td_openapi_ref("schemas", "DescriptionOrTensor"));
 }
 
 cJSON *td_openapi_output(const struct td_op *op)

@@ -97,8 +97,8 @@ static bool is_oip(const char *path)
     return strncmp(path, "/v2", 3) == 0;
 }
 
-/* Its name is made of the method and the path: post_v1_tensors_name_gather. */
-static bool add_name(cJSON *operation, const char *method, const char *path)
+/* The id of an operation that has no line of its own, from its method and path: get_new_name. */
+static bool add_id_of_path(cJSON *operation, const char *method, const char *path)
 {
     char name[160];
     snprintf(name, sizeof name, "%s%s", method, path);
@@ -112,16 +112,20 @@ static bool add_name(cJSON *operation, const char *method, const char *path)
     return td_document_text(operation, "operationId", name);
 }
 
-/* What all operations have. Returns the object of replies. */
+/* What all operations have, but the replies of errors. `id` may be NULL. Returns the object of
+ * replies. */
 static cJSON *begin(cJSON *paths, const struct td_openapi_route *route, const char *path,
-                    const char *summary, const char *parameters, cJSON **operation)
+                    const char *id, const char *summary, const char *parameters, cJSON **operation)
 {
     cJSON *item = cJSON_GetObjectItemCaseSensitive(paths, path);
     if (!item)
         item = cJSON_AddObjectToObject(paths, path);
     *operation = cJSON_AddObjectToObject(item, route->method);
+    cJSON *tags = cJSON_AddArrayToObject(*operation, "tags");
     cJSON *list = cJSON_AddArrayToObject(*operation, "parameters");
-    if (!add_name(*operation, route->method, path) ||
+    if (!td_document_append(tags, cJSON_CreateString(td_openapi_tag(path))) ||
+        !(id ? td_document_text(*operation, "operationId", id)
+             : add_id_of_path(*operation, route->method, path)) ||
         !td_document_text(*operation, "summary", summary) || !add_path_parameters(list, path) ||
         !add_named_parameters(list, "XRequestId XRequestTimeoutMs") ||
         !add_named_parameters(list, parameters) ||
@@ -129,25 +133,33 @@ static cJSON *begin(cJSON *paths, const struct td_openapi_route *route, const ch
         return NULL;
     if (route->open && !cJSON_AddArrayToObject(*operation, "security"))
         return NULL;
-    cJSON *responses = cJSON_AddObjectToObject(*operation, "responses");
-    return td_openapi_add_problems(responses, is_oip(path)) ? responses : NULL;
+    return cJSON_AddObjectToObject(*operation, "responses");
+}
+
+/* After the replies of success: generated clients take the first reply for the result. */
+static bool end(cJSON *responses, const char *path)
+{
+    return td_openapi_add_problems(responses, is_oip(path));
 }
 
 static bool add_op(cJSON *paths, const struct td_openapi_route *route, const struct td_op *op,
                    bool has_table)
 {
-    char path[128];
+    char path[128], id[64];
     cJSON *operation;
     snprintf(path, sizeof path, has_table ? "/v1/tensors/{table}/%s" : "/v1/%s", op->name);
-    cJSON *responses = begin(paths, route, path, op->summary,
-                             "IfMatch IfNoneMatch device response timing store", &operation);
+    snprintf(id, sizeof id, has_table ? "%s_in_table" : "%s", op->name);
+    cJSON *responses =
+        begin(paths, route, path, id, op->summary,
+              "IfMatch IfNoneMatch device response timing store storeTtl", &operation);
     cJSON *content =
         add_reply(responses, 200, has_table ? "X-Tensord-Table" : NULL, "XTensordTable");
     return content && td_openapi_add_query(cJSON_GetObjectItem(operation, "parameters"), op) &&
-           add_file(content, safetensors) &&
            add_media(content, "application/json", td_openapi_output(op), NULL) &&
+           add_file(content, safetensors) &&
            add_request(operation, td_openapi_request(op, has_table),
-                       has_table ? NULL : cJSON_CreateRaw(op->example), true, true, false);
+                       has_table ? NULL : cJSON_CreateRaw(op->example), true, true, false) &&
+           end(responses, path);
 }
 
 static bool add_ops(cJSON *paths, const struct td_openapi_route *route, bool has_table)
@@ -179,9 +191,9 @@ static bool add_unknown(cJSON *paths, const struct td_openapi_route *route)
     char summary[160];
     cJSON *operation;
     snprintf(summary, sizeof summary, "%s %s", route->method, route->pattern);
-    cJSON *content =
-        add_reply(begin(paths, route, route->pattern, summary, "", &operation), 200, NULL, NULL);
-    return content && add_file(content, "*/*");
+    cJSON *responses = begin(paths, route, route->pattern, NULL, summary, "", &operation);
+    cJSON *content = add_reply(responses, 200, NULL, NULL);
+    return content && add_file(content, "*/*") && end(responses, route->pattern);
 }
 
 static bool add_operation(cJSON *paths, const struct td_openapi_route *route)
@@ -191,14 +203,15 @@ static bool add_operation(cJSON *paths, const struct td_openapi_route *route)
     if (!known)
         return add_unknown(paths, route);
     const bool is_table = strncmp(route->pattern, "/v1/tensors/", 12) == 0;
-    cJSON *responses =
-        begin(paths, route, route->pattern, known->summary, known->parameters, &operation);
+    cJSON *responses = begin(paths, route, route->pattern, known->id, known->summary,
+                             known->parameters, &operation);
     return responses && add_success(responses, known, known->status) &&
            (!known->other_status || add_success(responses, known, known->other_status)) &&
            (!known->request || add_request(operation, td_openapi_ref("schemas", known->request),
                                            known->example ? td_openapi_json(known->example) : NULL,
                                            strcmp(known->request, "Index") != 0, is_table,
-                                           strcmp(route->method, "put") == 0));
+                                           strcmp(route->method, "put") == 0)) &&
+           end(responses, route->pattern);
 }
 
 static bool add_route(cJSON *paths, const struct td_openapi_route *route)
@@ -212,6 +225,19 @@ static bool add_route(cJSON *paths, const struct td_openapi_route *route)
 
 /* ---- the document ---------------------------------------------------------------------------- */
 
+static bool add_tags(cJSON *document)
+{
+    cJSON *list = cJSON_AddArrayToObject(document, "tags");
+    bool complete = list != NULL;
+    for (int i = 0; i < TD_OPENAPI_TAGS && complete; i++) {
+        cJSON *tag = cJSON_CreateObject();
+        complete = td_document_append(list, tag) &&
+                   td_document_text(tag, "name", td_openapi_tags[i][0]) &&
+                   td_document_text(tag, "description", td_openapi_tags[i][1]);
+    }
+    return complete;
+}
+
 td_status td_openapi_reply(const struct td_openapi_route *routes, int n_routes, const char *version,
                            struct td_arena *arena, struct td_reply *reply, struct td_error *err)
 {
@@ -221,7 +247,8 @@ td_status td_openapi_reply(const struct td_openapi_route *routes, int n_routes, 
                     td_document_text(info, "title", "tensord") &&
                     td_document_text(info, "version", version) &&
                     td_document_text(info, "summary", "A network tensor-compute daemon") &&
-                    td_document_add(document, "security", td_openapi_json("[{},{'token':[]}]"));
+                    td_document_add(document, "security", td_openapi_json("[{},{'token':[]}]")) &&
+                    add_tags(document);
     cJSON *paths = cJSON_AddObjectToObject(document, "paths");
     for (int i = 0; i < n_routes && complete; i++)
         complete = add_route(paths, &routes[i]);

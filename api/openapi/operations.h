@@ -1,10 +1,11 @@
 /* operations.h - what each route does, for the OpenAPI document: what the table of routes does not
- * know. */
+ * know; the tags of the paths. */
 #ifndef TD_API_OPENAPI_OPERATIONS_H
 #define TD_API_OPENAPI_OPERATIONS_H
 
 struct td_openapi_operation {
     const char *method, *pattern; /* of the route */
+    const char *id;               /* operationId, after which generated clients name a function */
     const char *summary;
     const char *request;    /* name of the schema of its body; NULL: none */
     const char *reply;      /* ... of the reply; NULL: a reply without a body */
@@ -21,5 +22,13 @@ struct td_openapi_operation {
 
 /* NULL: the route has no line. */
 const struct td_openapi_operation *td_openapi_operation(const char *method, const char *pattern);
+
+/* The tags that group operations: in a generated client each is a class or a module. Each has a name
+ * and a sentence. */
+#define TD_OPENAPI_TAGS 4
+extern const char *const td_openapi_tags[TD_OPENAPI_TAGS][2];
+
+/* Returns the name of the tag of a path. */
+const char *td_openapi_tag(const char *path);
 
 #endif

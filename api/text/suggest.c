@@ -58,6 +58,15 @@ static size_t edit_distance(const struct pattern *pattern, const char *name, siz
     return distance;
 }
 
+/* True if the text is the part of a longer name before its first ':' or '@', or the part after ':'. */
+static bool is_part(const char *text, size_t length, const char *name)
+{
+    const size_t first = strcspn(name, ":@");
+    const char *second = name[first] == ':' ? name + first + 1 : "";
+    return name[first] && (td_name_is(second, text, length) ||
+                           (first == length && memcmp(name, text, length) == 0));
+}
+
 const char *td_nearest_name(const char *name, size_t length, const char *const *names, int n_names,
                             uint32_t *work)
 {
@@ -72,9 +81,12 @@ const char *td_nearest_name(const char *name, size_t length, const char *const *
         const size_t other = strlen(names[i]);
         const size_t difference = other > length ? other - length : length - other;
         ++*work;
-        if (difference >= least || other > LONGEST)
+        if (other > LONGEST)
             continue;
-        const size_t distance = edit_distance(&pattern, names[i], other, least, work);
+        const bool part = least > 1 && is_part(name, length, names[i]);
+        if (difference >= least && !part)
+            continue;
+        const size_t distance = part ? 1 : edit_distance(&pattern, names[i], other, least, work);
         if (distance < least) {
             least = distance;
             nearest = names[i];

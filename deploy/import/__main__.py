@@ -1,4 +1,4 @@
-"""Makes a data folder of tensord from Parquet, CSV, NPZ, PyTorch or Hugging Face files."""
+"""Imports files as tables of tensord."""
 
 import argparse
 import pathlib
@@ -19,40 +19,47 @@ except ImportError as e:
 
 import encoding
 from folder import Staging, refuse_existing, refuse_hidden, write_manifest
-from inputs import CSV, Choice, has_suffix, read_tables, stem_of
+from inputs import CSV, NUMBERS_AS_TEXT, Choice, has_suffix, read_tables, stem_of
 from keys import survey
 from progress import Progress, size_text
 from table import FILE_NAME, VERSION, Refused, Table, check_alias, check_name, first_rows
 from writer import Output, write_file
 
 DESCRIPTION = """\
-Makes tables of tensord from files: the tensors FILE:TENSOR of the data folder, with their keys.
+Imports files as tables of tensord: writes tensors FILE:TENSOR, with their keys, to a data folder.
 
-inputs
-  .parquet          rows of one column of lists, or of several columns of numbers; several files,
-                    or a folder of them, are one table
-  .csv .tsv (.gz)   rows of columns of numbers; the first line names the columns
-  .npz              an array is a tensor
-  .pt .pth .bin     the state dict of a PyTorch model; nothing in it is executed
-  .safetensors      a file; a tensor of a dtype that tensord lacks is left out with a note
-  a folder          as Hugging Face has it: .safetensors or .bin, of one file or several
+input formats
+  .parquet .feather .arrow  each row is a list in one column, or numbers in several columns. Several
+                            files, or a folder, make one table; folders named COLUMN=VALUE add
+                            columns
+  .csv .tsv (.gz)           columns of numbers; the first line has the names of the columns
+  .jsonl .ndjson (.gz)      one object a line; its members are columns of numbers or of lists
+  .txt .vec (.gz)           word vectors of GloVe, word2vec and fastText; the words are the keys
+  .npy                      one array
+  .npz                      several arrays; each becomes a tensor
+  .pt .pth .bin             the state dict of a PyTorch model; nothing in it is executed
+  .safetensors              each tensor; one of a dtype that tensord lacks is left out with a note
+  a folder                  as Hugging Face has it: .safetensors or .bin, of one file or several
 
-X.keys beside X, or the strings X.keys.bytes and X.keys.offsets, are the keys of X. Inputs may be
-larger than memory: they are read and written in batches; keys take 16 bytes each. Rows without a
-value or of another length, columns of different dtypes, equal keys: all these are errors, which
-name the place.
+Text is UTF-8. If an input has tensors X and X.keys, or X.keys.bytes and X.keys.offsets, the latter
+are the keys of X. Inputs may be larger than memory: they are read and written in batches; the keys
+need 16 bytes of memory each. The index of a pandas file is left out, with a note. An error names
+the place of a row without a value or of another length, of columns of different dtypes, and of
+equal keys.
 """
 EPILOG = """\
 examples
   python3 deploy/import movies.parquet --keys movie_id --data-dir data
   python3 deploy/import movies.parquet --keys movie_id --dtype uint8 --data-dir data \\
       --version 20261122 --alias movies=embedding
+  python3 deploy/import glove.6B.50d.txt --data-dir data
+  python3 deploy/import vectors.npy --keys-from ids.txt --data-dir data
   python3 deploy/import all-MiniLM-L6-v2 --tensor embeddings.word_embeddings.weight=words \\
       --keys-from all-MiniLM-L6-v2/vocab.txt --data-dir data --name minilm
 
-What is written appears whole or not at all. A tensord that runs already reads it on SIGHUP.
-Exit status: 0; 1 if the input is refused or nothing can be written; 2 for wrong options.
-docs/tables.md has more.
+The data folder changes completely or not at all. Send SIGHUP to a running tensord to make it read
+the new files. Exit status: 0 for success, 1 if the input is refused or cannot be written, 2 for
+wrong options. docs/tables.md describes imports in detail.
 """
 
 
@@ -70,37 +77,40 @@ def parser_of() -> argparse.ArgumentParser:
         "--data-dir",
         type=pathlib.Path,
         metavar="DIR",
-        help="the data folder; it is made if it is not there",
+        help="the data folder; created if it does not exist",
     )
     add(
         "--list",
         action="store_true",
-        help="print the tensors that would be made, and write nothing",
+        help="print the tensors that an import would write, and write nothing",
     )
     add(
         "--name",
-        help="FILE in the names of tensors; default: that of the input, without its suffix",
+        help="FILE in the names of tensors; default: the name of the input without its suffix",
     )
     add(
         "--tensor",
         action="append",
         default=[],
         metavar="FROM[=TO]",
-        help="a tensor that is taken, and its new name; may be repeated; default: all",
+        help="import this tensor, under the name TO; may be repeated; default: all tensors",
     )
     add(
         "--rows",
         metavar="COLUMN[,...]",
-        help="the columns of the rows; default: the only one of lists, or else all but the keys",
+        help=(
+            "the columns that make the rows; default: the only column of lists, or all columns but"
+            " the keys"
+        ),
     )
-    add("--keys", metavar="COLUMN", help="the column or tensor that has the keys")
+    add("--keys", metavar="COLUMN", help="the column or the tensor that has the keys")
     add(
         "--keys-from",
         type=pathlib.Path,
         metavar="FILE",
         help=(
-            "a file of keys: a line each (.txt), {key: row} or a tokenizer.json (.json), or an"
-            " array (.npy)"
+            "read the keys from a file: one key a line (.txt), an object {key: row} or a"
+            " tokenizer.json (.json), or an array (.npy)"
         ),
     )
     add(
@@ -111,29 +121,45 @@ def parser_of() -> argparse.ArgumentParser:
     add(
         "--key-dtype",
         choices=("int64", "uint64", "string"),
-        help="of the keys of a column; default: as in Parquet, string in CSV",
+        help=(
+            "dtype of the keys; default: as in the input; in CSV and .txt int64 if all keys are"
+            " integers without leading zeros, otherwise string"
+        ),
+    )
+    add(
+        "--delimiter",
+        metavar="CHARACTER",
+        help="the character between the columns of CSV, or \\t; default: a comma, in .tsv a tab",
+    )
+    add(
+        "--quote",
+        action=argparse.BooleanOptionalAction,
+        help=(
+            'read fields in quotes (") as quoted, or not; default: --quote in .csv, --no-quote in'
+            " .tsv"
+        ),
     )
     add(
         "--dtype",
         choices=(encoding.KEEP, *encoding.FLOATS, *encoding.ROWWISE),
         help=(
-            "of rows of floats; with uint8 and int8, rows are quantised, and X.scale and X.offset"
-            " lie beside X; default: keep, in CSV float32"
+            "convert rows of floats to this dtype; uint8 and int8 quantise each row, and add the"
+            " tensors X.scale and X.offset; default: keep, but float32 for numbers in text"
         ),
     )
     add(
         "--version",
         metavar="V",
-        help="make the folder V, an immutable version of its tensors: FILE:TENSOR@V",
+        help="write a version, which never changes, to the folder V: FILE:TENSOR@V",
     )
     add(
         "--alias",
         action="append",
         default=[],
         metavar="NAME=TENSOR",
-        help="with --version: the name that will mean this version of a tensor; may be repeated",
+        help="with --version: set the alias NAME to this version of TENSOR; may be repeated",
     )
-    add("--quiet", action="store_true", help="print errors only")
+    add("--quiet", action="store_true", help="print only errors, no progress and no notes")
     return parser
 
 
@@ -165,6 +191,12 @@ def check_options(parser: argparse.ArgumentParser, args: argparse.Namespace) -> 
             f"--version {args.version}: expected 1 to 64 of the characters A-Z a-z 0-9 . _ -, and"
             " no dot first"
         )
+    if args.delimiter == "\\t":
+        args.delimiter = "\t"
+    if args.delimiter is not None and not (
+        len(args.delimiter) == 1 and args.delimiter.isascii() and args.delimiter not in '"\r\n'
+    ):
+        parser.error(f"--delimiter {args.delimiter!r}: expected one ASCII character")
     if args.name is not None and not FILE_NAME.fullmatch(args.name):
         parser.error(f"--name {args.name}: expected characters A-Z a-z 0-9 . _ -, and no dot first")
 
@@ -219,12 +251,16 @@ def with_parts(aliases: dict[str, str], target: str) -> dict[str, str]:
 
 def run(args: argparse.Namespace, choice: Choice, aliases: dict[str, str]) -> None:
     name = args.name or stem_of(args.inputs)
-    target = args.dtype or ("float32" if has_suffix(args.inputs[0], CSV) else encoding.KEEP)
+    target = args.dtype or (
+        "float32" if has_suffix(args.inputs[0], NUMBERS_AS_TEXT) else encoding.KEEP
+    )
     if not FILE_NAME.fullmatch(name):
         raise Refused(f"{name!r} cannot be the name of a table: --name gives another one")
+    if (args.delimiter or args.quote is not None) and not has_suffix(args.inputs[0], CSV):
+        raise Refused(f"{args.inputs[0]}: --delimiter and --quote are for CSV and TSV")
     tables = read_tables(args.inputs, choice)
     for table in tables:
-        check_name(name, table.name, args.version)
+        check_name(name, table.name, args.version, str(args.inputs[0]))
         for note in () if args.quiet else table.notes:
             print("import: note:", note, file=sys.stderr)
     for alias, tensor in aliases.items():
@@ -289,6 +325,8 @@ def main(arguments: list[str] | None = None) -> int:
         args.keys,
         args.keys_from,
         args.key_dtype,
+        args.delimiter,
+        args.quote,
     )
     try:
         run(args, choice, pairs(parser, "--alias", args.alias, False))

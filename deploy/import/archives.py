@@ -46,7 +46,7 @@ def archive_errors(place: str) -> Iterator[None]:
         ) from e
     except OSError as e:
         raise Refused(f"{place}: the archive cannot be read: {e.strerror or 'damaged'}") from e
-    except (ValueError, OverflowError, MemoryError, struct.error) as e:
+    except (ValueError, OverflowError, SyntaxError, MemoryError, struct.error) as e:
         raise Refused(f"{place}: its header is damaged") from e
 
 

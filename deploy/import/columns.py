@@ -1,36 +1,46 @@
-"""Parquet and CSV: a table of some columns, keyed by another one. Rows are read in batches, the
-columns of keys and of rows one after the other, so that neither has to fit into memory.
+"""A table of some columns of an input, keyed by another column, whatever the format of the input.
+Rows are read in batches, the columns of keys and of rows one after the other, so that neither has
+to fit into memory.
 """
 
-import contextlib
+import collections
 import dataclasses
-import pathlib
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy
 import pyarrow
 import pyarrow.compute
-import pyarrow.csv
-import pyarrow.parquet
 
 from keys import kind_of
-from table import BATCH_KEYS, DTYPES, Array, Dtype, Keys, Refused, Strings, Table, rows_per_batch
+from table import (
+    BATCH_KEYS,
+    DTYPES,
+    Array,
+    Dtype,
+    FileRows,
+    Keys,
+    Refused,
+    Strings,
+    Table,
+    rows_per_batch,
+)
+from text import shown
 
-
-@contextlib.contextmanager
-def arrow_errors(place: str) -> Iterator[None]:
-    """What Arrow cannot read is refused."""
-    try:
-        yield
-    except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as e:
-        raise Refused(f"{place}: {e}") from e
+INTEGER = r"\A(0|-?[1-9][0-9]{0,18})\z"
+MOST_SHOWN = 5  # columns in an error
 
 
 class Columns:
-    """The files of one input, and the columns that all of them have."""
+    """The columns of one input. Each format has a subclass."""
 
     schema: pyarrow.Schema
     place: str
+
+    def __init__(self) -> None:
+        self.notes: list[str] = []
+        # Columns that are rows only if --rows names them, with the reason.
+        self.left_out: dict[str, str] = {}
 
     def batches(
         self, columns: list[str], size: int
@@ -41,93 +51,102 @@ class Columns:
     def count(self) -> int:
         raise NotImplementedError
 
-
-class Parquet(Columns):
-    def __init__(self, paths: list[pathlib.Path]) -> None:
-        self.paths = paths
-        self.place = str(paths[0]) if len(paths) == 1 else str(paths[0].parent)
-        self.schema = self.open(paths[0]).schema_arrow
-        self.rows = 0
-        for path in paths:
-            with self.open(path) as file:
-                self.rows += file.metadata.num_rows
-                if (
-                    file.schema_arrow.types != self.schema.types
-                    or file.schema_arrow.names != self.schema.names
-                ):
-                    raise Refused(f"{path}: its columns are not those of {paths[0]}")
-
-    @staticmethod
-    def open(path: pathlib.Path) -> pyarrow.parquet.ParquetFile:
-        return pyarrow.parquet.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20)
-
-    def count(self) -> int:
-        return self.rows
-
-    def batches(
-        self, columns: list[str], size: int
-    ) -> Iterator[tuple[pyarrow.RecordBatch, str, int]]:
-        for path in self.paths:
-            with self.open(path) as file:
-                row = 0
-                for batch in file.iter_batches(size, columns=columns):
-                    yield batch, str(path), row
-                    row += batch.num_rows
+    def files(self) -> tuple[FileRows, ...]:
+        """The files in their order, if there are several."""
+        return ()
 
 
-TSV = (".tsv", ".tsv.gz")
-
-
-class Csv(Columns):
-    """The first line names the columns. Numbers are read as float64, all else is text: a number of
-    CSV has no dtype.
-    """
-
-    def __init__(self, path: pathlib.Path, rows: tuple[str, ...], keys: str | None) -> None:
-        self.path, self.place = path, str(path)
-        self.parse = pyarrow.csv.ParseOptions(
-            delimiter="\t" if path.name.lower().endswith(TSV) else ",", newlines_in_values=True
+def check_names(names: list[str], place: str, first_may_be_empty: bool = False) -> None:
+    """Refuses names that do not mean one column."""
+    faults = [
+        f"columns {listed(i for i, other in enumerate(names, 1) if other == name)} are"
+        f" {'both' if count == 2 else 'all'} named {name!r}"
+        for name, count in collections.Counter(names).items()
+        if name and count > 1
+    ]
+    empty = [
+        i for i, name in enumerate(names, 1) if not name and not (first_may_be_empty and i == 1)
+    ]
+    if empty:
+        faults.append(
+            f"column{'s' if len(empty) > 1 else ''} {listed(empty)}"
+            f" {'have' if len(empty) > 1 else 'has'} no name"
         )
-        with self.open({}, None, 1 << 20) as reader:
-            names = reader.schema.names
-        numbers = rows or [name for name in names if name != keys]
-        self.schema = pyarrow.schema(
-            [(name, pyarrow.float64() if name in numbers else pyarrow.string()) for name in names]
-        )
+    if faults:
+        raise Refused(f"{place}: {'; '.join(faults)}. Expected a different name for each column")
 
-    def open(
-        self, types: dict[str, pyarrow.DataType], columns: list[str] | None, block: int
-    ) -> pyarrow.csv.CSVStreamingReader:
-        return pyarrow.csv.open_csv(
-            self.path,
-            pyarrow.csv.ReadOptions(block_size=block),
-            self.parse,
-            pyarrow.csv.ConvertOptions(
-                column_types=types,
-                include_columns=columns,
-                null_values=[""],
-                strings_can_be_null=False,
-            ),
-        )
 
-    def count(self) -> int:
-        return sum(batch.num_rows for batch, _, _ in self.batches(self.schema.names[:1], 0))
+def listed(items: Iterable[object]) -> str:
+    """Items as a sentence lists them: "1, 2 and 5"."""
+    *first, last = map(str, items)
+    return f"{', '.join(first)} and {last}" if first else last
 
-    def batches(
-        self, columns: list[str], size: int
-    ) -> Iterator[tuple[pyarrow.RecordBatch, str, int]]:
-        with self.open(
-            {name: self.schema.field(name).type for name in columns}, columns, 4 << 20
-        ) as reader:
-            row = 0
-            for batch in reader:
-                yield batch, self.place, row
-                row += batch.num_rows
+
+# ---------------------------------------------------------------- values that are not numbers
+def first_refused(
+    column: pyarrow.Array, convert: Callable[[pyarrow.Array], pyarrow.Array]
+) -> int | None:
+    """Position of the first value that Arrow does not convert, or None if it converts all."""
+
+    def fails(begin: int, end: int) -> bool:
+        try:
+            convert(column.slice(begin, end - begin))
+        except pyarrow.ArrowInvalid:
+            return True
+        return False
+
+    begin, end = 0, len(column)
+    if not fails(begin, end):
+        return None
+    while end - begin > 1:
+        middle = (begin + end) // 2
+        if fails(begin, middle):
+            end = middle
+        else:
+            begin = middle
+    return begin
+
+
+def to_numbers(texts: pyarrow.Array) -> pyarrow.Array:
+    """Text of CSV as float64. Spaces around a number are allowed, and no text is no value."""
+    trimmed = pyarrow.compute.ascii_trim(texts.cast(pyarrow.string()), " \t")
+    missing = pyarrow.compute.equal(trimmed, "")
+    return pyarrow.compute.if_else(missing, None, trimmed).cast(pyarrow.float64())
+
+
+def number_hint(value: str) -> str:
+    """What to do about text that stands where a number is expected."""
+    value = value.strip()
+    if value.upper() in ("NA", "N/A", "#N/A", "<NA>", "NULL", "NONE", "MISSING", "-", "?", "."):
+        return "; a row without a value cannot be imported: fill it, or remove it"
+    if re.fullmatch(r"[-+\d.,]+ ?%", value):
+        return "; write 5% as 0.05"
+    if value.startswith(("[", "(", "{")):
+        return "; lists are imported from Parquet or JSON Lines; in CSV each number has a column"
+    if re.fullmatch(r"[-+]?[\d.,' ]*\d", value):
+        return "; numbers have a decimal point, and no separators between digits"
+    return "; --rows chooses columns of numbers, --keys the column of keys"
 
 
 # ---------------------------------------------------------------- values of a column
 def storage_of(column: pyarrow.Array) -> pyarrow.Array:
     return column.storage if isinstance(column.type, pyarrow.BaseExtensionType) else column
+
+
+def storage_type(kind: pyarrow.DataType) -> pyarrow.DataType:
+    return kind.storage_type if isinstance(kind, pyarrow.BaseExtensionType) else kind
+
+
+def is_text(kind: pyarrow.DataType) -> bool:
+    types = pyarrow.types
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
+def is_binary(kind: pyarrow.DataType) -> bool:
+    types = pyarrow.types
+    return bool(
+        types.is_binary(kind) or types.is_large_binary(kind) or types.is_fixed_size_binary(kind)
+    )
 
 
 def is_list(kind: pyarrow.DataType) -> bool:
@@ -174,17 +193,19 @@ class Column:
         return array.astype(self.dtype.storage, copy=False)
 
 
+def dtype_of_type(kind: pyarrow.DataType) -> Dtype | None:
+    """The dtype of numbers or of lists of numbers, or None for another type."""
+    kind = storage_type(kind)
+    name = str(kind.value_type if is_list(kind) else kind)
+    return DTYPES.get(
+        {"halffloat": "float16", "float": "float32", "double": "float64"}.get(name, name)
+    )
+
+
 def column_of(columns: Columns, name: str) -> Column:
     """The column, with the width of the first row."""
-    kind = columns.schema.field(name).type
-    if isinstance(kind, pyarrow.BaseExtensionType):
-        kind = kind.storage_type
-    element = kind.value_type if is_list(kind) else kind
-    dtype = DTYPES.get(
-        {"halffloat": "float16", "float": "float32", "double": "float64"}.get(
-            str(element), str(element)
-        )
-    )
+    kind = storage_type(columns.schema.field(name).type)
+    dtype = dtype_of_type(kind)
     if dtype is None:
         raise Refused(
             f"{columns.place}, column {name}: the type is {kind}; expected numbers, or lists of"
@@ -206,51 +227,74 @@ def first_width(columns: Columns, name: str, kind: pyarrow.DataType) -> int:
 
 
 # ---------------------------------------------------------------- keys
+def are_integers(column: pyarrow.Array) -> bool:
+    """True if all texts are integers of int64 in their usual form, without leading zeros."""
+    matches = pyarrow.compute.match_substring_regex(column, INTEGER)
+    return (
+        bool(pyarrow.compute.all(matches, min_count=0).as_py())
+        and first_refused(column, lambda values: values.cast(pyarrow.int64())) is None
+    )
+
+
 def keys_of_column(columns: Columns, name: str, asked: str | None) -> Keys:
     place = f"{columns.place}, column {name}"
     kind = columns.schema.field(name).type
     value = kind.value_type if pyarrow.types.is_dictionary(kind) else kind
-    types = pyarrow.types
-    text = any(
-        f(value)
-        for f in (
-            types.is_string,
-            types.is_large_string,
-            types.is_string_view,
-            types.is_binary,
-            types.is_large_binary,
-            types.is_fixed_size_binary,
-        )
-    )
-    if not text and not types.is_integer(value):
+    text = is_text(value) or is_binary(value) or is_uuid(value)
+    if not text and not pyarrow.types.is_integer(value):
         raise Refused(f"{place}: keys are of type {kind}; expected integers or strings")
     given = asked or ("string" if text else kind_of(numpy.dtype(str(value)), place))
     target = pyarrow.large_string() if given == "string" else pyarrow.type_for_alias(given)
 
     def batches() -> Iterator[Array | Strings]:
-        with arrow_errors(place):
-            for batch, file, first in columns.batches([name], BATCH_KEYS):
-                column = batch.column(0)
-                where = f"{file}, column {name}"
-                if column.null_count:
-                    raise Refused(f"{where}: row {first + first_null(column)} has no key")
-                column = cast_keys(
-                    column, value, target, f"{where}, rows {first} to {first + len(column) - 1}"
-                )
-                yield strings_of_column(column) if given == "string" else column.to_numpy()
+        for batch, file, first in columns.batches([name], BATCH_KEYS):
+            column = batch.column(0)
+            where = f"{file}, column {name}"
+            if column.null_count:
+                raise Refused(f"{where}: row {first + first_null(column)} has no key")
+            if is_uuid(value):
+                column = cast_keys(uuid_texts(column), pyarrow.string(), target, where, first)
+            else:
+                column = cast_keys(column, value, target, where, first)
+            yield strings_of_column(column) if given == "string" else column.to_numpy()
 
-    return Keys(given, batches, place)
+    files = (FileRows(f"{file.place}, column {name}", file.rows) for file in columns.files())
+    return Keys(given, batches, place, tuple(files))
+
+
+def is_uuid(kind: pyarrow.DataType) -> bool:
+    return isinstance(kind, pyarrow.UuidType)
+
+
+def uuid_texts(column: pyarrow.Array) -> pyarrow.Array:
+    """UUIDs in their canonical form, such as 123e4567-e89b-12d3-a456-426614174000."""
+    return pyarrow.array([str(key) for key in column.to_pylist()], pyarrow.large_string())
 
 
 def cast_keys(
-    column: pyarrow.Array, value: pyarrow.DataType, target: pyarrow.DataType, where: str
+    column: pyarrow.Array,
+    value: pyarrow.DataType,
+    target: pyarrow.DataType,
+    place: str,
+    first: int,
 ) -> pyarrow.Array:
-    try:
-        if column.type != value:  # a dictionary
-            column = column.cast(value)
-        return column.cast(target)
-    except pyarrow.ArrowInvalid as e:
-        raise Refused(f"{where}: {e}") from e
+    """Keys as integers or text; `value` is their type if the column is a dictionary."""
+
+    def cast(keys: pyarrow.Array) -> pyarrow.Array:
+        return keys.cast(value).cast(target)
+
+    row = first_refused(column, cast)
+    if row is None:
+        return cast(column)
+    key = column[row].as_py()
+    if target == pyarrow.large_string():
+        expected = "text in UTF-8; binary keys are imported as text, for example as hexadecimal"
+    else:
+        expected = str(target)
+    raise Refused(
+        f"{place}: row {first + row} is {key if isinstance(key, int) else shown(key)}; expected"
+        f" {expected}"
+    )
 
 
 def strings_of_column(column: pyarrow.Array) -> Strings:
@@ -267,31 +311,22 @@ def strings_of_column(column: pyarrow.Array) -> Strings:
 
 
 # ---------------------------------------------------------------- the table
-def read(
-    paths: list[pathlib.Path],
-    rows: tuple[str, ...],
-    keys: str | None,
-    key_kind: str | None,
-    is_csv: bool,
-) -> Table:
-    """The table of some columns: by default the only one of lists, or else all but that of the
-    keys.
+def read(columns: Columns, rows: tuple[str, ...], keys: str | None, key_kind: str | None) -> Table:
+    """The table of the columns `rows`: by default the only column of lists, or all columns of
+    numbers but the keys.
     """
-    place = str(paths[0])
-    with arrow_errors(place):
-        columns = Csv(paths[0], rows, keys) if is_csv else Parquet(paths)
-        names = columns.schema.names
-        for name in (*rows, *([keys] if keys else [])):
-            if names.count(name) != 1:
-                raise Refused(
-                    f"{place}: there {'are several columns' if name in names else 'is no column'}"
-                    f" {name}; it has {', '.join(names)}"
-                )
-        return table_of(
-            columns,
-            list(rows) or default_rows(columns, keys),
-            keys_of_column(columns, keys, key_kind) if keys else None,
-        )
+    names = columns.schema.names
+    for name in (*rows, *([keys] if keys else [])):
+        if name not in names:
+            raise Refused(
+                f"{columns.place}: there is no column {name}; it has"
+                f" {', '.join(filter(None, names))}"
+            )
+    return table_of(
+        columns,
+        list(rows) or default_rows(columns, keys),
+        keys_of_column(columns, keys, key_kind) if keys else None,
+    )
 
 
 def table_of(columns: Columns, chosen: list[str], keys: Keys | None) -> Table:
@@ -312,10 +347,9 @@ def table_of(columns: Columns, chosen: list[str], keys: Keys | None) -> Table:
     size = rows_per_batch((width or 1) * parts[0].dtype.storage.itemsize)
 
     def batches() -> Iterator[Array]:
-        with arrow_errors(columns.place):
-            for batch, file, first in columns.batches(chosen, size):
-                arrays = [part.read(batch, file, first) for part in parts]
-                yield arrays[0] if len(arrays) == 1 else numpy.stack(arrays, axis=1)
+        for batch, file, first in columns.batches(chosen, size):
+            arrays = [part.read(batch, file, first) for part in parts]
+            yield arrays[0] if len(arrays) == 1 else numpy.stack(arrays, axis=1)
 
     return Table(
         chosen[0] if len(parts) == 1 else "rows",
@@ -324,22 +358,68 @@ def table_of(columns: Columns, chosen: list[str], keys: Keys | None) -> Table:
         batches,
         columns.place,
         keys,
+        tuple(columns.notes),
+        columns.files(),
     )
 
 
 def default_rows(columns: Columns, keys: str | None) -> list[str]:
-    fields = [field for field in columns.schema if field.name != keys]
-    lists = [
-        field.name
-        for field in fields
-        if is_list(field.type) or isinstance(field.type, pyarrow.BaseExtensionType)
+    fields = [
+        field
+        for field in columns.schema
+        if field.name != keys and field.name not in columns.left_out
     ]
+    lists = [field.name for field in fields if is_list(storage_type(field.type))]
     if len(lists) > 1:
         raise Refused(
             f"{columns.place}: there are several columns of lists, {', '.join(lists)}; --rows"
             " chooses one"
         )
-    names = lists or [field.name for field in fields]
-    if not names:
+    if not fields:
         raise Refused(f"{columns.place}: there is no column of rows")
-    return names
+    if lists:
+        return lists
+    refuse_text(columns, fields)
+    columns.notes += [
+        f"{columns.place}: {reason}" for name, reason in columns.left_out.items() if name != keys
+    ]
+    return [field.name for field in fields]
+
+
+def refuse_text(columns: Columns, fields: list[pyarrow.Field]) -> None:
+    """Refuses columns that cannot be rows, with a value of each."""
+    numbers = [field.name for field in fields if dtype_of_type(field.type)]
+    others = [field.name for field in fields if not dtype_of_type(field.type)]
+    if not others:
+        return
+    found = [first_text(columns, name) for name in others]
+    values = [f"{name} ({what})" for name, (what, _) in zip(others, found)]
+    hint = next((hint for _, hint in found if hint), "")
+    raise Refused(
+        f"{columns.place}: column{'s' if len(others) > 1 else ''} {listed(values[:MOST_SHOWN])}"
+        f"{f' and {len(others) - MOST_SHOWN} more' if len(others) > MOST_SHOWN else ''}"
+        f" {'are' if len(others) > 1 else 'is'} not numeric{hint}; --rows chooses the columns of"
+        f" the rows{f', here {comma_list(numbers)}' if numbers else ''}, and --keys the column of"
+        " keys"
+    )
+
+
+def comma_list(names: list[str]) -> str:
+    shown_names = ",".join(names[:MOST_SHOWN])
+    return shown_names + (",…" if len(names) > MOST_SHOWN else "")
+
+
+def first_text(columns: Columns, name: str) -> tuple[str, str]:
+    """What a column has that is not a number, and what to do about it."""
+    kind = columns.schema.field(name).type
+    if not is_text(kind):
+        return f"type {kind}", ""
+    for batch, file, first in columns.batches([name], BATCH_KEYS):
+        column = batch.column(0).cast(pyarrow.string())
+        row = first_refused(column, to_numbers)
+        if row is not None:
+            value = column[row].as_py()
+            hint = number_hint(value)
+            place = f"row {first + row}" + (f" of {file}" if columns.files() else "")
+            return f"{place}: {shown(value)}", "" if "--rows" in hint else hint
+    return "text", ""

@@ -11,11 +11,12 @@ import math
 
 import numpy
 
-from table import DTYPES, Array, Dtype, Refused, Table
+from table import DTYPES, Array, Dtype, Refused, Table, locate
 
 KEEP = "keep"
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 ROWWISE = ("uint8", "int8")
+FLOAT32_MAX = float(numpy.finfo("f4").max)
 
 
 @dataclasses.dataclass
@@ -49,8 +50,8 @@ class ErrorMade:
             else 0.0
         )
         return (
-            f"error at most {self.greatest:.3g}, root mean square {100 * relative:.2g} % of that of"
-            " the values"
+            f"error at most {self.greatest:.3g}; its root mean square is {100 * relative:.2g} % of"
+            " the root mean square of the values"
         )
 
 
@@ -148,9 +149,11 @@ class Encoder:
         if self.target in ROWWISE:
             self.check_rows(numpy.isfinite(values), values, first, "is not finite")
             params, scale, offset = quantise(values, self.target)
-            with numpy.errstate(over="ignore"):  # which check_rows finds
+            with numpy.errstate(over="ignore", invalid="ignore"):  # which the checks find
                 made = params.astype("<f4") * scale[:, None] + offset[:, None]
-            self.check_rows(numpy.isfinite(made), values, first, "is too large for float32")
+            fits = numpy.isfinite(made) | (numpy.abs(values) <= FLOAT32_MAX)
+            self.check_rows(fits, values, first, "is too large for float32")
+            self.check_range(made, values, first)
             self.error.add(values, made)
             return {"": params, ".scale": scale, ".offset": offset}
         encoded = to_floats(values, self.dtype)
@@ -167,6 +170,25 @@ class Encoder:
     def check_rows(self, right: Array, values: Array, first: int, why: str) -> None:
         if not right.all():
             at = numpy.unravel_index(int(numpy.argmin(right)), right.shape)
-            row, inner = first + int(at[0]), [int(i) for i in at[1:]]
+            place, row = locate(first + int(at[0]), self.table.place, self.table.files)
+            inner = [int(i) for i in at[1:]]
             element = f"element {inner[0] if len(inner) == 1 else inner} of " if inner else ""
-            raise Refused(f"{self.table.place}: {element}row {row} {why}: {float(values[at])}")
+            raise Refused(f"{place}: {element}row {row} {why}: {float(values[at])}")
+
+    def check_range(self, made: Array, values: Array, first: int) -> None:
+        """Refuses rows whose values fit float32, but not the numbers that give them back."""
+        fits = numpy.isfinite(made).all(axis=1)
+        if not fits.all():
+            at = int(numpy.argmin(fits))
+            low, high = float(values[at].min()), float(values[at].max())
+            place, row = locate(first + at, self.table.place, self.table.files)
+            what = (
+                f"their difference, {high - low:.6g},"
+                if self.target == "uint8"
+                else "127 * scale, rounded,"
+            )
+            raise Refused(
+                f"{place}: row {row} has values from {low:.6g} to {high:.6g}; {what} does not fit"
+                f" float32, in which {self.target} is dequantised; --dtype float32 or bfloat16"
+                " keeps such rows"
+            )

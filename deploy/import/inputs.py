@@ -1,20 +1,28 @@
-"""Which reader an input has, and the tables of it that the command line chooses, with their keys.
-"""
+"""Chooses the reader of an input, and its tables and their keys, as the command line says."""
 
 import dataclasses
 import pathlib
 import typing
 from collections.abc import Iterator
 
+import word_vectors
 from archives import Npz
 from folders import INDEX, Indexed, open_folder
-from keys import keys_of_array, keys_of_file
+from keys import as_kind, keys_of_array, keys_of_file
+from npy_file import Npy
 from safetensors_file import Safetensors
 from state_dict import StateDict
 from table import BATCH_KEYS, MOST_DIMENSIONS, Array, Keys, Refused, Strings, Table, Unreadable
 
+if typing.TYPE_CHECKING:
+    import columns
+
 PARQUET = (".parquet", ".pq")
+COLUMN_FILES = (*PARQUET, ".feather", ".arrow", ".ipc")
 CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+JSON_LINES = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
+WORD_VECTORS = (".txt", ".vec", ".txt.gz", ".vec.gz")
+NUMBERS_AS_TEXT = (*CSV, *JSON_LINES, *WORD_VECTORS)
 STATE_DICT = (".pt", ".pth", ".bin")
 KEY_SUFFIXES = (".keys", ".keys.bytes", ".keys.offsets")
 
@@ -30,6 +38,8 @@ class Choice:
     keys: str | None = None
     keys_from: pathlib.Path | None = None
     key_kind: str | None = None
+    delimiter: str | None = None
+    quote: bool | None = None
 
 
 class Tensors(typing.Protocol):
@@ -51,51 +61,93 @@ def stem_of(paths: list[pathlib.Path]) -> str:
     """The name of an input without its suffix."""
     name = paths[0].resolve().name
     name = name.removesuffix(INDEX)
-    for suffix in (*CSV, *PARQUET, *STATE_DICT, ".npz", ".safetensors"):
+    for suffix in (*NUMBERS_AS_TEXT, *COLUMN_FILES, *STATE_DICT, ".npy", ".npz", ".safetensors"):
         if name.lower().endswith(suffix):
             return name[: -len(suffix)]
     return name
 
 
-def parquet_parts(paths: list[pathlib.Path]) -> list[pathlib.Path]:
-    """The files of a folder of parts, sorted by name; what is no folder is as given."""
-    if len(paths) == 1 and paths[0].is_dir():
-        return sorted(path for path in paths[0].iterdir() if has_suffix(path, PARQUET))
-    return paths
+def parts_of(folder: pathlib.Path) -> list[pathlib.Path]:
+    """The files of columns in a folder and the folders in it, sorted by name; none if the folder
+    holds a model. Names that begin with _ or . are not data, as in Hive and Spark.
+    """
+    if any(has_suffix(path, (".safetensors", *STATE_DICT)) for path in folder.iterdir()):
+        return []
+    return sorted(
+        path
+        for path in folder.rglob("*")
+        if has_suffix(path, COLUMN_FILES)
+        and path.is_file()
+        and not any(part.startswith(("_", ".")) for part in path.relative_to(folder).parts)
+    )
 
 
 def read_tables(paths: list[pathlib.Path], choice: Choice) -> list[Table]:
     for path in paths:
         if not path.exists():
             raise Refused(f"{path}: there is no such file")
-    parts = parquet_parts(paths)
-    if parts and all(has_suffix(path, PARQUET) for path in parts):
-        return [read_columns(parts, choice)]
+    root = paths[0] if len(paths) == 1 and paths[0].is_dir() else None
+    parts = parts_of(root) if root else paths
+    if parts and all(has_suffix(path, COLUMN_FILES) for path in parts):
+        return [read_columns(parts, root, choice)]
     if len(paths) > 1:
         raise Refused(
-            f"{paths[1]}: several inputs are the parts of a Parquet table; expected one input of"
-            " other formats"
+            f"{paths[1]}: several inputs are the parts of a table in Parquet or Arrow files;"
+            " expected one input of other formats"
         )
-    if has_suffix(paths[0], CSV):
-        return [read_columns(paths, choice)]
+    if has_suffix(paths[0], (*CSV, *JSON_LINES)):
+        return [read_columns(paths, None, choice)]
+    if has_suffix(paths[0], WORD_VECTORS):
+        return [own_keys(word_vectors.read(paths[0]), choice)]
     return read_tensors(open_tensors(paths[0]), choice)
 
 
-# ---------------------------------------------------------------- Parquet and CSV
-def read_columns(paths: list[pathlib.Path], choice: Choice) -> Table:
+# ---------------------------------------------------------------- files of columns
+def read_columns(paths: list[pathlib.Path], root: pathlib.Path | None, choice: Choice) -> Table:
     import columns  # pyarrow, which no other format needs
 
     table = columns.read(
-        paths, choice.rows, choice.keys, choice.key_kind, is_csv=has_suffix(paths[0], CSV)
+        open_columns(paths, root, choice), choice.rows, choice.keys, choice.key_kind
     )
-    if choice.keys_from:
-        table = dataclasses.replace(table, keys=keys_of_file(choice.keys_from))
+    return named(with_keys_from(table, choice), choice)
+
+
+def open_columns(
+    paths: list[pathlib.Path], root: pathlib.Path | None, choice: Choice
+) -> "columns.Columns":
+    import arrow_files
+    import csv_file
+    import json_lines
+
+    if has_suffix(paths[0], JSON_LINES):
+        return json_lines.JsonLines(paths[0], choice.keys)
+    if has_suffix(paths[0], CSV):
+        return csv_file.Csv(
+            *(paths[0], choice.rows, choice.keys, choice.key_kind, choice.delimiter, choice.quote)
+        )
+    return arrow_files.ArrowFiles(paths, root)
+
+
+def own_keys(table: Table, choice: Choice) -> Table:
+    """A table of word vectors, whose keys are its words."""
+    if choice.rows or choice.keys:
+        raise Refused(f"{table.place}: it has no columns, which --rows and --keys name")
+    if table.keys:
+        table = dataclasses.replace(table, keys=as_kind(table.keys, choice.key_kind))
+    return named(with_keys_from(table, choice), choice)
+
+
+def with_keys_from(table: Table, choice: Choice) -> Table:
+    if not choice.keys_from:
+        return table
+    return dataclasses.replace(table, keys=keys_of_file(choice.keys_from, choice.key_kind))
+
+
+def named(table: Table, choice: Choice) -> Table:
+    """The only table of an input, under the name that --tensor gives it."""
     for name in choice.tensors:
         if name != table.name:
-            raise Refused(
-                f"{table.place}: there is no tensor {name}; the columns make the tensor"
-                f" {table.name}"
-            )
+            raise Refused(f"{table.place}: there is no tensor {name}; it becomes {table.name}")
     return dataclasses.replace(table, name=choice.tensors.get(table.name, table.name))
 
 
@@ -107,13 +159,15 @@ def open_tensors(path: pathlib.Path) -> Tensors:
         return Indexed(path)
     if has_suffix(path, (".safetensors",)):
         return Safetensors(path)
+    if has_suffix(path, (".npy",)):
+        return Npy(path)
     if has_suffix(path, (".npz",)):
         return Npz(path)
     if has_suffix(path, STATE_DICT):
         return StateDict(path)
     raise Refused(
-        f"{path}: its suffix is that of no format; expected .parquet, .csv, .tsv, .npz, .pt, .pth,"
-        " .bin, .safetensors or a folder"
+        f"{path}: its suffix is of no known format; expected .parquet, .feather, .arrow, .csv,"
+        " .tsv, .jsonl, .txt, .vec, .npy, .npz, .pt, .pth, .bin, .safetensors or a folder"
     )
 
 
@@ -177,16 +231,14 @@ def note_of(reason: str) -> str:
 def keys_of_tensor(reader: Tensors, name: str, choice: Choice) -> Keys | None:
     """Those that the command line names, or the tensors that lie beside it as its keys."""
     if choice.keys_from:
-        return keys_of_file(choice.keys_from)
+        return keys_of_file(choice.keys_from, choice.key_kind)
     beside = choice.keys or name + ".keys"
+    place = f"{reader.path}, tensor {beside}"
     if beside in reader.names:
-        return keys_of_array(reader.array(beside), f"{reader.path}, tensor {beside}")
+        return as_kind(keys_of_array(reader.array(beside), place), choice.key_kind)
     if {name + ".keys.bytes", name + ".keys.offsets"} <= set(reader.names):
-        return joined_strings(
-            reader.array(name + ".keys.bytes"),
-            reader.array(name + ".keys.offsets"),
-            f"{reader.path}, tensor {beside}",
-        )
+        data, offsets = (reader.array(name + part) for part in (".keys.bytes", ".keys.offsets"))
+        return as_kind(joined_strings(data, offsets, place), choice.key_kind)
     return None
 
 

@@ -3,12 +3,15 @@
 import dataclasses
 import json
 import pathlib
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy
 
-from table import BATCH_KEYS, Array, Keys, Refused, Strings, strings_of
+import npy_file
+from table import BATCH_KEYS, Array, Keys, Refused, Strings, locate, strings_of
+from text import check_utf8, read_text
 from vocabulary import vocabulary
 
 MOST_SHOWN = 3
@@ -65,12 +68,19 @@ def refuse_equal(keys: Keys, fingerprints: set[int]) -> None:
         if (hash(key) if isinstance(key, bytes) else key) not in fingerprints:
             continue
         if key in first:
-            found.append(f"keys {first[key]} and {position} are both {show(key)}")
+            found.append(f"{show_two(keys, first[key], position)} are both {show(key)}")
         if len(found) == MOST_SHOWN:
             break
         first.setdefault(key, position)
     if found:
         raise Refused(f"{keys.place}: {'; '.join(found)}. A key names one row")
+
+
+def show_two(keys: Keys, one: int, two: int) -> str:
+    if not keys.files:
+        return f"keys {one} and {two}"
+    (a, row_a), (b, row_b) = (locate(row, keys.place, keys.files) for row in (one, two))
+    return f"key {row_a} of {a} and key {row_b} of {b}"
 
 
 def each(keys: Keys) -> Iterator[bytes | int]:
@@ -106,7 +116,8 @@ def keys_of_array(array: Array, place: str) -> Keys:
         )
     if array.dtype.kind == "S":
         return keys_of_texts(
-            [check_utf8(text, f"{place}, key {i}") for i, text in enumerate(array.tolist())], place
+            [check_utf8(text, f"{place}, key {i}", "") for i, text in enumerate(array.tolist())],
+            place,
         )
     kind = kind_of(array.dtype, place)
     return Keys(
@@ -116,47 +127,77 @@ def keys_of_array(array: Array, place: str) -> Keys:
     )
 
 
+LIMITS = {"int64": (-(1 << 63), (1 << 63) - 1), "uint64": (0, (1 << 64) - 1)}
+INTEGER = re.compile(rb"-?[0-9]{1,40}")
+USUAL_INTEGER = re.compile(rb"0|-?[1-9][0-9]{0,18}")  # without leading zeros
+
+
+def is_int64(text: bytes) -> bool:
+    """True for an integer in its usual form, so that the text and the integer are one key."""
+    low, high = LIMITS["int64"]
+    return bool(USUAL_INTEGER.fullmatch(text)) and low <= int(text) <= high
+
+
+def as_kind(keys: Keys, kind: str | None) -> Keys:
+    """The keys in the dtype that --key-dtype asks for."""
+    if kind is None or kind == keys.kind:
+        return keys
+
+    def batches() -> Iterator[Array | Strings]:
+        first = 0
+        for batch in keys.batches():
+            yield converted(batch, kind, keys.place, first)
+            first += len(batch)
+
+    return dataclasses.replace(keys, kind=kind, batches=batches)
+
+
+def converted(batch: Array | Strings, kind: str, place: str, first: int) -> Array | Strings:
+    values: Iterable[bytes | int] = (
+        (batch[i] for i in range(len(batch))) if isinstance(batch, Strings) else batch.tolist()
+    )
+    if kind == "string":
+        return strings_of([str(value).encode() for value in values])
+    low, high = LIMITS[kind]
+    numbers = numpy.zeros(len(batch), kind)
+    for i, value in enumerate(values):
+        number = int(value) if isinstance(value, int) or INTEGER.fullmatch(value) else None
+        if number is None or not low <= number <= high:
+            raise Refused(f"{place}: key {first + i} is {show(value)}; expected {kind}")
+        numbers[i] = number
+    return numbers
+
+
 def encode_text(text: str, place: str) -> bytes:
     try:
         return text.encode("utf-8")
     except UnicodeEncodeError as e:
-        raise Refused(f"{place}: {text!r} is not Unicode text: {e.reason}") from e
-
-
-def check_utf8(text: bytes, place: str) -> bytes:
-    try:
-        text.decode("utf-8")
-    except UnicodeDecodeError as e:
-        raise Refused(f"{place}: {text!r} is not UTF-8: {e.reason}") from e
-    return text
+        raise Refused(f"{place}: {text!r} is not Unicode text: it has half a surrogate pair") from e
 
 
 # ---------------------------------------------------------------- keys of a file of their own
-def keys_of_file(path: pathlib.Path) -> Keys:
+def keys_of_file(path: pathlib.Path, kind: str | None = None) -> Keys:
     """vocab.txt: a key a line. vocab.json, tokenizer.json: the row of each key. FILE.npy: integers
-    or strings.
+    or strings. `kind` is the dtype that --key-dtype asks for.
     """
-    place = str(path)
-    if path.suffix == ".npy":
-        try:
-            return keys_of_array(numpy.load(path, allow_pickle=False), place)
-        except ValueError as e:
-            raise Refused(f"{place}: {e}") from e
-    content = path.read_bytes()
-    if path.suffix == ".json":
-        return keys_of_texts(in_order(vocabulary(content, place), place), place)
-    if path.suffix != ".txt":
+    place, name = str(path), path.name.lower()
+    if name.endswith(".npy"):
+        return as_kind(keys_of_array(npy_file.load(path), place), kind)
+    if name.endswith((".json", ".json.gz")):
+        texts = in_order(vocabulary(read_text(path), place), place)
+        return as_kind(keys_of_texts(texts, place), kind)
+    if not name.endswith((".txt", ".txt.gz")):
         raise Refused(f"{place}: the keys of a file are in .txt, .json or .npy")
-    lines = content.split(b"\n")
+    lines = read_text(path).split(b"\n")
     if not lines[-1]:
         lines.pop()
-    return keys_of_texts(
-        [
-            check_utf8(line.removesuffix(b"\r"), f"{place}, line {i + 1}")
-            for i, line in enumerate(lines)
-        ],
-        place,
-    )
+    texts = [
+        check_utf8(line.removesuffix(b"\r"), f"{place}, line {i + 1}")
+        for i, line in enumerate(lines)
+    ]
+    if kind is None and texts and all(map(is_int64, texts)):
+        kind = "int64"
+    return as_kind(keys_of_texts(texts, place), kind)
 
 
 def in_order(rows: dict[str, Any], place: str) -> list[bytes]:

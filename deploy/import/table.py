@@ -92,6 +92,22 @@ def strings_of(texts: list[bytes]) -> Strings:
     return Strings(offsets, b"".join(texts))
 
 
+class FileRows(typing.NamedTuple):
+    """A file that is one part of a table."""
+
+    place: str
+    rows: int
+
+
+def locate(row: int, place: str, files: tuple[FileRows, ...]) -> tuple[str, int]:
+    """Where a row of a table is: its file, and its number in that file."""
+    for file in files:
+        if row < file.rows:
+            return file.place, row
+        row -= file.rows
+    return place, row
+
+
 @dataclasses.dataclass(frozen=True)
 class Keys:
     """The keys of a table: `batches` gives them from the start whenever it is called."""
@@ -99,6 +115,7 @@ class Keys:
     kind: str  # int64, uint64 or string
     batches: Callable[[], "Iterator[Array | Strings]"]
     place: str  # where they are, for errors
+    files: tuple["FileRows", ...] = ()  # if there are several
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,6 +131,7 @@ class Table:
     place: str
     keys: Keys | None = None
     notes: tuple[str, ...] = ()  # decisions of the reader that the user should know
+    files: tuple["FileRows", ...] = ()  # if there are several
 
     @property
     def row_bytes(self) -> int:
@@ -204,22 +222,22 @@ NAME_BYTES = 128
 KEYS_SUFFIXES = (".keys", ".keys.bytes", ".keys.offsets")
 
 
-def check_name(file: str, tensor: str, version: str | None) -> None:
-    """Whether tensord takes the tensor of that file, and what lies beside it."""
+def check_name(file: str, tensor: str, version: str | None, place: str) -> None:
+    """Refuses a tensor of the input `place` whose name tensord would not accept."""
     full = f"{file}:{tensor}" + (f"@{version}" if version else "")
     if not TENSOR_NAME.fullmatch(tensor):
         raise Refused(
-            f"tensor {tensor!r}: the characters of a name are A-Z a-z 0-9 . _ : - and the first is"
-            " no dot; --tensor FROM=TO renames it"
+            f"{place}: tensor {tensor!r}: the characters of a name are A-Z a-z 0-9 . _ : - and the first"
+            " is not a dot; --tensor FROM=TO renames it"
         )
     if tensor.endswith(KEYS_SUFFIXES):
         raise Refused(
-            f"tensor {tensor!r}: names that end in {', '.join(KEYS_SUFFIXES)} are those of the keys of"
-            " a table; --tensor FROM=TO renames it"
+            f"{place}: tensor {tensor!r}: names that end in {', '.join(KEYS_SUFFIXES)} are reserved"
+            " for the keys of a table; --tensor FROM=TO renames it"
         )
     if len(full) > NAME_BYTES - len(".offset"):
         raise Refused(
-            f"tensor {full!r}: the name has {len(full)} characters; expected at most"
+            f"{place}: tensor {full!r}: the name has {len(full)} characters; expected at most"
             f" {NAME_BYTES - len('.offset')}"
         )
 

@@ -132,9 +132,9 @@ def client_package(version):
     package = next((path for path in (CLIENT / "tensord", CLIENT / "src" / "tensord") if (path / "__init__.py").is_file()), None)
     if not package:
         return {"tensord/__init__.py": MINIMAL.format(version=version).encode()}, {}
-    files = {f"tensord/{path.relative_to(package)}": path.read_bytes() for path in sorted(package.rglob("*"))
-             if path.is_file() and "__pycache__" not in path.parts}
-    project = tomllib.loads((CLIENT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    settings = tomllib.loads((CLIENT / "pyproject.toml").read_text(encoding="utf-8"))
+    project, data = settings["project"], settings["tool"]["setuptools"]["package-data"]["tensord"]
+    files = {f"tensord/{path.relative_to(package)}": path.read_bytes() for pattern in ["*.py", *data] for path in package.glob(pattern)}
     if project.get("version", version) != version:
         fail(f"{CLIENT}/pyproject.toml has version {project['version']}, the program {version}")
     return files, project
@@ -154,6 +154,11 @@ def metadata(version, project, expression, licences):
             lines.append(f'Requires-Dist: {requirement}; {condition}extra == "{extra}"')
     lines += ["Description-Content-Type: text/markdown", "", (Path(__file__).parent / "README.md").read_text(encoding="utf-8")]
     return "\n".join(lines).encode()
+
+
+def commands(project):
+    scripts = {"tensord": "tensord_daemon:main", **project.get("scripts", {})}
+    return "".join(["[console_scripts]\n", *(f"{name} = {function}\n" for name, function in scripts.items())]).encode()
 
 
 # ---------------------------------------------------------------- the file
@@ -206,7 +211,7 @@ def main():
         "tensord_daemon.py": (Path(__file__).parent / "tensord_daemon.py").read_bytes(),
         f"{information}/METADATA": metadata(version, project, licence_expression(packages.values()), licences),
         f"{information}/WHEEL": f"Wheel-Version: 1.0\nGenerator: tensord {version}\nRoot-Is-Purelib: false\nTag: {tag}\n".encode(),
-        f"{information}/entry_points.txt": b"[console_scripts]\ntensord = tensord_daemon:main\n",
+        f"{information}/entry_points.txt": commands(project),
         f"{information}/sboms/tensord.spdx.json": bill.encode(),
         **{f"{information}/licenses/{name}": text for name, text in licences.items()},
     }

@@ -313,7 +313,14 @@ static void hide_etag(struct td_call *call, const struct td_alias_flip *flip)
     }
 }
 
-static td_status compute_flip(struct td_call *call, struct td_worker *worker)
+static td_effect flip_effect(struct td_call *call, struct td_writer *writer)
+{
+    struct state *state = call->state;
+    state->flip.writer = writer;
+    return td_store_plan_flip(&state->flip, writer) ? TD_EFFECT_DISK : TD_EFFECT_MEMORY;
+}
+
+static td_status change_flip(struct td_call *call, struct td_worker *worker)
 {
     const struct state *state = call->state;
     (void)worker;
@@ -333,5 +340,6 @@ static td_status encode_flip(struct td_call *call)
 const struct td_task td_aliases_flip_task = { .begin = begin_flip,
                                               .argument = flip_argument,
                                               .decode = decode_flip,
-                                              .compute = compute_flip,
+                                              .effect = flip_effect,
+                                              .change = change_flip,
                                               .encode = encode_flip };

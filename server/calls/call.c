@@ -194,6 +194,13 @@ td_status td_call_compute(struct td_call *call, struct td_worker *worker)
     return status;
 }
 
+td_status td_call_change(struct td_call *call, struct td_worker *worker)
+{
+    const td_status status = call->task->change(call, worker);
+    td_times_end(&call->times, "change", &call->times.compute, td_now_ns());
+    return status;
+}
+
 /* Compresses the reply in the encoding that the client prefers. A reply with an ETag is not
  * compressed: ranges of it are requested by position. Nor is that of stored outputs: compressing
  * may fail after they are stored. */
@@ -257,7 +264,7 @@ static const char *activity(const struct td_call *call, char *text, size_t size)
 {
     if (!call->decoded)
         return "the request was being read";
-    if (call->computed)
+    if (call->changed || (call->computed && !call->task->change))
         return "the reply was being written";
     snprintf(text, size, "%s was being computed", td_call_subject(call));
     return text;

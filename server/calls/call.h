@@ -1,8 +1,9 @@
 /* call.h - one request, from its headers to the last byte of its reply.
  *
- *     headers, body ──► decode ─► admit ─► compute ─► encode ──► reply sent ──► td_call_free
- *     I/O thread        I/O thread, or a worker while the        I/O thread
- *                       connection is suspended
+ *     headers, body ──► decode ─► admit ─► compute ─► change ─► encode ──► reply sent ──► td_call_free
+ *     I/O thread        I/O thread, or a worker while the connection       I/O thread
+ *                       is suspended; a change that may wait for a disk
+ *                       is made by a thread for disks
  *
  * Ownership  One owner at a time: the I/O thread, then perhaps a worker, then the I/O thread.
  *            All that the request needs is in the call's arena and is freed with it. The memory of
@@ -19,6 +20,7 @@
 #include "server/guard/access.h"
 #include "server/memory/populate.h"
 #include "server/observe/metrics.h"
+#include "server/store/writer_queue.h"
 #include "server/workers/worker_pool.h"
 
 #include <stdbool.h>
@@ -46,6 +48,9 @@ struct td_admission {
 /* Answers a request at once, without blocking, into call->reply. */
 typedef td_status td_handler(struct td_call *call);
 
+/* Where a call changes something. */
+typedef enum td_effect { TD_EFFECT_NONE, TD_EFFECT_MEMORY, TD_EFFECT_DISK } td_effect;
+
 /* What a request runs, as stages. The scheduler runs them in this order, on the I/O thread or on a
  * worker. Each requires the one before; NULL: nothing to do. On failure call->error is set. */
 struct td_task {
@@ -61,6 +66,11 @@ struct td_task {
     /* Checks limits and fills in the task's part of td_admission. */
     td_status (*admit)(struct td_call *call, struct td_admission *admission);
     td_status (*compute)(struct td_call *call, struct td_worker *worker);
+    /* What the call changes: describes the writer that it needs, except for its deadline and ready().
+     * NULL: nothing. */
+    td_effect (*effect)(struct td_call *call, struct td_writer *writer);
+    /* Makes the change, once the writer has entered. Of must_queue calls only. */
+    td_status (*change)(struct td_call *call, struct td_worker *worker);
     /* The resident table to upload to the device before encode, or NULL. Of must_queue calls only.
      * td_device_call_is_done then reports whether it is there. */
     const struct td_tensor *(*upload)(const struct td_call *call);
@@ -143,11 +153,12 @@ struct td_call {
     size_t body_limit; /* of the route; may be one of TD_BODY_... */
     int operation;     /* enum td_operation, for metrics */
     td_format body_format, reply_format;
-    td_encoding encoding; /* of the reply, as the client prefers, */
-    bool negotiated;      /* if it is negotiated */
-    bool encoded;         /* the body arrived compressed */
-    bool must_queue;      /* for a worker only: it may wait for a disk or another writer, or copies
-                        shared memory */
+    td_encoding encoding;    /* of the reply, as the client prefers, */
+    bool negotiated;         /* if it is negotiated */
+    bool encoded;            /* the body arrived compressed */
+    bool must_queue;         /* for a worker only: it changes something, or copies shared memory */
+    td_effect effect;        /* of its change, once that is about to be made */
+    struct td_writer writer; /* of its change */
     int64_t deadline_ns;
     int64_t start_by_ns; /* not begun by a worker after this, nor after the deadline */
     const char *body;    /* TD_JSON_PADDING readable bytes follow */
@@ -172,7 +183,7 @@ struct td_call {
     bool replied;           /* the reply was passed to the HTTP library */
     bool close_connection;
     bool gone; /* the client has disconnected; no reply is sent */
-    bool decoded, admitted, computed;
+    bool decoded, admitted, computed, changed;
     struct td_error error;
     struct td_reply reply;
     struct td_times times;
@@ -204,6 +215,7 @@ void td_call_free_shells(struct td_services *services);
 TD_MUST_CHECK td_status td_call_decode(struct td_call *call);
 TD_MUST_CHECK td_status td_call_admit(struct td_call *call, struct td_admission *admission);
 TD_MUST_CHECK td_status td_call_compute(struct td_call *call, struct td_worker *worker);
+TD_MUST_CHECK td_status td_call_change(struct td_call *call, struct td_worker *worker);
 TD_MUST_CHECK td_status td_call_encode(struct td_call *call);
 
 /* For admission: would so many bytes fit the memory budget beside what the call holds? */

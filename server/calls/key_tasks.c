@@ -51,7 +51,7 @@ static td_status admit_put(struct td_call *call, struct td_admission *admission)
         &call->error);
 }
 
-static td_status compute_put(struct td_call *call, struct td_worker *worker)
+static td_status change_put(struct td_call *call, struct td_worker *worker)
 {
     struct td_tensor_call *state = call->state;
     struct td_pool_exec exec;
@@ -74,7 +74,7 @@ static td_status encode_put(struct td_call *call)
 
 /* ---- DELETE ---------------------------------------------------------------------------------- */
 
-static td_status compute_delete(struct td_call *call, struct td_worker *worker)
+static td_status change_delete(struct td_call *call, struct td_worker *worker)
 {
     struct td_tensor_call *state = call->state;
     (void)worker;
@@ -95,9 +95,12 @@ const struct td_task td_keys_put_task = { .begin = begin_put,
                                           .argument = argument,
                                           .decode = decode_put,
                                           .admit = admit_put,
-                                          .compute = compute_put,
+                                          .effect = td_tensor_call_effect,
+                                          .change = change_put,
                                           .encode = encode_put };
 
-const struct td_task td_keys_delete_task = {
-    .begin = begin_write, .argument = argument, .compute = compute_delete, .encode = encode_delete
-};
+const struct td_task td_keys_delete_task = { .begin = begin_write,
+                                             .argument = argument,
+                                             .effect = td_tensor_call_effect,
+                                             .change = change_delete,
+                                             .encode = encode_delete };

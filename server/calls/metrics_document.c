@@ -163,12 +163,20 @@ static void gauge(struct td_exposition *e, const char *name, const char *help, u
 static void write_queue(struct td_exposition *e, struct td_services *services,
                         const struct td_services_holdings *held)
 {
-    const struct td_queue_state queue = td_worker_pool_queue(services->workers, td_now_ns());
+    const int64_t now = td_now_ns();
+    const struct td_queue_state queue = td_worker_pool_queue(services->workers, now);
+    const struct td_queue_state disk = td_worker_pool_queue(services->disk_threads, now);
     gauge(e, "tensord_requests_in_flight", "requests accepted and not yet answered",
           (uint64_t)held->requests);
     gauge(e, "tensord_workers", "compute threads", (uint64_t)services->config.workers);
-    gauge(e, "tensord_queue_jobs",
-          "jobs that wait for a worker: requests, scans and checks of files", (uint64_t)queue.jobs);
+    gauge(e, "tensord_queue_jobs", "jobs that wait for a worker: requests and checks of files",
+          (uint64_t)queue.jobs);
+    gauge(e, "tensord_disk_queue_jobs",
+          "jobs that wait for a thread for disks: changes of the data folder, and scans",
+          (uint64_t)disk.jobs);
+    gauge(e, "tensord_changes_waiting",
+          "requests that wait for another change of the same tensor or of the aliases",
+          (uint64_t)td_writers_waiting(services->store));
     gauge(e, "tensord_queue_limit", "--queue-limit", (uint64_t)services->config.queue_limit);
     td_family(e, "tensord_queue_oldest_seconds", TD_GAUGE,
               "how long the request has waited that has waited longest");

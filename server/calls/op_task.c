@@ -14,6 +14,7 @@
 #include "server/store/table_name.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 /* ---- before the body ------------------------------------------------------------------------- */
 
@@ -55,8 +56,8 @@ td_status td_op_argument(struct td_call *call, const char *name, size_t length, 
     bool known;
     if (call->style == TD_STYLE_OIP) /* its clients may send any arguments */
         return TD_OK;
-    const td_status status = td_attrs_set_text(&call->request, name, length, value, value_length,
-                                               &call->arena, &known, &call->error);
+    const td_status status = td_attrs_set_query(&call->request, name, length, value, value_length,
+                                                &call->arena, &known, &call->error);
     if (status != TD_OK)
         return status;
     if (known)
@@ -132,6 +133,7 @@ enum { LONGEST_PART = TD_TENSOR_NAME + 1 }; /* of a name: longer ones are invali
 struct stored {
     struct td_store_write write; /* of the output being stored, with this name: */
     char name[2 * LONGEST_PART + 64];
+    const char **names; /* of all outputs, sorted */
 };
 
 /* "w"; "w.0", "w.1", ... where the op has a list of outputs; "w.values" where they have names; of "w@v"
@@ -262,6 +264,30 @@ static td_status admit_reply(struct td_call *call, struct td_admission *admissio
                : check_encoded(call, admission->output_bytes, &admission->encoded_bound);
 }
 
+static int in_order(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* The names have been checked. */
+static td_status list_names(struct td_call *call)
+{
+    struct stored *stored = call->state;
+    const size_t n = (size_t)call->request.args.n_outputs;
+    stored->names = td_arena_alloc(&call->arena, n, sizeof *stored->names, &call->error);
+    for (size_t i = 0; stored->names && i < n; i++) {
+        name_output(call, (int)i);
+        stored->names[i] =
+            td_arena_text(&call->arena, stored->name, strlen(stored->name), &call->error);
+        if (!stored->names[i])
+            return call->error.status;
+    }
+    if (!stored->names)
+        return call->error.status;
+    qsort(stored->names, n, sizeof *stored->names, in_order);
+    return TD_OK;
+}
+
 /* Of a call that stores its outputs: checks their names and conditions, and that they fit in the
  * store, each after the ones before. */
 static td_status admit_store(struct td_call *call, struct td_admission *admission)
@@ -275,6 +301,7 @@ static td_status admit_store(struct td_call *call, struct td_admission *admissio
     call->state = stored;
     admission->encoded_bound = td_describe_stored_bound(args->n_outputs);
     *stored = (struct stored){ 0 };
+    stored->write.ttl_s = call->request.options.store_ttl_s;
     stored->write.condition = (struct td_condition){ .if_match = call->headers.if_match,
                                                      .if_none_match = call->headers.if_none_match };
     td_status status = check_names(call);
@@ -283,20 +310,26 @@ static td_status admit_store(struct td_call *call, struct td_admission *admissio
         status = td_store_admit_next(store, &stored->write, td_tensor_footprint(&args->outputs[i]),
                                      &totals, &call->error);
     }
+    return status == TD_OK ? list_names(call) : status;
+}
+
+static td_status infer(struct td_call *call)
+{
+    const td_status status = td_op_infer(call->op, &call->request.args, &call->arena, &call->error);
+    if (status != TD_OK)
+        td_codec_hint(call->body_format, &call->request, &call->error);
     return status;
 }
 
 static td_status admit(struct td_call *call, struct td_admission *admission)
 {
-    const struct td_op *op = call->op;
-    struct td_op_args *args = &call->request.args;
     if (call->request.options.device == TD_DEVICE_GPU)
         default_bounds(&call->request);
     td_status status = td_row_keys_bind(call);
     if (status == TD_OK)
         status = td_sources_copy_indices(&call->request, &call->arena, &call->error);
     if (status == TD_OK)
-        status = td_op_infer(op, args, &call->arena, &call->error);
+        status = infer(call);
     if (status == TD_OK)
         status = check_outputs(call, &admission->output_bytes);
     if (status == TD_OK)
@@ -304,13 +337,13 @@ static td_status admit(struct td_call *call, struct td_admission *admission)
                                              : admit_reply(call, admission);
     if (status != TD_OK)
         return status;
-    admission->cost = op->cost(args);
+    admission->cost = call->op->cost(&call->request.args);
     td_row_keys_add_cost(call, &admission->cost);
     status = check_flops(call, admission->cost.flops);
     return status != TD_OK ? status : td_call_admit_memory(call, memory_needed(call, admission));
 }
 
-/* ---- compute, encode ------------------------------------------------------------------------- */
+/* ---- compute, change, encode ----------------------------------------------------------------- */
 
 /* Allocates separate memory for an output that is stored, since it outlives the call. The store
  * copies small ones and strings. */
@@ -377,20 +410,45 @@ static td_status store_outputs(struct td_call *call)
     return status;
 }
 
-static td_status encode(struct td_call *call)
+static td_effect effect(struct td_call *call, struct td_writer *writer)
 {
-    const bool keep = call->request.options.store != NULL;
-    size_t outputs, bytes; /* checked again: the length of strings was unknown before */
-    td_status status = check_outputs(call, &outputs);
-    if (status == TD_OK && !keep)
-        status = check_encoded(call, outputs, &bytes);
-    if (status == TD_OK)
-        status = td_call_late(call, "while the result was being computed");
+    struct stored *stored = call->state;
+    if (!call->request.options.store)
+        return TD_EFFECT_NONE;
+    *writer = (struct td_writer){ .names = stored->names, .n_names = call->request.args.n_outputs };
+    stored->write.writer = writer;
+    return TD_EFFECT_MEMORY;
+}
+
+/* Checks the outputs again: the length of strings was unknown before. */
+static td_status check_computed(struct td_call *call, size_t *bytes)
+{
+    const td_status status = check_outputs(call, bytes);
+    return status == TD_OK ? td_call_late(call, "while the result was being computed") : status;
+}
+
+static td_status change(struct td_call *call, struct td_worker *worker)
+{
+    size_t bytes;
+    const td_status status = check_computed(call, &bytes);
+    (void)worker;
     if (status != TD_OK)
         return status;
     td_path_table_tell(call);
-    if (keep)
-        return store_outputs(call);
+    return store_outputs(call);
+}
+
+static td_status encode(struct td_call *call)
+{
+    size_t outputs, bytes;
+    if (call->request.options.store)
+        return TD_OK; /* the change has made the reply */
+    td_status status = check_computed(call, &outputs);
+    if (status == TD_OK)
+        status = check_encoded(call, outputs, &bytes);
+    if (status != TD_OK)
+        return status;
+    td_path_table_tell(call);
     status = td_codec_encode(call->reply_format, &call->request, &call->arena, &call->reply,
                              &call->error);
     /* Outputs in shared memory may have been truncated. */
@@ -402,6 +460,8 @@ const struct td_task td_op_task = { .begin = begin,
                                     .decode = decode,
                                     .admit = admit,
                                     .compute = compute,
+                                    .effect = effect,
+                                    .change = change,
                                     .encode = encode,
                                     .on_device = true,
                                     .admit_bytes = admit_bytes };

@@ -55,20 +55,37 @@ static uint64_t job_cost(const struct td_call *call, uint64_t cost_ns)
     return call->must_queue && cost_ns < TD_JOB_SMALL_NS ? TD_JOB_SMALL_NS : cost_ns;
 }
 
-static td_status queue_full(struct td_call *call)
+static td_status queue_full(struct td_call *call, struct td_worker_pool *pool)
 {
     struct td_services *services = call->services;
     td_error_set(&call->error, TD_QUEUE_FULL,
-                 "%lld requests are queued, the most that this server allows",
-                 (long long)services->config.queue_limit);
-    call->error.retry_after_s = td_worker_pool_retry_after_s(services->workers);
+                 "%lld requests %s queued, the most that this server allows",
+                 (long long)services->config.queue_limit,
+                 pool == services->disk_threads ? "that change the data folder are" : "are");
+    call->error.retry_after_s = td_worker_pool_retry_after_s(pool);
     return TD_QUEUE_FULL;
 }
 
-/* The client that takes turns with others in the queue. None without memory for a client. */
-static struct td_job_source *source_of(const struct td_call *call)
+/* The client that takes turns with others in the queue of the pool. None without memory for a client. */
+static struct td_job_source *source_in(const struct td_call *call,
+                                       const struct td_worker_pool *pool)
 {
-    return call->client ? &call->client->source : NULL;
+    if (!call->client)
+        return NULL;
+    return pool == call->services->disk_threads ? &call->client->disk_source
+                                                : &call->client->source;
+}
+
+static bool reserve_in(struct td_call *call, struct td_worker_pool *pool)
+{
+    return td_worker_pool_reserve(pool, source_in(call, pool));
+}
+
+/* To the place that was reserved. */
+static void submit_to(struct td_call *call, struct td_worker_pool *pool)
+{
+    call->job.source = source_in(call, pool);
+    td_worker_pool_submit(pool, &call->job);
 }
 
 /* DEADLINE_EXCEEDED, as in the queue, since it is the same event for the client, which has to
@@ -79,7 +96,8 @@ static td_status check_deadline(struct td_call *call, uint64_t cost_ns)
     const int64_t by = start_by(call), left = by - call->times.stage_end;
     int64_t wait = 0;
     if (by == TD_NEVER ||
-        !td_worker_pool_is_late(services->workers, source_of(call), cost_ns, left, &wait))
+        !td_worker_pool_is_late(services->workers, source_in(call, services->workers), cost_ns,
+                                left, &wait))
         return TD_OK;
     td_error_set(
         &call->error, TD_DEADLINE_EXCEEDED,
@@ -105,8 +123,8 @@ static void decide_delay(struct td_call *call)
 
 static td_status reserve(struct td_call *call)
 {
-    return td_worker_pool_reserve(call->services->workers, source_of(call)) ? TD_OK
-                                                                            : queue_full(call);
+    struct td_worker_pool *workers = call->services->workers;
+    return reserve_in(call, workers) ? TD_OK : queue_full(call, workers);
 }
 
 /* Refuses a call that is suspended: true if the refusal waits. */
@@ -130,7 +148,6 @@ static td_verdict enqueue(struct td_call *call, uint64_t cost_ns)
         td_error_set(&call->error, TD_DRAINING, "the server is stopping");
     } else if (check_deadline(call, cost_ns) == TD_OK &&
                td_client_limits_take_request(call) == TD_OK && reserve(call) == TD_OK) {
-        call->job.source = source_of(call);
         call->job.cost_ns = cost_ns;
         call->job.deadline_ns = start_by(call);
         return TD_QUEUE;
@@ -189,10 +206,18 @@ td_verdict td_schedule(struct td_call *call)
 
 /* ---- on a worker ---------------------------------------------------------------------------- */
 
+/* Lets the next writer of the same names go on. */
+static void leave(struct td_call *call)
+{
+    if (td_writer_has_entered(&call->writer))
+        td_writer_leave(call->services->store, &call->writer);
+}
+
 /* The last step of a call on a worker. */
 static void finish(struct td_call *call)
 {
     struct td_services *services = call->services;
+    leave(call);
     td_client_limits_give_request(call);
     call->finished(call);
     atomic_fetch_sub(&services->suspended, 1);
@@ -225,7 +250,10 @@ static void left_queue(struct td_call *call)
 static td_status waited_too_long(struct td_call *call)
 {
     return td_error_set(&call->error, TD_DEADLINE_EXCEEDED,
-                        "the deadline passed while the request waited for a worker");
+                        call->effect == TD_EFFECT_NONE
+                            ? "the deadline passed while the request waited for a worker"
+                            : "the deadline passed while the request waited for other changes of "
+                              "the same tensor, or for the disk; nothing has changed");
 }
 
 static void run(struct td_job *job, struct td_worker *worker);
@@ -242,7 +270,7 @@ static void back_from_device(struct td_call *call)
     call->job.cost_ns = job_cost(call, left);
     call->job.deadline_ns = call->computed ? TD_NEVER : call->deadline_ns;
     call->job.keep = true;
-    td_worker_pool_submit(call->services->workers, &call->job);
+    submit_to(call, call->services->workers);
 }
 
 static void submit_to_device(struct td_call *call)
@@ -256,7 +284,7 @@ static void submit_to_device(struct td_call *call)
  * device. False if the queue is full: the call continues on the CPU. */
 static bool queue_for_device(struct td_call *call)
 {
-    if (!td_worker_pool_reserve(call->services->workers, source_of(call))) {
+    if (!reserve_in(call, call->services->workers)) {
         call->device = NULL;
         return false;
     }
@@ -273,7 +301,7 @@ static bool submitted_to_device(struct td_call *call, td_status *status)
     if (queue_for_device(call))
         return true;
     if (call->request.options.device == TD_DEVICE_GPU)
-        *status = queue_full(call);
+        *status = queue_full(call, call->services->workers);
     return false;
 }
 
@@ -283,8 +311,10 @@ static td_status prepare(struct td_call *call, struct td_worker *worker, bool *p
 {
     const int64_t taken = call->times.stage_end;
     td_status status = TD_OK;
-    if (call->computed) /* returned from an upload, complete or not */
+    if (call->changed) /* returned from an upload, complete or not */
         return TD_OK;
+    if (call->computed) /* has waited to make its change */
+        return taken > start_by(call) ? waited_too_long(call) : TD_OK;
     if (td_device_call_is_refused(call))
         return call->error.status;
     if (call->device) /* returned from the device, where its deadline was checked */
@@ -324,6 +354,64 @@ static td_status compute(struct td_call *call, struct td_worker *worker)
     return status;
 }
 
+/* What the call is going to change; describes its writer. */
+static td_effect effect_of(struct td_call *call)
+{
+    return call->task->effect ? call->task->effect(call, &call->writer) : TD_EFFECT_NONE;
+}
+
+static struct td_worker_pool *pool_of_change(const struct td_call *call)
+{
+    return call->effect == TD_EFFECT_DISK ? call->services->disk_threads : call->services->workers;
+}
+
+/* The writer of the call has entered, or its wait has ended without that; then the deadline has passed or
+ * the server stops, and the call is refused in the queue. */
+static void ready_to_change(struct td_writer *writer)
+{
+    struct td_call *call =
+        (struct td_call *)(void *)((char *)writer - offsetof(struct td_call, writer));
+    submit_to(call, pool_of_change(call));
+}
+
+/* On a worker or a disk thread, for a call just computed: true if the call makes its change later, on
+ * another thread, since another writer has one of its names or it may wait for a disk. No thread waits
+ * meanwhile. */
+static bool changes_later(struct td_call *call, struct td_worker *worker, td_status *status)
+{
+    if (td_writer_has_entered(&call->writer))
+        return false;
+    call->effect = effect_of(call);
+    if (call->effect == TD_EFFECT_NONE)
+        return false;
+    struct td_store *store = call->services->store;
+    struct td_worker_pool *pool = pool_of_change(call);
+    if (td_worker_pool_of(worker) == pool && td_writer_try(store, &call->writer))
+        return false;
+    if (!reserve_in(call, pool)) {
+        *status = queue_full(call, pool);
+        return false;
+    }
+    call->job.cost_ns = job_cost(call, call->admission.compute_ns + call->admission.encode_ns);
+    call->job.deadline_ns = start_by(call);
+    call->writer.deadline_ns = start_by(call);
+    call->writer.ready = ready_to_change;
+    if (td_writer_enter(store, &call->writer)) /* if not, another thread may have the call by now */
+        submit_to(call, pool);
+    return true;
+}
+
+/* Makes the change, if there is one. */
+static td_status change(struct td_call *call, struct td_worker *worker)
+{
+    if (call->effect == TD_EFFECT_NONE || call->changed)
+        return TD_OK;
+    const td_status status = td_call_change(call, worker);
+    call->changed = status == TD_OK;
+    leave(call);
+    return status;
+}
+
 /* On a worker, for a call just computed: true if the upload of its table was submitted. If the
  * queue is full the table is uploaded when an op first uses it. */
 static bool submitted_upload(struct td_call *call)
@@ -349,12 +437,16 @@ static void run(struct td_job *job, struct td_worker *worker)
             return;
         if (status == TD_OK)
             status = compute(call, worker);
+        if (status == TD_OK && !call->changed && changes_later(call, worker, &status))
+            return;
+        if (status == TD_OK)
+            status = change(call, worker);
         if (status == TD_OK && submitted_upload(call))
             return;
         if (status == TD_OK)
             status = td_call_encode(call);
         if (status == TD_OK && !call->device)
-            td_worker_pool_measure(call->services->workers, cost_ns,
+            td_worker_pool_measure(td_worker_pool_of(worker), cost_ns,
                                    call->times.stage_end - begun - td_worker_nested_ns(worker));
         end(call, status);
     }
@@ -375,9 +467,10 @@ static void displaced(struct td_call *call)
 static void drop(struct td_job *job, td_status why)
 {
     struct td_call *call = (struct td_call *)(void *)job;
-    /* A computed call is finished: encoding is short. */
-    if (call->computed || (why == TD_DRAINING && td_device_call_is_done(call) &&
-                           td_device_call_finish(call) == TD_OK)) {
+    /* A call that has made its change, or got its result, is finished: encoding is short. */
+    if (call->changed ||
+        (why == TD_DRAINING && td_device_call_is_done(call) && effect_of(call) == TD_EFFECT_NONE &&
+         td_device_call_finish(call) == TD_OK)) {
         left_queue(call);
         end(call, td_call_encode(call));
         finish(call);
@@ -403,5 +496,5 @@ void td_schedule_submit(struct td_call *call)
     else if (td_device_call_is_due(call))
         submit_to_device(call);
     else
-        td_worker_pool_submit(call->services->workers, &call->job);
+        submit_to(call, call->services->workers);
 }

@@ -26,8 +26,7 @@
 
 struct td_call;
 
-/* A scan of the data folder, or an attempt to lock it: a job of the worker pool, since it may read
- * large files. */
+/* A scan of the data folder, or an attempt to lock it: a job of the disk threads. */
 struct td_rescan {
     struct td_job job; /* first: run casts back */
     struct td_store *store;
@@ -55,6 +54,7 @@ struct td_services {
     struct td_reserve reserve; /* of documents for operators */
     struct td_kept *kept;      /* documents that do not change, compressed */
     struct td_worker_pool *workers;
+    struct td_worker_pool *disk_threads; /* make the changes that may wait for a disk; scans */
     struct td_refusals *refusals;
     struct td_store *store;
     struct td_devices *devices;

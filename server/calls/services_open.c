@@ -16,6 +16,10 @@
  * chunks of a request's loop. */
 #define VERIFY_NS 25000000
 
+/* A thread waits for a disk, so their number is how many changes a disk may have in progress, not one
+ * of processors: a file system commits the files that are synced at the same time together. */
+enum { DISK_THREADS = 4 };
+
 enum { RESERVED_BUFFERS = 16 }; /* two for each of some metrics documents */
 
 static void release_spares(void *context)
@@ -60,20 +64,25 @@ bool td_services_open(struct td_services *services)
     if (services->buffers)
         services->devices = td_devices_open(config, services->buffers, &services->log);
     services->workers = td_worker_pool_new((int)config->workers, config->queue_limit);
+    services->disk_threads = td_worker_pool_new(DISK_THREADS, config->queue_limit);
+    if (services->workers && services->disk_threads) {
+        td_worker_pool_name(services->workers, "worker");
+        td_worker_pool_name(services->disk_threads, "disk");
+    }
     if (services->workers)
         services->refusals = td_refusals_new(services->workers);
     if (services->clients && services->kept && services->buffers && services->store &&
-        services->refusals && services->devices &&
+        services->refusals && services->disk_threads && services->devices &&
         (services->shm || !config->system_shared_memory)) {
         td_models_log_hidden(services);
         return true;
     }
     td_log(&services->log, TD_LOG_ERROR, "start_failed",
            TD_TEXT("part", !services->clients || !services->kept || !services->buffers ? "memory"
-                           : !services->store    ? "data folder"
-                           : !services->refusals ? "workers"
-                           : !services->devices  ? "devices"
-                                                 : "memory"));
+                           : !services->store                               ? "data folder"
+                           : !services->refusals || !services->disk_threads ? "workers"
+                           : !services->devices                             ? "devices"
+                                                                            : "memory"));
     return false;
 }
 
@@ -82,15 +91,17 @@ void td_services_stop_workers(struct td_services *services)
     td_refusals_free(services->refusals);
     services->refusals = NULL;
     if (services->store)
-        td_store_stop(services->store); /* a worker may run a scan */
+        td_store_stop(services->store); /* a scan may be running */
+    td_worker_pool_stop(services->disk_threads);
     td_worker_pool_stop(services->workers);
 }
 
 bool td_services_close(struct td_services *services)
 {
     td_services_stop_workers(services);
+    td_worker_pool_free(services->disk_threads);
     td_worker_pool_free(services->workers);
-    services->workers = NULL;
+    services->disk_threads = services->workers = NULL;
     const bool closed =
         td_devices_close(services->devices); /* it holds versions of tensors, and memory */
     services->devices = NULL;
@@ -134,7 +145,7 @@ void td_services_rescan(struct td_services *services, bool wanted)
         return;
     const bool retry =
         now - rescan->tried_ns >= LOCK_RETRY_NS && td_store_is_locked_out(services->store);
-    if ((!rescan->wanted && !retry) || !td_worker_pool_reserve_free(services->workers))
+    if ((!rescan->wanted && !retry) || !td_worker_pool_reserve_free(services->disk_threads))
         return;
     rescan->whole = rescan->wanted;
     rescan->wanted = false;
@@ -146,7 +157,7 @@ void td_services_rescan(struct td_services *services, bool wanted)
                                    .run = run_rescan,
                                    .drop = drop_rescan };
     atomic_store(&rescan->running, true);
-    td_worker_pool_submit(services->workers, &rescan->job);
+    td_worker_pool_submit(services->disk_threads, &rescan->job);
 }
 
 bool td_services_is_rescanning(const struct td_services *services)
@@ -191,6 +202,14 @@ void td_services_verify(struct td_services *services)
     atomic_store(&verification->running, true);
     if (!td_worker_pool_submit_if_idle(services->workers, &verification->job))
         atomic_store(&verification->running, false);
+}
+
+void td_services_expire(struct td_services *services, int64_t now_ns, bool everything)
+{
+    /* First, since the requests that wait for a writer go back to the queues. */
+    td_writers_expire(services->store, now_ns, everything);
+    td_worker_pool_expire(services->disk_threads, now_ns, everything);
+    td_worker_pool_expire(services->workers, now_ns, everything);
 }
 
 struct td_services_holdings td_services_holdings(struct td_services *services)

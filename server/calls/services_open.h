@@ -29,6 +29,10 @@ bool td_services_is_rescanning(const struct td_services *services);
  * tick, and until a request is queued. Called by the main thread at every tick. */
 void td_services_verify(struct td_services *services);
 
+/* Refuses the queued calls, and those that wait for another writer, whose deadline has passed; all of them
+ * if `everything`. */
+void td_services_expire(struct td_services *services, int64_t now_ns, bool everything);
+
 /* What the daemon holds, as GET /readyz reports it: bytes, then numbers. */
 struct td_services_holdings {
     struct td_buffer_pool_stats buffers;

@@ -79,6 +79,14 @@ td_status td_tensor_call_begin_write(struct td_call *call)
     return status == TD_OK && call->headers.expect ? td_tensor_call_check_write(call) : status;
 }
 
+td_effect td_tensor_call_effect(struct td_call *call, struct td_writer *writer)
+{
+    struct td_tensor_call *state = call->state;
+    state->write.writer = writer;
+    return td_store_plan_write(call->services->store, &state->write, writer) ? TD_EFFECT_DISK
+                                                                             : TD_EFFECT_MEMORY;
+}
+
 td_status td_tensor_call_unknown(struct td_call *call, const char *name, size_t length,
                                  const char *const *known, int n)
 {

@@ -45,6 +45,7 @@ td_status td_tensor_call_unmodified(struct td_call *call);
 /* Of a change, which a worker makes. */
 TD_MUST_CHECK td_status td_tensor_call_begin_write(struct td_call *call);
 TD_MUST_CHECK td_status td_tensor_call_check_write(struct td_call *call);
+td_effect td_tensor_call_effect(struct td_call *call, struct td_writer *writer);
 
 /* The error of a query parameter that is not one of `known`, of which there are at most two. */
 td_status td_tensor_call_unknown(struct td_call *call, const char *name, size_t length,

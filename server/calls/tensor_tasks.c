@@ -249,7 +249,7 @@ static td_status admit_put(struct td_call *call, struct td_admission *admission)
                : td_store_admit(call->services->store, &state->write, bytes, &call->error);
 }
 
-static td_status compute_put(struct td_call *call, struct td_worker *worker)
+static td_status change_put(struct td_call *call, struct td_worker *worker)
 {
     struct td_tensor_call *state = call->state;
     struct td_pool_exec exec;
@@ -283,7 +283,8 @@ const struct td_task td_tensor_put_task = { .begin = begin_put,
                                             .argument = put_argument,
                                             .decode = decode_put,
                                             .admit = admit_put,
-                                            .compute = compute_put,
+                                            .effect = td_tensor_call_effect,
+                                            .change = change_put,
                                             .upload = upload_put,
                                             .encode = encode_put };
 
@@ -297,7 +298,7 @@ static td_status delete_argument(struct td_call *call, const char *name, size_t 
     return td_tensor_call_unknown(call, name, length, NULL, 0);
 }
 
-static td_status compute_delete(struct td_call *call, struct td_worker *worker)
+static td_status change_delete(struct td_call *call, struct td_worker *worker)
 {
     const struct td_tensor_call *state = call->state;
     (void)worker;
@@ -315,5 +316,6 @@ static td_status encode_delete(struct td_call *call)
 const struct td_task td_tensor_delete_task = { .begin = td_tensor_call_begin_write,
                                                .argument = delete_argument,
                                                .decode = td_tensor_call_check_write,
-                                               .compute = compute_delete,
+                                               .effect = td_tensor_call_effect,
+                                               .change = change_delete,
                                                .encode = encode_delete };

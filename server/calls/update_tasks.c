@@ -203,7 +203,7 @@ static td_status scatter(struct td_call *call, struct td_store_update *update, s
     return TD_OK;
 }
 
-static td_status compute_scatter(struct td_call *call, struct td_worker *worker)
+static td_status change_scatter(struct td_call *call, struct td_worker *worker)
 {
     const struct td_tensor_call *state = call->state;
     struct td_pool_exec exec;
@@ -313,8 +313,8 @@ static td_status apply(struct td_call *call, struct td_store_update *update,
 typedef td_status find_fn(const struct td_op_args *args, struct td_exec *exec,
                           struct td_row_change *out, struct td_error *err);
 
-static td_status compute_by_key(struct td_call *call, struct td_worker *worker, find_fn *find,
-                                struct td_row_change *change)
+static td_status change_by_key(struct td_call *call, struct td_worker *worker, find_fn *find,
+                               struct td_row_change *change)
 {
     const struct td_tensor_call *state = call->state;
     struct td_pool_exec exec;
@@ -333,11 +333,11 @@ static td_status compute_by_key(struct td_call *call, struct td_worker *worker, 
     return end(call, status, update, &slices);
 }
 
-static td_status compute_upsert(struct td_call *call, struct td_worker *worker)
+static td_status change_upsert(struct td_call *call, struct td_worker *worker)
 {
     struct td_tensor_call *state = call->state;
     struct td_row_change change = { 0 };
-    const td_status status = compute_by_key(call, worker, td_upsert_find, &change);
+    const td_status status = change_by_key(call, worker, td_upsert_find, &change);
     if (status == TD_OK) {
         state->listing.rows[0] = (struct td_row_count){ "replaced", change.n_found };
         state->listing.rows[1] = (struct td_row_count){ "appended", change.n - change.n_found };
@@ -345,11 +345,11 @@ static td_status compute_upsert(struct td_call *call, struct td_worker *worker)
     return status;
 }
 
-static td_status compute_remove(struct td_call *call, struct td_worker *worker)
+static td_status change_remove(struct td_call *call, struct td_worker *worker)
 {
     struct td_tensor_call *state = call->state;
     struct td_row_change change = { 0 };
-    const td_status status = compute_by_key(call, worker, td_remove_find, &change);
+    const td_status status = change_by_key(call, worker, td_remove_find, &change);
     if (status == TD_OK)
         state->listing.rows[0] = (struct td_row_count){ "removed", change.n_found };
     return status;
@@ -359,19 +359,22 @@ const struct td_task td_tensor_scatter_task = { .begin = begin,
                                                 .argument = argument,
                                                 .decode = decode,
                                                 .admit = admit,
-                                                .compute = compute_scatter,
+                                                .effect = td_tensor_call_effect,
+                                                .change = change_scatter,
                                                 .encode = td_tensor_call_encode_listing };
 
 const struct td_task td_table_upsert_task = { .begin = begin,
                                               .argument = argument,
                                               .decode = decode,
                                               .admit = admit,
-                                              .compute = compute_upsert,
+                                              .effect = td_tensor_call_effect,
+                                              .change = change_upsert,
                                               .encode = td_tensor_call_encode_listing };
 
 const struct td_task td_table_remove_task = { .begin = begin,
                                               .argument = argument,
                                               .decode = decode,
                                               .admit = admit,
-                                              .compute = compute_remove,
+                                              .effect = td_tensor_call_effect,
+                                              .change = change_remove,
                                               .encode = td_tensor_call_encode_listing };

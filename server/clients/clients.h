@@ -42,9 +42,10 @@ struct td_client_key {
 struct td_client {
     struct td_client_key key;
     atomic_int references;
-    atomic_int connections;      /* that are open, */
-    atomic_int restricted;       /* and of these, restricted ones that were not ended */
-    struct td_job_source source; /* of its queued calls; the worker pool's */
+    atomic_int connections; /* that are open, */
+    atomic_int restricted;  /* and of these, restricted ones that were not ended */
+    /* Of its queued calls, in the queue of the workers and in that of the disk threads. */
+    struct td_job_source source, disk_source;
     struct td_refused refused;
     atomic_int_fast64_t requests;      /* of its calls, queued or running */
     atomic_uint_fast64_t memory_bytes; /* that its calls in progress are charged for */

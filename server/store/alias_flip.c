@@ -29,7 +29,7 @@ static td_status make_room(struct td_alias_table *edits, int count, struct td_er
                : td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory for %d aliases", count);
 }
 
-/* Sets the edit of one alias; `flipping` is held, so that the aliases stay as they are. */
+/* Sets the edit of one alias; the writer of the aliases has entered, so that the aliases stay as they are. */
 static void edit(const struct td_store *store, struct td_alias_table *edits, const char *name,
                  const char *target, bool persist)
 {
@@ -265,7 +265,7 @@ static td_status check(struct td_store *store, const struct td_alias_flip *flip,
     return status;
 }
 
-/* ---- changes, with `flipping` held ----------------------------------------------------------- */
+/* ---- changes, whose writer of the aliases has entered ---------------------------------------- */
 
 static void claim(struct td_store *store, const struct td_alias_table *claims)
 {
@@ -290,6 +290,21 @@ static void publish(struct td_store *store, const struct td_alias_table *table,
     free(before.aliases);
 }
 
+/* While the file is being replaced, what is found under its name says nothing. */
+static void set_writes_file(struct td_store *store, bool writes)
+{
+    pthread_mutex_lock(&store->aliases_file_mutex);
+    store->writes_aliases_file = writes;
+    pthread_mutex_unlock(&store->aliases_file_mutex);
+}
+
+static void set_file(struct td_store *store, struct td_file_id *member, const struct td_file_id *id)
+{
+    pthread_mutex_lock(&store->aliases_file_mutex);
+    *member = *id;
+    pthread_mutex_unlock(&store->aliases_file_mutex);
+}
+
 /* Replaces aliases.json; *done as of td_data_dir_write. */
 static td_status store_table(struct td_store *store, const struct td_alias_table *table, bool *done,
                              struct td_error *err)
@@ -299,10 +314,13 @@ static td_status store_table(struct td_store *store, const struct td_alias_table
     char *text = td_alias_file_text(table, store->taken, store->n_taken, &bytes);
     if (!text)
         return td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory for the text of the aliases");
+    set_writes_file(store, true);
     const td_status status =
         td_data_dir_write_text(store->dir, TD_ALIASES_FILE, text, bytes, &id, done, err);
+    if (*done)
+        set_file(store, &store->aliases_file, &id);
+    set_writes_file(store, false);
     if (*done) {
-        store->aliases_file = id;
         td_store_solve_problem(store, TD_ALIASES_FILE); /* a damaged one, which was removed */
     }
     free(text);
@@ -325,8 +343,8 @@ static td_status apply(struct td_store *store, const struct td_alias_table *edit
     return status;
 }
 
-static td_status flip_locked(struct td_store *store, const struct td_alias_flip *flip,
-                             struct td_error *err)
+static td_status flip_entered(struct td_store *store, const struct td_alias_flip *flip,
+                              struct td_error *err)
 {
     struct td_alias_table edits = { 0 };
     /* Who may not change the folder is told so by the write. */
@@ -348,43 +366,72 @@ static td_status flip_locked(struct td_store *store, const struct td_alias_flip 
     return status;
 }
 
+static void enter(struct td_store *store, struct td_writer *writer)
+{
+    *writer = (struct td_writer){ .aliases = true };
+    td_writer_wait(store, writer);
+}
+
+bool td_store_plan_flip(const struct td_alias_flip *flip, struct td_writer *writer)
+{
+    *writer = (struct td_writer){ .aliases = true };
+    return flip->persist;
+}
+
 td_status td_store_flip(struct td_store *store, const struct td_alias_flip *flip,
                         struct td_error *err)
 {
+    struct td_writer writer;
     if (flip->persist && !store->dir)
         return td_store_no_folder(err);
-    pthread_mutex_lock(&store->flipping);
-    const td_status status = flip_locked(store, flip, err);
-    pthread_mutex_unlock(&store->flipping);
+    if (!flip->writer)
+        enter(store, &writer);
+    const td_status status = flip_entered(store, flip, err);
+    if (!flip->writer)
+        td_writer_leave(store, &writer);
     if (status == TD_OK)
         td_store_retain(store);
     return status;
 }
 
-td_status td_alias_delete(struct td_store *store, const struct td_store_write *write,
-                          struct td_error *err)
+/* The writer of the aliases has entered. */
+static td_status delete_entered(struct td_store *store, const struct td_store_write *write,
+                                struct td_error *err)
 {
     const struct td_store_name name = { write->name, strlen(write->name) };
     const struct td_alias_change set = { .name = write->name };
-    char target[TD_TENSOR_NAME];
     struct td_version *version;
-    bool stored;
-    pthread_mutex_lock(&store->flipping);
+    char target[TD_TENSOR_NAME];
     const struct td_alias *alias = td_alias_in(&store->aliases, name.text, name.length);
-    stored = alias && alias->stored[0];
-    td_status status = TD_OK;
+    const bool stored = alias && alias->stored[0];
     if (!td_alias_target(store, name.text, name.length, target))
-        status = td_store_not_found(store, name.text, name.length, err);
-    if (status == TD_OK) {
-        td_store_resolve_names(store, &name, 1, &version);
-        status =
-            td_condition_check(&write->condition, name.text, version ? version->etag : NULL, err);
-        td_buffer_unref(version ? &version->base : NULL);
-    }
-    if (status == TD_OK)
-        status = flip_locked(
-            store, &(struct td_alias_flip){ .set = &set, .n_set = 1, .persist = stored }, err);
-    pthread_mutex_unlock(&store->flipping);
+        return td_store_not_found(store, name.text, name.length, err);
+    td_store_resolve_names(store, &name, 1, &version);
+    const td_status status =
+        td_condition_check(&write->condition, name.text, version ? version->etag : NULL, err);
+    td_buffer_unref(version ? &version->base : NULL);
+    return status != TD_OK
+               ? status
+               : flip_entered(store,
+                              &(struct td_alias_flip){ .set = &set, .n_set = 1, .persist = stored },
+                              err);
+}
+
+td_status td_alias_delete(struct td_store *store, const struct td_store_write *write,
+                          struct td_error *err)
+{
+    struct td_writer writer;
+    if (write->writer && !write->writer->aliases)
+        return td_error_set(
+            err, TD_CONFLICT,
+            "'%s' was a tensor when the request came and is an alias now; to delete "
+            "the alias, repeat the request",
+            write->name);
+    if (!write->writer)
+        enter(store, &writer);
+    const td_status status = delete_entered(store, write, err);
+    if (!write->writer)
+        td_writer_leave(store, &writer);
     if (status == TD_OK)
         td_store_retain(store);
     return status;
@@ -490,7 +537,7 @@ static td_status read_file(const struct td_store *store, struct td_arena *arena,
     return status;
 }
 
-/* With `flipping` held. Whether the file is read. */
+/* The writer of the aliases has entered. Whether the file is read. */
 static bool load(struct td_store *store)
 {
     struct td_file_id id = td_file_id_unknown;
@@ -498,19 +545,24 @@ static bool load(struct td_store *store)
     struct td_arena arena;
     struct td_error err;
     const td_file_state state = td_data_dir_stat(store->dir, TD_ALIASES_FILE, &id);
-    if (state == TD_FILE_PRESENT && td_file_id_equal(&id, &store->aliases_file))
+    if (state == TD_FILE_PRESENT && td_file_id_equal(&id, &store->aliases_file)) {
+        if (store->aliases_unread) /* for a while */
+            td_store_solve_problem(store, TD_ALIASES_FILE);
+        store->aliases_unread = false;
         return true;
+    }
     td_arena_init(&arena, NULL, 0, td_memory_heap());
     td_status status = read_file(store, &arena, &read, &id, &err);
     if (status == TD_OK)
         status = take_stored(store, &read, &err);
     if (status == TD_OK)
         status = set_taken(store, &read.taken, &err);
+    store->aliases_unread = status != TD_OK;
     if (status == TD_OK) {
-        store->aliases_file = id;
+        set_file(store, &store->aliases_file, &id);
         td_store_solve_problem(store, TD_ALIASES_FILE);
     } else {
-        store->aliases_damaged = id;
+        set_file(store, &store->aliases_damaged, &id);
         td_store_report_problem(store, TD_ALIASES_FILE, err.message);
     }
     td_arena_reset(&arena);
@@ -519,14 +571,16 @@ static bool load(struct td_store *store)
 
 void td_alias_load(struct td_store *store)
 {
-    pthread_mutex_lock(&store->flipping);
+    struct td_writer writer;
+    enter(store, &writer);
     (void)load(store);
-    pthread_mutex_unlock(&store->flipping);
+    td_writer_leave(store, &writer);
 }
 
 void td_alias_check_targets(struct td_store *store)
 {
-    pthread_mutex_lock(&store->flipping);
+    struct td_writer writer;
+    enter(store, &writer);
     for (int i = 0; i < store->aliases.count; i++) {
         const struct td_alias *alias = &store->aliases.aliases[i];
         const struct td_version *version;
@@ -542,12 +596,12 @@ void td_alias_check_targets(struct td_store *store)
         else
             td_store_report_problem(store, alias->name, reason);
     }
-    pthread_mutex_unlock(&store->flipping);
+    td_writer_leave(store, &writer);
 }
 
 /* ---- folders of versions --------------------------------------------------------------------- */
 
-/* With `flipping` held. */
+/* The writer of the aliases has entered. */
 static int place_of_folder(const struct td_store *store, const char *name)
 {
     int i = 0;
@@ -564,9 +618,10 @@ static bool is_taken(const struct td_store *store, const char *name, const char 
 
 bool td_alias_folder_is_taken(struct td_store *store, const char *name, const char *digest)
 {
-    pthread_mutex_lock(&store->flipping);
+    struct td_writer writer;
+    enter(store, &writer);
     const bool taken = is_taken(store, name, digest);
-    pthread_mutex_unlock(&store->flipping);
+    td_writer_leave(store, &writer);
     return taken;
 }
 
@@ -585,9 +640,10 @@ static bool is_gone(const struct td_store *store, const char *folder)
 
 void td_alias_forget_gone(struct td_store *store)
 {
+    struct td_writer writer;
     struct td_error unused; /* what cannot be written now is written with the next change */
     bool changed = false, done;
-    pthread_mutex_lock(&store->flipping);
+    enter(store, &writer);
     for (int i = store->n_taken - 1; i >= 0; i--)
         if (is_gone(store, store->taken[i].name)) {
             forget(store, store->taken[i].name);
@@ -595,7 +651,7 @@ void td_alias_forget_gone(struct td_store *store)
         }
     if (changed && !store->read_only && td_data_dir_is_locked(store->dir) && load(store))
         (void)store_table(store, &store->aliases, &done, &unused);
-    pthread_mutex_unlock(&store->flipping);
+    td_writer_leave(store, &writer);
 }
 
 static td_status note_taken(struct td_store *store, const struct td_alias_folder *folder,
@@ -679,9 +735,10 @@ static td_status take_folder(struct td_store *store, const struct td_alias_folde
 td_status td_alias_take_folder(struct td_store *store, const struct td_alias_folder *folder,
                                struct td_error *err)
 {
-    pthread_mutex_lock(&store->flipping);
+    struct td_writer writer;
+    enter(store, &writer);
     const td_status status = take_folder(store, folder, err);
-    pthread_mutex_unlock(&store->flipping);
+    td_writer_leave(store, &writer);
     return status;
 }
 

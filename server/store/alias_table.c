@@ -97,24 +97,43 @@ static void append(struct td_alias_table *table, const struct td_alias *alias)
         table->aliases[table->count++] = *alias;
 }
 
-td_status td_alias_check_file(const struct td_store *store, struct td_error *err)
+enum aliases_file { KNOWN, DAMAGED, CHANGED };
+
+static enum aliases_file compare_file(struct td_store *store)
 {
+    enum aliases_file found = CHANGED;
     struct td_file_id id;
-    const td_file_state state =
-        store->dir ? td_data_dir_stat(store->dir, TD_ALIASES_FILE, &id) : TD_FILE_GONE;
+    pthread_mutex_lock(&store->aliases_file_mutex);
+    const td_file_state state = store->dir && !store->writes_aliases_file
+                                    ? td_data_dir_stat(store->dir, TD_ALIASES_FILE, &id)
+                                    : TD_FILE_GONE;
     if (state == TD_FILE_GONE ||
         (state == TD_FILE_PRESENT && td_file_id_equal(&id, &store->aliases_file)))
+        found = KNOWN;
+    else if (state == TD_FILE_PRESENT && td_file_id_equal(&id, &store->aliases_damaged))
+        found = DAMAGED;
+    pthread_mutex_unlock(&store->aliases_file_mutex);
+    return found;
+}
+
+td_status td_alias_check_file(struct td_store *store, struct td_error *err)
+{
+    switch (compare_file(store)) {
+    case KNOWN:
         return TD_OK;
-    if (state == TD_FILE_PRESENT && td_file_id_equal(&id, &store->aliases_damaged))
+    case DAMAGED:
         return td_error_set(
             err, TD_CONFLICT,
             "%s in the data folder is damaged, as GET /v1/aliases tells: repair it and "
             "send SIGHUP, or remove it",
             TD_ALIASES_FILE);
-    return td_error_set(err, TD_CONFLICT,
-                        "%s in the data folder is not as this server read or wrote it last: send "
-                        "SIGHUP, so that it is read first",
-                        TD_ALIASES_FILE);
+    default:
+        return td_error_set(
+            err, TD_CONFLICT,
+            "%s in the data folder is not as this server read or wrote it last: send "
+            "SIGHUP, so that it is read first",
+            TD_ALIASES_FILE);
+    }
 }
 
 td_status td_alias_merge(const struct td_alias_table *table, const struct td_alias_table *edits,

@@ -53,9 +53,9 @@ TD_MUST_CHECK td_status td_alias_check_name(struct td_store *store, const char *
 TD_MUST_CHECK td_status td_alias_check_stored(struct td_store *store, const char *name,
                                               struct td_error *err);
 
-/* With `flipping` held. CONFLICT unless aliases.json is as this process read or wrote it last, or absent:
- * otherwise it may set aliases, and name versions, that are unknown here. */
-TD_MUST_CHECK td_status td_alias_check_file(const struct td_store *store, struct td_error *err);
+/* CONFLICT unless aliases.json is as this process read or wrote it last, is being written by it, or is
+ * absent: otherwise it may set aliases, and name versions, that are unknown here. */
+TD_MUST_CHECK td_status td_alias_check_file(struct td_store *store, struct td_error *err);
 
 /* *out is `table` with the aliases of `edits` in place of those of the same names; those without any
  * target are left out. malloc'ed. RESOURCE_LIMIT (aliases), MEMORY_EXHAUSTED. */

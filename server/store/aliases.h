@@ -12,7 +12,8 @@
  *             removed from the folder nevertheless, the alias stays, and its requests get
  *             DEVICE_UNAVAILABLE until the version is there again.
  * Ownership   Borrows what it is given for the call.
- * Threads     Any; a flip may block on the disk: never on an I/O thread. Flips wait for each other. */
+ * Threads     Any. Flips are made one after the other. One with `persist` may block for as long as the disk
+ *             takes, so it has no place on an I/O thread or a worker. */
 #ifndef TD_SERVER_STORE_ALIASES_H
 #define TD_SERVER_STORE_ALIASES_H
 
@@ -29,7 +30,14 @@ struct td_alias_flip {
     const struct td_alias_change *wanted; /* what the aliases must be before */
     int n_set, n_wanted;
     bool persist;
+    /* That has entered with the aliases, as td_store_plan_flip describes it; NULL: the flip waits for
+     * other flips, and blocks its thread meanwhile. */
+    struct td_writer *writer;
 };
+
+/* Describes the writer that the flip needs, except for its deadline and ready(). True if the flip may
+ * wait for a disk. */
+bool td_store_plan_flip(const struct td_alias_flip *flip, struct td_writer *writer);
 
 /* INVALID_ARGUMENT for a name that cannot be an alias or a target that is no version,
  * PRECONDITION_FAILED, TENSOR_NOT_FOUND for a target that is not there, CONFLICT for a name that is a

@@ -3,6 +3,7 @@
 #include "api/text/sorted_names.h"
 #include "api/text/suggest.h"
 #include "kernels/name.h"
+#include "server/observe/clock.h"
 #include "server/store/alias_table.h"
 #include "server/store/known_files.h"
 #include "server/store/state.h"
@@ -290,6 +291,38 @@ struct td_version *td_store_next_pending(struct td_store *store, int *place)
     return found;
 }
 
+struct td_version **td_store_expired(struct td_store *store, int64_t now_ns, int *count)
+{
+    struct td_version **expired = NULL;
+    int64_t next_ns = TD_NEVER;
+    int n = 0;
+    *count = 0;
+    pthread_rwlock_wrlock(&store->lock);
+    if (store->next_expiry_ns <= now_ns)
+        expired = malloc((size_t)store->n_entries * sizeof(struct td_version *));
+    for (int i = 0; i < store->n_entries && expired; i++) {
+        struct td_version *version = store->entries[i]->current;
+        if (version->expires_ns > now_ns) {
+            next_ns = version->expires_ns < next_ns ? version->expires_ns : next_ns;
+            continue;
+        }
+        td_buffer_ref(&version->base);
+        expired[n++] = version;
+    }
+    if (expired)
+        store->next_expiry_ns = next_ns;
+    pthread_rwlock_unlock(&store->lock);
+    *count = n;
+    return expired;
+}
+
+void td_store_expire_again(struct td_store *store, int64_t now_ns)
+{
+    pthread_rwlock_wrlock(&store->lock);
+    store->next_expiry_ns = now_ns;
+    pthread_rwlock_unlock(&store->lock);
+}
+
 /* Locked. Looks at the entries only if there has ever been a damaged one. */
 static int count_damaged(const struct td_store *store)
 {
@@ -531,6 +564,8 @@ static struct td_version *set_current(struct td_store *store, struct td_entry *e
     version->entry = NULL;
     if (atomic_load(&version->integrity) == TD_INTEGRITY_PENDING)
         atomic_store(&store->unverified, true);
+    if (version->expires_ns < store->next_expiry_ns)
+        store->next_expiry_ns = version->expires_ns;
     atomic_fetch_add(&store->changes, 1);
     return replaced;
 }

@@ -73,6 +73,11 @@ struct td_version **td_store_all_current(struct td_store *store, const struct td
  * NULL for none. *place is the entry that follows it. */
 struct td_version *td_store_next_pending(struct td_store *store, int *place);
 
+/* The current versions that have expired, referenced, in a malloc'ed array; NULL if there are none,
+ * and without memory, when the next call finds them. expire_again makes the next call look again. */
+struct td_version **td_store_expired(struct td_store *store, int64_t now_ns, int *count);
+void td_store_expire_again(struct td_store *store, int64_t now_ns);
+
 /* ---- numbers and quota ---- */
 
 /* The number of a new version: `given` unless that is 0, as for a version stored before the

@@ -304,7 +304,8 @@ static td_status make_version(const struct taking *taking, struct taken_tensor *
 static td_status make_versions(struct taking *taking, struct td_error *err)
 {
     td_status status = TD_OK;
-    td_writer_lock_version(taking->store, &taking->writer, taking->name);
+    taking->writer = (struct td_writer){ .version = taking->name };
+    td_writer_wait(taking->store, &taking->writer);
     for (int i = 0; i < taking->n_tensors && status == TD_OK; i++)
         status = make_version(taking, &taking->tensors[i], err);
     return status;
@@ -343,7 +344,7 @@ static void release(struct taking *taking)
     for (int i = 0; i < taking->n_tensors && taking->tensors; i++)
         td_version_abandon(taking->store, taking->tensors[i].version);
     if (taking->writer.version)
-        td_writer_unlock(taking->store, &taking->writer);
+        td_writer_leave(taking->store, &taking->writer);
     td_arena_reset(&taking->arena);
 }
 
@@ -479,9 +480,8 @@ static void drop_folder(struct td_store *store, struct td_scan_report *report,
     const size_t length = strlen(folder->name);
     for (int i = 0; i < folder->n_tensors; i++) {
         const char *name = folder->tensors[i];
-        struct td_writer writer;
-        if (td_writer_lock(store, &writer, name, NULL) != TD_OK)
-            continue; /* not within an update: it waits */
+        struct td_writer writer = { .names = &name, .n_names = 1 };
+        td_writer_wait(store, &writer);
         struct td_version *current = td_store_current(store, name, strlen(name));
         if (current && strncmp(current->file, folder->name, length) == 0 &&
             current->file[length] == '/') {
@@ -489,7 +489,7 @@ static void drop_folder(struct td_store *store, struct td_scan_report *report,
             report->removed++;
         }
         td_buffer_unref(current ? &current->base : NULL);
-        td_writer_unlock(store, &writer);
+        td_writer_leave(store, &writer);
     }
     td_store_solve_problem(store, folder->name);
     td_scan_report_file(report, folder->name);

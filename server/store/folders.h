@@ -10,7 +10,7 @@
  * of the manifest, too: of a folder that was taken before, a start compares sizes only, unless files are
  * verified at the start. A folder that is removed takes its versions with it.
  *
- * Threads    Those of the scan, with `scanning` held. It locks all names of a version as their writer
+ * Threads    Those of the scan, with `scanning` held. It enters as the writer of all names of a version
  *            before it makes versions. */
 #ifndef TD_SERVER_STORE_FOLDERS_H
 #define TD_SERVER_STORE_FOLDERS_H

@@ -24,6 +24,7 @@ struct td_store *td_store_open(const struct td_store_options *options)
     store->memory = options->memory;
     store->quota = options->quota;
     store->verify = options->verify;
+    store->next_expiry_ns = TD_NEVER;
     store->keep_versions = options->keep_versions;
     store->inspector = options->inspector;
     store->read_only = options->read_only;
@@ -37,7 +38,7 @@ struct td_store *td_store_open(const struct td_store_options *options)
     pthread_cond_init(&store->written, NULL);
     pthread_mutex_init(&store->files_mutex, NULL);
     pthread_mutex_init(&store->scanning, NULL);
-    pthread_mutex_init(&store->flipping, NULL);
+    pthread_mutex_init(&store->aliases_file_mutex, NULL);
     store->dir = options->dir[0] ? td_data_dir_open(options->dir, options->disk_quota,
                                                     options->read_only, options->log)
                                  : NULL;
@@ -68,7 +69,7 @@ void td_store_free(struct td_store *store)
     td_folders_free(store);
     td_store_free_problems(store);
     td_data_dir_free(store->dir);
-    pthread_mutex_destroy(&store->flipping);
+    pthread_mutex_destroy(&store->aliases_file_mutex);
     pthread_mutex_destroy(&store->scanning);
     pthread_mutex_destroy(&store->files_mutex);
     pthread_cond_destroy(&store->written);

@@ -20,16 +20,17 @@ static bool is_ours(const struct td_store *store, const struct td_version *versi
 
 static void remove_version(struct td_store *store, const struct td_version *version)
 {
-    struct td_writer writer;
+    const char *name = version->name;
+    struct td_writer writer = { .names = &name, .n_names = 1 };
     struct td_error err;
-    if (td_writer_lock(store, &writer, version->name, NULL) != TD_OK)
-        return; /* within an update: it waits */
+    if (!td_writer_try(store, &writer))
+        return; /* the version is being deleted, or gets keys; the next change looks at it again */
     struct td_version *current = td_store_current(store, version->name, strlen(version->name));
     const td_status status = current == version
                                  ? td_version_delete(store, version->name, version, true, &err)
                                  : TD_TENSOR_NOT_FOUND;
     td_buffer_unref(current ? &current->base : NULL);
-    td_writer_unlock(store, &writer);
+    td_writer_leave(store, &writer);
     if (status == TD_OK)
         td_log(store->log, TD_LOG_INFO, "version_removed", TD_TEXT("tensor", version->name));
     else if (current == version && status != TD_CONFLICT && status != TD_FORBIDDEN)
@@ -74,26 +75,12 @@ static int count_versions(struct td_version *const *versions, int count)
     return n;
 }
 
-/* Whether aliases.json is as it was read or written last, so that it names no version that is unknown. */
-static bool aliases_are_known(struct td_store *store)
-{
-    struct td_file_id id;
-    if (!store->dir)
-        return true;
-    pthread_mutex_lock(&store->flipping);
-    const td_file_state state = td_data_dir_stat(store->dir, TD_ALIASES_FILE, &id);
-    const bool known = state == TD_FILE_GONE ||
-                       (state == TD_FILE_PRESENT && td_file_id_equal(&id, &store->aliases_file));
-    pthread_mutex_unlock(&store->flipping);
-    return known;
-}
-
 /* Looks at the versions whose names begin with the prefix. */
 static void retain(struct td_store *store, const char *prefix)
 {
     int count;
     if (store->keep_versions == 0 || store->inspector || td_store_must_stop(store) ||
-        !aliases_are_known(store))
+        td_alias_check_file(store, NULL) != TD_OK) /* it may name versions that are unknown here */
         return;
     struct td_version **versions = td_store_all_current(
         store, &(struct td_name_range){ .prefix = prefix, .after = "" }, &count);

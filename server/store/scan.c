@@ -218,14 +218,13 @@ static bool with_name_locked(const struct file_scan *scan, const char *name,
                              const struct td_file_id *id, const struct td_data_tensor *found,
                              uint64_t older)
 {
-    struct td_writer writer;
+    struct td_writer writer = { .names = &name, .n_names = 1 };
     const bool lock = !scan->locked_name || strcmp(scan->locked_name, name) != 0;
-    /* A scan does not run within an update, so it may wait. */
-    if (lock && td_writer_lock(scan->store, &writer, name, NULL) != TD_OK)
-        return false;
+    if (lock)
+        td_writer_wait(scan->store, &writer);
     const bool ok = found ? serve_tensor(scan, id, found, older) : drop_tensor(scan, name);
     if (lock)
-        td_writer_unlock(scan->store, &writer);
+        td_writer_leave(scan->store, &writer);
     return ok;
 }
 
@@ -378,8 +377,8 @@ static void scan_keys(const struct file_scan *scan, const char *table)
 static void scan_file(struct td_store *store, struct td_scan_report *report,
                       struct unread_files *unread, const char *file)
 {
-    struct td_writer writer;
     struct file_scan scan = { .store = store, .report = report, .unread = unread, .file = file };
+    struct td_writer writer = { .names = &scan.locked_name, .n_names = 1 };
     char stem[TD_FILE_NAME];
     if (td_data_table_of_keys_file(file, stem)) {
         scan_keys(&scan, stem);
@@ -388,11 +387,11 @@ static void scan_file(struct td_store *store, struct td_scan_report *report,
     }
     /* A writer may be writing the file of one tensor now, so lock its name first. */
     scan.locked_name = only_name(file, stem);
-    if (scan.locked_name && td_writer_lock(store, &writer, scan.locked_name, NULL) != TD_OK)
-        return;
+    if (scan.locked_name)
+        td_writer_wait(store, &writer);
     scan_known(&scan);
     if (scan.locked_name)
-        td_writer_unlock(store, &writer);
+        td_writer_leave(store, &writer);
     td_scan_report_file(report, file);
 }
 
@@ -403,10 +402,10 @@ static void scan_file(struct td_store *store, struct td_scan_report *report,
  * failing DELETE may restore it. */
 static void remove_vanished(struct td_store *store, struct td_scan_report *report, const char *file)
 {
-    struct td_writer writer;
     struct td_known_file *known;
     struct td_error err;
     struct file_scan scan = { .store = store, .report = report, .file = file, .vanished = true };
+    struct td_writer writer = { .names = &scan.locked_name, .n_names = 1 };
     char stem[TD_FILE_NAME];
     bool ok = true;
     if (td_store_recall_file(store, file, &known, &err) != TD_OK) {
@@ -414,16 +413,15 @@ static void remove_vanished(struct td_store *store, struct td_scan_report *repor
         return;
     }
     scan.locked_name = known && known->n_names == 1 ? known->names[0].name : only_name(file, stem);
-    if (scan.locked_name && td_writer_lock(store, &writer, scan.locked_name, NULL) != TD_OK)
-        goto done;
+    if (scan.locked_name)
+        td_writer_wait(store, &writer);
     for (int i = 0; known && i < known->n_names; i++)
         ok &= with_name_locked(&scan, known->names[i].name, NULL, NULL, 0);
     if (ok && is_gone(store, file))
         td_store_forget_file(store, file);
     if (scan.locked_name)
-        td_writer_unlock(store, &writer);
+        td_writer_leave(store, &writer);
     td_scan_report_file(report, file);
-done:
     td_known_file_free(known);
 }
 

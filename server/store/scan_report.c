@@ -46,12 +46,13 @@ const char *td_scan_other_reason(const char *name)
     } known[] = {
         { ".npz", imported },       { ".csv", imported },    { ".tsv", imported },
         { ".csv.gz", imported },    { ".tsv.gz", imported }, { ".parquet", imported },
-        { ".pq", imported },        { ".pt", pickled },      { ".pth", pickled },
+        { ".pq", imported },        { ".jsonl", imported },  { ".ndjson", imported },
+        { ".vec", imported },       { ".pt", pickled },      { ".pth", pickled },
         { ".bin", pickled },        { ".ckpt", pickled },    { ".pkl", pickled },
         { ".pickle", pickled },     { ".npy", upper_case },  { ".safetensors", upper_case },
         { ".tensord", upper_case }, { ".h5", not_read },     { ".hdf5", not_read },
-        { ".onnx", not_read },      { ".gguf", not_read },   { ".arrow", not_read },
-        { ".feather", not_read },   { ".mat", not_read },    { ".msgpack", not_read },
+        { ".onnx", not_read },      { ".gguf", not_read },   { ".arrow", imported },
+        { ".feather", imported },   { ".mat", not_read },    { ".msgpack", not_read },
         { ".pb", not_read },        { ".tflite", not_read }, { ".gz", compressed },
         { ".zst", compressed },     { ".zip", compressed },
     };

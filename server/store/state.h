@@ -5,7 +5,8 @@
  *     read.c   write.c   update.c scan.c  GET and refs; PUT and DELETE; row updates; the data folder
  *     alias_flip.c                        flips of aliases
  *     retention.c                         versions that are not kept
- *     writers.c                           one writer per name, and how it publishes
+ *     writers.c                           how a writer prepares and publishes a version
+ *     writer_queue.c                      one writer per name, and who waits
  *     entries.c   known_files.c           names, their versions, the quota; which files were loaded
  *     alias_table.c   alias_file.c        aliases; aliases.json
  *     verify.c                            versions whose files are compared with their checksums
@@ -21,7 +22,7 @@
  * only to publish it.
  *
  * Threads    The members before the first lock are set by td_store_open; each lock names what it
- *            guards. Only `scanning`, and within it `flipping`, is held while another is taken. */
+ *            guards. Only `scanning` is held while another is taken. */
 #ifndef TD_SERVER_STORE_STATE_H
 #define TD_SERVER_STORE_STATE_H
 
@@ -57,20 +58,26 @@ struct td_store {
     const struct td_alias_table *claims; /* of a flip that is being made; NULL for none */
     int n_spares;
     atomic_uint_fast64_t changes; /* of the names; read without the lock */
+    int64_t next_expiry_ns;       /* no version expires before */
     uint64_t last_version;
     uint64_t held, mapped,
         spare_bytes;   /* bytes: of current and reserved versions, and of spare copies */
     uint64_t outgoing; /* of those held: bytes counted both for a version and its replacement */
 
-    pthread_mutex_t flipping;          /* held through a flip of aliases */
-    struct td_file_id aliases_file;    /* aliases.json as it was read or written last */
-    struct td_file_id aliases_damaged; /* as it was when it was found damaged */
-    struct td_taken_folder *taken;     /* folders whose aliases have been set, as in it */
-    int n_taken;
+    pthread_mutex_t aliases_file_mutex; /* guards the next three; held for a stat */
+    struct td_file_id aliases_file;     /* aliases.json as it was read or written last */
+    struct td_file_id aliases_damaged;  /* as it was when it was found damaged */
+    bool writes_aliases_file;           /* this process is replacing it */
 
-    pthread_mutex_t writing; /* guards the writers */
-    pthread_cond_t written;
-    struct td_writer *writers; /* active writers, each on its own name */
+    /* Of the writer of the aliases. */
+    struct td_taken_folder *taken; /* folders whose aliases have been set, as in aliases.json */
+    int n_taken;
+    bool aliases_unread; /* the last attempt to read aliases.json failed, as the problems tell */
+
+    pthread_mutex_t writing;           /* guards the writers (writer_queue.h) */
+    pthread_cond_t written;            /* a writer that blocks its thread has entered */
+    struct td_writer *writers;         /* that have entered */
+    struct td_writer *waiting_writers; /* in the order of their arrival */
 
     pthread_mutex_t files_mutex;  /* guards the files */
     struct td_known_file **files; /* sorted by name */

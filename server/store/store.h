@@ -45,10 +45,9 @@
  *            (resident_tensors). Files written into the folder count against the disk quota: more
  *            is RESOURCE_LIMIT (disk_bytes).
  * Ownership  The caller's arena holds what td_store_get returns.
- * Threads    Any. Readers never wait for a copy or a disk. Writers of one name wait for each other,
- *            except on a thread that has begun another update and not ended it, as a worker that
- *            runs a nested request: it gets QUEUE_FULL at once, since it could wait for itself.
- *            Writers may block for long: never call them on an I/O thread. */
+ * Threads    Any. Readers never wait for a copy or a disk. Writers of one name change it one after the
+ *            other (writer_queue.h). A change that persists or deletes may block for as long as the
+ *            disk takes, so it has no place on an I/O thread or a worker. */
 #ifndef TD_SERVER_STORE_STORE_H
 #define TD_SERVER_STORE_STORE_H
 
@@ -58,6 +57,7 @@
 #include "server/config/config.h"
 #include "server/observe/log.h"
 #include "server/store/precondition.h"
+#include "server/store/writer_queue.h"
 
 #include <stdatomic.h>
 
@@ -177,7 +177,16 @@ struct td_store_write {
     struct td_condition condition; /* PRECONDITION_FAILED, with the current ETag in err->etag */
     bool persist;                  /* INVALID_ARGUMENT without a data folder */
     bool removes;                  /* a DELETE: of an alias or a version, too */
+    int64_t ttl_s;                 /* seconds after which td_store_expire removes it; 0: it stays */
+    /* That has entered with the name, as td_store_plan_write describes it; NULL: the change waits
+     * for other writers of the name, and blocks its thread meanwhile. */
+    struct td_writer *writer;
 };
+
+/* Describes the writer that the change needs, except for its deadline and ready(). True if the change
+ * may wait for a disk. */
+bool td_store_plan_write(struct td_store *store, const struct td_store_write *write,
+                         struct td_writer *writer);
 
 /* Whether the name is valid, its condition holds and there is a folder to persist it in. For
  * changes that need no room, before their body; the change checks again. */
@@ -248,8 +257,7 @@ TD_MUST_CHECK td_status td_store_delete(struct td_store *store, const struct td_
  * so the second of two changes costs as much as the first one changed. The current version is
  * never written to: its readers would have to wait for the writer, which may be a worker that
  * runs a nested request for the same tensor. Other writers of the name wait until the update
- * ends. Commit or abort on the thread that began it. Strings are not copied and must not be
- * written to. */
+ * ends. Strings are not copied and must not be written to. */
 struct td_store_update {
     struct td_tensor tensor; /* to be changed in place, or replaced by another of the arena */
     uint64_t from;           /* number of the version that was copied */
@@ -302,6 +310,10 @@ bool td_store_has_unverified(struct td_store *store); /* from any thread */
 /* Before the server stops: a scan leaves out the files that it has not loaded yet, so that it ends
  * soon. */
 void td_store_stop(struct td_store *store);
+
+/* Removes the tensors whose time to live has passed, except tensors that are being written, which
+ * the next call removes. One thread at a time. Never waits for a writer. */
+void td_store_expire(struct td_store *store, int64_t now_ns);
 
 /* Releases the spare copies that were not used since `since_ns`. */
 void td_store_trim(struct td_store *store, int64_t since_ns);

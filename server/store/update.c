@@ -3,6 +3,7 @@
  * the next update before it becomes current. */
 #include "server/observe/clock.h"
 #include "server/store/entries.h"
+#include "server/store/expiry.h"
 #include "server/store/state.h"
 #include "server/store/writers.h"
 
@@ -13,9 +14,10 @@
 struct update {
     struct td_store_update base; /* first: commit and abort cast back */
     struct td_store *store;
-    struct td_writer writer;
+    struct td_writer writer; /* unless the caller's has entered */
     char name[TD_TENSOR_NAME];
-    bool persist;
+    const char *names[1]; /* of the writer */
+    bool persist, entered;
     struct td_exec *exec;      /* NULL: no other thread helps */
     struct td_version *before; /* the current version, referenced */
     struct td_tensor begun;    /* initial value of base.tensor */
@@ -135,11 +137,11 @@ static void end(struct update *update)
     unreserve(update);
     td_buffer_unref(update->buffer);
     td_buffer_unref(update->before ? &update->before->base : NULL);
-    td_writer_end_update();
-    td_writer_unlock(update->store, &update->writer);
+    if (update->entered)
+        td_writer_leave(update->store, &update->writer);
 }
 
-/* The name is locked. */
+/* The writer of the name has entered. */
 static td_status find_before(struct update *update, const struct td_store_write *write,
                              struct td_error *err)
 {
@@ -156,6 +158,14 @@ static td_status find_before(struct update *update, const struct td_store_write 
     return status == TD_OK ? td_store_check_replace(write, before, err) : status;
 }
 
+static void enter(struct update *update)
+{
+    update->names[0] = update->name;
+    update->writer = (struct td_writer){ .names = update->names, .n_names = 1 };
+    td_writer_wait(update->store, &update->writer);
+    update->entered = true;
+}
+
 td_status td_store_update_open(struct td_store *store, const struct td_store_write *write,
                                struct td_arena *arena, struct td_exec *exec,
                                struct td_store_update **out, struct td_error *err)
@@ -168,10 +178,8 @@ td_status td_store_update_open(struct td_store *store, const struct td_store_wri
         return TD_MEMORY_EXHAUSTED;
     *update = (struct update){ .store = store, .persist = write->persist, .exec = exec };
     memcpy(update->name, write->name, strlen(write->name) + 1);
-    status = td_writer_lock(store, &update->writer, update->name, err);
-    if (status != TD_OK)
-        return status;
-    td_writer_begin_update();
+    if (!write->writer)
+        enter(update);
     status = find_before(update, write, err);
     if (status == TD_OK)
         *out = &update->base;
@@ -322,6 +330,8 @@ td_status td_store_update_commit(struct td_store_update *base, const uint64_t *o
     if (status == TD_OK)
         status = whole ? fill_whole(update, version, &arena->stop, err)
                        : fill_changed(update, version, &arena->stop, err);
+    if (version)
+        td_expiry_keep(version, update->before);
     if (status == TD_OK || (version && version->persisted))
         replaced = td_version_publish(update->store, version, out);
     else

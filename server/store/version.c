@@ -1,7 +1,9 @@
 #include "server/store/version.h"
 
 #include "server/memory/fault_guard.h"
+#include "server/observe/clock.h"
 #include "server/store/copy.h"
+#include "server/store/expiry.h"
 #include "server/store/state.h"
 
 #include <inttypes.h>
@@ -28,6 +30,7 @@ struct td_version *td_version_new(const char *name, struct td_error *err)
     }
     td_buffer_init(&version->base, NULL, 0, release_version);
     version->range = -1;
+    version->expires_ns = TD_NEVER;
     snprintf(version->name, sizeof version->name, "%s", name);
     return version;
 }
@@ -184,6 +187,7 @@ struct td_tensor_listing td_version_listing(struct td_version *version)
                                        .source = version->from_file ? version->file : NULL,
                                        .version = version->number,
                                        .etag = version->etag,
+                                       .ttl_s = td_expiry_ttl(version),
                                        .integrity = atomic_load(&version->integrity),
                                        .persisted =
                                            version->persisted && !atomic_load(&version->orphaned) };

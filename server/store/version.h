@@ -34,6 +34,7 @@ struct td_version {
     int range;              /* of the fault guard; -1 if nothing is mapped */
     bool persisted;         /* `file` holds this content */
     bool from_file;         /* and `tensor` is mapped from it */
+    int64_t expires_ns;     /* TD_NEVER: it stays */
     atomic_bool replaced;   /* no longer current */
     atomic_bool orphaned;   /* another file has taken the file's name and cannot be read */
     atomic_int place;       /* in the metrics, plus one; 0: it has none yet */

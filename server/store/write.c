@@ -1,6 +1,7 @@
 #include "server/store/alias_flip.h"
 #include "server/store/alias_table.h"
 #include "server/store/entries.h"
+#include "server/store/expiry.h"
 #include "server/store/keys.h"
 #include "server/store/known_files.h"
 #include "server/store/retention.h"
@@ -16,6 +17,14 @@ static td_status check_before(const struct td_store_write *write, const struct t
     const td_status status =
         td_condition_check(&write->condition, write->name, before ? before->etag : NULL, err);
     return status == TD_OK ? td_store_check_replace(write, before, err) : status;
+}
+
+/* As check_before, for a write that makes a new tensor. */
+static td_status check_put(const struct td_store_write *write, const struct td_version *before,
+                           struct td_error *err)
+{
+    const td_status status = check_before(write, before, err);
+    return status == TD_OK ? td_expiry_check(write, before, err) : status;
 }
 
 td_status td_store_check_change(struct td_store *store, const struct td_store_write *write,
@@ -56,7 +65,7 @@ td_status td_store_admit_next(struct td_store *store, const struct td_store_writ
     if (status != TD_OK)
         return status;
     struct td_version *before = td_store_current(store, write->name, strlen(write->name));
-    status = check_before(write, before, err);
+    status = check_put(write, before, err);
     if (status == TD_OK && !before)
         status = td_store_check_count(store, ++totals->new_names, err);
     if (status == TD_OK && write->persist) {
@@ -80,7 +89,7 @@ td_status td_store_admit(struct td_store *store, const struct td_store_write *wr
 
 /* ---- the next version ------------------------------------------------------------------------ */
 
-/* A change of one name, whose lock is held from begin to end. */
+/* A change of one name, whose writer has entered from begin to end. */
 struct change {
     struct td_store *store;
     const struct td_store_write *write;
@@ -93,10 +102,9 @@ static td_status begin_change(struct change *change, struct td_error *err)
 {
     const struct td_store_write *write = change->write;
     td_status status = td_store_check_write(change->store, write, err);
-    if (status == TD_OK)
-        status = td_writer_lock(change->store, &change->writer, write->name, err);
     if (status != TD_OK)
         return status;
+    (void)td_store_enter(change->store, write, &change->writer);
     change->before = td_store_current(change->store, write->name, strlen(write->name));
     return TD_OK;
 }
@@ -113,7 +121,7 @@ static void end_change(struct change *change, td_status status, struct td_tensor
         td_store_cancel_delete(change->store, change->write->name);
     td_buffer_unref(replaced ? &replaced->base : NULL);
     td_buffer_unref(change->before ? &change->before->base : NULL);
-    td_writer_unlock(change->store, &change->writer);
+    td_store_leave(change->store, change->write, &change->writer);
 }
 
 /* Makes keys of the vector. One of a resident table may be mapped: if its file was truncated meanwhile,
@@ -154,7 +162,7 @@ td_status td_store_put_table(struct td_store *store, const struct td_store_write
     td_status status = begin_change(&change, err);
     if (status != TD_OK)
         return status;
-    status = check_before(write, change.before, err);
+    status = check_put(write, change.before, err);
     if (status == TD_OK && key_vector) {
         status = td_keys_check(key_vector, write->name, &rows->shape, err);
         if (status == TD_OK)
@@ -165,6 +173,8 @@ td_status td_store_put_table(struct td_store *store, const struct td_store_write
     if (status == TD_OK)
         status = td_version_fill(store, change.version, change.before, rows, write->persist,
                                  &arena->stop, err);
+    if (status == TD_OK)
+        td_expiry_start(change.version, write->ttl_s);
     *created = !change.before;
     end_change(&change, status, out);
     if (status == TD_OK)
@@ -258,6 +268,7 @@ static td_status change_keys(struct change *change, struct td_keys *keys, struct
     status = change->write->persist ? td_version_fill(change->store, change->version,
                                                       change->before, rows, true, &arena->stop, err)
                                     : share_rows(change, err);
+    td_expiry_keep(change->version, change->before);
     return status == TD_OK ? td_version_check(change->before, err) : status;
 }
 
@@ -342,11 +353,25 @@ td_status td_store_delete_keys(struct td_store *store, const struct td_store_wri
  * removal. */
 static td_status check_aliases(struct td_store *store, const char *name, struct td_error *err)
 {
-    if (!td_table_version(name) || !store->dir || !td_data_dir_is_locked(store->dir))
-        return TD_OK;
-    pthread_mutex_lock(&store->flipping);
-    const td_status status = td_alias_check_file(store, err);
-    pthread_mutex_unlock(&store->flipping);
+    return !td_table_version(name) || !store->dir || !td_data_dir_is_locked(store->dir)
+               ? TD_OK
+               : td_alias_check_file(store, err);
+}
+
+/* The writer of the name has entered. */
+static td_status delete_tensor(struct td_store *store, const struct td_store_write *write,
+                               struct td_error *err)
+{
+    struct td_version *before = td_store_current(store, write->name, strlen(write->name));
+    td_status status =
+        before || td_store_is_damaged(store, write->name)
+            ? td_condition_check(&write->condition, write->name, before ? before->etag : NULL, err)
+            : td_store_not_found(store, write->name, strlen(write->name), err);
+    if (status == TD_OK)
+        status = check_aliases(store, write->name, err);
+    if (status == TD_OK)
+        status = td_version_delete(store, write->name, before, false, err);
+    td_buffer_unref(before ? &before->base : NULL);
     return status;
 }
 
@@ -356,22 +381,25 @@ td_status td_store_delete(struct td_store *store, const struct td_store_write *w
     struct td_writer writer;
     char target[TD_TENSOR_NAME];
     td_status status = td_store_check_name(write->name, err);
-    if (status == TD_OK && td_alias_target(store, write->name, strlen(write->name), target))
-        return td_alias_delete(store, write, err);
-    if (status == TD_OK)
-        status = td_writer_lock(store, &writer, write->name, err);
     if (status != TD_OK)
         return status;
-    struct td_version *before = td_store_current(store, write->name, strlen(write->name));
-    status =
-        before || td_store_is_damaged(store, write->name)
-            ? td_condition_check(&write->condition, write->name, before ? before->etag : NULL, err)
-            : td_store_not_found(store, write->name, strlen(write->name), err);
-    if (status == TD_OK)
-        status = check_aliases(store, write->name, err);
-    if (status == TD_OK)
-        status = td_version_delete(store, write->name, before, false, err);
-    td_buffer_unref(before ? &before->base : NULL);
-    td_writer_unlock(store, &writer);
+    if (td_alias_target(store, write->name, strlen(write->name), target))
+        return td_alias_delete(store, write, err);
+    (void)td_store_enter(store, write, &writer);
+    status = delete_tensor(store, write, err);
+    td_store_leave(store, write, &writer);
     return status;
+}
+
+/* ---- before a change ------------------------------------------------------------------------- */
+
+bool td_store_plan_write(struct td_store *store, const struct td_store_write *write,
+                         struct td_writer *writer)
+{
+    char target[TD_TENSOR_NAME];
+    *writer = (struct td_writer){ .names = &write->name, .n_names = 1 };
+    writer->aliases =
+        write->removes && td_alias_target(store, write->name, strlen(write->name), target);
+    /* A tensor in memory may have a file as well, which a DELETE removes. */
+    return store->dir && (write->persist || write->removes);
 }

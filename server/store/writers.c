@@ -5,87 +5,29 @@
 #include "server/store/known_files.h"
 #include "server/store/state.h"
 
-#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
 /* An owner is kept if the tensor leaves at most a quarter of the tensor's size unused. */
 #define MUCH_LARGER(owner, bytes) ((owner) / 5 * 4 > (bytes))
 
-/* ---- one writer per name --------------------------------------------------------------------- */
+/* ---- entering and checks --------------------------------------------------------------------- */
 
-/* Updates that this thread has begun and not ended; meanwhile it may run other requests. */
-static _Thread_local int updates;
-
-void td_writer_begin_update(void)
+struct td_writer *td_store_enter(struct td_store *store, const struct td_store_write *write,
+                                 struct td_writer *own)
 {
-    updates++;
+    if (write->writer)
+        return write->writer;
+    *own = (struct td_writer){ .names = &write->name, .n_names = 1 };
+    td_writer_wait(store, own);
+    return own;
 }
 
-void td_writer_end_update(void)
+void td_store_leave(struct td_store *store, const struct td_store_write *write,
+                    struct td_writer *own)
 {
-    updates--;
-}
-
-static bool excludes(const struct td_writer *a, const struct td_writer *b)
-{
-    if (a->name && b->name)
-        return strcmp(a->name, b->name) == 0;
-    return a->version && b->version && strcmp(a->version, b->version) == 0;
-}
-
-/* With store->writing held: whether another writer has a name of this one. */
-static bool is_excluded(const struct td_store *store, const struct td_writer *writer)
-{
-    const struct td_writer *other = store->writers;
-    while (other && !excludes(other, writer))
-        other = other->next;
-    return other != NULL;
-}
-
-/* Waits, unless that could deadlock; false if another writer has the name. */
-static bool lock(struct td_store *store, struct td_writer *writer)
-{
-    pthread_mutex_lock(&store->writing);
-    while (updates == 0 && is_excluded(store, writer))
-        pthread_cond_wait(&store->written, &store->writing);
-    const bool locked = !is_excluded(store, writer);
-    if (locked) {
-        writer->next = store->writers;
-        store->writers = writer;
-    }
-    pthread_mutex_unlock(&store->writing);
-    return locked;
-}
-
-td_status td_writer_lock(struct td_store *store, struct td_writer *writer, const char *name,
-                         struct td_error *err)
-{
-    *writer = (struct td_writer){ .name = name, .version = td_table_version(name) };
-    if (lock(store, writer))
-        return TD_OK;
-    td_error_set(err, TD_QUEUE_FULL, "'%s' is being written by another request", name);
-    if (err)
-        err->retry_after_s = 1;
-    return TD_QUEUE_FULL;
-}
-
-void td_writer_lock_version(struct td_store *store, struct td_writer *writer, const char *version)
-{
-    assert(updates == 0);
-    *writer = (struct td_writer){ .version = version };
-    (void)lock(store, writer);
-}
-
-void td_writer_unlock(struct td_store *store, struct td_writer *writer)
-{
-    pthread_mutex_lock(&store->writing);
-    struct td_writer **link = &store->writers;
-    while (*link != writer)
-        link = &(*link)->next;
-    *link = writer->next;
-    pthread_cond_broadcast(&store->written);
-    pthread_mutex_unlock(&store->writing);
+    if (!write->writer)
+        td_writer_leave(store, own);
 }
 
 td_status td_store_check_write(struct td_store *store, const struct td_store_write *write,

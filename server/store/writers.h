@@ -1,22 +1,15 @@
-/* writers.h - writers: one at a time per name, and the steps common to all of them.
+/* writers.h - the steps that are common to all changes of a name.
  *
- *     check ─► lock the name ─► prepare: reserve what publish needs ─► fill: number, bytes or file, ETag
- *           ─► publish, or abandon ─► unlock the name
+ *     check ─► enter (writer_queue.h) ─► prepare: reserve what publish needs ─► fill: number, bytes or
+ *           file, ETag ─► publish, or abandon ─► leave
  *
- * Ownership  The caller owns the td_writer; it and its name stay valid from lock to unlock.
- * Threads    Any; unlock and the end of an update run on the thread that locked or began. `writing`
- *            is not held between lock and unlock, so a writer may block on a disk. */
+ * Threads    Any. A writer that has entered may block on a disk. */
 #ifndef TD_SERVER_STORE_WRITERS_H
 #define TD_SERVER_STORE_WRITERS_H
 
 #include "server/store/store.h"
 #include "server/store/version.h"
-
-struct td_writer {
-    struct td_writer *next;
-    const char *name;    /* NULL: all names of the version */
-    const char *version; /* that of the name, NULL for none */
-};
+#include "server/store/writer_queue.h"
 
 /* INVALID_ARGUMENT unless the name is valid and, to persist, there is a data folder, CONFLICT if the
  * name is an alias, unless the write removes it; then errors of td_data_dir_check_change. */
@@ -30,21 +23,16 @@ TD_MUST_CHECK td_status td_store_check_replace(const struct td_store_write *writ
                                                const struct td_version *before,
                                                struct td_error *err);
 
-/* Excludes other writers of `name` until td_writer_unlock. QUEUE_FULL if waiting could deadlock:
- * see store.h. */
-TD_MUST_CHECK td_status td_writer_lock(struct td_store *store, struct td_writer *writer,
-                                       const char *name, struct td_error *err);
+/* Returns the writer that the caller has entered for this change, or enters with `own`, for which
+ * it waits. */
+struct td_writer *td_store_enter(struct td_store *store, const struct td_store_write *write,
+                                 struct td_writer *own);
 
-/* The same for all names of a version. Not within an update. */
-void td_writer_lock_version(struct td_store *store, struct td_writer *writer, const char *version);
+/* Leaves with `own` if td_store_enter has entered with it. */
+void td_store_leave(struct td_store *store, const struct td_store_write *write,
+                    struct td_writer *own);
 
-void td_writer_unlock(struct td_store *store, struct td_writer *writer);
-
-/* Counts the updates in progress on this thread. */
-void td_writer_begin_update(void);
-void td_writer_end_update(void);
-
-/* The next version of a name whose lock is held: kept by the arena, with its name reserved, so
+/* The next version of a name whose writer has entered: kept by the arena, with its name reserved, so
  * that td_version_publish cannot fail. Ends with publish or abandon. RESOURCE_LIMIT,
  * MEMORY_EXHAUSTED. */
 TD_MUST_CHECK td_status td_version_prepare(struct td_store *store, const char *name,
@@ -73,7 +61,7 @@ struct td_version *td_version_publish(struct td_store *store, struct td_version 
 TD_MUST_CHECK td_status td_version_check_folder(const struct td_version *version,
                                                 struct td_error *err);
 
-/* Deletes a name whose lock is held; `before` is its version, NULL if its file is damaged. FORBIDDEN if it
+/* Deletes a name whose writer has entered; `before` is its version, NULL if its file is damaged. FORBIDDEN if it
  * comes from a folder of versions, or `own_only` and a file that the server did not write has it; CONFLICT
  * if an alias names it; errors of td_data_dir_remove. */
 TD_MUST_CHECK td_status td_version_delete(struct td_store *store, const char *name,

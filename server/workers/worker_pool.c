@@ -337,7 +337,6 @@ static void *work(void *argument)
     td_turn_shorten_slices();
     td_turn_begin(&worker->turn);
     bool helped = false; /* has helped and not lingered since */
-    (void)pthread_setname_np(pthread_self(), "worker");
     pthread_mutex_lock(&pool->mutex);
     td_placement_init(&worker->placement);
     for (;;) {
@@ -386,6 +385,12 @@ struct td_worker_pool *td_worker_pool_new(int workers, int64_t queue_limit)
         pool->n_workers = i + 1;
     }
     return pool;
+}
+
+void td_worker_pool_name(struct td_worker_pool *pool, const char *name)
+{
+    for (int i = 0; i < pool->n_workers; i++)
+        (void)pthread_setname_np(pool->workers[i].thread, name);
 }
 
 void td_worker_pool_stop(struct td_worker_pool *pool)
@@ -561,6 +566,11 @@ void td_worker_pool_measure(struct td_worker_pool *pool, uint64_t cost_ns, int64
                           memory_order_relaxed);
     if (n < RATIO_JOBS)
         atomic_store_explicit(&accuracy->n, n, memory_order_relaxed);
+}
+
+struct td_worker_pool *td_worker_pool_of(const struct td_worker *worker)
+{
+    return worker->pool;
 }
 
 int64_t td_worker_nested_ns(const struct td_worker *worker)

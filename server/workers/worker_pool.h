@@ -30,6 +30,9 @@ struct td_worker_pool;
 /* workers >= 1. NULL without memory or threads. */
 struct td_worker_pool *td_worker_pool_new(int workers, int64_t queue_limit);
 
+/* Names the threads, for tools that show them; at most 15 characters. */
+void td_worker_pool_name(struct td_worker_pool *pool, const char *name);
+
 /* Runs the queued jobs and joins the threads. No job may be submitted any more; the state of the
  * queue may still be read. */
 void td_worker_pool_stop(struct td_worker_pool *pool);
@@ -62,6 +65,9 @@ void td_worker_pool_expire(struct td_worker_pool *pool, int64_t now_ns, bool eve
  * of queued jobs are multiplied by the average ratio, so that an estimate of a wait is right where
  * estimates of costs are not. Takes no lock. */
 void td_worker_pool_measure(struct td_worker_pool *pool, uint64_t cost_ns, int64_t took_ns);
+
+/* The pool that the worker belongs to. */
+struct td_worker_pool *td_worker_pool_of(const struct td_worker *worker);
 
 /* On a worker: how long small jobs have run between the chunks of the job that it runs, which is no
  * time of that job. */

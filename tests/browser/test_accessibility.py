@@ -88,7 +88,7 @@ class Accessibility(BrowserTest):
         self.audit("/#live", ".charts")
 
     def test_the_reference_of_the_endpoints(self):
-        self.audit("/docs#docs?part=http&at=post_v1_gather", "#post_v1_gather[open] table", lambda: self.click("#post_v1_gather .problems summary"))
+        self.audit("/docs#docs?part=http&at=gather", "#endpoint-gather[open] table", lambda: self.click("#endpoint-gather .problems summary"))
 
     def test_the_reference_of_the_ops(self):
         self.audit("/docs", "section.op")

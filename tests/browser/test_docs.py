@@ -10,7 +10,7 @@ class Docs(BrowserTest):
     def open_endpoint(self, name):
         self.browser.get("about:blank")
         self.open(f"/docs#docs?part=http&at={name}")
-        return self.one(f"#{name}[open] .details-body > *") and self.one(f"#{name}")
+        return self.one(f"#endpoint-{name}[open] .details-body > *") and self.one(f"#endpoint-{name}")
 
     def rows(self, node, label):
         tables = node.find_elements("css selector", f"[aria-label='{label}'] tbody tr")
@@ -33,7 +33,7 @@ class Docs(BrowserTest):
         self.assertEqual(self.text("a[href='/openapi.json']"), "/openapi.json")
 
     def test_an_endpoint_has_parameters_schemas_problems_and_an_example(self):
-        node = self.open_endpoint("post_v1_gather")
+        node = self.open_endpoint("gather")
         request = {row[0]: row[1:] for row in self.rows(node, "body application/json")}
         self.assertEqual(request["indices"][0], "Tensor or Keys")
         self.assertIn("Required.", request["params"][1])
@@ -50,12 +50,12 @@ class Docs(BrowserTest):
         self.assertEqual(link.get_attribute("href"), self.origin + "/problems/index-out-of-bounds")
 
     def test_short_words_are_not_broken(self):
-        node = self.open_endpoint("post_v1_gather")
+        node = self.open_endpoint("gather")
         cell = next(cell for cell in node.find_elements("css selector", "[aria-label=parameters] td:nth-child(2)") if cell.text == "header")
         self.assertEqual(self.browser.execute_script("const range = document.createRange(); range.selectNodeContents(arguments[0]); return range.getClientRects().length", cell), 1)
 
     def test_a_schema_is_opened_from_where_it_is_named(self):
-        node = self.open_endpoint("put_v1_tensors_name")
+        node = self.open_endpoint("put_tensor")
         node.find_element("xpath", ".//button[text()='TableAndKeys' or text()='TensorOrTable']").click()
         self.one("#schema-TensorOrTable[open] .details-body > *")
         self.click("#schema-TensorOrTable button", "TableAndKeys")

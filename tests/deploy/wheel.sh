@@ -176,9 +176,13 @@ with tensord.serve(sys.argv[1]) as server:
     assert server.client.gather("planets", [2, 3])[:, 3].tolist() == [1, 2]
 END
     env -i PATH=/usr/bin:/bin "$work/venv/bin/python" "$work/together.py" "$work/tables" || fail "tensord.serve of the wheel"
+    "$work/venv/bin/python" -c 'import numpy, sys; numpy.savez(sys.argv[1], rows=[[1.5], [2.5]])' "$work/films.npz"
+    quietly env -i "$work/venv/bin/tensord-import" "$work/films.npz" --data-dir "$work/tables"
     meanwhile() {
         said=$("$work/venv/bin/python" -m tensord --url "http://$address" gather params=planets 'indices=[2]')
         [ "$said" = '[[5.97, 6378.0, 149.6, 1.0]]' ] || fail "python -m tensord gather is answered with $said"
+        said=$("$work/venv/bin/python" -m tensord --url "http://$address" get films:rows)
+        [ "$said" = '[[1.5], [2.5]]' ] || fail "the table of tensord-import has $said"
     }
     serve "the command tensord, asked by python -m tensord" env -i "$work/venv/bin/tensord"
     meanwhile() { :; }

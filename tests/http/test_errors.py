@@ -125,10 +125,24 @@ class MalformedRequests(HttpTest):
             problem = self.assertProblem(reply, 400, "MALFORMED_REQUEST")
             self.assertTrue(problem["pointer"].startswith("/params/"), problem)
 
-    def test_attributes_in_body_and_query_are_refused(self):
-        reply = self.post("/v1/gather?axis=0", {"params": [1], "indices": [0], "axis": 0})
-        problem = self.assertProblem(reply, 400, "MALFORMED_REQUEST")
-        self.assertIn("axis", problem["detail"])
+    def test_an_attribute_in_body_and_query_has_one_value(self):
+        request = {"params": [[1, 2]], "indices": [0]}
+        for query, same, other in (("axis=0", {"axis": 0}, {"axis": 1}), ("bounds=clip", {"bounds": "clip"}, {"bounds": "wrap"}),
+                                   ("dtype=float32", {"dtype": "float32"}, {"dtype": "int8"}), ("device=cpu", {"device": "cpu"}, {"device": "auto"}),
+                                   ("response=flat", {"response": "flat"}, {"response": "nested"}), ("timing=1", {"timing": True}, {"timing": False}),
+                                   ("store=a", {"store": "a"}, {"store": "b"})):
+            with self.subTest(query):
+                once, twice = self.post("/v1/gather?" + query, request), self.post("/v1/gather?" + query, {**request, **same})
+                self.assertEqual((once.status, twice.status), (200, 200), twice.body)
+                if query != "store=a":  # whose version grows
+                    self.assertEqual(once.body, twice.body)
+                name, = other
+                problem = self.assertProblem(self.post("/v1/gather?" + query, {**request, **other}), 400, "MALFORMED_REQUEST", attribute=name, pointer="/" + name)
+                self.assertIn("one value in the query string and another in the body", problem["detail"])
+        self.request("DELETE", "/v1/tensors/a")
+
+    def test_a_repeated_attribute_is_still_given_once_in_the_body(self):
+        self.assertProblem(self.post("/v1/gather?axis=0", b'{"params":[1],"indices":[0],"axis":0,"axis":0}'), 400, "MALFORMED_REQUEST", pointer="/axis")
 
     def test_attributes_twice_in_the_query_are_refused(self):
         for query in ("axis=0&axis=0", "bounds=clip&bounds=clip", "response=flat&response=flat"):
@@ -139,6 +153,16 @@ class MalformedRequests(HttpTest):
         self.assertProblem(reply, 400, "MALFORMED_REQUEST")
         reply = self.post("/v1/gather?batch_dim=0", {"params": [1], "indices": [0]})
         self.assertProblem(reply, 400, "MALFORMED_REQUEST", did_you_mean="batch_dims")
+
+    def test_integers_of_a_typed_tensor_have_any_notation(self):
+        for dtype, data, wanted in (("int32", [3.0, -2e5], [3, -200000]), ("int64", [str(2**53 + 1), 1e3], [2**53 + 1, 1000]), ("uint64", [str(2**64 - 1)], [2**64 - 1])):
+            reply = self.post("/v1/gather", {"params": {"dtype": dtype, "data": data}, "indices": {"dtype": "int32", "data": [1.0 * i for i in range(len(data))]}})
+            self.assertEqual(reply.json()["output"], {"dtype": dtype, "shape": [len(data)], "data": wanted})
+        for dtype, value in (("int32", 1.5), ("int32", "1"), ("int64", "1.0"), ("int64", str(2**63)), ("uint64", "-1"), ("uint64", "x"), ("bool", 1.0)):
+            with self.subTest(dtype, value=value):
+                reply = self.post("/v1/gather", {"params": {"dtype": dtype, "data": [value]}, "indices": [0]})
+                self.assertProblem(reply, 400, "MALFORMED_REQUEST", pointer="/params/data/0")
+        self.assertProblem(self.post("/v1/gather", {"params": [1, 2], "indices": [1.0]}), 422, "UNSUPPORTED_DTYPE")  # without a dtype 1.0 is a float
 
     def test_attributes_of_the_wrong_kind_are_refused(self):
         for axis in ("0", 0.5, None, True, [0], {}, 1e30):

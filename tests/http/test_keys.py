@@ -33,6 +33,21 @@ class Keys(KeysTest):
         self.assertProblem(self.request("DELETE", f"/v1/tensors/{name}/keys"), 404, "TENSOR_NOT_FOUND")
         self.assertData(name, "int32", [2, 2], [[1, 2], [3, 4]])
 
+    def test_64_bit_keys_may_be_in_quotes(self):
+        """JavaScript has no other way to write 2^53 + 1"""
+        large, name = 2**53 + 1, self.name()
+        keys = {"dtype": "int64", "data": [str(large), "-7", 8]}
+        self.assertMetadata(self.put(name, {"tensor": [[1], [2], [3]], "keys": keys}), 201, keys="int64")
+        self.assertEqual(self.keys_of(name), ("int64", [large, -7, 8]))
+        for given in ([str(large)], {"dtype": "int64", "data": [str(large)]}):
+            reply = self.post(f"/v1/tensors/{name}/gather", {"indices": {"keys": given}})
+            self.assertEqual(reply.json()["output"]["data"], [[1]])
+            self.assertEqual(self.post(f"/v1/tensors/{name}/find", {"queries": given}).json()["output"]["data"], [0])
+        self.assertProblem(self.post(f"/v1/tensors/{name}/gather", {"indices": {"keys": ["king"]}}), 400, "MALFORMED_REQUEST", pointer="/indices/keys/0")
+        self.assertMetadata(self.put_keys(name, {"dtype": "uint64", "data": [str(2**64 - 1), "0", "1"]}), 200, keys="uint64")
+        self.assertEqual(self.keys_of(name), ("uint64", [2**64 - 1, 0, 1]))
+        self.assertMetadata(self.put_keys(name, ["0", "1", "2"]), 200, keys="string")
+
     def test_a_table_is_put_with_its_keys(self):
         name = self.name()
         body = {"tensor": [[1.5], [2.5]], "keys": ["a", "b"]}

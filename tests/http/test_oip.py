@@ -226,6 +226,16 @@ class Inference(OipTest):
         self.assertError(self.infer("gather", self.gather_inputs(), parameters={"params.ref": "oip-table"}), 400, "params")
         self.assertStatus(self.request("DELETE", "/v1/tensors/oip-table"), 204)
 
+    def test_64_bit_integers_may_be_in_quotes(self):
+        x = oip_input("x", "INT64", [2], [str(2**53 + 1), 1])
+        document, _ = read_reply(self.infer("cast", [x], parameters={"dtype": "uint64"}))
+        self.assertEqual(document["outputs"][0]["data"], [2**53 + 1, 1])
+        self.assertError(self.infer("cast", [oip_input("x", "INT32", [1], ["1"])], parameters={"dtype": "uint64"}), 400, "a string is not INT32")
+
+    def test_content_type_is_ignored_on_a_request_and_on_its_tensors(self):
+        inputs = [{**tensor, "parameters": {**tensor.get("parameters", {}), "content_type": "np"}} for tensor in self.gather_inputs()]
+        self.assertGathered(self.infer("gather", inputs, parameters={"content_type": "np"}))
+
     def test_priorities_are_accepted_and_sequences_refused(self):
         self.assertGathered(self.infer("gather", self.gather_inputs(), parameters={"priority": 1, "timeout": 10_000_000}))
         self.assertError(self.infer("gather", self.gather_inputs(), parameters={"sequence_id": 5}), 400, "stateless")

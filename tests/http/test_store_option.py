@@ -1,6 +1,7 @@
 """The option "store": an op's output becomes a resident tensor, and the reply is its metadata."""
 import itertools
 from daemon import *
+from gates import GatedDaemon
 
 
 class StoreTest(HttpTest):
@@ -11,6 +12,115 @@ class StoreTest(HttpTest):
 
     def data(self, name):
         return self.get(f"/v1/tensors/{name}?response=nested").json()
+
+
+class TimeToLive(StoreTest):
+    gated = True
+
+    def gather(self, store, query="", **members):
+        return self.post("/v1/gather" + query, {"params": [1, 2], "indices": [1], **({"store": store} if store else {}), **members})
+
+    def ttl(self, name):
+        """of GET; None: it stays"""
+        reply = self.get(f"/v1/tensors/{name}")
+        self.assertStatus(reply, 200)
+        return reply.json().get("ttl_s")
+
+    def gone(self, name):
+        return self.get(f"/v1/tensors/{name}").status == 404
+
+    def test_the_tensor_disappears_after_it(self):
+        name, other = self.name(), self.name()
+        with self.daemon.clock.stopped():
+            reply = self.gather({"name": name, "ttl_s": 60})
+            self.assertStatus(reply, 200)
+            self.assertEqual(reply.json(), {"output": {**self.get(f"/v1/tensors/{name}").json(), "ttl_s": 60}})
+            self.assertStatus(self.gather(other), 200)
+            self.daemon.clock.advance(59.5)
+            self.assertEqual((self.ttl(name), self.ttl(other)), (1, None))
+            self.assertIn(("ttl_s", 1), next(t for t in self.get("/v1/tensors").json()["tensors"] if t["name"] == name).items())
+            self.daemon.clock.advance(0.5)
+            self.daemon.clock.advance(1)  # the daemon looks each second
+            eventually(lambda: self.gone(name))
+            self.assertProblem(self.post("/v1/gather", {"params": {"ref": name}, "indices": [0]}), 404, "TENSOR_NOT_FOUND")
+            self.assertEqual(self.ttl(other), None)
+
+    def test_it_may_be_in_the_query_string_and_in_metadata(self):
+        body = lambda name: safetensors({"params": ("int8", (1,), b"1"), "indices": ("int32", (1,), bytes(4))}, {"store": name, "store.ttl_s": "60"})
+        with self.daemon.clock.stopped():
+            names = [self.name() for _ in range(3)]
+            self.assertStatus(self.gather(None, f"?store={names[0]}&store.ttl_s=60"), 200)
+            self.assertStatus(self.request("POST", "/v1/gather", body(names[1]), {"Content-Type": SAFETENSORS}), 200)
+            self.assertStatus(self.gather({"name": names[2], "ttl_s": 60}, f"?store={names[2]}&store.ttl_s=60"), 200)
+            self.assertEqual([self.ttl(name) for name in names], [60] * 3)
+            self.daemon.clock.advance(62)
+            eventually(lambda: all(self.gone(name) for name in names))
+
+    def test_each_output_has_it(self):
+        with self.daemon.clock.stopped():
+            name = self.name()
+            self.assertStatus(self.post("/v1/top_k", {"x": [1, 2], "k": 1, "store": {"name": name, "ttl_s": 5}}), 200)
+            self.assertEqual((self.ttl(name + ".values"), self.ttl(name + ".indices")), (5, 5))
+            self.daemon.clock.advance(7)
+            eventually(lambda: self.gone(name + ".values") and self.gone(name + ".indices"))
+
+    def test_storing_again_starts_it_again_and_a_put_ends_it(self):
+        again, put = self.name(), self.name()
+        with self.daemon.clock.stopped():
+            for name in (again, put):
+                self.assertStatus(self.gather({"name": name, "ttl_s": 60}), 200)
+            self.daemon.clock.advance(50)
+            self.assertStatus(self.gather({"name": again, "ttl_s": 60}), 200)
+            self.assertStatus(self.request("PUT", f"/v1/tensors/{put}", [1]), 200)
+            self.assertEqual((self.ttl(again), self.ttl(put)), (60, None))
+            self.daemon.clock.advance(20)
+            last = self.name()  # once it is gone, the daemon has looked
+            self.assertStatus(self.gather({"name": last, "ttl_s": 1}), 200)
+            self.daemon.clock.advance(3)
+            eventually(lambda: self.gone(last))
+            self.assertEqual((self.ttl(again), self.ttl(put)), (37, None))
+
+    def test_a_change_of_rows_or_keys_leaves_it(self):
+        with self.daemon.clock.stopped():
+            name = self.name()
+            self.assertStatus(self.gather({"name": name, "ttl_s": 60}), 200)
+            self.daemon.clock.advance(10)
+            self.assertStatus(self.post(f"/v1/tensors/{name}/scatter", {"indices": [[0]], "updates": [5]}), 200)
+            self.assertStatus(self.request("PUT", f"/v1/tensors/{name}/keys", ["a"]), 201)
+            self.assertStatus(self.post(f"/v1/tensors/{name}/upsert", {"keys": ["b"], "rows": [6]}), 200)
+            self.assertEqual((self.ttl(name), self.data(name)["data"]), (50, [5, 6]))
+            self.daemon.clock.advance(52)
+            eventually(lambda: self.gone(name))
+
+    def test_what_it_cannot_be_is_refused(self):
+        name = self.name()
+        for store, pointer in (({"name": name, "ttl_s": 0}, "/store/ttl_s"), ({"name": name, "ttl_s": -1}, "/store/ttl_s"), ({"name": name, "ttl_s": 31536001}, "/store/ttl_s"),
+                               ({"name": name, "ttl_s": 1.5}, "/store/ttl_s"), ({"name": name, "ttl_s": "x"}, "/store/ttl_s"), ({"name": name, "ttl_s": None}, "/store/ttl_s"),
+                               ({"name": 5}, "/store/name"), ({}, "/store"), ([name], "/store"), ({"name": name, "ttl": 60}, "/store/ttl")):
+            with self.subTest(store):
+                self.assertProblem(self.post("/v1/gather", {"params": [1], "indices": [0], "store": store}), 400, "MALFORMED_REQUEST", pointer=pointer)
+        self.assertProblem(self.gather({"ttl_s": 60}), 400, "MALFORMED_REQUEST")
+        self.assertProblem(self.gather(None, "?store.ttl_s=60"), 400, "MALFORMED_REQUEST", attribute="store.ttl_s")
+        self.assertProblem(self.gather(None, f"?store={name}&store.ttl_s=0"), 400, "MALFORMED_REQUEST", attribute="store.ttl_s")
+        self.assertProblem(self.gather({"name": name + "@1", "ttl_s": 60}), 422, "INVALID_ARGUMENT")
+        self.assertTrue(self.gone(name))
+
+    def test_files_of_the_data_folder_stay(self):
+        folder = temporary_folder()
+        with GatedDaemon("--data-dir", folder) as daemon, Client(daemon) as client, daemon.clock.stopped():
+            def gather(store):
+                return client.request("POST", "/v1/gather", json.dumps({"params": [1, 2], "indices": [1], "store": store}).encode(), {"Content-Type": JSON})
+            self.assertStatus(client.request("PUT", "/v1/tensors/kept?persist=1", b"[7]"), 201)
+            self.assertProblem(gather({"name": "kept", "ttl_s": 5}), 409, "CONFLICT")
+            self.assertStatus(gather({"name": "result", "ttl_s": 5}), 200)
+            reply = client.request("POST", "/v1/tensors/result/scatter?persist=1", b'{"indices": [[0]], "updates": [3]}', {"Content-Type": JSON})
+            self.assertStatus(reply, 200)
+            self.assertNotIn("ttl_s", reply.json())  # what is persisted stays
+            self.assertStatus(gather({"name": "last", "ttl_s": 5}), 200)
+            daemon.clock.advance(7)
+            eventually(lambda: client.request("GET", "/v1/tensors/last").status == 404)
+            for name in ("kept", "result"):
+                self.assertStatus(client.request("GET", f"/v1/tensors/{name}"), 200)
 
 
 class Store(StoreTest):

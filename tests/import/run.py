@@ -22,7 +22,8 @@ VENV = os.path.join(oip_run.CACHE, "import-venv")
 with open(os.path.join(ROOT, "deploy", "import", "requirements.txt"), encoding="utf-8") as f:
     PACKAGES = [*f.read().split(), "safetensors", "mypy==2.4.1"]
 IMPORTS = "import numpy, pyarrow.parquet, safetensors.numpy, mypy.api"
-MODULES = ["test_formats", "test_encoding", "test_refusals", "test_folder", "test_command_line", "test_served", "test_libraries"]
+MODULES = ["test_formats", "test_columns", "test_text", "test_more_formats", "test_encoding", "test_refusals", "test_folder",
+           "test_command_line", "test_served", "test_libraries"]
 
 
 def main():

@@ -25,6 +25,8 @@ class CommandLine(ImportTest):
                                   (["--data-dir", "d", "--version", ".x"], "no dot first"),
                                   (["--data-dir", "d", "--version", "x" * 65], "expected 1 to 64"),
                                   (["--data-dir", "d", "--name", "a/b"], "expected characters A-Z"),
+                                  (["--data-dir", "d", "--delimiter", "::"], "--delimiter '::': expected one ASCII character"),
+                                  (["--data-dir", "d", "--delimiter", '"'], "expected one ASCII character"),
                                   (["--data-dir", "d", "--tensor", "=x"], "expected FROM or FROM=TO, each name once"),
                                   (["--data-dir", "d", "--tensor", "w", "--tensor", "w=v"], "each name once"),
                                   (["--data-dir", "d", "--version", "1", "--alias", "a"], "expected NAME=TENSOR"),
@@ -36,20 +38,24 @@ class CommandLine(ImportTest):
         self.assertFalse(os.path.exists("d"))
 
     def test_inputs_that_are_not_there_or_of_no_known_format(self):
-        (self.work / "m.txt").write_text("")
+        (self.work / "m.doc").write_text("")
         (self.work / "a.parquet").write_text("")
         self.assertIn("there is no such file", self.refused(self.work / "none.parquet"))
-        self.assertIn("its suffix is that of no format", self.refused(self.work / "m.txt"))
-        self.assertIn("several inputs are the parts of a Parquet table", self.refused(self.work / "a.parquet", self.work / "m.txt"))
+        self.assertIn("its suffix is of no known format", self.refused(self.work / "m.doc"))
+        self.assertIn("several inputs are the parts of a table in Parquet or Arrow files",
+                      self.refused(self.work / "a.parquet", self.work / "m.doc"))
         np.savez(self.work / "m x.npz", w=np.zeros(3))
         self.assertIn("cannot be the name of a table: --name gives another one", self.refused(self.work / "m x.npz"))
         np.savez(self.work / "m.npz", w=np.zeros(3), v=np.zeros(3))
         for options, expected in ((["--tensor", "x"], "there is no tensor x; it has v, w"), (["--keys", "x"], "there is no tensor x"),
-                                  (["--rows", "x"], "--rows chooses columns"), (["--tensor", "w=a/b"], "tensor 'a/b': the characters"),
+                                  (["--rows", "x"], "--rows chooses columns"), (["--quote"], "--delimiter and --quote are for CSV and TSV"),
+                                  (["--delimiter", ";"], "--delimiter and --quote are for CSV and TSV"),
+                                  (["--tensor", "w=a/b"], "tensor 'a/b': the characters"),
                                   (["--tensor", "w=v", "--tensor", "v"], "two tensors would be named v"),
                                   (["--tensor", "w=" + "x" * 130], "the name has 132 characters; expected at most 121"),
                                   (["--version", "1", "--alias", "a=x"], "--alias a=x: there is no tensor x"),
-                                  (["--version", "1", "--alias", "a/b=w"], "alias 'a/b'"), (["--version", "1", "--alias", "a.keys=w"], "alias 'a.keys'")):
+                                  (["--version", "1", "--alias", "a/b=w"], "alias 'a/b'"),
+                                  (["--version", "1", "--alias", "a.keys=w"], "alias 'a.keys'")):
             with self.subTest(options):
                 self.assertIn(expected, self.refused(self.work / "m.npz", *options))
 

@@ -1,5 +1,5 @@
 """The dtypes that rows are written in: values that can be checked by hand, and the bounds that rounding has."""
-import math
+import math, warnings
 
 import numpy as np
 
@@ -17,7 +17,7 @@ class Encoding(ImportTest):
         self.assertEqual(numbers(tensors, "w"), [0, 100, 255, 0, 0, 0, 0, 255, 128])
         np.testing.assert_array_equal(numbers(tensors, "w.scale"), np.array([2.55 / 255, 0, 1], "f4"))
         np.testing.assert_array_equal(numbers(tensors, "w.offset"), np.array([-1, 10, 0], "f4"))
-        self.assertRegex(out, r"m:w: uint8 \[3, 3\]; error at most \S+, root mean square \S+ % of that of the values")
+        self.assertRegex(out, r"m:w: uint8 \[3, 3\]; error at most \S+; its root mean square is \S+ % of the root mean square of the values")
 
     def test_int8_is_symmetric(self):
         tensors, _ = self.convert([[-127, 1, 63.6], [0, 0, 0]], "int8", "f4")
@@ -32,7 +32,7 @@ class Encoding(ImportTest):
             params, scale, offset = (np.array(numbers(tensors, "w" + part)) for part in ("", ".scale", ".offset"))
             error = np.abs(params.reshape(rows.shape) * scale[:, None] + offset[:, None] - rows)
             self.assertTrue((error <= step[:, None] * 0.5001 + np.abs(rows) * 1e-6).all())
-            self.assertAlmostEqual(float(out.split("at most ")[1].split(",")[0]) / error.max(), 1, delta=0.02)
+            self.assertAlmostEqual(float(out.split("at most ")[1].split(";")[0]) / error.max(), 1, delta=0.02)
 
     def test_extremes_of_float64_and_subnormal_rows(self):
         tensors, _ = self.convert([[-1e38, 1e38], [1e-45, 2e-45], [0, 1e-44]], "uint8", "f8")
@@ -62,9 +62,25 @@ class Encoding(ImportTest):
                 ([[0, 70000]], "float16", "f4", "element 1 of row 0 is too large for float16: 70000.0"),
                 ([[0], [1e39]], "bfloat16", "f8", "element 0 of row 1 is too large for bfloat16: 1e+39"),
                 ([[1e300]], "uint8", "f8", "element 0 of row 0 is too large for float32: 1e+300"),
-                ([[-3e38, 3e38]], "uint8", "f4", "element 1 of row 0 is too large for float32: 3"),
                 ([1, 2], "uint8", "f4", "the shape is [2]; rows are quantised in tables of two dimensions"),
                 ([[1]], "float16", "i4", "it is int32; --dtype converts floats only")):
             with self.subTest(expected):
                 np.savez(self.work / "m.npz", w=np.array(rows, kind))
                 self.assertIn(f"array w: {expected}", self.refused(self.work / "m.npz", "--dtype", dtype))
+
+    def test_rows_near_the_limit_of_float32_say_what_does_not_fit(self):
+        limit = float(np.finfo("f4").max)
+        for rows, dtype, kind, expected in (
+                ([[0, 1], [-3e38, 3e38]], "uint8", "f4",
+                 "row 1 has values from -3e+38 to 3e+38; their difference, 6e+38, does not fit float32, in which "
+                 "uint8 is dequantised; --dtype float32 or bfloat16 keeps such rows"),
+                ([[0, limit]], "int8", "f4",
+                 "row 0 has values from 0 to 3.40282e+38; 127 * scale, rounded, does not fit float32, in which int8 is"),
+                ([[0, 1], [2, 4e38]], "uint8", "f8", "element 1 of row 1 is too large for float32: 4e+38"),
+                ([[0, 1], [-4e38, 2]], "uint8", "f8", "element 0 of row 1 is too large for float32: -4e+38")):
+            with self.subTest(rows=rows, dtype=dtype):
+                np.savez(self.work / "m.npz", w=np.asarray(rows, kind))
+                with warnings.catch_warnings():
+                    warnings.simplefilter("error")
+                    self.assertIn(f"array w: {expected}", self.refused(self.work / "m.npz", "--dtype", dtype))
+        self.imported(self.work / "m.npz", "--dtype", "float64")

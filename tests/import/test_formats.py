@@ -106,7 +106,7 @@ class Csv(ImportTest):
     def test_tabs_and_compression(self):
         path = self.work / "m.tsv.gz"
         path.write_bytes(gzip.compress(b"id\ta\n\"x\ty\"\t1\n"))
-        self.imported(path, "--keys", "id")
+        self.imported(path, "--keys", "id", "--quote")
         self.assertEqual(strings(self.tensors("m.safetensors"), "a.keys"), ["x\ty"])
         (self.work / "N.TSV").write_bytes(b"id\ta\nx\t1\n")
         self.imported(self.work / "N.TSV", "--keys", "id")

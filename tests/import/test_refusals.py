@@ -3,6 +3,7 @@ import json, os, pickle, struct, unittest.mock, zipfile
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.feather
 import pyarrow.parquet as pq
 import safetensors.numpy
 
@@ -31,7 +32,7 @@ class Columns(ImportTest):
         self.expect(", column v: row 2 has 1 elements; expected 2, as in the first row", v=[[1.0, 2.0], [3.0, 4.0], [5.0]])
         self.expect(": column b is double, but column a is int64; --rows chooses columns of one dtype".replace("double", "float64"),
                     a=[1], b=[2.0])
-        self.expect(", column a: the type is string; expected numbers, or lists of numbers", a=["x"])
+        self.expect(": column a (row 0: 'x') is not numeric; --rows chooses the columns of the rows, and --keys the column of keys", a=["x"])
         self.expect(", column a: the type is list<element: list<element: double>>; expected numbers, or lists of numbers", a=[[[1.0]]])
         self.expect(": there is no column x; it has a", ("--rows", "x"), a=[1])
         self.expect(": there are several columns of lists, a, b; --rows chooses one", a=[[1]], b=[[2]])
@@ -40,7 +41,7 @@ class Columns(ImportTest):
     def test_keys_that_are_not_of_the_dtype_asked_for(self):
         path = self.work / "m.parquet"
         pq.write_table(pa.table({"id": [1, -1], "v": [[1.0], [2.0]]}), path)
-        self.assertIn("rows 0 to 1: Integer value -1 not in range",
+        self.assertIn("column id: row 1 is -1; expected uint64",
                       self.refused(path, "--keys", "id", "--key-dtype", "uint64"))
 
     def test_damaged_parquet(self):
@@ -54,9 +55,12 @@ class Columns(ImportTest):
 
     def test_csv(self):
         path = self.work / "m.csv"
-        for text, expected in ((b"id,a\nx,1\ny,q\n", "invalid value 'q'"), (b"id,a\nx,1\ny\n", "Expected 2 columns, got 1: y"),
+        for text, expected in ((b"id,a\nx,1\ny,q\n", "column a: row 1 is 'q'; expected a number"),
+                               (b"id,a\nx,1\ny\n", "row 1 has 1 column; expected 2, as in the first line: 'y'"),
                                (b"id,a\nx,\ny,2\n", "column a: row 0 has no value"), (b"id,a\nx,1\nx,2\n", "are both \"x\""),
-                               (b"id,a\n\xff,1\n", "invalid UTF8"), (b"", "Empty CSV file"), (b"id,a,a\nx,1,2\n", "several columns a"),
+                               (b"id,a\n\xff,1\n", "column id: row 0: b'\\xff' is not UTF-8"),
+                               (b"", "it is empty; expected a first line of column names"),
+                               (b"id,a,a\nx,1,2\n", "columns 2 and 3 are both named 'a'"),
                                (b"id,a\n,1\n", "")):
             with self.subTest(text):
                 path.write_bytes(text)
@@ -81,7 +85,7 @@ class Archives(ImportTest):
         self.assertIn("tensor 'a b': the characters of a name are", self.refused(path))
         np.savez(path, memory=np.zeros(2, "i8"), b=np.zeros(2))
         for name in ".keys", ".keys.bytes", ".keys.offsets":
-            self.assertIn(f"tensor 'b{name}': names that end in .keys, .keys.bytes, .keys.offsets are those of the keys",
+            self.assertIn(f"tensor 'b{name}': names that end in .keys, .keys.bytes, .keys.offsets are reserved",
                           self.refused(path, "--tensor", f"memory=b{name}", "--tensor", "b"))
         path.write_bytes(path.read_bytes()[:-30])
         self.assertIn("the archive is damaged: the file ends too early, or was changed", self.refused(path))
@@ -250,6 +254,18 @@ class Damaged(ImportTest):
         yield self.work / "m.parquet", ("--keys", "id")
         (self.work / "m.csv").write_text("id,a,b\n" + "".join(f"k{i},{i},{i / 3}\n" for i in range(20)))
         yield self.work / "m.csv", ("--keys", "id")
+        (self.work / "m.tsv").write_text("id\ta\n" + "".join(f'k"{i}\t{i / 3}\n' for i in range(20)))
+        yield self.work / "m.tsv", ("--keys", "id")
+        (self.work / "q.csv").write_text("id,a\n" + "".join(f'"k""{i}",{i / 3}\n' for i in range(20)))
+        yield self.work / "q.csv", ("--keys", "id")
+        (self.work / "m.jsonl").write_text("".join(json.dumps({"id": i, "v": [i / 3, 1]}) + "\n" for i in range(20)))
+        yield self.work / "m.jsonl", ("--keys", "id")
+        (self.work / "m.vec").write_text("20 2\n" + "".join(f"k{i} {i / 3} 1\n" for i in range(20)))
+        yield self.work / "m.vec", ()
+        np.save(self.work / "m.npy", values)
+        yield self.work / "m.npy", ()
+        pyarrow.feather.write_feather(pa.table({"id": keys, "v": list(values)}), self.work / "m.feather")
+        yield self.work / "m.feather", ("--keys", "id")
         np.savez_compressed(self.work / "m.npz", w=values, **{"w.keys": np.array(keys)})
         yield self.work / "m.npz", ("--dtype", "uint8")
         state_dicts.save(self.work / "m.pt", {"w": state_dicts.Tensor(state_dicts.Storage("FloatStorage", "0", 60), 0, (20, 3), (3, 1))},

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""GET /openapi.json is valid, and the daemon does what it says: openapi-spec-validator, and schemathesis against a daemon.
+"""GET /openapi.json is valid, a client generated from it works, and the daemon does what it says: openapi-spec-validator,
+openapi-python-client, and schemathesis against a daemon.
 
     run.py [--binary PATH]
 
-Both are installed once with pip, into ${TENSORD_CACHE:-${XDG_CACHE_HOME:-~/.cache}/tensord}/openapi-venv. Exit status 77, with the
+They are installed once with pip, into ${TENSORD_CACHE:-${XDG_CACHE_HOME:-~/.cache}/tensord}/openapi-venv. Exit status 77, with the
 reason, if that fails. schemathesis.toml says which checks run.
 """
-import argparse, os, subprocess, sys, tempfile
+import argparse, json, os, subprocess, sys, tempfile
 
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -14,8 +15,8 @@ sys.path[:0] = [os.path.join(HERE, "..", "oip"), os.path.join(HERE, "..", "http"
 from run import CACHE, enter_venv
 
 VENV = os.path.join(CACHE, "openapi-venv")
-PACKAGES = ["schemathesis==4.32.5", "openapi-spec-validator==0.9.0"]
-IMPORTS = "import schemathesis, openapi_spec_validator"
+PACKAGES = ["schemathesis==4.32.5", "openapi-spec-validator==0.9.0", "openapi-python-client==0.29.1"]
+IMPORTS = "import schemathesis, openapi_spec_validator, openapi_python_client"
 LIMIT_S = 1800  # only ends a hang
 
 
@@ -23,6 +24,21 @@ def check_document(document):
     import openapi_spec_validator
     openapi_spec_validator.validate(document)
     print(f"{len(document['paths'])} paths: openapi-spec-validator finds the document valid")
+
+
+def check_client(port, document):
+    """calls of a generated client; whether one failed"""
+    import generated
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "openapi.json")
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump(document, file)
+        try:
+            print(f"{generated.check(f'http://127.0.0.1:{port}', path, folder)} calls of a client that openapi-python-client generated")
+            return False
+        except Exception as e:
+            print(f"FAIL generated client: {e}")
+            return True
 
 
 def check_daemon(port, folder):
@@ -36,9 +52,10 @@ def main():
     from daemon import Client, Daemon
     with Daemon() as daemon, tempfile.TemporaryDirectory() as folder:
         with Client(daemon) as client:
-            check_document(client.request("GET", "/openapi.json").json())
-        failed = check_daemon(daemon.port, folder)
-    print(f"{0 if failed else 1} passed, {1 if failed else 0} failed")
+            document = client.request("GET", "/openapi.json").json()
+        check_document(document)
+        failed = sum(map(bool, (check_client(daemon.port, document), check_daemon(daemon.port, folder))))
+    print(f"{2 - failed} passed, {failed} failed")
     sys.exit(1 if failed else 0)
 
 

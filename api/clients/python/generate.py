@@ -10,6 +10,7 @@ import argparse
 import json
 import re
 import sys
+import textwrap
 import urllib.request
 from pathlib import Path
 
@@ -18,6 +19,14 @@ TYPES = {"int64": "int", "bool": "bool", "string": "str", "dtype": "Any", "float
 RESULTS = {("output",): ("One", "one"), ("outputs",): ("Many", "many"), ("output", "found"): ("Rows", "found_rows"),
            ("values", "indices"): ("Top", "selected")}
 TWINS = {"async_ops.py": "ops.py", "async_client.py": "client.py"}
+# What asyncio has no syntax for is a method there: await tables.length() is len(tables).
+SYNTAX = {"def __aenter__": "def __enter__", "def __aexit__": "def __exit__", "def __aiter__": "def __iter__", "def length": "def __len__",
+          "def contains": "def __contains__"}
+# Ops that take their arguments as NumPy or a table does: the parameters, how they become the inputs, and a sentence about it.
+OWN = {"einsum": ("*operands: Any, inputs: Any = None, equation: Optional[str] = None", "inputs, equation = calls.operands(operands, inputs, equation)",
+                  'Call it as einsum("ij,j->i", a, b), or as einsum([a, b], equation="ij,j->i").'),
+       "lookup": ("params: Any, keys: Any = None, *, queries: Any = None, default: Any = None", "keys, queries = calls.looked_up(keys, queries)",
+                  "Without queries, keys are those to look up, in a table that has keys of its own; with queries, keys are those of the rows.")}
 HEAD = '''"""The ops as methods.  generate.py makes this file from GET /v1/ops of the daemon."""
 from __future__ import annotations
 
@@ -55,13 +64,34 @@ def attribute(one):
 
 
 def parameters(op):
-    keyword_inputs = op["name"] == "lookup"  # a table with keys of its own has none
-    first = [] if keyword_inputs else [one["name"] + ": Any" for one in op["inputs"] if not one["optional"]]
-    later = [one["name"] + ": Any = None" for one in op["inputs"] if one["optional"]]
-    if keyword_inputs:
-        first, later = ["params: Any"], ["queries: Any", "keys: Any = None", "default: Any = None"]
-    named = [attribute(one) for one in op["attributes"]]
-    return ", ".join(["self", *first, "*", *later, *named, "device: Optional[str] = None", "timeout: Optional[float] = None"])
+    """inputs first, then one attribute by position, unless it is one of a few words; the others by name"""
+    shared = ["device: Optional[str] = None", "timeout: Optional[float] = None"]
+    attributes = [attribute(one) for one in op["attributes"]]
+    if op["name"] in OWN:
+        own = OWN[op["name"]][0]
+        return ", ".join(["self", own, *(one for one in attributes if one.partition(":")[0] not in own), *shared])
+    positional = [one["name"] + ": Any" for one in op["inputs"] if not one["optional"]]
+    named = [one["name"] + ": Any = None" for one in op["inputs"] if one["optional"]]
+    if attributes and not named and "Literal" not in attributes[0]:
+        positional.append(attributes.pop(0))
+    return ", ".join(["self", *positional, "*", *named, *attributes, *shared])
+
+
+def sentence(one):
+    default = one.get("default")
+    return one["summary"] + (f" Default: {default}." if default is not None else "")
+
+
+def described(op):
+    """the docstring, of the sentences of the daemon"""
+    rows = [(one["name"], sentence(one)) for one in [*op["inputs"], *op["attributes"]]]
+    rows += [("Returns", one["summary"]) if len(op["outputs"]) == 1 else ("." + one["name"], one["summary"]) for one in op["outputs"]]
+    width = max(len(name) for name, _ in rows) + 2
+    head = [op["summary"], *([OWN[op["name"]][2]] if op["name"] in OWN else [])]
+    lines = [textwrap.fill(" ".join(head), 112)] + [""]
+    lines += [textwrap.fill(name.ljust(width) + text, 112, subsequent_indent=" " * width) for name, text in rows]
+    text = "\n".join(lines).replace("\\", "\\\\")
+    return textwrap.indent(f'"""{text}\n"""', " " * 8)
 
 
 def names(values):
@@ -87,11 +117,13 @@ def method(op):
     result, decode = RESULTS[tuple(one["name"] for one in op["outputs"])]
     lists = [one["name"] for one in op["inputs"] if one["list"]]
     indices = [one["name"] for one in op["inputs"] if one["role"] == "index"]
+    optional = [one["name"] for one in op["inputs"] if one["optional"] or (op["name"], one["name"]) == ("lookup", "keys")]
     start = f"    async def {op['name']}("
-    lines = ["", wrapped(start + parameters(op) + f") -> {result}:", len(start)), f'        """{op["summary"]}"""',
-             f"        result: {result} = await self.run_op(op_call("]
+    lines = ["", wrapped(start + parameters(op) + f") -> {result}:", len(start)), described(op)]
+    lines += [f"        {OWN[op['name']][1]}"] if op["name"] in OWN else []
+    lines.append(f"        result: {result} = await self.run_op(op_call(")
     inside = f'            "{op["name"]}", calls.{decode}, {table(one["name"] for one in op["inputs"])}, '
-    inside += table([*(one["name"] for one in op["attributes"]), "device"]) + f", {names(lists)}, {names(indices)}), "
+    inside += table([*(one["name"] for one in op["attributes"]), "device"]) + f", {names(lists)}, {names(indices)}, {names(optional)}), "
     return "\n".join([*lines, wrapped(inside + "timeout)", 12), "        return result"])
 
 
@@ -102,7 +134,9 @@ def ops_module(url):
 def blocking(text):
     """the same without async"""
     text = re.sub(r"\b(async |await )", "", text)
-    text = re.sub(r"\b(async_(?=ops))|\bAsync(?=[A-Z])", "", text).replace("__aenter__", "__enter__").replace("__aexit__", "__exit__")
+    text = re.sub(r"\b(async_(?=ops))|\bAsync(?=[A-Z])", "", text)
+    for name, twin in SYNTAX.items():
+        text = text.replace(name + "(", twin + "(")
     return text.replace("streams", "blocking")
 
 

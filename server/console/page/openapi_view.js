@@ -4,14 +4,6 @@ import * as api from "./api.js";
 import {copy, el, labelled, reference, replace} from "./dom.js";
 import {addressOf, note} from "./state.js";
 
-const groups = ["Ops", "Resident tensors", "Open Inference Protocol", "Server"];
-
-function groupOf(path, method) {
-  if (path.startsWith("/v2")) return groups[2];
-  if (/^\/v1\/(tensors|aliases)/.test(path)) return groups[1];
-  return method === "post" && path.startsWith("/v1/") ? groups[0] : groups[3];
-}
-
 const commaed = (parts, comma = ", ") => parts.flatMap((part, i) => (i ? [comma, part].flat() : [part].flat()));
 
 const schemaId = (name) => `schema-${name}`;
@@ -29,7 +21,6 @@ function typeOf(schema) {
   if (schema.enum) return [el("code", {}, schema.enum.map((value) => JSON.stringify(value)).join(" | "))];
   const several = schema.anyOf?.filter((one) => !one.required || one.$ref) ?? [];
   if (several.length) return commaed(several.map(typeOf), " or ");
-  if (schema.allOf?.length === 1) return typeOf(schema.allOf[0]);
   if (schema.type === "array") return ["list", ...(schema.items ? [" of ", ...typeOf(schema.items)] : [])];
   if (schema.additionalProperties?.type) return ["object of ", ...typeOf(schema.additionalProperties)];
   return [[schema.type ?? "any value"].flat().join(" or ")];
@@ -91,7 +82,7 @@ function drawReplies(spec, operation) {
 
 function drawOperation(spec, path, method, operation) {
   const parameters = operation.parameters.map((parameter) => resolve(spec, parameter)), code = curlOf(path, method, operation);
-  const op = spec.paths[path].post && groupOf(path, method) === groups[0] && /^\/v1\/\w+$/.test(path) ? path.slice(4) : null;
+  const op = spec.paths[path].post && operation.tags[0] === "Ops" && /^\/v1\/\w+$/.test(path) ? path.slice(4) : null;
   return [el("h4", {}, "example"), el("pre", {tabindex: 0, "aria-label": "example"}, code),
     el("div", {class: "buttons"}, el("button", {type: "button", onclick: () => copy(code)}, "Copy"), op ? el("a", {href: addressOf("try", {op})}, "Try it") : null),
     el("h4", {}, "parameters"), reference("parameters", ["parameter", "in", "type", ""], parameters.map((parameter) =>
@@ -113,11 +104,11 @@ function lazyDetails(attributes, summary, draw) {
 
 function operationsOf(spec) {
   return Object.entries(spec.paths).flatMap(([path, methods]) => Object.entries(methods).map(([method, operation]) =>
-    ({path, method, operation, group: groupOf(path, method), words: `${method} ${path} ${operation.summary}`.toLowerCase()})));
+    ({path, method, operation, group: operation.tags[0], words: `${method} ${path} ${operation.summary}`.toLowerCase()})));
 }
 
 function drawEndpoint(spec, {path, method, operation}) {
-  const node = lazyDetails({class: "endpoint", id: operation.operationId}, [el("span", {class: "method"}, method.toUpperCase()), " ", el("code", {}, path), " ",
+  const node = lazyDetails({class: "endpoint", id: `endpoint-${operation.operationId}`}, [el("span", {class: "method"}, method.toUpperCase()), " ", el("code", {}, path), " ",
     el("span", {class: "help"}, operation.summary)], () => drawOperation(spec, path, method, operation));
   node.addEventListener("toggle", () => {
     if (node.open) note("docs", {part: "http", at: operation.operationId});
@@ -135,7 +126,7 @@ function drawExplanations(spec) {
 export async function drawOpenApi(node, at) {
   const spec = await api.getJson("/openapi.json"), operations = operationsOf(spec);
   const drawn = operations.map((one) => ({...one, node: drawEndpoint(spec, one)}));
-  const sections = groups.map((group) => el("section", {class: "endpoints", "aria-label": group}, el("h3", {}, group), ...drawn.filter((one) => one.group === group).map((one) => one.node)));
+  const sections = spec.tags.map(({name: group}) => el("section", {class: "endpoints", "aria-label": group}, el("h3", {}, group), ...drawn.filter((one) => one.group === group).map((one) => one.node)));
   const told = el("span", {class: "help", role: "status"}, `${drawn.length} endpoints`);
   const filter = el("input", {type: "search", spellcheck: "false", oninput: () => {
     const wanted = filter.value.trim().toLowerCase();

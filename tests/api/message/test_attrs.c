@@ -367,6 +367,45 @@ TD_TEST(nothing_is_given_twice)
     }
 }
 
+static const struct {
+    const char *name, *query, *body;
+    bool is_same;
+} repeated[] = {
+    { "count", "1", "1", true },        { "count", "1", "+1", true },
+    { "count", "1", "2", false },       { "size", "large", "large", true },
+    { "size", "large", "huge", false }, { "device", "cpu", "cpu", true },
+    { "device", "cpu", "gpu", false },  { "timing", "1", "true", true },
+    { "timing", "1", "0", false },      { "store", "x", "x", true },
+    { "store", "x", "xy", false },
+};
+
+TD_TEST_EACH(the_body_may_repeat_the_value_of_the_query_string_once, repeated)
+{
+    const char *name = repeated[_i].name, *query = repeated[_i].query, *body = repeated[_i].body;
+    bool known;
+    begin();
+    ck_assert_int_eq(td_attrs_set_query(&request, name, strlen(name), query, strlen(query),
+                                        &test_arena, &known, &err),
+                     TD_OK);
+    const td_status status = set_text(name, body, &known);
+    ck_assert_int_eq(status, repeated[_i].is_same ? TD_OK : TD_MALFORMED_REQUEST);
+    if (!repeated[_i].is_same)
+        EXPECT_MESSAGE(&err, "one value in the query string and another in the body");
+    ck_assert_int_eq(set_text(name, body, &known), TD_MALFORMED_REQUEST);
+    EXPECT_MESSAGE(&err, "twice");
+}
+
+TD_TEST(nothing_is_twice_in_the_query_string)
+{
+    bool known;
+    begin();
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(
+            td_attrs_set_query(&request, "count", 5, "1", 1, &test_arena, &known, &err),
+            i == 0 ? TD_OK : TD_MALFORMED_REQUEST);
+    EXPECT_MESSAGE(&err, "twice");
+}
+
 TD_TEST(a_refused_value_is_not_set)
 {
     bool known;

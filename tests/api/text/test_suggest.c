@@ -16,6 +16,9 @@ static const char *const known[] = {
     "model:encoder.layer.0.attention.self.query.weight",
     LETTERS_62 "z",
     LETTERS_62 "yy",
+    "users:rows",
+    "movies@2",
+    "movies@3",
 };
 
 static const struct {
@@ -34,6 +37,12 @@ static const struct {
       "model:encoder.layer.0.attention.self.query.weight" },
     { "a name of 63 characters", LETTERS_62 "x", LETTERS_62 "z" },
     { "a longer known name", LETTERS_62 "y", LETTERS_62 "z" },
+    { "the file of a tensor in it", "users", "users:rows" },
+    { "a tensor in a file", "rows", "users:rows" },
+    { "a table that has only versions", "movies", "movies@2" },
+    { "the end of a part", "sers", "" },
+    { "the start of a part", "movie", "" },
+    { "a version", "2", "" },
     { "too long to be compared", LETTERS_62 "zz", "" },
 };
 

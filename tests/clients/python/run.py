@@ -3,7 +3,7 @@
 
     run.py [--binary PATH] [pytest's arguments]
 
-The package is installed by pip from a copy. pytest, mypy and NumPy are installed once, into
+The package is installed by pip from its sdist, which is made of a copy. pytest, mypy and NumPy are installed once, into
 ${TENSORD_CACHE:-${XDG_CACHE_HOME:-~/.cache}/tensord}/python-client-venv.  Exit status 77, with the reason, if that fails.
 """
 import argparse
@@ -28,10 +28,12 @@ def enter_venv():
 
 
 def install(work):
-    """the folder with the installed package"""
+    """the folder with the package, which is installed from its sdist"""
     shutil.copytree(ROOT / "api" / "clients" / "python", work / "source", ignore=shutil.ignore_patterns("__pycache__"))
+    subprocess.run([sys.executable, "-c", "import setuptools.build_meta; setuptools.build_meta.build_sdist('..')"], cwd=work / "source",
+                   check=True, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-build-isolation",
-                    "--no-deps", "--target", work / "installed", work / "source"], check=True, stdin=subprocess.DEVNULL)
+                    "--no-deps", "--target", work / "installed", *work.glob("*.tar.gz")], check=True, stdin=subprocess.DEVNULL)
     return work / "installed"
 
 

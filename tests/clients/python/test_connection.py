@@ -4,7 +4,9 @@ import concurrent.futures
 import contextlib
 import inspect
 import os
+import re
 import socket
+import subprocess
 import time
 
 import numpy as np
@@ -247,13 +249,22 @@ def test_an_asyncio_client_may_be_used_in_one_loop_after_another(daemon):
 
 
 def test_both_clients_have_the_same_methods():
-    for blocking_, asyncio_ in ((tensord.Client, tensord.AsyncClient), (tensord.Table, tensord.AsyncTable), (tensord.Store, tensord.AsyncStore)):
+    syntax = {"length": "__len__", "contains": "__contains__"}
+    for asyncio_ in (tensord.AsyncClient, tensord.AsyncTable, tensord.AsyncTables, tensord.AsyncStore):
+        blocking_ = getattr(tensord, asyncio_.__name__[5:])
         for name in dir(asyncio_):
             if not name.startswith("_"):
-                twin = getattr(blocking_, name)
+                twin = getattr(blocking_, syntax.get(name, name))
                 assert not inspect.iscoroutinefunction(twin), name
                 if callable(twin):
                     assert list(inspect.signature(twin).parameters) == list(inspect.signature(getattr(asyncio_, name)).parameters), name
+
+
+@pytest.mark.parametrize("kind", [tensord.Client, tensord.AsyncClient])
+def test_a_client_without_a_url_is_that_of_the_daemon_at_its_default_address(kind):
+    said = subprocess.run([tensord.serving.binary(), "--help"], capture_output=True, text=True, check=True).stdout
+    address = re.search(r"--listen HOST:PORT.*\n(?:.*\n)?\s+default: (\S+)", said)[1]
+    assert kind().settings.url == f"http://{address}"
 
 
 def test_an_upload_that_is_too_large_is_refused_before_it_is_sent(using):

@@ -11,7 +11,8 @@ import tensord
 from conftest import ROOT
 from tensord import errors
 
-SHARED = {"self", "device", "timeout"}
+SHARED = {"self", "operands", "device", "timeout"}
+OPTIONAL = {("einsum", "equation")}  # it may be the first operand
 
 
 def described(daemon):
@@ -27,7 +28,64 @@ def test_each_op_of_the_daemon_has_a_method_with_its_inputs_and_attributes(daemo
         signature = inspect.signature(getattr(kind, op["name"]))
         assert set(signature.parameters) - SHARED == {one["name"] for one in op["inputs"] + op["attributes"]}, op["name"]
         for one in op["attributes"]:
-            assert (signature.parameters[one["name"]].default is inspect.Parameter.empty) == one["required"]
+            required = one["required"] and (op["name"], one["name"]) not in OPTIONAL
+            assert (signature.parameters[one["name"]].default is inspect.Parameter.empty) == required
+
+
+def test_each_method_says_what_the_daemon_says_of_its_inputs_attributes_and_outputs(daemon):
+    for op in described(daemon):
+        text = " ".join(inspect.getdoc(getattr(tensord.Client, op["name"])).split())
+        for one in op["inputs"] + op["attributes"]:
+            assert f" {one['name']} {one['summary']}" in text, op["name"]
+        assert all(one["summary"] in text for one in [op, *op["outputs"]])
+    assert "Default: batch_dims." in tensord.Client.gather.__doc__
+
+
+def test_attributes_that_other_libraries_take_by_position_are_taken_by_position(client):
+    a = np.arange(6.0).reshape(2, 3)
+    np.testing.assert_array_equal(client.gather(a, [2, 0], 1), np.take(a, [2, 0], 1))
+    np.testing.assert_array_equal(client.gather_nd(a[None], [[1]], 1), a[None, 1])
+    np.testing.assert_array_equal(client.concat([a, a], 1), np.concatenate([a, a], 1))
+    assert client.cast(a, np.int8).dtype == np.int8
+    assert client.top_k(a, 1).indices.tolist() == [[2], [2]]
+    assert [len(part) for part in client.dynamic_partition(a, [1, 1], 2)] == [0, 2]
+
+
+def test_einsum_is_called_as_in_numpy(client):
+    a, b = np.arange(6.0).reshape(2, 3), np.arange(3.0)
+    expected = np.einsum("ij,j->i", a, b)
+    for made in (client.einsum("ij,j->i", a, b), client.einsum("ij,j->i", [a, b]), client.einsum([a, b], equation="ij,j->i"),
+                 client.einsum(inputs=[a, b], equation="ij,j->i"), client.einsum(a, b, equation="ij,j->i"),
+                 client.einsum("ij,j->i", inputs=[a, b])):
+        np.testing.assert_array_equal(made, expected)
+    assert client.einsum("ij->j", [[1, 2], [3, 4]]).tolist() == [4, 6]  # one list alone is a tensor, as in NumPy
+    assert client.einsum("ij->j", "planets")[3] == 288
+    assert client.store("sums").einsum("ij->j", "planets")["shape"] == [4]
+    client.tables["sums"].delete()
+    assert client.einsum_plan("ij,jk,kl->il", [100, 5], [5, 50], [50, 2]) == client.einsum_plan(
+        [[100, 5], [5, 50], [50, 2]], equation="ij,jk,kl->il") == client.einsum_plan(shapes=[[100, 5], [5, 50], [50, 2]], equation="ij,jk,kl->il")
+    assert client.einsum_plan("ij->j", [3, 4])["output"]["shape"] == [4]
+
+
+@pytest.mark.parametrize("use, what", [
+    (lambda client: client.einsum([[1]]), "equation: None; pass it first"), (lambda client: client.einsum(), "equation: None; pass it first"),
+    (lambda client: client.einsum("i->", [1], inputs=[[1]]), "inputs: given twice"),
+    (lambda client: client.einsum_plan("i->", [1], shapes=[[1]]), "shapes: given twice")])
+def test_an_einsum_without_an_equation_or_with_its_inputs_twice(client, use, what):
+    with pytest.raises(TypeError, match=what):
+        use(client)
+
+
+def test_keys_are_what_is_looked_up_unless_there_are_queries(client):
+    rows, names = [[1, 2], [3, 4]], ["a", "b"]
+    assert client.lookup(rows, names, queries=["b"]).output.tolist() == [[3, 4]]
+    client.tables["named"].put(rows, keys=names)
+    for found in (client.lookup("named", ["b"]), client.lookup("named", keys=["b"]), client.lookup("named", queries=["b"]),
+                  client.lookup("named", "b")):
+        assert found.output.tolist() == [[3, 4]] and found.found.tolist() == [True]
+    client.tables["named"].delete()
+    with pytest.raises(TypeError, match="^keys: None; "):
+        client.lookup("named")
 
 
 def test_generated_modules_are_what_the_generator_makes_of_the_op_table(daemon):
@@ -85,7 +143,7 @@ def test_lists_of_tensors_and_several_outputs(client):
 
 
 def test_a_name_in_place_of_a_list_of_tensors_is_a_type_error(client):
-    with pytest.raises(TypeError, match="inputs is a list"):
+    with pytest.raises(TypeError, match="^inputs: a str; pass a list of tensors"):
         client.einsum("planets", equation="ij->")
 
 

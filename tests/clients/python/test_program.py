@@ -37,6 +37,9 @@ def test_the_command_line_stores_reads_and_looks_up(daemon, tmp_path):
     assert program(daemon, "gather", "params=cli", "indices=[1, 0]") == [[2], [1]]
     assert "IndexOutOfBounds" in program(daemon, "gather", "params=cli", "indices=[9]", status=1)
     assert program(daemon, "gather", "--store", "cli2", "params=cli", "indices=[1]")["name"] == "cli2"
+    assert program(daemon, "gather", "params=cli", 'indices={"keys": ["b"]}') == [[2]]
+    assert program(daemon, "concat", 'inputs=[{"ref": "cli"}, {"dtype": "float64", "data": [[3]]}]') == [[1], [2], [3]]
+    assert program(daemon, "einsum", 'inputs=["cli"]', "equation=ij->j") == [3]
     assert program(daemon, "statistics", "cli2")["max"] == 2
     assert program(daemon, "delete", "cli2") == {"deleted": "cli2"}
     assert program(daemon, "cast", "x=[1]", "dtype=complex64") == [[1, 0]]

@@ -2,6 +2,7 @@
 import numpy as np
 import pytest
 import tensord
+from conftest import asynchronous
 
 
 @pytest.fixture
@@ -25,12 +26,73 @@ def test_a_key_that_is_not_there_is_an_exception_with_its_place(table):
     assert (caught.value.key, caught.value.position) == ("joker", [1])
 
 
-def test_tables_are_not_iterated(client, table):
-    """neither would end, or end after a request for each row"""
-    for wrong in (lambda: list(client.tables), lambda: "movies" in client.tables, lambda: list(table), lambda: client.concat(table)):
+def test_the_rows_of_a_table_are_not_iterated(client, table):
+    """each would be a request"""
+    for wrong in (lambda: list(table), lambda: client.concat(table)):
         with pytest.raises(TypeError):
             wrong()
     assert table[:].shape == (3, 2)
+
+
+def test_tables_are_a_collection_of_names(client, table):
+    client.tables["cities@1"].put([1.0])
+    client.tables.set_aliases({"cities": "cities@1"})
+    names = list(client.tables)
+    assert names == sorted(names) == [one["name"] for one in client.tables.list()] and {"cities@1", "movies", "planets"} <= set(names)
+    assert len(client.tables) == len(names)
+    assert "movies" in client.tables and "cities@1" in client.tables and "cities" in client.tables and "films" not in client.tables
+    assert repr(client.tables) == f"Tables({client!r})" and repr(client.store("best")) == f"Store({client!r}, 'best')"
+    client.tables.set_aliases({"cities": None})
+    client.tables["cities@1"].delete()
+
+
+def test_a_table_has_a_shape_a_dtype_and_a_length(client, table):
+    assert (table.shape, table.dtype, len(table)) == ((3, 2), np.dtype("float32"), 3) and table.dtype == np.float32
+    names, half = client.tables["names"], client.tables["half"]
+    names.put(np.array(["a"]))
+    client.store(half).cast([1.5], "bfloat16")
+    assert (names.dtype, half.dtype) == ("string", "bfloat16")
+    half.put(2.5)
+    assert half.shape == ()
+    with pytest.raises(TypeError, match="half is a scalar"):
+        len(half)
+    names.delete()
+    half.delete()
+    with pytest.raises(tensord.TensorNotFound):
+        len(half)
+
+
+def test_an_asyncio_client_has_the_same_by_methods(daemon, client, table):
+    async def use(client):
+        movies = client.tables["movies"]
+        return ([name async for name in client.tables], await client.tables.length(), await client.tables.contains("films"),
+                await movies.shape, await movies.dtype, await movies.length(), await movies.loc["ace"], await movies.iloc[-1],
+                await client.einsum("ij->j", movies))
+    names, count, there, shape, dtype, length, by_key, by_number, sums = asynchronous(daemon.url, use)
+    assert (names, count, there) == (list(client.tables), len(client.tables), False)
+    assert (shape, dtype, length) == ((3, 2), np.float32, 3)
+    assert by_key.tolist() == by_number.tolist() == [4, 5] and sums.tolist() == [6, 9]
+
+
+def test_rows_by_key_and_by_number_have_names_of_their_own(table):
+    assert table.loc["ace"].tolist() == table.iloc[2].tolist() == table.iloc[-1].tolist() == [4, 5]
+    assert table.loc[["ace", "king"]].tolist() == table.iloc[[2, 0]].tolist() == table.iloc[np.array([-1, -3], "i4")].tolist() == [[4, 5], [0, 1]]
+    assert table.loc[np.array(["ace"])].tolist() == table[np.array(["ace"])].tolist() == table.iloc[2:].tolist() == [[4, 5]]
+    for wrong, said in ((lambda: table.iloc["ace"], "loc"), (lambda: table.loc[1:2], "iloc"), (lambda: table.loc["king", "ace"], "list of keys"),
+                        (lambda: table.iloc[1, 2], "one value"), (lambda: table.iloc[[0, None]], "^numbers: ")):
+        with pytest.raises(TypeError, match=said):
+            wrong()
+
+
+def test_a_number_is_ambiguous_where_keys_are_integers(client):
+    one = client.tables["numbers"]
+    one.put([[10.0], [20.0], [30.0]], keys=[2, 1, 0])
+    for which in (0, -1, [0], np.array([1]), slice(1, None)):
+        with pytest.raises(TypeError, match=r"numbers has integer keys.*; loc\[\.\.\.\] .* iloc\[\.\.\.\]"):
+            one[which]
+    assert one.loc[0].tolist() == one.iloc[2].tolist() == [30] and one.loc[[1, 2]].tolist() == [[20], [10]]
+    assert one[:].tolist() == one.iloc[:].tolist() == [[10], [20], [30]]
+    one.delete()
 
 
 def test_lookup_says_which_keys_are_there(table):
@@ -46,6 +108,15 @@ def test_upsert_remove_and_scatter_change_rows(table):
     assert sorted(table.keys()) == ["ace", "joker", "queen"]
     table.scatter([[0]], [[1, 1]], mode="set")
     assert table[0].tolist() == [1, 1]
+
+
+def test_a_str_for_keys_is_one_key(client, table):
+    """as in lookup; a resident tensor of keys is a reference"""
+    assert table.upsert("joker", [[7, 8]])["appended"] == 1 and table.lookup("joker").output.tolist() == [[7, 8]]
+    assert table.remove("joker")["removed"] == 1
+    client.tables["gone"].put(np.array(["king", "queen"]))
+    assert table.remove(tensord.Ref("gone"))["removed"] == 2
+    client.tables["gone"].delete()
 
 
 def test_integer_keys(client):
@@ -99,6 +170,13 @@ def test_an_op_stores_its_result_as_a_table(client):
         client.store("best", if_none_match="*").gather("planets", [0])
     client.store(client.tables["best"], if_match=made["etag"]).einsum(["best"], equation="ij->i")
     assert client.tables["best"].info()["shape"] == [2]
+
+
+def test_a_result_has_a_time_to_live(client):
+    short, stays = client.store("short", ttl_s=60).gather("planets", [0]), client.store("stays").gather("planets", [0])
+    assert 0 < short["ttl_s"] <= 60 and "ttl_s" not in stays
+    for name in ("short", "stays"):
+        client.tables[name].delete()
 
 
 def test_lists_and_named_outputs_are_stored_under_names_of_their_own(client):

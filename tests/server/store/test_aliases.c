@@ -4,6 +4,8 @@
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 
+#include <sys/stat.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -340,6 +342,23 @@ TD_TEST_EACH(a_damaged_file_is_told_and_gives_no_alias, damaged)
     restart();
     ck_assert_str_eq(aliases_of(store), "x=a@1/a@1 ");
     ck_assert_str_eq(problems_of(store), "");
+}
+
+TD_TEST(a_file_that_could_not_be_read_for_a_while_is_no_problem_afterwards)
+{
+    char file[128], aside[128];
+    snprintf(file, sizeof file, "%s", path_of("aliases.json"));
+    snprintf(aside, sizeof aside, "%s", path_of("aside"));
+    ck_assert_int_eq(flip("x=a@1", "", true), TD_OK);
+    ck_assert_int_eq(rename(file, aside), 0);
+    ck_assert_int_eq(mkdir(file, 0700), 0);
+    td_store_rescan(store);
+    ck_assert_str_ne(problems_of(store), "");
+    ck_assert_int_eq(rmdir(file), 0);
+    ck_assert_int_eq(rename(aside, file), 0);
+    td_store_rescan(store);
+    ck_assert_str_eq(problems_of(store), "");
+    ck_assert_str_eq(aliases_of(store), "x=a@1/a@1 ");
 }
 
 TD_TEST(what_another_process_wrote_is_read_before_it_is_replaced)

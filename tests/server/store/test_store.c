@@ -313,7 +313,7 @@ static const struct {
     { "plantes", 7, "planets" },
     { "Planets", 7, "planets" },
     { "model:v", 7, "model:w" },
-    { "model", 5, "" },
+    { "model", 5, "model:b.x" },
     { "", 0, "" },
     { "quite another thing", 19, "" },
     { "planets/../planets", 18, "" },

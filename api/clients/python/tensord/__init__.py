@@ -1,8 +1,8 @@
 """Python client of tensord: `Client`, `AsyncClient`, `serve`, and one class of errors for each code."""
 from .arrays import Keys, Ref
-from .async_client import AsyncClient, AsyncStore, AsyncTable
+from .async_client import AsyncClient, AsyncStore, AsyncTable, AsyncTables
 from .calls import Found, Selected
-from .client import Client, Store, Table
+from .client import Client, Store, Table, Tables
 from .errors import (ClientLimit, Conflict, ConnectionLimit, ConnectionLost, DeadlineExceeded,
                      DeviceUnavailable, Draining, Forbidden, IndexOutOfBounds, Internal,
                      InvalidArgument, InvalidAxis, InvalidBatchDims, InvalidEquation, KeyNotFound,
@@ -14,12 +14,12 @@ from .errors import (ClientLimit, Conflict, ConnectionLimit, ConnectionLost, Dea
 from .serving import Server, serve
 
 __version__ = "0.1.0"
-__all__ = ["AsyncClient", "AsyncStore", "AsyncTable", "Client", "ClientLimit", "Conflict", "ConnectionLimit",
+__all__ = ["AsyncClient", "AsyncStore", "AsyncTable", "AsyncTables", "Client", "ClientLimit", "Conflict", "ConnectionLimit",
            "ConnectionLost", "DeadlineExceeded", "DeviceUnavailable", "Draining", "Forbidden",
            "Found", "IndexOutOfBounds", "Internal", "InvalidArgument", "InvalidAxis",
            "InvalidBatchDims", "InvalidEquation", "KeyNotFound", "Keys", "MalformedRequest",
            "MemoryExhausted", "MethodNotAllowed", "NotAcceptable", "NotFound", "NotSupported",
            "PayloadTooLarge", "PreconditionFailed", "ProblemError", "ProtocolError", "QueueFull",
            "RangeNotSatisfiable", "Ref", "ReplyTooLarge", "RequestTimeout", "ResourceLimit", "Selected", "Server",
-           "ShapeMismatch", "Store", "Table", "TensorNotFound", "TensordError", "Timeout", "Unauthenticated",
+           "ShapeMismatch", "Store", "Table", "Tables", "TensorNotFound", "TensordError", "Timeout", "Unauthenticated",
            "UnknownOp", "UnsupportedDtype", "UnsupportedMediaType", "serve"]

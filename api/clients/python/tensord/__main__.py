@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 
 from . import Client, TensordError
+from .arrays import Plain
+from .exchange import DEFAULT_URL
 from .ops import Ops
 
 
@@ -21,9 +23,15 @@ def argument(text: str) -> Any:
     if text.startswith("@"):
         return np.load(text[1:], allow_pickle=False)
     try:
-        return json.loads(text)
+        value = json.loads(text)
     except ValueError:
         return text
+    return [as_json(one) for one in value] if isinstance(value, list) else as_json(value)
+
+
+def as_json(value: Any) -> Any:
+    """an object stands for a tensor as in the API, such as {"keys": ["king"]}"""
+    return Plain(value) if isinstance(value, dict) else value
 
 
 def show(value: Any) -> None:
@@ -100,7 +108,7 @@ def run_lookup(client: Client, args: argparse.Namespace) -> Any:
 
 def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(prog="python -m tensord", description="Asks a tensord daemon.")
-    top.add_argument("--url", default=os.environ.get("TENSORD_URL", "http://127.0.0.1:8080"))
+    top.add_argument("--url", default=os.environ.get("TENSORD_URL", DEFAULT_URL))
     top.add_argument("--token", default=os.environ.get("TENSORD_TOKEN"))
     top.add_argument("--timeout", type=float, default=30.0, help="seconds for a call")
     top.add_argument("--ca-file", help="PEM file of the authorities that may sign the daemon's certificate")

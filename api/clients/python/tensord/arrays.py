@@ -1,11 +1,8 @@
-"""Arguments as tensors: NumPy arrays, torch tensors, Python values, references to resident tensors."""
+"""Tensors as they are sent, and as arrays of NumPy that are made of a reply."""
 from __future__ import annotations
 
-import array
 import base64
-import struct
-import sys
-from typing import Any, NamedTuple, Optional, Union
+from typing import Any, NamedTuple, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,43 +44,9 @@ class Plain(NamedTuple):
 Input = Union[Ref, Tensor, Plain]
 
 
-def is_torch(value: Any) -> bool:
-    return type(value).__module__.partition(".")[0] == "torch"
-
-
-def of_torch(value: Any) -> Tensor:
-    """on the memory of a tensor of the CPU that is contiguous; a copy of others"""
-    torch = sys.modules["torch"]  # it is there, since value is of it
-    value = value.detach().cpu().resolve_conj().resolve_neg().contiguous()
-    if value.dtype == torch.bfloat16:
-        return Tensor("bfloat16", tuple(value.shape), raw(value.view(torch.int16).numpy()))
-    return of_array(value.numpy())
-
-
 def raw(values: Array) -> memoryview:
     """the bytes of a contiguous array, without a copy"""
     return values.reshape(-1).view(np.uint8).data
-
-
-def of_strings(values: Array) -> Tensor:
-    parts = []
-    for value in values.reshape(-1).tolist():
-        if not isinstance(value, (str, bytes)):
-            raise TypeError(f"an array of objects may have str and bytes; it has {type(value).__name__}")
-        text = value.encode() if isinstance(value, str) else value
-        parts += [struct.pack("<I", len(text)), text]
-    return Tensor("string", values.shape, b"".join(parts))
-
-
-def of_array(values: Array) -> Tensor:
-    name = NAMES.get(values.dtype.str) or values.dtype.name
-    if values.dtype.kind in "USOT":
-        return of_strings(values)
-    if name not in ITEM_BYTES:
-        raise TypeError(f"tensord has no dtype {name}")
-    if name in NUMPY and values.dtype.byteorder == ">":
-        values = values.astype(NUMPY[name])
-    return Tensor(name, values.shape, raw(np.asarray(values, order="C")))
 
 
 def split_strings(strings: Tensor) -> tuple[Tensor, Tensor]:
@@ -96,67 +59,7 @@ def split_strings(strings: Tensor) -> tuple[Tensor, Tensor]:
     offsets = np.zeros(len(parts) + 1, "<i8")
     np.cumsum(np.array([len(part) for part in parts], "<i8"), out=offsets[1:])
     joined = b"".join(parts)
-    return of_array(offsets), Tensor("uint8", (len(joined),), joined)
-
-
-def is_text(value: Any) -> bool:
-    while isinstance(value, (list, tuple)) and value:
-        value = value[0]
-    return isinstance(value, (str, bytes))
-
-
-def as_input(value: Any) -> Input:
-    """a str is the name of a resident tensor; an array, also of strings, is np.array(...) or a list"""
-    if isinstance(value, str):
-        return Ref(value)
-    if isinstance(value, (Ref, Tensor, Plain)):
-        return value
-    if isinstance(value, (np.ndarray, np.generic)):
-        return of_array(np.asarray(value))
-    if is_torch(value):
-        return of_torch(value)
-    reference = getattr(value, "reference", None)
-    if isinstance(reference, Ref):  # a table
-        return reference
-    foreign = of_foreign(value)
-    if foreign is not None:
-        return of_array(foreign)
-    if is_text(value):
-        return of_strings(np.array(value, dtype=object))
-    return of_array(np.array(value, dtype="<f4")) if has_infinite(value) else Plain(value)
-
-
-def of_foreign(value: Any) -> Optional[Array]:
-    """the array of another library's object, on its memory if that is contiguous and of the CPU: jax, pandas, array.array, ..."""
-    if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
-        return np.asarray(value)
-    if hasattr(value, "__dlpack__"):
-        return np.from_dlpack(value)
-    return np.asarray(memoryview(value)) if isinstance(value, (bytearray, memoryview, array.array)) else None
-
-
-def plain_number(value: Any) -> Any:
-    """of NumPy among the numbers of a list, for json.dumps"""
-    if isinstance(value, (np.generic, np.ndarray)):
-        return value.tolist()
-    raise TypeError(f"a tensor may have numbers and strings; it has {type(value).__name__}")
-
-
-def has_infinite(value: Any) -> bool:
-    """NaN or an infinity among floats of Python, which JSON does not have"""
-    array = np.asarray(value)
-    return array.dtype.kind == "f" and not bool(np.isfinite(array).all())
-
-
-def as_index(value: Any) -> Input:
-    """as_input, but numbers of Python are int64, so that they need no text"""
-    found = as_input(value)
-    return of_array(np.array(found.value, dtype="<i8")) if isinstance(found, Plain) and integers(value) else found
-
-
-def integers(value: Any) -> bool:
-    array = np.asarray(value)
-    return array.dtype.kind == "i" or array.size == 0
+    return Tensor("int64", offsets.shape, raw(offsets)), Tensor("uint8", (len(joined),), joined)
 
 
 def numel(shape: Any) -> int:
@@ -222,10 +125,3 @@ def to_json(value: Input) -> Any:
     if isinstance(value, Plain):
         return value.value
     return {"dtype": value.dtype, "shape": list(value.shape), "base64": base64.b64encode(value.data).decode("ascii")}
-
-
-def dtype_name(dtype: Any) -> str:
-    """float32 for np.float32, np.dtype("float32"), torch.float32 and "float32" """
-    if isinstance(dtype, str):
-        return dtype
-    return str(dtype).rpartition(".")[2] if is_torch(dtype) else np.dtype(dtype).name

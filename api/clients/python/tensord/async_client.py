@@ -2,17 +2,19 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import AsyncIterator
 from typing import Any, Literal, Optional, TypeVar, Union
 from urllib.parse import quote
 
 import numpy as np
 
 from . import calls, streams
-from .arrays import Array, Keys, Ref, as_index, is_text
+from .arrays import Array, Keys, Ref, Tensor, to_array
 from .async_ops import AsyncOps
 from .calls import Call, Conditions, Description, Found, Selected, tensor_path
-from .errors import NotAcceptable
-from .exchange import Pool, Settings, exchange
+from .errors import NotAcceptable, TensorNotFound
+from .exchange import DEFAULT_URL, Pool, Settings, exchange
+from .inputs import as_input, is_text
 from .progress import Progress
 from .tls import Certificate, context_of
 
@@ -22,7 +24,9 @@ Missing = Literal["error", "zero", "default"]
 
 
 class AsyncClient(AsyncOps[Array, list[Array], Found, Selected]):
-    """The daemon at a URL.
+    """The daemon at a URL, by default the one that listens on port 8080 of this machine.
+
+    Each op is a method, which also takes `device` ("auto", "cpu" or "gpu"), and `timeout` for this call.
 
     timeout      seconds of a whole call, with its `retries`
     connections  idle ones that are kept, and the requests that tasks have under way; threads may have any number
@@ -31,7 +35,7 @@ class AsyncClient(AsyncOps[Array, list[Array], Found, Selected]):
     certificate  PEM file of the client's certificate and key, or a file for each; `tls` is a context in place of both
     """
 
-    def __init__(self, url: str, *, token: Optional[str] = None, timeout: float = 30.0, retries: int = 3, connections: int = 16,
+    def __init__(self, url: str = DEFAULT_URL, *, token: Optional[str] = None, timeout: float = 30.0, retries: int = 3, connections: int = 16,
                  max_reply: int = 4 << 30, ca_file: Optional[str] = None, certificate: Optional[Certificate] = None,
                  tls: Optional[ssl.SSLContext] = None):
         self.settings = Settings(url, token, timeout, retries, max_reply)
@@ -46,12 +50,16 @@ class AsyncClient(AsyncOps[Array, list[Array], Found, Selected]):
     async def run_op(self, call: Call[Any], timeout: Optional[float]) -> Any:
         return await self.send(call, timeout=timeout)
 
-    def store(self, name: Union[str, AsyncTable], *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> AsyncStore:
-        """the ops, with their result stored as a table in place of sent: client.store("best").gather("planets", [2, 3])"""
-        return AsyncStore(self, name if isinstance(name, str) else name.name, Conditions(if_match, if_none_match))
+    def store(self, name: Union[str, AsyncTable], *, ttl_s: Optional[int] = None, if_match: Optional[str] = None,
+              if_none_match: Optional[str] = None) -> AsyncStore:
+        """the ops, with their result stored as a table in place of sent: client.store("best").gather("planets", [2, 3]); with
+        ttl_s it disappears after that many seconds.  All clients share the names of tables."""
+        return AsyncStore(self, name if isinstance(name, str) else name.name, ttl_s, Conditions(if_match, if_none_match))
 
-    async def einsum_plan(self, shapes: Any, *, equation: str, dtype: Any = None, timeout: Optional[float] = None) -> Description:
-        """the steps, operations and memory of an einsum of tensors of these shapes"""
+    async def einsum_plan(self, *operands: Any, shapes: Any = None, equation: Optional[str] = None, dtype: Any = None,
+                          timeout: Optional[float] = None) -> Description:
+        """the steps, operations and memory of an einsum, with shapes in place of tensors: einsum_plan("ij,j->i", [2, 3], [3])"""
+        shapes, equation = calls.operands(operands, shapes, equation, "shapes")
         return await self.send(calls.plan_call(equation, shapes, dtype), timeout=timeout)
 
     async def ops(self) -> list[Description]:
@@ -86,20 +94,41 @@ class AsyncClient(AsyncOps[Array, list[Array], Found, Selected]):
 class AsyncStore(AsyncOps[Description, list[Description], dict[str, Description], dict[str, Description]]):
     """The ops with their outputs stored; they return descriptions of tables in place of arrays."""
 
-    def __init__(self, client: AsyncClient, name: str, conditions: Conditions):
-        self.client, self.name, self.conditions = client, name, conditions
+    def __init__(self, client: AsyncClient, name: str, ttl_s: Optional[int], conditions: Conditions):
+        self.client, self.name, self.ttl_s, self.conditions = client, name, ttl_s, conditions
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.client!r}, {self.name!r})"
 
     async def run_op(self, call: Call[Any], timeout: Optional[float]) -> Any:
-        return await self.client.send(calls.stored(call, self.name, self.conditions), timeout=timeout)
+        return await self.client.send(calls.stored(call, self.name, self.ttl_s, self.conditions), timeout=timeout)
 
 
 class AsyncTables:
-    """The resident tensors: tables["planets"] is one of them, tables["movies@2"] a version."""
+    """The resident tensors: tables["planets"] is one of them, tables["movies@2"] a version.
 
-    __iter__: None = None  # any name is one of a table, so an iteration would not end: list() asks for those that exist
+    Their names are iterated in order. An alias is contained if its version is, but it is not iterated.
+    """
 
     def __init__(self, client: AsyncClient):
         self.client = client
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.client!r})"
+
+    async def __aiter__(self) -> AsyncIterator[str]:
+        for one in await self.list():
+            yield one["name"]
+
+    async def length(self) -> int:
+        return len(await self.list())
+
+    async def contains(self, name: str) -> bool:
+        try:
+            await self[name].info()
+        except TensorNotFound:
+            return False
+        return True
 
     def __getitem__(self, name: str) -> AsyncTable:
         return AsyncTable(self.client, name)
@@ -126,6 +155,8 @@ class AsyncTables:
 class AsyncTable:
     """A resident tensor and the keys of its rows.
 
+    table["king"], table[["king", "ace"]] and table.loc[7] are rows by key, table[3], table[-1] and table.iloc[1:3] by number. If the keys
+    are integers, table[3] is an error.
     `if_match` and `if_none_match` are ETags of its description; if_none_match="*" stores it only if there is none.
     """
 
@@ -140,6 +171,29 @@ class AsyncTable:
     @property
     def reference(self) -> Ref:
         return Ref(self.name)
+
+    @property
+    def loc(self) -> AsyncLoc:
+        """rows by key: loc["king"], loc[7], loc[["king", "ace"]]"""
+        return AsyncLoc(self)
+
+    @property
+    def iloc(self) -> AsyncILoc:
+        """rows by number: iloc[3], iloc[-1], iloc[[1, 2]], iloc[1:3]"""
+        return AsyncILoc(self)
+
+    @property
+    async def shape(self) -> tuple[int, ...]:
+        return calls.shape_of(await self.info())
+
+    @property
+    async def dtype(self) -> Union[np.dtype[Any], str]:
+        """as in NumPy; "string" and "bfloat16", which it does not have, by these names"""
+        return calls.dtype_of(await self.info())
+
+    async def length(self) -> int:
+        """the number of rows"""
+        return calls.rows_of(await self.info())
 
     def version(self, version: Union[str, int]) -> AsyncTable:
         return AsyncTable(self.client, f"{self.name}@{version}")
@@ -174,7 +228,7 @@ class AsyncTable:
     async def set_keys(self, keys: Any, *, persist: bool = False, if_match: Optional[str] = None,
                        timeout: Optional[float] = None) -> Description:
         path = tensor_path(self.name, "keys", persist=persist)
-        return await self.client.send(calls.put_call(path, keys, None, Conditions(if_match), None), timeout=timeout)
+        return await self.client.send(calls.put_call(path, keys, None, Conditions(if_match), None, "keys"), timeout=timeout)
 
     async def delete_keys(self) -> None:
         await self.client.send(calls.json_call("DELETE", tensor_path(self.name, "keys")))
@@ -183,14 +237,14 @@ class AsyncTable:
                      timeout: Optional[float] = None) -> Description:
         """replaces the rows of the keys that are there, appends the others"""
         path = tensor_path(self.name, "upsert", persist=persist)
-        call = calls.change_call(path, {"keys": keys, "rows": rows}, {}, Conditions(if_match), True)
+        call = calls.change_call(path, {"keys": calls.listed_key(keys), "rows": rows}, {}, Conditions(if_match), True)
         return await self.client.send(call, timeout=timeout)
 
     async def remove(self, keys: Any, *, persist: bool = False, if_match: Optional[str] = None,
                      timeout: Optional[float] = None) -> Description:
         """takes out the rows of these keys; the last rows move into the gaps"""
         path = tensor_path(self.name, "remove", persist=persist)
-        return await self.client.send(calls.change_call(path, {"keys": keys}, {}, Conditions(if_match), False), timeout=timeout)
+        return await self.client.send(calls.change_call(path, {"keys": calls.listed_key(keys)}, {}, Conditions(if_match), False), timeout=timeout)
 
     async def scatter(self, indices: Any, updates: Any, *, mode: str = "set", persist: bool = False,
                       if_match: Optional[str] = None, timeout: Optional[float] = None) -> Description:
@@ -200,38 +254,66 @@ class AsyncTable:
         return await self.client.send(call, timeout=timeout)
 
     async def rows(self, numbers: Any, *, bounds: Optional[Bounds] = None, timeout: Optional[float] = None) -> Array:
-        return await self.client.gather(self, as_index(numbers), bounds=bounds, timeout=timeout)
+        return await self.client.gather(self, as_input(numbers, "numbers", True), bounds=bounds, timeout=timeout)
 
     async def by_key(self, keys: Any, *, bounds: Optional[Bounds] = None, timeout: Optional[float] = None) -> Array:
         """the rows of these keys; with bounds="zero" zeros for those that are not there"""
-        values = np.asarray(keys, dtype=object) if is_text(keys) else keys
+        values = as_input(np.array(keys, dtype=object) if isinstance(keys, str) else keys, "keys")
         return await self.client.gather(self, Keys(values), bounds=bounds, timeout=timeout)
 
     async def lookup(self, keys: Any, *, missing: Missing = "zero", default: Any = None, timeout: Optional[float] = None) -> Found:
         """the rows of these keys, and which of them are there; the others are zeros, or the default with missing="default" """
-        queries = [keys] if isinstance(keys, str) else keys
+        queries = as_input(calls.listed_key(keys), "keys")
         return await self.client.lookup(self, queries=queries, missing=missing, default=default, timeout=timeout)
 
     async def __getitem__(self, which: Union[str, int, slice, Any]) -> Array:
-        """rows: by a key that is a str or bytes or a list of them, by number, list of numbers, or slice"""
-        if isinstance(which, tuple):
-            raise TypeError("a table is indexed by one value: table[[1, 2]] are two rows")
+        """rows: by a key that is a str or bytes or a list of them; by number, list of numbers, or slice, unless the keys are integers"""
         if is_text(which):
-            return await self.by_key(which)
-        if isinstance(which, slice):
-            return await self.rows(np.arange(*which.indices(await self._length()), dtype="<i8"))
-        if isinstance(which, (int, list, np.integer, np.ndarray)) and np.any(np.asarray(which) < 0):
-            which = np.where(np.asarray(which) < 0, await self._length(), 0) + which
-        return await self.rows(which)
+            return await self.loc[which]
+        info = await self.info()
+        if info.get("keys") in ("int64", "uint64") and not (isinstance(which, slice) and which == slice(None)):
+            raise TypeError(f"{self.name} has integer keys, so that [{which!r}] could mean keys or row numbers; "
+                            "loc[...] has rows by key, iloc[...] by number")
+        return await self._by_number(which, info)
 
-    async def _length(self) -> int:
-        shape = (await self.info()).get("shape")
-        if not isinstance(shape, list) or not shape:
-            raise ValueError(f"{self.name} has no rows")
-        return int(shape[0])
+    async def _by_number(self, which: Any, info: Optional[Description] = None) -> Array:
+        if isinstance(which, tuple):
+            raise TypeError("a table is indexed by one value; table[[1, 2]] are two rows")
+        if isinstance(which, slice):
+            which = np.arange(*which.indices(calls.rows_of(info or await self.info())), dtype="<i8")
+        numbers = as_input(which, "numbers", True)
+        if isinstance(numbers, Tensor) and numbers.dtype.startswith("int"):
+            values = to_array(numbers.dtype, numbers.shape, memoryview(numbers.data))
+            if np.any(values < 0):
+                numbers = as_input(values + np.where(values < 0, calls.rows_of(info or await self.info()), 0), "numbers")
+        return await self.rows(numbers)
 
     async def _read(self, path: str, timeout: Optional[float]) -> Array:
         try:
             return await self.client.send(calls.read_call(path), timeout=timeout)
         except NotAcceptable:  # a dtype that safetensors does not have
             return await self.client.send(calls.read_text_call(path), timeout=timeout)
+
+
+class AsyncLoc:
+    """The rows of a table by key."""
+
+    def __init__(self, table: AsyncTable):
+        self.table = table
+
+    async def __getitem__(self, keys: Any) -> Array:
+        if isinstance(keys, (slice, tuple)):
+            raise TypeError("loc[...] has a key or a list of keys; iloc[...] has slices, of row numbers")
+        return await self.table.by_key(keys)
+
+
+class AsyncILoc:
+    """The rows of a table by number."""
+
+    def __init__(self, table: AsyncTable):
+        self.table = table
+
+    async def __getitem__(self, numbers: Any) -> Array:
+        if is_text(numbers):
+            raise TypeError(f"iloc[...] has row numbers, not {numbers!r}; loc[...] has keys")
+        return await self.table._by_number(numbers)

@@ -20,108 +20,203 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
     async def run_op(self, call: Call[Any], timeout: Optional[float]) -> Any:
         ...
 
-    async def gather(self, params: Any, indices: Any, *, axis: Optional[int] = None,
+    async def gather(self, params: Any, indices: Any, axis: Optional[int] = None, *,
                      batch_dims: Optional[int] = None, bounds: Optional[Literal["error", "zero",
                      "clip", "wrap"]] = None, dtype: Optional[Any] = None,
                      device: Optional[str] = None, timeout: Optional[float] = None) -> One:
-        """Picks slices of params along one axis, in the order that indices names."""
+        """Picks slices of params along one axis, in the order that indices names.
+
+        params      The tensor to pick from, of rank 1 or more; its first batch_dims dimensions are those of indices.
+        indices     Positions along axis, each in [0, params.shape[axis]), in a tensor of any rank from batch_dims on.
+        axis        The dimension of params to pick along; a negative one counts from the end. Default: batch_dims.
+        batch_dims  How many leading dimensions params and indices share; at most axis. A negative one counts from the
+                    rank of indices. Default: 0.
+        bounds      What an index out of range gives: error refuses the request, zero stores zeros (empty strings), clip
+                    takes the nearest valid one, wrap counts modulo the size, so that -1 is the last. Default: error.
+        dtype       The dtype of the output: rows are converted, as cast does, while they are copied. Default: that of
+                    params.
+        Returns     The slices, in the order of indices.
+        """
         result: One = await self.run_op(op_call(
             "gather", calls.one, {"params": params, "indices": indices}, {"axis": axis,
             "batch_dims": batch_dims, "bounds": bounds, "dtype": dtype, "device": device}, (),
-            ("indices",)), timeout)
+            ("indices",), ()), timeout)
         return result
 
     async def batch_gather(self, params: Any, indices: Any, *, bounds: Optional[Literal["error",
                            "zero", "clip", "wrap"]] = None, device: Optional[str] = None,
                            timeout: Optional[float] = None) -> One:
-        """Picks slices of params batch by batch: gather with batch_dims = axis = rank(indices) - 1."""
+        """Picks slices of params batch by batch: gather with batch_dims = axis = rank(indices) - 1.
+
+        params   The tensor to pick from, of rank 1 or more; it begins with the dimensions of indices but for their
+                 last.
+        indices  Positions in dimension rank(indices) - 1 of params, in a tensor of rank 1 up to the rank of params.
+        bounds   What an index out of range gives: error refuses the request, zero stores zeros (empty strings), clip
+                 takes the nearest valid one, wrap counts modulo the size, so that -1 is the last. Default: error.
+        Returns  The slices, in the order of indices.
+        """
         result: One = await self.run_op(op_call(
             "batch_gather", calls.one, {"params": params, "indices": indices}, {"bounds": bounds,
-            "device": device}, (), ("indices",)), timeout)
+            "device": device}, (), ("indices",), ()), timeout)
         return result
 
-    async def gather_nd(self, params: Any, indices: Any, *, batch_dims: Optional[int] = None,
+    async def gather_nd(self, params: Any, indices: Any, batch_dims: Optional[int] = None, *,
                         bounds: Optional[Literal["error", "zero", "clip", "wrap"]] = None,
                         device: Optional[str] = None, timeout: Optional[float] = None) -> One:
-        """Picks elements or slices of params by index tuples."""
+        """Picks elements or slices of params by index tuples.
+
+        params      The tensor to pick from, of rank 1 or more; its first batch_dims dimensions are those of indices.
+        indices     Tuples along the last dimension, of rank 1 or more: component c is a position in dimension
+                    batch_dims + c of params. Tuples with fewer components than params has further dimensions pick
+                    slices.
+        batch_dims  How many leading dimensions params and indices share; below the rank of indices. Default: 0.
+        bounds      What an index out of range gives: error refuses the request, zero stores zeros (empty strings), clip
+                    takes the nearest valid one, wrap counts modulo the size, so that -1 is the last. Default: error.
+        Returns     The slices or elements, in the order of indices.
+        """
         result: One = await self.run_op(op_call(
             "gather_nd", calls.one, {"params": params, "indices": indices},
-            {"batch_dims": batch_dims, "bounds": bounds, "device": device}, (), ("indices",)),
+            {"batch_dims": batch_dims, "bounds": bounds, "device": device}, (), ("indices",), ()),
             timeout)
         return result
 
     async def dynamic_stitch(self, indices: Any, data: Any, *, device: Optional[str] = None,
                              timeout: Optional[float] = None) -> One:
-        """Assembles a tensor from the rows of several, each at its index; of equal indices the last one counts, rows without an index are zeros."""
+        """Assembles a tensor from the rows of several, each at its index; of equal indices the last one counts, rows
+        without an index are zeros.
+
+        indices  Rows of the output, each 0 or more, in tensors of any rank, scalars included.
+        data     The rows: as many tensors as indices has, all of one dtype; the shape of data[m] begins with that of
+                 indices[m], the remaining dimensions are the same for all.
+        Returns  The rows, each at its index.
+        """
         result: One = await self.run_op(op_call(
             "dynamic_stitch", calls.one, {"indices": indices, "data": data}, {"device": device},
-            ("indices", "data",), ("indices",)), timeout)
+            ("indices", "data",), ("indices",), ()), timeout)
         return result
 
     async def parallel_dynamic_stitch(self, indices: Any, data: Any, *,
                                       device: Optional[str] = None,
                                       timeout: Optional[float] = None) -> One:
-        """As dynamic_stitch, but any of several equal indices may count."""
+        """As dynamic_stitch, but any of several equal indices may count.
+
+        indices  Rows of the output, each 0 or more, in tensors of any rank, scalars included.
+        data     The rows: as many tensors as indices has, all of one dtype; the shape of data[m] begins with that of
+                 indices[m], the remaining dimensions are the same for all.
+        Returns  The rows, each at its index.
+        """
         result: One = await self.run_op(op_call(
             "parallel_dynamic_stitch", calls.one, {"indices": indices, "data": data},
-            {"device": device}, ("indices", "data",), ("indices",)), timeout)
+            {"device": device}, ("indices", "data",), ("indices",), ()), timeout)
         return result
 
-    async def dynamic_partition(self, data: Any, partitions: Any, *, num_partitions: int,
+    async def dynamic_partition(self, data: Any, partitions: Any, num_partitions: int, *,
                                 device: Optional[str] = None,
                                 timeout: Optional[float] = None) -> Many:
-        """Distributes the rows of data to num_partitions tensors, by number and in order."""
+        """Distributes the rows of data to num_partitions tensors, by number and in order.
+
+        data            The tensor to distribute; its shape begins with that of partitions.
+        partitions      The number of the output for each row of data, in [0, num_partitions), in a tensor of any rank.
+        num_partitions  The number of outputs, 1 to 16384; outputs without rows are empty.
+        Returns         For each partition the rows of data with its number, in their order.
+        """
         result: Many = await self.run_op(op_call(
             "dynamic_partition", calls.many, {"data": data, "partitions": partitions},
-            {"num_partitions": num_partitions, "device": device}, (), ("partitions",)), timeout)
+            {"num_partitions": num_partitions, "device": device}, (), ("partitions",), ()), timeout)
         return result
 
-    async def einsum(self, inputs: Any, *, equation: str, device: Optional[str] = None,
-                     timeout: Optional[float] = None) -> One:
-        """Sums products of tensors along labelled dimensions: contractions, batched products, reductions, diagonals, transpositions."""
+    async def einsum(self, *operands: Any, inputs: Any = None, equation: Optional[str] = None,
+                     device: Optional[str] = None, timeout: Optional[float] = None) -> One:
+        """Sums products of tensors along labelled dimensions: contractions, batched products, reductions, diagonals,
+        transpositions. Call it as einsum("ij,j->i", a, b), or as einsum([a, b], equation="ij,j->i").
+
+        inputs    1 to 16 tensors of one dtype, in the order of the equation's subscripts.
+        equation  Subscripts of the inputs and of the output, as in ij,jk->ik; any character but , . - > and space is a
+                  label, ... stands for the dimensions without one. Without -> the output has the ellipsis and the
+                  labels that occur once, sorted.
+        Returns   The sums of products.
+        """
+        inputs, equation = calls.operands(operands, inputs, equation)
         result: One = await self.run_op(op_call(
             "einsum", calls.one, {"inputs": inputs}, {"equation": equation, "device": device},
-            ("inputs",), ()), timeout)
+            ("inputs",), (), ()), timeout)
         return result
 
-    async def concat(self, inputs: Any, *, axis: Optional[int] = None, device: Optional[str] = None,
+    async def concat(self, inputs: Any, axis: Optional[int] = None, *, device: Optional[str] = None,
                      timeout: Optional[float] = None) -> One:
-        """Joins tensors along one of their dimensions."""
+        """Joins tensors along one of their dimensions.
+
+        inputs   The tensors to join, in order, of one dtype and of shapes that differ along axis only.
+        axis     The dimension to join along; a negative one counts from the end. Default: 0.
+        Returns  The tensors, one after the other along axis.
+        """
         result: One = await self.run_op(op_call(
             "concat", calls.one, {"inputs": inputs}, {"axis": axis, "device": device}, ("inputs",),
-            ()), timeout)
+            (), ()), timeout)
         return result
 
-    async def cast(self, x: Any, *, dtype: Any, device: Optional[str] = None,
+    async def cast(self, x: Any, dtype: Any, *, device: Optional[str] = None,
                    timeout: Optional[float] = None) -> One:
-        """Converts the elements of a tensor to another dtype."""
+        """Converts the elements of a tensor to another dtype.
+
+        x        The tensor to convert, of any shape.
+        dtype    The dtype to convert to.
+        Returns  The converted elements.
+        """
         result: One = await self.run_op(op_call(
-            "cast", calls.one, {"x": x}, {"dtype": dtype, "device": device}, (), ()), timeout)
+            "cast", calls.one, {"x": x}, {"dtype": dtype, "device": device}, (), (), ()), timeout)
         return result
 
-    async def top_k(self, x: Any, *, k: int, largest: Optional[bool] = None,
+    async def top_k(self, x: Any, k: int, *, largest: Optional[bool] = None,
                     device: Optional[str] = None, timeout: Optional[float] = None) -> Top:
-        """Selects the k greatest or smallest elements along the last dimension, in order."""
+        """Selects the k greatest or smallest elements along the last dimension, in order.
+
+        x         The tensor to select from, of rank 1 or more; its last dimension is a row.
+        k         How many elements of each row; at most the last dimension of x.
+        largest   Whether the greatest elements are selected, or the smallest. Default: True.
+        .values   The selected elements of each row, in order.
+        .indices  Where in the last dimension of x each of them is.
+        """
         result: Top = await self.run_op(op_call(
             "top_k", calls.selected, {"x": x}, {"k": k, "largest": largest, "device": device}, (),
-            ()), timeout)
+            (), ()), timeout)
         return result
 
     async def find(self, keys: Any, queries: Any, *, device: Optional[str] = None,
                    timeout: Optional[float] = None) -> One:
-        """Finds the position of each query in a list of distinct keys."""
+        """Finds the position of each query in a list of distinct keys.
+
+        keys     The keys, a vector without equal elements.
+        queries  The keys to find, a tensor of any rank.
+        Returns  The position in keys of each query, or -1 where no key is equal to it.
+        """
         result: One = await self.run_op(op_call(
-            "find", calls.one, {"keys": keys, "queries": queries}, {"device": device}, (), ()),
+            "find", calls.one, {"keys": keys, "queries": queries}, {"device": device}, (), (), ()),
             timeout)
         return result
 
-    async def lookup(self, params: Any, *, queries: Any, keys: Any = None, default: Any = None,
-                     missing: Optional[Literal["error", "zero", "default"]] = None,
-                     device: Optional[str] = None, timeout: Optional[float] = None) -> Rows:
-        """Picks rows of a table by their keys."""
+    async def lookup(self, params: Any, keys: Any = None, *, queries: Any = None,
+                     default: Any = None, missing: Optional[Literal["error", "zero",
+                     "default"]] = None, device: Optional[str] = None,
+                     timeout: Optional[float] = None) -> Rows:
+        """Picks rows of a table by their keys. Without queries, keys are those to look up, in a table that has keys of its
+        own; with queries, keys are those of the rows.
+
+        params   The table, of rank 1 or more; each row along its first dimension has a key.
+        keys     The keys of the rows, a vector without equal elements.
+        queries  The keys of the rows to pick, a tensor of any rank.
+        default  The row of a missing key, or a scalar for all its elements. Required with missing = default, otherwise
+                 not used.
+        missing  What a query gives that is equal to no key: error refuses the request, zero stores zeros (empty
+                 strings), default stores the input default. Default: error.
+        .output  The rows, in the order of queries.
+        .found   Whether a key is equal to the query.
+        """
+        keys, queries = calls.looked_up(keys, queries)
         result: Rows = await self.run_op(op_call(
             "lookup", calls.found_rows, {"params": params, "keys": keys, "queries": queries,
-            "default": default}, {"missing": missing, "device": device}, (), ()), timeout)
+            "default": default}, {"missing": missing, "device": device}, (), (), ("keys",
+            "default",)), timeout)
         return result
 
     async def embedding_bag(self, params: Any, indices: Any, *, offsets: Any = None,
@@ -132,19 +227,48 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
                             "zero", "clip", "wrap"]] = None, dtype: Optional[Any] = None,
                             layout: Optional[Literal["plain", "byte_rowwise"]] = None,
                             device: Optional[str] = None, timeout: Optional[float] = None) -> One:
-        """Sums rows of a table, bag by bag."""
+        """Sums rows of a table, bag by bag.
+
+        params         The table, of rank 1 or more; int8 and uint8 with scale and offset.
+        indices        Row numbers, bag after bag, each in [0, params.shape[0]); a vector.
+        offsets        Where in indices each bag begins, the first at 0; the last ends with indices.
+        segment_ids    The bag of each index, never decreasing; given if, and only if, offsets is not.
+        weights        A factor for each index, of the dtype of params, or float32 if that is int8 or uint8; not with
+                       mode = max.
+        scale          Of int8 and uint8 params, for each row: what its elements are multiplied by.
+        offset         Of int8 and uint8 params, for each row: what is then added to its elements.
+        mode           What a bag gives: sum of its rows; mean, divided by the sum of the weights; sqrtn, by the root of
+                       the sum of their squares; max, its greatest elements. Default: sum.
+        padding_index  A row number: indices that are equal to it do not count. Default: none.
+        num_segments   The number of bags, with segment_ids. Default: segment_ids[-1] + 1.
+        bounds         What an index out of range gives: error refuses the request, zero stores zeros (empty strings),
+                       clip takes the nearest valid one, wrap counts modulo the size, so that -1 is the last. Default:
+                       error.
+        dtype          The dtype of the output. Default: that of params; float32 for int8, uint8.
+        layout         Where scale and offset are: plain, in the inputs of these names; byte_rowwise, in the last 8
+                       bytes of each row, as two float32. Default: plain.
+        Returns        The sum of each bag, or what mode says.
+        """
         result: One = await self.run_op(op_call(
             "embedding_bag", calls.one, {"params": params, "indices": indices, "offsets": offsets,
             "segment_ids": segment_ids, "weights": weights, "scale": scale, "offset": offset},
             {"mode": mode, "padding_index": padding_index, "num_segments": num_segments,
             "bounds": bounds, "dtype": dtype, "layout": layout, "device": device}, (), ("indices",
-            "offsets", "segment_ids",)), timeout)
+            "offsets", "segment_ids",), ("offsets", "segment_ids", "weights", "scale", "offset",)),
+            timeout)
         return result
 
-    async def dequantize(self, params: Any, scale: Any, offset: Any, *, dtype: Optional[Any] = None,
+    async def dequantize(self, params: Any, scale: Any, offset: Any, dtype: Optional[Any] = None, *,
                          device: Optional[str] = None, timeout: Optional[float] = None) -> One:
-        """Gives the numbers that quantised rows stand for."""
+        """Gives the numbers that quantised rows stand for.
+
+        params   The quantised rows.
+        scale    What the elements of each row are multiplied by, or those of all.
+        offset   What is then added to the elements of each row, or to those of all.
+        dtype    The dtype of the output. Default: float32.
+        Returns  params * scale + offset.
+        """
         result: One = await self.run_op(op_call(
             "dequantize", calls.one, {"params": params, "scale": scale, "offset": offset},
-            {"dtype": dtype, "device": device}, (), ()), timeout)
+            {"dtype": dtype, "device": device}, (), (), ()), timeout)
         return result

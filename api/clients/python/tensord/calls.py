@@ -2,14 +2,19 @@
 from __future__ import annotations
 
 import json
+import operator
+from collections.abc import Iterable, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Generic, NamedTuple, Optional, TypeVar, Union
 from urllib.parse import quote, urlencode
 
+import numpy as np
+
 from . import safetensors
-from .arrays import Array, Input, Keys, Plain, Ref, Tensor, as_index, as_input, dtype_name, from_json, plain_number, split_strings, to_json
+from .arrays import NUMPY, Array, Input, Keys, Ref, Tensor, from_json, numel, split_strings, to_json
 from .errors import ProtocolError
 from .http1 import Reply
+from .inputs import as_input, dtype_name, refused
 from .progress import Progress, progress_of
 
 T = TypeVar("T")
@@ -51,25 +56,59 @@ class Conditions(NamedTuple):
 
 
 # ---------------------------------------------------------------- requests
-def add_input(inputs: dict[str, Input], name: str, value: Any, index: bool) -> None:
+def given_input(inputs: dict[str, Input], name: str, value: Any, index: bool, argument: str) -> None:
+    """adds the input `name`, which is the argument of that name to the user"""
     if isinstance(value, Keys):
-        inputs[name + ".keys"] = as_input([value.values] if isinstance(value.values, str) else value.values)
-    elif value is not None:
-        inputs[name] = (as_index if index else as_input)(value)
+        inputs[name + ".keys"] = as_input(listed_key(value.values), argument)
+    else:
+        inputs[name] = as_input(value, argument, index)
 
 
-def flat_inputs(arguments: dict[str, Any], lists: tuple[str, ...], indices: tuple[str, ...]) -> dict[str, Input]:
+def flat_inputs(arguments: dict[str, Any], lists: tuple[str, ...] = (), indices: tuple[str, ...] = (),
+                optional: tuple[str, ...] = ()) -> dict[str, Input]:
     """inputs by their names in a file: those of the list X are X.0, X.1, ..."""
     inputs: dict[str, Input] = {}
     for name, value in arguments.items():
         if name in lists:
-            if isinstance(value, str):
-                raise TypeError(f"{name} is a list of tensors; it is {value!r}")
-            for at, one in enumerate(value):
-                add_input(inputs, f"{name}.{at}", one, name in indices)
-        else:
-            add_input(inputs, name, value, name in indices)
+            for at, one in enumerate(tensors(value, name)):
+                given_input(inputs, f"{name}.{at}", one, name in indices, f"{name}[{at}]")
+        elif value is not None or name not in optional:
+            given_input(inputs, name, value, name in indices, name)
     return inputs
+
+
+def tensors(value: Any, name: str) -> Iterable[Any]:
+    """the tensors of an argument that is a list of them"""
+    if value is None or isinstance(value, (str, bytes, dict, Set)) or getattr(value, "__iter__", None) is None:
+        raise refused(name, "None" if value is None else f"a {type(value).__name__}", "pass a list of tensors")
+    found: Iterable[Any] = value
+    return found
+
+
+def operands(given: tuple[Any, ...], inputs: Any, equation: Optional[str], name: str = "inputs") -> tuple[Any, str]:
+    """the inputs and the equation of einsum("ij,j->i", a, b), of einsum("ij,j->i", [a, b]) and of einsum([a, b], equation="ij,j->i")"""
+    named = equation is not None
+    if equation is None:
+        if not given or not isinstance(given[0], str):
+            raise refused("equation", "None", 'pass it first, as in einsum("ij,j->i", a, b)')
+        equation, given = given[0], given[1:]
+    if given and inputs is not None:
+        raise refused(name, "given twice", "pass them by position or by name")
+    if inputs is None:
+        # After an equation with one operand, a list is this operand, as in NumPy; otherwise it has all operands, as in PyTorch.
+        listed = len(given) == 1 and (named or "," in equation and isinstance(given[0], (list, tuple)))
+        inputs = given[0] if listed else given
+    return inputs, equation
+
+
+def listed_key(keys: Any) -> Any:
+    """a str for keys is one key, not the name of a resident tensor"""
+    return [keys] if isinstance(keys, str) else keys
+
+
+def looked_up(keys: Any, queries: Any) -> tuple[Any, Any]:
+    """the keys of the rows, if they are given, and the keys to look up"""
+    return (keys, queries) if queries is not None else (None, as_input(listed_key(keys), "keys"))
 
 
 def attribute_text(value: Any) -> str:
@@ -99,7 +138,7 @@ def json_body(inputs: dict[str, Input], attributes: dict[str, Any]) -> list[Any]
 
 
 def json_text(value: Any) -> bytes:
-    return json.dumps(value, default=plain_number).encode()
+    return json.dumps(value).encode()
 
 
 def encode(inputs: dict[str, Input], attributes: dict[str, Any]) -> tuple[list[Any], str]:
@@ -113,12 +152,20 @@ def present(attributes: dict[str, Any]) -> dict[str, Any]:
     out = {name: value for name, value in attributes.items() if value is not None}
     if "dtype" in out:
         out["dtype"] = dtype_name(out["dtype"])
-    return out
+    return {name: attribute(name, value) for name, value in out.items()}
+
+
+def attribute(name: str, value: Any) -> Any:
+    """with numbers of NumPy as those of Python"""
+    value = value.tolist() if isinstance(value, (np.generic, np.ndarray)) else value
+    if not isinstance(value, (bool, int, float, str, list, tuple)):
+        raise refused(name, f"a {type(value).__name__}", "pass a number, a bool, a str or a list of integers")
+    return value
 
 
 def op_call(op: str, decode: Callable[[Reply], T], arguments: dict[str, Any], attributes: dict[str, Any],
-            lists: tuple[str, ...] = (), indices: tuple[str, ...] = ()) -> Call[T]:
-    body, kind = encode(flat_inputs(arguments, lists, indices), {**present(attributes), "response": "base64"})
+            lists: tuple[str, ...] = (), indices: tuple[str, ...] = (), optional: tuple[str, ...] = ()) -> Call[T]:
+    body, kind = encode(flat_inputs(arguments, lists, indices, optional), {**present(attributes), "response": "base64"})
     return Call("POST", "/v1/" + op, decode, body, {"Content-Type": kind, "Accept": ACCEPT})
 
 
@@ -128,9 +175,9 @@ def tensor_path(name: str, *parts: str, **query: Any) -> str:
     return path + ("?" + urlencode(given) if given else "")
 
 
-def put_inputs(value: Any, keys: Any) -> dict[str, Input]:
+def put_inputs(value: Any, argument: str, keys: Any) -> dict[str, Input]:
     """the tensor and its keys, which are two tensors if they are strings, so that the tensor needs no text"""
-    inputs, names = {"tensor": as_input(value)}, None if keys is None else as_input(keys)
+    inputs, names = {"tensor": as_input(value, argument)}, None if keys is None else as_input(keys, "keys")
     if isinstance(names, Tensor) and names.dtype == "string" and len(names.shape) == 1 and is_binary(inputs["tensor"]):
         offsets, text = split_strings(names)
         return {**inputs, "keys.offsets": offsets, "keys.bytes": text}
@@ -141,8 +188,9 @@ def is_binary(value: Input) -> bool:
     return isinstance(value, Tensor) and value.dtype in safetensors.CODES
 
 
-def put_call(path: str, value: Any, keys: Any, conditions: Conditions, progress: Union[bool, Progress, None]) -> Call[Description]:
-    inputs = put_inputs(value, keys)
+def put_call(path: str, value: Any, keys: Any, conditions: Conditions, progress: Union[bool, Progress, None],
+             argument: str = "value") -> Call[Description]:
+    inputs = put_inputs(value, argument, keys)
     if all(map(is_binary, inputs.values())):
         body, kind = binary_body(inputs, {}), SAFETENSORS
     else:
@@ -159,14 +207,14 @@ def repeatable(path: str, conditions: Conditions) -> bool:
 
 def change_call(path: str, arguments: dict[str, Any], attributes: dict[str, Any], conditions: Conditions,
                 idempotent: bool) -> Call[Description]:
-    body, kind = encode(flat_inputs(arguments, (), ("indices",)), present(attributes))
+    body, kind = encode(flat_inputs(arguments, indices=("indices",)), present(attributes))
     return Call("POST", path, description, body, {"Content-Type": kind, **conditions.headers()},
                 idempotent and repeatable(path, conditions))
 
 
-def stored(call: Call[Any], name: str, conditions: Conditions) -> Call[Any]:
+def stored(call: Call[Any], name: str, ttl_s: Optional[int], conditions: Conditions) -> Call[Any]:
     """the op, with its outputs stored under that name, which may be that of an input: then a second time stores something else"""
-    query = urlencode({"store": name}, safe=":@")
+    query = urlencode({"store": name, **({} if ttl_s is None else {"store.ttl_s": ttl_s})}, safe=":@")
     return replace(call, path=f"{call.path}?{query}", decode=descriptions, idempotent=False,
                    headers={**call.headers, "Accept": JSON, **conditions.headers()})
 
@@ -190,8 +238,15 @@ def alias_call() -> Call[dict[str, str]]:
 
 
 def plan_call(equation: str, shapes: Any, dtype: Any) -> Call[Description]:
-    asked = present({"equation": equation, "shapes": [list(map(int, shape)) for shape in shapes], "dtype": dtype})
+    asked = {**present({"equation": equation, "dtype": dtype}), "shapes": [extents(shape) for shape in tensors(shapes, "shapes")]}
     return replace(json_call("POST", "/v1/einsum/plan", asked), idempotent=True)
+
+
+def extents(shape: Any) -> list[int]:
+    try:
+        return [operator.index(extent) for extent in shape]
+    except TypeError:
+        raise refused("shapes", f"a shape is {shape!r}", "pass a list of integers for each tensor") from None
 
 
 def read_call(path: str) -> Call[Array]:
@@ -200,6 +255,25 @@ def read_call(path: str) -> Call[Array]:
 
 def read_text_call(path: str) -> Call[Array]:
     return Call("GET", path + "?response=base64", only)
+
+
+# ---------------------------------------------------------------- descriptions of tables
+def shape_of(info: Description) -> tuple[int, ...]:
+    shape = member(info, "shape", list)
+    numel(shape)
+    return tuple(shape)
+
+
+def dtype_of(info: Description) -> Union[np.dtype[Any], str]:
+    dtype = member(info, "dtype", str)
+    return np.dtype(NUMPY[dtype]) if dtype in NUMPY else str(dtype)
+
+
+def rows_of(info: Description) -> int:
+    shape = shape_of(info)
+    if not shape:
+        raise TypeError(f"{info.get('name')} is a scalar, which has no rows")
+    return shape[0]
 
 
 # ---------------------------------------------------------------- replies

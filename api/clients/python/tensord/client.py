@@ -2,17 +2,19 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import Iterator
 from typing import Any, Literal, Optional, TypeVar, Union
 from urllib.parse import quote
 
 import numpy as np
 
 from . import calls, blocking
-from .arrays import Array, Keys, Ref, as_index, is_text
+from .arrays import Array, Keys, Ref, Tensor, to_array
 from .ops import Ops
 from .calls import Call, Conditions, Description, Found, Selected, tensor_path
-from .errors import NotAcceptable
-from .exchange import Pool, Settings, exchange
+from .errors import NotAcceptable, TensorNotFound
+from .exchange import DEFAULT_URL, Pool, Settings, exchange
+from .inputs import as_input, is_text
 from .progress import Progress
 from .tls import Certificate, context_of
 
@@ -22,7 +24,9 @@ Missing = Literal["error", "zero", "default"]
 
 
 class Client(Ops[Array, list[Array], Found, Selected]):
-    """The daemon at a URL.
+    """The daemon at a URL, by default the one that listens on port 8080 of this machine.
+
+    Each op is a method, which also takes `device` ("auto", "cpu" or "gpu"), and `timeout` for this call.
 
     timeout      seconds of a whole call, with its `retries`
     connections  idle ones that are kept, and the requests that tasks have under way; threads may have any number
@@ -31,7 +35,7 @@ class Client(Ops[Array, list[Array], Found, Selected]):
     certificate  PEM file of the client's certificate and key, or a file for each; `tls` is a context in place of both
     """
 
-    def __init__(self, url: str, *, token: Optional[str] = None, timeout: float = 30.0, retries: int = 3, connections: int = 16,
+    def __init__(self, url: str = DEFAULT_URL, *, token: Optional[str] = None, timeout: float = 30.0, retries: int = 3, connections: int = 16,
                  max_reply: int = 4 << 30, ca_file: Optional[str] = None, certificate: Optional[Certificate] = None,
                  tls: Optional[ssl.SSLContext] = None):
         self.settings = Settings(url, token, timeout, retries, max_reply)
@@ -46,12 +50,16 @@ class Client(Ops[Array, list[Array], Found, Selected]):
     def run_op(self, call: Call[Any], timeout: Optional[float]) -> Any:
         return self.send(call, timeout=timeout)
 
-    def store(self, name: Union[str, Table], *, if_match: Optional[str] = None, if_none_match: Optional[str] = None) -> Store:
-        """the ops, with their result stored as a table in place of sent: client.store("best").gather("planets", [2, 3])"""
-        return Store(self, name if isinstance(name, str) else name.name, Conditions(if_match, if_none_match))
+    def store(self, name: Union[str, Table], *, ttl_s: Optional[int] = None, if_match: Optional[str] = None,
+              if_none_match: Optional[str] = None) -> Store:
+        """the ops, with their result stored as a table in place of sent: client.store("best").gather("planets", [2, 3]); with
+        ttl_s it disappears after that many seconds.  All clients share the names of tables."""
+        return Store(self, name if isinstance(name, str) else name.name, ttl_s, Conditions(if_match, if_none_match))
 
-    def einsum_plan(self, shapes: Any, *, equation: str, dtype: Any = None, timeout: Optional[float] = None) -> Description:
-        """the steps, operations and memory of an einsum of tensors of these shapes"""
+    def einsum_plan(self, *operands: Any, shapes: Any = None, equation: Optional[str] = None, dtype: Any = None,
+                          timeout: Optional[float] = None) -> Description:
+        """the steps, operations and memory of an einsum, with shapes in place of tensors: einsum_plan("ij,j->i", [2, 3], [3])"""
+        shapes, equation = calls.operands(operands, shapes, equation, "shapes")
         return self.send(calls.plan_call(equation, shapes, dtype), timeout=timeout)
 
     def ops(self) -> list[Description]:
@@ -86,20 +94,41 @@ class Client(Ops[Array, list[Array], Found, Selected]):
 class Store(Ops[Description, list[Description], dict[str, Description], dict[str, Description]]):
     """The ops with their outputs stored; they return descriptions of tables in place of arrays."""
 
-    def __init__(self, client: Client, name: str, conditions: Conditions):
-        self.client, self.name, self.conditions = client, name, conditions
+    def __init__(self, client: Client, name: str, ttl_s: Optional[int], conditions: Conditions):
+        self.client, self.name, self.ttl_s, self.conditions = client, name, ttl_s, conditions
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.client!r}, {self.name!r})"
 
     def run_op(self, call: Call[Any], timeout: Optional[float]) -> Any:
-        return self.client.send(calls.stored(call, self.name, self.conditions), timeout=timeout)
+        return self.client.send(calls.stored(call, self.name, self.ttl_s, self.conditions), timeout=timeout)
 
 
 class Tables:
-    """The resident tensors: tables["planets"] is one of them, tables["movies@2"] a version."""
+    """The resident tensors: tables["planets"] is one of them, tables["movies@2"] a version.
 
-    __iter__: None = None  # any name is one of a table, so an iteration would not end: list() asks for those that exist
+    Their names are iterated in order. An alias is contained if its version is, but it is not iterated.
+    """
 
     def __init__(self, client: Client):
         self.client = client
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.client!r})"
+
+    def __iter__(self) -> Iterator[str]:
+        for one in self.list():
+            yield one["name"]
+
+    def __len__(self) -> int:
+        return len(self.list())
+
+    def __contains__(self, name: str) -> bool:
+        try:
+            self[name].info()
+        except TensorNotFound:
+            return False
+        return True
 
     def __getitem__(self, name: str) -> Table:
         return Table(self.client, name)
@@ -126,6 +155,8 @@ class Tables:
 class Table:
     """A resident tensor and the keys of its rows.
 
+    table["king"], table[["king", "ace"]] and table.loc[7] are rows by key, table[3], table[-1] and table.iloc[1:3] by number. If the keys
+    are integers, table[3] is an error.
     `if_match` and `if_none_match` are ETags of its description; if_none_match="*" stores it only if there is none.
     """
 
@@ -140,6 +171,29 @@ class Table:
     @property
     def reference(self) -> Ref:
         return Ref(self.name)
+
+    @property
+    def loc(self) -> Loc:
+        """rows by key: loc["king"], loc[7], loc[["king", "ace"]]"""
+        return Loc(self)
+
+    @property
+    def iloc(self) -> ILoc:
+        """rows by number: iloc[3], iloc[-1], iloc[[1, 2]], iloc[1:3]"""
+        return ILoc(self)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return calls.shape_of(self.info())
+
+    @property
+    def dtype(self) -> Union[np.dtype[Any], str]:
+        """as in NumPy; "string" and "bfloat16", which it does not have, by these names"""
+        return calls.dtype_of(self.info())
+
+    def __len__(self) -> int:
+        """the number of rows"""
+        return calls.rows_of(self.info())
 
     def version(self, version: Union[str, int]) -> Table:
         return Table(self.client, f"{self.name}@{version}")
@@ -174,7 +228,7 @@ class Table:
     def set_keys(self, keys: Any, *, persist: bool = False, if_match: Optional[str] = None,
                        timeout: Optional[float] = None) -> Description:
         path = tensor_path(self.name, "keys", persist=persist)
-        return self.client.send(calls.put_call(path, keys, None, Conditions(if_match), None), timeout=timeout)
+        return self.client.send(calls.put_call(path, keys, None, Conditions(if_match), None, "keys"), timeout=timeout)
 
     def delete_keys(self) -> None:
         self.client.send(calls.json_call("DELETE", tensor_path(self.name, "keys")))
@@ -183,14 +237,14 @@ class Table:
                      timeout: Optional[float] = None) -> Description:
         """replaces the rows of the keys that are there, appends the others"""
         path = tensor_path(self.name, "upsert", persist=persist)
-        call = calls.change_call(path, {"keys": keys, "rows": rows}, {}, Conditions(if_match), True)
+        call = calls.change_call(path, {"keys": calls.listed_key(keys), "rows": rows}, {}, Conditions(if_match), True)
         return self.client.send(call, timeout=timeout)
 
     def remove(self, keys: Any, *, persist: bool = False, if_match: Optional[str] = None,
                      timeout: Optional[float] = None) -> Description:
         """takes out the rows of these keys; the last rows move into the gaps"""
         path = tensor_path(self.name, "remove", persist=persist)
-        return self.client.send(calls.change_call(path, {"keys": keys}, {}, Conditions(if_match), False), timeout=timeout)
+        return self.client.send(calls.change_call(path, {"keys": calls.listed_key(keys)}, {}, Conditions(if_match), False), timeout=timeout)
 
     def scatter(self, indices: Any, updates: Any, *, mode: str = "set", persist: bool = False,
                       if_match: Optional[str] = None, timeout: Optional[float] = None) -> Description:
@@ -200,38 +254,66 @@ class Table:
         return self.client.send(call, timeout=timeout)
 
     def rows(self, numbers: Any, *, bounds: Optional[Bounds] = None, timeout: Optional[float] = None) -> Array:
-        return self.client.gather(self, as_index(numbers), bounds=bounds, timeout=timeout)
+        return self.client.gather(self, as_input(numbers, "numbers", True), bounds=bounds, timeout=timeout)
 
     def by_key(self, keys: Any, *, bounds: Optional[Bounds] = None, timeout: Optional[float] = None) -> Array:
         """the rows of these keys; with bounds="zero" zeros for those that are not there"""
-        values = np.asarray(keys, dtype=object) if is_text(keys) else keys
+        values = as_input(np.array(keys, dtype=object) if isinstance(keys, str) else keys, "keys")
         return self.client.gather(self, Keys(values), bounds=bounds, timeout=timeout)
 
     def lookup(self, keys: Any, *, missing: Missing = "zero", default: Any = None, timeout: Optional[float] = None) -> Found:
         """the rows of these keys, and which of them are there; the others are zeros, or the default with missing="default" """
-        queries = [keys] if isinstance(keys, str) else keys
+        queries = as_input(calls.listed_key(keys), "keys")
         return self.client.lookup(self, queries=queries, missing=missing, default=default, timeout=timeout)
 
     def __getitem__(self, which: Union[str, int, slice, Any]) -> Array:
-        """rows: by a key that is a str or bytes or a list of them, by number, list of numbers, or slice"""
-        if isinstance(which, tuple):
-            raise TypeError("a table is indexed by one value: table[[1, 2]] are two rows")
+        """rows: by a key that is a str or bytes or a list of them; by number, list of numbers, or slice, unless the keys are integers"""
         if is_text(which):
-            return self.by_key(which)
-        if isinstance(which, slice):
-            return self.rows(np.arange(*which.indices(self._length()), dtype="<i8"))
-        if isinstance(which, (int, list, np.integer, np.ndarray)) and np.any(np.asarray(which) < 0):
-            which = np.where(np.asarray(which) < 0, self._length(), 0) + which
-        return self.rows(which)
+            return self.loc[which]
+        info = self.info()
+        if info.get("keys") in ("int64", "uint64") and not (isinstance(which, slice) and which == slice(None)):
+            raise TypeError(f"{self.name} has integer keys, so that [{which!r}] could mean keys or row numbers; "
+                            "loc[...] has rows by key, iloc[...] by number")
+        return self._by_number(which, info)
 
-    def _length(self) -> int:
-        shape = (self.info()).get("shape")
-        if not isinstance(shape, list) or not shape:
-            raise ValueError(f"{self.name} has no rows")
-        return int(shape[0])
+    def _by_number(self, which: Any, info: Optional[Description] = None) -> Array:
+        if isinstance(which, tuple):
+            raise TypeError("a table is indexed by one value; table[[1, 2]] are two rows")
+        if isinstance(which, slice):
+            which = np.arange(*which.indices(calls.rows_of(info or self.info())), dtype="<i8")
+        numbers = as_input(which, "numbers", True)
+        if isinstance(numbers, Tensor) and numbers.dtype.startswith("int"):
+            values = to_array(numbers.dtype, numbers.shape, memoryview(numbers.data))
+            if np.any(values < 0):
+                numbers = as_input(values + np.where(values < 0, calls.rows_of(info or self.info()), 0), "numbers")
+        return self.rows(numbers)
 
     def _read(self, path: str, timeout: Optional[float]) -> Array:
         try:
             return self.client.send(calls.read_call(path), timeout=timeout)
         except NotAcceptable:  # a dtype that safetensors does not have
             return self.client.send(calls.read_text_call(path), timeout=timeout)
+
+
+class Loc:
+    """The rows of a table by key."""
+
+    def __init__(self, table: Table):
+        self.table = table
+
+    def __getitem__(self, keys: Any) -> Array:
+        if isinstance(keys, (slice, tuple)):
+            raise TypeError("loc[...] has a key or a list of keys; iloc[...] has slices, of row numbers")
+        return self.table.by_key(keys)
+
+
+class ILoc:
+    """The rows of a table by number."""
+
+    def __init__(self, table: Table):
+        self.table = table
+
+    def __getitem__(self, numbers: Any) -> Array:
+        if is_text(numbers):
+            raise TypeError(f"iloc[...] has row numbers, not {numbers!r}; loc[...] has keys")
+        return self.table._by_number(numbers)

@@ -21,6 +21,7 @@ from .errors import ConnectionLost, ProtocolError, Timeout, problem_error
 from .http1 import Reply, check_header, read_reply, request_head
 
 T = TypeVar("T")
+DEFAULT_URL = "http://127.0.0.1:8080"  # where the daemon listens without --listen
 PIECE = 1 << 20  # how often a progress is reported
 JOINED = 64 * 1024  # requests up to this size are sent as one
 LONGEST = 86400.0  # seconds of a call, which is the longest deadline that the daemon takes

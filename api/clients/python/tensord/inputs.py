@@ -1,0 +1,250 @@
+"""Arguments as tensors: NumPy arrays, torch tensors, Python values, references to resident tensors.
+
+Whatever is sent passes as_input. It refuses what would lose something on the way, such as a mask, a label or digits: the error names
+the argument, what was given, and what to pass instead.
+"""
+from __future__ import annotations
+
+import array
+import math
+import struct
+import sys
+from collections.abc import Iterable
+from typing import Any, Optional
+
+import numpy as np
+
+from .arrays import ITEM_BYTES, NAMES, NUMPY, Array, Input, Plain, Ref, Tensor, raw
+
+EXACT = 2 ** 53  # float64 has all integers up to this one
+TOO_WIDE = "pass integers that all fit int64, or all fit uint64; identifiers may be strings"
+ONE_LENGTH = "make all lists of a level of one length"
+AS_ARRAY = "pass numpy.array(x), or nested lists of numbers or strings"
+# Libraries whose objects have labels, units or a layout beside their elements, and how an object gives its elements.
+ELEMENTS = {"pandas": "x.to_numpy()", "polars": "x.to_numpy()", "pyarrow": "x.to_numpy()", "xarray": "x.to_numpy()",
+            "scipy": "x.toarray()", "sparse": "x.todense()", "pint": "x.magnitude", "astropy": "x.value"}
+# The kinds of elements, and the classes of each.
+KINDS = ((bool, np.bool_), (int, np.integer), (float, np.floating), (complex, np.complexfloating), (str,), (bytes,))
+
+
+def refused(name: str, given: str, way_out: str) -> TypeError:
+    return TypeError(f"{name}: {given}; {way_out}")
+
+
+def as_input(value: Any, name: str, index: bool = False) -> Input:
+    """a str is the name of a resident tensor; an array, also of strings, is np.array(...) or a list
+
+    `name` is the argument's, for errors. Integers of Python are int64 for an index, so that they need no text.
+    """
+    if isinstance(value, str):
+        return Ref(value)
+    if isinstance(value, (Ref, Tensor, Plain)):
+        return value
+    if type(value) is np.ndarray:
+        return of_array(value, name)
+    reference = getattr(value, "reference", None)
+    if isinstance(reference, Ref):  # a table
+        return reference
+    refuse_labelled(value, name)
+    if isinstance(value, (np.ndarray, np.generic)):
+        return of_array(np.asanyarray(value), name)
+    if is_torch(value) and hasattr(value, "detach"):
+        return of_torch(value, name)
+    foreign = of_foreign(value)
+    return of_python(value, name, index) if foreign is None else of_array(foreign, name)
+
+
+def libraries(value: Any) -> list[str]:
+    """where the classes of the value are from"""
+    return [base.__module__.partition(".")[0] for base in type(value).__mro__]
+
+
+def refuse_labelled(value: Any, name: str) -> None:
+    for library in libraries(value):
+        if library in ELEMENTS:
+            raise refused(name, f"a {type(value).__name__} of {library}, of which only the elements can be sent",
+                          f"pass them, {ELEMENTS[library]}")
+
+
+# ---------------------------------------------------------------- torch and other libraries
+def is_torch(value: Any) -> bool:
+    return "torch" in libraries(value)
+
+
+def of_torch(value: Any, name: str) -> Tensor:
+    """on the memory of a tensor of the CPU that is contiguous; a copy of others"""
+    torch = sys.modules["torch"]  # it is there, since value is of it
+    if value.requires_grad:
+        raise refused(name, "a tensor that requires grad, through which no gradient would flow", "call x.detach() first")
+    if value.layout != torch.strided:
+        raise refused(name, f"a tensor of the layout {value.layout}", "call x.to_dense() first")
+    if value.is_quantized:
+        raise refused(name, "a quantized tensor", "call x.dequantize() first")
+    value = value.cpu().resolve_conj().resolve_neg().contiguous()
+    if value.dtype == torch.bfloat16:
+        return Tensor("bfloat16", tuple(value.shape), raw(value.view(torch.int16).numpy()))
+    return of_array(value.numpy(), name)
+
+
+def of_foreign(value: Any) -> Optional[Array]:
+    """the array of another library's object, on its memory if that is contiguous and of the CPU: jax, array.array, ..."""
+    if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
+        found: Array = np.asanyarray(value)  # a masked array stays one
+        return found
+    if hasattr(value, "__dlpack__"):
+        return np.from_dlpack(value)
+    return np.asarray(memoryview(value)) if isinstance(value, (bytearray, memoryview, array.array)) else None
+
+
+# ---------------------------------------------------------------- arrays of NumPy
+def of_array(values: Array, name: str) -> Tensor:
+    masked = int(np.sum(np.ma.getmaskarray(values))) if isinstance(values, np.ma.MaskedArray) and not values.dtype.names else 0
+    if masked:
+        raise refused(name, f"a masked array, {masked} of {values.size} elements are masked",
+                      "call x.filled(0) first, or with another value for them")
+    if values.dtype.kind in "USOT":
+        return of_strings(values, name)
+    dtype = NAMES.get(values.dtype.str) or values.dtype.name
+    if dtype not in ITEM_BYTES:
+        raise refused(name, f"an array of {dtype}, a dtype that tensord does not have", sendable(values.dtype))
+    if values.dtype.str[0] == ">":
+        values = values.astype(NUMPY[dtype])
+    return Tensor(dtype, values.shape, raw(np.asarray(values, order="C")))
+
+
+def sendable(dtype: np.dtype[Any]) -> str:
+    """what to do with an array of this dtype"""
+    if dtype.names:
+        return f"pass its fields one by one: x[{dtype.names[0]!r}]"
+    nearest = {"g": "float64", "G": "complex128"}.get(dtype.char) or {"m": "int64", "M": "int64"}.get(dtype.kind, "float32")
+    return "call x.view('uint8') first" if dtype.kind == "V" and dtype.type is np.void else f"call x.astype({nearest!r}) first"
+
+
+def of_strings(values: Array, name: str) -> Tensor:
+    texts = values.reshape(-1).tolist()
+    kinds = set(map(type, texts))
+    if kinds & {list, tuple}:
+        raise refused(name, "lists of different lengths", ONE_LENGTH)
+    if not (all(issubclass(kind, str) for kind in kinds) or all(issubclass(kind, bytes) for kind in kinds)):
+        raise refused(name, f"an array of objects of the types {words(kind.__name__ for kind in kinds)}",
+                      "strings are str alone, or bytes alone; for numbers call x.astype(...) with their dtype")
+    try:
+        encoded = [text if isinstance(text, bytes) else text.encode() for text in texts]
+    except UnicodeEncodeError as error:
+        raise refused(name, f"the string {error.object!r} is not Unicode text: {error.reason}", "pass bytes") from None
+    return Tensor("string", values.shape, b"".join(part for text in encoded for part in (struct.pack("<I", len(text)), text)))
+
+
+# ---------------------------------------------------------------- values of Python
+def of_python(value: Any, name: str, index: bool) -> Input:
+    if value is None:
+        raise refused(name, "None", "pass a tensor, or the name of a resident one")
+    if hasattr(value, "_fields"):
+        raise refused(name, f"a {type(value).__name__}, which has several tensors", f"pass one of them: x.{value._fields[0]}")
+    if isinstance(value, range):
+        value = list(value)
+    found = elements(value)
+    types = set(map(type, found))
+    if any(issubclass(one, np.ndarray) for one in types):
+        types = types_in_arrays(found, name)
+    kinds = {kind_of(one, value, found, name) for one in types}
+    if len(kinds) > 1 and not kinds <= {int, float, complex}:
+        raise refused(name, f"a list with {words(kind.__name__ for kind in kinds)}", "make all its elements of one kind")
+    if kinds & {str, bytes}:
+        return of_strings(built(value, object, name), name)
+    if complex in kinds or any(issubclass(one, np.generic) for one in types):
+        return of_array(of_typed(value, found, kinds, name), name)
+    refuse_wide(found, kinds, name)
+    if index and kinds <= {int} and max(found, default=0) < 2 ** 63:
+        return of_array(built(value, "<i8", name), name)
+    return of_infinite(value, found, name) if float in kinds and not all(map(math.isfinite, found)) else Plain(value)
+
+
+def elements(value: Any) -> list[Any]:
+    """of nested lists, in their order"""
+    if not isinstance(value, (list, tuple)):
+        return [value]
+    if not any(issubclass(one, (list, tuple)) for one in set(map(type, value))):
+        return list(value)
+    return [element for one in value for element in elements(one)]
+
+
+def types_in_arrays(found: list[Any], name: str) -> set[type]:
+    """the types of the elements, those of arrays among them included"""
+    for one in found:
+        if isinstance(one, np.ndarray):
+            refuse_labelled(one, name)
+            of_array(one, name)
+    return {one.dtype.type if isinstance(one, np.ndarray) else type(one) for one in found}
+
+
+def kind_of(kind: type, value: Any, found: list[Any], name: str) -> type:
+    """which of bool, int, float, complex, str and bytes a type of elements is; another one of NumPy stands for itself"""
+    for members in KINDS:
+        if issubclass(kind, members) and not issubclass(kind, np.timedelta64):  # to NumPy that is an integer
+            return members[0]
+    if issubclass(kind, np.generic):
+        return kind
+    example = next(one for one in found if type(one) is kind)
+    refuse_labelled(example, name)
+    raise refused(name, f"a {kind.__name__}" if example is value else f"a list with a {kind.__name__}",
+                  "pass torch.stack(x)" if is_torch(example) else AS_ARRAY)
+
+
+def of_typed(value: Any, found: list[Any], kinds: set[type], name: str) -> Array:
+    """the array that NumPy makes of a list with values of NumPy, or with complex numbers"""
+    made = built(value, None, name)
+    if kinds == {int} and made.dtype.kind in "fO":
+        raise refused(name, f"a list of integers for which NumPy has {made.dtype.name} alone", TOO_WIDE)
+    if int in kinds and len(kinds) > 1:
+        refuse_inexact([int(edge(one, initial=0)) for one in found for edge in (np.min, np.max) if np.asarray(one).dtype.kind in "iuO"], name)
+    return made
+
+
+def refuse_wide(found: list[Any], kinds: set[type], name: str) -> None:
+    """integers of Python that no dtype has"""
+    if kinds == {int}:
+        low, high = min(found), max(found)
+        if low < -2 ** 63 or high >= 2 ** 64 or low < 0 and high >= 2 ** 63:
+            raise refused(name, f"the integer {low}" if low == high else f"integers from {low} to {high}", TOO_WIDE)
+    elif int in kinds:
+        refuse_inexact([one for one in found if isinstance(one, int)], name)
+
+
+def refuse_inexact(integers: list[int], name: str) -> None:
+    for one in integers:
+        if abs(one) > EXACT:
+            raise refused(name, f"the integer {one} in a list with floats, which do not have all integers of its size",
+                          "pass integers and floats as two arrays; floats have all integers up to 2**53")
+
+
+def of_infinite(value: Any, found: list[float], name: str) -> Input:
+    """NaN or an infinity among floats of Python, which JSON does not have: then they are float32, as the daemon would make them"""
+    largest = max((abs(one) for one in found if math.isfinite(one)), default=0)
+    if largest > float(np.finfo("f4").max):
+        raise refused(name, f"{largest} does not fit float32", "pass numpy.array(x, 'float64')")
+    return of_array(built(value, "<f4", name), name)
+
+
+def built(value: Any, dtype: Any, name: str) -> Array:
+    try:
+        return np.array(value, dtype)
+    except ValueError as error:
+        raise refused(name, f"lists of different lengths: {error}", ONE_LENGTH) from None
+
+
+def words(names: Iterable[str]) -> str:
+    return " and ".join(sorted(names))
+
+
+def is_text(value: Any) -> bool:
+    while isinstance(value, (list, tuple)) and value:
+        value = value[0]
+    return isinstance(value, (str, bytes)) or isinstance(value, np.ndarray) and value.dtype.kind in "USOT"
+
+
+def dtype_name(dtype: Any) -> str:
+    """float32 for np.float32, np.dtype("float32"), torch.float32 and "float32" """
+    if isinstance(dtype, str):
+        return dtype
+    return str(dtype).rpartition(".")[2] if is_torch(dtype) else np.dtype(dtype).name

@@ -1,0 +1,105 @@
+#include "api/json/hints.h"
+
+#include "kernels/name.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+/* Appends a hint. err may be NULL. */
+static __attribute__((format(printf, 2, 3))) void hint(struct td_error *err, const char *format,
+                                                       ...)
+{
+    char text[384];
+    va_list arguments;
+    if (!err)
+        return;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    const size_t used = strlen(err->message);
+    if (used + 2 + strlen(text) < sizeof err->message)
+        snprintf(err->message + used, sizeof err->message - used, "; %s", text);
+}
+
+/* ---- NaN and the infinities ------------------------------------------------------------------ */
+
+bool td_json_is_nonfinite(const char *at, const char *end)
+{
+    static const char *const names[] = { "nan", "inf", "infinity" };
+    const bool quoted = at < end && *at == '"';
+    at += quoted;
+    if (!quoted && td_name_begins("null", at, (size_t)(end - at)))
+        return true;
+    at += at < end && (*at == '-' || *at == '+');
+    size_t length = 0;
+    while (at + length < end && ((at[length] | 0x20) >= 'a' && (at[length] | 0x20) <= 'z'))
+        length++;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (td_name_is_caseless(names[i], at, length))
+            return !quoted || (at + length < end && at[length] == '"');
+    return false;
+}
+
+void td_json_hint_nonfinite(struct td_error *err, td_dtype dtype)
+{
+    hint(err,
+         "NaN, Infinity and -Infinity are strings in a tensor with a dtype: "
+         "{\"dtype\":\"%s\",\"data\":[%s]}",
+         td_dtype_info(dtype)->name, td_dtype_is_complex(dtype) ? "[\"NaN\",0]" : "\"NaN\"");
+}
+
+/* ---- resident tensors and keys --------------------------------------------------------------- */
+
+static void hint_ref(struct td_error *err, const char *name, size_t length)
+{
+    hint(err, "a resident tensor is {\"ref\": \"%s\"}", TD_SHOWN(name, length));
+}
+
+void td_json_hint_string(const struct td_json_scan *scan, const struct td_json_source *source)
+{
+    struct td_json_scan at = *scan;
+    const char *name = "";
+    size_t length = 0;
+    if (td_json_peek(&at) == '"' &&
+        td_json_string(&at, source->arena, &name, &length, NULL) == TD_OK)
+        hint_ref(source->err, name, length);
+}
+
+static void hint_strings(const struct td_input_spec *spec, bool is_first,
+                         const struct td_tensor *tensor, struct td_error *err)
+{
+    const char *text = (const char *)tensor->data + tensor->offsets[0];
+    const size_t length = (size_t)(tensor->offsets[1] - tensor->offsets[0]);
+    if (td_input_is_row_numbers(spec))
+        hint(err, "rows of a table with keys are {\"keys\": [\"%s\"]}", TD_SHOWN(text, length));
+    else if (tensor->shape.rank == 0 && (is_first || spec->role == TD_ROLE_DATA))
+        hint_ref(err, text, length);
+    else if (td_json_is_nonfinite(text, text + length))
+        td_json_hint_nonfinite(err, TD_DTYPE_FLOAT32);
+}
+
+/* True if the error may come from this input: it is named, or it is the first one, on which the
+ * others depend. */
+static bool may_concern(const struct td_input_spec *spec, int i, const struct td_error *err)
+{
+    const size_t length = strlen(spec->name);
+    return i == 0 || (strncmp(err->input, spec->name, length) == 0 &&
+                      (err->input[length] == '\0' || err->input[length] == '['));
+}
+
+void td_json_hint_inputs(const struct td_request *request, struct td_error *err)
+{
+    for (int i = 0; i < request->op->n_inputs; i++) {
+        const struct td_input_spec *spec = &request->op->inputs[i];
+        const struct td_operand *operand = &request->args.inputs[i];
+        for (int j = 0; j < operand->count && may_concern(spec, i, err); j++) {
+            const struct td_tensor *tensor = &operand->tensors[j];
+            if (tensor->dtype == TD_DTYPE_STRING && !tensor->owner && tensor->offsets &&
+                tensor->numel > 0) {
+                hint_strings(spec, i == 0, tensor, err);
+                return;
+            }
+        }
+    }
+}

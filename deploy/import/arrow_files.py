@@ -1,0 +1,202 @@
+"""Parquet, Feather and Arrow IPC: one file, or the files of a folder that make one table. Folders
+named COLUMN=VALUE, as Hive and Spark make them, are columns, too.
+"""
+
+import contextlib
+import json
+import pathlib
+import typing
+import urllib.parse
+from collections.abc import Iterator
+
+import pyarrow
+import pyarrow.ipc
+import pyarrow.parquet
+
+from columns import Columns, are_integers, check_names
+from table import FileRows, Refused
+
+ARROW = (".feather", ".arrow", ".ipc")
+HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+
+
+@contextlib.contextmanager
+def read_errors(path: pathlib.Path) -> Iterator[None]:
+    """Refuses a file that Arrow cannot read, without Arrow's message, which is about its code."""
+    kind = "Arrow" if path.name.lower().endswith(ARROW) else "Parquet"
+    try:
+        yield
+    except pyarrow.ArrowNotImplementedError as e:
+        raise Refused(
+            f"{path}: it has an encoding, a compression or a type that pyarrow"
+            f" {pyarrow.__version__} cannot read"
+        ) from e
+    except OSError as e:
+        if e.errno:  # of the system, which names the file
+            raise
+        raise Refused(f"{path}: it is damaged, encrypted, or not {kind}") from e
+    except (pyarrow.ArrowException, UnicodeDecodeError) as e:
+        raise Refused(f"{path}: it is damaged, or not {kind}") from e
+
+
+# ---------------------------------------------------------------- one file
+class File(typing.Protocol):
+    schema: pyarrow.Schema
+
+    def count(self) -> int: ...
+
+    def batches(self, columns: list[str], size: int) -> Iterator[pyarrow.RecordBatch]: ...
+
+
+class ParquetFile:
+    def __init__(self, file: pyarrow.parquet.ParquetFile) -> None:
+        self.file, self.schema = file, file.schema_arrow
+
+    def count(self) -> int:
+        return int(self.file.metadata.num_rows)
+
+    def batches(self, columns: list[str], size: int) -> Iterator[pyarrow.RecordBatch]:
+        yield from self.file.iter_batches(size, columns=columns)
+
+
+class ArrowFile:
+    """Arrow's file format, which is also Feather, or its stream format."""
+
+    def __init__(self, data: pyarrow.MemoryMappedFile) -> None:
+        is_file = data.read(6) == b"ARROW1"
+        data.seek(0)
+        if is_file:
+            reader = pyarrow.ipc.open_file(data)
+            self.all = (reader.get_batch(i) for i in range(reader.num_record_batches))
+        else:
+            reader = pyarrow.ipc.open_stream(data)
+            self.all = iter(reader)
+        self.schema = reader.schema
+
+    def count(self) -> int:
+        return sum(batch.num_rows for batch in self.all)
+
+    def batches(self, columns: list[str], size: int) -> Iterator[pyarrow.RecordBatch]:
+        for batch in self.all:
+            chosen = batch.select(columns)
+            chosen.validate(full=True)  # Arrow trusts the offsets in a file
+            for first in range(0, chosen.num_rows, size):
+                yield chosen.slice(first, size)
+
+
+@contextlib.contextmanager
+def opened(path: pathlib.Path) -> Iterator[File]:
+    with read_errors(path):
+        if not path.name.lower().endswith(ARROW):
+            with pyarrow.parquet.ParquetFile(path, pre_buffer=False, buffer_size=1 << 20) as file:
+                yield ParquetFile(file)
+            return
+        if not path.stat().st_size:
+            raise Refused(f"{path}: it is empty")
+        with pyarrow.memory_map(str(path)) as data:
+            if data.read(4) == b"FEA1":
+                raise Refused(f"{path}: it is Feather of version 1; expected version 2 or Parquet")
+            data.seek(0)
+            yield ArrowFile(data)
+
+
+def pandas_index(schema: pyarrow.Schema) -> list[str]:
+    """The columns that hold the index of a DataFrame, as pandas describes them in the metadata."""
+    try:
+        described = json.loads((schema.metadata or {})[b"pandas"])["index_columns"]
+    except (KeyError, TypeError, ValueError, RecursionError):
+        return []
+    if not isinstance(described, list):
+        return []
+    return [name for name in described if isinstance(name, str) and name in schema.names]
+
+
+# ---------------------------------------------------------------- partitions
+def partition_of(path: pathlib.Path, root: pathlib.Path | None) -> dict[str, str | None]:
+    """The columns that the folders below `root` name, and their values in the file `path`."""
+    found: dict[str, str | None] = {}
+    for folder in path.relative_to(root).parts[:-1] if root else ():
+        name, equals, value = folder.partition("=")
+        if equals:
+            name, value = urllib.parse.unquote(name), urllib.parse.unquote(value)
+            if name in found or not name:
+                raise Refused(f"{path}: its folders name the column {name!r} twice or not at all")
+            found[name] = None if value == HIVE_NULL else value
+    return found
+
+
+def partition_schema(partitions: list[dict[str, str | None]]) -> pyarrow.Schema:
+    """Values are int64 if all are integers in their usual form, and text otherwise."""
+    fields = []
+    for name in partitions[0]:
+        values = pyarrow.array([partition[name] for partition in partitions], pyarrow.string())
+        kind = pyarrow.int64() if are_integers(values.drop_null()) else pyarrow.string()
+        fields.append(pyarrow.field(name, kind))
+    return pyarrow.schema(fields)
+
+
+class ArrowFiles(Columns):
+    def __init__(self, paths: list[pathlib.Path], root: pathlib.Path | None) -> None:
+        super().__init__()
+        self.paths = paths
+        self.place = str(root or paths[0])
+        self.parts: list[FileRows] = []
+        self.partitions = [partition_of(path, root) for path in paths]
+        for path, partition in zip(paths, self.partitions):
+            if list(partition) != list(self.partitions[0]):
+                raise Refused(
+                    f"{path}: its folders name the columns {', '.join(partition) or 'none'};"
+                    f" expected {', '.join(self.partitions[0]) or 'none'}, as in {paths[0]}"
+                )
+        for path in paths:
+            with opened(path) as file:
+                if path == paths[0]:
+                    schema = file.schema
+                    names = schema.names
+                elif file.schema.types != schema.types or file.schema.names != names:
+                    raise Refused(f"{path}: its columns are not the columns of {paths[0]}")
+                self.parts.append(FileRows(str(path), file.count()))
+        partitions = partition_schema(self.partitions)
+        check_names([*names, *partitions.names], str(paths[0]))
+        self.schema = pyarrow.schema([*schema, *partitions])
+        self.left_out = {
+            name: f"column {name} is the index of a pandas DataFrame, and not part of the rows;"
+            " --keys or --rows can name it"
+            for name in pandas_index(schema)
+        } | {
+            name: f"column {name} is in the names of folders, and not part of the rows; --keys or"
+            " --rows can name it"
+            for name in partitions.names
+        }
+
+    def count(self) -> int:
+        return sum(part.rows for part in self.parts)
+
+    def files(self) -> tuple[FileRows, ...]:
+        return tuple(self.parts) if len(self.parts) > 1 else ()
+
+    def batches(
+        self, columns: list[str], size: int
+    ) -> Iterator[tuple[pyarrow.RecordBatch, str, int]]:
+        for path, partition in zip(self.paths, self.partitions):
+            stored = [name for name in columns if name not in partition]
+            row = 0
+            with opened(path) as file:
+                for batch in file.batches(stored, size):
+                    yield self.with_partition(batch, columns, partition), str(path), row
+                    row += batch.num_rows
+
+    def with_partition(
+        self, batch: pyarrow.RecordBatch, columns: list[str], partition: dict[str, str | None]
+    ) -> pyarrow.RecordBatch:
+        if not any(name in partition for name in columns):
+            return batch
+        arrays = []
+        for name in columns:
+            if name in partition:
+                value = pyarrow.scalar(partition[name], pyarrow.string())
+                kind = self.schema.field(name).type
+                arrays.append(pyarrow.repeat(value, batch.num_rows).cast(kind))
+            else:
+                arrays.append(batch.column(name))
+        return pyarrow.RecordBatch.from_arrays(arrays, columns)

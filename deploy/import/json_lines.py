@@ -1,0 +1,160 @@
+"""JSON Lines: a line has an object, whose members are the columns of a row. Numbers are read as
+float64, because the file does not tell dtypes; keys stay integers.
+"""
+
+import json
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow
+
+from columns import Columns, check_names
+from table import Refused
+from text import check_utf8, open_text, shown
+
+LINE_BYTES = 64 << 20
+BATCH_ROWS = 4096  # at most: objects of Python take much memory
+EXAMPLE = 'expected an object such as {"id": 7, "embedding": [0.5, 1.5]}'
+
+
+class JsonLines(Columns):
+    def __init__(self, path: pathlib.Path, keys: str | None) -> None:
+        super().__init__()
+        self.path, self.place, self.key = path, str(path), keys
+        types: dict[str, pyarrow.DataType] = {}
+        self.rows, largest = 0, 0
+        for row in self.objects():
+            self.rows += 1
+            for name, value in row.items():
+                if types.get(name) is None:
+                    types[name] = type_of(value, name == keys)
+            key = row.get(keys) if keys else None
+            if isinstance(key, int):
+                largest = max(largest, key)
+        if largest >= 1 << 63 and keys:
+            types[keys] = pyarrow.uint64()
+        check_names(list(types), self.place)
+        if not types:
+            raise Refused(f"{self.place}: there are no rows in it; {EXAMPLE}")
+        self.schema = pyarrow.schema(
+            [(name, pyarrow.null() if kind is None else kind) for name, kind in types.items()]
+        )
+
+    def objects(self) -> Iterator[dict[str, Any]]:
+        """The object of each line that is not empty."""
+        with open_text(self.path) as file:
+            number = 0
+            while line := file.readline(LINE_BYTES):
+                number += 1
+                place = f"{self.place}, line {number}"
+                if len(line) == LINE_BYTES:
+                    raise Refused(f"{place}: it has {LINE_BYTES} bytes or more")
+                if line.strip():
+                    yield parse(check_utf8(line.rstrip(b"\r\n"), place), place)
+
+    def count(self) -> int:
+        return self.rows
+
+    def batches(
+        self, columns: list[str], size: int
+    ) -> Iterator[tuple[pyarrow.RecordBatch, str, int]]:
+        first = 0
+        held: list[dict[str, Any]] = []
+        for row in self.objects():
+            held.append(row)
+            if len(held) >= min(size, BATCH_ROWS):
+                yield self.batch(held, columns, first), self.place, first
+                first += len(held)
+                held = []
+        if held:
+            yield self.batch(held, columns, first), self.place, first
+
+    def batch(
+        self, rows: list[dict[str, Any]], columns: list[str], first: int
+    ) -> pyarrow.RecordBatch:
+        arrays = []
+        for name in columns:
+            kind = self.schema.field(name).type
+            values = []
+            for i, row in enumerate(rows):
+                value = row.get(name)
+                if fault := fault_of(value, kind):
+                    raise Refused(f"{self.place}, column {name}: row {first + i} is {fault}")
+                values.append(as_floats(value, kind))
+            arrays.append(pyarrow.array(values, kind))
+        return pyarrow.RecordBatch.from_arrays(arrays, columns)
+
+
+def parse(line: bytes, place: str) -> dict[str, Any]:
+    def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        check_names([name for name, _ in pairs], place)
+        return dict(pairs)
+
+    try:
+        value = json.loads(line, object_pairs_hook=members)
+    except json.JSONDecodeError as e:
+        raise Refused(f"{place}: it is not JSON from column {e.colno} on; {EXAMPLE}") from e
+    except (ValueError, RecursionError) as e:
+        raise Refused(f"{place}: it has a number that is too long, or too many levels") from e
+    if not isinstance(value, dict):
+        raise Refused(f"{place}: {shown(line)} is not an object; {EXAMPLE}")
+    return value
+
+
+def is_integer(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def type_of(value: Any, is_key: bool) -> pyarrow.DataType | None:
+    """The type of a column that has such a value, or None if the value does not tell."""
+    if value is None:
+        return None
+    if isinstance(value, str):
+        return pyarrow.string()
+    if is_integer(value) and is_key:
+        return pyarrow.int64()
+    if is_number(value):
+        return pyarrow.float64()
+    if isinstance(value, list) and all(element is None or is_number(element) for element in value):
+        return pyarrow.list_(pyarrow.float64())
+    if isinstance(value, list):
+        return pyarrow.list_(pyarrow.string())
+    return pyarrow.bool_() if isinstance(value, bool) else pyarrow.struct([])
+
+
+def fault_of(value: Any, kind: pyarrow.DataType) -> str | None:
+    """A value that does not fit its column, and what is expected; None if it fits."""
+    types = pyarrow.types
+    if types.is_list(kind) and isinstance(value, list):
+        if set(map(type, value)) == {float}:
+            return None
+        return next((f for element in value if (f := fault_of(element, kind.value_type))), None)
+    if types.is_string(kind):
+        fits, expected = isinstance(value, str) and is_unicode(value), "Unicode text"
+    elif types.is_integer(kind):
+        low, high = (0, (1 << 64) - 1) if kind == pyarrow.uint64() else (-(1 << 63), (1 << 63) - 1)
+        fits, expected = is_integer(value) and low <= value <= high, str(kind)
+    elif types.is_floating(kind):
+        fits = isinstance(value, float) or (is_integer(value) and abs(value) < 1 << 1023)
+        expected = "a number"
+    else:
+        fits, expected = types.is_boolean(kind) and isinstance(value, bool), "a list of numbers"
+    if value is None or fits:
+        return None
+    return f"{shown(json.dumps(value))}; expected {expected}, as in the rows before"
+
+
+def as_floats(value: Any, kind: pyarrow.DataType) -> Any:
+    """The value for Arrow, which takes large integers for float64 only if they are exact."""
+    if isinstance(value, list):
+        return [float(element) if is_integer(element) else element for element in value]
+    return float(value) if is_integer(value) and pyarrow.types.is_floating(kind) else value
+
+
+def is_unicode(text: str) -> bool:
+    return text.isascii() or not any("\ud800" <= character <= "\udfff" for character in text)

@@ -1,0 +1,47 @@
+"""Files of NumPy with one array, .npy. They are mapped, not read, so that they may be larger than
+memory.
+"""
+
+import pathlib
+from collections.abc import Iterator
+
+import numpy
+
+from table import Array, Refused, Table, dtype_of, rows_per_batch
+
+NAME = "rows"  # of the only tensor
+
+
+def load(path: pathlib.Path) -> Array:
+    try:
+        array = numpy.load(path, mmap_mode="r", allow_pickle=False)
+        if not isinstance(array, numpy.ndarray):
+            raise ValueError  # a zip archive
+    except Exception as e:  # NumPy parses the header as Python: a damaged one raises any of many
+        if isinstance(e, OSError) and e.errno:
+            raise
+        raise Refused(
+            f"{path}: it is damaged, or not an array of numbers or strings that numpy.save wrote"
+        ) from e
+    return array
+
+
+class Npy:
+    def __init__(self, path: pathlib.Path) -> None:
+        self.path, self.names, self.mapped = path, [NAME], load(path)
+
+    def array(self, name: str) -> Array:
+        return numpy.asarray(self.mapped)
+
+    def table(self, name: str) -> Table:
+        place = str(self.path)
+        dtype = dtype_of(self.mapped.dtype.newbyteorder("="), place)
+        shape = self.mapped.shape
+        rows = self.mapped if shape else self.mapped.reshape(1)
+        step = rows_per_batch(rows.nbytes // max(1, len(rows)))
+
+        def batches() -> Iterator[Array]:
+            for first in range(0, len(rows), step):
+                yield numpy.ascontiguousarray(rows[first : first + step], dtype.storage)
+
+        return Table(name, dtype, shape, batches, place)

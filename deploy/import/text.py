@@ -1,0 +1,92 @@
+"""Opens every file of text: UTF-8 with or without a byte order mark, compressed by gzip or not.
+Other encodings are recognised and refused, with the command that converts them.
+"""
+
+import gzip
+import io
+import pathlib
+import typing
+import zlib
+
+from table import Refused
+
+MARK = b"\xef\xbb\xbf"
+GZIP = b"\x1f\x8b"
+LATIN1 = "; if the file is in Latin-1, iconv -f LATIN1 -t UTF-8 FILE >NEW converts it"
+SHOWN = 40  # characters of a value in an error
+
+
+class Stream(io.RawIOBase):
+    """The bytes of a file. Damaged gzip data is refused."""
+
+    def __init__(self, file: typing.IO[bytes], place: str) -> None:
+        self.file, self.place = file, place
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: typing.Any) -> int:
+        try:
+            data = self.file.read(len(buffer))
+        except (EOFError, zlib.error, gzip.BadGzipFile) as e:
+            raise Refused(f"{self.place}: its gzip data is damaged, or ends too early") from e
+        buffer[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        self.file.close()
+        super().close()
+
+
+def open_text(path: pathlib.Path) -> io.BufferedReader:
+    """Opens a file after its byte order mark. Its contents tell whether gzip compressed it."""
+    with path.open("rb") as file:
+        is_gzip = file.read(len(GZIP)) == GZIP
+    contents = typing.cast(typing.IO[bytes], gzip.open(path) if is_gzip else path.open("rb"))
+    reader: io.BufferedReader = io.BufferedReader(Stream(contents, str(path)), 1 << 20)
+    head = reader.peek(4)[:4]
+    if encoding := wide_encoding(head):
+        reader.close()
+        raise Refused(
+            f"{path}: the text is in {encoding}; expected UTF-8:"
+            f" iconv -f {encoding} -t UTF-8 FILE >NEW converts it"
+        )
+    if head.startswith(MARK):
+        reader.read(len(MARK))
+    return reader
+
+
+def wide_encoding(head: bytes) -> str | None:
+    """The encoding of text with a mark, or of ASCII text: every other byte of UTF-16 is 0 then."""
+    if head in (b"\xff\xfe\0\0", b"\0\0\xfe\xff"):
+        return "UTF-32"
+    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "UTF-16"
+    zeros = [byte == 0 for byte in head]
+    if zeros == [False, True, False, True]:
+        return "UTF-16LE"
+    return "UTF-16BE" if zeros == [True, False, True, False] else None
+
+
+def read_text(path: pathlib.Path) -> bytes:
+    with open_text(path) as reader:
+        return reader.read()
+
+
+def check_utf8(data: bytes, place: str, hint: str = LATIN1) -> bytes:
+    """Returns the bytes if they are text in UTF-8. `hint` is for files of text."""
+    try:
+        data.decode("utf-8")
+    except UnicodeDecodeError as e:
+        raise Refused(f"{place}: {shown(data)} is not UTF-8{hint}") from e
+    return data
+
+
+def shown(value: bytes | str) -> str:
+    """A value in an error: quoted, its beginning if it is long."""
+    if isinstance(value, bytes):
+        try:
+            value = value.decode("utf-8")
+        except UnicodeDecodeError:
+            pass
+    return repr(value[:SHOWN]) + ("…" if len(value) > SHOWN else "")

@@ -1,0 +1,156 @@
+"""Word vectors as text: a line has a word and its numbers, separated by spaces. GloVe writes such
+files; word2vec and fastText also write a first line, with the numbers of words and of dimensions.
+"""
+
+import itertools
+import pathlib
+import warnings
+from collections.abc import Iterator
+
+import numpy
+
+from table import BATCH_BYTES, DTYPES, Array, Keys, Refused, Strings, Table, strings_of
+from text import check_utf8, open_text, shown
+
+NAME = "vectors"  # of the only tensor
+LINE_BYTES = 16 << 20
+
+
+def read(path: pathlib.Path) -> Table:
+    file = WordVectors(path)
+    return Table(
+        NAME,
+        DTYPES["float64"],
+        (file.rows, file.width),
+        file.numbers,
+        file.place,
+        Keys("string", file.words, file.place),
+    )
+
+
+class WordVectors:
+    def __init__(self, path: pathlib.Path) -> None:
+        self.path, self.place = path, str(path)
+        self.skipped = 0  # lines before the first word
+        start = [lines[0] for _, lines in zip(range(2), self.lines(1))]
+        if not start:
+            raise Refused(f"{self.place}: it is empty; expected lines of a word and its numbers")
+        announced = header(start[0], start[1] if len(start) > 1 else None)
+        self.skipped = 1 if announced else 0
+        self.width = announced[1] if announced else trailing_numbers(start[0])
+        if not self.width:
+            raise Refused(
+                f"{self.place}, line 1: {shown(start[0])} does not end with numbers; expected a"
+                " word and its numbers, separated by spaces"
+            )
+        self.rows = sum(map(len, self.lines()))
+        if announced and announced[0] != self.rows:
+            raise Refused(
+                f"{self.place}: the first line announces {announced[0]} words, but there are"
+                f" {self.rows}"
+            )
+
+    def lines(self, size: int = BATCH_BYTES) -> Iterator[list[bytes]]:
+        """Batches of lines of at least `size` bytes, without what follows the last number."""
+        batch: list[bytes] = []
+        held = 0
+        with open_text(self.path) as file:
+            for number in itertools.count(1):
+                line = file.readline(LINE_BYTES)
+                if len(line) == LINE_BYTES:
+                    raise Refused(f"{self.place}, line {number}: it has {LINE_BYTES} bytes or more")
+                if not line:
+                    break
+                if number > self.skipped:
+                    batch.append(line.rstrip(b" \r\n"))
+                    held += len(line)
+                if held >= size:
+                    yield batch
+                    batch, held = [], 0
+        if batch:
+            yield batch
+
+    def numbered(self) -> Iterator[tuple[int, list[bytes], list[bytes]]]:
+        """The number of the first line of each batch, its lines, and their words."""
+        number = self.skipped + 1
+        for lines in self.lines():
+            yield number, lines, [self.word(line, number + i) for i, line in enumerate(lines)]
+            number += len(lines)
+
+    def word(self, line: bytes, number: int) -> bytes:
+        """What stands before the last numbers: a word may have spaces in it."""
+        word, *numbers = line.rsplit(b" ", self.width)
+        place = f"{self.place}, line {number}"
+        if len(numbers) < self.width:
+            raise Refused(
+                f"{place}: {shown(line)} has fewer than {self.width} numbers after a word"
+            )
+        if b" " in word:
+            last = word.rpartition(b" ")[2]
+            if not last or is_number(last):
+                raise Refused(
+                    f"{place}: {shown(word)}, before the last {self.width} numbers, ends with"
+                    f" {'a space' if not last else 'another number'}; expected {self.width} numbers"
+                    " in each line, one space before each"
+                )
+        return word
+
+    def words(self) -> Iterator[Strings]:
+        for number, _, words in self.numbered():
+            for i, word in enumerate(words):
+                check_utf8(word, f"{self.place}, line {number + i}")
+            yield strings_of(words)
+
+    def numbers(self) -> Iterator[Array]:
+        for number, lines, words in self.numbered():
+            tails = [line[len(word) + 1 :] for line, word in zip(lines, words)]
+            values = parse(b" ".join(tails))
+            if values is None or len(values) != len(lines) * self.width:
+                self.refuse_number(tails, number)
+                raise Refused(f"{self.place}, line {number} or a line after it has a wrong number")
+            yield values.reshape(len(lines), self.width)
+
+    def refuse_number(self, tails: list[bytes], number: int) -> None:
+        for i, tail in enumerate(tails):
+            for at, piece in enumerate(tail.split(b" ")):
+                if not is_number(piece):
+                    raise Refused(
+                        f"{self.place}, line {number + i}: element {at} is {shown(piece)};"
+                        " expected a number"
+                    )
+
+
+def parse(text: bytes) -> Array | None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", DeprecationWarning)
+        try:
+            return numpy.fromstring(text, "<f8", sep=" ")
+        except (ValueError, DeprecationWarning):  # by the version of NumPy
+            return None
+
+
+def is_number(piece: bytes) -> bool:
+    try:
+        float(piece)
+    except ValueError:
+        return False
+    return b"_" not in piece
+
+
+def trailing_numbers(line: bytes) -> int:
+    """How many numbers follow the word of a line."""
+    pieces = line.split(b" ")
+    count = 0
+    while count < len(pieces) - 1 and is_number(pieces[-1 - count]):
+        count += 1
+    return count
+
+
+def header(first: bytes, second: bytes | None) -> tuple[int, int] | None:
+    """The numbers of words and of dimensions, if the first line has both and nothing else."""
+    pieces = first.split(b" ")
+    if len(pieces) != 2 or not all(piece.isdigit() and len(piece) < 19 for piece in pieces):
+        return None
+    words, dimensions = map(int, pieces)
+    has_as_many = second is None or second.count(b" ") >= dimensions
+    return (words, dimensions) if dimensions and has_as_many else None

@@ -1,0 +1,28 @@
+/* expiry.h - tensors with a time to live.
+ *
+ * A tensor that an op stored with ttl_s leaves the store after that time, and never the data folder:
+ * it cannot replace what a file holds, nor be a version NAME@VERSION. Defines td_store_expire of
+ * store.h.
+ *
+ * Threads    Any. */
+#ifndef TD_SERVER_STORE_EXPIRY_H
+#define TD_SERVER_STORE_EXPIRY_H
+
+#include "server/store/store.h"
+#include "server/store/version.h"
+
+/* For a write with a time to live: INVALID_ARGUMENT if its name is NAME@VERSION, CONFLICT if a file
+ * holds `before`, the tensor that it replaces, NULL for none. */
+TD_MUST_CHECK td_status td_expiry_check(const struct td_store_write *write,
+                                        const struct td_version *before, struct td_error *err);
+
+/* Starts the time to live of a version that is about to be published. */
+void td_expiry_start(struct td_version *version, int64_t ttl_s);
+
+/* Gives a changed version the remaining time of `before`, unless the change has written a file. */
+void td_expiry_keep(struct td_version *version, const struct td_version *before);
+
+/* Returns the seconds until the version expires, rounded up and at least 1, or 0 if it stays. */
+int64_t td_expiry_ttl(const struct td_version *version);
+
+#endif

@@ -1,0 +1,266 @@
+"""What may stand for a tensor, whether it is copied, and what is refused since something of it would be lost."""
+import array
+import collections
+import decimal
+import re
+import sys
+import types
+
+import numpy as np
+import pytest
+import tensord
+from tensord import arrays, inputs
+
+try:
+    import torch
+except ImportError:
+    torch = None
+NO_TORCH = "torch is not installed: its wheels with the libraries that they load are gigabytes; a stub stands for it in the other tests"
+
+
+def address(data):
+    return np.frombuffer(data, "u1").ctypes.data
+
+
+class StubTensor:
+    """what the package uses of torch.Tensor, over an array"""
+    __module__ = "torch"
+
+    def __init__(self, values, dtype=None):
+        self.values, self.shape, self.dtype = values, values.shape, dtype
+        self.requires_grad, self.layout, self.is_quantized = False, "strided", False
+
+    def detach(self):
+        return self
+
+    cpu = resolve_conj = resolve_neg = detach
+
+    def contiguous(self):
+        return StubTensor(np.ascontiguousarray(self.values), self.dtype)
+
+    def view(self, dtype):
+        return StubTensor(self.values.view(dtype))
+
+    def numpy(self):
+        return self.values
+
+
+@pytest.fixture
+def stub(monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(bfloat16="torch.bfloat16", int16="i2", strided="strided"))
+    return StubTensor
+
+
+def test_a_contiguous_array_is_sent_from_its_own_memory():
+    values = np.arange(6, dtype="f4").reshape(2, 3)
+    assert address(inputs.as_input(values, "x").data) == values.ctypes.data
+
+
+def test_a_tensor_of_torch_is_sent_from_its_own_memory(stub):
+    values = np.arange(6, dtype="f4").reshape(2, 3)
+    made = inputs.as_input(stub(values), "x")
+    assert (made.dtype, made.shape, address(made.data)) == ("float32", (2, 3), values.ctypes.data)
+    assert bytes(inputs.as_input(stub(values.T), "x").data) == values.T.tobytes()
+
+
+def test_bfloat16_of_torch_is_sent_from_its_own_memory(stub):
+    values = np.array([1, 2, 3], "i2")
+    made = inputs.as_input(stub(values, "torch.bfloat16"), "x")
+    assert (made.dtype, made.shape, address(made.data)) == ("bfloat16", (3,), values.ctypes.data)
+
+
+@pytest.mark.skipif(torch is None, reason=NO_TORCH)
+def test_torch_itself():
+    values = torch.arange(6, dtype=torch.float32).reshape(2, 3)
+    assert address(inputs.as_input(values, "x").data) == values.data_ptr()
+    half = torch.ones(3, dtype=torch.bfloat16)
+    assert inputs.as_input(half, "x").dtype == "bfloat16" and address(inputs.as_input(half, "x").data) == half.data_ptr()
+    assert bytes(inputs.as_input(torch.tensor([1j]).conj(), "x").data) == np.array([1j], "c8").conj().tobytes()
+    assert inputs.dtype_name(torch.float16) == "float16"
+    made = torch.from_numpy(arrays.to_array("float32", [2], memoryview(np.zeros(8, "u1"))))
+    made += 1  # memory that may be written
+    assert made.tolist() == [1, 1]
+
+
+class Dlpack:
+    """an object that has this protocol alone, as tensors of several libraries"""
+
+    def __init__(self, values):
+        self.values = values
+
+    def __dlpack__(self, **options):
+        return self.values.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.values.__dlpack_device__()
+
+
+class Arraylike:
+    def __init__(self, values):
+        self.values = values
+
+    def __array__(self, dtype=None, copy=None):
+        return self.values
+
+
+@pytest.mark.parametrize("kind", [Dlpack, Arraylike, lambda values: memoryview(values), lambda values: types.SimpleNamespace(
+    __array_interface__=values.__array_interface__)], ids=["DLPack", "__array__", "memoryview", "__array_interface__"])
+def test_objects_of_other_libraries_are_sent_from_their_memory(kind):
+    values = np.arange(6, dtype="i4").reshape(2, 3)
+    made = inputs.as_input(kind(values), "x")
+    assert (made.dtype, made.shape, address(made.data)) == ("int32", (2, 3), values.ctypes.data)
+
+
+def test_arrays_of_the_standard_library():
+    assert inputs.as_input(array.array("d", [1, 2]), "x").dtype == "float64"
+    assert inputs.as_input(bytearray(b"ab"), "x")[:2] == ("uint8", (2,))
+
+
+def test_numbers_of_numpy_in_lists(client):
+    assert client.cast([np.float32(1.5), 2], dtype="int32").tolist() == [1, 2]
+    with pytest.raises(TypeError, match="set"):
+        client.cast([{1}], dtype="int32")
+
+
+USES = {
+    "input": ("params", lambda client, given: client.gather(given, [0])),
+    "index": ("indices", lambda client, given: client.gather("t", given)),
+    "list": ("inputs[1]", lambda client, given: client.einsum([np.zeros(2), given], equation="i,i->")),
+    "keys in place of indices": ("indices", lambda client, given: client.gather("t", tensord.Keys(given))),
+    "upload": ("value", lambda client, given: client.tables["t"].put(given)),
+    "keys of an upload": ("keys", lambda client, given: client.tables["t"].put(np.zeros(2), keys=given)),
+    "keys": ("keys", lambda client, given: client.tables["t"].by_key(given)),
+    "update": ("updates", lambda client, given: client.tables["t"].scatter([[0]], given)),
+}
+masked = np.ma.array([1.0, 2.0, 3.0], mask=[True, False, True])
+fields = np.array([(1, 2.0)], dtype=[("a", "i4"), ("b", "f4")])
+
+
+def of_library(name, **members):
+    """an object of a class of that library, which NumPy can convert"""
+    made = type("Thing", (), {"__module__": name, "__array__": lambda *_, **__: np.zeros(2, "i8"), **members})
+    return made()
+
+
+@pytest.mark.parametrize("given, what, way_out", [
+    (masked, "2 of 3 elements are masked", r"x\.filled\(0\)"),
+    (np.ma.masked, "1 of 1 elements are masked", r"x\.filled\(0\)"),
+    (of_library("netcdf", __array__=lambda *_, **__: masked), "2 of 3 elements are masked", r"x\.filled\(0\)"),
+    ([masked], "2 of 3 elements are masked", r"x\.filled\(0\)"),
+    ([1, np.ma.masked], "1 of 1 elements are masked", r"x\.filled\(0\)"),
+    (np.array(["a", b"b"], object), "bytes and str", "str alone, or bytes alone"),
+    (np.array(["a", None], object), "NoneType and str", "str alone, or bytes alone"),
+    (np.array([1, 2], object), "int", r"x\.astype"),
+    (np.array(["\ud800"]), "surrogate", "bytes"),
+    (["\ud800"], "surrogate", "bytes"),
+    (np.zeros(2, np.longdouble), np.dtype(np.longdouble).name, r"x\.astype\('float64'\)"),
+    (np.longdouble(1), np.dtype(np.longdouble).name, r"x\.astype\('float64'\)"),
+    (np.zeros(2, np.clongdouble), np.dtype(np.clongdouble).name, r"x\.astype\('complex128'\)"),
+    ([np.longdouble(1)], np.dtype(np.longdouble).name, r"x\.astype\('float64'\)"),
+    (np.array(["2026-01-01"], "datetime64[D]"), r"datetime64\[D\]", r"x\.astype\('int64'\)"),
+    ([np.timedelta64(1, "s")], r"timedelta64\[s\]", r"x\.astype\('int64'\)"),
+    (fields, "void", r"x\['a'\]"),
+    (fields[0], "void", r"x\['a'\]"),
+    (np.zeros(2, "V3"), "void24", r"x\.view\('uint8'\)"),
+    (of_library("pandas"), "pandas", r"x\.to_numpy\(\)"),
+    (of_library("xarray"), "xarray", r"x\.to_numpy\(\)"),
+    (of_library("polars"), "polars", r"x\.to_numpy\(\)"),
+    (of_library("pyarrow"), "pyarrow", r"x\.to_numpy\(\)"),
+    (of_library("scipy"), "scipy", r"x\.toarray\(\)"),
+    (of_library("pint"), "pint", r"x\.magnitude"),
+    (np.zeros(2).view(type("Quantity", (np.ndarray,), {"__module__": "astropy"})), "astropy", r"x\.value"),
+    ([of_library("pandas")], "pandas", r"x\.to_numpy\(\)"),
+    ({"a": 1}, "dict", r"numpy\.array"),
+    ({1, 2}, "set", r"numpy\.array"),
+    ((one for one in [1]), "generator", r"numpy\.array"),
+    (collections.deque([1]), "deque", r"numpy\.array"),
+    (object(), "object", r"numpy\.array"),
+    ([{"a": 1}], "dict", r"numpy\.array"),
+    ([decimal.Decimal(1)], "Decimal", r"numpy\.array"),
+    ([1, None], "NoneType", r"numpy\.array"),
+    (tensord.Found(np.zeros(2), np.zeros(2, bool)), "Found", r"x\.output"),
+    (2 ** 64, "18446744073709551616", "int64.*uint64"),
+    ([0, -2 ** 63 - 1], "-9223372036854775809", "int64.*uint64"),
+    ([2 ** 63, -1], "9223372036854775808", "int64.*uint64"),
+    ([np.uint64(1), np.int64(-1)], "float64", "int64.*uint64"),
+    ([2 ** 53 + 1, 0.5], "9007199254740993", r"2\*\*53"),
+    ([np.int64(2 ** 53 + 1), 0.5], "9007199254740993", r"2\*\*53"),
+    ([np.array([-2 ** 53 - 1]), np.array([0.5])], "-9007199254740993", r"2\*\*53"),
+    ([float("nan"), 1e300], "1e[+]300", "float64"),
+    ([True, 2], "bool and int", "one kind"),
+    ([1, [np.bool_(True)]], "bool and int", "one kind"),
+    ([True, 0.5], "bool and float", "one kind"),
+    ([1, "a"], "int and str", "one kind"),
+    (["a", 1], "int and str", "one kind"),
+    (["a", b"b"], "bytes and str", "one kind"),
+    ([[np.int32(1)], [np.int32(1), np.int32(2)]], "different lengths", "one length"),
+    ([["a"], ["b", "c"]], "different lengths", "one length"),
+    (np.ma.array(fields, mask=[(True, False)]), "void", r"x\['a'\]"),
+], ids=str)
+@pytest.mark.parametrize("name, use", USES.values(), ids=list(USES))
+def test_what_would_be_lost_is_refused_before_anything_is_sent(name, use, given, what, way_out):
+    with tensord.Client("http://127.0.0.1:1") as nowhere, pytest.raises((TypeError, ValueError)) as caught:
+        use(nowhere, given)
+    said = str(caught.value)
+    assert said.startswith(f"{name}: ") and re.search(what, said) and re.search(way_out, said.partition("; ")[2]), said
+
+
+@pytest.mark.parametrize("given, expected", [
+    (np.ma.array([1.0, 2.0]), [1, 2]),
+    (np.ma.array([1.0, 2.0], mask=[False, False]), [1, 2]),
+    (np.array([[1.0], [2.0]]).view(np.matrix), [[1], [2]]),
+    (range(3), [0, 1, 2]),
+    ([np.arange(2, dtype="f8"), np.arange(2, dtype="f8") + 0.1], [[0, 1], [0.1, 1.1]]),
+    ([np.float64(0.1), 2], [0.1, 2]),
+    ([np.int64(2 ** 53 + 1)], [2 ** 53 + 1]),
+    ([2 ** 63, 1], [2 ** 63, 1]),
+    ([1j, 2.5], [1j, 2.5]),
+    ([True, np.bool_(False)], [True, False]),
+    ([], []),
+], ids=str)
+def test_what_loses_nothing_is_sent(client, given, expected):
+    assert client.concat([given]).tolist() == expected
+
+
+def test_booleans_among_row_numbers_are_no_row_numbers(client):
+    with pytest.raises(tensord.UnsupportedDtype):
+        client.gather("planets", [True, False])
+
+
+@pytest.mark.parametrize("tensor, what, way_out", [
+    ({"requires_grad": True}, "requires grad", r"x\.detach\(\)"), ({"layout": "sparse_coo"}, "sparse_coo", r"x\.to_dense\(\)"),
+    ({"is_quantized": True}, "quantized", r"x\.dequantize\(\)")])
+def test_tensors_of_torch_that_are_more_than_their_elements(stub, tensor, what, way_out):
+    made = stub(np.zeros(2))
+    vars(made).update(tensor)
+    with pytest.raises(TypeError, match=f"^params: .*{what}.*; .*{way_out}"):
+        inputs.as_input(made, "params")
+    with pytest.raises(TypeError, match=r"^params: .*StubTensor.*; .*torch\.stack\(x\)"):
+        inputs.as_input([made, made], "params")
+
+
+def test_none_is_no_tensor(client):
+    """it stands for an input that is absent only where one may be"""
+    for name, use in (("params", lambda: client.gather(None, [0])), ("inputs[1]", lambda: client.concat([[1], None])),
+                      ("inputs", lambda: client.concat(None)), ("value", lambda: client.tables["t"].put(None)),
+                      ("keys", lambda: client.tables["t"].set_keys(None)), ("rows", lambda: client.tables["t"].upsert(["a"], None))):
+        with pytest.raises(TypeError) as caught:
+            use()
+        assert str(caught.value).startswith(f"{name}: None; ")
+
+
+@pytest.mark.parametrize("given", [{"a": [1]}, {"planets"}, "planets"], ids=["dict", "set", "str"])
+def test_a_list_of_tensors_has_an_order(client, given):
+    with pytest.raises(TypeError, match="^inputs: .*; pass a list"):
+        client.concat(given)
+
+
+def test_a_shape_has_whole_numbers(client):
+    with pytest.raises(TypeError, match=r"^shapes: .*2\.5.*; "):
+        client.einsum_plan([[2.5, 3]], equation="ij->")
+
+
+def test_an_attribute_is_a_number_or_a_text(client):
+    with pytest.raises(TypeError, match="^axis: a set; "):
+        client.concat([[1]], axis={0})
+    assert client.concat([[1]], axis=np.int64(0)).tolist() == [1]

@@ -1,0 +1,251 @@
+"""Files of columns as programs write them: which columns are rows, and what text is taken for."""
+import json, math, unittest.mock
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from importing import ImportTest, numbers, run, strings
+
+
+class ColumnTest(ImportTest):
+    def text(self, content, name="m.csv"):
+        """a file of text"""
+        path = self.work / name
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return path
+
+    def parquet(self, name="m.parquet", index=None, **columns):
+        """a Parquet file; `index` is what the metadata of pandas says of the index"""
+        table = pa.table(columns)
+        if index is not None:
+            table = table.replace_schema_metadata({"pandas": json.dumps({"index_columns": index})})
+        pq.write_table(table, self.work / name)
+        return self.work / name
+
+    def notes(self, *arguments):
+        """runs an import that succeeds; the notes it prints"""
+        status, _, errors = run(*arguments, "--data-dir", self.data)
+        self.assertEqual(status, 0, errors)
+        self.assertEqual(run(*arguments, "--data-dir", self.data, "--quiet")[2], "")
+        return [line.removeprefix("import: note: ") for line in errors.splitlines() if line.startswith("import: note: ")]
+
+
+class IndexOfPandas(ColumnTest):
+    def test_the_index_of_a_csv_file_has_no_name_and_is_not_part_of_the_rows(self):
+        for name, separator in ("m.csv", ","), ("m.tsv", "\t"):
+            with self.subTest(name):
+                path = self.text(",title,x,y\n0,Alien,1.5,2\n1,Brazil,2.5,3\n".replace(",", separator), name)
+                self.assertEqual(self.notes(path, "--keys", "title"), [
+                    f"{path}: the first column has no name: it is the index that pandas writes, and not part of the rows"])
+                self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [1.5, 2, 2.5, 3])
+
+    def test_the_index_of_a_parquet_file_is_in_its_metadata(self):
+        for index in "__index_level_0__", "film":
+            with self.subTest(index):
+                path = self.parquet(index=[index], x=[1.5, 2.5], y=[2.0, 3.0], **{index: [7, 8]})
+                self.assertEqual(self.notes(path), [f"{path}: column {index} is the index of a pandas DataFrame, and not part of "
+                                                    "the rows; --keys or --rows can name it"])
+                self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [1.5, 2, 2.5, 3])
+                self.assertEqual(self.notes(path, "--keys", index), [])
+                self.assertEqual(numbers(self.tensors("m.safetensors"), "rows.keys"), [7, 8])
+                self.assertEqual(self.notes(path, "--rows", index), [])
+                self.assertEqual(numbers(self.tensors("m.safetensors"), index), [7, 8])
+
+    def test_an_index_that_is_not_stored_and_metadata_that_is_damaged_change_nothing(self):
+        for index in [{"kind": "range", "start": 0, "stop": 2, "step": 1}], ["not there"], 7, [["x"]]:
+            with self.subTest(index):
+                self.assertEqual(self.notes(self.parquet(index=index, x=[1.5, 2.5], y=[2.0, 3.0])), [])
+                self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [1.5, 2, 2.5, 3])
+        pq.write_table(pa.table({"x": [1.0]}).replace_schema_metadata({"pandas": "{"}), self.work / "m.parquet")
+        self.assertEqual(self.notes(self.work / "m.parquet"), [])
+
+
+class NamesOfColumns(ColumnTest):
+    def test_names_that_are_equal_or_empty_are_listed(self):
+        for names, expected in ((["t", "x", "x"], "columns 2 and 3 are both named 'x'"),
+                                (["x", "t", "x", "x"], "columns 1, 3 and 4 are all named 'x'"),
+                                (["t", "", ""], "columns 2 and 3 have no name"), (["t", "x", ""], "column 3 has no name"),
+                                (["x", "x", ""], "columns 1 and 2 are both named 'x'; column 3 has no name")):
+            with self.subTest(names):
+                expected += ". Expected a different name for each column"
+                path = self.text(",".join(names) + "\n" + ",".join("1" * len(names)) + "\n")
+                self.assertEqual(self.refused(path, "--keys", "t"), f"{path}: {expected}")
+                pq.write_table(pa.table([pa.array([1.0])] * len(names), names=names), self.work / "m.parquet")
+                self.assertEqual(self.refused(self.work / "m.parquet"), f"{self.work / 'm.parquet'}: {expected}")
+
+
+class Quotes(ColumnTest):
+    """Text in quotes is read as RFC 4180 has it, and never joins fields or lines without a word."""
+
+    def keys(self, *arguments):
+        self.notes(*arguments)
+        return strings(self.tensors("m.safetensors"), "x.keys")
+
+    def test_a_quote_is_text_in_tsv(self):
+        path = self.text('id\tx\n5"\t1\na\t2\n"b\t3\n', "m.tsv")
+        self.assertEqual((self.keys(path, "--keys", "id"), self.notes(path, "--keys", "id")), (['5"', "a", '"b'], []))
+
+    def test_tsv_has_quotes_if_asked_and_a_note_says_that_it_seems_to(self):
+        path = self.text('id\tx\na\t1\n"5"" b"\t2\n', "m.tsv")
+        self.assertEqual(self.keys(path, "--keys", "id"), ["a", '"5"" b"'])
+        self.assertEqual(self.notes(path, "--keys", "id"), [
+            f"""{path}, line 3: '"5"" b"' is read with its quotes; --quote reads quoted fields, --no-quote hides this note"""])
+        for option in "--quote", "--no-quote":
+            self.assertEqual(self.notes(path, "--keys", "id", option), [])
+        self.assertEqual(self.keys(path, "--keys", "id", "--quote"), ["a", '5" b'])
+        self.assertIn("row 0 has 3 columns; expected 2, as in the first line: '\"a\\tb\"\\t1'; --quote reads quoted fields",
+                      self.refused(self.text('id\tx\n"a\tb"\t1\n', "m.tsv"), "--keys", "id"))
+
+    def test_csv_has_quotes_unless_told_otherwise(self):
+        path = self.text('id,x\n5" a,1\n"b, ""c""",2\n"",3\n')
+        self.assertEqual((self.keys(path, "--keys", "id"), self.notes(path, "--keys", "id")), (['5" a', 'b, "c"', ""], []))
+        self.assertEqual(self.keys(self.text('id,x\n"a,1\nb",2\n'), "--keys", "id", "--no-quote"), ['"a', 'b"'])
+
+    def test_a_field_that_is_not_closed_or_goes_on_after_its_quote_is_refused(self):
+        rule = "; a quote inside a quoted field is written \"\". If quotes are part of the text, use --no-quote"
+        for text, expected in (('id,d,x\n1,"5 in,0.5\n2,"6 in,0.7\n',
+                                "line 2: the quoted field '\"5 in,0.5\\n2,\"' has text after its closing quote"),
+                               ('id,d,x\n1,a,0.5\n2,"6 in,0.7\n', "line 3: the quoted field '\"6 in,0.7\\n' is not closed"),
+                               ('id,d,x\n1,"a"b,0.5\n', "line 2: the quoted field '\"a\"' has text after its closing quote"),
+                               ('id,d,"x', "line 1: the quoted field '\"x' is not closed")):
+            with self.subTest(text):
+                path = self.text(text)
+                self.assertEqual(self.refused(path, "--keys", "id", "--rows", "x"), f"{path}, {expected}{rule}")
+
+    def test_quoted_line_breaks_are_noted_with_the_first_line(self):
+        path = self.text('id,d,x\n1,a,0.5\n2,"b\nc",1.5\r\n3,"d\r\ne",2.5\n')
+        self.assertEqual(self.notes(path, "--keys", "id", "--rows", "x"), [
+            f"{path}: 2 quoted fields have line breaks, the first in line 3; if quotes are part of the text, use --no-quote"])
+        self.assertEqual(numbers(self.tensors("m.safetensors"), "x"), [0.5, 1.5, 2.5])
+
+    def test_quotes_are_followed_across_blocks(self):
+        import csv_file
+        rows = [(f'k{i}', f'"a""{i % 7}"' if i % 3 else f'"b\n{i}"') for i in range(300)]
+        path = self.text("id,d,x\n" + "".join(f"{key},{d},1\n" for key, d in rows))
+        breaks = f"{path}: 100 quoted fields have line breaks, the first in line 2; if quotes are part of the text, use --no-quote"
+        for size in 16, 17, 19, 23, 64, 1000:
+            with self.subTest(size), unittest.mock.patch.object(csv_file, "QUOTED_BYTES", size):
+                self.assertEqual(csv_file.check_quotes(path, ","), [breaks])
+        with unittest.mock.patch.object(csv_file, "QUOTED_BYTES", 16):
+            path = self.text('id,d\n1,"' + "a" * 100 + '"\n')
+            self.assertIn("line 2: a quoted field starts here and has more than 16 bytes", self.refused(path))
+
+
+class ValuesOfCsv(ColumnTest):
+    def test_a_value_that_is_no_number_is_shown_with_its_row_and_a_hint(self):
+        for value, hint in (("NA", "a row without a value cannot be imported: fill it, or remove it"), ("5%", "write 5% as 0.05"),
+                            ("1 2", "numbers have a decimal point, and no separators between digits"),
+                            ('"0,5"', "numbers have a decimal point, and no separators between digits"),
+                            ('"[0.5, 1.5]"', "lists are imported from Parquet or JSON Lines; in CSV each number has a column"),
+                            ("Dune", "--rows chooses columns of numbers, --keys the column of keys")):
+            path = self.text(f"id,x\na,0.5\nb,\nc,{value}\n")
+            shown = value.strip('"')
+            with self.subTest(value):
+                self.assertEqual(self.refused(path, "--rows", "x"), f"{path}, column x: row 2 is '{shown}'; expected a number; {hint}")
+                error = self.refused(path, "--keys", "id")
+                self.assertIn(f"{path}: column x (row 2: '{shown}') is not numeric", error)
+                self.assertIn("; --rows chooses the columns of the rows, and --keys the column of keys", error)
+
+    def test_a_value_far_into_the_file_is_found(self):
+        lines = "".join(f"k{i},{i},7\n" for i in range(400_000))
+        self.assertIn(", column x: row 400000 is 'none'; expected a number; a row without",
+                      self.refused(self.text("id,x,y\n" + lines + "k,none,7\n"), "--keys", "id"))
+        self.assertIn(": row 400000 has 2 columns; expected 3, as in the first line: 'k,1'",
+                      self.refused(self.text("id,x,y\n" + lines + "k,1\n"), "--keys", "id"))
+
+    def test_columns_of_text_are_listed_and_the_columns_of_numbers_too(self):
+        path = self.text("id,title,x,y,seen,day\n1,Alien,1,,true,2026-01-01\n2,Brazil,2,3,false,2026-01-02\n")
+        self.assertEqual(self.refused(path, "--keys", "id"),
+                         f"{path}: columns title (row 0: 'Alien'), seen (row 0: 'true') and day (row 0: '2026-01-01') are not numeric; --rows "
+                         "chooses the columns of the rows, here x,y, and --keys the column of keys")
+        path = self.parquet(title=["Alien"], x=[1.0], seen=[True], day=pa.array([1], pa.date32()))
+        self.assertEqual(self.refused(path),
+                         f"{path}: columns title (row 0: 'Alien') and day (type date32[day]) are not numeric; --rows chooses "
+                         "the columns of the rows, here x,seen, and --keys the column of keys")
+
+    def test_latin_1_is_refused_only_where_it_is_read(self):
+        path = self.text("id,é,x\na,1,2\nb\xe9,1,2\n".encode("latin-1"))
+        hint = "is not UTF-8; if the file is in Latin-1, iconv -f LATIN1 -t UTF-8 FILE >NEW converts it"
+        self.assertEqual(self.refused(path), f"{path}, line 1: 'id,\\xe9,x\\n' {hint}".replace("'id", "b'id"))
+        path = self.text("id,x\na,1\nb\xe9,2\n".encode("latin-1"))
+        self.assertEqual(self.refused(path, "--keys", "id"), f"{path}, column id: row 1: b'b\\xe9' {hint}")
+        self.notes(path, "--rows", "x")
+
+    def test_another_delimiter_is_recognised_and_can_be_given(self):
+        for delimiter, shown in (";", "';'"), ("\t", "'\\t'"), ("|", "'|'"):
+            path = self.text("id,x,y\na,1.5,2\n".replace(",", delimiter))
+            with self.subTest(delimiter):
+                self.assertEqual(self.refused(path, "--keys", "id"),
+                                 f"{path}: the first line, {'id,x,y'.replace(',', delimiter)!r}, has no ','; if "
+                                 f"{shown} separates the columns, use --delimiter {shown}")
+                self.notes(path, "--keys", "id", "--delimiter", shown.strip("'"))
+                self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [1.5, 2])
+        self.notes(self.text("a;b\n1\n"), "--delimiter", ",", "--tensor", "a;b=x")
+
+    def test_an_empty_line_is_a_row_without_a_value_only_where_there_is_one_column(self):
+        self.assertIn("column x: row 1 has no value", self.refused(self.text("x\n1\n\n2\n")))
+        self.notes(self.text("x,y\n1,2\n\n3,4\n\n"))
+        self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [1, 2, 3, 4])
+
+
+class KeysOfCsv(ColumnTest):
+    def kind(self, *keys, options=()):
+        self.notes(self.text("id,x\n" + "".join(f"{key},1\n" for key in keys)), "--keys", "id", *options)
+        tensors = self.tensors("m.safetensors")
+        return numbers(tensors, "x.keys") if "x.keys" in tensors else strings(tensors, "x.keys")
+
+    def test_keys_are_int64_if_all_are_integers_in_their_usual_form(self):
+        self.assertEqual(self.kind(7, -3, 0, 2 ** 63 - 1, -2 ** 63), [7, -3, 0, 2 ** 63 - 1, -2 ** 63])
+        for other in "x", "08", "-0", "+8", " 8", "8.0", "", str(2 ** 63), "1" * 30:
+            with self.subTest(other):
+                self.assertEqual(self.kind("7", other), ["7", other])
+
+    def test_one_string_among_many_integers_makes_strings(self):
+        import csv_file
+        with unittest.mock.patch.object(csv_file, "BLOCK", 4096):
+            self.assertEqual(self.kind(*range(3000), "x")[-2:], ["2999", "x"])
+            self.assertEqual(self.kind(*range(3000))[-2:], [2998, 2999])
+
+    def test_key_dtype_decides(self):
+        self.assertEqual(self.kind(7, 8, options=("--key-dtype", "string")), ["7", "8"])
+        self.assertEqual(self.kind("07", 8, options=("--key-dtype", "int64")), [7, 8])
+        self.assertEqual(self.kind(7, 2 ** 64 - 1, options=("--key-dtype", "uint64")), [7, 2 ** 64 - 1])
+        path = self.text("id,x\n7,1\nx7,1\n")
+        self.assertEqual(self.refused(path, "--keys", "id", "--key-dtype", "int64"), f"{path}, column id: row 1 is 'x7'; expected int64")
+
+
+class SeveralFiles(ColumnTest):
+    """An error about one of the files that make a table names that file."""
+
+    def parts(self, **changed):
+        (self.work / "parts").mkdir(exist_ok=True)
+        for i, name in enumerate("abc"):
+            columns = {"id": [f"k{2 * i}", f"k{2 * i + 1}"], "v": [[1.0, 2.0], [3.0, 4.0]], **changed.get(name, {})}
+            pq.write_table(pa.table(columns), self.work / "parts" / f"{name}.parquet", use_dictionary=False, compression="none")
+        return self.work / "parts"
+
+    def test_a_damaged_file_is_named_wherever_the_damage_is(self):
+        content = (self.parts() / "c.parquet").read_bytes()
+        for damaged in b"", content[:-1], content[:-20] + b"\xff" * 12 + content[-8:], b"\xff" * 150 + content[150:]:
+            (self.work / "parts" / "c.parquet").write_bytes(damaged)
+            self.assertRegex(self.refused(self.work / "parts", "--keys", "id"), r"parts/c\.parquet: it is damaged.*, or not Parquet\Z")
+
+    def test_the_file_of_a_text_is_named(self):
+        parts = self.work / "parts"
+        self.parts()
+        for name, text in ("a", "1"), ("b", "2.5"), ("c", "x"):
+            pq.write_table(pa.table({"w": ["3", text]}), parts / f"{name}.parquet")
+        self.assertIn(f"{parts}: column w (row 1 of {parts}/c.parquet: 'x') is not numeric", self.refused(parts))
+
+    def test_the_file_of_a_row_or_key_is_named_with_the_number_in_it(self):
+        parts = self.work / "parts"
+        for options, change, expected in (
+                (["--keys", "id"], {"id": ["k1", "k9"]},
+                 f"key 1 of {parts}/a.parquet, column id and key 0 of {parts}/c.parquet, column id are both \"k1\""),
+                (["--keys", "id"], {"id": ["k8", None]}, f"{parts}/c.parquet, column id: row 1 has no key"),
+                ([], {"v": [[1.0, 2.0], [3.0, None]]}, f"{parts}/c.parquet, column v: element 1 of row 1 has no value"),
+                (["--dtype", "uint8"], {"v": [[1.0, 2.0], [3.0, math.inf]]}, f"{parts}/c.parquet: element 1 of row 1 is not finite: inf"),
+                ([], {"v": [["x"], ["y"]]}, f"{parts}/c.parquet: its columns are not the columns of {parts}/a.parquet")):
+            with self.subTest(expected):
+                self.parts(c=change)
+                self.assertIn(expected, self.refused(parts, *options))

@@ -1,0 +1,292 @@
+"""Word vectors, .npy, JSON Lines, Arrow files, folders of partitions, and keys that are neither text nor integers."""
+import gzip, json, shutil, unittest.mock, uuid
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet as pq
+import safetensors.numpy
+
+from daemon import pack
+from importing import ImportTest, numbers, run, strings
+from test_columns import ColumnTest
+
+
+class WordVectors(ColumnTest):
+    GLOVE = "the 0.5 -1.25e1\n. . . 1 2\n5 3 4\né 5 6\n"
+
+    def expect(self, path, words, rows, *options):
+        self.imported(path, *options)
+        tensors = self.tensors("m.safetensors")
+        self.assertEqual(tensors["vectors"], ("float32", [len(words), len(rows) // len(words)], pack("float32", rows)))
+        self.assertEqual(strings(tensors, "vectors.keys"), words)
+
+    def test_glove_word2vec_and_fasttext_files_have_words_and_numbers(self):
+        words, rows = ["the", ". . .", "5", "é"], [0.5, -12.5, 1, 2, 3, 4, 5, 6]
+        self.expect(self.text(self.GLOVE, "m.txt"), words, rows)
+        self.expect(self.text("4 2\n" + self.GLOVE, "m.vec"), words, rows)
+        self.expect(self.text("4 2\n" + self.GLOVE.replace("\n", " \n"), "m.vec"), words, rows)  # as fastText writes it
+        self.expect(self.text(self.GLOVE.replace("\n", "\r\n").removesuffix("\r\n"), "m.txt"), words, rows)
+        self.expect(self.text(gzip.compress(self.GLOVE.encode()), "m.txt.gz"), words, rows)
+        self.expect(self.text(gzip.compress(b"\xef\xbb\xbf4 2\n" + self.GLOVE.encode()), "m.vec.gz"), words, rows)
+        self.expect(self.text(". . . 1 2\nb 3 4\n", "m.txt"), [". . .", "b"], [1, 2, 3, 4])
+
+    def test_files_larger_than_a_batch_are_joined(self):
+        import word_vectors
+        lines = "".join(f"w{i} {i} {i / 2}\n" for i in range(3000))
+        with unittest.mock.patch.object(word_vectors.WordVectors.lines, "__defaults__", (1000,)):
+            self.expect(self.text("3000 2\n" + lines, "m.vec"), [f"w{i}" for i in range(3000)], [x for i in range(3000) for x in (i, i / 2)])
+
+    def test_options_of_keys_names_and_dtypes(self):
+        path = self.text("7 1 2\n8 3 4\n9 3 4\n", "m.txt")
+        out = self.imported(path, "--key-dtype", "int64", "--tensor", "vectors=v", "--dtype", "float16")
+        self.assertIn("m:v: float16 [3, 2], keys int64", out)
+        self.assertEqual(numbers(self.tensors("m.safetensors"), "v.keys"), [7, 8, 9])
+        (self.work / "k.txt").write_text("a\nb\nc\n")
+        self.imported(path, "--keys-from", self.work / "k.txt")
+        self.assertEqual(strings(self.tensors("m.safetensors"), "vectors.keys"), ["a", "b", "c"])
+        for option in "--rows", "--keys":
+            self.assertIn("it has no columns, which --rows and --keys name", self.refused(path, option, "x"))
+
+    def test_lines_that_are_wrong_are_named(self):
+        for text, expected in (("a 1 2\nb 3\n", ", line 2: 'b 3' has fewer than 2 numbers after a word"),
+                               ("a 1 2\n\nb 3 4\n", ", line 2: '' has fewer"),
+                               ("a 1 2\nb 3 4 5\n", ", line 2: 'b 3', before the last 2 numbers, ends with another number"),
+                               ("a 1 2\nb  3 4\n", ", line 2: 'b ', before the last 2 numbers, ends with a space"),
+                               ("a 1 2\nb 3 x\n", ", line 2: element 1 is 'x'; expected a number"), ("a 1 2\nb 3  4\n", "line 2: "),
+                               ("3 2\na 1 2\nb 3 1_0\n", ": the first line announces 3 words, but there are 2"),
+                               ("2 2\na 1 2\nb 3 1_0\n", ", line 3: element 1 is '1_0'"),
+                               ("2 2\na 1 2\nb 1e39 1\n", "row 1 is too large for float32: 1e+39"),
+                               ("the cat sat\n", ", line 1: 'the cat sat' does not end with numbers"), ("", ": it is empty"),
+                               ("x\n", "does not end with numbers"),
+                               ("a 1 2\na 3 4\n", "keys 0 and 1 are both \"a\""),
+                               ("a 1\nb\xe9 2\n", ", line 2: b'b\\xe9' is not UTF-8; if the file is in Latin-1")):
+            with self.subTest(text):
+                path = self.text(text.encode("latin-1"), "m.txt")
+                self.assertIn(expected, self.refused(path))
+
+
+class Npy(ColumnTest):
+    def test_one_array_with_a_file_of_ids(self):
+        rows = np.arange(6, dtype="f4").reshape(3, 2)
+        for array in rows, np.asfortranarray(rows), rows.astype(">f4"):
+            np.save(self.work / "m.npy", array)
+            for ids, key, kind in (("7\n8\n-9\n", [7, 8, -9], None), ("7\n8\nx\n", ["7", "8", "x"], None),
+                                   ("7\n8\n09\n", ["7", "8", "09"], None),
+                                   ("7\n8\n9\n", ["7", "8", "9"], "string"), ("07\n8\n9\n", [7, 8, 9], "uint64")):
+                with self.subTest(ids=ids, kind=kind):
+                    self.imported(self.work / "m.npy", "--keys-from", self.text(ids, "ids.txt"), *(["--key-dtype", kind] if kind else []))
+                    tensors = self.tensors("m.safetensors")
+                    self.assertEqual(tensors["rows"], ("float32", [3, 2], rows.tobytes()))
+                    self.assertEqual(strings(tensors, "rows.keys") if isinstance(key[0], str) else numbers(tensors, "rows.keys"), key)
+
+    def test_arrays_of_any_shape(self):
+        for array in np.float64(1.5), np.zeros((0, 3), "i4"), np.arange(3, dtype="u8"), np.zeros((2, 0), "f4"):
+            np.save(self.work / "m.npy", array)
+            self.imported(self.work / "m.npy", "--tensor", "rows=x")
+            self.assertEqual(self.tensors("m.safetensors")["x"], (array.dtype.name, list(array.shape), array.tobytes()))
+
+    def test_what_is_no_array_of_numbers_is_refused(self):
+        path = self.work / "m.npy"
+        np.save(path, np.zeros((5, 2)))
+        content = path.read_bytes()
+        for damaged in b"", b"x", content[:20], content[:-1]:
+            path.write_bytes(damaged)
+            self.assertIn("it is damaged, or not an array of numbers or strings that numpy.save wrote", self.refused(path))
+        np.savez(self.work / "m.npz", w=np.zeros(3))
+        (self.work / "m.npz").rename(path)
+        self.assertIn("it is damaged, or not an array", self.refused(path))
+        np.save(path, np.array([{}], dtype=object), allow_pickle=True)
+        self.assertIn("not an array of numbers", self.refused(path))
+        np.save(path, np.array(["x"]))
+        self.assertIn("the dtype is <U1; expected one of bool", self.refused(path))
+
+    def test_key_dtype_is_of_all_keys(self):
+        np.savez(self.work / "m.npz", w=np.zeros((2, 1), "f4"), **{"w.keys": np.array([1, 2])})
+        self.imported(self.work / "m.npz", "--key-dtype", "string")
+        self.assertEqual(strings(self.tensors("m.safetensors"), "w.keys"), ["1", "2"])
+        np.savez(self.work / "m.npz", w=np.zeros((2, 1), "f4"), **{"w.keys": np.array([1, -2])})
+        self.assertEqual(self.refused(self.work / "m.npz", "--key-dtype", "uint64"),
+                         f"{self.work}/m.npz, tensor w.keys: key 1 is -2; expected uint64")
+
+
+class JsonLines(ColumnTest):
+    def lines(self, *rows, name="m.jsonl"):
+        return self.text("".join(json.dumps(row) + "\n" for row in rows), name)
+
+    def test_members_are_columns_of_numbers_or_of_lists(self):
+        path = self.lines({"id": "a", "v": [1, 2.5]}, {"v": [3, 4], "id": "b", "more": {"x": 1}})
+        self.imported(path, "--keys", "id")
+        tensors = self.tensors("m.safetensors")
+        self.assertEqual((tensors["v"], strings(tensors, "v.keys")), (("float32", [2, 2], pack("float32", [1, 2.5, 3, 4])), ["a", "b"]))
+        self.imported(self.lines({"id": 7, "x": 1, "y": 0.5}, {"id": 9, "x": 2, "y": 3}, name="m.ndjson"), "--keys", "id")
+        tensors = self.tensors("m.safetensors")
+        self.assertEqual(tensors["rows"], ("float32", [2, 2], pack("float32", [1, 0.5, 2, 3])))
+        self.assertEqual(tensors["rows.keys"], ("int64", [2], pack("int64", [7, 9])))
+        self.imported(self.text(gzip.compress(b'{"x": 1}\n\n{"x": 2}'), "m.jsonl.gz"), "--dtype", "float64")
+        self.assertEqual(self.tensors("m.safetensors")["x"], ("float64", [2], pack("float64", [1, 2])))
+
+    def test_integer_keys_that_need_it_are_uint64(self):
+        path = self.lines({"id": 7, "x": 1}, {"id": 2 ** 64 - 1, "x": 1})
+        self.imported(path, "--keys", "id")
+        self.assertEqual(self.tensors("m.safetensors")["x.keys"], ("uint64", [2], pack("uint64", [7, 2 ** 64 - 1])))
+        self.imported(path, "--keys", "id", "--key-dtype", "string")
+        self.assertEqual(strings(self.tensors("m.safetensors"), "x.keys"), ["7", str(2 ** 64 - 1)])
+
+    def test_integers_that_float64_cannot_hold_are_rounded_as_in_csv(self):
+        self.imported(self.lines({"v": [2 ** 53 + 1, 1], "id": 1}, {"v": [-7, 2 ** 60 + 1], "id": 2}), "--dtype", "float64")
+        self.assertEqual(numbers(self.tensors("m.safetensors"), "v"), [2 ** 53, 1, -7, 2 ** 60])
+        self.imported(self.lines({"x": 2 ** 53 + 1}), "--dtype", "float64")
+        self.assertEqual(numbers(self.tensors("m.safetensors"), "x"), [2 ** 53])
+
+    def test_batches_are_joined(self):
+        import json_lines
+        with unittest.mock.patch.object(json_lines, "BATCH_ROWS", 7):
+            self.imported(self.lines(*({"id": i, "v": [i, 1]} for i in range(100))), "--keys", "id")
+        self.assertEqual(numbers(self.tensors("m.safetensors"), "v.keys"), list(range(100)))
+        self.assertEqual(numbers(self.tensors("m.safetensors"), "v")[::2], list(range(100)))
+
+    def test_what_is_wrong_is_named_with_its_row_or_line(self):
+        for text, options, expected in (
+                ('{"x": 1}\n{"x"\n', (), ", line 2: it is not JSON from column 5 on; expected an object such as"),
+                ('{"x": 1}\n[1]\n', (), ", line 2: '[1]' is not an object"), ("", (), ": there are no rows in it"),
+                ("{}\n", (), ": there are no rows in it"),
+                ('{"x": 1, "y": 1, "x": 2}\n', (), ", line 1: columns 1 and 3 are both named 'x'"),
+                ('{"": 1}\n', (), ", line 1: column 1 has no name"),
+                ('{"x": 1}\n{"x": "NA"}\n', (), ", column x: row 1 is '\"NA\"'; expected a number, as in the rows before"),
+                ('{"x": 1}\n{"x": true}\n', (), ", column x: row 1 is 'true'; expected a number"),
+                ('{"x": 1}\n{"x": [1]}\n', (), "row 1 is '[1]'; expected a number"),
+                ('{"x": 1}\n{"x": null}\n', (), ", column x: row 1 has no value"),
+                ('{"x": 1}\n{"y": 1}\n', (), ", column x: row 1 has no value"),
+                ('{"x": [1, 2]}\n{"x": [1]}\n', (), ", column x: row 1 has 1 elements; expected 2"),
+                ('{"x": [1, 2]}\n{"x": [1, null]}\n', (), "element 1 of row 1 has no"),
+                ('{"x": [1]}\n{"x": ["y"]}\n', (), "row 1 is '\"y\"'; expected a number"),
+                ('{"x": [1]}\n{"x": [0.5, true]}\n', (), "row 1 is 'true'; expected a number"),
+                ('{"x": [1]}\n{"x": 5}\n', (), "row 1 is '5'; expected a list of numbers"),
+                ('{"x": [[1]]}\n', (), "the type is list<item: string>; expected numbers"),
+                ('{"x": {"y": 1}}\n', (), "column x (type struct<>) is not numeric"),
+                ('{"x": "NA"}\n{"x": 1}\n', (), "expected Unicode text, as in the rows before"),
+                ('{"x": "a"}\n', (), "column x (row 0: 'a') is not numeric"),
+                ('{"x": 1' + "0" * 400 + "}\n", (), "expected a number"),
+                ('{"x": 1' + "0" * 5000 + "}\n", (), ", line 1: it has a number that is too long"),
+                ('{"x": ' + "[" * 100_000 + "\n", (), "line 1: it "),
+                ('{"x": 1}\n{"x": "\xe9"}\n', (), ", line 2: b'{\"x\": \"\\xe9\"}' is not UTF-8"),
+                ('{"k": 1, "x": 1}\n{"k": "a", "x": 1}\n', ("--keys", "k"), ", column k: row 1 is '\"a\"'; expected int64"),
+                ('{"k": 1.5, "x": 1}\n', ("--keys", "k"), "keys are of type double"),
+                ('{"k": "\\ud800", "x": 1}\n', ("--keys", "k"), "expected Unicode text"),
+                ('{"k": 1, "x": 1}\n{"x": 1}\n', ("--keys", "k"), "row 1 has no key"),
+                ('{"x": 1}\n', ("--keys", "k"), "there is no column k; it has x")):
+            with self.subTest(text[:40]):
+                path = self.text(text.encode("latin-1"), "m.jsonl")
+                self.assertIn(expected, self.refused(path, *options))
+
+
+class ArrowFiles(ColumnTest):
+    def test_feather_and_arrow_files_and_streams(self):
+        table = pa.table({"id": ["a", "b", "c"], "v": [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]})
+        for name, write in (("m.feather", lambda path: pyarrow.feather.write_feather(table, path, chunksize=2)),
+                            ("m.arrow", lambda path: self.stream(pa.ipc.new_file, table, path)),
+                            ("m.arrow", lambda path: self.stream(pa.ipc.new_stream, table, path))):
+            with self.subTest(name):
+                write(self.work / name)
+                self.imported(self.work / name, "--keys", "id")
+                tensors = self.tensors("m.safetensors")
+                self.assertEqual((numbers(tensors, "v"), strings(tensors, "v.keys")), ([1, 2, 3, 4, 5, 6], ["a", "b", "c"]))
+
+    def stream(self, kind, table, path):
+        with kind(path, table.schema) as writer:
+            writer.write_table(table, max_chunksize=2)
+
+    def test_damaged_files_are_refused(self):
+        rng = np.random.default_rng(1)
+        for kind in pa.ipc.new_file, pa.ipc.new_stream:
+            path = self.work / "m.arrow"
+            self.stream(kind, pa.table({"id": [f"k{i}" for i in range(50)], "v": [[float(i)] for i in range(50)]}), path)
+            content = np.frombuffer(path.read_bytes(), "u1")
+            for trial in range(150):
+                damaged = content.copy()
+                damaged[rng.integers(0, len(content), 3)] = rng.integers(0, 256, 3)
+                path.write_bytes(damaged.tobytes()[:rng.integers(0, len(content)) if trial % 5 == 0 else None])
+                status, _, errors = run(path, "--keys", "id", "--quiet", "--data-dir", self.data)
+                self.assertRegex(errors, r"\A(import: error: .*\n)?\Z")
+                self.assertTrue(status == 0 or str(path) in errors, errors)
+        for content, expected in ((b"", "it is empty"), (b"FEA1" * 9, "it is Feather of version 1"),
+                                  (b"x" * 99, "it is damaged, or not Arrow")):
+            path.write_bytes(content)
+            self.assertIn(expected, self.refused(path))
+
+
+class Partitions(ColumnTest):
+    def folder(self, files):
+        """a folder of the Parquet files {path: columns}"""
+        shutil.rmtree(self.work / "m", ignore_errors=True)
+        for name, columns in files.items():
+            path = self.work / "m" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            pq.write_table(pa.table(columns), path)
+        return self.work / "m"
+
+    def test_columns_in_the_names_of_folders_can_be_chosen(self):
+        path = self.folder({"year=2025/a.parquet": {"id": ["a", "b"], "x": [1.0, 2.0]}, "year=2026/a.parquet": {"id": ["c"], "x": [3.0]},
+                            "year=2026/_temporary/a.parquet": {"z": [1]}, ".hidden/a.parquet": {"z": [1]}})
+        note = f"{path}: column year is in the names of folders, and not part of the rows; --keys or --rows can name it"
+        self.assertEqual(self.notes(path, "--keys", "id"), [note])
+        tensors = self.tensors("m.safetensors")
+        self.assertEqual((numbers(tensors, "x"), strings(tensors, "x.keys")), ([1, 2, 3], ["a", "b", "c"]))
+        self.assertEqual(self.notes(path, "--rows", "year"), [])
+        self.assertEqual(self.tensors("m.safetensors")["year"], ("int64", [3], pack("int64", [2025, 2025, 2026])))
+        self.assertIn(f"key 0 of {path}/year=2025/a.parquet, column year and key 1 of {path}/year=2025/a.parquet, column year are both 2025",
+                      self.refused(path, "--keys", "year", "--rows", "x"))
+
+    def test_folders_are_nested_and_their_names_are_encoded(self):
+        path = self.folder({"dt=2026-01-01/part=a%20b/a.parquet": {"x": [1.0]}, "dt=2026-01-02/part=c/a.parquet": {"x": [2.0]}})
+        self.notes(path, "--keys", "part")
+        self.assertEqual(strings(self.tensors("m.safetensors"), "x.keys"), ["a b", "c"])
+        self.notes(path, "--keys", "dt")
+        self.assertEqual(strings(self.tensors("m.safetensors"), "x.keys"), ["2026-01-01", "2026-01-02"])
+
+    def test_the_folder_of_a_model_is_no_table_of_columns(self):
+        path = self.folder({"data/a.parquet": {"x": [1.0]}, "b.parquet/part-0.parquet": {"x": [2.0]}})
+        self.notes(path)
+        self.assertEqual(numbers(self.tensors("m.safetensors"), "x"), [2, 1])
+        safetensors.numpy.save_file({"w": np.zeros(2)}, path / "model.safetensors")
+        self.notes(path)
+        self.assertEqual(list(self.tensors("m.safetensors")), ["w"])
+
+    def test_folders_that_disagree_are_refused(self):
+        x = {"x": [1.0]}
+        for files, options, expected in (
+                ({"dt=1/a.parquet": x, "dt=2/h=1/a.parquet": x}, (),
+                 "dt=2/h=1/a.parquet: its folders name the columns dt, h; expected dt, as in"),
+                ({"a.parquet": x, "dt=1/a.parquet": x}, (), "dt=1/a.parquet: its folders name the columns dt; expected none, as in"),
+                ({"dt=1/dt=2/a.parquet": x}, (), "its folders name the column 'dt' twice or not at all"),
+                ({"x=1/a.parquet": x}, (), "columns 1 and 2 are both named 'x'"),
+                ({"dt=1/a.parquet": x, "dt=2/a.parquet": {"y": [1.0]}}, (), "dt=2/a.parquet: its columns are not the columns of"),
+                ({"dt=1/a.parquet": x, "dt=__HIVE_DEFAULT_PARTITION__/a.parquet": x}, ("--keys", "dt"),
+                 "dt=__HIVE_DEFAULT_PARTITION__/a.parquet, column dt: row 0 has no key")):
+            with self.subTest(expected):
+                self.assertIn(expected, self.refused(self.folder(files), *options))
+
+
+class OtherKeys(ColumnTest):
+    def test_uuids_are_keys_in_their_canonical_form(self):
+        ids = [uuid.UUID(int=i * 0x123456789abcdef0123456789) for i in range(3)]
+        for stored in True, False:
+            with self.subTest(stored):
+                table = pa.table({"id": pa.array([i.bytes for i in ids], pa.uuid()), "x": [1.0, 2.0, 3.0]})
+                pq.write_table(table, self.work / "m.parquet", store_schema=stored)
+                self.imported(self.work / "m.parquet", "--keys", "id")
+                self.assertEqual(strings(self.tensors("m.safetensors"), "x.keys"), list(map(str, ids)))
+        self.assertIn("column id (type extension<arrow.uuid>) is not numeric", self.refused(self.work / "m.parquet"))
+        self.assertIn("row 0 is '00000000-0000-0000-0000-000000000000'; expected int64",
+                      self.refused(self.work / "m.parquet", "--keys", "id", "--key-dtype", "int64"))
+
+    def test_binary_keys_are_text_or_refused(self):
+        for kind in pa.binary(), pa.large_binary(), pa.binary(2):
+            path = self.parquet(id=pa.array([b"ab", b"cd"], kind), x=[1.0, 2.0])
+            self.imported(path, "--keys", "id")
+            self.assertEqual(strings(self.tensors("m.safetensors"), "x.keys"), ["ab", "cd"])
+            path = self.parquet(id=pa.array([b"ab", b"\xff\0"], kind), x=[1.0, 2.0])
+            self.assertEqual(self.refused(path, "--keys", "id"),
+                             f"{path}, column id: row 1 is b'\\xff\\x00'; expected text in UTF-8; binary keys are "
+                             "imported as text, for example as hexadecimal")
