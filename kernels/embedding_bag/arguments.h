@@ -15,6 +15,7 @@ enum {
     TD_BAG_WEIGHTS,
     TD_BAG_SCALE,
     TD_BAG_OFFSET,
+    TD_BAG_ZERO_POINT,
     TD_BAG_INPUTS
 };
 

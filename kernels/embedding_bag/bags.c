@@ -90,8 +90,9 @@ struct job {
     bool counts; /* do results depend on tallies? */
     bool narrow; /* the loop writes the dtype of the output, which is not real */
     bool stream;
-    const char *scales, *biases; /* floats, from one row to the next: */
-    size_t scale_bytes;
+    const char *scales, *biases;    /* floats; NULL: zero_points instead of biases */
+    size_t scale_bytes, bias_bytes; /* from one row to the next */
+    struct td_zero_points zero_points;
     td_bounds bounds;
     int64_t ahead;
     td_bag_fn *loop;
@@ -253,6 +254,8 @@ static bool make_batch(struct job *job, struct space *space, int64_t begin, int6
     batch->scales = job->scales;
     batch->scale_bytes = job->scale_bytes;
     batch->offsets = job->biases;
+    batch->offset_bytes = job->bias_bytes;
+    batch->zero_points = job->zero_points;
     if (job->counts || job->drops)
         memset(space->tallies, 0, (size_t)batch->n_bags * sizeof(space->tallies[0]));
     if (job->drops)
@@ -516,14 +519,26 @@ static const struct td_bag_loops *loops_of(td_isa isa)
 /* Bytes. */
 #define WIDEST_VECTOR 64
 
-static void find_scales(struct job *job, const struct td_tensor *scale,
-                        const struct td_tensor *offset)
+static size_t row_stride(const struct td_tensor *floats)
 {
-    const char *trailer =
-        (const char *)job->params->data + job->geometry.row_bytes - TD_BAG_TRAILER;
-    job->scales = scale ? scale->data : trailer;
-    job->biases = offset ? offset->data : trailer + sizeof(float);
-    job->scale_bytes = scale ? sizeof(float) : job->geometry.row_bytes;
+    return floats->shape.rank > 0 ? sizeof(float) : 0;
+}
+
+static void find_scales(struct job *job, const struct td_op_args *args)
+{
+    const struct td_tensor *scale = td_embedding_bag_given(args, TD_BAG_SCALE),
+                           *offset = td_embedding_bag_given(args, TD_BAG_OFFSET);
+    if (!scale) {
+        job->scales = (const char *)job->params->data + job->geometry.row_bytes - TD_BAG_TRAILER;
+        job->biases = job->scales + sizeof(float);
+        job->scale_bytes = job->bias_bytes = job->geometry.row_bytes;
+        return;
+    }
+    job->scales = scale->data;
+    job->scale_bytes = row_stride(scale);
+    job->biases = offset ? offset->data : NULL;
+    job->bias_bytes = offset ? row_stride(offset) : 0;
+    job->zero_points = td_zero_points_of(td_embedding_bag_given(args, TD_BAG_ZERO_POINT));
 }
 
 /* Table and output of less stay in the last cache together, as of a core of many servers: then stores that
@@ -558,8 +573,7 @@ static void init(struct job *job, struct td_op_args *args, td_isa isa)
     else
         job->loop = loops->sum[dtype];
     if (quantized)
-        find_scales(job, td_embedding_bag_given(args, TD_BAG_SCALE),
-                    td_embedding_bag_given(args, TD_BAG_OFFSET));
+        find_scales(job, args);
     if (job->weights)
         td_cast_path_find(&job->weights_path, job->weights->dtype, real, isa);
     td_cast_path_find(&job->path, real, job->out->dtype, isa);

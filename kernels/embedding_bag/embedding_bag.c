@@ -5,6 +5,7 @@
 #include "kernels/integers.h"
 #include "kernels/merge.h"
 #include "kernels/rows/gathering.h"
+#include "kernels/zero_point.h"
 
 #include <inttypes.h>
 
@@ -44,7 +45,7 @@ static const char *const names[TD_BAG_INPUTS] = {
     [TD_BAG_PARAMS] = "params",   [TD_BAG_INDICES] = "indices",
     [TD_BAG_OFFSETS] = "offsets", [TD_BAG_SEGMENT_IDS] = "segment_ids",
     [TD_BAG_WEIGHTS] = "weights", [TD_BAG_SCALE] = "scale",
-    [TD_BAG_OFFSET] = "offset",
+    [TD_BAG_OFFSET] = "offset",   [TD_BAG_ZERO_POINT] = "zero_point",
 };
 
 /* Is the input a vector, or not given? */
@@ -135,7 +136,7 @@ static td_status check_trailer(const struct td_op_args *args, struct td_error *e
                      td_dtype_info(params->dtype)->name);
         return td_error_at_input(err, TD_UNSUPPORTED_DTYPE, "params");
     }
-    for (int input = TD_BAG_SCALE; input <= TD_BAG_OFFSET; input++)
+    for (int input = TD_BAG_SCALE; input <= TD_BAG_ZERO_POINT; input++)
         if (td_embedding_bag_given(args, input))
             return refuse_input(input, "with layout = byte_rowwise, whose rows have their own",
                                 err);
@@ -148,25 +149,41 @@ static td_status check_trailer(const struct td_op_args *args, struct td_error *e
     return td_error_at_input(err, TD_INVALID_ARGUMENT, "params");
 }
 
+/* Have integers a scale, and an offset or a zero point? */
+static td_status check_quantized(const struct td_op_args *args, struct td_error *err)
+{
+    const bool scale = td_embedding_bag_given(args, TD_BAG_SCALE),
+               offset = td_embedding_bag_given(args, TD_BAG_OFFSET),
+               zero_point = td_embedding_bag_given(args, TD_BAG_ZERO_POINT);
+    if (offset && zero_point)
+        return refuse_input(TD_BAG_ZERO_POINT, "beside offset; one of the two is expected", err);
+    if (scale && (offset || zero_point))
+        return TD_OK;
+    td_error_set(err, TD_UNSUPPORTED_DTYPE,
+                 "params has dtype %s and %s; float16, bfloat16, float32 or float64 is expected "
+                 "without scale and offset or zero_point",
+                 td_dtype_info(td_embedding_bag_given(args, TD_BAG_PARAMS)->dtype)->name,
+                 scale ? "offset and zero_point are missing" : "scale is missing");
+    return td_error_at_input(err, TD_UNSUPPORTED_DTYPE, "params");
+}
+
 static td_status check_scale(const struct td_op_args *args, struct td_error *err)
 {
-    const struct td_tensor *params = td_embedding_bag_given(args, TD_BAG_PARAMS);
-    const char *dtype = td_dtype_info(params->dtype)->name;
+    const bool quantized = is_quantized(td_embedding_bag_given(args, TD_BAG_PARAMS));
     td_status status = TD_OK;
     if (td_embedding_bag_attrs(args).layout == TD_BAG_BYTE_ROWWISE)
         return check_trailer(args, err);
-    for (int input = TD_BAG_SCALE; input <= TD_BAG_OFFSET && status == TD_OK; input++) {
-        if (is_quantized(params) && !td_embedding_bag_given(args, input)) {
-            td_error_set(err, TD_UNSUPPORTED_DTYPE,
-                         "params has dtype %s and %s is missing; float16, bfloat16, float32 or "
-                         "float64 is expected without scale and offset",
-                         dtype, names[input]);
-            return td_error_at_input(err, TD_UNSUPPORTED_DTYPE, "params");
-        }
-        if (!is_quantized(params) && td_embedding_bag_given(args, input))
+    if (quantized)
+        status = check_quantized(args, err);
+    for (int input = TD_BAG_SCALE; input <= TD_BAG_ZERO_POINT && status == TD_OK; input++) {
+        const struct td_tensor *given = td_embedding_bag_given(args, input);
+        if (!given)
+            continue;
+        if (!quantized)
             return refuse_input(input, "and params has no integers; int8 or uint8 is expected",
                                 err);
-        status = check_length(args, input, TD_BAG_PARAMS, "row", err);
+        if (given->shape.rank > 0)
+            status = check_length(args, input, TD_BAG_PARAMS, "row", err);
     }
     return status;
 }
@@ -331,7 +348,7 @@ static const td_merge_part parts[] = {
     [TD_BAG_PARAMS] = TD_MERGE_TABLE,    [TD_BAG_INDICES] = TD_MERGE_ROWS,
     [TD_BAG_OFFSETS] = TD_MERGE_OFFSETS, [TD_BAG_SEGMENT_IDS] = TD_MERGE_SEGMENTS,
     [TD_BAG_WEIGHTS] = TD_MERGE_ROWS,    [TD_BAG_SCALE] = TD_MERGE_TABLE,
-    [TD_BAG_OFFSET] = TD_MERGE_TABLE,
+    [TD_BAG_OFFSET] = TD_MERGE_TABLE,    [TD_BAG_ZERO_POINT] = TD_MERGE_TABLE,
 };
 
 static const struct td_op_merge merge = {
@@ -349,7 +366,8 @@ static const struct td_op_merge merge = {
 static const struct td_input_spec inputs_specs[] = {
     [TD_BAG_PARAMS] = {
         .name = "params",
-        .summary = "The table, of rank 1 or more; int8 and uint8 with scale and offset.",
+        .summary = "The table, of rank 1 or more; int8 and uint8 with scale and offset or "
+                   "zero_point.",
         .dtypes = FLOATS | TD_DTYPE_BIT(INT8) | TD_DTYPE_BIT(UINT8),
         .one_dtype = true,
         .reads_values = true,
@@ -387,15 +405,24 @@ static const struct td_input_spec inputs_specs[] = {
     },
     [TD_BAG_SCALE] = {
         .name = "scale",
-        .summary = "Of int8 and uint8 params, for each row: what its elements are multiplied by.",
+        .summary = "The factor of int8 and uint8 params: one for each row, or one for all.",
         .dtypes = TD_DTYPE_BIT(FLOAT32),
         .optional = true,
         .reads_values = true,
     },
     [TD_BAG_OFFSET] = {
         .name = "offset",
-        .summary = "Of int8 and uint8 params, for each row: what is then added to its elements.",
+        .summary = "Added to int8 and uint8 params after the multiplication: one for each row, or "
+                   "one for all; not with zero_point.",
         .dtypes = TD_DTYPE_BIT(FLOAT32),
+        .optional = true,
+        .reads_values = true,
+    },
+    [TD_BAG_ZERO_POINT] = {
+        .name = "zero_point",
+        .summary = "The element of int8 and uint8 params that stands for 0, subtracted before the "
+                   "multiplication: one for each row, or one for all.",
+        .dtypes = TD_DTYPES_ZERO_POINT,
         .optional = true,
         .reads_values = true,
     },

@@ -168,7 +168,8 @@ enum td_cuda_number {
     TD_CUDA_FLOAT32,
     TD_CUDA_FLOAT64,
     TD_CUDA_INT8,
-    TD_CUDA_UINT8
+    TD_CUDA_UINT8,
+    TD_CUDA_INT32 /* zero points alone */
 };
 
 /* A bag is a range of indices; one of more than this is summed in parts of so many. */
@@ -195,8 +196,14 @@ struct td_cuda_bags_args {
     int segment_bytes;
     int64_t *found_begins; /* begins, where there are segment_ids; device memory */
     const void *weights;   /* n_indices; NULL: 1 */
-    /* Of int8 and uint8: n_rows; NULL: they are in each row, after its columns. */
-    const float *scale, *offset;
+    /* Of int8 and uint8. Steps from one row to the next are 1, or 0 if all rows have the same. */
+    const float *scale; /* NULL: scale and offset are in each row, after its columns */
+    int scale_step;
+    const float *offset; /* NULL: zero_point */
+    int offset_step;
+    const void *zero_point;
+    enum td_cuda_number zero_point_type; /* int8, uint8 or int32 */
+    int zero_point_step;
     /* Workspace for the sums of parts, in float64 for float64, else float32: 2 rows for each run of
      * TD_CUDA_BAG_PART indices, the last one may be shorter; NULL: no bag can be that long. */
     void *part_sums;

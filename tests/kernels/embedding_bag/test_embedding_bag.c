@@ -74,6 +74,17 @@ static const struct {
     { "the greatest of uint8", "uint8[2,1] 255 0", "int32[2] 0 1",
       "offsets=int32[1] 0; scale=float32[2] -1 1; offset=float32[2] 0 -3", "mode=max",
       "float32[1,1] -3", 0 },
+    { "with a zero point of each row", "uint8[2,2] 7 8 250 255", "int32[2] 0 1",
+      "offsets=int32[1] 0; scale=float32[2] 0.5 2; zero_point=uint8[2] 7 253", "",
+      "float32[1,2] -6 4.5", 0 },
+    { "with a scale and a zero point of all rows", "int8[2,1] -128 127", "int32[2] 0 1",
+      "offsets=int32[2] 0 1; scale=float32[] 0.5; zero_point=int32[] -128", "",
+      "float32[2,1] 0 127.5", 0 },
+    { "with a scale of each row and an offset of all", "int8[2,1] 1 2", "int32[2] 0 1",
+      "offsets=int32[1] 0; scale=float32[2] 1 10; offset=float32[] 0.5", "", "float32[1,1] 22", 0 },
+    { "the greatest with a zero point", "int8[2,1] 4 -4", "int32[2] 0 1",
+      "offsets=int32[1] 0; scale=float32[2] 1 -1; zero_point=int8[] 1", "mode=max",
+      "float32[1,1] 5", 0 },
     { "rows that end in scale 0.5 and offset -1", "uint8[1,10] 4 255 0 0 0 63 0 0 128 191",
       "int32[1] 0", "offsets=int32[1] 0", "layout=byte_rowwise", "float32[1,2] 1 126.5", 0 },
     { "dtype rounds", "float64[1,1] 65504.1", "int32[2] 0 0", "offsets=int32[1] 0",
@@ -133,13 +144,25 @@ static const struct {
     { "int8 without scale", "int8[1,1] 0", "int32[1] 0", "offsets=int32[1] 0", "",
       TD_UNSUPPORTED_DTYPE,
       "params has dtype int8 and scale is missing; float16, bfloat16, float32 or float64 is "
-      "expected without scale and offset",
+      "expected without scale and offset or zero_point",
       "params", "" },
     { "int8 without offset", "int8[1,1] 0", "int32[1] 0", "offsets=int32[1] 0; scale=float32[1] 1",
       "", TD_UNSUPPORTED_DTYPE,
-      "params has dtype int8 and offset is missing; float16, bfloat16, float32 or float64 is "
-      "expected without scale and offset",
+      "params has dtype int8 and offset and zero_point are missing; float16, bfloat16, float32 or "
+      "float64 is expected without scale and offset or zero_point",
       "params", "" },
+    { "offset and zero_point", "int8[1,1] 0", "int32[1] 0",
+      "offsets=int32[1] 0; scale=float32[1] 1; offset=float32[1] 0; zero_point=int8[1] 0", "",
+      TD_INVALID_ARGUMENT, "zero_point is given beside offset; one of the two is expected",
+      "zero_point", "" },
+    { "a zero_point of floats", TABLE, "int32[1] 0", "offsets=int32[1] 0; zero_point=int32[] 0", "",
+      TD_INVALID_ARGUMENT,
+      "zero_point is given and params has no integers; int8 or uint8 is expected", "zero_point",
+      "" },
+    { "fewer zero points than rows", "int8[2,1] 0 0", "int32[1] 0",
+      "offsets=int32[1] 0; scale=float32[] 1; zero_point=int8[1] 0", "", TD_SHAPE_MISMATCH,
+      "zero_point has shape [1] and params [2,1]; an element for each row is expected",
+      "zero_point", "" },
     { "a scale of floats", TABLE, "int32[1] 0", "offsets=int32[1] 0; scale=float32[4] 1 1 1 1", "",
       TD_INVALID_ARGUMENT, "scale is given and params has no integers; int8 or uint8 is expected",
       "scale", "" },
@@ -216,8 +239,8 @@ TD_TEST_EACH(embedding_bag_refuses, refusals)
 
 struct sample {
     struct op_call call;
-    struct td_tensor params, indices, offsets, weights, scale, offset;
-    bool by_ids, weighted, quantized, trailer;
+    struct td_tensor params, indices, offsets, weights, scale, offset, zero_point;
+    bool by_ids, weighted, quantized, trailer, centred;
     int64_t padding; /* TD_ATTR_UNSET: none */
     td_bag_mode mode;
     td_bounds bounds;
@@ -326,6 +349,8 @@ static void make_sample(struct sample *s, td_dtype dtype, int64_t m, int64_t n_b
     s->weights = small_values(s->quantized ? TD_DTYPE_FLOAT32 : dtype, &of_indices);
     s->dtype = s->quantized ? TD_DTYPE_FLOAT32 : dtype;
     s->trailer = dtype == TD_DTYPE_UINT8 && columns >= 8 && random_below(2);
+    s->centred = s->quantized && !s->trailer && random_below(2);
+    s->zero_point = random_tensor(TD_DTYPE_INT8, &s->scale.shape);
     if (s->trailer) /* the scales and offsets above, in the rows */
         for (int64_t row = 0; row < n_rows; row++) {
             char *at = (char *)s->params.data + (row + 1) * columns - 8;
@@ -357,7 +382,8 @@ static void call_sample(struct sample *s, struct td_exec *exec)
         s->call.args.inputs[TD_BAG_WEIGHTS] = copied(&s->weights);
     if (s->quantized && !s->trailer) {
         s->call.args.inputs[TD_BAG_SCALE] = copied(&s->scale);
-        s->call.args.inputs[TD_BAG_OFFSET] = copied(&s->offset);
+        s->call.args.inputs[s->centred ? TD_BAG_ZERO_POINT : TD_BAG_OFFSET] =
+            copied(s->centred ? &s->zero_point : &s->offset);
     }
     call_run(&s->call, OP, exec);
 }
@@ -382,6 +408,8 @@ static double element(const struct sample *s, int64_t row, int64_t column)
     if (row < 0)
         return 0;
     const double x = value_at(&s->params, row * s->params.shape.dim[1] + column);
+    if (s->centred)
+        return (x - value_at(&s->zero_point, row)) * value_at(&s->scale, row);
     return s->quantized ? x * value_at(&s->scale, row) + value_at(&s->offset, row) : x;
 }
 
