@@ -126,25 +126,27 @@ class Ops(ABC, Generic[One, Many, Rows, Top]):
 
     def embedding_bag(self, params: Any, indices: Any, *, offsets: Any = None,
                             segment_ids: Any = None, weights: Any = None, scale: Any = None,
-                            offset: Any = None, mode: Optional[Literal["sum", "mean", "sqrtn",
-                            "max"]] = None, padding_index: Optional[int] = None,
-                            num_segments: Optional[int] = None, bounds: Optional[Literal["error",
-                            "zero", "clip", "wrap"]] = None, dtype: Optional[Any] = None,
-                            layout: Optional[Literal["plain", "byte_rowwise"]] = None,
-                            device: Optional[str] = None, timeout: Optional[float] = None) -> One:
+                            offset: Any = None, zero_point: Any = None,
+                            mode: Optional[Literal["sum", "mean", "sqrtn", "max"]] = None,
+                            padding_index: Optional[int] = None, num_segments: Optional[int] = None,
+                            bounds: Optional[Literal["error", "zero", "clip", "wrap"]] = None,
+                            dtype: Optional[Any] = None, layout: Optional[Literal["plain",
+                            "byte_rowwise"]] = None, device: Optional[str] = None,
+                            timeout: Optional[float] = None) -> One:
         """Sums rows of a table, bag by bag."""
         result: One = self.run_op(op_call(
             "embedding_bag", calls.one, {"params": params, "indices": indices, "offsets": offsets,
-            "segment_ids": segment_ids, "weights": weights, "scale": scale, "offset": offset},
-            {"mode": mode, "padding_index": padding_index, "num_segments": num_segments,
-            "bounds": bounds, "dtype": dtype, "layout": layout, "device": device}, (), ("indices",
-            "offsets", "segment_ids",)), timeout)
+            "segment_ids": segment_ids, "weights": weights, "scale": scale, "offset": offset,
+            "zero_point": zero_point}, {"mode": mode, "padding_index": padding_index,
+            "num_segments": num_segments, "bounds": bounds, "dtype": dtype, "layout": layout,
+            "device": device}, (), ("indices", "offsets", "segment_ids",)), timeout)
         return result
 
-    def dequantize(self, params: Any, scale: Any, offset: Any, *, dtype: Optional[Any] = None,
+    def dequantize(self, params: Any, scale: Any, *, offset: Any = None,
+                         zero_point: Any = None, dtype: Optional[Any] = None,
                          device: Optional[str] = None, timeout: Optional[float] = None) -> One:
         """Gives the numbers that quantised rows stand for."""
         result: One = self.run_op(op_call(
-            "dequantize", calls.one, {"params": params, "scale": scale, "offset": offset},
-            {"dtype": dtype, "device": device}, (), ()), timeout)
+            "dequantize", calls.one, {"params": params, "scale": scale, "offset": offset,
+            "zero_point": zero_point}, {"dtype": dtype, "device": device}, (), ()), timeout)
         return result
