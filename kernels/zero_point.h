@@ -6,7 +6,9 @@
 
 #include "kernels/tensor.h"
 
-#define TD_DTYPES_ZERO_POINT (TD_DTYPE_BIT(INT8) | TD_DTYPE_BIT(UINT8) | TD_DTYPE_BIT(INT32))
+/* Those of the rows, and those that PyTorch and JSON have for integers. */
+#define TD_DTYPES_ZERO_POINT                                                                       \
+    (TD_DTYPE_BIT(INT8) | TD_DTYPE_BIT(UINT8) | TD_DTYPE_BIT(INT32) | TD_DTYPE_BIT(INT64))
 
 struct td_zero_points {
     const void *data; /* NULL: not given */
@@ -22,7 +24,7 @@ static inline struct td_zero_points td_zero_points_of(const struct td_tensor *te
     return (struct td_zero_points){ tensor->data, tensor->dtype, tensor->shape.rank };
 }
 
-static inline int32_t td_zero_point(const struct td_zero_points *zero_points, int64_t row)
+static inline int64_t td_zero_point(const struct td_zero_points *zero_points, int64_t row)
 {
     const int64_t i = row * zero_points->step;
     switch (zero_points->dtype) {
@@ -30,8 +32,10 @@ static inline int32_t td_zero_point(const struct td_zero_points *zero_points, in
         return ((const int8_t *)zero_points->data)[i];
     case TD_DTYPE_UINT8:
         return ((const uint8_t *)zero_points->data)[i];
-    default:
+    case TD_DTYPE_INT32:
         return ((const int32_t *)zero_points->data)[i];
+    default:
+        return ((const int64_t *)zero_points->data)[i];
     }
 }
 

@@ -105,7 +105,7 @@ struct job {
 static double shift_of(const struct job *job, int64_t row)
 {
     return job->offset ? (double)job->offset[row * job->offset_step]
-                       : td_zero_point(&job->zero_points, row);
+                       : (double)td_zero_point(&job->zero_points, row);
 }
 
 /* Elements [begin, end), row by row. */

@@ -891,12 +891,14 @@ static struct td_shape per_row(struct generator *g, int64_t n)
 /* Zero points that are not positive, so that no sum is much less than its terms. */
 static struct td_tensor zero_points(struct generator *g, int64_t n)
 {
-    const bool wide = below(g, 2);
+    static const td_dtype dtypes[] = { TD_DTYPE_INT8, TD_DTYPE_INT32, TD_DTYPE_INT64 };
     const struct td_shape shape = per_row(g, n);
-    struct td_tensor tensor = new_tensor(g, wide ? TD_DTYPE_INT32 : TD_DTYPE_INT8, &shape);
+    struct td_tensor tensor = new_tensor(g, dtypes[below(g, 3)], &shape);
     for (int64_t i = 0; i < tensor.numel; i++) {
         const int value = -(int)below(g, 9);
-        if (wide)
+        if (tensor.dtype == TD_DTYPE_INT64)
+            ((int64_t *)tensor.data)[i] = value;
+        else if (tensor.dtype == TD_DTYPE_INT32)
             ((int32_t *)tensor.data)[i] = value;
         else
             ((int8_t *)tensor.data)[i] = (int8_t)value;

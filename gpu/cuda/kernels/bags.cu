@@ -176,8 +176,8 @@ struct scaling {
     float zero, scale, offset;
 };
 
-static __device__ __forceinline__ int load_zero_point(const struct td_cuda_bags_args &args,
-                                                      int64_t row)
+static __device__ __forceinline__ int64_t load_zero_point(const struct td_cuda_bags_args &args,
+                                                          int64_t row)
 {
     const int64_t i = row * args.zero_point_step;
     switch (args.zero_point_type) {
@@ -185,8 +185,10 @@ static __device__ __forceinline__ int load_zero_point(const struct td_cuda_bags_
         return ((const int8_t *)args.zero_point)[i];
     case TD_CUDA_UINT8:
         return ((const uint8_t *)args.zero_point)[i];
-    default:
+    case TD_CUDA_INT32:
         return ((const int32_t *)args.zero_point)[i];
+    default:
+        return ((const int64_t *)args.zero_point)[i];
     }
 }
 

@@ -169,7 +169,8 @@ enum td_cuda_number {
     TD_CUDA_FLOAT64,
     TD_CUDA_INT8,
     TD_CUDA_UINT8,
-    TD_CUDA_INT32 /* zero points alone */
+    TD_CUDA_INT32, /* this and the next: zero points alone */
+    TD_CUDA_INT64
 };
 
 /* A bag is a range of indices; one of more than this is summed in parts of so many. */
@@ -202,7 +203,7 @@ struct td_cuda_bags_args {
     const float *offset; /* NULL: zero_point */
     int offset_step;
     const void *zero_point;
-    enum td_cuda_number zero_point_type; /* int8, uint8 or int32 */
+    enum td_cuda_number zero_point_type; /* int8, uint8, int32 or int64 */
     int zero_point_step;
     /* Workspace for the sums of parts, in float64 for float64, else float32: 2 rows for each run of
      * TD_CUDA_BAG_PART indices, the last one may be shorter; NULL: no bag can be that long. */

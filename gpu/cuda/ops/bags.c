@@ -109,7 +109,7 @@ static struct td_cuda_bags_args bags_args(const struct td_op_args *args)
     if (weights)
         (void)number_of(weights->dtype, &out.weights_type);
     if (zero_point && !number_of(zero_point->dtype, &out.zero_point_type))
-        out.zero_point_type = TD_CUDA_INT32;
+        out.zero_point_type = zero_point->dtype == TD_DTYPE_INT32 ? TD_CUDA_INT32 : TD_CUDA_INT64;
     if (geometry.n_bags > 0) {
         out.n_bags = geometry.n_bags;
         out.columns = geometry.row_numel;

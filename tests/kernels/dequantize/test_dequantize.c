@@ -82,6 +82,8 @@ static const struct {
     { "of the other", "uint8[2,1] 3 4", "float32[2] 2 3", "uint8[] 3", "", "float32[2,1] 0 3" },
     { "which need not be an element", "int8[2] -128 127", "float32[] 1", "int32[] 1000", "",
       "float32[2] -1128 -873" },
+    { "int64, as PyTorch has it", "int8[2,1] 3 4", "float32[2] 2 3", "int64[2] 3 5", "",
+      "float32[2,1] 0 -3" },
     { "as float64", "uint8[2] 7 8", "float32[] 0.1", "uint8[] 7", "dtype=float64",
       "float64[2] 0 0.10000000149011612" },
 };
