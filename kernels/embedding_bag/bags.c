@@ -51,6 +51,7 @@ struct tally {
     double divisor; /* the number of rows, the sum of their weights or of the squares of these */
     int64_t count;  /* of rows, those of zeros included */
     bool zeros;     /* is any of them a row of zeros, which no row of params is? */
+    bool nan;       /* is the weight of such a row NaN or infinite, so that the sum is NaN? */
 };
 
 /* Longer bags than a batch number at most this. */
@@ -197,9 +198,11 @@ static void drop(const struct job *job, struct space *space, int64_t begin, cons
                 td_tensor_index_at(job->indices, begin + i) == job->attrs.padding_index)
                 continue;
             count_row(job, &space->tallies[bag], weights, i);
-            space->tallies[bag].zeros |= space->rows[i] == TD_ROW_ZERO;
-            if (space->rows[i] == TD_ROW_ZERO)
+            if (space->rows[i] == TD_ROW_ZERO) {
+                space->tallies[bag].zeros = true;
+                space->tallies[bag].nan |= weights && !isfinite(real_at(job, weights, i));
                 continue;
+            }
             space->kept[kept] = i;
             space->rows[kept++] = space->rows[i];
         }
@@ -286,14 +289,16 @@ static bool has_divisor(const struct job *job)
     return job->attrs.mode == TD_BAG_MEAN || job->attrs.mode == TD_BAG_SQRTN;
 }
 
-/* A bag without rows is zeros, and so is one with a divisor of 0, whatever its rows are. Of the greatest
- * elements: rows of zeros are among the rows. */
+/* A bag without rows is zeros, and so is a bag with a divisor of 0, whatever its rows are. Rows of zeros
+ * were not read: they are compared with the greatest elements, and times NaN or infinity they are NaN. */
 static void finish(const struct job *job, const struct tally *tally, void *sums, int64_t n,
                    size_t size)
 {
     const bool greatest = job->attrs.mode == TD_BAG_MAX;
     if (tally->count == 0 || (has_divisor(job) && tally->divisor == 0))
         memset(sums, 0, (size_t)n * size);
+    for (int64_t c = 0; tally->nan && c < n; c++)
+        set_real(job, sums, c, NAN);
     for (int64_t c = 0; greatest && tally->zeros && c < n; c++)
         if (real_at(job, sums, c) < 0)
             set_real(job, sums, c, 0);
@@ -391,6 +396,7 @@ static void add_tally(struct tally *tally, const struct tally *more)
     tally->divisor += more->divisor;
     tally->count += more->count;
     tally->zeros |= more->zeros;
+    tally->nan |= more->nan;
 }
 
 /* Item i is block i % n_blocks of long bag i / n_blocks. */
@@ -565,7 +571,8 @@ static void init(struct job *job, struct td_op_args *args, td_isa isa)
     job->ahead = td_prefetch_ahead(job->params->bytes,
                                    (size_t)job->plan.columns * td_dtype_info(dtype)->size);
     job->out = &args->outputs[0];
-    job->counts = job->attrs.mode != TD_BAG_SUM;
+    const bool weighted_zeros = job->weights && job->bounds == TD_BOUNDS_ZERO;
+    job->counts = job->attrs.mode != TD_BAG_SUM || weighted_zeros;
     if (job->attrs.mode == TD_BAG_MAX)
         job->loop = loops->greatest[dtype];
     else if (quantized || job->weights)
@@ -578,7 +585,8 @@ static void init(struct job *job, struct td_op_args *args, td_isa isa)
         td_cast_path_find(&job->weights_path, job->weights->dtype, real, isa);
     td_cast_path_find(&job->path, real, job->out->dtype, isa);
     const bool zeros = job->attrs.mode == TD_BAG_MAX && job->bounds == TD_BOUNDS_ZERO;
-    job->narrow = loops->narrows && job->path.n_steps > 0 && job->out->dtype == dtype && !zeros;
+    job->narrow = loops->narrows && job->path.n_steps > 0 && job->out->dtype == dtype && !zeros &&
+                  !weighted_zeros;
     job->stream =
         job->path.n_steps == 0 && should_stream(job->params, job->out, job->geometry.row_numel);
 }

@@ -55,9 +55,10 @@ static td_status check_vector(const struct td_op_args *args, int input, struct t
     char text[TD_SHAPE_TEXT];
     if (!tensor || tensor->shape.rank == 1)
         return TD_OK;
-    td_error_set(err, TD_INVALID_ARGUMENT, "%s has shape %s; a vector is expected", names[input],
+    td_error_set(err, TD_SHAPE_MISMATCH, "%s has shape %s; a vector is expected", names[input],
                  td_shape_text(&tensor->shape, text, sizeof(text)));
-    return td_error_at_input(err, TD_INVALID_ARGUMENT, "%s", names[input]);
+    td_error_add_shape(err, names[input], &tensor->shape);
+    return td_error_at_input(err, TD_SHAPE_MISMATCH, "%s", names[input]);
 }
 
 /* Has the vector an element for each element (row) of the other input, or is it not given? */
@@ -142,11 +143,12 @@ static td_status check_trailer(const struct td_op_args *args, struct td_error *e
                                 err);
     if (params->shape.rank == 2 && params->shape.dim[1] >= TD_BAG_TRAILER)
         return TD_OK;
-    td_error_set(err, TD_INVALID_ARGUMENT,
+    td_error_set(err, TD_SHAPE_MISMATCH,
                  "params has shape %s; rows of %d bytes or more, the last %d of which are their "
                  "scale and offset, are expected with layout = byte_rowwise",
                  td_shape_text(&params->shape, text, sizeof(text)), TD_BAG_TRAILER, TD_BAG_TRAILER);
-    return td_error_at_input(err, TD_INVALID_ARGUMENT, "params");
+    td_error_add_shape(err, "params", &params->shape);
+    return td_error_at_input(err, TD_SHAPE_MISMATCH, "params");
 }
 
 /* Have integers a scale, and an offset or a zero point? */
