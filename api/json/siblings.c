@@ -118,6 +118,13 @@ static td_role role_of(const struct td_request *request, const struct td_json_si
     return request->op->inputs[sibling->input].role;
 }
 
+/* True unless the tensor has a dtype that its input does not accept: the error will name it, so no other
+ * tensor gets that dtype. */
+static bool is_accepted(const struct td_request *request, const struct td_json_sibling *sibling)
+{
+    return request->op->inputs[sibling->input].dtypes >> tensor_of(request, sibling)->dtype & 1;
+}
+
 /* The dtype that a single list of all elements of this role would have, without tensors that have
  * none. False if there is none: numbers with strings or booleans, or no elements at all. */
 static bool common_dtype(const struct td_json_siblings *siblings, const struct td_request *request,
@@ -126,7 +133,8 @@ static bool common_dtype(const struct td_json_siblings *siblings, const struct t
     bool any = false;
     for (int i = 0; i < siblings->count; i++) {
         const struct td_tensor *tensor = tensor_of(request, &siblings->untyped[i]);
-        if (tensor->numel == 0 || role_of(request, &siblings->untyped[i]) != role)
+        if (tensor->numel == 0 || role_of(request, &siblings->untyped[i]) != role ||
+            !is_accepted(request, &siblings->untyped[i]))
             continue;
         if (any && tensor->dtype != *out &&
             (!promotion_rank(tensor->dtype) || !promotion_rank(*out)))
@@ -156,6 +164,7 @@ static td_status read_role(struct td_json_siblings *siblings, struct td_json_sou
         return status;
     for (int i = 0; i < siblings->count && status == TD_OK; i++)
         if (role_of(request, &siblings->untyped[i]) == role &&
+            is_accepted(request, &siblings->untyped[i]) &&
             tensor_of(request, &siblings->untyped[i])->dtype != dtype)
             status = read_skipped(source, request, &siblings->untyped[i], &dtype);
     return status;
