@@ -30,7 +30,7 @@ static __device__ __forceinline__ int64_t bag_begin(const struct td_cuda_bags_ar
     if (bag >= args.n_bags)
         return args.n_indices;
     if (args.begins == NULL)
-        return 0;
+        return bag * args.bag_indices;
     const int64_t begin = index_at(args.begins, args.begin_bytes, bag);
     return begin < 0 ? 0 : begin > args.n_indices ? args.n_indices : begin;
 }

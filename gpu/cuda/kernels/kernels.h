@@ -191,8 +191,9 @@ struct td_cuda_bags_args {
     int bounds;         /* td_bounds */
     int mode;           /* sum, mean, sqrtn, max */
     int64_t padding;    /* the index that is skipped; negative: none */
-    const void *begins; /* n_bags: the first index of each; NULL: all indices are one bag */
+    const void *begins; /* n_bags: the first index of each */
     int begin_bytes;
+    int64_t bag_indices;     /* in each bag, if begins is NULL */
     const void *segment_ids; /* n_indices, which never decrease: the bag of each; NULL: begins */
     int segment_bytes;
     int64_t *found_begins; /* begins, where there are segment_ids; device memory */

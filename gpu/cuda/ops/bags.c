@@ -117,6 +117,8 @@ static struct td_cuda_bags_args bags_args(const struct td_op_args *args)
         out.begin_bytes = (int)sizeof(int64_t);
         if (offsets)
             out.begin_bytes = (int)td_cuda_element_bytes(offsets);
+        if (td_embedding_bag_by_rows(args))
+            out.bag_indices = indices->shape.dim[1];
         out.segment_ids = data_of(segment_ids);
         if (segment_ids)
             out.segment_bytes = (int)td_cuda_element_bytes(segment_ids);
