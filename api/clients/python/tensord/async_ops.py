@@ -131,15 +131,16 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
                             padding_index: Optional[int] = None, num_segments: Optional[int] = None,
                             bounds: Optional[Literal["error", "zero", "clip", "wrap"]] = None,
                             dtype: Optional[Any] = None, layout: Optional[Literal["plain",
-                            "byte_rowwise"]] = None, device: Optional[str] = None,
-                            timeout: Optional[float] = None) -> One:
+                            "byte_rowwise"]] = None, include_last_offset: Optional[bool] = None,
+                            device: Optional[str] = None, timeout: Optional[float] = None) -> One:
         """Sums rows of a table, bag by bag."""
         result: One = await self.run_op(op_call(
             "embedding_bag", calls.one, {"params": params, "indices": indices, "offsets": offsets,
             "segment_ids": segment_ids, "weights": weights, "scale": scale, "offset": offset,
             "zero_point": zero_point}, {"mode": mode, "padding_index": padding_index,
             "num_segments": num_segments, "bounds": bounds, "dtype": dtype, "layout": layout,
-            "device": device}, (), ("indices", "offsets", "segment_ids",)), timeout)
+            "include_last_offset": include_last_offset, "device": device}, (), ("indices",
+            "offsets", "segment_ids",)), timeout)
         return result
 
     async def dequantize(self, params: Any, scale: Any, *, offset: Any = None,
