@@ -256,7 +256,8 @@ bool td_op_attr_copy(const struct td_attr_spec *attr, const struct td_op_args *f
 TD_MUST_CHECK td_status td_op_check(const struct td_op *op, const struct td_op_args *args,
                                     struct td_error *err);
 
-/* td_op_check, then aligns the inputs whose values are read, then op->infer. */
+/* Widens keys of int32 and uint32 (key_dtype.h), then td_op_check, then aligns the inputs whose values
+ * are read, then op->infer. */
 TD_MUST_CHECK td_status td_op_infer(const struct td_op *op, struct td_op_args *args,
                                     struct td_arena *arena, struct td_error *err);
 

@@ -1,6 +1,7 @@
 #include "api/json/siblings.h"
 
 #include "api/json/values.h"
+#include "kernels/key_dtype.h"
 
 #include <string.h>
 
@@ -8,6 +9,15 @@ struct td_json_sibling {
     int input, index;
     struct td_json_skipped value;
 };
+
+/* Keys of 32 bits are widened before they are compared. */
+static struct td_json_sibling_dtype dtype_for_others(const struct td_input_spec *spec,
+                                                     const struct td_tensor *tensor)
+{
+    const td_dtype dtype =
+        spec->role == TD_ROLE_KEY ? td_key_widened(tensor->dtype, TD_DTYPE_INT64) : tensor->dtype;
+    return (struct td_json_sibling_dtype){ true, dtype };
+}
 
 void td_json_siblings_begin(struct td_json_siblings *siblings, const struct td_request *request)
 {
@@ -17,7 +27,7 @@ void td_json_siblings_begin(struct td_json_siblings *siblings, const struct td_r
         const struct td_operand *given = &request->args.inputs[i];
         struct td_json_sibling_dtype *of = &siblings->of[spec->role];
         if (!of->known && spec->one_dtype && given->tensors)
-            *of = (struct td_json_sibling_dtype){ true, given->tensors[0].dtype };
+            *of = dtype_for_others(spec, &given->tensors[0]);
     }
 }
 
@@ -64,7 +74,7 @@ td_status td_json_siblings_read(struct td_json_siblings *siblings, struct td_jso
     const td_status status = td_json_tensor(source, accepts(spec, of) ? &of->dtype : NULL,
                                             td_input_untyped(spec), path, out);
     if (status == TD_OK && !of->known)
-        *of = (struct td_json_sibling_dtype){ true, out->dtype };
+        *of = dtype_for_others(spec, out);
     return status;
 }
 

@@ -1,5 +1,6 @@
 #include "kernels/lookup/lookup.h"
 
+#include "kernels/key_dtype.h"
 #include "kernels/key_index/search.h"
 #include "kernels/rows/gathering.h"
 #include "kernels/workspace.h"
@@ -269,7 +270,7 @@ static const struct td_input_spec inputs_specs[] = {
         .name = "keys",
         .summary = "The keys of the rows, a vector without equal elements.",
         .role = TD_ROLE_KEY,
-        .dtypes = TD_DTYPES_KEY,
+        .dtypes = TD_DTYPES_KEY_GIVEN,
         .one_dtype = true,
         .of_rows = true,
     },
@@ -277,7 +278,7 @@ static const struct td_input_spec inputs_specs[] = {
         .name = "queries",
         .summary = "The keys of the rows to pick, a tensor of any rank.",
         .role = TD_ROLE_KEY,
-        .dtypes = TD_DTYPES_KEY,
+        .dtypes = TD_DTYPES_KEY_GIVEN,
         .one_dtype = true,
     },
     [TD_LOOKUP_DEFAULT] = {

@@ -1,7 +1,7 @@
 /* lookup.h - the rows of a table by their keys.
  *
  * Shapes     params   [n, P...]     any dtype, strings included
- *            keys     [n]           int64, uint64 or string; distinct
+ *            keys     [n]           int64, uint64 or string; distinct; int32 and uint32 are widened
  *            queries  [Q...]        dtype of keys
  *            default  [P...] or []  dtype of params
  *            output   [Q..., P...]  dtype of params: params[i] where keys[i] equals the query

@@ -1,5 +1,6 @@
 #include "kernels/upsert/upsert.h"
 
+#include "kernels/key_dtype.h"
 #include "kernels/key_index/search.h"
 #include "kernels/rows/strings.h"
 
@@ -304,14 +305,14 @@ static const struct td_input_spec inputs[] = {
         .name = "row_keys",
         .summary = "The keys of its rows.",
         .role = TD_ROLE_KEY,
-        .dtypes = TD_DTYPES_KEY,
+        .dtypes = TD_DTYPES_KEY_GIVEN,
         .one_dtype = true,
     },
     [TD_UPSERT_KEYS] = {
         .name = "keys",
         .summary = "The keys of the rows to change, a vector.",
         .role = TD_ROLE_KEY,
-        .dtypes = TD_DTYPES_KEY,
+        .dtypes = TD_DTYPES_KEY_GIVEN,
         .one_dtype = true,
     },
     [TD_UPSERT_ROWS] = {

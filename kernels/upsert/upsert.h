@@ -11,7 +11,7 @@
  *                            └─► their keys, unless none is new or removed
  *
  * Shapes     params [R, S...], row_keys [R]; keys [n], rows [n, S...]
- * Keys       int64, uint64 or string, of one dtype. Those of an upsert are distinct.
+ * Keys       int64, uint64 or string, of one dtype; int32 and uint32 are widened. Those of an upsert are distinct.
  * Ownership  What a change points to is in exec->arena.
  * Threads    Reentrant; work is split by exec. */
 #ifndef TD_KERNELS_UPSERT_H

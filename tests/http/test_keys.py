@@ -98,6 +98,18 @@ class Keys(KeysTest):
         self.assertEqual(self.get(f"/v1/tensors/{name}").headers["ETag"], reply.headers["ETag"])
         self.assertEqual(self.get(f"/v1/tensors/{name}/keys").headers["ETag"], reply.headers["ETag"])
 
+    def test_keys_of_32_bits_become_int64(self):
+        for dtype, keys in (("int32", [-1, 7]), ("uint32", [2**32 - 1, 7])):
+            name, _ = self.resident([[1, 2], [3, 4]])
+            typed = {"dtype": dtype, "data": keys}
+            self.assertMetadata(self.put_keys(name, typed), 201, keys="int64")
+            self.assertEqual(self.keys_of(name), ("int64", keys))
+            self.assertMetadata(self.put(name, {"tensor": [[1, 2], [3, 4]], "keys": typed}), 200, keys="int64")
+            body = {"params": {"ref": name}, "indices": {"keys": {"dtype": dtype, "data": keys[::-1]}}}
+            self.assertOutput(self.post("/v1/gather", body), "int32", [2, 2], [[3, 4], [1, 2]])
+            reply = self.post(f"/v1/tensors/{name}/find", {"queries": {"dtype": dtype, "data": [8, 7]}})
+            self.assertOutput(reply, "int64", [2], [-1, 1])
+
     def test_keys_that_do_not_fit_are_refused(self):
         name, _ = self.resident([1, 2, 3])
         self.assertProblem(self.put_keys(name, [1, 2]), 409, "CONFLICT", input="keys")
@@ -105,7 +117,7 @@ class Keys(KeysTest):
         self.assertProblem(self.put_keys(name, ["a", "b", "b"]), 422, "INVALID_ARGUMENT", positions=[[1], [2]])
         self.assertProblem(self.put_keys(name, [[1], [2], [3]]), 422, "SHAPE_MISMATCH", input="keys")
         self.assertProblem(self.put_keys(name, [1.5, 2, 3]), 422, "UNSUPPORTED_DTYPE", input="keys")
-        self.assertProblem(self.put_keys(name, {"dtype": "int32", "data": [1, 2, 3]}), 422, "UNSUPPORTED_DTYPE")
+        self.assertProblem(self.put_keys(name, {"dtype": "int16", "data": [1, 2, 3]}), 422, "UNSUPPORTED_DTYPE")
         self.assertProblem(self.put_keys("no." + name, [1]), 404, "TENSOR_NOT_FOUND")
         self.assertProblem(self.put(name + ".keys", [1]), 422, "INVALID_ARGUMENT")
         self.assertProblem(self.put_keys(name, [1, 2, 3], "?persist=1"), 422, "INVALID_ARGUMENT")
