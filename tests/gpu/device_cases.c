@@ -536,9 +536,10 @@ static void make_find(struct generator *g, const struct key_case *k, td_dtype dt
     emit(g, "[%s] in %" PRId64 " keys of %s", k->queries, keys.numel, name_of(dtype));
 }
 
-/* `form` of the default: a row, or a scalar. */
+enum default_form { DEFAULT_SCALAR, DEFAULT_ROW, DEFAULT_ROWS, DEFAULT_FORMS };
+
 static void make_lookup(struct generator *g, const struct key_case *k, td_dtype dtype, td_dtype key,
-                        td_missing missing, bool scalar)
+                        td_missing missing, enum default_form form)
 {
     struct td_shape params = shape_of(k->params), shape = shape_of(k->queries);
     struct td_shape row = { .rank = 0 };
@@ -551,9 +552,11 @@ static void make_lookup(struct generator *g, const struct key_case *k, td_dtype 
     set_operand(g, 0, &table, 1);
     set_operand(g, 1, &keys, 1);
     set_operand(g, 2, &queries, 1);
-    if (!scalar)
+    if (form == DEFAULT_ROWS)
+        row = shape;
+    if (form != DEFAULT_SCALAR)
         (void)td_shape_append(&row, &params, 1, params.rank);
-    if (missing == TD_MISSING_DEFAULT) {
+    if (missing != TD_MISSING_ERROR) { /* not used with zero */
         struct td_tensor other = random_bits(g, dtype, &row);
         set_operand(g, 3, &other, 1);
     }
@@ -561,8 +564,8 @@ static void make_lookup(struct generator *g, const struct key_case *k, td_dtype 
     g->one.reports_missing = missing == TD_MISSING_ERROR;
     if (g->n_cases % 5 == 0)
         g->one.first_offset = (size_t)(1 + below(g, 20)) * td_dtype_info(dtype)->size;
-    emit(g, "[%s] in %s[%s] by keys of %s, missing %d, default %s", k->queries, name_of(dtype),
-         k->params, name_of(key), (int)missing, scalar ? "scalar" : "row");
+    emit(g, "[%s] in %s[%s] by keys of %s, missing %d, default %d", k->queries, name_of(dtype),
+         k->params, name_of(key), (int)missing, (int)form);
 }
 
 static void make_all_lookups(struct generator *g)
@@ -576,7 +579,7 @@ static void make_all_lookups(struct generator *g)
             for (int missing = TD_MISSING_ERROR; missing <= TD_MISSING_DEFAULT; missing++)
                 make_lookup(g, &key_cases[i], (td_dtype)dtype,
                             dtype % 2 ? TD_DTYPE_INT64 : TD_DTYPE_UINT64, (td_missing)missing,
-                            below(g, 2) == 0);
+                            (enum default_form)below(g, DEFAULT_FORMS));
 }
 
 /* ---- einsum ---------------------------------------------------------------------------------- */

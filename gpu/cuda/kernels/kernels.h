@@ -85,6 +85,7 @@ struct td_cuda_gather_args {
     char *out;
     const char *params;
     const char *default_row; /* in the place of a row of zeros; NULL: zeros */
+    int64_t default_bytes;   /* from the default of an output row to the next; 0: one for all */
     struct td_cuda_row_copy copy;
     int64_t n_rows; /* of the output */
     int64_t slice_outputs, repeat, slice_rows;

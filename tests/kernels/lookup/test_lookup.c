@@ -112,11 +112,13 @@ static const struct {
       "default" },
     { "a default of another shape", "int32[1,2] 1 2", "int64[1] 1", "int64[1] 1", "int32[1] 1",
       "missing=default", TD_SHAPE_MISMATCH,
-      "default has shape [1]; a scalar or [2], the shape of a row of params, is expected",
+      "default has shape [1]; a scalar or [2], the shape of a row of params, is expected, or "
+      "such a row for each query",
       "default" },
-    { "a default that has the rank of params", "int32[1,2] 1 2", "int64[1] 1", "int64[1] 1",
-      "int32[1,2] 1 2", "missing=default", TD_SHAPE_MISMATCH,
-      "default has shape [1,2]; a scalar or [2], the shape of a row of params, is expected",
+    { "more rows than queries", "int32[1,2] 1 2", "int64[1] 1", "int64[1] 1", "int32[2,2] 1 2 3 4",
+      "missing=default", TD_SHAPE_MISMATCH,
+      "default has shape [2,2]; a scalar or [2], the shape of a row of params, is expected, or "
+      "such a row for each query",
       "default" },
 };
 
