@@ -100,11 +100,12 @@ class Ops(ABC, Generic[One, Many, Rows, Top]):
         return result
 
     def top_k(self, x: Any, *, k: int, largest: Optional[bool] = None,
-                    device: Optional[str] = None, timeout: Optional[float] = None) -> Top:
-        """Selects the k greatest or smallest elements along the last dimension, in order."""
+                    axis: Optional[int] = None, device: Optional[str] = None,
+                    timeout: Optional[float] = None) -> Top:
+        """Selects the k greatest or smallest elements along a dimension, in order."""
         result: Top = self.run_op(op_call(
-            "top_k", calls.selected, {"x": x}, {"k": k, "largest": largest, "device": device}, (),
-            ()), timeout)
+            "top_k", calls.selected, {"x": x}, {"k": k, "largest": largest, "axis": axis,
+            "device": device}, (), ()), timeout)
         return result
 
     def find(self, keys: Any, queries: Any, *, device: Optional[str] = None,
