@@ -104,6 +104,18 @@ bool td_op_is_lookup(const struct td_op *op)
            (strcmp(op->inputs[0].name, "params") == 0 || td_input_is_row_keys(&op->inputs[0]));
 }
 
+int td_op_keys_input(const struct td_op *op)
+{
+    int rows = -1;
+    for (int i = 1; i < op->n_inputs; i++) {
+        if (op->inputs[i].role == TD_ROLE_KEY && !op->inputs[i].of_rows)
+            return i;
+        if (td_input_is_row_numbers(&op->inputs[i]))
+            rows = i;
+    }
+    return rows;
+}
+
 td_dtype_set td_op_output_dtypes(const struct td_op *op, const struct td_output_spec *spec)
 {
     for (int i = 0; spec->dtype_of && i < op->n_inputs; i++)

@@ -230,6 +230,10 @@ td_output_form td_op_output_form(const struct td_op *op);
  * rows, and another one says which rows. */
 bool td_op_is_lookup(const struct td_op *op);
 
+/* The input that says which rows by keys of the table: keys to find, else row numbers, in whose place keys
+ * may be. -1: there is none. */
+int td_op_keys_input(const struct td_op *op);
+
 /* All dtypes that an output can have, over all dtypes that its inputs accept. */
 td_dtype_set td_op_output_dtypes(const struct td_op *op, const struct td_output_spec *spec);
 
