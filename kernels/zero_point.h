@@ -11,12 +11,12 @@
     (TD_DTYPE_BIT(INT8) | TD_DTYPE_BIT(UINT8) | TD_DTYPE_BIT(INT32) | TD_DTYPE_BIT(INT64))
 
 struct td_zero_points {
-    const void *data; /* NULL: not given */
+    const void *data; /* NULL: all are 0 */
     td_dtype dtype;
     int64_t step; /* 1: one for each row; 0: one for all */
 };
 
-/* Borrows the tensor, a vector or a scalar; NULL: not given. */
+/* Borrows the tensor, a vector or a scalar; NULL: all are 0. */
 static inline struct td_zero_points td_zero_points_of(const struct td_tensor *tensor)
 {
     if (!tensor)
@@ -27,6 +27,8 @@ static inline struct td_zero_points td_zero_points_of(const struct td_tensor *te
 static inline int64_t td_zero_point(const struct td_zero_points *zero_points, int64_t row)
 {
     const int64_t i = row * zero_points->step;
+    if (!zero_points->data)
+        return 0;
     switch (zero_points->dtype) {
     case TD_DTYPE_INT8:
         return ((const int8_t *)zero_points->data)[i];

@@ -36,21 +36,13 @@ static td_status check_shape(const struct td_op_args *args, int i, const char *n
     return td_error_at_input(err, TD_SHAPE_MISMATCH, "%s", name);
 }
 
-/* Is one of offset and zero_point given? */
 static td_status check_shift(const struct td_op_args *args, struct td_error *err)
 {
-    const bool offset = input(args, OFFSET), zero_point = input(args, ZERO_POINT);
-    if (offset != zero_point)
+    if (!input(args, OFFSET) || !input(args, ZERO_POINT))
         return TD_OK;
-    if (offset) {
-        td_error_set(err, TD_INVALID_ARGUMENT,
-                     "zero_point is given beside offset; one of the two is expected");
-        return td_error_at_input(err, TD_INVALID_ARGUMENT, "zero_point");
-    }
     td_error_set(err, TD_INVALID_ARGUMENT,
-                 "offset and zero_point are missing; one of the two is expected. For symmetric "
-                 "quantisation zero_point is 0");
-    return td_error_at_input(err, TD_INVALID_ARGUMENT, "offset");
+                 "zero_point is given beside offset; at most one of the two is expected");
+    return td_error_at_input(err, TD_INVALID_ARGUMENT, "zero_point");
 }
 
 static td_status infer(struct td_op_args *args, struct td_arena *arena, struct td_error *err)
@@ -99,7 +91,7 @@ struct job {
     int64_t row_numel;           /* elements with the same scale and the same offset */
     const float *scale, *offset; /* with a step, 0 or 1, from one row to the next: */
     int64_t scale_step, offset_step;
-    struct td_zero_points zero_points; /* if there is no offset */
+    struct td_zero_points zero_points; /* where offset is NULL */
 };
 
 static double shift_of(const struct job *job, int64_t row)
@@ -198,8 +190,8 @@ static const struct td_input_spec inputs_specs[] = {
     },
     [OFFSET] = {
         .name = "offset",
-        .summary = "Added after the multiplication: one for each row, or one for all. Either "
-                   "offset or zero_point is given.",
+        .summary = "Added after the multiplication: one for each row, or one for all; not with "
+                   "zero_point.",
         .dtypes = TD_DTYPE_BIT(FLOAT32),
         .optional = true,
         .reads_values = true,
@@ -207,7 +199,7 @@ static const struct td_input_spec inputs_specs[] = {
     [ZERO_POINT] = {
         .name = "zero_point",
         .summary = "The element that stands for 0, subtracted before the multiplication: one for "
-                   "each row, or one for all.",
+                   "each row, or one for all; 0 if neither it nor offset is given.",
         .dtypes = TD_DTYPES_ZERO_POINT,
         .optional = true,
         .reads_values = true,

@@ -3,7 +3,7 @@
  * Shapes     params          [n, ...]    int8 or uint8
  *            scale           [n] or []   float32: of each row, or of all
  *            offset          [n] or []   float32, or instead
- *            zero_point      [n] or []   int8, uint8, int32 or int64
+ *            zero_point      [n] or []   int8, uint8, int32 or int64; without either 0
  *            output          [n, ...]
  * Values     params * scale + offset or (params - zero_point) * scale, computed in float32, or in
  *            float64 for that dtype: each operation is rounded, with every instruction set. float16

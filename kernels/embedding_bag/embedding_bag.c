@@ -213,21 +213,21 @@ static td_status check_trailer(const struct td_op_args *args, struct td_error *e
     return td_error_at_input(err, TD_SHAPE_MISMATCH, "params");
 }
 
-/* Have integers a scale, and an offset or a zero point? */
+/* Have integers a scale, and not both an offset and a zero point? */
 static td_status check_quantized(const struct td_op_args *args, struct td_error *err)
 {
     const bool scale = td_embedding_bag_given(args, TD_BAG_SCALE),
                offset = td_embedding_bag_given(args, TD_BAG_OFFSET),
                zero_point = td_embedding_bag_given(args, TD_BAG_ZERO_POINT);
     if (offset && zero_point)
-        return refuse_input(TD_BAG_ZERO_POINT, "beside offset; one of the two is expected", err);
-    if (scale && (offset || zero_point))
+        return refuse_input(TD_BAG_ZERO_POINT, "beside offset; at most one of the two is expected",
+                            err);
+    if (scale)
         return TD_OK;
     td_error_set(err, TD_UNSUPPORTED_DTYPE,
-                 "params has dtype %s and %s; float16, bfloat16, float32 or float64 is expected "
-                 "without scale and offset or zero_point",
-                 td_dtype_info(td_embedding_bag_given(args, TD_BAG_PARAMS)->dtype)->name,
-                 scale ? "offset and zero_point are missing" : "scale is missing");
+                 "params has dtype %s and scale is missing; float16, bfloat16, float32 or float64 "
+                 "is expected without scale",
+                 td_dtype_info(td_embedding_bag_given(args, TD_BAG_PARAMS)->dtype)->name);
     return td_error_at_input(err, TD_UNSUPPORTED_DTYPE, "params");
 }
 
@@ -436,8 +436,7 @@ static const struct td_op_merge merge = {
 static const struct td_input_spec inputs_specs[] = {
     [TD_BAG_PARAMS] = {
         .name = "params",
-        .summary = "The table, of rank 1 or more; int8 and uint8 with scale and offset or "
-                   "zero_point.",
+        .summary = "The table, of rank 1 or more; int8 and uint8 with scale.",
         .dtypes = FLOATS | TD_DTYPE_BIT(INT8) | TD_DTYPE_BIT(UINT8),
         .one_dtype = true,
         .reads_values = true,
@@ -492,7 +491,8 @@ static const struct td_input_spec inputs_specs[] = {
     [TD_BAG_ZERO_POINT] = {
         .name = "zero_point",
         .summary = "The element of int8 and uint8 params that stands for 0, subtracted before the "
-                   "multiplication: one for each row, or one for all.",
+                   "multiplication: one for each row, or one for all; 0 if neither it nor offset is "
+                   "given.",
         .dtypes = TD_DTYPES_ZERO_POINT,
         .optional = true,
         .reads_values = true,

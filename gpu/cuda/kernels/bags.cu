@@ -180,6 +180,8 @@ static __device__ __forceinline__ int64_t load_zero_point(const struct td_cuda_b
                                                           int64_t row)
 {
     const int64_t i = row * args.zero_point_step;
+    if (args.zero_point == NULL)
+        return 0;
     switch (args.zero_point_type) {
     case TD_CUDA_INT8:
         return ((const int8_t *)args.zero_point)[i];

@@ -204,7 +204,7 @@ struct td_cuda_bags_args {
     int scale_step;
     const float *offset; /* NULL: zero_point */
     int offset_step;
-    const void *zero_point;
+    const void *zero_point;              /* NULL: 0 */
     enum td_cuda_number zero_point_type; /* int8, uint8, int32 or int64 */
     int zero_point_step;
     /* Workspace for the sums of parts, in float64 for float64, else float32: 2 rows for each run of
