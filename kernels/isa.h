@@ -2,8 +2,9 @@
  *
  * Kernels that compute are built once per instruction set from the same source, and the build that
  * runs is selected at run time. Callers can force a set (td_exec.isa), so that tests cover all of
- * them. Results with one set are bit-identical for every number of threads; results with two sets
- * may differ in rounding, since the baseline need not have fused multiply-add.
+ * them. Results are bit-identical for every number of threads, and for every set except for sums of
+ * floats in einsum and statistics, whose order and rounding depend on the set: a fused multiply-add
+ * rounds once. The payload of a NaN may differ as well.
  *
  * Threads  Pure. */
 #ifndef TD_KERNELS_ISA_H

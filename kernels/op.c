@@ -1,5 +1,7 @@
 #include "kernels/op.h"
 
+#include "kernels/key_dtype.h"
+
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
@@ -100,6 +102,18 @@ bool td_op_is_lookup(const struct td_op *op)
         chooses |= op->inputs[i].role == TD_ROLE_INDEX || op->inputs[i].role == TD_ROLE_KEY;
     return chooses &&
            (strcmp(op->inputs[0].name, "params") == 0 || td_input_is_row_keys(&op->inputs[0]));
+}
+
+int td_op_keys_input(const struct td_op *op)
+{
+    int rows = -1;
+    for (int i = 1; i < op->n_inputs; i++) {
+        if (op->inputs[i].role == TD_ROLE_KEY && !op->inputs[i].of_rows)
+            return i;
+        if (td_input_is_row_numbers(&op->inputs[i]))
+            rows = i;
+    }
+    return rows;
 }
 
 td_dtype_set td_op_output_dtypes(const struct td_op *op, const struct td_output_spec *spec)
@@ -405,6 +419,26 @@ td_status td_op_check(const struct td_op *op, const struct td_op_args *args, str
     return status;
 }
 
+static bool is_key(const struct td_op *op, const struct td_op_args *args, int i)
+{
+    return op->inputs[i].role == TD_ROLE_KEY && !op->inputs[i].list && args->inputs[i].count == 1;
+}
+
+/* int64, or uint64 if any keys of the call have that. */
+static td_status widen_keys(const struct td_op *op, struct td_op_args *args, struct td_arena *arena,
+                            struct td_error *err)
+{
+    td_dtype widest = TD_DTYPE_INT64;
+    td_status status = TD_OK;
+    for (int i = 0; i < op->n_inputs; i++)
+        if (is_key(op, args, i) && args->inputs[i].tensors[0].dtype == TD_DTYPE_UINT64)
+            widest = TD_DTYPE_UINT64;
+    for (int i = 0; i < op->n_inputs && status == TD_OK; i++)
+        if (is_key(op, args, i))
+            status = td_key_widen(args->inputs[i].tensors, op->inputs[i].name, widest, arena, err);
+    return status;
+}
+
 static td_status align_inputs(const struct td_op *op, struct td_op_args *args,
                               struct td_arena *arena, struct td_error *err)
 {
@@ -420,7 +454,9 @@ static td_status align_inputs(const struct td_op *op, struct td_op_args *args,
 td_status td_op_infer(const struct td_op *op, struct td_op_args *args, struct td_arena *arena,
                       struct td_error *err)
 {
-    td_status status = td_op_check(op, args, err);
+    td_status status = widen_keys(op, args, arena, err);
+    if (status == TD_OK)
+        status = td_op_check(op, args, err);
     if (status == TD_OK)
         status = align_inputs(op, args, arena, err);
     return status == TD_OK ? op->infer(args, arena, err) : status;

@@ -230,6 +230,10 @@ td_output_form td_op_output_form(const struct td_op *op);
  * rows, and another one says which rows. */
 bool td_op_is_lookup(const struct td_op *op);
 
+/* The input that says which rows by keys of the table: keys to find, else row numbers, in whose place keys
+ * may be. -1: there is none. */
+int td_op_keys_input(const struct td_op *op);
+
 /* All dtypes that an output can have, over all dtypes that its inputs accept. */
 td_dtype_set td_op_output_dtypes(const struct td_op *op, const struct td_output_spec *spec);
 
@@ -256,7 +260,8 @@ bool td_op_attr_copy(const struct td_attr_spec *attr, const struct td_op_args *f
 TD_MUST_CHECK td_status td_op_check(const struct td_op *op, const struct td_op_args *args,
                                     struct td_error *err);
 
-/* td_op_check, then aligns the inputs whose values are read, then op->infer. */
+/* Widens keys of int32 and uint32 (key_dtype.h), then td_op_check, then aligns the inputs whose values
+ * are read, then op->infer. */
 TD_MUST_CHECK td_status td_op_infer(const struct td_op *op, struct td_op_args *args,
                                     struct td_arena *arena, struct td_error *err);
 

@@ -32,6 +32,21 @@ static td_status is_row_keys(struct reader *reader, int input, bool *out)
 }
 
 /* Skips the keys: their dtype is that of the table's, which may come later in the body. */
+static td_status skip_keys(struct reader *reader, int input)
+{
+    struct td_json_scan *scan = &reader->source.scan;
+    struct td_error *err = reader->source.err;
+    if (!td_json_kind(td_json_peek(scan)))
+        return td_json_syntax(scan, scan->at, err, "expected a value");
+    const td_status status = td_json_skip_unread(scan, &reader->row_keys, err);
+    if (status != TD_OK)
+        return status;
+    reader->request->row_input = input;
+    reader->request->row_keys =
+        td_arena_alloc(reader->source.arena, 1, sizeof(struct td_tensor), err);
+    return reader->request->row_keys ? TD_OK : err->status;
+}
+
 static td_status skip_row_keys(struct reader *reader, int input, const struct td_json_path *path)
 {
     struct td_json_scan *scan = &reader->source.scan;
@@ -42,20 +57,13 @@ static td_status skip_row_keys(struct reader *reader, int input, const struct td
     td_status status = td_json_open(scan, '{', '}', &more, err);
     if (status == TD_OK)
         status = td_json_key(scan, reader->source.arena, &key, &length, err);
-    if (status == TD_OK && !td_json_kind(td_json_peek(scan)))
-        status = td_json_syntax(scan, scan->at, err, "expected a value");
     if (status == TD_OK)
-        status = td_json_skip_unread(scan, &reader->row_keys, err);
+        status = skip_keys(reader, input);
     if (status == TD_OK)
         status = td_json_next(scan, '}', &more, err);
-    if (status == TD_OK && more)
-        return td_json_refuse(path, err, "an input with keys has no other member");
-    if (status != TD_OK)
-        return status;
-    reader->request->row_input = input;
-    reader->request->row_keys =
-        td_arena_alloc(reader->source.arena, 1, sizeof(struct td_tensor), err);
-    return reader->request->row_keys ? TD_OK : err->status;
+    return status == TD_OK && more
+               ? td_json_refuse(path, err, "an input with keys has no other member")
+               : status;
 }
 
 /* After all members: plain values have the dtype of the table's keys. */
@@ -64,9 +72,10 @@ static td_status read_row_keys(struct reader *reader)
     struct td_request *request = reader->request;
     const struct td_tensor *table = request->args.inputs[0].tensors;
     const td_dtype *dtype = table && table->keys ? &table->keys->dtype : NULL;
-    const char *name = request->op->inputs[request->row_input].name;
+    const char *own = request->row_keys_name;
+    const char *name = own ? own : request->op->inputs[request->row_input].name;
     const struct td_json_path path = td_json_member(NULL, name, strlen(name));
-    const struct td_json_path step = td_json_member(&path, "keys", 4);
+    const struct td_json_path step = own ? path : td_json_member(&path, "keys", 4);
     const struct td_untyped untyped = { .empty = TD_DTYPE_INT64, .integer = TD_DTYPE_INT64 };
     reader->source.scan = reader->row_keys.scan;
     td_status status = td_json_tensor(&reader->source, dtype, untyped, &step, request->row_keys);
@@ -150,7 +159,9 @@ static td_status read_list(struct reader *reader, int input, const struct td_jso
     return TD_OK;
 }
 
-static td_status read_input(struct reader *reader, int input, const struct td_json_path *path)
+/* of_table: the member is "keys" of a table that the path names. */
+static td_status read_input(struct reader *reader, int input, bool of_table,
+                            const struct td_json_path *path)
 {
     const struct td_input_spec *spec = &reader->request->op->inputs[input];
     struct td_operand *operand = &reader->request->args.inputs[input];
@@ -165,6 +176,10 @@ static td_status read_input(struct reader *reader, int input, const struct td_js
     }
     if (spec->list)
         return read_list(reader, input, path, operand);
+    if (of_table && td_input_is_row_numbers(spec)) {
+        reader->request->row_keys_name = TD_TABLE_KEYS;
+        return skip_keys(reader, input);
+    }
     bool keys;
     td_status status = is_row_keys(reader, input, &keys);
     if (status != TD_OK || keys)
@@ -281,8 +296,10 @@ td_status td_json_decode(const char *body, size_t bytes, struct td_resolver *res
         if (status != TD_OK)
             return status;
         struct td_json_path path = td_json_member(NULL, key, length);
-        int input = find_input(request->op, key, length);
-        status = input < 0 ? read_option(&reader, &path) : read_input(&reader, input, &path);
+        const int of_table = td_table_keys_input(request, key, length);
+        const int input = of_table >= 0 ? of_table : find_input(request->op, key, length);
+        status = input < 0 ? read_option(&reader, &path)
+                           : read_input(&reader, input, of_table >= 0, &path);
         if (status == TD_OK)
             status = td_json_next(scan, '}', &more, err);
         if (status != TD_OK)

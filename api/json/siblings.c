@@ -2,6 +2,7 @@
 
 #include "api/json/hints.h"
 #include "api/json/values.h"
+#include "kernels/key_dtype.h"
 
 #include <string.h>
 
@@ -9,6 +10,15 @@ struct td_json_sibling {
     int input, index;
     struct td_json_skipped value;
 };
+
+/* Keys of 32 bits are widened before they are compared. */
+static struct td_json_sibling_dtype dtype_for_others(const struct td_input_spec *spec,
+                                                     const struct td_tensor *tensor)
+{
+    const td_dtype dtype =
+        spec->role == TD_ROLE_KEY ? td_key_widened(tensor->dtype, TD_DTYPE_INT64) : tensor->dtype;
+    return (struct td_json_sibling_dtype){ true, dtype };
+}
 
 void td_json_siblings_begin(struct td_json_siblings *siblings, const struct td_request *request)
 {
@@ -18,7 +28,7 @@ void td_json_siblings_begin(struct td_json_siblings *siblings, const struct td_r
         const struct td_operand *given = &request->args.inputs[i];
         struct td_json_sibling_dtype *of = &siblings->of[spec->role];
         if (!of->known && spec->one_dtype && given->tensors)
-            *of = (struct td_json_sibling_dtype){ true, given->tensors[0].dtype };
+            *of = dtype_for_others(spec, &given->tensors[0]);
     }
 }
 
@@ -69,7 +79,7 @@ td_status td_json_siblings_read(struct td_json_siblings *siblings, struct td_jso
     const td_status status = td_json_tensor(source, accepts(spec, of) ? &of->dtype : NULL,
                                             td_input_untyped(spec), path, out);
     if (status == TD_OK && !of->known)
-        *of = (struct td_json_sibling_dtype){ true, out->dtype };
+        *of = dtype_for_others(spec, out);
     return status;
 }
 
@@ -123,6 +133,13 @@ static td_role role_of(const struct td_request *request, const struct td_json_si
     return request->op->inputs[sibling->input].role;
 }
 
+/* True unless the tensor has a dtype that its input does not accept: the error will name it, so no other
+ * tensor gets that dtype. */
+static bool is_accepted(const struct td_request *request, const struct td_json_sibling *sibling)
+{
+    return request->op->inputs[sibling->input].dtypes >> tensor_of(request, sibling)->dtype & 1;
+}
+
 /* The dtype that a single list of all elements of this role would have, without tensors that have
  * none. False if there is none: numbers with strings or booleans, or no elements at all. */
 static bool common_dtype(const struct td_json_siblings *siblings, const struct td_request *request,
@@ -131,7 +148,8 @@ static bool common_dtype(const struct td_json_siblings *siblings, const struct t
     bool any = false;
     for (int i = 0; i < siblings->count; i++) {
         const struct td_tensor *tensor = tensor_of(request, &siblings->untyped[i]);
-        if (tensor->numel == 0 || role_of(request, &siblings->untyped[i]) != role)
+        if (tensor->numel == 0 || role_of(request, &siblings->untyped[i]) != role ||
+            !is_accepted(request, &siblings->untyped[i]))
             continue;
         if (any && tensor->dtype != *out &&
             (!promotion_rank(tensor->dtype) || !promotion_rank(*out)))
@@ -161,6 +179,7 @@ static td_status read_role(struct td_json_siblings *siblings, struct td_json_sou
         return status;
     for (int i = 0; i < siblings->count && status == TD_OK; i++)
         if (role_of(request, &siblings->untyped[i]) == role &&
+            is_accepted(request, &siblings->untyped[i]) &&
             tensor_of(request, &siblings->untyped[i])->dtype != dtype)
             status = read_skipped(source, request, &siblings->untyped[i], &dtype);
     return status;

@@ -262,6 +262,13 @@ void td_request_init(struct td_request *request, const struct td_op *op)
     td_op_set_defaults(op, &request->args);
 }
 
+int td_table_keys_input(const struct td_request *request, const char *name, size_t length)
+{
+    return request->table_has_keys && td_name_is(TD_TABLE_KEYS, name, length)
+               ? td_op_keys_input(request->op)
+               : -1;
+}
+
 uint32_t td_inputs_set(const struct td_request *request)
 {
     uint32_t set = 0;

@@ -48,6 +48,11 @@ TD_MUST_CHECK int td_attrs_choose(const char *name, const char *const *choices, 
 /* Initializes a request for op: default attributes, no inputs. */
 void td_request_init(struct td_request *request, const struct td_op *op);
 
+/* "keys" in the body of a request whose path names a table with keys: the keys to look up, whatever the op
+ * calls them. Returns their input; -1 if `name` is not that. */
+#define TD_TABLE_KEYS "keys"
+int td_table_keys_input(const struct td_request *request, const char *name, size_t length);
+
 /* Bit i is set if input i has a tensor already. Before the body is decoded, these are the inputs
  * that the path names. */
 uint32_t td_inputs_set(const struct td_request *request);

@@ -49,6 +49,10 @@ struct td_named_input td_named_input_find(const struct td_request *request, cons
                                           size_t length)
 {
     const struct td_op *op = request->op;
+    const int of_table = td_table_keys_input(request, name, length);
+    if (of_table >= 0)
+        return (struct td_named_input){ of_table, -1,
+                                        td_input_is_row_numbers(&op->inputs[of_table]) };
     for (int i = 0; i < op->n_inputs; i++) {
         const struct td_input_spec *spec = &op->inputs[i];
         int64_t index = spec->list ? list_index(spec->name, name, length) : -1;
@@ -136,10 +140,12 @@ const char *td_input_names_text(const struct td_request *request, char *text, si
     for (int i = 0; i < op->n_inputs && used < size; i++) {
         const struct td_input_spec *spec = &op->inputs[i];
         char other[INPUT_NAME] = "";
-        if (by_path(request, i))
+        if (by_path(request, i) || (request->table_has_keys && td_input_is_row_keys(spec)))
             continue;
         if (spec->list)
             snprintf(other, sizeof other, "%s.1, ...", spec->name);
+        else if (request->table_has_keys && i == td_op_keys_input(op))
+            snprintf(other, sizeof other, "%s", TD_TABLE_KEYS);
         else if (takes_row_keys(request, spec))
             name_text(request, i, true, other, sizeof other);
         used += (size_t)snprintf(text + used, size - used, "%s%s%s%s", used ? "; " : "", spec->name,

@@ -1,6 +1,8 @@
 #include "api/openapi/op_schemas.h"
 
+#include "api/message/attrs.h"
 #include "api/openapi/components.h"
+#include "kernels/key_dtype.h"
 
 #include <stdio.h>
 
@@ -138,8 +140,28 @@ static bool may_lack(const struct td_op *op, int i)
     return op->inputs[i].optional || (i > 0 && td_input_is_row_keys(&op->inputs[i]));
 }
 
+/* "keys" of a table that the path names are another name of the input `named`: one of the two is given. */
+static bool add_table_keys(cJSON *schema, cJSON *properties, const struct td_input_spec *named)
+{
+    struct td_input_spec keys = { .name = TD_TABLE_KEYS,
+                                  .summary = "Keys of the rows to look up, if the table has keys.",
+                                  .role = TD_ROLE_KEY,
+                                  .dtypes = TD_DTYPES_KEY_GIVEN };
+    cJSON *either = cJSON_AddArrayToObject(schema, "anyOf");
+    const char *const names[] = { named->name, keys.name };
+    bool complete = cJSON_GetObjectItem(properties, keys.name) || add_input(properties, &keys);
+    for (int i = 0; i < 2 && complete; i++) {
+        cJSON *one = cJSON_CreateObject();
+        complete = td_document_append(either, one) &&
+                   td_document_append(cJSON_AddArrayToObject(one, "required"),
+                                      cJSON_CreateString(names[i]));
+    }
+    return complete;
+}
+
 cJSON *td_openapi_request(const struct td_op *op, bool has_table)
 {
+    const int keys = has_table ? td_op_keys_input(op) : -1;
     cJSON *schema = cJSON_CreateObject();
     cJSON *required = cJSON_AddArrayToObject(schema, "required");
     cJSON *properties = cJSON_AddObjectToObject(schema, "properties");
@@ -147,8 +169,10 @@ cJSON *td_openapi_request(const struct td_op *op, bool has_table)
                     td_document_add(schema, "additionalProperties", cJSON_CreateFalse());
     for (int i = has_table ? 1 : 0; i < op->n_inputs && complete; i++)
         complete = add_input(properties, &op->inputs[i]) &&
-                   (may_lack(op, i) ||
+                   (may_lack(op, i) || i == keys ||
                     td_document_append(required, cJSON_CreateString(op->inputs[i].name)));
+    if (complete && keys >= 0)
+        complete = add_table_keys(schema, properties, &op->inputs[keys]);
     for (int i = 0; i < op->n_attrs && complete; i++)
         complete = add_attr(properties, &op->attrs[i]) &&
                    (!op->attrs[i].required ||

@@ -29,13 +29,14 @@ static td_status resolve_axis(const struct td_op_args *args, int *axis, struct t
     char text[TD_SHAPE_TEXT];
     if (td_axis_normalize(attrs.axis, first->rank, axis))
         return TD_OK;
-    if (first->rank == 0)
+    if (first->rank == 0) {
         td_error_set(err, TD_INVALID_AXIS,
                      "inputs[0] is a scalar; at least one dimension is expected");
-    else
-        td_error_set(err, TD_INVALID_AXIS,
-                     "axis = %" PRId64 " is not in [-%d, %d): inputs[0] has shape %s", attrs.axis,
-                     first->rank, first->rank, td_shape_text(first, text, sizeof(text)));
+        return td_error_at_input(err, TD_INVALID_AXIS, "inputs[0]");
+    }
+    td_error_set(err, TD_INVALID_AXIS,
+                 "axis = %" PRId64 " is not in [-%d, %d): inputs[0] has shape %s", attrs.axis,
+                 first->rank, first->rank, td_shape_text(first, text, sizeof(text)));
     return td_error_at_attribute(err, TD_INVALID_AXIS, "axis");
 }
 

@@ -4,14 +4,16 @@
 #include "kernels/dequantize/loops.h"
 #include "kernels/integers.h"
 #include "kernels/rows/rows.h"
+#include "kernels/zero_point.h"
 
 #include <string.h>
 
-enum { PARAMS, SCALE, OFFSET, INPUTS };
+enum { PARAMS, SCALE, OFFSET, ZERO_POINT, INPUTS };
 
+/* NULL: not given. */
 static const struct td_tensor *input(const struct td_op_args *args, int i)
 {
-    return args->inputs[i].tensors;
+    return args->inputs[i].count > 0 ? args->inputs[i].tensors : NULL;
 }
 
 /* ---- Shapes ------------------------------------------------------------------------------ */
@@ -19,8 +21,10 @@ static const struct td_tensor *input(const struct td_op_args *args, int i)
 static td_status check_shape(const struct td_op_args *args, int i, const char *name,
                              struct td_error *err)
 {
-    const struct td_shape *rows = &input(args, PARAMS)->shape, *shape = &input(args, i)->shape;
     char text[TD_SHAPE_TEXT], more[TD_SHAPE_TEXT];
+    if (!input(args, i))
+        return TD_OK;
+    const struct td_shape *rows = &input(args, PARAMS)->shape, *shape = &input(args, i)->shape;
     if (shape->rank == 0 || (shape->rank == 1 && rows->rank > 0 && shape->dim[0] == rows->dim[0]))
         return TD_OK;
     td_error_set(err, TD_SHAPE_MISMATCH,
@@ -32,6 +36,15 @@ static td_status check_shape(const struct td_op_args *args, int i, const char *n
     return td_error_at_input(err, TD_SHAPE_MISMATCH, "%s", name);
 }
 
+static td_status check_shift(const struct td_op_args *args, struct td_error *err)
+{
+    if (!input(args, OFFSET) || !input(args, ZERO_POINT))
+        return TD_OK;
+    td_error_set(err, TD_INVALID_ARGUMENT,
+                 "zero_point is given beside offset; at most one of the two is expected");
+    return td_error_at_input(err, TD_INVALID_ARGUMENT, "zero_point");
+}
+
 static td_status infer(struct td_op_args *args, struct td_arena *arena, struct td_error *err)
 {
     struct td_dequantize_attrs attrs;
@@ -39,9 +52,13 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
     if (!err)
         err = &local;
     memcpy(&attrs, args->attrs, sizeof(attrs));
-    td_status status = check_shape(args, SCALE, "scale", err);
+    td_status status = check_shift(args, err);
+    if (status == TD_OK)
+        status = check_shape(args, SCALE, "scale", err);
     if (status == TD_OK)
         status = check_shape(args, OFFSET, "offset", err);
+    if (status == TD_OK)
+        status = check_shape(args, ZERO_POINT, "zero_point", err);
     if (status != TD_OK)
         return status;
     args->outputs = td_arena_alloc(arena, 1, sizeof(args->outputs[0]), err);
@@ -59,7 +76,7 @@ static struct td_cost cost(const struct td_op_args *args)
         .flops = 2 * (uint64_t)input(args, PARAMS)->numel,
     };
     for (int i = 0; i < INPUTS; i++)
-        cost.bytes_read += input(args, i)->bytes;
+        cost.bytes_read += input(args, i) ? input(args, i)->bytes : 0;
     return cost;
 }
 
@@ -71,10 +88,17 @@ struct job {
     const int8_t *from;       /* of either dtype */
     char *to;
     size_t real_size, to_size;   /* of an element */
-    int64_t row_numel;           /* of what has one scale and one offset */
+    int64_t row_numel;           /* elements with the same scale and the same offset */
     const float *scale, *offset; /* with a step, 0 or 1, from one row to the next: */
     int64_t scale_step, offset_step;
+    struct td_zero_points zero_points; /* where offset is NULL */
 };
+
+static double shift_of(const struct job *job, int64_t row)
+{
+    return job->offset ? (double)job->offset[row * job->offset_step]
+                       : (double)td_zero_point(&job->zero_points, row);
+}
 
 /* Elements [begin, end), row by row. */
 static void dequantize(const struct job *job, void *to, int64_t begin, int64_t end)
@@ -83,7 +107,7 @@ static void dequantize(const struct job *job, void *to, int64_t begin, int64_t e
         const int64_t row = i / job->row_numel;
         const int64_t n = td_smaller((row + 1) * job->row_numel, end) - i;
         job->loop((char *)to + (size_t)(i - begin) * job->real_size, job->from + i, n,
-                  job->scale[row * job->scale_step], job->offset[row * job->offset_step]);
+                  job->scale[row * job->scale_step], shift_of(job, row));
         i += n;
     }
 }
@@ -120,7 +144,8 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
     const struct td_tensor *params = input(args, PARAMS), *out = &args->outputs[0];
     const struct td_tensor *scale = input(args, SCALE), *offset = input(args, OFFSET);
     const td_isa isa = td_isa_resolve(exec->isa);
-    const struct td_dequantize_loops *loops = loops_of(isa);
+    const struct td_dequantize_loop *loop =
+        offset ? &loops_of(isa)->by_offset : &loops_of(isa)->by_zero_point;
     const bool is_signed = params->dtype == TD_DTYPE_INT8;
     const td_dtype real = out->dtype == TD_DTYPE_FLOAT64 ? TD_DTYPE_FLOAT64 : TD_DTYPE_FLOAT32;
     struct job job = {
@@ -130,18 +155,19 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
         .to_size = td_dtype_info(out->dtype)->size,
         .row_numel = params->numel,
         .scale = scale->data,
-        .offset = offset->data,
+        .offset = offset ? offset->data : NULL,
         .scale_step = scale->shape.rank,
-        .offset_step = offset->shape.rank,
+        .offset_step = offset ? offset->shape.rank : 0,
+        .zero_points = td_zero_points_of(input(args, ZERO_POINT)),
     };
     if (params->numel == 0)
         return TD_OK;
-    if (job.scale_step + job.offset_step > 0)
+    if (job.scale_step + job.offset_step + job.zero_points.step > 0)
         job.row_numel = params->numel / params->shape.dim[0];
     if (real == TD_DTYPE_FLOAT64)
-        job.loop = is_signed ? loops->int8_to_double : loops->uint8_to_double;
+        job.loop = is_signed ? loop->int8_to_double : loop->uint8_to_double;
     else
-        job.loop = is_signed ? loops->int8_to_float : loops->uint8_to_float;
+        job.loop = is_signed ? loop->int8_to_float : loop->uint8_to_float;
     td_cast_path_find(&job.path, real, out->dtype, isa);
     const int64_t grain = (int64_t)(TD_ROWS_RANGE_BYTES / job.real_size);
     return td_exec_for(exec, params->numel, grain, dequantize_range, &job, err);
@@ -158,14 +184,24 @@ static const struct td_input_spec inputs_specs[] = {
     },
     [SCALE] = {
         .name = "scale",
-        .summary = "What the elements of each row are multiplied by, or those of all.",
+        .summary = "The factor of the elements: one for each row, or one for all.",
         .dtypes = TD_DTYPE_BIT(FLOAT32),
         .reads_values = true,
     },
     [OFFSET] = {
         .name = "offset",
-        .summary = "What is then added to the elements of each row, or to those of all.",
+        .summary = "Added after the multiplication: one for each row, or one for all; not with "
+                   "zero_point.",
         .dtypes = TD_DTYPE_BIT(FLOAT32),
+        .optional = true,
+        .reads_values = true,
+    },
+    [ZERO_POINT] = {
+        .name = "zero_point",
+        .summary = "The element that stands for 0, subtracted before the multiplication: one for "
+                   "each row, or one for all; 0 if neither it nor offset is given.",
+        .dtypes = TD_DTYPES_ZERO_POINT,
+        .optional = true,
         .reads_values = true,
     },
 };
@@ -189,7 +225,7 @@ static const td_status errors[] = {
 static const struct td_output_spec outputs_specs[] = {
     {
         .name = "output",
-        .summary = "params * scale + offset.",
+        .summary = "params * scale + offset, or (params - zero_point) * scale.",
         .shape_rule = "params.shape",
         .dtype_of = "dtype",
     },
@@ -198,8 +234,8 @@ static const struct td_output_spec outputs_specs[] = {
 const struct td_op td_op_dequantize = {
     .name = "dequantize",
     .summary = "Gives the numbers that quantised rows stand for.",
-    .source = "rowwise affine quantisation, as torch.ops.quantized.embedding_bag_byte_unpack "
-              "(PyTorch) undoes it",
+    .source = "DequantizeLinear (ONNX) with zero_point, "
+              "torch.ops.quantized.embedding_bag_byte_unpack (PyTorch) with offset",
     .inputs = inputs_specs,
     .n_inputs = INPUTS,
     .attrs = attrs_specs,

@@ -6,13 +6,18 @@
 
 #include <stdint.h>
 
-/* to[i] = from[i] * scale + offset for i in [0, n), to of float or double. */
+/* For i in [0, n), to of float or double:
+ *
+ *     by_offset       to[i] = from[i] * scale + shift
+ *     by_zero_point   to[i] = (from[i] - shift) * scale */
 typedef void td_dequantize_fn(void *restrict to, const void *restrict from, int64_t n, float scale,
-                              float offset);
+                              double shift);
 
 struct td_dequantize_loops {
-    td_dequantize_fn *int8_to_float, *uint8_to_float;
-    td_dequantize_fn *int8_to_double, *uint8_to_double;
+    struct td_dequantize_loop {
+        td_dequantize_fn *int8_to_float, *uint8_to_float;
+        td_dequantize_fn *int8_to_double, *uint8_to_double;
+    } by_offset, by_zero_point;
 };
 
 extern const struct td_dequantize_loops td_dequantize_loops_generic;

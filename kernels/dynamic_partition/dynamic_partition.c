@@ -46,7 +46,7 @@ static td_status check(const struct td_op_args *args, struct td_error *err)
             td_shape_text(data, text, sizeof(text)), td_shape_text(partitions, more, sizeof(more)));
         td_error_add_shape(err, "data", data);
         td_error_add_shape(err, "partitions", partitions);
-        return td_error_at_input(err, TD_SHAPE_MISMATCH, "partitions");
+        return td_error_at_input(err, TD_SHAPE_MISMATCH, "data");
     }
     if (data->rank - partitions->rank == TD_MAX_RANK)
         return td_error_resource(err, "rank", TD_MAX_RANK + 1, TD_MAX_RANK, "output");

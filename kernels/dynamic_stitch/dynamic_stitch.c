@@ -75,8 +75,8 @@ static td_status check_lists(const struct td_op_args *args, struct td_error *err
         n_data = args->inputs[TD_STITCH_DATA].count;
     if (n_indices != n_data) {
         td_error_set(err, TD_INVALID_ARGUMENT,
-                     "indices is a list of %d and data of %d; the same length is expected",
-                     n_indices, n_data);
+                     "data is a list of %d and indices of %d; the same length is expected", n_data,
+                     n_indices);
         return td_error_at_input(err, TD_INVALID_ARGUMENT, "data");
     }
     for (int m = 0; m < n_data; m++) {

@@ -413,6 +413,41 @@ static td_status resolve_output(struct parser *p)
     return TD_OK;
 }
 
+/* ---- Advice ------------------------------------------------------------------------------ */
+
+/* Characters that are labels like any other, but were hardly meant to be. */
+static const struct {
+    uint32_t character;
+    const char *instead; /* NULL: nothing */
+} lookalikes[] = {
+    { 0x2192, "->" },  { 0x27f6, "->" },  { 0x21d2, "->" }, /* arrows */
+    { 0x2026, "..." }, { 0x22ef, "..." },                   /* ellipses */
+    { 0x2013, "-" },   { 0x2014, "-" },   { 0x2212, "-" },  /* dashes, a minus */
+    { ';', "," },      { 0xff0c, "," },                     /* other separators */
+    { '(', NULL },     { ')', NULL },     { '[', NULL },
+    { ']', NULL },     { '{', NULL },     { '}', NULL },
+};
+
+/* Adds advice about the first such character of the text to the error's message. */
+static void add_advice(const char *text, struct td_error *err)
+{
+    const unsigned char *at = (const unsigned char *)text;
+    const size_t length = strlen(err->message);
+    for (size_t size; (size = *at ? td_utf8_character(at, TD_UTF8_MAX) : 0) > 0; at += size)
+        for (size_t i = 0; i < sizeof(lookalikes) / sizeof(lookalikes[0]); i++) {
+            char label[QUOTED_SIZE];
+            if (td_utf8_code_point(at, size) != lookalikes[i].character)
+                continue;
+            snprintf(err->message + length, sizeof(err->message) - length,
+                     lookalikes[i].instead
+                         ? ". %s is a label, as any character may be: write "
+                           "\"%s\" instead"
+                         : ". %s is a label, as any character may be: leave it out",
+                     quoted(lookalikes[i].character, label), lookalikes[i].instead);
+            return;
+        }
+}
+
 td_status td_equation_parse(const char *text, const struct td_shape *const *shapes, int n_shapes,
                             struct td_arena *arena, struct td_equation **equation,
                             struct td_error *err)
@@ -440,5 +475,7 @@ td_status td_equation_parse(const char *text, const struct td_shape *const *shap
         status = resolve_output(&p);
     if (status == TD_OK)
         *equation = made;
+    else
+        add_advice(text, err);
     return status;
 }

@@ -14,6 +14,12 @@ const struct td_tensor *td_embedding_bag_given(const struct td_op_args *args, in
     return args->inputs[input].count > 0 ? args->inputs[input].tensors : NULL;
 }
 
+bool td_embedding_bag_by_rows(const struct td_op_args *args)
+{
+    return !td_embedding_bag_given(args, TD_BAG_OFFSETS) &&
+           !td_embedding_bag_given(args, TD_BAG_SEGMENT_IDS);
+}
+
 struct td_embedding_bag_geometry td_embedding_bag_geometry(const struct td_op_args *args)
 {
     const struct td_tensor *params = td_embedding_bag_given(args, TD_BAG_PARAMS),

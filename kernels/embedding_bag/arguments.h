@@ -15,6 +15,7 @@ enum {
     TD_BAG_WEIGHTS,
     TD_BAG_SCALE,
     TD_BAG_OFFSET,
+    TD_BAG_ZERO_POINT,
     TD_BAG_INPUTS
 };
 
@@ -34,9 +35,13 @@ struct td_embedding_bag_attrs {
     td_bounds bounds;
     td_dtype dtype; /* of the output, if it is given */
     td_bag_layout layout;
+    bool include_last_offset;
 };
 
 struct td_embedding_bag_attrs td_embedding_bag_attrs(const struct td_op_args *args);
+
+/* True if each row of indices, a matrix, is a bag: neither offsets nor segment_ids are given. */
+bool td_embedding_bag_by_rows(const struct td_op_args *args);
 
 /* NULL: the input is not given. */
 const struct td_tensor *td_embedding_bag_given(const struct td_op_args *args, int input);

@@ -51,6 +51,7 @@ struct tally {
     double divisor; /* the number of rows, the sum of their weights or of the squares of these */
     int64_t count;  /* of rows, those of zeros included */
     bool zeros;     /* is any of them a row of zeros, which no row of params is? */
+    bool nan;       /* is the weight of such a row NaN or infinite, so that the sum is NaN? */
 };
 
 /* Longer bags than a batch number at most this. */
@@ -90,8 +91,9 @@ struct job {
     bool counts; /* do results depend on tallies? */
     bool narrow; /* the loop writes the dtype of the output, which is not real */
     bool stream;
-    const char *scales, *biases; /* floats, from one row to the next: */
-    size_t scale_bytes;
+    const char *scales, *biases;    /* floats; NULL: zero_points instead of biases */
+    size_t scale_bytes, bias_bytes; /* from one row to the next */
+    struct td_zero_points zero_points;
     td_bounds bounds;
     int64_t ahead;
     td_bag_fn *loop;
@@ -196,9 +198,11 @@ static void drop(const struct job *job, struct space *space, int64_t begin, cons
                 td_tensor_index_at(job->indices, begin + i) == job->attrs.padding_index)
                 continue;
             count_row(job, &space->tallies[bag], weights, i);
-            space->tallies[bag].zeros |= space->rows[i] == TD_ROW_ZERO;
-            if (space->rows[i] == TD_ROW_ZERO)
+            if (space->rows[i] == TD_ROW_ZERO) {
+                space->tallies[bag].zeros = true;
+                space->tallies[bag].nan |= weights && !isfinite(real_at(job, weights, i));
                 continue;
+            }
             space->kept[kept] = i;
             space->rows[kept++] = space->rows[i];
         }
@@ -253,6 +257,8 @@ static bool make_batch(struct job *job, struct space *space, int64_t begin, int6
     batch->scales = job->scales;
     batch->scale_bytes = job->scale_bytes;
     batch->offsets = job->biases;
+    batch->offset_bytes = job->bias_bytes;
+    batch->zero_points = job->zero_points;
     if (job->counts || job->drops)
         memset(space->tallies, 0, (size_t)batch->n_bags * sizeof(space->tallies[0]));
     if (job->drops)
@@ -283,14 +289,16 @@ static bool has_divisor(const struct job *job)
     return job->attrs.mode == TD_BAG_MEAN || job->attrs.mode == TD_BAG_SQRTN;
 }
 
-/* A bag without rows is zeros, and so is one with a divisor of 0, whatever its rows are. Of the greatest
- * elements: rows of zeros are among the rows. */
+/* A bag without rows is zeros, and so is a bag with a divisor of 0, whatever its rows are. Rows of zeros
+ * were not read: they are compared with the greatest elements, and times NaN or infinity they are NaN. */
 static void finish(const struct job *job, const struct tally *tally, void *sums, int64_t n,
                    size_t size)
 {
     const bool greatest = job->attrs.mode == TD_BAG_MAX;
     if (tally->count == 0 || (has_divisor(job) && tally->divisor == 0))
         memset(sums, 0, (size_t)n * size);
+    for (int64_t c = 0; tally->nan && c < n; c++)
+        set_real(job, sums, c, NAN);
     for (int64_t c = 0; greatest && tally->zeros && c < n; c++)
         if (real_at(job, sums, c) < 0)
             set_real(job, sums, c, 0);
@@ -388,6 +396,7 @@ static void add_tally(struct tally *tally, const struct tally *more)
     tally->divisor += more->divisor;
     tally->count += more->count;
     tally->zeros |= more->zeros;
+    tally->nan |= more->nan;
 }
 
 /* Item i is block i % n_blocks of long bag i / n_blocks. */
@@ -516,14 +525,26 @@ static const struct td_bag_loops *loops_of(td_isa isa)
 /* Bytes. */
 #define WIDEST_VECTOR 64
 
-static void find_scales(struct job *job, const struct td_tensor *scale,
-                        const struct td_tensor *offset)
+static size_t row_stride(const struct td_tensor *floats)
 {
-    const char *trailer =
-        (const char *)job->params->data + job->geometry.row_bytes - TD_BAG_TRAILER;
-    job->scales = scale ? scale->data : trailer;
-    job->biases = offset ? offset->data : trailer + sizeof(float);
-    job->scale_bytes = scale ? sizeof(float) : job->geometry.row_bytes;
+    return floats->shape.rank > 0 ? sizeof(float) : 0;
+}
+
+static void find_scales(struct job *job, const struct td_op_args *args)
+{
+    const struct td_tensor *scale = td_embedding_bag_given(args, TD_BAG_SCALE),
+                           *offset = td_embedding_bag_given(args, TD_BAG_OFFSET);
+    if (!scale) {
+        job->scales = (const char *)job->params->data + job->geometry.row_bytes - TD_BAG_TRAILER;
+        job->biases = job->scales + sizeof(float);
+        job->scale_bytes = job->bias_bytes = job->geometry.row_bytes;
+        return;
+    }
+    job->scales = scale->data;
+    job->scale_bytes = row_stride(scale);
+    job->biases = offset ? offset->data : NULL;
+    job->bias_bytes = offset ? row_stride(offset) : 0;
+    job->zero_points = td_zero_points_of(td_embedding_bag_given(args, TD_BAG_ZERO_POINT));
 }
 
 /* Table and output of less stay in the last cache together, as of a core of many servers: then stores that
@@ -550,7 +571,8 @@ static void init(struct job *job, struct td_op_args *args, td_isa isa)
     job->ahead = td_prefetch_ahead(job->params->bytes,
                                    (size_t)job->plan.columns * td_dtype_info(dtype)->size);
     job->out = &args->outputs[0];
-    job->counts = job->attrs.mode != TD_BAG_SUM;
+    const bool weighted_zeros = job->weights && job->bounds == TD_BOUNDS_ZERO;
+    job->counts = job->attrs.mode != TD_BAG_SUM || weighted_zeros;
     if (job->attrs.mode == TD_BAG_MAX)
         job->loop = loops->greatest[dtype];
     else if (quantized || job->weights)
@@ -558,13 +580,13 @@ static void init(struct job *job, struct td_op_args *args, td_isa isa)
     else
         job->loop = loops->sum[dtype];
     if (quantized)
-        find_scales(job, td_embedding_bag_given(args, TD_BAG_SCALE),
-                    td_embedding_bag_given(args, TD_BAG_OFFSET));
+        find_scales(job, args);
     if (job->weights)
         td_cast_path_find(&job->weights_path, job->weights->dtype, real, isa);
     td_cast_path_find(&job->path, real, job->out->dtype, isa);
     const bool zeros = job->attrs.mode == TD_BAG_MAX && job->bounds == TD_BOUNDS_ZERO;
-    job->narrow = loops->narrows && job->path.n_steps > 0 && job->out->dtype == dtype && !zeros;
+    job->narrow = loops->narrows && job->path.n_steps > 0 && job->out->dtype == dtype && !zeros &&
+                  !weighted_zeros;
     job->stream =
         job->path.n_steps == 0 && should_stream(job->params, job->out, job->geometry.row_numel);
 }

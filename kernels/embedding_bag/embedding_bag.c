@@ -5,6 +5,7 @@
 #include "kernels/integers.h"
 #include "kernels/merge.h"
 #include "kernels/rows/gathering.h"
+#include "kernels/zero_point.h"
 
 #include <inttypes.h>
 
@@ -15,6 +16,7 @@ enum {
     ATTR_BOUNDS,
     ATTR_DTYPE,
     ATTR_LAYOUT,
+    ATTR_INCLUDE_LAST_OFFSET,
     ATTR_COUNT
 };
 
@@ -44,7 +46,7 @@ static const char *const names[TD_BAG_INPUTS] = {
     [TD_BAG_PARAMS] = "params",   [TD_BAG_INDICES] = "indices",
     [TD_BAG_OFFSETS] = "offsets", [TD_BAG_SEGMENT_IDS] = "segment_ids",
     [TD_BAG_WEIGHTS] = "weights", [TD_BAG_SCALE] = "scale",
-    [TD_BAG_OFFSET] = "offset",
+    [TD_BAG_OFFSET] = "offset",   [TD_BAG_ZERO_POINT] = "zero_point",
 };
 
 /* Is the input a vector, or not given? */
@@ -54,21 +56,18 @@ static td_status check_vector(const struct td_op_args *args, int input, struct t
     char text[TD_SHAPE_TEXT];
     if (!tensor || tensor->shape.rank == 1)
         return TD_OK;
-    td_error_set(err, TD_INVALID_ARGUMENT, "%s has shape %s; a vector is expected", names[input],
+    td_error_set(err, TD_SHAPE_MISMATCH, "%s has shape %s; a vector is expected", names[input],
                  td_shape_text(&tensor->shape, text, sizeof(text)));
-    return td_error_at_input(err, TD_INVALID_ARGUMENT, "%s", names[input]);
+    td_error_add_shape(err, names[input], &tensor->shape);
+    return td_error_at_input(err, TD_SHAPE_MISMATCH, "%s", names[input]);
 }
 
-/* Has the vector an element for each element (row) of the other input, or is it not given? */
-static td_status check_length(const struct td_op_args *args, int input, int other, const char *what,
-                              struct td_error *err)
+static td_status refuse_length(const struct td_op_args *args, int input, int other,
+                               const char *what, struct td_error *err)
 {
     const struct td_tensor *tensor = td_embedding_bag_given(args, input),
                            *like = td_embedding_bag_given(args, other);
     char text[TD_SHAPE_TEXT], more[TD_SHAPE_TEXT];
-    td_status status = check_vector(args, input, err);
-    if (status != TD_OK || !tensor || tensor->shape.dim[0] == like->shape.dim[0])
-        return status;
     td_error_set(err, TD_SHAPE_MISMATCH,
                  "%s has shape %s and %s %s; an element for each %s is "
                  "expected",
@@ -79,29 +78,92 @@ static td_status check_length(const struct td_op_args *args, int input, int othe
     return td_error_at_input(err, TD_SHAPE_MISMATCH, "%s", names[input]);
 }
 
+/* Has the vector an element for each row (element of a vector) of the other input, or is it not given? */
+static td_status check_length(const struct td_op_args *args, int input, int other, const char *what,
+                              struct td_error *err)
+{
+    const struct td_tensor *tensor = td_embedding_bag_given(args, input),
+                           *like = td_embedding_bag_given(args, other);
+    td_status status = check_vector(args, input, err);
+    if (status != TD_OK || !tensor || tensor->shape.dim[0] == like->shape.dim[0])
+        return status;
+    return refuse_length(args, input, other, what, err);
+}
+
 static td_status refuse_input(int input, const char *problem, struct td_error *err)
 {
     td_error_set(err, TD_INVALID_ARGUMENT, "%s is given %s", names[input], problem);
     return td_error_at_input(err, TD_INVALID_ARGUMENT, "%s", names[input]);
 }
 
-static td_status check_bags(const struct td_op_args *args, struct td_error *err)
+/* A vector with offsets or segment_ids, a matrix without them. */
+static td_status check_indices_rank(const struct td_op_args *args, struct td_error *err)
+{
+    const struct td_shape *shape = &td_embedding_bag_given(args, TD_BAG_INDICES)->shape;
+    char text[TD_SHAPE_TEXT];
+    if (!td_embedding_bag_by_rows(args))
+        return check_vector(args, TD_BAG_INDICES, err);
+    if (shape->rank == 2)
+        return TD_OK;
+    if (shape->rank == 1) {
+        td_error_set(err, TD_INVALID_ARGUMENT,
+                     "offsets and segment_ids are missing; one of the two is expected, or indices "
+                     "of rank 2, each row of which is a bag");
+        return td_error_at_input(err, TD_INVALID_ARGUMENT, "offsets");
+    }
+    td_error_set(err, TD_SHAPE_MISMATCH,
+                 "indices has shape %s; a vector is expected, or a matrix, each row of which is a "
+                 "bag",
+                 td_shape_text(shape, text, sizeof(text)));
+    td_error_add_shape(err, "indices", shape);
+    return td_error_at_input(err, TD_SHAPE_MISMATCH, "indices");
+}
+
+static td_status refuse_attribute(const char *name, const char *needed, const char *given,
+                                  struct td_error *err)
+{
+    td_error_set(err, TD_INVALID_ARGUMENT, "%s is given with %s; it is only used with %s", name,
+                 given, needed);
+    return td_error_at_attribute(err, TD_INVALID_ARGUMENT, name);
+}
+
+/* Attributes of the other ways to say which bags there are. */
+static td_status check_bag_attributes(const struct td_op_args *args, struct td_error *err)
 {
     const bool offsets = td_embedding_bag_given(args, TD_BAG_OFFSETS),
                ids = td_embedding_bag_given(args, TD_BAG_SEGMENT_IDS);
-    if (offsets && ids)
-        return refuse_input(TD_BAG_SEGMENT_IDS, "beside offsets; one of the two is expected", err);
-    if (!offsets && !ids) {
-        td_error_set(err, TD_INVALID_ARGUMENT,
-                     "offsets and segment_ids are missing; one of the two is expected");
-        return td_error_at_input(err, TD_INVALID_ARGUMENT, "offsets");
-    }
-    if (offsets && args->attrs_set & 1u << ATTR_NUM_SEGMENTS) {
-        td_error_set(err, TD_INVALID_ARGUMENT,
-                     "num_segments is given with offsets; it is only used with segment_ids");
-        return td_error_at_attribute(err, TD_INVALID_ARGUMENT, "num_segments");
-    }
+    const char *given = offsets ? "offsets" : ids ? "segment_ids" : "indices of rank 2";
+    if (!ids && args->attrs_set & 1u << ATTR_NUM_SEGMENTS)
+        return refuse_attribute("num_segments", "segment_ids", given, err);
+    if (!offsets && td_embedding_bag_attrs(args).include_last_offset)
+        return refuse_attribute("include_last_offset", "offsets", given, err);
+    return TD_OK;
+}
+
+static td_status check_offsets(const struct td_op_args *args, struct td_error *err)
+{
+    const struct td_tensor *offsets = td_embedding_bag_given(args, TD_BAG_OFFSETS);
     td_status status = check_vector(args, TD_BAG_OFFSETS, err);
+    if (status != TD_OK || !offsets || offsets->numel > 0 ||
+        !td_embedding_bag_attrs(args).include_last_offset)
+        return status;
+    td_error_set(err, TD_SHAPE_MISMATCH,
+                 "offsets has shape [0]; at least one element is expected with "
+                 "include_last_offset");
+    td_error_add_shape(err, "offsets", &offsets->shape);
+    return td_error_at_input(err, TD_SHAPE_MISMATCH, "offsets");
+}
+
+static td_status check_bags(const struct td_op_args *args, struct td_error *err)
+{
+    if (td_embedding_bag_given(args, TD_BAG_OFFSETS) &&
+        td_embedding_bag_given(args, TD_BAG_SEGMENT_IDS))
+        return refuse_input(TD_BAG_SEGMENT_IDS, "beside offsets; one of the two is expected", err);
+    td_status status = check_indices_rank(args, err);
+    if (status == TD_OK)
+        status = check_bag_attributes(args, err);
+    if (status == TD_OK)
+        status = check_offsets(args, err);
     return status == TD_OK ? check_length(args, TD_BAG_SEGMENT_IDS, TD_BAG_INDICES, "index", err)
                            : status;
 }
@@ -121,7 +183,9 @@ static td_status check_weights(const struct td_op_args *args, struct td_error *e
                      td_dtype_info(td_embedding_bag_given(args, TD_BAG_PARAMS)->dtype)->name);
         return td_error_at_input(err, TD_UNSUPPORTED_DTYPE, "weights");
     }
-    return check_length(args, TD_BAG_WEIGHTS, TD_BAG_INDICES, "index", err);
+    return td_shape_equal(&weights->shape, &td_embedding_bag_given(args, TD_BAG_INDICES)->shape)
+               ? TD_OK
+               : refuse_length(args, TD_BAG_WEIGHTS, TD_BAG_INDICES, "index", err);
 }
 
 /* Rows that end in their scale and offset. */
@@ -135,38 +199,55 @@ static td_status check_trailer(const struct td_op_args *args, struct td_error *e
                      td_dtype_info(params->dtype)->name);
         return td_error_at_input(err, TD_UNSUPPORTED_DTYPE, "params");
     }
-    for (int input = TD_BAG_SCALE; input <= TD_BAG_OFFSET; input++)
+    for (int input = TD_BAG_SCALE; input <= TD_BAG_ZERO_POINT; input++)
         if (td_embedding_bag_given(args, input))
             return refuse_input(input, "with layout = byte_rowwise, whose rows have their own",
                                 err);
     if (params->shape.rank == 2 && params->shape.dim[1] >= TD_BAG_TRAILER)
         return TD_OK;
-    td_error_set(err, TD_INVALID_ARGUMENT,
+    td_error_set(err, TD_SHAPE_MISMATCH,
                  "params has shape %s; rows of %d bytes or more, the last %d of which are their "
                  "scale and offset, are expected with layout = byte_rowwise",
                  td_shape_text(&params->shape, text, sizeof(text)), TD_BAG_TRAILER, TD_BAG_TRAILER);
-    return td_error_at_input(err, TD_INVALID_ARGUMENT, "params");
+    td_error_add_shape(err, "params", &params->shape);
+    return td_error_at_input(err, TD_SHAPE_MISMATCH, "params");
+}
+
+/* Have integers a scale, and not both an offset and a zero point? */
+static td_status check_quantized(const struct td_op_args *args, struct td_error *err)
+{
+    const bool scale = td_embedding_bag_given(args, TD_BAG_SCALE),
+               offset = td_embedding_bag_given(args, TD_BAG_OFFSET),
+               zero_point = td_embedding_bag_given(args, TD_BAG_ZERO_POINT);
+    if (offset && zero_point)
+        return refuse_input(TD_BAG_ZERO_POINT, "beside offset; at most one of the two is expected",
+                            err);
+    if (scale)
+        return TD_OK;
+    td_error_set(err, TD_UNSUPPORTED_DTYPE,
+                 "params has dtype %s and scale is missing; float16, bfloat16, float32 or float64 "
+                 "is expected without scale",
+                 td_dtype_info(td_embedding_bag_given(args, TD_BAG_PARAMS)->dtype)->name);
+    return td_error_at_input(err, TD_UNSUPPORTED_DTYPE, "params");
 }
 
 static td_status check_scale(const struct td_op_args *args, struct td_error *err)
 {
-    const struct td_tensor *params = td_embedding_bag_given(args, TD_BAG_PARAMS);
-    const char *dtype = td_dtype_info(params->dtype)->name;
+    const bool quantized = is_quantized(td_embedding_bag_given(args, TD_BAG_PARAMS));
     td_status status = TD_OK;
     if (td_embedding_bag_attrs(args).layout == TD_BAG_BYTE_ROWWISE)
         return check_trailer(args, err);
-    for (int input = TD_BAG_SCALE; input <= TD_BAG_OFFSET && status == TD_OK; input++) {
-        if (is_quantized(params) && !td_embedding_bag_given(args, input)) {
-            td_error_set(err, TD_UNSUPPORTED_DTYPE,
-                         "params has dtype %s and %s is missing; float16, bfloat16, float32 or "
-                         "float64 is expected without scale and offset",
-                         dtype, names[input]);
-            return td_error_at_input(err, TD_UNSUPPORTED_DTYPE, "params");
-        }
-        if (!is_quantized(params) && td_embedding_bag_given(args, input))
+    if (quantized)
+        status = check_quantized(args, err);
+    for (int input = TD_BAG_SCALE; input <= TD_BAG_ZERO_POINT && status == TD_OK; input++) {
+        const struct td_tensor *given = td_embedding_bag_given(args, input);
+        if (!given)
+            continue;
+        if (!quantized)
             return refuse_input(input, "and params has no integers; int8 or uint8 is expected",
                                 err);
-        status = check_length(args, input, TD_BAG_PARAMS, "row", err);
+        if (given->shape.rank > 0)
+            status = check_length(args, input, TD_BAG_PARAMS, "row", err);
     }
     return status;
 }
@@ -189,9 +270,7 @@ static td_status check(const struct td_op_args *args, struct td_error *err)
 {
     if (td_embedding_bag_given(args, TD_BAG_PARAMS)->shape.rank == 0)
         return td_gathering_refuse_scalar("params", err);
-    td_status status = check_vector(args, TD_BAG_INDICES, err);
-    if (status == TD_OK)
-        status = check_bags(args, err);
+    td_status status = check_bags(args, err);
     if (status == TD_OK)
         status = check_scale(args, err);
     if (status == TD_OK)
@@ -203,9 +282,14 @@ static td_status check(const struct td_op_args *args, struct td_error *err)
 
 static td_status count_bags(const struct td_op_args *args, int64_t *n_bags, struct td_error *err)
 {
-    const struct td_tensor *ids = td_embedding_bag_given(args, TD_BAG_SEGMENT_IDS);
+    const struct td_tensor *offsets = td_embedding_bag_given(args, TD_BAG_OFFSETS),
+                           *ids = td_embedding_bag_given(args, TD_BAG_SEGMENT_IDS);
+    if (offsets) {
+        *n_bags = offsets->numel - td_embedding_bag_attrs(args).include_last_offset;
+        return TD_OK;
+    }
     if (!ids) {
-        *n_bags = td_embedding_bag_given(args, TD_BAG_OFFSETS)->shape.dim[0];
+        *n_bags = td_embedding_bag_given(args, TD_BAG_INDICES)->shape.dim[0];
         return TD_OK;
     }
     if (args->attrs_set & 1u << ATTR_NUM_SEGMENTS) {
@@ -319,10 +403,13 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
 
 /* ---- Merging ----------------------------------------------------------------------------- */
 
-/* Without bags the indices are in none, and those of the next call would follow. */
+/* Without bags the indices are in none, and those of the next call would follow. The last offset would
+ * be one bag more, and rows of indices may differ in length. */
 static bool can_merge(const struct td_op_args *args, uint32_t shared)
 {
     (void)shared;
+    if (td_embedding_bag_by_rows(args) || td_embedding_bag_attrs(args).include_last_offset)
+        return false;
     return args->outputs[0].shape.dim[0] > 0 ||
            td_embedding_bag_given(args, TD_BAG_INDICES)->numel == 0;
 }
@@ -331,7 +418,7 @@ static const td_merge_part parts[] = {
     [TD_BAG_PARAMS] = TD_MERGE_TABLE,    [TD_BAG_INDICES] = TD_MERGE_ROWS,
     [TD_BAG_OFFSETS] = TD_MERGE_OFFSETS, [TD_BAG_SEGMENT_IDS] = TD_MERGE_SEGMENTS,
     [TD_BAG_WEIGHTS] = TD_MERGE_ROWS,    [TD_BAG_SCALE] = TD_MERGE_TABLE,
-    [TD_BAG_OFFSET] = TD_MERGE_TABLE,
+    [TD_BAG_OFFSET] = TD_MERGE_TABLE,    [TD_BAG_ZERO_POINT] = TD_MERGE_TABLE,
 };
 
 static const struct td_op_merge merge = {
@@ -349,14 +436,15 @@ static const struct td_op_merge merge = {
 static const struct td_input_spec inputs_specs[] = {
     [TD_BAG_PARAMS] = {
         .name = "params",
-        .summary = "The table, of rank 1 or more; int8 and uint8 with scale and offset.",
+        .summary = "The table, of rank 1 or more; int8 and uint8 with scale.",
         .dtypes = FLOATS | TD_DTYPE_BIT(INT8) | TD_DTYPE_BIT(UINT8),
         .one_dtype = true,
         .reads_values = true,
     },
     [TD_BAG_INDICES] = {
         .name = "indices",
-        .summary = "Row numbers, bag after bag, each in [0, params.shape[0]); a vector.",
+        .summary = "Row numbers, each in [0, params.shape[0]): a vector, bag after bag, or without "
+                   "offsets and segment_ids a matrix, each row of which is a bag.",
         .role = TD_ROLE_INDEX,
         .dtypes = TD_DTYPES_INDEX,
         .of_rows = true,
@@ -370,7 +458,7 @@ static const struct td_input_spec inputs_specs[] = {
     },
     [TD_BAG_SEGMENT_IDS] = {
         .name = "segment_ids",
-        .summary = "The bag of each index, never decreasing; given if, and only if, offsets is not.",
+        .summary = "The bag of each index, never decreasing; not with offsets.",
         .role = TD_ROLE_INDEX,
         .dtypes = TD_DTYPES_INDEX,
         .optional = true,
@@ -387,15 +475,25 @@ static const struct td_input_spec inputs_specs[] = {
     },
     [TD_BAG_SCALE] = {
         .name = "scale",
-        .summary = "Of int8 and uint8 params, for each row: what its elements are multiplied by.",
+        .summary = "The factor of int8 and uint8 params: one for each row, or one for all.",
         .dtypes = TD_DTYPE_BIT(FLOAT32),
         .optional = true,
         .reads_values = true,
     },
     [TD_BAG_OFFSET] = {
         .name = "offset",
-        .summary = "Of int8 and uint8 params, for each row: what is then added to its elements.",
+        .summary = "Added to int8 and uint8 params after the multiplication: one for each row, or "
+                   "one for all; not with zero_point.",
         .dtypes = TD_DTYPE_BIT(FLOAT32),
+        .optional = true,
+        .reads_values = true,
+    },
+    [TD_BAG_ZERO_POINT] = {
+        .name = "zero_point",
+        .summary = "The element of int8 and uint8 params that stands for 0, subtracted before the "
+                   "multiplication: one for each row, or one for all; 0 if neither it nor offset is "
+                   "given.",
+        .dtypes = TD_DTYPES_ZERO_POINT,
         .optional = true,
         .reads_values = true,
     },
@@ -449,6 +547,12 @@ static const struct td_attr_spec attrs_specs[] = {
         .choices = layout_names,
         .default_int = TD_BAG_PLAIN,
         .offset = offsetof(struct td_embedding_bag_attrs, layout),
+    },
+    [ATTR_INCLUDE_LAST_OFFSET] = {
+        .name = "include_last_offset",
+        .summary = "Whether offsets has one element more than there are bags: the number of indices.",
+        .kind = TD_ATTR_BOOL,
+        .offset = offsetof(struct td_embedding_bag_attrs, include_last_offset),
     },
 };
 

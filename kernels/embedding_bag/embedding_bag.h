@@ -1,11 +1,14 @@
 /* embedding_bag.h - the sums, means or greatest elements of bags of rows.
  *
- * Shapes     params       [n, R...]  floats; int8 and uint8 with a scale and an offset for each row
+ * Shapes     params       [n, R...]  floats; int8 and uint8 with scale and offset or zero_point
  *            indices      [m]        row numbers, bag after bag
- *            offsets      [b]        where in indices each bag begins; the last ends at m
+ *            offsets      [b]        where in indices each bag begins; the last ends at m. With
+ *                                    include_last_offset [b + 1], the last of which is m
  *            segment_ids  [m]        instead of offsets: the bag of each index, never decreasing
- *            weights      [m]        dtype of params, or float32 for int8 and uint8
- *            scale, offset  [n]      float32: a value is params * scale + offset
+ *            indices      [b, k]     instead of both: each row is a bag
+ *            weights      as indices, dtype of params, or float32 for int8 and uint8
+ *            scale, offset, zero_point  [n] or []  a value is params * scale + offset or
+ *                                    (params - zero_point) * scale
  *            output       [b, R...]  b is num_segments, or the last of segment_ids + 1
  *            With layout byte_rowwise params is uint8 [n, d + 8] and a row ends in its scale and its
  *            offset, two float32; the output is [b, d].

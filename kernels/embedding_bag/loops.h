@@ -7,7 +7,7 @@
 #ifndef TD_KERNELS_EMBEDDING_BAG_LOOPS_H
 #define TD_KERNELS_EMBEDDING_BAG_LOOPS_H
 
-#include "kernels/dtype.h"
+#include "kernels/zero_point.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,10 +21,12 @@ struct td_bag_batch {
     int64_t n_known;     /* so many rows are known, of this batch and the next ones */
     int64_t ahead;       /* a row is prefetched so many rows before it is read; 0: never */
     const void *weights; /* real, of each of `rows`; NULL: all are 1 */
-    const char
-        *scales; /* int8, uint8: a float of each row of the table, and from one to the next: */
+    /* int8, uint8: a float for each row of the table, and the distance from one to the next. */
+    const char *scales;
     size_t scale_bytes;
-    const char *offsets; /* likewise */
+    const char *offsets; /* NULL: zero_points */
+    size_t offset_bytes;
+    struct td_zero_points zero_points;
     const int64_t *ends; /* of each bag in rows; the first begins at 0 */
     int64_t n_bags;
     bool single;         /* each has one row */

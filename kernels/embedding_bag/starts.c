@@ -119,27 +119,59 @@ static void init_order(struct order *order, const struct td_op_args *args)
     };
 }
 
+/* With include_last_offset: is the last of the offsets, which are in order, the number of indices? */
+static bool has_right_end(const struct td_op_args *args)
+{
+    const struct td_tensor *offsets = td_embedding_bag_given(args, TD_BAG_OFFSETS);
+    return !td_embedding_bag_attrs(args).include_last_offset ||
+           td_tensor_index_at(offsets, offsets->numel - 1) ==
+               td_embedding_bag_given(args, TD_BAG_INDICES)->numel;
+}
+
+static td_status refuse_end(const struct td_op_args *args, struct td_error *err)
+{
+    const struct td_tensor *offsets = td_embedding_bag_given(args, TD_BAG_OFFSETS);
+    const int64_t last = offsets->numel - 1;
+    td_rows_out_of_bounds(err, "offsets", offsets, last, 1, 0, 0, "");
+    if (err) {
+        snprintf(err->message, sizeof(err->message),
+                 "offsets[%" PRId64 "] = %" PRId64 "; %" PRId64
+                 " is expected: with include_last_offset the last offset is the number of indices",
+                 last, td_tensor_index_at(offsets, last),
+                 td_embedding_bag_given(args, TD_BAG_INDICES)->numel);
+        err->has_bound = false;
+    }
+    return TD_INDEX_OUT_OF_BOUNDS;
+}
+
 td_status td_bag_starts_check(const struct td_op_args *args, struct td_exec *exec,
                               struct td_error *err)
 {
+    if (td_embedding_bag_by_rows(args))
+        return TD_OK;
     const char *name = td_embedding_bag_given(args, TD_BAG_OFFSETS) ? "offsets" : "segment_ids";
     struct order order;
     init_order(&order, args);
     td_status status =
         td_exec_for(exec, order.tensor->numel, ORDER_GRAIN, check_range, &order, err);
-    return status == TD_OK && order.n_bad > 0 ? refuse_order(&order, name, err) : status;
+    if (status == TD_OK && order.n_bad > 0)
+        return refuse_order(&order, name, err);
+    return status == TD_OK && !has_right_end(args) ? refuse_end(args, err) : status;
 }
 
 bool td_bag_starts_valid(const struct td_op_args *args)
 {
     struct order order;
+    if (td_embedding_bag_by_rows(args))
+        return true;
     init_order(&order, args);
-    return order.tensor->numel == 0 || !any_bad(&order, 0, order.tensor->numel);
+    return order.tensor->numel == 0 ||
+           (!any_bad(&order, 0, order.tensor->numel) && has_right_end(args));
 }
 
 struct starts {
-    const struct td_tensor *from;
-    bool is_ids;
+    const struct td_tensor *from; /* offsets, segment_ids or, if each row is a bag, indices */
+    bool is_ids, is_matrix;
     int64_t *starts;
 };
 
@@ -163,12 +195,20 @@ static int64_t find_id(const struct td_tensor *ids, int64_t low, int64_t id)
     return low;
 }
 
+/* `low` is where the bag before begins. */
+static int64_t find_start(const struct starts *job, int64_t low, int64_t bag)
+{
+    if (job->is_matrix)
+        return bag * job->from->shape.dim[1];
+    return job->is_ids ? find_id(job->from, low, bag) : td_tensor_index_at(job->from, bag);
+}
+
 static void find_starts(void *context, int64_t begin, int64_t end)
 {
     const struct starts *job = context;
     int64_t at = 0;
     for (int64_t bag = begin; bag < end; bag++) {
-        at = job->is_ids ? find_id(job->from, at, bag) : td_tensor_index_at(job->from, bag);
+        at = find_start(job, at, bag);
         job->starts[bag] = at;
     }
 }
@@ -193,8 +233,14 @@ td_status td_bag_starts_make(const struct td_op_args *args, int64_t n_bags, stru
                              const int64_t **starts, struct td_error *err)
 {
     const struct td_tensor *offsets = td_embedding_bag_given(args, TD_BAG_OFFSETS);
-    struct starts job = { offsets ? offsets : td_embedding_bag_given(args, TD_BAG_SEGMENT_IDS),
-                          !offsets, NULL };
+    struct starts job = { .from = offsets };
+    if (td_embedding_bag_by_rows(args)) {
+        job.from = td_embedding_bag_given(args, TD_BAG_INDICES);
+        job.is_matrix = true;
+    } else if (!offsets) {
+        job.from = td_embedding_bag_given(args, TD_BAG_SEGMENT_IDS);
+        job.is_ids = true;
+    }
     if (are_starts(offsets)) {
         *starts = offsets->data;
         return TD_OK;

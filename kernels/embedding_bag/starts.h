@@ -1,4 +1,4 @@
-/* starts.h - where in indices each bag begins, from offsets or segment_ids.
+/* starts.h - where in indices each bag begins, from offsets, segment_ids or the rows of indices.
  *
  * Threads  As embedding_bag.h.
  * Errors   INDEX_OUT_OF_BOUNDS: the first element that is below the one before, or out of range. */

@@ -1,5 +1,6 @@
 #include "kernels/find/find.h"
 
+#include "kernels/key_dtype.h"
 #include "kernels/key_index/search.h"
 #include "kernels/merge.h"
 
@@ -71,7 +72,7 @@ static const struct td_input_spec inputs_specs[] = {
         .name = "keys",
         .summary = "The keys, a vector without equal elements.",
         .role = TD_ROLE_KEY,
-        .dtypes = TD_DTYPES_KEY,
+        .dtypes = TD_DTYPES_KEY_GIVEN,
         .one_dtype = true,
         .of_rows = true,
     },
@@ -79,7 +80,7 @@ static const struct td_input_spec inputs_specs[] = {
         .name = "queries",
         .summary = "The keys to find, a tensor of any rank.",
         .role = TD_ROLE_KEY,
-        .dtypes = TD_DTYPES_KEY,
+        .dtypes = TD_DTYPES_KEY_GIVEN,
         .one_dtype = true,
     },
 };

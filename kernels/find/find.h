@@ -1,6 +1,6 @@
 /* find.h - the row number of each query in a list of keys.
  *
- * Shapes     keys     [n]    int64, uint64 or string; distinct
+ * Shapes     keys     [n]    int64, uint64 or string; distinct; int32 and uint32 are widened
  *            queries  [...]  dtype of keys
  *            output   [...]  int64: i where keys[i] equals the query, -1 where no key does
  * Ownership  Borrows all tensors for the call; writes only the output.

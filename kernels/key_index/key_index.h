@@ -29,14 +29,12 @@
 #define TD_KERNELS_KEY_INDEX_KEY_INDEX_H
 
 #include "kernels/exec.h"
+#include "kernels/key_dtype.h"
 #include "kernels/tensor.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-/* int64, uint64, string */
-#define TD_DTYPES_KEY (TD_DTYPE_BIT(INT64) | TD_DTYPE_BIT(UINT64) | TD_DTYPE_BIT(STRING))
 
 #define TD_KEY_INDEX_ALIGN 64 /* of an image: then no search reads two cache lines for a block */
 

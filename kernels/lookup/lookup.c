@@ -1,5 +1,6 @@
 #include "kernels/lookup/lookup.h"
 
+#include "kernels/key_dtype.h"
 #include "kernels/key_index/search.h"
 #include "kernels/rows/gathering.h"
 #include "kernels/workspace.h"
@@ -41,9 +42,29 @@ static td_status check_keys(const struct td_shape *params, const struct td_tenso
     return td_error_at_input(err, TD_SHAPE_MISMATCH, "keys");
 }
 
-static td_status check_default(const struct td_shape *params, const struct td_operand *given,
-                               td_missing missing, struct td_error *err)
+/* The shape of all rows that are looked up; false if its rank is too high. */
+static bool rows_shape(const struct td_op_args *args, struct td_shape *out)
 {
+    const struct td_shape *params = &args->inputs[TD_LOOKUP_PARAMS].tensors->shape;
+    *out = args->inputs[TD_LOOKUP_QUERIES].tensors->shape;
+    return td_shape_append(out, params, 1, params->rank);
+}
+
+/* True if the default has a row for each query. */
+static bool has_default_rows(const struct td_op_args *args)
+{
+    const struct td_operand *given = &args->inputs[TD_LOOKUP_DEFAULT];
+    struct td_shape rows;
+    return given->count > 0 && given->tensors[0].shape.rank > 0 && rows_shape(args, &rows) &&
+           td_shape_equal(&given->tensors[0].shape, &rows);
+}
+
+static td_status check_default(const struct td_op_args *args, td_missing missing,
+                               struct td_error *err)
+{
+    const struct td_shape *params = &args->inputs[TD_LOOKUP_PARAMS].tensors->shape,
+                          *queries = &args->inputs[TD_LOOKUP_QUERIES].tensors->shape;
+    const struct td_operand *given = &args->inputs[TD_LOOKUP_DEFAULT];
     char text[TD_SHAPE_TEXT], more[TD_SHAPE_TEXT];
     if (missing == TD_MISSING_DEFAULT && given->count == 0) {
         td_error_set(err, TD_INVALID_ARGUMENT,
@@ -55,12 +76,14 @@ static td_status check_default(const struct td_shape *params, const struct td_op
     const struct td_shape *shape = &given->tensors[0].shape;
     struct td_shape row = { .rank = 0 };
     (void)td_shape_append(&row, params, 1, params->rank);
-    if (shape->rank == 0 || td_shape_equal(shape, &row))
+    if (shape->rank == 0 || td_shape_equal(shape, &row) || has_default_rows(args))
         return TD_OK;
     td_error_set(err, TD_SHAPE_MISMATCH,
-                 "default has shape %s; a scalar or %s, the shape of a row of params, is expected",
+                 "default has shape %s; a scalar or %s, the shape of a row of params, is expected, "
+                 "or such a row for each query",
                  td_shape_text(shape, text, sizeof(text)), td_shape_text(&row, more, sizeof(more)));
     td_error_add_shape(err, "params", params);
+    td_error_add_shape(err, "queries", queries);
     td_error_add_shape(err, "default", shape);
     return td_error_at_input(err, TD_SHAPE_MISMATCH, "default");
 }
@@ -70,8 +93,8 @@ static td_status describe(const struct td_op_args *args, struct td_tensor *outpu
 {
     const struct td_tensor *params = args->inputs[TD_LOOKUP_PARAMS].tensors;
     const struct td_shape *queries = &args->inputs[TD_LOOKUP_QUERIES].tensors->shape;
-    struct td_shape shape = *queries;
-    if (!td_shape_append(&shape, &params->shape, 1, params->shape.rank))
+    struct td_shape shape;
+    if (!rows_shape(args, &shape))
         return td_error_resource(err, "rank", (uint64_t)(queries->rank + params->shape.rank - 1),
                                  TD_MAX_RANK, "output");
     td_status status = td_tensor_describe(&outputs[OUTPUT], "output", params->dtype, &shape, err);
@@ -90,7 +113,7 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
         return td_gathering_refuse_scalar("params", err);
     td_status status = check_keys(params, args->inputs[TD_LOOKUP_KEYS].tensors, err);
     if (status == TD_OK)
-        status = check_default(params, &args->inputs[TD_LOOKUP_DEFAULT], missing_of(args), err);
+        status = check_default(args, missing_of(args), err);
     if (status != TD_OK)
         return status;
     args->outputs = td_arena_alloc(arena, OUTPUTS, sizeof(args->outputs[0]), err);
@@ -197,7 +220,7 @@ static td_status repeat_number(struct td_tensor *row, const struct td_tensor *sc
     return TD_OK;
 }
 
-/* *row = the default, of which the data and, of strings, the offsets are used. */
+/* *row = the default, or the row that a scalar is repeated to; its data and, of strings, offsets are used. */
 static td_status default_row(struct td_tensor *row, const struct td_tensor *given, int64_t numel,
                              struct td_exec *exec, struct td_error *err)
 {
@@ -240,6 +263,7 @@ static td_status copy_rows(const struct job *job, const struct td_op_args *args,
         if (status != TD_OK)
             return status;
         gathering.zero_row = &row;
+        gathering.zero_step = has_default_rows(args);
     }
     return td_gathering_run(&gathering, exec, err);
 }
@@ -269,7 +293,7 @@ static const struct td_input_spec inputs_specs[] = {
         .name = "keys",
         .summary = "The keys of the rows, a vector without equal elements.",
         .role = TD_ROLE_KEY,
-        .dtypes = TD_DTYPES_KEY,
+        .dtypes = TD_DTYPES_KEY_GIVEN,
         .one_dtype = true,
         .of_rows = true,
     },
@@ -277,13 +301,13 @@ static const struct td_input_spec inputs_specs[] = {
         .name = "queries",
         .summary = "The keys of the rows to pick, a tensor of any rank.",
         .role = TD_ROLE_KEY,
-        .dtypes = TD_DTYPES_KEY,
+        .dtypes = TD_DTYPES_KEY_GIVEN,
         .one_dtype = true,
     },
     [TD_LOOKUP_DEFAULT] = {
         .name = "default",
-        .summary = "The row of a missing key, or a scalar for all its elements. Required with missing = "
-                   "default, otherwise not used.",
+        .summary = "The row of a missing key, a scalar for all its elements, or a row for each query. "
+                   "Required with missing = default, otherwise not used.",
         .dtypes = TD_DTYPES_ALL,
         .one_dtype = true,
         .optional = true,

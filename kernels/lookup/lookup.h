@@ -1,14 +1,15 @@
 /* lookup.h - the rows of a table by their keys.
  *
  * Shapes     params   [n, P...]     any dtype, strings included
- *            keys     [n]           int64, uint64 or string; distinct
+ *            keys     [n]           int64, uint64 or string; distinct; int32 and uint32 are widened
  *            queries  [Q...]        dtype of keys
- *            default  [P...] or []  dtype of params
+ *            default  [P...], [] or [Q..., P...]  dtype of params
  *            output   [Q..., P...]  dtype of params: params[i] where keys[i] equals the query
  *            found    [Q...]        bool: does any key equal the query?
  * Missing    Of queries that no key equals: with `error` the first one, in row-major order, ends the
  *            call with KEY_NOT_FOUND; `zero` gives rows of zeros (of empty strings), `default` the
- *            row `default`, or one whose elements are all the scalar `default`.
+ *            row `default`, one whose elements are all the scalar `default`, or the query's own
+ *            row of `default`.
  * Ownership  Borrows all tensors for the call; writes only the outputs.
  * Threads    Reentrant. Splits the queries, then the rows, through exec.
  * Cost       That of find (kernels/find) and of gather (kernels/gather). */

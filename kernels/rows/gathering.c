@@ -149,6 +149,12 @@ void td_gathering_add_slice_offsets(int64_t *rows, int64_t n, int64_t begin, int
                 rows[k] += base;
 }
 
+/* What row k of the output is in place of a row of zeros. */
+static const char *zero_row_of(const struct td_gathering *job, int64_t k, size_t row_bytes)
+{
+    return (const char *)job->zero_row->data + (size_t)(k * job->zero_step) * row_bytes;
+}
+
 static void copy_range(void *context, int64_t begin, int64_t end)
 {
     const struct td_gathering *job = context;
@@ -161,7 +167,7 @@ static void copy_range(void *context, int64_t begin, int64_t end)
         td_rows_copy(to, job->table, row_bytes, rows, n, job->may_be_zero);
         for (int64_t j = 0; job->zero_row && j < n; j++)
             if (rows[j] == TD_ROW_ZERO)
-                memcpy(to + (size_t)j * row_bytes, job->zero_row->data, row_bytes);
+                memcpy(to + (size_t)j * row_bytes, zero_row_of(job, k + j, row_bytes), row_bytes);
     }
 }
 
@@ -269,8 +275,10 @@ static void copy_part_range(void *context, int64_t begin, int64_t end)
     for (int64_t item = begin; item < end; item++) {
         int64_t k = item / parts, space;
         int64_t row = *job->rows(job->context, k, 1, &space);
-        const char *from = job->zero_row ? job->zero_row->data : NULL;
-        if (row != TD_ROW_ZERO)
+        const char *from = NULL;
+        if (row == TD_ROW_ZERO && job->zero_row)
+            from = zero_row_of(job, k, row_bytes);
+        else if (row != TD_ROW_ZERO)
             from = (const char *)job->table->data + (size_t)row * row_bytes;
         td_rows_copy_part((char *)job->out->data + (size_t)k * row_bytes, from, row_bytes,
                           item % parts);
@@ -284,14 +292,13 @@ static const struct td_string_row *string_rows(const void *context, int64_t begi
     const struct td_gathering *job = context;
     int64_t space[TD_ROWS_CHUNK];
     const int64_t *numbers = job->rows(job->context, begin, n, space);
-    const struct td_tensor *zero_row = job->zero_row;
-    const struct td_string_row zero = { zero_row ? zero_row->offsets : NULL,
-                                        zero_row ? zero_row->data : NULL };
-    for (int64_t k = 0; k < n; k++)
-        rows[k] = numbers[k] == TD_ROW_ZERO
-                      ? zero
-                      : (struct td_string_row){ job->table->offsets + numbers[k] * job->row_numel,
-                                                job->table->data };
+    for (int64_t k = 0; k < n; k++) {
+        const bool zero = numbers[k] == TD_ROW_ZERO;
+        const struct td_tensor *from = zero ? job->zero_row : job->table;
+        const int64_t row = zero ? (begin + k) * job->zero_step : numbers[k];
+        rows[k] = from ? (struct td_string_row){ from->offsets + row * job->row_numel, from->data }
+                       : (struct td_string_row){ NULL, NULL };
+    }
     return rows;
 }
 

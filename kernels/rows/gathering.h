@@ -82,9 +82,11 @@ struct td_gathering {
     int64_t row_numel; /* elements in a row */
     td_rows_fn *rows;
     const void *context;
-    bool may_be_zero;                 /* rows may return TD_ROW_ZERO */
-    const struct td_tensor *zero_row; /* the row_numel elements, of the dtype of the table, that
-                                         TD_ROW_ZERO gives; NULL: zeros, empty strings */
+    bool may_be_zero; /* rows may return TD_ROW_ZERO */
+    /* The row_numel elements, of the dtype of the table, that TD_ROW_ZERO gives; NULL: zeros, empty
+     * strings. With zero_step 1 there is such a row for each row of out, with 0 one for all. */
+    const struct td_tensor *zero_row;
+    int64_t zero_step;
 };
 
 /* Fills out, which has the dtype of the table; or any other if neither is string and there is no

@@ -11,10 +11,10 @@
 /* After TD_GATHERING_PARAMS and TD_GATHERING_INDICES. */
 enum { UPDATES = 2 };
 
-/* to[i] += from[i] for n numbers; a complex number counts as two. */
+/* Combines to[i] with from[i] for n elements. */
 struct scatter;
-typedef void add_fn(const struct scatter *job, void *restrict to, const void *restrict from,
-                    int64_t n);
+typedef void combine_fn(const struct scatter *job, void *restrict to, const void *restrict from,
+                        int64_t n);
 
 /* The arguments and the sizes that follow from their shapes. A row is the slice that a tuple
  * selects. */
@@ -28,10 +28,10 @@ struct scatter {
     size_t row_bytes;  /* 0 for strings */
     bool stream;
 
-    /* For mode "add". */
-    add_fn *add;
-    size_t addend_bytes;
-    td_widen_fn *widen; /* for float16 and bfloat16 */
+    /* For all modes but "set". */
+    combine_fn *combine;
+    combine_fn *combine_floats; /* for float16 and bfloat16: */
+    td_widen_fn *widen;
     td_narrow_fn *narrow;
 
     int64_t begin, end; /* the tuples of the current step, */
@@ -51,16 +51,24 @@ static td_scatter_mode mode_of(const struct td_op_args *args)
     return attrs.mode;
 }
 
+static const char *const modes[] = {
+    [TD_SCATTER_SET] = "set", [TD_SCATTER_ADD] = "add", [TD_SCATTER_MUL] = "mul",
+    [TD_SCATTER_MIN] = "min", [TD_SCATTER_MAX] = "max", NULL,
+};
+
 static td_status check_mode(const struct td_op_args *args, struct td_error *err)
 {
-    td_dtype dtype = args->inputs[TD_GATHERING_PARAMS].tensors->dtype;
-    if (mode_of(args) == TD_SCATTER_ADD && (dtype == TD_DTYPE_BOOL || dtype == TD_DTYPE_STRING)) {
-        td_error_set(err, TD_UNSUPPORTED_DTYPE,
-                     "params has dtype %s; mode \"add\" expects a numeric dtype",
-                     td_dtype_info(dtype)->name);
-        return td_error_at_input(err, TD_UNSUPPORTED_DTYPE, "params");
-    }
-    return TD_OK;
+    const td_dtype dtype = args->inputs[TD_GATHERING_PARAMS].tensors->dtype;
+    const td_scatter_mode mode = mode_of(args);
+    const bool ordered = mode == TD_SCATTER_MIN || mode == TD_SCATTER_MAX;
+    const bool complex = dtype == TD_DTYPE_COMPLEX64 || dtype == TD_DTYPE_COMPLEX128;
+    if (mode == TD_SCATTER_SET ||
+        (dtype != TD_DTYPE_BOOL && dtype != TD_DTYPE_STRING && !(ordered && complex)))
+        return TD_OK;
+    td_error_set(err, TD_UNSUPPORTED_DTYPE, "params has dtype %s; mode \"%s\" expects %s",
+                 td_dtype_info(dtype)->name, modes[mode],
+                 ordered ? "integers or floats" : "a numeric dtype");
+    return td_error_at_input(err, TD_UNSUPPORTED_DTYPE, "params");
 }
 
 /* Can tuples of this depth index params? */
@@ -170,7 +178,7 @@ static struct td_cost cost(const struct td_op_args *args)
     struct td_cost cost = { .random_reads = (uint64_t)job.n };
     cost.bytes_read = job.indices->bytes + td_tensor_footprint(job.updates);
     cost.bytes_written = job.updates->bytes;
-    if (job.mode == TD_SCATTER_ADD) {
+    if (job.mode != TD_SCATTER_SET) {
         cost.bytes_read += job.updates->bytes;
         cost.flops = (uint64_t)job.updates->numel;
     }
@@ -185,72 +193,129 @@ static struct td_cost cost(const struct td_op_args *args)
     return cost;
 }
 
-/* ---- Adding ------------------------------------------------------------------------------ */
+/* ---- Combining --------------------------------------------------------------------------- */
 
-/* Signed integers are added as unsigned ones, which wrap around to the same bits. */
+/* a, an element of the output, and b, an update, become `value`. Signed integers are added and multiplied as
+ * unsigned ones, which wrap around to the same bits. */
 /* NOLINTBEGIN(bugprone-macro-parentheses): a type is no expression. */
-#define ADD(name, type)                                                                            \
-    static void add_##name(const struct scatter *job, void *restrict to,                           \
-                           const void *restrict from, int64_t n)                                   \
+#define LOOP(name, type, value)                                                                    \
+    static void name(const struct scatter *job, void *restrict to, const void *restrict from,      \
+                     int64_t n)                                                                    \
     {                                                                                              \
         type *restrict out = to;                                                                   \
         const type *restrict in = from;                                                            \
         (void)job;                                                                                 \
-        for (int64_t i = 0; i < n; i++)                                                            \
-            out[i] = (type)(out[i] + in[i]);                                                       \
+        for (int64_t i = 0; i < n; i++) {                                                          \
+            const type a = out[i], b = in[i];                                                      \
+            out[i] = (type)(value);                                                                \
+        }                                                                                          \
     }
-ADD(u8, uint8_t)
-ADD(u16, uint16_t)
-ADD(u32, uint32_t)
-ADD(u64, uint64_t)
-ADD(f32, float)
-ADD(f64, double)
-#undef ADD
 /* NOLINTEND(bugprone-macro-parentheses) */
 
-/* float16 and bfloat16. float has more than twice their precision plus two bits, so rounding the
- * sum to float first does not change the result (no double rounding). */
-static void add_halves(const struct scatter *job, void *restrict to, const void *restrict from,
-                       int64_t n)
+#define ARITHMETIC(name, type)                                                                     \
+    LOOP(add_##name, type, a + b)                                                                  \
+    LOOP(mul_##name, type, 1u * a * b) /* not as int, to which narrow integers are promoted */
+ARITHMETIC(u8, uint8_t)
+ARITHMETIC(u16, uint16_t)
+ARITHMETIC(u32, uint32_t)
+ARITHMETIC(u64, uint64_t)
+LOOP(add_f32, float, a + b)
+LOOP(mul_f32, float, a *b)
+LOOP(add_f64, double, a + b)
+LOOP(mul_f64, double, a *b)
+
+/* NaN wins. */
+#define EXTREMES(name, type)                                                                       \
+    LOOP(min_##name, type, b < a || b != b ? b : a)                                                \
+    LOOP(max_##name, type, b > a || b != b ? b : a)
+EXTREMES(i8, int8_t)
+EXTREMES(i16, int16_t)
+EXTREMES(i32, int32_t)
+EXTREMES(i64, int64_t)
+EXTREMES(u8, uint8_t)
+EXTREMES(u16, uint16_t)
+EXTREMES(u32, uint32_t)
+EXTREMES(u64, uint64_t)
+EXTREMES(f32, float)
+EXTREMES(f64, double)
+
+#define COMPLEX_PRODUCT(name, type)                                                                \
+    static void mul_##name(const struct scatter *job, void *restrict to,                           \
+                           const void *restrict from, int64_t n)                                   \
+    {                                                                                              \
+        type(*restrict out)[2] = to;                                                               \
+        const type(*restrict in)[2] = from;                                                        \
+        (void)job;                                                                                 \
+        for (int64_t i = 0; i < n; i++) {                                                          \
+            const type re = out[i][0] * in[i][0] - out[i][1] * in[i][1];                           \
+            out[i][1] = out[i][0] * in[i][1] + out[i][1] * in[i][0];                               \
+            out[i][0] = re;                                                                        \
+        }                                                                                          \
+    }
+/* A complex number is two of them. */
+static void add_c64(const struct scatter *job, void *restrict to, const void *restrict from,
+                    int64_t n)
+{
+    add_f32(job, to, from, 2 * n);
+}
+
+static void add_c128(const struct scatter *job, void *restrict to, const void *restrict from,
+                     int64_t n)
+{
+    add_f64(job, to, from, 2 * n);
+}
+
+COMPLEX_PRODUCT(c64, float)
+COMPLEX_PRODUCT(c128, double)
+
+/* float16 and bfloat16. float has more than twice their precision plus two bits, so rounding a sum or
+ * product to float first does not change the result (no double rounding). */
+static void combine_halves(const struct scatter *job, void *restrict to, const void *restrict from,
+                           int64_t n)
 {
     enum { RUN = 256 };
-    float sum[RUN], more[RUN];
+    float result[RUN], more[RUN];
     uint16_t *out = to;
     const uint16_t *in = from;
     for (int64_t at = 0; at < n; at += RUN) {
         int64_t run = td_smaller(n - at, RUN);
-        job->widen(sum, out + at, 1, run);
+        job->widen(result, out + at, 1, run);
         job->widen(more, in + at, 1, run);
-        for (int64_t i = 0; i < run; i++)
-            sum[i] += more[i];
-        job->narrow(out + at, 1, sum, run);
+        job->combine_floats(job, result, more, run);
+        job->narrow(out + at, 1, result, run);
     }
 }
 
-static void choose_add(struct scatter *job, td_isa isa)
+/* The loops of a mode. NULL: the mode does not accept the dtype. */
+#define INTEGERS(signed_loop, unsigned_loop)                                                       \
+    [TD_DTYPE_INT8] = signed_loop##8, [TD_DTYPE_INT16] = signed_loop##16,                          \
+    [TD_DTYPE_INT32] = signed_loop##32, [TD_DTYPE_INT64] = signed_loop##64,                        \
+    [TD_DTYPE_UINT8] = unsigned_loop##8, [TD_DTYPE_UINT16] = unsigned_loop##16,                    \
+    [TD_DTYPE_UINT32] = unsigned_loop##32, [TD_DTYPE_UINT64] = unsigned_loop##64
+#define FLOATS(loop)                                                                               \
+    [TD_DTYPE_FLOAT16] = combine_halves, [TD_DTYPE_BFLOAT16] = combine_halves,                     \
+    [TD_DTYPE_FLOAT32] = loop##32, [TD_DTYPE_FLOAT64] = loop##64
+static combine_fn *const loops[][TD_DTYPE_COUNT] = {
+    [TD_SCATTER_ADD] = { INTEGERS(add_u, add_u), FLOATS(add_f), [TD_DTYPE_COMPLEX64] = add_c64,
+                         [TD_DTYPE_COMPLEX128] = add_c128 },
+    [TD_SCATTER_MUL] = { INTEGERS(mul_u, mul_u), FLOATS(mul_f), [TD_DTYPE_COMPLEX64] = mul_c64,
+                         [TD_DTYPE_COMPLEX128] = mul_c128 },
+    [TD_SCATTER_MIN] = { INTEGERS(min_i, min_u), FLOATS(min_f) },
+    [TD_SCATTER_MAX] = { INTEGERS(max_i, max_u), FLOATS(max_f) },
+};
+
+static void choose_loop(struct scatter *job, td_isa isa)
 {
-    static const struct {
-        add_fn *add;
-        size_t bytes;
-    } adds[TD_DTYPE_COUNT] = {
-        [TD_DTYPE_INT8] = { add_u8, 1 },        [TD_DTYPE_UINT8] = { add_u8, 1 },
-        [TD_DTYPE_INT16] = { add_u16, 2 },      [TD_DTYPE_UINT16] = { add_u16, 2 },
-        [TD_DTYPE_INT32] = { add_u32, 4 },      [TD_DTYPE_UINT32] = { add_u32, 4 },
-        [TD_DTYPE_INT64] = { add_u64, 8 },      [TD_DTYPE_UINT64] = { add_u64, 8 },
-        [TD_DTYPE_FLOAT16] = { add_halves, 2 }, [TD_DTYPE_BFLOAT16] = { add_halves, 2 },
-        [TD_DTYPE_FLOAT32] = { add_f32, 4 },    [TD_DTYPE_FLOAT64] = { add_f64, 8 },
-        [TD_DTYPE_COMPLEX64] = { add_f32, 4 },  [TD_DTYPE_COMPLEX128] = { add_f64, 8 },
-    };
-    td_dtype dtype = job->out->dtype;
-    job->add = adds[dtype].add;
-    job->addend_bytes = adds[dtype].bytes;
+    const td_dtype dtype = job->out->dtype;
+    job->combine = loops[job->mode][dtype];
+    job->combine_floats = loops[job->mode][TD_DTYPE_FLOAT32];
     job->widen = td_widen(dtype, td_isa_resolve(isa));
     job->narrow = td_narrow(dtype, td_isa_resolve(isa));
 }
 
-static void add_bytes(const struct scatter *job, void *to, const void *from, size_t bytes)
+static void combine_bytes(const struct scatter *job, void *to, const void *from, size_t bytes)
 {
-    job->add(job, to, from, (int64_t)(bytes / job->addend_bytes));
+    job->combine(job, to, from, (int64_t)(bytes / td_dtype_info(job->out->dtype)->size));
 }
 
 /* ---- Writing ----------------------------------------------------------------------------- */
@@ -259,7 +324,7 @@ static void add_bytes(const struct scatter *job, void *to, const void *from, siz
 #define PARALLEL_BYTES ((size_t)512 * 1024)
 /* Bytes of updates per thread between two checks of the deadline: a few milliseconds. */
 #define STEP_BYTES     ((size_t)4 * 1024 * 1024)
-/* A row is prefetched this many rows before it is added to. */
+/* A row is prefetched this many rows before it is combined with an update. */
 #define AHEAD          16
 
 static char *row_at(const struct scatter *job, int64_t row)
@@ -302,14 +367,14 @@ static int64_t pick(const struct scatter *job, int64_t part, const int64_t *rows
     return n_picked;
 }
 
-static void add_rows(const struct scatter *job, const int64_t *rows, const char *from,
-                     const uint16_t *picked, int64_t n)
+static void combine_rows(const struct scatter *job, const int64_t *rows, const char *from,
+                         const uint16_t *picked, int64_t n)
 {
     for (int64_t j = 0; j < n; j++) {
         if (j + AHEAD < n)
             __builtin_prefetch(row_at(job, rows[picked[j + AHEAD]]), 1);
-        add_bytes(job, row_at(job, rows[picked[j]]), from + picked[j] * job->row_bytes,
-                  job->row_bytes);
+        combine_bytes(job, row_at(job, rows[picked[j]]), from + picked[j] * job->row_bytes,
+                      job->row_bytes);
     }
 }
 
@@ -326,8 +391,8 @@ static void rows_range(void *context, int64_t begin, int64_t end)
             n = chunk_at(job, at);
             resolve(job, at, n, rows);
             int64_t n_picked = pick(job, part, rows, n, picked);
-            if (job->mode == TD_SCATTER_ADD)
-                add_rows(job, rows, update_at(job, at), picked, n_picked);
+            if (job->mode != TD_SCATTER_SET)
+                combine_rows(job, rows, update_at(job, at), picked, n_picked);
             else if (n_picked == n)
                 td_rows_scatter(job->out->data, &row_numbers, 0, n, update_at(job, at),
                                 job->row_bytes, job->stream, NULL);
@@ -349,9 +414,10 @@ static void row_parts_range(void *context, int64_t begin, int64_t end)
             for (int64_t k = 0; k < n; k++) {
                 size_t offset = (size_t)part * TD_ROWS_RANGE_BYTES;
                 size_t left = job->row_bytes - offset;
-                if (job->mode == TD_SCATTER_ADD)
-                    add_bytes(job, row_at(job, rows[k]) + offset, update_at(job, at + k) + offset,
-                              left < TD_ROWS_RANGE_BYTES ? left : TD_ROWS_RANGE_BYTES);
+                if (job->mode != TD_SCATTER_SET)
+                    combine_bytes(job, row_at(job, rows[k]) + offset,
+                                  update_at(job, at + k) + offset,
+                                  left < TD_ROWS_RANGE_BYTES ? left : TD_ROWS_RANGE_BYTES);
                 else
                     td_rows_copy_part(row_at(job, rows[k]), update_at(job, at + k), job->row_bytes,
                                       part);
@@ -469,8 +535,8 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
         return run_strings(&job, exec, err);
     if (!in_place(&job))
         status = td_exec_for(exec, td_rows_parts(job.out->bytes), 1, copy_params_range, &job, err);
-    if (job.mode == TD_SCATTER_ADD)
-        choose_add(&job, exec->isa);
+    if (job.mode != TD_SCATTER_SET)
+        choose_loop(&job, exec->isa);
     return status == TD_OK ? write_updates(&job, exec, err) : status;
 }
 
@@ -523,13 +589,11 @@ static const struct td_input_spec inputs[] = {
     },
 };
 
-static const char *const modes[] = { [TD_SCATTER_SET] = "set", [TD_SCATTER_ADD] = "add", NULL };
-
 static const struct td_attr_spec attrs[] = {
     {
         .name = "mode",
-        .summary = "set replaces, and of equal tuples the later counts; add adds, all of them in "
-                   "order.",
+        .summary = "set replaces, and of equal tuples the later counts; add, mul, min and max "
+                   "combine the element with all of its updates, in order.",
         .kind = TD_ATTR_CHOICE,
         .choices = modes,
         .default_int = TD_SCATTER_SET,
@@ -553,9 +617,9 @@ static const struct td_output_spec outputs[] = {
 
 const struct td_op td_op_scatter = {
     .name = "scatter",
-    .summary = "Writes elements or slices into a tensor by index tuples, or adds them to it.",
-    .source = "tf.tensor_scatter_nd_update and tf.tensor_scatter_nd_add (TensorFlow 2 API "
-              "reference)",
+    .summary = "Writes elements or slices into a tensor by index tuples, or combines them with it.",
+    .source = "tf.tensor_scatter_nd_update, _add, _min and _max (TensorFlow 2 API reference), "
+              "numpy.multiply.at",
     .inputs = inputs,
     .n_inputs = 3,
     .attrs = attrs,

@@ -28,14 +28,42 @@ struct source {
     const char *data;
     td_dtype dtype;
     const struct td_top_k_keys *loops;
-    uint64_t flip; /* of keys: all bits where the smallest are selected */
+    uint64_t flip;  /* of keys: all bits where the smallest are selected */
+    int64_t stride; /* elements from one of a row to the next */
 };
+
+#define GATHER(width)                                                                              \
+    for (int64_t i = 0; i < n; i++)                                                                \
+    memcpy((char *)to + (size_t)i * (width), from + (size_t)(i * x->stride) * (width), width)
+
+/* n <= BLOCK elements of a row from element `begin` of x on; `to` has room for them. */
+static const void *elements(const struct source *x, int64_t begin, int64_t n, void *to)
+{
+    const size_t size = td_dtype_info(x->dtype)->size;
+    const char *from = x->data + (size_t)begin * size;
+    if (x->stride == 1)
+        return from;
+    switch (size) {
+    case 1:
+        GATHER(1);
+        break;
+    case 2:
+        GATHER(2);
+        break;
+    case 4:
+        GATHER(4);
+        break;
+    default:
+        GATHER(8);
+    }
+    return to;
+}
 
 /* Selection with keys of one type. An entry is a key and the position of its element. */
 struct entries_type {
     size_t size; /* of an entry */
-    /* The best k of elements begin .. begin + n, in order; positions count from `position`. scratch has
-     * room for 2 * room_for(n, k) entries, and those returned are in it. */
+    /* The best k of n elements of a row, from element `begin` of x on, in order; positions count from
+     * `position`. scratch has room for 2 * room_for(n, k) entries, and those returned are in it. */
     void *(*select)(const struct source *x, int64_t begin, int64_t n, int64_t k, int64_t position,
                     void *scratch);
     /* Entries begin .. end of a and b merged, to the same places of out; of equals those of a first. */
@@ -73,7 +101,9 @@ static const struct td_top_k_keys *loops_of(td_isa isa)
 
 struct plan {
     int64_t n, k, n_rows;
-    int64_t run;      /* elements of a run: a row, or RUN of a long one */
+    int64_t
+        stride;  /* elements of x from one of a row to the next: the product of later dimensions */
+    int64_t run; /* elements of a run: a row, or RUN of a long one */
     int64_t n_runs;   /* of a row */
     int64_t run_best; /* entries that a run leaves, the last one at most */
     const struct entries_type *type;
@@ -86,12 +116,22 @@ static struct td_top_k_attrs attrs_of(const struct td_op_args *args)
     return attrs;
 }
 
+/* After check. */
+static int axis_of(const struct td_op_args *args)
+{
+    int axis = 0;
+    (void)td_axis_normalize(attrs_of(args).axis, args->inputs[0].tensors[0].shape.rank, &axis);
+    return axis;
+}
+
 static struct plan plan_of(const struct td_op_args *args)
 {
     const struct td_tensor *x = &args->inputs[0].tensors[0];
-    struct plan plan = { .n = x->shape.dim[x->shape.rank - 1], .k = attrs_of(args).k };
+    const int axis = axis_of(args);
+    struct plan plan = { .n = x->shape.dim[axis], .k = attrs_of(args).k, .stride = 1 };
     if (x->numel == 0 || plan.k == 0)
         return plan;
+    (void)td_shape_product(&x->shape, axis + 1, x->shape.rank, &plan.stride); /* divides numel */
     plan.n_rows = x->numel / plan.n;
     plan.run = plan.n > LONG_ROW ? RUN : plan.n;
     plan.n_runs = td_ceil_div(plan.n, plan.run);
@@ -99,6 +139,12 @@ static struct plan plan_of(const struct td_op_args *args)
     plan.type =
         td_dtype_info(x->dtype)->size == sizeof(uint64_t) ? &entries_uint64 : &entries_uint32;
     return plan;
+}
+
+/* The first element of a row, of x or, with k in place of n, of the outputs. */
+static int64_t row_begin(const struct plan *plan, int64_t row, int64_t n)
+{
+    return row / plan->stride * n * plan->stride + row % plan->stride;
 }
 
 /* Two tables of the entries of all runs of a row, from one of which they are merged to the other. */
@@ -118,15 +164,21 @@ static td_status check(const struct td_op_args *args, struct td_error *err)
 {
     const struct td_shape *x = &args->inputs[0].tensors[0].shape;
     const int64_t k = attrs_of(args).k;
+    char text[TD_SHAPE_TEXT];
+    int axis;
     if (x->rank == 0)
         return td_gathering_refuse_scalar("x", err);
-    const int64_t n = x->dim[x->rank - 1];
+    if (!td_axis_normalize(attrs_of(args).axis, x->rank, &axis)) {
+        td_error_set(err, TD_INVALID_AXIS, "axis = %" PRId64 " is not in [-%d, %d): x has shape %s",
+                     attrs_of(args).axis, x->rank, x->rank, td_shape_text(x, text, sizeof(text)));
+        return td_error_at_attribute(err, TD_INVALID_AXIS, "axis");
+    }
+    const int64_t n = x->dim[axis];
     if (n > INT32_MAX) {
-        td_error_resource(err, "elements", (uint64_t)n, INT32_MAX, "the last dimension of x");
+        td_error_resource(err, "elements", (uint64_t)n, INT32_MAX, "a row of x");
         return td_error_at_input(err, TD_RESOURCE_LIMIT, "x");
     }
     if (k > n) {
-        char text[TD_SHAPE_TEXT];
         td_error_set(err, TD_INVALID_ARGUMENT,
                      "k is %" PRId64 "; 0 to %" PRId64 " is expected: x has shape %s", k, n,
                      td_shape_text(x, text, sizeof(text)));
@@ -150,7 +202,7 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
     if (!outputs)
         return err->status;
     struct td_shape shape = x->shape;
-    shape.dim[shape.rank - 1] = attrs_of(args).k;
+    shape.dim[axis_of(args)] = attrs_of(args).k;
     status = td_tensor_describe(&outputs[VALUES], "values", x->dtype, &shape, err);
     if (status == TD_OK)
         status = td_tensor_describe(&outputs[INDICES], "indices", TD_DTYPE_INT32, &shape, err);
@@ -190,17 +242,20 @@ struct job {
 
 #define COPY_VALUES(width)                                                                         \
     for (int64_t i = 0; i < n; i++)                                                                \
-    memcpy(to + (size_t)i * (width), from + (size_t)indices[i] * (width), width)
+    memcpy(to + (size_t)(i * stride) * (width), from + (size_t)(positions[i] * stride) * (width),  \
+           width)
 
-/* Results begin .. begin + n of a row from its entries. A position is below n, whatever x has become. */
-static void write_results(const struct job *job, int64_t row, int64_t begin, int64_t n,
-                          const void *entries)
+/* Results begin .. begin + n of a row, n <= BLOCK, of these positions. */
+static void write_block(const struct job *job, int64_t row, int64_t begin, int64_t n,
+                        const int32_t *positions)
 {
-    const int64_t at = row * job->plan.k + begin;
-    const char *from = job->x.data + (size_t)(row * job->plan.n) * job->value_size;
+    const int64_t stride = job->plan.stride;
+    const int64_t at = row_begin(&job->plan, row, job->plan.k) + begin * stride;
+    const char *from =
+        job->x.data + (size_t)row_begin(&job->plan, row, job->plan.n) * job->value_size;
     char *to = job->values + (size_t)at * job->value_size;
-    int32_t *indices = job->indices + at;
-    job->plan.type->positions(entries, n, indices);
+    for (int64_t i = 0; i < n; i++)
+        job->indices[at + i * stride] = positions[i];
     switch (job->value_size) {
     case 1:
         COPY_VALUES(1);
@@ -216,6 +271,19 @@ static void write_results(const struct job *job, int64_t row, int64_t begin, int
     }
 }
 
+/* Results begin .. begin + n of a row from its entries. A position is below n, whatever x has become. */
+static void write_results(const struct job *job, int64_t row, int64_t begin, int64_t n,
+                          const void *entries)
+{
+    int32_t positions[BLOCK];
+    for (int64_t at = 0; at < n; at += BLOCK) {
+        const int64_t block = td_smaller(BLOCK, n - at);
+        job->plan.type->positions((const char *)entries + (size_t)at * job->plan.type->size, block,
+                                  positions);
+        write_block(job, row, begin + at, block, positions);
+    }
+}
+
 static void select_rows(void *context, int64_t begin, int64_t end)
 {
     struct job *job = context;
@@ -223,7 +291,8 @@ static void select_rows(void *context, int64_t begin, int64_t end)
     const int thread = td_workspace_acquire(&job->workspace);
     void *scratch = td_workspace_scratch(&job->workspace, thread);
     for (int64_t row = begin; row < end; row++) {
-        const void *best = plan->type->select(&job->x, row * plan->n, plan->n, plan->k, 0, scratch);
+        const void *best = plan->type->select(&job->x, row_begin(plan, row, plan->n), plan->n,
+                                              plan->k, 0, scratch);
         write_results(job, row, 0, plan->k, best);
     }
     td_workspace_release(&job->workspace, thread);
@@ -253,8 +322,8 @@ static void select_runs(void *context, int64_t begin, int64_t end)
     for (int64_t run = begin; run < end; run++) {
         const int64_t at = run * plan->run, n = td_smaller(plan->run, plan->n - at);
         const int64_t best = list_length(job, run, 1);
-        const void *entries =
-            plan->type->select(&job->x, job->row * plan->n + at, n, best, at, scratch);
+        const int64_t first = row_begin(plan, job->row, plan->n) + at * plan->stride;
+        const void *entries = plan->type->select(&job->x, first, n, best, at, scratch);
         memcpy(list_of(job, job->from, run), entries, (size_t)best * plan->type->size);
     }
     td_workspace_release(&job->workspace, thread);
@@ -340,6 +409,7 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
     };
     if (job.plan.n_rows == 0)
         return TD_OK;
+    job.x.stride = job.plan.stride;
     td_status status = alloc_workspace(&job, exec, err);
     if (status != TD_OK)
         return status;
@@ -356,21 +426,21 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
 static const struct td_input_spec inputs_specs[] = {
     {
         .name = "x",
-        .summary = "The tensor to select from, of rank 1 or more; its last dimension is a row.",
+        .summary = "The tensor to select from, of rank 1 or more.",
         .dtypes = TD_DTYPES_ALL & ~(TD_DTYPE_BIT(BOOL) | TD_DTYPE_BIT(COMPLEX64) |
                                     TD_DTYPE_BIT(COMPLEX128) | TD_DTYPE_BIT(STRING)),
         .reads_values = true,
     },
 };
 
-enum { ATTR_K, ATTR_LARGEST, ATTR_COUNT };
+enum { ATTR_K, ATTR_LARGEST, ATTR_AXIS, ATTR_COUNT };
 
 static const struct td_int_range count_range = { 0, INT64_MAX };
 
 static const struct td_attr_spec attrs_specs[] = {
     [ATTR_K] = {
         .name = "k",
-        .summary = "How many elements of each row; at most the last dimension of x.",
+        .summary = "How many elements of each row; at most x.shape[axis].",
         .kind = TD_ATTR_INT,
         .required = true,
         .range = &count_range,
@@ -383,35 +453,39 @@ static const struct td_attr_spec attrs_specs[] = {
         .default_int = true,
         .offset = offsetof(struct td_top_k_attrs, largest),
     },
+    [ATTR_AXIS] = {
+        .name = "axis",
+        .summary = "The dimension whose elements are a row; a negative one counts from the end.",
+        .kind = TD_ATTR_INT,
+        .default_int = -1,
+        .offset = offsetof(struct td_top_k_attrs, axis),
+    },
 };
 
 static const td_status errors[] = {
-    TD_UNSUPPORTED_DTYPE,
-    TD_INVALID_ARGUMENT,
-    TD_RESOURCE_LIMIT,
-    TD_OK,
+    TD_INVALID_AXIS, TD_UNSUPPORTED_DTYPE, TD_INVALID_ARGUMENT, TD_RESOURCE_LIMIT, TD_OK,
 };
 
 static const struct td_output_spec outputs_specs[] = {
     [VALUES] = {
         .name = "values",
         .summary = "The selected elements of each row, in order.",
-        .shape_rule = "x.shape[:-1] + [k]",
+        .shape_rule = "x.shape, with k in place of x.shape[axis]",
         .dtype_of = "x",
     },
     [INDICES] = {
         .name = "indices",
-        .summary = "Where in the last dimension of x each of them is.",
-        .shape_rule = "x.shape[:-1] + [k]",
+        .summary = "Where in dimension `axis` of x each of them is.",
+        .shape_rule = "x.shape, with k in place of x.shape[axis]",
         .dtypes = TD_DTYPE_BIT(INT32),
     },
 };
 
 const struct td_op td_op_top_k = {
     .name = "top_k",
-    .summary = "Selects the k greatest or smallest elements along the last dimension, in order.",
-    .source = "tf.math.top_k (TensorFlow 2 API reference), with largest as an addition and NaN as "
-              "the greatest value",
+    .summary = "Selects the k greatest or smallest elements along a dimension, in order.",
+    .source = "tf.math.top_k (TensorFlow 2 API reference), with largest and axis as in ONNX and "
+              "PyTorch, and NaN as the greatest value",
     .inputs = inputs_specs,
     .n_inputs = 1,
     .attrs = attrs_specs,

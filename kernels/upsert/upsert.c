@@ -1,5 +1,7 @@
 #include "kernels/upsert/upsert.h"
 
+#include "kernels/key_dtype.h"
+#include "kernels/key_index/distinct.h"
 #include "kernels/key_index/search.h"
 #include "kernels/rows/strings.h"
 
@@ -63,7 +65,8 @@ static struct td_cost cost_of(const struct td_op_args *args, const struct td_ten
     const uint64_t bytes = rows ? td_tensor_footprint(rows) : 0;
     struct td_cost cost = { .bytes_read = bytes,
                             .bytes_written = bytes,
-                            .workspace = 3 * (uint64_t)keys->numel * sizeof(int64_t) };
+                            .workspace = 3 * (uint64_t)keys->numel * sizeof(int64_t) +
+                                         td_distinct_keys_workspace(keys->numel) };
     td_key_search_add_cost(input(args, TD_UPSERT_ROW_KEYS), keys, &cost);
     return cost;
 }
@@ -105,16 +108,28 @@ static td_status alloc_moves(int64_t **to, int64_t **from, int64_t n, struct td_
     return TD_OK;
 }
 
+/* The keys by their positions. Those of most upserts do not repeat, which the search finds out with all
+ * threads; first and last are then NULL. */
+static td_status find_distinct(const struct td_tensor *keys, struct td_exec *exec,
+                               struct td_distinct_keys *out, struct td_error *err)
+{
+    struct td_key_search search;
+    const td_status status = td_key_search_begin(&search, keys, "keys", keys, exec, err);
+    *out = (struct td_distinct_keys){ .n = keys->numel };
+    return status == TD_INVALID_ARGUMENT ? td_distinct_keys_find(keys, exec, out, err) : status;
+}
+
 td_status td_upsert_find(const struct td_op_args *args, struct td_exec *exec,
                          struct td_row_change *out, struct td_error *err)
 {
     const struct td_tensor *keys = input(args, TD_UPSERT_KEYS);
-    const int64_t n_before = input(args, TD_UPSERT_ROW_KEYS)->numel, n = keys->numel;
-    struct td_key_search distinct;
+    const int64_t n_before = input(args, TD_UPSERT_ROW_KEYS)->numel;
+    struct td_distinct_keys distinct;
     int64_t *to, *from;
-    td_status status = td_key_search_begin(&distinct, keys, "keys", keys, exec, err);
+    td_status status = find_distinct(keys, exec, &distinct, err);
     if (status != TD_OK)
         return status;
+    const int64_t n = distinct.n;
     const int64_t *rows = find_keys(args, exec, err);
     if (!rows)
         return err->status;
@@ -123,8 +138,9 @@ td_status td_upsert_find(const struct td_op_args *args, struct td_exec *exec,
         return status;
     int64_t n_rows = n_before;
     for (int64_t i = 0; i < n; i++) {
-        to[i] = rows[i] == TD_ROW_NONE ? n_rows++ : rows[i];
-        from[i] = n_before + i;
+        const int64_t row = rows[distinct.first ? distinct.first[i] : i];
+        to[i] = row == TD_ROW_NONE ? n_rows++ : row;
+        from[i] = n_before + (distinct.last ? distinct.last[i] : i);
     }
     *out = (struct td_row_change){
         .to = to, .from = from, .n = n, .n_rows = n_rows, .n_found = n - (n_rows - n_before)
@@ -304,14 +320,14 @@ static const struct td_input_spec inputs[] = {
         .name = "row_keys",
         .summary = "The keys of its rows.",
         .role = TD_ROLE_KEY,
-        .dtypes = TD_DTYPES_KEY,
+        .dtypes = TD_DTYPES_KEY_GIVEN,
         .one_dtype = true,
     },
     [TD_UPSERT_KEYS] = {
         .name = "keys",
         .summary = "The keys of the rows to change, a vector.",
         .role = TD_ROLE_KEY,
-        .dtypes = TD_DTYPES_KEY,
+        .dtypes = TD_DTYPES_KEY_GIVEN,
         .one_dtype = true,
     },
     [TD_UPSERT_ROWS] = {

@@ -11,7 +11,8 @@
  *                            └─► their keys, unless none is new or removed
  *
  * Shapes     params [R, S...], row_keys [R]; keys [n], rows [n, S...]
- * Keys       int64, uint64 or string, of one dtype. Those of an upsert are distinct.
+ * Keys       int64, uint64 or string, of one dtype; int32 and uint32 are widened. Of equal
+ *            keys of an upsert the last row counts, at the place of the first.
  * Ownership  What a change points to is in exec->arena.
  * Threads    Reentrant; work is split by exec. */
 #ifndef TD_KERNELS_UPSERT_H
@@ -33,7 +34,7 @@ struct td_row_change {
     int64_t n_found; /* keys that the table had */
 };
 
-/* After infer. INVALID_ARGUMENT, with the positions, if two of the keys are equal; errors of exec. */
+/* After infer. Errors of exec. */
 TD_MUST_CHECK td_status td_upsert_find(const struct td_op_args *args, struct td_exec *exec,
                                        struct td_row_change *out, struct td_error *err);
 

@@ -1,6 +1,7 @@
 #include "server/calls/key_tasks.h"
 
 #include "api/tensor_io.h"
+#include "kernels/key_dtype.h"
 #include "kernels/name.h"
 #include "server/calls/services.h"
 #include "server/calls/tensor_call.h"
@@ -36,9 +37,12 @@ static td_status decode_put(struct td_call *call)
     struct td_tensor_call *state = call->state;
     bool in_body;
     td_tensor_call_recognise(call);
-    return td_tensor_read(call->body_format, TD_ROLE_KEY, call->body, call->body_bytes,
-                          &call->tables.resolver, &call->arena, &state->keys, &in_body,
-                          &call->error);
+    const td_status status =
+        td_tensor_read(call->body_format, TD_ROLE_KEY, call->body, call->body_bytes,
+                       &call->tables.resolver, &call->arena, &state->keys, &in_body, &call->error);
+    return status == TD_OK
+               ? td_key_widen(&state->keys, "keys", TD_DTYPE_INT64, &call->arena, &call->error)
+               : status;
 }
 
 static td_status admit_put(struct td_call *call, struct td_admission *admission)

@@ -6,6 +6,7 @@
 #include "api/message/attrs.h"
 #include "api/oip/oip.h"
 #include "kernels/integers.h"
+#include "kernels/key_dtype.h"
 #include "server/calls/models.h"
 #include "server/calls/path_table.h"
 #include "server/calls/row_keys.h"
@@ -118,7 +119,8 @@ static uint64_t admit_bytes(const struct td_call *call)
         for (int j = 0; j < operand->count; j++) {
             const struct td_tensor *tensor = &operand->tensors[j];
             const bool checked = call->op->valid && spec->role == TD_ROLE_INDEX; /* for a device */
-            if (spec->sets_shape || checked ||
+            const bool widened = spec->role == TD_ROLE_KEY && td_key_is_narrow(tensor->dtype);
+            if (spec->sets_shape || checked || widened ||
                 (td_input_reads_values(spec) && !td_tensor_is_aligned(tensor)))
                 bytes += tensor->bytes;
         }

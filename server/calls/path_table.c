@@ -48,6 +48,7 @@ td_status td_path_table_bind(struct td_call *call)
         return call->error.status;
     td_status status = td_resolve(&call->sources.resolver, table->name, strlen(table->name),
                                   &call->arena, tensor, &call->error);
+    call->request.table_has_keys = status == TD_OK && tensor->keys;
     if (status == TD_OK && td_input_is_row_keys(&call->op->inputs[0]))
         status = use_keys(call, tensor);
     if (status != TD_OK)

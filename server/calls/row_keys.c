@@ -1,5 +1,6 @@
 #include "server/calls/row_keys.h"
 
+#include "kernels/key_dtype.h"
 #include "kernels/key_index/search.h"
 
 #include <string.h>
@@ -116,7 +117,16 @@ static td_status describe_rows(struct td_call *call)
 uint64_t td_row_keys_copied(const struct td_call *call)
 {
     const struct td_tensor *keys = call->request.row_keys;
-    return keys && !td_tensor_is_aligned(keys) ? keys->bytes : 0;
+    const bool copied = keys && (!td_tensor_is_aligned(keys) || td_key_is_narrow(keys->dtype));
+    return copied ? keys->bytes : 0;
+}
+
+/* Keys of 32 bits become keys of the dtype that the table has. */
+static td_status widen_keys(struct td_call *call)
+{
+    const struct td_tensor *table = table_of(call);
+    const td_dtype dtype = table && table->keys ? table->keys->dtype : TD_DTYPE_INT64;
+    return td_key_widen(call->request.row_keys, keys_name(call), dtype, &call->arena, &call->error);
 }
 
 td_status td_row_keys_bind(struct td_call *call)
@@ -124,7 +134,9 @@ td_status td_row_keys_bind(struct td_call *call)
     td_status status = fill_keys(call);
     if (status != TD_OK || !call->request.row_keys)
         return status;
-    status = check_keys(call);
+    status = widen_keys(call);
+    if (status == TD_OK)
+        status = check_keys(call);
     if (status == TD_OK)
         status = td_tensor_align(call->request.row_keys, &call->arena, &call->error);
     if (status == TD_OK)

@@ -6,6 +6,7 @@
 #include "api/media_type.h"
 #include "api/message/attrs.h"
 #include "api/tensor_io.h"
+#include "kernels/key_dtype.h"
 #include "kernels/name.h"
 #include "server/calls/device_call.h"
 #include "server/calls/key_tasks.h"
@@ -212,7 +213,9 @@ static td_status decode_put(struct td_call *call)
     state->keys = document.keys;
     state->has_keys = document.has_keys;
     td_tensor_call_own(call, &state->tensor, document.in_body);
-    return TD_OK;
+    return document.has_keys
+               ? td_key_widen(&state->keys, "keys", TD_DTYPE_INT64, &call->arena, &call->error)
+               : TD_OK;
 }
 
 static td_status refuse_upload_of_strings(struct td_error *err)

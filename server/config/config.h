@@ -136,7 +136,7 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
     X(batch_wait_us, "batch-wait-us", COUNT, "0", 0, 1000000, "US",                                \
       "how long an idle device waits after the first request for more to merge with it")           \
     X(isa, "isa", ISA, "auto", 0, 0, "ISA",                                                        \
-      "instruction set of einsum's kernels: auto (the best supported), generic, avx2, avx512, "    \
+      "instruction set of the ops: auto (the best supported), generic, avx2, avx512, "             \
       "avx512_bf16")                                                                               \
     X(log_level, "log-level", LEVEL, "info", 0, 0, "LEVEL",                                        \
       "error, warn, info or debug (debug logs every request)")                                     \

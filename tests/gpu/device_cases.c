@@ -536,9 +536,10 @@ static void make_find(struct generator *g, const struct key_case *k, td_dtype dt
     emit(g, "[%s] in %" PRId64 " keys of %s", k->queries, keys.numel, name_of(dtype));
 }
 
-/* `form` of the default: a row, or a scalar. */
+enum default_form { DEFAULT_SCALAR, DEFAULT_ROW, DEFAULT_ROWS, DEFAULT_FORMS };
+
 static void make_lookup(struct generator *g, const struct key_case *k, td_dtype dtype, td_dtype key,
-                        td_missing missing, bool scalar)
+                        td_missing missing, enum default_form form)
 {
     struct td_shape params = shape_of(k->params), shape = shape_of(k->queries);
     struct td_shape row = { .rank = 0 };
@@ -551,9 +552,11 @@ static void make_lookup(struct generator *g, const struct key_case *k, td_dtype 
     set_operand(g, 0, &table, 1);
     set_operand(g, 1, &keys, 1);
     set_operand(g, 2, &queries, 1);
-    if (!scalar)
+    if (form == DEFAULT_ROWS)
+        row = shape;
+    if (form != DEFAULT_SCALAR)
         (void)td_shape_append(&row, &params, 1, params.rank);
-    if (missing == TD_MISSING_DEFAULT) {
+    if (missing != TD_MISSING_ERROR) { /* not used with zero */
         struct td_tensor other = random_bits(g, dtype, &row);
         set_operand(g, 3, &other, 1);
     }
@@ -561,8 +564,8 @@ static void make_lookup(struct generator *g, const struct key_case *k, td_dtype 
     g->one.reports_missing = missing == TD_MISSING_ERROR;
     if (g->n_cases % 5 == 0)
         g->one.first_offset = (size_t)(1 + below(g, 20)) * td_dtype_info(dtype)->size;
-    emit(g, "[%s] in %s[%s] by keys of %s, missing %d, default %s", k->queries, name_of(dtype),
-         k->params, name_of(key), (int)missing, scalar ? "scalar" : "row");
+    emit(g, "[%s] in %s[%s] by keys of %s, missing %d, default %d", k->queries, name_of(dtype),
+         k->params, name_of(key), (int)missing, (int)form);
 }
 
 static void make_all_lookups(struct generator *g)
@@ -576,7 +579,7 @@ static void make_all_lookups(struct generator *g)
             for (int missing = TD_MISSING_ERROR; missing <= TD_MISSING_DEFAULT; missing++)
                 make_lookup(g, &key_cases[i], (td_dtype)dtype,
                             dtype % 2 ? TD_DTYPE_INT64 : TD_DTYPE_UINT64, (td_missing)missing,
-                            below(g, 2) == 0);
+                            (enum default_form)below(g, DEFAULT_FORMS));
 }
 
 /* ---- einsum ---------------------------------------------------------------------------------- */
@@ -830,12 +833,12 @@ static bool is_rounded(const struct bag_form *form)
     return form->attrs.mode == TD_BAG_MEAN || form->attrs.mode == TD_BAG_SQRTN;
 }
 
-static struct td_tensor small_floats(struct generator *g, td_dtype dtype, int64_t n, int64_t least,
-                                     int64_t values, double unit)
+static struct td_tensor small_floats(struct generator *g, td_dtype dtype,
+                                     const struct td_shape *shape, int64_t least, int64_t values,
+                                     double unit)
 {
-    struct td_shape shape = { .rank = 1, .dim = { n } };
-    struct td_tensor tensor = new_tensor(g, dtype, &shape);
-    for (int64_t i = 0; i < n; i++)
+    struct td_tensor tensor = new_tensor(g, dtype, shape);
+    for (int64_t i = 0; i < tensor.numel; i++)
         set_float(&tensor, i, (double)(least + below(g, values)) * unit);
     return tensor;
 }
@@ -882,6 +885,45 @@ static double bag_tolerance(const struct bag_form *form)
     return computed > stored ? computed : stored;
 }
 
+/* A shape of one number for each of n rows, or for all. */
+static struct td_shape per_row(struct generator *g, int64_t n)
+{
+    return (struct td_shape){ .rank = below(g, 2) ? 1 : 0, .dim = { n } };
+}
+
+/* Zero points that are not positive, so that no sum is much less than its terms. */
+static struct td_tensor zero_points(struct generator *g, int64_t n)
+{
+    static const td_dtype dtypes[] = { TD_DTYPE_INT8, TD_DTYPE_INT32, TD_DTYPE_INT64 };
+    const struct td_shape shape = per_row(g, n);
+    struct td_tensor tensor = new_tensor(g, dtypes[below(g, 3)], &shape);
+    for (int64_t i = 0; i < tensor.numel; i++) {
+        const int value = -(int)below(g, 9);
+        if (tensor.dtype == TD_DTYPE_INT64)
+            ((int64_t *)tensor.data)[i] = value;
+        else if (tensor.dtype == TD_DTYPE_INT32)
+            ((int32_t *)tensor.data)[i] = value;
+        else
+            ((int8_t *)tensor.data)[i] = (int8_t)value;
+    }
+    return tensor;
+}
+
+static void set_scaling(struct generator *g, int64_t n)
+{
+    struct td_shape shape = per_row(g, n);
+    struct td_tensor scale = small_floats(g, TD_DTYPE_FLOAT32, &shape, 1, 4, 0.25);
+    set_operand(g, TD_BAG_SCALE, &scale, 1);
+    if (below(g, 2)) {
+        struct td_tensor zeros = zero_points(g, n);
+        set_operand(g, TD_BAG_ZERO_POINT, &zeros, 1);
+        return;
+    }
+    shape = per_row(g, n);
+    struct td_tensor offset = small_floats(g, TD_DTYPE_FLOAT32, &shape, 0, 9, 1);
+    set_operand(g, TD_BAG_OFFSET, &offset, 1);
+}
+
 static void make_bags(struct generator *g, const struct bag_case *c, const struct bag_form *form)
 {
     struct td_shape shape = shape_of(c->params), m = { .rank = 1, .dim = { c->n_indices } };
@@ -899,15 +941,11 @@ static void make_bags(struct generator *g, const struct bag_case *c, const struc
     if (form->weighted) {
         const int64_t least = is_rounded(form) ? 1 : -2;
         const td_dtype dtype = is_byte(form->dtype) ? TD_DTYPE_FLOAT32 : form->dtype;
-        struct td_tensor weights = small_floats(g, dtype, c->n_indices, least, 5, 0.5);
+        struct td_tensor weights = small_floats(g, dtype, &m, least, 5, 0.5);
         set_operand(g, TD_BAG_WEIGHTS, &weights, 1);
     }
-    if (is_byte(form->dtype) && form->attrs.layout == TD_BAG_PLAIN) {
-        struct td_tensor scale = small_floats(g, TD_DTYPE_FLOAT32, n, 1, 4, 0.25);
-        struct td_tensor offset = small_floats(g, TD_DTYPE_FLOAT32, n, 0, 9, 1);
-        set_operand(g, TD_BAG_SCALE, &scale, 1);
-        set_operand(g, TD_BAG_OFFSET, &offset, 1);
-    }
+    if (is_byte(form->dtype) && form->attrs.layout == TD_BAG_PLAIN)
+        set_scaling(g, n);
     struct td_embedding_bag_attrs attrs = form->attrs;
     attrs.num_segments = form->segments ? c->n_bags : TD_ATTR_UNSET;
     attrs.dtype = form->out;

@@ -113,6 +113,18 @@ class Keys(KeysTest):
         self.assertEqual(self.get(f"/v1/tensors/{name}").headers["ETag"], reply.headers["ETag"])
         self.assertEqual(self.get(f"/v1/tensors/{name}/keys").headers["ETag"], reply.headers["ETag"])
 
+    def test_keys_of_32_bits_become_int64(self):
+        for dtype, keys in (("int32", [-1, 7]), ("uint32", [2**32 - 1, 7])):
+            name, _ = self.resident([[1, 2], [3, 4]])
+            typed = {"dtype": dtype, "data": keys}
+            self.assertMetadata(self.put_keys(name, typed), 201, keys="int64")
+            self.assertEqual(self.keys_of(name), ("int64", keys))
+            self.assertMetadata(self.put(name, {"tensor": [[1, 2], [3, 4]], "keys": typed}), 200, keys="int64")
+            body = {"params": {"ref": name}, "indices": {"keys": {"dtype": dtype, "data": keys[::-1]}}}
+            self.assertOutput(self.post("/v1/gather", body), "int32", [2, 2], [[3, 4], [1, 2]])
+            reply = self.post(f"/v1/tensors/{name}/find", {"queries": {"dtype": dtype, "data": [8, 7]}})
+            self.assertOutput(reply, "int64", [2], [-1, 1])
+
     def test_keys_that_do_not_fit_are_refused(self):
         name, _ = self.resident([1, 2, 3])
         self.assertProblem(self.put_keys(name, [1, 2]), 409, "CONFLICT", input="keys")
@@ -120,7 +132,7 @@ class Keys(KeysTest):
         self.assertProblem(self.put_keys(name, ["a", "b", "b"]), 422, "INVALID_ARGUMENT", positions=[[1], [2]])
         self.assertProblem(self.put_keys(name, [[1], [2], [3]]), 422, "SHAPE_MISMATCH", input="keys")
         self.assertProblem(self.put_keys(name, [1.5, 2, 3]), 422, "UNSUPPORTED_DTYPE", input="keys")
-        self.assertProblem(self.put_keys(name, {"dtype": "int32", "data": [1, 2, 3]}), 422, "UNSUPPORTED_DTYPE")
+        self.assertProblem(self.put_keys(name, {"dtype": "int16", "data": [1, 2, 3]}), 422, "UNSUPPORTED_DTYPE")
         self.assertProblem(self.put_keys("no." + name, [1]), 404, "TENSOR_NOT_FOUND")
         self.assertProblem(self.put(name + ".keys", [1]), 422, "INVALID_ARGUMENT")
         self.assertProblem(self.put_keys(name, [1, 2, 3], "?persist=1"), 422, "INVALID_ARGUMENT")
@@ -178,6 +190,35 @@ class RowsByKeys(KeysTest):
         self.assertOutput(self.gather(name, ["x", "b"], bounds="zero"), "int32", [2, 2], [[0, 0], [3, 4]])
         for bounds in ("clip", "wrap"):
             self.assertProblem(self.gather(name, ["a"], bounds=bounds), 422, "INVALID_ARGUMENT", attribute="bounds")
+
+    def test_keys_are_called_so_by_every_lookup_in_the_table(self):
+        name = self.table({"dtype": "uint64", "data": [2**64 - 1, 7]}, ((1, 2), (3, 4)))
+        path = f"/v1/tensors/{name}/"
+        self.assertOutput(self.post(path + "find", {"keys": [7, 9]}), "int64", [2], [1, -1])
+        self.assertOutput(self.post(path + "gather", {"keys": [[7], [2**64 - 1]]}), "int32", [2, 1, 2], [[[3, 4]], [[1, 2]]])
+        self.assertOutput(self.post(path + "gather", {"bounds": "zero", "keys": [8]}), "int32", [1, 2], [[0, 0]])
+        floats = self.table(["a", "b"], ((1.5, 2), (3, 4)))
+        self.assertOutput(self.post(f"/v1/tensors/{floats}/embedding_bag", {"keys": ["b", "a"], "offsets": [0]}), "float32", [1, 2],
+                          [[4.5, 6]])
+        reply = self.post(path + "lookup", {"keys": [7, 8], "missing": "zero"})
+        self.assertEqual([out["data"] for out in reply.json()["outputs"].values()], [[[3, 4], [0, 0]], [True, False]])
+        for op, shape in (("find", [1]), ("gather", [1, 2])):
+            body = safetensors({"keys": ("uint64", [1], pack("uint64", [7]))})
+            reply = self.request("POST", path + op, body, {"Content-Type": SAFETENSORS, "Accept": JSON})
+            self.assertOutput(reply, "int64" if op == "find" else "int32", shape, [1] if op == "find" else [[3, 4]])
+
+    def test_keys_that_are_not_there_or_given_twice_are_named(self):
+        name = self.table([5, 7], ((1, 2), (3, 4)))
+        path = f"/v1/tensors/{name}/"
+        self.assertProblem(self.post(path + "gather", {"keys": [7, 8]}), 422, "KEY_NOT_FOUND", input="keys", position=[1], key=8)
+        self.assertProblem(self.post(path + "lookup", {"keys": [8]}), 422, "KEY_NOT_FOUND", input="queries", position=[0], key=8)
+        self.assertProblem(self.post(path + "gather", {"keys": [7, "x"]}), 400, "MALFORMED_REQUEST", input="keys", pointer="/keys/1")
+        for op, other in (("gather", "indices"), ("find", "queries"), ("lookup", "queries")):
+            self.assertProblem(self.post(path + op, {other: [1], "keys": [7]}), 400, "MALFORMED_REQUEST", input=other)
+            self.assertProblem(self.post(path + op, {"keys": [7], other: [1]}), 400, "MALFORMED_REQUEST", input=other)
+        keyless, _ = self.resident([[1, 2], [3, 4]])
+        reply = self.post(f"/v1/tensors/{keyless}/lookup", {"keys": [5, 7], "queries": [7]})
+        self.assertEqual(reply.json()["outputs"]["output"]["data"], [[3, 4]])
 
     def test_keys_that_name_no_rows_are_refused(self):
         name, _ = self.resident([[1, 2], [3, 4]])

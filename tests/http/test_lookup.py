@@ -31,6 +31,10 @@ class Find(HttpTest):
             self.assertProblem(self.find(keys, queries), 400, "MALFORMED_REQUEST", pointer=pointer)
         self.assertProblem(self.find(["1"], [1]), 422, "UNSUPPORTED_DTYPE", input="queries")
         self.assertProblem(self.find([1.5], [1]), 422, "UNSUPPORTED_DTYPE", input="keys")
+        self.assertOutput(self.find({"dtype": "int32", "data": [1, 2]}, [2, 2**40]), "int64", [2], [1, -1])
+        self.assertProblem(self.find([1, 2], [1.0]), 422, "UNSUPPORTED_DTYPE", input="queries",
+                           detail="queries has dtype float32; int32, int64, uint32, uint64 or string is expected")
+        self.assertProblem(self.find([1, 2], [True]), 422, "UNSUPPORTED_DTYPE", input="queries")
 
     def test_equal_keys_have_their_positions(self):
         self.assertProblem(self.find([9, 0, 5, 12, 1, 5, 0], []), 422, "INVALID_ARGUMENT", input="keys", positions=[[2], [5]])

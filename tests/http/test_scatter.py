@@ -89,6 +89,12 @@ class Scatter(ScatterTest):
                 got, _ = read_safetensors(self.get(f"/v1/tensors/{name}", {"Accept": SAFETENSORS}).body)
                 self.assertEqual(got["tensor"], (dtype, [3, 2], pack(dtype, want)))
 
+    def test_updates_are_multiplied_and_compared(self):
+        for mode, expected in (("mul", [8, -2, 15]), ("min", [1, -2, 3]), ("max", [4, -2, 5])):
+            name, _ = self.resident([1, -2, 3])
+            self.assertStatus(self.scatter(name, {"mode": mode, "indices": [[0], [2], [0]], "updates": [4, 5, 2]}), 200)
+            self.assertData(name, "int32", [3], expected)
+
     def test_mode_may_be_in_the_body_the_query_or_metadata(self):
         name, _ = self.resident([1, 1])
         self.assertStatus(self.scatter(name, {"indices": [[0]], "updates": [1]}, "?mode=add"), 200)

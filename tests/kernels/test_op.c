@@ -37,7 +37,11 @@ TD_TEST(a_lookup_chooses_rows_of_its_first_input)
         ck_assert_msg(td_op_is_lookup(td_op_named(names[i], strlen(names[i]))), "%s", names[i]);
     ck_assert(!td_op_is_lookup(td_op_named("einsum", 6)));
     ck_assert(
-        !td_op_is_lookup(td_op_named("dynamic_stitch", 14))); /* its first input has indices */
+        !td_op_is_lookup(td_op_named("dynamic_stitch", 14)));      /* its first input has indices */
+    ck_assert_int_eq(td_op_keys_input(td_op_named("find", 4)), 1); /* queries */
+    ck_assert_int_eq(td_op_keys_input(td_op_named("lookup", 6)), 2); /* queries */
+    ck_assert_int_eq(td_op_keys_input(td_op_named("gather", 6)), 1); /* indices */
+    ck_assert_int_eq(td_op_keys_input(td_op_named("gather_nd", 9)), -1);
     ck_assert(!td_op_is_lookup(td_op_named("cast", 4)));
 }
 

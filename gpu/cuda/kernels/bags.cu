@@ -30,7 +30,7 @@ static __device__ __forceinline__ int64_t bag_begin(const struct td_cuda_bags_ar
     if (bag >= args.n_bags)
         return args.n_indices;
     if (args.begins == NULL)
-        return 0;
+        return bag * args.bag_indices;
     const int64_t begin = index_at(args.begins, args.begin_bytes, bag);
     return begin < 0 ? 0 : begin > args.n_indices ? args.n_indices : begin;
 }
@@ -171,18 +171,51 @@ static __device__ __forceinline__ float load_unaligned(const char *from)
     return value;
 }
 
-/* What the elements of a row are multiplied by, and what is added. */
-static __device__ __forceinline__ void load_scale(const struct td_cuda_bags_args &args, int64_t row,
-                                                  float *scale, float *offset)
+/* What an element of a row stands for: (element - zero) * scale + offset. */
+struct scaling {
+    float zero, scale, offset;
+};
+
+static __device__ __forceinline__ int64_t load_zero_point(const struct td_cuda_bags_args &args,
+                                                          int64_t row)
 {
-    if (args.scale != NULL) {
-        *scale = args.scale[row];
-        *offset = args.offset[row];
-        return;
+    const int64_t i = row * args.zero_point_step;
+    if (args.zero_point == NULL)
+        return 0;
+    switch (args.zero_point_type) {
+    case TD_CUDA_INT8:
+        return ((const int8_t *)args.zero_point)[i];
+    case TD_CUDA_UINT8:
+        return ((const uint8_t *)args.zero_point)[i];
+    case TD_CUDA_INT32:
+        return ((const int32_t *)args.zero_point)[i];
+    default:
+        return ((const int64_t *)args.zero_point)[i];
     }
-    const char *after = (const char *)args.params + row * args.row_bytes + args.columns;
-    *scale = load_unaligned(after);
-    *offset = load_unaligned(after + sizeof(float));
+}
+
+static __device__ __forceinline__ struct scaling load_scaling(const struct td_cuda_bags_args &args,
+                                                              int64_t row)
+{
+    struct scaling s = { 0, 1, 0 };
+    if (args.scale == NULL) {
+        const char *after = (const char *)args.params + row * args.row_bytes + args.columns;
+        s.scale = load_unaligned(after);
+        s.offset = load_unaligned(after + sizeof(float));
+        return s;
+    }
+    s.scale = args.scale[row * args.scale_step];
+    if (args.offset != NULL)
+        s.offset = args.offset[row * args.offset_step];
+    else
+        s.zero = (float)load_zero_point(args, row);
+    return s;
+}
+
+/* Rounds the product before the sum, as the CPU does. */
+static __device__ __forceinline__ float scaled(float element, const struct scaling &s)
+{
+    return __fadd_rn(__fmul_rn(element - s.zero, s.scale), s.offset);
 }
 
 template <typename K>
@@ -197,14 +230,14 @@ static __device__ __forceinline__ void add_row(const struct td_cuda_bags_args &a
     memcpy((void *)values, &vector, sizeof(values));
     const A weight =
         args.weights == NULL ? (A)1 : load_number<A>(args.weights, i, args.weights_type);
-    float scale = 1, offset = 0;
+    struct scaling scaling = { 0, 1, 0 };
     if (K::quantized && row >= 0)
-        load_scale(args, row, &scale, &offset);
+        scaling = load_scaling(args, row);
 #pragma unroll
     for (int k = 0; k < K::n; k++) {
         A value = widen<A>(values[k]);
         if (K::quantized)
-            value = value * scale + offset;
+            value = scaled((float)value, scaling);
         if (K::maximum)
             t->sum[k] = greater_of(t->sum[k], value);
         else

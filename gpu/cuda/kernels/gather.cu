@@ -51,8 +51,9 @@ static __global__ void __launch_bounds__(THREADS)
         const int64_t source = params_row(args, row, loop.lane == 0 && chunk == 0, &counted);
         if (args.copy.vectors != 0)
             copy_chunk<V>(args.copy, args.out + row * row_bytes,
-                          source < 0 ? args.default_row : args.params + source * row_bytes, chunk,
-                          loop.lane);
+                          source < 0 ? args.default_row + row * args.default_bytes
+                                     : args.params + source * row_bytes,
+                          chunk, loop.lane);
     }
     write_reports(args.reporting, counted);
 }
@@ -92,7 +93,7 @@ static __device__ __forceinline__ const char *row_at(const struct td_cuda_gather
         }
         index = resolve_index(index, args.bound[0], args.bounds);
         if (index < 0)
-            return args.default_row;
+            return args.default_row + row * args.default_bytes;
     }
     return args.params + index * args.stride[0] * args.copy.vectors * args.copy.vector_bytes;
 }

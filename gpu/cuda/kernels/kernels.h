@@ -85,6 +85,7 @@ struct td_cuda_gather_args {
     char *out;
     const char *params;
     const char *default_row; /* in the place of a row of zeros; NULL: zeros */
+    int64_t default_bytes;   /* from the default of an output row to the next; 0: one for all */
     struct td_cuda_row_copy copy;
     int64_t n_rows; /* of the output */
     int64_t slice_outputs, repeat, slice_rows;
@@ -168,7 +169,9 @@ enum td_cuda_number {
     TD_CUDA_FLOAT32,
     TD_CUDA_FLOAT64,
     TD_CUDA_INT8,
-    TD_CUDA_UINT8
+    TD_CUDA_UINT8,
+    TD_CUDA_INT32, /* this and the next: zero points alone */
+    TD_CUDA_INT64
 };
 
 /* A bag is a range of indices; one of more than this is summed in parts of so many. */
@@ -189,14 +192,21 @@ struct td_cuda_bags_args {
     int bounds;         /* td_bounds */
     int mode;           /* sum, mean, sqrtn, max */
     int64_t padding;    /* the index that is skipped; negative: none */
-    const void *begins; /* n_bags: the first index of each; NULL: all indices are one bag */
+    const void *begins; /* n_bags: the first index of each */
     int begin_bytes;
+    int64_t bag_indices;     /* in each bag, if begins is NULL */
     const void *segment_ids; /* n_indices, which never decrease: the bag of each; NULL: begins */
     int segment_bytes;
     int64_t *found_begins; /* begins, where there are segment_ids; device memory */
     const void *weights;   /* n_indices; NULL: 1 */
-    /* Of int8 and uint8: n_rows; NULL: they are in each row, after its columns. */
-    const float *scale, *offset;
+    /* Of int8 and uint8. Steps from one row to the next are 1, or 0 if all rows have the same. */
+    const float *scale; /* NULL: scale and offset are in each row, after its columns */
+    int scale_step;
+    const float *offset; /* NULL: zero_point */
+    int offset_step;
+    const void *zero_point;              /* NULL: 0 */
+    enum td_cuda_number zero_point_type; /* int8, uint8, int32 or int64 */
+    int zero_point_step;
     /* Workspace for the sums of parts, in float64 for float64, else float32: 2 rows for each run of
      * TD_CUDA_BAG_PART indices, the last one may be shorter; NULL: no bag can be that long. */
     void *part_sums;

@@ -62,6 +62,12 @@ static const struct td_tensor *given(const struct td_op_args *args, int input)
     return args->inputs[input].count > 0 ? args->inputs[input].tensors : NULL;
 }
 
+/* From one row to the next. */
+static int row_step(const struct td_tensor *tensor)
+{
+    return tensor && tensor->shape.rank > 0;
+}
+
 static const void *data_of(const struct td_tensor *tensor)
 {
     return tensor ? tensor->data : NULL;
@@ -77,6 +83,7 @@ static struct td_cuda_bags_args bags_args(const struct td_op_args *args)
     const struct td_tensor *offsets = given(args, TD_BAG_OFFSETS);
     const struct td_tensor *segment_ids = given(args, TD_BAG_SEGMENT_IDS);
     const struct td_tensor *weights = given(args, TD_BAG_WEIGHTS);
+    const struct td_tensor *zero_point = given(args, TD_BAG_ZERO_POINT);
     struct td_cuda_bags_args out = {
         .out = args->outputs[0].data,
         .params = params->data,
@@ -91,12 +98,18 @@ static struct td_cuda_bags_args bags_args(const struct td_op_args *args)
         .padding = attrs.padding_index,
         .weights = data_of(weights),
         .scale = data_of(given(args, TD_BAG_SCALE)),
+        .scale_step = row_step(given(args, TD_BAG_SCALE)),
         .offset = data_of(given(args, TD_BAG_OFFSET)),
+        .offset_step = row_step(given(args, TD_BAG_OFFSET)),
+        .zero_point = data_of(zero_point),
+        .zero_point_step = row_step(zero_point),
     };
     (void)number_of(params->dtype, &out.params_type);
     (void)number_of(args->outputs[0].dtype, &out.out_type);
     if (weights)
         (void)number_of(weights->dtype, &out.weights_type);
+    if (zero_point && !number_of(zero_point->dtype, &out.zero_point_type))
+        out.zero_point_type = zero_point->dtype == TD_DTYPE_INT32 ? TD_CUDA_INT32 : TD_CUDA_INT64;
     if (geometry.n_bags > 0) {
         out.n_bags = geometry.n_bags;
         out.columns = geometry.row_numel;
@@ -104,6 +117,8 @@ static struct td_cuda_bags_args bags_args(const struct td_op_args *args)
         out.begin_bytes = (int)sizeof(int64_t);
         if (offsets)
             out.begin_bytes = (int)td_cuda_element_bytes(offsets);
+        if (td_embedding_bag_by_rows(args))
+            out.bag_indices = indices->shape.dim[1];
         out.segment_ids = data_of(segment_ids);
         if (segment_ids)
             out.segment_bytes = (int)td_cuda_element_bytes(segment_ids);

@@ -84,13 +84,26 @@ static size_t row_bytes(const struct td_op_args *args)
     return out->bytes > 0 ? out->bytes / (size_t)args->inputs[QUERIES].tensors->numel : 0;
 }
 
+/* NULL: not given, or not used. */
+static const struct td_tensor *default_of(const struct td_op_args *args)
+{
+    const struct td_operand *given = &args->inputs[DEFAULT];
+    return given->count > 0 && missing_of(args) == TD_MISSING_DEFAULT ? given->tensors : NULL;
+}
+
 /* The default, if it is a scalar that a row is made of. */
 static const struct td_tensor *scalar_of(const struct td_op_args *args)
 {
-    const struct td_operand *given = &args->inputs[DEFAULT];
-    return given->count > 0 && given->tensors[0].shape.rank == 0 && row_bytes(args) > 0
-               ? &given->tensors[0]
-               : NULL;
+    const struct td_tensor *given = default_of(args);
+    return given && given->shape.rank == 0 && row_bytes(args) > 0 ? given : NULL;
+}
+
+/* True if the default has a row for each query. */
+static bool has_default_rows(const struct td_op_args *args)
+{
+    const struct td_tensor *given = default_of(args);
+    return given && given->shape.rank > 0 &&
+           td_shape_equal(&given->shape, &args->outputs[OUTPUT].shape);
 }
 
 /* The work whose missing keys are reported: none are where they are replaced. */
@@ -132,8 +145,10 @@ static td_status copy_rows(struct td_device_stream *stream, const struct td_op_a
         .bound = { found->n_keys },
         .stride = { 1 },
     };
-    if (args->inputs[DEFAULT].count > 0)
-        copy.default_row = found->scalar ? found->row : args->inputs[DEFAULT].tensors->data;
+    if (has_default_rows(args))
+        copy.default_bytes = (int64_t)row_bytes(args);
+    if (default_of(args))
+        copy.default_row = found->scalar ? found->row : default_of(args)->data;
     copy.copy =
         td_cuda_row_copy_make(row_bytes(args), (uintptr_t)copy.out | (uintptr_t)copy.params |
                                                    (uintptr_t)copy.default_row);

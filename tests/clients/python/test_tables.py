@@ -220,7 +220,7 @@ def test_embedding_bags_with_all_their_options(client):
         pytest.approx([8 / 3, 11 / 3]), [0, 0], [6, 7]]
     assert client.embedding_bag(params, indices, offsets=[0, 3], weights=[1, 2, 0.5, 1], padding_index=0).tolist() == [[7, 9.5], [6, 7]]
     quantised = np.array([[0, 4], [2, 8]], "u1")
-    assert client.dequantize(quantised, np.array([0.5, 1], "f4"), np.array([1, 0], "f4")).tolist() == [[1, 3], [2, 8]]
+    assert client.dequantize(quantised, np.array([0.5, 1], "f4"), offset=np.array([1, 0], "f4")).tolist() == [[1, 3], [2, 8]]
     assert client.embedding_bag(quantised, [0, 1], offsets=[0], scale=np.array([0.5, 1], "f4"), offset=np.array([1, 0], "f4"),
                                 bounds="zero").tolist() == [[3, 11]]
 

@@ -66,7 +66,7 @@ static const struct {
     { "no tensors", "", "", TD_INVALID_ARGUMENT,
       "inputs has no tensors; a list of at least one is expected", "inputs", "" },
     { "scalars", "", "int32[] 1; int32[] 2", TD_INVALID_AXIS,
-      "inputs[0] is a scalar; at least one dimension is expected", "", "axis" },
+      "inputs[0] is a scalar; at least one dimension is expected", "inputs[0]", "" },
     { "axis above", "axis=2", "int32[1,1] 1; int32[1,1] 2", TD_INVALID_AXIS,
       "axis = 2 is not in [-2, 2): inputs[0] has shape [1,1]", "", "axis" },
     { "axis below", "axis=-2", "string[1] 'a'", TD_INVALID_AXIS,

@@ -12,15 +12,22 @@
 
 #define OP "dequantize"
 
+enum { OFFSET = 2, ZERO_POINT };
+
+static void give(struct op_call *call, int input, struct td_tensor tensor)
+{
+    struct td_error err;
+    call->args.inputs[input] =
+        (struct td_operand){ td_arena_alloc(&test_arena, 1, sizeof(tensor), &err), 1 };
+    EXPECT(call->args.inputs[input].tensors, "%s", err.message);
+    *call->args.inputs[input].tensors = tensor;
+}
+
 static void begin(struct op_call *call, const char *attrs, struct td_tensor params,
                   struct td_tensor scale, struct td_tensor offset)
 {
-    struct td_error err;
     call_begin(call, OP, attrs, params, scale);
-    call->args.inputs[2] =
-        (struct td_operand){ td_arena_alloc(&test_arena, 1, sizeof(offset), &err), 1 };
-    EXPECT(call->args.inputs[2].tensors, "%s", err.message);
-    *call->args.inputs[2].tensors = offset;
+    give(call, OFFSET, offset);
 }
 
 static const struct {
@@ -64,6 +71,62 @@ TD_TEST_EACH(dequantize_gives, results)
 
 static const struct {
     const char *says;
+    const char *params, *scale, *zero_point, *attrs;
+    const char *output;
+} results_by_zero_point[] = {
+    { "each row has its zero point", "int8[2,2] -128 127 0 1", "float32[2] 0.5 2", "int8[2] 1 -1",
+      "", "float32[2,2] -64.5 63 2 4" },
+    { "or all have one", "uint8[3] 0 7 255", "float32[] 0.5", "uint8[] 7", "",
+      "float32[3] -3.5 0 124" },
+    { "of either", "uint8[2,1] 3 4", "float32[] 2", "uint8[2] 3 3", "", "float32[2,1] 0 2" },
+    { "of the other", "uint8[2,1] 3 4", "float32[2] 2 3", "uint8[] 3", "", "float32[2,1] 0 3" },
+    { "which need not be an element", "int8[2] -128 127", "float32[] 1", "int32[] 1000", "",
+      "float32[2] -1128 -873" },
+    { "int64, as PyTorch has it", "int8[2,1] 3 4", "float32[2] 2 3", "int64[2] 3 5", "",
+      "float32[2,1] 0 -3" },
+    { "as float64", "uint8[2] 7 8", "float32[] 0.1", "uint8[] 7", "dtype=float64",
+      "float64[2] 0 0.10000000149011612" },
+};
+
+TD_TEST_EACH(dequantize_with_a_zero_point_gives, results_by_zero_point)
+{
+    struct op_call call;
+    call_begin(&call, OP, results_by_zero_point[_i].attrs, tensor(results_by_zero_point[_i].params),
+               tensor(results_by_zero_point[_i].scale));
+    give(&call, ZERO_POINT, tensor(results_by_zero_point[_i].zero_point));
+    call_run(&call, OP, NULL);
+    ck_assert_msg(call.status == TD_OK, "%s: %s", results_by_zero_point[_i].says, call.err.message);
+    expect_tensor(&call.args.outputs[0], results_by_zero_point[_i].output,
+                  results_by_zero_point[_i].says);
+}
+
+/* Every scale with some digits, and every zero point. */
+TD_TEST_LOOP(the_element_that_stands_for_0_gives_0, 0, 256)
+{
+    enum { SCALES = 97 };
+    struct op_call by_offset, by_zero_point;
+    struct td_tensor params =
+        random_tensor(TD_DTYPE_UINT8, &(struct td_shape){ .rank = 1, .dim = { SCALES } });
+    struct td_tensor scale = random_tensor(TD_DTYPE_FLOAT32, &params.shape),
+                     offset = random_tensor(TD_DTYPE_FLOAT32, &params.shape);
+    for (int i = 0; i < SCALES; i++) {
+        ((uint8_t *)params.data)[i] = (uint8_t)_i;
+        ((float *)scale.data)[i] = 0.1f / (float)(i + 1);
+        ((float *)offset.data)[i] = -((float *)scale.data)[i] * (float)_i;
+    }
+    begin(&by_offset, "", params, scale, offset);
+    call_run(&by_offset, OP, NULL);
+    call_begin(&by_zero_point, OP, "", params, scale);
+    give(&by_zero_point, ZERO_POINT, params);
+    call_run(&by_zero_point, OP, NULL);
+    for (int i = 0; i < SCALES; i++) {
+        EXPECT(((float *)by_offset.args.outputs[0].data)[i] == 0, "scale %d", i);
+        EXPECT(((float *)by_zero_point.args.outputs[0].data)[i] == 0, "scale %d", i);
+    }
+}
+
+static const struct {
+    const char *says;
     const char *params, *scale, *offset, *attrs;
     td_status status;
     const char *message, *input, *attribute;
@@ -97,6 +160,36 @@ TD_TEST_EACH(dequantize_refuses, refusals)
     ck_assert_str_eq(call.err.message, refusals[_i].message);
     ck_assert_str_eq(call.err.input, refusals[_i].input);
     ck_assert_str_eq(call.err.attribute, refusals[_i].attribute);
+}
+
+TD_TEST(without_an_offset_or_a_zero_point_0_is_0)
+{
+    struct op_call call;
+    call_op(&call, OP, "", tensor("int8[3] -2 0 3"), tensor("float32[] 0.5"), NULL);
+    ck_assert_msg(call.status == TD_OK, "%s", call.err.message);
+    expect_tensor(&call.args.outputs[0], "float32[3] -1 0 1.5", "symmetric");
+}
+
+TD_TEST(an_offset_and_a_zero_point_are_refused)
+{
+    struct op_call call;
+    begin(&call, "", tensor("int8[1] 1"), tensor("float32[] 1"), tensor("float32[] 1"));
+    give(&call, ZERO_POINT, tensor("int8[] 1"));
+    call_infer(&call, OP);
+    ck_assert_int_eq(call.status, TD_INVALID_ARGUMENT);
+    ck_assert_str_eq(call.err.message,
+                     "zero_point is given beside offset; at most one of the two is expected");
+    ck_assert_str_eq(call.err.input, "zero_point");
+}
+
+TD_TEST(a_zero_point_too_many_is_refused)
+{
+    struct op_call call;
+    call_begin(&call, OP, "", tensor("int8[2,2] 1 2 3 4"), tensor("float32[] 1"));
+    give(&call, ZERO_POINT, tensor("int8[3] 1 2 3"));
+    call_infer(&call, OP);
+    ck_assert_int_eq(call.status, TD_SHAPE_MISMATCH);
+    ck_assert_str_eq(call.err.input, "zero_point");
 }
 
 TD_TEST(an_output_too_large_is_refused)

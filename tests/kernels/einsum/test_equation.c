@@ -161,6 +161,13 @@ static const struct {
     int64_t offset;
     const char *message;
 } malformed[] = {
+    { "a dash", "i\u2013>j", 4,
+      "equation has '>' at byte 4; a label, \"...\", ',', \"->\" or the end is expected. '\u2013' "
+      "is a label, as any character may be: write \"-\" instead" },
+    { "an ellipsis in the output alone", "i->\u2026i", 3,
+      "equation has '\u2026' at byte 3, in the output; a label of an input is expected. '\u2026' "
+      "is "
+      "a label, as any character may be: write \"...\" instead" },
     { "half an arrow", "i-j", 2, "equation has 'j' at byte 2; the '>' of \"->\" is expected" },
     { "an arrow that ends", "i-", 2, "equation ends at byte 2; the '>' of \"->\" is expected" },
     { "trailing spaces count in offsets", "i- ", 3,
@@ -233,6 +240,25 @@ static const struct {
     const char *input;
     int n_shapes; /* in the error; the last is that of `input` */
 } rejected[] = {
+    { "an arrow that is a label", "ij,jk\u2192ik", "[2,3] [3,4]", TD_SHAPE_MISMATCH,
+      "inputs[1] has shape [3,4], rank 2; its subscript expects rank 5. '\u2192' is a label, as "
+      "any "
+      "character may be: write \"->\" instead",
+      "inputs[1]", 1 },
+    { "an ellipsis that is a label", "\u2026ij->\u2026ji", "[2,3]", TD_SHAPE_MISMATCH,
+      "inputs[0] has shape [2,3], rank 2; its subscript expects rank 3. '\u2026' is a label, as "
+      "any "
+      "character may be: write \"...\" instead",
+      "inputs[0]", 1 },
+    { "parentheses that are labels", "(ij),jk->ik", "[2,3] [3,4]", TD_SHAPE_MISMATCH,
+      "inputs[0] has shape [2,3], rank 2; its subscript expects rank 4. '(' is a label, as any "
+      "character may be: leave it out",
+      "inputs[0]", 1 },
+    { "another separator", "ij;jk->ik", "[2,3] [3,4]", TD_INVALID_ARGUMENT,
+      "inputs has 2 tensors; the equation expects 1. ';' is a label, as any character may be: "
+      "write "
+      "\",\" instead",
+      "inputs", 0 },
     { "one input too many", "ij->ij", "[2,3] [2,3]", TD_INVALID_ARGUMENT,
       "inputs has 2 tensors; the equation expects 1", "inputs", 0 },
     { "one input too few", "ij,jk->ik", "[2,3]", TD_INVALID_ARGUMENT,

@@ -69,11 +69,49 @@ static const struct {
       "int32[2] 0 9", "offsets=int32[1] 0", "mode=max bounds=zero", "float32[1,2] 0 1", 1 },
     { "also alone", TABLE, "int32[1] -1", "offsets=int32[1] 0", "mode=max bounds=zero",
       "float32[1,2] 0 0", 1 },
+    { "a row of zeros times NaN is NaN", TABLE, "int32[2] 0 9",
+      "offsets=int32[2] 0 1; weights=float32[2] 1 nan", "bounds=zero", "float32[2,2] 1 2 nan nan",
+      1 },
+    { "or times infinity, among other rows", TABLE, "int32[2] 0 9",
+      "offsets=int32[1] 0; weights=float32[2] 1 -inf", "bounds=zero mode=mean",
+      "float32[1,2] nan nan", 1 },
+    { "of float16, too", "float16[1,1] 0x3c00", "int32[2] 0 9",
+      "offsets=int32[2] 0 1; weights=float16[2] 0x3c00 0x7c00", "bounds=zero",
+      "float16[2,1] 0x3c00 0x7e00", 1 },
+    { "times 0 it is 0", TABLE, "int32[1] 9", "offsets=int32[1] 0; weights=float32[1] 0",
+      "bounds=zero", "float32[1,2] 0 0", 1 },
+    { "padding has no weight", TABLE, "int32[2] 0 3",
+      "offsets=int32[1] 0; weights=float32[2] 1 nan", "padding_index=3 bounds=zero",
+      "float32[1,2] 1 2", 0 },
     { "padding is an index as given, not a replaced one", TABLE, "int32[2] -7 0",
       "offsets=int32[1] 0", "bounds=clip padding_index=0", "float32[1,2] 1 2", 1 },
     { "the greatest of uint8", "uint8[2,1] 255 0", "int32[2] 0 1",
       "offsets=int32[1] 0; scale=float32[2] -1 1; offset=float32[2] 0 -3", "mode=max",
       "float32[1,1] -3", 0 },
+    { "each row of a matrix is a bag", TABLE, "int16[2,2] 0 3 1 1", "", "", "float32[2,2] 8 10 6 8",
+      0 },
+    { "with weights in its shape", TABLE, "int32[2,2] 0 3 1 1", "weights=float32[2,2] 1 0 2 -1",
+      "mode=mean", "float32[2,2] 1 2 3 4", 0 },
+    { "rows of a matrix without elements", TABLE, "int32[2,0]", "", "mode=max",
+      "float32[2,2] 0 0 0 0", 0 },
+    { "a matrix without rows", TABLE, "int32[0,3]", "", "", "float32[0,2]", 0 },
+    { "the last offset is the number of indices", TABLE, "int32[3] 0 1 2", "offsets=int32[3] 0 2 3",
+      "include_last_offset=true", "float32[2,2] 4 6 5 6", 0 },
+    { "also if no bag has any", TABLE, "int32[0]", "offsets=int64[1] 0", "include_last_offset=true",
+      "float32[0,2]", 0 },
+    { "without either 0 is 0", "int8[2,1] -3 5", "int32[2] 0 1",
+      "offsets=int32[1] 0; scale=float32[] 0.5", "", "float32[1,1] 1", 0 },
+    { "with a zero point of each row", "uint8[2,2] 7 8 250 255", "int32[2] 0 1",
+      "offsets=int32[1] 0; scale=float32[2] 0.5 2; zero_point=uint8[2] 7 253", "",
+      "float32[1,2] -6 4.5", 0 },
+    { "with a scale and a zero point of all rows", "int8[2,1] -128 127", "int32[2] 0 1",
+      "offsets=int32[2] 0 1; scale=float32[] 0.5; zero_point=int32[] -128", "",
+      "float32[2,1] 0 127.5", 0 },
+    { "with a scale of each row and an offset of all", "int8[2,1] 1 2", "int32[2] 0 1",
+      "offsets=int32[1] 0; scale=float32[2] 1 10; offset=float32[] 0.5", "", "float32[1,1] 22", 0 },
+    { "the greatest with a zero point", "int8[2,1] 4 -4", "int32[2] 0 1",
+      "offsets=int32[1] 0; scale=float32[2] 1 -1; zero_point=int8[] 1", "mode=max",
+      "float32[1,1] 5", 0 },
     { "rows that end in scale 0.5 and offset -1", "uint8[1,10] 4 255 0 0 0 63 0 0 128 191",
       "int32[1] 0", "offsets=int32[1] 0", "layout=byte_rowwise", "float32[1,2] 1 126.5", 0 },
     { "dtype rounds", "float64[1,1] 65504.1", "int32[2] 0 0", "offsets=int32[1] 0",
@@ -98,12 +136,43 @@ static const struct {
 } refusals[] = {
     { "a scalar", "float32[] 1", "int32[1] 0", "offsets=int32[1] 0", "", TD_INVALID_ARGUMENT,
       "params is a scalar; at least one dimension is expected", "params", "" },
+    { "indices of rank 3", TABLE, "int32[1,1,1] 0", "", "", TD_SHAPE_MISMATCH,
+      "indices has shape [1,1,1]; a vector is expected, or a matrix, each row of which is a bag",
+      "indices", "" },
+    { "a matrix with segment_ids", TABLE, "int32[1,1] 0", "segment_ids=int32[1] 0", "",
+      TD_SHAPE_MISMATCH, "indices has shape [1,1]; a vector is expected", "indices", "" },
+    { "weights of another shape than the matrix", TABLE, "int32[2,1] 0 1", "weights=float32[2] 1 1",
+      "", TD_SHAPE_MISMATCH,
+      "weights has shape [2] and indices [2,1]; an element for each index is expected", "weights",
+      "" },
+    { "num_segments with a matrix", TABLE, "int32[1,1] 0", "", "num_segments=1",
+      TD_INVALID_ARGUMENT,
+      "num_segments is given with indices of rank 2; it is only used with segment_ids", "",
+      "num_segments" },
+    { "include_last_offset with segment_ids", TABLE, "int32[1] 0", "segment_ids=int32[1] 0",
+      "include_last_offset=true", TD_INVALID_ARGUMENT,
+      "include_last_offset is given with segment_ids; it is only used with offsets", "",
+      "include_last_offset" },
+    { "no last offset to include", TABLE, "int32[0]", "offsets=int32[0]",
+      "include_last_offset=true", TD_SHAPE_MISMATCH,
+      "offsets has shape [0]; at least one element is expected with include_last_offset", "offsets",
+      "" },
+    { "a last offset before the end", TABLE, "int32[3] 0 1 2", "offsets=int32[3] 0 1 2",
+      "include_last_offset=true", TD_INDEX_OUT_OF_BOUNDS,
+      "offsets[2] = 2; 3 is expected: with include_last_offset the last offset is the number of "
+      "indices",
+      "offsets", "" },
+    { "a last offset after the end", TABLE, "int32[3] 0 1 2", "offsets=int64[3] 0 1 4",
+      "include_last_offset=true", TD_INDEX_OUT_OF_BOUNDS, "offsets[2] = 4 is not in [0, 4)",
+      "offsets", "" },
     { "indices that are no vector", TABLE, "int32[1,1] 0", "offsets=int32[1] 0", "",
-      TD_INVALID_ARGUMENT, "indices has shape [1,1]; a vector is expected", "indices", "" },
-    { "offsets that are none", TABLE, "int32[1] 0", "offsets=int32[] 0", "", TD_INVALID_ARGUMENT,
+      TD_SHAPE_MISMATCH, "indices has shape [1,1]; a vector is expected", "indices", "" },
+    { "offsets that are none", TABLE, "int32[1] 0", "offsets=int32[] 0", "", TD_SHAPE_MISMATCH,
       "offsets has shape []; a vector is expected", "offsets", "" },
     { "neither offsets nor segment_ids", TABLE, "int32[1] 0", "", "", TD_INVALID_ARGUMENT,
-      "offsets and segment_ids are missing; one of the two is expected", "offsets", "" },
+      "offsets and segment_ids are missing; one of the two is expected, or indices of rank 2, each "
+      "row of which is a bag",
+      "offsets", "" },
     { "both", TABLE, "int32[1] 0", "offsets=int32[1] 0; segment_ids=int32[1] 0", "",
       TD_INVALID_ARGUMENT, "segment_ids is given beside offsets; one of the two is expected",
       "segment_ids", "" },
@@ -133,13 +202,25 @@ static const struct {
     { "int8 without scale", "int8[1,1] 0", "int32[1] 0", "offsets=int32[1] 0", "",
       TD_UNSUPPORTED_DTYPE,
       "params has dtype int8 and scale is missing; float16, bfloat16, float32 or float64 is "
-      "expected without scale and offset",
+      "expected without scale",
       "params", "" },
-    { "int8 without offset", "int8[1,1] 0", "int32[1] 0", "offsets=int32[1] 0; scale=float32[1] 1",
-      "", TD_UNSUPPORTED_DTYPE,
-      "params has dtype int8 and offset is missing; float16, bfloat16, float32 or float64 is "
-      "expected without scale and offset",
+    { "int8 with an offset alone", "int8[1,1] 0", "int32[1] 0",
+      "offsets=int32[1] 0; offset=float32[1] 1", "", TD_UNSUPPORTED_DTYPE,
+      "params has dtype int8 and scale is missing; float16, bfloat16, float32 or float64 is "
+      "expected without scale",
       "params", "" },
+    { "offset and zero_point", "int8[1,1] 0", "int32[1] 0",
+      "offsets=int32[1] 0; scale=float32[1] 1; offset=float32[1] 0; zero_point=int8[1] 0", "",
+      TD_INVALID_ARGUMENT, "zero_point is given beside offset; at most one of the two is expected",
+      "zero_point", "" },
+    { "a zero_point of floats", TABLE, "int32[1] 0", "offsets=int32[1] 0; zero_point=int32[] 0", "",
+      TD_INVALID_ARGUMENT,
+      "zero_point is given and params has no integers; int8 or uint8 is expected", "zero_point",
+      "" },
+    { "fewer zero points than rows", "int8[2,1] 0 0", "int32[1] 0",
+      "offsets=int32[1] 0; scale=float32[] 1; zero_point=int8[1] 0", "", TD_SHAPE_MISMATCH,
+      "zero_point has shape [1] and params [2,1]; an element for each row is expected",
+      "zero_point", "" },
     { "a scale of floats", TABLE, "int32[1] 0", "offsets=int32[1] 0; scale=float32[4] 1 1 1 1", "",
       TD_INVALID_ARGUMENT, "scale is given and params has no integers; int8 or uint8 is expected",
       "scale", "" },
@@ -147,7 +228,7 @@ static const struct {
       "offsets=int32[1] 0; scale=float32[1] 1; offset=float32[2] 0 0", "", TD_SHAPE_MISMATCH,
       "scale has shape [1] and params [2,1]; an element for each row is expected", "scale", "" },
     { "rows too short for their scale", "uint8[1,7] 0..6", "int32[1] 0", "offsets=int32[1] 0",
-      "layout=byte_rowwise", TD_INVALID_ARGUMENT,
+      "layout=byte_rowwise", TD_SHAPE_MISMATCH,
       "params has shape [1,7]; rows of 8 bytes or more, the last 8 of which are their scale and "
       "offset, are expected with layout = byte_rowwise",
       "params", "" },
@@ -216,8 +297,8 @@ TD_TEST_EACH(embedding_bag_refuses, refusals)
 
 struct sample {
     struct op_call call;
-    struct td_tensor params, indices, offsets, weights, scale, offset;
-    bool by_ids, weighted, quantized, trailer;
+    struct td_tensor params, indices, offsets, weights, scale, offset, zero_point;
+    bool by_ids, weighted, quantized, trailer, centred;
     int64_t padding; /* TD_ATTR_UNSET: none */
     td_bag_mode mode;
     td_bounds bounds;
@@ -326,6 +407,8 @@ static void make_sample(struct sample *s, td_dtype dtype, int64_t m, int64_t n_b
     s->weights = small_values(s->quantized ? TD_DTYPE_FLOAT32 : dtype, &of_indices);
     s->dtype = s->quantized ? TD_DTYPE_FLOAT32 : dtype;
     s->trailer = dtype == TD_DTYPE_UINT8 && columns >= 8 && random_below(2);
+    s->centred = s->quantized && !s->trailer && random_below(2);
+    s->zero_point = random_tensor(TD_DTYPE_INT8, &s->scale.shape);
     if (s->trailer) /* the scales and offsets above, in the rows */
         for (int64_t row = 0; row < n_rows; row++) {
             char *at = (char *)s->params.data + (row + 1) * columns - 8;
@@ -357,7 +440,8 @@ static void call_sample(struct sample *s, struct td_exec *exec)
         s->call.args.inputs[TD_BAG_WEIGHTS] = copied(&s->weights);
     if (s->quantized && !s->trailer) {
         s->call.args.inputs[TD_BAG_SCALE] = copied(&s->scale);
-        s->call.args.inputs[TD_BAG_OFFSET] = copied(&s->offset);
+        s->call.args.inputs[s->centred ? TD_BAG_ZERO_POINT : TD_BAG_OFFSET] =
+            copied(s->centred ? &s->zero_point : &s->offset);
     }
     call_run(&s->call, OP, exec);
 }
@@ -382,6 +466,8 @@ static double element(const struct sample *s, int64_t row, int64_t column)
     if (row < 0)
         return 0;
     const double x = value_at(&s->params, row * s->params.shape.dim[1] + column);
+    if (s->centred)
+        return (x - value_at(&s->zero_point, row)) * value_at(&s->scale, row);
     return s->quantized ? x * value_at(&s->scale, row) + value_at(&s->offset, row) : x;
 }
 

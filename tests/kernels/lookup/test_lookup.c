@@ -100,7 +100,8 @@ static const struct {
       "uint64 converts",
       "queries" },
     { "keys that are no keys", "int32[1] 1", "float32[1] 1", "float32[1] 1", NULL, "",
-      TD_UNSUPPORTED_DTYPE, "keys has dtype float32; int64, uint64 or string is expected", "keys" },
+      TD_UNSUPPORTED_DTYPE,
+      "keys has dtype float32; int32, int64, uint32, uint64 or string is expected", "keys" },
     { "no default", "int32[1] 1", "int64[1] 1", "int64[1] 1", NULL, "missing=default",
       TD_INVALID_ARGUMENT, "default is missing; a tensor is expected with missing = default",
       "default" },
@@ -111,11 +112,13 @@ static const struct {
       "default" },
     { "a default of another shape", "int32[1,2] 1 2", "int64[1] 1", "int64[1] 1", "int32[1] 1",
       "missing=default", TD_SHAPE_MISMATCH,
-      "default has shape [1]; a scalar or [2], the shape of a row of params, is expected",
+      "default has shape [1]; a scalar or [2], the shape of a row of params, is expected, or "
+      "such a row for each query",
       "default" },
-    { "a default that has the rank of params", "int32[1,2] 1 2", "int64[1] 1", "int64[1] 1",
-      "int32[1,2] 1 2", "missing=default", TD_SHAPE_MISMATCH,
-      "default has shape [1,2]; a scalar or [2], the shape of a row of params, is expected",
+    { "more rows than queries", "int32[1,2] 1 2", "int64[1] 1", "int64[1] 1", "int32[2,2] 1 2 3 4",
+      "missing=default", TD_SHAPE_MISMATCH,
+      "default has shape [2,2]; a scalar or [2], the shape of a row of params, is expected, or "
+      "such a row for each query",
       "default" },
 };
 

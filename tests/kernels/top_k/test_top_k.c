@@ -40,6 +40,10 @@ static const struct {
       "bfloat16[3] 0xff80 0x3f80 0x7fc0", "int32[3] 2 1 0" },
     { "negative numbers", "int8[4] -128 127 -1 0", "k=4", "int8[4] 127 0 -1 -128",
       "int32[4] 1 3 2 0" },
+    { "along the first dimension", "int32[3,2] 1 9 5 7 3 8", "k=2 axis=0", "int32[2,2] 5 9 3 8",
+      "int32[2,2] 1 0 2 2" },
+    { "axis counts from the end, too", "int8[2,2,1] 1 2 4 3", "k=1 axis=-2 largest=false",
+      "int8[2,1,1] 1 3", "int32[2,1,1] 0 1" },
     { "rows whose number is too large, beside a 0", "int8[4611686018427387904,4,0]", "k=0",
       "int8[4611686018427387904,4,0]", "int32[4611686018427387904,4,0]" },
 };
@@ -71,6 +75,10 @@ static const struct {
       "k is 3; 0 to 2 is expected: x has shape [1,2]", "", "k" },
     { "also where there are no rows", "int32[0,2]", "k=3", TD_INVALID_ARGUMENT,
       "k is 3; 0 to 2 is expected: x has shape [0,2]", "", "k" },
+    { "an axis above", "int32[1,2] 1 2", "k=1 axis=2", TD_INVALID_AXIS,
+      "axis = 2 is not in [-2, 2): x has shape [1,2]", "", "axis" },
+    { "k above another dimension", "int32[1,2] 1 2", "k=2 axis=0", TD_INVALID_ARGUMENT,
+      "k is 2; 0 to 1 is expected: x has shape [1,2]", "", "k" },
     { "a scalar", "int32[] 1", "k=1", TD_INVALID_ARGUMENT,
       "x is a scalar; at least one dimension is expected", "x", "" },
     { "bool", "bool[1] 1", "k=1", TD_UNSUPPORTED_DTYPE, "x has dtype bool; " NUMBERS, "x", "" },
@@ -79,7 +87,7 @@ static const struct {
     { "strings", "string[1] 'a'", "k=1", TD_UNSUPPORTED_DTYPE, "x has dtype string; " NUMBERS, "x",
       "" },
     { "rows that int32 cannot count", "int8[0,2147483648]", "k=1", TD_RESOURCE_LIMIT,
-      "the last dimension of x needs 2147483648 elements, the limit is 2147483647", "x", "" },
+      "a row of x needs 2147483648 elements, the limit is 2147483647", "x", "" },
 };
 
 TD_TEST_EACH(top_k_refuses, refusals)
@@ -305,6 +313,45 @@ TD_TEST_LOOP(long_rows_do_not_depend_on_their_order_or_on_how_they_are_split, 0,
         EXPECT(call.status == TD_OK, "%s: %s", what, call.err.message);
         expect_top_k(&x, large[which].k, largest, &call.args.outputs[0], &call.args.outputs[1],
                      what);
+    }
+}
+
+/* [a, b, c] as [a, c, b]. */
+static struct td_tensor swapped(const struct td_tensor *x)
+{
+    const int64_t a = x->shape.dim[0], b = x->shape.dim[1], c = x->shape.dim[2];
+    const size_t size = td_dtype_info(x->dtype)->size;
+    struct td_tensor out =
+        random_tensor(x->dtype, &(struct td_shape){ .rank = 3, .dim = { a, c, b } });
+    for (int64_t i = 0; i < a * b * c; i++) {
+        const int64_t from = i / (b * c) * b * c + i % b * c + i / b % c;
+        memcpy((char *)out.data + (size_t)i * size, (const char *)x->data + (size_t)from * size,
+               size);
+    }
+    return out;
+}
+
+/* Rows of some elements, and one that is selected from in runs. */
+TD_TEST_LOOP(another_axis_gives_what_the_last_one_gives_of_the_transposed_tensor, 0,
+             COUNT_OF(dtypes))
+{
+    static const struct td_shape shapes[] = { { .rank = 3, .dim = { 3, 40, 5 } },
+                                              { .rank = 3, .dim = { 2, 700, 33 } },
+                                              { .rank = 3, .dim = { 1, 300000, 2 } } };
+    for (int s = 0; s < COUNT_OF(shapes); s++) {
+        struct op_call strided, contiguous;
+        struct thread_exec exec;
+        td_arena_reset(&test_arena);
+        random_seed((uint64_t)(10 * _i + s));
+        const struct td_tensor x = random_tensor(dtypes[_i], &shapes[s]);
+        thread_exec_init(&exec, 3, 0);
+        call_op(&strided, OP, "k=37 axis=1", x, (struct td_tensor){ 0 }, &exec.exec);
+        call_op(&contiguous, OP, "k=37", swapped(&x), (struct td_tensor){ 0 }, NULL);
+        EXPECT(strided.status == TD_OK && contiguous.status == TD_OK, "%s", strided.err.message);
+        for (int i = 0; i < 2; i++) {
+            const struct td_tensor back = swapped(&contiguous.args.outputs[i]);
+            expect_same_tensor(&strided.args.outputs[i], &back, td_dtype_info(dtypes[_i])->name);
+        }
     }
 }
 

@@ -168,18 +168,20 @@ class Ops(ABC, Generic[One, Many, Rows, Top]):
         return result
 
     def top_k(self, x: Any, k: int, *, largest: Optional[bool] = None,
-                    device: Optional[str] = None, timeout: Optional[float] = None) -> Top:
-        """Selects the k greatest or smallest elements along the last dimension, in order.
+                    axis: Optional[int] = None, device: Optional[str] = None,
+                    timeout: Optional[float] = None) -> Top:
+        """Selects the k greatest or smallest elements along a dimension, in order.
 
-        x         The tensor to select from, of rank 1 or more; its last dimension is a row.
-        k         How many elements of each row; at most the last dimension of x.
+        x         The tensor to select from, of rank 1 or more.
+        k         How many elements of each row; at most x.shape[axis].
         largest   Whether the greatest elements are selected, or the smallest. Default: True.
+        axis      The dimension whose elements are a row; a negative one counts from the end. Default: -1.
         .values   The selected elements of each row, in order.
-        .indices  Where in the last dimension of x each of them is.
+        .indices  Where in dimension `axis` of x each of them is.
         """
         result: Top = self.run_op(op_call(
-            "top_k", calls.selected, {"x": x}, {"k": k, "largest": largest, "device": device}, (),
-            (), ()), timeout)
+            "top_k", calls.selected, {"x": x}, {"k": k, "largest": largest, "axis": axis,
+            "device": device}, (), (), ()), timeout)
         return result
 
     def find(self, keys: Any, queries: Any, *, device: Optional[str] = None,
@@ -205,8 +207,8 @@ class Ops(ABC, Generic[One, Many, Rows, Top]):
         params   The table, of rank 1 or more; each row along its first dimension has a key.
         keys     The keys of the rows, a vector without equal elements.
         queries  The keys of the rows to pick, a tensor of any rank.
-        default  The row of a missing key, or a scalar for all its elements. Required with missing = default, otherwise
-                 not used.
+        default  The row of a missing key, a scalar for all its elements, or a row for each query. Required with missing
+                 = default, otherwise not used.
         missing  What a query gives that is equal to no key: error refuses the request, zero stores zeros (empty
                  strings), default stores the input default. Default: error.
         .output  The rows, in the order of queries.
@@ -221,54 +223,66 @@ class Ops(ABC, Generic[One, Many, Rows, Top]):
 
     def embedding_bag(self, params: Any, indices: Any, *, offsets: Any = None,
                             segment_ids: Any = None, weights: Any = None, scale: Any = None,
-                            offset: Any = None, mode: Optional[Literal["sum", "mean", "sqrtn",
-                            "max"]] = None, padding_index: Optional[int] = None,
-                            num_segments: Optional[int] = None, bounds: Optional[Literal["error",
-                            "zero", "clip", "wrap"]] = None, dtype: Optional[Any] = None,
-                            layout: Optional[Literal["plain", "byte_rowwise"]] = None,
+                            offset: Any = None, zero_point: Any = None,
+                            mode: Optional[Literal["sum", "mean", "sqrtn", "max"]] = None,
+                            padding_index: Optional[int] = None, num_segments: Optional[int] = None,
+                            bounds: Optional[Literal["error", "zero", "clip", "wrap"]] = None,
+                            dtype: Optional[Any] = None, layout: Optional[Literal["plain",
+                            "byte_rowwise"]] = None, include_last_offset: Optional[bool] = None,
                             device: Optional[str] = None, timeout: Optional[float] = None) -> One:
         """Sums rows of a table, bag by bag.
 
-        params         The table, of rank 1 or more; int8 and uint8 with scale and offset.
-        indices        Row numbers, bag after bag, each in [0, params.shape[0]); a vector.
-        offsets        Where in indices each bag begins, the first at 0; the last ends with indices.
-        segment_ids    The bag of each index, never decreasing; given if, and only if, offsets is not.
-        weights        A factor for each index, of the dtype of params, or float32 if that is int8 or uint8; not with
-                       mode = max.
-        scale          Of int8 and uint8 params, for each row: what its elements are multiplied by.
-        offset         Of int8 and uint8 params, for each row: what is then added to its elements.
-        mode           What a bag gives: sum of its rows; mean, divided by the sum of the weights; sqrtn, by the root of
-                       the sum of their squares; max, its greatest elements. Default: sum.
-        padding_index  A row number: indices that are equal to it do not count. Default: none.
-        num_segments   The number of bags, with segment_ids. Default: segment_ids[-1] + 1.
-        bounds         What an index out of range gives: error refuses the request, zero stores zeros (empty strings),
-                       clip takes the nearest valid one, wrap counts modulo the size, so that -1 is the last. Default:
-                       error.
-        dtype          The dtype of the output. Default: that of params; float32 for int8, uint8.
-        layout         Where scale and offset are: plain, in the inputs of these names; byte_rowwise, in the last 8
-                       bytes of each row, as two float32. Default: plain.
-        Returns        The sum of each bag, or what mode says.
+        params               The table, of rank 1 or more; int8 and uint8 with scale.
+        indices              Row numbers, each in [0, params.shape[0]): a vector, bag after bag, or without offsets and
+                             segment_ids a matrix, each row of which is a bag.
+        offsets              Where in indices each bag begins, the first at 0; the last ends with indices.
+        segment_ids          The bag of each index, never decreasing; not with offsets.
+        weights              A factor for each index, of the dtype of params, or float32 if that is int8 or uint8; not
+                             with mode = max.
+        scale                The factor of int8 and uint8 params: one for each row, or one for all.
+        offset               Added to int8 and uint8 params after the multiplication: one for each row, or one for all;
+                             not with zero_point.
+        zero_point           The element of int8 and uint8 params that stands for 0, subtracted before the
+                             multiplication: one for each row, or one for all; 0 if neither it nor offset is given.
+        mode                 What a bag gives: sum of its rows; mean, divided by the sum of the weights; sqrtn, by the
+                             root of the sum of their squares; max, its greatest elements. Default: sum.
+        padding_index        A row number: indices that are equal to it do not count. Default: none.
+        num_segments         The number of bags, with segment_ids. Default: segment_ids[-1] + 1.
+        bounds               What an index out of range gives: error refuses the request, zero stores zeros (empty
+                             strings), clip takes the nearest valid one, wrap counts modulo the size, so that -1 is the
+                             last. Default: error.
+        dtype                The dtype of the output. Default: that of params; float32 for int8, uint8.
+        layout               Where scale and offset are: plain, in the inputs of these names; byte_rowwise, in the last
+                             8 bytes of each row, as two float32. Default: plain.
+        include_last_offset  Whether offsets has one element more than there are bags: the number of indices. Default:
+                             False.
+        Returns              The sum of each bag, or what mode says.
         """
         result: One = self.run_op(op_call(
             "embedding_bag", calls.one, {"params": params, "indices": indices, "offsets": offsets,
-            "segment_ids": segment_ids, "weights": weights, "scale": scale, "offset": offset},
-            {"mode": mode, "padding_index": padding_index, "num_segments": num_segments,
-            "bounds": bounds, "dtype": dtype, "layout": layout, "device": device}, (), ("indices",
-            "offsets", "segment_ids",), ("offsets", "segment_ids", "weights", "scale", "offset",)),
-            timeout)
+            "segment_ids": segment_ids, "weights": weights, "scale": scale, "offset": offset,
+            "zero_point": zero_point}, {"mode": mode, "padding_index": padding_index,
+            "num_segments": num_segments, "bounds": bounds, "dtype": dtype, "layout": layout,
+            "include_last_offset": include_last_offset, "device": device}, (), ("indices",
+            "offsets", "segment_ids",), ("offsets", "segment_ids", "weights", "scale", "offset",
+            "zero_point",)), timeout)
         return result
 
-    def dequantize(self, params: Any, scale: Any, offset: Any, dtype: Optional[Any] = None, *,
+    def dequantize(self, params: Any, scale: Any, *, offset: Any = None,
+                         zero_point: Any = None, dtype: Optional[Any] = None,
                          device: Optional[str] = None, timeout: Optional[float] = None) -> One:
         """Gives the numbers that quantised rows stand for.
 
-        params   The quantised rows.
-        scale    What the elements of each row are multiplied by, or those of all.
-        offset   What is then added to the elements of each row, or to those of all.
-        dtype    The dtype of the output. Default: float32.
-        Returns  params * scale + offset.
+        params      The quantised rows.
+        scale       The factor of the elements: one for each row, or one for all.
+        offset      Added after the multiplication: one for each row, or one for all; not with zero_point.
+        zero_point  The element that stands for 0, subtracted before the multiplication: one for each row, or one for
+                    all; 0 if neither it nor offset is given.
+        dtype       The dtype of the output. Default: float32.
+        Returns     params * scale + offset, or (params - zero_point) * scale.
         """
         result: One = self.run_op(op_call(
-            "dequantize", calls.one, {"params": params, "scale": scale, "offset": offset},
-            {"dtype": dtype, "device": device}, (), (), ()), timeout)
+            "dequantize", calls.one, {"params": params, "scale": scale, "offset": offset,
+            "zero_point": zero_point}, {"dtype": dtype, "device": device}, (), (), ("offset",
+            "zero_point",)), timeout)
         return result

@@ -1,0 +1,44 @@
+/* zero_point.h - the integers that stand for 0 in quantised rows.
+ *
+ * Threads  Pure. */
+#ifndef TD_KERNELS_ZERO_POINT_H
+#define TD_KERNELS_ZERO_POINT_H
+
+#include "kernels/tensor.h"
+
+/* Those of the rows, and those that PyTorch and JSON have for integers. */
+#define TD_DTYPES_ZERO_POINT                                                                       \
+    (TD_DTYPE_BIT(INT8) | TD_DTYPE_BIT(UINT8) | TD_DTYPE_BIT(INT32) | TD_DTYPE_BIT(INT64))
+
+struct td_zero_points {
+    const void *data; /* NULL: all are 0 */
+    td_dtype dtype;
+    int64_t step; /* 1: one for each row; 0: one for all */
+};
+
+/* Borrows the tensor, a vector or a scalar; NULL: all are 0. */
+static inline struct td_zero_points td_zero_points_of(const struct td_tensor *tensor)
+{
+    if (!tensor)
+        return (struct td_zero_points){ .data = NULL };
+    return (struct td_zero_points){ tensor->data, tensor->dtype, tensor->shape.rank };
+}
+
+static inline int64_t td_zero_point(const struct td_zero_points *zero_points, int64_t row)
+{
+    const int64_t i = row * zero_points->step;
+    if (!zero_points->data)
+        return 0;
+    switch (zero_points->dtype) {
+    case TD_DTYPE_INT8:
+        return ((const int8_t *)zero_points->data)[i];
+    case TD_DTYPE_UINT8:
+        return ((const uint8_t *)zero_points->data)[i];
+    case TD_DTYPE_INT32:
+        return ((const int32_t *)zero_points->data)[i];
+    default:
+        return ((const int64_t *)zero_points->data)[i];
+    }
+}
+
+#endif
