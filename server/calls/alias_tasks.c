@@ -6,6 +6,7 @@
 #include "api/text/suggest.h"
 #include "api/text/text.h"
 #include "kernels/name.h"
+#include "server/calls/audit.h"
 #include "server/calls/services.h"
 #include "server/store/aliases.h"
 
@@ -317,9 +318,12 @@ static td_status compute_flip(struct td_call *call, struct td_worker *worker)
 {
     const struct state *state = call->state;
     (void)worker;
-    const td_status status = td_store_flip(call->services->store, &state->flip, &call->error);
+    const struct td_alias_flip *flip = &state->flip;
+    const td_status status = td_store_flip(call->services->store, flip, &call->error);
     if (status == TD_PRECONDITION_FAILED)
-        hide_etag(call, &state->flip);
+        hide_etag(call, flip);
+    for (int i = 0; status == TD_OK && i < flip->n_set; i++)
+        td_audit_alias(call, flip->set[i].name, flip->set[i].target, flip->persist);
     return status;
 }
 

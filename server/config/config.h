@@ -33,7 +33,8 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
     X(allow_origin, "allow-origin", LIST, "", 0, 0, "ORIGIN,...",                                  \
       "web origins that may use this server, such as https://example.com; others get 403")         \
     X(token_file, "token-file", TEXT, "", 0, 0, "FILE",                                            \
-      "lines ROLE TOKEN [PREFIX...]: requests need a token of the role read, write or admin, for " \
+      "lines ROLE TOKEN [name=NAME] [PREFIX...]: requests need a token of the role read, write "   \
+      "or admin, for "                                                                             \
       "tensors with one of the prefixes; read again on SIGHUP")                                    \
     X(tls_certificate, "tls-certificate", TEXT, "", 0, 0, "FILE",                                  \
       "PEM, with the certificates between it and the root: serve HTTPS instead of HTTP; read "     \
