@@ -302,26 +302,12 @@ static td_status decode_flip(struct td_call *call)
     return status == TD_OK ? make_reply(call) : status;
 }
 
-/* The ETag of a version, in the error of a condition, is for those who may name the version. */
-static void hide_etag(struct td_call *call, const struct td_alias_flip *flip)
-{
-    char target[TD_TENSOR_NAME];
-    for (int i = 0; i < flip->n_wanted; i++) {
-        const char *name = flip->wanted[i].name;
-        if (td_store_alias_target(call->services->store, name, strlen(name), target) &&
-            !td_access_has_table(&call->tables.access, target, strlen(target)))
-            call->error.etag[0] = '\0';
-    }
-}
-
 static td_status compute_flip(struct td_call *call, struct td_worker *worker)
 {
     const struct state *state = call->state;
     (void)worker;
     const struct td_alias_flip *flip = &state->flip;
     const td_status status = td_store_flip(call->services->store, flip, &call->error);
-    if (status == TD_PRECONDITION_FAILED)
-        hide_etag(call, flip);
     for (int i = 0; status == TD_OK && i < flip->n_set; i++)
         td_audit_alias(call, flip->set[i].name, flip->set[i].target, flip->persist);
     return status;
