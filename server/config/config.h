@@ -207,6 +207,9 @@ enum td_config_action {
 
 void td_config_free(struct td_config *config);
 
+/* Whether a request needs a token or a certificate of its client. */
+bool td_config_identifies_clients(const struct td_config *config);
+
 /* Splits "HOST:PORT" or "[V6]:PORT". False for anything else. host has room for 256 bytes. */
 bool td_config_split_address(const char *address, char host[256], uint16_t *port);
 

@@ -539,6 +539,10 @@ struct td_http *td_http_start(struct td_services *services, int inherited)
            TD_INT("workers", services->config.workers),
            TD_INT("memory_limit", services->config.memory_limit),
            TD_INT("tables_bytes", td_store_stats(services->store).mapped));
+    if (!td_listener_is_loopback(&bound) && !td_config_identifies_clients(&services->config))
+        td_log(&services->log, TD_LOG_WARN, "listening_without_tokens", TD_TEXT("address", address),
+               TD_TEXT("reason", "every client that reaches the address may use every tensor; "
+                                 "--token-file says who may do what"));
     return http;
 }
 

@@ -27,10 +27,16 @@ static bool is_chosen(const struct td_services *services, int64_t begun_ns)
     return (double)(bits >> 11) * 0x1p-53 < fraction;
 }
 
-/* Any client can cause the exceptions: the second is a refusal before any work. */
+/* Handlers other than those of readiness are not refused in a drain. */
+static bool is_probe_of_drain(const struct td_call *call)
+{
+    return call->handler && call->error.status == TD_DRAINING;
+}
+
+/* Any client can cause the exceptions: the last one is a refusal before any work. */
 static bool is_fault(const struct td_call *call)
 {
-    return !call->gone && call->error.status != TD_NOT_SUPPORTED &&
+    return !call->gone && !is_probe_of_drain(call) && call->error.status != TD_NOT_SUPPORTED &&
            !(call->error.status == TD_DEADLINE_EXCEEDED && call->error.retry_after_s);
 }
 

@@ -173,6 +173,18 @@ class CommandLine(unittest.TestCase):
             self.assertRegex(result.stdout, r"(?m)^ok +data-dir .*: can be read and changed$")
             self.assertTrue(result.stdout.endswith("tensord: the configuration is valid\n"))
 
+    def test_an_open_address_without_tokens_is_a_warning(self):
+        with Folder(**{"tokens": "read 0123456789abcdef\n"}) as folder:
+            for address, options, warned in (("0.0.0.0:0", (), True), ("[::]:0", ("--read-only",), True), ("127.0.0.1:0", (), False), ("[::1]:0", (), False),
+                                             ("0.0.0.0:0", ("--token-file", folder.path + "/tokens"), False)):
+                with self.subTest(address=address, options=options):
+                    result = run("--check-config", "--listen", address, *options)
+                    self.assertEqual((result.returncode, "warning  listen" in result.stdout), (0, warned), result)
+                    with Daemon(*options, listen=address) as daemon:
+                        daemon.at_start = None if "--token-file" in options else daemon.at_start
+                        events = [e for e in daemon.events() if e["event"] == "listening_without_tokens"]
+                        self.assertEqual([(e["level"], e["address"]) for e in events], [("warn", daemon.address)] if warned else [])
+
     def test_check_config_takes_a_passed_socket_for_the_address(self):
         with socket.create_server(("127.0.0.1", 0)) as listener:
             address = "127.0.0.1:%d" % listener.getsockname()[1]
@@ -550,7 +562,8 @@ class Stopping(HttpTest):
             self.assertStatus(old.reply(), 200)
             daemon.send_signal(signal.SIGTERM)
             self.open_log(daemon)
-            for path, body, status in (("/readyz", None, 503), ("/v2/health/ready", None, 503), ("/healthz", None, 200), ("/v1/gather", BODY, 200)):
+            for path, body, status in (("/readyz", None, 503), ("/v2/health/ready", None, 503), ("/v2/models/gather/ready", None, 503), ("/healthz", None, 200),
+                                       ("/v1/gather", BODY, 200)):
                 with Raw(daemon) as raw:
                     raw.send(http_request("POST" if body else "GET", path, body or b""))
                     reply = raw.reply()
@@ -562,6 +575,8 @@ class Stopping(HttpTest):
             daemon.clock.advance(3601)
             self.assertEqual(daemon.wait(), 0)
             self.assertNotIn("drain_cut_short", [event["event"] for event in daemon.events()])
+            # "not ready" is what a probe asks for, not a fault
+            self.assertEqual([event for event in daemon.events() if event["level"] in ("warn", "error")], [])
 
     def test_a_second_signal_ends_the_drain(self):
         daemon = Daemon(*ONE_WORKER, "--drain-delay-ms", HOUR, "--drain-timeout-ms", HOUR)
