@@ -4,7 +4,7 @@
  * precedence; its spelling derives from its name: --max-body, TENSORD_MAX_BODY, {"max-body": ...}.
  * A switch without a value, --compress, is on; its values are on, off, true, false, yes, no, 1 and
  * 0. A list has comma-separated values, in the JSON file also an array; on the command line the
- * option may be repeated. --help is printed from the same table (load.h).
+ * option may be repeated, and no other may. --help is printed from the same table (load.h).
  *
  * Ownership  struct td_config owns its texts; td_config_free.
  * Errors     One sentence with the source of the value, the value and what is expected. */

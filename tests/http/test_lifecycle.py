@@ -182,6 +182,7 @@ class CommandLine(unittest.TestCase):
                     self.assertEqual((result.returncode, "warning  listen" in result.stdout), (0, warned), result)
                     with Daemon(*options, listen=address) as daemon:
                         daemon.at_start = None if "--token-file" in options else daemon.at_start
+                        daemon.wait_log(lambda e: e["event"] == "ready")
                         events = [e for e in daemon.events() if e["event"] == "listening_without_tokens"]
                         self.assertEqual([(e["level"], e["address"]) for e in events], [("warn", daemon.address)] if warned else [])
 

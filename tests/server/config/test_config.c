@@ -189,15 +189,6 @@ TD_TEST_EACH(the_command_line_wins_over_the_environment_over_the_file, precedenc
     td_config_free(&loaded.config);
 }
 
-TD_TEST(the_last_of_two_on_the_command_line_wins)
-{
-    struct loaded loaded =
-        load_good(WORDS("--workers", "3", "--listen=h:1", "--workers=4", "--listen=h:2"), NULL);
-    ck_assert_int_eq(loaded.config.workers, 4);
-    ck_assert_str_eq(loaded.config.listen, "h:2");
-    td_config_free(&loaded.config);
-}
-
 TD_TEST(the_file_can_be_named_by_the_environment)
 {
     char variable[100];
@@ -663,6 +654,18 @@ static const struct {
     { WORDS("--"), "'--'", "", "is not an option" },
     { WORDS(""), "''", "", "is not an option" },
     { WORDS("--workers", "3", "4"), "'4'", "", "is not an option" },
+    /* none of two values wins silently */
+    { WORDS("--workers", "3", "--workers=3"), "--workers: ", "a second value, '3'", "only once" },
+    { WORDS("--listen=h:1", "--listen", "h:2"), "--listen: ", "'h:2'", "on one address" },
+    { WORDS("--compress", "--compress=off"), "--compress: ", "'off'", "only once" },
+    { WORDS("--config=a", "--config=b"), "--config: ", "'b'", "only once" },
+    { WORDS("--check-config", "--check-health"), "--check-health: ", "", "beside --check-config" },
+    /* what other servers call it, and what looks like a folder of tables */
+    { WORDS("--port", "80"), "--port: ", "did you mean --listen HOST:PORT?", "unknown option" },
+    { WORDS("--host=::"), "--host: ", "did you mean --listen HOST:PORT?", "unknown option" },
+    { WORDS("-p", "80"), "'-p'", "did you mean --listen HOST:PORT?", "is not an option" },
+    { WORDS("/tmp"), "'/tmp'", "did you mean --data-dir /tmp?", "is not an option" },
+    { WORDS("/no/such/folder"), "'/no/such/folder'", "(see --help)", "is not an option" },
 };
 
 TD_TEST_EACH(an_unknown_argument_is_rejected, wrong_arguments)
@@ -786,12 +789,18 @@ static const struct {
     const char *text;
     const char *part; /* of the message */
 } wrong_files[] = {
-    { "", "is not a JSON object" },
-    { "{", "is not a JSON object" },
-    { "[]", "is not a JSON object" },
-    { "3", "is not a JSON object" },
-    { "{\"workers\": 3} {}", "is not a JSON object" },
-    { "{\"workers\": 3,}", "is not a JSON object" },
+    { "", "line 1, column 1: expected a value at byte 0, but the JSON text ends there" },
+    { "{", "line 1, column 2: expected a member name in quotes" },
+    { "[]", "expected an object of options, {\"OPTION\": VALUE, ...}, not a list" },
+    { "3", "expected an object of options, {\"OPTION\": VALUE, ...}, not a number" },
+    { "{\"workers\": 3} {}", "line 1, column 16: expected the end of the file" },
+    { "{\"workers\": 3,}", "line 1, column 15: the ',' before '}' has no member after it" },
+    { "{\n \"workers\": 3,\n}\n", "line 3, column 1: the ',' before '}' has no member after it" },
+    { "{\"allow-host\": [\"a\", ]}", "column 22: the ',' before ']' has no element after it" },
+    { "{\n  // workers\n}", "line 2, column 3: '/' is unexpected: JSON has no comments" },
+    { "{\n  # workers\n}", "line 2, column 3: '#' is unexpected: JSON has no comments" },
+    { "{\"workers\": 3 \"max-body\": 1}", "column 15: expected ',' or '}'" },
+    { "{'workers': 3}", "line 1, column 2: expected a member name in quotes" },
     { "{\"wrokers\": 3}", "wrokers in /tmp/" },
     { "{\"wrokers\": 3}", "unknown option" },
     { "{\"config\": \"other.json\"}", "unknown option" }, /* files do not include files */
