@@ -45,6 +45,12 @@ static bool reject_json(const cJSON *item, const struct td_option_source *source
     return false;
 }
 
+static void note(struct td_config_origins *origins, const struct td_option *option,
+                 const struct td_option_source *source)
+{
+    snprintf(origins->text[option - td_options], sizeof origins->text[0], "%s", source->text);
+}
+
 static bool set_list_from_json(struct td_config *config, const struct td_option *option,
                                const cJSON *array, struct td_option_source *source,
                                char message[TD_CONFIG_MESSAGE])
@@ -76,7 +82,7 @@ static bool reject_unknown(char message[TD_CONFIG_MESSAGE], const char *source, 
 }
 
 static bool set_from_json(struct td_config *config, const cJSON *item, const char *path,
-                          char message[TD_CONFIG_MESSAGE])
+                          struct td_config_origins *origins, char message[TD_CONFIG_MESSAGE])
 {
     struct td_option_source source = { .repeated = false };
     snprintf(source.text, sizeof source.text, "%.60s in %.200s", item->string, path);
@@ -84,6 +90,7 @@ static bool set_from_json(struct td_config *config, const cJSON *item, const cha
     if (!option)
         return reject_unknown(message, source.text, "",
                               td_option_nearest(item->string, strlen(item->string), no_others));
+    note(origins, option, &source);
     if (cJSON_IsString(item))
         return td_option_set(config, option, item->valuestring, &source, message);
     if (cJSON_IsBool(item) && option->kind == KIND_RATIO)
@@ -160,7 +167,7 @@ static bool reject_text(const char *path, const char *text, char message[TD_CONF
 }
 
 bool td_config_read_file(struct td_config *config, const char *path,
-                         char message[TD_CONFIG_MESSAGE])
+                         struct td_config_origins *origins, char message[TD_CONFIG_MESSAGE])
 {
     char *text = read_file(path, message);
     if (!text)
@@ -168,15 +175,15 @@ bool td_config_read_file(struct td_config *config, const char *path,
     cJSON *root = cJSON_ParseWithOpts(text, NULL, true);
     bool valid = cJSON_IsObject(root) || reject_text(path, text, message);
     for (const cJSON *item = valid ? root->child : NULL; valid && item; item = item->next)
-        valid =
-            check_unique(root, item, path, message) && set_from_json(config, item, path, message);
+        valid = check_unique(root, item, path, message) &&
+                set_from_json(config, item, path, origins, message);
     cJSON_Delete(root);
     free(text);
     return valid;
 }
 
 bool td_config_read_environment(struct td_config *config, char **environment,
-                                char message[TD_CONFIG_MESSAGE])
+                                struct td_config_origins *origins, char message[TD_CONFIG_MESSAGE])
 {
     for (char **entry = environment; *entry; entry++) {
         struct td_option_source source = { .repeated = false };
@@ -186,6 +193,7 @@ bool td_config_read_environment(struct td_config *config, char **environment,
         if (!option)
             continue;
         td_option_environment_name(option->name, source.text, sizeof source.text);
+        note(origins, option, &source);
         if (!td_option_set(config, option, *entry + length + 1, &source, message))
             return false;
     }
@@ -256,7 +264,8 @@ static bool set_action(const struct td_argument *asked, struct td_command_line *
 
 /* Reads one argument and its value, "--name=value" or "--name value". */
 static bool read_argument(struct td_config *config, int argc, char **argv, int *at, bool apply,
-                          struct td_command_line *line, char message[TD_CONFIG_MESSAGE])
+                          struct td_command_line *line, struct td_config_origins *origins,
+                          char message[TD_CONFIG_MESSAGE])
 {
     const char *argument = argv[*at];
     if (strncmp(argument, "--", 2) != 0 || argument[2] == '\0')
@@ -299,14 +308,16 @@ static bool read_argument(struct td_config *config, int argc, char **argv, int *
         return reject_second(option->name, value, message);
     snprintf(source.text, sizeof source.text, "--%s", option->name);
     line->given[option - td_options] = true;
+    note(origins, option, &source);
     return td_option_set(config, option, value, &source, message);
 }
 
 bool td_config_read_arguments(struct td_config *config, int argc, char **argv, bool apply,
-                              struct td_command_line *line, char message[TD_CONFIG_MESSAGE])
+                              struct td_command_line *line, struct td_config_origins *origins,
+                              char message[TD_CONFIG_MESSAGE])
 {
     for (int at = 1; at < argc; at++)
-        if (!read_argument(config, argc, argv, &at, apply, line, message))
+        if (!read_argument(config, argc, argv, &at, apply, line, origins, message))
             return false;
     return true;
 }

@@ -68,7 +68,7 @@ class CommandLine(unittest.TestCase):
             self.assertIn("default", section.lower())
             if default:
                 self.assertIn(default, section)
-        for name in ("config", "check-config", "check-health", "version", "help"):
+        for name in ("config", "check-config", "check-health", "print-config", "version", "help"):
             self.assertRegex(result.stdout, rf"(?m)^\s*--{name}\b")
 
     def test_version_is_one_line(self):
@@ -172,6 +172,16 @@ class CommandLine(unittest.TestCase):
             self.assertEqual((result.returncode, result.stderr), (0, ""), result)
             self.assertRegex(result.stdout, r"(?m)^ok +data-dir .*: can be read and changed$")
             self.assertTrue(result.stdout.endswith("tensord: the configuration is valid\n"))
+
+    def test_print_config_shows_where_each_value_is_from(self):
+        with Folder() as folder:
+            file = folder.write("options.json", '{"workers": 2, "max-body": "1M", "otlp-header": "api-key=s3cret"}')
+            result = run("--config", file, "--print-config", "--log-level=warn", env={"TENSORD_WORKERS": "3"})
+            self.assertEqual((result.returncode, result.stderr), (0, ""), result)
+            for line in (r"workers +3 +TENSORD_WORKERS", rf"max-body +1M +max-body in {file}", r"log-level +warn +--log-level", r"queue-limit +1024 +default"):
+                self.assertRegex(result.stdout, rf"(?m)^{line}$")
+            self.assertNotIn("s3cret", result.stdout)
+            self.assertRefused(run("--print-config", "--workers", "x"), "workers", "'x'")
 
     def test_an_open_address_without_tokens_is_a_warning(self):
         with Folder(**{"tokens": "read 0123456789abcdef\n"}) as folder:
