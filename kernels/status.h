@@ -46,6 +46,7 @@
     X(QUEUE_FULL)                                                                                  \
     X(MEMORY_EXHAUSTED)                                                                            \
     X(DRAINING)                                                                                    \
+    X(DATA_DIR_LOCKED)                                                                             \
     X(DEVICE_UNAVAILABLE)                                                                          \
     X(DEADLINE_EXCEEDED)                                                                           \
     X(NOT_SUPPORTED)                                                                               \
@@ -100,7 +101,7 @@ struct td_error {
     char resource[32];     /* RESOURCE_LIMIT: the limited resource; "" when none */
     uint64_t needed;
     uint64_t limit;
-    unsigned retry_after_s; /* QUEUE_FULL, MEMORY_EXHAUSTED, DEVICE_UNAVAILABLE: 0 when unknown */
+    unsigned retry_after_s; /* QUEUE_FULL, MEMORY_EXHAUSTED, DATA_DIR_LOCKED: 0 when unknown */
     char allow[64];         /* METHOD_NOT_ALLOWED: the allowed methods */
     char etag[64];          /* PRECONDITION_FAILED: the current ETag; "" when nothing exists */
     char etag_of
