@@ -49,6 +49,12 @@ td_status td_error_set(struct td_error *err, td_status status, const char *forma
     return status;
 }
 
+void td_error_etag_of(struct td_error *err, const char *name)
+{
+    if (err)
+        snprintf(err->etag_of, sizeof err->etag_of, "%s", name);
+}
+
 td_status td_error_at_input(struct td_error *err, td_status status, const char *format, ...)
 {
     if (!err)

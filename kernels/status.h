@@ -46,6 +46,7 @@
     X(QUEUE_FULL)                                                                                  \
     X(MEMORY_EXHAUSTED)                                                                            \
     X(DRAINING)                                                                                    \
+    X(DATA_DIR_LOCKED)                                                                             \
     X(DEVICE_UNAVAILABLE)                                                                          \
     X(DEADLINE_EXCEEDED)                                                                           \
     X(NOT_SUPPORTED)                                                                               \
@@ -100,9 +101,11 @@ struct td_error {
     char resource[32];     /* RESOURCE_LIMIT: the limited resource; "" when none */
     uint64_t needed;
     uint64_t limit;
-    unsigned retry_after_s; /* QUEUE_FULL, MEMORY_EXHAUSTED, DEVICE_UNAVAILABLE: 0 when unknown */
+    unsigned retry_after_s; /* QUEUE_FULL, MEMORY_EXHAUSTED, DATA_DIR_LOCKED: 0 when unknown */
     char allow[64];         /* METHOD_NOT_ALLOWED: the allowed methods */
     char etag[64];          /* PRECONDITION_FAILED: the current ETag; "" when nothing exists */
+    char etag_of
+        [129]; /* whose that is, which may be another name than that of the request; not reported */
 };
 
 /* Records a failure and returns `status`, so that a refusal is one statement:
@@ -113,6 +116,9 @@ td_status td_error_set(struct td_error *err, td_status status, const char *forma
 
 /* Add a detail to an error after td_error_set. err may be NULL; functions that take `status` return
  * it. */
+/* Names the tensor that err->etag is of. */
+void td_error_etag_of(struct td_error *err, const char *name);
+
 td_status td_error_at_input(struct td_error *err, td_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 td_status td_error_at_attribute(struct td_error *err, td_status status, const char *name);

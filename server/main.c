@@ -16,6 +16,8 @@
 #include "server/observe/notify.h"
 #include "server/traces/collector.h"
 
+#include <sys/ioctl.h>
+
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -339,6 +341,16 @@ static void report_unknown_variables(const struct td_log *log)
                TD_TEXT("did_you_mean", unknown.did_you_mean[0] ? unknown.did_you_mean : NULL));
 }
 
+/* The width of the terminal, or 80. */
+static int columns_of(int fd)
+{
+    enum { USUAL = 80, FEWEST = 40 };
+    struct winsize size;
+    if (ioctl(fd, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
+        return USUAL;
+    return size.ws_col < FEWEST ? FEWEST : size.ws_col;
+}
+
 int main(int argc, char **argv)
 {
     static struct td_services services;
@@ -348,8 +360,11 @@ int main(int argc, char **argv)
         td_config_load(&services.config, argc, argv, environ, message);
     switch (action) {
     case TD_CONFIG_HELP:
-        td_config_help(stdout);
+        td_config_help(stdout, columns_of(STDOUT_FILENO));
         return 0;
+    case TD_CONFIG_PRINT:
+        td_config_free(&services.config);
+        return td_config_print(stdout, argc, argv, environ, message) ? 0 : wrong(message);
     case TD_CONFIG_VERSION:
         puts("tensord " TD_VERSION);
         return 0;

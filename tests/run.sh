@@ -208,6 +208,7 @@ stage wheel               --l  build-release tests/deploy/wheel.sh
 stage proxies             -wl  build-release python3 tests/deploy/proxies.py --binary build/tensord
 stage cluster             -wl  build-release python3 tests/deploy/cluster.py
 stage kubernetes          -wl  build-release python3 tests/deploy/kubernetes.py --binary build/tensord
+stage compose             -wl  build-release python3 tests/deploy/compose.py --binary build/tensord
 stage mlserver            --l  build-release python3 tests/oip/mlserver_client.py --binary build/tensord
 stage kserve              --l  build-release python3 tests/deploy/inference_service.py --binary build/tensord
 

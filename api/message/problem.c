@@ -107,10 +107,13 @@ static const struct td_problem problems[TD_STATUS_COUNT] = {
             "in the Retry-After header."),
     PROBLEM(DRAINING, 503, "Draining", "draining",
             "The server is shutting down and accepts no new work. Use another instance."),
+    PROBLEM(DATA_DIR_LOCKED, 503, "Data folder locked", "data-dir-locked",
+            "Another process may change the data folder, and this server may not. It tries for the "
+            "lock each second: try again after the seconds in the Retry-After header, or send the "
+            "change to the other process."),
     PROBLEM(DEVICE_UNAVAILABLE, 503, "Device unavailable", "device-unavailable",
             "The device that the request needs, or the disk that a tensor is on, is absent or "
-            "has failed; or another process has locked the data folder: then try again after the "
-            "seconds in the Retry-After header. `device: auto` falls back to the CPU."),
+            "has failed. `device: auto` falls back to the CPU."),
     PROBLEM(DEADLINE_EXCEEDED, 504, "Deadline exceeded", "deadline-exceeded",
             "The time allowed by X-Request-Timeout-Ms or by the server ran out before the result "
             "was ready."),

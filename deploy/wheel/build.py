@@ -58,7 +58,8 @@ def cache_folder():
 def build_program(folder):
     paths = [str(cache_folder() / "cjson" / "lib" / "pkgconfig"), os.environ.get("PKG_CONFIG_PATH", "")]
     environment = {**os.environ, "PKG_CONFIG_PATH": ":".join(filter(None, paths))}
-    output_of("cmake", "--preset", "wheel", "-B", folder, env=environment)
+    # The cache of an earlier run may have libraries that deploy/dependencies.sh --wheel has replaced since.
+    output_of("cmake", "--fresh", "--preset", "wheel", "-B", folder, env=environment)
     output_of("cmake", "--build", folder, "--target", "tensord", "--parallel", os.cpu_count(), env=environment)
     return folder / "tensord"
 

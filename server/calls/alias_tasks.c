@@ -6,6 +6,7 @@
 #include "api/text/suggest.h"
 #include "api/text/text.h"
 #include "kernels/name.h"
+#include "server/calls/audit.h"
 #include "server/calls/services.h"
 #include "server/store/aliases.h"
 
@@ -301,18 +302,6 @@ static td_status decode_flip(struct td_call *call)
     return status == TD_OK ? make_reply(call) : status;
 }
 
-/* The ETag of a version, in the error of a condition, is for those who may name the version. */
-static void hide_etag(struct td_call *call, const struct td_alias_flip *flip)
-{
-    char target[TD_TENSOR_NAME];
-    for (int i = 0; i < flip->n_wanted; i++) {
-        const char *name = flip->wanted[i].name;
-        if (td_store_alias_target(call->services->store, name, strlen(name), target) &&
-            !td_access_has_table(&call->tables.access, target, strlen(target)))
-            call->error.etag[0] = '\0';
-    }
-}
-
 static td_effect flip_effect(struct td_call *call, struct td_writer *writer)
 {
     struct state *state = call->state;
@@ -324,9 +313,10 @@ static td_status change_flip(struct td_call *call, struct td_worker *worker)
 {
     const struct state *state = call->state;
     (void)worker;
-    const td_status status = td_store_flip(call->services->store, &state->flip, &call->error);
-    if (status == TD_PRECONDITION_FAILED)
-        hide_etag(call, &state->flip);
+    const struct td_alias_flip *flip = &state->flip;
+    const td_status status = td_store_flip(call->services->store, flip, &call->error);
+    for (int i = 0; status == TD_OK && i < flip->n_set; i++)
+        td_audit_alias(call, flip->set[i].name, flip->set[i].target, flip->persist);
     return status;
 }
 

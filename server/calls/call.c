@@ -320,6 +320,7 @@ void td_call_refuse(struct td_call *call)
     const char *model = call->table.known ? call->table.model : op_name;
     if (call->error.status != TD_RANGE_NOT_SATISFIABLE) /* it gives the total length */
         call->reply.n_headers = 0;                      /* they belong to another reply */
+    td_tables_hide_etag(&call->tables, &call->error);
     if (call->style == TD_STYLE_OIP)
         td_oip_problem(&call->error, model, op_name, call->request_id, &call->arena, &call->reply);
     else

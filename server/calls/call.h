@@ -15,7 +15,7 @@
 #include "api/message/message.h"
 #include "server/calls/sources.h"
 #include "server/calls/tables.h"
-#include "server/clients/refusals.h"
+#include "server/clients/sender.h"
 #include "server/compression/deflate.h"
 #include "server/guard/access.h"
 #include "server/memory/populate.h"
@@ -129,7 +129,8 @@ struct td_call {
 
     /* the connection */
     struct MHD_Connection *connection;
-    struct td_client *client;               /* that sent the request */
+    struct td_sender sender;                /* for logs and spans */
+    struct td_client *client;               /* that limits and turns count the call for */
     int socket;                             /* of a call that is queued; -1 otherwise */
     uint32_t body_chunks;                   /* in which the body has arrived so far */
     void (*finished)(struct td_call *call); /* after a worker is done: wakes the connection */

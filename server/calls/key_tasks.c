@@ -3,6 +3,7 @@
 #include "api/tensor_io.h"
 #include "kernels/key_dtype.h"
 #include "kernels/name.h"
+#include "server/calls/audit.h"
 #include "server/calls/services.h"
 #include "server/calls/tensor_call.h"
 
@@ -63,11 +64,12 @@ static td_status change_put(struct td_call *call, struct td_worker *worker)
     if (status != TD_OK)
         return status;
     td_pool_exec_init(&exec, worker, &call->arena, td_call_stopped, call);
-    return td_tables_hide(&call->tables, state->write.name,
-                          td_store_put_keys(call->services->store, &state->write, &state->keys,
-                                            &exec.base, &call->arena, &state->listing,
-                                            &state->created, &call->error),
-                          &call->error);
+    const td_status put =
+        td_store_put_keys(call->services->store, &state->write, &state->keys, &exec.base,
+                          &call->arena, &state->listing, &state->created, &call->error);
+    if (put == TD_OK)
+        td_audit_table(call, "put_keys", &state->listing);
+    return td_tables_hide(&call->tables, state->write.name, put, &call->error);
 }
 
 static td_status encode_put(struct td_call *call)
@@ -82,10 +84,11 @@ static td_status change_delete(struct td_call *call, struct td_worker *worker)
 {
     struct td_tensor_call *state = call->state;
     (void)worker;
-    return td_tables_hide(&call->tables, state->write.name,
-                          td_store_delete_keys(call->services->store, &state->write, &call->arena,
-                                               &state->listing, &call->error),
-                          &call->error);
+    const td_status status = td_store_delete_keys(call->services->store, &state->write,
+                                                  &call->arena, &state->listing, &call->error);
+    if (status == TD_OK)
+        td_audit_table(call, "delete_keys", &state->listing);
+    return td_tables_hide(&call->tables, state->write.name, status, &call->error);
 }
 
 static td_status encode_delete(struct td_call *call)

@@ -7,6 +7,7 @@
 #include "api/oip/oip.h"
 #include "kernels/integers.h"
 #include "kernels/key_dtype.h"
+#include "server/calls/audit.h"
 #include "server/calls/models.h"
 #include "server/calls/path_table.h"
 #include "server/calls/row_keys.h"
@@ -406,6 +407,8 @@ static td_status store_outputs(struct td_call *call)
         name_output(call, i);
         status = td_store_put(call->services->store, &stored->write, &args->outputs[i],
                               &call->arena, &list[i], &created, &call->error);
+        if (status == TD_OK)
+            td_audit_table(call, call->op->name, &list[i]);
     }
     if (status == TD_OK)
         td_describe_stored(&call->request, list, text, size, &call->reply);

@@ -200,6 +200,13 @@ td_status td_tables_newest(const struct td_tables *tables, const char *table,
                            : td_tables_hide(tables, table, status, err);
 }
 
+/* The name is that of the moment when the ETag was read: an alias may name another version by now. */
+void td_tables_hide_etag(const struct td_tables *tables, struct td_error *err)
+{
+    if (err->etag[0] && !td_access_has_table(&tables->access, err->etag_of, strlen(err->etag_of)))
+        err->etag[0] = '\0';
+}
+
 td_status td_tables_hide(const struct td_tables *tables, const char *name, td_status status,
                          struct td_error *err)
 {

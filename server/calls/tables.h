@@ -61,6 +61,9 @@ TD_MUST_CHECK td_status td_tables_newest(const struct td_tables *tables, const c
                                          struct td_arena *arena, struct td_tensor_listing *out,
                                          struct td_error *err);
 
+/* Takes the ETag of a tensor that the request may not name out of an error. For every reply. */
+void td_tables_hide_etag(const struct td_tables *tables, struct td_error *err);
+
 /* Takes a name that the request may not know out of the error of the store that suggests it.
  * Returns `status`. */
 td_status td_tables_hide(const struct td_tables *tables, const char *name, td_status status,

@@ -8,11 +8,13 @@
 #include "api/tensor_io.h"
 #include "kernels/key_dtype.h"
 #include "kernels/name.h"
+#include "server/calls/audit.h"
 #include "server/calls/device_call.h"
 #include "server/calls/key_tasks.h"
 #include "server/calls/op_task.h"
 #include "server/calls/services.h"
 #include "server/calls/tensor_call.h"
+#include "server/store/aliases.h"
 #include "server/store/keys.h"
 #include "server/store/precondition.h"
 #include "server/store/table_name.h"
@@ -260,9 +262,12 @@ static td_status change_put(struct td_call *call, struct td_worker *worker)
     if (status != TD_OK)
         return status;
     td_pool_exec_init(&exec, worker, &call->arena, td_call_stopped, call);
-    return td_store_put_table(call->services->store, &state->write, &state->tensor,
-                              state->has_keys ? &state->keys : NULL, &exec.base, &call->arena,
-                              &state->listing, &state->created, &call->error);
+    const td_status put = td_store_put_table(
+        call->services->store, &state->write, &state->tensor, state->has_keys ? &state->keys : NULL,
+        &exec.base, &call->arena, &state->listing, &state->created, &call->error);
+    if (put == TD_OK)
+        td_audit_table(call, "put_tensor", &state->listing);
+    return put;
 }
 
 static const struct td_tensor *upload_put(const struct td_call *call)
@@ -304,10 +309,17 @@ static td_status delete_argument(struct td_call *call, const char *name, size_t 
 static td_status change_delete(struct td_call *call, struct td_worker *worker)
 {
     const struct td_tensor_call *state = call->state;
+    struct td_store *store = call->services->store;
+    const char *name = state->write.name;
+    char target[TD_TENSOR_NAME];
     (void)worker;
-    return td_tables_hide(&call->tables, state->write.name,
-                          td_store_delete(call->services->store, &state->write, &call->error),
-                          &call->error);
+    const bool is_alias = td_store_alias_target(store, name, strlen(name), target);
+    const td_status status = td_store_delete(store, &state->write, &call->error);
+    if (status == TD_OK && is_alias)
+        td_audit_alias(call, name, NULL, false);
+    else if (status == TD_OK)
+        td_audit_table_deleted(call, name);
+    return td_tables_hide(&call->tables, name, status, &call->error);
 }
 
 static td_status encode_delete(struct td_call *call)

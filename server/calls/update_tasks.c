@@ -6,6 +6,7 @@
 #include "kernels/name.h"
 #include "kernels/scatter/scatter.h"
 #include "kernels/upsert/upsert.h"
+#include "server/calls/audit.h"
 #include "server/calls/op_task.h"
 #include "server/calls/services.h"
 #include "server/calls/tensor_call.h"
@@ -161,10 +162,14 @@ static td_status end(struct td_call *call, td_status status, struct td_store_upd
         status = td_sources_check(&call->sources, &call->error);
     if (status == TD_OK)
         status = td_call_reserve_reply(call);
+    if (status != TD_OK) {
+        td_store_update_abort(update);
+        return status;
+    }
+    status = td_store_update_commit(update, slices->offsets, slices->count, slices->slice_bytes,
+                                    &call->arena, &state->listing, &call->error);
     if (status == TD_OK)
-        return td_store_update_commit(update, slices->offsets, slices->count, slices->slice_bytes,
-                                      &call->arena, &state->listing, &call->error);
-    td_store_update_abort(update);
+        td_audit_table(call, call->op->name, &state->listing);
     return status;
 }
 

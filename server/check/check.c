@@ -41,12 +41,26 @@ __attribute__((format(printf, 3, 4))) static void say(struct check *check, enum 
 
 /* ---- addresses ------------------------------------------------------------------------------ */
 
+/* Whether clients of other machines reach the tensors without a token. */
+static bool is_open(const struct check *check, const char *option, int fd)
+{
+    struct td_listener_address bound;
+    const char *why;
+    return strcmp(option, "listen") == 0 && td_listener_find(fd, &bound, &why) &&
+           !td_listener_is_loopback(&bound) && !td_config_identifies_clients(check->config);
+}
+
 /* Returns the socket that holds the address, or -1. */
 static int check_address(struct check *check, const char *option, const char *address)
 {
     const char *why;
     const int fd = td_listener_reserve(address, &why);
-    if (fd >= 0)
+    if (fd >= 0 && is_open(check, option, fd))
+        say(check, WARNING,
+            "%s %s: can be bound, but without --token-file every client that reaches it may use "
+            "every tensor",
+            option, address);
+    else if (fd >= 0)
         say(check, OK, "%s %s: can be bound", option, address);
     else
         say(check, ERROR, "%s %s: %s", option, address, why);

@@ -1,5 +1,7 @@
 #include "server/clients/clients.h"
 
+#include <arpa/inet.h>
+
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,12 +67,31 @@ bool td_address_of(const struct sockaddr *peer, struct td_address *address)
     return true;
 }
 
+static bool is_ipv4(const struct td_address *address)
+{
+    return memcmp(address->bytes, mapped_prefix, sizeof mapped_prefix) == 0;
+}
+
+void td_address_print(const struct td_address *address, char *text, size_t size)
+{
+    const bool ipv4 = is_ipv4(address);
+    text[0] = '\0';
+    (void)inet_ntop(ipv4 ? AF_INET : AF_INET6, address->bytes + (ipv4 ? sizeof mapped_prefix : 0),
+                    text, (socklen_t)size);
+}
+
 struct td_client_key td_client_key_of_address(const struct td_address *address)
 {
     enum { PREFIX_BYTES = 8 };
-    struct td_client_key key = { { 0 } };
-    const bool is_mapped = memcmp(address->bytes, mapped_prefix, sizeof mapped_prefix) == 0;
-    memcpy(key.bytes, address->bytes, is_mapped ? sizeof key.bytes : PREFIX_BYTES);
+    struct td_client_key key = { .kind = TD_CLIENT_ADDRESS };
+    memcpy(key.bytes, address->bytes, is_ipv4(address) ? sizeof key.bytes : PREFIX_BYTES);
+    return key;
+}
+
+struct td_client_key td_client_key_of_token(const uint8_t digest_part[16])
+{
+    struct td_client_key key = { .kind = TD_CLIENT_TOKEN };
+    memcpy(key.bytes, digest_part, sizeof key.bytes);
     return key;
 }
 

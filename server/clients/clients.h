@@ -3,7 +3,7 @@
  * A client is an address: an IPv4 address, or the first 64 bits of an IPv6 address, since a site or
  * a machine owns all addresses below such a prefix. Requests with a token are of the token as a
  * client, wherever they come from; connections are always of an address. Limits and turns are by
- * client.
+ * client. What logs and spans say about the sender of a request is in sender.h.
  *
  * Ownership  A client is shared: each connection and each call holds a reference. Without
  *            references it is kept for some seconds, so that what is known of it outlasts a
@@ -33,9 +33,12 @@ struct td_address {
     uint8_t bytes[16];
 };
 
-/* An IPv6 prefix of 64 bits with zeros after it, an IPv4 address mapped to IPv6, or 128 bits of the
- * digest of a token. */
+enum td_client_kind { TD_CLIENT_ADDRESS, TD_CLIENT_TOKEN };
+
+/* Of an address: an IPv6 prefix of 64 bits with zeros after it, or an IPv4 address mapped to IPv6. Of
+ * a token: 128 bits of its digest. Not to be printed. */
 struct td_client_key {
+    uint8_t kind; /* enum td_client_kind; a byte, so that there is no padding to compare */
     uint8_t bytes[16];
 };
 
@@ -63,8 +66,12 @@ void td_clients_free(struct td_clients *clients); /* after the last reference; N
 bool td_address_of(const struct sockaddr *peer, struct td_address *address);
 struct td_address td_address_map_ipv4(const struct in_addr *ipv4);
 
-/* The key of an address, and of a peer's; false as td_address_of. */
+/* "192.0.2.1", "2001:db8::1"; at most INET6_ADDRSTRLEN bytes. */
+void td_address_print(const struct td_address *address, char *text, size_t size);
+
+/* The key of an address, of a peer's (false as td_address_of), and of a token's digest. */
 struct td_client_key td_client_key_of_address(const struct td_address *address);
+struct td_client_key td_client_key_of_token(const uint8_t digest_part[16]);
 bool td_client_key_of(const struct sockaddr *peer, struct td_client_key *key);
 
 /* The client with this key, new if it is not in the table; the caller gets a reference. NULL

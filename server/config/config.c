@@ -14,6 +14,11 @@ void td_config_free(struct td_config *config)
     memset(config, 0, sizeof *config);
 }
 
+bool td_config_identifies_clients(const struct td_config *config)
+{
+    return config->token_file[0] || config->tls_client_ca[0];
+}
+
 bool td_config_split_address(const char *address, char host[256], uint16_t *port)
 {
     const char *colon = strrchr(address, ':');

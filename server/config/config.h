@@ -4,7 +4,7 @@
  * precedence; its spelling derives from its name: --max-body, TENSORD_MAX_BODY, {"max-body": ...}.
  * A switch without a value, --compress, is on; its values are on, off, true, false, yes, no, 1 and
  * 0. A list has comma-separated values, in the JSON file also an array; on the command line the
- * option may be repeated. --help is printed from the same table (load.h).
+ * option may be repeated, and no other may. --help is printed from the same table (load.h).
  *
  * Ownership  struct td_config owns its texts; td_config_free.
  * Errors     One sentence with the source of the value, the value and what is expected. */
@@ -33,7 +33,8 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
     X(allow_origin, "allow-origin", LIST, "", 0, 0, "ORIGIN,...",                                  \
       "web origins that may use this server, such as https://example.com; others get 403")         \
     X(token_file, "token-file", TEXT, "", 0, 0, "FILE",                                            \
-      "lines ROLE TOKEN [PREFIX...]: requests need a token of the role read, write or admin, for " \
+      "lines ROLE TOKEN [name=NAME] [PREFIX...]: requests need a token of the role read, write "   \
+      "or admin, for "                                                                             \
       "tensors with one of the prefixes; read again on SIGHUP")                                    \
     X(tls_certificate, "tls-certificate", TEXT, "", 0, 0, "FILE",                                  \
       "PEM, with the certificates between it and the root: serve HTTPS instead of HTTP; read "     \
@@ -92,11 +93,6 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
     X(idle_timeout_ms, "idle-timeout-ms", COUNT, "60000", 0, 86400000, "MS",                       \
       "a connection whose client sends and reads nothing for so long is closed within two more "   \
       "seconds; 0 means never")                                                                    \
-    X(drain_delay_ms, "drain-delay-ms", COUNT, "0", 0, 86400000, "MS",                             \
-      "how long after SIGTERM or SIGINT connections are still accepted, while readyz is 503; "     \
-      "longer than the interval of a load balancer's checks")                                      \
-    X(drain_timeout_ms, "drain-timeout-ms", COUNT, "30000", 0, 86400000, "MS",                     \
-      "how long requests may take after that")                                                     \
     X(connection_limit, "connection-limit", COUNT, "10000", 1, 1000000, "N",                       \
       "open connections; further ones may only ask for the server's health, and get 503 "          \
       "otherwise")                                                                                 \
@@ -112,8 +108,16 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
       "disconnected; 0 means never")                                                               \
     X(connection_memory, "connection-memory", BYTES, "32K", 4096, 16 << 20, "BYTES",               \
       "buffer for a request's headers; larger makes uploads faster and small requests slower")     \
+    X(drain_delay_ms, "drain-delay-ms", COUNT, "0", 0, 86400000, "MS",                             \
+      "how long after SIGTERM or SIGINT connections are still accepted, while readyz is 503; "     \
+      "longer than the interval of a load balancer's checks")                                      \
+    X(drain_timeout_ms, "drain-timeout-ms", COUNT, "30000", 0, 86400000, "MS",                     \
+      "how long requests may take after that")                                                     \
     X(inline_limit_us, "inline-limit-us", COUNT, "20", 0, 1000000, "US",                           \
       "requests estimated below this run on the I/O thread; 0 queues every op")                    \
+    X(isa, "isa", ISA, "auto", 0, 0, "ISA",                                                        \
+      "instruction set of the ops: auto (the best supported), generic, avx2, avx512, "             \
+      "avx512_bf16")                                                                               \
     X(system_shared_memory, "system-shared-memory", SWITCH, "off", 0, 0, "",                       \
       "clients of /v2 on this machine may name POSIX shared memory as inputs and outputs")         \
     X(compress, "compress", SWITCH, "off", 0, 0, "",                                               \
@@ -135,9 +139,6 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
       "requests merged into one launch of the device at most")                                     \
     X(batch_wait_us, "batch-wait-us", COUNT, "0", 0, 1000000, "US",                                \
       "how long an idle device waits after the first request for more to merge with it")           \
-    X(isa, "isa", ISA, "auto", 0, 0, "ISA",                                                        \
-      "instruction set of the ops: auto (the best supported), generic, avx2, avx512, "             \
-      "avx512_bf16")                                                                               \
     X(log_level, "log-level", LEVEL, "info", 0, 0, "LEVEL",                                        \
       "error, warn, info or debug (debug logs every request)")                                     \
     X(log_format, "log-format", FORMAT, "text", 0, 0, "FORMAT",                                    \
@@ -156,6 +157,20 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
     X(trace_sample, "trace-sample", RATIO, "0.01", 0, 0, "FRACTION",                               \
       "on, off, or which fraction of the requests without traceparent are traced; of others its "  \
       "flag decides")
+
+/* X(member of the first option, heading): the sections of --help and of the man page. */
+#define TD_OPTION_SECTIONS(X)                                                                      \
+    X(listen, "Addresses and web pages")                                                           \
+    X(token_file, "Who may do what")                                                               \
+    X(data_dir, "Tables")                                                                          \
+    X(io_threads, "Threads and the queue")                                                         \
+    X(memory_limit, "Memory")                                                                      \
+    X(max_body, "Limits of a request")                                                             \
+    X(idle_timeout_ms, "Connections")                                                              \
+    X(drain_delay_ms, "Stopping")                                                                  \
+    X(inline_limit_us, "Computing")                                                                \
+    X(gpu, "Device")                                                                               \
+    X(log_level, "Log and traces")
 
 /* Members by kind. */
 #define TD_CONFIG_TYPE_ADDRESS char *
@@ -183,6 +198,7 @@ enum td_config_action {
     TD_CONFIG_RUN,
     TD_CONFIG_CHECK,        /* --check-config: the configuration is valid */
     TD_CONFIG_CHECK_HEALTH, /* --check-health: the configuration is valid */
+    TD_CONFIG_PRINT,        /* --print-config: the configuration is valid */
     TD_CONFIG_HELP,         /* --help */
     TD_CONFIG_VERSION,      /* --version */
     TD_CONFIG_WRONG         /* message says why */
@@ -198,6 +214,9 @@ enum td_config_action {
     X(CHECK_HEALTH, "check-health", "", "",                                                        \
       "ask the daemon that has this configuration whether it is alive, and exit; status 0: it "    \
       "is, 1: it is not, 2: wrong options")                                                        \
+    X(PRINT, "print-config", "", "",                                                               \
+      "print the value of each option and where it is from, without secrets, and exit; status 2: " \
+      "wrong options")                                                                             \
     X(VERSION, "version", "v", "", "print the version and exit")                                   \
     X(HELP, "help", "h", "", "print this help and exit")
 
@@ -205,6 +224,9 @@ enum td_config_action {
 #define TD_CONFIG_MESSAGE 768
 
 void td_config_free(struct td_config *config);
+
+/* Whether a request needs a token or a certificate of its client. */
+bool td_config_identifies_clients(const struct td_config *config);
 
 /* Splits "HOST:PORT" or "[V6]:PORT". False for anything else. host has room for 256 bytes. */
 bool td_config_split_address(const char *address, char host[256], uint16_t *port);

@@ -58,12 +58,14 @@ static void resolve_zeros(struct td_config *config)
         config->client_memory = config->memory_limit / 2;
 }
 
-enum td_config_action td_config_load(struct td_config *config, int argc, char **argv,
-                                     char **environment, char message[TD_CONFIG_MESSAGE])
+static enum td_config_action load(struct td_config *config, int argc, char **argv,
+                                  char **environment, struct td_config_origins *origins,
+                                  char message[TD_CONFIG_MESSAGE])
 {
     static const struct td_option_source built_in = { .text = "built-in default" };
     struct td_command_line line = { .action = TD_CONFIG_RUN };
     memset(config, 0, sizeof *config);
+    memset(origins, 0, sizeof *origins);
     message[0] = '\0';
     for (int at = 1; at < argc; at++) {
         const struct td_argument *asked = td_argument_find(argv[at]);
@@ -74,21 +76,46 @@ enum td_config_action td_config_load(struct td_config *config, int argc, char **
         if (!td_option_set(config, &td_options[i], td_options[i].default_text, &built_in, message))
             goto wrong;
     /* The command line is read twice: first for --config, whose file has a lower precedence. */
-    if (!td_config_read_arguments(config, argc, argv, false, &line, message))
+    if (!td_config_read_arguments(config, argc, argv, false, &line, origins, message))
         goto wrong;
     for (char **entry = environment; *entry && !line.config_path; entry++)
         if (strncmp(*entry, "TENSORD_CONFIG=", 15) == 0 && (*entry)[15])
             line.config_path = *entry + 15;
-    if (line.config_path && !td_config_read_file(config, line.config_path, message))
+    if (line.config_path && !td_config_read_file(config, line.config_path, origins, message))
         goto wrong;
-    if (!td_config_read_environment(config, environment, message) ||
-        !td_config_read_arguments(config, argc, argv, true, &line, message))
+    if (!td_config_read_environment(config, environment, origins, message) ||
+        !td_config_read_arguments(config, argc, argv, true, &line, origins, message))
         goto wrong;
     resolve_zeros(config);
     return line.action;
 wrong:
     td_config_free(config);
     return TD_CONFIG_WRONG;
+}
+
+enum td_config_action td_config_load(struct td_config *config, int argc, char **argv,
+                                     char **environment, char message[TD_CONFIG_MESSAGE])
+{
+    struct td_config_origins origins;
+    return load(config, argc, argv, environment, &origins, message);
+}
+
+bool td_config_print(FILE *out, int argc, char **argv, char **environment,
+                     char message[TD_CONFIG_MESSAGE])
+{
+    struct td_config config;
+    struct td_config_origins origins;
+    char value[1024];
+    if (load(&config, argc, argv, environment, &origins, message) == TD_CONFIG_WRONG)
+        return false;
+    for (int i = 0; i < TD_N_OPTIONS; i++) {
+        const char *origin = origins.text[i];
+        td_option_print(&config, &td_options[i], value, sizeof value);
+        fprintf(out, "%-22s %-30s %s\n", td_options[i].name, value[0] ? value : "none",
+                origin[0] ? origin : "default");
+    }
+    td_config_free(&config);
+    return true;
 }
 
 /* Is it the address of a host? It was checked when it was parsed; "" is none, and fine. */
@@ -131,36 +158,109 @@ bool td_config_check_system(const struct td_config *config, char message[TD_CONF
            check_address("metrics-listen", config->metrics_listen, message);
 }
 
-/* "  --version, -v      print the version and exit". */
-static void print_help(FILE *out, const char *name, const char *letter, const char *value_name,
-                       const char *help)
+/* ---- --help --------------------------------------------------------------------------------- */
+
+enum { INDENT = 32, NARROW = 64 };
+
+/* The layout of a help text of so many columns. */
+struct page {
+    FILE *out;
+    int columns, indent, column; /* column: where the next word goes */
+};
+
+/* Words in lines of the page, from its indent on. */
+static void print_words(struct page *page, const char *text)
 {
-    char left[64];
-    snprintf(left, sizeof left, "--%s%s%s%s%s", name, letter[0] ? ", -" : "", letter,
-             value_name[0] ? " " : "", value_name);
-    fprintf(out, "  %-30s %s\n", left, help);
+    while (*text) {
+        const int length = (int)strcspn(text, " ");
+        if (page->column > page->indent && page->column + 1 + length > page->columns) {
+            fputc('\n', page->out);
+            page->column = 0;
+        }
+        if (page->column < page->indent)
+            fprintf(page->out, "%*s", page->indent - page->column, "");
+        else if (page->column > page->indent)
+            fputc(' ', page->out);
+        page->column = (page->column < page->indent ? page->indent : page->column) +
+                       (page->column > page->indent) + length;
+        fprintf(page->out, "%.*s", length, text);
+        text += length + (text[length] == ' ');
+    }
 }
 
-void td_config_help(FILE *out)
+static void end_line(struct page *page)
 {
-    fputs(
-        "tensord - tensor ops over HTTP: gather, stitch, partition, einsum, and resident tensors, "
-        "as "
-        "JSON,\n"
-        "safetensors and npy (/v1), or with the Open Inference Protocol (/v2)\n\n"
-        "usage: tensord [--option value]...\n\n"
-        "Every option can also be set in the environment (--max-body as TENSORD_MAX_BODY) or in "
-        "the JSON\n"
-        "object in the file of --config ({\"max-body\": \"64M\"}). The command line wins over the "
-        "environment,\n"
-        "the environment over the file.\n\n",
-        out);
+    fputc('\n', page->out);
+    page->column = 0;
+}
+
+/* "  --version, -v      print the version and exit". */
+static void print_help(struct page *page, const char *name, const char *letter,
+                       const char *value_name, const char *help)
+{
+    page->column = fprintf(page->out, "  --%s%s%s%s%s", name, letter[0] ? ", -" : "", letter,
+                           value_name[0] ? " " : "", value_name);
+    if (page->column + 2 > page->indent)
+        end_line(page);
+    print_words(page, help);
+    end_line(page);
+}
+
+/* "11.8 GiB" */
+static void print_size(int64_t bytes, char *text, size_t size)
+{
+    const bool large = bytes >= 1 << 30;
+    snprintf(text, size, "%.1f %s", (double)bytes / (large ? 1 << 30 : 1 << 20),
+             large ? "GiB" : "MiB");
+}
+
+/* "default: 0, here 11.8 GiB": zeros are resolved to what this machine has. */
+static void print_default(struct page *page, const struct td_config *here,
+                          const struct td_option *option)
+{
+    char value[64], text[160];
+    const char *given = option->default_text;
+    td_option_print(here, option, value, sizeof value);
+    const bool is_resolved = strcmp(given, "0") == 0 && strcmp(value, "0") != 0;
+    if (is_resolved && option->kind == KIND_BYTES)
+        print_size(*(const int64_t *)(const void *)((const char *)here + option->offset), value,
+                   sizeof value);
+    snprintf(text, sizeof text, "default: %s%s%s", given[0] ? given : "none",
+             is_resolved ? ", here " : "", is_resolved ? value : "");
+    print_words(page, text);
+    end_line(page);
+}
+
+void td_config_help(FILE *out, int columns)
+{
+    struct page page = { .out = out, .columns = columns };
+    struct td_config here;
+    struct td_config_origins origins;
+    char *none[] = { (char[]){ "tensord" }, NULL }, message[TD_CONFIG_MESSAGE];
+    if (load(&here, 1, none, none + 1, &origins, message) == TD_CONFIG_WRONG)
+        return;
+    print_words(&page, "tensord - tensor ops over HTTP: gather, stitch, partition, einsum, and "
+                       "resident tensors, as JSON, safetensors and npy (/v1), or with the Open "
+                       "Inference Protocol (/v2)");
+    fputs("\n\nusage: tensord [--option value]...\n\n", out);
+    page.column = 0;
+    print_words(&page, "Every option can also be set in the environment (--max-body as "
+                       "TENSORD_MAX_BODY) or in the JSON object in the file of --config "
+                       "({\"max-body\": \"64M\"}). The command line wins over the environment, the "
+                       "environment over the file. K, M, G or T may follow a number of bytes.");
+    end_line(&page);
+    page.indent = columns < NARROW ? 6 : INDENT;
     for (int i = 0; i < TD_N_OPTIONS; i++) {
-        const char *value = td_options[i].default_text;
-        print_help(out, td_options[i].name, "", td_options[i].value_name, td_options[i].help);
-        fprintf(out, "  %-30s default: %s\n", "", value[0] ? value : "none");
+        const struct td_option *option = &td_options[i];
+        const char *heading = td_option_section(option);
+        if (heading)
+            fprintf(out, "\n%s:\n", heading);
+        print_help(&page, option->name, "", option->value_name, option->help);
+        print_default(&page, &here, option);
     }
+    fputs("\nOn the command line only:\n", out);
     for (int i = 0; i < TD_N_ARGUMENTS; i++)
-        print_help(out, td_arguments[i].name, td_arguments[i].letter, td_arguments[i].value_name,
+        print_help(&page, td_arguments[i].name, td_arguments[i].letter, td_arguments[i].value_name,
                    td_arguments[i].help);
+    td_config_free(&here);
 }

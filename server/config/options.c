@@ -298,6 +298,102 @@ bool td_option_set(struct td_config *config, const struct td_option *option, con
     return false;
 }
 
+/* ---- printing ------------------------------------------------------------------------------- */
+
+/* Exactly, with the largest suffix that divides it. */
+static void print_bytes(int64_t bytes, char *text, size_t size)
+{
+    static const char suffixes[] = "KMGT";
+    int n = 0;
+    while (bytes > 0 && bytes % 1024 == 0 && suffixes[n]) {
+        bytes /= 1024;
+        n++;
+    }
+    snprintf(text, size, "%lld%.*s", (long long)bytes, n > 0, &suffixes[n > 0 ? n - 1 : 0]);
+}
+
+/* "api-key=***,other=***" */
+static void print_headers(const char *headers, char *text, size_t size)
+{
+    size_t length = 0;
+    for (const char *at = headers; *at && length < size;) {
+        const size_t name = strcspn(at, "=,"), all = strcspn(at, ",");
+        length += (size_t)snprintf(text + length, size - length, "%.*s%s%s", (int)name, at,
+                                   name < all ? "=***" : "", at[all] ? "," : "");
+        at += all + (at[all] == ',');
+    }
+}
+
+static void print_text(const char *value, char *text, size_t size)
+{
+    const char *host = strstr(value, "://"), *at = host ? strrchr(host, '@') : NULL;
+    if (at)
+        snprintf(text, size, "%.*s***%s", (int)(host + 3 - value), value, at);
+    else
+        snprintf(text, size, "%s", value);
+}
+
+void td_option_print(const struct td_config *config, const struct td_option *option, char *text,
+                     size_t size)
+{
+    const void *member = (const char *)config + option->offset;
+    text[0] = '\0';
+    switch (option->kind) {
+    case KIND_ADDRESS:
+    case KIND_TEXT:
+    case KIND_LIST:
+    case KIND_DEVICE:
+        if (option == &td_options[TD_OPTION_otlp_header])
+            print_headers(*(char *const *)member, text, size);
+        else
+            print_text(*(char *const *)member, text, size);
+        break;
+    case KIND_COUNT:
+        snprintf(text, size, "%lld", (long long)*(const int64_t *)member);
+        break;
+    case KIND_BYTES:
+        print_bytes(*(const int64_t *)member, text, size);
+        break;
+    case KIND_SWITCH:
+        snprintf(text, size, "%s", *(const bool *)member ? "on" : "off");
+        break;
+    case KIND_RATIO:
+        snprintf(text, size, "%g", *(const double *)member);
+        break;
+    case KIND_ISA:
+        snprintf(text, size, "%s", td_isa_name(*(const td_isa *)member));
+        break;
+    case KIND_LEVEL:
+        snprintf(text, size, "%s", level_names[*(const enum td_log_level *)member]);
+        break;
+    case KIND_FORMAT:
+        snprintf(text, size, "%s", format_names[*(const enum td_log_format *)member]);
+        break;
+    case KIND_VERIFY:
+        snprintf(text, size, "%s", verify_names[*(const enum td_verify *)member]);
+        break;
+    case KIND_CONSOLE:
+        snprintf(text, size, "%s", console_names[*(const enum td_console *)member]);
+        break;
+    }
+}
+
+const char *td_option_section(const struct td_option *option)
+{
+#define SECTION(member, heading) { TD_OPTION_##member, heading },
+    static const struct {
+        int first;
+        const char *heading;
+    } sections[] = { TD_OPTION_SECTIONS(SECTION) };
+#undef SECTION
+    for (size_t i = 0; i < sizeof sections / sizeof *sections; i++)
+        if (option == &td_options[sections[i].first])
+            return sections[i].heading;
+    return NULL;
+}
+
+/* ---- names ---------------------------------------------------------------------------------- */
+
 const struct td_option *td_option_find(const char *name, size_t length)
 {
     for (int i = 0; i < TD_N_OPTIONS; i++)

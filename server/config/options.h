@@ -76,6 +76,14 @@ enum { TD_MOST_CHOICES = 8 };
  * number, 0 for other options. */
 int td_option_choices(const struct td_option *option, const char *choices[TD_MOST_CHOICES]);
 
+/* The value that an option has, as it may be given, into `text`. Without the secrets in it: the values of
+ * headers, and what precedes the host of a URL. */
+void td_option_print(const struct td_config *config, const struct td_option *option, char *text,
+                     size_t size);
+
+/* The heading of the section that begins with this option; NULL if none does. */
+const char *td_option_section(const struct td_option *option);
+
 /* NULL for an unknown name. */
 const struct td_option *td_option_find(const char *name, size_t length);
 

@@ -125,6 +125,9 @@ static void print_man_options(void)
 {
     for (int i = 0; i < TD_N_OPTIONS; i++) {
         const struct item item = item_at(i);
+        const char *heading = td_option_section(&td_options[i]);
+        if (heading)
+            printf(".SS %s\n", heading);
         print_man_item(&item);
     }
 }

@@ -1,9 +1,11 @@
 #include "server/config/sources.h"
 
+#include "api/json/members.h"
 #include "kernels/name.h"
 #include "server/config/options.h"
 
 #include <cjson/cJSON.h>
+#include <sys/stat.h>
 
 #include <errno.h>
 #include <stdio.h>
@@ -43,6 +45,12 @@ static bool reject_json(const cJSON *item, const struct td_option_source *source
     return false;
 }
 
+static void note(struct td_config_origins *origins, const struct td_option *option,
+                 const struct td_option_source *source)
+{
+    snprintf(origins->text[option - td_options], sizeof origins->text[0], "%s", source->text);
+}
+
 static bool set_list_from_json(struct td_config *config, const struct td_option *option,
                                const cJSON *array, struct td_option_source *source,
                                char message[TD_CONFIG_MESSAGE])
@@ -74,7 +82,7 @@ static bool reject_unknown(char message[TD_CONFIG_MESSAGE], const char *source, 
 }
 
 static bool set_from_json(struct td_config *config, const cJSON *item, const char *path,
-                          char message[TD_CONFIG_MESSAGE])
+                          struct td_config_origins *origins, char message[TD_CONFIG_MESSAGE])
 {
     struct td_option_source source = { .repeated = false };
     snprintf(source.text, sizeof source.text, "%.60s in %.200s", item->string, path);
@@ -82,6 +90,7 @@ static bool set_from_json(struct td_config *config, const cJSON *item, const cha
     if (!option)
         return reject_unknown(message, source.text, "",
                               td_option_nearest(item->string, strlen(item->string), no_others));
+    note(origins, option, &source);
     if (cJSON_IsString(item))
         return td_option_set(config, option, item->valuestring, &source, message);
     if (cJSON_IsBool(item) && option->kind == KIND_RATIO)
@@ -107,28 +116,74 @@ static bool check_unique(const cJSON *root, const cJSON *item, const char *path,
     return false;
 }
 
+/* What is wrong with a text that is not a JSON object. */
+static void describe_fault(const struct td_json_scan *scan, const struct td_error *err,
+                           char text[300])
+{
+    const char *at = scan->begin + err->offset, *before = at;
+    while (before > scan->begin && td_json_is_space(before[-1]))
+        before--;
+    const bool closes = at < scan->end && (*at == '}' || *at == ']');
+    if (closes && before > scan->begin && before[-1] == ',')
+        snprintf(text, 300, "the ',' before '%c' has no %s after it: remove it", *at,
+                 *at == '}' ? "member" : "element");
+    else if (at < scan->end && (*at == '/' || *at == '#'))
+        snprintf(text, 300, "'%c' is unexpected: JSON has no comments", *at);
+    else
+        snprintf(text, 300, "%.290s", err->message);
+}
+
+static bool reject_text(const char *path, const char *text, char message[TD_CONFIG_MESSAGE])
+{
+    struct td_json_scan scan = { .begin = text, .at = text, .end = text + strlen(text) };
+    struct td_error err = { .offset = -1 };
+    struct td_arena arena;
+    char what[300];
+    const char first = td_json_peek(&scan);
+    td_arena_init(&arena, NULL, 0, td_memory_heap());
+    td_status status = td_json_skip(&scan, 0, &arena, &err);
+    if (status == TD_OK && td_json_peek(&scan) != '\0')
+        status = td_json_syntax(&scan, scan.at, &err, "expected the end of the file");
+    td_arena_reset(&arena);
+    if (status == TD_OK || err.offset < 0) {
+        const char *kind = td_json_kind(first);
+        snprintf(
+            message, TD_CONFIG_MESSAGE,
+            "--config: %.200s: expected an object of options, {\"OPTION\": VALUE, ...}, not %.300s",
+            path,
+            status != TD_OK        ? err.message
+            : first != '{' && kind ? kind
+                                   : "this text");
+        return false;
+    }
+    int line = 1, column = 1;
+    for (const char *at = text; at < text + err.offset; at++, column++)
+        if (*at == '\n')
+            line++, column = 0;
+    describe_fault(&scan, &err, what);
+    snprintf(message, TD_CONFIG_MESSAGE, "--config: %.200s line %d, column %d: %s", path, line,
+             column, what);
+    return false;
+}
+
 bool td_config_read_file(struct td_config *config, const char *path,
-                         char message[TD_CONFIG_MESSAGE])
+                         struct td_config_origins *origins, char message[TD_CONFIG_MESSAGE])
 {
     char *text = read_file(path, message);
     if (!text)
         return false;
-    const char *end = NULL;
-    cJSON *root = cJSON_ParseWithOpts(text, &end, true);
-    bool valid = cJSON_IsObject(root);
-    if (!valid)
-        snprintf(message, TD_CONFIG_MESSAGE, "--config: %.200s is not a JSON object (byte %ld)",
-                 path, end ? (long)(end - text) : 0L);
+    cJSON *root = cJSON_ParseWithOpts(text, NULL, true);
+    bool valid = cJSON_IsObject(root) || reject_text(path, text, message);
     for (const cJSON *item = valid ? root->child : NULL; valid && item; item = item->next)
-        valid =
-            check_unique(root, item, path, message) && set_from_json(config, item, path, message);
+        valid = check_unique(root, item, path, message) &&
+                set_from_json(config, item, path, origins, message);
     cJSON_Delete(root);
     free(text);
     return valid;
 }
 
 bool td_config_read_environment(struct td_config *config, char **environment,
-                                char message[TD_CONFIG_MESSAGE])
+                                struct td_config_origins *origins, char message[TD_CONFIG_MESSAGE])
 {
     for (char **entry = environment; *entry; entry++) {
         struct td_option_source source = { .repeated = false };
@@ -138,25 +193,79 @@ bool td_config_read_environment(struct td_config *config, char **environment,
         if (!option)
             continue;
         td_option_environment_name(option->name, source.text, sizeof source.text);
+        note(origins, option, &source);
         if (!td_option_set(config, option, *entry + length + 1, &source, message))
             return false;
     }
     return true;
 }
 
+/* Whether other servers have --listen, or a part of it, under this name. */
+static bool means_listen(const char *name, size_t length)
+{
+    static const char *const names[] = { "port", "p", "host", "bind", "address", "addr" };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (td_name_is(names[i], name, length))
+            return true;
+    return false;
+}
+
+static bool is_folder(const char *path)
+{
+    struct stat found;
+    return stat(path, &found) == 0 && S_ISDIR(found.st_mode);
+}
+
 /* An argument that does not begin with "--" and a name. */
 static bool reject_argument(const char *argument, char message[TD_CONFIG_MESSAGE])
 {
     const char *name = argument + strspn(argument, "-");
-    const char *nearest = td_option_nearest(name, strcspn(name, "="), argument_others);
+    const size_t length = strcspn(name, "=");
+    const char *nearest = means_listen(name, length) && name > argument
+                              ? "listen HOST:PORT"
+                              : td_option_nearest(name, length, argument_others);
+    if (!nearest && is_folder(argument)) {
+        snprintf(message, TD_CONFIG_MESSAGE,
+                 "'%.100s' is not an option; did you mean --data-dir %.100s? (see --help)",
+                 argument, argument);
+        return false;
+    }
     snprintf(message, TD_CONFIG_MESSAGE, "'%.100s' is not an option%s%s%s (see --help)", argument,
              nearest ? "; did you mean --" : "", nearest ? nearest : "", nearest ? "?" : "");
     return false;
 }
 
+static bool reject_second(const char *name, const char *value, char message[TD_CONFIG_MESSAGE])
+{
+    const bool is_listen = strcmp(name, td_options[TD_OPTION_listen].name) == 0;
+    snprintf(message, TD_CONFIG_MESSAGE, "--%s: it has a second value, '%.100s'; %s", name, value,
+             is_listen
+                 ? "tensord listens on one address, such as 0.0.0.0:8080 or [::]:8080 for all "
+                   "of the machine"
+                 : "it may be given only once");
+    return false;
+}
+
+/* An argument that says what to do. */
+static bool set_action(const struct td_argument *asked, struct td_command_line *line,
+                       char message[TD_CONFIG_MESSAGE])
+{
+    const struct td_argument *before = td_arguments;
+    while (before->action != line->action)
+        before++;
+    if (line->action != TD_CONFIG_RUN && asked != before) {
+        snprintf(message, TD_CONFIG_MESSAGE, "--%s: it is given beside --%s; expected one of them",
+                 asked->name, before->name);
+        return false;
+    }
+    line->action = asked->action;
+    return true;
+}
+
 /* Reads one argument and its value, "--name=value" or "--name value". */
 static bool read_argument(struct td_config *config, int argc, char **argv, int *at, bool apply,
-                          struct td_command_line *line, char message[TD_CONFIG_MESSAGE])
+                          struct td_command_line *line, struct td_config_origins *origins,
+                          char message[TD_CONFIG_MESSAGE])
 {
     const char *argument = argv[*at];
     if (strncmp(argument, "--", 2) != 0 || argument[2] == '\0')
@@ -166,14 +275,16 @@ static bool read_argument(struct td_config *config, int argc, char **argv, int *
     const char *value = name[length] == '=' ? name + length + 1 : NULL;
     const struct td_argument *asked = td_argument_find(argument);
     if (asked && !asked->value_name[0])
-        return line->action = asked->action, true;
+        return set_action(asked, line, message);
     const bool is_config = asked != NULL;
     const struct td_option *option = td_option_find(name, length);
     if (!is_config && !option) {
         char source[103];
         snprintf(source, sizeof source, "--%.*s", (int)(length < 100 ? length : 100), name);
         return reject_unknown(message, source, "--",
-                              td_option_nearest(name, length, argument_others));
+                              means_listen(name, length)
+                                  ? "listen HOST:PORT"
+                                  : td_option_nearest(name, length, argument_others));
     }
     bool ignored;
     const bool is_switch = option && option->kind == KIND_SWITCH;
@@ -186,21 +297,27 @@ static bool read_argument(struct td_config *config, int argc, char **argv, int *
     }
     if (!value)
         value = argv[*at];
+    if (is_config && !apply && line->config_path)
+        return reject_second("config", value, message);
     if (is_config)
         return line->config_path = value, true;
     if (!apply)
         return true;
     struct td_option_source source = { .repeated = line->given[option - td_options] };
+    if (source.repeated && option->kind != KIND_LIST)
+        return reject_second(option->name, value, message);
     snprintf(source.text, sizeof source.text, "--%s", option->name);
     line->given[option - td_options] = true;
+    note(origins, option, &source);
     return td_option_set(config, option, value, &source, message);
 }
 
 bool td_config_read_arguments(struct td_config *config, int argc, char **argv, bool apply,
-                              struct td_command_line *line, char message[TD_CONFIG_MESSAGE])
+                              struct td_command_line *line, struct td_config_origins *origins,
+                              char message[TD_CONFIG_MESSAGE])
 {
     for (int at = 1; at < argc; at++)
-        if (!read_argument(config, argc, argv, &at, apply, line, message))
+        if (!read_argument(config, argc, argv, &at, apply, line, origins, message))
             return false;
     return true;
 }

@@ -13,14 +13,20 @@ struct td_command_line {
     bool given[TD_N_OPTIONS]; /* options that an argument has set */
 };
 
+/* The source of each value, in the words of messages; "" for the default. */
+struct td_config_origins {
+    char text[TD_N_OPTIONS][sizeof(((struct td_option_source *)NULL)->text)];
+};
+
 bool td_config_read_file(struct td_config *config, const char *path,
-                         char message[TD_CONFIG_MESSAGE]);
+                         struct td_config_origins *origins, char message[TD_CONFIG_MESSAGE]);
 
 bool td_config_read_environment(struct td_config *config, char **environment,
-                                char message[TD_CONFIG_MESSAGE]);
+                                struct td_config_origins *origins, char message[TD_CONFIG_MESSAGE]);
 
 /* Without `apply`, only looks for --config and what to do. */
 bool td_config_read_arguments(struct td_config *config, int argc, char **argv, bool apply,
-                              struct td_command_line *line, char message[TD_CONFIG_MESSAGE]);
+                              struct td_command_line *line, struct td_config_origins *origins,
+                              char message[TD_CONFIG_MESSAGE]);
 
 #endif

@@ -52,6 +52,15 @@ static bool is_prefix(struct word word)
     return word.length <= TD_TOKEN_PREFIX;
 }
 
+/* Not '#', with which the names of tokens without a name begin. */
+static bool is_name(struct word word)
+{
+    for (size_t i = 0; i < word.length; i++)
+        if (!is_alphanumeric(word.text[i]) && !is_one_of(word.text[i], "._:@-"))
+            return false;
+    return word.length > 0 && word.length <= TD_TOKEN_NAME;
+}
+
 static bool is_word(struct word word, const char *text)
 {
     return word.length == strlen(text) && memcmp(word.text, text, word.length) == 0;
@@ -92,10 +101,37 @@ static td_access_role role_of(struct word word)
     return TD_ACCESS_NONE;
 }
 
+/* The words after a token. */
+static bool parse_rest(const struct parser *parser, struct word line)
+{
+    static const char mark[] = "name=";
+    enum { MARK = sizeof mark - 1 };
+    bool named = false;
+    for (struct word word; next_word(&line, &word);) {
+        if (word.length >= MARK && memcmp(word.text, mark, MARK) == 0) {
+            const struct word name = { word.text + MARK, word.length - MARK };
+            if (!is_name(name))
+                return refuse(parser, "the name of the token is not valid; expected name= and 1 to "
+                                      "64 of A-Z, a-z, 0-9, ., _, :, @ and -");
+            if (named)
+                return refuse(parser, "the token has two names; expected one word name=NAME");
+            named = true;
+            td_token_table_set_name(parser->table, name.text, name.length);
+        } else if (is_prefix(word)) {
+            td_token_table_add_prefix(parser->table, word.text, word.length);
+        } else {
+            return refuse(parser, "a word after the token is neither name=NAME nor a prefix of "
+                                  "names of tensors; expected a prefix of at most 128 of A-Z, a-z, "
+                                  "0-9, ., _, : and -");
+        }
+    }
+    return true;
+}
+
 /* No message shows a word: it may be a token in a wrong place. */
 static bool parse_line(struct parser *parser, struct word line)
 {
-    struct word role, token, prefix;
+    struct word role, token;
     if (line.length > 0 && line.text[line.length - 1] == '\r')
         line.length--;
     if (line.length > TD_TOKEN_LINE)
@@ -103,21 +139,15 @@ static bool parse_line(struct parser *parser, struct word line)
     if (!next_word(&line, &role) || role.text[0] == '#')
         return true;
     if (role_of(role) == TD_ACCESS_NONE)
-        return refuse(parser, "the first word is not a role; expected ROLE TOKEN [PREFIX...], "
-                              "where ROLE is read, write or admin");
+        return refuse(parser, "the first word is not a role; expected ROLE TOKEN [name=NAME] "
+                              "[PREFIX...], where ROLE is read, write or admin");
     if (!next_word(&line, &token) || !td_token_is_valid(token.text, token.length))
         return refuse(parser, "the second word is not a token; expected 16 to 512 of A-Z, a-z, "
                               "0-9, -, ., _, ~, + and /, then any number of =");
     if (td_token_table_count(parser->table) == TD_TOKENS)
         return refuse(parser, "it has one token more than the 10000 that a file may have");
     td_token_table_add(parser->table, role_of(role), parser->line, token.text, token.length);
-    while (next_word(&line, &prefix)) {
-        if (!is_prefix(prefix))
-            return refuse(parser, "a word after the token is not a prefix of names of tensors; "
-                                  "expected at most 128 of A-Z, a-z, 0-9, ., _, : and -");
-        td_token_table_add_prefix(parser->table, prefix.text, prefix.length);
-    }
-    return true;
+    return parse_rest(parser, line);
 }
 
 /* ---- a file ---------------------------------------------------------------------------------- */
@@ -162,7 +192,8 @@ static bool seal(struct parser *parser)
     if (td_token_table_count(parser->table) > 0)
         return true;
     snprintf(parser->message, parser->size,
-             "token-file: %.300s has no token; expected at least one line ROLE TOKEN [PREFIX...]",
+             "token-file: %.300s has no token; expected at least one line ROLE TOKEN [name=NAME] "
+             "[PREFIX...]",
              parser->name);
     return false;
 }

@@ -1,10 +1,11 @@
 /* token_file.h - reads and checks the lines of --token-file.
  *
  *     # a comment
- *     ROLE TOKEN [PREFIX...]
+ *     ROLE TOKEN [name=NAME] [PREFIX...]
  *
- * ROLE is read, write or admin, TOKEN the characters of RFC 6750's b64token. With prefixes the token
- * is for tables whose names begin with one of them. Words are separated by blanks and tabs, lines
+ * ROLE is read, write or admin, TOKEN the characters of RFC 6750's b64token. NAME is what logs call
+ * the token; several may have the same, such as the old and the new one of a holder. With prefixes
+ * the token is for tables whose names begin with one of them. Words are separated by blanks and tabs, lines
  * end with LF or CR LF; a byte order mark at the start is ignored.
  *
  * Bounds     TD_TOKEN_LEAST to TD_TOKEN_MOST characters, TD_TOKENS tokens, TD_TOKEN_LINE bytes of a
@@ -20,7 +21,8 @@ enum {
     TD_TOKEN_LEAST = 16,
     TD_TOKEN_MOST = 512,
     TD_TOKENS = 10000,
-    TD_TOKEN_PREFIX = 128, /* characters of a prefix, as of a name */
+    TD_TOKEN_NAME = 64,    /* characters of a name of a token */
+    TD_TOKEN_PREFIX = 128, /* characters of a prefix, as of a name of a tensor */
     TD_TOKEN_LINE = 4096,
     TD_TOKEN_FILE = 16 << 20
 };

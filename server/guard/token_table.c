@@ -5,8 +5,11 @@
 #include <sys/random.h>
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+enum { LINE_NAME = 12 }; /* bytes of "#", a number and NUL */
 
 struct td_token_table {
     atomic_int references;
@@ -16,7 +19,7 @@ struct td_token_table {
     size_t tokens_bytes;
     struct td_bearer *tokens;
     struct td_prefix *prefixes;
-    char *text; /* of the prefixes */
+    char *text; /* of the prefixes and names */
 };
 
 bool td_token_key_make(struct td_token_key *key)
@@ -53,7 +56,7 @@ struct td_token_table *td_token_table_new(const struct td_token_key *key, int to
     table->tokens_bytes = (size_t)(tokens + 1) * sizeof *table->tokens;
     table->tokens = calloc(1, table->tokens_bytes);
     table->prefixes = calloc((size_t)prefixes + 1, sizeof *table->prefixes);
-    table->text = malloc(text_bytes + 1);
+    table->text = malloc(text_bytes + (size_t)tokens * LINE_NAME + 1);
     if (table->tokens && table->prefixes && table->text)
         return table;
     td_token_table_unref(table);
@@ -88,6 +91,18 @@ void td_token_table_add(struct td_token_table *table, td_access_role role, int l
     added->access =
         (struct td_access){ .role = role, .prefixes = &table->prefixes[table->n_prefixes] };
     added->line = line;
+    char *name = table->text + table->n_text;
+    table->n_text += (size_t)snprintf(name, LINE_NAME, "#%d", line) + 1;
+    added->name = name;
+}
+
+void td_token_table_set_name(struct td_token_table *table, const char *text, size_t length)
+{
+    char *name = table->text + table->n_text;
+    memcpy(name, text, length);
+    name[length] = '\0';
+    table->n_text += length + 1;
+    table->tokens[table->n_tokens - 1].name = name;
 }
 
 void td_token_table_add_prefix(struct td_token_table *table, const char *text, size_t length)

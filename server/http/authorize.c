@@ -20,8 +20,8 @@ static const char *bearer(const struct td_call *call)
 /* The holder of a token as a client. The first half of the digest is what tokens are sorted by. */
 static struct td_client *holder_of(struct td_clients *clients, const struct td_bearer *token)
 {
-    struct td_client_key key;
-    memcpy(key.bytes, token->digest + sizeof token->digest - sizeof key.bytes, sizeof key.bytes);
+    const struct td_client_key key =
+        td_client_key_of_token(token->digest + sizeof token->digest / 2);
     return td_clients_find(clients, &key);
 }
 
@@ -38,6 +38,7 @@ static const struct td_bearer *find_token(struct td_call *call, struct td_connec
                      text ? "the token is not one of this server" : "the request has no token");
         return NULL;
     }
+    call->sender.token = token->name;
     if (renewed || !record->holder) {
         td_client_unref(record->holder);
         record->holder = holder_of(services->clients, token);

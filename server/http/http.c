@@ -17,6 +17,7 @@
 #include "server/http/proxies.h"
 #include "server/http/query.h"
 #include "server/http/replies.h"
+#include "server/http/request_facts.h"
 #include "server/http/request_log.h"
 #include "server/http/request_trace.h"
 #include "server/http/routes.h"
@@ -124,16 +125,29 @@ static td_status check_restriction(struct td_call *call, const struct td_connect
     return err->status;
 }
 
-/* The client of a request that a trusted proxy forwards; NULL without memory. */
-static struct td_client *forwarded_client(const struct td_http *http, const struct td_call *call)
+/* The client of a request that a trusted proxy forwards: the address in X-Forwarded-For, or else the
+ * proxy's. NULL without memory. */
+static struct td_client *forwarded_client(const struct td_http *http, struct td_call *call)
 {
-    const struct sockaddr *proxy =
-        MHD_get_connection_info(call->connection, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;
-    const char *forwarded_for = call->headers.forwarded_for;
-    struct td_client_key key;
-    const bool found = (forwarded_for && td_proxies_client(http->proxies, forwarded_for, &key)) ||
-                       td_client_key_of(proxy, &key);
-    return found ? td_clients_find(http->services->clients, &key) : NULL;
+    struct td_sender *sender = &call->sender;
+    if (call->headers.forwarded_for)
+        (void)td_proxies_client(http->proxies, call->headers.forwarded_for, &sender->forwarded);
+    if (!sender->forwarded.known && !sender->peer.known)
+        return NULL;
+    const struct td_client_key key = td_client_key_of_address(
+        sender->forwarded.known ? &sender->forwarded.address : &sender->peer.address);
+    return td_clients_find(http->services->clients, &key);
+}
+
+/* Who sends the request, as far as its headers say it: the token is not checked yet. */
+static void identify(const struct td_http *http, struct td_call *call,
+                     const struct td_connection *record)
+{
+    call->sender.peer = td_request_peer(call->connection);
+    if (record->forwards)
+        call->client = forwarded_client(http, call);
+    else if (record->client)
+        call->client = td_client_ref(record->client);
 }
 
 /* A preflight does not report errors of the request that it announces; that request reports
@@ -158,10 +172,7 @@ static td_status begin(const struct td_http *http, struct td_call *call,
         call->style = td_route_style(td_target_path(target.path));
     const td_status found = form == TD_OK ? td_route_call(call) : form;
     td_status status = td_headers_read(call, http->origins, target.authority);
-    if (record->forwards)
-        call->client = forwarded_client(http, call);
-    else if (record->client)
-        call->client = td_client_ref(record->client);
+    identify(http, call, record);
     if (status == TD_OK && form == TD_OK && call->preflight)
         return begin_preflight(call);
     if (status == TD_OK)
@@ -528,6 +539,10 @@ struct td_http *td_http_start(struct td_services *services, int inherited)
            TD_INT("workers", services->config.workers),
            TD_INT("memory_limit", services->config.memory_limit),
            TD_INT("tables_bytes", td_store_stats(services->store).mapped));
+    if (!td_listener_is_loopback(&bound) && !td_config_identifies_clients(&services->config))
+        td_log(&services->log, TD_LOG_WARN, "listening_without_tokens", TD_TEXT("address", address),
+               TD_TEXT("reason", "every client that reaches the address may use every tensor; "
+                                 "--token-file says who may do what"));
     return http;
 }
 

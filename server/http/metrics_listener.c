@@ -6,6 +6,7 @@
 #include "server/http/origin.h"
 #include "server/http/query.h"
 #include "server/http/replies.h"
+#include "server/http/request_facts.h"
 #include "server/http/request_log.h"
 #include "server/http/routes.h"
 #include "server/http/target.h"
@@ -66,6 +67,7 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
     call->connection = connection;
     call->method = method;
     call->path = path;
+    call->sender.peer = td_request_peer(connection);
     call->times.begun = td_now_ns();
     if (read_request(listener, call) != TD_OK || call->handler(call) != TD_OK)
         td_call_refuse(call);

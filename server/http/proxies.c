@@ -160,8 +160,9 @@ static bool parse_forwarded(const char *value, size_t length, struct td_address 
 }
 
 bool td_proxies_client(const struct td_proxies *proxies, const char *forwarded_for,
-                       struct td_client_key *key)
+                       struct td_forwarded *client)
 {
+    *client = (struct td_forwarded){ .known = false };
     /* From the right, so that nothing a client has sent itself is believed. */
     for (const char *end = forwarded_for + strlen(forwarded_for); end > forwarded_for;) {
         const char *begin = end, *value, *rest;
@@ -173,7 +174,7 @@ bool td_proxies_client(const struct td_proxies *proxies, const char *forwarded_f
         if (!parse_forwarded(value, length, &address))
             return false;
         if (!is_trusted(proxies, &address)) {
-            *key = td_client_key_of_address(&address);
+            *client = (struct td_forwarded){ .known = true, .address = address };
             return true;
         }
         end = begin > forwarded_for ? begin - 1 : begin;

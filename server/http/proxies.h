@@ -10,7 +10,7 @@
 #ifndef TD_SERVER_HTTP_PROXIES_H
 #define TD_SERVER_HTTP_PROXIES_H
 
-#include "server/clients/clients.h"
+#include "server/clients/sender.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,6 +27,6 @@ bool td_proxies_trust(const struct td_proxies *proxies, const struct sockaddr *p
 
 /* The client in X-Forwarded-For, of several lines joined by commas. False if it names none. */
 bool td_proxies_client(const struct td_proxies *proxies, const char *forwarded_for,
-                       struct td_client_key *key);
+                       struct td_forwarded *client);
 
 #endif

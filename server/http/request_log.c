@@ -27,10 +27,16 @@ static bool is_chosen(const struct td_services *services, int64_t begun_ns)
     return (double)(bits >> 11) * 0x1p-53 < fraction;
 }
 
-/* Any client can cause the exceptions: the second is a refusal before any work. */
+/* Handlers other than those of readiness are not refused in a drain. */
+static bool is_probe_of_drain(const struct td_call *call)
+{
+    return call->handler && call->error.status == TD_DRAINING;
+}
+
+/* Any client can cause the exceptions: the last one is a refusal before any work. */
 static bool is_fault(const struct td_call *call)
 {
-    return !call->gone && call->error.status != TD_NOT_SUPPORTED &&
+    return !call->gone && !is_probe_of_drain(call) && call->error.status != TD_NOT_SUPPORTED &&
            !(call->error.status == TD_DEADLINE_EXCEEDED && call->error.retry_after_s);
 }
 
@@ -82,10 +88,10 @@ static void write_line(const struct td_call *call, const struct line *line)
     const int64_t made = times->stage_end > 0 ? times->stage_end : times->begun;
     const bool failed = call->error.status && !call->gone;
     struct td_trace_context trace;
-    struct td_request_origin origin;
+    struct td_sender_text sender;
     char inputs[1024];
     td_trace_context_read(call->headers.traceparent, &trace);
-    td_request_origin(call, &origin);
+    td_sender_print(&call->sender, &sender);
     td_request_inputs(call, inputs, sizeof inputs);
     /* The texts that a client may make long are the last ones, so that they do not displace others. */
     const struct td_log_field fields[] = {
@@ -93,8 +99,9 @@ static void write_line(const struct td_call *call, const struct line *line)
         TD_TEXT("request_id", call->request_id),
         TD_TEXT("trace_id", given(trace.trace_id)),
         TD_TEXT("parent_span_id", given(trace.span_id)),
-        TD_TEXT("client", given(origin.peer)),
-        TD_TEXT("forwarded_for", given(origin.forwarded)),
+        TD_TEXT("client", given(sender.peer)),
+        TD_TEXT("forwarded_for", given(sender.forwarded)),
+        TD_TEXT("token", call->sender.token),
         TD_TEXT("op",
                 call->operation == TD_OPERATION_NONE ? NULL : td_operation_name(call->operation)),
         TD_INT("status", call->gone ? TD_CODE_GONE : call->reply.http_status),
@@ -140,16 +147,18 @@ void td_request_log_refused(struct td_services *services, const char *request_id
                             const struct td_error *err)
 {
     const bool chosen = is_chosen(services, td_now_ns());
-    struct sockaddr_storage peer;
-    socklen_t length = sizeof peer;
-    char client[TD_ADDRESS_TEXT] = "";
+    struct sockaddr_storage address;
+    socklen_t length = sizeof address;
+    struct td_sender sender = { .token = NULL };
+    struct td_sender_text text;
     if (!chosen && !td_log_wants(&services->log, TD_LOG_DEBUG))
         return;
-    if (socket >= 0 && getpeername(socket, (struct sockaddr *)&peer, &length) == 0)
-        td_request_peer((const struct sockaddr *)&peer, client);
+    if (socket >= 0 && getpeername(socket, (struct sockaddr *)&address, &length) == 0)
+        sender.peer = td_peer_of((const struct sockaddr *)&address);
+    td_sender_print(&sender, &text);
     const struct td_log_field fields[] = {
         TD_TEXT("why", chosen ? "access" : NULL), TD_TEXT("request_id", request_id),
-        TD_TEXT("client", given(client)),         TD_TEXT("code", td_status_name(err->status)),
+        TD_TEXT("client", given(text.peer)),      TD_TEXT("code", td_status_name(err->status)),
         TD_TEXT("detail", err->message),
     };
     td_log_write(&services->log, chosen ? TD_LOG_INFO : TD_LOG_DEBUG, "request", fields,

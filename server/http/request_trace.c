@@ -69,21 +69,22 @@ static const char *method_of(const struct td_call *call)
 static void add_request(struct td_span *span, const struct td_call *call)
 {
     const char *method = method_of(call), *host = header_of(call, "Host");
-    struct td_request_origin origin;
+    struct td_sender_text sender;
     char name[SHORT];
     snprintf(name, sizeof name, "%s%s%s", method ? method : "HTTP", call->route ? " " : "",
              call->route ? call->route : "");
     span->name = td_span_copy(span, name, sizeof name);
-    td_request_origin(call, &origin);
+    td_sender_print(&call->sender, &sender);
     td_span_text(span, "http.request.method", method ? method : "_OTHER", SHORT);
     if (!method)
         td_span_text(span, "http.request.method_original", call->method, SHORT);
     td_span_text(span, "http.route", call->route, SHORT);
     td_span_text(span, "url.scheme", call->services->tls ? "https" : "http", SHORT);
     td_span_text(span, "url.path", call->path, PATH);
-    td_span_text(span, "client.address", origin.forwarded[0] ? origin.forwarded : origin.peer,
+    td_span_text(span, "client.address", sender.forwarded[0] ? sender.forwarded : sender.peer,
                  SHORT);
-    td_span_text(span, "network.peer.address", origin.peer, SHORT);
+    td_span_text(span, "network.peer.address", sender.peer, SHORT);
+    td_span_text(span, "tensord.token", call->sender.token, SHORT);
     if (host)
         add_server(span, host);
     td_span_text(span, "user_agent.original", header_of(call, "User-Agent"), USER_AGENT);

@@ -104,6 +104,7 @@ static td_status check_wanted(const struct td_store *store, const struct td_alia
         (void)td_store_use_locked(store, alias->target, &version);
     if (version && err)
         snprintf(err->etag, sizeof err->etag, "%s", version->etag);
+    td_error_etag_of(err, alias ? alias->target : "");
     return td_error_at_attribute(err, TD_PRECONDITION_FAILED, "if");
 }
 
@@ -211,9 +212,10 @@ static bool will_exist(const struct plan *plan, const char *version)
 }
 
 /* The alias of a table of integers, and that of its scales or offsets, by their suffix: both name the same
- * version, or sums of its rows would be those of one version with the scales of another. */
+ * version, or sums of its rows would be those of one version with the scales of another. `set` is the one
+ * that the flip sets. The error does not say what the other one names, which a token may not know. */
 static td_status check_pair(const struct plan *plan, const struct td_alias *rows,
-                            const char *suffix, struct td_error *err)
+                            const char *suffix, const struct td_alias *set, struct td_error *err)
 {
     char name[TD_TENSOR_NAME], target[TD_TENSOR_NAME];
     const struct td_alias *part =
@@ -223,9 +225,9 @@ static td_status check_pair(const struct plan *plan, const struct td_alias *rows
         return TD_OK;
     return td_error_set(
         err, TD_CONFLICT,
-        "the alias '%.128s' names '%.128s'; set it to '%.128s', too, since '%.128s' "
-        "names '%.128s': rows and their scales change together",
-        name, part->target, target, rows->name, rows->target);
+        "the alias '%.128s' cannot name '%.128s' while '%.128s' names another version: rows and "
+        "their scales change together; set both",
+        set->name, set->target, set == rows ? name : rows->name);
 }
 
 static td_status check_parts(const struct plan *plan, const struct td_alias *alias,
@@ -238,9 +240,9 @@ static td_status check_parts(const struct plan *plan, const struct td_alias *ali
         char table[TD_TENSOR_NAME];
         const struct td_alias *rows =
             td_table_of_part(alias->name, suffixes[i], table) ? planned(plan, table) : NULL;
-        status = check_pair(plan, alias, suffixes[i], err);
+        status = check_pair(plan, alias, suffixes[i], alias, err);
         if (status == TD_OK && rows)
-            status = check_pair(plan, rows, suffixes[i], err);
+            status = check_pair(plan, rows, suffixes[i], alias, err);
     }
     return status;
 }
@@ -409,6 +411,8 @@ static td_status delete_entered(struct td_store *store, const struct td_store_wr
     td_store_resolve_names(store, &name, 1, &version);
     const td_status status =
         td_condition_check(&write->condition, name.text, version ? version->etag : NULL, err);
+    if (status == TD_PRECONDITION_FAILED)
+        td_error_etag_of(err, target);
     td_buffer_unref(version ? &version->base : NULL);
     return status != TD_OK
                ? status

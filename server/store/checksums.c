@@ -34,6 +34,11 @@ static bool matches(const struct td_checksums *checksums, uint64_t number, const
     return memcmp(&digest, checksums->digests + number * TD_DIGEST_BYTES, sizeof digest) == 0;
 }
 
+uint64_t td_checksums_digest(const struct td_checksums *checksums)
+{
+    return XXH3_64bits(checksums->digests, td_checksum_digests(checksums->bytes) * TD_DIGEST_BYTES);
+}
+
 bool td_checksums_match(const struct td_checksums *checksums, uint64_t block)
 {
     uint64_t begin, end;

@@ -38,6 +38,9 @@ uint64_t td_checksums_blocks(const struct td_checksums *checksums);
 void td_checksums_range(const struct td_checksums *checksums, uint64_t block, uint64_t *begin,
                         uint64_t *end);
 
+/* A digest of all digests: of every byte of the file before them. */
+uint64_t td_checksums_digest(const struct td_checksums *checksums);
+
 /* Begins to read a block from the disk; nothing if there is no such block. */
 void td_checksums_prefetch(const struct td_checksums *checksums, uint64_t block);
 

@@ -36,8 +36,8 @@
  *            successful fsync of the folder, a power failure may leave either state, each file of
  *            it complete.
  * Errors     RESOURCE_LIMIT (disk_bytes) for a full disk or an exceeded quota, FORBIDDEN for
- *            missing permissions, DEVICE_UNAVAILABLE for any other I/O error and, with
- *            retry_after_s, while another process holds the lock; all name the file and the reason.
+ *            missing permissions, DEVICE_UNAVAILABLE for any other I/O error, DATA_DIR_LOCKED with
+ *            retry_after_s while another process holds the lock; all name the file and the reason.
  * Threads    Any. Callers serialize writes of the same name; list, stat, load and refresh are for one
  *            thread at a time. */
 #ifndef TD_SERVER_STORE_DATA_DIR_H

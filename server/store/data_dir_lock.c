@@ -177,11 +177,11 @@ td_status td_data_check_lock(const struct td_data_dir *dir, const char *file, ui
         return td_data_disk_error(dir, file, folder->reason, bytes, err);
     if (folder->holder > 0)
         snprintf(holder, sizeof holder, "process %ld", folder->holder);
-    td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                 "%s cannot be changed: the data folder is locked by %s", file, holder);
+    td_error_set(err, TD_DATA_DIR_LOCKED, "%s cannot be changed: the data folder is locked by %s",
+                 file, holder);
     if (err)
         err->retry_after_s = TD_DATA_LOCK_RETRY_S;
-    return TD_DEVICE_UNAVAILABLE;
+    return TD_DATA_DIR_LOCKED;
 }
 
 bool td_data_dir_is_locked(struct td_data_dir *dir)

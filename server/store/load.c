@@ -69,7 +69,7 @@ td_status td_load_version(struct td_store *store, const char *file, const struct
     if (status == TD_OK && mapped)
         status = td_store_verify_new(store, version, err);
     version->number = td_store_next_number(store, numbered ? found->version : 0);
-    td_version_set_etag(store, version, id, found->version);
+    td_version_set_file_etag(version, id, found);
     if (status == TD_OK)
         *out = version;
     else

@@ -83,13 +83,14 @@ static td_status refuse(const char *name, const char *header, const char *etag,
                         struct td_error *err)
 {
     if (etag)
-        td_error_set(err, TD_PRECONDITION_FAILED,
-                     "%s does not match the current version of '%s', %s", header, name, etag);
+        td_error_set(err, TD_PRECONDITION_FAILED, "%s does not match the current version of '%s'",
+                     header, name);
     else
         td_error_set(err, TD_PRECONDITION_FAILED,
                      "%s requires a version of '%s', which does not exist", header, name);
     if (err && etag)
         snprintf(err->etag, sizeof err->etag, "%s", etag);
+    td_error_etag_of(err, etag ? name : "");
     return td_error_at_attribute(err, TD_PRECONDITION_FAILED, header);
 }
 

@@ -25,8 +25,8 @@ TD_MUST_CHECK td_status td_etag_listed(const char *header, const char *list, con
 enum { TD_ETAG_SIZE = 96 };
 void td_etag_of_format(const char *etag, td_format format, char text[TD_ETAG_SIZE]);
 
-/* Matches the tag of the version in any format. PRECONDITION_FAILED, with the current tag in
- * err->etag, if a condition does not hold. */
+/* Matches the tag of the version in any format. PRECONDITION_FAILED, with the current tag, which is of
+ * `name`, in err->etag alone, if a condition does not hold. */
 TD_MUST_CHECK td_status td_condition_check(const struct td_condition *condition, const char *name,
                                            const char *etag, struct td_error *err);
 

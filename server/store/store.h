@@ -25,7 +25,7 @@
  *            only with the offsets of strings, which are in memory; a tensor persisted by an update
  *            stays in memory for the next update.
  * Lock       One process changes a data folder: the one that holds its lock. Others serve its files;
- *            a PUT, update or DELETE that would change it is DEVICE_UNAVAILABLE with retry_after_s
+ *            a PUT, update or DELETE that would change it is DATA_DIR_LOCKED with retry_after_s
  *            until they get the lock (td_store_retry_lock, td_store_rescan). Without permission to
  *            lock the folder such a change is FORBIDDEN.
  * Truncation A mapped file that is truncated reads as zeros. A version made from such data is
@@ -37,9 +37,9 @@
  *            the file changes. If the header of NAME.tensord is damaged or malformed, NAME is not
  *            listed, but refused likewise unless another file or a PUT provides it.
  * Versions   Increase with every change of the store. An ETag is strong. That of a mapped or
- *            persisted tensor is derived from its file's inode, size, time of modification and
- *            (NAME.tensord) version, so a restart keeps it; otherwise from the version and a random
- *            number drawn at start.
+ *            persisted tensor is derived from the checksums in its file, or else the file's size and
+ *            time of modification, so a restart keeps it and replicas that serve copies have the
+ *            same; otherwise from the version and a random number drawn at start.
  * Bounds     Bytes that are not mapped count against the quota: more is RESOURCE_LIMIT
  *            (resident_bytes). TD_STORE_TENSORS names; more are RESOURCE_LIMIT
  *            (resident_tensors). Files written into the folder count against the disk quota: more

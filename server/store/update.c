@@ -270,7 +270,7 @@ static td_status fill_changed(struct update *update, struct td_version *version,
                               const struct td_stop *stop, struct td_error *err)
 {
     version->number = td_store_next_number(update->store, 0);
-    td_version_set_etag(update->store, version, NULL, 0);
+    td_version_set_etag(update->store, version);
     td_version_set(version, &update->base.tensor, td_buffer_ref(update->buffer));
     version->held = update->reserved;
     version->outgoing = update->outgoing;

@@ -136,11 +136,12 @@ td_status td_version_check(const struct td_version *version, struct td_error *er
                         version->file, version->name);
 }
 
-/* Of the file of the keys: 0 if there is none. */
-static uint64_t mix_keys(const struct td_file_id *id)
+/* What a file without checksums is known by: sizes and times of modification, which a copy can keep.
+ * Not its inode, which clients should not know, and which differs between replicas. */
+static uint64_t mix_times(const struct td_file_id *id, uint64_t stored_number)
 {
-    const uint64_t parts[] = { id->keys_device, id->keys_inode, id->keys_size,
-                               (uint64_t)id->keys_modified_ns };
+    const uint64_t parts[] = { id->size, (uint64_t)id->modified_ns, id->keys_size,
+                               (uint64_t)id->keys_modified_ns, stored_number };
     uint64_t mixed = 0;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         mixed = (mixed ^ parts[i]) * 0x9e3779b97f4a7c15;
@@ -149,17 +150,18 @@ static uint64_t mix_keys(const struct td_file_id *id)
     return mixed;
 }
 
-void td_version_set_etag(const struct td_store *store, struct td_version *version,
-                         const struct td_file_id *id, uint64_t stored_number)
+void td_version_set_etag(const struct td_store *store, struct td_version *version)
 {
-    const uint64_t keys = id ? mix_keys(id) : 0;
-    if (id)
-        snprintf(version->etag, sizeof version->etag,
-                 "\"f%" PRIx64 "-%" PRIx64 "-%" PRIx64 "-%" PRIx64 "\"", id->inode ^ keys, id->size,
-                 (uint64_t)id->modified_ns, (stored_number ^ keys) & 0xffffffff);
-    else
-        snprintf(version->etag, sizeof version->etag, "\"%016" PRIx64 "-%" PRIx64 "\"", store->seed,
-                 version->number);
+    snprintf(version->etag, sizeof version->etag, "\"%016" PRIx64 "-%" PRIx64 "\"", store->seed,
+             version->number);
+}
+
+void td_version_set_file_etag(struct td_version *version, const struct td_file_id *id,
+                              const struct td_data_tensor *stored)
+{
+    const uint64_t digest = stored->checksums.digests ? td_checksums_digest(&stored->checksums)
+                                                      : mix_times(id, stored->version);
+    snprintf(version->etag, sizeof version->etag, "\"f%016" PRIx64 "\"", digest);
 }
 
 td_status td_version_copy(struct td_store *store, struct td_version *version,

@@ -97,9 +97,11 @@ const struct td_version *td_version_of(const struct td_tensor *tensor);
  * before the copy is published. */
 TD_MUST_CHECK td_status td_version_check(const struct td_version *version, struct td_error *err);
 
-/* Sets the ETag: derived from the file, or from the number if `id` is NULL. */
-void td_version_set_etag(const struct td_store *store, struct td_version *version,
-                         const struct td_file_id *id, uint64_t stored_number);
+/* Sets the ETag: derived from the number, or from the tensor's file. That is the same in each process that
+ * serves the file or a copy: from its checksums, or else its size and time of modification. */
+void td_version_set_etag(const struct td_store *store, struct td_version *version);
+void td_version_set_file_etag(struct td_version *version, const struct td_file_id *id,
+                              const struct td_data_tensor *stored);
 
 /* Moves the caller's reference to the arena, even if it fails. */
 TD_MUST_CHECK td_status td_version_keep(struct td_version *version, struct td_arena *arena,

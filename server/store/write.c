@@ -37,6 +37,8 @@ td_status td_store_check_change(struct td_store *store, const struct td_store_wr
     td_store_resolve_names(store, &(struct td_store_name){ write->name, strlen(write->name) }, 1,
                            &before);
     status = check_before(write, before, err);
+    if (status == TD_PRECONDITION_FAILED && before)
+        td_error_etag_of(err, before->name); /* the version of an alias that is to be deleted */
     td_buffer_unref(before ? &before->base : NULL);
     return status;
 }
@@ -253,7 +255,7 @@ static td_status share_rows(struct change *change, struct td_error *err)
         return status;
     td_version_share(version, before, held);
     version->number = td_store_next_number(change->store, 0);
-    td_version_set_etag(change->store, version, NULL, 0);
+    td_version_set_etag(change->store, version);
     return TD_OK;
 }
 

@@ -48,9 +48,11 @@ cp deploy/sample/planets.npy "$work/tables/"
 # ---------------------------------------------------------------- the file
 say "building the wheel twice, the second time in another folder"
 quietly deploy/dependencies.sh --wheel
+if said=$(TENSORD_CACHE=$work/none deploy/wheel/build.py --build "$work/early" 2>&1); then fail "there is a wheel without the static libraries"; fi
+[[ $said == *"deploy/dependencies.sh --wheel"* ]] || fail "without the static libraries build.py says: $said"
 SOURCE_DATE_EPOCH=1767225600
 export SOURCE_DATE_EPOCH
-quietly deploy/wheel/build.py --output "$work/first"
+quietly deploy/wheel/build.py --build "$work/early" --output "$work/first" # a failed run leaves nothing in its way
 wheel=$(echo "$work"/first/tensord-*.whl)
 mkdir "$work/tree"
 git ls-files -co --exclude-standard -z | xargs -0 tar -c | tar -x -C "$work/tree"

@@ -52,9 +52,17 @@ static void expect_line(const struct td_token_table *table, int number, const ch
     REQUIRE(bearer && bearer->line == number, "the token of line %d is not found", number);
     const char *name = td_access_role_name(bearer->access.role);
     REQUIRE(strlen(name) == role_length && memcmp(name, role, role_length) == 0, "another role");
-    for (; next_word(&at, end, &prefix, &prefix_length); n_prefixes++)
+    while (next_word(&at, end, &prefix, &prefix_length)) {
+        if (prefix_length > 5 && memcmp(prefix, "name=", 5) == 0) {
+            REQUIRE(strlen(bearer->name) == prefix_length - 5 &&
+                        memcmp(bearer->name, prefix + 5, prefix_length - 5) == 0,
+                    "line %d has another name", number);
+            continue;
+        }
+        n_prefixes++;
         REQUIRE(td_access_has_table(&bearer->access, prefix, prefix_length),
                 "line %d is not for its prefix", number);
+    }
     REQUIRE(bearer->access.n_prefixes == n_prefixes, "another number of prefixes");
     REQUIRE(td_access_has_table(&bearer->access, "", 0) == (n_prefixes == 0),
             "for a name without a prefix");

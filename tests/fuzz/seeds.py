@@ -187,7 +187,8 @@ def keys_seeds():
 TOKENS = ["read 0123456789abcdef\n", "# who\nwrite AAAAAAAAAAAAAAAAAAAAAA== shop/ news/\r\n\nadmin \tabcdefghijklmnop-._~+/\n",
           "\ufeffadmin 0123456789abcdef", "read 0123456789abcdef\nread 0123456789abcdef\n", "root 0123456789abcdef\n", "read short\n", "read\n",
           "read 0123456789abcdef \u00e9\n", "read 0123456789abcdef " + "p" * 129 + "\n", "read " + "x" * 513 + "\n", "\0", "",
-          "# only a comment\n", "admin " + "=" * 20 + "\n", "read 0123456789abcdef x x x\n"]
+          "# only a comment\n", "admin " + "=" * 20 + "\n", "read 0123456789abcdef x x x\n",
+          "read 0123456789abcdef name=shop@example.com x\nread 0123456789abcdeF x name=a\n", "read 0123456789abcdef name=\n"]
 
 
 def tokens_seeds():

@@ -68,8 +68,14 @@ def passing(listener, command, count=1):
     return [sys.executable, "-c", launch, str(listener.fileno()), str(count), *command]
 
 
+def with_default(name, value, options):
+    """the options, and this one unless they have it: an option may be given only once"""
+    given = any(option == name or option.startswith(name + "=") for option in options)
+    return options if given else (name, value, *options)
+
+
 class Daemon:
-    """A running tensord.  The caller passes further options; a later one takes precedence."""
+    """A running tensord.  The caller passes further options."""
     failures = []  # errors of daemons that ended, for the runner to report
 
     def __init__(self, *options, listen="127.0.0.1:0", env=None, log_format="json", listener=None, tls=None):
@@ -78,7 +84,7 @@ class Daemon:
             import certificates  # which imports this module
             options, tls = (*certificates.shared().options(), *options), certificates.shared().context()
         self.tls = tls
-        command = [self.program(), "--listen", listen, *options]
+        command = [self.program(), *with_default("--listen", listen, options)]
         if "--log-format" not in options and log_format:
             command += ["--log-format", log_format]
         if listener:  # a socket to inherit

@@ -19,7 +19,7 @@ tests/gates/points.c lists the gates.
 import contextlib, mmap, os, socket, time
 
 import daemon
-from daemon import WAIT_LIMIT, Daemon, temporary_folder
+from daemon import WAIT_LIMIT, Daemon, temporary_folder, with_default
 
 
 def program():
@@ -134,7 +134,7 @@ class GatedDaemon(Daemon):
         folder = temporary_folder("gates-")  # not tensord-: holdings.py counts what is mapped from those
         self.gates, self.clock = Gates(folder), Clock(folder)
         # Time passes while a gate is closed. A request that waits there only reaches a deadline that its test has set.
-        super().__init__("--default-timeout-ms", "86400000", *options, env={**(env or {}), "TD_TEST_GATES": folder}, **rest)
+        super().__init__(*with_default("--default-timeout-ms", "86400000", options), env={**(env or {}), "TD_TEST_GATES": folder}, **rest)
 
     def program(self):
         return program()

@@ -158,10 +158,10 @@ class Flips(AliasTest):
         self.versions(*(f"q{part}@{version}" for version in (1, 2) for part in parts))
         self.assertStatus(self.flip({}, **{f"small{part}": f"q{part}@1" for part in parts}), 200)
         problem = self.assertProblem(self.flip(small="q@2"), 409, "CONFLICT", attribute="set")
-        self.assertIn("'small.scale' names 'q.scale@1'; set it to 'q.scale@2', too", problem["detail"])
+        self.assertIn("'small' cannot name 'q@2' while 'small.scale' names another version", problem["detail"])
         self.assertProblem(self.flip(**{"small": "q@2", "small.scale": "q.scale@2"}), 409, "CONFLICT")
         problem = self.assertProblem(self.flip(**{"small.scale": "q.scale@2"}), 409, "CONFLICT", attribute="set")
-        self.assertIn("set it to 'q.scale@1', too, since 'small' names 'q@1'", problem["detail"])
+        self.assertIn("'small.scale' cannot name 'q.scale@2' while 'small' names another version", problem["detail"])
         mixed = {"small": "q@2", "small.scale": "q.scale@2", "small.offset": "q.offset@1"}
         self.assertProblem(self.flip(**mixed), 409, "CONFLICT")
         self.assertStatus(self.flip(**{"small.scale": None}), 200)

@@ -68,7 +68,7 @@ class CommandLine(unittest.TestCase):
             self.assertIn("default", section.lower())
             if default:
                 self.assertIn(default, section)
-        for name in ("config", "check-config", "check-health", "version", "help"):
+        for name in ("config", "check-config", "check-health", "print-config", "version", "help"):
             self.assertRegex(result.stdout, rf"(?m)^\s*--{name}\b")
 
     def test_version_is_one_line(self):
@@ -172,6 +172,29 @@ class CommandLine(unittest.TestCase):
             self.assertEqual((result.returncode, result.stderr), (0, ""), result)
             self.assertRegex(result.stdout, r"(?m)^ok +data-dir .*: can be read and changed$")
             self.assertTrue(result.stdout.endswith("tensord: the configuration is valid\n"))
+
+    def test_print_config_shows_where_each_value_is_from(self):
+        with Folder() as folder:
+            file = folder.write("options.json", '{"workers": 2, "max-body": "1M", "otlp-header": "api-key=s3cret"}')
+            result = run("--config", file, "--print-config", "--log-level=warn", env={"TENSORD_WORKERS": "3"})
+            self.assertEqual((result.returncode, result.stderr), (0, ""), result)
+            for line in (r"workers +3 +TENSORD_WORKERS", rf"max-body +1M +max-body in {file}", r"log-level +warn +--log-level", r"queue-limit +1024 +default"):
+                self.assertRegex(result.stdout, rf"(?m)^{line}$")
+            self.assertNotIn("s3cret", result.stdout)
+            self.assertRefused(run("--print-config", "--workers", "x"), "workers", "'x'")
+
+    def test_an_open_address_without_tokens_is_a_warning(self):
+        with Folder(**{"tokens": "read 0123456789abcdef\n"}) as folder:
+            for address, options, warned in (("0.0.0.0:0", (), True), ("[::]:0", ("--read-only",), True), ("127.0.0.1:0", (), False), ("[::1]:0", (), False),
+                                             ("0.0.0.0:0", ("--token-file", folder.path + "/tokens"), False)):
+                with self.subTest(address=address, options=options):
+                    result = run("--check-config", "--listen", address, *options)
+                    self.assertEqual((result.returncode, "warning  listen" in result.stdout), (0, warned), result)
+                    with Daemon(*options, listen=address) as daemon:
+                        daemon.at_start = None if "--token-file" in options else daemon.at_start
+                        daemon.wait_log(lambda e: e["event"] == "ready")
+                        events = [e for e in daemon.events() if e["event"] == "listening_without_tokens"]
+                        self.assertEqual([(e["level"], e["address"]) for e in events], [("warn", daemon.address)] if warned else [])
 
     def test_check_config_takes_a_passed_socket_for_the_address(self):
         with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -550,7 +573,8 @@ class Stopping(HttpTest):
             self.assertStatus(old.reply(), 200)
             daemon.send_signal(signal.SIGTERM)
             self.open_log(daemon)
-            for path, body, status in (("/readyz", None, 503), ("/v2/health/ready", None, 503), ("/healthz", None, 200), ("/v1/gather", BODY, 200)):
+            for path, body, status in (("/readyz", None, 503), ("/v2/health/ready", None, 503), ("/v2/models/gather/ready", None, 503), ("/healthz", None, 200),
+                                       ("/v1/gather", BODY, 200)):
                 with Raw(daemon) as raw:
                     raw.send(http_request("POST" if body else "GET", path, body or b""))
                     reply = raw.reply()
@@ -562,6 +586,8 @@ class Stopping(HttpTest):
             daemon.clock.advance(3601)
             self.assertEqual(daemon.wait(), 0)
             self.assertNotIn("drain_cut_short", [event["event"] for event in daemon.events()])
+            # "not ready" is what a probe asks for, not a fault
+            self.assertEqual([event for event in daemon.events() if event["level"] in ("warn", "error")], [])
 
     def test_a_second_signal_ends_the_drain(self):
         daemon = Daemon(*ONE_WORKER, "--drain-delay-ms", HOUR, "--drain-timeout-ms", HOUR)

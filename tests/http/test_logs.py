@@ -187,7 +187,7 @@ class AccessLog(unittest.TestCase):
         self.assertTrue(350 < count < 650, count)  # 500, and 7 times the standard deviation of 19
 
     def test_the_client_behind_a_trusted_proxy_is_logged(self):
-        for proxy, forwarded, expected in (("127.0.0.1", "192.0.2.7", "192.0.2.7"), ("127.0.0.1", "2001:db8:1:2:3::4", "2001:db8:1:2::/64"),
+        for proxy, forwarded, expected in (("127.0.0.1", "192.0.2.7", "192.0.2.7"), ("127.0.0.1", "2001:db8:1:2:3::4", "2001:db8:1:2:3::4"),
                                            ("127.0.0.1", '"},\x01', None), ("10.0.0.1", "192.0.2.7", None), ("127.0.0.1", "evil, 192.0.2.9", "192.0.2.9")):
             with self.subTest(forwarded=forwarded), Daemon("--access-log", "on", "--trusted-proxy", proxy) as daemon:
                 with Raw(daemon) as raw:
@@ -240,6 +240,124 @@ class AccessLog(unittest.TestCase):
         line, = [l for l in lines if 'request_id="q=1"' in l]
         self.assertRegex(line, r'^\S+Z info request why=access request_id="q=1" client=127\.0\.0\.1 status=404 code=NOT_FOUND transport=none '
                                r'body_bytes=0 .* send_ms=[\d.]+ method=GET path=/no%0awhere%20x detail=')
+
+
+class Clients(unittest.TestCase):
+    """the address that is connected, the client that a proxy names and the holder of a token are three things"""
+    NAMED, PLAIN, UNKNOWN = "named-token-0123456789", "plain-token-0123456789", "other-token-0123456789"
+
+    def setUp(self):
+        file = tempfile.NamedTemporaryFile("w", prefix="tensord-tokens-")
+        file.write(f"# tokens\nadmin {self.NAMED} name=shop@example.com\n\nwrite {self.PLAIN} team.\n")
+        file.flush()
+        self.addCleanup(file.close)
+        self.options = ("--access-log", "on", "--token-file", file.name)
+
+    def who(self, daemon, token, forwarded=None, path="/v1/gather"):
+        headers = {"X-Request-Id": "it", **({"Authorization": "Bearer " + token} if token else {}),
+                   **({"X-Forwarded-For": forwarded} if forwarded else {})}
+        with Client(daemon) as client:
+            status = client.post(path, GATHER, headers).status
+        event, = [e for e in lines_of(daemon) if e["request_id"] == "it"]
+        text = "\n".join(daemon.lines)
+        self.assertFalse([secret for secret in (self.NAMED, self.PLAIN, self.UNKNOWN) if secret in text])
+        return status, event["client"], event.get("forwarded_for"), event.get("token")
+
+    def test_the_holder_of_a_token_is_no_address(self):
+        for token, name in ((self.NAMED, "shop@example.com"), (self.PLAIN, "#4")):
+            with self.subTest(name), Daemon(*self.options) as daemon:
+                self.assertEqual(self.who(daemon, token), (200, "127.0.0.1", None, name))
+
+    def test_behind_a_proxy_the_address_of_the_client_is_logged_beside_the_token(self):
+        for forwarded, expected in (("192.0.2.7", "192.0.2.7"), ("evil, 2001:db8:1:2:3::4", "2001:db8:1:2:3::4"), (None, None)):
+            with self.subTest(forwarded), Daemon(*self.options, "--trusted-proxy", "127.0.0.1") as daemon:
+                self.assertEqual(self.who(daemon, self.NAMED, forwarded), (200, "127.0.0.1", expected, "shop@example.com"))
+
+    def test_a_request_with_an_unknown_token_has_an_address_only(self):
+        for token in (self.UNKNOWN, None):
+            with self.subTest(token), Daemon(*self.options, "--trusted-proxy", "127.0.0.1") as daemon:
+                self.assertEqual(self.who(daemon, token, "192.0.2.7"), (401, "127.0.0.1", "192.0.2.7", None))
+
+    def test_a_refused_request_has_the_name_of_its_token(self):
+        with Daemon(*self.options) as daemon:
+            self.assertEqual(self.who(daemon, self.PLAIN, path="/v2/repository/models/gather/load"), (403, "127.0.0.1", None, "#4"))
+
+    def test_two_requests_of_one_connection_have_their_own_tokens(self):
+        with Daemon(*self.options) as daemon:
+            with Client(daemon) as client:
+                for token in (self.NAMED, self.PLAIN, self.UNKNOWN, self.NAMED):
+                    client.post("/v1/gather", GATHER, {"Authorization": "Bearer " + token})
+                client.request("GET", "/healthz")
+            self.assertEqual([e.get("token") for e in lines_of(daemon)], ["shop@example.com", "#4", None, "shop@example.com", None])
+
+
+class Audit(unittest.TestCase):
+    TOKEN = "writer-token-0123456789"
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="tensord-audit-")
+        self.addCleanup(folder.cleanup)
+        tokens = os.path.join(folder.name, "tokens")
+        with open(tokens, "w", encoding="utf-8") as file:
+            file.write(f"write {self.TOKEN} name=import\n")
+        os.mkdir(os.path.join(folder.name, "tables"))
+        self.options = ("--token-file", tokens, "--data-dir", os.path.join(folder.name, "tables"), "--trusted-proxy", "127.0.0.1")
+
+    def start(self, kind=Daemon):
+        daemon = kind(*self.options)
+        daemon.at_start = None  # which would ask without a token
+        return daemon
+
+    def lines(self, daemon, request_id="it"):
+        return [e for e in daemon.events() if e["event"] == "audit" and e["request_id"] == request_id]
+
+    def ask(self, daemon, method, path, body=None, request_id="it"):
+        with Client(daemon) as client:
+            return client.request(method, path, body, {"X-Request-Id": request_id, "X-Forwarded-For": "192.0.2.7", "Authorization": "Bearer " + self.TOKEN})
+
+    def test_each_change_has_a_line_with_who_and_what(self):
+        changes = (
+            ("PUT", "/v1/tensors/t@1?persist=1", [[1, 2], [3, 4]], [("put_tensor", "t@1", None, None, 1)]),
+            ("PUT", "/v1/tensors/t", [[1, 2], [3, 4]], [("put_tensor", "t", None, None, None)]),
+            ("POST", "/v1/tensors/t/scatter", {"indices": [[0]], "updates": [[9, 9]]}, [("scatter", "t", None, None, None)]),
+            ("PUT", "/v1/tensors/t/keys", ["a", "b"], [("put_keys", "t", None, None, None)]),
+            ("POST", "/v1/tensors/t/upsert", {"keys": ["c"], "rows": [[5, 6]]}, [("upsert", "t", None, None, None)]),
+            ("POST", "/v1/tensors/t/remove", {"keys": ["c"]}, [("remove", "t", None, None, None)]),
+            ("DELETE", "/v1/tensors/t/keys", None, [("delete_keys", "t", None, None, None)]),
+            ("POST", "/v1/gather", {"params": [1, 2], "indices": [1], "store": "made"}, [("gather", "made", None, None, None)]),
+            ("POST", "/v1/aliases?persist=1", {"set": {"a": "t@1", "b": "t@1"}}, [("set_alias", None, "a", "t@1", 1), ("set_alias", None, "b", "t@1", 1)]),
+            ("POST", "/v1/aliases", {"set": {"b": None}}, [("delete_alias", None, "b", None, None)]),
+            ("DELETE", "/v1/tensors/a", None, [("delete_alias", None, "a", None, None)]),
+            ("DELETE", "/v1/tensors/t", None, [("delete_tensor", "t", None, None, None)]))
+        with self.start() as daemon:
+            for n, (method, path, body, expected) in enumerate(changes):
+                with self.subTest(method + " " + path):
+                    reply = self.ask(daemon, method, path, body, f"it{n}")
+                    self.assertLess(reply.status, 300, reply.body)
+                    eventually(lambda: len(self.lines(daemon, f"it{n}")) >= len(expected), "the lines of the change")
+                    events = self.lines(daemon, f"it{n}")
+                    self.assertEqual([(e["operation"], e.get("table"), e.get("alias"), e.get("target"), e.get("persisted")) for e in events], expected)
+                    for event in events:
+                        self.assertEqual((event["level"], event["token"], event["client"], event["forwarded_for"]), ("info", "import", "127.0.0.1", "192.0.2.7"))
+                        if event["operation"] in ("put_tensor", "scatter", "put_keys", "upsert", "remove"):
+                            self.assertEqual(event["version"], reply.json()["version"])
+
+    def test_a_refused_change_and_a_read_have_none(self):
+        with self.start() as daemon:
+            for method, path, body, status in (("PUT", "/v1/tensors/t", {"x": 1}, 400), ("DELETE", "/v1/tensors/none", None, 404),
+                                               ("POST", "/v1/aliases", {"set": {"a": "none@1"}}, 404), ("POST", "/v1/gather", GATHER, 200)):
+                self.assertEqual(self.ask(daemon, method, path, body).status, status)
+            daemon.stop()  # all lines have been read
+            self.assertEqual(self.lines(daemon), [])
+
+    def test_the_line_is_that_of_the_change_though_its_client_has_left(self):
+        with self.start(GatedDaemon) as daemon:
+            with daemon.gates.closed("encode") as gate:
+                with Raw(daemon) as raw:
+                    raw.send(http_request("PUT", "/v1/tensors/t", b"[1]", ["X-Request-Id: it", "Authorization: Bearer " + self.TOKEN]))
+                    gate.arrival()
+            event = daemon.wait_log(lambda e: e["event"] == "audit")
+            self.assertEqual((event["table"], event["token"]), ("t", "import"))
 
 
 class Hostile(unittest.TestCase):

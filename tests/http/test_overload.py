@@ -309,7 +309,7 @@ class MemoryIsReleased(HttpTest):
     def test_after_disconnects(self):
         request = http_request("POST", "/v1/gather", self.PRINTED)
         for options in ((), QUEUED):
-            with GatedDaemon(*options, "--workers", "1") as daemon:
+            with GatedDaemon(*with_default("--workers", "1", options)) as daemon:
                 for stage in ("decode", "compute", "encode"):
                     with daemon.gates.closed(stage) as gate, Raw(daemon) as raw:
                         raw.send(request)
@@ -326,7 +326,7 @@ class MemoryIsReleased(HttpTest):
     def test_after_passed_deadlines(self):
         request = http_request("POST", "/v1/gather", self.PRINTED, ["X-Request-Timeout-Ms: 300000"])
         for options in ((), QUEUED):
-            with GatedDaemon(*options, "--workers", "1") as daemon:
+            with GatedDaemon(*with_default("--workers", "1", options)) as daemon:
                 for stage in ("decode", "admit", "check"):
                     with daemon.gates.closed(stage) as gate, Raw(daemon) as raw:
                         raw.send(request)

@@ -804,7 +804,7 @@ class DataFolder(TensorTest):
                     return client.request("PUT", "/v1/tensors/t?persist=1", [2])
                 for reply in (put(), client.request("DELETE", "/v1/tensors/t"),
                               client.post("/v1/tensors/t/scatter?persist=1", {"indices": [[0]], "updates": [2]})):
-                    problem = self.assertProblem(reply, 503, "DEVICE_UNAVAILABLE")
+                    problem = self.assertProblem(reply, 503, "DATA_DIR_LOCKED")
                     self.assertIn(f"locked by process {first.process.pid}", problem["detail"])
                     self.assertRegex(reply.headers["Retry-After"], r"^[1-9][0-9]*$")
                 self.assertEqual(client.request("GET", "/v1/tensors/t?response=flat").json()["data"], [1])

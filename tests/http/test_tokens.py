@@ -345,7 +345,28 @@ class Prefixes(Guarded):
         reply = flip(TEAM, {"team.else": "team.t@1"}, {"team.else": "team.t@1"})
         self.assertProblem(reply, 412, "PRECONDITION_FAILED")
         self.assertNotIn("other@1", reply.body.decode())
+        for headers in ({"If-Match": '"x"'}, {"If-Match": '"x"', "Expect": "100-continue"}, {"If-None-Match": "*"}):
+            with self.subTest(headers):
+                self.assertIn("etag", self.assertProblem(self.ask(ADMIN, "DELETE", "/v1/tensors/team.else", None, headers), 412, "PRECONDITION_FAILED"))
+                reply = self.ask(TEAM, "DELETE", "/v1/tensors/team.else", None, headers)
+                tag = self.ask(ADMIN, "GET", "/v1/tensors/other@1").headers["ETag"]
+                self.assertNotIn("etag", self.assertProblem(reply, 412, "PRECONDITION_FAILED"))
+                self.assertNotIn("ETag", reply.headers)
+                self.assertNotIn(tag.strip('"'), reply.body.decode())
         self.assertStatus(self.ask(TEAM, "DELETE", "/v1/tensors/team.else"), 204)
+
+    def test_a_refused_pair_of_aliases_names_no_version_that_the_token_may_not_name(self):
+        versions = [f"{table}{part}@1" for table in ("team.q", "other") for part in ("", ".scale")]
+        for name in versions:
+            self.put(name, [1, 2])
+        flip = lambda token, **names: self.ask(token, "POST", "/v1/aliases", {"set": {"team." + name.replace("_", "."): target for name, target in names.items()}})
+        self.addCleanup(flip, ADMIN, q=None, q_scale=None)
+        for rows, part in (("other@1", "other.scale@1"), ("team.q@1", "other.scale@1"), ("other@1", None)):
+            self.assertStatus(flip(ADMIN, q=None, q_scale=None), 200)
+            self.assertIn(flip(ADMIN, q=rows, q_scale=part).status, (200, 409))
+            for names in ({"q": "team.q@1"}, {"q_scale": "team.q.scale@1"}):
+                with self.subTest(rows=rows, part=part, names=names):
+                    self.assertNotRegex(flip(TEAM, **names).body.decode(), "other[.@]")
 
     def test_an_alias_says_nothing_of_a_version_that_the_token_may_not_name(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -1,5 +1,5 @@
 """Spans of requests, as a collector of OpenTelemetry gets them; and collectors that fail, which no request may notice."""
-import contextlib, fcntl, json, os, re, subprocess, sys, time
+import contextlib, fcntl, json, os, re, subprocess, sys, tempfile, time
 from collector import Collector, attributes, respond
 from daemon import *
 from gates import GatedDaemon
@@ -63,6 +63,17 @@ class Spans(unittest.TestCase):
                 "tensord.request_id": "one", "tensord.op": "gather", "tensord.transport": "json", "tensord.device": "cpu",
                 "tensord.inputs": "params[2] indices[1]", "tensord.dtype": "float32", "http.response.status_code": 200,
                 "http.response.body.size": 55})
+
+    def test_the_client_is_an_address_and_the_token_a_name(self):
+        with tempfile.NamedTemporaryFile("w") as tokens, Collector() as collector:
+            tokens.write("read a-token-0123456789 name=shop\n")
+            tokens.flush()
+            with traced(collector, "--token-file", tokens.name, "--trusted-proxy", "127.0.0.1") as daemon, Client(daemon) as client:
+                client.post("/v1/gather", GATHER, {"X-Request-Id": "one", "Authorization": "Bearer a-token-0123456789",
+                                                   "X-Forwarded-For": "2001:db8:1:2:3::4"})
+                span = attributes(collector.wait_span(of_request("one")))
+        self.assertEqual((span["client.address"], span["network.peer.address"], span["tensord.token"]),
+                         ("2001:db8:1:2:3::4", "127.0.0.1", "shop"))
 
     def test_its_children_are_the_stages_in_order_within_its_time(self):
         square = {"equation": "ij,jk->", "inputs": [{"ref": "square"}, {"ref": "square"}]}

@@ -250,6 +250,7 @@ static const struct {
     { TD_QUEUE_FULL, 429 },
     { TD_MEMORY_EXHAUSTED, 503 },
     { TD_DRAINING, 503 },
+    { TD_DATA_DIR_LOCKED, 503 },
     { TD_DEVICE_UNAVAILABLE, 503 },
     { TD_DEADLINE_EXCEEDED, 504 },
     { TD_NOT_SUPPORTED, 501 },

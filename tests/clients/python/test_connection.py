@@ -18,7 +18,7 @@ from tensord import blocking, streams
 PLANETS = [2, 3]
 
 
-@pytest.mark.parametrize("status, code", [(429, "QUEUE_FULL"), (503, "DRAINING"), (503, "DEVICE_UNAVAILABLE")])
+@pytest.mark.parametrize("status, code", [(429, "QUEUE_FULL"), (503, "DRAINING"), (503, "DATA_DIR_LOCKED"), (503, "DEVICE_UNAVAILABLE")])
 def test_a_refusal_is_tried_again_after_the_time_in_retry_after(false_server, using, clock, status, code):
     server = false_server(problem(status, code, "Retry-After: 7"), GOOD, close=False)
     assert using(server.url, gather).tolist() == [5] and len(server.requests) == 2

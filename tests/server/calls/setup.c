@@ -27,16 +27,17 @@ static sem_t finished_calls;
 void server_open(const char *const *options)
 {
     enum { MOST_OPTIONS = 4 };
-    static char *nothing[] = { NULL };
-    char *arguments[MOST_OPTIONS + 3] = { (char *)(uintptr_t) "tensord",
-                                          (char *)(uintptr_t) "--workers=1" };
+    /* In the environment, so that the options of a test win. */
+    static char workers[] = "TENSORD_WORKERS=1", *environment[] = { workers, NULL };
+    char *arguments[MOST_OPTIONS + 2] = { (char *)(uintptr_t) "tensord" };
     char message[TD_CONFIG_MESSAGE];
-    int n = 2;
+    int n = 1;
     for (; options && *options; options++)
         arguments[n++] = (char *)(uintptr_t)*options;
     memset(&services, 0, sizeof services);
     services.log.fd = -1;
-    ck_assert_msg(td_config_load(&services.config, n, arguments, nothing, message) == TD_CONFIG_RUN,
+    ck_assert_msg(td_config_load(&services.config, n, arguments, environment, message) ==
+                      TD_CONFIG_RUN,
                   "%s", message);
     ck_assert(td_services_open(&services));
     sem_init(&finished_calls, 0, 0);

@@ -22,20 +22,20 @@ struct report {
     char *text;
 };
 
-/* Checks the options, of which the last ones win; the caller frees the text. */
+/* Checks the options, which win over those of the environment; the caller frees the text. */
 static struct report check_options(const char *first, const char *second)
 {
     char dir[100], message[TD_CONFIG_MESSAGE];
-    char *arguments[] = { (char *)(uintptr_t) "tensord", (char *)(uintptr_t) "--listen=127.0.0.1:0",
-                          dir, (char *)(uintptr_t)first, (char *)(uintptr_t)second };
-    char *none[] = { NULL };
-    const int n = second ? 5 : first ? 4 : 3;
+    char *arguments[] = { (char *)(uintptr_t) "tensord", (char *)(uintptr_t)first,
+                          (char *)(uintptr_t)second };
+    char *environment[] = { (char *)(uintptr_t) "TENSORD_LISTEN=127.0.0.1:0", dir, NULL };
+    const int n = second ? 3 : first ? 2 : 1;
     struct td_config config;
     struct report report = { 0 };
     size_t size;
-    snprintf(dir, sizeof dir, "--data-dir=%s", folder);
-    ck_assert_msg(td_config_load(&config, n, arguments, none, message) == TD_CONFIG_RUN, "%s",
-                  message);
+    snprintf(dir, sizeof dir, "TENSORD_DATA_DIR=%s", folder);
+    ck_assert_msg(td_config_load(&config, n, arguments, environment, message) == TD_CONFIG_RUN,
+                  "%s", message);
     FILE *out = open_memstream(&report.text, &size);
     report.starts = td_check_start(&config, &store_log, out);
     fclose(out);

@@ -189,15 +189,6 @@ TD_TEST_EACH(the_command_line_wins_over_the_environment_over_the_file, precedenc
     td_config_free(&loaded.config);
 }
 
-TD_TEST(the_last_of_two_on_the_command_line_wins)
-{
-    struct loaded loaded =
-        load_good(WORDS("--workers", "3", "--listen=h:1", "--workers=4", "--listen=h:2"), NULL);
-    ck_assert_int_eq(loaded.config.workers, 4);
-    ck_assert_str_eq(loaded.config.listen, "h:2");
-    td_config_free(&loaded.config);
-}
-
 TD_TEST(the_file_can_be_named_by_the_environment)
 {
     char variable[100];
@@ -241,9 +232,13 @@ static const struct {
     const char *argument;
     enum td_config_action action;
 } actions[] = {
-    { "--check-config", TD_CONFIG_CHECK }, { "--check-health", TD_CONFIG_CHECK_HEALTH },
-    { "--help", TD_CONFIG_HELP },          { "-h", TD_CONFIG_HELP },
-    { "--version", TD_CONFIG_VERSION },    { "-v", TD_CONFIG_VERSION },
+    { "--check-config", TD_CONFIG_CHECK },
+    { "--check-health", TD_CONFIG_CHECK_HEALTH },
+    { "--print-config", TD_CONFIG_PRINT },
+    { "--help", TD_CONFIG_HELP },
+    { "-h", TD_CONFIG_HELP },
+    { "--version", TD_CONFIG_VERSION },
+    { "-v", TD_CONFIG_VERSION },
     { "--workers=1", TD_CONFIG_RUN },
 };
 
@@ -663,6 +658,18 @@ static const struct {
     { WORDS("--"), "'--'", "", "is not an option" },
     { WORDS(""), "''", "", "is not an option" },
     { WORDS("--workers", "3", "4"), "'4'", "", "is not an option" },
+    /* none of two values wins silently */
+    { WORDS("--workers", "3", "--workers=3"), "--workers: ", "a second value, '3'", "only once" },
+    { WORDS("--listen=h:1", "--listen", "h:2"), "--listen: ", "'h:2'", "on one address" },
+    { WORDS("--compress", "--compress=off"), "--compress: ", "'off'", "only once" },
+    { WORDS("--config=a", "--config=b"), "--config: ", "'b'", "only once" },
+    { WORDS("--check-config", "--check-health"), "--check-health: ", "", "beside --check-config" },
+    /* what other servers call it, and what looks like a folder of tables */
+    { WORDS("--port", "80"), "--port: ", "did you mean --listen HOST:PORT?", "unknown option" },
+    { WORDS("--host=::"), "--host: ", "did you mean --listen HOST:PORT?", "unknown option" },
+    { WORDS("-p", "80"), "'-p'", "did you mean --listen HOST:PORT?", "is not an option" },
+    { WORDS("/tmp"), "'/tmp'", "did you mean --data-dir /tmp?", "is not an option" },
+    { WORDS("/no/such/folder"), "'/no/such/folder'", "(see --help)", "is not an option" },
 };
 
 TD_TEST_EACH(an_unknown_argument_is_rejected, wrong_arguments)
@@ -786,12 +793,18 @@ static const struct {
     const char *text;
     const char *part; /* of the message */
 } wrong_files[] = {
-    { "", "is not a JSON object" },
-    { "{", "is not a JSON object" },
-    { "[]", "is not a JSON object" },
-    { "3", "is not a JSON object" },
-    { "{\"workers\": 3} {}", "is not a JSON object" },
-    { "{\"workers\": 3,}", "is not a JSON object" },
+    { "", "line 1, column 1: expected a value at byte 0, but the JSON text ends there" },
+    { "{", "line 1, column 2: expected a member name in quotes" },
+    { "[]", "expected an object of options, {\"OPTION\": VALUE, ...}, not a list" },
+    { "3", "expected an object of options, {\"OPTION\": VALUE, ...}, not a number" },
+    { "{\"workers\": 3} {}", "line 1, column 16: expected the end of the file" },
+    { "{\"workers\": 3,}", "line 1, column 15: the ',' before '}' has no member after it" },
+    { "{\n \"workers\": 3,\n}\n", "line 3, column 1: the ',' before '}' has no member after it" },
+    { "{\"allow-host\": [\"a\", ]}", "column 22: the ',' before ']' has no element after it" },
+    { "{\n  // workers\n}", "line 2, column 3: '/' is unexpected: JSON has no comments" },
+    { "{\n  # workers\n}", "line 2, column 3: '#' is unexpected: JSON has no comments" },
+    { "{\"workers\": 3 \"max-body\": 1}", "column 15: expected ',' or '}'" },
+    { "{'workers': 3}", "line 1, column 2: expected a member name in quotes" },
     { "{\"wrokers\": 3}", "wrokers in /tmp/" },
     { "{\"wrokers\": 3}", "unknown option" },
     { "{\"config\": \"other.json\"}", "unknown option" }, /* files do not include files */
@@ -934,7 +947,7 @@ TD_TEST(help_lists_each_option_with_value_and_default)
     char *text = NULL;
     size_t size = 0;
     FILE *out = open_memstream(&text, &size);
-    td_config_help(out);
+    td_config_help(out, 100000);
     fclose(out);
     const char *at = text;
     for (size_t i = 0; i < COUNT_OF(rows); i++) { /* in the table's order */
@@ -953,6 +966,98 @@ TD_TEST(help_lists_each_option_with_value_and_default)
     ck_assert_ptr_nonnull(strstr(text, "/v1"));
     ck_assert_ptr_nonnull(strstr(text, "/v2"));
     free(text);
+}
+
+TD_TEST(help_has_sections_and_fits_the_terminal)
+{
+    static const int widths[] = { 40, 60, 80, 132 };
+    for (size_t i = 0; i < COUNT_OF(widths); i++) {
+        char *text = NULL;
+        size_t size = 0;
+        FILE *out = open_memstream(&text, &size);
+        td_config_help(out, widths[i]);
+        fclose(out);
+        ck_assert_ptr_nonnull(strstr(text, "\n\nMemory:\n  --memory-limit BYTES"));
+        for (const char *at = text, *end; (end = strchr(at, '\n')); at = end + 1)
+            ck_assert_msg(end - at <= widths[i] || !memchr(at + 8, ' ', (size_t)(end - at - 8)),
+                          "%d: %.*s", widths[i], (int)(end - at), at);
+        free(text);
+    }
+}
+
+TD_TEST(help_says_what_a_default_is_on_this_machine)
+{
+    char *text = NULL, wanted[64];
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    td_config_help(out, 100000);
+    fclose(out);
+    snprintf(wanted, sizeof wanted, "default: 0, here %lld\n", (long long)cpus_here());
+    ck_assert_ptr_nonnull(strstr(strstr(text, "--workers N"), wanted));
+    const double gib = (double)(memory_here() / 2) / (1 << 30);
+    snprintf(wanted, sizeof wanted, "default: 0, here %.1f %s\n", gib < 1 ? gib * 1024 : gib,
+             gib < 1 ? "MiB" : "GiB");
+    ck_assert_ptr_nonnull(strstr(strstr(text, "--memory-limit BYTES"), wanted));
+    free(text);
+}
+
+/* ---- --print-config -------------------------------------------------------------------------- */
+
+#define OPTION_NAME(member, name, ...) "\n" name " ",
+static const char *const option_names[] = { TD_OPTIONS(OPTION_NAME) };
+#undef OPTION_NAME
+
+/* The lines, each with single blanks between its columns. */
+static const char *printed(const char *const *arguments, const char *const *environment)
+{
+    static char squeezed[16384];
+    char *argv[MAX_ARGUMENTS + 2] = { (char *)(uintptr_t) "tensord" }, *text = NULL, *to = squeezed;
+    char message[TD_CONFIG_MESSAGE];
+    size_t size = 0;
+    int argc = 1;
+    for (; arguments[argc - 1]; argc++)
+        argv[argc] = (char *)(uintptr_t)arguments[argc - 1];
+    FILE *out = open_memstream(&text, &size);
+    ck_assert(td_config_print(out, argc, argv, (char **)(uintptr_t)environment, message));
+    fclose(out);
+    for (const char *at = text; *at; at++)
+        if (*at != ' ' || at[1] != ' ')
+            *to++ = *at;
+    *to = '\0';
+    free(text);
+    return squeezed;
+}
+
+TD_TEST(print_config_has_each_value_and_its_source)
+{
+    static const char json[] = "{\"max-body\": \"64M\", \"queue-limit\": 3}";
+    char file_line[200];
+    file_write(json, sizeof json - 1);
+    snprintf(file_line, sizeof file_line, "\nmax-body 64M max-body in %s\n", file_path);
+    const char *text =
+        printed(WORDS("--config", file_path, "--print-config", "--workers=3", "--compress"),
+                WORDS("TENSORD_QUEUE_LIMIT=5", "TENSORD_ALLOW_HOST=a,b", "TENSORD_LOG_LEVEL=warn"));
+    ck_assert_ptr_nonnull(strstr(text, "listen 127.0.0.1:8080 default\n"));
+    ck_assert_ptr_nonnull(strstr(text, "\nworkers 3 --workers\n"));
+    ck_assert_ptr_nonnull(strstr(text, "\ncompress on --compress\n"));
+    ck_assert_ptr_nonnull(strstr(text, "\nqueue-limit 5 TENSORD_QUEUE_LIMIT\n"));
+    ck_assert_ptr_nonnull(strstr(text, "\nallow-host a,b TENSORD_ALLOW_HOST\n"));
+    ck_assert_ptr_nonnull(strstr(text, "\nlog-level warn TENSORD_LOG_LEVEL\n"));
+    ck_assert_ptr_nonnull(strstr(text, "\ndata-dir none default\n"));
+    ck_assert_ptr_nonnull(strstr(text, "\nmax-output 1G default\n"));
+    ck_assert_ptr_nonnull(strstr(text, file_line));
+    for (size_t i = 1; i < COUNT_OF(option_names); i++) /* the first one begins the text */
+        ck_assert_msg(strstr(text, option_names[i]) != NULL, "%s", option_names[i]);
+}
+
+TD_TEST(print_config_has_no_secret)
+{
+    const char *text = printed(WORDS("--print-config", "--otlp-header=api-key=s3cret,other=s3cret2",
+                                     "--otlp-endpoint=http://me:s3cret@host:4318"),
+                               WORDS("HOME=/"));
+    ck_assert_ptr_null(strstr(text, "s3cret"));
+    ck_assert_ptr_nonnull(strstr(text, "\notlp-header api-key=***,other=*** --otlp-header\n"));
+    ck_assert_ptr_nonnull(strstr(text, "\notlp-endpoint http://***@host:4318 --otlp-endpoint\n"));
 }
 
 TD_FIXTURE(file_open, file_close);

@@ -51,6 +51,10 @@ static const struct {
     { "words are separated by blanks and tabs", TEXT("\tread \t " A " \t p q \n"), 1 },
     { "a token has the characters of b64token", TEXT("read aZ09-._~+/aaaaaa==\n"), 1 },
     { "a prefix has the characters of a name", TEXT("read " A " aZ09._:- \n"), 1 },
+    { "a token may have a name", TEXT("read " A " name=aZ09._:@-\n"), 1 },
+    { "before or after its prefixes", TEXT("read " A " p name=n q\n"), 1 },
+    { "two tokens may have the same name", TEXT("read " A " name=n\nread " B " name=n\n"), 2 },
+    { "name is a prefix, too", TEXT("read " A " name\n"), 1 },
 };
 
 TD_TEST_EACH(a_good_file_is_read, good)
@@ -82,6 +86,13 @@ static const struct {
     { "a NUL in a prefix", TEXT("read " A " p\0q\n"), "a word after the token" },
     { "bytes that are not ASCII", TEXT("read aaaaaaaaaaaaaaa\xc3\xa4\n"), "the second word" },
     { "a comment after a token", TEXT("read " A " # mine\n"), "a word after the token" },
+    { "an empty name", TEXT("read " A " name=\n"), "line 1: the name of the token" },
+    { "a name with another character", TEXT("read " A " name=a#b\n"), "the name of the token" },
+    { "a name of 65 characters",
+      TEXT("read " A " name=aaaabbbbaaaabbbbaaaabbbbaaaabbbbaaaabbbbaaaabbbbaaaabbbbaaaabbbbc\n"),
+      "the name of the token" },
+    { "a second name", TEXT("read " A " name=a p name=b\n"), "line 1: the token has two names" },
+    { "name= in capitals", TEXT("read " A " NAME=a\n"), "a word after the token" },
     { "CR within a line", TEXT("read " A "\rread " B "\n"), "the second word" },
     { "a mark on another line", TEXT("# c\n\xef\xbb\xbfread " A "\n"), "line 2: the first word" },
     { "the same token twice", TEXT("read " A "\nread " B "\nadmin " A "\n"),
@@ -98,9 +109,9 @@ TD_TEST_EACH(a_wrong_file_is_refused_with_its_line_and_without_a_token, bad)
 /* Random words of the grammar with random bytes among them: memory is a sanitizer's to check. */
 TD_TEST_LOOP(any_bytes_are_read_or_refused, 0, 4)
 {
-    static const char *const words[] = { "read ", "write\t", "admin ", A,    B,
-                                         "\n",    "\r\n",    "#",      "p.", "\xef\xbb\xbf",
-                                         "=",     "\0",      " " };
+    static const char *const words[] = { "read ", "write\t", "admin ", A,       B,
+                                         "\n",    "\r\n",    "#",      "p.",    "\xef\xbb\xbf",
+                                         "=",     "\0",      " ",      "name=n" };
     char text[256];
     srandom((unsigned)_i);
     for (int n = 0; n < 1000; n++) {
@@ -179,6 +190,17 @@ TD_TEST(only_the_whole_token_is_found)
     for (size_t i = 0; i < COUNT_OF(others); i++)
         ck_assert_ptr_null(find(table, others[i]));
     ck_assert_ptr_null(td_token_table_find(table, A "\0", 17));
+    td_token_table_unref(table);
+}
+
+TD_TEST(a_token_has_a_name_or_that_of_its_line)
+{
+    struct td_token_table *table =
+        parse(TEXT("# c\nread " A " name=shop@example.com p\n\nread " B " p\n"));
+    const struct td_bearer *a = find(table, A), *b = find(table, B);
+    ck_assert_str_eq(a->name, "shop@example.com");
+    ck_assert_int_eq(a->access.n_prefixes, 1);
+    ck_assert_str_eq(b->name, "#4");
     td_token_table_unref(table);
 }
 

@@ -32,11 +32,12 @@ static bool is_trusted(const char *trusted, const char *peer)
 static const char *client_in(const char *trusted, const char *forwarded_for)
 {
     static char text[INET6_ADDRSTRLEN];
-    struct td_client_key key;
+    struct td_forwarded client;
     struct td_proxies *proxies = proxies_new(trusted);
-    const bool found = td_proxies_client(proxies, forwarded_for, &key);
+    const bool found = td_proxies_client(proxies, forwarded_for, &client);
     td_proxies_free(proxies);
-    return found ? inet_ntop(AF_INET6, key.bytes, text, sizeof text) : "none";
+    ck_assert_int_eq(found, client.known);
+    return found ? inet_ntop(AF_INET6, client.address.bytes, text, sizeof text) : "none";
 }
 
 TD_TEST(addresses_and_prefixes_are_trusted)
@@ -83,9 +84,9 @@ TD_TEST(the_client_is_the_last_address_that_is_no_trusted_proxy)
     ck_assert_str_eq(client_in("10.0.0.0/8", "198.51.100.1, 192.0.2.1, 10.1.1.1,10.0.0.2"),
                      "::ffff:192.0.2.1");
     ck_assert_str_eq(client_in("10.0.0.0/8", "192.0.2.1:50000"), "::ffff:192.0.2.1");
-    ck_assert_str_eq(client_in("10.0.0.0/8", "2001:db8:1:2:3::4"), "2001:db8:1:2::");
+    ck_assert_str_eq(client_in("10.0.0.0/8", "2001:db8:1:2:3::4"), "2001:db8:1:2:3::4");
     ck_assert_str_eq(client_in("10.0.0.0/8", "[2001:db8:1:2:3::4]:443 , 10.0.0.1"),
-                     "2001:db8:1:2::");
+                     "2001:db8:1:2:3::4");
 }
 
 TD_TEST(without_such_an_address_there_is_no_client)

@@ -191,6 +191,7 @@ TD_TEST(a_failed_condition_tells_the_etag_of_the_version)
     ck_assert_int_eq(look_up("x", &x), TD_OK);
     ck_assert_int_eq(flip("x=a@2", "x=b@1", false), TD_PRECONDITION_FAILED);
     ck_assert_str_eq(err.etag, x.etag);
+    ck_assert_str_eq(err.etag_of, "a@1");
     ck_assert_str_eq(err.attribute, "if");
 }
 

@@ -59,7 +59,7 @@ static void expect_locked_out(struct td_store *store, td_status status, long hol
 {
     char reason[64];
     snprintf(reason, sizeof reason, "the data folder is locked by process %ld", holder);
-    ck_assert_int_eq(status, TD_DEVICE_UNAVAILABLE);
+    ck_assert_int_eq(status, TD_DATA_DIR_LOCKED);
     EXPECT_MESSAGE(&err, reason);
     ck_assert_uint_gt(err.retry_after_s, 0);
     ck_assert(td_store_is_locked_out(store));
@@ -219,7 +219,7 @@ TD_TEST_EACH(whatever_happens_to_the_lock_file_a_second_store_is_locked_out, tre
     for (int i = 0; i < 2; i++) {
         struct td_store *second = open_folder();
         ck_assert(td_store_is_locked_out(second));
-        ck_assert_int_eq(persist(second, "t", "int32[1] 3"), TD_DEVICE_UNAVAILABLE);
+        ck_assert_int_eq(persist(second, "t", "int32[1] 3"), TD_DATA_DIR_LOCKED);
         if (i > 0 && strcmp(treatments[_i], "emptied") != 0)
             expect_locked_out(second, persist(second, "t", "int32[1] 3"), getpid());
         td_store_free(second);

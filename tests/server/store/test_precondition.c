@@ -104,5 +104,7 @@ TD_TEST_EACH(a_failed_condition_returns_the_current_etag, conditions)
     if (refused) {
         ck_assert_str_eq(err.attribute, refused);
         ck_assert_str_eq(err.etag, conditions[_i].etag ? conditions[_i].etag : "");
+        ck_assert_str_eq(err.etag_of, conditions[_i].etag ? "t" : "");
+        ck_assert(!conditions[_i].etag || !strstr(err.message, conditions[_i].etag));
     }
 }

@@ -783,6 +783,57 @@ static void replace_npy(const char *name, int32_t first, int n)
     ck_assert_int_eq(rename(path, path_of(name)), 0);
 }
 
+/* Replaces a file by a copy of it, with its time of modification or with another one. */
+static void replace_by_copy(const char *name, bool with_time)
+{
+    const struct timespec other[2] = { { .tv_nsec = UTIME_OMIT }, { .tv_sec = 1000 } };
+    char file[512], copy[512], command[1200];
+    snprintf(file, sizeof file, "%s", path_of(name));
+    snprintf(copy, sizeof copy, "%s", path_of("copy"));
+    snprintf(command, sizeof command, "cp -p '%s' '%s'", file, copy);
+    ck_assert_int_eq(system(command), 0);
+    if (!with_time)
+        ck_assert_int_eq(utimensat(AT_FDCWD, copy, other, 0), 0);
+    ck_assert_int_eq(rename(copy, file), 0);
+}
+
+/* Replicas that serve copies, and a start with a restored file, give clients the tag that they know. */
+TD_TEST(the_etag_of_a_file_is_that_of_its_copies)
+{
+    struct td_store *store = open_folder();
+    put_npy("n.npy", 1, 3);
+    put_text_tensor(store, "t", "int32[3] 1 2 3", true);
+    td_store_rescan(store);
+    const struct td_tensor_listing *n = found(store, "n"), *t = found(store, "t");
+    replace_by_copy("n.npy", true);
+    replace_by_copy("t.tensord", false); /* its checksums identify it, whatever its time is */
+    td_store_free(store);
+
+    store = open_folder();
+    ck_assert_str_eq(found(store, "n")->etag, n->etag);
+    ck_assert_str_eq(found(store, "t")->etag, t->etag);
+    put_text_tensor(store, "t", "int32[3] 1 2 3", true); /* another version, with the same values */
+    ck_assert_str_ne(found(store, "t")->etag, t->etag);
+    td_store_free(store);
+}
+
+TD_TEST(an_etag_has_no_number_of_an_inode)
+{
+    struct td_store *store = open_folder();
+    put_npy("n.npy", 1, 3);
+    put_text_tensor(store, "t", "int32[3] 1 2 3", true);
+    td_store_rescan(store);
+    static const char *const names[] = { "n", "t" }, *const files[] = { "n.npy", "t.tensord" };
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        struct stat info;
+        char inode[32];
+        ck_assert_int_eq(stat(path_of(files[i]), &info), 0);
+        snprintf(inode, sizeof inode, "%jx-", (uintmax_t)info.st_ino);
+        ck_assert_ptr_null(strstr(found(store, names[i])->etag, inode));
+    }
+    td_store_free(store);
+}
+
 TD_TEST(a_rescan_finds_new_changed_and_vanished_files)
 {
     put_npy("same.npy", 1, 1);

@@ -3,7 +3,7 @@ from .arrays import Keys, Ref
 from .async_client import AsyncClient, AsyncStore, AsyncTable, AsyncTables
 from .calls import Found, Selected
 from .client import Client, Store, Table, Tables
-from .errors import (ClientLimit, Conflict, ConnectionLimit, ConnectionLost, DeadlineExceeded,
+from .errors import (ClientLimit, Conflict, ConnectionLimit, ConnectionLost, DataDirLocked, DeadlineExceeded,
                      DeviceUnavailable, Draining, Forbidden, IndexOutOfBounds, Internal,
                      InvalidArgument, InvalidAxis, InvalidBatchDims, InvalidEquation, KeyNotFound,
                      MalformedRequest, MemoryExhausted, MethodNotAllowed, NotAcceptable, NotFound,
@@ -15,7 +15,7 @@ from .serving import Server, serve
 
 __version__ = "0.1.0"
 __all__ = ["AsyncClient", "AsyncStore", "AsyncTable", "AsyncTables", "Client", "ClientLimit", "Conflict", "ConnectionLimit",
-           "ConnectionLost", "DeadlineExceeded", "DeviceUnavailable", "Draining", "Forbidden",
+           "ConnectionLost", "DataDirLocked", "DeadlineExceeded", "DeviceUnavailable", "Draining", "Forbidden",
            "Found", "IndexOutOfBounds", "Internal", "InvalidArgument", "InvalidAxis",
            "InvalidBatchDims", "InvalidEquation", "KeyNotFound", "Keys", "MalformedRequest",
            "MemoryExhausted", "MethodNotAllowed", "NotAcceptable", "NotFound", "NotSupported",

@@ -26,7 +26,7 @@ PIECE = 1 << 20  # how often a progress is reported
 JOINED = 64 * 1024  # requests up to this size are sent as one
 LONGEST = 86400.0  # seconds of a call, which is the longest deadline that the daemon takes
 # The daemon refuses with these before it does anything, so that any call may be sent again.
-REFUSALS = frozenset(("QUEUE_FULL", "CLIENT_LIMIT", "CONNECTION_LIMIT", "MEMORY_EXHAUSTED", "DRAINING"))
+REFUSALS = frozenset(("QUEUE_FULL", "CLIENT_LIMIT", "CONNECTION_LIMIT", "MEMORY_EXHAUSTED", "DRAINING", "DATA_DIR_LOCKED"))
 
 
 class Connection(Protocol):
