@@ -386,6 +386,8 @@ static bool changes_later(struct td_call *call, struct td_worker *worker, td_sta
         return false;
     struct td_store *store = call->services->store;
     struct td_worker_pool *pool = pool_of_change(call);
+    call->writer.deadline_ns = start_by(call);
+    call->writer.ready = ready_to_change;
     if (td_worker_pool_of(worker) == pool && td_writer_try(store, &call->writer))
         return false;
     if (!reserve_in(call, pool)) {
@@ -394,8 +396,6 @@ static bool changes_later(struct td_call *call, struct td_worker *worker, td_sta
     }
     call->job.cost_ns = job_cost(call, call->admission.compute_ns + call->admission.encode_ns);
     call->job.deadline_ns = start_by(call);
-    call->writer.deadline_ns = start_by(call);
-    call->writer.ready = ready_to_change;
     if (td_writer_enter(store, &call->writer)) /* if not, another thread may have the call by now */
         submit_to(call, pool);
     return true;
@@ -467,6 +467,7 @@ static void displaced(struct td_call *call)
 static void drop(struct td_job *job, td_status why)
 {
     struct td_call *call = (struct td_call *)(void *)job;
+    leave(call); /* now, since the refusal may be delayed */
     /* A call that has made its change, or got its result, is finished: encoding is short. */
     if (call->changed ||
         (why == TD_DRAINING && td_device_call_is_done(call) && effect_of(call) == TD_EFFECT_NONE &&
