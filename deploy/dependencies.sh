@@ -40,7 +40,7 @@ readonly MICROHTTPD_AT_LEAST=1.0.5
 readonly MICROHTTPD_RELEASES=$deploy/libmicrohttpd.sha256
 readonly BUILD_PACKAGES=(
     build-essential ca-certificates check cmake curl libcjson-dev libcurl4-openssl-dev libdragonbox-dev
-    libgnutls28-dev libsimdjson-dev libxxhash-dev nettle-dev pkg-config zlib1g-dev
+    libgnutls28-dev libsimdjson-dev libunistring-dev libxxhash-dev nettle-dev pkg-config zlib1g-dev
 )
 readonly TEST_PACKAGES=(
     chromium-driver chromium-headless-shell clang clang-format clang-tidy fish haproxy libb64-0d libclang-rt-dev man-db mandoc openssl prometheus
@@ -48,7 +48,7 @@ readonly TEST_PACKAGES=(
 )
 # What libgnutls.a needs in turn, and the header of p11-kit, which has no static library (deploy/wheel/without_p11_kit.c).
 readonly WHEEL_PACKAGES=(
-    binutils libgmp-dev libidn2-dev libp11-kit-dev libtasn1-6-dev libunistring-dev python3
+    binutils libgmp-dev libidn2-dev libp11-kit-dev libtasn1-6-dev python3
 )
 
 # The build omits features that tensord does not use but requests could reach. The flags are part of the

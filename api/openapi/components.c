@@ -97,7 +97,8 @@ static const struct component headers[] = {
                     "'schema':{'type':'string'}}" },
     { "ETag", "{'description':'The version, in the format of the reply.',"
               "'schema':{'type':'string'}}" },
-    { "XTensordTable", "{'description':'The version that was read, NAME@VERSION.',"
+    { "XTensordTable", "{'description':'The version that was read, NAME@VERSION, "
+                       "percent-encoded as in a path.',"
                        "'schema':{'type':'string'}}" },
     { "RetryAfter", "{'description':'Seconds after which to try again, where that may help.',"
                     "'schema':{'type':'string'}}" },

@@ -88,3 +88,27 @@ void td_text_quote(struct td_text *text, const char *bytes, size_t length)
     }
     td_text_add(text, "\"", 1);
 }
+
+static bool is_segment_character(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           (c != '\0' && strchr("-._~:@", c) != NULL);
+}
+
+void td_text_segment(struct td_text *text, const char *name, size_t length)
+{
+    static const char digits[] = "0123456789ABCDEF";
+    size_t plain = 0; /* characters before i that are not written yet */
+    for (size_t i = 0; i < length; i++) {
+        const unsigned char c = (unsigned char)name[i];
+        const char escaped[] = { '%', digits[c / 16], digits[c % 16] };
+        if (is_segment_character(name[i])) {
+            plain++;
+            continue;
+        }
+        td_text_add(text, name + i - plain, plain);
+        td_text_add(text, escaped, sizeof escaped);
+        plain = 0;
+    }
+    td_text_add(text, name + length - plain, plain);
+}

@@ -21,8 +21,9 @@ import encoding
 from folder import Staging, refuse_existing, refuse_hidden, write_manifest
 from inputs import CSV, NUMBERS_AS_TEXT, Choice, has_suffix, read_tables, stem_of
 from keys import survey
+from names import IN_FILE_NAMES, VERSION, check_alias, check_name, fault_of
 from progress import Progress, size_text
-from table import FILE_NAME, VERSION, Refused, Table, check_alias, check_name, first_rows
+from table import Refused, Table, first_rows
 from writer import Output, write_file
 
 DESCRIPTION = """\
@@ -197,8 +198,9 @@ def check_options(parser: argparse.ArgumentParser, args: argparse.Namespace) -> 
         len(args.delimiter) == 1 and args.delimiter.isascii() and args.delimiter not in '"\r\n'
     ):
         parser.error(f"--delimiter {args.delimiter!r}: expected one ASCII character")
-    if args.name is not None and not FILE_NAME.fullmatch(args.name):
-        parser.error(f"--name {args.name}: expected characters A-Z a-z 0-9 . _ -, and no dot first")
+    fault = None if args.name is None else fault_of(args.name, IN_FILE_NAMES)
+    if fault:
+        parser.error(f"--name {args.name}: {fault}")
 
 
 # ---------------------------------------------------------------- the import
@@ -254,8 +256,9 @@ def run(args: argparse.Namespace, choice: Choice, aliases: dict[str, str]) -> No
     target = args.dtype or (
         "float32" if has_suffix(args.inputs[0], NUMBERS_AS_TEXT) else encoding.KEEP
     )
-    if not FILE_NAME.fullmatch(name):
-        raise Refused(f"{name!r} cannot be the name of a table: --name gives another one")
+    fault = fault_of(name, IN_FILE_NAMES)
+    if fault:
+        raise Refused(f"{name!r} cannot be the name of a table: {fault}. --name gives another one")
     if (args.delimiter or args.quote is not None) and not has_suffix(args.inputs[0], CSV):
         raise Refused(f"{args.inputs[0]}: --delimiter and --quote are for CSV and TSV")
     tables = read_tables(args.inputs, choice)

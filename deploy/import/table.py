@@ -214,42 +214,6 @@ def first_rows(table: Table, count: int) -> Table:
     return dataclasses.replace(table, shape=(count, *table.shape[1:]), batches=batches)
 
 
-# ---------------------------------------------------------------- names
-TENSOR_NAME = re.compile(r"[A-Za-z0-9_:-][A-Za-z0-9._:-]*")
-FILE_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
-VERSION = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,63}")  # none of a hidden folder
-NAME_BYTES = 128
-KEYS_SUFFIXES = (".keys", ".keys.bytes", ".keys.offsets")
-
-
-def check_name(file: str, tensor: str, version: str | None, place: str) -> None:
-    """Refuses a tensor of the input `place` whose name tensord would not accept."""
-    full = f"{file}:{tensor}" + (f"@{version}" if version else "")
-    if not TENSOR_NAME.fullmatch(tensor):
-        raise Refused(
-            f"{place}: tensor {tensor!r}: the characters of a name are A-Z a-z 0-9 . _ : - and the first"
-            " is not a dot; --tensor FROM=TO renames it"
-        )
-    if tensor.endswith(KEYS_SUFFIXES):
-        raise Refused(
-            f"{place}: tensor {tensor!r}: names that end in {', '.join(KEYS_SUFFIXES)} are reserved"
-            " for the keys of a table; --tensor FROM=TO renames it"
-        )
-    if len(full) > NAME_BYTES - len(".offset"):
-        raise Refused(
-            f"{place}: tensor {full!r}: the name has {len(full)} characters; expected at most"
-            f" {NAME_BYTES - len('.offset')}"
-        )
-
-
-def check_alias(alias: str) -> None:
-    if not TENSOR_NAME.fullmatch(alias) or len(alias) > NAME_BYTES or alias.endswith(".keys"):
-        raise Refused(
-            f"alias {alias!r}: expected 1 to {NAME_BYTES} of the characters A-Z a-z 0-9 . _ : -,"
-            " no dot first, and no .keys last, which means keys"
-        )
-
-
 def file_in(folder: pathlib.Path, name: str, place: str) -> pathlib.Path:
     """The file of that name, which a document of the folder names; not one elsewhere."""
     if pathlib.PurePath(name).name != name:

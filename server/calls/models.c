@@ -40,6 +40,13 @@ static void unknown_model(const char *name, struct td_error *err)
     int count;
     const struct td_op *const *ops = td_ops(&count);
     const char *names[TD_OP_COUNT + 1];
+    struct td_unicode_reason reason;
+    const char *why = td_name_fault(name, strlen(name), &reason);
+    if (why) {
+        td_error_set(err, TD_UNKNOWN_OP, "there is no model '%s': %s", TD_SHOWN(name, strlen(name)),
+                     why);
+        return;
+    }
     char nearest[sizeof err->did_you_mean];
     snprintf(nearest, sizeof nearest, "%s", err->did_you_mean);
     for (int i = 0; i < count; i++)

@@ -1,29 +1,32 @@
 #include "server/calls/path_table.h"
 
+#include "api/text/text.h"
 #include "server/calls/models.h"
 #include "server/calls/services.h"
 #include "server/calls/table_reads.h"
 #include "server/store/store.h"
 #include "server/store/table_name.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
-/* "movies@20261122" of a version; of other tensors the name and the number of their version. */
+/* "movies@20261122" of a version; of other tensors the name and the number of their version. Encoded as in a
+ * path, because a header is ASCII. */
 static const char *describe(struct td_call *call, const struct td_tensor *tensor)
 {
-    enum { SIZE = TD_TENSOR_NAME + sizeof "@18446744073709551615" };
+    enum { SIZE = 3 * (size_t)TD_TENSOR_NAME + sizeof "@18446744073709551615" };
     const char *name;
     uint64_t number;
-    char *text = td_arena_alloc(&call->arena, SIZE, 1, &call->error);
-    if (!text || !td_store_identity(tensor, &name, &number))
+    char *found = td_arena_alloc(&call->arena, SIZE, 1, &call->error);
+    if (!found || !td_store_identity(tensor, &name, &number))
         return NULL;
-    if (td_table_version(name))
-        snprintf(text, SIZE, "%s", name);
-    else
-        snprintf(text, SIZE, "%s@%" PRIu64, name, number);
-    return text;
+    struct td_text text = { .at = found, .end = found + SIZE - 1 };
+    td_text_segment(&text, name, strlen(name));
+    if (!td_table_version(name)) {
+        td_text_string(&text, "@");
+        td_text_uint(&text, number);
+    }
+    *text.at = '\0';
+    return found;
 }
 
 /* The keys of the table, for an op that looks rows up in these alone. */

@@ -4,11 +4,12 @@
 #include "api/message/attrs.h"
 #include "api/tensor_io.h"
 #include "api/text/suggest.h"
+#include "api/text/text.h"
 #include "kernels/name.h"
 #include "server/calls/services.h"
 #include "server/store/precondition.h"
+#include "server/store/table_name.h"
 
-#include <stdio.h>
 #include <string.h>
 
 td_status td_tensor_call_begin(struct td_call *call)
@@ -141,14 +142,18 @@ td_status td_tensor_call_encode_listing(struct td_call *call)
 
 td_status td_tensor_call_add_location(struct td_call *call, const char *suffix)
 {
-    enum { LOCATION_SIZE = 160 }; /* fits the longest name */
+    enum { LOCATION_SIZE = 3 * TD_TENSOR_NAME + 32 }; /* fits the longest name */
     const struct td_tensor_call *state = call->state;
     if (!state->created)
         return TD_OK;
     char *location = td_arena_alloc(&call->arena, LOCATION_SIZE, 1, &call->error);
     if (!location)
         return call->error.status;
-    snprintf(location, LOCATION_SIZE, "/v1/tensors/%s%s", state->listing.name, suffix);
+    struct td_text text = { .at = location, .end = location + LOCATION_SIZE - 1 };
+    td_text_string(&text, "/v1/tensors/");
+    td_text_segment(&text, state->listing.name, strlen(state->listing.name));
+    td_text_string(&text, suffix);
+    *text.at = '\0';
     call->reply.http_status = 201;
     td_reply_header(&call->reply, "Location", location);
     return TD_OK;

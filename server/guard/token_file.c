@@ -1,5 +1,6 @@
 #include "server/guard/token_file.h"
 
+#include "api/text/unicode_name.h"
 #include "server/guard/secret_file.h"
 
 #include <stdio.h>
@@ -46,10 +47,14 @@ bool td_token_is_valid(const char *text, size_t length)
 
 static bool is_prefix(struct word word)
 {
+    if (word.length > TD_TOKEN_PREFIX)
+        return false;
     for (size_t i = 0; i < word.length; i++)
-        if (!is_alphanumeric(word.text[i]) && !is_one_of(word.text[i], "._:-"))
+        if ((unsigned char)word.text[i] >= 0x80)
+            return td_unicode_name_valid(word.text, word.length, NULL);
+        else if (!is_alphanumeric(word.text[i]) && !is_one_of(word.text[i], "._:-"))
             return false;
-    return word.length <= TD_TOKEN_PREFIX;
+    return true;
 }
 
 /* Not '#', with which the names of tokens without a name begin. */
@@ -121,8 +126,9 @@ static bool parse_rest(const struct parser *parser, struct word line)
             td_token_table_add_prefix(parser->table, word.text, word.length);
         } else {
             return refuse(parser, "a word after the token is neither name=NAME nor a prefix of "
-                                  "names of tensors; expected a prefix of at most 128 of A-Z, a-z, "
-                                  "0-9, ., _, : and -");
+                                  "names of tensors; expected a prefix of at most 128 bytes of "
+                                  "letters, digits and combining marks of any script in Unicode "
+                                  "normalisation form C (NFC), ., _, : and -");
         }
     }
     return true;

@@ -22,7 +22,7 @@ enum {
     TD_TOKEN_MOST = 512,
     TD_TOKENS = 10000,
     TD_TOKEN_NAME = 64,    /* characters of a name of a token */
-    TD_TOKEN_PREFIX = 128, /* characters of a prefix, as of a name of a tensor */
+    TD_TOKEN_PREFIX = 128, /* bytes of a prefix, as of a name of a tensor */
     TD_TOKEN_LINE = 4096,
     TD_TOKEN_FILE = 16 << 20
 };

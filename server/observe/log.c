@@ -1,5 +1,7 @@
 #include "server/observe/log.h"
 
+#include "kernels/utf8.h"
+
 #include <sys/socket.h>
 #include <sys/stat.h>
 
@@ -64,11 +66,28 @@ static void put_plain(struct line *line, const char *text, size_t length)
     line->cut = line->cut || length > room;
 }
 
-/* Escapes quotes, control characters and bytes that are not ASCII as \uXXXX or \xXX. */
+/* The escape of the first character of the text, and its size. In JSON an escape is a UTF-16 code unit, so a
+ * character beyond ASCII has one or two; a byte that is not UTF-8 is escaped by itself. */
+static size_t escape(const char *text, enum td_log_format format, char escaped[16])
+{
+    const unsigned char *at = (const unsigned char *)text;
+    const size_t size = format == TD_LOG_JSON ? td_utf8_character(at, TD_UTF8_MAX) : 0;
+    const uint32_t c = size > 0 ? td_utf8_code_point(at, size) : *at;
+    if (c == '"' || c == '\\')
+        snprintf(escaped, 16, "\\%c", (char)c);
+    else if (c >= 0x10000)
+        snprintf(escaped, 16, "\\u%04x\\u%04x", 0xd800 + ((c - 0x10000) >> 10),
+                 0xdc00 + (c & 0x3ff));
+    else
+        snprintf(escaped, 16, format == TD_LOG_JSON ? "\\u%04x" : "\\x%02x", c);
+    return size > 0 ? size : 1;
+}
+
+/* Escapes quotes, control characters and all that is not ASCII. */
 static void put_escaped(struct line *line, const char *text, enum td_log_format format)
 {
     while (*text && !line->cut) {
-        char escaped[8];
+        char escaped[16];
         size_t plain = 0;
         while (is_plain((unsigned char)text[plain]))
             plain++;
@@ -76,11 +95,7 @@ static void put_escaped(struct line *line, const char *text, enum td_log_format 
         text += plain;
         if (!*text)
             return;
-        const unsigned char byte = (unsigned char)*text++;
-        if (byte == '"' || byte == '\\')
-            snprintf(escaped, sizeof escaped, "\\%c", byte);
-        else
-            snprintf(escaped, sizeof escaped, format == TD_LOG_JSON ? "\\u%04x" : "\\x%02x", byte);
+        text += escape(text, format, escaped);
         put_text(line, escaped);
     }
 }

@@ -1,6 +1,7 @@
 #include "server/store/alias_file.h"
 
 #include "api/text/text.h"
+#include "kernels/name.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -21,6 +22,15 @@ td_status td_alias_check(const char *name, const char *target, struct td_error *
 {
     char table[TD_TENSOR_NAME];
     size_t length;
+    struct td_unicode_reason reason;
+    const char *why = td_name_fault(name, strlen(name), &reason);
+    if (why)
+        return td_error_set(err, TD_INVALID_ARGUMENT, "'%s' cannot be an alias: %s",
+                            TD_SHOWN(name, strlen(name)), why);
+    why = target ? td_name_fault(target, strlen(target), &reason) : NULL;
+    if (why)
+        return td_error_set(err, TD_INVALID_ARGUMENT, "the alias '%s' cannot name '%s': %s", name,
+                            TD_SHOWN(target, strlen(target)), why);
     if (!td_name_valid(name) || td_table_version(name) ||
         td_table_of_keys(name, strlen(name), table, &length))
         return td_error_set(err, TD_INVALID_ARGUMENT,

@@ -51,13 +51,11 @@ td_status td_store_check_name(const char *name, struct td_error *err)
                             name, table, table);
     if (td_name_valid(name))
         return TD_OK;
-    return td_error_set(
-        err, TD_INVALID_ARGUMENT,
-        "'%.140s' is not a valid tensor name: 1 to %d of the characters A-Z, a-z, 0-9, "
-        "'.', '_', ':' and '-', the first of them not '.', and perhaps '@' and a version of at "
-        "most "
-        "%d of them without ':'",
-        name, TD_TENSOR_NAME - 1, TD_TABLE_VERSION - 1);
+    struct td_unicode_reason reason;
+    const char *why = td_name_fault(name, strlen(name), &reason);
+    return td_error_set(err, TD_INVALID_ARGUMENT, "'%s' is not a valid tensor name: %s%s",
+                        TD_SHOWN(name, strlen(name)), why ? "" : "expected ",
+                        why ? why : TD_NAME_EXPECTED);
 }
 
 /* RESOURCE_LIMIT if there is no room for `count` names. */
@@ -105,6 +103,11 @@ td_status td_store_not_found(struct td_store *store, const char *name, size_t le
     enum { NEIGHBOURS = 512 };
     const char *names[NEIGHBOURS];
     bool found;
+    struct td_unicode_reason reason;
+    const char *why = td_name_fault(name, length, &reason);
+    if (why)
+        return td_error_set(err, TD_TENSOR_NOT_FOUND, "there is no resident tensor '%s': %s",
+                            TD_SHOWN(name, length), why);
     char(*copies)[TD_TENSOR_NAME] = malloc(NEIGHBOURS * sizeof *copies);
     pthread_rwlock_rdlock(&store->lock);
     const int place = place_of(store, name, length, &found);

@@ -44,9 +44,12 @@ static td_status name_file(struct reader *reader, const struct td_json_path *pat
         snprintf(stem, sizeof stem, "%.*s@%s", length, text, reader->version);
     else
         stem[0] = '\0';
+    struct td_unicode_reason reason;
+    const char *why = td_name_fault(stem, strlen(stem), &reason);
     if (!td_name_valid(stem))
-        return td_json_refuse(path, reader->err, "'%s' with the version '%s' gives no valid name",
-                              TD_SHOWN(name.text, name.length), reader->version);
+        return td_json_refuse(
+            path, reader->err, "'%s' with the version '%s' gives no valid name%s%s",
+            TD_SHOWN(name.text, name.length), reader->version, why ? ": " : "", why ? why : "");
     snprintf(versioned, sizeof versioned, "%s%s", stem, suffix);
     file->name = text;
     file->versioned = td_arena_text(reader->arena, versioned, strlen(versioned), reader->err);

@@ -1,5 +1,7 @@
 #include "server/store/table_name.h"
 
+#include "api/text/unicode_name.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -13,13 +15,36 @@ bool td_table_version_valid(const char *version)
            strspn(version, LETTERS DIGITS "._-") == length;
 }
 
+static bool is_ascii(char c)
+{
+    return (unsigned char)c < 0x80;
+}
+
+/* True if a BASE may have all its characters. Only those beyond ASCII take longer than strspn. */
+static bool base_valid(const char *name, size_t base)
+{
+    const size_t plain = strspn(name, LETTERS DIGITS "._:-");
+    return plain == base || (!is_ascii(name[plain]) && td_unicode_name_valid(name, base, NULL));
+}
+
 bool td_name_valid(const char *name)
 {
     const size_t base = td_table_base(name);
     const char *version = td_table_version(name);
-    return base >= 1 && strlen(name) < TD_TENSOR_NAME && name[0] != '.' &&
-           strspn(name, LETTERS DIGITS "._:-") == base &&
+    return base >= 1 && strlen(name) < TD_TENSOR_NAME && name[0] != '.' && base_valid(name, base) &&
            (!version || td_table_version_valid(version));
+}
+
+const char *td_name_fault(const char *name, size_t length, struct td_unicode_reason *reason)
+{
+    const char *at = memchr(name, '@', length);
+    const size_t base = at ? (size_t)(at - name) : length;
+    size_t plain = 0;
+    while (plain < base && is_ascii(name[plain]))
+        plain++;
+    return plain < base && length < TD_TENSOR_NAME && !td_unicode_name_valid(name, base, reason)
+               ? reason->text
+               : NULL;
 }
 
 /* Copies the name without the suffix of its BASE. */

@@ -2,12 +2,16 @@
  *
  *     movies   model:w   movies@20261122   model:w@20261122
  *
- * BASE has the characters A-Z, a-z, 0-9, '.', '_', ':' and '-', the first of them not '.'; VERSION 1 to
- * 64 of them without ':'. The whole name has at most TD_TENSOR_NAME - 1.
+ * BASE has letters, digits and combining marks of any script in normalisation form C
+ * (api/text/unicode_name.h), '.', '_', ':' and '-', the first of them not '.'; VERSION 1 to 64 of the
+ * characters A-Z, a-z, 0-9, '.', '_' and '-'. The whole name has at most TD_TENSOR_NAME - 1 bytes. Names
+ * are compared by their bytes.
  *
  * Threads    Reentrant. */
 #ifndef TD_SERVER_STORE_TABLE_NAME_H
 #define TD_SERVER_STORE_TABLE_NAME_H
+
+#include "api/text/unicode_name.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -16,6 +20,16 @@
 #define TD_TABLE_VERSION 65  /* with its NUL */
 
 bool td_name_valid(const char *name);
+
+/* Why a text with characters beyond ASCII cannot be a name: "it is not in Unicode normalisation form C
+ * (NFC); expected ...". NULL if these characters are allowed, if it has none, or if it is too long. */
+const char *td_name_fault(const char *name, size_t length, struct td_unicode_reason *reason);
+
+/* The rules of names, for messages about text that breaks them. */
+#define TD_NAME_EXPECTED                                                                           \
+    "1 to 128 bytes of letters, digits and combining marks of any script, '.', '_', ':' and '-', " \
+    "the first of them not '.', and perhaps '@' and a version of at most 64 of the characters "    \
+    "A-Z, a-z, 0-9, '.', '_' and '-'"
 
 /* A BASE that ends in ".keys" is not the name of a tensor but of the keys of one: "w.keys@v" of "w@v".
  * Whether this is such a name; then the tensor's. */

@@ -1,5 +1,6 @@
 """Tables: the list, what a table's values are like, its rows, uploads, aliases, deletion; and the page without changes."""
 import os, tempfile
+from urllib.parse import quote
 
 from selenium.webdriver import Keys
 from selenium.webdriver.common.by import By
@@ -23,7 +24,7 @@ class TablesTest(BrowserTest):
             if aliases:
                 client.request("POST", "/v1/aliases", {"set": {name: None for name in aliases}})
             for name in self.names():
-                client.request("DELETE", f"/v1/tensors/{name}")
+                client.request("DELETE", "/v1/tensors/" + quote(name))
 
     def setUp(self):
         super().setUp()
@@ -149,6 +150,19 @@ class Tables(TablesTest):
             name.send_keys("a/b")
             self.click(".upload button")
             self.one(".upload .problem-text")
+
+    def test_a_file_suggests_a_name_that_tensord_takes(self):
+        with tempfile.NamedTemporaryFile(suffix=".npy", prefix="cafe\u0301 \u6771\u4eac\u20ac") as file:
+            file.write(npy("float32", (2, 2), pack("float32", [1, 2, 3, 4])))
+            file.flush()
+            self.show()
+            self.type(".upload input[type=file]", os.path.realpath(file.name))
+            name = self.one(".upload input[type=text]").get_attribute("value")
+            self.assertRegex(name, "^caf\u00e9_\u6771\u4eac_")
+            self.click(".upload button")
+            self.one(".detail h2", name)
+            self.assertEqual(self.names(), [name])
+            self.rows_shown("1")
 
     def test_rows_are_a_picture_too_whose_lens_has_their_numbers(self):
         self.put("films", [[i, i + 0.5] for i in range(20)])

@@ -186,7 +186,7 @@ def keys_seeds():
 # ---------------------------------------------------------------- files of tokens
 TOKENS = ["read 0123456789abcdef\n", "# who\nwrite AAAAAAAAAAAAAAAAAAAAAA== shop/ news/\r\n\nadmin \tabcdefghijklmnop-._~+/\n",
           "\ufeffadmin 0123456789abcdef", "read 0123456789abcdef\nread 0123456789abcdef\n", "root 0123456789abcdef\n", "read short\n", "read\n",
-          "read 0123456789abcdef \u00e9\n", "read 0123456789abcdef " + "p" * 129 + "\n", "read " + "x" * 513 + "\n", "\0", "",
+          "read 0123456789abcdef \u00e9\n", "read 0123456789abcdef e\u0301\n", "read 0123456789abcdef " + "p" * 129 + "\n", "read " + "x" * 513 + "\n", "\0", "",
           "# only a comment\n", "admin " + "=" * 20 + "\n", "read 0123456789abcdef x x x\n",
           "read 0123456789abcdef name=shop@example.com x\nread 0123456789abcdeF x name=a\n", "read 0123456789abcdef name=\n"]
 
@@ -199,9 +199,11 @@ def tokens_seeds():
 FILE = '{"size":1168,"sha256":"' + "9f86d081" * 8 + '"}'
 MANIFESTS = ['{"files":{"m.npy":' + FILE + '},"aliases":{"x":"m@v1","y":"other@2"}}', '{"files":{"m.safetensors":' + FILE + ',"t.tensord":' + FILE + "}}",
              '{"files":{"../m.npy":' + FILE + "}}", '{"files":{"a/m.npy":' + FILE + "}}", '{"files":{"m.npy":' + FILE + ',"m.npy":' + FILE + "}}", '{"files":{}}',
-             '{"files":{"m.npy":{"size":-1,"sha256":""}}}', '{"files":{"\\u002e.npy":' + FILE + '},"aliases":null}']
+             '{"files":{"m.npy":{"size":-1,"sha256":""}}}', '{"files":{"\\u002e.npy":' + FILE + '},"aliases":null}',
+             '{"files":{"\u6620\u753b.npy":' + FILE + '},"aliases":{"cin\u00e9":"\u6620\u753b@v1"}}', '{"files":{"e\u0301.npy":' + FILE + "}}"]
 ALIASES = ['{"aliases":{"movies":"movies@20261122","m:w":"m:w@v"},\n', '{"aliases":{"x":"x@1"},"taken":{"v1":"' + "9f86d081" * 8 + '"},',
-           "{", '{"aliases":{"x":"x"},', '{"aliases":{"x.keys":"x@1"},', '{"taken":{"/":""},']
+           "{", '{"aliases":{"x":"x"},', '{"aliases":{"x.keys":"x@1"},', '{"taken":{"/":""},',
+           '{"aliases":{"cin\u00e9":"\u6620\u753b@1"},', '{"aliases":{"e\u0301":"x@1"},']
 
 
 def versions_seeds():
@@ -261,7 +263,8 @@ def http_seeds():
         post("POST", "/v1/lookup", b'{"params":["a","b"],"keys":[3,1],"queries":[1,2],"missing":"default","default":"c"}'),
         post("POST", "/v1/embedding_bag", b'{"params":[[1,2],[3,4]],"indices":[1,0,1],"segment_ids":[0,0,2],"weights":[1,2,3],"mode":"mean"}'),
         post("POST", "/v1/top_k", b'{"x":[3,1,2],"k":2,"device":"auto"}'),
-        post("PUT", "/v1/tensors/a", b"[[1,2],[3,4]]"), post("PUT", "/v1/tensors/b?device=cpu", daemon.npy("<f4", [2], bytes(8)), ["Content-Type: application/x-npy"]),
+        post("PUT", "/v1/tensors/a", b"[[1,2],[3,4]]"), post("PUT", "/v1/tensors/caf%C3%A9", b"[1]"), post("PUT", "/v1/tensors/e%CC%81", b"[1]"),
+        post("PUT", "/v1/tensors/b?device=cpu", daemon.npy("<f4", [2], bytes(8)), ["Content-Type: application/x-npy"]),
         post("GET", "/v1/tensors/t?response=nested", b"", ["Range: bytes=0-9", 'If-Match: "x", *', "If-None-Match: W/\"y\""]),
         post("GET", "/v1/tensors/t", b"", ["Accept: application/x-npy", "If-Range: \"x\"", "Range: bytes=-5"]),
         post("POST", "/v1/gather", b'{"params":{"ref":"t"},"indices":{"keys":[7,10]}}'),

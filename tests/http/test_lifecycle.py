@@ -391,7 +391,7 @@ class Tables(unittest.TestCase):
                "length.npy": good[:8] + b"\xff\xff" + good[10:], "void.safetensors": b"", "short.safetensors": b"\x01\0\0",
                "long.safetensors": struct.pack("<Q", 1 << 62) + b"{}", "text.safetensors": b"hello, world, not a tensor",
                "hole.safetensors": safetensors_file('{"a":{"dtype":"I8","shape":[1],"data_offsets":[1,2]}}', b"ab"),
-               "cut.safetensors": safetensors({"a": ("int8", (100,), bytes(100))})[:-1], ".hidden.npy": good, "sp ace.npy": good, "é.npy": good}
+               "cut.safetensors": safetensors({"a": ("int8", (100,), bytes(100))})[:-1], ".hidden.npy": good, "sp ace.npy": good, "e\u0301.npy": good}
         with Folder() as folder:
             for name, content in bad.items():
                 folder.write(name, content)
@@ -402,7 +402,7 @@ class Tables(unittest.TestCase):
             tables, warnings = self.listed(folder)
             self.assertEqual(set(tables) - {"tail"}, {"good"})
             said = json.dumps(warnings, ensure_ascii=False)
-            for name in set(bad) - {".hidden.npy", "é.npy", "tail.npy"}:
+            for name in set(bad) - {".hidden.npy", "tail.npy"}:
                 self.assertIn(name, said)
             self.assertNotIn("notes.txt", said)
 

@@ -198,7 +198,7 @@ class Store(StoreTest):
         self.assertStatus(self.get(f"/v1/tensors/{name}"), 404)
 
     def test_bad_names_are_refused_before_anything_is_computed(self):
-        for name in ("", ".x", "a/b", "../x", "x" * 129, "é"):
+        for name in ("", ".x", "a/b", "../x", "x" * 129, "e\u0301", "€"):
             self.assertProblem(self.post("/v1/gather", {"params": [1], "indices": [0], "store": name}), 422, "INVALID_ARGUMENT")
         body = {"data": [1], "partitions": [0], "num_partitions": 1, "store": "x" * 127}  # too long with the number appended
         self.assertProblem(self.post("/v1/dynamic_partition", body), 422, "INVALID_ARGUMENT")

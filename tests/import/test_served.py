@@ -1,5 +1,6 @@
 """tensord serves what the import wrote: the names, dtypes and rows that it said."""
 import base64, signal, struct
+from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
@@ -7,6 +8,7 @@ import pyarrow.parquet as pq
 
 from daemon import Client, Daemon
 from importing import ImportTest
+import names  # of deploy/import
 
 
 def rows(client, name, indices):
@@ -31,6 +33,25 @@ class Served(ImportTest):
             found = client.post("/v1/find", {"keys": {"ref": "movies:embedding.keys"}, "queries": ["Film 7", "Film", "Film 999"]})
             self.assertEqual(found.json()["output"]["data"], [7, -1, 999])
             self.assertEqual(rows(client, "movies:embedding.offset", [5]), values[5].min().tobytes())
+
+    def test_names_are_in_any_script(self):
+        np.savez(self.work / "\u6620\u753b.npz", **{"\u91cd\u307f": np.array([[1, 2]], "f4")})
+        self.imported(self.work / "\u6620\u753b.npz", "--version", "1", "--alias", "cin\u00e9=\u91cd\u307f")
+        self.assertIn("(NFC); expected 'caf\u00e9'", self.refused(self.work / "\u6620\u753b.npz", "--tensor", "\u91cd\u307f=cafe\u0301"))
+        with Daemon("--data-dir", str(self.data)) as daemon, Client(daemon) as client:
+            self.assertEqual([t["name"] for t in client.request("GET", "/v1/tensors").json()["tensors"]], ["\u6620\u753b:\u91cd\u307f@1"])
+            self.assertEqual(rows(client, "cin\u00e9", [0]), struct.pack("<2f", 1, 2))
+
+    def test_tensord_has_the_same_verdict_on_names(self):
+        candidates = ("a", "caf\u00e9", "cafe\u0301", "\u0301", "x\u0301", "a.\u0301", "\u30a2\u30fb\u30a4", "l\u00b7\u0301", "a b", "a\u200d", "\u3164", "a\ufe00",
+                      "\u20ac", "\ue000", "a:b", "\u212b", "\u2163", "a\u0660", "\U00020bb7", "e\u0323\u0302", "e\u0302\u0323", "a/b", "a\u00ad")
+        with Daemon() as daemon, Client(daemon) as client:
+            for name in candidates:
+                with self.subTest(ascii(name)):
+                    status = client.request("PUT", "/v1/tensors/n:" + quote(name, safe=""), b"1").status
+                    if status == 201:
+                        client.request("DELETE", "/v1/tensors/n:" + quote(name, safe=""))
+                    self.assertEqual(status in (200, 201), names.fault_of(name, names.IN_TENSOR_NAMES) is None)
 
     def test_a_running_daemon_gets_a_replaced_table_by_sighup(self):
         for value in 1, 2:

@@ -33,7 +33,7 @@ export function uploadForm(ondone) {
   let suggested = ""; // by a file; what the user has typed stays when another file is chosen
   const choose = () => {
     if (!file.files[0] || (name.value && name.value !== suggested)) return;
-    suggested = name.value = file.files[0].name.replace(/\.\w+$/, "").replace(/[^A-Za-z0-9._:@-]/g, "_");
+    suggested = name.value = file.files[0].name.replace(/\.\w+$/, "").normalize("NFC").replace(/[^\p{L}\p{M}\p{N}._:@-]/gu, "_");
   };
   file.addEventListener("change", choose);
   const button = el("button", {type: "submit", class: "primary"}, "Upload");

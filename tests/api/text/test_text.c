@@ -85,6 +85,25 @@ TD_TEST(a_string_is_written_without_its_nul)
     ck_assert_str_eq(buffer, "abcd");
 }
 
+static const struct {
+    const char *name, *segment;
+} segments[] = {
+    { "", "" },
+    { "movies:w@2026.11-22_a~", "movies:w@2026.11-22_a~" },
+    { "a b/c?d#e%", "a%20b%2Fc%3Fd%23e%25" },
+    { "\xc3\xa9t\xc3\xa9", "%C3%A9t%C3%A9" },
+};
+
+TD_TEST_EACH(a_name_is_encoded_as_a_segment_of_a_path, segments)
+{
+    char buffer[64];
+    const char *name = segments[_i].name, *segment = segments[_i].segment;
+    struct td_text text = { buffer, buffer + strlen(segment), false };
+    td_text_segment(&text, name, strlen(name));
+    ck_assert_msg(!text.full && text.at == buffer + strlen(segment), "%s", segment);
+    ck_assert_mem_eq(buffer, segment, strlen(segment));
+}
+
 TD_TEST(dimensions_are_written_with_commas_between_them)
 {
     static const struct {

@@ -26,6 +26,21 @@ def test_a_key_that_is_not_there_is_an_exception_with_its_place(table):
     assert (caught.value.key, caught.value.position) == ("joker", [1])
 
 
+def test_names_are_in_any_script(client):
+    films = client.tables["映画:é@1"]
+    films.put([[1.0, 2.0]], keys=["東京"])
+    client.tables.set_aliases({"ciné": "映画:é@1"})
+    np.testing.assert_array_equal(client.tables["ciné"]["東京"], [1, 2])
+    assert [one["name"] for one in client.tables.list(prefix="映")] == ["映画:é@1"] and "映画:é@1" in list(client.tables)
+    copy = client.store("複製").gather(client.tables["ciné"], [0])
+    assert copy["name"] == "複製"
+    with pytest.raises(tensord.InvalidArgument, match="expected 'café', in a path caf%C3%A9"):
+        client.tables["cafe\u0301"].put([1.0])
+    client.tables.set_aliases({"ciné": None})
+    for one in films, client.tables["複製"]:
+        one.delete()
+
+
 def test_the_rows_of_a_table_are_not_iterated(client, table):
     """each would be a request"""
     for wrong in (lambda: list(table), lambda: client.concat(table)):

@@ -200,8 +200,13 @@ static const struct {
     { "nor does an escape sequence reach the terminal", "\x1b[31m", "v=\\x1b[31m",
       "\"v\":\"\\u001b[31m\"" },
     { "delete and tab", "\x7f\t", "v=\\x7f\\x09", "\"v\":\"\\u007f\\u0009\"" },
-    { "bytes beyond ASCII are escaped", "\xc3\xa9", "v=\\xc3\\xa9", "\"v\":\"\\u00c3\\u00a9\"" },
-    { "also invalid UTF-8", "\xff\x80", "v=\\xff\\x80", "\"v\":\"\\u00ff\\u0080\"" },
+    { "text beyond ASCII is escaped, in JSON as characters", "\xc3\xa9", "v=\\xc3\\xa9",
+      "\"v\":\"\\u00e9\"" },
+    { "a character beyond U+FFFF is two escapes of JSON", "\xf0\xa0\xae\xb7",
+      "v=\\xf0\\xa0\\xae\\xb7", "\"v\":\"\\ud842\\udfb7\"" },
+    { "invalid UTF-8 is escaped byte by byte", "\xff\x80", "v=\\xff\\x80",
+      "\"v\":\"\\u00ff\\u0080\"" },
+    { "also at the end", "\xe2\x82", "v=\\xe2\\x82", "\"v\":\"\\u00e2\\u0082\"" },
 };
 
 TD_TEST_EACH(a_value_cannot_break_out_of_its_field, escapes)

@@ -311,6 +311,8 @@ static const struct {
     { "{\"aliases\":{\"x\":1}}", "a string is expected" },
     { "{\"aliases\":{\"x\":\"a\"}}", "expected a version" },
     { "{\"aliases\":{\"x@1\":\"a@1\"}}", "cannot be an alias" },
+    { "{\"aliases\":{\"e\xcc\x81\":\"a@1\"}}", "cannot be an alias: it is not in Unicode" },
+    { "{\"aliases\":{\"x\":\"e\xcc\x81@1\"}}", "cannot name 'e\xcc\x81@1': it is not in Unicode" },
     { "{\"aliases\":{\"x\\u0000\":\"a@1\"}}", "NUL" },
     { "{\"aliases\":{\"x\":\"a@1\\u0000\"}}", "NUL" },
     { "{\"aliases\":{},\"more\":1}", "\"more\" is unknown" },

@@ -64,6 +64,7 @@ static const struct {
     { "{\"files\":{" FILE_OF("t\\u0000.npy") "}}", "not the name" },
     { "{\"files\":{" FILE_OF("t@6.npy") "}}", "no valid name" },
     { "{\"files\":{" FILE_OF("t t.npy") "}}", "no valid name" },
+    { "{\"files\":{" FILE_OF("e\xcc\x81.npy") "}}", "no valid name: it is not in Unicode" },
     { "{\"files\":{" FILE_OF(LETTERS_64 LETTERS_64 ".npy") "}}", "no valid name" },
     { "{\"files\":{\"t.npy\":{\"size\":1}}}", "lacks" },
     { "{\"files\":{\"t.npy\":{\"sha256\":\"" SHA "\"}}}", "lacks" },

@@ -122,7 +122,12 @@ static const struct {
     { "a space", "a b.npy", NULL },
     { "a quote", "a\"b.npy", NULL },
     { "a percent sign", "a%20b.npy", NULL },
-    { "beyond ASCII", "\xc3\xa9.npy", NULL },
+    { "letters beyond ASCII", "\xc3\xa9\xe6\xbc\xa2.npy", "\xc3\xa9\xe6\xbc\xa2" },
+    { "128 bytes of 127 characters", LETTERS_126 "\xc3\xa9.npy", LETTERS_126 "\xc3\xa9" },
+    { "129 bytes of 128 characters", LETTERS_126 "x\xc3\xa9.npy", NULL },
+    { "a decomposed letter, as macOS writes it", "e\xcc\x81.npy", NULL },
+    { "a space beside a letter beyond ASCII", "\xc3\xa9 b.npy", NULL },
+    { "Latin-1", "caf\xe9.npy", NULL },
     { "a new line", "a\nb.npy", NULL },
     { "a backslash", "a\\b.npy", NULL },
 };

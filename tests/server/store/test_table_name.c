@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#define LETTERS_62 "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefghij"
 #define LETTERS_64 "abcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefghijkl"
 
 static const struct {
@@ -29,6 +30,17 @@ static const struct {
     { "m@v:w", false, NULL },
     { "m@v/w", false, NULL },
     { "m v@w", false, NULL },
+    { "\xc3\xa9:\xe6\xbc\xa2@v", true, "v" },
+    { "\xc3\xa9", true, NULL },
+    { ".\xc3\xa9", false, NULL },
+    { "e\xcc\x81", false, NULL }, /* not in NFC */
+    { "\xc3\xa9 b", false, NULL },
+    { "\xc3\xa9\xff", false, NULL },
+    { "m@\xc3\xa9", false, NULL },
+    { "\xc3\xa9@v@w", false, NULL },
+    { "\xc3\xa9@", false, NULL },
+    { LETTERS_64 LETTERS_62 "\xc3\xa9", true, NULL },   /* 128 bytes */
+    { LETTERS_64 LETTERS_62 "x\xc3\xa9", false, NULL }, /* 128 characters */
 };
 
 TD_TEST_EACH(a_name_has_at_most_one_version, names)
@@ -39,6 +51,27 @@ TD_TEST_EACH(a_name_has_at_most_one_version, names)
         return;
     ck_assert_pstr_eq(td_table_version(name), names[_i].version);
     ck_assert_uint_eq(td_table_base(name), strcspn(name, "@"));
+}
+
+static const struct {
+    const char *name, *fault; /* a part of it, or NULL */
+} faults[] = {
+    { "a b", NULL },
+    { "m@v@w", NULL },
+    { "\xc3\xa9", NULL },
+    { "m@\xc3\xa9", NULL },
+    { "e\xcc\x81", "(NFC); expected '\xc3\xa9', in a path %C3%A9" },
+    { "e\xcc\x81@v", "(NFC); expected '\xc3\xa9', in a path %C3%A9" },
+    { "a b\xc3\xa9", "U+0020 is not allowed" },
+    { LETTERS_64 LETTERS_64 "e\xcc\x81", NULL },
+};
+
+TD_TEST_EACH(characters_beyond_ascii_are_a_fault_of_their_own, faults)
+{
+    struct td_unicode_reason reason;
+    const char *name = faults[_i].name, *fault = faults[_i].fault;
+    const char *given = td_name_fault(name, strlen(name), &reason);
+    ck_assert_msg(fault ? given && strstr(given, fault) : !given, "%s: %s", name, given);
 }
 
 static const char *const ascending[] = {
