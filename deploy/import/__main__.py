@@ -6,16 +6,27 @@ import sys
 
 sys.dont_write_bytecode = True
 
+# The command that starts this program. A program that runs this folder under another name, as
+# tensord-import does, sets COMMAND in the globals of this module.
+COMMAND: str = globals().get("COMMAND", "python3 deploy/import")
+PROGRAM = pathlib.PurePath(COMMAND).name
+
+
+def say(what: str, text: str) -> None:
+    """Prints an error or a note under the name of the program."""
+    print(f"{PROGRAM}: {what}: {text}", file=sys.stderr)
+
 
 def missing(error: ImportError) -> str:
     requirements = pathlib.Path(__file__).parent / "requirements.txt"
-    return f"import: error: {error.name} is not installed: pip install -r {requirements}"
+    return f"{error.name} is not installed: pip install -r {requirements}"
 
 
 try:
     import numpy  # noqa: F401
 except ImportError as e:
-    sys.exit(missing(e))
+    say("error", missing(e))
+    sys.exit(1)
 
 import encoding
 from folder import Staging, refuse_existing, refuse_hidden, write_manifest
@@ -47,14 +58,14 @@ need 16 bytes of memory each. The index of a pandas file is left out, with a not
 the place of a row without a value or of another length, of columns of different dtypes, and of
 equal keys.
 """
-EPILOG = """\
+EPILOG = f"""\
 examples
-  python3 deploy/import movies.parquet --keys movie_id --data-dir data
-  python3 deploy/import movies.parquet --keys movie_id --dtype uint8 --data-dir data \\
+  {COMMAND} movies.parquet --keys movie_id --data-dir data
+  {COMMAND} movies.parquet --keys movie_id --dtype uint8 --data-dir data \\
       --version 20261122 --alias movies=embedding
-  python3 deploy/import glove.6B.50d.txt --data-dir data
-  python3 deploy/import vectors.npy --keys-from ids.txt --data-dir data
-  python3 deploy/import all-MiniLM-L6-v2 --tensor embeddings.word_embeddings.weight=words \\
+  {COMMAND} glove.6B.50d.txt --data-dir data
+  {COMMAND} vectors.npy --keys-from ids.txt --data-dir data
+  {COMMAND} all-MiniLM-L6-v2 --tensor embeddings.word_embeddings.weight=words \\
       --keys-from all-MiniLM-L6-v2/vocab.txt --data-dir data --name minilm
 
 The data folder changes completely or not at all. Send SIGHUP to a running tensord to make it read
@@ -65,7 +76,7 @@ wrong options. docs/tables.md describes imports in detail.
 
 def parser_of() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="import",
+        prog=PROGRAM,
         description=DESCRIPTION,
         epilog=EPILOG,
         allow_abbrev=False,
@@ -159,7 +170,14 @@ def parser_of() -> argparse.ArgumentParser:
         metavar="NAME=TENSOR",
         help="with --version: set the alias NAME to this version of TENSOR; may be repeated",
     )
-    add("--quiet", action="store_true", help="print only errors, no progress and no notes")
+    add(
+        "--quiet",
+        action="store_true",
+        help=(
+            "print only errors: no progress, no summary and no notes. Notes say what is left out,"
+            " such as an index or a tensor of another dtype; --list prints them, too"
+        ),
+    )
     return parser
 
 
@@ -214,11 +232,7 @@ def plan_output(table: Table, target: str, drop_padding: bool, quiet: bool) -> O
     if missing > 0 and drop_padding:
         table = first_rows(table, found.count)
         if not quiet:
-            print(
-                f"import: note: {table.place}: the last {missing} rows, which have no keys, are left"
-                " out",
-                file=sys.stderr,
-            )
+            say("note", f"{table.place}: the last {missing} rows, which have no keys, are left out")
     elif missing:
         raise Refused(
             f"{keys.place}: there are {found.count} keys, but {table.place} has"
@@ -262,7 +276,7 @@ def run(args: argparse.Namespace, choice: Choice, aliases: dict[str, str]) -> No
     for table in tables:
         check_name(name, table.name, args.version, str(args.inputs[0]))
         for note in () if args.quiet else table.notes:
-            print("import: note:", note, file=sys.stderr)
+            say("note", note)
     for alias, tensor in aliases.items():
         if tensor not in [table.name for table in tables]:
             raise Refused(f"--alias {alias}={tensor}: there is no tensor {tensor}")
@@ -331,13 +345,13 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         run(args, choice, pairs(parser, "--alias", args.alias, False))
     except (Refused, OSError) as e:
-        print("import: error:", " ".join(str(e).split("\n")).strip(), file=sys.stderr)
+        say("error", " ".join(str(e).split("\n")).strip())
         return 1
     except ImportError as e:
-        print(missing(e), file=sys.stderr)
+        say("error", missing(e))
         return 1
     except KeyboardInterrupt:
-        print("import: interrupted; nothing was changed", file=sys.stderr)
+        print(f"{PROGRAM}: interrupted; nothing was changed", file=sys.stderr)
         return 130
     return 0
 
