@@ -228,12 +228,13 @@ class KeyFiles(ImportTest):
                 ("k.txt", b"a\n", "there are 1 keys, but"), ("k.txt", b"a\na\n", "keys 0 and 1 are both \"a\""),
                 ("k.txt", b"a\n\xff\n", "line 2: b'\\xff' is not UTF-8"), ("k.json", b"{", "it is not JSON"),
                 ("k.json", b"[" * 100_000, "it is not JSON"), ("k.json", b"[]", "expected an object"),
-                ("k.json", b'{"a": 0, "b": 2}', "key \"b\": its row is 2; expected 0 to 1"),
-                ("k.json", b'{"a": 0, "b": 0}', "key \"b\": row 0 has two keys"), ("k.json", b'{"a": 0, "b": true}', "its row is True"),
+                ("k.json", b'{"a": 0, "b": 0}', "key \"b\": row 0 has the key \"a\", too"),
+                ("k.json", b'{"a": 0, "b": true}', "key \"b\": its row is 'true'; expected an integer from 0"),
+                ("k.json", b'{"a": 0, "b": -1}', "its row is '-1'; expected an integer from 0"), ("k.json", b'{"a": "x"}', "its row is '\"x\"'; expected"),
                 ("k.json", b'{"a": 0, "\\ud800": 1}', "is not Unicode"), ("k.json", b'{"a": 0, "a": 1}', "an object has two members 'a'"),
                 ("k.json", b'{"model": {"vocab": [["a", 0], ["b"]]}}', "element 1 of the vocabulary is not [key, score]"),
                 ("k.json", b'{"model": {"vocab": [["a", 0], ["a", 1]]}}', "rows 0 and 1 are both \"a\""),
-                ("k.json", b'{"model": {"vocab": [["a", 0]]}, "added_tokens": [{"content": "b", "id": 0}]}', "key \"b\": row 0 has two keys"),
+                ("k.json", b'{"model": {"vocab": [["a", 0]]}, "added_tokens": [{"content": "b", "id": 0}]}', "key \"b\": row 0 has the key \"a\", too"),
                 ("k.json", b'{"a": 0, "b": 1, "c": 2}', "there are 3 keys, but"), ("k.npy", b"x", "k.npy: "), ("k.csv", b"", "in .txt, .json or .npy")):
             with self.subTest(content):
                 (self.work / name).write_bytes(content)
@@ -241,6 +242,22 @@ class KeyFiles(ImportTest):
         np.save(self.work / "k.npy", np.array([0.5, 1]))
         self.assertIn("keys are of dtype float64", self.refused(model, "--tensor", "w", "--keys-from", self.work / "k.npy"))
         self.assertIn("the keys are for one tensor, but 2 are taken", self.refused(model, "--keys-from", self.work / "k.npy"))
+
+
+    def test_rows_of_a_vocabulary_that_have_no_key_are_listed(self):
+        np.save(self.work / "m.npy", np.zeros((4, 1), "f4"))
+        path = self.work / "k.json"
+        for vocabulary, missing, first in (({"a": 0, "b": 2}, "1 of the rows 0 to 2 have no key: 1", 1), ({"b": 3}, "3 of the rows 0 to 3 have no key: 0 to 2", 0),
+                                           ({"a": 1, "b": 3, "c": 7, "d": 9, "e": 11}, "7 of the rows 0 to 11 have no key: 0, 2, 4 to 6, …", 0),
+                                           ({"a": 0, "b": 10 ** 30}, f"{10 ** 30 - 1} of the rows 0 to {10 ** 30} have no key: 1 to {10 ** 30 - 1}", 1)):
+            for document in vocabulary, {"model": {"vocab": vocabulary}}:
+                with self.subTest(document):
+                    path.write_text(json.dumps(document))
+                    self.assertEqual(self.refused(self.work / "m.npy", "--keys-from", path),
+                                     f"{path}: {missing}. Each row needs a key: if these rows are not used, add a key for each to a copy of the "
+                                     f'file, such as "unused {first}": {first}')
+        path.write_text(json.dumps({"a": 0, "b": 2, "unused 1": 1, "c": 3}))
+        self.imported(self.work / "m.npy", "--keys-from", path)
 
 
 class Damaged(ImportTest):
