@@ -25,7 +25,7 @@ from table import (
     Table,
     rows_per_batch,
 )
-from text import shown
+from text import TOO_LARGE, shown
 
 INTEGER = r"\A(0|-?[1-9][0-9]{0,18})\z"
 MOST_SHOWN = 5  # columns in an error
@@ -50,6 +50,11 @@ class Columns:
 
     def count(self) -> int:
         raise NotImplementedError
+
+    def check_infinities(self, columns: list[str]) -> None:
+        """Formats of text refuse numbers that are too large for float64. They are read as infinite,
+        as the text "inf" is.
+        """
 
     def files(self) -> tuple[FileRows, ...]:
         """The files in their order, if there are several."""
@@ -112,6 +117,16 @@ def to_numbers(texts: pyarrow.Array) -> pyarrow.Array:
     trimmed = pyarrow.compute.ascii_trim(texts.cast(pyarrow.string()), " \t")
     missing = pyarrow.compute.equal(trimmed, "")
     return pyarrow.compute.if_else(missing, None, trimmed).cast(pyarrow.float64())
+
+
+def check_overflow(texts: pyarrow.Array, place: str, first: int) -> None:
+    """Refuses digits whose value is infinite as float64; `first` is the row of the first text."""
+    digits = pyarrow.compute.match_substring_regex(texts, "[0-9]")
+    too_large = pyarrow.compute.and_(digits, pyarrow.compute.is_inf(to_numbers(texts)))
+    row = pyarrow.compute.index(too_large, True).as_py()
+    if row >= 0:
+        value = shown(texts[row].as_py())
+        raise Refused(f"{place}: row {first + row} is {value}; {TOO_LARGE}")
 
 
 def number_hint(value: str) -> str:
@@ -347,8 +362,12 @@ def table_of(columns: Columns, chosen: list[str], keys: Keys | None) -> Table:
     size = rows_per_batch((width or 1) * parts[0].dtype.storage.itemsize)
 
     def batches() -> Iterator[Array]:
+        checked = not parts[0].dtype.is_float
         for batch, file, first in columns.batches(chosen, size):
             arrays = [part.read(batch, file, first) for part in parts]
+            if not checked and any(numpy.isinf(array).any() for array in arrays):
+                columns.check_infinities(chosen)
+                checked = True
             yield arrays[0] if len(arrays) == 1 else numpy.stack(arrays, axis=1)
 
     return Table(

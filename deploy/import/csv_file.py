@@ -9,7 +9,15 @@ from collections.abc import Iterator
 import pyarrow
 import pyarrow.csv
 
-from columns import Columns, are_integers, check_names, first_refused, number_hint, to_numbers
+from columns import (
+    Columns,
+    are_integers,
+    check_names,
+    check_overflow,
+    first_refused,
+    number_hint,
+    to_numbers,
+)
 from table import Refused
 from text import check_utf8, open_text, shown
 
@@ -136,6 +144,11 @@ class Csv(Columns):
                     row += batch.num_rows
         except pyarrow.ArrowInvalid as e:
             raise self.fault(list(types)) from e
+
+    def check_infinities(self, columns: list[str]) -> None:
+        for batch, file, first in self.typed({name: pyarrow.string() for name in columns}):
+            for name in columns:
+                check_overflow(batch.column(name), f"{file}, column {name}", first)
 
     def survey(self, keys: str | None, key_kind: str | None) -> int:
         """Counts the rows. Keys are int64 if all of them are integers in their usual form."""

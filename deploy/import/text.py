@@ -14,6 +14,7 @@ MARK = b"\xef\xbb\xbf"
 GZIP = b"\x1f\x8b"
 LATIN1 = "; if the file is in Latin-1, iconv -f LATIN1 -t UTF-8 FILE >NEW converts it"
 SHOWN = 40  # characters of a value in an error
+TOO_LARGE = "expected a number up to 1.8e308, the maximum of float64"
 
 
 class Stream(io.RawIOBase):

@@ -3,6 +3,7 @@ files; word2vec and fastText also write a first line, with the numbers of words 
 """
 
 import itertools
+import math
 import pathlib
 import warnings
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from collections.abc import Iterator
 import numpy
 
 from table import BATCH_BYTES, DTYPES, Array, Keys, Refused, Strings, Table, strings_of
-from text import check_utf8, open_text, shown
+from text import TOO_LARGE, check_utf8, open_text, shown
 
 NAME = "vectors"  # of the only tensor
 LINE_BYTES = 16 << 20
@@ -108,16 +109,26 @@ class WordVectors:
             if values is None or len(values) != len(lines) * self.width:
                 self.refuse_number(tails, number)
                 raise Refused(f"{self.place}, line {number} or a line after it has a wrong number")
+            if numpy.isinf(values).any():
+                self.check_infinities(tails, number)
             yield values.reshape(len(lines), self.width)
 
     def refuse_number(self, tails: list[bytes], number: int) -> None:
+        for place, piece in self.pieces(tails, number):
+            if not is_number(piece):
+                raise Refused(f"{place} is {shown(piece)}; expected a number")
+
+    def check_infinities(self, tails: list[bytes], number: int) -> None:
+        """Refuses digits whose value is infinite as float64; the text "inf" is infinite."""
+        for place, piece in self.pieces(tails, number):
+            if math.isinf(float(piece)) and any(digit in piece for digit in b"0123456789"):
+                raise Refused(f"{place} is {shown(piece)}; {TOO_LARGE}")
+
+    def pieces(self, tails: list[bytes], number: int) -> Iterator[tuple[str, bytes]]:
+        """Each number as text, with its place."""
         for i, tail in enumerate(tails):
             for at, piece in enumerate(tail.split(b" ")):
-                if not is_number(piece):
-                    raise Refused(
-                        f"{self.place}, line {number + i}: element {at} is {shown(piece)};"
-                        " expected a number"
-                    )
+                yield f"{self.place}, line {number + i}: element {at}", piece
 
 
 def parse(text: bytes) -> Array | None:
