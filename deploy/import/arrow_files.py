@@ -135,6 +135,28 @@ def partition_schema(partitions: list[dict[str, str | None]]) -> pyarrow.Schema:
     return pyarrow.schema(fields)
 
 
+def check_same(schema: pyarrow.Schema, place: str, first: pyarrow.Schema, first_place: str) -> None:
+    """Refuses a file whose columns are not the columns of the first file, in any order."""
+    check_names(schema.names, place)
+    for a, a_place, b, b_place in (
+        (schema, place, first, first_place),
+        (first, first_place, schema, place),
+    ):
+        for name in a.names:
+            if name not in b.names:
+                raise Refused(
+                    f"{place}: column {name} is in {a_place}, but not in {b_place}; expected the same"
+                    " columns in each file"
+                )
+    for field in schema:
+        expected = first.field(field.name).type
+        if field.type != expected:
+            raise Refused(
+                f"{place}: column {field.name} is of type {field.type}; expected {expected}, as in"
+                f" {first_place}"
+            )
+
+
 class ArrowFiles(Columns):
     def __init__(self, paths: list[pathlib.Path], root: pathlib.Path | None) -> None:
         super().__init__()
@@ -152,12 +174,17 @@ class ArrowFiles(Columns):
             with opened(path) as file:
                 if path == paths[0]:
                     schema = file.schema
-                    names = schema.names
-                elif file.schema.types != schema.types or file.schema.names != names:
-                    raise Refused(f"{path}: its columns are not the columns of {paths[0]}")
+                    check_names(schema.names, str(path))
+                else:
+                    check_same(file.schema, str(path), schema, str(paths[0]))
                 self.parts.append(FileRows(str(path), file.count()))
         partitions = partition_schema(self.partitions)
-        check_names([*names, *partitions.names], str(paths[0]))
+        for name in partitions.names:
+            if name in schema.names:
+                raise Refused(
+                    f"{paths[0]}: column {name} is in the file and in the names of its folders; to take"
+                    " the column of the files, name the files instead of the folder"
+                )
         self.schema = pyarrow.schema([*schema, *partitions])
         self.left_out = {
             name: f"column {name} is the index of a pandas DataFrame, and not part of the rows;"

@@ -5,6 +5,7 @@ to fit into memory.
 
 import collections
 import dataclasses
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 
@@ -175,13 +176,14 @@ def first_null(column: pyarrow.Array) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class Column:
-    """Reads the values of a column of numbers, or of lists of numbers: an array [rows] or [rows,
-    width].
+    """Reads the values of a column of numbers, of lists of numbers, or of tensors of one shape: an
+    array [rows, *inner].
     """
 
     name: str
     dtype: Dtype
     width: int | None  # None: one number a row
+    inner: tuple[int, ...]  # the shape of a row
 
     def read(self, batch: pyarrow.RecordBatch, file: str, first: int) -> Array:
         column = storage_of(batch.column(self.name))
@@ -201,7 +203,7 @@ class Column:
         if values.null_count:
             row, at = divmod(first_null(values), self.width)
             raise Refused(f"{place}: element {at} of row {first + row} has no value")
-        return self.numbers(values).reshape(len(column), self.width)
+        return self.numbers(values).reshape(len(column), *self.inner)
 
     def numbers(self, values: pyarrow.Array) -> Array:
         array: Array = values.to_numpy(zero_copy_only=False)
@@ -219,14 +221,31 @@ def dtype_of_type(kind: pyarrow.DataType) -> Dtype | None:
 
 def column_of(columns: Columns, name: str) -> Column:
     """The column, with the width of the first row."""
-    kind = storage_type(columns.schema.field(name).type)
+    given = columns.schema.field(name).type
+    kind = storage_type(given)
     dtype = dtype_of_type(kind)
     if dtype is None:
         raise Refused(
             f"{columns.place}, column {name}: the type is {kind}; expected numbers, or lists of"
             " numbers"
         )
-    return Column(name, dtype, first_width(columns, name, kind) if is_list(kind) else None)
+    if not is_list(kind):
+        return Column(name, dtype, None, ())
+    width = first_width(columns, name, kind)
+    inner = shape_of_tensors(given, f"{columns.place}, column {name}") or (width,)
+    return Column(name, dtype, width, inner)
+
+
+def shape_of_tensors(kind: pyarrow.DataType, place: str) -> tuple[int, ...] | None:
+    """The shape of the tensors in a column of Arrow's tensors, or None for another column."""
+    if not isinstance(kind, pyarrow.FixedShapeTensorType):
+        return None
+    if list(kind.permutation or ()) not in ([], list(range(len(kind.shape)))):
+        raise Refused(
+            f"{place}: the dimensions of its tensors are permuted, {list(kind.permutation)}; expected"
+            " tensors in row-major order"
+        )
+    return tuple(kind.shape)
 
 
 def first_width(columns: Columns, name: str, kind: pyarrow.DataType) -> int:
@@ -238,7 +257,9 @@ def first_width(columns: Columns, name: str, kind: pyarrow.DataType) -> int:
             if not value.is_valid:
                 raise Refused(f"{file}, column {name}: row 0 has no value")
             return len(value)
-    return 0
+    raise Refused(
+        f"{columns.place}, column {name}: there are no rows, so the length of its lists is not known"
+    )
 
 
 # ---------------------------------------------------------------- keys
@@ -264,13 +285,15 @@ def keys_of_column(columns: Columns, name: str, asked: str | None) -> Keys:
     def batches() -> Iterator[Array | Strings]:
         for batch, file, first in columns.batches([name], BATCH_KEYS):
             column = batch.column(0)
+            if pyarrow.types.is_dictionary(kind):  # whose values may be null
+                column = column.dictionary_decode()
             where = f"{file}, column {name}"
             if column.null_count:
                 raise Refused(f"{where}: row {first + first_null(column)} has no key")
             if is_uuid(value):
-                column = cast_keys(uuid_texts(column), pyarrow.string(), target, where, first)
+                column = cast_keys(uuid_texts(column), target, where, first)
             else:
-                column = cast_keys(column, value, target, where, first)
+                column = cast_keys(column, target, where, first)
             yield strings_of_column(column) if given == "string" else column.to_numpy()
 
     files = (FileRows(f"{file.place}, column {name}", file.rows) for file in columns.files())
@@ -287,16 +310,12 @@ def uuid_texts(column: pyarrow.Array) -> pyarrow.Array:
 
 
 def cast_keys(
-    column: pyarrow.Array,
-    value: pyarrow.DataType,
-    target: pyarrow.DataType,
-    place: str,
-    first: int,
+    column: pyarrow.Array, target: pyarrow.DataType, place: str, first: int
 ) -> pyarrow.Array:
-    """Keys as integers or text; `value` is their type if the column is a dictionary."""
+    """Keys as integers or text."""
 
     def cast(keys: pyarrow.Array) -> pyarrow.Array:
-        return keys.cast(value).cast(target)
+        return keys.cast(target)
 
     row = first_refused(column, cast)
     if row is None:
@@ -357,9 +376,8 @@ def table_of(columns: Columns, chosen: list[str], keys: Keys | None) -> Table:
                 f"{columns.place}: column {part.name} has lists; --rows takes one column of lists,"
                 " or several of numbers"
             )
-    width = parts[0].width if len(parts) == 1 else len(parts)
-    shape = (columns.count(),) if width is None else (columns.count(), width)
-    size = rows_per_batch((width or 1) * parts[0].dtype.storage.itemsize)
+    shape = (columns.count(), *(parts[0].inner if len(parts) == 1 else (len(parts),)))
+    size = rows_per_batch(math.prod(shape[1:]) * parts[0].dtype.storage.itemsize)
 
     def batches() -> Iterator[Array]:
         checked = not parts[0].dtype.is_float

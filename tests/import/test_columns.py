@@ -4,6 +4,7 @@ import json, math, unittest.mock
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from daemon import pack
 from importing import ImportTest, numbers, run, strings
 
 
@@ -245,7 +246,56 @@ class SeveralFiles(ColumnTest):
                 (["--keys", "id"], {"id": ["k8", None]}, f"{parts}/c.parquet, column id: row 1 has no key"),
                 ([], {"v": [[1.0, 2.0], [3.0, None]]}, f"{parts}/c.parquet, column v: element 1 of row 1 has no value"),
                 (["--dtype", "uint8"], {"v": [[1.0, 2.0], [3.0, math.inf]]}, f"{parts}/c.parquet: element 1 of row 1 is not finite: inf"),
-                ([], {"v": [["x"], ["y"]]}, f"{parts}/c.parquet: its columns are not the columns of {parts}/a.parquet")):
+                ([], {"v": [["x"], ["y"]]}, f"{parts}/c.parquet: column v is of type list<element: string>; expected list<element: double>, as in {parts}/a.parquet"),
+                ([], {"w": [1, 2]}, f"{parts}/c.parquet: column w is in {parts}/c.parquet, but not in {parts}/a.parquet; expected the same columns in "
+                                    "each file")):
             with self.subTest(expected):
                 self.parts(c=change)
                 self.assertIn(expected, self.refused(parts, *options))
+
+    def test_columns_may_have_another_order_in_each_file(self):
+        pq.write_table(pa.table({"x": [1.0], "id": [7], "y": [2.0]}), self.work / "a.parquet")
+        pq.write_table(pa.table({"y": [4.0], "x": [3.0], "id": [8]}), self.work / "b.parquet")
+        for name in "a", "b":
+            table = pq.read_table(self.work / f"{name}.parquet")
+            with pa.ipc.new_file(self.work / f"{name}.arrow", table.schema) as writer:
+                writer.write_table(table)
+        for suffix in "parquet", "arrow":
+            with self.subTest(suffix):
+                self.imported(self.work / f"a.{suffix}", self.work / f"b.{suffix}", "--keys", "id")
+                tensors = self.tensors("a.safetensors")
+                self.assertEqual((numbers(tensors, "rows"), numbers(tensors, "rows.keys")), ([1, 2, 3, 4], [7, 8]))
+
+
+class OtherColumns(ColumnTest):
+    def arrow(self, **columns):
+        table = pa.table(columns)
+        with pa.ipc.new_file(self.work / "m.arrow", table.schema) as writer:
+            writer.write_table(table)
+        return self.work / "m.arrow"
+
+    def test_a_key_whose_value_in_the_dictionary_is_null_is_missing(self):
+        ids = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2], pa.int8()), pa.array(["a", None, "b"]))
+        path = self.arrow(id=ids, x=[1.0, 2.0, 3.0])
+        self.assertEqual(self.refused(path, "--keys", "id"), f"{path}, column id: row 1 has no key")
+        path = self.arrow(id=ids.take(pa.array([2, 0])), x=[1.0, 2.0])
+        self.notes(path, "--keys", "id")
+        self.assertEqual(strings(self.tensors("m.safetensors"), "x.keys"), ["b", "a"])
+
+    def test_tensors_of_one_shape_keep_it(self):
+        rows = [[float(i) for i in range(start, start + 6)] for start in (0, 6)]
+        for permutation in None, [0, 1]:
+            kind = pa.fixed_shape_tensor(pa.float32(), (2, 3), permutation=permutation)
+            path = self.parquet(id=[1, 2], v=pa.ExtensionArray.from_storage(kind, pa.array(rows, kind.storage_type)))
+            self.notes(path, "--keys", "id")
+            self.assertEqual(self.tensors("m.safetensors")["v"], ("float32", [2, 2, 3], pack("float32", range(12))))
+        kind = pa.fixed_shape_tensor(pa.float32(), (2, 3), permutation=[1, 0])
+        path = self.parquet(v=pa.ExtensionArray.from_storage(kind, pa.array(rows, kind.storage_type)))
+        self.assertEqual(self.refused(path),
+                         f"{path}, column v: the dimensions of its tensors are permuted, [1, 0]; expected tensors in row-major order")
+
+    def test_the_length_of_lists_is_not_guessed_without_rows(self):
+        path = self.parquet(v=pa.array([], pa.list_(pa.float32())))
+        self.assertEqual(self.refused(path), f"{path}, column v: there are no rows, so the length of its lists is not known")
+        self.notes(self.parquet(v=pa.array([], pa.list_(pa.float32(), 3))))
+        self.assertEqual(self.tensors("m.safetensors")["v"], ("float32", [0, 3], b""))

@@ -260,8 +260,9 @@ class Partitions(ColumnTest):
                  "dt=2/h=1/a.parquet: its folders name the columns dt, h; expected dt, as in"),
                 ({"a.parquet": x, "dt=1/a.parquet": x}, (), "dt=1/a.parquet: its folders name the columns dt; expected none, as in"),
                 ({"dt=1/dt=2/a.parquet": x}, (), "its folders name the column 'dt' twice or not at all"),
-                ({"x=1/a.parquet": x}, (), "columns 1 and 2 are both named 'x'"),
-                ({"dt=1/a.parquet": x, "dt=2/a.parquet": {"y": [1.0]}}, (), "dt=2/a.parquet: its columns are not the columns of"),
+                ({"x=1/a.parquet": x}, (), "x=1/a.parquet: column x is in the file and in the names of its folders; to take the column of "
+                                            "the files, name the files instead of the folder"),
+                ({"dt=1/a.parquet": x, "dt=2/a.parquet": {"y": [1.0]}}, (), "dt=2/a.parquet: column y is in "),
                 ({"dt=1/a.parquet": x, "dt=__HIVE_DEFAULT_PARTITION__/a.parquet": x}, ("--keys", "dt"),
                  "dt=__HIVE_DEFAULT_PARTITION__/a.parquet, column dt: row 0 has no key")):
             with self.subTest(expected):
