@@ -8,12 +8,13 @@ import pathlib
 import typing
 import urllib.parse
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow
 import pyarrow.ipc
 import pyarrow.parquet
 
-from columns import Columns, are_integers, check_names
+from columns import Columns, are_integers, check_names, index_note
 from table import FileRows, Refused
 
 ARROW = (".feather", ".arrow", ".ipc")
@@ -100,15 +101,17 @@ def opened(path: pathlib.Path) -> Iterator[File]:
             yield ArrowFile(data)
 
 
-def pandas_index(schema: pyarrow.Schema) -> list[str]:
-    """The columns that hold the index of a DataFrame, as pandas describes them in the metadata."""
+def pandas_index(schema: pyarrow.Schema) -> list[Any]:
+    """The index of a DataFrame, as pandas describes it in the metadata: the names of its columns, or
+    objects that describe a range, which has no column.
+    """
     try:
         described = json.loads((schema.metadata or {})[b"pandas"])["index_columns"]
     except (KeyError, TypeError, ValueError, RecursionError):
         return []
     if not isinstance(described, list):
         return []
-    return [name for name in described if isinstance(name, str) and name in schema.names]
+    return [one for one in described if isinstance(one, dict) or one in schema.names]
 
 
 # ---------------------------------------------------------------- partitions
@@ -187,13 +190,17 @@ class ArrowFiles(Columns):
                 )
         self.schema = pyarrow.schema([*schema, *partitions])
         self.left_out = {
-            name: f"column {name} is the index of a pandas DataFrame, and not part of the rows;"
-            " --keys or --rows can name it"
-            for name in pandas_index(schema)
+            name: index_note(name) for name in pandas_index(schema) if isinstance(name, str)
         } | {
             name: f"column {name} is in the names of folders, and not part of the rows; --keys or"
             " --rows can name it"
             for name in partitions.names
+        }
+        self.absent = {
+            name: f"{name} is the index of a pandas DataFrame, a range that is not stored in the"
+            " file; reset_index() makes a column of it"
+            for index in pandas_index(schema)
+            if isinstance(index, dict) and isinstance(name := index.get("name"), str)
         }
 
     def count(self) -> int:

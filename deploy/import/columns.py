@@ -30,6 +30,7 @@ from text import TOO_LARGE, shown
 
 INTEGER = r"\A(0|-?[1-9][0-9]{0,18})\z"
 MOST_SHOWN = 5  # columns in an error
+PANDAS_INDEX = re.compile(r"Unnamed: 0|__index_level_[0-9]+__")  # the index, named by pandas
 
 
 class Columns:
@@ -42,6 +43,8 @@ class Columns:
         self.notes: list[str] = []
         # Columns that are rows only if --rows names them, with the reason.
         self.left_out: dict[str, str] = {}
+        # Names that look like columns of the input, with the reason why they are not.
+        self.absent: dict[str, str] = {}
 
     def batches(
         self, columns: list[str], size: int
@@ -135,6 +138,8 @@ def number_hint(value: str) -> str:
     value = value.strip()
     if value.upper() in ("NA", "N/A", "#N/A", "<NA>", "NULL", "NONE", "MISSING", "-", "?", "."):
         return "; a row without a value cannot be imported: fill it, or remove it"
+    if value.lower() in ("true", "false"):
+        return "; write true as 1 and false as 0"
     if re.fullmatch(r"[-+\d.,]+ ?%", value):
         return "; write 5% as 0.05"
     if value.startswith(("[", "(", "{")):
@@ -352,10 +357,13 @@ def read(columns: Columns, rows: tuple[str, ...], keys: str | None, key_kind: st
     names = columns.schema.names
     for name in (*rows, *([keys] if keys else [])):
         if name not in names:
+            reason = columns.absent.get(name)
             raise Refused(
-                f"{columns.place}: there is no column {name}; it has"
-                f" {', '.join(filter(None, names))}"
+                f"{columns.place}: there is no column {clear(name)}; it has"
+                f" {', '.join(map(clear, filter(None, names)))}" + (f". {reason}" if reason else "")
             )
+    for name in filter(PANDAS_INDEX.fullmatch, names):
+        columns.left_out.setdefault(name, index_note(name))
     return table_of(
         columns,
         list(rows) or default_rows(columns, keys),
@@ -415,6 +423,12 @@ def default_rows(columns: Columns, keys: str | None) -> list[str]:
     if not fields:
         raise Refused(f"{columns.place}: there is no column of rows")
     if lists:
+        others = [name for name in columns.schema.names if name not in (*lists, keys)]
+        if others:
+            columns.notes.append(
+                f"{columns.place}: the rows are the lists of column {lists[0]};"
+                f" {columns_listed(others, len(others))} left out"
+            )
         return lists
     refuse_text(columns, fields)
     columns.notes += [
@@ -433,11 +447,30 @@ def refuse_text(columns: Columns, fields: list[pyarrow.Field]) -> None:
     values = [f"{name} ({what})" for name, (what, _) in zip(others, found)]
     hint = next((hint for _, hint in found if hint), "")
     raise Refused(
-        f"{columns.place}: column{'s' if len(others) > 1 else ''} {listed(values[:MOST_SHOWN])}"
-        f"{f' and {len(others) - MOST_SHOWN} more' if len(others) > MOST_SHOWN else ''}"
-        f" {'are' if len(others) > 1 else 'is'} not numeric{hint}; --rows chooses the columns of"
+        f"{columns.place}: {columns_listed(values, len(others))} not numeric{hint}; --rows chooses the columns of"
         f" the rows{f', here {comma_list(numbers)}' if numbers else ''}, and --keys the column of"
         " keys"
+    )
+
+
+def columns_listed(items: list[str], count: int) -> str:
+    """The subject and the verb of a sentence about columns."""
+    return (
+        f"column{'s' if count > 1 else ''} {listed(items[:MOST_SHOWN])}"
+        f"{f' and {count - MOST_SHOWN} more' if count > MOST_SHOWN else ''}"
+        f" {'are' if count > 1 else 'is'}"
+    )
+
+
+def clear(name: str) -> str:
+    """A name in a list of names: quoted if it could be taken for several."""
+    return repr(name) if re.search(r"[\s,;|]", name) else name
+
+
+def index_note(name: str) -> str:
+    return (
+        f"column {name} is the index of a pandas DataFrame, and not part of the rows; --keys or --rows"
+        " can name it"
     )
 
 
@@ -454,9 +487,19 @@ def first_text(columns: Columns, name: str) -> tuple[str, str]:
     for batch, file, first in columns.batches([name], BATCH_KEYS):
         column = batch.column(0).cast(pyarrow.string())
         row = first_refused(column, to_numbers)
+
+        def place_of(row: int) -> str:
+            return f"row {first + row}" + (f" of {file}" if columns.files() else "")
+
         if row is not None:
             value = column[row].as_py()
             hint = number_hint(value)
-            place = f"row {first + row}" + (f" of {file}" if columns.files() else "")
-            return f"{place}: {shown(value)}", "" if "--rows" in hint else hint
-    return "text", ""
+            return f"{place_of(row)}: {shown(value)}", "" if "--rows" in hint else hint
+        blank = pyarrow.compute.and_(
+            pyarrow.compute.not_equal(column, ""),
+            pyarrow.compute.equal(pyarrow.compute.ascii_trim(column, " \t"), ""),
+        )
+        row = pyarrow.compute.index(blank, True).as_py()
+        if row >= 0:
+            return f"{place_of(row)}: {shown(column[row].as_py())}", number_hint("NA")
+    return "text", "; numbers that are stored as text are not converted"

@@ -2,6 +2,7 @@
 text, because the file does not tell dtypes.
 """
 
+import io
 import pathlib
 import re
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from columns import (
     to_numbers,
 )
 from table import Refused
-from text import check_utf8, open_text, shown
+from text import check_utf8, is_number, open_text, shown
 
 TSV = (".tsv", ".tsv.gz")
 DELIMITERS = (",", ";", "\t", "|")
@@ -44,13 +45,15 @@ class Csv(Columns):
         self.delimiter = delimiter or ("\t" if is_tsv else ",")
         self.quoted = not is_tsv if quote is None else quote
         self.one_column = False
-        if delimiter is None:
-            self.check_delimiter()
+        self.only_line = b""
+        self.check_first_line(delimiter is None)
         if self.quoted:
             self.notes += check_quotes(path, self.delimiter)
         elif quote is None:
             self.note_quotes()
         found = self.first_block()
+        if not rows:
+            self.check_header(found.names)
         check_names(found.names, self.place, first_may_be_empty=True)
         if not found.names[0]:
             self.left_out[""] = (
@@ -65,8 +68,11 @@ class Csv(Columns):
     def first_block(self) -> pyarrow.Schema:
         """The names of the columns, with the types that Arrow infers from the first block."""
         with open_text(self.path) as file:
-            if not file.read(BLOCK).strip(b"\r\n"):
-                raise Refused(f"{self.place}: it is empty; expected a first line of column names")
+            start = file.read(BLOCK)
+        if not start.strip(b"\r\n"):
+            raise Refused(f"{self.place}: it is empty; expected a first line of column names")
+        if len(start) < BLOCK and not re.search(rb"[\r\n]", start):
+            self.only_line = start + b"\n"  # without which Arrow does not read it
         try:
             with self.open({}, None) as reader:
                 schema = reader.schema
@@ -79,15 +85,36 @@ class Csv(Columns):
                 check_utf8(file.readline(), f"{self.place}, line 1")
             raise Refused(f"{self.place}: the names of its columns are not UTF-8") from e
 
-    def check_delimiter(self) -> None:
+    def check_first_line(self, is_default_delimiter: bool) -> None:
         with open_text(self.path) as file:
             line = file.readline(BLOCK).strip()
-        for other in DELIMITERS:
+        if re.fullmatch(b"sep=.", line):
+            raise Refused(
+                f"{self.place}: the first line, {shown(line)}, is for Excel; remove it, so that the"
+                " first line has the names of the columns"
+            )
+        for other in DELIMITERS if is_default_delimiter else ():
             if self.delimiter.encode() not in line and other.encode() in line:
                 raise Refused(
                     f"{self.place}: the first line, {shown(line)}, has no {shown(self.delimiter)};"
                     f" if {shown(other)} separates the columns, use --delimiter {shown(other)}"
                 )
+
+    def check_header(self, names: list[str]) -> None:
+        """Refuses a first line of numbers: it is the first row of a file without names of columns,
+        unless its numbers are those that pandas gives to columns without names.
+        """
+        integers = [re.fullmatch("[0-9]+", name) for name in names]
+        numbers = [any(map(str.isdigit, name)) and is_number(name) for name in names]
+        line = shown(self.delimiter.join(names))
+        counted = [[str(i + first) for i in range(len(names))] for first in (0, 1)]
+        if all(numbers) and names not in counted:
+            raise Refused(
+                f"{self.place}: the first line, {line}, has only numbers; expected the names of the"
+                " columns: write a line of names before it. If these are names, --rows takes them"
+            )
+        if all(numbers) or any(n and not i for n, i in zip(numbers, integers)):
+            self.notes.append(f"{self.place}: the first line, {line}, is read as names of columns")
 
     def note_quotes(self) -> None:
         """Notes fields of TSV that seem to be quoted."""
@@ -109,7 +136,9 @@ class Csv(Columns):
         use_threads: bool = True,
     ) -> pyarrow.csv.CSVStreamingReader:
         return pyarrow.csv.open_csv(  # which closes the file
-            pyarrow.PythonFile(open_text(self.path), "r"),
+            pyarrow.PythonFile(
+                io.BytesIO(self.only_line) if self.only_line else open_text(self.path), "r"
+            ),
             pyarrow.csv.ReadOptions(block_size=BLOCK, use_threads=use_threads),
             pyarrow.csv.ParseOptions(
                 delimiter=self.delimiter,
@@ -121,7 +150,9 @@ class Csv(Columns):
                 column_types=types,
                 include_columns=columns,
                 null_values=[""],
-                strings_can_be_null=False,
+                # A key that is missing, and "", which is empty text, differ.
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=not types or pyarrow.float64() in types.values(),
             ),
         )
 

@@ -206,7 +206,9 @@ def in_order(rows: dict[str, Any], place: str) -> list[bytes]:
     for text, row in rows.items():
         where = f"{place}, key {json.dumps(text, ensure_ascii=False)}"
         if not isinstance(row, int) or isinstance(row, bool) or row < 0:
-            raise Refused(f"{where}: its row is {shown(json.dumps(row))}; expected an integer from 0")
+            raise Refused(
+                f"{where}: its row is {shown(json.dumps(row))}; expected an integer from 0"
+            )
         if row in keys:
             raise Refused(
                 f"{where}: row {row} has the key {json.dumps(keys[row], ensure_ascii=False)}, too"
@@ -221,9 +223,7 @@ def in_order(rows: dict[str, Any], place: str) -> list[bytes]:
 def refuse_gaps(order: list[int], place: str) -> None:
     """Refuses rows without a key that are followed by a row with one."""
     gaps = [
-        (before + 1, after - 1)
-        for before, after in zip([-1, *order], order)
-        if after - before > 1
+        (before + 1, after - 1) for before, after in zip([-1, *order], order) if after - before > 1
     ]
     missing = order[-1] + 1 - len(order)
     texts = [f"{a}" if a == b else f"{a} to {b}" for a, b in gaps[:MOST_SHOWN]]

@@ -11,6 +11,7 @@ import zlib
 from table import Refused
 
 MARK = b"\xef\xbb\xbf"
+FOREIGN = {b"PK\3\4": "a zip archive, such as .xlsx or .npz", b"PAR1": "a Parquet file"}
 GZIP = b"\x1f\x8b"
 LATIN1 = "; if the file is in Latin-1, iconv -f LATIN1 -t UTF-8 FILE >NEW converts it"
 SHOWN = 40  # characters of a value in an error
@@ -46,6 +47,9 @@ def open_text(path: pathlib.Path) -> io.BufferedReader:
     contents = typing.cast(typing.IO[bytes], gzip.open(path) if is_gzip else path.open("rb"))
     reader: io.BufferedReader = io.BufferedReader(Stream(contents, str(path)), 1 << 20)
     head = reader.peek(4)[:4]
+    if head in FOREIGN:
+        reader.close()
+        raise Refused(f"{path}: it is {FOREIGN[head]}; expected text")
     if encoding := wide_encoding(head):
         reader.close()
         raise Refused(
@@ -81,6 +85,14 @@ def check_utf8(data: bytes, place: str, hint: str = LATIN1) -> bytes:
     except UnicodeDecodeError as e:
         raise Refused(f"{place}: {shown(data)} is not UTF-8{hint}") from e
     return data
+
+
+def is_number(text: bytes | str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return "_" not in str(text)  # which Python allows
 
 
 def shown(value: bytes | str) -> str:

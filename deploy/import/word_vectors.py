@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import numpy
 
 from table import BATCH_BYTES, DTYPES, Array, Keys, Refused, Strings, Table, strings_of
-from text import TOO_LARGE, check_utf8, open_text, shown
+from text import TOO_LARGE, check_utf8, is_number, open_text, shown
 
 NAME = "vectors"  # of the only tensor
 LINE_BYTES = 16 << 20
@@ -138,14 +138,6 @@ def parse(text: bytes) -> Array | None:
             return numpy.fromstring(text, "<f8", sep=" ")
         except (ValueError, DeprecationWarning):  # by the version of NumPy
             return None
-
-
-def is_number(piece: bytes) -> bool:
-    try:
-        float(piece)
-    except ValueError:
-        return False
-    return b"_" not in piece
 
 
 def trailing_numbers(line: bytes) -> int:

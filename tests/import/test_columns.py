@@ -61,7 +61,67 @@ class IndexOfPandas(ColumnTest):
         self.assertEqual(self.notes(self.work / "m.parquet"), [])
 
 
+    def test_an_index_that_was_read_as_a_column_keeps_the_name_that_pandas_gave_it(self):
+        for path, index in ((self.text("Unnamed: 0,x,y\n0,1.5,2\n1,2.5,3\n"), "Unnamed: 0"),
+                            (self.parquet(__index_level_0__=[0.0, 1.0], x=[1.5, 2.5], y=[2.0, 3.0]), "__index_level_0__"),
+                            (self.text('{"x": 1.5, "y": 2, "Unnamed: 0": 1}\n{"x": 2.5, "y": 3, "Unnamed: 0": 2}\n', "m.jsonl"), "Unnamed: 0")):
+            with self.subTest(path.name):
+                self.assertEqual(self.notes(path), [f"{path}: column {index} is the index of a pandas DataFrame, and not part of "
+                                                    "the rows; --keys or --rows can name it"])
+                self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [1.5, 2, 2.5, 3])
+                self.assertEqual(self.notes(path, "--rows", f"{index},x"), [])
+
+    def test_a_named_range_is_not_a_column(self):
+        path = self.parquet(index=[{"kind": "range", "name": "id", "start": 1, "stop": 3, "step": 1}], x=[1.5, 2.5])
+        self.assertEqual(self.refused(path, "--keys", "id"), f"{path}: there is no column id; it has x. id is the index of a pandas "
+                                                             "DataFrame, a range that is not stored in the file; reset_index() makes a column of it")
+
+
+class FirstLineOfCsv(ColumnTest):
+    def test_a_first_line_of_numbers_is_a_row_and_not_names(self):
+        for line in "1,0.5,2", "7,1,2", "1.0e+00,-.5,-2", "0,0,1", "5":
+            with self.subTest(line):
+                path = self.text(f"{line}\n{line}\n")
+                self.assertEqual(self.refused(path), f"{path}: the first line, '{line}', has only numbers; expected the names of the columns: "
+                                                     "write a line of names before it. If these are names, --rows takes them")
+        self.assertEqual(self.notes(self.text("1999,2000\n0.5,1\n"), "--rows", "1999,2000"), [])
+        self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [0.5, 1])
+
+    def test_names_that_may_be_numbers_are_noted(self):
+        for line in "0,1,2", "1,2,3", "a,0.5,0.9":
+            with self.subTest(line):
+                path = self.text(f"{line}\n1,2,3\n")
+                self.assertEqual(self.notes(path, "--tensor", "rows=x"), [f"{path}: the first line, '{line}', is read as names of columns"])
+        for line in "id,0,1", ",0,1", "inf,nan,x":
+            self.text(f"{line}\n1,2,3\n")
+            self.assertFalse([note for note in self.notes(self.work / "m.csv") if "first line" in note])
+
+    def test_a_first_line_for_excel_is_named(self):
+        path = self.text("\ufeffsep=;\r\nid;x\r\na;1\r\n")
+        for options in (), ("--delimiter", ";"):
+            self.assertIn("the first line, 'sep=;', is for Excel; remove it", self.refused(path, *options))
+
+    def test_a_first_line_without_rows_is_a_table_without_rows(self):
+        for text in "id,x,y", "id,x,y\n":
+            self.notes(self.text(text), "--keys", "id")
+            self.assertEqual(self.tensors("m.safetensors")["rows"], ("float32", [0, 2], b""))
+
+    def test_files_of_other_formats_are_named(self):
+        for start, what in (b"PK\3\4", "a zip archive, such as .xlsx or .npz"), (b"PAR1", "a Parquet file"):
+            for name in "m.csv", "m.jsonl", "m.txt":
+                path = self.text(start + b"\0" * 30, name)
+                self.assertEqual(self.refused(path), f"{path}: it is {what}; expected text")
+
+
 class NamesOfColumns(ColumnTest):
+    def test_a_name_that_could_be_several_is_quoted(self):
+        self.assertIn("there is no column id; it has 'id x', ' y', z", self.refused(self.text("id x, y,z\n1,2,3\n"), "--keys", "id"))
+
+    def test_columns_beside_lists_are_left_out_with_a_note(self):
+        path = self.parquet(id=[1, 2], v=[[1.0], [2.0]], x=[1.0, 2.0], t=["a", "b"])
+        self.assertEqual(self.notes(path, "--keys", "id"), [f"{path}: the rows are the lists of column v; columns x and t are left out"])
+        self.assertEqual(self.notes(path, "--keys", "id", "--rows", "v"), [])
+
     def test_names_that_are_equal_or_empty_are_listed(self):
         for names, expected in ((["t", "x", "x"], "columns 2 and 3 are both named 'x'"),
                                 (["x", "t", "x", "x"], "columns 1, 3 and 4 are all named 'x'"),
@@ -147,6 +207,12 @@ class ValuesOfCsv(ColumnTest):
                 self.assertIn(f"{path}: column x (row 2: '{shown}') is not numeric", error)
                 self.assertIn("; --rows chooses the columns of the rows, and --keys the column of keys", error)
 
+    def test_blank_text_and_numbers_that_are_text_are_shown(self):
+        path = self.text("id,x\na,1\nb,  \n")
+        self.assertIn("column x (row 1: '  ') is not numeric; a row without a value cannot be imported", self.refused(path, "--keys", "id"))
+        self.assertIn("column x (text) is not numeric; numbers that are stored as text are not converted", self.refused(self.parquet(x=["1", "2"])))
+        self.assertIn("column x: row 0 has no value", self.refused(self.text('id,x\na,""\n'), "--keys", "id"))
+
     def test_a_value_far_into_the_file_is_found(self):
         lines = "".join(f"k{i},{i},7\n" for i in range(400_000))
         self.assertIn(", column x: row 400000 is 'none'; expected a number; a row without",
@@ -157,8 +223,8 @@ class ValuesOfCsv(ColumnTest):
     def test_columns_of_text_are_listed_and_the_columns_of_numbers_too(self):
         path = self.text("id,title,x,y,seen,day\n1,Alien,1,,true,2026-01-01\n2,Brazil,2,3,false,2026-01-02\n")
         self.assertEqual(self.refused(path, "--keys", "id"),
-                         f"{path}: columns title (row 0: 'Alien'), seen (row 0: 'true') and day (row 0: '2026-01-01') are not numeric; --rows "
-                         "chooses the columns of the rows, here x,y, and --keys the column of keys")
+                         f"{path}: columns title (row 0: 'Alien'), seen (row 0: 'true') and day (row 0: '2026-01-01') are not numeric; write "
+                         "true as 1 and false as 0; --rows chooses the columns of the rows, here x,y, and --keys the column of keys")
         path = self.parquet(title=["Alien"], x=[1.0], seen=[True], day=pa.array([1], pa.date32()))
         self.assertEqual(self.refused(path),
                          f"{path}: columns title (row 0: 'Alien') and day (type date32[day]) are not numeric; --rows chooses "
@@ -197,9 +263,18 @@ class KeysOfCsv(ColumnTest):
 
     def test_keys_are_int64_if_all_are_integers_in_their_usual_form(self):
         self.assertEqual(self.kind(7, -3, 0, 2 ** 63 - 1, -2 ** 63), [7, -3, 0, 2 ** 63 - 1, -2 ** 63])
-        for other in "x", "08", "-0", "+8", " 8", "8.0", "", str(2 ** 63), "1" * 30:
+        for other in "x", "08", "-0", "+8", " 8", "8.0", '""', str(2 ** 63), "1" * 30:
             with self.subTest(other):
-                self.assertEqual(self.kind("7", other), ["7", other])
+                self.assertEqual(self.kind("7", other), ["7", other.strip('"')])
+
+    def test_an_empty_field_is_a_missing_key_and_not_an_empty_one(self):
+        for name, text in (("m.csv", "id,x\n7,1\n,2\n"), ("m.csv", "id,x\na,1\n,2\n"), ("m.tsv", "id\tx\n7\t1\n\t2\n")):
+            with self.subTest(text):
+                path = self.text(text, name)
+                for options in (), ("--key-dtype", "string"):
+                    self.assertIn(f"{path}, column id: row 1 has no key", self.refused(path, "--keys", "id", *options))
+        self.notes(self.text('id,x\na,1\n"",2\n'), "--keys", "id")
+        self.assertEqual(strings(self.tensors("m.safetensors"), "x.keys"), ["a", ""])
 
     def test_one_string_among_many_integers_makes_strings(self):
         import csv_file
