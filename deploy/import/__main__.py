@@ -265,14 +265,15 @@ def with_parts(aliases: dict[str, str], target: str) -> dict[str, str]:
 
 def run(args: argparse.Namespace, choice: Choice, aliases: dict[str, str]) -> None:
     name = args.name or stem_of(args.inputs)
-    target = args.dtype or (
-        "float32" if has_suffix(args.inputs[0], NUMBERS_AS_TEXT) else encoding.KEEP
-    )
     if not FILE_NAME.fullmatch(name):
         raise Refused(f"{name!r} cannot be the name of a table: --name gives another one")
     if (args.delimiter or args.quote is not None) and not has_suffix(args.inputs[0], CSV):
         raise Refused(f"{args.inputs[0]}: --delimiter and --quote are for CSV and TSV")
     tables = read_tables(args.inputs, choice)
+    are_rounded = has_suffix(args.inputs[0], NUMBERS_AS_TEXT) and all(
+        table.dtype.is_float for table in tables
+    )
+    target = args.dtype or ("float32" if are_rounded else encoding.KEEP)
     for table in tables:
         check_name(name, table.name, args.version, str(args.inputs[0]))
         for note in () if args.quiet else table.notes:
@@ -329,6 +330,12 @@ def run(args: argparse.Namespace, choice: Choice, aliases: dict[str, str]) -> No
         )
 
 
+def of_system(error: OSError) -> str:
+    """What the system says of a file."""
+    reason = error.strerror or str(error)
+    return reason if error.filename is None else f"{error.filename}: {reason}"
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = parser_of()
     args = parser.parse_args(arguments)
@@ -345,7 +352,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         run(args, choice, pairs(parser, "--alias", args.alias, False))
     except (Refused, OSError) as e:
-        say("error", " ".join(str(e).split("\n")).strip())
+        text = of_system(e) if isinstance(e, OSError) else str(e)
+        say("error", " ".join(text.split("\n")).strip())
         return 1
     except ImportError as e:
         say("error", missing(e))

@@ -281,6 +281,8 @@ def keys_of_column(columns: Columns, name: str, asked: str | None) -> Keys:
     place = f"{columns.place}, column {name}"
     kind = columns.schema.field(name).type
     value = kind.value_type if pyarrow.types.is_dictionary(kind) else kind
+    if pyarrow.types.is_null(value) and columns.count():
+        raise Refused(f"{place}: row 0 has no key")
     text = is_text(value) or is_binary(value) or is_uuid(value)
     if not text and not pyarrow.types.is_integer(value):
         raise Refused(f"{place}: keys are of type {kind}; expected integers or strings")

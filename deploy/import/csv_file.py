@@ -20,7 +20,7 @@ from columns import (
     to_numbers,
 )
 from table import Refused
-from text import check_utf8, is_number, open_text, shown
+from text import check_utf8, cut_notes, is_number, open_text, shown
 
 TSV = (".tsv", ".tsv.gz")
 DELIMITERS = (",", ";", "\t", "|")
@@ -63,6 +63,7 @@ class Csv(Columns):
         self.one_column = len(found) == 1
         self.schema = pyarrow.schema([(f.name, column_type(f, rows, keys)) for f in found])
         self.rows = self.survey(keys, key_kind)
+        self.notes += cut_notes(path)
 
     # ---------------------------------------------------------------- the first block
     def first_block(self) -> pyarrow.Schema:

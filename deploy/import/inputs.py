@@ -14,6 +14,8 @@ from safetensors_file import Safetensors
 from state_dict import StateDict
 from table import BATCH_KEYS, MOST_DIMENSIONS, Array, Keys, Refused, Strings, Table, Unreadable
 
+from text import refuse_pointer
+
 if typing.TYPE_CHECKING:
     import columns
 
@@ -73,12 +75,28 @@ def parts_of(folder: pathlib.Path) -> list[pathlib.Path]:
     """
     if any(has_suffix(path, (".safetensors", *STATE_DICT)) for path in folder.iterdir()):
         return []
+    return [path for path in data_files(folder) if has_suffix(path, COLUMN_FILES)]
+
+
+def data_files(folder: pathlib.Path) -> list[pathlib.Path]:
     return sorted(
         path
         for path in folder.rglob("*")
-        if has_suffix(path, COLUMN_FILES)
-        and path.is_file()
+        if path.is_file()
         and not any(part.startswith(("_", ".")) for part in path.relative_to(folder).parts)
+    )
+
+
+def other_files(folder: pathlib.Path, parts: list[pathlib.Path]) -> tuple[str, ...]:
+    """A note about the files of a folder that are not parts of its table."""
+    others = [
+        str(path.relative_to(folder)) for path in data_files(folder) if path not in set(parts)
+    ]
+    if not others:
+        return ()
+    more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+    return (
+        f"{folder}: {others[0]}{more} {'are' if more else 'is'} left out; expected {', '.join(map('*{}'.format, COLUMN_FILES))}",
     )
 
 
@@ -86,6 +104,8 @@ def read_tables(paths: list[pathlib.Path], choice: Choice) -> list[Table]:
     for path in paths:
         if not path.exists():
             raise Refused(f"{path}: there is no such file")
+        if path.is_file():
+            refuse_pointer(path)
     root = paths[0] if len(paths) == 1 and paths[0].is_dir() else None
     parts = parts_of(root) if root else paths
     if parts and all(has_suffix(path, COLUMN_FILES) for path in parts):
@@ -109,6 +129,8 @@ def read_columns(paths: list[pathlib.Path], root: pathlib.Path | None, choice: C
     table = columns.read(
         open_columns(paths, root, choice), choice.rows, choice.keys, choice.key_kind
     )
+    if root:
+        table = dataclasses.replace(table, notes=(*table.notes, *other_files(root, paths)))
     return named(with_keys_from(table, choice), choice)
 
 

@@ -17,7 +17,7 @@ from text import TOO_LARGE, check_utf8, open_text, shown
 LINE_BYTES = 64 << 20
 BATCH_ROWS = 4096  # at most: objects of Python take much memory
 FLOAT64_END = (1 << 1024) - (1 << 970)  # the first integer that is rounded to infinity
-EXAMPLE = 'expected an object such as {"id": 7, "embedding": [0.5, 1.5]}'
+EXAMPLE = 'expected an object in one line, such as {"id": 7, "embedding": [0.5, 1.5]}'
 
 
 class JsonLines(Columns):
@@ -146,10 +146,10 @@ def type_of(value: Any, is_key: bool) -> pyarrow.DataType | None:
         return pyarrow.int64()
     if is_number(value):
         return pyarrow.float64()
-    if isinstance(value, list) and all(element is None or is_number(element) for element in value):
-        return pyarrow.list_(pyarrow.float64())
     if isinstance(value, list):
-        return pyarrow.list_(pyarrow.string())
+        kinds = (type_of(element, False) for element in value)
+        first = next((kind for kind in kinds if kind is not None), pyarrow.float64())
+        return pyarrow.list_(first)
     return pyarrow.bool_() if isinstance(value, bool) else pyarrow.struct([])
 
 
@@ -169,8 +169,10 @@ def fault_of(value: Any, kind: pyarrow.DataType) -> str | None:
         if is_integer(value) and abs(value) >= FLOAT64_END:
             return f"{shown(json.dumps(value))}; {TOO_LARGE}"
         fits, expected = is_number(value), "a number"
+    elif types.is_boolean(kind):
+        fits, expected = isinstance(value, bool), "true or false"
     else:
-        fits, expected = types.is_boolean(kind) and isinstance(value, bool), "a list of numbers"
+        fits, expected = False, "a list of numbers"
     if value is None or fits:
         return None
     return f"{shown(json.dumps(value))}; expected {expected}, as in the rows before"

@@ -1,5 +1,5 @@
 """The command line of the import, its progress, and the types of its source."""
-import io, os, pty, re, subprocess, sys, unittest, unittest.mock
+import errno, io, os, pty, re, subprocess, sys, unittest, unittest.mock
 
 import numpy as np
 
@@ -58,6 +58,38 @@ class CommandLine(ImportTest):
                                   (["--version", "1", "--alias", "a.keys=w"], "alias 'a.keys'")):
             with self.subTest(options):
                 self.assertIn(expected, self.refused(self.work / "m.npz", *options))
+
+    def test_a_pointer_of_git_lfs_is_named_whatever_its_suffix(self):
+        folder = self.work / "model"
+        folder.mkdir()
+        np.save(self.work / "n.npy", np.zeros((1, 1)))
+        for name in ("m.csv", "m.jsonl", "m.txt", "m.parquet", "m.npy", "m.npz", "m.pt", "m.safetensors", "model/model.safetensors",
+                     "model/pytorch_model.bin", "k.json"):
+            path = self.work / name
+            path.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 7\n")
+            with self.subTest(name):
+                keys = ("--keys-from", path) if name[0] == "k" else ()
+                source = self.work / "n.npy" if keys else folder if name.startswith("model/") else path
+                self.assertEqual(self.refused(source, *keys), f"{path}: it is a pointer of Git LFS; git lfs pull replaces it by the file")
+            path.unlink()
+
+    def test_what_the_system_refuses_is_said_with_the_name_of_the_file(self):
+        np.save(self.work / "m.npy", np.zeros((2, 1)))
+        (self.work / "d.csv").mkdir()
+        (self.work / "file").write_text("")
+        self.assertEqual(self.refused(self.work / "d.csv"), f"{self.work}/d.csv: Is a directory")
+        self.assertEqual(self.refused(self.work / "m.npy", "--keys-from", self.work / "k.txt"), f"{self.work}/k.txt: No such file or directory")
+        status, _, errors = run(self.work / "m.npy", "--data-dir", self.work / "file", "--quiet")
+        self.assertEqual((status, errors), (1, f"import: error: {self.work}/file: File exists\n"))
+        written = f"{self.data}/.import-m/m.safetensors"
+        for call in "pwrite", "fsync", "posix_fallocate":
+            with self.subTest(call), unittest.mock.patch.object(os, call, side_effect=OSError(errno.EIO, "Input/output error")):
+                self.assertEqual(self.refused(self.work / "m.npy"), f"{written}: Input/output error")
+        import table, text
+        failing = unittest.mock.Mock(**{"read.side_effect": OSError(errno.EIO, "Input/output error")})
+        for read in lambda: text.Stream(failing, "m.csv").readinto(bytearray(9)), lambda: table.read_exactly(failing, 9, "m.csv"):
+            with self.assertRaisesRegex(program.Refused, r"\Am\.csv: Input/output error\Z"):
+                read()
 
     def test_list_says_what_would_be_made(self):
         np.savez(self.work / "m.npz", w=np.zeros((3, 2), "f4"), **{"w.keys": np.arange(3)}, v=np.zeros(2, "i8"))
