@@ -4,6 +4,7 @@ named COLUMN=VALUE, as Hive and Spark make them, are columns, too.
 
 import contextlib
 import json
+import os
 import pathlib
 import typing
 import urllib.parse
@@ -33,8 +34,8 @@ def read_errors(path: pathlib.Path) -> Iterator[None]:
             f" {pyarrow.__version__} cannot read"
         ) from e
     except OSError as e:
-        if e.errno:  # of the system, which names the file
-            raise
+        if e.errno:
+            raise Refused(f"{path}: {os.strerror(e.errno)}") from e
         raise Refused(f"{path}: it is damaged, encrypted, or not {kind}") from e
     except (pyarrow.ArrowException, UnicodeDecodeError) as e:
         raise Refused(f"{path}: it is damaged, or not {kind}") from e

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 
 import pyarrow
+import pyarrow.compute
 import pyarrow.csv
 
 from columns import (
@@ -186,14 +187,20 @@ class Csv(Columns):
         """Counts the rows. Keys are int64 if all of them are integers in their usual form."""
         is_key = keys is not None and keys in self.schema.names
         name: str = keys if keys is not None and is_key else self.schema.names[0]
-        integers = is_key and key_kind is None
+        integers = floats = is_key and key_kind is None
         rows = 0
         for batch, _, _ in self.typed({name: pyarrow.string() if is_key else pyarrow.binary()}):
             rows += batch.num_rows
             integers = integers and are_integers(batch.column(0))
+            floats = floats and have_decimal_point(batch.column(0))
         if integers and rows:
             at = self.schema.get_field_index(name)
             self.schema = self.schema.set(at, pyarrow.field(name, pyarrow.int64()))
+        elif floats and rows:
+            self.notes.append(
+                f"{self.place}: the keys in column {name} are text, because they are written as"
+                " integers with .0; --key-dtype string hides this note"
+            )
         return rows
 
     # ---------------------------------------------------------------- errors
@@ -249,6 +256,12 @@ def column_type(field: pyarrow.Field, rows: tuple[str, ...], keys: str | None) -
     if field.name in rows or (field.name != keys and (inferred or types.is_null(field.type))):
         return pyarrow.float64()
     return pyarrow.string()
+
+
+def have_decimal_point(column: pyarrow.Array) -> bool:
+    """True if all texts are such as 7.0, which pandas makes of integers when one of them is missing."""
+    matches = pyarrow.compute.match_substring_regex(column, r"\A-?[0-9]+\.0\z")
+    return bool(pyarrow.compute.all(matches, min_count=0).as_py())
 
 
 # ---------------------------------------------------------------- quotes

@@ -2,16 +2,15 @@
 file, which is allocated before the first row is read, so that a full disk is found at once.
 """
 
-import contextlib
 import dataclasses
 import errno
 import os
 import pathlib
-from collections.abc import Iterator
 
 import numpy
 
 from encoding import Encoder
+from folder import naming
 from keys import Survey
 from progress import Progress
 from safetensors_file import Layout, Part, plan
@@ -40,16 +39,6 @@ class Output:
         elif keys and self.survey:
             made.append(Part(self.name + ".keys", DTYPES[keys.kind], (self.survey.count,)))
         return made
-
-
-@contextlib.contextmanager
-def naming(path: pathlib.Path) -> Iterator[None]:
-    """Adds the name of the file to an error of the system about its descriptor."""
-    try:
-        yield
-    except OSError as e:
-        e.filename = str(path)
-        raise
 
 
 class Regions:

@@ -276,6 +276,14 @@ class KeysOfCsv(ColumnTest):
         self.notes(self.text('id,x\na,1\n"",2\n'), "--keys", "id")
         self.assertEqual(strings(self.tensors("m.safetensors"), "x.keys"), ["a", ""])
 
+    def test_integers_with_a_decimal_point_are_text_with_a_note(self):
+        path = self.text("id,x\n7.0,1\n-8.0,2\n")
+        self.assertEqual(self.notes(path, "--keys", "id"), [f"{path}: the keys in column id are text, because they are written as integers "
+                                                            "with .0; --key-dtype string hides this note"])
+        self.assertEqual(strings(self.tensors("m.safetensors"), "x.keys"), ["7.0", "-8.0"])
+        self.assertEqual(self.notes(path, "--keys", "id", "--key-dtype", "string"), [])
+        self.assertEqual(self.notes(self.text("id,x\n7.0,1\n8.1,2\n"), "--keys", "id"), [])
+
     def test_one_string_among_many_integers_makes_strings(self):
         import csv_file
         with unittest.mock.patch.object(csv_file, "BLOCK", 4096):

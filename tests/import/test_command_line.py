@@ -1,5 +1,5 @@
 """The command line of the import, its progress, and the types of its source."""
-import errno, io, os, pty, re, subprocess, sys, unittest, unittest.mock
+import errno, fcntl, io, os, pathlib, pty, re, subprocess, sys, unittest, unittest.mock
 
 import numpy as np
 
@@ -85,7 +85,20 @@ class CommandLine(ImportTest):
         for call in "pwrite", "fsync", "posix_fallocate":
             with self.subTest(call), unittest.mock.patch.object(os, call, side_effect=OSError(errno.EIO, "Input/output error")):
                 self.assertEqual(self.refused(self.work / "m.npy"), f"{written}: Input/output error")
-        import table, text
+        for failing in range(1, 5):  # fsync of the file, the manifest, the folder of the version, the data folder
+            calls = [*([None] * (failing - 1)), OSError(errno.EIO, "Input/output error")]
+            with self.subTest(failing), unittest.mock.patch.object(os, "fsync", side_effect=calls):
+                status, _, errors = run(self.work / "m.npy", "--data-dir", self.data, "--version", str(failing), "--quiet")
+                self.assertEqual(status, 1)
+                self.assertRegex(errors, rf"\Aimport: error: {self.data}.*: Input/output error\n\Z")
+        with unittest.mock.patch.object(fcntl, "flock", side_effect=OSError(errno.ENOLCK, "No locks available")):
+            self.assertEqual(run(self.work / "m.npy", "--data-dir", self.data, "--quiet"),
+                             (1, "", f"import: error: {self.data}/.import-m: No locks available\n"))
+        with unittest.mock.patch.object(np, "load", side_effect=OSError(errno.ENODEV, "x")):
+            self.assertEqual(self.refused(self.work / "m.npy"), f"{self.work}/m.npy: No such device")
+        import arrow_files, table, text
+        with self.assertRaisesRegex(program.Refused, r"\Am\.parquet: Permission denied\Z"), arrow_files.read_errors(pathlib.Path("m.parquet")):
+            raise OSError(errno.EACCES, "a sentence of Arrow")
         failing = unittest.mock.Mock(**{"read.side_effect": OSError(errno.EIO, "Input/output error")})
         for read in lambda: text.Stream(failing, "m.csv").readinto(bytearray(9)), lambda: table.read_exactly(failing, 9, "m.csv"):
             with self.assertRaisesRegex(program.Refused, r"\Am\.csv: Input/output error\Z"):

@@ -127,6 +127,20 @@ class Archives(ImportTest):
             state_dicts.save(path, {"w": tensor}, storages)
             self.assertIn("tensor w: storage 0 lacks 16 bytes", self.refused(path))
 
+    def test_tensors_that_would_have_one_name_or_lie_too_deep(self):
+        path, tensor = self.work / "m.pt", state_dicts.Tensor(state_dicts.Storage("FloatStorage", "0", 4), 0, (4,), (1,))
+        for state in {"a": {"b": tensor}, "a.b": tensor}, {1: tensor, "1": tensor}:
+            state_dicts.save(path, state, {"0": bytes(16)})
+            self.assertIn("two tensors are named ", self.refused(path))
+        deep = tensor
+        for _ in range(33):
+            deep = {"d": deep}
+        cycle = {}
+        cycle.update(a=cycle, b=cycle)
+        for state in deep, cycle:
+            state_dicts.save(path, state, {"0": bytes(16)})
+            self.assertIn("its dicts are nested deeper than 32", self.refused(path))
+
     def test_damaged_pickles(self):
         path = self.work / "m.pt"
         for content in b"", b"\x80\x02", b"(lp0\n.", b"\x80\x02}q\0.", b"\x80\x02U\xff.", b"\x80\x04\x95\xff\xff\xff\xff\xff\xff\xff\x7f":
