@@ -114,7 +114,11 @@ def parser_of() -> argparse.ArgumentParser:
             " the keys"
         ),
     )
-    add("--keys", metavar="COLUMN", help="the column or the tensor that has the keys")
+    add(
+        "--keys",
+        metavar="COLUMN",
+        help="the column or the tensor that has the keys; '' is the first column of CSV, without a name",
+    )
     add(
         "--keys-from",
         type=pathlib.Path,
@@ -200,8 +204,10 @@ def pairs(
 def check_options(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
     if not args.data_dir and not args.list:
         parser.error("--data-dir is missing")
-    if args.keys and args.keys_from:
+    if args.keys is not None and args.keys_from:
         parser.error("--keys and --keys-from: expected one of them")
+    if args.rows is not None and not all(args.rows.split(",")):
+        parser.error(f"--rows {args.rows!r}: expected names of columns, with a comma between them")
     if args.alias and not args.version:
         parser.error("--alias names a version: --version is missing")
     if args.version and not VERSION.fullmatch(args.version):
@@ -342,7 +348,7 @@ def main(arguments: list[str] | None = None) -> int:
     check_options(parser, args)
     choice = Choice(
         pairs(parser, "--tensor", args.tensor, True),
-        tuple(filter(None, (args.rows or "").split(","))),
+        tuple(args.rows.split(",")) if args.rows else (),
         args.keys,
         args.keys_from,
         args.key_dtype,

@@ -278,7 +278,7 @@ def are_integers(column: pyarrow.Array) -> bool:
 
 
 def keys_of_column(columns: Columns, name: str, asked: str | None) -> Keys:
-    place = f"{columns.place}, column {name}"
+    place = f"{columns.place}, column {clear(name)}"
     kind = columns.schema.field(name).type
     value = kind.value_type if pyarrow.types.is_dictionary(kind) else kind
     if pyarrow.types.is_null(value) and columns.count():
@@ -294,7 +294,7 @@ def keys_of_column(columns: Columns, name: str, asked: str | None) -> Keys:
             column = batch.column(0)
             if pyarrow.types.is_dictionary(kind):  # whose values may be null
                 column = column.dictionary_decode()
-            where = f"{file}, column {name}"
+            where = f"{file}, column {clear(name)}"
             if column.null_count:
                 raise Refused(f"{where}: row {first + first_null(column)} has no key")
             if is_uuid(value):
@@ -303,7 +303,7 @@ def keys_of_column(columns: Columns, name: str, asked: str | None) -> Keys:
                 column = cast_keys(column, target, where, first)
             yield strings_of_column(column) if given == "string" else column.to_numpy()
 
-    files = (FileRows(f"{file.place}, column {name}", file.rows) for file in columns.files())
+    files = (FileRows(f"{file.place}, column {clear(name)}", file.rows) for file in columns.files())
     return Keys(given, batches, place, tuple(files))
 
 
@@ -357,7 +357,7 @@ def read(columns: Columns, rows: tuple[str, ...], keys: str | None, key_kind: st
     numbers but the keys.
     """
     names = columns.schema.names
-    for name in (*rows, *([keys] if keys else [])):
+    for name in (*rows, *([keys] if keys is not None else [])):
         if name not in names:
             reason = columns.absent.get(name)
             raise Refused(
@@ -369,7 +369,7 @@ def read(columns: Columns, rows: tuple[str, ...], keys: str | None, key_kind: st
     return table_of(
         columns,
         list(rows) or default_rows(columns, keys),
-        keys_of_column(columns, keys, key_kind) if keys else None,
+        keys_of_column(columns, keys, key_kind) if keys is not None else None,
     )
 
 
@@ -465,8 +465,8 @@ def columns_listed(items: list[str], count: int) -> str:
 
 
 def clear(name: str) -> str:
-    """A name in a list of names: quoted if it could be taken for several."""
-    return repr(name) if re.search(r"[\s,;|]", name) else name
+    """A name in a sentence: quoted if it could be taken for several, or is empty."""
+    return repr(name) if re.search(r"[\s,;|]|\A\Z", name) else name
 
 
 def index_note(name: str) -> str:

@@ -47,6 +47,7 @@ class Csv(Columns):
         self.quoted = not is_tsv if quote is None else quote
         self.one_column = False
         self.only_line = b""
+        self.starts_empty = False
         self.check_first_line(delimiter is None)
         if self.quoted:
             self.notes += check_quotes(path, self.delimiter)
@@ -59,9 +60,11 @@ class Csv(Columns):
         if not found.names[0]:
             self.left_out[""] = (
                 "the first column has no name: it is the index that pandas writes, and not part of"
-                " the rows"
+                " the rows; --keys '' takes it as keys"
             )
         self.one_column = len(found) == 1
+        if self.one_column and self.starts_empty:
+            raise Refused(f"{self.place}: the first line is empty; expected the name of the column")
         self.schema = pyarrow.schema([(f.name, column_type(f, rows, keys)) for f in found])
         self.rows = self.survey(keys, key_kind)
         self.notes += cut_notes(path)
@@ -73,6 +76,7 @@ class Csv(Columns):
             start = file.read(BLOCK)
         if not start.strip(b"\r\n"):
             raise Refused(f"{self.place}: it is empty; expected a first line of column names")
+        self.starts_empty = start.startswith((b"\r", b"\n"))
         if len(start) < BLOCK and not re.search(rb"[\r\n]", start):
             self.only_line = start + b"\n"  # without which Arrow does not read it
         try:
@@ -192,14 +196,14 @@ class Csv(Columns):
         for batch, _, _ in self.typed({name: pyarrow.string() if is_key else pyarrow.binary()}):
             rows += batch.num_rows
             integers = integers and are_integers(batch.column(0))
-            floats = floats and have_decimal_point(batch.column(0))
+            floats = floats and are_floats(batch.column(0))
         if integers and rows:
             at = self.schema.get_field_index(name)
             self.schema = self.schema.set(at, pyarrow.field(name, pyarrow.int64()))
         elif floats and rows:
             self.notes.append(
                 f"{self.place}: the keys in column {name} are text, because they are written as"
-                " integers with .0; --key-dtype string hides this note"
+                " numbers such as 7.0 or 1e9; --key-dtype string hides this note"
             )
         return rows
 
@@ -258,9 +262,13 @@ def column_type(field: pyarrow.Field, rows: tuple[str, ...], keys: str | None) -
     return pyarrow.string()
 
 
-def have_decimal_point(column: pyarrow.Array) -> bool:
-    """True if all texts are such as 7.0, which pandas makes of integers when one of them is missing."""
-    matches = pyarrow.compute.match_substring_regex(column, r"\A-?[0-9]+\.0\z")
+def are_floats(column: pyarrow.Array) -> bool:
+    """True if all texts are such as 7.0, which pandas makes of integers if one of them is missing, or
+    1.23E+12, which Excel makes of long integers.
+    """
+    matches = pyarrow.compute.match_substring_regex(
+        column, r"\A-?[0-9]+(\.0|(\.[0-9]+)?[eE]\+?[0-9]+)\z"
+    )
     return bool(pyarrow.compute.all(matches, min_count=0).as_py())
 
 

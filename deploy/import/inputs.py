@@ -152,7 +152,7 @@ def open_columns(
 
 def own_keys(table: Table, choice: Choice) -> Table:
     """A table of word vectors, whose keys are its words."""
-    if choice.rows or choice.keys:
+    if choice.rows or choice.keys is not None:
         raise Refused(f"{table.place}: it has no columns, which --rows and --keys name")
     if table.keys:
         table = dataclasses.replace(table, keys=as_kind(table.keys, choice.key_kind))
@@ -209,13 +209,13 @@ def read_tensors(reader: Tensors, choice: Choice) -> list[Table]:
     }
     if not chosen:
         raise Refused(f"{reader.path}: there are no tensors in it")
-    for name in (*chosen, *([choice.keys] if choice.keys else [])):
+    for name in (*chosen, *([choice.keys] if choice.keys is not None else [])):
         if name not in reader.names:
             raise Refused(
-                f"{reader.path}: there is no tensor {name}; it has"
+                f"{reader.path}: there is no tensor {name or repr(name)}; it has"
                 f" {', '.join(sorted(reader.names)) or 'none'}"
             )
-    if (choice.keys or choice.keys_from) and len(chosen) != 1:
+    if (choice.keys is not None or choice.keys_from) and len(chosen) != 1:
         raise Refused(
             f"{reader.path}: the keys are for one tensor, but {len(chosen)} are taken: --tensor"
             " chooses one"
@@ -254,11 +254,14 @@ def keys_of_tensor(reader: Tensors, name: str, choice: Choice) -> Keys | None:
     """Those that the command line names, or the tensors that lie beside it as its keys."""
     if choice.keys_from:
         return keys_of_file(choice.keys_from, choice.key_kind)
-    beside = choice.keys or name + ".keys"
+    beside = name + ".keys" if choice.keys is None else choice.keys
     place = f"{reader.path}, tensor {beside}"
     if beside in reader.names:
         return as_kind(keys_of_array(reader.array(beside), place), choice.key_kind)
-    if {name + ".keys.bytes", name + ".keys.offsets"} <= set(reader.names):
+    texts = {name + ".keys.bytes", name + ".keys.offsets"} & set(reader.names)
+    if len(texts) == 1:
+        raise Refused(f"{place}: there is only {texts.pop()}; strings have .bytes and .offsets")
+    if texts:
         data, offsets = (reader.array(name + part) for part in (".keys.bytes", ".keys.offsets"))
         return as_kind(joined_strings(data, offsets, place), choice.key_kind)
     return None

@@ -31,10 +31,10 @@ class JsonLines(Columns):
             for name, value in row.items():
                 if types.get(name) is None:
                     types[name] = type_of(value, name == keys)
-            key = row.get(keys) if keys else None
+            key = row.get(keys) if keys is not None else None
             if isinstance(key, int):
                 largest = max(largest, key)
-        if largest >= 1 << 63 and keys:
+        if largest >= 1 << 63 and keys is not None:
             types[keys] = pyarrow.uint64()
         check_names(list(types), self.place)
         if not types:

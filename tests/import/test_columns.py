@@ -37,8 +37,19 @@ class IndexOfPandas(ColumnTest):
             with self.subTest(name):
                 path = self.text(",title,x,y\n0,Alien,1.5,2\n1,Brazil,2.5,3\n".replace(",", separator), name)
                 self.assertEqual(self.notes(path, "--keys", "title"), [
-                    f"{path}: the first column has no name: it is the index that pandas writes, and not part of the rows"])
+                    f"{path}: the first column has no name: it is the index that pandas writes, and not part of the rows; "
+                    "--keys '' takes it as keys"])
                 self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [1.5, 2, 2.5, 3])
+
+    def test_the_index_of_a_csv_file_can_be_the_keys(self):
+        path = self.text(",x,y\nAlien,1.5,2\nBrazil,2.5,3\n")
+        self.assertEqual(self.notes(path, "--keys", ""), [])
+        tensors = self.tensors("m.safetensors")
+        self.assertEqual((numbers(tensors, "rows"), strings(tensors, "rows.keys")), ([1.5, 2, 2.5, 3], ["Alien", "Brazil"]))
+        path = self.text(",x\n7,1.5\n7,2.5\n")
+        self.assertEqual(self.refused(path, "--keys", ""), f"{path}, column '': keys 0 and 1 are both 7. A key names one row")
+        for path in self.text("id,x\n7,1.5\n"), self.text('{"x": 1}\n', "m.jsonl"), self.parquet(x=[1.0]):
+            self.assertIn("there is no column ''; it has", self.refused(path, "--keys", ""))
 
     def test_the_index_of_a_parquet_file_is_in_its_metadata(self):
         for index in "__index_level_0__", "film":
@@ -95,6 +106,12 @@ class FirstLineOfCsv(ColumnTest):
         for line in "id,0,1", ",0,1", "inf,nan,x":
             self.text(f"{line}\n1,2,3\n")
             self.assertFalse([note for note in self.notes(self.work / "m.csv") if "first line" in note])
+
+    def test_an_empty_first_line_names_no_column(self):
+        path = self.text("\nx\n1\n")
+        self.assertEqual(self.refused(path), f"{path}: the first line is empty; expected the name of the column")
+        self.notes(self.text("\n\nx,y\n1,2\n"))
+        self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [1, 2])
 
     def test_a_first_line_for_excel_is_named(self):
         path = self.text("\ufeffsep=;\r\nid;x\r\na;1\r\n")
@@ -278,11 +295,12 @@ class KeysOfCsv(ColumnTest):
 
     def test_integers_with_a_decimal_point_are_text_with_a_note(self):
         path = self.text("id,x\n7.0,1\n-8.0,2\n")
-        self.assertEqual(self.notes(path, "--keys", "id"), [f"{path}: the keys in column id are text, because they are written as integers "
-                                                            "with .0; --key-dtype string hides this note"])
+        self.assertEqual(self.notes(path, "--keys", "id"), [f"{path}: the keys in column id are text, because they are written as numbers "
+                                                            "such as 7.0 or 1e9; --key-dtype string hides this note"])
         self.assertEqual(strings(self.tensors("m.safetensors"), "x.keys"), ["7.0", "-8.0"])
         self.assertEqual(self.notes(path, "--keys", "id", "--key-dtype", "string"), [])
         self.assertEqual(self.notes(self.text("id,x\n7.0,1\n8.1,2\n"), "--keys", "id"), [])
+        self.assertEqual(len(self.notes(self.text("id,x\n1.23E+12,1\n4E+12,2\n"), "--keys", "id")), 1)
 
     def test_one_string_among_many_integers_makes_strings(self):
         import csv_file

@@ -27,6 +27,9 @@ class CommandLine(ImportTest):
                                   (["--data-dir", "d", "--name", "a/b"], "expected characters A-Z"),
                                   (["--data-dir", "d", "--delimiter", "::"], "--delimiter '::': expected one ASCII character"),
                                   (["--data-dir", "d", "--delimiter", '"'], "expected one ASCII character"),
+                                  (["--data-dir", "d", "--rows", ""], "--rows '': expected names of columns, with a comma between them"),
+                                  (["--data-dir", "d", "--rows", "a,,b"], "--rows 'a,,b': expected names of columns"),
+                                  (["--data-dir", "d", "--keys", "", "--keys-from", "b"], "expected one of them"),
                                   (["--data-dir", "d", "--tensor", "=x"], "expected FROM or FROM=TO, each name once"),
                                   (["--data-dir", "d", "--tensor", "w", "--tensor", "w=v"], "each name once"),
                                   (["--data-dir", "d", "--version", "1", "--alias", "a"], "expected NAME=TENSOR"),
@@ -48,6 +51,7 @@ class CommandLine(ImportTest):
         self.assertIn("cannot be the name of a table: --name gives another one", self.refused(self.work / "m x.npz"))
         np.savez(self.work / "m.npz", w=np.zeros(3), v=np.zeros(3))
         for options, expected in ((["--tensor", "x"], "there is no tensor x; it has v, w"), (["--keys", "x"], "there is no tensor x"),
+                                  (["--keys", ""], "there is no tensor ''; it has v, w"),
                                   (["--rows", "x"], "--rows chooses columns"), (["--quote"], "--delimiter and --quote are for CSV and TSV"),
                                   (["--delimiter", ";"], "--delimiter and --quote are for CSV and TSV"),
                                   (["--tensor", "w=a/b"], "tensor 'a/b': the characters"),

@@ -218,6 +218,11 @@ class Safetensors(ImportTest):
             self.expect("tensor w.keys: .bytes and .offsets are not those of strings", safetensors_bytes({
                 "w": ("uint8", [2], b"ab"), "w.keys.bytes": ("uint8", [2], b"xy"), "w.keys.offsets": ("int64", [3], pack("int64", offsets))}))
 
+    def test_strings_without_offsets(self):
+        for part, content in ("w.keys.bytes", ("uint8", [2], b"xy")), ("w.keys.offsets", ("int64", [3], pack("int64", [0, 1, 2]))):
+            self.expect(f"tensor w.keys: there is only {part}; strings have .bytes and .offsets", safetensors_bytes({
+                "w": ("uint8", [2], b"ab"), part: content}))
+
     def test_folders(self):
         index = self.work / "model.safetensors.index.json"
         self.assertIn("it has no file of tensors: expected .safetensors, .bin", self.refused(self.work, "--name", "m"))
