@@ -234,8 +234,11 @@ def plan_output(table: Table, target: str, drop_padding: bool, quiet: bool) -> O
     progress = Progress(f"reading the keys of {table.name}", 0, quiet)
     found = survey(keys, progress.add)
     progress.end()
-    missing = table.n_rows - found.count if table.shape else -1
-    if missing > 0 and drop_padding:
+    if not table.shape:
+        raise Refused(f"{keys.place}: these are keys of rows, but {table.place} is a scalar")
+    missing = table.n_rows - found.count
+    are_padding = missing > 0 and found.count > 0
+    if are_padding and drop_padding:
         table = first_rows(table, found.count)
         if not quiet:
             say("note", f"{table.place}: the last {missing} rows, which have no keys, are left out")
@@ -245,7 +248,7 @@ def plan_output(table: Table, target: str, drop_padding: bool, quiet: bool) -> O
             f" {table.n_rows} rows"
             + (
                 f". If the last {missing} are padding, --drop-padding leaves them out"
-                if missing > 0
+                if are_padding
                 else ""
             )
         )

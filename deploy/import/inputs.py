@@ -101,11 +101,10 @@ def other_files(folder: pathlib.Path, parts: list[pathlib.Path]) -> tuple[str, .
 
 
 def read_tables(paths: list[pathlib.Path], choice: Choice) -> list[Table]:
-    for path in paths:
+    for path in (*paths, *([choice.keys_from] if choice.keys_from else [])):
         if not path.exists():
             raise Refused(f"{path}: there is no such file")
-        if path.is_file():
-            refuse_pointer(path)
+        check_file(path)
     root = paths[0] if len(paths) == 1 and paths[0].is_dir() else None
     parts = parts_of(root) if root else paths
     if parts and all(has_suffix(path, COLUMN_FILES) for path in parts):
@@ -120,6 +119,16 @@ def read_tables(paths: list[pathlib.Path], choice: Choice) -> list[Table]:
     if has_suffix(paths[0], WORD_VECTORS):
         return [own_keys(word_vectors.read(paths[0]), choice)]
     return read_tensors(open_tensors(paths[0]), choice)
+
+
+def check_file(path: pathlib.Path) -> None:
+    if path.is_dir():
+        return
+    if not path.is_file():
+        raise Refused(
+            f"{path}: it is a pipe or a device; expected a file, because inputs are read several times"
+        )
+    refuse_pointer(path)
 
 
 # ---------------------------------------------------------------- files of columns

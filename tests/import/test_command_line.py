@@ -77,12 +77,19 @@ class CommandLine(ImportTest):
                 self.assertEqual(self.refused(source, *keys), f"{path}: it is a pointer of Git LFS; git lfs pull replaces it by the file")
             path.unlink()
 
+    def test_pipes_are_refused_and_not_waited_for(self):
+        os.mkfifo(self.work / "m.csv")
+        np.save(self.work / "m.npy", np.zeros((1, 1)))
+        expected = "it is a pipe or a device; expected a file, because inputs are read several times"
+        self.assertEqual(self.refused(self.work / "m.csv"), f"{self.work}/m.csv: {expected}")
+        self.assertEqual(self.refused(self.work / "m.npy", "--keys-from", self.work / "m.csv"), f"{self.work}/m.csv: {expected}")
+
     def test_what_the_system_refuses_is_said_with_the_name_of_the_file(self):
         np.save(self.work / "m.npy", np.zeros((2, 1)))
         (self.work / "d.csv").mkdir()
         (self.work / "file").write_text("")
         self.assertEqual(self.refused(self.work / "d.csv"), f"{self.work}/d.csv: Is a directory")
-        self.assertEqual(self.refused(self.work / "m.npy", "--keys-from", self.work / "k.txt"), f"{self.work}/k.txt: No such file or directory")
+        self.assertEqual(self.refused(self.work / "m.npy", "--keys-from", self.work / "k.txt"), f"{self.work}/k.txt: there is no such file")
         status, _, errors = run(self.work / "m.npy", "--data-dir", self.work / "file", "--quiet")
         self.assertEqual((status, errors), (1, f"import: error: {self.work}/file: File exists\n"))
         written = f"{self.data}/.import-m/m.safetensors"

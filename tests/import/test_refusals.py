@@ -260,6 +260,17 @@ class KeyFiles(ImportTest):
         self.assertIn("the keys are for one tensor, but 2 are taken", self.refused(model, "--keys-from", self.work / "k.npy"))
 
 
+    def test_a_scalar_has_no_keys_and_padding_is_not_all_of_a_table(self):
+        np.save(self.work / "m.npy", np.float32(1))
+        (self.work / "k.txt").write_text("a\n")
+        self.assertEqual(self.refused(self.work / "m.npy", "--keys-from", self.work / "k.txt"),
+                         f"{self.work}/k.txt: these are keys of rows, but {self.work}/m.npy is a scalar")
+        np.save(self.work / "m.npy", np.zeros((2, 1)))
+        (self.work / "k.txt").write_text("")
+        for options in (), ("--drop-padding",):
+            self.assertEqual(self.refused(self.work / "m.npy", "--keys-from", self.work / "k.txt", *options),
+                             f"{self.work}/k.txt: there are 0 keys, but {self.work}/m.npy has 2 rows")
+
     def test_rows_of_a_vocabulary_that_have_no_key_are_listed(self):
         np.save(self.work / "m.npy", np.zeros((4, 1), "f4"))
         path = self.work / "k.json"
