@@ -6,16 +6,27 @@ import sys
 
 sys.dont_write_bytecode = True
 
+# The command that starts this program. A program that runs this folder under another name, as
+# tensord-import does, sets COMMAND in the globals of this module.
+COMMAND: str = globals().get("COMMAND", "python3 deploy/import")
+PROGRAM = pathlib.PurePath(COMMAND).name
+
+
+def say(what: str, text: str) -> None:
+    """Prints an error or a note under the name of the program."""
+    print(f"{PROGRAM}: {what}: {text}", file=sys.stderr)
+
 
 def missing(error: ImportError) -> str:
     requirements = pathlib.Path(__file__).parent / "requirements.txt"
-    return f"import: error: {error.name} is not installed: pip install -r {requirements}"
+    return f"{error.name} is not installed: pip install -r {requirements}"
 
 
 try:
     import numpy  # noqa: F401
 except ImportError as e:
-    sys.exit(missing(e))
+    say("error", missing(e))
+    sys.exit(1)
 
 import encoding
 from folder import Staging, refuse_existing, refuse_hidden, write_manifest
@@ -48,14 +59,14 @@ need 16 bytes of memory each. The index of a pandas file is left out, with a not
 the place of a row without a value or of another length, of columns of different dtypes, and of
 equal keys.
 """
-EPILOG = """\
+EPILOG = f"""\
 examples
-  python3 deploy/import movies.parquet --keys movie_id --data-dir data
-  python3 deploy/import movies.parquet --keys movie_id --dtype uint8 --data-dir data \\
+  {COMMAND} movies.parquet --keys movie_id --data-dir data
+  {COMMAND} movies.parquet --keys movie_id --dtype uint8 --data-dir data \\
       --version 20261122 --alias movies=embedding
-  python3 deploy/import glove.6B.50d.txt --data-dir data
-  python3 deploy/import vectors.npy --keys-from ids.txt --data-dir data
-  python3 deploy/import all-MiniLM-L6-v2 --tensor embeddings.word_embeddings.weight=words \\
+  {COMMAND} glove.6B.50d.txt --data-dir data
+  {COMMAND} vectors.npy --keys-from ids.txt --data-dir data
+  {COMMAND} all-MiniLM-L6-v2 --tensor embeddings.word_embeddings.weight=words \\
       --keys-from all-MiniLM-L6-v2/vocab.txt --data-dir data --name minilm
 
 The data folder changes completely or not at all. Send SIGHUP to a running tensord to make it read
@@ -66,7 +77,7 @@ wrong options. docs/tables.md describes imports in detail.
 
 def parser_of() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="import",
+        prog=PROGRAM,
         description=DESCRIPTION,
         epilog=EPILOG,
         allow_abbrev=False,
@@ -104,7 +115,11 @@ def parser_of() -> argparse.ArgumentParser:
             " the keys"
         ),
     )
-    add("--keys", metavar="COLUMN", help="the column or the tensor that has the keys")
+    add(
+        "--keys",
+        metavar="COLUMN",
+        help="the column or the tensor that has the keys; '' is the first column of CSV, without a name",
+    )
     add(
         "--keys-from",
         type=pathlib.Path,
@@ -160,7 +175,14 @@ def parser_of() -> argparse.ArgumentParser:
         metavar="NAME=TENSOR",
         help="with --version: set the alias NAME to this version of TENSOR; may be repeated",
     )
-    add("--quiet", action="store_true", help="print only errors, no progress and no notes")
+    add(
+        "--quiet",
+        action="store_true",
+        help=(
+            "print only errors: no progress, no summary and no notes. Notes say what is left out,"
+            " such as an index or a tensor of another dtype; --list prints them, too"
+        ),
+    )
     return parser
 
 
@@ -183,8 +205,10 @@ def pairs(
 def check_options(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
     if not args.data_dir and not args.list:
         parser.error("--data-dir is missing")
-    if args.keys and args.keys_from:
+    if args.keys is not None and args.keys_from:
         parser.error("--keys and --keys-from: expected one of them")
+    if args.rows is not None and not all(args.rows.split(",")):
+        parser.error(f"--rows {args.rows!r}: expected names of columns, with a comma between them")
     if args.alias and not args.version:
         parser.error("--alias names a version: --version is missing")
     if args.version and not VERSION.fullmatch(args.version):
@@ -212,22 +236,21 @@ def plan_output(table: Table, target: str, drop_padding: bool, quiet: bool) -> O
     progress = Progress(f"reading the keys of {table.name}", 0, quiet)
     found = survey(keys, progress.add)
     progress.end()
-    missing = table.n_rows - found.count if table.shape else -1
-    if missing > 0 and drop_padding:
+    if not table.shape:
+        raise Refused(f"{keys.place}: these are keys of rows, but {table.place} is a scalar")
+    missing = table.n_rows - found.count
+    are_padding = missing > 0 and found.count > 0
+    if are_padding and drop_padding:
         table = first_rows(table, found.count)
         if not quiet:
-            print(
-                f"import: note: {table.place}: the last {missing} rows, which have no keys, are left"
-                " out",
-                file=sys.stderr,
-            )
+            say("note", f"{table.place}: the last {missing} rows, which have no keys, are left out")
     elif missing:
         raise Refused(
             f"{keys.place}: there are {found.count} keys, but {table.place} has"
             f" {table.n_rows} rows"
             + (
                 f". If the last {missing} are padding, --drop-padding leaves them out"
-                if missing > 0
+                if are_padding
                 else ""
             )
         )
@@ -253,19 +276,20 @@ def with_parts(aliases: dict[str, str], target: str) -> dict[str, str]:
 
 def run(args: argparse.Namespace, choice: Choice, aliases: dict[str, str]) -> None:
     name = args.name or stem_of(args.inputs)
-    target = args.dtype or (
-        "float32" if has_suffix(args.inputs[0], NUMBERS_AS_TEXT) else encoding.KEEP
-    )
     fault = fault_of(name, IN_FILE_NAMES)
     if fault:
         raise Refused(f"{name!r} cannot be the name of a table: {fault}. --name gives another one")
     if (args.delimiter or args.quote is not None) and not has_suffix(args.inputs[0], CSV):
         raise Refused(f"{args.inputs[0]}: --delimiter and --quote are for CSV and TSV")
     tables = read_tables(args.inputs, choice)
+    are_rounded = has_suffix(args.inputs[0], NUMBERS_AS_TEXT) and all(
+        table.dtype.is_float for table in tables
+    )
+    target = args.dtype or ("float32" if are_rounded else encoding.KEEP)
     for table in tables:
         check_name(name, table.name, args.version, str(args.inputs[0]))
         for note in () if args.quiet else table.notes:
-            print("import: note:", note, file=sys.stderr)
+            say("note", note)
     for alias, tensor in aliases.items():
         if tensor not in [table.name for table in tables]:
             raise Refused(f"--alias {alias}={tensor}: there is no tensor {tensor}")
@@ -318,13 +342,19 @@ def run(args: argparse.Namespace, choice: Choice, aliases: dict[str, str]) -> No
         )
 
 
+def of_system(error: OSError) -> str:
+    """What the system says of a file."""
+    reason = error.strerror or str(error)
+    return reason if error.filename is None else f"{error.filename}: {reason}"
+
+
 def main(arguments: list[str] | None = None) -> int:
     parser = parser_of()
     args = parser.parse_args(arguments)
     check_options(parser, args)
     choice = Choice(
         pairs(parser, "--tensor", args.tensor, True),
-        tuple(filter(None, (args.rows or "").split(","))),
+        tuple(args.rows.split(",")) if args.rows else (),
         args.keys,
         args.keys_from,
         args.key_dtype,
@@ -334,13 +364,14 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         run(args, choice, pairs(parser, "--alias", args.alias, False))
     except (Refused, OSError) as e:
-        print("import: error:", " ".join(str(e).split("\n")).strip(), file=sys.stderr)
+        text = of_system(e) if isinstance(e, OSError) else str(e)
+        say("error", " ".join(text.split("\n")).strip())
         return 1
     except ImportError as e:
-        print(missing(e), file=sys.stderr)
+        say("error", missing(e))
         return 1
     except KeyboardInterrupt:
-        print("import: interrupted; nothing was changed", file=sys.stderr)
+        print(f"{PROGRAM}: interrupted; nothing was changed", file=sys.stderr)
         return 130
     return 0
 

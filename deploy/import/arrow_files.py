@@ -4,16 +4,18 @@ named COLUMN=VALUE, as Hive and Spark make them, are columns, too.
 
 import contextlib
 import json
+import os
 import pathlib
 import typing
 import urllib.parse
 from collections.abc import Iterator
+from typing import Any
 
 import pyarrow
 import pyarrow.ipc
 import pyarrow.parquet
 
-from columns import Columns, are_integers, check_names
+from columns import Columns, are_integers, check_names, index_note
 from table import FileRows, Refused
 
 ARROW = (".feather", ".arrow", ".ipc")
@@ -32,8 +34,8 @@ def read_errors(path: pathlib.Path) -> Iterator[None]:
             f" {pyarrow.__version__} cannot read"
         ) from e
     except OSError as e:
-        if e.errno:  # of the system, which names the file
-            raise
+        if e.errno:
+            raise Refused(f"{path}: {os.strerror(e.errno)}") from e
         raise Refused(f"{path}: it is damaged, encrypted, or not {kind}") from e
     except (pyarrow.ArrowException, UnicodeDecodeError) as e:
         raise Refused(f"{path}: it is damaged, or not {kind}") from e
@@ -100,15 +102,17 @@ def opened(path: pathlib.Path) -> Iterator[File]:
             yield ArrowFile(data)
 
 
-def pandas_index(schema: pyarrow.Schema) -> list[str]:
-    """The columns that hold the index of a DataFrame, as pandas describes them in the metadata."""
+def pandas_index(schema: pyarrow.Schema) -> list[Any]:
+    """The index of a DataFrame, as pandas describes it in the metadata: the names of its columns, or
+    objects that describe a range, which has no column.
+    """
     try:
         described = json.loads((schema.metadata or {})[b"pandas"])["index_columns"]
     except (KeyError, TypeError, ValueError, RecursionError):
         return []
     if not isinstance(described, list):
         return []
-    return [name for name in described if isinstance(name, str) and name in schema.names]
+    return [one for one in described if isinstance(one, dict) or one in schema.names]
 
 
 # ---------------------------------------------------------------- partitions
@@ -135,6 +139,28 @@ def partition_schema(partitions: list[dict[str, str | None]]) -> pyarrow.Schema:
     return pyarrow.schema(fields)
 
 
+def check_same(schema: pyarrow.Schema, place: str, first: pyarrow.Schema, first_place: str) -> None:
+    """Refuses a file whose columns are not the columns of the first file, in any order."""
+    check_names(schema.names, place)
+    for a, a_place, b, b_place in (
+        (schema, place, first, first_place),
+        (first, first_place, schema, place),
+    ):
+        for name in a.names:
+            if name not in b.names:
+                raise Refused(
+                    f"{place}: column {name} is in {a_place}, but not in {b_place}; expected the same"
+                    " columns in each file"
+                )
+    for field in schema:
+        expected = first.field(field.name).type
+        if field.type != expected:
+            raise Refused(
+                f"{place}: column {field.name} is of type {field.type}; expected {expected}, as in"
+                f" {first_place}"
+            )
+
+
 class ArrowFiles(Columns):
     def __init__(self, paths: list[pathlib.Path], root: pathlib.Path | None) -> None:
         super().__init__()
@@ -152,21 +178,30 @@ class ArrowFiles(Columns):
             with opened(path) as file:
                 if path == paths[0]:
                     schema = file.schema
-                    names = schema.names
-                elif file.schema.types != schema.types or file.schema.names != names:
-                    raise Refused(f"{path}: its columns are not the columns of {paths[0]}")
+                    check_names(schema.names, str(path))
+                else:
+                    check_same(file.schema, str(path), schema, str(paths[0]))
                 self.parts.append(FileRows(str(path), file.count()))
         partitions = partition_schema(self.partitions)
-        check_names([*names, *partitions.names], str(paths[0]))
+        for name in partitions.names:
+            if name in schema.names:
+                raise Refused(
+                    f"{paths[0]}: column {name} is in the file and in the names of its folders; to take"
+                    " the column of the files, name the files instead of the folder"
+                )
         self.schema = pyarrow.schema([*schema, *partitions])
         self.left_out = {
-            name: f"column {name} is the index of a pandas DataFrame, and not part of the rows;"
-            " --keys or --rows can name it"
-            for name in pandas_index(schema)
+            name: index_note(name) for name in pandas_index(schema) if isinstance(name, str)
         } | {
             name: f"column {name} is in the names of folders, and not part of the rows; --keys or"
             " --rows can name it"
             for name in partitions.names
+        }
+        self.absent = {
+            name: f"{name} is the index of a pandas DataFrame, a range that is not stored in the"
+            " file; reset_index() makes a column of it"
+            for index in pandas_index(schema)
+            if isinstance(index, dict) and isinstance(name := index.get("name"), str)
         }
 
     def count(self) -> int:

@@ -5,6 +5,7 @@ to fit into memory.
 
 import collections
 import dataclasses
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 
@@ -25,10 +26,11 @@ from table import (
     Table,
     rows_per_batch,
 )
-from text import shown
+from text import TOO_LARGE, shown
 
 INTEGER = r"\A(0|-?[1-9][0-9]{0,18})\z"
 MOST_SHOWN = 5  # columns in an error
+PANDAS_INDEX = re.compile(r"Unnamed: 0|__index_level_[0-9]+__")  # the index, named by pandas
 
 
 class Columns:
@@ -41,6 +43,8 @@ class Columns:
         self.notes: list[str] = []
         # Columns that are rows only if --rows names them, with the reason.
         self.left_out: dict[str, str] = {}
+        # Names that look like columns of the input, with the reason why they are not.
+        self.absent: dict[str, str] = {}
 
     def batches(
         self, columns: list[str], size: int
@@ -50,6 +54,11 @@ class Columns:
 
     def count(self) -> int:
         raise NotImplementedError
+
+    def check_infinities(self, columns: list[str]) -> None:
+        """Formats of text refuse numbers that are too large for float64. They are read as infinite,
+        as the text "inf" is.
+        """
 
     def files(self) -> tuple[FileRows, ...]:
         """The files in their order, if there are several."""
@@ -114,11 +123,23 @@ def to_numbers(texts: pyarrow.Array) -> pyarrow.Array:
     return pyarrow.compute.if_else(missing, None, trimmed).cast(pyarrow.float64())
 
 
+def check_overflow(texts: pyarrow.Array, place: str, first: int) -> None:
+    """Refuses digits whose value is infinite as float64; `first` is the row of the first text."""
+    digits = pyarrow.compute.match_substring_regex(texts, "[0-9]")
+    too_large = pyarrow.compute.and_(digits, pyarrow.compute.is_inf(to_numbers(texts)))
+    row = pyarrow.compute.index(too_large, True).as_py()
+    if row >= 0:
+        value = shown(texts[row].as_py())
+        raise Refused(f"{place}: row {first + row} is {value}; {TOO_LARGE}")
+
+
 def number_hint(value: str) -> str:
     """What to do about text that stands where a number is expected."""
     value = value.strip()
     if value.upper() in ("NA", "N/A", "#N/A", "<NA>", "NULL", "NONE", "MISSING", "-", "?", "."):
         return "; a row without a value cannot be imported: fill it, or remove it"
+    if value.lower() in ("true", "false"):
+        return "; write true as 1 and false as 0"
     if re.fullmatch(r"[-+\d.,]+ ?%", value):
         return "; write 5% as 0.05"
     if value.startswith(("[", "(", "{")):
@@ -160,13 +181,14 @@ def first_null(column: pyarrow.Array) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class Column:
-    """Reads the values of a column of numbers, or of lists of numbers: an array [rows] or [rows,
-    width].
+    """Reads the values of a column of numbers, of lists of numbers, or of tensors of one shape: an
+    array [rows, *inner].
     """
 
     name: str
     dtype: Dtype
     width: int | None  # None: one number a row
+    inner: tuple[int, ...]  # the shape of a row
 
     def read(self, batch: pyarrow.RecordBatch, file: str, first: int) -> Array:
         column = storage_of(batch.column(self.name))
@@ -186,7 +208,7 @@ class Column:
         if values.null_count:
             row, at = divmod(first_null(values), self.width)
             raise Refused(f"{place}: element {at} of row {first + row} has no value")
-        return self.numbers(values).reshape(len(column), self.width)
+        return self.numbers(values).reshape(len(column), *self.inner)
 
     def numbers(self, values: pyarrow.Array) -> Array:
         array: Array = values.to_numpy(zero_copy_only=False)
@@ -204,14 +226,31 @@ def dtype_of_type(kind: pyarrow.DataType) -> Dtype | None:
 
 def column_of(columns: Columns, name: str) -> Column:
     """The column, with the width of the first row."""
-    kind = storage_type(columns.schema.field(name).type)
+    given = columns.schema.field(name).type
+    kind = storage_type(given)
     dtype = dtype_of_type(kind)
     if dtype is None:
         raise Refused(
             f"{columns.place}, column {name}: the type is {kind}; expected numbers, or lists of"
             " numbers"
         )
-    return Column(name, dtype, first_width(columns, name, kind) if is_list(kind) else None)
+    if not is_list(kind):
+        return Column(name, dtype, None, ())
+    width = first_width(columns, name, kind)
+    inner = shape_of_tensors(given, f"{columns.place}, column {name}") or (width,)
+    return Column(name, dtype, width, inner)
+
+
+def shape_of_tensors(kind: pyarrow.DataType, place: str) -> tuple[int, ...] | None:
+    """The shape of the tensors in a column of Arrow's tensors, or None for another column."""
+    if not isinstance(kind, pyarrow.FixedShapeTensorType):
+        return None
+    if list(kind.permutation or ()) not in ([], list(range(len(kind.shape)))):
+        raise Refused(
+            f"{place}: the dimensions of its tensors are permuted, {list(kind.permutation)}; expected"
+            " tensors in row-major order"
+        )
+    return tuple(kind.shape)
 
 
 def first_width(columns: Columns, name: str, kind: pyarrow.DataType) -> int:
@@ -223,7 +262,9 @@ def first_width(columns: Columns, name: str, kind: pyarrow.DataType) -> int:
             if not value.is_valid:
                 raise Refused(f"{file}, column {name}: row 0 has no value")
             return len(value)
-    return 0
+    raise Refused(
+        f"{columns.place}, column {name}: there are no rows, so the length of its lists is not known"
+    )
 
 
 # ---------------------------------------------------------------- keys
@@ -237,9 +278,11 @@ def are_integers(column: pyarrow.Array) -> bool:
 
 
 def keys_of_column(columns: Columns, name: str, asked: str | None) -> Keys:
-    place = f"{columns.place}, column {name}"
+    place = f"{columns.place}, column {clear(name)}"
     kind = columns.schema.field(name).type
     value = kind.value_type if pyarrow.types.is_dictionary(kind) else kind
+    if pyarrow.types.is_null(value) and columns.count():
+        raise Refused(f"{place}: row 0 has no key")
     text = is_text(value) or is_binary(value) or is_uuid(value)
     if not text and not pyarrow.types.is_integer(value):
         raise Refused(f"{place}: keys are of type {kind}; expected integers or strings")
@@ -249,16 +292,18 @@ def keys_of_column(columns: Columns, name: str, asked: str | None) -> Keys:
     def batches() -> Iterator[Array | Strings]:
         for batch, file, first in columns.batches([name], BATCH_KEYS):
             column = batch.column(0)
-            where = f"{file}, column {name}"
+            if pyarrow.types.is_dictionary(kind):  # whose values may be null
+                column = column.dictionary_decode()
+            where = f"{file}, column {clear(name)}"
             if column.null_count:
                 raise Refused(f"{where}: row {first + first_null(column)} has no key")
             if is_uuid(value):
-                column = cast_keys(uuid_texts(column), pyarrow.string(), target, where, first)
+                column = cast_keys(uuid_texts(column), target, where, first)
             else:
-                column = cast_keys(column, value, target, where, first)
+                column = cast_keys(column, target, where, first)
             yield strings_of_column(column) if given == "string" else column.to_numpy()
 
-    files = (FileRows(f"{file.place}, column {name}", file.rows) for file in columns.files())
+    files = (FileRows(f"{file.place}, column {clear(name)}", file.rows) for file in columns.files())
     return Keys(given, batches, place, tuple(files))
 
 
@@ -272,16 +317,12 @@ def uuid_texts(column: pyarrow.Array) -> pyarrow.Array:
 
 
 def cast_keys(
-    column: pyarrow.Array,
-    value: pyarrow.DataType,
-    target: pyarrow.DataType,
-    place: str,
-    first: int,
+    column: pyarrow.Array, target: pyarrow.DataType, place: str, first: int
 ) -> pyarrow.Array:
-    """Keys as integers or text; `value` is their type if the column is a dictionary."""
+    """Keys as integers or text."""
 
     def cast(keys: pyarrow.Array) -> pyarrow.Array:
-        return keys.cast(value).cast(target)
+        return keys.cast(target)
 
     row = first_refused(column, cast)
     if row is None:
@@ -316,16 +357,19 @@ def read(columns: Columns, rows: tuple[str, ...], keys: str | None, key_kind: st
     numbers but the keys.
     """
     names = columns.schema.names
-    for name in (*rows, *([keys] if keys else [])):
+    for name in (*rows, *([keys] if keys is not None else [])):
         if name not in names:
+            reason = columns.absent.get(name)
             raise Refused(
-                f"{columns.place}: there is no column {name}; it has"
-                f" {', '.join(filter(None, names))}"
+                f"{columns.place}: there is no column {clear(name)}; it has"
+                f" {', '.join(map(clear, filter(None, names)))}" + (f". {reason}" if reason else "")
             )
+    for name in filter(PANDAS_INDEX.fullmatch, names):
+        columns.left_out.setdefault(name, index_note(name))
     return table_of(
         columns,
         list(rows) or default_rows(columns, keys),
-        keys_of_column(columns, keys, key_kind) if keys else None,
+        keys_of_column(columns, keys, key_kind) if keys is not None else None,
     )
 
 
@@ -342,13 +386,16 @@ def table_of(columns: Columns, chosen: list[str], keys: Keys | None) -> Table:
                 f"{columns.place}: column {part.name} has lists; --rows takes one column of lists,"
                 " or several of numbers"
             )
-    width = parts[0].width if len(parts) == 1 else len(parts)
-    shape = (columns.count(),) if width is None else (columns.count(), width)
-    size = rows_per_batch((width or 1) * parts[0].dtype.storage.itemsize)
+    shape = (columns.count(), *(parts[0].inner if len(parts) == 1 else (len(parts),)))
+    size = rows_per_batch(math.prod(shape[1:]) * parts[0].dtype.storage.itemsize)
 
     def batches() -> Iterator[Array]:
+        checked = not parts[0].dtype.is_float
         for batch, file, first in columns.batches(chosen, size):
             arrays = [part.read(batch, file, first) for part in parts]
+            if not checked and any(numpy.isinf(array).any() for array in arrays):
+                columns.check_infinities(chosen)
+                checked = True
             yield arrays[0] if len(arrays) == 1 else numpy.stack(arrays, axis=1)
 
     return Table(
@@ -378,6 +425,12 @@ def default_rows(columns: Columns, keys: str | None) -> list[str]:
     if not fields:
         raise Refused(f"{columns.place}: there is no column of rows")
     if lists:
+        others = [name for name in columns.schema.names if name not in (*lists, keys)]
+        if others:
+            columns.notes.append(
+                f"{columns.place}: the rows are the lists of column {lists[0]};"
+                f" {columns_listed(others, len(others))} left out"
+            )
         return lists
     refuse_text(columns, fields)
     columns.notes += [
@@ -396,11 +449,30 @@ def refuse_text(columns: Columns, fields: list[pyarrow.Field]) -> None:
     values = [f"{name} ({what})" for name, (what, _) in zip(others, found)]
     hint = next((hint for _, hint in found if hint), "")
     raise Refused(
-        f"{columns.place}: column{'s' if len(others) > 1 else ''} {listed(values[:MOST_SHOWN])}"
-        f"{f' and {len(others) - MOST_SHOWN} more' if len(others) > MOST_SHOWN else ''}"
-        f" {'are' if len(others) > 1 else 'is'} not numeric{hint}; --rows chooses the columns of"
+        f"{columns.place}: {columns_listed(values, len(others))} not numeric{hint}; --rows chooses the columns of"
         f" the rows{f', here {comma_list(numbers)}' if numbers else ''}, and --keys the column of"
         " keys"
+    )
+
+
+def columns_listed(items: list[str], count: int) -> str:
+    """The subject and the verb of a sentence about columns."""
+    return (
+        f"column{'s' if count > 1 else ''} {listed(items[:MOST_SHOWN])}"
+        f"{f' and {count - MOST_SHOWN} more' if count > MOST_SHOWN else ''}"
+        f" {'are' if count > 1 else 'is'}"
+    )
+
+
+def clear(name: str) -> str:
+    """A name in a sentence: quoted if it could be taken for several, or is empty."""
+    return repr(name) if re.search(r"[\s,;|]|\A\Z", name) else name
+
+
+def index_note(name: str) -> str:
+    return (
+        f"column {name} is the index of a pandas DataFrame, and not part of the rows; --keys or --rows"
+        " can name it"
     )
 
 
@@ -417,9 +489,19 @@ def first_text(columns: Columns, name: str) -> tuple[str, str]:
     for batch, file, first in columns.batches([name], BATCH_KEYS):
         column = batch.column(0).cast(pyarrow.string())
         row = first_refused(column, to_numbers)
+
+        def place_of(row: int) -> str:
+            return f"row {first + row}" + (f" of {file}" if columns.files() else "")
+
         if row is not None:
             value = column[row].as_py()
             hint = number_hint(value)
-            place = f"row {first + row}" + (f" of {file}" if columns.files() else "")
-            return f"{place}: {shown(value)}", "" if "--rows" in hint else hint
-    return "text", ""
+            return f"{place_of(row)}: {shown(value)}", "" if "--rows" in hint else hint
+        blank = pyarrow.compute.and_(
+            pyarrow.compute.not_equal(column, ""),
+            pyarrow.compute.equal(pyarrow.compute.ascii_trim(column, " \t"), ""),
+        )
+        row = pyarrow.compute.index(blank, True).as_py()
+        if row >= 0:
+            return f"{place_of(row)}: {shown(column[row].as_py())}", number_hint("NA")
+    return "text", "; numbers that are stored as text are not converted"

@@ -2,16 +2,26 @@
 text, because the file does not tell dtypes.
 """
 
+import io
 import pathlib
 import re
 from collections.abc import Iterator
 
 import pyarrow
+import pyarrow.compute
 import pyarrow.csv
 
-from columns import Columns, are_integers, check_names, first_refused, number_hint, to_numbers
+from columns import (
+    Columns,
+    are_integers,
+    check_names,
+    check_overflow,
+    first_refused,
+    number_hint,
+    to_numbers,
+)
 from table import Refused
-from text import check_utf8, open_text, shown
+from text import check_utf8, cut_notes, is_number, open_text, shown
 
 TSV = (".tsv", ".tsv.gz")
 DELIMITERS = (",", ";", "\t", "|")
@@ -36,29 +46,39 @@ class Csv(Columns):
         self.delimiter = delimiter or ("\t" if is_tsv else ",")
         self.quoted = not is_tsv if quote is None else quote
         self.one_column = False
-        if delimiter is None:
-            self.check_delimiter()
+        self.only_line = b""
+        self.starts_empty = False
+        self.check_first_line(delimiter is None)
         if self.quoted:
             self.notes += check_quotes(path, self.delimiter)
         elif quote is None:
             self.note_quotes()
         found = self.first_block()
+        if not rows:
+            self.check_header(found.names)
         check_names(found.names, self.place, first_may_be_empty=True)
         if not found.names[0]:
             self.left_out[""] = (
                 "the first column has no name: it is the index that pandas writes, and not part of"
-                " the rows"
+                " the rows; --keys '' takes it as keys"
             )
         self.one_column = len(found) == 1
+        if self.one_column and self.starts_empty:
+            raise Refused(f"{self.place}: the first line is empty; expected the name of the column")
         self.schema = pyarrow.schema([(f.name, column_type(f, rows, keys)) for f in found])
         self.rows = self.survey(keys, key_kind)
+        self.notes += cut_notes(path)
 
     # ---------------------------------------------------------------- the first block
     def first_block(self) -> pyarrow.Schema:
         """The names of the columns, with the types that Arrow infers from the first block."""
         with open_text(self.path) as file:
-            if not file.read(BLOCK).strip(b"\r\n"):
-                raise Refused(f"{self.place}: it is empty; expected a first line of column names")
+            start = file.read(BLOCK)
+        if not start.strip(b"\r\n"):
+            raise Refused(f"{self.place}: it is empty; expected a first line of column names")
+        self.starts_empty = start.startswith((b"\r", b"\n"))
+        if len(start) < BLOCK and not re.search(rb"[\r\n]", start):
+            self.only_line = start + b"\n"  # without which Arrow does not read it
         try:
             with self.open({}, None) as reader:
                 schema = reader.schema
@@ -71,15 +91,36 @@ class Csv(Columns):
                 check_utf8(file.readline(), f"{self.place}, line 1")
             raise Refused(f"{self.place}: the names of its columns are not UTF-8") from e
 
-    def check_delimiter(self) -> None:
+    def check_first_line(self, is_default_delimiter: bool) -> None:
         with open_text(self.path) as file:
             line = file.readline(BLOCK).strip()
-        for other in DELIMITERS:
+        if re.fullmatch(b"sep=.", line):
+            raise Refused(
+                f"{self.place}: the first line, {shown(line)}, is for Excel; remove it, so that the"
+                " first line has the names of the columns"
+            )
+        for other in DELIMITERS if is_default_delimiter else ():
             if self.delimiter.encode() not in line and other.encode() in line:
                 raise Refused(
                     f"{self.place}: the first line, {shown(line)}, has no {shown(self.delimiter)};"
                     f" if {shown(other)} separates the columns, use --delimiter {shown(other)}"
                 )
+
+    def check_header(self, names: list[str]) -> None:
+        """Refuses a first line of numbers: it is the first row of a file without names of columns,
+        unless its numbers are those that pandas gives to columns without names.
+        """
+        integers = [re.fullmatch("[0-9]+", name) for name in names]
+        numbers = [any(map(str.isdigit, name)) and is_number(name) for name in names]
+        line = shown(self.delimiter.join(names))
+        counted = [[str(i + first) for i in range(len(names))] for first in (0, 1)]
+        if all(numbers) and names not in counted:
+            raise Refused(
+                f"{self.place}: the first line, {line}, has only numbers; expected the names of the"
+                " columns: write a line of names before it. If these are names, --rows takes them"
+            )
+        if all(numbers) or any(n and not i for n, i in zip(numbers, integers)):
+            self.notes.append(f"{self.place}: the first line, {line}, is read as names of columns")
 
     def note_quotes(self) -> None:
         """Notes fields of TSV that seem to be quoted."""
@@ -101,7 +142,9 @@ class Csv(Columns):
         use_threads: bool = True,
     ) -> pyarrow.csv.CSVStreamingReader:
         return pyarrow.csv.open_csv(  # which closes the file
-            pyarrow.PythonFile(open_text(self.path), "r"),
+            pyarrow.PythonFile(
+                io.BytesIO(self.only_line) if self.only_line else open_text(self.path), "r"
+            ),
             pyarrow.csv.ReadOptions(block_size=BLOCK, use_threads=use_threads),
             pyarrow.csv.ParseOptions(
                 delimiter=self.delimiter,
@@ -113,7 +156,9 @@ class Csv(Columns):
                 column_types=types,
                 include_columns=columns,
                 null_values=[""],
-                strings_can_be_null=False,
+                # A key that is missing, and "", which is empty text, differ.
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=not types or pyarrow.float64() in types.values(),
             ),
         )
 
@@ -137,18 +182,29 @@ class Csv(Columns):
         except pyarrow.ArrowInvalid as e:
             raise self.fault(list(types)) from e
 
+    def check_infinities(self, columns: list[str]) -> None:
+        for batch, file, first in self.typed({name: pyarrow.string() for name in columns}):
+            for name in columns:
+                check_overflow(batch.column(name), f"{file}, column {name}", first)
+
     def survey(self, keys: str | None, key_kind: str | None) -> int:
         """Counts the rows. Keys are int64 if all of them are integers in their usual form."""
         is_key = keys is not None and keys in self.schema.names
         name: str = keys if keys is not None and is_key else self.schema.names[0]
-        integers = is_key and key_kind is None
+        integers = floats = is_key and key_kind is None
         rows = 0
         for batch, _, _ in self.typed({name: pyarrow.string() if is_key else pyarrow.binary()}):
             rows += batch.num_rows
             integers = integers and are_integers(batch.column(0))
+            floats = floats and are_floats(batch.column(0))
         if integers and rows:
             at = self.schema.get_field_index(name)
             self.schema = self.schema.set(at, pyarrow.field(name, pyarrow.int64()))
+        elif floats and rows:
+            self.notes.append(
+                f"{self.place}: the keys in column {name} are text, because they are written as"
+                " numbers such as 7.0 or 1e9; --key-dtype string hides this note"
+            )
         return rows
 
     # ---------------------------------------------------------------- errors
@@ -204,6 +260,16 @@ def column_type(field: pyarrow.Field, rows: tuple[str, ...], keys: str | None) -
     if field.name in rows or (field.name != keys and (inferred or types.is_null(field.type))):
         return pyarrow.float64()
     return pyarrow.string()
+
+
+def are_floats(column: pyarrow.Array) -> bool:
+    """True if all texts are such as 7.0, which pandas makes of integers if one of them is missing, or
+    1.23E+12, which Excel makes of long integers.
+    """
+    matches = pyarrow.compute.match_substring_regex(
+        column, r"\A-?[0-9]+(\.0|(\.[0-9]+)?[eE]\+?[0-9]+)\z"
+    )
+    return bool(pyarrow.compute.all(matches, min_count=0).as_py())
 
 
 # ---------------------------------------------------------------- quotes

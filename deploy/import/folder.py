@@ -5,6 +5,7 @@ rename then moves them to their place, and the folders are fsynced. A hidden fol
 left is emptied by the next import of that name; one that another import is writing is locked.
 """
 
+import contextlib
 import fcntl
 import hashlib
 import json
@@ -12,7 +13,7 @@ import os
 import pathlib
 import shutil
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from table import Refused
 
@@ -20,10 +21,21 @@ MANIFEST = "manifest.json"
 READ_BYTES = 4 << 20
 
 
+@contextlib.contextmanager
+def naming(path: pathlib.Path) -> Iterator[None]:
+    """Adds the name of the file to an error of the system about its descriptor."""
+    try:
+        yield
+    except OSError as e:
+        e.filename = e.filename or str(path)
+        raise
+
+
 def sync_folder(path: pathlib.Path) -> None:
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(fd)
+        with naming(path):
+            os.fsync(fd)
     finally:
         os.close(fd)
 
@@ -51,7 +63,8 @@ class Staging:
         self.path.mkdir(exist_ok=True)
         fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            with naming(self.path):
+                fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.path.samestat(os.fstat(fd), os.stat(self.path, follow_symlinks=False)):
                 return fd
         except BlockingIOError:
@@ -137,7 +150,10 @@ def write_manifest(
         for path in sorted(folder.iterdir())
     }
     manifest = {"files": files, **({"aliases": aliases} if aliases else {})}
-    with (folder / MANIFEST).open("x", encoding="utf-8") as file:
+    with (
+        naming(folder / MANIFEST),
+        (folder / MANIFEST).open("x", encoding="utf-8") as file,
+    ):
         json.dump(manifest, file, indent=1)
         file.write("\n")
         file.flush()

@@ -6,6 +6,7 @@ from json_file import parse
 from safetensors_file import Safetensors
 from state_dict import StateDict
 from table import Array, Refused, Table, file_in
+from text import refuse_pointer
 
 INDEX = ".index.json"
 KINDS: dict[str, type[Safetensors] | type[StateDict]] = {
@@ -36,6 +37,7 @@ class Indexed:
 
     def reader(self, file: str) -> Safetensors | StateDict:
         path = file_in(self.path.parent, file, str(self.path))
+        refuse_pointer(path)
         for suffix, kind in KINDS.items():
             if file.endswith(suffix):
                 return kind(path)
@@ -67,6 +69,7 @@ def open_folder(folder: pathlib.Path) -> Indexed | Safetensors | StateDict:
         if index := choose(folder, WEIGHTS[suffix], suffix + INDEX):
             return Indexed(index)
         if path := choose(folder, WEIGHTS[suffix], suffix):
+            refuse_pointer(path)
             return kind(path)
     raise Refused(
         f"{folder}: it has no file of tensors: expected .safetensors, .bin, or the parts of a"

@@ -14,6 +14,8 @@ from safetensors_file import Safetensors
 from state_dict import StateDict
 from table import BATCH_KEYS, MOST_DIMENSIONS, Array, Keys, Refused, Strings, Table, Unreadable
 
+from text import refuse_pointer
+
 if typing.TYPE_CHECKING:
     import columns
 
@@ -73,19 +75,36 @@ def parts_of(folder: pathlib.Path) -> list[pathlib.Path]:
     """
     if any(has_suffix(path, (".safetensors", *STATE_DICT)) for path in folder.iterdir()):
         return []
+    return [path for path in data_files(folder) if has_suffix(path, COLUMN_FILES)]
+
+
+def data_files(folder: pathlib.Path) -> list[pathlib.Path]:
     return sorted(
         path
         for path in folder.rglob("*")
-        if has_suffix(path, COLUMN_FILES)
-        and path.is_file()
+        if path.is_file()
         and not any(part.startswith(("_", ".")) for part in path.relative_to(folder).parts)
     )
 
 
+def other_files(folder: pathlib.Path, parts: list[pathlib.Path]) -> tuple[str, ...]:
+    """A note about the files of a folder that are not parts of its table."""
+    others = [
+        str(path.relative_to(folder)) for path in data_files(folder) if path not in set(parts)
+    ]
+    if not others:
+        return ()
+    more = f" and {len(others) - 1} more" if len(others) > 1 else ""
+    return (
+        f"{folder}: {others[0]}{more} {'are' if more else 'is'} left out; expected {', '.join(map('*{}'.format, COLUMN_FILES))}",
+    )
+
+
 def read_tables(paths: list[pathlib.Path], choice: Choice) -> list[Table]:
-    for path in paths:
+    for path in (*paths, *([choice.keys_from] if choice.keys_from else [])):
         if not path.exists():
             raise Refused(f"{path}: there is no such file")
+        check_file(path)
     root = paths[0] if len(paths) == 1 and paths[0].is_dir() else None
     parts = parts_of(root) if root else paths
     if parts and all(has_suffix(path, COLUMN_FILES) for path in parts):
@@ -102,6 +121,16 @@ def read_tables(paths: list[pathlib.Path], choice: Choice) -> list[Table]:
     return read_tensors(open_tensors(paths[0]), choice)
 
 
+def check_file(path: pathlib.Path) -> None:
+    if path.is_dir():
+        return
+    if not path.is_file():
+        raise Refused(
+            f"{path}: it is a pipe or a device; expected a file, because inputs are read several times"
+        )
+    refuse_pointer(path)
+
+
 # ---------------------------------------------------------------- files of columns
 def read_columns(paths: list[pathlib.Path], root: pathlib.Path | None, choice: Choice) -> Table:
     import columns  # pyarrow, which no other format needs
@@ -109,6 +138,8 @@ def read_columns(paths: list[pathlib.Path], root: pathlib.Path | None, choice: C
     table = columns.read(
         open_columns(paths, root, choice), choice.rows, choice.keys, choice.key_kind
     )
+    if root:
+        table = dataclasses.replace(table, notes=(*table.notes, *other_files(root, paths)))
     return named(with_keys_from(table, choice), choice)
 
 
@@ -130,7 +161,7 @@ def open_columns(
 
 def own_keys(table: Table, choice: Choice) -> Table:
     """A table of word vectors, whose keys are its words."""
-    if choice.rows or choice.keys:
+    if choice.rows or choice.keys is not None:
         raise Refused(f"{table.place}: it has no columns, which --rows and --keys name")
     if table.keys:
         table = dataclasses.replace(table, keys=as_kind(table.keys, choice.key_kind))
@@ -187,13 +218,13 @@ def read_tensors(reader: Tensors, choice: Choice) -> list[Table]:
     }
     if not chosen:
         raise Refused(f"{reader.path}: there are no tensors in it")
-    for name in (*chosen, *([choice.keys] if choice.keys else [])):
+    for name in (*chosen, *([choice.keys] if choice.keys is not None else [])):
         if name not in reader.names:
             raise Refused(
-                f"{reader.path}: there is no tensor {name}; it has"
+                f"{reader.path}: there is no tensor {name or repr(name)}; it has"
                 f" {', '.join(sorted(reader.names)) or 'none'}"
             )
-    if (choice.keys or choice.keys_from) and len(chosen) != 1:
+    if (choice.keys is not None or choice.keys_from) and len(chosen) != 1:
         raise Refused(
             f"{reader.path}: the keys are for one tensor, but {len(chosen)} are taken: --tensor"
             " chooses one"
@@ -232,11 +263,14 @@ def keys_of_tensor(reader: Tensors, name: str, choice: Choice) -> Keys | None:
     """Those that the command line names, or the tensors that lie beside it as its keys."""
     if choice.keys_from:
         return keys_of_file(choice.keys_from, choice.key_kind)
-    beside = choice.keys or name + ".keys"
+    beside = name + ".keys" if choice.keys is None else choice.keys
     place = f"{reader.path}, tensor {beside}"
     if beside in reader.names:
         return as_kind(keys_of_array(reader.array(beside), place), choice.key_kind)
-    if {name + ".keys.bytes", name + ".keys.offsets"} <= set(reader.names):
+    texts = {name + ".keys.bytes", name + ".keys.offsets"} & set(reader.names)
+    if len(texts) == 1:
+        raise Refused(f"{place}: there is only {texts.pop()}; strings have .bytes and .offsets")
+    if texts:
         data, offsets = (reader.array(name + part) for part in (".keys.bytes", ".keys.offsets"))
         return as_kind(joined_strings(data, offsets, place), choice.key_kind)
     return None

@@ -3,19 +3,21 @@ float64, because the file does not tell dtypes; keys stay integers.
 """
 
 import json
+import math
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow
 
 from columns import Columns, check_names
 from table import Refused
-from text import check_utf8, open_text, shown
+from text import TOO_LARGE, check_utf8, open_text, shown
 
 LINE_BYTES = 64 << 20
 BATCH_ROWS = 4096  # at most: objects of Python take much memory
-EXAMPLE = 'expected an object such as {"id": 7, "embedding": [0.5, 1.5]}'
+FLOAT64_END = (1 << 1024) - (1 << 970)  # the first integer that is rounded to infinity
+EXAMPLE = 'expected an object in one line, such as {"id": 7, "embedding": [0.5, 1.5]}'
 
 
 class JsonLines(Columns):
@@ -29,10 +31,10 @@ class JsonLines(Columns):
             for name, value in row.items():
                 if types.get(name) is None:
                     types[name] = type_of(value, name == keys)
-            key = row.get(keys) if keys else None
+            key = row.get(keys) if keys is not None else None
             if isinstance(key, int):
                 largest = max(largest, key)
-        if largest >= 1 << 63 and keys:
+        if largest >= 1 << 63 and keys is not None:
             types[keys] = pyarrow.uint64()
         check_names(list(types), self.place)
         if not types:
@@ -41,7 +43,7 @@ class JsonLines(Columns):
             [(name, pyarrow.null() if kind is None else kind) for name, kind in types.items()]
         )
 
-    def objects(self) -> Iterator[dict[str, Any]]:
+    def objects(self, read_float: Callable[[str], Any] = float) -> Iterator[dict[str, Any]]:
         """The object of each line that is not empty."""
         with open_text(self.path) as file:
             number = 0
@@ -51,7 +53,7 @@ class JsonLines(Columns):
                 if len(line) == LINE_BYTES:
                     raise Refused(f"{place}: it has {LINE_BYTES} bytes or more")
                 if line.strip():
-                    yield parse(check_utf8(line.rstrip(b"\r\n"), place), place)
+                    yield parse(check_utf8(line.rstrip(b"\r\n"), place), place, read_float)
 
     def count(self) -> int:
         return self.rows
@@ -70,6 +72,18 @@ class JsonLines(Columns):
         if held:
             yield self.batch(held, columns, first), self.place, first
 
+    def check_infinities(self, columns: list[str]) -> None:
+        for number, row in enumerate(self.objects(float_or_overflow)):
+            for name in columns:
+                value = row.get(name)
+                for i, element in enumerate(value if isinstance(value, list) else [value]):
+                    if isinstance(element, Overflow):
+                        at = f"element {i} of " if isinstance(value, list) else ""
+                        raise Refused(
+                            f"{self.place}, column {name}: {at}row {number} is"
+                            f" {shown(element.text)}; {TOO_LARGE}"
+                        )
+
     def batch(
         self, rows: list[dict[str, Any]], columns: list[str], first: int
     ) -> pyarrow.RecordBatch:
@@ -86,13 +100,25 @@ class JsonLines(Columns):
         return pyarrow.RecordBatch.from_arrays(arrays, columns)
 
 
-def parse(line: bytes, place: str) -> dict[str, Any]:
+class Overflow:
+    """A number that is too large for float64."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+
+def float_or_overflow(text: str) -> float | Overflow:
+    value = float(text)
+    return Overflow(text) if math.isinf(value) else value
+
+
+def parse(line: bytes, place: str, read_float: Callable[[str], Any]) -> dict[str, Any]:
     def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         check_names([name for name, _ in pairs], place)
         return dict(pairs)
 
     try:
-        value = json.loads(line, object_pairs_hook=members)
+        value = json.loads(line, object_pairs_hook=members, parse_float=read_float)
     except json.JSONDecodeError as e:
         raise Refused(f"{place}: it is not JSON from column {e.colno} on; {EXAMPLE}") from e
     except (ValueError, RecursionError) as e:
@@ -120,10 +146,10 @@ def type_of(value: Any, is_key: bool) -> pyarrow.DataType | None:
         return pyarrow.int64()
     if is_number(value):
         return pyarrow.float64()
-    if isinstance(value, list) and all(element is None or is_number(element) for element in value):
-        return pyarrow.list_(pyarrow.float64())
     if isinstance(value, list):
-        return pyarrow.list_(pyarrow.string())
+        kinds = (type_of(element, False) for element in value)
+        first = next((kind for kind in kinds if kind is not None), pyarrow.float64())
+        return pyarrow.list_(first)
     return pyarrow.bool_() if isinstance(value, bool) else pyarrow.struct([])
 
 
@@ -140,10 +166,13 @@ def fault_of(value: Any, kind: pyarrow.DataType) -> str | None:
         low, high = (0, (1 << 64) - 1) if kind == pyarrow.uint64() else (-(1 << 63), (1 << 63) - 1)
         fits, expected = is_integer(value) and low <= value <= high, str(kind)
     elif types.is_floating(kind):
-        fits = isinstance(value, float) or (is_integer(value) and abs(value) < 1 << 1023)
-        expected = "a number"
+        if is_integer(value) and abs(value) >= FLOAT64_END:
+            return f"{shown(json.dumps(value))}; {TOO_LARGE}"
+        fits, expected = is_number(value), "a number"
+    elif types.is_boolean(kind):
+        fits, expected = isinstance(value, bool), "true or false"
     else:
-        fits, expected = types.is_boolean(kind) and isinstance(value, bool), "a list of numbers"
+        fits, expected = False, "a list of numbers"
     if value is None or fits:
         return None
     return f"{shown(json.dumps(value))}; expected {expected}, as in the rows before"

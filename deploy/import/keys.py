@@ -11,7 +11,7 @@ import numpy
 
 import npy_file
 from table import BATCH_KEYS, Array, Keys, Refused, Strings, locate, strings_of
-from text import check_utf8, read_text
+from text import check_utf8, read_text, shown
 from vocabulary import vocabulary
 
 MOST_SHOWN = 3
@@ -202,15 +202,34 @@ def keys_of_file(path: pathlib.Path, kind: str | None = None) -> Keys:
 
 def in_order(rows: dict[str, Any], place: str) -> list[bytes]:
     """The keys by row number. Each row has one."""
-    texts: list[bytes | None] = [None] * len(rows)
+    keys: dict[int, str] = {}
     for text, row in rows.items():
         where = f"{place}, key {json.dumps(text, ensure_ascii=False)}"
-        if not isinstance(row, int) or isinstance(row, bool) or not 0 <= row < len(rows):
+        if not isinstance(row, int) or isinstance(row, bool) or row < 0:
             raise Refused(
-                f"{where}: its row is {row!r}; expected 0 to {len(rows) - 1}, as there are"
-                f" {len(rows)} keys"
+                f"{where}: its row is {shown(json.dumps(row))}; expected an integer from 0"
             )
-        if texts[row] is not None:
-            raise Refused(f"{where}: row {row} has two keys")
-        texts[row] = encode_text(text, where)
-    return [text for text in texts if text is not None]
+        if row in keys:
+            raise Refused(
+                f"{where}: row {row} has the key {json.dumps(keys[row], ensure_ascii=False)}, too"
+            )
+        keys[row] = text
+    order = sorted(keys)
+    if order and order[-1] >= len(order):
+        refuse_gaps(order, place)
+    return [encode_text(keys[row], f"{place}, row {row}") for row in order]
+
+
+def refuse_gaps(order: list[int], place: str) -> None:
+    """Refuses rows without a key that are followed by a row with one."""
+    gaps = [
+        (before + 1, after - 1) for before, after in zip([-1, *order], order) if after - before > 1
+    ]
+    missing = order[-1] + 1 - len(order)
+    texts = [f"{a}" if a == b else f"{a} to {b}" for a, b in gaps[:MOST_SHOWN]]
+    more = ", …" if len(gaps) > MOST_SHOWN else ""
+    raise Refused(
+        f"{place}: {missing} of the rows 0 to {order[-1]} have no key: {', '.join(texts)}{more}. Each"
+        " row needs a key: if these rows are not used, add a key for each to a copy of the file, such"
+        f' as "unused {gaps[0][0]}": {gaps[0][0]}'
+    )

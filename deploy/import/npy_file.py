@@ -2,6 +2,7 @@
 memory.
 """
 
+import os
 import pathlib
 from collections.abc import Iterator
 
@@ -19,9 +20,10 @@ def load(path: pathlib.Path) -> Array:
             raise ValueError  # a zip archive
     except Exception as e:  # NumPy parses the header as Python: a damaged one raises any of many
         if isinstance(e, OSError) and e.errno:
-            raise
+            raise Refused(f"{path}: {os.strerror(e.errno)}") from e
         raise Refused(
-            f"{path}: it is damaged, or not an array of numbers or strings that numpy.save wrote"
+            f"{path}: it is damaged, or not an array of numbers or strings that numpy.save wrote; an"
+            " array of Python's objects is converted by array.astype(str), or astype('float32')"
         ) from e
     return array
 

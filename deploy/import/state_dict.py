@@ -451,8 +451,13 @@ class StateDict:
 
     def collect(self, prefix: str, value: object, depth: int) -> None:
         if isinstance(value, (Tensor, Foreign)):
-            self.tensors[prefix.rstrip(".") or "tensor"] = value
-        elif isinstance(value, (dict, list, tuple)) and depth < MOST_DEPTH:
+            full = prefix.removesuffix(".") or "tensor"
+            if full in self.tensors:
+                raise Refused(f"{self.path}: two tensors are named {full}")
+            self.tensors[full] = value
+        elif isinstance(value, (dict, list, tuple)):
+            if depth == MOST_DEPTH:
+                raise Refused(f"{self.path}: its dicts are nested deeper than {MOST_DEPTH}")
             for name, inner in value.items() if isinstance(value, dict) else enumerate(value):
                 self.collect(f"{prefix}{name}.", inner, depth + 1)
 

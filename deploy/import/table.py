@@ -171,7 +171,10 @@ def read_exactly(stream: typing.IO[bytes], size: int, place: str) -> bytes:
     """The next bytes of a stream, which may give fewer at a time."""
     parts = []
     while size > 0:
-        part = stream.read(size)
+        try:
+            part = stream.read(size)
+        except OSError as e:
+            raise Refused(f"{place}: {e.strerror or 'it is damaged'}") from e
         if not part:
             raise Refused(f"{place}: it ends {size} bytes before its rows do")
         parts.append(part)

@@ -11,9 +11,12 @@ import zlib
 from table import Refused
 
 MARK = b"\xef\xbb\xbf"
+FOREIGN = {b"PK\3\4": "a zip archive, such as .xlsx or .npz", b"PAR1": "a Parquet file"}
+POINTER = b"version https://git-lfs.github.com/spec/"
 GZIP = b"\x1f\x8b"
 LATIN1 = "; if the file is in Latin-1, iconv -f LATIN1 -t UTF-8 FILE >NEW converts it"
 SHOWN = 40  # characters of a value in an error
+TOO_LARGE = "expected a number up to 1.8e308, the maximum of float64"
 
 
 class Stream(io.RawIOBase):
@@ -30,6 +33,8 @@ class Stream(io.RawIOBase):
             data = self.file.read(len(buffer))
         except (EOFError, zlib.error, gzip.BadGzipFile) as e:
             raise Refused(f"{self.place}: its gzip data is damaged, or ends too early") from e
+        except OSError as e:
+            raise Refused(f"{self.place}: {e.strerror}") from e
         buffer[: len(data)] = data
         return len(data)
 
@@ -38,13 +43,26 @@ class Stream(io.RawIOBase):
         super().close()
 
 
+def refuse_pointer(path: pathlib.Path) -> None:
+    """Refuses a file that stands for another one in a clone of a repository."""
+    with path.open("rb") as file:
+        if file.read(len(POINTER)) == POINTER:
+            raise Refused(
+                f"{path}: it is a pointer of Git LFS; git lfs pull replaces it by the file"
+            )
+
+
 def open_text(path: pathlib.Path) -> io.BufferedReader:
     """Opens a file after its byte order mark. Its contents tell whether gzip compressed it."""
+    refuse_pointer(path)
     with path.open("rb") as file:
         is_gzip = file.read(len(GZIP)) == GZIP
     contents = typing.cast(typing.IO[bytes], gzip.open(path) if is_gzip else path.open("rb"))
     reader: io.BufferedReader = io.BufferedReader(Stream(contents, str(path)), 1 << 20)
     head = reader.peek(4)[:4]
+    if head in FOREIGN:
+        reader.close()
+        raise Refused(f"{path}: it is {FOREIGN[head]}; expected text")
     if encoding := wide_encoding(head):
         reader.close()
         raise Refused(
@@ -68,6 +86,20 @@ def wide_encoding(head: bytes) -> str | None:
     return "UTF-16BE" if zeros == [True, False, True, False] else None
 
 
+def cut_notes(path: pathlib.Path) -> tuple[str, ...]:
+    """A note if the last line has no line break: its last number may lack digits. The end of gzip
+    data is checked by itself.
+    """
+    with path.open("rb") as file:
+        is_gzip = file.read(len(GZIP)) == GZIP
+        file.seek(0, io.SEEK_END)
+        file.seek(max(0, file.tell() - 1))
+        complete = is_gzip or file.read() in (b"\n", b"\r")
+    return (
+        () if complete else (f"{path}: the last line has no line break; the file may be cut off",)
+    )
+
+
 def read_text(path: pathlib.Path) -> bytes:
     with open_text(path) as reader:
         return reader.read()
@@ -80,6 +112,14 @@ def check_utf8(data: bytes, place: str, hint: str = LATIN1) -> bytes:
     except UnicodeDecodeError as e:
         raise Refused(f"{place}: {shown(data)} is not UTF-8{hint}") from e
     return data
+
+
+def is_number(text: bytes | str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return "_" not in str(text)  # which Python allows
 
 
 def shown(value: bytes | str) -> str:

@@ -3,14 +3,16 @@ files; word2vec and fastText also write a first line, with the numbers of words 
 """
 
 import itertools
+import math
 import pathlib
+import re
 import warnings
 from collections.abc import Iterator
 
 import numpy
 
 from table import BATCH_BYTES, DTYPES, Array, Keys, Refused, Strings, Table, strings_of
-from text import check_utf8, open_text, shown
+from text import TOO_LARGE, check_utf8, cut_notes, is_number, open_text, shown
 
 NAME = "vectors"  # of the only tensor
 LINE_BYTES = 16 << 20
@@ -25,6 +27,7 @@ def read(path: pathlib.Path) -> Table:
         file.numbers,
         file.place,
         Keys("string", file.words, file.place),
+        cut_notes(path),
     )
 
 
@@ -43,11 +46,22 @@ class WordVectors:
                 f"{self.place}, line 1: {shown(start[0])} does not end with numbers; expected a"
                 " word and its numbers, separated by spaces"
             )
+        self.check_words(start[-1])
         self.rows = sum(map(len, self.lines()))
         if announced and announced[0] != self.rows:
             raise Refused(
                 f"{self.place}: the first line announces {announced[0]} words, but there are"
                 f" {self.rows}"
+            )
+
+    def check_words(self, line: bytes) -> None:
+        """Refuses a matrix, whose first column would be taken for words."""
+        words = next(self.numbered(), (0, [], []))[2]
+        if all(map(is_number, words)) and not all(word.isdigit() for word in words):
+            raise Refused(
+                f"{self.place}: the lines have only numbers, such as {shown(line)}; expected a word and"
+                " its numbers. A matrix is imported from .npy, or from .csv with --delimiter ' ' and a"
+                " first line of names"
             )
 
     def lines(self, size: int = BATCH_BYTES) -> Iterator[list[bytes]]:
@@ -82,16 +96,23 @@ class WordVectors:
         word, *numbers = line.rsplit(b" ", self.width)
         place = f"{self.place}, line {number}"
         if len(numbers) < self.width:
+            says = ", which the first line announces" if self.skipped else ""
             raise Refused(
-                f"{place}: {shown(line)} has fewer than {self.width} numbers after a word"
+                f"{place}: {shown(line)} has fewer than {self.width} numbers after a word{says}"
             )
-        if b" " in word:
-            last = word.rpartition(b" ")[2]
-            if not last or is_number(last):
+        if b" " in word or b"\t" in word:
+            first, *_, last = re.split(rb"[ \t]", word)
+            if not first or not last or is_number(last):
+                fault = (
+                    "starts with a space"
+                    if not first
+                    else "ends with a space"
+                    if not last
+                    else "ends with another number"
+                )
                 raise Refused(
-                    f"{place}: {shown(word)}, before the last {self.width} numbers, ends with"
-                    f" {'a space' if not last else 'another number'}; expected {self.width} numbers"
-                    " in each line, one space before each"
+                    f"{place}: {shown(word)}, before the last {self.width} numbers, {fault}; expected"
+                    f" {self.width} numbers in each line, one space before each"
                 )
         return word
 
@@ -108,16 +129,26 @@ class WordVectors:
             if values is None or len(values) != len(lines) * self.width:
                 self.refuse_number(tails, number)
                 raise Refused(f"{self.place}, line {number} or a line after it has a wrong number")
+            if numpy.isinf(values).any():
+                self.check_infinities(tails, number)
             yield values.reshape(len(lines), self.width)
 
     def refuse_number(self, tails: list[bytes], number: int) -> None:
+        for place, piece in self.pieces(tails, number):
+            if not is_number(piece):
+                raise Refused(f"{place} is {shown(piece)}; expected a number")
+
+    def check_infinities(self, tails: list[bytes], number: int) -> None:
+        """Refuses digits whose value is infinite as float64; the text "inf" is infinite."""
+        for place, piece in self.pieces(tails, number):
+            if math.isinf(float(piece)) and any(digit in piece for digit in b"0123456789"):
+                raise Refused(f"{place} is {shown(piece)}; {TOO_LARGE}")
+
+    def pieces(self, tails: list[bytes], number: int) -> Iterator[tuple[str, bytes]]:
+        """Each number as text, with its place."""
         for i, tail in enumerate(tails):
             for at, piece in enumerate(tail.split(b" ")):
-                if not is_number(piece):
-                    raise Refused(
-                        f"{self.place}, line {number + i}: element {at} is {shown(piece)};"
-                        " expected a number"
-                    )
+                yield f"{self.place}, line {number + i}: element {at}", piece
 
 
 def parse(text: bytes) -> Array | None:
@@ -127,14 +158,6 @@ def parse(text: bytes) -> Array | None:
             return numpy.fromstring(text, "<f8", sep=" ")
         except (ValueError, DeprecationWarning):  # by the version of NumPy
             return None
-
-
-def is_number(piece: bytes) -> bool:
-    try:
-        float(piece)
-    except ValueError:
-        return False
-    return b"_" not in piece
 
 
 def trailing_numbers(line: bytes) -> int:
@@ -152,5 +175,6 @@ def header(first: bytes, second: bytes | None) -> tuple[int, int] | None:
     if len(pieces) != 2 or not all(piece.isdigit() and len(piece) < 19 for piece in pieces):
         return None
     words, dimensions = map(int, pieces)
-    has_as_many = second is None or second.count(b" ") >= dimensions
-    return (words, dimensions) if dimensions and has_as_many else None
+    numbers = dimensions if second is None else second.count(b" ")
+    is_header = numbers >= dimensions or numbers > 1  # which a word and one number are not
+    return (words, dimensions) if dimensions and is_header else None

@@ -10,6 +10,7 @@ import pathlib
 import numpy
 
 from encoding import Encoder
+from folder import naming
 from keys import Survey
 from progress import Progress
 from safetensors_file import Layout, Part, plan
@@ -43,8 +44,10 @@ class Output:
 class Regions:
     """The regions of the tensors of a file, each written from its beginning to its end."""
 
-    def __init__(self, fd: int, layout: Layout, parts: list[Part], progress: Progress) -> None:
-        self.fd, self.progress = fd, progress
+    def __init__(
+        self, fd: int, path: pathlib.Path, layout: Layout, parts: list[Part], progress: Progress
+    ) -> None:
+        self.fd, self.path, self.progress = fd, path, progress
         self.at = dict(layout.begin)
         self.end = {part.name: layout.begin[part.name] + part.bytes for part in parts}
 
@@ -58,7 +61,8 @@ class Regions:
             raise Refused(f"{place}: it has more rows than at first: it changes while it is read")
         self.progress.add(len(view))
         while len(view):
-            count = os.pwrite(self.fd, view, self.at[name])
+            with naming(self.path):
+                count = os.pwrite(self.fd, view, self.at[name])
             self.at[name] += count
             view = view[count:]
 
@@ -102,15 +106,17 @@ def write_file(path: pathlib.Path, outputs: list[Output], quiet: bool) -> int:
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
         allocate(fd, layout.size, path)
-        os.pwrite(fd, layout.header, 0)
-        regions = Regions(fd, layout, parts, progress)
+        with naming(path):
+            os.pwrite(fd, layout.header, 0)
+        regions = Regions(fd, path, layout, parts, progress)
         for output in outputs:
             write_rows(regions, output)
             if output.encoder.table.keys:
                 write_keys(regions, output.name, output.encoder.table.keys)
             for part in output.parts():
                 regions.check_full(part.name, output.encoder.table.place)
-        os.fsync(fd)
+        with naming(path):
+            os.fsync(fd)
         progress.end()
     except BaseException:
         progress.abandon()
@@ -122,7 +128,8 @@ def write_file(path: pathlib.Path, outputs: list[Output], quiet: bool) -> int:
 
 def allocate(fd: int, size: int, path: pathlib.Path) -> None:
     try:
-        os.posix_fallocate(fd, 0, size)
+        with naming(path):
+            os.posix_fallocate(fd, 0, size)
     except OSError as e:
         if e.errno == errno.ENOSPC:
             raise Refused(

@@ -4,6 +4,7 @@ import json, math, unittest.mock
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from daemon import pack
 from importing import ImportTest, numbers, run, strings
 
 
@@ -36,8 +37,19 @@ class IndexOfPandas(ColumnTest):
             with self.subTest(name):
                 path = self.text(",title,x,y\n0,Alien,1.5,2\n1,Brazil,2.5,3\n".replace(",", separator), name)
                 self.assertEqual(self.notes(path, "--keys", "title"), [
-                    f"{path}: the first column has no name: it is the index that pandas writes, and not part of the rows"])
+                    f"{path}: the first column has no name: it is the index that pandas writes, and not part of the rows; "
+                    "--keys '' takes it as keys"])
                 self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [1.5, 2, 2.5, 3])
+
+    def test_the_index_of_a_csv_file_can_be_the_keys(self):
+        path = self.text(",x,y\nAlien,1.5,2\nBrazil,2.5,3\n")
+        self.assertEqual(self.notes(path, "--keys", ""), [])
+        tensors = self.tensors("m.safetensors")
+        self.assertEqual((numbers(tensors, "rows"), strings(tensors, "rows.keys")), ([1.5, 2, 2.5, 3], ["Alien", "Brazil"]))
+        path = self.text(",x\n7,1.5\n7,2.5\n")
+        self.assertEqual(self.refused(path, "--keys", ""), f"{path}, column '': keys 0 and 1 are both 7. A key names one row")
+        for path in self.text("id,x\n7,1.5\n"), self.text('{"x": 1}\n', "m.jsonl"), self.parquet(x=[1.0]):
+            self.assertIn("there is no column ''; it has", self.refused(path, "--keys", ""))
 
     def test_the_index_of_a_parquet_file_is_in_its_metadata(self):
         for index in "__index_level_0__", "film":
@@ -60,7 +72,73 @@ class IndexOfPandas(ColumnTest):
         self.assertEqual(self.notes(self.work / "m.parquet"), [])
 
 
+    def test_an_index_that_was_read_as_a_column_keeps_the_name_that_pandas_gave_it(self):
+        for path, index in ((self.text("Unnamed: 0,x,y\n0,1.5,2\n1,2.5,3\n"), "Unnamed: 0"),
+                            (self.parquet(__index_level_0__=[0.0, 1.0], x=[1.5, 2.5], y=[2.0, 3.0]), "__index_level_0__"),
+                            (self.text('{"x": 1.5, "y": 2, "Unnamed: 0": 1}\n{"x": 2.5, "y": 3, "Unnamed: 0": 2}\n', "m.jsonl"), "Unnamed: 0")):
+            with self.subTest(path.name):
+                self.assertEqual(self.notes(path), [f"{path}: column {index} is the index of a pandas DataFrame, and not part of "
+                                                    "the rows; --keys or --rows can name it"])
+                self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [1.5, 2, 2.5, 3])
+                self.assertEqual(self.notes(path, "--rows", f"{index},x"), [])
+
+    def test_a_named_range_is_not_a_column(self):
+        path = self.parquet(index=[{"kind": "range", "name": "id", "start": 1, "stop": 3, "step": 1}], x=[1.5, 2.5])
+        self.assertEqual(self.refused(path, "--keys", "id"), f"{path}: there is no column id; it has x. id is the index of a pandas "
+                                                             "DataFrame, a range that is not stored in the file; reset_index() makes a column of it")
+
+
+class FirstLineOfCsv(ColumnTest):
+    def test_a_first_line_of_numbers_is_a_row_and_not_names(self):
+        for line in "1,0.5,2", "7,1,2", "1.0e+00,-.5,-2", "0,0,1", "5":
+            with self.subTest(line):
+                path = self.text(f"{line}\n{line}\n")
+                self.assertEqual(self.refused(path), f"{path}: the first line, '{line}', has only numbers; expected the names of the columns: "
+                                                     "write a line of names before it. If these are names, --rows takes them")
+        self.assertEqual(self.notes(self.text("1999,2000\n0.5,1\n"), "--rows", "1999,2000"), [])
+        self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [0.5, 1])
+
+    def test_names_that_may_be_numbers_are_noted(self):
+        for line in "0,1,2", "1,2,3", "a,0.5,0.9":
+            with self.subTest(line):
+                path = self.text(f"{line}\n1,2,3\n")
+                self.assertEqual(self.notes(path, "--tensor", "rows=x"), [f"{path}: the first line, '{line}', is read as names of columns"])
+        for line in "id,0,1", ",0,1", "inf,nan,x":
+            self.text(f"{line}\n1,2,3\n")
+            self.assertFalse([note for note in self.notes(self.work / "m.csv") if "first line" in note])
+
+    def test_an_empty_first_line_names_no_column(self):
+        path = self.text("\nx\n1\n")
+        self.assertEqual(self.refused(path), f"{path}: the first line is empty; expected the name of the column")
+        self.notes(self.text("\n\nx,y\n1,2\n"))
+        self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [1, 2])
+
+    def test_a_first_line_for_excel_is_named(self):
+        path = self.text("\ufeffsep=;\r\nid;x\r\na;1\r\n")
+        for options in (), ("--delimiter", ";"):
+            self.assertIn("the first line, 'sep=;', is for Excel; remove it", self.refused(path, *options))
+
+    def test_a_first_line_without_rows_is_a_table_without_rows(self):
+        for text in "id,x,y", "id,x,y\n":
+            self.notes(self.text(text), "--keys", "id")
+            self.assertEqual(self.tensors("m.safetensors")["rows"], ("float32", [0, 2], b""))
+
+    def test_files_of_other_formats_are_named(self):
+        for start, what in (b"PK\3\4", "a zip archive, such as .xlsx or .npz"), (b"PAR1", "a Parquet file"):
+            for name in "m.csv", "m.jsonl", "m.txt":
+                path = self.text(start + b"\0" * 30, name)
+                self.assertEqual(self.refused(path), f"{path}: it is {what}; expected text")
+
+
 class NamesOfColumns(ColumnTest):
+    def test_a_name_that_could_be_several_is_quoted(self):
+        self.assertIn("there is no column id; it has 'id x', ' y', z", self.refused(self.text("id x, y,z\n1,2,3\n"), "--keys", "id"))
+
+    def test_columns_beside_lists_are_left_out_with_a_note(self):
+        path = self.parquet(id=[1, 2], v=[[1.0], [2.0]], x=[1.0, 2.0], t=["a", "b"])
+        self.assertEqual(self.notes(path, "--keys", "id"), [f"{path}: the rows are the lists of column v; columns x and t are left out"])
+        self.assertEqual(self.notes(path, "--keys", "id", "--rows", "v"), [])
+
     def test_names_that_are_equal_or_empty_are_listed(self):
         for names, expected in ((["t", "x", "x"], "columns 2 and 3 are both named 'x'"),
                                 (["x", "t", "x", "x"], "columns 1, 3 and 4 are all named 'x'"),
@@ -146,6 +224,12 @@ class ValuesOfCsv(ColumnTest):
                 self.assertIn(f"{path}: column x (row 2: '{shown}') is not numeric", error)
                 self.assertIn("; --rows chooses the columns of the rows, and --keys the column of keys", error)
 
+    def test_blank_text_and_numbers_that_are_text_are_shown(self):
+        path = self.text("id,x\na,1\nb,  \n")
+        self.assertIn("column x (row 1: '  ') is not numeric; a row without a value cannot be imported", self.refused(path, "--keys", "id"))
+        self.assertIn("column x (text) is not numeric; numbers that are stored as text are not converted", self.refused(self.parquet(x=["1", "2"])))
+        self.assertIn("column x: row 0 has no value", self.refused(self.text('id,x\na,""\n'), "--keys", "id"))
+
     def test_a_value_far_into_the_file_is_found(self):
         lines = "".join(f"k{i},{i},7\n" for i in range(400_000))
         self.assertIn(", column x: row 400000 is 'none'; expected a number; a row without",
@@ -156,8 +240,8 @@ class ValuesOfCsv(ColumnTest):
     def test_columns_of_text_are_listed_and_the_columns_of_numbers_too(self):
         path = self.text("id,title,x,y,seen,day\n1,Alien,1,,true,2026-01-01\n2,Brazil,2,3,false,2026-01-02\n")
         self.assertEqual(self.refused(path, "--keys", "id"),
-                         f"{path}: columns title (row 0: 'Alien'), seen (row 0: 'true') and day (row 0: '2026-01-01') are not numeric; --rows "
-                         "chooses the columns of the rows, here x,y, and --keys the column of keys")
+                         f"{path}: columns title (row 0: 'Alien'), seen (row 0: 'true') and day (row 0: '2026-01-01') are not numeric; write "
+                         "true as 1 and false as 0; --rows chooses the columns of the rows, here x,y, and --keys the column of keys")
         path = self.parquet(title=["Alien"], x=[1.0], seen=[True], day=pa.array([1], pa.date32()))
         self.assertEqual(self.refused(path),
                          f"{path}: columns title (row 0: 'Alien') and day (type date32[day]) are not numeric; --rows chooses "
@@ -196,9 +280,27 @@ class KeysOfCsv(ColumnTest):
 
     def test_keys_are_int64_if_all_are_integers_in_their_usual_form(self):
         self.assertEqual(self.kind(7, -3, 0, 2 ** 63 - 1, -2 ** 63), [7, -3, 0, 2 ** 63 - 1, -2 ** 63])
-        for other in "x", "08", "-0", "+8", " 8", "8.0", "", str(2 ** 63), "1" * 30:
+        for other in "x", "08", "-0", "+8", " 8", "8.0", '""', str(2 ** 63), "1" * 30:
             with self.subTest(other):
-                self.assertEqual(self.kind("7", other), ["7", other])
+                self.assertEqual(self.kind("7", other), ["7", other.strip('"')])
+
+    def test_an_empty_field_is_a_missing_key_and_not_an_empty_one(self):
+        for name, text in (("m.csv", "id,x\n7,1\n,2\n"), ("m.csv", "id,x\na,1\n,2\n"), ("m.tsv", "id\tx\n7\t1\n\t2\n")):
+            with self.subTest(text):
+                path = self.text(text, name)
+                for options in (), ("--key-dtype", "string"):
+                    self.assertIn(f"{path}, column id: row 1 has no key", self.refused(path, "--keys", "id", *options))
+        self.notes(self.text('id,x\na,1\n"",2\n'), "--keys", "id")
+        self.assertEqual(strings(self.tensors("m.safetensors"), "x.keys"), ["a", ""])
+
+    def test_integers_with_a_decimal_point_are_text_with_a_note(self):
+        path = self.text("id,x\n7.0,1\n-8.0,2\n")
+        self.assertEqual(self.notes(path, "--keys", "id"), [f"{path}: the keys in column id are text, because they are written as numbers "
+                                                            "such as 7.0 or 1e9; --key-dtype string hides this note"])
+        self.assertEqual(strings(self.tensors("m.safetensors"), "x.keys"), ["7.0", "-8.0"])
+        self.assertEqual(self.notes(path, "--keys", "id", "--key-dtype", "string"), [])
+        self.assertEqual(self.notes(self.text("id,x\n7.0,1\n8.1,2\n"), "--keys", "id"), [])
+        self.assertEqual(len(self.notes(self.text("id,x\n1.23E+12,1\n4E+12,2\n"), "--keys", "id")), 1)
 
     def test_one_string_among_many_integers_makes_strings(self):
         import csv_file
@@ -245,7 +347,56 @@ class SeveralFiles(ColumnTest):
                 (["--keys", "id"], {"id": ["k8", None]}, f"{parts}/c.parquet, column id: row 1 has no key"),
                 ([], {"v": [[1.0, 2.0], [3.0, None]]}, f"{parts}/c.parquet, column v: element 1 of row 1 has no value"),
                 (["--dtype", "uint8"], {"v": [[1.0, 2.0], [3.0, math.inf]]}, f"{parts}/c.parquet: element 1 of row 1 is not finite: inf"),
-                ([], {"v": [["x"], ["y"]]}, f"{parts}/c.parquet: its columns are not the columns of {parts}/a.parquet")):
+                ([], {"v": [["x"], ["y"]]}, f"{parts}/c.parquet: column v is of type list<element: string>; expected list<element: double>, as in {parts}/a.parquet"),
+                ([], {"w": [1, 2]}, f"{parts}/c.parquet: column w is in {parts}/c.parquet, but not in {parts}/a.parquet; expected the same columns in "
+                                    "each file")):
             with self.subTest(expected):
                 self.parts(c=change)
                 self.assertIn(expected, self.refused(parts, *options))
+
+    def test_columns_may_have_another_order_in_each_file(self):
+        pq.write_table(pa.table({"x": [1.0], "id": [7], "y": [2.0]}), self.work / "a.parquet")
+        pq.write_table(pa.table({"y": [4.0], "x": [3.0], "id": [8]}), self.work / "b.parquet")
+        for name in "a", "b":
+            table = pq.read_table(self.work / f"{name}.parquet")
+            with pa.ipc.new_file(self.work / f"{name}.arrow", table.schema) as writer:
+                writer.write_table(table)
+        for suffix in "parquet", "arrow":
+            with self.subTest(suffix):
+                self.imported(self.work / f"a.{suffix}", self.work / f"b.{suffix}", "--keys", "id")
+                tensors = self.tensors("a.safetensors")
+                self.assertEqual((numbers(tensors, "rows"), numbers(tensors, "rows.keys")), ([1, 2, 3, 4], [7, 8]))
+
+
+class OtherColumns(ColumnTest):
+    def arrow(self, **columns):
+        table = pa.table(columns)
+        with pa.ipc.new_file(self.work / "m.arrow", table.schema) as writer:
+            writer.write_table(table)
+        return self.work / "m.arrow"
+
+    def test_a_key_whose_value_in_the_dictionary_is_null_is_missing(self):
+        ids = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2], pa.int8()), pa.array(["a", None, "b"]))
+        path = self.arrow(id=ids, x=[1.0, 2.0, 3.0])
+        self.assertEqual(self.refused(path, "--keys", "id"), f"{path}, column id: row 1 has no key")
+        path = self.arrow(id=ids.take(pa.array([2, 0])), x=[1.0, 2.0])
+        self.notes(path, "--keys", "id")
+        self.assertEqual(strings(self.tensors("m.safetensors"), "x.keys"), ["b", "a"])
+
+    def test_tensors_of_one_shape_keep_it(self):
+        rows = [[float(i) for i in range(start, start + 6)] for start in (0, 6)]
+        for permutation in None, [0, 1]:
+            kind = pa.fixed_shape_tensor(pa.float32(), (2, 3), permutation=permutation)
+            path = self.parquet(id=[1, 2], v=pa.ExtensionArray.from_storage(kind, pa.array(rows, kind.storage_type)))
+            self.notes(path, "--keys", "id")
+            self.assertEqual(self.tensors("m.safetensors")["v"], ("float32", [2, 2, 3], pack("float32", range(12))))
+        kind = pa.fixed_shape_tensor(pa.float32(), (2, 3), permutation=[1, 0])
+        path = self.parquet(v=pa.ExtensionArray.from_storage(kind, pa.array(rows, kind.storage_type)))
+        self.assertEqual(self.refused(path),
+                         f"{path}, column v: the dimensions of its tensors are permuted, [1, 0]; expected tensors in row-major order")
+
+    def test_the_length_of_lists_is_not_guessed_without_rows(self):
+        path = self.parquet(v=pa.array([], pa.list_(pa.float32())))
+        self.assertEqual(self.refused(path), f"{path}, column v: there are no rows, so the length of its lists is not known")
+        self.notes(self.parquet(v=pa.array([], pa.list_(pa.float32(), 3))))
+        self.assertEqual(self.tensors("m.safetensors")["v"], ("float32", [0, 3], b""))

@@ -1,5 +1,5 @@
 """The command line of the import, its progress, and the types of its source."""
-import io, os, pty, re, subprocess, sys, unittest, unittest.mock
+import errno, fcntl, io, os, pathlib, pty, re, subprocess, sys, unittest, unittest.mock
 
 import numpy as np
 
@@ -28,6 +28,9 @@ class CommandLine(ImportTest):
                                   (["--data-dir", "d", "--name", "e\u0301"], "(NFC); expected '\u00e9'"),
                                   (["--data-dir", "d", "--delimiter", "::"], "--delimiter '::': expected one ASCII character"),
                                   (["--data-dir", "d", "--delimiter", '"'], "expected one ASCII character"),
+                                  (["--data-dir", "d", "--rows", ""], "--rows '': expected names of columns, with a comma between them"),
+                                  (["--data-dir", "d", "--rows", "a,,b"], "--rows 'a,,b': expected names of columns"),
+                                  (["--data-dir", "d", "--keys", "", "--keys-from", "b"], "expected one of them"),
                                   (["--data-dir", "d", "--tensor", "=x"], "expected FROM or FROM=TO, each name once"),
                                   (["--data-dir", "d", "--tensor", "w", "--tensor", "w=v"], "each name once"),
                                   (["--data-dir", "d", "--version", "1", "--alias", "a"], "expected NAME=TENSOR"),
@@ -49,6 +52,7 @@ class CommandLine(ImportTest):
         self.assertIn("cannot be the name of a table: ' ' (U+0020) is not allowed", self.refused(self.work / "m x.npz"))
         np.savez(self.work / "m.npz", w=np.zeros(3), v=np.zeros(3))
         for options, expected in ((["--tensor", "x"], "there is no tensor x; it has v, w"), (["--keys", "x"], "there is no tensor x"),
+                                  (["--keys", ""], "there is no tensor ''; it has v, w"),
                                   (["--rows", "x"], "--rows chooses columns"), (["--quote"], "--delimiter and --quote are for CSV and TSV"),
                                   (["--delimiter", ";"], "--delimiter and --quote are for CSV and TSV"),
                                   (["--tensor", "w=a/b"], "tensor 'a/b': '/' (U+002F) is not allowed"),
@@ -59,6 +63,58 @@ class CommandLine(ImportTest):
                                   (["--version", "1", "--alias", "a.keys=w"], "alias 'a.keys'")):
             with self.subTest(options):
                 self.assertIn(expected, self.refused(self.work / "m.npz", *options))
+
+    def test_a_pointer_of_git_lfs_is_named_whatever_its_suffix(self):
+        folder = self.work / "model"
+        folder.mkdir()
+        np.save(self.work / "n.npy", np.zeros((1, 1)))
+        for name in ("m.csv", "m.jsonl", "m.txt", "m.parquet", "m.npy", "m.npz", "m.pt", "m.safetensors", "model/model.safetensors",
+                     "model/pytorch_model.bin", "k.json"):
+            path = self.work / name
+            path.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 7\n")
+            with self.subTest(name):
+                keys = ("--keys-from", path) if name[0] == "k" else ()
+                source = self.work / "n.npy" if keys else folder if name.startswith("model/") else path
+                self.assertEqual(self.refused(source, *keys), f"{path}: it is a pointer of Git LFS; git lfs pull replaces it by the file")
+            path.unlink()
+
+    def test_pipes_are_refused_and_not_waited_for(self):
+        os.mkfifo(self.work / "m.csv")
+        np.save(self.work / "m.npy", np.zeros((1, 1)))
+        expected = "it is a pipe or a device; expected a file, because inputs are read several times"
+        self.assertEqual(self.refused(self.work / "m.csv"), f"{self.work}/m.csv: {expected}")
+        self.assertEqual(self.refused(self.work / "m.npy", "--keys-from", self.work / "m.csv"), f"{self.work}/m.csv: {expected}")
+
+    def test_what_the_system_refuses_is_said_with_the_name_of_the_file(self):
+        np.save(self.work / "m.npy", np.zeros((2, 1)))
+        (self.work / "d.csv").mkdir()
+        (self.work / "file").write_text("")
+        self.assertEqual(self.refused(self.work / "d.csv"), f"{self.work}/d.csv: Is a directory")
+        self.assertEqual(self.refused(self.work / "m.npy", "--keys-from", self.work / "k.txt"), f"{self.work}/k.txt: there is no such file")
+        status, _, errors = run(self.work / "m.npy", "--data-dir", self.work / "file", "--quiet")
+        self.assertEqual((status, errors), (1, f"import: error: {self.work}/file: File exists\n"))
+        written = f"{self.data}/.import-m/m.safetensors"
+        for call in "pwrite", "fsync", "posix_fallocate":
+            with self.subTest(call), unittest.mock.patch.object(os, call, side_effect=OSError(errno.EIO, "Input/output error")):
+                self.assertEqual(self.refused(self.work / "m.npy"), f"{written}: Input/output error")
+        for failing in range(1, 5):  # fsync of the file, the manifest, the folder of the version, the data folder
+            calls = [*([None] * (failing - 1)), OSError(errno.EIO, "Input/output error")]
+            with self.subTest(failing), unittest.mock.patch.object(os, "fsync", side_effect=calls):
+                status, _, errors = run(self.work / "m.npy", "--data-dir", self.data, "--version", str(failing), "--quiet")
+                self.assertEqual(status, 1)
+                self.assertRegex(errors, rf"\Aimport: error: {self.data}.*: Input/output error\n\Z")
+        with unittest.mock.patch.object(fcntl, "flock", side_effect=OSError(errno.ENOLCK, "No locks available")):
+            self.assertEqual(run(self.work / "m.npy", "--data-dir", self.data, "--quiet"),
+                             (1, "", f"import: error: {self.data}/.import-m: No locks available\n"))
+        with unittest.mock.patch.object(np, "load", side_effect=OSError(errno.ENODEV, "x")):
+            self.assertEqual(self.refused(self.work / "m.npy"), f"{self.work}/m.npy: No such device")
+        import arrow_files, table, text
+        with self.assertRaisesRegex(program.Refused, r"\Am\.parquet: Permission denied\Z"), arrow_files.read_errors(pathlib.Path("m.parquet")):
+            raise OSError(errno.EACCES, "a sentence of Arrow")
+        failing = unittest.mock.Mock(**{"read.side_effect": OSError(errno.EIO, "Input/output error")})
+        for read in lambda: text.Stream(failing, "m.csv").readinto(bytearray(9)), lambda: table.read_exactly(failing, 9, "m.csv"):
+            with self.assertRaisesRegex(program.Refused, r"\Am\.csv: Input/output error\Z"):
+                read()
 
     def test_list_says_what_would_be_made(self):
         np.savez(self.work / "m.npz", w=np.zeros((3, 2), "f4"), **{"w.keys": np.arange(3)}, v=np.zeros(2, "i8"))

@@ -53,6 +53,9 @@ class WordVectors(ColumnTest):
                                ("a 1 2\n\nb 3 4\n", ", line 2: '' has fewer"),
                                ("a 1 2\nb 3 4 5\n", ", line 2: 'b 3', before the last 2 numbers, ends with another number"),
                                ("a 1 2\nb  3 4\n", ", line 2: 'b ', before the last 2 numbers, ends with a space"),
+                               (" a 1 2\n", ", line 1: ' a', before the last 2 numbers, starts with a space"),
+                               ("a\t1 2\nb\t3 4\n", ", line 1: 'a\\t1', before the last 1 numbers, ends with another number"),
+                               ("2 3\na 1 2\nb 3 4\n", ", line 2: 'a 1 2' has fewer than 3 numbers after a word, which the first line announces"),
                                ("a 1 2\nb 3 x\n", ", line 2: element 1 is 'x'; expected a number"), ("a 1 2\nb 3  4\n", "line 2: "),
                                ("3 2\na 1 2\nb 3 1_0\n", ": the first line announces 3 words, but there are 2"),
                                ("2 2\na 1 2\nb 3 1_0\n", ", line 3: element 1 is '1_0'"),
@@ -64,6 +67,26 @@ class WordVectors(ColumnTest):
             with self.subTest(text):
                 path = self.text(text.encode("latin-1"), "m.txt")
                 self.assertIn(expected, self.refused(path))
+
+
+    def test_a_matrix_is_not_words_and_numbers(self):
+        for text, shown in ("0.5 1.5\n2.5 3.5\n", "2.5 3.5"), ("1.000e+00 2.0\n3.0 4.0\n", "3.0 4.0"), ("0.5 1 2\n", "0.5 1 2"):
+            with self.subTest(text):
+                path = self.text(text, "m.txt")
+                self.assertEqual(self.refused(path), f"{path}: the lines have only numbers, such as '{shown}'; expected a word and its numbers. A "
+                                                     "matrix is imported from .npy, or from .csv with --delimiter ' ' and a first line of names")
+        self.expect(self.text("0.5 1 2\na 1 2\n", "m.txt"), ["0.5", "a"], [1, 2, 1, 2])
+        self.notes(self.text("x y\n0.5 1.5\n"), "--delimiter", " ")
+        self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [0.5, 1.5])
+
+    def test_a_last_line_without_a_line_break_is_noted(self):
+        for name, text in ("m.txt", "a 1 2\nb 3 4.2"), ("m.csv", "id,x\na,1\nb,2"), ("m.csv", "x,y"):
+            path = self.text(text, name)
+            with self.subTest(text):
+                self.assertEqual(self.notes(path, *(("--keys", "id") if "id" in text else ())),
+                                 [f"{path}: the last line has no line break; the file may be cut off"])
+                for complete in self.text(text + "\r\n", name), self.text(gzip.compress(text.encode()), name):
+                    self.assertEqual(self.notes(complete, *(("--keys", "id") if "id" in text else ())), [])
 
 
 class Npy(ColumnTest):
@@ -139,6 +162,13 @@ class JsonLines(ColumnTest):
         self.imported(self.lines({"x": 2 ** 53 + 1}), "--dtype", "float64")
         self.assertEqual(numbers(self.tensors("m.safetensors"), "x"), [2 ** 53])
 
+    def test_members_that_are_true_or_false_are_bools(self):
+        self.imported(self.lines({"x": True}, {"x": False}))
+        self.assertEqual(self.tensors("m.safetensors")["x"], ("bool", [2], b"\1\0"))
+        self.imported(self.lines({"x": [True, False]}, {"x": [False, True]}))
+        self.assertEqual(self.tensors("m.safetensors")["x"], ("bool", [2, 2], b"\1\0\0\1"))
+        self.assertIn("it is bool; --dtype converts floats only", self.refused(self.lines({"x": True}), "--dtype", "float32"))
+
     def test_batches_are_joined(self):
         import json_lines
         with unittest.mock.patch.object(json_lines, "BATCH_ROWS", 7):
@@ -148,7 +178,7 @@ class JsonLines(ColumnTest):
 
     def test_what_is_wrong_is_named_with_its_row_or_line(self):
         for text, options, expected in (
-                ('{"x": 1}\n{"x"\n', (), ", line 2: it is not JSON from column 5 on; expected an object such as"),
+                ('{"x": 1}\n{"x"\n', (), ", line 2: it is not JSON from column 5 on; expected an object in one line, such as"),
                 ('{"x": 1}\n[1]\n', (), ", line 2: '[1]' is not an object"), ("", (), ": there are no rows in it"),
                 ("{}\n", (), ": there are no rows in it"),
                 ('{"x": 1, "y": 1, "x": 2}\n', (), ", line 1: columns 1 and 3 are both named 'x'"),
@@ -163,11 +193,15 @@ class JsonLines(ColumnTest):
                 ('{"x": [1]}\n{"x": ["y"]}\n', (), "row 1 is '\"y\"'; expected a number"),
                 ('{"x": [1]}\n{"x": [0.5, true]}\n', (), "row 1 is 'true'; expected a number"),
                 ('{"x": [1]}\n{"x": 5}\n', (), "row 1 is '5'; expected a list of numbers"),
-                ('{"x": [[1]]}\n', (), "the type is list<item: string>; expected numbers"),
+                ('{"x": [[1]]}\n', (), "the type is list<item: list<item: double>>; expected numbers"),
+                ('{"x": [1, true]}\n', (), ", column x: row 0 is 'true'; expected a number"),
+                ('{"x": [true, 1]}\n', (), ", column x: row 0 is '1'; expected true or false"),
+                ('{"x": true}\n{"x": 1}\n', (), ", column x: row 1 is '1'; expected true or false"),
+                ('{"k": null, "x": 1}\n', ("--keys", "k"), ", column k: row 0 has no key"),
                 ('{"x": {"y": 1}}\n', (), "column x (type struct<>) is not numeric"),
                 ('{"x": "NA"}\n{"x": 1}\n', (), "expected Unicode text, as in the rows before"),
                 ('{"x": "a"}\n', (), "column x (row 0: 'a') is not numeric"),
-                ('{"x": 1' + "0" * 400 + "}\n", (), "expected a number"),
+                ('{"x": 1' + "0" * 400 + "}\n", (), "…; expected a number up to 1.8e308, the maximum of float64"),
                 ('{"x": 1' + "0" * 5000 + "}\n", (), ", line 1: it has a number that is too long"),
                 ('{"x": ' + "[" * 100_000 + "\n", (), "line 1: it "),
                 ('{"x": 1}\n{"x": "\xe9"}\n', (), ", line 2: b'{\"x\": \"\\xe9\"}' is not UTF-8"),
@@ -253,6 +287,16 @@ class Partitions(ColumnTest):
         self.notes(path)
         self.assertEqual(list(self.tensors("m.safetensors")), ["w"])
 
+    def test_files_of_other_formats_in_the_folder_are_noted(self):
+        path = self.folder({"a.parquet": {"x": [1.0]}, ".crc/a": {"x": [1.0]}, "_SUCCESS": {"x": [1.0]}})
+        self.assertEqual(self.notes(path), [])
+        (path / "b.csv").write_text("x\n2\n")
+        expected = "expected *.parquet, *.pq, *.feather, *.arrow, *.ipc"
+        self.assertEqual(self.notes(path), [f"{path}: b.csv is left out; {expected}"])
+        (path / "part").mkdir()
+        (path / "part" / "000000_0").write_text("")
+        self.assertEqual(self.notes(path), [f"{path}: b.csv and 1 more are left out; {expected}"])
+
     def test_folders_that_disagree_are_refused(self):
         x = {"x": [1.0]}
         for files, options, expected in (
@@ -260,8 +304,9 @@ class Partitions(ColumnTest):
                  "dt=2/h=1/a.parquet: its folders name the columns dt, h; expected dt, as in"),
                 ({"a.parquet": x, "dt=1/a.parquet": x}, (), "dt=1/a.parquet: its folders name the columns dt; expected none, as in"),
                 ({"dt=1/dt=2/a.parquet": x}, (), "its folders name the column 'dt' twice or not at all"),
-                ({"x=1/a.parquet": x}, (), "columns 1 and 2 are both named 'x'"),
-                ({"dt=1/a.parquet": x, "dt=2/a.parquet": {"y": [1.0]}}, (), "dt=2/a.parquet: its columns are not the columns of"),
+                ({"x=1/a.parquet": x}, (), "x=1/a.parquet: column x is in the file and in the names of its folders; to take the column of "
+                                            "the files, name the files instead of the folder"),
+                ({"dt=1/a.parquet": x, "dt=2/a.parquet": {"y": [1.0]}}, (), "dt=2/a.parquet: column y is in "),
                 ({"dt=1/a.parquet": x, "dt=__HIVE_DEFAULT_PARTITION__/a.parquet": x}, ("--keys", "dt"),
                  "dt=__HIVE_DEFAULT_PARTITION__/a.parquet, column dt: row 0 has no key")):
             with self.subTest(expected):

@@ -61,13 +61,10 @@ class Columns(ImportTest):
                                (b"id,a\n\xff,1\n", "column id: row 0: b'\\xff' is not UTF-8"),
                                (b"", "it is empty; expected a first line of column names"),
                                (b"id,a,a\nx,1,2\n", "columns 2 and 3 are both named 'a'"),
-                               (b"id,a\n,1\n", "")):
+                               (b"id,a\n,1\n", "column id: row 0 has no key")):
             with self.subTest(text):
                 path.write_bytes(text)
-                if expected:
-                    self.assertIn(expected, self.refused(path, "--keys", "id", "--rows", "a"))
-                else:  # an empty text is a key
-                    self.imported(path, "--keys", "id")
+                self.assertIn(expected, self.refused(path, "--keys", "id", "--rows", "a"))
 
 
 class Archives(ImportTest):
@@ -129,6 +126,20 @@ class Archives(ImportTest):
         for storages in {}, {"0": bytes(15)}, {"../0": bytes(16)}:
             state_dicts.save(path, {"w": tensor}, storages)
             self.assertIn("tensor w: storage 0 lacks 16 bytes", self.refused(path))
+
+    def test_tensors_that_would_have_one_name_or_lie_too_deep(self):
+        path, tensor = self.work / "m.pt", state_dicts.Tensor(state_dicts.Storage("FloatStorage", "0", 4), 0, (4,), (1,))
+        for state in {"a": {"b": tensor}, "a.b": tensor}, {1: tensor, "1": tensor}:
+            state_dicts.save(path, state, {"0": bytes(16)})
+            self.assertIn("two tensors are named ", self.refused(path))
+        deep = tensor
+        for _ in range(33):
+            deep = {"d": deep}
+        cycle = {}
+        cycle.update(a=cycle, b=cycle)
+        for state in deep, cycle:
+            state_dicts.save(path, state, {"0": bytes(16)})
+            self.assertIn("its dicts are nested deeper than 32", self.refused(path))
 
     def test_damaged_pickles(self):
         path = self.work / "m.pt"
@@ -207,6 +218,11 @@ class Safetensors(ImportTest):
             self.expect("tensor w.keys: .bytes and .offsets are not those of strings", safetensors_bytes({
                 "w": ("uint8", [2], b"ab"), "w.keys.bytes": ("uint8", [2], b"xy"), "w.keys.offsets": ("int64", [3], pack("int64", offsets))}))
 
+    def test_strings_without_offsets(self):
+        for part, content in ("w.keys.bytes", ("uint8", [2], b"xy")), ("w.keys.offsets", ("int64", [3], pack("int64", [0, 1, 2]))):
+            self.expect(f"tensor w.keys: there is only {part}; strings have .bytes and .offsets", safetensors_bytes({
+                "w": ("uint8", [2], b"ab"), part: content}))
+
     def test_folders(self):
         index = self.work / "model.safetensors.index.json"
         self.assertIn("it has no file of tensors: expected .safetensors, .bin", self.refused(self.work, "--name", "m"))
@@ -228,12 +244,13 @@ class KeyFiles(ImportTest):
                 ("k.txt", b"a\n", "there are 1 keys, but"), ("k.txt", b"a\na\n", "keys 0 and 1 are both \"a\""),
                 ("k.txt", b"a\n\xff\n", "line 2: b'\\xff' is not UTF-8"), ("k.json", b"{", "it is not JSON"),
                 ("k.json", b"[" * 100_000, "it is not JSON"), ("k.json", b"[]", "expected an object"),
-                ("k.json", b'{"a": 0, "b": 2}', "key \"b\": its row is 2; expected 0 to 1"),
-                ("k.json", b'{"a": 0, "b": 0}', "key \"b\": row 0 has two keys"), ("k.json", b'{"a": 0, "b": true}', "its row is True"),
+                ("k.json", b'{"a": 0, "b": 0}', "key \"b\": row 0 has the key \"a\", too"),
+                ("k.json", b'{"a": 0, "b": true}', "key \"b\": its row is 'true'; expected an integer from 0"),
+                ("k.json", b'{"a": 0, "b": -1}', "its row is '-1'; expected an integer from 0"), ("k.json", b'{"a": "x"}', "its row is '\"x\"'; expected"),
                 ("k.json", b'{"a": 0, "\\ud800": 1}', "is not Unicode"), ("k.json", b'{"a": 0, "a": 1}', "an object has two members 'a'"),
                 ("k.json", b'{"model": {"vocab": [["a", 0], ["b"]]}}', "element 1 of the vocabulary is not [key, score]"),
                 ("k.json", b'{"model": {"vocab": [["a", 0], ["a", 1]]}}', "rows 0 and 1 are both \"a\""),
-                ("k.json", b'{"model": {"vocab": [["a", 0]]}, "added_tokens": [{"content": "b", "id": 0}]}', "key \"b\": row 0 has two keys"),
+                ("k.json", b'{"model": {"vocab": [["a", 0]]}, "added_tokens": [{"content": "b", "id": 0}]}', "key \"b\": row 0 has the key \"a\", too"),
                 ("k.json", b'{"a": 0, "b": 1, "c": 2}', "there are 3 keys, but"), ("k.npy", b"x", "k.npy: "), ("k.csv", b"", "in .txt, .json or .npy")):
             with self.subTest(content):
                 (self.work / name).write_bytes(content)
@@ -241,6 +258,33 @@ class KeyFiles(ImportTest):
         np.save(self.work / "k.npy", np.array([0.5, 1]))
         self.assertIn("keys are of dtype float64", self.refused(model, "--tensor", "w", "--keys-from", self.work / "k.npy"))
         self.assertIn("the keys are for one tensor, but 2 are taken", self.refused(model, "--keys-from", self.work / "k.npy"))
+
+
+    def test_a_scalar_has_no_keys_and_padding_is_not_all_of_a_table(self):
+        np.save(self.work / "m.npy", np.float32(1))
+        (self.work / "k.txt").write_text("a\n")
+        self.assertEqual(self.refused(self.work / "m.npy", "--keys-from", self.work / "k.txt"),
+                         f"{self.work}/k.txt: these are keys of rows, but {self.work}/m.npy is a scalar")
+        np.save(self.work / "m.npy", np.zeros((2, 1)))
+        (self.work / "k.txt").write_text("")
+        for options in (), ("--drop-padding",):
+            self.assertEqual(self.refused(self.work / "m.npy", "--keys-from", self.work / "k.txt", *options),
+                             f"{self.work}/k.txt: there are 0 keys, but {self.work}/m.npy has 2 rows")
+
+    def test_rows_of_a_vocabulary_that_have_no_key_are_listed(self):
+        np.save(self.work / "m.npy", np.zeros((4, 1), "f4"))
+        path = self.work / "k.json"
+        for vocabulary, missing, first in (({"a": 0, "b": 2}, "1 of the rows 0 to 2 have no key: 1", 1), ({"b": 3}, "3 of the rows 0 to 3 have no key: 0 to 2", 0),
+                                           ({"a": 1, "b": 3, "c": 7, "d": 9, "e": 11}, "7 of the rows 0 to 11 have no key: 0, 2, 4 to 6, …", 0),
+                                           ({"a": 0, "b": 10 ** 30}, f"{10 ** 30 - 1} of the rows 0 to {10 ** 30} have no key: 1 to {10 ** 30 - 1}", 1)):
+            for document in vocabulary, {"model": {"vocab": vocabulary}}:
+                with self.subTest(document):
+                    path.write_text(json.dumps(document))
+                    self.assertEqual(self.refused(self.work / "m.npy", "--keys-from", path),
+                                     f"{path}: {missing}. Each row needs a key: if these rows are not used, add a key for each to a copy of the "
+                                     f'file, such as "unused {first}": {first}')
+        path.write_text(json.dumps({"a": 0, "b": 2, "unused 1": 1, "c": 3}))
+        self.imported(self.work / "m.npy", "--keys-from", path)
 
 
 class Damaged(ImportTest):

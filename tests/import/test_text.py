@@ -3,7 +3,7 @@ import gzip
 
 import numpy as np
 
-from importing import ImportTest, strings
+from importing import ImportTest, numbers, strings
 
 
 class Encodings(ImportTest):
@@ -46,3 +46,50 @@ class Encodings(ImportTest):
                 with self.subTest(name=name, encoding=encoding):
                     self.assertIn(f"{name}: the text is in {named}; expected UTF-8: iconv -f {named} -t UTF-8 FILE >NEW converts it",
                                   self.refused(*self.arguments(name, text.replace("ké", "key").encode(encoding))))
+
+
+class Numbers(ImportTest):
+    """Numbers in text are rounded to float64, and never become infinite."""
+    TOO_LARGE = "expected a number up to 1.8e308, the maximum of float64"
+
+    def write(self, name, text):
+        (self.work / name).write_text(text)
+        return self.work / name
+
+    def test_a_number_that_is_too_large_is_refused_with_its_place(self):
+        for text in "1e400", "-1e309", "2" + "0" * 308, "-" + "9" * 400, "0" * 9 + "1.5E+00400":
+            shown = repr(text[:40]) + ("…" if len(text) > 40 else "")
+            for dtype in "float32", "float64":
+                with self.subTest(text=text, dtype=dtype):
+                    path = self.write("m.csv", f"id,x,y\na,inf,0\nb,1,\nc,2, {text} \n")
+                    self.imported(path, "--rows", "x", "--dtype", dtype)
+                    path = self.write("m.csv", f"id,x,y\na,inf,0\nb,1,3\nc,2, {text} \n")
+                    self.assertEqual(self.refused(path, "--keys", "id", "--dtype", dtype),
+                                     f"{path}, column y: row 2 is {(' ' + text + ' ')[:40]!r}{'…' if len(text) > 38 else ''}; {self.TOO_LARGE}")
+                    path = self.write("m.vec", f"3 2\na inf 1\nb 1 2\nc 1 {text}\n")
+                    self.assertEqual(self.refused(path, "--dtype", dtype), f"{path}, line 4: element 1 is {shown}; {self.TOO_LARGE}")
+                    if text[0] != "0":
+                        path = self.write("m.jsonl", f'{{"x": Infinity}}\n\n{{"x": 1, "y": {text}}}\n{{"x": {text}}}\n')
+                        self.assertEqual(self.refused(path, "--rows", "x", "--dtype", dtype),
+                                         f"{path}, column x: row 2 is {shown}; {self.TOO_LARGE}")
+                        path = self.write("m.jsonl", f'{{"v": [0, Infinity]}}\n{{"v": [1, {text}]}}\n')
+                        self.assertIn(f"row 1 is {shown}; {self.TOO_LARGE}", self.refused(path, "--dtype", dtype))
+
+    def test_the_largest_numbers_and_words_for_infinity_are_taken(self):
+        largest = "1.7976931348623158e308"
+        for path, values in ((self.write("m.csv", f"x\n{largest}\ninf\n-Infinity\nNaN\n"), "x"),
+                             (self.write("m.jsonl", "".join(f'{{"x": {x}}}\n' for x in (largest, "Infinity", "-Infinity", "NaN"))), "x"),
+                             (self.write("m.txt", f"a {largest}\nb inf\nc -Infinity\nd nan\n"), "vectors")):
+            with self.subTest(path.name):
+                self.imported(path, "--dtype", "float64")
+                self.assertEqual(repr(numbers(self.tensors("m.safetensors"), values)), "[1.7976931348623157e+308, inf, -inf, nan]")
+        self.imported(self.write("m.jsonl", f'{{"x": {2 ** 1024 - 2 ** 970 - 1}}}\n'), "--dtype", "float64")
+        self.assertEqual(numbers(self.tensors("m.safetensors"), "x"), [float(2 ** 1024 - 2 ** 971)])
+
+    def test_numbers_with_more_digits_than_float64_has_are_rounded_to_nearest(self):
+        texts = str(2 ** 53 + 1), "0.1000000000000000055511151231257827021181583404541015625", "5e-324", "1e-400"
+        for path, name in ((self.write("m.csv", "x\n" + "\n".join(texts)), "x"), (self.write("m.txt", "".join(f"k{x} {x}\n" for x in texts)), "vectors"),
+                           (self.write("m.jsonl", "".join(f'{{"x": {x}}}\n' for x in texts)), "x")):
+            with self.subTest(path.name):
+                self.imported(path, "--dtype", "float64")
+                self.assertEqual(numbers(self.tensors("m.safetensors"), name), [2.0 ** 53, 0.1, 5e-324, 0])

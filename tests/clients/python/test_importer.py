@@ -35,12 +35,27 @@ def test_the_command_is_the_program_of_deploy_import():
     assert {path.name for path in (PACKAGE / "import").iterdir()} - {"__pycache__"} == names
     for name in names:
         assert (PACKAGE / "import" / name).read_bytes() == (SOURCE / name).read_bytes()
-    assert run("command", "--help").stdout == run("folder", "--help").stdout != ""
 
 
-def test_its_exit_status_and_its_errors_are_those_of_the_program(tmp_path):
+@pytest.mark.parametrize(("kind", "name", "command"), [
+    ("command", "tensord-import", "tensord-import"), ("module", "tensord-import", "tensord-import"),
+    ("folder", "import", "python3 deploy/import")])
+def test_it_has_the_name_under_which_it_was_started(kind, name, command, tmp_path):
+    described = run(kind, "--help").stdout
+    assert described.startswith(f"usage: {name} [-h]")
+    assert re.findall(r"^  (.*) movies\.parquet --keys movie_id --data-dir data$", described, re.M) == [command]
+    assert len(re.findall(rf"^  {command} \w", described, re.M)) == 5
+    assert ("deploy/import" in described) == (kind == "folder")
+    assert f"\n{name}: error: --data-dir is missing\n" in run(kind, "x.npz").stderr
+    done = run(kind, tmp_path / "none.npz", "--data-dir", tmp_path / "data")
+    assert done.stderr == f"{name}: error: {tmp_path}/none.npz: there is no such file\n"
+    np.savez(tmp_path / "m.npz", a=np.zeros(1), b=np.array(["x"]))
+    assert run(kind, tmp_path / "m.npz", "--list").stderr.startswith(f"{name}: note: {tmp_path}/m.npz, array b: the dtype is <U1")
+
+
+def test_its_exit_status_is_that_of_the_program(tmp_path):
     done = run("command", tmp_path / "none.npz", "--data-dir", tmp_path / "data")
-    assert done.returncode == 1 and "none.npz" in done.stderr
+    assert done.returncode == 1
     assert run("command").returncode == 2
 
 

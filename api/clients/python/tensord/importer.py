@@ -7,7 +7,7 @@ from pathlib import Path
 def main() -> None:
     if sys.version_info < (3, 10):
         sys.exit("tensord-import: error: it needs Python 3.10 or newer; this is " + ".".join(map(str, sys.version_info[:2])))
-    runpy.run_path(str(Path(__file__).parent / "import"), run_name="__main__")
+    runpy.run_path(str(Path(__file__).parent / "import"), {"COMMAND": "tensord-import"}, "__main__")
 
 
 if __name__ == "__main__":
