@@ -29,7 +29,7 @@ td_status td_codec_decode(td_format format, const char *body, size_t bytes,
                                  : td_json_decode(body, bytes, resolver, arena, request, err);
     request->decoded = status == TD_OK;
     if (status != TD_OK)
-        return td_foreign_explain_body(status, body, bytes, err);
+        return td_foreign_explain_body(status, format, body, bytes, err);
     if (request->options.store || !request->options.store_ttl_s)
         return status;
     td_error_set(err, TD_MALFORMED_REQUEST,

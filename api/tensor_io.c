@@ -328,7 +328,7 @@ td_status td_tensor_read(td_format format, td_role role, const char *body, size_
 {
     const td_status status =
         read_tensor(format, role, body, bytes, resolver, arena, out, in_body, err);
-    return td_foreign_explain_body(status, body, bytes, err);
+    return td_foreign_explain_body(status, format, body, bytes, err);
 }
 
 static td_status read_table(td_format format, const char *body, size_t bytes,
@@ -360,7 +360,7 @@ td_status td_table_read(td_format format, const char *body, size_t bytes,
                         struct td_table_document *out, struct td_error *err)
 {
     const td_status status = read_table(format, body, bytes, resolver, arena, out, err);
-    return td_foreign_explain_body(status, body, bytes, err);
+    return td_foreign_explain_body(status, format, body, bytes, err);
 }
 
 /* ---- writing ---- */

@@ -51,3 +51,37 @@ const char *td_dtype_set_text(td_dtype_set set, char *text, size_t size)
                 (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", infos[i].name);
     return text;
 }
+
+/* The numbers that a real dtype has. */
+struct numbers {
+    int bits;     /* of the absolute value of an integer, or of the significand of a float */
+    int exponent; /* the largest one of a float; 0 for integers */
+    bool is_signed;
+};
+
+static struct numbers numbers_of(td_dtype dtype)
+{
+    static const struct numbers all[TD_DTYPE_COUNT] = {
+        [TD_DTYPE_BOOL] = { 1, 0, false },       [TD_DTYPE_INT8] = { 7, 0, true },
+        [TD_DTYPE_INT16] = { 15, 0, true },      [TD_DTYPE_INT32] = { 31, 0, true },
+        [TD_DTYPE_INT64] = { 63, 0, true },      [TD_DTYPE_UINT8] = { 8, 0, false },
+        [TD_DTYPE_UINT16] = { 16, 0, false },    [TD_DTYPE_UINT32] = { 32, 0, false },
+        [TD_DTYPE_UINT64] = { 64, 0, false },    [TD_DTYPE_FLOAT16] = { 11, 15, true },
+        [TD_DTYPE_BFLOAT16] = { 8, 127, true },  [TD_DTYPE_FLOAT32] = { 24, 127, true },
+        [TD_DTYPE_FLOAT64] = { 53, 1023, true },
+    };
+    return all[td_dtype_part(dtype)];
+}
+
+bool td_dtype_holds(td_dtype wide, td_dtype narrow)
+{
+    const struct numbers to = numbers_of(wide), from = numbers_of(narrow);
+    if (wide == narrow)
+        return true;
+    if (to.bits == 0 || from.bits == 0 ||
+        (td_dtype_is_complex(narrow) && !td_dtype_is_complex(wide)))
+        return false;
+    /* Each float has exponents for all integers of as many bits as its significand. */
+    return to.bits >= from.bits && to.exponent >= from.exponent &&
+           (to.is_signed || !from.is_signed);
+}

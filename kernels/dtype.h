@@ -58,6 +58,9 @@ bool td_dtype_from_safetensors(const char *name, size_t length, td_dtype *out);
 #define TD_DTYPE_SET_TEXT 160
 const char *td_dtype_set_text(td_dtype_set set, char *text, size_t size);
 
+/* True if `wide` has every value of `narrow`: a conversion loses nothing. */
+bool td_dtype_holds(td_dtype wide, td_dtype narrow);
+
 static inline bool td_dtype_is_complex(td_dtype dtype)
 {
     return dtype == TD_DTYPE_COMPLEX64 || dtype == TD_DTYPE_COMPLEX128;

@@ -294,6 +294,34 @@ static td_status check_input(const struct td_input_spec *spec, const struct td_o
     return TD_OK;
 }
 
+static bool is_byte(td_dtype dtype)
+{
+    return dtype == TD_DTYPE_INT8 || dtype == TD_DTYPE_UINT8;
+}
+
+static bool is_float(td_dtype dtype)
+{
+    static const td_dtype_set floats = TD_DTYPE_BIT(FLOAT16) | TD_DTYPE_BIT(BFLOAT16) |
+                                       TD_DTYPE_BIT(FLOAT32) | TD_DTYPE_BIT(FLOAT64);
+    return floats >> dtype & 1;
+}
+
+/* How two dtypes become one: of a list of inputs that which loses less, elsewhere the dtype of the first
+ * input, which is often a resident table. "" if there is no way. */
+static const char *advise_cast(const struct td_input_spec *spec, td_dtype first, td_dtype other,
+                               char *text, size_t size)
+{
+    const bool to_other = spec->list && !td_dtype_holds(first, other) &&
+                          (td_dtype_holds(other, first) || (is_float(other) && !is_float(first)));
+    const td_dtype to = to_other ? other : first, from = to_other ? first : other;
+    text[0] = '\0';
+    if (first != TD_DTYPE_STRING && other != TD_DTYPE_STRING)
+        snprintf(text, size, ": the op cast with dtype = %s converts%s%s", td_dtype_info(to)->name,
+                 td_dtype_holds(to, from) ? "" : " values that fit",
+                 is_byte(from) && is_float(to) ? ", and dequantize those that are quantised" : "");
+    return text;
+}
+
 /* Do all tensors of the inputs of this role with one_dtype have the dtype of the first of them, if
  * they may have it? */
 static td_status check_one_dtype(const struct td_op *op, const struct td_op_args *args,
@@ -312,13 +340,11 @@ static td_status check_one_dtype(const struct td_op *op, const struct td_op_args
             if (tensor->dtype == first->dtype || !(spec->dtypes >> first->dtype & 1))
                 continue;
             const td_status status = op->mixed_dtypes ? op->mixed_dtypes : TD_UNSUPPORTED_DTYPE;
-            const char *dtype = td_dtype_info(first->dtype)->name;
-            char advice[64] = "";
-            if (tensor->dtype != TD_DTYPE_STRING && first->dtype != TD_DTYPE_STRING)
-                snprintf(advice, sizeof(advice), ": the op cast with dtype = %s converts", dtype);
+            char advice[128];
             td_error_set(err, status, "%s has dtype %s and %s %s; the same is expected%s",
                          tensor_name(spec, j, name), td_dtype_info(tensor->dtype)->name, first_name,
-                         dtype, advice);
+                         td_dtype_info(first->dtype)->name,
+                         advise_cast(spec, first->dtype, tensor->dtype, advice, sizeof advice));
             return td_error_at_input(err, status, "%s", name);
         }
     }

@@ -1,5 +1,7 @@
 #include "api/files/foreign.h"
 
+#include "api/files/npy.h"
+
 #include <string.h>
 
 #define IMPORT "deploy/import makes a table of it"
@@ -35,6 +37,30 @@ static const struct {
       { "text with a byte order mark", "send it without its first 3 bytes", SAVE } },
 };
 
+/* Formats that tensord reads, in a body that was sent as another one of them. */
+static const struct td_foreign npy = { "a .npy file", "PUT takes it as application/x-npy", "" },
+                               safetensors = { "a safetensors file",
+                                               "send it as application/vnd.safetensors", "" },
+                               json = { "JSON", "send it as application/json", "" };
+
+static bool is_safetensors(const char *bytes, size_t size)
+{
+    enum { HEADER = 8 }; /* the length of the header, whose text follows */
+    static const char upper_half[4] = { 0 };
+    return size > HEADER && memcmp(bytes + 4, upper_half, sizeof upper_half) == 0 &&
+           bytes[HEADER] == '{';
+}
+
+static const struct td_foreign *find_other(td_format sent, const char *bytes, size_t size)
+{
+    const bool is_text = sent == TD_FORMAT_JSON || sent == TD_FORMAT_OIP;
+    if (td_npy_is(bytes, size))
+        return sent == TD_FORMAT_NPY ? NULL : &npy;
+    if (is_safetensors(bytes, size))
+        return sent == TD_FORMAT_SAFETENSORS ? NULL : &safetensors;
+    return !is_text && size > 0 && (bytes[0] == '{' || bytes[0] == '[') ? &json : NULL;
+}
+
 const struct td_foreign *td_foreign_find(const void *bytes, size_t size)
 {
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
@@ -43,11 +69,14 @@ const struct td_foreign *td_foreign_find(const void *bytes, size_t size)
     return NULL;
 }
 
-td_status td_foreign_explain_body(td_status status, const void *bytes, size_t size,
+td_status td_foreign_explain_body(td_status status, td_format sent, const void *bytes, size_t size,
                                   struct td_error *err)
 {
-    const struct td_foreign *found =
-        status == TD_MALFORMED_REQUEST ? td_foreign_find(bytes, size) : NULL;
+    if (status != TD_MALFORMED_REQUEST)
+        return status;
+    const struct td_foreign *found = td_foreign_find(bytes, size);
+    if (!found)
+        found = find_other(sent, bytes, size);
     if (!found)
         return status;
     td_error_set(err, status, "the body is %s; %s", found->name, found->of_body);

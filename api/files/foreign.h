@@ -7,6 +7,7 @@
 #ifndef TD_API_FILES_FOREIGN_H
 #define TD_API_FILES_FOREIGN_H
 
+#include "api/message/message.h"
 #include "kernels/status.h"
 
 #include <stddef.h>
@@ -20,9 +21,9 @@ struct td_foreign {
 /* NULL if the bytes are of no known format. */
 const struct td_foreign *td_foreign_find(const void *bytes, size_t size);
 
-/* Returns `status`. If that is MALFORMED_REQUEST and the body is of another format, the error names it
- * and says what to do. */
-td_status td_foreign_explain_body(td_status status, const void *bytes, size_t size,
+/* Returns `status`. If that is MALFORMED_REQUEST and the body is not of the format that it was sent as, the
+ * error names its format and says what to do. */
+td_status td_foreign_explain_body(td_status status, td_format sent, const void *bytes, size_t size,
                                   struct td_error *err);
 
 /* The same for a file. */

@@ -226,7 +226,8 @@ static td_status check_quantized(const struct td_op_args *args, struct td_error 
         return TD_OK;
     td_error_set(err, TD_UNSUPPORTED_DTYPE,
                  "params has dtype %s and scale is missing; float16, bfloat16, float32 or float64 "
-                 "is expected without scale",
+                 "is expected without scale. Rows that deploy/import has quantised need scale and "
+                 "offset, the tables X.scale and X.offset beside X",
                  td_dtype_info(td_embedding_bag_given(args, TD_BAG_PARAMS)->dtype)->name);
     return td_error_at_input(err, TD_UNSUPPORTED_DTYPE, "params");
 }

@@ -88,8 +88,8 @@ static td_status decode_oip(struct td_call *call)
 static td_status decode_body(struct td_call *call)
 {
     return call->body_format == TD_FORMAT_OIP
-               ? td_foreign_explain_body(decode_oip(call), call->body, call->body_bytes,
-                                         &call->error)
+               ? td_foreign_explain_body(decode_oip(call), TD_FORMAT_OIP, call->body,
+                                         call->body_bytes, &call->error)
                : td_codec_decode(call->body_format, call->body, call->body_bytes,
                                  &call->sources.resolver, &call->arena, &call->request,
                                  &call->error);

@@ -62,7 +62,6 @@ static enum td_config_action load(struct td_config *config, int argc, char **arg
                                   char **environment, struct td_config_origins *origins,
                                   char message[TD_CONFIG_MESSAGE])
 {
-    static const struct td_option_source built_in = { .text = "built-in default" };
     struct td_command_line line = { .action = TD_CONFIG_RUN };
     memset(config, 0, sizeof *config);
     memset(origins, 0, sizeof *origins);
@@ -73,7 +72,8 @@ static enum td_config_action load(struct td_config *config, int argc, char **arg
             return asked->action;
     }
     for (int i = 0; i < TD_N_OPTIONS; i++)
-        if (!td_option_set(config, &td_options[i], td_options[i].default_text, &built_in, message))
+        if (!td_option_set(config, &td_options[i], td_options[i].default_text, &td_option_built_in,
+                           message))
             goto wrong;
     /* The command line is read twice: first for --config, whose file has a lower precedence. */
     if (!td_config_read_arguments(config, argc, argv, false, &line, origins, message))

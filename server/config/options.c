@@ -227,6 +227,8 @@ static bool add_text(char **member, const char *value, char message[TD_CONFIG_ME
     return true;
 }
 
+const struct td_option_source td_option_built_in = { .text = "built-in default" };
+
 bool td_option_set(struct td_config *config, const struct td_option *option, const char *value,
                    const struct td_option_source *source, char message[TD_CONFIG_MESSAGE])
 {
@@ -250,6 +252,10 @@ bool td_option_set(struct td_config *config, const struct td_option *option, con
                                     "PATH[:OPTIONS]");
         return set_text((char **)(void *)member, value, message);
     case KIND_TEXT:
+        /* Else an unset variable of a shell, as in --token-file "$TOKENS", would switch off protection. */
+        if (!*value && source != &td_option_built_in)
+            return td_option_reject(message, source, value,
+                                    "a value; without the option there is none");
         return set_text((char **)(void *)member, value, message);
     case KIND_LIST:
         return (source->repeated ? add_text : set_text)((char **)(void *)member, value, message);

@@ -58,6 +58,8 @@ struct td_option_source {
     bool repeated; /* a later value of the same source: appended to a list */
 };
 
+extern const struct td_option_source td_option_built_in; /* of defaults */
+
 /* Sets the message "SOURCE: 'VALUE' is not EXPECTED" and returns false. */
 bool td_option_reject(char message[TD_CONFIG_MESSAGE], const struct td_option_source *source,
                       const char *value, const char *expected);

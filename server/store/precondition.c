@@ -79,12 +79,19 @@ td_status td_etag_listed(const char *header, const char *list, const char *etag,
     return find_tag(header, list, etag, false, weak, listed, err);
 }
 
-static td_status refuse(const char *name, const char *header, const char *etag,
+static td_status refuse(const char *name, const char *header, const char *list, const char *etag,
                         struct td_error *err)
 {
-    if (etag)
-        td_error_set(err, TD_PRECONDITION_FAILED, "%s does not match the current version of '%s'",
-                     header, name);
+    if (etag && strcmp(header, "If-None-Match") == 0)
+        td_error_set(err, TD_PRECONDITION_FAILED,
+                     strchr(list, '*')
+                         ? "'%s' exists, and If-None-Match: * requires that it does not"
+                         : "'%s' still has an ETag that If-None-Match excludes",
+                     name);
+    else if (etag)
+        td_error_set(err, TD_PRECONDITION_FAILED, "%s does not match the current version of '%s'%s",
+                     header, name,
+                     strstr(list, "W/") ? "; a weak ETag, W/\"...\", never matches" : "");
     else
         td_error_set(err, TD_PRECONDITION_FAILED,
                      "%s requires a version of '%s', which does not exist", header, name);
@@ -102,13 +109,16 @@ td_status td_condition_check(const struct td_condition *condition, const char *n
         const td_status status =
             find_tag("If-Match", condition->if_match, etag, true, false, &listed, err);
         if (status != TD_OK || !listed)
-            return status != TD_OK ? status : refuse(name, "If-Match", etag, err);
+            return status != TD_OK ? status
+                                   : refuse(name, "If-Match", condition->if_match, etag, err);
     }
     if (condition->if_none_match) {
         const td_status status =
             find_tag("If-None-Match", condition->if_none_match, etag, true, true, &listed, err);
         if (status != TD_OK || listed)
-            return status != TD_OK ? status : refuse(name, "If-None-Match", etag, err);
+            return status != TD_OK
+                       ? status
+                       : refuse(name, "If-None-Match", condition->if_none_match, etag, err);
     }
     return TD_OK;
 }

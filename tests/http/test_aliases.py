@@ -109,6 +109,12 @@ class Reading(AliasTest):
         self.assertEqual(self.get("/v1/tensors/movies").json()["name"], "m@2")
         self.assertNotIn("movies", [t["name"] for t in self.get("/v1/tensors").json()["tensors"]])
 
+    def test_a_flip_has_no_etag_and_says_where_its_conditions_are(self):
+        for header in "If-Match", "If-None-Match":
+            problem = self.assertProblem(self.request("POST", ALIASES, {"set": {"x": None}}, {header: '"nope"'}), 400, "MALFORMED_REQUEST",
+                                         attribute=header)
+            self.assertIn("the member if of the body", problem["detail"])
+
     def test_conditions_are_those_of_the_version(self):
         self.versions("m@1", "m@2")
         self.flip(movies="m@1")

@@ -84,3 +84,41 @@ TD_TEST(all_names_fit_the_text_of_a_set)
     ck_assert_ptr_nonnull(strstr(text, "bool, int8,"));
     ck_assert_str_eq(strrchr(text, ' '), " string");
 }
+
+static const struct {
+    td_dtype wide, narrow;
+    bool holds;
+} conversions[] = {
+    { TD_DTYPE_INT64, TD_DTYPE_INT32, true },
+    { TD_DTYPE_INT32, TD_DTYPE_INT64, false },
+    { TD_DTYPE_INT64, TD_DTYPE_UINT32, true },
+    { TD_DTYPE_INT64, TD_DTYPE_UINT64, false },
+    { TD_DTYPE_UINT64, TD_DTYPE_INT8, false },
+    { TD_DTYPE_INT16, TD_DTYPE_UINT8, true },
+    { TD_DTYPE_INT8, TD_DTYPE_UINT8, false },
+    { TD_DTYPE_INT8, TD_DTYPE_BOOL, true },
+    { TD_DTYPE_FLOAT32, TD_DTYPE_INT16, true },
+    { TD_DTYPE_FLOAT32, TD_DTYPE_INT32, false },
+    { TD_DTYPE_FLOAT64, TD_DTYPE_UINT32, true },
+    { TD_DTYPE_FLOAT64, TD_DTYPE_INT64, false },
+    { TD_DTYPE_FLOAT32, TD_DTYPE_BFLOAT16, true },
+    { TD_DTYPE_BFLOAT16, TD_DTYPE_FLOAT16, false },
+    { TD_DTYPE_FLOAT16, TD_DTYPE_BFLOAT16, false },
+    { TD_DTYPE_BFLOAT16, TD_DTYPE_UINT8, true },
+    { TD_DTYPE_INT64, TD_DTYPE_FLOAT16, false },
+    { TD_DTYPE_COMPLEX64, TD_DTYPE_FLOAT32, true },
+    { TD_DTYPE_COMPLEX64, TD_DTYPE_FLOAT64, false },
+    { TD_DTYPE_FLOAT64, TD_DTYPE_COMPLEX64, false },
+    { TD_DTYPE_COMPLEX128, TD_DTYPE_COMPLEX64, true },
+    { TD_DTYPE_STRING, TD_DTYPE_STRING, true },
+    { TD_DTYPE_STRING, TD_DTYPE_INT8, false },
+    { TD_DTYPE_FLOAT64, TD_DTYPE_STRING, false },
+};
+
+TD_TEST_EACH(a_dtype_holds_another_one_if_it_has_all_its_values, conversions)
+{
+    ck_assert_msg(td_dtype_holds(conversions[_i].wide, conversions[_i].narrow) ==
+                      conversions[_i].holds,
+                  "%s, %s", td_dtype_info(conversions[_i].wide)->name,
+                  td_dtype_info(conversions[_i].narrow)->name);
+}

@@ -33,7 +33,6 @@ static const struct {
     { "", 0, NULL, NULL },
     { "PK", 2, NULL, NULL },
     { "[1, 2]", 6, NULL, NULL },
-    { "\x93NUMPY\1", 7, NULL, NULL },
 };
 
 TD_TEST_EACH(other_formats_are_named_by_their_first_bytes, starts)
@@ -41,8 +40,9 @@ TD_TEST_EACH(other_formats_are_named_by_their_first_bytes, starts)
     const char *start = starts[_i].start;
     const size_t bytes = starts[_i].bytes;
     td_error_set(&err, TD_MALFORMED_REQUEST, "why");
-    ck_assert_int_eq(td_foreign_explain_body(TD_MALFORMED_REQUEST, start, bytes, &err),
-                     TD_MALFORMED_REQUEST);
+    ck_assert_int_eq(
+        td_foreign_explain_body(TD_MALFORMED_REQUEST, TD_FORMAT_JSON, start, bytes, &err),
+        TD_MALFORMED_REQUEST);
     ck_assert_str_eq(err.message, starts[_i].body ? starts[_i].body : "why");
     ck_assert_int_eq(err.offset, starts[_i].body ? 0 : -1);
     td_error_set(&err, TD_MALFORMED_REQUEST, "why");
@@ -54,10 +54,39 @@ TD_TEST_EACH(other_formats_are_named_by_their_first_bytes, starts)
 TD_TEST(other_results_are_left_as_they_are)
 {
     td_error_set(&err, TD_RESOURCE_LIMIT, "why");
-    ck_assert_int_eq(td_foreign_explain_body(TD_OK, "PAR1", 4, &err), TD_OK);
-    ck_assert_int_eq(td_foreign_explain_body(TD_RESOURCE_LIMIT, "PAR1", 4, &err),
+    ck_assert_int_eq(td_foreign_explain_body(TD_OK, TD_FORMAT_JSON, "PAR1", 4, &err), TD_OK);
+    ck_assert_int_eq(td_foreign_explain_body(TD_RESOURCE_LIMIT, TD_FORMAT_JSON, "PAR1", 4, &err),
                      TD_RESOURCE_LIMIT);
     ck_assert_int_eq(td_foreign_explain_file(TD_RESOURCE_LIMIT, "PAR1", 4, &err),
                      TD_RESOURCE_LIMIT);
     ck_assert_str_eq(err.message, "why");
+}
+
+static const struct {
+    td_format sent;
+    const char *start;
+    size_t bytes;
+    const char *message; /* NULL: as it was */
+} sent_as_others[] = {
+    { TD_FORMAT_JSON, "\x93NUMPY\1\0", 8,
+      "the body is a .npy file; PUT takes it as application/x-npy" },
+    { TD_FORMAT_NPY, "\x93NUMPY\1\0", 8, NULL },
+    { TD_FORMAT_JSON, "\100\0\0\0\0\0\0\0{\"x\"", 12,
+      "the body is a safetensors file; send it as application/vnd.safetensors" },
+    { TD_FORMAT_SAFETENSORS, "\100\0\0\0\0\0\0\0{\"x\"", 12, NULL },
+    { TD_FORMAT_SAFETENSORS, "{\"params\"", 9, "the body is JSON; send it as application/json" },
+    { TD_FORMAT_NPY, "[1, 2]", 6, "the body is JSON; send it as application/json" },
+    { TD_FORMAT_JSON, "{\"params\"", 9, NULL },
+    { TD_FORMAT_OIP, "{\"inputs\"", 9, NULL },
+    { TD_FORMAT_SAFETENSORS, "", 0, NULL },
+};
+
+TD_TEST_EACH(a_body_that_was_sent_as_another_format_is_named, sent_as_others)
+{
+    td_error_set(&err, TD_MALFORMED_REQUEST, "why");
+    ck_assert_int_eq(td_foreign_explain_body(TD_MALFORMED_REQUEST, sent_as_others[_i].sent,
+                                             sent_as_others[_i].start, sent_as_others[_i].bytes,
+                                             &err),
+                     TD_MALFORMED_REQUEST);
+    ck_assert_str_eq(err.message, sent_as_others[_i].message ? sent_as_others[_i].message : "why");
 }

@@ -193,7 +193,7 @@ static const struct {
     { "weights of another dtype", TABLE, "int32[1] 0", "offsets=int32[1] 0; weights=float64[1] 0",
       "", TD_UNSUPPORTED_DTYPE,
       "weights has dtype float64 and params float32; the same is expected: the op cast with dtype "
-      "= float32 converts",
+      "= float32 converts values that fit",
       "weights", "" },
     { "weights of int8 that are not float32", "int8[1,1] 0", "int32[1] 0",
       "offsets=int32[1] 0; weights=float16[1] 0; scale=float32[1] 1; offset=float32[1] 0", "",
@@ -202,12 +202,14 @@ static const struct {
     { "int8 without scale", "int8[1,1] 0", "int32[1] 0", "offsets=int32[1] 0", "",
       TD_UNSUPPORTED_DTYPE,
       "params has dtype int8 and scale is missing; float16, bfloat16, float32 or float64 is "
-      "expected without scale",
+      "expected without scale. Rows that deploy/import has quantised need scale and offset, the "
+      "tables X.scale and X.offset beside X",
       "params", "" },
     { "int8 with an offset alone", "int8[1,1] 0", "int32[1] 0",
       "offsets=int32[1] 0; offset=float32[1] 1", "", TD_UNSUPPORTED_DTYPE,
       "params has dtype int8 and scale is missing; float16, bfloat16, float32 or float64 is "
-      "expected without scale",
+      "expected without scale. Rows that deploy/import has quantised need scale and offset, the "
+      "tables X.scale and X.offset beside X",
       "params", "" },
     { "offset and zero_point", "int8[1,1] 0", "int32[1] 0",
       "offsets=int32[1] 0; scale=float32[1] 1; offset=float32[1] 0; zero_point=int8[1] 0", "",

@@ -108,3 +108,24 @@ TD_TEST_EACH(a_failed_condition_returns_the_current_etag, conditions)
         ck_assert(!conditions[_i].etag || !strstr(err.message, conditions[_i].etag));
     }
 }
+
+static const struct {
+    const char *if_match, *if_none_match, *etag, *message;
+} reasons[] = {
+    { "\"1\"", NULL, "\"2\"", "If-Match does not match the current version of 't'" },
+    { "W/\"2\"", NULL, "\"2\"",
+      "If-Match does not match the current version of 't'; a weak ETag, W/\"...\", never matches" },
+    { "\"1\"", NULL, NULL, "If-Match requires a version of 't', which does not exist" },
+    { NULL, "*", "\"1\"", "'t' exists, and If-None-Match: * requires that it does not" },
+    { NULL, "\"1\"", "\"1\"", "'t' still has an ETag that If-None-Match excludes" },
+};
+
+TD_TEST_EACH(an_error_says_which_condition_does_not_hold, reasons)
+{
+    const struct td_condition condition = { .if_match = reasons[_i].if_match,
+                                            .if_none_match = reasons[_i].if_none_match };
+    struct td_error err;
+    ck_assert_int_eq(td_condition_check(&condition, "t", reasons[_i].etag, &err),
+                     TD_PRECONDITION_FAILED);
+    ck_assert_str_eq(err.message, reasons[_i].message);
+}
