@@ -1,8 +1,9 @@
 /* bench_bags - sums of bags by the op embedding_bag, for bags.py and for profiles.
  *
- *     bench_bags dtype columns rows threads
+ *     bench_bags dtype columns rows threads [weighted] [isa]
  *
- * A table of float32, float16, int8 (with scale and offset as inputs) or byte_rowwise. A line on the
+ * A table of float32, float16, int8 (with scale and offset as inputs) or byte_rowwise; with a weight for
+ * each index, and with the loops of an instruction set, as `tensord --isa` has them. A line on the
  * standard input is the number of rows of a bag; it is answered with "ns", those of a row in the
  * tenth fastest and in the median of 100 calls with 20,000 random rows each, and the sum of all
  * elements of the output of the first of them. The elements, scales, offsets and rows are those that
@@ -26,6 +27,9 @@ struct bench {
     td_bag_layout layout;
     struct td_tensor params, scale, offset, indices[BATCHES], offsets;
     bool quantized; /* has scale and offset */
+    bool weighted;
+    struct td_tensor weights;
+    td_isa isa;
     void *output;
 };
 
@@ -109,6 +113,10 @@ static void make_table(struct bench *b, const char *name, int64_t columns, int64
             ((int64_t *)b->indices[q].data)[i] =
                 (int64_t)(mix((uint64_t)(q * BATCH + i)) % (uint64_t)rows);
     }
+    if (b->weighted)
+        b->weights = vector(b->quantized || b->layout ? TD_DTYPE_FLOAT32 : dtype, BATCH);
+    for (int64_t i = 0; i < b->weights.numel; i++)
+        set(&b->weights, i);
     b->output = huge_pages((size_t)(BATCH * columns) * sizeof(float));
 }
 
@@ -130,6 +138,8 @@ static int64_t call(struct bench *b, int q)
         args.inputs[TD_BAG_SCALE] = (struct td_operand){ &b->scale, 1 };
         args.inputs[TD_BAG_OFFSET] = (struct td_operand){ &b->offset, 1 };
     }
+    if (b->weighted)
+        args.inputs[TD_BAG_WEIGHTS] = (struct td_operand){ &b->weights, 1 };
     td_op_set_defaults(&td_op_embedding_bag, &args);
     memcpy(args.attrs + offsetof(struct td_embedding_bag_attrs, layout), &b->layout,
            sizeof(b->layout));
@@ -204,9 +214,23 @@ static void run_job(struct td_job *base, struct td_worker *worker)
     struct job *job = (struct job *)(void *)base;
     struct td_pool_exec exec;
     td_pool_exec_init(&exec, worker, NULL, never_stopped, NULL);
+    exec.base.isa = job->bench->isa;
     job->bench->exec = &exec.base;
     serve(job->bench);
     sem_post(&job->done);
+}
+
+/* False for a word that is none. */
+static bool set_option(struct bench *b, const char *word)
+{
+    if (strcmp(word, "weighted") == 0)
+        return b->weighted = true;
+    for (td_isa isa = TD_ISA_AUTO; isa < TD_ISA_COUNT; isa++)
+        if (strcmp(word, td_isa_name(isa)) == 0 && td_isa_supported(isa)) {
+            b->isa = isa;
+            return true;
+        }
+    return false;
 }
 
 int main(int argc, char **argv)
@@ -214,12 +238,15 @@ int main(int argc, char **argv)
     static struct bench bench;
     struct job job = { .job = { .run = run_job, .cost_ns = UINT64_MAX, .deadline_ns = INT64_MAX },
                        .bench = &bench };
-    const int64_t columns = argc == 5 ? strtoll(argv[2], NULL, 10) : 0;
-    const int64_t rows = argc == 5 ? strtoll(argv[3], NULL, 10) : 0;
-    const int threads = argc == 5 ? (int)strtol(argv[4], NULL, 10) : 0;
-    if (columns < 1 || rows < 1 || threads < 1) {
-        fprintf(stderr,
-                "usage: bench_bags float32|float16|int8|byte_rowwise columns rows threads\n");
+    const int64_t columns = argc >= 5 ? strtoll(argv[2], NULL, 10) : 0;
+    const int64_t rows = argc >= 5 ? strtoll(argv[3], NULL, 10) : 0;
+    const int threads = argc >= 5 ? (int)strtol(argv[4], NULL, 10) : 0;
+    bool understood = columns >= 1 && rows >= 1 && threads >= 1;
+    for (int i = 5; i < argc; i++)
+        understood = set_option(&bench, argv[i]) && understood;
+    if (!understood) {
+        fprintf(stderr, "usage: bench_bags float32|float16|int8|byte_rowwise columns rows threads "
+                        "[weighted] [isa]\n");
         return 2;
     }
     make_table(&bench, argv[1], columns, rows);

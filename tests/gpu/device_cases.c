@@ -833,6 +833,12 @@ static bool is_rounded(const struct bag_form *form)
     return form->attrs.mode == TD_BAG_MEAN || form->attrs.mode == TD_BAG_SQRTN;
 }
 
+/* Bags so short are split neither by the CPU nor by a device, so their sums have the same bits. */
+static bool is_short(const struct bag_case *c)
+{
+    return c->n_indices <= 128;
+}
+
 static struct td_tensor small_floats(struct generator *g, td_dtype dtype,
                                      const struct td_shape *shape, int64_t least, int64_t values,
                                      double unit)
@@ -876,9 +882,9 @@ static struct td_tensor bags_of(struct generator *g, const struct bag_form *form
     return tensor;
 }
 
-static double bag_tolerance(const struct bag_form *form)
+static double bag_tolerance(const struct bag_form *form, const struct bag_case *c)
 {
-    if (!is_rounded(form))
+    if (is_short(c) || !is_rounded(form))
         return 0;
     const double computed = form->dtype == TD_DTYPE_FLOAT64 ? 1e-13 : 1e-5;
     const double stored = tolerance_of(form->out);
@@ -909,10 +915,11 @@ static struct td_tensor zero_points(struct generator *g, int64_t n)
     return tensor;
 }
 
-static void set_scaling(struct generator *g, int64_t n)
+/* Products of multiples of 0.1 are rounded, of multiples of 0.25 exact. */
+static void set_scaling(struct generator *g, int64_t n, bool exact)
 {
     struct td_shape shape = per_row(g, n);
-    struct td_tensor scale = small_floats(g, TD_DTYPE_FLOAT32, &shape, 1, 4, 0.25);
+    struct td_tensor scale = small_floats(g, TD_DTYPE_FLOAT32, &shape, 1, 4, exact ? 0.25 : 0.1);
     set_operand(g, TD_BAG_SCALE, &scale, 1);
     if (below(g, 2)) {
         struct td_tensor zeros = zero_points(g, n);
@@ -941,11 +948,11 @@ static void make_bags(struct generator *g, const struct bag_case *c, const struc
     if (form->weighted) {
         const int64_t least = is_rounded(form) ? 1 : -2;
         const td_dtype dtype = is_byte(form->dtype) ? TD_DTYPE_FLOAT32 : form->dtype;
-        struct td_tensor weights = small_floats(g, dtype, &m, least, 5, 0.5);
+        struct td_tensor weights = small_floats(g, dtype, &m, least, 5, is_short(c) ? 0.1 : 0.5);
         set_operand(g, TD_BAG_WEIGHTS, &weights, 1);
     }
     if (is_byte(form->dtype) && form->attrs.layout == TD_BAG_PLAIN)
-        set_scaling(g, n);
+        set_scaling(g, n, !is_short(c));
     struct td_embedding_bag_attrs attrs = form->attrs;
     attrs.num_segments = form->segments ? c->n_bags : TD_ATTR_UNSET;
     attrs.dtype = form->out;
@@ -959,7 +966,7 @@ static void make_bags(struct generator *g, const struct bag_case *c, const struc
     }
     g->one.depth = 1;
     g->one.bound[0] = n;
-    g->one.tolerance = bag_tolerance(form);
+    g->one.tolerance = bag_tolerance(form, c);
     if (g->n_cases % 3 == 0)
         set_items(g, 1 + (int)below(g, g->max_items), c->n_indices, 1);
     if (g->n_cases % 5 == 0)

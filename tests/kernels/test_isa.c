@@ -155,6 +155,105 @@ TD_TEST_EACH(embedding_bag_gives_one_answer, widths)
         expect_one_answer_of_bags(bag_dtypes[i], widths[_i], 3000);
 }
 
+/* Numbers of any magnitude, infinities and NaN among them, whose sums of products often lie next to the
+ * middle of two numbers. */
+static struct td_tensor extremes(td_dtype dtype, struct td_shape shape)
+{
+    const int digits = dtype == TD_DTYPE_FLOAT32 ? 23 : 52;
+    const uint64_t ones = ((uint64_t)1 << digits) - 1;
+    struct td_tensor t = random_tensor(dtype, &shape);
+    for (int64_t i = 0; i < t.numel; i++) {
+        const uint64_t mantissas[] = { 0, 1, ones, random_next() & ones };
+        const uint64_t sign = random_next() & 1;
+        uint64_t exponent = random_next() & (dtype == TD_DTYPE_FLOAT32 ? 255 : 2047);
+        if (random_below(8))
+            exponent = (uint64_t)((dtype == TD_DTYPE_FLOAT32 ? 127 : 1023) +
+                                  (random_below(3) - 1) * (digits + 1) - random_below(2));
+        const uint64_t bits = exponent << digits | mantissas[random_below(4)];
+        if (dtype == TD_DTYPE_FLOAT32)
+            ((uint32_t *)t.data)[i] = (uint32_t)(sign << 31 | bits);
+        else
+            ((uint64_t *)t.data)[i] = sign << 63 | bits;
+    }
+    return t;
+}
+
+/* Sums in the order of the rows, each rounded once. */
+#define EXPECT_FUSED(real, fused, isa)                                                             \
+    for (int64_t c = 0; c < columns; c++) {                                                        \
+        real sum = 0;                                                                              \
+        for (int64_t i = 0; i < ROWS; i++)                                                         \
+            sum = fused(((const real *)params.data)[i * columns + c],                              \
+                        ((const real *)weights.data)[i], sum);                                     \
+        const real got = ((const real *)call.args.outputs[0].data)[c];                             \
+        EXPECT((isnan(got) && isnan(sum)) || memcmp(&got, &sum, sizeof(sum)) == 0,                 \
+               "%s, column %" PRId64 ": %a, expected %a", td_isa_name(isa), c, (double)got,        \
+               (double)sum);                                                                       \
+    }
+
+TD_TEST_EACH(weighted_sums_of_floats_are_rounded_once_a_row, widths)
+{
+    enum { ROWS = 4, SEEDS = 300 };
+    for (int seed = 0; seed < SEEDS; seed++) {
+        random_seed((uint64_t)(1000 * _i + seed));
+        td_arena_reset(&test_arena);
+        const int64_t columns = widths[_i];
+        const td_dtype dtype = seed % 2 ? TD_DTYPE_FLOAT32 : TD_DTYPE_FLOAT64;
+        const struct td_tensor params = extremes(dtype, matrix(ROWS, columns));
+        const struct td_tensor weights = extremes(dtype, matrix(1, ROWS));
+        struct td_tensor rows = random_tensor(TD_DTYPE_INT32, &weights.shape);
+        for (int i = 0; i < ROWS; i++)
+            ((int32_t *)rows.data)[i] = i;
+        for (td_isa isa = TD_ISA_GENERIC; isa < TD_ISA_COUNT; isa++) {
+            struct op_call call;
+            struct thread_exec exec;
+            if (!td_isa_supported(isa))
+                continue;
+            thread_exec_init(&exec, 1, 0);
+            exec.exec.isa = isa;
+            call_begin(&call, "embedding_bag", "", params, rows);
+            call.args.inputs[TD_BAG_WEIGHTS] = operand(weights);
+            call_run(&call, "embedding_bag", &exec.exec);
+            EXPECT(call.status == TD_OK, "%s", call.err.message);
+            if (dtype == TD_DTYPE_FLOAT32)
+                EXPECT_FUSED(float, fmaf, isa)
+            else
+                EXPECT_FUSED(double, fma, isa)
+        }
+    }
+}
+
+/* Bags of one row of bytes. */
+TD_TEST_EACH(a_bag_of_one_row_is_what_dequantize_gives, widths)
+{
+    enum { ROWS = 30 };
+    struct op_call bag, row;
+    for (td_isa isa = TD_ISA_GENERIC; isa < TD_ISA_COUNT; isa++) {
+        struct thread_exec exec;
+        if (!td_isa_supported(isa))
+            continue;
+        random_seed((uint64_t)_i);
+        td_arena_reset(&test_arena);
+        thread_exec_init(&exec, 1, 0);
+        exec.exec.isa = isa;
+        const struct td_tensor params = numbers(TD_DTYPE_UINT8, matrix(ROWS, widths[_i]));
+        struct td_tensor rows = random_tensor(TD_DTYPE_INT32, &(struct td_shape){ 2, { ROWS, 1 } });
+        for (int i = 0; i < ROWS; i++)
+            ((int32_t *)rows.data)[i] = i;
+        const struct td_operand scale = operand(numbers(TD_DTYPE_FLOAT32, vector(ROWS)));
+        const struct td_operand offset = operand(numbers(TD_DTYPE_FLOAT32, vector(ROWS)));
+        call_begin(&bag, "embedding_bag", "", params, rows);
+        bag.args.inputs[TD_BAG_SCALE] = scale;
+        bag.args.inputs[TD_BAG_OFFSET] = offset;
+        call_run(&bag, "embedding_bag", &exec.exec);
+        call_begin(&row, "dequantize", "", params, *scale.tensors);
+        row.args.inputs[2] = offset;
+        call_run(&row, "dequantize", &exec.exec);
+        EXPECT(bag.status == TD_OK && row.status == TD_OK, "%s", bag.err.message);
+        expect_same_tensor(&bag.args.outputs[0], &row.args.outputs[0], td_isa_name(isa));
+    }
+}
+
 static const td_dtype cast_dtypes[] = {
     TD_DTYPE_BOOL,    TD_DTYPE_INT8,     TD_DTYPE_INT64,   TD_DTYPE_UINT16,  TD_DTYPE_UINT64,
     TD_DTYPE_FLOAT16, TD_DTYPE_BFLOAT16, TD_DTYPE_FLOAT32, TD_DTYPE_FLOAT64, TD_DTYPE_COMPLEX64,

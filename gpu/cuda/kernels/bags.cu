@@ -109,10 +109,14 @@ template <typename A> static __device__ __forceinline__ A greater_of(A a, A b)
 }
 
 /* Sums of n columns, and what they are divided by: the number of rows, or the sum of their weights or of
- * the squares of these. It may be much less than its terms, so it is float64. */
+ * the squares of these. It may be much less than its terms, so it is float64.
+ *
+ * The offsets of quantised rows are summed in `bias`, except the offset of the first row, which is added
+ * with that row. */
 template <typename A, int n> struct totals {
-    A sum[n];
+    A sum[n], bias;
     double weight;
+    bool has_row;
 };
 
 template <bool maximum, typename A, int n>
@@ -121,7 +125,20 @@ static __device__ __forceinline__ void clear(struct totals<A, n> *t)
 #pragma unroll
     for (int k = 0; k < n; k++)
         t->sum[k] = maximum ? (A)-INFINITY : (A)0;
+    t->bias = 0;
     t->weight = 0;
+    t->has_row = false;
+}
+
+/* Rounded once, as on the CPU; without the intrinsics it would depend on nvcc's -fmad. */
+static __device__ __forceinline__ float fused(float x, float y, float z)
+{
+    return __fmaf_rn(x, y, z);
+}
+
+static __device__ __forceinline__ double fused(double x, double y, double z)
+{
+    return __fma_rn(x, y, z);
 }
 
 /* Stores the columns of a bag, divided as the mode says. */
@@ -218,6 +235,8 @@ static __device__ __forceinline__ float scaled(float element, const struct scali
     return __fadd_rn(__fmul_rn(element - s.zero, s.scale), s.offset);
 }
 
+/* Computes what the CPU does, in its order (kernels/embedding_bag/bags.inc). A row of zeros has
+ * neither scale nor offset, and is NaN with a weight of NaN or infinity. */
 template <typename K>
 static __device__ __forceinline__ void add_row(const struct td_cuda_bags_args &args, int64_t i,
                                                int64_t row, typename K::vector vector,
@@ -230,19 +249,27 @@ static __device__ __forceinline__ void add_row(const struct td_cuda_bags_args &a
     memcpy((void *)values, &vector, sizeof(values));
     const A weight =
         args.weights == NULL ? (A)1 : load_number<A>(args.weights, i, args.weights_type);
-    struct scaling scaling = { 0, 1, 0 };
+    struct scaling s = { 0, 1, 0 };
     if (K::quantized && row >= 0)
-        scaling = load_scaling(args, row);
+        s = load_scaling(args, row);
+    s.scale = __fmul_rn(s.scale, (float)weight);
+    s.offset = __fmul_rn(s.offset, (float)weight);
+    const bool is_first = K::quantized && row >= 0 && !t->has_row;
 #pragma unroll
     for (int k = 0; k < K::n; k++) {
-        A value = widen<A>(values[k]);
-        if (K::quantized)
-            value = scaled((float)value, scaling);
+        const A value = widen<A>(values[k]);
         if (K::maximum)
-            t->sum[k] = greater_of(t->sum[k], value);
+            t->sum[k] = greater_of(t->sum[k], K::quantized ? (A)scaled((float)value, s) : value);
+        else if (is_first)
+            t->sum[k] += scaled((float)value, s); /* to 0, or to NaN */
+        else if (K::quantized)
+            t->sum[k] = fused((float)value - s.zero, s.scale, (float)t->sum[k]);
         else
-            t->sum[k] += value * weight;
+            t->sum[k] = fused(value, weight, t->sum[k]);
     }
+    if (!is_first)
+        t->bias += s.offset;
+    t->has_row |= row >= 0;
     t->weight += args.mode == MODE_SQRTN ? (double)weight * (double)weight : (double)weight;
 }
 
@@ -272,6 +299,10 @@ sum_part(const struct td_cuda_bags_args &args, const struct part &part, int64_t 
         for (int k = 0; k < ROWS_IN_FLIGHT; k++)
             add_row<K>(args, i + k, row[k], loaded[k], t);
     }
+#pragma unroll
+    for (int k = 0; k < K::n; k++)
+        if (K::quantized && !K::maximum)
+            t->sum[k] += t->bias;
 }
 
 template <typename K>

@@ -68,6 +68,16 @@ static inline double __dmul_rn(double x, double y)
     return x * y;
 }
 
+static inline float __fmaf_rn(float x, float y, float z)
+{
+    return __builtin_fmaf(x, y, z);
+}
+
+static inline double __fma_rn(double x, double y, double z)
+{
+    return __builtin_fma(x, y, z);
+}
+
 /* Not instrumented by the compiler, but checked as atomic accesses. */
 #define EMULATION_ATOMIC(name, T, after)                                                           \
     __attribute__((no_sanitize("thread"))) static inline T name(T *at, T value)                    \

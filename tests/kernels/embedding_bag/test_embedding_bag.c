@@ -85,6 +85,18 @@ static const struct {
       "float32[1,2] 1 2", 0 },
     { "padding is an index as given, not a replaced one", TABLE, "int32[2] -7 0",
       "offsets=int32[1] 0", "bounds=clip padding_index=0", "float32[1,2] 1 2", 1 },
+    { "the product with a weight is not rounded before it is added", /* 2^24 + 2 + 1 - 2^-46 */
+      "float32[2,1] 16777218 1.00000011920928955078125", "int32[2] 0 1",
+      "offsets=int32[1] 0; weights=float32[2] 1 0.99999988079071044921875", "",
+      "float32[1,1] 16777218", 0 },
+    { "nor is the product with a scale", /* three times 36.30000078678131, not three times 36.3 */
+      "uint8[1,1] 33", "int32[3] 0 0 0", "offsets=int32[1] 0; scale=float32[] 1.1", "",
+      "float32[1,1] 108.9000015258789", 0 },
+    { "nor with a scale and an offset", "uint8[1,1] 33", "int32[3] 0 0 0",
+      "offsets=int32[1] 0; scale=float32[] 1.1; offset=float32[] 0", "",
+      "float32[1,1] 108.9000015258789", 0 },
+    { "except with the offset of the first row, so that 0 is 0", "uint8[2,1] 7 5", "int32[1] 0",
+      "offsets=int32[1] 0; scale=float32[] 0.7; offset=float32[] -4.9", "", "float32[1,1] 0", 0 },
     { "the greatest of uint8", "uint8[2,1] 255 0", "int32[2] 0 1",
       "offsets=int32[1] 0; scale=float32[2] -1 1; offset=float32[2] 0 -3", "mode=max",
       "float32[1,1] -3", 0 },
