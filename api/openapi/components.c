@@ -1,15 +1,20 @@
 #include "api/openapi/components.h"
 
+#include "api/message/attrs.h"
 #include "api/message/problem.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define TEXT    "{'type':'string'}"
+#define BOOLEAN "{'type':'boolean'}"
+
 struct component {
     const char *name, *json;
 };
 
+/* The attributes of ops are in none of them: they are added from the descriptors. */
 static const struct component schemas[] = {
     { "Tensor",
       "{'description':'A nested list or a scalar, whose dtype is inferred; a typed tensor; or a "
@@ -63,20 +68,17 @@ static const struct component schemas[] = {
                  "'type':'object','additionalProperties':{'type':['string','null']}}" },
     { "Aliases", "{'type':'object','required':['aliases'],'properties':{"
                  "'aliases':{'$ref':'#/components/schemas/Targets'}}}" },
-    { "Scatter",
-      "{'type':'object','required':['indices','updates'],'properties':{"
-      "'indices':{'$ref':'#/components/schemas/Tensor'},"
-      "'updates':{'$ref':'#/components/schemas/Tensor'},"
-      "'mode':{'enum':['set','add'],'default':'set'},'device':{'enum':['auto','cpu','gpu']}}}" },
+    { "Scatter", "{'type':'object','required':['indices','updates'],'properties':{"
+                 "'indices':{'$ref':'#/components/schemas/Tensor'},"
+                 "'updates':{'$ref':'#/components/schemas/Tensor'}}}" },
     { "Upsert", "{'type':'object','required':['keys','rows'],'properties':{"
                 "'keys':{'$ref':'#/components/schemas/Tensor'},"
                 "'rows':{'$ref':'#/components/schemas/Tensor'}}}" },
     { "Remove", "{'type':'object','required':['keys'],'properties':{"
                 "'keys':{'$ref':'#/components/schemas/Tensor'}}}" },
     { "Plan", "{'type':'object','required':['equation','shapes'],'properties':{"
-              "'equation':{'type':'string'},'shapes':{'type':'array','items':{"
-              "'$ref':'#/components/schemas/Shape'}},'dtype':{'$ref':'#/components/schemas/Dtype'}}"
-              "}" },
+              "'shapes':{'type':'array','items':{'$ref':'#/components/schemas/Shape'}},"
+              "'dtype':{'$ref':'#/components/schemas/Dtype'}}}" },
     { "Object", "{'type':'object'}" },
     { "Index", "{'type':['object','null']}" },
     { "List", "{'type':'array','items':{}}" },
@@ -104,37 +106,37 @@ static const struct component headers[] = {
                     "'schema':{'type':'string'}}" },
 };
 
-static const struct component parameters[] = {
-    { "XRequestId", "{'name':'X-Request-Id','in':'header','description':'An id for logs, returned "
-                    "in the reply.','schema':{'type':'string'}}" },
-    { "XRequestTimeoutMs",
-      "{'name':'X-Request-Timeout-Ms','in':'header','description':'The deadline of the request.',"
-      "'schema':{'type':'integer','minimum':1,'maximum':86400000}}" },
-    { "IfMatch", "{'name':'If-Match','in':'header','description':'The tensor has one of these "
-                 "ETags; *: it exists.','schema':{'type':'string'}}" },
-    { "IfNoneMatch", "{'name':'If-None-Match','in':'header','description':'The tensor has none of "
-                     "these ETags; *: it does not exist.','schema':{'type':'string'}}" },
-    { "persist", "{'name':'persist','in':'query','description':'Whether the change is written to "
-                 "the data folder before the reply.','schema':{'type':'boolean'}}" },
-    { "response", "{'name':'response','in':'query','description':'The form of the tensor in JSON.',"
-                  "'schema':{'enum':['nested','flat','base64']}}" },
-    { "device", "{'name':'device','in':'query','description':'Where the op is computed.',"
-                "'schema':{'enum':['auto','cpu','gpu']}}" },
-    { "upload", "{'name':'device','in':'query','description':'gpu: the tensor is uploaded to the "
-                "GPU, too.','schema':{'enum':['auto','cpu','gpu']}}" },
-    { "timing", "{'name':'timing','in':'query','description':'Whether the reply has the header "
-                "Server-Timing.','schema':{'type':'boolean'}}" },
-    { "prefix", "{'name':'prefix','in':'query','description':'Only names that begin with it.',"
-                "'schema':{'type':'string'}}" },
-    { "after", "{'name':'after','in':'query','description':'Only names after this one: next of the "
-               "page before.','schema':{'type':'string'}}" },
-    { "limit", "{'name':'limit','in':'query','description':'At most so many names.',"
-               "'schema':{'type':'integer','minimum':1,'maximum':9223372036854775807}}" },
-    { "store", "{'name':'store','in':'query','description':'The name of a resident tensor, in "
-               "which the output is stored instead of being sent.','schema':{'type':'string'}}" },
-    { "storeTtl", "{'name':'store.ttl_s','in':'query','description':'The seconds after which the "
-                  "stored tensor disappears.','schema':{'type':'integer','minimum':1,"
-                  "'maximum':31536000}}" },
+/* Its schema is JSON, or one of `choices`. */
+static const struct parameter {
+    const char *component, *name, *place, *description, *schema;
+    const char *const *choices;
+} parameters[] = {
+    { "XRequestId", "X-Request-Id", "header", "An id for logs, returned in the reply.", TEXT,
+      NULL },
+    { "XRequestTimeoutMs", "X-Request-Timeout-Ms", "header", "The deadline of the request.",
+      "{'type':'integer','minimum':1,'maximum':86400000}", NULL },
+    { "IfMatch", "If-Match", "header", "The tensor has one of these ETags; *: it exists.", TEXT,
+      NULL },
+    { "IfNoneMatch", "If-None-Match", "header",
+      "The tensor has none of these ETags; *: it does not exist.", TEXT, NULL },
+    { "persist", "persist", "query",
+      "Whether the change is written to the data folder before the reply.", BOOLEAN, NULL },
+    { "response", "response", "query", "The form of the tensor in JSON.", NULL, td_layout_names },
+    { "device", "device", "query", "Where the op is computed.", NULL, td_device_names },
+    { "upload", "device", "query", "gpu: the tensor is uploaded to the GPU, too.", NULL,
+      td_device_names },
+    { "timing", "timing", "query", "Whether the reply has the header Server-Timing.", BOOLEAN,
+      NULL },
+    { "prefix", "prefix", "query", "Only names that begin with it.", TEXT, NULL },
+    { "after", "after", "query", "Only names after this one: next of the page before.", TEXT,
+      NULL },
+    { "limit", "limit", "query", "The maximum number of names.",
+      "{'type':'integer','minimum':1,'maximum':9223372036854775807}", NULL },
+    { "store", "store", "query",
+      "The name of a resident tensor, in which the output is stored instead of being sent.", TEXT,
+      NULL },
+    { "storeTtl", "store.ttl_s", "query", "The seconds after which the stored tensor disappears.",
+      TD_OPENAPI_TTL, NULL },
 };
 
 /* ---- making JSON ----------------------------------------------------------------------------- */
@@ -158,14 +160,60 @@ cJSON *td_openapi_ref(const char *kind, const char *name)
     return NULL;
 }
 
-/* Adds an object of components. */
-static cJSON *add_list(cJSON *all, const char *kind, const struct component *list, size_t n)
+bool td_openapi_choices(cJSON *schema, const char *const *choices)
 {
-    cJSON *object = cJSON_AddObjectToObject(all, kind);
-    for (size_t i = 0; i < n && object; i++)
-        if (!td_document_add(object, list[i].name, td_openapi_json(list[i].json)))
+    cJSON *list = cJSON_AddArrayToObject(schema, "enum");
+    bool complete = list != NULL;
+    for (; *choices && complete; choices++)
+        complete = td_document_append(list, cJSON_CreateString(*choices));
+    return complete;
+}
+
+/* Raw JSON as an object, to which members can be added. */
+static cJSON *parse(const char *text)
+{
+    cJSON *raw = td_openapi_json(text);
+    cJSON *object = raw ? cJSON_Parse(raw->valuestring) : NULL;
+    cJSON_Delete(raw);
+    return object;
+}
+
+static cJSON *add_schemas(cJSON *all)
+{
+    cJSON *object = cJSON_AddObjectToObject(all, "schemas");
+    for (size_t i = 0; i < sizeof schemas / sizeof *schemas && object; i++)
+        if (!td_document_add(object, schemas[i].name, parse(schemas[i].json)))
             return NULL;
     return object;
+}
+
+static bool add_headers(cJSON *all)
+{
+    cJSON *object = cJSON_AddObjectToObject(all, "headers");
+    bool complete = object != NULL;
+    for (size_t i = 0; i < sizeof headers / sizeof *headers && complete; i++)
+        complete = td_document_add(object, headers[i].name, td_openapi_json(headers[i].json));
+    return complete;
+}
+
+static bool add_parameter(cJSON *object, const struct parameter *spec)
+{
+    cJSON *parameter = cJSON_AddObjectToObject(object, spec->component);
+    return td_document_text(parameter, "name", spec->name) &&
+           td_document_text(parameter, "in", spec->place) &&
+           td_document_text(parameter, "description", spec->description) &&
+           (spec->schema
+                ? td_document_add(parameter, "schema", td_openapi_json(spec->schema))
+                : td_openapi_choices(cJSON_AddObjectToObject(parameter, "schema"), spec->choices));
+}
+
+static bool add_parameters(cJSON *all)
+{
+    cJSON *object = cJSON_AddObjectToObject(all, "parameters");
+    bool complete = object != NULL;
+    for (size_t i = 0; i < sizeof parameters / sizeof *parameters && complete; i++)
+        complete = add_parameter(object, &parameters[i]);
+    return complete;
 }
 
 /* ---- problems -------------------------------------------------------------------------------- */
@@ -280,12 +328,10 @@ cJSON *td_openapi_components(void)
     static const char security[] = "{'token':{'type':'http','scheme':'bearer',"
                                    "'description':'Needed if the server has --token-file.'}}";
     cJSON *all = cJSON_CreateObject();
-    cJSON *list = add_list(all, "schemas", schemas, sizeof schemas / sizeof *schemas);
+    cJSON *list = add_schemas(all);
     cJSON *dtype = cJSON_AddObjectToObject(list, "Dtype");
     if (td_document_add(dtype, "enum", td_document_dtypes(TD_DTYPES_ALL)) &&
-        add_problem_schema(list) &&
-        add_list(all, "headers", headers, sizeof headers / sizeof *headers) &&
-        add_list(all, "parameters", parameters, sizeof parameters / sizeof *parameters) &&
+        add_problem_schema(list) && add_headers(all) && add_parameters(all) &&
         add_problem_replies(all) &&
         td_document_add(all, "securitySchemes", td_openapi_json(security)))
         return all;

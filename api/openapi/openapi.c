@@ -142,6 +142,8 @@ static bool end(cJSON *responses, const char *path)
     return td_openapi_add_problems(responses, is_oip(path));
 }
 
+#define OP_PARAMETERS "IfMatch IfNoneMatch device response timing store storeTtl"
+
 static bool add_op(cJSON *paths, const struct td_openapi_route *route, const struct td_op *op,
                    bool has_table)
 {
@@ -149,15 +151,13 @@ static bool add_op(cJSON *paths, const struct td_openapi_route *route, const str
     cJSON *operation;
     snprintf(path, sizeof path, has_table ? "/v1/tensors/{table}/%s" : "/v1/%s", op->name);
     snprintf(id, sizeof id, has_table ? "%s_in_table" : "%s", op->name);
-    cJSON *responses =
-        begin(paths, route, path, id, op->summary,
-              "IfMatch IfNoneMatch device response timing store storeTtl", &operation);
+    cJSON *responses = begin(paths, route, path, id, op->summary, OP_PARAMETERS, &operation);
     cJSON *content =
         add_reply(responses, 200, has_table ? "X-Tensord-Table" : NULL, "XTensordTable");
     return content && td_openapi_add_query(cJSON_GetObjectItem(operation, "parameters"), op) &&
            add_media(content, "application/json", td_openapi_output(op), NULL) &&
            add_file(content, safetensors) &&
-           add_request(operation, td_openapi_request(op, has_table),
+           add_request(operation, td_openapi_request(op, has_table, OP_PARAMETERS),
                        has_table ? NULL : cJSON_CreateRaw(op->example), true, true, false) &&
            end(responses, path);
 }
@@ -238,6 +238,19 @@ static bool add_tags(cJSON *document)
     return complete;
 }
 
+/* Adds to the schemas of bodies, of routes that have an op, its attributes and the request-wide members that
+ * the query string may have. */
+static bool add_members(cJSON *components, const struct td_openapi_route *route)
+{
+    const struct td_openapi_operation *known = td_openapi_operation(route->method, route->pattern);
+    if (!route->op || !known || !known->request)
+        return true;
+    const cJSON *schema = cJSON_GetObjectItemCaseSensitive(
+        cJSON_GetObjectItemCaseSensitive(components, "schemas"), known->request);
+    return td_openapi_add_members(cJSON_GetObjectItemCaseSensitive(schema, "properties"), route->op,
+                                  known->parameters);
+}
+
 td_status td_openapi_reply(const struct td_openapi_route *routes, int n_routes, const char *version,
                            struct td_arena *arena, struct td_reply *reply, struct td_error *err)
 {
@@ -252,6 +265,9 @@ td_status td_openapi_reply(const struct td_openapi_route *routes, int n_routes, 
     cJSON *paths = cJSON_AddObjectToObject(document, "paths");
     for (int i = 0; i < n_routes && complete; i++)
         complete = add_route(paths, &routes[i]);
-    complete = complete && td_document_add(document, "components", td_openapi_components());
+    cJSON *components = complete ? td_openapi_components() : NULL;
+    complete = complete && td_document_add(document, "components", components);
+    for (int i = 0; i < n_routes && complete; i++)
+        complete = add_members(components, &routes[i]);
     return td_document_reply(document, complete, arena, reply, err);
 }

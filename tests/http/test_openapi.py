@@ -106,6 +106,24 @@ class OpenApi(HttpTest):
                     for member, keyword in (("values", "enum"), ("minimum", "minimum"), ("maximum", "maximum")):
                         self.assertEqual(limits.get(keyword), attribute.get(member), attribute["name"])
 
+    def test_bodies_of_routes_with_an_op_have_its_attributes(self):
+        """scatter into a resident tensor takes every mode; a plan takes what einsum takes"""
+        document = self.document()
+        schemas, einsum = document["components"]["schemas"], document["paths"]["/v1/einsum"]
+        described = einsum["post"]["requestBody"]["content"]["application/json"]["schema"]["properties"]
+        for attribute in self.get("/v1/ops/einsum").json()["attributes"]:
+            self.assertEqual(schemas["Plan"]["properties"][attribute["name"]], described[attribute["name"]])
+        self.assertEqual(schemas["Scatter"]["properties"]["mode"]["enum"], ["set", "add", "mul", "min", "max"])
+        bodies = {"Scatter": {"indices": [[0]], "updates": [1]}, "Upsert": {"keys": [1], "rows": [2]}, "Remove": {"keys": [1]}}
+        for name, body in bodies.items():
+            properties = schemas[name]["properties"]
+            self.assertEqual(set(properties) - {"mode"}, {*body, "device", "timing"})
+            for member, value in [(member, value) for member in properties for value in properties[member].get("enum", [])] + [("timing", True)]:
+                with self.subTest(name, member=member, value=value):
+                    self.assertIn(self.request("PUT", "/v1/tensors/of-members", b'{"tensor": [1, 2], "keys": [1, 2]}', {"Content-Type": JSON}).status, (200, 201))
+                    reply = self.post(f"/v1/tensors/of-members/{name.lower()}", body | {member: value})
+                    self.assertIn(reply.status, (200, 503) if value == "gpu" else (200,), str(reply))
+
     def query_of(self, document, operation):
         """{name: schema} of its query parameters"""
         found = [parameter if "$ref" not in parameter else document["components"]["parameters"][parameter["$ref"].rsplit("/", 1)[1]]
