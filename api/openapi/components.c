@@ -66,8 +66,16 @@ static const struct component schemas[] = {
       "'additionalProperties':false}" },
     { "Targets", "{'description':'The version that each alias names; null: none.',"
                  "'type':'object','additionalProperties':{'type':['string','null']}}" },
-    { "Aliases", "{'type':'object','required':['aliases'],'properties':{"
-                 "'aliases':{'$ref':'#/components/schemas/Targets'}}}" },
+    { "Aliases",
+      "{'type':'object','required':['aliases','persisted','problems'],'properties':{"
+      "'aliases':{'$ref':'#/components/schemas/Targets'},"
+      "'persisted':{'$ref':'#/components/schemas/Targets'},"
+      "'problems':{'description':'What of the data folder could not be read.','type':'array',"
+      "'items':{'type':'object','required':['source','reason'],'properties':{"
+      "'source':{'type':'string'},'reason':{'type':'string'}}}}}}" },
+    { "ChangedAliases",
+      "{'type':'object','required':['aliases','persisted'],'properties':{"
+      "'aliases':{'$ref':'#/components/schemas/Targets'},'persisted':{'type':'boolean'}}}" },
     { "Scatter", "{'type':'object','required':['indices','updates'],'properties':{"
                  "'indices':{'$ref':'#/components/schemas/Tensor'},"
                  "'updates':{'$ref':'#/components/schemas/Tensor'}}}" },
@@ -82,16 +90,16 @@ static const struct component schemas[] = {
     { "Object", "{'type':'object'}" },
     { "Index", "{'type':['object','null']}" },
     { "List", "{'type':'array','items':{}}" },
-    { "Inference", "{'type':'object','required':['inputs'],'properties':{'id':{'type':'string'},"
-                   "'parameters':{'type':'object'},'inputs':{'type':'array','items':{'type':"
-                   "'object','required':['name','shape','datatype'],'properties':{"
-                   "'name':{'type':'string'},'shape':{'type':'array','items':{}},"
-                   "'datatype':{'type':'string'},'parameters':{'type':'object'}}}},"
-                   "'outputs':{'type':'array','items':{'type':'object','required':['name']}}}}" },
+    { "Inference",
+      "{'type':'object','required':['inputs'],'properties':{'id':{'type':'string'},"
+      "'parameters':{'type':'object'},'inputs':{'type':'array','items':{'type':'object',"
+      "'required':['name','shape','datatype'],'properties':{'name':{'type':'string'},"
+      "'shape':{'type':'array','items':{'type':'integer','minimum':0}},"
+      "'datatype':{'type':'string'},'parameters':{'type':'object'},"
+      "'data':{'description':'The elements, nested or flat.','type':'array','items':{}}}}},"
+      "'outputs':{'type':'array','items':{'type':'object','required':['name'],'properties':{"
+      "'name':{'type':'string'},'parameters':{'type':'object'}}}}}}" },
     { "Text", "{'type':'string'}" },
-    { "OipError", "{'type':'object','required':['error'],'properties':{"
-                  "'error':{'type':'string'},'code':{'$ref':'#/components/schemas/Code'},"
-                  "'request_id':{'type':'string'}}}" },
 };
 
 static const struct component headers[] = {
@@ -229,25 +237,38 @@ static cJSON *codes(void)
     return names;
 }
 
-static bool add_problem_schema(cJSON *all)
+/* What problems and errors of the Open Inference Protocol both have. */
+#define PROBLEM_MEMBERS                                                                            \
+    "'code':{'$ref':'#/components/schemas/Code'},"                                                 \
+    "'request_id':{'type':'string'},'op':{'type':'string'},'input':{'type':'string'},"             \
+    "'attribute':{'type':'string'},'device':{'type':'string'},'pointer':{'type':'string'},"        \
+    "'offset':{'type':'integer'},'position':{'$ref':'#/components/schemas/Shape'},"                \
+    "'index':{'type':'integer'},'bound':{'type':'integer'},'axis':{'type':'integer'},"             \
+    "'bad_count':{'type':'integer'},'key':{'type':['integer','string']},"                          \
+    "'positions':{'type':'array','items':{}},'label':{'type':'string'},"                           \
+    "'extents':{'type':'array','items':{}},'shapes':{'type':'object'},"                            \
+    "'did_you_mean':{'type':'string'},'etag':{'type':'string'},'resource':{'type':'string'},"      \
+    "'needed':{'type':'integer'},'limit':{'type':'integer'}"
+
+static bool add_problem_schema(cJSON *all, const char *name, const char *required,
+                               const char *members)
 {
-    static const char members[] =
-        "{'type':{'type':'string'},'title':{'type':'string'},'status':{'type':'integer'},"
-        "'detail':{'type':'string'},'code':{'$ref':'#/components/schemas/Code'},"
-        "'request_id':{'type':'string'},'op':{'type':'string'},'input':{'type':'string'},"
-        "'attribute':{'type':'string'},'device':{'type':'string'},'pointer':{'type':'string'},"
-        "'offset':{'type':'integer'},'position':{'$ref':'#/components/schemas/Shape'},"
-        "'index':{'type':'integer'},'bound':{'type':'integer'},'axis':{'type':'integer'},"
-        "'bad_count':{'type':'integer'},'key':{'type':['integer','string']},"
-        "'positions':{'type':'array','items':{}},'label':{'type':'string'},'extents':{'type':'"
-        "array','items':{}},"
-        "'shapes':{'type':'object'},'did_you_mean':{'type':'string'},'etag':{'type':'string'},"
-        "'resource':{'type':'string'},'needed':{'type':'integer'},'limit':{'type':'integer'}}";
-    cJSON *problem = cJSON_AddObjectToObject(all, "Problem");
+    cJSON *schema = cJSON_AddObjectToObject(all, name);
+    return td_document_text(schema, "type", "object") &&
+           td_document_add(schema, "required", td_openapi_json(required)) &&
+           td_document_add(schema, "properties", td_openapi_json(members));
+}
+
+static bool add_problem_schemas(cJSON *all)
+{
     cJSON *code = cJSON_AddObjectToObject(all, "Code");
-    return td_document_add(code, "enum", codes()) && td_document_text(problem, "type", "object") &&
-           td_document_add(problem, "required", td_openapi_json("['type','title','code']")) &&
-           td_document_add(problem, "properties", td_openapi_json(members));
+    return td_document_add(code, "enum", codes()) &&
+           add_problem_schema(
+               all, "Problem", "['type','title','code']",
+               "{'type':{'type':'string'},'title':{'type':'string'},"
+               "'status':{'type':'integer'},'detail':{'type':'string'}," PROBLEM_MEMBERS "}") &&
+           add_problem_schema(all, "OipError", "['error']",
+                              "{'error':{'type':'string'}," PROBLEM_MEMBERS "}");
 }
 
 /* Is it the first code with its HTTP status? */
@@ -331,7 +352,7 @@ cJSON *td_openapi_components(void)
     cJSON *list = add_schemas(all);
     cJSON *dtype = cJSON_AddObjectToObject(list, "Dtype");
     if (td_document_add(dtype, "enum", td_document_dtypes(TD_DTYPES_ALL)) &&
-        add_problem_schema(list) && add_headers(all) && add_parameters(all) &&
+        add_problem_schemas(list) && add_headers(all) && add_parameters(all) &&
         add_problem_replies(all) &&
         td_document_add(all, "securitySchemes", td_openapi_json(security)))
         return all;

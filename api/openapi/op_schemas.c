@@ -157,23 +157,18 @@ static bool may_lack(const struct td_op *op, int i)
     return op->inputs[i].optional || (i > 0 && td_input_is_row_keys(&op->inputs[i]));
 }
 
-/* "keys" of a table that the path names are another name of the input `named`: one of the two is given. */
+/* "keys" of a table that the path names are another name of the input `named`: one of the two is given.
+ * Only the description says so: with anyOf of what is required, generated clients have no class of the body. */
 static bool add_table_keys(cJSON *schema, cJSON *properties, const struct td_input_spec *named)
 {
     struct td_input_spec keys = { .name = TD_TABLE_KEYS,
                                   .summary = "Keys of the rows to look up, if the table has keys.",
                                   .role = TD_ROLE_KEY,
                                   .dtypes = TD_DTYPES_KEY_GIVEN };
-    cJSON *either = cJSON_AddArrayToObject(schema, "anyOf");
-    const char *const names[] = { named->name, keys.name };
-    bool complete = cJSON_GetObjectItem(properties, keys.name) || add_input(properties, &keys);
-    for (int i = 0; i < 2 && complete; i++) {
-        cJSON *one = cJSON_CreateObject();
-        complete = td_document_append(either, one) &&
-                   td_document_append(cJSON_AddArrayToObject(one, "required"),
-                                      cJSON_CreateString(names[i]));
-    }
-    return complete;
+    char text[128];
+    snprintf(text, sizeof text, "One of %s and %s is given, not both.", named->name, keys.name);
+    return (cJSON_GetObjectItem(properties, keys.name) || add_input(properties, &keys)) &&
+           td_document_text(schema, "description", text);
 }
 
 cJSON *td_openapi_request(const struct td_op *op, bool has_table, const char *options)

@@ -57,7 +57,7 @@ static const struct td_openapi_operation operations[] = {
     { "get", "/v1/aliases", "list_aliases", "Lists the aliases.", NULL, "Aliases", "", NULL, 200, 0,
       JSON },
     { "post", "/v1/aliases", "set_aliases", "Sets and removes aliases, all or none.", "Flip",
-      "Aliases", "persist", NULL, 200, 0, JSON },
+      "ChangedAliases", "persist", NULL, 200, 0, JSON },
     { "post", "/v1/einsum/plan", "plan_einsum", "Plans an einsum from shapes alone.", "Plan",
       "Object", "", "{'equation':'ij,jk->ik','shapes':[[100,20],[20,50]]}", 200, 0, JSON },
     { "get", "/v2", "get_server_metadata", "The server and its extensions.", NULL, "Object", "",

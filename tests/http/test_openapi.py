@@ -124,6 +124,46 @@ class OpenApi(HttpTest):
                     reply = self.post(f"/v1/tensors/of-members/{name.lower()}", body | {member: value})
                     self.assertIn(reply.status, (200, 503) if value == "gpu" else (200,), str(reply))
 
+    def test_the_body_of_a_lookup_in_a_table_is_one_object(self):
+        """generators make no class of a body with anyOf; the description says what it would"""
+        document = self.document()
+        lookups = {path.rsplit("/", 1)[1]: item["post"] for path, item in document["paths"].items() if path.startswith("/v1/tensors/{table}/")}
+        for op, named in (("gather", "indices"), ("embedding_bag", "indices"), ("lookup", "queries"), ("find", "queries")):
+            schema = lookups[op]["requestBody"]["content"]["application/json"]["schema"]
+            self.assertEqual(schema["description"], f"One of {named} and keys is given, not both.")
+        for op, lookup in lookups.items():
+            schema = lookup["requestBody"]["content"]["application/json"]["schema"]
+            self.assertEqual({"anyOf", "oneOf", "allOf"} & set(schema), set(), op)
+        self.assertIn(self.request("PUT", "/v1/tensors/of-lookups", b'{"tensor": [1, 2], "keys": [1, 2]}', {"Content-Type": JSON}).status, (200, 201))
+        for body, status in (({"indices": [0]}, 200), ({"keys": [1]}, 200), ({"indices": [0], "keys": [1]}, 400), ({}, 422)):
+            self.assertStatus(self.post("/v1/tensors/of-lookups/gather", body), status)
+
+    def test_aliases_have_the_members_that_are_sent(self):
+        schemas = self.document()["components"]["schemas"]
+        version = self.request("PUT", "/v1/tensors/of-aliases@1", b"[1]", {"Content-Type": JSON})
+        self.assertStatus(version, 201)
+        for schema, reply in (("ChangedAliases", self.post("/v1/aliases", {"set": {"of-aliases": "of-aliases@1"}})), ("Aliases", self.get("/v1/aliases"))):
+            self.assertStatus(reply, 200)
+            self.assertEqual(set(reply.json()), set(schemas[schema]["properties"]), schema)
+            self.assertEqual(set(reply.json()), set(schemas[schema]["required"]), schema)
+
+    def test_an_inference_has_the_members_of_the_protocol(self):
+        members = self.document()["components"]["schemas"]["Inference"]["properties"]
+        self.assertEqual(set(members), {"id", "parameters", "inputs", "outputs"})
+        self.assertEqual(set(members["inputs"]["items"]["properties"]), {"name", "shape", "datatype", "parameters", "data"})
+        self.assertEqual(set(members["outputs"]["items"]["properties"]), {"name", "parameters"})
+
+    def test_errors_of_the_protocol_have_the_members_of_problems(self):
+        schemas = self.document()["components"]["schemas"]
+        problem, error = set(schemas["Problem"]["properties"]), set(schemas["OipError"]["properties"])
+        self.assertEqual(problem - error, {"type", "title", "status", "detail"})
+        self.assertEqual(error - problem, {"error"})
+        inputs = [{"name": name, "datatype": "INT32", "shape": [1], "data": [7]} for name in ("params", "indices")]
+        reply = self.post("/v2/models/gather/infer", {"inputs": inputs})
+        self.assertStatus(reply, 400)
+        self.assertLessEqual({"input", "position", "index", "bound", "axis", "bad_count"}, set(reply.json()))
+        self.assertLessEqual(set(reply.json()), error)
+
     def query_of(self, document, operation):
         """{name: schema} of its query parameters"""
         found = [parameter if "$ref" not in parameter else document["components"]["parameters"][parameter["$ref"].rsplit("/", 1)[1]]
