@@ -2,6 +2,7 @@
 
 #include "api/message/attrs.h"
 #include "api/message/problem.h"
+#include "api/oip/oip.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -107,6 +108,9 @@ static const struct component headers[] = {
                     "'schema':{'type':'string'}}" },
     { "ETag", "{'description':'The version, in the format of the reply.',"
               "'schema':{'type':'string'}}" },
+    { "Location", "{'description':'The path of what was created.','schema':{'type':'string'}}" },
+    { "ContentRange", "{'description':'Which part it is: bytes 5-9/44.',"
+                      "'schema':{'type':'string'}}" },
     { "XTensordTable", "{'description':'The version that was read, NAME@VERSION, "
                        "percent-encoded as in a path.',"
                        "'schema':{'type':'string'}}" },
@@ -127,6 +131,21 @@ static const struct parameter {
       NULL },
     { "IfNoneMatch", "If-None-Match", "header",
       "The tensor has none of these ETags; *: it does not exist.", TEXT, NULL },
+    { "StoreIfMatch", "If-Match", "header",
+      "With store, otherwise ignored: the tensor that the output is stored in has one of these "
+      "ETags; *: it exists.",
+      TEXT, NULL },
+    { "StoreIfNoneMatch", "If-None-Match", "header",
+      "With store, otherwise ignored: the tensor that the output is stored in has none of these "
+      "ETags; *: it does not exist.",
+      TEXT, NULL },
+    { "Range", "Range", "header",
+      "bytes=5-9, bytes=5- or bytes=-5: this part of the tensor. Ignored for the description, and "
+      "if it "
+      "is malformed.",
+      TEXT, NULL },
+    { "IfRange", "If-Range", "header",
+      "Range counts only if the tensor has this ETag in the format of the reply.", TEXT, NULL },
     { "persist", "persist", "query",
       "Whether the change is written to the data folder before the reply.", BOOLEAN, NULL },
     { "response", "response", "query", "The form of the tensor in JSON.", NULL, td_layout_names },
@@ -271,31 +290,36 @@ static bool add_problem_schemas(cJSON *all)
                               "{'error':{'type':'string'}," PROBLEM_MEMBERS "}");
 }
 
+static int status_of(int code, bool oip)
+{
+    const td_status status = (td_status)code;
+    return oip ? td_oip_http_status(status) : td_problem_of(status)->http_status;
+}
+
 /* Is it the first code with its HTTP status? */
-static bool is_first(int code)
+static bool is_first(int code, bool oip)
 {
     for (int i = 1; i < code; i++)
-        if (td_problem_of((td_status)i)->http_status == td_problem_of((td_status)code)->http_status)
+        if (status_of(i, oip) == status_of(code, oip))
             return false;
     return true;
 }
 
 /* Of all codes of a status: "CODE: what it means", a line each. */
-static bool add_explanations(cJSON *response, int http_status)
+static bool add_explanations(cJSON *response, int http_status, bool oip)
 {
     char text[8192];
     struct td_text out = { .at = text, .end = text + sizeof text - 1 };
     for (int i = 1; i < TD_STATUS_COUNT; i++) {
-        const struct td_problem *problem = td_problem_of((td_status)i);
-        if (problem->http_status != http_status)
+        if (status_of(i, oip) != http_status)
             continue;
         td_text_string(&out, td_status_name((td_status)i));
         td_text_string(&out, ": ");
-        td_text_string(&out, problem->explanation);
+        td_text_string(&out, td_problem_of((td_status)i)->explanation);
         td_text_string(&out, "\n");
     }
     *out.at = '\0';
-    return td_document_text(response, "description", text);
+    return !out.full && td_document_text(response, "description", text);
 }
 
 static bool add_problem_reply(cJSON *responses, int http_status, bool oip)
@@ -303,7 +327,7 @@ static bool add_problem_reply(cJSON *responses, int http_status, bool oip)
     char name[32];
     snprintf(name, sizeof name, "%s%d", oip ? "OipError" : "Problem", http_status);
     cJSON *response = cJSON_AddObjectToObject(responses, name);
-    cJSON *sent = add_explanations(response, http_status)
+    cJSON *sent = add_explanations(response, http_status, oip)
                       ? cJSON_AddObjectToObject(response, "headers")
                       : NULL;
     cJSON *content = cJSON_AddObjectToObject(response, "content");
@@ -317,15 +341,11 @@ static bool add_problem_reply(cJSON *responses, int http_status, bool oip)
                             oip ? "#/components/schemas/OipError" : "#/components/schemas/Problem");
 }
 
-static bool add_problem_replies(cJSON *all)
+static bool add_problem_replies(cJSON *responses, bool oip)
 {
-    cJSON *responses = cJSON_AddObjectToObject(all, "responses");
     bool complete = responses != NULL;
-    for (int i = 1; i < TD_STATUS_COUNT && complete; i++) {
-        const int http_status = td_problem_of((td_status)i)->http_status;
-        complete = !is_first(i) || (add_problem_reply(responses, http_status, false) &&
-                                    add_problem_reply(responses, http_status, true));
-    }
+    for (int i = 1; i < TD_STATUS_COUNT && complete; i++)
+        complete = !is_first(i, oip) || add_problem_reply(responses, status_of(i, oip), oip);
     return complete;
 }
 
@@ -333,10 +353,11 @@ bool td_openapi_add_problems(cJSON *responses, bool oip)
 {
     for (int i = 1; i < TD_STATUS_COUNT; i++) {
         char status[8], name[32];
-        const int http_status = td_problem_of((td_status)i)->http_status;
+        const int http_status = status_of(i, oip);
         snprintf(status, sizeof status, "%d", http_status);
         snprintf(name, sizeof name, "%s%d", oip ? "OipError" : "Problem", http_status);
-        if (is_first(i) && !td_document_add(responses, status, td_openapi_ref("responses", name)))
+        if (is_first(i, oip) &&
+            !td_document_add(responses, status, td_openapi_ref("responses", name)))
             return false;
     }
     return true;
@@ -349,11 +370,11 @@ cJSON *td_openapi_components(void)
     static const char security[] = "{'token':{'type':'http','scheme':'bearer',"
                                    "'description':'Needed if the server has --token-file.'}}";
     cJSON *all = cJSON_CreateObject();
-    cJSON *list = add_schemas(all);
+    cJSON *list = add_schemas(all), *responses = cJSON_AddObjectToObject(all, "responses");
     cJSON *dtype = cJSON_AddObjectToObject(list, "Dtype");
     if (td_document_add(dtype, "enum", td_document_dtypes(TD_DTYPES_ALL)) &&
         add_problem_schemas(list) && add_headers(all) && add_parameters(all) &&
-        add_problem_replies(all) &&
+        add_problem_replies(responses, false) && add_problem_replies(responses, true) &&
         td_document_add(all, "securitySchemes", td_openapi_json(security)))
         return all;
     cJSON_Delete(all);

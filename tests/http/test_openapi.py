@@ -164,6 +164,44 @@ class OpenApi(HttpTest):
         self.assertLessEqual({"input", "position", "index", "bound", "axis", "bad_count"}, set(reply.json()))
         self.assertLessEqual(set(reply.json()), error)
 
+    def test_errors_of_the_protocol_are_there_by_the_status_that_it_has_for_them(self):
+        """INDEX_OUT_OF_BOUNDS, 422 under /v1, is 400 under /v2"""
+        document = self.document()
+        responses, infer = document["components"]["responses"], document["paths"]["/v2/models/{model}/infer"]["post"]["responses"]
+        self.assertIn("\nINDEX_OUT_OF_BOUNDS: ", responses["OipError400"]["description"])
+        self.assertIn("\nMEMORY_EXHAUSTED: ", responses["OipError429"]["description"])
+        self.assertEqual({"406", "422"} & set(infer), set())
+        self.assertEqual({"OipError406", "OipError422"} & set(responses), set())
+
+    def test_conditions_of_an_op_say_that_they_count_with_store(self):
+        document = self.document()
+        self.assertStatus(self.request("PUT", "/v1/tensors/of-conditions@1", b"[1]", {"Content-Type": JSON}), 201)
+        for path in ("/v1/tensors/{table}/gather", "/v1/gather"):
+            found = [document["components"]["parameters"][parameter["$ref"].rsplit("/", 1)[1]] for parameter in document["paths"][path]["post"]["parameters"] if "$ref" in parameter]
+            described = {parameter["name"]: parameter["description"] for parameter in found if parameter["in"] == "header"}
+            for name in ("If-Match", "If-None-Match"):
+                self.assertTrue(described[name].startswith("With store, otherwise ignored:"), described)
+        for query, status in (("", 200), ("?store=of-conditions-not-there", 412)):
+            self.assertStatus(self.post("/v1/tensors/of-conditions@1/gather" + query, {"indices": [0]}, {"If-Match": '"other"'}), status)
+
+    def test_parts_and_created_tensors_are_described_with_their_headers(self):
+        document = self.document()
+        created = self.request("PUT", "/v1/tensors/of-parts@1", b"[1, 2]", {"Content-Type": JSON})
+        part = self.get("/v1/tensors/of-parts@1?response=flat", {"Range": "bytes=0-4"})
+        keys = self.request("PUT", "/v1/tensors/of-parts-with-keys", b"[1, 2]", {"Content-Type": JSON})
+        keys = self.request("PUT", "/v1/tensors/of-parts-with-keys/keys", b"[1, 2]", {"Content-Type": JSON})
+        part_of_keys = self.get("/v1/tensors/of-parts-with-keys/keys?response=flat", {"Range": "bytes=0-4"})
+        for reply, status, method, path, header in ((created, 201, "put", "", "Location"), (keys, 201, "put", "/keys", "Location"),
+                                                    (part, 206, "get", "", "Content-Range"), (part_of_keys, 206, "get", "/keys", "Content-Range")):
+            with self.subTest(path, method=method):
+                self.assertStatus(reply, status)
+                operation = document["paths"]["/v1/tensors/{name}" + path][method]
+                self.assertLessEqual({header, "ETag", "X-Request-Id"}, set(reply.headers.keys()))
+                self.assertLessEqual({header, "ETag", "X-Request-Id"}, set(operation["responses"][str(status)]["headers"]))
+                parameters = {parameter["$ref"].rsplit("/", 1)[1] for parameter in operation["parameters"] if "$ref" in parameter}
+                self.assertEqual({"Range", "IfRange"} <= parameters, method == "get")
+        self.assertNotIn("Location", document["paths"]["/v1/tensors/{name}"]["put"]["responses"]["200"]["headers"])
+
     def query_of(self, document, operation):
         """{name: schema} of its query parameters"""
         found = [parameter if "$ref" not in parameter else document["components"]["parameters"][parameter["$ref"].rsplit("/", 1)[1]]
