@@ -67,13 +67,13 @@ static const struct component schemas[] = {
       "'additionalProperties':false}" },
     { "Targets", "{'description':'The version that each alias names; null: none.',"
                  "'type':'object','additionalProperties':{'type':['string','null']}}" },
-    { "Aliases",
-      "{'type':'object','required':['aliases','persisted','problems'],'properties':{"
-      "'aliases':{'$ref':'#/components/schemas/Targets'},"
-      "'persisted':{'$ref':'#/components/schemas/Targets'},"
-      "'problems':{'description':'What of the data folder could not be read.','type':'array',"
-      "'items':{'type':'object','required':['source','reason'],'properties':{"
-      "'source':{'type':'string'},'reason':{'type':'string'}}}}}}" },
+    { "Aliases", "{'type':'object','required':['aliases','persisted','problems'],'properties':{"
+                 "'aliases':{'$ref':'#/components/schemas/Targets'},"
+                 "'persisted':{'$ref':'#/components/schemas/Targets'},"
+                 "'problems':{'description':'What in the data folder was refused or is "
+                 "damaged.','type':'array',"
+                 "'items':{'type':'object','required':['source','reason'],'properties':{"
+                 "'source':{'type':'string'},'reason':{'type':'string'}}}}}}" },
     { "ChangedAliases",
       "{'type':'object','required':['aliases','persisted'],'properties':{"
       "'aliases':{'$ref':'#/components/schemas/Targets'},'persisted':{'type':'boolean'}}}" },
