@@ -407,8 +407,7 @@ td_status td_oip_encode(const struct td_request *request, struct td_arena *arena
 
 /* ---- errors ---- */
 
-/* The protocol has status 400 for all bad requests, and 429 for too many. */
-static int http_status(td_status status)
+int td_oip_http_status(td_status status)
 {
     const int v1 = td_problem_of(status)->http_status;
     if (status == TD_MEMORY_EXHAUSTED)
@@ -483,11 +482,12 @@ void td_oip_problem(const struct td_error *err, const char *model, const char *o
     char *body = text.full ? NULL : td_arena_alloc(arena, length, 1, &no_memory);
     if (body) {
         memcpy(body, buffer, length);
-        td_reply_set(reply, http_status(err->status), "application/json", body, length);
+        td_reply_set(reply, td_oip_http_status(err->status), "application/json", body, length);
         return;
     }
     const char *title = td_problem_of(err->status)->title;
-    td_reply_set(reply, http_status(err->status), "application/json", begin, sizeof begin - 1);
+    td_reply_set(reply, td_oip_http_status(err->status), "application/json", begin,
+                 sizeof begin - 1);
     reply->own[reply->n_chunks++] = (struct td_chunk){ title, strlen(title) };
     reply->own[reply->n_chunks++] = (struct td_chunk){ end, sizeof end - 1 };
 }

@@ -70,6 +70,9 @@ TD_MUST_CHECK td_status td_oip_encode(const struct td_request *request, struct t
 void td_oip_problem(const struct td_error *err, const char *model, const char *op_name,
                     const char *request_id, struct td_arena *arena, struct td_reply *reply);
 
+/* The HTTP status of an error: the protocol has 400 for all bad requests, and 429 for too many. */
+int td_oip_http_status(td_status status);
+
 /* ---- documents ------------------------------------------------------------------------------ */
 
 /* The properties of the server that its documents show. */

@@ -1,15 +1,21 @@
 #include "api/openapi/components.h"
 
+#include "api/message/attrs.h"
 #include "api/message/problem.h"
+#include "api/oip/oip.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#define TEXT    "{'type':'string'}"
+#define BOOLEAN "{'type':'boolean'}"
+
 struct component {
     const char *name, *json;
 };
 
+/* The attributes of ops are in none of them: they are added from the descriptors. */
 static const struct component schemas[] = {
     { "Tensor",
       "{'description':'A nested list or a scalar, whose dtype is inferred; a typed tensor; or a "
@@ -61,35 +67,40 @@ static const struct component schemas[] = {
       "'additionalProperties':false}" },
     { "Targets", "{'description':'The version that each alias names; null: none.',"
                  "'type':'object','additionalProperties':{'type':['string','null']}}" },
-    { "Aliases", "{'type':'object','required':['aliases'],'properties':{"
-                 "'aliases':{'$ref':'#/components/schemas/Targets'}}}" },
-    { "Scatter",
-      "{'type':'object','required':['indices','updates'],'properties':{"
-      "'indices':{'$ref':'#/components/schemas/Tensor'},"
-      "'updates':{'$ref':'#/components/schemas/Tensor'},"
-      "'mode':{'enum':['set','add'],'default':'set'},'device':{'enum':['auto','cpu','gpu']}}}" },
+    { "Aliases", "{'type':'object','required':['aliases','persisted','problems'],'properties':{"
+                 "'aliases':{'$ref':'#/components/schemas/Targets'},"
+                 "'persisted':{'$ref':'#/components/schemas/Targets'},"
+                 "'problems':{'description':'What in the data folder was refused or is "
+                 "damaged.','type':'array',"
+                 "'items':{'type':'object','required':['source','reason'],'properties':{"
+                 "'source':{'type':'string'},'reason':{'type':'string'}}}}}}" },
+    { "ChangedAliases",
+      "{'type':'object','required':['aliases','persisted'],'properties':{"
+      "'aliases':{'$ref':'#/components/schemas/Targets'},'persisted':{'type':'boolean'}}}" },
+    { "Scatter", "{'type':'object','required':['indices','updates'],'properties':{"
+                 "'indices':{'$ref':'#/components/schemas/Tensor'},"
+                 "'updates':{'$ref':'#/components/schemas/Tensor'}}}" },
     { "Upsert", "{'type':'object','required':['keys','rows'],'properties':{"
                 "'keys':{'$ref':'#/components/schemas/Tensor'},"
                 "'rows':{'$ref':'#/components/schemas/Tensor'}}}" },
     { "Remove", "{'type':'object','required':['keys'],'properties':{"
                 "'keys':{'$ref':'#/components/schemas/Tensor'}}}" },
     { "Plan", "{'type':'object','required':['equation','shapes'],'properties':{"
-              "'equation':{'type':'string'},'shapes':{'type':'array','items':{"
-              "'$ref':'#/components/schemas/Shape'}},'dtype':{'$ref':'#/components/schemas/Dtype'}}"
-              "}" },
+              "'shapes':{'type':'array','items':{'$ref':'#/components/schemas/Shape'}},"
+              "'dtype':{'$ref':'#/components/schemas/Dtype'}}}" },
     { "Object", "{'type':'object'}" },
     { "Index", "{'type':['object','null']}" },
     { "List", "{'type':'array','items':{}}" },
-    { "Inference", "{'type':'object','required':['inputs'],'properties':{'id':{'type':'string'},"
-                   "'parameters':{'type':'object'},'inputs':{'type':'array','items':{'type':"
-                   "'object','required':['name','shape','datatype'],'properties':{"
-                   "'name':{'type':'string'},'shape':{'type':'array','items':{}},"
-                   "'datatype':{'type':'string'},'parameters':{'type':'object'}}}},"
-                   "'outputs':{'type':'array','items':{'type':'object','required':['name']}}}}" },
+    { "Inference",
+      "{'type':'object','required':['inputs'],'properties':{'id':{'type':'string'},"
+      "'parameters':{'type':'object'},'inputs':{'type':'array','items':{'type':'object',"
+      "'required':['name','shape','datatype'],'properties':{'name':{'type':'string'},"
+      "'shape':{'type':'array','items':{'type':'integer','minimum':0}},"
+      "'datatype':{'type':'string'},'parameters':{'type':'object'},"
+      "'data':{'description':'The elements, nested or flat.','type':'array','items':{}}}}},"
+      "'outputs':{'type':'array','items':{'type':'object','required':['name'],'properties':{"
+      "'name':{'type':'string'},'parameters':{'type':'object'}}}}}}" },
     { "Text", "{'type':'string'}" },
-    { "OipError", "{'type':'object','required':['error'],'properties':{"
-                  "'error':{'type':'string'},'code':{'$ref':'#/components/schemas/Code'},"
-                  "'request_id':{'type':'string'}}}" },
 };
 
 static const struct component headers[] = {
@@ -97,6 +108,9 @@ static const struct component headers[] = {
                     "'schema':{'type':'string'}}" },
     { "ETag", "{'description':'The version, in the format of the reply.',"
               "'schema':{'type':'string'}}" },
+    { "Location", "{'description':'The path of what was created.','schema':{'type':'string'}}" },
+    { "ContentRange", "{'description':'Which part it is: bytes 5-9/44.',"
+                      "'schema':{'type':'string'}}" },
     { "XTensordTable", "{'description':'The version that was read, NAME@VERSION, "
                        "percent-encoded as in a path.',"
                        "'schema':{'type':'string'}}" },
@@ -104,37 +118,52 @@ static const struct component headers[] = {
                     "'schema':{'type':'string'}}" },
 };
 
-static const struct component parameters[] = {
-    { "XRequestId", "{'name':'X-Request-Id','in':'header','description':'An id for logs, returned "
-                    "in the reply.','schema':{'type':'string'}}" },
-    { "XRequestTimeoutMs",
-      "{'name':'X-Request-Timeout-Ms','in':'header','description':'The deadline of the request.',"
-      "'schema':{'type':'integer','minimum':1,'maximum':86400000}}" },
-    { "IfMatch", "{'name':'If-Match','in':'header','description':'The tensor has one of these "
-                 "ETags; *: it exists.','schema':{'type':'string'}}" },
-    { "IfNoneMatch", "{'name':'If-None-Match','in':'header','description':'The tensor has none of "
-                     "these ETags; *: it does not exist.','schema':{'type':'string'}}" },
-    { "persist", "{'name':'persist','in':'query','description':'Whether the change is written to "
-                 "the data folder before the reply.','schema':{'type':'boolean'}}" },
-    { "response", "{'name':'response','in':'query','description':'The form of the tensor in JSON.',"
-                  "'schema':{'enum':['nested','flat','base64']}}" },
-    { "device", "{'name':'device','in':'query','description':'Where the op is computed.',"
-                "'schema':{'enum':['auto','cpu','gpu']}}" },
-    { "upload", "{'name':'device','in':'query','description':'gpu: the tensor is uploaded to the "
-                "GPU, too.','schema':{'enum':['auto','cpu','gpu']}}" },
-    { "timing", "{'name':'timing','in':'query','description':'Whether the reply has the header "
-                "Server-Timing.','schema':{'type':'boolean'}}" },
-    { "prefix", "{'name':'prefix','in':'query','description':'Only names that begin with it.',"
-                "'schema':{'type':'string'}}" },
-    { "after", "{'name':'after','in':'query','description':'Only names after this one: next of the "
-               "page before.','schema':{'type':'string'}}" },
-    { "limit", "{'name':'limit','in':'query','description':'At most so many names.',"
-               "'schema':{'type':'integer','minimum':1,'maximum':9223372036854775807}}" },
-    { "store", "{'name':'store','in':'query','description':'The name of a resident tensor, in "
-               "which the output is stored instead of being sent.','schema':{'type':'string'}}" },
-    { "storeTtl", "{'name':'store.ttl_s','in':'query','description':'The seconds after which the "
-                  "stored tensor disappears.','schema':{'type':'integer','minimum':1,"
-                  "'maximum':31536000}}" },
+/* Its schema is JSON, or one of `choices`. */
+static const struct parameter {
+    const char *component, *name, *place, *description, *schema;
+    const char *const *choices;
+} parameters[] = {
+    { "XRequestId", "X-Request-Id", "header", "An id for logs, returned in the reply.", TEXT,
+      NULL },
+    { "XRequestTimeoutMs", "X-Request-Timeout-Ms", "header", "The deadline of the request.",
+      "{'type':'integer','minimum':1,'maximum':86400000}", NULL },
+    { "IfMatch", "If-Match", "header", "The tensor has one of these ETags; *: it exists.", TEXT,
+      NULL },
+    { "IfNoneMatch", "If-None-Match", "header",
+      "The tensor has none of these ETags; *: it does not exist.", TEXT, NULL },
+    { "StoreIfMatch", "If-Match", "header",
+      "With store, otherwise ignored: the tensor that the output is stored in has one of these "
+      "ETags; *: it exists.",
+      TEXT, NULL },
+    { "StoreIfNoneMatch", "If-None-Match", "header",
+      "With store, otherwise ignored: the tensor that the output is stored in has none of these "
+      "ETags; *: it does not exist.",
+      TEXT, NULL },
+    { "Range", "Range", "header",
+      "bytes=5-9, bytes=5- or bytes=-5: this part of the tensor. Ignored for the description, and "
+      "if it "
+      "is malformed.",
+      TEXT, NULL },
+    { "IfRange", "If-Range", "header",
+      "Range counts only if the tensor has this ETag in the format of the reply.", TEXT, NULL },
+    { "persist", "persist", "query",
+      "Whether the change is written to the data folder before the reply.", BOOLEAN, NULL },
+    { "response", "response", "query", "The form of the tensor in JSON.", NULL, td_layout_names },
+    { "device", "device", "query", "Where the op is computed.", NULL, td_device_names },
+    { "upload", "device", "query", "gpu: the tensor is uploaded to the GPU, too.", NULL,
+      td_device_names },
+    { "timing", "timing", "query", "Whether the reply has the header Server-Timing.", BOOLEAN,
+      NULL },
+    { "prefix", "prefix", "query", "Only names that begin with it.", TEXT, NULL },
+    { "after", "after", "query", "Only names after this one: next of the page before.", TEXT,
+      NULL },
+    { "limit", "limit", "query", "The maximum number of names.",
+      "{'type':'integer','minimum':1,'maximum':9223372036854775807}", NULL },
+    { "store", "store", "query",
+      "The name of a resident tensor, in which the output is stored instead of being sent.", TEXT,
+      NULL },
+    { "storeTtl", "store.ttl_s", "query", "The seconds after which the stored tensor disappears.",
+      TD_OPENAPI_TTL, NULL },
 };
 
 /* ---- making JSON ----------------------------------------------------------------------------- */
@@ -158,14 +187,60 @@ cJSON *td_openapi_ref(const char *kind, const char *name)
     return NULL;
 }
 
-/* Adds an object of components. */
-static cJSON *add_list(cJSON *all, const char *kind, const struct component *list, size_t n)
+bool td_openapi_choices(cJSON *schema, const char *const *choices)
 {
-    cJSON *object = cJSON_AddObjectToObject(all, kind);
-    for (size_t i = 0; i < n && object; i++)
-        if (!td_document_add(object, list[i].name, td_openapi_json(list[i].json)))
+    cJSON *list = cJSON_AddArrayToObject(schema, "enum");
+    bool complete = list != NULL;
+    for (; *choices && complete; choices++)
+        complete = td_document_append(list, cJSON_CreateString(*choices));
+    return complete;
+}
+
+/* Raw JSON as an object, to which members can be added. */
+static cJSON *parse(const char *text)
+{
+    cJSON *raw = td_openapi_json(text);
+    cJSON *object = raw ? cJSON_Parse(raw->valuestring) : NULL;
+    cJSON_Delete(raw);
+    return object;
+}
+
+static cJSON *add_schemas(cJSON *all)
+{
+    cJSON *object = cJSON_AddObjectToObject(all, "schemas");
+    for (size_t i = 0; i < sizeof schemas / sizeof *schemas && object; i++)
+        if (!td_document_add(object, schemas[i].name, parse(schemas[i].json)))
             return NULL;
     return object;
+}
+
+static bool add_headers(cJSON *all)
+{
+    cJSON *object = cJSON_AddObjectToObject(all, "headers");
+    bool complete = object != NULL;
+    for (size_t i = 0; i < sizeof headers / sizeof *headers && complete; i++)
+        complete = td_document_add(object, headers[i].name, td_openapi_json(headers[i].json));
+    return complete;
+}
+
+static bool add_parameter(cJSON *object, const struct parameter *spec)
+{
+    cJSON *parameter = cJSON_AddObjectToObject(object, spec->component);
+    return td_document_text(parameter, "name", spec->name) &&
+           td_document_text(parameter, "in", spec->place) &&
+           td_document_text(parameter, "description", spec->description) &&
+           (spec->schema
+                ? td_document_add(parameter, "schema", td_openapi_json(spec->schema))
+                : td_openapi_choices(cJSON_AddObjectToObject(parameter, "schema"), spec->choices));
+}
+
+static bool add_parameters(cJSON *all)
+{
+    cJSON *object = cJSON_AddObjectToObject(all, "parameters");
+    bool complete = object != NULL;
+    for (size_t i = 0; i < sizeof parameters / sizeof *parameters && complete; i++)
+        complete = add_parameter(object, &parameters[i]);
+    return complete;
 }
 
 /* ---- problems -------------------------------------------------------------------------------- */
@@ -181,52 +256,70 @@ static cJSON *codes(void)
     return names;
 }
 
-static bool add_problem_schema(cJSON *all)
+/* What problems and errors of the Open Inference Protocol both have. */
+#define PROBLEM_MEMBERS                                                                            \
+    "'code':{'$ref':'#/components/schemas/Code'},"                                                 \
+    "'request_id':{'type':'string'},'op':{'type':'string'},'input':{'type':'string'},"             \
+    "'attribute':{'type':'string'},'device':{'type':'string'},'pointer':{'type':'string'},"        \
+    "'offset':{'type':'integer'},'position':{'$ref':'#/components/schemas/Shape'},"                \
+    "'index':{'type':'integer'},'bound':{'type':'integer'},'axis':{'type':'integer'},"             \
+    "'bad_count':{'type':'integer'},'key':{'type':['integer','string']},"                          \
+    "'positions':{'type':'array','items':{}},'label':{'type':'string'},"                           \
+    "'extents':{'type':'array','items':{}},'shapes':{'type':'object'},"                            \
+    "'did_you_mean':{'type':'string'},'etag':{'type':'string'},'resource':{'type':'string'},"      \
+    "'needed':{'type':'integer'},'limit':{'type':'integer'}"
+
+static bool add_problem_schema(cJSON *all, const char *name, const char *required,
+                               const char *members)
 {
-    static const char members[] =
-        "{'type':{'type':'string'},'title':{'type':'string'},'status':{'type':'integer'},"
-        "'detail':{'type':'string'},'code':{'$ref':'#/components/schemas/Code'},"
-        "'request_id':{'type':'string'},'op':{'type':'string'},'input':{'type':'string'},"
-        "'attribute':{'type':'string'},'device':{'type':'string'},'pointer':{'type':'string'},"
-        "'offset':{'type':'integer'},'position':{'$ref':'#/components/schemas/Shape'},"
-        "'index':{'type':'integer'},'bound':{'type':'integer'},'axis':{'type':'integer'},"
-        "'bad_count':{'type':'integer'},'key':{'type':['integer','string']},"
-        "'positions':{'type':'array','items':{}},'label':{'type':'string'},'extents':{'type':'"
-        "array','items':{}},"
-        "'shapes':{'type':'object'},'did_you_mean':{'type':'string'},'etag':{'type':'string'},"
-        "'resource':{'type':'string'},'needed':{'type':'integer'},'limit':{'type':'integer'}}";
-    cJSON *problem = cJSON_AddObjectToObject(all, "Problem");
+    cJSON *schema = cJSON_AddObjectToObject(all, name);
+    return td_document_text(schema, "type", "object") &&
+           td_document_add(schema, "required", td_openapi_json(required)) &&
+           td_document_add(schema, "properties", td_openapi_json(members));
+}
+
+static bool add_problem_schemas(cJSON *all)
+{
     cJSON *code = cJSON_AddObjectToObject(all, "Code");
-    return td_document_add(code, "enum", codes()) && td_document_text(problem, "type", "object") &&
-           td_document_add(problem, "required", td_openapi_json("['type','title','code']")) &&
-           td_document_add(problem, "properties", td_openapi_json(members));
+    return td_document_add(code, "enum", codes()) &&
+           add_problem_schema(
+               all, "Problem", "['type','title','code']",
+               "{'type':{'type':'string'},'title':{'type':'string'},"
+               "'status':{'type':'integer'},'detail':{'type':'string'}," PROBLEM_MEMBERS "}") &&
+           add_problem_schema(all, "OipError", "['error']",
+                              "{'error':{'type':'string'}," PROBLEM_MEMBERS "}");
+}
+
+static int status_of(int code, bool oip)
+{
+    const td_status status = (td_status)code;
+    return oip ? td_oip_http_status(status) : td_problem_of(status)->http_status;
 }
 
 /* Is it the first code with its HTTP status? */
-static bool is_first(int code)
+static bool is_first(int code, bool oip)
 {
     for (int i = 1; i < code; i++)
-        if (td_problem_of((td_status)i)->http_status == td_problem_of((td_status)code)->http_status)
+        if (status_of(i, oip) == status_of(code, oip))
             return false;
     return true;
 }
 
 /* Of all codes of a status: "CODE: what it means", a line each. */
-static bool add_explanations(cJSON *response, int http_status)
+static bool add_explanations(cJSON *response, int http_status, bool oip)
 {
     char text[8192];
     struct td_text out = { .at = text, .end = text + sizeof text - 1 };
     for (int i = 1; i < TD_STATUS_COUNT; i++) {
-        const struct td_problem *problem = td_problem_of((td_status)i);
-        if (problem->http_status != http_status)
+        if (status_of(i, oip) != http_status)
             continue;
         td_text_string(&out, td_status_name((td_status)i));
         td_text_string(&out, ": ");
-        td_text_string(&out, problem->explanation);
+        td_text_string(&out, td_problem_of((td_status)i)->explanation);
         td_text_string(&out, "\n");
     }
     *out.at = '\0';
-    return td_document_text(response, "description", text);
+    return !out.full && td_document_text(response, "description", text);
 }
 
 static bool add_problem_reply(cJSON *responses, int http_status, bool oip)
@@ -234,7 +327,7 @@ static bool add_problem_reply(cJSON *responses, int http_status, bool oip)
     char name[32];
     snprintf(name, sizeof name, "%s%d", oip ? "OipError" : "Problem", http_status);
     cJSON *response = cJSON_AddObjectToObject(responses, name);
-    cJSON *sent = add_explanations(response, http_status)
+    cJSON *sent = add_explanations(response, http_status, oip)
                       ? cJSON_AddObjectToObject(response, "headers")
                       : NULL;
     cJSON *content = cJSON_AddObjectToObject(response, "content");
@@ -248,15 +341,11 @@ static bool add_problem_reply(cJSON *responses, int http_status, bool oip)
                             oip ? "#/components/schemas/OipError" : "#/components/schemas/Problem");
 }
 
-static bool add_problem_replies(cJSON *all)
+static bool add_problem_replies(cJSON *responses, bool oip)
 {
-    cJSON *responses = cJSON_AddObjectToObject(all, "responses");
     bool complete = responses != NULL;
-    for (int i = 1; i < TD_STATUS_COUNT && complete; i++) {
-        const int http_status = td_problem_of((td_status)i)->http_status;
-        complete = !is_first(i) || (add_problem_reply(responses, http_status, false) &&
-                                    add_problem_reply(responses, http_status, true));
-    }
+    for (int i = 1; i < TD_STATUS_COUNT && complete; i++)
+        complete = !is_first(i, oip) || add_problem_reply(responses, status_of(i, oip), oip);
     return complete;
 }
 
@@ -264,10 +353,11 @@ bool td_openapi_add_problems(cJSON *responses, bool oip)
 {
     for (int i = 1; i < TD_STATUS_COUNT; i++) {
         char status[8], name[32];
-        const int http_status = td_problem_of((td_status)i)->http_status;
+        const int http_status = status_of(i, oip);
         snprintf(status, sizeof status, "%d", http_status);
         snprintf(name, sizeof name, "%s%d", oip ? "OipError" : "Problem", http_status);
-        if (is_first(i) && !td_document_add(responses, status, td_openapi_ref("responses", name)))
+        if (is_first(i, oip) &&
+            !td_document_add(responses, status, td_openapi_ref("responses", name)))
             return false;
     }
     return true;
@@ -280,13 +370,11 @@ cJSON *td_openapi_components(void)
     static const char security[] = "{'token':{'type':'http','scheme':'bearer',"
                                    "'description':'Needed if the server has --token-file.'}}";
     cJSON *all = cJSON_CreateObject();
-    cJSON *list = add_list(all, "schemas", schemas, sizeof schemas / sizeof *schemas);
+    cJSON *list = add_schemas(all), *responses = cJSON_AddObjectToObject(all, "responses");
     cJSON *dtype = cJSON_AddObjectToObject(list, "Dtype");
     if (td_document_add(dtype, "enum", td_document_dtypes(TD_DTYPES_ALL)) &&
-        add_problem_schema(list) &&
-        add_list(all, "headers", headers, sizeof headers / sizeof *headers) &&
-        add_list(all, "parameters", parameters, sizeof parameters / sizeof *parameters) &&
-        add_problem_replies(all) &&
+        add_problem_schemas(list) && add_headers(all) && add_parameters(all) &&
+        add_problem_replies(responses, false) && add_problem_replies(responses, true) &&
         td_document_add(all, "securitySchemes", td_openapi_json(security)))
         return all;
     cJSON_Delete(all);

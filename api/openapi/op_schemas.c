@@ -5,6 +5,7 @@
 #include "kernels/key_dtype.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
 
@@ -113,25 +114,41 @@ bool td_openapi_add_query(cJSON *parameters, const struct td_op *op)
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
-static bool add_request_members(cJSON *properties)
+static bool add_choice(cJSON *properties, const char *name, const char *description,
+                       const char *const *choices)
 {
-    static const char *const members[][2] = {
-        { "device", "{'description':'Where the op is computed.','enum':['auto','cpu','gpu'],"
-                    "'default':'auto'}" },
-        { "response", "{'description':'The form of the outputs in JSON.',"
-                      "'enum':['nested','flat','base64'],'default':'nested'}" },
-        { "timing", "{'description':'Whether the reply has the header Server-Timing.',"
-                    "'type':'boolean','default':false}" },
-        { "store", "{'description':'The name of a resident tensor, in which the output is stored "
-                   "instead of being sent, and perhaps the seconds after which it disappears.',"
-                   "'anyOf':[{'type':'string'},{'type':'object','required':['name'],'properties':{"
-                   "'name':{'type':'string'},'ttl_s':{'type':'integer','minimum':1,"
-                   "'maximum':31536000}},'additionalProperties':false}]}" },
-    };
-    for (size_t i = 0; i < sizeof members / sizeof *members; i++)
-        if (!td_document_add(properties, members[i][0], td_openapi_json(members[i][1])))
-            return false;
-    return true;
+    cJSON *schema = cJSON_AddObjectToObject(properties, name);
+    return td_document_text(schema, "description", description) &&
+           td_openapi_choices(schema, choices) && td_document_text(schema, "default", choices[0]);
+}
+
+/* The request-wide members that `names` has. */
+static bool add_options(cJSON *properties, const char *names)
+{
+    static const char timing[] = "{'description':'Whether the reply has the header "
+                                 "Server-Timing.','type':'boolean','default':false}";
+    static const char store[] =
+        "{'description':'The name of a resident tensor, in which the output is stored instead of "
+        "being sent, and perhaps the seconds after which it disappears.','anyOf':[{'type':"
+        "'string'},{'type':'object','required':['name'],'properties':{'name':{'type':'string'},"
+        "'ttl_s':" TD_OPENAPI_TTL "},'additionalProperties':false}]}";
+    return (!strstr(names, "device") ||
+            add_choice(properties, "device", "Where the op is computed.", td_device_names)) &&
+           (!strstr(names, "response") ||
+            add_choice(properties, "response", "The form of the outputs in JSON.",
+                       td_layout_names)) &&
+           (!strstr(names, "timing") ||
+            td_document_add(properties, "timing", td_openapi_json(timing))) &&
+           (!strstr(names, "store") ||
+            td_document_add(properties, "store", td_openapi_json(store)));
+}
+
+bool td_openapi_add_members(cJSON *properties, const struct td_op *op, const char *options)
+{
+    bool complete = true;
+    for (int i = 0; i < op->n_attrs && complete; i++)
+        complete = add_attr(properties, &op->attrs[i]);
+    return complete && add_options(properties, options);
 }
 
 /* The keys of the rows of a resident table come with it, unless they are all that is asked for. */
@@ -140,26 +157,21 @@ static bool may_lack(const struct td_op *op, int i)
     return op->inputs[i].optional || (i > 0 && td_input_is_row_keys(&op->inputs[i]));
 }
 
-/* "keys" of a table that the path names are another name of the input `named`: one of the two is given. */
+/* "keys" of a table that the path names are another name of the input `named`: one of the two is given.
+ * Only the description says so: with anyOf of what is required, generated clients have no class of the body. */
 static bool add_table_keys(cJSON *schema, cJSON *properties, const struct td_input_spec *named)
 {
     struct td_input_spec keys = { .name = TD_TABLE_KEYS,
                                   .summary = "Keys of the rows to look up, if the table has keys.",
                                   .role = TD_ROLE_KEY,
                                   .dtypes = TD_DTYPES_KEY_GIVEN };
-    cJSON *either = cJSON_AddArrayToObject(schema, "anyOf");
-    const char *const names[] = { named->name, keys.name };
-    bool complete = cJSON_GetObjectItem(properties, keys.name) || add_input(properties, &keys);
-    for (int i = 0; i < 2 && complete; i++) {
-        cJSON *one = cJSON_CreateObject();
-        complete = td_document_append(either, one) &&
-                   td_document_append(cJSON_AddArrayToObject(one, "required"),
-                                      cJSON_CreateString(names[i]));
-    }
-    return complete;
+    char text[128];
+    snprintf(text, sizeof text, "One of %s and %s is given, not both.", named->name, keys.name);
+    return (cJSON_GetObjectItem(properties, keys.name) || add_input(properties, &keys)) &&
+           td_document_text(schema, "description", text);
 }
 
-cJSON *td_openapi_request(const struct td_op *op, bool has_table)
+cJSON *td_openapi_request(const struct td_op *op, bool has_table, const char *options)
 {
     const int keys = has_table ? td_op_keys_input(op) : -1;
     cJSON *schema = cJSON_CreateObject();
@@ -174,10 +186,9 @@ cJSON *td_openapi_request(const struct td_op *op, bool has_table)
     if (complete && keys >= 0)
         complete = add_table_keys(schema, properties, &op->inputs[keys]);
     for (int i = 0; i < op->n_attrs && complete; i++)
-        complete = add_attr(properties, &op->attrs[i]) &&
-                   (!op->attrs[i].required ||
-                    td_document_append(required, cJSON_CreateString(op->attrs[i].name)));
-    if (complete && add_request_members(properties))
+        complete = !op->attrs[i].required ||
+                   td_document_append(required, cJSON_CreateString(op->attrs[i].name));
+    if (complete && td_openapi_add_members(properties, op, options))
         return schema;
     cJSON_Delete(schema);
     return NULL;

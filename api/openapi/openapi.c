@@ -41,21 +41,26 @@ static bool add_request(cJSON *operation, cJSON *schema, cJSON *example, bool is
            (!is_file || add_file(content, safetensors)) && (!is_npy || add_file(content, npy));
 }
 
-/* The reply of success. Returns its content. */
-static cJSON *add_reply(cJSON *responses, int status, const char *extra_header, const char *header)
+/* The reply of success. Returns it. */
+static cJSON *add_reply(cJSON *responses, int status)
 {
     char text[8];
     snprintf(text, sizeof text, "%d", status);
     cJSON *reply = cJSON_AddObjectToObject(responses, text);
     cJSON *headers = cJSON_AddObjectToObject(reply, "headers");
-    const bool complete =
-        td_document_text(reply, "description", status == 304 ? "Not modified." : "Success.") &&
-        td_document_add(headers, "X-Request-Id", td_openapi_ref("headers", "XRequestId")) &&
-        (!extra_header ||
-         td_document_add(headers, extra_header, td_openapi_ref("headers", header)));
-    if (!complete)
-        return NULL;
-    return status == 304 || status == 204 ? reply : cJSON_AddObjectToObject(reply, "content");
+    return td_document_text(reply, "description",
+                            status == 304   ? "Not modified."
+                            : status == 206 ? "A part of the tensor."
+                                            : "Success.") &&
+                   td_document_add(headers, "X-Request-Id", td_openapi_ref("headers", "XRequestId"))
+               ? reply
+               : NULL;
+}
+
+static bool add_header(cJSON *reply, const char *header, const char *component)
+{
+    return td_document_add(cJSON_GetObjectItemCaseSensitive(reply, "headers"), header,
+                           td_openapi_ref("headers", component));
 }
 
 /* ---- parameters ------------------------------------------------------------------------------ */
@@ -142,6 +147,8 @@ static bool end(cJSON *responses, const char *path)
     return td_openapi_add_problems(responses, is_oip(path));
 }
 
+#define OP_PARAMETERS "StoreIfMatch StoreIfNoneMatch device response timing store storeTtl"
+
 static bool add_op(cJSON *paths, const struct td_openapi_route *route, const struct td_op *op,
                    bool has_table)
 {
@@ -149,15 +156,14 @@ static bool add_op(cJSON *paths, const struct td_openapi_route *route, const str
     cJSON *operation;
     snprintf(path, sizeof path, has_table ? "/v1/tensors/{table}/%s" : "/v1/%s", op->name);
     snprintf(id, sizeof id, has_table ? "%s_in_table" : "%s", op->name);
-    cJSON *responses =
-        begin(paths, route, path, id, op->summary,
-              "IfMatch IfNoneMatch device response timing store storeTtl", &operation);
-    cJSON *content =
-        add_reply(responses, 200, has_table ? "X-Tensord-Table" : NULL, "XTensordTable");
-    return content && td_openapi_add_query(cJSON_GetObjectItem(operation, "parameters"), op) &&
+    cJSON *responses = begin(paths, route, path, id, op->summary, OP_PARAMETERS, &operation);
+    cJSON *reply = add_reply(responses, 200);
+    cJSON *content = cJSON_AddObjectToObject(reply, "content");
+    return (!has_table || add_header(reply, "X-Tensord-Table", "XTensordTable")) &&
+           td_openapi_add_query(cJSON_GetObjectItem(operation, "parameters"), op) &&
            add_media(content, "application/json", td_openapi_output(op), NULL) &&
            add_file(content, safetensors) &&
-           add_request(operation, td_openapi_request(op, has_table),
+           add_request(operation, td_openapi_request(op, has_table, OP_PARAMETERS),
                        has_table ? NULL : cJSON_CreateRaw(op->example), true, true, false) &&
            end(responses, path);
 }
@@ -174,11 +180,16 @@ static bool add_ops(cJSON *paths, const struct td_openapi_route *route, bool has
 
 static bool add_success(cJSON *responses, const struct td_openapi_operation *known, int status)
 {
-    const bool tagged = strstr(known->parameters, "IfNoneMatch") && status != 204;
-    cJSON *content = add_reply(responses, status, tagged ? "ETag" : NULL, "ETag");
-    if (!content || !known->reply || status == 304)
-        return content != NULL;
-    if (known->media == TD_OPENAPI_TEXT)
+    cJSON *reply = add_reply(responses, status);
+    if ((strstr(known->parameters, "IfNoneMatch") && status != 204 &&
+         !add_header(reply, "ETag", "ETag")) ||
+        (status == 201 && !add_header(reply, "Location", "Location")) ||
+        (status == 206 && !add_header(reply, "Content-Range", "ContentRange")))
+        return false;
+    if (!known->reply || status == 304)
+        return reply != NULL;
+    cJSON *content = cJSON_AddObjectToObject(reply, "content");
+    if (known->media == TD_OPENAPI_TEXT || status == 206)
         return add_file(content, "*/*");
     return add_media(content, "application/json", td_openapi_ref("schemas", known->reply), NULL) &&
            (known->media != TD_OPENAPI_TENSOR ||
@@ -192,8 +203,8 @@ static bool add_unknown(cJSON *paths, const struct td_openapi_route *route)
     cJSON *operation;
     snprintf(summary, sizeof summary, "%s %s", route->method, route->pattern);
     cJSON *responses = begin(paths, route, route->pattern, NULL, summary, "", &operation);
-    cJSON *content = add_reply(responses, 200, NULL, NULL);
-    return content && add_file(content, "*/*") && end(responses, route->pattern);
+    cJSON *content = cJSON_AddObjectToObject(add_reply(responses, 200), "content");
+    return add_file(content, "*/*") && end(responses, route->pattern);
 }
 
 static bool add_operation(cJSON *paths, const struct td_openapi_route *route)
@@ -206,6 +217,7 @@ static bool add_operation(cJSON *paths, const struct td_openapi_route *route)
     cJSON *responses = begin(paths, route, route->pattern, known->id, known->summary,
                              known->parameters, &operation);
     return responses && add_success(responses, known, known->status) &&
+           (!strstr(known->parameters, "Range") || add_success(responses, known, 206)) &&
            (!known->other_status || add_success(responses, known, known->other_status)) &&
            (!known->request || add_request(operation, td_openapi_ref("schemas", known->request),
                                            known->example ? td_openapi_json(known->example) : NULL,
@@ -238,6 +250,19 @@ static bool add_tags(cJSON *document)
     return complete;
 }
 
+/* Adds to the schemas of bodies, of routes that have an op, its attributes and the request-wide members that
+ * the query string may have. */
+static bool add_members(cJSON *components, const struct td_openapi_route *route)
+{
+    const struct td_openapi_operation *known = td_openapi_operation(route->method, route->pattern);
+    if (!route->op || !known || !known->request)
+        return true;
+    const cJSON *schema = cJSON_GetObjectItemCaseSensitive(
+        cJSON_GetObjectItemCaseSensitive(components, "schemas"), known->request);
+    return td_openapi_add_members(cJSON_GetObjectItemCaseSensitive(schema, "properties"), route->op,
+                                  known->parameters);
+}
+
 td_status td_openapi_reply(const struct td_openapi_route *routes, int n_routes, const char *version,
                            struct td_arena *arena, struct td_reply *reply, struct td_error *err)
 {
@@ -252,6 +277,9 @@ td_status td_openapi_reply(const struct td_openapi_route *routes, int n_routes, 
     cJSON *paths = cJSON_AddObjectToObject(document, "paths");
     for (int i = 0; i < n_routes && complete; i++)
         complete = add_route(paths, &routes[i]);
-    complete = complete && td_document_add(document, "components", td_openapi_components());
+    cJSON *components = complete ? td_openapi_components() : NULL;
+    complete = complete && td_document_add(document, "components", components);
+    for (int i = 0; i < n_routes && complete; i++)
+        complete = add_members(components, &routes[i]);
     return td_document_reply(document, complete, arena, reply, err);
 }

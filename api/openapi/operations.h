@@ -9,7 +9,8 @@ struct td_openapi_operation {
     const char *summary;
     const char *request;    /* name of the schema of its body; NULL: none */
     const char *reply;      /* ... of the reply; NULL: a reply without a body */
-    const char *parameters; /* names of components, separated by spaces */
+    const char *parameters; /* names of components, separated by spaces; with IfNoneMatch the reply
+                               has an ETag, with Range it may be 206 */
     const char *example;    /* of the body, JSON in which ' stands for the quote; NULL: none */
     int status;             /* of success */
     int other_status;       /* of success, too; 0: none */

@@ -220,6 +220,12 @@ class RowsByKeys(KeysTest):
         reply = self.post(f"/v1/tensors/{keyless}/lookup", {"keys": [5, 7], "queries": [7]})
         self.assertEqual(reply.json()["outputs"]["output"]["data"], [[3, 4]])
 
+    def test_beside_keys_of_uint64_uint32_becomes_uint64_and_int32_is_refused(self):
+        name = self.table({"dtype": "uint64", "data": [7, 8, 9]})
+        self.assertOutput(self.gather(name, {"dtype": "uint32", "data": [8]}), "int32", [1, 2], [[3, 4]])
+        for dtype in ("int32", "int64"):
+            self.assertProblem(self.gather(name, {"dtype": dtype, "data": [8]}), 422, "UNSUPPORTED_DTYPE", input="indices")
+
     def test_keys_that_name_no_rows_are_refused(self):
         name, _ = self.resident([[1, 2], [3, 4]])
         self.assertProblem(self.gather(name, ["a"]), 422, "INVALID_ARGUMENT", input="indices")

@@ -106,6 +106,102 @@ class OpenApi(HttpTest):
                     for member, keyword in (("values", "enum"), ("minimum", "minimum"), ("maximum", "maximum")):
                         self.assertEqual(limits.get(keyword), attribute.get(member), attribute["name"])
 
+    def test_bodies_of_routes_with_an_op_have_its_attributes(self):
+        """scatter into a resident tensor takes every mode; a plan takes what einsum takes"""
+        document = self.document()
+        schemas, einsum = document["components"]["schemas"], document["paths"]["/v1/einsum"]
+        described = einsum["post"]["requestBody"]["content"]["application/json"]["schema"]["properties"]
+        for attribute in self.get("/v1/ops/einsum").json()["attributes"]:
+            self.assertEqual(schemas["Plan"]["properties"][attribute["name"]], described[attribute["name"]])
+        self.assertEqual(schemas["Scatter"]["properties"]["mode"]["enum"], ["set", "add", "mul", "min", "max"])
+        bodies = {"Scatter": {"indices": [[0]], "updates": [1]}, "Upsert": {"keys": [1], "rows": [2]}, "Remove": {"keys": [1]}}
+        for name, body in bodies.items():
+            properties = schemas[name]["properties"]
+            self.assertEqual(set(properties) - {"mode"}, {*body, "device", "timing"})
+            for member, value in [(member, value) for member in properties for value in properties[member].get("enum", [])] + [("timing", True)]:
+                with self.subTest(name, member=member, value=value):
+                    self.assertIn(self.request("PUT", "/v1/tensors/of-members", b'{"tensor": [1, 2], "keys": [1, 2]}', {"Content-Type": JSON}).status, (200, 201))
+                    reply = self.post(f"/v1/tensors/of-members/{name.lower()}", body | {member: value})
+                    self.assertIn(reply.status, (200, 503) if value == "gpu" else (200,), str(reply))
+
+    def test_the_body_of_a_lookup_in_a_table_is_one_object(self):
+        """generators make no class of a body with anyOf; the description says what it would"""
+        document = self.document()
+        lookups = {path.rsplit("/", 1)[1]: item["post"] for path, item in document["paths"].items() if path.startswith("/v1/tensors/{table}/")}
+        for op, named in (("gather", "indices"), ("embedding_bag", "indices"), ("lookup", "queries"), ("find", "queries")):
+            schema = lookups[op]["requestBody"]["content"]["application/json"]["schema"]
+            self.assertEqual(schema["description"], f"One of {named} and keys is given, not both.")
+        for op, lookup in lookups.items():
+            schema = lookup["requestBody"]["content"]["application/json"]["schema"]
+            self.assertEqual({"anyOf", "oneOf", "allOf"} & set(schema), set(), op)
+        self.assertIn(self.request("PUT", "/v1/tensors/of-lookups", b'{"tensor": [1, 2], "keys": [1, 2]}', {"Content-Type": JSON}).status, (200, 201))
+        for body, status in (({"indices": [0]}, 200), ({"keys": [1]}, 200), ({"indices": [0], "keys": [1]}, 400), ({}, 422)):
+            self.assertStatus(self.post("/v1/tensors/of-lookups/gather", body), status)
+
+    def test_aliases_have_the_members_that_are_sent(self):
+        schemas = self.document()["components"]["schemas"]
+        version = self.request("PUT", "/v1/tensors/of-aliases@1", b"[1]", {"Content-Type": JSON})
+        self.assertStatus(version, 201)
+        for schema, reply in (("ChangedAliases", self.post("/v1/aliases", {"set": {"of-aliases": "of-aliases@1"}})), ("Aliases", self.get("/v1/aliases"))):
+            self.assertStatus(reply, 200)
+            self.assertEqual(set(reply.json()), set(schemas[schema]["properties"]), schema)
+            self.assertEqual(set(reply.json()), set(schemas[schema]["required"]), schema)
+
+    def test_an_inference_has_the_members_of_the_protocol(self):
+        members = self.document()["components"]["schemas"]["Inference"]["properties"]
+        self.assertEqual(set(members), {"id", "parameters", "inputs", "outputs"})
+        self.assertEqual(set(members["inputs"]["items"]["properties"]), {"name", "shape", "datatype", "parameters", "data"})
+        self.assertEqual(set(members["outputs"]["items"]["properties"]), {"name", "parameters"})
+
+    def test_errors_of_the_protocol_have_the_members_of_problems(self):
+        schemas = self.document()["components"]["schemas"]
+        problem, error = set(schemas["Problem"]["properties"]), set(schemas["OipError"]["properties"])
+        self.assertEqual(problem - error, {"type", "title", "status", "detail"})
+        self.assertEqual(error - problem, {"error"})
+        inputs = [{"name": name, "datatype": "INT32", "shape": [1], "data": [7]} for name in ("params", "indices")]
+        reply = self.post("/v2/models/gather/infer", {"inputs": inputs})
+        self.assertStatus(reply, 400)
+        self.assertLessEqual({"input", "position", "index", "bound", "axis", "bad_count"}, set(reply.json()))
+        self.assertLessEqual(set(reply.json()), error)
+
+    def test_errors_of_the_protocol_are_there_by_the_status_that_it_has_for_them(self):
+        """INDEX_OUT_OF_BOUNDS, 422 under /v1, is 400 under /v2"""
+        document = self.document()
+        responses, infer = document["components"]["responses"], document["paths"]["/v2/models/{model}/infer"]["post"]["responses"]
+        self.assertIn("\nINDEX_OUT_OF_BOUNDS: ", responses["OipError400"]["description"])
+        self.assertIn("\nMEMORY_EXHAUSTED: ", responses["OipError429"]["description"])
+        self.assertEqual({"406", "422"} & set(infer), set())
+        self.assertEqual({"OipError406", "OipError422"} & set(responses), set())
+
+    def test_conditions_of_an_op_say_that_they_count_with_store(self):
+        document = self.document()
+        self.assertStatus(self.request("PUT", "/v1/tensors/of-conditions@1", b"[1]", {"Content-Type": JSON}), 201)
+        for path in ("/v1/tensors/{table}/gather", "/v1/gather"):
+            found = [document["components"]["parameters"][parameter["$ref"].rsplit("/", 1)[1]] for parameter in document["paths"][path]["post"]["parameters"] if "$ref" in parameter]
+            described = {parameter["name"]: parameter["description"] for parameter in found if parameter["in"] == "header"}
+            for name in ("If-Match", "If-None-Match"):
+                self.assertTrue(described[name].startswith("With store, otherwise ignored:"), described)
+        for query, status in (("", 200), ("?store=of-conditions-not-there", 412)):
+            self.assertStatus(self.post("/v1/tensors/of-conditions@1/gather" + query, {"indices": [0]}, {"If-Match": '"other"'}), status)
+
+    def test_parts_and_created_tensors_are_described_with_their_headers(self):
+        document = self.document()
+        created = self.request("PUT", "/v1/tensors/of-parts@1", b"[1, 2]", {"Content-Type": JSON})
+        part = self.get("/v1/tensors/of-parts@1?response=flat", {"Range": "bytes=0-4"})
+        keys = self.request("PUT", "/v1/tensors/of-parts-with-keys", b"[1, 2]", {"Content-Type": JSON})
+        keys = self.request("PUT", "/v1/tensors/of-parts-with-keys/keys", b"[1, 2]", {"Content-Type": JSON})
+        part_of_keys = self.get("/v1/tensors/of-parts-with-keys/keys?response=flat", {"Range": "bytes=0-4"})
+        for reply, status, method, path, header in ((created, 201, "put", "", "Location"), (keys, 201, "put", "/keys", "Location"),
+                                                    (part, 206, "get", "", "Content-Range"), (part_of_keys, 206, "get", "/keys", "Content-Range")):
+            with self.subTest(path, method=method):
+                self.assertStatus(reply, status)
+                operation = document["paths"]["/v1/tensors/{name}" + path][method]
+                self.assertLessEqual({header, "ETag", "X-Request-Id"}, set(reply.headers.keys()))
+                self.assertLessEqual({header, "ETag", "X-Request-Id"}, set(operation["responses"][str(status)]["headers"]))
+                parameters = {parameter["$ref"].rsplit("/", 1)[1] for parameter in operation["parameters"] if "$ref" in parameter}
+                self.assertEqual({"Range", "IfRange"} <= parameters, method == "get")
+        self.assertNotIn("Location", document["paths"]["/v1/tensors/{name}"]["put"]["responses"]["200"]["headers"])
+
     def query_of(self, document, operation):
         """{name: schema} of its query parameters"""
         found = [parameter if "$ref" not in parameter else document["components"]["parameters"][parameter["$ref"].rsplit("/", 1)[1]]

@@ -121,6 +121,7 @@ class Refusals(HttpTest):
                 self.assertEqual(reply.type, PROBLEM, str(reply))
                 problem = reply.json()
                 self.assertEqual((problem["code"], problem["type"]), ("MALFORMED_REQUEST", "/problems/malformed-request"))
+                self.assertEqual(set(problem), {"error", "type", "title", "detail", "code", "request_id"})
                 self.assertTrue(problem["title"] and problem["detail"])
                 self.assertTrue(problem["request_id"] and reply.headers["Date"])
                 self.assertEqual(reply.headers["X-Request-Id"], problem["request_id"])

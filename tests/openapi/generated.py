@@ -19,9 +19,9 @@ class Calls:
     """What a user of the generated client writes."""
 
     def __init__(self, client):
-        from generated_client.api import ops, resident_tensors
+        from generated_client.api import open_inference_protocol, ops, resident_tensors
         from generated_client import models
-        self.client, self.ops, self.tensors, self.models = client, ops, resident_tensors, models
+        self.client, self.ops, self.tensors, self.oip, self.models = client, ops, resident_tensors, open_inference_protocol, models
 
     def gather(self, indices, **query):
         body = self.models.GatherJsonBody(params=[[1, 2], [3, 4]], indices=indices)
@@ -30,9 +30,24 @@ class Calls:
     def put(self, name, value):
         return importlib.import_module(".put_tensor", self.tensors.__name__).sync_detailed(name, client=self.client, body=value)
 
-    def gather_in_table(self, table, indices):
-        body = self.models.GatherInTableJsonBody(indices=indices)
+    def put_with_keys(self, name, value, keys):
+        return self.put(name, self.models.TableAndKeys(tensor=value, keys=keys))
+
+    def gather_in_table(self, table, indices=None, keys=None):
+        body = self.models.GatherInTableJsonBody(keys=keys) if indices is None else self.models.GatherInTableJsonBody(indices=indices)
         return importlib.import_module(".gather_in_table", self.tensors.__name__).sync_detailed(table, client=self.client, body=body)
+
+    def infer(self, model, indices):
+        inputs = [self.models.InferenceInputsItem(name="indices", datatype="INT64", shape=[len(indices)], data=indices)]
+        body = self.models.Inference(inputs=inputs, outputs=[self.models.InferenceOutputsItem(name="output")])
+        return importlib.import_module(".infer", self.oip.__name__).sync_detailed(model, client=self.client, body=body)
+
+    def scatter(self, name, mode):
+        body = self.models.Scatter(indices=[[0]], updates=[[5, 5]], mode=mode)
+        return importlib.import_module(".scatter_into_tensor", self.tensors.__name__).sync_detailed(name, client=self.client, body=body)
+
+    def aliases(self):
+        return importlib.import_module(".list_aliases", self.tensors.__name__).sync_detailed(client=self.client)
 
 
 def check(url, document, folder):
@@ -56,4 +71,17 @@ def check(url, document, folder):
     assert stored.status_code == 201 and isinstance(stored.parsed, models.Description), stored
     succeeds(calls.gather_in_table("of-a-generated-client", models.TypedTensor(dtype=models.Dtype.INT64, data=[1])), [[3, 4]])
     fails(calls.gather_in_table("of-a-generated-client", [7]), models.Code.INDEX_OUT_OF_BOUNDS)
-    return 6
+    keyed = calls.put_with_keys("keyed-of-a-generated-client", [[1, 2], [3, 4]], ["a", "b"])
+    assert keyed.status_code == 201 and keyed.parsed.keys == models.Dtype.STRING, keyed
+    succeeds(calls.gather_in_table("keyed-of-a-generated-client", keys=["b"]), [[3, 4]])
+    inferred = calls.infer("of-a-generated-client", [1])
+    assert inferred.status_code == 200 and inferred.parsed["outputs"][0]["data"] == [3, 4], inferred
+    refused = calls.infer("of-a-generated-client", [7])
+    assert refused.status_code == 400 and isinstance(refused.parsed, models.OipError), refused
+    assert (refused.parsed.input_, refused.parsed.position, refused.parsed.index, refused.parsed.bound) == ("indices", [0], 7, 2), refused.parsed
+    scattered = calls.scatter("of-a-generated-client", models.ScatterMode.MUL)
+    assert scattered.status_code == 200 and isinstance(scattered.parsed, models.Description), scattered
+    succeeds(calls.gather_in_table("of-a-generated-client", [0]), [[5, 10]])
+    listed = calls.aliases()
+    assert listed.status_code == 200 and (listed.parsed.persisted.to_dict(), listed.parsed.problems) == ({}, []), listed
+    return 13
