@@ -42,10 +42,13 @@ class ErrorMade:
         self.greatest = max(
             self.greatest, float(difference.max(initial=0)), -float(difference.min(initial=0))
         )
-        self.squares += float(numpy.vdot(difference, difference))
-        self.input_squares += float(numpy.vdot(values, values))
         if self.columns:
             self.columns.add(difference, values)
+            self.squares = float(self.columns.squares.sum())
+            self.input_squares = float(self.columns.input_squares.sum())
+        else:
+            self.squares += float(numpy.vdot(difference, difference))
+            self.input_squares += float(numpy.vdot(values, values))
 
     def __str__(self) -> str:
         relative = (
@@ -76,9 +79,8 @@ class ColumnErrors:
         if not width:
             return
         difference, values = difference.reshape(-1, width), values.reshape(-1, width)
-        numpy.maximum(
-            self.greatest, numpy.abs(difference).max(axis=0, initial=0), out=self.greatest
-        )
+        numpy.maximum(self.greatest, difference.max(axis=0, initial=0), out=self.greatest)
+        numpy.maximum(self.greatest, -difference.min(axis=0, initial=0), out=self.greatest)
         self.squares += numpy.einsum("ij,ij->j", difference, difference)
         self.input_squares += numpy.einsum("ij,ij->j", values, values)
         self.rounded_integers += int(numpy.count_nonzero(difference[:, self.integers]))
@@ -106,7 +108,7 @@ class ColumnErrors:
         largest = self.name(int(numpy.argmax(self.greatest)))
         worst, relative = self.worst()
         own = f"{100 * relative:.3g} % of its own root mean square"
-        if len(self.greatest) == 1:
+        if len(self.greatest) == 1 or not (self.names or relative >= LOST):
             text = ""
         elif largest == worst:
             text = f"; the error is largest in {largest}, {own}"
