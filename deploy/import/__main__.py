@@ -34,8 +34,10 @@ from inputs import CSV, NUMBERS_AS_TEXT, Choice, has_suffix, read_tables, stem_o
 from keys import survey
 from names import IN_FILE_NAMES, VERSION, check_alias, check_name, fault_of
 from progress import Progress, size_text
-from table import Refused, Table, first_rows
+from table import Keys, Refused, Table, first_rows
 from writer import Output, write_file
+
+from text import shown
 
 DESCRIPTION = """\
 Imports files as tables of tensord: writes tensors FILE:TENSOR, with their keys, to a data folder.
@@ -159,7 +161,7 @@ def parser_of() -> argparse.ArgumentParser:
         "--dtype",
         choices=(encoding.KEEP, *encoding.FLOATS, *encoding.ROWWISE),
         help=(
-            "convert rows of floats to this dtype; uint8 and int8 quantise each row, and add the"
+            "convert rows of floats, and columns of integers, to this dtype; uint8 and int8 quantise each row, and add the"
             " tensors X.scale and X.offset; default: keep, but float32 for numbers in text"
         ),
     )
@@ -251,10 +253,18 @@ def plan_output(table: Table, target: str, drop_padding: bool, quiet: bool) -> O
             + (
                 f". If the last {missing} are padding, --drop-padding leaves them out"
                 if are_padding
+                else header_hint(keys)
+                if missing == -1 and keys.one_a_line
                 else ""
             )
         )
     return Output(table.name, encoding.Encoder(table, target), found)
+
+
+def header_hint(keys: Keys) -> str:
+    first = next(iter(keys.batches()))[0]
+    text = first.decode() if isinstance(first, bytes) else str(first)
+    return f". If the first line, {shown(text)}, is a header, remove it"
 
 
 def describe(output: Output, full: str) -> str:
@@ -306,7 +316,7 @@ def run(args: argparse.Namespace, choice: Choice, aliases: dict[str, str]) -> No
                 )
             )
         return
-    args.data_dir.mkdir(exist_ok=True)
+    args.data_dir.mkdir(parents=True, exist_ok=True)
     if args.version:
         refuse_existing(args.data_dir / args.version)
     parts = ("", ".scale", ".offset") if target in encoding.ROWWISE else ("",)
@@ -325,14 +335,17 @@ def run(args: argparse.Namespace, choice: Choice, aliases: dict[str, str]) -> No
                 progress.add,
             )
             progress.end()
-            made = staging.publish_version(args.version)
+            made, replaces = staging.publish_version(args.version), False
         else:
-            made = staging.publish_file(f"{name}.safetensors")
+            made, replaces = staging.publish_file(f"{name}.safetensors")
     if not args.quiet:
+        for note in filter(None, (output.encoder.note() for output in outputs)):
+            say("note", note)
         print(
             "\n".join(
                 [
-                    f"{made}: {size_text(size)}",
+                    f"{made}: {size_text(size)}"
+                    + ("; the file of that name was replaced" if replaces else ""),
                     *(
                         f"  {describe(output, f'{name}:{output.name}{version}')}"
                         for output in outputs
@@ -360,6 +373,7 @@ def main(arguments: list[str] | None = None) -> int:
         args.key_dtype,
         args.delimiter,
         args.quote,
+        args.dtype not in (None, encoding.KEEP),
     )
     try:
         run(args, choice, pairs(parser, "--alias", args.alias, False))

@@ -28,8 +28,12 @@ from table import (
 )
 from text import TOO_LARGE, shown
 
+EXACT = 1 << 53  # float64 has all integers up to this one
+# Names of columns that probably have keys.
+IDENTIFIER = re.compile(r"(?i:(.*[_ .-])?(id|uuid|key)s?)|.*[a-z](Id|ID|Key)")
 INTEGER = r"\A(0|-?[1-9][0-9]{0,18})\z"
 MOST_SHOWN = 5  # columns in an error
+NO_KEYS = ", and the table has no keys; --keys names the column of keys"
 PANDAS_INDEX = re.compile(r"Unnamed: 0|__index_level_[0-9]+__")  # the index, named by pandas
 
 
@@ -196,7 +200,7 @@ class Column:
         if column.null_count:
             raise Refused(f"{place}: row {first + first_null(column)} has no value")
         if self.width is None:
-            return self.numbers(column)
+            return self.numbers(column, place, first)
         lengths = column.value_lengths().to_numpy(zero_copy_only=False)
         if (lengths != self.width).any():
             row = int(numpy.argmax(lengths != self.width))
@@ -208,10 +212,19 @@ class Column:
         if values.null_count:
             row, at = divmod(first_null(values), self.width)
             raise Refused(f"{place}: element {at} of row {first + row} has no value")
-        return self.numbers(values).reshape(len(column), *self.inner)
+        return self.numbers(values, place, first).reshape(len(column), *self.inner)
 
-    def numbers(self, values: pyarrow.Array) -> Array:
+    def numbers(self, values: pyarrow.Array, place: str, first: int) -> Array:
         array: Array = values.to_numpy(zero_copy_only=False)
+        if array.dtype.kind in "iu" and self.dtype.is_float:
+            inexact = (array > EXACT) | (array < -EXACT if array.dtype.kind == "i" else False)
+            if inexact.any():
+                at = int(numpy.argmax(inexact))
+                raise Refused(
+                    f"{place}: row {first + at // (self.width or 1)} has the integer {array[at]};"
+                    " floats have all integers up to 2**53. Expected --keys for a column of"
+                    " identifiers, or --rows without it"
+                )
         return array.astype(self.dtype.storage, copy=False)
 
 
@@ -352,9 +365,17 @@ def strings_of_column(column: pyarrow.Array) -> Strings:
 
 
 # ---------------------------------------------------------------- the table
-def read(columns: Columns, rows: tuple[str, ...], keys: str | None, key_kind: str | None) -> Table:
+def read(
+    columns: Columns,
+    rows: tuple[str, ...],
+    keys: str | None,
+    key_kind: str | None,
+    converts: bool = False,
+    other_keys: bool = False,
+) -> Table:
     """The table of the columns `rows`: by default the only column of lists, or all columns of
-    numbers but the keys.
+    numbers but the keys. `converts`: columns of different dtypes are read as float64, which is
+    converted later. `other_keys`: the keys are in another file.
     """
     names = columns.schema.names
     for name in (*rows, *([keys] if keys is not None else [])):
@@ -368,19 +389,31 @@ def read(columns: Columns, rows: tuple[str, ...], keys: str | None, key_kind: st
         columns.left_out.setdefault(name, index_note(name))
     return table_of(
         columns,
-        list(rows) or default_rows(columns, keys),
+        list(rows) or default_rows(columns, keys, other_keys),
+        converts,
         keys_of_column(columns, keys, key_kind) if keys is not None else None,
     )
 
 
-def table_of(columns: Columns, chosen: list[str], keys: Keys | None) -> Table:
-    parts = [column_of(columns, name) for name in chosen]
+def in_one_dtype(columns: Columns, parts: list[Column], converts: bool) -> list[Column]:
+    """The columns, in float64 if they are to be converted and have several dtypes or integers."""
+    other = next((part for part in parts if part.dtype != parts[0].dtype), None)
+    are_numbers = all(part.dtype.name != "bool" for part in parts)
+    if converts and are_numbers and (other or not parts[0].dtype.is_float):
+        return [dataclasses.replace(part, dtype=DTYPES["float64"]) for part in parts]
+    if other:
+        raise Refused(
+            f"{columns.place}: column {other.name} is {other.dtype.name}, but column"
+            f" {parts[0].name} is {parts[0].dtype.name}; --rows chooses columns of one dtype"
+            + (", --dtype float32 or float64 converts all of them" if are_numbers else "")
+        )
+    return parts
+
+
+def table_of(columns: Columns, chosen: list[str], converts: bool, keys: Keys | None) -> Table:
+    given = [column_of(columns, name) for name in chosen]
+    parts = in_one_dtype(columns, given, converts)
     for part in parts:
-        if part.dtype != parts[0].dtype:
-            raise Refused(
-                f"{columns.place}: column {part.name} is {part.dtype.name}, but column"
-                f" {parts[0].name} is {parts[0].dtype.name}; --rows chooses columns of one dtype"
-            )
         if part.width is not None and len(parts) > 1:
             raise Refused(
                 f"{columns.place}: column {part.name} has lists; --rows takes one column of lists,"
@@ -407,10 +440,16 @@ def table_of(columns: Columns, chosen: list[str], keys: Keys | None) -> Table:
         keys,
         tuple(columns.notes),
         columns.files(),
+        tuple(chosen) if parts[0].width is None else (),
+        tuple(
+            before.dtype != after.dtype and not before.dtype.is_float
+            for before, after in zip(given, parts)
+            for _ in range(before.width or 1)
+        ),
     )
 
 
-def default_rows(columns: Columns, keys: str | None) -> list[str]:
+def default_rows(columns: Columns, keys: str | None, other_keys: bool) -> list[str]:
     fields = [
         field
         for field in columns.schema
@@ -430,13 +469,20 @@ def default_rows(columns: Columns, keys: str | None) -> list[str]:
             columns.notes.append(
                 f"{columns.place}: the rows are the lists of column {lists[0]};"
                 f" {columns_listed(others, len(others))} left out"
+                + ("" if keys is not None or other_keys else NO_KEYS)
             )
         return lists
     refuse_text(columns, fields)
     columns.notes += [
         f"{columns.place}: {reason}" for name, reason in columns.left_out.items() if name != keys
     ]
-    return [field.name for field in fields]
+    chosen = [field.name for field in fields]
+    identifiers = [name for name in chosen if IDENTIFIER.fullmatch(name)]
+    if keys is None and not other_keys and identifiers and len(chosen) > 1:
+        columns.notes.append(
+            f"{columns.place}: {columns_listed(identifiers, len(identifiers))} part of the rows{NO_KEYS}"
+        )
+    return chosen
 
 
 def refuse_text(columns: Columns, fields: list[pyarrow.Field]) -> None:

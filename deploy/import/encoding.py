@@ -16,6 +16,7 @@ from table import DTYPES, Array, Dtype, Refused, Table, locate
 KEEP = "keep"
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 ROWWISE = ("uint8", "int8")
+LOST = 0.1  # relative error of a column that is noted
 FLOAT32_MAX = float(numpy.finfo("f4").max)
 
 
@@ -29,6 +30,7 @@ class ErrorMade:
     squares: float = 0.0
     input_squares: float = 0.0
     count: int = 0
+    columns: "ColumnErrors | None" = None  # for rows of several elements
 
     def add(self, given: Array, made: Array) -> None:
         """Values that are not finite are kept, and not compared."""
@@ -40,8 +42,13 @@ class ErrorMade:
         self.greatest = max(
             self.greatest, float(difference.max(initial=0)), -float(difference.min(initial=0))
         )
-        self.squares += float(numpy.vdot(difference, difference))
-        self.input_squares += float(numpy.vdot(values, values))
+        if self.columns:
+            self.columns.add(difference, values)
+            self.squares = float(self.columns.squares.sum())
+            self.input_squares = float(self.columns.input_squares.sum())
+        else:
+            self.squares += float(numpy.vdot(difference, difference))
+            self.input_squares += float(numpy.vdot(values, values))
 
     def __str__(self) -> str:
         relative = (
@@ -51,8 +58,76 @@ class ErrorMade:
         )
         return (
             f"error at most {self.greatest:.3g}; its root mean square is {100 * relative:.2g} % of"
-            " the root mean square of the values"
+            " the root mean square of the values" + (str(self.columns) if self.columns else "")
         )
+
+
+class ColumnErrors:
+    """The errors of each column, relative to the values of that column: a column of small values may
+    lose everything where the error of all values is small.
+    """
+
+    def __init__(self, width: int, names: tuple[str, ...], integers: tuple[bool, ...]) -> None:
+        self.names, self.integers = names, numpy.array(integers or [False] * width, "?")
+        self.greatest = numpy.zeros(width)
+        self.squares = numpy.zeros(width)
+        self.input_squares = numpy.zeros(width)
+        self.rounded_integers = 0
+
+    def add(self, difference: Array, values: Array) -> None:
+        width = len(self.greatest)
+        if not width:
+            return
+        difference, values = difference.reshape(-1, width), values.reshape(-1, width)
+        numpy.maximum(self.greatest, difference.max(axis=0, initial=0), out=self.greatest)
+        numpy.maximum(self.greatest, -difference.min(axis=0, initial=0), out=self.greatest)
+        self.squares += numpy.einsum("ij,ij->j", difference, difference)
+        self.input_squares += numpy.einsum("ij,ij->j", values, values)
+        self.rounded_integers += int(numpy.count_nonzero(difference[:, self.integers]))
+
+    def relative(self) -> Array:
+        """The root mean square of the error of each column, relative to that of its values; 0 for a
+        column of zeros.
+        """
+        known = (self.input_squares > 0) & numpy.isfinite(self.input_squares)
+        ratios = numpy.divide(self.squares, self.input_squares, out=0 * self.squares, where=known)
+        return numpy.sqrt(ratios)
+
+    def name(self, at: int) -> str:
+        return f"column {self.names[at]}" if self.names else f"element {at} of the rows"
+
+    def worst(self) -> tuple[str, float]:
+        """The column whose relative error is the largest, and this error."""
+        relative = self.relative()
+        at = int(numpy.argmax(relative))
+        return self.name(at), float(relative[at])
+
+    def __str__(self) -> str:
+        if not self.greatest.any():
+            return ""
+        largest = self.name(int(numpy.argmax(self.greatest)))
+        worst, relative = self.worst()
+        own = f"{100 * relative:.3g} % of its own root mean square"
+        if len(self.greatest) == 1 or not (self.names or relative >= LOST):
+            text = ""
+        elif largest == worst:
+            text = f"; the error is largest in {largest}, {own}"
+        else:
+            text = (
+                f"; the error is largest in {largest}, and relative to its own values in {worst},"
+                f" {own}"
+            )
+        if self.rounded_integers:
+            plural = "s" if self.rounded_integers > 1 else ""
+            text += f"; {self.rounded_integers} integer{plural} rounded"
+        return text
+
+
+def column_errors(table: Table, are_quantised: bool) -> ColumnErrors | None:
+    width = math.prod(table.shape[1:])
+    if not any(table.integers) and (len(table.shape) != 2 or width < 2):
+        return None
+    return ColumnErrors(width, table.columns, () if are_quantised else table.integers)
 
 
 # ---------------------------------------------------------------- floats
@@ -122,6 +197,25 @@ class Encoder:
                 f"{self.table.place}: the shape is {list(self.table.shape)}; rows are quantised in"
                 " tables of two dimensions, --tensor chooses tensors"
             )
+        self.error.columns = column_errors(self.table, self.target in ROWWISE)
+
+    def note(self) -> str | None:
+        """What to do if a column lost its values."""
+        if not self.changes or not self.error.columns:
+            return None
+        worst, relative = self.error.columns.worst()
+        if relative < LOST:
+            return None
+        why = (
+            f"other values of a row are larger, and {self.target} has one scale for a row"
+            if self.target in ROWWISE
+            else f"{self.target} has no smaller values"
+        )
+        other = ", and --rows makes a table of columns of one size" if self.table.columns else ""
+        return (
+            f"{self.table.place}: {worst} has an error of {100 * relative:.3g} % of its own root mean"
+            f" square, because {why}; --dtype float32 or float64 keeps it{other}"
+        )
 
     @property
     def dtype(self) -> Dtype:

@@ -88,12 +88,13 @@ class Staging:
             pass  # it was published
         os.close(self.fd)
 
-    def publish_file(self, name: str) -> pathlib.Path:
-        """Moves a file of the folder to the data folder, where it replaces one of that name."""
+    def publish_file(self, name: str) -> tuple[pathlib.Path, bool]:
+        """Moves a file of the folder to the data folder. True if it replaced a file of that name."""
         target = self.data_dir / name
+        replaces = target.exists()
         os.rename(self.path / name, target)
         sync_folder(self.data_dir)
-        return target
+        return target, replaces
 
     def publish_version(self, version: str) -> pathlib.Path:
         """Makes the folder that of a version, which must not be there."""

@@ -42,6 +42,7 @@ class Choice:
     key_kind: str | None = None
     delimiter: str | None = None
     quote: bool | None = None
+    converts: bool = False  # --dtype: the dtypes of columns may differ
 
 
 class Tensors(typing.Protocol):
@@ -136,7 +137,12 @@ def read_columns(paths: list[pathlib.Path], root: pathlib.Path | None, choice: C
     import columns  # pyarrow, which no other format needs
 
     table = columns.read(
-        open_columns(paths, root, choice), choice.rows, choice.keys, choice.key_kind
+        open_columns(paths, root, choice),
+        choice.rows,
+        choice.keys,
+        choice.key_kind,
+        choice.converts,
+        choice.keys_from is not None,
     )
     if root:
         table = dataclasses.replace(table, notes=(*table.notes, *other_files(root, paths)))

@@ -197,7 +197,8 @@ def keys_of_file(path: pathlib.Path, kind: str | None = None) -> Keys:
     ]
     if kind is None and texts and all(map(is_int64, texts)):
         kind = "int64"
-    return as_kind(keys_of_texts(texts, place), kind)
+    keys = dataclasses.replace(keys_of_texts(texts, place), one_a_line=True)
+    return as_kind(keys, kind)
 
 
 def in_order(rows: dict[str, Any], place: str) -> list[bytes]:

@@ -116,6 +116,7 @@ class Keys:
     batches: Callable[[], "Iterator[Array | Strings]"]
     place: str  # where they are, for errors
     files: tuple["FileRows", ...] = ()  # if there are several
+    one_a_line: bool = False  # lines of a text, the first of which may be a header
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,6 +133,8 @@ class Table:
     keys: Keys | None = None
     notes: tuple[str, ...] = ()  # decisions of the reader that the user should know
     files: tuple["FileRows", ...] = ()  # if there are several
+    columns: tuple[str, ...] = ()  # names of the elements of a row, where they have some
+    integers: tuple[bool, ...] = ()  # which elements of a row were integers in the input
 
     @property
     def row_bytes(self) -> int:

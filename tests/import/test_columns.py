@@ -368,6 +368,58 @@ class SeveralFiles(ColumnTest):
                 self.assertEqual((numbers(tensors, "rows"), numbers(tensors, "rows.keys")), ([1, 2, 3, 4], [7, 8]))
 
 
+class Integers(ColumnTest):
+    def test_dtype_converts_columns_of_integers_beside_floats(self):
+        path = self.parquet(a=[1, 2], b=[0.5, 1.5], c=pa.array([1, 2], pa.uint8()), d=pa.array([0.5, 2], pa.float32()))
+        for dtype in "float32", "float64":
+            with self.subTest(dtype):
+                self.assertNotIn("rounded", self.imported(path, "--dtype", dtype))
+                self.assertEqual(self.tensors("m.safetensors")["rows"], (dtype, [2, 4], pack(dtype, [1, 0.5, 1, 0.5, 2, 1.5, 2, 2])))
+        self.imported(path, "--dtype", "uint8")
+        self.assertEqual(self.tensors("m.safetensors")["rows"][:2], ("uint8", [2, 4]))
+
+    def test_dtype_converts_lists_of_integers_and_columns_of_integers_alone(self):
+        self.imported(self.parquet(v=[[1, 2], [3, -4]]), "--dtype", "float32")
+        self.assertEqual(self.tensors("m.safetensors")["v"], ("float32", [2, 2], pack("float32", [1, 2, 3, -4])))
+        self.imported(self.parquet(v=[1, 2]), "--dtype", "float32")
+        self.assertEqual(self.tensors("m.safetensors")["v"], ("float32", [2], pack("float32", [1, 2])))
+        self.imported(self.parquet(v=[1, 2]))
+        self.assertEqual(self.tensors("m.safetensors")["v"][0], "int64")
+
+    def test_integers_that_are_rounded_are_counted_and_beyond_float64_refused(self):
+        path = self.parquet(a=[2 ** 24, 2 ** 24 + 1, 2 ** 53], b=[0.1, 1.5, 2.5])
+        self.assertTrue(self.imported(path, "--dtype", "float32").endswith("; 1 integer rounded\n"))
+        self.assertTrue(self.imported(self.parquet(a=[2 ** 24 + 1, 2 ** 24 + 3]), "--dtype", "float32").endswith(" values; 2 integers rounded\n"))
+        self.assertTrue(self.imported(self.parquet(a=[[2 ** 24 + 1]]), "--dtype", "float32").endswith("; 1 integer rounded\n"))
+        for columns, place in (({"a": [0, 2 ** 53 + 1], "b": [0.5, 1]}, "column a: row 1 has the integer 9007199254740993"),
+                               ({"a": [0, -2 ** 53 - 1]}, "column a: row 1 has the integer -9007199254740993"),
+                               ({"a": [[0, 1], [1, 2 ** 60]]}, "column a: row 1 has the integer 1152921504606846976")):
+            path = self.parquet(**columns)
+            self.assertEqual(self.refused(path, "--dtype", "float64"),
+                             f"{path}, {place}; floats have all integers up to 2**53. Expected --keys for a column of identifiers, or --rows without it")
+
+
+class ForgottenKeys(ColumnTest):
+    HINT = "and the table has no keys; --keys names the column of keys"
+
+    def test_columns_beside_lists_are_named(self):
+        path = self.parquet(id=[1, 2], v=[[1.0], [2.0]])
+        self.assertEqual(self.notes(path), [f"{path}: the rows are the lists of column v; column id is left out, {self.HINT}"])
+        (self.work / "k.txt").write_text("a\nb\n")
+        self.assertEqual(self.notes(path, "--keys-from", self.work / "k.txt"), [f"{path}: the rows are the lists of column v; column id is left out"])
+
+    def test_columns_of_ids_that_become_rows_are_named(self):
+        (self.work / "k.txt").write_text("a\nb\n")
+        for name in "id", "ID", "movie_id", "movieId", "key":
+            with self.subTest(name):
+                path = self.text(f"{name},x\n1,0.5\n2,1.5\n")
+                self.assertEqual(self.notes(path), [f"{path}: column {name} is part of the rows, {self.HINT}"])
+                for options in ("--keys", name), ("--keys-from", self.work / "k.txt"), ("--rows", f"{name},x"):
+                    self.assertEqual(self.notes(path, *options), [])
+        for name in "valid", "x", "paid", "Android", "keyword":
+            self.assertEqual(self.notes(self.text(f"{name},y\n1,0.5\n")), [])
+
+
 class OtherColumns(ColumnTest):
     def arrow(self, **columns):
         table = pa.table(columns)

@@ -116,6 +116,26 @@ class CommandLine(ImportTest):
             with self.assertRaisesRegex(program.Refused, r"\Am\.csv: Input/output error\Z"):
                 read()
 
+    def test_a_file_that_is_replaced_is_said_to_be(self):
+        np.save(self.work / "m.npy", np.zeros((2, 1)))
+        self.assertRegex(self.imported(self.work / "m.npy"), r"m\.safetensors: \d+ B\n")
+        self.assertRegex(self.imported(self.work / "m.npy"), r"m\.safetensors: \d+ B; the file of that name was replaced\n")
+        self.assertNotIn("replaced", self.imported(self.work / "m.npy", "--version", "1"))
+
+    def test_a_data_folder_is_created_with_the_folders_above_it(self):
+        np.save(self.work / "m.npy", np.zeros((2, 1)))
+        self.data = self.work / "x" / "y" / "z"
+        self.imported(self.work / "m.npy")
+        self.assertEqual(os.listdir(self.data), ["m.safetensors"])
+
+    def test_a_header_among_keys_is_named(self):
+        np.save(self.work / "m.npy", np.zeros((2, 1)))
+        for lines, hint in (("movie_id\n7\n8\n", ". If the first line, 'movie_id', is a header, remove it"), ("id\n7\n8\n9\n", "")):
+            (self.work / "k.txt").write_text(lines)
+            count = lines.count("\n")
+            self.assertEqual(self.refused(self.work / "m.npy", "--keys-from", self.work / "k.txt"),
+                             f"{self.work}/k.txt: there are {count} keys, but {self.work}/m.npy has 2 rows{hint}")
+
     def test_list_says_what_would_be_made(self):
         np.savez(self.work / "m.npz", w=np.zeros((3, 2), "f4"), **{"w.keys": np.arange(3)}, v=np.zeros(2, "i8"))
         self.assertEqual(run(self.work / "m.npz", "--list"), (0, "m:w: float32 [3, 2], keys int64\nm:v: int64 [2]\n", ""))

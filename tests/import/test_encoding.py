@@ -3,7 +3,14 @@ import math, warnings
 
 import numpy as np
 
-from importing import ImportTest, numbers
+from importing import ImportTest, numbers, run
+
+
+def rounding():
+    """the error of the timestamps in float32, in percent"""
+    given = np.array([1700000001, 1700000002], "f8")
+    made = given.astype("f4").astype("f8")
+    return 100 * np.sqrt(((made - given) ** 2).sum() / (given ** 2).sum())
 
 
 class Encoding(ImportTest):
@@ -33,6 +40,32 @@ class Encoding(ImportTest):
             error = np.abs(params.reshape(rows.shape) * scale[:, None] + offset[:, None] - rows)
             self.assertTrue((error <= step[:, None] * 0.5001 + np.abs(rows) * 1e-6).all())
             self.assertAlmostEqual(float(out.split("at most ")[1].split(";")[0]) / error.max(), 1, delta=0.02)
+
+    def test_the_column_that_loses_most_is_named_with_its_own_error(self):
+        path = self.work / "m.csv"
+        path.write_text("t,price,volume\n1700000001,0.5,0\n1700000002,0.25,0\n")
+        own = "column price has an error of 100 % of its own root mean square"
+        for dtype in "int8", "uint8":
+            with self.subTest(dtype):
+                status, out, errors = run(path, "--dtype", dtype, "--data-dir", self.data)
+                self.assertEqual(status, 0, errors)
+                self.assertIn(f"import: note: {path}: {own}, because other values of a row are larger, and {dtype} has one scale for a row; "
+                              "--dtype float32 or float64 keeps it, and --rows makes a table of columns of one size\n", errors)
+                self.assertIn("in column price, 100 % of its own root mean square\n", out)
+        _, out, errors = run(path, "--dtype", "float32", "--data-dir", self.data)
+        self.assertNotIn("note", errors)
+        self.assertIn(f"; the error is largest in column t, {rounding():.3g} % of its own root mean square\n", out)
+        _, _, errors = run(path, "--dtype", "uint8", "--rows", "price", "--data-dir", self.data)
+        self.assertNotIn("note", errors)
+
+    def test_the_element_of_rows_without_names_that_loses_most_is_named(self):
+        np.savez(self.work / "m.npz", w=np.array([[1e9, 1, 1e9], [-1e9, 2, 1e9]], "f4"))
+        status, _, errors = run(self.work / "m.npz", "--dtype", "int8", "--data-dir", self.data)
+        self.assertIn("element 1 of the rows has an error of 100 % of its own root mean square, because other values of a row are larger, and int8 "
+                      "has one scale for a row; --dtype float32 or float64 keeps it\n", errors)
+        np.savez(self.work / "m.npz", w=np.array([[1, 1e-9], [1, 1e-9]], "f4"))
+        errors = run(self.work / "m.npz", "--dtype", "float16", "--data-dir", self.data)[2]
+        self.assertIn("element 1 of the rows has an error of 100 % of its own root mean square, because float16 has no smaller values", errors)
 
     def test_extremes_of_float64_and_subnormal_rows(self):
         tensors, _ = self.convert([[-1e38, 1e38], [1e-45, 2e-45], [0, 1e-44]], "uint8", "f8")

@@ -30,8 +30,9 @@ class Columns(ImportTest):
         self.expect(", column v: row 0 has no value", v=[None, [2.0]])
         self.expect(", column v: element 1 of row 2 has no value", v=[[1.0, 2.0], [3.0, 4.0], [5.0, None]])
         self.expect(", column v: row 2 has 1 elements; expected 2, as in the first row", v=[[1.0, 2.0], [3.0, 4.0], [5.0]])
-        self.expect(": column b is double, but column a is int64; --rows chooses columns of one dtype".replace("double", "float64"),
+        self.expect(": column b is double, but column a is int64; --rows chooses columns of one dtype, --dtype float32 or float64 converts all of them".replace("double", "float64"),
                     a=[1], b=[2.0])
+        self.expect(": column b is float64, but column a is bool; --rows chooses columns of one dtype", a=[True], b=[2.0])
         self.expect(": column a (row 0: 'x') is not numeric; --rows chooses the columns of the rows, and --keys the column of keys", a=["x"])
         self.expect(", column a: the type is list<element: list<element: double>>; expected numbers, or lists of numbers", a=[[[1.0]]])
         self.expect(": there is no column x; it has a", ("--rows", "x"), a=[1])

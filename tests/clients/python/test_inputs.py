@@ -1,6 +1,7 @@
 """What may stand for a tensor, whether it is copied, and what is refused since something of it would be lost."""
 import array
 import collections
+import datetime
 import decimal
 import re
 import sys
@@ -138,8 +139,14 @@ fields = np.array([(1, 2.0)], dtype=[("a", "i4"), ("b", "f4")])
 
 def of_library(name, **members):
     """an object of a class of that library, which NumPy can convert"""
-    made = type("Thing", (), {"__module__": name, "__array__": lambda *_, **__: np.zeros(2, "i8"), **members})
+    ways = ("to_numpy", "toarray", "todense", "magnitude")
+    made = type("Thing", (), {"__module__": name, "__array__": lambda *_, **__: np.zeros(2, "i8"), **dict.fromkeys(ways), **members})
     return made()
+
+
+def without_elements(library, name):
+    """an object of a class of that library that has no method for its elements"""
+    return type(name, (), {"__module__": library})()
 
 
 @pytest.mark.parametrize("given, what, way_out", [
@@ -168,21 +175,35 @@ def of_library(name, **members):
     (of_library("pyarrow"), "pyarrow", r"x\.to_numpy\(\)"),
     (of_library("scipy"), "scipy", r"x\.toarray\(\)"),
     (of_library("pint"), "pint", r"x\.magnitude"),
-    (np.zeros(2).view(type("Quantity", (np.ndarray,), {"__module__": "astropy"})), "astropy", r"x\.value"),
+    (np.zeros(2).view(type("Quantity", (np.ndarray,), {"__module__": "astropy", "value": 0})), "astropy", r"x\.value"),
     ([of_library("pandas")], "pandas", r"x\.to_numpy\(\)"),
-    ({"a": 1}, "dict", r"numpy\.array"),
-    ({1, 2}, "set", r"numpy\.array"),
-    ((one for one in [1]), "generator", r"numpy\.array"),
-    (collections.deque([1]), "deque", r"numpy\.array"),
-    (object(), "object", r"numpy\.array"),
-    ([{"a": 1}], "dict", r"numpy\.array"),
-    ([decimal.Decimal(1)], "Decimal", r"numpy\.array"),
-    ([1, None], "NoneType", r"numpy\.array"),
+    (without_elements("pandas", "NAType"), "NAType", r"float\('nan'\)"),
+    ([1.0, without_elements("pandas", "NAType")], "NAType", r"float\('nan'\)"),
+    (without_elements("scipy", "Rotation"), "Rotation of scipy", "NumPy array"),
+    ({"a": 1}, "a dict", r"list\(x\.values\(\)\)"),
+    ({"a": 1}.values(), "a dict_values", r"list\(x\)"),
+    ({1, 2}, "a set", r"list\(x\)"),
+    ((one for one in [1]), "a generator", r"list\(x\)"),
+    (collections.deque([1]), "a deque", r"list\(x\)"),
+    (datetime.datetime(2026, 1, 1), "a datetime", r"int\(x\.timestamp\(\)\)"),
+    ([datetime.date(2026, 1, 1)], "a list with a date", r"x\.toordinal\(\) for each"),
+    (datetime.timedelta(1), "a timedelta", r"int\(x\.total_seconds\(\)\)"),
+    (object(), "an object", "NumPy array"),
+    (int, "a type", "NumPy array"),
+    ([{"a": 1}], "a list with a dict", r"list\(x\.values\(\)\) for each"),
+    ([decimal.Decimal(1)], "a list with a Decimal", r"float\(x\) for each"),
+    ([1, None], "a list with a NoneType", r"float\('nan'\)"),
+    ([Arraylike(np.zeros(2))], "a list with an Arraylike", r"numpy\.array\(x\)"),
+    (Arraylike([1, 2]), "an Arraylike, which NumPy cannot convert", "NumPy array"),
+    (types.SimpleNamespace(__array_interface__={}), "SimpleNamespace, which NumPy cannot convert", "NumPy array"),
     (tensord.Found(np.zeros(2), np.zeros(2, bool)), "Found", r"x\.output"),
     (2 ** 64, "18446744073709551616", "int64.*uint64"),
     ([0, -2 ** 63 - 1], "-9223372036854775809", "int64.*uint64"),
     ([2 ** 63, -1], "9223372036854775808", "int64.*uint64"),
     ([np.uint64(1), np.int64(-1)], "float64", "int64.*uint64"),
+    ([2 ** 24 + 1, 0.5], r"16777217.*float32 has all integers up to 2\*\*24 only", r"numpy\.array\(x, 'float64'\)"),
+    ([[1700000001, 0.5], [1700000002, 0.25]], "1700000002.*float32", r"numpy\.array\(x, 'float64'\)"),
+    ([-2 ** 24 - 1, float("nan")], "-16777217.*float32", r"numpy\.array\(x, 'float64'\)"),
     ([2 ** 53 + 1, 0.5], "9007199254740993", r"2\*\*53"),
     ([np.int64(2 ** 53 + 1), 0.5], "9007199254740993", r"2\*\*53"),
     ([np.array([-2 ** 53 - 1]), np.array([0.5])], "-9007199254740993", r"2\*\*53"),
@@ -212,6 +233,8 @@ def test_what_would_be_lost_is_refused_before_anything_is_sent(name, use, given,
     (range(3), [0, 1, 2]),
     ([np.arange(2, dtype="f8"), np.arange(2, dtype="f8") + 0.1], [[0, 1], [0.1, 1.1]]),
     ([np.float64(0.1), 2], [0.1, 2]),
+    ([2 ** 24, 0.5], [2 ** 24, 0.5]),
+    ([2 ** 53, np.float32(0.5)], [2 ** 53, 0.5]),
     ([np.int64(2 ** 53 + 1)], [2 ** 53 + 1]),
     ([2 ** 63, 1], [2 ** 63, 1]),
     ([1j, 2.5], [1j, 2.5]),
@@ -264,3 +287,20 @@ def test_an_attribute_is_a_number_or_a_text(client):
     with pytest.raises(TypeError, match="^axis: a set; "):
         client.concat([[1]], axis={0})
     assert client.concat([[1]], axis=np.int64(0)).tolist() == [1]
+
+
+@pytest.mark.parametrize("which, expected", [
+    (None, "table[None]: a table is indexed by a row number, a key, a list of them, or a slice"),
+    (slice("b", None), "a slice has row numbers, not 'b'; loc[...] has a list of keys"),
+    (slice(None, "b"), "a slice has row numbers, not 'b'; loc[...] has a list of keys"),
+    (slice(1.5, None), "a slice has row numbers, not 1.5; loc[...] has a list of keys"),
+], ids=str)
+def test_an_index_that_names_no_rows(which, expected):
+    with tensord.Client("http://127.0.0.1:1") as nowhere:
+        table = nowhere.tables["t"]
+        for use in table, table.iloc:
+            with pytest.raises(TypeError) as caught:
+                use[which]
+            assert str(caught.value) == expected
+        with pytest.raises(TypeError, match=r"^loc\[(None|\.\.\.)\].* has a key or a list of keys"):
+            table.loc[which]

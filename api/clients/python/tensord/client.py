@@ -270,6 +270,7 @@ class Table:
         """rows: by a key that is a str or bytes or a list of them; by number, list of numbers, or slice, unless the keys are integers"""
         if is_text(which):
             return self.loc[which]
+        refuse_index(which)
         info = self.info()
         if info.get("keys") in ("int64", "uint64") and not (isinstance(which, slice) and which == slice(None)):
             raise TypeError(f"{self.name} has integer keys, so that [{which!r}] could mean keys or row numbers; "
@@ -277,8 +278,7 @@ class Table:
         return self._by_number(which, info)
 
     def _by_number(self, which: Any, info: Optional[Description] = None) -> Array:
-        if isinstance(which, tuple):
-            raise TypeError("a table is indexed by one value; table[[1, 2]] are two rows")
+        refuse_index(which)
         if isinstance(which, slice):
             which = np.arange(*which.indices(calls.rows_of(info or self.info())), dtype="<i8")
         numbers = as_input(which, "numbers", True)
@@ -295,6 +295,17 @@ class Table:
             return self.client.send(calls.read_text_call(path), timeout=timeout)
 
 
+def refuse_index(which: Any) -> None:
+    """table[None], a slice between keys, and table[1, 2]"""
+    if which is None:
+        raise TypeError("table[None]: a table is indexed by a row number, a key, a list of them, or a slice")
+    if isinstance(which, tuple):
+        raise TypeError("a table is indexed by one value; table[[1, 2]] are two rows")
+    for one in (which.start, which.stop, which.step) if isinstance(which, slice) else ():
+        if one is not None and not hasattr(one, "__index__"):
+            raise TypeError(f"a slice has row numbers, not {one!r}; loc[...] has a list of keys")
+
+
 class Loc:
     """The rows of a table by key."""
 
@@ -302,6 +313,8 @@ class Loc:
         self.table = table
 
     def __getitem__(self, keys: Any) -> Array:
+        if keys is None:
+            raise TypeError("loc[None]: loc[...] has a key or a list of keys")
         if isinstance(keys, (slice, tuple)):
             raise TypeError("loc[...] has a key or a list of keys; iloc[...] has slices, of row numbers")
         return self.table.by_key(keys)

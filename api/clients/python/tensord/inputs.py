@@ -6,23 +6,24 @@ the argument, what was given, and what to pass instead.
 from __future__ import annotations
 
 import array
+import datetime
 import math
 import struct
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Optional
 
 import numpy as np
 
 from .arrays import ITEM_BYTES, NAMES, NUMPY, Array, Input, Plain, Ref, Tensor, raw
 
-EXACT = 2 ** 53  # float64 has all integers up to this one
 TOO_WIDE = "pass integers that all fit int64, or all fit uint64; identifiers may be strings"
 ONE_LENGTH = "make all lists of a level of one length"
-AS_ARRAY = "pass numpy.array(x), or nested lists of numbers or strings"
+MISSING = "pass float('nan') for a value that is missing, or fill it"
 # Libraries whose objects have labels, units or a layout beside their elements, and how an object gives its elements.
-ELEMENTS = {"pandas": "x.to_numpy()", "polars": "x.to_numpy()", "pyarrow": "x.to_numpy()", "xarray": "x.to_numpy()",
-            "scipy": "x.toarray()", "sparse": "x.todense()", "pint": "x.magnitude", "astropy": "x.value"}
+ELEMENTS = {"pandas": ("x.to_numpy()",), "polars": ("x.to_numpy()",), "pyarrow": ("x.to_numpy()", "x.as_py()"), "xarray": ("x.to_numpy()",),
+            "scipy": ("x.toarray()",), "sparse": ("x.todense()",), "pint": ("x.magnitude",), "astropy": ("x.value",)}
+MISSING_VALUES = ("NoneType", "NAType", "NaTType", "NullScalar")  # classes of Python, pandas and pyarrow
 # The kinds of elements, and the classes of each.
 KINDS = ((bool, np.bool_), (int, np.integer), (float, np.floating), (complex, np.complexfloating), (str,), (bytes,))
 
@@ -50,7 +51,7 @@ def as_input(value: Any, name: str, index: bool = False) -> Input:
         return of_array(np.asanyarray(value), name)
     if is_torch(value) and hasattr(value, "detach"):
         return of_torch(value, name)
-    foreign = of_foreign(value)
+    foreign = of_foreign(value, name)
     return of_python(value, name, index) if foreign is None else of_array(foreign, name)
 
 
@@ -62,8 +63,11 @@ def libraries(value: Any) -> list[str]:
 def refuse_labelled(value: Any, name: str) -> None:
     for library in libraries(value):
         if library in ELEMENTS:
+            if type(value).__name__ in MISSING_VALUES:
+                raise refused(name, f"a {type(value).__name__} of {library}", MISSING)
+            ways = [way for way in ELEMENTS[library] if hasattr(value, way[2:].rstrip("()"))]
             raise refused(name, f"a {type(value).__name__} of {library}, of which only the elements can be sent",
-                          f"pass them, {ELEMENTS[library]}")
+                          f"pass them, {ways[0]}" if ways else "pass them as a NumPy array, or as nested lists of numbers or strings")
 
 
 # ---------------------------------------------------------------- torch and other libraries
@@ -86,8 +90,17 @@ def of_torch(value: Any, name: str) -> Tensor:
     return of_array(value.numpy(), name)
 
 
-def of_foreign(value: Any) -> Optional[Array]:
+def of_foreign(value: Any, name: str) -> Optional[Array]:
     """the array of another library's object, on its memory if that is contiguous and of the CPU: jax, array.array, ..."""
+    try:
+        return converted(value)
+    except Exception as error:  # of the library's own code
+        raise refused(name, f"{a(type(value))}, which NumPy cannot convert: {error}", "pass a NumPy array of its elements") from error
+
+
+def converted(value: Any) -> Optional[Array]:
+    if isinstance(value, type):  # whose objects may have these methods
+        return None
     if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
         found: Array = np.asanyarray(value)  # a masked array stays one
         return found
@@ -187,8 +200,40 @@ def kind_of(kind: type, value: Any, found: list[Any], name: str) -> type:
         return kind
     example = next(one for one in found if type(one) is kind)
     refuse_labelled(example, name)
-    raise refused(name, f"a {kind.__name__}" if example is value else f"a list with a {kind.__name__}",
-                  "pass torch.stack(x)" if is_torch(example) else AS_ARRAY)
+    raise refused(name, a(kind) if example is value else f"a list with {a(kind)}", way_out_of(example, example is not value))
+
+
+def a(kind: type) -> str:
+    return f"{'an' if kind.__name__[0] in 'aeiouAEIO' else 'a'} {kind.__name__}"
+
+
+def way_out_of(value: Any, in_list: bool) -> str:
+    """what to pass instead of a value that is neither a number nor a string"""
+    if is_torch(value):
+        return "pass torch.stack(x)"
+    if value is None:
+        return MISSING
+    if hasattr(value, "__array__") and not isinstance(value, type):
+        return "pass numpy.array(x)"
+    way = replacement(value)
+    if not way:
+        return "pass a NumPy array, or nested lists of numbers or strings"
+    return f"pass {way}" + (" for each such element x" if in_list else "")
+
+
+def replacement(value: Any) -> str:
+    """the expression that gives the elements of x"""
+    if isinstance(value, datetime.datetime):
+        return "int(x.timestamp())"
+    if isinstance(value, datetime.date):
+        return "x.toordinal()"
+    if isinstance(value, datetime.timedelta):
+        return "int(x.total_seconds())"
+    if isinstance(value, Mapping):
+        return "list(x.values())"
+    if isinstance(value, type):
+        return ""
+    return "list(x)" if isinstance(value, Iterable) else "float(x)" if hasattr(value, "__float__") else ""
 
 
 def of_typed(value: Any, found: list[Any], kinds: set[type], name: str) -> Array:
@@ -197,7 +242,8 @@ def of_typed(value: Any, found: list[Any], kinds: set[type], name: str) -> Array
     if kinds == {int} and made.dtype.kind in "fO":
         raise refused(name, f"a list of integers for which NumPy has {made.dtype.name} alone", TOO_WIDE)
     if int in kinds and len(kinds) > 1:
-        refuse_inexact([int(edge(one, initial=0)) for one in found for edge in (np.min, np.max) if np.asarray(one).dtype.kind in "iuO"], name)
+        integers = [int(edge(one, initial=0)) for one in found for edge in (np.min, np.max) if np.asarray(one).dtype.kind in "iuO"]
+        refuse_inexact(integers, made.dtype if made.dtype.kind in "fc" else np.dtype("f8"), name)
     return made
 
 
@@ -208,14 +254,22 @@ def refuse_wide(found: list[Any], kinds: set[type], name: str) -> None:
         if low < -2 ** 63 or high >= 2 ** 64 or low < 0 and high >= 2 ** 63:
             raise refused(name, f"the integer {low}" if low == high else f"integers from {low} to {high}", TOO_WIDE)
     elif int in kinds:
-        refuse_inexact([one for one in found if isinstance(one, int)], name)
+        refuse_inexact([one for one in found if isinstance(one, int)], np.dtype("f4"), name)
 
 
-def refuse_inexact(integers: list[int], name: str) -> None:
-    for one in integers:
-        if abs(one) > EXACT:
-            raise refused(name, f"the integer {one} in a list with floats, which do not have all integers of its size",
-                          "pass integers and floats as two arrays; floats have all integers up to 2**53")
+def exact_bits(dtype: np.dtype[Any]) -> int:
+    """n, where the floats of the dtype have all integers up to 2**n"""
+    return int(np.finfo(dtype).nmant) + 1
+
+
+def refuse_inexact(integers: list[int], dtype: np.dtype[Any], name: str) -> None:
+    """integers beside floats that become floats of this dtype, which does not have all integers of their size"""
+    bits, wide = exact_bits(dtype), exact_bits(np.dtype("f8"))
+    largest = max(integers, key=abs, default=0)
+    if abs(largest) > 2 ** bits:
+        raise refused(name, f"the integer {largest} in a list with floats, which becomes {dtype.name}; {dtype.name} has all integers up to 2**{bits} only",
+                      "pass numpy.array(x, 'float64')" if abs(largest) <= 2 ** wide else
+                      f"pass integers and floats as two arrays; float64 has all integers up to 2**{wide}")
 
 
 def of_infinite(value: Any, found: list[float], name: str) -> Input:
