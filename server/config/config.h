@@ -228,7 +228,16 @@ void td_config_free(struct td_config *config);
 /* Whether a request needs a token or a certificate of its client. */
 bool td_config_identifies_clients(const struct td_config *config);
 
+enum {
+    TD_MOST_ADDRESSES = 16, /* of --listen */
+    TD_ADDRESS_SIZE = 272   /* of an address as text, with its '\0' */
+};
+
 /* Splits "HOST:PORT" or "[V6]:PORT". False for anything else. host has room for 256 bytes. */
 bool td_config_split_address(const char *address, char host[256], uint16_t *port);
+
+/* The next address of --listen, which has one at least. *rest is the option's value at first. False after
+ * the last one. */
+bool td_config_next_address(const char **rest, char address[TD_ADDRESS_SIZE]);
 
 #endif
