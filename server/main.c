@@ -319,7 +319,7 @@ static int check_health(struct td_config *config)
 static bool check_origins(const struct td_config *config, char message[TD_CONFIG_MESSAGE])
 {
     struct td_origins *origins =
-        td_origins_new(config->allow_origin, config->allow_host, false, message, TD_CONFIG_MESSAGE);
+        td_origins_new(config->allow_origin, config->allow_host, message, TD_CONFIG_MESSAGE);
     td_origins_free(origins);
     return origins != NULL;
 }

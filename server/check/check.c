@@ -41,50 +41,51 @@ __attribute__((format(printf, 3, 4))) static void say(struct check *check, enum 
 
 /* ---- addresses ------------------------------------------------------------------------------ */
 
-/* Whether clients of other machines reach the tensors without a token. */
-static bool is_open(const struct check *check, const char *option, int fd)
+/* Checks an address of --listen, and holds it. */
+static void check_address(struct check *check, struct td_listeners *held, const char *address)
 {
-    struct td_listener_address bound;
     const char *why;
-    return strcmp(option, "listen") == 0 && td_listener_find(fd, &bound, &why) &&
-           !td_listener_is_loopback(&bound) && !td_config_identifies_clients(check->config);
+    if (!td_listeners_add(held, address, td_listener_reserve, &why))
+        say(check, ERROR, "listen %s: %s", address, why);
+    else if (!td_listener_is_loopback(&held->all[held->n - 1].bound) &&
+             !td_config_identifies_clients(check->config))
+        say(check, WARNING,
+            "listen %s: can be bound, but without --token-file every client that reaches it may "
+            "use every tensor",
+            address);
+    else
+        say(check, OK, "listen %s: can be bound", address);
 }
 
-/* Returns the socket that holds the address, or -1. */
-static int check_address(struct check *check, const char *option, const char *address)
+static void check_metrics_address(struct check *check, const char *address)
 {
     const char *why;
     const int fd = td_listener_reserve(address, &why);
-    if (fd >= 0 && is_open(check, option, fd))
-        say(check, WARNING,
-            "%s %s: can be bound, but without --token-file every client that reaches it may use "
-            "every tensor",
-            option, address);
-    else if (fd >= 0)
-        say(check, OK, "%s %s: can be bound", option, address);
+    if (fd < 0)
+        say(check, ERROR, "metrics-listen %s: %s", address, why);
     else
-        say(check, ERROR, "%s %s: %s", option, address, why);
-    return fd;
+        say(check, OK, "metrics-listen %s: can be bound", address);
+    if (fd >= 0)
+        close(fd);
 }
 
-/* The first address is held while the second is checked, since they may exclude each other. */
+/* Each address is held while the next ones are checked, since they may exclude each other. */
 static void check_listen(struct check *check)
 {
-    const char *why;
+    const char *why, *rest = check->config->listen;
     const int inherited = td_listener_inherit(&why);
-    int first = -1, second = -1;
+    struct td_listeners held = { .n = 0 };
+    char address[TD_ADDRESS_SIZE];
     if (inherited >= 0)
         say(check, OK, "listen: the socket that was passed is used");
     else if (why)
         say(check, ERROR, "listen: %s", why);
     else
-        first = check_address(check, "listen", check->config->listen);
+        while (td_config_next_address(&rest, address))
+            check_address(check, &held, address);
     if (check->config->metrics_listen[0])
-        second = check_address(check, "metrics-listen", check->config->metrics_listen);
-    if (first >= 0)
-        close(first);
-    if (second >= 0)
-        close(second);
+        check_metrics_address(check, check->config->metrics_listen);
+    td_listeners_close(&held);
 }
 
 /* ---- open files and connections ------------------------------------------------------------- */

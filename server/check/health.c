@@ -24,14 +24,14 @@ static void replace_any_address(struct sockaddr *address)
 }
 
 /* A connected socket; -1 with *why on failure. */
-static int connect_to(const struct td_config *config, const char **why)
+static int connect_to(const char *address, const char **why)
 {
     char host[256], service[8];
     uint16_t port = 0;
     const struct timeval step = { .tv_sec = STEP_S };
     const struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV };
     struct addrinfo *found = NULL;
-    (void)td_config_split_address(config->listen, host, &port); /* checked with the options */
+    (void)td_config_split_address(address, host, &port); /* checked with the options */
     if (port == 0)
         return *why = "port 0 is any free one, so it is not known which", -1;
     snprintf(service, sizeof service, "%u", port);
@@ -115,9 +115,10 @@ static bool ask(const struct peer *peer, char line[STATUS_LINE + 1], const char 
 
 bool td_check_health(const struct td_config *config, FILE *out)
 {
-    char line[STATUS_LINE + 1];
-    const char *why = NULL;
-    struct peer peer = { .fd = connect_to(config, &why) };
+    char line[STATUS_LINE + 1], address[TD_ADDRESS_SIZE] = "";
+    const char *why = NULL, *rest = config->listen;
+    (void)td_config_next_address(&rest, address);
+    struct peer peer = { .fd = connect_to(address, &why) };
     const bool is_alive = peer.fd >= 0 && (!config->tls_certificate[0] || secure(&peer, &why)) &&
                           ask(&peer, line, &why);
     if (peer.session)
@@ -126,7 +127,7 @@ bool td_check_health(const struct td_config *config, FILE *out)
         gnutls_certificate_free_credentials(peer.credentials);
     if (peer.fd >= 0)
         close(peer.fd);
-    fprintf(out, "tensord: %s %s%s%s\n", config->listen, is_alive ? "is alive" : "is not alive",
+    fprintf(out, "tensord: %s %s%s%s\n", address, is_alive ? "is alive" : "is not alive",
             why ? ": " : "", why ? why : "");
     return is_alive;
 }

@@ -63,6 +63,7 @@ struct td_connection {
     uint64_t cookie;          /* the kernel's number of its socket; 0: unknown */
     struct td_client *client; /* NULL: unknown, or a proxy's, whose requests are of other clients */
     bool forwards;            /* the peer is a trusted proxy */
+    bool loopback;            /* its listening socket is bound to a loopback address */
     struct td_pass pass;      /* the token presented last, used by the I/O thread, */
     struct td_client *holder; /* and its holder as a client; NULL: none */
     uint64_t tls_checked;     /* of td_tls_check_client, used by the I/O thread */

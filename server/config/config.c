@@ -21,8 +21,9 @@ bool td_config_identifies_clients(const struct td_config *config)
 
 bool td_config_split_address(const char *address, char host[256], uint16_t *port)
 {
+    enum { MOST_DIGITS = 5 };
     const char *colon = strrchr(address, ':');
-    if (!colon || !isdigit((unsigned char)colon[1]))
+    if (!colon || !isdigit((unsigned char)colon[1]) || strlen(colon + 1) > MOST_DIGITS)
         return false;
     char *end;
     unsigned long number = strtoul(colon + 1, &end, 10);
@@ -42,5 +43,16 @@ bool td_config_split_address(const char *address, char host[256], uint16_t *port
     memcpy(host, begin, length);
     host[length] = '\0';
     *port = (uint16_t)number;
+    return true;
+}
+
+bool td_config_next_address(const char **rest, char address[TD_ADDRESS_SIZE])
+{
+    const size_t length = strcspn(*rest, ",");
+    if (length == 0 || length >= TD_ADDRESS_SIZE)
+        return false;
+    memcpy(address, *rest, length);
+    address[length] = '\0';
+    *rest += length + ((*rest)[length] == ',');
     return true;
 }

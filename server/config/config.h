@@ -23,8 +23,8 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
 
 /* X(member, name, kind, default, least, most, value name, help) */
 #define TD_OPTIONS(X)                                                                              \
-    X(listen, "listen", ADDRESS, "127.0.0.1:8080", 0, 0, "HOST:PORT",                              \
-      "address to listen on; [::1]:8080 for IPv6, port 0 for any free one")                        \
+    X(listen, "listen", ADDRESSES, "127.0.0.1:8080", 0, 0, "HOST:PORT,...",                        \
+      "addresses to listen on; [::1]:8080 for IPv6, port 0 for any free one")                      \
     X(metrics_listen, "metrics-listen", ADDRESS, "", 0, 0, "HOST:PORT",                            \
       "another address to listen on, for /metrics, /healthz and /readyz alone")                    \
     X(allow_host, "allow-host", LIST, "", 0, 0, "HOST,...",                                        \
@@ -173,19 +173,20 @@ enum td_log_format { TD_LOG_TEXT, TD_LOG_JSON };
     X(log_level, "Log and traces")
 
 /* Members by kind. */
-#define TD_CONFIG_TYPE_ADDRESS char *
-#define TD_CONFIG_TYPE_TEXT    char *
-#define TD_CONFIG_TYPE_LIST    char *
-#define TD_CONFIG_TYPE_DEVICE  char *
-#define TD_CONFIG_TYPE_COUNT   int64_t
-#define TD_CONFIG_TYPE_BYTES   int64_t
-#define TD_CONFIG_TYPE_SWITCH  bool
-#define TD_CONFIG_TYPE_RATIO   double
-#define TD_CONFIG_TYPE_ISA     td_isa
-#define TD_CONFIG_TYPE_LEVEL   enum td_log_level
-#define TD_CONFIG_TYPE_FORMAT  enum td_log_format
-#define TD_CONFIG_TYPE_VERIFY  enum td_verify
-#define TD_CONFIG_TYPE_CONSOLE enum td_console
+#define TD_CONFIG_TYPE_ADDRESS   char *
+#define TD_CONFIG_TYPE_ADDRESSES char *
+#define TD_CONFIG_TYPE_TEXT      char *
+#define TD_CONFIG_TYPE_LIST      char *
+#define TD_CONFIG_TYPE_DEVICE    char *
+#define TD_CONFIG_TYPE_COUNT     int64_t
+#define TD_CONFIG_TYPE_BYTES     int64_t
+#define TD_CONFIG_TYPE_SWITCH    bool
+#define TD_CONFIG_TYPE_RATIO     double
+#define TD_CONFIG_TYPE_ISA       td_isa
+#define TD_CONFIG_TYPE_LEVEL     enum td_log_level
+#define TD_CONFIG_TYPE_FORMAT    enum td_log_format
+#define TD_CONFIG_TYPE_VERIFY    enum td_verify
+#define TD_CONFIG_TYPE_CONSOLE   enum td_console
 
 struct td_config {
 #define TD_CONFIG_MEMBER(member, name, kind, ...) TD_CONFIG_TYPE_##kind member;
@@ -228,7 +229,16 @@ void td_config_free(struct td_config *config);
 /* Whether a request needs a token or a certificate of its client. */
 bool td_config_identifies_clients(const struct td_config *config);
 
+enum {
+    TD_MOST_ADDRESSES = 16, /* of --listen */
+    TD_ADDRESS_SIZE = 272   /* of an address as text, with its '\0' */
+};
+
 /* Splits "HOST:PORT" or "[V6]:PORT". False for anything else. host has room for 256 bytes. */
 bool td_config_split_address(const char *address, char host[256], uint16_t *port);
+
+/* The next address of --listen, which has one at least. *rest is the option's value at first. False after
+ * the last one. */
+bool td_config_next_address(const char **rest, char address[TD_ADDRESS_SIZE]);
 
 #endif

@@ -138,6 +138,15 @@ static bool check_address(const char *option, const char *address, char message[
     return true;
 }
 
+static bool check_addresses(const char *addresses, char message[TD_CONFIG_MESSAGE])
+{
+    char address[TD_ADDRESS_SIZE];
+    while (td_config_next_address(&addresses, address))
+        if (!check_address("listen", address, message))
+            return false;
+    return true;
+}
+
 bool td_config_check_system(const struct td_config *config, char message[TD_CONFIG_MESSAGE])
 {
     DIR *dir = config->data_dir[0] ? opendir(config->data_dir) : NULL;
@@ -154,7 +163,7 @@ bool td_config_check_system(const struct td_config *config, char message[TD_CONF
                  td_isa_name(config->isa), td_isa_name(td_isa_resolve(TD_ISA_AUTO)));
         return false;
     }
-    return check_address("listen", config->listen, message) &&
+    return check_addresses(config->listen, message) &&
            check_address("metrics-listen", config->metrics_listen, message);
 }
 

@@ -169,6 +169,11 @@ int td_option_choices(const struct td_option *option, const char *choices[TD_MOS
     return n;
 }
 
+bool td_option_is_list(const struct td_option *option)
+{
+    return option->kind == KIND_LIST || option->kind == KIND_ADDRESSES;
+}
+
 bool td_option_parse_switch(const char *value, bool *out)
 {
     int word;
@@ -227,6 +232,67 @@ static bool add_text(char **member, const char *value, char message[TD_CONFIG_ME
     return true;
 }
 
+static bool reject_address(char message[TD_CONFIG_MESSAGE], const struct td_option_source *source,
+                           const char *value)
+{
+    return td_option_reject(message, source, value, "an address like 127.0.0.1:8080 or [::1]:8080");
+}
+
+/* Each port 0 is another port. */
+static bool is_any_port(const char *address)
+{
+    char host[256];
+    uint16_t port;
+    return td_config_split_address(address, host, &port) && port == 0;
+}
+
+/* May the address follow those of the list? */
+static bool check_following(const char *list, const char *address,
+                            const struct td_option_source *source, char message[TD_CONFIG_MESSAGE])
+{
+    char before[TD_ADDRESS_SIZE];
+    int n = 0;
+    for (; td_config_next_address(&list, before); n++)
+        if (strcmp(before, address) == 0 && !is_any_port(address)) {
+            snprintf(message, TD_CONFIG_MESSAGE,
+                     "%s: '%.100s' is given twice; expected each address once", source->text,
+                     address);
+            return false;
+        }
+    if (n < TD_MOST_ADDRESSES)
+        return true;
+    snprintf(message, TD_CONFIG_MESSAGE,
+             "%s: '%.100s' is one address too many; expected at most %d", source->text, address,
+             TD_MOST_ADDRESSES);
+    return false;
+}
+
+/* Replaces the list by the values, or appends them if the source has set it before. */
+static bool set_addresses(char **member, const char *values, const struct td_option_source *source,
+                          char message[TD_CONFIG_MESSAGE])
+{
+    char host[256];
+    uint16_t port;
+    bool valid = true, appends = source->repeated;
+    for (const char *at = values; valid && at; appends = true) {
+        const size_t all = strcspn(at, ","), blanks = strspn(at, " ");
+        size_t length = all;
+        while (length > blanks && at[length - 1] == ' ')
+            length--;
+        char *address = strndup(at + blanks, length > blanks ? length - blanks : 0);
+        if (!address)
+            snprintf(message, TD_CONFIG_MESSAGE, "no memory for the configuration");
+        valid = address &&
+                (td_config_split_address(address, host, &port) ||
+                 reject_address(message, source, address)) &&
+                (!appends || check_following(*member, address, source, message)) &&
+                (appends ? add_text : set_text)(member, address, message);
+        free(address);
+        at = at[all] == ',' ? at + all + 1 : NULL;
+    }
+    return valid;
+}
+
 const struct td_option_source td_option_built_in = { .text = "built-in default" };
 
 bool td_option_set(struct td_config *config, const struct td_option *option, const char *value,
@@ -242,9 +308,10 @@ bool td_option_set(struct td_config *config, const struct td_option *option, con
         if (!*value && !*option->default_text)
             return set_text((char **)(void *)member, value, message);
         if (!td_config_split_address(value, host, &port))
-            return td_option_reject(message, source, value,
-                                    "an address like 127.0.0.1:8080 or [::1]:8080");
+            return reject_address(message, source, value);
         return set_text((char **)(void *)member, value, message);
+    case KIND_ADDRESSES:
+        return set_addresses((char **)(void *)member, value, source, message);
     case KIND_DEVICE:
         if (!is_device(value))
             return td_option_reject(message, source, value,
@@ -346,6 +413,7 @@ void td_option_print(const struct td_config *config, const struct td_option *opt
     text[0] = '\0';
     switch (option->kind) {
     case KIND_ADDRESS:
+    case KIND_ADDRESSES:
     case KIND_TEXT:
     case KIND_LIST:
     case KIND_DEVICE:

@@ -8,6 +8,7 @@
 
 enum td_option_kind {
     KIND_ADDRESS,
+    KIND_ADDRESSES,
     KIND_TEXT,
     KIND_LIST,
     KIND_DEVICE,
@@ -68,6 +69,9 @@ bool td_option_reject(char message[TD_CONFIG_MESSAGE], const struct td_option_so
  * one. */
 bool td_option_set(struct td_config *config, const struct td_option *option, const char *value,
                    const struct td_option_source *source, char message[TD_CONFIG_MESSAGE]);
+
+/* Has it comma-separated values, so that an array may hold them and arguments repeat it? */
+bool td_option_is_list(const struct td_option *option);
 
 bool td_option_parse_switch(const char *value, bool *out);
 

@@ -37,7 +37,7 @@ static struct item item_at(int i)
                          .value_name = option->value_name,
                          .help = option->help,
                          .default_text = option->default_text,
-                         .may_repeat = option->kind == KIND_LIST,
+                         .may_repeat = td_option_is_list(option),
                          .may_be_alone = option->kind == KIND_SWITCH };
     item.choices[td_option_choices(option, item.choices)] = NULL;
     return item;

@@ -55,7 +55,7 @@ static bool set_list_from_json(struct td_config *config, const struct td_option 
                                const cJSON *array, struct td_option_source *source,
                                char message[TD_CONFIG_MESSAGE])
 {
-    bool valid = td_option_set(config, option, "", source, message);
+    bool valid = array->child || td_option_set(config, option, "", source, message);
     for (const cJSON *item = array->child; valid && item; item = item->next) {
         if (!cJSON_IsString(item))
             return reject_json(array, source, "an array of strings", message);
@@ -98,7 +98,7 @@ static bool set_from_json(struct td_config *config, const cJSON *item, const cha
     if (cJSON_IsBool(item) && option->kind == KIND_SWITCH)
         return td_option_set(config, option, cJSON_IsTrue(item) ? "true" : "false", &source,
                              message);
-    if (cJSON_IsArray(item) && option->kind == KIND_LIST)
+    if (cJSON_IsArray(item) && td_option_is_list(option))
         return set_list_from_json(config, option, item, &source, message);
     char number[32];
     if (!cJSON_IsNumber(item) || item->valuedouble < 0 || item->valuedouble > 9007199254740992.0)
@@ -237,12 +237,8 @@ static bool reject_argument(const char *argument, char message[TD_CONFIG_MESSAGE
 
 static bool reject_second(const char *name, const char *value, char message[TD_CONFIG_MESSAGE])
 {
-    const bool is_listen = strcmp(name, td_options[TD_OPTION_listen].name) == 0;
-    snprintf(message, TD_CONFIG_MESSAGE, "--%s: it has a second value, '%.100s'; %s", name, value,
-             is_listen
-                 ? "tensord listens on one address, such as 0.0.0.0:8080 or [::]:8080 for all "
-                   "of the machine"
-                 : "it may be given only once");
+    snprintf(message, TD_CONFIG_MESSAGE,
+             "--%s: it has a second value, '%.100s'; it may be given only once", name, value);
     return false;
 }
 
@@ -304,7 +300,7 @@ static bool read_argument(struct td_config *config, int argc, char **argv, int *
     if (!apply)
         return true;
     struct td_option_source source = { .repeated = line->given[option - td_options] };
-    if (source.repeated && option->kind != KIND_LIST)
+    if (source.repeated && !td_option_is_list(option))
         return reject_second(option->name, value, message);
     snprintf(source.text, sizeof source.text, "--%s", option->name);
     line->given[option - td_options] = true;

@@ -2,6 +2,7 @@
 
 #include "server/clients/connections.h"
 #include "server/http/handshakes.h"
+#include "server/http/listener.h"
 #include "server/http/proxies.h"
 #include "server/observe/clock.h"
 
@@ -19,7 +20,8 @@
 
 enum {
     LONGEST_WAIT_MS = 100, /* for a place for a restricted connection */
-    PAUSE_MS = 10          /* before accepting is tried again without files or memory */
+    PAUSE_MS = 10,         /* before accepting is tried again without files or memory */
+    TURN = 16              /* connections of one address are accepted before others' */
 };
 #define LOG_EACH_NS INT64_C(1000000000)
 
@@ -109,8 +111,8 @@ static bool wait_for_restricted_place(const struct td_services *services)
 
 /* Hands the connection to an I/O thread, or to the handshakes before, which own the socket from then
  * on. */
-static void admit(struct td_acceptor *acceptor, int socket, const struct sockaddr_storage *address,
-                  socklen_t length)
+static void admit(struct td_acceptor *acceptor, const struct td_listener *listener, int socket,
+                  const struct sockaddr_storage *address, socklen_t length)
 {
     struct td_services *services = acceptor->options.services;
     const struct sockaddr *peer = (const struct sockaddr *)address;
@@ -129,7 +131,9 @@ static void admit(struct td_acceptor *acceptor, int socket, const struct sockadd
         log_failure(acceptor, "connection_refused", "no place for it");
         return;
     }
-    td_connections_find(services->connections, socket)->forwards = forwards;
+    struct td_connection *record = td_connections_find(services->connections, socket);
+    record->forwards = forwards;
+    record->loopback = td_listener_is_loopback(&listener->bound);
     if (acceptor->options.handshakes) {
         if (!td_handshakes_add(acceptor->options.handshakes, socket, address, length, io_thread)) {
             td_connections_close(services->connections, socket);
@@ -152,16 +156,20 @@ static bool concerns_one_connection(int error)
            error == EOPNOTSUPP || error == ENETUNREACH || error == EPERM;
 }
 
-/* Accepts all connections that are waiting. False if one cannot be accepted now. */
-static bool accept_all(struct td_acceptor *acceptor)
+/* Accepts connections that wait on the socket, for a turn. Sets *more if others may wait after it.
+ * False if one cannot be accepted now. */
+static bool accept_some(struct td_acceptor *acceptor, const struct td_listener *listener,
+                        bool *more)
 {
-    while (!atomic_load_explicit(&acceptor->stopping, memory_order_relaxed)) {
+    for (int i = 0; i < TURN; i++) {
         struct sockaddr_storage address;
         socklen_t length = sizeof address;
-        const int socket = accept4(acceptor->options.socket, (struct sockaddr *)&address, &length,
+        if (atomic_load_explicit(&acceptor->stopping, memory_order_relaxed))
+            return true;
+        const int socket = accept4(listener->fd, (struct sockaddr *)&address, &length,
                                    SOCK_NONBLOCK | SOCK_CLOEXEC);
         if (socket >= 0) {
-            admit(acceptor, socket, &address, length);
+            admit(acceptor, listener, socket, &address, length);
         } else if (errno == EAGAIN) {
             return true;
         } else if (!concerns_one_connection(errno)) {
@@ -169,19 +177,37 @@ static bool accept_all(struct td_acceptor *acceptor)
             return false;
         }
     }
+    *more = true;
+    return true;
+}
+
+/* Accepts all connections that are waiting. False if one cannot be accepted now. */
+static bool accept_all(struct td_acceptor *acceptor)
+{
+    const struct td_listeners *listeners = acceptor->options.listeners;
+    bool more = true;
+    while (more) {
+        more = false;
+        for (int i = 0; i < listeners->n; i++)
+            if (!accept_some(acceptor, &listeners->all[i], &more))
+                return false;
+    }
     return true;
 }
 
 static void *run(void *context)
 {
     struct td_acceptor *acceptor = context;
-    struct pollfd pollers[] = { { .fd = acceptor->wake, .events = POLLIN },
-                                { .fd = acceptor->options.socket, .events = POLLIN } };
+    const struct td_listeners *listeners = acceptor->options.listeners;
+    struct pollfd pollers[1 + TD_MOST_ADDRESSES] = { { .fd = acceptor->wake, .events = POLLIN } };
+    const nfds_t n = 1 + (nfds_t)listeners->n;
     bool paused = false;
     (void)pthread_setname_np(pthread_self(), "acceptor");
     while (!(pollers[0].revents & POLLIN)) {
-        pollers[1].events = paused ? 0 : POLLIN;
-        if (poll(pollers, 2, paused ? PAUSE_MS : -1) < 0)
+        for (int i = 0; i < listeners->n; i++)
+            pollers[1 + i] =
+                (struct pollfd){ .fd = listeners->all[i].fd, .events = paused ? 0 : POLLIN };
+        if (poll(pollers, n, paused ? PAUSE_MS : -1) < 0)
             pollers[0].revents = 0; /* interrupted */
         paused = !accept_all(acceptor);
     }

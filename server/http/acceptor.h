@@ -10,7 +10,10 @@
  * hundreds shares the other threads, and the requests of a client with few connections do not wait
  * for a round through all of those.
  *
- * Ownership  Borrows the services, the proxies, the listening socket and the I/O threads.
+ * A thread for all addresses: sockets on which connections wait take turns, so that a storm on one
+ * of them keeps none from another.
+ *
+ * Ownership  Borrows the services, the proxies, the listening sockets and the I/O threads.
  * Threads    One of its own. Start and stop on the main thread.
  * Errors     Connections that cannot be accepted for lack of files or memory wait in the kernel's
  *            backlog; the log says so, at most once per second. */
@@ -20,6 +23,7 @@
 #include "server/calls/services.h"
 
 struct MHD_Daemon;
+struct td_listeners;
 struct td_proxies;
 struct td_handshakes;
 struct td_acceptor;
@@ -40,8 +44,8 @@ struct td_io_thread {
 struct td_acceptor_options {
     struct td_services *services;
     const struct td_proxies *proxies;
-    struct td_handshakes *handshakes; /* NULL: connections begin with a request */
-    int socket;                       /* listening, non-blocking */
+    struct td_handshakes *handshakes;     /* NULL: connections begin with a request */
+    const struct td_listeners *listeners; /* non-blocking */
     bool leave_waiting; /* another process will accept the connections that wait at the stop */
     struct td_io_thread *io_threads;
     int n_io_threads;

@@ -7,7 +7,7 @@
 #include <sys/resource.h>
 
 enum {
-    SPARE_FILES = 64,        /* log, listening socket, data folder, files being read or written */
+    SPARE_FILES = 64,        /* log, listening sockets, data folder, files being read or written */
     FILES_PER_IO_THREAD = 2, /* an epoll and an eventfd */
     FEWEST_CONNECTIONS = 64, /* with less than this there is no use in starting */
     MEMORY_SHARE = 4,

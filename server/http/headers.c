@@ -240,12 +240,14 @@ static td_status read_inference_header(struct td_call *call, const char *text)
 
 /* A refused request is answered before its body. The connection closes then, since a client that
  * does not use Expect: 100-continue is already sending the body. */
-static td_status check_origin(const struct td_origins *origins, const struct header_fields *fields)
+static td_status check_origin(const struct td_origins *origins, bool loopback,
+                              const struct header_fields *fields)
 {
     struct td_call *call = fields->call;
     const struct td_origin_request request = { .host = fields->host,
                                                .origin = fields->origin,
                                                .sec_fetch_site = fields->sec_fetch_site,
+                                               .loopback = loopback,
                                                .page = td_route_is_page(call->method, call->path) };
     bool listed;
     const td_status status = td_origin_check(origins, &request, &listed, &call->error);
@@ -258,7 +260,7 @@ static td_status check_origin(const struct td_origins *origins, const struct hea
     return status;
 }
 
-td_status td_headers_read(struct td_call *call, const struct td_origins *origins,
+td_status td_headers_read(struct td_call *call, const struct td_origins *origins, bool loopback,
                           struct td_field authority)
 {
     struct header_fields fields = { .call = call };
@@ -273,7 +275,7 @@ td_status td_headers_read(struct td_call *call, const struct td_origins *origins
     if (status == TD_OK)
         status = join_lists(&fields);
     if (status == TD_OK)
-        status = check_origin(origins, &fields);
+        status = check_origin(origins, loopback, &fields);
     if (status == TD_OK)
         status = read_deadline(call);
     if (status == TD_OK)

@@ -14,9 +14,9 @@
 #include "server/http/origin.h"
 #include "server/http/target.h"
 
-/* authority: that of a target in absolute form, which replaces Host; without text for other
- * forms. */
+/* loopback: as in struct td_origin_request. authority: that of a target in absolute form, which
+ * replaces Host; without text for other forms. */
 TD_MUST_CHECK td_status td_headers_read(struct td_call *call, const struct td_origins *origins,
-                                        struct td_field authority);
+                                        bool loopback, struct td_field authority);
 
 #endif

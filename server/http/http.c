@@ -57,7 +57,7 @@ enum { LISTENER_SHARD, MAIN_SHARD, OTHER_SHARDS };
 
 struct td_http {
     struct td_services *services;
-    int listener; /* -1: none */
+    struct td_listeners listeners;
     struct td_acceptor *acceptor;
     struct td_handshakes *handshakes;    /* NULL: no TLS */
     struct td_metrics_listener *metrics; /* NULL: none */
@@ -66,7 +66,7 @@ struct td_http {
     struct td_origins *origins;
     struct td_proxies *proxies;
     struct td_transport_errors sweeps; /* what they refuse */
-    bool inherited;                    /* the listening socket */
+    bool inherited;                    /* the one listening socket */
     int most_connections;              /* since memory was last returned to the system */
     int n_io_threads;
     struct td_io_thread io_threads[];
@@ -171,7 +171,7 @@ static td_status begin(const struct td_http *http, struct td_call *call,
     if (form != TD_OK)
         call->style = td_route_style(td_target_path(target.path));
     const td_status found = form == TD_OK ? td_route_call(call) : form;
-    td_status status = td_headers_read(call, http->origins, target.authority);
+    td_status status = td_headers_read(call, http->origins, record->loopback, target.authority);
     identify(http, call, record);
     if (status == TD_OK && form == TD_OK && call->preflight)
         return begin_preflight(call);
@@ -448,9 +448,19 @@ static bool start_io_threads(struct td_http *http)
     return true;
 }
 
-/* False with *why set if a part cannot be started, and *address the one that was to be served. */
-static bool start_parts(struct td_http *http, struct td_listener_address *bound,
-                        const char **address, const char **why)
+/* Listens on each address of --listen. False with *why set, and the address at which it cannot. */
+static bool listen_on_all(struct td_http *http, char address[TD_ADDRESS_SIZE], const char **why)
+{
+    const char *rest = http->services->config.listen;
+    while (td_config_next_address(&rest, address))
+        if (!td_listeners_add(&http->listeners, address, td_listener_open, why))
+            return false;
+    address[0] = '\0';
+    return true;
+}
+
+/* False with *why set if a part cannot be started, and the address that is the reason, or "". */
+static bool start_parts(struct td_http *http, char address[TD_ADDRESS_SIZE], const char **why)
 {
     struct td_services *services = http->services;
     const struct td_config *config = &services->config;
@@ -461,9 +471,7 @@ static bool start_parts(struct td_http *http, struct td_listener_address *bound,
     *why = "too few open files are allowed";
     if (!found)
         return false;
-    if (!http->inherited)
-        http->listener = td_listener_open(config->listen, why);
-    if (http->listener < 0 || !td_listener_find(http->listener, bound, why))
+    if (!http->inherited && !listen_on_all(http, address, why))
         return false;
     *why = "no memory";
     services->connection_limits = capacity.limits;
@@ -474,8 +482,8 @@ static bool start_parts(struct td_http *http, struct td_listener_address *bound,
     http->linger = td_linger_new();
     http->populator = td_populator_new();
     /* The values were checked when the program started. */
-    http->origins = td_origins_new(config->allow_origin, config->allow_host,
-                                   td_listener_is_loopback(bound), message, sizeof message);
+    http->origins =
+        td_origins_new(config->allow_origin, config->allow_host, message, sizeof message);
     http->proxies = td_proxies_new(config->trusted_proxy, message, sizeof message);
     if (!services->connections || !services->metrics || !http->linger || !http->populator ||
         !http->origins || !http->proxies)
@@ -489,12 +497,12 @@ static bool start_parts(struct td_http *http, struct td_listener_address *bound,
         return false;
     http->sweeps = (struct td_transport_errors){ services, http->n_io_threads + MAIN_SHARD };
     if (config->metrics_listen[0]) {
-        *address = config->metrics_listen;
+        snprintf(address, TD_ADDRESS_SIZE, "%s", config->metrics_listen);
         http->metrics =
             td_metrics_listener_start(services, http->n_io_threads + LISTENER_SHARD, why);
         if (!http->metrics)
             return false;
-        *address = config->listen;
+        address[0] = '\0';
     }
     *why = "no thread for handshakes";
     if (services->tls && !(http->handshakes = td_handshakes_start(services, http->io_threads)))
@@ -504,7 +512,7 @@ static bool start_parts(struct td_http *http, struct td_listener_address *bound,
         .services = services,
         .proxies = http->proxies,
         .handshakes = http->handshakes,
-        .socket = http->listener,
+        .listeners = &http->listeners,
         .leave_waiting = http->inherited,
         .io_threads = http->io_threads,
         .n_io_threads = http->n_io_threads,
@@ -512,53 +520,67 @@ static bool start_parts(struct td_http *http, struct td_listener_address *bound,
     return http->acceptor != NULL;
 }
 
+/* A line for each address. */
+static void log_listeners(const struct td_http *http)
+{
+    const struct td_services *services = http->services;
+    const struct td_config *config = &services->config;
+    for (int i = 0; i < http->listeners.n; i++) {
+        const struct td_listener_address *bound = &http->listeners.all[i].bound;
+        char address[256];
+        td_listener_print(bound, address, sizeof address);
+        td_log(&services->log, TD_LOG_INFO, "listening", TD_TEXT("address", address),
+               TD_TEXT("socket", http->inherited ? "inherited" : NULL),
+               TD_INT("io_threads", config->io_threads), TD_INT("workers", config->workers),
+               TD_INT("memory_limit", config->memory_limit),
+               TD_INT("tables_bytes", td_store_stats(services->store).mapped));
+        if (!td_listener_is_loopback(bound) && !td_config_identifies_clients(config))
+            td_log(&services->log, TD_LOG_WARN, "listening_without_tokens",
+                   TD_TEXT("address", address),
+                   TD_TEXT("reason", "every client that reaches the address may use every tensor; "
+                                     "--token-file says who may do what"));
+    }
+}
+
 struct td_http *td_http_start(struct td_services *services, int inherited)
 {
     const size_t n_io_threads = (size_t)services->config.io_threads + TD_FIRST_IO_THREADS;
     const size_t bytes = sizeof(struct td_http) + n_io_threads * sizeof(struct td_io_thread);
     struct td_http *http = aligned_alloc(_Alignof(struct td_http), bytes);
-    const char *why = "no memory", *failed = services->config.listen;
-    struct td_listener_address bound;
-    char address[256];
+    const char *why = "no memory";
+    char address[TD_ADDRESS_SIZE] = "";
+    bool taken = http != NULL;
     if (http) {
         memset(http, 0, bytes); /* the I/O threads as well */
         http->services = services;
-        http->listener = inherited;
         http->inherited = inherited >= 0;
+        if (http->inherited)
+            taken = td_listeners_take(&http->listeners, inherited, &why);
     }
-    if (!http || !start_parts(http, &bound, &failed, &why)) {
-        td_log(&services->log, TD_LOG_ERROR, "listen_failed", TD_TEXT("address", failed),
+    if (!taken || !start_parts(http, address, &why)) {
+        td_log(&services->log, TD_LOG_ERROR, "listen_failed",
+               TD_TEXT("address", address[0] ? address : services->config.listen),
                TD_TEXT("reason", why));
         td_http_stop(http);
         return NULL;
     }
-    td_listener_print(&bound, address, sizeof address);
-    td_log(&services->log, TD_LOG_INFO, "listening", TD_TEXT("address", address),
-           TD_TEXT("socket", http->inherited ? "inherited" : NULL),
-           TD_INT("io_threads", services->config.io_threads),
-           TD_INT("workers", services->config.workers),
-           TD_INT("memory_limit", services->config.memory_limit),
-           TD_INT("tables_bytes", td_store_stats(services->store).mapped));
-    if (!td_listener_is_loopback(&bound) && !td_config_identifies_clients(&services->config))
-        td_log(&services->log, TD_LOG_WARN, "listening_without_tokens", TD_TEXT("address", address),
-               TD_TEXT("reason", "every client that reaches the address may use every tensor; "
-                                 "--token-file says who may do what"));
+    log_listeners(http);
     return http;
 }
 
 void td_http_stop_accepting(struct td_http *http)
 {
     enum { SETTLE_MS = 50 }; /* for the last segments of connections that are being made */
-    struct td_listener_address bound;
-    const char *why;
-    if (!http->inherited) {
-        td_listener_shut(http->listener);
-        if (td_listener_find(http->listener, &bound, &why) && !td_listener_is_loopback(&bound))
-            (void)poll(NULL, 0, SETTLE_MS);
+    const struct td_listeners *listeners = &http->listeners;
+    bool is_remote = false;
+    for (int i = 0; i < listeners->n && !http->inherited; i++) {
+        td_listener_shut(listeners->all[i].fd);
+        is_remote = is_remote || !td_listener_is_loopback(&listeners->all[i].bound);
     }
+    if (is_remote)
+        (void)poll(NULL, 0, SETTLE_MS);
     td_acceptor_stop(http->acceptor);
-    close(http->listener);
-    http->listener = -1;
+    td_listeners_close(&http->listeners);
 }
 
 int td_http_connections(const struct td_http *http)
@@ -602,8 +624,7 @@ void td_http_stop(struct td_http *http)
         return;
     td_acceptor_free(http->acceptor);
     td_handshakes_stop(http->handshakes);
-    if (http->listener >= 0)
-        close(http->listener);
+    td_listeners_close(&http->listeners);
     if (http->populator)
         td_populator_stop(http->populator); /* no connection may be suspended then */
     for (int i = 0; i < http->n_io_threads; i++)

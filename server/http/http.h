@@ -12,8 +12,8 @@
 
 struct td_http;
 
-/* Serves on the inherited socket (listener.h), which it takes over, or if that is -1 on --listen's
- * address. NULL (logged) if the address is not available. */
+/* Serves on the inherited socket (listener.h), which it takes over, or if that is -1 on each address
+ * of --listen. NULL (logged) if one of them is not available. */
 struct td_http *td_http_start(struct td_services *services, int inherited);
 
 /* Accepts no further connections; those that the kernel has completed are served, unless the socket

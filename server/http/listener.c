@@ -1,7 +1,5 @@
 #include "server/http/listener.h"
 
-#include "server/config/config.h"
-
 #include <linux/filter.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -163,4 +161,56 @@ bool td_listener_find(int fd, struct td_listener_address *bound, const char **wh
         return true;
     *why = strerror(errno);
     return false;
+}
+
+/* ---- all addresses ---------------------------------------------------------------------------- */
+
+static unsigned port_of(const struct td_listener *listener)
+{
+    const struct sockaddr_in *ipv4 = (const void *)&listener->bound.address;
+    const struct sockaddr_in6 *ipv6 = (const void *)&listener->bound.address;
+    return ntohs(ipv4->sin_family == AF_INET6 ? ipv6->sin6_port : ipv4->sin_port);
+}
+
+/* Does another one have this port? */
+static bool has_port(const struct td_listeners *listeners, const char *address)
+{
+    char host[256];
+    uint16_t port = 0;
+    (void)td_config_split_address(address, host, &port);
+    for (int i = 0; i < listeners->n; i++)
+        if (port_of(&listeners->all[i]) == port)
+            return true;
+    return false;
+}
+
+bool td_listeners_take(struct td_listeners *listeners, int fd, const char **why)
+{
+    struct td_listener *listener = &listeners->all[listeners->n];
+    listener->fd = fd;
+    if (td_listener_find(fd, &listener->bound, why)) {
+        listeners->n++;
+        return true;
+    }
+    close(fd);
+    return false;
+}
+
+bool td_listeners_add(struct td_listeners *listeners, const char *address,
+                      int (*open)(const char *address, const char **why), const char **why)
+{
+    const int fd = open(address, why);
+    if (fd >= 0)
+        return td_listeners_take(listeners, fd, why);
+    if (strcmp(*why, strerror(EADDRINUSE)) == 0 && has_port(listeners, address))
+        *why = "Address already in use: perhaps by another address of --listen, since 0.0.0.0 "
+               "stands for all IPv4 addresses, and [::] for those of IPv6 and IPv4";
+    return false;
+}
+
+void td_listeners_close(struct td_listeners *listeners)
+{
+    for (int i = 0; i < listeners->n; i++)
+        close(listeners->all[i].fd);
+    listeners->n = 0;
 }

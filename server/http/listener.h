@@ -1,18 +1,20 @@
-/* listener.h - the socket that the daemon listens on.
+/* listener.h - the sockets that the daemon listens on.
  *
- * Ownership  The caller closes the socket.
+ * Ownership  The caller closes a socket; td_listeners_close those of struct td_listeners.
  * Threads    Any.
  * Errors     *why is a static text, or the system's for the error.
  * Source     sd_listen_fds(3) for inherited sockets. */
 #ifndef TD_SERVER_HTTP_LISTENER_H
 #define TD_SERVER_HTTP_LISTENER_H
 
+#include "server/config/config.h"
+
 #include <sys/socket.h>
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Listens on --listen's address, which was checked when the options were read; -1 on failure. */
+/* Listens on an address that was checked when the options were read; -1 on failure. */
 int td_listener_open(const char *address, const char **why);
 
 /* A socket that keeps others from listening on the address, and makes no connections; -1 if it cannot be
@@ -43,5 +45,27 @@ bool td_listener_is_loopback(const struct td_listener_address *bound);
 
 /* "127.0.0.1:8080", "[::1]:8080". */
 void td_listener_print(const struct td_listener_address *bound, char *text, size_t size);
+
+/* A listening socket and its address. */
+struct td_listener {
+    int fd;
+    struct td_listener_address bound;
+};
+
+/* The sockets of all addresses of --listen; none at first, as zeros. */
+struct td_listeners {
+    int n;
+    struct td_listener all[TD_MOST_ADDRESSES];
+};
+
+/* Adds the socket that `open`, td_listener_open or td_listener_reserve, makes at the address. False with
+ * *why set if it cannot. */
+bool td_listeners_add(struct td_listeners *listeners, const char *address,
+                      int (*open)(const char *address, const char **why), const char **why);
+
+/* Adds this socket. False with *why set, and the socket closed, if it has no address. */
+bool td_listeners_take(struct td_listeners *listeners, int fd, const char **why);
+
+void td_listeners_close(struct td_listeners *listeners);
 
 #endif

@@ -26,6 +26,7 @@ struct td_metrics_listener {
     struct td_services *services;
     struct MHD_Daemon *library;
     struct td_origins *origins;
+    bool loopback; /* as in struct td_origin_request */
     int shard;
     int n_open;
     int open[TD_METRICS_CONNECTIONS]; /* sockets, the oldest first */
@@ -38,7 +39,8 @@ static td_status read_request(const struct td_metrics_listener *listener, struct
     call->path = target.path;
     if (status == TD_OK)
         status = td_route_call(call);
-    const td_status headers = td_headers_read(call, listener->origins, target.authority);
+    const td_status headers =
+        td_headers_read(call, listener->origins, listener->loopback, target.authority);
     if (headers != TD_OK || status != TD_OK)
         return headers != TD_OK ? headers : status;
     if (!call->handler || !td_route_is_open(call)) {
@@ -160,8 +162,9 @@ struct td_metrics_listener *td_metrics_listener_start(struct td_services *servic
     *why = "no memory";
     listener->services = services;
     listener->shard = shard;
-    listener->origins = td_origins_new(config->allow_origin, config->allow_host,
-                                       td_listener_is_loopback(&bound), message, sizeof message);
+    listener->loopback = td_listener_is_loopback(&bound);
+    listener->origins =
+        td_origins_new(config->allow_origin, config->allow_host, message, sizeof message);
     if (!listener->origins)
         goto failed;
     *why = "libmicrohttpd could not start";

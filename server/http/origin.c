@@ -32,7 +32,6 @@ struct origin {
 };
 
 struct td_origins {
-    bool checks_host;
     int n_origins, n_hosts;
     struct origin *origins;  /* in `text` */
     struct authority *hosts; /* in `text` */
@@ -297,7 +296,8 @@ td_status td_origin_check(const struct td_origins *origins, const struct td_orig
     const bool well_formed =
         request->origin.text && read_origin(request->origin.text, request->origin.length, &origin);
     *listed = well_formed && is_listed(origins, &origin);
-    if (origins->checks_host && request->host.text && !is_allowed_host(origins, request->host))
+    const bool checks_host = request->loopback || origins->n_hosts > 0;
+    if (checks_host && request->host.text && !is_allowed_host(origins, request->host))
         return refuse_host(request->host, err);
     if (*listed || request->page)
         return TD_OK;
@@ -404,15 +404,14 @@ static bool add_values(struct td_origins *origins, const char *allow_origin, con
     return true;
 }
 
-struct td_origins *td_origins_new(const char *allow_origin, const char *allow_host, bool loopback,
-                                  char *message, size_t size)
+struct td_origins *td_origins_new(const char *allow_origin, const char *allow_host, char *message,
+                                  size_t size)
 {
     const size_t origins_size = strlen(allow_origin) + 1, hosts_size = strlen(allow_host) + 1;
     struct td_origins *origins = calloc(1, sizeof *origins);
     snprintf(message, size, "no memory for allow-origin and allow-host");
     if (!origins)
         return NULL;
-    origins->checks_host = loopback || allow_host[0];
     origins->origins = calloc(count_values(allow_origin) + 1, sizeof *origins->origins);
     origins->hosts = calloc(count_values(allow_host) + 1, sizeof *origins->hosts);
     origins->text = malloc(origins_size + hosts_size);

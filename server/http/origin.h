@@ -7,7 +7,8 @@
  *          included) whose authority is not that of Host, unless --allow-origin names that origin.
  *          Clients other than browsers send neither header. A page of the console holds no data, so
  *          that a link to it works from anywhere.
- * Host     On a loopback address FORBIDDEN unless Host is localhost, a name under it, an address in
+ * Host     On a connection to a loopback address that the server listens on, FORBIDDEN unless Host is
+ *          localhost, a name under it, an address in
  *          127.0.0.0/8, [::1] or a host in --allow-host, with any port: a page of evil.example
  *          whose name then resolves to 127.0.0.1 has the same origin as the server, but its Host is
  *          still evil.example. On other addresses Host is checked only if --allow-host is set. An
@@ -41,13 +42,14 @@ struct td_origin_request {
     struct td_field host;   /* or the authority of an absolute request target */
     struct td_field origin; /* the headers of these names */
     struct td_field sec_fetch_site;
-    bool page; /* for a page of the console */
+    bool loopback; /* the listening socket of its connection is bound to a loopback address */
+    bool page;     /* for a page of the console */
 };
 
 /* From the comma-separated lists --allow-origin and --allow-host. NULL if one is invalid, or
  * without memory; message, of `size` bytes, then says which. */
-struct td_origins *td_origins_new(const char *allow_origin, const char *allow_host, bool loopback,
-                                  char *message, size_t size);
+struct td_origins *td_origins_new(const char *allow_origin, const char *allow_host, char *message,
+                                  size_t size);
 
 /* NULL is fine. */
 void td_origins_free(struct td_origins *origins);

@@ -69,7 +69,7 @@ def passing(listener, command, count=1):
 
 
 def with_default(name, value, options):
-    """the options, and this one unless they have it: an option may be given only once"""
+    """the options, and this one unless they have it: an option may be given only once, and --listen adds an address"""
     given = any(option == name or option.startswith(name + "=") for option in options)
     return options if given else (name, value, *options)
 
@@ -79,12 +79,13 @@ class Daemon:
     failures = []  # errors of daemons that ended, for the runner to report
 
     def __init__(self, *options, listen="127.0.0.1:0", env=None, log_format="json", listener=None, tls=None):
-        """tls: the context of its clients, if the options have a certificate"""
+        """listen: where, unless the options say it; None: as `env` says.  tls: the context of its clients, if the options have a
+        certificate"""
         if TLS and not tls and "--tls-certificate" not in options:
             import certificates  # which imports this module
             options, tls = (*certificates.shared().options(), *options), certificates.shared().context()
         self.tls = tls
-        command = [self.program(), *with_default("--listen", listen, options)]
+        command = [self.program(), *(with_default("--listen", listen, options) if listen else options)]
         if "--log-format" not in options and log_format:
             command += ["--log-format", log_format]
         if listener:  # a socket to inherit

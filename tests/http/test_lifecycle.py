@@ -100,7 +100,8 @@ class CommandLine(unittest.TestCase):
                                  (["--io-threads", "257"], ["io-threads"]), (["--log-level", "loud"], ["log-level", "loud"]),
                                  (["--log-format", "xml"], ["log-format", "xml"]), (["--listen", "nowhere"], ["listen", "nowhere"]),
                                  (["--listen", "127.0.0.1:99999"], ["listen"]), (["--listen", "127.0.0.1:"], ["listen"]),
-                                 (["--listen", "127.0.0.1:x"], ["listen"]), (["--config", "/nonexistent/file"], ["/nonexistent/file"]),
+                                 (["--listen", "127.0.0.1:x"], ["listen"]),
+                                 (["--listen", "127.0.0.1:1", "--listen=127.0.0.1:1"], ["--listen", "'127.0.0.1:1' is given twice"]), (["--config", "/nonexistent/file"], ["/nonexistent/file"]),
                                  (["-w", "1"], ["-w"]), (["--Workers", "1"], ["Workers"])):
             with self.subTest(arguments=arguments):
                 self.assertRefused(run(*arguments), *words)
@@ -140,6 +141,11 @@ class CommandLine(unittest.TestCase):
         with socket.socket() as closed:
             closed.bind(("127.0.0.1", 0))  # the port stays without a listener
             self.assertHealth(False, ": Connection refused", "--listen", f"127.0.0.1:{closed.getsockname()[1]}")
+        with Daemon() as daemon, socket.socket() as closed:
+            closed.bind(("127.0.0.1", 0))
+            other = f"127.0.0.1:{closed.getsockname()[1]}"
+            self.assertHealth(True, "", "--listen", daemon.address, "--listen", other)  # the first address is asked
+            self.assertHealth(False, ": Connection refused", "--listen", other, "--listen", daemon.address)
         self.assertHealth(False, ": port 0 is any free one, so it is not known which", "--listen", "127.0.0.1:0")
         self.assertRefused(run("--check-health", "--workers", "x"), "workers")
 

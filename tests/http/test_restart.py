@@ -76,9 +76,10 @@ class InheritedSocket(unittest.TestCase):
         self.restart(overlap=True)
 
     def test_an_inherited_socket_wins_over_the_option(self):
-        with listening() as listener, Daemon(listener=listener, listen="127.0.0.1:1") as daemon:
+        with listening() as listener, Daemon(listener=listener, listen="127.0.0.1:1,127.0.0.2:1") as daemon:
             self.assertEqual(daemon.port, listener.getsockname()[1])
-            self.assertEqual(next(e for e in daemon.events() if e["event"] == "listening")["socket"], "inherited")
+            daemon.wait_log(lambda e: e["event"] == "ready")
+            self.assertEqual([e["socket"] for e in daemon.events() if e["event"] == "listening"], ["inherited"])
 
     def test_a_socket_for_another_process_is_left_alone(self):
         with Daemon(env={"LISTEN_PID": "1", "LISTEN_FDS": "1"}) as daemon:

@@ -105,6 +105,30 @@ TD_TEST(two_addresses_on_one_port_exclude_each_other)
     }
 }
 
+TD_TEST(each_address_has_a_line)
+{
+    expect(check_options("--listen=127.0.0.1:0,0.0.0.0:0", "--listen=192.0.2.1:80"), false,
+           LINES("ok       listen 127.0.0.1:0: can be bound\n",
+                 "warning  listen 0.0.0.0:0: can be bound, but without --token-file ",
+                 "error    listen 192.0.2.1:80: Cannot assign requested address\n"));
+}
+
+TD_TEST(an_address_that_another_one_includes_is_an_error)
+{
+    const char *why;
+    struct td_listener_address bound;
+    char option[64], line[100];
+    const int fd = td_listener_open("127.0.0.1:0", &why);
+    ck_assert(td_listener_find(fd, &bound, &why));
+    close(fd);
+    const unsigned port =
+        ntohs(((const struct sockaddr_in *)(const void *)&bound.address)->sin_port);
+    snprintf(option, sizeof option, "--listen=0.0.0.0:%u,127.0.0.1:%u", port, port);
+    snprintf(line, sizeof line, "error    listen 127.0.0.1:%u: Address already in use: perhaps",
+             port);
+    expect(check_options(option, NULL), false, LINES(line));
+}
+
 TD_TEST(an_address_of_another_machine_is_an_error)
 {
     expect(check_options("--listen=192.0.2.1:80", NULL), false,

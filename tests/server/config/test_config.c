@@ -343,6 +343,70 @@ TD_TEST(an_array_of_a_list_holds_strings)
     ck_assert_ptr_nonnull(strstr(loaded.message, "allow-host in"));
 }
 
+/* ---- addresses to listen on ------------------------------------------------------------------ */
+
+static const struct {
+    const char *description;
+    const char *const arguments[3];
+    const char *environment, *file;
+    const char *addresses[3];
+} listens[] = {
+    { "not given", { NULL }, NULL, "{}", { "127.0.0.1:8080" } },
+    { "one", { "--listen=[::1]:0" }, NULL, "{}", { "[::1]:0" } },
+    { "the option repeated", { "--listen=a:1", "--listen", "b:1" }, NULL, "{}", { "a:1", "b:1" } },
+    { "commas, with blanks", { "--listen", "a:1 , [::]:2" }, NULL, "{}", { "a:1", "[::]:2" } },
+    { "both", { "--listen=a:1,b:1", "--listen=a:2" }, NULL, "{}", { "a:1", "b:1", "a:2" } },
+    { "the environment", { NULL }, "TENSORD_LISTEN=a:1,a:2", "{}", { "a:1", "a:2" } },
+    { "the file", { NULL }, NULL, "{\"listen\": \"a:1,a:2\"}", { "a:1", "a:2" } },
+    { "an array", { NULL }, NULL, "{\"listen\": [\"a:1\", \"a:2\"]}", { "a:1", "a:2" } },
+    { "a source of higher precedence replaces all",
+      { "--listen=a:1" },
+      "TENSORD_LISTEN=b:1,c:1",
+      "{\"listen\": [\"d:1\", \"e:1\"]}",
+      { "a:1" } },
+    { "port 0 is another one each time",
+      { "--listen=a:0", "--listen=a:0" },
+      NULL,
+      "{}",
+      { "a:0", "a:0" } },
+};
+
+TD_TEST_EACH(it_listens_on_each_address_of_the_list, listens)
+{
+    const char *const environment[] = { listens[_i].environment, NULL };
+    const char *const *expected = listens[_i].addresses;
+    char address[TD_ADDRESS_SIZE];
+    size_t n = 0;
+    file_write(listens[_i].file, strlen(listens[_i].file));
+    struct loaded loaded = load_good(WORDS("--config", file_path, listens[_i].arguments[0],
+                                           listens[_i].arguments[1], listens[_i].arguments[2]),
+                                     environment);
+    for (const char *rest = loaded.config.listen; td_config_next_address(&rest, address); n++)
+        ck_assert_msg(n < COUNT_OF(listens[_i].addresses) && expected[n] &&
+                          strcmp(address, expected[n]) == 0,
+                      "%s: %s", listens[_i].description, address);
+    ck_assert_msg(n == COUNT_OF(listens[_i].addresses) || !expected[n], "%s: only %zu",
+                  listens[_i].description, n);
+    td_config_free(&loaded.config);
+}
+
+TD_TEST(it_listens_on_a_limited_number_of_addresses)
+{
+    char text[16 * (TD_MOST_ADDRESSES + 1)] = "--listen=h:1", address[TD_ADDRESS_SIZE];
+    int n = 0;
+    for (int i = 2; i <= TD_MOST_ADDRESSES; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), ",h:%d", i);
+    struct loaded loaded = load_good(WORDS(text), NULL);
+    for (const char *rest = loaded.config.listen; td_config_next_address(&rest, address);)
+        n++;
+    ck_assert_int_eq(n, TD_MOST_ADDRESSES);
+    td_config_free(&loaded.config);
+    loaded = load(WORDS(text, "--listen=h:99"), NULL);
+    ck_assert_int_eq(loaded.action, TD_CONFIG_WRONG);
+    ck_assert_str_eq(loaded.message,
+                     "--listen: 'h:99' is one address too many; expected at most 16");
+}
+
 /* ---- devices --------------------------------------------------------------------------------- */
 
 static const char *const devices[] = { "auto",
@@ -544,6 +608,9 @@ static const struct {
     { "listen", "8080", "an address like 127.0.0.1:8080 or [::1]:8080" },
     { "listen", "::1:8080", "an address like" },
     { "listen", "host:65536", "an address like" },
+    { "listen", "host:000080", "an address like" },
+    { "listen", "", "an address like" },
+    { "listen", "h:1;h:2", "an address like" },
 };
 
 static const struct {
@@ -626,6 +693,9 @@ static const struct {
     { "{\"workers\": 2000}", "workers", "2000", "a whole number from 0 to 1024" },
     { "{\"workers\": 1e300}", "workers", "1e", "a" },
     { "{\"listen\": 8080}", "listen", "8080", "an address like" },
+    { "{\"listen\": []}", "listen", "''", "an address like" },
+    { "{\"listen\": [\"h:1\", 8080]}", "listen", "8080", "an array of strings" },
+    { "{\"listen\": [\"h:1\", \"h:1\"]}", "listen", "'h:1'", "is given twice" },
     { "{\"listen\": \"h:1\", \"workers\": \"many\"}", "workers", "many", "a whole number" },
 };
 
@@ -659,7 +729,13 @@ static const struct {
     { WORDS("--workers", "3", "4"), "'4'", "", "is not an option" },
     /* none of two values wins silently */
     { WORDS("--workers", "3", "--workers=3"), "--workers: ", "a second value, '3'", "only once" },
-    { WORDS("--listen=h:1", "--listen", "h:2"), "--listen: ", "'h:2'", "on one address" },
+    { WORDS("--listen=h:1", "--listen", "h:1"), "--listen: ", "'h:1'", "is given twice" },
+    { WORDS("--listen=h:1,h:2,h:1"), "--listen: ", "'h:1'", "is given twice" },
+    { WORDS("--listen=h:1,h"), "--listen: ", "'h'", "an address like" },
+    { WORDS("--listen=h:1,"), "--listen: ", "''", "an address like" },
+    { WORDS("--listen=h:1, ,h:2"), "--listen: ", "''", "an address like" },
+    { WORDS("--metrics-listen=h:1", "--metrics-listen=h:2"), "--metrics-listen: ", "",
+      "only once" },
     { WORDS("--compress", "--compress=off"), "--compress: ", "'off'", "only once" },
     { WORDS("--config=a", "--config=b"), "--config: ", "'b'", "only once" },
     { WORDS("--check-config", "--check-health"), "--check-health: ", "", "beside --check-config" },

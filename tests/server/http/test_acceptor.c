@@ -1,5 +1,6 @@
 #include "server/clients/clients.h"
 #include "server/http/acceptor.h"
+#include "server/http/listener.h"
 #include "server/http/proxies.h"
 #include "tests/support/eventually.h"
 #include "tests/support/suite.h"
@@ -27,7 +28,7 @@ enum { IO_THREADS = 3, N_SOCKETS = 2048, CONNECTION_BYTES = 1000, MOST = 600 };
 static struct td_services services;
 static struct td_proxies *proxies;
 static struct td_acceptor *acceptor;
-static int listener;
+static struct td_listeners listeners;
 
 /* The connections in the order in which they were handed over. */
 static struct {
@@ -80,20 +81,24 @@ int __real_poll(struct pollfd *pollers, nfds_t count, int timeout_ms);
 int __wrap_poll(struct pollfd *pollers, nfds_t count, int timeout_ms);
 int __wrap_poll(struct pollfd *pollers, nfds_t count, int timeout_ms)
 {
-    if (count == 2 && only_stop)
+    if (count >= 2 && only_stop)
         (void)__real_poll(pollers, 1, -1);
-    if (count == 2 && pollers[1].events == 0 && timeout_ms > 0)
+    if (count >= 2 && pollers[1].events == 0 && timeout_ms > 0)
         atomic_fetch_add(&waits, 1);
     return __real_poll(pollers, count, timeout_ms);
 }
 
 /* ---- a server without HTTP, and its clients -------------------------------------------------- */
 
+static void listen_on(const char *address)
+{
+    const char *why = NULL;
+    ck_assert_msg(td_listeners_add(&listeners, address, td_listener_open, &why), "%s", why);
+}
+
 static void set_up(void)
 {
     struct rlimit files;
-    struct sockaddr_in address = { .sin_family = AF_INET,
-                                   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &files), 0);
     files.rlim_cur = files.rlim_max < N_SOCKETS ? files.rlim_max : N_SOCKETS;
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &files), 0);
@@ -105,9 +110,7 @@ static void set_up(void)
     services.connection_limits = (struct td_connection_limits){ .open = 500, .per_client = 250 };
     phase_of_new = TD_CONNECTION_WAITING;
     library_takes = MHD_YES;
-    listener = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
-    ck_assert_int_eq(bind(listener, (struct sockaddr *)&address, sizeof address), 0);
-    ck_assert_int_eq(listen(listener, MOST), 0);
+    listen_on("127.0.0.1:0");
 }
 
 static void start(const char *trusted, bool leave_waiting)
@@ -120,7 +123,7 @@ static void start(const char *trusted, bool leave_waiting)
     ck_assert_ptr_nonnull(proxies);
     acceptor = td_acceptor_start(&(struct td_acceptor_options){ .services = &services,
                                                                 .proxies = proxies,
-                                                                .socket = listener,
+                                                                .listeners = &listeners,
                                                                 .leave_waiting = leave_waiting,
                                                                 .io_threads = io_threads,
                                                                 .n_io_threads = IO_THREADS });
@@ -138,22 +141,27 @@ static void tear_down(void)
     td_clients_free(services.clients);
     td_buffer_pool_free(services.buffers);
     td_proxies_free(proxies);
-    close(listener);
+    td_listeners_close(&listeners);
 }
 
-/* A connection of client 127.0.0.`client`, which may not have been accepted yet. */
-static int connect_as(int client)
+/* A connection of client 127.0.0.`client` to the listening socket of this number, which may not have
+ * been accepted yet. */
+static int connect_to(int listener, int client)
 {
-    struct sockaddr_in server,
-        own = { .sin_family = AF_INET,
-                .sin_addr.s_addr = htonl(INADDR_LOOPBACK - 1 + (uint32_t)client) };
-    socklen_t length = sizeof server;
+    const struct sockaddr_in own = { .sin_family = AF_INET,
+                                     .sin_addr.s_addr =
+                                         htonl(INADDR_LOOPBACK - 1 + (uint32_t)client) };
+    const struct td_listener_address *server = &listeners.all[listener].bound;
     const int fd = socket(AF_INET, SOCK_STREAM, 0);
     ck_assert_int_ge(fd, 0);
-    ck_assert_int_eq(getsockname(listener, (struct sockaddr *)&server, &length), 0);
-    ck_assert_int_eq(bind(fd, (struct sockaddr *)&own, sizeof own), 0);
-    ck_assert_int_eq(connect(fd, (struct sockaddr *)&server, length), 0);
+    ck_assert_int_eq(bind(fd, (const struct sockaddr *)&own, sizeof own), 0);
+    ck_assert_int_eq(connect(fd, (const struct sockaddr *)&server->address, server->length), 0);
     return fd;
+}
+
+static int connect_as(int client)
+{
+    return connect_to(0, client);
 }
 
 /* The record of a new connection of the client, which was handed over. */
@@ -172,6 +180,70 @@ static bool is_closed(int fd)
     struct pollfd poller = { .fd = fd, .events = POLLIN };
     char byte;
     return __real_poll(&poller, 1, -1) == 1 && recv(fd, &byte, 1, 0) <= 0;
+}
+
+/* ---- several addresses ----------------------------------------------------------------------- */
+
+TD_TEST(a_connection_knows_whether_its_address_is_loopback)
+{
+    static const bool loopback[] = { true, false, true, false, false, true };
+    listen_on("0.0.0.0:0"); /* at which 127.0.0.1 is reached as well */
+    start("", false);
+    for (int i = 0; i < (int)COUNT_OF(loopback); i++) {
+        (void)connect_to(loopback[i] ? 0 : 1, 1);
+        EVENTUALLY(atomic_load(&n_handed) == i + 1);
+        ck_assert_int_eq(td_connections_find(services.connections, handed[i].socket)->loopback,
+                         loopback[i]);
+    }
+}
+
+TD_TEST(all_addresses_share_the_limits)
+{
+    services.connection_limits.per_client = 1;
+    listen_on("127.0.0.2:0");
+    start("", false);
+    ck_assert_int_eq(open_as(1)->restriction, TD_UNRESTRICTED);
+    (void)connect_to(1, 1);
+    EVENTUALLY(atomic_load(&n_handed) == 2);
+    ck_assert_int_eq(td_connections_find(services.connections, handed[1].socket)->restriction,
+                     TD_CLIENT_REACHED);
+}
+
+/* Connections that accept4 would return. To its client a connection may be open before. */
+static unsigned count_waiting(int listener)
+{
+    struct tcp_info info;
+    socklen_t size = sizeof info;
+    ck_assert_int_eq(getsockopt(listeners.all[listener].fd, IPPROTO_TCP, TCP_INFO, &info, &size),
+                     0);
+    return info.tcpi_unacked; /* of a listening socket */
+}
+
+/* Was it accepted at the first address? */
+static bool is_of_first(int socket)
+{
+    struct sockaddr_in own;
+    socklen_t length = sizeof own;
+    ck_assert_int_eq(getsockname(socket, (struct sockaddr *)&own, &length), 0);
+    return own.sin_addr.s_addr == htonl(INADDR_LOOPBACK);
+}
+
+TD_TEST(an_address_with_many_waiting_connections_keeps_none_from_another)
+{
+    enum { WAITING = 100 };
+    only_stop = true;
+    listen_on("127.0.0.2:0");
+    start("", false);
+    for (int i = 0; i < WAITING; i++)
+        (void)connect_to(0, 1);
+    (void)connect_to(1, 2);
+    EVENTUALLY(count_waiting(0) == WAITING && count_waiting(1) == 1);
+    td_acceptor_stop(acceptor);
+    ck_assert_int_eq(atomic_load(&n_handed), WAITING + 1);
+    int at = 0;
+    while (at <= WAITING && is_of_first(handed[at].socket))
+        at++;
+    ck_assert_int_lt(at, WAITING / 2);
 }
 
 /* ---- which I/O thread ------------------------------------------------------------------------ */
@@ -378,30 +450,23 @@ TD_TEST_EACH(without_files_or_memory_the_acceptor_pauses_and_logs_once, errors)
 
 /* ---- stop ------------------------------------------------------------------------------------ */
 
-/* Connections that accept4 would return. To its client a connection may be open before. */
-static unsigned count_waiting(void)
-{
-    struct tcp_info info;
-    socklen_t size = sizeof info;
-    ck_assert_int_eq(getsockopt(listener, IPPROTO_TCP, TCP_INFO, &info, &size), 0);
-    return info.tcpi_unacked; /* of a listening socket */
-}
-
 TD_TEST_LOOP(at_the_stop_waiting_connections_are_accepted_or_left_to_another_process, 0, 2)
 {
     const bool leave_waiting = _i == 1;
     enum { WAITING = 5 };
     only_stop = true;
+    listen_on("127.0.0.2:0");
     start("", leave_waiting);
     for (int i = 0; i < WAITING; i++)
-        (void)connect_as(1);
-    EVENTUALLY(count_waiting() == WAITING);
+        (void)connect_to(i % 2, 1);
+    EVENTUALLY(count_waiting(0) + count_waiting(1) == WAITING);
     td_acceptor_stop(acceptor);
     ck_assert_int_eq(atomic_load(&n_handed), leave_waiting ? 0 : WAITING);
     td_acceptor_stop(acceptor); /* again */
     int left = 0;
-    while (__real_accept4(listener, NULL, NULL, 0) >= 0)
-        left++;
+    for (int i = 0; i < 2; i++)
+        while (__real_accept4(listeners.all[i].fd, NULL, NULL, 0) >= 0)
+            left++;
     ck_assert_int_eq(left, leave_waiting ? WAITING : 0);
 }
 

@@ -158,6 +158,88 @@ TD_TEST(a_socket_that_is_shut_has_the_connections_before_and_ignores_those_after
     close(fd);
 }
 
+/* ---- all addresses --------------------------------------------------------------------------- */
+
+/* HOST:PORT with the port of a socket. */
+static const char *at_port_of(const struct td_listener *listener, const char *host)
+{
+    static char address[64];
+    const struct sockaddr_in *ipv4 = (const void *)&listener->bound.address;
+    snprintf(address, sizeof address, "%s:%u", host, ntohs(ipv4->sin_port));
+    return address;
+}
+
+TD_TEST(sockets_of_several_addresses_listen_until_all_are_closed)
+{
+    struct td_listeners listeners = { .n = 0 };
+    const char *why;
+    int clients[2];
+    ck_assert(td_listeners_add(&listeners, "127.0.0.1:0", td_listener_open, &why));
+    ck_assert(td_listeners_add(&listeners, "127.0.0.2:0", td_listener_open, &why));
+    ck_assert_int_eq(listeners.n, 2);
+    for (int i = 0; i < 2; i++) {
+        const struct td_listener_address *bound = &listeners.all[i].bound;
+        const struct sockaddr_in *ipv4 = (const void *)&bound->address;
+        ck_assert_uint_eq(ntohl(ipv4->sin_addr.s_addr), INADDR_LOOPBACK + (in_addr_t)i);
+        clients[i] = socket(AF_INET, SOCK_STREAM, 0);
+        ck_assert_int_eq(connect(clients[i], (const void *)&bound->address, bound->length), 0);
+        close(clients[i]);
+    }
+    const int fds[] = { listeners.all[0].fd, listeners.all[1].fd };
+    td_listeners_close(&listeners);
+    ck_assert_int_eq(listeners.n, 0);
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_eq(fcntl(fds[i], F_GETFD), -1);
+    td_listeners_close(&listeners); /* again */
+}
+
+/* Addresses after 127.0.0.1 with its port. */
+static const struct {
+    const char *host;
+    bool taken;
+} same_ports[] = { { "127.0.0.1", true }, { "0.0.0.0", true }, { "127.0.0.2", false } };
+
+TD_TEST_EACH(an_address_that_another_one_includes_is_refused_with_the_reason, same_ports)
+{
+    struct td_listeners listeners = { .n = 0 };
+    const char *why = NULL;
+    ck_assert(td_listeners_add(&listeners, "127.0.0.1:0", td_listener_open, &why));
+    const char *address = at_port_of(&listeners.all[0], same_ports[_i].host);
+    const bool added = td_listeners_add(&listeners, address, td_listener_open, &why);
+    ck_assert_msg(added != same_ports[_i].taken, "%s", address);
+    ck_assert_int_eq(listeners.n, added ? 2 : 1);
+    if (!added)
+        ck_assert_msg(strstr(why, "in use: perhaps by another address of --listen") != NULL, "%s",
+                      why);
+    td_listeners_close(&listeners);
+}
+
+TD_TEST(an_address_that_another_process_has_is_refused_without_that_reason)
+{
+    struct td_listeners listeners = { .n = 0 }, other = { .n = 0 };
+    const char *why = NULL;
+    ck_assert(td_listeners_add(&other, "127.0.0.1:0", td_listener_open, &why));
+    ck_assert(td_listeners_add(&listeners, "127.0.0.1:0", td_listener_open, &why));
+    const char *address = at_port_of(&other.all[0], "127.0.0.1");
+    ck_assert(!td_listeners_add(&listeners, address, td_listener_open, &why));
+    ck_assert_str_eq(why, "Address already in use");
+    ck_assert_int_eq(listeners.n, 1);
+    td_listeners_close(&listeners);
+    td_listeners_close(&other);
+}
+
+TD_TEST(a_socket_without_an_address_is_not_taken)
+{
+    struct td_listeners listeners = { .n = 0 };
+    const char *why = NULL;
+    int pipes[2];
+    ck_assert_int_eq(pipe(pipes), 0);
+    ck_assert(!td_listeners_take(&listeners, pipes[0], &why));
+    ck_assert_str_eq(why, "Socket operation on non-socket");
+    ck_assert_int_eq(fcntl(pipes[0], F_GETFD), -1);
+    close(pipes[1]);
+}
+
 /* ---- sockets of a service manager ------------------------------------------------------------ */
 
 enum { FIRST = 3 };

@@ -8,10 +8,9 @@
 
 static char message[512];
 
-static struct td_origins *rules(const char *allow_origin, const char *allow_host, bool loopback)
+static struct td_origins *rules(const char *allow_origin, const char *allow_host)
 {
-    struct td_origins *origins =
-        td_origins_new(allow_origin, allow_host, loopback, message, sizeof message);
+    struct td_origins *origins = td_origins_new(allow_origin, allow_host, message, sizeof message);
     ck_assert_msg(origins != NULL, "%s", message);
     return origins;
 }
@@ -32,8 +31,8 @@ static const char *const local_hosts[] = {
 
 TD_TEST_EACH(a_loopback_listener_accepts_its_own_names, local_hosts)
 {
-    struct td_origins *origins = rules("", "", true);
-    struct td_origin_request request = { .host = field(local_hosts[_i]) };
+    struct td_origins *origins = rules("", "");
+    struct td_origin_request request = { .host = field(local_hosts[_i]), .loopback = true };
     struct td_error err = { 0 };
     bool listed;
     ck_assert_msg(td_origin_check(origins, &request, &listed, &err) == TD_OK, "%s", err.message);
@@ -120,8 +119,8 @@ static const char *const other_hosts[] = {
 
 TD_TEST_EACH(any_other_host_is_refused_on_a_loopback_listener, other_hosts)
 {
-    struct td_origins *origins = rules("", "", true);
-    struct td_origin_request request = { .host = field(other_hosts[_i]) };
+    struct td_origins *origins = rules("", "");
+    struct td_origin_request request = { .host = field(other_hosts[_i]), .loopback = true };
     struct td_error err = { 0 };
     bool listed;
     ck_assert_msg(td_origin_check(origins, &request, &listed, &err) == TD_FORBIDDEN,
@@ -139,8 +138,9 @@ TD_TEST(a_host_ends_after_its_length)
         { "127.0.0.1\0", 10 },     { "[::1\0]", 6 },
         { "[::1]\0", 6 },          { "localhost:8\0", 12 },
     };
-    struct td_origins *origins = rules("", "", true);
-    struct td_origin_request request = { .host = { "localhost.evil.example", 9 } };
+    struct td_origins *origins = rules("", "");
+    struct td_origin_request request = { .host = { "localhost.evil.example", 9 },
+                                         .loopback = true };
     struct td_error err;
     bool listed;
     ck_assert_int_eq(td_origin_check(origins, &request, &listed, &err), TD_OK);
@@ -154,8 +154,8 @@ TD_TEST(a_host_ends_after_its_length)
 TD_TEST(a_very_long_host_is_refused_and_truncated_in_the_message)
 {
     static char host[30000];
-    struct td_origins *origins = rules("", "", true);
-    struct td_origin_request request = { .host = { host, sizeof host } };
+    struct td_origins *origins = rules("", "");
+    struct td_origin_request request = { .host = { host, sizeof host }, .loopback = true };
     struct td_error err;
     bool listed;
     memset(host, 'a', sizeof host);
@@ -177,8 +177,8 @@ TD_TEST(a_very_long_host_is_refused_and_truncated_in_the_message)
 
 TD_TEST(a_request_without_host_passes)
 {
-    struct td_origins *origins = rules("", "", true);
-    const struct td_origin_request request = { 0 };
+    struct td_origins *origins = rules("", "");
+    const struct td_origin_request request = { .loopback = true };
     struct td_error err;
     bool listed;
     ck_assert_int_eq(td_origin_check(origins, &request, &listed, &err), TD_OK);
@@ -210,8 +210,9 @@ static const struct {
 
 TD_TEST_EACH(allow_host_names_further_hosts, named_hosts)
 {
-    struct td_origins *origins = rules("", named_hosts[_i].allow_host, named_hosts[_i].loopback);
-    struct td_origin_request request = { .host = field(named_hosts[_i].host) };
+    struct td_origins *origins = rules("", named_hosts[_i].allow_host);
+    struct td_origin_request request = { .host = field(named_hosts[_i].host),
+                                         .loopback = named_hosts[_i].loopback };
     struct td_error err;
     bool listed;
     ck_assert_msg(td_origin_check(origins, &request, &listed, &err) ==
@@ -285,10 +286,11 @@ static const struct {
 
 TD_TEST_EACH(pages_of_other_sites_are_refused, sites)
 {
-    struct td_origins *origins = rules("", "", true);
+    struct td_origins *origins = rules("", "");
     struct td_origin_request request = { .host = field(sites[_i].host),
                                          .origin = field(sites[_i].origin),
-                                         .sec_fetch_site = field(sites[_i].site) };
+                                         .sec_fetch_site = field(sites[_i].site),
+                                         .loopback = true };
     struct td_error err = { 0 };
     bool listed;
     const td_status status = td_origin_check(origins, &request, &listed, &err);
@@ -321,10 +323,11 @@ static const struct {
 
 TD_TEST_EACH(allow_origin_names_the_pages_that_may_use_the_server, listings)
 {
-    struct td_origins *origins = rules(listings[_i].allow_origin, "", true);
+    struct td_origins *origins = rules(listings[_i].allow_origin, "");
     struct td_origin_request request = { .host = field("localhost:8080"),
                                          .origin = field(listings[_i].origin),
-                                         .sec_fetch_site = field("cross-site") };
+                                         .sec_fetch_site = field("cross-site"),
+                                         .loopback = true };
     struct td_error err;
     bool listed;
     ck_assert_msg(td_origin_check(origins, &request, &listed, &err) ==
@@ -336,9 +339,10 @@ TD_TEST_EACH(allow_origin_names_the_pages_that_may_use_the_server, listings)
 
 TD_TEST(a_listed_origin_may_read_the_refusal_of_its_host)
 {
-    struct td_origins *origins = rules("https://a.example", "", true);
+    struct td_origins *origins = rules("https://a.example", "");
     struct td_origin_request request = { .host = field("evil.example"),
-                                         .origin = field("https://a.example") };
+                                         .origin = field("https://a.example"),
+                                         .loopback = true };
     struct td_error err;
     bool listed;
     ck_assert_int_eq(td_origin_check(origins, &request, &listed, &err), TD_FORBIDDEN);
@@ -379,7 +383,7 @@ static const struct {
 TD_TEST_EACH(invalid_origins_and_hosts_are_refused_at_start, wrong)
 {
     struct td_origins *origins =
-        td_origins_new(wrong[_i].allow_origin, wrong[_i].allow_host, true, message, sizeof message);
+        td_origins_new(wrong[_i].allow_origin, wrong[_i].allow_host, message, sizeof message);
     ck_assert_msg((origins == NULL) == (wrong[_i].message != NULL), "%s%s", wrong[_i].allow_origin,
                   wrong[_i].allow_host);
     if (!origins)
