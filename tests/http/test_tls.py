@@ -78,6 +78,17 @@ class Requests(TlsTest):
             with context.wrap_socket(plain, server_hostname="localhost") as session:
                 self.assertEqual(session.selected_alpn_protocol(), "http/1.1")
 
+    def test_each_address_has_the_same_tls(self):
+        with self.start("--listen=127.0.0.1:0", "--listen=127.0.0.2:0") as daemon:
+            daemon.wait_log(lambda e: e["event"] == "ready")
+            addresses = [event["address"].split(":") for event in daemon.events() if event["event"] == "listening"]
+            self.assertEqual([host for host, _ in addresses], ["127.0.0.1", "127.0.0.2"])
+            for host, port in addresses:
+                with socket.create_connection((host, int(port)), WAIT_LIMIT) as plain, \
+                        self.folder.context().wrap_socket(plain, server_hostname="localhost") as session:
+                    session.sendall(http_request("GET", "/healthz"))
+                    self.assertTrue(session.recv(100).startswith(b"HTTP/1.1 200"), host)
+
     def test_an_rsa_key(self):
         self.folder.sign("rsa", "server", rsa=True)
         with self.start(name="rsa") as daemon:
