@@ -12,6 +12,8 @@ PORTS = {"haproxy": (8080, 8081, 8082, 8083, 8404), "envoy": (8080, 8081, 8082, 
          "nginx": (8080, 8081, 8082, 8083), "caddy": (8080, 8081, 8082, 8083)}
 FILES = {"haproxy": "deploy/haproxy/tensord.cfg", "envoy": "deploy/envoy/tensord.yaml",
          "nginx": "deploy/nginx/tensord.conf", "caddy": "deploy/caddy/Caddyfile"}
+# these count what they send again, and ask /readyz
+MEASURED = ("haproxy", "envoy")
 # what a test replaces: the port, the interval of the checks, and the times that a connection and a check may take
 PORT = {"haproxy": r"(127\.0\.0\.1:)%s\b", "envoy": r"(127\.0\.0\.1, port_value: )%s\b",
         "nginx": r"(127\.0\.0\.1:)%s\b", "caddy": r"((?:127\.0\.0\.1|http://):)%s\b(?! and)"}

@@ -111,7 +111,7 @@ def available(kind):
 
 
 def trial(rounds, rng):
-    kinds = list(filter(available, proxy.FILES))
+    kinds = list(filter(available, proxy.MEASURED))
     if not kinds:
         print("skipped: neither haproxy nor envoy is installed")
         sys.exit(77)
