@@ -39,14 +39,6 @@ void td_expiry_keep(struct td_version *version, const struct td_version *before)
     version->expires_ns = version->persisted ? TD_NEVER : before->expires_ns;
 }
 
-int64_t td_expiry_ttl(const struct td_version *version)
-{
-    if (version->expires_ns == TD_NEVER)
-        return 0;
-    const int64_t left_ns = version->expires_ns - td_now_ns();
-    return left_ns > 0 ? (left_ns + NS_PER_S - 1) / NS_PER_S : 1;
-}
-
 /* Removes the version if it is still current. False if another writer has the name. */
 static bool remove_expired(struct td_store *store, const struct td_version *version)
 {

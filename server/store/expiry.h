@@ -22,7 +22,4 @@ void td_expiry_start(struct td_version *version, int64_t ttl_s);
 /* Gives a changed version the remaining time of `before`, unless the change has written a file. */
 void td_expiry_keep(struct td_version *version, const struct td_version *before);
 
-/* Returns the seconds until the version expires, rounded up and at least 1, or 0 if it stays. */
-int64_t td_expiry_ttl(const struct td_version *version);
-
 #endif

@@ -3,7 +3,6 @@
 #include "server/memory/fault_guard.h"
 #include "server/observe/clock.h"
 #include "server/store/copy.h"
-#include "server/store/expiry.h"
 #include "server/store/state.h"
 
 #include <inttypes.h>
@@ -181,6 +180,16 @@ td_status td_version_keep(struct td_version *version, struct td_arena *arena, st
     return td_arena_keep(arena, &version->base, err) ? TD_OK : TD_MEMORY_EXHAUSTED;
 }
 
+/* Returns the seconds until the version expires, rounded up and at least 1, or 0 if it stays. */
+static int64_t seconds_left(const struct td_version *version)
+{
+    const int64_t ns_per_s = 1000000000;
+    if (version->expires_ns == TD_NEVER)
+        return 0;
+    const int64_t left_ns = version->expires_ns - td_now_ns();
+    return left_ns > 0 ? (left_ns + ns_per_s - 1) / ns_per_s : 1;
+}
+
 struct td_tensor_listing td_version_listing(struct td_version *version)
 {
     return (struct td_tensor_listing){ .name = version->name,
@@ -189,7 +198,7 @@ struct td_tensor_listing td_version_listing(struct td_version *version)
                                        .source = version->from_file ? version->file : NULL,
                                        .version = version->number,
                                        .etag = version->etag,
-                                       .ttl_s = td_expiry_ttl(version),
+                                       .ttl_s = seconds_left(version),
                                        .integrity = atomic_load(&version->integrity),
                                        .persisted =
                                            version->persisted && !atomic_load(&version->orphaned) };
