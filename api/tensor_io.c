@@ -22,12 +22,9 @@ td_status td_tensor_io_body_format(const char *content_type, td_format *out, str
 
 td_format td_tensor_io_recognise(const char *body, size_t bytes)
 {
-    enum { HEADER = 8 }; /* of a safetensors file: the bytes of its header, whose text follows */
-    static const char upper_half[4] = { 0 };
     if (td_npy_is(body, bytes))
         return TD_FORMAT_NPY;
-    if (bytes > HEADER && memcmp(body + 4, upper_half, sizeof upper_half) == 0 &&
-        body[HEADER] == '{')
+    if (td_safetensors_is(body, bytes))
         return TD_FORMAT_SAFETENSORS;
     return TD_FORMAT_JSON;
 }

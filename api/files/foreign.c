@@ -1,6 +1,7 @@
 #include "api/files/foreign.h"
 
 #include "api/files/npy.h"
+#include "api/files/safetensors.h"
 
 #include <string.h>
 
@@ -43,20 +44,12 @@ static const struct td_foreign npy = { "a .npy file", "PUT takes it as applicati
                                                "send it as application/vnd.safetensors", "" },
                                json = { "JSON", "send it as application/json", "" };
 
-static bool is_safetensors(const char *bytes, size_t size)
-{
-    enum { HEADER = 8 }; /* the length of the header, whose text follows */
-    static const char upper_half[4] = { 0 };
-    return size > HEADER && memcmp(bytes + 4, upper_half, sizeof upper_half) == 0 &&
-           bytes[HEADER] == '{';
-}
-
 static const struct td_foreign *find_other(td_format sent, const char *bytes, size_t size)
 {
     const bool is_text = sent == TD_FORMAT_JSON || sent == TD_FORMAT_OIP;
     if (td_npy_is(bytes, size))
         return sent == TD_FORMAT_NPY ? NULL : &npy;
-    if (is_safetensors(bytes, size))
+    if (td_safetensors_is(bytes, size))
         return sent == TD_FORMAT_SAFETENSORS ? NULL : &safetensors;
     return !is_text && size > 0 && (bytes[0] == '{' || bytes[0] == '[') ? &json : NULL;
 }

@@ -521,6 +521,14 @@ td_status td_safetensors_open_partly(const void *bytes, size_t size, struct td_a
     return status == TD_OK ? check_values(&header) : status;
 }
 
+bool td_safetensors_is(const void *bytes, size_t size)
+{
+    enum { HEADER = 8 }; /* the bytes of the length, after which the header begins */
+    static const char upper_half[4] = { 0 };
+    const char *at = bytes;
+    return size > HEADER && memcmp(at + 4, upper_half, sizeof upper_half) == 0 && at[HEADER] == '{';
+}
+
 td_status td_safetensors_open(const void *bytes, size_t size, struct td_arena *arena,
                               struct td_safetensors *out, struct td_error *err)
 {
