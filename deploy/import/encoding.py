@@ -86,8 +86,8 @@ class ColumnErrors:
         self.rounded_integers += int(numpy.count_nonzero(difference[:, self.integers]))
 
     def relative(self) -> Array:
-        """The root mean square of the error of each column, relative to that of its values; 0 for a
-        column of zeros.
+        """The root mean square of the error of each column, divided by the root mean square of its
+        values; 0 for a column of zeros.
         """
         known = (self.input_squares > 0) & numpy.isfinite(self.input_squares)
         ratios = numpy.divide(self.squares, self.input_squares, out=0 * self.squares, where=known)
