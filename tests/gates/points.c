@@ -10,7 +10,8 @@
  *     check                            a running call asks, between two of its parts, whether it shall
  *                                      stop; the line is the same as of a stage
  *     sweep                            the main thread, before it looks at a part of the connections;
- *                                      the line has the number of parts */
+ *                                      the line has the number of parts
+ *     exit                             a thread ends the process while others still run */
 #include "gpu/reference/stream.h"
 #include "server/calls/call.h"
 #include "server/clients/connections.h"
@@ -154,4 +155,14 @@ void __wrap_td_connections_sweep(struct td_connections *connections,
     snprintf(what, sizeof what, "%d", parts);
     td_gate("sweep", what);
     __real_td_connections_sweep(connections, limits, now_ns, parts);
+}
+
+/* ---- the end of the process ------------------------------------------------------------------ */
+
+void __real__exit(int status) __attribute__((noreturn));
+void __wrap__exit(int status) __attribute__((noreturn));
+void __wrap__exit(int status)
+{
+    td_gate("exit", NULL);
+    __real__exit(status);
 }
