@@ -10,9 +10,10 @@
 struct td_borrowed {
     struct td_borrowed *next;
     const void *data;
+    struct td_buffer
+        *owner; /* a stored tensor, whose file may be mapped; NULL: shared memory of a client */
     const char *name;
     size_t name_length;
-    bool shared; /* shared memory of a client; else it may be a mapped file */
 };
 
 static td_status add_borrowed(struct td_sources *sources, struct td_arena *arena,
@@ -33,12 +34,13 @@ static td_status resolve(struct td_resolver *self, const char *name, size_t leng
     struct td_sources *sources =
         (struct td_sources *)(void *)((char *)self - offsetof(struct td_sources, resolver));
     const td_status status = td_resolve(sources->store, name, length, arena, out, err);
-    return status != TD_OK
-               ? status
-               : add_borrowed(
-                     sources, arena,
-                     (struct td_borrowed){ .data = out->data, .name = name, .name_length = length },
-                     err);
+    return status != TD_OK ? status
+                           : add_borrowed(sources, arena,
+                                          (struct td_borrowed){ .data = out->data,
+                                                                .owner = out->owner,
+                                                                .name = name,
+                                                                .name_length = length },
+                                          err);
 }
 
 static td_status find(struct td_regions *self, const char *name, size_t length, uint64_t offset,
@@ -48,13 +50,11 @@ static td_status find(struct td_regions *self, const char *name, size_t length, 
         (struct td_sources *)(void *)((char *)self - offsetof(struct td_sources, regions));
     const td_status status =
         sources->shm->find(sources->shm, name, length, offset, bytes, arena, out, err);
-    return status != TD_OK
-               ? status
-               : add_borrowed(
-                     sources, arena,
-                     (struct td_borrowed){
-                         .data = *out, .name = name, .name_length = length, .shared = true },
-                     err);
+    return status != TD_OK ? status
+                           : add_borrowed(sources, arena,
+                                          (struct td_borrowed){
+                                              .data = *out, .name = name, .name_length = length },
+                                          err);
 }
 
 void td_sources_begin(struct td_sources *sources, struct td_resolver *store, struct td_regions *shm)
@@ -104,27 +104,29 @@ bool td_sources_is_table(const struct td_sources *sources, const struct td_tenso
     if (!tensor->owner)
         return false;
     for (const struct td_borrowed *range = sources->borrowed; range; range = range->next)
-        if (!range->shared && range->data == tensor->data)
+        if (range->owner && range->data == tensor->data)
             return true;
     return false;
 }
 
 td_status td_sources_check(const struct td_sources *sources, struct td_error *err)
 {
-    if (!sources->borrowed || td_guard_faults() == sources->faults)
+    for (const struct td_borrowed *range = sources->borrowed; range; range = range->next)
+        td_store_look_at_file(range->owner);
+    if (td_guard_faults() == sources->faults)
         return TD_OK;
     for (const struct td_borrowed *range = sources->borrowed; range; range = range->next) {
         if (!td_guard_marked_at(range->data))
             continue;
         const char *shown = TD_SHOWN(range->name, range->name_length);
-        return range->shared
-                   ? td_error_set(err, TD_INVALID_ARGUMENT,
-                                  "the shared memory region '%s' was truncated while it was in use",
-                                  shown)
-                   : td_error_set(
+        return range->owner
+                   ? td_error_set(
                          err, TD_DEVICE_UNAVAILABLE,
                          "the file of tensor '%s' is damaged, or was truncated while it was read",
-                         shown);
+                         shown)
+                   : td_error_set(err, TD_INVALID_ARGUMENT,
+                                  "the shared memory region '%s' was truncated while it was in use",
+                                  shown);
     }
     return TD_OK;
 }

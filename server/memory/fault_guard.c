@@ -14,6 +14,9 @@
 static struct {
     atomic_uintptr_t begin, end;
     atomic_bool marked;
+    const volatile char
+        *last;          /* in the last page, the last byte that is not zero, or else the last one */
+    bool ends_in_zeros; /* a cut within the last page changes no byte */
 } ranges[TD_GUARD_RANGES];
 
 static atomic_int used; /* ranges[used..] were never used */
@@ -96,6 +99,7 @@ int td_guard_add(const void *begin, size_t size)
     pthread_mutex_unlock(&mutex);
     if (range < 0)
         return -1;
+    ranges[range].last = NULL;
     atomic_store(&ranges[range].marked, false);
     atomic_store(&ranges[range].begin, address);
     atomic_store(&ranges[range].end, address + size);
@@ -111,6 +115,29 @@ void td_guard_remove(int range)
     pthread_mutex_lock(&mutex);
     freed[n_freed++] = range;
     pthread_mutex_unlock(&mutex);
+}
+
+void td_guard_watch_end(int range)
+{
+    if (range < 0)
+        return;
+    const uintptr_t begin = atomic_load(&ranges[range].begin),
+                    end = atomic_load(&ranges[range].end);
+    const volatile char *const last = (const volatile char *)end - 1;
+    const volatile char *at = last;
+    const uintptr_t page = (uintptr_t)last & ~(page_size - 1);
+    while ((uintptr_t)at > page && (uintptr_t)at > begin && *at == 0)
+        at--;
+    ranges[range].ends_in_zeros = *at == 0;
+    ranges[range].last = *at == 0 ? last : at;
+}
+
+void td_guard_look_at_end(int range)
+{
+    if (range < 0 || !ranges[range].last)
+        return;
+    if (*ranges[range].last == 0 && !ranges[range].ends_in_zeros && !td_guard_marked(range))
+        td_guard_mark(range);
 }
 
 void td_guard_mark(int range)

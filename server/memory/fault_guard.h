@@ -5,9 +5,13 @@
  * there, marks the range, counts the fault and lets the read continue; a fault anywhere else ends
  * the process as it would without the handler.
  *
+ * A file that is cut has zeros up to the end of its last page, which raise no signal. The last byte of
+ * the file that was not zero tells: it is zero then, or faults.
+ *
  *     the owner of a mapping  guards the range, and refuses to return it once it is marked
- *     a reader                compares td_guard_faults() before and after: a change means that it may
- *                             have read zeros that are not in the file
+ *     a reader                looks at the ends of the files that it has read, and compares td_guard_faults()
+ *                             before and after: a change means that it may have read zeros that are not in
+ *                             the file
  *
  * Threads    Any; ranges are in a table of fixed size that the handler reads without a lock.
  * Errors     A full table (TD_GUARD_RANGES) refuses further ranges. */
@@ -26,6 +30,13 @@ void td_guard_install(void);
 /* [begin, begin + size), page-aligned begin. -1 when the table is full. */
 int td_guard_add(const void *begin, size_t size);
 void td_guard_remove(int range); /* before munmap; -1 is fine */
+
+/* Remembers how the file of a range ends, before other threads know the range. Reads its last page. */
+void td_guard_watch_end(int range);
+
+/* Marks the range if its file has been cut since then: to be called after reading, before the range is
+ * asked whether it is marked. One load; nothing for a range that is not watched, or -1. */
+void td_guard_look_at_end(int range);
 
 /* The number of guarded ranges: mapped files and regions of shared memory. */
 int td_guard_ranges(void);

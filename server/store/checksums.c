@@ -34,6 +34,15 @@ static bool matches(const struct td_checksums *checksums, uint64_t number, const
     return memcmp(&digest, checksums->digests + number * TD_DIGEST_BYTES, sizeof digest) == 0;
 }
 
+uint64_t td_digest_ends(const void *data, size_t size)
+{
+    enum { PAGE = 4096 };
+    const size_t first = size < PAGE ? size : PAGE, last = size - (size - 1) / PAGE * PAGE;
+    const uint64_t digests[] = { XXH3_64bits(data, first),
+                                 XXH3_64bits((const char *)data + size - last, last) };
+    return XXH3_64bits(digests, sizeof digests);
+}
+
 uint64_t td_checksums_digest(const struct td_checksums *checksums)
 {
     return XXH3_64bits(checksums->digests, td_checksum_digests(checksums->bytes) * TD_DIGEST_BYTES);

@@ -53,6 +53,7 @@ void td_file_id_set_keys(struct td_file_id *id, const struct td_file_id *keys)
     id->keys_inode = keys->inode;
     id->keys_size = keys->size;
     id->keys_modified_ns = keys->modified_ns;
+    id->keys_ends = keys->ends;
 }
 
 td_status td_data_disk_error(const struct td_data_dir *dir, const char *file, int reason,

@@ -61,6 +61,7 @@ struct td_file_id {
     int64_t modified_ns;
     uint64_t keys_device, keys_inode, keys_size; /* of the file of its keys; all zero for none */
     int64_t keys_modified_ns;
+    uint64_t ends, keys_ends; /* td_digest_ends of what was mapped; not compared, 0 before */
 };
 bool td_file_id_equal(const struct td_file_id *a, const struct td_file_id *b);
 extern const struct td_file_id td_file_id_unknown; /* all zero */

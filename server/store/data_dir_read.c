@@ -3,6 +3,7 @@
 #include "api/files/safetensors.h"
 #include "api/text/sorted_names.h"
 #include "server/memory/fault_guard.h"
+#include "server/store/checksums.h"
 #include "server/store/data_dir_internal.h"
 #include "server/store/keys.h"
 
@@ -64,7 +65,9 @@ struct td_mapping *td_mapping_new(int fd, struct td_file_id *id, struct td_error
         return NULL;
     }
     td_buffer_init(&mapping->base, data, size, unmap);
+    td_guard_watch_end(mapping->range);
     *id = td_data_id_of(&info);
+    id->ends = td_digest_ends(data, size);
     return mapping;
 }
 

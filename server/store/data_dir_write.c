@@ -110,6 +110,8 @@ static td_status fill(const struct new_file *new, struct td_arena *arena,
     const int reason = write_temporary(new, &arena->stop, err);
     if (reason == ECANCELED)
         return err->status;
+    td_guard_look_at_end(new->ranges[0]);
+    td_guard_look_at_end(new->ranges[1]);
     /* Writing from a truncated mapping fails with EFAULT, or succeeds with zeros if another
      * thread faulted first. */
     if (reason == EFAULT ||

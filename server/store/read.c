@@ -71,10 +71,7 @@ td_status td_store_check(const struct td_tensor_listing *listing, struct td_erro
     const struct td_version *version = td_version_of(tensor);
     if (!version)
         return TD_OK;
-    /* The kernel sends mapped pages from the page cache without a fault in this process. Reading
-     * the last byte faults if the file was truncated. */
-    if (td_version_part(version, tensor).mapped > 0 && tensor->bytes > 0)
-        (void)((const volatile char *)tensor->data)[tensor->bytes - 1];
+    /* It looks at the file, because the kernel sends mapped pages without a fault in this process. */
     return td_version_check(version, err);
 }
 
@@ -89,6 +86,13 @@ bool td_store_is_replaced(struct td_buffer *owner)
 {
     const struct td_version *version = td_version_of(&(struct td_tensor){ .owner = owner });
     return version && atomic_load(&version->replaced);
+}
+
+void td_store_look_at_file(struct td_buffer *owner)
+{
+    const struct td_version *version = td_version_of(&(struct td_tensor){ .owner = owner });
+    if (version)
+        td_version_look_at_file(version);
 }
 
 bool td_store_is_mapped(const struct td_tensor *tensor)

@@ -122,6 +122,10 @@ TD_MUST_CHECK td_status td_store_resolve_all(struct td_store *store,
 TD_MUST_CHECK td_status td_store_check(const struct td_tensor_listing *listing,
                                        struct td_error *err);
 
+/* Counts a fault of the fault guard if the file of the version `owner` has been cut; NULL is fine. To be
+ * called after its bytes have been read. */
+void td_store_look_at_file(struct td_buffer *owner);
+
 /* Whether `owner` is a version that has been replaced or deleted. For caches of tensors. */
 bool td_store_is_replaced(struct td_buffer *owner);
 

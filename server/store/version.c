@@ -117,8 +117,16 @@ const struct td_version *td_version_of(const struct td_tensor *tensor)
                : NULL;
 }
 
+void td_version_look_at_file(const struct td_version *version)
+{
+    td_guard_look_at_end(version->range);
+    if (version->keys)
+        td_guard_look_at_end(version->keys->range);
+}
+
 td_status td_version_check(const struct td_version *version, struct td_error *err)
 {
+    td_version_look_at_file(version);
     if (!td_guard_marked(version->range) &&
         !(version->keys && td_guard_marked(version->keys->range)))
         return TD_OK;
@@ -135,12 +143,15 @@ td_status td_version_check(const struct td_version *version, struct td_error *er
                         version->file, version->name);
 }
 
-/* What a file without checksums is known by: sizes and times of modification, which a copy can keep.
+/* What a file without checksums is known by: sizes and times of modification, which a copy can keep, and
+ * the first and the last page, because all files of an image may have the same time.
  * Not its inode, which clients should not know, and which differs between replicas. */
-static uint64_t mix_times(const struct td_file_id *id, uint64_t stored_number)
+static uint64_t mix_file(const struct td_file_id *id, uint64_t stored_number)
 {
-    const uint64_t parts[] = { id->size, (uint64_t)id->modified_ns, id->keys_size,
-                               (uint64_t)id->keys_modified_ns, stored_number };
+    const uint64_t parts[] = {
+        id->size,      (uint64_t)id->modified_ns,      id->ends,      stored_number,
+        id->keys_size, (uint64_t)id->keys_modified_ns, id->keys_ends,
+    };
     uint64_t mixed = 0;
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
         mixed = (mixed ^ parts[i]) * 0x9e3779b97f4a7c15;
@@ -159,7 +170,7 @@ void td_version_set_file_etag(struct td_version *version, const struct td_file_i
                               const struct td_data_tensor *stored)
 {
     const uint64_t digest = stored->checksums.digests ? td_checksums_digest(&stored->checksums)
-                                                      : mix_times(id, stored->version);
+                                                      : mix_file(id, stored->version);
     snprintf(version->etag, sizeof version->etag, "\"f%016" PRIx64 "\"", digest);
 }
 

@@ -93,12 +93,15 @@ void td_version_share(struct td_version *version, const struct td_version *befor
 /* The version that owns the tensor, or NULL. */
 const struct td_version *td_version_of(const struct td_tensor *tensor);
 
+/* Marks its range of the fault guard if its file has been cut. */
+void td_version_look_at_file(const struct td_version *version);
+
 /* DEVICE_UNAVAILABLE if its file has been truncated or is damaged. To be called after the bytes are copied and
  * before the copy is published. */
 TD_MUST_CHECK td_status td_version_check(const struct td_version *version, struct td_error *err);
 
 /* Sets the ETag: derived from the number, or from the tensor's file. That is the same in each process that
- * serves the file or a copy: from its checksums, or else its size and time of modification. */
+ * serves the file or a copy: from its checksums, or else its size, its time of modification and the pages at its ends. */
 void td_version_set_etag(const struct td_store *store, struct td_version *version);
 void td_version_set_file_etag(struct td_version *version, const struct td_file_id *id,
                               const struct td_data_tensor *stored);

@@ -764,6 +764,33 @@ class DataFolder(TensorTest):
             for headers in ({"Accept": NPY}, {"Accept": SAFETENSORS}, {"Accept": NPY, "Range": "bytes=100000-100010"}):
                 self.assertProblem(client.request("GET", "/v1/tensors/cut", None, headers), 503, "DEVICE_UNAVAILABLE")
 
+    def test_zeros_at_the_end_of_the_last_page_of_a_cut_file_are_never_answered(self):
+        rows, kept = 3000, 2500  # of 4 bytes: both on the third page
+        self.file("cut.npy", *range(1, rows + 1))
+        path, gather = os.path.join(self.folder, "cut.npy"), {"params": {"ref": "cut"}, "indices": [kept + 1]}
+        with Daemon("--data-dir", self.folder) as daemon, Client(daemon) as client:
+            self.assertOutput(client.post("/v1/gather", gather), "int32", [1], [kept + 2])
+            os.truncate(path, os.path.getsize(path) - 4 * (rows - kept))
+            self.assertProblem(client.post("/v1/gather", gather), 503, "DEVICE_UNAVAILABLE")
+            self.assertProblem(client.request("GET", "/v1/tensors/cut", None, {"Accept": NPY}), 503, "DEVICE_UNAVAILABLE")
+
+    def test_rows_before_the_cut_are_refused_too(self):
+        self.file("cut.npy", *range(1, 3000))
+        path = os.path.join(self.folder, "cut.npy")
+        with Daemon("--data-dir", self.folder) as daemon, Client(daemon) as client:
+            os.truncate(path, 5000)  # the rest of the second page reads as zeros, and raises no signal
+            reply = client.post("/v1/gather", {"params": {"ref": "cut"}, "indices": [1500]})
+            self.assertProblem(reply, 503, "DEVICE_UNAVAILABLE")
+
+    def test_an_etag_covers_the_ends_of_a_file_and_not_only_its_size_and_time(self):
+        def etag(first, last):
+            self.file("a.npy", first, *range(4000), last)
+            os.utime(os.path.join(self.folder, "a.npy"), ns=(0, 0))  # as in an image with fixed times
+            with Daemon("--data-dir", self.folder) as daemon, Client(daemon) as client:
+                return client.request("HEAD", "/v1/tensors/a", None, {"Accept": NPY}).headers["etag"]
+        self.assertEqual(etag(1, 2), etag(1, 2))
+        self.assertEqual(len({etag(1, 2), etag(7, 2), etag(1, 7)}), 3)
+
     def test_a_tensor_hidden_by_an_invalid_file_is_not_reported_as_persisted(self):
         self.file("a.npy", 1, 2)
         with Daemon("--data-dir", self.folder) as daemon, Client(daemon) as client:

@@ -65,6 +65,70 @@ TD_TEST(a_truncated_file_reads_as_zeros_and_is_marked)
     close(other_file);
 }
 
+TD_TEST(a_cut_within_the_last_page_is_seen_at_the_last_byte_that_was_not_zero)
+{
+    td_guard_install();
+    int file;
+    char *data = map_pages(&file);
+    ck_assert_int_eq(ftruncate(file, 2 * PAGE + 100), 0);
+    ck_assert_int_eq(ftruncate(file, 2 * PAGE + 200), 0); /* ends in 100 zeros */
+    const int range = td_guard_add(data, 2 * PAGE + 200);
+    td_guard_look_at_end(range); /* not watched yet */
+    td_guard_watch_end(range);
+    const uint64_t faults = td_guard_faults();
+    ck_assert_int_eq(ftruncate(file, 2 * PAGE + 100), 0);
+    td_guard_look_at_end(range);
+    ck_assert(!td_guard_marked(range)); /* what is read is what the file had */
+    ck_assert_int_eq(ftruncate(file, 2 * PAGE + 99), 0);
+    td_guard_look_at_end(range);
+    ck_assert(td_guard_marked(range));
+    ck_assert_uint_eq(td_guard_faults(), faults + 1);
+    td_guard_look_at_end(range);
+    ck_assert_uint_eq(td_guard_faults(), faults + 1);
+    td_guard_remove(range);
+    munmap(data, PAGES * PAGE);
+    close(file);
+}
+
+TD_TEST(a_cut_within_an_earlier_page_is_seen_at_the_end_of_the_file)
+{
+    td_guard_install();
+    int file;
+    char *data = map_pages(&file);
+    const int range = td_guard_add(data, PAGES * PAGE);
+    td_guard_watch_end(range);
+    ck_assert_int_eq(ftruncate(file, 2 * PAGE + 100), 0);
+    ck_assert_int_eq(read_volatile(data + 2 * PAGE + 100), 0); /* without a fault */
+    ck_assert(!td_guard_marked(range));
+    td_guard_look_at_end(range);
+    ck_assert(td_guard_marked(range));
+    td_guard_look_at_end(-1);
+    td_guard_watch_end(-1);
+    td_guard_remove(range);
+    munmap(data, PAGES * PAGE);
+    close(file);
+}
+
+TD_TEST(a_file_that_ends_in_a_page_of_zeros_is_whole_until_that_page_is_gone)
+{
+    td_guard_install();
+    int file;
+    char *data = map_pages(&file);
+    ck_assert_int_eq(ftruncate(file, 2 * PAGE), 0);
+    ck_assert_int_eq(ftruncate(file, 3 * PAGE), 0);
+    const int range = td_guard_add(data, 3 * PAGE);
+    td_guard_watch_end(range);
+    ck_assert_int_eq(ftruncate(file, 2 * PAGE + 1), 0);
+    td_guard_look_at_end(range);
+    ck_assert(!td_guard_marked(range));
+    ck_assert_int_eq(ftruncate(file, 2 * PAGE), 0);
+    td_guard_look_at_end(range);
+    ck_assert(td_guard_marked(range));
+    td_guard_remove(range);
+    munmap(data, PAGES * PAGE);
+    close(file);
+}
+
 TD_TEST(a_range_has_its_first_byte_and_its_last_and_no_other)
 {
     td_guard_install();

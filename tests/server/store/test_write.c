@@ -1113,8 +1113,8 @@ static td_status update_some(struct td_store *store)
     struct td_store_update *update;
     struct td_tensor_listing listing;
     const uint64_t offset = 0;
-    ck_assert_int_eq(truncate(path_of("m.safetensors"), CUT), 0);
     ck_assert_int_eq(td_store_update_begin(store, &write, &test_arena, NULL, &update, &err), TD_OK);
+    ck_assert_int_eq(truncate(path_of("m.safetensors"), CUT), 0);
     return td_store_update_commit(update, &offset, 1, 1, &test_arena, &listing, &err);
 }
 
