@@ -220,11 +220,13 @@ td_status td_attrs_set_query(struct td_request *request, const char *name, size_
                              bool *known, struct td_error *err)
 {
     const struct place place = find_place(request, name, length);
-    if (place.set)
-        *place.by_query &= ~place.bit; /* a second time in the query string is refused */
+    *known = place.set != NULL;
+    if (!*known)
+        return TD_OK;
+    *place.by_query &= ~place.bit; /* a second time in the query string is refused */
     const td_status status =
         td_attrs_set_text(request, name, length, text, text_length, arena, known, err);
-    if (status == TD_OK && *known)
+    if (status == TD_OK)
         *place.by_query |= place.bit;
     return status;
 }
