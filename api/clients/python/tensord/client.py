@@ -45,6 +45,9 @@ class Client(Ops[Array, list[Array], Found, Selected]):
 
     def send(self, call: Call[T], *, timeout: Optional[float] = None) -> T:
         """runs a call of tensord.calls"""
+        if call.untyped:
+            infos = [self.tables[name].info() for name in call.untyped.tables]
+            call = calls.completed(call, call.untyped, infos)
         return blocking.run(exchange(call, self.settings, self.pool, timeout), self.settings, self.context)
 
     def run_op(self, call: Call[Any], timeout: Optional[float]) -> Any:
@@ -237,20 +240,20 @@ class Table:
                      timeout: Optional[float] = None) -> Description:
         """replaces the rows of the keys that are there, appends the others"""
         path = tensor_path(self.name, "upsert", persist=persist)
-        call = calls.change_call(path, {"keys": calls.listed_key(keys), "rows": rows}, {}, Conditions(if_match), True)
+        call = calls.change_call(path, self.name, {"keys": calls.listed_key(keys), "rows": rows}, {}, Conditions(if_match), True)
         return self.client.send(call, timeout=timeout)
 
     def remove(self, keys: Any, *, persist: bool = False, if_match: Optional[str] = None,
                      timeout: Optional[float] = None) -> Description:
         """takes out the rows of these keys; the last rows move into the gaps"""
         path = tensor_path(self.name, "remove", persist=persist)
-        return self.client.send(calls.change_call(path, {"keys": calls.listed_key(keys)}, {}, Conditions(if_match), False), timeout=timeout)
+        return self.client.send(calls.change_call(path, self.name, {"keys": calls.listed_key(keys)}, {}, Conditions(if_match), False), timeout=timeout)
 
     def scatter(self, indices: Any, updates: Any, *, mode: str = "set", persist: bool = False,
                       if_match: Optional[str] = None, timeout: Optional[float] = None) -> Description:
         """writes or adds updates at positions [..., k] in the first k dimensions"""
         path, arguments = tensor_path(self.name, "scatter", persist=persist), {"indices": indices, "updates": updates}
-        call = calls.change_call(path, arguments, {"mode": mode}, Conditions(if_match), mode == "set")
+        call = calls.change_call(path, self.name, arguments, {"mode": mode}, Conditions(if_match), mode == "set")
         return self.client.send(call, timeout=timeout)
 
     def rows(self, numbers: Any, *, bounds: Optional[Bounds] = None, timeout: Optional[float] = None) -> Array:
