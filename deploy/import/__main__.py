@@ -37,7 +37,7 @@ from progress import Progress, size_text
 from table import Keys, Refused, Table, first_rows
 from writer import Output, write_file
 
-from text import shown
+from text import CsvFormat, shown
 
 DESCRIPTION = """\
 Imports files as tables of tensord: writes tensors FILE:TENSOR, with their keys, to a data folder.
@@ -46,7 +46,8 @@ input formats
   .parquet .feather .arrow  each row is a list in one column, or numbers in several columns. Several
                             files, or a folder, make one table; folders named COLUMN=VALUE add
                             columns
-  .csv .tsv (.gz)           columns of numbers; the first line has the names of the columns
+  .csv .tsv (.gz)           columns of numbers; the first line has the names of the columns,
+                            unless --no-header is given
   .jsonl .ndjson (.gz)      one object a line; its members are columns of numbers or of lists
   .txt .vec (.gz)           word vectors of GloVe, word2vec and fastText; the words are the keys
   .npy                      one array
@@ -156,6 +157,19 @@ def parser_of() -> argparse.ArgumentParser:
             'read fields in quotes (") as quoted, or not; default: --quote in .csv, --no-quote in'
             " .tsv"
         ),
+    )
+    add(
+        "--header",
+        action=argparse.BooleanOptionalAction,
+        help=(
+            "the first line of CSV has the names of the columns, or is a row, and the columns are"
+            " named 0, 1, ...; default: it has the names, and a line of numbers is an error"
+        ),
+    )
+    add(
+        "--decimal",
+        choices=(".", ","),
+        help="the decimal point of numbers in CSV; default: a point",
     )
     add(
         "--dtype",
@@ -289,8 +303,10 @@ def run(args: argparse.Namespace, choice: Choice, aliases: dict[str, str]) -> No
     fault = fault_of(name, IN_FILE_NAMES)
     if fault:
         raise Refused(f"{name!r} cannot be the name of a table: {fault}. --name gives another one")
-    if (args.delimiter or args.quote is not None) and not has_suffix(args.inputs[0], CSV):
-        raise Refused(f"{args.inputs[0]}: --delimiter and --quote are for CSV and TSV")
+    if choice.csv.is_given() and not has_suffix(args.inputs[0], CSV):
+        raise Refused(
+            f"{args.inputs[0]}: --delimiter, --quote, --header and --decimal are for CSV and TSV"
+        )
     tables = read_tables(args.inputs, choice)
     are_rounded = has_suffix(args.inputs[0], NUMBERS_AS_TEXT) and all(
         table.dtype.is_float for table in tables
@@ -371,8 +387,7 @@ def main(arguments: list[str] | None = None) -> int:
         args.keys,
         args.keys_from,
         args.key_dtype,
-        args.delimiter,
-        args.quote,
+        CsvFormat(args.delimiter, args.quote, args.header, args.decimal),
         args.dtype not in (None, encoding.KEEP),
     )
     try:

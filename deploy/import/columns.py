@@ -26,7 +26,7 @@ from table import (
     Table,
     rows_per_batch,
 )
-from text import TOO_LARGE, shown
+from text import TOO_LARGE, shown, spelling_hint
 
 EXACT = 1 << 53  # float64 has all integers up to this one
 # Names of columns that probably have keys.
@@ -49,6 +49,8 @@ class Columns:
         self.left_out: dict[str, str] = {}
         # Names that look like columns of the input, with the reason why they are not.
         self.absent: dict[str, str] = {}
+        self.header_hint = ""  # about a name that is not there
+        self.decimal: str | None = None  # the decimal point of numbers in text, if it may be chosen
 
     def batches(
         self, columns: list[str], size: int
@@ -69,7 +71,9 @@ class Columns:
         return ()
 
 
-def check_names(names: list[str], place: str, first_may_be_empty: bool = False) -> None:
+def check_names(
+    names: list[str], place: str, first_may_be_empty: bool = False, hint: str = ""
+) -> None:
     """Refuses names that do not mean one column."""
     faults = [
         f"columns {listed(i for i, other in enumerate(names, 1) if other == name)} are"
@@ -86,7 +90,7 @@ def check_names(names: list[str], place: str, first_may_be_empty: bool = False) 
             f" {'have' if len(empty) > 1 else 'has'} no name"
         )
     if faults:
-        raise Refused(f"{place}: {'; '.join(faults)}. Expected a different name for each column")
+        raise Refused(f"{place}: {'; '.join(faults)}. Expected a different name for each column{hint}")
 
 
 def listed(items: Iterable[object]) -> str:
@@ -120,24 +124,27 @@ def first_refused(
     return begin
 
 
-def to_numbers(texts: pyarrow.Array) -> pyarrow.Array:
+def to_numbers(texts: pyarrow.Array, decimal: str | None = None) -> pyarrow.Array:
     """Text of CSV as float64. Spaces around a number are allowed, and no text is no value."""
     trimmed = pyarrow.compute.ascii_trim(texts.cast(pyarrow.string()), " \t")
+    if decimal == ",":  # and a point is none
+        points = pyarrow.compute.replace_substring(trimmed, ".", "point")
+        trimmed = pyarrow.compute.replace_substring(points, ",", ".")
     missing = pyarrow.compute.equal(trimmed, "")
     return pyarrow.compute.if_else(missing, None, trimmed).cast(pyarrow.float64())
 
 
-def check_overflow(texts: pyarrow.Array, place: str, first: int) -> None:
+def check_overflow(texts: pyarrow.Array, place: str, first: int, decimal: str | None) -> None:
     """Refuses digits whose value is infinite as float64; `first` is the row of the first text."""
     digits = pyarrow.compute.match_substring_regex(texts, "[0-9]")
-    too_large = pyarrow.compute.and_(digits, pyarrow.compute.is_inf(to_numbers(texts)))
+    too_large = pyarrow.compute.and_(digits, pyarrow.compute.is_inf(to_numbers(texts, decimal)))
     row = pyarrow.compute.index(too_large, True).as_py()
     if row >= 0:
         value = shown(texts[row].as_py())
         raise Refused(f"{place}: row {first + row} is {value}; {TOO_LARGE}")
 
 
-def number_hint(value: str) -> str:
+def number_hint(value: str, decimal: str | None = None) -> str:
     """What to do about text that stands where a number is expected."""
     value = value.strip()
     if value.upper() in ("NA", "N/A", "#N/A", "<NA>", "NULL", "NONE", "MISSING", "-", "?", "."):
@@ -148,9 +155,9 @@ def number_hint(value: str) -> str:
         return "; write 5% as 0.05"
     if value.startswith(("[", "(", "{")):
         return "; lists are imported from Parquet or JSON Lines; in CSV each number has a column"
-    if re.fullmatch(r"[-+]?[\d.,' ]*\d", value):
-        return "; numbers have a decimal point, and no separators between digits"
-    return "; --rows chooses columns of numbers, --keys the column of keys"
+    return spelling_hint(value, decimal) or (
+        "; --rows chooses columns of numbers, --keys the column of keys"
+    )
 
 
 # ---------------------------------------------------------------- values of a column
@@ -383,7 +390,8 @@ def read(
             reason = columns.absent.get(name)
             raise Refused(
                 f"{columns.place}: there is no column {clear(name)}; it has"
-                f" {', '.join(map(clear, filter(None, names)))}" + (f". {reason}" if reason else "")
+                f" {', '.join(map(clear, filter(None, names)))}"
+                + (f". {reason}" if reason else columns.header_hint)
             )
     for name in filter(PANDAS_INDEX.fullmatch, names):
         columns.left_out.setdefault(name, index_note(name))
@@ -534,14 +542,14 @@ def first_text(columns: Columns, name: str) -> tuple[str, str]:
         return f"type {kind}", ""
     for batch, file, first in columns.batches([name], BATCH_KEYS):
         column = batch.column(0).cast(pyarrow.string())
-        row = first_refused(column, to_numbers)
+        row = first_refused(column, lambda texts: to_numbers(texts, columns.decimal))
 
         def place_of(row: int) -> str:
             return f"row {first + row}" + (f" of {file}" if columns.files() else "")
 
         if row is not None:
             value = column[row].as_py()
-            hint = number_hint(value)
+            hint = number_hint(value, columns.decimal)
             return f"{place_of(row)}: {shown(value)}", "" if "--rows" in hint else hint
         blank = pyarrow.compute.and_(
             pyarrow.compute.not_equal(column, ""),

@@ -14,7 +14,7 @@ from safetensors_file import Safetensors
 from state_dict import StateDict
 from table import BATCH_KEYS, MOST_DIMENSIONS, Array, Keys, Refused, Strings, Table, Unreadable
 
-from text import refuse_pointer
+from text import CsvFormat, refuse_pointer
 
 if typing.TYPE_CHECKING:
     import columns
@@ -40,8 +40,7 @@ class Choice:
     keys: str | None = None
     keys_from: pathlib.Path | None = None
     key_kind: str | None = None
-    delimiter: str | None = None
-    quote: bool | None = None
+    csv: CsvFormat = CsvFormat()
     converts: bool = False  # --dtype: the dtypes of columns may differ
 
 
@@ -160,7 +159,7 @@ def open_columns(
         return json_lines.JsonLines(paths[0], choice.keys)
     if has_suffix(paths[0], CSV):
         return csv_file.Csv(
-            *(paths[0], choice.rows, choice.keys, choice.key_kind, choice.delimiter, choice.quote)
+            paths[0], choice.rows, choice.keys, choice.key_kind, choice.csv
         )
     return arrow_files.ArrowFiles(paths, root)
 

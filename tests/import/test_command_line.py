@@ -53,8 +53,9 @@ class CommandLine(ImportTest):
         np.savez(self.work / "m.npz", w=np.zeros(3), v=np.zeros(3))
         for options, expected in ((["--tensor", "x"], "there is no tensor x; it has v, w"), (["--keys", "x"], "there is no tensor x"),
                                   (["--keys", ""], "there is no tensor ''; it has v, w"),
-                                  (["--rows", "x"], "--rows chooses columns"), (["--quote"], "--delimiter and --quote are for CSV and TSV"),
-                                  (["--delimiter", ";"], "--delimiter and --quote are for CSV and TSV"),
+                                  (["--rows", "x"], "--rows chooses columns"), (["--no-header"], "--header and --decimal are for CSV"),
+                                  (["--quote"], "--delimiter, --quote, --header and --decimal are for CSV and TSV"),
+                                  (["--delimiter", ";"], "--delimiter, --quote, --header and --decimal are for CSV and TSV"),
                                   (["--tensor", "w=a/b"], "tensor 'a/b': '/' (U+002F) is not allowed"),
                                   (["--tensor", "w=v", "--tensor", "v"], "two tensors would be named v"),
                                   (["--tensor", "w=" + "x" * 130], "the name has 132 bytes; expected at most 121"),
