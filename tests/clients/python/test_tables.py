@@ -111,8 +111,18 @@ def test_a_number_is_ambiguous_where_keys_are_integers(client):
 
 
 def test_lookup_says_which_keys_are_there(table):
-    found = table.lookup(["joker", "ace"])
+    found = table.lookup(["joker", "ace"], missing="zero")
     assert found.found.tolist() == [False, True] and found.output.tolist() == [[0, 0], [4, 5]]
+    assert table.lookup(["joker"], missing="default", default=[8, 9]).output.tolist() == [[8, 9]]
+
+
+def test_a_key_that_is_not_there_is_an_error_however_it_is_looked_up_unless_the_call_says_otherwise(client, table):
+    for lookup in (lambda: table["joker"], lambda: table.loc[["ace", "joker"]], lambda: table.by_key(["joker"]), lambda: table.lookup(["joker"]),
+                   lambda: client.lookup(table, ["joker"]), lambda: client.gather(table, tensord.Keys(["joker"]))):
+        with pytest.raises(tensord.KeyNotFound) as caught:
+            lookup()
+        assert caught.value.key == "joker"
+    assert table.lookup(["ace"]).found.tolist() == [True]
 
 
 def test_upsert_remove_and_scatter_change_rows(table):

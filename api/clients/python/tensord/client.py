@@ -264,8 +264,12 @@ class Table:
         values = as_input(np.array(keys, dtype=object) if isinstance(keys, str) else keys, "keys")
         return self.client.gather(self, Keys(values), bounds=bounds, timeout=timeout)
 
-    def lookup(self, keys: Any, *, missing: Missing = "zero", default: Any = None, timeout: Optional[float] = None) -> Found:
-        """the rows of these keys, and which of them are there; the others are zeros, or the default with missing="default" """
+    def lookup(self, keys: Any, *, missing: Optional[Missing] = None, default: Any = None, timeout: Optional[float] = None) -> Found:
+        """the rows of these keys, and which of them are there
+
+        A key that is not there is KeyNotFound, as in HTTP and in table[...]; with missing="zero" its row is zeros, with missing="default"
+        it is the default, and `found` says which keys are there.
+        """
         queries = as_input(calls.listed_key(keys), "keys")
         return self.client.lookup(self, queries=queries, missing=missing, default=default, timeout=timeout)
 
