@@ -1,6 +1,7 @@
 """Imports files as tables of tensord."""
 
 import argparse
+import difflib
 import pathlib
 import sys
 
@@ -30,7 +31,15 @@ except ImportError as e:
 
 import encoding
 from folder import Staging, refuse_existing, refuse_hidden, write_manifest
-from inputs import CSV, NUMBERS_AS_TEXT, Choice, has_suffix, read_tables, stem_of
+from inputs import (
+    CSV,
+    NUMBERS_AS_TEXT,
+    Choice,
+    check_paths,
+    has_suffix,
+    read_tables,
+    stem_of,
+)
 from keys import survey
 from names import IN_FILE_NAMES, VERSION, check_alias, check_name, fault_of
 from progress import Progress, size_text
@@ -78,8 +87,20 @@ wrong options. docs/tables.md describes imports in detail.
 """
 
 
+class Parser(argparse.ArgumentParser):
+    """Names the option that an unknown one resembles. Abbreviations would change with each new option."""
+
+    def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
+        found, unknown = super().parse_known_args(args, namespace)
+        for option in unknown:
+            near = difflib.get_close_matches(option.partition("=")[0], self._option_string_actions)
+            if option.startswith("-") and near:
+                self.error(f"unrecognized arguments: {option}; did you mean {near[0]}?")
+        return found, unknown
+
+
 def parser_of() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=PROGRAM,
         description=DESCRIPTION,
         epilog=EPILOG,
@@ -169,6 +190,7 @@ def parser_of() -> argparse.ArgumentParser:
     add(
         "--decimal",
         choices=(".", ","),
+        metavar="POINT",
         help="the decimal point of numbers in CSV; default: a point",
     )
     add(
@@ -299,6 +321,7 @@ def with_parts(aliases: dict[str, str], target: str) -> dict[str, str]:
 
 
 def run(args: argparse.Namespace, choice: Choice, aliases: dict[str, str]) -> None:
+    check_paths(args.inputs, choice)
     name = args.name or stem_of(args.inputs)
     fault = fault_of(name, IN_FILE_NAMES)
     if fault:
@@ -318,7 +341,8 @@ def run(args: argparse.Namespace, choice: Choice, aliases: dict[str, str]) -> No
             say("note", note)
     for alias, tensor in aliases.items():
         if tensor not in [table.name for table in tables]:
-            raise Refused(f"--alias {alias}={tensor}: there is no tensor {tensor}")
+            names = ", ".join(table.name for table in tables)
+            raise Refused(f"--alias {alias}={tensor}: there is no tensor {tensor}; it has {names}")
     aliases = with_parts(aliases, target)
     for alias in aliases:
         check_alias(alias)
@@ -332,6 +356,8 @@ def run(args: argparse.Namespace, choice: Choice, aliases: dict[str, str]) -> No
                 )
             )
         return
+    if args.data_dir.exists() and not args.data_dir.is_dir():
+        raise Refused(f"--data-dir {args.data_dir}: it is a file; expected a folder")
     args.data_dir.mkdir(parents=True, exist_ok=True)
     if args.version:
         refuse_existing(args.data_dir / args.version)

@@ -6,6 +6,7 @@ to fit into memory.
 import collections
 import dataclasses
 import math
+import pathlib
 import re
 from collections.abc import Callable, Iterable, Iterator
 
@@ -13,7 +14,7 @@ import numpy
 import pyarrow
 import pyarrow.compute
 
-from keys import kind_of
+from keys import FLOAT_KEYS, kind_of
 from table import (
     BATCH_KEYS,
     DTYPES,
@@ -252,13 +253,25 @@ def column_of(columns: Columns, name: str) -> Column:
     if dtype is None:
         raise Refused(
             f"{columns.place}, column {name}: the type is {kind}; expected numbers, or lists of"
-            " numbers"
+            f" numbers{list_hint(columns, name, kind)}"
         )
     if not is_list(kind):
         return Column(name, dtype, None, ())
     width = first_width(columns, name, kind)
     inner = shape_of_tensors(given, f"{columns.place}, column {name}") or (width,)
     return Column(name, dtype, width, inner)
+
+
+def list_hint(columns: Columns, name: str, kind: pyarrow.DataType) -> str:
+    """About lists that were written as text."""
+    if not is_text(kind):
+        return ""
+    for batch, _, _ in columns.batches([name], BATCH_KEYS):
+        text = next(filter(None, batch.column(0).cast(pyarrow.string()).to_pylist()), "")
+        if text.startswith("["):
+            return f"; {shown(text)} is text: df[{name!r}] = df[{name!r}].map(json.loads) makes lists of it"
+        break
+    return ""
 
 
 def shape_of_tensors(kind: pyarrow.DataType, place: str) -> tuple[int, ...] | None:
@@ -305,7 +318,10 @@ def keys_of_column(columns: Columns, name: str, asked: str | None) -> Keys:
         raise Refused(f"{place}: row 0 has no key")
     text = is_text(value) or is_binary(value) or is_uuid(value)
     if not text and not pyarrow.types.is_integer(value):
-        raise Refused(f"{place}: keys are of type {kind}; expected integers or strings")
+        raise Refused(
+            f"{place}: keys are of type {kind}; expected integers or strings"
+            + (FLOAT_KEYS if pyarrow.types.is_floating(value) else "")
+        )
     given = asked or ("string" if text else kind_of(numpy.dtype(str(value)), place))
     target = pyarrow.large_string() if given == "string" else pyarrow.type_for_alias(given)
 
@@ -392,15 +408,25 @@ def read(
                 f"{columns.place}: there is no column {clear(name)}; it has"
                 f" {', '.join(map(clear, filter(None, names)))}"
                 + (f". {reason}" if reason else columns.header_hint)
+                + keys_hint(name, keys, names)
             )
     for name in filter(PANDAS_INDEX.fullmatch, names):
         columns.left_out.setdefault(name, index_note(name))
+    found = keys_of_column(columns, keys, key_kind) if keys is not None else None
     return table_of(
-        columns,
-        list(rows) or default_rows(columns, keys, other_keys),
-        converts,
-        keys_of_column(columns, keys, key_kind) if keys is not None else None,
+        columns, list(rows) or default_rows(columns, keys, other_keys), converts, found
     )
+
+
+def keys_hint(name: str, keys: str | None, names: list[str]) -> str:
+    """What was probably meant by a name that is not one of the columns."""
+    if name != keys or not name:
+        return ""
+    if pathlib.Path(name).is_file():
+        return f". --keys-from {name} reads the keys from that file"
+    if len(name.split(",")) > 1 and all(part in names for part in name.split(",")):
+        return ". The keys are one column: make a column of both in the file"
+    return ""
 
 
 def in_one_dtype(columns: Columns, parts: list[Column], converts: bool) -> list[Column]:

@@ -156,6 +156,17 @@ class FirstLineOfCsv(ColumnTest):
 
 
 class NamesOfColumns(ColumnTest):
+    def test_a_column_that_cannot_be_keys_is_named_before_columns_that_cannot_be_rows(self):
+        path = self.parquet(title=["a"], v=[[0.5]])
+        self.assertEqual(self.refused(path, "--keys", "v"), f"{path}, column v: keys are of type list<element: double>; expected integers or strings")
+
+    def test_lists_that_are_text_are_named(self):
+        path = self.parquet(id=[1], v=["[0.5, 1.5]"])
+        self.assertEqual(self.refused(path, "--rows", "v"), f"{path}, column v: the type is string; expected numbers, or lists of numbers; "
+                                                            "'[0.5, 1.5]' is text: df['v'] = df['v'].map(json.loads) makes lists of it")
+        path = self.parquet(id=[1], v=["Dune"])
+        self.assertEqual(self.refused(path, "--rows", "v"), f"{path}, column v: the type is string; expected numbers, or lists of numbers")
+
     def test_a_name_that_could_be_several_is_quoted(self):
         self.assertIn("there is no column id; it has 'id x', ' y', z", self.refused(self.text("id x, y,z\n1,2,3\n"), "--keys", "id"))
 
