@@ -14,7 +14,7 @@ from .async_ops import AsyncOps
 from .calls import Call, Conditions, Description, Found, Selected, tensor_path
 from .errors import NotAcceptable, TensorNotFound
 from .exchange import DEFAULT_URL, Pool, Settings, exchange
-from .inputs import as_input, is_text
+from .inputs import as_input, as_row_numbers, is_text
 from .progress import Progress
 from .tls import Certificate, context_of
 
@@ -257,7 +257,7 @@ class AsyncTable:
         return await self.client.send(call, timeout=timeout)
 
     async def rows(self, numbers: Any, *, bounds: Optional[Bounds] = None, timeout: Optional[float] = None) -> Array:
-        return await self.client.gather(self, as_input(numbers, "numbers", True), bounds=bounds, timeout=timeout)
+        return await self.client.gather(self, as_row_numbers(numbers, "numbers"), bounds=bounds, timeout=timeout)
 
     async def by_key(self, keys: Any, *, bounds: Optional[Bounds] = None, timeout: Optional[float] = None) -> Array:
         """the rows of these keys; with bounds="zero" zeros for those that are not there"""
@@ -292,7 +292,9 @@ class AsyncTable:
         if isinstance(numbers, Tensor) and numbers.dtype.startswith("int"):
             values = to_array(numbers.dtype, numbers.shape, memoryview(numbers.data))
             if np.any(values < 0):
-                numbers = as_input(values + np.where(values < 0, calls.rows_of(info or await self.info()), 0), "numbers")
+                count = calls.rows_of(info or await self.info())
+                # A number before the first row stays as it was given, for the error.
+                numbers = as_input(values + np.where((values < 0) & (values >= -count), count, 0), "numbers")
         return await self.rows(numbers)
 
     async def _read(self, path: str, timeout: Optional[float]) -> Array:
@@ -308,6 +310,8 @@ def refuse_index(which: Any) -> None:
         raise TypeError("table[None]: a table is indexed by a row number, a key, a list of them, or a slice")
     if isinstance(which, tuple):
         raise TypeError("a table is indexed by one value; table[[1, 2]] are two rows")
+    if isinstance(which[0] if isinstance(which, list) and which else which, bool) or getattr(which, "dtype", None) == np.dtype(bool):
+        raise TypeError("a table is indexed by row numbers or keys, not by a mask; numpy.flatnonzero(mask) has its row numbers")
     for one in (which.start, which.stop, which.step) if isinstance(which, slice) else ():
         if one is not None and not hasattr(one, "__index__"):
             raise TypeError(f"a slice has row numbers, not {one!r}; loc[...] has a list of keys")

@@ -11,10 +11,10 @@ from urllib.parse import quote, urlencode
 import numpy as np
 
 from . import safetensors
-from .arrays import NUMPY, Array, Floats, Given, Input, Keys, Ref, Tensor, from_json, numel, split_strings, to_json
+from .arrays import NUMPY, Array, Floats, Given, Input, Keys, Plain, Ref, Tensor, from_json, numel, split_strings, to_json
 from .errors import ProtocolError
 from .http1 import Reply
-from .inputs import as_input, as_operand, common_float, dtype_name, refused, typed
+from .inputs import as_input, as_operand, as_row_numbers, common_float, dtype_name, refused, typed
 from .progress import Progress, progress_of
 
 T = TypeVar("T")
@@ -69,7 +69,7 @@ def given_input(inputs: dict[str, Given], name: str, value: Any, index: bool, ar
     if isinstance(value, Keys):
         inputs[name + ".keys"] = as_input(listed_key(value.values), argument)
     else:
-        inputs[name] = as_input(value, argument, index) if index else as_operand(value, argument)
+        inputs[name] = as_row_numbers(value, argument) if index else as_operand(value, argument)
 
 
 def flat_inputs(arguments: dict[str, Any], lists: tuple[str, ...] = (), indices: tuple[str, ...] = (),
@@ -160,12 +160,19 @@ def with_body(call: Call[T], inputs: Mapping[str, Given], attributes: dict[str, 
     """the call with these inputs, and with that table beside them; `untyped` if floats take the dtype of a table"""
     floats, dtype = [value for value in inputs.values() if isinstance(value, Floats)], None
     if floats:
-        dtype = common_float((value.dtype for value in inputs.values() if isinstance(value, Tensor)), floats[0].name)
+        dtype = common_float(map(known_dtype, inputs.values()), floats[0].name)
         tables = [value.name for value in inputs.values() if isinstance(value, Ref)] + ([] if table is None else [table])
         if dtype is None and tables:
             return replace(call, untyped=Untyped(inputs, attributes, tables))
     body, kind = encode(with_dtype(inputs, dtype or "float32"), attributes)
     return replace(call, body=body, headers={"Content-Type": kind, **call.headers}, untyped=None)
+
+
+def known_dtype(value: Given) -> Any:
+    """the dtype of an input that has one of its own, also in the form of the API"""
+    if isinstance(value, Plain):
+        return value.value.get("dtype") if isinstance(value.value, dict) else None
+    return value.dtype if isinstance(value, Tensor) else None
 
 
 def with_dtype(inputs: Mapping[str, Given], dtype: str) -> dict[str, Input]:

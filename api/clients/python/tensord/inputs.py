@@ -62,6 +62,14 @@ def as_operand(value: Any, name: str, index: bool = False) -> Given:
     return of_python(value, name, index) if foreign is None else of_array(foreign, name)
 
 
+def as_row_numbers(value: Any, name: str) -> Input:
+    """as as_input, for integers; strings are probably meant as keys"""
+    made = as_input(value, name, True)
+    if isinstance(made, Tensor) and made.dtype == "string":
+        raise refused(name, "strings, where integers are expected", "tensord.Keys(x) stands for the row numbers of keys")
+    return made
+
+
 def libraries(value: Any) -> list[str]:
     """where the classes of the value are from"""
     return [base.__module__.partition(".")[0] for base in type(value).__mro__]
