@@ -88,13 +88,20 @@ wrong options. docs/tables.md describes imports in detail.
 
 
 class Parser(argparse.ArgumentParser):
-    """Names the option that an unknown one resembles. Abbreviations would change with each new option."""
+    """Says what was probably meant by an unknown argument. Abbreviations of options would change with
+    each new option.
+    """
 
     def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
         found, unknown = super().parse_known_args(args, namespace)
         for option in unknown:
+            if not option.startswith("-"):
+                self.error(
+                    f"unrecognized arguments: {option}; inputs stand together, and an option takes one"
+                    " value: --rows a,b"
+                )
             near = difflib.get_close_matches(option.partition("=")[0], self._option_string_actions)
-            if option.startswith("-") and near:
+            if near:
                 self.error(f"unrecognized arguments: {option}; did you mean {near[0]}?")
         return found, unknown
 
@@ -259,7 +266,7 @@ def check_options(parser: argparse.ArgumentParser, args: argparse.Namespace) -> 
     if args.delimiter is not None and not (
         len(args.delimiter) == 1 and args.delimiter.isascii() and args.delimiter not in '"\r\n'
     ):
-        parser.error(f"--delimiter {args.delimiter!r}: expected one ASCII character")
+        parser.error(f"--delimiter {args.delimiter!r}: expected one ASCII character, or \\t for a tab")
     fault = None if args.name is None else fault_of(args.name, IN_FILE_NAMES)
     if fault:
         parser.error(f"--name {args.name}: {fault}")

@@ -14,7 +14,7 @@ import numpy
 import pyarrow
 import pyarrow.compute
 
-from keys import FLOAT_KEYS, kind_of
+from keys import kind_of
 from table import (
     BATCH_KEYS,
     DTYPES,
@@ -27,12 +27,16 @@ from table import (
     Table,
     rows_per_batch,
 )
-from text import TOO_LARGE, shown, spelling_hint
+from text import TOO_LARGE, is_number, shown, spelling_hint
 
 EXACT = 1 << 53  # float64 has all integers up to this one
 # Names of columns that probably have keys.
 IDENTIFIER = re.compile(r"(?i:(.*[_ .-])?(id|uuid|key)s?)|.*[a-z](Id|ID|Key)")
 INTEGER = r"\A(0|-?[1-9][0-9]{0,18})\z"
+PANDAS_FLOATS = (
+    "; pandas makes floats of integers if one is missing: fill it, or remove the row, and make"
+    " integers by astype('int64')"
+)
 MOST_SHOWN = 5  # columns in an error
 NO_KEYS = ", and the table has no keys; --keys names the column of keys"
 PANDAS_INDEX = re.compile(r"Unnamed: 0|__index_level_[0-9]+__")  # the index, named by pandas
@@ -154,6 +158,8 @@ def number_hint(value: str, decimal: str | None = None) -> str:
         return "; write true as 1 and false as 0"
     if re.fullmatch(r"[-+\d.,]+ ?%", value):
         return "; write 5% as 0.05"
+    if value.strip("$€£¥") != value and is_number(value.strip("$€£¥ ")):
+        return "; write numbers without the currency"
     if value.startswith(("[", "(", "{")):
         return "; lists are imported from Parquet or JSON Lines; in CSV each number has a column"
     return spelling_hint(value, decimal) or (
@@ -320,7 +326,8 @@ def keys_of_column(columns: Columns, name: str, asked: str | None) -> Keys:
     if not text and not pyarrow.types.is_integer(value):
         raise Refused(
             f"{place}: keys are of type {kind}; expected integers or strings"
-            + (FLOAT_KEYS if pyarrow.types.is_floating(value) else "")
+            + (PANDAS_FLOATS if pyarrow.types.is_floating(value) else "")
+            + ("; astype('string') makes text of dates" if pyarrow.types.is_temporal(value) else "")
         )
     given = asked or ("string" if text else kind_of(numpy.dtype(str(value)), place))
     target = pyarrow.large_string() if given == "string" else pyarrow.type_for_alias(given)
@@ -564,6 +571,8 @@ def comma_list(names: list[str]) -> str:
 def first_text(columns: Columns, name: str) -> tuple[str, str]:
     """What a column has that is not a number, and what to do about it."""
     kind = columns.schema.field(name).type
+    if pyarrow.types.is_struct(kind):
+        return "objects", "; objects are not flattened: make a column of each member that is a number"
     if not is_text(kind):
         return f"type {kind}", ""
     for batch, file, first in columns.batches([name], BATCH_KEYS):

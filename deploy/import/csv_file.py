@@ -58,7 +58,10 @@ class Csv(Columns):
         found = self.first_block()
         if form.header is None:
             self.check_header(found.names, bool(rows))
-        check_names(found.names, self.place, True, self.header_hint)
+        hint = self.header_hint
+        if is_only_last_empty(found.names):
+            hint = f". If each line ends with {shown(self.delimiter)}, remove it there"
+        check_names(found.names, self.place, True, hint)
         if not found.names[0]:
             self.left_out[""] = (
                 "the first column has no name: it is the index that pandas writes, and not part of"
@@ -276,6 +279,10 @@ class Csv(Columns):
 
     def wrong_columns(self, number: str, expected: str, actual: str, text: str) -> Refused:
         hint = "; --quote reads quoted fields" if '"' in text and not self.quoted else ""
+        with open_text(self.path) as file:
+            first = file.readline(BLOCK).strip()
+        if first.startswith(b"#"):
+            hint = f". If the first line, {shown(first)}, is a comment, remove it"
         return Refused(
             f"{self.place}: row {int(number) - 1 - self.has_header} has {actual} column"
             f"{'s' if actual != '1' else ''}; expected {expected}, as in the first line:"
@@ -327,6 +334,10 @@ def looks_like_number(name: str) -> bool:
     except ValueError:
         return False
     return any(map(str.isdigit, name))
+
+
+def is_only_last_empty(names: list[str]) -> bool:
+    return len(names) > 1 and not names[-1] and all(names[:-1])
 
 
 def are_consecutive(names: list[str], first: tuple[int, ...] = ()) -> bool:

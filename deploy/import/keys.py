@@ -216,6 +216,7 @@ def in_order(rows: dict[str, Any], place: str) -> list[bytes]:
         if not isinstance(row, int) or isinstance(row, bool) or row < 0:
             raise Refused(
                 f"{where}: its row is {shown(json.dumps(row))}; expected an integer from 0"
+                + ('; keys come first, as in {"king": 0}' if isinstance(row, str) else "")
             )
         if row in keys:
             raise Refused(

@@ -15,6 +15,7 @@ from table import BATCH_BYTES, DTYPES, Array, Keys, Refused, Strings, Table, str
 from text import TOO_LARGE, check_utf8, cut_notes, is_number, open_text, shown, spelling_hint
 
 NAME = "vectors"  # of the only tensor
+TABS = "; a file with tabs is imported under a name that ends with .tsv, by --no-header --keys 0"
 LINE_BYTES = 16 << 20
 
 
@@ -44,7 +45,8 @@ class WordVectors:
         if not self.width:
             raise Refused(
                 f"{self.place}, line 1: {shown(start[0])} does not end with numbers; expected a"
-                " word and its numbers, separated by spaces" + number_hint(start[0])
+                " word and its numbers, separated by spaces"
+                + (TABS if b"\t" in start[0] else number_hint(start[0]))
             )
         if not announced:
             self.check_first(start[0], start[-1])

@@ -1,7 +1,9 @@
 """The command line of the import, its progress, and the types of its source."""
-import errno, fcntl, io, os, pathlib, pty, re, subprocess, sys, unittest, unittest.mock
+import datetime, errno, fcntl, io, os, pathlib, pty, re, shutil, subprocess, sys, unittest, unittest.mock
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from importing import PROGRAM, ImportTest, program, run
 
@@ -26,7 +28,8 @@ class CommandLine(ImportTest):
                                   (["--data-dir", "d", "--version", "x" * 65], "expected 1 to 64"),
                                   (["--data-dir", "d", "--name", "a/b"], "'/' (U+002F) is not allowed; expected letters"),
                                   (["--data-dir", "d", "--name", "e\u0301"], "(NFC); expected '\u00e9'"),
-                                  (["--data-dir", "d", "--delimiter", "::"], "--delimiter '::': expected one ASCII character"),
+                                  (["--data-dir", "d", "--delimiter", "::"], "--delimiter '::': expected one ASCII character, or \\t for a tab"),
+                                  (["--data-dir", "d", "--rows", "a", "b"], "unrecognized arguments: b; inputs stand together, and an option takes one value: --rows a,b"),
                                   (["--data-dir", "d", "--delimiter", '"'], "expected one ASCII character"),
                                   (["--data-dir", "d", "--rows", ""], "--rows '': expected names of columns, with a comma between them"),
                                   (["--data-dir", "d", "--rows", "a,,b"], "--rows 'a,,b': expected names of columns"),
@@ -49,6 +52,12 @@ class CommandLine(ImportTest):
         (self.work / "k.csv").write_text("id\na\nb\n")
         (self.work / "t.csv").write_text("id,x\na,1\nb,2\n")
         (self.work / "w.txt").write_text("a 1\nb 2\n")
+        pq.write_table(pa.table({"id": [datetime.date(2026, 1, 1)], "x": [1.5]}), self.work / "d.parquet")
+        for name, text in (("s.jsonl", '{"id": 1, "v": {"a": 0.5}}\n'), ("p.csv", "id,p\n1,$1.5\n"), ("e.csv", "id,x,\n1,2,\n"), ("c.csv", "# made today\nid,x\n1,2\n"),
+                           ("tabs.txt", "a\t1\t2\n"), ("tabs.tsv", "a\t1\t2\n"), ("l.json", '["a", "b"]'), ("r.json", '{"0": "a", "1": "b"}')):
+            (self.work / name).write_text(text)
+        self.imported(self.work / "tabs.tsv", "--no-header", "--keys", "0")
+        shutil.rmtree(self.data)
         model = self.work / "m.npz"
         np.savez(model, w=np.zeros(2), v=np.zeros(2))
         for arguments, expected in (
@@ -61,6 +70,14 @@ class CommandLine(ImportTest):
                 ((self.work / "w.txt", "--tensor", "words"), "it becomes vectors, which --tensor vectors=words renames"),
                 ((self.work / "w.txt", "--keys", "0"), "it has no columns, which --rows and --keys name; the words are the keys"),
                 ((vectors, "--version", "1", "--alias", "a=v:rows"), "--alias a=v:rows: there is no tensor v:rows; it has rows"),
+                ((self.work / "d.parquet", "--keys", "id"), "keys are of type date32[day]; expected integers or strings; astype('string') makes text of dates"),
+                ((self.work / "s.jsonl", "--keys", "id"), "column v (objects) is not numeric; objects are not flattened: make a column of each member"),
+                ((self.work / "p.csv", "--keys", "id"), "column p (row 0: '$1.5') is not numeric; write numbers without the currency"),
+                ((self.work / "e.csv", "--keys", "id"), "column 3 has no name. Expected a different name for each column. If each line ends with ',', remove it there"),
+                ((self.work / "c.csv", "--keys", "id"), ". If the first line, '# made today', is a comment, remove it"),
+                ((self.work / "tabs.txt",), "; a file with tabs is imported under a name that ends with .tsv, by --no-header --keys 0"),
+                ((vectors, "--keys-from", self.work / "l.json"), "; a list of keys is written as a .txt file, one a line"),
+                ((vectors, "--keys-from", self.work / "r.json"), """its row is '"a"'; expected an integer from 0; keys come first, as in {"king": 0}"""),
                 ((self.work / "v*.npy",), f"{self.work}/v*.npy: there is no such file")):
             with self.subTest(arguments[1:]):
                 self.assertIn(expected, self.refused(*arguments))

@@ -204,7 +204,7 @@ class JsonLines(ColumnTest):
                 ('{"x": [true, 1]}\n', (), ", column x: row 0 is '1'; expected true or false"),
                 ('{"x": true}\n{"x": 1}\n', (), ", column x: row 1 is '1'; expected true or false"),
                 ('{"k": null, "x": 1}\n', ("--keys", "k"), ", column k: row 0 has no key"),
-                ('{"x": {"y": 1}}\n', (), "column x (type struct<>) is not numeric"),
+                ('{"x": {"y": 1}}\n', (), "column x (objects) is not numeric"),
                 ('{"x": "NA"}\n{"x": 1}\n', (), "expected Unicode text, as in the rows before"),
                 ('{"x": "a"}\n', (), "column x (row 0: 'a') is not numeric"),
                 ('{"x": 1' + "0" * 400 + "}\n", (), "…; expected a number up to 1.8e308, the maximum of float64"),
