@@ -157,15 +157,17 @@ def encode(inputs: dict[str, Input], attributes: dict[str, Any]) -> tuple[list[A
 
 
 def with_body(call: Call[T], inputs: Mapping[str, Given], attributes: dict[str, Any], table: Optional[str] = None) -> Call[T]:
-    """the call with these inputs, and with that table beside them; `untyped` if floats take the dtype of a table"""
+    """gives a call its body of these inputs, beside that table, or `untyped` if floats take the dtype of a table"""
     floats, dtype = [value for value in inputs.values() if isinstance(value, Floats)], None
     if floats:
         dtype = common_float(map(known_dtype, inputs.values()), floats[0].name)
         tables = [value.name for value in inputs.values() if isinstance(value, Ref)] + ([] if table is None else [table])
         if dtype is None and tables:
-            return replace(call, untyped=Untyped(inputs, attributes, tables))
-    body, kind = encode(with_dtype(inputs, dtype or "float32"), attributes)
-    return replace(call, body=body, headers={"Content-Type": kind, **call.headers}, untyped=None)
+            call.untyped = Untyped(inputs, attributes, tables)
+            return call
+    call.body, kind = encode(with_dtype(inputs, dtype or "float32"), attributes)
+    call.headers["Content-Type"] = kind
+    return call
 
 
 def known_dtype(value: Given) -> Any:
@@ -183,7 +185,8 @@ def completed(call: Call[T], untyped: Untyped, tables: list[Description]) -> Cal
     """the call with its body, by the descriptions of the tables that it asked for"""
     name = next(value.name for value in untyped.inputs.values() if isinstance(value, Floats))
     dtype = common_float((member(info, "dtype", str) for info in tables), name)
-    return with_body(call, with_dtype(untyped.inputs, dtype or "float32"), untyped.attributes)
+    made = replace(call, headers=dict(call.headers), untyped=None)
+    return with_body(made, with_dtype(untyped.inputs, dtype or "float32"), untyped.attributes)
 
 
 def present(attributes: dict[str, Any]) -> dict[str, Any]:
