@@ -46,6 +46,17 @@ def test_the_command_line_stores_reads_and_looks_up(daemon, tmp_path):
     assert "No such file" in program(daemon, "put", "x", "/nonexistent.npy", status=1)
 
 
+def test_a_program_that_is_not_there_is_named(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("TENSORD")
+    with pytest.raises(FileNotFoundError, match="there is no tensord in .*; after a build, TENSORD is the path of build/tensord"):
+        tensord.serve()
+    for wrong in tmp_path / "nothing", tmp_path:
+        monkeypatch.setenv("TENSORD", str(wrong))
+        with pytest.raises(FileNotFoundError, match=f"^TENSORD is {wrong}, which is not a program"):
+            tensord.serve()
+
+
 def test_small_mistakes_on_the_command_line_are_named(daemon, client, tmp_path):
     (tmp_path / "t.csv").write_text("id,x\n1,2\n")
     np.savez(tmp_path / "t.npz", x=np.zeros(2))
