@@ -98,10 +98,12 @@ quickstart() { deploy/quickstart.sh --once --port "$(PYTHONPATH=tests/http pytho
 trial() { python3 "tests/trials/$1.py" --binary "$2/tensord" --rounds "$3"; } # NAME BUILD ROUNDS
 
 # The CUDA plugin: exports one function, depends on no library of CUDA's to be loaded, and says what it lacks where there
-# is no GPU. Where there is one, the device contract is tested too. To save time, the plugin is built for one architecture (9.0)
-# and its host code with -O1: with -O3 the loops of kernels/ take as long to compile as the CUDA kernels, which do not change.
+# is no GPU. Where there is one, the device contract is tested too. Before that, what the option TD_GPU of the build says.
+# To save time, the plugin is built for one architecture (9.0) and its host code with -O1: with -O3 the loops of kernels/ take as
+# long to compile as the CUDA kernels, which do not change.
 gpu_plugin() {
     local plugin=$PWD/build-plugin/tensord-gpu-cuda.so exported needed status=0
+    tests/gpu/test_build_option.sh || return 1
     if ! command -v nvcc && ! [ -x "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc" ]; then
         echo "skipped: no nvcc"
         return 77

@@ -1,6 +1,7 @@
 """Imports files as tables of tensord."""
 
 import argparse
+import difflib
 import pathlib
 import sys
 
@@ -30,14 +31,22 @@ except ImportError as e:
 
 import encoding
 from folder import Staging, refuse_existing, refuse_hidden, write_manifest
-from inputs import CSV, NUMBERS_AS_TEXT, Choice, has_suffix, read_tables, stem_of
+from inputs import (
+    CSV,
+    NUMBERS_AS_TEXT,
+    Choice,
+    check_paths,
+    has_suffix,
+    read_tables,
+    stem_of,
+)
 from keys import survey
 from names import IN_FILE_NAMES, VERSION, check_alias, check_name, fault_of
 from progress import Progress, size_text
 from table import Keys, Refused, Table, first_rows
 from writer import Output, write_file
 
-from text import shown
+from text import CsvFormat, shown
 
 DESCRIPTION = """\
 Imports files as tables of tensord: writes tensors FILE:TENSOR, with their keys, to a data folder.
@@ -46,7 +55,8 @@ input formats
   .parquet .feather .arrow  each row is a list in one column, or numbers in several columns. Several
                             files, or a folder, make one table; folders named COLUMN=VALUE add
                             columns
-  .csv .tsv (.gz)           columns of numbers; the first line has the names of the columns
+  .csv .tsv (.gz)           columns of numbers; the first line has the names of the columns,
+                            unless --no-header is given
   .jsonl .ndjson (.gz)      one object a line; its members are columns of numbers or of lists
   .txt .vec (.gz)           word vectors of GloVe, word2vec and fastText; the words are the keys
   .npy                      one array
@@ -77,8 +87,27 @@ wrong options. docs/tables.md describes imports in detail.
 """
 
 
+class Parser(argparse.ArgumentParser):
+    """Says what was probably meant by an unknown argument. Abbreviations of options would change with
+    each new option.
+    """
+
+    def parse_known_args(self, args=None, namespace=None):  # type: ignore[no-untyped-def]
+        found, unknown = super().parse_known_args(args, namespace)
+        for option in unknown:
+            if not option.startswith("-"):
+                self.error(
+                    f"unrecognized arguments: {option}; inputs stand together, and an option takes one"
+                    " value: --rows a,b"
+                )
+            near = difflib.get_close_matches(option.partition("=")[0], self._option_string_actions)
+            if near:
+                self.error(f"unrecognized arguments: {option}; did you mean {near[0]}?")
+        return found, unknown
+
+
 def parser_of() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=PROGRAM,
         description=DESCRIPTION,
         epilog=EPILOG,
@@ -158,6 +187,20 @@ def parser_of() -> argparse.ArgumentParser:
         ),
     )
     add(
+        "--header",
+        action=argparse.BooleanOptionalAction,
+        help=(
+            "the first line of CSV has the names of the columns, or is a row, and the columns are"
+            " named 0, 1, ...; default: it has the names, and a line of numbers is an error"
+        ),
+    )
+    add(
+        "--decimal",
+        choices=(".", ","),
+        metavar="POINT",
+        help="the decimal point of numbers in CSV; default: a point",
+    )
+    add(
         "--dtype",
         choices=(encoding.KEEP, *encoding.FLOATS, *encoding.ROWWISE),
         help=(
@@ -223,7 +266,7 @@ def check_options(parser: argparse.ArgumentParser, args: argparse.Namespace) -> 
     if args.delimiter is not None and not (
         len(args.delimiter) == 1 and args.delimiter.isascii() and args.delimiter not in '"\r\n'
     ):
-        parser.error(f"--delimiter {args.delimiter!r}: expected one ASCII character")
+        parser.error(f"--delimiter {args.delimiter!r}: expected one ASCII character, or \\t for a tab")
     fault = None if args.name is None else fault_of(args.name, IN_FILE_NAMES)
     if fault:
         parser.error(f"--name {args.name}: {fault}")
@@ -285,12 +328,15 @@ def with_parts(aliases: dict[str, str], target: str) -> dict[str, str]:
 
 
 def run(args: argparse.Namespace, choice: Choice, aliases: dict[str, str]) -> None:
+    check_paths(args.inputs, choice)
     name = args.name or stem_of(args.inputs)
     fault = fault_of(name, IN_FILE_NAMES)
     if fault:
         raise Refused(f"{name!r} cannot be the name of a table: {fault}. --name gives another one")
-    if (args.delimiter or args.quote is not None) and not has_suffix(args.inputs[0], CSV):
-        raise Refused(f"{args.inputs[0]}: --delimiter and --quote are for CSV and TSV")
+    if choice.csv.is_given() and not has_suffix(args.inputs[0], CSV):
+        raise Refused(
+            f"{args.inputs[0]}: --delimiter, --quote, --header and --decimal are for CSV and TSV"
+        )
     tables = read_tables(args.inputs, choice)
     are_rounded = has_suffix(args.inputs[0], NUMBERS_AS_TEXT) and all(
         table.dtype.is_float for table in tables
@@ -302,7 +348,8 @@ def run(args: argparse.Namespace, choice: Choice, aliases: dict[str, str]) -> No
             say("note", note)
     for alias, tensor in aliases.items():
         if tensor not in [table.name for table in tables]:
-            raise Refused(f"--alias {alias}={tensor}: there is no tensor {tensor}")
+            names = ", ".join(table.name for table in tables)
+            raise Refused(f"--alias {alias}={tensor}: there is no tensor {tensor}; it has {names}")
     aliases = with_parts(aliases, target)
     for alias in aliases:
         check_alias(alias)
@@ -316,6 +363,8 @@ def run(args: argparse.Namespace, choice: Choice, aliases: dict[str, str]) -> No
                 )
             )
         return
+    if args.data_dir.exists() and not args.data_dir.is_dir():
+        raise Refused(f"--data-dir {args.data_dir}: it is a file; expected a folder")
     args.data_dir.mkdir(parents=True, exist_ok=True)
     if args.version:
         refuse_existing(args.data_dir / args.version)
@@ -371,8 +420,7 @@ def main(arguments: list[str] | None = None) -> int:
         args.keys,
         args.keys_from,
         args.key_dtype,
-        args.delimiter,
-        args.quote,
+        CsvFormat(args.delimiter, args.quote, args.header, args.decimal),
         args.dtype not in (None, encoding.KEEP),
     )
     try:

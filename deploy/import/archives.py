@@ -90,6 +90,15 @@ class Npz:
             raise Unreadable(f"{place}: it has objects of Python, which are not read")
         return stream, shape, fortran, dtype
 
+    def is_text(self, name: str) -> bool:
+        """True for a vector of strings."""
+        try:
+            stream, shape, _, dtype = self.open(name)
+        except Unreadable:
+            return False
+        stream.close()
+        return len(shape) == 1 and dtype.kind in "US"
+
     def array(self, name: str) -> Array:
         """All of an array, for keys."""
         stream, shape, fortran, dtype = self.open(name)

@@ -6,6 +6,7 @@ to fit into memory.
 import collections
 import dataclasses
 import math
+import pathlib
 import re
 from collections.abc import Callable, Iterable, Iterator
 
@@ -26,12 +27,16 @@ from table import (
     Table,
     rows_per_batch,
 )
-from text import TOO_LARGE, shown
+from text import TOO_LARGE, is_number, shown, spelling_hint
 
 EXACT = 1 << 53  # float64 has all integers up to this one
 # Names of columns that probably have keys.
 IDENTIFIER = re.compile(r"(?i:(.*[_ .-])?(id|uuid|key)s?)|.*[a-z](Id|ID|Key)")
 INTEGER = r"\A(0|-?[1-9][0-9]{0,18})\z"
+PANDAS_FLOATS = (
+    "; pandas makes floats of integers if one is missing: fill it, or remove the row, and make"
+    " integers by astype('int64')"
+)
 MOST_SHOWN = 5  # columns in an error
 NO_KEYS = ", and the table has no keys; --keys names the column of keys"
 PANDAS_INDEX = re.compile(r"Unnamed: 0|__index_level_[0-9]+__")  # the index, named by pandas
@@ -49,6 +54,8 @@ class Columns:
         self.left_out: dict[str, str] = {}
         # Names that look like columns of the input, with the reason why they are not.
         self.absent: dict[str, str] = {}
+        self.header_hint = ""  # about a name that is not there
+        self.decimal: str | None = None  # the decimal point of numbers in text, if it may be chosen
 
     def batches(
         self, columns: list[str], size: int
@@ -69,7 +76,9 @@ class Columns:
         return ()
 
 
-def check_names(names: list[str], place: str, first_may_be_empty: bool = False) -> None:
+def check_names(
+    names: list[str], place: str, first_may_be_empty: bool = False, hint: str = ""
+) -> None:
     """Refuses names that do not mean one column."""
     faults = [
         f"columns {listed(i for i, other in enumerate(names, 1) if other == name)} are"
@@ -86,7 +95,7 @@ def check_names(names: list[str], place: str, first_may_be_empty: bool = False) 
             f" {'have' if len(empty) > 1 else 'has'} no name"
         )
     if faults:
-        raise Refused(f"{place}: {'; '.join(faults)}. Expected a different name for each column")
+        raise Refused(f"{place}: {'; '.join(faults)}. Expected a different name for each column{hint}")
 
 
 def listed(items: Iterable[object]) -> str:
@@ -120,24 +129,27 @@ def first_refused(
     return begin
 
 
-def to_numbers(texts: pyarrow.Array) -> pyarrow.Array:
+def to_numbers(texts: pyarrow.Array, decimal: str | None = None) -> pyarrow.Array:
     """Text of CSV as float64. Spaces around a number are allowed, and no text is no value."""
     trimmed = pyarrow.compute.ascii_trim(texts.cast(pyarrow.string()), " \t")
+    if decimal == ",":  # and a point is none
+        points = pyarrow.compute.replace_substring(trimmed, ".", "point")
+        trimmed = pyarrow.compute.replace_substring(points, ",", ".")
     missing = pyarrow.compute.equal(trimmed, "")
     return pyarrow.compute.if_else(missing, None, trimmed).cast(pyarrow.float64())
 
 
-def check_overflow(texts: pyarrow.Array, place: str, first: int) -> None:
+def check_overflow(texts: pyarrow.Array, place: str, first: int, decimal: str | None) -> None:
     """Refuses digits whose value is infinite as float64; `first` is the row of the first text."""
     digits = pyarrow.compute.match_substring_regex(texts, "[0-9]")
-    too_large = pyarrow.compute.and_(digits, pyarrow.compute.is_inf(to_numbers(texts)))
+    too_large = pyarrow.compute.and_(digits, pyarrow.compute.is_inf(to_numbers(texts, decimal)))
     row = pyarrow.compute.index(too_large, True).as_py()
     if row >= 0:
         value = shown(texts[row].as_py())
         raise Refused(f"{place}: row {first + row} is {value}; {TOO_LARGE}")
 
 
-def number_hint(value: str) -> str:
+def number_hint(value: str, decimal: str | None = None) -> str:
     """What to do about text that stands where a number is expected."""
     value = value.strip()
     if value.upper() in ("NA", "N/A", "#N/A", "<NA>", "NULL", "NONE", "MISSING", "-", "?", "."):
@@ -146,11 +158,13 @@ def number_hint(value: str) -> str:
         return "; write true as 1 and false as 0"
     if re.fullmatch(r"[-+\d.,]+ ?%", value):
         return "; write 5% as 0.05"
+    if value.strip("$€£¥") != value and is_number(value.strip("$€£¥ ")):
+        return "; write numbers without the currency"
     if value.startswith(("[", "(", "{")):
         return "; lists are imported from Parquet or JSON Lines; in CSV each number has a column"
-    if re.fullmatch(r"[-+]?[\d.,' ]*\d", value):
-        return "; numbers have a decimal point, and no separators between digits"
-    return "; --rows chooses columns of numbers, --keys the column of keys"
+    return spelling_hint(value, decimal) or (
+        "; --rows chooses columns of numbers, --keys the column of keys"
+    )
 
 
 # ---------------------------------------------------------------- values of a column
@@ -245,13 +259,25 @@ def column_of(columns: Columns, name: str) -> Column:
     if dtype is None:
         raise Refused(
             f"{columns.place}, column {name}: the type is {kind}; expected numbers, or lists of"
-            " numbers"
+            f" numbers{list_hint(columns, name, kind)}"
         )
     if not is_list(kind):
         return Column(name, dtype, None, ())
     width = first_width(columns, name, kind)
     inner = shape_of_tensors(given, f"{columns.place}, column {name}") or (width,)
     return Column(name, dtype, width, inner)
+
+
+def list_hint(columns: Columns, name: str, kind: pyarrow.DataType) -> str:
+    """About lists that were written as text."""
+    if not is_text(kind):
+        return ""
+    for batch, _, _ in columns.batches([name], BATCH_KEYS):
+        text = next(filter(None, batch.column(0).cast(pyarrow.string()).to_pylist()), "")
+        if text.startswith("["):
+            return f"; {shown(text)} is text: df[{name!r}] = df[{name!r}].map(json.loads) makes lists of it"
+        break
+    return ""
 
 
 def shape_of_tensors(kind: pyarrow.DataType, place: str) -> tuple[int, ...] | None:
@@ -298,7 +324,11 @@ def keys_of_column(columns: Columns, name: str, asked: str | None) -> Keys:
         raise Refused(f"{place}: row 0 has no key")
     text = is_text(value) or is_binary(value) or is_uuid(value)
     if not text and not pyarrow.types.is_integer(value):
-        raise Refused(f"{place}: keys are of type {kind}; expected integers or strings")
+        raise Refused(
+            f"{place}: keys are of type {kind}; expected integers or strings"
+            + (PANDAS_FLOATS if pyarrow.types.is_floating(value) else "")
+            + ("; astype('string') makes text of dates" if pyarrow.types.is_temporal(value) else "")
+        )
     given = asked or ("string" if text else kind_of(numpy.dtype(str(value)), place))
     target = pyarrow.large_string() if given == "string" else pyarrow.type_for_alias(given)
 
@@ -383,16 +413,27 @@ def read(
             reason = columns.absent.get(name)
             raise Refused(
                 f"{columns.place}: there is no column {clear(name)}; it has"
-                f" {', '.join(map(clear, filter(None, names)))}" + (f". {reason}" if reason else "")
+                f" {', '.join(map(clear, filter(None, names)))}"
+                + (f". {reason}" if reason else columns.header_hint)
+                + keys_hint(name, keys, names)
             )
     for name in filter(PANDAS_INDEX.fullmatch, names):
         columns.left_out.setdefault(name, index_note(name))
+    found = keys_of_column(columns, keys, key_kind) if keys is not None else None
     return table_of(
-        columns,
-        list(rows) or default_rows(columns, keys, other_keys),
-        converts,
-        keys_of_column(columns, keys, key_kind) if keys is not None else None,
+        columns, list(rows) or default_rows(columns, keys, other_keys), converts, found
     )
+
+
+def keys_hint(name: str, keys: str | None, names: list[str]) -> str:
+    """What was probably meant by a name that is not one of the columns."""
+    if name != keys or not name:
+        return ""
+    if pathlib.Path(name).is_file():
+        return f". --keys-from {name} reads the keys from that file"
+    if len(name.split(",")) > 1 and all(part in names for part in name.split(",")):
+        return ". The keys are one column: make a column of both in the file"
+    return ""
 
 
 def in_one_dtype(columns: Columns, parts: list[Column], converts: bool) -> list[Column]:
@@ -530,18 +571,20 @@ def comma_list(names: list[str]) -> str:
 def first_text(columns: Columns, name: str) -> tuple[str, str]:
     """What a column has that is not a number, and what to do about it."""
     kind = columns.schema.field(name).type
+    if pyarrow.types.is_struct(kind):
+        return "objects", "; objects are not flattened: make a column of each member that is a number"
     if not is_text(kind):
         return f"type {kind}", ""
     for batch, file, first in columns.batches([name], BATCH_KEYS):
         column = batch.column(0).cast(pyarrow.string())
-        row = first_refused(column, to_numbers)
+        row = first_refused(column, lambda texts: to_numbers(texts, columns.decimal))
 
         def place_of(row: int) -> str:
             return f"row {first + row}" + (f" of {file}" if columns.files() else "")
 
         if row is not None:
             value = column[row].as_py()
-            hint = number_hint(value)
+            hint = number_hint(value, columns.decimal)
             return f"{place_of(row)}: {shown(value)}", "" if "--rows" in hint else hint
         blank = pyarrow.compute.and_(
             pyarrow.compute.not_equal(column, ""),

@@ -1,4 +1,4 @@
-"""CSV and TSV: the first line names the columns. Numbers are read as float64 and everything else as
+"""CSV and TSV: the first line names the columns, unless --no-header is given. Numbers are read as float64 and everything else as
 text, because the file does not tell dtypes.
 """
 
@@ -21,7 +21,7 @@ from columns import (
     to_numbers,
 )
 from table import Refused
-from text import check_utf8, cut_notes, is_number, open_text, shown
+from text import CsvFormat, check_utf8, cut_notes, open_text, shown
 
 TSV = (".tsv", ".tsv.gz")
 DELIMITERS = (",", ";", "\t", "|")
@@ -37,36 +37,43 @@ class Csv(Columns):
         rows: tuple[str, ...],
         keys: str | None,
         key_kind: str | None,
-        delimiter: str | None = None,
-        quote: bool | None = None,
+        form: CsvFormat = CsvFormat(),
     ) -> None:
         super().__init__()
         self.path, self.place = path, str(path)
         is_tsv = path.name.lower().endswith(TSV)
-        self.delimiter = delimiter or ("\t" if is_tsv else ",")
-        self.quoted = not is_tsv if quote is None else quote
+        self.delimiter = form.delimiter or ("\t" if is_tsv else ",")
+        self.quoted = not is_tsv if form.quote is None else form.quote
+        self.decimal = form.decimal or "."
+        self.has_header = form.header is not False
+        self.names: list[str] | None = None  # of the columns, if the first line is a row
         self.one_column = False
         self.only_line = b""
         self.starts_empty = False
-        self.check_first_line(delimiter is None)
+        self.check_first_line(form.delimiter is None)
         if self.quoted:
             self.notes += check_quotes(path, self.delimiter)
-        elif quote is None:
+        elif form.quote is None:
             self.note_quotes()
         found = self.first_block()
-        if not rows:
-            self.check_header(found.names)
-        check_names(found.names, self.place, first_may_be_empty=True)
+        if form.header is None:
+            self.check_header(found.names, bool(rows))
+        hint = self.header_hint
+        if is_only_last_empty(found.names):
+            hint = f". If each line ends with {shown(self.delimiter)}, remove it there"
+        check_names(found.names, self.place, True, hint)
         if not found.names[0]:
             self.left_out[""] = (
                 "the first column has no name: it is the index that pandas writes, and not part of"
                 " the rows; --keys '' takes it as keys"
             )
         self.one_column = len(found) == 1
-        if self.one_column and self.starts_empty:
+        if self.one_column and self.starts_empty and self.has_header:
             raise Refused(f"{self.place}: the first line is empty; expected the name of the column")
         self.schema = pyarrow.schema([(f.name, column_type(f, rows, keys)) for f in found])
         self.rows = self.survey(keys, key_kind)
+        if form.decimal is None:
+            self.note_thousands(rows)
         self.notes += cut_notes(path)
 
     # ---------------------------------------------------------------- the first block
@@ -75,7 +82,8 @@ class Csv(Columns):
         with open_text(self.path) as file:
             start = file.read(BLOCK)
         if not start.strip(b"\r\n"):
-            raise Refused(f"{self.place}: it is empty; expected a first line of column names")
+            expected = "a first line of column names" if self.has_header else "rows"
+            raise Refused(f"{self.place}: it is empty; expected {expected}")
         self.starts_empty = start.startswith((b"\r", b"\n"))
         if len(start) < BLOCK and not re.search(rb"[\r\n]", start):
             self.only_line = start + b"\n"  # without which Arrow does not read it
@@ -83,13 +91,16 @@ class Csv(Columns):
             with self.open({}, None) as reader:
                 schema = reader.schema
                 schema.names  # decodes them
-                return schema
         except pyarrow.ArrowInvalid as e:
             raise self.fault([]) from e
         except UnicodeDecodeError as e:
             with open_text(self.path) as file:
                 check_utf8(file.readline(), f"{self.place}, line 1")
             raise Refused(f"{self.place}: the names of its columns are not UTF-8") from e
+        if not self.has_header:
+            self.names = [str(i) for i in range(len(schema))]
+            schema = pyarrow.schema([f.with_name(n) for f, n in zip(schema, self.names)])
+        return schema
 
     def check_first_line(self, is_default_delimiter: bool) -> None:
         with open_text(self.path) as file:
@@ -106,21 +117,51 @@ class Csv(Columns):
                     f" if {shown(other)} separates the columns, use --delimiter {shown(other)}"
                 )
 
-    def check_header(self, names: list[str]) -> None:
-        """Refuses a first line of numbers: it is the first row of a file without names of columns,
-        unless its numbers are those that pandas gives to columns without names.
+    def check_header(self, names: list[str], are_rows_chosen: bool) -> None:
+        """Refuses a first line of numbers, and notes one with numbers: it may be the first row of a
+        file without names of columns. pandas gives the numbers 0, 1, 2 to columns without names, and
+        years are names.
         """
-        integers = [re.fullmatch("[0-9]+", name) for name in names]
-        numbers = [any(map(str.isdigit, name)) and is_number(name) for name in names]
+        numbers = [name for name in names if looks_like_number(name)]
         line = shown(self.delimiter.join(names))
-        counted = [[str(i + first) for i in range(len(names))] for first in (0, 1)]
-        if all(numbers) and names not in counted:
+        if not numbers:
+            return
+        self.header_hint = ". If the first line is a row, use --no-header"
+        if are_rows_chosen:  # whose names are in the first line
+            return
+        if len(numbers) == len(names) and not are_consecutive(names, (0, 1)):
             raise Refused(
                 f"{self.place}: the first line, {line}, has only numbers; expected the names of the"
-                " columns: write a line of names before it. If these are names, --rows takes them"
+                " columns: --no-header if it is a row, --header if these are names"
             )
-        if all(numbers) or any(n and not i for n, i in zip(numbers, integers)):
-            self.notes.append(f"{self.place}: the first line, {line}, is read as names of columns")
+        if len(numbers) == len(names) or not are_consecutive(numbers):
+            self.notes.append(
+                f"{self.place}: the first line, {line}, is read as names of columns; --no-header reads"
+                " it as a row, --header hides this note"
+            )
+
+    def note_thousands(self, rows: tuple[str, ...]) -> None:
+        """Notes a column in which each point may separate thousands, if the file seems to have decimal
+        commas: it has semicolons between columns, or another column with decimal commas.
+        """
+        names = self.schema.names
+        batch = next((b for b, _, _ in self.typed(dict.fromkeys(names, pyarrow.binary()))), None)
+        if batch is None:
+            return
+        if self.delimiter != ";" and not any(
+            are_all(batch.column(name), r"\A *-?[0-9]+,[0-9]+ *\z") for name in names
+        ):
+            return
+        for name in rows or names:
+            if self.schema.field(name).type == pyarrow.float64() and are_all(
+                batch.column(name), r"\A *-?[1-9][0-9]{0,2}\.[0-9]{3} *\z"
+            ):
+                first = shown(batch.column(name)[0].as_py().strip())
+                self.notes.append(
+                    f"{self.place}: the numbers in column {name}, such as {first}, have three digits"
+                    " after the point, which is read as a decimal point; if it separates thousands,"
+                    " remove it. --decimal . hides this note"
+                )
 
     def note_quotes(self) -> None:
         """Notes fields of TSV that seem to be quoted."""
@@ -145,7 +186,12 @@ class Csv(Columns):
             pyarrow.PythonFile(
                 io.BytesIO(self.only_line) if self.only_line else open_text(self.path), "r"
             ),
-            pyarrow.csv.ReadOptions(block_size=BLOCK, use_threads=use_threads),
+            pyarrow.csv.ReadOptions(
+                block_size=BLOCK,
+                use_threads=use_threads,
+                column_names=self.names,
+                autogenerate_column_names=not self.has_header and self.names is None,
+            ),
             pyarrow.csv.ParseOptions(
                 delimiter=self.delimiter,
                 quote_char='"' if self.quoted else False,
@@ -156,6 +202,7 @@ class Csv(Columns):
                 column_types=types,
                 include_columns=columns,
                 null_values=[""],
+                decimal_point=self.decimal,
                 # A key that is missing, and "", which is empty text, differ.
                 strings_can_be_null=True,
                 quoted_strings_can_be_null=not types or pyarrow.float64() in types.values(),
@@ -185,7 +232,8 @@ class Csv(Columns):
     def check_infinities(self, columns: list[str]) -> None:
         for batch, file, first in self.typed({name: pyarrow.string() for name in columns}):
             for name in columns:
-                check_overflow(batch.column(name), f"{file}, column {name}", first)
+                place = f"{file}, column {name}"
+                check_overflow(batch.column(name), place, first, self.decimal)
 
     def survey(self, keys: str | None, key_kind: str | None) -> int:
         """Counts the rows. Keys are int64 if all of them are integers in their usual form."""
@@ -231,8 +279,12 @@ class Csv(Columns):
 
     def wrong_columns(self, number: str, expected: str, actual: str, text: str) -> Refused:
         hint = "; --quote reads quoted fields" if '"' in text and not self.quoted else ""
+        with open_text(self.path) as file:
+            first = file.readline(BLOCK).strip()
+        if first.startswith(b"#"):
+            hint = f". If the first line, {shown(first)}, is a comment, remove it"
         return Refused(
-            f"{self.place}: row {int(number) - 2} has {actual} column"
+            f"{self.place}: row {int(number) - 1 - self.has_header} has {actual} column"
             f"{'s' if actual != '1' else ''}; expected {expected}, as in the first line:"
             f" {shown(text)}{hint}"
         )
@@ -244,12 +296,12 @@ class Csv(Columns):
             check_utf8(column[row].as_py(), f"{place}: row {first + row}")
         if self.schema.field(name).type != pyarrow.float64():
             return
-        row = first_refused(column, to_numbers)
+        row = first_refused(column, lambda texts: to_numbers(texts, self.decimal))
         if row is not None:
             value = column[row].as_py().decode()
             raise Refused(
                 f"{place}: row {first + row} is {shown(value)}; expected a number"
-                f"{number_hint(value)}"
+                f"{number_hint(value, self.decimal)}"
             )
 
 
@@ -266,10 +318,36 @@ def are_floats(column: pyarrow.Array) -> bool:
     """True if all texts are such as 7.0, which pandas makes of integers if one of them is missing, or
     1.23E+12, which Excel makes of long integers.
     """
-    matches = pyarrow.compute.match_substring_regex(
-        column, r"\A-?[0-9]+(\.0|(\.[0-9]+)?[eE]\+?[0-9]+)\z"
+    return are_all(column, r"\A-?[0-9]+(\.0|(\.[0-9]+)?[eE]\+?[0-9]+)\z", least=0)
+
+
+def are_all(column: pyarrow.Array, pattern: str, least: int = 1) -> bool:
+    """True if all texts match, and there are at least `least`."""
+    matches = pyarrow.compute.match_substring_regex(column, pattern)
+    return bool(pyarrow.compute.all(matches, min_count=least).as_py())
+
+
+def looks_like_number(name: str) -> bool:
+    """True for text that may be meant as a number, in other spellings, too."""
+    try:
+        float(name.replace(",", "."))
+    except ValueError:
+        return False
+    return any(map(str.isdigit, name))
+
+
+def is_only_last_empty(names: list[str]) -> bool:
+    return len(names) > 1 and not names[-1] and all(names[:-1])
+
+
+def are_consecutive(names: list[str], first: tuple[int, ...] = ()) -> bool:
+    """True for integers that count up by one, from one of `first` unless it is empty."""
+    if not all(re.fullmatch("[0-9]{1,9}", name) for name in names):
+        return False
+    start = int(names[0])
+    return [*map(int, names)] == [*range(start, start + len(names))] and (
+        not first or start in first
     )
-    return bool(pyarrow.compute.all(matches, min_count=0).as_py())
 
 
 # ---------------------------------------------------------------- quotes

@@ -14,7 +14,7 @@ from safetensors_file import Safetensors
 from state_dict import StateDict
 from table import BATCH_KEYS, MOST_DIMENSIONS, Array, Keys, Refused, Strings, Table, Unreadable
 
-from text import refuse_pointer
+from text import CsvFormat, refuse_pointer
 
 if typing.TYPE_CHECKING:
     import columns
@@ -26,6 +26,13 @@ JSON_LINES = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 WORD_VECTORS = (".txt", ".vec", ".txt.gz", ".vec.gz")
 NUMBERS_AS_TEXT = (*CSV, *JSON_LINES, *WORD_VECTORS)
 STATE_DICT = (".pt", ".pth", ".bin")
+# Formats that cannot be imported, and how pandas or jq write their contents in one that can.
+OTHER_FORMATS = {
+    (".json", ".json.gz"): "a list of objects becomes JSON Lines by jq -c '.[]' FILE.json >FILE.jsonl",
+    (".xlsx", ".xls", ".ods"): "pandas.read_excel(FILE).to_csv('FILE.csv', index=False) makes CSV of it",
+    (".pkl", ".pickle"): "the program that wrote it can write Parquet: df.to_parquet('FILE.parquet')",
+    (".h5", ".hdf5", ".hdf"): "numpy.save('FILE.npy', h5py.File(FILE)['NAME'][:]) makes an array of it",
+}
 KEY_SUFFIXES = (".keys", ".keys.bytes", ".keys.offsets")
 
 
@@ -40,8 +47,7 @@ class Choice:
     keys: str | None = None
     keys_from: pathlib.Path | None = None
     key_kind: str | None = None
-    delimiter: str | None = None
-    quote: bool | None = None
+    csv: CsvFormat = CsvFormat()
     converts: bool = False  # --dtype: the dtypes of columns may differ
 
 
@@ -101,11 +107,15 @@ def other_files(folder: pathlib.Path, parts: list[pathlib.Path]) -> tuple[str, .
     )
 
 
-def read_tables(paths: list[pathlib.Path], choice: Choice) -> list[Table]:
+def check_paths(paths: list[pathlib.Path], choice: Choice) -> None:
+    """Refuses inputs that are not there."""
     for path in (*paths, *([choice.keys_from] if choice.keys_from else [])):
         if not path.exists():
             raise Refused(f"{path}: there is no such file")
         check_file(path)
+
+
+def read_tables(paths: list[pathlib.Path], choice: Choice) -> list[Table]:
     root = paths[0] if len(paths) == 1 and paths[0].is_dir() else None
     parts = parts_of(root) if root else paths
     if parts and all(has_suffix(path, COLUMN_FILES) for path in parts):
@@ -160,7 +170,7 @@ def open_columns(
         return json_lines.JsonLines(paths[0], choice.keys)
     if has_suffix(paths[0], CSV):
         return csv_file.Csv(
-            *(paths[0], choice.rows, choice.keys, choice.key_kind, choice.delimiter, choice.quote)
+            paths[0], choice.rows, choice.keys, choice.key_kind, choice.csv
         )
     return arrow_files.ArrowFiles(paths, root)
 
@@ -168,7 +178,9 @@ def open_columns(
 def own_keys(table: Table, choice: Choice) -> Table:
     """A table of word vectors, whose keys are its words."""
     if choice.rows or choice.keys is not None:
-        raise Refused(f"{table.place}: it has no columns, which --rows and --keys name")
+        raise Refused(
+            f"{table.place}: it has no columns, which --rows and --keys name; the words are the keys"
+        )
     if table.keys:
         table = dataclasses.replace(table, keys=as_kind(table.keys, choice.key_kind))
     return named(with_keys_from(table, choice), choice)
@@ -184,7 +196,10 @@ def named(table: Table, choice: Choice) -> Table:
     """The only table of an input, under the name that --tensor gives it."""
     for name in choice.tensors:
         if name != table.name:
-            raise Refused(f"{table.place}: there is no tensor {name}; it becomes {table.name}")
+            raise Refused(
+                f"{table.place}: there is no tensor {name}; it becomes {table.name}, which --tensor"
+                f" {table.name}={name} renames"
+            )
     return dataclasses.replace(table, name=choice.tensors.get(table.name, table.name))
 
 
@@ -202,6 +217,9 @@ def open_tensors(path: pathlib.Path) -> Tensors:
         return Npz(path)
     if has_suffix(path, STATE_DICT):
         return StateDict(path)
+    for suffixes, hint in OTHER_FORMATS.items():
+        if has_suffix(path, suffixes):
+            raise Refused(f"{path}: files of this format are not imported; {hint}")
     raise Refused(
         f"{path}: its suffix is of no known format; expected .parquet, .feather, .arrow, .csv,"
         " .tsv, .jsonl, .txt, .vec, .npy, .npz, .pt, .pth, .bin, .safetensors or a folder"
@@ -228,7 +246,7 @@ def read_tensors(reader: Tensors, choice: Choice) -> list[Table]:
         if name not in reader.names:
             raise Refused(
                 f"{reader.path}: there is no tensor {name or repr(name)}; it has"
-                f" {', '.join(sorted(reader.names)) or 'none'}"
+                f" {', '.join(sorted(reader.names)) or 'none'}{tensor_hint(name, reader, choice)}"
             )
     if (choice.keys is not None or choice.keys_from) and len(chosen) != 1:
         raise Refused(
@@ -242,7 +260,7 @@ def read_tensors(reader: Tensors, choice: Choice) -> list[Table]:
         except Unreadable as e:
             if choice.tensors:
                 raise
-            left_out.append(str(e))
+            left_out.append(f"{e}{strings_hint(reader, name, choice)}")
         else:
             keys = keys_of_tensor(reader, name, choice)
             tables.append(dataclasses.replace(table, name=new, keys=keys))
@@ -252,6 +270,15 @@ def read_tensors(reader: Tensors, choice: Choice) -> list[Table]:
     return tables
 
 
+def tensor_hint(name: str, reader: Tensors, choice: Choice) -> str:
+    """What was probably meant by a name that is not one of the tensors."""
+    if choice.tensors.get(name) in reader.names:
+        return f". --tensor has the name in the input first: --tensor {choice.tensors[name]}={name}"
+    if name == choice.keys and name and pathlib.Path(name).is_file():
+        return f". --keys-from {name} reads the keys from that file"
+    return ""
+
+
 def readable(table: Table) -> Table:
     if len(table.shape) > MOST_DIMENSIONS:
         raise Unreadable(
@@ -259,6 +286,13 @@ def readable(table: Table) -> Table:
             f" {MOST_DIMENSIONS}"
         )
     return table
+
+
+def strings_hint(reader: Tensors, name: str, choice: Choice) -> str:
+    """About strings that are left out, but can be the keys of the rows."""
+    if choice.keys is not None or choice.keys_from or not isinstance(reader, Npz):
+        return ""
+    return f"; --keys {name} takes it as keys" if reader.is_text(name) else ""
 
 
 def note_of(reason: str) -> str:

@@ -5,6 +5,7 @@ float64, because the file does not tell dtypes; keys stay integers.
 import json
 import math
 import pathlib
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -17,6 +18,7 @@ from text import TOO_LARGE, check_utf8, open_text, shown
 LINE_BYTES = 64 << 20
 BATCH_ROWS = 4096  # at most: objects of Python take much memory
 FLOAT64_END = (1 << 1024) - (1 << 970)  # the first integer that is rounded to infinity
+WHOLE_LIST = "one list of objects becomes JSON Lines by jq -c '.[]' FILE.json >FILE.jsonl"
 EXAMPLE = 'expected an object in one line, such as {"id": 7, "embedding": [0.5, 1.5]}'
 
 
@@ -120,12 +122,16 @@ def parse(line: bytes, place: str, read_float: Callable[[str], Any]) -> dict[str
     try:
         value = json.loads(line, object_pairs_hook=members, parse_float=read_float)
     except json.JSONDecodeError as e:
-        raise Refused(f"{place}: it is not JSON from column {e.colno} on; {EXAMPLE}") from e
+        raise Refused(f"{place}: it is not JSON from column {e.colno} on; {hint_of(line)}") from e
     except (ValueError, RecursionError) as e:
         raise Refused(f"{place}: it has a number that is too long, or too many levels") from e
     if not isinstance(value, dict):
-        raise Refused(f"{place}: {shown(line)} is not an object; {EXAMPLE}")
+        raise Refused(f"{place}: {shown(line)} is not an object; {hint_of(line)}")
     return value
+
+
+def hint_of(line: bytes) -> str:
+    return WHOLE_LIST if re.match(rb"\s*\[\s*(\{|\Z)", line) else EXAMPLE
 
 
 def is_integer(value: Any) -> bool:

@@ -15,6 +15,7 @@ from text import check_utf8, read_text, shown
 from vocabulary import vocabulary
 
 MOST_SHOWN = 3
+FLOAT_KEYS = "; astype('int64') makes integers of numbers such as 7.0"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,7 +103,10 @@ def keys_of_texts(texts: list[bytes], place: str) -> Keys:
 def kind_of(dtype: "numpy.dtype[Any]", place: str) -> str:
     """int64 for all integers that fit."""
     if dtype.kind not in "iu":
-        raise Refused(f"{place}: keys are of dtype {dtype}; expected integers or strings")
+        raise Refused(
+            f"{place}: keys are of dtype {dtype}; expected integers or strings"
+            + (FLOAT_KEYS if dtype.kind == "f" else "")
+        )
     return "uint64" if dtype.name == "uint64" else "int64"
 
 
@@ -187,7 +191,10 @@ def keys_of_file(path: pathlib.Path, kind: str | None = None) -> Keys:
         texts = in_order(vocabulary(read_text(path), place), place)
         return as_kind(keys_of_texts(texts, place), kind)
     if not name.endswith((".txt", ".txt.gz")):
-        raise Refused(f"{place}: the keys of a file are in .txt, .json or .npy")
+        raise Refused(
+            f"{place}: the keys of a file are in .txt, .json or .npy; a column of pandas is written by"
+            " df['NAME'].to_csv('keys.txt', index=False, header=False)"
+        )
     lines = read_text(path).split(b"\n")
     if not lines[-1]:
         lines.pop()
@@ -209,6 +216,7 @@ def in_order(rows: dict[str, Any], place: str) -> list[bytes]:
         if not isinstance(row, int) or isinstance(row, bool) or row < 0:
             raise Refused(
                 f"{where}: its row is {shown(json.dumps(row))}; expected an integer from 0"
+                + ('; keys come first, as in {"king": 0}' if isinstance(row, str) else "")
             )
         if row in keys:
             raise Refused(

@@ -2,9 +2,11 @@
 Other encodings are recognised and refused, with the command that converts them.
 """
 
+import dataclasses
 import gzip
 import io
 import pathlib
+import re
 import typing
 import zlib
 
@@ -16,7 +18,24 @@ POINTER = b"version https://git-lfs.github.com/spec/"
 GZIP = b"\x1f\x8b"
 LATIN1 = "; if the file is in Latin-1, iconv -f LATIN1 -t UTF-8 FILE >NEW converts it"
 SHOWN = 40  # characters of a value in an error
+NUMBER = re.compile(
+    r"[ \t]*[-+]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|nan|inf|infinity)[ \t]*",
+    re.ASCII | re.IGNORECASE,
+)
 TOO_LARGE = "expected a number up to 1.8e308, the maximum of float64"
+
+
+@dataclasses.dataclass(frozen=True)
+class CsvFormat:
+    """What the command line says of CSV; None: as the file looks."""
+
+    delimiter: str | None = None
+    quote: bool | None = None
+    header: bool | None = None
+    decimal: str | None = None
+
+    def is_given(self) -> bool:
+        return self != CsvFormat()
 
 
 class Stream(io.RawIOBase):
@@ -115,11 +134,29 @@ def check_utf8(data: bytes, place: str, hint: str = LATIN1) -> bytes:
 
 
 def is_number(text: bytes | str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return "_" not in str(text)  # which Python allows
+    """True for a decimal number, NaN or an infinity. Python's float() also takes 1_000 and digits of
+    other scripts.
+    """
+    return bool(
+        NUMBER.fullmatch(text.decode("utf-8", "replace") if isinstance(text, bytes) else text)
+    )
+
+
+def spelling_hint(value: str, decimal: str | None) -> str:
+    """What to do about a number that is written in another way. `decimal` is the decimal point of
+    a file that may have another one, or None.
+    """
+    if any(character.isdigit() and not character.isascii() for character in value):
+        return "; the digits of numbers are 0 to 9"
+    if re.fullmatch(r"[-+]?0[xX][0-9a-fA-F]+", value):
+        return "; numbers are decimal, not hexadecimal"
+    if not re.fullmatch(r"[-+]?[0-9.,'\u2019_\s]*[0-9]", value):
+        return ""
+    if decimal == ",":
+        return "; with --decimal , numbers have a decimal comma, and no separators between digits"
+    return "; numbers have a decimal point, and no separators between digits" + (
+        "; --decimal , reads decimal commas" if decimal and "," in value else ""
+    )
 
 
 def shown(value: bytes | str) -> str:

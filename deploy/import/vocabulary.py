@@ -23,6 +23,7 @@ def vocabulary(content: bytes, place: str) -> dict[str, Any]:
         raise Refused(
             f"{place}: expected an object that has the row number of each key, or a tokenizer"
             " with a vocabulary"
+            + ("; a list of keys is written as a .txt file, one a line" * isinstance(document, list))
         )
     return {**rows, **added}
 

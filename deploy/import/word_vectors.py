@@ -12,9 +12,10 @@ from collections.abc import Iterator
 import numpy
 
 from table import BATCH_BYTES, DTYPES, Array, Keys, Refused, Strings, Table, strings_of
-from text import TOO_LARGE, check_utf8, cut_notes, is_number, open_text, shown
+from text import TOO_LARGE, check_utf8, cut_notes, is_number, open_text, shown, spelling_hint
 
 NAME = "vectors"  # of the only tensor
+TABS = "; a file with tabs is imported under a name that ends with .tsv, by --no-header --keys 0"
 LINE_BYTES = 16 << 20
 
 
@@ -45,7 +46,10 @@ class WordVectors:
             raise Refused(
                 f"{self.place}, line 1: {shown(start[0])} does not end with numbers; expected a"
                 " word and its numbers, separated by spaces"
+                + (TABS if b"\t" in start[0] else number_hint(start[0]))
             )
+        if not announced:
+            self.check_first(start[0], start[-1])
         self.check_words(start[-1])
         self.rows = sum(map(len, self.lines()))
         if announced and announced[0] != self.rows:
@@ -54,14 +58,22 @@ class WordVectors:
                 f" {self.rows}"
             )
 
+    def check_first(self, first: bytes, second: bytes) -> None:
+        """Refuses a first line in which a number is damaged: as many pieces, but fewer numbers than in
+        the second line.
+        """
+        pieces = first.split(b" ")
+        if trailing_numbers(second) == second.count(b" ") == len(pieces) - 1 > self.width:
+            self.refuse_number([first[len(pieces[0]) + 1 :]], 1)
+
     def check_words(self, line: bytes) -> None:
         """Refuses a matrix, whose first column would be taken for words."""
         words = next(self.numbered(), (0, [], []))[2]
         if all(map(is_number, words)) and not all(word.isdigit() for word in words):
             raise Refused(
                 f"{self.place}: the lines have only numbers, such as {shown(line)}; expected a word and"
-                " its numbers. A matrix is imported from .npy, or from .csv with --delimiter ' ' and a"
-                " first line of names"
+                " its numbers. A matrix is imported from .npy, or from .csv with --delimiter ' ' and"
+                " --no-header"
             )
 
     def lines(self, size: int = BATCH_BYTES) -> Iterator[list[bytes]]:
@@ -136,7 +148,7 @@ class WordVectors:
     def refuse_number(self, tails: list[bytes], number: int) -> None:
         for place, piece in self.pieces(tails, number):
             if not is_number(piece):
-                raise Refused(f"{place} is {shown(piece)}; expected a number")
+                raise Refused(f"{place} is {shown(piece)}; expected a number{number_hint(piece)}")
 
     def check_infinities(self, tails: list[bytes], number: int) -> None:
         """Refuses digits whose value is infinite as float64; the text "inf" is infinite."""
@@ -167,6 +179,12 @@ def trailing_numbers(line: bytes) -> int:
     while count < len(pieces) - 1 and is_number(pieces[-1 - count]):
         count += 1
     return count
+
+
+def number_hint(line: bytes) -> str:
+    """What to do about the last piece of a line that is not a number."""
+    pieces = [piece for piece in line.decode("utf-8", "replace").split(" ") if not is_number(piece)]
+    return spelling_hint(pieces[-1], None) if pieces else ""
 
 
 def header(first: bytes, second: bytes | None) -> tuple[int, int] | None:

@@ -94,18 +94,43 @@ class FirstLineOfCsv(ColumnTest):
             with self.subTest(line):
                 path = self.text(f"{line}\n{line}\n")
                 self.assertEqual(self.refused(path), f"{path}: the first line, '{line}', has only numbers; expected the names of the columns: "
-                                                     "write a line of names before it. If these are names, --rows takes them")
-        self.assertEqual(self.notes(self.text("1999,2000\n0.5,1\n"), "--rows", "1999,2000"), [])
+                                                     "--no-header if it is a row, --header if these are names")
+        for options in ("--rows", "1999,2000"), ("--header",):
+            self.assertEqual(self.notes(self.text("1999,2000\n0.5,1\n"), *options), [])
         self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [0.5, 1])
 
     def test_names_that_may_be_numbers_are_noted(self):
-        for line in "0,1,2", "1,2,3", "a,0.5,0.9":
+        for line in "0,1,2", "1,2,3", "a,0.5,0.9", "a,1,0", "a,3,7":
             with self.subTest(line):
                 path = self.text(f"{line}\n1,2,3\n")
-                self.assertEqual(self.notes(path, "--tensor", "rows=x"), [f"{path}: the first line, '{line}', is read as names of columns"])
-        for line in "id,0,1", ",0,1", "inf,nan,x":
+                self.assertEqual(self.notes(path, "--tensor", "rows=x"), [f"{path}: the first line, '{line}', is read as names of columns; "
+                                                                          "--no-header reads it as a row, --header hides this note"])
+                self.assertEqual(self.notes(path, "--header"), [])
+        for line in "id,0,1", ",0,1", "inf,nan,x", "id,2019,2020":
             self.text(f"{line}\n1,2,3\n")
             self.assertFalse([note for note in self.notes(self.work / "m.csv") if "first line" in note])
+
+    def test_a_first_line_is_a_row_with_no_header(self):
+        for text in "king,3,7\nqueen,4,8\n", "king,3,7\nqueen,4,8":
+            self.notes(self.text(text), "--no-header", "--keys", "0")
+            self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [3, 7, 4, 8])
+            self.assertEqual(strings(self.tensors("m.safetensors"), "rows.keys"), ["king", "queen"])
+        self.notes(self.text("0.5"), "--no-header")
+        self.assertEqual(numbers(self.tensors("m.safetensors"), "0"), [0.5])
+        path = self.text("a,1,2\n")
+        self.assertIn("there is no column id; it has 0, 1, 2", self.refused(path, "--no-header", "--keys", "id"))
+        self.text("a,1,2\nb,2,3\nc,4\n")
+        self.assertIn("row 2 has 2 columns; expected 3", self.refused(path, "--no-header", "--keys", "0"))
+        path = self.text("a,1,2\nb,x,3\n")
+        self.assertIn("column 1 (row 1: 'x') is not numeric", self.refused(path, "--no-header", "--keys", "0"))
+        self.assertEqual(self.refused(self.text(""), "--no-header"), f"{path}: it is empty; expected rows")
+
+    def test_errors_about_names_that_are_numbers_point_to_no_header(self):
+        hint = ". If the first line is a row, use --no-header"
+        path = self.text("king,3,7\nqueen,4,8\n")
+        self.assertEqual(self.refused(path, "--keys", "id"), f"{path}: there is no column id; it has king, 3, 7{hint}")
+        path = self.text("king,0.1,0.1\n")
+        self.assertEqual(self.refused(path), f"{path}: columns 2 and 3 are both named '0.1'. Expected a different name for each column{hint}")
 
     def test_an_empty_first_line_names_no_column(self):
         path = self.text("\nx\n1\n")
@@ -131,6 +156,17 @@ class FirstLineOfCsv(ColumnTest):
 
 
 class NamesOfColumns(ColumnTest):
+    def test_a_column_that_cannot_be_keys_is_named_before_columns_that_cannot_be_rows(self):
+        path = self.parquet(title=["a"], v=[[0.5]])
+        self.assertEqual(self.refused(path, "--keys", "v"), f"{path}, column v: keys are of type list<element: double>; expected integers or strings")
+
+    def test_lists_that_are_text_are_named(self):
+        path = self.parquet(id=[1], v=["[0.5, 1.5]"])
+        self.assertEqual(self.refused(path, "--rows", "v"), f"{path}, column v: the type is string; expected numbers, or lists of numbers; "
+                                                            "'[0.5, 1.5]' is text: df['v'] = df['v'].map(json.loads) makes lists of it")
+        path = self.parquet(id=[1], v=["Dune"])
+        self.assertEqual(self.refused(path, "--rows", "v"), f"{path}, column v: the type is string; expected numbers, or lists of numbers")
+
     def test_a_name_that_could_be_several_is_quoted(self):
         self.assertIn("there is no column id; it has 'id x', ' y', z", self.refused(self.text("id x, y,z\n1,2,3\n"), "--keys", "id"))
 
@@ -146,8 +182,9 @@ class NamesOfColumns(ColumnTest):
                                 (["x", "x", ""], "columns 1 and 2 are both named 'x'; column 3 has no name")):
             with self.subTest(names):
                 expected += ". Expected a different name for each column"
+                trailing = ". If each line ends with ',', remove it there" if all(names[:-1]) and not names[-1] else ""
                 path = self.text(",".join(names) + "\n" + ",".join("1" * len(names)) + "\n")
-                self.assertEqual(self.refused(path, "--keys", "t"), f"{path}: {expected}")
+                self.assertEqual(self.refused(path, "--keys", "t"), f"{path}: {expected}{trailing}")
                 pq.write_table(pa.table([pa.array([1.0])] * len(names), names=names), self.work / "m.parquet")
                 self.assertEqual(self.refused(self.work / "m.parquet"), f"{self.work / 'm.parquet'}: {expected}")
 
@@ -209,11 +246,42 @@ class Quotes(ColumnTest):
             self.assertIn("line 2: a quoted field starts here and has more than 16 bytes", self.refused(path))
 
 
+class DecimalCommas(ColumnTest):
+    def test_numbers_have_a_decimal_comma_if_asked(self):
+        path = self.text("id;x;y\na;1,5;-2e3\nb; ,25 ;inf\n")
+        self.notes(path, "--delimiter", ";", "--decimal", ",", "--keys", "id")
+        self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [1.5, -2000, 0.25, float("inf")])
+
+    def test_a_point_is_then_no_part_of_a_number(self):
+        options = "--delimiter", ";", "--decimal", ",", "--keys", "id"
+        hint = "with --decimal , numbers have a decimal comma, and no separators between digits"
+        path = self.text("id;x\na;1,5\nb;1.234\n")
+        self.assertIn(f"column x (row 1: '1.234') is not numeric; {hint}", self.refused(path, *options))
+        self.assertEqual(self.refused(path, *options, "--rows", "x"), f"{path}, column x: row 1 is '1.234'; expected a number; {hint}")
+        path = self.text("id;x\na;1,5\nb;" + "9" * 400 + ",5\n")
+        self.assertIn("column x: row 1 is '9999", self.refused(path, *options, "--rows", "x"))
+
+    def test_points_that_may_separate_thousands_are_noted(self):
+        def note(path, column, first):
+            return [f"{path}: the numbers in column {column}, such as '{first}', have three digits after the point, which is read as a decimal point; "
+                    "if it separates thousands, remove it. --decimal . hides this note"]
+        path = self.text("id;x;y\na;1.234;0.125\nb;-12.500;7.125\n")
+        self.assertEqual(self.notes(path, "--delimiter", ";", "--keys", "id"), note(path, "x", "1.234"))
+        self.assertEqual(self.notes(path, "--delimiter", ";", "--keys", "id", "--decimal", "."), [])
+        self.assertEqual(self.notes(path, "--delimiter", ";", "--rows", "y"), [])
+        path = self.text('id,x,y\na,1.234,"2,5"\nb,12.500,"3,5"\n')
+        self.assertEqual(self.notes(path, "--rows", "x"), note(path, "x", "1.234"))
+        for text in "id,x\na,1.234\nb,12.500\n", "id,x,y\na,1.234,b\nb,12.500,c\n":
+            self.assertEqual(self.notes(self.text(text), "--rows", "x"), [])
+
+
 class ValuesOfCsv(ColumnTest):
     def test_a_value_that_is_no_number_is_shown_with_its_row_and_a_hint(self):
         for value, hint in (("NA", "a row without a value cannot be imported: fill it, or remove it"), ("5%", "write 5% as 0.05"),
                             ("1 2", "numbers have a decimal point, and no separators between digits"),
-                            ('"0,5"', "numbers have a decimal point, and no separators between digits"),
+                            ('"0,5"', "numbers have a decimal point, and no separators between digits; --decimal , reads decimal commas"),
+                            ("1_000", "numbers have a decimal point, and no separators between digits"),
+                            ("0x1f", "numbers are decimal, not hexadecimal"), ("１２", "the digits of numbers are 0 to 9"),
                             ('"[0.5, 1.5]"', "lists are imported from Parquet or JSON Lines; in CSV each number has a column"),
                             ("Dune", "--rows chooses columns of numbers, --keys the column of keys")):
             path = self.text(f"id,x\na,0.5\nb,\nc,{value}\n")

@@ -1,7 +1,9 @@
 """The command line of the import, its progress, and the types of its source."""
-import errno, fcntl, io, os, pathlib, pty, re, subprocess, sys, unittest, unittest.mock
+import datetime, errno, fcntl, io, os, pathlib, pty, re, shutil, subprocess, sys, unittest, unittest.mock
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from importing import PROGRAM, ImportTest, program, run
 
@@ -18,7 +20,7 @@ class CommandLine(ImportTest):
 
     def test_wrong_options_end_with_status_2_and_the_reason(self):
         np.savez(self.work / "m.npz", w=np.zeros(3))
-        for options, expected in (([], "--data-dir is missing"), (["--data"], "unrecognized arguments: --data"),
+        for options, expected in (([], "--data-dir is missing"), (["--data"], "unrecognized arguments: --data; did you mean --data-dir?"),
                                   (["--data-dir", "d", "--keys", "a", "--keys-from", "b"], "expected one of them"),
                                   (["--data-dir", "d", "--alias", "a=w"], "--version is missing"),
                                   (["--data-dir", "d", "--version", "../x"], "expected 1 to 64 of the characters"),
@@ -26,7 +28,8 @@ class CommandLine(ImportTest):
                                   (["--data-dir", "d", "--version", "x" * 65], "expected 1 to 64"),
                                   (["--data-dir", "d", "--name", "a/b"], "'/' (U+002F) is not allowed; expected letters"),
                                   (["--data-dir", "d", "--name", "e\u0301"], "(NFC); expected '\u00e9'"),
-                                  (["--data-dir", "d", "--delimiter", "::"], "--delimiter '::': expected one ASCII character"),
+                                  (["--data-dir", "d", "--delimiter", "::"], "--delimiter '::': expected one ASCII character, or \\t for a tab"),
+                                  (["--data-dir", "d", "--rows", "a", "b"], "unrecognized arguments: b; inputs stand together, and an option takes one value: --rows a,b"),
                                   (["--data-dir", "d", "--delimiter", '"'], "expected one ASCII character"),
                                   (["--data-dir", "d", "--rows", ""], "--rows '': expected names of columns, with a comma between them"),
                                   (["--data-dir", "d", "--rows", "a,,b"], "--rows 'a,,b': expected names of columns"),
@@ -41,6 +44,57 @@ class CommandLine(ImportTest):
                 self.assertIn(expected, errors)
         self.assertFalse(os.path.exists("d"))
 
+    def test_what_was_probably_meant_is_said(self):
+        vectors, keys, floats = self.work / "v.npy", self.work / "k.txt", self.work / "f.npy"
+        np.save(vectors, np.zeros((2, 3), "f4"))
+        np.save(floats, np.array([7.0, 8.0]))
+        keys.write_text("a\nb\n")
+        (self.work / "k.csv").write_text("id\na\nb\n")
+        (self.work / "t.csv").write_text("id,x\na,1\nb,2\n")
+        (self.work / "w.txt").write_text("a 1\nb 2\n")
+        pq.write_table(pa.table({"id": [datetime.date(2026, 1, 1)], "x": [1.5]}), self.work / "d.parquet")
+        for name, text in (("s.jsonl", '{"id": 1, "v": {"a": 0.5}}\n'), ("p.csv", "id,p\n1,$1.5\n"), ("e.csv", "id,x,\n1,2,\n"), ("c.csv", "# made today\nid,x\n1,2\n"),
+                           ("tabs.txt", "a\t1\t2\n"), ("tabs.tsv", "a\t1\t2\n"), ("l.json", '["a", "b"]'), ("r.json", '{"0": "a", "1": "b"}')):
+            (self.work / name).write_text(text)
+        self.imported(self.work / "tabs.tsv", "--no-header", "--keys", "0")
+        shutil.rmtree(self.data)
+        model = self.work / "m.npz"
+        np.savez(model, w=np.zeros(2), v=np.zeros(2))
+        for arguments, expected in (
+                ((vectors, "--keys", keys), f". --keys-from {keys} reads the keys from that file"),
+                ((self.work / "t.csv", "--keys", keys), f"it has id, x. --keys-from {keys} reads the keys from that file"),
+                ((self.work / "t.csv", "--keys", "id,x"), "it has id, x. The keys are one column: make a column of both in the file"),
+                ((vectors, "--keys-from", self.work / "k.csv"), "; a column of pandas is written by df['NAME'].to_csv('keys.txt', index=False, header=False)"),
+                ((vectors, "--keys-from", floats), "keys are of dtype float64; expected integers or strings; astype('int64') makes integers"),
+                ((model, "--tensor", "words=w"), "there is no tensor words; it has v, w. --tensor has the name in the input first: --tensor w=words"),
+                ((self.work / "w.txt", "--tensor", "words"), "it becomes vectors, which --tensor vectors=words renames"),
+                ((self.work / "w.txt", "--keys", "0"), "it has no columns, which --rows and --keys name; the words are the keys"),
+                ((vectors, "--version", "1", "--alias", "a=v:rows"), "--alias a=v:rows: there is no tensor v:rows; it has rows"),
+                ((self.work / "d.parquet", "--keys", "id"), "keys are of type date32[day]; expected integers or strings; astype('string') makes text of dates"),
+                ((self.work / "s.jsonl", "--keys", "id"), "column v (objects) is not numeric; objects are not flattened: make a column of each member"),
+                ((self.work / "p.csv", "--keys", "id"), "column p (row 0: '$1.5') is not numeric; write numbers without the currency"),
+                ((self.work / "e.csv", "--keys", "id"), "column 3 has no name. Expected a different name for each column. If each line ends with ',', remove it there"),
+                ((self.work / "c.csv", "--keys", "id"), ". If the first line, '# made today', is a comment, remove it"),
+                ((self.work / "tabs.txt",), "; a file with tabs is imported under a name that ends with .tsv, by --no-header --keys 0"),
+                ((vectors, "--keys-from", self.work / "l.json"), "; a list of keys is written as a .txt file, one a line"),
+                ((vectors, "--keys-from", self.work / "r.json"), """its row is '"a"'; expected an integer from 0; keys come first, as in {"king": 0}"""),
+                ((self.work / "v*.npy",), f"{self.work}/v*.npy: there is no such file")):
+            with self.subTest(arguments[1:]):
+                self.assertIn(expected, self.refused(*arguments))
+        for name, hint in (("a.json", "by jq -c '.[]'"), ("a.pkl", "df.to_parquet"), ("a.xlsx", "pandas.read_excel"), ("a.h5", "numpy.save")):
+            (self.work / name).write_text("")
+            error = self.refused(self.work / name)
+            self.assertTrue("files of this format are not imported" in error and hint in error, error)
+        for text in '[{"x": 1}, {"x": 2}]', '[\n {"x": 1}\n]', "[{\n":
+            (self.work / "l.jsonl").write_text(text)
+            self.assertIn("; one list of objects becomes JSON Lines by jq -c '.[]' FILE.json >FILE.jsonl", self.refused(self.work / "l.jsonl"))
+
+    def test_strings_beside_an_array_are_said_to_be_possible_keys(self):
+        np.savez(self.work / "m.npz", w=np.zeros(2), names=np.array(["a", "b"]), table=np.array([["a"]]))
+        _, _, errors = run(self.work / "m.npz", "--data-dir", self.data)
+        self.assertEqual([("names" in line, "; --keys names takes it as keys. It is left out" in line) for line in errors.splitlines() if "note" in line],
+                         [(True, True), (False, False)])
+
     def test_inputs_that_are_not_there_or_of_no_known_format(self):
         (self.work / "m.doc").write_text("")
         (self.work / "a.parquet").write_text("")
@@ -53,8 +107,9 @@ class CommandLine(ImportTest):
         np.savez(self.work / "m.npz", w=np.zeros(3), v=np.zeros(3))
         for options, expected in ((["--tensor", "x"], "there is no tensor x; it has v, w"), (["--keys", "x"], "there is no tensor x"),
                                   (["--keys", ""], "there is no tensor ''; it has v, w"),
-                                  (["--rows", "x"], "--rows chooses columns"), (["--quote"], "--delimiter and --quote are for CSV and TSV"),
-                                  (["--delimiter", ";"], "--delimiter and --quote are for CSV and TSV"),
+                                  (["--rows", "x"], "--rows chooses columns"), (["--no-header"], "--header and --decimal are for CSV"),
+                                  (["--quote"], "--delimiter, --quote, --header and --decimal are for CSV and TSV"),
+                                  (["--delimiter", ";"], "--delimiter, --quote, --header and --decimal are for CSV and TSV"),
                                   (["--tensor", "w=a/b"], "tensor 'a/b': '/' (U+002F) is not allowed"),
                                   (["--tensor", "w=v", "--tensor", "v"], "two tensors would be named v"),
                                   (["--tensor", "w=" + "x" * 130], "the name has 132 bytes; expected at most 121"),
@@ -92,7 +147,7 @@ class CommandLine(ImportTest):
         self.assertEqual(self.refused(self.work / "d.csv"), f"{self.work}/d.csv: Is a directory")
         self.assertEqual(self.refused(self.work / "m.npy", "--keys-from", self.work / "k.txt"), f"{self.work}/k.txt: there is no such file")
         status, _, errors = run(self.work / "m.npy", "--data-dir", self.work / "file", "--quiet")
-        self.assertEqual((status, errors), (1, f"import: error: {self.work}/file: File exists\n"))
+        self.assertEqual((status, errors), (1, f"import: error: --data-dir {self.work}/file: it is a file; expected a folder\n"))
         written = f"{self.data}/.import-m/m.safetensors"
         for call in "pwrite", "fsync", "posix_fallocate":
             with self.subTest(call), unittest.mock.patch.object(os, call, side_effect=OSError(errno.EIO, "Input/output error")):

@@ -59,6 +59,11 @@ class WordVectors(ColumnTest):
                                ("a 1 2\nb 3 x\n", ", line 2: element 1 is 'x'; expected a number"), ("a 1 2\nb 3  4\n", "line 2: "),
                                ("3 2\na 1 2\nb 3 1_0\n", ": the first line announces 3 words, but there are 2"),
                                ("2 2\na 1 2\nb 3 1_0\n", ", line 3: element 1 is '1_0'"),
+                               ("a 1_0 2\nb 3 4\n", ", line 1: element 0 is '1_0'; expected a number; numbers have a decimal point, and no separators"),
+                               ("a 0x1f 2\nb 3 4\n", ", line 1: element 0 is '0x1f'; expected a number; numbers are decimal, not hexadecimal"),
+                               ("a 0,1 0,2\nb 0,3 0,4\n", ", line 1: 'a 0,1 0,2' does not end with numbers; expected a word and its numbers, "
+                                                        "separated by spaces; numbers have a decimal point"),
+                               ("a 1 2\nb 0x1f 4\n", ", line 2: element 0 is '0x1f'; expected a number; numbers are decimal, not hexadecimal"),
                                ("2 2\na 1 2\nb 1e39 1\n", "row 1 is too large for float32: 1e+39"),
                                ("the cat sat\n", ", line 1: 'the cat sat' does not end with numbers"), ("", ": it is empty"),
                                ("x\n", "does not end with numbers"),
@@ -74,10 +79,11 @@ class WordVectors(ColumnTest):
             with self.subTest(text):
                 path = self.text(text, "m.txt")
                 self.assertEqual(self.refused(path), f"{path}: the lines have only numbers, such as '{shown}'; expected a word and its numbers. A "
-                                                     "matrix is imported from .npy, or from .csv with --delimiter ' ' and a first line of names")
+                                                     "matrix is imported from .npy, or from .csv with --delimiter ' ' and --no-header")
         self.expect(self.text("0.5 1 2\na 1 2\n", "m.txt"), ["0.5", "a"], [1, 2, 1, 2])
-        self.notes(self.text("x y\n0.5 1.5\n"), "--delimiter", " ")
-        self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [0.5, 1.5])
+        for text, options in ("x y\n0.5 1.5\n", ()), ("0.5 1.5\n", ("--no-header",)):
+            self.notes(self.text(text), "--delimiter", " ", *options)
+            self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [0.5, 1.5])
 
     def test_a_last_line_without_a_line_break_is_noted(self):
         for name, text in ("m.txt", "a 1 2\nb 3 4.2"), ("m.csv", "id,x\na,1\nb,2"), ("m.csv", "x,y"):
@@ -198,7 +204,7 @@ class JsonLines(ColumnTest):
                 ('{"x": [true, 1]}\n', (), ", column x: row 0 is '1'; expected true or false"),
                 ('{"x": true}\n{"x": 1}\n', (), ", column x: row 1 is '1'; expected true or false"),
                 ('{"k": null, "x": 1}\n', ("--keys", "k"), ", column k: row 0 has no key"),
-                ('{"x": {"y": 1}}\n', (), "column x (type struct<>) is not numeric"),
+                ('{"x": {"y": 1}}\n', (), "column x (objects) is not numeric"),
                 ('{"x": "NA"}\n{"x": 1}\n', (), "expected Unicode text, as in the rows before"),
                 ('{"x": "a"}\n', (), "column x (row 0: 'a') is not numeric"),
                 ('{"x": 1' + "0" * 400 + "}\n", (), "…; expected a number up to 1.8e308, the maximum of float64"),

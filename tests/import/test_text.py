@@ -1,9 +1,12 @@
 """Encodings of files of text: each is read as UTF-8, with or without a byte order mark or gzip, or refused with a hint."""
 import gzip
+import unittest
 
 import numpy as np
 
 from importing import ImportTest, numbers, strings
+
+from text import is_number
 
 
 class Encodings(ImportTest):
@@ -93,3 +96,11 @@ class Numbers(ImportTest):
             with self.subTest(path.name):
                 self.imported(path, "--dtype", "float64")
                 self.assertEqual(numbers(self.tensors("m.safetensors"), name), [2.0 ** 53, 0.1, 5e-324, 0])
+
+
+class Spelling(unittest.TestCase):
+    def test_a_number_is_decimal_and_ascii(self):
+        for value in "1", "-1.5", "+.5", "7.", "1e5", "1.5E-3", " 2\t", "nan", "NaN", "-inf", "Infinity":
+            self.assertTrue(is_number(value) and is_number(value.encode()), value)
+        for value in "", " ", ".", "e5", "1_000", "0x1f", "1e", "１２", "٣", "1,5", "1 2", "abc_1", "1d5", "nan(1)", "infinite", "\x0b1", "b'1'":
+            self.assertFalse(is_number(value) or is_number(value.encode()), value)

@@ -267,6 +267,18 @@ def test_a_client_without_a_url_is_that_of_the_daemon_at_its_default_address(kin
     assert kind().settings.url == f"http://{address}"
 
 
+def test_a_port_without_a_daemon_is_named_with_what_to_do(using):
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with pytest.raises(tensord.ConnectionLost, match=f"^127.0.0.1:{port}: .*; no daemon listens there: start tensord, or use tensord.serve\\(\\)$"):
+        using(f"http://127.0.0.1:{port}", gather, retries=0)
+
+
+def test_https_where_there_is_no_tls_is_named(using, daemon):
+    with pytest.raises(tensord.ConnectionLost, match="; if the daemon has no TLS, its URL starts with http://$"):
+        using(daemon.url.replace("http:", "https:"), gather, retries=0)
+
+
 def test_an_upload_that_is_too_large_is_refused_before_it_is_sent(using):
     with tensord.serve(None, "--tensor-quota", "1M") as server:
         sent = []

@@ -46,6 +46,35 @@ def test_the_command_line_stores_reads_and_looks_up(daemon, tmp_path):
     assert "No such file" in program(daemon, "put", "x", "/nonexistent.npy", status=1)
 
 
+def test_a_program_that_is_not_there_is_named(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("TENSORD")
+    with pytest.raises(FileNotFoundError, match="there is no tensord in .*; after a build, TENSORD is the path of build/tensord"):
+        tensord.serve()
+    for wrong in tmp_path / "nothing", tmp_path:
+        monkeypatch.setenv("TENSORD", str(wrong))
+        with pytest.raises(FileNotFoundError, match=f"^TENSORD is {wrong}, which is not a program"):
+            tensord.serve()
+
+
+def test_small_mistakes_on_the_command_line_are_named(daemon, client, tmp_path):
+    (tmp_path / "t.csv").write_text("id,x\n1,2\n")
+    np.savez(tmp_path / "t.npz", x=np.zeros(2))
+    client.tables["cli5"].put(np.array([1.0]), keys=np.array([1000]))
+    for words, said in ((("lookup", "cli5", "abc"), "'abc' is not an integer, as the keys of cli5 are"), (("lookup", "cli5", "1_000"), "'1_000' is not an integer"),
+                        (("lookup", "cli5", "１０００"), "is not an integer"), (("lookup", "--rows", "cli5", "x"), "'x' is not an integer, as row numbers are"),
+                        (("put", "x", str(tmp_path / "t.csv")), "t.csv is not a .npy file; tensord-import makes tables of other formats"),
+                        (("put", "x", str(tmp_path / "t.npz")), "t.npz is not a .npy file"), (("cast", "dtype=int8", f"x=@{tmp_path / 't.csv'}"), "is not a .npy file"),
+                        (("gather", "params=cli5", "indices=[1,"), "'[1,' is not JSON"), (("gather", "cli5", "indices=[0]"), "'cli5': expected NAME=VALUE"),
+                        (("gather", "params=cli5", "params=cli5"), "a name is given twice: expected NAME=VALUE"),
+                        (("gather", "params=cli5", 'indices=["1"]'), "tensord.Keys(x) stands for the row numbers of keys")):
+        assert said in program(daemon, *words, status=1), words
+    assert program(daemon, "lookup", "cli5", "1000") == [1]
+    for wide in '{"ref": "cli5"}', '{"dtype": "float64", "data": [1]}':
+        assert program(daemon, "concat", f"inputs=[{wide}, [NaN]]") == [1, "NaN"]
+    client.tables["cli5"].delete()
+
+
 def test_numbers_are_printed_as_in_the_api(daemon, client):
     client.tables["cli3"].put(np.array([0.1, np.nan, -np.inf], "f4"), keys=np.array([7, 8, 9]))
     assert program(daemon, "get", "cli3") == [0.1, "NaN", "-Infinity"]

@@ -99,6 +99,22 @@ def test_rows_by_key_and_by_number_have_names_of_their_own(table):
             wrong()
 
 
+def test_an_error_about_a_row_before_the_first_has_the_number_that_was_given(table):
+    with pytest.raises(tensord.IndexOutOfBounds) as caught:
+        table.iloc[[0, -4]]
+    assert (caught.value.index, caught.value.bound) == (-4, 3)
+
+
+def test_a_mask_and_strings_are_no_row_numbers(client, table):
+    for mask in (np.array([True, False, True]), [True, False, True], True):
+        for use in table, table.iloc:
+            with pytest.raises(TypeError, match=r"not by a mask; numpy\.flatnonzero\(mask\) has its row numbers"):
+                use[mask]
+    for use in (lambda: client.gather(table, ["king"]), lambda: table.rows(["king"]), lambda: client.embedding_bag(table, np.array(["king"]), offsets=[0])):
+        with pytest.raises(TypeError, match=r"^(indices|numbers): strings, where integers are expected; tensord\.Keys\(x\)"):
+            use()
+
+
 def test_a_number_is_ambiguous_where_keys_are_integers(client):
     one = client.tables["numbers"]
     one.put([[10.0], [20.0], [30.0]], keys=[2, 1, 0])
@@ -111,8 +127,18 @@ def test_a_number_is_ambiguous_where_keys_are_integers(client):
 
 
 def test_lookup_says_which_keys_are_there(table):
-    found = table.lookup(["joker", "ace"])
+    found = table.lookup(["joker", "ace"], missing="zero")
     assert found.found.tolist() == [False, True] and found.output.tolist() == [[0, 0], [4, 5]]
+    assert table.lookup(["joker"], missing="default", default=[8, 9]).output.tolist() == [[8, 9]]
+
+
+def test_a_key_that_is_not_there_is_an_error_however_it_is_looked_up_unless_the_call_says_otherwise(client, table):
+    for lookup in (lambda: table["joker"], lambda: table.loc[["ace", "joker"]], lambda: table.by_key(["joker"]), lambda: table.lookup(["joker"]),
+                   lambda: client.lookup(table, ["joker"]), lambda: client.gather(table, tensord.Keys(["joker"]))):
+        with pytest.raises(tensord.KeyNotFound) as caught:
+            lookup()
+        assert caught.value.key == "joker"
+    assert table.lookup(["ace"]).found.tolist() == [True]
 
 
 def test_upsert_remove_and_scatter_change_rows(table):

@@ -5,6 +5,7 @@ import argparse
 import json
 import math
 import os
+import re
 import signal
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from . import Client, TensordError
-from .arrays import Plain
+from .arrays import Plain, Ref
 from .exchange import DEFAULT_URL
 from .ops import Ops
 
@@ -21,16 +22,34 @@ from .ops import Ops
 def argument(text: str) -> Any:
     """@file.npy is an array, JSON is its value, anything else the name of a resident tensor"""
     if text.startswith("@"):
-        return np.load(text[1:], allow_pickle=False)
+        return array_of(text[1:])
     try:
         value = json.loads(text)
-    except ValueError:
+    except ValueError as error:
+        if text.startswith(("[", "{", '"')):
+            raise ValueError(f"{text!r} is not JSON: {error}") from None
         return text
     return [as_json(one) for one in value] if isinstance(value, list) else as_json(value)
 
 
+def array_of(file: str, **options: Any) -> Any:
+    """the array of a .npy file"""
+    with open(file, "rb") as opened:
+        if opened.read(6) != b"\x93NUMPY":
+            raise ValueError(f"{file} is not a .npy file; tensord-import makes tables of other formats, such as Parquet, CSV, text and NPZ")
+    return np.load(file, allow_pickle=False, **options)
+
+
+def integer(text: str, what: str) -> int:
+    if not re.fullmatch(r"-?[0-9]+", text):
+        raise ValueError(f"{text!r} is not an integer, as {what} are")
+    return int(text)
+
+
 def as_json(value: Any) -> Any:
     """an object stands for a tensor as in the API, such as {"keys": ["king"]}"""
+    if isinstance(value, dict) and list(value) == ["ref"] and isinstance(value["ref"], str):
+        return Ref(value["ref"])
     return Plain(value) if isinstance(value, dict) else value
 
 
@@ -66,7 +85,8 @@ def plain(value: Any) -> Any:
 def run_op(client: Client, args: argparse.Namespace) -> Any:
     given = dict(pair.split("=", 1) for pair in args.arguments if "=" in pair)
     if len(given) != len(args.arguments):
-        raise ValueError("expected NAME=VALUE")
+        wrong = next((repr(pair) for pair in args.arguments if "=" not in pair), "a name is given twice")
+        raise ValueError(f"{wrong}: expected NAME=VALUE, each name once, such as params=planets")
     target = client.store(args.store) if args.store else client
     return getattr(target, args.command)(**{name: argument(value) for name, value in given.items()})
 
@@ -77,7 +97,7 @@ def run_tables(client: Client, args: argparse.Namespace) -> Any:
 
 def run_put(client: Client, args: argparse.Namespace) -> Any:
     keys = Path(args.keys).read_text(encoding="utf-8").removesuffix("\n").split("\n") if args.keys else None
-    value = np.load(args.file, mmap_mode="r", allow_pickle=False)
+    value = array_of(args.file, mmap_mode="r")
     return client.tables[args.table].put(value, keys=keys, persist=args.persist, progress=sys.stderr.isatty())
 
 
@@ -101,9 +121,9 @@ def run_delete(client: Client, args: argparse.Namespace) -> Any:
 def run_lookup(client: Client, args: argparse.Namespace) -> Any:
     table = client.tables[args.table]
     if args.rows:
-        return table.rows([int(key) for key in args.keys])
+        return table.rows([integer(key, "row numbers") for key in args.keys])
     numbers = table.info().get("keys") in ("int64", "uint64")
-    return table.by_key([int(key) for key in args.keys] if numbers else args.keys)
+    return table.by_key([integer(key, f"the keys of {args.table}") for key in args.keys] if numbers else args.keys)
 
 
 def parser() -> argparse.ArgumentParser:

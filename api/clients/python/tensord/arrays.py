@@ -41,7 +41,15 @@ class Plain(NamedTuple):
     value: Any
 
 
+class Floats(NamedTuple):
+    """floats of Python that cannot be sent before their dtype is known: JSON has NaN and the infinities in tensors with a dtype only"""
+    values: Array  # float64
+    integer: int  # the largest among them, by its absolute value
+    name: str  # of the argument, for errors
+
+
 Input = Union[Ref, Tensor, Plain]
+Given = Union[Input, Floats]
 
 
 def raw(values: Array) -> memoryview:

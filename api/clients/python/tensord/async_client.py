@@ -14,7 +14,7 @@ from .async_ops import AsyncOps
 from .calls import Call, Conditions, Description, Found, Selected, tensor_path
 from .errors import NotAcceptable, TensorNotFound
 from .exchange import DEFAULT_URL, Pool, Settings, exchange
-from .inputs import as_input, is_text
+from .inputs import as_input, as_row_numbers, is_text
 from .progress import Progress
 from .tls import Certificate, context_of
 
@@ -45,6 +45,9 @@ class AsyncClient(AsyncOps[Array, list[Array], Found, Selected]):
 
     async def send(self, call: Call[T], *, timeout: Optional[float] = None) -> T:
         """runs a call of tensord.calls"""
+        if call.untyped:
+            infos = [await self.tables[name].info() for name in call.untyped.tables]
+            call = calls.completed(call, call.untyped, infos)
         return await streams.run(exchange(call, self.settings, self.pool, timeout), self.settings, self.context)
 
     async def run_op(self, call: Call[Any], timeout: Optional[float]) -> Any:
@@ -237,32 +240,36 @@ class AsyncTable:
                      timeout: Optional[float] = None) -> Description:
         """replaces the rows of the keys that are there, appends the others"""
         path = tensor_path(self.name, "upsert", persist=persist)
-        call = calls.change_call(path, {"keys": calls.listed_key(keys), "rows": rows}, {}, Conditions(if_match), True)
+        call = calls.change_call(path, self.name, {"keys": calls.listed_key(keys), "rows": rows}, {}, Conditions(if_match), True)
         return await self.client.send(call, timeout=timeout)
 
     async def remove(self, keys: Any, *, persist: bool = False, if_match: Optional[str] = None,
                      timeout: Optional[float] = None) -> Description:
         """takes out the rows of these keys; the last rows move into the gaps"""
         path = tensor_path(self.name, "remove", persist=persist)
-        return await self.client.send(calls.change_call(path, {"keys": calls.listed_key(keys)}, {}, Conditions(if_match), False), timeout=timeout)
+        return await self.client.send(calls.change_call(path, self.name, {"keys": calls.listed_key(keys)}, {}, Conditions(if_match), False), timeout=timeout)
 
     async def scatter(self, indices: Any, updates: Any, *, mode: str = "set", persist: bool = False,
                       if_match: Optional[str] = None, timeout: Optional[float] = None) -> Description:
         """writes or adds updates at positions [..., k] in the first k dimensions"""
         path, arguments = tensor_path(self.name, "scatter", persist=persist), {"indices": indices, "updates": updates}
-        call = calls.change_call(path, arguments, {"mode": mode}, Conditions(if_match), mode == "set")
+        call = calls.change_call(path, self.name, arguments, {"mode": mode}, Conditions(if_match), mode == "set")
         return await self.client.send(call, timeout=timeout)
 
     async def rows(self, numbers: Any, *, bounds: Optional[Bounds] = None, timeout: Optional[float] = None) -> Array:
-        return await self.client.gather(self, as_input(numbers, "numbers", True), bounds=bounds, timeout=timeout)
+        return await self.client.gather(self, as_row_numbers(numbers, "numbers"), bounds=bounds, timeout=timeout)
 
     async def by_key(self, keys: Any, *, bounds: Optional[Bounds] = None, timeout: Optional[float] = None) -> Array:
         """the rows of these keys; with bounds="zero" zeros for those that are not there"""
         values = as_input(np.array(keys, dtype=object) if isinstance(keys, str) else keys, "keys")
         return await self.client.gather(self, Keys(values), bounds=bounds, timeout=timeout)
 
-    async def lookup(self, keys: Any, *, missing: Missing = "zero", default: Any = None, timeout: Optional[float] = None) -> Found:
-        """the rows of these keys, and which of them are there; the others are zeros, or the default with missing="default" """
+    async def lookup(self, keys: Any, *, missing: Optional[Missing] = None, default: Any = None, timeout: Optional[float] = None) -> Found:
+        """the rows of these keys, and which of them are there
+
+        A key that is not there is KeyNotFound, as in HTTP and in table[...]; with missing="zero" its row is zeros, with missing="default"
+        it is the default, and `found` says which keys are there.
+        """
         queries = as_input(calls.listed_key(keys), "keys")
         return await self.client.lookup(self, queries=queries, missing=missing, default=default, timeout=timeout)
 
@@ -285,7 +292,9 @@ class AsyncTable:
         if isinstance(numbers, Tensor) and numbers.dtype.startswith("int"):
             values = to_array(numbers.dtype, numbers.shape, memoryview(numbers.data))
             if np.any(values < 0):
-                numbers = as_input(values + np.where(values < 0, calls.rows_of(info or await self.info()), 0), "numbers")
+                count = calls.rows_of(info or await self.info())
+                # A number before the first row stays as it was given, for the error.
+                numbers = as_input(values + np.where((values < 0) & (values >= -count), count, 0), "numbers")
         return await self.rows(numbers)
 
     async def _read(self, path: str, timeout: Optional[float]) -> Array:
@@ -301,6 +310,8 @@ def refuse_index(which: Any) -> None:
         raise TypeError("table[None]: a table is indexed by a row number, a key, a list of them, or a slice")
     if isinstance(which, tuple):
         raise TypeError("a table is indexed by one value; table[[1, 2]] are two rows")
+    if isinstance(which[0] if isinstance(which, list) and which else which, bool) or getattr(which, "dtype", None) == np.dtype(bool):
+        raise TypeError("a table is indexed by row numbers or keys, not by a mask; numpy.flatnonzero(mask) has its row numbers")
     for one in (which.start, which.stop, which.step) if isinstance(which, slice) else ():
         if one is not None and not hasattr(one, "__index__"):
             raise TypeError(f"a slice has row numbers, not {one!r}; loc[...] has a list of keys")

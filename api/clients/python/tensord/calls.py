@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import json
 import operator
-from collections.abc import Iterable, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Generic, NamedTuple, Optional, TypeVar, Union
 from urllib.parse import quote, urlencode
@@ -11,16 +11,23 @@ from urllib.parse import quote, urlencode
 import numpy as np
 
 from . import safetensors
-from .arrays import NUMPY, Array, Input, Keys, Ref, Tensor, from_json, numel, split_strings, to_json
+from .arrays import NUMPY, Array, Floats, Given, Input, Keys, Plain, Ref, Tensor, from_json, numel, split_strings, to_json
 from .errors import ProtocolError
 from .http1 import Reply
-from .inputs import as_input, dtype_name, refused
+from .inputs import as_input, as_operand, as_row_numbers, common_float, dtype_name, refused, typed
 from .progress import Progress, progress_of
 
 T = TypeVar("T")
 JSON, SAFETENSORS = "application/json", "application/vnd.safetensors"
 ACCEPT = f"{SAFETENSORS}, {JSON};q=0.5"
 Description = dict[str, Any]
+
+
+class Untyped(NamedTuple):
+    """what the body of a call is made of, and the tables whose dtypes are needed for it"""
+    inputs: Mapping[str, Given]
+    attributes: dict[str, Any]
+    tables: list[str]
 
 
 @dataclass
@@ -32,6 +39,7 @@ class Call(Generic[T]):
     headers: dict[str, str] = field(default_factory=dict)
     idempotent: bool = True
     progress: Optional[Progress] = None
+    untyped: Optional[Untyped] = None  # in place of a body
 
 
 class Found(NamedTuple):
@@ -56,18 +64,18 @@ class Conditions(NamedTuple):
 
 
 # ---------------------------------------------------------------- requests
-def given_input(inputs: dict[str, Input], name: str, value: Any, index: bool, argument: str) -> None:
+def given_input(inputs: dict[str, Given], name: str, value: Any, index: bool, argument: str) -> None:
     """adds the input `name`, which is the argument of that name to the user"""
     if isinstance(value, Keys):
         inputs[name + ".keys"] = as_input(listed_key(value.values), argument)
     else:
-        inputs[name] = as_input(value, argument, index)
+        inputs[name] = as_row_numbers(value, argument) if index else as_operand(value, argument)
 
 
 def flat_inputs(arguments: dict[str, Any], lists: tuple[str, ...] = (), indices: tuple[str, ...] = (),
-                optional: tuple[str, ...] = ()) -> dict[str, Input]:
+                optional: tuple[str, ...] = ()) -> dict[str, Given]:
     """inputs by their names in a file: those of the list X are X.0, X.1, ..."""
-    inputs: dict[str, Input] = {}
+    inputs: dict[str, Given] = {}
     for name, value in arguments.items():
         if name in lists:
             for at, one in enumerate(tensors(value, name)):
@@ -148,6 +156,39 @@ def encode(inputs: dict[str, Input], attributes: dict[str, Any]) -> tuple[list[A
     return (binary_body(inputs, attributes), SAFETENSORS) if binary else (json_body(inputs, attributes), JSON)
 
 
+def with_body(call: Call[T], inputs: Mapping[str, Given], attributes: dict[str, Any], table: Optional[str] = None) -> Call[T]:
+    """gives a call its body of these inputs, beside that table, or `untyped` if floats take the dtype of a table"""
+    floats, dtype = [value for value in inputs.values() if isinstance(value, Floats)], None
+    if floats:
+        dtype = common_float(map(known_dtype, inputs.values()), floats[0].name)
+        tables = [value.name for value in inputs.values() if isinstance(value, Ref)] + ([] if table is None else [table])
+        if dtype is None and tables:
+            call.untyped = Untyped(inputs, attributes, tables)
+            return call
+    call.body, kind = encode(with_dtype(inputs, dtype or "float32"), attributes)
+    call.headers["Content-Type"] = kind
+    return call
+
+
+def known_dtype(value: Given) -> Any:
+    """the dtype of an input that has one of its own, also in the form of the API"""
+    if isinstance(value, Plain):
+        return value.value.get("dtype") if isinstance(value.value, dict) else None
+    return value.dtype if isinstance(value, Tensor) else None
+
+
+def with_dtype(inputs: Mapping[str, Given], dtype: str) -> dict[str, Input]:
+    return {name: typed(value, dtype) if isinstance(value, Floats) else value for name, value in inputs.items()}
+
+
+def completed(call: Call[T], untyped: Untyped, tables: list[Description]) -> Call[T]:
+    """the call with its body, by the descriptions of the tables that it asked for"""
+    name = next(value.name for value in untyped.inputs.values() if isinstance(value, Floats))
+    dtype = common_float((member(info, "dtype", str) for info in tables), name)
+    made = replace(call, headers=dict(call.headers), untyped=None)
+    return with_body(made, with_dtype(untyped.inputs, dtype or "float32"), untyped.attributes)
+
+
 def present(attributes: dict[str, Any]) -> dict[str, Any]:
     out = {name: value for name, value in attributes.items() if value is not None}
     if "dtype" in out:
@@ -165,8 +206,8 @@ def attribute(name: str, value: Any) -> Any:
 
 def op_call(op: str, decode: Callable[[Reply], T], arguments: dict[str, Any], attributes: dict[str, Any],
             lists: tuple[str, ...] = (), indices: tuple[str, ...] = (), optional: tuple[str, ...] = ()) -> Call[T]:
-    body, kind = encode(flat_inputs(arguments, lists, indices, optional), {**present(attributes), "response": "base64"})
-    return Call("POST", "/v1/" + op, decode, body, {"Content-Type": kind, "Accept": ACCEPT})
+    call = Call("POST", "/v1/" + op, decode, headers={"Accept": ACCEPT})
+    return with_body(call, flat_inputs(arguments, lists, indices, optional), {**present(attributes), "response": "base64"})
 
 
 def tensor_path(name: str, *parts: str, **query: Any) -> str:
@@ -205,11 +246,10 @@ def repeatable(path: str, conditions: Conditions) -> bool:
     return not conditions.headers() and "@" not in path
 
 
-def change_call(path: str, arguments: dict[str, Any], attributes: dict[str, Any], conditions: Conditions,
+def change_call(path: str, table: str, arguments: dict[str, Any], attributes: dict[str, Any], conditions: Conditions,
                 idempotent: bool) -> Call[Description]:
-    body, kind = encode(flat_inputs(arguments, indices=("indices",)), present(attributes))
-    return Call("POST", path, description, body, {"Content-Type": kind, **conditions.headers()},
-                idempotent and repeatable(path, conditions))
+    call = Call("POST", path, description, headers=conditions.headers(), idempotent=idempotent and repeatable(path, conditions))
+    return with_body(call, flat_inputs(arguments, indices=("indices",)), present(attributes), table)
 
 
 def stored(call: Call[Any], name: str, ttl_s: Optional[int], conditions: Conditions) -> Call[Any]:

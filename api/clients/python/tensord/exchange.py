@@ -123,8 +123,9 @@ class Pool:
 class Lost(Exception):
     """the connection broke; final: another attempt would be of no use, or the reply had begun"""
 
-    def __init__(self, cause: Exception, final: bool):
+    def __init__(self, cause: Exception, final: bool, opening: bool = False):
         super().__init__(str(cause) or type(cause).__name__)
+        self.cause, self.opening = cause, opening
         self.final = final or isinstance(cause, ssl.SSLCertVerificationError)
 
 
@@ -200,7 +201,7 @@ def attempt(call: Call[Any], settings: Settings, pool: Pool, deadline: float) ->
         except TimeoutError:
             raise
         except OSError as error:
-            raise Lost(error, False) from None
+            raise Lost(error, False, opening=True) from None
     kept = False
     try:
         try:
@@ -274,7 +275,7 @@ def exchange(call: Call[T], settings: Settings, pool: Pool, timeout: Optional[fl
             failure = error_of(reply)
             again, retry_after = may_repeat(call, reply.status, failure), reply.headers.get("retry-after", "")
         except Lost as error:
-            failure, again = ConnectionLost(f"{settings.host}:{settings.port}: {error}"), call.idempotent and not error.final
+            failure, again = ConnectionLost(f"{settings.host}:{settings.port}: {error}{hint_of(error, settings)}"), call.idempotent and not error.final
         except TimeoutError:
             raise Timeout(f"{call.method} {call.path} was not answered in time") from None
         wait = pause(tries, retry_after)
@@ -282,6 +283,17 @@ def exchange(call: Call[T], settings: Settings, pool: Pool, timeout: Optional[fl
             raise failure
         tries += 1
         yield Sleep(wait)
+
+
+def hint_of(error: Lost, settings: Settings) -> str:
+    """what the cause of a lost connection may be, if the system's words do not say it"""
+    if isinstance(error.cause, ConnectionRefusedError):
+        return "; no daemon listens there: start tensord, or use tensord.serve()"
+    # A peer with TLS has a certificate, or sends an alert; asyncio turns the end of a handshake into ConnectionResetError.
+    is_of_tls = isinstance(error.cause, ssl.SSLCertVerificationError) or "ALERT" in str(error.cause).upper()
+    if settings.tls and error.opening and isinstance(error.cause, (ssl.SSLError, ConnectionResetError)) and not is_of_tls:
+        return "; if the daemon has no TLS, its URL starts with http://"
+    return ""
 
 
 def decoded(call: Call[T], reply: Reply) -> T:

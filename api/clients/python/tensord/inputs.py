@@ -15,7 +15,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from .arrays import ITEM_BYTES, NAMES, NUMPY, Array, Input, Plain, Ref, Tensor, raw
+from .arrays import ITEM_BYTES, NAMES, NUMPY, Array, Floats, Given, Input, Plain, Ref, Tensor, raw
 
 TOO_WIDE = "pass integers that all fit int64, or all fit uint64; identifiers may be strings"
 ONE_LENGTH = "make all lists of a level of one length"
@@ -24,6 +24,7 @@ MISSING = "pass float('nan') for a value that is missing, or fill it"
 ELEMENTS = {"pandas": ("x.to_numpy()",), "polars": ("x.to_numpy()",), "pyarrow": ("x.to_numpy()", "x.as_py()"), "xarray": ("x.to_numpy()",),
             "scipy": ("x.toarray()",), "sparse": ("x.todense()",), "pint": ("x.magnitude",), "astropy": ("x.value",)}
 MISSING_VALUES = ("NoneType", "NAType", "NaTType", "NullScalar")  # classes of Python, pandas and pyarrow
+FLOATS = ("float16", "bfloat16", "float32", "float64")
 # The kinds of elements, and the classes of each.
 KINDS = ((bool, np.bool_), (int, np.integer), (float, np.floating), (complex, np.complexfloating), (str,), (bytes,))
 
@@ -37,6 +38,12 @@ def as_input(value: Any, name: str, index: bool = False) -> Input:
 
     `name` is the argument's, for errors. Integers of Python are int64 for an index, so that they need no text.
     """
+    made = as_operand(value, name, index)
+    return typed(made, "float32") if isinstance(made, Floats) else made
+
+
+def as_operand(value: Any, name: str, index: bool = False) -> Given:
+    """as as_input, for one of several inputs, which may tell the dtype of floats"""
     if isinstance(value, str):
         return Ref(value)
     if isinstance(value, (Ref, Tensor, Plain)):
@@ -53,6 +60,14 @@ def as_input(value: Any, name: str, index: bool = False) -> Input:
         return of_torch(value, name)
     foreign = of_foreign(value, name)
     return of_python(value, name, index) if foreign is None else of_array(foreign, name)
+
+
+def as_row_numbers(value: Any, name: str) -> Input:
+    """as as_input, for integers; strings are probably meant as keys"""
+    made = as_input(value, name, True)
+    if isinstance(made, Tensor) and made.dtype == "string":
+        raise refused(name, "strings, where integers are expected", "tensord.Keys(x) stands for the row numbers of keys")
+    return made
 
 
 def libraries(value: Any) -> list[str]:
@@ -149,7 +164,7 @@ def of_strings(values: Array, name: str) -> Tensor:
 
 
 # ---------------------------------------------------------------- values of Python
-def of_python(value: Any, name: str, index: bool) -> Input:
+def of_python(value: Any, name: str, index: bool) -> Given:
     if value is None:
         raise refused(name, "None", "pass a tensor, or the name of a resident one")
     if hasattr(value, "_fields"):
@@ -167,10 +182,17 @@ def of_python(value: Any, name: str, index: bool) -> Input:
         return of_strings(built(value, object, name), name)
     if complex in kinds or any(issubclass(one, np.generic) for one in types):
         return of_array(of_typed(value, found, kinds, name), name)
-    refuse_wide(found, kinds, name)
+    integers = [one for one in found if isinstance(one, int)] if float in kinds else []
+    if kinds == {int}:
+        refuse_wide(found, name)
+    elif integers:
+        refuse_inexact(integers, np.dtype("f8"), name)
     if index and kinds <= {int} and max(found, default=0) < 2 ** 63:
         return of_array(built(value, "<i8", name), name)
-    return of_infinite(value, found, name) if float in kinds and not all(map(math.isfinite, found)) else Plain(value)
+    largest = max(integers, key=abs, default=0)
+    if float in kinds and (abs(largest) > 2 ** exact_bits(np.dtype("f4")) or not all(map(math.isfinite, found))):
+        return Floats(built(value, "<f8", name), largest, name)
+    return Plain(value)
 
 
 def elements(value: Any) -> list[Any]:
@@ -247,14 +269,11 @@ def of_typed(value: Any, found: list[Any], kinds: set[type], name: str) -> Array
     return made
 
 
-def refuse_wide(found: list[Any], kinds: set[type], name: str) -> None:
+def refuse_wide(found: list[Any], name: str) -> None:
     """integers of Python that no dtype has"""
-    if kinds == {int}:
-        low, high = min(found), max(found)
-        if low < -2 ** 63 or high >= 2 ** 64 or low < 0 and high >= 2 ** 63:
-            raise refused(name, f"the integer {low}" if low == high else f"integers from {low} to {high}", TOO_WIDE)
-    elif int in kinds:
-        refuse_inexact([one for one in found if isinstance(one, int)], np.dtype("f4"), name)
+    low, high = min(found), max(found)
+    if low < -2 ** 63 or high >= 2 ** 64 or low < 0 and high >= 2 ** 63:
+        raise refused(name, f"the integer {low}" if low == high else f"integers from {low} to {high}", TOO_WIDE)
 
 
 def exact_bits(dtype: np.dtype[Any]) -> int:
@@ -272,12 +291,32 @@ def refuse_inexact(integers: list[int], dtype: np.dtype[Any], name: str) -> None
                       f"pass integers and floats as two arrays; float64 has all integers up to 2**{wide}")
 
 
-def of_infinite(value: Any, found: list[float], name: str) -> Input:
-    """NaN or an infinity among floats of Python, which JSON does not have: then they are float32, as the daemon would make them"""
-    largest = max((abs(one) for one in found if math.isfinite(one)), default=0)
-    if largest > float(np.finfo("f4").max):
-        raise refused(name, f"{largest} does not fit float32", "pass numpy.array(x, 'float64')")
-    return of_array(built(value, "<f4", name), name)
+def typed(given: Floats, dtype: str) -> Input:
+    """the floats as this dtype; what would lose more than a rounding is refused"""
+    if dtype == "bfloat16":  # which NumPy does not have: the daemon rounds
+        return Plain({"dtype": dtype, "shape": list(given.values.shape), "data": with_names(given.values.tolist())})
+    with np.errstate(over="ignore"):
+        made = given.values.astype(NUMPY[dtype])
+    lost = given.values[np.isinf(made) & np.isfinite(given.values)]
+    if lost.size:
+        raise refused(given.name, f"{lost[0]} does not fit {dtype}", "pass numpy.array(x, 'float64')")
+    refuse_inexact([given.integer], np.promote_types(NUMPY[dtype], "f4"), given.name)
+    return of_array(made, given.name)
+
+
+def with_names(value: Any) -> Any:
+    """nested lists with NaN and the infinities by the names that they have in JSON"""
+    if isinstance(value, list):
+        return [with_names(one) for one in value]
+    return value if math.isfinite(value) else "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+
+
+def common_float(dtypes: Iterable[Any], name: str) -> Optional[str]:
+    """the dtype that floats of Python get beside inputs of these dtypes; None if none is a float"""
+    found = {one for one in dtypes if one in FLOATS}
+    if len(found) > 1:
+        raise refused(name, f"floats beside inputs of {words(found)}, which do not tell their dtype", "pass numpy.array(x, 'float64'), or another dtype")
+    return found.pop() if found else None
 
 
 def built(value: Any, dtype: Any, name: str) -> Array:

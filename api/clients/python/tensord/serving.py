@@ -24,7 +24,10 @@ def binary() -> str:
     packaged = Path(__file__).parent / "bin" / "tensord"
     found = str(packaged) if packaged.exists() else os.environ.get("TENSORD") or shutil.which("tensord")
     if not found:
-        raise FileNotFoundError("there is no tensord in the package, in $TENSORD or in PATH")
+        raise FileNotFoundError("there is no tensord in the package, in $TENSORD or in PATH; after a build, TENSORD is the path of build/tensord. "
+                                "The wheel of deploy/wheel has one in the package")
+    if os.sep in found and not (os.path.isfile(found) and os.access(found, os.X_OK)):
+        raise FileNotFoundError(f"TENSORD is {found}, which is not a program; expected the path of one, such as build/tensord")
     return found
 
 
