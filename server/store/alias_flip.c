@@ -398,14 +398,14 @@ td_status td_store_flip(struct td_store *store, const struct td_alias_flip *flip
 
 /* The writer of the aliases has entered. */
 static td_status delete_entered(struct td_store *store, const struct td_store_write *write,
-                                struct td_error *err)
+                                bool *persisted, struct td_error *err)
 {
     const struct td_store_name name = { write->name, strlen(write->name) };
     const struct td_alias_change set = { .name = write->name };
     struct td_version *version;
     char target[TD_TENSOR_NAME];
     const struct td_alias *alias = td_alias_in(&store->aliases, name.text, name.length);
-    const bool stored = alias && alias->stored[0];
+    *persisted = alias && alias->stored[0];
     if (!td_alias_target(store, name.text, name.length, target))
         return td_store_not_found(store, name.text, name.length, err);
     td_store_resolve_names(store, &name, 1, &version);
@@ -414,15 +414,15 @@ static td_status delete_entered(struct td_store *store, const struct td_store_wr
     if (status == TD_PRECONDITION_FAILED)
         td_error_etag_of(err, target);
     td_buffer_unref(version ? &version->base : NULL);
-    return status != TD_OK
-               ? status
-               : flip_entered(store,
-                              &(struct td_alias_flip){ .set = &set, .n_set = 1, .persist = stored },
-                              err);
+    return status != TD_OK ? status
+                           : flip_entered(store,
+                                          &(struct td_alias_flip){
+                                              .set = &set, .n_set = 1, .persist = *persisted },
+                                          err);
 }
 
 td_status td_alias_delete(struct td_store *store, const struct td_store_write *write,
-                          struct td_error *err)
+                          bool *persisted, struct td_error *err)
 {
     struct td_writer writer;
     if (write->writer && !write->writer->aliases)
@@ -433,7 +433,7 @@ td_status td_alias_delete(struct td_store *store, const struct td_store_write *w
             write->name);
     if (!write->writer)
         enter(store, &writer);
-    const td_status status = delete_entered(store, write, err);
+    const td_status status = delete_entered(store, write, persisted, err);
     if (!write->writer)
         td_writer_leave(store, &writer);
     if (status == TD_OK)

@@ -247,10 +247,11 @@ TD_MUST_CHECK td_status td_store_delete_keys(struct td_store *store,
 /* TENSOR_NOT_FOUND: the table has no keys. */
 td_status td_store_no_keys(const char *table, struct td_error *err);
 
-/* Neither a restart nor a rescan brings the tensor back. FORBIDDEN if its file holds other
- * tensors as well. */
+/* Neither a restart nor a rescan brings the tensor back: all files that hold it are removed. FORBIDDEN if
+ * one of them holds other tensors as well. *persisted: the data folder has changed, so that the deletion
+ * changes what a restart finds. */
 TD_MUST_CHECK td_status td_store_delete(struct td_store *store, const struct td_store_write *write,
-                                        struct td_error *err);
+                                        bool *persisted, struct td_error *err);
 
 /* A private copy of the current version, to change a few bytes of it. If the version before is
  * kept as the spare copy and no reader holds it, only the slices that changed since are copied,

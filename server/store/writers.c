@@ -218,16 +218,18 @@ td_status td_version_check_folder(const struct td_version *version, struct td_er
 }
 
 td_status td_version_delete(struct td_store *store, const char *name,
-                            const struct td_version *before, bool own_only, struct td_error *err)
+                            const struct td_version *before, bool own_only, bool *had_file,
+                            struct td_error *err)
 {
     bool done = false;
+    *had_file = false;
     td_status status = td_version_check_folder(before, err);
     if (status == TD_OK)
         status = td_store_begin_delete(store, name, err);
     if (status != TD_OK)
         return status;
     if (store->dir)
-        status = td_data_dir_remove(store->dir, name, own_only, &done, err);
+        status = td_data_dir_remove(store->dir, name, own_only, had_file, &done, err);
     if (status == TD_OK || done) {
         td_store_files_removed(store, name);
         td_store_drop(store, name);

@@ -88,7 +88,8 @@ static void restore_store(void)
         count != 2 || list[0].version != versions[0] || list[1].version != versions[1];
     for (int i = 0; changed && i < count; i++) {
         const struct td_store_write write = { .name = list[i].name };
-        REQUIRE(td_store_delete(services.store, &write, &err) == TD_OK, "%s", err.message);
+        REQUIRE(td_store_delete(services.store, &write, &(bool){ false }, &err) == TD_OK, "%s",
+                err.message);
     }
     fuzz_arena_close(arena);
     if (!changed)
