@@ -6,6 +6,7 @@
 #include "server/store/entries.h"
 #include "server/store/problems.h"
 #include "server/store/retention.h"
+#include "server/store/scan_report.h"
 #include "server/store/state.h"
 #include "server/store/table_name.h"
 
@@ -276,10 +277,50 @@ static void claim(struct td_store *store, const struct td_alias_table *claims)
     pthread_rwlock_unlock(&store->lock);
 }
 
+/* The target of the alias `name` in a table; NULL if it has none there. */
+static const char *target_in(const struct td_alias_table *table, const char *name)
+{
+    const struct td_alias *alias = td_alias_in(table, name, strlen(name));
+    return alias && alias->target[0] ? alias->target : NULL;
+}
+
+/* True if the alias has another target in `now` than in `before`. */
+static bool log_change(const struct td_store *store, const char *source, const char *name,
+                       const struct td_alias_table *before, const struct td_alias_table *now,
+                       bool log)
+{
+    const char *from = target_in(before, name), *to = target_in(now, name);
+    if (from == to || (from && to && strcmp(from, to) == 0))
+        return false;
+    if (log)
+        td_log(store->log, TD_LOG_INFO, "alias_changed", TD_TEXT("alias", name),
+               TD_TEXT("from", from), TD_TEXT("to", to), TD_TEXT("source", source));
+    return true;
+}
+
+/* Logs what the data folder, in `source` of it, has made of the aliases. */
+static void log_changes(const struct td_store *store, const char *source,
+                        const struct td_alias_table *before, const struct td_alias_table *now)
+{
+    int changed = 0;
+    for (int i = 0; i < now->count; i++)
+        changed +=
+            log_change(store, source, now->aliases[i].name, before, now, changed < TD_SCAN_LINES);
+    for (int i = 0; i < before->count; i++) {
+        const char *name = before->aliases[i].name;
+        if (!td_alias_in(now, name, strlen(name)))
+            changed += log_change(store, source, name, before, now, changed < TD_SCAN_LINES);
+    }
+    if (changed > 0)
+        td_log(store->log, TD_LOG_INFO, "aliases_loaded", TD_TEXT("source", source),
+               TD_INT("changed", changed),
+               TD_COUNT("not_logged", changed > TD_SCAN_LINES ? changed - TD_SCAN_LINES : 0));
+}
+
 /* Makes the table and the versions of a folder (NULL for none) current, releases the claims and frees the
- * table before. */
+ * table before. source: the file or folder that a scan has the table from; NULL for a request. */
 static void publish(struct td_store *store, const struct td_alias_table *table,
-                    const struct td_alias_folder *folder)
+                    const struct td_alias_folder *folder, const char *source)
 {
     pthread_rwlock_wrlock(&store->lock);
     const struct td_alias_table before = store->aliases;
@@ -289,6 +330,8 @@ static void publish(struct td_store *store, const struct td_alias_table *table,
     store->claims = NULL;
     atomic_fetch_add(&store->changes, 1);
     pthread_rwlock_unlock(&store->lock);
+    if (source && !store->inspector)
+        log_changes(store, source, &before, table); /* only the writer of the aliases replaces it */
     free(before.aliases);
 }
 
@@ -329,9 +372,9 @@ static td_status store_table(struct td_store *store, const struct td_alias_table
     return status;
 }
 
-/* Makes the edits, whose names are claimed. */
+/* Makes the edits, whose names are claimed; source as of publish. */
 static td_status apply(struct td_store *store, const struct td_alias_table *edits, bool persist,
-                       struct td_error *err)
+                       const char *source, struct td_error *err)
 {
     struct td_alias_table table;
     bool done = !persist;
@@ -339,7 +382,7 @@ static td_status apply(struct td_store *store, const struct td_alias_table *edit
     if (status == TD_OK && persist)
         status = store_table(store, &table, &done, err);
     if (done && table.aliases)
-        publish(store, &table, NULL);
+        publish(store, &table, NULL, source);
     else
         free(table.aliases);
     return status;
@@ -360,7 +403,7 @@ static td_status flip_entered(struct td_store *store, const struct td_alias_flip
         status = check(store, flip, &edits, NULL, err);
     }
     if (status == TD_OK)
-        status = apply(store, &edits, flip->persist, err);
+        status = apply(store, &edits, flip->persist, NULL, err);
     claim(store, NULL);
     for (int i = 0; i < edits.count && status == TD_OK; i++)
         td_store_solve_problem(store, edits.aliases[i].name);
@@ -500,11 +543,9 @@ static td_status take_stored(struct td_store *store, const struct td_alias_file 
     if (status == TD_OK) {
         claim(store, &edits);
         drop_taken_names(store, &edits);
-        status = apply(store, &edits, false, err);
+        status = apply(store, &edits, false, TD_ALIASES_FILE, err);
         claim(store, NULL);
     }
-    if (status == TD_OK && edits.count > 0)
-        td_log(store->log, TD_LOG_INFO, "aliases_loaded", TD_INT("changed", edits.count));
     free(edits.aliases);
     return status;
 }
@@ -689,7 +730,7 @@ static td_status publish_folder(struct td_store *store, const struct td_alias_fo
     }
     if (status != TD_OK)
         td_store_report_problem(store, TD_ALIASES_FILE, err->message);
-    publish(store, table, folder);
+    publish(store, table, folder, folder->name);
     return TD_OK;
 }
 

@@ -380,6 +380,32 @@ class Folders(AliasTest):
             daemon.send_signal(signal.SIGHUP)
             self.wait_until(lambda: client.request("GET", "/v1/tensors/a@2").status == 404)
 
+    def test_each_alias_that_the_folder_changes_is_told(self):
+        folder = temporary_folder()
+        self.write(folder, "1", {"a": [1, 1]}, {"x": "a@1", "y": "a@1"})
+        def told(daemon):
+            return sorted((e["source"], e["alias"], e.get("from"), e.get("to")) for e in daemon.events() if e["event"] == "alias_changed")
+        with Daemon("--data-dir", folder) as daemon:
+            expected = [("1", "x", None, "a@1"), ("1", "y", None, "a@1")]
+            eventually(lambda: told(daemon) == expected, "the aliases of the folder")
+            self.write(folder, "2", {"a": [2, 2]}, {"x": "a@2"})
+            daemon.send_signal(signal.SIGHUP)
+            expected += [("2", "x", "a@1", "a@2")]
+            eventually(lambda: told(daemon) == expected, "what the second folder changes")
+            path = os.path.join(folder, "aliases.json")
+            with open(path, encoding="ascii") as file:
+                document = json.load(file)
+            del document["aliases"]["y"], document["checksum"]
+            document["aliases"]["x"] = "a@1"
+            with open(path + ".new", "w", encoding="ascii") as file:
+                json.dump(document, file)
+            os.rename(path + ".new", path)
+            daemon.send_signal(signal.SIGHUP)
+            expected += [("aliases.json", "x", "a@2", "a@1"), ("aliases.json", "y", "a@1", None)]
+            eventually(lambda: told(daemon) == expected, "what aliases.json changes")
+            self.assertEqual([(e["source"], e["changed"]) for e in daemon.events() if e["event"] == "aliases_loaded"],
+                             [("1", 2), ("2", 1), ("aliases.json", 2)])
+
     def test_an_alias_whose_folder_is_removed_is_told(self):
         folder = temporary_folder()
         self.write(folder, "1", {"a": [1, 1]}, {"x": "a@1"})
