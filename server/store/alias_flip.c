@@ -1,6 +1,7 @@
 #include "server/store/alias_flip.h"
 
 #include "api/text/sorted_names.h"
+#include "server/guard/access.h"
 #include "server/store/alias_file.h"
 #include "server/store/data_dir.h"
 #include "server/store/entries.h"
@@ -13,6 +14,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* True if the token, NULL for none, is for the name. */
+static bool may_know(const struct td_access *access, const char *name)
+{
+    return !access || td_access_has_table(access, name, strlen(name));
+}
 
 /* ---- what becomes of the aliases ------------------------------------------------------------ */
 
@@ -194,6 +201,7 @@ struct plan {
     const struct td_store *store;
     const struct td_alias_table *edits;
     const struct td_alias_folder *folder; /* whose versions come with it; NULL for none */
+    const struct td_access *access;       /* of the request; NULL: it may know all names */
 };
 
 /* The alias as it is going to be; NULL if it is going to have no target. */
@@ -231,6 +239,26 @@ static td_status check_pair(const struct plan *plan, const struct td_alias *rows
         set->name, set->target, set == rows ? name : rows->name);
 }
 
+/* The alias of a table whose scales or offsets `part` is, and what it names: a token that is not for both is
+ * refused whether they are there or not. */
+static td_status check_rows_known(const struct plan *plan, const char *table,
+                                  const struct td_alias *rows, const struct td_alias *part,
+                                  struct td_error *err)
+{
+    if (!may_know(plan->access, table))
+        return td_error_set(err, TD_FORBIDDEN,
+                            "the alias '%.128s' is a part of the table '%.128s', which the token "
+                            "is not for: rows and their scales change together",
+                            part->name, table);
+    return !rows || may_know(plan->access, rows->target)
+               ? TD_OK
+               : td_error_set(err, TD_FORBIDDEN,
+                              "the alias '%.128s' is a part of the table '%.128s', and the token "
+                              "is not for the version that this one names: rows and their scales "
+                              "change together",
+                              part->name, table);
+}
+
 static td_status check_parts(const struct plan *plan, const struct td_alias *alias,
                              struct td_error *err)
 {
@@ -239,9 +267,12 @@ static td_status check_parts(const struct plan *plan, const struct td_alias *ali
     for (size_t i = 0;
          i < sizeof suffixes / sizeof *suffixes && alias->target[0] && status == TD_OK; i++) {
         char table[TD_TENSOR_NAME];
-        const struct td_alias *rows =
-            td_table_of_part(alias->name, suffixes[i], table) ? planned(plan, table) : NULL;
-        status = check_pair(plan, alias, suffixes[i], alias, err);
+        const bool is_part = td_table_of_part(alias->name, suffixes[i], table);
+        const struct td_alias *rows = is_part ? planned(plan, table) : NULL;
+        if (is_part)
+            status = check_rows_known(plan, table, rows, alias, err);
+        if (status == TD_OK)
+            status = check_pair(plan, alias, suffixes[i], alias, err);
         if (status == TD_OK && rows)
             status = check_pair(plan, rows, suffixes[i], alias, err);
     }
@@ -252,7 +283,7 @@ static td_status check(struct td_store *store, const struct td_alias_flip *flip,
                        const struct td_alias_table *edits, const struct td_alias_folder *folder,
                        struct td_error *err)
 {
-    const struct plan plan = { store, edits, folder };
+    const struct plan plan = { store, edits, folder, flip->access };
     td_status status = TD_OK;
     pthread_rwlock_rdlock(&store->lock);
     for (int i = 0; i < flip->n_wanted && status == TD_OK; i++)
@@ -439,6 +470,20 @@ td_status td_store_flip(struct td_store *store, const struct td_alias_flip *flip
     return status;
 }
 
+td_status td_alias_check_condition(const struct td_store_write *write, const char *target,
+                                   struct td_error *err)
+{
+    const char *header = write->condition.if_match        ? "If-Match"
+                         : write->condition.if_none_match ? "If-None-Match"
+                                                          : NULL;
+    if (!header || may_know(write->access, target))
+        return TD_OK;
+    return td_error_set(err, TD_FORBIDDEN,
+                        "the token is not for the version that '%s' names, with whose ETag %s is "
+                        "compared; leave %s out",
+                        write->name, header, header);
+}
+
 /* The writer of the aliases has entered. */
 static td_status delete_entered(struct td_store *store, const struct td_store_write *write,
                                 bool *persisted, struct td_error *err)
@@ -452,8 +497,10 @@ static td_status delete_entered(struct td_store *store, const struct td_store_wr
     if (!td_alias_target(store, name.text, name.length, target))
         return td_store_not_found(store, name.text, name.length, err);
     td_store_resolve_names(store, &name, 1, &version);
-    const td_status status =
-        td_condition_check(&write->condition, name.text, version ? version->etag : NULL, err);
+    td_status status = td_alias_check_condition(write, target, err);
+    if (status == TD_OK)
+        status =
+            td_condition_check(&write->condition, name.text, version ? version->etag : NULL, err);
     if (status == TD_PRECONDITION_FAILED)
         td_error_etag_of(err, target);
     td_buffer_unref(version ? &version->base : NULL);

@@ -62,6 +62,7 @@
 #include <stdatomic.h>
 
 struct td_store;
+struct td_access;
 struct td_exec;
 
 enum { TD_STORE_TENSORS = 65536 };
@@ -174,10 +175,11 @@ TD_MUST_CHECK td_status td_store_check_name(const char *name, struct td_error *e
 /* What a writer requests. */
 struct td_store_write {
     const char *name;
-    struct td_condition condition; /* PRECONDITION_FAILED, with the current ETag in err->etag */
-    bool persist;                  /* INVALID_ARGUMENT without a data folder */
-    bool removes;                  /* a DELETE: of an alias or a version, too */
-    int64_t ttl_s;                 /* seconds after which td_store_expire removes it; 0: it stays */
+    struct td_condition condition;  /* PRECONDITION_FAILED, with the current ETag in err->etag */
+    bool persist;                   /* INVALID_ARGUMENT without a data folder */
+    bool removes;                   /* a DELETE: of an alias or a version, too */
+    const struct td_access *access; /* names that its token is for; NULL: all */
+    int64_t ttl_s; /* seconds after which td_store_expire removes it; 0: it stays */
     /* That has entered with the name, as td_store_plan_write describes it; NULL: the change waits
      * for other writers of the name, and blocks its thread meanwhile. */
     struct td_writer *writer;

@@ -33,6 +33,11 @@ td_status td_store_check_change(struct td_store *store, const struct td_store_wr
     td_status status = td_store_check_write(store, write, err);
     if (status != TD_OK)
         return status;
+    char target[TD_TENSOR_NAME];
+    if (td_alias_target(store, write->name, strlen(write->name), target))
+        status = td_alias_check_condition(write, target, err);
+    if (status != TD_OK)
+        return status;
     struct td_version *before;
     td_store_resolve_names(store, &(struct td_store_name){ write->name, strlen(write->name) }, 1,
                            &before);
