@@ -381,6 +381,14 @@ static void set_file(struct td_store *store, struct td_file_id *member, const st
     pthread_mutex_unlock(&store->aliases_file_mutex);
 }
 
+/* Notes whether the aliases are as the file says. */
+static void note_read(struct td_store *store, bool read)
+{
+    atomic_store(&store->aliases_unread, !read);
+    if (read)
+        atomic_store(&store->aliases_known, true);
+}
+
 /* Replaces aliases.json; *done as of td_data_dir_write. */
 static td_status store_table(struct td_store *store, const struct td_alias_table *table, bool *done,
                              struct td_error *err)
@@ -397,6 +405,7 @@ static td_status store_table(struct td_store *store, const struct td_alias_table
         set_file(store, &store->aliases_file, &id);
     set_writes_file(store, false);
     if (*done) {
+        note_read(store, true);
         td_store_solve_problem(store, TD_ALIASES_FILE); /* a damaged one, which was removed */
     }
     free(text);
@@ -640,7 +649,7 @@ static bool load(struct td_store *store)
     if (state == TD_FILE_PRESENT && td_file_id_equal(&id, &store->aliases_file)) {
         if (store->aliases_unread) /* for a while */
             td_store_solve_problem(store, TD_ALIASES_FILE);
-        store->aliases_unread = false;
+        note_read(store, true);
         return true;
     }
     td_arena_init(&arena, NULL, 0, td_memory_heap());
@@ -649,7 +658,7 @@ static bool load(struct td_store *store)
         status = take_stored(store, &read, &err);
     if (status == TD_OK)
         status = set_taken(store, &read.taken, &err);
-    store->aliases_unread = status != TD_OK;
+    note_read(store, status == TD_OK);
     if (status == TD_OK) {
         set_file(store, &store->aliases_file, &id);
         td_store_solve_problem(store, TD_ALIASES_FILE);

@@ -543,6 +543,7 @@ static bool scan_folder(struct td_store *store)
     free(unread.files);
     free(known);
     free(files);
+    atomic_store(&store->folder_unread, !readable);
     return readable;
 }
 
@@ -558,7 +559,10 @@ void td_store_scan_again(struct td_store *store, bool always)
 {
     bool changed;
     pthread_mutex_lock(&store->scanning);
-    if (td_data_dir_refresh(store->dir, &changed) && (always || changed)) {
+    const bool open = td_data_dir_refresh(store->dir, &changed);
+    if (!open)
+        atomic_store(&store->folder_unread, true);
+    if (open && (always || changed)) {
         (void)scan_folder(store); /* errors are logged */
         td_alias_load(store);     /* after the versions that it names */
         td_alias_forget_gone(store);

@@ -331,6 +331,18 @@ struct td_store_stats {
 };
 struct td_store_stats td_store_stats(struct td_store *store);
 
+/* What the last scan could read. */
+struct td_store_reading {
+    bool folder,
+        aliases;  /* the data folder, and aliases.json in it, or that there is no such file */
+    int problems; /* as td_store_list_problems lists them */
+};
+struct td_store_reading td_store_reading(struct td_store *store);
+
+/* DEVICE_UNAVAILABLE if aliases.json could not be read at the start, nor since, so that its aliases are
+ * missing. */
+TD_MUST_CHECK td_status td_store_check_aliases(const struct td_store *store, struct td_error *err);
+
 /* The store as the api's resolver of refs. Borrowed. */
 struct td_resolver *td_store_resolver(struct td_store *store);
 

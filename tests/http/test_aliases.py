@@ -334,6 +334,47 @@ class Persisted(AliasTest):
             self.assertStatus(client.request("POST", ALIASES + "?persist=1", flip), 200)
             self.assertEqual(client.request("GET", ALIASES).json()["problems"], [])
 
+    def test_a_start_without_its_aliases_is_not_ready_until_the_file_is_repaired(self):
+        for repair in ("replace", "remove"):
+            with self.subTest(repair):
+                folder = temporary_folder()
+                path = os.path.join(folder, "aliases.json")
+                with open(path, "w", encoding="ascii") as file:
+                    file.write("{")
+                with open(os.path.join(folder, "m@1.npy"), "wb") as file:
+                    file.write(npy("<i8", (1,), bytes(8)))
+                with Daemon("--data-dir", folder) as daemon, Client(daemon) as client:
+                    self.assertIn("aliases.json", self.assertProblem(client.request("GET", "/readyz"), 503, "DEVICE_UNAVAILABLE")["detail"])
+                    self.assertStatus(client.request("GET", "/v2/health/ready"), 503)
+                    self.assertStatus(client.request("GET", "/healthz"), 200)
+                    self.assertStatus(client.request("GET", "/v1/tensors/m@1"), 200)
+                    self.assertProblem(client.request("GET", "/v1/tensors/m@2"), 404, "TENSOR_NOT_FOUND")
+                    problem = self.assertProblem(client.request("GET", "/v1/tensors/x"), 503, "DEVICE_UNAVAILABLE")
+                    self.assertIn("it may be an alias: aliases.json", problem["detail"])
+                    if repair == "remove":
+                        os.remove(path)
+                    else:
+                        with open(path + ".new", "w", encoding="ascii") as file:
+                            json.dump({"aliases": {"x": "m@1"}}, file)
+                        os.rename(path + ".new", path)
+                    daemon.send_signal(signal.SIGHUP)
+                    self.wait_until(lambda: client.request("GET", "/readyz").status == 200)
+                    self.assertStatus(client.request("GET", "/v2/health/ready"), 200)
+                    self.assertStatus(client.request("GET", "/v1/tensors/x"), 404 if repair == "remove" else 200)
+
+    def test_a_reload_that_cannot_read_the_file_keeps_its_aliases_and_is_ready(self):
+        folder = temporary_folder()
+        with Daemon("--data-dir", folder) as daemon, Client(daemon) as client:
+            self.assertStatus(client.request("PUT", "/v1/tensors/m@1?persist=1", [1]), 201)
+            self.assertStatus(client.request("POST", ALIASES + "?persist=1", {"set": {"x": "m@1"}}), 200)
+            with open(os.path.join(folder, "aliases.json"), "w", encoding="ascii") as file:
+                file.write("{")
+            daemon.send_signal(signal.SIGHUP)
+            daemon.wait_log(lambda event: event.get("event") == "aliases_refused")
+            self.assertStatus(client.request("GET", "/readyz"), 200)
+            self.assertStatus(client.request("GET", "/v1/tensors/x"), 200)
+            self.assertProblem(client.request("GET", "/v1/tensors/y"), 404, "TENSOR_NOT_FOUND")
+
     def test_persist_requires_a_data_folder(self):
         with Daemon() as daemon, Client(daemon) as client:
             self.assertProblem(client.request("POST", ALIASES + "?persist=1", {"set": {}}), 422, "INVALID_ARGUMENT", attribute="persist")
