@@ -101,7 +101,7 @@ class Daemon:
         start = self.wait_log(lambda e: e.get("event") == "listening", what="a line with the event listening")
         self.address = start["address"]
         host, port = self.address.rsplit(":", 1)
-        self.host = host.strip("[]")
+        self.host = host.strip("[]").replace("0.0.0.0", "127.0.0.1")  # which the certificates have
         self.port = int(port)
         self.at_start = holdings.empty(self)  # None: the end of the test does not compare it
 
