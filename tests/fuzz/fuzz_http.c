@@ -8,6 +8,7 @@
 #include "server/calls/services_open.h"
 #include "server/config/load.h"
 #include "server/http/http.h"
+#include "server/http/listener.h"
 #include "server/observe/clock.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/eventually.h"
@@ -138,7 +139,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
                                     .format = TD_LOG_JSON,
                                     .fd = open("/dev/null", O_WRONLY | O_CLOEXEC) };
     REQUIRE(td_services_open(&services), "the services do not start");
-    http = td_http_start(&services, -1);
+    http = td_http_start(&services, &(struct td_listeners){ .n = 0 });
     REQUIRE(http, "HTTP does not start");
     find_address();
     restore_store();
