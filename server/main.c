@@ -250,13 +250,14 @@ static int run(struct td_services *services)
                              .ends_by_ns = TD_NEVER };
     int status = EXIT_FAILED;
     bool keeps_time = false;
-    const char *why;
-    const int inherited = td_listener_inherit(&why);
+    struct td_listeners inherited = { .n = 0 };
+    char message[TD_CONFIG_MESSAGE];
+    const bool usable = td_listeners_inherit(&inherited, message);
     set_up_signals(&daemon.signals);
     td_guard_install();
     const int64_t begun = td_now_ns();
-    if (why) {
-        td_log(&services->log, TD_LOG_ERROR, "listen_failed", TD_TEXT("reason", why));
+    if (!usable) {
+        td_log(&services->log, TD_LOG_ERROR, "listen_failed", TD_TEXT("reason", message));
         return EXIT_FAILED;
     }
     services->stop_requested = is_stop_pending;
@@ -275,7 +276,7 @@ static int run(struct td_services *services)
     if (services->config.otlp_endpoint[0] &&
         !(services->exporter = td_exporter_start(&services->config, &services->log)))
         goto done;
-    if (!(daemon.http = td_http_start(services, inherited)))
+    if (!(daemon.http = td_http_start(services, &inherited)))
         goto done;
     td_log(&services->log, TD_LOG_INFO, "ready", TD_MS("start_ms", td_now_ns() - begun));
     td_notify(daemon.manager, "READY=1");

@@ -167,7 +167,7 @@ stage unit-effort         --l  build-release unit_effort build -R '^(api|kernels
 stage unit-tsan-others    --l  build-tsan    unit_tsan -R
 stage fuzz                --l  -             tests/fuzz/run.sh all 180
 stage http-tls            --l  build-release env TD_TEST_TLS=1 tests/http/run.py --binary build/tensord --only test_ops \
-    --only test_einsum --only test_binary --only test_tensors --only test_scatter --only test_oip --only test_devices --only test_targets
+    --only test_einsum --only test_binary --only test_tensors --only test_scatter --only test_oip --only test_devices --only test_targets --only test_addresses
 stage valgrind            --l  build-release tests/http/valgrind.sh build/tensord
 stage http-smoke          q--  build-release http build --only test_ops --only test_errors --only test_tensors \
     --only test_binary --only test_einsum

@@ -177,7 +177,7 @@ static td_status begin_flip(struct td_call *call)
     struct state *state = td_arena_alloc(&call->arena, 1, sizeof *state, &call->error);
     if (!state || refuse_conditions(call) != TD_OK)
         return call->error.status;
-    *state = (struct state){ 0 };
+    *state = (struct state){ .flip.access = &call->tables.access };
     call->state = state;
     call->must_queue = true;
     const td_status status =

@@ -17,7 +17,8 @@
 void td_audit_table(const struct td_call *call, const char *operation,
                     const struct td_tensor_listing *made);
 
-void td_audit_table_deleted(const struct td_call *call, const char *table);
+/* persisted: the data folder has changed, too. */
+void td_audit_table_deleted(const struct td_call *call, const char *table, bool persisted);
 
 /* target: what the alias names from now on; NULL if it was deleted. */
 void td_audit_alias(const struct td_call *call, const char *alias, const char *target,

@@ -308,8 +308,28 @@ static void release_request(struct td_call *call)
     td_client_limits_discharge(call);
 }
 
+/* Adds to the error which deadline has passed, or would, and who has set it. */
+static void name_deadline(struct td_call *call)
+{
+    const bool queued = call->start_by_ns < call->deadline_ns && td_now_ns() <= call->deadline_ns;
+    const size_t used = strlen(call->error.message), room = sizeof call->error.message - used;
+    char *at = call->error.message + used;
+    if (queued) /* it limits the time in the queue */
+        snprintf(at, room, " (the parameter timeout is %lld us)",
+                 (long long)((call->start_by_ns - call->times.arrived) / 1000));
+    else if (call->headers.timeout_ms)
+        snprintf(at, room, " (X-Request-Timeout-Ms is %lld)",
+                 (long long)((call->deadline_ns - call->times.begun) / 1000000));
+    else
+        snprintf(at, room, " (--default-timeout-ms is %lld; X-Request-Timeout-Ms sets another)",
+                 (long long)call->services->config.default_timeout_ms);
+}
+
 void td_call_refuse(struct td_call *call)
 {
+    if (call->error.status == TD_DEADLINE_EXCEEDED && !call->gone)
+        name_deadline(call);
+
     /* If memory is short, the reply reuses what the request held. A refusal that is delayed holds
      * nothing. */
     if (call->error.status == TD_MEMORY_EXHAUSTED || call->error.status == TD_RESOURCE_LIMIT ||

@@ -72,14 +72,20 @@ bool td_credentials_open(struct td_services *services, char *message, size_t siz
 void td_credentials_reload(struct td_services *services)
 {
     char message[TD_CONFIG_MESSAGE];
-    if (services->tokens && !td_tokens_reload(services->tokens, message, sizeof message))
+    const bool tokens =
+        !services->tokens || td_tokens_reload(services->tokens, message, sizeof message);
+    if (!tokens)
         td_log(&services->log, TD_LOG_ERROR, "tokens_kept", TD_TEXT("reason", message));
     else if (services->tokens)
         log_tokens(services);
-    if (services->tls && !td_tls_reload(services->tls, message, sizeof message))
+    const bool certificate =
+        !services->tls || td_tls_reload(services->tls, message, sizeof message);
+    if (!certificate)
         td_log(&services->log, TD_LOG_ERROR, "certificate_kept", TD_TEXT("reason", message));
     else if (services->tls)
         log_certificate(services);
+    atomic_store(&services->tokens_kept, !tokens);
+    atomic_store(&services->certificate_kept, !certificate);
 }
 
 void td_credentials_close(struct td_services *services)

@@ -54,6 +54,8 @@ td_status td_get_ready(struct td_call *call)
     enum { SIZE = 1024 };
     if (atomic_load_explicit(&call->services->draining, memory_order_relaxed))
         return td_error_set(&call->error, TD_DRAINING, "the server is stopping");
+    if (td_store_check_aliases(call->services->store, &call->error) != TD_OK)
+        return call->error.status;
     char *body = td_arena_alloc(&call->arena, SIZE, 1, &call->error);
     if (!body)
         return TD_MEMORY_EXHAUSTED;

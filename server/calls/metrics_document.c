@@ -231,6 +231,25 @@ static void write_tls(struct td_exposition *e, const struct td_services *service
     labelled(e, "result", "failed", state.failed);
 }
 
+/* Of what this server has been told to read. */
+static void write_reloads(struct td_exposition *e, struct td_services *services)
+{
+    const bool folder = services->config.data_dir[0];
+    const struct td_store_reading reading = td_store_reading(services->store);
+    td_family(e, "tensord_last_reload_successful", TD_GAUGE,
+              "1 if the last reading, at the start or after SIGHUP, succeeded");
+    if (services->tokens)
+        labelled(e, "what", "tokens", !atomic_load(&services->tokens_kept));
+    if (services->tls)
+        labelled(e, "what", "certificate", !atomic_load(&services->certificate_kept));
+    if (folder) {
+        labelled(e, "what", "data_dir", reading.folder);
+        labelled(e, "what", "aliases", reading.aliases);
+    }
+    gauge(e, "tensord_data_dir_problems", "problems that GET /v1/aliases lists",
+          (uint64_t)reading.problems);
+}
+
 static void write_device(struct td_exposition *e, const struct td_services *services)
 {
     struct td_batcher_counts counts = { .available = false };
@@ -325,6 +344,7 @@ static void write_all(struct td_exposition *e, struct td_services *services,
     write_memory(e, &held);
     write_connections(e, services, &held.connections);
     write_tls(e, services);
+    write_reloads(e, services);
     write_device(e, services);
     write_log(e, services);
     write_spans(e, services);

@@ -27,7 +27,7 @@ static td_status check_ready(struct td_call *call)
 {
     return atomic_load_explicit(&call->services->draining, memory_order_relaxed)
                ? td_error_set(&call->error, TD_DRAINING, "the server is stopping")
-               : TD_OK;
+               : td_store_check_aliases(call->services->store, &call->error);
 }
 
 td_status td_oip_live(struct td_call *call)

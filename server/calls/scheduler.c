@@ -59,9 +59,10 @@ static td_status queue_full(struct td_call *call, struct td_worker_pool *pool)
 {
     struct td_services *services = call->services;
     td_error_set(&call->error, TD_QUEUE_FULL,
-                 "%lld requests %s queued, the most that this server allows",
+                 "the queue is full: it has %lld requests%s of at most %lld (--queue-limit)",
                  (long long)services->config.queue_limit,
-                 pool == services->disk_threads ? "that change the data folder are" : "are");
+                 pool == services->disk_threads ? " that change the data folder" : "",
+                 (long long)services->config.queue_limit);
     call->error.retry_after_s = td_worker_pool_retry_after_s(pool);
     return TD_QUEUE_FULL;
 }
@@ -456,10 +457,12 @@ static void run(struct td_job *job, struct td_worker *worker)
 static void displaced(struct td_call *call)
 {
     td_client_limits_give_request(call); /* the refusal may be delayed */
-    td_error_set(&call->error, TD_QUEUE_FULL,
-                 "%lld requests are queued, the most that this server allows, and more of them are "
-                 "this client's than any other's",
-                 (long long)call->services->config.queue_limit);
+    td_error_set(
+        &call->error, TD_QUEUE_FULL,
+        "the queue is full: it has %lld requests of at most %lld (--queue-limit), and more "
+        "of them are this client's than any other's",
+        (long long)call->services->config.queue_limit,
+        (long long)call->services->config.queue_limit);
     call->error.retry_after_s = td_worker_pool_retry_after_s(call->services->workers);
     decide_delay(call);
 }

@@ -69,7 +69,8 @@ struct td_services {
     struct td_exporter *exporter; /* NULL: requests are not traced */
     struct td_rescan rescan;
     struct td_verification verification;
-    atomic_bool draining;          /* not ready; each reply closes its connection */
+    atomic_bool tokens_kept, certificate_kept; /* the last reload of them failed */
+    atomic_bool draining;                      /* not ready; each reply closes its connection */
     atomic_bool refusing;          /* refuse new calls and queued ones, and stop running ones */
     atomic_int_fast64_t in_flight; /* requests of tasks, accepted and not yet answered */
     atomic_int_fast64_t suspended; /* of those: wait for a worker or run on one */

@@ -20,6 +20,7 @@ td_status td_tensor_call_begin(struct td_call *call)
     *state = (struct td_tensor_call){
         .write = { .name = call->arguments[0],
                    .removes = strcmp(call->method, "DELETE") == 0,
+                   .access = &call->tables.access,
                    .condition = { .if_match = call->headers.if_match,
                                   .if_none_match = call->headers.if_none_match } }
     };

@@ -312,13 +312,14 @@ static td_status change_delete(struct td_call *call, struct td_worker *worker)
     struct td_store *store = call->services->store;
     const char *name = state->write.name;
     char target[TD_TENSOR_NAME];
+    bool persisted;
     (void)worker;
     const bool is_alias = td_store_alias_target(store, name, strlen(name), target);
-    const td_status status = td_store_delete(store, &state->write, &call->error);
+    const td_status status = td_store_delete(store, &state->write, &persisted, &call->error);
     if (status == TD_OK && is_alias)
-        td_audit_alias(call, name, NULL, false);
+        td_audit_alias(call, name, NULL, persisted);
     else if (status == TD_OK)
-        td_audit_table_deleted(call, name);
+        td_audit_table_deleted(call, name, persisted);
     return td_tables_hide(&call->tables, name, status, &call->error);
 }
 

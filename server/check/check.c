@@ -72,14 +72,14 @@ static void check_metrics_address(struct check *check, const char *address)
 /* Each address is held while the next ones are checked, since they may exclude each other. */
 static void check_listen(struct check *check)
 {
-    const char *why, *rest = check->config->listen;
-    const int inherited = td_listener_inherit(&why);
-    struct td_listeners held = { .n = 0 };
-    char address[TD_ADDRESS_SIZE];
-    if (inherited >= 0)
-        say(check, OK, "listen: the socket that was passed is used");
-    else if (why)
-        say(check, ERROR, "listen: %s", why);
+    const char *rest = check->config->listen;
+    struct td_listeners held = { .n = 0 }, passed = { .n = 0 };
+    char address[TD_ADDRESS_SIZE], message[TD_CONFIG_MESSAGE];
+    if (!td_listeners_inherit(&passed, message))
+        say(check, ERROR, "listen: %s", message);
+    else if (passed.n > 0)
+        say(check, OK, "listen: the %s passed %s used",
+            passed.n == 1 ? "socket that was" : "sockets that were", passed.n == 1 ? "is" : "are");
     else
         while (td_config_next_address(&rest, address))
             check_address(check, &held, address);

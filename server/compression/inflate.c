@@ -122,6 +122,21 @@ static td_status expand(z_stream *stream, bool gzip, const struct td_inflate_lim
     }
 }
 
+/* A body that is neither gzip nor zlib, and cannot be read as raw deflate, is most likely not compressed. */
+static td_status refuse_uncompressed(const unsigned char *in, size_t bytes, struct td_error *err)
+{
+    enum { SHOWN = 4 };
+    char start[3 * SHOWN + 1] = "", why[sizeof err->message];
+    for (size_t i = 0; i < bytes && i < SHOWN; i++)
+        snprintf(start + 3 * i, 4, " %02x", in[i]);
+    snprintf(why, sizeof why, "%s", err->message);
+    return td_error_set(
+        err, TD_MALFORMED_REQUEST,
+        "the body is not compressed: it begins with%s, gzip begins with 1f 8b; leave "
+        "out Content-Encoding, or compress the body. As raw deflate, %.200s",
+        start, why);
+}
+
 td_status td_inflate(const void *body, size_t bytes, const struct td_inflate_limits *limits,
                      size_t padding, struct td_memory *memory, const struct td_stop *stop,
                      struct td_buffer **out, size_t *out_bytes, struct td_error *err)
@@ -152,6 +167,8 @@ td_status td_inflate(const void *body, size_t bytes, const struct td_inflate_lim
         status = td_error_set(err, TD_MALFORMED_REQUEST,
                               "%u bytes follow the end of the compressed body", stream.avail_in);
     inflateEnd(&stream);
+    if (status == TD_MALFORMED_REQUEST && bytes > 0 && !zlib && !gzip)
+        status = refuse_uncompressed(in, bytes, err);
 done:
     if (status == TD_OK) {
         *out = buffer;

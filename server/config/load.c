@@ -58,6 +58,21 @@ static void resolve_zeros(struct td_config *config)
         config->client_memory = config->memory_limit / 2;
 }
 
+/* The file of options that the command line or else the environment names. */
+static bool find_config(struct td_command_line *line, char **environment,
+                        char message[TD_CONFIG_MESSAGE])
+{
+    static const char variable[] = "TENSORD_CONFIG=";
+    struct td_option_source source = { .text = "--config" };
+    for (char **entry = environment; *entry && !line->config_path; entry++)
+        if (strncmp(*entry, variable, sizeof variable - 1) == 0) {
+            snprintf(source.text, sizeof source.text, "TENSORD_CONFIG");
+            line->config_path = *entry + sizeof variable - 1;
+        }
+    return !line->config_path || *line->config_path ||
+           td_option_reject(message, &source, "", "a file; without the option there is none");
+}
+
 static enum td_config_action load(struct td_config *config, int argc, char **argv,
                                   char **environment, struct td_config_origins *origins,
                                   char message[TD_CONFIG_MESSAGE])
@@ -78,9 +93,8 @@ static enum td_config_action load(struct td_config *config, int argc, char **arg
     /* The command line is read twice: first for --config, whose file has a lower precedence. */
     if (!td_config_read_arguments(config, argc, argv, false, &line, origins, message))
         goto wrong;
-    for (char **entry = environment; *entry && !line.config_path; entry++)
-        if (strncmp(*entry, "TENSORD_CONFIG=", 15) == 0 && (*entry)[15])
-            line.config_path = *entry + 15;
+    if (!find_config(&line, environment, message))
+        goto wrong;
     if (line.config_path && !td_config_read_file(config, line.config_path, origins, message))
         goto wrong;
     if (!td_config_read_environment(config, environment, origins, message) ||

@@ -302,11 +302,15 @@ bool td_option_set(struct td_config *config, const struct td_option *option, con
     char host[256], expected[160];
     uint16_t port;
     int choice = 0;
+    /* Else an unset variable of a shell, as in --token-file "$TOKENS", would switch off protection, or what
+     * a source of lower precedence sets. */
+    if (!*value && !*option->default_text)
+        return source == &td_option_built_in
+                   ? set_text((char **)(void *)member, value, message)
+                   : td_option_reject(message, source, value,
+                                      "a value; without the option there is none");
     switch (option->kind) {
     case KIND_ADDRESS:
-        /* an address that need not be given */
-        if (!*value && !*option->default_text)
-            return set_text((char **)(void *)member, value, message);
         if (!td_config_split_address(value, host, &port))
             return reject_address(message, source, value);
         return set_text((char **)(void *)member, value, message);
@@ -319,10 +323,6 @@ bool td_option_set(struct td_config *config, const struct td_option *option, con
                                     "PATH[:OPTIONS]");
         return set_text((char **)(void *)member, value, message);
     case KIND_TEXT:
-        /* Else an unset variable of a shell, as in --token-file "$TOKENS", would switch off protection. */
-        if (!*value && source != &td_option_built_in)
-            return td_option_reject(message, source, value,
-                                    "a value; without the option there is none");
         return set_text((char **)(void *)member, value, message);
     case KIND_LIST:
         return (source->repeated ? add_text : set_text)((char **)(void *)member, value, message);

@@ -55,7 +55,10 @@ static bool set_list_from_json(struct td_config *config, const struct td_option 
                                const cJSON *array, struct td_option_source *source,
                                char message[TD_CONFIG_MESSAGE])
 {
-    bool valid = array->child || td_option_set(config, option, "", source, message);
+    /* An empty array is meant; an empty text may be a variable of a shell that is not set. */
+    bool valid = array->child ||
+                 td_option_set(config, option, "",
+                               option->kind == KIND_LIST ? &td_option_built_in : source, message);
     for (const cJSON *item = array->child; valid && item; item = item->next) {
         if (!cJSON_IsString(item))
             return reject_json(array, source, "an array of strings", message);

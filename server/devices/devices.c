@@ -114,9 +114,11 @@ static bool open_device(struct td_devices *devices, const struct td_config *conf
     }
     split_name(automatic ? "cuda" : config->gpu, name, sizeof name, &text);
     if (td_device_load(name, &devices->library, &err) != TD_OK) {
-        snprintf(devices->why, sizeof devices->why, "%.255s", err.message);
+        /* Clients read this; what could not be loaded from where is for the log. */
+        snprintf(devices->why, sizeof devices->why,
+                 "this server has no GPU plugin that it can load");
         td_log(log, automatic ? TD_LOG_DEBUG : TD_LOG_ERROR, automatic ? "no_gpu" : "start_failed",
-               TD_TEXT("part", "device"), TD_TEXT("reason", devices->why));
+               TD_TEXT("part", "device"), TD_TEXT("reason", err.message));
         return automatic;
     }
     if (start(devices, config, text, buffers, log))

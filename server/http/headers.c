@@ -1,6 +1,7 @@
 #include "server/http/headers.h"
 
 #include "api/oip/oip.h"
+#include "kernels/name.h"
 #include "server/calls/services.h"
 #include "server/http/routes.h"
 #include "server/observe/clock.h"
@@ -192,6 +193,15 @@ static td_status refuse_header(struct td_error *err, td_status status, const cha
     return td_error_at_attribute(err, status, name);
 }
 
+static td_status refuse_timeout(const char *text, struct td_error *err)
+{
+    td_error_set(err, TD_MALFORMED_REQUEST,
+                 "X-Request-Timeout-Ms is '%s'; expected a whole number of milliseconds, from 1 to "
+                 "86400000",
+                 TD_SHOWN(text, strlen(text)));
+    return td_error_at_attribute(err, TD_MALFORMED_REQUEST, "X-Request-Timeout-Ms");
+}
+
 static td_status read_deadline(struct td_call *call)
 {
     const char *text = call->headers.timeout_ms;
@@ -202,8 +212,7 @@ static td_status read_deadline(struct td_call *call)
         ms = strtoll(text, &end, 10);
         if (errno || end == text || *end || text[0] < '0' || text[0] > '9' || ms < 1 ||
             ms > 86400000)
-            return refuse_header(&call->error, TD_MALFORMED_REQUEST, "X-Request-Timeout-Ms",
-                                 "X-Request-Timeout-Ms is not a whole number from 1 to 86400000");
+            return refuse_timeout(text, &call->error);
     }
     call->deadline_ns = ms > 0 ? call->times.begun + ms * 1000000 : TD_NEVER;
     return TD_OK;

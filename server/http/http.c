@@ -66,7 +66,7 @@ struct td_http {
     struct td_origins *origins;
     struct td_proxies *proxies;
     struct td_transport_errors sweeps; /* what they refuse */
-    bool inherited;                    /* the one listening socket */
+    bool inherited;                    /* the listening sockets */
     int most_connections;              /* since memory was last returned to the system */
     int n_io_threads;
     struct td_io_thread io_threads[];
@@ -542,22 +542,20 @@ static void log_listeners(const struct td_http *http)
     }
 }
 
-struct td_http *td_http_start(struct td_services *services, int inherited)
+struct td_http *td_http_start(struct td_services *services, const struct td_listeners *inherited)
 {
     const size_t n_io_threads = (size_t)services->config.io_threads + TD_FIRST_IO_THREADS;
     const size_t bytes = sizeof(struct td_http) + n_io_threads * sizeof(struct td_io_thread);
     struct td_http *http = aligned_alloc(_Alignof(struct td_http), bytes);
     const char *why = "no memory";
     char address[TD_ADDRESS_SIZE] = "";
-    bool taken = http != NULL;
     if (http) {
         memset(http, 0, bytes); /* the I/O threads as well */
         http->services = services;
-        http->inherited = inherited >= 0;
-        if (http->inherited)
-            taken = td_listeners_take(&http->listeners, inherited, &why);
+        http->inherited = inherited->n > 0;
+        http->listeners = *inherited;
     }
-    if (!taken || !start_parts(http, address, &why)) {
+    if (!http || !start_parts(http, address, &why)) {
         td_log(&services->log, TD_LOG_ERROR, "listen_failed",
                TD_TEXT("address", address[0] ? address : services->config.listen),
                TD_TEXT("reason", why));

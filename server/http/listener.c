@@ -82,59 +82,6 @@ int td_listener_reserve(const char *address, const char **why)
     return -1;
 }
 
-/* The number that the variable has; 0 without it, -1 if it is no number. */
-static long number_of(const char *variable)
-{
-    const char *text = getenv(variable);
-    char *end;
-    if (!text || !*text)
-        return 0;
-    errno = 0;
-    const long number = strtol(text, &end, 10);
-    return *end == '\0' && errno == 0 && number >= 0 ? number : -1;
-}
-
-static bool has_option(int fd, int option, int value)
-{
-    int found = 0;
-    socklen_t size = sizeof found;
-    return getsockopt(fd, SOL_SOCKET, option, &found, &size) == 0 && found == value;
-}
-
-/* What is wrong with the socket, or NULL. */
-static const char *fault_of(int fd)
-{
-    struct td_listener_address bound;
-    const char *why;
-    if (fcntl(fd, F_GETFD) < 0)
-        return "LISTEN_FDS is 1, but descriptor 3 is not open";
-    if (!has_option(fd, SO_TYPE, SOCK_STREAM) || !has_option(fd, SO_ACCEPTCONN, 1))
-        return "LISTEN_FDS is 1, but descriptor 3 is not a listening stream socket";
-    if (!td_listener_find(fd, &bound, &why))
-        return why;
-    if (bound.address.ss_family != AF_INET && bound.address.ss_family != AF_INET6)
-        return "LISTEN_FDS is 1, but the socket is neither of IPv4 nor of IPv6";
-    return NULL;
-}
-
-int td_listener_inherit(const char **why)
-{
-    enum { FIRST = 3 };
-    const long pid = number_of("LISTEN_PID"), count = number_of("LISTEN_FDS");
-    (void)unsetenv("LISTEN_PID");
-    (void)unsetenv("LISTEN_FDS");
-    (void)unsetenv("LISTEN_FDNAMES");
-    *why = NULL;
-    if (pid != (long)getpid() || count == 0)
-        return -1;
-    *why = count == 1 ? fault_of(FIRST) : "LISTEN_FDS is not 1: one listening socket is expected";
-    if (*why)
-        return -1;
-    (void)fcntl(FIRST, F_SETFD, FD_CLOEXEC);
-    (void)fcntl(FIRST, F_SETFL, fcntl(FIRST, F_GETFL) | O_NONBLOCK);
-    return FIRST;
-}
-
 bool td_listener_is_loopback(const struct td_listener_address *bound)
 {
     const struct sockaddr_in *ipv4 = (const void *)&bound->address;
@@ -161,6 +108,72 @@ bool td_listener_find(int fd, struct td_listener_address *bound, const char **wh
         return true;
     *why = strerror(errno);
     return false;
+}
+
+/* ---- sockets of a service manager -------------------------------------------------------------- */
+
+/* The number that the variable has; 0 without it, -1 if it is no number. */
+static long number_of(const char *variable)
+{
+    const char *text = getenv(variable);
+    char *end;
+    if (!text || !*text)
+        return 0;
+    errno = 0;
+    const long number = strtol(text, &end, 10);
+    return *end == '\0' && errno == 0 && number >= 0 ? number : -1;
+}
+
+static bool has_option(int fd, int option, int value)
+{
+    int found = 0;
+    socklen_t size = sizeof found;
+    return getsockopt(fd, SOL_SOCKET, option, &found, &size) == 0 && found == value;
+}
+
+/* What is wrong with the socket, or NULL. */
+static const char *fault_of(int fd, struct td_listener_address *bound)
+{
+    const char *why;
+    if (fcntl(fd, F_GETFD) < 0)
+        return "is not open";
+    if (!has_option(fd, SO_TYPE, SOCK_STREAM) || !has_option(fd, SO_ACCEPTCONN, 1))
+        return "is not a listening stream socket";
+    if (!td_listener_find(fd, bound, &why))
+        return why;
+    return bound->address.ss_family == AF_INET || bound->address.ss_family == AF_INET6
+               ? NULL
+               : "is neither of IPv4 nor of IPv6";
+}
+
+bool td_listeners_inherit(struct td_listeners *listeners, char message[TD_CONFIG_MESSAGE])
+{
+    enum { FIRST = 3 };
+    const long pid = number_of("LISTEN_PID"), count = number_of("LISTEN_FDS");
+    (void)unsetenv("LISTEN_PID");
+    (void)unsetenv("LISTEN_FDS");
+    (void)unsetenv("LISTEN_FDNAMES");
+    if (pid != (long)getpid() || count == 0)
+        return true;
+    if (count < 0 || count > TD_MOST_ADDRESSES) {
+        snprintf(message, TD_CONFIG_MESSAGE,
+                 "LISTEN_FDS is not a number of listening sockets from 1 to %d", TD_MOST_ADDRESSES);
+        return false;
+    }
+    for (int fd = FIRST; fd < FIRST + (int)count; fd++) {
+        struct td_listener *listener = &listeners->all[listeners->n];
+        const char *fault = fault_of(fd, &listener->bound);
+        if (fault) {
+            snprintf(message, TD_CONFIG_MESSAGE, "LISTEN_FDS is %ld, but descriptor %d %s", count,
+                     fd, fault);
+            return false;
+        }
+        (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+        (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+        listener->fd = fd;
+        listeners->n++;
+    }
+    return true;
 }
 
 /* ---- all addresses ---------------------------------------------------------------------------- */

@@ -7,6 +7,7 @@
 #ifndef TD_SERVER_HTTP_LISTENER_H
 #define TD_SERVER_HTTP_LISTENER_H
 
+#include "kernels/status.h"
 #include "server/config/config.h"
 
 #include <sys/socket.h>
@@ -20,13 +21,6 @@ int td_listener_open(const char *address, const char **why);
 /* A socket that keeps others from listening on the address, and makes no connections; -1 if it cannot be
  * had, as when another one listens there. */
 int td_listener_reserve(const char *address, const char **why);
-
-/* The listening socket that the process which started this one has passed, so that connections
- * wait in its backlog while the daemon restarts: descriptor 3 if LISTEN_PID is this process and
- * LISTEN_FDS is 1. -1 with *why NULL if there is none, and with *why set if what was passed cannot
- * be used. Removes the variables, so that no other process takes them for its own: call it before
- * the first thread starts. */
-int td_listener_inherit(const char **why);
 
 /* Lets no further connections be made, without refusing those that are just being made: after the
  * time of a round trip they can be accepted, and then the socket can be closed. Not for a socket
@@ -52,7 +46,7 @@ struct td_listener {
     struct td_listener_address bound;
 };
 
-/* The sockets of all addresses of --listen; none at first, as zeros. */
+/* The sockets of all addresses of --listen, or those inherited; none at first, as zeros. */
 struct td_listeners {
     int n;
     struct td_listener all[TD_MOST_ADDRESSES];
@@ -65,6 +59,14 @@ bool td_listeners_add(struct td_listeners *listeners, const char *address,
 
 /* Adds this socket. False with *why set, and the socket closed, if it has no address. */
 bool td_listeners_take(struct td_listeners *listeners, int fd, const char **why);
+
+/* Takes the listening sockets that the process which started this one has passed, so that connections
+ * wait in their backlogs while the daemon restarts: descriptors 3 and on, LISTEN_FDS of them, if
+ * LISTEN_PID is this process. None is fine. False with the message if what was passed cannot be used.
+ * Removes the variables, so that no other process takes them for its own: call it before the first
+ * thread starts. */
+TD_MUST_CHECK bool td_listeners_inherit(struct td_listeners *listeners,
+                                        char message[TD_CONFIG_MESSAGE]);
 
 void td_listeners_close(struct td_listeners *listeners);
 

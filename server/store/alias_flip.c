@@ -1,17 +1,25 @@
 #include "server/store/alias_flip.h"
 
 #include "api/text/sorted_names.h"
+#include "server/guard/access.h"
 #include "server/store/alias_file.h"
 #include "server/store/data_dir.h"
 #include "server/store/entries.h"
 #include "server/store/problems.h"
 #include "server/store/retention.h"
+#include "server/store/scan_report.h"
 #include "server/store/state.h"
 #include "server/store/table_name.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* True if the token, NULL for none, is for the name. */
+static bool may_know(const struct td_access *access, const char *name)
+{
+    return !access || td_access_has_table(access, name, strlen(name));
+}
 
 /* ---- what becomes of the aliases ------------------------------------------------------------ */
 
@@ -193,6 +201,7 @@ struct plan {
     const struct td_store *store;
     const struct td_alias_table *edits;
     const struct td_alias_folder *folder; /* whose versions come with it; NULL for none */
+    const struct td_access *access;       /* of the request; NULL: it may know all names */
 };
 
 /* The alias as it is going to be; NULL if it is going to have no target. */
@@ -230,6 +239,26 @@ static td_status check_pair(const struct plan *plan, const struct td_alias *rows
         set->name, set->target, set == rows ? name : rows->name);
 }
 
+/* The alias of a table whose scales or offsets `part` is, and what it names: a token that is not for both is
+ * refused whether they are there or not. */
+static td_status check_rows_known(const struct plan *plan, const char *table,
+                                  const struct td_alias *rows, const struct td_alias *part,
+                                  struct td_error *err)
+{
+    if (!may_know(plan->access, table))
+        return td_error_set(err, TD_FORBIDDEN,
+                            "the alias '%.128s' is a part of the table '%.128s', which the token "
+                            "is not for: rows and their scales change together",
+                            part->name, table);
+    return !rows || may_know(plan->access, rows->target)
+               ? TD_OK
+               : td_error_set(err, TD_FORBIDDEN,
+                              "the alias '%.128s' is a part of the table '%.128s', and the token "
+                              "is not for the version that this one names: rows and their scales "
+                              "change together",
+                              part->name, table);
+}
+
 static td_status check_parts(const struct plan *plan, const struct td_alias *alias,
                              struct td_error *err)
 {
@@ -238,9 +267,12 @@ static td_status check_parts(const struct plan *plan, const struct td_alias *ali
     for (size_t i = 0;
          i < sizeof suffixes / sizeof *suffixes && alias->target[0] && status == TD_OK; i++) {
         char table[TD_TENSOR_NAME];
-        const struct td_alias *rows =
-            td_table_of_part(alias->name, suffixes[i], table) ? planned(plan, table) : NULL;
-        status = check_pair(plan, alias, suffixes[i], alias, err);
+        const bool is_part = td_table_of_part(alias->name, suffixes[i], table);
+        const struct td_alias *rows = is_part ? planned(plan, table) : NULL;
+        if (is_part)
+            status = check_rows_known(plan, table, rows, alias, err);
+        if (status == TD_OK)
+            status = check_pair(plan, alias, suffixes[i], alias, err);
         if (status == TD_OK && rows)
             status = check_pair(plan, rows, suffixes[i], alias, err);
     }
@@ -251,7 +283,7 @@ static td_status check(struct td_store *store, const struct td_alias_flip *flip,
                        const struct td_alias_table *edits, const struct td_alias_folder *folder,
                        struct td_error *err)
 {
-    const struct plan plan = { store, edits, folder };
+    const struct plan plan = { store, edits, folder, flip->access };
     td_status status = TD_OK;
     pthread_rwlock_rdlock(&store->lock);
     for (int i = 0; i < flip->n_wanted && status == TD_OK; i++)
@@ -276,10 +308,50 @@ static void claim(struct td_store *store, const struct td_alias_table *claims)
     pthread_rwlock_unlock(&store->lock);
 }
 
+/* The target of the alias `name` in a table; NULL if it has none there. */
+static const char *target_in(const struct td_alias_table *table, const char *name)
+{
+    const struct td_alias *alias = td_alias_in(table, name, strlen(name));
+    return alias && alias->target[0] ? alias->target : NULL;
+}
+
+/* True if the alias has another target in `now` than in `before`. */
+static bool log_change(const struct td_store *store, const char *source, const char *name,
+                       const struct td_alias_table *before, const struct td_alias_table *now,
+                       bool log)
+{
+    const char *from = target_in(before, name), *to = target_in(now, name);
+    if (from == to || (from && to && strcmp(from, to) == 0))
+        return false;
+    if (log)
+        td_log(store->log, TD_LOG_INFO, "alias_changed", TD_TEXT("alias", name),
+               TD_TEXT("from", from), TD_TEXT("to", to), TD_TEXT("source", source));
+    return true;
+}
+
+/* Logs what the data folder, in `source` of it, has made of the aliases. */
+static void log_changes(const struct td_store *store, const char *source,
+                        const struct td_alias_table *before, const struct td_alias_table *now)
+{
+    int changed = 0;
+    for (int i = 0; i < now->count; i++)
+        changed +=
+            log_change(store, source, now->aliases[i].name, before, now, changed < TD_SCAN_LINES);
+    for (int i = 0; i < before->count; i++) {
+        const char *name = before->aliases[i].name;
+        if (!td_alias_in(now, name, strlen(name)))
+            changed += log_change(store, source, name, before, now, changed < TD_SCAN_LINES);
+    }
+    if (changed > 0)
+        td_log(store->log, TD_LOG_INFO, "aliases_loaded", TD_TEXT("source", source),
+               TD_INT("changed", changed),
+               TD_COUNT("not_logged", changed > TD_SCAN_LINES ? changed - TD_SCAN_LINES : 0));
+}
+
 /* Makes the table and the versions of a folder (NULL for none) current, releases the claims and frees the
- * table before. */
+ * table before. source: the file or folder that a scan has the table from; NULL for a request. */
 static void publish(struct td_store *store, const struct td_alias_table *table,
-                    const struct td_alias_folder *folder)
+                    const struct td_alias_folder *folder, const char *source)
 {
     pthread_rwlock_wrlock(&store->lock);
     const struct td_alias_table before = store->aliases;
@@ -289,6 +361,8 @@ static void publish(struct td_store *store, const struct td_alias_table *table,
     store->claims = NULL;
     atomic_fetch_add(&store->changes, 1);
     pthread_rwlock_unlock(&store->lock);
+    if (source && !store->inspector)
+        log_changes(store, source, &before, table); /* only the writer of the aliases replaces it */
     free(before.aliases);
 }
 
@@ -307,6 +381,14 @@ static void set_file(struct td_store *store, struct td_file_id *member, const st
     pthread_mutex_unlock(&store->aliases_file_mutex);
 }
 
+/* Notes whether the aliases are as the file says. */
+static void note_read(struct td_store *store, bool read)
+{
+    atomic_store(&store->aliases_unread, !read);
+    if (read)
+        atomic_store(&store->aliases_known, true);
+}
+
 /* Replaces aliases.json; *done as of td_data_dir_write. */
 static td_status store_table(struct td_store *store, const struct td_alias_table *table, bool *done,
                              struct td_error *err)
@@ -323,15 +405,16 @@ static td_status store_table(struct td_store *store, const struct td_alias_table
         set_file(store, &store->aliases_file, &id);
     set_writes_file(store, false);
     if (*done) {
+        note_read(store, true);
         td_store_solve_problem(store, TD_ALIASES_FILE); /* a damaged one, which was removed */
     }
     free(text);
     return status;
 }
 
-/* Makes the edits, whose names are claimed. */
+/* Makes the edits, whose names are claimed; source as of publish. */
 static td_status apply(struct td_store *store, const struct td_alias_table *edits, bool persist,
-                       struct td_error *err)
+                       const char *source, struct td_error *err)
 {
     struct td_alias_table table;
     bool done = !persist;
@@ -339,7 +422,7 @@ static td_status apply(struct td_store *store, const struct td_alias_table *edit
     if (status == TD_OK && persist)
         status = store_table(store, &table, &done, err);
     if (done && table.aliases)
-        publish(store, &table, NULL);
+        publish(store, &table, NULL, source);
     else
         free(table.aliases);
     return status;
@@ -360,7 +443,7 @@ static td_status flip_entered(struct td_store *store, const struct td_alias_flip
         status = check(store, flip, &edits, NULL, err);
     }
     if (status == TD_OK)
-        status = apply(store, &edits, flip->persist, err);
+        status = apply(store, &edits, flip->persist, NULL, err);
     claim(store, NULL);
     for (int i = 0; i < edits.count && status == TD_OK; i++)
         td_store_solve_problem(store, edits.aliases[i].name);
@@ -396,33 +479,49 @@ td_status td_store_flip(struct td_store *store, const struct td_alias_flip *flip
     return status;
 }
 
+td_status td_alias_check_condition(const struct td_store_write *write, const char *target,
+                                   struct td_error *err)
+{
+    const char *header = write->condition.if_match        ? "If-Match"
+                         : write->condition.if_none_match ? "If-None-Match"
+                                                          : NULL;
+    if (!header || may_know(write->access, target))
+        return TD_OK;
+    return td_error_set(err, TD_FORBIDDEN,
+                        "the token is not for the version that '%s' names, with whose ETag %s is "
+                        "compared; leave %s out",
+                        write->name, header, header);
+}
+
 /* The writer of the aliases has entered. */
 static td_status delete_entered(struct td_store *store, const struct td_store_write *write,
-                                struct td_error *err)
+                                bool *persisted, struct td_error *err)
 {
     const struct td_store_name name = { write->name, strlen(write->name) };
     const struct td_alias_change set = { .name = write->name };
     struct td_version *version;
     char target[TD_TENSOR_NAME];
     const struct td_alias *alias = td_alias_in(&store->aliases, name.text, name.length);
-    const bool stored = alias && alias->stored[0];
+    *persisted = alias && alias->stored[0];
     if (!td_alias_target(store, name.text, name.length, target))
         return td_store_not_found(store, name.text, name.length, err);
     td_store_resolve_names(store, &name, 1, &version);
-    const td_status status =
-        td_condition_check(&write->condition, name.text, version ? version->etag : NULL, err);
+    td_status status = td_alias_check_condition(write, target, err);
+    if (status == TD_OK)
+        status =
+            td_condition_check(&write->condition, name.text, version ? version->etag : NULL, err);
     if (status == TD_PRECONDITION_FAILED)
         td_error_etag_of(err, target);
     td_buffer_unref(version ? &version->base : NULL);
-    return status != TD_OK
-               ? status
-               : flip_entered(store,
-                              &(struct td_alias_flip){ .set = &set, .n_set = 1, .persist = stored },
-                              err);
+    return status != TD_OK ? status
+                           : flip_entered(store,
+                                          &(struct td_alias_flip){
+                                              .set = &set, .n_set = 1, .persist = *persisted },
+                                          err);
 }
 
 td_status td_alias_delete(struct td_store *store, const struct td_store_write *write,
-                          struct td_error *err)
+                          bool *persisted, struct td_error *err)
 {
     struct td_writer writer;
     if (write->writer && !write->writer->aliases)
@@ -433,7 +532,7 @@ td_status td_alias_delete(struct td_store *store, const struct td_store_write *w
             write->name);
     if (!write->writer)
         enter(store, &writer);
-    const td_status status = delete_entered(store, write, err);
+    const td_status status = delete_entered(store, write, persisted, err);
     if (!write->writer)
         td_writer_leave(store, &writer);
     if (status == TD_OK)
@@ -500,11 +599,9 @@ static td_status take_stored(struct td_store *store, const struct td_alias_file 
     if (status == TD_OK) {
         claim(store, &edits);
         drop_taken_names(store, &edits);
-        status = apply(store, &edits, false, err);
+        status = apply(store, &edits, false, TD_ALIASES_FILE, err);
         claim(store, NULL);
     }
-    if (status == TD_OK && edits.count > 0)
-        td_log(store->log, TD_LOG_INFO, "aliases_loaded", TD_INT("changed", edits.count));
     free(edits.aliases);
     return status;
 }
@@ -552,7 +649,7 @@ static bool load(struct td_store *store)
     if (state == TD_FILE_PRESENT && td_file_id_equal(&id, &store->aliases_file)) {
         if (store->aliases_unread) /* for a while */
             td_store_solve_problem(store, TD_ALIASES_FILE);
-        store->aliases_unread = false;
+        note_read(store, true);
         return true;
     }
     td_arena_init(&arena, NULL, 0, td_memory_heap());
@@ -561,7 +658,7 @@ static bool load(struct td_store *store)
         status = take_stored(store, &read, &err);
     if (status == TD_OK)
         status = set_taken(store, &read.taken, &err);
-    store->aliases_unread = status != TD_OK;
+    note_read(store, status == TD_OK);
     if (status == TD_OK) {
         set_file(store, &store->aliases_file, &id);
         td_store_solve_problem(store, TD_ALIASES_FILE);
@@ -689,7 +786,7 @@ static td_status publish_folder(struct td_store *store, const struct td_alias_fo
     }
     if (status != TD_OK)
         td_store_report_problem(store, TD_ALIASES_FILE, err->message);
-    publish(store, table, folder);
+    publish(store, table, folder, folder->name);
     return TD_OK;
 }
 

@@ -7,9 +7,14 @@
 
 #include "server/store/aliases.h"
 
-/* DELETE of an alias: also in aliases.json. Its condition is that of its target's ETag. */
+/* DELETE of an alias: also in aliases.json, and then *persisted. Its condition is that of its target's ETag. */
 TD_MUST_CHECK td_status td_alias_delete(struct td_store *store, const struct td_store_write *write,
-                                        struct td_error *err);
+                                        bool *persisted, struct td_error *err);
+
+/* FORBIDDEN if the write has a condition, which would be compared with the ETag of the target of an alias
+ * that its token is not for: whether it holds would tell whether there is such a version. */
+TD_MUST_CHECK td_status td_alias_check_condition(const struct td_store_write *write,
+                                                 const char *target, struct td_error *err);
 
 /* Reports the aliases whose version is not there, after the files have been read. */
 void td_alias_check_targets(struct td_store *store);

@@ -30,6 +30,7 @@ struct td_alias_flip {
     const struct td_alias_change *wanted; /* what the aliases must be before */
     int n_set, n_wanted;
     bool persist;
+    const struct td_access *access; /* names that its token is for; NULL: all */
     /* That has entered with the aliases, as td_store_plan_flip describes it; NULL: the flip waits for
      * other flips, and blocks its thread meanwhile. */
     struct td_writer *writer;
@@ -40,7 +41,8 @@ struct td_alias_flip {
 bool td_store_plan_flip(const struct td_alias_flip *flip, struct td_writer *writer);
 
 /* INVALID_ARGUMENT for a name that cannot be an alias or a target that is no version,
- * PRECONDITION_FAILED, TENSOR_NOT_FOUND for a target that is not there, CONFLICT for a name that is a
+ * FORBIDDEN for the scales or offsets of a table that `access` does not have, or whose alias names a version
+ * that it does not have; PRECONDITION_FAILED, TENSOR_NOT_FOUND for a target that is not there, CONFLICT for a name that is a
  * tensor, a target that is an alias, or one to persist that is not persisted; RESOURCE_LIMIT (aliases,
  * disk_bytes), and errors of persisting. */
 TD_MUST_CHECK td_status td_store_flip(struct td_store *store, const struct td_alias_flip *flip,

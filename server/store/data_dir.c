@@ -100,6 +100,11 @@ void td_data_remove_hidden(struct td_data_dir *dir, const char *name)
            TD_TEXT("reason", strerror(reason)));
 }
 
+void td_data_log_removed(const struct td_data_dir *dir, const char *file, const char *name)
+{
+    td_log(dir->log, TD_LOG_INFO, "file_removed", TD_TEXT("file", file), TD_TEXT("tensor", name));
+}
+
 void td_data_remove_keys(struct td_data_dir *dir, const char *name)
 {
     char table[TD_FILE_NAME], keys[TD_FILE_NAME];
@@ -113,6 +118,8 @@ void td_data_remove_keys(struct td_data_dir *dir, const char *name)
     if (reason != 0)
         td_log(dir->log, TD_LOG_WARN, "file_not_removed", TD_TEXT("file", keys),
                TD_TEXT("reason", strerror(reason)));
+    else if (found)
+        td_data_log_removed(dir, keys, name);
 }
 
 static int is_temporary(const struct dirent *item)

@@ -194,10 +194,10 @@ TD_MUST_CHECK td_status td_data_dir_write(struct td_data_dir *dir, const char *n
                                           struct td_error *err);
 
 /* Removes every file that holds `name`, and NAME.keys.npy. FORBIDDEN, and nothing is removed, if one of them holds
- * other tensors as well, or, with `own_only`, is not NAME.tensord. *done: they are removed, always so on
- * success. */
+ * other tensors as well, or, with `own_only`, is not NAME.tensord. Each file that is removed has a log line,
+ * file_removed. *done: they are removed, always so on success. *had: there were files, and they are removed. */
 TD_MUST_CHECK td_status td_data_dir_remove(struct td_data_dir *dir, const char *name, bool own_only,
-                                           bool *done, struct td_error *err);
+                                           bool *had, bool *done, struct td_error *err);
 
 /* A text file of the folder, aliases.json. read: *text is malloc'ed and ends in NUL; NULL if there is no
  * such file. RESOURCE_LIMIT if it has more than `most` bytes. write is as td_data_dir_write; *id is that

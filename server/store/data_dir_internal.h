@@ -101,6 +101,9 @@ void td_data_hidden_name(struct td_data_dir *dir, char name[TD_HIDDEN_NAME]);
 /* A failure is logged; the next start tries again. */
 void td_data_remove_hidden(struct td_data_dir *dir, const char *name);
 
+/* Logs that a file of the tensor `name` has been removed from the folder. */
+void td_data_log_removed(const struct td_data_dir *dir, const char *file, const char *name);
+
 /* Removes the file of the keys of NAME.npy if there is one, once that is removed: alone it gives nothing
  * keys. A failure is logged. */
 void td_data_remove_keys(struct td_data_dir *dir, const char *name);

@@ -145,11 +145,11 @@ static td_status check_own(const char *name, const struct hidden_file *list, int
     return TD_OK;
 }
 
-td_status td_data_dir_remove(struct td_data_dir *dir, const char *name, bool own_only, bool *done,
-                             struct td_error *err)
+td_status td_data_dir_remove(struct td_data_dir *dir, const char *name, bool own_only, bool *had,
+                             bool *done, struct td_error *err)
 {
-    int count;
-    *done = false;
+    int count = 0;
+    *had = *done = false;
     struct hidden_file *list = calloc(count_stems(name) + 2, sizeof *list);
     if (!list)
         return td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory to delete '%s'", name);
@@ -163,9 +163,11 @@ td_status td_data_dir_remove(struct td_data_dir *dir, const char *name, bool own
         status = hide(dir, name, list, count, done, err);
     for (int i = 0; i < count && *done; i++) {
         td_data_remove_hidden(dir, list[i].hidden);
+        td_data_log_removed(dir, list[i].file, name);
         if (td_data_file_is(list[i].file, TD_NPY_SUFFIX))
             td_data_remove_keys(dir, name);
     }
+    *had = *done && count > 0;
     td_data_release(dir);
     free(list);
     return status;

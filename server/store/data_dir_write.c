@@ -62,8 +62,10 @@ static void remove_plain(struct td_data_dir *dir, const char *name)
     if (reason != 0)
         td_log(dir->log, TD_LOG_WARN, "file_not_removed", TD_TEXT("file", file),
                TD_TEXT("reason", strerror(reason)));
-    else if (found)
-        td_data_remove_keys(dir, name);
+    if (reason != 0 || !found)
+        return;
+    td_data_log_removed(dir, file, name);
+    td_data_remove_keys(dir, name);
 }
 
 /* A file to be written. */

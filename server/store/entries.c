@@ -135,6 +135,16 @@ bool td_store_is_damaged(struct td_store *store, const char *name)
     return is_malformed(store, name, strlen(name), file, why);
 }
 
+/* The error of a name that an alias may have, while aliases.json cannot be read. */
+static td_status may_be_alias(const char *name, size_t length, struct td_error *err)
+{
+    return td_error_set(
+        err, TD_DEVICE_UNAVAILABLE,
+        "there is no resident tensor '%s', but it may be an alias: %s in the data "
+        "folder could not be read at the start; repair or remove it and send SIGHUP",
+        TD_SHOWN(name, length), TD_ALIASES_FILE);
+}
+
 td_status td_store_missing(struct td_store *store, const char *name, size_t length,
                            struct td_error *err)
 {
@@ -145,8 +155,12 @@ td_status td_store_missing(struct td_store *store, const char *name, size_t leng
             "the alias '%.*s' names '%s', which is not there: put its file back and "
             "send SIGHUP, or let the alias name another version",
             (int)length, name, target);
-    if (!is_malformed(store, name, length, file, why))
-        return td_store_not_found(store, name, length, err);
+    if (!is_malformed(store, name, length, file, why)) {
+        const td_status status = td_store_not_found(store, name, length, err);
+        return memchr(name, '@', length) || td_store_check_aliases(store, NULL) == TD_OK
+                   ? status
+                   : may_be_alias(name, length, err);
+    }
     return td_error_set(err, TD_DEVICE_UNAVAILABLE,
                         "the file %s of '%.*s' is damaged: %s; replace the tensor, or the file and "
                         "send SIGHUP",

@@ -40,6 +40,7 @@ struct td_version_folder {
     struct known_file *files;
     char (*tensors)[TD_TENSOR_NAME];
     int n_files, n_tensors;
+    int n_unreadable; /* tensors of its files that cannot be served */
 };
 
 static void free_folder(struct td_version_folder *folder)
@@ -394,6 +395,14 @@ static void report_unreadable(const struct taking *taking, struct td_scan_report
     }
 }
 
+static int count_unreadable(const struct taking *taking)
+{
+    int count = 0;
+    for (int i = 0; i < taking->manifest.n_files; i++)
+        count += taking->contents[i].n_unreadable;
+    return count;
+}
+
 static void report_files(const struct taking *taking, struct td_scan_report *report)
 {
     const struct td_store_inspector *inspector = taking->store->inspector;
@@ -438,6 +447,7 @@ static void take_folder(struct td_store *store, struct td_scan_report *report,
     if (folder->taken) {
         td_store_solve_problem(store, folder->name);
         report->added += taking.n_tensors;
+        folder->n_unreadable = count_unreadable(&taking);
         report_files(&taking, report);
     } else {
         forget_content(folder);
@@ -467,8 +477,8 @@ static void check_unchanged(struct td_store *store, const struct td_version_fold
         return;
     }
     snprintf(reason, sizeof reason,
-             "%.200s has changed since the folder was taken: a version never changes, put another "
-             "folder beside it",
+             "%.200s has changed since the folder was taken; the versions loaded before are still "
+             "served, until a restart. A version never changes: put another folder beside it",
              changed);
     td_store_refuse_folder(store, folder->name, reason);
 }
@@ -538,8 +548,9 @@ static struct td_version_folder *recall(struct td_store *store, const char *name
 static void refuse_unreadable(struct td_store *store, struct td_scan_report *report,
                               const struct td_version_folder *folder, int reason)
 {
-    char text[128];
-    snprintf(text, sizeof text, "it cannot be read: %s", strerror(reason));
+    char text[192];
+    snprintf(text, sizeof text, "it cannot be read: %s%s", strerror(reason),
+             folder->taken ? "; the versions loaded before are still served" : "");
     td_store_refuse_folder(store, folder->name, text);
     report->skipped += !folder->taken;
     td_scan_report_file(report, folder->name);
@@ -560,6 +571,7 @@ static void scan_folder(struct td_store *store, struct td_scan_report *report, c
         if (folder->taken) {
             check_unchanged(store, folder, descriptor, &manifest);
             report->unchanged += folder->n_tensors;
+            report->skipped += folder->n_unreadable; /* as the log said when it was taken */
         } else {
             folder->manifest = manifest;
             take_folder(store, report, folder, descriptor);

@@ -32,6 +32,7 @@ struct td_known_file {
     uint64_t seen_version;       /* last number of the store when `seen` was first seen */
     struct td_known_name *names; /* all names that it holds, served or not */
     int n_names;
+    int n_refused; /* further tensors of it that cannot be served, whatever other files have */
     char malformed[TD_KNOWN_REASON]; /* why its content cannot be read; "" if it can */
 };
 

@@ -59,7 +59,7 @@ static struct td_problem_note *insert(struct td_store *store, struct td_problem_
     return before;
 }
 
-static void keep(struct td_store *store, const char *source, const char *reason)
+void td_store_note_problem(struct td_store *store, const char *source, const char *reason)
 {
     struct td_problem_note *note = calloc(1, sizeof *note);
     if (!note)
@@ -74,7 +74,8 @@ static void keep(struct td_store *store, const char *source, const char *reason)
 
 void td_store_report_problem(struct td_store *store, const char *source, const char *reason)
 {
-    keep(store, source, reason); /* before the log: who reads that may ask for the list */
+    td_store_note_problem(store, source,
+                          reason); /* before the log: who reads that may ask for the list */
     if (store->inspector)
         store->inspector->skipped(store->inspector->context, source, NULL, reason);
     else
@@ -84,7 +85,7 @@ void td_store_report_problem(struct td_store *store, const char *source, const c
 
 void td_store_refuse_folder(struct td_store *store, const char *folder, const char *reason)
 {
-    keep(store, folder, reason);
+    td_store_note_problem(store, folder, reason);
     if (store->inspector)
         store->inspector->skipped(store->inspector->context, folder, NULL, reason);
     else

@@ -1,5 +1,6 @@
 /* problems.h - what in the data folder is not served and must be told to those who look at the aliases:
- * a damaged aliases.json, an alias or a folder of versions that was refused. Private to server/store;
+ * a damaged aliases.json, an alias or a folder of versions that was refused, a damaged file in whose place
+ * the version loaded before is served. Private to server/store;
  * td_store_list_problems of aliases.h lists them.
  *
  * A problem is logged when it is reported, and listed until it is solved.
@@ -16,6 +17,10 @@ struct td_store;
  * the old one; without memory it is only logged. */
 void td_store_report_problem(struct td_store *store, const char *source, const char *reason);
 void td_store_refuse_folder(struct td_store *store, const char *folder, const char *reason);
+
+/* Lists the problem and logs nothing: the caller does. */
+void td_store_note_problem(struct td_store *store, const char *source, const char *reason);
+
 void td_store_solve_problem(struct td_store *store, const char *source);
 
 /* For td_store_free. */

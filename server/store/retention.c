@@ -23,12 +23,13 @@ static void remove_version(struct td_store *store, const struct td_version *vers
     const char *name = version->name;
     struct td_writer writer = { .names = &name, .n_names = 1 };
     struct td_error err;
+    bool had_file;
     if (!td_writer_try(store, &writer))
         return; /* the version is being deleted, or gets keys; the next change looks at it again */
     struct td_version *current = td_store_current(store, version->name, strlen(version->name));
-    const td_status status = current == version
-                                 ? td_version_delete(store, version->name, version, true, &err)
-                                 : TD_TENSOR_NOT_FOUND;
+    const td_status status =
+        current == version ? td_version_delete(store, version->name, version, true, &had_file, &err)
+                           : TD_TENSOR_NOT_FOUND;
     td_buffer_unref(current ? &current->base : NULL);
     td_writer_leave(store, &writer);
     if (status == TD_OK)

@@ -7,6 +7,7 @@
 #include "server/store/folders.h"
 #include "server/store/known_files.h"
 #include "server/store/load.h"
+#include "server/store/problems.h"
 #include "server/store/retention.h"
 #include "server/store/scan_report.h"
 #include "server/store/state.h"
@@ -131,6 +132,21 @@ static td_file_state find_earlier(const struct file_scan *scan, const char *name
     return found;
 }
 
+/* True if the version comes from another file, or folder, that takes precedence over the scanned one. */
+static bool is_of_earlier(const struct td_version *version, const char *file)
+{
+    return version->file[0] && strcmp(version->file, file) != 0 &&
+           (strchr(version->file, '/') || td_data_file_order(version->file, file) < 0);
+}
+
+static void skip_for_earlier(const struct file_scan *scan, const char *name, const char *earlier)
+{
+    char why[TD_FILE_NAME + 64];
+    snprintf(why, sizeof why, "%s has precedence, and has a tensor of that name", earlier);
+    skipped(scan, name,
+            strchr(earlier, '/') ? "a folder of versions has a tensor of that name" : why);
+}
+
 /* Publishes the tensor of a file unless another source takes precedence. The name is locked.
  * Versions up to number `older` are older than the file and are replaced. False: the tensor should
  * be served but is not. */
@@ -142,12 +158,12 @@ static bool serve_tensor(const struct file_scan *scan, const struct td_file_id *
     struct td_error err = { 0 };
     char earlier[TD_FILE_NAME];
     bool ok = true;
-    if (before && before->number > older) {
+    if (before && before->number > older && !is_of_earlier(before, scan->file)) {
         scan->report->unchanged++;
         goto done;
     }
-    if (before && strchr(before->file, '/')) {
-        skipped(scan, found->name, "a folder of versions has a tensor of that name");
+    if (before && (before->number > older || strchr(before->file, '/'))) {
+        skip_for_earlier(scan, found->name, before->file);
         goto done;
     }
     switch (find_earlier(scan, found->name, earlier)) {
@@ -159,9 +175,7 @@ static bool serve_tensor(const struct file_scan *scan, const struct td_file_id *
         }
         break;
     case TD_FILE_PRESENT:
-        snprintf(err.message, sizeof err.message,
-                 "%s has precedence, and has a tensor of that name", earlier);
-        skipped(scan, found->name, err.message);
+        skip_for_earlier(scan, found->name, earlier);
         break;
     default:
         skipped(scan, found->name, "another file, which takes precedence, cannot be read now");
@@ -200,14 +214,14 @@ static bool drop_tensor(const struct file_scan *scan, const char *name)
 /* ---- one file ------------------------------------------------------------------------------- */
 
 /* Whether all tensors of the file are served; one may have been hidden by another file or failed
- * to load. */
+ * to load. Otherwise each scan reads the file, and says again what it skips. */
 static bool all_served(struct td_store *store, const struct td_known_file *known)
 {
-    bool all = true;
+    bool all = known->n_refused == 0;
     for (int i = 0; i < known->n_names && all; i++) {
         const struct td_known_name *name = &known->names[i];
         struct td_version *current = td_store_current(store, name->name, strlen(name->name));
-        all = current != NULL && !name->not_served;
+        all = current != NULL && !name->not_served && !is_of_earlier(current, known->file);
         td_buffer_unref(current ? &current->base : NULL);
     }
     return all;
@@ -268,12 +282,14 @@ static void load_content(const struct file_scan *scan, const struct td_data_cont
     known->seen_version = before && !td_known_file_changed(before, &content->id)
                               ? before->seen_version
                               : td_store_last_number(scan->store);
+    known->n_refused = content->n_unreadable;
     for (int i = 0; i < content->n_unreadable; i++)
         skipped(scan, content->unreadable[i].name, content->unreadable[i].why);
     for (int i = 0; i < content->count; i++) {
         const struct td_data_tensor *found = &content->tensors[i];
         if (td_store_check_name(found->name, &err) != TD_OK) {
             skipped(scan, found->name, err.message);
+            known->n_refused++;
             continue;
         }
         const bool ok = with_name_locked(scan, found->name, &content->id, found,
@@ -298,6 +314,37 @@ static void mark_orphaned(struct td_store *store, const struct td_known_file *kn
             atomic_store(&current->orphaned, orphaned);
         td_buffer_unref(current ? &current->base : NULL);
     }
+}
+
+/* True if a tensor that was loaded from the file is served. */
+static bool any_served(struct td_store *store, const struct td_known_file *known)
+{
+    bool any = false;
+    for (int i = 0; known && i < known->n_names && !any; i++) {
+        const char *name = known->names[i].name;
+        struct td_version *current = td_store_current(store, name, strlen(name));
+        any = current && strcmp(current->file, known->file) == 0;
+        td_buffer_unref(current ? &current->base : NULL);
+    }
+    return any;
+}
+
+/* Says of a file that cannot be loaded what is served instead, in the reason and in the list of problems. */
+static void report_failure(const struct file_scan *scan, const struct td_known_file *before,
+                           const struct td_file_id *malformed, const char *why)
+{
+    char reason[sizeof((struct td_error *)0)->message + 80];
+    const bool old = any_served(scan->store, before);
+    snprintf(reason, sizeof reason, "%s%s", why,
+             old ? "; the version loaded before is still served, until a restart" : "");
+    if (old)
+        td_store_note_problem(scan->store, scan->file, reason);
+    else
+        td_store_solve_problem(scan->store, scan->file);
+    if (malformed)
+        mark_malformed(scan, malformed, reason);
+    else
+        mark_unread(scan, reason);
 }
 
 /* The file cannot be loaded. Its old tensors stay if it is unchanged or was replaced by another
@@ -333,6 +380,7 @@ static void scan_known(const struct file_scan *scan)
         td_file_id_equal(&id, &before->id) && all_served(scan->store, before)) {
         mark_orphaned(scan->store, before, false);
         td_store_file_seen(scan->store, scan->file, &id, td_store_last_number(scan->store));
+        td_store_solve_problem(scan->store, scan->file);
         scan->report->unchanged += before->n_names;
         goto done;
     }
@@ -340,14 +388,12 @@ static void scan_known(const struct file_scan *scan)
     if (status == TD_OK)
         status = td_store_verify_header(scan->store, &content, &err);
     if (status == TD_OK) {
+        td_store_solve_problem(scan->store, scan->file);
         load_content(scan, &content, before);
         goto done;
     }
     handle_failure(scan, before);
-    if (status == TD_MALFORMED_REQUEST)
-        mark_malformed(scan, &content.id, err.message);
-    else
-        mark_unread(scan, err.message);
+    report_failure(scan, before, status == TD_MALFORMED_REQUEST ? &content.id : NULL, err.message);
 done:
     td_arena_reset(&arena);
     td_known_file_free(before);
@@ -417,8 +463,10 @@ static void remove_vanished(struct td_store *store, struct td_scan_report *repor
         td_writer_wait(store, &writer);
     for (int i = 0; known && i < known->n_names; i++)
         ok &= with_name_locked(&scan, known->names[i].name, NULL, NULL, 0);
-    if (ok && is_gone(store, file))
+    if (ok && is_gone(store, file)) {
+        td_store_solve_problem(store, file);
         td_store_forget_file(store, file);
+    }
     if (scan.locked_name)
         td_writer_leave(store, &writer);
     td_scan_report_file(report, file);
@@ -495,6 +543,7 @@ static bool scan_folder(struct td_store *store)
     free(unread.files);
     free(known);
     free(files);
+    atomic_store(&store->folder_unread, !readable);
     return readable;
 }
 
@@ -510,7 +559,10 @@ void td_store_scan_again(struct td_store *store, bool always)
 {
     bool changed;
     pthread_mutex_lock(&store->scanning);
-    if (td_data_dir_refresh(store->dir, &changed) && (always || changed)) {
+    const bool open = td_data_dir_refresh(store->dir, &changed);
+    if (!open)
+        atomic_store(&store->folder_unread, true);
+    if (open && (always || changed)) {
         (void)scan_folder(store); /* errors are logged */
         td_alias_load(store);     /* after the versions that it names */
         td_alias_forget_gone(store);

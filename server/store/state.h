@@ -72,7 +72,9 @@ struct td_store {
     /* Of the writer of the aliases. */
     struct td_taken_folder *taken; /* folders whose aliases have been set, as in aliases.json */
     int n_taken;
-    bool aliases_unread; /* the last attempt to read aliases.json failed, as the problems tell */
+    atomic_bool
+        aliases_unread; /* the last attempt to read aliases.json failed, as the problems tell */
+    atomic_bool aliases_known; /* an attempt has succeeded, or this process has written the file */
 
     pthread_mutex_t writing;           /* guards the writers (writer_queue.h) */
     pthread_cond_t written;            /* a writer that blocks its thread has entered */
@@ -83,6 +85,7 @@ struct td_store {
     struct td_known_file **files; /* sorted by name */
     int n_files, files_capacity;
     int n_files_reserved;              /* files reserved by writers; there is room for them */
+    atomic_bool folder_unread;         /* the last scan could not read the folder */
     pthread_mutex_t scanning;          /* held through a scan */
     struct td_version_folder *folders; /* with a manifest; guarded by it */
 

@@ -62,6 +62,7 @@
 #include <stdatomic.h>
 
 struct td_store;
+struct td_access;
 struct td_exec;
 
 enum { TD_STORE_TENSORS = 65536 };
@@ -178,10 +179,11 @@ TD_MUST_CHECK td_status td_store_check_name(const char *name, struct td_error *e
 /* What a writer requests. */
 struct td_store_write {
     const char *name;
-    struct td_condition condition; /* PRECONDITION_FAILED, with the current ETag in err->etag */
-    bool persist;                  /* INVALID_ARGUMENT without a data folder */
-    bool removes;                  /* a DELETE: of an alias or a version, too */
-    int64_t ttl_s;                 /* seconds after which td_store_expire removes it; 0: it stays */
+    struct td_condition condition;  /* PRECONDITION_FAILED, with the current ETag in err->etag */
+    bool persist;                   /* INVALID_ARGUMENT without a data folder */
+    bool removes;                   /* a DELETE: of an alias or a version, too */
+    const struct td_access *access; /* names that its token is for; NULL: all */
+    int64_t ttl_s; /* seconds after which td_store_expire removes it; 0: it stays */
     /* That has entered with the name, as td_store_plan_write describes it; NULL: the change waits
      * for other writers of the name, and blocks its thread meanwhile. */
     struct td_writer *writer;
@@ -251,10 +253,11 @@ TD_MUST_CHECK td_status td_store_delete_keys(struct td_store *store,
 /* TENSOR_NOT_FOUND: the table has no keys. */
 td_status td_store_no_keys(const char *table, struct td_error *err);
 
-/* Neither a restart nor a rescan brings the tensor back. FORBIDDEN if its file holds other
- * tensors as well. */
+/* Neither a restart nor a rescan brings the tensor back: all files that hold it are removed. FORBIDDEN if
+ * one of them holds other tensors as well. *persisted: the data folder has changed, so that the deletion
+ * changes what a restart finds. */
 TD_MUST_CHECK td_status td_store_delete(struct td_store *store, const struct td_store_write *write,
-                                        struct td_error *err);
+                                        bool *persisted, struct td_error *err);
 
 /* A private copy of the current version, to change a few bytes of it. If the version before is
  * kept as the spare copy and no reader holds it, only the slices that changed since are copied,
@@ -331,6 +334,18 @@ struct td_store_stats {
     uint64_t quota;
 };
 struct td_store_stats td_store_stats(struct td_store *store);
+
+/* What the last scan could read. */
+struct td_store_reading {
+    bool folder,
+        aliases;  /* the data folder, and aliases.json in it, or that there is no such file */
+    int problems; /* as td_store_list_problems lists them */
+};
+struct td_store_reading td_store_reading(struct td_store *store);
+
+/* DEVICE_UNAVAILABLE if aliases.json could not be read at the start, nor since, so that its aliases are
+ * missing. */
+TD_MUST_CHECK td_status td_store_check_aliases(const struct td_store *store, struct td_error *err);
 
 /* The store as the api's resolver of refs. Borrowed. */
 struct td_resolver *td_store_resolver(struct td_store *store);

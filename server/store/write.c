@@ -33,6 +33,11 @@ td_status td_store_check_change(struct td_store *store, const struct td_store_wr
     td_status status = td_store_check_write(store, write, err);
     if (status != TD_OK)
         return status;
+    char target[TD_TENSOR_NAME];
+    if (td_alias_target(store, write->name, strlen(write->name), target))
+        status = td_alias_check_condition(write, target, err);
+    if (status != TD_OK)
+        return status;
     struct td_version *before;
     td_store_resolve_names(store, &(struct td_store_name){ write->name, strlen(write->name) }, 1,
                            &before);
@@ -362,7 +367,7 @@ static td_status check_aliases(struct td_store *store, const char *name, struct 
 
 /* The writer of the name has entered. */
 static td_status delete_tensor(struct td_store *store, const struct td_store_write *write,
-                               struct td_error *err)
+                               bool *persisted, struct td_error *err)
 {
     struct td_version *before = td_store_current(store, write->name, strlen(write->name));
     td_status status =
@@ -372,23 +377,24 @@ static td_status delete_tensor(struct td_store *store, const struct td_store_wri
     if (status == TD_OK)
         status = check_aliases(store, write->name, err);
     if (status == TD_OK)
-        status = td_version_delete(store, write->name, before, false, err);
+        status = td_version_delete(store, write->name, before, false, persisted, err);
     td_buffer_unref(before ? &before->base : NULL);
     return status;
 }
 
 td_status td_store_delete(struct td_store *store, const struct td_store_write *write,
-                          struct td_error *err)
+                          bool *persisted, struct td_error *err)
 {
     struct td_writer writer;
     char target[TD_TENSOR_NAME];
     td_status status = td_store_check_name(write->name, err);
+    *persisted = false;
     if (status != TD_OK)
         return status;
     if (td_alias_target(store, write->name, strlen(write->name), target))
-        return td_alias_delete(store, write, err);
+        return td_alias_delete(store, write, persisted, err);
     (void)td_store_enter(store, write, &writer);
-    status = delete_tensor(store, write, err);
+    status = delete_tensor(store, write, persisted, err);
     td_store_leave(store, write, &writer);
     return status;
 }

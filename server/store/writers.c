@@ -3,6 +3,7 @@
 #include "server/store/alias_table.h"
 #include "server/store/entries.h"
 #include "server/store/known_files.h"
+#include "server/store/problems.h"
 #include "server/store/state.h"
 
 #include <stdio.h>
@@ -135,6 +136,14 @@ static td_status serve_file(struct td_version *version, const struct td_data_ten
                                version->file, version->name);
 }
 
+/* What was wrong with this file is no longer so. */
+static void solve_problem(struct td_store *store, const char *stem, const char *suffix)
+{
+    char file[TD_FILE_NAME];
+    snprintf(file, sizeof file, "%s%s", stem, suffix);
+    td_store_solve_problem(store, file);
+}
+
 td_status td_version_persist(struct td_store *store, struct td_version *version,
                              const struct td_tensor *tensor, bool serve, const struct td_stop *stop,
                              struct td_error *err)
@@ -172,6 +181,8 @@ td_status td_version_persist(struct td_store *store, struct td_version *version,
         known->seen_version = version->number;
         td_known_file_add(known, version->name, false);
         td_store_file_written(store, known);
+        solve_problem(store, version->name, ".tensord");
+        solve_problem(store, version->name, ".npy");
     } else {
         td_store_unreserve_file(store, known);
     }
@@ -217,18 +228,31 @@ td_status td_version_check_folder(const struct td_version *version, struct td_er
                  : TD_OK;
 }
 
+/* The files that a name may have in the data folder are gone, and so is what was wrong with them. */
+static void solve_problems(struct td_store *store, const char *name)
+{
+    char stem[TD_TENSOR_NAME];
+    solve_problem(store, name, ".tensord");
+    solve_problem(store, name, ".npy");
+    for (int place = 0; td_table_next_stem(name, &place, stem);)
+        solve_problem(store, stem, ".safetensors");
+}
+
 td_status td_version_delete(struct td_store *store, const char *name,
-                            const struct td_version *before, bool own_only, struct td_error *err)
+                            const struct td_version *before, bool own_only, bool *had_file,
+                            struct td_error *err)
 {
     bool done = false;
+    *had_file = false;
     td_status status = td_version_check_folder(before, err);
     if (status == TD_OK)
         status = td_store_begin_delete(store, name, err);
     if (status != TD_OK)
         return status;
     if (store->dir)
-        status = td_data_dir_remove(store->dir, name, own_only, &done, err);
+        status = td_data_dir_remove(store->dir, name, own_only, had_file, &done, err);
     if (status == TD_OK || done) {
+        solve_problems(store, name);
         td_store_files_removed(store, name);
         td_store_drop(store, name);
     } else {

@@ -63,10 +63,10 @@ TD_MUST_CHECK td_status td_version_check_folder(const struct td_version *version
 
 /* Deletes a name whose writer has entered; `before` is its version, NULL if its file is damaged. FORBIDDEN if it
  * comes from a folder of versions, or `own_only` and a file that the server did not write has it; CONFLICT
- * if an alias names it; errors of td_data_dir_remove. */
+ * if an alias names it; errors of td_data_dir_remove. *had_file: files of the data folder were removed. */
 TD_MUST_CHECK td_status td_version_delete(struct td_store *store, const char *name,
                                           const struct td_version *before, bool own_only,
-                                          struct td_error *err);
+                                          bool *had_file, struct td_error *err);
 
 /* Releases what it reserved, and the reference. NULL is fine. */
 void td_version_abandon(struct td_store *store, struct td_version *version);

@@ -8,6 +8,7 @@
 #include "server/calls/services_open.h"
 #include "server/config/load.h"
 #include "server/http/http.h"
+#include "server/http/listener.h"
 #include "server/observe/clock.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/support/eventually.h"
@@ -88,7 +89,8 @@ static void restore_store(void)
         count != 2 || list[0].version != versions[0] || list[1].version != versions[1];
     for (int i = 0; changed && i < count; i++) {
         const struct td_store_write write = { .name = list[i].name };
-        REQUIRE(td_store_delete(services.store, &write, &err) == TD_OK, "%s", err.message);
+        REQUIRE(td_store_delete(services.store, &write, &(bool){ false }, &err) == TD_OK, "%s",
+                err.message);
     }
     fuzz_arena_close(arena);
     if (!changed)
@@ -137,7 +139,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
                                     .format = TD_LOG_JSON,
                                     .fd = open("/dev/null", O_WRONLY | O_CLOEXEC) };
     REQUIRE(td_services_open(&services), "the services do not start");
-    http = td_http_start(&services, -1);
+    http = td_http_start(&services, &(struct td_listeners){ .n = 0 });
     REQUIRE(http, "HTTP does not start");
     find_address();
     restore_store();

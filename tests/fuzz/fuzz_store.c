@@ -126,7 +126,7 @@ static void persist(struct td_store *store, const struct td_tensor *tensor, stru
     expect_as_written(tensor, tensor->keys != NULL, &listing);
     td_arena_reset(arena); /* the versions that it holds, before their store */
     td_store_free(other);
-    REQUIRE(td_store_delete(store, &write, &err) == TD_OK, "%s", err.message);
+    REQUIRE(td_store_delete(store, &write, &(bool){ false }, &err) == TD_OK, "%s", err.message);
 }
 
 static void read_all(struct td_store *store, struct td_arena *arena)

@@ -3,7 +3,7 @@ import functools, os, ssl, subprocess
 from daemon import temporary_folder
 
 EXTENSIONS = {"authority": "basicConstraints=critical,CA:TRUE\nkeyUsage=critical,keyCertSign\n",
-              "server": "subjectAltName=DNS:localhost,IP:127.0.0.1,IP:::1\nextendedKeyUsage=serverAuth\n",
+              "server": "subjectAltName=DNS:localhost,IP:127.0.0.1,IP:127.0.0.2,IP:::1\nextendedKeyUsage=serverAuth\n",
               "client": "extendedKeyUsage=clientAuth\n"}
 
 

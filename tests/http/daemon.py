@@ -61,11 +61,14 @@ def environment(**extra):
     return env
 
 
-def passing(listener, command, count=1):
-    """the command with this socket as descriptor 3, as a service manager passes it"""
-    launch = ("import os, sys; os.dup2(int(sys.argv[1]), 3); os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS=sys.argv[2]); "
-              "os.execv(sys.argv[3], sys.argv[3:])")
-    return [sys.executable, "-c", launch, str(listener.fileno()), str(count), *command]
+def passing(listeners, command, count=None):
+    """the command with these sockets, or this one, as the descriptors from 3 on, as a service manager passes them"""
+    launch = ("import fcntl, os, sys; held = [fcntl.fcntl(int(fd), fcntl.F_DUPFD, 64) for fd in sys.argv[1].split(',')]; "
+              "[os.dup2(fd, 3 + i) for i, fd in enumerate(held)]; [os.close(fd) for fd in held]; "
+              "os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS=sys.argv[2]); os.execv(sys.argv[3], sys.argv[3:])")
+    listeners = listeners if isinstance(listeners, (list, tuple)) else [listeners]
+    numbers = ",".join(str(listener.fileno()) for listener in listeners)
+    return [sys.executable, "-c", launch, numbers, str(len(listeners) if count is None else count), *command]
 
 
 def with_default(name, value, options):
@@ -88,20 +91,21 @@ class Daemon:
         command = [self.program(), *(with_default("--listen", listen, options) if listen else options)]
         if "--log-format" not in options and log_format:
             command += ["--log-format", log_format]
-        if listener:  # a socket to inherit
-            command = passing(listener, command)
+        inherited = listener if isinstance(listener, (list, tuple)) else [listener] if listener else []
+        if inherited:
+            command = passing(inherited, command)
         self.options, self.lines, self.stopped, self.stopping = options, [], False, False
         self.changed = threading.Condition()
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                         stderr=subprocess.PIPE, env=environment(**(env or {})),
-                                        pass_fds=[listener.fileno()] if listener else [])
+                                        pass_fds=[passed.fileno() for passed in inherited])
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
         self.address = None
         start = self.wait_log(lambda e: e.get("event") == "listening", what="a line with the event listening")
         self.address = start["address"]
         host, port = self.address.rsplit(":", 1)
-        self.host = host.strip("[]")
+        self.host = host.strip("[]").replace("0.0.0.0", "127.0.0.1")  # which the certificates have
         self.port = int(port)
         self.at_start = holdings.empty(self)  # None: the end of the test does not compare it
 

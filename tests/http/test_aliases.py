@@ -334,6 +334,47 @@ class Persisted(AliasTest):
             self.assertStatus(client.request("POST", ALIASES + "?persist=1", flip), 200)
             self.assertEqual(client.request("GET", ALIASES).json()["problems"], [])
 
+    def test_a_start_without_its_aliases_is_not_ready_until_the_file_is_repaired(self):
+        for repair in ("replace", "remove"):
+            with self.subTest(repair):
+                folder = temporary_folder()
+                path = os.path.join(folder, "aliases.json")
+                with open(path, "w", encoding="ascii") as file:
+                    file.write("{")
+                with open(os.path.join(folder, "m@1.npy"), "wb") as file:
+                    file.write(npy("<i8", (1,), bytes(8)))
+                with Daemon("--data-dir", folder) as daemon, Client(daemon) as client:
+                    self.assertIn("aliases.json", self.assertProblem(client.request("GET", "/readyz"), 503, "DEVICE_UNAVAILABLE")["detail"])
+                    self.assertStatus(client.request("GET", "/v2/health/ready"), 503)
+                    self.assertStatus(client.request("GET", "/healthz"), 200)
+                    self.assertStatus(client.request("GET", "/v1/tensors/m@1"), 200)
+                    self.assertProblem(client.request("GET", "/v1/tensors/m@2"), 404, "TENSOR_NOT_FOUND")
+                    problem = self.assertProblem(client.request("GET", "/v1/tensors/x"), 503, "DEVICE_UNAVAILABLE")
+                    self.assertIn("it may be an alias: aliases.json", problem["detail"])
+                    if repair == "remove":
+                        os.remove(path)
+                    else:
+                        with open(path + ".new", "w", encoding="ascii") as file:
+                            json.dump({"aliases": {"x": "m@1"}}, file)
+                        os.rename(path + ".new", path)
+                    daemon.send_signal(signal.SIGHUP)
+                    self.wait_until(lambda: client.request("GET", "/readyz").status == 200)
+                    self.assertStatus(client.request("GET", "/v2/health/ready"), 200)
+                    self.assertStatus(client.request("GET", "/v1/tensors/x"), 404 if repair == "remove" else 200)
+
+    def test_a_reload_that_cannot_read_the_file_keeps_its_aliases_and_is_ready(self):
+        folder = temporary_folder()
+        with Daemon("--data-dir", folder) as daemon, Client(daemon) as client:
+            self.assertStatus(client.request("PUT", "/v1/tensors/m@1?persist=1", [1]), 201)
+            self.assertStatus(client.request("POST", ALIASES + "?persist=1", {"set": {"x": "m@1"}}), 200)
+            with open(os.path.join(folder, "aliases.json"), "w", encoding="ascii") as file:
+                file.write("{")
+            daemon.send_signal(signal.SIGHUP)
+            daemon.wait_log(lambda event: event.get("event") == "aliases_refused")
+            self.assertStatus(client.request("GET", "/readyz"), 200)
+            self.assertStatus(client.request("GET", "/v1/tensors/x"), 200)
+            self.assertProblem(client.request("GET", "/v1/tensors/y"), 404, "TENSOR_NOT_FOUND")
+
     def test_persist_requires_a_data_folder(self):
         with Daemon() as daemon, Client(daemon) as client:
             self.assertProblem(client.request("POST", ALIASES + "?persist=1", {"set": {}}), 422, "INVALID_ARGUMENT", attribute="persist")
@@ -379,6 +420,32 @@ class Folders(AliasTest):
             shutil.rmtree(os.path.join(folder, "2"))
             daemon.send_signal(signal.SIGHUP)
             self.wait_until(lambda: client.request("GET", "/v1/tensors/a@2").status == 404)
+
+    def test_each_alias_that_the_folder_changes_is_told(self):
+        folder = temporary_folder()
+        self.write(folder, "1", {"a": [1, 1]}, {"x": "a@1", "y": "a@1"})
+        def told(daemon):
+            return sorted((e["source"], e["alias"], e.get("from"), e.get("to")) for e in daemon.events() if e["event"] == "alias_changed")
+        with Daemon("--data-dir", folder) as daemon:
+            expected = [("1", "x", None, "a@1"), ("1", "y", None, "a@1")]
+            eventually(lambda: told(daemon) == expected, "the aliases of the folder")
+            self.write(folder, "2", {"a": [2, 2]}, {"x": "a@2"})
+            daemon.send_signal(signal.SIGHUP)
+            expected += [("2", "x", "a@1", "a@2")]
+            eventually(lambda: told(daemon) == expected, "what the second folder changes")
+            path = os.path.join(folder, "aliases.json")
+            with open(path, encoding="ascii") as file:
+                document = json.load(file)
+            del document["aliases"]["y"], document["checksum"]
+            document["aliases"]["x"] = "a@1"
+            with open(path + ".new", "w", encoding="ascii") as file:
+                json.dump(document, file)
+            os.rename(path + ".new", path)
+            daemon.send_signal(signal.SIGHUP)
+            expected += [("aliases.json", "x", "a@2", "a@1"), ("aliases.json", "y", "a@1", None)]
+            eventually(lambda: told(daemon) == expected, "what aliases.json changes")
+            self.assertEqual([(e["source"], e["changed"]) for e in daemon.events() if e["event"] == "aliases_loaded"],
+                             [("1", 2), ("2", 1), ("aliases.json", 2)])
 
     def test_an_alias_whose_folder_is_removed_is_told(self):
         folder = temporary_folder()

@@ -1,5 +1,5 @@
 """Ops on the reference device, which is used like a GPU."""
-import collections, concurrent.futures, contextlib, random, threading
+import collections, concurrent.futures, contextlib, random, shutil, tempfile, threading
 from daemon import *
 from gates import GatedDaemon
 
@@ -55,6 +55,23 @@ class Absent(HttpTest):
         self.assertGreaterEqual(cpu["workers"], 1)
         self.assertEqual((gpu["device"], gpu["state"]), ("gpu", "absent"))
         self.assertIn("off", gpu["reason"])
+
+
+class Absent(unittest.TestCase):
+    def test_clients_are_told_that_there_is_no_gpu_and_the_log_where_it_was_looked_for(self):
+        with tempfile.TemporaryDirectory() as folder:  # without a plugin beside the program
+            class Alone(Daemon):
+                def program(self):
+                    return os.path.join(folder, "tensord")
+            shutil.copy(BINARY, folder)
+            with Alone("--log-level", "debug") as daemon, Client(daemon) as client:
+                reply = client.post("/v1/gather", {"params": [1], "indices": [0], "device": "gpu"})
+                self.assertEqual((reply.status, reply.json()["detail"]),
+                                 (503, "device is 'gpu', but this server has no GPU plugin that it can load; 'auto' or 'cpu' is expected"))
+                gpu = client.request("GET", "/v1/devices").json()["devices"][1]
+                self.assertEqual((gpu["state"], gpu["reason"]), ("absent", "this server has no GPU plugin that it can load"))
+                event = daemon.wait_log(lambda e: e["event"] == "no_gpu")
+                self.assertIn(folder, event["reason"])
 
 
 class Start(HttpTest):

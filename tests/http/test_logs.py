@@ -327,8 +327,10 @@ class Audit(unittest.TestCase):
             ("POST", "/v1/gather", {"params": [1, 2], "indices": [1], "store": "made"}, [("gather", "made", None, None, None)]),
             ("POST", "/v1/aliases?persist=1", {"set": {"a": "t@1", "b": "t@1"}}, [("set_alias", None, "a", "t@1", 1), ("set_alias", None, "b", "t@1", 1)]),
             ("POST", "/v1/aliases", {"set": {"b": None}}, [("delete_alias", None, "b", None, None)]),
-            ("DELETE", "/v1/tensors/a", None, [("delete_alias", None, "a", None, None)]),
-            ("DELETE", "/v1/tensors/t", None, [("delete_tensor", "t", None, None, None)]))
+            ("DELETE", "/v1/tensors/a", None, [("delete_alias", None, "a", None, 1)]),
+            ("POST", "/v1/aliases?persist=1", {"set": {"b": None}}, [("delete_alias", None, "b", None, 1)]),
+            ("DELETE", "/v1/tensors/t", None, [("delete_tensor", "t", None, None, None)]),
+            ("DELETE", "/v1/tensors/t@1", None, [("delete_tensor", "t@1", None, None, 1)]))
         with self.start() as daemon:
             for n, (method, path, body, expected) in enumerate(changes):
                 with self.subTest(method + " " + path):
@@ -341,6 +343,24 @@ class Audit(unittest.TestCase):
                         self.assertEqual((event["level"], event["token"], event["client"], event["forwarded_for"]), ("info", "import", "127.0.0.1", "192.0.2.7"))
                         if event["operation"] in ("put_tensor", "scatter", "put_keys", "upsert", "remove"):
                             self.assertEqual(event["version"], reply.json()["version"])
+
+    def test_each_file_that_a_change_removes_is_named(self):
+        tables = self.options[3]
+        def files(name, *others):
+            for file in (name + ".npy", *others):
+                with open(os.path.join(tables, file), "wb") as out:
+                    out.write(npy("<i8", (1,), bytes(8)))
+        def removed(daemon):
+            return [(e["file"], e["tensor"]) for e in daemon.events() if e["event"] == "file_removed"]
+        with self.start() as daemon:
+            files("w", "w.keys.npy")
+            self.assertEqual(self.ask(daemon, "PUT", "/v1/tensors/w?persist=1", [1]).status, 201)
+            eventually(lambda: removed(daemon) == [("w.npy", "w"), ("w.keys.npy", "w")], "the files that the new one replaces")
+            files("w", "w.keys.npy")
+            self.assertEqual(self.ask(daemon, "DELETE", "/v1/tensors/w", request_id="gone").status, 204)
+            eventually(lambda: removed(daemon)[2:] == [("w.npy", "w"), ("w.keys.npy", "w"), ("w.tensord", "w")], "all files of the tensor")
+            eventually(lambda: [e.get("persisted") for e in self.lines(daemon, "gone")] == [1], "the line of the deletion")
+        self.assertEqual([f for f in os.listdir(tables) if not f.startswith(".")], [])
 
     def test_a_refused_change_and_a_read_have_none(self):
         with self.start() as daemon:

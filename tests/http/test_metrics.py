@@ -47,6 +47,39 @@ class Documentation(MetricsTest):
                             f"api/README.md has no {name}")
 
 
+class Reloads(unittest.TestCase):
+    def test_a_reload_that_fails_is_counted_until_one_succeeds(self):
+        folder = temporary_folder()
+        tokens, tables = os.path.join(folder, "tokens"), os.path.join(folder, "tables")
+        aliases = os.path.join(tables, "aliases.json")
+        def write(path, text):
+            with open(path + ".new", "w", encoding="ascii") as file:
+                file.write(text)
+            os.rename(path + ".new", path)
+        def successful(daemon):
+            with Client(daemon) as client:
+                now = samples(client.request("GET", "/metrics", headers={"Authorization": "Bearer " + "t" * 16}).body.decode())
+            return {what: now[f'tensord_last_reload_successful{{what="{what}"}}'] for what in ("tokens", "data_dir", "aliases")} | {"problems": now["tensord_data_dir_problems"]}
+        os.mkdir(tables)
+        write(tokens, "read " + "t" * 16 + "\n")
+        with Daemon("--token-file", tokens, "--data-dir", tables) as daemon:
+            daemon.at_start = None  # which would ask without a token
+            right = {"tokens": 1, "data_dir": 1, "aliases": 1, "problems": 0}
+            self.assertEqual(successful(daemon), right)
+            write(tokens, "nothing\n")
+            write(aliases, "{")
+            daemon.send_signal(signal.SIGHUP)
+            eventually(lambda: successful(daemon) == {**right, "tokens": 0, "aliases": 0, "problems": 1}, "what failed")
+            write(tokens, "read " + "t" * 16 + "\n")
+            os.remove(aliases)
+            os.rename(tables, tables + ".away")
+            daemon.send_signal(signal.SIGHUP)
+            eventually(lambda: successful(daemon) == {**right, "data_dir": 0, "aliases": 0, "problems": 1}, "a folder that is not there")
+            os.rename(tables + ".away", tables)
+            daemon.send_signal(signal.SIGHUP)
+            eventually(lambda: successful(daemon) == right, "the repaired state")
+
+
 class Requests(MetricsTest):
     def requests(self, work):
         return {name[len("tensord_requests_total"):]: n for name, n in self.change(work).items()

@@ -257,7 +257,7 @@ class Inference(OipTest):
                 gate.open()
                 self.assertGathered(computed.reply())
                 # The timeout is in the body, which the worker decodes.
-                self.assertError(queued.reply(), 504, "waited", code="DEADLINE_EXCEEDED")
+                self.assertError(queued.reply(), 504, "waited for a worker (the parameter timeout is 300000000 us)", code="DEADLINE_EXCEEDED")
             with Client(daemon) as client:
                 self.assertGathered(client.request("POST", "/v2/models/gather/infer", body, headers))
 

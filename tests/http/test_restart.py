@@ -81,6 +81,16 @@ class InheritedSocket(unittest.TestCase):
             daemon.wait_log(lambda e: e["event"] == "ready")
             self.assertEqual([e["socket"] for e in daemon.events() if e["event"] == "listening"], ["inherited"])
 
+    def test_several_sockets_are_inherited_together(self):
+        with listening() as first, listening() as second, Daemon(listener=[first, second], listen="127.0.0.1:1") as daemon:
+            daemon.wait_log(lambda e: e["event"] == "ready")
+            self.assertEqual([(e["address"].rsplit(":", 1)[1], e["socket"]) for e in daemon.events() if e["event"] == "listening"],
+                             [(str(listener.getsockname()[1]), "inherited") for listener in (first, second)])
+            for listener in (first, second):
+                with Raw(Address(listener)) as raw:
+                    raw.send(http_request("POST", "/v1/gather", b'{"params":[10,20,30],"indices":[2,0]}'))
+                    self.assertEqual(raw.reply().status, 200)
+
     def test_a_socket_for_another_process_is_left_alone(self):
         with Daemon(env={"LISTEN_PID": "1", "LISTEN_FDS": "1"}) as daemon:
             self.assertNotIn("socket", next(e for e in daemon.events() if e["event"] == "listening"))
@@ -89,8 +99,9 @@ class InheritedSocket(unittest.TestCase):
         cases = ((listening(listen=False), 1, "descriptor 3 is not a listening stream socket"),
                  (listening(kind=socket.SOCK_DGRAM, listen=False), 1, "descriptor 3 is not a listening stream socket"),
                  (listening(family=socket.AF_UNIX), 1, "neither of IPv4 nor of IPv6"),
-                 (listening(), 2, "one listening socket is expected"),
-                 (listening(), "many", "one listening socket is expected"))
+                 (listening(), 2, "descriptor 4 is not"),
+                 (listening(), 17, "LISTEN_FDS is not a number of listening sockets from 1 to 16"),
+                 (listening(), "many", "LISTEN_FDS is not a number of listening sockets from 1 to 16"))
         for listener, count, reason in cases:
             with self.subTest(reason=reason, count=count), listener:
                 result = subprocess.run(passing(listener, [BINARY, "--listen", "127.0.0.1:0"], count), pass_fds=[listener.fileno()],

@@ -233,6 +233,8 @@ const char *logged(void)
         const char *event = strstr(line, " info ");
         if (event && event < end &&
             (strncmp(event + 6, "tables_changed ", 15) == 0 ||
+             strncmp(event + 6, "alias_changed ", 14) == 0 ||
+             strncmp(event + 6, "aliases_loaded ", 15) == 0 ||
              strncmp(event + 6, "data_dir_scanned ", 17) == 0))
             continue;
         memcpy(others + length, line, (size_t)(end - line));

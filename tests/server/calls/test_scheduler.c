@@ -532,8 +532,9 @@ TD_TEST(a_call_that_stores_its_result_is_queued)
     td_call_free(call);
     ck_assert_int_eq(td_store_stats(services.store).tensors, 1);
     struct td_error err;
-    ck_assert_int_eq(
-        td_store_delete(services.store, &(struct td_store_write){ .name = "kept" }, &err), TD_OK);
+    ck_assert_int_eq(td_store_delete(services.store, &(struct td_store_write){ .name = "kept" },
+                                     &(bool){ false }, &err),
+                     TD_OK);
     server_close();
 }
 
@@ -548,8 +549,9 @@ TD_TEST(a_call_found_to_store_its_result_becomes_a_large_job)
     expect_reply(call, 200, "\"name\":\"kept\"");
     td_call_free(call);
     struct td_error err;
-    ck_assert_int_eq(
-        td_store_delete(services.store, &(struct td_store_write){ .name = "kept" }, &err), TD_OK);
+    ck_assert_int_eq(td_store_delete(services.store, &(struct td_store_write){ .name = "kept" },
+                                     &(bool){ false }, &err),
+                     TD_OK);
     server_close();
 }
 

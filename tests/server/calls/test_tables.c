@@ -22,7 +22,7 @@ static void put(const char *name, const char *values)
 static void drop(const char *name)
 {
     const struct td_store_write write = { .name = name };
-    ck_assert_int_eq(td_store_delete(store, &write, &err), TD_OK);
+    ck_assert_int_eq(td_store_delete(store, &write, &(bool){ false }, &err), TD_OK);
 }
 
 /* As a decoder asks for a ref. */

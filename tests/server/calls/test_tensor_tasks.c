@@ -46,7 +46,7 @@ TD_TEST(strings_are_measured_by_a_worker)
     run_queued(call);
     expect_reply(call, 200, "\"xxxx");
     td_call_free(call);
-    ck_assert_int_eq(td_store_delete(services.store, &write, &err), TD_OK);
+    ck_assert_int_eq(td_store_delete(services.store, &write, &(bool){ false }, &err), TD_OK);
     td_arena_reset(&test_arena);
     server_close();
 }
@@ -73,8 +73,9 @@ TD_TEST(a_tensor_decoded_from_json_is_stored_without_a_copy)
                       call->arena.taken + NUMBERS * sizeof(float));
     td_call_free(call);
     ck_assert_uint_ge(td_buffer_pool_stats(services.buffers).in_use, NUMBERS * sizeof(float));
-    ck_assert_int_eq(
-        td_store_delete(services.store, &(struct td_store_write){ .name = "ones" }, &err), TD_OK);
+    ck_assert_int_eq(td_store_delete(services.store, &(struct td_store_write){ .name = "ones" },
+                                     &(bool){ false }, &err),
+                     TD_OK);
     server_close();
 }
 

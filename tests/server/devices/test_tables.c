@@ -356,7 +356,7 @@ TD_TEST(a_deleted_version_is_dropped_too)
     touch(&setup, &table);
     td_device_tables_drop_stale(setup.tables);
     ck_assert(has(&setup, &table));
-    ck_assert_int_eq(td_store_delete(store, &write, &err), TD_OK);
+    ck_assert_int_eq(td_store_delete(store, &write, &(bool){ false }, &err), TD_OK);
     td_device_tables_drop_stale(setup.tables);
     ck_assert(!has(&setup, &table)); /* although this test still references it */
     setup_close(&setup);

@@ -2,6 +2,7 @@
 #include "server/config/load.h"
 #include "server/http/acceptor.h"
 #include "server/http/http.h"
+#include "server/http/listener.h"
 #include "tests/support/eventually.h"
 #include "tests/support/suite.h"
 
@@ -110,7 +111,10 @@ static void server_open(void)
     ck_assert_int_eq(listen(listener, 64), 0);
     ck_assert_int_eq(getsockname(listener, (struct sockaddr *)&server, &length), 0);
     atomic_store(&headers_left, -1);
-    http = td_http_start(&services, listener);
+    struct td_listeners inherited = { .n = 0 };
+    const char *why;
+    ck_assert(td_listeners_take(&inherited, listener, &why));
+    http = td_http_start(&services, &inherited);
     ck_assert_ptr_nonnull(http);
 }
 

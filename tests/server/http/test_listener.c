@@ -242,46 +242,57 @@ TD_TEST(a_socket_without_an_address_is_not_taken)
 
 /* ---- sockets of a service manager ------------------------------------------------------------ */
 
-enum { FIRST = 3 };
+enum { FIRST = 3, MOST_PASSED = 2 };
 
-/* Takes the descriptor before Check does for its messages, which would go to the socket. */
-__attribute__((constructor)) static void keep_first(void)
+/* Takes the descriptors before Check does for its messages, which would go to the sockets. */
+__attribute__((constructor)) static void keep_descriptors(void)
 {
-    if (fcntl(FIRST, F_GETFD) < 0)
-        (void)dup2(STDERR_FILENO, FIRST);
+    for (int fd = FIRST; fd < FIRST + MOST_PASSED; fd++)
+        if (fcntl(fd, F_GETFD) < 0)
+            (void)dup2(STDERR_FILENO, fd);
 }
 
-/* A blocking listening socket is descriptor 3, and the variables are for this process. */
-static void pass_socket(void)
+/* Blocking listening sockets are the descriptors from 3 on, and the variables are for this process. */
+static void pass_sockets(int count)
 {
-    char pid[16];
+    char number[16];
     const char *why;
-    const int fd = td_listener_open("127.0.0.1:0", &why);
-    ck_assert_int_ge(fd, 0);
-    ck_assert_int_eq(dup2(fd, FIRST), FIRST);
-    if (fd != FIRST)
-        close(fd);
-    ck_assert_int_eq(fcntl(FIRST, F_SETFL, fcntl(FIRST, F_GETFL) & ~O_NONBLOCK), 0);
-    ck_assert_int_eq(fcntl(FIRST, F_SETFD, 0), 0);
-    snprintf(pid, sizeof pid, "%d", (int)getpid());
-    setenv("LISTEN_PID", pid, 1);
-    setenv("LISTEN_FDS", "1", 1);
+    for (int i = 0; i < count; i++) {
+        const int fd = td_listener_open("127.0.0.1:0", &why);
+        ck_assert_int_ge(fd, 0);
+        ck_assert_int_eq(dup2(fd, FIRST + i), FIRST + i);
+        if (fd != FIRST + i)
+            close(fd);
+        ck_assert_int_eq(fcntl(FIRST + i, F_SETFL, fcntl(FIRST + i, F_GETFL) & ~O_NONBLOCK), 0);
+        ck_assert_int_eq(fcntl(FIRST + i, F_SETFD, 0), 0);
+    }
+    snprintf(number, sizeof number, "%d", (int)getpid());
+    setenv("LISTEN_PID", number, 1);
+    snprintf(number, sizeof number, "%d", count);
+    setenv("LISTEN_FDS", number, 1);
     setenv("LISTEN_FDNAMES", "http", 1);
 }
 
-TD_TEST(a_socket_that_was_passed_is_used_by_this_process_only)
+static struct td_listeners inherited;
+static char message[TD_CONFIG_MESSAGE];
+
+TD_TEST(sockets_that_were_passed_are_used_by_this_process_only)
 {
-    const char *why = "";
-    pass_socket();
-    ck_assert_int_eq(td_listener_inherit(&why), FIRST);
-    ck_assert_ptr_null(why);
-    ck_assert_int_eq(fcntl(FIRST, F_GETFD), FD_CLOEXEC);
-    ck_assert_int_ne(fcntl(FIRST, F_GETFL) & O_NONBLOCK, 0);
+    pass_sockets(MOST_PASSED);
+    ck_assert(td_listeners_inherit(&inherited, message));
+    ck_assert_int_eq(inherited.n, MOST_PASSED);
+    for (int i = 0; i < MOST_PASSED; i++) {
+        ck_assert_int_eq(inherited.all[i].fd, FIRST + i);
+        ck_assert_int_eq(inherited.all[i].bound.address.ss_family, AF_INET);
+        ck_assert_int_eq(fcntl(FIRST + i, F_GETFD), FD_CLOEXEC);
+        ck_assert_int_ne(fcntl(FIRST + i, F_GETFL) & O_NONBLOCK, 0);
+    }
     ck_assert_ptr_null(getenv("LISTEN_PID"));
     ck_assert_ptr_null(getenv("LISTEN_FDS"));
     ck_assert_ptr_null(getenv("LISTEN_FDNAMES"));
-    ck_assert_int_eq(td_listener_inherit(&why), -1); /* once */
-    ck_assert_ptr_null(why);
+    inherited.n = 0;
+    ck_assert(td_listeners_inherit(&inherited, message)); /* once */
+    ck_assert_int_eq(inherited.n, 0);
 }
 
 static const struct {
@@ -293,16 +304,15 @@ static const struct {
     { NULL, "1", NULL },
     { "", NULL, NULL },
     { "", "0", NULL },
-    { "", "2", "one listening socket is expected" },
-    { "", "-1", "one listening socket is expected" },
-    { "", "1x", "one listening socket is expected" },
-    { "", "99999999999999999999", "one listening socket is expected" },
+    { "", "17", "a number of listening sockets from 1 to 16" },
+    { "", "-1", "a number of listening sockets from 1 to 16" },
+    { "", "1x", "a number of listening sockets from 1 to 16" },
+    { "", "99999999999999999999", "a number of listening sockets from 1 to 16" },
 };
 
 TD_TEST_EACH(other_variables_pass_no_socket_or_are_refused, environments)
 {
-    const char *why = "";
-    pass_socket();
+    pass_sockets(1);
     if (!environments[_i].pid || environments[_i].pid[0])
         unsetenv("LISTEN_PID");
     if (environments[_i].pid && environments[_i].pid[0])
@@ -310,18 +320,16 @@ TD_TEST_EACH(other_variables_pass_no_socket_or_are_refused, environments)
     unsetenv("LISTEN_FDS");
     if (environments[_i].count)
         setenv("LISTEN_FDS", environments[_i].count, 1);
-    ck_assert_int_eq(td_listener_inherit(&why), -1);
+    ck_assert(td_listeners_inherit(&inherited, message) == !environments[_i].why);
+    ck_assert_int_eq(inherited.n, 0);
     if (environments[_i].why)
-        ck_assert_msg(why && strstr(why, environments[_i].why), "%s", why);
-    else
-        ck_assert_msg(why == NULL, "%s", why);
+        ck_assert_msg(strstr(message, environments[_i].why) != NULL, "%s", message);
 }
 
-TD_TEST(a_missing_descriptor_is_refused)
+TD_TEST(a_missing_descriptor_is_refused_and_named)
 {
-    const char *why = NULL;
-    pass_socket();
-    close(FIRST);
-    ck_assert_int_eq(td_listener_inherit(&why), -1);
-    ck_assert_str_eq(why, "LISTEN_FDS is 1, but descriptor 3 is not open");
+    pass_sockets(MOST_PASSED);
+    close(FIRST + 1);
+    ck_assert(!td_listeners_inherit(&inherited, message));
+    ck_assert_str_eq(message, "LISTEN_FDS is 2, but descriptor 4 is not open");
 }

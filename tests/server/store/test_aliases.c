@@ -27,7 +27,7 @@ static td_status put(const char *name, int32_t value, bool persist)
 static td_status drop(const char *name)
 {
     const struct td_store_write write = { .name = name, .removes = true };
-    return td_store_delete(store, &write, &err);
+    return td_store_delete(store, &write, &(bool){ false }, &err);
 }
 
 static void restart(void)
@@ -237,13 +237,14 @@ TD_TEST(a_deleted_alias_does_not_return)
                                     .removes = true,
                                     .condition = { .if_match = "\"other\"" } };
     ck_assert_int_eq(flip("x=a@1 y=b@1", "", true), TD_OK);
-    ck_assert_int_eq(td_store_delete(store, &write, &err), TD_PRECONDITION_FAILED);
+    ck_assert_int_eq(td_store_delete(store, &write, &(bool){ false }, &err),
+                     TD_PRECONDITION_FAILED);
     ck_assert_int_eq(look_up("x", &x), TD_OK);
     write.condition.if_match = x.etag;
     ck_assert_int_eq(td_store_check_change(store, &write, &err), TD_OK);
-    ck_assert_int_eq(td_store_delete(store, &write, &err), TD_OK);
+    ck_assert_int_eq(td_store_delete(store, &write, &(bool){ false }, &err), TD_OK);
     write.condition.if_match = NULL;
-    ck_assert_int_eq(td_store_delete(store, &write, &err), TD_TENSOR_NOT_FOUND);
+    ck_assert_int_eq(td_store_delete(store, &write, &(bool){ false }, &err), TD_TENSOR_NOT_FOUND);
     restart();
     ck_assert_str_eq(aliases_of(store), "y=b@1/b@1 ");
 }

@@ -146,7 +146,7 @@ TD_TEST(what_is_deleted_has_room_again)
     const struct td_store_write a = { .name = "a" };
     ck_assert_int_eq(put(store, "a", FILE_BYTES), TD_OK);
     expect_refused(put(store, "b", FILE_BYTES), 2 * size, size);
-    ck_assert_int_eq(td_store_delete(store, &a, &err), TD_OK);
+    ck_assert_int_eq(td_store_delete(store, &a, &(bool){ false }, &err), TD_OK);
     ck_assert_int_eq(put(store, "b", FILE_BYTES), TD_OK);
     ck_assert_int_eq(unlink(path_of("b.tensord")), 0); /* by hand, before a rescan and after it */
     ck_assert_int_eq(put(store, "c", FILE_BYTES), TD_OK);
@@ -277,7 +277,7 @@ static void *write_in_turns(void *argument)
         writer->other += status != TD_OK && status != TD_RESOURCE_LIMIT;
         writer->other += sum_of_files() > FITTING * whole;
         td_arena_reset(&arena);
-        if (i % 2 && td_store_delete(shared, &drop, &error) != TD_OK)
+        if (i % 2 && td_store_delete(shared, &drop, &(bool){ false }, &error) != TD_OK)
             writer->other += error.status != TD_TENSOR_NOT_FOUND;
     }
     return NULL;

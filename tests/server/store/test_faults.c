@@ -385,7 +385,7 @@ static td_status delete_tensor(struct td_store *store, const char *name, struct 
 {
     const struct td_store_write write = { .name = name };
     (void)arena;
-    return td_store_delete(store, &write, &err);
+    return td_store_delete(store, &write, &(bool){ false }, &err);
 }
 
 /* Lets aliases name versions: "x=a@1 y=". */

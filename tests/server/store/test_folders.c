@@ -64,7 +64,8 @@ static void flip(const char *name, const char *target, bool persist)
 
 static td_status drop(const char *name)
 {
-    return td_store_delete(store, &(struct td_store_write){ .name = name, .removes = true }, &err);
+    return td_store_delete(store, &(struct td_store_write){ .name = name, .removes = true },
+                           &(bool){ false }, &err);
 }
 
 /* ---- folders that are taken ------------------------------------------------------------------ */

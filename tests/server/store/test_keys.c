@@ -186,7 +186,9 @@ TD_TEST(keys_count_towards_the_quota_until_they_are_mapped)
 
 static void drop(struct td_store *store, const char *name)
 {
-    ck_assert_int_eq(td_store_delete(store, &(struct td_store_write){ .name = name }, &err), TD_OK);
+    ck_assert_int_eq(
+        td_store_delete(store, &(struct td_store_write){ .name = name }, &(bool){ false }, &err),
+        TD_OK);
     td_arena_reset(&test_arena); /* and the listings that keep it alive */
 }
 
@@ -572,7 +574,7 @@ TD_TEST(a_persisted_table_has_precedence_over_both_files_and_removes_them)
     expect_rows(store, "n", "int64[2] 3 7", "int64[2] 2 -1");
     ck_assert_ptr_nonnull(strstr(logged(), "n.tensord has precedence"));
     const struct td_store_write write = { .name = "n" };
-    ck_assert_int_eq(td_store_delete(store, &write, &err), TD_OK);
+    ck_assert_int_eq(td_store_delete(store, &write, &(bool){ false }, &err), TD_OK);
     ck_assert_int_ne(access(path_of("n.npy"), F_OK), 0);
     ck_assert_int_ne(access(path_of("n.keys.npy"), F_OK), 0);
     td_store_rescan(store);

@@ -35,7 +35,7 @@ static td_status persist(struct td_store *store, const char *name, const char *t
 static td_status delete_name(struct td_store *store, const char *name)
 {
     const struct td_store_write write = { .name = name };
-    return td_store_delete(store, &write, &err);
+    return td_store_delete(store, &write, &(bool){ false }, &err);
 }
 
 static td_status scatter(struct td_store *store, const char *name, bool persisted)

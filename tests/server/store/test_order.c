@@ -29,7 +29,7 @@ static td_status put_text_tensor(struct td_store *store, const char *name, const
 static td_status delete_name(struct td_store *store, const char *name)
 {
     const struct td_store_write write = { .name = name };
-    return td_store_delete(store, &write, &err);
+    return td_store_delete(store, &write, &(bool){ false }, &err);
 }
 
 static bool is_file(const char *name)
@@ -41,7 +41,7 @@ static bool is_file(const char *name)
 
 static char order[1024]; /* "write hidden, fsync hidden, ..." */
 
-/* Records the calls that a power failure is about. Several writes count as one. */
+/* Records the calls that a power failure is about, without lines of the log. Several writes count as one. */
 static void record(const char *function, const char *file)
 {
     static const char *const recorded[] = { "write",    "fsync",    "linkat",
@@ -50,7 +50,7 @@ static void record(const char *function, const char *file)
     bool wanted = false;
     for (int i = 0; i < COUNT_OF(recorded); i++)
         wanted |= strcmp(function, recorded[i]) == 0;
-    if (!wanted)
+    if (!wanted || strncmp(file, "pipe:", 5) == 0)
         return;
     snprintf(call, sizeof call, "%s %s", function,
              strncmp(file, ".tensord-tmp-", 13) == 0       ? "hidden"
@@ -200,7 +200,7 @@ TD_TEST(a_hidden_file_that_is_gone_already_is_not_reported)
     const td_status status = delete_name(store, "t");
     end_after_moment();
     ck_assert_msg(status == TD_OK, "%s", err.message);
-    ck_assert_str_eq(logged(), "");
+    ck_assert_ptr_null(strstr(logged(), "temporary_not_removed"));
     td_store_free(store);
 }
 

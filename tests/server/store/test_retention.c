@@ -168,7 +168,7 @@ TD_TEST(an_alias_that_is_deleted_keeps_nothing)
     flip("x", "m@1", true);
     put("m@2 m@3", true);
     const struct td_store_write on_x = { .name = "x", .removes = true };
-    ck_assert_int_eq(td_store_delete(store, &on_x, &err), TD_OK);
+    ck_assert_int_eq(td_store_delete(store, &on_x, &(bool){ false }, &err), TD_OK);
     expect_names(store, "m@2 m@3");
 }
 

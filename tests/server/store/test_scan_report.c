@@ -1,3 +1,4 @@
+#include "server/store/aliases.h"
 #include "server/store/scan_report.h"
 #include "tests/server/folder.h"
 #include "tests/support/suite.h"
@@ -76,6 +77,105 @@ TD_TEST(a_rescan_reports_each_change)
     lines = logged_with_scans();
     ck_assert_int_eq(count_of(lines, "\n"), 1);
     expect_once(lines, " added=0 replaced=0 removed=0 unchanged=5 skipped=0 ");
+    td_store_free(store);
+}
+
+TD_TEST(each_scan_counts_and_names_all_that_is_skipped_now)
+{
+    put_npy("a.npy", 1, 4);
+    put_npy("m:w.npy", 5, 4);
+    put_text("bad.npy", "x");
+    struct td_store *store = open_folder();
+    expect_once(logged_with_scans(), " added=2 replaced=0 removed=0 unchanged=0 skipped=1 ");
+    put_safetensors("m.safetensors",
+                    "{\"w\":{\"dtype\":\"I32\",\"shape\":[4],\"data_offsets\":[0,16]},"
+                    "\"f\":{\"dtype\":\"F8_E4M3\",\"shape\":[8],\"data_offsets\":[16,24]}}",
+                    1, 6);
+    td_store_rescan(store);
+    expect_once(logged_with_scans(), " added=0 replaced=1 removed=0 unchanged=1 skipped=3 ");
+    for (int i = 0; i < 2; i++) {
+        td_store_rescan(store);
+        const char *lines = logged_with_scans();
+        expect_once(lines, " added=0 replaced=0 removed=0 unchanged=2 skipped=3 ");
+        expect_once(lines, " table_skipped file=bad.npy ");
+        expect_once(lines, " file=m.safetensors tensor=m:f reason=");
+        expect_once(lines, " file=m:w.npy tensor=m:w reason=\"m.safetensors has precedence");
+    }
+    unlink(path_of("m.safetensors"));
+    unlink(path_of("bad.npy"));
+    td_store_rescan(store);
+    expect_once(logged_with_scans(), " added=1 replaced=0 removed=1 unchanged=1 skipped=0 ");
+    td_store_free(store);
+}
+
+static void expect_problem(struct td_store *store, const char *source, const char *reason)
+{
+    struct td_problem_listing *list;
+    struct td_error err;
+    int count;
+    ck_assert_int_eq(td_store_list_problems(store, &test_arena, &list, &count, &err), TD_OK);
+    ck_assert_int_eq(count, source ? 1 : 0);
+    if (source) {
+        ck_assert_str_eq(list[0].source, source);
+        ck_assert_ptr_nonnull(strstr(list[0].reason, reason));
+    }
+}
+
+static void damage(struct td_store *store)
+{
+    unlink(path_of("a.npy"));
+    put_text("a.npy", "x");
+    td_store_rescan(store);
+}
+
+static void replace(struct td_store *store)
+{
+    unlink(path_of("a.npy"));
+    put_npy("a.npy", 1, 4);
+    td_store_rescan(store);
+}
+
+static void vanish(struct td_store *store)
+{
+    unlink(path_of("a.npy"));
+    td_store_rescan(store);
+}
+
+static void persist(struct td_store *store)
+{
+    const struct td_store_write write = { .name = "a", .persist = true };
+    const struct td_tensor one = tensor("int32[1] 1");
+    struct td_tensor_listing listing;
+    struct td_error err;
+    bool created;
+    ck_assert_int_eq(td_store_put(store, &write, &one, &test_arena, &listing, &created, &err),
+                     TD_OK);
+}
+
+static void delete (struct td_store *store)
+{
+    const struct td_store_write write = { .name = "a", .removes = true };
+    struct td_error err;
+    bool persisted;
+    ck_assert_int_eq(td_store_delete(store, &write, &persisted, &err), TD_OK);
+    ck_assert(persisted);
+}
+
+static void (*const repairs[])(struct td_store *store) = { replace, vanish, persist, delete };
+
+TD_TEST_EACH(a_damaged_replacement_says_that_the_old_version_is_served_until_it_is_repaired,
+             repairs)
+{
+    put_npy("a.npy", 1, 4);
+    struct td_store *store = open_folder();
+    (void)logged();
+    damage(store);
+    ck_assert_ptr_nonnull(
+        strstr(logged(), "; the version loaded before is still served, until a restart\""));
+    expect_problem(store, "a.npy", "; the version loaded before is still served");
+    expect_names(store, "a");
+    repairs[_i](store);
+    expect_problem(store, NULL, NULL);
     td_store_free(store);
 }
 

@@ -200,7 +200,9 @@ TD_TEST(an_update_changes_only_its_own_name)
     put_copy(store, "t2", "t1");
     put_copy(store, "t", "t2");          /* "t" is the copy of a copy of "t1" */
     ck_assert_int_eq(counting.taken, 1); /* all refer to the same bytes */
-    ck_assert_int_eq(td_store_delete(store, &(struct td_store_write){ .name = "t2" }, &err), TD_OK);
+    ck_assert_int_eq(
+        td_store_delete(store, &(struct td_store_write){ .name = "t2" }, &(bool){ false }, &err),
+        TD_OK);
     td_arena_reset(&test_arena);
     for (int i = 0; i < 5; i++) {
         change(store, changed, 20, NULL);
@@ -218,7 +220,7 @@ TD_TEST(admission_during_a_delete_sees_the_freed_quota)
     struct td_store *store = open_with(QUOTA, "");
     put_bytes(store, model);
     struct td_version *gone = td_store_current(store, "t", 1);
-    ck_assert_int_eq(td_store_delete(store, &on_t, &err), TD_OK);
+    ck_assert_int_eq(td_store_delete(store, &on_t, &(bool){ false }, &err), TD_OK);
     uint64_t leaving;
     ck_assert_int_eq(td_store_reserve(store, gone->held, 10, &leaving, &err), TD_OK);
     td_store_unreserve(store, 10, leaving);

@@ -293,7 +293,7 @@ TD_TEST(a_damaged_tensor_can_be_deleted)
 {
     struct td_store *store = open_damaged();
     const struct td_store_write write = { .name = "t" };
-    ck_assert_int_eq(td_store_delete(store, &write, &err), TD_OK);
+    ck_assert_int_eq(td_store_delete(store, &write, &(bool){ false }, &err), TD_OK);
     expect_names(store, "");
     ck_assert_int_ne(access(path_of("t.tensord"), F_OK), 0);
     td_store_free(store);
@@ -315,7 +315,7 @@ TD_TEST_EACH(a_tensor_with_a_damaged_header_is_refused_until_it_is_replaced, end
     if (strcmp(end, "persist") == 0 || strcmp(end, "memory") == 0)
         ck_assert_int_eq(put(store, "t", &small, end[0] == 'p'), TD_OK);
     else if (strcmp(end, "DELETE") == 0)
-        ck_assert_int_eq(td_store_delete(store, &write, &err), TD_OK);
+        ck_assert_int_eq(td_store_delete(store, &write, &(bool){ false }, &err), TD_OK);
     else if (strcmp(end, "no file") == 0)
         ck_assert_int_eq(unlink(path_of("t.tensord")), 0);
     else
@@ -548,7 +548,7 @@ TD_TEST(every_one_of_many_files_is_compared)
     for (int i = 0; i < FILES / 2; i++)
         ck_assert(td_store_verify(store));
     const struct td_store_write write = { .name = "t7" };
-    ck_assert_int_eq(td_store_delete(store, &write, &err), TD_OK);
+    ck_assert_int_eq(td_store_delete(store, &write, &(bool){ false }, &err), TD_OK);
     ck_assert_int_eq(put(store, "a", &t, false), TD_OK);
     verify_all(store);
     for (int i = 0; i < FILES; i++) {
@@ -589,7 +589,7 @@ TD_TEST(a_version_that_was_compared_is_held_by_nothing)
     struct td_store *store = open_folder();
     ck_assert_int_eq(td_guard_ranges(), 1);
     verify_all(store);
-    ck_assert_int_eq(td_store_delete(store, &write, &err), TD_OK);
+    ck_assert_int_eq(td_store_delete(store, &write, &(bool){ false }, &err), TD_OK);
     td_arena_reset(&test_arena);
     ck_assert_int_eq(td_guard_ranges(), 0);
     td_store_free(store);

@@ -21,7 +21,7 @@ static td_status put(struct td_store *store, const char *name, int32_t value, bo
 static td_status drop(struct td_store *store, const char *name)
 {
     const struct td_store_write write = { .name = name };
-    return td_store_delete(store, &write, &err);
+    return td_store_delete(store, &write, &(bool){ false }, &err);
 }
 
 TD_TEST(the_version_of_a_file_is_that_of_its_tables)

@@ -55,7 +55,7 @@ static void put_text_tensor(struct td_store *store, const char *name, const char
 static td_status delete_name(struct td_store *store, const char *name)
 {
     const struct td_store_write write = write_of(name, false);
-    return td_store_delete(store, &write, &err);
+    return td_store_delete(store, &write, &(bool){ false }, &err);
 }
 
 static bool is_file(const char *name)
@@ -132,7 +132,7 @@ TD_TEST_EACH(invalid_names_are_rejected, wrong_names)
     const struct td_tensor t = tensor("int8[1] 1");
     struct td_store_update *update;
     ck_assert_int_eq(put_as(store, &write, &t), TD_INVALID_ARGUMENT);
-    ck_assert_int_eq(td_store_delete(store, &write, &err), TD_INVALID_ARGUMENT);
+    ck_assert_int_eq(td_store_delete(store, &write, &(bool){ false }, &err), TD_INVALID_ARGUMENT);
     ck_assert_int_eq(td_store_admit(store, &write, 1, &err), TD_INVALID_ARGUMENT);
     ck_assert_int_eq(td_store_update_begin(store, &write, &test_arena, NULL, &update, &err),
                      TD_INVALID_ARGUMENT);
@@ -173,12 +173,13 @@ TD_TEST(a_failed_condition_changes_nothing)
     ck_assert_int_eq(put_as(store, &write, &two), TD_OK);
     ck_assert_int_eq(put_as(store, &write, &one), TD_PRECONDITION_FAILED);
     ck_assert_str_eq(err.etag, found(store, "a")->etag);
-    ck_assert_int_eq(td_store_delete(store, &write, &err), TD_PRECONDITION_FAILED);
+    ck_assert_int_eq(td_store_delete(store, &write, &(bool){ false }, &err),
+                     TD_PRECONDITION_FAILED);
     expect_tensor(found(store, "a")->tensor, "int8[1] 2", "a");
     write.condition.if_match = found(store, "a")->etag;
-    ck_assert_int_eq(td_store_delete(store, &write, &err), TD_OK);
+    ck_assert_int_eq(td_store_delete(store, &write, &(bool){ false }, &err), TD_OK);
     expect_names(store, "");
-    ck_assert_int_eq(td_store_delete(store, &write, &err), TD_TENSOR_NOT_FOUND);
+    ck_assert_int_eq(td_store_delete(store, &write, &(bool){ false }, &err), TD_TENSOR_NOT_FOUND);
     td_store_free(store);
 }
 
