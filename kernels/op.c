@@ -85,6 +85,7 @@ struct td_untyped td_input_untyped(const struct td_input_spec *spec)
         .integer = spec->role == TD_ROLE_KEY ? TD_DTYPE_INT64
                    : only_float              ? TD_DTYPE_FLOAT32
                                              : TD_DTYPE_INT32,
+        .no_fractions = spec->role == TD_ROLE_INDEX || spec->role == TD_ROLE_KEY,
     };
 }
 

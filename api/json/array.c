@@ -85,6 +85,29 @@ static const char *oip_elements(td_dtype dtype)
     }
 }
 
+#define NOT_WITH_OTHERS "%s fits neither int64 nor uint64 with the other elements"
+
+/* Reports the number at p, which only float32 could hold, in a tensor of integers. */
+static td_status refuse_fraction(const struct td_json_array *array, const char *p, int level)
+{
+    char message[256], token[48];
+    bool is_integer;
+    (void)td_json_number_end(p, array->parser.end, &is_integer);
+    token_text(p, array->parser.end, token, sizeof token);
+    if (is_integer)
+        snprintf(message, sizeof message, NOT_WITH_OTHERS, token);
+    else
+        snprintf(
+            message, sizeof message,
+            "%s is not an integer; indices and keys are integers, written without a fraction or "
+            "an exponent",
+            token);
+    refuse_at(array, array->count, level, message);
+    if (!is_integer)
+        array->err->status = TD_UNSUPPORTED_DTYPE;
+    return array->err->status;
+}
+
 /* Reports why the value at p, in a list of this level, is not an element of the tensor. */
 static td_status refuse_scalar(const struct td_json_array *array, const char *p, int level)
 {
@@ -98,6 +121,9 @@ static td_status refuse_scalar(const struct td_json_array *array, const char *p,
                *dtype = array->style == TD_SCALARS_OIP ? info->oip : info->name;
     char message[256], token[48];
     const bool quoted = *p == '"' && array->parser.fault == TD_SCALAR_FAULT_RANGE;
+    if (array->no_fractions && array->dtype != TD_DTYPE_STRING && array->dtype != TD_DTYPE_BOOL &&
+        strcmp(kind, "a number") == 0)
+        return refuse_fraction(array, p, level);
     if (strcmp(kind, "a number") == 0 || quoted)
         kind = token_text(p + quoted, array->parser.end, token, sizeof token);
     if (td_dtype_is_complex(array->dtype))
@@ -364,6 +390,7 @@ td_status td_json_read_untyped(struct td_json_scan *scan, struct td_untyped unty
         .arena = arena,
         .err = err,
         .integer_dtype = untyped.integer,
+        .no_fractions = untyped.no_fractions,
         .style = TD_SCALARS_INFERRED,
         .parser = { .end = scan->end, .scan = scan, .err = err },
     };
@@ -391,8 +418,7 @@ td_status td_json_read_untyped(struct td_json_scan *scan, struct td_untyped unty
             int64_t position[TD_MAX_RANK];
             char message[128], token[48];
             td_shape_unravel(&shape, array.overflow_element, position);
-            snprintf(message, sizeof message,
-                     "%s fits neither int64 nor uint64 with the other elements",
+            snprintf(message, sizeof message, NOT_WITH_OTHERS,
                      token_text(array.overflow, scan->end, token, sizeof token));
             return refuse_at(&array, position, shape.rank, message);
         }

@@ -76,10 +76,15 @@ static td_status read_row_keys(struct reader *reader)
     const char *name = own ? own : request->op->inputs[request->row_input].name;
     const struct td_json_path path = td_json_member(NULL, name, strlen(name));
     const struct td_json_path step = own ? path : td_json_member(&path, "keys", 4);
-    const struct td_untyped untyped = { .empty = TD_DTYPE_INT64, .integer = TD_DTYPE_INT64 };
+    const struct td_untyped untyped = { .empty = TD_DTYPE_INT64,
+                                        .integer = TD_DTYPE_INT64,
+                                        .no_fractions = true };
     reader->source.scan = reader->row_keys.scan;
+    const bool typed = td_json_peek(&reader->source.scan) == '{';
     td_status status = td_json_tensor(&reader->source, dtype, untyped, &step, request->row_keys);
     reader->row_keys.scan = reader->source.scan;
+    if (status != TD_OK && dtype && !typed)
+        td_json_hint_dtype(reader->source.err, "the keys of the table", *dtype);
     if (status == TD_OK)
         status = td_json_skipped_end(&reader->row_keys, reader->source.err);
     return status == TD_OK ? TD_OK : td_error_at_input(reader->source.err, status, "%s", name);
@@ -209,6 +214,8 @@ static td_status read_attr(struct reader *reader, const struct td_json_path *pat
     bool known;
     status = td_attrs_set(reader->request, name, length, &value, reader->source.arena, &known,
                           reader->source.err);
+    if (status == TD_OK && !known)
+        status = td_table_keys_misplaced(reader->request, name, length, reader->source.err);
     if (status == TD_OK && !known)
         status = td_attrs_unknown(reader->request->op, name, length, "member", reader->source.err);
     if (status != TD_OK)

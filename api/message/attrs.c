@@ -269,6 +269,36 @@ int td_table_keys_input(const struct td_request *request, const char *name, size
                : -1;
 }
 
+td_status td_table_without_keys(const char *table, const struct td_op *op, struct td_error *err)
+{
+    char numbers[96] = "";
+    const int input = td_op_keys_input(op);
+    if (input > 0 && td_input_is_row_numbers(&op->inputs[input]))
+        snprintf(numbers, sizeof numbers, "give row numbers as %s, or ", op->inputs[input].name);
+    return td_error_set(err, TD_INVALID_ARGUMENT,
+                        "'%s' has no keys to find rows by; %sset keys with "
+                        "PUT /v1/tensors/%s/keys, or import the table with --keys",
+                        table, numbers, table);
+}
+
+td_status td_table_keys_misplaced(const struct td_request *request, const char *name, size_t length,
+                                  struct td_error *err)
+{
+    const int input = td_op_keys_input(request->op);
+    if (input < 0 || !td_name_is(TD_TABLE_KEYS, name, length))
+        return TD_OK;
+    const char *rows = request->op->inputs[input].name;
+    if (request->table)
+        td_table_without_keys(request->table, request->op, err);
+    else
+        td_error_set(err, TD_MALFORMED_REQUEST,
+                     "%s has no member \"keys\"; keys of a resident table are "
+                     "\"%s\": {\"keys\": [...]}, beside \"%s\": {\"ref\": \"NAME\"}",
+                     request->op->name, rows, request->op->inputs[0].name);
+    return td_error_at_input(err, request->table ? TD_INVALID_ARGUMENT : TD_MALFORMED_REQUEST, "%s",
+                             TD_TABLE_KEYS);
+}
+
 uint32_t td_inputs_set(const struct td_request *request)
 {
     uint32_t set = 0;

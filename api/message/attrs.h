@@ -53,6 +53,14 @@ void td_request_init(struct td_request *request, const struct td_op *op);
 #define TD_TABLE_KEYS "keys"
 int td_table_keys_input(const struct td_request *request, const char *name, size_t length);
 
+/* Reports that a table has no keys, for an op that was to find its rows by them, and what to give instead. */
+td_status td_table_without_keys(const char *table, const struct td_op *op, struct td_error *err);
+
+/* If `name` is "keys", which the request cannot have as a member, reports why and how its rows are chosen.
+ * Otherwise returns TD_OK. */
+td_status td_table_keys_misplaced(const struct td_request *request, const char *name, size_t length,
+                                  struct td_error *err);
+
 /* Bit i is set if input i has a tensor already. Before the body is decoded, these are the inputs
  * that the path names. */
 uint32_t td_inputs_set(const struct td_request *request);

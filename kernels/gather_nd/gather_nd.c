@@ -39,6 +39,8 @@ static td_status resolve(const struct td_op_args *args, struct resolved *resolve
     }
     int batch_dims = (int)attrs.batch_dims;
     int64_t depth = indices->shape.dim[indices_rank - 1];
+    if (depth > rank - batch_dims && indices_rank == 1)
+        return td_gathering_refuse_flat(err, &params->shape, &indices->shape);
     if (depth > rank - batch_dims) {
         char more[TD_SHAPE_TEXT];
         td_error_set(err, TD_SHAPE_MISMATCH,

@@ -37,6 +37,11 @@ TD_MUST_CHECK td_status td_gathering_check_batch(const struct td_shape *params,
 td_status td_gathering_shapes_at_fault(struct td_error *err, const struct td_shape *params,
                                        const struct td_shape *indices);
 
+/* Refuses indices of rank 1 that are one tuple where a tuple for each row was meant. Returns
+ * SHAPE_MISMATCH. */
+td_status td_gathering_refuse_flat(struct td_error *err, const struct td_shape *params,
+                                   const struct td_shape *indices);
+
 /* *space = the dimensions [first_dim, first_dim + depth) of params, which tuples index. The strides
  * are meaningless when params has no elements. */
 void td_gathering_tuple_space(const struct td_shape *params, int first_dim, int depth,

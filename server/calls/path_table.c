@@ -1,5 +1,6 @@
 #include "server/calls/path_table.h"
 
+#include "api/message/attrs.h"
 #include "api/text/text.h"
 #include "server/calls/models.h"
 #include "server/calls/services.h"
@@ -33,11 +34,7 @@ static const char *describe(struct td_call *call, const struct td_tensor *tensor
 static td_status use_keys(struct td_call *call, struct td_tensor *tensor)
 {
     if (!tensor->keys)
-        return td_error_set(
-            &call->error, TD_INVALID_ARGUMENT,
-            "'%s' has no keys, in which %s finds rows; PUT /v1/tensors/%s/keys sets "
-            "them",
-            call->table.name, call->op->name, call->table.name);
+        return td_table_without_keys(call->table.name, call->op, &call->error);
     const struct td_tensor keys = *tensor->keys;
     *tensor = keys;
     return TD_OK;
@@ -51,6 +48,7 @@ td_status td_path_table_bind(struct td_call *call)
         return call->error.status;
     td_status status = td_resolve(&call->sources.resolver, table->name, strlen(table->name),
                                   &call->arena, tensor, &call->error);
+    call->request.table = table->name;
     call->request.table_has_keys = status == TD_OK && tensor->keys;
     if (status == TD_OK && td_input_is_row_keys(&call->op->inputs[0]))
         status = use_keys(call, tensor);

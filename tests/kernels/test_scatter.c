@@ -405,6 +405,28 @@ static const struct {
       "each update has shape [], but tuples of 1 select slices of shape [2]",
       "updates",
       { "updates", "params" } },
+    { "row numbers in a flat list",
+      TD_SCATTER_SET,
+      "float32[4,2]",
+      "int32[2]",
+      "float32[2,2]",
+      TD_SHAPE_MISMATCH,
+      "indices has shape [2], one tuple of 2 positions; rows chosen by number have indices of "
+      "shape "
+      "[2,1], a tuple for each: [[i], [j], ...]",
+      "indices",
+      { "params", "indices" } },
+    { "more row numbers in a flat list than the rank of params",
+      TD_SCATTER_SET,
+      "float32[4]",
+      "int32[2]",
+      "float32[2]",
+      TD_SHAPE_MISMATCH,
+      "indices has shape [2], one tuple of 2 positions; rows chosen by number have indices of "
+      "shape "
+      "[2,1], a tuple for each: [[i], [j], ...]",
+      "indices",
+      { "params", "indices" } },
     { "slices where tuples select elements",
       TD_SCATTER_ADD,
       "float32[4,2]",
