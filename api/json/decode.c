@@ -176,9 +176,16 @@ static td_status read_input(struct reader *reader, int input, bool of_table,
         return TD_MALFORMED_REQUEST;
     }
     if (operand->tensors || (reader->request->row_keys && reader->request->row_input == input)) {
-        td_json_refuse(path, reader->source.err, "%s is given twice", spec->name);
+        if (of_table == reader->request->called_keys)
+            td_json_refuse(path, reader->source.err, "%s is given twice",
+                           of_table ? TD_TABLE_KEYS : spec->name);
+        else
+            td_json_refuse(path, reader->source.err,
+                           "both %s and %s are given; one of them is expected", spec->name,
+                           TD_TABLE_KEYS);
         return td_error_at_input(reader->source.err, TD_MALFORMED_REQUEST, "%s", spec->name);
     }
+    reader->request->called_keys |= of_table;
     if (spec->list)
         return read_list(reader, input, path, operand);
     if (of_table && td_input_is_row_numbers(spec)) {

@@ -2,6 +2,7 @@
 
 #include "api/json/hints.h"
 #include "api/json/values.h"
+#include "api/message/attrs.h"
 #include "kernels/key_dtype.h"
 
 #include <string.h>
@@ -95,7 +96,10 @@ static td_status read_skipped(struct td_json_source *source, struct td_request *
                               const char *of)
 {
     const struct td_input_spec *spec = &request->op->inputs[sibling->input];
-    const struct td_json_path path = td_json_member(NULL, spec->name, strlen(spec->name));
+    const bool called_keys =
+        request->called_keys && sibling->input == td_op_keys_input(request->op);
+    const char *name = called_keys ? TD_TABLE_KEYS : spec->name;
+    const struct td_json_path path = td_json_member(NULL, name, strlen(name));
     const struct td_json_path step = { .up = &path, .index = sibling->index };
     struct td_json_skipped value = sibling->value;
     source->scan = value.scan;

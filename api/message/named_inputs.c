@@ -232,6 +232,7 @@ td_status td_named_input_count(struct td_request *request, const char *name, siz
                                struct td_named_input *out, struct td_error *err)
 {
     *out = td_named_input_find(request, name, length);
+    request->called_keys |= td_table_keys_input(request, name, length) >= 0;
     return out->input < 0 ? refuse_name(request, name, length, err)
                           : td_named_input_count_ref(request, *out, err);
 }

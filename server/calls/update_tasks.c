@@ -60,6 +60,7 @@ static td_status describe_inputs(struct td_call *call, const struct td_tensor *t
 {
     struct td_tensor_call *state = call->state;
     state->tensor = without_data(table);
+    call->request.table = state->write.name;
     call->request.args.inputs[0] = (struct td_operand){ &state->tensor, 1 };
     if (call->op == &td_op_scatter)
         return TD_OK;
