@@ -184,12 +184,14 @@ static const struct td_input_spec inputs_specs[] = {
     },
     [SCALE] = {
         .name = "scale",
+        .companion = TD_COMPANION_SCALE,
         .summary = "The factor of the elements: one for each row, or one for all.",
         .dtypes = TD_DTYPE_BIT(FLOAT32),
         .reads_values = true,
     },
     [OFFSET] = {
         .name = "offset",
+        .companion = TD_COMPANION_SHIFT,
         .summary = "Added after the multiplication: one for each row, or one for all; not with "
                    "zero_point.",
         .dtypes = TD_DTYPE_BIT(FLOAT32),
@@ -198,6 +200,7 @@ static const struct td_input_spec inputs_specs[] = {
     },
     [ZERO_POINT] = {
         .name = "zero_point",
+        .companion = TD_COMPANION_SHIFT,
         .summary = "The element that stands for 0, subtracted before the multiplication: one for "
                    "each row, or one for all; 0 if neither it nor offset is given.",
         .dtypes = TD_DTYPES_ZERO_POINT,

@@ -476,6 +476,7 @@ static const struct td_input_spec inputs_specs[] = {
     },
     [TD_BAG_SCALE] = {
         .name = "scale",
+        .companion = TD_COMPANION_SCALE,
         .summary = "The factor of int8 and uint8 params: one for each row, or one for all.",
         .dtypes = TD_DTYPE_BIT(FLOAT32),
         .optional = true,
@@ -483,6 +484,7 @@ static const struct td_input_spec inputs_specs[] = {
     },
     [TD_BAG_OFFSET] = {
         .name = "offset",
+        .companion = TD_COMPANION_SHIFT,
         .summary = "Added to int8 and uint8 params after the multiplication: one for each row, or "
                    "one for all; not with zero_point.",
         .dtypes = TD_DTYPE_BIT(FLOAT32),
@@ -491,6 +493,7 @@ static const struct td_input_spec inputs_specs[] = {
     },
     [TD_BAG_ZERO_POINT] = {
         .name = "zero_point",
+        .companion = TD_COMPANION_SHIFT,
         .summary = "The element of int8 and uint8 params that stands for 0, subtracted before the "
                    "multiplication: one for each row, or one for all; 0 if neither it nor offset is "
                    "given.",

@@ -8,6 +8,7 @@
 #include "kernels/integers.h"
 #include "kernels/key_dtype.h"
 #include "server/calls/audit.h"
+#include "server/calls/companions.h"
 #include "server/calls/models.h"
 #include "server/calls/path_table.h"
 #include "server/calls/row_keys.h"
@@ -319,8 +320,10 @@ static td_status admit_store(struct td_call *call, struct td_admission *admissio
 static td_status infer(struct td_call *call)
 {
     const td_status status = td_op_infer(call->op, &call->request.args, &call->arena, &call->error);
-    if (status != TD_OK)
-        td_codec_hint(call->body_format, &call->request, &call->error);
+    if (status == TD_OK)
+        return td_companions_check(call);
+    td_companions_explain(call);
+    td_codec_hint(call->body_format, &call->request, &call->error);
     return status;
 }
 
