@@ -112,7 +112,7 @@ static td_status check_updates(const struct td_shape *params, const struct td_sh
     (void)td_shape_append(&tuples, indices, 0, last);
     if (!td_shape_starts_with(updates, &tuples)) {
         td_error_set(err, TD_SHAPE_MISMATCH,
-                     "updates %s does not begin with the shape of indices without its last "
+                     "updates %s does not start with the shape of indices without its last "
                      "dimension, %s",
                      td_shape_text(updates, text, sizeof(text)),
                      td_shape_text(&tuples, more, sizeof(more)));
@@ -614,7 +614,7 @@ static const td_status errors[] = {
 static const struct td_output_spec outputs[] = {
     {
         .name = "output",
-        .summary = "params with what was written.",
+        .summary = "params after the updates.",
         .shape_rule = "params.shape",
         .dtype_of = "params",
     },

@@ -357,7 +357,7 @@ const struct td_op td_op_upsert = {
 
 const struct td_op td_op_remove = {
     .name = "remove",
-    .summary = "Takes out the rows of keys; the last rows move up.",
+    .summary = "Removes the rows of keys. The last rows move up.",
     .inputs = inputs,
     .n_inputs = 3,
     .errors = errors,

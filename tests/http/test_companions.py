@@ -3,7 +3,7 @@ from daemon import *
 from oip_client import oip_input
 from test_tensors import TensorTest
 
-ROWS, SCALE, OFFSET = [[0, 10], [20, 30]], [0.5, 2.0], [1.0, -1.0]
+ROWS, FACTORS, OFFSET = [[0, 10], [20, 30]], [0.5, 2.0], [1.0, -1.0]
 
 
 class Companions(TensorTest):
@@ -15,7 +15,7 @@ class Companions(TensorTest):
     def table(self, shift="offset", version="", dtype="uint8"):
         name = self.name()
         self.store(name + version, dtype, ROWS)
-        self.store(name + ".scale" + version, "float32", SCALE)
+        self.store(name + ".scale" + version, "float32", FACTORS)
         if shift:
             self.store(f"{name}.{shift}{version}", "float32" if shift == "offset" else "int32", OFFSET if shift == "offset" else [3, 4])
         return name
