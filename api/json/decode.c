@@ -224,7 +224,7 @@ static td_status read_attr(struct reader *reader, const struct td_json_path *pat
     if (status == TD_OK && !known)
         status = td_table_keys_misplaced(reader->request, name, length, reader->source.err);
     if (status == TD_OK && !known)
-        status = td_attrs_unknown(reader->request->op, name, length, "member", reader->source.err);
+        status = td_attrs_unknown(reader->request, name, length, TD_MEMBER, reader->source.err);
     if (status != TD_OK)
         td_json_set_pointer(path, reader->source.err);
     return status;

@@ -229,11 +229,26 @@ td_status td_attrs_set_query(struct td_request *request, const char *name, size_
     return status;
 }
 
-td_status td_attrs_unknown(const struct td_op *op, const char *name, size_t length,
+/* The names that the error of an unknown one lists: inputs only of a body that has them as members. */
+static void list_names(const struct td_request *request, const char *const *names, int n,
+                       bool inputs, char *text, size_t size)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (int i = 0; i < n && used < size; i++) {
+        if (i < request->op->n_inputs && (!inputs || request->args.inputs[i].count > 0))
+            continue;
+        used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", names[i]);
+    }
+}
+
+td_status td_attrs_unknown(const struct td_request *request, const char *name, size_t length,
                            const char *where, struct td_error *err)
 {
     enum { MAX_NAMES = TD_MAX_INPUTS + TD_MAX_ATTRS + OPTION_COUNT };
+    const struct td_op *op = request->op;
     const char *names[MAX_NAMES];
+    char listed[320];
     int n = 0;
     for (int i = 0; i < op->n_inputs && n < MAX_NAMES; i++) {
         if (td_name_is(op->inputs[i].name, name, length)) {
@@ -250,7 +265,9 @@ td_status td_attrs_unknown(const struct td_op *op, const char *name, size_t leng
         names[n++] = option_names[i];
 
     const char *shown = TD_SHOWN(name, length);
-    td_error_set(err, TD_MALFORMED_REQUEST, "%s has no %s \"%s\"", op->name, where, shown);
+    list_names(request, names, n, strcmp(where, TD_MEMBER) == 0, listed, sizeof listed);
+    td_error_set(err, TD_MALFORMED_REQUEST, "%s has no %s \"%s\"; expected %s", op->name, where,
+                 shown, listed);
     td_suggest(err, name, length, names, n);
     return td_error_at_attribute(err, TD_MALFORMED_REQUEST, shown);
 }

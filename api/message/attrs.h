@@ -14,8 +14,9 @@
 #include "api/message/message.h"
 
 /* Sets the error for a name that is neither an input, an attribute nor a request-wide member.
- * `where` is "member", "query parameter" or "metadata entry". */
-td_status td_attrs_unknown(const struct td_op *op, const char *name, size_t length,
+ * `where` is TD_MEMBER, "query parameter" or "metadata entry". */
+#define TD_MEMBER "member"
+td_status td_attrs_unknown(const struct td_request *request, const char *name, size_t length,
                            const char *where, struct td_error *err);
 
 /* Sets the attribute or request-wide member `name`. If there is none of that name, *known is false

@@ -65,7 +65,7 @@ td_status td_op_argument(struct td_call *call, const char *name, size_t length, 
         return status;
     if (known)
         return check_store(call);
-    return td_attrs_unknown(call->op, name, length, "query parameter", &call->error);
+    return td_attrs_unknown(&call->request, name, length, "query parameter", &call->error);
 }
 
 /* ---- decode ---------------------------------------------------------------------------------- */
@@ -170,6 +170,8 @@ static td_status check_names(struct td_call *call)
     const struct stored *stored = call->state;
     const int n = call->request.args.n_outputs;
     td_status status = td_store_check_name(call->request.options.store, &call->error);
+    if (status != TD_OK)
+        return td_error_at_attribute(&call->error, status, "store");
     int i = td_op_output_form(call->op) == TD_OUTPUT_LIST && n > 0 ? n - 1 : 0;
     for (; status == TD_OK && i < n; i++) {
         name_output(call, i);
