@@ -2,6 +2,7 @@
 
 #include "api/json/hints.h"
 #include "api/json/infer_dtype.h"
+#include "kernels/name.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -30,6 +31,26 @@ static const char *token_text(const char *p, const char *end, char *text, size_t
         snprintf(text, size, "%.*s", (int)length, p);
     else
         snprintf(text, size, "%.*s...", (int)(size - 4), p);
+    return text;
+}
+
+/* "the string \"a\"", for the string token at p, as it is written; truncated between characters if it is
+ * long. */
+enum { STRING_TEXT = 64 };
+static const char *string_text(const char *p, const char *end, char text[STRING_TEXT])
+{
+    enum { SHOWN = 40 };
+    struct td_shown shown;
+    size_t length = 0, kept = 0;
+    for (p++; p + length < end && length <= SHOWN && p[length] != '"';) {
+        length += p[length] == '\\' ? 2 : 1;
+        const bool is_whole = p + length >= end || ((unsigned char)p[length] & 0xc0) != 0x80;
+        if (is_whole && length <= SHOWN - 3)
+            kept = length;
+    }
+    const bool is_long = length > SHOWN;
+    snprintf(text, STRING_TEXT, "the string \"%s%s\"",
+             td_shown_text(p, is_long ? kept : length, &shown), is_long ? "..." : "");
     return text;
 }
 
@@ -119,13 +140,15 @@ static td_status refuse_scalar(const struct td_json_array *array, const char *p,
     const struct td_dtype_info *info = td_dtype_info(array->dtype);
     const char *kind = td_json_kind(*p),
                *dtype = array->style == TD_SCALARS_OIP ? info->oip : info->name;
-    char message[256], token[48];
+    char message[256], token[48], string[STRING_TEXT];
     const bool quoted = *p == '"' && array->parser.fault == TD_SCALAR_FAULT_RANGE;
     if (array->no_fractions && array->dtype != TD_DTYPE_STRING && array->dtype != TD_DTYPE_BOOL &&
         strcmp(kind, "a number") == 0)
         return refuse_fraction(array, p, level);
     if (strcmp(kind, "a number") == 0 || quoted)
         kind = token_text(p + quoted, array->parser.end, token, sizeof token);
+    else if (*p == '"')
+        kind = string_text(p, array->parser.end, string);
     if (td_dtype_is_complex(array->dtype))
         snprintf(message, sizeof message, "%s is not a %s: expected [re, im], two numbers that fit",
                  kind, dtype);

@@ -43,7 +43,7 @@ class Hints(HttpTest):
     def test_where_no_nan_can_be_there_is_no_hint(self):
         for text in ('{"dtype": "int32", "data": ["NaN"]}', '{"dtype": "int32", "data": [null]}', "[true, null]", '["a", null]', '["a", 1]', "[1, nano]", '[1, "nan "]'):
             with self.subTest(text):
-                self.assertNotIn("NaN", self.detail("/v1/cast", '{"x": %s, "dtype": "int8"}' % text))
+                self.assertNotIn("NaN, Infinity", self.detail("/v1/cast", '{"x": %s, "dtype": "int8"}' % text))
 
     def test_a_name_in_place_of_a_tensor_leads_to_ref(self):
         for op, body in (("gather", {"params": "glove", "indices": [1]}), ("gather_nd", {"params": "glove", "indices": [[1]]}), ("einsum", {"inputs": ["glove"], "equation": "i->i"}),

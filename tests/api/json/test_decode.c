@@ -247,7 +247,8 @@ static const struct {
     { "{\"x\":1,\"keys\":[-1],\"queries\":[18446744073709551615]}",
       "-1 does not fit uint64; dtype uint64 is expected, as in the other values", "/keys/0",
       "keys" },
-    { "{\"x\":[1,\"a\"],\"more\":[1]}", "found a string in a tensor of numbers", "/x/1", "x" },
+    { "{\"x\":[1,\"a\"],\"more\":[1]}", "found the string \"a\" in a tensor of numbers", "/x/1",
+      "x" },
 };
 
 TD_TEST_EACH(a_value_that_does_not_fit_the_dtype_of_the_others_is_refused, mismatches)
