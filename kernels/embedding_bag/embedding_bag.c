@@ -371,7 +371,8 @@ static td_status check_indices(struct td_op_args *args, struct td_exec *exec, st
         return status;
     const bool no_valid_row = n_rows == 0 && bounds != TD_BOUNDS_ZERO;
     if (n_bad > 0 && (bounds == TD_BOUNDS_ERROR || no_valid_row))
-        return td_rows_out_of_bounds(err, "indices", indices, first, n_bad, n_rows, 0, "");
+        return td_rows_out_of_bounds(err, "indices", indices, first, n_bad, n_rows, 0,
+                                     td_rows_bounds_hint(indices, first, n_rows));
     args->replaced = n_bad;
     return TD_OK;
 }

@@ -233,7 +233,8 @@ static td_status run(resolve_fn *resolve, struct td_op_args *args, struct td_exe
     bool no_valid_row = bound == 0 && resolved.bounds != TD_BOUNDS_ZERO;
     if (n_bad > 0 && (resolved.bounds == TD_BOUNDS_ERROR || no_valid_row))
         return td_rows_out_of_bounds(err, "indices", resolved.indices, first, n_bad, bound,
-                                     resolved.axis, "");
+                                     resolved.axis,
+                                     td_rows_bounds_hint(resolved.indices, first, bound));
     args->replaced = n_bad;
     if (n_bad == 0)
         plan.bounds = TD_BOUNDS_ERROR; /* indices are only widened */

@@ -114,6 +114,8 @@ class Hints(HttpTest):
                                    ("/v1/tensors/keyless/upsert", {"keys": ["a"], "rows": [[1]]}, begin + end), ("/v1/tensors/keyless/remove", {"keys": ["a"]}, begin + end)):
             with self.subTest(path, body=body):
                 self.assertEqual(self.assertProblem(self.post(path, body), 422, "INVALID_ARGUMENT")["detail"], detail)
+        reply = self.post("/v1/tensors/keyless/gather", safetensors({"keys": ("int64", (1,), pack("int64", [7]))}), {"Content-Type": SAFETENSORS})
+        self.assertEqual(self.assertProblem(reply, 422, "INVALID_ARGUMENT", input="keys")["detail"], begin + numbers + end)
         self.assertIn("give row numbers as indices", self.detail("/v1/gather", {"params": [1, 2], "indices": {"keys": ["a"]}}))
         self.assertIn('"indices": {"keys": [...]}, beside "params": {"ref": "NAME"}', self.detail("/v1/gather", {"params": ref, "keys": ["a"]}, "/keys"))
         for body, pointer in (({"keys": ["a"], "updates": [[1]]}, "/keys"), ({"indices": {"keys": ["a"]}, "updates": [[1]]}, "/indices/keys")):
