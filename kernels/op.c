@@ -85,6 +85,7 @@ struct td_untyped td_input_untyped(const struct td_input_spec *spec)
         .integer = spec->role == TD_ROLE_KEY ? TD_DTYPE_INT64
                    : only_float              ? TD_DTYPE_FLOAT32
                                              : TD_DTYPE_INT32,
+        .no_fractions = spec->role == TD_ROLE_INDEX || spec->role == TD_ROLE_KEY,
     };
 }
 
@@ -318,7 +319,7 @@ static const char *advise_cast(const struct td_input_spec *spec, td_dtype first,
     if (first != TD_DTYPE_STRING && other != TD_DTYPE_STRING)
         snprintf(text, size, ": the op cast with dtype = %s converts%s%s", td_dtype_info(to)->name,
                  td_dtype_holds(to, from) ? "" : " values that fit",
-                 is_byte(from) && is_float(to) ? ", and dequantize those that are quantised" : "");
+                 is_byte(from) && is_float(to) ? ", and dequantize converts quantised rows" : "");
     return text;
 }
 

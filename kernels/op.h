@@ -49,6 +49,15 @@ typedef enum td_role {
 /* "data", "index", "key", "condition". */
 const char *td_role_name(td_role role);
 
+/* Whether an input belongs to quantised rows of the first input. A resident table NAME may then have the
+ * resident tensor NAME.<name of the input> beside it, as import makes them. */
+typedef enum td_companion {
+    TD_COMPANION_NONE,
+    TD_COMPANION_SCALE,
+    TD_COMPANION_SHIFT, /* added or subtracted: a request that gives a scale and none of these is refused
+                           if there is one beside the table */
+} td_companion;
+
 /* A declared input. The first of an op is not optional. */
 struct td_input_spec {
     const char *name;
@@ -67,6 +76,7 @@ struct td_input_spec {
      * for each of them; a request may leave them out where the table is resident and has keys. index:
      * row numbers; a request may have keys of such a table in their place. */
     bool of_rows;
+    td_companion companion;
 };
 
 /* Row numbers, in whose place a request may have keys of a table? Keys that a table may have? */
@@ -78,9 +88,10 @@ bool td_input_reads_values(const struct td_input_spec *spec);
 
 /* The dtypes of JSON values that have no dtype and whose text allows more than one. */
 struct td_untyped {
-    td_dtype empty;   /* [] */
-    td_dtype integer; /* the narrowest dtype of integers: int32, of keys int64, and float32 where
+    td_dtype empty;    /* [] */
+    td_dtype integer;  /* the narrowest dtype of integers: int32, of keys int64, and float32 where
                          that is accepted and int32 is not */
+    bool no_fractions; /* true if the numbers are integers only: indices and keys */
 };
 struct td_untyped td_input_untyped(const struct td_input_spec *spec);
 

@@ -129,8 +129,8 @@ def check_dtypes(where, name, cell, names):
 def check_output(where, row, spec):
     dtype, shape = bare(row[1]), bare(row[2])
     if "dtype_of" in spec:
-        if dtype not in (f"that of {spec['dtype_of']}", f"as {spec['dtype_of']} says"):
-            fault(where, f"{spec['name']} has the dtype \"{dtype}\"; that of {spec['dtype_of']} is expected")
+        if dtype not in (f"dtype of {spec['dtype_of']}", f"as {spec['dtype_of']} says"):
+            fault(where, f"{spec['name']} has \"{dtype}\"; dtype of {spec['dtype_of']} is expected")
     elif "dtype_rule" in spec:
         if dtype != spec["dtype_rule"]:
             fault(where, f"{spec['name']} has the dtype \"{dtype}\"; the descriptor says {spec['dtype_rule']}")

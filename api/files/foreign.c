@@ -3,6 +3,7 @@
 #include "api/files/npy.h"
 #include "api/files/safetensors.h"
 
+#include <ctype.h>
 #include <string.h>
 
 #define IMPORT "deploy/import makes a table of it"
@@ -31,6 +32,8 @@ static const struct {
     { "\x28\xb5\x2f\xfd", 4, { "compressed with zstd", "decompress it", "decompress it" } },
     { "\xfd\x37zXZ", 6, { "compressed with xz", "decompress it", "decompress it" } },
     { "BZh", 3, { "compressed with bzip2", "decompress it", "decompress it" } },
+    { "\xff\xfe\0\0", 4, { "text in UTF-32", "send UTF-8", SAVE } },
+    { "\0\0\xfe\xff", 4, { "text in UTF-32", "send UTF-8", SAVE } },
     { "\xff\xfe", 2, { "text in UTF-16", "send UTF-8", SAVE } },
     { "\xfe\xff", 2, { "text in UTF-16", "send UTF-8", SAVE } },
     { "\xef\xbb\xbf",
@@ -44,6 +47,40 @@ static const struct td_foreign npy = { "a .npy file", "PUT takes it as applicati
                                                "send it as application/vnd.safetensors", "" },
                                json = { "JSON", "send it as application/json", "" };
 
+/* Other text than JSON. */
+static const struct td_foreign utf16 = { "text in UTF-16", "send UTF-8", "" },
+                               utf32 = { "text in UTF-32", "send UTF-8", "" },
+                               form = { "a form, name=value", "send JSON, {\"name\": value}", "" },
+                               multipart = { "a multipart form", "send the JSON text alone", "" },
+                               markup = { "XML or HTML", "send JSON", "" };
+
+/* The first character is one byte beside zeros. */
+static const struct td_foreign *find_wide_text(const char *bytes, size_t size)
+{
+    const bool low = size >= 2 && bytes[0] && !bytes[1], high = size >= 2 && !bytes[0];
+    if (size >= 4 && ((low && !bytes[2] && !bytes[3]) || (high && !bytes[1] && !bytes[2])))
+        return &utf32;
+    return low || (high && bytes[1]) ? &utf16 : NULL;
+}
+
+/* True if the text starts with a name and '='. */
+static bool is_form(const char *bytes, size_t size)
+{
+    size_t at = 0;
+    while (at < size && (isalnum((unsigned char)bytes[at]) || bytes[at] == '_' || bytes[at] == '.'))
+        at++;
+    return at > 0 && at < size && bytes[at] == '=';
+}
+
+static const struct td_foreign *find_other_text(const char *bytes, size_t size)
+{
+    if (size > 0 && bytes[0] == '<')
+        return &markup;
+    if (size > 2 && memcmp(bytes, "--", 2) == 0)
+        return &multipart;
+    return is_form(bytes, size) ? &form : find_wide_text(bytes, size);
+}
+
 static const struct td_foreign *find_other(td_format sent, const char *bytes, size_t size)
 {
     const bool is_text = sent == TD_FORMAT_JSON || sent == TD_FORMAT_OIP;
@@ -51,7 +88,9 @@ static const struct td_foreign *find_other(td_format sent, const char *bytes, si
         return sent == TD_FORMAT_NPY ? NULL : &npy;
     if (td_safetensors_is(bytes, size))
         return sent == TD_FORMAT_SAFETENSORS ? NULL : &safetensors;
-    return !is_text && size > 0 && (bytes[0] == '{' || bytes[0] == '[') ? &json : NULL;
+    if (is_text)
+        return find_other_text(bytes, size);
+    return size > 0 && (bytes[0] == '{' || bytes[0] == '[') ? &json : NULL;
 }
 
 const struct td_foreign *td_foreign_find(const void *bytes, size_t size)

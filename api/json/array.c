@@ -2,6 +2,7 @@
 
 #include "api/json/hints.h"
 #include "api/json/infer_dtype.h"
+#include "kernels/name.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -30,6 +31,26 @@ static const char *token_text(const char *p, const char *end, char *text, size_t
         snprintf(text, size, "%.*s", (int)length, p);
     else
         snprintf(text, size, "%.*s...", (int)(size - 4), p);
+    return text;
+}
+
+/* "the string \"a\"", for the string token at p, as it is written; truncated between characters if it is
+ * long. */
+enum { STRING_TEXT = 64 };
+static const char *string_text(const char *p, const char *end, char text[STRING_TEXT])
+{
+    enum { SHOWN = 40 };
+    struct td_shown shown;
+    size_t length = 0, kept = 0;
+    for (p++; p + length < end && length <= SHOWN && p[length] != '"';) {
+        length += p[length] == '\\' ? 2 : 1;
+        const bool is_whole = p + length >= end || ((unsigned char)p[length] & 0xc0) != 0x80;
+        if (is_whole && length <= SHOWN - 3)
+            kept = length;
+    }
+    const bool is_long = length > SHOWN;
+    snprintf(text, STRING_TEXT, "the string \"%s%s\"",
+             td_shown_text(p, is_long ? kept : length, &shown), is_long ? "..." : "");
     return text;
 }
 
@@ -85,6 +106,29 @@ static const char *oip_elements(td_dtype dtype)
     }
 }
 
+#define NOT_WITH_OTHERS "%s fits neither int64 nor uint64 with the other elements"
+
+/* Reports the number at p, which only float32 could hold, in a tensor of integers. */
+static td_status refuse_fraction(const struct td_json_array *array, const char *p, int level)
+{
+    char message[256], token[48];
+    bool is_integer;
+    (void)td_json_number_end(p, array->parser.end, &is_integer);
+    token_text(p, array->parser.end, token, sizeof token);
+    if (is_integer)
+        snprintf(message, sizeof message, NOT_WITH_OTHERS, token);
+    else
+        snprintf(
+            message, sizeof message,
+            "%s is not an integer; indices and keys are integers, written without a fraction or "
+            "an exponent",
+            token);
+    refuse_at(array, array->count, level, message);
+    if (!is_integer)
+        array->err->status = TD_UNSUPPORTED_DTYPE;
+    return array->err->status;
+}
+
 /* Reports why the value at p, in a list of this level, is not an element of the tensor. */
 static td_status refuse_scalar(const struct td_json_array *array, const char *p, int level)
 {
@@ -96,10 +140,15 @@ static td_status refuse_scalar(const struct td_json_array *array, const char *p,
     const struct td_dtype_info *info = td_dtype_info(array->dtype);
     const char *kind = td_json_kind(*p),
                *dtype = array->style == TD_SCALARS_OIP ? info->oip : info->name;
-    char message[256], token[48];
+    char message[256], token[48], string[STRING_TEXT];
     const bool quoted = *p == '"' && array->parser.fault == TD_SCALAR_FAULT_RANGE;
+    if (array->no_fractions && array->dtype != TD_DTYPE_STRING && array->dtype != TD_DTYPE_BOOL &&
+        strcmp(kind, "a number") == 0)
+        return refuse_fraction(array, p, level);
     if (strcmp(kind, "a number") == 0 || quoted)
         kind = token_text(p + quoted, array->parser.end, token, sizeof token);
+    else if (*p == '"')
+        kind = string_text(p, array->parser.end, string);
     if (td_dtype_is_complex(array->dtype))
         snprintf(message, sizeof message, "%s is not a %s: expected [re, im], two numbers that fit",
                  kind, dtype);
@@ -364,6 +413,7 @@ td_status td_json_read_untyped(struct td_json_scan *scan, struct td_untyped unty
         .arena = arena,
         .err = err,
         .integer_dtype = untyped.integer,
+        .no_fractions = untyped.no_fractions,
         .style = TD_SCALARS_INFERRED,
         .parser = { .end = scan->end, .scan = scan, .err = err },
     };
@@ -391,8 +441,7 @@ td_status td_json_read_untyped(struct td_json_scan *scan, struct td_untyped unty
             int64_t position[TD_MAX_RANK];
             char message[128], token[48];
             td_shape_unravel(&shape, array.overflow_element, position);
-            snprintf(message, sizeof message,
-                     "%s fits neither int64 nor uint64 with the other elements",
+            snprintf(message, sizeof message, NOT_WITH_OTHERS,
                      token_text(array.overflow, scan->end, token, sizeof token));
             return refuse_at(&array, position, shape.rank, message);
         }

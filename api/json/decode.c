@@ -76,10 +76,15 @@ static td_status read_row_keys(struct reader *reader)
     const char *name = own ? own : request->op->inputs[request->row_input].name;
     const struct td_json_path path = td_json_member(NULL, name, strlen(name));
     const struct td_json_path step = own ? path : td_json_member(&path, "keys", 4);
-    const struct td_untyped untyped = { .empty = TD_DTYPE_INT64, .integer = TD_DTYPE_INT64 };
+    const struct td_untyped untyped = { .empty = TD_DTYPE_INT64,
+                                        .integer = TD_DTYPE_INT64,
+                                        .no_fractions = true };
     reader->source.scan = reader->row_keys.scan;
+    const bool typed = td_json_peek(&reader->source.scan) == '{';
     td_status status = td_json_tensor(&reader->source, dtype, untyped, &step, request->row_keys);
     reader->row_keys.scan = reader->source.scan;
+    if (status != TD_OK && dtype && !typed)
+        td_json_hint_dtype(reader->source.err, "the keys of the table", *dtype);
     if (status == TD_OK)
         status = td_json_skipped_end(&reader->row_keys, reader->source.err);
     return status == TD_OK ? TD_OK : td_error_at_input(reader->source.err, status, "%s", name);
@@ -171,9 +176,16 @@ static td_status read_input(struct reader *reader, int input, bool of_table,
         return TD_MALFORMED_REQUEST;
     }
     if (operand->tensors || (reader->request->row_keys && reader->request->row_input == input)) {
-        td_json_refuse(path, reader->source.err, "%s is given twice", spec->name);
+        if (of_table == reader->request->called_keys)
+            td_json_refuse(path, reader->source.err, "%s is given twice",
+                           of_table ? TD_TABLE_KEYS : spec->name);
+        else
+            td_json_refuse(path, reader->source.err,
+                           "both %s and %s are given; one of them is expected", spec->name,
+                           TD_TABLE_KEYS);
         return td_error_at_input(reader->source.err, TD_MALFORMED_REQUEST, "%s", spec->name);
     }
+    reader->request->called_keys |= of_table;
     if (spec->list)
         return read_list(reader, input, path, operand);
     if (of_table && td_input_is_row_numbers(spec)) {
@@ -210,7 +222,9 @@ static td_status read_attr(struct reader *reader, const struct td_json_path *pat
     status = td_attrs_set(reader->request, name, length, &value, reader->source.arena, &known,
                           reader->source.err);
     if (status == TD_OK && !known)
-        status = td_attrs_unknown(reader->request->op, name, length, "member", reader->source.err);
+        status = td_table_keys_misplaced(reader->request, name, length, reader->source.err);
+    if (status == TD_OK && !known)
+        status = td_attrs_unknown(reader->request, name, length, TD_MEMBER, reader->source.err);
     if (status != TD_OK)
         td_json_set_pointer(path, reader->source.err);
     return status;

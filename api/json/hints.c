@@ -49,6 +49,14 @@ void td_json_hint_nonfinite(struct td_error *err, td_dtype dtype)
          td_dtype_info(dtype)->name, td_dtype_is_complex(dtype) ? "[\"NaN\",0]" : "\"NaN\"");
 }
 
+/* ---- the dtype of another tensor -------------------------------------------------------------- */
+
+void td_json_hint_dtype(struct td_error *err, const char *of, td_dtype dtype)
+{
+    if (err && err->status == TD_MALFORMED_REQUEST && err->has_pointer)
+        hint(err, "dtype %s is expected, as in %s", td_dtype_info(dtype)->name, of);
+}
+
 /* ---- resident tensors and keys --------------------------------------------------------------- */
 
 static void hint_ref(struct td_error *err, const char *name, size_t length)

@@ -16,6 +16,9 @@ bool td_json_is_nonfinite(const char *at, const char *end);
 /* Adds how NaN and the infinities are written in a tensor of this dtype, a float or complex one. */
 void td_json_hint_nonfinite(struct td_error *err, td_dtype dtype);
 
+/* Adds to the error of a value that it was read with this dtype because `of` has it. */
+void td_json_hint_dtype(struct td_error *err, const char *of, td_dtype dtype);
+
 /* If a string is at the scan, in place of a tensor, adds how the resident tensor of this name is
  * written. */
 void td_json_hint_string(const struct td_json_scan *scan, const struct td_json_source *source);

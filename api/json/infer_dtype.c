@@ -127,6 +127,10 @@ td_status td_json_widen_dtype(struct td_json_array *array, const char *p, bool *
         array->parse = td_parse_scalars_of(array->dtype, array->style);
         return TD_OK;
     }
+    if (array->no_fractions) {
+        *widened = false;
+        return TD_OK;
+    }
     if (is_integer) {
         array->overflow = p;
         array->overflow_element = td_json_array_numel(array);

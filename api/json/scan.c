@@ -8,6 +8,44 @@
 #include <stdio.h>
 #include <string.h>
 
+static bool begins_with(const char *at, const char *end, const char *word)
+{
+    return (size_t)(end - at) >= strlen(word) && memcmp(at, word, strlen(word)) == 0;
+}
+
+/* What other notations have at this place, and what JSON has instead; "" if the mistake is none of these. */
+static const char *advice(const struct td_json_scan *scan, const char *at)
+{
+    const char *before = at;
+    while (before > scan->begin && td_json_is_space(before[-1]))
+        before--;
+    const bool after_comma = before > scan->begin && before[-1] == ',';
+    switch (*at) {
+    case '\'':
+        return "; JSON has double quotes";
+    case '/':
+    case '#':
+        return "; JSON has no comments";
+    case ']':
+    case '}':
+        return after_comma ? "; remove the ',' before it" : "";
+    case '(':
+        return "; a list is in square brackets";
+    case '.':
+    case '+':
+        return "; a number starts with a digit, or with '-' and a digit";
+    case 'T':
+    case 'F':
+    case 'N':
+        return begins_with(at, scan->end, "True") || begins_with(at, scan->end, "False") ||
+                       begins_with(at, scan->end, "None")
+                   ? "; JSON writes true, false and null"
+                   : "";
+    default:
+        return (unsigned char)*at >= 0x80 ? "; JSON is sent as UTF-8" : "";
+    }
+}
+
 td_status td_json_syntax(const struct td_json_scan *scan, const char *at, struct td_error *err,
                          const char *format, ...)
 {
@@ -24,11 +62,11 @@ td_status td_json_syntax(const struct td_json_scan *scan, const char *at, struct
         td_error_set(err, TD_MALFORMED_REQUEST, "%s at byte %lld, but the JSON text ends there",
                      expected, offset);
     } else if (found > ' ' && found < 0x7f) {
-        td_error_set(err, TD_MALFORMED_REQUEST, "%s at byte %lld, not '%c'", expected, offset,
-                     found);
+        td_error_set(err, TD_MALFORMED_REQUEST, "%s at byte %lld, not '%c'%s", expected, offset,
+                     found, advice(scan, at));
     } else {
-        td_error_set(err, TD_MALFORMED_REQUEST, "%s at byte %lld, not byte 0x%02x", expected,
-                     offset, found);
+        td_error_set(err, TD_MALFORMED_REQUEST, "%s at byte %lld, not byte 0x%02x%s", expected,
+                     offset, found, advice(scan, at));
     }
     if (err)
         err->offset = offset;

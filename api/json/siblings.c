@@ -2,6 +2,7 @@
 
 #include "api/json/hints.h"
 #include "api/json/values.h"
+#include "api/message/attrs.h"
 #include "kernels/key_dtype.h"
 
 #include <string.h>
@@ -11,13 +12,15 @@ struct td_json_sibling {
     struct td_json_skipped value;
 };
 
+#define KEYS_OF_TABLE "the keys of the table"
+
 /* Keys of 32 bits are widened before they are compared. */
-static struct td_json_sibling_dtype dtype_for_others(const struct td_input_spec *spec,
-                                                     const struct td_tensor *tensor)
+static struct td_json_sibling_dtype
+dtype_for_others(const struct td_input_spec *spec, const struct td_tensor *tensor, const char *name)
 {
     const td_dtype dtype =
         spec->role == TD_ROLE_KEY ? td_key_widened(tensor->dtype, TD_DTYPE_INT64) : tensor->dtype;
-    return (struct td_json_sibling_dtype){ true, dtype };
+    return (struct td_json_sibling_dtype){ true, dtype, name };
 }
 
 void td_json_siblings_begin(struct td_json_siblings *siblings, const struct td_request *request)
@@ -28,7 +31,8 @@ void td_json_siblings_begin(struct td_json_siblings *siblings, const struct td_r
         const struct td_operand *given = &request->args.inputs[i];
         struct td_json_sibling_dtype *of = &siblings->of[spec->role];
         if (!of->known && spec->one_dtype && given->tensors)
-            *of = dtype_for_others(spec, &given->tensors[0]);
+            *of = dtype_for_others(spec, &given->tensors[0],
+                                   spec->role == TD_ROLE_KEY ? KEYS_OF_TABLE : "the table");
     }
 }
 
@@ -76,19 +80,26 @@ td_status td_json_siblings_read(struct td_json_siblings *siblings, struct td_jso
         *out = (struct td_tensor){ .keys = NULL }; /* use_keys_of_table may look at it unread */
         return skip_untyped(siblings, source, input, index);
     }
-    const td_status status = td_json_tensor(source, accepts(spec, of) ? &of->dtype : NULL,
-                                            td_input_untyped(spec), path, out);
+    const bool as_other = accepts(spec, of);
+    const td_status status =
+        td_json_tensor(source, as_other ? &of->dtype : NULL, td_input_untyped(spec), path, out);
     if (status == TD_OK && !of->known)
-        *of = dtype_for_others(spec, out);
+        *of = dtype_for_others(spec, out, spec->name);
+    if (status != TD_OK && !typed && as_other)
+        td_json_hint_dtype(source->err, of->name, of->dtype);
     return status;
 }
 
-/* Reads a skipped value with dtype `as`, which is inferred if NULL. */
+/* Reads a skipped value with dtype `as`, which is inferred if NULL; `of` names what has this dtype. */
 static td_status read_skipped(struct td_json_source *source, struct td_request *request,
-                              const struct td_json_sibling *sibling, const td_dtype *as)
+                              const struct td_json_sibling *sibling, const td_dtype *as,
+                              const char *of)
 {
     const struct td_input_spec *spec = &request->op->inputs[sibling->input];
-    const struct td_json_path path = td_json_member(NULL, spec->name, strlen(spec->name));
+    const bool called_keys =
+        request->called_keys && sibling->input == td_op_keys_input(request->op);
+    const char *name = called_keys ? TD_TABLE_KEYS : spec->name;
+    const struct td_json_path path = td_json_member(NULL, name, strlen(name));
     const struct td_json_path step = { .up = &path, .index = sibling->index };
     struct td_json_skipped value = sibling->value;
     source->scan = value.scan;
@@ -100,6 +111,8 @@ static td_status read_skipped(struct td_json_source *source, struct td_request *
         status = td_json_skipped_end(&value, source->err);
     if (status == TD_OK)
         return TD_OK;
+    if (as)
+        td_json_hint_dtype(source->err, of, *as);
     return spec->list ? td_error_at_input(source->err, status, "%s[%d]", spec->name, sibling->index)
                       : td_error_at_input(source->err, status, "%s", spec->name);
 }
@@ -171,9 +184,9 @@ static td_status read_role(struct td_json_siblings *siblings, struct td_json_sou
     for (int i = 0; i < siblings->count && status == TD_OK; i++) {
         const struct td_json_sibling *sibling = &siblings->untyped[i];
         if (role_of(request, sibling) == role)
-            status =
-                read_skipped(source, request, sibling,
-                             accepts(&request->op->inputs[sibling->input], of) ? &dtype : NULL);
+            status = read_skipped(source, request, sibling,
+                                  accepts(&request->op->inputs[sibling->input], of) ? &dtype : NULL,
+                                  of->name);
     }
     if (status != TD_OK || of->known || !common_dtype(siblings, request, role, &dtype))
         return status;
@@ -181,7 +194,8 @@ static td_status read_role(struct td_json_siblings *siblings, struct td_json_sou
         if (role_of(request, &siblings->untyped[i]) == role &&
             is_accepted(request, &siblings->untyped[i]) &&
             tensor_of(request, &siblings->untyped[i])->dtype != dtype)
-            status = read_skipped(source, request, &siblings->untyped[i], &dtype);
+            status =
+                read_skipped(source, request, &siblings->untyped[i], &dtype, "the other values");
     return status;
 }
 
@@ -193,7 +207,7 @@ static void use_keys_of_table(struct td_json_siblings *siblings, const struct td
         const struct td_input_spec *spec = &request->op->inputs[i];
         struct td_json_sibling_dtype *of = &siblings->of[spec->role];
         if (td_input_is_row_keys(spec) && !request->args.inputs[i].tensors && !of->known)
-            *of = (struct td_json_sibling_dtype){ true, table->keys->dtype };
+            *of = (struct td_json_sibling_dtype){ true, table->keys->dtype, KEYS_OF_TABLE };
     }
 }
 

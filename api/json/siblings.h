@@ -20,6 +20,7 @@ struct td_json_siblings {
     struct td_json_sibling_dtype {
         bool known; /* `dtype` is that of a typed tensor */
         td_dtype dtype;
+        const char *name; /* of the tensor, for messages */
     } of[TD_ROLE_COUNT];
     struct td_json_sibling *untyped; /* skipped values; in the arena */
     int count, capacity;

@@ -10,6 +10,7 @@
 #include "api/text/suggest.h"
 #include "kernels/name.h"
 
+#include <stdio.h>
 #include <string.h>
 
 _Static_assert(TD_JSON_PADDING >= TD_JSON_SCALARS_SLACK, "arrays read ahead within the padding");
@@ -97,6 +98,59 @@ static size_t decode_text(struct td_json_source *source, const char *text, size_
     return length;
 }
 
+/* Position of the first character outside the alphabet, or of padding before the end. */
+static size_t find_bad_character(const char *text, size_t length)
+{
+    size_t at = 0;
+    while (at < length && (td_base64_is_digit(text[at]) || (text[at] == '=' && at + 2 >= length)))
+        at++;
+    return at;
+}
+
+static td_status refuse_character(const struct td_json_path *path, const char *text, size_t at,
+                                  struct td_error *err)
+{
+    const unsigned char c = (unsigned char)text[at];
+    char why[96];
+    if (c == '-' || c == '_')
+        snprintf(why, sizeof why, "'%c' is of the URL-safe alphabet; '%c' is expected", c,
+                 c == '-' ? '+' : '/');
+    else if (c == '=')
+        snprintf(why, sizeof why, "'=' is only allowed at the end");
+    else if (td_base64_is_digit(text[at]))
+        snprintf(why, sizeof why, "its unused bits are not 0; the text is damaged or cut off");
+    else if (c > ' ' && c < 0x7f)
+        snprintf(why, sizeof why, "'%c'; expected A-Z, a-z, 0-9, '+' or '/'", c);
+    else
+        snprintf(why, sizeof why, "byte 0x%02x; white space and line breaks are not allowed", c);
+    return td_json_refuse(path, err, "character %zu is not base64 (RFC 4648, section 4): %s", at,
+                          why);
+}
+
+/* Refuses text of a length that does not fit; a character that is not base64 comes first. */
+static td_status refuse_length(const struct td_json_path *path, const char *text, size_t length,
+                               const struct td_tensor *tensor, size_t size, struct td_error *err)
+{
+    char shape[TD_SHAPE_TEXT];
+    const size_t bad = find_bad_character(text, length);
+    if (bad < length)
+        return refuse_character(path, text, bad, err);
+    if (length % 4 == 1)
+        return td_json_refuse(
+            path, err,
+            "base64 has %zu characters: expected a multiple of 4; the text is cut "
+            "off",
+            length);
+    if (length % 4 != 0)
+        return td_json_refuse(path, err,
+                              "base64 has %zu characters: expected a multiple of 4, padded with "
+                              "'='; %zu more '=' at the end would do",
+                              length, 4 - length % 4);
+    return td_json_refuse(path, err, "base64 holds %zu bytes, but %s of shape %s takes %zu", size,
+                          td_dtype_info(tensor->dtype)->name,
+                          td_shape_text(&tensor->shape, shape, sizeof shape), tensor->bytes);
+}
+
 static td_status decode_base64(struct td_json_source *source, const struct td_json_path *path,
                                const struct object *object, struct td_tensor *out)
 {
@@ -106,19 +160,10 @@ static td_status decode_base64(struct td_json_source *source, const struct td_js
     if (status != TD_OK)
         return status;
     size_t size;
-    if (!td_base64_decoded_size(object->text, object->text_length, &size))
-        return td_json_refuse(path, source->err,
-                              "base64 has %zu characters: expected a multiple of 4, padded "
-                              "with '='",
-                              object->text_length);
-    bool strings = object->dtype == TD_DTYPE_STRING;
-    if (!strings && size != out->bytes) {
-        char text[TD_SHAPE_TEXT];
-        return td_json_refuse(path, source->err,
-                              "base64 holds %zu bytes, but %s of shape %s takes %zu", size,
-                              td_dtype_info(object->dtype)->name,
-                              td_shape_text(&object->shape, text, sizeof text), out->bytes);
-    }
+    const bool strings = object->dtype == TD_DTYPE_STRING;
+    if (!td_base64_decoded_size(object->text, object->text_length, &size) ||
+        (!strings && size != out->bytes))
+        return refuse_length(path, object->text, object->text_length, out, size, source->err);
     char *bytes = td_arena_alloc(source->arena, size, 1, source->err);
     if (!bytes)
         return source->err->status;
@@ -126,8 +171,7 @@ static td_status decode_base64(struct td_json_source *source, const struct td_js
     if (status != TD_OK)
         return status;
     if (done != object->text_length)
-        return td_json_refuse(path, source->err,
-                              "character %zu is not base64 (RFC 4648, section 4)", done);
+        return refuse_character(path, object->text, done, source->err);
     out->data = bytes;
     status = strings ? td_raw_strings(bytes, size, out, source->arena, source->err)
                      : td_raw_check(out, source->err);

@@ -5,6 +5,7 @@
 #include "kernels/name.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 td_status td_json_key(struct td_json_scan *scan, struct td_arena *arena, const char **key,
@@ -62,10 +63,7 @@ td_status td_json_dtype(struct td_json_scan *scan, struct td_arena *arena,
     char all[TD_DTYPE_SET_TEXT];
     td_json_refuse(path, err, "\"%s\" is not a dtype; expected one of %s", TD_SHOWN(name, length),
                    td_dtype_set_text(TD_DTYPES_ALL, all, sizeof all));
-    const char *names[TD_DTYPE_COUNT];
-    for (int i = 0; i < TD_DTYPE_COUNT; i++)
-        names[i] = td_dtype_info((td_dtype)i)->name;
-    td_suggest(err, name, length, names, TD_DTYPE_COUNT);
+    td_suggest_dtype(err, name, length, TD_DTYPES_ALL);
     return TD_MALFORMED_REQUEST;
 }
 
@@ -79,6 +77,7 @@ td_status td_json_shape(struct td_json_scan *scan, const struct td_json_path *pa
     if (c != '[')
         return td_json_refuse(path, err, "shape is %s; a list of dimensions is expected", kind);
     shape->rank = 0;
+    char number[41];
     bool more;
     td_status status = td_json_open(scan, '[', ']', &more, err);
     if (status != TD_OK)
@@ -98,12 +97,15 @@ td_status td_json_shape(struct td_json_scan *scan, const struct td_json_path *pa
         if (!kind)
             return td_json_syntax(scan, scan->at, err, "expected a dimension");
         int64_t *dim = &shape->dim[shape->rank];
-        bool fits = false;
+        const char *at = scan->at;
+        bool fits = false, is_integer;
         if (strcmp(kind, "a number") == 0) {
             status = td_json_int64(scan, dim, &fits, err);
             if (status != TD_OK)
                 return status;
-            kind = "any other number";
+            const size_t length = (size_t)(td_json_number_end(at, scan->end, &is_integer) - at);
+            snprintf(number, sizeof number, "%.*s", (int)(length < 40 ? length : 40), at);
+            kind = number;
         }
         if (!fits || *dim < 0)
             return td_json_refuse(&step, err,
@@ -150,8 +152,8 @@ static td_status read_ints(struct td_json_scan *scan, struct td_arena *arena,
     return TD_OK;
 }
 
-static td_status read_number(struct td_json_scan *scan, struct td_attr_value *value,
-                             struct td_error *err)
+static td_status read_number(struct td_json_scan *scan, struct td_arena *arena,
+                             struct td_attr_value *value, struct td_error *err)
 {
     bool fits, is_integer;
     td_status status = td_json_int64(scan, &value->integer, &fits, err);
@@ -163,8 +165,9 @@ static td_status read_number(struct td_json_scan *scan, struct td_attr_value *va
     value->kind = TD_VALUE_FLOAT;
     if (!td_float64_read(begin, scan->at, &value->number))
         value->number = INFINITY;
-    value->text = is_integer ? "an integer beyond 64 bits" : "a number with a fraction or exponent";
-    return TD_OK;
+    const size_t length = (size_t)(scan->at - begin);
+    value->text = td_arena_text(arena, begin, length < 40 ? length : 40, err);
+    return value->text ? TD_OK : TD_MEMORY_EXHAUSTED;
 }
 
 td_status td_json_attr(struct td_json_scan *scan, struct td_arena *arena,
@@ -201,7 +204,7 @@ td_status td_json_attr(struct td_json_scan *scan, struct td_arena *arena,
     default:
         if (!kind)
             return td_json_syntax(scan, scan->at, err, "expected a value");
-        status = read_number(scan, value, err);
+        status = read_number(scan, arena, value, err);
         break;
     }
     if (status != TD_OK)

@@ -168,7 +168,11 @@ static td_status store_dtype(const struct td_attr_spec *spec, const struct td_at
     for (int i = 0; i < TD_DTYPE_COUNT; i++)
         if (spec->dtypes >> i & 1)
             accepted[n_accepted++] = td_dtype_info((td_dtype)i)->name;
-    return td_attr_choose(spec->name, accepted, value, err) < 0 ? TD_MALFORMED_REQUEST : TD_OK;
+    if (td_attr_choose(spec->name, accepted, value, err) >= 0)
+        return TD_OK;
+    if (value->kind == TD_VALUE_TEXT)
+        td_suggest_dtype(err, value->text, value->text_length, spec->dtypes);
+    return TD_MALFORMED_REQUEST;
 }
 
 static td_status store_choice(const struct td_attr_spec *spec, const struct td_attr_value *value,

@@ -231,11 +231,26 @@ td_status td_attrs_set_query(struct td_request *request, const char *name, size_
     return status;
 }
 
-td_status td_attrs_unknown(const struct td_op *op, const char *name, size_t length,
+/* The names that the error of an unknown one lists: inputs only of a body that has them as members. */
+static void list_names(const struct td_request *request, const char *const *names, int n,
+                       bool inputs, char *text, size_t size)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (int i = 0; i < n && used < size; i++) {
+        if (i < request->op->n_inputs && (!inputs || request->args.inputs[i].count > 0))
+            continue;
+        used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", names[i]);
+    }
+}
+
+td_status td_attrs_unknown(const struct td_request *request, const char *name, size_t length,
                            const char *where, struct td_error *err)
 {
     enum { MAX_NAMES = TD_MAX_INPUTS + TD_MAX_ATTRS + OPTION_COUNT };
+    const struct td_op *op = request->op;
     const char *names[MAX_NAMES];
+    char listed[320];
     int n = 0;
     for (int i = 0; i < op->n_inputs && n < MAX_NAMES; i++) {
         if (td_name_is(op->inputs[i].name, name, length)) {
@@ -252,7 +267,9 @@ td_status td_attrs_unknown(const struct td_op *op, const char *name, size_t leng
         names[n++] = option_names[i];
 
     const char *shown = TD_SHOWN(name, length);
-    td_error_set(err, TD_MALFORMED_REQUEST, "%s has no %s \"%s\"", op->name, where, shown);
+    list_names(request, names, n, strcmp(where, TD_MEMBER) == 0, listed, sizeof listed);
+    td_error_set(err, TD_MALFORMED_REQUEST, "%s has no %s \"%s\"; expected %s", op->name, where,
+                 shown, listed);
     td_suggest(err, name, length, names, n);
     return td_error_at_attribute(err, TD_MALFORMED_REQUEST, shown);
 }
@@ -269,6 +286,36 @@ int td_table_keys_input(const struct td_request *request, const char *name, size
     return request->table_has_keys && td_name_is(TD_TABLE_KEYS, name, length)
                ? td_op_keys_input(request->op)
                : -1;
+}
+
+td_status td_table_without_keys(const char *table, const struct td_op *op, struct td_error *err)
+{
+    char numbers[96] = "";
+    const int input = td_op_keys_input(op);
+    if (input > 0 && td_input_is_row_numbers(&op->inputs[input]))
+        snprintf(numbers, sizeof numbers, "give row numbers as %s, or ", op->inputs[input].name);
+    return td_error_set(err, TD_INVALID_ARGUMENT,
+                        "'%s' has no keys to find rows by; %sset keys with "
+                        "PUT /v1/tensors/%s/keys, or import the table with --keys",
+                        table, numbers, table);
+}
+
+td_status td_table_keys_misplaced(const struct td_request *request, const char *name, size_t length,
+                                  struct td_error *err)
+{
+    const int input = td_op_keys_input(request->op);
+    if (input < 0 || !td_name_is(TD_TABLE_KEYS, name, length))
+        return TD_OK;
+    const char *rows = request->op->inputs[input].name;
+    if (request->table)
+        td_table_without_keys(request->table, request->op, err);
+    else
+        td_error_set(err, TD_MALFORMED_REQUEST,
+                     "%s has no member \"keys\"; keys of a resident table are "
+                     "\"%s\": {\"keys\": [...]}, beside \"%s\": {\"ref\": \"NAME\"}",
+                     request->op->name, rows, request->op->inputs[0].name);
+    return td_error_at_input(err, request->table ? TD_INVALID_ARGUMENT : TD_MALFORMED_REQUEST, "%s",
+                             TD_TABLE_KEYS);
 }
 
 uint32_t td_inputs_set(const struct td_request *request)

@@ -14,8 +14,9 @@
 #include "api/message/message.h"
 
 /* Sets the error for a name that is neither an input, an attribute nor a request-wide member.
- * `where` is "member", "query parameter" or "metadata entry". */
-td_status td_attrs_unknown(const struct td_op *op, const char *name, size_t length,
+ * `where` is TD_MEMBER, "query parameter" or "metadata entry". */
+#define TD_MEMBER "member"
+td_status td_attrs_unknown(const struct td_request *request, const char *name, size_t length,
                            const char *where, struct td_error *err);
 
 /* Sets the attribute or request-wide member `name`. If there is none of that name, *known is false
@@ -52,6 +53,14 @@ void td_request_init(struct td_request *request, const struct td_op *op);
  * calls them. Returns their input; -1 if `name` is not that. */
 #define TD_TABLE_KEYS "keys"
 int td_table_keys_input(const struct td_request *request, const char *name, size_t length);
+
+/* Reports that a table has no keys, for an op that was to find its rows by them, and what to give instead. */
+td_status td_table_without_keys(const char *table, const struct td_op *op, struct td_error *err);
+
+/* If `name` is "keys", which the request cannot have as a member, reports why and how its rows are chosen.
+ * Otherwise returns TD_OK. */
+td_status td_table_keys_misplaced(const struct td_request *request, const char *name, size_t length,
+                                  struct td_error *err);
 
 /* Bit i is set if input i has a tensor already. Before the body is decoded, these are the inputs
  * that the path names. */

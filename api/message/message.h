@@ -51,7 +51,9 @@ struct td_request {
     struct td_tensor *row_keys;
     int row_input;
     const char *row_keys_name;  /* of row_keys, in the body and in errors; NULL: INPUT.keys */
-    bool table_has_keys;        /* the path names the first input, a table with keys */
+    const char *table;          /* the table that the path names, the first input; NULL: none */
+    bool table_has_keys;        /* it has keys */
+    bool called_keys;           /* the body calls the input of td_op_keys_input "keys" */
     struct td_oip_request *oip; /* in the arena; NULL outside /v2 */
     bool decoded;               /* all input tensors are set */
 };

@@ -170,6 +170,11 @@ static td_status refuse_name(const struct td_request *request, const char *name,
     char expected[TD_TENSOR_NAMES_TEXT], keys[INPUT_NAME];
     const char *shown = TD_SHOWN(name, length);
     int n = 0;
+    if (request->table) {
+        const td_status status = td_table_keys_misplaced(request, name, length, err);
+        if (status != TD_OK)
+            return status;
+    }
     for (int i = 0; i < op->n_inputs; i++) {
         if (!by_path(request, i))
             names[n++] = op->inputs[i].name;
@@ -232,6 +237,7 @@ td_status td_named_input_count(struct td_request *request, const char *name, siz
                                struct td_named_input *out, struct td_error *err)
 {
     *out = td_named_input_find(request, name, length);
+    request->called_keys |= td_table_keys_input(request, name, length) >= 0;
     return out->input < 0 ? refuse_name(request, name, length, err)
                           : td_named_input_count_ref(request, *out, err);
 }

@@ -6,6 +6,7 @@
 #include "kernels/name.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,13 +34,18 @@ static td_status read_dtype(struct td_oip_reader *reader, const struct td_json_p
 {
     const char *name = "";
     size_t length = 0;
+    td_dtype meant;
     td_status status =
         td_json_text(&reader->scan, reader->arena, path, "datatype", &name, &length, reader->err);
     if (status != TD_OK || td_oip_dtype(name, length, dtype))
         return status;
     char all[TD_OIP_NAMES_TEXT];
-    return td_json_refuse(path, reader->err, "\"%s\" is not a datatype; expected one of %s",
-                          TD_SHOWN(name, length), td_oip_names(TD_DTYPES_ALL, all, sizeof all));
+    td_json_refuse(path, reader->err, "\"%s\" is not a datatype; expected one of %s",
+                   TD_SHOWN(name, length), td_oip_names(TD_DTYPES_ALL, all, sizeof all));
+    if (td_dtype_from_name(name, length, &meant) && td_dtype_info(meant)->oip)
+        snprintf(reader->err->did_you_mean, sizeof reader->err->did_you_mean, "%s",
+                 td_dtype_info(meant)->oip);
+    return TD_MALFORMED_REQUEST;
 }
 
 /* Reads data, or skips it until datatype and shape are known. */
@@ -274,8 +280,11 @@ static td_status read_input(void *context, const struct td_json_path *path)
                         : !input->has_shape ? "shape"
                                             : NULL;
     if (lacks) {
-        td_json_refuse(path, reader->err, "the input \"%s\" has no %s", TD_OIP_SHOWN(input->name),
-                       lacks);
+        if (input->name.text)
+            td_json_refuse(path, reader->err, "the input \"%s\" has no %s",
+                           TD_OIP_SHOWN(input->name), lacks);
+        else
+            td_json_refuse(path, reader->err, "an input has no name");
         return td_oip_error_at_input(reader, TD_MALFORMED_REQUEST, input);
     }
     status = td_named_input_count(reader->request, input->name.text, input->name.length,

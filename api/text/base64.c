@@ -77,6 +77,11 @@ static size_t first_invalid(const unsigned char *group, size_t n)
     return i;
 }
 
+bool td_base64_is_digit(char c)
+{
+    return decoded[(unsigned char)c] != 0xff;
+}
+
 size_t td_base64_decode(void *bytes, const char *text, size_t length)
 {
     const unsigned char *from = (const unsigned char *)text;

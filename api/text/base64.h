@@ -19,6 +19,9 @@ char *td_base64_encode(char *at, const void *bytes, size_t n);
  * a multiple of four. */
 bool td_base64_decoded_size(const char *text, size_t length, size_t *out);
 
+/* True for a character of the alphabet, without padding. */
+bool td_base64_is_digit(char c);
+
 /* Decodes into `bytes`. Returns `length`, or the position of the first invalid character. */
 size_t td_base64_decode(void *bytes, const char *text, size_t length);
 

@@ -108,6 +108,48 @@ void td_suggest(struct td_error *err, const char *name, size_t length, const cha
     set_did_you_mean(err, td_nearest_name(name, length, names, n_names, &work));
 }
 
+/* Names of the Open Inference Protocol are in the table of dtypes. "i8" and "u8" are other dtypes in NumPy than
+ * in safetensors. */
+static const struct {
+    const char *name;
+    td_dtype dtype;
+} other_dtypes[] = {
+    { "float", TD_DTYPE_FLOAT32 },  { "single", TD_DTYPE_FLOAT32 },
+    { "f4", TD_DTYPE_FLOAT32 },     { "f32", TD_DTYPE_FLOAT32 },
+    { "double", TD_DTYPE_FLOAT64 }, { "f8", TD_DTYPE_FLOAT64 },
+    { "f64", TD_DTYPE_FLOAT64 },    { "half", TD_DTYPE_FLOAT16 },
+    { "f2", TD_DTYPE_FLOAT16 },     { "f16", TD_DTYPE_FLOAT16 },
+    { "int", TD_DTYPE_INT32 },      { "integer", TD_DTYPE_INT32 },
+    { "i4", TD_DTYPE_INT32 },       { "i32", TD_DTYPE_INT32 },
+    { "long", TD_DTYPE_INT64 },     { "i64", TD_DTYPE_INT64 },
+    { "u32", TD_DTYPE_UINT32 },     { "u64", TD_DTYPE_UINT64 },
+    { "byte", TD_DTYPE_UINT8 },     { "boolean", TD_DTYPE_BOOL },
+    { "str", TD_DTYPE_STRING },     { "text", TD_DTYPE_STRING },
+    { "object", TD_DTYPE_STRING },  { "complex", TD_DTYPE_COMPLEX64 },
+};
+
+void td_suggest_dtype(struct td_error *err, const char *name, size_t length, td_dtype_set accepted)
+{
+    const char *names[TD_DTYPE_COUNT], *found = NULL;
+    int n = 0;
+    for (int i = 0; i < TD_DTYPE_COUNT; i++) {
+        const struct td_dtype_info *info = td_dtype_info((td_dtype)i);
+        if (!(accepted >> i & 1))
+            continue;
+        names[n++] = info->name;
+        if (info->oip && td_name_is_caseless(info->oip, name, length))
+            found = info->name;
+    }
+    for (size_t i = 0; !found && i < sizeof other_dtypes / sizeof *other_dtypes; i++)
+        if ((accepted >> other_dtypes[i].dtype & 1) &&
+            td_name_is_caseless(other_dtypes[i].name, name, length))
+            found = td_dtype_info(other_dtypes[i].dtype)->name;
+    if (!found)
+        td_suggest(err, name, length, names, n);
+    else if (err)
+        snprintf(err->did_you_mean, sizeof err->did_you_mean, "%s", found);
+}
+
 td_status td_unknown_name(struct td_error *err, td_status status, const char *what,
                           const char *name, size_t length, const char *const *names, int n_names,
                           const char *listed_at)

@@ -11,6 +11,7 @@
 #ifndef TD_API_TEXT_SUGGEST_H
 #define TD_API_TEXT_SUGGEST_H
 
+#include "kernels/dtype.h"
 #include "kernels/status.h"
 
 #include <stdint.h>
@@ -27,6 +28,10 @@ const char *td_nearest_name(const char *name, size_t length, const char *const *
  * be NULL. */
 void td_suggest(struct td_error *err, const char *name, size_t length, const char *const *names,
                 int n_names);
+
+/* As td_suggest, for the name of a dtype of this set, which may be the name that another library or format has
+ * for it. */
+void td_suggest_dtype(struct td_error *err, const char *name, size_t length, td_dtype_set accepted);
 
 /* Sets the error for an unknown name in a path; the message has the nearest of `names`: "there is
  * no op 'gathr' (did you mean 'gather'?); GET /v1/ops lists them". Returns `status`; err may be

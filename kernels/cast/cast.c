@@ -77,7 +77,8 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
 static const struct td_input_spec inputs_specs[] = {
     {
         .name = "x",
-        .summary = "The tensor to convert, of any shape.",
+        .summary = "The tensor to convert, of any shape. Quantised rows are not scaled: "
+                   "dequantize does that.",
         .dtypes = CASTABLE,
         .reads_values = true,
     },
@@ -86,7 +87,8 @@ static const struct td_input_spec inputs_specs[] = {
 static const struct td_attr_spec attrs_specs[] = {
     {
         .name = "dtype",
-        .summary = "The dtype to convert to.",
+        .summary = "The dtype to convert to. Integers that do not fit an integer dtype wrap "
+                   "around.",
         .kind = TD_ATTR_DTYPE,
         .required = true,
         .dtypes = CASTABLE,

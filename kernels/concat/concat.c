@@ -290,7 +290,7 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
 static const struct td_input_spec inputs_specs[] = {
     {
         .name = "inputs",
-        .summary = "The tensors to join, in order, of one dtype and of shapes that differ along "
+        .summary = "The tensors to join, in order, of one dtype. Their shapes differ along "
                    "axis only.",
         .dtypes = TD_DTYPES_ALL,
         .one_dtype = true,
@@ -301,7 +301,7 @@ static const struct td_input_spec inputs_specs[] = {
 static const struct td_attr_spec attrs_specs[] = {
     {
         .name = "axis",
-        .summary = "The dimension to join along; a negative one counts from the end.",
+        .summary = "The dimension to join along. A negative number counts from the end.",
         .kind = TD_ATTR_INT,
         .default_int = 0,
         .offset = offsetof(struct td_concat_attrs, axis),

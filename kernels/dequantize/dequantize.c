@@ -184,22 +184,26 @@ static const struct td_input_spec inputs_specs[] = {
     },
     [SCALE] = {
         .name = "scale",
-        .summary = "The factor of the elements: one for each row, or one for all.",
+        .companion = TD_COMPANION_SCALE,
+        .summary = "The factor of the elements: one for each row, or one for all rows.",
         .dtypes = TD_DTYPE_BIT(FLOAT32),
         .reads_values = true,
     },
     [OFFSET] = {
         .name = "offset",
-        .summary = "Added after the multiplication: one for each row, or one for all; not with "
-                   "zero_point.",
+        .companion = TD_COMPANION_SHIFT,
+        .summary = "Added after the multiplication: one for each row, or one for all rows. Not "
+                   "with zero_point.",
         .dtypes = TD_DTYPE_BIT(FLOAT32),
         .optional = true,
         .reads_values = true,
     },
     [ZERO_POINT] = {
         .name = "zero_point",
-        .summary = "The element that stands for 0, subtracted before the multiplication: one for "
-                   "each row, or one for all; 0 if neither it nor offset is given.",
+        .companion = TD_COMPANION_SHIFT,
+        .summary = "The element that stands for 0, subtracted before the multiplication: one "
+                   "for each row, or one for all rows. 0 if neither zero_point nor offset is "
+                   "given; required if a resident table has its own.",
         .dtypes = TD_DTYPES_ZERO_POINT,
         .optional = true,
         .reads_values = true,
@@ -233,7 +237,7 @@ static const struct td_output_spec outputs_specs[] = {
 
 const struct td_op td_op_dequantize = {
     .name = "dequantize",
-    .summary = "Gives the numbers that quantised rows stand for.",
+    .summary = "Computes the numbers that quantised rows stand for.",
     .source = "DequantizeLinear (ONNX) with zero_point, "
               "torch.ops.quantized.embedding_bag_byte_unpack (PyTorch) with offset",
     .inputs = inputs_specs,

@@ -42,7 +42,7 @@ static td_status check(const struct td_op_args *args, struct td_error *err)
     if (!td_shape_starts_with(data, partitions)) {
         char text[TD_SHAPE_TEXT], more[TD_SHAPE_TEXT];
         td_error_set(
-            err, TD_SHAPE_MISMATCH, "data %s does not begin with the shape of partitions, %s",
+            err, TD_SHAPE_MISMATCH, "data %s does not start with the shape of partitions, %s",
             td_shape_text(data, text, sizeof(text)), td_shape_text(partitions, more, sizeof(more)));
         td_error_add_shape(err, "data", data);
         td_error_add_shape(err, "partitions", partitions);
@@ -340,12 +340,12 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
 static const struct td_input_spec inputs[] = {
     [DATA] = {
         .name = "data",
-        .summary = "The tensor to distribute; its shape begins with that of partitions.",
+        .summary = "The tensor to distribute. Its shape starts with the shape of partitions.",
         .dtypes = TD_DTYPES_ALL,
     },
     [PARTITIONS] = {
         .name = "partitions",
-        .summary = "The number of the output for each row of data, in [0, num_partitions), in a "
+        .summary = "The number of the output for each row of data, in [0, num_partitions): a "
                    "tensor of any rank.",
         .role = TD_ROLE_INDEX,
         .dtypes = TD_DTYPES_INDEX,
@@ -356,7 +356,7 @@ static const struct td_input_spec inputs[] = {
 static const struct td_attr_spec attrs[] = {
     {
         .name = "num_partitions",
-        .summary = "The number of outputs, 1 to 16384; outputs without rows are empty.",
+        .summary = "The number of outputs, from 1 to 16384. Outputs without rows are empty.",
         .kind = TD_ATTR_INT,
         .required = true,
         .range = &(const struct td_int_range){ 1, INT64_MAX },
@@ -372,7 +372,7 @@ static const td_status errors[] = {
 static const struct td_output_spec outputs[] = {
     {
         .name = "outputs",
-        .summary = "For each partition the rows of data with its number, in their order.",
+        .summary = "For each partition, the rows of data with its number, in their order.",
         .shape_rule = "num_partitions times [count] + data.shape[rank(partitions):]",
         .dtype_of = "data",
         .list = true,
@@ -381,7 +381,8 @@ static const struct td_output_spec outputs[] = {
 
 const struct td_op td_op_dynamic_partition = {
     .name = "dynamic_partition",
-    .summary = "Distributes the rows of data to num_partitions tensors, by number and in order.",
+    .summary = "Distributes the rows of data among num_partitions tensors by their numbers, in "
+               "order.",
     .source = "tf.dynamic_partition (TensorFlow 2 API reference)",
     .inputs = inputs,
     .n_inputs = 2,

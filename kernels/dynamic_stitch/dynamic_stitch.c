@@ -51,7 +51,7 @@ static td_status check_tensor(const struct td_op_args *args, int m, struct td_er
     char text[TD_SHAPE_TEXT], more[TD_SHAPE_TEXT];
     if (!td_shape_starts_with(&data->shape, &indices->shape)) {
         td_error_set(err, TD_SHAPE_MISMATCH,
-                     "data[%d] %s does not begin with the shape of indices[%d], %s", m,
+                     "data[%d] %s does not start with the shape of indices[%d], %s", m,
                      td_shape_text(&data->shape, text, sizeof(text)), m,
                      td_shape_text(&indices->shape, more, sizeof(more)));
         return shapes_at_fault(err, m, data, "indices", m, indices);
@@ -60,7 +60,7 @@ static td_status check_tensor(const struct td_op_args *args, int m, struct td_er
         struct td_shape row = row_shape(data, indices);
         struct td_shape row0 = row_shape(data0, &args->inputs[TD_STITCH_INDICES].tensors[0]);
         td_error_set(err, TD_SHAPE_MISMATCH,
-                     "the rows of data[%d] have shape %s and those of data[0] %s; the same is "
+                     "the rows of data[%d] have shape %s and the rows of data[0] %s; the same is "
                      "expected",
                      m, td_shape_text(&row, text, sizeof(text)),
                      td_shape_text(&row0, more, sizeof(more)));
@@ -207,7 +207,8 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
 static const struct td_input_spec inputs[] = {
     [TD_STITCH_INDICES] = {
         .name = "indices",
-        .summary = "Rows of the output, each 0 or more, in tensors of any rank, scalars included.",
+        .summary = "Row numbers of the output, each 0 or more: tensors of any rank, scalars "
+                   "included.",
         .role = TD_ROLE_INDEX,
         .dtypes = TD_DTYPES_INDEX,
         .list = true,
@@ -215,9 +216,9 @@ static const struct td_input_spec inputs[] = {
     },
     [TD_STITCH_DATA] = {
         .name = "data",
-        .summary = "The rows: as many tensors as indices has, all of one dtype; the shape of "
-                   "data[m] begins with that of indices[m], the remaining dimensions are the same "
-                   "for all.",
+        .summary = "The rows: one tensor for each tensor of indices, all of one dtype. The "
+                   "shape of data[m] starts with the shape of indices[m]; the remaining "
+                   "dimensions are the same for all.",
         .dtypes = TD_DTYPES_ALL,
         .list = true,
         .one_dtype = true,
@@ -240,9 +241,8 @@ static const struct td_output_spec outputs[] = {
 
 const struct td_op td_op_dynamic_stitch = {
     .name = "dynamic_stitch",
-    .summary =
-        "Assembles a tensor from the rows of several, each at its index; of equal indices the last "
-        "one counts, rows without an index are zeros.",
+    .summary = "Assembles one tensor from the rows of several, each at its index. If indices are "
+               "equal, the last row is kept. Rows without an index are zeros.",
     .source = "tf.dynamic_stitch (TensorFlow 2 API reference)",
     .inputs = inputs,
     .n_inputs = 2,
@@ -258,7 +258,8 @@ const struct td_op td_op_dynamic_stitch = {
 
 const struct td_op td_op_parallel_dynamic_stitch = {
     .name = "parallel_dynamic_stitch",
-    .summary = "As dynamic_stitch, but any of several equal indices may count.",
+    .summary = "Assembles one tensor from the rows of several, as dynamic_stitch does. If "
+               "indices are equal, any of their rows is kept.",
     .source = "tf.raw_ops.ParallelDynamicStitch (TensorFlow 2 API reference)",
     .inputs = inputs,
     .n_inputs = 2,

@@ -220,7 +220,9 @@ static const struct td_op_merge merge = {
 static const struct td_input_spec inputs[] = {
     {
         .name = "inputs",
-        .summary = "1 to 16 tensors of one dtype, in the order of the equation's subscripts.",
+        .summary = "1 to 16 tensors of one dtype, in the order of the equation's subscripts. "
+                   "Sums of integers wrap around in this dtype, as in NumPy and TensorFlow: "
+                   "cast the inputs to int64 or float64 first if sums may not fit.",
         .dtypes = TD_DTYPES_ALL & ~(TD_DTYPE_BIT(BOOL) | TD_DTYPE_BIT(STRING)),
         .list = true,
         .reads_values = true,
@@ -232,9 +234,9 @@ static const struct td_attr_spec attrs_specs[] = {
     {
         .name = "equation",
         .summary =
-            "Subscripts of the inputs and of the output, as in ij,jk->ik; any character but "
-            ", . - > and space is a label, ... stands for the dimensions without one. Without "
-            "-> the output has the ellipsis and the labels that occur once, sorted.",
+            "Subscripts of the inputs and of the output, as in ij,jk->ik. Any character except "
+            ", . - > and space is a label; ... stands for the dimensions without a label. "
+            "Without ->, the output has the ellipsis and the labels that occur once, sorted.",
         .kind = TD_ATTR_TEXT,
         .required = true,
         .offset = offsetof(struct td_einsum_attrs, equation),
@@ -249,7 +251,7 @@ static const td_status errors[] = {
 static const struct td_output_spec outputs[] = {
     {
         .name = "output",
-        .summary = "The sums of products.",
+        .summary = "The sums of products, in the dtype of the inputs.",
         .shape_rule = "the extents of the labels right of ->, in that order",
         .dtype_of = "inputs",
     },

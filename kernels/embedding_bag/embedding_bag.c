@@ -371,7 +371,8 @@ static td_status check_indices(struct td_op_args *args, struct td_exec *exec, st
         return status;
     const bool no_valid_row = n_rows == 0 && bounds != TD_BOUNDS_ZERO;
     if (n_bad > 0 && (bounds == TD_BOUNDS_ERROR || no_valid_row))
-        return td_rows_out_of_bounds(err, "indices", indices, first, n_bad, n_rows, 0, "");
+        return td_rows_out_of_bounds(err, "indices", indices, first, n_bad, n_rows, 0,
+                                     td_rows_bounds_hint(indices, first, n_rows));
     args->replaced = n_bad;
     return TD_OK;
 }
@@ -437,29 +438,30 @@ static const struct td_op_merge merge = {
 static const struct td_input_spec inputs_specs[] = {
     [TD_BAG_PARAMS] = {
         .name = "params",
-        .summary = "The table, of rank 1 or more; int8 and uint8 with scale.",
+        .summary = "The table, of rank 1 or more. int8 and uint8 rows need scale.",
         .dtypes = FLOATS | TD_DTYPE_BIT(INT8) | TD_DTYPE_BIT(UINT8),
         .one_dtype = true,
         .reads_values = true,
     },
     [TD_BAG_INDICES] = {
         .name = "indices",
-        .summary = "Row numbers, each in [0, params.shape[0]): a vector, bag after bag, or without "
-                   "offsets and segment_ids a matrix, each row of which is a bag.",
+        .summary = "Row numbers, each in [0, params.shape[0]): a vector, bag after bag; "
+                   "without offsets and segment_ids, a matrix with a bag in each row.",
         .role = TD_ROLE_INDEX,
         .dtypes = TD_DTYPES_INDEX,
         .of_rows = true,
     },
     [TD_BAG_OFFSETS] = {
         .name = "offsets",
-        .summary = "Where in indices each bag begins, the first at 0; the last ends with indices.",
+        .summary = "The position in indices at which each bag starts, the first at 0. The last "
+                   "bag ends with indices.",
         .role = TD_ROLE_INDEX,
         .dtypes = TD_DTYPES_INDEX,
         .optional = true,
     },
     [TD_BAG_SEGMENT_IDS] = {
         .name = "segment_ids",
-        .summary = "The bag of each index, never decreasing; not with offsets.",
+        .summary = "The bag of each index, in nondecreasing order. Not with offsets.",
         .role = TD_ROLE_INDEX,
         .dtypes = TD_DTYPES_INDEX,
         .optional = true,
@@ -467,8 +469,8 @@ static const struct td_input_spec inputs_specs[] = {
     },
     [TD_BAG_WEIGHTS] = {
         .name = "weights",
-        .summary = "A factor for each index, of the dtype of params, or float32 if that is int8 or "
-                   "uint8; not with mode = max.",
+        .summary = "A factor for each index, of the dtype of params, or float32 for int8 and "
+                   "uint8 params. Not with mode = max.",
         .dtypes = FLOATS,
         .one_dtype = true,
         .optional = true,
@@ -476,24 +478,27 @@ static const struct td_input_spec inputs_specs[] = {
     },
     [TD_BAG_SCALE] = {
         .name = "scale",
-        .summary = "The factor of int8 and uint8 params: one for each row, or one for all.",
+        .companion = TD_COMPANION_SCALE,
+        .summary = "The factor of int8 and uint8 params: one for each row, or one for all rows.",
         .dtypes = TD_DTYPE_BIT(FLOAT32),
         .optional = true,
         .reads_values = true,
     },
     [TD_BAG_OFFSET] = {
         .name = "offset",
-        .summary = "Added to int8 and uint8 params after the multiplication: one for each row, or "
-                   "one for all; not with zero_point.",
+        .companion = TD_COMPANION_SHIFT,
+        .summary = "Added to int8 and uint8 params after the multiplication: one for each row, "
+                   "or one for all rows. Not with zero_point.",
         .dtypes = TD_DTYPE_BIT(FLOAT32),
         .optional = true,
         .reads_values = true,
     },
     [TD_BAG_ZERO_POINT] = {
         .name = "zero_point",
-        .summary = "The element of int8 and uint8 params that stands for 0, subtracted before the "
-                   "multiplication: one for each row, or one for all; 0 if neither it nor offset is "
-                   "given.",
+        .companion = TD_COMPANION_SHIFT,
+        .summary = "The element of int8 and uint8 params that stands for 0, subtracted before "
+                   "the multiplication: one for each row, or one for all rows. 0 if neither "
+                   "zero_point nor offset is given; required if a resident table has its own.",
         .dtypes = TD_DTYPES_ZERO_POINT,
         .optional = true,
         .reads_values = true,
@@ -505,8 +510,9 @@ static const struct td_int_range count_range = { 0, INT64_MAX };
 static const struct td_attr_spec attrs_specs[] = {
     [ATTR_MODE] = {
         .name = "mode",
-        .summary = "What a bag gives: sum of its rows; mean, divided by the sum of the weights; "
-                   "sqrtn, by the root of the sum of their squares; max, its greatest elements.",
+        .summary = "How the rows of a bag are combined: sum adds them, mean divides the sum by "
+                   "the sum of the weights, sqrtn divides it by the root of the sum of their "
+                   "squares, max takes the largest elements.",
         .kind = TD_ATTR_CHOICE,
         .choices = mode_names,
         .default_int = TD_BAG_SUM,
@@ -514,7 +520,7 @@ static const struct td_attr_spec attrs_specs[] = {
     },
     [ATTR_PADDING_INDEX] = {
         .name = "padding_index",
-        .summary = "A row number: indices that are equal to it do not count.",
+        .summary = "A row number. Indices that are equal to it do not count.",
         .kind = TD_ATTR_INT,
         .range = &count_range,
         .default_int = TD_ATTR_UNSET,
@@ -537,13 +543,13 @@ static const struct td_attr_spec attrs_specs[] = {
         .kind = TD_ATTR_DTYPE,
         .dtypes = FLOATS,
         .default_int = TD_DTYPE_FLOAT32,
-        .default_text = "that of params; float32 for int8, uint8",
+        .default_text = "the dtype of params; float32 for int8, uint8",
         .offset = offsetof(struct td_embedding_bag_attrs, dtype),
     },
     [ATTR_LAYOUT] = {
         .name = "layout",
-        .summary = "Where scale and offset are: plain, in the inputs of these names; byte_rowwise, "
-                   "in the last 8 bytes of each row, as two float32.",
+        .summary = "The place of scale and offset: plain, in the inputs of these names; "
+                   "byte_rowwise, in the last 8 bytes of each row, as two float32.",
         .kind = TD_ATTR_CHOICE,
         .choices = layout_names,
         .default_int = TD_BAG_PLAIN,
@@ -551,7 +557,8 @@ static const struct td_attr_spec attrs_specs[] = {
     },
     [ATTR_INCLUDE_LAST_OFFSET] = {
         .name = "include_last_offset",
-        .summary = "Whether offsets has one element more than there are bags: the number of indices.",
+        .summary = "True if offsets has one more element than there are bags, which is the "
+                   "number of indices.",
         .kind = TD_ATTR_BOOL,
         .offset = offsetof(struct td_embedding_bag_attrs, include_last_offset),
     },
@@ -565,7 +572,7 @@ static const td_status errors[] = {
 static const struct td_output_spec outputs_specs[] = {
     {
         .name = "output",
-        .summary = "The sum of each bag, or what mode says.",
+        .summary = "The sum of each bag, or the combination that mode selects.",
         .shape_rule = "[number of bags] + params.shape[1:]",
         .dtype_of = "dtype",
     },

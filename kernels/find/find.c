@@ -92,7 +92,7 @@ static const td_status errors[] = {
 static const struct td_output_spec outputs_specs[] = {
     {
         .name = "output",
-        .summary = "The position in keys of each query, or -1 where no key is equal to it.",
+        .summary = "The position of each query in keys, or -1 if no key is equal to it.",
         .shape_rule = "queries.shape",
         .dtypes = TD_DTYPE_BIT(INT64),
     },

@@ -233,7 +233,8 @@ static td_status run(resolve_fn *resolve, struct td_op_args *args, struct td_exe
     bool no_valid_row = bound == 0 && resolved.bounds != TD_BOUNDS_ZERO;
     if (n_bad > 0 && (resolved.bounds == TD_BOUNDS_ERROR || no_valid_row))
         return td_rows_out_of_bounds(err, "indices", resolved.indices, first, n_bad, bound,
-                                     resolved.axis, "");
+                                     resolved.axis,
+                                     td_rows_bounds_hint(resolved.indices, first, bound));
     args->replaced = n_bad;
     if (n_bad == 0)
         plan.bounds = TD_BOUNDS_ERROR; /* indices are only widened */
@@ -329,14 +330,14 @@ static const struct td_op_merge batch_gather_merge = {
 static const struct td_input_spec gather_inputs[] = {
     [TD_GATHERING_PARAMS] = {
         .name = "params",
-        .summary = "The tensor to pick from, of rank 1 or more; its first batch_dims dimensions are "
-                   "those of indices.",
+        .summary = "The tensor to pick from, of rank 1 or more. Its first batch_dims "
+                   "dimensions are the same as in indices.",
         .dtypes = TD_DTYPES_ALL,
     },
     [TD_GATHERING_INDICES] = {
         .name = "indices",
-        .summary = "Positions along axis, each in [0, params.shape[axis]), in a tensor of any rank "
-                   "from batch_dims on.",
+        .summary = "Positions along axis, each in [0, params.shape[axis]): a tensor whose rank "
+                   "is at least batch_dims.",
         .role = TD_ROLE_INDEX,
         .dtypes = TD_DTYPES_INDEX,
         .of_rows = true,
@@ -346,7 +347,8 @@ static const struct td_input_spec gather_inputs[] = {
 static const struct td_attr_spec gather_attrs[] = {
     [ATTR_AXIS] = {
         .name = "axis",
-        .summary = "The dimension of params to pick along; a negative one counts from the end.",
+        .summary = "The dimension of params to pick along. A negative number counts from the "
+                   "end.",
         .kind = TD_ATTR_INT,
         .default_int = TD_ATTR_UNSET,
         .default_text = "batch_dims",
@@ -354,8 +356,8 @@ static const struct td_attr_spec gather_attrs[] = {
     },
     [ATTR_BATCH_DIMS] = {
         .name = "batch_dims",
-        .summary = "How many leading dimensions params and indices share; at most axis. A negative "
-                   "one counts from the rank of indices.",
+        .summary = "The number of leading dimensions that params and indices share, at most "
+                   "axis. A negative number counts from the rank of indices.",
         .kind = TD_ATTR_INT,
         .default_int = 0,
         .offset = offsetof(struct td_gather_attrs, batch_dims),
@@ -363,11 +365,12 @@ static const struct td_attr_spec gather_attrs[] = {
     [ATTR_BOUNDS] = TD_GATHERING_BOUNDS(struct td_gather_attrs),
     [ATTR_DTYPE] = {
         .name = "dtype",
-        .summary = "The dtype of the output: rows are converted, as cast does, while they are copied.",
+        .summary = "The dtype of the output. Rows are converted as cast does, while they are "
+                   "copied. Quantised rows are not scaled: dequantize does that.",
         .kind = TD_ATTR_DTYPE,
         .dtypes = TD_DTYPES_ALL & ~TD_DTYPE_BIT(STRING),
         .default_int = TD_DTYPE_FLOAT32,
-        .default_text = "that of params",
+        .default_text = "the dtype of params",
         .offset = offsetof(struct td_gather_attrs, dtype),
     },
 };
@@ -388,7 +391,7 @@ static const struct td_output_spec gather_outputs[] = {
 
 const struct td_op td_op_gather = {
     .name = "gather",
-    .summary = "Picks slices of params along one axis, in the order that indices names.",
+    .summary = "Picks slices of params along one axis, in the order of indices.",
     .source = "tf.gather (TensorFlow 2 API reference), with bounds and dtype as additions",
     .inputs = gather_inputs,
     .n_inputs = 2,
@@ -407,14 +410,14 @@ const struct td_op td_op_gather = {
 static const struct td_input_spec batch_gather_inputs[] = {
     [TD_GATHERING_PARAMS] = {
         .name = "params",
-        .summary = "The tensor to pick from, of rank 1 or more; it begins with the dimensions of "
-                   "indices but for their last.",
+        .summary = "The tensor to pick from, of rank 1 or more. It starts with all dimensions "
+                   "of indices but the last.",
         .dtypes = TD_DTYPES_ALL,
     },
     [TD_GATHERING_INDICES] = {
         .name = "indices",
-        .summary = "Positions in dimension rank(indices) - 1 of params, in a tensor of rank 1 up to "
-                   "the rank of params.",
+        .summary = "Positions in dimension rank(indices) - 1 of params: a tensor of rank 1 up "
+                   "to the rank of params.",
         .role = TD_ROLE_INDEX,
         .dtypes = TD_DTYPES_INDEX,
     },

@@ -39,6 +39,8 @@ static td_status resolve(const struct td_op_args *args, struct resolved *resolve
     }
     int batch_dims = (int)attrs.batch_dims;
     int64_t depth = indices->shape.dim[indices_rank - 1];
+    if (depth > rank - batch_dims && indices_rank == 1)
+        return td_gathering_refuse_flat(err, &params->shape, &indices->shape);
     if (depth > rank - batch_dims) {
         char more[TD_SHAPE_TEXT];
         td_error_set(err, TD_SHAPE_MISMATCH,
@@ -194,15 +196,15 @@ static const struct td_op_merge merge = {
 static const struct td_input_spec inputs[] = {
     [TD_GATHERING_PARAMS] = {
         .name = "params",
-        .summary = "The tensor to pick from, of rank 1 or more; its first batch_dims dimensions are "
-                   "those of indices.",
+        .summary = "The tensor to pick from, of rank 1 or more. Its first batch_dims "
+                   "dimensions are the same as in indices.",
         .dtypes = TD_DTYPES_ALL,
     },
     [TD_GATHERING_INDICES] = {
         .name = "indices",
-        .summary = "Tuples along the last dimension, of rank 1 or more: component c is a position "
-                   "in dimension batch_dims + c of params. Tuples with fewer components than params "
-                   "has further dimensions pick slices.",
+        .summary = "Index tuples along the last dimension, of rank 1 or more: component c is a "
+                   "position in dimension batch_dims + c of params. If the tuples are shorter "
+                   "than the remaining rank of params, they pick slices.",
         .role = TD_ROLE_INDEX,
         .dtypes = TD_DTYPES_INDEX,
     },
@@ -211,8 +213,8 @@ static const struct td_input_spec inputs[] = {
 static const struct td_attr_spec attrs[] = {
     {
         .name = "batch_dims",
-        .summary = "How many leading dimensions params and indices share; below the rank of "
-                   "indices.",
+        .summary = "The number of leading dimensions that params and indices share; less than "
+                   "the rank of indices.",
         .kind = TD_ATTR_INT,
         .default_int = 0,
         .offset = offsetof(struct td_gather_nd_attrs, batch_dims),

@@ -285,7 +285,7 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
 static const struct td_input_spec inputs_specs[] = {
     [TD_LOOKUP_PARAMS] = {
         .name = "params",
-        .summary = "The table, of rank 1 or more; each row along its first dimension has a key.",
+        .summary = "The table, of rank 1 or more. Each row along its first dimension has a key.",
         .dtypes = TD_DTYPES_ALL,
         .one_dtype = true,
     },
@@ -306,8 +306,8 @@ static const struct td_input_spec inputs_specs[] = {
     },
     [TD_LOOKUP_DEFAULT] = {
         .name = "default",
-        .summary = "The row of a missing key, a scalar for all its elements, or a row for each query. "
-                   "Required with missing = default, otherwise not used.",
+        .summary = "What a missing key gives: a row, a scalar for all elements of a row, or a "
+                   "row for each query. Required with missing = default, otherwise not used.",
         .dtypes = TD_DTYPES_ALL,
         .one_dtype = true,
         .optional = true,
@@ -317,8 +317,8 @@ static const struct td_input_spec inputs_specs[] = {
 static const struct td_attr_spec attrs_specs[] = {
     {
         .name = "missing",
-        .summary = "What a query gives that is equal to no key: error refuses the request, zero "
-                   "stores zeros (empty strings), default stores the input default.",
+        .summary = "How queries that equal no key are handled: error refuses the request, zero "
+                   "gives zeros (empty strings), default gives the input default.",
         .kind = TD_ATTR_CHOICE,
         .choices = missing_names,
         .default_int = TD_MISSING_ERROR,
@@ -340,7 +340,7 @@ static const struct td_output_spec outputs_specs[] = {
     },
     [FOUND] = {
         .name = "found",
-        .summary = "Whether a key is equal to the query.",
+        .summary = "True if a key is equal to the query.",
         .shape_rule = "queries.shape",
         .dtypes = TD_DTYPE_BIT(BOOL),
     },

@@ -40,6 +40,13 @@ td_status td_rows_out_of_bounds(struct td_error *err, const char *name,
     return TD_INDEX_OUT_OF_BOUNDS;
 }
 
+const char *td_rows_bounds_hint(const struct td_tensor *indices, int64_t first, int64_t bound)
+{
+    return bound > 0 && td_tensor_index_at(indices, first) < 0
+               ? "; bounds = wrap counts negative indices from the end"
+               : "";
+}
+
 td_status td_rows_negative(struct td_error *err, const char *name, const struct td_tensor *indices,
                            int64_t first, int64_t n_bad)
 {

@@ -24,6 +24,19 @@ td_status td_gathering_shapes_at_fault(struct td_error *err, const struct td_sha
     return td_error_at_input(err, TD_SHAPE_MISMATCH, "indices");
 }
 
+td_status td_gathering_refuse_flat(struct td_error *err, const struct td_shape *params,
+                                   const struct td_shape *indices)
+{
+    char text[TD_SHAPE_TEXT];
+    const int64_t n = indices->dim[0];
+    td_error_set(err, TD_SHAPE_MISMATCH,
+                 "indices has shape %s, one tuple of %" PRId64
+                 " positions; rows chosen by number have "
+                 "indices of shape [%" PRId64 ",1], a tuple for each: [[i], [j], ...]",
+                 td_shape_text(indices, text, sizeof(text)), n, n);
+    return td_gathering_shapes_at_fault(err, params, indices);
+}
+
 td_status td_gathering_check_batch(const struct td_shape *params, const struct td_shape *indices,
                                    int batch_dims, struct td_error *err)
 {

@@ -17,9 +17,9 @@ enum { TD_GATHERING_PARAMS, TD_GATHERING_INDICES };
 #define TD_GATHERING_BOUNDS(type)                                                                  \
     {                                                                                              \
         .name = "bounds",                                                                          \
-        .summary = "What an index out of range gives: error refuses the request, zero stores "     \
-                   "zeros (empty strings), clip takes the nearest valid one, wrap counts modulo "  \
-                   "the size, so that -1 is the last.",                                            \
+        .summary = "How indices out of range are handled: error refuses the request, zero "        \
+                   "gives zeros (empty strings), clip uses the nearest valid index, wrap "         \
+                   "counts modulo the size, so that -1 is the last.",                              \
         .kind = TD_ATTR_CHOICE, .choices = td_bounds_names, .default_int = TD_BOUNDS_ERROR,        \
         .offset = offsetof(type, bounds),                                                          \
     }
@@ -36,6 +36,11 @@ TD_MUST_CHECK td_status td_gathering_check_batch(const struct td_shape *params,
 /* Adds both shapes to a SHAPE_MISMATCH, and indices as the input at fault. */
 td_status td_gathering_shapes_at_fault(struct td_error *err, const struct td_shape *params,
                                        const struct td_shape *indices);
+
+/* Refuses indices of rank 1 that are one tuple where a tuple for each row was meant. Returns
+ * SHAPE_MISMATCH. */
+td_status td_gathering_refuse_flat(struct td_error *err, const struct td_shape *params,
+                                   const struct td_shape *indices);
 
 /* *space = the dimensions [first_dim, first_dim + depth) of params, which tuples index. The strides
  * are meaningless when params has no elements. */

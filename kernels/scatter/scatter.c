@@ -83,6 +83,8 @@ static td_status check_depth(const struct td_shape *params, const struct td_shap
     int64_t depth = indices->dim[indices->rank - 1];
     if (depth <= params->rank)
         return TD_OK;
+    if (indices->rank == 1)
+        return td_gathering_refuse_flat(err, params, indices);
     td_error_set(err, TD_SHAPE_MISMATCH,
                  "the last dimension of indices %s, %" PRId64 ", exceeds the rank of params %s, %d",
                  td_shape_text(indices, text, sizeof(text)), depth,
@@ -110,7 +112,7 @@ static td_status check_updates(const struct td_shape *params, const struct td_sh
     (void)td_shape_append(&tuples, indices, 0, last);
     if (!td_shape_starts_with(updates, &tuples)) {
         td_error_set(err, TD_SHAPE_MISMATCH,
-                     "updates %s does not begin with the shape of indices without its last "
+                     "updates %s does not start with the shape of indices without its last "
                      "dimension, %s",
                      td_shape_text(updates, text, sizeof(text)),
                      td_shape_text(&tuples, more, sizeof(more)));
@@ -118,6 +120,9 @@ static td_status check_updates(const struct td_shape *params, const struct td_sh
     }
     (void)td_shape_append(&slice, params, depth, params->rank);
     (void)td_shape_append(&given, updates, last, updates->rank);
+    if (!td_shape_equal(&slice, &given) && indices->rank == 1 && updates->rank > 0 &&
+        updates->dim[0] == depth)
+        return td_gathering_refuse_flat(err, params, indices);
     if (!td_shape_equal(&slice, &given)) {
         td_error_set(err, TD_SHAPE_MISMATCH,
                      "each update has shape %s, but tuples of %d select slices of shape %s",
@@ -609,7 +614,7 @@ static const td_status errors[] = {
 static const struct td_output_spec outputs[] = {
     {
         .name = "output",
-        .summary = "params with what was written.",
+        .summary = "params after the updates.",
         .shape_rule = "params.shape",
         .dtype_of = "params",
     },

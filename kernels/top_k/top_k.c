@@ -440,7 +440,7 @@ static const struct td_int_range count_range = { 0, INT64_MAX };
 static const struct td_attr_spec attrs_specs[] = {
     [ATTR_K] = {
         .name = "k",
-        .summary = "How many elements of each row; at most x.shape[axis].",
+        .summary = "The number of elements to select from each row, at most x.shape[axis].",
         .kind = TD_ATTR_INT,
         .required = true,
         .range = &count_range,
@@ -448,14 +448,15 @@ static const struct td_attr_spec attrs_specs[] = {
     },
     [ATTR_LARGEST] = {
         .name = "largest",
-        .summary = "Whether the greatest elements are selected, or the smallest.",
+        .summary = "True selects the largest elements, false the smallest.",
         .kind = TD_ATTR_BOOL,
         .default_int = true,
         .offset = offsetof(struct td_top_k_attrs, largest),
     },
     [ATTR_AXIS] = {
         .name = "axis",
-        .summary = "The dimension whose elements are a row; a negative one counts from the end.",
+        .summary = "The dimension along which elements are selected. A negative number counts "
+                   "from the end.",
         .kind = TD_ATTR_INT,
         .default_int = -1,
         .offset = offsetof(struct td_top_k_attrs, axis),
@@ -475,7 +476,7 @@ static const struct td_output_spec outputs_specs[] = {
     },
     [INDICES] = {
         .name = "indices",
-        .summary = "Where in dimension `axis` of x each of them is.",
+        .summary = "The position of each selected element in dimension `axis` of x.",
         .shape_rule = "x.shape, with k in place of x.shape[axis]",
         .dtypes = TD_DTYPE_BIT(INT32),
     },
@@ -483,7 +484,7 @@ static const struct td_output_spec outputs_specs[] = {
 
 const struct td_op td_op_top_k = {
     .name = "top_k",
-    .summary = "Selects the k greatest or smallest elements along a dimension, in order.",
+    .summary = "Selects the k largest or smallest elements along a dimension, in order.",
     .source = "tf.math.top_k (TensorFlow 2 API reference), with largest and axis as in ONNX and "
               "PyTorch, and NaN as the greatest value",
     .inputs = inputs_specs,

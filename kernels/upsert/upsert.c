@@ -9,6 +9,9 @@
 #include <inttypes.h>
 #include <string.h>
 
+/* No member of a request: the keys of the table, as errors name them. */
+#define ROW_KEYS "table.keys"
+
 static const struct td_tensor *input(const struct td_op_args *args, int i)
 {
     return args->inputs[i].tensors;
@@ -23,8 +26,9 @@ static td_status check_table(const struct td_op_args *args, struct td_error *err
     if (params->shape.rank > 0 && row_keys->shape.rank == 1 &&
         row_keys->shape.dim[0] == params->shape.dim[0])
         return td_key_search_check(input(args, TD_UPSERT_KEYS), "keys", err);
-    td_error_set(err, TD_SHAPE_MISMATCH, "row_keys are not a vector with a key for each row");
-    return td_error_at_input(err, TD_SHAPE_MISMATCH, "row_keys");
+    td_error_set(err, TD_SHAPE_MISMATCH,
+                 "the keys of the table are not a vector with a key for each row");
+    return td_error_at_input(err, TD_SHAPE_MISMATCH, ROW_KEYS);
 }
 
 /* Do the rows have the shape of rows of params, one for each key? */
@@ -91,8 +95,8 @@ static const int64_t *find_keys(const struct td_op_args *args, struct td_exec *e
     struct td_key_search search;
     struct td_key_rows found = { .rows = td_arena_alloc(exec->arena, (size_t)keys->numel,
                                                         sizeof(int64_t), err) };
-    if (!found.rows || td_key_search_begin(&search, input(args, TD_UPSERT_ROW_KEYS), "row_keys",
-                                           keys, exec, err) != TD_OK)
+    if (!found.rows || td_key_search_begin(&search, input(args, TD_UPSERT_ROW_KEYS), ROW_KEYS, keys,
+                                           exec, err) != TD_OK)
         return NULL;
     return td_key_search_all(&search, &found, exec, err) == TD_OK ? found.rows : NULL;
 }
@@ -317,7 +321,7 @@ static const struct td_input_spec inputs[] = {
         .one_dtype = true,
     },
     [TD_UPSERT_ROW_KEYS] = {
-        .name = "row_keys",
+        .name = ROW_KEYS,
         .summary = "The keys of its rows.",
         .role = TD_ROLE_KEY,
         .dtypes = TD_DTYPES_KEY_GIVEN,
@@ -353,7 +357,7 @@ const struct td_op td_op_upsert = {
 
 const struct td_op td_op_remove = {
     .name = "remove",
-    .summary = "Takes out the rows of keys; the last rows move up.",
+    .summary = "Removes the rows of keys. The last rows move up.",
     .inputs = inputs,
     .n_inputs = 3,
     .errors = errors,

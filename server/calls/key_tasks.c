@@ -43,7 +43,7 @@ static td_status decode_put(struct td_call *call)
                        &call->tables.resolver, &call->arena, &state->keys, &in_body, &call->error);
     return status == TD_OK
                ? td_key_widen(&state->keys, "keys", TD_DTYPE_INT64, &call->arena, &call->error)
-               : status;
+               : td_error_at_input(&call->error, status, "keys");
 }
 
 static td_status admit_put(struct td_call *call, struct td_admission *admission)

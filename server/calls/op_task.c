@@ -8,6 +8,7 @@
 #include "kernels/integers.h"
 #include "kernels/key_dtype.h"
 #include "server/calls/audit.h"
+#include "server/calls/companions.h"
 #include "server/calls/models.h"
 #include "server/calls/path_table.h"
 #include "server/calls/row_keys.h"
@@ -64,7 +65,7 @@ td_status td_op_argument(struct td_call *call, const char *name, size_t length, 
         return status;
     if (known)
         return check_store(call);
-    return td_attrs_unknown(call->op, name, length, "query parameter", &call->error);
+    return td_attrs_unknown(&call->request, name, length, "query parameter", &call->error);
 }
 
 /* ---- decode ---------------------------------------------------------------------------------- */
@@ -169,6 +170,8 @@ static td_status check_names(struct td_call *call)
     const struct stored *stored = call->state;
     const int n = call->request.args.n_outputs;
     td_status status = td_store_check_name(call->request.options.store, &call->error);
+    if (status != TD_OK)
+        return td_error_at_attribute(&call->error, status, "store");
     int i = td_op_output_form(call->op) == TD_OUTPUT_LIST && n > 0 ? n - 1 : 0;
     for (; status == TD_OK && i < n; i++) {
         name_output(call, i);
@@ -319,8 +322,10 @@ static td_status admit_store(struct td_call *call, struct td_admission *admissio
 static td_status infer(struct td_call *call)
 {
     const td_status status = td_op_infer(call->op, &call->request.args, &call->arena, &call->error);
-    if (status != TD_OK)
-        td_codec_hint(call->body_format, &call->request, &call->error);
+    if (status == TD_OK)
+        return td_companions_check(call);
+    td_companions_explain(call);
+    td_codec_hint(call->body_format, &call->request, &call->error);
     return status;
 }
 

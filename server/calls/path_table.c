@@ -1,5 +1,6 @@
 #include "server/calls/path_table.h"
 
+#include "api/message/attrs.h"
 #include "api/text/text.h"
 #include "server/calls/models.h"
 #include "server/calls/services.h"
@@ -7,6 +8,8 @@
 #include "server/store/store.h"
 #include "server/store/table_name.h"
 
+#include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 /* "movies@20261122" of a version; of other tensors the name and the number of their version. Encoded as in a
@@ -33,11 +36,7 @@ static const char *describe(struct td_call *call, const struct td_tensor *tensor
 static td_status use_keys(struct td_call *call, struct td_tensor *tensor)
 {
     if (!tensor->keys)
-        return td_error_set(
-            &call->error, TD_INVALID_ARGUMENT,
-            "'%s' has no keys, in which %s finds rows; PUT /v1/tensors/%s/keys sets "
-            "them",
-            call->table.name, call->op->name, call->table.name);
+        return td_table_without_keys(call->table.name, call->op, &call->error);
     const struct td_tensor keys = *tensor->keys;
     *tensor = keys;
     return TD_OK;
@@ -56,6 +55,7 @@ td_status td_path_table_bind(struct td_call *call)
         status = use_keys(call, tensor);
     if (status != TD_OK)
         return status;
+    call->request.table = table->name;
     call->request.args.inputs[0] = (struct td_operand){ tensor, 1 };
     table->place = td_table_reads_place(call->services->metrics, tensor);
     table->found = describe(call, tensor);
@@ -69,6 +69,58 @@ const char *td_path_table_version(const struct td_call *call)
     const struct td_tensor *tensor = call->request.args.inputs[0].tensors;
     return call->table.model && td_store_identity(tensor, &name, &number) ? td_model_version(name)
                                                                           : NULL;
+}
+
+/* The name as a whole word of the text, or NULL. */
+static const char *find_word(const char *text, const char *word)
+{
+    const size_t length = strlen(word);
+    for (const char *at = strstr(text, word); at; at = strstr(at + length, word))
+        if ((at == text || !isalnum((unsigned char)at[-1])) &&
+            !isalnum((unsigned char)at[length]) && at[length] != '_')
+            return at;
+    return NULL;
+}
+
+/* Replaces `length` bytes of the message at `at`, if the text fits. */
+static void replace(struct td_error *err, const char *at, size_t length, const char *text)
+{
+    const size_t start = (size_t)(at - err->message), end = start + length, size = strlen(text);
+    const size_t rest = strlen(err->message + end) + 1;
+    if (start + size + rest > sizeof err->message)
+        return;
+    memmove(err->message + start + size, err->message + end, rest);
+    memcpy(err->message + start, text, size);
+}
+
+static void call_keys(const char *name, struct td_error *err)
+{
+    static const char others[] = " and keys ";
+    if (strcmp(err->input, name) != 0)
+        return;
+    snprintf(err->input, sizeof err->input, "%s", TD_TABLE_KEYS);
+    const char *both = strstr(err->message, others);
+    if (both && err->status == TD_UNSUPPORTED_DTYPE)
+        replace(err, both, strlen(others), " and the keys of the table ");
+    if (find_word(err->message, name) == err->message)
+        replace(err, err->message, strlen(name), TD_TABLE_KEYS);
+}
+
+void td_path_table_explain(struct td_call *call)
+{
+    const struct td_request *request = &call->request;
+    struct td_error *err = &call->error;
+    if (!call->op || request->op != call->op || !request->table)
+        return;
+    const struct td_input_spec *inputs = call->op->inputs;
+    const int queries = td_op_keys_input(call->op);
+    if (request->called_keys && queries > 0 && !td_input_is_row_numbers(&inputs[queries]))
+        call_keys(inputs[queries].name, err);
+    char text[2 * TD_TENSOR_NAME];
+    if (inputs[0].role != TD_ROLE_DATA || !find_word(err->message, inputs[0].name))
+        return;
+    snprintf(text, sizeof text, "; %s is the table '%s'", inputs[0].name, request->table);
+    replace(err, err->message + strlen(err->message), 0, text);
 }
 
 void td_path_table_tell(struct td_call *call)

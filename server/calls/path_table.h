@@ -10,6 +10,10 @@
 /* Before the body is decoded: looks the table up and makes it the input. */
 TD_MUST_CHECK td_status td_path_table_bind(struct td_call *call);
 
+/* Before the error of a call is sent: inputs get the names that the request has for them. "params" is explained
+ * as the table of the path, and queries are called keys where the body does so. */
+void td_path_table_explain(struct td_call *call);
+
 /* The version of the model that the table is; NULL if it is none. */
 const char *td_path_table_version(const struct td_call *call);
 

@@ -1,8 +1,11 @@
 #include "server/calls/row_keys.h"
 
+#include "api/message/attrs.h"
 #include "kernels/key_dtype.h"
 #include "kernels/key_index/search.h"
+#include "server/store/store.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 static const struct td_tensor *table_of(const struct td_call *call)
@@ -19,14 +22,29 @@ static const char *keys_name(const struct td_call *call)
 
 /* ---- before inference ------------------------------------------------------------------------ */
 
-/* Of a table that the path names. */
-static td_status no_keys(struct td_call *call)
+/* The name of the table, of the path or of the resident tensor; NULL: the values are in the body. */
+static const char *table_name(const struct td_call *call)
 {
-    return td_error_set(
-        &call->error, TD_INVALID_ARGUMENT,
-        "'%s' has no keys, by which %s finds its rows; PUT /v1/tensors/%s/keys sets "
-        "them",
-        call->table.name, call->op->name, call->table.name);
+    const char *name = NULL;
+    uint64_t number;
+    if (call->table.name)
+        return call->table.name;
+    return table_of(call) && td_store_identity(table_of(call), &name, &number) ? name : NULL;
+}
+
+/* member: what the request gives or lacks because the table is expected to have keys. */
+static td_status no_keys(struct td_call *call, const char *member)
+{
+    const td_status status = td_table_without_keys(table_name(call), call->op, &call->error);
+    return td_error_at_input(&call->error, status, "%s", member);
+}
+
+/* Whether `keys` of the body are the keys of the rows only because the table of the path has none. */
+static bool are_queries(const struct td_call *call)
+{
+    const int queries = td_op_keys_input(call->op);
+    return call->table.name && queries > 0 && !call->request.args.inputs[queries].tensors &&
+           !call->request.row_keys;
 }
 
 /* The keys of the rows, if the request left them out and the table has some. */
@@ -36,10 +54,14 @@ static td_status fill_keys(struct td_call *call)
     const struct td_tensor *table = table_of(call);
     for (int i = 1; table && i < call->op->n_inputs; i++) {
         const struct td_input_spec *spec = &call->op->inputs[i];
-        if (!td_input_is_row_keys(spec) || args->inputs[i].tensors)
+        if (!td_input_is_row_keys(spec))
+            continue;
+        if (args->inputs[i].tensors && !table->keys && are_queries(call))
+            return no_keys(call, spec->name);
+        if (args->inputs[i].tensors)
             continue;
         if (!table->keys)
-            return call->table.name ? no_keys(call) : TD_OK;
+            return table_name(call) ? no_keys(call, spec->name) : TD_OK;
         struct td_tensor *keys = td_arena_alloc(&call->arena, 1, sizeof *keys, &call->error);
         if (!keys)
             return call->error.status;
@@ -65,7 +87,9 @@ static td_status check_axis(struct td_call *call)
             if (is_first || !(call->request.args.attrs_set >> i & 1))
                 continue;
             td_error_set(&call->error, TD_INVALID_ARGUMENT,
-                         "%s is not 0, but keys name rows of params", names[j]);
+                         "%s is %" PRId64 ", but keys choose rows along dimension 0 of the "
+                         "table; 0 is expected",
+                         names[j], value);
             return td_error_at_attribute(&call->error, TD_INVALID_ARGUMENT, names[j]);
         }
     return TD_OK;
@@ -87,15 +111,16 @@ static td_status check_keys(struct td_call *call)
 {
     const struct td_tensor *table = table_of(call), *keys = call->request.row_keys;
     struct td_error *err = &call->error;
-    if (call->table.name && !table->keys)
-        (void)no_keys(call);
-    else if (!table || !table->keys)
+    if (table && !table->keys && table_name(call))
+        return no_keys(call, keys_name(call));
+    if (!table || !table->keys)
         td_error_set(err, TD_INVALID_ARGUMENT,
-                     "%s is no resident table with keys, so its rows cannot be named by them",
-                     call->op->inputs[0].name);
+                     "%s is not a resident table with keys, {\"ref\": \"NAME\"}; give row numbers "
+                     "as %s",
+                     call->op->inputs[0].name, call->op->inputs[call->request.row_input].name);
     else if (keys->dtype != table->keys->dtype)
         td_error_set(err, TD_UNSUPPORTED_DTYPE,
-                     "keys have dtype %s, but those of the table are of %s",
+                     "keys have dtype %s, but the keys of the table have dtype %s",
                      td_dtype_info(keys->dtype)->name, td_dtype_info(table->keys->dtype)->name);
     else
         return TD_OK;

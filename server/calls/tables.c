@@ -102,6 +102,15 @@ static td_status resolve(struct td_resolver *resolver, const char *name, size_t 
     return found == TD_OK ? check_target(tables, name, length, out, err) : found;
 }
 
+const char *td_tables_name_of(const struct td_tables *tables, const struct td_tensor *tensor,
+                              struct td_arena *arena)
+{
+    for (const struct td_found_table *found = tables->first; found; found = found->next)
+        if (found->owner == tensor->owner)
+            return td_arena_text(arena, found->name.text, found->name.length, NULL);
+    return NULL;
+}
+
 void td_tables_init(struct td_tables *tables, struct td_store *store)
 {
     *tables =

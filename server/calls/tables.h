@@ -40,6 +40,10 @@ void td_tables_init(struct td_tables *tables, struct td_store *store);
 TD_MUST_CHECK td_status td_tables_agree(struct td_tables *tables, struct td_arena *arena,
                                         bool *again, struct td_error *err);
 
+/* The name by which the request has found a tensor, which may be an alias; NULL if it has not, or without memory. */
+const char *td_tables_name_of(const struct td_tables *tables, const struct td_tensor *tensor,
+                              struct td_arena *arena);
+
 /* May the request name this tensor; may it change it? */
 TD_MUST_CHECK td_status td_tables_may_name(const struct td_tables *tables, const char *name,
                                            struct td_error *err);

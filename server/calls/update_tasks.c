@@ -12,6 +12,7 @@
 #include "server/calls/tensor_call.h"
 #include "server/store/table_name.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- all of them ------------------------------------------------------------------------------ */
@@ -47,11 +48,7 @@ static struct td_tensor without_data(const struct td_tensor *tensor)
 static td_status no_keys(struct td_call *call)
 {
     const struct td_tensor_call *state = call->state;
-    return td_error_set(
-        &call->error, TD_INVALID_ARGUMENT,
-        "'%s' has no keys, by which %s finds its rows; PUT /v1/tensors/%s/keys sets "
-        "them",
-        state->write.name, call->op->name, state->write.name);
+    return td_table_without_keys(state->write.name, call->op, &call->error);
 }
 
 /* For the estimate of the cost, which does not read it. */
@@ -63,6 +60,7 @@ static td_status describe_inputs(struct td_call *call, const struct td_tensor *t
 {
     struct td_tensor_call *state = call->state;
     state->tensor = without_data(table);
+    call->request.table = state->write.name;
     call->request.args.inputs[0] = (struct td_operand){ &state->tensor, 1 };
     if (call->op == &td_op_scatter)
         return TD_OK;
@@ -115,6 +113,20 @@ static td_status describe(struct td_call *call)
     return status;
 }
 
+/* Keys, in a request to scatter. */
+static td_status explain_keys(struct td_call *call, td_status status)
+{
+    static const char member[] = "/" TD_TABLE_KEYS;
+    struct td_error *err = &call->error;
+    const struct td_tensor_call *state = call->state;
+    if (call->op == &td_op_scatter && status == TD_MALFORMED_REQUEST && err->has_pointer &&
+        td_name_ends(member, err->pointer, err->pointer_length))
+        snprintf(err->message, sizeof err->message,
+                 "%s takes row numbers, not keys; POST /v1/tensors/%s/%s writes rows by key",
+                 call->op->name, state->write.name, td_op_upsert.name);
+    return status;
+}
+
 static td_status decode(struct td_call *call)
 {
     td_sources_begin(&call->sources, &call->tables.resolver, NULL);
@@ -125,6 +137,7 @@ static td_status decode(struct td_call *call)
         status =
             td_codec_decode(call->body_format, call->body, call->body_bytes,
                             &call->sources.resolver, &call->arena, &call->request, &call->error);
+    status = explain_keys(call, status);
     if (status == TD_OK && call->request.options.store) {
         td_error_set(&call->error, TD_MALFORMED_REQUEST,
                      "store is given, but %s changes the tensor of its path", call->op->name);

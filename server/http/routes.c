@@ -226,7 +226,7 @@ static td_status unknown_op(const struct segment *segment, struct td_error *err)
                            "GET /v1/ops");
 }
 
-/* Perhaps a '/' was meant to be in the name of the tensor. */
+/* An op of another route, or an unknown name; perhaps a '/' was meant to be in the name of the tensor. */
 static td_status unknown_lookup(const struct segment *segment, const char *const *names, int n,
                                 struct td_error *err)
 {
@@ -235,22 +235,38 @@ static td_status unknown_lookup(const struct segment *segment, const char *const
     for (int i = 0; i < n && used < sizeof listed; i++)
         used +=
             (size_t)snprintf(listed + used, sizeof listed - used, "%s%s", i ? ", " : "", names[i]);
-    td_error_set(err, TD_UNKNOWN_OP,
-                 "'%s' is no lookup of a tensor, which are %s; a name has no '/'",
-                 TD_SHOWN(segment->text, segment->length), listed);
+    const struct td_op *op = td_op_named(segment->text, segment->length);
+    if (op)
+        td_error_set(
+            err, TD_UNKNOWN_OP,
+            "the path of a tensor has no op %s; it has %s. POST /v1/%s takes the tensor as "
+            "\"%s\": %s{\"ref\": \"NAME\"}%s",
+            op->name, listed, op->name, op->inputs[0].name, op->inputs[0].list ? "[" : "",
+            op->inputs[0].list ? "]" : "");
+    else
+        td_error_set(
+            err, TD_UNKNOWN_OP,
+            "the path of a tensor has no op '%s'; it has %s. Names of tensors cannot contain "
+            "'/'",
+            TD_SHOWN(segment->text, segment->length), listed);
     td_suggest(err, segment->text, segment->length, names, n);
     return TD_UNKNOWN_OP;
 }
+
+/* Paths of their own below a tensor, named by errors beside the lookups. */
+static const char *const changes[] = { "upsert", "remove", "scatter" };
 
 /* An op that a path binds to a table. */
 static td_status find_lookup(struct td_call *call, const struct segment *segment)
 {
     int count, n = 0;
     const struct td_op *const *ops = td_ops(&count);
-    const char *names[TD_OP_COUNT];
+    const char *names[TD_OP_COUNT + sizeof changes / sizeof *changes];
     for (int i = 0; i < count; i++)
         if (td_op_is_lookup(ops[i]))
             names[n++] = ops[i]->name;
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++)
+        names[n++] = changes[i];
     call->op = td_op_named(segment->text, segment->length);
     if (call->op && td_op_is_lookup(call->op))
         return TD_OK;

@@ -114,6 +114,51 @@ class Json(BadInput):
         for encoding in ("utf-16", "utf-16-le", "utf-32"):
             self.refused(GOOD.decode().encode(encoding))
 
+    def test_the_error_of_a_common_mistake_names_the_way_out(self):
+        for body, *parts in (
+                *((GOOD.decode().encode(encoding), f"the body is text in {encoding[:6].upper()}; send UTF-8")
+                  for encoding in ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be")),
+                ('{"params":["\\ud800"],"indices":[0]}', "at byte "), (b'{"params":["caf\xe9"],"indices":[0]}', "at byte 15, not byte 0xe9", "JSON is sent as UTF-8"),
+                ("params=1&indices=2", 'the body is a form, name=value; send JSON, {"name": value}'), ("--x\r\nContent-Disposition: form-data\r\n", "a multipart form; send the JSON text alone"),
+                ("<html>", "the body is XML or HTML; send JSON"), ("", "the body is empty; a JSON object with the inputs of gather is expected"),
+                ("{'params':[1]}", "at byte 1", "JSON has double quotes"), ('{"params":[1,2,],"indices":[0]}', "at byte 15", "remove the ',' before it"),
+                ('{"params":[1,2],"indices":[0],}', "at byte 30", "remove the ',' before it"), ('{"params":[True],"indices":[0]}', "at byte 11", "JSON writes true, false and null"),
+                ('{"params":[1],"indices":[0],"axis":None}', "at byte 35", "JSON writes true, false and null"), ('{"params":[.5],"indices":[0]}', "at byte 11", "a number starts with a digit"),
+                ('{"params":[1], // one\n"indices":[0]}', "at byte 15", "JSON has no comments"), ('{"params":(1,2),"indices":[0]}', "at byte 10", "a list is in square brackets")):
+            with self.subTest(body=body):
+                detail = self.refused(body)["detail"]
+                for part in parts:
+                    self.assertIn(part, detail)
+
+    def test_an_unknown_member_is_answered_with_the_members(self):
+        problem = self.refused('{"params":[1],"index":[0]}')
+        self.assertEqual(problem["detail"], 'gather has no member "index"; expected indices, axis, batch_dims, bounds, dtype, device, response, timing, store, store.ttl_s')
+        problem = self.refused("{}", path="/v1/gather?axes=1")
+        self.assertEqual(problem["detail"], 'gather has no query parameter "axes"; expected axis, batch_dims, bounds, dtype, device, response, timing, store, store.ttl_s')
+
+    def test_a_value_of_the_wrong_kind_is_shown(self):
+        for attribute, value, detail in (("axis", "1.5", "axis is 1.5; expected a 64-bit integer"), ("axis", "1e3", "axis is 1e3; expected a 64-bit integer"),
+                                         ("axis", '"x"', 'axis is "x"; expected a 64-bit integer'), ("axis", "1" + "0" * 60, f"axis is 1{'0' * 39}; expected a 64-bit integer"),
+                                         ("bounds", "7", 'bounds is 7; expected "error", "zero", "clip" or "wrap"')):
+            with self.subTest(attribute, value=value):
+                problem = self.refused('{"params":[1],"indices":[0],"%s":%s}' % (attribute, value))
+                self.assertEqual((problem["detail"], problem["pointer"]), (detail, "/" + attribute))
+        for dimension in ("-1", "1.5", "1e30"):
+            problem = self.refused('{"params":{"dtype":"int8","shape":[1,%s],"data":[1]},"indices":[0]}' % dimension)
+            self.assertEqual((problem["detail"], problem["pointer"]), ("a dimension is an integer from 0 to 2^63 - 1, not " + dimension, "/params/shape/1"))
+        for dtype, meant in (("float", "float32"), ("FP64", "float64"), ("long", "int64")):
+            self.assertEqual(self.refused('{"params":{"dtype":"%s","data":[1]},"indices":[0]}' % dtype)["did_you_mean"], meant)
+            self.assertEqual(self.refused('{"x":[1],"dtype":"%s"}' % dtype, path="/v1/cast")["did_you_mean"], meant)
+
+    def test_a_string_in_place_of_a_number_is_shown(self):
+        for text, shown in (("2", "2"), (r"\u0041", r"\u0041"), ("a" * 40, "a" * 40), ("a" * 41, "a" * 37 + "..."), ("ä" * 50, "ä" * 18 + "..."), (r"\n" * 30, r"\n" * 18 + "...")):
+            with self.subTest(text):
+                problem = self.refused('{"params":{"dtype":"int8","data":[1,"%s"]},"indices":[0]}' % text)
+                self.assertEqual((problem["detail"], problem["pointer"]), (f'the string "{shown}" is not an int8', "/params/data/1"))
+
+    def test_a_name_for_the_result_is_refused_at_its_attribute(self):
+        self.assertEqual(self.refused('{"params":[1],"indices":[0],"store":"a/b"}', statuses=(422,))["attribute"], "store")
+
     def test_deep_nesting_is_refused(self):
         for depth in (17, 20, 100, 1024, 5000, 100000):
             for opening, closing in (("[", "]"), ('{"a":', "}"), ('{"dtype":', "}"), ('[{"x":[', "]}]")):
@@ -189,6 +234,19 @@ class Json(BadInput):
                 self.assertIn(self.survived(body).status, (200, 400))
             else:
                 self.refused(body)
+
+    def test_the_error_of_base64_names_the_character_and_what_is_expected(self):
+        start = "character %d is not base64 (RFC 4648, section 4): "
+        for text, detail in (("AAA*", start % 3 + "'*'; expected A-Z, a-z, 0-9, '+' or '/'"), ("AAAA*A==", start % 4 + "'*'; expected A-Z, a-z, 0-9, '+' or '/'"),
+                             ("AAAA_A==", start % 4 + "'_' is of the URL-safe alphabet; '/' is expected"), ("-AAAAA==", start % 0 + "'-' is of the URL-safe alphabet; '+' is expected"),
+                             ("AA=AAA==", start % 2 + "'=' is only allowed at the end"), ("AAAAAB==", start % 5 + "its unused bits are not 0; the text is damaged or cut off"),
+                             ("AAAA\\nAA==", start % 4 + "byte 0x0a; white space and line breaks are not allowed"),
+                             ("AAAAAA", "base64 has 6 characters: expected a multiple of 4, padded with '='; 2 more '=' at the end would do"),
+                             ("AAAAA", "base64 has 5 characters: expected a multiple of 4; the text is cut off"),
+                             ("AAAAAAA=", "base64 holds 5 bytes, but float32 of shape [1] takes 4")):
+            with self.subTest(text):
+                problem = self.refused('{"params":{"dtype":"float32","shape":[1],"base64":"%s"},"indices":[0]}' % text)
+                self.assertEqual((problem["detail"], problem["pointer"]), (detail, "/params/base64"))
 
     def test_base64_strings_of_inconsistent_lengths_are_refused(self):
         for raw in (b"", b"\x01", b"\x01\0\0\0", b"\0\0\0\0", b"\0\0\0\0\0\0\0\0\0", b"\xff\xff\xff\xff" * 2, b"\xff\xff\xff\x7fabc\0\0\0\0",

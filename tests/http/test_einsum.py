@@ -51,6 +51,14 @@ def tensor_of(dtype, shape, values):
 
 
 class Json(HttpTest):
+    def test_sums_of_integers_wrap_around_and_the_description_says_the_way_out(self):
+        for dtype, last, least in (("int32", 2**31 - 1, -2**31), ("int8", 127, -128)):
+            terms = {"dtype": dtype, "data": [last, 1]}
+            self.assertOutput(self.post("/v1/einsum", {"equation": "i->", "inputs": [terms]}), dtype, [], least)
+            self.assertOutput(self.post("/v1/einsum", {"equation": "i->", "inputs": [{**terms, "dtype": "int64"}]}), "int64", [], last + 1)
+        inputs = self.get("/v1/ops/einsum").json()["inputs"][0]
+        self.assertIn("cast the inputs to int64 or float64", inputs["summary"])
+
     def test_the_example_of_the_description_has_exactly_this_reply(self):
         example = self.get("/v1/ops/einsum").json()["example"]
         self.assertEqual(example["endpoint"], "POST /v1/einsum")

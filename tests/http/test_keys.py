@@ -211,11 +211,12 @@ class RowsByKeys(KeysTest):
         name = self.table([5, 7], ((1, 2), (3, 4)))
         path = f"/v1/tensors/{name}/"
         self.assertProblem(self.post(path + "gather", {"keys": [7, 8]}), 422, "KEY_NOT_FOUND", input="keys", position=[1], key=8)
-        self.assertProblem(self.post(path + "lookup", {"keys": [8]}), 422, "KEY_NOT_FOUND", input="queries", position=[0], key=8)
+        self.assertProblem(self.post(path + "lookup", {"keys": [8]}), 422, "KEY_NOT_FOUND", input="keys", position=[0], key=8)
         self.assertProblem(self.post(path + "gather", {"keys": [7, "x"]}), 400, "MALFORMED_REQUEST", input="keys", pointer="/keys/1")
         for op, other in (("gather", "indices"), ("find", "queries"), ("lookup", "queries")):
-            self.assertProblem(self.post(path + op, {other: [1], "keys": [7]}), 400, "MALFORMED_REQUEST", input=other)
-            self.assertProblem(self.post(path + op, {"keys": [7], other: [1]}), 400, "MALFORMED_REQUEST", input=other)
+            for body, pointer in (({other: [1], "keys": [7]}, "/keys"), ({"keys": [7], other: [1]}, "/" + other)):
+                self.assertProblem(self.post(path + op, body), 400, "MALFORMED_REQUEST", pointer=pointer,
+                                   detail=f"both {other} and keys are given; one of them is expected")
         keyless, _ = self.resident([[1, 2], [3, 4]])
         reply = self.post(f"/v1/tensors/{keyless}/lookup", {"keys": [5, 7], "queries": [7]})
         self.assertEqual(reply.json()["outputs"]["output"]["data"], [[3, 4]])

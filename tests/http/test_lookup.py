@@ -33,7 +33,8 @@ class Find(HttpTest):
         self.assertProblem(self.find([1.5], [1]), 422, "UNSUPPORTED_DTYPE", input="keys")
         self.assertOutput(self.find({"dtype": "int32", "data": [1, 2]}, [2, 2**40]), "int64", [2], [1, -1])
         self.assertProblem(self.find([1, 2], [1.0]), 422, "UNSUPPORTED_DTYPE", input="queries",
-                           detail="queries has dtype float32; int32, int64, uint32, uint64 or string is expected")
+                           pointer="/queries/0",
+                           detail="1.0 is not an integer; indices and keys are integers, written without a fraction or an exponent")
         self.assertProblem(self.find([1, 2], [True]), 422, "UNSUPPORTED_DTYPE", input="queries")
 
     def test_equal_keys_have_their_positions(self):

@@ -230,7 +230,7 @@ class Inference(OipTest):
         x = oip_input("x", "INT64", [2], [str(2**53 + 1), 1])
         document, _ = read_reply(self.infer("cast", [x], parameters={"dtype": "uint64"}))
         self.assertEqual(document["outputs"][0]["data"], [2**53 + 1, 1])
-        self.assertError(self.infer("cast", [oip_input("x", "INT32", [1], ["1"])], parameters={"dtype": "uint64"}), 400, "a string is not INT32")
+        self.assertError(self.infer("cast", [oip_input("x", "INT32", [1], ["1"])], parameters={"dtype": "uint64"}), 400, 'the string "1" is not INT32')
 
     def test_content_type_is_ignored_on_a_request_and_on_its_tensors(self):
         inputs = [{**tensor, "parameters": {**tensor.get("parameters", {}), "content_type": "np"}} for tensor in self.gather_inputs()]

@@ -86,7 +86,7 @@ class Keys(ModelTest):
                 (name, [other], 'the table has no input "foo"; expected indices or keys', "foo"),
                 (without, [other], 'the table has no input "foo"; expected indices', "foo"),
                 (name, [of_op], 'the table has no input "indices.keys"; expected indices or keys', "indices.keys"),
-                (without, [key], f"'{without}' has no keys, by which gather finds its rows; PUT /v1/tensors/{without}/keys sets them", "keys")):
+                (without, [key], f"'{without}' has no keys to find rows by; give row numbers as indices, or set keys with PUT /v1/tensors/{without}/keys, or import the table with --keys", "keys")):
             with self.subTest(message=message):
                 document = self.assertError(self.infer(table, inputs), 400)
                 self.assertEqual((document["error"], document["input"]), (f"{table}: {message}", place))

@@ -129,6 +129,39 @@ class Refusals(RouteTest):
         for op, nearest in (("einsum", None), ("top_k", None), ("gathr", "gather"), ("nothing", None), ("%2Fgather", "gather")):
             self.assertProblem(self.look(name, op, {}), 404, "UNKNOWN_OP", did_you_mean=nearest)
 
+    def test_an_op_of_another_route_leads_to_its_route(self):
+        name, _ = self.resident([1, 2])
+        listed = "it has gather, batch_gather, gather_nd, find, lookup, embedding_bag, upsert, remove, scatter. "
+        for op, way in (("top_k", 'POST /v1/top_k takes the tensor as "x": {"ref": "NAME"}'), ("einsum", 'POST /v1/einsum takes the tensor as "inputs": [{"ref": "NAME"}]'),
+                        ("nothing", "Names of tensors cannot contain '/'")):
+            detail = self.assertProblem(self.look(name, op, {}), 404, "UNKNOWN_OP")["detail"]
+            self.assertIn(listed + way, detail)
+        self.assertProblem(self.look(name, "upser", {}), 404, "UNKNOWN_OP", did_you_mean="upsert")
+
+    def test_errors_name_the_table_and_the_members_of_the_body(self):
+        name, _ = self.resident([[1, 2], [3, 4]])
+        table = f"; params is the table '{name}'"
+        self.assertStatus(self.request("PUT", f"/v1/tensors/{name}/keys", ["a", "b"]), 201)
+        int64 = {"dtype": "int64", "data": [1]}
+        for op, body, detail, members in (
+                ("lookup", {"keys": ["a", "c"]}, 'keys[1] = "c" is not one of the keys', {"input": "keys", "position": [1]}),
+                ("lookup", {"queries": ["c"]}, 'queries[0] = "c" is not one of the keys', {"input": "queries"}),
+                ("lookup", {"keys": [True]}, "true is not a string; dtype string is expected, as in the keys of the table", {"input": "keys", "pointer": "/keys/0"}),
+                ("lookup", {"keys": int64}, "keys has dtype int64 and the keys of the table string; the same is expected", {"input": "keys"}),
+                ("find", {"keys": int64}, "keys has dtype int64 and the keys of the table string; the same is expected", {"input": "keys"}),
+                ("upsert", {"keys": int64, "rows": [[1, 2]]}, "keys has dtype int64 and table.keys string; the same is expected", {"input": "keys"}),
+                ("lookup", {"keys": ["a"], "missing": "default", "default": [1, 2, 3]},
+                 "default has shape [3]; a scalar or [2], the shape of a row of params, is expected, or such a row for each query" + table, {"input": "default"}),
+                ("upsert", {"keys": ["a"], "rows": [[1]]}, "rows has shape [1,1]; a row of params for each of the keys is expected, [1,2]" + table, {"input": "rows"}),
+                ("scatter", {"indices": [[7]], "updates": [[1, 2]]}, "indices[0,0] = 7 is not in [0, 2): tuple [7] indexes dimension 0 of params [2,2]" + table, {"position": [0, 0]}),
+                ("gather", {"keys": ["a"], "indices": [0]}, "both indices and keys are given; one of them is expected", {"pointer": "/indices"}),
+                ("lookup", {"keys": ["a"], "queries": ["b"]}, "both queries and keys are given; one of them is expected", {"pointer": "/queries"}),
+                ("gather", '{"keys": ["a"], "keys": ["b"]}', "keys is given twice", {"pointer": "/keys"})):
+            with self.subTest(op, body=body):
+                reply = self.look(name, op, body.encode() if isinstance(body, str) else body)
+                self.assertEqual(self.assertAnyProblem(reply)["detail"], detail)
+                self.assertProblem(reply, reply.status, reply.json()["code"], **members)
+
     def test_only_post(self):
         name, _ = self.resident([1, 2])
         for method in ("GET", "PUT", "DELETE"):

@@ -84,6 +84,11 @@ static const struct {
       "batch_dims = 0 and the last dimension of indices [1,3], 3, together exceed the rank of "
       "params [2,2], 2",
       "indices", "" },
+    { "row numbers in a flat list", "", "float32[4,2]", "int32[3]", TD_SHAPE_MISMATCH,
+      "indices has shape [3], one tuple of 3 positions; rows chosen by number have indices of "
+      "shape "
+      "[3,1], a tuple for each: [[i], [j], ...]",
+      "indices", "" },
     { "tuples longer than the rank without batch dimensions", "batch_dims=1", "float32[2,2]",
       "int32[2,1,2]", TD_SHAPE_MISMATCH,
       "batch_dims = 1 and the last dimension of indices [2,1,2], 2, together exceed the rank of "

@@ -421,6 +421,9 @@ TD_TEST_EACH(the_role_of_an_input_decides_the_dtype_of_untyped_values, roles)
     const struct td_untyped untyped = td_input_untyped(&roles[_i].spec);
     ck_assert_msg(untyped.empty == roles[_i].empty, "%s", roles[_i].case_name);
     ck_assert_msg(untyped.integer == roles[_i].integer, "%s", roles[_i].case_name);
+    ck_assert_msg(untyped.no_fractions ==
+                      (roles[_i].spec.role == TD_ROLE_INDEX || roles[_i].spec.role == TD_ROLE_KEY),
+                  "%s", roles[_i].case_name);
     ck_assert_msg(td_input_reads_values(&roles[_i].spec) == roles[_i].reads, "%s",
                   roles[_i].case_name);
 }

@@ -234,18 +234,21 @@ TD_TEST_EACH(untyped_keys_get_the_dtype_of_other_keys, key_siblings)
 static const struct {
     const char *body, *message, *pointer, *input;
 } mismatches[] = {
-    { "{\"x\":{\"dtype\":\"uint8\",\"data\":[1]},\"more\":[7,[2,300]]}", "300 does not fit uint8",
-      "/more/1/1", "more[1]" },
-    { "{\"x\":[1,-1],\"more\":[{\"dtype\":\"uint8\",\"data\":[1]}]}", "-1 does not fit uint8",
-      "/x/1", "x" },
-    { "{\"x\":0.5,\"more\":[{\"dtype\":\"int32\",\"data\":[1]}]}", "0.5 is not an int32", "/x",
+    { "{\"x\":{\"dtype\":\"uint8\",\"data\":[1]},\"more\":[7,[2,300]]}",
+      "300 does not fit uint8; dtype uint8 is expected, as in x", "/more/1/1", "more[1]" },
+    { "{\"x\":[1,-1],\"more\":[{\"dtype\":\"uint8\",\"data\":[1]}]}",
+      "-1 does not fit uint8; dtype uint8 is expected, as in more", "/x/1", "x" },
+    { "{\"x\":0.5,\"more\":[{\"dtype\":\"int32\",\"data\":[1]}]}",
+      "0.5 is not an int32; dtype int32 is expected, as in more", "/x", "x" },
+    { "{\"x\":true,\"more\":[{\"dtype\":\"int32\",\"data\":[1]}]}",
+      "true is not an int32; dtype int32 is expected, as in more", "/x", "x" },
+    { "{\"x\":-1,\"more\":[18446744073709551615]}",
+      "-1 does not fit uint64; dtype uint64 is expected, as in the other values", "/x", "x" },
+    { "{\"x\":1,\"keys\":[-1],\"queries\":[18446744073709551615]}",
+      "-1 does not fit uint64; dtype uint64 is expected, as in the other values", "/keys/0",
+      "keys" },
+    { "{\"x\":[1,\"a\"],\"more\":[1]}", "found the string \"a\" in a tensor of numbers", "/x/1",
       "x" },
-    { "{\"x\":true,\"more\":[{\"dtype\":\"int32\",\"data\":[1]}]}", "true is not an int32", "/x",
-      "x" },
-    { "{\"x\":-1,\"more\":[18446744073709551615]}", "-1 does not fit uint64", "/x", "x" },
-    { "{\"x\":1,\"keys\":[-1],\"queries\":[18446744073709551615]}", "-1 does not fit uint64",
-      "/keys/0", "keys" },
-    { "{\"x\":[1,\"a\"],\"more\":[1]}", "found a string in a tensor of numbers", "/x/1", "x" },
 };
 
 TD_TEST_EACH(a_value_that_does_not_fit_the_dtype_of_the_others_is_refused, mismatches)
@@ -256,6 +259,19 @@ TD_TEST_EACH(a_value_that_does_not_fit_the_dtype_of_the_others_is_refused, misma
     ck_assert_str_eq(decoded.err.message, mismatches[_i].message);
     ck_assert_str_eq(decoded.err.pointer, mismatches[_i].pointer);
     ck_assert_str_eq(decoded.err.input, mismatches[_i].input);
+}
+
+TD_TEST(a_fraction_among_keys_is_refused_at_its_place)
+{
+    static const char body[] = "{\"x\":[0.5],\"keys\":[[1],[5000000000],[2.5]],\"queries\":[1]}";
+    struct decoded decoded;
+    decode_json(&decoded, &pair_op, body, strlen(body), NULL);
+    ck_assert_int_eq(decoded.status, TD_UNSUPPORTED_DTYPE);
+    ck_assert_int_eq(decoded.err.status, TD_UNSUPPORTED_DTYPE);
+    ck_assert_str_eq(decoded.err.message, "2.5 is not an integer; indices and keys are integers, "
+                                          "written without a fraction or an exponent");
+    ck_assert_str_eq(decoded.err.pointer, "/keys/2/0");
+    ck_assert_str_eq(decoded.err.input, "keys");
 }
 
 TD_TEST(a_skipped_value_must_be_json)

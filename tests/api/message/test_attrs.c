@@ -314,9 +314,7 @@ static const struct {
     { "{\"axes\":[0,1.5]}", "axes is a list; expected a list of at most 64 integers", "/axes" },
     { "{\"axes\":[[0]]}", "axes is a list; expected a list of at most 64 integers", "/axes" },
     { "{\"epsilon\":\"1\"}", "epsilon is \"1\"; expected a number that fits float64", "/epsilon" },
-    { "{\"epsilon\":1e999}",
-      "epsilon is a number with a fraction or exponent; expected a number that fits float64",
-      "/epsilon" },
+    { "{\"epsilon\":1e999}", "epsilon is 1e999; expected a number that fits float64", "/epsilon" },
     { "{\"keep\":1}", "keep is 1; expected true or false", "/keep" },
     { "{\"keep\":null}", "keep is null; expected true or false", "/keep" },
     { "{\"dtype\":true}", "dtype is true; expected \"int16\", \"int32\" or \"int64\"", "/dtype" },
@@ -442,7 +440,7 @@ static const struct {
 TD_TEST_EACH(unknown_names_get_the_nearest_known, unknown)
 {
     begin();
-    td_status status = td_attrs_unknown(&list_op, unknown[_i].name, strlen(unknown[_i].name),
+    td_status status = td_attrs_unknown(&request, unknown[_i].name, strlen(unknown[_i].name),
                                         "query parameter", &err);
     ck_assert_int_eq(status, TD_MALFORMED_REQUEST);
     ck_assert_msg(strcmp(err.did_you_mean, unknown[_i].near) == 0, "%s: %s", unknown[_i].name,
@@ -450,10 +448,25 @@ TD_TEST_EACH(unknown_names_get_the_nearest_known, unknown)
     EXPECT_MESSAGE(&err, "query parameter");
 }
 
+TD_TEST(the_error_of_an_unknown_member_lists_the_members)
+{
+    char other[] = "zzz";
+    begin();
+    td_attrs_unknown(&request, other, 3, TD_MEMBER, &err);
+    EXPECT_MESSAGE(&err, "expected lists, ints, ");
+    EXPECT_MESSAGE(&err, "device, response, timing, store, store.ttl_s");
+    request.args.inputs[0].count = 1; /* by the path */
+    td_attrs_unknown(&request, other, 3, TD_MEMBER, &err);
+    EXPECT_MESSAGE(&err, "expected ints, count, ");
+    request.args.inputs[0].count = 0;
+    td_attrs_unknown(&request, other, 3, "query parameter", &err);
+    EXPECT_MESSAGE(&err, "expected count, ");
+}
+
 TD_TEST(an_input_in_the_query_has_its_own_message)
 {
     begin();
-    td_attrs_unknown(&list_op, "ints", 4, "query parameter", &err);
+    td_attrs_unknown(&request, "ints", 4, "query parameter", &err);
     EXPECT_MESSAGE(&err, "input");
     ck_assert_str_eq(err.did_you_mean, "");
 }

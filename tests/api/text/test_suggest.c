@@ -233,3 +233,25 @@ TD_TEST(a_name_of_another_length_is_one_step)
     ck_assert_ptr_null(td_nearest_name("g", 1, others, 3, &work));
     ck_assert_uint_eq(work, 0);
 }
+
+static const struct {
+    const char *name;
+    td_dtype_set accepted;
+    const char *near;
+} dtypes[] = {
+    { "float", TD_DTYPES_ALL, "float32" },   { "double", TD_DTYPES_ALL, "float64" },
+    { "FP16", TD_DTYPES_ALL, "float16" },    { "F32", TD_DTYPES_ALL, "float32" },
+    { "long", TD_DTYPES_ALL, "int64" },      { "int", TD_DTYPES_ALL, "int32" },
+    { "str", TD_DTYPES_ALL, "string" },      { "Float32", TD_DTYPES_ALL, "float32" },
+    { "flaot32", TD_DTYPES_ALL, "float32" }, { "i8", TD_DTYPES_ALL, "" },
+    { "float", TD_DTYPE_BIT(INT8), "" },     { "quaternion", TD_DTYPES_ALL, "" },
+};
+
+TD_TEST_EACH(dtypes_are_known_by_the_names_of_other_libraries, dtypes)
+{
+    struct td_error err;
+    td_error_set(&err, TD_MALFORMED_REQUEST, "no dtype");
+    td_suggest_dtype(&err, dtypes[_i].name, strlen(dtypes[_i].name), dtypes[_i].accepted);
+    ck_assert_msg(strcmp(err.did_you_mean, dtypes[_i].near) == 0, "%s: '%s'", dtypes[_i].name,
+                  err.did_you_mean);
+}

@@ -149,7 +149,7 @@ static const struct {
       "rows has shape [1,2]; a row of params for each of the keys is expected, [1,1]", "rows" },
     { "keys of another dtype", "int32[1] 1", "int64[1] 1", "uint64[1] 1", NULL,
       TD_UNSUPPORTED_DTYPE,
-      "keys has dtype uint64 and row_keys int64; the same is expected: the op cast with dtype = "
+      "keys has dtype uint64 and table.keys int64; the same is expected: the op cast with dtype = "
       "int64 converts values that fit",
       "keys" },
     { "rows of another dtype", "int32[1] 1", "int64[1] 1", "int64[1] 1", "int8[1] 1",
@@ -158,10 +158,10 @@ static const struct {
       "converts",
       "rows" },
     { "a table without a key for each row", "int32[2] 1 2", "int64[1] 1", "int64[1] 5",
-      "int32[1] 1", TD_SHAPE_MISMATCH, "row_keys are not a vector with a key for each row",
-      "row_keys" },
+      "int32[1] 1", TD_SHAPE_MISMATCH,
+      "the keys of the table are not a vector with a key for each row", "table.keys" },
     { "a scalar", "int32[] 1", "int64[1] 1", "int64[1] 5", NULL, TD_SHAPE_MISMATCH,
-      "row_keys are not a vector with a key for each row", "row_keys" },
+      "the keys of the table are not a vector with a key for each row", "table.keys" },
 };
 
 TD_TEST_EACH(a_change_refuses, refusals)

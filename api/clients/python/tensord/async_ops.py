@@ -24,17 +24,19 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
                      batch_dims: Optional[int] = None, bounds: Optional[Literal["error", "zero",
                      "clip", "wrap"]] = None, dtype: Optional[Any] = None,
                      device: Optional[str] = None, timeout: Optional[float] = None) -> One:
-        """Picks slices of params along one axis, in the order that indices names.
+        """Picks slices of params along one axis, in the order of indices.
 
-        params      The tensor to pick from, of rank 1 or more; its first batch_dims dimensions are those of indices.
-        indices     Positions along axis, each in [0, params.shape[axis]), in a tensor of any rank from batch_dims on.
-        axis        The dimension of params to pick along; a negative one counts from the end. Default: batch_dims.
-        batch_dims  How many leading dimensions params and indices share; at most axis. A negative one counts from the
-                    rank of indices. Default: 0.
-        bounds      What an index out of range gives: error refuses the request, zero stores zeros (empty strings), clip
-                    takes the nearest valid one, wrap counts modulo the size, so that -1 is the last. Default: error.
-        dtype       The dtype of the output: rows are converted, as cast does, while they are copied. Default: that of
-                    params.
+        params      The tensor to pick from, of rank 1 or more. Its first batch_dims dimensions are the same as in
+                    indices.
+        indices     Positions along axis, each in [0, params.shape[axis]): a tensor whose rank is at least batch_dims.
+        axis        The dimension of params to pick along. A negative number counts from the end. Default: batch_dims.
+        batch_dims  The number of leading dimensions that params and indices share, at most axis. A negative number
+                    counts from the rank of indices. Default: 0.
+        bounds      How indices out of range are handled: error refuses the request, zero gives zeros (empty strings),
+                    clip uses the nearest valid index, wrap counts modulo the size, so that -1 is the last. Default:
+                    error.
+        dtype       The dtype of the output. Rows are converted as cast does, while they are copied. Quantised rows are
+                    not scaled: dequantize does that. Default: the dtype of params.
         Returns     The slices, in the order of indices.
         """
         result: One = await self.run_op(op_call(
@@ -48,11 +50,10 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
                            timeout: Optional[float] = None) -> One:
         """Picks slices of params batch by batch: gather with batch_dims = axis = rank(indices) - 1.
 
-        params   The tensor to pick from, of rank 1 or more; it begins with the dimensions of indices but for their
-                 last.
-        indices  Positions in dimension rank(indices) - 1 of params, in a tensor of rank 1 up to the rank of params.
-        bounds   What an index out of range gives: error refuses the request, zero stores zeros (empty strings), clip
-                 takes the nearest valid one, wrap counts modulo the size, so that -1 is the last. Default: error.
+        params   The tensor to pick from, of rank 1 or more. It starts with all dimensions of indices but the last.
+        indices  Positions in dimension rank(indices) - 1 of params: a tensor of rank 1 up to the rank of params.
+        bounds   How indices out of range are handled: error refuses the request, zero gives zeros (empty strings), clip
+                 uses the nearest valid index, wrap counts modulo the size, so that -1 is the last. Default: error.
         Returns  The slices, in the order of indices.
         """
         result: One = await self.run_op(op_call(
@@ -65,13 +66,16 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
                         device: Optional[str] = None, timeout: Optional[float] = None) -> One:
         """Picks elements or slices of params by index tuples.
 
-        params      The tensor to pick from, of rank 1 or more; its first batch_dims dimensions are those of indices.
-        indices     Tuples along the last dimension, of rank 1 or more: component c is a position in dimension
-                    batch_dims + c of params. Tuples with fewer components than params has further dimensions pick
+        params      The tensor to pick from, of rank 1 or more. Its first batch_dims dimensions are the same as in
+                    indices.
+        indices     Index tuples along the last dimension, of rank 1 or more: component c is a position in dimension
+                    batch_dims + c of params. If the tuples are shorter than the remaining rank of params, they pick
                     slices.
-        batch_dims  How many leading dimensions params and indices share; below the rank of indices. Default: 0.
-        bounds      What an index out of range gives: error refuses the request, zero stores zeros (empty strings), clip
-                    takes the nearest valid one, wrap counts modulo the size, so that -1 is the last. Default: error.
+        batch_dims  The number of leading dimensions that params and indices share; less than the rank of indices.
+                    Default: 0.
+        bounds      How indices out of range are handled: error refuses the request, zero gives zeros (empty strings),
+                    clip uses the nearest valid index, wrap counts modulo the size, so that -1 is the last. Default:
+                    error.
         Returns     The slices or elements, in the order of indices.
         """
         result: One = await self.run_op(op_call(
@@ -82,12 +86,12 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
 
     async def dynamic_stitch(self, indices: Any, data: Any, *, device: Optional[str] = None,
                              timeout: Optional[float] = None) -> One:
-        """Assembles a tensor from the rows of several, each at its index; of equal indices the last one counts, rows
-        without an index are zeros.
+        """Assembles one tensor from the rows of several, each at its index. If indices are equal, the last row is kept.
+        Rows without an index are zeros.
 
-        indices  Rows of the output, each 0 or more, in tensors of any rank, scalars included.
-        data     The rows: as many tensors as indices has, all of one dtype; the shape of data[m] begins with that of
-                 indices[m], the remaining dimensions are the same for all.
+        indices  Row numbers of the output, each 0 or more: tensors of any rank, scalars included.
+        data     The rows: one tensor for each tensor of indices, all of one dtype. The shape of data[m] starts with the
+                 shape of indices[m]; the remaining dimensions are the same for all.
         Returns  The rows, each at its index.
         """
         result: One = await self.run_op(op_call(
@@ -98,11 +102,12 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
     async def parallel_dynamic_stitch(self, indices: Any, data: Any, *,
                                       device: Optional[str] = None,
                                       timeout: Optional[float] = None) -> One:
-        """As dynamic_stitch, but any of several equal indices may count.
+        """Assembles one tensor from the rows of several, as dynamic_stitch does. If indices are equal, any of their rows
+        is kept.
 
-        indices  Rows of the output, each 0 or more, in tensors of any rank, scalars included.
-        data     The rows: as many tensors as indices has, all of one dtype; the shape of data[m] begins with that of
-                 indices[m], the remaining dimensions are the same for all.
+        indices  Row numbers of the output, each 0 or more: tensors of any rank, scalars included.
+        data     The rows: one tensor for each tensor of indices, all of one dtype. The shape of data[m] starts with the
+                 shape of indices[m]; the remaining dimensions are the same for all.
         Returns  The rows, each at its index.
         """
         result: One = await self.run_op(op_call(
@@ -113,12 +118,12 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
     async def dynamic_partition(self, data: Any, partitions: Any, num_partitions: int, *,
                                 device: Optional[str] = None,
                                 timeout: Optional[float] = None) -> Many:
-        """Distributes the rows of data to num_partitions tensors, by number and in order.
+        """Distributes the rows of data among num_partitions tensors by their numbers, in order.
 
-        data            The tensor to distribute; its shape begins with that of partitions.
-        partitions      The number of the output for each row of data, in [0, num_partitions), in a tensor of any rank.
-        num_partitions  The number of outputs, 1 to 16384; outputs without rows are empty.
-        Returns         For each partition the rows of data with its number, in their order.
+        data            The tensor to distribute. Its shape starts with the shape of partitions.
+        partitions      The number of the output for each row of data, in [0, num_partitions): a tensor of any rank.
+        num_partitions  The number of outputs, from 1 to 16384. Outputs without rows are empty.
+        Returns         For each partition, the rows of data with its number, in their order.
         """
         result: Many = await self.run_op(op_call(
             "dynamic_partition", calls.many, {"data": data, "partitions": partitions},
@@ -130,11 +135,13 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
         """Sums products of tensors along labelled dimensions: contractions, batched products, reductions, diagonals,
         transpositions. Call it as einsum("ij,j->i", a, b), or as einsum([a, b], equation="ij,j->i").
 
-        inputs    1 to 16 tensors of one dtype, in the order of the equation's subscripts.
-        equation  Subscripts of the inputs and of the output, as in ij,jk->ik; any character but , . - > and space is a
-                  label, ... stands for the dimensions without one. Without -> the output has the ellipsis and the
-                  labels that occur once, sorted.
-        Returns   The sums of products.
+        inputs    1 to 16 tensors of one dtype, in the order of the equation's subscripts. Sums of integers wrap around
+                  in this dtype, as in NumPy and TensorFlow: cast the inputs to int64 or float64 first if sums may not
+                  fit.
+        equation  Subscripts of the inputs and of the output, as in ij,jk->ik. Any character except , . - > and space is
+                  a label; ... stands for the dimensions without a label. Without ->, the output has the ellipsis and
+                  the labels that occur once, sorted.
+        Returns   The sums of products, in the dtype of the inputs.
         """
         inputs, equation = calls.operands(operands, inputs, equation)
         result: One = await self.run_op(op_call(
@@ -146,8 +153,8 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
                      timeout: Optional[float] = None) -> One:
         """Joins tensors along one of their dimensions.
 
-        inputs   The tensors to join, in order, of one dtype and of shapes that differ along axis only.
-        axis     The dimension to join along; a negative one counts from the end. Default: 0.
+        inputs   The tensors to join, in order, of one dtype. Their shapes differ along axis only.
+        axis     The dimension to join along. A negative number counts from the end. Default: 0.
         Returns  The tensors, one after the other along axis.
         """
         result: One = await self.run_op(op_call(
@@ -159,8 +166,8 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
                    timeout: Optional[float] = None) -> One:
         """Converts the elements of a tensor to another dtype.
 
-        x        The tensor to convert, of any shape.
-        dtype    The dtype to convert to.
+        x        The tensor to convert, of any shape. Quantised rows are not scaled: dequantize does that.
+        dtype    The dtype to convert to. Integers that do not fit an integer dtype wrap around.
         Returns  The converted elements.
         """
         result: One = await self.run_op(op_call(
@@ -170,14 +177,14 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
     async def top_k(self, x: Any, k: int, *, largest: Optional[bool] = None,
                     axis: Optional[int] = None, device: Optional[str] = None,
                     timeout: Optional[float] = None) -> Top:
-        """Selects the k greatest or smallest elements along a dimension, in order.
+        """Selects the k largest or smallest elements along a dimension, in order.
 
         x         The tensor to select from, of rank 1 or more.
-        k         How many elements of each row; at most x.shape[axis].
-        largest   Whether the greatest elements are selected, or the smallest. Default: True.
-        axis      The dimension whose elements are a row; a negative one counts from the end. Default: -1.
+        k         The number of elements to select from each row, at most x.shape[axis].
+        largest   True selects the largest elements, false the smallest. Default: True.
+        axis      The dimension along which elements are selected. A negative number counts from the end. Default: -1.
         .values   The selected elements of each row, in order.
-        .indices  Where in dimension `axis` of x each of them is.
+        .indices  The position of each selected element in dimension `axis` of x.
         """
         result: Top = await self.run_op(op_call(
             "top_k", calls.selected, {"x": x}, {"k": k, "largest": largest, "axis": axis,
@@ -190,7 +197,7 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
 
         keys     The keys, a vector without equal elements.
         queries  The keys to find, a tensor of any rank.
-        Returns  The position in keys of each query, or -1 where no key is equal to it.
+        Returns  The position of each query in keys, or -1 if no key is equal to it.
         """
         result: One = await self.run_op(op_call(
             "find", calls.one, {"keys": keys, "queries": queries}, {"device": device}, (), (), ()),
@@ -204,15 +211,15 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
         """Picks rows of a table by their keys. Without queries, keys are those to look up, in a table that has keys of its
         own; with queries, keys are those of the rows.
 
-        params   The table, of rank 1 or more; each row along its first dimension has a key.
+        params   The table, of rank 1 or more. Each row along its first dimension has a key.
         keys     The keys of the rows, a vector without equal elements.
         queries  The keys of the rows to pick, a tensor of any rank.
-        default  The row of a missing key, a scalar for all its elements, or a row for each query. Required with missing
-                 = default, otherwise not used.
-        missing  What a query gives that is equal to no key: error refuses the request, zero stores zeros (empty
-                 strings), default stores the input default. Default: error.
+        default  What a missing key gives: a row, a scalar for all elements of a row, or a row for each query. Required
+                 with missing = default, otherwise not used.
+        missing  How queries that equal no key are handled: error refuses the request, zero gives zeros (empty strings),
+                 default gives the input default. Default: error.
         .output  The rows, in the order of queries.
-        .found   Whether a key is equal to the query.
+        .found   True if a key is equal to the query.
         """
         keys, queries = calls.looked_up(keys, queries)
         result: Rows = await self.run_op(op_call(
@@ -232,31 +239,34 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
                             device: Optional[str] = None, timeout: Optional[float] = None) -> One:
         """Sums rows of a table, bag by bag.
 
-        params               The table, of rank 1 or more; int8 and uint8 with scale.
-        indices              Row numbers, each in [0, params.shape[0]): a vector, bag after bag, or without offsets and
-                             segment_ids a matrix, each row of which is a bag.
-        offsets              Where in indices each bag begins, the first at 0; the last ends with indices.
-        segment_ids          The bag of each index, never decreasing; not with offsets.
-        weights              A factor for each index, of the dtype of params, or float32 if that is int8 or uint8; not
+        params               The table, of rank 1 or more. int8 and uint8 rows need scale.
+        indices              Row numbers, each in [0, params.shape[0]): a vector, bag after bag; without offsets and
+                             segment_ids, a matrix with a bag in each row.
+        offsets              The position in indices at which each bag starts, the first at 0. The last bag ends with
+                             indices.
+        segment_ids          The bag of each index, in nondecreasing order. Not with offsets.
+        weights              A factor for each index, of the dtype of params, or float32 for int8 and uint8 params. Not
                              with mode = max.
-        scale                The factor of int8 and uint8 params: one for each row, or one for all.
-        offset               Added to int8 and uint8 params after the multiplication: one for each row, or one for all;
-                             not with zero_point.
+        scale                The factor of int8 and uint8 params: one for each row, or one for all rows.
+        offset               Added to int8 and uint8 params after the multiplication: one for each row, or one for all
+                             rows. Not with zero_point.
         zero_point           The element of int8 and uint8 params that stands for 0, subtracted before the
-                             multiplication: one for each row, or one for all; 0 if neither it nor offset is given.
-        mode                 What a bag gives: sum of its rows; mean, divided by the sum of the weights; sqrtn, by the
-                             root of the sum of their squares; max, its greatest elements. Default: sum.
-        padding_index        A row number: indices that are equal to it do not count. Default: none.
+                             multiplication: one for each row, or one for all rows. 0 if neither zero_point nor offset
+                             is given; required if a resident table has its own.
+        mode                 How the rows of a bag are combined: sum adds them, mean divides the sum by the sum of the
+                             weights, sqrtn divides it by the root of the sum of their squares, max takes the largest
+                             elements. Default: sum.
+        padding_index        A row number. Indices that are equal to it do not count. Default: none.
         num_segments         The number of bags, with segment_ids. Default: segment_ids[-1] + 1.
-        bounds               What an index out of range gives: error refuses the request, zero stores zeros (empty
-                             strings), clip takes the nearest valid one, wrap counts modulo the size, so that -1 is the
+        bounds               How indices out of range are handled: error refuses the request, zero gives zeros (empty
+                             strings), clip uses the nearest valid index, wrap counts modulo the size, so that -1 is the
                              last. Default: error.
-        dtype                The dtype of the output. Default: that of params; float32 for int8, uint8.
-        layout               Where scale and offset are: plain, in the inputs of these names; byte_rowwise, in the last
-                             8 bytes of each row, as two float32. Default: plain.
-        include_last_offset  Whether offsets has one element more than there are bags: the number of indices. Default:
-                             False.
-        Returns              The sum of each bag, or what mode says.
+        dtype                The dtype of the output. Default: the dtype of params; float32 for int8, uint8.
+        layout               The place of scale and offset: plain, in the inputs of these names; byte_rowwise, in the
+                             last 8 bytes of each row, as two float32. Default: plain.
+        include_last_offset  True if offsets has one more element than there are bags, which is the number of indices.
+                             Default: False.
+        Returns              The sum of each bag, or the combination that mode selects.
         """
         result: One = await self.run_op(op_call(
             "embedding_bag", calls.one, {"params": params, "indices": indices, "offsets": offsets,
@@ -271,13 +281,13 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
     async def dequantize(self, params: Any, scale: Any, *, offset: Any = None,
                          zero_point: Any = None, dtype: Optional[Any] = None,
                          device: Optional[str] = None, timeout: Optional[float] = None) -> One:
-        """Gives the numbers that quantised rows stand for.
+        """Computes the numbers that quantised rows stand for.
 
         params      The quantised rows.
-        scale       The factor of the elements: one for each row, or one for all.
-        offset      Added after the multiplication: one for each row, or one for all; not with zero_point.
+        scale       The factor of the elements: one for each row, or one for all rows.
+        offset      Added after the multiplication: one for each row, or one for all rows. Not with zero_point.
         zero_point  The element that stands for 0, subtracted before the multiplication: one for each row, or one for
-                    all; 0 if neither it nor offset is given.
+                    all rows. 0 if neither zero_point nor offset is given; required if a resident table has its own.
         dtype       The dtype of the output. Default: float32.
         Returns     params * scale + offset, or (params - zero_point) * scale.
         """

@@ -1,0 +1,75 @@
+"""The scale and offset beside a quantised table: a request does not leave them out without saying so."""
+from daemon import *
+from oip_client import oip_input
+from test_tensors import TensorTest
+
+ROWS, FACTORS, OFFSET = [[0, 10], [20, 30]], [0.5, 2.0], [1.0, -1.0]
+
+
+class Companions(TensorTest):
+    def store(self, name, dtype, data):
+        self.assertStatus(self.request("PUT", "/v1/tensors/" + name, {"dtype": dtype, "data": data}), 201)
+        self.addCleanup(self.delete, name)
+        return name
+
+    def table(self, shift="offset", version="", dtype="uint8"):
+        name = self.name()
+        self.store(name + version, dtype, ROWS)
+        self.store(name + ".scale" + version, "float32", FACTORS)
+        if shift:
+            self.store(f"{name}.{shift}{version}", "float32" if shift == "offset" else "int32", OFFSET if shift == "offset" else [3, 4])
+        return name
+
+    def requests(self, name, **more):
+        """a request to each op and route that scales rows of the table"""
+        body = {"scale": {"ref": name + ".scale"}, **more}
+        return (("/v1/dequantize", {"params": {"ref": name}, **body}), ("/v1/embedding_bag", {"params": {"ref": name}, "indices": [[0], [1]], **body}),
+                (f"/v1/tensors/{name}/embedding_bag", {"indices": [[0], [1]], **body}))
+
+    def test_a_shift_that_is_left_out_is_asked_for(self):
+        for shift, dtype in (("offset", "uint8"), ("offset", "int8"), ("zero_point", "uint8")):
+            name = self.table(shift, dtype=dtype)
+            for path, body in self.requests(name):
+                with self.subTest(path, shift=shift):
+                    self.assertProblem(self.post(path, body), 422, "INVALID_ARGUMENT", input=shift,
+                                       detail=f"{shift} is missing, but '{name}' has '{name}.{shift}' beside it; give \"{shift}\": {{\"ref\": \"{name}.{shift}\"}}, or {shift} = 0 if the rows have none")
+
+    def test_both_ways_out_work(self):
+        name = self.table()
+        for shift, rows in (({"offset": {"ref": name + ".offset"}}, [[1, 6], [39, 59]]), ({"offset": 0}, [[0, 5], [40, 60]]), ({"zero_point": 0}, [[0, 5], [40, 60]])):
+            for path, body in self.requests(name, **shift):
+                with self.subTest(path, shift=shift):
+                    self.assertOutput(self.post(path, body), "float32", [2, 2], rows)
+
+    def test_without_one_beside_the_table_nothing_is_asked(self):
+        for path, body in self.requests(self.table(shift=None)):
+            self.assertOutput(self.post(path, body), "float32", [2, 2], [[0, 5], [40, 60]])
+        self.assertStatus(self.post("/v1/dequantize", {"params": {"dtype": "uint8", "data": ROWS}, "scale": 0.5}), 200)
+
+    def test_the_names_are_those_of_the_request_or_of_the_version(self):
+        name = self.table(version="@7")
+        alias = self.name()
+        self.assertStatus(self.post("/v1/aliases", {"set": {alias: name + "@7", alias + ".scale": name + ".scale@7", alias + ".offset": name + ".offset@7"}}), 200)
+        body = {"params": {"ref": alias}, "scale": {"ref": alias + ".scale"}}
+        self.assertIn(f'"offset": {{"ref": "{alias}.offset"}}', self.assertProblem(self.post("/v1/dequantize", body), 422, "INVALID_ARGUMENT")["detail"])
+        self.assertStatus(self.post("/v1/aliases", {"set": {alias + ".offset": None}}), 200)
+        self.assertIn(f'"offset": {{"ref": "{name}.offset@7"}}', self.assertProblem(self.post("/v1/dequantize", body), 422, "INVALID_ARGUMENT")["detail"])
+        self.assertStatus(self.post("/v1/aliases", {"set": {alias: None, alias + ".scale": None}}), 200)
+
+    def test_other_formats_are_asked_for_their_ref(self):
+        name = self.table()
+        refs = {"params.ref": name, "scale.ref": name + ".scale"}
+        want = f'give "offset.ref": "{name}.offset", or offset = 0 if the rows have none'
+        reply = self.post("/v1/dequantize", safetensors({}, refs), {"Content-Type": SAFETENSORS})
+        self.assertIn(want, self.assertProblem(reply, 422, "INVALID_ARGUMENT", input="offset")["detail"])
+        reply = self.post("/v2/models/dequantize/infer", {"inputs": [], "parameters": refs})
+        self.assertIn(want, reply.json()["error"])
+        reply = self.post("/v2/models/dequantize/infer", {"inputs": [oip_input("zero_point", "INT32", [], [0])], "parameters": refs})
+        self.assertEqual(reply.json()["outputs"][0]["data"], [0, 5, 40, 60])
+
+    def test_a_scale_that_is_left_out_is_named(self):
+        name = self.table()
+        for path, body in (("/v1/dequantize", {"params": {"ref": name}}), ("/v1/embedding_bag", {"params": {"ref": name}, "indices": [[0]]}),
+                           (f"/v1/tensors/{name}/embedding_bag", {"indices": [[0]]})):
+            detail = self.assertAnyProblem(self.post(path, body))["detail"]
+            self.assertIn(f"; '{name}' has '{name}.scale' beside it, \"scale\": {{\"ref\": \"{name}.scale\"}}", detail)
