@@ -371,6 +371,7 @@ class Options(unittest.TestCase):
             with self.subTest(header):
                 message = self.refusal("--otlp-endpoint", "http://localhost:4318", "--otlp-header", header)
                 self.assertIn("otlp-header: ", message)
+                self.assertIn("otlp-header: ", self.refusal("--otlp-header", header))  # also without a collector
                 self.assertNotIn("s3cret", message)
 
 
