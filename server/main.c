@@ -19,6 +19,7 @@
 #include <sys/ioctl.h>
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -352,11 +353,23 @@ static int columns_of(int fd)
     return size.ws_col < FEWEST ? FEWEST : size.ws_col;
 }
 
+/* A file that gets the number of a closed standard stream would have the log written into it. */
+static void open_standard_streams(void)
+{
+    int fd;
+    do
+        fd = open("/dev/null", O_RDWR);
+    while (fd >= 0 && fd <= STDERR_FILENO);
+    if (fd > STDERR_FILENO)
+        close(fd);
+}
+
 int main(int argc, char **argv)
 {
     static struct td_services services;
     char message[TD_CONFIG_MESSAGE];
     int status = 0;
+    open_standard_streams();
     const enum td_config_action action =
         td_config_load(&services.config, argc, argv, environ, message);
     switch (action) {

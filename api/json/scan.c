@@ -13,6 +13,17 @@ static bool begins_with(const char *at, const char *end, const char *word)
     return (size_t)(end - at) >= strlen(word) && memcmp(at, word, strlen(word)) == 0;
 }
 
+/* About a character beyond ASCII, where none is allowed. */
+static const char *hint_about_character(const char *at, const char *end)
+{
+    const unsigned char *text = (const unsigned char *)at;
+    const size_t size = td_utf8_character(text, (size_t)(end - at));
+    if (size == 0)
+        return "; JSON is sent as UTF-8";
+    const uint32_t point = td_utf8_code_point(text, size);
+    return point >= 0x2018 && point <= 0x201d ? "; JSON has straight double quotes" : "";
+}
+
 /* What other notations have at this place, and what JSON has instead; "" if the mistake is none of these. */
 static const char *advice(const struct td_json_scan *scan, const char *at)
 {
@@ -42,7 +53,7 @@ static const char *advice(const struct td_json_scan *scan, const char *at)
                    ? "; JSON writes true, false and null"
                    : "";
     default:
-        return (unsigned char)*at >= 0x80 ? "; JSON is sent as UTF-8" : "";
+        return (unsigned char)*at >= 0x80 ? hint_about_character(at, scan->end) : "";
     }
 }
 

@@ -59,10 +59,9 @@ static td_status queue_full(struct td_call *call, struct td_worker_pool *pool)
 {
     struct td_services *services = call->services;
     td_error_set(&call->error, TD_QUEUE_FULL,
-                 "the queue is full: it has %lld requests%s of at most %lld (--queue-limit)",
+                 "the queue is full: at most %lld requests%s may wait (--queue-limit)",
                  (long long)services->config.queue_limit,
-                 pool == services->disk_threads ? " that change the data folder" : "",
-                 (long long)services->config.queue_limit);
+                 pool == services->disk_threads ? " that change the data folder" : "");
     call->error.retry_after_s = td_worker_pool_retry_after_s(pool);
     return TD_QUEUE_FULL;
 }
@@ -95,16 +94,16 @@ static td_status check_deadline(struct td_call *call, uint64_t cost_ns)
 {
     struct td_services *services = call->services;
     const int64_t by = start_by(call), left = by - call->times.stage_end;
-    int64_t wait = 0;
+    struct td_expected expected = { 0 };
     if (by == TD_NEVER ||
         !td_worker_pool_is_late(services->workers, source_in(call, services->workers), cost_ns,
-                                left, &wait))
+                                left, &expected))
         return TD_OK;
-    td_error_set(
-        &call->error, TD_DEADLINE_EXCEEDED,
-        "the deadline passes in %lld ms, and the request would wait for a worker for about "
-        "%lld ms",
-        (long long)(left / 1000000), (long long)(wait / 1000000));
+    td_error_set(&call->error, TD_DEADLINE_EXCEEDED,
+                 "the deadline passes in %lld ms, and the request would wait for a worker for "
+                 "about %lld ms and run for %lld ms",
+                 (long long)(left / 1000000), (long long)(expected.wait_ns / 1000000),
+                 (long long)(expected.run_ns / 1000000));
     call->error.retry_after_s = td_worker_pool_retry_after_s(services->workers);
     return TD_DEADLINE_EXCEEDED;
 }
@@ -136,6 +135,12 @@ static bool refuse_later(struct td_call *call)
     if (call->refusal_due_ns)
         end(call, call->error.status);
     return call->refusal_due_ns != 0;
+}
+
+/* What is known of the cost only after admission. */
+static uint64_t admitted_ns(const struct td_call *call)
+{
+    return call->admission.compute_ns + call->admission.encode_ns;
 }
 
 /* Counts the call as suspended before it reads `refusing`: once `refusing` is set and the count is
@@ -189,13 +194,14 @@ td_verdict td_schedule(struct td_call *call)
     if (status != TD_OK)
         return answer(call, status);
     cost += td_stage_admit_ns(call);
-    if (cost > limit || call->must_queue)
+    if (cost > limit)
         return enqueue(call, cost);
-    status = admit(call);
+    status =
+        admit(call); /* also of a call that must be queued: its cost decides what others wait */
     if (status != TD_OK)
         return answer(call, status);
-    cost += call->admission.compute_ns + call->admission.encode_ns;
-    if (td_device_call_is_due(call) || cost > limit) {
+    cost += admitted_ns(call);
+    if (td_device_call_is_due(call) || cost > limit || call->must_queue) {
         status = check_read_in_time(call);
         return status == TD_OK ? enqueue(call, cost) : answer(call, status);
     }
@@ -338,9 +344,7 @@ static td_status prepare(struct td_call *call, struct td_worker *worker, bool *p
         return TD_OK;
     }
     if (status == TD_OK)
-        *put_back = td_worker_pool_put_back(
-            worker, &call->job,
-            job_cost(call, call->admission.compute_ns + call->admission.encode_ns));
+        *put_back = td_worker_pool_put_back(worker, &call->job, job_cost(call, admitted_ns(call)));
     return status;
 }
 
@@ -395,7 +399,7 @@ static bool changes_later(struct td_call *call, struct td_worker *worker, td_sta
         *status = queue_full(call, pool);
         return false;
     }
-    call->job.cost_ns = job_cost(call, call->admission.compute_ns + call->admission.encode_ns);
+    call->job.cost_ns = job_cost(call, admitted_ns(call));
     call->job.deadline_ns = start_by(call);
     if (td_writer_enter(store, &call->writer)) /* if not, another thread may have the call by now */
         submit_to(call, pool);
@@ -425,7 +429,8 @@ static bool submitted_upload(struct td_call *call)
 static void run(struct td_job *job, struct td_worker *worker)
 {
     struct td_call *call = (struct td_call *)(void *)job;
-    const uint64_t cost_ns = job->cost_ns; /* as it was queued */
+    const uint64_t queued_ns = job->cost_ns;
+    const bool admitted = call->admitted;
     bool put_back = false;
     left_queue(call);
     const int64_t begun = call->times.stage_end;
@@ -447,7 +452,8 @@ static void run(struct td_job *job, struct td_worker *worker)
         if (status == TD_OK)
             status = td_call_encode(call);
         if (status == TD_OK && !call->device)
-            td_worker_pool_measure(td_worker_pool_of(worker), cost_ns,
+            td_worker_pool_measure(td_worker_pool_of(worker),
+                                   admitted ? queued_ns : queued_ns + admitted_ns(call),
                                    call->times.stage_end - begun - td_worker_nested_ns(worker));
         end(call, status);
     }
@@ -459,9 +465,8 @@ static void displaced(struct td_call *call)
     td_client_limits_give_request(call); /* the refusal may be delayed */
     td_error_set(
         &call->error, TD_QUEUE_FULL,
-        "the queue is full: it has %lld requests of at most %lld (--queue-limit), and more "
-        "of them are this client's than any other's",
-        (long long)call->services->config.queue_limit,
+        "the queue is full: at most %lld requests may wait (--queue-limit), and more of them are "
+        "this client's than any other's",
         (long long)call->services->config.queue_limit);
     call->error.retry_after_s = td_worker_pool_retry_after_s(call->services->workers);
     decide_delay(call);

@@ -10,8 +10,7 @@
 struct td_borrowed {
     struct td_borrowed *next;
     const void *data;
-    struct td_buffer
-        *owner; /* a stored tensor, whose file may be mapped; NULL: shared memory of a client */
+    struct td_buffer *owner; /* of a stored tensor; NULL: shared memory of a client */
     const char *name;
     size_t name_length;
 };
@@ -109,14 +108,16 @@ bool td_sources_is_table(const struct td_sources *sources, const struct td_tenso
     return false;
 }
 
+static bool is_lost(const struct td_sources *sources, const struct td_borrowed *range)
+{
+    return range->owner ? td_store_is_cut(range->owner)
+                        : td_guard_faults() != sources->faults && td_guard_marked_at(range->data);
+}
+
 td_status td_sources_check(const struct td_sources *sources, struct td_error *err)
 {
-    for (const struct td_borrowed *range = sources->borrowed; range; range = range->next)
-        td_store_look_at_file(range->owner);
-    if (td_guard_faults() == sources->faults)
-        return TD_OK;
     for (const struct td_borrowed *range = sources->borrowed; range; range = range->next) {
-        if (!td_guard_marked_at(range->data))
+        if (!is_lost(sources, range))
             continue;
         const char *shown = TD_SHOWN(range->name, range->name_length);
         return range->owner

@@ -123,7 +123,7 @@ static td_status expand(z_stream *stream, bool gzip, const struct td_inflate_lim
 }
 
 /* A body that is neither gzip nor zlib, and cannot be read as raw deflate, is most likely not compressed. */
-static td_status refuse_uncompressed(const unsigned char *in, size_t bytes, struct td_error *err)
+static td_status refuse_unknown(const unsigned char *in, size_t bytes, struct td_error *err)
 {
     enum { SHOWN = 4 };
     char start[3 * SHOWN + 1] = "", why[sizeof err->message];
@@ -132,8 +132,8 @@ static td_status refuse_uncompressed(const unsigned char *in, size_t bytes, stru
     snprintf(why, sizeof why, "%s", err->message);
     return td_error_set(
         err, TD_MALFORMED_REQUEST,
-        "the body is not compressed: it begins with%s, gzip begins with 1f 8b; leave "
-        "out Content-Encoding, or compress the body. As raw deflate, %.200s",
+        "the body is neither gzip, which starts with 1f 8b, nor zlib: it starts with%s. If it is "
+        "not compressed, leave out Content-Encoding. Read as raw deflate: %.200s",
         start, why);
 }
 
@@ -168,7 +168,7 @@ td_status td_inflate(const void *body, size_t bytes, const struct td_inflate_lim
                               "%u bytes follow the end of the compressed body", stream.avail_in);
     inflateEnd(&stream);
     if (status == TD_MALFORMED_REQUEST && bytes > 0 && !zlib && !gzip)
-        status = refuse_uncompressed(in, bytes, err);
+        status = refuse_unknown(in, bytes, err);
 done:
     if (status == TD_OK) {
         *out = buffer;

@@ -208,7 +208,7 @@ enum td_config_action {
 /* X(action, name, letter or "", value name, help): arguments that are no options, so that neither
  * the environment nor a file can have them. */
 #define TD_ARGUMENTS(X)                                                                            \
-    X(RUN, "config", "", "FILE", "JSON file with options")                                         \
+    X(RUN, "config", "", "FILE", "JSON file with options; also TENSORD_CONFIG")                    \
     X(CHECK, "check-config", "", "",                                                               \
       "check the configuration, the addresses and the data folder, report, and exit; status 0: "   \
       "it would start, 1: it would not, 2: wrong options")                                         \

@@ -135,6 +135,8 @@ void td_request_log(const struct td_call *call, bool complete)
     struct line line = { .reason = reason_of(call), .complete = complete };
     if (line.reason == NO_LINE)
         return;
+    if (line.reason == FAILED && is_slow(call)) /* counted, though its line says that it failed */
+        atomic_fetch_add_explicit(&slow->events, 1, memory_order_relaxed);
     if (line.reason == SLOW) {
         if (!td_log_limit_take(slow, call->times.stage_end, TD_SLOW_LINES))
             return;

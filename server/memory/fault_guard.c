@@ -14,9 +14,8 @@
 static struct {
     atomic_uintptr_t begin, end;
     atomic_bool marked;
-    const volatile char
-        *last;          /* in the last page, the last byte that is not zero, or else the last one */
-    bool ends_in_zeros; /* a cut within the last page changes no byte */
+    const volatile char *last; /* byte of the last page that is not zero; of zeros the last one */
+    bool ends_in_zeros;        /* a cut within the last page changes no byte */
 } ranges[TD_GUARD_RANGES];
 
 static atomic_int used; /* ranges[used..] were never used */

@@ -39,7 +39,8 @@ void td_checksums_range(const struct td_checksums *checksums, uint64_t block, ui
                         uint64_t *end);
 
 /* A digest of the first and the last page of a file: two pages that a start reads anyway. A table that was
- * computed again differs in them, even if its file has the size and the time of the one before. */
+ * computed again usually differs in them, even if its file has the size and the time of the one before;
+ * a change between them is not seen. */
 uint64_t td_digest_ends(const void *data, size_t size);
 
 /* A digest of all digests: of every byte of the file before them. */

@@ -15,6 +15,7 @@
 #ifndef TD_SERVER_STORE_DATA_DIR_INTERNAL_H
 #define TD_SERVER_STORE_DATA_DIR_INTERNAL_H
 
+#include "server/observe/log_limit.h"
 #include "server/store/data_dir.h"
 
 #include <sys/stat.h>
@@ -56,6 +57,7 @@ struct td_data_dir {
     uint64_t seed;  /* of hidden names: process ids repeat across containers */
     atomic_uint_fast64_t temporaries; /* numbers their names */
     uint64_t quota;                   /* of the .tensord files; 0 for none */
+    struct td_log_limit failed;       /* lines about changes that the disk refused */
 
     /* Held while the folder is listed, since the sum and the reservation are one step. */
     pthread_mutex_t quota_mutex;
@@ -67,9 +69,12 @@ bool td_data_file_is(const char *name, const char *suffix);
 
 struct td_file_id td_data_id_of(const struct stat *info);
 
-/* The error for errno `reason` of changing a file, or of writing one of `bytes`. */
-td_status td_data_disk_error(const struct td_data_dir *dir, const char *file, int reason,
-                             uint64_t bytes, struct td_error *err);
+/* The error for errno `reason` of changing a file, or of writing one of `bytes`. disk_error also logs it,
+ * once a second at most, because the operator has to do something about it. */
+td_status td_data_explain(const struct td_data_dir *dir, const char *file, int reason,
+                          uint64_t bytes, struct td_error *err);
+td_status td_data_disk_error(struct td_data_dir *dir, const char *file, int reason, uint64_t bytes,
+                             struct td_error *err);
 
 /* Between hold and release the folder is not exchanged. */
 void td_data_hold(struct td_data_dir *dir);

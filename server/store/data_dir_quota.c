@@ -75,7 +75,7 @@ static int sum_files(const struct td_data_dir *dir, const char *file, uint64_t *
 }
 
 /* With quota_mutex held. */
-static td_status check_quota(const struct td_data_dir *dir, const char *file, uint64_t bytes,
+static td_status check_quota(struct td_data_dir *dir, const char *file, uint64_t bytes,
                              struct td_error *err)
 {
     uint64_t others, replaced;

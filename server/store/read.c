@@ -71,7 +71,7 @@ td_status td_store_check(const struct td_tensor_listing *listing, struct td_erro
     const struct td_version *version = td_version_of(tensor);
     if (!version)
         return TD_OK;
-    /* It looks at the file, because the kernel sends mapped pages without a fault in this process. */
+    /* The kernel sends mapped pages without a fault in this process: the check reads the file's end. */
     return td_version_check(version, err);
 }
 
@@ -88,11 +88,10 @@ bool td_store_is_replaced(struct td_buffer *owner)
     return version && atomic_load(&version->replaced);
 }
 
-void td_store_look_at_file(struct td_buffer *owner)
+bool td_store_is_cut(struct td_buffer *owner)
 {
     const struct td_version *version = td_version_of(&(struct td_tensor){ .owner = owner });
-    if (version)
-        td_version_look_at_file(version);
+    return version && td_version_is_cut(version);
 }
 
 bool td_store_is_mapped(const struct td_tensor *tensor)

@@ -72,9 +72,10 @@ struct td_store {
     /* Of the writer of the aliases. */
     struct td_taken_folder *taken; /* folders whose aliases have been set, as in aliases.json */
     int n_taken;
-    atomic_bool
-        aliases_unread; /* the last attempt to read aliases.json failed, as the problems tell */
-    atomic_bool aliases_known; /* an attempt has succeeded, or this process has written the file */
+    /* The last attempt to read aliases.json failed, as the problems tell. */
+    atomic_bool aliases_unread;
+    /* An attempt has succeeded, or this process has written the file. */
+    atomic_bool aliases_known;
 
     pthread_mutex_t writing;           /* guards the writers (writer_queue.h) */
     pthread_cond_t written;            /* a writer that blocks its thread has entered */

@@ -123,9 +123,9 @@ TD_MUST_CHECK td_status td_store_resolve_all(struct td_store *store,
 TD_MUST_CHECK td_status td_store_check(const struct td_tensor_listing *listing,
                                        struct td_error *err);
 
-/* Counts a fault of the fault guard if the file of the version `owner` has been cut; NULL is fine. To be
- * called after its bytes have been read. */
-void td_store_look_at_file(struct td_buffer *owner);
+/* True if the file of the version `owner`, or that of its keys, has been cut, cannot be read or is
+ * damaged. To be asked after its bytes have been read. */
+bool td_store_is_cut(struct td_buffer *owner);
 
 /* Whether `owner` is a version that has been replaced or deleted. For caches of tensors. */
 bool td_store_is_replaced(struct td_buffer *owner);
@@ -337,8 +337,8 @@ struct td_store_stats td_store_stats(struct td_store *store);
 
 /* What the last scan could read. */
 struct td_store_reading {
-    bool folder,
-        aliases;  /* the data folder, and aliases.json in it, or that there is no such file */
+    bool folder;
+    bool aliases; /* true also if there is no aliases.json */
     int problems; /* as td_store_list_problems lists them */
 };
 struct td_store_reading td_store_reading(struct td_store *store);

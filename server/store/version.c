@@ -117,18 +117,20 @@ const struct td_version *td_version_of(const struct td_tensor *tensor)
                : NULL;
 }
 
-void td_version_look_at_file(const struct td_version *version)
+static bool is_cut(int range)
 {
-    td_guard_look_at_end(version->range);
-    if (version->keys)
-        td_guard_look_at_end(version->keys->range);
+    td_guard_look_at_end(range);
+    return td_guard_marked(range);
+}
+
+bool td_version_is_cut(const struct td_version *version)
+{
+    return is_cut(version->range) || (version->keys && is_cut(version->keys->range));
 }
 
 td_status td_version_check(const struct td_version *version, struct td_error *err)
 {
-    td_version_look_at_file(version);
-    if (!td_guard_marked(version->range) &&
-        !(version->keys && td_guard_marked(version->keys->range)))
+    if (!td_version_is_cut(version))
         return TD_OK;
     if (atomic_load(&version->integrity) == TD_INTEGRITY_DAMAGED)
         return td_error_set(err, TD_DEVICE_UNAVAILABLE,

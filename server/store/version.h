@@ -93,8 +93,8 @@ void td_version_share(struct td_version *version, const struct td_version *befor
 /* The version that owns the tensor, or NULL. */
 const struct td_version *td_version_of(const struct td_tensor *tensor);
 
-/* Marks its range of the fault guard if its file has been cut. */
-void td_version_look_at_file(const struct td_version *version);
+/* True if its file, or that of its keys, has been cut or is marked in the fault guard. */
+bool td_version_is_cut(const struct td_version *version);
 
 /* DEVICE_UNAVAILABLE if its file has been truncated or is damaged. To be called after the bytes are copied and
  * before the copy is published. */

@@ -112,6 +112,8 @@ static bool check_headers(const char *list, char message[TD_CONFIG_MESSAGE])
 bool td_collector_check(const struct td_config *config, char message[TD_CONFIG_MESSAGE])
 {
     struct library library;
+    if (!check_headers(config->otlp_header, message))
+        return false;
     if (!config->otlp_endpoint[0])
         return true;
     if (!is_endpoint(config->otlp_endpoint)) {
@@ -121,8 +123,6 @@ bool td_collector_check(const struct td_config *config, char message[TD_CONFIG_M
                  config->otlp_endpoint);
         return false;
     }
-    if (!check_headers(config->otlp_header, message))
-        return false;
     if (load(&library))
         return true;
     snprintf(message, TD_CONFIG_MESSAGE,

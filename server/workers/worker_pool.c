@@ -603,7 +603,7 @@ static double queued_real_ns(struct td_worker_pool *pool, int n)
 }
 
 bool td_worker_pool_is_late(struct td_worker_pool *pool, const struct td_job_source *source,
-                            uint64_t cost_ns, int64_t left_ns, int64_t *wait_ns)
+                            uint64_t cost_ns, int64_t left_ns, struct td_expected *expected)
 {
     const int job_class = td_job_class_of(cost_ns);
     const double run = real_ns(pool, job_class, cost_ns), left = (double)left_ns - run;
@@ -617,7 +617,7 @@ bool td_worker_pool_is_late(struct td_worker_pool *pool, const struct td_job_sou
     pthread_mutex_unlock(&pool->mutex);
     const double wait =
         (real_ns(pool, job_class, ahead) + real_ns(pool, TD_JOB_SMALL, smalls)) / pool->n_workers;
-    *wait_ns = (int64_t)wait;
+    *expected = (struct td_expected){ .wait_ns = (int64_t)wait, .run_ns = (int64_t)run };
     return ahead + smalls > 0 && wait > left;
 }
 

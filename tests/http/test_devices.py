@@ -57,7 +57,7 @@ class Absent(HttpTest):
         self.assertIn("off", gpu["reason"])
 
 
-class Absent(unittest.TestCase):
+class WithoutPlugin(unittest.TestCase):
     def test_clients_are_told_that_there_is_no_gpu_and_the_log_where_it_was_looked_for(self):
         with tempfile.TemporaryDirectory() as folder:  # without a plugin beside the program
             class Alone(Daemon):

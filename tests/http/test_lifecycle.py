@@ -71,6 +71,21 @@ class CommandLine(unittest.TestCase):
         for name in ("config", "check-config", "check-health", "print-config", "version", "help"):
             self.assertRegex(result.stdout, rf"(?m)^\s*--{name}\b")
 
+    def test_with_closed_standard_streams_no_file_gets_the_log(self):
+        with tempfile.TemporaryDirectory() as folder:
+            close = lambda: (os.close(0), os.close(1), os.close(2))
+            process = subprocess.Popen([BINARY, "--listen", "127.0.0.1:0", "--data-dir", folder], preexec_fn=close)
+            try:
+                streams = [f"/proc/{process.pid}/fd/{i}" for i in range(3)]
+                lock = os.path.join(folder, ".tensord.lock")
+                eventually(lambda: os.path.exists(lock) and os.path.getsize(lock) > 0)
+                self.assertEqual([os.readlink(stream) for stream in streams], ["/dev/null"] * 3)
+            finally:
+                process.terminate()
+                process.wait()
+            with open(lock) as f:
+                self.assertRegex(f.read(), r"^ *\d+\n$")  # the process id
+
     def test_version_is_one_line(self):
         result = run("--version")
         self.assertEqual(result.returncode, 0)

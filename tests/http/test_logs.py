@@ -481,6 +481,18 @@ class Slow(unittest.TestCase):
             for raw in raws:
                 self.assertEqual(raw.reply().status, 200)
 
+    def test_a_slow_request_that_fails_is_counted_too(self):
+        with GatedDaemon("--slow-ms", "60000", "--workers", "1", "--inline-limit-us", "0") as daemon:
+            with daemon.gates.closed("compute") as gate, Raw(daemon) as first, Raw(daemon) as late:
+                body = json.dumps(GATHER).encode()
+                first.send(http_request("POST", "/v1/gather", body))
+                gate.arrival()
+                late.send(http_request("POST", "/v1/gather", body, ["X-Request-Timeout-Ms: 70000"]))
+                eventually(lambda: metric(daemon, "tensord_queue_jobs") == 1)
+                daemon.clock.advance(71)
+                self.assertEqual(late.reply().status, 504)
+                eventually(lambda: metric(daemon, "tensord_slow_requests_total") == 1)
+
     def test_slow_requests_are_logged_at_warn_a_few_a_second(self):
         with GatedDaemon(*self.OPTIONS) as daemon, daemon.clock.stopped():
             with Client(daemon) as client:

@@ -26,7 +26,7 @@ class Queue(HttpTest):
             for _ in range(6):
                 reply = self.request("POST", "/v1/gather", BODY)
                 problem = self.assertProblem(reply, 429, "QUEUE_FULL", op="gather")
-                self.assertEqual(problem["detail"], "the queue is full: it has 1 requests of at most 1 (--queue-limit)")
+                self.assertEqual(problem["detail"], "the queue is full: at most 1 requests may wait (--queue-limit)")
                 self.assertRegex(reply.headers["Retry-After"], r"^[1-9][0-9]*$")
             gate.open()
             for raw in computed, queued:
@@ -129,6 +129,25 @@ class SmallAndLargeRequests(HttpTest):
             self.assertTrue(raw.is_silent())
             gate.open()
             self.assertOutput(raw.reply(), "int32", [1], [1])
+
+    def test_a_request_that_stores_its_result_waits_with_its_whole_cost(self):
+        """what others are told about their wait depends on it"""
+        def queued_work(**options):
+            body = json.dumps({"equation": "ij,jk->ik", "inputs": [{"ref": "t"}] * 2, **options}).encode()
+            with GatedDaemon("--workers", "1") as daemon, Client(daemon) as client:
+                self.assertStatus(client.request("PUT", "/v1/tensors/t", table, {"Content-Type": SAFETENSORS}), 201)
+                with daemon.gates.closed("compute") as gate, Raw(daemon) as first, Raw(daemon) as second:
+                    first.send(http_request("POST", "/v1/einsum", body))
+                    gate.arrival()
+                    second.send(http_request("POST", "/v1/einsum", body))
+                    self.wait_until(lambda: metric(daemon, "tensord_queue_jobs") == 1)
+                    work = metric(daemon, "tensord_queue_work_seconds")
+                    gate.open()
+                    for raw in first, second:
+                        self.assertStatus(raw.reply(), 200)
+                    return work
+        table = safetensors({"t": ("float32", (1000, 1000), bytes(4000000))})
+        self.assertGreater(queued_work(store="out"), 0.5 * queued_work(response="base64"))
 
     def test_large_requests_are_not_starved_by_later_ones(self):
         """they are computed in the order in which they arrive, although their cost is known only when a worker has read

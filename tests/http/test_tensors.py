@@ -819,6 +819,8 @@ class DataFolder(TensorTest):
             self.assertProblem(reply, 422, "RESOURCE_LIMIT", resource="disk_bytes")
             self.assertStatus(client.request("GET", "/v1/tensors/large"), 404)
             self.assertEqual(os.listdir(self.folder), [".tensord.lock"])
+            event = daemon.wait_log(lambda e: e["event"] == "change_failed")
+            self.assertEqual((event["level"], event["file"], event["reason"]), ("warn", "large.tensord", "File too large"))
             self.assertStatus(client.request("PUT", "/v1/tensors/small?persist=1", [1]), 201)
 
     def test_a_second_daemon_changes_the_folder_only_after_the_first_one_has_ended(self):

