@@ -97,7 +97,7 @@ class Parser(argparse.ArgumentParser):
         for option in unknown:
             if not option.startswith("-"):
                 self.error(
-                    f"unrecognized arguments: {option}; inputs stand together, and an option takes one"
+                    f"unrecognized arguments: {option}; list all inputs together; an option takes one"
                     " value: --rows a,b"
                 )
             near = difflib.get_close_matches(option.partition("=")[0], self._option_string_actions)

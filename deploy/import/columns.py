@@ -6,7 +6,7 @@ to fit into memory.
 import collections
 import dataclasses
 import math
-import pathlib
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 
@@ -429,7 +429,7 @@ def keys_hint(name: str, keys: str | None, names: list[str]) -> str:
     """What was probably meant by a name that is not one of the columns."""
     if name != keys or not name:
         return ""
-    if pathlib.Path(name).is_file():
+    if os.path.isfile(name):  # also False for a name that is too long
         return f". --keys-from {name} reads the keys from that file"
     if len(name.split(",")) > 1 and all(part in names for part in name.split(",")):
         return ". The keys are one column: make a column of both in the file"

@@ -152,11 +152,14 @@ class Csv(Columns):
             are_all(batch.column(name), r"\A *-?[0-9]+,[0-9]+ *\z") for name in names
         ):
             return
-        for name in rows or names:
-            if self.schema.field(name).type == pyarrow.float64() and are_all(
-                batch.column(name), r"\A *-?[1-9][0-9]{0,2}\.[0-9]{3} *\z"
+        for name in names:
+            is_row = name in rows if rows else name not in self.left_out
+            if (
+                is_row
+                and self.schema.field(name).type == pyarrow.float64()
+                and are_all(batch.column(name), r"\A *-?[1-9][0-9]{0,2}\.[0-9]{3} *\z")
             ):
-                first = shown(batch.column(name)[0].as_py().strip())
+                first = shown(batch.column(name).drop_null()[0].as_py().strip())
                 self.notes.append(
                     f"{self.place}: the numbers in column {name}, such as {first}, have three digits"
                     " after the point, which is read as a decimal point; if it separates thousands,"

@@ -1,6 +1,7 @@
 """Chooses the reader of an input, and its tables and their keys, as the command line says."""
 
 import dataclasses
+import os
 import pathlib
 import typing
 from collections.abc import Iterator
@@ -26,7 +27,7 @@ JSON_LINES = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 WORD_VECTORS = (".txt", ".vec", ".txt.gz", ".vec.gz")
 NUMBERS_AS_TEXT = (*CSV, *JSON_LINES, *WORD_VECTORS)
 STATE_DICT = (".pt", ".pth", ".bin")
-# Formats that cannot be imported, and how pandas or jq write their contents in one that can.
+# Formats that cannot be imported, and how to write their contents in a format that can be imported.
 OTHER_FORMATS = {
     (".json", ".json.gz"): "a list of objects becomes JSON Lines by jq -c '.[]' FILE.json >FILE.jsonl",
     (".xlsx", ".xls", ".ods"): "pandas.read_excel(FILE).to_csv('FILE.csv', index=False) makes CSV of it",
@@ -221,8 +222,8 @@ def open_tensors(path: pathlib.Path) -> Tensors:
         if has_suffix(path, suffixes):
             raise Refused(f"{path}: files of this format are not imported; {hint}")
     raise Refused(
-        f"{path}: its suffix is of no known format; expected .parquet, .feather, .arrow, .csv,"
-        " .tsv, .jsonl, .txt, .vec, .npy, .npz, .pt, .pth, .bin, .safetensors or a folder"
+        f"{path}: the format of the file is unknown; expected a name that ends with .parquet, .feather,"
+        " .arrow, .csv, .tsv, .jsonl, .txt, .vec, .npy, .npz, .pt, .pth, .bin or .safetensors, or a folder"
     )
 
 
@@ -274,7 +275,7 @@ def tensor_hint(name: str, reader: Tensors, choice: Choice) -> str:
     """What was probably meant by a name that is not one of the tensors."""
     if choice.tensors.get(name) in reader.names:
         return f". --tensor has the name in the input first: --tensor {choice.tensors[name]}={name}"
-    if name == choice.keys and name and pathlib.Path(name).is_file():
+    if name == choice.keys and os.path.isfile(name):  # also False for a name that is too long
         return f". --keys-from {name} reads the keys from that file"
     return ""
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs what the documents show: the blocks of README.md, docs/*.md, api/*.md and kernels/*/README.md, page by page, from top to bottom.
+"""Runs what the documents show: the blocks of README.md, docs/*.md, api/*.md, kernels/*/README.md, and the pages of the Python client
+and of imports, page by page, from top to bottom.
 
     run.py [--binary PATH] [PAGE...]
 
@@ -34,6 +35,7 @@ from cache import CACHE, own_folder
 from daemon import eventually, free_ports
 
 MODEL = os.path.join(CACHE, "real")  # of tests/real/run.sh
+PATTERNS = "docs/*.md", "api/*.md", "kernels/*/README.md", "api/clients/python/README.md", "deploy/import/README.md"
 RUN, SHOWN = ("console", "sh", "python"), ("c", "js", "json", "mermaid", "text", "yaml")
 LIMIT_S = 300
 START = re.compile(r"^((?:build/)?tensord\b.*?)&\s*(?:#.*)?$", re.S)
@@ -274,8 +276,7 @@ def run_page(page, binary, home):
 
 
 def pages():
-    return ["README.md", *sorted(os.path.relpath(p, ROOT) for pattern in ("docs/*.md", "api/*.md", "kernels/*/README.md")
-                                 for p in glob.glob(os.path.join(ROOT, pattern)))]
+    return ["README.md", *sorted(os.path.relpath(p, ROOT) for pattern in PATTERNS for p in glob.glob(os.path.join(ROOT, pattern)))]
 
 
 def main():

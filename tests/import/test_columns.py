@@ -273,6 +273,23 @@ class DecimalCommas(ColumnTest):
         self.assertEqual(self.notes(path, "--rows", "x"), note(path, "x", "1.234"))
         for text in "id,x\na,1.234\nb,12.500\n", "id,x,y\na,1.234,b\nb,12.500,c\n":
             self.assertEqual(self.notes(self.text(text), "--rows", "x"), [])
+        path = self.text("id;x\na;\nb;1.234\n")
+        self.assertEqual(self.notes(path, "--delimiter", ";", "--keys", "id", "--list"), note(path, "x", "1.234"))
+        self.assertEqual(self.refused(path, "--delimiter", ";", "--keys", "id"), f"{path}, column x: row 0 has no value")
+        path = self.text("a;1.234\nb;2.500\n")
+        self.assertEqual(self.notes(path, "--delimiter", ";", "--no-header", "--keys", "0"), note(path, "1", "1.234"))
+
+    def test_an_index_without_a_name_has_no_thousands(self):
+        path = self.text(";x\n1.234;1.5\n")
+        notes = self.notes(path, "--delimiter", ";")
+        self.assertEqual(["first column has no name" in note for note in notes], [True], notes)
+
+    def test_a_column_of_rows_that_is_not_there_is_an_error(self):
+        for text, name, expected in (("id;x\na;1.5\n", "nosuch", "there is no column nosuch; it has id, x"),
+                                     ("a;1.5\n", "2", "there is no column 2; it has 0, 1")):
+            path = self.text(text)
+            options = [] if "id" in text else ["--no-header"]
+            self.assertEqual(self.refused(path, "--delimiter", ";", "--rows", name, *options), f"{path}: {expected}")
 
 
 class ValuesOfCsv(ColumnTest):

@@ -29,7 +29,7 @@ class CommandLine(ImportTest):
                                   (["--data-dir", "d", "--name", "a/b"], "'/' (U+002F) is not allowed; expected letters"),
                                   (["--data-dir", "d", "--name", "e\u0301"], "(NFC); expected '\u00e9'"),
                                   (["--data-dir", "d", "--delimiter", "::"], "--delimiter '::': expected one ASCII character, or \\t for a tab"),
-                                  (["--data-dir", "d", "--rows", "a", "b"], "unrecognized arguments: b; inputs stand together, and an option takes one value: --rows a,b"),
+                                  (["--data-dir", "d", "--rows", "a", "b"], "unrecognized arguments: b; list all inputs together; an option takes one value: --rows a,b"),
                                   (["--data-dir", "d", "--delimiter", '"'], "expected one ASCII character"),
                                   (["--data-dir", "d", "--rows", ""], "--rows '': expected names of columns, with a comma between them"),
                                   (["--data-dir", "d", "--rows", "a,,b"], "--rows 'a,,b': expected names of columns"),
@@ -64,6 +64,8 @@ class CommandLine(ImportTest):
                 ((vectors, "--keys", keys), f". --keys-from {keys} reads the keys from that file"),
                 ((self.work / "t.csv", "--keys", keys), f"it has id, x. --keys-from {keys} reads the keys from that file"),
                 ((self.work / "t.csv", "--keys", "id,x"), "it has id, x. The keys are one column: make a column of both in the file"),
+                ((self.work / "t.csv", "--keys", "id," * 200 + "x"), "it has id, x. The keys are one column: make a column of both in the file"),
+                ((model, "--tensor", "w", "--keys", "v" * 400), f"there is no tensor {'v' * 400}; it has v, w"),
                 ((vectors, "--keys-from", self.work / "k.csv"), "; a column of pandas is written by df['NAME'].to_csv('keys.txt', index=False, header=False)"),
                 ((vectors, "--keys-from", floats), "keys are of dtype float64; expected integers or strings; astype('int64') makes integers"),
                 ((model, "--tensor", "words=w"), "there is no tensor words; it has v, w. --tensor has the name in the input first: --tensor w=words"),
@@ -99,7 +101,7 @@ class CommandLine(ImportTest):
         (self.work / "m.doc").write_text("")
         (self.work / "a.parquet").write_text("")
         self.assertIn("there is no such file", self.refused(self.work / "none.parquet"))
-        self.assertIn("its suffix is of no known format", self.refused(self.work / "m.doc"))
+        self.assertIn("the format of the file is unknown; expected a name that ends with .parquet", self.refused(self.work / "m.doc"))
         self.assertIn("several inputs are the parts of a table in Parquet or Arrow files",
                       self.refused(self.work / "a.parquet", self.work / "m.doc"))
         np.savez(self.work / "m x.npz", w=np.zeros(3))

@@ -12,10 +12,11 @@ import time
 import numpy as np
 import pytest
 import tensord
-from conftest import GOOD, HELD, LIMIT, SHORT, asynchronous, gather, problem, soon
+from conftest import GOOD, HELD, LIMIT, SHORT, asynchronous, gather, problem, reply, soon
 from tensord import blocking, streams
 
 PLANETS = [2, 3]
+INFO = reply(200, b'{"dtype":"float64"}', "Content-Type: application/json", "Connection: close")
 
 
 @pytest.mark.parametrize("status, code", [(429, "QUEUE_FULL"), (503, "DRAINING"), (503, "DATA_DIR_LOCKED"), (503, "DEVICE_UNAVAILABLE")])
@@ -66,6 +67,40 @@ def test_the_deadline_and_the_token_are_sent(false_server, using, clock):
     using(server.url, gather, timeout=LIMIT, token="secret")
     head = server.requests[0][0].decode() + "\r\n"
     assert "\r\nX-Request-Timeout-Ms: 300000\r\n" in head and "\r\nAuthorization: Bearer secret\r\n" in head
+
+
+def test_the_requests_of_a_call_share_its_deadline(false_server, using, clock):
+    """a list with NaN takes the dtype of a table, which is asked for first; safetensors does not have every dtype"""
+    def slowly(text):
+        def answer(connection):
+            clock.advance(3)
+            connection.sendall(text)
+        return answer
+
+    def told(server):
+        return [(head.split(b" ", 2)[1], int(re.search(rb"X-Request-Timeout-Ms: (\d+)", head)[1])) for head, _ in server.requests]
+    info = slowly(INFO)
+    server = false_server(info, info, GOOD)
+    using(server.url, lambda client: client.concat(["a", [[float("nan")]], "b", "a"]), timeout=LIMIT)
+    assert told(server) == [(b"/v1/tensors/a", 300000), (b"/v1/tensors/b", 297000), (b"/v1/concat", 294000)]
+    text = reply(200, b'{"dtype":"string","shape":[1],"data":["a"]}', "Content-Type: application/json")
+    server = false_server(slowly(problem(406, "NOT_ACCEPTABLE", "Connection: close")), text)
+    using(server.url, lambda client: client.tables["t"].get(timeout=10))
+    assert told(server) == [(b"/v1/tensors/t", 10000), (b"/v1/tensors/t?response=base64", 7000)]
+
+
+def test_a_dtype_is_only_asked_of_tables_that_are_data(false_server, using):
+    nan = [float("nan")]
+    for use in (lambda client: client.embedding_bag("a", "i", offsets="o", weights=nan),
+                lambda client: client.embedding_bag("a", tensord.Keys(tensord.Ref("k")), weights=nan),
+                lambda client: client.dynamic_stitch(["i", "j"], ["a", nan]),
+                lambda client: client.lookup("a", tensord.Ref("k"), queries=tensord.Ref("q"), default=nan),
+                lambda client: client.tables["a"].scatter("i", nan),
+                lambda client: client.tables["a"].upsert(tensord.Ref("k"), nan)):
+        server = false_server(INFO, problem(400, "INVALID_ARGUMENT"))
+        with pytest.raises(tensord.InvalidArgument):
+            using(server.url, use)
+        assert [head.split(b" ", 2)[1] for head, _ in server.requests][0] == b"/v1/tensors/a" and len(server.requests) == 2
 
 
 def test_where_nothing_listens_is_a_connection_error(false_server, using):

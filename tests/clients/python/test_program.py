@@ -1,10 +1,9 @@
-"""The command line, serve, and the commands of the README."""
+"""The command line, and serve."""
 import inspect
 import io
 import json
 import os
 import pty
-import re
 import select
 import subprocess
 import sys
@@ -13,10 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tensord
-from conftest import LIMIT, ROOT, eventually, problem
+from conftest import LIMIT, eventually, problem
 from tensord import progress
-
-README = (ROOT / "api/clients/python/README.md").read_text()
 
 
 def program(daemon, *words, status=0):
@@ -203,21 +200,3 @@ def test_stop_leaves_no_process():
         group = server.process.pid
         assert exists(group)
     eventually(lambda: not exists(group))
-
-
-def test_each_block_of_python_in_the_readme_prints_what_it_shows(monkeypatch):
-    for text in re.findall(r"^```python\n(.*?)^```$", README, re.M | re.S):
-        done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, cwd=ROOT, timeout=LIMIT)
-        assert done.returncode == 0, done.stderr
-        shown = "".join(re.findall(r"print\(.*  # (.*)$", text, re.M))
-        assert re.sub(r"\s", "", done.stdout) == re.sub(r"\s", "", shown)
-
-
-def test_each_command_in_the_readme_runs(daemon, tmp_path):
-    commands = re.findall(r"^python -m tensord (.*)$", README, re.M)
-    assert commands
-    np.save(tmp_path / "scores.npy", np.zeros((2, 2), "f4"))
-    for command in commands:
-        done = subprocess.run(["bash", "-c", f"{sys.executable} -m tensord --url {daemon.url} {command}"], capture_output=True, text=True,
-                              cwd=tmp_path, timeout=LIMIT)
-        assert done.returncode == 0, (command, done.stderr)

@@ -12,7 +12,7 @@ from . import calls, streams
 from .arrays import Array, Keys, Ref, Tensor, to_array
 from .async_ops import AsyncOps
 from .calls import Call, Conditions, Description, Found, Selected, tensor_path
-from .errors import NotAcceptable, TensorNotFound
+from .errors import TensorNotFound
 from .exchange import DEFAULT_URL, Pool, Settings, exchange
 from .inputs import as_input, as_row_numbers, is_text
 from .progress import Progress
@@ -45,9 +45,6 @@ class AsyncClient(AsyncOps[Array, list[Array], Found, Selected]):
 
     async def send(self, call: Call[T], *, timeout: Optional[float] = None) -> T:
         """runs a call of tensord.calls"""
-        if call.untyped:
-            infos = [await self.tables[name].info() for name in call.untyped.tables]
-            call = calls.completed(call, call.untyped, infos)
         return await streams.run(exchange(call, self.settings, self.pool, timeout), self.settings, self.context)
 
     async def run_op(self, call: Call[Any], timeout: Optional[float]) -> Any:
@@ -298,10 +295,7 @@ class AsyncTable:
         return await self.rows(numbers)
 
     async def _read(self, path: str, timeout: Optional[float]) -> Array:
-        try:
-            return await self.client.send(calls.read_call(path), timeout=timeout)
-        except NotAcceptable:  # a dtype that safetensors does not have
-            return await self.client.send(calls.read_text_call(path), timeout=timeout)
+        return await self.client.send(calls.read_call(path), timeout=timeout)
 
 
 def refuse_index(which: Any) -> None:

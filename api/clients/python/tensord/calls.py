@@ -40,6 +40,7 @@ class Call(Generic[T]):
     idempotent: bool = True
     progress: Optional[Progress] = None
     untyped: Optional[Untyped] = None  # in place of a body
+    otherwise: Optional[Call[T]] = None  # sent if safetensors does not have the dtype of the reply
 
 
 class Found(NamedTuple):
@@ -156,12 +157,19 @@ def encode(inputs: dict[str, Input], attributes: dict[str, Any]) -> tuple[list[A
     return (binary_body(inputs, attributes), SAFETENSORS) if binary else (json_body(inputs, attributes), JSON)
 
 
-def with_body(call: Call[T], inputs: Mapping[str, Given], attributes: dict[str, Any], table: Optional[str] = None) -> Call[T]:
+def data_tables(inputs: Mapping[str, Given], indices: tuple[str, ...]) -> list[str]:
+    """the resident tensors, each once, among the inputs whose dtype may be that of floats"""
+    others = {*indices, "keys", "queries"}
+    return list(dict.fromkeys(value.name for name, value in inputs.items() if isinstance(value, Ref) and name.partition(".")[0] not in others))
+
+
+def with_body(call: Call[T], inputs: Mapping[str, Given], attributes: dict[str, Any], indices: tuple[str, ...] = (),
+              table: Optional[str] = None) -> Call[T]:
     """gives a call its body of these inputs, beside that table, or `untyped` if floats take the dtype of a table"""
     floats, dtype = [value for value in inputs.values() if isinstance(value, Floats)], None
     if floats:
         dtype = common_float(map(known_dtype, inputs.values()), floats[0].name)
-        tables = [value.name for value in inputs.values() if isinstance(value, Ref)] + ([] if table is None else [table])
+        tables = data_tables({**inputs, **({} if table is None else {"table": Ref(table)})}, indices)
         if dtype is None and tables:
             call.untyped = Untyped(inputs, attributes, tables)
             return call
@@ -207,7 +215,7 @@ def attribute(name: str, value: Any) -> Any:
 def op_call(op: str, decode: Callable[[Reply], T], arguments: dict[str, Any], attributes: dict[str, Any],
             lists: tuple[str, ...] = (), indices: tuple[str, ...] = (), optional: tuple[str, ...] = ()) -> Call[T]:
     call = Call("POST", "/v1/" + op, decode, headers={"Accept": ACCEPT})
-    return with_body(call, flat_inputs(arguments, lists, indices, optional), {**present(attributes), "response": "base64"})
+    return with_body(call, flat_inputs(arguments, lists, indices, optional), {**present(attributes), "response": "base64"}, indices)
 
 
 def tensor_path(name: str, *parts: str, **query: Any) -> str:
@@ -249,7 +257,8 @@ def repeatable(path: str, conditions: Conditions) -> bool:
 def change_call(path: str, table: str, arguments: dict[str, Any], attributes: dict[str, Any], conditions: Conditions,
                 idempotent: bool) -> Call[Description]:
     call = Call("POST", path, description, headers=conditions.headers(), idempotent=idempotent and repeatable(path, conditions))
-    return with_body(call, flat_inputs(arguments, indices=("indices",)), present(attributes), table)
+    indices = ("indices",)
+    return with_body(call, flat_inputs(arguments, indices=indices), present(attributes), indices, table)
 
 
 def stored(call: Call[Any], name: str, ttl_s: Optional[int], conditions: Conditions) -> Call[Any]:
@@ -290,11 +299,7 @@ def extents(shape: Any) -> list[int]:
 
 
 def read_call(path: str) -> Call[Array]:
-    return Call("GET", path, only, [], {"Accept": SAFETENSORS})
-
-
-def read_text_call(path: str) -> Call[Array]:
-    return Call("GET", path + "?response=base64", only)
+    return Call("GET", path, only, [], {"Accept": SAFETENSORS}, otherwise=Call("GET", path + "?response=base64", only))
 
 
 # ---------------------------------------------------------------- descriptions of tables

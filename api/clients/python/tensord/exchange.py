@@ -16,8 +16,8 @@ from email.utils import parsedate_to_datetime
 from typing import Any, NamedTuple, Optional, Protocol, TypeVar, Union
 from urllib.parse import urlsplit
 
-from .calls import Call, document, is_json
-from .errors import ConnectionLost, ProtocolError, Timeout, problem_error
+from .calls import Call, completed, document, is_json, json_call, tensor_path
+from .errors import ConnectionLost, NotAcceptable, ProtocolError, Timeout, problem_error
 from .http1 import Reply, check_header, read_reply, request_head
 
 T = TypeVar("T")
@@ -264,7 +264,24 @@ def deadline_of(settings: Settings, timeout: Optional[float]) -> float:
 
 
 def exchange(call: Call[T], settings: Settings, pool: Pool, timeout: Optional[float]) -> Generator[Step, Any, T]:
-    deadline, tries = deadline_of(settings, timeout), 0
+    """all requests of a call, by one deadline"""
+    deadline = deadline_of(settings, timeout)
+    if call.untyped:
+        infos = []
+        for name in call.untyped.tables:
+            infos.append((yield from answered(json_call("GET", tensor_path(name)), settings, pool, deadline)))
+        call = completed(call, call.untyped, infos)
+    try:
+        return (yield from answered(call, settings, pool, deadline))
+    except NotAcceptable:
+        if call.otherwise is None:
+            raise
+    return (yield from answered(call.otherwise, settings, pool, deadline))
+
+
+def answered(call: Call[T], settings: Settings, pool: Pool, deadline: float) -> Generator[Step, Any, T]:
+    """sends one request until it has an answer or the last of its retries failed"""
+    tries = 0
     while True:
         retry_after = ""
         failure: Exception
