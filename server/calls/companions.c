@@ -41,14 +41,12 @@ static bool find(struct td_call *call, const char *input, char table[TD_TENSOR_N
                  char part[TD_TENSOR_NAME])
 {
     const char *names[] = { td_tables_name_of(&call->tables, table_of(call), &call->arena), NULL };
-    char suffix[TD_TENSOR_NAME];
     uint64_t number;
     if (!td_store_identity(table_of(call), &names[1], &number))
         names[1] = NULL;
-    snprintf(suffix, sizeof suffix, ".%s", input);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (!names[i] || strlen(names[i]) >= TD_TENSOR_NAME ||
-            !td_table_part_name(names[i], suffix, part) || !is_there(call, part))
+            !td_table_part_name(names[i], input, part) || !is_there(call, part))
             continue;
         snprintf(table, TD_TENSOR_NAME, "%s", names[i]);
         return true;
