@@ -1,5 +1,5 @@
 """POST /v1/tensors/{name}/upsert and /remove: rows of a table replaced, appended and taken out by key."""
-import os, random, threading
+import os, random, struct, threading
 from daemon import *
 from test_keys import KeysTest
 
@@ -133,6 +133,16 @@ class Upsert(UpsertTest):
             self.assertTable(name, "int8", [[1], [2]], [1, 2])
             self.assertStatus(self.delete(name + part), 204)
         self.assertMetadata(self.change(name, "remove", {"keys": [1]}), 200, removed=1)
+
+    def test_rows_whose_scales_cannot_be_read_stay(self):
+        folder = temporary_folder()
+        with open(os.path.join(folder, "q.scale.npy"), "wb") as file:
+            file.write(npy("float32", (2,), struct.pack("<2f", 0.5, 0.5)))
+        with Daemon("--data-dir", folder) as daemon, Client(daemon) as client:
+            self.assertStatus(client.request("PUT", "/v1/tensors/q", {"tensor": {"dtype": "int8", "data": [[1], [2]]}, "keys": [1, 2]}), 201)
+            os.truncate(os.path.join(folder, "q.scale.npy"), 100)
+            problem = self.assertProblem(client.post("/v1/tensors/q/remove", {"keys": [1]}), 503, "DEVICE_UNAVAILABLE")
+            self.assertIn("q.scale.npy", problem["detail"])
 
     def test_a_condition_is_checked(self):
         name = self.table([1], [1])
