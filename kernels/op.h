@@ -49,8 +49,8 @@ typedef enum td_role {
 /* "data", "index", "key", "condition". */
 const char *td_role_name(td_role role);
 
-/* Whether an input belongs to quantised rows of the first input. A resident table NAME may then have the
- * resident tensor NAME.<name of the input> beside it, as import makes them. */
+/* What an input is to quantised rows of the first input. A resident table NAME may have the resident tensor
+ * NAME.<name of the input> beside it; imports of quantised rows write NAME.scale and NAME.offset. */
 typedef enum td_companion {
     TD_COMPANION_NONE,
     TD_COMPANION_SCALE,
@@ -237,7 +237,7 @@ const struct td_op *td_op_named(const char *name, size_t length);
 
 td_output_form td_op_output_form(const struct td_op *op);
 
-/* Whether the op looks rows of a table up: its first input is the table, `params`, or the keys of its
+/* True if the op looks rows of a table up: its first input is the table, `params`, or the keys of its
  * rows, and another one says which rows. */
 bool td_op_is_lookup(const struct td_op *op);
 

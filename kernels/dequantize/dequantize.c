@@ -203,7 +203,8 @@ static const struct td_input_spec inputs_specs[] = {
         .companion = TD_COMPANION_SHIFT,
         .summary = "The element that stands for 0, subtracted before the multiplication: one "
                    "for each row, or one for all rows. 0 if neither zero_point nor offset is "
-                   "given; required if a resident table has its own.",
+                   "given. One of the two is required if NAME.offset or NAME.zero_point is "
+                   "resident beside the table NAME.",
         .dtypes = TD_DTYPES_ZERO_POINT,
         .optional = true,
         .reads_values = true,

@@ -4,6 +4,7 @@
 #include "server/store/store.h"
 #include "server/store/table_name.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -28,32 +29,34 @@ static bool any_given(const struct td_call *call, td_companion kind)
     return false;
 }
 
-static bool is_there(struct td_call *call, const char *name)
-{
-    struct td_tensor_listing found;
-    struct td_error none;
-    return td_tables_get(&call->tables, name, &call->arena, &found, &none) == TD_OK;
-}
+/* A part of a table that is there. */
+struct part {
+    char table[TD_KEYS_NAME]; /* "" if there is none */
+    char name[TD_TENSOR_NAME];
+};
 
-/* Finds the companion for an input beside the table: beside the name that the request has for it, which may be
- * an alias, or beside the version. */
-static bool find(struct td_call *call, const char *input, char table[TD_TENSOR_NAME],
-                 char part[TD_TENSOR_NAME])
+/* Looks for the part that an input takes: beside the name that the request has for its table, and
+ * beside the version. The two names differ if the request names an alias. */
+static td_status find(struct td_call *call, const char *input, struct part *part,
+                      struct td_error *err)
 {
-    const char *names[] = { td_tables_name_of(&call->tables, table_of(call), &call->arena), NULL };
-    char suffix[TD_TENSOR_NAME];
+    const char *version;
     uint64_t number;
-    if (!td_store_identity(table_of(call), &names[1], &number))
-        names[1] = NULL;
-    snprintf(suffix, sizeof suffix, ".%s", input);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        if (!names[i] || strlen(names[i]) >= TD_TENSOR_NAME ||
-            !td_table_part_name(names[i], suffix, part) || !is_there(call, part))
-            continue;
-        snprintf(table, TD_TENSOR_NAME, "%s", names[i]);
-        return true;
+    bool found = false;
+    const bool has_name = td_tables_name_of(&call->tables, table_of(call), part->table);
+    td_status status = TD_OK;
+    if (has_name)
+        status = td_tables_find_part(&call->tables, part->table, input, &call->arena, part->name,
+                                     &found, err);
+    if (status == TD_OK && !found && td_store_identity(table_of(call), &version, &number) &&
+        (!has_name || strcmp(version, part->table) != 0)) {
+        snprintf(part->table, sizeof part->table, "%s", version);
+        status = td_tables_find_part(&call->tables, version, input, &call->arena, part->name,
+                                     &found, err);
     }
-    return false;
+    if (!found)
+        part->table[0] = '\0';
+    return status;
 }
 
 /* How the request gives a resident tensor as this input. */
@@ -67,42 +70,71 @@ static const char *ref_to(const struct td_call *call, const char *input, const c
     return text;
 }
 
+/* Adds to the message of an error, if all of it fits. */
+static void append(struct td_error *err, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static void append(struct td_error *err, const char *format, ...)
+{
+    const size_t used = strlen(err->message);
+    char text[sizeof err->message];
+    va_list args;
+    va_start(args, format);
+    const int size = vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (size > 0 && used + (size_t)size < sizeof err->message)
+        memcpy(err->message + used, text, (size_t)size + 1);
+}
+
+/* Refuses the request if the table has this part, or if that cannot be told. */
+static td_status check_part(struct td_call *call, const char *input)
+{
+    struct td_error *err = &call->error;
+    struct part part;
+    char ref[REF_TEXT];
+    const td_status status = find(call, input, &part, err);
+    if (status != TD_OK) {
+        append(
+            err,
+            "; %s is missing, and that tensor may belong to the table: give %s, or %s = 0 if the "
+            "rows have none",
+            input, input, input);
+        return td_error_at_input(err, status, "%s", input);
+    }
+    if (!part.table[0])
+        return TD_OK;
+    td_error_set(err, TD_INVALID_ARGUMENT,
+                 "%s is missing, but '%s' has '%s' beside it; give %s, or %s = 0 if the rows "
+                 "have none",
+                 input, part.table, part.name, ref_to(call, input, part.name, ref), input);
+    return td_error_at_input(err, TD_INVALID_ARGUMENT, "%s", input);
+}
+
 td_status td_companions_check(struct td_call *call)
 {
-    char table[TD_TENSOR_NAME], part[TD_TENSOR_NAME], ref[REF_TEXT];
+    td_status status = TD_OK;
     if (!any_given(call, TD_COMPANION_SCALE) || any_given(call, TD_COMPANION_SHIFT) ||
         !table_of(call))
         return TD_OK;
-    for (int i = 1; i < call->op->n_inputs; i++) {
-        const char *name = call->op->inputs[i].name;
-        if (call->op->inputs[i].companion != TD_COMPANION_SHIFT || !find(call, name, table, part))
-            continue;
-        td_error_set(&call->error, TD_INVALID_ARGUMENT,
-                     "%s is missing, but '%s' has '%s' beside it; give %s, or %s = 0 if the rows "
-                     "have none",
-                     name, table, part, ref_to(call, name, part, ref), name);
-        return td_error_at_input(&call->error, TD_INVALID_ARGUMENT, "%s", name);
-    }
-    return TD_OK;
+    for (int i = 1; i < call->op->n_inputs && status == TD_OK; i++)
+        if (call->op->inputs[i].companion == TD_COMPANION_SHIFT)
+            status = check_part(call, call->op->inputs[i].name);
+    return status;
 }
 
 void td_companions_explain(struct td_call *call)
 {
     struct td_error *err = &call->error;
-    char table[TD_TENSOR_NAME], part[TD_TENSOR_NAME], ref[REF_TEXT], text[3 * TD_TENSOR_NAME];
+    struct part part;
+    char ref[REF_TEXT];
     if (!table_of(call))
         return;
     for (int i = 1; i < call->op->n_inputs; i++) {
         const struct td_input_spec *spec = &call->op->inputs[i];
         const bool named = strcmp(err->input, spec->name) == 0 ||
                            strcmp(err->input, call->op->inputs[0].name) == 0;
-        if (spec->companion != TD_COMPANION_SCALE || is_given(call, i) || !named ||
-            !find(call, spec->name, table, part))
-            continue;
-        const size_t used = strlen(err->message);
-        const int size = snprintf(text, sizeof text, "; '%s' has '%s' beside it, %s", table, part,
-                                  ref_to(call, spec->name, part, ref));
-        if (size > 0 && used + (size_t)size < sizeof err->message)
-            memcpy(err->message + used, text, (size_t)size + 1);
+        if (spec->companion == TD_COMPANION_SCALE && !is_given(call, i) && named &&
+            find(call, spec->name, &part, NULL) == TD_OK && part.table[0])
+            append(err, "; '%s' has '%s' beside it, %s", part.table, part.name,
+                   ref_to(call, spec->name, part.name, ref));
     }
 }

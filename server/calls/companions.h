@@ -1,11 +1,18 @@
-/* companions.h - the resident tensors that belong to a quantised table: NAME.scale, NAME.offset and
- * NAME.zero_point beside NAME.
+/* companions.h - the parts of a quantised table NAME (td_table_parts in table_name.h): NAME.scale,
+ * NAME.offset and NAME.zero_point.
  *
- * A request that scales the rows of such a table and leaves out what is added to them would compute other
- * numbers without an error. The inputs are marked in the op's descriptor (td_companion in kernels/op.h).
+ * A request that scales the rows of such a table and leaves out what is added to them would compute
+ * other numbers without an error. The inputs are marked in the op's descriptor (td_companion in
+ * kernels/op.h).
  *
- * Errors     INVALID_ARGUMENT
- * Cost       Nothing unless a resident table is scaled and nothing is added: then a look-up for each name. */
+ * A part that cannot be read counts as a part of the table, and so does an alias of a version that
+ * the token is not for. The request is refused with the error that naming the part would give, so a
+ * token learns no more than by naming it. A token that is for NAME may always name its parts:
+ * prefixes have no '@', so a prefix of NAME is a prefix of NAME.offset, too.
+ *
+ * Errors     INVALID_ARGUMENT; FORBIDDEN, DEVICE_UNAVAILABLE, ... of a part that cannot be read
+ * Cost       Nothing unless a resident table is scaled and nothing is added: then a search among the
+ *            names for each input that could be added, and as many more if an alias names the table. */
 #ifndef TD_SERVER_CALLS_COMPANIONS_H
 #define TD_SERVER_CALLS_COMPANIONS_H
 

@@ -3,6 +3,7 @@
 #include "kernels/name.h"
 #include "server/store/aliases.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static td_status hide(const struct td_tables *tables, const char *name, size_t length,
@@ -102,13 +103,15 @@ static td_status resolve(struct td_resolver *resolver, const char *name, size_t 
     return found == TD_OK ? check_target(tables, name, length, out, err) : found;
 }
 
-const char *td_tables_name_of(const struct td_tables *tables, const struct td_tensor *tensor,
-                              struct td_arena *arena)
+bool td_tables_name_of(const struct td_tables *tables, const struct td_tensor *tensor,
+                       char name[TD_KEYS_NAME])
 {
     for (const struct td_found_table *found = tables->first; found; found = found->next)
-        if (found->owner == tensor->owner)
-            return td_arena_text(arena, found->name.text, found->name.length, NULL);
-    return NULL;
+        if ((found->agreed ? found->agreed->owner : found->owner) == tensor->owner) {
+            snprintf(name, TD_KEYS_NAME, "%.*s", (int)found->name.length, found->name.text);
+            return true;
+        }
+    return false;
 }
 
 void td_tables_init(struct td_tables *tables, struct td_store *store)
@@ -176,6 +179,28 @@ td_status td_tables_get(const struct td_tables *tables, const char *name, struct
     status = td_store_get(tables->store, name, length, arena, out, err);
     return status == TD_OK ? check_target(tables, name, length, out->tensor, err)
                            : refuse(tables, name, length, status, err);
+}
+
+/* A part that is deleted between the two look-ups is not there. */
+td_status td_tables_find_part(const struct td_tables *tables, const char *table, const char *part,
+                              struct td_arena *arena, char name[TD_TENSOR_NAME], bool *found,
+                              struct td_error *err)
+{
+    struct td_tensor_listing listing;
+    struct td_error why;
+    *found = false;
+    if (!td_table_part_name(table, part, name))
+        return TD_OK;
+    td_status status = td_tables_may_name(tables, name, err);
+    if (status != TD_OK || !td_store_knows(tables->store, name))
+        return status;
+    status = td_tables_get(tables, name, arena, &listing, &why);
+    *found = status == TD_OK;
+    if (status == TD_OK || status == TD_TENSOR_NOT_FOUND)
+        return TD_OK;
+    if (err)
+        *err = why;
+    return status;
 }
 
 /* One more than the limit shows whether there are further ones. How many of a range may be named is known

@@ -1,7 +1,7 @@
 /* tables.h - the resident tensors that a request may name: the only way from the names of a request
  * to the store.
  *
- * Other files of server/calls call neither td_store_get, td_store_list nor td_store_resolver, and
+ * Other files of server/calls call none of td_store_get, td_store_knows, td_store_list and td_store_resolver, and
  * change a name only after td_tables_may_write; tests/http/test_tokens.py checks it.
  *
  * A call sees the names of one moment. While it is decoded they are found one after the other; if
@@ -18,6 +18,7 @@
 
 #include "server/guard/access.h"
 #include "server/store/store.h"
+#include "server/store/table_name.h"
 
 struct td_found_table;
 
@@ -40,9 +41,9 @@ void td_tables_init(struct td_tables *tables, struct td_store *store);
 TD_MUST_CHECK td_status td_tables_agree(struct td_tables *tables, struct td_arena *arena,
                                         bool *again, struct td_error *err);
 
-/* The name by which the request has found a tensor, which may be an alias; NULL if it has not, or without memory. */
-const char *td_tables_name_of(const struct td_tables *tables, const struct td_tensor *tensor,
-                              struct td_arena *arena);
+/* The name by which the request has found a tensor, which may be an alias; false if it has not. */
+bool td_tables_name_of(const struct td_tables *tables, const struct td_tensor *tensor,
+                       char name[TD_KEYS_NAME]);
 
 /* May the request name this tensor; may it change it? */
 TD_MUST_CHECK td_status td_tables_may_name(const struct td_tables *tables, const char *name,
@@ -59,6 +60,14 @@ TD_MUST_CHECK td_status td_tables_list(const struct td_tables *tables,
                                        const struct td_name_range *range, struct td_arena *arena,
                                        struct td_tensor_listing **list, int *count, bool *more,
                                        struct td_error *err);
+
+/* Finds a part of a table (td_table_parts of table_name.h) and its name. Errors as of td_tables_get, except
+ * TENSOR_NOT_FOUND: a part that cannot be read, or that the request may not name, is not taken for a part that
+ * is not there. No similar name is searched for. */
+TD_MUST_CHECK td_status td_tables_find_part(const struct td_tables *tables, const char *table,
+                                            const char *part, struct td_arena *arena,
+                                            char name[TD_TENSOR_NAME], bool *found,
+                                            struct td_error *err);
 
 /* As td_store_newest. */
 TD_MUST_CHECK td_status td_tables_newest(const struct td_tables *tables, const char *table,

@@ -72,22 +72,23 @@ static td_status describe_inputs(struct td_call *call, const struct td_tensor *t
     return TD_OK;
 }
 
-/* Rows of integers have a scale and an offset each in tensors of their own, which would no longer be those of
+/* Rows of integers have their scale, offset and zero point in tensors of their own, which would no longer belong to
  * the rows. */
-static td_status check_scales(struct td_call *call, const struct td_tensor *table,
-                              struct td_arena *arena)
+static td_status check_parts(struct td_call *call, const struct td_tensor *table,
+                             struct td_arena *arena)
 {
-    static const char *const suffixes[] = { ".scale", ".offset" };
     const struct td_tensor_call *state = call->state;
-    struct td_tensor_listing found;
-    struct td_error none;
     char part[TD_TENSOR_NAME];
     if (call->op == &td_op_scatter ||
         (table->dtype != TD_DTYPE_INT8 && table->dtype != TD_DTYPE_UINT8))
         return TD_OK;
-    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
-        if (td_table_part_name(state->write.name, suffixes[i], part) &&
-            td_tables_get(&call->tables, part, arena, &found, &none) == TD_OK)
+    for (int i = 0; i < TD_TABLE_PARTS; i++) {
+        bool found;
+        const td_status status = td_tables_find_part(
+            &call->tables, state->write.name, td_table_parts[i], arena, part, &found, &call->error);
+        if (status != TD_OK)
+            return status;
+        if (found)
             return td_error_set(&call->error, TD_CONFLICT,
                                 "'%s' has an element for each row of '%s', which %s does not "
                                 "change; import the table again, or delete '%s' if it is of no use",
@@ -108,7 +109,7 @@ static td_status describe(struct td_call *call)
     if (status == TD_OK)
         status = describe_inputs(call, found.tensor);
     if (status == TD_OK)
-        status = check_scales(call, found.tensor, &arena);
+        status = check_parts(call, found.tensor, &arena);
     td_arena_reset(&arena);
     return status;
 }

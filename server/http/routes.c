@@ -253,20 +253,26 @@ static td_status unknown_lookup(const struct segment *segment, const char *const
     return TD_UNKNOWN_OP;
 }
 
-/* Paths of their own below a tensor, named by errors beside the lookups. */
-static const char *const changes[] = { "upsert", "remove", "scatter" };
+/* The ops that have a path below a tensor: the lookups, then those with a route of their own. */
+static int ops_of_tensors(const char *names[N_ROUTES + TD_OP_COUNT])
+{
+    int count, n = 0;
+    const struct td_op *const *ops = td_ops(&count);
+    for (int i = 0; i < count; i++)
+        if (td_op_is_lookup(ops[i]))
+            names[n++] = ops[i]->name;
+    for (int i = 0; i < N_ROUTES; i++)
+        if (routes[i].op &&
+            td_name_begins("/v1/tensors/", routes[i].pattern, strlen(routes[i].pattern)))
+            names[n++] = routes[i].op->name;
+    return n;
+}
 
 /* An op that a path binds to a table. */
 static td_status find_lookup(struct td_call *call, const struct segment *segment)
 {
-    int count, n = 0;
-    const struct td_op *const *ops = td_ops(&count);
-    const char *names[TD_OP_COUNT + sizeof changes / sizeof *changes];
-    for (int i = 0; i < count; i++)
-        if (td_op_is_lookup(ops[i]))
-            names[n++] = ops[i]->name;
-    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++)
-        names[n++] = changes[i];
+    const char *names[N_ROUTES + TD_OP_COUNT];
+    const int n = ops_of_tensors(names);
     call->op = td_op_named(segment->text, segment->length);
     if (call->op && td_op_is_lookup(call->op))
         return TD_OK;

@@ -220,16 +220,16 @@ static bool will_exist(const struct plan *plan, const char *version)
            td_store_use_locked(plan->store, version, &unused) == TD_NAME_CURRENT;
 }
 
-/* The alias of a table of integers, and that of its scales or offsets, by their suffix: both name the same
+/* The alias of a table of integers, and the alias of a part, such as its scales: both name the same
  * version, or sums of its rows would be those of one version with the scales of another. `set` is the one
  * that the flip sets. The error does not say what the other one names, which a token may not know. */
 static td_status check_pair(const struct plan *plan, const struct td_alias *rows,
-                            const char *suffix, const struct td_alias *set, struct td_error *err)
+                            const char *part_name, const struct td_alias *set, struct td_error *err)
 {
     char name[TD_TENSOR_NAME], target[TD_TENSOR_NAME];
     const struct td_alias *part =
-        td_table_part_name(rows->name, suffix, name) ? planned(plan, name) : NULL;
-    if (!part || !td_table_part_name(rows->target, suffix, target) ||
+        td_table_part_name(rows->name, part_name, name) ? planned(plan, name) : NULL;
+    if (!part || !td_table_part_name(rows->target, part_name, target) ||
         strcmp(part->target, target) == 0 || !will_exist(plan, target))
         return TD_OK;
     return td_error_set(
@@ -239,7 +239,7 @@ static td_status check_pair(const struct plan *plan, const struct td_alias *rows
         set->name, set->target, set == rows ? name : rows->name);
 }
 
-/* The alias of a table whose scales or offsets `part` is, and what it names: a token that is not for both is
+/* The alias of a table to which `part` belongs, and what it names: a token that is not for both is
  * refused whether they are there or not. */
 static td_status check_rows_known(const struct plan *plan, const char *table,
                                   const struct td_alias *rows, const struct td_alias *part,
@@ -262,19 +262,18 @@ static td_status check_rows_known(const struct plan *plan, const char *table,
 static td_status check_parts(const struct plan *plan, const struct td_alias *alias,
                              struct td_error *err)
 {
-    static const char *const suffixes[] = { ".scale", ".offset" };
     td_status status = TD_OK;
-    for (size_t i = 0;
-         i < sizeof suffixes / sizeof *suffixes && alias->target[0] && status == TD_OK; i++) {
+    for (int i = 0; i < TD_TABLE_PARTS && alias->target[0] && status == TD_OK; i++) {
+        const char *part = td_table_parts[i];
         char table[TD_TENSOR_NAME];
-        const bool is_part = td_table_of_part(alias->name, suffixes[i], table);
+        const bool is_part = td_table_of_part(alias->name, part, table);
         const struct td_alias *rows = is_part ? planned(plan, table) : NULL;
         if (is_part)
             status = check_rows_known(plan, table, rows, alias, err);
         if (status == TD_OK)
-            status = check_pair(plan, alias, suffixes[i], alias, err);
+            status = check_pair(plan, alias, part, alias, err);
         if (status == TD_OK && rows)
-            status = check_pair(plan, rows, suffixes[i], alias, err);
+            status = check_pair(plan, rows, part, alias, err);
     }
     return status;
 }

@@ -145,6 +145,12 @@ static td_status may_be_alias(const char *name, size_t length, struct td_error *
         TD_SHOWN(name, length), TD_ALIASES_FILE);
 }
 
+/* True while aliases.json cannot be read: an alias cannot have the name of a version. */
+static bool is_alias_unread(const struct td_store *store, const char *name, size_t length)
+{
+    return !memchr(name, '@', length) && td_store_check_aliases(store, NULL) != TD_OK;
+}
+
 td_status td_store_missing(struct td_store *store, const char *name, size_t length,
                            struct td_error *err)
 {
@@ -157,9 +163,7 @@ td_status td_store_missing(struct td_store *store, const char *name, size_t leng
             (int)length, name, target);
     if (!is_malformed(store, name, length, file, why)) {
         const td_status status = td_store_not_found(store, name, length, err);
-        return memchr(name, '@', length) || td_store_check_aliases(store, NULL) == TD_OK
-                   ? status
-                   : may_be_alias(name, length, err);
+        return is_alias_unread(store, name, length) ? may_be_alias(name, length, err) : status;
     }
     return td_error_set(err, TD_DEVICE_UNAVAILABLE,
                         "the file %s of '%.*s' is damaged: %s; replace the tensor, or the file and "
@@ -192,6 +196,15 @@ static const struct td_entry *resolve(const struct td_store *store, const char *
     const struct td_entry *entry = find(store, name, length);
     const struct td_alias *alias = entry ? NULL : td_alias_find_locked(store, name, length);
     return alias ? find(store, alias->target, strlen(alias->target)) : entry;
+}
+
+bool td_store_knows(struct td_store *store, const char *name)
+{
+    const size_t length = strlen(name);
+    pthread_rwlock_rdlock(&store->lock);
+    const bool found = find(store, name, length) || td_alias_find_locked(store, name, length);
+    pthread_rwlock_unlock(&store->lock);
+    return found || td_store_is_damaged(store, name) || is_alias_unread(store, name, length);
 }
 
 void td_store_resolve_names(struct td_store *store, const struct td_store_name *names, int count,

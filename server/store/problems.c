@@ -93,10 +93,22 @@ void td_store_refuse_folder(struct td_store *store, const char *folder, const ch
                TD_TEXT("reason", reason));
 }
 
+static bool has_problem(struct td_store *store, const char *source)
+{
+    bool found;
+    pthread_rwlock_rdlock(&store->lock);
+    (void)place_of(store, source, &found);
+    pthread_rwlock_unlock(&store->lock);
+    return found;
+}
+
+/* A scan calls it for each file, nearly always without effect: requests do not wait for that. */
 void td_store_solve_problem(struct td_store *store, const char *source)
 {
     struct td_problem_note *gone = NULL;
     bool found;
+    if (!has_problem(store, source))
+        return;
     pthread_rwlock_wrlock(&store->lock);
     const int place = place_of(store, source, &found);
     if (found) {

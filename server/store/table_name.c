@@ -70,9 +70,13 @@ bool td_table_of_keys(const char *name, size_t length, char table[TD_TENSOR_NAME
     return cut_suffix(name, length, ".keys", table, table_length);
 }
 
-bool td_table_of_part(const char *name, const char *suffix, char table[TD_TENSOR_NAME])
+const char *const td_table_parts[TD_TABLE_PARTS] = { "scale", "offset", "zero_point" };
+
+bool td_table_of_part(const char *name, const char *part, char table[TD_TENSOR_NAME])
 {
+    char suffix[TD_TENSOR_NAME];
     size_t length;
+    snprintf(suffix, sizeof suffix, ".%s", part);
     return cut_suffix(name, strlen(name), suffix, table, &length);
 }
 
@@ -82,10 +86,10 @@ void td_table_keys_name(const char *table, char name[TD_KEYS_NAME])
     snprintf(name, TD_KEYS_NAME, "%.*s.keys%s", (int)base, table, table + base);
 }
 
-bool td_table_part_name(const char *table, const char *suffix, char name[TD_TENSOR_NAME])
+bool td_table_part_name(const char *table, const char *part, char name[TD_TENSOR_NAME])
 {
     const size_t base = td_table_base(table);
-    return snprintf(name, TD_TENSOR_NAME, "%.*s%s%s", (int)base, table, suffix, table + base) <
+    return snprintf(name, TD_TENSOR_NAME, "%.*s.%s%s", (int)base, table, part, table + base) <
            TD_TENSOR_NAME;
 }
 

@@ -47,10 +47,15 @@ bool td_table_version_valid(const char *version);
 const char *td_table_version(const char *name);
 size_t td_table_base(const char *name);
 
-/* The name of a tensor that belongs to a table: "t.scale@v" of "t@v" and ".scale"; false if it is too long
- * for one. And the table's name of such a name; false if its BASE does not end in the suffix. */
-bool td_table_part_name(const char *table, const char *suffix, char name[TD_TENSOR_NAME]);
-bool td_table_of_part(const char *name, const char *suffix, char table[TD_TENSOR_NAME]);
+/* The parts that a table of integers may have, tensors of their own that belong to its rows: "scale", "offset",
+ * "zero_point". The ops name their inputs in the same way (td_companion in kernels/op.h). */
+enum { TD_TABLE_PARTS = 3 };
+extern const char *const td_table_parts[TD_TABLE_PARTS];
+
+/* The name of a part of a table: "t.scale@v" of "t@v" and "scale"; false if it is too long for a name. And the
+ * table's name of such a name; false if its BASE does not end in ".scale". */
+bool td_table_part_name(const char *table, const char *part, char name[TD_TENSOR_NAME]);
+bool td_table_of_part(const char *name, const char *part, char table[TD_TENSOR_NAME]);
 
 /* Compares versions in natural order, in which numbers are compared by their value: v9 before v10. 0
  * only if they are the same text. */

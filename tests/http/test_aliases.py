@@ -160,7 +160,7 @@ class Flips(AliasTest):
         self.assertEqual(failed.headers["ETag"], etag)
 
     def test_rows_of_bytes_flip_with_their_scales(self):
-        parts = ("", ".scale", ".offset")
+        parts = ("", ".scale", ".offset", ".zero_point")
         self.versions(*(f"q{part}@{version}" for version in (1, 2) for part in parts))
         self.assertStatus(self.flip({}, **{f"small{part}": f"q{part}@1" for part in parts}), 200)
         problem = self.assertProblem(self.flip(small="q@2"), 409, "CONFLICT", attribute="set")
@@ -170,6 +170,8 @@ class Flips(AliasTest):
         self.assertIn("'small.scale' cannot name 'q.scale@2' while 'small' names another version", problem["detail"])
         mixed = {"small": "q@2", "small.scale": "q.scale@2", "small.offset": "q.offset@1"}
         self.assertProblem(self.flip(**mixed), 409, "CONFLICT")
+        mixed = {"small": "q@2", "small.scale": "q.scale@2", "small.offset": "q.offset@2"}
+        self.assertIn("while 'small.zero_point' names another version", self.assertProblem(self.flip(**mixed), 409, "CONFLICT")["detail"])
         self.assertStatus(self.flip(**{"small.scale": None}), 200)
         self.assertStatus(self.flip(**{"small.scale": "q.scale@1"}), 200)
         self.assertStatus(self.flip(small="q@1"), 200)

@@ -1,4 +1,5 @@
 """The scale and offset beside a quantised table: a request does not leave them out without saying so."""
+import os, struct
 from daemon import *
 from oip_client import oip_input
 from test_tensors import TensorTest
@@ -67,9 +68,71 @@ class Companions(TensorTest):
         reply = self.post("/v2/models/dequantize/infer", {"inputs": [oip_input("zero_point", "INT32", [], [0])], "parameters": refs})
         self.assertEqual(reply.json()["outputs"][0]["data"], [0, 5, 40, 60])
 
+    def test_a_zero_point_of_the_version_is_found_by_an_alias(self):
+        name, alias = self.table("zero_point", version="@7"), self.name()
+        self.assertStatus(self.post("/v1/aliases", {"set": {alias: name + "@7"}}), 200)
+        detail = self.assertProblem(self.post("/v1/dequantize", {"params": {"ref": alias}, "scale": 0.5}), 422, "INVALID_ARGUMENT", input="zero_point")["detail"]
+        self.assertIn(f"'{name}@7' has '{name}.zero_point@7' beside it", detail)
+        self.assertStatus(self.post("/v1/aliases", {"set": {alias: None}}), 200)
+
     def test_a_scale_that_is_left_out_is_named(self):
         name = self.table()
         for path, body in (("/v1/dequantize", {"params": {"ref": name}}), ("/v1/embedding_bag", {"params": {"ref": name}, "indices": [[0]]}),
                            (f"/v1/tensors/{name}/embedding_bag", {"indices": [[0]]})):
             detail = self.assertAnyProblem(self.post(path, body))["detail"]
             self.assertIn(f"; '{name}' has '{name}.scale' beside it, \"scale\": {{\"ref\": \"{name}.scale\"}}", detail)
+
+
+class Unreadable(HttpTest):
+    """what may belong to the table and cannot be looked at is not taken for a tensor that is not there"""
+
+    def assertRefused(self, ask, table, status, code, *details):
+        """with the table's scale alone; offset = 0 leads on"""
+        body = {"params": {"ref": table}, "scale": [0.5, 2.0]}
+        for path, more in (("/v1/dequantize", {}), ("/v1/embedding_bag", {"indices": [[0], [1]]})):
+            with self.subTest(path):
+                detail = self.assertProblem(ask(path, {**body, **more}), status, code, input="offset")["detail"]
+                for text in (*details, "offset is missing", "offset = 0"):
+                    self.assertIn(text, detail)
+                self.assertOutput(ask(path, {**body, **more, "offset": 0}), "float32", [2, 2], [[0, 5], [40, 60]])
+
+    def test_an_offset_whose_file_is_truncated(self):
+        folder = temporary_folder()
+        for name, dtype, raw in (("q", "uint8", pack("uint8", sum(ROWS, []))), ("q.offset", "float32", struct.pack("<2f", *OFFSET))):
+            with open(os.path.join(folder, name + ".npy"), "wb") as file:
+                file.write(npy(dtype, (2, 2) if name == "q" else (2,), raw))
+        with Daemon("--data-dir", folder) as daemon, Client(daemon) as client:
+            os.truncate(os.path.join(folder, "q.offset.npy"), 100)
+            self.assertRefused(client.post, "q", 503, "DEVICE_UNAVAILABLE", "q.offset.npy")
+
+    def test_an_alias_whose_version_is_gone(self):
+        folder = temporary_folder()
+        with Daemon("--data-dir", folder) as daemon, Client(daemon) as client:
+            daemon.at_start = None  # the tensors stay
+            for name, dtype, data in (("q@1", "uint8", ROWS), ("q.offset@1", "float32", OFFSET)):
+                self.assertStatus(client.request("PUT", f"/v1/tensors/{name}?persist=1", {"dtype": dtype, "data": data}), 201)
+            self.assertStatus(client.post("/v1/aliases?persist=1", {"set": {"live": "q@1", "live.offset": "q.offset@1"}}), 200)
+        os.unlink(os.path.join(folder, "q.offset@1.tensord"))
+        with Daemon("--data-dir", folder) as daemon, Client(daemon) as client:
+            daemon.at_start = None
+            self.assertRefused(client.post, "live", 503, "DEVICE_UNAVAILABLE", "the alias 'live.offset' names 'q.offset@1'")
+
+    def test_a_token_that_is_not_for_the_version_of_the_offset(self):
+        """learns as much as by naming the alias. The prefix of a table is also that of its parts"""
+        token, tokens = "t" * 16, os.path.join(temporary_folder(), "tokens")
+        with open(tokens, "w", encoding="utf-8") as file:
+            file.write(f"admin {'a' * 16}\nread {token} q live\n")
+        os.chmod(tokens, 0o600)
+        with Daemon("--token-file", tokens) as daemon, Client(daemon) as client:
+            daemon.at_start = None  # the tensors stay
+            admin = {"Authorization": "Bearer " + "a" * 16}
+            ask = lambda path, body: client.post(path, body, {"Authorization": "Bearer " + token})
+            for name, dtype, data in (("q@1", "uint8", ROWS), ("other@1", "float32", OFFSET)):
+                self.assertStatus(client.request("PUT", "/v1/tensors/" + name, {"dtype": dtype, "data": data}, admin), 201)
+            self.assertOutput(ask("/v1/dequantize", {"params": {"ref": "q@1"}, "scale": 0.5}), "float32", [2, 2], [[0, 5], [10, 15]])
+            self.assertStatus(client.post("/v1/aliases", {"set": {"live": "q@1", "live.offset": "other@1"}}, admin), 200)
+            self.assertRefused(ask, "live", 403, "FORBIDDEN", "the token is not for the version that 'live.offset' names")
+            for request in ({"params": {"ref": "live"}, "scale": 0.5}, {"params": {"ref": "live"}, "scale": 0.5, "offset": {"ref": "live.offset"}}):
+                reply = ask("/v1/dequantize", request)
+                self.assertStatus(reply, 403)
+                self.assertNotIn("other", reply.body.decode())

@@ -1,5 +1,5 @@
 """POST /v1/tensors/{name}/upsert and /remove: rows of a table replaced, appended and taken out by key."""
-import os, random, threading
+import os, random, struct, threading
 from daemon import *
 from test_keys import KeysTest
 
@@ -124,13 +124,25 @@ class Upsert(UpsertTest):
     def test_rows_with_scales_beside_them_stay(self):
         name = self.name()
         self.assertStatus(self.put(name, {"tensor": {"dtype": "int8", "data": [[1], [2]]}, "keys": [1, 2]}), 201)
-        self.assertStatus(self.put(name + ".scale", {"dtype": "float32", "data": [0.5, 0.5]}), 201)
-        for path, body in (("upsert", {"keys": [1], "rows": [[3]]}), ("remove", {"keys": [1]})):
-            problem = self.assertProblem(self.change(name, path, body), 409, "CONFLICT")
-            self.assertIn(name + ".scale' has an element for each row", problem["detail"])
-        self.assertTable(name, "int8", [[1], [2]], [1, 2])
-        self.assertStatus(self.delete(name + ".scale"), 204)
+        for part, dtype, values in ((".scale", "float32", [0.5, 0.5]), (".offset", "float32", [1, 2]), (".zero_point", "int32", [3, 4])):
+            self.assertStatus(self.put(name + part, {"dtype": dtype, "data": values}), 201)
+            for path, body in (("upsert", {"keys": [1], "rows": [[3]]}), ("remove", {"keys": [1]})):
+                with self.subTest(part=part, path=path):
+                    problem = self.assertProblem(self.change(name, path, body), 409, "CONFLICT")
+                    self.assertIn(name + part + "' has an element for each row", problem["detail"])
+            self.assertTable(name, "int8", [[1], [2]], [1, 2])
+            self.assertStatus(self.delete(name + part), 204)
         self.assertMetadata(self.change(name, "remove", {"keys": [1]}), 200, removed=1)
+
+    def test_rows_whose_scales_cannot_be_read_stay(self):
+        folder = temporary_folder()
+        with open(os.path.join(folder, "q.scale.npy"), "wb") as file:
+            file.write(npy("float32", (2,), struct.pack("<2f", 0.5, 0.5)))
+        with Daemon("--data-dir", folder) as daemon, Client(daemon) as client:
+            self.assertStatus(client.request("PUT", "/v1/tensors/q", {"tensor": {"dtype": "int8", "data": [[1], [2]]}, "keys": [1, 2]}), 201)
+            os.truncate(os.path.join(folder, "q.scale.npy"), 100)
+            problem = self.assertProblem(client.post("/v1/tensors/q/remove", {"keys": [1]}), 503, "DEVICE_UNAVAILABLE")
+            self.assertIn("q.scale.npy", problem["detail"])
 
     def test_a_condition_is_checked(self):
         name = self.table([1], [1])

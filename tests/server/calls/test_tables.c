@@ -94,6 +94,34 @@ TD_TEST(tensors_of_different_moments_are_found_again_together)
     ck_assert(!must_decode_again());
 }
 
+TD_TEST(the_name_of_a_tensor_that_is_found_again_is_known)
+{
+    struct td_tensor a;
+    char name[TD_KEYS_NAME];
+    ck_assert_int_eq(resolved("a"), 1);
+    put("a", "int32[1] 2");
+    put("b", "int32[1] 2");
+    ck_assert_int_eq(resolved("b"), 2);
+    ck_assert(must_decode_again());
+    ck_assert_int_eq(td_resolve(&tables.resolver, "a", 1, &test_arena, &a, &err), TD_OK);
+    ck_assert(td_tables_name_of(&tables, &a, name));
+    ck_assert_str_eq(name, "a");
+}
+
+TD_TEST(a_part_of_a_table_is_found_or_not)
+{
+    char name[TD_TENSOR_NAME];
+    bool found;
+    put("a.scale", "float32[1] 1");
+    ck_assert_int_eq(td_tables_find_part(&tables, "a", "scale", &test_arena, name, &found, &err),
+                     TD_OK);
+    ck_assert(found);
+    ck_assert_str_eq(name, "a.scale");
+    ck_assert_int_eq(td_tables_find_part(&tables, "a", "offset", &test_arena, name, &found, &err),
+                     TD_OK);
+    ck_assert(!found);
+}
+
 TD_TEST(a_tensor_that_is_gone_by_then_is_not_found)
 {
     bool again;

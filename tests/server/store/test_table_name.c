@@ -1,3 +1,4 @@
+#include "kernels/op.h"
 #include "server/store/table_name.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
@@ -115,6 +116,43 @@ TD_TEST(a_name_that_is_too_long_is_not_made_valid)
     longest[1] = '@';
     td_table_name_in_file(longest, "w", name);
     ck_assert(!td_name_valid(name));
+}
+
+static const struct {
+    const char *table, *part, *name;
+} parts[] = {
+    { "t", "scale", "t.scale" },
+    { "t@v", "offset", "t.offset@v" },
+    { "m:w@v", "zero_point", "m:w.zero_point@v" },
+};
+
+TD_TEST_EACH(the_name_of_a_part_has_its_table_and_version, parts)
+{
+    char name[TD_TENSOR_NAME], table[TD_TENSOR_NAME];
+    ck_assert(td_table_part_name(parts[_i].table, parts[_i].part, name));
+    ck_assert_str_eq(name, parts[_i].name);
+    ck_assert(td_table_of_part(name, parts[_i].part, table));
+    ck_assert_str_eq(table, parts[_i].table);
+}
+
+static bool is_part(const char *name)
+{
+    for (int i = 0; i < TD_TABLE_PARTS; i++)
+        if (strcmp(td_table_parts[i], name) == 0)
+            return true;
+    return false;
+}
+
+TD_TEST(the_inputs_of_quantised_rows_are_the_parts_of_a_table)
+{
+    int n;
+    const struct td_op *const *ops = td_ops(&n);
+    for (int i = 0; i < n; i++)
+        for (int k = 0; k < ops[i]->n_inputs; k++) {
+            const struct td_input_spec *input = &ops[i]->inputs[k];
+            ck_assert_msg(input->companion == TD_COMPANION_NONE || is_part(input->name), "%s %s",
+                          ops[i]->name, input->name);
+        }
 }
 
 static const struct {

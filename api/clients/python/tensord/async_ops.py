@@ -252,7 +252,8 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
                              rows. Not with zero_point.
         zero_point           The element of int8 and uint8 params that stands for 0, subtracted before the
                              multiplication: one for each row, or one for all rows. 0 if neither zero_point nor offset
-                             is given; required if a resident table has its own.
+                             is given. With scale, one of the two is required if NAME.offset or NAME.zero_point is
+                             resident beside the table NAME.
         mode                 How the rows of a bag are combined: sum adds them, mean divides the sum by the sum of the
                              weights, sqrtn divides it by the root of the sum of their squares, max takes the largest
                              elements. Default: sum.
@@ -287,7 +288,8 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
         scale       The factor of the elements: one for each row, or one for all rows.
         offset      Added after the multiplication: one for each row, or one for all rows. Not with zero_point.
         zero_point  The element that stands for 0, subtracted before the multiplication: one for each row, or one for
-                    all rows. 0 if neither zero_point nor offset is given; required if a resident table has its own.
+                    all rows. 0 if neither zero_point nor offset is given. One of the two is required if NAME.offset or
+                    NAME.zero_point is resident beside the table NAME.
         dtype       The dtype of the output. Default: float32.
         Returns     params * scale + offset, or (params - zero_point) * scale.
         """
