@@ -35,6 +35,7 @@ from inputs import (
     CSV,
     NUMBERS_AS_TEXT,
     Choice,
+    KeyFile,
     check_paths,
     has_suffix,
     read_tables,
@@ -149,7 +150,10 @@ def parser_of() -> argparse.ArgumentParser:
     add(
         "--keys",
         metavar="COLUMN",
-        help="the column or the tensor that has the keys; '' is the first column of CSV, without a name",
+        help=(
+            "the column or the tensor that has the keys, with --keys-from the column of that file;"
+            " '' is the first column of CSV, without a name"
+        ),
     )
     add(
         "--keys-from",
@@ -157,7 +161,8 @@ def parser_of() -> argparse.ArgumentParser:
         metavar="FILE",
         help=(
             "read the keys from a file: one key a line (.txt), an object {key: row} or a"
-            " tokenizer.json (.json), or an array (.npy)"
+            " tokenizer.json (.json), an array (.npy), or the column --keys of .csv, .tsv, .jsonl,"
+            " .parquet, .feather or .arrow"
         ),
     )
     add(
@@ -250,8 +255,6 @@ def pairs(
 def check_options(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
     if not args.data_dir and not args.list:
         parser.error("--data-dir is missing")
-    if args.keys is not None and args.keys_from:
-        parser.error("--keys and --keys-from: expected one of them")
     if args.rows is not None and not all(args.rows.split(",")):
         parser.error(f"--rows {args.rows!r}: expected names of columns, with a comma between them")
     if args.alias and not args.version:
@@ -333,7 +336,8 @@ def run(args: argparse.Namespace, choice: Choice, aliases: dict[str, str]) -> No
     fault = fault_of(name, IN_FILE_NAMES)
     if fault:
         raise Refused(f"{name!r} cannot be the name of a table: {fault}. --name gives another one")
-    if choice.csv.is_given() and not has_suffix(args.inputs[0], CSV):
+    files = (args.inputs[0], *([args.keys_from] if args.keys_from else []))
+    if choice.csv.is_given() and not any(has_suffix(path, CSV) for path in files):
         raise Refused(
             f"{args.inputs[0]}: --delimiter, --quote, --header and --decimal are for CSV and TSV"
         )
@@ -344,7 +348,8 @@ def run(args: argparse.Namespace, choice: Choice, aliases: dict[str, str]) -> No
     target = args.dtype or ("float32" if are_rounded else encoding.KEEP)
     for table in tables:
         check_name(name, table.name, args.version, str(args.inputs[0]))
-        for note in () if args.quiet else table.notes:
+        key_notes = table.keys.notes if table.keys else ()
+        for note in () if args.quiet else (*table.notes, *key_notes):
             say("note", note)
     for alias, tensor in aliases.items():
         if tensor not in [table.name for table in tables]:
@@ -417,8 +422,8 @@ def main(arguments: list[str] | None = None) -> int:
     choice = Choice(
         pairs(parser, "--tensor", args.tensor, True),
         tuple(args.rows.split(",")) if args.rows else (),
-        args.keys,
-        args.keys_from,
+        None if args.keys_from else args.keys,
+        KeyFile(args.keys_from, args.keys) if args.keys_from else None,
         args.key_dtype,
         CsvFormat(args.delimiter, args.quote, args.header, args.decimal),
         args.dtype not in (None, encoding.KEEP),

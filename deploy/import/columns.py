@@ -408,7 +408,31 @@ def read(
     converted later. `other_keys`: the keys are in another file.
     """
     names = columns.schema.names
-    for name in (*rows, *([keys] if keys is not None else [])):
+    check_chosen(columns, (*rows, *([keys] if keys is not None else [])), keys)
+    for name in filter(PANDAS_INDEX.fullmatch, names):
+        columns.left_out.setdefault(name, index_note(name))
+    found = keys_of_column(columns, keys, key_kind) if keys is not None else None
+    return table_of(
+        columns, list(rows) or default_rows(columns, keys, other_keys), converts, found
+    )
+
+
+def only_keys(columns: Columns, keys: str | None, key_kind: str | None) -> Keys:
+    """The keys of a table whose rows are in another file."""
+    if keys is None:
+        raise Refused(
+            f"{columns.place}: expected --keys, which names the column of keys; it has"
+            f" {', '.join(map(clear, filter(None, columns.schema.names)))}"
+        )
+    check_chosen(columns, (keys,), keys)
+    found = keys_of_column(columns, keys, key_kind)
+    return dataclasses.replace(found, notes=tuple(columns.notes))
+
+
+def check_chosen(columns: Columns, chosen: tuple[str, ...], keys: str | None) -> None:
+    """Refuses names that are not columns."""
+    names = columns.schema.names
+    for name in chosen:
         if name not in names:
             reason = columns.absent.get(name)
             raise Refused(
@@ -417,12 +441,6 @@ def read(
                 + (f". {reason}" if reason else columns.header_hint)
                 + keys_hint(name, keys, names)
             )
-    for name in filter(PANDAS_INDEX.fullmatch, names):
-        columns.left_out.setdefault(name, index_note(name))
-    found = keys_of_column(columns, keys, key_kind) if keys is not None else None
-    return table_of(
-        columns, list(rows) or default_rows(columns, keys, other_keys), converts, found
-    )
 
 
 def keys_hint(name: str, keys: str | None, names: list[str]) -> str:

@@ -20,6 +20,7 @@ from columns import (
     number_hint,
     to_numbers,
 )
+from keys import AS_FLOATS, INTEGER_AS_FLOAT
 from table import Refused
 from text import CsvFormat, check_utf8, cut_notes, open_text, shown
 
@@ -240,9 +241,11 @@ class Csv(Columns):
         is_key = keys is not None and keys in self.schema.names
         name: str = keys if keys is not None and is_key else self.schema.names[0]
         integers = floats = is_key and key_kind is None
-        rows = 0
-        for batch, _, _ in self.typed({name: pyarrow.string() if is_key else pyarrow.binary()}):
+        rows, empty = 0, -1
+        for batch, _, first in self.typed({name: pyarrow.string() if is_key else pyarrow.binary()}):
             rows += batch.num_rows
+            if is_key and empty < 0 and (at := pyarrow.compute.index(batch.column(0), "").as_py()) >= 0:
+                empty = first + at
             integers = integers and are_integers(batch.column(0))
             floats = floats and are_floats(batch.column(0))
         if integers and rows:
@@ -250,8 +253,12 @@ class Csv(Columns):
             self.schema = self.schema.set(at, pyarrow.field(name, pyarrow.int64()))
         elif floats and rows:
             self.notes.append(
-                f"{self.place}: the keys in column {name} are text, because they are written as"
-                " numbers such as 7.0 or 1e9; --key-dtype string hides this note"
+                f"{self.place}: the keys in column {name} are text, {AS_FLOATS}"
+            )
+        if is_key and self.one_column and empty >= 0:
+            self.notes.append(
+                f"{self.place}: the key of row {empty} is empty text, \"\"; in a file of one column, pandas"
+                " writes a missing value so"
             )
         return rows
 
@@ -315,10 +322,8 @@ def column_type(field: pyarrow.Field, rows: tuple[str, ...], keys: str | None) -
 
 
 def are_floats(column: pyarrow.Array) -> bool:
-    """True if all texts are such as 7.0, which pandas makes of integers if one of them is missing, or
-    1.23E+12, which Excel makes of long integers.
-    """
-    return are_all(column, r"\A-?[0-9]+(\.0|(\.[0-9]+)?[eE]\+?[0-9]+)\z", least=0)
+    """True if all texts are such as 7.0 or 1.23E+12."""
+    return are_all(column, rf"\A{INTEGER_AS_FLOAT}\z", least=0)
 
 
 def are_all(column: pyarrow.Array, pattern: str, least: int = 1) -> bool:

@@ -37,6 +37,14 @@ KEY_SUFFIXES = (".keys", ".keys.bytes", ".keys.offsets")
 
 
 @dataclasses.dataclass(frozen=True)
+class KeyFile:
+    """The file that has the keys, and the name of its column if it has columns."""
+
+    path: pathlib.Path
+    column: str | None
+
+
+@dataclasses.dataclass(frozen=True)
 class Choice:
     """What the command line chooses of an input."""
 
@@ -45,7 +53,7 @@ class Choice:
     )  # the new name of each; none: all, as they are
     rows: tuple[str, ...] = ()
     keys: str | None = None
-    keys_from: pathlib.Path | None = None
+    keys_from: KeyFile | None = None
     key_kind: str | None = None
     csv: CsvFormat = CsvFormat()
     converts: bool = False  # --dtype: the dtypes of columns may differ
@@ -109,7 +117,7 @@ def other_files(folder: pathlib.Path, parts: list[pathlib.Path]) -> tuple[str, .
 
 def check_paths(paths: list[pathlib.Path], choice: Choice) -> None:
     """Refuses inputs that are not there."""
-    for path in (*paths, *([choice.keys_from] if choice.keys_from else [])):
+    for path in (*paths, *([choice.keys_from.path] if choice.keys_from else [])):
         if not path.exists():
             raise Refused(f"{path}: there is no such file")
         check_file(path)
@@ -189,7 +197,22 @@ def own_keys(table: Table, choice: Choice) -> Table:
 def with_keys_from(table: Table, choice: Choice) -> Table:
     if not choice.keys_from:
         return table
-    return dataclasses.replace(table, keys=keys_of_file(choice.keys_from, choice.key_kind))
+    return dataclasses.replace(table, keys=read_key_file(choice.keys_from, choice))
+
+
+def read_key_file(file: KeyFile, choice: Choice) -> Keys:
+    """The keys of a file of keys or of a column."""
+    if not has_suffix(file.path, (*CSV, *JSON_LINES, *COLUMN_FILES)):
+        if file.column is not None:
+            raise Refused(
+                f"{file.path}: it has no columns; with --keys-from, --keys names a column of that file."
+                " Expected only one of them"
+            )
+        return keys_of_file(file.path, choice.key_kind)
+    import columns
+
+    own = dataclasses.replace(choice, rows=(), keys=file.column)
+    return columns.only_keys(open_columns([file.path], None, own), file.column, choice.key_kind)
 
 
 def named(table: Table, choice: Choice) -> Table:
@@ -302,7 +325,7 @@ def note_of(reason: str) -> str:
 def keys_of_tensor(reader: Tensors, name: str, choice: Choice) -> Keys | None:
     """Those that the command line names, or the tensors that lie beside it as its keys."""
     if choice.keys_from:
-        return keys_of_file(choice.keys_from, choice.key_kind)
+        return read_key_file(choice.keys_from, choice)
     beside = name + ".keys" if choice.keys is None else choice.keys
     place = f"{reader.path}, tensor {beside}"
     if beside in reader.names:

@@ -21,7 +21,6 @@ class CommandLine(ImportTest):
     def test_wrong_options_end_with_status_2_and_the_reason(self):
         np.savez(self.work / "m.npz", w=np.zeros(3))
         for options, expected in (([], "--data-dir is missing"), (["--data"], "unrecognized arguments: --data; did you mean --data-dir?"),
-                                  (["--data-dir", "d", "--keys", "a", "--keys-from", "b"], "expected one of them"),
                                   (["--data-dir", "d", "--alias", "a=w"], "--version is missing"),
                                   (["--data-dir", "d", "--version", "../x"], "expected 1 to 64 of the characters"),
                                   (["--data-dir", "d", "--version", ".x"], "no dot first"),
@@ -33,7 +32,6 @@ class CommandLine(ImportTest):
                                   (["--data-dir", "d", "--delimiter", '"'], "expected one ASCII character"),
                                   (["--data-dir", "d", "--rows", ""], "--rows '': expected names of columns, with a comma between them"),
                                   (["--data-dir", "d", "--rows", "a,,b"], "--rows 'a,,b': expected names of columns"),
-                                  (["--data-dir", "d", "--keys", "", "--keys-from", "b"], "expected one of them"),
                                   (["--data-dir", "d", "--tensor", "=x"], "expected FROM or FROM=TO, each name once"),
                                   (["--data-dir", "d", "--tensor", "w", "--tensor", "w=v"], "each name once"),
                                   (["--data-dir", "d", "--version", "1", "--alias", "a"], "expected NAME=TENSOR"),
@@ -54,7 +52,7 @@ class CommandLine(ImportTest):
         (self.work / "w.txt").write_text("a 1\nb 2\n")
         pq.write_table(pa.table({"id": [datetime.date(2026, 1, 1)], "x": [1.5]}), self.work / "d.parquet")
         for name, text in (("s.jsonl", '{"id": 1, "v": {"a": 0.5}}\n'), ("p.csv", "id,p\n1,$1.5\n"), ("e.csv", "id,x,\n1,2,\n"), ("c.csv", "# made today\nid,x\n1,2\n"),
-                           ("tabs.txt", "a\t1\t2\n"), ("tabs.tsv", "a\t1\t2\n"), ("l.json", '["a", "b"]'), ("r.json", '{"0": "a", "1": "b"}')):
+                           ("tabs.txt", "a\t1\t2\n"), ("s.xml", ""), ("tabs.tsv", "a\t1\t2\n"), ("l.json", '["a", "b"]'), ("r.json", '{"0": "a", "1": "b"}')):
             (self.work / name).write_text(text)
         self.imported(self.work / "tabs.tsv", "--no-header", "--keys", "0")
         shutil.rmtree(self.data)
@@ -64,7 +62,8 @@ class CommandLine(ImportTest):
                 ((vectors, "--keys", keys), f". --keys-from {keys} reads the keys from that file"),
                 ((self.work / "t.csv", "--keys", keys), f"it has id, x. --keys-from {keys} reads the keys from that file"),
                 ((self.work / "t.csv", "--keys", "id,x"), "it has id, x. The keys are one column: make a column of both in the file"),
-                ((vectors, "--keys-from", self.work / "k.csv"), "; a column of pandas is written by df['NAME'].to_csv('keys.txt', index=False, header=False)"),
+                ((vectors, "--keys-from", self.work / "k.csv"), "k.csv: expected --keys, which names the column of keys; it has id"),
+                ((vectors, "--keys-from", self.work / "s.xml"), "in .txt, .json or .npy, or in a column of .csv, .tsv, .jsonl, .parquet, .feather or .arrow, which --keys names"),
                 ((vectors, "--keys-from", floats), "keys are of dtype float64; expected integers or strings; astype('int64') makes integers"),
                 ((model, "--tensor", "words=w"), "there is no tensor words; it has v, w. --tensor has the name in the input first: --tensor w=words"),
                 ((self.work / "w.txt", "--tensor", "words"), "it becomes vectors, which --tensor vectors=words renames"),
