@@ -22,7 +22,7 @@ from columns import (
 )
 from keys import AS_FLOATS, INTEGER_AS_FLOAT
 from table import Refused
-from text import CsvFormat, check_utf8, cut_notes, open_text, shown
+from text import CsvFormat, check_utf8, cut_notes, open_text, shown, without_thousands
 
 TSV = (".tsv", ".tsv.gz")
 DELIMITERS = (",", ";", "\t", "|")
@@ -75,6 +75,8 @@ class Csv(Columns):
         self.rows = self.survey(keys, key_kind)
         if form.decimal is None:
             self.note_thousands(rows)
+        elif form.decimal == ",":
+            self.note_decimal_commas(rows)
         self.notes += cut_notes(path)
 
     # ---------------------------------------------------------------- the first block
@@ -163,6 +165,30 @@ class Csv(Columns):
                     " after the point, which is read as a decimal point; if it separates thousands,"
                     " remove it. --decimal . hides this note"
                 )
+
+    def note_decimal_commas(self, rows: tuple[str, ...]) -> None:
+        """Notes a column in which each comma may separate thousands, although --decimal , says otherwise."""
+        fields = [field.name for field in self.schema if field.type == pyarrow.float64()]
+        names = [name for name in fields if (name in rows if rows else name not in self.left_out)]
+        commas: dict[str, str] = {}  # the first number with a comma of each column
+        for batch, _, _ in self.typed(dict.fromkeys(names, pyarrow.binary())):
+            for name in names.copy():
+                column = batch.column(name)
+                if not are_all(column, r"\A *-?([0-9]{1,3}|[1-9][0-9]{0,2},[0-9]{3}) *\z", least=0):
+                    names.remove(name)
+                elif name not in commas:
+                    matches = pyarrow.compute.match_substring(column, ",")
+                    at = pyarrow.compute.index(matches, True).as_py()
+                    if at >= 0:
+                        commas[name] = shown(column[at].as_py().strip())
+            if not names:
+                break
+        for name in filter(commas.get, names):
+            self.notes.append(
+                f"{self.place}: the numbers in column {name}, such as {commas[name]}, have three digits"
+                " after the comma, which is read as a decimal point; if it separates thousands,"
+                f" {without_thousands(',', '.')}"
+            )
 
     def note_quotes(self) -> None:
         """Notes fields of TSV that seem to be quoted."""
