@@ -88,6 +88,15 @@ wrong options. docs/tables.md describes imports in detail.
 """
 
 
+class Once(argparse.Action):
+    """Stores the value of an option, and refuses a second one, which would replace the first."""
+
+    def __call__(self, parser, namespace, value, option=None):  # type: ignore[no-untyped-def]
+        if getattr(namespace, self.dest) is not None:
+            parser.error(f"{option} is given twice; expected one value")
+        setattr(namespace, self.dest, value)
+
+
 class Parser(argparse.ArgumentParser):
     """Says what was probably meant by an unknown argument. Abbreviations of options would change with
     each new option.
@@ -115,6 +124,7 @@ def parser_of() -> argparse.ArgumentParser:
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.register("action", None, Once)
     add = parser.add_argument
     add("inputs", nargs="+", type=pathlib.Path, metavar="INPUT", help="a file or a folder")
     add(
@@ -141,10 +151,12 @@ def parser_of() -> argparse.ArgumentParser:
     )
     add(
         "--rows",
+        action="append",
+        default=[],
         metavar="COLUMN[,...]",
         help=(
-            "the columns that make the rows; default: the only column of lists, or all columns but"
-            " the keys"
+            "the columns that make the rows; may be repeated; default: the only column of lists, or all"
+            " columns but the keys"
         ),
     )
     add(
@@ -255,8 +267,9 @@ def pairs(
 def check_options(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
     if not args.data_dir and not args.list:
         parser.error("--data-dir is missing")
-    if args.rows is not None and not all(args.rows.split(",")):
-        parser.error(f"--rows {args.rows!r}: expected names of columns, with a comma between them")
+    for columns in args.rows:
+        if not all(columns.split(",")):
+            parser.error(f"--rows {columns!r}: expected names of columns, with a comma between them")
     if args.alias and not args.version:
         parser.error("--alias names a version: --version is missing")
     if args.version and not VERSION.fullmatch(args.version):
@@ -421,7 +434,7 @@ def main(arguments: list[str] | None = None) -> int:
     check_options(parser, args)
     choice = Choice(
         pairs(parser, "--tensor", args.tensor, True),
-        tuple(args.rows.split(",")) if args.rows else (),
+        tuple(name for columns in args.rows for name in columns.split(",")),
         None if args.keys_from else args.keys,
         KeyFile(args.keys_from, args.keys) if args.keys_from else None,
         args.key_dtype,

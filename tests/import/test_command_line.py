@@ -5,7 +5,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from importing import PROGRAM, ImportTest, program, run
+from importing import PROGRAM, ImportTest, numbers, program, run
 
 
 class CommandLine(ImportTest):
@@ -32,6 +32,9 @@ class CommandLine(ImportTest):
                                   (["--data-dir", "d", "--delimiter", '"'], "expected one ASCII character"),
                                   (["--data-dir", "d", "--rows", ""], "--rows '': expected names of columns, with a comma between them"),
                                   (["--data-dir", "d", "--rows", "a,,b"], "--rows 'a,,b': expected names of columns"),
+                                  *((["--data-dir", "d", option, value, option, value], f"{option} is given twice; expected one value")
+                                    for option, value in (("--keys", "a"), ("--keys-from", "k.txt"), ("--key-dtype", "int64"), ("--delimiter", ","),
+                                                          ("--decimal", "."), ("--dtype", "float32"), ("--version", "1"), ("--name", "a"), ("--data-dir", "e"))),
                                   (["--data-dir", "d", "--tensor", "=x"], "expected FROM or FROM=TO, each name once"),
                                   (["--data-dir", "d", "--tensor", "w", "--tensor", "w=v"], "each name once"),
                                   (["--data-dir", "d", "--version", "1", "--alias", "a"], "expected NAME=TENSOR"),
@@ -41,6 +44,11 @@ class CommandLine(ImportTest):
                 self.assertEqual((status, out), (2, ""))
                 self.assertIn(expected, errors)
         self.assertFalse(os.path.exists("d"))
+
+    def test_columns_of_rows_may_be_in_several_options(self):
+        (self.work / "m.csv").write_text("id,p,q,s\n7,1,2,3\n")
+        self.imported(self.work / "m.csv", "--rows", "s,p", "--keys", "id", "--rows", "q")
+        self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [3, 1, 2])
 
     def test_what_was_probably_meant_is_said(self):
         vectors, keys, floats = self.work / "v.npy", self.work / "k.txt", self.work / "f.npy"
