@@ -59,7 +59,8 @@ input formats
   .csv .tsv (.gz)           columns of numbers; the first line has the names of the columns,
                             unless --no-header is given
   .jsonl .ndjson (.gz)      one object a line; its members are columns of numbers or of lists
-  .txt .vec (.gz)           word vectors of GloVe, word2vec and fastText; the words are the keys
+  .txt .vec (.gz)           word vectors of GloVe, word2vec and fastText; the words, or ids, are the
+                            keys
   .npy                      one array
   .npz                      several arrays; each becomes a tensor
   .pt .pth .bin             the state dict of a PyTorch model; nothing in it is executed
@@ -186,7 +187,7 @@ def parser_of() -> argparse.ArgumentParser:
         "--key-dtype",
         choices=("int64", "uint64", "string"),
         help=(
-            "dtype of the keys; default: as in the input; in CSV and .txt int64 if all keys are"
+            "dtype of the keys; default: as in the input; in text int64 if all keys are"
             " integers without leading zeros, otherwise string"
         ),
     )

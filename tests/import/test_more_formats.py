@@ -31,6 +31,19 @@ class WordVectors(ColumnTest):
         self.expect(self.text(gzip.compress(b"\xef\xbb\xbf4 2\n" + self.GLOVE.encode()), "m.vec.gz"), words, rows)
         self.expect(self.text(". . . 1 2\nb 3 4\n", "m.txt"), [". . .", "b"], [1, 2, 3, 4])
 
+    def test_ids_in_place_of_words_are_int64(self):
+        for text, keys in ("7 1 2\n-8 3 4\n", None), ("7 1 2\n8 3 4\n", [7, 8]), ("2 2\n7 1 2\n8 3 4\n", [7, 8]), ("7 1 2\n08 3 4\n", ["7", "08"]), ("7 1 2\n9223372036854775808 3 4\n", ["7", "9223372036854775808"]):
+            with self.subTest(text):
+                path = self.text(text, "m.txt")
+                if keys is None:
+                    self.assertIn("the lines have only numbers", self.refused(path))
+                    continue
+                self.notes(path)
+                tensors = self.tensors("m.safetensors")
+                self.assertEqual(numbers(tensors, "vectors.keys") if isinstance(keys[0], int) else strings(tensors, "vectors.keys"), keys)
+                self.notes(path, "--key-dtype", "string")
+                self.assertEqual(strings(self.tensors("m.safetensors"), "vectors.keys"), list(map(str, keys)))
+
     def test_files_larger_than_a_batch_are_joined(self):
         import word_vectors
         lines = "".join(f"w{i} {i} {i / 2}\n" for i in range(3000))
