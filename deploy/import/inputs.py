@@ -3,7 +3,7 @@
 import dataclasses
 import pathlib
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import word_vectors
 from archives import Npz
@@ -154,8 +154,9 @@ def check_file(path: pathlib.Path) -> None:
 def read_columns(paths: list[pathlib.Path], root: pathlib.Path | None, choice: Choice) -> Table:
     import columns  # pyarrow, which no other format needs
 
+    source = open_columns(paths, root, choice)
     table = columns.read(
-        open_columns(paths, root, choice),
+        source,
         choice.rows,
         choice.keys,
         choice.key_kind,
@@ -164,7 +165,7 @@ def read_columns(paths: list[pathlib.Path], root: pathlib.Path | None, choice: C
     )
     if root:
         table = dataclasses.replace(table, notes=(*table.notes, *other_files(root, paths)))
-    return named(with_keys_from(table, choice), choice)
+    return named(with_keys_from(table, choice), choice, source.schema.names)
 
 
 def open_columns(
@@ -215,9 +216,14 @@ def read_key_file(file: KeyFile, choice: Choice) -> Keys:
     return columns.only_keys(open_columns([file.path], None, own), file.column, choice.key_kind)
 
 
-def named(table: Table, choice: Choice) -> Table:
+def named(table: Table, choice: Choice, columns: Sequence[str] = ()) -> Table:
     """The only table of an input, under the name that --tensor gives it."""
     for name in choice.tensors:
+        if name in columns and name != table.name:
+            raise Refused(
+                f"{table.place}: {name} is a column, and --tensor chooses tensors; --rows {name} takes"
+                " only this column"
+            )
         if name != table.name:
             raise Refused(
                 f"{table.place}: there is no tensor {name}; it becomes {table.name}, which --tensor"

@@ -57,6 +57,7 @@ class CommandLine(ImportTest):
         keys.write_text("a\nb\n")
         (self.work / "k.csv").write_text("id\na\nb\n")
         (self.work / "t.csv").write_text("id,x\na,1\nb,2\n")
+        (self.work / "t2.csv").write_text("id,x,y\na,1,2\nb,2,3\n")
         (self.work / "w.txt").write_text("a 1\nb 2\n")
         pq.write_table(pa.table({"id": [datetime.date(2026, 1, 1)], "x": [1.5]}), self.work / "d.parquet")
         for name, text in (("s.jsonl", '{"id": 1, "v": {"a": 0.5}}\n'), ("p.csv", "id,p\n1,$1.5\n"), ("e.csv", "id,x,\n1,2,\n"), ("c.csv", "# made today\nid,x\n1,2\n"),
@@ -75,6 +76,8 @@ class CommandLine(ImportTest):
                 ((vectors, "--keys-from", floats), "keys are of dtype float64; expected integers or strings; astype('int64') makes integers"),
                 ((model, "--tensor", "words=w"), "there is no tensor words; it has v, w. --tensor has the name in the input first: --tensor w=words"),
                 ((self.work / "w.txt", "--tensor", "words"), "it becomes vectors, which --tensor vectors=words renames"),
+                ((self.work / "t2.csv", "--tensor", "x=v", "--keys", "id"), "t2.csv: x is a column, and --tensor chooses tensors; --rows x takes only this column"),
+                ((self.work / "t.csv", "--tensor", "y", "--keys", "id"), "t.csv: there is no tensor y; it becomes x, which --tensor x=y renames"),
                 ((self.work / "w.txt", "--keys", "0"), "it has no columns, which --rows and --keys name; the words are the keys"),
                 ((vectors, "--version", "1", "--alias", "a=v:rows"), "--alias a=v:rows: there is no tensor v:rows; it has rows"),
                 ((self.work / "d.parquet", "--keys", "id"), "keys are of type date32[day]; expected integers or strings; astype('string') makes text of dates"),
