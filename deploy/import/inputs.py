@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 import word_vectors
 from archives import Npz
 from folders import INDEX, Indexed, open_folder
+from json_file import json_hint
 from keys import as_kind, keys_of_array, keys_of_file
 from npy_file import Npy
 from safetensors_file import Safetensors
@@ -26,9 +27,9 @@ JSON_LINES = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 WORD_VECTORS = (".txt", ".vec", ".txt.gz", ".vec.gz")
 NUMBERS_AS_TEXT = (*CSV, *JSON_LINES, *WORD_VECTORS)
 STATE_DICT = (".pt", ".pth", ".bin")
+JSON = (".json", ".json.gz")
 # Formats that cannot be imported, and how pandas or jq write their contents in one that can.
 OTHER_FORMATS = {
-    (".json", ".json.gz"): "a list of objects becomes JSON Lines by jq -c '.[]' FILE.json >FILE.jsonl",
     (".xlsx", ".xls", ".ods"): "pandas.read_excel(FILE).to_csv('FILE.csv', index=False) makes CSV of it",
     (".pkl", ".pickle"): "the program that wrote it can write Parquet: df.to_parquet('FILE.parquet')",
     (".h5", ".hdf5", ".hdf"): "numpy.save('FILE.npy', h5py.File(FILE)['NAME'][:]) makes an array of it",
@@ -246,7 +247,8 @@ def open_tensors(path: pathlib.Path) -> Tensors:
         return Npz(path)
     if has_suffix(path, STATE_DICT):
         return StateDict(path)
-    for suffixes, hint in OTHER_FORMATS.items():
+    hints = {JSON: json_hint(path)} if has_suffix(path, JSON) else OTHER_FORMATS
+    for suffixes, hint in hints.items():
         if has_suffix(path, suffixes):
             raise Refused(f"{path}: files of this format are not imported; {hint}")
     raise Refused(

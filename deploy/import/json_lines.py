@@ -12,13 +12,14 @@ from typing import Any
 import pyarrow
 
 from columns import Columns, check_names
+from json_file import BY_COLUMN, WHOLE_LIST, is_by_column
 from table import Refused
+
 from text import TOO_LARGE, check_utf8, open_text, shown
 
 LINE_BYTES = 64 << 20
 BATCH_ROWS = 4096  # at most: objects of Python take much memory
 FLOAT64_END = (1 << 1024) - (1 << 970)  # the first integer that is rounded to infinity
-WHOLE_LIST = "one list of objects becomes JSON Lines by jq -c '.[]' FILE.json >FILE.jsonl"
 EXAMPLE = 'expected an object in one line, such as {"id": 7, "embedding": [0.5, 1.5]}'
 
 
@@ -36,6 +37,8 @@ class JsonLines(Columns):
             key = row.get(keys) if keys is not None else None
             if isinstance(key, int):
                 largest = max(largest, key)
+        if self.rows == 1 and is_by_column(row):
+            raise Refused(f"{self.place}: {BY_COLUMN}")
         if largest >= 1 << 63 and keys is not None:
             types[keys] = pyarrow.uint64()
         check_names(list(types), self.place)

@@ -95,9 +95,17 @@ class CommandLine(ImportTest):
             (self.work / name).write_text("")
             error = self.refused(self.work / name)
             self.assertTrue("files of this format are not imported" in error and hint in error, error)
+        by_column = ("it is one object of columns, as df.to_json(FILE) of pandas writes it; "
+                     "df.to_json('FILE.jsonl', orient='records', lines=True) writes an object for each row")
+        for text, hint in (('{"id":{"0":7,"1":8},"x":{"0":0.5,"1":1.5}}', by_column), ('{"id": 7}\n{"id": 8}\n', "it has an object in each line, which is JSON Lines: rename it to FILE.jsonl"),
+                           *((text, "a list of objects becomes JSON Lines by jq") for text in ('[{"id": 7}]', '[\n{"id": 7}]', '{"id": {"0": 7}, "x": {}}', '{"id": 7}', "{}", "{"))):
+            (self.work / "l.json").write_text(text)
+            self.assertIn(f"l.json: files of this format are not imported; {hint}", self.refused(self.work / "l.json"))
+        (self.work / "l.jsonl").write_text('{"id":{"0":7,"1":8},"x":{"0":0.5,"1":1.5}}')
+        self.assertEqual(self.refused(self.work / "l.jsonl"), f"{self.work}/l.jsonl: {by_column}")
         for text in '[{"x": 1}, {"x": 2}]', '[\n {"x": 1}\n]', "[{\n":
             (self.work / "l.jsonl").write_text(text)
-            self.assertIn("; one list of objects becomes JSON Lines by jq -c '.[]' FILE.json >FILE.jsonl", self.refused(self.work / "l.jsonl"))
+            self.assertIn("; a list of objects becomes JSON Lines by jq -c '.[]' FILE.json >FILE.jsonl", self.refused(self.work / "l.jsonl"))
 
     def test_strings_beside_an_array_are_said_to_be_possible_keys(self):
         np.savez(self.work / "m.npz", w=np.zeros(2), names=np.array(["a", "b"]), table=np.array([["a"]]))
