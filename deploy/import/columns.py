@@ -31,13 +31,20 @@ from text import TOO_LARGE, is_number, shown, spelling_hint
 
 EXACT = 1 << 53  # float64 has all integers up to this one
 # Names of columns that probably have keys.
-IDENTIFIER = re.compile(r"(?i:(.*[_ .-])?(id|uuid|key)s?)|.*[a-z](Id|ID|Key)")
+IDENTIFIER = re.compile(
+    r"(?i:(.*[_ .-])?(id|uid|uuid|guid|key)s?"
+    r"|(article|book|customer|doc|document|entity|film|image|item|movie|node|object|page|post|product"
+    r"|record|row|session|song|token|track|user|video|word)id"
+    r"|idx|index|item|pk|sku)"
+    r"|.*[a-z](Id|ID|Key)"
+)
 INTEGER = r"\A(0|-?[1-9][0-9]{0,18})\z"
 PANDAS_FLOATS = (
     "; pandas makes floats of integers if one is missing: fill it, or remove the row, and make"
     " integers by astype('int64')"
 )
 MOST_SHOWN = 5  # columns in an error
+IS_KEY = "; the column has the keys, which --keys names, and --rows names the other columns"
 NO_KEYS = ", and the table has no keys; --keys names the column of keys"
 PANDAS_INDEX = re.compile(r"Unnamed: 0|__index_level_[0-9]+__")  # the index, named by pandas
 
@@ -54,6 +61,8 @@ class Columns:
         self.left_out: dict[str, str] = {}
         # Names that look like columns of the input, with the reason why they are not.
         self.absent: dict[str, str] = {}
+        # Where columns appear first that are not in the first row, in files where rows name them.
+        self.origins: dict[str, str] = {}
         self.header_hint = ""  # about a name that is not there
         self.decimal: str | None = None  # the decimal point of numbers in text, if it may be chosen
 
@@ -207,12 +216,13 @@ class Column:
     dtype: Dtype
     width: int | None  # None: one number a row
     inner: tuple[int, ...]  # the shape of a row
+    origin: str = ""  # where it appears first, if not in the first row
 
     def read(self, batch: pyarrow.RecordBatch, file: str, first: int) -> Array:
         column = storage_of(batch.column(self.name))
         place = f"{file}, column {self.name}"
         if column.null_count:
-            raise Refused(f"{place}: row {first + first_null(column)} has no value")
+            raise Refused(f"{place}: row {first + first_null(column)} has no value{self.origin}")
         if self.width is None:
             return self.numbers(column, place, first)
         lengths = column.value_lengths().to_numpy(zero_copy_only=False)
@@ -251,7 +261,7 @@ def dtype_of_type(kind: pyarrow.DataType) -> Dtype | None:
     )
 
 
-def column_of(columns: Columns, name: str) -> Column:
+def column_of(columns: Columns, name: str, keys: str | None) -> Column:
     """The column, with the width of the first row."""
     given = columns.schema.field(name).type
     kind = storage_type(given)
@@ -259,13 +269,18 @@ def column_of(columns: Columns, name: str) -> Column:
     if dtype is None:
         raise Refused(
             f"{columns.place}, column {name}: the type is {kind}; expected numbers, or lists of"
-            f" numbers{list_hint(columns, name, kind)}"
+            f" numbers{IS_KEY if name == keys else list_hint(columns, name, kind)}"
         )
     if not is_list(kind):
-        return Column(name, dtype, None, ())
+        return Column(name, dtype, None, (), origin_of(columns, name))
     width = first_width(columns, name, kind)
     inner = shape_of_tensors(given, f"{columns.place}, column {name}") or (width,)
-    return Column(name, dtype, width, inner)
+    return Column(name, dtype, width, inner, origin_of(columns, name))
+
+
+def origin_of(columns: Columns, name: str) -> str:
+    origin = columns.origins.get(name)
+    return f"; {clear(name)} appears first in {origin}" if origin else ""
 
 
 def list_hint(columns: Columns, name: str, kind: pyarrow.DataType) -> str:
@@ -299,7 +314,9 @@ def first_width(columns: Columns, name: str, kind: pyarrow.DataType) -> int:
         if batch.num_rows:
             value = storage_of(batch.column(name))[0]
             if not value.is_valid:
-                raise Refused(f"{file}, column {name}: row 0 has no value")
+                raise Refused(
+                    f"{file}, column {name}: row 0 has no value{origin_of(columns, name)}"
+                )
             return len(value)
     raise Refused(
         f"{columns.place}, column {name}: there are no rows, so the length of its lists is not known"
@@ -413,7 +430,7 @@ def read(
         columns.left_out.setdefault(name, index_note(name))
     found = keys_of_column(columns, keys, key_kind) if keys is not None else None
     return table_of(
-        columns, list(rows) or default_rows(columns, keys, other_keys), converts, found
+        columns, list(rows) or default_rows(columns, keys, other_keys), converts, keys, found
     )
 
 
@@ -469,8 +486,14 @@ def in_one_dtype(columns: Columns, parts: list[Column], converts: bool) -> list[
     return parts
 
 
-def table_of(columns: Columns, chosen: list[str], converts: bool, keys: Keys | None) -> Table:
-    given = [column_of(columns, name) for name in chosen]
+def table_of(
+    columns: Columns,
+    chosen: list[str],
+    converts: bool,
+    key_column: str | None,
+    keys: Keys | None,
+) -> Table:
+    given = [column_of(columns, name, key_column) for name in chosen]
     parts = in_one_dtype(columns, given, converts)
     for part in parts:
         if part.width is not None and len(parts) > 1:
@@ -517,8 +540,8 @@ def default_rows(columns: Columns, keys: str | None, other_keys: bool) -> list[s
     lists = [field.name for field in fields if is_list(storage_type(field.type))]
     if len(lists) > 1:
         raise Refused(
-            f"{columns.place}: there are several columns of lists, {', '.join(lists)}; --rows"
-            " chooses one"
+            f"{columns.place}: there are several columns of lists, {', '.join(lists)}"
+            f"{''.join(origin_of(columns, name) for name in lists)}; --rows chooses one"
         )
     if not fields:
         raise Refused(f"{columns.place}: there is no column of rows")

@@ -342,7 +342,7 @@ def column_type(field: pyarrow.Field, rows: tuple[str, ...], keys: str | None) -
     """Text, or float64 if the command line or the first block makes it numbers."""
     types = pyarrow.types
     inferred = types.is_integer(field.type) or types.is_floating(field.type)
-    if field.name in rows or (field.name != keys and (inferred or types.is_null(field.type))):
+    if field.name != keys and (field.name in rows or inferred or types.is_null(field.type)):
         return pyarrow.float64()
     return pyarrow.string()
 

@@ -29,9 +29,11 @@ class JsonLines(Columns):
         self.path, self.place, self.key = path, str(path), keys
         types: dict[str, pyarrow.DataType] = {}
         self.rows, largest = 0, 0
-        for row in self.objects():
+        for line, row in self.numbered():
             self.rows += 1
             for name, value in row.items():
+                if self.rows > 1 and name not in types:
+                    self.origins[name] = f"line {line}"
                 if types.get(name) is None:
                     types[name] = type_of(value, name == keys)
             key = row.get(keys) if keys is not None else None
@@ -49,7 +51,13 @@ class JsonLines(Columns):
         )
 
     def objects(self, read_float: Callable[[str], Any] = float) -> Iterator[dict[str, Any]]:
-        """The object of each line that is not empty."""
+        for _, row in self.numbered(read_float):
+            yield row
+
+    def numbered(
+        self, read_float: Callable[[str], Any] = float
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        """The number and the object of each line that is not empty."""
         with open_text(self.path) as file:
             number = 0
             while line := file.readline(LINE_BYTES):
@@ -58,7 +66,7 @@ class JsonLines(Columns):
                 if len(line) == LINE_BYTES:
                     raise Refused(f"{place}: it has {LINE_BYTES} bytes or more")
                 if line.strip():
-                    yield parse(check_utf8(line.rstrip(b"\r\n"), place), place, read_float)
+                    yield number, parse(check_utf8(line.rstrip(b"\r\n"), place), place, read_float)
 
     def count(self) -> int:
         return self.rows

@@ -482,6 +482,12 @@ class Integers(ColumnTest):
                              f"{path}, {place}; floats have all integers up to 2**53. Expected --keys for a column of identifiers, or --rows without it")
 
 
+    def test_text_is_not_keys_and_rows(self):
+        path = self.text("id,p\na,1\nb,2\n")
+        self.assertEqual(self.refused(path, "--keys", "id", "--rows", "p,id"), f"{path}, column id: the type is string; expected numbers, or lists of numbers; "
+                         "the column has the keys, which --keys names, and --rows names the other columns")
+
+
 class ForgottenKeys(ColumnTest):
     HINT = "and the table has no keys; --keys names the column of keys"
 
@@ -493,13 +499,14 @@ class ForgottenKeys(ColumnTest):
 
     def test_columns_of_ids_that_become_rows_are_named(self):
         (self.work / "k.txt").write_text("a\nb\n")
-        for name in "id", "ID", "movie_id", "movieId", "key":
+        for name in ("id", "ID", "movie_id", "movieId", "key", "uid", "guid", "user_uid", "userid", "ItemID", "rowid", "ROWID", "index", "idx", "item", "item_id", "sku",
+                     "pk"):
             with self.subTest(name):
                 path = self.text(f"{name},x\n1,0.5\n2,1.5\n")
                 self.assertEqual(self.notes(path), [f"{path}: column {name} is part of the rows, {self.HINT}"])
                 for options in ("--keys", name), ("--keys-from", self.work / "k.txt"), ("--rows", f"{name},x"):
                     self.assertEqual(self.notes(path, *options), [])
-        for name in "valid", "x", "paid", "Android", "keyword":
+        for name in "valid", "x", "paid", "Android", "keyword", "fluid", "centroid", "price_index", "items_sold", "user_score":
             self.assertEqual(self.notes(self.text(f"{name},y\n1,0.5\n")), [])
 
 

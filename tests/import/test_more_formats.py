@@ -248,6 +248,15 @@ class JsonLines(ColumnTest):
         self.assertEqual(self.tensors("m.safetensors")["x"], ("bool", [2, 2], b"\1\0\0\1"))
         self.assertIn("it is bool; --dtype converts floats only", self.refused(self.lines({"x": True}), "--dtype", "float32"))
 
+    def test_a_member_that_is_not_in_the_first_row_is_named_with_its_first_line(self):
+        path = self.text('{"id": 1, "x": 1, "y": 2}\n\n{"id": 2, "x": 1, "y": 2, "yy": 3}\n')
+        path = path.rename(self.work / "m.jsonl")
+        for options in (), ("--rows", "x,yy"):
+            self.assertEqual(self.refused(path, "--keys", "id", *options), f"{path}, column yy: row 0 has no value; yy appears first in line 3")
+        path = self.lines({"v": [1]}, {"v": [1]}, {"w": [1]})
+        self.assertEqual(self.refused(path), f"{path}: there are several columns of lists, v, w; w appears first in line 3; --rows chooses one")
+        self.assertEqual(self.refused(path, "--rows", "w"), f"{path}, column w: row 0 has no value; w appears first in line 3")
+
     def test_batches_are_joined(self):
         import json_lines
         with unittest.mock.patch.object(json_lines, "BATCH_ROWS", 7):
