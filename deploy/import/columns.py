@@ -169,8 +169,10 @@ def number_hint(value: str, decimal: str | None = None) -> str:
         return "; write 5% as 0.05"
     if value.strip("$€£¥") != value and is_number(value.strip("$€£¥ ")):
         return "; write numbers without the currency"
-    if value.startswith(("[", "(", "{")):
+    if value.startswith(("[", "(", "{")) and decimal:
         return "; lists are imported from Parquet or JSON Lines; in CSV each number has a column"
+    if value.startswith("["):
+        return "; it is text: df['NAME'] = df['NAME'].map(json.loads) makes lists of it"
     return spelling_hint(value, decimal) or (
         "; --rows chooses columns of numbers, --keys the column of keys"
     )
@@ -269,7 +271,7 @@ def column_of(columns: Columns, name: str, keys: str | None) -> Column:
     if dtype is None:
         raise Refused(
             f"{columns.place}, column {name}: the type is {kind}; expected numbers, or lists of"
-            f" numbers{IS_KEY if name == keys else list_hint(columns, name, kind)}"
+            f" numbers{IS_KEY if name == keys else type_hint(name, kind) or list_hint(columns, name, kind)}"
         )
     if not is_list(kind):
         return Column(name, dtype, None, (), origin_of(columns, name))
@@ -345,6 +347,7 @@ def keys_of_column(columns: Columns, name: str, asked: str | None) -> Keys:
             f"{place}: keys are of type {kind}; expected integers or strings"
             + (PANDAS_FLOATS if pyarrow.types.is_floating(value) else "")
             + ("; astype('string') makes text of dates" if pyarrow.types.is_temporal(value) else "")
+            + ("; astype('int64') makes integers" if pyarrow.types.is_decimal(value) else "")
         )
     given = asked or ("string" if text else kind_of(numpy.dtype(str(value)), place))
     target = pyarrow.large_string() if given == "string" else pyarrow.type_for_alias(given)
@@ -609,13 +612,20 @@ def comma_list(names: list[str]) -> str:
     return shown_names + (",…" if len(names) > MOST_SHOWN else "")
 
 
+def type_hint(name: str, kind: pyarrow.DataType) -> str:
+    """How a column of a type that is not imported becomes numbers."""
+    if not pyarrow.types.is_decimal(kind):
+        return ""
+    return f"; df[{name!r}] = df[{name!r}].astype('float64') makes floats of decimal numbers"
+
+
 def first_text(columns: Columns, name: str) -> tuple[str, str]:
     """What a column has that is not a number, and what to do about it."""
     kind = columns.schema.field(name).type
     if pyarrow.types.is_struct(kind):
         return "objects", "; objects are not flattened: make a column of each member that is a number"
     if not is_text(kind):
-        return f"type {kind}", ""
+        return f"type {kind}", type_hint(name, kind)
     for batch, file, first in columns.batches([name], BATCH_KEYS):
         column = batch.column(0).cast(pyarrow.string())
         row = first_refused(column, lambda texts: to_numbers(texts, columns.decimal))

@@ -17,6 +17,7 @@ from text import TOO_LARGE, check_utf8, cut_notes, is_number, open_text, shown, 
 
 NAME = "vectors"  # of the only tensor
 TABS = "; a file with tabs is imported under a name that ends with .tsv, by --no-header --keys 0"
+COMMAS = "; a file with commas is imported under a name that ends with .csv, by --no-header --keys 0"
 LINE_BYTES = 16 << 20
 
 
@@ -47,7 +48,7 @@ class WordVectors:
             raise Refused(
                 f"{self.place}, line 1: {shown(start[0])} does not end with numbers; expected a"
                 " word and its numbers, separated by spaces"
-                + (TABS if b"\t" in start[0] else number_hint(start[0]))
+                + (TABS if b"\t" in start[0] else COMMAS if with_commas(start[0]) else number_hint(start[0]))
             )
         if not announced:
             self.check_first(start[0], start[-1])
@@ -120,7 +121,7 @@ class WordVectors:
             )
         if b" " in word or b"\t" in word:
             first, *_, last = re.split(rb"[ \t]", word)
-            if not first or not last or is_number(last):
+            if not first or not last or is_number(last.rstrip(b",")):
                 fault = (
                     "starts with a space"
                     if not first
@@ -131,6 +132,7 @@ class WordVectors:
                 raise Refused(
                     f"{place}: {shown(word)}, before the last {self.width} numbers, {fault}; expected"
                     f" {self.width} numbers in each line, one space before each"
+                    + (COMMAS if with_commas(line) else "")
                 )
         return word
 
@@ -191,6 +193,12 @@ def number_hint(line: bytes) -> str:
     """What to do about the last piece of a line that is not a number."""
     pieces = [piece for piece in line.decode("utf-8", "replace").split(" ") if not is_number(piece)]
     return spelling_hint(pieces[-1], None) if pieces else ""
+
+
+def with_commas(line: bytes) -> bool:
+    """True for a word and numbers with commas between them."""
+    _, *numbers = line.split(b",")
+    return bool(numbers) and all(map(is_number, numbers))
 
 
 def header(first: bytes, second: bytes | None) -> tuple[int, int] | None:

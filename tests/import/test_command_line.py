@@ -1,5 +1,5 @@
 """The command line of the import, its progress, and the types of its source."""
-import datetime, errno, fcntl, io, os, pathlib, pty, re, shutil, subprocess, sys, unittest, unittest.mock
+import datetime, decimal, errno, fcntl, io, os, pathlib, pty, re, shutil, subprocess, sys, unittest, unittest.mock
 
 import numpy as np
 import pyarrow as pa
@@ -55,6 +55,12 @@ class CommandLine(ImportTest):
         np.save(vectors, np.zeros((2, 3), "f4"))
         np.save(floats, np.array([7.0, 8.0]))
         keys.write_text("a\nb\n")
+        integers = self.work / "i.npy"
+        np.save(integers, np.arange(6).reshape(3, 2))
+        pq.write_table(pa.table({"id": [1], "d": pa.array([decimal.Decimal("1.50")], pa.decimal128(4, 2)), "x": [1.0]}), self.work / "dec.parquet")
+        pq.write_table(pa.table({"id": [1], "v": ["[1, 2]"]}), self.work / "lists.parquet")
+        (self.work / "commas.txt").write_text("king,1,2\nqueen,3,4\n")
+        (self.work / "commas2.txt").write_text("king, 1, 2\nqueen, 3, 4\n")
         (self.work / "k.csv").write_text("id\na\nb\n")
         (self.work / "t.csv").write_text("id,x\na,1\nb,2\n")
         (self.work / "t2.csv").write_text("id,x,y\na,1,2\nb,2,3\n")
@@ -76,6 +82,13 @@ class CommandLine(ImportTest):
                 ((vectors, "--keys-from", floats), "keys are of dtype float64; expected integers or strings; astype('int64') makes integers"),
                 ((model, "--tensor", "words=w"), "there is no tensor words; it has v, w. --tensor has the name in the input first: --tensor w=words"),
                 ((self.work / "w.txt", "--tensor", "words"), "it becomes vectors, which --tensor vectors=words renames"),
+                ((self.work / "dec.parquet", "--keys", "id"), "column d (type decimal128(4, 2)) is not numeric; df['d'] = df['d'].astype('float64') makes floats of decimal numbers; --rows"),
+                ((self.work / "dec.parquet", "--rows", "d"), "column d: the type is decimal128(4, 2); expected numbers, or lists of numbers; df['d'] = df['d'].astype('float64') makes"),
+                ((self.work / "dec.parquet", "--keys", "d"), "keys are of type decimal128(4, 2); expected integers or strings; astype('int64') makes integers"),
+                ((self.work / "lists.parquet", "--keys", "id"), "column v (row 0: '[1, 2]') is not numeric; it is text: df['NAME'] = df['NAME'].map(json.loads) makes lists of it; --rows"),
+                ((integers, "--dtype", "float16"), "it is int64; --dtype converts floats only: numpy.save(FILE, x.astype('float32')) makes floats of an array, --tensor"),
+                ((self.work / "commas.txt",), "; a file with commas is imported under a name that ends with .csv, by --no-header --keys 0"),
+                ((self.work / "commas2.txt",), "'king, 1,', before the last 1 numbers, ends with another number; expected 1 numbers in each line, one space before each; a file with commas"),
                 ((self.work / "t2.csv", "--tensor", "x=v", "--keys", "id"), "t2.csv: x is a column, and --tensor chooses tensors; --rows x takes only this column"),
                 ((self.work / "t.csv", "--tensor", "y", "--keys", "id"), "t.csv: there is no tensor y; it becomes x, which --tensor x=y renames"),
                 ((self.work / "w.txt", "--keys", "0"), "it has no columns, which --rows and --keys name; the words are the keys"),
