@@ -269,9 +269,10 @@ def column_of(columns: Columns, name: str, keys: str | None) -> Column:
     kind = storage_type(given)
     dtype = dtype_of_type(kind)
     if dtype is None:
+        hint = type_hint(name, kind) or list_hint(columns, name, kind)
         raise Refused(
             f"{columns.place}, column {name}: the type is {kind}; expected numbers, or lists of"
-            f" numbers{IS_KEY if name == keys else type_hint(name, kind) or list_hint(columns, name, kind)}"
+            f" numbers{IS_KEY if name == keys else hint}"
         )
     if not is_list(kind):
         return Column(name, dtype, None, (), origin_of(columns, name))

@@ -167,7 +167,7 @@ class Csv(Columns):
                 )
 
     def note_decimal_commas(self, rows: tuple[str, ...]) -> None:
-        """Notes a column in which each comma may separate thousands, although --decimal , says otherwise."""
+        """Notes a column in which each comma may separate thousands, in spite of --decimal ,."""
         fields = [field.name for field in self.schema if field.type == pyarrow.float64()]
         names = [name for name in fields if (name in rows if rows else name not in self.left_out)]
         commas: dict[str, str] = {}  # the first number with a comma of each column
@@ -270,8 +270,8 @@ class Csv(Columns):
         rows, empty = 0, -1
         for batch, _, first in self.typed({name: pyarrow.string() if is_key else pyarrow.binary()}):
             rows += batch.num_rows
-            if is_key and empty < 0 and (at := pyarrow.compute.index(batch.column(0), "").as_py()) >= 0:
-                empty = first + at
+            at = pyarrow.compute.index(batch.column(0), "").as_py() if is_key and empty < 0 else -1
+            empty = first + at if at >= 0 else empty
             integers = integers and are_integers(batch.column(0))
             floats = floats and are_floats(batch.column(0))
         if integers and rows:

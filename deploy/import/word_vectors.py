@@ -48,7 +48,7 @@ class WordVectors:
             raise Refused(
                 f"{self.place}, line 1: {shown(start[0])} does not end with numbers; expected a"
                 " word and its numbers, separated by spaces"
-                + (TABS if b"\t" in start[0] else COMMAS if with_commas(start[0]) else number_hint(start[0]))
+                + format_hint(start[0])
             )
         if not announced:
             self.check_first(start[0], start[-1])
@@ -132,7 +132,7 @@ class WordVectors:
                 raise Refused(
                     f"{place}: {shown(word)}, before the last {self.width} numbers, {fault}; expected"
                     f" {self.width} numbers in each line, one space before each"
-                    + (COMMAS if with_commas(line) else "")
+                    + (COMMAS if has_commas(line) else "")
                 )
         return word
 
@@ -195,7 +195,14 @@ def number_hint(line: bytes) -> str:
     return spelling_hint(pieces[-1], None) if pieces else ""
 
 
-def with_commas(line: bytes) -> bool:
+def format_hint(line: bytes) -> str:
+    """What to do about a line that does not end with numbers."""
+    if b"\t" in line:
+        return TABS
+    return COMMAS if has_commas(line) else number_hint(line)
+
+
+def has_commas(line: bytes) -> bool:
     """True for a word and numbers with commas between them."""
     _, *numbers = line.split(b",")
     return bool(numbers) and all(map(is_number, numbers))
