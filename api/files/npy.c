@@ -99,9 +99,10 @@ static td_status refuse_descr(const char *text, size_t length, size_t order, str
     const int kind = length > order ? text[order] : 0;
     const char *what = kind == 'O'   ? "Python objects"
                        : kind == 'V' ? "raw records (send bfloat16 as safetensors)"
-                       : kind == 'U' || kind == 'S' || kind == 'a' ? "text of fixed width"
-                       : kind == 'T'                               ? "text"
-                       : kind == 'M' || kind == 'm'                ? "dates or times"
+                       : kind == 'U' || kind == 'S' || kind == 'a' || kind == 'T'
+                           ? "text (send strings as JSON; deploy/import --keys-from FILE.npy makes "
+                             "keys of it)"
+                       : kind == 'M' || kind == 'm' ? "dates or times"
                                                     : "which tensord has no dtype for";
     return td_error_set(err, TD_MALFORMED_REQUEST,
                         "the .npy file holds '%s', %s; expected '<' or '>' and one of b1, i1 to "

@@ -35,6 +35,7 @@ from inputs import (
     CSV,
     NUMBERS_AS_TEXT,
     Choice,
+    KeyFile,
     check_paths,
     has_suffix,
     read_tables,
@@ -58,7 +59,8 @@ input formats
   .csv .tsv (.gz)           columns of numbers; the first line has the names of the columns,
                             unless --no-header is given
   .jsonl .ndjson (.gz)      one object a line; its members are columns of numbers or of lists
-  .txt .vec (.gz)           word vectors of GloVe, word2vec and fastText; the words are the keys
+  .txt .vec (.gz)           word vectors of GloVe, word2vec and fastText; the words, or ids, are the
+                            keys
   .npy                      one array
   .npz                      several arrays; each becomes a tensor
   .pt .pth .bin             the state dict of a PyTorch model; nothing in it is executed
@@ -85,6 +87,15 @@ The data folder changes completely or not at all. Send SIGHUP to a running tenso
 the new files. Exit status: 0 for success, 1 if the input is refused or cannot be written, 2 for
 wrong options. docs/tables.md describes imports in detail.
 """
+
+
+class Once(argparse.Action):
+    """Stores the value of an option, and refuses a second one, which would replace the first."""
+
+    def __call__(self, parser, namespace, value, option=None):  # type: ignore[no-untyped-def]
+        if getattr(namespace, self.dest) is not None:
+            parser.error(f"{option} is given twice; expected one value")
+        setattr(namespace, self.dest, value)
 
 
 class Parser(argparse.ArgumentParser):
@@ -114,6 +125,7 @@ def parser_of() -> argparse.ArgumentParser:
         allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.register("action", None, Once)
     add = parser.add_argument
     add("inputs", nargs="+", type=pathlib.Path, metavar="INPUT", help="a file or a folder")
     add(
@@ -140,16 +152,21 @@ def parser_of() -> argparse.ArgumentParser:
     )
     add(
         "--rows",
+        action="append",
+        default=[],
         metavar="COLUMN[,...]",
         help=(
-            "the columns that make the rows; default: the only column of lists, or all columns but"
-            " the keys"
+            "the columns that make the rows; may be repeated; default: the only column of lists, or all"
+            " columns but the keys"
         ),
     )
     add(
         "--keys",
         metavar="COLUMN",
-        help="the column or the tensor that has the keys; '' is the first column of CSV, without a name",
+        help=(
+            "the column or the tensor that has the keys, with --keys-from the column of that file;"
+            " '' is the first column of CSV, without a name"
+        ),
     )
     add(
         "--keys-from",
@@ -157,7 +174,8 @@ def parser_of() -> argparse.ArgumentParser:
         metavar="FILE",
         help=(
             "read the keys from a file: one key a line (.txt), an object {key: row} or a"
-            " tokenizer.json (.json), or an array (.npy)"
+            " tokenizer.json (.json), an array (.npy), or the column --keys of .csv, .tsv, .jsonl,"
+            " .parquet, .feather or .arrow"
         ),
     )
     add(
@@ -169,7 +187,7 @@ def parser_of() -> argparse.ArgumentParser:
         "--key-dtype",
         choices=("int64", "uint64", "string"),
         help=(
-            "dtype of the keys; default: as in the input; in CSV and .txt int64 if all keys are"
+            "dtype of the keys; default: as in the input; in text int64 if all keys are"
             " integers without leading zeros, otherwise string"
         ),
     )
@@ -250,10 +268,9 @@ def pairs(
 def check_options(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
     if not args.data_dir and not args.list:
         parser.error("--data-dir is missing")
-    if args.keys is not None and args.keys_from:
-        parser.error("--keys and --keys-from: expected one of them")
-    if args.rows is not None and not all(args.rows.split(",")):
-        parser.error(f"--rows {args.rows!r}: expected names of columns, with a comma between them")
+    for columns in args.rows:
+        if not all(columns.split(",")):
+            parser.error(f"--rows {columns!r}: expected names of columns, with a comma between them")
     if args.alias and not args.version:
         parser.error("--alias names a version: --version is missing")
     if args.version and not VERSION.fullmatch(args.version):
@@ -333,7 +350,8 @@ def run(args: argparse.Namespace, choice: Choice, aliases: dict[str, str]) -> No
     fault = fault_of(name, IN_FILE_NAMES)
     if fault:
         raise Refused(f"{name!r} cannot be the name of a table: {fault}. --name gives another one")
-    if choice.csv.is_given() and not has_suffix(args.inputs[0], CSV):
+    files = (args.inputs[0], *([args.keys_from] if args.keys_from else []))
+    if choice.csv.is_given() and not any(has_suffix(path, CSV) for path in files):
         raise Refused(
             f"{args.inputs[0]}: --delimiter, --quote, --header and --decimal are for CSV and TSV"
         )
@@ -344,7 +362,8 @@ def run(args: argparse.Namespace, choice: Choice, aliases: dict[str, str]) -> No
     target = args.dtype or ("float32" if are_rounded else encoding.KEEP)
     for table in tables:
         check_name(name, table.name, args.version, str(args.inputs[0]))
-        for note in () if args.quiet else table.notes:
+        key_notes = table.keys.notes if table.keys else ()
+        for note in () if args.quiet else (*table.notes, *key_notes):
             say("note", note)
     for alias, tensor in aliases.items():
         if tensor not in [table.name for table in tables]:
@@ -416,9 +435,9 @@ def main(arguments: list[str] | None = None) -> int:
     check_options(parser, args)
     choice = Choice(
         pairs(parser, "--tensor", args.tensor, True),
-        tuple(args.rows.split(",")) if args.rows else (),
-        args.keys,
-        args.keys_from,
+        tuple(name for columns in args.rows for name in columns.split(",")),
+        None if args.keys_from else args.keys,
+        KeyFile(args.keys_from, args.keys) if args.keys_from else None,
         args.key_dtype,
         CsvFormat(args.delimiter, args.quote, args.header, args.decimal),
         args.dtype not in (None, encoding.KEEP),

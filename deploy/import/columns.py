@@ -31,13 +31,20 @@ from text import TOO_LARGE, is_number, shown, spelling_hint
 
 EXACT = 1 << 53  # float64 has all integers up to this one
 # Names of columns that probably have keys.
-IDENTIFIER = re.compile(r"(?i:(.*[_ .-])?(id|uuid|key)s?)|.*[a-z](Id|ID|Key)")
+IDENTIFIER = re.compile(
+    r"(?i:(.*[_ .-])?(id|uid|uuid|guid|key)s?"
+    r"|(article|book|customer|doc|document|entity|film|image|item|movie|node|object|page|post|product"
+    r"|record|row|session|song|token|track|user|video|word)id"
+    r"|idx|index|item|pk|sku)"
+    r"|.*[a-z](Id|ID|Key)"
+)
 INTEGER = r"\A(0|-?[1-9][0-9]{0,18})\z"
 PANDAS_FLOATS = (
     "; pandas makes floats of integers if one is missing: fill it, or remove the row, and make"
     " integers by astype('int64')"
 )
 MOST_SHOWN = 5  # columns in an error
+IS_KEY = "; the column has the keys, which --keys names, and --rows names the other columns"
 NO_KEYS = ", and the table has no keys; --keys names the column of keys"
 PANDAS_INDEX = re.compile(r"Unnamed: 0|__index_level_[0-9]+__")  # the index, named by pandas
 
@@ -54,6 +61,8 @@ class Columns:
         self.left_out: dict[str, str] = {}
         # Names that look like columns of the input, with the reason why they are not.
         self.absent: dict[str, str] = {}
+        # Where columns appear first that are not in the first row, in files where rows name them.
+        self.origins: dict[str, str] = {}
         self.header_hint = ""  # about a name that is not there
         self.decimal: str | None = None  # the decimal point of numbers in text, if it may be chosen
 
@@ -160,8 +169,10 @@ def number_hint(value: str, decimal: str | None = None) -> str:
         return "; write 5% as 0.05"
     if value.strip("$€£¥") != value and is_number(value.strip("$€£¥ ")):
         return "; write numbers without the currency"
-    if value.startswith(("[", "(", "{")):
+    if value.startswith(("[", "(", "{")) and decimal:
         return "; lists are imported from Parquet or JSON Lines; in CSV each number has a column"
+    if value.startswith("["):
+        return "; it is text: df['NAME'] = df['NAME'].map(json.loads) makes lists of it"
     return spelling_hint(value, decimal) or (
         "; --rows chooses columns of numbers, --keys the column of keys"
     )
@@ -207,12 +218,13 @@ class Column:
     dtype: Dtype
     width: int | None  # None: one number a row
     inner: tuple[int, ...]  # the shape of a row
+    origin: str = ""  # where it appears first, if not in the first row
 
     def read(self, batch: pyarrow.RecordBatch, file: str, first: int) -> Array:
         column = storage_of(batch.column(self.name))
         place = f"{file}, column {self.name}"
         if column.null_count:
-            raise Refused(f"{place}: row {first + first_null(column)} has no value")
+            raise Refused(f"{place}: row {first + first_null(column)} has no value{self.origin}")
         if self.width is None:
             return self.numbers(column, place, first)
         lengths = column.value_lengths().to_numpy(zero_copy_only=False)
@@ -251,21 +263,27 @@ def dtype_of_type(kind: pyarrow.DataType) -> Dtype | None:
     )
 
 
-def column_of(columns: Columns, name: str) -> Column:
+def column_of(columns: Columns, name: str, keys: str | None) -> Column:
     """The column, with the width of the first row."""
     given = columns.schema.field(name).type
     kind = storage_type(given)
     dtype = dtype_of_type(kind)
     if dtype is None:
+        hint = type_hint(name, kind) or list_hint(columns, name, kind)
         raise Refused(
             f"{columns.place}, column {name}: the type is {kind}; expected numbers, or lists of"
-            f" numbers{list_hint(columns, name, kind)}"
+            f" numbers{IS_KEY if name == keys else hint}"
         )
     if not is_list(kind):
-        return Column(name, dtype, None, ())
+        return Column(name, dtype, None, (), origin_of(columns, name))
     width = first_width(columns, name, kind)
     inner = shape_of_tensors(given, f"{columns.place}, column {name}") or (width,)
-    return Column(name, dtype, width, inner)
+    return Column(name, dtype, width, inner, origin_of(columns, name))
+
+
+def origin_of(columns: Columns, name: str) -> str:
+    origin = columns.origins.get(name)
+    return f"; {clear(name)} appears first in {origin}" if origin else ""
 
 
 def list_hint(columns: Columns, name: str, kind: pyarrow.DataType) -> str:
@@ -299,7 +317,9 @@ def first_width(columns: Columns, name: str, kind: pyarrow.DataType) -> int:
         if batch.num_rows:
             value = storage_of(batch.column(name))[0]
             if not value.is_valid:
-                raise Refused(f"{file}, column {name}: row 0 has no value")
+                raise Refused(
+                    f"{file}, column {name}: row 0 has no value{origin_of(columns, name)}"
+                )
             return len(value)
     raise Refused(
         f"{columns.place}, column {name}: there are no rows, so the length of its lists is not known"
@@ -328,6 +348,7 @@ def keys_of_column(columns: Columns, name: str, asked: str | None) -> Keys:
             f"{place}: keys are of type {kind}; expected integers or strings"
             + (PANDAS_FLOATS if pyarrow.types.is_floating(value) else "")
             + ("; astype('string') makes text of dates" if pyarrow.types.is_temporal(value) else "")
+            + ("; astype('int64') makes integers" if pyarrow.types.is_decimal(value) else "")
         )
     given = asked or ("string" if text else kind_of(numpy.dtype(str(value)), place))
     target = pyarrow.large_string() if given == "string" else pyarrow.type_for_alias(given)
@@ -408,7 +429,31 @@ def read(
     converted later. `other_keys`: the keys are in another file.
     """
     names = columns.schema.names
-    for name in (*rows, *([keys] if keys is not None else [])):
+    check_chosen(columns, (*rows, *([keys] if keys is not None else [])), keys)
+    for name in filter(PANDAS_INDEX.fullmatch, names):
+        columns.left_out.setdefault(name, index_note(name))
+    found = keys_of_column(columns, keys, key_kind) if keys is not None else None
+    return table_of(
+        columns, list(rows) or default_rows(columns, keys, other_keys), converts, keys, found
+    )
+
+
+def only_keys(columns: Columns, keys: str | None, key_kind: str | None) -> Keys:
+    """The keys of a table whose rows are in another file."""
+    if keys is None:
+        raise Refused(
+            f"{columns.place}: expected --keys, which names the column of keys; it has"
+            f" {', '.join(map(clear, filter(None, columns.schema.names)))}"
+        )
+    check_chosen(columns, (keys,), keys)
+    found = keys_of_column(columns, keys, key_kind)
+    return dataclasses.replace(found, notes=tuple(columns.notes))
+
+
+def check_chosen(columns: Columns, chosen: tuple[str, ...], keys: str | None) -> None:
+    """Refuses names that are not columns."""
+    names = columns.schema.names
+    for name in chosen:
         if name not in names:
             reason = columns.absent.get(name)
             raise Refused(
@@ -417,12 +462,6 @@ def read(
                 + (f". {reason}" if reason else columns.header_hint)
                 + keys_hint(name, keys, names)
             )
-    for name in filter(PANDAS_INDEX.fullmatch, names):
-        columns.left_out.setdefault(name, index_note(name))
-    found = keys_of_column(columns, keys, key_kind) if keys is not None else None
-    return table_of(
-        columns, list(rows) or default_rows(columns, keys, other_keys), converts, found
-    )
 
 
 def keys_hint(name: str, keys: str | None, names: list[str]) -> str:
@@ -451,8 +490,14 @@ def in_one_dtype(columns: Columns, parts: list[Column], converts: bool) -> list[
     return parts
 
 
-def table_of(columns: Columns, chosen: list[str], converts: bool, keys: Keys | None) -> Table:
-    given = [column_of(columns, name) for name in chosen]
+def table_of(
+    columns: Columns,
+    chosen: list[str],
+    converts: bool,
+    key_column: str | None,
+    keys: Keys | None,
+) -> Table:
+    given = [column_of(columns, name, key_column) for name in chosen]
     parts = in_one_dtype(columns, given, converts)
     for part in parts:
         if part.width is not None and len(parts) > 1:
@@ -499,8 +544,8 @@ def default_rows(columns: Columns, keys: str | None, other_keys: bool) -> list[s
     lists = [field.name for field in fields if is_list(storage_type(field.type))]
     if len(lists) > 1:
         raise Refused(
-            f"{columns.place}: there are several columns of lists, {', '.join(lists)}; --rows"
-            " chooses one"
+            f"{columns.place}: there are several columns of lists, {', '.join(lists)}"
+            f"{''.join(origin_of(columns, name) for name in lists)}; --rows chooses one"
         )
     if not fields:
         raise Refused(f"{columns.place}: there is no column of rows")
@@ -568,13 +613,20 @@ def comma_list(names: list[str]) -> str:
     return shown_names + (",…" if len(names) > MOST_SHOWN else "")
 
 
+def type_hint(name: str, kind: pyarrow.DataType) -> str:
+    """How a column of a type that is not imported becomes numbers."""
+    if not pyarrow.types.is_decimal(kind):
+        return ""
+    return f"; df[{name!r}] = df[{name!r}].astype('float64') makes floats of decimal numbers"
+
+
 def first_text(columns: Columns, name: str) -> tuple[str, str]:
     """What a column has that is not a number, and what to do about it."""
     kind = columns.schema.field(name).type
     if pyarrow.types.is_struct(kind):
         return "objects", "; objects are not flattened: make a column of each member that is a number"
     if not is_text(kind):
-        return f"type {kind}", ""
+        return f"type {kind}", type_hint(name, kind)
     for batch, file, first in columns.batches([name], BATCH_KEYS):
         column = batch.column(0).cast(pyarrow.string())
         row = first_refused(column, lambda texts: to_numbers(texts, columns.decimal))

@@ -20,8 +20,9 @@ from columns import (
     number_hint,
     to_numbers,
 )
+from keys import AS_FLOATS, INTEGER_AS_FLOAT
 from table import Refused
-from text import CsvFormat, check_utf8, cut_notes, open_text, shown
+from text import CsvFormat, check_utf8, cut_notes, open_text, shown, without_thousands
 
 TSV = (".tsv", ".tsv.gz")
 DELIMITERS = (",", ";", "\t", "|")
@@ -74,6 +75,8 @@ class Csv(Columns):
         self.rows = self.survey(keys, key_kind)
         if form.decimal is None:
             self.note_thousands(rows)
+        elif form.decimal == ",":
+            self.note_decimal_commas(rows)
         self.notes += cut_notes(path)
 
     # ---------------------------------------------------------------- the first block
@@ -166,6 +169,30 @@ class Csv(Columns):
                     " remove it. --decimal . hides this note"
                 )
 
+    def note_decimal_commas(self, rows: tuple[str, ...]) -> None:
+        """Notes a column in which each comma may separate thousands, in spite of --decimal ,."""
+        fields = [field.name for field in self.schema if field.type == pyarrow.float64()]
+        names = [name for name in fields if (name in rows if rows else name not in self.left_out)]
+        commas: dict[str, str] = {}  # the first number with a comma of each column
+        for batch, _, _ in self.typed(dict.fromkeys(names, pyarrow.binary())):
+            for name in names.copy():
+                column = batch.column(name)
+                if not are_all(column, r"\A *-?([0-9]{1,3}|[1-9][0-9]{0,2},[0-9]{3}) *\z", least=0):
+                    names.remove(name)
+                elif name not in commas:
+                    matches = pyarrow.compute.match_substring(column, ",")
+                    at = pyarrow.compute.index(matches, True).as_py()
+                    if at >= 0:
+                        commas[name] = shown(column[at].as_py().strip())
+            if not names:
+                break
+        for name in filter(commas.get, names):
+            self.notes.append(
+                f"{self.place}: the numbers in column {name}, such as {commas[name]}, have three digits"
+                " after the comma, which is read as a decimal point; if it separates thousands,"
+                f" {without_thousands(',', '.')}"
+            )
+
     def note_quotes(self) -> None:
         """Notes fields of TSV that seem to be quoted."""
         with open_text(self.path) as file:
@@ -243,9 +270,11 @@ class Csv(Columns):
         is_key = keys is not None and keys in self.schema.names
         name: str = keys if keys is not None and is_key else self.schema.names[0]
         integers = floats = is_key and key_kind is None
-        rows = 0
-        for batch, _, _ in self.typed({name: pyarrow.string() if is_key else pyarrow.binary()}):
+        rows, empty = 0, -1
+        for batch, _, first in self.typed({name: pyarrow.string() if is_key else pyarrow.binary()}):
             rows += batch.num_rows
+            at = pyarrow.compute.index(batch.column(0), "").as_py() if is_key and empty < 0 else -1
+            empty = first + at if at >= 0 else empty
             integers = integers and are_integers(batch.column(0))
             floats = floats and are_floats(batch.column(0))
         if integers and rows:
@@ -253,8 +282,12 @@ class Csv(Columns):
             self.schema = self.schema.set(at, pyarrow.field(name, pyarrow.int64()))
         elif floats and rows:
             self.notes.append(
-                f"{self.place}: the keys in column {name} are text, because they are written as"
-                " numbers such as 7.0 or 1e9; --key-dtype string hides this note"
+                f"{self.place}: the keys in column {name} are text, {AS_FLOATS}"
+            )
+        if is_key and self.one_column and empty >= 0:
+            self.notes.append(
+                f"{self.place}: the key of row {empty} is empty text, \"\"; in a file of one column, pandas"
+                " writes a missing value so"
             )
         return rows
 
@@ -312,16 +345,14 @@ def column_type(field: pyarrow.Field, rows: tuple[str, ...], keys: str | None) -
     """Text, or float64 if the command line or the first block makes it numbers."""
     types = pyarrow.types
     inferred = types.is_integer(field.type) or types.is_floating(field.type)
-    if field.name in rows or (field.name != keys and (inferred or types.is_null(field.type))):
+    if field.name != keys and (field.name in rows or inferred or types.is_null(field.type)):
         return pyarrow.float64()
     return pyarrow.string()
 
 
 def are_floats(column: pyarrow.Array) -> bool:
-    """True if all texts are such as 7.0, which pandas makes of integers if one of them is missing, or
-    1.23E+12, which Excel makes of long integers.
-    """
-    return are_all(column, r"\A-?[0-9]+(\.0|(\.[0-9]+)?[eE]\+?[0-9]+)\z", least=0)
+    """True if all texts are such as 7.0 or 1.23E+12."""
+    return are_all(column, rf"\A{INTEGER_AS_FLOAT}\z", least=0)
 
 
 def are_all(column: pyarrow.Array, pattern: str, least: int = 1) -> bool:

@@ -4,11 +4,12 @@ import dataclasses
 import os
 import pathlib
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import word_vectors
 from archives import Npz
 from folders import INDEX, Indexed, open_folder
+from json_file import json_hint
 from keys import as_kind, keys_of_array, keys_of_file
 from npy_file import Npy
 from safetensors_file import Safetensors
@@ -27,14 +28,22 @@ JSON_LINES = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 WORD_VECTORS = (".txt", ".vec", ".txt.gz", ".vec.gz")
 NUMBERS_AS_TEXT = (*CSV, *JSON_LINES, *WORD_VECTORS)
 STATE_DICT = (".pt", ".pth", ".bin")
+JSON = (".json", ".json.gz")
 # Formats that cannot be imported, and how to write their contents in a format that can be imported.
 OTHER_FORMATS = {
-    (".json", ".json.gz"): "a list of objects becomes JSON Lines by jq -c '.[]' FILE.json >FILE.jsonl",
     (".xlsx", ".xls", ".ods"): "pandas.read_excel(FILE).to_csv('FILE.csv', index=False) makes CSV of it",
     (".pkl", ".pickle"): "the program that wrote it can write Parquet: df.to_parquet('FILE.parquet')",
     (".h5", ".hdf5", ".hdf"): "numpy.save('FILE.npy', h5py.File(FILE)['NAME'][:]) makes an array of it",
 }
 KEY_SUFFIXES = (".keys", ".keys.bytes", ".keys.offsets")
+
+
+@dataclasses.dataclass(frozen=True)
+class KeyFile:
+    """The file that has the keys, and the name of its column if it has columns."""
+
+    path: pathlib.Path
+    column: str | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +55,7 @@ class Choice:
     )  # the new name of each; none: all, as they are
     rows: tuple[str, ...] = ()
     keys: str | None = None
-    keys_from: pathlib.Path | None = None
+    keys_from: KeyFile | None = None
     key_kind: str | None = None
     csv: CsvFormat = CsvFormat()
     converts: bool = False  # --dtype: the dtypes of columns may differ
@@ -110,7 +119,7 @@ def other_files(folder: pathlib.Path, parts: list[pathlib.Path]) -> tuple[str, .
 
 def check_paths(paths: list[pathlib.Path], choice: Choice) -> None:
     """Refuses inputs that are not there."""
-    for path in (*paths, *([choice.keys_from] if choice.keys_from else [])):
+    for path in (*paths, *([choice.keys_from.path] if choice.keys_from else [])):
         if not path.exists():
             raise Refused(f"{path}: there is no such file")
         check_file(path)
@@ -147,8 +156,9 @@ def check_file(path: pathlib.Path) -> None:
 def read_columns(paths: list[pathlib.Path], root: pathlib.Path | None, choice: Choice) -> Table:
     import columns  # pyarrow, which no other format needs
 
+    source = open_columns(paths, root, choice)
     table = columns.read(
-        open_columns(paths, root, choice),
+        source,
         choice.rows,
         choice.keys,
         choice.key_kind,
@@ -157,7 +167,7 @@ def read_columns(paths: list[pathlib.Path], root: pathlib.Path | None, choice: C
     )
     if root:
         table = dataclasses.replace(table, notes=(*table.notes, *other_files(root, paths)))
-    return named(with_keys_from(table, choice), choice)
+    return named(with_keys_from(table, choice), choice, source.schema.names)
 
 
 def open_columns(
@@ -190,12 +200,32 @@ def own_keys(table: Table, choice: Choice) -> Table:
 def with_keys_from(table: Table, choice: Choice) -> Table:
     if not choice.keys_from:
         return table
-    return dataclasses.replace(table, keys=keys_of_file(choice.keys_from, choice.key_kind))
+    return dataclasses.replace(table, keys=read_key_file(choice.keys_from, choice))
 
 
-def named(table: Table, choice: Choice) -> Table:
+def read_key_file(file: KeyFile, choice: Choice) -> Keys:
+    """The keys of a file of keys or of a column."""
+    if not has_suffix(file.path, (*CSV, *JSON_LINES, *COLUMN_FILES)):
+        if file.column is not None:
+            raise Refused(
+                f"{file.path}: it has no columns; with --keys-from, --keys names a column of that file."
+                " Expected only one of them"
+            )
+        return keys_of_file(file.path, choice.key_kind)
+    import columns
+
+    own = dataclasses.replace(choice, rows=(), keys=file.column)
+    return columns.only_keys(open_columns([file.path], None, own), file.column, choice.key_kind)
+
+
+def named(table: Table, choice: Choice, columns: Sequence[str] = ()) -> Table:
     """The only table of an input, under the name that --tensor gives it."""
     for name in choice.tensors:
+        if name in columns and name != table.name:
+            raise Refused(
+                f"{table.place}: {name} is a column, and --tensor chooses tensors; --rows {name} takes"
+                " only this column"
+            )
         if name != table.name:
             raise Refused(
                 f"{table.place}: there is no tensor {name}; it becomes {table.name}, which --tensor"
@@ -218,7 +248,8 @@ def open_tensors(path: pathlib.Path) -> Tensors:
         return Npz(path)
     if has_suffix(path, STATE_DICT):
         return StateDict(path)
-    for suffixes, hint in OTHER_FORMATS.items():
+    hints = {JSON: json_hint(path)} if has_suffix(path, JSON) else OTHER_FORMATS
+    for suffixes, hint in hints.items():
         if has_suffix(path, suffixes):
             raise Refused(f"{path}: files of this format are not imported; {hint}")
     raise Refused(
@@ -303,7 +334,7 @@ def note_of(reason: str) -> str:
 def keys_of_tensor(reader: Tensors, name: str, choice: Choice) -> Keys | None:
     """Those that the command line names, or the tensors that lie beside it as its keys."""
     if choice.keys_from:
-        return keys_of_file(choice.keys_from, choice.key_kind)
+        return read_key_file(choice.keys_from, choice)
     beside = name + ".keys" if choice.keys is None else choice.keys
     place = f"{reader.path}, tensor {beside}"
     if beside in reader.names:

@@ -12,13 +12,14 @@ from typing import Any
 import pyarrow
 
 from columns import Columns, check_names
+from json_file import BY_COLUMN, WHOLE_LIST, is_by_column
 from table import Refused
+
 from text import TOO_LARGE, check_utf8, open_text, shown
 
 LINE_BYTES = 64 << 20
 BATCH_ROWS = 4096  # at most: objects of Python take much memory
 FLOAT64_END = (1 << 1024) - (1 << 970)  # the first integer that is rounded to infinity
-WHOLE_LIST = "one list of objects becomes JSON Lines by jq -c '.[]' FILE.json >FILE.jsonl"
 EXAMPLE = 'expected an object in one line, such as {"id": 7, "embedding": [0.5, 1.5]}'
 
 
@@ -28,14 +29,18 @@ class JsonLines(Columns):
         self.path, self.place, self.key = path, str(path), keys
         types: dict[str, pyarrow.DataType] = {}
         self.rows, largest = 0, 0
-        for row in self.objects():
+        for line, row in self.numbered():
             self.rows += 1
             for name, value in row.items():
+                if self.rows > 1 and name not in types:
+                    self.origins[name] = f"line {line}"
                 if types.get(name) is None:
                     types[name] = type_of(value, name == keys)
             key = row.get(keys) if keys is not None else None
             if isinstance(key, int):
                 largest = max(largest, key)
+        if self.rows == 1 and is_by_column(row):
+            raise Refused(f"{self.place}: {BY_COLUMN}")
         if largest >= 1 << 63 and keys is not None:
             types[keys] = pyarrow.uint64()
         check_names(list(types), self.place)
@@ -46,7 +51,13 @@ class JsonLines(Columns):
         )
 
     def objects(self, read_float: Callable[[str], Any] = float) -> Iterator[dict[str, Any]]:
-        """The object of each line that is not empty."""
+        for _, row in self.numbered(read_float):
+            yield row
+
+    def numbered(
+        self, read_float: Callable[[str], Any] = float
+    ) -> Iterator[tuple[int, dict[str, Any]]]:
+        """The number and the object of each line that is not empty."""
         with open_text(self.path) as file:
             number = 0
             while line := file.readline(LINE_BYTES):
@@ -55,7 +66,7 @@ class JsonLines(Columns):
                 if len(line) == LINE_BYTES:
                     raise Refused(f"{place}: it has {LINE_BYTES} bytes or more")
                 if line.strip():
-                    yield parse(check_utf8(line.rstrip(b"\r\n"), place), place, read_float)
+                    yield number, parse(check_utf8(line.rstrip(b"\r\n"), place), place, read_float)
 
     def count(self) -> int:
         return self.rows

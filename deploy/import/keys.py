@@ -133,6 +133,10 @@ def keys_of_array(array: Array, place: str) -> Keys:
 
 LIMITS = {"int64": (-(1 << 63), (1 << 63) - 1), "uint64": (0, (1 << 64) - 1)}
 INTEGER = re.compile(rb"-?[0-9]{1,40}")
+# An integer as pandas writes it if another one of the column is missing, or as Excel writes long ones.
+INTEGER_AS_FLOAT = r"-?[0-9]+(\.0|(\.[0-9]+)?[eE]\+?[0-9]+)"
+HIDE = "--key-dtype string hides this note"
+AS_FLOATS = f"because they are written as numbers such as 7.0 or 1e9; {HIDE}"
 USUAL_INTEGER = re.compile(rb"0|-?[1-9][0-9]{0,18}")  # without leading zeros
 
 
@@ -182,7 +186,7 @@ def encode_text(text: str, place: str) -> bytes:
 # ---------------------------------------------------------------- keys of a file of their own
 def keys_of_file(path: pathlib.Path, kind: str | None = None) -> Keys:
     """vocab.txt: a key a line. vocab.json, tokenizer.json: the row of each key. FILE.npy: integers
-    or strings. `kind` is the dtype that --key-dtype asks for.
+    or strings. `kind` is the dtype that --key-dtype asks for. inputs.py reads files of columns.
     """
     place, name = str(path), path.name.lower()
     if name.endswith(".npy"):
@@ -192,20 +196,41 @@ def keys_of_file(path: pathlib.Path, kind: str | None = None) -> Keys:
         return as_kind(keys_of_texts(texts, place), kind)
     if not name.endswith((".txt", ".txt.gz")):
         raise Refused(
-            f"{place}: the keys of a file are in .txt, .json or .npy; a column of pandas is written by"
-            " df['NAME'].to_csv('keys.txt', index=False, header=False)"
+            f"{place}: the keys of a file are in .txt, .json or .npy, or in a column of .csv, .tsv, .jsonl,"
+            " .parquet, .feather or .arrow, which --keys names"
         )
-    lines = read_text(path).split(b"\n")
+    return keys_of_lines(read_text(path), place, kind)
+
+
+def keys_of_lines(text: bytes, place: str, kind: str | None) -> Keys:
+    lines = text.split(b"\n")
     if not lines[-1]:
         lines.pop()
     texts = [
         check_utf8(line.removesuffix(b"\r"), f"{place}, line {i + 1}")
         for i, line in enumerate(lines)
     ]
+    if b"" in texts:
+        raise Refused(f"{place}, line {texts.index(b'') + 1}: it is empty; expected a key")
+    notes = () if kind else line_notes(texts, place)
     if kind is None and texts and all(map(is_int64, texts)):
         kind = "int64"
-    keys = dataclasses.replace(keys_of_texts(texts, place), one_a_line=True)
+    keys = dataclasses.replace(keys_of_texts(texts, place), one_a_line=True, notes=notes)
     return as_kind(keys, kind)
+
+
+def line_notes(texts: list[bytes], place: str) -> tuple[str, ...]:
+    """Notes lines that are probably meant as other keys."""
+    is_float = re.compile(INTEGER_AS_FLOAT.encode()).fullmatch
+    if texts and all(map(is_float, texts)):
+        return (f"{place}: the keys are text, {AS_FLOATS}",)
+    for i, text in enumerate(texts):
+        if len(text) > 1 and text.startswith(b'"') and text.endswith(b'"'):
+            return (
+                f"{place}, line {i + 1}: {shown(text)} is read with its quotes; if the file is CSV, as"
+                f" pandas writes it, rename it to .csv and add --no-header --keys 0; {HIDE}",
+            )
+    return ()
 
 
 def in_order(rows: dict[str, Any], place: str) -> list[bytes]:

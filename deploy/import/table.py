@@ -117,6 +117,7 @@ class Keys:
     place: str  # where they are, for errors
     files: tuple["FileRows", ...] = ()  # if there are several
     one_a_line: bool = False  # lines of a text, the first of which may be a header
+    notes: tuple[str, ...] = ()  # what the user should know of them
 
 
 @dataclasses.dataclass(frozen=True)

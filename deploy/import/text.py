@@ -22,6 +22,11 @@ NUMBER = re.compile(
     r"[ \t]*[-+]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|nan|inf|infinity)[ \t]*",
     re.ASCII | re.IGNORECASE,
 )
+# Numbers with separators of thousands, by the character that separates them.
+THOUSANDS = {
+    ",": r"[-+]?[1-9][0-9]{0,2}(,[0-9]{3})+(\.[0-9]*)?",
+    ".": r"[-+]?[1-9][0-9]{0,2}(\.[0-9]{3})+(,[0-9]*)?",
+}
 TOO_LARGE = "expected a number up to 1.8e308, the maximum of float64"
 
 
@@ -153,10 +158,19 @@ def spelling_hint(value: str, decimal: str | None) -> str:
     if not re.fullmatch(r"[-+]?[0-9.,'\u2019_\s]*[0-9]", value):
         return ""
     if decimal == ",":
-        return "; with --decimal , numbers have a decimal comma, and no separators between digits"
-    return "; numbers have a decimal point, and no separators between digits" + (
-        "; --decimal , reads decimal commas" if decimal and "," in value else ""
-    )
+        hint = "; with --decimal , numbers have a decimal comma, and no separators between digits"
+        is_grouped = re.fullmatch(THOUSANDS["."], value)
+        return hint + ("; " + without_thousands(".", decimal) if is_grouped else "")
+    hint = "; numbers have a decimal point, and no separators between digits"
+    if decimal and re.fullmatch(THOUSANDS[","], value):
+        return f"{hint}; if the comma separates thousands, {without_thousands(',', decimal)}"
+    return hint + ("; --decimal , reads decimal commas" if decimal and "," in value else "")
+
+
+def without_thousands(separator: str, decimal: str) -> str:
+    """How to remove separators of thousands."""
+    comma = ", decimal=','" if decimal == "," else ""
+    return f"remove it: pandas.read_csv(FILE, thousands={separator!r}{comma}).to_csv('NEW.csv', index=False)"
 
 
 def shown(value: bytes | str) -> str:

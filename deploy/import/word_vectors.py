@@ -11,11 +11,13 @@ from collections.abc import Iterator
 
 import numpy
 
+from keys import as_kind, is_int64
 from table import BATCH_BYTES, DTYPES, Array, Keys, Refused, Strings, Table, strings_of
 from text import TOO_LARGE, check_utf8, cut_notes, is_number, open_text, shown, spelling_hint
 
 NAME = "vectors"  # of the only tensor
 TABS = "; a file with tabs is imported under a name that ends with .tsv, by --no-header --keys 0"
+COMMAS = "; a file with commas is imported under a name that ends with .csv, by --no-header --keys 0"
 LINE_BYTES = 16 << 20
 
 
@@ -27,7 +29,7 @@ def read(path: pathlib.Path) -> Table:
         (file.rows, file.width),
         file.numbers,
         file.place,
-        Keys("string", file.words, file.place),
+        as_kind(Keys("string", file.words, file.place), "int64" if file.are_integers else None),
         cut_notes(path),
     )
 
@@ -46,12 +48,17 @@ class WordVectors:
             raise Refused(
                 f"{self.place}, line 1: {shown(start[0])} does not end with numbers; expected a"
                 " word and its numbers, separated by spaces"
-                + (TABS if b"\t" in start[0] else number_hint(start[0]))
+                + format_hint(start[0])
             )
         if not announced:
             self.check_first(start[0], start[-1])
         self.check_words(start[-1])
-        self.rows = sum(map(len, self.lines()))
+        self.rows, self.are_integers = 0, True  # all words, so that they are keys of int64
+        for lines in self.lines():
+            self.rows += len(lines)
+            self.are_integers = self.are_integers and all(
+                is_int64(line.rsplit(b" ", self.width)[0]) for line in lines
+            )
         if announced and announced[0] != self.rows:
             raise Refused(
                 f"{self.place}: the first line announces {announced[0]} words, but there are"
@@ -114,7 +121,7 @@ class WordVectors:
             )
         if b" " in word or b"\t" in word:
             first, *_, last = re.split(rb"[ \t]", word)
-            if not first or not last or is_number(last):
+            if not first or not last or is_number(last.rstrip(b",")):
                 fault = (
                     "starts with a space"
                     if not first
@@ -125,6 +132,7 @@ class WordVectors:
                 raise Refused(
                     f"{place}: {shown(word)}, before the last {self.width} numbers, {fault}; expected"
                     f" {self.width} numbers in each line, one space before each"
+                    + (COMMAS if has_commas(line) else "")
                 )
         return word
 
@@ -185,6 +193,19 @@ def number_hint(line: bytes) -> str:
     """What to do about the last piece of a line that is not a number."""
     pieces = [piece for piece in line.decode("utf-8", "replace").split(" ") if not is_number(piece)]
     return spelling_hint(pieces[-1], None) if pieces else ""
+
+
+def format_hint(line: bytes) -> str:
+    """What to do about a line that does not end with numbers."""
+    if b"\t" in line:
+        return TABS
+    return COMMAS if has_commas(line) else number_hint(line)
+
+
+def has_commas(line: bytes) -> bool:
+    """True for a word and numbers with commas between them."""
+    _, *numbers = line.split(b",")
+    return bool(numbers) and all(map(is_number, numbers))
 
 
 def header(first: bytes, second: bytes | None) -> tuple[int, int] | None:

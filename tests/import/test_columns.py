@@ -257,7 +257,8 @@ class DecimalCommas(ColumnTest):
         hint = "with --decimal , numbers have a decimal comma, and no separators between digits"
         path = self.text("id;x\na;1,5\nb;1.234\n")
         self.assertIn(f"column x (row 1: '1.234') is not numeric; {hint}", self.refused(path, *options))
-        self.assertEqual(self.refused(path, *options, "--rows", "x"), f"{path}, column x: row 1 is '1.234'; expected a number; {hint}")
+        self.assertEqual(self.refused(path, *options, "--rows", "x"), f"{path}, column x: row 1 is '1.234'; expected a number; {hint}; "
+                         "remove it: pandas.read_csv(FILE, thousands='.', decimal=',').to_csv('NEW.csv', index=False)")
         path = self.text("id;x\na;1,5\nb;" + "9" * 400 + ",5\n")
         self.assertIn("column x: row 1 is '9999", self.refused(path, *options, "--rows", "x"))
 
@@ -291,12 +292,26 @@ class DecimalCommas(ColumnTest):
             options = [] if "id" in text else ["--no-header"]
             self.assertEqual(self.refused(path, "--delimiter", ";", "--rows", name, *options), f"{path}: {expected}")
 
+    def test_commas_that_may_separate_thousands_are_noted(self):
+        for values in ('"1,234"', "999", '"12,345"'), ("999", '"-1,234"', '""'):
+            path = self.text("id,visits,x\n" + "".join(f'{i},{value},"0,5"\n' for i, value in enumerate(values) if value != '""'))
+            shown = next(value.strip('"') for value in values if "," in value)
+            self.assertEqual(self.notes(path, "--decimal", ",", "--keys", "id"),
+                             [f"{path}: the numbers in column visits, such as '{shown}', have three digits after the comma, which is read as a decimal point; "
+                              "if it separates thousands, remove it: pandas.read_csv(FILE, thousands=',').to_csv('NEW.csv', index=False)"])
+            self.assertEqual(self.notes(path, "--decimal", ",", "--rows", "x"), [])
+        for contradiction in '"1,5"', '"0,125"', "1234", '"1234,567"', '"1,2345"', ",5":
+            path = self.text('id;x\na;"1,234"\nb;' + contradiction + "\n")
+            self.assertEqual(self.notes(path, "--delimiter", ";", "--decimal", ",", "--keys", "id"), [], contradiction)
+
 
 class ValuesOfCsv(ColumnTest):
     def test_a_value_that_is_no_number_is_shown_with_its_row_and_a_hint(self):
         for value, hint in (("NA", "a row without a value cannot be imported: fill it, or remove it"), ("5%", "write 5% as 0.05"),
                             ("1 2", "numbers have a decimal point, and no separators between digits"),
                             ('"0,5"', "numbers have a decimal point, and no separators between digits; --decimal , reads decimal commas"),
+                            *((f'"{value}"', "numbers have a decimal point, and no separators between digits; if the comma separates thousands, remove it: "
+                               "pandas.read_csv(FILE, thousands=',').to_csv('NEW.csv', index=False)") for value in ("1,234", "103,771.90", "-1,234,567")),
                             ("1_000", "numbers have a decimal point, and no separators between digits"),
                             ("0x1f", "numbers are decimal, not hexadecimal"), ("１２", "the digits of numbers are 0 to 9"),
                             ('"[0.5, 1.5]"', "lists are imported from Parquet or JSON Lines; in CSV each number has a column"),
@@ -484,6 +499,12 @@ class Integers(ColumnTest):
                              f"{path}, {place}; floats have all integers up to 2**53. Expected --keys for a column of identifiers, or --rows without it")
 
 
+    def test_text_is_not_keys_and_rows(self):
+        path = self.text("id,p\na,1\nb,2\n")
+        self.assertEqual(self.refused(path, "--keys", "id", "--rows", "p,id"), f"{path}, column id: the type is string; expected numbers, or lists of numbers; "
+                         "the column has the keys, which --keys names, and --rows names the other columns")
+
+
 class ForgottenKeys(ColumnTest):
     HINT = "and the table has no keys; --keys names the column of keys"
 
@@ -495,13 +516,14 @@ class ForgottenKeys(ColumnTest):
 
     def test_columns_of_ids_that_become_rows_are_named(self):
         (self.work / "k.txt").write_text("a\nb\n")
-        for name in "id", "ID", "movie_id", "movieId", "key":
+        for name in ("id", "ID", "movie_id", "movieId", "key", "uid", "guid", "user_uid", "userid", "ItemID", "rowid", "ROWID", "index", "idx", "item", "item_id", "sku",
+                     "pk"):
             with self.subTest(name):
                 path = self.text(f"{name},x\n1,0.5\n2,1.5\n")
                 self.assertEqual(self.notes(path), [f"{path}: column {name} is part of the rows, {self.HINT}"])
                 for options in ("--keys", name), ("--keys-from", self.work / "k.txt"), ("--rows", f"{name},x"):
                     self.assertEqual(self.notes(path, *options), [])
-        for name in "valid", "x", "paid", "Android", "keyword":
+        for name in "valid", "x", "paid", "Android", "keyword", "fluid", "centroid", "price_index", "items_sold", "user_score":
             self.assertEqual(self.notes(self.text(f"{name},y\n1,0.5\n")), [])
 
 

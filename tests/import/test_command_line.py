@@ -1,11 +1,11 @@
 """The command line of the import, its progress, and the types of its source."""
-import datetime, errno, fcntl, io, os, pathlib, pty, re, shutil, subprocess, sys, unittest, unittest.mock
+import datetime, decimal, errno, fcntl, io, os, pathlib, pty, re, shutil, subprocess, sys, unittest, unittest.mock
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from importing import PROGRAM, ImportTest, program, run
+from importing import PROGRAM, ImportTest, numbers, program, run
 
 
 class CommandLine(ImportTest):
@@ -21,7 +21,6 @@ class CommandLine(ImportTest):
     def test_wrong_options_end_with_status_2_and_the_reason(self):
         np.savez(self.work / "m.npz", w=np.zeros(3))
         for options, expected in (([], "--data-dir is missing"), (["--data"], "unrecognized arguments: --data; did you mean --data-dir?"),
-                                  (["--data-dir", "d", "--keys", "a", "--keys-from", "b"], "expected one of them"),
                                   (["--data-dir", "d", "--alias", "a=w"], "--version is missing"),
                                   (["--data-dir", "d", "--version", "../x"], "expected 1 to 64 of the characters"),
                                   (["--data-dir", "d", "--version", ".x"], "no dot first"),
@@ -33,7 +32,9 @@ class CommandLine(ImportTest):
                                   (["--data-dir", "d", "--delimiter", '"'], "expected one ASCII character"),
                                   (["--data-dir", "d", "--rows", ""], "--rows '': expected names of columns, with a comma between them"),
                                   (["--data-dir", "d", "--rows", "a,,b"], "--rows 'a,,b': expected names of columns"),
-                                  (["--data-dir", "d", "--keys", "", "--keys-from", "b"], "expected one of them"),
+                                  *((["--data-dir", "d", option, value, option, value], f"{option} is given twice; expected one value")
+                                    for option, value in (("--keys", "a"), ("--keys-from", "k.txt"), ("--key-dtype", "int64"), ("--delimiter", ","),
+                                                          ("--decimal", "."), ("--dtype", "float32"), ("--version", "1"), ("--name", "a"), ("--data-dir", "e"))),
                                   (["--data-dir", "d", "--tensor", "=x"], "expected FROM or FROM=TO, each name once"),
                                   (["--data-dir", "d", "--tensor", "w", "--tensor", "w=v"], "each name once"),
                                   (["--data-dir", "d", "--version", "1", "--alias", "a"], "expected NAME=TENSOR"),
@@ -44,17 +45,29 @@ class CommandLine(ImportTest):
                 self.assertIn(expected, errors)
         self.assertFalse(os.path.exists("d"))
 
+    def test_columns_of_rows_may_be_in_several_options(self):
+        (self.work / "m.csv").write_text("id,p,q,s\n7,1,2,3\n")
+        self.imported(self.work / "m.csv", "--rows", "s,p", "--keys", "id", "--rows", "q")
+        self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [3, 1, 2])
+
     def test_what_was_probably_meant_is_said(self):
         vectors, keys, floats = self.work / "v.npy", self.work / "k.txt", self.work / "f.npy"
         np.save(vectors, np.zeros((2, 3), "f4"))
         np.save(floats, np.array([7.0, 8.0]))
         keys.write_text("a\nb\n")
+        integers = self.work / "i.npy"
+        np.save(integers, np.arange(6).reshape(3, 2))
+        pq.write_table(pa.table({"id": [1], "d": pa.array([decimal.Decimal("1.50")], pa.decimal128(4, 2)), "x": [1.0]}), self.work / "dec.parquet")
+        pq.write_table(pa.table({"id": [1], "v": ["[1, 2]"]}), self.work / "lists.parquet")
+        (self.work / "commas.txt").write_text("king,1,2\nqueen,3,4\n")
+        (self.work / "commas2.txt").write_text("king, 1, 2\nqueen, 3, 4\n")
         (self.work / "k.csv").write_text("id\na\nb\n")
         (self.work / "t.csv").write_text("id,x\na,1\nb,2\n")
+        (self.work / "t2.csv").write_text("id,x,y\na,1,2\nb,2,3\n")
         (self.work / "w.txt").write_text("a 1\nb 2\n")
         pq.write_table(pa.table({"id": [datetime.date(2026, 1, 1)], "x": [1.5]}), self.work / "d.parquet")
         for name, text in (("s.jsonl", '{"id": 1, "v": {"a": 0.5}}\n'), ("p.csv", "id,p\n1,$1.5\n"), ("e.csv", "id,x,\n1,2,\n"), ("c.csv", "# made today\nid,x\n1,2\n"),
-                           ("tabs.txt", "a\t1\t2\n"), ("tabs.tsv", "a\t1\t2\n"), ("l.json", '["a", "b"]'), ("r.json", '{"0": "a", "1": "b"}')):
+                           ("tabs.txt", "a\t1\t2\n"), ("s.xml", ""), ("tabs.tsv", "a\t1\t2\n"), ("l.json", '["a", "b"]'), ("r.json", '{"0": "a", "1": "b"}')):
             (self.work / name).write_text(text)
         self.imported(self.work / "tabs.tsv", "--no-header", "--keys", "0")
         shutil.rmtree(self.data)
@@ -66,10 +79,20 @@ class CommandLine(ImportTest):
                 ((self.work / "t.csv", "--keys", "id,x"), "it has id, x. The keys are one column: make a column of both in the file"),
                 ((self.work / "t.csv", "--keys", "id," * 200 + "x"), "it has id, x. The keys are one column: make a column of both in the file"),
                 ((model, "--tensor", "w", "--keys", "v" * 400), f"there is no tensor {'v' * 400}; it has v, w"),
-                ((vectors, "--keys-from", self.work / "k.csv"), "; a column of pandas is written by df['NAME'].to_csv('keys.txt', index=False, header=False)"),
+                ((vectors, "--keys-from", self.work / "k.csv"), "k.csv: expected --keys, which names the column of keys; it has id"),
+                ((vectors, "--keys-from", self.work / "s.xml"), "in .txt, .json or .npy, or in a column of .csv, .tsv, .jsonl, .parquet, .feather or .arrow, which --keys names"),
                 ((vectors, "--keys-from", floats), "keys are of dtype float64; expected integers or strings; astype('int64') makes integers"),
                 ((model, "--tensor", "words=w"), "there is no tensor words; it has v, w. --tensor has the name in the input first: --tensor w=words"),
                 ((self.work / "w.txt", "--tensor", "words"), "it becomes vectors, which --tensor vectors=words renames"),
+                ((self.work / "dec.parquet", "--keys", "id"), "column d (type decimal128(4, 2)) is not numeric; df['d'] = df['d'].astype('float64') makes floats of decimal numbers; --rows"),
+                ((self.work / "dec.parquet", "--rows", "d"), "column d: the type is decimal128(4, 2); expected numbers, or lists of numbers; df['d'] = df['d'].astype('float64') makes"),
+                ((self.work / "dec.parquet", "--keys", "d"), "keys are of type decimal128(4, 2); expected integers or strings; astype('int64') makes integers"),
+                ((self.work / "lists.parquet", "--keys", "id"), "column v (row 0: '[1, 2]') is not numeric; it is text: df['NAME'] = df['NAME'].map(json.loads) makes lists of it; --rows"),
+                ((integers, "--dtype", "float16"), "it is int64; --dtype converts floats only: numpy.save(FILE, x.astype('float32')) makes floats of an array, --tensor"),
+                ((self.work / "commas.txt",), "; a file with commas is imported under a name that ends with .csv, by --no-header --keys 0"),
+                ((self.work / "commas2.txt",), "'king, 1,', before the last 1 numbers, ends with another number; expected 1 numbers in each line, one space before each; a file with commas"),
+                ((self.work / "t2.csv", "--tensor", "x=v", "--keys", "id"), "t2.csv: x is a column, and --tensor chooses tensors; --rows x takes only this column"),
+                ((self.work / "t.csv", "--tensor", "y", "--keys", "id"), "t.csv: there is no tensor y; it becomes x, which --tensor x=y renames"),
                 ((self.work / "w.txt", "--keys", "0"), "it has no columns, which --rows and --keys name; the words are the keys"),
                 ((vectors, "--version", "1", "--alias", "a=v:rows"), "--alias a=v:rows: there is no tensor v:rows; it has rows"),
                 ((self.work / "d.parquet", "--keys", "id"), "keys are of type date32[day]; expected integers or strings; astype('string') makes text of dates"),
@@ -87,9 +110,17 @@ class CommandLine(ImportTest):
             (self.work / name).write_text("")
             error = self.refused(self.work / name)
             self.assertTrue("files of this format are not imported" in error and hint in error, error)
+        by_column = ("it is one object of columns, as df.to_json(FILE) of pandas writes it; "
+                     "df.to_json('FILE.jsonl', orient='records', lines=True) writes an object for each row")
+        for text, hint in (('{"id":{"0":7,"1":8},"x":{"0":0.5,"1":1.5}}', by_column), ('{"id": 7}\n{"id": 8}\n', "it has an object in each line, which is JSON Lines: rename it to FILE.jsonl"),
+                           *((text, "a list of objects becomes JSON Lines by jq") for text in ('[{"id": 7}]', '[\n{"id": 7}]', '{"id": {"0": 7}, "x": {}}', '{"id": 7}', "{}", "{"))):
+            (self.work / "l.json").write_text(text)
+            self.assertIn(f"l.json: files of this format are not imported; {hint}", self.refused(self.work / "l.json"))
+        (self.work / "l.jsonl").write_text('{"id":{"0":7,"1":8},"x":{"0":0.5,"1":1.5}}')
+        self.assertEqual(self.refused(self.work / "l.jsonl"), f"{self.work}/l.jsonl: {by_column}")
         for text in '[{"x": 1}, {"x": 2}]', '[\n {"x": 1}\n]', "[{\n":
             (self.work / "l.jsonl").write_text(text)
-            self.assertIn("; one list of objects becomes JSON Lines by jq -c '.[]' FILE.json >FILE.jsonl", self.refused(self.work / "l.jsonl"))
+            self.assertIn("; a list of objects becomes JSON Lines by jq -c '.[]' FILE.json >FILE.jsonl", self.refused(self.work / "l.jsonl"))
 
     def test_strings_beside_an_array_are_said_to_be_possible_keys(self):
         np.savez(self.work / "m.npz", w=np.zeros(2), names=np.array(["a", "b"]), table=np.array([["a"]]))

@@ -31,6 +31,19 @@ class WordVectors(ColumnTest):
         self.expect(self.text(gzip.compress(b"\xef\xbb\xbf4 2\n" + self.GLOVE.encode()), "m.vec.gz"), words, rows)
         self.expect(self.text(". . . 1 2\nb 3 4\n", "m.txt"), [". . .", "b"], [1, 2, 3, 4])
 
+    def test_ids_in_place_of_words_are_int64(self):
+        for text, keys in ("7 1 2\n-8 3 4\n", None), ("7 1 2\n8 3 4\n", [7, 8]), ("2 2\n7 1 2\n8 3 4\n", [7, 8]), ("7 1 2\n08 3 4\n", ["7", "08"]), ("7 1 2\n9223372036854775808 3 4\n", ["7", "9223372036854775808"]):
+            with self.subTest(text):
+                path = self.text(text, "m.txt")
+                if keys is None:
+                    self.assertIn("the lines have only numbers", self.refused(path))
+                    continue
+                self.notes(path)
+                tensors = self.tensors("m.safetensors")
+                self.assertEqual(numbers(tensors, "vectors.keys") if isinstance(keys[0], int) else strings(tensors, "vectors.keys"), keys)
+                self.notes(path, "--key-dtype", "string")
+                self.assertEqual(strings(self.tensors("m.safetensors"), "vectors.keys"), list(map(str, keys)))
+
     def test_files_larger_than_a_batch_are_joined(self):
         import word_vectors
         lines = "".join(f"w{i} {i} {i / 2}\n" for i in range(3000))
@@ -93,6 +106,66 @@ class WordVectors(ColumnTest):
                                  [f"{path}: the last line has no line break; the file may be cut off"])
                 for complete in self.text(text + "\r\n", name), self.text(gzip.compress(text.encode()), name):
                     self.assertEqual(self.notes(complete, *(("--keys", "id") if "id" in text else ())), [])
+
+
+class KeyFiles(ColumnTest):
+    """Keys that are in another file than the rows."""
+    CITIES = ["New York, NY", 'The "Hub"', "Bern"]
+    QUOTED = '"New York, NY"\n"The ""Hub"""\nBern\n'
+
+    def setUp(self):
+        super().setUp()
+        self.rows = self.work / "m.npy"
+        np.save(self.rows, np.zeros((3, 1), "f4"))
+
+    def keys(self):
+        return strings(self.tensors("m.safetensors"), "rows.keys")
+
+    def test_a_column_of_another_file_has_the_keys(self):
+        for path in (self.text("city,x\n" + self.QUOTED.replace("\n", ",0\n"), "k.csv"), self.parquet("k.parquet", city=self.CITIES),
+                     self.text("".join(json.dumps({"city": city}) + "\n" for city in self.CITIES), "k.jsonl")):
+            with self.subTest(path.name):
+                for rows in self.rows, self.text("x\n1\n2\n3\n"), self.text("a 1\nb 2\nc 3\n", "m.txt"):
+                    self.assertEqual(self.notes(rows, "--keys-from", path, "--keys", "city", "--tensor", {"m.npy": "rows", "m.csv": "x", "m.txt": "vectors"}[rows.name] + "=rows"), [])
+                    self.assertEqual(self.keys(), self.CITIES)
+                self.assertIn(f"{path}: expected --keys, which names the column of keys; it has city", self.refused(self.rows, "--keys-from", path))
+                self.assertIn(f"{path}: there is no column town; it has city", self.refused(self.rows, "--keys-from", path, "--keys", "town"))
+        self.notes(self.rows, "--keys-from", self.text(self.QUOTED, "k.csv"), "--no-header", "--keys", "0")
+        self.assertEqual(self.keys(), self.CITIES)
+        self.assertIn("k.csv, column id: keys 0 and 2 are both 7", self.refused(self.rows, "--keys-from", self.text("id\n7\n8\n7\n", "k.csv"), "--keys", "id"))
+        self.notes(self.rows, "--keys-from", self.text("id\n7\n8\n9\n", "k.csv"), "--keys", "id")
+        self.assertEqual(numbers(self.tensors("m.safetensors"), "rows.keys"), [7, 8, 9])
+
+    def test_a_file_without_columns_has_no_column_of_keys(self):
+        path = self.text("a\nb\nc\n", "k.txt")
+        self.assertEqual(self.refused(self.rows, "--keys-from", path, "--keys", "id"),
+                         f"{path}: it has no columns; with --keys-from, --keys names a column of that file. Expected only one of them")
+
+    def test_a_missing_value_in_a_file_of_one_column_is_noted(self):
+        path = self.text('city\nBern\n""\nRoma\n', "k.csv")
+        self.assertEqual(self.notes(self.rows, "--keys-from", path, "--keys", "city"),
+                         [f'{path}: the key of row 1 is empty text, ""; in a file of one column, pandas writes a missing value so'])
+
+    def test_lines_that_seem_to_be_quoted_are_noted(self):
+        for text, line, shown in ((self.QUOTED, 1, "'\"New York, NY\"'"), ('a\n""\nb\n', 2, "'\"\"'")):
+            path = self.text(text, "k.txt")
+            self.assertEqual(self.notes(self.rows, "--keys-from", path),
+                             [f"{path}, line {line}: {shown} is read with its quotes; if the file is CSV, as pandas writes it, rename it to .csv and add "
+                              "--no-header --keys 0; --key-dtype string hides this note"])
+            self.assertEqual(self.notes(self.rows, "--keys-from", path, "--key-dtype", "string"), [])
+        self.assertEqual(self.notes(self.rows, "--keys-from", self.text('"\n"a\n5"\n', "k.txt")), [])
+        self.assertEqual(self.keys(), ['"', '"a', '5"'])
+
+    def test_lines_with_a_decimal_point_are_noted(self):
+        path = self.text("1.0\n2.0\n1e9\n", "k.txt")
+        self.assertEqual(self.notes(self.rows, "--keys-from", path),
+                         [f"{path}: the keys are text, because they are written as numbers such as 7.0 or 1e9; --key-dtype string hides this note"])
+        self.assertEqual(self.notes(self.rows, "--keys-from", path, "--key-dtype", "string"), [])
+
+    def test_an_empty_line_is_not_a_key(self):
+        for text, line in ("a\n\nb\n", 2), ("a\nb\nc\n\n", 4), ("\r\na\r\nb\r\n", 1):
+            path = self.text(text, "k.txt")
+            self.assertEqual(self.refused(self.rows, "--keys-from", path), f"{path}, line {line}: it is empty; expected a key")
 
 
 class Npy(ColumnTest):
@@ -174,6 +247,15 @@ class JsonLines(ColumnTest):
         self.imported(self.lines({"x": [True, False]}, {"x": [False, True]}))
         self.assertEqual(self.tensors("m.safetensors")["x"], ("bool", [2, 2], b"\1\0\0\1"))
         self.assertIn("it is bool; --dtype converts floats only", self.refused(self.lines({"x": True}), "--dtype", "float32"))
+
+    def test_a_member_that_is_not_in_the_first_row_is_named_with_its_first_line(self):
+        path = self.text('{"id": 1, "x": 1, "y": 2}\n\n{"id": 2, "x": 1, "y": 2, "yy": 3}\n')
+        path = path.rename(self.work / "m.jsonl")
+        for options in (), ("--rows", "x,yy"):
+            self.assertEqual(self.refused(path, "--keys", "id", *options), f"{path}, column yy: row 0 has no value; yy appears first in line 3")
+        path = self.lines({"v": [1]}, {"v": [1]}, {"w": [1]})
+        self.assertEqual(self.refused(path), f"{path}: there are several columns of lists, v, w; w appears first in line 3; --rows chooses one")
+        self.assertEqual(self.refused(path, "--rows", "w"), f"{path}, column w: row 0 has no value; w appears first in line 3")
 
     def test_batches_are_joined(self):
         import json_lines

@@ -253,7 +253,7 @@ class KeyFiles(ImportTest):
                 ("k.json", b'{"model": {"vocab": [["a", 0], ["b"]]}}', "element 1 of the vocabulary is not [key, score]"),
                 ("k.json", b'{"model": {"vocab": [["a", 0], ["a", 1]]}}', "rows 0 and 1 are both \"a\""),
                 ("k.json", b'{"model": {"vocab": [["a", 0]]}, "added_tokens": [{"content": "b", "id": 0}]}', "key \"b\": row 0 has the key \"a\", too"),
-                ("k.json", b'{"a": 0, "b": 1, "c": 2}', "there are 3 keys, but"), ("k.npy", b"x", "k.npy: "), ("k.csv", b"", "in .txt, .json or .npy")):
+                ("k.json", b'{"a": 0, "b": 1, "c": 2}', "there are 3 keys, but"), ("k.npy", b"x", "k.npy: "), ("k.xml", b"", "in .txt, .json or .npy")):
             with self.subTest(content):
                 (self.work / name).write_bytes(content)
                 self.assertIn(expected, self.refused(model, "--tensor", "w", "--keys-from", self.work / name))

@@ -20,7 +20,7 @@ RESULTS = {("output",): ("One", "one"), ("outputs",): ("Many", "many"), ("output
            ("values", "indices"): ("Top", "selected")}
 TWINS = {"async_ops.py": "ops.py", "async_client.py": "client.py"}
 # What asyncio has no syntax for is a method there: await tables.length() is len(tables).
-SYNTAX = {"def __aenter__": "def __enter__", "def __aexit__": "def __exit__", "def __aiter__": "def __iter__", "def length": "def __len__",
+SYNTAX = {"def __aenter__": "def __enter__", "def __aexit__": "def __exit__", "def __aiter__": "def __iter__", "def length": "def __len__", "def array": "def __array__",
           "def contains": "def __contains__"}
 # Ops that take their arguments as NumPy or a table does: the parameters, how they become the inputs, and a sentence about it.
 OWN = {"einsum": ("*operands: Any, inputs: Any = None, equation: Optional[str] = None", "inputs, equation = calls.operands(operands, inputs, equation)",

@@ -284,7 +284,7 @@ def test_an_asyncio_client_may_be_used_in_one_loop_after_another(daemon):
 
 
 def test_both_clients_have_the_same_methods():
-    syntax = {"length": "__len__", "contains": "__contains__"}
+    syntax = {"length": "__len__", "contains": "__contains__", "array": "__array__"}
     for asyncio_ in (tensord.AsyncClient, tensord.AsyncTable, tensord.AsyncTables, tensord.AsyncStore):
         blocking_ = getattr(tensord, asyncio_.__name__[5:])
         for name in dir(asyncio_):

@@ -49,6 +49,32 @@ def test_the_rows_of_a_table_are_not_iterated(client, table):
     assert table[:].shape == (3, 2)
 
 
+def test_a_table_is_fetched_where_an_array_is_wanted(table, daemon):
+    rows = np.arange(6, dtype="f4").reshape(3, 2)
+    for made in np.asarray(table), np.array(table, copy=True), np.asarray(table, "f4"):
+        assert made.dtype == "f4"
+        np.testing.assert_array_equal(made, rows)
+    assert np.asarray(table, "f8").dtype == "f8" and (np.asarray(table) + 1).tolist() == (rows + 1).tolist()
+    assert asynchronous(daemon.url, lambda client: client.tables["movies"].array("f8")).tolist() == rows.tolist()
+
+
+@pytest.mark.parametrize("keys, what", [(np.array([1.0, 2.0, 3.0]), "an array of float64"), (np.zeros(3, "f4"), "an array of float32"), ([1.0, 2.0, 3.0], "floats"),
+                                        ([1, 2.5, 3], "floats"), ([np.float32(1)], "an array of float32")])
+def test_keys_that_are_floats_are_refused_before_anything_is_sent(table, keys, what):
+    for use in (lambda: table.put(np.zeros((3, 2)), keys=keys), lambda: table.set_keys(keys), lambda: table.loc[keys], lambda: table.lookup(keys),
+                lambda: table.upsert(keys, np.zeros((3, 2), "f4")), lambda: table.remove(keys)):
+        with pytest.raises(TypeError) as caught:
+            use()
+        assert str(caught.value) == f"keys: {what}; keys are int64, uint64 or strings: if all of them are integers, pass numpy.asarray(x, 'int64')"
+
+
+@pytest.mark.parametrize("keys", [["king", None], [1, None]])
+def test_a_missing_key_is_not_nan(table, keys):
+    for use in lambda: table.upsert(keys, np.zeros((2, 2), "f4")), lambda: table.loc[keys], lambda: table.set_keys(keys), lambda: table.iloc[[1, None]]:
+        with pytest.raises(TypeError, match="a list with a NoneType; leave it out, or pass a key or a row number in its place$"):
+            use()
+
+
 def test_tables_are_a_collection_of_names(client, table):
     client.tables["cities@1"].put([1.0])
     client.tables.set_aliases({"cities": "cities@1"})

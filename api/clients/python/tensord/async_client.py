@@ -195,6 +195,10 @@ class AsyncTable:
         """the number of rows"""
         return calls.rows_of(await self.info())
 
+    async def array(self, dtype: Any = None, copy: Optional[bool] = None) -> Array:
+        """the whole table, which numpy.asarray(table) and pandas.DataFrame(table) of the blocking client fetch"""
+        return np.array(await self.get(), dtype=dtype, copy=copy)
+
     def version(self, version: Union[str, int]) -> AsyncTable:
         return AsyncTable(self.client, f"{self.name}@{version}")
 

@@ -195,6 +195,10 @@ class Table:
         """the number of rows"""
         return calls.rows_of(self.info())
 
+    def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> Array:
+        """the whole table, which numpy.asarray(table) and pandas.DataFrame(table) of the blocking client fetch"""
+        return np.array(self.get(), dtype=dtype, copy=copy)
+
     def version(self, version: Union[str, int]) -> Table:
         return Table(self.client, f"{self.name}@{version}")
 

@@ -20,11 +20,14 @@ from .arrays import ITEM_BYTES, NAMES, NUMPY, Array, Floats, Given, Input, Plain
 TOO_WIDE = "pass integers that all fit int64, or all fit uint64; identifiers may be strings"
 ONE_LENGTH = "make all lists of a level of one length"
 MISSING = "pass float('nan') for a value that is missing, or fill it"
+MISSING_KEY = "leave it out, or pass a key or a row number in its place"
 # Libraries whose objects have labels, units or a layout beside their elements, and how an object gives its elements.
 ELEMENTS = {"pandas": ("x.to_numpy()",), "polars": ("x.to_numpy()",), "pyarrow": ("x.to_numpy()", "x.as_py()"), "xarray": ("x.to_numpy()",),
             "scipy": ("x.toarray()",), "sparse": ("x.todense()",), "pint": ("x.magnitude",), "astropy": ("x.value",)}
 MISSING_VALUES = ("NoneType", "NAType", "NaTType", "NullScalar")  # classes of Python, pandas and pyarrow
 FLOATS = ("float16", "bfloat16", "float32", "float64")
+KEYS = ("keys", "queries")  # arguments
+IDENTIFIERS = (*KEYS, "indices", "numbers")
 # The kinds of elements, and the classes of each.
 KINDS = ((bool, np.bool_), (int, np.integer), (float, np.floating), (complex, np.complexfloating), (str,), (bytes,))
 
@@ -44,6 +47,20 @@ def as_input(value: Any, name: str, index: bool = False) -> Input:
 
 def as_operand(value: Any, name: str, index: bool = False) -> Given:
     """as as_input, for one of several inputs, which may tell the dtype of floats"""
+    made = of_any(value, name, index)
+    if name in KEYS:
+        refuse_float_keys(made, name)
+    return made
+
+
+def refuse_float_keys(made: Given, name: str) -> None:
+    is_array = isinstance(made, Tensor) and made.dtype in (*FLOATS, "complex64", "complex128")
+    if is_array or isinstance(made, Floats) or isinstance(made, Plain) and any(isinstance(one, float) for one in elements(made.value)):
+        raise refused(name, f"an array of {made.dtype}" if isinstance(made, Tensor) else "floats",
+                      "keys are int64, uint64 or strings: if all of them are integers, pass numpy.asarray(x, 'int64')")
+
+
+def of_any(value: Any, name: str, index: bool) -> Given:
     if isinstance(value, str):
         return Ref(value)
     if isinstance(value, (Ref, Tensor, Plain)):
@@ -79,7 +96,7 @@ def refuse_labelled(value: Any, name: str) -> None:
     for library in libraries(value):
         if library in ELEMENTS:
             if type(value).__name__ in MISSING_VALUES:
-                raise refused(name, f"a {type(value).__name__} of {library}", MISSING)
+                raise refused(name, f"a {type(value).__name__} of {library}", missing_hint(name))
             ways = [way for way in ELEMENTS[library] if hasattr(value, way[2:].rstrip("()"))]
             raise refused(name, f"a {type(value).__name__} of {library}, of which only the elements can be sent",
                           f"pass them, {ways[0]}" if ways else "pass them as a NumPy array, or as nested lists of numbers or strings")
@@ -222,19 +239,24 @@ def kind_of(kind: type, value: Any, found: list[Any], name: str) -> type:
         return kind
     example = next(one for one in found if type(one) is kind)
     refuse_labelled(example, name)
-    raise refused(name, a(kind) if example is value else f"a list with {a(kind)}", way_out_of(example, example is not value))
+    raise refused(name, a(kind) if example is value else f"a list with {a(kind)}", way_out_of(example, example is not value, name))
 
 
 def a(kind: type) -> str:
     return f"{'an' if kind.__name__[0] in 'aeiouAEIO' else 'a'} {kind.__name__}"
 
 
-def way_out_of(value: Any, in_list: bool) -> str:
+def missing_hint(name: str) -> str:
+    """what to do about None in an argument; neither keys nor row numbers can be NaN"""
+    return MISSING_KEY if name in IDENTIFIERS else MISSING
+
+
+def way_out_of(value: Any, in_list: bool, name: str) -> str:
     """what to pass instead of a value that is neither a number nor a string"""
     if is_torch(value):
         return "pass torch.stack(x)"
     if value is None:
-        return MISSING
+        return missing_hint(name)
     if hasattr(value, "__array__") and not isinstance(value, type):
         return "pass numpy.array(x)"
     way = replacement(value)
