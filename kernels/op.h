@@ -59,6 +59,7 @@ typedef enum td_companion {
 } td_companion;
 
 /* A declared input. The first of an op is not optional. */
+struct td_op_args;
 struct td_input_spec {
     const char *name;
     const char *summary; /* one sentence, shapes included */
@@ -77,7 +78,13 @@ struct td_input_spec {
      * row numbers; a request may have keys of such a table in their place. */
     bool of_rows;
     td_companion companion;
+    /* False if these attributes leave an optional input unused: its dtype then does not matter. NULL: it
+     * is used wherever it is given. */
+    bool (*is_used)(const struct td_op_args *args);
 };
+
+/* True unless the attributes leave the input unused. */
+bool td_input_is_used(const struct td_input_spec *spec, const struct td_op_args *args);
 
 /* Row numbers, in whose place a request may have keys of a table? Keys that a table may have? */
 bool td_input_is_row_numbers(const struct td_input_spec *spec);
