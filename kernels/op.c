@@ -129,7 +129,7 @@ td_dtype_set td_op_output_dtypes(const struct td_op *op, const struct td_output_
             return op->inputs[i].dtypes;
     for (int i = 0; spec->dtype_of && i < op->n_attrs; i++)
         if (strcmp(op->attrs[i].name, spec->dtype_of) == 0)
-            return op->attrs[i].dtypes;
+            return op->attrs[i].dtypes | spec->dtypes;
     return spec->dtypes;
 }
 

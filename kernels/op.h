@@ -109,7 +109,8 @@ struct td_output_spec {
     const char *shape_rule; /* for the documentation */
     const char *dtype_of;   /* the input with the same dtype, or the attribute that names the dtype;
                                NULL: the dtype is one of `dtypes` */
-    td_dtype_set dtypes;    /* where dtype_of is NULL */
+    td_dtype_set dtypes; /* where dtype_of is NULL; where it names an attribute, further dtypes that
+                               the output may have without it */
     const char *dtype_rule; /* which of dtypes, for the documentation; NULL: any of them */
     bool list;              /* infer decides how many tensors; the op has no other output */
 };
