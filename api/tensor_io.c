@@ -8,6 +8,7 @@
 #include "api/json/values.h"
 #include "api/media_type.h"
 #include "api/message/raw.h"
+#include "kernels/key_dtype.h"
 #include "kernels/name.h"
 
 #include <assert.h>
@@ -160,10 +161,11 @@ static bool is_part(const char *name, const char *table, const char *part)
 }
 
 static const struct td_tensor *part_of(const struct td_safetensors *file, const char *table,
-                                       const char *part, td_dtype dtype)
+                                       const char *part, td_dtype_set dtypes)
 {
     for (int i = 0; i < file->n_entries; i++)
-        if (is_part(file->entries[i].name, table, part) && file->entries[i].tensor.dtype == dtype)
+        if (is_part(file->entries[i].name, table, part) &&
+            dtypes >> file->entries[i].tensor.dtype & 1)
             return &file->entries[i].tensor;
     return NULL;
 }
@@ -197,17 +199,15 @@ static td_status join_keys(const struct td_tensor *offsets, const struct td_tens
     return TD_OK;
 }
 
-/* The keys of a file whose names are those of the table; *n is the number of its entries that they
- * are. */
+/* The keys of a file whose names are those of the table, numbers of one of these dtypes or strings;
+ * *n is the number of its entries that they are. */
 static td_status read_key_entries(const struct td_safetensors *file, const char *table,
-                                  struct td_arena *arena, struct td_tensor *out, int *n,
-                                  struct td_error *err)
+                                  td_dtype_set dtypes, struct td_arena *arena,
+                                  struct td_tensor *out, int *n, struct td_error *err)
 {
-    const struct td_tensor *numbers = part_of(file, table, KEYS, TD_DTYPE_INT64),
-                           *offsets = part_of(file, table, OFFSETS, TD_DTYPE_INT64),
-                           *bytes = part_of(file, table, BYTES, TD_DTYPE_UINT8);
-    if (!numbers)
-        numbers = part_of(file, table, KEYS, TD_DTYPE_UINT64);
+    const struct td_tensor *numbers = part_of(file, table, KEYS, dtypes),
+                           *offsets = part_of(file, table, OFFSETS, TD_DTYPE_BIT(INT64)),
+                           *bytes = part_of(file, table, BYTES, TD_DTYPE_BIT(UINT8));
     *n = numbers ? 1 : offsets && bytes ? 2 : 0;
     if (*n == 1)
         *out = *numbers;
@@ -218,8 +218,8 @@ static td_status refuse_count(const struct td_safetensors *file, struct td_error
 {
     td_error_set(err, TD_MALFORMED_REQUEST,
                  "the safetensors file holds %d tensors; exactly one is expected, or NAME beside "
-                 "keys (int64 or uint64) or keys.offsets (int64) and keys.bytes (uint8), which may "
-                 "also be NAME.keys, ...",
+                 "keys (int64, uint64, int32 or uint32) or keys.offsets (int64) and keys.bytes "
+                 "(uint8), which may also be NAME.keys, ...",
                  file->n_entries);
     err->offset = 0;
     return TD_MALFORMED_REQUEST;
@@ -234,10 +234,11 @@ static bool is_keys_entry(const char *name, int n)
 }
 
 /* The entry of the table in a file with keys, which are n entries. */
-static td_status find_table(const struct td_safetensors *file, struct td_arena *arena,
-                            struct td_tensor *keys, int *n, int *table, struct td_error *err)
+static td_status find_table(const struct td_safetensors *file, td_dtype_set dtypes,
+                            struct td_arena *arena, struct td_tensor *keys, int *n, int *table,
+                            struct td_error *err)
 {
-    td_status status = read_key_entries(file, NULL, arena, keys, n, err);
+    td_status status = read_key_entries(file, NULL, dtypes, arena, keys, n, err);
     *table = 0;
     if (status != TD_OK || *n > 0) {
         while (*n > 0 && is_keys_entry(file->entries[*table].name, *n))
@@ -245,7 +246,7 @@ static td_status find_table(const struct td_safetensors *file, struct td_arena *
         return status;
     }
     for (int i = 0; i < file->n_entries && *n == 0 && status == TD_OK; i++) {
-        status = read_key_entries(file, file->entries[i].name, arena, keys, n, err);
+        status = read_key_entries(file, file->entries[i].name, dtypes, arena, keys, n, err);
         *table = i;
     }
     return status;
@@ -258,8 +259,12 @@ static td_status read_safetensors_table(const char *body, size_t bytes, struct t
     struct td_safetensors file;
     int n = 0, table = 0;
     td_status status = td_safetensors_open(body, bytes, arena, &file, err);
-    if (status == TD_OK && file.n_entries > 1 && file.n_entries <= MOST)
-        status = find_table(&file, arena, &out->keys, &n, &table, err);
+    const bool maybe_keys = file.n_entries > 1 && file.n_entries <= MOST;
+    if (status == TD_OK && maybe_keys)
+        status = find_table(&file, TD_DTYPES_KEY, arena, &out->keys, &n, &table, err);
+    /* "keys" may be the name of a table, so it is keys of another dtype only if nothing else is. */
+    if (status == TD_OK && maybe_keys && n == 0)
+        status = find_table(&file, TD_DTYPES_ALL, arena, &out->keys, &n, &table, err);
     if (status == TD_OK && file.n_entries != n + 1)
         status = refuse_count(&file, err);
     if (status != TD_OK)
@@ -273,13 +278,14 @@ static td_status read_safetensors_table(const char *body, size_t bytes, struct t
 static td_status read_strings(const struct td_safetensors *file, struct td_arena *arena,
                               struct td_tensor *out, int *n, struct td_error *err)
 {
-    td_status status = read_key_entries(file, NULL, arena, out, n, err);
+    td_status status = read_key_entries(file, NULL, TD_DTYPES_KEY, arena, out, n, err);
     for (int i = 0; i < file->n_entries && *n == 0 && status == TD_OK; i++) {
         const char *name = file->entries[i].name;
         if (!td_name_ends(OFFSETS, name, strlen(name)))
             continue;
         const char *table = td_arena_text(arena, name, strlen(name) - strlen(OFFSETS), err);
-        status = table ? read_key_entries(file, table, arena, out, n, err) : TD_MEMORY_EXHAUSTED;
+        status = table ? read_key_entries(file, table, TD_DTYPES_KEY, arena, out, n, err)
+                       : TD_MEMORY_EXHAUSTED;
     }
     return status;
 }

@@ -64,6 +64,11 @@ bool td_input_is_row_keys(const struct td_input_spec *spec)
     return spec->of_rows && spec->role == TD_ROLE_KEY;
 }
 
+bool td_input_is_used(const struct td_input_spec *spec, const struct td_op_args *args)
+{
+    return !spec->is_used || spec->is_used(args);
+}
+
 bool td_input_reads_values(const struct td_input_spec *spec)
 {
     return spec->reads_values || spec->role != TD_ROLE_DATA;
@@ -124,7 +129,7 @@ td_dtype_set td_op_output_dtypes(const struct td_op *op, const struct td_output_
             return op->inputs[i].dtypes;
     for (int i = 0; spec->dtype_of && i < op->n_attrs; i++)
         if (strcmp(op->attrs[i].name, spec->dtype_of) == 0)
-            return op->attrs[i].dtypes;
+            return op->attrs[i].dtypes | spec->dtypes;
     return spec->dtypes;
 }
 
@@ -332,7 +337,9 @@ static td_status check_one_dtype(const struct td_op *op, const struct td_op_args
     char first_name[TENSOR_NAME], name[TENSOR_NAME];
     for (int i = 0; i < op->n_inputs; i++) {
         const struct td_input_spec *spec = &op->inputs[i];
-        for (int j = 0; spec->one_dtype && spec->role == role && j < args->inputs[i].count; j++) {
+        if (!spec->one_dtype || spec->role != role || !td_input_is_used(spec, args))
+            continue;
+        for (int j = 0; j < args->inputs[i].count; j++) {
             const struct td_tensor *tensor = &args->inputs[i].tensors[j];
             if (!first) {
                 first = tensor;

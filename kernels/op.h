@@ -59,6 +59,7 @@ typedef enum td_companion {
 } td_companion;
 
 /* A declared input. The first of an op is not optional. */
+struct td_op_args;
 struct td_input_spec {
     const char *name;
     const char *summary; /* one sentence, shapes included */
@@ -77,7 +78,13 @@ struct td_input_spec {
      * row numbers; a request may have keys of such a table in their place. */
     bool of_rows;
     td_companion companion;
+    /* False if these attributes leave an optional input unused: its dtype then does not matter. NULL: it
+     * is used wherever it is given. */
+    bool (*is_used)(const struct td_op_args *args);
 };
+
+/* True unless the attributes leave the input unused. */
+bool td_input_is_used(const struct td_input_spec *spec, const struct td_op_args *args);
 
 /* Row numbers, in whose place a request may have keys of a table? Keys that a table may have? */
 bool td_input_is_row_numbers(const struct td_input_spec *spec);
@@ -102,7 +109,8 @@ struct td_output_spec {
     const char *shape_rule; /* for the documentation */
     const char *dtype_of;   /* the input with the same dtype, or the attribute that names the dtype;
                                NULL: the dtype is one of `dtypes` */
-    td_dtype_set dtypes;    /* where dtype_of is NULL */
+    td_dtype_set dtypes; /* where dtype_of is NULL; where it names an attribute, further dtypes that
+                               the output may have without it */
     const char *dtype_rule; /* which of dtypes, for the documentation; NULL: any of them */
     bool list;              /* infer decides how many tensors; the op has no other output */
 };

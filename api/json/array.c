@@ -108,6 +108,26 @@ static const char *oip_elements(td_dtype dtype)
 
 #define NOT_WITH_OTHERS "%s fits neither int64 nor uint64 with the other elements"
 
+/* Says that an integer, shown as `token`, would be another number as an element of this dtype. */
+enum { ROUNDED_TEXT = 320 };
+static const char *rounded_text(const char *token, td_dtype dtype, char text[ROUNDED_TEXT])
+{
+    const struct td_dtype_info *info = td_dtype_info(dtype);
+    if (td_dtype_is_complex(dtype))
+        snprintf(text, ROUNDED_TEXT,
+                 "[re, im] has an integer that is not exact in %s; write it with .0 if rounding is "
+                 "meant",
+                 info->name);
+    else
+        snprintf(
+            text, ROUNDED_TEXT,
+            "%s is not exact in %s; write it as %s.0 if rounding is meant, or give the "
+            "values another dtype: {\"dtype\": \"%s\", \"data\": [...]}",
+            token, info->name, token,
+            td_dtype_info(dtype == TD_DTYPE_FLOAT64 ? TD_DTYPE_INT64 : TD_DTYPE_FLOAT64)->name);
+    return text;
+}
+
 /* Reports the number at p, which only float32 could hold, in a tensor of integers. */
 static td_status refuse_fraction(const struct td_json_array *array, const char *p, int level)
 {
@@ -140,7 +160,7 @@ static td_status refuse_scalar(const struct td_json_array *array, const char *p,
     const struct td_dtype_info *info = td_dtype_info(array->dtype);
     const char *kind = td_json_kind(*p),
                *dtype = array->style == TD_SCALARS_OIP ? info->oip : info->name;
-    char message[256], token[48], string[STRING_TEXT];
+    char message[ROUNDED_TEXT], token[48], string[STRING_TEXT];
     const bool quoted = *p == '"' && array->parser.fault == TD_SCALAR_FAULT_RANGE;
     if (array->no_fractions && array->dtype != TD_DTYPE_STRING && array->dtype != TD_DTYPE_BOOL &&
         strcmp(kind, "a number") == 0)
@@ -149,7 +169,11 @@ static td_status refuse_scalar(const struct td_json_array *array, const char *p,
         kind = token_text(p + quoted, array->parser.end, token, sizeof token);
     else if (*p == '"')
         kind = string_text(p, array->parser.end, string);
-    if (td_dtype_is_complex(array->dtype))
+    if (array->parser.fault == TD_SCALAR_FAULT_ROUNDED && array->overflow)
+        snprintf(message, sizeof message, NOT_WITH_OTHERS, kind);
+    else if (array->parser.fault == TD_SCALAR_FAULT_ROUNDED)
+        rounded_text(kind, array->dtype, message);
+    else if (td_dtype_is_complex(array->dtype))
         snprintf(message, sizeof message, "%s is not a %s: expected [re, im], two numbers that fit",
                  kind, dtype);
     else if (array->parser.fault == TD_SCALAR_FAULT_RANGE)
@@ -433,6 +457,13 @@ td_status td_json_read_untyped(struct td_json_scan *scan, struct td_untyped unty
         td_json_restore_negative_zeros(&array, begin, array.integers_end);
     struct td_shape shape;
     shape_of(&array, &shape);
+    if (array.rounded[0] && !array.overflow) {
+        int64_t position[TD_MAX_RANK];
+        char message[ROUNDED_TEXT];
+        td_shape_unravel(&shape, array.rounded_element, position);
+        return refuse_at(&array, position, shape.rank,
+                         rounded_text(array.rounded, array.dtype, message));
+    }
     if (array.overflow) {
         bool fraction = false;
         for (const char *p = begin; p < scan->at && !fraction; p++)

@@ -1,5 +1,7 @@
 #include "api/json/infer_dtype.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 void td_json_array_set_limit(struct td_json_array *array)
@@ -51,26 +53,46 @@ td_status td_json_infer_dtype(struct td_json_array *array, const char *p)
     return td_json_array_start(array);
 }
 
+/* The magnitude and the sign of an element of an inferred integer dtype. */
+static uint64_t integer_at(const struct td_json_array *array, int64_t i, bool *negative)
+{
+    const char *from = array->data + (size_t)i * array->width;
+    int32_t narrow = 0;
+    uint64_t bits;
+    if (array->dtype == TD_DTYPE_INT32) {
+        memcpy(&narrow, from, sizeof narrow);
+        bits = (uint64_t)(int64_t)narrow;
+    } else {
+        memcpy(&bits, from, sizeof bits);
+    }
+    *negative = array->dtype != TD_DTYPE_UINT64 && bits >> 63;
+    return *negative ? 0 - bits : bits;
+}
+
+/* Notes an integer that float32 does not hold exactly, if it is the first that it does not keep. */
+static void note_rounded(struct td_json_array *array, int64_t element, uint64_t magnitude,
+                         bool negative)
+{
+    char text[sizeof array->rounded];
+    if (array->rounded[0])
+        return;
+    const int length = snprintf(text, sizeof text, "%s%" PRIu64, negative ? "-" : "", magnitude);
+    if (td_scalar_keeps_integer(text, text + length, TD_DTYPE_FLOAT32))
+        return;
+    memcpy(array->rounded, text, sizeof text);
+    array->rounded_element = element;
+}
+
 /* Converts the integers so far to float32, in place: no integer dtype used here is narrower. */
 static void integers_to_float32(struct td_json_array *array)
 {
     int64_t n = td_json_array_numel(array);
     for (int64_t i = 0; i < n; i++) {
-        const char *from = array->data + (size_t)i * array->width;
-        float value = 0;
-        if (array->dtype == TD_DTYPE_INT32) {
-            int32_t integer;
-            memcpy(&integer, from, sizeof integer);
-            value = (float)integer;
-        } else if (array->dtype == TD_DTYPE_INT64) {
-            int64_t integer;
-            memcpy(&integer, from, sizeof integer);
-            value = (float)integer;
-        } else {
-            uint64_t integer;
-            memcpy(&integer, from, sizeof integer);
-            value = (float)integer;
-        }
+        bool negative;
+        const uint64_t magnitude = integer_at(array, i, &negative);
+        if (!td_integer_is_exact(magnitude, TD_FLOAT32_BITS))
+            note_rounded(array, i, magnitude, negative);
+        const float value = negative ? -(float)magnitude : (float)magnitude;
         memcpy(array->data + (size_t)i * sizeof value, &value, sizeof value);
     }
     array->dtype = TD_DTYPE_FLOAT32;

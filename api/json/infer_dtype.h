@@ -42,6 +42,10 @@ struct td_json_array {
     const char *overflow;
     int64_t overflow_element;
 
+    /* The first integer that float32, to which a later element widens the tensor, does not keep. */
+    char rounded[24]; /* its text; empty if there is none */
+    int64_t rounded_element;
+
     int rank;                   /* -1 until the first scalar or empty list */
     int64_t dim[TD_MAX_RANK];   /* -1 until the first list of this level ends */
     int64_t count[TD_MAX_RANK]; /* elements so far in the open list of this level */

@@ -4,6 +4,7 @@
 #include "kernels/half.h"
 #include "kernels/name.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define ALWAYS_INLINE inline __attribute__((always_inline))
@@ -164,6 +165,8 @@ static __attribute__((noinline)) const char *scan_long(const char *token, const 
 {
     bool is_integer;
     number->n_digits = DIGITS_MAX + 1;
+    number->digits = UINT64_MAX;
+    number->exponent = 0;
     return td_json_number_end(token, end, &is_integer);
 }
 
@@ -313,6 +316,101 @@ static __attribute__((noinline)) bool round_exact(const char *token, const char 
     return fits;
 }
 
+/* ---- integers in floats ---- */
+
+/* The significant bits of each. */
+static const int real_bits[] = { 11, 8, TD_FLOAT32_BITS, 53 };
+
+/* The text of the value at `from`, as replies have it. */
+enum { REAL_TEXT = TD_FLOAT64_TEXT + 1 + TD_FLOAT_SLACK };
+static void real_text(const void *from, enum real real, char text[REAL_TEXT])
+{
+    char *(*const list[])(char *, const void *, int64_t) = { td_float16_list, td_bfloat16_list,
+                                                             td_float32_list, td_float64_list };
+    list[real](text, from, 1)[-1] = '\0'; /* in place of the comma */
+}
+
+/* True if the token and the text of a float have the same digits, without zeros at the end. */
+static bool same_digits(const char *token, const char *end, const char *text)
+{
+    token += *token == '-';
+    text += *text == '-';
+    for (;; token++, text++) {
+        text += *text == '.';
+        const bool ends = *text < '0' || *text > '9';
+        if (token == end || ends || *token != *text) {
+            const char *mantissa_end = text + strcspn(text, "eE");
+            while (token < end && *token == '0')
+                token++;
+            while (text < mantissa_end && (*text == '0' || *text == '.'))
+                text++;
+            return token == end && text == mantissa_end;
+        }
+    }
+}
+
+static double real_value(const void *from, enum real real)
+{
+    uint16_t narrow = 0;
+    float single;
+    double value;
+    if (real == FLOAT32) {
+        memcpy(&single, from, sizeof single);
+        return (double)single;
+    }
+    if (real == FLOAT64) {
+        memcpy(&value, from, sizeof value);
+        return value;
+    }
+    memcpy(&narrow, from, sizeof narrow);
+    return real == FLOAT16 ? (double)td_float16_value(narrow) : (double)td_bfloat16_value(narrow);
+}
+
+static bool keeps_integer(const char *begin, const char *end, enum real real)
+{
+    enum { LONGEST = 310 }; /* digits of the largest double */
+    char rounded[8], text[REAL_TEXT], exact[LONGEST + 2];
+    double value;
+    if (!round_exact(begin, end, real, rounded) || !td_float64_read(begin, end, &value))
+        return true; /* a fault of its own */
+    real_text(rounded, real, text);
+    if (same_digits(begin, end, text))
+        return true;
+    if (real_value(rounded, real) != value)
+        return false;
+    snprintf(exact, sizeof exact, "%.0f", value);
+    real_text(&value, FLOAT64, text);
+    return td_name_is(exact, begin, (size_t)(end - begin)) || same_digits(begin, end, text);
+}
+
+/* Of a number whose digits exceed what is exact. Out of line: most numbers are smaller or have a fraction. */
+static __attribute__((noinline)) bool rounds_integer(const struct number *number, const char *token,
+                                                     const char *end, enum real real)
+{
+    for (const char *p = token; p < end; p++)
+        if (*p == '.' || (*p | 0x20) == 'e')
+            return false;
+    return !(number->n_digits <= DIGITS_MAX &&
+             td_integer_is_exact(number->digits, real_bits[real])) &&
+           !keeps_integer(token, end, real);
+}
+
+bool td_scalar_keeps_integer(const char *begin, const char *end, td_dtype dtype)
+{
+    switch (dtype) {
+    case TD_DTYPE_FLOAT16:
+        return keeps_integer(begin, end, FLOAT16);
+    case TD_DTYPE_BFLOAT16:
+        return keeps_integer(begin, end, BFLOAT16);
+    case TD_DTYPE_FLOAT32:
+        return keeps_integer(begin, end, FLOAT32);
+    default:
+        return keeps_integer(begin, end, FLOAT64);
+    }
+}
+
+/* ---- floats as elements ---- */
+
 /* Parses NaN, Infinity and -Infinity, with or without quotes. */
 static __attribute__((noinline)) const char *read_nonfinite(const char *p,
                                                             struct td_scalar_parser *parser,
@@ -338,8 +436,9 @@ static __attribute__((noinline)) const char *read_nonfinite(const char *p,
     return fail(parser, TD_SCALAR_FAULT_VALUE);
 }
 
+/* keep: an integer that is not kept is a fault. */
 static ALWAYS_INLINE const char *read_number(const char *p, struct td_scalar_parser *parser,
-                                             char *to, enum real real)
+                                             char *to, enum real real, bool keep)
 {
     struct number number;
     const char *after = scan_number(p, parser->end, &number);
@@ -347,6 +446,9 @@ static ALWAYS_INLINE const char *read_number(const char *p, struct td_scalar_par
         return fail(parser, TD_SCALAR_FAULT_VALUE);
     if (UNLIKELY(!round_fast(&number, real, to) && !round_exact(p, after, real, to)))
         return fail(parser, TD_SCALAR_FAULT_RANGE);
+    if (keep && number.exponent == 0 && UNLIKELY(number.digits > UINT64_C(1) << real_bits[real]) &&
+        rounds_integer(&number, p, after, real))
+        return fail(parser, TD_SCALAR_FAULT_ROUNDED);
     return after;
 }
 
@@ -355,7 +457,7 @@ static ALWAYS_INLINE const char *read_real(const char *p, struct td_scalar_parse
 {
     if (UNLIKELY(*p == '"'))
         return read_nonfinite(p, parser, real, true, to);
-    return read_number(p, parser, to, real);
+    return read_number(p, parser, to, real, true);
 }
 
 /* [re, im] */
@@ -415,7 +517,7 @@ static ALWAYS_INLINE const char *read_complex128(const char *p, struct td_scalar
 static ALWAYS_INLINE const char *read_plain_float32(const char *p, struct td_scalar_parser *parser,
                                                     char *to)
 {
-    return read_number(p, parser, to, FLOAT32);
+    return read_number(p, parser, to, FLOAT32, true);
 }
 
 /* ---- booleans and strings ---- */
@@ -527,7 +629,7 @@ read_oip_special(const char *p, struct td_scalar_parser *parser, enum real real,
     static ALWAYS_INLINE const char *read_oip_##name(const char *p,                                \
                                                      struct td_scalar_parser *parser, char *to)    \
     {                                                                                              \
-        const char *after = read_number(p, parser, to, real);                                      \
+        const char *after = read_number(p, parser, to, real, false);                               \
         return LIKELY(after) ? after : read_oip_special(p, parser, real, to);                      \
     }
 OIP_REALS(TD_READ_REAL)

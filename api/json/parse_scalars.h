@@ -25,6 +25,7 @@ enum td_scalar_fault {
     TD_SCALAR_FAULT_NONE,
     TD_SCALAR_FAULT_VALUE,   /* not a value of the dtype, or not JSON */
     TD_SCALAR_FAULT_RANGE,   /* a number that does not fit the dtype */
+    TD_SCALAR_FAULT_ROUNDED, /* an integer that td_scalar_keeps_integer refuses */
     TD_SCALAR_FAULT_REPORTED /* `err` is already set */
 };
 
@@ -54,11 +55,23 @@ enum td_scalar_style {
     TD_SCALARS_INFERRED,
     /* As in the Open Inference Protocol: integers as TD_SCALARS_TYPED; booleans also as 0 and 1;
      * NaN, Infinity and -Infinity without quotes; numbers too large for a 16-bit float are
-     * infinite. */
+     * infinite; integers are rounded to floats as other numbers are. */
     TD_SCALARS_OIP
 };
 
 /* The parser of a dtype; NULL with TD_SCALARS_INFERRED for a dtype that infer_dtype.h never infers. */
 td_parse_scalars_fn *td_parse_scalars_of(td_dtype dtype, enum td_scalar_style style);
+
+/* True unless the integer token [begin, end), without fraction and exponent, would silently become another
+ * number in a float dtype: it is exact there, or it is the text that a program prints for the rounded
+ * value, as JavaScript and Go print floats without ".0". */
+bool td_scalar_keeps_integer(const char *begin, const char *end, td_dtype dtype);
+
+/* True if an integer of this magnitude is exact in a float of `bits` significant bits. */
+static inline bool td_integer_is_exact(uint64_t magnitude, int bits)
+{
+    return magnitude == 0 || magnitude >> __builtin_ctzll(magnitude) >> bits == 0;
+}
+enum { TD_FLOAT32_BITS = 24 };
 
 #endif

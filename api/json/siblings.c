@@ -83,7 +83,8 @@ td_status td_json_siblings_read(struct td_json_siblings *siblings, struct td_jso
     const bool as_other = accepts(spec, of);
     const td_status status =
         td_json_tensor(source, as_other ? &of->dtype : NULL, td_input_untyped(spec), path, out);
-    if (status == TD_OK && !of->known)
+    /* Whether an optional input is used is known at the end. */
+    if (status == TD_OK && !of->known && !spec->is_used)
         *of = dtype_for_others(spec, out, spec->name);
     if (status != TD_OK && !typed && as_other)
         td_json_hint_dtype(source->err, of->name, of->dtype);
@@ -146,11 +147,13 @@ static td_role role_of(const struct td_request *request, const struct td_json_si
     return request->op->inputs[sibling->input].role;
 }
 
-/* True unless the tensor has a dtype that its input does not accept: the error will name it, so no other
- * tensor gets that dtype. */
+/* True unless the tensor is of an unused input, or has a dtype that its input does not accept: the error
+ * will name it, so no other tensor gets that dtype. */
 static bool is_accepted(const struct td_request *request, const struct td_json_sibling *sibling)
 {
-    return request->op->inputs[sibling->input].dtypes >> tensor_of(request, sibling)->dtype & 1;
+    const struct td_input_spec *spec = &request->op->inputs[sibling->input];
+    return td_input_is_used(spec, &request->args) &&
+           spec->dtypes >> tensor_of(request, sibling)->dtype & 1;
 }
 
 /* The dtype that a single list of all elements of this role would have, without tensors that have
@@ -211,12 +214,28 @@ static void use_keys_of_table(struct td_json_siblings *siblings, const struct td
     }
 }
 
+/* Typed inputs that are used only with some attributes, now that these are known. */
+static void use_optional_inputs(struct td_json_siblings *siblings, const struct td_request *request)
+{
+    for (int i = 0; i < request->op->n_inputs; i++) {
+        const struct td_input_spec *spec = &request->op->inputs[i];
+        const struct td_tensor *given = request->args.inputs[i].tensors;
+        bool untyped = false;
+        for (int j = 0; j < siblings->count; j++)
+            untyped |= siblings->untyped[j].input == i;
+        if (spec->is_used && given && !untyped && !siblings->of[spec->role].known &&
+            td_input_is_used(spec, &request->args))
+            siblings->of[spec->role] = dtype_for_others(spec, given, spec->name);
+    }
+}
+
 td_status td_json_siblings_end(struct td_json_siblings *siblings, struct td_json_source *source,
                                struct td_request *request)
 {
     const struct td_json_scan scan = source->scan;
     td_status status = TD_OK;
     use_keys_of_table(siblings, request);
+    use_optional_inputs(siblings, request);
     for (int role = 0; siblings->count && role < TD_ROLE_COUNT && status == TD_OK; role++)
         status = read_role(siblings, source, request, (td_role)role);
     source->scan = scan;

@@ -47,47 +47,54 @@ static const char *const types[TD_ATTR_KIND_COUNT] = {
     [TD_ATTR_TEXT] = "string",
 };
 
-/* td_document_attr knows the limits, the choices and the default. Generated clients send the default
- * of a parameter: in the query string it is x-default, so that the value in the body stays the only
- * one. */
-static bool copy_limits(cJSON *schema, cJSON *items, const struct td_attr_spec *spec, bool in_query)
+/* td_document_attr knows the limits and the choices. */
+static bool move_limits(cJSON *items, cJSON *known)
 {
     static const char *const names[][2] = { { "values", "enum" },
                                             { "minimum", "minimum" },
-                                            { "maximum", "maximum" },
-                                            { "default", "default" } };
-    cJSON *known = cJSON_CreateObject();
-    bool complete = td_document_attr(known, spec);
-    for (int i = 0; i < 4 && complete; i++) {
-        const bool is_default = i == 3;
+                                            { "maximum", "maximum" } };
+    bool complete = true;
+    for (int i = 0; i < 3 && complete; i++) {
         cJSON *value = cJSON_DetachItemFromObjectCaseSensitive(known, names[i][0]);
-        if (is_default && (spec->default_text || in_query)) {
-            complete = !value || td_document_add(schema, "x-default", value);
-            continue;
-        }
-        if (value)
-            complete = td_document_add(is_default ? schema : items, names[i][1], value);
+        complete = !value || td_document_add(items, names[i][1], value);
     }
-    cJSON_Delete(known);
     return complete;
 }
 
-static bool set_attr(cJSON *schema, const struct td_attr_spec *spec, bool in_query)
+/* The default is in the description only: generated clients send a `default`, so that a value in the query
+ * string would be a second one beside the member of the body. */
+static bool add_summary(cJSON *schema, const char *summary, const cJSON *fallback)
 {
-    cJSON *items = schema;
-    bool complete = td_document_text(schema, "description", spec->summary) &&
+    char text[512], number[32] = "";
+    const char *shown = cJSON_IsString(fallback) ? fallback->valuestring : number;
+    if (!fallback)
+        return td_document_text(schema, "description", summary);
+    if (!cJSON_IsString(fallback) &&
+        !cJSON_PrintPreallocated((cJSON *)fallback, number, sizeof number, false))
+        return false;
+    snprintf(text, sizeof text, "%s Default: %s.", summary, shown);
+    return td_document_text(schema, "description", text);
+}
+
+static bool set_attr(cJSON *schema, const struct td_attr_spec *spec)
+{
+    cJSON *items = schema, *known = cJSON_CreateObject();
+    bool complete = td_document_attr(known, spec) &&
+                    add_summary(schema, spec->summary, cJSON_GetObjectItem(known, "default")) &&
                     td_document_text(schema, "type", types[spec->kind]);
     if (complete && spec->kind == TD_ATTR_INTS) {
         items = cJSON_AddObjectToObject(schema, "items");
         complete = td_document_text(items, "type", "integer") &&
                    td_document_add(schema, "maxItems", cJSON_CreateNumber(TD_MAX_INTS));
     }
-    return complete && copy_limits(schema, items, spec, in_query);
+    complete = complete && move_limits(items, known);
+    cJSON_Delete(known);
+    return complete;
 }
 
 static bool add_attr(cJSON *properties, const struct td_attr_spec *spec)
 {
-    return set_attr(cJSON_AddObjectToObject(properties, spec->name), spec, false);
+    return set_attr(cJSON_AddObjectToObject(properties, spec->name), spec);
 }
 
 /* A list is one parameter: axes=0,2. */
@@ -101,7 +108,7 @@ static bool add_parameter(cJSON *list, const struct td_attr_spec *spec)
            td_document_text(parameter, "description", text) &&
            (spec->kind != TD_ATTR_INTS ||
             td_document_add(parameter, "explode", cJSON_CreateFalse())) &&
-           set_attr(cJSON_AddObjectToObject(parameter, "schema"), spec, true);
+           set_attr(cJSON_AddObjectToObject(parameter, "schema"), spec);
 }
 
 bool td_openapi_add_query(cJSON *parameters, const struct td_op *op)
@@ -118,15 +125,15 @@ static bool add_choice(cJSON *properties, const char *name, const char *descript
                        const char *const *choices)
 {
     cJSON *schema = cJSON_AddObjectToObject(properties, name);
-    return td_document_text(schema, "description", description) &&
-           td_openapi_choices(schema, choices) && td_document_text(schema, "default", choices[0]);
+    const cJSON fallback = { .type = cJSON_String, .valuestring = (char *)(uintptr_t)choices[0] };
+    return add_summary(schema, description, &fallback) && td_openapi_choices(schema, choices);
 }
 
 /* The request-wide members that `names` has. */
 static bool add_options(cJSON *properties, const char *names)
 {
     static const char timing[] = "{'description':'Whether the reply has the header "
-                                 "Server-Timing.','type':'boolean','default':false}";
+                                 "Server-Timing. Default: false.','type':'boolean'}";
     static const char store[] =
         "{'description':'The name of a resident tensor, in which the output is stored instead of "
         "being sent, and perhaps the seconds after which it disappears.','anyOf':[{'type':"

@@ -386,6 +386,7 @@ static const struct td_output_spec gather_outputs[] = {
         .summary = "The slices, in the order of indices.",
         .shape_rule = "params.shape[:axis] + indices.shape[batch_dims:] + params.shape[axis + 1:]",
         .dtype_of = "dtype",
+        .dtypes = TD_DTYPE_BIT(STRING),
     },
 };
 

@@ -25,6 +25,11 @@ static td_missing missing_of(const struct td_op_args *args)
     return attrs.missing;
 }
 
+static bool uses_default(const struct td_op_args *args)
+{
+    return missing_of(args) == TD_MISSING_DEFAULT;
+}
+
 /* ---- Checks ------------------------------------------------------------------------------ */
 
 static td_status check_keys(const struct td_shape *params, const struct td_tensor *keys,
@@ -311,6 +316,7 @@ static const struct td_input_spec inputs_specs[] = {
         .dtypes = TD_DTYPES_ALL,
         .one_dtype = true,
         .optional = true,
+        .is_used = uses_default,
     },
 };
 

@@ -38,7 +38,7 @@ class Docs(BrowserTest):
         self.assertEqual(request["indices"][0], "Tensor or Keys")
         self.assertIn("Required.", request["params"][1])
         self.assertEqual(request["bounds"][0], '"error" | "zero" | "clip" | "wrap"')
-        self.assertIn("default: error", request["bounds"][1])
+        self.assertIn("Default: error.", request["bounds"][1])
         parameters = {row[0]: row[1:] for row in self.rows(node, "parameters")}
         self.assertEqual(parameters["X-Request-Timeout-Ms"], ["header", "integer", "The deadline of the request. (at least 1, at most 86400000)"])
         self.assertEqual([row[0] for row in self.rows(node, "reply application/json")], ["output", "bounds"])

@@ -152,11 +152,24 @@ static td_status compute(struct run *run)
     return run->call->op->run(args, exec, &run->err);
 }
 
+/* Clients trust the dtypes in the description of the op. */
+static void expect_described(const struct td_op *op, const struct td_op_args *args)
+{
+    for (int i = 0; i < args->n_outputs; i++) {
+        const struct td_output_spec *spec = &op->outputs[op->outputs[0].list ? 0 : i];
+        EXPECT(td_op_output_dtypes(op, spec) >> args->outputs[i].dtype & 1,
+               "%s is not among the dtypes of %s", td_dtype_info(args->outputs[i].dtype)->name,
+               spec->name);
+    }
+}
+
 /* As the daemon does before it computes. */
 static td_status admit(struct run *run, size_t *bound)
 {
     const td_format format = format_of(run->call->form);
     td_status status = td_op_infer(run->call->op, &run->request.args, &run->arena, &run->err);
+    if (status == TD_OK)
+        expect_described(run->call->op, &run->request.args);
     if (status == TD_OK)
         status = td_codec_can_encode(format, &run->request, &run->err);
     if (status == TD_OK)

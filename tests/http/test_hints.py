@@ -36,6 +36,24 @@ class Hints(HttpTest):
             text = '{"x": {"dtype": "%s", "data": [%s]}, "dtype": "int8"}' % (dtype, "[1, null]" if dtype == "complex64" else "null")
             self.assertIn('{"dtype":"%s","data":%s}' % (dtype, data), self.detail("/v1/cast", text))
 
+    def test_an_integer_that_a_float_would_round_is_an_error_with_the_ways_out(self):
+        advice = '16777217 is not exact in float32; write it as 16777217.0 if rounding is meant, or give the values another dtype: {"dtype": "float64"'
+        self.assertIn(advice, self.detail("/v1/concat", {"inputs": [[1.5], [16777217]], "axis": 0}, "/inputs/1/0"))
+        self.assertIn(advice, self.detail("/v1/cast", '{"x": [[16777217, 0.5]], "dtype": "int8"}', "/x/0/0"))
+        self.assertIn(advice, self.detail("/v1/cast", '{"x": {"dtype": "float32", "data": [16777217]}, "dtype": "int8"}', "/x/data/0"))
+        self.put("hint.floats", {"tensor": [[0.5, 1.5]], "keys": [5]})
+        detail = self.detail("/v1/tensors/hint.floats/upsert", {"keys": [5], "rows": [[16777217, 1]]}, "/rows/0/0")
+        self.assertIn(advice, detail)
+        self.assertIn("dtype float32 is expected, as in the table", detail)
+        self.assertStatus(self.post("/v1/tensors/hint.floats/upsert", b'{"keys": [5], "rows": [[16777217.0, 16777218]]}'), 200)
+        self.assertEqual(self.get("/v1/tensors/hint.floats?response=nested").json()["data"], [[16777216.0, 16777218.0]])
+        self.assertStatus(self.request("DELETE", "/v1/tensors/hint.floats"), 204)
+
+    def test_the_open_inference_protocol_rounds_integers_to_its_datatype(self):
+        inputs = [{"name": "x", "datatype": "FP32", "shape": [1], "data": [16777217]}]
+        reply = self.post("/v2/models/cast/infer", {"inputs": inputs, "parameters": {"dtype": "float64"}})
+        self.assertEqual(reply.json()["outputs"][0]["data"], [16777216.0])
+
     def test_that_form_works(self):
         reply = self.post("/v1/cast", '{"x": %s, "dtype": "float64"}' % NAN)
         self.assertEqual(reply.json()["output"]["data"], ["NaN"])

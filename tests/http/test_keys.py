@@ -81,7 +81,7 @@ class Keys(KeysTest):
                 name = self.name()
                 self.assertMetadata(self.put(name, safetensors(entries), type_of), 201, keys=keys[0], dtype="float32", shape=[2])
                 self.assertEqual(self.keys_of(name), keys)
-        for entries in ({"x": row, "y.keys": numbers}, {"x": row, "x.keys": row}, {"x": row, "x.keys.bytes": text},
+        for entries in ({"x": row, "y.keys": numbers}, {"x": row, "x.keys.bytes": text},
                         {"x": row, "x.keys": numbers, "y": row}, {"x@v": row, "x.keys@v": numbers}, {"x": row, "xkeys": numbers}):
             with self.subTest(entries=list(entries)):
                 reply = self.request("PUT", f"/v1/tensors/{self.name()}", safetensors(entries), type_of)
@@ -94,10 +94,28 @@ class Keys(KeysTest):
         for a, b in (("x.keys.offsets", "y.keys.bytes"), ("x.keys.offsets", "x@v.keys.bytes"), ("x.keys.offsets", "keys.bytes")):
             self.assertProblem(self.put_keys(name, safetensors({a: offsets, b: text}), headers=type_of), 400, "MALFORMED_REQUEST")
 
+    def test_keys_in_a_file_may_have_32_bits(self):
+        row, type_of = ("float32", (2,), pack("float32", [1, 2])), {"Content-Type": SAFETENSORS}
+        for dtype, keys in (("int32", [-1, 7]), ("uint32", [2**32 - 1, 7])):
+            entry = (dtype, (2,), pack(dtype, keys))
+            for entries in ({"t": row, "keys": entry}, {"x": row, "x.keys": entry}):
+                name = self.name()
+                self.assertMetadata(self.put(name, safetensors(entries), type_of), 201, keys="int64", dtype="float32")
+                self.assertEqual(self.keys_of(name), ("int64", keys))
+
+    def test_the_error_of_keys_of_another_dtype_in_a_file_names_it(self):
+        row, type_of = ("float32", (2,), pack("float32", [1, 2])), {"Content-Type": SAFETENSORS}
+        for entries in ({"t": row, "keys": ("int16", (2,), pack("int16", [1, 2]))}, {"x": row, "x.keys": ("int16", (2,), pack("int16", [1, 2]))}):
+            reply = self.request("PUT", f"/v1/tensors/{self.name()}", safetensors(entries), type_of)
+            detail = self.assertProblem(reply, 422, "UNSUPPORTED_DTYPE", input="keys")["detail"]
+            self.assertIn("int16", detail)
+            self.assertNotIn("tensors", detail)
+
     def test_a_table_may_have_the_name_of_other_keys(self):
         numbers, words = ("int64", (2,), pack("int64", [7, -8])), ("int64", (3,), pack("int64", [0, 1, 2]))
         for entries, dtype, keys in (({"keys": numbers, "keys.bytes": ("uint8", (2,), b"ab")}, "uint8", ("int64", [7, -8])),
                                      ({"keys.offsets": numbers, "keys": numbers}, "int64", ("int64", [7, -8])),
+                                     ({"keys": ("int32", (2,), pack("int32", [1, 2])), "keys.keys": numbers}, "int32", ("int64", [7, -8])),
                                      ({"keys.offsets": words, "keys": ("float32", (2,), pack("float32", [1, 2])),
                                        "keys.bytes": ("uint8", (2,), b"ab")}, "float32", ("string", ["a", "b"]))):
             name, _ = self.resident([[1, 2]])

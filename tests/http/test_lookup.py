@@ -75,6 +75,17 @@ class Lookup(HttpTest):
         self.assertRows(self.lookup(queries="c", missing="default", default=[8, 9]), "int32", [2], [8, 9], False)
         self.assertRows(self.lookup(queries="c", missing="default", default=0.5), "float32", [2], [0.5, 0.5], False)
 
+    def test_a_default_that_is_not_used_changes_no_dtype(self):
+        typed = {"dtype": "float32", "data": 0.5}
+        for missing in ("zero", "error"):
+            for default in (0.5, "none", typed):
+                for order in (("default", "params", "keys"), ("params", "keys", "default")):
+                    values = {**self.TABLE, "default": default}
+                    body = {**{name: values[name] for name in order}, "queries": ["b"], "missing": missing}
+                    with self.subTest(default=default, order=order):
+                        self.assertRows(self.post("/v1/lookup", body), "int32", [1, 2], [[3, 4]], [True])
+        self.assertRows(self.lookup(queries="b", missing="default", default=typed), "float32", [2], [3.0, 4.0], True)
+
     def test_the_first_missing_key_is_named(self):
         for queries, position, key, count in ((["a", "x", "y"], [1], "x", 2), ("\0\"", [], "\0\"", 1), ([["b"], ["ß" * 100]], [1, 0], "ß" * 64, 1)):
             self.assertProblem(self.lookup(queries=queries), 422, "KEY_NOT_FOUND", input="queries", position=position, key=key, bad_count=count)

@@ -83,6 +83,9 @@ class OpenApi(HttpTest):
                 self.assertLess(int(next(iter(operation["responses"]))), 400)
                 for name, parameter in self.query_of(document, operation).items():
                     self.assertNotIn("default", parameter["schema"], name)
+                body = operation.get("requestBody", {}).get("content", {}).get("application/json", {}).get("schema", {})
+                for name, member in body.get("properties", {}).items():
+                    self.assertNotIn("default", member, name)  # a client would send it beside the value in the query string
                 for body in (operation.get("requestBody", {}), *operation["responses"].values()):
                     if "application/json" in body.get("content", {}):
                         self.assertEqual(next(iter(body["content"])), "application/json")

@@ -176,15 +176,20 @@ TD_TEST(names_are_unique)
     }
 }
 
-static bool has_a_dtype(const struct td_op *op, const char *name)
+static bool names_input(const struct td_op *op, const char *name)
 {
     for (int i = 0; i < op->n_inputs; i++)
         if (strcmp(op->inputs[i].name, name) == 0)
             return true;
+    return false;
+}
+
+static bool has_a_dtype(const struct td_op *op, const char *name)
+{
     for (int i = 0; i < op->n_attrs; i++)
         if (strcmp(op->attrs[i].name, name) == 0)
             return op->attrs[i].kind == TD_ATTR_DTYPE;
-    return false;
+    return names_input(op, name);
 }
 
 static void check_output(const struct td_op *op, const struct td_output_spec *spec)
@@ -192,8 +197,9 @@ static void check_output(const struct td_op *op, const struct td_output_spec *sp
     EXPECT(is_name(spec->name), "%s: \"%s\" is no name", op->name, spec->name);
     EXPECT(is_sentence(spec->summary) && is_text(spec->shape_rule), "%s: %s lacks a text", op->name,
            spec->name);
-    EXPECT((spec->dtype_of != NULL) != (spec->dtypes != 0), "%s: the dtype of %s", op->name,
-           spec->name);
+    EXPECT(spec->dtype_of || spec->dtypes, "%s: the dtype of %s", op->name, spec->name);
+    EXPECT(!spec->dtype_of || !spec->dtypes || !names_input(op, spec->dtype_of),
+           "%s: %s has the dtype of an input, and others", op->name, spec->name);
     EXPECT(!spec->dtype_of || has_a_dtype(op, spec->dtype_of),
            "%s: %s has the dtype of %s, which has none", op->name, spec->name, spec->dtype_of);
     EXPECT(td_op_output_dtypes(op, spec) != 0, "%s: the dtypes of %s", op->name, spec->name);

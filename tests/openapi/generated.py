@@ -66,6 +66,8 @@ def check(url, document, folder):
 
     succeeds(calls.gather([1, 0]), [[3, 4], [1, 2]])
     succeeds(calls.gather([1, 0], axis=1), [[2, 1], [4, 3]])
+    # The body has no defaults that contradict the query string.
+    succeeds(calls.gather([7, 1], bounds=models.GatherBounds.ZERO, response=models.GatherResponse.NESTED, timing=True), [[0, 0], [3, 4]])
     fails(calls.gather([7]), models.Code.INDEX_OUT_OF_BOUNDS)
     stored = calls.put("of-a-generated-client", [[1, 2], [3, 4]])
     assert stored.status_code == 201 and isinstance(stored.parsed, models.Description), stored
@@ -84,4 +86,4 @@ def check(url, document, folder):
     succeeds(calls.gather_in_table("of-a-generated-client", [0]), [[5, 10]])
     listed = calls.aliases()
     assert listed.status_code == 200 and (listed.parsed.persisted.to_dict(), listed.parsed.problems) == ({}, []), listed
-    return 13
+    return 14

@@ -28,9 +28,8 @@ function typeOf(schema) {
 
 function limitsOf(schema) {
   const own = schema.items && schema.type === "array" ? {...schema.items, ...schema} : schema;
-  const {minimum, maximum, maxItems} = own, fallback = schema["x-default"] ?? schema.default;
-  return [minimum !== undefined ? `at least ${minimum}` : "", maximum !== undefined ? `at most ${maximum}` : "", maxItems !== undefined ? `at most ${maxItems} of them` : "",
-    fallback !== undefined ? `default: ${typeof fallback === "string" ? fallback : JSON.stringify(fallback)}` : ""].filter(Boolean).join(", ");
+  const {minimum, maximum, maxItems} = own;
+  return [minimum !== undefined ? `at least ${minimum}` : "", maximum !== undefined ? `at most ${maximum}` : "", maxItems !== undefined ? `at most ${maxItems} of them` : ""].filter(Boolean).join(", ");
 }
 
 // The members of an object, or what else a schema says.
