@@ -326,3 +326,15 @@ def test_a_table_is_stored_only_if_there_is_none(client, table):
     shared.put("movies", if_none_match="*")
     np.testing.assert_array_equal(shared.get(), table.get())
     shared.delete()
+
+
+@pytest.mark.parametrize("dtype, integer", [("f4", 2 ** 24 + 1), ("f8", 2 ** 53 + 1)])
+def test_integers_that_the_dtype_of_a_table_rounds_are_refused(client, dtype, integer):
+    one = client.tables["wide"]
+    one.put(np.zeros((1, 2), dtype), keys=["a"])
+    for use in (lambda: one.upsert(["a"], [[integer, 2]]), lambda: one.scatter([[0]], [[integer, 2]]),
+                lambda: one.lookup(["b"], missing="default", default=[integer, 2])):
+        with pytest.raises(tensord.MalformedRequest, match=f"^{integer} is not exact in {np.dtype(dtype).name}"):
+            use()
+    one.upsert(["a"], [[integer - 1, 2]])
+    one.delete()
