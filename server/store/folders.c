@@ -295,6 +295,11 @@ static td_status make_version(const struct taking *taking, struct taken_tensor *
         td_buffer_unref(&before->base);
         return TD_CONFLICT;
     }
+    if (td_store_is_damaged(store, name))
+        return td_error_set(err, TD_CONFLICT,
+                            "'%s' is there already, in %s.tensord, which is damaged: repair or "
+                            "remove that file",
+                            name, name);
     if (snprintf(file, sizeof file, "%s/%s", taking->name, tensor->file->name) >= TD_FILE_NAME)
         return td_error_set(err, TD_MALFORMED_REQUEST, "the name %s is too long",
                             tensor->file->name);

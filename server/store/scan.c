@@ -28,7 +28,8 @@ static void skip(const struct td_store *store, struct td_scan_report *report,
         td_scan_report_skip(report, level, file, tensor, why);
 }
 
-/* Files that could not be read in this scan, with room for all files. */
+/* Files whose content this scan does not know, because they could not be read or are malformed; with room
+ * for all files. No other file takes the name of a tensor that may be in one of them. */
 struct unread_files {
     char (*files)[TD_FILE_NAME];
     int count;
@@ -50,13 +51,18 @@ static void skipped(const struct file_scan *scan, const char *tensor, const char
     skip(scan->store, scan->report, TD_LOG_WARN, scan->file, tensor, why);
 }
 
+static void add_unread(const struct file_scan *scan)
+{
+    snprintf(scan->unread->files[scan->unread->count++], TD_FILE_NAME, "%s", scan->file);
+}
+
 /* The file's current content is unknown. The record keeps which content the scan saw: unless it
  * changes, it replaces no version that is made from now on. */
 static void mark_unread(const struct file_scan *scan, const char *why)
 {
     struct td_file_id id;
     skipped(scan, NULL, why);
-    snprintf(scan->unread->files[scan->unread->count++], TD_FILE_NAME, "%s", scan->file);
+    add_unread(scan);
     const td_file_state state = td_data_dir_stat(scan->store->dir, scan->file, &id);
     if (state == TD_FILE_UNKNOWN)
         id = td_file_id_unknown;
@@ -69,6 +75,7 @@ static void mark_malformed(const struct file_scan *scan, const struct td_file_id
                            const char *why)
 {
     skipped(scan, NULL, why);
+    add_unread(scan);
     if (strcmp(strrchr(scan->file, '.'), ".tensord") == 0)
         td_store_file_malformed(scan->store, scan->file, id, td_store_last_number(scan->store),
                                 why);
@@ -102,7 +109,7 @@ static bool is_unchanged_since_read(const struct file_scan *scan, const struct t
 }
 
 /* Whether the file of this stem takes precedence over the scanned one for the name.
- * TD_FILE_UNKNOWN if it could not be read, or its tensor not be served. */
+ * TD_FILE_UNKNOWN if it could not be read, is malformed, or its tensor cannot be served. */
 static td_file_state check_earlier(const struct file_scan *scan, const char *name, const char *stem,
                                    const char *suffix, char file[TD_FILE_NAME])
 {
@@ -147,6 +154,17 @@ static void skip_for_earlier(const struct file_scan *scan, const char *name, con
             strchr(earlier, '/') ? "a folder of versions has a tensor of that name" : why);
 }
 
+/* The rows of the scanned file would be older, or those of another tensor. */
+static void skip_for_unread(const struct file_scan *scan, const char *name, const char *earlier)
+{
+    char why[TD_FILE_NAME + 128];
+    snprintf(why, sizeof why,
+             "%s has precedence, may have a tensor of that name, and cannot be served: repair or "
+             "remove it",
+             earlier);
+    skipped(scan, name, why);
+}
+
 /* Publishes the tensor of a file unless another source takes precedence. The name is locked.
  * Versions up to number `older` are older than the file and are replaced. False: the tensor should
  * be served but is not. */
@@ -178,7 +196,7 @@ static bool serve_tensor(const struct file_scan *scan, const struct td_file_id *
         skip_for_earlier(scan, found->name, earlier);
         break;
     default:
-        skipped(scan, found->name, "another file, which takes precedence, cannot be read now");
+        skip_for_unread(scan, found->name, earlier);
         ok = false;
     }
 done:

@@ -1,0 +1,169 @@
+/* Files that cannot be served: nothing takes their place, and they are told until they are repaired. */
+#include "server/store/aliases.h"
+#include "tests/server/folder.h"
+#include "tests/support/suite.h"
+#include "tests/support/tensors.h"
+
+#include <sys/stat.h>
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct td_error err;
+static struct td_store *store;
+
+static void begin(void)
+{
+    folder_open();
+    store = NULL;
+}
+
+static void end(void)
+{
+    td_arena_reset(&test_arena);
+    td_store_free(store);
+    folder_close();
+}
+
+static void restart(void)
+{
+    td_arena_reset(&test_arena);
+    td_store_free(store);
+    store = open_folder();
+}
+
+static void put(const char *name, const char *value, bool persist)
+{
+    const struct td_tensor t = tensor(value);
+    EXPECT_OK(put_tensor(store, name, &t, persist, &err), &err);
+}
+
+static td_status look_up(const char *name)
+{
+    struct td_tensor_listing listing;
+    return td_store_get(store, name, strlen(name), &test_arena, &listing, &err);
+}
+
+/* Fails unless requests for the name are refused because of the file. */
+static void expect_refused(const char *name, const char *file)
+{
+    ck_assert_int_eq(look_up(name), TD_DEVICE_UNAVAILABLE);
+    EXPECT_MESSAGE(&err, file);
+}
+
+static td_status update(const char *name, bool persist)
+{
+    const struct td_store_write write = { .name = name, .persist = persist };
+    struct td_store_update *update;
+    struct td_exec exec;
+    td_exec_serial(&exec, &test_arena);
+    const td_status status =
+        td_store_update_begin(store, &write, &test_arena, &exec, &update, &err);
+    if (status == TD_OK)
+        td_store_update_abort(update);
+    return status;
+}
+
+/* ---- damage ------------------------------------------------------------------------------------ */
+
+static void cut(const char *file)
+{
+    struct stat info;
+    ck_assert_int_eq(stat(path_of(file), &info), 0);
+    ck_assert_int_eq(truncate(path_of(file), info.st_size - 3), 0);
+}
+
+static void empty(const char *file)
+{
+    ck_assert_int_eq(truncate(path_of(file), 0), 0);
+}
+
+static void spoil_header(const char *file)
+{
+    FILE *opened = fopen(path_of(file), "r+b");
+    ck_assert_ptr_nonnull(opened);
+    ck_assert_int_eq(fseek(opened, 8, SEEK_SET), 0);
+    ck_assert_int_eq(fputc('x', opened), 'x');
+    ck_assert_int_eq(fclose(opened), 0);
+}
+
+static void (*const damages[])(const char *file) = { cut, empty, spoil_header };
+
+/* ---- what has precedence ----------------------------------------------------------------------- */
+
+static const struct {
+    const char *other, *name, *file;
+} sources[] = {
+    { "m.safetensors", "m:w", "m:w.tensord" },
+    { "p.npy", "p", "p.tensord" },
+};
+
+/* A persisted tensor beside a file with older rows. */
+static void put_both(int source)
+{
+    store = open_folder();
+    put(sources[source].name, "int32[4] 7 7 7 7", true);
+    if (source == 0)
+        put_safetensors("m.safetensors", TWO_TENSORS, 1, 6);
+    else
+        put_npy("p.npy", 1, 4);
+    td_store_rescan(store);
+    ck_assert_int_eq(value_of(found(store, sources[source].name)->tensor, 0), 7);
+}
+
+TD_TEST_LOOP(a_damaged_persisted_file_gives_its_name_to_no_other_file, 0, 12)
+{
+    const int source = _i % 2;
+    const bool starts_again = _i / 2 % 2;
+    const char *name = sources[source].name, *file = sources[source].file;
+    put_both(source);
+    (void)logged();
+    damages[_i / 4](file);
+    if (starts_again)
+        restart();
+    for (int i = 0; i < 2; i++) {
+        td_store_rescan(store);
+        expect_refused(name, file);
+        ck_assert_ptr_nonnull(strstr(logged(), "has precedence, may have a tensor of that name"));
+        for (int persist = 0; persist < 2; persist++) {
+            ck_assert_int_eq(update(name, persist), TD_DEVICE_UNAVAILABLE);
+            EXPECT_MESSAGE(&err, file);
+        }
+    }
+    put(name, "int32[1] 9", true);
+    restart();
+    ck_assert_int_eq(value_of(found(store, name)->tensor, 0), 9);
+}
+
+TD_TEST(a_file_that_is_put_after_a_damaged_one_with_precedence_waits_for_it)
+{
+    put_npy("m:w.npy", 1, 4);
+    put_text("m.safetensors", "x");
+    store = open_folder();
+    expect_names(store, "");
+    put_safetensors("new", TWO_TENSORS, 100, 6);
+    char from[128];
+    snprintf(from, sizeof from, "%s", path_of("new"));
+    ck_assert_int_eq(rename(from, path_of("m.safetensors")), 0);
+    td_store_rescan(store);
+    ck_assert_int_eq(value_of(found(store, "m:w")->tensor, 0), 100);
+}
+
+TD_TEST(a_folder_does_not_take_the_name_of_a_damaged_file)
+{
+    store = open_folder();
+    put("m@1", "int32[1] 7", true);
+    cut("m@1.tensord");
+    put_version("1", "m.npy", 10, "");
+    for (int i = 0; i < 2; i++) {
+        restart();
+        expect_refused("m@1", "m@1.tensord");
+        ck_assert_ptr_nonnull(strstr(problems_of(store), "m@1.tensord, which is damaged"));
+    }
+    ck_assert_int_eq(unlink(path_of("m@1.tensord")), 0);
+    td_store_rescan(store);
+    ck_assert_int_eq(value_of(found(store, "m@1")->tensor, 0), 10);
+}
+
+TD_FIXTURE(begin, end);
