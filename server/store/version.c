@@ -127,8 +127,8 @@ void td_version_look_at_file(const struct td_version *version)
 td_status td_version_check(const struct td_version *version, struct td_error *err)
 {
     td_version_look_at_file(version);
-    if (!td_guard_marked(version->range) &&
-        !(version->keys && td_guard_marked(version->keys->range)))
+    const bool rows = td_guard_marked(version->range);
+    if (!rows && !(version->keys && td_guard_marked(version->keys->range)))
         return TD_OK;
     if (atomic_load(&version->integrity) == TD_INTEGRITY_DAMAGED)
         return td_error_set(err, TD_DEVICE_UNAVAILABLE,
@@ -140,7 +140,7 @@ td_status td_version_check(const struct td_version *version, struct td_error *er
     return td_error_set(err, TD_DEVICE_UNAVAILABLE,
                         "the file %s of '%s' was truncated while it was served, or cannot be "
                         "read; replace the tensor, or the file and send SIGHUP",
-                        version->file, version->name);
+                        rows ? version->file : version->keys->file, version->name);
 }
 
 /* What a file without checksums is known by: sizes and times of modification, which a copy can keep, and
