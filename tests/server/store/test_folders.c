@@ -194,6 +194,18 @@ TD_TEST(folders_are_taken_in_natural_order)
     ck_assert_str_eq(aliases_of(store), "x=m@10/m@10 ");
 }
 
+TD_TEST(an_aliases_json_may_name_a_version_of_a_folder_that_comes_with_it)
+{
+    put_version("1", "m.npy", 10, "\"aliases\":{\"x\":\"m@1\"}");
+    store = open_folder();
+    put_version("2", "m.npy", 20, "\"aliases\":{\"y\":\"m@2\"}");
+    put_text("aliases.json", "{\"aliases\": {\"x\": \"m@2\"}}");
+    (void)logged();
+    td_store_rescan(store);
+    ck_assert_str_eq(logged(), "");
+    ck_assert_str_eq(aliases_of(store), "x=m@2/m@2 y=m@2/m@2 ");
+}
+
 TD_TEST(an_alias_may_name_a_version_outside_the_folder)
 {
     put_npy("old@1.npy", 1, 1);
