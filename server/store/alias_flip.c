@@ -714,17 +714,19 @@ void td_alias_check_targets(struct td_store *store)
     for (int i = 0; i < store->aliases.count; i++) {
         const struct td_alias *alias = &store->aliases.aliases[i];
         const struct td_version *version;
-        char reason[2 * TD_TENSOR_NAME];
+        char reason[2 * TD_TENSOR_NAME + TD_ABSENCE], absence[TD_ABSENCE];
         if (!alias->target[0])
             continue;
         pthread_rwlock_rdlock(&store->lock);
         const bool found = td_store_use_locked(store, alias->target, &version) == TD_NAME_CURRENT;
         pthread_rwlock_unlock(&store->lock);
-        snprintf(reason, sizeof reason, "it names %s, which is not there", alias->target);
-        if (found)
+        if (found) {
             td_store_solve_problem(store, alias->name);
-        else
-            td_store_report_problem(store, alias->name, reason);
+            continue;
+        }
+        td_store_explain_absence(store, alias->target, absence, sizeof absence);
+        snprintf(reason, sizeof reason, "it names %s, %s", alias->target, absence);
+        td_store_report_problem(store, alias->name, reason);
     }
     td_writer_leave(store, &writer);
 }

@@ -288,6 +288,7 @@ static td_status make_version(const struct taking *taking, struct taken_tensor *
     struct td_store *store = taking->store;
     const char *name = tensor->found->name;
     char file[TD_FILE_NAME];
+    struct td_refused_file refused;
     struct td_version *before = td_store_current(store, name, strlen(name));
     if (before) {
         td_error_set(err, TD_CONFLICT, "'%s' is there already, from %s", name,
@@ -295,11 +296,11 @@ static td_status make_version(const struct taking *taking, struct taken_tensor *
         td_buffer_unref(&before->base);
         return TD_CONFLICT;
     }
-    if (td_store_is_damaged(store, name))
+    if (td_store_find_refused(store, name, &refused))
         return td_error_set(err, TD_CONFLICT,
-                            "'%s' is there already, in %s.tensord, which is damaged: repair or "
-                            "remove that file",
-                            name, name);
+                            "'%s' may be there already, in %s, which %s: repair or remove that "
+                            "file",
+                            name, refused.file, refused.reason);
     if (snprintf(file, sizeof file, "%s/%s", taking->name, tensor->file->name) >= TD_FILE_NAME)
         return td_error_set(err, TD_MALFORMED_REQUEST, "the name %s is too long",
                             tensor->file->name);

@@ -14,6 +14,7 @@ enum { REASON = 400 };
 struct td_problem_note {
     char source[TD_FILE_NAME];
     char reason[REASON];
+    bool is_folder;
 };
 
 static const char *name_at(const void *store, int i)
@@ -59,17 +60,24 @@ static struct td_problem_note *insert(struct td_store *store, struct td_problem_
     return before;
 }
 
-void td_store_note_problem(struct td_store *store, const char *source, const char *reason)
+static void note_problem(struct td_store *store, const char *source, const char *reason,
+                         bool is_folder)
 {
     struct td_problem_note *note = calloc(1, sizeof *note);
     if (!note)
         return;
     snprintf(note->source, sizeof note->source, "%s", source);
     snprintf(note->reason, sizeof note->reason, "%s", reason);
+    note->is_folder = is_folder;
     pthread_rwlock_wrlock(&store->lock);
     struct td_problem_note *gone = insert(store, note);
     pthread_rwlock_unlock(&store->lock);
     free(gone);
+}
+
+void td_store_note_problem(struct td_store *store, const char *source, const char *reason)
+{
+    note_problem(store, source, reason, false);
 }
 
 void td_store_report_problem(struct td_store *store, const char *source, const char *reason)
@@ -85,12 +93,23 @@ void td_store_report_problem(struct td_store *store, const char *source, const c
 
 void td_store_refuse_folder(struct td_store *store, const char *folder, const char *reason)
 {
-    td_store_note_problem(store, folder, reason);
+    note_problem(store, folder, reason, true);
     if (store->inspector)
         store->inspector->skipped(store->inspector->context, folder, NULL, reason);
     else
         td_log(store->log, TD_LOG_WARN, "folder_refused", TD_TEXT("folder", folder),
                TD_TEXT("reason", reason));
+}
+
+bool td_store_folder_problem(struct td_store *store, const char *folder, char *reason, size_t size)
+{
+    bool found;
+    pthread_rwlock_rdlock(&store->lock);
+    const int place = place_of(store, folder, &found);
+    found = found && store->problems[place]->is_folder;
+    snprintf(reason, size, "%s", found ? store->problems[place]->reason : "");
+    pthread_rwlock_unlock(&store->lock);
+    return found;
 }
 
 void td_store_solve_problem(struct td_store *store, const char *source)

@@ -11,6 +11,9 @@
 #ifndef TD_SERVER_STORE_PROBLEMS_H
 #define TD_SERVER_STORE_PROBLEMS_H
 
+#include <stdbool.h>
+#include <stddef.h>
+
 struct td_store;
 
 /* `source`: a file or folder of the data folder, or an alias. Reported again, the new reason replaces
@@ -22,6 +25,9 @@ void td_store_refuse_folder(struct td_store *store, const char *folder, const ch
 void td_store_note_problem(struct td_store *store, const char *source, const char *reason);
 
 void td_store_solve_problem(struct td_store *store, const char *source);
+
+/* Copies why the folder of versions V is refused; false if it is not. */
+bool td_store_folder_problem(struct td_store *store, const char *folder, char *reason, size_t size);
 
 /* For td_store_free. */
 void td_store_free_problems(struct td_store *store);

@@ -67,18 +67,17 @@ static void mark_unread(const struct file_scan *scan, const char *why)
     if (state == TD_FILE_UNKNOWN)
         id = td_file_id_unknown;
     if (state != TD_FILE_GONE)
-        td_store_file_seen(scan->store, scan->file, &id, td_store_last_number(scan->store));
+        td_store_file_refused(scan->store, scan->file, &id, td_store_last_number(scan->store),
+                              "is not served", why);
 }
 
-/* Only the name of a NAME.tensord file is known. */
 static void mark_malformed(const struct file_scan *scan, const struct td_file_id *id,
                            const char *why)
 {
     skipped(scan, NULL, why);
     add_unread(scan);
-    if (strcmp(strrchr(scan->file, '.'), ".tensord") == 0)
-        td_store_file_malformed(scan->store, scan->file, id, td_store_last_number(scan->store),
-                                why);
+    td_store_file_refused(scan->store, scan->file, id, td_store_last_number(scan->store),
+                          "is damaged", why);
 }
 
 /* ---- one tensor ----------------------------------------------------------------------------- */

@@ -159,11 +159,117 @@ TD_TEST(a_folder_does_not_take_the_name_of_a_damaged_file)
     for (int i = 0; i < 2; i++) {
         restart();
         expect_refused("m@1", "m@1.tensord");
-        ck_assert_ptr_nonnull(strstr(problems_of(store), "m@1.tensord, which is damaged"));
+        ck_assert_ptr_nonnull(strstr(problems_of(store), "in m@1.tensord, which is damaged"));
     }
     ck_assert_int_eq(unlink(path_of("m@1.tensord")), 0);
     td_store_rescan(store);
     ck_assert_int_eq(value_of(found(store, "m@1")->tensor, 0), 10);
+}
+
+/* ---- requests ---------------------------------------------------------------------------------- */
+
+static void put_keyed(void)
+{
+    put_npy("t.npy", 1, 2);
+    put_keys_npy("t.keys.npy", (const int64_t[]){ 7, 8 }, 2);
+}
+
+static void put_plain(void)
+{
+    put_npy("t.npy", 1, 4);
+}
+
+static void put_model(void)
+{
+    put_safetensors("m.safetensors", TWO_TENSORS, 1, 6);
+}
+
+static void put_own(void)
+{
+    struct td_store *other = open_folder();
+    const struct td_tensor t = tensor("int32[4] 7 7 7 7");
+    EXPECT_OK(put_tensor(other, "t", &t, true, &err), &err);
+    td_store_free(other);
+}
+
+static const struct {
+    void (*put)(void);
+    const char *file, *name, *error;
+} files[] = {
+    { put_plain, "t.npy", "t", "the file t.npy of 't' is damaged: " },
+    { put_keyed, "t.keys.npy", "t", "the file t.npy of 't' is damaged: t.keys.npy: " },
+    { put_own, "t.tensord", "t", "the file t.tensord of 't' is damaged: " },
+    { put_model, "m.safetensors", "m:w", "it may be in m.safetensors, which is damaged: " },
+};
+
+TD_TEST_EACH(a_request_of_a_tensor_in_a_damaged_file_names_the_file, files)
+{
+    const char *name = files[_i].name, *file = files[_i].file;
+    files[_i].put();
+    store = open_folder();
+    ck_assert_str_eq(found(store, name)->name, name);
+    cut(file); /* in place */
+    for (int i = 0; i < 2; i++) {
+        td_store_rescan(store);
+        expect_names(store, "");
+        expect_refused(name, files[_i].error);
+        ck_assert_int_eq(look_up("other"), TD_TENSOR_NOT_FOUND);
+        restart();
+    }
+    td_store_free(store);
+    ck_assert_int_eq(unlink(path_of(file)), 0);
+    files[_i].put();
+    store = open_folder();
+    ck_assert_str_eq(found(store, name)->name, name);
+}
+
+TD_TEST(a_damaged_npy_file_can_be_deleted)
+{
+    const struct td_store_write write = { .name = "t", .removes = true };
+    put_keyed();
+    cut("t.npy");
+    store = open_folder();
+    expect_refused("t", "t.npy");
+    EXPECT_OK(td_store_delete(store, &write, &(bool){ false }, &err), &err);
+    ck_assert_int_eq(look_up("t"), TD_TENSOR_NOT_FOUND);
+    ck_assert_int_ne(access(path_of("t.npy"), F_OK), 0);
+    ck_assert_int_ne(access(path_of("t.keys.npy"), F_OK), 0);
+}
+
+static const char *const versions[] = { "m@2.npy", "m@2.tensord" };
+
+TD_TEST_EACH(an_alias_of_a_damaged_version_names_its_file, versions)
+{
+    char wanted[64];
+    const bool own = strstr(versions[_i], "tensord");
+    snprintf(wanted, sizeof wanted, "whose file %s is damaged: ", versions[_i]);
+    if (own) {
+        store = open_folder();
+        put("m@2", "int32[4] 7 7 7 7", true);
+    } else {
+        put_npy("m@2.npy", 1, 4);
+    }
+    put_text("aliases.json", "{\"aliases\": {\"m\": \"m@2\"}}");
+    cut(versions[_i]);
+    restart();
+    expect_refused("m", wanted);
+    ck_assert_ptr_nonnull(strstr(problems_of(store), "m: it names m@2, whose file "));
+    ck_assert_ptr_nonnull(strstr(problems_of(store), wanted));
+    ck_assert_int_eq(unlink(path_of(versions[_i])), 0);
+    td_store_rescan(store);
+    expect_refused("m", "'m@2', which is not there");
+}
+
+TD_TEST(an_alias_of_a_version_in_a_refused_folder_says_why_it_is_refused)
+{
+    put_version("2", "m.npy", 10, "\"aliases\":{\"m\":\"m@2\"}");
+    restart();
+    put_npy("2/m.npy", 11, 100);
+    restart(); /* folder_verify is TD_VERIFY_START */
+    expect_refused("m",
+                   "'m@2', which may be in the folder 2, which is refused: m.npy: its SHA-256");
+    ck_assert_ptr_nonnull(
+        strstr(problems_of(store), "m: it names m@2, which may be in the folder 2"));
 }
 
 TD_FIXTURE(begin, end);
