@@ -40,7 +40,8 @@ struct td_version_folder {
     struct known_file *files;
     char (*tensors)[TD_TENSOR_NAME];
     int n_files, n_tensors;
-    int n_unreadable; /* tensors of its files that cannot be served */
+    int n_unreadable;     /* tensors of its files that cannot be served */
+    char unreadable[512]; /* why the first one cannot */
 };
 
 static void free_folder(struct td_version_folder *folder)
@@ -401,12 +402,32 @@ static void report_unreadable(const struct taking *taking, struct td_scan_report
     }
 }
 
-static int count_unreadable(const struct taking *taking)
+/* Notes how many tensors of the folder cannot be served, and why the first one cannot. */
+static void count_unreadable(const struct taking *taking, struct td_version_folder *folder)
 {
-    int count = 0;
-    for (int i = 0; i < taking->manifest.n_files; i++)
-        count += taking->contents[i].n_unreadable;
-    return count;
+    folder->n_unreadable = 0;
+    for (int i = 0; i < taking->manifest.n_files; i++) {
+        const struct td_data_content *content = &taking->contents[i];
+        if (folder->n_unreadable == 0 && content->n_unreadable > 0)
+            snprintf(folder->unreadable, sizeof folder->unreadable, "%.100s: %.128s: %.250s",
+                     taking->manifest.files[i].name, content->unreadable[0].name,
+                     content->unreadable[0].why);
+        folder->n_unreadable += content->n_unreadable;
+    }
+}
+
+/* Lists a folder that is taken among the problems if tensors of it cannot be served. */
+static void note_unreadable(struct td_store *store, const struct td_version_folder *folder)
+{
+    char reason[sizeof folder->unreadable + 64];
+    snprintf(reason, sizeof reason, "%s", folder->unreadable);
+    if (folder->n_unreadable > 1)
+        snprintf(reason, sizeof reason, "%s; and %d more tensors", folder->unreadable,
+                 folder->n_unreadable - 1);
+    if (folder->n_unreadable > 0)
+        td_store_note_problem(store, folder->name, reason);
+    else
+        td_store_solve_problem(store, folder->name);
 }
 
 static void report_files(const struct taking *taking, struct td_scan_report *report)
@@ -451,9 +472,9 @@ static void take_folder(struct td_store *store, struct td_scan_report *report,
     td_arena_init(&taking.arena, NULL, 0, td_memory_heap());
     folder->taken = take(&taking, folder, &err) == TD_OK;
     if (folder->taken) {
-        td_store_solve_problem(store, folder->name);
         report->added += taking.n_tensors;
-        folder->n_unreadable = count_unreadable(&taking);
+        count_unreadable(&taking, folder);
+        note_unreadable(store, folder);
         report_files(&taking, report);
     } else {
         forget_content(folder);
@@ -479,7 +500,7 @@ static void check_unchanged(struct td_store *store, const struct td_version_fold
             !td_file_id_equal(&id, &folder->files[i].id))
             changed = folder->files[i].name;
     if (!changed) {
-        td_store_solve_problem(store, folder->name);
+        note_unreadable(store, folder);
         return;
     }
     snprintf(reason, sizeof reason,

@@ -339,7 +339,7 @@ struct td_store_stats td_store_stats(struct td_store *store);
 struct td_store_reading {
     bool folder,
         aliases;  /* the data folder, and aliases.json in it, or that there is no such file */
-    int problems; /* as td_store_list_problems lists them */
+    int problems; /* of td_store_list_problems, listed or not */
 };
 struct td_store_reading td_store_reading(struct td_store *store);
 

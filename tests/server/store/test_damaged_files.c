@@ -272,4 +272,149 @@ TD_TEST(an_alias_of_a_version_in_a_refused_folder_says_why_it_is_refused)
         strstr(problems_of(store), "m: it names m@2, which may be in the folder 2"));
 }
 
+/* ---- the list of problems ---------------------------------------------------------------------- */
+
+/* Fails unless this is the only problem. */
+static void expect_problem(const char *source, const char *reason)
+{
+    const char *problems = problems_of(store);
+    const size_t length = strlen(source);
+    ck_assert_int_eq(td_store_reading(store).problems, 1);
+    ck_assert_msg(strncmp(problems, source, length) == 0 && problems[length] == ':' &&
+                      strstr(problems, reason),
+                  "no '%s: %s' in: %s", source, reason, problems);
+}
+
+static void bring_back(const char *file)
+{
+    char from[128];
+    snprintf(from, sizeof from, "%s", path_of("kept"));
+    ck_assert_int_eq(rename(from, path_of(file)), 0);
+}
+
+TD_TEST_EACH(a_damaged_file_is_a_problem_until_it_is_repaired_or_removed, files)
+{
+    const char *file = files[_i].file,
+               *source = strstr(file, "keys") ? "t.npy" : file; /* the two are one source */
+    char from[128];
+    files[_i].put();
+    snprintf(from, sizeof from, "%s", path_of(file));
+    ck_assert_int_eq(link(from, path_of("kept")), 0);
+    store = open_folder();
+    ck_assert_str_eq(problems_of(store), "");
+    ck_assert_int_eq(unlink(from), 0);
+    put_text(file, "x");
+    for (int i = 0; i < 2; i++) {
+        td_store_rescan(store);
+        expect_problem(source, "; the version loaded before is still served, until a restart");
+    }
+    for (int i = 0; i < 2; i++) {
+        restart();
+        expect_problem(source, "");
+    }
+    bring_back(file);
+    td_store_rescan(store);
+    ck_assert_str_eq(problems_of(store), "");
+    cut(file);
+    for (int i = 0; i < 2; i++) {
+        td_store_rescan(store);
+        expect_problem(source, "");
+    }
+    ck_assert_int_eq(unlink(path_of(source)), 0);
+    unlink(path_of("t.keys.npy"));
+    td_store_rescan(store);
+    ck_assert_str_eq(problems_of(store), "");
+}
+
+TD_TEST(a_problem_of_a_file_is_solved_by_a_put_that_replaces_it)
+{
+    put_npy("t.npy", 1, 4);
+    cut("t.npy");
+    store = open_folder();
+    expect_problem("t.npy", "");
+    put("t", "int32[1] 1", true);
+    ck_assert_str_eq(problems_of(store), "");
+}
+
+TD_TEST(a_dangling_link_is_a_problem_until_it_is_removed)
+{
+    ck_assert_int_eq(symlink("nothing", path_of("a.npy")), 0);
+    store = open_folder();
+    expect_problem("a.npy", "No such file");
+    ck_assert_int_eq(unlink(path_of("a.npy")), 0);
+    td_store_rescan(store);
+    ck_assert_str_eq(problems_of(store), "");
+}
+
+TD_TEST(tensors_that_cannot_be_served_are_one_problem_of_their_file)
+{
+    put_safetensors("m.safetensors",
+                    "{\"w\":{\"dtype\":\"I32\",\"shape\":[4],\"data_offsets\":[0,16]},"
+                    "\"e\":{\"dtype\":\"F8_E4M3\",\"shape\":[4],\"data_offsets\":[16,20]},"
+                    "\"f\":{\"dtype\":\"F8_E4M3\",\"shape\":[4],\"data_offsets\":[20,24]}}",
+                    1, 6);
+    store = open_folder();
+    for (int i = 0; i < 2; i++) {
+        expect_names(store, "m:w");
+        expect_problem("m.safetensors", "m:e: ");
+        expect_problem("m.safetensors", "; and 1 more of its tensors");
+        td_store_rescan(store);
+    }
+}
+
+TD_TEST(a_name_that_is_not_allowed_is_a_problem)
+{
+    put_npy("a b.npy", 1, 4);
+    store = open_folder();
+    expect_problem("a b.npy", "is not a valid tensor name");
+}
+
+TD_TEST(files_that_are_not_read_and_tensors_that_give_way_are_no_problems)
+{
+    put_text("notes.txt", "x");
+    put_text("table.csv", "1,2");
+    put_npy("m:w.npy", 1, 1);
+    put_safetensors("m.safetensors", TWO_TENSORS, 100, 6);
+    store = open_folder();
+    put("m:w", "int32[1] 7", true);
+    td_store_rescan(store);
+    expect_names(store, "m:b.x m:w");
+    ck_assert_str_eq(problems_of(store), "");
+}
+
+TD_TEST(a_file_that_may_no_longer_be_read_is_a_problem_before_the_restart)
+{
+    enum { NOBODY = 65534 };
+    const bool root = geteuid() == 0; /* to whom permissions do not apply */
+    put_npy("a.npy", 1, 4);
+    store = open_folder();
+    ck_assert_int_eq(chmod(folder, 0755), 0);
+    ck_assert_int_eq(chmod(path_of("a.npy"), 0), 0);
+    ck_assert(!root || seteuid(NOBODY) == 0);
+    td_store_rescan(store);
+    ck_assert(!root || seteuid(0) == 0);
+    expect_names(store, "a");
+    expect_problem("a.npy", "Permission denied; the version loaded before is still served");
+    ck_assert_int_eq(chmod(path_of("a.npy"), 0644), 0);
+    td_store_rescan(store);
+    ck_assert_str_eq(problems_of(store), "");
+}
+
+TD_TEST(the_list_of_problems_is_limited_and_all_are_counted)
+{
+    struct td_problem_listing *list;
+    int count, others;
+    for (int i = 0; i < TD_PROBLEMS_LISTED + 6; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "b%02d.npy", i);
+        put_text(name, "x");
+    }
+    store = open_folder();
+    EXPECT_OK(td_store_list_problems(store, &test_arena, &list, &count, &others, &err), &err);
+    ck_assert_int_eq(count, TD_PROBLEMS_LISTED);
+    ck_assert_int_eq(others, 6);
+    ck_assert_str_eq(list[0].source, "b00.npy");
+    ck_assert_int_eq(td_store_reading(store).problems, TD_PROBLEMS_LISTED + 6);
+}
+
 TD_FIXTURE(begin, end);

@@ -101,9 +101,13 @@ TD_TEST(a_tensor_without_an_equivalent_dtype_is_left_out_of_its_folder)
     store = open_folder();
     expect_names(store, "m:w@1");
     ck_assert_str_eq(aliases_of(store), "x=m:w@1/m:w@1 ");
-    ck_assert_str_eq(problems_of(store), "");
     ck_assert_ptr_nonnull(
         strstr(logged(), " warn table_skipped file=1/m.safetensors tensor=m:q@1 reason="));
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(td_store_reading(store).problems, 1);
+        ck_assert_ptr_nonnull(strstr(problems_of(store), "1: m.safetensors: m:q@1: "));
+        td_store_rescan(store);
+    }
 }
 
 TD_TEST(the_aliases_of_a_folder_are_set_once)
