@@ -487,26 +487,51 @@ static void take_folder(struct td_store *store, struct td_scan_report *report,
 
 /* ---- folders that were taken before ---------------------------------------------------------- */
 
-/* What was taken stays as it was; a change is told, since a restart would take or refuse the new
- * content. */
+/* What of a folder has changed since it was taken, NULL for nothing. A file that was written in place comes
+ * before one that was replaced. */
+struct folder_change {
+    const char *file;
+    bool in_place; /* so its mapping has changed */
+};
+
+static struct folder_change find_change(const struct td_version_folder *folder, int descriptor,
+                                        const struct td_file_id *manifest)
+{
+    const bool same = td_file_id_equal(manifest, &folder->manifest);
+    struct folder_change change = { .file = same ? NULL : MANIFEST };
+    for (int i = 0; i < folder->n_files && !change.in_place; i++) {
+        const struct known_file *file = &folder->files[i];
+        struct td_file_id id;
+        const bool there = td_data_folder_stat(descriptor, file->name, &id) == TD_FILE_PRESENT;
+        if (there && td_file_id_equal(&id, &file->id))
+            continue;
+        change.in_place = there && td_file_id_overwritten(&file->id, &id);
+        if (!change.file || change.in_place)
+            change.file = file->name;
+    }
+    return change;
+}
+
+/* A folder that was taken is not read again; a change is told, since a restart reads it. */
 static void check_unchanged(struct td_store *store, const struct td_version_folder *folder,
                             int descriptor, const struct td_file_id *manifest)
 {
-    const char *changed = td_file_id_equal(manifest, &folder->manifest) ? NULL : MANIFEST;
-    char reason[TD_FILE_NAME + 128];
-    struct td_file_id id;
-    for (int i = 0; i < folder->n_files && !changed; i++)
-        if (td_data_folder_stat(descriptor, folder->files[i].name, &id) != TD_FILE_PRESENT ||
-            !td_file_id_equal(&id, &folder->files[i].id))
-            changed = folder->files[i].name;
-    if (!changed) {
+    const struct folder_change change = find_change(folder, descriptor, manifest);
+    char reason[TD_FILE_NAME + 400];
+    if (!change.file) {
         note_unreadable(store, folder);
         return;
     }
     snprintf(reason, sizeof reason,
-             "%.200s has changed since the folder was taken; the versions loaded before are still "
-             "served, until a restart. A version never changes: put another folder beside it",
-             changed);
+             "%.200s %s. A restart reads the folder again, and compares files with a manifest that "
+             "it has seen before only with --verify start. A version never changes: restore the "
+             "folder, and put another one beside it",
+             change.file,
+             change.in_place
+                 ? "was written in place since the folder was taken, so its new content "
+                   "may be served already"
+                 : "has changed since the folder was taken; the versions loaded before "
+                   "are still served, until a restart");
     td_store_refuse_folder(store, folder->name, reason);
 }
 
