@@ -120,7 +120,7 @@ td_status td_store_not_found(struct td_store *store, const char *name, size_t le
     return TD_TENSOR_NOT_FOUND;
 }
 
-/* Copies a name; false if it is too long for that of a tensor. */
+/* Copies a name; false if it is longer than the name of a tensor may be. */
 static bool copy_name(const char *name, size_t length, char copy[TD_TENSOR_NAME])
 {
     if (length >= TD_TENSOR_NAME || memchr(name, '\0', length))

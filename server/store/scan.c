@@ -182,7 +182,7 @@ static void skip_for_earlier(const struct file_scan *scan, const char *name, con
              strchr(earlier, '/') ? "a folder of versions has a tensor of that name" : why);
 }
 
-/* The rows of the scanned file would be older, or those of another tensor. */
+/* The rows of the scanned file may be older than the rows of the other file. */
 static void skip_for_unread(const struct file_scan *scan, const char *name, const char *earlier)
 {
     char why[TD_FILE_NAME + 128];
