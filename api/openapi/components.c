@@ -73,7 +73,9 @@ static const struct component schemas[] = {
                  "'problems':{'description':'What in the data folder was refused or is "
                  "damaged.','type':'array',"
                  "'items':{'type':'object','required':['source','reason'],'properties':{"
-                 "'source':{'type':'string'},'reason':{'type':'string'}}}}}}" },
+                 "'source':{'type':'string'},'reason':{'type':'string'}}}},"
+                 "'problems_not_listed':{'description':'How many more problems there are; absent: "
+                 "none.','type':'integer'}}}" },
     { "ChangedAliases",
       "{'type':'object','required':['aliases','persisted'],'properties':{"
       "'aliases':{'$ref':'#/components/schemas/Targets'},'persisted':{'type':'boolean'}}}" },

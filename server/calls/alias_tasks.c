@@ -54,6 +54,7 @@ struct lists {
     struct td_alias_listing *aliases;
     struct td_problem_listing *problems;
     int n_aliases, n_problems;
+    int n_others; /* problems that are not listed */
 };
 
 static size_t lists_size(const struct lists *lists)
@@ -93,9 +94,9 @@ static td_status read_lists(struct td_call *call, struct lists *lists)
                                              &lists->n_aliases, &call->error);
     if (status == TD_OK)
         status = td_store_list_problems(store, &call->arena, &lists->problems, &lists->n_problems,
-                                        &call->error);
+                                        &lists->n_others, &call->error);
     if (call->tables.access.n_prefixes > 0)
-        lists->n_problems = 0; /* they name what the token may not know */
+        lists->n_problems = lists->n_others = 0; /* they name what the token may not know */
     return status;
 }
 
@@ -122,7 +123,12 @@ static td_status encode_list(struct td_call *call)
     }
     td_text_string(&text, "},\"problems\":[");
     add_problems(&text, &lists);
-    td_text_string(&text, "]}");
+    td_text_string(&text, "]");
+    if (lists.n_others > 0) {
+        td_text_string(&text, ",\"problems_not_listed\":");
+        td_text_uint(&text, (uint64_t)lists.n_others);
+    }
+    td_text_string(&text, "}");
     td_reply_set(&call->reply, 200, "application/json", begin, (size_t)(text.at - begin));
     return TD_OK;
 }

@@ -590,15 +590,43 @@ static void drop_taken_names(struct td_store *store, struct td_alias_table *edit
     }
 }
 
+/* TENSOR_NOT_FOUND if the file takes an alias from a version that is there to one that is not. Then no alias
+ * changes: the file may flip several that belong together. A start has no other version to keep.
+ * `folder`, NULL for none, is being taken. */
+static td_status check_stored(struct td_store *store, const struct td_alias_table *edits,
+                              const struct td_alias_folder *folder, struct td_error *err)
+{
+    const struct td_version *unused;
+    const struct plan plan = { .store = store, .folder = folder };
+    const struct td_alias *missing = NULL;
+    pthread_rwlock_rdlock(&store->lock);
+    for (int i = 0; i < edits->count && !missing; i++) {
+        const struct td_alias *alias = &edits->aliases[i];
+        const char *now = target_in(&store->aliases, alias->name);
+        if (now && alias->target[0] && !will_exist(&plan, alias->target) &&
+            td_store_use_locked(store, now, &unused) == TD_NAME_CURRENT)
+            missing = alias;
+    }
+    pthread_rwlock_unlock(&store->lock);
+    return missing ? td_error_set(err, TD_TENSOR_NOT_FOUND,
+                                  "its alias '%s' names %s, which is not there; the aliases read "
+                                  "before stay in force",
+                                  missing->name, missing->target)
+                   : TD_OK;
+}
+
 static td_status take_stored(struct td_store *store, const struct td_alias_file *read,
-                             struct td_error *err)
+                             const struct td_alias_folder *folder, struct td_error *err)
 {
     struct td_alias_table edits = { 0 };
     td_status status = compare_stored(store, &read->aliases, &edits, err);
     if (status == TD_OK) {
         claim(store, &edits);
-        drop_taken_names(store, &edits);
-        status = apply(store, &edits, false, TD_ALIASES_FILE, err);
+        status = check_stored(store, &edits, folder, err);
+        if (status == TD_OK) {
+            drop_taken_names(store, &edits);
+            status = apply(store, &edits, false, TD_ALIASES_FILE, err);
+        }
         claim(store, NULL);
     }
     free(edits.aliases);
@@ -637,8 +665,9 @@ static td_status read_file(const struct td_store *store, struct td_arena *arena,
     return status;
 }
 
-/* The writer of the aliases has entered. Whether the file is read. */
-static bool load(struct td_store *store)
+/* The writer of the aliases has entered. True if what the file says is in force. `folder`, NULL for none, is
+ * being taken. */
+static bool load(struct td_store *store, const struct td_alias_folder *folder)
 {
     struct td_file_id id = td_file_id_unknown;
     struct td_alias_file read;
@@ -654,7 +683,7 @@ static bool load(struct td_store *store)
     td_arena_init(&arena, NULL, 0, td_memory_heap());
     td_status status = read_file(store, &arena, &read, &id, &err);
     if (status == TD_OK)
-        status = take_stored(store, &read, &err);
+        status = take_stored(store, &read, folder, &err);
     if (status == TD_OK)
         status = set_taken(store, &read.taken, &err);
     note_read(store, status == TD_OK);
@@ -662,7 +691,7 @@ static bool load(struct td_store *store)
         set_file(store, &store->aliases_file, &id);
         td_store_solve_problem(store, TD_ALIASES_FILE);
     } else {
-        set_file(store, &store->aliases_damaged, &id);
+        set_file(store, &store->aliases_refused, &id);
         td_store_report_problem(store, TD_ALIASES_FILE, err.message);
     }
     td_arena_reset(&arena);
@@ -673,7 +702,7 @@ void td_alias_load(struct td_store *store)
 {
     struct td_writer writer;
     enter(store, &writer);
-    (void)load(store);
+    (void)load(store, NULL);
     td_writer_leave(store, &writer);
 }
 
@@ -684,17 +713,19 @@ void td_alias_check_targets(struct td_store *store)
     for (int i = 0; i < store->aliases.count; i++) {
         const struct td_alias *alias = &store->aliases.aliases[i];
         const struct td_version *version;
-        char reason[2 * TD_TENSOR_NAME];
+        char reason[2 * TD_TENSOR_NAME + TD_ABSENCE], absence[TD_ABSENCE];
         if (!alias->target[0])
             continue;
         pthread_rwlock_rdlock(&store->lock);
         const bool found = td_store_use_locked(store, alias->target, &version) == TD_NAME_CURRENT;
         pthread_rwlock_unlock(&store->lock);
-        snprintf(reason, sizeof reason, "it names %s, which is not there", alias->target);
-        if (found)
+        if (found) {
             td_store_solve_problem(store, alias->name);
-        else
-            td_store_report_problem(store, alias->name, reason);
+            continue;
+        }
+        td_store_explain_absence(store, alias->target, absence, sizeof absence);
+        snprintf(reason, sizeof reason, "it names %s, %s", alias->target, absence);
+        td_store_report_problem(store, alias->name, reason);
     }
     td_writer_leave(store, &writer);
 }
@@ -749,7 +780,7 @@ void td_alias_forget_gone(struct td_store *store)
             forget(store, store->taken[i].name);
             changed = true;
         }
-    if (changed && !store->read_only && td_data_dir_is_locked(store->dir) && load(store))
+    if (changed && !store->read_only && td_data_dir_is_locked(store->dir) && load(store, NULL))
         (void)store_table(store, &store->aliases, &done, &unused);
     td_writer_leave(store, &writer);
 }
@@ -809,7 +840,7 @@ static td_status take_folder(struct td_store *store, const struct td_alias_folde
     struct td_alias_table edits = { 0 }, table = { 0 };
     const bool writes = !store->read_only && td_data_dir_is_locked(store->dir);
     /* Neither what another process wrote is overwritten, nor what is damaged. */
-    const bool may_write = writes && load(store);
+    const bool may_write = writes && load(store, folder);
     if (!writes)
         read_taken(store);
     const bool taken = is_taken(store, folder->name, folder->digest);

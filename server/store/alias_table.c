@@ -97,7 +97,7 @@ static void append(struct td_alias_table *table, const struct td_alias *alias)
         table->aliases[table->count++] = *alias;
 }
 
-enum aliases_file { KNOWN, DAMAGED, CHANGED };
+enum aliases_file { KNOWN, REFUSED, CHANGED };
 
 static enum aliases_file compare_file(struct td_store *store)
 {
@@ -110,8 +110,8 @@ static enum aliases_file compare_file(struct td_store *store)
     if (state == TD_FILE_GONE ||
         (state == TD_FILE_PRESENT && td_file_id_equal(&id, &store->aliases_file)))
         found = KNOWN;
-    else if (state == TD_FILE_PRESENT && td_file_id_equal(&id, &store->aliases_damaged))
-        found = DAMAGED;
+    else if (state == TD_FILE_PRESENT && td_file_id_equal(&id, &store->aliases_refused))
+        found = REFUSED;
     pthread_mutex_unlock(&store->aliases_file_mutex);
     return found;
 }
@@ -121,11 +121,11 @@ td_status td_alias_check_file(struct td_store *store, struct td_error *err)
     switch (compare_file(store)) {
     case KNOWN:
         return TD_OK;
-    case DAMAGED:
+    case REFUSED:
         return td_error_set(
             err, TD_CONFLICT,
-            "%s in the data folder is damaged, as GET /v1/aliases tells: repair it and "
-            "send SIGHUP, or remove it",
+            "%s in the data folder is damaged, or names a version that is not there, as GET "
+            "/v1/aliases tells: repair it and send SIGHUP, or remove it",
             TD_ALIASES_FILE);
     default:
         return td_error_set(

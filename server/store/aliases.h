@@ -66,13 +66,15 @@ int td_store_count_aliases(struct td_store *store);
 bool td_store_alias_target(struct td_store *store, const char *name, size_t length,
                            char target[TD_TENSOR_NAME]);
 
-/* What in the data folder was refused or is damaged, sorted by source; in the arena. */
+/* What in the data folder was refused or is damaged, sorted by source; in the arena. *others: how many there
+ * are besides those in the list. */
+enum { TD_PROBLEMS_LISTED = 64 };
 struct td_problem_listing {
     const char *source; /* file or folder of the data folder, or alias */
     const char *reason;
 };
 TD_MUST_CHECK td_status td_store_list_problems(struct td_store *store, struct td_arena *arena,
                                                struct td_problem_listing **list, int *count,
-                                               struct td_error *err);
+                                               int *others, struct td_error *err);
 
 #endif

@@ -171,6 +171,11 @@ typedef enum {
 } td_file_state;
 td_file_state td_data_dir_stat(struct td_data_dir *dir, const char *file, struct td_file_id *id);
 
+/* DEVICE_UNAVAILABLE or MEMORY_EXHAUSTED if the file, or that of its keys, cannot be opened now, as after a
+ * change of its permissions. */
+TD_MUST_CHECK td_status td_data_dir_check_read(struct td_data_dir *dir, const char *file,
+                                               struct td_error *err);
+
 /* Maps a file, with that of its keys if there is one, and reads its header; compares no checksum. MALFORMED_REQUEST if its content does not
  * match its format, MEMORY_EXHAUSTED, or DEVICE_UNAVAILABLE if it cannot be read. */
 TD_MUST_CHECK td_status td_data_dir_load(struct td_data_dir *dir, const char *file,

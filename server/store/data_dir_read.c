@@ -464,12 +464,34 @@ td_status td_data_join_keys(struct td_data_content *table, const struct td_data_
     return TD_OK;
 }
 
+/* Opens a file for reading; -1 with errno. O_NONBLOCK: opening a FIFO would block until it has a writer. */
+static int open_file(const struct td_data_dir *dir, const char *file)
+{
+    return openat(dir->folder.fd, file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+}
+
+td_status td_data_dir_check_read(struct td_data_dir *dir, const char *file, struct td_error *err)
+{
+    char keys[TD_FILE_NAME];
+    struct td_file_id id;
+    int fd = open_file(dir, file);
+    if (fd < 0)
+        return unreadable(err, errno);
+    close(fd);
+    if (!td_data_keys_file(file, keys) || td_data_dir_stat(dir, keys, &id) == TD_FILE_GONE)
+        return TD_OK;
+    fd = open_file(dir, keys);
+    if (fd < 0)
+        return td_error_set(err, TD_DEVICE_UNAVAILABLE, "%s: %s", keys, strerror(errno));
+    close(fd);
+    return TD_OK;
+}
+
 static td_status load_file(const struct td_data_dir *dir, const char *file, struct td_arena *arena,
                            struct td_data_content *out, struct td_error *err)
 {
     *out = (struct td_data_content){ 0 };
-    /* O_NONBLOCK: opening a FIFO would block until it has a writer. */
-    const int fd = openat(dir->folder.fd, file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    const int fd = open_file(dir, file);
     if (fd < 0)
         return unreadable(err, errno);
     struct td_mapping *mapping = td_mapping_new(fd, &out->id, err);

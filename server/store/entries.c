@@ -6,6 +6,7 @@
 #include "server/observe/clock.h"
 #include "server/store/alias_table.h"
 #include "server/store/known_files.h"
+#include "server/store/problems.h"
 #include "server/store/state.h"
 
 #include <stdio.h>
@@ -119,20 +120,49 @@ td_status td_store_not_found(struct td_store *store, const char *name, size_t le
     return TD_TENSOR_NOT_FOUND;
 }
 
-/* Whether the file that persist would write for the name exists and cannot be read. */
-static bool is_malformed(struct td_store *store, const char *name, size_t length,
-                         char file[TD_FILE_NAME], char why[TD_KNOWN_REASON])
+/* Copies a name; false if it is longer than the name of a tensor may be. */
+static bool copy_name(const char *name, size_t length, char copy[TD_TENSOR_NAME])
 {
     if (length >= TD_TENSOR_NAME || memchr(name, '\0', length))
         return false;
-    snprintf(file, TD_FILE_NAME, "%.*s.tensord", (int)length, name);
-    return td_store_is_malformed(store, file, why);
+    memcpy(copy, name, length);
+    copy[length] = '\0';
+    return true;
 }
 
-bool td_store_is_damaged(struct td_store *store, const char *name)
+static bool is_refused(struct td_store *store, const char *stem, const char *suffix,
+                       struct td_refused_file *out)
 {
-    char file[TD_FILE_NAME], why[TD_KNOWN_REASON];
-    return is_malformed(store, name, strlen(name), file, why);
+    snprintf(out->file, sizeof out->file, "%s%s", stem, suffix);
+    return td_store_file_is_refused(store, out->file, out->reason);
+}
+
+bool td_store_find_refused(struct td_store *store, const char *name, struct td_refused_file *out)
+{
+    char stem[TD_TENSOR_NAME];
+    out->own = true;
+    if (is_refused(store, name, ".tensord", out) || is_refused(store, name, ".npy", out))
+        return true;
+    out->own = false;
+    for (int place = 0; td_table_next_stem(name, &place, stem);)
+        if (is_refused(store, stem, ".safetensors", out))
+            return true;
+    return false;
+}
+
+void td_store_explain_absence(struct td_store *store, const char *name, char *text, size_t size)
+{
+    struct td_refused_file refused;
+    const char *version = td_table_version(name);
+    if (td_store_find_refused(store, name, &refused))
+        snprintf(text, size, "%s%s %s", refused.own ? "whose file " : "which may be in ",
+                 refused.file, refused.reason);
+    else if (version &&
+             td_store_folder_problem(store, version, refused.reason, sizeof refused.reason))
+        snprintf(text, size, "which may be in the folder %s, which is refused: %s", version,
+                 refused.reason);
+    else
+        snprintf(text, size, "which is not there");
 }
 
 /* The error of a name that an alias may have, while aliases.json cannot be read. */
@@ -151,24 +181,38 @@ static bool is_alias_unread(const struct td_store *store, const char *name, size
     return !memchr(name, '@', length) && td_store_check_aliases(store, NULL) != TD_OK;
 }
 
+/* DEVICE_UNAVAILABLE for a name that is in a refused file, or may be; else TD_OK. */
+static td_status check_refused(struct td_store *store, const char *name, struct td_error *err)
+{
+    struct td_refused_file refused;
+    if (!td_store_find_refused(store, name, &refused))
+        return TD_OK;
+    return refused.own
+               ? td_error_set(err, TD_DEVICE_UNAVAILABLE,
+                              "the file %s of '%s' %s; replace the tensor, or the file and send "
+                              "SIGHUP",
+                              refused.file, name, refused.reason)
+               : td_error_set(err, TD_DEVICE_UNAVAILABLE,
+                              "there is no resident tensor '%s', but it may be in %s, which %s; "
+                              "repair or remove it and send SIGHUP",
+                              name, refused.file, refused.reason);
+}
+
 td_status td_store_missing(struct td_store *store, const char *name, size_t length,
                            struct td_error *err)
 {
-    char file[TD_FILE_NAME], why[TD_KNOWN_REASON], target[TD_TENSOR_NAME];
-    if (td_alias_target(store, name, length, target))
-        return td_error_set(
-            err, TD_DEVICE_UNAVAILABLE,
-            "the alias '%.*s' names '%s', which is not there: put its file back and "
-            "send SIGHUP, or let the alias name another version",
-            (int)length, name, target);
-    if (!is_malformed(store, name, length, file, why)) {
-        const td_status status = td_store_not_found(store, name, length, err);
-        return is_alias_unread(store, name, length) ? may_be_alias(name, length, err) : status;
+    char target[TD_TENSOR_NAME], copy[TD_TENSOR_NAME], absence[TD_ABSENCE];
+    if (td_alias_target(store, name, length, target)) {
+        td_store_explain_absence(store, target, absence, sizeof absence);
+        return td_error_set(err, TD_DEVICE_UNAVAILABLE,
+                            "the alias '%.*s' names '%s', %s: put its file back and send SIGHUP, "
+                            "or let the alias name another version",
+                            (int)length, name, target, absence);
     }
-    return td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                        "the file %s of '%.*s' is damaged: %s; replace the tensor, or the file and "
-                        "send SIGHUP",
-                        file, (int)length, name, why);
+    if (copy_name(name, length, copy) && check_refused(store, copy, err) != TD_OK)
+        return TD_DEVICE_UNAVAILABLE;
+    const td_status status = td_store_not_found(store, name, length, err);
+    return is_alias_unread(store, name, length) ? may_be_alias(name, length, err) : status;
 }
 
 /* ---- current versions ------------------------------------------------------------------------ */
@@ -204,7 +248,9 @@ bool td_store_knows(struct td_store *store, const char *name)
     pthread_rwlock_rdlock(&store->lock);
     const bool found = find(store, name, length) || td_alias_find_locked(store, name, length);
     pthread_rwlock_unlock(&store->lock);
-    return found || td_store_is_damaged(store, name) || is_alias_unread(store, name, length);
+    struct td_refused_file refused;
+    return found || td_store_find_refused(store, name, &refused) ||
+           is_alias_unread(store, name, length);
 }
 
 void td_store_resolve_names(struct td_store *store, const struct td_store_name *names, int count,

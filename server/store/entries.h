@@ -13,6 +13,7 @@
 #ifndef TD_SERVER_STORE_ENTRIES_H
 #define TD_SERVER_STORE_ENTRIES_H
 
+#include "server/store/known_files.h"
 #include "server/store/store.h"
 #include "server/store/version.h"
 
@@ -40,11 +41,23 @@ TD_MUST_CHECK td_status td_store_check_count(struct td_store *store, int more,
 td_status td_store_not_found(struct td_store *store, const char *name, size_t length,
                              struct td_error *err);
 
-/* The error for a name without a version: DEVICE_UNAVAILABLE if its NAME.tensord is malformed, else
- * TENSOR_NOT_FOUND. is_damaged is whether it is the first one. */
+/* The error for a name without a version: DEVICE_UNAVAILABLE if a file that has it, or may have it, is
+ * damaged or cannot be read, else TENSOR_NOT_FOUND. */
 td_status td_store_missing(struct td_store *store, const char *name, size_t length,
                            struct td_error *err);
-bool td_store_is_damaged(struct td_store *store, const char *name);
+
+/* A file of the data folder that is damaged or cannot be read, and may have the tensor of a name. */
+struct td_refused_file {
+    char file[TD_FILE_NAME];
+    char reason[TD_KNOWN_REASON]; /* "is damaged: ..." */
+    bool own;                     /* NAME.tensord or NAME.npy, which has this tensor alone */
+};
+bool td_store_find_refused(struct td_store *store, const char *name, struct td_refused_file *out);
+
+/* Says of a name without a version why there is none: "which is not there", "whose file m@1.npy is damaged:
+ * it is empty". */
+enum { TD_ABSENCE = 512 };
+void td_store_explain_absence(struct td_store *store, const char *name, char *text, size_t size);
 
 /* The current version of a tensor, not of an alias; referenced, or NULL. */
 struct td_version *td_store_current(struct td_store *store, const char *name, size_t length);

@@ -40,7 +40,8 @@ struct td_version_folder {
     struct known_file *files;
     char (*tensors)[TD_TENSOR_NAME];
     int n_files, n_tensors;
-    int n_unreadable; /* tensors of its files that cannot be served */
+    int n_unreadable;     /* tensors of its files that cannot be served */
+    char unreadable[512]; /* why the first one cannot */
 };
 
 static void free_folder(struct td_version_folder *folder)
@@ -288,6 +289,7 @@ static td_status make_version(const struct taking *taking, struct taken_tensor *
     struct td_store *store = taking->store;
     const char *name = tensor->found->name;
     char file[TD_FILE_NAME];
+    struct td_refused_file refused;
     struct td_version *before = td_store_current(store, name, strlen(name));
     if (before) {
         td_error_set(err, TD_CONFLICT, "'%s' is there already, from %s", name,
@@ -295,6 +297,11 @@ static td_status make_version(const struct taking *taking, struct taken_tensor *
         td_buffer_unref(&before->base);
         return TD_CONFLICT;
     }
+    if (td_store_find_refused(store, name, &refused))
+        return td_error_set(err, TD_CONFLICT,
+                            "'%s' may be there already, in %s, which %s: repair or remove that "
+                            "file",
+                            name, refused.file, refused.reason);
     if (snprintf(file, sizeof file, "%s/%s", taking->name, tensor->file->name) >= TD_FILE_NAME)
         return td_error_set(err, TD_MALFORMED_REQUEST, "the name %s is too long",
                             tensor->file->name);
@@ -395,12 +402,32 @@ static void report_unreadable(const struct taking *taking, struct td_scan_report
     }
 }
 
-static int count_unreadable(const struct taking *taking)
+/* Notes how many tensors of the folder cannot be served, and why the first one cannot. */
+static void count_unreadable(const struct taking *taking, struct td_version_folder *folder)
 {
-    int count = 0;
-    for (int i = 0; i < taking->manifest.n_files; i++)
-        count += taking->contents[i].n_unreadable;
-    return count;
+    folder->n_unreadable = 0;
+    for (int i = 0; i < taking->manifest.n_files; i++) {
+        const struct td_data_content *content = &taking->contents[i];
+        if (folder->n_unreadable == 0 && content->n_unreadable > 0)
+            snprintf(folder->unreadable, sizeof folder->unreadable, "%.100s: %.128s: %.250s",
+                     taking->manifest.files[i].name, content->unreadable[0].name,
+                     content->unreadable[0].why);
+        folder->n_unreadable += content->n_unreadable;
+    }
+}
+
+/* Lists a folder that is taken among the problems if tensors of it cannot be served. */
+static void note_unreadable(struct td_store *store, const struct td_version_folder *folder)
+{
+    char reason[sizeof folder->unreadable + 64];
+    snprintf(reason, sizeof reason, "%s", folder->unreadable);
+    if (folder->n_unreadable > 1)
+        snprintf(reason, sizeof reason, "%s; and %d more tensors", folder->unreadable,
+                 folder->n_unreadable - 1);
+    if (folder->n_unreadable > 0)
+        td_store_note_problem(store, folder->name, reason);
+    else
+        td_store_solve_problem(store, folder->name);
 }
 
 static void report_files(const struct taking *taking, struct td_scan_report *report)
@@ -445,9 +472,9 @@ static void take_folder(struct td_store *store, struct td_scan_report *report,
     td_arena_init(&taking.arena, NULL, 0, td_memory_heap());
     folder->taken = take(&taking, folder, &err) == TD_OK;
     if (folder->taken) {
-        td_store_solve_problem(store, folder->name);
         report->added += taking.n_tensors;
-        folder->n_unreadable = count_unreadable(&taking);
+        count_unreadable(&taking, folder);
+        note_unreadable(store, folder);
         report_files(&taking, report);
     } else {
         forget_content(folder);
@@ -460,26 +487,51 @@ static void take_folder(struct td_store *store, struct td_scan_report *report,
 
 /* ---- folders that were taken before ---------------------------------------------------------- */
 
-/* What was taken stays as it was; a change is told, since a restart would take or refuse the new
- * content. */
+/* What of a folder has changed since it was taken, NULL for nothing. A file that was written in place comes
+ * before one that was replaced. */
+struct folder_change {
+    const char *file;
+    bool in_place; /* so its mapping has changed */
+};
+
+static struct folder_change find_change(const struct td_version_folder *folder, int descriptor,
+                                        const struct td_file_id *manifest)
+{
+    const bool same = td_file_id_equal(manifest, &folder->manifest);
+    struct folder_change change = { .file = same ? NULL : MANIFEST };
+    for (int i = 0; i < folder->n_files && !change.in_place; i++) {
+        const struct known_file *file = &folder->files[i];
+        struct td_file_id id;
+        const bool there = td_data_folder_stat(descriptor, file->name, &id) == TD_FILE_PRESENT;
+        if (there && td_file_id_equal(&id, &file->id))
+            continue;
+        change.in_place = there && td_file_id_overwritten(&file->id, &id);
+        if (!change.file || change.in_place)
+            change.file = file->name;
+    }
+    return change;
+}
+
+/* A folder that was taken is not read again; a change is told, since a restart reads it. */
 static void check_unchanged(struct td_store *store, const struct td_version_folder *folder,
                             int descriptor, const struct td_file_id *manifest)
 {
-    const char *changed = td_file_id_equal(manifest, &folder->manifest) ? NULL : MANIFEST;
-    char reason[TD_FILE_NAME + 128];
-    struct td_file_id id;
-    for (int i = 0; i < folder->n_files && !changed; i++)
-        if (td_data_folder_stat(descriptor, folder->files[i].name, &id) != TD_FILE_PRESENT ||
-            !td_file_id_equal(&id, &folder->files[i].id))
-            changed = folder->files[i].name;
-    if (!changed) {
-        td_store_solve_problem(store, folder->name);
+    const struct folder_change change = find_change(folder, descriptor, manifest);
+    char reason[TD_FILE_NAME + 400];
+    if (!change.file) {
+        note_unreadable(store, folder);
         return;
     }
     snprintf(reason, sizeof reason,
-             "%.200s has changed since the folder was taken; the versions loaded before are still "
-             "served, until a restart. A version never changes: put another folder beside it",
-             changed);
+             "%.200s %s. A restart reads the folder again, and compares files with a manifest that "
+             "it has seen before only with --verify start. A version never changes: restore the "
+             "folder, and put another one beside it",
+             change.file,
+             change.in_place
+                 ? "was written in place since the folder was taken, so its new content "
+                   "may be served already"
+                 : "has changed since the folder was taken; the versions loaded before "
+                   "are still served, until a restart");
     td_store_refuse_folder(store, folder->name, reason);
 }
 

@@ -4,6 +4,7 @@
 #include "server/store/state.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 td_status td_keys_check(const struct td_tensor *keys, const char *table,
@@ -123,8 +124,9 @@ td_status td_keys_make(struct td_store *store, const struct td_tensor *tensor, s
     return finish(keys, status, out);
 }
 
-bool td_keys_map(struct td_keys *keys, const struct td_data_tensor *found)
+bool td_keys_map(struct td_keys *keys, const struct td_data_tensor *found, const char *file)
 {
+    snprintf(keys->file, sizeof keys->file, "%s", file);
     keys->tensor = found->keys;
     keys->tensor.owner = NULL;
     keys->bytes = td_buffer_ref(found->keys.owner);
@@ -139,7 +141,7 @@ bool td_keys_map(struct td_keys *keys, const struct td_data_tensor *found)
 }
 
 td_status td_keys_of_file(struct td_store *store, const struct td_data_tensor *found,
-                          struct td_keys **out, struct td_error *err)
+                          const char *file, struct td_keys **out, struct td_error *err)
 {
     struct td_arena scratch;
     struct td_exec exec;
@@ -152,7 +154,7 @@ td_status td_keys_of_file(struct td_store *store, const struct td_data_tensor *f
     if (!keys)
         return TD_MEMORY_EXHAUSTED;
     td_status status = TD_OK;
-    if (!td_keys_map(keys, found)) {
+    if (!td_keys_map(keys, found, file)) {
         td_arena_init(&scratch, NULL, 0, td_memory_heap());
         td_exec_serial(&exec, &scratch);
         status = build(store, keys, &exec, err);

@@ -23,6 +23,7 @@ struct td_keys {
     struct td_buffer *image; /* NULL if `bytes` does */
     uint64_t held, mapped;   /* bytes in memory, and mapped ones */
     int range;               /* of the fault guard; -1 if nothing is mapped */
+    char file[TD_FILE_NAME]; /* that is mapped; "" for none */
 };
 
 /* UNSUPPORTED_DTYPE, SHAPE_MISMATCH unless the keys are a vector, CONFLICT unless it is as long as the
@@ -42,15 +43,16 @@ TD_MUST_CHECK td_status td_keys_make(struct td_store *store, const struct td_ten
                                      struct td_exec *exec, const struct td_stop *stop,
                                      struct td_keys **out, struct td_error *err);
 
-/* Keys of a file: mapped, with the index of the file if it has one that fits; otherwise their index is
+/* Keys of `file`: mapped, with the index of the file if it has one that fits; otherwise their index is
  * built in memory, with the errors of td_keys_make. */
 TD_MUST_CHECK td_status td_keys_of_file(struct td_store *store, const struct td_data_tensor *found,
-                                        struct td_keys **out, struct td_error *err);
+                                        const char *file, struct td_keys **out,
+                                        struct td_error *err);
 
 /* The two steps of td_keys_of_file, for a caller that may not fail in between. td_keys_map keeps what
  * it maps alive; false if the index of the file does not fit, or there is none. */
 struct td_keys *td_keys_new(struct td_error *err); /* NULL without memory */
-bool td_keys_map(struct td_keys *keys, const struct td_data_tensor *found);
+bool td_keys_map(struct td_keys *keys, const struct td_data_tensor *found, const char *file);
 
 /* NULL is fine, and gives NULL. */
 struct td_keys *td_keys_ref(struct td_keys *keys);

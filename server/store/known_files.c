@@ -178,7 +178,7 @@ void td_store_file_seen(struct td_store *store, const char *file, const struct t
             known->seen_version = last;
         if (!is_unknown(id))
             known->seen = *id;
-        known->malformed[0] = '\0';
+        known->refused[0] = '\0';
     }
     pthread_mutex_unlock(&store->files_mutex);
     struct td_known_file *added = found ? NULL : td_store_reserve_file(store, file, 0, NULL);
@@ -189,26 +189,27 @@ void td_store_file_seen(struct td_store *store, const char *file, const struct t
     td_store_remember_file(store, added);
 }
 
-void td_store_file_malformed(struct td_store *store, const char *file, const struct td_file_id *id,
-                             uint64_t last, const char *why)
+void td_store_file_refused(struct td_store *store, const char *file, const struct td_file_id *id,
+                           uint64_t last, const char *state, const char *why)
 {
     bool found;
     td_store_file_seen(store, file, id, last);
     pthread_mutex_lock(&store->files_mutex);
     const int place = known_place(store, file, &found);
     if (found)
-        snprintf(store->files[place]->malformed, TD_KNOWN_REASON, "%s", why);
+        snprintf(store->files[place]->refused, TD_KNOWN_REASON, "%s: %s", state, why);
     pthread_mutex_unlock(&store->files_mutex);
 }
 
-bool td_store_is_malformed(struct td_store *store, const char *file, char why[TD_KNOWN_REASON])
+bool td_store_file_is_refused(struct td_store *store, const char *file,
+                              char reason[TD_KNOWN_REASON])
 {
     bool found;
     pthread_mutex_lock(&store->files_mutex);
     const int place = known_place(store, file, &found);
-    snprintf(why, TD_KNOWN_REASON, "%s", found ? store->files[place]->malformed : "");
+    snprintf(reason, TD_KNOWN_REASON, "%s", found ? store->files[place]->refused : "");
     pthread_mutex_unlock(&store->files_mutex);
-    return why[0] != '\0';
+    return reason[0] != '\0';
 }
 
 td_status td_store_recall_file(struct td_store *store, const char *file, struct td_known_file **out,
@@ -267,8 +268,10 @@ void td_store_file_written(struct td_store *store, struct td_known_file *known)
 
 void td_store_files_removed(struct td_store *store, const char *name)
 {
-    char own[TD_FILE_NAME]; /* has no names if it is malformed */
+    char own[TD_FILE_NAME]; /* has no names if it is refused */
     snprintf(own, sizeof own, "%s.tensord", name);
+    td_store_forget_file(store, own);
+    snprintf(own, sizeof own, "%s.npy", name);
     td_store_forget_file(store, own);
     pthread_mutex_lock(&store->files_mutex);
     for (int i = store->n_files - 1; i >= 0; i--)

@@ -33,7 +33,7 @@ struct td_known_file {
     struct td_known_name *names; /* all names that it holds, served or not */
     int n_names;
     int n_refused; /* further tensors of it that cannot be served, whatever other files have */
-    char malformed[TD_KNOWN_REASON]; /* why its content cannot be read; "" if it can */
+    char refused[TD_KNOWN_REASON]; /* "is damaged: ..." if its content is not known; else "" */
 };
 
 /* A record without names, with room for n, and a reserved place in the list. Ends with remember,
@@ -56,18 +56,20 @@ void td_store_forget_file(struct td_store *store, const char *file);
  * it replaces no version that a client made since. */
 bool td_known_file_changed(const struct td_known_file *known, const struct td_file_id *id);
 
-/* Records which content a scan saw, loaded or not, and not malformed; zero if that is unknown. Adds
+/* Records which content a scan saw, loaded or not, and not refused; zero if that is unknown. Adds
  * a record without names for a new file, unless there is no memory for it. `last` is the last number
  * of the store. */
 void td_store_file_seen(struct td_store *store, const char *file, const struct td_file_id *id,
                         uint64_t last);
 
-/* As file_seen, for a file whose content is malformed. */
-void td_store_file_malformed(struct td_store *store, const char *file, const struct td_file_id *id,
-                             uint64_t last, const char *why);
+/* As file_seen, for a file whose content is malformed or cannot be read. `state` and `why` are the
+ * reason: "is damaged", "it is empty". */
+void td_store_file_refused(struct td_store *store, const char *file, const struct td_file_id *id,
+                           uint64_t last, const char *state, const char *why);
 
-/* Whether the file's record says that it is malformed; copies the reason. */
-bool td_store_is_malformed(struct td_store *store, const char *file, char why[TD_KNOWN_REASON]);
+/* True if the file's record says that it is refused; copies the reason. */
+bool td_store_file_is_refused(struct td_store *store, const char *file,
+                              char reason[TD_KNOWN_REASON]);
 
 /* *out is a copy of the file's record, NULL for none; td_known_file_free it. */
 TD_MUST_CHECK td_status td_store_recall_file(struct td_store *store, const char *file,

@@ -8,17 +8,16 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The error of keys that are in another file than the table names that file. */
-static td_status name_keys_file(const char *file, td_status status, const struct td_error *why,
-                                struct td_error *err)
+/* The file that holds the keys of the table in `file`, which may be in a folder of versions: another one
+ * beside a .npy file. `folder` is the length of the folder's name with its slash. */
+static void name_keys_file(const char *file, char keys[TD_FILE_NAME], size_t *folder)
 {
-    char keys[TD_FILE_NAME];
-    const char *slash = strrchr(file, '/'); /* of a folder of versions */
-    if (!td_data_keys_file(slash ? slash + 1 : file, keys)) {
-        *err = *why;
-        return status;
-    }
-    return td_error_set(err, status, "%s: %s", keys, why->message);
+    const char *slash = strrchr(file, '/');
+    char other[TD_FILE_NAME];
+    *folder = slash ? (size_t)(slash + 1 - file) : 0;
+    if (!td_data_keys_file(file + *folder, other) ||
+        snprintf(keys, TD_FILE_NAME, "%.*s%s", (int)*folder, file, other) >= TD_FILE_NAME)
+        snprintf(keys, TD_FILE_NAME, "%s", file);
 }
 
 static td_status take_keys(struct td_store *store, struct td_version *version, const char *file,
@@ -26,15 +25,22 @@ static td_status take_keys(struct td_store *store, struct td_version *version, c
 {
     struct td_keys *keys;
     struct td_error why = { 0 };
+    char keys_file[TD_FILE_NAME];
+    size_t folder;
     if (found->keys_refused)
         return td_error_set(err, TD_MALFORMED_REQUEST, "%s", found->keys_refused);
     if (!found->keys.data)
         return TD_OK;
+    name_keys_file(file, keys_file, &folder);
     td_status status = td_keys_check(&found->keys, found->name, &found->tensor.shape, &why);
     if (status == TD_OK)
-        status = td_keys_of_file(store, found, &keys, &why);
-    if (status != TD_OK)
-        return name_keys_file(file, status, &why, err);
+        status = td_keys_of_file(store, found, keys_file, &keys, &why);
+    if (status != TD_OK && strcmp(keys_file, file) != 0)
+        return td_error_set(err, status, "%s: %s", keys_file + folder, why.message);
+    if (status != TD_OK) {
+        *err = why;
+        return status;
+    }
     td_version_set_keys(version, keys);
     return TD_OK;
 }

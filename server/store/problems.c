@@ -9,11 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { REASON = 400 };
-
 struct td_problem_note {
     char source[TD_FILE_NAME];
-    char reason[REASON];
+    bool is_folder;
+    uint64_t scan; /* that noted a file; 0 for others */
+    char reason[];
 };
 
 static const char *name_at(const void *store, int i)
@@ -59,17 +59,51 @@ static struct td_problem_note *insert(struct td_store *store, struct td_problem_
     return before;
 }
 
-void td_store_note_problem(struct td_store *store, const char *source, const char *reason)
+static void note_problem(struct td_store *store, const char *source, const char *reason,
+                         bool is_folder, uint64_t scan)
 {
-    struct td_problem_note *note = calloc(1, sizeof *note);
+    const size_t length = strlen(reason);
+    struct td_problem_note *note = malloc(sizeof *note + length + 1);
     if (!note)
         return;
     snprintf(note->source, sizeof note->source, "%s", source);
-    snprintf(note->reason, sizeof note->reason, "%s", reason);
+    note->is_folder = is_folder;
+    note->scan = scan;
+    memcpy(note->reason, reason, length + 1);
     pthread_rwlock_wrlock(&store->lock);
     struct td_problem_note *gone = insert(store, note);
     pthread_rwlock_unlock(&store->lock);
     free(gone);
+}
+
+void td_store_note_problem(struct td_store *store, const char *source, const char *reason)
+{
+    note_problem(store, source, reason, false, 0);
+}
+
+void td_store_begin_file_problems(struct td_store *store)
+{
+    store->file_scans++;
+}
+
+void td_store_note_file_problem(struct td_store *store, const char *file, const char *reason)
+{
+    note_problem(store, file, reason, false, store->file_scans);
+}
+
+void td_store_end_file_problems(struct td_store *store)
+{
+    int kept = 0;
+    pthread_rwlock_wrlock(&store->lock);
+    for (int i = 0; i < store->n_problems; i++) {
+        struct td_problem_note *note = store->problems[i];
+        if (note->scan != 0 && note->scan != store->file_scans)
+            free(note);
+        else
+            store->problems[kept++] = note;
+    }
+    store->n_problems = kept;
+    pthread_rwlock_unlock(&store->lock);
 }
 
 void td_store_report_problem(struct td_store *store, const char *source, const char *reason)
@@ -85,12 +119,23 @@ void td_store_report_problem(struct td_store *store, const char *source, const c
 
 void td_store_refuse_folder(struct td_store *store, const char *folder, const char *reason)
 {
-    td_store_note_problem(store, folder, reason);
+    note_problem(store, folder, reason, true, 0);
     if (store->inspector)
         store->inspector->skipped(store->inspector->context, folder, NULL, reason);
     else
         td_log(store->log, TD_LOG_WARN, "folder_refused", TD_TEXT("folder", folder),
                TD_TEXT("reason", reason));
+}
+
+bool td_store_folder_problem(struct td_store *store, const char *folder, char *reason, size_t size)
+{
+    bool found;
+    pthread_rwlock_rdlock(&store->lock);
+    const int place = place_of(store, folder, &found);
+    found = found && store->problems[place]->is_folder;
+    snprintf(reason, size, "%s", found ? store->problems[place]->reason : "");
+    pthread_rwlock_unlock(&store->lock);
+    return found;
 }
 
 static bool has_problem(struct td_store *store, const char *source)
@@ -102,7 +147,7 @@ static bool has_problem(struct td_store *store, const char *source)
     return found;
 }
 
-/* A scan calls it for each file, nearly always without effect: requests do not wait for that. */
+/* Nearly always without effect: requests do not wait for that. */
 void td_store_solve_problem(struct td_store *store, const char *source)
 {
     struct td_problem_note *gone = NULL;
@@ -121,11 +166,13 @@ void td_store_solve_problem(struct td_store *store, const char *source)
 }
 
 td_status td_store_list_problems(struct td_store *store, struct td_arena *arena,
-                                 struct td_problem_listing **list, int *count, struct td_error *err)
+                                 struct td_problem_listing **list, int *count, int *others,
+                                 struct td_error *err)
 {
     td_status status = TD_OK;
     pthread_rwlock_rdlock(&store->lock);
-    const int n = store->n_problems;
+    const int n = store->n_problems < TD_PROBLEMS_LISTED ? store->n_problems : TD_PROBLEMS_LISTED;
+    *others = store->n_problems - n;
     *list = td_arena_alloc(arena, (size_t)n, sizeof **list, err);
     if (!*list)
         status = TD_MEMORY_EXHAUSTED;

@@ -28,9 +28,16 @@ static void skip(const struct td_store *store, struct td_scan_report *report,
         td_scan_report_skip(report, level, file, tensor, why);
 }
 
-/* Files that could not be read in this scan, with room for all files. */
+/* Files whose content this scan does not know, because they could not be read or are malformed; with room
+ * for all files. No other file takes the name of a tensor that may be in one of them. */
 struct unread_files {
     char (*files)[TD_FILE_NAME];
+    int count;
+};
+
+/* Why a file, or tensors of it, cannot be served: the first reason, and how many there are. */
+struct unserved {
+    char reason[sizeof((struct td_error *)0)->message + TD_TENSOR_NAME + 80];
     int count;
 };
 
@@ -39,15 +46,43 @@ struct file_scan {
     struct td_store *store;
     struct td_scan_report *report;
     struct unread_files *unread;
+    struct unserved *unserved; /* NULL for a file that is gone */
     const char *file;
     const char *locked_name; /* name that the scan has already locked; NULL for none */
     bool vanished;
 };
 
-/* The file, or a tensor of it, is not served. */
-static void skipped(const struct file_scan *scan, const char *tensor, const char *why)
+/* A tensor of the file gives way to another file, as documented, or until that one is repaired. */
+static void shadowed(const struct file_scan *scan, const char *tensor, const char *why)
 {
     skip(scan->store, scan->report, TD_LOG_WARN, scan->file, tensor, why);
+}
+
+/* The file, or a tensor of it, cannot be served. */
+static void skipped(const struct file_scan *scan, const char *tensor, const char *why)
+{
+    struct unserved *unserved = scan->unserved;
+    skip(scan->store, scan->report, TD_LOG_WARN, scan->file, tensor, why);
+    if (unserved && unserved->count++ == 0)
+        snprintf(unserved->reason, sizeof unserved->reason, "%.200s%s%s", tensor ? tensor : "",
+                 tensor ? ": " : "", why);
+}
+
+/* Lists the file among the problems if something of it cannot be served. */
+static void note_unserved(const struct file_scan *scan)
+{
+    struct unserved *unserved = scan->unserved;
+    const size_t length = strlen(unserved->reason);
+    if (unserved->count > 1)
+        snprintf(unserved->reason + length, sizeof unserved->reason - length,
+                 "; and %d more of its tensors", unserved->count - 1);
+    if (unserved->count > 0)
+        td_store_note_file_problem(scan->store, scan->file, unserved->reason);
+}
+
+static void add_unread(const struct file_scan *scan)
+{
+    snprintf(scan->unread->files[scan->unread->count++], TD_FILE_NAME, "%s", scan->file);
 }
 
 /* The file's current content is unknown. The record keeps which content the scan saw: unless it
@@ -56,22 +91,22 @@ static void mark_unread(const struct file_scan *scan, const char *why)
 {
     struct td_file_id id;
     skipped(scan, NULL, why);
-    snprintf(scan->unread->files[scan->unread->count++], TD_FILE_NAME, "%s", scan->file);
+    add_unread(scan);
     const td_file_state state = td_data_dir_stat(scan->store->dir, scan->file, &id);
     if (state == TD_FILE_UNKNOWN)
         id = td_file_id_unknown;
     if (state != TD_FILE_GONE)
-        td_store_file_seen(scan->store, scan->file, &id, td_store_last_number(scan->store));
+        td_store_file_refused(scan->store, scan->file, &id, td_store_last_number(scan->store),
+                              "is not served", why);
 }
 
-/* Only the name of a NAME.tensord file is known. */
 static void mark_malformed(const struct file_scan *scan, const struct td_file_id *id,
                            const char *why)
 {
     skipped(scan, NULL, why);
-    if (strcmp(strrchr(scan->file, '.'), ".tensord") == 0)
-        td_store_file_malformed(scan->store, scan->file, id, td_store_last_number(scan->store),
-                                why);
+    add_unread(scan);
+    td_store_file_refused(scan->store, scan->file, id, td_store_last_number(scan->store),
+                          "is damaged", why);
 }
 
 /* ---- one tensor ----------------------------------------------------------------------------- */
@@ -102,7 +137,7 @@ static bool is_unchanged_since_read(const struct file_scan *scan, const struct t
 }
 
 /* Whether the file of this stem takes precedence over the scanned one for the name.
- * TD_FILE_UNKNOWN if it could not be read, or its tensor not be served. */
+ * TD_FILE_UNKNOWN if it could not be read, is malformed, or its tensor cannot be served. */
 static td_file_state check_earlier(const struct file_scan *scan, const char *name, const char *stem,
                                    const char *suffix, char file[TD_FILE_NAME])
 {
@@ -143,8 +178,19 @@ static void skip_for_earlier(const struct file_scan *scan, const char *name, con
 {
     char why[TD_FILE_NAME + 64];
     snprintf(why, sizeof why, "%s has precedence, and has a tensor of that name", earlier);
-    skipped(scan, name,
-            strchr(earlier, '/') ? "a folder of versions has a tensor of that name" : why);
+    shadowed(scan, name,
+             strchr(earlier, '/') ? "a folder of versions has a tensor of that name" : why);
+}
+
+/* The rows of the scanned file may be older than the rows of the other file. */
+static void skip_for_unread(const struct file_scan *scan, const char *name, const char *earlier)
+{
+    char why[TD_FILE_NAME + 128];
+    snprintf(why, sizeof why,
+             "%s has precedence, may have a tensor of that name, and cannot be served: repair or "
+             "remove it",
+             earlier);
+    shadowed(scan, name, why);
 }
 
 /* Publishes the tensor of a file unless another source takes precedence. The name is locked.
@@ -178,7 +224,7 @@ static bool serve_tensor(const struct file_scan *scan, const struct td_file_id *
         skip_for_earlier(scan, found->name, earlier);
         break;
     default:
-        skipped(scan, found->name, "another file, which takes precedence, cannot be read now");
+        skip_for_unread(scan, found->name, earlier);
         ok = false;
     }
 done:
@@ -329,7 +375,7 @@ static bool any_served(struct td_store *store, const struct td_known_file *known
     return any;
 }
 
-/* Says of a file that cannot be loaded what is served instead, in the reason and in the list of problems. */
+/* Says of a file that cannot be loaded what is served instead. */
 static void report_failure(const struct file_scan *scan, const struct td_known_file *before,
                            const struct td_file_id *malformed, const char *why)
 {
@@ -337,10 +383,6 @@ static void report_failure(const struct file_scan *scan, const struct td_known_f
     const bool old = any_served(scan->store, before);
     snprintf(reason, sizeof reason, "%s%s", why,
              old ? "; the version loaded before is still served, until a restart" : "");
-    if (old)
-        td_store_note_problem(scan->store, scan->file, reason);
-    else
-        td_store_solve_problem(scan->store, scan->file);
     if (malformed)
         mark_malformed(scan, malformed, reason);
     else
@@ -378,9 +420,12 @@ static void scan_known(const struct file_scan *scan)
     td_arena_init(&arena, NULL, 0, td_memory_heap());
     if (before && td_data_dir_stat(scan->store->dir, scan->file, &id) == TD_FILE_PRESENT &&
         td_file_id_equal(&id, &before->id) && all_served(scan->store, before)) {
+        if (td_data_dir_check_read(scan->store->dir, scan->file, &err) != TD_OK) {
+            report_failure(scan, before, NULL, err.message);
+            goto done;
+        }
         mark_orphaned(scan->store, before, false);
         td_store_file_seen(scan->store, scan->file, &id, td_store_last_number(scan->store));
-        td_store_solve_problem(scan->store, scan->file);
         scan->report->unchanged += before->n_names;
         goto done;
     }
@@ -388,7 +433,6 @@ static void scan_known(const struct file_scan *scan)
     if (status == TD_OK)
         status = td_store_verify_header(scan->store, &content, &err);
     if (status == TD_OK) {
-        td_store_solve_problem(scan->store, scan->file);
         load_content(scan, &content, before);
         goto done;
     }
@@ -423,11 +467,15 @@ static void scan_keys(const struct file_scan *scan, const char *table)
 static void scan_file(struct td_store *store, struct td_scan_report *report,
                       struct unread_files *unread, const char *file)
 {
-    struct file_scan scan = { .store = store, .report = report, .unread = unread, .file = file };
+    struct unserved unserved = { .count = 0 };
+    struct file_scan scan = {
+        .store = store, .report = report, .unread = unread, .unserved = &unserved, .file = file
+    };
     struct td_writer writer = { .names = &scan.locked_name, .n_names = 1 };
     char stem[TD_FILE_NAME];
     if (td_data_table_of_keys_file(file, stem)) {
         scan_keys(&scan, stem);
+        note_unserved(&scan);
         td_scan_report_file(report, file);
         return;
     }
@@ -436,6 +484,7 @@ static void scan_file(struct td_store *store, struct td_scan_report *report,
     if (scan.locked_name)
         td_writer_wait(store, &writer);
     scan_known(&scan);
+    note_unserved(&scan);
     if (scan.locked_name)
         td_writer_leave(store, &writer);
     td_scan_report_file(report, file);
@@ -464,7 +513,6 @@ static void remove_vanished(struct td_store *store, struct td_scan_report *repor
     for (int i = 0; known && i < known->n_names; i++)
         ok &= with_name_locked(&scan, known->names[i].name, NULL, NULL, 0);
     if (ok && is_gone(store, file)) {
-        td_store_solve_problem(store, file);
         td_store_forget_file(store, file);
     }
     if (scan.locked_name)
@@ -522,6 +570,7 @@ static bool scan_folder(struct td_store *store)
     struct td_scan_report report;
     int count, n_known = 0;
     td_scan_report_begin(&report, store->inspector ? NULL : store->log);
+    td_store_begin_file_problems(store);
     bool readable = td_data_dir_list(store->dir, &files, &count);
     if (readable) {
         known = td_store_known_files(store, &n_known);
@@ -533,8 +582,11 @@ static bool scan_folder(struct td_store *store)
     for (int i = 0; i < n_known && readable; i++)
         if (is_gone(store, known[i]))
             remove_vanished(store, &report, known[i]);
-    for (int i = 0; i < count && readable && !td_store_must_stop(store); i++)
-        scan_file(store, &report, &unread, files[i]);
+    int n_scanned = 0;
+    while (n_scanned < count && readable && !td_store_must_stop(store))
+        scan_file(store, &report, &unread, files[n_scanned++]);
+    if (readable && n_scanned == count)
+        td_store_end_file_problems(store);
     if (readable) {
         td_folders_scan(store, &report);
         td_data_dir_others(store->dir, report_other, &(struct others){ store, &report });

@@ -66,8 +66,8 @@ struct td_store {
 
     pthread_mutex_t aliases_file_mutex; /* guards the next three; held for a stat */
     struct td_file_id aliases_file;     /* aliases.json as it was read or written last */
-    struct td_file_id aliases_damaged;  /* as it was when it was found damaged */
-    bool writes_aliases_file;           /* this process is replacing it */
+    struct td_file_id aliases_refused; /* as it was when it was damaged, or could not be in force */
+    bool writes_aliases_file;          /* this process is replacing it */
 
     /* Of the writer of the aliases. */
     struct td_taken_folder *taken; /* folders whose aliases have been set, as in aliases.json */
@@ -89,6 +89,7 @@ struct td_store {
     atomic_bool folder_unread;         /* the last scan could not read the folder */
     pthread_mutex_t scanning;          /* held through a scan */
     struct td_version_folder *folders; /* with a manifest; guarded by it */
+    uint64_t file_scans;               /* scans so far; guarded by it */
 
     /* Of the one thread that runs td_store_verify, except the flags. */
     atomic_bool stopping;         /* no more comparing before a tensor is served */

@@ -343,7 +343,7 @@ struct td_store_stats td_store_stats(struct td_store *store);
 struct td_store_reading {
     bool folder;
     bool aliases; /* true also if there is no aliases.json */
-    int problems; /* as td_store_list_problems lists them */
+    int problems; /* of td_store_list_problems, listed or not */
 };
 struct td_store_reading td_store_reading(struct td_store *store);
 

@@ -130,7 +130,8 @@ bool td_version_is_cut(const struct td_version *version)
 
 td_status td_version_check(const struct td_version *version, struct td_error *err)
 {
-    if (!td_version_is_cut(version))
+    const bool rows = is_cut(version->range);
+    if (!rows && !(version->keys && is_cut(version->keys->range)))
         return TD_OK;
     if (atomic_load(&version->integrity) == TD_INTEGRITY_DAMAGED)
         return td_error_set(err, TD_DEVICE_UNAVAILABLE,
@@ -142,7 +143,7 @@ td_status td_version_check(const struct td_version *version, struct td_error *er
     return td_error_set(err, TD_DEVICE_UNAVAILABLE,
                         "the file %s of '%s' was truncated while it was served, or cannot be "
                         "read; replace the tensor, or the file and send SIGHUP",
-                        version->file, version->name);
+                        rows ? version->file : version->keys->file, version->name);
 }
 
 /* What a file without checksums is known by: sizes and times of modification, which a copy can keep, and

@@ -370,8 +370,11 @@ static td_status delete_tensor(struct td_store *store, const struct td_store_wri
                                bool *persisted, struct td_error *err)
 {
     struct td_version *before = td_store_current(store, write->name, strlen(write->name));
+    struct td_refused_file refused;
+    const bool damaged =
+        !before && td_store_find_refused(store, write->name, &refused) && refused.own;
     td_status status =
-        before || td_store_is_damaged(store, write->name)
+        before || damaged
             ? td_condition_check(&write->condition, write->name, before ? before->etag : NULL, err)
             : td_store_not_found(store, write->name, strlen(write->name), err);
     if (status == TD_OK)

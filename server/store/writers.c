@@ -125,7 +125,7 @@ static td_status take_bytes(struct td_store *store, struct td_version *version,
 static td_status serve_file(struct td_version *version, const struct td_data_tensor *stored,
                             struct td_keys *mapped, struct td_error *err)
 {
-    const bool fits = !mapped || td_keys_map(mapped, stored);
+    const bool fits = !mapped || td_keys_map(mapped, stored, version->file);
     td_version_set_keys(version, fits ? td_keys_ref(mapped) : NULL);
     td_version_map(version, stored);
     version->integrity = TD_INTEGRITY_VERIFIED; /* its digests are of these bytes */

@@ -377,6 +377,22 @@ class Persisted(AliasTest):
             self.assertStatus(client.request("GET", "/v1/tensors/x"), 200)
             self.assertProblem(client.request("GET", "/v1/tensors/y"), 404, "TENSOR_NOT_FOUND")
 
+    def test_a_reload_that_names_an_absent_version_keeps_the_aliases(self):
+        folder = temporary_folder()
+        with Daemon("--data-dir", folder) as daemon, Client(daemon) as client:
+            self.assertStatus(client.request("PUT", "/v1/tensors/m@1?persist=1", [1]), 201)
+            self.assertStatus(client.request("POST", ALIASES + "?persist=1", {"set": {"m": "m@1"}}), 200)
+            with open(os.path.join(folder, "aliases.json"), "w", encoding="ascii") as file:
+                json.dump({"aliases": {"m": "m@22"}}, file)
+            daemon.send_signal(signal.SIGHUP)
+            event = daemon.wait_log(lambda event: event.get("event") == "aliases_refused")
+            self.assertEqual(event["source"], "aliases.json")
+            self.assertIn("'m' names m@22, which is not there", event["reason"])
+            self.assertEqual(client.request("GET", "/v1/tensors/m?response=flat").json()["data"], [1])
+            self.assertEqual(client.request("GET", ALIASES).json()["problems"], [{"source": "aliases.json", "reason": event["reason"]}])
+            self.assertIn(b'\ntensord_last_reload_successful{what="aliases"} 0\n', client.request("GET", "/metrics").body)
+            self.assertFalse([event for event in daemon.events() if event.get("event") == "alias_changed"])
+
     def test_persist_requires_a_data_folder(self):
         with Daemon() as daemon, Client(daemon) as client:
             self.assertProblem(client.request("POST", ALIASES + "?persist=1", {"set": {}}), 422, "INVALID_ARGUMENT", attribute="persist")

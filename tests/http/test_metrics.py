@@ -80,6 +80,38 @@ class Reloads(unittest.TestCase):
             eventually(lambda: successful(daemon) == right, "the repaired state")
 
 
+    def test_files_that_are_not_served_are_problems_until_they_are_repaired_or_removed(self):
+        folder = temporary_folder()
+        def path(i):
+            return os.path.join(folder, f"t{i:02}.npy")
+        def put(i):
+            with open(path(i) + ".new", "wb") as file:
+                file.write(npy("<i4", (2,), struct.pack("<2i", i, i)))
+            os.rename(path(i) + ".new", path(i))
+        n, listed = 70, 64
+        for i in range(n):
+            put(i)
+        with Daemon("--data-dir", folder) as daemon, Client(daemon) as client:
+            def problems():
+                return samples(client.request("GET", "/metrics").body.decode())["tensord_data_dir_problems"]
+            self.assertEqual(problems(), 0)
+            for i in range(n):
+                os.truncate(path(i), 20)
+            daemon.send_signal(signal.SIGHUP)
+            eventually(lambda: problems() == n, "the problems")
+            self.assertEqual(client.request("GET", "/v1/tensors/t00").status, 503)
+            document = client.request("GET", "/v1/aliases").json()
+            self.assertEqual([problem["source"] for problem in document["problems"]], [f"t{i:02}.npy" for i in range(listed)])
+            self.assertEqual(document["problems_not_listed"], n - listed)
+            for i in range(n - 1):
+                os.remove(path(i)) if i % 2 else put(i)
+            daemon.send_signal(signal.SIGHUP)
+            eventually(lambda: problems() == 1, "the end of all problems but one")
+            document = client.request("GET", "/v1/aliases").json()
+            self.assertEqual([problem["source"] for problem in document["problems"]], ["t69.npy"])
+            self.assertNotIn("problems_not_listed", document)
+
+
 class Requests(MetricsTest):
     def requests(self, work):
         return {name[len("tensord_requests_total"):]: n for name, n in self.change(work).items()

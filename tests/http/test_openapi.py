@@ -147,7 +147,7 @@ class OpenApi(HttpTest):
         self.assertStatus(version, 201)
         for schema, reply in (("ChangedAliases", self.post("/v1/aliases", {"set": {"of-aliases": "of-aliases@1"}})), ("Aliases", self.get("/v1/aliases"))):
             self.assertStatus(reply, 200)
-            self.assertEqual(set(reply.json()), set(schemas[schema]["properties"]), schema)
+            self.assertEqual(set(reply.json()), set(schemas[schema]["properties"]) - {"problems_not_listed"}, schema)
             self.assertEqual(set(reply.json()), set(schemas[schema]["required"]), schema)
 
     def test_an_inference_has_the_members_of_the_protocol(self):

@@ -803,6 +803,28 @@ class DataFolder(TensorTest):
             self.wait_until(lambda: not client.request("GET", "/v1/tensors/a").json()["persisted"], "the end of persisted")
             self.assertEqual(client.request("GET", "/v1/tensors/a?response=flat").json()["data"], [1, 2])
 
+    def test_a_damaged_file_does_not_bring_back_the_old_rows_of_another(self):
+        path = os.path.join(self.folder, "shop:w.tensord")
+        gather = {"params": {"ref": "shop:w"}, "indices": {"keys": [0]}}
+        upsert = {"keys": [0], "rows": [[777, 777]]}
+        with open(os.path.join(self.folder, "shop.safetensors"), "wb") as f:
+            f.write(safetensors({"w": ("I32", (2, 2), pack("int32", [1, 1, 2, 2])), "w.keys": ("I64", (2,), pack("int64", [0, 1]))}))
+        def expect_refused(client):
+            for reply in (client.post("/v1/gather", gather), client.request("POST", "/v1/tensors/shop:w/upsert", upsert),
+                          client.request("POST", "/v1/tensors/shop:w/upsert?persist=1", upsert)):
+                self.assertIn("shop:w.tensord", self.assertProblem(reply, 503, "DEVICE_UNAVAILABLE")["detail"])
+        with Daemon("--data-dir", self.folder) as daemon, Client(daemon) as client:
+            self.assertStatus(client.request("POST", "/v1/tensors/shop:w/upsert?persist=1", upsert), 200)
+            self.assertOutput(client.post("/v1/gather", gather), "int32", [1, 2], [[777, 777]])
+            os.truncate(path, os.path.getsize(path) - 3)
+            daemon.send_signal(signal.SIGHUP)
+            daemon.wait_log(lambda e: e.get("event") == "data_dir_scanned" and e["skipped"] == 2)
+            expect_refused(client)
+        for when in ("start", "background"):
+            with Daemon("--data-dir", self.folder, "--verify", when) as daemon, Client(daemon) as client:
+                expect_refused(client)
+        self.assertTrue(os.path.exists(path))  # a person may repair it
+
     def test_sighup_does_not_affect_requests(self):
         self.file("a.npy", *range(1000))
         with Daemon("--data-dir", self.folder) as daemon, Client(daemon) as client:

@@ -288,7 +288,8 @@ const char *problems_of(struct td_store *store)
     struct td_problem_listing *list;
     struct td_error err;
     int count;
-    ck_assert_int_eq(td_store_list_problems(store, &test_arena, &list, &count, &err), TD_OK);
+    ck_assert_int_eq(td_store_list_problems(store, &test_arena, &list, &count, &(int){ 0 }, &err),
+                     TD_OK);
     text[0] = '\0';
     for (int i = 0; i < count; i++)
         snprintf(text + strlen(text), sizeof text - strlen(text), "%s: %s;", list[i].source,

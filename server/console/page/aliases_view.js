@@ -72,5 +72,6 @@ export function drawAliases(state, tensors, ondone) {
   return el("section", {class: "aliases", "aria-label": "aliases"}, el("h3", {}, "Aliases"),
     lines.length ? folding("list of aliases", ["alias", "names", "after a restart", ""], lines) : el("p", {class: "empty"}, "There are none."),
     ...state.problems.map((problem) => el("p", {class: "problem-text"}, `${problem.source}: ${problem.reason}`)),
+    state.problems_not_listed ? el("p", {class: "problem-text"}, `and ${state.problems_not_listed} more problems of the data folder`) : null,
     mayWrite() && versions.length ? newAlias(versions, ondone) : null);
 }

@@ -428,6 +428,42 @@ TD_TEST(a_rescan_keeps_what_the_file_does_not_change)
     ck_assert_str_eq(aliases_of(store), "x=a@2/a@1 y=b@2/b@2 z=a@1/ ");
 }
 
+TD_TEST(a_file_that_names_a_version_which_is_not_there_changes_no_alias)
+{
+    ck_assert_int_eq(flip("x=a@1 y=b@1", "", true), TD_OK);
+    (void)logged_with_scans();
+    put_text("aliases.json", "{\"aliases\": {\"x\": \"a@22\", \"y\": \"b@2\", \"z\": \"a@2\"}}");
+    for (int i = 0; i < 2; i++) {
+        td_store_rescan(store);
+        ck_assert_str_eq(aliases_of(store), "x=a@1/a@1 y=b@1/b@1 ");
+        expect_value("x", 1);
+        ck_assert_str_eq(problems_of(store), "aliases.json: its alias 'x' names a@22, which is not "
+                                             "there; the aliases read before stay in force;");
+        ck_assert(!td_store_reading(store).aliases);
+        const char *lines = logged_with_scans();
+        ck_assert_ptr_nonnull(strstr(lines, "aliases_refused source=aliases.json"));
+        ck_assert_ptr_null(strstr(lines, "alias_changed"));
+        EXPECT_OK(td_store_check_aliases(store, &err), &err); /* it stays ready */
+        ck_assert_int_eq(flip("y=b@2", "", true), TD_CONFLICT);
+        EXPECT_MESSAGE(&err, "or names a version that is not there, as GET /v1/aliases tells");
+    }
+    ck_assert_int_eq(put("a@22", 22, true), TD_OK); /* the file is as it was */
+    td_store_rescan(store);
+    ck_assert_str_eq(aliases_of(store), "x=a@22/a@22 y=b@2/b@2 z=a@2/a@2 ");
+    ck_assert_str_eq(problems_of(store), "");
+    ck_assert(td_store_reading(store).aliases);
+}
+
+TD_TEST(an_alias_whose_version_is_gone_may_name_another_that_is_not_there)
+{
+    ck_assert_int_eq(flip("x=a@1 y=b@1", "", true), TD_OK);
+    ck_assert_int_eq(unlink(path_of("a@1.tensord")), 0);
+    put_text("aliases.json", "{\"aliases\": {\"x\": \"a@22\", \"y\": \"b@2\"}}");
+    td_store_rescan(store);
+    ck_assert_str_eq(aliases_of(store), "x=a@22/a@22 y=b@2/b@2 ");
+    ck_assert_str_eq(problems_of(store), "x: it names a@22, which is not there;");
+}
+
 TD_TEST(an_alias_waits_for_its_version)
 {
     struct td_tensor_listing listing;

@@ -307,8 +307,9 @@ static void expect_whole(int last, int *seen)
         ck_assert_str_eq(list[i].target, list[0].target);
     if (count > 0)
         seen[list[0].target[2] - '0']++;
-    ck_assert_int_eq(td_store_list_problems(store, &test_arena, &problems, &n_problems, &err),
-                     TD_OK);
+    ck_assert_int_eq(
+        td_store_list_problems(store, &test_arena, &problems, &n_problems, &(int){ 0 }, &err),
+        TD_OK);
     ck_assert_int_eq(n_problems, 0);
     td_arena_reset(&test_arena);
     td_store_free(store);

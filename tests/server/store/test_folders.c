@@ -7,6 +7,7 @@
 
 #include <sys/stat.h>
 
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -101,9 +102,13 @@ TD_TEST(a_tensor_without_an_equivalent_dtype_is_left_out_of_its_folder)
     store = open_folder();
     expect_names(store, "m:w@1");
     ck_assert_str_eq(aliases_of(store), "x=m:w@1/m:w@1 ");
-    ck_assert_str_eq(problems_of(store), "");
     ck_assert_ptr_nonnull(
         strstr(logged(), " warn table_skipped file=1/m.safetensors tensor=m:q@1 reason="));
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(td_store_reading(store).problems, 1);
+        ck_assert_ptr_nonnull(strstr(problems_of(store), "1: m.safetensors: m:q@1: "));
+        td_store_rescan(store);
+    }
 }
 
 TD_TEST(the_aliases_of_a_folder_are_set_once)
@@ -192,6 +197,18 @@ TD_TEST(folders_are_taken_in_natural_order)
     put_version("2", "m.npy", 20, "\"aliases\":{\"x\":\"m@2\"}");
     store = open_folder();
     ck_assert_str_eq(aliases_of(store), "x=m@10/m@10 ");
+}
+
+TD_TEST(an_aliases_json_may_name_a_version_of_a_folder_that_comes_with_it)
+{
+    put_version("1", "m.npy", 10, "\"aliases\":{\"x\":\"m@1\"}");
+    store = open_folder();
+    put_version("2", "m.npy", 20, "\"aliases\":{\"y\":\"m@2\"}");
+    put_text("aliases.json", "{\"aliases\": {\"x\": \"m@2\"}}");
+    (void)logged();
+    td_store_rescan(store);
+    ck_assert_str_eq(logged(), "");
+    ck_assert_str_eq(aliases_of(store), "x=m@2/m@2 y=m@2/m@2 ");
 }
 
 TD_TEST(an_alias_may_name_a_version_outside_the_folder)
@@ -495,7 +512,9 @@ TD_TEST(a_folder_that_was_taken_does_not_change)
     ck_assert_int_eq(move("new", "1/m.npy"), 0);
     td_store_rescan(store);
     ck_assert_int_eq(value_of(found(store, "m@1")->tensor, 0), 10);
-    ck_assert_ptr_nonnull(strstr(problems_of(store), "1: m.npy has changed"));
+    ck_assert_ptr_nonnull(strstr(problems_of(store),
+                                 "1: m.npy has changed since the folder was taken; the versions "
+                                 "loaded before are still served"));
     /* The manifest gets another size, since its time may be the same: file times move in ticks of the kernel. */
     put_manifest("1", "m.npy", "\"aliases\":{\"yy\":\"m@1\"}");
     td_store_rescan(store);
@@ -505,6 +524,33 @@ TD_TEST(a_folder_that_was_taken_does_not_change)
     restart(); /* the new manifest is valid */
     ck_assert_int_eq(value_of(found(store, "m@1")->tensor, 0), 11);
     ck_assert_str_eq(aliases_of(store), "x=m@1/m@1 yy=m@1/m@1 ");
+}
+
+/* Writes the last number of a file of numbers in place. */
+static void write_last(const char *file, int32_t value)
+{
+    const struct timespec times[2] = { { .tv_sec = 1 }, { .tv_sec = 1 } };
+    const int fd = open(path_of(file), O_WRONLY);
+    ck_assert_int_ge(fd, 0);
+    const off_t end = lseek(fd, 0, SEEK_END);
+    ck_assert_int_eq(pwrite(fd, &value, sizeof value, end - 4), 4);
+    ck_assert_int_eq(futimens(fd, times), 0); /* the clock of files may not have moved */
+    close(fd);
+}
+
+TD_TEST(a_file_of_a_taken_folder_that_is_written_in_place_may_be_served_already)
+{
+    put_version("1", "m.npy", 10, "");
+    folder_verify = TD_VERIFY_BACKGROUND;
+    store = open_folder();
+    put_manifest("1", "m.npy", "\"aliases\":{}"); /* not the change that matters most */
+    write_last("1/m.npy", -5);
+    td_store_rescan(store);
+    ck_assert_int_eq(value_of(found(store, "m@1")->tensor, 99), -5);
+    ck_assert_ptr_nonnull(strstr(problems_of(store),
+                                 "1: m.npy was written in place since the folder was taken, so "
+                                 "its new content may be served already. A restart"));
+    ck_assert_ptr_null(strstr(problems_of(store), "still served"));
 }
 
 TD_TEST(a_start_compares_files_that_are_verified_at_the_start)

@@ -557,6 +557,42 @@ TD_TEST(a_truncated_keys_file_is_noticed)
     ck_assert_int_eq(td_store_check(served, &err), TD_DEVICE_UNAVAILABLE);
     ck_assert_int_eq(td_store_get(store, "n", 1, &test_arena, &listing, &err),
                      TD_DEVICE_UNAVAILABLE); /* no one looks up rows by zeros */
+    EXPECT_MESSAGE(&err, "the file n.keys.npy of 'n' was truncated");
+    td_store_free(store);
+}
+
+TD_TEST(the_error_names_a_truncated_keys_file_in_a_folder)
+{
+    td_guard_install();
+    put_version_files("1", "m.npy", 1);
+    put_keys_npy("1/m.keys.npy", KEYS(7, 8, 9));
+    put_npy("1/m.npy", 1, 3);
+    put_manifest("1", "m.npy m.keys.npy", "");
+    struct td_store *store = open_folder();
+    ck_assert_int_eq(truncate(path_of("1/m.keys.npy"), 0), 0);
+    ck_assert_int_eq(td_store_get(store, "m@1", 3, &test_arena, &listing, &err),
+                     TD_DEVICE_UNAVAILABLE);
+    EXPECT_MESSAGE(&err, "the file 1/m.keys.npy of 'm@1' was truncated");
+    td_store_free(store);
+}
+
+TD_TEST(the_error_names_a_truncated_keys_file_when_the_rows_are_in_memory)
+{
+    td_guard_install();
+    put_npy("n.npy", 1, 3);
+    put_keys_npy("n.keys.npy", KEYS(7, 8, 9));
+    struct td_store *store = open_folder();
+    struct td_store_update *update;
+    const struct td_store_write write = { .name = "n" };
+    td_exec_serial(&serial, &test_arena);
+    EXPECT_OK(td_store_update_begin(store, &write, &test_arena, &serial, &update, &err), &err);
+    EXPECT_OK(
+        td_store_update_commit(update, (const uint64_t[]){ 0 }, 1, 4, &test_arena, &listing, &err),
+        &err);
+    ck_assert_int_eq(truncate(path_of("n.keys.npy"), 0), 0);
+    ck_assert_int_eq(td_store_get(store, "n", 1, &test_arena, &listing, &err),
+                     TD_DEVICE_UNAVAILABLE);
+    EXPECT_MESSAGE(&err, "the file n.keys.npy of 'n' was truncated");
     td_store_free(store);
 }
 

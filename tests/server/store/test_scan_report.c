@@ -113,7 +113,8 @@ static void expect_problem(struct td_store *store, const char *source, const cha
     struct td_problem_listing *list;
     struct td_error err;
     int count;
-    ck_assert_int_eq(td_store_list_problems(store, &test_arena, &list, &count, &err), TD_OK);
+    ck_assert_int_eq(td_store_list_problems(store, &test_arena, &list, &count, &(int){ 0 }, &err),
+                     TD_OK);
     ck_assert_int_eq(count, source ? 1 : 0);
     if (source) {
         ck_assert_str_eq(list[0].source, source);
