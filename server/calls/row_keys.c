@@ -39,7 +39,7 @@ static td_status no_keys(struct td_call *call, const char *member)
     return td_error_at_input(&call->error, status, "%s", member);
 }
 
-/* Whether `keys` of the body are the keys of the rows only because the table of the path has none. */
+/* True if `keys` of the body are the keys of the rows only because the table of the path has none. */
 static bool are_queries(const struct td_call *call)
 {
     const int queries = td_op_keys_input(call->op);

@@ -328,7 +328,7 @@ static bool log_change(const struct td_store *store, const char *source, const c
     return true;
 }
 
-/* Logs what the data folder, in `source` of it, has made of the aliases. */
+/* Logs each alias that `source`, a file or a folder of the data folder, has changed. */
 static void log_changes(const struct td_store *store, const char *source,
                         const struct td_alias_table *before, const struct td_alias_table *now)
 {

@@ -7,12 +7,13 @@
 
 #include "server/store/aliases.h"
 
-/* DELETE of an alias: also in aliases.json, and then *persisted. Its condition is that of its target's ETag. */
+/* DELETE of an alias: also in aliases.json, and then *persisted. Its condition is
+ * compared with the ETag of its target. */
 TD_MUST_CHECK td_status td_alias_delete(struct td_store *store, const struct td_store_write *write,
                                         bool *persisted, struct td_error *err);
 
 /* FORBIDDEN if the write has a condition, which would be compared with the ETag of the target of an alias
- * that its token is not for: whether it holds would tell whether there is such a version. */
+ * that its token is not for: the answer would tell whether there is such a version. */
 TD_MUST_CHECK td_status td_alias_check_condition(const struct td_store_write *write,
                                                  const char *target, struct td_error *err);
 

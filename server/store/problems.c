@@ -108,8 +108,8 @@ void td_store_end_file_problems(struct td_store *store)
 
 void td_store_report_problem(struct td_store *store, const char *source, const char *reason)
 {
-    td_store_note_problem(store, source,
-                          reason); /* before the log: who reads that may ask for the list */
+    /* Before the log: a reader of the log may ask for the list at once. */
+    td_store_note_problem(store, source, reason);
     if (store->inspector)
         store->inspector->skipped(store->inspector->context, source, NULL, reason);
     else
