@@ -405,7 +405,7 @@ TD_TEST(the_list_of_problems_is_limited_and_all_are_counted)
     struct td_problem_listing *list;
     int count, others;
     for (int i = 0; i < TD_PROBLEMS_LISTED + 6; i++) {
-        char name[16];
+        char name[24];
         snprintf(name, sizeof name, "b%02d.npy", i);
         put_text(name, "x");
     }
