@@ -152,3 +152,51 @@ class Hints(HttpTest):
             self.assertProblem(self.get("/v1/tensors/" + part), 404, "TENSOR_NOT_FOUND", did_you_mean=name)
         for name in names:
             self.assertStatus(self.request("DELETE", "/v1/tensors/" + name), 204)
+
+
+class Paths(HttpTest):
+    """Errors of paths, query parameters and members name the one that was meant."""
+
+    def test_paths_that_clients_try_lead_to_the_right_one(self):
+        for method, path, status, hint in (
+                ("GET", "/v1/tensors/t/stats", 404, "GET has statistics, keys"), ("PUT", "/v1/tensors/t/key", 404, "PUT has keys"),
+                ("POST", "/v1/tensors/t/foo", 404, "it has gather, "), ("POST", "/v1/tensors/t/foo", 404, "scatter, upsert, remove"),
+                ("GET", "/v1/tensors/", 404, "GET /v1/tensors lists"), ("POST", "/v1/tensor/t/lookup", 404, "/v1/tensors/{name}"),
+                ("GET", "/v1/v1/ops", 404, "leave it out of the base URL"), ("GET", "/v1/v2/health/live", 404, "leave /v1 out of the base URL"),
+                ("GET", "/v2/models", 404, "POST /v2/repository/index"), ("DELETE", "/v1/aliases/a", 404, "DELETE /v1/tensors/{alias}"),
+                ("GET", "/nothing", 404, "GET /openapi.json"), ("POST", "/v1/scatter", 404, "POST /v1/tensors/{name}/scatter"),
+                ("POST", "/v1/upsert", 404, "POST /v1/tensors/{name}/upsert"), ("POST", "/v1/remove", 404, "POST /v1/tensors/{name}/remove"),
+                ("POST", "/v1/plan", 404, "POST /v1/einsum/plan"), ("POST", "/v1/nothing", 404, "GET /v1/ops")):
+            with self.subTest(path, method=method):
+                reply = self.request(method, path, {} if method in ("POST", "PUT") else None)
+                self.assertStatus(reply, status)
+                self.assertIn(hint, reply.json().get("detail") or reply.json()["error"])
+
+    def test_paths_without_query_parameters_refuse_them(self):
+        for path in ("/v1/aliases", "/v1/ops", "/v1/ops/gather", "/v1/devices"):
+            self.assertStatus(self.get(path), 200)
+            self.assertIn("no query parameters", self.assertProblem(self.get(path + "?limit=1"), 400, "MALFORMED_REQUEST", attribute="limit")["detail"])
+        for path in ("/healthz", "/readyz", "/metrics", "/v2/health/ready"):
+            self.assertStatus(self.get(path + "?probe=1"), 200)
+
+    def test_updates_have_persist_in_the_query_string_and_neither_response_nor_store(self):
+        self.assertStatus(self.request("PUT", "/v1/tensors/hint.updated", {"tensor": [[1, 2]], "keys": ["a"]}), 201)
+        upsert, scatter = {"keys": ["a"], "rows": [[3, 4]]}, {"indices": [[0]], "updates": [[5, 6]]}
+        for op, body in (("upsert", upsert), ("scatter", scatter), ("remove", {"keys": ["a"]})):
+            path = f"/v1/tensors/hint.updated/{op}"
+            for option, value in (("response", "flat"), ("store", "x"), ("persit", "1")):
+                with self.subTest(op, option=option):
+                    detail = self.assertProblem(self.post(f"{path}?{option}={value}", body), 400, "MALFORMED_REQUEST", attribute=option)["detail"]
+                    self.assertTrue(detail.endswith("device, timing, persist"), detail)
+                    self.assertProblem(self.post(path, {**body, option: value}), 400, "MALFORMED_REQUEST", attribute=option)
+            self.assertIn("?persist=1", self.assertProblem(self.post(path, {**body, "persist": True}), 400, "MALFORMED_REQUEST")["detail"])
+        self.assertStatus(self.post("/v1/tensors/hint.updated/upsert?device=cpu&persist=0", {**upsert, "timing": True}), 200)
+        self.assertStatus(self.request("DELETE", "/v1/tensors/hint.updated"), 204)
+
+    def test_members_at_the_path_of_a_table_with_keys(self):
+        self.assertStatus(self.request("PUT", "/v1/tensors/hint.keyed", {"tensor": [[1, 2]], "keys": ["a"]}), 201)
+        for op, member, meant in (("gather", "queries", None), ("gather", "key", "keys"), ("lookup", "key", "keys"), ("find", "kyes", "keys")):
+            problem = self.assertProblem(self.post(f"/v1/tensors/hint.keyed/{op}", {member: ["a"]}), 400, "MALFORMED_REQUEST")
+            self.assertEqual(problem.get("did_you_mean"), meant)
+            self.assertEqual(problem["detail"].replace(",", " ").split().count("keys"), 1, problem["detail"])
+        self.assertStatus(self.request("DELETE", "/v1/tensors/hint.keyed"), 204)
