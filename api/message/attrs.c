@@ -273,6 +273,9 @@ td_status td_attrs_unknown(const struct td_request *request, const char *name, s
             td_error_set(err, TD_MALFORMED_REQUEST,
                          "%s is an input of %s; it belongs in the body, not in a %s",
                          op->inputs[i].name, op->name, where);
+            if (strcmp(where, TD_METADATA) == 0)
+                td_error_hint(err, "the entry \"%s%s.ref\" names a resident tensor",
+                              op->inputs[i].name, op->inputs[i].list ? ".0" : "");
             return td_error_at_attribute(err, TD_MALFORMED_REQUEST, op->inputs[i].name);
         }
         names[n++] = op->inputs[i].name;
@@ -296,8 +299,8 @@ td_status td_attrs_unknown(const struct td_request *request, const char *name, s
 
     const char *shown = TD_SHOWN(name, length);
     list_names(request, names, n, inputs, listed, sizeof listed);
-    td_error_set(err, TD_MALFORMED_REQUEST, "%s has no %s \"%s\"; expected %s", op->name, where,
-                 shown, listed);
+    td_error_set(err, TD_MALFORMED_REQUEST, "%s has no %s \"%s\"; expected %s%s", op->name, where,
+                 shown, listed, strcmp(where, TD_METADATA) == 0 ? ", <input>.ref" : "");
     td_suggest(err, name, length, names, n);
     return td_error_at_attribute(err, TD_MALFORMED_REQUEST, shown);
 }

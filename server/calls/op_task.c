@@ -325,6 +325,7 @@ static td_status infer(struct td_call *call)
     if (status == TD_OK)
         return td_companions_check(call);
     td_companions_explain(call);
+    td_row_keys_explain(call);
     td_codec_hint(call->body_format, &call->request, &call->error);
     return status;
 }

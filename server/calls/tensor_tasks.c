@@ -36,8 +36,13 @@ static td_status get_argument(struct td_call *call, const char *name, size_t len
                               const char *value, size_t value_length)
 {
     struct td_tensor_call *state = call->state;
-    if (!td_name_is("response", name, length))
-        return td_tensor_call_unknown(call, name, length, (const char *[]){ "response" }, 1);
+    if (!td_name_is("response", name, length)) {
+        const td_status status =
+            td_tensor_call_unknown(call, name, length, (const char *[]){ "response" }, 1);
+        td_error_hint(&call->error, "the header Accept selects a binary format, application/x-npy "
+                                    "or application/vnd.safetensors");
+        return status;
+    }
     const int layout =
         td_tensor_call_choose(call, TD_TENSOR_RESPONSE, td_layout_names, value, value_length);
     if (layout < 0)

@@ -200,3 +200,55 @@ class Paths(HttpTest):
             self.assertEqual(problem.get("did_you_mean"), meant)
             self.assertEqual(problem["detail"].replace(",", " ").split().count("keys"), 1, problem["detail"])
         self.assertStatus(self.request("DELETE", "/v1/tensors/hint.keyed"), 204)
+
+    def test_a_body_of_another_api_of_a_model_leads_to_inputs(self):
+        for body in ({"params": [1], "indices": [0]}, {"input": []}, {}):
+            error = self.request("POST", "/v2/models/gather/infer", body).json()
+            self.assertIn('inputs is missing; a list of {"name", "datatype", "shape", "data"} is expected, with the names params; indices', error["error"])
+            self.assertEqual(error["input"], "inputs")
+        self.assertIn("params is missing", self.request("POST", "/v2/models/gather/infer", {"inputs": []}).json()["error"])
+
+    def test_a_header_length_that_cuts_the_json_text_is_named(self):
+        body = b'{"inputs":[{"name":"params","shape":[1],"datatype":"FP32","data":[1]}]}'
+        for length in (1, 20, len(body) - 1):
+            error = self.request("POST", "/v2/models/gather/infer", body, {"Inference-Header-Content-Length": str(length)}).json()["error"]
+            self.assertIn(f"Inference-Header-Content-Length is {length}, and the body has {len(body)} bytes", error)
+
+    def test_a_tensor_with_keys_leads_to_their_place(self):
+        detail = self.assertProblem(self.post("/v1/gather", {"params": [1], "indices": {"key": ["a"]}}), 400, "MALFORMED_REQUEST", did_you_mean="keys")["detail"]
+        self.assertIn("or ref, or keys alone", detail)
+        for body in ({"data": [[1]], "keys": ["a"]}, {"dtype": "int32", "data": [[1]], "keys": ["a"]}):
+            self.assertIn('{"tensor": ..., "keys": [...]}', self.assertProblem(self.request("PUT", "/v1/tensors/hint.none", body), 400, "MALFORMED_REQUEST")["detail"])
+
+    def test_metadata_of_safetensors_leads_to_ref_and_numbered_lists(self):
+        kind, index = {"Content-Type": SAFETENSORS}, ("int64", (1,), pack("int64", [0]))
+        reply = self.post("/v1/gather", safetensors({"indices": index}, {"params": "planets"}), kind)
+        self.assertIn('"params.ref" names a resident tensor', self.assertProblem(reply, 400, "MALFORMED_REQUEST")["detail"])
+        reply = self.post("/v1/gather", safetensors({"indices": index}, {"x": "planets"}), kind)
+        self.assertTrue(self.assertProblem(reply, 400, "MALFORMED_REQUEST")["detail"].endswith(", <input>.ref"))
+        self.assertProblem(self.post("/v1/concat", safetensors({"inputs": index}), kind), 400, "MALFORMED_REQUEST", did_you_mean="inputs.0")
+
+    def test_a_table_in_place_of_its_keys_leads_to_them(self):
+        for rows in ([[1, 2], [3, 4]], [[0.5, 1], [2, 3]]):
+            self.assertIn(self.request("PUT", "/v1/tensors/hint.rows", {"tensor": rows, "keys": ["a", "b"]}).status, (200, 201))
+            for op, body in (("find", {}), ("lookup", {"params": {"ref": "hint.rows"}})):
+                reply = self.post(f"/v1/{op}", {**body, "keys": {"ref": "hint.rows"}, "queries": ["a"]})
+                self.assertStatus(reply, 422)
+                problem = reply.json()
+                self.assertEqual(problem["input"], "keys")
+                self.assertIn('the keys of \'hint.rows\' are {"ref": "hint.rows.keys"}', problem["detail"])
+        self.assertProblem(self.post("/v1/find", {"keys": [[1, 2]], "queries": ["a"]}), 422, "SHAPE_MISMATCH", input="keys")
+        self.assertIn("/v1/tensors/hint.rows/keys", self.assertProblem(self.request("DELETE", "/v1/tensors/hint.rows.keys"), 422, "INVALID_ARGUMENT")["detail"])
+        self.assertStatus(self.request("DELETE", "/v1/tensors/hint.rows"), 204)
+        problem = self.assertProblem(self.post("/v1/lookup", {"params": "cities:rows", "queries": ["a"]}), 422, "INVALID_ARGUMENT", input="params")
+        self.assertIn('{"ref": "cities:rows"}', problem["detail"])
+
+    def test_an_error_of_keys_in_place_of_row_numbers_names_keys(self):
+        self.assertStatus(self.request("PUT", "/v1/tensors/hint.bag", {"tensor": [[0.5]], "keys": ["a"]}), 201)
+        problem = self.assertProblem(self.post("/v1/tensors/hint.bag/embedding_bag", {"keys": [[["a"]]]}), 422, "SHAPE_MISMATCH", input="keys")
+        self.assertIn("keys are in the place of indices", problem["detail"])
+        self.assertProblem(self.post("/v1/tensors/hint.bag/gather", b'{"keys": ["a"], "keys": ["a"]}'), 400, "MALFORMED_REQUEST", input="keys")
+        self.assertStatus(self.request("DELETE", "/v1/tensors/hint.bag"), 204)
+
+    def test_a_get_that_asks_for_a_format_leads_to_accept(self):
+        self.assertIn("Accept", self.assertProblem(self.get("/v1/tensors/any?format=npy"), 400, "MALFORMED_REQUEST")["detail"])
