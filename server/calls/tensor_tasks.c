@@ -103,9 +103,14 @@ static td_status admit_get(struct td_call *call, struct td_admission *admission)
     if (state->unmodified || !state->whole)
         return TD_OK;
     const struct td_tensor *tensor = state->listing.tensor;
-    if (call->reply_format == TD_FORMAT_JSON && td_tensor_footprint(tensor) > limit)
-        return td_error_resource(&call->error, "output_bytes", td_tensor_footprint(tensor), limit,
-                                 "the tensor as text");
+    if (call->reply_format == TD_FORMAT_JSON && td_tensor_footprint(tensor) > limit) {
+        const td_status large = td_error_resource(
+            &call->error, "output_bytes", td_tensor_footprint(tensor), limit, "the tensor as text");
+        td_error_hint(&call->error,
+                      "the option --max-output of the server sets it; Accept: "
+                      "application/x-npy or application/vnd.safetensors has no limit");
+        return large;
+    }
     const td_status status = copy_mapped_strings(call);
     if (status != TD_OK)
         return status;

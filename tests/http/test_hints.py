@@ -252,3 +252,20 @@ class Paths(HttpTest):
 
     def test_a_get_that_asks_for_a_format_leads_to_accept(self):
         self.assertIn("Accept", self.assertProblem(self.get("/v1/tensors/any?format=npy"), 400, "MALFORMED_REQUEST")["detail"])
+
+
+class Limits(HttpTest):
+    """The error of a limit names the option that sets it, and what is not limited by it."""
+    options = ("--max-output", "64K", "--max-body", "128K", "--tensor-quota", "1M")
+
+    def test_the_option_of_a_limit_is_named(self):
+        self.assertStatus(self.request("PUT", "/v1/tensors/hint.large", [0] * 32768), 201)
+        gather = {"params": {"ref": "hint.large"}, "indices": [[0] * 20000]}
+        detail = self.assertProblem(self.post("/v1/gather", gather), 422, "RESOURCE_LIMIT", resource="output_bytes")["detail"]
+        self.assertIn("--max-output", detail)
+        detail = self.assertProblem(self.get("/v1/tensors/hint.large?response=flat"), 422, "RESOURCE_LIMIT", resource="output_bytes")["detail"]
+        self.assertIn("--max-output", detail)
+        self.assertIn("Accept: application/x-npy", detail)
+        self.assertStatus(self.request("GET", "/v1/tensors/hint.large", None, {"Accept": "application/x-npy"}), 200)
+        reply = self.post("/v1/gather", b" " * 200_000)
+        self.assertIn("--max-body", self.assertProblem(reply, 413, "PAYLOAD_TOO_LARGE")["detail"])
