@@ -359,6 +359,30 @@ static td_status check_one_dtype(const struct td_op *op, const struct td_op_args
     return TD_OK;
 }
 
+/* True if the input takes keys of rows and has a table, or a scalar. */
+static bool is_matrix(const struct td_op *op, const struct td_op_args *args, int i)
+{
+    return td_input_is_row_keys(&op->inputs[i]) && args->inputs[i].count == 1 &&
+           args->inputs[i].tensors->shape.rank != 1;
+}
+
+/* Before dtypes are compared: else a table in place of its keys would be blamed on what has another one. */
+static td_status check_row_keys(const struct td_op *op, const struct td_op_args *args,
+                                struct td_error *err)
+{
+    char text[TD_SHAPE_TEXT];
+    for (int i = 0; i < op->n_inputs; i++) {
+        const struct td_tensor *keys = args->inputs[i].tensors;
+        if (!is_matrix(op, args, i))
+            continue;
+        td_error_set(err, TD_SHAPE_MISMATCH, "%s has shape %s; a vector is expected",
+                     op->inputs[i].name, td_shape_text(&keys->shape, text, sizeof(text)));
+        td_error_add_shape(err, op->inputs[i].name, &keys->shape);
+        return td_error_at_input(err, TD_SHAPE_MISMATCH, "%s", op->inputs[i].name);
+    }
+    return TD_OK;
+}
+
 /* For a list the error names the value at fault, "steps[1]". */
 static td_status check_ints(const struct td_attr_spec *attr, const int64_t *values, int count,
                             struct td_error *err)
@@ -440,6 +464,8 @@ td_status td_op_check(const struct td_op *op, const struct td_op_args *args, str
     if (status == TD_OK)
         status = check_one_dtype(op, args, TD_ROLE_DATA, err);
     if (status == TD_OK)
+        status = check_row_keys(op, args, err);
+    if (status == TD_OK)
         status = check_one_dtype(op, args, TD_ROLE_KEY, err);
     for (int i = 0; i < op->n_attrs && status == TD_OK; i++) {
         const char *name = op->attrs[i].name;
@@ -468,7 +494,7 @@ static td_status widen_keys(const struct td_op *op, struct td_op_args *args, str
         if (is_key(op, args, i) && args->inputs[i].tensors[0].dtype == TD_DTYPE_UINT64)
             widest = TD_DTYPE_UINT64;
     for (int i = 0; i < op->n_inputs && status == TD_OK; i++)
-        if (is_key(op, args, i))
+        if (is_key(op, args, i) && !is_matrix(op, args, i)) /* which is refused as it was given */
             status = td_key_widen(args->inputs[i].tensors, op->inputs[i].name, widest, arena, err);
     return status;
 }

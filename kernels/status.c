@@ -114,6 +114,20 @@ void td_error_add_shape(struct td_error *err, const char *name, const struct td_
     err->n_shapes++;
 }
 
+void td_error_hint(struct td_error *err, const char *format, ...)
+{
+    char text[384];
+    va_list arguments;
+    if (!err)
+        return;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof(text), format, arguments);
+    va_end(arguments);
+    const size_t used = strlen(err->message);
+    if (used + 2 + strlen(text) < sizeof(err->message))
+        snprintf(err->message + used, sizeof(err->message) - used, "; %s", text);
+}
+
 /* The unit of a resource: bytes for "output_bytes", dimensions for "rank". */
 static const char *resource_unit(const char *resource)
 {

@@ -114,6 +114,10 @@ struct td_error {
 td_status td_error_set(struct td_error *err, td_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Appends "; " and a hint to the message of an error, if there is room for all of it. err may be NULL. */
+void td_error_hint(struct td_error *err, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
 /* Add a detail to an error after td_error_set. err may be NULL; functions that take `status` return
  * it. */
 /* Names the tensor that err->etag is of. */

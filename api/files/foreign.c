@@ -52,7 +52,21 @@ static const struct td_foreign utf16 = { "text in UTF-16", "send UTF-8", "" },
                                utf32 = { "text in UTF-32", "send UTF-8", "" },
                                form = { "a form, name=value", "send JSON, {\"name\": value}", "" },
                                multipart = { "a multipart form", "send the JSON text alone", "" },
-                               markup = { "XML or HTML", "send JSON", "" };
+                               markup = { "XML or HTML", "send JSON", "" },
+                               printed_object = { "the text of an object of JavaScript",
+                                                  "send JSON.stringify(object)", "" },
+                               lines = { "lines of text, such as CSV",
+                                         "send JSON, [[1, 2], [3, 4]]; deploy/import makes a table "
+                                         "of CSV",
+                                         "" };
+
+/* Binary files that were sent as text. */
+#define BINARY "send it as it is, with curl --data-binary or -T"
+static const struct td_foreign
+    stripped_npy = { "a .npy file without its NULs, as curl -d sends it", BINARY, "" },
+    stripped_safetensors = { "a safetensors file without its NULs, as curl -d sends it", BINARY,
+                             "" },
+    decoded_npy = { "a .npy file that was decoded as text", "send its bytes as they are", "" };
 
 /* The first character is one byte beside zeros. */
 static const struct td_foreign *find_wide_text(const char *bytes, size_t size)
@@ -72,18 +86,74 @@ static bool is_form(const char *bytes, size_t size)
     return at > 0 && at < size && bytes[at] == '=';
 }
 
+/* True if the first line is of values between separators, none of them in quotes or brackets. */
+static bool is_lines(const char *bytes, size_t size)
+{
+    enum { MOST = 4096 };
+    size_t at = 0, separators = 0, spaces = 0;
+    if (size == 0 || !(isalnum((unsigned char)bytes[0]) || bytes[0] == '-' || bytes[0] == '#'))
+        return false;
+    for (; at < size && at < MOST && bytes[at] != '\n'; at++) {
+        const unsigned char c = (unsigned char)bytes[at];
+        if (c == ' ')
+            spaces++;
+        else if (c == ',' || c == ';' || c == '\t')
+            separators++;
+        else if ((c < ' ' && c != '\r') || strchr("[]{}", c))
+            return false;
+    }
+    const bool ends = at < size && bytes[at] == '\n';
+    return separators > 0 || (ends && (spaces > 0 || at + 1 < size));
+}
+
+static bool begins(const char *bytes, size_t size, const char *with)
+{
+    const size_t length = strlen(with);
+    return size >= length && memcmp(bytes, with, length) == 0;
+}
+
+/* curl -d @file leaves out NULs and line breaks, or ends the body at the first NUL. Text that was decoded as Latin-1, or not at all, has other
+ * bytes for the first one. */
+static const struct td_foreign *find_stripped(const char *bytes, size_t size)
+{
+    enum { NPY_MINOR = 7, HEADER = 256, LENGTH = 3 };
+    static const char offsets[] = "\"data_offsets\"";
+    if (td_npy_is(bytes, size)) {
+        const bool cut = size <= NPY_MINOR;
+        return cut || (bytes[NPY_MINOR] && !memchr(bytes, 0, size < HEADER ? size : HEADER))
+                   ? &stripped_npy
+                   : NULL;
+    }
+    if (begins(bytes, size, "\xc2\x93NUMPY") || begins(bytes, size, "\xef\xbf\xbdNUMPY"))
+        return &decoded_npy;
+    for (size_t at = 1; at <= LENGTH && at + 1 < size; at++)
+        if (bytes[at] == '{' && bytes[at + 1] == '"' && bytes[0] != '[' && bytes[0] != '{')
+            return memmem(bytes, size < 65536 ? size : 65536, offsets, sizeof offsets - 1)
+                       ? &stripped_safetensors
+                       : NULL;
+    return NULL;
+}
+
 static const struct td_foreign *find_other_text(const char *bytes, size_t size)
 {
+    if (begins(bytes, size, "[object "))
+        return &printed_object;
     if (size > 0 && bytes[0] == '<')
         return &markup;
     if (size > 2 && memcmp(bytes, "--", 2) == 0)
         return &multipart;
-    return is_form(bytes, size) ? &form : find_wide_text(bytes, size);
+    if (is_form(bytes, size))
+        return &form;
+    const struct td_foreign *wide = find_wide_text(bytes, size);
+    return wide ? wide : is_lines(bytes, size) ? &lines : NULL;
 }
 
 static const struct td_foreign *find_other(td_format sent, const char *bytes, size_t size)
 {
     const bool is_text = sent == TD_FORMAT_JSON || sent == TD_FORMAT_OIP;
+    const struct td_foreign *stripped = find_stripped(bytes, size);
+    if (stripped)
+        return stripped;
     if (td_npy_is(bytes, size))
         return sent == TD_FORMAT_NPY ? NULL : &npy;
     if (td_safetensors_is(bytes, size))
@@ -109,6 +179,11 @@ td_status td_foreign_explain_body(td_status status, td_format sent, const void *
     const struct td_foreign *found = td_foreign_find(bytes, size);
     if (!found)
         found = find_other(sent, bytes, size);
+    if (found == &lines && err && err->offset < 0) /* the text is JSON */
+        found = NULL;
+    if (!found && sent == TD_FORMAT_SAFETENSORS && size > 0 && !td_safetensors_is(bytes, size))
+        td_error_hint(err, "the body has the type of a safetensors file; elements alone, without a "
+                           "header, are sent as base64 in JSON");
     if (!found)
         return status;
     td_error_set(err, status, "the body is %s; %s", found->name, found->of_body);

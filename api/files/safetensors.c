@@ -555,7 +555,7 @@ static td_status apply_metadata(struct td_request *request,
         return status;
     if (strcmp(item->key, "format") == 0)
         return TD_OK; /* the Python library writes "pt", "np", ... */
-    return td_attrs_unknown(request, item->key, strlen(item->key), "metadata entry", err);
+    return td_attrs_unknown(request, item->key, strlen(item->key), TD_METADATA, err);
 }
 
 td_status td_safetensors_decode(const char *body, size_t bytes, struct td_resolver *resolver,

@@ -183,7 +183,8 @@ static td_status read_input(struct reader *reader, int input, bool of_table,
             td_json_refuse(path, reader->source.err,
                            "both %s and %s are given; one of them is expected", spec->name,
                            TD_TABLE_KEYS);
-        return td_error_at_input(reader->source.err, TD_MALFORMED_REQUEST, "%s", spec->name);
+        return td_error_at_input(reader->source.err, TD_MALFORMED_REQUEST, "%s",
+                                 of_table ? TD_TABLE_KEYS : spec->name);
     }
     reader->request->called_keys |= of_table;
     if (spec->list)
@@ -200,7 +201,9 @@ static td_status read_input(struct reader *reader, int input, bool of_table,
         td_arena_alloc(reader->source.arena, 1, sizeof *tensor, reader->source.err);
     if (!tensor)
         return reader->source.err->status;
+    reader->source.or_keys = td_input_is_row_numbers(spec);
     status = read_tensor(reader, input, 0, path, tensor);
+    reader->source.or_keys = false;
     if (status != TD_OK)
         return td_error_at_input(reader->source.err, status, "%s", spec->name);
     operand->tensors = tensor;

@@ -2,25 +2,7 @@
 
 #include "kernels/name.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
-
-/* Appends a hint. err may be NULL. */
-static __attribute__((format(printf, 2, 3))) void hint(struct td_error *err, const char *format,
-                                                       ...)
-{
-    char text[384];
-    va_list arguments;
-    if (!err)
-        return;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
-    const size_t used = strlen(err->message);
-    if (used + 2 + strlen(text) < sizeof err->message)
-        snprintf(err->message + used, sizeof err->message - used, "; %s", text);
-}
 
 /* ---- NaN and the infinities ------------------------------------------------------------------ */
 
@@ -43,10 +25,11 @@ bool td_json_is_nonfinite(const char *at, const char *end)
 
 void td_json_hint_nonfinite(struct td_error *err, td_dtype dtype)
 {
-    hint(err,
-         "NaN, Infinity and -Infinity are strings in a tensor with a dtype: "
-         "{\"dtype\":\"%s\",\"data\":[%s]}",
-         td_dtype_info(dtype)->name, td_dtype_is_complex(dtype) ? "[\"NaN\",0]" : "\"NaN\"");
+    td_error_hint(err,
+                  "NaN, Infinity and -Infinity are strings in a tensor with a dtype: "
+                  "{\"dtype\":\"%s\",\"data\":[%s]}",
+                  td_dtype_info(dtype)->name,
+                  td_dtype_is_complex(dtype) ? "[\"NaN\",0]" : "\"NaN\"");
 }
 
 /* ---- the dtype of another tensor -------------------------------------------------------------- */
@@ -54,14 +37,14 @@ void td_json_hint_nonfinite(struct td_error *err, td_dtype dtype)
 void td_json_hint_dtype(struct td_error *err, const char *of, td_dtype dtype)
 {
     if (err && err->status == TD_MALFORMED_REQUEST && err->has_pointer)
-        hint(err, "dtype %s is expected, as in %s", td_dtype_info(dtype)->name, of);
+        td_error_hint(err, "dtype %s is expected, as in %s", td_dtype_info(dtype)->name, of);
 }
 
 /* ---- resident tensors and keys --------------------------------------------------------------- */
 
 static void hint_ref(struct td_error *err, const char *name, size_t length)
 {
-    hint(err, "a resident tensor is {\"ref\": \"%s\"}", TD_SHOWN(name, length));
+    td_error_hint(err, "a resident tensor is {\"ref\": \"%s\"}", TD_SHOWN(name, length));
 }
 
 void td_json_hint_string(const struct td_json_scan *scan, const struct td_json_source *source)
@@ -80,7 +63,8 @@ static void hint_strings(const struct td_input_spec *spec, bool is_first,
     const char *text = (const char *)tensor->data + tensor->offsets[0];
     const size_t length = (size_t)(tensor->offsets[1] - tensor->offsets[0]);
     if (td_input_is_row_numbers(spec))
-        hint(err, "rows of a table with keys are {\"keys\": [\"%s\"]}", TD_SHOWN(text, length));
+        td_error_hint(err, "rows of a table with keys are {\"keys\": [\"%s\"]}",
+                      TD_SHOWN(text, length));
     else if (tensor->shape.rank == 0 && (is_first || spec->role == TD_ROLE_DATA))
         hint_ref(err, text, length);
     else if (td_json_is_nonfinite(text, text + length))

@@ -83,8 +83,10 @@ td_status td_json_siblings_read(struct td_json_siblings *siblings, struct td_jso
     const bool as_other = accepts(spec, of);
     const td_status status =
         td_json_tensor(source, as_other ? &of->dtype : NULL, td_input_untyped(spec), path, out);
-    /* Whether an optional input is used is known at the end. */
-    if (status == TD_OK && !of->known && !spec->is_used)
+    /* Whether an optional input is used is known at the end. A matrix in place of the keys of its rows is
+     * the error, not what has another dtype. */
+    const bool is_matrix = td_input_is_row_keys(spec) && out->shape.rank != 1;
+    if (status == TD_OK && !of->known && !spec->is_used && !is_matrix)
         *of = dtype_for_others(spec, out, spec->name);
     if (status != TD_OK && !typed && as_other)
         td_json_hint_dtype(source->err, of->name, of->dtype);

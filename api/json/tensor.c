@@ -17,7 +17,9 @@ _Static_assert(TD_JSON_PADDING >= TD_JSON_SCALARS_SLACK, "arrays read ahead with
 
 enum member { MEMBER_DTYPE, MEMBER_SHAPE, MEMBER_DATA, MEMBER_BASE64, MEMBER_REF, MEMBER_COUNT };
 
-static const char *const member_names[MEMBER_COUNT] = { "dtype", "shape", "data", "base64", "ref" };
+/* And what may stand in place of a tensor. */
+static const char *const member_names[MEMBER_COUNT + 1] = { "dtype",  "shape", "data",
+                                                            "base64", "ref",   "keys" };
 
 #define SEEN(member) (1u << MEMBER_##member)
 
@@ -180,6 +182,19 @@ static td_status decode_base64(struct td_json_source *source, const struct td_js
     return status;
 }
 
+static td_status refuse_member(struct td_json_source *source, const struct td_json_path *step,
+                               const char *key, size_t length)
+{
+    const bool or_keys = source->or_keys;
+    td_json_refuse(step, source->err,
+                   "a tensor has no member \"%s\"; expected dtype, shape, data, base64 %s",
+                   TD_SHOWN(key, length), or_keys ? "or ref, or keys alone" : "or ref");
+    td_suggest(source->err, key, length, member_names, or_keys ? MEMBER_COUNT + 1 : MEMBER_COUNT);
+    if (!step->up && td_name_is("keys", key, length)) /* the body is the tensor */
+        td_error_hint(source->err, "a table and its keys are {\"tensor\": ..., \"keys\": [...]}");
+    return TD_MALFORMED_REQUEST;
+}
+
 /* Finds the member with this name. An unknown or repeated one is an error. */
 static td_status find_member(struct td_json_source *source, const struct td_json_path *step,
                              const char *key, size_t length, unsigned seen, enum member *out)
@@ -187,14 +202,8 @@ static td_status find_member(struct td_json_source *source, const struct td_json
     unsigned member = 0;
     while (member < MEMBER_COUNT && !td_name_is(member_names[member], key, length))
         member++;
-    if (member == MEMBER_COUNT) {
-        td_json_refuse(step, source->err,
-                       "a tensor has no member \"%s\"; expected dtype, shape, data, base64 or "
-                       "ref",
-                       TD_SHOWN(key, length));
-        td_suggest(source->err, key, length, member_names, MEMBER_COUNT);
-        return TD_MALFORMED_REQUEST;
-    }
+    if (member == MEMBER_COUNT)
+        return refuse_member(source, step, key, length);
     if (seen & 1u << member) {
         td_json_refuse(step, source->err, "%s is given twice", member_names[member]);
         return TD_MALFORMED_REQUEST;

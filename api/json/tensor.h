@@ -19,6 +19,7 @@ struct td_json_source {
     struct td_resolver *resolver; /* NULL: there are no resident tensors */
     struct td_arena *arena;
     struct td_error *err;
+    bool or_keys; /* {"keys"} may stand in place of the tensor: for errors of unknown members */
 };
 
 /* Reads the tensor at source->scan. An untyped value has dtype `as`; if `as` is NULL its dtype is

@@ -101,10 +101,16 @@ static const struct td_attr_spec *find_attr(const struct td_op *op, const char *
     return NULL;
 }
 
-static int find_option(const char *name, size_t length)
+static bool has_option(const struct td_request *request, enum option option)
+{
+    return !request->is_change || option == OPTION_DEVICE || option == OPTION_TIMING;
+}
+
+static int find_option(const struct td_request *request, const char *name, size_t length)
 {
     int i = 0;
-    while (i < OPTION_COUNT && !td_name_is(option_names[i], name, length))
+    while (i < OPTION_COUNT &&
+           !(has_option(request, (enum option)i) && td_name_is(option_names[i], name, length)))
         i++;
     return i;
 }
@@ -144,7 +150,7 @@ static struct place find_place(struct td_request *request, const char *name, siz
                                .bit = UINT32_C(1) << index,
                                .set = &request->args.attrs_set,
                                .by_query = &request->by_query.attrs };
-    const int option = find_option(name, length);
+    const int option = find_option(request, name, length);
     if (option == OPTION_COUNT)
         return (struct place){ .set = NULL };
     return (struct place){ .option = (enum option)option,
@@ -231,6 +237,15 @@ td_status td_attrs_set_query(struct td_request *request, const char *name, size_
     return status;
 }
 
+/* True if the op has the input and the path does not name it. */
+static bool lacks_input(const struct td_request *request, const char *name)
+{
+    for (int i = 0; i < request->op->n_inputs; i++)
+        if (strcmp(request->op->inputs[i].name, name) == 0)
+            return request->args.inputs[i].count == 0;
+    return false;
+}
+
 /* The names that the error of an unknown one lists: inputs only of a body that has them as members. */
 static void list_names(const struct td_request *request, const char *const *names, int n,
                        bool inputs, char *text, size_t size)
@@ -247,8 +262,9 @@ static void list_names(const struct td_request *request, const char *const *name
 td_status td_attrs_unknown(const struct td_request *request, const char *name, size_t length,
                            const char *where, struct td_error *err)
 {
-    enum { MAX_NAMES = TD_MAX_INPUTS + TD_MAX_ATTRS + OPTION_COUNT };
+    enum { MAX_NAMES = TD_MAX_INPUTS + TD_MAX_ATTRS + OPTION_COUNT + 2 };
     const struct td_op *op = request->op;
+    const bool inputs = strcmp(where, TD_MEMBER) == 0;
     const char *names[MAX_NAMES];
     char listed[320];
     int n = 0;
@@ -257,19 +273,34 @@ td_status td_attrs_unknown(const struct td_request *request, const char *name, s
             td_error_set(err, TD_MALFORMED_REQUEST,
                          "%s is an input of %s; it belongs in the body, not in a %s",
                          op->inputs[i].name, op->name, where);
+            if (strcmp(where, TD_METADATA) == 0)
+                td_error_hint(err, "the entry \"%s%s.ref\" names a resident tensor",
+                              op->inputs[i].name, op->inputs[i].list ? ".0" : "");
             return td_error_at_attribute(err, TD_MALFORMED_REQUEST, op->inputs[i].name);
         }
         names[n++] = op->inputs[i].name;
     }
+    const int keys = td_table_keys_input(request, TD_TABLE_KEYS, strlen(TD_TABLE_KEYS));
+    if (inputs && keys >= 0 && !lacks_input(request, TD_TABLE_KEYS))
+        names[n++] = TD_TABLE_KEYS;
     for (int i = 0; i < op->n_attrs && n < MAX_NAMES; i++)
         names[n++] = op->attrs[i].name;
     for (int i = 0; i < OPTION_COUNT && n < MAX_NAMES; i++)
-        names[n++] = option_names[i];
+        if (has_option(request, (enum option)i))
+            names[n++] = option_names[i];
+    if (request->is_change && td_name_is(TD_PERSIST, name, length)) {
+        td_error_set(err, TD_MALFORMED_REQUEST,
+                     TD_PERSIST " belongs in the query string, ?" TD_PERSIST "=1, not in a %s",
+                     where);
+        return td_error_at_attribute(err, TD_MALFORMED_REQUEST, TD_PERSIST);
+    }
+    if (request->is_change && !inputs)
+        names[n++] = TD_PERSIST;
 
     const char *shown = TD_SHOWN(name, length);
-    list_names(request, names, n, strcmp(where, TD_MEMBER) == 0, listed, sizeof listed);
-    td_error_set(err, TD_MALFORMED_REQUEST, "%s has no %s \"%s\"; expected %s", op->name, where,
-                 shown, listed);
+    list_names(request, names, n, inputs, listed, sizeof listed);
+    td_error_set(err, TD_MALFORMED_REQUEST, "%s has no %s \"%s\"; expected %s%s", op->name, where,
+                 shown, listed, strcmp(where, TD_METADATA) == 0 ? ", <input>.ref" : "");
     td_suggest(err, name, length, names, n);
     return td_error_at_attribute(err, TD_MALFORMED_REQUEST, shown);
 }

@@ -14,8 +14,10 @@
 #include "api/message/message.h"
 
 /* Sets the error for a name that is neither an input, an attribute nor a request-wide member.
- * `where` is TD_MEMBER, "query parameter" or "metadata entry". */
-#define TD_MEMBER "member"
+ * `where` is TD_MEMBER, TD_METADATA or "query parameter". */
+#define TD_MEMBER   "member"
+#define TD_METADATA "metadata entry"
+#define TD_PERSIST  "persist" /* in the query string of a change of a table */
 td_status td_attrs_unknown(const struct td_request *request, const char *name, size_t length,
                            const char *where, struct td_error *err);
 

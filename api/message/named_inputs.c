@@ -167,7 +167,7 @@ static td_status refuse_name(const struct td_request *request, const char *name,
 {
     const struct td_op *op = request->op;
     const char *names[TD_MAX_INPUTS + 1];
-    char expected[TD_TENSOR_NAMES_TEXT], keys[INPUT_NAME];
+    char expected[TD_TENSOR_NAMES_TEXT], keys[INPUT_NAME], first[TD_MAX_INPUTS][INPUT_NAME];
     const char *shown = TD_SHOWN(name, length);
     int n = 0;
     if (request->table) {
@@ -176,8 +176,9 @@ static td_status refuse_name(const struct td_request *request, const char *name,
             return status;
     }
     for (int i = 0; i < op->n_inputs; i++) {
+        snprintf(first[i], INPUT_NAME, "%s%s", op->inputs[i].name, op->inputs[i].list ? ".0" : "");
         if (!by_path(request, i))
-            names[n++] = op->inputs[i].name;
+            names[n++] = first[i];
         if (takes_row_keys(request, &op->inputs[i]))
             names[n++] = name_text(request, i, true, keys, sizeof keys);
     }

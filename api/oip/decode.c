@@ -29,8 +29,10 @@ static td_status read_member(void *context, const struct td_json_path *path,
                              struct td_json_name name)
 {
     struct td_oip_reader *reader = context;
-    if (td_json_name_is(name, "inputs"))
+    if (td_json_name_is(name, "inputs")) {
+        reader->has_inputs = true;
         return td_oip_read_inputs(reader, path);
+    }
     if (td_json_name_is(name, "outputs"))
         return td_oip_read_outputs(reader, path);
     if (td_json_name_is(name, "parameters"))
@@ -100,6 +102,17 @@ static td_status read_body(struct td_oip_reader *reader)
     return TD_MALFORMED_REQUEST;
 }
 
+/* Bodies of other protocols, such as /v1, have no "inputs". */
+static td_status refuse_without_inputs(struct td_oip_reader *reader)
+{
+    char expected[TD_TENSOR_NAMES_TEXT];
+    td_error_set(reader->err, TD_INVALID_ARGUMENT,
+                 "inputs is missing; a list of {\"name\", \"datatype\", \"shape\", \"data\"} is "
+                 "expected, with the names %s",
+                 td_input_names_text(reader->request, expected, sizeof expected));
+    return td_error_at_input(reader->err, TD_INVALID_ARGUMENT, "inputs");
+}
+
 /* After the body is read: assigns the tensors to the op's inputs. */
 static td_status fill_inputs(struct td_oip_reader *reader)
 {
@@ -110,6 +123,8 @@ static td_status fill_inputs(struct td_oip_reader *reader)
         if (request->args.inputs[i].count > 0 || op->inputs[i].optional ||
             (i > 0 && td_input_is_row_keys(&op->inputs[i])))
             continue;
+        if (!reader->has_inputs && reader->n_refs == 0)
+            return refuse_without_inputs(reader);
         td_error_set(reader->err, TD_INVALID_ARGUMENT, "%s%s is missing; %s has the inputs %s",
                      op->inputs[i].name, op->inputs[i].list ? ".0" : "", td_inputs_owner(request),
                      td_input_names_text(request, expected, sizeof expected));
@@ -178,6 +193,10 @@ td_status td_oip_decode(const char *body, size_t bytes, const struct td_oip_sour
     td_status status = split_body(&reader, body, bytes);
     if (status == TD_OK)
         status = read_body(&reader);
+    if (status == TD_MALFORMED_REQUEST && reader.scan.end < body + bytes && err &&
+        err->offset == (int64_t)source->json_bytes)
+        td_error_hint(err, "Inference-Header-Content-Length is %zu, and the body has %zu bytes",
+                      source->json_bytes, bytes);
     if (status == TD_OK)
         status = fill_inputs(&reader);
     if (status == TD_OK)

@@ -260,6 +260,11 @@ static td_status read_tensor_parameter(void *context, const struct td_json_path 
          binary_size = !parameters->output && td_json_name_is(name, "binary_data_size"),
          binary = parameters->output && td_json_name_is(name, "binary_data"),
          classes = parameters->output && td_json_name_is(name, "classification");
+    if (is_attr(reader->request->op, name))
+        return td_json_refuse(path, reader->err,
+                              "\"%s\" is a parameter of %s; it belongs in the parameters of the "
+                              "request, not of a tensor",
+                              TD_OIP_SHOWN(name), reader->request->op->name);
     if (!region && !bytes && !offset && !binary_size && !binary && !classes)
         return td_json_skip(&reader->scan, 4, reader->arena, reader->err);
     td_status status = read_scalar(reader, path, &value);

@@ -53,6 +53,7 @@ struct td_oip_reader {
     struct td_oip_ref *refs;
     struct td_oip_output *outputs;
     unsigned char *requested; /* bit i: output i is requested; NULL before the first */
+    bool has_inputs;          /* the member "inputs" */
     int n_inputs, n_refs, n_outputs, input_capacity, ref_capacity, output_capacity;
     /* The objects that are being read. */
     struct td_oip_input *input;

@@ -48,7 +48,9 @@ static const struct component schemas[] = {
       "{'description':'A resident tensor.','type':'object','required':['name','dtype','shape',"
       "'bytes','version','etag','persisted'],'properties':{'name':{'type':'string'},"
       "'dtype':{'$ref':'#/components/schemas/Dtype'},'shape':{'$ref':'#/components/schemas/Shape'},"
-      "'bytes':{'type':'integer'},'version':{'type':'integer'},'etag':{'type':'string'},"
+      "'bytes':{'type':'integer'},'version':{'type':'integer','description':'Increases with every "
+      "change within one process; of tensors in memory it starts again with the process, so "
+      "that only etag identifies content.'},'etag':{'type':'string'},"
       "'keys':{'$ref':'#/components/schemas/Dtype'},'source':{'type':'string'},"
       "'checksum':{'enum':['none','pending','verified','damaged']},"
       "'device':{'enum':['cpu','gpu']},'replaced':{'type':'integer'},"
@@ -114,7 +116,8 @@ static const struct component headers[] = {
     { "ContentRange", "{'description':'Which part it is: bytes 5-9/44.',"
                       "'schema':{'type':'string'}}" },
     { "XTensordTable", "{'description':'The version that was read, NAME@VERSION, "
-                       "percent-encoded as in a path.',"
+                       "percent-encoded as in a path. Numbers of tables in memory start again with "
+                       "the process.',"
                        "'schema':{'type':'string'}}" },
     { "RetryAfter", "{'description':'Seconds after which to try again, where that may help.',"
                     "'schema':{'type':'string'}}" },

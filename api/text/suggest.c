@@ -81,8 +81,8 @@ const char *td_nearest_name(const char *name, size_t length, const char *const *
         const size_t other = strlen(names[i]);
         const size_t difference = other > length ? other - length : length - other;
         ++*work;
-        if (other > LONGEST)
-            continue;
+        if (other > LONGEST || td_name_is(names[i], name, length))
+            continue; /* the name itself is of no help */
         const bool part = least > 1 && is_part(name, length, names[i]);
         if (difference >= least && !part)
             continue;

@@ -192,9 +192,12 @@ static td_status check_outputs(struct td_call *call, size_t *bytes)
     for (int i = 0; i < args->n_outputs; i++)
         if (!td_size_add(*bytes, td_tensor_footprint(&args->outputs[i]), bytes))
             *bytes = SIZE_MAX;
-    return *bytes <= limit
-               ? TD_OK
-               : td_error_resource(&call->error, "output_bytes", *bytes, limit, "the output");
+    if (*bytes <= limit)
+        return TD_OK;
+    const td_status status =
+        td_error_resource(&call->error, "output_bytes", *bytes, limit, "the output");
+    td_error_hint(&call->error, "the option --max-output of the server sets it");
+    return status;
 }
 
 /* Checks the length of the reply's text against --max-output. Text of numbers may be several times
@@ -206,10 +209,14 @@ static td_status check_encoded(struct td_call *call, size_t outputs, size_t *byt
     const uint64_t limit = (uint64_t)call->services->config.max_output;
     if (!td_codec_encoded_bound(call->reply_format, &call->request, bytes))
         *bytes = SIZE_MAX;
-    return *bytes <= limit || *bytes / TEXT_PER_BYTE <= outputs
-               ? TD_OK
-               : td_error_resource(&call->error, "output_bytes", *bytes, limit,
-                                   "the text of the reply");
+    if (*bytes <= limit || *bytes / TEXT_PER_BYTE <= outputs)
+        return TD_OK;
+    const td_status status =
+        td_error_resource(&call->error, "output_bytes", *bytes, limit, "the text of the reply");
+    td_error_hint(&call->error,
+                  "the option --max-output of the server sets it; response=base64 and "
+                  "the binary formats are shorter");
+    return status;
 }
 
 static td_status check_flops(struct td_call *call, uint64_t flops)
@@ -325,6 +332,7 @@ static td_status infer(struct td_call *call)
     if (status == TD_OK)
         return td_companions_check(call);
     td_companions_explain(call);
+    td_row_keys_explain(call);
     td_codec_hint(call->body_format, &call->request, &call->error);
     return status;
 }

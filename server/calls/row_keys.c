@@ -3,9 +3,12 @@
 #include "api/message/attrs.h"
 #include "kernels/key_dtype.h"
 #include "kernels/key_index/search.h"
+#include "kernels/name.h"
 #include "server/store/store.h"
+#include "server/store/table_name.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 static const struct td_tensor *table_of(const struct td_call *call)
@@ -47,6 +50,23 @@ static bool are_queries(const struct td_call *call)
            !call->request.row_keys;
 }
 
+/* A string in place of a table: the name of one, whose keys would then be missing. */
+static td_status refuse_name(struct td_call *call, const struct td_tensor *name)
+{
+    const char *text = (const char *)name->data + name->offsets[0];
+    const char *input = call->op->inputs[0].name;
+    td_error_set(&call->error, TD_INVALID_ARGUMENT, "%s is a string; a table is expected", input);
+    td_error_hint(&call->error, "a resident tensor is {\"ref\": \"%s\"}",
+                  TD_SHOWN(text, (size_t)(name->offsets[1] - name->offsets[0])));
+    return td_error_at_input(&call->error, TD_INVALID_ARGUMENT, "%s", input);
+}
+
+static bool is_string(const struct td_tensor *tensor)
+{
+    return tensor->dtype == TD_DTYPE_STRING && tensor->shape.rank == 0 && !tensor->owner &&
+           tensor->offsets;
+}
+
 /* The keys of the rows, if the request left them out and the table has some. */
 static td_status fill_keys(struct td_call *call)
 {
@@ -60,6 +80,8 @@ static td_status fill_keys(struct td_call *call)
             return no_keys(call, spec->name);
         if (args->inputs[i].tensors)
             continue;
+        if (is_string(table))
+            return refuse_name(call, table);
         if (!table->keys)
             return table_name(call) ? no_keys(call, spec->name) : TD_OK;
         struct td_tensor *keys = td_arena_alloc(&call->arena, 1, sizeof *keys, &call->error);
@@ -169,6 +191,28 @@ td_status td_row_keys_bind(struct td_call *call)
     if (status == TD_OK)
         status = check_bounds(call);
     return status == TD_OK ? describe_rows(call) : status;
+}
+
+void td_row_keys_explain(struct td_call *call)
+{
+    struct td_error *err = &call->error;
+    char keys[TD_KEYS_NAME];
+    if (call->request.row_keys && call->request.row_keys_name &&
+        strcmp(err->input, call->op->inputs[call->request.row_input].name) == 0) {
+        td_error_hint(err, "%s are in the place of %s", keys_name(call), err->input);
+        snprintf(err->input, sizeof err->input, "%s", keys_name(call));
+    }
+    for (int i = 0; i < call->op->n_inputs; i++) {
+        const struct td_tensor *given = call->request.args.inputs[i].tensors;
+        if (!td_input_is_row_keys(&call->op->inputs[i]) || !given || !given->owner ||
+            !given->keys || strcmp(err->input, call->op->inputs[i].name) != 0)
+            continue;
+        const char *table = td_tables_name_of(&call->tables, given, &call->arena);
+        if (!table || strlen(table) >= TD_TENSOR_NAME)
+            continue;
+        td_table_keys_name(table, keys);
+        td_error_hint(err, "the keys of '%s' are {\"ref\": \"%s\"}", table, keys);
+    }
 }
 
 void td_row_keys_add_cost(const struct td_call *call, struct td_cost *cost)

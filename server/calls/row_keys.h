@@ -19,6 +19,10 @@ uint64_t td_row_keys_copied(const struct td_call *call);
 /* Before inference: sets the inputs that keys stand for; row numbers have no data yet. */
 TD_MUST_CHECK td_status td_row_keys_bind(struct td_call *call);
 
+/* After inference failed: adds to the error that keys are in the place of the input it names, or what the
+ * keys of the table are that was given for them. */
+void td_row_keys_explain(struct td_call *call);
+
 /* Adds what td_row_keys_find costs. */
 void td_row_keys_add_cost(const struct td_call *call, struct td_cost *cost);
 

@@ -36,8 +36,13 @@ static td_status get_argument(struct td_call *call, const char *name, size_t len
                               const char *value, size_t value_length)
 {
     struct td_tensor_call *state = call->state;
-    if (!td_name_is("response", name, length))
-        return td_tensor_call_unknown(call, name, length, (const char *[]){ "response" }, 1);
+    if (!td_name_is("response", name, length)) {
+        const td_status status =
+            td_tensor_call_unknown(call, name, length, (const char *[]){ "response" }, 1);
+        td_error_hint(&call->error, "the header Accept selects a binary format, application/x-npy "
+                                    "or application/vnd.safetensors");
+        return status;
+    }
     const int layout =
         td_tensor_call_choose(call, TD_TENSOR_RESPONSE, td_layout_names, value, value_length);
     if (layout < 0)
@@ -98,9 +103,14 @@ static td_status admit_get(struct td_call *call, struct td_admission *admission)
     if (state->unmodified || !state->whole)
         return TD_OK;
     const struct td_tensor *tensor = state->listing.tensor;
-    if (call->reply_format == TD_FORMAT_JSON && td_tensor_footprint(tensor) > limit)
-        return td_error_resource(&call->error, "output_bytes", td_tensor_footprint(tensor), limit,
-                                 "the tensor as text");
+    if (call->reply_format == TD_FORMAT_JSON && td_tensor_footprint(tensor) > limit) {
+        const td_status large = td_error_resource(
+            &call->error, "output_bytes", td_tensor_footprint(tensor), limit, "the tensor as text");
+        td_error_hint(&call->error,
+                      "the option --max-output of the server sets it; Accept: "
+                      "application/x-npy or application/vnd.safetensors has no limit");
+        return large;
+    }
     const td_status status = copy_mapped_strings(call);
     if (status != TD_OK)
         return status;

@@ -21,6 +21,7 @@ static td_status begin(struct td_call *call)
 {
     td_status status = td_tensor_call_begin_write(call);
     td_request_init(&call->request, call->op);
+    call->request.is_change = true;
     if (status == TD_OK)
         status =
             td_codec_request_format(call->headers.content_type, &call->body_format, &call->error);
@@ -30,7 +31,7 @@ static td_status begin(struct td_call *call)
 static td_status argument(struct td_call *call, const char *name, size_t length, const char *value,
                           size_t value_length)
 {
-    return td_name_is("persist", name, length)
+    return td_name_is(TD_PERSIST, name, length)
                ? td_tensor_call_persist(call, value, value_length)
                : td_op_argument(call, name, length, value, value_length);
 }
@@ -138,13 +139,7 @@ static td_status decode(struct td_call *call)
         status =
             td_codec_decode(call->body_format, call->body, call->body_bytes,
                             &call->sources.resolver, &call->arena, &call->request, &call->error);
-    status = explain_keys(call, status);
-    if (status == TD_OK && call->request.options.store) {
-        td_error_set(&call->error, TD_MALFORMED_REQUEST,
-                     "store is given, but %s changes the tensor of its path", call->op->name);
-        return td_error_at_attribute(&call->error, TD_MALFORMED_REQUEST, "store");
-    }
-    return status;
+    return explain_keys(call, status);
 }
 
 static td_status admit(struct td_call *call, struct td_admission *admission)

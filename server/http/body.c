@@ -19,10 +19,26 @@ enum {
     CHUNK_BYTES = 16            /* this many bytes */
 };
 
+/* The option that the limit of the body is from; NULL: none. */
+static const char *limit_option(const struct td_call *call, int64_t limit)
+{
+    const struct td_config *config = &call->services->config;
+    if (call->body_limit == TD_BODY_TENSOR && limit == config->tensor_quota)
+        return "--tensor-quota";
+    return limit == config->max_body       ? "--max-body"
+           : limit == config->memory_limit ? "--memory-limit"
+                                           : NULL;
+}
+
 static td_status too_large(struct td_call *call)
 {
+    const size_t limit = td_call_body_limit(call);
+    const char *option = limit_option(call, (int64_t)limit);
     call->close_connection = true;
-    return td_error_too_large(&call->error, td_call_body_limit(call), "the body exceeds");
+    const td_status status = td_error_too_large(&call->error, limit, "the body exceeds");
+    if (option)
+        td_error_hint(&call->error, "the option %s of the server sets it", option);
+    return status;
 }
 
 static td_status make_room(struct td_call *call, size_t bytes)

@@ -1,5 +1,6 @@
 #include "server/http/query.h"
 
+#include "kernels/name.h"
 #include "server/http/target.h"
 
 #include <string.h>
@@ -9,6 +10,16 @@ size_t td_query_leave_encoded(void *context, struct MHD_Connection *connection, 
     (void)context;
     (void)connection;
     return strlen(text);
+}
+
+/* Probes and clients of other paths may send any arguments. */
+static td_status refuse(struct td_call *call, const char *name, size_t length)
+{
+    const char *shown = TD_SHOWN(name, length);
+    td_error_set(&call->error, TD_MALFORMED_REQUEST,
+                 "%s %.128s has no query parameters; \"%s\" is given", call->method, call->path,
+                 shown);
+    return td_error_at_attribute(&call->error, TD_MALFORMED_REQUEST, shown);
 }
 
 static enum MHD_Result visit_argument(void *context, enum MHD_ValueKind kind, const char *name,
@@ -25,6 +36,8 @@ static enum MHD_Result visit_argument(void *context, enum MHD_ValueKind kind, co
         status = td_target_decode(&value, &value_length, "the query", &call->arena, &call->error);
     if (status == TD_OK && call->task && call->task->argument)
         status = call->task->argument(call, name, length, value, value_length);
+    else if (status == TD_OK && strncmp(call->path, "/v1/", 4) == 0)
+        status = refuse(call, name, length);
     return status == TD_OK ? MHD_YES : MHD_NO;
 }
 

@@ -180,6 +180,12 @@ static unsigned method_bit(const char *method)
     return 0;
 }
 
+/* The name of the first method of a set. */
+static const char *method_name(unsigned methods)
+{
+    return methods & GET ? "GET" : methods & POST ? "POST" : methods & PUT ? "PUT" : "DELETE";
+}
+
 /* A segment of the path matched by a {name} of the pattern. */
 struct segment {
     const char *name, *text; /* name: the text within the braces */
@@ -215,9 +221,28 @@ static bool is_called(const struct segment *segment, const char *name)
     return td_name_is(name, segment->name, segment->name_length);
 }
 
+/* A route of /v1 below another name whose last segment is this, "scatter" of "/v1/tensors/{name}/scatter";
+ * NULL if there is none. */
+static const struct route *route_ending_with(const struct segment *segment)
+{
+    for (int i = 0; i < N_ROUTES; i++) {
+        const char *last = strrchr(routes[i].pattern, '/') + 1;
+        const bool below = strncmp(routes[i].pattern, "/v1/", 4) == 0 &&
+                           last != routes[i].pattern + 4 && *last != '{';
+        if (below && td_name_is(last, segment->text, segment->length))
+            return &routes[i];
+    }
+    return NULL;
+}
+
 static td_status unknown_op(const struct segment *segment, struct td_error *err)
 {
     int count;
+    const struct route *meant = route_ending_with(segment);
+    if (meant)
+        return td_error_set(err, TD_UNKNOWN_OP, "there is no op '%s'; %s %s is a path",
+                            TD_SHOWN(segment->text, segment->length), method_name(meant->methods),
+                            meant->pattern);
     const struct td_op *const *ops = td_ops(&count);
     const char *names[TD_OP_COUNT];
     for (int i = 0; i < count; i++)
@@ -226,15 +251,21 @@ static td_status unknown_op(const struct segment *segment, struct td_error *err)
                            "GET /v1/ops");
 }
 
+/* "gather, lookup". Returns text. */
+static const char *list(const char *const *names, int n, char *text, size_t size)
+{
+    size_t used = 0;
+    for (int i = 0; i < n && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%s", i ? ", " : "", names[i]);
+    return text;
+}
+
 /* An op of another route, or an unknown name; perhaps a '/' was meant to be in the name of the tensor. */
 static td_status unknown_lookup(const struct segment *segment, const char *const *names, int n,
                                 struct td_error *err)
 {
     char listed[256];
-    size_t used = 0;
-    for (int i = 0; i < n && used < sizeof listed; i++)
-        used +=
-            (size_t)snprintf(listed + used, sizeof listed - used, "%s%s", i ? ", " : "", names[i]);
+    list(names, n, listed, sizeof listed);
     const struct td_op *op = td_op_named(segment->text, segment->length);
     if (op)
         td_error_set(
@@ -253,30 +284,48 @@ static td_status unknown_lookup(const struct segment *segment, const char *const
     return TD_UNKNOWN_OP;
 }
 
-/* The ops that have a path below a tensor: the lookups, then those with a route of their own. */
-static int ops_of_tensors(const char *names[N_ROUTES + TD_OP_COUNT])
+/* The last segments of the paths below a tensor that have one of these methods. Returns their number. */
+static int tensor_paths(unsigned methods, const char *names[N_ROUTES])
 {
-    int count, n = 0;
-    const struct td_op *const *ops = td_ops(&count);
-    for (int i = 0; i < count; i++)
-        if (td_op_is_lookup(ops[i]))
-            names[n++] = ops[i]->name;
+    static const char tensor[] = "/v1/tensors/{name}/";
+    int n = 0;
     for (int i = 0; i < N_ROUTES; i++)
-        if (routes[i].op &&
-            td_name_begins("/v1/tensors/", routes[i].pattern, strlen(routes[i].pattern)))
-            names[n++] = routes[i].op->name;
+        if ((routes[i].methods & methods) &&
+            strncmp(routes[i].pattern, tensor, sizeof tensor - 1) == 0)
+            names[n++] = routes[i].pattern + sizeof tensor - 1;
     return n;
+}
+
+/* No path below a tensor; with POST it would be an op. */
+static td_status unknown_path(struct td_call *call, const struct segment *segment)
+{
+    const char *names[N_ROUTES];
+    char listed[128];
+    const int n = tensor_paths(method_bit(call->method), names);
+    td_error_set(&call->error, TD_NOT_FOUND,
+                 "there is nothing at %.128s; below a tensor %.32s has %s. Names of tensors cannot "
+                 "contain '/'",
+                 call->path, call->method, n ? list(names, n, listed, sizeof listed) : "nothing");
+    td_suggest(&call->error, segment->text, segment->length, names, n);
+    return TD_NOT_FOUND;
 }
 
 /* An op that a path binds to a table. */
 static td_status find_lookup(struct td_call *call, const struct segment *segment)
 {
-    const char *names[N_ROUTES + TD_OP_COUNT];
-    const int n = ops_of_tensors(names);
+    int count, n = 0;
+    const struct td_op *const *ops = td_ops(&count);
+    const char *names[TD_OP_COUNT + N_ROUTES];
     call->op = td_op_named(segment->text, segment->length);
     if (call->op && td_op_is_lookup(call->op))
         return TD_OK;
     call->op = NULL;
+    if (method_bit(call->method) != POST)
+        return unknown_path(call, segment);
+    for (int i = 0; i < count; i++)
+        if (td_op_is_lookup(ops[i]))
+            names[n++] = ops[i]->name;
+    n += tensor_paths(POST, names + n);
     return unknown_lookup(segment, names, n, &call->error);
 }
 
@@ -445,6 +494,32 @@ td_style td_route_style(const char *path)
     return v2 ? TD_STYLE_OIP : TD_STYLE_PROBLEM;
 }
 
+/* Paths that clients try, and what they mean. Those that end with '/' are of all below them. */
+static td_status refuse_path(struct td_call *call)
+{
+    static const struct {
+        const char *path, *hint;
+    } tried[] = {
+        { "/v1/aliases/",
+          "DELETE /v1/tensors/{alias} removes an alias, POST /v1/aliases sets one" },
+        { "/v1/tensor/", "the paths of a tensor begin with /v1/tensors/{name}" },
+        { "/v1/tensors/", "GET /v1/tensors lists the tensors" },
+        { "/v1/v1/", "the paths of /v1 begin with it once: leave it out of the base URL" },
+        { "/v1/v2/", "the paths of /v2 begin with it: leave /v1 out of the base URL" },
+        { "/v2/models", "POST /v2/repository/index lists the models" },
+        { "/v2/models/", "POST /v2/repository/index lists the models" },
+    };
+    const char *hint = "GET /openapi.json has all paths";
+    for (size_t i = 0; i < sizeof tried / sizeof *tried; i++) {
+        const size_t length = strlen(tried[i].path);
+        if (strncmp(call->path, tried[i].path, length) == 0 &&
+            (tried[i].path[length - 1] == '/' || !call->path[length]))
+            hint = tried[i].hint;
+    }
+    return td_error_set(&call->error, TD_NOT_FOUND, "there is nothing at %.200s; %s", call->path,
+                        hint);
+}
+
 td_status td_route_call(struct td_call *call)
 {
     struct segment segments[TD_PATH_ARGUMENTS + 2]; /* and an op and a version */
@@ -484,6 +559,5 @@ td_status td_route_call(struct td_call *call)
     }
     if (pattern)
         return refuse_method(call, methods);
-    return td_error_set(&call->error, TD_NOT_FOUND, "there is nothing at %.200s%s", call->path,
-                        call->style == TD_STYLE_OIP ? "" : "; GET /v1/ops lists the ops");
+    return refuse_path(call);
 }

@@ -47,8 +47,8 @@ td_status td_store_check_name(const char *name, struct td_error *err)
     size_t length;
     if (td_table_of_keys(name, strlen(name), table, &length))
         return td_error_set(err, TD_INVALID_ARGUMENT,
-                            "'%s' means the keys of '%s' and names no tensor; PUT "
-                            "/v1/tensors/%s/keys gives that table keys",
+                            "'%s' means the keys of '%s' and names no tensor; they are put and "
+                            "deleted at /v1/tensors/%s/keys",
                             name, table, table);
     if (td_name_valid(name))
         return TD_OK;

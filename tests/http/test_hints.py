@@ -152,3 +152,120 @@ class Hints(HttpTest):
             self.assertProblem(self.get("/v1/tensors/" + part), 404, "TENSOR_NOT_FOUND", did_you_mean=name)
         for name in names:
             self.assertStatus(self.request("DELETE", "/v1/tensors/" + name), 204)
+
+
+class Paths(HttpTest):
+    """Errors of paths, query parameters and members name the one that was meant."""
+
+    def test_paths_that_clients_try_lead_to_the_right_one(self):
+        for method, path, status, hint in (
+                ("GET", "/v1/tensors/t/stats", 404, "GET has statistics, keys"), ("PUT", "/v1/tensors/t/key", 404, "PUT has keys"),
+                ("POST", "/v1/tensors/t/foo", 404, "it has gather, "), ("POST", "/v1/tensors/t/foo", 404, "scatter, upsert, remove"),
+                ("GET", "/v1/tensors/", 404, "GET /v1/tensors lists"), ("POST", "/v1/tensor/t/lookup", 404, "/v1/tensors/{name}"),
+                ("GET", "/v1/v1/ops", 404, "leave it out of the base URL"), ("GET", "/v1/v2/health/live", 404, "leave /v1 out of the base URL"),
+                ("GET", "/v2/models", 404, "POST /v2/repository/index"), ("DELETE", "/v1/aliases/a", 404, "DELETE /v1/tensors/{alias}"),
+                ("GET", "/nothing", 404, "GET /openapi.json"), ("POST", "/v1/scatter", 404, "POST /v1/tensors/{name}/scatter"),
+                ("POST", "/v1/upsert", 404, "POST /v1/tensors/{name}/upsert"), ("POST", "/v1/remove", 404, "POST /v1/tensors/{name}/remove"),
+                ("POST", "/v1/plan", 404, "POST /v1/einsum/plan"), ("POST", "/v1/nothing", 404, "GET /v1/ops")):
+            with self.subTest(path, method=method):
+                reply = self.request(method, path, {} if method in ("POST", "PUT") else None)
+                self.assertStatus(reply, status)
+                self.assertIn(hint, reply.json().get("detail") or reply.json()["error"])
+
+    def test_paths_without_query_parameters_refuse_them(self):
+        for path in ("/v1/aliases", "/v1/ops", "/v1/ops/gather", "/v1/devices"):
+            self.assertStatus(self.get(path), 200)
+            self.assertIn("no query parameters", self.assertProblem(self.get(path + "?limit=1"), 400, "MALFORMED_REQUEST", attribute="limit")["detail"])
+        for path in ("/healthz", "/readyz", "/metrics", "/v2/health/ready"):
+            self.assertStatus(self.get(path + "?probe=1"), 200)
+
+    def test_updates_have_persist_in_the_query_string_and_neither_response_nor_store(self):
+        self.assertStatus(self.request("PUT", "/v1/tensors/hint.updated", {"tensor": [[1, 2]], "keys": ["a"]}), 201)
+        upsert, scatter = {"keys": ["a"], "rows": [[3, 4]]}, {"indices": [[0]], "updates": [[5, 6]]}
+        for op, body in (("upsert", upsert), ("scatter", scatter), ("remove", {"keys": ["a"]})):
+            path = f"/v1/tensors/hint.updated/{op}"
+            for option, value in (("response", "flat"), ("store", "x"), ("persit", "1")):
+                with self.subTest(op, option=option):
+                    detail = self.assertProblem(self.post(f"{path}?{option}={value}", body), 400, "MALFORMED_REQUEST", attribute=option)["detail"]
+                    self.assertTrue(detail.endswith("device, timing, persist"), detail)
+                    self.assertProblem(self.post(path, {**body, option: value}), 400, "MALFORMED_REQUEST", attribute=option)
+            self.assertIn("?persist=1", self.assertProblem(self.post(path, {**body, "persist": True}), 400, "MALFORMED_REQUEST")["detail"])
+        self.assertStatus(self.post("/v1/tensors/hint.updated/upsert?device=cpu&persist=0", {**upsert, "timing": True}), 200)
+        self.assertStatus(self.request("DELETE", "/v1/tensors/hint.updated"), 204)
+
+    def test_members_at_the_path_of_a_table_with_keys(self):
+        self.assertStatus(self.request("PUT", "/v1/tensors/hint.keyed", {"tensor": [[1, 2]], "keys": ["a"]}), 201)
+        for op, member, meant in (("gather", "queries", None), ("gather", "key", "keys"), ("lookup", "key", "keys"), ("find", "kyes", "keys")):
+            problem = self.assertProblem(self.post(f"/v1/tensors/hint.keyed/{op}", {member: ["a"]}), 400, "MALFORMED_REQUEST")
+            self.assertEqual(problem.get("did_you_mean"), meant)
+            self.assertEqual(problem["detail"].replace(",", " ").split().count("keys"), 1, problem["detail"])
+        self.assertStatus(self.request("DELETE", "/v1/tensors/hint.keyed"), 204)
+
+    def test_a_body_of_another_api_of_a_model_leads_to_inputs(self):
+        for body in ({"params": [1], "indices": [0]}, {"input": []}, {}):
+            error = self.request("POST", "/v2/models/gather/infer", body).json()
+            self.assertIn('inputs is missing; a list of {"name", "datatype", "shape", "data"} is expected, with the names params; indices', error["error"])
+            self.assertEqual(error["input"], "inputs")
+        self.assertIn("params is missing", self.request("POST", "/v2/models/gather/infer", {"inputs": []}).json()["error"])
+
+    def test_a_header_length_that_cuts_the_json_text_is_named(self):
+        body = b'{"inputs":[{"name":"params","shape":[1],"datatype":"FP32","data":[1]}]}'
+        for length in (1, 20, len(body) - 1):
+            error = self.request("POST", "/v2/models/gather/infer", body, {"Inference-Header-Content-Length": str(length)}).json()["error"]
+            self.assertIn(f"Inference-Header-Content-Length is {length}, and the body has {len(body)} bytes", error)
+
+    def test_a_tensor_with_keys_leads_to_their_place(self):
+        detail = self.assertProblem(self.post("/v1/gather", {"params": [1], "indices": {"key": ["a"]}}), 400, "MALFORMED_REQUEST", did_you_mean="keys")["detail"]
+        self.assertIn("or ref, or keys alone", detail)
+        for body in ({"data": [[1]], "keys": ["a"]}, {"dtype": "int32", "data": [[1]], "keys": ["a"]}):
+            self.assertIn('{"tensor": ..., "keys": [...]}', self.assertProblem(self.request("PUT", "/v1/tensors/hint.none", body), 400, "MALFORMED_REQUEST")["detail"])
+
+    def test_metadata_of_safetensors_leads_to_ref_and_numbered_lists(self):
+        kind, index = {"Content-Type": SAFETENSORS}, ("int64", (1,), pack("int64", [0]))
+        reply = self.post("/v1/gather", safetensors({"indices": index}, {"params": "planets"}), kind)
+        self.assertIn('"params.ref" names a resident tensor', self.assertProblem(reply, 400, "MALFORMED_REQUEST")["detail"])
+        reply = self.post("/v1/gather", safetensors({"indices": index}, {"x": "planets"}), kind)
+        self.assertTrue(self.assertProblem(reply, 400, "MALFORMED_REQUEST")["detail"].endswith(", <input>.ref"))
+        self.assertProblem(self.post("/v1/concat", safetensors({"inputs": index}), kind), 400, "MALFORMED_REQUEST", did_you_mean="inputs.0")
+
+    def test_a_table_in_place_of_its_keys_leads_to_them(self):
+        for rows in ([[1, 2], [3, 4]], [[0.5, 1], [2, 3]]):
+            self.assertIn(self.request("PUT", "/v1/tensors/hint.rows", {"tensor": rows, "keys": ["a", "b"]}).status, (200, 201))
+            for op, body in (("find", {}), ("lookup", {"params": {"ref": "hint.rows"}})):
+                reply = self.post(f"/v1/{op}", {**body, "keys": {"ref": "hint.rows"}, "queries": ["a"]})
+                self.assertStatus(reply, 422)
+                problem = reply.json()
+                self.assertEqual(problem["input"], "keys")
+                self.assertIn('the keys of \'hint.rows\' are {"ref": "hint.rows.keys"}', problem["detail"])
+        self.assertProblem(self.post("/v1/find", {"keys": [[1, 2]], "queries": ["a"]}), 422, "SHAPE_MISMATCH", input="keys")
+        self.assertIn("/v1/tensors/hint.rows/keys", self.assertProblem(self.request("DELETE", "/v1/tensors/hint.rows.keys"), 422, "INVALID_ARGUMENT")["detail"])
+        self.assertStatus(self.request("DELETE", "/v1/tensors/hint.rows"), 204)
+        problem = self.assertProblem(self.post("/v1/lookup", {"params": "cities:rows", "queries": ["a"]}), 422, "INVALID_ARGUMENT", input="params")
+        self.assertIn('{"ref": "cities:rows"}', problem["detail"])
+
+    def test_an_error_of_keys_in_place_of_row_numbers_names_keys(self):
+        self.assertStatus(self.request("PUT", "/v1/tensors/hint.bag", {"tensor": [[0.5]], "keys": ["a"]}), 201)
+        problem = self.assertProblem(self.post("/v1/tensors/hint.bag/embedding_bag", {"keys": [[["a"]]]}), 422, "SHAPE_MISMATCH", input="keys")
+        self.assertIn("keys are in the place of indices", problem["detail"])
+        self.assertProblem(self.post("/v1/tensors/hint.bag/gather", b'{"keys": ["a"], "keys": ["a"]}'), 400, "MALFORMED_REQUEST", input="keys")
+        self.assertStatus(self.request("DELETE", "/v1/tensors/hint.bag"), 204)
+
+    def test_a_get_that_asks_for_a_format_leads_to_accept(self):
+        self.assertIn("Accept", self.assertProblem(self.get("/v1/tensors/any?format=npy"), 400, "MALFORMED_REQUEST")["detail"])
+
+
+class Limits(HttpTest):
+    """The error of a limit names the option that sets it, and what is not limited by it."""
+    options = ("--max-output", "64K", "--max-body", "128K", "--tensor-quota", "1M")
+
+    def test_the_option_of_a_limit_is_named(self):
+        self.assertStatus(self.request("PUT", "/v1/tensors/hint.large", [0] * 32768), 201)
+        gather = {"params": {"ref": "hint.large"}, "indices": [[0] * 20000]}
+        detail = self.assertProblem(self.post("/v1/gather", gather), 422, "RESOURCE_LIMIT", resource="output_bytes")["detail"]
+        self.assertIn("--max-output", detail)
+        detail = self.assertProblem(self.get("/v1/tensors/hint.large?response=flat"), 422, "RESOURCE_LIMIT", resource="output_bytes")["detail"]
+        self.assertIn("--max-output", detail)
+        self.assertIn("Accept: application/x-npy", detail)
+        self.assertStatus(self.request("GET", "/v1/tensors/hint.large", None, {"Accept": "application/x-npy"}), 200)
+        reply = self.post("/v1/gather", b" " * 200_000)
+        self.assertIn("--max-body", self.assertProblem(reply, 413, "PAYLOAD_TOO_LARGE")["detail"])

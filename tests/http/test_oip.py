@@ -236,6 +236,13 @@ class Inference(OipTest):
         inputs = [{**tensor, "parameters": {**tensor.get("parameters", {}), "content_type": "np"}} for tensor in self.gather_inputs()]
         self.assertGathered(self.infer("gather", inputs, parameters={"content_type": "np"}))
 
+    def test_an_attribute_among_the_parameters_of_a_tensor_is_refused(self):
+        for name, value in (("axis", 0), ("bounds", "zero"), ("device", "cpu")):
+            inputs = [{**tensor, "parameters": {**tensor.get("parameters", {}), name: value}} for tensor in self.gather_inputs()]
+            self.assertError(self.infer("gather", inputs), 400, "belongs in the parameters of the request")
+            outputs = [{"name": "output", "parameters": {name: value}}]
+            self.assertError(self.infer("gather", self.gather_inputs(), outputs), 400, "belongs in the parameters of the request")
+
     def test_priorities_are_accepted_and_sequences_refused(self):
         self.assertGathered(self.infer("gather", self.gather_inputs(), parameters={"priority": 1, "timeout": 10_000_000}))
         self.assertError(self.infer("gather", self.gather_inputs(), parameters={"sequence_id": 5}), 400, "stateless")

@@ -86,6 +86,34 @@ static const struct {
     { TD_FORMAT_JSON, "\x93NUMPY\1\0", 8,
       "the body is a .npy file; PUT takes it as application/x-npy" },
     { TD_FORMAT_NPY, "\x93NUMPY\1\0", 8, NULL },
+    { TD_FORMAT_NPY, "\x93NUMPY\1v{'descr': '<f4'", 23,
+      "the body is a .npy file without its NULs, as curl -d sends it; send it as it is, with curl "
+      "--data-binary or -T" },
+    { TD_FORMAT_NPY, "\x93NUMPY\1", 7,
+      "the body is a .npy file without its NULs, as curl -d sends it; send it as it is, with curl "
+      "--data-binary or -T" },
+    { TD_FORMAT_NPY, "\xc2\x93NUMPY\1\0", 9,
+      "the body is a .npy file that was decoded as text; send its bytes as they are" },
+    { TD_FORMAT_JSON, "P{\"x\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 58,
+      "the body is a safetensors file without its NULs, as curl -d sends it; send it as it is, "
+      "with "
+      "curl --data-binary or -T" },
+    { TD_FORMAT_JSON, "P{\"x\":1}", 8, NULL },
+    { TD_FORMAT_SAFETENSORS, "\0\0\200\077\0\0\0\100", 8,
+      "why; the body has the type of a safetensors file; elements alone, without a header, "
+      "are "
+      "sent as base64 in JSON" },
+    { TD_FORMAT_JSON, "[object Object]", 15,
+      "the body is the text of an object of JavaScript; send JSON.stringify(object)" },
+    { TD_FORMAT_JSON, "id,x\n1,2\n", 9,
+      "the body is lines of text, such as CSV; send JSON, [[1, 2], [3, 4]]; deploy/import makes a "
+      "table of CSV" },
+    { TD_FORMAT_JSON, "1.5 2\n3 4", 9,
+      "the body is lines of text, such as CSV; send JSON, [[1, 2], [3, 4]]; deploy/import makes a "
+      "table of CSV" },
+    { TD_FORMAT_JSON, "king, [1]", 9, NULL },
+    { TD_FORMAT_JSON, "'[1, 2]'", 8, NULL },
+    { TD_FORMAT_JSON, "NaN", 3, NULL },
     { TD_FORMAT_JSON, "\100\0\0\0\0\0\0\0{\"x\"", 12,
       "the body is a safetensors file; send it as application/vnd.safetensors" },
     { TD_FORMAT_SAFETENSORS, "\100\0\0\0\0\0\0\0{\"x\"", 12, NULL },
@@ -99,6 +127,7 @@ static const struct {
 TD_TEST_EACH(a_body_that_was_sent_as_another_format_is_named, sent_as_others)
 {
     td_error_set(&err, TD_MALFORMED_REQUEST, "why");
+    err.offset = 0; /* a syntax error */
     ck_assert_int_eq(td_foreign_explain_body(TD_MALFORMED_REQUEST, sent_as_others[_i].sent,
                                              sent_as_others[_i].start, sent_as_others[_i].bytes,
                                              &err),

@@ -210,8 +210,8 @@ static const struct {
     { "GET", "/v1/ops/", TD_NOT_FOUND, "", "" },
     { "GET", "/v1/ops/gather/x", TD_NOT_FOUND, "", "" },
     { "GET", "/v1/tensors/", TD_NOT_FOUND, "", "" },
-    { "GET", "/v1/tensors/a/b", TD_UNKNOWN_OP, "", "" },
-    { "PUT", "/v1/tensors/../etc", TD_UNKNOWN_OP, "", "" },
+    { "GET", "/v1/tensors/a/b", TD_NOT_FOUND, "", "" },
+    { "PUT", "/v1/tensors/../etc", TD_NOT_FOUND, "", "" },
     { "POST", "/v1/tensors/t/gathr", TD_UNKNOWN_OP, "", "gather" },
     { "POST", "/v1/tensors/t/einsum", TD_UNKNOWN_OP, "", "" }, /* looks no rows up */
     { "POST", "/v1/tensors/t/%00/gather", TD_NOT_FOUND, "", "" },
