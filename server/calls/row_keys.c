@@ -196,7 +196,7 @@ td_status td_row_keys_bind(struct td_call *call)
 void td_row_keys_explain(struct td_call *call)
 {
     struct td_error *err = &call->error;
-    char keys[TD_KEYS_NAME];
+    char table[TD_KEYS_NAME], keys[TD_KEYS_NAME];
     if (call->request.row_keys && call->request.row_keys_name &&
         strcmp(err->input, call->op->inputs[call->request.row_input].name) == 0) {
         td_error_hint(err, "%s are in the place of %s", keys_name(call), err->input);
@@ -207,8 +207,7 @@ void td_row_keys_explain(struct td_call *call)
         if (!td_input_is_row_keys(&call->op->inputs[i]) || !given || !given->owner ||
             !given->keys || strcmp(err->input, call->op->inputs[i].name) != 0)
             continue;
-        const char *table = td_tables_name_of(&call->tables, given, &call->arena);
-        if (!table || strlen(table) >= TD_TENSOR_NAME)
+        if (!td_tables_name_of(&call->tables, given, table) || strlen(table) >= TD_TENSOR_NAME)
             continue;
         td_table_keys_name(table, keys);
         td_error_hint(err, "the keys of '%s' are {\"ref\": \"%s\"}", table, keys);
