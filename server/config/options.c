@@ -47,6 +47,9 @@ static const char *nearest_of(const char *given, size_t length, const char *cons
         return NULL;
     for (size_t i = 0; i < length; i++)
         name[i] = (char)(given[i] == '_' ? '-' : tolower((unsigned char)given[i]));
+    for (int i = 0; i < n; i++)
+        if (td_name_is(names[i], name, length))
+            return names[i]; /* only its spelling is another one */
     return td_nearest_name(name, length, names, n, &work);
 }
 
