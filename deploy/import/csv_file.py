@@ -190,7 +190,7 @@ class Csv(Columns):
             self.notes.append(
                 f"{self.place}: the numbers in column {name}, such as {commas[name]}, have three digits"
                 " after the comma, which is read as a decimal point; if it separates thousands,"
-                f" {without_thousands(',', '.')}"
+                f" {without_thousands(',')}"
             )
 
     def note_quotes(self) -> None:

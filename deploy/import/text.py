@@ -160,17 +160,19 @@ def spelling_hint(value: str, decimal: str | None) -> str:
     if decimal == ",":
         hint = "; with --decimal , numbers have a decimal comma, and no separators between digits"
         is_grouped = re.fullmatch(THOUSANDS["."], value)
-        return hint + ("; " + without_thousands(".", decimal) if is_grouped else "")
+        return hint + ("; " + without_thousands(".") if is_grouped else "")
     hint = "; numbers have a decimal point, and no separators between digits"
     if decimal and re.fullmatch(THOUSANDS[","], value):
-        return f"{hint}; if the comma separates thousands, {without_thousands(',', decimal)}"
+        return f"{hint}; if the comma separates thousands, {without_thousands(',')}"
     return hint + ("; --decimal , reads decimal commas" if decimal and "," in value else "")
 
 
-def without_thousands(separator: str, decimal: str) -> str:
-    """How to remove separators of thousands."""
-    comma = ", decimal=','" if decimal == "," else ""
-    return f"remove it: pandas.read_csv(FILE, thousands={separator!r}{comma}).to_csv('NEW.csv', index=False)"
+def without_thousands(separator: str) -> str:
+    """How to remove separators of thousands, and change no other column."""
+    return (
+        "remove it: pandas.read_csv with dtype=str, then"
+        f" df['NAME'] = df['NAME'].str.replace({separator!r}, '')"
+    )
 
 
 def shown(value: bytes | str) -> str:

@@ -92,7 +92,7 @@ static td_status check_parts(struct td_call *call, const struct td_tensor *table
         if (found)
             return td_error_set(&call->error, TD_CONFLICT,
                                 "'%s' has an element for each row of '%s', which %s does not "
-                                "change; import the table again, or delete '%s' if it is of no use",
+                                "change; import the table again, or remove '%s' if it is of no use",
                                 part, state->write.name, call->op->name, part);
     }
     return TD_OK;

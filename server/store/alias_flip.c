@@ -230,8 +230,18 @@ static td_status check_pair(const struct plan *plan, const struct td_alias *rows
     const struct td_alias *part =
         td_table_part_name(rows->name, part_name, name) ? planned(plan, name) : NULL;
     if (!part || !td_table_part_name(rows->target, part_name, target) ||
-        strcmp(part->target, target) == 0 || !will_exist(plan, target))
+        strcmp(part->target, target) == 0)
         return TD_OK;
+    if (!will_exist(plan, target) && set == rows)
+        return td_error_set(err, TD_CONFLICT,
+                            "the alias '%.128s' cannot name '%.128s', which has no %s, while there "
+                            "is the alias '%.128s': delete that first",
+                            rows->name, rows->target, part_name, name);
+    if (!will_exist(plan, target))
+        return td_error_set(err, TD_CONFLICT,
+                            "the alias '%.128s' cannot be set: the version that '%.128s' names has "
+                            "no %s",
+                            set->name, rows->name, part_name);
     return td_error_set(
         err, TD_CONFLICT,
         "the alias '%.128s' cannot name '%.128s' while '%.128s' names another version: rows and "

@@ -275,6 +275,12 @@ td_file_state td_data_dir_stat(struct td_data_dir *dir, const char *file, struct
     return TD_FILE_PRESENT;
 }
 
+bool td_data_dir_has_gone(struct td_data_dir *dir, const char *file)
+{
+    struct stat info;
+    return fstatat(dir->folder.fd, file, &info, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT;
+}
+
 int td_data_file_exists(struct td_data_dir *dir, const char *file, bool *found)
 {
     struct stat info;

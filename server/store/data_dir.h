@@ -171,6 +171,9 @@ typedef enum {
 } td_file_state;
 td_file_state td_data_dir_stat(struct td_data_dir *dir, const char *file, struct td_file_id *id);
 
+/* True if the folder no longer has the name, not even as a link that leads nowhere. For the scan. */
+bool td_data_dir_has_gone(struct td_data_dir *dir, const char *file);
+
 /* DEVICE_UNAVAILABLE or MEMORY_EXHAUSTED if the file, or that of its keys, cannot be opened now, as after a
  * change of its permissions. */
 TD_MUST_CHECK td_status td_data_dir_check_read(struct td_data_dir *dir, const char *file,

@@ -436,6 +436,9 @@ static void scan_known(const struct file_scan *scan)
         load_content(scan, &content, before);
         goto done;
     }
+    /* A client has deleted it since the folder was listed. */
+    if (td_data_dir_has_gone(scan->store->dir, scan->file))
+        goto done;
     handle_failure(scan, before);
     report_failure(scan, before, status == TD_MALFORMED_REQUEST ? &content.id : NULL, err.message);
 done:

@@ -159,6 +159,17 @@ class Flips(AliasTest):
         self.assertProblem(failed, 412, "PRECONDITION_FAILED", etag=etag)
         self.assertEqual(failed.headers["ETag"], etag)
 
+    def test_rows_without_scales_do_not_take_those_of_another_version(self):
+        for name in "b@1", "b.scale@1", "b@2":
+            self.assertStatus(self.request("PUT", f"/v1/tensors/{name}", [1, 2]), 201)
+        self.assertStatus(self.flip(**{"bytes": "b@1", "bytes.scale": "b.scale@1"}), 200)
+        problem = self.assertProblem(self.flip(bytes="b@2"), 409, "CONFLICT", attribute="set")
+        self.assertEqual(problem["detail"],
+                         "the alias 'bytes' cannot name 'b@2', which has no scale, while there is the alias 'bytes.scale': delete that first")
+        self.assertStatus(self.flip(**{"bytes": "b@2", "bytes.scale": None}), 200)
+        problem = self.assertProblem(self.flip(**{"bytes.scale": "b.scale@1"}), 409, "CONFLICT", attribute="set")
+        self.assertEqual(problem["detail"], "the alias 'bytes.scale' cannot be set: the version that 'bytes' names has no scale")
+
     def test_rows_of_bytes_flip_with_their_scales(self):
         parts = ("", ".scale", ".offset", ".zero_point")
         self.versions(*(f"q{part}@{version}" for version in (1, 2) for part in parts))

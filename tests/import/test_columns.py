@@ -258,7 +258,7 @@ class DecimalCommas(ColumnTest):
         path = self.text("id;x\na;1,5\nb;1.234\n")
         self.assertIn(f"column x (row 1: '1.234') is not numeric; {hint}", self.refused(path, *options))
         self.assertEqual(self.refused(path, *options, "--rows", "x"), f"{path}, column x: row 1 is '1.234'; expected a number; {hint}; "
-                         "remove it: pandas.read_csv(FILE, thousands='.', decimal=',').to_csv('NEW.csv', index=False)")
+                         "remove it: pandas.read_csv with dtype=str, then df['NAME'] = df['NAME'].str.replace('.', '')")
         path = self.text("id;x\na;1,5\nb;" + "9" * 400 + ",5\n")
         self.assertIn("column x: row 1 is '9999", self.refused(path, *options, "--rows", "x"))
 
@@ -298,7 +298,7 @@ class DecimalCommas(ColumnTest):
             shown = next(value.strip('"') for value in values if "," in value)
             self.assertEqual(self.notes(path, "--decimal", ",", "--keys", "id"),
                              [f"{path}: the numbers in column visits, such as '{shown}', have three digits after the comma, which is read as a decimal point; "
-                              "if it separates thousands, remove it: pandas.read_csv(FILE, thousands=',').to_csv('NEW.csv', index=False)"])
+                              "if it separates thousands, remove it: pandas.read_csv with dtype=str, then df['NAME'] = df['NAME'].str.replace(',', '')"])
             self.assertEqual(self.notes(path, "--decimal", ",", "--rows", "x"), [])
         for contradiction in '"1,5"', '"0,125"', "1234", '"1234,567"', '"1,2345"', ",5":
             path = self.text('id;x\na;"1,234"\nb;' + contradiction + "\n")
@@ -311,7 +311,7 @@ class ValuesOfCsv(ColumnTest):
                             ("1 2", "numbers have a decimal point, and no separators between digits"),
                             ('"0,5"', "numbers have a decimal point, and no separators between digits; --decimal , reads decimal commas"),
                             *((f'"{value}"', "numbers have a decimal point, and no separators between digits; if the comma separates thousands, remove it: "
-                               "pandas.read_csv(FILE, thousands=',').to_csv('NEW.csv', index=False)") for value in ("1,234", "103,771.90", "-1,234,567")),
+                               "pandas.read_csv with dtype=str, then df['NAME'] = df['NAME'].str.replace(',', '')") for value in ("1,234", "103,771.90", "-1,234,567")),
                             ("1_000", "numbers have a decimal point, and no separators between digits"),
                             ("0x1f", "numbers are decimal, not hexadecimal"), ("１２", "the digits of numbers are 0 to 9"),
                             ('"[0.5, 1.5]"', "lists are imported from Parquet or JSON Lines; in CSV each number has a column"),

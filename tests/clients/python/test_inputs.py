@@ -52,6 +52,10 @@ def stub(monkeypatch):
     return StubTensor
 
 
+def test_a_resident_tensor_may_be_written_as_in_json():
+    assert inputs.as_input({"ref": "words.scale"}, "scale") == arrays.Ref("words.scale")
+
+
 def test_a_contiguous_array_is_sent_from_its_own_memory():
     values = np.arange(6, dtype="f4").reshape(2, 3)
     assert address(inputs.as_input(values, "x").data) == values.ctypes.data

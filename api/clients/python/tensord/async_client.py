@@ -196,7 +196,7 @@ class AsyncTable:
         return calls.rows_of(await self.info())
 
     async def array(self, dtype: Any = None, copy: Optional[bool] = None) -> Array:
-        """the whole table, which numpy.asarray(table) and pandas.DataFrame(table) of the blocking client fetch"""
+        """the whole table, which numpy.asarray(table) of the blocking client fetches"""
         return np.array(await self.get(), dtype=dtype, copy=copy)
 
     def version(self, version: Union[str, int]) -> AsyncTable:

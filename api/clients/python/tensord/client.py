@@ -196,7 +196,7 @@ class Table:
         return calls.rows_of(self.info())
 
     def __array__(self, dtype: Any = None, copy: Optional[bool] = None) -> Array:
-        """the whole table, which numpy.asarray(table) and pandas.DataFrame(table) of the blocking client fetch"""
+        """the whole table, which numpy.asarray(table) of the blocking client fetches"""
         return np.array(self.get(), dtype=dtype, copy=copy)
 
     def version(self, version: Union[str, int]) -> Table:

@@ -65,6 +65,8 @@ def of_any(value: Any, name: str, index: bool) -> Given:
         return Ref(value)
     if isinstance(value, (Ref, Tensor, Plain)):
         return value
+    if isinstance(value, dict) and [*value] == ["ref"] and isinstance(value["ref"], str):
+        return Ref(value["ref"])  # as errors of the server write it
     if type(value) is np.ndarray:
         return of_array(value, name)
     reference = getattr(value, "reference", None)
