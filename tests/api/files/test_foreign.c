@@ -94,7 +94,7 @@ static const struct {
       "--data-binary or -T" },
     { TD_FORMAT_NPY, "\xc2\x93NUMPY\1\0", 9,
       "the body is a .npy file that was decoded as text; send its bytes as they are" },
-    { TD_FORMAT_JSON, "P{\"x\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 58,
+    { TD_FORMAT_JSON, "P{\"x\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 55,
       "the body is a safetensors file without its NULs, as curl -d sends it; send it as it is, "
       "with "
       "curl --data-binary or -T" },
