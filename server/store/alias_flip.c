@@ -220,6 +220,13 @@ static bool will_exist(const struct plan *plan, const char *version)
            td_store_use_locked(plan->store, version, &unused) == TD_NAME_CURRENT;
 }
 
+/* True if both names are the same up to the version. */
+static bool are_versions_of_one(const char *a, const char *b)
+{
+    const size_t length = strcspn(a, "@");
+    return length == strcspn(b, "@") && strncmp(a, b, length) == 0;
+}
+
 /* The alias of a table of integers, and the alias of a part, such as its scales: both name the same
  * version, or sums of its rows would be those of one version with the scales of another. `set` is the one
  * that the flip sets. The error does not say what the other one names, which a token may not know. */
@@ -232,12 +239,15 @@ static td_status check_pair(const struct plan *plan, const struct td_alias *rows
     if (!part || !td_table_part_name(rows->target, part_name, target) ||
         strcmp(part->target, target) == 0)
         return TD_OK;
-    if (!will_exist(plan, target) && set == rows)
+    const bool exists = will_exist(plan, target);
+    if (!exists && !are_versions_of_one(part->target, target))
+        return TD_OK; /* a tensor that was chosen for rows without a part */
+    if (!exists && set == rows)
         return td_error_set(err, TD_CONFLICT,
                             "the alias '%.128s' cannot name '%.128s', which has no %s, while there "
                             "is the alias '%.128s': delete that first",
                             rows->name, rows->target, part_name, name);
-    if (!will_exist(plan, target))
+    if (!exists)
         return td_error_set(err, TD_CONFLICT,
                             "the alias '%.128s' cannot be set: the version that '%.128s' names has "
                             "no %s",
