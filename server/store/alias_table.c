@@ -160,3 +160,13 @@ td_status td_alias_merge(const struct td_alias_table *table, const struct td_ali
     *out = (struct td_alias_table){ 0 };
     return td_error_resource(err, "aliases", needed, TD_STORE_TENSORS, "the store with these");
 }
+
+td_status td_store_check_aliases(const struct td_store *store, struct td_error *err)
+{
+    return !atomic_load(&store->aliases_unread) || atomic_load(&store->aliases_known)
+               ? TD_OK
+               : td_error_set(err, TD_DEVICE_UNAVAILABLE,
+                              TD_ALIASES_FILE " in the data folder could not be read at the start, "
+                                              "so its aliases are missing: repair or remove it and "
+                                              "send SIGHUP; the log says what is wrong with it");
+}

@@ -94,16 +94,6 @@ struct td_store_reading td_store_reading(struct td_store *store)
                                       .problems = problems };
 }
 
-td_status td_store_check_aliases(const struct td_store *store, struct td_error *err)
-{
-    return !atomic_load(&store->aliases_unread) || atomic_load(&store->aliases_known)
-               ? TD_OK
-               : td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                              TD_ALIASES_FILE " in the data folder could not be read at the start, "
-                                              "so its aliases are missing: repair or remove it and "
-                                              "send SIGHUP; the log says what is wrong with it");
-}
-
 bool td_store_is_locked_out(struct td_store *store)
 {
     return store->dir && !store->read_only && !td_data_dir_is_locked(store->dir);

@@ -515,9 +515,8 @@ static void remove_vanished(struct td_store *store, struct td_scan_report *repor
         td_writer_wait(store, &writer);
     for (int i = 0; known && i < known->n_names; i++)
         ok &= with_name_locked(&scan, known->names[i].name, NULL, NULL, 0);
-    if (ok && is_gone(store, file)) {
+    if (ok && is_gone(store, file))
         td_store_forget_file(store, file);
-    }
     if (scan.locked_name)
         td_writer_leave(store, &writer);
     td_scan_report_file(report, file);
