@@ -116,16 +116,18 @@ void td_error_add_shape(struct td_error *err, const char *name, const struct td_
 
 void td_error_hint(struct td_error *err, const char *format, ...)
 {
-    char text[384];
+    char text[sizeof(err->message)];
     va_list arguments;
     if (!err)
         return;
     va_start(arguments, format);
-    vsnprintf(text, sizeof(text), format, arguments);
+    const int length = vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
     const size_t used = strlen(err->message);
-    if (used + 2 + strlen(text) < sizeof(err->message))
-        snprintf(err->message + used, sizeof(err->message) - used, "; %s", text);
+    if (length < 0 || used + 2 + (size_t)length >= sizeof(err->message))
+        return;
+    memcpy(err->message + used, "; ", 2);
+    memcpy(err->message + used + 2, text, (size_t)length + 1);
 }
 
 /* The unit of a resource: bytes for "output_bytes", dimensions for "rank". */

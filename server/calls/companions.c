@@ -4,7 +4,6 @@
 #include "server/store/store.h"
 #include "server/store/table_name.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -70,21 +69,6 @@ static const char *ref_to(const struct td_call *call, const char *input, const c
     return text;
 }
 
-/* Adds to the message of an error, if all of it fits. */
-static void append(struct td_error *err, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-static void append(struct td_error *err, const char *format, ...)
-{
-    const size_t used = strlen(err->message);
-    char text[sizeof err->message];
-    va_list args;
-    va_start(args, format);
-    const int size = vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    if (size > 0 && used + (size_t)size < sizeof err->message)
-        memcpy(err->message + used, text, (size_t)size + 1);
-}
-
 /* Refuses the request if the table has this part, or if that cannot be told. */
 static td_status check_part(struct td_call *call, const char *input)
 {
@@ -93,9 +77,9 @@ static td_status check_part(struct td_call *call, const char *input)
     char ref[REF_TEXT];
     const td_status status = find(call, input, &part, err);
     if (status != TD_OK) {
-        append(
+        td_error_hint(
             err,
-            "; %s is missing, and that tensor may belong to the table: give %s, or %s = 0 if the "
+            "%s is missing, and that tensor may belong to the table: give %s, or %s = 0 if the "
             "rows have none",
             input, input, input);
         return td_error_at_input(err, status, "%s", input);
@@ -134,7 +118,7 @@ void td_companions_explain(struct td_call *call)
                            strcmp(err->input, call->op->inputs[0].name) == 0;
         if (spec->companion == TD_COMPANION_SCALE && !is_given(call, i) && named &&
             find(call, spec->name, &part, NULL) == TD_OK && part.table[0])
-            append(err, "; '%s' has '%s' beside it, %s", part.table, part.name,
-                   ref_to(call, spec->name, part.name, ref));
+            td_error_hint(err, "'%s' has '%s' beside it, %s", part.table, part.name,
+                          ref_to(call, spec->name, part.name, ref));
     }
 }
