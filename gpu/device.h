@@ -1,7 +1,8 @@
 /* device.h - the interface of a device that computes beside the CPU: one vtable and its types.
  *
  *     server ── td_device_load ──► struct td_device_api ──► a plugin (tensord-gpu-cuda.so), or the
- *               (loader/loader.h)                           reference device, which runs on the host
+ *               (loader/loader.h)                           reference device, which runs on the
+ * host
  *
  *     stream:  copy_to_device ─► run ─► copy_to_host ─► …   submitted, executed in this order
  *              poll, wait: is all submitted work complete?
@@ -12,8 +13,8 @@
  * the stream idle, except where a function is documented to copy them.
  *
  * Work       One op, described by the arguments that td_op_infer accepted, with device addresses as
- *            data, or addresses of pinned host memory if there are few bytes (direct_bytes). Merging
- *            several calls into one launch is up to the caller; `items` only lets the device report
+ *            data, or addresses of pinned host memory if there are few bytes (direct_bytes).
+ * Merging several calls into one launch is up to the caller; `items` only lets the device report
  *            per call. Strings are not supported. The caller has checked the values
  *            that td_op.valid checks. Keys with an index (`key_index`) are those of a table: its
  *            `keys` and `blocks` are on the device, the image is 256-byte aligned.
@@ -22,13 +23,12 @@
  *            zero, and reported, where the policy is `error` and where clip and wrap have an empty
  *            range; so is that of a missing key where the policy is `error`. The caller decides
  *            whether that is an error.
- * Ownership  The caller of an open function closes what it opened. Streams and memory are closed and
- *            freed before their device, except that closing a lost device frees all that it owns.
- * Threads    One thread at a time for a device and all that it owns; `close` of a lost device
- *            may run on another thread once no other thread uses the device. Host memory may be
- *            read and written from any thread.
- * Errors     MEMORY_EXHAUSTED: out of device memory; nothing was submitted, and the device remains
- *            usable. NOT_SUPPORTED: the device has no kernel for this work. DEVICE_UNAVAILABLE: the
+ * Ownership  The caller of an open function closes what it opened. Streams and memory are closed
+ * and freed before their device, except that closing a lost device frees all that it owns. Threads
+ * One thread at a time for a device and all that it owns; `close` of a lost device may run on
+ * another thread once no other thread uses the device. Host memory may be read and written from any
+ * thread. Errors     MEMORY_EXHAUSTED: out of device memory; nothing was submitted, and the device
+ * remains usable. NOT_SUPPORTED: the device has no kernel for this work. DEVICE_UNAVAILABLE: the
  *            device is lost, with all submitted work; every later call returns it until the device
  *            is closed and opened again. INTERNAL: the caller violated this contract.
  * Version    A plugin is a shared object that exports td_device_plugin, of type
@@ -59,8 +59,9 @@ struct td_device_info {
     uint64_t memory;           /* limit of allocated bytes */
     uint64_t memory_used;      /* allocated bytes, without: */
     uint64_t memory_freeing;   /* freed bytes that come back when submitted work is complete */
-    /* Work without a plan may have its inputs and outputs in memory of host_alloc, outputs 64-byte aligned, if these take
-     * at most so many bytes together: a small call is then a launch without copies. 0: never. */
+    /* Work without a plan may have its inputs and outputs in memory of host_alloc, outputs 64-byte
+     * aligned, if these take at most so many bytes together: a small call is then a launch without
+     * copies. 0: never. */
     uint64_t direct_bytes;
     /* Measured when the device is opened, for the choice between device and CPU. */
     uint64_t launch_ns; /* latency of a copy, launch and copy back, all small, with a wait */
@@ -138,7 +139,8 @@ struct td_device_api {
 
     /* TD_OK and *done, or the error of the submitted work. */
     td_status (*poll)(struct td_device_stream *stream, bool *done, struct td_error *err);
-    /* Like poll, after at most timeout_ns; may spin in the first 100 us that submitted work is waited for. */
+    /* Like poll, after at most timeout_ns; may spin in the first 100 us that submitted work is
+     * waited for. */
     td_status (*wait)(struct td_device_stream *stream, int64_t timeout_ns, bool *done,
                       struct td_error *err);
 };

@@ -20,12 +20,12 @@ static inline bool td_key_is_narrow(td_dtype dtype)
     return dtype == TD_DTYPE_INT32 || dtype == TD_DTYPE_UINT32;
 }
 
-/* The dtype of keys of this dtype beside keys of dtype `other`: int64, or uint64 for uint32 beside it. int32
- * beside uint64 stays as it is, since a negative key would be another one. */
+/* The dtype of keys of this dtype beside keys of dtype `other`: int64, or uint64 for uint32 beside
+ * it. int32 beside uint64 stays as it is, since a negative key would be another one. */
 td_dtype td_key_widened(td_dtype dtype, td_dtype other);
 
-/* Widens keys of int32 and uint32 to td_key_widened(keys->dtype, other), without data their dtype alone.
- * `input` is their name. */
+/* Widens keys of int32 and uint32 to td_key_widened(keys->dtype, other), without data their dtype
+ * alone. `input` is their name. */
 TD_MUST_CHECK td_status td_key_widen(struct td_tensor *keys, const char *input, td_dtype other,
                                      struct td_arena *arena, struct td_error *err);
 

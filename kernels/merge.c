@@ -90,7 +90,8 @@ static bool is_given(const struct td_op_args *args, int i)
     return args->attrs_set >> i & 1;
 }
 
-/* The bytes of attribute i that must be equal in all calls; none for default_attrs and rows_attr. */
+/* The bytes of attribute i that must be equal in all calls; none for default_attrs and
+ * rows_attr. */
 static const void *compared_bytes(const struct td_op *op, const struct td_op_args *args, int i,
                                   size_t *size)
 {

@@ -3,11 +3,11 @@
  *     concat   lookups in one table: the indices of the calls are concatenated, and the merged
  *              output is the concatenation of their outputs. gather with axis = batch_dims = 0 and
  *              gather_nd with batch_dims = 0, when table, attributes, dtypes and the shape of a row
- *              of indices are equal; find, whose table is the keys and whose indices the queries. embedding_bag, whose offsets or segment ids are raised by what
- *              the calls before have.
- *     stack    calls with equal equation, shapes and dtypes: inputs that differ between the calls
- *              are stacked along a new first dimension, and so are the outputs; inputs that are the
- *              same tensor in all calls are not. einsum.
+ *              of indices are equal; find, whose table is the keys and whose indices the queries.
+ * embedding_bag, whose offsets or segment ids are raised by what the calls before have. stack calls
+ * with equal equation, shapes and dtypes: inputs that differ between the calls are stacked along a
+ * new first dimension, and so are the outputs; inputs that are the same tensor in all calls are
+ * not. einsum.
  *
  * The merged call is an ordinary call with its own shapes and attributes, already accepted by
  * td_op_infer. Only its data is missing: td_merge_copy writes that of the inputs not shared.
@@ -32,10 +32,10 @@ typedef enum td_merge_kind {
 
 /* Concat: what an input is. The first one is a table, the second one the indices: rows. */
 typedef enum td_merge_part {
-    TD_MERGE_TABLE,   /* shared */
-    TD_MERGE_ROWS,    /* concatenated along the first dimension */
-    TD_MERGE_OFFSETS, /* positions in the indices: concatenated, as int64, and raised by the number of
-                          indices of the calls before */
+    TD_MERGE_TABLE,    /* shared */
+    TD_MERGE_ROWS,     /* concatenated along the first dimension */
+    TD_MERGE_OFFSETS,  /* positions in the indices: concatenated, as int64, and raised by the number
+                          of  indices of the calls before */
     TD_MERGE_SEGMENTS, /* rows of the output: concatenated, as int64, and raised by the number of
                           rows that the outputs of the calls before have */
 } td_merge_part;
@@ -59,8 +59,8 @@ struct td_op_merge {
                        struct td_arena *arena, struct td_error *err);
 };
 
-/* The tensors that merged calls have in common, of those that could be, `candidates`: for concat the
- * tables, since indices are copied even if they are shared; for stack all of them. */
+/* The tensors that merged calls have in common, of those that could be, `candidates`: for concat
+ * the tables, since indices are copied even if they are shared; for stack all of them. */
 uint32_t td_merge_shared(const struct td_op *op, const struct td_op_args *args,
                          uint32_t candidates);
 
@@ -95,8 +95,8 @@ TD_MUST_CHECK td_status td_merge_calls(const struct td_op *op,
 /* Copies bytes, at once or later: all that td_merge_copy does not compute. */
 typedef void td_merge_copy_fn(void *context, void *to, const void *from, size_t bytes);
 
-/* Writes the data of tensor `number`, which is not shared, of the merged call of these calls. Calls `copy` at
- * most n times; NULL: memcpy. */
+/* Writes the data of tensor `number`, which is not shared, of the merged call of these calls. Calls
+ * `copy` at most n times; NULL: memcpy. */
 void td_merge_copy(const struct td_op *op, const struct td_op_args *const *calls, int n, int number,
                    void *to, td_merge_copy_fn *copy, void *context);
 

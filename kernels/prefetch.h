@@ -1,9 +1,9 @@
 /* prefetch.h - random rows of a large table are on their way to the caches before they are read.
  *
- * All lines of a row of less than 4 KiB are prefetched, to the second cache. The first has room for some twenty lines on
- * their way, and a load that misses it waits until one of them is there; loads from the second take 14
- * cycles, which others fill. Random rows of 1 GiB copied on Zen 4, one thread, GB/s by the number of rows
- * ahead:
+ * All lines of a row of less than 4 KiB are prefetched, to the second cache. The first has room for
+ * some twenty lines on their way, and a load that misses it waits until one of them is there; loads
+ * from the second take 14 cycles, which others fill. Random rows of 1 GiB copied on Zen 4, one
+ * thread, GB/s by the number of rows ahead:
  *
  *     row      first line, to L1      all lines, to L2
  *              8     16    32         8     16    32    48
@@ -46,8 +46,8 @@ static inline __attribute__((always_inline)) void td_prefetch(const void *place)
     __builtin_prefetch(place, 0, 2);
 }
 
-/* The row that begins at `place`, which is computed as an integer, since it may be outside of the table:
- * that has no effect. */
+/* The row that begins at `place`, which is computed as an integer, since it may be outside of the
+ * table: that has no effect. */
 static inline __attribute__((always_inline)) void td_prefetch_row(uintptr_t place, size_t bytes)
 {
     const size_t reach = bytes < TD_PREFETCH_LONG ? bytes : TD_PREFETCH_LINE;

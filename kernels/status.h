@@ -104,8 +104,8 @@ struct td_error {
     unsigned retry_after_s; /* QUEUE_FULL, MEMORY_EXHAUSTED, DATA_DIR_LOCKED: 0 when unknown */
     char allow[64];         /* METHOD_NOT_ALLOWED: the allowed methods */
     char etag[64];          /* PRECONDITION_FAILED: the current ETag; "" when nothing exists */
-    char etag_of
-        [129]; /* whose that is, which may be another name than that of the request; not reported */
+    char etag_of[129]; /* whose that is, which may be another name than that of the request; not
+                          reported */
 };
 
 /* Records a failure and returns `status`, so that a refusal is one statement:
@@ -114,7 +114,8 @@ struct td_error {
 td_status td_error_set(struct td_error *err, td_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Appends "; " and a hint to the message of an error, if there is room for all of it. err may be NULL. */
+/* Appends "; " and a hint to the message of an error, if there is room for all of it. err may be
+ * NULL. */
 void td_error_hint(struct td_error *err, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 

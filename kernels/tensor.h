@@ -30,8 +30,8 @@ struct td_tensor {
         *keys; /* of a resident table: those of its rows, also of a copy; else NULL */
 };
 
-/* Sets dtype, shape, numel and, except for strings, bytes; sets all pointers to NULL. RESOURCE_LIMIT, with
- * err->input = name, when the element or byte count exceeds INT64_MAX. */
+/* Sets dtype, shape, numel and, except for strings, bytes; sets all pointers to NULL.
+ * RESOURCE_LIMIT, with err->input = name, when the element or byte count exceeds INT64_MAX. */
 TD_MUST_CHECK td_status td_tensor_describe(struct td_tensor *tensor, const char *name,
                                            td_dtype dtype, const struct td_shape *shape,
                                            struct td_error *err);

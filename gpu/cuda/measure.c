@@ -1,5 +1,5 @@
-/* measure.c - small benchmarks when a device is opened, for the choice between device and CPU; each is
- * the best of a few repetitions. */
+/* measure.c - small benchmarks when a device is opened, for the choice between device and CPU; each
+ * is the best of a few repetitions. */
 #include "gpu/cuda/measure.h"
 
 #include "gpu/cuda/ops/contract.h"
@@ -132,9 +132,9 @@ static td_status bench_gemm(const struct bench *bench, struct td_error *err)
 
 /* ---- Kernels of libraries ---------------------------------------------------------------- */
 
-/* Each of their kernels is loaded when it is first called, which takes up to a second and may wait for other
- * streams: these are not the calls of a client. Which one computes a product depends on its sizes, so some of each kind
- * are computed, large ones as far as the memory goes. */
+/* Each of their kernels is loaded when it is first called, which takes up to a second and may wait
+ * for other streams: these are not the calls of a client. Which one computes a product depends on
+ * its sizes, so some of each kind are computed, large ones as far as the memory goes. */
 static td_status load_products(const struct bench *bench, struct td_error *err)
 {
     static const td_dtype dtypes[] = { TD_DTYPE_FLOAT16, TD_DTYPE_BFLOAT16,  TD_DTYPE_FLOAT32,
@@ -155,7 +155,8 @@ static td_status load_products(const struct bench *bench, struct td_error *err)
     return status;
 }
 
-/* The sort of a partition has kernels for few and for many rows, and for keys of few and of many bits. */
+/* The sort of a partition has kernels for few and for many rows, and for keys of few and of many
+ * bits. */
 static td_status load_sorts(const struct bench *bench, struct td_error *err)
 {
     static const int64_t rows[] = { 32, 16384 };

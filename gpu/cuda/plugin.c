@@ -1,5 +1,5 @@
-/* plugin.c - the vtable of gpu/device.h over the CUDA runtime: opens and closes devices, and finds the
- * kernels of an op. */
+/* plugin.c - the vtable of gpu/device.h over the CUDA runtime: opens and closes devices, and finds
+ * the kernels of an op. */
 #include "gpu/cuda/measure.h"
 #include "gpu/cuda/ops/ops.h"
 #include "gpu/cuda/runtime/copy.h"
@@ -89,8 +89,8 @@ static td_status run(struct td_device_stream *stream, const struct td_device_wor
                             device->info.name, work->op->name);
     stream->awaited_ns = 0;
     status = cuda_op->run(stream, work, err);
-    /* Part of the work may have been submitted. The error promises that none was, and the caller may
-     * reuse the memory: wait for it. */
+    /* Part of the work may have been submitted. The error promises that none was, and the caller
+     * may reuse the memory: wait for it. */
     if (status == TD_MEMORY_EXHAUSTED || status == TD_INTERNAL) {
         struct td_error sync_err;
         td_status sync_status = td_cuda_check(device, cudaStreamSynchronize(stream->stream),
@@ -113,8 +113,8 @@ static td_status unavailable(const char *action, cudaError_t error, struct td_er
                         cudaGetErrorString(error));
 }
 
-/* The first driver that supports all CUDA versions with this major number ("CUDA Toolkit, Driver, and
- * Architecture Matrix" in NVIDIA's data center documentation). */
+/* The first driver that supports all CUDA versions with this major number ("CUDA Toolkit, Driver,
+ * and Architecture Matrix" in NVIDIA's data center documentation). */
 #if CUDART_VERSION >= 14000
 #define NEEDED_DRIVER "one for that version"
 #elif CUDART_VERSION >= 13000
@@ -164,7 +164,8 @@ static cudaError_t load_kernels(void)
     return error;
 }
 
-/* Loads all kernels, and launches one that copies nothing: does the plugin have code for this device? */
+/* Loads all kernels, and launches one that copies nothing: does the plugin have code for this
+ * device? */
 static td_status check_kernels(struct td_device *device, struct td_error *err)
 {
     const struct td_cuda_gather_args nothing = { .copy = td_cuda_row_copy_make(0, 0),
@@ -191,16 +192,17 @@ static td_status check_kernels(struct td_device *device, struct td_error *err)
     }
 }
 
-/* Kernels read and write pinned memory at the speed of the bus, which takes 3 us for this at 25 GB/s, and a round
- * trip of 1 to 2 us; the two copies that it replaces take some 5 us each to begin with. */
+/* Kernels read and write pinned memory at the speed of the bus, which takes 3 us for this at 25
+ * GB/s, and a round trip of 1 to 2 us; the two copies that it replaces take some 5 us each to begin
+ * with. */
 #define DIRECT_BYTES ((uint64_t)64 << 10)
 
 /* Device memory that is left to cuBLAS and the runtime. */
 #define RESERVED ((uint64_t)512 << 20)
 
-/* Bytes that the L2 cache fetches at a miss, at most: of a row of 16 or 32 bytes, which is in one sector of 32, the
- * default of 64 fetches twice as much as is used. Longer rows and copies ask for all sectors of what is fetched. The
- * limit is a hint; devices before 8.0 have none. */
+/* Bytes that the L2 cache fetches at a miss, at most: of a row of 16 or 32 bytes, which is in one
+ * sector of 32, the default of 64 fetches twice as much as is used. Longer rows and copies ask for
+ * all sectors of what is fetched. The limit is a hint; devices before 8.0 have none. */
 static void set_fetch_bytes(int bytes)
 {
     if (bytes > 0)

@@ -96,8 +96,8 @@ static void program_folder(char *folder, size_t size)
     folder[length > 0 ? length : 0] = '\0';
 }
 
-/* Opens the first file found. A file that exists but cannot be loaded ends the search with an error.
- * *path receives the path that was opened or tried last. */
+/* Opens the first file found. A file that exists but cannot be loaded ends the search with an
+ * error. *path receives the path that was opened or tried last. */
 static void *open_named(const char *name, const char *folder, char *path, size_t size)
 {
     for (int i = 0; i < N_SEARCH_FOLDERS && folder[0]; i++) {

@@ -30,8 +30,8 @@ bool td_reference_in_blocks(const struct td_reference_block *blocks, const void 
     return false;
 }
 
-/* Only so much of an allocation is filled: the pages of a table above 2^32 bytes of which tests write a few
- * rows are never touched. */
+/* Only so much of an allocation is filled: the pages of a table above 2^32 bytes of which tests
+ * write a few rows are never touched. */
 #define FILLED ((size_t)64 << 20)
 
 /* Allocates bytes, rounded up to a multiple of align. */
@@ -128,7 +128,8 @@ static void count_free(struct td_device *device)
     wait_for_ever();
 }
 
-/* Returns the bytes freed. free has no error to return for an invalid pointer: the device keeps it. */
+/* Returns the bytes freed. free has no error to return for an invalid pointer: the device keeps
+ * it. */
 static size_t release(struct td_device *device, struct td_reference_block **list, void *memory,
                       const char *function)
 {

@@ -1,6 +1,7 @@
 /* memory.h - device and pinned host memory of the reference device.
  *
- * Both are allocated on the heap and kept in lists of blocks, against which addresses are checked. */
+ * Both are allocated on the heap and kept in lists of blocks, against which addresses are
+ * checked. */
 #ifndef TD_GPU_REFERENCE_MEMORY_H
 #define TD_GPU_REFERENCE_MEMORY_H
 

@@ -9,13 +9,13 @@
 #include <string.h>
 
 /* The output is n_rows rows, one for each combination of the dimensions before axis. A row is one
- * chunk of each input, in the order of the list: A_i * Q elements, adjacent in the input as well. */
+ * chunk of each input, in the order of the list: A_i * Q elements, adjacent in the input as
+ * well. */
 struct plan {
     int64_t n_rows;
-    int64_t inner; /* Q: elements for each step along axis */
-    const int64_t
-        *start; /* [count + 1]: where the chunk of each input begins in a row, in steps along
-                               axis; the last is the size of a row */
+    int64_t inner;        /* Q: elements for each step along axis */
+    const int64_t *start; /* [count + 1]: where the chunk of each input begins in a row, in steps
+                             along axis; the last is the size of a row */
     int count;
 };
 
@@ -155,8 +155,8 @@ static inline __attribute__((always_inline)) void copy_chunks(char *restrict to,
         memcpy(to, from, chunk_bytes);
 }
 
-/* Narrow chunks are a move each where their size is constant: a call of memcpy takes longer than what
- * it copies. */
+/* Narrow chunks are a move each where their size is constant: a call of memcpy takes longer than
+ * what it copies. */
 static void copy_chunks_by_width(char *to, size_t to_stride, const char *from, size_t chunk_bytes,
                                  int64_t n)
 {

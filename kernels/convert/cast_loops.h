@@ -7,12 +7,12 @@
 #include "kernels/convert/cast_path.h"
 
 struct td_cast_loops {
-    /* direct[from][to]. There is none to or from float16 and bfloat16, which pass through float32, and
-     * of the complex dtypes only to bool. A row may be NULL. */
+    /* direct[from][to]. There is none to or from float16 and bfloat16, which pass through float32,
+     * and of the complex dtypes only to bool. A row may be NULL. */
     td_cast_fn *const *direct[TD_DTYPE_COUNT];
-    /* To float32, of dtypes that float32 does not hold exactly: cut off, the last bit set where anything
-     * was lost ("round to odd"). What is rounded again, to 22 bits or less, is then rounded right. NULL
-     * where float32 is exact. */
+    /* To float32, of dtypes that float32 does not hold exactly: cut off, the last bit set where
+     * anything was lost ("round to odd"). What is rounded again, to 22 bits or less, is then
+     * rounded right. NULL where float32 is exact. */
     td_cast_fn *odd[TD_DTYPE_COUNT];
 };
 

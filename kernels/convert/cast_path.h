@@ -1,7 +1,7 @@
 /* cast_path.h - elements of one dtype as another, by the rules of the op cast.
  *
- * Pairs of dtypes each have a loop, except float16, bfloat16 and complex: these pass through float32
- * or the dtype of their parts, in blocks that stay in the first cache.
+ * Pairs of dtypes each have a loop, except float16, bfloat16 and complex: these pass through
+ * float32 or the dtype of their parts, in blocks that stay in the first cache.
  *
  * Threads  Pure. */
 #ifndef TD_KERNELS_CONVERT_CAST_PATH_H

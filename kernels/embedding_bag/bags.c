@@ -162,8 +162,8 @@ static const void *weights_of(const struct job *job, struct space *space, int64_
     return space->weights;
 }
 
-/* The row numbers of n indices, and of a few more that follow; NULL if one is out of bounds that were
- * not known to be none. */
+/* The row numbers of n indices, and of a few more that follow; NULL if one is out of bounds that
+ * were not known to be none. */
 static const int64_t *rows_of(struct job *job, struct space *space, int64_t begin, int64_t n,
                               int64_t *n_known)
 {
@@ -289,8 +289,9 @@ static bool has_divisor(const struct job *job)
     return job->attrs.mode == TD_BAG_MEAN || job->attrs.mode == TD_BAG_SQRTN;
 }
 
-/* A bag without rows is zeros, and so is a bag with a divisor of 0, whatever its rows are. Rows of zeros
- * were not read: they are compared with the greatest elements, and times NaN or infinity they are NaN. */
+/* A bag without rows is zeros, and so is a bag with a divisor of 0, whatever its rows are. Rows of
+ * zeros were not read: they are compared with the greatest elements, and times NaN or infinity they
+ * are NaN. */
 static void finish(const struct job *job, const struct tally *tally, void *sums, int64_t n,
                    size_t size)
 {
@@ -547,8 +548,9 @@ static void find_scales(struct job *job, const struct td_op_args *args)
     job->zero_points = td_zero_points_of(td_embedding_bag_given(args, TD_BAG_ZERO_POINT));
 }
 
-/* Table and output of less stay in the last cache together, as of a core of many servers: then stores that
- * bypass it take up to twice as long (20 MB of bags of one row, Zen 4: 37 ns a row, not 18). */
+/* Table and output of less stay in the last cache together, as of a core of many servers: then
+ * stores that bypass it take up to twice as long (20 MB of bags of one row, Zen 4: 37 ns a row, not
+ * 18). */
 #define LAST_CACHE ((size_t)32 * 1024 * 1024)
 
 /* As td_rows_should_stream, unless all stays in the cache, and if the rows are whole vectors of any

@@ -16,9 +16,9 @@ typedef enum {
     TD_BAG_INDICES_OUT_OF_BOUNDS, /* some are, and the attribute bounds says what they give */
 } td_bag_indices;
 
-/* Fills the output, which has elements. starts[k] is where bag k begins in indices, its end the begin of
- * the next or n_indices. *outside: are there indices out of bounds where that was unknown? The output is
- * then not complete. */
+/* Fills the output, which has elements. starts[k] is where bag k begins in indices, its end the
+ * begin of the next or n_indices. *outside: are there indices out of bounds where that was unknown?
+ * The output is then not complete. */
 TD_MUST_CHECK td_status td_bags_run(struct td_op_args *args, const int64_t *starts,
                                     td_bag_indices known, bool *outside, struct td_exec *exec,
                                     struct td_error *err);

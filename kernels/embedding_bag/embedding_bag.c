@@ -78,7 +78,8 @@ static td_status refuse_length(const struct td_op_args *args, int input, int oth
     return td_error_at_input(err, TD_SHAPE_MISMATCH, "%s", names[input]);
 }
 
-/* Has the vector an element for each row (element of a vector) of the other input, or is it not given? */
+/* Has the vector an element for each row (element of a vector) of the other input, or is it not
+ * given? */
 static td_status check_length(const struct td_op_args *args, int input, int other, const char *what,
                               struct td_error *err)
 {
@@ -377,8 +378,8 @@ static td_status check_indices(struct td_op_args *args, struct td_exec *exec, st
     return TD_OK;
 }
 
-/* Indices that must all be in bounds are checked as they are read: before, 20,000 of them take a fifth
- * of the time of a call whose rows have 16 columns and are in the cache. */
+/* Indices that must all be in bounds are checked as they are read: before, 20,000 of them take a
+ * fifth of the time of a call whose rows have 16 columns and are in the cache. */
 static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_error *err)
 {
     const int64_t n_bags = td_embedding_bag_geometry(args).n_bags;
@@ -405,8 +406,8 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
 
 /* ---- Merging ----------------------------------------------------------------------------- */
 
-/* Without bags the indices are in none, and those of the next call would follow. The last offset would
- * be one bag more, and rows of indices may differ in length. */
+/* Without bags the indices are in none, and those of the next call would follow. The last offset
+ * would be one bag more, and rows of indices may differ in length. */
 static bool can_merge(const struct td_op_args *args, uint32_t shared)
 {
     (void)shared;

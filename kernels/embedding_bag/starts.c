@@ -27,8 +27,8 @@ static bool is_bad(const struct order *order, int64_t i)
            (i > 0 && value < td_tensor_index_at(order->tensor, i - 1));
 }
 
-/* The sign bit of `all` is that of any value, or of any difference, which is exact where no value is
- * negative: without comparisons, which SSE2 lacks for int64, the loop vectorises. */
+/* The sign bit of `all` is that of any value, or of any difference, which is exact where no value
+ * is negative: without comparisons, which SSE2 lacks for int64, the loop vectorises. */
 #define ANY_BAD(type, name)                                                                        \
     static bool any_bad_##name(const struct order *order, int64_t begin, int64_t end)              \
     {                                                                                              \
@@ -119,7 +119,8 @@ static void init_order(struct order *order, const struct td_op_args *args)
     };
 }
 
-/* With include_last_offset: is the last of the offsets, which are in order, the number of indices? */
+/* With include_last_offset: is the last of the offsets, which are in order, the number of
+ * indices? */
 static bool has_right_end(const struct td_op_args *args)
 {
     const struct td_tensor *offsets = td_embedding_bag_given(args, TD_BAG_OFFSETS);

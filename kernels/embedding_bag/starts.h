@@ -7,8 +7,8 @@
 
 #include "kernels/op.h"
 
-/* Is none of offsets (segment_ids) below the one before, and are all in range? check says where one is not,
- * valid only whether. */
+/* Is none of offsets (segment_ids) below the one before, and are all in range? check says where one
+ * is not, valid only whether. */
 TD_MUST_CHECK td_status td_bag_starts_check(const struct td_op_args *args, struct td_exec *exec,
                                             struct td_error *err);
 bool td_bag_starts_valid(const struct td_op_args *args);

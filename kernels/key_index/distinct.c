@@ -23,7 +23,8 @@ static bool equal(const struct td_tensor *keys, int64_t i, int64_t j)
                   (const char *)keys->data + keys->offsets[j], length) == 0;
 }
 
-/* Half of the slots are free, so a search ends soon. n is that of a tensor in memory: nothing overflows. */
+/* Half of the slots are free, so a search ends soon. n is that of a tensor in memory: nothing
+ * overflows. */
 static uint64_t slots_for(int64_t n)
 {
     uint64_t slots = 16;

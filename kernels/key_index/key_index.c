@@ -154,8 +154,8 @@ static inline uint64_t home_of(uint64_t hash, uint64_t n_blocks)
     return (uint64_t)(((unsigned __int128)hash * n_blocks) >> 64);
 }
 
-/* The block of a key whose home is full: of the other half of the hash, since neighbours of full blocks
- * would soon be full as well. */
+/* The block of a key whose home is full: of the other half of the hash, since neighbours of full
+ * blocks would soon be full as well. */
 static inline uint64_t second_of(uint64_t hash, uint64_t n_blocks)
 {
     return home_of((hash << 32 | hash >> 32) * 0x9E3779B97F4A7C15u, n_blocks);
@@ -197,8 +197,8 @@ static inline bool equal(const struct td_tensor *a, uint64_t i, const struct td_
 
 /* ---- Search -------------------------------------------------------------------------------- */
 
-/* Queries that go through the stages of a search together: enough for the memory to be busy, and few
- * enough that what was prefetched for them stays in the first cache. */
+/* Queries that go through the stages of a search together: enough for the memory to be busy, and
+ * few enough that what was prefetched for them stays in the first cache. */
 #define TOGETHER 64
 
 static inline const struct block *block_of(const struct td_key_index *index, uint64_t at)
@@ -228,8 +228,8 @@ static int64_t search(const struct td_key_index *index, const struct td_tensor *
 /* What a block says of a query. */
 enum { ROW, NOT_HERE, NOWHERE };
 
-/* ROW: *row is the first one in the block that has the tag. NOT_HERE: none has, but keys went past the
- * block. Without branches, which nothing could predict. */
+/* ROW: *row is the first one in the block that has the tag. NOT_HERE: none has, but keys went past
+ * the block. Without branches, which nothing could predict. */
 static inline int look(const struct td_key_index *index, const struct block *block,
                        unsigned char tag, bool wide, int64_t *row)
 {
@@ -341,7 +341,8 @@ void td_key_index_find(const struct td_key_index *index, const struct td_tensor 
 {
     const bool strings = index->keys.dtype == TD_DTYPE_STRING;
     struct batch batch = { .index = index, .queries = queries };
-    /* Stages compare some key with a query, as a damaged block may say: without keys there is none. */
+    /* Stages compare some key with a query, as a damaged block may say: without keys there is
+     * none. */
     if (index->keys.numel == 0) {
         for (int64_t k = 0; k < n; k++)
             rows[k] = TD_ROW_NONE;
@@ -380,7 +381,8 @@ struct build {
     int64_t pair[2]; /* of equal keys, the smallest second position; { 0, -1 } for none */
 };
 
-/* Each block has a lock of its own, a bit of `passed`. Of 2^31 keys past one block no more are counted. */
+/* Each block has a lock of its own, a bit of `passed`. Of 2^31 keys past one block no more are
+ * counted. */
 static void lock(struct block *block)
 {
     while (__atomic_fetch_or(&block->passed, LOCKED, __ATOMIC_ACQUIRE) & LOCKED)
@@ -466,8 +468,9 @@ static void insert_elsewhere(struct build *build, uint64_t row, uint64_t hash)
     note_longest(build, step + 1);
 }
 
-/* Keys that are inserted together: of more, blocks that were prefetched to be written have been given up
- * again when they are. (10 million int64 keys on Zen 4: 34 ns a key with 16, 38 with 12, 50 with 64.) */
+/* Keys that are inserted together: of more, blocks that were prefetched to be written have been
+ * given up again when they are. (10 million int64 keys on Zen 4: 34 ns a key with 16, 38 with 12,
+ * 50 with 64.) */
 #define INSERTED_TOGETHER 16
 
 static void insert_together(struct build *build, int64_t begin, int64_t n)

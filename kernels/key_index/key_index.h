@@ -23,8 +23,8 @@
  *          one block. The image has it.
  * Threads  Reentrant. td_key_index_build splits the work with its td_exec.
  * Source   Blocks with tags and a counter of overflows: F14 (Bronson and Shi, "Open-sourcing F14
- *          for faster, more memory-efficient hash tables", 2019). Hash of integers: the finalizer of
- *          MurmurHash3 with the seed; of strings: XXH3 (libxxhash). */
+ *          for faster, more memory-efficient hash tables", 2019). Hash of integers: the finalizer
+ * of MurmurHash3 with the seed; of strings: XXH3 (libxxhash). */
 #ifndef TD_KERNELS_KEY_INDEX_KEY_INDEX_H
 #define TD_KERNELS_KEY_INDEX_KEY_INDEX_H
 
@@ -54,9 +54,9 @@ struct td_key_index {
 size_t td_key_index_bytes(int64_t n_keys);
 
 /* Makes the image of the keys, in td_key_index_bytes bytes at `image`, which begin on an address
- * divisible by 8 (TD_KEY_INDEX_ALIGN is faster). INVALID_ARGUMENT, with the positions, when two keys
- * are equal: of all such pairs the one whose second position is the smallest. Also the errors of
- * parallel_for. The image is undefined then. `input` is the name of the keys in the error. */
+ * divisible by 8 (TD_KEY_INDEX_ALIGN is faster). INVALID_ARGUMENT, with the positions, when two
+ * keys are equal: of all such pairs the one whose second position is the smallest. Also the errors
+ * of parallel_for. The image is undefined then. `input` is the name of the keys in the error. */
 TD_MUST_CHECK td_status td_key_index_build(const struct td_tensor *keys, const char *input,
                                            uint64_t seed, void *image, struct td_exec *exec,
                                            struct td_error *err);

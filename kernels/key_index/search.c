@@ -11,8 +11,8 @@
 
 /* ---- Keys in order ------------------------------------------------------------------------- */
 
-/* Less than 0, 0, or greater: element i of a compared with element j of b. Strings are in the order of
- * their bytes. */
+/* Less than 0, 0, or greater: element i of a compared with element j of b. Strings are in the order
+ * of their bytes. */
 static inline int compare(const struct td_tensor *a, int64_t i, const struct td_tensor *b,
                           int64_t j)
 {
@@ -83,9 +83,9 @@ static int bits_of(int64_t n)
     return n > 0 ? 64 - __builtin_clzll((uint64_t)n) : 0;
 }
 
-/* Is bisection cheaper than building an index? A step of it costs less than a key of the index: 6 ns and
- * 19 ns within the caches, 28 ns and 36 ns with 10 million int64 keys, 42 ns and 44 ns with 100
- * million (Zen 4, one thread); and it needs no memory. */
+/* Is bisection cheaper than building an index? A step of it costs less than a key of the index: 6
+ * ns and 19 ns within the caches, 28 ns and 36 ns with 10 million int64 keys, 42 ns and 44 ns with
+ * 100 million (Zen 4, one thread); and it needs no memory. */
 static bool few_queries(const struct td_tensor *keys, const struct td_tensor *queries)
 {
     return queries->numel <= INT64_MAX / 64 && queries->numel * bits_of(keys->numel) < keys->numel;

@@ -1,9 +1,9 @@
-/* search.h - finds the rows of the keys that a call asks for: through the open index of the keys, or
- * without one.
+/* search.h - finds the rows of the keys that a call asks for: through the open index of the keys,
+ * or without one.
  *
- * Keys of a call that have no index are an input that nobody has checked yet: they must be distinct.
- * If they ascend they are, and few queries are found by bisection; otherwise an index is built for
- * the call.
+ * Keys of a call that have no index are an input that nobody has checked yet: they must be
+ * distinct. If they ascend they are, and few queries are found by bisection; otherwise an index is
+ * built for the call.
  *
  * Ownership  Borrows keys and queries. The index of a call is in exec->arena.
  * Threads    td_key_search_rows is reentrant; td_key_search_begin is called once, before it.

@@ -225,7 +225,8 @@ static td_status repeat_number(struct td_tensor *row, const struct td_tensor *sc
     return TD_OK;
 }
 
-/* *row = the default, or the row that a scalar is repeated to; its data and, of strings, offsets are used. */
+/* *row = the default, or the row that a scalar is repeated to; its data and, of strings, offsets
+ * are used. */
 static td_status default_row(struct td_tensor *row, const struct td_tensor *given, int64_t numel,
                              struct td_exec *exec, struct td_error *err)
 {

@@ -29,7 +29,8 @@ td_status td_rows_out_of_bounds(struct td_error *err, const char *name,
                                 const struct td_tensor *indices, int64_t first, int64_t n_bad,
                                 int64_t bound, int axis, const char *more);
 
-/* For `more` of an op that has the attribute bounds: what it does with a negative index; "" for another. */
+/* For `more` of an op that has the attribute bounds: what it does with a negative index; "" for
+ * another. */
 const char *td_rows_bounds_hint(const struct td_tensor *indices, int64_t first, int64_t bound);
 
 /* Reports INDEX_OUT_OF_BOUNDS for a negative index of an op without an upper bound. */

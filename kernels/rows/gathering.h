@@ -95,7 +95,8 @@ struct td_gathering {
 };
 
 /* Fills out, which has the dtype of the table; or any other if neither is string and there is no
- * zero_row: then rows are cast while they are copied. The bytes of strings are allocated in exec->arena. */
+ * zero_row: then rows are cast while they are copied. The bytes of strings are allocated in
+ * exec->arena. */
 TD_MUST_CHECK td_status td_gathering_run(const struct td_gathering *job, struct td_exec *exec,
                                          struct td_error *err);
 

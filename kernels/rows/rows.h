@@ -1,9 +1,10 @@
 /* rows.h - checks and resolves indices and copies rows, for all ops that move rows.
  *
  * A table is n_rows contiguous rows of row_bytes bytes. To gather, indices are checked, then
- * resolved a chunk at a time to row numbers (bounds.h replaces an index out of range), and the rows are copied by a loop that is built for each row width and never reads
- * values. An index may be a tuple with a component for each of several dimensions of the table. To
- * scatter and to distribute rows, checked indices are used without resolving them first.
+ * resolved a chunk at a time to row numbers (bounds.h replaces an index out of range), and the rows
+ * are copied by a loop that is built for each row width and never reads values. An index may be a
+ * tuple with a component for each of several dimensions of the table. To scatter and to distribute
+ * rows, checked indices are used without resolving them first.
  *
  * Bounds   td_rows_check reads all indices before anything is written. Afterwards, with policy
  *          error, the resolve functions assume that all indices are in range.

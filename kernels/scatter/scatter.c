@@ -200,8 +200,8 @@ static struct td_cost cost(const struct td_op_args *args)
 
 /* ---- Combining --------------------------------------------------------------------------- */
 
-/* a, an element of the output, and b, an update, become `value`. Signed integers are added and multiplied as
- * unsigned ones, which wrap around to the same bits. */
+/* a, an element of the output, and b, an update, become `value`. Signed integers are added and
+ * multiplied as unsigned ones, which wrap around to the same bits. */
 /* NOLINTBEGIN(bugprone-macro-parentheses): a type is no expression. */
 #define LOOP(name, type, value)                                                                    \
     static void name(const struct scatter *job, void *restrict to, const void *restrict from,      \
@@ -273,8 +273,8 @@ static void add_c128(const struct scatter *job, void *restrict to, const void *r
 COMPLEX_PRODUCT(c64, float)
 COMPLEX_PRODUCT(c128, double)
 
-/* float16 and bfloat16. float has more than twice their precision plus two bits, so rounding a sum or
- * product to float first does not change the result (no double rounding). */
+/* float16 and bfloat16. float has more than twice their precision plus two bits, so rounding a sum
+ * or product to float first does not change the result (no double rounding). */
 static void combine_halves(const struct scatter *job, void *restrict to, const void *restrict from,
                            int64_t n)
 {

@@ -14,9 +14,9 @@ struct td_run {
 };
 
 struct td_statistics_loops {
-    /* Of `rows` rows of n values, one after the other. Adds each value to the sum of its column, unless
-     * columns is NULL. Of floats, extremes and zeros are not to be used if the sum shows that a value is
-     * not finite; an extreme that is zero may have the sign of any zero. */
+    /* Of `rows` rows of n values, one after the other. Adds each value to the sum of its column,
+     * unless columns is NULL. Of floats, extremes and zeros are not to be used if the sum shows
+     * that a value is not finite; an extreme that is zero may have the sign of any zero. */
     void (*measure)(const void *values, int64_t n, int64_t rows, double shift, double *columns,
                     struct td_run *out);
     /* Of floats: NaN or infinite if a value is. */

@@ -13,8 +13,8 @@
 enum {
     ITEM = 1 << 18,       /* values of an item of the parallel loop, some 100 us, and */
     MOST_ITEMS = 1 << 14, /* of a tensor; then they are larger */
-    /* The values of fewer columns are added to a row of sums, one for each column. Of more columns, those
-     * of a block are next to each other, 128 or more of them. */
+    /* The values of fewer columns are added to a row of sums, one for each column. Of more columns,
+     * those of a block are next to each other, 128 or more of them. */
     WIDE = 8192,
     PERIOD = 2016, /* about so many sums, of several rows if these are short */
     ROWS = 4       /* rows of sums at a time, so that the sums are read and written once for them */
@@ -52,8 +52,8 @@ struct job {
     const struct td_statistics_loops *loops;
     td_widen_fn *widen;
     int64_t columns, period;
-    int64_t
-        tile; /* values that are measured at a time: whole periods if there are columns; if careful, */
+    int64_t tile; /* values that are measured at a time: whole periods if there are columns; if
+                     careful, */
     int64_t careful_tile;
     double scale; /* that values are multiplied by */
     int column_blocks;
@@ -301,7 +301,8 @@ static struct part merge(td_numbers numbers, const struct part *a, const struct 
 
 /* ---- Tiles ------------------------------------------------------------------------------- */
 
-/* How many of the `n` values from `begin` on are next to each other in one block, which is *block. */
+/* How many of the `n` values from `begin` on are next to each other in one block, which is
+ * *block. */
 static int64_t run_of(const struct job *job, int64_t begin, int64_t n, int *block)
 {
     *block = 0;
@@ -425,8 +426,8 @@ static void add_run(td_numbers numbers, struct td_run *to, const struct td_run *
     to->greatest = is_less(numbers, to->greatest, run->greatest) ? run->greatest : to->greatest;
 }
 
-/* Runs of columns of one block, each of which is added to the sum of the block. Short ones are summed on
- * their own, since less is done at the end of a sum. */
+/* Runs of columns of one block, each of which is added to the sum of the block. Short ones are
+ * summed on their own, since less is done at the end of a sum. */
 static void measure_blocks(const struct job *job, double *sums, const char *values, int64_t begin,
                            int64_t n, double shift, struct td_run *total)
 {
@@ -540,9 +541,10 @@ static void add_columns(const struct job *job, const double *columns, int64_t be
     }
 }
 
-/* From the first values of an item. If they are not nearly equal, zero will do, with which the loops are
- * faster: the squares of the differences are then not much smaller than those of the values. Should the
- * others be nearly equal, these still differ from the first ones, and so the item as a whole is not. */
+/* From the first values of an item. If they are not nearly equal, zero will do, with which the
+ * loops are faster: the squares of the differences are then not much smaller than those of the
+ * values. Should the others be nearly equal, these still differ from the first ones, and so the
+ * item as a whole is not. */
 static double shift_of(const struct job *job, const void *values, int64_t n)
 {
     enum { MOST_LOST = 16 }; /* of the squares of the values, for one of the differences */
@@ -552,7 +554,8 @@ static double shift_of(const struct job *job, const void *values, int64_t n)
     return mean * mean * (double)n <= MOST_LOST * run.squares ? 0 : mean;
 }
 
-/* Sets item->part and the sums of its blocks; the sum is not finite if not careful and a value is not. */
+/* Sets item->part and the sums of its blocks; the sum is not finite if not careful and a value is
+ * not. */
 static void try_item(const struct job *job, struct space *space, struct item *item, bool careful)
 {
     const int64_t first = td_smaller(item->n, job->careful_tile);
@@ -618,13 +621,15 @@ static int64_t block_size(int64_t n, int blocks, int block)
     return td_statistics_begin(n, blocks, block + 1) - td_statistics_begin(n, blocks, block);
 }
 
-/* The mean of scaled values, which are of float64: not outside the values, as rounding could make it. */
+/* The mean of scaled values, which are of float64: not outside the values, as rounding could make
+ * it. */
 static double unscaled_mean(const struct td_statistics *of, double mean, double scale)
 {
     return scale == 1 ? mean : fmin(fmax(mean / scale, of->least.real), of->greatest.real);
 }
 
-/* Sums of items to means of blocks: to all of them, or, of scaled values, to those that are not known. */
+/* Sums of items to means of blocks: to all of them, or, of scaled values, to those that are not
+ * known. */
 static void set_means(const struct job *job, struct td_statistics *out)
 {
     int64_t excluded[TD_STATISTICS_BLOCKS];
@@ -682,7 +687,8 @@ static void set_values(const struct part *part, struct td_statistics *out)
     out->norm = root(part->squares + part->sum * out->mean);
 }
 
-/* The same from scaled values. What is small enough to be lost by the scale makes no difference to them. */
+/* The same from scaled values. What is small enough to be lost by the scale makes no difference to
+ * them. */
 static void set_scaled(const struct part *part, double scale, struct td_statistics *out)
 {
     const double n = (double)part->finite, mean = part->sum / n;

@@ -12,8 +12,8 @@
 #include <stdint.h>
 
 /* to[i] = the key of from[i] for i in [0, n), or, where `flip` has all bits set and not none, its
- * complement: then a smaller element is better. Keys are uint64_t for dtypes of 8 bytes, uint32_t for all
- * others. */
+ * complement: then a smaller element is better. Keys are uint64_t for dtypes of 8 bytes, uint32_t
+ * for all others. */
 typedef void td_top_k_keys_fn(void *restrict to, const void *restrict from, int64_t n,
                               uint64_t flip);
 

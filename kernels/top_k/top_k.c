@@ -11,8 +11,8 @@
 
 /* ---- Selection --------------------------------------------------------------------------- */
 
-/* Elements whose keys are made at a time: they stay in the first cache, and most blocks have none that is
- * better than what was found before. */
+/* Elements whose keys are made at a time: they stay in the first cache, and most blocks have none
+ * that is better than what was found before. */
 #define BLOCK ((int64_t)256)
 /* Up to so many entries are kept by insertion, which is quicker for them than sorting is. */
 #define FEW   16
@@ -62,11 +62,13 @@ static const void *elements(const struct source *x, int64_t begin, int64_t n, vo
 /* Selection with keys of one type. An entry is a key and the position of its element. */
 struct entries_type {
     size_t size; /* of an entry */
-    /* The best k of n elements of a row, from element `begin` of x on, in order; positions count from
-     * `position`. scratch has room for 2 * room_for(n, k) entries, and those returned are in it. */
+    /* The best k of n elements of a row, from element `begin` of x on, in order; positions count
+     * from `position`. scratch has room for 2 * room_for(n, k) entries, and those returned are in
+     * it. */
     void *(*select)(const struct source *x, int64_t begin, int64_t n, int64_t k, int64_t position,
                     void *scratch);
-    /* Entries begin .. end of a and b merged, to the same places of out; of equals those of a first. */
+    /* Entries begin .. end of a and b merged, to the same places of out; of equals those of a
+     * first. */
     void (*merge)(void *out, const void *a, int64_t n_a, const void *b, int64_t n_b, int64_t begin,
                   int64_t end);
     void (*positions)(const void *entries, int64_t n, int32_t *to);
@@ -94,8 +96,9 @@ static const struct td_top_k_keys *loops_of(td_isa isa)
 
 /* ---- Plan -------------------------------------------------------------------------------- */
 
-/* Rows longer than this are selected from in runs, one row at a time, and the results merged: a range of
- * parallel_for is then never much longer than a millisecond, and one row occupies every thread. */
+/* Rows longer than this are selected from in runs, one row at a time, and the results merged: a
+ * range of parallel_for is then never much longer than a millisecond, and one row occupies every
+ * thread. */
 #define LONG_ROW ((int64_t)256 * 1024)
 #define RUN      ((int64_t)32 * 1024)
 
@@ -147,7 +150,8 @@ static int64_t row_begin(const struct plan *plan, int64_t row, int64_t n)
     return row / plan->stride * n * plan->stride + row % plan->stride;
 }
 
-/* Two tables of the entries of all runs of a row, from one of which they are merged to the other. */
+/* Two tables of the entries of all runs of a row, from one of which they are merged to the
+ * other. */
 static uint64_t shared_bytes(const struct plan *plan)
 {
     return plan->n_runs > 1 ? (uint64_t)(2 * plan->n_runs * plan->run_best) * plan->type->size : 0;
@@ -271,7 +275,8 @@ static void write_block(const struct job *job, int64_t row, int64_t begin, int64
     }
 }
 
-/* Results begin .. begin + n of a row from its entries. A position is below n, whatever x has become. */
+/* Results begin .. begin + n of a row from its entries. A position is below n, whatever x has
+ * become. */
 static void write_results(const struct job *job, int64_t row, int64_t begin, int64_t n,
                           const void *entries)
 {
@@ -298,8 +303,8 @@ static void select_rows(void *context, int64_t begin, int64_t end)
     td_workspace_release(&job->workspace, thread);
 }
 
-/* A list is made of `runs` runs, and begins where the entries of the first of them did: no list is longer
- * than those that it was made of. */
+/* A list is made of `runs` runs, and begins where the entries of the first of them did: no list is
+ * longer than those that it was made of. */
 static char *list_of(const struct job *job, char *table, int64_t first_run)
 {
     return table + (size_t)(first_run * job->plan.run_best) * job->plan.type->size;

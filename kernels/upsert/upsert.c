@@ -62,7 +62,8 @@ static td_status infer_remove(struct td_op_args *args, struct td_arena *arena, s
     return check_table(args, err);
 }
 
-/* Of the search and of the rows that are written; the caller's copies of the table are not known. */
+/* Of the search and of the rows that are written; the caller's copies of the table are not
+ * known. */
 static struct td_cost cost_of(const struct td_op_args *args, const struct td_tensor *rows)
 {
     const struct td_tensor *keys = input(args, TD_UPSERT_KEYS);
@@ -112,8 +113,8 @@ static td_status alloc_moves(int64_t **to, int64_t **from, int64_t n, struct td_
     return TD_OK;
 }
 
-/* The keys by their positions. Those of most upserts do not repeat, which the search finds out with all
- * threads; first and last are then NULL. */
+/* The keys by their positions. Those of most upserts do not repeat, which the search finds out with
+ * all threads; first and last are then NULL. */
 static td_status find_distinct(const struct td_tensor *keys, struct td_exec *exec,
                                struct td_distinct_keys *out, struct td_error *err)
 {

@@ -1,8 +1,8 @@
 /* upsert.h - rows of a table replaced, appended and removed by their keys.
  *
- *     upsert   a key that the table has: its row is replaced; the others are appended in their order
- *     remove   the rows of the keys that the table has are taken out, and the last rows move up: the
- *              first gap gets the last row, the next one the row before it, until none is left
+ *     upsert   a key that the table has: its row is replaced; the others are appended in their
+ * order remove   the rows of the keys that the table has are taken out, and the last rows move up:
+ * the first gap gets the last row, the next one the row before it, until none is left
  *
  * Both have two steps, so that the caller can allocate the table in between: find computes a
  * td_row_change, which is then applied to the rows and to their keys.
@@ -44,8 +44,8 @@ TD_MUST_CHECK td_status td_remove_find(const struct td_op_args *args, struct td_
 
 /* Applies the change to `table`; `rows`, of the same dtype, has what is new, and is NULL for a
  * removal. out is described with n_rows rows. Numbers: out->data has the first rows of the table
- * already, as many as both have. Strings: the caller allocates out->offsets; out->data is allocated in
- * exec->arena. RESOURCE_LIMIT as of td_strings_run; errors of exec. */
+ * already, as many as both have. Strings: the caller allocates out->offsets; out->data is allocated
+ * in exec->arena. RESOURCE_LIMIT as of td_strings_run; errors of exec. */
 TD_MUST_CHECK td_status td_row_change_apply(const struct td_row_change *change,
                                             const struct td_tensor *table,
                                             const struct td_tensor *rows, struct td_tensor *out,

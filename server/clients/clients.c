@@ -121,8 +121,8 @@ static struct td_client **bucket_of(struct td_clients *clients, const struct td_
     return &clients->buckets[hash % BUCKETS];
 }
 
-/* Under the mutex. Takes the oldest client without a reference out of a bucket that is full, so that
- * many addresses of one owner make neither the table large nor each look at it long. */
+/* Under the mutex. Takes the oldest client without a reference out of a bucket that is full, so
+ * that many addresses of one owner make neither the table large nor each look at it long. */
 static void make_room(struct td_clients *clients, struct td_client **bucket)
 {
     struct td_client **oldest = NULL;

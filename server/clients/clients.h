@@ -35,8 +35,8 @@ struct td_address {
 
 enum td_client_kind { TD_CLIENT_ADDRESS, TD_CLIENT_TOKEN };
 
-/* Of an address: an IPv6 prefix of 64 bits with zeros after it, or an IPv4 address mapped to IPv6. Of
- * a token: 128 bits of its digest. Not to be printed. */
+/* Of an address: an IPv6 prefix of 64 bits with zeros after it, or an IPv4 address mapped to IPv6.
+ * Of a token: 128 bits of its digest. Not to be printed. */
 struct td_client_key {
     uint8_t kind; /* enum td_client_kind; a byte, so that there is no padding to compare */
     uint8_t bytes[16];

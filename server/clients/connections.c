@@ -530,7 +530,8 @@ static void look_at(struct td_connections *connections, int socket,
     (void)shutdown(socket, SHUT_RDWR);
 }
 
-/* Shuts down the reading side of the sockets whose client has closed, so that the library reads it. */
+/* Shuts down the reading side of the sockets whose client has closed, so that the library reads
+ * it. */
 static void wake_closed(const struct pollfd *pollers, int count)
 {
     for (int i = 0; i < count; i++)

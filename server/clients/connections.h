@@ -134,8 +134,8 @@ bool td_connections_open(struct td_connections *connections, int socket, struct 
 /* Before the socket is closed. An unknown socket has no effect. */
 void td_connections_close(struct td_connections *connections, int socket);
 
-/* After the socket was closed: only if the record is still that of this connection, since the socket's
- * number may have another one meanwhile. */
+/* After the socket was closed: only if the record is still that of this connection, since the
+ * socket's number may have another one meanwhile. */
 void td_connections_close_opened(struct td_connections *connections, int socket, uint64_t opened);
 
 /* The record of an open connection, on its I/O thread. */
@@ -165,8 +165,8 @@ bool td_connections_one_has_many(const struct td_connections *connections);
 /* Ends a waiting, unrestricted connection in favour of one of `client`: one that has waited for
  * seconds, or whose client has more connections than that one; of those the one whose client has
  * most, then the oldest. One with a request that has arrived is not waiting, and one that has just
- * been opened is not ended for a client with one connection fewer: the two would only change places.
- * Looks at a part of the table; false if it found none. */
+ * been opened is not ended for a client with one connection fewer: the two would only change
+ * places. Looks at a part of the table; false if it found none. */
 bool td_connections_make_room(struct td_connections *connections, const struct td_client *client,
                               int64_t now_ns);
 

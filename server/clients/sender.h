@@ -1,6 +1,6 @@
-/* sender.h - who sends a request, for logs and spans: three facts, each of its own type, so that none
- * is printed as another. Limits and turns count by struct td_client instead (clients.h), which may be
- * an address or the holder of a token.
+/* sender.h - who sends a request, for logs and spans: three facts, each of its own type, so that
+ * none is printed as another. Limits and turns count by struct td_client instead (clients.h), which
+ * may be an address or the holder of a token.
  *
  * Ownership  Borrows the name of the token. */
 #ifndef TD_SERVER_CLIENTS_SENDER_H

@@ -15,7 +15,8 @@ enum { FIRST_BLOCK = 32768 }; /* of the arena: a few dozen calls need no more */
 struct td_batch {
     struct td_batch_device *shared;
     struct td_device_stream *stream;
-    /* On the device, kept for the next batch: to allocate and to free it would end the overlap of two batches. */
+    /* On the device, kept for the next batch: to allocate and to free it would end the overlap of
+     * two batches. */
     void *scratch;
     size_t scratch_bytes;
     size_t scratch_most; /* needed by a batch since td_batch_settle */
@@ -106,7 +107,8 @@ static td_status take_indexed(struct td_batch *batch, int i, struct td_tensor *m
                                 index ? td_device_table_data(index) : NULL, &batch->arena, err);
 }
 
-/* All of them, so that none is evicted while another one is uploaded; *missing is one that has to be. */
+/* All of them, so that none is evicted while another one is uploaded; *missing is one that has to
+ * be. */
 static td_status take_tables(struct td_batch *batch, struct td_tensor *missing,
                              struct td_error *err)
 {
@@ -156,7 +158,8 @@ void td_batch_settle(struct td_batch *batch)
     batch->scratch_most = 0;
 }
 
-/* Half as much again as before, so that slowly growing batches allocate seldom. No table is evicted for it. */
+/* Half as much again as before, so that slowly growing batches allocate seldom. No table is evicted
+ * for it. */
 static bool grow_generously(struct td_batch *batch, size_t bytes, size_t before)
 {
     const struct td_device_api *api = batch->shared->api;
@@ -268,7 +271,8 @@ static td_status submit(struct td_batch *batch, struct td_error *err)
     return status;
 }
 
-/* The only place where a batch releases its tables and its staging memory. It can be started again. */
+/* The only place where a batch releases its tables and its staging memory. It can be started
+ * again. */
 static void release(struct td_batch *batch)
 {
     td_upload_end(&batch->upload);

@@ -6,8 +6,9 @@
  *
  * Inputs are in staging memory when start returns, and outputs are written there, so an item can be
  * given back at any time before the end. launch.h defines the layout, results.h the results. An
- * upload (item.h) is a batch of one item, with a table and nothing to run. If calls need a large table
- * that the device lacks, start uploads that, in a batch without items, and they are to be started again.
+ * upload (item.h) is a batch of one item, with a table and nothing to run. If calls need a large
+ * table that the device lacks, start uploads that, in a batch without items, and they are to be
+ * started again.
  *
  * Errors     A failed start leaves nothing in flight and the items unchanged: MEMORY_EXHAUSTED (no
  *            room for them now), RESOURCE_LIMIT (never room for all of them), UNSUPPORTED_DTYPE
@@ -56,8 +57,8 @@ bool td_batch_is_lost(td_status status);
 /* Is one of the item's tables being uploaded by another batch? Then it starts after that one. */
 bool td_batch_must_wait(const struct td_batch *batch, const struct td_batch_item *item);
 
-/* Starts n calls that merge, or one. On failure they stay the caller's, and if *prepares: an upload has
- * begun that they need first. */
+/* Starts n calls that merge, or one. On failure they stay the caller's, and if *prepares: an upload
+ * has begun that they need first. */
 TD_MUST_CHECK td_status td_batch_start(struct td_batch *batch, struct td_batch_item **items, int n,
                                        bool *prepares, struct td_error *err);
 
@@ -81,12 +82,12 @@ void td_batch_end(struct td_batch *batch);
 /* Of a lost device: gives back the items with this error. */
 void td_batch_fail(struct td_batch *batch, const struct td_error *err);
 
-/* Of a device that does not return from a call: gives back the items in flight with this error. The batch is
- * not used any more, nor freed. NULL is fine. */
+/* Of a device that does not return from a call: gives back the items in flight with this error. The
+ * batch is not used any more, nor freed. NULL is fine. */
 void td_batch_leave(struct td_batch *batch, const struct td_error *err);
 
-/* Frees memory on the device that is kept for the next batch if those since the last call needed less than a
- * quarter of it; of a batch in flight when it has ended. */
+/* Frees memory on the device that is kept for the next batch if those since the last call needed
+ * less than a quarter of it; of a batch in flight when it has ended. */
 void td_batch_settle(struct td_batch *batch);
 
 /* Frees memory on the device that is kept for the next batch; false if there is none. */

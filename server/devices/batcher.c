@@ -10,9 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* DESIGN. One thread does all work in a loop, watched by another one (supervisor.h): open or close the device, receive items, start
- * batches, poll those in flight. It exchanges messages with other threads (mailbox.h): items arrive
- * there and are returned through `done`. batch_queue.h orders and merges the waiting items.
+/* DESIGN. One thread does all work in a loop, watched by another one (supervisor.h): open or close
+ * the device, receive items, start batches, poll those in flight. It exchanges messages with other
+ * threads (mailbox.h): items arrive there and are returned through `done`. batch_queue.h orders and
+ * merges the waiting items.
  *
  *                    opened                        error of poll, wait or run, or hang_ms
  *     [no device] ──────────────► [device, 2 batches] ──────────────► [lost]
@@ -27,8 +28,8 @@
 #define US ((int64_t)1000)
 #define MS ((int64_t)1000000)
 
-/* Longest wait for the device: while another batch could start; while none could; and then beside an upload,
- * of which two pieces take 600 us at 50 GB/s. */
+/* Longest wait for the device: while another batch could start; while none could; and then beside
+ * an upload, of which two pieces take 600 us at 50 GB/s. */
 #define SHORT_WAIT   (100 * US)
 #define LONG_WAIT    (1 * MS)
 #define UPLOAD_WAIT  (300 * US)
@@ -44,7 +45,8 @@ struct td_batcher {
     struct td_supervisor *supervisor;
     struct td_batch_mailbox mailbox; /* shared with other threads */
 
-    /* Used by the batcher's thread only, or, once a call of that does not return, by the supervisor's. */
+    /* Used by the batcher's thread only, or, once a call of that does not return, by the
+     * supervisor's. */
     const struct td_device_api *api;   /* the device's functions for this thread */
     struct td_device_session *session; /* NULL: there is no device */
     struct td_device_session *lost;    /* being closed; NULL: there is none */
@@ -131,16 +133,16 @@ static void mark_lost(struct td_batcher *batcher, const struct td_error *reason)
     td_batch_queue_refuse(&batcher->queue, TD_DEVICE_UNAVAILABLE, &err);
 }
 
-/* A second at least: on a busy machine the thread itself may be late, and a device that is left keeps its
- * memory. */
+/* A second at least: on a busy machine the thread itself may be late, and a device that is left
+ * keeps its memory. */
 static int64_t call_limit_ns(const struct td_batcher_options *options)
 {
     const int64_t least = 1000 * MS, ns = options->hang_ms * MS;
     return ns > least ? ns : least;
 }
 
-/* On the supervisor's thread: the batcher's is inside a call that does not return, and stays there. The session
- * is left to it. */
+/* On the supervisor's thread: the batcher's is inside a call that does not return, and stays there.
+ * The session is left to it. */
 static void *take_over(void *context)
 {
     struct td_batcher *batcher = context;
@@ -258,8 +260,8 @@ static int after_refusal(struct td_batcher *batcher, int n, bool *trimmed, struc
         return 0;
     }
     if (err->status == TD_MEMORY_EXHAUSTED && !*trimmed) {
-        /* Once: a failed start itself leaves memory to trim. Of staging memory a start that lacked it has
-         * released what is free, and device memory comes of scratch memory alone. */
+        /* Once: a failed start itself leaves memory to trim. Of staging memory a start that lacked
+         * it has released what is free, and device memory comes of scratch memory alone. */
         *trimmed = true;
         if (td_device_session_trim_scratch(batcher->session))
             return n;

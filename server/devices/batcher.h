@@ -18,18 +18,17 @@
  *            gives back all items in flight and in the queue as DEVICE_UNAVAILABLE, for the CPU or
  *            for the client. The device is closed once no reply is in its staging memory, and
  *            opened again, with a try every `retry_ms`. A batch that has not ended after `hang_ms`
- *            is an error of the device, and so is a call to it that has not returned by then, or a second: this
- *            device is left open, with its memory, and another one is opened.
- * Deadlines  An item whose deadline passes in the queue, or whose client has disconnected, is not
- *            launched. One whose deadline passes in flight is given back at once; the device still
- *            writes its outputs to staging memory, which is not reused before the batch ends.
- * Ownership  An item belongs to the batcher from submit to done. Outputs are in staging memory: the
- *            item's arena owns the reference in each output's `owner`. Small portions of a merged
- *            batch are copied into the arena, so that a client that does not read its reply holds
- *            little memory that others need.
- * Threads    One of its own, the only one to call the device, and one that takes over when a call does
- *            not return (supervisor.h). Any thread calls submit, trim, counts and available. `done`
- *            is called on one of these two and must not block. */
+ *            is an error of the device, and so is a call to it that has not returned by then, or a
+ * second: this device is left open, with its memory, and another one is opened. Deadlines  An item
+ * whose deadline passes in the queue, or whose client has disconnected, is not launched. One whose
+ * deadline passes in flight is given back at once; the device still writes its outputs to staging
+ * memory, which is not reused before the batch ends. Ownership  An item belongs to the batcher from
+ * submit to done. Outputs are in staging memory: the item's arena owns the reference in each
+ * output's `owner`. Small portions of a merged batch are copied into the arena, so that a client
+ * that does not read its reply holds little memory that others need. Threads    One of its own, the
+ * only one to call the device, and one that takes over when a call does not return (supervisor.h).
+ * Any thread calls submit, trim, counts and available. `done` is called on one of these two and
+ * must not block. */
 #ifndef TD_SERVER_DEVICES_BATCHER_H
 #define TD_SERVER_DEVICES_BATCHER_H
 
@@ -50,8 +49,8 @@ void td_batcher_trim(struct td_batcher *batcher);
 void td_batcher_drain(struct td_batcher *batcher);
 
 /* Drains, and closes the device. Replies still in staging memory, and a device that does not
- * respond, have another second; then the device is left open and the replies stay valid. False if a device
- * is left so, now or before: a thread may be inside its driver. NULL is fine. */
+ * respond, have another second; then the device is left open and the replies stay valid. False if a
+ * device is left so, now or before: a thread may be inside its driver. NULL is fine. */
 bool td_batcher_free(struct td_batcher *batcher);
 
 /* Was the device available when last used? *why, "" or the reason, has TD_DEVICE_TEXT bytes. */

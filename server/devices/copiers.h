@@ -3,11 +3,11 @@
  *     start ──► slices, copied by all threads ──► is_done, wait        the caller does other work
  *     copy                                                             the caller copies, too
  *
- * One thread copies at a fraction of the host's memory bandwidth, and of the device's. The source may be a
- * mapped file, which is read from the disk while it is copied.
+ * One thread copies at a fraction of the host's memory bandwidth, and of the device's. The source
+ * may be a mapped file, which is read from the disk while it is copied.
  *
- * Ownership  The caller's struct td_copy_job and what is copied stay until the job is done or cancelled.
- * Threads    Any; one at a time for each job. */
+ * Ownership  The caller's struct td_copy_job and what is copied stay until the job is done or
+ * cancelled. Threads    Any; one at a time for each job. */
 #ifndef TD_SERVER_DEVICES_COPIERS_H
 #define TD_SERVER_DEVICES_COPIERS_H
 
@@ -37,8 +37,8 @@ struct td_copy_job {
     int copying;  /* threads that copy a slice */
 };
 
-/* NULL: out of memory. Without threads, which the system may refuse, the callers of is_done, wait and copy
- * copy all themselves. */
+/* NULL: out of memory. Without threads, which the system may refuse, the callers of is_done, wait
+ * and copy copy all themselves. */
 struct td_copiers *td_copiers_new(int n_threads);
 /* No caller waits. Jobs that are not done are left. NULL is fine. */
 void td_copiers_free(struct td_copiers *copiers);

@@ -70,7 +70,8 @@ bool td_devices_check_system(const struct td_config *config, char message[TD_CON
     return valid;
 }
 
-/* Four threads saturate the memory of a host or its bus, and leave most processors to the workers. */
+/* Four threads saturate the memory of a host or its bus, and leave most processors to the
+ * workers. */
 static int n_copiers(const struct td_config *config)
 {
     const int64_t share = config->workers / 4;

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* The state is a number: even outside of calls, odd inside; each call begins with a new one, so that
- * give_up cannot mistake a call for a later one. */
+/* The state is a number: even outside of calls, odd inside; each call begins with a new one, so
+ * that give_up cannot mistake a call for a later one. */
 #define GIVEN_UP UINT64_MAX
 
 struct td_hang_guard {

@@ -119,8 +119,9 @@ static td_status copy_tensors(struct td_tensor **tensors, int count, struct td_a
     return TD_OK;
 }
 
-/* One call, not merged: its arguments, with copies of the tensors, whose data are bound later, and with a
- * plan of its own: all that the device may read lives as long as the batch, not as the call. */
+/* One call, not merged: its arguments, with copies of the tensors, whose data are bound later, and
+ * with a plan of its own: all that the device may read lives as long as the batch, not as the
+ * call. */
 static td_status describe_one(struct td_launch *launch, const struct td_batch_item *item,
                               struct td_arena *arena, struct td_error *err)
 {

@@ -5,9 +5,9 @@
  *     staging in   [reports | inputs ......]      device  [inputs ...... | outputs | workspace]
  *     staging out  [outputs of item 0 | of item 1 | ...]
  *
- * A small launch may be direct: then the device reads and writes the staging memory, and has the workspace alone.
- * Resident tables are stored elsewhere on the device (tables.h) and not copied with the inputs.
- * This module allocates from the arena only.
+ * A small launch may be direct: then the device reads and writes the staging memory, and has the
+ * workspace alone. Resident tables are stored elsewhere on the device (tables.h) and not copied
+ * with the inputs. This module allocates from the arena only.
  *
  * Inputs     are numbered through the lists of all inputs.
  * Ownership  All that a launch points to is in the arena. Borrows the items until it is filled.
@@ -43,7 +43,8 @@ struct td_tensor *td_launch_input(const struct td_op_args *args, int i);
 /* Is input i one of these tables? */
 bool td_launch_is_table(uint32_t tables, int i);
 
-/* Describes the image of the index of keys, which is a table of its own; false if they have none. */
+/* Describes the image of the index of keys, which is a table of its own; false if they have
+ * none. */
 bool td_launch_index_of(const struct td_tensor *keys, struct td_tensor *image);
 
 /* As td_batcher_check_kernel. */
@@ -68,7 +69,8 @@ void td_launch_lay_out_scratch(struct td_launch *launch, size_t workspace_bytes)
 /* Bytes of its tables and their indices, each counted once. Called before addresses are bound. */
 uint64_t td_launch_table_bytes(const struct td_launch *launch);
 
-/* Writes empty reports, then the inputs of the items, to staging memory; large ones with the copiers. */
+/* Writes empty reports, then the inputs of the items, to staging memory; large ones with the
+ * copiers. */
 void td_launch_fill(const struct td_launch *launch, struct td_batch_item *const *items,
                     struct td_copiers *copiers, char *staging);
 
@@ -77,7 +79,8 @@ TD_MUST_CHECK td_status td_launch_bind_table(struct td_launch *launch, int i, vo
                                              const void *index, struct td_arena *arena,
                                              struct td_error *err);
 
-/* Sets the addresses of the inputs that are no tables, and of the outputs, from those of the first. */
+/* Sets the addresses of the inputs that are no tables, and of the outputs, from those of the
+ * first. */
 void td_launch_bind(struct td_launch *launch, char *inputs, char *outputs);
 
 #endif

@@ -42,8 +42,8 @@ static uint64_t larger(uint64_t a, uint64_t b)
     return a > b ? a : b;
 }
 
-/* Inputs are copied into pinned memory, then to the device; of a table both at the same time, in pieces. A
- * reply is sent from pinned memory. */
+/* Inputs are copied into pinned memory, then to the device; of a table both at the same time, in
+ * pieces. A reply is sent from pinned memory. */
 static uint64_t copies_ns(const struct copied *copied, const struct td_device_info *device,
                           int threads)
 {

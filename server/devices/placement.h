@@ -3,8 +3,8 @@
  * A request with "device": "gpu" is computed on the device or refused: DEVICE_UNAVAILABLE if it is
  * not available now, UNSUPPORTED_DTYPE if it has no kernel. One with "cpu" is never computed there.
  * One with "auto" is if the device is available, has a kernel and is estimated to finish sooner.
- * The estimate counts copies at the measured rates, into pinned memory, to the device and back, launches,
- * FLOPs, and the queue. A table counts as bytes to copy until it is on the device. */
+ * The estimate counts copies at the measured rates, into pinned memory, to the device and back,
+ * launches, FLOPs, and the queue. A table counts as bytes to copy until it is on the device. */
 #ifndef TD_SERVER_DEVICES_PLACEMENT_H
 #define TD_SERVER_DEVICES_PLACEMENT_H
 

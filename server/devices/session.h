@@ -36,11 +36,12 @@ struct td_device_opener;
 struct td_device_opener *td_device_opener_new(const struct td_batcher_options *options,
                                               struct td_error *err);
 bool td_device_opener_is_done(const struct td_device_opener *opener);
-/* Its thread closes the device again once it is open. False if it is still at work. NULL is fine. */
+/* Its thread closes the device again once it is open. False if it is still at work. NULL is
+ * fine. */
 bool td_device_opener_abandon(struct td_device_opener *opener);
 
-/* Makes a session from an opener that is done, and frees the opener. `api`: the device's functions for this
- * thread. */
+/* Makes a session from an opener that is done, and frees the opener. `api`: the device's functions
+ * for this thread. */
 TD_MUST_CHECK td_status td_device_session_open(struct td_device_opener *opener,
                                                const struct td_batcher_options *options,
                                                const struct td_device_api *api,
@@ -61,8 +62,8 @@ bool td_device_session_trim_scratch(struct td_device_session *session);
 /* Frees it, and free staging memory, which takes long to pin again. */
 bool td_device_session_trim(struct td_device_session *session);
 
-/* A call to the device does not return: gives back the items in flight with this error, and leaves all else
- * as it is, for the call may still use it. */
+/* A call to the device does not return: gives back the items in flight with this error, and leaves
+ * all else as it is, for the call may still use it. */
 void td_device_session_leave(struct td_device_session *session, const struct td_error *err);
 
 /* Called with a working device, nothing in flight and all staging buffers released. */

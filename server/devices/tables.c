@@ -116,7 +116,8 @@ static bool may_fit(struct td_device_tables *tables, size_t bytes)
     return used <= info.memory && bytes <= info.memory - used;
 }
 
-/* Is there room once memory is free that work in flight still uses? Then evicting more would not help. */
+/* Is there room once memory is free that work in flight still uses? Then evicting more would not
+ * help. */
 static bool comes_back(const struct td_device_tables *tables, size_t bytes)
 {
     struct td_device_info info;

@@ -4,8 +4,8 @@
  * reference to it, so that no other version can get the same address. A version is stale, and is
  * dropped, when the cache holds its only reference or the store has replaced it.
  *
- * Streams    A table is uploaded on the stream of its first user: a small one by use, a large one by
- *            its caller (upload.h) after add. Streams are not ordered: others wait while
+ * Streams    A table is uploaded on the stream of its first user: a small one by use, a large one
+ * by its caller (upload.h) after add. Streams are not ordered: others wait while
  *            td_device_tables_uploading, until finish_uploads of that stream.
  * Eviction   Never of a table in use. Kept tables are evicted last.
  * Threads    The batcher's; has and count from any thread.
@@ -30,8 +30,8 @@ bool td_device_tables_uploading(struct td_device_tables *tables, const struct td
 /* Is it neither there nor being uploaded? */
 bool td_device_tables_lacks(struct td_device_tables *tables, const struct td_tensor *tensor);
 
-/* Memory for a table that the cache lacks, whose bytes the caller copies with the stream; otherwise like
- * use. */
+/* Memory for a table that the cache lacks, whose bytes the caller copies with the stream; otherwise
+ * like use. */
 TD_MUST_CHECK td_status td_device_tables_add(struct td_device_tables *tables,
                                              const struct td_tensor *tensor,
                                              const struct td_device_stream *stream,

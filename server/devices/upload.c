@@ -4,8 +4,8 @@
 
 enum { WINDOW = TD_UPLOAD_WINDOW, N_PIECES = TD_UPLOAD_PIECES };
 
-/* A piece of the largest size takes 300 us at 50 GB/s; between two windows the device waits for the batcher's
- * thread, some 20 us, or as long as that waits for another batch. */
+/* A piece of the largest size takes 300 us at 50 GB/s; between two windows the device waits for the
+ * batcher's thread, some 20 us, or as long as that waits for another batch. */
 #define LARGEST_PIECE  ((size_t)16 << 20)
 #define SMALLEST_PIECE ((size_t)64 << 10)
 

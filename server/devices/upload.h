@@ -3,10 +3,10 @@
  *     table ── copiers ──► four pieces of pinned memory ── stream ──► device memory
  *                          two are filled while two others are copied
  *
- * No call waits for a copy, and none submits more than a window of two pieces, however large the table is: a
- * stream holds only so many copies before the next one blocks its caller, and pageable memory is read at a
- * fraction of the bus's speed. With two the device has the next one while the batcher's thread does other work. A
- * stream has one upload at a time, and no other work.
+ * No call waits for a copy, and none submits more than a window of two pieces, however large the
+ * table is: a stream holds only so many copies before the next one blocks its caller, and pageable
+ * memory is read at a fraction of the bus's speed. With two the device has the next one while the
+ * batcher's thread does other work. A stream has one upload at a time, and no other work.
  *
  * Ownership  Borrows the table and the memory on the device; takes pinned memory from begin to end.
  * Threads    The batcher's.

@@ -1,10 +1,10 @@
 /* tls.h - the server's certificate, and the authority that signs its clients'.
  *
- * What the files say is an identity. Files that were replaced make another one, for the handshakes that
- * begin then.
+ * What the files say is an identity. Files that were replaced make another one, for the handshakes
+ * that begin then.
  *
- * A client is asked for a certificate but may connect without one, so that probes of the server's health
- * need none; td_tls_check_client decides about its requests.
+ * A client is asked for a certificate but may connect without one, so that probes of the server's
+ * health need none; td_tls_check_client decides about its requests.
  *
  * Ownership  An identity is shared, by references. Keys are wiped with the last one.
  * Threads    open, reload, free: one thread. The rest: any.

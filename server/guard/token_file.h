@@ -5,8 +5,8 @@
  *
  * ROLE is read, write or admin, TOKEN the characters of RFC 6750's b64token. NAME is what logs call
  * the token; several may have the same, such as the old and the new one of a holder. With prefixes
- * the token is for tables whose names begin with one of them. Words are separated by blanks and tabs, lines
- * end with LF or CR LF; a byte order mark at the start is ignored.
+ * the token is for tables whose names begin with one of them. Words are separated by blanks and
+ * tabs, lines end with LF or CR LF; a byte order mark at the start is ignored.
  *
  * Bounds     TD_TOKEN_LEAST to TD_TOKEN_MOST characters, TD_TOKENS tokens, TD_TOKEN_LINE bytes of a
  *            line, TD_TOKEN_FILE of a file, which must be a regular one. A file without a token is

@@ -29,8 +29,8 @@ struct td_bearer {
 /* False without random bytes. */
 TD_MUST_CHECK bool td_token_key_make(struct td_token_key *key);
 
-/* With room for so many tokens and prefixes and for `text_bytes` bytes of names and prefixes, each name
- * with its NUL; NULL without memory. The key is copied. */
+/* With room for so many tokens and prefixes and for `text_bytes` bytes of names and prefixes, each
+ * name with its NUL; NULL without memory. The key is copied. */
 struct td_token_table *td_token_table_new(const struct td_token_key *key, int tokens, int prefixes,
                                           size_t text_bytes);
 struct td_token_table *td_token_table_ref(struct td_token_table *table);

@@ -133,8 +133,8 @@ static void make_room(struct td_buffer_pool *pool, uint64_t bytes)
         pool->release_spares(pool->context);
 }
 
-/* Counts `bytes` as in use; false if they do not fit. *reuse is a warm buffer of size_class, if that is
- * not -1 and has one; warm buffers are evicted to make room. */
+/* Counts `bytes` as in use; false if they do not fit. *reuse is a warm buffer of size_class, if
+ * that is not -1 and has one; warm buffers are evicted to make room. */
 static bool count_in(struct td_buffer_pool *pool, uint64_t bytes, int size_class,
                      struct pooled **reuse, uint64_t *in_use)
 {

@@ -5,12 +5,12 @@
  * there, marks the range, counts the fault and lets the read continue; a fault anywhere else ends
  * the process as it would without the handler.
  *
- * A file that is cut has zeros up to the end of its last page, which raise no signal. The last byte of
- * the file that was not zero tells: it is zero then, or faults.
+ * A file that is cut has zeros up to the end of its last page, which raise no signal. The last byte
+ * of the file that was not zero tells: it is zero then, or faults.
  *
  *     the owner of a mapping  guards the range, and refuses to return it once it is marked
- *     a reader                looks at the ends of the files that it has read, and compares td_guard_faults()
- *                             before and after: a change means that it may have read zeros that are not in
+ *     a reader                looks at the ends of the files that it has read, and compares
+ * td_guard_faults() before and after: a change means that it may have read zeros that are not in
  *                             the file
  *
  * Threads    Any; ranges are in a table of fixed size that the handler reads without a lock.
@@ -31,11 +31,12 @@ void td_guard_install(void);
 int td_guard_add(const void *begin, size_t size);
 void td_guard_remove(int range); /* before munmap; -1 is fine */
 
-/* Remembers how the file of a range ends, before other threads know the range. Reads its last page. */
+/* Remembers how the file of a range ends, before other threads know the range. Reads its last
+ * page. */
 void td_guard_watch_end(int range);
 
-/* Marks the range if its file has been cut since then: to be called after reading, before the range is
- * asked whether it is marked. One load; nothing for a range that is not watched, or -1. */
+/* Marks the range if its file has been cut since then: to be called after reading, before the range
+ * is asked whether it is marked. One load; nothing for a range that is not watched, or -1. */
 void td_guard_look_at_end(int range);
 
 /* The number of guarded ranges: mapped files and regions of shared memory. */

@@ -34,12 +34,13 @@ void td_exposition_end(struct td_exposition *exposition);
 void td_family(struct td_exposition *exposition, const char *name, td_metric_type type,
                const char *help);
 
-/* Adds a label to the next sample, which is left out if there is no room for its labels. The value is
- * any UTF-8. */
+/* Adds a label to the next sample, which is left out if there is no room for its labels. The value
+ * is any UTF-8. */
 void td_label(struct td_exposition *exposition, const char *name, const char *value);
 
 /* Writes a sample with the labels added since the last one. The suffix is "" or, of
- * histograms, "_bucket", "_count" or "_sum"; counters get theirs. Durations are printed in seconds. */
+ * histograms, "_bucket", "_count" or "_sum"; counters get theirs. Durations are printed in
+ * seconds. */
 void td_sample_uint(struct td_exposition *exposition, const char *suffix, uint64_t value);
 void td_sample_seconds(struct td_exposition *exposition, const char *suffix, uint64_t ns);
 

@@ -15,8 +15,8 @@
 
 enum { LINE_SIZE = 4096 }; /* PIPE_BUF: such a write to a pipe is complete or fails */
 
-/* A line being built, after a line feed, which is written if the line before is incomplete; `cut` is set
- * once it is full. */
+/* A line being built, after a line feed, which is written if the line before is incomplete; `cut`
+ * is set once it is full. */
 struct line {
     char text[LINE_SIZE];
     size_t length;
@@ -66,8 +66,9 @@ static void put_plain(struct line *line, const char *text, size_t length)
     line->cut = line->cut || length > room;
 }
 
-/* The escape of the first character of the text, and its size. In JSON an escape is a UTF-16 code unit, so a
- * character beyond ASCII has one or two; a byte that is not UTF-8 is escaped by itself. */
+/* The escape of the first character of the text, and its size. In JSON an escape is a UTF-16 code
+ * unit, so a character beyond ASCII has one or two; a byte that is not UTF-8 is escaped by
+ * itself. */
 static size_t escape(const char *text, enum td_log_format format, char escaped[16])
 {
     const unsigned char *at = (const unsigned char *)text;
@@ -100,7 +101,8 @@ static void put_escaped(struct line *line, const char *text, enum td_log_format 
     }
 }
 
-/* A number with so many digits after the point. snprintf takes ten times as long, a third of a line. */
+/* A number with so many digits after the point. snprintf takes ten times as long, a third of a
+ * line. */
 static void put_number(struct line *line, bool negative, uint64_t number, int decimals)
 {
     char text[32];
@@ -134,7 +136,8 @@ static void put_value(struct line *line, const struct td_log_field *field,
     }
 }
 
-/* Adds a field that is not omitted; a full line ends within a text, with "...", or before the field. */
+/* Adds a field that is not omitted; a full line ends within a text, with "...", or before the
+ * field. */
 static void put_field(struct line *line, const struct td_log_field *field,
                       enum td_log_format format)
 {
@@ -186,8 +189,8 @@ static ssize_t write_some(const struct td_log *log, const char *text, size_t len
     return log->kind == TD_LOG_SHARED && !has_room(log->fd) ? 0 : write(log->fd, text, length);
 }
 
-/* The bytes written; less than `length` if there is no room for more, or the log is closed, which must
- * not stop the daemon. */
+/* The bytes written; less than `length` if there is no room for more, or the log is closed, which
+ * must not stop the daemon. */
 static size_t write_most(const struct td_log *log, const char *text, size_t length)
 {
     size_t written = 0;
@@ -214,8 +217,8 @@ static bool write_line(const struct td_log *log, const struct line *line)
     return written == length;
 }
 
-/* Finishes and writes a line, and counts it if it is dropped. `reported` are the dropped lines that it
- * reports. */
+/* Finishes and writes a line, and counts it if it is dropped. `reported` are the dropped lines that
+ * it reports. */
 static void finish_line(const struct td_log *log, struct line *line, uint64_t reported)
 {
     struct td_log_state *state = log->state;
@@ -264,8 +267,8 @@ void td_log_write(const struct td_log *log, enum td_log_level level, const char 
 
 /* ---- the log --------------------------------------------------------------------------------- */
 
-/* A descriptor of its own that does not block. A pipe or terminal may be shared with other processes,
- * for which O_NONBLOCK would be set as well. -1 without the right to open it. */
+/* A descriptor of its own that does not block. A pipe or terminal may be shared with other
+ * processes, for which O_NONBLOCK would be set as well. -1 without the right to open it. */
 static int open_again(int fd)
 {
     char path[32];

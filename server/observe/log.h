@@ -26,7 +26,8 @@
 enum td_log_kind {
     TD_LOG_PLAIN,  /* write(2): a file, or a descriptor that does not block */
     TD_LOG_SOCKET, /* send(2) with MSG_DONTWAIT */
-    TD_LOG_SHARED /* a pipe or terminal that cannot be opened again: only when poll(2) has seen room */
+    /* a pipe or terminal that cannot be opened again: only when poll(2) has seen room */
+    TD_LOG_SHARED
 };
 
 /* What the threads that write a log share. */
@@ -58,8 +59,8 @@ struct td_log_field {
     ((struct td_log_field){ name, TD_FIELD_COUNT, NULL, (int64_t)(value) })
 #define TD_MS(name, ns) ((struct td_log_field){ name, TD_FIELD_MS, NULL, (int64_t)(ns) })
 
-/* A log on a descriptor, which stays open and as it is: other processes may share it. The state must
- * outlive the log. */
+/* A log on a descriptor, which stays open and as it is: other processes may share it. The state
+ * must outlive the log. */
 void td_log_open(struct td_log *log, int fd, enum td_log_level level, enum td_log_format format,
                  struct td_log_state *state);
 
@@ -69,7 +70,8 @@ static inline bool td_log_wants(const struct td_log *log, enum td_log_level leve
     return level <= atomic_load_explicit(&log->level, memory_order_relaxed);
 }
 
-/* One level more verbose (1) or less (-1), unless that is beyond the last one; logged at any level. */
+/* One level more verbose (1) or less (-1), unless that is beyond the last one; logged at any
+ * level. */
 void td_log_change_level(struct td_log *log, int by);
 
 /* Writes a line at any level of the log. Omits fields whose text is NULL or whose count is 0. */

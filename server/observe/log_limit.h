@@ -15,7 +15,8 @@ struct td_log_limit {
     atomic_uint_fast64_t suppressed; /* not logged, nor reported yet */
 };
 
-/* Counts an event. True if its line is to be logged: one of the first `per_second` in its second. */
+/* Counts an event. True if its line is to be logged: one of the first `per_second` in its
+ * second. */
 bool td_log_limit_take(struct td_log_limit *limit, int64_t now_ns, unsigned per_second);
 
 /* How many lines have been suppressed since the last time it was asked. */

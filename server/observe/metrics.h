@@ -3,10 +3,9 @@
  * A request is counted once, when its reply is made and before it is sent: a client that has its
  * reply finds it in the metrics.
  *
- * Cost       Each I/O thread counts in a shard of its own, so no cache line is shared and no addition
- *            is a locked one; a reader adds the shards up.
- * Threads    A shard is written by one thread; any thread may read, and may see some counters of a
- *            request before others. */
+ * Cost       Each I/O thread counts in a shard of its own, so no cache line is shared and no
+ * addition is a locked one; a reader adds the shards up. Threads    A shard is written by one
+ * thread; any thread may read, and may see some counters of a request before others. */
 #ifndef TD_SERVER_OBSERVE_METRICS_H
 #define TD_SERVER_OBSERVE_METRICS_H
 
@@ -17,7 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What requests ask for beside the ops; the operations 0 to TD_OP_COUNT - 1 are those of td_ops(). */
+/* What requests ask for beside the ops; the operations 0 to TD_OP_COUNT - 1 are those of
+ * td_ops(). */
 #define TD_OPERATIONS(X)                                                                           \
     X(PLAN, "plan")                                                                                \
     X(SCATTER, "scatter")                                                                          \
@@ -82,7 +82,8 @@ struct td_times {
     int n_intervals;
 };
 
-/* Ends an interval that began when the one before ended, and adds it to the duration of its stage. */
+/* Ends an interval that began when the one before ended, and adds it to the duration of its
+ * stage. */
 static inline void td_times_end(struct td_times *times, const char *name, int64_t *duration,
                                 int64_t now)
 {
@@ -96,8 +97,8 @@ static inline void td_times_end(struct td_times *times, const char *name, int64_
 enum { TD_STAGE_DECODE, TD_STAGE_QUEUE, TD_STAGE_COMPUTE, TD_STAGE_ENCODE, TD_STAGE_COUNT };
 const char *td_stage_name(int stage);
 
-/* The statuses of replies that are counted, the most frequent first; others count as the last, and 499
- * are clients that had disconnected before their reply was made. */
+/* The statuses of replies that are counted, the most frequent first; others count as the last, and
+ * 499 are clients that had disconnected before their reply was made. */
 #define TD_COUNTED_CODES(X)                                                                        \
     X(200)                                                                                         \
     X(400)                                                                                         \
@@ -132,8 +133,8 @@ enum {
 };
 extern const int td_counted_codes[TD_CODE_COUNT];
 
-/* Upper bounds of the durations in each bucket of the histograms, in nanoseconds: of requests, and of
- * their stages, which may take less than the shortest request. */
+/* Upper bounds of the durations in each bucket of the histograms, in nanoseconds: of requests, and
+ * of their stages, which may take less than the shortest request. */
 enum { TD_DURATION_BUCKETS = 19, TD_STAGE_BUCKETS = TD_DURATION_BUCKETS + 3 };
 extern const int64_t td_duration_bounds[TD_DURATION_BUCKETS];
 extern const int64_t td_stage_bounds[TD_STAGE_BUCKETS];
@@ -148,8 +149,8 @@ struct td_request_record {
     size_t bytes_in, bytes_out; /* of bodies: of the request expanded, of the reply as made */
 };
 
-/* Names of tables that have counts of their own: the first ones that are asked for. Names are kept when
- * their tables are deleted, so that counts never decrease. */
+/* Names of tables that have counts of their own: the first ones that are asked for. Names are kept
+ * when their tables are deleted, so that counts never decrease. */
 enum { TD_METRICS_TABLES = 100, TD_METRICS_TABLE_NAME = 129 };
 
 struct td_metrics;
@@ -174,8 +175,8 @@ void td_metrics_count_lookup(struct td_metrics *metrics, int shard, int table, b
                              const struct td_times *times);
 
 struct td_table_totals {
-    char name
-        [TD_METRICS_TABLE_NAME]; /* TD_METRICS_OTHERS for those without a place, which come last */
+    char name[TD_METRICS_TABLE_NAME]; /* TD_METRICS_OTHERS for those without a place, which come
+                                         last */
     uint64_t rows, bytes;
     uint64_t succeeded, failed; /* lookups */
 };

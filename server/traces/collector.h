@@ -1,7 +1,7 @@
 /* collector.h - sends bodies to a collector of OpenTelemetry over HTTP or HTTPS.
  *
- * libcurl is loaded only where there is a collector: linked, it would bring 29 more shared libraries,
- * 6 MB of resident memory and 1.5 ms to each start.
+ * libcurl is loaded only where there is a collector: linked, it would bring 29 more shared
+ * libraries, 6 MB of resident memory and 1.5 ms to each start.
  *
  * Threads  One at a time; td_collector_check and td_collector_new on the main thread, before others
  *          start.

@@ -2,13 +2,13 @@
  *
  *     I/O threads ──► queue, TD_EXPORTER_QUEUE requests ──► batches ──► collector
  *
- * A batch is sent when TD_EXPORTER_BATCH requests are queued, or after a second. A collector that cannot
- * be reached or says "later" (429, 502, 503, 504) is asked again, up to TD_EXPORTER_ATTEMPTS times,
- * after the time that it asks for or a growing one.
+ * A batch is sent when TD_EXPORTER_BATCH requests are queued, or after a second. A collector that
+ * cannot be reached or says "later" (429, 502, 503, 504) is asked again, up to TD_EXPORTER_ATTEMPTS
+ * times, after the time that it asks for or a growing one.
  *
- * Threads   td_exporter_give and the counts from any. It waits for nothing: a span that finds the queue
- *           full is dropped. The others from the main thread.
- * Bounds    Queued spans have at most 8 MiB, which are not part of the memory limit. */
+ * Threads   td_exporter_give and the counts from any. It waits for nothing: a span that finds the
+ * queue full is dropped. The others from the main thread. Bounds    Queued spans have at most 8
+ * MiB, which are not part of the memory limit. */
 #ifndef TD_SERVER_TRACES_EXPORTER_H
 #define TD_SERVER_TRACES_EXPORTER_H
 
@@ -23,14 +23,14 @@ struct td_exporter;
 /* NULL (logged) if it cannot start. The log must outlive it. */
 struct td_exporter *td_exporter_start(const struct td_config *config, const struct td_log *log);
 
-/* Sends what is queued, within for_ns, logs what is lost, and ends. No span may be given any more. NULL
- * is fine. */
+/* Sends what is queued, within for_ns, logs what is lost, and ends. No span may be given any more.
+ * NULL is fine. */
 void td_exporter_stop(struct td_exporter *exporter, int64_t for_ns);
 
 const struct td_sampler *td_exporter_sampler(const struct td_exporter *exporter);
 
-/* Queues the span, which the exporter owns then, or drops it. NULL is counted as dropped: there was no
- * memory for it. */
+/* Queues the span, which the exporter owns then, or drops it. NULL is counted as dropped: there was
+ * no memory for it. */
 void td_exporter_give(struct td_exporter *exporter, struct td_span *span);
 
 /* Of requests and their stages, since the start. */

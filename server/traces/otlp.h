@@ -17,8 +17,8 @@ struct td_otlp_resource {
 /* Room that the longest span needs, with all that is around it. */
 enum { TD_OTLP_LEAST = 32 << 10 };
 
-/* Writes spans from a list until it ends, or the next one might not fit. Returns how many of the list
- * were written: at least one, into TD_OTLP_LEAST bytes. */
+/* Writes spans from a list until it ends, or the next one might not fit. Returns how many of the
+ * list were written: at least one, into TD_OTLP_LEAST bytes. */
 int td_otlp_write(const struct td_otlp_resource *resource, const struct td_span *spans,
                   struct td_text *text);
 

@@ -8,8 +8,8 @@
  * depends on its own jobs and the number of clients, not on how many jobs another one has queued.
  * In each class, small and large, a source has a virtual time, which grows by the cost of each job
  * taken from it. A source without queued jobs catches up with the time of the job taken last: it
- * saves nothing up. Small jobs go first; every eighth job taken is a large one if any is queued, so that
- * neither class starves.
+ * saves nothing up. Small jobs go first; every eighth job taken is a large one if any is queued, so
+ * that neither class starves.
  *
  * When the queue is full, the newest job of the source with the most jobs is displaced by one of a
  * source that has fewer, so that no source can keep another out of the queue.
@@ -100,8 +100,8 @@ struct td_job *td_job_queue_take_small(struct td_job_queue *queue);
 uint64_t td_job_queue_ahead(const struct td_job_queue *queue, const struct td_job_source *source,
                             int job_class);
 
-/* The cost of the small jobs that are taken before a large one for which large ones of this cost are
- * taken first, about. */
+/* The cost of the small jobs that are taken before a large one for which large ones of this cost
+ * are taken first, about. */
 uint64_t td_job_queue_smalls_ahead(const struct td_job_queue *queue, uint64_t large_ns);
 
 /* Adds to the virtual time of the job's source, whether or not the job is queued. */

@@ -1,8 +1,8 @@
 /* turn.h - threads that leave the processor to others after short turns.
  *
- * The kernel lets a thread run for 1 to 4 ms before it switches to one that has been woken. A client
- * with few connections would wait for so long whenever a worker or an I/O thread is busy with the
- * requests of another client. Threads with long work therefore yield after a turn.
+ * The kernel lets a thread run for 1 to 4 ms before it switches to one that has been woken. A
+ * client with few connections would wait for so long whenever a worker or an I/O thread is busy
+ * with the requests of another client. Threads with long work therefore yield after a turn.
  *
  * A turn belongs to one thread. */
 #ifndef TD_SERVER_WORKERS_TURN_H

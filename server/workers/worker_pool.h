@@ -61,9 +61,9 @@ bool td_worker_pool_put_back(struct td_worker *worker, struct td_job *job, uint6
 /* Drops the queued jobs past their deadline, or all of them if `everything`. */
 void td_worker_pool_expire(struct td_worker_pool *pool, int64_t now_ns, bool everything);
 
-/* Records how long a job of this estimated cost has run, all its parts together. The costs of queued
- * jobs are multiplied by the average ratio, so that an estimate of a wait is right where estimates of
- * costs are not. Takes no lock. */
+/* Records how long a job of this estimated cost has run, all its parts together. The costs of
+ * queued jobs are multiplied by the average ratio, so that an estimate of a wait is right where
+ * estimates of costs are not. Takes no lock. */
 void td_worker_pool_measure(struct td_worker_pool *pool, uint64_t cost_ns, int64_t took_ns);
 
 /* The pool that the worker belongs to. */
@@ -73,9 +73,9 @@ struct td_worker_pool *td_worker_pool_of(const struct td_worker *worker);
  * time of that job. */
 int64_t td_worker_nested_ns(const struct td_worker *worker);
 
-/* True if a job of this source and cost would probably end later than left_ns from now, because of the
- * jobs that are queued before it; then *expected is how long it would wait and run. False until some
- * jobs of its class have been measured. */
+/* True if a job of this source and cost would probably end later than left_ns from now, because of
+ * the jobs that are queued before it; then *expected is how long it would wait and run. False until
+ * some jobs of its class have been measured. */
 struct td_expected {
     int64_t wait_ns, run_ns;
 };

@@ -211,7 +211,8 @@ static bool place_index(struct fixture *fixture, struct td_tensor *keys, struct 
     return true;
 }
 
-/* Copies the tensors of args, with addresses on the device, and the inputs to the staging memory. */
+/* Copies the tensors of args, with addresses on the device, and the inputs to the staging
+ * memory. */
 static bool place_tensors(struct fixture *fixture, struct launch *launch, struct td_op_args *args,
                           struct td_arena *arena)
 {
@@ -245,8 +246,8 @@ static bool place_tensors(struct fixture *fixture, struct launch *launch, struct
     return true;
 }
 
-/* Submits copies and the launch, then overwrites the arguments, of which the device must have taken a
- * copy. */
+/* Submits copies and the launch, then overwrites the arguments, of which the device must have taken
+ * a copy. */
 static td_status submit(struct fixture *fixture, struct td_device_stream *stream,
                         struct launch *launch, struct td_op_args *args, struct td_error *err)
 {
@@ -346,8 +347,8 @@ static double float_at(const struct td_tensor *tensor, const void *data, int64_t
     }
 }
 
-/* Replaces every element by the sum of its parts' magnitudes: a sum of products of these bounds the sum
- * of the magnitudes of the terms. */
+/* Replaces every element by the sum of its parts' magnitudes: a sum of products of these bounds the
+ * sum of the magnitudes of the terms. */
 static void make_magnitudes(struct td_tensor *tensor)
 {
     int parts = parts_of(tensor);
@@ -419,8 +420,8 @@ static bool nearly_same(const struct launch *launch, const char *got, struct td_
     return true;
 }
 
-/* Equal as numbers: -0 is 0. A sum of -0 is 0 or -0, depending on whether it begins with 0 or with its
- * first product; neither the contract nor cuBLAS specifies that. */
+/* Equal as numbers: -0 is 0. A sum of -0 is 0 or -0, depending on whether it begins with 0 or with
+ * its first product; neither the contract nor cuBLAS specifies that. */
 static bool same_numbers(const struct td_tensor *want, const char *got)
 {
     for (int64_t i = 0; i < want->numel * parts_of(want); i++)

@@ -1,8 +1,8 @@
 /* device_call.h - runs a test case on a device and on the CPU, and compares the results.
  *
- * The tensors of a launch are in one range of device memory, mirrored on the host: inputs, outputs, and
- * guard bytes between them. Outputs and guard bytes begin with a fill pattern. After the launch all
- * but the outputs must be unchanged.
+ * The tensors of a launch are in one range of device memory, mirrored on the host: inputs, outputs,
+ * and guard bytes between them. Outputs and guard bytes begin with a fill pattern. After the launch
+ * all but the outputs must be unchanged.
  *
  * Needs kernels/, gpu/ and libc only. A failed check is counted and printed; the test continues. */
 #ifndef TD_TESTS_GPU_DEVICE_CALL_H

@@ -298,7 +298,8 @@ static void set_gather_attrs(struct generator *g, const struct gather_case *p, t
         g->one.args.attrs_set &= ~1u; /* axis */
 }
 
-/* Every third case has several items, about every second bad indices; some params are misaligned. */
+/* Every third case has several items, about every second bad indices; some params are
+ * misaligned. */
 static void make_gather(struct generator *g, const struct gather_case *p, td_dtype dtype,
                         td_dtype index, td_bounds bounds)
 {
@@ -683,8 +684,8 @@ static bool is_float(td_dtype dtype)
     return dtype >= TD_DTYPE_FLOAT16 && dtype <= TD_DTYPE_COMPLEX128;
 }
 
-/* Terms of sums: integers with random bits, whose sums wrap; floats from -1 to 1, or if `exact` small
- * integers, whose sums are exact in any order. */
+/* Terms of sums: integers with random bits, whose sums wrap; floats from -1 to 1, or if `exact`
+ * small integers, whose sums are exact in any order. */
 static struct td_tensor random_terms(struct generator *g, td_dtype dtype,
                                      const struct td_shape *shape, bool exact)
 {
@@ -753,8 +754,8 @@ static void make_all_einsums(struct generator *g)
     }
 }
 
-/* Inputs with random labels of a few, in any order, some of them repeated; an output with some of the
- * labels. */
+/* Inputs with random labels of a few, in any order, some of them repeated; an output with some of
+ * the labels. */
 static void make_random_einsum(struct generator *g, int64_t max)
 {
     enum { LABELS = 6, INPUTS = 3, RANK = 4 };
@@ -826,8 +827,8 @@ static bool is_byte(td_dtype dtype)
 
 static const char *const bag_modes[] = { "sum", "mean", "sqrtn", "max" };
 
-/* Sums and maxima are exact: of small integers, times powers of 2. Quotients are rounded; then all is
- * positive, so that the magnitude of a result bounds the error of its parts. */
+/* Sums and maxima are exact: of small integers, times powers of 2. Quotients are rounded; then all
+ * is positive, so that the magnitude of a result bounds the error of its parts. */
 static bool is_rounded(const struct bag_form *form)
 {
     return form->attrs.mode == TD_BAG_MEAN || form->attrs.mode == TD_BAG_SQRTN;

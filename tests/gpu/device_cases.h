@@ -1,8 +1,8 @@
-/* device_cases.h - test cases for every op of a device: dtypes, shapes, index dtypes, bounds policies,
- * items, equations. The CPU kernels compute the expected results.
+/* device_cases.h - test cases for every op of a device: dtypes, shapes, index dtypes, bounds
+ * policies, items, equations. The CPU kernels compute the expected results.
  *
- * Needs kernels/ and libc only, so that it runs on a GPU machine without other packages. The cases are
- * the same in every run. */
+ * Needs kernels/ and libc only, so that it runs on a GPU machine without other packages. The cases
+ * are the same in every run. */
 #ifndef TD_TESTS_GPU_DEVICE_CASES_H
 #define TD_TESTS_GPU_DEVICE_CASES_H
 
@@ -24,8 +24,8 @@ struct device_case {
 
 typedef void device_case_fn(void *context, const struct device_case *one);
 
-/* Calls fn with every case. A case is allocated from the arena, which fn may reset when it no longer
- * needs the cases so far. */
+/* Calls fn with every case. A case is allocated from the arena, which fn may reset when it no
+ * longer needs the cases so far. */
 void for_each_device_case(struct td_arena *arena, device_case_fn *fn, void *context);
 
 /* Products of float32, with a tolerance for inputs rounded to 10 mantissa bits. */

@@ -1,5 +1,5 @@
-/* fake_plugin.c - a plugin for the tests of the loader: its functions do nothing. FAKE_... build variants
- * with one error each. */
+/* fake_plugin.c - a plugin for the tests of the loader: its functions do nothing. FAKE_... build
+ * variants with one error each. */
 #include "gpu/device.h"
 
 #ifndef FAKE_ABI

@@ -19,8 +19,8 @@ static inline bool machine_has_gpu(void)
     return false;
 }
 
-/* Prints why the device does not open; returns the exit status. 77: a CUDA plugin on a machine without a GPU,
- * unless TD_TEST_DEVICE_EXPECTED is 1. */
+/* Prints why the device does not open; returns the exit status. 77: a CUDA plugin on a machine
+ * without a GPU, unless TD_TEST_DEVICE_EXPECTED is 1. */
 static inline int not_opened(const struct td_device_api *api, td_status status, const char *why)
 {
     const char *expected = getenv("TD_TEST_DEVICE_EXPECTED");

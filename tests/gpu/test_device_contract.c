@@ -1,17 +1,18 @@
 /* test_device_contract.c - checks a device against the contract of gpu/device.h and the results of
  * kernels/.
  *
- *   test_device_contract [WORD]       only the cases whose description contains WORD, and nothing else:
- *                                     compute-sanitizer, which runs a family of kernels so, takes long for each
+ *   test_device_contract [WORD]       only the cases whose description contains WORD, and nothing
+ * else: compute-sanitizer, which runs a family of kernels so, takes long for each
  *   test_device_contract --sizes      only a table above 2^32 bytes and more rows than one grid
- *   test_device_contract --fault      only what follows a kernel that faults; the others begin it as a process
- *                                     of its own, since a fault may end all that a process has on a GPU
+ *   test_device_contract --fault      only what follows a kernel that faults; the others begin it
+ * as a process of its own, since a fault may end all that a process has on a GPU
  *
  * TD_TEST_DEVICE is the device's name for td_device_load ("reference" if it is not set),
- * TD_TEST_DEVICE_OPTIONS its options. On a machine without a GPU, a CUDA plugin that loads but opens no
- * device is skipped: the last line begins so, and the exit status is 77. Everything else that does not
- * open has failed: a plugin that does not load, any reason on a machine with a GPU, and with
- * TD_TEST_DEVICE_EXPECTED=1. Needs only libc, so that it runs on a GPU machine without other packages. */
+ * TD_TEST_DEVICE_OPTIONS its options. On a machine without a GPU, a CUDA plugin that loads but
+ * opens no device is skipped: the last line begins so, and the exit status is 77. Everything else
+ * that does not open has failed: a plugin that does not load, any reason on a machine with a GPU,
+ * and with TD_TEST_DEVICE_EXPECTED=1. Needs only libc, so that it runs on a GPU machine without
+ * other packages. */
 #include "gpu/loader/loader.h"
 #include "kernels/einsum/einsum.h"
 #include "tests/gpu/device_call.h"
@@ -271,8 +272,8 @@ static bool gather_rows(struct fixture *fixture, void *table, int64_t rows, int6
     return fine;
 }
 
-/* Rows on both sides of 2^31 and 2^32 bytes of a table. Only these are written, so that a device whose
- * memory is the host's uses no more of it. */
+/* Rows on both sides of 2^31 and 2^32 bytes of a table. Only these are written, so that a device
+ * whose memory is the host's uses no more of it. */
 static void check_large_table(struct fixture *fixture)
 {
     enum { COLUMNS = 48, N = 6, OUT = 256 };
@@ -317,7 +318,8 @@ static bool is_emulated(struct fixture *fixture)
     return strcmp(info.name, "Emulated GPU") == 0;
 }
 
-/* More rows than the blocks of the largest grid, 65536, copy at a time: each at most 16 of 33 bytes. */
+/* More rows than the blocks of the largest grid, 65536, copy at a time: each at most 16 of 33
+ * bytes. */
 static void check_large_grid(struct fixture *fixture)
 {
     enum { ROWS = 65536 * 16 + 1000, TABLE = 7, COLUMNS = 33 };
@@ -480,9 +482,10 @@ static void check_order(struct fixture *fixture)
     td_arena_reset(&arena);
 }
 
-/* Both parts of (x + xi)(u + ui) are sums of the same two products: one rounded, one not, do not cancel. The second
- * equation is a batch of matrix products, with a term of zeros in each sum; complex numbers that are aligned to their parts
- * only, as here, are for the plugin's own kernel. */
+/* Both parts of (x + xi)(u + ui) are sums of the same two products: one rounded, one not, do not
+ * cancel. The second equation is a batch of matrix products, with a term of zeros in each sum;
+ * complex numbers that are aligned to their parts only, as here, are for the plugin's own
+ * kernel. */
 static void check_complex_products(struct fixture *fixture)
 {
     enum { N = 200, AT = 16384, ODD = sizeof(double) };
@@ -652,8 +655,8 @@ static td_status load(struct td_device_library *library)
     return td_device_load(name && name[0] ? name : "reference", library, &err);
 }
 
-/* A kernel reads an address that is none. Whether the device can be opened again by the same process is the
- * driver's affair; a message must say if not. */
+/* A kernel reads an address that is none. Whether the device can be opened again by the same
+ * process is the driver's affair; a message must say if not. */
 static int run_fault(void)
 {
     static const int32_t indices[1] = { 0 };
@@ -685,8 +688,8 @@ static int run_fault(void)
     return checks.failed == 0 ? 0 : 1;
 }
 
-/* Is a library of compute-sanitizer in this process? It follows the processes that this one starts, and would
- * report the fault. */
+/* Is a library of compute-sanitizer in this process? It follows the processes that this one starts,
+ * and would report the fault. */
 static bool is_sanitized(void)
 {
     char line[4096];

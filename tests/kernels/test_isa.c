@@ -155,8 +155,8 @@ TD_TEST_EACH(embedding_bag_gives_one_answer, widths)
         expect_one_answer_of_bags(bag_dtypes[i], widths[_i], 3000);
 }
 
-/* Numbers of any magnitude, infinities and NaN among them, whose sums of products often lie next to the
- * middle of two numbers. */
+/* Numbers of any magnitude, infinities and NaN among them, whose sums of products often lie next to
+ * the middle of two numbers. */
 static struct td_tensor extremes(td_dtype dtype, struct td_shape shape)
 {
     const int digits = dtype == TD_DTYPE_FLOAT32 ? 23 : 52;

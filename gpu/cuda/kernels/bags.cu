@@ -1,13 +1,14 @@
-/* bags.cu - embedding_bag: sums, means and maxima of the rows of params that the indices of a bag name.
+/* bags.cu - embedding_bag: sums, means and maxima of the rows of params that the indices of a bag
+ * name.
  *
  *     bags     [--- 0 ---|- 1 -||------------- 3 -------------|- 4 -]     2 is empty
  *     parts    [--- 0 ---|- 1 -||--- 3a ---|--- 3b ---|- 3c --|- 4 -]
  *     threads  each part, in chunks of columns, a group of up to 32 neighbours; a column or a few a
  *              thread, with the loads of several rows in flight
  *
- * A bag of more than TD_CUDA_BAG_PART indices is split, so that a long one does not occupy one group
- * while all others are idle. Where a bag is split depends on its own length alone: results do not
- * depend on the bags around it. A second kernel adds the sums of the parts.
+ * A bag of more than TD_CUDA_BAG_PART indices is split, so that a long one does not occupy one
+ * group while all others are idle. Where a bag is split depends on its own length alone: results do
+ * not depend on the bags around it. A second kernel adds the sums of the parts.
  *
  * The host has checked that the first index of a bag never decreases. If a client changes them
  * after that, results are wrong, but no access is out of bounds. */
@@ -92,7 +93,8 @@ static __device__ __forceinline__ int64_t part_row(int64_t begin, int64_t number
 
 /* ---- Sums ---------------------------------------------------------------------------------- */
 
-/* T: an element of params; A: what is added in; n: elements in a vector; maximum: the mode is max. */
+/* T: an element of params; A: what is added in; n: elements in a vector; maximum: the mode is
+ * max. */
 template <typename T_, typename A_, int n_, bool maximum_> struct bag_kind {
     typedef T_ T;
     typedef A_ A;
@@ -108,11 +110,11 @@ template <typename A> static __device__ __forceinline__ A greater_of(A a, A b)
     return b > a || b != b ? b : a;
 }
 
-/* Sums of n columns, and what they are divided by: the number of rows, or the sum of their weights or of
- * the squares of these. It may be much less than its terms, so it is float64.
+/* Sums of n columns, and what they are divided by: the number of rows, or the sum of their weights
+ * or of the squares of these. It may be much less than its terms, so it is float64.
  *
- * The offsets of quantised rows are summed in `bias`, except the offset of the first row, which is added
- * with that row. */
+ * The offsets of quantised rows are summed in `bias`, except the offset of the first row, which is
+ * added with that row. */
 template <typename A, int n> struct totals {
     A sum[n], bias;
     double weight;
@@ -159,8 +161,8 @@ static __device__ __forceinline__ void store_bag(const struct td_cuda_bags_args 
 
 #define ROW_SKIPPED (-2)
 
-/* The row of an index, -1 for zeros, or ROW_SKIPPED for padding. `reports` is true for one of the threads
- * that look it up. */
+/* The row of an index, -1 for zeros, or ROW_SKIPPED for padding. `reports` is true for one of the
+ * threads that look it up. */
 static __device__ __forceinline__ int64_t bag_row(const struct td_cuda_bags_args &args, int64_t i,
                                                   bool reports, bool *counted)
 {
@@ -341,9 +343,9 @@ static __global__ void __launch_bounds__(THREADS)
     write_reports(args.reporting, counted);
 }
 
-/* Adds, in float64, the sums of the parts of each split bag, which are of type A. Let p be a multiple
- * of TD_CUDA_BAG_PART. At most one split bag begins in the run of indices before p: the one that has
- * index p. */
+/* Adds, in float64, the sums of the parts of each split bag, which are of type A. Let p be a
+ * multiple of TD_CUDA_BAG_PART. At most one split bag begins in the run of indices before p: the
+ * one that has index p. */
 template <typename A, bool maximum>
 static __global__ void __launch_bounds__(THREADS)
     add_parts(const __grid_constant__ struct td_cuda_bags_args args)

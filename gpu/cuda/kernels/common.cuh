@@ -9,9 +9,9 @@
 
 #define THREADS 256 /* of a block */
 
-/* Limit of the grid; beyond it blocks iterate in a grid-stride loop. More blocks than any device runs
- * at a time: enough for the last ones to even out the tail, few enough that the per-block overhead is
- * negligible. Tests set fewer, so that a block has several work items. */
+/* Limit of the grid; beyond it blocks iterate in a grid-stride loop. More blocks than any device
+ * runs at a time: enough for the last ones to even out the tail, few enough that the per-block
+ * overhead is negligible. Tests set fewer, so that a block has several work items. */
 #ifndef MAX_BLOCKS
 #define MAX_BLOCKS 65536
 #endif
@@ -52,8 +52,8 @@ static __device__ __forceinline__ int64_t index_at(const void *indices, int byte
 }
 
 /* Copies n vectors with the threads of a group; zeros if from is NULL. A thread issues up to four
- * loads before its first store, also in the remainder at the end of a row. Stores are streaming: what the
- * kernel writes does not take the place of rows that are read again in the L2 cache. */
+ * loads before its first store, also in the remainder at the end of a row. Stores are streaming:
+ * what the kernel writes does not take the place of rows that are read again in the L2 cache. */
 template <typename V>
 static __device__ __forceinline__ void copy_vectors(V *to, const V *from, int n, int lane,
                                                     int group)

@@ -1,5 +1,5 @@
-/* compute.cuh - the types that einsum computes in, and the conversion of elements to and from them, as
- * in kernels/convert/convert.h on the host.
+/* compute.cuh - the types that einsum computes in, and the conversion of elements to and from them,
+ * as in kernels/convert/convert.h on the host.
  *
  * float16 and bfloat16 are converted to float32 on load and rounded on store; integers compute
  * modulo 2^32 or 2^64 and are truncated on store. Short runs of a float32 sum are added in float32,
@@ -35,9 +35,10 @@ static __device__ __forceinline__ double rounded_product(double x, double y)
     return __dmul_rn(x, y);
 }
 
-/* Each of the four products is rounded, as C defines it and the CPU's loops without fused multiply-add
- * compute it. With one of two products fused, x * y would differ from y * x, and x times its conjugate would
- * have an imaginary part of the other product's rounding error instead of 0. */
+/* Each of the four products is rounded, as C defines it and the CPU's loops without fused
+ * multiply-add compute it. With one of two products fused, x * y would differ from y * x, and x
+ * times its conjugate would have an imaginary part of the other product's rounding error instead of
+ * 0. */
 template <typename R>
 static __device__ __forceinline__ complex_of<R> operator*(complex_of<R> x, complex_of<R> y)
 {
@@ -85,9 +86,9 @@ template <> struct compute_traits<TD_CUDA_C64> {
     }
 };
 
-/* An element in memory. load and store switch on storage, uniformly: no warp diverges. A loop that has several
- * loads under way loads elements as raw bits first, of RAW, and converts them afterwards: a conversion waits for
- * its load. Bits of less than a RAW come zero-extended. */
+/* An element in memory. load and store switch on storage, uniformly: no warp diverges. A loop that
+ * has several loads under way loads elements as raw bits first, of RAW, and converts them
+ * afterwards: a conversion waits for its load. Bits of less than a RAW come zero-extended. */
 template <typename T> struct element_access {
     typedef T RAW;
     static __device__ __forceinline__ T load(const void *from, int64_t i, enum td_cuda_storage)

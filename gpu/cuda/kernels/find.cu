@@ -2,8 +2,8 @@
  * describes its blocks. A thread for each query.
  *
  * As on the host a row number is compared with the number of keys, and the key at that row with the
- * query: a damaged index gives -1 for some queries, never another key's row, and no search is longer
- * than the index. */
+ * query: a damaged index gives -1 for some queries, never another key's row, and no search is
+ * longer than the index. */
 #include "gpu/cuda/kernels/common.cuh"
 #include "gpu/cuda/kernels/indices.cuh"
 
@@ -41,8 +41,8 @@ static __device__ __forceinline__ uint64_t next_block(uint64_t at, uint64_t step
     return at + 1 == n_blocks ? 0 : at + 1;
 }
 
-/* Bit 7 of each byte of `tags` that equals that of `tag`; a byte above such a one may have it as well,
- * which the comparison of keys finds out. */
+/* Bit 7 of each byte of `tags` that equals that of `tag`; a byte above such a one may have it as
+ * well, which the comparison of keys finds out. */
 static __device__ __forceinline__ uint32_t equal_tags(uint32_t tags, uint32_t tag)
 {
     const uint32_t x = tags ^ tag * 0x01010101u;

@@ -1,5 +1,5 @@
-/* gather.cu - gather, batch_gather, gather_nd: copies rows of params by index. A launch is one kernel:
- * it checks the indices, copies rows and reports bad indices. */
+/* gather.cu - gather, batch_gather, gather_nd: copies rows of params by index. A launch is one
+ * kernel: it checks the indices, copies rows and reports bad indices. */
 #include "gpu/cuda/kernels/common.cuh"
 #include "gpu/cuda/kernels/indices.cuh"
 
@@ -60,16 +60,18 @@ static __global__ void __launch_bounds__(THREADS)
 
 /* ---- Short rows -------------------------------------------------------------------------- */
 
-/* A thread that copies one vector of a row has one load in flight: first its index, then the vector. By Little's
- * law a device of 4.8 TB/s and 700 ns needs 25 KB in flight in each of 132 multiprocessors; their 2048 threads with a
- * vector of 16 bytes each have 32 KB, but only while none of them waits for its index or stores. So a thread takes
- * several rows: it loads all their indices, then all their vectors, LOADS of both, and then stores.
+/* A thread that copies one vector of a row has one load in flight: first its index, then the
+ * vector. By Little's law a device of 4.8 TB/s and 700 ns needs 25 KB in flight in each of 132
+ * multiprocessors; their 2048 threads with a vector of 16 bytes each have 32 KB, but only while
+ * none of them waits for its index or stores. So a thread takes several rows: it loads all their
+ * indices, then all their vectors, LOADS of both, and then stores.
  *
- * Rows of a block are consecutive, and those that its groups copy at the same time too, so indices and stores
- * coalesce. */
+ * Rows of a block are consecutive, and those that its groups copy at the same time too, so indices
+ * and stores coalesce. */
 #define LOADS 4
 
-/* From so many blocks on, which fill any device; with fewer, threads matter more than loads of one. */
+/* From so many blocks on, which fill any device; with fewer, threads matter more than loads of
+ * one. */
 #define MIN_SHORT_BLOCKS (MAX_BLOCKS / 64)
 
 template <typename I, int rows>

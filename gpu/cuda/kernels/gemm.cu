@@ -1,5 +1,5 @@
-/* gemm.cu - matrix products that cuBLAS does not have: of integers, and of all dtypes where there is
- * no cuBLAS.
+/* gemm.cu - matrix products that cuBLAS does not have: of integers, and of all dtypes where there
+ * is no cuBLAS.
  *
  * A block computes a 64 x 64 tile of C, each thread 4 x 4 of it, from strips of A and B in shared
  * memory. Every element is one chain of multiply-adds over k. */

@@ -1,8 +1,8 @@
 /* indices.cuh - bounds policies of indices, and reports of bad indices.
  *
- * Bad indices are counted in device memory, since atomics on host memory would cross the bus for every
- * bad index. The last block to finish writes the reports and clears the counters, so no memset is
- * needed before a launch. */
+ * Bad indices are counted in device memory, since atomics on host memory would cross the bus for
+ * every bad index. The last block to finish writes the reports and clears the counters, so no
+ * memset is needed before a launch. */
 #ifndef TD_GPU_CUDA_KERNELS_INDICES_CUH
 #define TD_GPU_CUDA_KERNELS_INDICES_CUH
 

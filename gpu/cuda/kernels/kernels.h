@@ -19,12 +19,12 @@
 extern "C" {
 #endif
 
-/* What the parameters of a kernel may take on every device and with every version of CUDA; from 7.0 and
- * 12.1 on it is 32,764 bytes. plugin.c compares the structs. */
+/* What the parameters of a kernel may take on every device and with every version of CUDA; from 7.0
+ * and 12.1 on it is 32,764 bytes. plugin.c compares the structs. */
 #define TD_CUDA_PARAMETER_BYTES 4096
 
-/* Each loads the kernels of a file. The first launch of a kernel would do that too, and may wait for all that the
- * device does ("Lazy Loading" in the CUDA Programming Guide). */
+/* Each loads the kernels of a file. The first launch of a kernel would do that too, and may wait
+ * for all that the device does ("Lazy Loading" in the CUDA Programming Guide). */
 cudaError_t td_cuda_bags_load(void);
 cudaError_t td_cuda_find_load(void);
 cudaError_t td_cuda_gather_load(void);
@@ -63,8 +63,8 @@ struct td_cuda_reporting {
 
 /* ---- Rows -------------------------------------------------------------------------------- */
 
-/* How rows are copied: vectorized, in vectors of 1, 2, 4, 8 or 16 bytes, each row by a group of 1 to
- * 32 neighbouring threads; long rows in chunks, each by a group of its own. */
+/* How rows are copied: vectorized, in vectors of 1, 2, 4, 8 or 16 bytes, each row by a group of 1
+ * to 32 neighbouring threads; long rows in chunks, each by a group of its own. */
 struct td_cuda_row_copy {
     int vector_bytes;
     int group_log2;        /* log2 of the threads in a group */
@@ -73,14 +73,15 @@ struct td_cuda_row_copy {
     int64_t chunk_vectors; /* in each chunk but the last; at most some thousand */
 };
 
-/* addresses: those of all rows that are read or written, ORed; their alignment limits the vectors. */
+/* addresses: those of all rows that are read or written, ORed; their alignment limits the
+ * vectors. */
 struct td_cuda_row_copy td_cuda_row_copy_make(size_t row_bytes, uintptr_t addresses);
 
 #define TD_CUDA_MAX_DEPTH 16 /* TD_MAX_RANK */
 
 /* Output row r belongs to slice r / slice_outputs; the params rows of a slice begin at row slice *
- * slice_rows. The index of a row is a tuple of `depth` components (1 for gather); groups of `repeat`
- * consecutive slices use the same indices. */
+ * slice_rows. The index of a row is a tuple of `depth` components (1 for gather); groups of
+ * `repeat` consecutive slices use the same indices. */
 struct td_cuda_gather_args {
     char *out;
     const char *params;
@@ -249,15 +250,16 @@ enum td_cuda_storage {
 };
 
 /* Sums of products over any loop nest: output loops first, then summed loops. Of a block's threads
- * sum_threads share one sum, the others differ in the output. With splits > 1 each sum is split into
- * as many partial sums (as in split-K), which a second kernel adds. */
+ * sum_threads share one sum, the others differ in the output. With splits > 1 each sum is split
+ * into as many partial sums (as in split-K), which a second kernel adds. */
 struct td_cuda_sumprod_args {
     const void *a, *b; /* b NULL: sums of A alone */
     void *c;
     enum td_cuda_compute compute;
     enum td_cuda_storage storage[3];
     int64_t n_out, n_sum;
-    /* Of the last sum loop: its extent, and the bytes of A and B from a thread's term to its next one. */
+    /* Of the last sum loop: its extent, and the bytes of A and B from a thread's term to its next
+     * one. */
     int64_t last_extent, term_stride[2];
     int n_out_loops, n_sum_loops;
     int sum_threads, sum_threads_log2;

@@ -15,8 +15,8 @@ static __global__ void __launch_bounds__(THREADS)
 
 #define TILE 32
 
-/* Loads and stores both coalesce along rows of 32 elements; the tile in shared memory has one column
- * of padding, so that neither has bank conflicts. */
+/* Loads and stores both coalesce along rows of 32 elements; the tile in shared memory has one
+ * column of padding, so that neither has bank conflicts. */
 template <typename V>
 static __global__ void __launch_bounds__(THREADS)
     transpose(const __grid_constant__ struct td_cuda_permute_args args)

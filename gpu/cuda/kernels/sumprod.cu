@@ -1,12 +1,13 @@
 /* sumprod.cu - sums of products over any loop nest: einsum's contractions that are neither matrix
  * products nor permutations.
  *
- * Cost     The target is 0.6 of the memory's bandwidth, on an H200 2.9 TB/s: 12.4 bytes a cycle for each of 132
- *          multiprocessors at 1.755 GHz, which issue 128 instructions of threads in that time. So a term may take 41
- *          instructions of float32, 20 of float16 and 10 of int8. nvcc 13 makes of a sum along one loop 5 a term of
- *          float32 (a load, two to move the address, an addition, a share of the loop), 6 of float16, bfloat16 and
- *          int8, whose conversion is one more; of a sum of products twice that for twice the bytes. Wider loads would save a
- *          part of these, but not reach more of the bandwidth, and their order of additions would depend on addresses. */
+ * Cost     The target is 0.6 of the memory's bandwidth, on an H200 2.9 TB/s: 12.4 bytes a cycle for
+ * each of 132 multiprocessors at 1.755 GHz, which issue 128 instructions of threads in that time.
+ * So a term may take 41 instructions of float32, 20 of float16 and 10 of int8. nvcc 13 makes of a
+ * sum along one loop 5 a term of float32 (a load, two to move the address, an addition, a share of
+ * the loop), 6 of float16, bfloat16 and int8, whose conversion is one more; of a sum of products
+ * twice that for twice the bytes. Wider loads would save a part of these, but not reach more of the
+ * bandwidth, and their order of additions would depend on addresses. */
 #include "gpu/cuda/kernels/compute.cuh"
 #include "gpu/cuda/kernels/nest.cuh"
 
@@ -14,13 +15,15 @@
  * float32 more than its last digit. */
 #define RUN_TERMS 128
 
-/* Of a multiprocessor, at least: no thread has more than 64 registers, or 80 where sums have several loops. */
+/* Of a multiprocessor, at least: no thread has more than 64 registers, or 80 where sums have
+ * several loops. */
 #define MIN_BLOCKS 4
 
-/* Terms that a thread has under way before it uses the first. By Little's law a multiprocessor (one of 132 that
- * share 4.8 TB/s at 700 ns) needs 25 KB in flight. Its 1024 threads, of 64 registers, have with 16 terms 64 KB of float32,
- * 32 KB of float16 and 16 KB of int8, or that for two operands with 8 terms each. With several sum loops there are half as
- * many, whose addresses take registers too. The order of additions does not depend on it. */
+/* Terms that a thread has under way before it uses the first. By Little's law a multiprocessor (one
+ * of 132 that share 4.8 TB/s at 700 ns) needs 25 KB in flight. Its 1024 threads, of 64 registers,
+ * have with 16 terms 64 KB of float32, 32 KB of float16 and 16 KB of int8, or that for two operands
+ * with 8 terms each. With several sum loops there are half as many, whose addresses take registers
+ * too. The order of additions does not depend on it. */
 template <typename T, bool has_b, bool nested> struct under_way {
     enum {
         most = (sizeof(T) <= 4   ? 16
@@ -40,8 +43,8 @@ template <> struct narrow_raw<uint32_t> {
     typedef uint16_t two;
 };
 
-/* A thread's way through the terms begin, begin + step, ...: where the operands of the next one are. Between two
- * neighbours along the last loop it adds; only where that ends it divides. */
+/* A thread's way through the terms begin, begin + step, ...: where the operands of the next one
+ * are. Between two neighbours along the last loop it adds; only where that ends it divides. */
 template <bool nested> struct term_cursor {
     const char *at[2];   /* TD_CUDA_A, TD_CUDA_B */
     int64_t term, inner; /* of all loops; of the last one */

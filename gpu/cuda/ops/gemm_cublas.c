@@ -164,9 +164,10 @@ static cublasStatus_t call_all(struct td_device_stream *stream, const struct cal
 }
 
 /* The status of a failed call: TD_OK if the context remains usable, so that kernels/gemm.cu can
- * compute the product. cuBLAS refuses some products on some devices only, and only when it is called
- * (bfloat16 to bfloat16 on compute capability 8.6: ggml-org/llama.cpp#24999); if it cannot load a
- * kernel for lack of memory, it may return any error. The stream reports errors of the context. */
+ * compute the product. cuBLAS refuses some products on some devices only, and only when it is
+ * called (bfloat16 to bfloat16 on compute capability 8.6: ggml-org/llama.cpp#24999); if it cannot
+ * load a kernel for lack of memory, it may return any error. The stream reports errors of the
+ * context. */
 static td_status check_failure(struct td_device_stream *stream, cublasStatus_t result,
                                struct td_error *err)
 {

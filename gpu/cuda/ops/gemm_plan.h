@@ -1,9 +1,10 @@
-/* gemm_plan.h - a contraction of kind gemm as batched matrix products, decided from shapes and dtypes.
+/* gemm_plan.h - a contraction of kind gemm as batched matrix products, decided from shapes and
+ * dtypes.
  *
  *     C[z, m, n] = sum over k of A[z, m, k] * B[z, k, n]
  *
- * cuBLAS and kernels/gemm.cu want one stride for each dimension of a matrix, and cuBLAS wants one of
- * the two to be 1. An operand in any other layout (several loops in a dimension, no stride of 1,
+ * cuBLAS and kernels/gemm.cu want one stride for each dimension of a matrix, and cuBLAS wants one
+ * of the two to be 1. An operand in any other layout (several loops in a dimension, no stride of 1,
  * a dtype that it must be converted from) is packed: copied into the workspace before the
  * product, or for C, from the workspace after it. Batch loops that collapse to one stride in every
  * operand are one strided batch; otherwise the longest loop is, and the product is called for every
@@ -37,8 +38,8 @@ struct td_cuda_gemm_plan {
 bool td_cuda_gemm_plan_make(struct td_cuda_gemm_plan *plan,
                             const struct td_contraction *contraction);
 
-/* Is the matrix of this operand stored with `inner` contiguous, and `outer` at a leading dimension of
- * at least the extent of `inner`? */
+/* Is the matrix of this operand stored with `inner` contiguous, and `outer` at a leading dimension
+ * of at least the extent of `inner`? */
 bool td_cuda_gemm_is_contiguous(const struct td_cuda_gemm_plan *plan, int operand, int inner,
                                 int outer);
 

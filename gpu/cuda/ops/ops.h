@@ -1,5 +1,5 @@
-/* ops.h - the ops that the plugin has kernels for: for each, the arguments of its kernels from those
- * of the op.
+/* ops.h - the ops that the plugin has kernels for: for each, the arguments of its kernels from
+ * those of the op.
  *
  * td_op_infer has accepted the arguments of the op, so nothing is validated here. */
 #ifndef TD_GPU_CUDA_OPS_OPS_H

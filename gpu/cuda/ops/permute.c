@@ -39,8 +39,8 @@ static void narrow_once(struct td_cuda_permute_args *args)
 /* Smaller matrices are copied with strides. */
 #define MIN_TILED_EXTENT 8
 
-/* If the nest is a transposition: moves the loop with stride 1 in A before the last, which has stride
- * 1 in C. */
+/* If the nest is a transposition: moves the loop with stride 1 in A before the last, which has
+ * stride 1 in C. */
 static void find_transposition(struct td_cuda_permute_args *args)
 {
     const int last = args->n_loops - 1;

@@ -29,8 +29,9 @@ td_status td_cuda_copy_to_host(struct td_device_stream *stream, void *to, const 
 
 /* ---- Uploads of launch parameters -------------------------------------------------------- */
 
-/* Replaces the staging memory when it is full, and by a larger one when it is too small. The copies from it
- * end first, for which nothing waits here: neither for this stream nor, as cudaFreeHost would, for all. */
+/* Replaces the staging memory when it is full, and by a larger one when it is too small. The copies
+ * from it end first, for which nothing waits here: neither for this stream nor, as cudaFreeHost
+ * would, for all. */
 static td_status replace_staging(struct td_device_stream *stream, size_t bytes,
                                  struct td_error *err)
 {

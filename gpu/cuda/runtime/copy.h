@@ -1,7 +1,7 @@
 /* copy.h - copies between host and device: copy_to_device and copy_to_host of gpu/device.h.
  *
- * A copy from pageable memory blocks the calling thread until CUDA has read it, so large ones should come
- * from pinned memory. */
+ * A copy from pageable memory blocks the calling thread until CUDA has read it, so large ones
+ * should come from pinned memory. */
 #ifndef TD_GPU_CUDA_RUNTIME_COPY_H
 #define TD_GPU_CUDA_RUNTIME_COPY_H
 

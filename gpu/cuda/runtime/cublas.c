@@ -40,7 +40,8 @@ static bool load(struct td_cublas *blas)
 
 const struct td_cublas *td_cublas(void)
 {
-    /* Loaded once for all devices; never unloaded, as handles of a lost device are never destroyed. */
+    /* Loaded once for all devices; never unloaded, as handles of a lost device are never
+     * destroyed. */
     static struct td_cublas blas;
     static enum { NOT_TRIED, LOADED, MISSING } state;
     if (state == NOT_TRIED)

@@ -1,8 +1,8 @@
 /* cublas.h - the functions of cuBLAS that the plugin uses, loaded when the first device is opened.
  *
- * cuBLAS is several hundred megabytes that only einsum needs, so the plugin does not link it. Without
- * it matrix products use the plugin's own kernel (kernels/gemm.cu), which is correct and several
- * times slower; nothing else changes.
+ * cuBLAS is several hundred megabytes that only einsum needs, so the plugin does not link it.
+ * Without it matrix products use the plugin's own kernel (kernels/gemm.cu), which is correct and
+ * several times slower; nothing else changes.
  *
  * Threads  td_cublas is first called when a device is opened; one thread at a time. */
 #ifndef TD_GPU_CUDA_RUNTIME_CUBLAS_H

@@ -23,7 +23,8 @@ struct td_device {
     bool tf32;
     struct td_device_info info;
     struct td_cuda_allocation *allocations; /* of alloc and host_alloc */
-    /* What the caller has freed: device memory that streams use, and pinned memory, for the next one. */
+    /* What the caller has freed: device memory that streams use, and pinned memory, for the next
+     * one. */
     struct td_cuda_allocation *freeing, *retired;
     /* Bytes of pinned memory: of the caller now, and at most so far; of `retired`. */
     uint64_t pinned, pinned_most, pinned_retired;
@@ -35,13 +36,16 @@ struct td_device {
     char lost_reason[TD_DEVICE_TEXT];
 };
 
-/* All open devices on a GPU share a context of this process, which a reset would take from all of them, with the
- * pinned memory from which replies are sent: one that is never closed, as a call on it does not return, too. */
+/* All open devices on a GPU share a context of this process, which a reset would take from all of
+ * them, with the pinned memory from which replies are sent: one that is never closed, as a call on
+ * it does not return, too. */
 void td_cuda_context_enter(int ordinal);
-/* Resets the context if no open device is on it any more and one has been lost: only that clears a sticky error. */
+/* Resets the context if no open device is on it any more and one has been lost: only that clears a
+ * sticky error. */
 void td_cuda_context_leave(int ordinal, bool lost);
 
-/* Converts the result of a runtime call; `action` completes "could not ...". TD_OK for cudaSuccess. */
+/* Converts the result of a runtime call; `action` completes "could not ...". TD_OK for
+ * cudaSuccess. */
 TD_MUST_CHECK td_status td_cuda_check(struct td_device *device, cudaError_t error,
                                       const char *action, struct td_error *err);
 

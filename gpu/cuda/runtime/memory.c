@@ -9,15 +9,15 @@ struct td_cuda_allocation {
     void *address;
     size_t bytes;
     bool on_host;
-    /* Of one that the caller has freed: the streams have done what they had been given before. NULL:
-     * there was no memory for it. */
+    /* Of one that the caller has freed: the streams have done what they had been given before.
+     * NULL: there was no memory for it. */
     cudaEvent_t unused;
 };
 
 /* ---- the pool -------------------------------------------------------------------------------- */
 
-/* Of the pool beyond the device's limit: for cuBLAS in each stream, and for the gaps between allocations. The rest of
- * what is reserved beside the limit stays for the runtime. */
+/* Of the pool beyond the device's limit: for cuBLAS in each stream, and for the gaps between
+ * allocations. The rest of what is reserved beside the limit stays for the runtime. */
 #define POOL_EXTRA ((uint64_t)256 << 20)
 
 static cudaError_t open_pool(struct td_device *device)
@@ -218,9 +218,9 @@ static cudaError_t free_retired(struct td_device *device)
 /* Retired blocks of so many bytes are no reason to refuse. */
 #define MAY_RETIRE ((uint64_t)64 << 20)
 
-/* May the host pin so many bytes beside those that wait to be freed? What is retired and in use is at most
- * twice what the caller has had at a time: while two batches overlap for ever no stream is idle, and those of
- * varying sizes would pin more and more. */
+/* May the host pin so many bytes beside those that wait to be freed? What is retired and in use is
+ * at most twice what the caller has had at a time: while two batches overlap for ever no stream is
+ * idle, and those of varying sizes would pin more and more. */
 static bool may_pin(const struct td_device *device, size_t bytes)
 {
     uint64_t after, all;

@@ -3,11 +3,12 @@
  *     streams ── reached ──► frees: cudaFreeAsync, after all that was submitted before ──► pool
  *                            allocs: cudaMallocFromPoolAsync, waits for nothing        ◄──┘
  *
- * Nothing here waits for a stream with work: cudaFree and cudaFreeHost do, for all of them, and so stall
- * whoever calls them during a long upload, or for ever beside a kernel that hangs. Device memory goes back
- * to a pool in the order of a stream that waits for the others. Pinned memory, of which CUDA has no pool, is
- * kept for later allocations, and freed when no stream has work. At most as much is kept as the caller
- * has had at a time, or 64 MiB; host_alloc is MEMORY_EXHAUSTED beyond, until no stream has work.
+ * Nothing here waits for a stream with work: cudaFree and cudaFreeHost do, for all of them, and so
+ * stall whoever calls them during a long upload, or for ever beside a kernel that hangs. Device
+ * memory goes back to a pool in the order of a stream that waits for the others. Pinned memory, of
+ * which CUDA has no pool, is kept for later allocations, and freed when no stream has work. At most
+ * as much is kept as the caller has had at a time, or 64 MiB; host_alloc is MEMORY_EXHAUSTED
+ * beyond, until no stream has work.
  *
  * Source     "Stream Ordered Memory Allocator" in the CUDA Programming Guide. */
 #ifndef TD_GPU_CUDA_RUNTIME_MEMORY_H

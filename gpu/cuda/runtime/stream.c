@@ -9,8 +9,8 @@
 
 /* ---- Opening and closing ----------------------------------------------------------------- */
 
-/* The most that cuBLAS recommends for any device. Without it cuBLAS would allocate by itself, during
- * some call. */
+/* The most that cuBLAS recommends for any device. Without it cuBLAS would allocate by itself,
+ * during some call. */
 #define CUBLAS_WORKSPACE ((size_t)32 << 20)
 
 #define STAGING_BYTES ((size_t)64 << 10)
@@ -199,9 +199,9 @@ static void sleep_ns(int64_t ns)
         (void)prctl(PR_SET_TIMERSLACK, (unsigned long)slack_ns);
 }
 
-/* The runtime has no wait with a timeout: this polls, and sleeps an eighth of the time waited so far. That
- * counts from the first poll after work was submitted, not from this call: the batcher waits in slices of
- * 100 us, and would otherwise spin for as long as the work takes. */
+/* The runtime has no wait with a timeout: this polls, and sleeps an eighth of the time waited so
+ * far. That counts from the first poll after work was submitted, not from this call: the batcher
+ * waits in slices of 100 us, and would otherwise spin for as long as the work takes. */
 td_status td_cuda_wait(struct td_device_stream *stream, int64_t timeout_ns, bool *done,
                        struct td_error *err)
 {

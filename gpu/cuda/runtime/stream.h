@@ -15,7 +15,8 @@ struct td_device_stream {
     cudaEvent_t reached;   /* where the stream was when memory was freed last (memory.c) */
     cublasHandle_t cublas; /* NULL without cuBLAS */
     void *cublas_workspace;
-    /* Device memory for the reports of gathers: TD_CUDA_STREAM_COUNTERS counters, then blocks_done. */
+    /* Device memory for the reports of gathers: TD_CUDA_STREAM_COUNTERS counters, then
+     * blocks_done. */
     struct td_cuda_counter *counters;
     unsigned int *blocks_done;
     /* Pinned staging memory of td_cuda_upload, used from its start; empty again once the stream is

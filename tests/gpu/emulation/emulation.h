@@ -13,8 +13,8 @@
  * Environment  TD_EMULATION_SEED=N: seed of the order of blocks, threads and streams.
  *              TD_EMULATION_PRODUCTS=refuse: cuBLAS refuses all products but those of matrices of
  *              equal elements (of which opening a device computes one).
- *              TD_EMULATION_GIB=N: device memory, of which only what is used is touched; 1 by default.
- * Threads      One host thread. */
+ *              TD_EMULATION_GIB=N: device memory, of which only what is used is touched; 1 by
+ * default. Threads      One host thread. */
 #ifndef TD_TESTS_GPU_EMULATION_EMULATION_H
 #define TD_TESTS_GPU_EMULATION_EMULATION_H
 
@@ -43,11 +43,12 @@ void td_emulation_fail_open(int at);
 /* The nth kernel from now corrupts the context; 0: none. */
 void td_emulation_lose(long nth);
 
-/* The nth kernel from now never completes, nor does what its stream has after it: a call that waits for it
- * ends the process. 0: none, and the one that hangs goes on. */
+/* The nth kernel from now never completes, nor does what its stream has after it: a call that waits
+ * for it ends the process. 0: none, and the one that hangs goes on. */
 void td_emulation_hang(long nth);
 
-/* Makes accesses of kernels to these allocated bytes of device memory an error; or allows them again. */
+/* Makes accesses of kernels to these allocated bytes of device memory an error; or allows them
+ * again. */
 void td_emulation_poison(void *memory, size_t bytes, bool forbidden);
 
 /* The limit of what the L2 cache fetches at a miss. */

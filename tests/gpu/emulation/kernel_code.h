@@ -1,5 +1,5 @@
-/* kernel_code.h - CUDA's language extensions for the host compiler. It replaces cuda_runtime.h, which
- * only nvcc compiles; launches.cmake rewrites the kernel launches.
+/* kernel_code.h - CUDA's language extensions for the host compiler. It replaces cuda_runtime.h,
+ * which only nvcc compiles; launches.cmake rewrites the kernel launches.
  *
  * A kernel that uses an extension which is missing here does not compile. */
 #ifndef TD_TESTS_GPU_EMULATION_KERNEL_CODE_H
@@ -94,8 +94,8 @@ EMULATION_ATOMIC(atomicExch, unsigned long long, value)
 EMULATION_ATOMIC(atomicInc, unsigned int, before >= value ? 0 : before + 1)
 #undef EMULATION_ATOMIC
 
-/* The emulation of kernel<<<blocks, threads, shared_bytes, stream>>>(*args): the argument is copied at
- * the launch, and again to the stack of each thread. */
+/* The emulation of kernel<<<blocks, threads, shared_bytes, stream>>>(*args): the argument is copied
+ * at the launch, and again to the stack of each thread. */
 #define EMULATION_LAUNCH(kernel, blocks, threads, shared_bytes, stream, argument)                  \
     emulation::launch(                                                                             \
         #kernel, reinterpret_cast<const void *>(kernel), blocks, threads, shared_bytes, stream,    \

@@ -1,8 +1,8 @@
 /* memory.h - device memory of the emulation, and pinned host memory.
  *
  * Device memory is one address range, which is accessible only while device work runs: an access by
- * host code faults, as on a GPU. Fresh memory has a fill pattern. Freeing does not wait for work, so
- * that work which runs later and uses the memory is an error.
+ * host code faults, as on a GPU. Fresh memory has a fill pattern. Freeing does not wait for work,
+ * so that work which runs later and uses the memory is an error.
  *
  * Bounds  Exact: an allocation ends at its last byte, and is followed by a gap. */
 #ifndef TD_TESTS_GPU_EMULATION_MEMORY_H

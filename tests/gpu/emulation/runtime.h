@@ -1,4 +1,5 @@
-/* runtime.h - internals of the emulated runtime, for the emulated cuBLAS, CUB and kernel launches. */
+/* runtime.h - internals of the emulated runtime, for the emulated cuBLAS, CUB and kernel
+ * launches. */
 #ifndef TD_TESTS_GPU_EMULATION_RUNTIME_H
 #define TD_TESTS_GPU_EMULATION_RUNTIME_H
 
@@ -12,8 +13,9 @@ namespace emulation
  * accessible. */
 void submit(cudaStream_t stream, std::function<void()> work);
 
-/* Launches a kernel: calls `thread` for every thread, with a copy of the argument that is made now. Its function
- * must have been loaded, by cudaFuncGetAttributes. cudaGetLastError returns errors of the launch. */
+/* Launches a kernel: calls `thread` for every thread, with a copy of the argument that is made now.
+ * Its function must have been loaded, by cudaFuncGetAttributes. cudaGetLastError returns errors of
+ * the launch. */
 void launch(const char *name, const void *function, unsigned int blocks, unsigned int threads,
             size_t shared_bytes, cudaStream_t stream, void (*thread)(const void *),
             const void *argument, size_t bytes);

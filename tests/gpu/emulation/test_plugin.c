@@ -1,5 +1,5 @@
-/* test_plugin.c - the CUDA plugin when work is not complete yet, when any allocation fails, and when a
- * kernel corrupts the context: it behaves as gpu/device.h specifies, and leaks nothing. */
+/* test_plugin.c - the CUDA plugin when work is not complete yet, when any allocation fails, and
+ * when a kernel corrupts the context: it behaves as gpu/device.h specifies, and leaks nothing. */
 #include "gpu/loader/loader.h"
 #include "tests/gpu/emulation/emulation.h"
 
@@ -611,7 +611,8 @@ static void a_lost_device_reports_it_until_it_is_opened_again(void)
     check(td_emulation_resources() == 0, "and leaks nothing");
 }
 
-/* As one is that is left, because a call on it does not return, while replies are sent from its memory. */
+/* As one is that is left, because a call on it does not return, while replies are sent from its
+ * memory. */
 static void a_lost_device_leaves_what_another_one_has(void)
 {
     struct fixture left, lost;

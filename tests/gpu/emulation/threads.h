@@ -1,11 +1,11 @@
 /* threads.h - runs a kernel's blocks and threads, one at a time.
  *
  * Threads of a block run from barrier to barrier, blocks one after the other, both in an order that
- * changes from launch to launch. It is an error if some threads of a block wait at a barrier and others
- * have returned, or if they wait at different kinds of barrier.
+ * changes from launch to launch. It is an error if some threads of a block wait at a barrier and
+ * others have returned, or if they wait at different kinds of barrier.
  *
- * There are no warps: a kernel that assumes warp-synchronous execution fails here, as it does on GPUs
- * since Volta. */
+ * There are no warps: a kernel that assumes warp-synchronous execution fails here, as it does on
+ * GPUs since Volta. */
 #ifndef TD_TESTS_GPU_EMULATION_THREADS_H
 #define TD_TESTS_GPU_EMULATION_THREADS_H
 
@@ -20,7 +20,8 @@ struct index3 {
     unsigned int x, y, z;
 };
 
-/* Of the running thread. Functions, because a kernel's read of a variable would be checked as an access. */
+/* Of the running thread. Functions, because a kernel's read of a variable would be checked as an
+ * access. */
 index3 thread_index();
 index3 block_index();
 index3 block_size();

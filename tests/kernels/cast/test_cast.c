@@ -195,7 +195,8 @@ static long double value_at(const struct td_tensor *t, int64_t i, int part)
     }
 }
 
-/* To nearest, ties to even: the processor's rounding to a whole number, in units of the last place. */
+/* To nearest, ties to even: the processor's rounding to a whole number, in units of the last
+ * place. */
 static long double rounded(long double value, struct format format)
 {
     if (value == 0 || !isfinite(value))
@@ -249,8 +250,8 @@ static void expect_cast(const struct td_tensor *x, const struct td_tensor *out, 
     }
 }
 
-/* A double, or the same magnitude as an integer, at a place where something changes: the bounds of the
- * integer dtypes, ties of the narrower floats. */
+/* A double, or the same magnitude as an integer, at a place where something changes: the bounds of
+ * the integer dtypes, ties of the narrower floats. */
 static double drawn(void)
 {
     static const int digits[] = { 8, 11, 24, 53 };
@@ -270,8 +271,8 @@ static double drawn(void)
     }
 }
 
-/* Every bit pattern of dtypes up to 16 bits; of the others, random bits and drawn values, some with a
- * change in the last places. */
+/* Every bit pattern of dtypes up to 16 bits; of the others, random bits and drawn values, some with
+ * a change in the last places. */
 static struct td_tensor source(td_dtype dtype)
 {
     const size_t size = td_dtype_info(dtype)->size;

@@ -227,8 +227,8 @@ TD_TEST(an_image_is_opened_only_beside_such_keys)
     }
 }
 
-/* Each bit of the image may be wrong: then keys may be missing, but none has another's row, and nothing
- * outside the keys is read (AddressSanitizer would say so). */
+/* Each bit of the image may be wrong: then keys may be missing, but none has another's row, and
+ * nothing outside the keys is read (AddressSanitizer would say so). */
 TD_TEST_EACH(a_damaged_image_gives_no_wrong_row, dtypes)
 {
     const struct td_tensor keys = many_keys(dtypes[_i], 300, 0);

@@ -30,8 +30,8 @@ static bool is_near(double got, double want, double tolerance)
 
 /* ---- Results of NumPy ---------------------------------------------------------------------- */
 
-/* Made by NumPy 2.4 from the finite values x, as float64: numpy.min, max, mean, std, linalg.norm. Counts are
- * those of finite values, zeros, NaN, infinity and -infinity. */
+/* Made by NumPy 2.4 from the finite values x, as float64: numpy.min, max, mean, std, linalg.norm.
+ * Counts are those of finite values, zeros, NaN, infinity and -infinity. */
 static const struct {
     const char *says, *tensor;
     int64_t counts[5];
@@ -356,7 +356,8 @@ TD_TEST(ranges_of_blocks_are_those_of_array_split)
     ck_assert_int_eq(td_statistics_begin(INT64_MAX, 64, 64), INT64_MAX);
 }
 
-/* ---- Random tensors against sums in long double ------------------------------------------------ */
+/* ---- Random tensors against sums in long double
+ * ------------------------------------------------ */
 
 static double value_of(const struct td_tensor *x, int64_t i)
 {
@@ -403,7 +404,8 @@ static double value_of(const struct td_tensor *x, int64_t i)
     }
 }
 
-/* Numbers of moderate size in place of the random bits of floats; some are not finite if `special`. */
+/* Numbers of moderate size in place of the random bits of floats; some are not finite if
+ * `special`. */
 static void moderate(struct td_tensor *x, bool special, double middle)
 {
     const td_dtype part = td_dtype_part(x->dtype);

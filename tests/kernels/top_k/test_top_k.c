@@ -174,8 +174,8 @@ static bool is_before(const struct element *a, const struct element *b)
     return a->index < b->index;
 }
 
-/* The chosen elements of a row are in order, and all that belong before the last one are chosen: those
- * are as many, and none is chosen twice. */
+/* The chosen elements of a row are in order, and all that belong before the last one are chosen:
+ * those are as many, and none is chosen twice. */
 static void expect_row(const struct td_tensor *x, int64_t row, int64_t n, const int32_t *indices,
                        int64_t k, bool largest, const char *what)
 {
@@ -264,7 +264,8 @@ TD_TEST_LOOP(any_top_k_is_what_sorting_gives, 0, 2 * COUNT_OF(dtypes))
     }
 }
 
-/* Rows that are selected from in runs, and a shorter one, in the orders that make a selection slow. */
+/* Rows that are selected from in runs, and a shorter one, in the orders that make a selection
+ * slow. */
 enum order { RANDOM, ASCENDING, DESCENDING, EQUAL, SAWTOOTH, ORDERS };
 
 static const struct {
@@ -375,7 +376,8 @@ TD_TEST_LOOP(a_deadline_ends_top_k, 0, 3)
     }
 }
 
-/* ---- Cost and memory ------------------------------------------------------------------------------ */
+/* ---- Cost and memory
+ * ------------------------------------------------------------------------------ */
 
 static const struct {
     const char *says;

@@ -176,7 +176,8 @@ TD_TEST_EACH(a_change_refuses, refusals)
     ck_assert_str_eq(call.err.input, refusals[_i].input);
 }
 
-/* Each row has the value of its key, at first and after any changes: so a row that is misplaced is seen. */
+/* Each row has the value of its key, at first and after any changes: so a row that is misplaced is
+ * seen. */
 enum { MOST_ROWS = 40000, MOST_KEYS = 10000, DOMAIN = 60000 };
 
 static struct td_tensor vector(td_dtype dtype, int64_t n)
