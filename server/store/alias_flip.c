@@ -685,37 +685,57 @@ static td_status read_file(const struct td_store *store, struct td_arena *arena,
     return status;
 }
 
+/* Takes what the file says. */
+static td_status read_stored(struct td_store *store, const struct td_alias_folder *folder,
+                             struct td_error *err)
+{
+    struct td_file_id id;
+    struct td_alias_file read;
+    struct td_arena arena;
+    td_arena_init(&arena, NULL, 0, td_memory_heap());
+    td_status status = read_file(store, &arena, &read, &id, err);
+    if (status == TD_OK)
+        status = take_stored(store, &read, folder, err);
+    if (status == TD_OK)
+        status = set_taken(store, &read.taken, err);
+    if (status == TD_OK)
+        set_file(store, &store->aliases_file, &id);
+    td_arena_reset(&arena);
+    return status;
+}
+
+/* A restart would have to read the file, also if that has not changed. */
+static td_status check_readable(struct td_store *store, struct td_error *err)
+{
+    struct td_error why;
+    const td_status status = td_data_dir_check_read(store->dir, TD_ALIASES_FILE, &why);
+    return status == TD_OK ? TD_OK
+                           : td_error_set(err, status,
+                                          "%s cannot be read: %s; the aliases read before stay in "
+                                          "force, until a restart",
+                                          TD_ALIASES_FILE, why.message);
+}
+
 /* The writer of the aliases has entered. True if what the file says is in force. `folder`, NULL for none, is
  * being taken. */
 static bool load(struct td_store *store, const struct td_alias_folder *folder)
 {
     struct td_file_id id = td_file_id_unknown;
-    struct td_alias_file read;
-    struct td_arena arena;
     struct td_error err;
     const td_file_state state = td_data_dir_stat(store->dir, TD_ALIASES_FILE, &id);
-    if (state == TD_FILE_PRESENT && td_file_id_equal(&id, &store->aliases_file)) {
-        if (store->aliases_unread) /* for a while */
+    const bool known = state == TD_FILE_PRESENT && td_file_id_equal(&id, &store->aliases_file);
+    const td_status status = known ? check_readable(store, &err) : read_stored(store, folder, &err);
+    if (status == TD_OK) {
+        /* One of writing the file stays. */
+        if (!known || store->aliases_unread)
             td_store_solve_problem(store, TD_ALIASES_FILE);
         note_read(store, true);
         return true;
     }
-    td_arena_init(&arena, NULL, 0, td_memory_heap());
-    td_status status = read_file(store, &arena, &read, &id, &err);
-    if (status == TD_OK)
-        status = take_stored(store, &read, folder, &err);
-    if (status == TD_OK)
-        status = set_taken(store, &read.taken, &err);
-    note_read(store, status == TD_OK);
-    if (status == TD_OK) {
-        set_file(store, &store->aliases_file, &id);
-        td_store_solve_problem(store, TD_ALIASES_FILE);
-    } else {
-        set_file(store, &store->aliases_refused, &id);
-        td_store_report_problem(store, TD_ALIASES_FILE, err.message);
-    }
-    td_arena_reset(&arena);
-    return status == TD_OK;
+    note_read(store, false);
+    set_file(store, &store->aliases_refused, &id);
+    td_store_report_problem(store, TD_ALIASES_FILE, err.message);
+    return false;
 }
 
 void td_alias_load(struct td_store *store)

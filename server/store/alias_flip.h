@@ -21,7 +21,8 @@ TD_MUST_CHECK td_status td_alias_check_condition(const struct td_store_write *wr
 void td_alias_check_targets(struct td_store *store);
 
 /* Reads aliases.json if it is not as it was read or written last. An alias gets its target there if
- * that has changed. Damage is logged and listed; then no alias changes. */
+ * that has changed. A file that is damaged or cannot be read is logged and listed; then no alias
+ * changes. */
 void td_alias_load(struct td_store *store);
 
 /* A folder of versions that a scan takes. Its versions are reserved, their names locked. */

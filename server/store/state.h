@@ -66,7 +66,7 @@ struct td_store {
 
     pthread_mutex_t aliases_file_mutex; /* guards the next three; held for a stat */
     struct td_file_id aliases_file;     /* aliases.json as it was read or written last */
-    struct td_file_id aliases_refused; /* as it was when it was damaged, or could not be in force */
+    struct td_file_id aliases_refused; /* as it was when it could not be read or in force */
     bool writes_aliases_file;          /* this process is replacing it */
 
     /* Of the writer of the aliases. */
