@@ -523,7 +523,7 @@ static td_status delete_entered(struct td_store *store, const struct td_store_wr
     const struct td_alias *alias = td_alias_in(&store->aliases, name.text, name.length);
     *persisted = alias && alias->stored[0];
     if (!td_alias_target(store, name.text, name.length, target))
-        return td_store_not_found(store, name.text, name.length, err);
+        return td_store_not_found(store, name.text, name.length, NULL, err);
     td_store_resolve_names(store, &name, 1, &version);
     td_status status = td_alias_check_condition(write, target, err);
     if (status == TD_OK)

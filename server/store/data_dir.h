@@ -207,9 +207,9 @@ TD_MUST_CHECK td_status td_data_dir_write(struct td_data_dir *dir, const char *n
 TD_MUST_CHECK td_status td_data_dir_remove(struct td_data_dir *dir, const char *name, bool own_only,
                                            bool *had, bool *done, struct td_error *err);
 
-/* A text file of the folder, aliases.json. read: *text is malloc'ed and ends in NUL; NULL if there is no
- * such name, not even as a link that leads nowhere. RESOURCE_LIMIT if it has more than `most` bytes. write is as td_data_dir_write; *id is that
- * of the new file. */
+/* A text file of the folder, aliases.json. read: *text is malloc'ed and ends in NUL; NULL if there
+ * is no such name, not even as a link that leads nowhere. RESOURCE_LIMIT if it has more than `most`
+ * bytes. write is as td_data_dir_write; *id is that of the new file. */
 #define TD_ALIASES_FILE "aliases.json"
 TD_MUST_CHECK td_status td_data_dir_read_text(struct td_data_dir *dir, const char *file,
                                               size_t most, char **text, size_t *bytes,

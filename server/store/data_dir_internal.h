@@ -69,8 +69,9 @@ bool td_data_file_is(const char *name, const char *suffix);
 
 struct td_file_id td_data_id_of(const struct stat *info);
 
-/* The error for errno `reason` of changing a file, or of writing one of `bytes`. Also logs it, once a
- * second at most, because the operator has to do something about it: to be called once for a change. */
+/* The error for errno `reason` of changing a file, or of writing one of `bytes`. Also logs it, once
+ * a second at most, because the operator has to do something about it: to be called once for a
+ * change. */
 td_status td_data_disk_error(struct td_data_dir *dir, const char *file, int reason, uint64_t bytes,
                              struct td_error *err);
 

@@ -299,7 +299,8 @@ TD_TEST(a_link_in_place_of_the_lock_file_creates_nothing)
     td_store_free(store);
 }
 
-/* Calls body(which) in the process of a user who may not change the folder: permissions do not bind root. */
+/* Calls body(which) in the process of a user who may not change the folder: permissions do not bind
+ * root. */
 static void without_permission(void (*body)(int which), int which)
 {
     int status;
