@@ -112,7 +112,7 @@ TD_TEST(a_start_removes_what_is_older)
     expect_names(store, "m@4");
 }
 
-/* A link in the place of aliases.json that leads nowhere: the versions that it named are unknown. */
+/* aliases.json is a link that leads nowhere: the versions that it named are unknown. */
 TD_TEST(nothing_is_removed_while_the_aliases_are_unknown)
 {
     char path[128];
