@@ -151,6 +151,33 @@ static bool is_in_folder(const struct td_alias_folder *folder, const char *targe
     return found;
 }
 
+/* Whether a restart finds the version that the alias names. Rows never change, so that only keys can
+ * be put again. */
+static td_status check_persisted(const struct td_alias *alias, const struct td_version *version,
+                                 struct td_error *err)
+{
+    char keys[TD_KEYS_NAME];
+    td_table_keys_name(alias->target, keys);
+    if (version->persisted && atomic_load(&version->orphaned))
+        return td_error_set(err, TD_CONFLICT,
+                            "the alias '%s' cannot be persisted: a restart would not find '%s', "
+                            "since %s cannot be read; repair that and send SIGHUP",
+                            alias->name, alias->target, version->file);
+    if (version->persisted)
+        return TD_OK;
+    return version->keys
+               ? td_error_set(err, TD_CONFLICT,
+                              "the alias '%s' cannot be persisted: its version has keys in memory "
+                              "only; PUT /v1/tensors/%s/keys?persist=1 with {\"ref\": \"%s\"} "
+                              "persists both",
+                              alias->name, alias->target, keys)
+               : td_error_set(err, TD_CONFLICT,
+                              "the alias '%s' cannot be persisted: '%s' is in memory only; PUT "
+                              "/v1/tensors/NAME@VERSION?persist=1 with {\"ref\": \"%s\"} makes "
+                              "a copy in a file, which the alias may name",
+                              alias->name, alias->target, alias->target);
+}
+
 static td_status check_target(const struct td_store *store, const struct td_alias *alias,
                               bool persist, struct td_error *err)
 {
@@ -166,14 +193,7 @@ static td_status check_target(const struct td_store *store, const struct td_alia
         return td_error_set(err, TD_TENSOR_NOT_FOUND,
                             "the alias '%s' cannot name '%s': there is no such version",
                             alias->name, alias->target);
-    if (persist && (!version->persisted || atomic_load(&version->orphaned)))
-        return td_error_set(err, TD_CONFLICT,
-                            "the alias '%s' cannot be persisted: '%s' %s in memory only; persist "
-                            "%s first",
-                            alias->name, alias->target,
-                            version->keys && version->file[0] ? "has its keys" : "is",
-                            version->keys && version->file[0] ? "them" : "it");
-    return TD_OK;
+    return persist ? check_persisted(alias, version, err) : TD_OK;
 }
 
 static td_status check_alias(const struct td_store *store, const struct td_alias *alias,
