@@ -6,14 +6,53 @@
 #include <stdio.h>
 #include <string.h>
 
+/* What a name stands for: X if that is "X.keys". */
+struct meant {
+    const char *name;
+    size_t length;
+    char table[TD_TENSOR_NAME];
+};
+
+static void parse_name(const char *name, size_t length, struct meant *out)
+{
+    const bool keys = td_table_of_keys(name, length, out->table, &out->length);
+    out->name = keys ? out->table : name;
+    if (!keys)
+        out->length = length;
+}
+
+/* Keys belong to their table: with a right to their name alone the answer would tell whether
+ * there are any. */
+static td_status need(const struct td_tables *tables, const char *name, size_t length,
+                      struct td_error *err)
+{
+    struct meant meant;
+    parse_name(name, length, &meant);
+    const td_status status = td_access_need_table(&tables->access, name, length, err);
+    return status != TD_OK ? status
+                           : td_access_need_table(&tables->access, meant.name, meant.length, err);
+}
+
+static bool has_table(const struct td_tables *tables, const char *name)
+{
+    return td_access_has_table(&tables->access, name, strlen(name));
+}
+
+/* An unknown name is compared with those that the request may name, as if there were no others. A
+ * table that is there has no keys, as the error says. */
 static td_status hide(const struct td_tables *tables, const char *name, size_t length,
                       td_status status, struct td_error *err)
 {
-    if (status != TD_TENSOR_NOT_FOUND || !err ||
-        td_access_has_table(&tables->access, err->did_you_mean, strlen(err->did_you_mean)))
+    struct meant meant;
+    char table[TD_TENSOR_NAME];
+    if (status != TD_TENSOR_NOT_FOUND || !err || tables->access.n_prefixes == 0)
         return status;
-    return td_error_set(err, status, "there is no resident tensor '%s'; GET /v1/tensors lists them",
-                        TD_SHOWN(name, length));
+    parse_name(name, length, &meant);
+    snprintf(table, sizeof table, "%.*s", (int)meant.length, meant.name);
+    if (td_store_knows(tables->store, table) &&
+        (!err->did_you_mean[0] || has_table(tables, err->did_you_mean)))
+        return status;
+    return td_store_not_found(tables->store, meant.name, meant.length, &tables->access, err);
 }
 
 static td_status forbid_target(const char *name, size_t length, struct td_error *err)
@@ -29,8 +68,7 @@ static td_status refuse(const struct td_tables *tables, const char *name, size_t
 {
     char target[TD_TENSOR_NAME];
     if (tables->access.n_prefixes > 0 &&
-        td_store_alias_target(tables->store, name, length, target) &&
-        !td_access_has_table(&tables->access, target, strlen(target)))
+        td_store_alias_target(tables->store, name, length, target) && !has_table(tables, target))
         return forbid_target(name, length, err);
     return hide(tables, name, length, status, err);
 }
@@ -42,7 +80,7 @@ static td_status check_target(const struct td_tables *tables, const char *name, 
 {
     const char *target;
     (void)td_store_place_of(tensor, &target);
-    if (!target || td_access_has_table(&tables->access, target, strlen(target)))
+    if (!target || has_table(tables, target))
         return TD_OK;
     return forbid_target(name, length, err);
 }
@@ -94,7 +132,7 @@ static td_status resolve(struct td_resolver *resolver, const char *name, size_t 
                          struct td_arena *arena, struct td_tensor *out, struct td_error *err)
 {
     struct td_tables *tables = (struct td_tables *)(void *)resolver;
-    const td_status status = td_access_need_table(&tables->access, name, length, err);
+    const td_status status = need(tables, name, length, err);
     if (status != TD_OK)
         return status;
     const td_status found = tables->again && tables->next
@@ -132,11 +170,17 @@ static td_status find_together(struct td_tables *tables, struct td_arena *arena,
     struct td_store_name *name = names;
     for (const struct td_found_table *found = tables->first; found; found = found->next)
         *name++ = found->name;
+    memset(tensors, 0, count * sizeof *tensors);
     const td_status status =
         td_store_resolve_all(tables->store, names, tables->n_found, arena, tensors, err);
     for (struct td_found_table *found = tables->first; found; found = found->next)
         found->agreed = tensors++;
-    return status;
+    const struct td_found_table *gone = tables->first;
+    while (status != TD_OK && gone && gone->agreed->owner)
+        gone = gone->next;
+    return status == TD_OK || !gone
+               ? status
+               : refuse(tables, gone->name.text, gone->name.length, status, err);
 }
 
 td_status td_tables_agree(struct td_tables *tables, struct td_arena *arena, bool *again,
@@ -159,7 +203,7 @@ td_status td_tables_agree(struct td_tables *tables, struct td_arena *arena, bool
 
 td_status td_tables_may_name(const struct td_tables *tables, const char *name, struct td_error *err)
 {
-    return td_access_need_table(&tables->access, name, strlen(name), err);
+    return need(tables, name, strlen(name), err);
 }
 
 td_status td_tables_may_write(const struct td_tables *tables, const char *name,
@@ -217,7 +261,7 @@ td_status td_tables_list(const struct td_tables *tables, const struct td_name_ra
     *count = 0;
     *more = false;
     for (int i = 0; status == TD_OK && i < n && !*more; i++)
-        if (td_access_has_table(&tables->access, (*list)[i].name, strlen((*list)[i].name))) {
+        if (has_table(tables, (*list)[i].name)) {
             *more = limit && *count == limit;
             if (!*more)
                 (*list)[(*count)++] = (*list)[i];
@@ -229,15 +273,29 @@ td_status td_tables_newest(const struct td_tables *tables, const char *table,
                            struct td_arena *arena, struct td_tensor_listing *out,
                            struct td_error *err)
 {
-    const td_status status = td_store_newest(tables->store, table, arena, out, err);
-    return status == TD_OK ? td_tables_may_name(tables, out->name, err)
-                           : td_tables_hide(tables, table, status, err);
+    char prefix[TD_TENSOR_NAME + 1];
+    struct td_tensor_listing *list;
+    int count, newest = 0;
+    bool more;
+    snprintf(prefix, sizeof prefix, "%.*s@", TD_TENSOR_NAME - 1, table);
+    const struct td_name_range versions = { .prefix = prefix, .after = "" };
+    const td_status status = td_tables_list(tables, &versions, arena, &list, &count, &more, err);
+    if (status != TD_OK)
+        return status;
+    if (count == 0)
+        return td_store_not_found(tables->store, table, strlen(table), &tables->access, err);
+    for (int i = 1; i < count; i++)
+        if (td_table_version_order(td_table_version(list[i].name),
+                                   td_table_version(list[newest].name)) > 0)
+            newest = i;
+    *out = list[newest];
+    return TD_OK;
 }
 
 /* The name is that of the moment when the ETag was read: an alias may name another version by now. */
 void td_tables_hide_etag(const struct td_tables *tables, struct td_error *err)
 {
-    if (err->etag[0] && !td_access_has_table(&tables->access, err->etag_of, strlen(err->etag_of)))
+    if (err->etag[0] && !has_table(tables, err->etag_of))
         err->etag[0] = '\0';
 }
 

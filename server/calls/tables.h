@@ -69,7 +69,8 @@ TD_MUST_CHECK td_status td_tables_find_part(const struct td_tables *tables, cons
                                             char name[TD_TENSOR_NAME], bool *found,
                                             struct td_error *err);
 
-/* As td_store_newest. */
+/* The version NAME@VERSION of a table whose VERSION is the last in natural order, of those that the
+ * request may name. TENSOR_NOT_FOUND if there is none. */
 TD_MUST_CHECK td_status td_tables_newest(const struct td_tables *tables, const char *table,
                                          struct td_arena *arena, struct td_tensor_listing *out,
                                          struct td_error *err);

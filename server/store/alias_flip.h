@@ -5,6 +5,7 @@
 #ifndef TD_SERVER_STORE_ALIAS_FLIP_H
 #define TD_SERVER_STORE_ALIAS_FLIP_H
 
+#include "server/store/alias_check.h"
 #include "server/store/aliases.h"
 
 /* DELETE of an alias: also in aliases.json, and then *persisted. Its condition is
@@ -12,25 +13,13 @@
 TD_MUST_CHECK td_status td_alias_delete(struct td_store *store, const struct td_store_write *write,
                                         bool *persisted, struct td_error *err);
 
-/* FORBIDDEN if the write has a condition, which would be compared with the ETag of the target of an alias
- * that its token is not for: the answer would tell whether there is such a version. */
-TD_MUST_CHECK td_status td_alias_check_condition(const struct td_store_write *write,
-                                                 const char *target, struct td_error *err);
-
 /* Reports the aliases whose version is not there, after the files have been read. */
 void td_alias_check_targets(struct td_store *store);
 
 /* Reads aliases.json if it is not as it was read or written last. An alias gets its target there if
- * that has changed. Damage is logged and listed; then no alias changes. */
+ * that has changed. A file that is damaged or cannot be read is logged and listed; then no alias
+ * changes. */
 void td_alias_load(struct td_store *store);
-
-/* A folder of versions that a scan takes. Its versions are reserved, their names locked. */
-struct td_alias_folder {
-    const char *name, *digest;    /* and that of its manifest */
-    struct td_version **versions; /* sorted by name */
-    const struct td_alias_change *set;
-    int n_versions, n_set;
-};
 
 /* Publishes the versions, whose references it takes, and lets the aliases name what the folder says, at
  * once; these are persisted if this process may change the data folder and aliases.json is not damaged. If they have been set before, for

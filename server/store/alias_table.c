@@ -99,19 +99,24 @@ static void append(struct td_alias_table *table, const struct td_alias *alias)
 
 enum aliases_file { KNOWN, REFUSED, CHANGED };
 
+/* aliases_file_mutex is held, and this process is not writing the file. */
+static enum aliases_file compare_id(const struct td_store *store)
+{
+    struct td_file_id id;
+    if (td_data_dir_has_gone(store->dir, TD_ALIASES_FILE))
+        return KNOWN;
+    if (td_data_dir_stat(store->dir, TD_ALIASES_FILE, &id) != TD_FILE_PRESENT)
+        return REFUSED; /* such as a link that leads nowhere: to read it is no use */
+    return td_file_id_equal(&id, &store->aliases_file)      ? KNOWN
+           : td_file_id_equal(&id, &store->aliases_refused) ? REFUSED
+                                                            : CHANGED;
+}
+
 static enum aliases_file compare_file(struct td_store *store)
 {
-    enum aliases_file found = CHANGED;
-    struct td_file_id id;
     pthread_mutex_lock(&store->aliases_file_mutex);
-    const td_file_state state = store->dir && !store->writes_aliases_file
-                                    ? td_data_dir_stat(store->dir, TD_ALIASES_FILE, &id)
-                                    : TD_FILE_GONE;
-    if (state == TD_FILE_GONE ||
-        (state == TD_FILE_PRESENT && td_file_id_equal(&id, &store->aliases_file)))
-        found = KNOWN;
-    else if (state == TD_FILE_PRESENT && td_file_id_equal(&id, &store->aliases_refused))
-        found = REFUSED;
+    const enum aliases_file found =
+        store->dir && !store->writes_aliases_file ? compare_id(store) : KNOWN;
     pthread_mutex_unlock(&store->aliases_file_mutex);
     return found;
 }
@@ -124,8 +129,9 @@ td_status td_alias_check_file(struct td_store *store, struct td_error *err)
     case REFUSED:
         return td_error_set(
             err, TD_CONFLICT,
-            "%s in the data folder is damaged, or names a version that is not there, as GET "
-            "/v1/aliases tells: repair it and send SIGHUP, or remove it",
+            "%s in the data folder cannot be read, is damaged, or names a version that is not "
+            "there, as GET /v1/aliases tells: put a right file in its place, or move it away, and "
+            "send SIGHUP",
             TD_ALIASES_FILE);
     default:
         return td_error_set(

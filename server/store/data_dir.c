@@ -57,10 +57,14 @@ void td_file_id_set_keys(struct td_file_id *id, const struct td_file_id *keys)
     id->keys_ends = keys->ends;
 }
 
-td_status td_data_explain(const struct td_data_dir *dir, const char *file, int reason,
-                          uint64_t bytes, struct td_error *err)
+td_status td_data_disk_error(struct td_data_dir *dir, const char *file, int reason, uint64_t bytes,
+                             struct td_error *err)
 {
     struct statvfs room;
+    if (td_log_limit_take(&dir->failed, td_now_ns(), 1))
+        td_log(dir->log, TD_LOG_WARN, "change_failed", TD_TEXT("file", file),
+               TD_TEXT("reason", strerror(reason)),
+               TD_COUNT("suppressed", td_log_limit_suppressed(&dir->failed)));
     if (reason == ENOSPC || reason == EDQUOT || reason == EFBIG) {
         const bool known = fstatvfs(dir->folder.fd, &room) == 0;
         td_error_set(err, TD_RESOURCE_LIMIT, "%s needs %" PRIu64 " bytes of the data folder: %s",
@@ -78,16 +82,6 @@ td_status td_data_explain(const struct td_data_dir *dir, const char *file, int r
                             strerror(reason));
     return td_error_set(err, TD_DEVICE_UNAVAILABLE, "%s in the data folder cannot be changed: %s",
                         file, strerror(reason));
-}
-
-td_status td_data_disk_error(struct td_data_dir *dir, const char *file, int reason, uint64_t bytes,
-                             struct td_error *err)
-{
-    if (td_log_limit_take(&dir->failed, td_now_ns(), 1))
-        td_log(dir->log, TD_LOG_WARN, "change_failed", TD_TEXT("file", file),
-               TD_TEXT("reason", strerror(reason)),
-               TD_COUNT("suppressed", td_log_limit_suppressed(&dir->failed)));
-    return td_data_explain(dir, file, reason, bytes, err);
 }
 
 /* ---- hidden files --------------------------------------------------------------------------- */

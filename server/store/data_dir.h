@@ -171,7 +171,7 @@ typedef enum {
 } td_file_state;
 td_file_state td_data_dir_stat(struct td_data_dir *dir, const char *file, struct td_file_id *id);
 
-/* True if the folder no longer has the name, not even as a link that leads nowhere. For the scan. */
+/* True if the folder no longer has the name, not even as a link that leads nowhere. */
 bool td_data_dir_has_gone(struct td_data_dir *dir, const char *file);
 
 /* DEVICE_UNAVAILABLE or MEMORY_EXHAUSTED if the file, or that of its keys, cannot be opened now, as after a
@@ -207,9 +207,9 @@ TD_MUST_CHECK td_status td_data_dir_write(struct td_data_dir *dir, const char *n
 TD_MUST_CHECK td_status td_data_dir_remove(struct td_data_dir *dir, const char *name, bool own_only,
                                            bool *had, bool *done, struct td_error *err);
 
-/* A text file of the folder, aliases.json. read: *text is malloc'ed and ends in NUL; NULL if there is no
- * such file. RESOURCE_LIMIT if it has more than `most` bytes. write is as td_data_dir_write; *id is that
- * of the new file. */
+/* A text file of the folder, aliases.json. read: *text is malloc'ed and ends in NUL; NULL if there
+ * is no such name, not even as a link that leads nowhere. RESOURCE_LIMIT if it has more than `most`
+ * bytes. write is as td_data_dir_write; *id is that of the new file. */
 #define TD_ALIASES_FILE "aliases.json"
 TD_MUST_CHECK td_status td_data_dir_read_text(struct td_data_dir *dir, const char *file,
                                               size_t most, char **text, size_t *bytes,

@@ -69,10 +69,9 @@ bool td_data_file_is(const char *name, const char *suffix);
 
 struct td_file_id td_data_id_of(const struct stat *info);
 
-/* The error for errno `reason` of changing a file, or of writing one of `bytes`. disk_error also logs it,
- * once a second at most, because the operator has to do something about it. */
-td_status td_data_explain(const struct td_data_dir *dir, const char *file, int reason,
-                          uint64_t bytes, struct td_error *err);
+/* The error for errno `reason` of changing a file, or of writing one of `bytes`. Also logs it, once
+ * a second at most, because the operator has to do something about it: to be called once for a
+ * change. */
 td_status td_data_disk_error(struct td_data_dir *dir, const char *file, int reason, uint64_t bytes,
                              struct td_error *err);
 
@@ -82,7 +81,7 @@ void td_data_release(struct td_data_dir *dir);
 
 /* Whether a held folder may be changed: an error for a file, or one of `bytes`. DATA_DIR_LOCKED
  * with retry_after_s while another process holds the lock; other errors as td_data_disk_error. */
-TD_MUST_CHECK td_status td_data_check_lock(const struct td_data_dir *dir, const char *file,
+TD_MUST_CHECK td_status td_data_check_lock(struct td_data_dir *dir, const char *file,
                                            uint64_t bytes, struct td_error *err);
 
 /* errno `reason` of opening or listing the folder. */

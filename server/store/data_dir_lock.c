@@ -164,17 +164,17 @@ void td_data_release(struct td_data_dir *dir)
     pthread_rwlock_unlock(&dir->exchanging);
 }
 
-td_status td_data_check_lock(const struct td_data_dir *dir, const char *file, uint64_t bytes,
+td_status td_data_check_lock(struct td_data_dir *dir, const char *file, uint64_t bytes,
                              struct td_error *err)
 {
     const struct td_folder *folder = &dir->folder;
     char holder[48] = "another process";
     if (dir->gone != 0)
-        return td_data_explain(dir, file, dir->gone, bytes, err);
+        return td_data_disk_error(dir, file, dir->gone, bytes, err);
     if (folder->lock >= 0)
         return TD_OK;
     if (folder->reason != EWOULDBLOCK)
-        return td_data_explain(dir, file, folder->reason, bytes, err);
+        return td_data_disk_error(dir, file, folder->reason, bytes, err);
     if (folder->holder > 0)
         snprintf(holder, sizeof holder, "process %ld", folder->holder);
     td_error_set(err, TD_DATA_DIR_LOCKED, "%s cannot be changed: the data folder is locked by %s",

@@ -50,6 +50,18 @@ static td_status read_open(int fd, const char *file, size_t most, char **text, s
     return unreadable(file, reason, err);
 }
 
+/* OK if there is no such name. */
+static td_status not_opened(int folder, const char *file, int reason, struct td_error *err)
+{
+    struct stat info;
+    if (reason != ENOENT)
+        return unreadable(file, reason, err);
+    if (fstatat(folder, file, &info, AT_SYMLINK_NOFOLLOW) == 0)
+        return td_error_set(err, TD_DEVICE_UNAVAILABLE,
+                            "%s cannot be read: it is a symbolic link that leads nowhere", file);
+    return errno == ENOENT ? TD_OK : unreadable(file, errno, err);
+}
+
 static td_status read_text(int folder, const char *file, int flags, size_t most, char **text,
                            size_t *bytes, struct td_file_id *id, struct td_error *err)
 {
@@ -59,7 +71,7 @@ static td_status read_text(int folder, const char *file, int flags, size_t most,
     /* O_NONBLOCK: opening a FIFO would block until it has a writer. */
     const int fd = openat(folder, file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags);
     if (fd < 0)
-        return errno == ENOENT ? TD_OK : unreadable(file, errno, err);
+        return not_opened(folder, file, errno, err);
     const td_status status = read_open(fd, file, most, text, bytes, id, err);
     close(fd);
     return status;

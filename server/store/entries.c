@@ -3,6 +3,7 @@
 #include "api/text/sorted_names.h"
 #include "api/text/suggest.h"
 #include "kernels/name.h"
+#include "server/guard/access.h"
 #include "server/observe/clock.h"
 #include "server/store/alias_table.h"
 #include "server/store/known_files.h"
@@ -83,15 +84,19 @@ td_status td_store_check_count(struct td_store *store, int more, struct td_error
     return check_count(count + more, err);
 }
 
-/* With the lock held: copies the names adjacent to a place, alternately before and after it. */
-static int copy_neighbours(const struct td_store *store, int place, int most,
-                           char (*copies)[TD_TENSOR_NAME], const char **names)
+/* With the lock held: copies the names of `access` adjacent to a place, alternately before and
+ * after it. */
+static int copy_neighbours(const struct td_store *store, const struct td_access *access, int place,
+                           int most, char (*copies)[TD_TENSOR_NAME], const char **names)
 {
     int before = place - 1, after = place, n = 0;
-    for (; n < most && (before >= 0 || after < store->n_entries); n++) {
+    while (n < most && (before >= 0 || after < store->n_entries)) {
         const bool back = before >= 0 && (n % 2 == 0 || after >= store->n_entries);
-        const struct td_entry *entry = store->entries[back ? before-- : after++];
-        names[n] = memcpy(copies[n], entry->name, TD_TENSOR_NAME);
+        const char *name = store->entries[back ? before-- : after++]->name;
+        if (access && !td_access_has_table(access, name, strlen(name)))
+            continue;
+        names[n] = memcpy(copies[n], name, TD_TENSOR_NAME);
+        n++;
     }
     return n;
 }
@@ -99,7 +104,7 @@ static int copy_neighbours(const struct td_store *store, int place, int most,
 /* Only adjacent names are compared, the closest first since the search is limited, and without
  * the lock. */
 td_status td_store_not_found(struct td_store *store, const char *name, size_t length,
-                             struct td_error *err)
+                             const struct td_access *access, struct td_error *err)
 {
     enum { NEIGHBOURS = 512 };
     const char *names[NEIGHBOURS];
@@ -112,7 +117,7 @@ td_status td_store_not_found(struct td_store *store, const char *name, size_t le
     char(*copies)[TD_TENSOR_NAME] = malloc(NEIGHBOURS * sizeof *copies);
     pthread_rwlock_rdlock(&store->lock);
     const int place = place_of(store, name, length, &found);
-    const int n = copies ? copy_neighbours(store, place, NEIGHBOURS, copies, names) : 0;
+    const int n = copies ? copy_neighbours(store, access, place, NEIGHBOURS, copies, names) : 0;
     pthread_rwlock_unlock(&store->lock);
     td_unknown_name(err, TD_TENSOR_NOT_FOUND, "resident tensor", name, length, names, n,
                     "GET /v1/tensors");
@@ -211,7 +216,7 @@ td_status td_store_missing(struct td_store *store, const char *name, size_t leng
     }
     if (copy_name(name, length, copy) && check_refused(store, copy, err) != TD_OK)
         return TD_DEVICE_UNAVAILABLE;
-    const td_status status = td_store_not_found(store, name, length, err);
+    const td_status status = td_store_not_found(store, name, length, NULL, err);
     return is_alias_unread(store, name, length) ? may_be_alias(name, length, err) : status;
 }
 

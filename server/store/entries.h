@@ -37,10 +37,6 @@ TD_MUST_CHECK td_status td_store_check_count(struct td_store *store, int more,
 
 /* ---- current versions ---- */
 
-/* Sets TENSOR_NOT_FOUND with the nearest of the adjacent names. */
-td_status td_store_not_found(struct td_store *store, const char *name, size_t length,
-                             struct td_error *err);
-
 /* The error for a name without a version: DEVICE_UNAVAILABLE if a file that has it, or may have it, is
  * damaged or cannot be read, else TENSOR_NOT_FOUND. */
 td_status td_store_missing(struct td_store *store, const char *name, size_t length,

@@ -198,28 +198,3 @@ td_status td_store_list_range(struct td_store *store, const struct td_name_range
     free(versions);
     return status;
 }
-
-td_status td_store_newest(struct td_store *store, const char *table, struct td_arena *arena,
-                          struct td_tensor_listing *out, struct td_error *err)
-{
-    int count;
-    char prefix[TD_TENSOR_NAME + 1];
-    struct td_version *newest = NULL;
-    snprintf(prefix, sizeof prefix, "%.*s@", TD_TENSOR_NAME - 1, table);
-    struct td_version **versions = td_store_all_current(
-        store, &(struct td_name_range){ .prefix = prefix, .after = "" }, &count);
-    if (!versions)
-        return td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory for the versions of '%s'", table);
-    for (int i = 0; i < count; i++)
-        if (!newest || td_table_version_order(td_table_version(versions[i]->name),
-                                              td_table_version(newest->name)) > 0)
-            newest = versions[i];
-    for (int i = 0; i < count; i++)
-        if (versions[i] != newest)
-            td_buffer_unref(&versions[i]->base);
-    free(versions);
-    if (!newest)
-        return td_store_not_found(store, prefix, strlen(prefix), err);
-    *out = td_version_listing(newest);
-    return td_version_keep(newest, arena, err);
-}

@@ -81,7 +81,8 @@ static void retain(struct td_store *store, const char *prefix)
 {
     int count;
     if (store->keep_versions == 0 || store->inspector || td_store_must_stop(store) ||
-        td_alias_check_file(store, NULL) != TD_OK) /* it may name versions that are unknown here */
+        /* Aliases that are not known may name versions. */
+        td_store_check_aliases(store, NULL) != TD_OK || td_alias_check_file(store, NULL) != TD_OK)
         return;
     struct td_version **versions = td_store_all_current(
         store, &(struct td_name_range){ .prefix = prefix, .after = "" }, &count);

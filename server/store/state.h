@@ -4,6 +4,7 @@
  *     open.c                              opening, closing, rescanning the folder
  *     read.c   write.c   update.c scan.c  GET and refs; PUT and DELETE; row updates; the data folder
  *     alias_flip.c                        flips of aliases
+ *     alias_check.c                       what a flip may do
  *     retention.c                         versions that are not kept
  *     writers.c                           how a writer prepares and publishes a version
  *     writer_queue.c                      one writer per name, and who waits
@@ -66,8 +67,8 @@ struct td_store {
 
     pthread_mutex_t aliases_file_mutex; /* guards the next three; held for a stat */
     struct td_file_id aliases_file;     /* aliases.json as it was read or written last */
-    struct td_file_id aliases_refused; /* as it was when it was damaged, or could not be in force */
-    bool writes_aliases_file;          /* this process is replacing it */
+    struct td_file_id aliases_refused;  /* as it was when it could not be read or in force */
+    bool writes_aliases_file;           /* this process is replacing it */
 
     /* Of the writer of the aliases. */
     struct td_taken_folder *taken; /* folders whose aliases have been set, as in aliases.json */

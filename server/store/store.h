@@ -171,11 +171,10 @@ TD_MUST_CHECK td_status td_store_list_range(struct td_store *store,
                                             struct td_arena *arena, struct td_tensor_listing **list,
                                             int *count, struct td_error *err);
 
-/* The version NAME@VERSION of a table whose VERSION is the last in natural order. TENSOR_NOT_FOUND if it has
- * none. */
-TD_MUST_CHECK td_status td_store_newest(struct td_store *store, const char *table,
-                                        struct td_arena *arena, struct td_tensor_listing *out,
-                                        struct td_error *err);
+/* Sets TENSOR_NOT_FOUND with the nearest of the adjacent names, and returns it. `access`: as if
+ * there were no other names than those that it has; NULL: all. */
+td_status td_store_not_found(struct td_store *store, const char *name, size_t length,
+                             const struct td_access *access, struct td_error *err);
 
 /* INVALID_ARGUMENT unless the name is valid (table_name.h). */
 TD_MUST_CHECK td_status td_store_check_name(const char *name, struct td_error *err);

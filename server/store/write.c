@@ -376,7 +376,7 @@ static td_status delete_tensor(struct td_store *store, const struct td_store_wri
     td_status status =
         before || damaged
             ? td_condition_check(&write->condition, write->name, before ? before->etag : NULL, err)
-            : td_store_not_found(store, write->name, strlen(write->name), err);
+            : td_store_not_found(store, write->name, strlen(write->name), NULL, err);
     if (status == TD_OK)
         status = check_aliases(store, write->name, err);
     if (status == TD_OK)

@@ -1,5 +1,5 @@
 """Versions NAME@VERSION and aliases: where they stand in requests, flips, conflicts, tokens, restarts."""
-import hashlib, itertools, os, shutil, threading
+import hashlib, itertools, os, re, shutil, threading
 from oip_client import *
 
 ALIASES = "/v1/aliases"
@@ -329,6 +329,49 @@ class Persisted(AliasTest):
             self.assertEqual(self.aliases(client), {"x": "m@1"})
             daemon.send_signal(signal.SIGHUP)
             self.wait_until(lambda: self.aliases(client) == {"x": "m@2"})
+
+    def test_the_advice_for_a_version_in_memory_works(self):
+        for rows, keys, named in itertools.product(("", "?persist=1"), (None, [7, 8]), (False, True)):
+            if rows and not keys:
+                continue  # nothing is in memory only
+            with self.subTest(rows=rows, keys=keys, named=named):
+                folder = temporary_folder()
+                with Daemon("--data-dir", folder) as daemon, Client(daemon) as client:
+                    self.assertStatus(client.request("PUT", "/v1/tensors/m:w@1" + rows, [3, 4]), 201)
+                    if keys:
+                        self.assertStatus(client.request("PUT", "/v1/tensors/m:w@1/keys", keys), 201)
+                    if named:
+                        self.assertStatus(client.request("POST", ALIASES, {"set": {"x": "m:w@1"}}), 200)
+                    refused = client.request("POST", ALIASES + "?persist=1", {"set": {"x": "m:w@1"}})
+                    advice = re.search(r"PUT (/v1/\S+) with (\{.*\}) ", self.assertProblem(refused, 409, "CONFLICT", attribute="set")["detail"])
+                    path, target = advice[1], "m:w@1"
+                    if "NAME@VERSION" in path:
+                        target = "m:w@2"
+                        path = path.replace("NAME@VERSION", target)
+                    self.assertIn(client.request("PUT", path, json.loads(advice[2])).status, (200, 201))
+                    self.assertStatus(client.request("POST", ALIASES + "?persist=1", {"set": {"x": target}}), 200)
+                with Daemon("--data-dir", folder) as daemon, Client(daemon) as client:
+                    self.assertEqual(client.request("GET", "/v1/tensors/x?response=flat").json()["data"], [3, 4])
+                    reply = client.request("GET", "/v1/tensors/x/keys?response=flat")
+                    self.assertEqual(reply.json()["data"] if keys else reply.status, keys or 404)
+
+    def test_a_version_whose_file_can_no_longer_be_read_is_named_after_its_repair(self):
+        folder = temporary_folder()
+        path = os.path.join(folder, "m@1.npy")
+        def write(body):
+            with open(path + ".new", "wb") as file:
+                file.write(body)
+            os.rename(path + ".new", path)
+        write(npy("int32", (1,), pack("int32", [1])))
+        with Daemon("--data-dir", folder) as daemon, Client(daemon) as client:
+            write(b"damaged")
+            daemon.send_signal(signal.SIGHUP)
+            daemon.wait_log(lambda event: event.get("event") == "table_skipped")
+            flip = lambda: client.request("POST", ALIASES + "?persist=1", {"set": {"x": "m@1"}})
+            self.assertIn("m@1.npy cannot be read; repair that and send SIGHUP", self.assertProblem(flip(), 409, "CONFLICT")["detail"])
+            write(npy("int32", (1,), pack("int32", [2])))
+            daemon.send_signal(signal.SIGHUP)
+            self.wait_until(lambda: flip().status == 200)
 
     def test_a_damaged_file_is_told(self):
         folder = temporary_folder()

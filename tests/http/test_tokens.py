@@ -459,6 +459,75 @@ class Prefixes(Guarded):
         self.assertNotIn("teamx", self.ask(TEAM, "GET", "/v2/models/team.").body.decode())
         self.assertIn("teamx", self.ask(ADMIN, "GET", "/v2/models/team.").body.decode())
 
+    def sweep(self, name):
+        """requests about a name on all routes that take one, and in all other places"""
+        ref, path = {"ref": name}, f"/v1/tensors/{name}"
+        yield from (way[1:] for way in self.ways(name))
+        for tail in ("/keys", "/statistics", "?response=flat", "/keys?response=flat"):
+            for headers in ({}, {"If-Match": '"x"'}, {"If-None-Match": "*"}):
+                yield "GET", path + tail, None, headers
+        for headers in ({"If-Match": "*"}, {"If-None-Match": "*"}, {"Expect": "100-continue"}):
+            yield "PUT", path, [1, 2], headers
+            yield "DELETE", path, None, headers
+        yield "PUT", path + "/keys", [5, 6], {}
+        yield "GET", path + "/keys", None, {}
+        yield "POST", path + "/upsert", {"keys": [5], "rows": [1]}, {}
+        yield "POST", path + "/remove", {"keys": [5]}, {}
+        for op, body in (("gather", {"indices": {"keys": [5]}}), ("gather", {"indices": [0]}), ("lookup", {"queries": [5]}), ("find", {"queries": [5]}),
+                         ("batch_gather", {"indices": [0]}), ("embedding_bag", {"indices": [0], "offsets": [0]}), ("gather", {})):
+            yield "POST", f"{path}/{op}", body, {}
+        yield "DELETE", path + "/keys", None, {}
+        for body in ({"keys": ref, "queries": [5]}, {"keys": [5], "queries": ref}):
+            yield "POST", "/v1/find", body, {}
+        yield "POST", "/v1/gather", {"params": {"ref": "team.keyed"}, "indices": {"keys": ref}}, {}
+        yield "POST", "/v1/dequantize", {"data": {"ref": "team.bytes"}, "scale": ref}, {}
+        yield "POST", "/v1/dequantize", {"data": ref, "scale": 1.0}, {}
+        yield "POST", "/v1/embedding_bag", {"params": ref, "indices": [0], "offsets": [0]}, {}
+        yield "POST", "/v1/einsum/plan", {"equation": "i,i->i", "inputs": [[1, 2], ref]}, {}
+        for aliases in ({"set": {name: "team.t@1"}}, {"set": {"team.alias": name}}, {"set": {}, "if": {name: None}}, {"set": {}, "if": {"team.alias": name}},
+                        {"set": {name + ".scale": "team.scale@1"}}, {"set": {name: None}}):
+            yield "POST", "/v1/aliases", aliases, {}
+        yield "DELETE", path, None, {}
+
+    def replies(self, put, set_aliases, requests):
+        """what the token gets from a daemon with these tensors of others, "NAME" or "NAME+keys", and aliases"""
+        def plain(reply):
+            varied = ["Date", "X-Request-Id", "ETag", "traceparent"] + ["Content-Length"] * (b'"ns":' in reply.body)  # times of statistics
+            headers = sorted((name, value) for name, value in reply.headers.items() if name not in varied)
+            text = re.sub(r'"(request_id|instance)":"[^"]*"|"(ns|last_inference)":[0-9]+|\\?"[a-z]?[0-9a-f]{16}[^"]*"', "", reply.body.decode("latin-1"))
+            return reply.status, headers, "ETag" in reply.headers, text
+        with Daemon("--token-file", TOKENS) as daemon:
+            daemon.at_start = None  # the tensors stay
+            visible = ["team.t", "team.t@1", "team.keyed+keys", "team.known", "shared:w+keys", "team.scale@1"]
+            for name in put + visible:
+                name, keyed, _ = name.partition("+")
+                self.assertIn(self.ask(ADMIN, "PUT", "/v1/tensors/" + name, [1, 2], daemon=daemon).status, (200, 201))
+                status = self.ask(ADMIN, "PUT", f"/v1/tensors/{name}/keys", [5, 6], daemon=daemon).status if keyed else 200
+                self.assertIn(status, (200, 201))
+            self.assertStatus(self.ask(ADMIN, "PUT", "/v1/tensors/team.bytes", npy("int8", (2, 1), bytes(2)), {"Content-Type": "application/x-npy"}, daemon), 201)
+            self.assertStatus(self.ask(ADMIN, "POST", "/v1/aliases", {"set": set_aliases}, daemon=daemon), 200)
+            return [plain(self.ask(TEAM, *request, daemon=daemon)) for request in requests]
+
+    def test_no_reply_tells_of_a_table_that_the_token_may_not_name(self):
+        """one daemon with tables whose names are near those of the token, and one with others in their place"""
+        names = [base + part + version for base in ("team", "shared", "shared:w", "team.t") for part in ("", ".keys", ".scale", ".offset", ":rows", ".keys.keys")
+                 for version in ("", "@7", "@1")]
+        names += ["team.", "team.knwn", "team.t@", "team.t.scale.keys", "teams", "team..keys", "team.scale.keys@7", "shared:rows.keys@7"]
+        requests = [request for name in names for request in self.sweep(name)]
+        requests += [("GET", path, None, {}) for path in ("/v1/tensors", "/v1/tensors?limit=1", "/v1/tensors?prefix=team", "/v1/aliases", "/v2/models/stats")]
+        requests += [("POST", "/v2/repository/index", b"", {})]
+        near = ["team@7", "team", "shared@7", "shared", "team:rows", "team:rows@7", "team@1", "team-knwn", "team-t@7", "shared.scale@7"]
+        far = {name: f"zz{i}{name[name.find('@'):] if '@' in name else ''}" for i, name in enumerate(near)}
+        for what, suffix, aliases in (("with keys", "+keys", {}), ("without keys", "", {}), ("an alias of a table of the token", "+keys", {"team": "team.t@1"}),
+                                      ("an alias of another table", "+keys", {"team": "team@7"})):
+            names = [name for name in near if name not in aliases]
+            there = self.replies([name + suffix for name in names], aliases, requests)
+            gone = self.replies([far[name] + suffix for name in names], {far[name]: far.get(target, target) for name, target in aliases.items()}, requests)
+            self.assertLessEqual({200, 201, 204, 403, 404, 409, 412, 422}, {reply[0] for reply in there})  # it tries something
+            for request, reply, other in zip(requests, there, gone):
+                with self.subTest(what, request=request):
+                    self.assertEqual(reply, other)
+
     def test_names_reach_the_store_in_one_file(self):
         folder = os.path.join(ROOT, "server/calls")
         for name in sorted(os.listdir(folder)):

@@ -122,6 +122,46 @@ TD_TEST(a_part_of_a_table_is_found_or_not)
     ck_assert(!found);
 }
 
+static td_status newest(const char *table, const char **name)
+{
+    struct td_tensor_listing listing = { 0 };
+    const td_status status = td_tables_newest(&tables, table, &test_arena, &listing, &err);
+    *name = listing.name;
+    return status;
+}
+
+TD_TEST(the_newest_version_is_the_last_in_natural_order_that_may_be_named)
+{
+    static const struct td_prefix prefixes[] = { { "m@9", 3 } };
+    static const char *const names[] = { "m@9", "m@10", "m", "m:w@11", "mm@12" };
+    const char *name;
+    for (int i = 0; i < COUNT_OF(names); i++)
+        put(names[i], "int32[1] 1");
+    ck_assert_int_eq(newest("m", &name), TD_OK);
+    ck_assert_str_eq(name, "m@10");
+    ck_assert_int_eq(newest("n", &name), TD_TENSOR_NOT_FOUND);
+    tables.access = (struct td_access){ .n_prefixes = 1, .prefixes = prefixes };
+    ck_assert_int_eq(newest("m", &name), TD_OK);
+    ck_assert_str_eq(name, "m@9");
+    ck_assert_int_eq(newest("mm", &name), TD_TENSOR_NOT_FOUND);
+}
+
+TD_TEST(a_name_that_may_not_be_named_is_not_suggested_once_a_tensor_is_gone)
+{
+    static const struct td_prefix prefixes[] = { { "rows", 4 }, { "b", 1 } };
+    bool again;
+    put("rows", "int32[1] 1");
+    put("row", "int32[1] 1");
+    put("rows.of.all", "int32[1] 1");
+    tables.access = (struct td_access){ .n_prefixes = 2, .prefixes = prefixes };
+    ck_assert_int_eq(resolved("rows"), 1);
+    drop("rows");
+    ck_assert_int_eq(resolved("b"), 1);
+    ck_assert_int_eq(td_tables_agree(&tables, &test_arena, &again, &err), TD_TENSOR_NOT_FOUND);
+    EXPECT_MESSAGE(&err, "'rows'");
+    ck_assert_str_eq(err.did_you_mean, "");
+}
+
 TD_TEST(a_tensor_that_is_gone_by_then_is_not_found)
 {
     bool again;

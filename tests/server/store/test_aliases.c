@@ -365,6 +365,103 @@ TD_TEST(a_file_that_could_not_be_read_for_a_while_is_no_problem_afterwards)
     ck_assert_str_eq(aliases_of(store), "x=a@1/a@1 ");
 }
 
+/* With the rights of a user who owns nothing here. */
+static void rescan_without_rights(void)
+{
+    enum { NOBODY = 65534 };
+    const bool root = geteuid() == 0; /* to whom permissions do not apply */
+    ck_assert_int_eq(chmod(folder, 0755), 0);
+    ck_assert(!root || seteuid(NOBODY) == 0);
+    td_store_rescan(store);
+    ck_assert(!root || seteuid(0) == 0);
+}
+
+TD_TEST(a_file_that_may_no_longer_be_read_is_a_problem_before_the_restart)
+{
+    ck_assert_int_eq(flip("x=a@1", "", true), TD_OK);
+    for (int persist = 0; persist < 2; persist++) {
+        ck_assert_int_eq(chmod(path_of("aliases.json"), 0), 0);
+        rescan_without_rights();
+        ck_assert_str_eq(problems_of(store),
+                         "aliases.json: aliases.json cannot be read: Permission denied; the "
+                         "aliases read before stay in force, until a restart;");
+        ck_assert(!td_store_reading(store).aliases);
+        ck_assert_int_eq(td_store_check_aliases(store, &err), TD_OK);
+        ck_assert_ptr_nonnull(strstr(logged(), " warn aliases_refused source=aliases.json "));
+        expect_value("x", 1);
+        if (persist) /* which replaces the file, whose content is known */
+            ck_assert_int_eq(flip("y=b@1", "", true), TD_OK);
+        else
+            ck_assert_int_eq(chmod(path_of("aliases.json"), 0644), 0);
+        td_store_rescan(store);
+        ck_assert_str_eq(problems_of(store), "");
+        ck_assert(td_store_reading(store).aliases);
+    }
+    restart();
+    ck_assert_str_eq(aliases_of(store), "x=a@1/a@1 y=b@1/b@1 ");
+}
+
+static const struct {
+    const char *link; /* NULL: a folder */
+    const char *reason;
+} unreadable[] = {
+    { "nowhere", "it is a symbolic link that leads nowhere" },
+    { "aliases.json", "Too many levels of symbolic links" },
+    { NULL, "is not a regular file" },
+};
+
+static void put_unreadable(const char *link)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s", path_of("aliases.json"));
+    ck_assert_int_eq(link ? symlink(link, path) : mkdir(path, 0700), 0);
+}
+
+static void move_to(const char *name)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s", path_of("aliases.json"));
+    ck_assert_int_eq(rename(path, path_of(name)), 0);
+}
+
+/* The advice is followed. */
+static void expect_that_it_can_be_moved_away(void)
+{
+    ck_assert_int_eq(flip("y=b@1", "", true), TD_CONFLICT);
+    EXPECT_MESSAGE(&err, "cannot be read");
+    EXPECT_MESSAGE(&err, "put a right file in its place, or move it away, and send SIGHUP");
+    ck_assert_int_eq(drop("b@1"), TD_CONFLICT);
+    move_to("away");
+    td_store_rescan(store);
+    ck_assert_str_eq(problems_of(store), "");
+    ck_assert_int_eq(flip("y=b@1", "", true), TD_OK);
+    restart();
+    ck_assert_str_eq(aliases_of(store), "y=b@1/b@1 ");
+}
+
+TD_TEST_EACH(a_name_that_cannot_be_opened_is_no_absent_file, unreadable)
+{
+    ck_assert_int_eq(flip("x=a@1", "", true), TD_OK);
+    move_to("aside");
+    put_unreadable(unreadable[_i].link);
+    td_store_rescan(store);
+    ck_assert_str_eq(aliases_of(store), "x=a@1/a@1 ");
+    ck_assert_msg(strstr(problems_of(store), unreadable[_i].reason) != NULL, "%s",
+                  problems_of(store));
+    ck_assert_int_eq(td_store_check_aliases(store, &err), TD_OK);
+    expect_that_it_can_be_moved_away();
+}
+
+TD_TEST_EACH(nor_is_it_at_a_start, unreadable)
+{
+    put_unreadable(unreadable[_i].link);
+    restart();
+    ck_assert_msg(strstr(problems_of(store), unreadable[_i].reason) != NULL, "%s",
+                  problems_of(store));
+    ck_assert_int_eq(td_store_check_aliases(store, &err), TD_DEVICE_UNAVAILABLE);
+    expect_that_it_can_be_moved_away();
+}
+
 TD_TEST(what_another_process_wrote_is_read_before_it_is_replaced)
 {
     ck_assert_int_eq(flip("x=a@1", "", true), TD_OK);

@@ -1,5 +1,6 @@
 /* The lock of the data folder: one process at a time changes the folder, others serve it and wait
  * for the lock; the folder may be replaced by another one. */
+#include "server/store/aliases.h"
 #include "tests/server/folder.h"
 #include "tests/support/random.h"
 #include "tests/support/suite.h"
@@ -298,32 +299,96 @@ TD_TEST(a_link_in_place_of_the_lock_file_creates_nothing)
     td_store_free(store);
 }
 
-TD_TEST(a_folder_without_write_permission_is_served)
+/* Calls body(which) in the process of a user who may not change the folder: permissions do not bind
+ * root. */
+static void without_permission(void (*body)(int which), int which)
 {
     int status;
-    put_npy("n.npy", 1, 1);
     ck_assert_int_eq(chmod(folder, 0555), 0);
     const pid_t child = fork();
-    if (child == 0) { /* permissions do not bind root */
+    if (child == 0) {
         if (getuid() == 0 && setuid(65534) != 0)
             _exit(3);
-        struct td_store *store = open_folder();
-        const char *log = logged();
-        ck_assert_msg(strstr(log, " info data_dir_not_locked ") && strstr(log, "denied"), "%s",
-                      log);
-        expect_names(store, "n");
-        ck_assert_int_eq(persist(store, "t", "int32[1] 3"), TD_FORBIDDEN);
-        EXPECT_MESSAGE(&err, "may not change t.tensord");
-        ck_assert_int_eq(delete_name(store, "n"), TD_FORBIDDEN);
-        td_store_retry_lock(store);
-        ck_assert_str_eq(logged(), "");
-        td_store_free(store);
+        body(which);
         _exit(0);
     }
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert_int_eq(chmod(folder, 0700), 0);
     ck_assert(WIFEXITED(status));
     ck_assert_int_eq(WEXITSTATUS(status), 0);
+}
+
+static void serve_only(int unused)
+{
+    (void)unused;
+    struct td_store *store = open_folder();
+    const char *log = logged();
+    ck_assert_msg(strstr(log, " info data_dir_not_locked ") && strstr(log, "denied"), "%s", log);
+    expect_names(store, "n");
+    ck_assert_int_eq(persist(store, "t", "int32[1] 3"), TD_FORBIDDEN);
+    EXPECT_MESSAGE(&err, "may not change t.tensord");
+    ck_assert_int_eq(delete_name(store, "n"), TD_FORBIDDEN);
+    (void)logged();
+    td_store_retry_lock(store);
+    ck_assert_str_eq(logged(), "");
+    td_store_free(store);
+}
+
+TD_TEST(a_folder_without_write_permission_is_served)
+{
+    put_npy("n.npy", 1, 1);
+    without_permission(serve_only, 0);
+}
+
+static td_status put_new(struct td_store *store)
+{
+    return persist(store, "t", "int32[1] 3");
+}
+
+static td_status delete_version(struct td_store *store)
+{
+    return delete_name(store, "n@1");
+}
+
+static td_status scatter_persisted(struct td_store *store)
+{
+    return scatter(store, "n@1", true);
+}
+
+static td_status flip_persisted(struct td_store *store)
+{
+    const struct td_alias_change set = { "x", "n@1" };
+    return td_store_flip(store, &(struct td_alias_flip){ .set = &set, .n_set = 1, .persist = true },
+                         &err);
+}
+
+static const struct {
+    td_status (*make)(struct td_store *store);
+    const char *file;
+} refused_changes[] = {
+    { put_new, "t.tensord" },
+    { delete_version, "n@1.npy" },
+    { scatter_persisted, "n@1.tensord" },
+    { flip_persisted, "aliases.json" },
+};
+
+static void make_refused_change(int which)
+{
+    char line[128];
+    snprintf(line, sizeof line, " warn change_failed file=%s reason=\"Permission denied\"",
+             refused_changes[which].file);
+    struct td_store *store = open_folder();
+    (void)logged();
+    ck_assert_int_eq(refused_changes[which].make(store), TD_FORBIDDEN);
+    const char *log = logged(), *place = strstr(log, line);
+    ck_assert_msg(place && !strstr(place + strlen(line), "change_failed"), "%s", log);
+    td_store_free(store);
+}
+
+TD_TEST_EACH(a_change_without_write_permission_is_logged_once, refused_changes)
+{
+    put_npy("n@1.npy", 1, 1);
+    without_permission(make_refused_change, _i);
 }
 
 /* ---- another folder under the same path ------------------------------------------------------ */
@@ -397,6 +462,7 @@ TD_TEST(a_folder_that_was_moved_away_is_served_but_not_changed_until_it_returns)
     ck_assert(td_store_is_locked_out(store));
     ck_assert_int_eq(persist(store, "t", "int32[1] 2"), TD_DEVICE_UNAVAILABLE);
     EXPECT_MESSAGE(&err, "No such file");
+    ck_assert_ptr_nonnull(strstr(logged(), " warn change_failed file=t.tensord "));
     td_store_retry_lock(store);
     ck_assert_str_eq(logged(), "");
     ck_assert_int_eq(rename(moved, folder), 0);

@@ -112,6 +112,28 @@ TD_TEST(a_start_removes_what_is_older)
     expect_names(store, "m@4");
 }
 
+/* aliases.json is a link that leads nowhere: the versions that it named are unknown. */
+TD_TEST(nothing_is_removed_while_the_aliases_are_unknown)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s", path_of("aliases.json"));
+    put("m@1", true);
+    flip("x", "m@1", true);
+    put("m@2 m@3", true);
+    ck_assert_int_eq(rename(path, path_of("aside")), 0);
+    ck_assert_int_eq(symlink("nowhere", path), 0);
+    restart(1);
+    expect_names(store, "m@1 m@2 m@3");
+    put("m@4", true);
+    expect_names(store, "m@1 m@2 m@3 m@4");
+    ck_assert_int_eq(unlink(path), 0);
+    put("m@5", true);
+    expect_names(store, "m@1 m@2 m@3 m@4 m@5");
+    ck_assert_int_eq(rename(path_of("aside"), path), 0);
+    td_store_rescan(store);
+    expect_names(store, "m@1 m@5");
+}
+
 TD_TEST(a_rescan_removes_what_new_files_displace)
 {
     put("m@1 m@2", true);

@@ -109,20 +109,6 @@ TD_TEST(a_version_is_stored_once)
     td_store_free(store);
 }
 
-TD_TEST(the_newest_version_is_the_last_in_natural_order)
-{
-    struct td_store *store = open_folder();
-    struct td_tensor_listing listing;
-    static const char *const names[] = { "m@9", "m@10", "m", "m:w@11", "mm@12" };
-    for (int i = 0; i < COUNT_OF(names); i++)
-        ck_assert_int_eq(put(store, names[i], 1, false), TD_OK);
-    ck_assert_int_eq(td_store_newest(store, "m", &test_arena, &listing, &err), TD_OK);
-    ck_assert_str_eq(listing.name, "m@10");
-    ck_assert_int_eq(td_store_newest(store, "n", &test_arena, &listing, &err), TD_TENSOR_NOT_FOUND);
-    td_arena_reset(&test_arena);
-    td_store_free(store);
-}
-
 TD_TEST(a_version_is_not_updated)
 {
     const struct td_store_write write = { .name = "m@1" };
