@@ -1,6 +1,6 @@
 /* Files that cannot be served: nothing takes their place, and they are told until they are repaired. */
 #include "server/store/aliases.h"
-#include "tests/server/folder.h"
+#include "tests/server/one_store.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 
@@ -11,27 +11,6 @@
 #include <unistd.h>
 
 static struct td_error err;
-static struct td_store *store;
-
-static void begin(void)
-{
-    folder_open();
-    store = NULL;
-}
-
-static void end(void)
-{
-    td_arena_reset(&test_arena);
-    td_store_free(store);
-    folder_close();
-}
-
-static void restart(void)
-{
-    td_arena_reset(&test_arena);
-    td_store_free(store);
-    store = open_folder();
-}
 
 static void put(const char *name, const char *value, bool persist)
 {
@@ -417,4 +396,4 @@ TD_TEST(the_list_of_problems_is_limited_and_all_are_counted)
     ck_assert_int_eq(td_store_reading(store).problems, TD_PROBLEMS_LISTED + 6);
 }
 
-TD_FIXTURE(begin, end);
+TD_FIXTURE(one_store_begin, one_store_end);

@@ -1,7 +1,6 @@
 /* Folders of versions: V with a manifest.json is taken whole or not at all. */
-#include "server/memory/fault_guard.h"
 #include "server/store/aliases.h"
-#include "tests/server/folder.h"
+#include "tests/server/one_store.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 
@@ -16,7 +15,6 @@
 #include <unistd.h>
 
 static struct td_error err;
-static struct td_store *store;
 
 static int move(const char *from, const char *to)
 {
@@ -26,33 +24,6 @@ static int move(const char *from, const char *to)
 }
 
 /* ---- the store ------------------------------------------------------------------------------- */
-
-static void begin(void)
-{
-    td_guard_install();
-    folder_open();
-    store = NULL;
-}
-
-static void end(void)
-{
-    td_arena_reset(&test_arena);
-    td_store_free(store);
-    folder_close();
-}
-
-static void close_store(void)
-{
-    td_arena_reset(&test_arena);
-    td_store_free(store);
-    store = NULL;
-}
-
-static void restart(void)
-{
-    close_store();
-    store = open_folder();
-}
 
 static void flip(const char *name, const char *target, bool persist)
 {
@@ -582,4 +553,4 @@ TD_TEST(no_file_takes_the_name_of_a_version_of_a_folder)
     ck_assert_ptr_nonnull(strstr(logged(), "a folder of versions has a tensor of that name"));
 }
 
-TD_FIXTURE(begin, end);
+TD_FIXTURE(one_store_begin, one_store_end);
