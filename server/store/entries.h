@@ -46,7 +46,8 @@ td_status td_store_not_found(struct td_store *store, const char *name, size_t le
 td_status td_store_missing(struct td_store *store, const char *name, size_t length,
                            struct td_error *err);
 
-/* A file of the data folder that is damaged or cannot be read, and may have the tensor of a name. */
+/* A file of the data folder that is damaged or cannot be read, and may have the tensor of a
+ * name; or one that has the tensor, which cannot be served. */
 struct td_refused_file {
     char file[TD_FILE_NAME];
     char reason[TD_KNOWN_REASON]; /* "is damaged: ..." */

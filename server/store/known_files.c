@@ -196,18 +196,27 @@ void td_store_file_refused(struct td_store *store, const char *file, const struc
     td_store_file_seen(store, file, id, last);
     pthread_mutex_lock(&store->files_mutex);
     const int place = known_place(store, file, &found);
-    if (found)
+    if (found) {
         snprintf(store->files[place]->refused, TD_KNOWN_REASON, "%s: %s", state, why);
+        store->files[place]->partly = false;
+    }
     pthread_mutex_unlock(&store->files_mutex);
 }
 
-bool td_store_file_is_refused(struct td_store *store, const char *file,
+/* With files_mutex held: why the file, or its tensor of this name, is refused; "" if it is not. */
+static const char *refusal_of(const struct td_known_file *known, const char *name)
+{
+    const struct td_known_name *own = known->partly ? td_known_file_find(known, name) : NULL;
+    return !known->partly || (own && own->not_served) ? known->refused : "";
+}
+
+bool td_store_file_is_refused(struct td_store *store, const char *file, const char *name,
                               char reason[TD_KNOWN_REASON])
 {
     bool found;
     pthread_mutex_lock(&store->files_mutex);
     const int place = known_place(store, file, &found);
-    snprintf(reason, TD_KNOWN_REASON, "%s", found ? store->files[place]->refused : "");
+    snprintf(reason, TD_KNOWN_REASON, "%s", found ? refusal_of(store->files[place], name) : "");
     pthread_mutex_unlock(&store->files_mutex);
     return reason[0] != '\0';
 }

@@ -33,7 +33,8 @@ struct td_known_file {
     struct td_known_name *names; /* all names that it holds, served or not */
     int n_names;
     int n_refused; /* further tensors of it that cannot be served, whatever other files have */
-    char refused[TD_KNOWN_REASON]; /* "is damaged: ..." if its content is not known; else "" */
+    char refused[TD_KNOWN_REASON]; /* "is damaged: ..."; "" if all of it is known and served */
+    bool partly; /* its content is known: `refused` is of the names that are not served */
 };
 
 /* A record without names, with room for n, and a reserved place in the list. Ends with remember,
@@ -67,8 +68,9 @@ void td_store_file_seen(struct td_store *store, const char *file, const struct t
 void td_store_file_refused(struct td_store *store, const char *file, const struct td_file_id *id,
                            uint64_t last, const char *state, const char *why);
 
-/* True if the file's record says that it is refused; copies the reason. */
-bool td_store_file_is_refused(struct td_store *store, const char *file,
+/* True if the file's record says that it is refused, or its tensor of this name; copies the
+ * reason. */
+bool td_store_file_is_refused(struct td_store *store, const char *file, const char *name,
                               char reason[TD_KNOWN_REASON]);
 
 /* *out is a copy of the file's record, NULL for none; td_known_file_free it. */
