@@ -233,18 +233,21 @@ TD_MUST_CHECK td_status td_data_dir_write_text(struct td_data_dir *dir, const ch
 TD_MUST_CHECK bool td_data_dir_folders(struct td_data_dir *dir, char (**names)[TD_FILE_NAME],
                                        int *count);
 
-/* Opens a sub-folder that has this file, and identifies the file; close() the descriptor, -1 unless
- * TD_FILE_PRESENT. *reason: the errno of TD_FILE_UNKNOWN. */
+/* Opens a sub-folder that has this file; close() the descriptor, -1 unless TD_FILE_PRESENT.
+ * *reason: the errno of TD_FILE_UNKNOWN. */
 td_file_state td_data_dir_open_folder(struct td_data_dir *dir, const char *name, const char *file,
-                                      int *folder, struct td_file_id *id, int *reason);
+                                      int *folder, int *reason);
 
-/* As td_data_dir_stat, td_data_dir_read_text and td_data_dir_load. load reads the file as if it had the
+/* As td_data_dir_check_read of one file, td_data_dir_stat, td_data_dir_read_text and
+ * td_data_dir_load. load reads the file as if it had the
  * name `versioned`, and is MALFORMED_REQUEST if it has not `size` bytes; the arena keeps the mapping. */
 struct td_mapped_bytes {
     const void *data;
     size_t size;
     int range; /* of the fault guard */
 };
+TD_MUST_CHECK td_status td_data_folder_check_read(int folder, const char *file,
+                                                  struct td_error *err);
 td_file_state td_data_folder_stat(int folder, const char *file, struct td_file_id *id);
 TD_MUST_CHECK td_status td_data_folder_read_text(int folder, const char *file, size_t most,
                                                  char **text, size_t *bytes, struct td_file_id *id,
