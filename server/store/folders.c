@@ -145,6 +145,7 @@ struct taking {
     struct td_arena arena;
     char digest[TD_MANIFEST_DIGEST]; /* of the manifest */
     bool known;                      /* it was taken before, with this manifest */
+    bool again;                      /* its versions are there, and made again */
     struct td_manifest manifest;
     struct td_data_content *contents; /* of its files */
     struct taken_tensor *tensors;
@@ -285,21 +286,25 @@ static td_status list_tensors(struct taking *taking, struct td_error *err)
     return status;
 }
 
+/* True if the version is from the folder. */
+static bool is_of(const struct td_version *version, const char *folder)
+{
+    const size_t length = strlen(folder);
+    return strncmp(version->file, folder, length) == 0 && version->file[length] == '/';
+}
+
+/* `before` is the current version of the name; NULL for none. */
 static td_status make_version(const struct taking *taking, struct taken_tensor *tensor,
-                              struct td_error *err)
+                              const struct td_version *before, struct td_error *err)
 {
     struct td_store *store = taking->store;
     const char *name = tensor->found->name;
     char file[TD_FILE_NAME];
     struct td_refused_file refused;
-    struct td_version *before = td_store_current(store, name, strlen(name));
-    if (before) {
-        td_error_set(err, TD_CONFLICT, "'%s' is there already, from %s", name,
-                     before->file[0] ? before->file : "a request");
-        td_buffer_unref(&before->base);
-        return TD_CONFLICT;
-    }
-    if (td_store_find_refused(store, name, &refused))
+    if (before && !(taking->again && is_of(before, taking->name)))
+        return td_error_set(err, TD_CONFLICT, "'%s' is there already, from %s", name,
+                            before->file[0] ? before->file : "a request");
+    if (!before && td_store_find_refused(store, name, &refused))
         return td_error_set(err, TD_CONFLICT,
                             "'%s' may be there already, in %s, which %s: repair or remove that "
                             "file",
@@ -307,7 +312,7 @@ static td_status make_version(const struct taking *taking, struct taken_tensor *
     if (snprintf(file, sizeof file, "%s/%s", taking->name, tensor->file->name) >= TD_FILE_NAME)
         return td_error_set(err, TD_MALFORMED_REQUEST, "the name %s is too long",
                             tensor->file->name);
-    return td_load_version(store, file, tensor->id, tensor->found, NULL, &tensor->version, err);
+    return td_load_version(store, file, tensor->id, tensor->found, before, &tensor->version, err);
 }
 
 /* Locks the names and makes their versions. */
@@ -316,8 +321,15 @@ static td_status make_versions(struct taking *taking, struct td_error *err)
     td_status status = TD_OK;
     taking->writer = (struct td_writer){ .version = taking->name };
     td_writer_wait(taking->store, &taking->writer);
-    for (int i = 0; i < taking->n_tensors && status == TD_OK; i++)
-        status = make_version(taking, &taking->tensors[i], err);
+    for (int i = 0; i < taking->n_tensors && status == TD_OK; i++) {
+        struct taken_tensor *tensor = &taking->tensors[i];
+        const char *name = tensor->found->name;
+        struct td_version *before = td_store_current(taking->store, name, strlen(name));
+        status = make_version(taking, tensor, before, err);
+        if (status == TD_OK && before)
+            tensor->version->number = before->number;
+        td_buffer_unref(before ? &before->base : NULL);
+    }
     return status;
 }
 
@@ -450,7 +462,8 @@ static void report_files(const struct taking *taking, struct td_scan_report *rep
     }
 }
 
-static td_status take(struct taking *taking, struct td_version_folder *folder, struct td_error *err)
+/* Reads what the folder has. */
+static td_status read_folder(struct taking *taking, struct td_error *err)
 {
     td_status status = read_manifest(taking, err);
     if (status == TD_OK)
@@ -459,6 +472,12 @@ static td_status take(struct taking *taking, struct td_version_folder *folder, s
         status = join_keys(taking, err);
     if (status == TD_OK)
         status = list_tensors(taking, err);
+    return status;
+}
+
+static td_status take(struct taking *taking, struct td_version_folder *folder, struct td_error *err)
+{
+    td_status status = read_folder(taking, err);
     if (status == TD_OK)
         status = make_record(taking, folder, err);
     if (status == TD_OK)
@@ -579,6 +598,41 @@ static void check_file(const struct td_store *store, struct known_file *file, in
         note_closed(change, why);
 }
 
+static bool any_lost(struct td_store *store, const struct td_version_folder *folder)
+{
+    bool any = false;
+    for (int i = 0; i < folder->n_tensors && !any; i++) {
+        const char *name = folder->tensors[i];
+        struct td_version *current = td_store_current(store, name, strlen(name));
+        any = current && is_of(current, folder->name) && td_version_is_lost(current);
+        td_buffer_unref(current ? &current->base : NULL);
+    }
+    return any;
+}
+
+/* Makes the versions of an unchanged folder again, since the mapping of one was lost: its file
+ * was cut, and is restored. */
+static void take_again(struct td_store *store, const struct td_version_folder *folder,
+                       int descriptor)
+{
+    struct td_error err;
+    struct taking taking = {
+        .store = store, .name = folder->name, .folder = descriptor, .again = true
+    };
+    td_arena_init(&taking.arena, NULL, 0, td_memory_heap());
+    td_status status = read_folder(&taking, &err);
+    if (status == TD_OK)
+        status = make_versions(&taking, &err);
+    for (int i = 0; i < taking.n_tensors && status == TD_OK; i++) {
+        struct td_version *replaced = td_store_publish(store, taking.tensors[i].version);
+        taking.tensors[i].version = NULL; /* published */
+        td_buffer_unref(replaced ? &replaced->base : NULL);
+    }
+    if (status != TD_OK)
+        td_store_refuse_folder(store, folder->name, err.message);
+    release(&taking);
+}
+
 /* A folder that was taken is not read again, but for files that may have changed; a change is told,
  * since a restart reads it. */
 static void check_unchanged(struct td_store *store, struct td_version_folder *folder,
@@ -592,20 +646,20 @@ static void check_unchanged(struct td_store *store, struct td_version_folder *fo
         td_store_refuse_folder(store, folder->name, change.reason);
     else
         note_unreadable(store, folder);
+    if (!change.reason[0] && any_lost(store, folder))
+        take_again(store, folder, descriptor);
 }
 
 /* Drops the versions of a folder that is gone. */
 static void drop_folder(struct td_store *store, struct td_scan_report *report,
                         const struct td_version_folder *folder)
 {
-    const size_t length = strlen(folder->name);
     for (int i = 0; i < folder->n_tensors; i++) {
         const char *name = folder->tensors[i];
         struct td_writer writer = { .names = &name, .n_names = 1 };
         td_writer_wait(store, &writer);
         struct td_version *current = td_store_current(store, name, strlen(name));
-        if (current && strncmp(current->file, folder->name, length) == 0 &&
-            current->file[length] == '/') {
+        if (current && is_of(current, folder->name)) {
             td_store_drop(store, name);
             report->removed++;
         }

@@ -190,13 +190,6 @@ static td_file_state find_earlier(const struct file_scan *scan, const char *name
     return found;
 }
 
-/* True if the mapping of the version is of no use, though its file may be. Damage is in the
- * file. */
-static bool is_lost(const struct td_version *version)
-{
-    return td_version_is_cut(version) && atomic_load(&version->integrity) != TD_INTEGRITY_DAMAGED;
-}
-
 /* True if the version comes from another file, or folder, that takes precedence over the scanned one. */
 static bool is_of_earlier(const struct td_version *version, const char *file)
 {
@@ -209,7 +202,7 @@ static bool is_of_earlier(const struct td_version *version, const char *file)
  * mapped. */
 static bool is_stale(const struct file_scan *scan, const struct td_version *version)
 {
-    return strcmp(version->file, scan->file) == 0 && (scan->touched || is_lost(version));
+    return strcmp(version->file, scan->file) == 0 && (scan->touched || td_version_is_lost(version));
 }
 
 static void skip_for_earlier(const struct file_scan *scan, const char *name, const char *earlier)
@@ -318,7 +311,7 @@ static bool all_served(struct td_store *store, const struct td_known_file *known
         const struct td_known_name *name = &known->names[i];
         struct td_version *current = td_store_current(store, name->name, strlen(name->name));
         all = current != NULL && !name->not_served && !is_of_earlier(current, known->file) &&
-              !(strcmp(current->file, known->file) == 0 && is_lost(current));
+              !(strcmp(current->file, known->file) == 0 && td_version_is_lost(current));
         td_buffer_unref(current ? &current->base : NULL);
     }
     return all;

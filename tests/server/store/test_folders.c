@@ -554,6 +554,24 @@ TD_TEST(a_file_of_a_taken_folder_is_compared_if_its_last_change_is_another_one)
     ck_assert_int_eq(value_of(found(store, "m@1")->tensor, 0), 10);
 }
 
+TD_TEST(a_file_of_a_taken_folder_that_was_cut_and_restored_is_served_again_after_a_rescan)
+{
+    struct td_tensor_listing unused;
+    put_version("1", "m.npy t.npy", 10, "\"aliases\":{\"x\":\"m@1\"}");
+    store = open_folder();
+    const uint64_t version = found(store, "m@1")->version;
+    ck_assert_int_eq(truncate(path_of("1/m.npy"), 200), 0);
+    ck_assert_int_eq(td_store_get(store, "m@1", 3, &test_arena, &unused, &err),
+                     TD_DEVICE_UNAVAILABLE);
+    td_store_rescan(store);
+    ck_assert_ptr_nonnull(strstr(problems_of(store), "1: m.npy was written in place"));
+    put_npy("1/m.npy", 10, 100);
+    td_store_rescan(store);
+    ck_assert_int_eq(value_of(found(store, "m@1")->tensor, 99), 109);
+    ck_assert_uint_eq(found(store, "m@1")->version, version);
+    ck_assert_str_eq(problems_of(store), "");
+}
+
 TD_TEST(a_taken_folder_that_is_restored_from_a_copy_is_no_problem)
 {
     put_version("1", "m.npy", 10, "");
