@@ -46,15 +46,6 @@ td_status td_store_not_found(struct td_store *store, const char *name, size_t le
 td_status td_store_missing(struct td_store *store, const char *name, size_t length,
                            struct td_error *err);
 
-/* A file of the data folder that is damaged or cannot be read, and may have the tensor of a
- * name; or one that has the tensor, which cannot be served. */
-struct td_refused_file {
-    char file[TD_FILE_NAME];
-    char reason[TD_KNOWN_REASON]; /* "is damaged: ..." */
-    bool own;                     /* NAME.tensord or NAME.npy, which has this tensor alone */
-};
-bool td_store_find_refused(struct td_store *store, const char *name, struct td_refused_file *out);
-
 /* Says of a name without a version why there is none: "which is not there", "whose file m@1.npy is damaged:
  * it is empty". */
 enum { TD_ABSENCE = 512 };

@@ -375,8 +375,10 @@ static void load_content(const struct file_scan *scan, const struct td_data_cont
     known->n_refused = content->n_unreadable;
     for (int i = 0; i < content->n_unreadable; i++) {
         skipped(scan, content->unreadable[i].name, content->unreadable[i].why);
-        if (td_name_valid(content->unreadable[i].name))
+        if (td_name_valid(content->unreadable[i].name)) {
             td_known_file_add(known, content->unreadable[i].name, true);
+            known->names[known->n_names - 1].unreadable = true;
+        }
     }
     for (int i = 0; i < content->count; i++) {
         const struct td_data_tensor *found = &content->tensors[i];

@@ -526,8 +526,12 @@ TD_TEST(tensors_that_cannot_be_served_are_one_problem_of_their_file)
         expect_names(store, "m:w");
         expect_problem("m.safetensors", "m:e: ");
         expect_problem("m.safetensors", "; and 1 more of its tensors");
+        expect_refused("m:e", "it may be in m.safetensors, which has a tensor that is not served");
         td_store_rescan(store);
     }
+    put_npy("m:e.npy", 7, 1); /* gives the tensor that cannot be read */
+    td_store_rescan(store);
+    expect_names(store, "m:e m:w");
 }
 
 TD_TEST(a_name_that_is_not_allowed_is_a_problem)
