@@ -103,9 +103,10 @@ enum aliases_file { KNOWN, REFUSED, CHANGED };
 static enum aliases_file compare_id(const struct td_store *store)
 {
     struct td_file_id id;
-    if (td_data_dir_has_gone(store->dir, TD_ALIASES_FILE))
+    const td_file_state state = td_data_dir_stat(store->dir, TD_ALIASES_FILE, &id);
+    if (state == TD_FILE_GONE)
         return KNOWN;
-    if (td_data_dir_stat(store->dir, TD_ALIASES_FILE, &id) != TD_FILE_PRESENT)
+    if (state == TD_FILE_UNKNOWN)
         return REFUSED; /* such as a link that leads nowhere: to read it is no use */
     return td_file_id_equal(&id, &store->aliases_file)      ? KNOWN
            : td_file_id_equal(&id, &store->aliases_refused) ? REFUSED

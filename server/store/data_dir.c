@@ -19,13 +19,18 @@ bool td_data_file_is(const char *name, const char *suffix)
     return length > tail && strcmp(name + length - tail, suffix) == 0;
 }
 
+static int64_t ns_of(const struct timespec *time)
+{
+    return (int64_t)time->tv_sec * 1000000000 + time->tv_nsec;
+}
+
 struct td_file_id td_data_id_of(const struct stat *info)
 {
     return (struct td_file_id){ .device = info->st_dev,
                                 .inode = info->st_ino,
                                 .size = (uint64_t)info->st_size,
-                                .modified_ns = (int64_t)info->st_mtim.tv_sec * 1000000000 +
-                                               info->st_mtim.tv_nsec };
+                                .modified_ns = ns_of(&info->st_mtim),
+                                .changed_ns = ns_of(&info->st_ctim) };
 }
 
 const struct td_file_id td_file_id_unknown = { 0 };
@@ -36,6 +41,11 @@ bool td_file_id_equal(const struct td_file_id *a, const struct td_file_id *b)
            a->modified_ns == b->modified_ns && a->keys_device == b->keys_device &&
            a->keys_inode == b->keys_inode && a->keys_size == b->keys_size &&
            a->keys_modified_ns == b->keys_modified_ns;
+}
+
+bool td_file_id_touched(const struct td_file_id *before, const struct td_file_id *now)
+{
+    return before->changed_ns != now->changed_ns || before->keys_changed_ns != now->keys_changed_ns;
 }
 
 bool td_file_id_overwritten(const struct td_file_id *before, const struct td_file_id *now)
@@ -54,6 +64,7 @@ void td_file_id_set_keys(struct td_file_id *id, const struct td_file_id *keys)
     id->keys_inode = keys->inode;
     id->keys_size = keys->size;
     id->keys_modified_ns = keys->modified_ns;
+    id->keys_changed_ns = keys->changed_ns;
     id->keys_ends = keys->ends;
 }
 
@@ -245,12 +256,18 @@ size_t td_data_dir_peek(struct td_data_dir *dir, const char *name, void *bytes, 
     return n > 0 ? (size_t)n : 0;
 }
 
+bool td_data_dir_has_gone(const struct td_data_dir *dir, const char *file)
+{
+    struct stat info;
+    return fstatat(dir->folder.fd, file, &info, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT;
+}
+
 static td_file_state stat_file(const struct td_data_dir *dir, const char *file,
                                struct td_file_id *id)
 {
     struct stat info;
     if (fstatat(dir->folder.fd, file, &info, 0) != 0)
-        return errno == ENOENT ? TD_FILE_GONE : TD_FILE_UNKNOWN;
+        return errno == ENOENT && td_data_dir_has_gone(dir, file) ? TD_FILE_GONE : TD_FILE_UNKNOWN;
     *id = td_data_id_of(&info);
     return TD_FILE_PRESENT;
 }
@@ -269,16 +286,12 @@ td_file_state td_data_dir_stat(struct td_data_dir *dir, const char *file, struct
     return TD_FILE_PRESENT;
 }
 
-bool td_data_dir_has_gone(struct td_data_dir *dir, const char *file)
-{
-    struct stat info;
-    return fstatat(dir->folder.fd, file, &info, AT_SYMLINK_NOFOLLOW) != 0 && errno == ENOENT;
-}
-
 int td_data_file_exists(struct td_data_dir *dir, const char *file, bool *found)
 {
     struct stat info;
-    const int reason = fstatat(dir->folder.fd, file, &info, 0) == 0 ? 0 : errno;
-    *found = reason == 0 && S_ISREG(info.st_mode);
+    const int reason = fstatat(dir->folder.fd, file, &info, AT_SYMLINK_NOFOLLOW) == 0 ? 0 : errno;
+    *found = reason == 0;
+    if (*found && S_ISDIR(info.st_mode))
+        return EISDIR;
     return reason == ENOENT ? 0 : reason;
 }

@@ -61,9 +61,16 @@ struct td_file_id {
     int64_t modified_ns;
     uint64_t keys_device, keys_inode, keys_size; /* of the file of its keys; all zero for none */
     int64_t keys_modified_ns;
+    int64_t changed_ns, keys_changed_ns; /* the last change of the inodes; td_file_id_touched */
     uint64_t ends, keys_ends; /* td_digest_ends of what was mapped; not compared, 0 before */
 };
 bool td_file_id_equal(const struct td_file_id *a, const struct td_file_id *b);
+
+/* Whether equal files may differ all the same: a writer can restore the time of modification,
+ * but no one can set that of the last change. A change of permissions, names or links sets that
+ * as well. */
+bool td_file_id_touched(const struct td_file_id *before, const struct td_file_id *now);
+
 extern const struct td_file_id td_file_id_unknown; /* all zero */
 
 /* Sets what it has of the file of the keys; that is td_file_id_unknown if there is none. */
@@ -166,13 +173,13 @@ size_t td_data_dir_peek(struct td_data_dir *dir, const char *name, void *bytes, 
 /* Whether the file exists; sets *id if it does. */
 typedef enum {
     TD_FILE_PRESENT,
-    TD_FILE_GONE,
-    TD_FILE_UNKNOWN /* stat failed */
+    TD_FILE_GONE,   /* the folder does not have the name */
+    TD_FILE_UNKNOWN /* stat failed: so it does for a link that leads nowhere */
 } td_file_state;
 td_file_state td_data_dir_stat(struct td_data_dir *dir, const char *file, struct td_file_id *id);
 
 /* True if the folder no longer has the name, not even as a link that leads nowhere. */
-bool td_data_dir_has_gone(struct td_data_dir *dir, const char *file);
+bool td_data_dir_has_gone(const struct td_data_dir *dir, const char *file);
 
 /* DEVICE_UNAVAILABLE or MEMORY_EXHAUSTED if the file, or that of its keys, cannot be opened now, as after a
  * change of its permissions. */
@@ -226,18 +233,21 @@ TD_MUST_CHECK td_status td_data_dir_write_text(struct td_data_dir *dir, const ch
 TD_MUST_CHECK bool td_data_dir_folders(struct td_data_dir *dir, char (**names)[TD_FILE_NAME],
                                        int *count);
 
-/* Opens a sub-folder that has this file, and identifies the file; close() the descriptor, -1 unless
- * TD_FILE_PRESENT. *reason: the errno of TD_FILE_UNKNOWN. */
+/* Opens a sub-folder that has this file; close() the descriptor, -1 unless TD_FILE_PRESENT.
+ * *reason: the errno of TD_FILE_UNKNOWN. */
 td_file_state td_data_dir_open_folder(struct td_data_dir *dir, const char *name, const char *file,
-                                      int *folder, struct td_file_id *id, int *reason);
+                                      int *folder, int *reason);
 
-/* As td_data_dir_stat, td_data_dir_read_text and td_data_dir_load. load reads the file as if it had the
+/* As td_data_dir_check_read of one file, td_data_dir_stat, td_data_dir_read_text and
+ * td_data_dir_load. load reads the file as if it had the
  * name `versioned`, and is MALFORMED_REQUEST if it has not `size` bytes; the arena keeps the mapping. */
 struct td_mapped_bytes {
     const void *data;
     size_t size;
     int range; /* of the fault guard */
 };
+TD_MUST_CHECK td_status td_data_folder_check_read(int folder, const char *file,
+                                                  struct td_error *err);
 td_file_state td_data_folder_stat(int folder, const char *file, struct td_file_id *id);
 TD_MUST_CHECK td_status td_data_folder_read_text(int folder, const char *file, size_t most,
                                                  char **text, size_t *bytes, struct td_file_id *id,

@@ -34,7 +34,7 @@ bool td_data_dir_folders(struct td_data_dir *dir, char (**names)[TD_FILE_NAME], 
 }
 
 td_file_state td_data_dir_open_folder(struct td_data_dir *dir, const char *name, const char *file,
-                                      int *folder, struct td_file_id *id, int *reason)
+                                      int *folder, int *reason)
 {
     struct stat info;
     *folder = openat(dir->folder.fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -42,10 +42,8 @@ td_file_state td_data_dir_open_folder(struct td_data_dir *dir, const char *name,
     if (*folder < 0)
         return *reason == ENOENT || *reason == ENOTDIR || *reason == ELOOP ? TD_FILE_GONE
                                                                            : TD_FILE_UNKNOWN;
-    if (fstatat(*folder, file, &info, AT_SYMLINK_NOFOLLOW) == 0) {
-        *id = td_data_id_of(&info);
+    if (fstatat(*folder, file, &info, AT_SYMLINK_NOFOLLOW) == 0)
         return TD_FILE_PRESENT;
-    }
     *reason = errno;
     close(*folder);
     *folder = -1;
@@ -60,13 +58,28 @@ static td_status unreadable(int reason, struct td_error *err)
                                           strerror(reason));
 }
 
+/* Opens a file for reading; -1 with errno. O_NONBLOCK: opening a FIFO would block until it has a
+ * writer. */
+static int open_file(int folder, const char *file)
+{
+    return openat(folder, file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+}
+
+td_status td_data_folder_check_read(int folder, const char *file, struct td_error *err)
+{
+    const int fd = open_file(folder, file);
+    if (fd < 0)
+        return unreadable(errno, err);
+    close(fd);
+    return TD_OK;
+}
+
 td_status td_data_folder_load(int folder, const char *file, const char *versioned, uint64_t size,
                               struct td_arena *arena, struct td_data_content *out,
                               struct td_mapped_bytes *bytes, struct td_error *err)
 {
     *out = (struct td_data_content){ 0 };
-    /* O_NONBLOCK: opening a FIFO would block until it has a writer. */
-    const int fd = openat(folder, file, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+    const int fd = open_file(folder, file);
     if (fd < 0)
         return unreadable(errno, err);
     struct td_mapping *mapping = td_mapping_new(fd, &out->id, err);

@@ -112,8 +112,8 @@ void td_data_log_removed(const struct td_data_dir *dir, const char *file, const 
  * keys. A failure is logged. */
 void td_data_remove_keys(struct td_data_dir *dir, const char *name);
 
-/* Whether it is a regular file. Returns 0, or errno if stat fails for another reason than
- * ENOENT. */
+/* Whether the folder has the name: a link is not followed, since it may lead nowhere. Returns 0,
+ * EISDIR for a folder, or errno if stat fails for another reason than ENOENT. */
 int td_data_file_exists(struct td_data_dir *dir, const char *file, bool *found);
 
 /* Gives the finished file its name; 0 or errno. A hidden hard link keeps the file that is replaced,

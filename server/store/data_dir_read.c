@@ -470,20 +470,25 @@ static int open_file(const struct td_data_dir *dir, const char *file)
     return openat(dir->folder.fd, file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 }
 
+/* 0, or errno if it cannot be opened for reading. */
+static int try_open(const struct td_data_dir *dir, const char *file)
+{
+    const int fd = open_file(dir, file);
+    if (fd < 0)
+        return errno;
+    close(fd);
+    return 0;
+}
+
 td_status td_data_dir_check_read(struct td_data_dir *dir, const char *file, struct td_error *err)
 {
     char keys[TD_FILE_NAME];
-    struct td_file_id id;
-    int fd = open_file(dir, file);
-    if (fd < 0)
-        return unreadable(err, errno);
-    close(fd);
-    if (!td_data_keys_file(file, keys) || td_data_dir_stat(dir, keys, &id) == TD_FILE_GONE)
-        return TD_OK;
-    fd = open_file(dir, keys);
-    if (fd < 0)
-        return td_error_set(err, TD_DEVICE_UNAVAILABLE, "%s: %s", keys, strerror(errno));
-    close(fd);
+    int reason = try_open(dir, file);
+    if (reason != 0)
+        return unreadable(err, reason);
+    reason = td_data_keys_file(file, keys) ? try_open(dir, keys) : 0;
+    if (reason != 0 && !td_data_dir_has_gone(dir, keys))
+        return td_error_set(err, TD_DEVICE_UNAVAILABLE, "%s: %s", keys, strerror(reason));
     return TD_OK;
 }
 
@@ -506,13 +511,14 @@ static td_status load_keys(struct td_data_dir *dir, const char *file, struct td_
     char keys_file[TD_FILE_NAME];
     struct td_data_content keys;
     struct td_error why = { 0 };
-    struct td_file_id id;
-    if (!td_data_keys_file(file, keys_file) ||
-        td_data_dir_stat(dir, keys_file, &id) == TD_FILE_GONE)
+    if (!td_data_keys_file(file, keys_file))
         return TD_OK;
     const td_status status = load_file(dir, keys_file, arena, &keys, &why);
-    return status == TD_OK ? td_data_join_keys(out, &keys, keys_file, err)
-                           : td_error_set(err, status, "%s: %s", keys_file, why.message);
+    if (status == TD_OK)
+        return td_data_join_keys(out, &keys, keys_file, err);
+    return td_data_dir_has_gone(dir, keys_file)
+               ? TD_OK
+               : td_error_set(err, status, "%s: %s", keys_file, why.message);
 }
 
 td_status td_data_dir_load(struct td_data_dir *dir, const char *file, struct td_arena *arena,

@@ -18,16 +18,22 @@ static td_status count_others(struct td_data_dir *dir, const char *file, const c
 {
     struct td_arena arena;
     struct td_data_content content;
+    struct td_error why;
     *others = -1;
     td_arena_init(&arena, NULL, 0, td_memory_heap());
-    td_status status = td_data_dir_load(dir, file, &arena, &content, err);
+    td_status status = td_data_dir_load(dir, file, &arena, &content, &why);
     for (int i = 0; i < content.count && status == TD_OK; i++)
         if (strcmp(content.tensors[i].name, name) == 0)
             *others = content.count - 1;
     td_arena_reset(&arena);
-    if (status == TD_MALFORMED_REQUEST)
-        return TD_OK; /* it holds no tensors */
-    return status;
+    if (status == TD_OK || status == TD_MALFORMED_REQUEST) /* it holds no tensors */
+        return TD_OK;
+    if (td_data_dir_has_gone(dir, file))
+        return TD_OK;
+    return td_error_set(err, status,
+                        "%s, which may hold '%s' too, cannot be read: %s; repair or "
+                        "remove it",
+                        file, name, why.message);
 }
 
 /* Adds the file of this stem if it exists and holds the name. */
@@ -38,10 +44,13 @@ static td_status add_file(struct td_data_dir *dir, const char *name, const char 
     char *file = list[*count].file;
     bool found;
     snprintf(file, TD_FILE_NAME, "%s%s", stem, suffix);
+    const bool of_several = strcmp(suffix, TD_SAFETENSORS_SUFFIX) == 0;
     const int reason = td_data_file_exists(dir, file, &found);
+    if (reason == EISDIR && of_several)
+        return TD_OK; /* it holds no tensors */
     if (reason != 0)
         return td_data_disk_error(dir, file, reason, 0, err);
-    if (found && strcmp(suffix, TD_SAFETENSORS_SUFFIX) == 0) {
+    if (found && of_several) {
         int others;
         const td_status status = count_others(dir, file, name, &others, err);
         if (status != TD_OK)

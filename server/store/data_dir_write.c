@@ -125,6 +125,15 @@ static td_status fill(const struct new_file *new, struct td_arena *arena,
     return map_temporary(new, arena, out, err);
 }
 
+/* Its new name has touched the file. */
+static void note_renamed(const struct new_file *new, struct td_file_id *id)
+{
+    struct td_file_id now;
+    if (td_data_dir_stat(new->dir, new->file, &now) == TD_FILE_PRESENT &&
+        td_file_id_equal(&now, id))
+        id->changed_ns = now.changed_ns;
+}
+
 static td_status write_file(struct new_file *new, struct td_arena *arena,
                             struct td_data_content *out, bool *done, struct td_error *err)
 {
@@ -133,6 +142,8 @@ static td_status write_file(struct new_file *new, struct td_arena *arena,
     td_status status = fill(new, arena, out, err);
     if (status == TD_OK)
         reason = td_data_publish(new->dir, new->temporary, new->file, done);
+    if (*done)
+        note_renamed(new, &out->id);
     if (reason != 0 && *done)
         status = td_error_set(err, TD_DEVICE_UNAVAILABLE,
                               "'%s' is changed and %s is written, but the data folder can neither "

@@ -135,26 +135,6 @@ static bool copy_name(const char *name, size_t length, char copy[TD_TENSOR_NAME]
     return true;
 }
 
-static bool is_refused(struct td_store *store, const char *stem, const char *suffix,
-                       struct td_refused_file *out)
-{
-    snprintf(out->file, sizeof out->file, "%s%s", stem, suffix);
-    return td_store_file_is_refused(store, out->file, out->reason);
-}
-
-bool td_store_find_refused(struct td_store *store, const char *name, struct td_refused_file *out)
-{
-    char stem[TD_TENSOR_NAME];
-    out->own = true;
-    if (is_refused(store, name, ".tensord", out) || is_refused(store, name, ".npy", out))
-        return true;
-    out->own = false;
-    for (int place = 0; td_table_next_stem(name, &place, stem);)
-        if (is_refused(store, stem, ".safetensors", out))
-            return true;
-    return false;
-}
-
 void td_store_explain_absence(struct td_store *store, const char *name, char *text, size_t size)
 {
     struct td_refused_file refused;

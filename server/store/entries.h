@@ -42,14 +42,6 @@ TD_MUST_CHECK td_status td_store_check_count(struct td_store *store, int more,
 td_status td_store_missing(struct td_store *store, const char *name, size_t length,
                            struct td_error *err);
 
-/* A file of the data folder that is damaged or cannot be read, and may have the tensor of a name. */
-struct td_refused_file {
-    char file[TD_FILE_NAME];
-    char reason[TD_KNOWN_REASON]; /* "is damaged: ..." */
-    bool own;                     /* NAME.tensord or NAME.npy, which has this tensor alone */
-};
-bool td_store_find_refused(struct td_store *store, const char *name, struct td_refused_file *out);
-
 /* Says of a name without a version why there is none: "which is not there", "whose file m@1.npy is damaged:
  * it is empty". */
 enum { TD_ABSENCE = 512 };

@@ -28,15 +28,16 @@ enum { MOST_MANIFEST_BYTES = 64 << 20 };
 struct known_file {
     char name[TD_FILE_NAME];
     struct td_file_id id;
+    unsigned char sha256[TD_SHA256_BYTES];
 };
 
 /* A folder with a manifest. */
 struct td_version_folder {
     struct td_version_folder *next;
     char name[TD_FILE_NAME];
-    struct td_file_id manifest;
-    bool seen;  /* in this scan */
-    bool taken; /* else refused */
+    char digest[TD_MANIFEST_DIGEST]; /* of the manifest, once it is taken */
+    bool seen;                       /* in this scan */
+    bool taken;                      /* else refused */
     struct known_file *files;
     char (*tensors)[TD_TENSOR_NAME];
     int n_files, n_tensors;
@@ -100,7 +101,8 @@ static void digest_text(const char *text, size_t bytes, char digest[TD_MANIFEST_
     print_hex(raw, digest);
 }
 
-static td_status compare_digest(const struct td_store *store, const struct td_manifest_file *file,
+static td_status compare_digest(const struct td_store *store,
+                                const unsigned char wanted_digest[TD_SHA256_BYTES],
                                 const struct td_mapped_bytes *bytes, struct td_error *err)
 {
     enum { STEP = 4 << 20 };
@@ -118,10 +120,10 @@ static td_status compare_digest(const struct td_store *store, const struct td_ma
     if (td_guard_marked(bytes->range))
         return td_error_set(err, TD_DEVICE_UNAVAILABLE,
                             "it was truncated while it was read, or cannot be read");
-    if (memcmp(digest, file->sha256, TD_SHA256_BYTES) == 0)
+    if (memcmp(digest, wanted_digest, TD_SHA256_BYTES) == 0)
         return TD_OK;
     print_hex(digest, found);
-    print_hex(file->sha256, wanted);
+    print_hex(wanted_digest, wanted);
     return td_error_set(err, TD_MALFORMED_REQUEST,
                         "its SHA-256 is %s, not that of the manifest, %s", found, wanted);
 }
@@ -143,6 +145,7 @@ struct taking {
     struct td_arena arena;
     char digest[TD_MANIFEST_DIGEST]; /* of the manifest */
     bool known;                      /* it was taken before, with this manifest */
+    bool again;                      /* its versions are there, and made again */
     struct td_manifest manifest;
     struct td_data_content *contents; /* of its files */
     struct taken_tensor *tensors;
@@ -193,7 +196,7 @@ static td_status load_file(struct taking *taking, int i, struct td_error *err)
     td_status status = td_data_folder_load(taking->folder, file->name, file->versioned, file->size,
                                            &taking->arena, &taking->contents[i], &bytes, &reason);
     if (status == TD_OK && compare)
-        status = compare_digest(taking->store, file, &bytes, &reason);
+        status = compare_digest(taking->store, file->sha256, &bytes, &reason);
     if (status == TD_OK)
         status = td_store_verify_header(taking->store, &taking->contents[i], &reason);
     return status == TD_OK ? TD_OK
@@ -283,21 +286,25 @@ static td_status list_tensors(struct taking *taking, struct td_error *err)
     return status;
 }
 
+/* True if the version is from the folder. */
+static bool is_of(const struct td_version *version, const char *folder)
+{
+    const size_t length = strlen(folder);
+    return strncmp(version->file, folder, length) == 0 && version->file[length] == '/';
+}
+
+/* `before` is the current version of the name; NULL for none. */
 static td_status make_version(const struct taking *taking, struct taken_tensor *tensor,
-                              struct td_error *err)
+                              const struct td_version *before, struct td_error *err)
 {
     struct td_store *store = taking->store;
     const char *name = tensor->found->name;
     char file[TD_FILE_NAME];
     struct td_refused_file refused;
-    struct td_version *before = td_store_current(store, name, strlen(name));
-    if (before) {
-        td_error_set(err, TD_CONFLICT, "'%s' is there already, from %s", name,
-                     before->file[0] ? before->file : "a request");
-        td_buffer_unref(&before->base);
-        return TD_CONFLICT;
-    }
-    if (td_store_find_refused(store, name, &refused))
+    if (before && !(taking->again && is_of(before, taking->name)))
+        return td_error_set(err, TD_CONFLICT, "'%s' is there already, from %s", name,
+                            before->file[0] ? before->file : "a request");
+    if (!before && td_store_find_refused(store, name, &refused))
         return td_error_set(err, TD_CONFLICT,
                             "'%s' may be there already, in %s, which %s: repair or remove that "
                             "file",
@@ -305,7 +312,7 @@ static td_status make_version(const struct taking *taking, struct taken_tensor *
     if (snprintf(file, sizeof file, "%s/%s", taking->name, tensor->file->name) >= TD_FILE_NAME)
         return td_error_set(err, TD_MALFORMED_REQUEST, "the name %s is too long",
                             tensor->file->name);
-    return td_load_version(store, file, tensor->id, tensor->found, NULL, &tensor->version, err);
+    return td_load_version(store, file, tensor->id, tensor->found, before, &tensor->version, err);
 }
 
 /* Locks the names and makes their versions. */
@@ -314,8 +321,15 @@ static td_status make_versions(struct taking *taking, struct td_error *err)
     td_status status = TD_OK;
     taking->writer = (struct td_writer){ .version = taking->name };
     td_writer_wait(taking->store, &taking->writer);
-    for (int i = 0; i < taking->n_tensors && status == TD_OK; i++)
-        status = make_version(taking, &taking->tensors[i], err);
+    for (int i = 0; i < taking->n_tensors && status == TD_OK; i++) {
+        struct taken_tensor *tensor = &taking->tensors[i];
+        const char *name = tensor->found->name;
+        struct td_version *before = td_store_current(taking->store, name, strlen(name));
+        status = make_version(taking, tensor, before, err);
+        if (status == TD_OK && before)
+            tensor->version->number = before->number;
+        td_buffer_unref(before ? &before->base : NULL);
+    }
     return status;
 }
 
@@ -370,12 +384,14 @@ static td_status make_record(struct taking *taking, struct td_version_folder *fo
     for (int i = 0; i < n_files; i++) {
         snprintf(folder->files[i].name, TD_FILE_NAME, "%s", taking->manifest.files[i].name);
         folder->files[i].id = taking->contents[i].id;
+        memcpy(folder->files[i].sha256, taking->manifest.files[i].sha256, TD_SHA256_BYTES);
         td_file_id_set_keys(&folder->files[i].id, &td_file_id_unknown); /* a file of its own */
     }
     for (int i = 0; i < n_tensors; i++)
         snprintf(folder->tensors[i], TD_TENSOR_NAME, "%s", taking->tensors[i].found->name);
     folder->n_files = n_files;
     folder->n_tensors = n_tensors;
+    memcpy(folder->digest, taking->digest, sizeof folder->digest);
     return TD_OK;
 }
 
@@ -446,7 +462,8 @@ static void report_files(const struct taking *taking, struct td_scan_report *rep
     }
 }
 
-static td_status take(struct taking *taking, struct td_version_folder *folder, struct td_error *err)
+/* Reads what the folder has. */
+static td_status read_folder(struct taking *taking, struct td_error *err)
 {
     td_status status = read_manifest(taking, err);
     if (status == TD_OK)
@@ -455,6 +472,12 @@ static td_status take(struct taking *taking, struct td_version_folder *folder, s
         status = join_keys(taking, err);
     if (status == TD_OK)
         status = list_tensors(taking, err);
+    return status;
+}
+
+static td_status take(struct taking *taking, struct td_version_folder *folder, struct td_error *err)
+{
+    td_status status = read_folder(taking, err);
     if (status == TD_OK)
         status = make_record(taking, folder, err);
     if (status == TD_OK)
@@ -487,66 +510,156 @@ static void take_folder(struct td_store *store, struct td_scan_report *report,
 
 /* ---- folders that were taken before ---------------------------------------------------------- */
 
-/* What of a folder has changed since it was taken, NULL for nothing. A file that was written in place comes
- * before one that was replaced. */
+/* Why a restart would not serve a folder as it was taken; "" for nothing. A file that was
+ * written in place comes before others. */
 struct folder_change {
-    const char *file;
+    char reason[TD_FILE_NAME + 400];
     bool in_place; /* so its mapping has changed */
 };
 
-static struct folder_change find_change(const struct td_version_folder *folder, int descriptor,
-                                        const struct td_file_id *manifest)
+static void note_change(struct folder_change *change, const char *file, bool in_place)
 {
-    const bool same = td_file_id_equal(manifest, &folder->manifest);
-    struct folder_change change = { .file = same ? NULL : MANIFEST };
-    for (int i = 0; i < folder->n_files && !change.in_place; i++) {
-        const struct known_file *file = &folder->files[i];
-        struct td_file_id id;
-        const bool there = td_data_folder_stat(descriptor, file->name, &id) == TD_FILE_PRESENT;
-        if (there && td_file_id_equal(&id, &file->id))
-            continue;
-        change.in_place = there && td_file_id_overwritten(&file->id, &id);
-        if (!change.file || change.in_place)
-            change.file = file->name;
-    }
-    return change;
-}
-
-/* A folder that was taken is not read again; a change is told, since a restart reads it. */
-static void check_unchanged(struct td_store *store, const struct td_version_folder *folder,
-                            int descriptor, const struct td_file_id *manifest)
-{
-    const struct folder_change change = find_change(folder, descriptor, manifest);
-    char reason[TD_FILE_NAME + 400];
-    if (!change.file) {
-        note_unreadable(store, folder);
+    if (change->reason[0] && (change->in_place || !in_place))
         return;
-    }
-    snprintf(reason, sizeof reason,
+    change->in_place = in_place;
+    snprintf(change->reason, sizeof change->reason,
              "%.200s %s. A restart reads the folder again, and compares files with a manifest that "
              "it has seen before only with --verify start. A version never changes: restore the "
              "folder, and put another one beside it",
-             change.file,
-             change.in_place
-                 ? "was written in place since the folder was taken, so its new content "
-                   "may be served already"
-                 : "has changed since the folder was taken; the versions loaded before "
-                   "are still served, until a restart");
-    td_store_refuse_folder(store, folder->name, reason);
+             file,
+             in_place ? "was written in place since the folder was taken, so its new content "
+                        "may be served already"
+                      : "has changed since the folder was taken; the versions loaded before "
+                        "are still served, until a restart");
+}
+
+static void note_closed(struct folder_change *change, const char *why)
+{
+    if (!change->reason[0])
+        snprintf(change->reason, sizeof change->reason,
+                 "%.400s; the versions loaded before are still served, until a restart: let the "
+                 "server read it and send SIGHUP",
+                 why);
+}
+
+/* The manifest is small: it is read again. */
+static void check_manifest(const struct td_version_folder *folder, int descriptor,
+                           struct folder_change *change)
+{
+    char *text, digest[TD_MANIFEST_DIGEST] = "";
+    size_t bytes;
+    struct td_file_id unused;
+    struct td_error err;
+    const td_status status = td_data_folder_read_text(descriptor, MANIFEST, MOST_MANIFEST_BYTES,
+                                                      &text, &bytes, &unused, &err);
+    if (text)
+        digest_text(text, bytes, digest);
+    free(text);
+    if (status == TD_DEVICE_UNAVAILABLE || status == TD_MEMORY_EXHAUSTED)
+        note_closed(change, err.message);
+    else if (strcmp(digest, folder->digest) != 0)
+        note_change(change, MANIFEST, false);
+}
+
+/* Compares a file with what the manifest said of it when the folder was taken. */
+static td_status compare_file(const struct td_store *store, struct known_file *file, int descriptor,
+                              struct td_error *err)
+{
+    struct td_arena arena;
+    struct td_data_content content;
+    struct td_mapped_bytes bytes;
+    td_arena_init(&arena, NULL, 0, td_memory_heap());
+    td_status status = td_data_folder_load(descriptor, file->name, file->name, file->id.size,
+                                           &arena, &content, &bytes, err);
+    if (status == TD_OK)
+        status = compare_digest(store, file->sha256, &bytes, err);
+    if (status == TD_OK)
+        file->id = content.id;
+    td_arena_reset(&arena);
+    return status;
+}
+
+static void check_file(const struct td_store *store, struct known_file *file, int descriptor,
+                       struct folder_change *change)
+{
+    struct td_file_id id;
+    struct td_error err = { 0 };
+    char why[TD_FILE_NAME + 200];
+    const bool there = td_data_folder_stat(descriptor, file->name, &id) == TD_FILE_PRESENT,
+               same = there && td_file_id_equal(&id, &file->id),
+               in_place = there && (same || td_file_id_overwritten(&file->id, &id));
+    const td_status status = same && !td_file_id_touched(&file->id, &id)
+                                 ? td_data_folder_check_read(descriptor, file->name, &err)
+                                 : compare_file(store, file, descriptor, &err);
+    snprintf(why, sizeof why, "%.200s: %.200s", file->name, err.message);
+    if (status == TD_MALFORMED_REQUEST || !there)
+        note_change(change, file->name, in_place);
+    else if (status != TD_OK && status != TD_DRAINING)
+        note_closed(change, why);
+}
+
+static bool any_lost(struct td_store *store, const struct td_version_folder *folder)
+{
+    bool any = false;
+    for (int i = 0; i < folder->n_tensors && !any; i++) {
+        const char *name = folder->tensors[i];
+        struct td_version *current = td_store_current(store, name, strlen(name));
+        any = current && is_of(current, folder->name) && td_version_is_lost(current);
+        td_buffer_unref(current ? &current->base : NULL);
+    }
+    return any;
+}
+
+/* Makes the versions of an unchanged folder again, since the mapping of one was lost: its file
+ * was cut, and is restored. */
+static void take_again(struct td_store *store, const struct td_version_folder *folder,
+                       int descriptor)
+{
+    struct td_error err;
+    struct taking taking = {
+        .store = store, .name = folder->name, .folder = descriptor, .again = true
+    };
+    td_arena_init(&taking.arena, NULL, 0, td_memory_heap());
+    td_status status = read_folder(&taking, &err);
+    if (status == TD_OK)
+        status = make_versions(&taking, &err);
+    for (int i = 0; i < taking.n_tensors && status == TD_OK; i++) {
+        struct td_version *replaced = td_store_publish(store, taking.tensors[i].version);
+        taking.tensors[i].version = NULL; /* published */
+        td_buffer_unref(replaced ? &replaced->base : NULL);
+    }
+    if (status != TD_OK)
+        td_store_refuse_folder(store, folder->name, err.message);
+    release(&taking);
+}
+
+/* A folder that was taken is not read again, but for files that may have changed; a change is told,
+ * since a restart reads it. */
+static void check_unchanged(struct td_store *store, struct td_version_folder *folder,
+                            int descriptor)
+{
+    struct folder_change change = { .reason = "" };
+    check_manifest(folder, descriptor, &change);
+    for (int i = 0; i < folder->n_files; i++)
+        check_file(store, &folder->files[i], descriptor, &change);
+    if (change.reason[0])
+        td_store_refuse_folder(store, folder->name, change.reason);
+    else
+        note_unreadable(store, folder);
+    if (!change.reason[0] && any_lost(store, folder))
+        take_again(store, folder, descriptor);
 }
 
 /* Drops the versions of a folder that is gone. */
 static void drop_folder(struct td_store *store, struct td_scan_report *report,
                         const struct td_version_folder *folder)
 {
-    const size_t length = strlen(folder->name);
     for (int i = 0; i < folder->n_tensors; i++) {
         const char *name = folder->tensors[i];
         struct td_writer writer = { .names = &name, .n_names = 1 };
         td_writer_wait(store, &writer);
         struct td_version *current = td_store_current(store, name, strlen(name));
-        if (current && strncmp(current->file, folder->name, length) == 0 &&
-            current->file[length] == '/') {
+        if (current && is_of(current, folder->name)) {
             td_store_drop(store, name);
             report->removed++;
         }
@@ -611,9 +724,8 @@ static void refuse_unreadable(struct td_store *store, struct td_scan_report *rep
 static void scan_folder(struct td_store *store, struct td_scan_report *report, const char *name)
 {
     int descriptor, reason;
-    struct td_file_id manifest;
     const td_file_state state =
-        td_data_dir_open_folder(store->dir, name, MANIFEST, &descriptor, &manifest, &reason);
+        td_data_dir_open_folder(store->dir, name, MANIFEST, &descriptor, &reason);
     struct td_version_folder *folder = state == TD_FILE_GONE ? NULL : recall(store, name);
     if (folder)
         folder->seen = true;
@@ -621,11 +733,10 @@ static void scan_folder(struct td_store *store, struct td_scan_report *report, c
         refuse_unreadable(store, report, folder, reason);
     if (folder && descriptor >= 0) {
         if (folder->taken) {
-            check_unchanged(store, folder, descriptor, &manifest);
+            check_unchanged(store, folder, descriptor);
             report->unchanged += folder->n_tensors;
             report->skipped += folder->n_unreadable; /* as the log said when it was taken */
         } else {
-            folder->manifest = manifest;
             take_folder(store, report, folder, descriptor);
         }
     }

@@ -196,20 +196,39 @@ void td_store_file_refused(struct td_store *store, const char *file, const struc
     td_store_file_seen(store, file, id, last);
     pthread_mutex_lock(&store->files_mutex);
     const int place = known_place(store, file, &found);
-    if (found)
+    if (found) {
         snprintf(store->files[place]->refused, TD_KNOWN_REASON, "%s: %s", state, why);
+        store->files[place]->partly = false;
+    }
     pthread_mutex_unlock(&store->files_mutex);
 }
 
-bool td_store_file_is_refused(struct td_store *store, const char *file,
-                              char reason[TD_KNOWN_REASON])
+/* With files_mutex held: whether the file, or its tensor of this name, is refused. */
+static bool is_refused(const struct td_store *store, const char *name, const char *stem,
+                       const char *suffix, struct td_refused_file *out)
 {
     bool found;
+    snprintf(out->file, sizeof out->file, "%s%s", stem, suffix);
+    const int place = known_place(store, out->file, &found);
+    const struct td_known_file *known = found ? store->files[place] : NULL;
+    if (!known || !known->refused[0])
+        return false;
+    const struct td_known_name *tensor = known->partly ? td_known_file_find(known, name) : NULL;
+    snprintf(out->reason, sizeof out->reason, "%s", known->refused);
+    return !known->partly || (tensor && tensor->not_served);
+}
+
+bool td_store_find_refused(struct td_store *store, const char *name, struct td_refused_file *out)
+{
+    char stem[TD_TENSOR_NAME];
     pthread_mutex_lock(&store->files_mutex);
-    const int place = known_place(store, file, &found);
-    snprintf(reason, TD_KNOWN_REASON, "%s", found ? store->files[place]->refused : "");
+    out->own = is_refused(store, name, name, ".tensord", out) ||
+               is_refused(store, name, name, ".npy", out);
+    bool found = out->own;
+    for (int place = 0; !found && td_table_next_stem(name, &place, stem);)
+        found = is_refused(store, name, stem, ".safetensors", out);
     pthread_mutex_unlock(&store->files_mutex);
-    return reason[0] != '\0';
+    return found;
 }
 
 td_status td_store_recall_file(struct td_store *store, const char *file, struct td_known_file **out,
@@ -241,9 +260,10 @@ bool td_store_file_gives(struct td_store *store, const char *file, const char *n
     const int place = known_place(store, file, &found);
     const struct td_known_name *known =
         found ? td_known_file_find(store->files[place], name) : NULL;
-    *not_served = known && known->not_served;
+    const bool gives = known && !known->unreadable;
+    *not_served = gives && known->not_served;
     pthread_mutex_unlock(&store->files_mutex);
-    return known != NULL;
+    return gives;
 }
 
 char (*td_store_known_files(struct td_store *store, int *count))[TD_FILE_NAME]
@@ -266,6 +286,15 @@ void td_store_file_written(struct td_store *store, struct td_known_file *known)
     td_store_forget_file(store, plain);
 }
 
+/* Whether a tensor of this name is all that can be read of the file. */
+static bool has_only(const struct td_known_file *known, const char *name)
+{
+    bool only = td_known_file_find(known, name) != NULL;
+    for (int i = 0; i < known->n_names && only; i++)
+        only = known->names[i].unreadable || strcmp(known->names[i].name, name) == 0;
+    return only;
+}
+
 void td_store_files_removed(struct td_store *store, const char *name)
 {
     char own[TD_FILE_NAME]; /* has no names if it is refused */
@@ -275,7 +304,7 @@ void td_store_files_removed(struct td_store *store, const char *name)
     td_store_forget_file(store, own);
     pthread_mutex_lock(&store->files_mutex);
     for (int i = store->n_files - 1; i >= 0; i--)
-        if (store->files[i]->n_names == 1 && strcmp(store->files[i]->names[0].name, name) == 0)
+        if (has_only(store->files[i], name))
             forget_at(store, i);
     pthread_mutex_unlock(&store->files_mutex);
 }

@@ -21,6 +21,7 @@ enum { TD_KNOWN_REASON = 192 };
 struct td_known_name {
     char name[TD_TENSOR_NAME];
     bool not_served; /* its tensor could not be served; the next scan tries again */
+    bool unreadable; /* since it has no equivalent dtype: it gives way to other files */
 };
 
 /* A file and the tensors that were loaded from it; none if it could not be read yet. A version with
@@ -33,7 +34,8 @@ struct td_known_file {
     struct td_known_name *names; /* all names that it holds, served or not */
     int n_names;
     int n_refused; /* further tensors of it that cannot be served, whatever other files have */
-    char refused[TD_KNOWN_REASON]; /* "is damaged: ..." if its content is not known; else "" */
+    char refused[TD_KNOWN_REASON]; /* "is damaged: ..."; "" if all of it is known and served */
+    bool partly; /* its content is known: `refused` is of the names that are not served */
 };
 
 /* A record without names, with room for n, and a reserved place in the list. Ends with remember,
@@ -67,16 +69,21 @@ void td_store_file_seen(struct td_store *store, const char *file, const struct t
 void td_store_file_refused(struct td_store *store, const char *file, const struct td_file_id *id,
                            uint64_t last, const char *state, const char *why);
 
-/* True if the file's record says that it is refused; copies the reason. */
-bool td_store_file_is_refused(struct td_store *store, const char *file,
-                              char reason[TD_KNOWN_REASON]);
+/* A file of the data folder that is damaged or cannot be read, and may have the tensor of a
+ * name; or one that has the tensor, which cannot be served. */
+struct td_refused_file {
+    char file[TD_FILE_NAME];
+    char reason[TD_KNOWN_REASON]; /* "is damaged: ..." */
+    bool own;                     /* NAME.tensord or NAME.npy, which has this tensor alone */
+};
+bool td_store_find_refused(struct td_store *store, const char *name, struct td_refused_file *out);
 
 /* *out is a copy of the file's record, NULL for none; td_known_file_free it. */
 TD_MUST_CHECK td_status td_store_recall_file(struct td_store *store, const char *file,
                                              struct td_known_file **out, struct td_error *err);
 void td_known_file_free(struct td_known_file *known); /* NULL is fine */
 
-/* Whether the file's record has the name; sets *not_served from it. */
+/* Whether the file's record has the name, and does not give way; sets *not_served from it. */
 bool td_store_file_gives(struct td_store *store, const char *file, const char *name,
                          bool *not_served);
 

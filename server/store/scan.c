@@ -50,6 +50,8 @@ struct file_scan {
     const char *file;
     const char *locked_name; /* name that the scan has already locked; NULL for none */
     bool vanished;
+    bool touched;     /* its content seems to be that of its record, but may have changed */
+    bool overwritten; /* it was written in place since its record was made */
 };
 
 /* A tensor of the file gives way to another file, as documented, or until that one is repaired. */
@@ -111,16 +113,37 @@ static void mark_malformed(const struct file_scan *scan, const struct td_file_id
 
 /* ---- one tensor ----------------------------------------------------------------------------- */
 
-/* Publishes a tensor as a version of its name. The name is locked. */
+/* Publishes what clients take for the version before: only what the server made of the bytes is
+ * new. */
+static td_status publish_again(const struct file_scan *scan, struct td_version *version,
+                               const struct td_version *before)
+{
+    scan->report->unchanged++;
+    if (!before->from_file) { /* what it was made from is in memory */
+        td_version_abandon(scan->store, version);
+        return TD_OK;
+    }
+    struct td_spare spare = td_spare_take(scan->store, version->name);
+    version->number = before->number;
+    struct td_version *replaced = td_store_publish(scan->store, version);
+    td_buffer_unref(&replaced->base);
+    td_spare_free(&spare);
+    return TD_OK;
+}
+
+/* Publishes a tensor as a version of its name, `again` if the one before is of this file and
+ * seems to have its content. The name is locked. */
 static td_status take_tensor(const struct file_scan *scan, const struct td_file_id *id,
                              const struct td_data_tensor *found, const struct td_version *before,
-                             struct td_error *err)
+                             bool again, struct td_error *err)
 {
     struct td_store *store = scan->store;
     struct td_version *version;
     const td_status status = td_load_version(store, scan->file, id, found, before, &version, err);
     if (status != TD_OK)
         return status;
+    if (again && strcmp(version->etag, before->etag) == 0)
+        return publish_again(scan, version, before);
     struct td_version *replaced = td_store_publish(store, version);
     *(replaced ? &scan->report->replaced : &scan->report->added) += 1;
     td_buffer_unref(replaced ? &replaced->base : NULL);
@@ -174,6 +197,14 @@ static bool is_of_earlier(const struct td_version *version, const char *file)
            (strchr(version->file, '/') || td_data_file_order(version->file, file) < 0);
 }
 
+/* True if the version, of the content that the scanned file still seems to have, must be made
+ * again: the bytes that it was made from may have changed, or cannot be read where they were
+ * mapped. */
+static bool is_stale(const struct file_scan *scan, const struct td_version *version)
+{
+    return strcmp(version->file, scan->file) == 0 && (scan->touched || td_version_is_lost(version));
+}
+
 static void skip_for_earlier(const struct file_scan *scan, const char *name, const char *earlier)
 {
     char why[TD_FILE_NAME + 64];
@@ -191,45 +222,6 @@ static void skip_for_unread(const struct file_scan *scan, const char *name, cons
              "remove it",
              earlier);
     shadowed(scan, name, why);
-}
-
-/* Publishes the tensor of a file unless another source takes precedence. The name is locked.
- * Versions up to number `older` are older than the file and are replaced. False: the tensor should
- * be served but is not. */
-static bool serve_tensor(const struct file_scan *scan, const struct td_file_id *id,
-                         const struct td_data_tensor *found, uint64_t older)
-{
-    struct td_store *store = scan->store;
-    struct td_version *before = td_store_current(store, found->name, strlen(found->name));
-    struct td_error err = { 0 };
-    char earlier[TD_FILE_NAME];
-    bool ok = true;
-    if (before && before->number > older && !is_of_earlier(before, scan->file)) {
-        scan->report->unchanged++;
-        goto done;
-    }
-    if (before && (before->number > older || strchr(before->file, '/'))) {
-        skip_for_earlier(scan, found->name, before->file);
-        goto done;
-    }
-    switch (find_earlier(scan, found->name, earlier)) {
-    case TD_FILE_GONE:
-        ok = is_unchanged_since_read(scan, id);
-        if (ok && take_tensor(scan, id, found, before, &err) != TD_OK) {
-            skipped(scan, found->name, err.message);
-            ok = false;
-        }
-        break;
-    case TD_FILE_PRESENT:
-        skip_for_earlier(scan, found->name, earlier);
-        break;
-    default:
-        skip_for_unread(scan, found->name, earlier);
-        ok = false;
-    }
-done:
-    td_buffer_unref(before ? &before->base : NULL);
-    return ok;
 }
 
 static bool is_gone(struct td_store *store, const char *file)
@@ -257,17 +249,69 @@ static bool drop_tensor(const struct file_scan *scan, const char *name)
     return ok;
 }
 
+/* The tensor of a readable file cannot be served. The version before goes with bytes that are no
+ * longer what it was made from. */
+static void handle_refusal(const struct file_scan *scan, const char *name,
+                           const struct td_error *err)
+{
+    const bool lacks_room = err->status == TD_MEMORY_EXHAUSTED || err->status == TD_RESOURCE_LIMIT;
+    skipped(scan, name, err->message);
+    if (scan->overwritten || (scan->touched && !lacks_room))
+        drop_tensor(scan, name);
+}
+
+/* Publishes the tensor of a file unless another source takes precedence. The name is locked.
+ * Versions up to number `older` are older than the file and are replaced. False: the tensor should
+ * be served but is not. */
+static bool serve_tensor(const struct file_scan *scan, const struct td_file_id *id,
+                         const struct td_data_tensor *found, uint64_t older)
+{
+    struct td_store *store = scan->store;
+    struct td_version *before = td_store_current(store, found->name, strlen(found->name));
+    struct td_error err = { 0 };
+    char earlier[TD_FILE_NAME];
+    bool ok = true;
+    const bool again = before && before->number > older && is_stale(scan, before);
+    if (before && before->number > older && !again && !is_of_earlier(before, scan->file)) {
+        scan->report->unchanged++;
+        goto done;
+    }
+    if (before && !again && (before->number > older || strchr(before->file, '/'))) {
+        skip_for_earlier(scan, found->name, before->file);
+        goto done;
+    }
+    switch (find_earlier(scan, found->name, earlier)) {
+    case TD_FILE_GONE:
+        ok = is_unchanged_since_read(scan, id);
+        ok = ok && take_tensor(scan, id, found, before, again, &err) == TD_OK;
+        if (err.status != TD_OK)
+            handle_refusal(scan, found->name, &err);
+        break;
+    case TD_FILE_PRESENT:
+        skip_for_earlier(scan, found->name, earlier);
+        break;
+    default:
+        skip_for_unread(scan, found->name, earlier);
+        ok = false;
+    }
+done:
+    td_buffer_unref(before ? &before->base : NULL);
+    return ok;
+}
+
 /* ---- one file ------------------------------------------------------------------------------- */
 
-/* Whether all tensors of the file are served; one may have been hidden by another file or failed
- * to load. Otherwise each scan reads the file, and says again what it skips. */
+/* Whether all tensors of the file are served; one may have been hidden by another file, failed
+ * to load, or lost its mapping. Otherwise each scan reads the file, and says again what it
+ * skips. */
 static bool all_served(struct td_store *store, const struct td_known_file *known)
 {
     bool all = known->n_refused == 0;
     for (int i = 0; i < known->n_names && all; i++) {
         const struct td_known_name *name = &known->names[i];
         struct td_version *current = td_store_current(store, name->name, strlen(name->name));
-        all = current != NULL && !name->not_served && !is_of_earlier(current, known->file);
+        all = current != NULL && !name->not_served && !is_of_earlier(current, known->file) &&
+              !(strcmp(current->file, known->file) == 0 && td_version_is_lost(current));
         td_buffer_unref(current ? &current->base : NULL);
     }
     return all;
@@ -318,8 +362,8 @@ static void load_content(const struct file_scan *scan, const struct td_data_cont
                          const struct td_known_file *before)
 {
     struct td_error err;
-    struct td_known_file *known =
-        td_store_reserve_file(scan->store, scan->file, content->count, &err);
+    struct td_known_file *known = td_store_reserve_file(
+        scan->store, scan->file, content->count + content->n_unreadable, &err);
     if (!known) {
         mark_unread(scan, err.message);
         return;
@@ -329,8 +373,13 @@ static void load_content(const struct file_scan *scan, const struct td_data_cont
                               ? before->seen_version
                               : td_store_last_number(scan->store);
     known->n_refused = content->n_unreadable;
-    for (int i = 0; i < content->n_unreadable; i++)
+    for (int i = 0; i < content->n_unreadable; i++) {
         skipped(scan, content->unreadable[i].name, content->unreadable[i].why);
+        if (td_name_valid(content->unreadable[i].name)) {
+            td_known_file_add(known, content->unreadable[i].name, true);
+            known->names[known->n_names - 1].unreadable = true;
+        }
+    }
     for (int i = 0; i < content->count; i++) {
         const struct td_data_tensor *found = &content->tensors[i];
         if (td_store_check_name(found->name, &err) != TD_OK) {
@@ -343,6 +392,10 @@ static void load_content(const struct file_scan *scan, const struct td_data_cont
         td_known_file_add(known, found->name, !ok);
     }
     td_known_file_sort(known);
+    known->partly = scan->unserved->count > 0;
+    if (known->partly)
+        snprintf(known->refused, sizeof known->refused, "has a tensor that is not served: %.150s",
+                 scan->unserved->reason);
     for (int i = 0; before && i < before->n_names; i++)
         if (!td_known_file_find(known, before->names[i].name))
             with_name_locked(scan, before->names[i].name, NULL, NULL, 0);
@@ -391,13 +444,15 @@ static void report_failure(const struct file_scan *scan, const struct td_known_f
 
 /* The file cannot be loaded. Its old tensors stay if it is unchanged or was replaced by another
  * file (the old inode is intact), and are dropped if it was overwritten. */
-static void handle_failure(const struct file_scan *scan, const struct td_known_file *before)
+static void handle_failure(const struct file_scan *scan, const struct td_known_file *before,
+                           bool malformed)
 {
     struct td_file_id id;
+    const bool rewritten = malformed && scan->touched;
     if (!before || td_data_dir_stat(scan->store->dir, scan->file, &id) != TD_FILE_PRESENT ||
-        td_file_id_equal(&id, &before->id))
+        (td_file_id_equal(&id, &before->id) && !rewritten))
         return;
-    if (!td_file_id_overwritten(&before->id, &id)) {
+    if (!td_file_id_overwritten(&before->id, &id) && !rewritten) {
         mark_orphaned(scan->store, before, true);
         return;
     }
@@ -406,9 +461,9 @@ static void handle_failure(const struct file_scan *scan, const struct td_known_f
     td_store_forget_file(scan->store, scan->file);
 }
 
-static void scan_known(const struct file_scan *scan)
+static void scan_known(struct file_scan *scan)
 {
-    struct td_file_id id;
+    struct td_file_id id = td_file_id_unknown;
     struct td_arena arena;
     struct td_data_content content;
     struct td_error err;
@@ -418,8 +473,12 @@ static void scan_known(const struct file_scan *scan)
         return;
     }
     td_arena_init(&arena, NULL, 0, td_memory_heap());
-    if (before && td_data_dir_stat(scan->store->dir, scan->file, &id) == TD_FILE_PRESENT &&
-        td_file_id_equal(&id, &before->id) && all_served(scan->store, before)) {
+    const bool same = before &&
+                      td_data_dir_stat(scan->store->dir, scan->file, &id) == TD_FILE_PRESENT &&
+                      td_file_id_equal(&id, &before->id);
+    scan->touched = same && td_file_id_touched(&before->id, &id);
+    scan->overwritten = before && !same && td_file_id_overwritten(&before->id, &id);
+    if (same && !scan->touched && all_served(scan->store, before)) {
         if (td_data_dir_check_read(scan->store->dir, scan->file, &err) != TD_OK) {
             report_failure(scan, before, NULL, err.message);
             goto done;
@@ -439,7 +498,7 @@ static void scan_known(const struct file_scan *scan)
     /* A client has deleted it since the folder was listed. */
     if (td_data_dir_has_gone(scan->store->dir, scan->file))
         goto done;
-    handle_failure(scan, before);
+    handle_failure(scan, before, status == TD_MALFORMED_REQUEST);
     report_failure(scan, before, status == TD_MALFORMED_REQUEST ? &content.id : NULL, err.message);
 done:
     td_arena_reset(&arena);

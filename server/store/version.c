@@ -128,6 +128,11 @@ bool td_version_is_cut(const struct td_version *version)
     return is_cut(version->range) || (version->keys && is_cut(version->keys->range));
 }
 
+bool td_version_is_lost(const struct td_version *version)
+{
+    return td_version_is_cut(version) && atomic_load(&version->integrity) != TD_INTEGRITY_DAMAGED;
+}
+
 td_status td_version_check(const struct td_version *version, struct td_error *err)
 {
     const bool rows = is_cut(version->range);

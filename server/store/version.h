@@ -96,6 +96,9 @@ const struct td_version *td_version_of(const struct td_tensor *tensor);
 /* True if its file, or that of its keys, has been cut or is marked in the fault guard. */
 bool td_version_is_cut(const struct td_version *version);
 
+/* True if its mapping is of no use, though its file may be again. Damage is in the file. */
+bool td_version_is_lost(const struct td_version *version);
+
 /* DEVICE_UNAVAILABLE if its file has been truncated or is damaged. To be called after the bytes are copied and
  * before the copy is published. */
 TD_MUST_CHECK td_status td_version_check(const struct td_version *version, struct td_error *err);

@@ -105,6 +105,30 @@ class Unreadable(HttpTest):
             os.truncate(os.path.join(folder, "q.offset.npy"), 100)
             self.assertRefused(client.post, "q", 503, "DEVICE_UNAVAILABLE", "q.offset.npy")
 
+    def test_an_offset_that_cannot_be_served_since_the_start(self):
+        """damaged, a link that leads nowhere, or readable but with keys that are not distinct"""
+        folder = temporary_folder()
+        path = os.path.join(folder, "q.offset.npy")
+        offset, keys = npy("float32", (2,), struct.pack("<2f", *OFFSET)), npy("int64", (2,), struct.pack("<2q", 5, 5))
+        def damage():
+            with open(path, "wb") as file:
+                file.write(offset[:-3])
+        def repeat_keys():
+            os.unlink(path)
+            for name, content in (("q.offset.npy", offset), ("q.offset.keys.npy", keys)):
+                with open(os.path.join(folder, name), "wb") as file:
+                    file.write(content)
+        def lead_nowhere():
+            os.unlink(path)
+            os.symlink("nothing", path)
+        with open(os.path.join(folder, "q.npy"), "wb") as file:
+            file.write(npy("uint8", (2, 2), pack("uint8", sum(ROWS, []))))
+        for spoil in (damage, lead_nowhere, repeat_keys):
+            spoil()
+            with self.subTest(spoil.__name__), Daemon("--data-dir", folder) as daemon, Client(daemon) as client:
+                daemon.at_start = None  # the problem stays
+                self.assertRefused(client.post, "q", 503, "DEVICE_UNAVAILABLE", "q.offset.npy")
+
     def test_an_alias_whose_version_is_gone(self):
         folder = temporary_folder()
         with Daemon("--data-dir", folder) as daemon, Client(daemon) as client:

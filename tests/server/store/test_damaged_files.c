@@ -1,37 +1,20 @@
 /* Files that cannot be served: nothing takes their place, and they are told until they are repaired. */
+#include "kernels/key_index/key_index.h"
 #include "server/store/aliases.h"
-#include "tests/server/folder.h"
+#include "tests/server/one_store.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 static struct td_error err;
-static struct td_store *store;
-
-static void begin(void)
-{
-    folder_open();
-    store = NULL;
-}
-
-static void end(void)
-{
-    td_arena_reset(&test_arena);
-    td_store_free(store);
-    folder_close();
-}
-
-static void restart(void)
-{
-    td_arena_reset(&test_arena);
-    td_store_free(store);
-    store = open_folder();
-}
 
 static void put(const char *name, const char *value, bool persist)
 {
@@ -346,6 +329,191 @@ TD_TEST(a_dangling_link_is_a_problem_until_it_is_removed)
     ck_assert_str_eq(problems_of(store), "");
 }
 
+/* ---- names that cannot be opened ------------------------------------------------------------- */
+
+static void put_dangling_link(const char *file)
+{
+    ck_assert_int_eq(symlink("nothing", path_of(file)), 0);
+}
+
+static void put_loop(const char *file)
+{
+    ck_assert_int_eq(symlink(file, path_of(file)), 0);
+}
+
+static void put_folder(const char *file)
+{
+    ck_assert_int_eq(mkdir(path_of(file), 0700), 0);
+}
+
+static void put_fifo(const char *file)
+{
+    ck_assert_int_eq(mkfifo(path_of(file), 0600), 0);
+}
+
+static void put_socket(const char *file)
+{
+    struct sockaddr_un address = { .sun_family = AF_UNIX };
+    const int opened = socket(AF_UNIX, SOCK_STREAM, 0);
+    snprintf(address.sun_path, sizeof address.sun_path, "%s", path_of(file));
+    ck_assert_int_eq(bind(opened, (const struct sockaddr *)&address, sizeof address), 0);
+    close(opened);
+}
+
+static void (*const obstacles[])(const char *file) = { put_dangling_link, put_loop, put_folder,
+                                                       put_fifo, put_socket };
+enum { OBSTACLES = sizeof obstacles / sizeof *obstacles, FILES = sizeof files / sizeof *files };
+
+TD_TEST_LOOP(a_name_that_cannot_be_opened_is_that_of_a_refused_file, 0, OBSTACLES *FILES)
+{
+    const char *name = files[_i % FILES].name, *file = files[_i % FILES].file,
+               *source = strstr(file, "keys") ? "t.npy" : file;
+    char from[128];
+    files[_i % FILES].put();
+    snprintf(from, sizeof from, "%s", path_of(file));
+    ck_assert_int_eq(link(from, path_of("kept")), 0);
+    store = open_folder();
+    const uint64_t version = found(store, name)->version;
+    ck_assert_int_eq(unlink(from), 0);
+    obstacles[_i / FILES](file);
+    for (int i = 0; i < 2; i++) {
+        td_store_rescan(store);
+        ck_assert_uint_eq(found(store, name)->version, version);
+        expect_problem(source, "; the version loaded before is still served, until a restart");
+    }
+    restart();
+    expect_names(store, "");
+    expect_refused(name, file);
+    expect_problem(source, "");
+    ck_assert_int_eq(remove(from), 0);
+    bring_back(file);
+    td_store_rescan(store);
+    ck_assert_str_eq(found(store, name)->name, name);
+    ck_assert_str_eq(problems_of(store), "");
+}
+
+TD_TEST_LOOP(a_delete_removes_what_cannot_be_opened_or_fails, 0, OBSTACLES)
+{
+    const struct td_store_write write = { .name = "t", .removes = true };
+    const bool is_folder = obstacles[_i] == put_folder;
+    obstacles[_i]("t.npy");
+    store = open_folder();
+    expect_refused("t", "t.npy");
+    ck_assert_int_eq(td_store_delete(store, &write, &(bool){ false }, &err),
+                     is_folder ? TD_DEVICE_UNAVAILABLE : TD_OK);
+    restart();
+    ck_assert_int_eq(look_up("t"), is_folder ? TD_DEVICE_UNAVAILABLE : TD_TENSOR_NOT_FOUND);
+}
+
+/* ---- files that are written in place --------------------------------------------------------- */
+
+/* Restores the time of modification. That of the last change is another one: the clock of files
+ * is coarse. */
+static void set_times(const char *file, const struct stat *of)
+{
+    const struct timespec times[] = { of->st_atim, of->st_mtim };
+    struct stat now;
+    do {
+        ck_assert_int_eq(utimensat(AT_FDCWD, path_of(file), times, 0), 0);
+        ck_assert_int_eq(stat(path_of(file), &now), 0);
+    } while (now.st_ctim.tv_sec == of->st_ctim.tv_sec &&
+             now.st_ctim.tv_nsec == of->st_ctim.tv_nsec);
+}
+
+TD_TEST(keys_written_in_place_are_found_though_size_and_time_are_the_same)
+{
+    struct stat before;
+    put_keyed();
+    ck_assert_int_eq(stat(path_of("t.keys.npy"), &before), 0);
+    store = open_folder();
+    put_keys_npy("t.keys.npy", (const int64_t[]){ 8, 9 }, 2);
+    set_times("t.keys.npy", &before);
+    td_store_rescan(store);
+    const struct td_tensor queries = tensor("int64[3] 7 8 9");
+    int64_t rows[3];
+    td_key_index_find(found(store, "t")->keys->key_index, &queries, 0, 3, rows);
+    ck_assert_int_eq(rows[0], TD_ROW_NONE);
+    ck_assert_int_eq(rows[1], 0);
+    ck_assert_int_eq(rows[2], 1);
+    ck_assert_str_eq(problems_of(store), "");
+}
+
+TD_TEST(equal_keys_written_in_place_refuse_their_table)
+{
+    struct stat before;
+    put_keyed();
+    ck_assert_int_eq(stat(path_of("t.keys.npy"), &before), 0);
+    store = open_folder();
+    put_keys_npy("t.keys.npy", (const int64_t[]){ 8, 8 }, 2);
+    set_times("t.keys.npy", &before);
+    for (int i = 0; i < 2; i++) {
+        td_store_rescan(store);
+        expect_names(store, "");
+        expect_refused("t", "t.keys.npy: ");
+        expect_problem("t.npy", "t.keys.npy: ");
+        restart();
+    }
+}
+
+TD_TEST_EACH(a_header_spoiled_in_place_refuses_its_file_though_its_time_is_the_same, files)
+{
+    const char *file = files[_i].file;
+    struct stat before;
+    files[_i].put();
+    ck_assert_int_eq(stat(path_of(file), &before), 0);
+    store = open_folder();
+    spoil_header(file);
+    set_times(file, &before);
+    td_store_rescan(store);
+    expect_names(store, "");
+    expect_refused(files[_i].name, files[_i].error);
+}
+
+TD_TEST_EACH(a_file_that_was_cut_and_restored_is_served_again_after_a_rescan, files)
+{
+    const char *name = files[_i].name, *file = files[_i].file;
+    static char bytes[4096];
+    struct stat before;
+    files[_i].put();
+    ck_assert_int_eq(stat(path_of(file), &before), 0);
+    FILE *opened = fopen(path_of(file), "rb");
+    ck_assert_uint_eq(fread(bytes, 1, sizeof bytes, opened), (size_t)before.st_size);
+    fclose(opened);
+    store = open_folder();
+    const uint64_t version = found(store, name)->version;
+    empty(file);
+    expect_refused(name, file);
+    put_file(file, bytes, (size_t)before.st_size);
+    set_times(file, &before);
+    td_store_rescan(store);
+    ck_assert_uint_eq(found(store, name)->version, version);
+    ck_assert_str_eq(problems_of(store), "");
+}
+
+TD_TEST_EACH(a_touched_file_changes_no_version, files)
+{
+    char etag[64];
+    struct stat times;
+    const char *name = files[_i].name, *file = files[_i].file;
+    files[_i].put();
+    put_npy("u.npy", 1, 4);
+    store = open_folder();
+    put("u", "int32[1] 7", false);
+    const struct td_tensor_listing *before = found(store, name);
+    snprintf(etag, sizeof etag, "%s", before->etag);
+    (void)logged_with_scans();
+    ck_assert_int_eq(chmod(path_of(file), 0600), 0);
+    ck_assert_int_eq(stat(path_of(file), &times), 0);
+    set_times(file, &times);
+    ck_assert_int_eq(stat(path_of("u.npy"), &times), 0);
+    set_times("u.npy", &times);
+    td_store_rescan(store);
+    ck_assert_ptr_null(strstr(logged_with_scans(), "tables_changed"));
+    ck_assert_uint_eq(found(store, name)->version, before->version);
+    ck_assert_str_eq(found(store, name)->etag, etag);
+    ck_assert_int_eq(value_of(found(store, "u")->tensor, 0), 7);
+}
+
 TD_TEST(tensors_that_cannot_be_served_are_one_problem_of_their_file)
 {
     put_safetensors("m.safetensors",
@@ -358,8 +526,12 @@ TD_TEST(tensors_that_cannot_be_served_are_one_problem_of_their_file)
         expect_names(store, "m:w");
         expect_problem("m.safetensors", "m:e: ");
         expect_problem("m.safetensors", "; and 1 more of its tensors");
+        expect_refused("m:e", "it may be in m.safetensors, which has a tensor that is not served");
         td_store_rescan(store);
     }
+    put_npy("m:e.npy", 7, 1); /* gives the tensor that cannot be read */
+    td_store_rescan(store);
+    expect_names(store, "m:e m:w");
 }
 
 TD_TEST(a_name_that_is_not_allowed_is_a_problem)
@@ -417,4 +589,4 @@ TD_TEST(the_list_of_problems_is_limited_and_all_are_counted)
     ck_assert_int_eq(td_store_reading(store).problems, TD_PROBLEMS_LISTED + 6);
 }
 
-TD_FIXTURE(begin, end);
+TD_FIXTURE(one_store_begin, one_store_end);

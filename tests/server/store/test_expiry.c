@@ -1,7 +1,7 @@
 /* Tensors with a time to live. */
 #include "kernels/exec.h"
 #include "server/observe/clock.h"
-#include "tests/server/folder.h"
+#include "tests/server/one_store.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 
@@ -10,21 +10,13 @@
 #define S INT64_C(1000000000)
 
 static struct td_error err;
-static struct td_store *store;
 static int64_t start_ns;
 
 static void begin(void)
 {
-    folder_open();
-    store = open_folder();
+    one_store_begin();
+    restart();
     start_ns = td_now_ns();
-}
-
-static void end(void)
-{
-    td_arena_reset(&test_arena);
-    td_store_free(store);
-    folder_close();
 }
 
 static td_status put(const char *name, int64_t ttl_s)
@@ -94,4 +86,4 @@ TD_TEST(neither_versions_nor_what_is_in_a_file_can_expire)
     ck_assert(is_there("planets") && !is_there("w@1"));
 }
 
-TD_FIXTURE(begin, end);
+TD_FIXTURE(begin, one_store_end);

@@ -1,7 +1,6 @@
 /* Folders of versions: V with a manifest.json is taken whole or not at all. */
-#include "server/memory/fault_guard.h"
 #include "server/store/aliases.h"
-#include "tests/server/folder.h"
+#include "tests/server/one_store.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 
@@ -16,7 +15,6 @@
 #include <unistd.h>
 
 static struct td_error err;
-static struct td_store *store;
 
 static int move(const char *from, const char *to)
 {
@@ -26,33 +24,6 @@ static int move(const char *from, const char *to)
 }
 
 /* ---- the store ------------------------------------------------------------------------------- */
-
-static void begin(void)
-{
-    td_guard_install();
-    folder_open();
-    store = NULL;
-}
-
-static void end(void)
-{
-    td_arena_reset(&test_arena);
-    td_store_free(store);
-    folder_close();
-}
-
-static void close_store(void)
-{
-    td_arena_reset(&test_arena);
-    td_store_free(store);
-    store = NULL;
-}
-
-static void restart(void)
-{
-    close_store();
-    store = open_folder();
-}
 
 static void flip(const char *name, const char *target, bool persist)
 {
@@ -553,6 +524,101 @@ TD_TEST(a_file_of_a_taken_folder_that_is_written_in_place_may_be_served_already)
     ck_assert_ptr_null(strstr(problems_of(store), "still served"));
 }
 
+/* Writes a file of numbers in place, and restores its time of modification. The time of its last
+ * change is another one: the clock of files is coarse. */
+static void write_in_its_time(const char *file, int32_t first)
+{
+    struct stat before, now;
+    ck_assert_int_eq(stat(path_of(file), &before), 0);
+    const struct timespec times[] = { before.st_atim, before.st_mtim };
+    put_npy(file, first, 100);
+    do {
+        ck_assert_int_eq(utimensat(AT_FDCWD, path_of(file), times, 0), 0);
+        ck_assert_int_eq(stat(path_of(file), &now), 0);
+    } while (now.st_ctim.tv_sec == before.st_ctim.tv_sec &&
+             now.st_ctim.tv_nsec == before.st_ctim.tv_nsec);
+}
+
+TD_TEST(a_file_of_a_taken_folder_is_compared_if_its_last_change_is_another_one)
+{
+    put_version("1", "m.npy", 10, "");
+    store = open_folder();
+    write_in_its_time("1/m.npy", 11);
+    for (int i = 0; i < 2; i++) {
+        td_store_rescan(store);
+        ck_assert_ptr_nonnull(strstr(problems_of(store), "1: m.npy was written in place"));
+    }
+    write_in_its_time("1/m.npy", 10);
+    td_store_rescan(store);
+    ck_assert_str_eq(problems_of(store), "");
+    ck_assert_int_eq(value_of(found(store, "m@1")->tensor, 0), 10);
+}
+
+TD_TEST(a_file_of_a_taken_folder_that_was_cut_and_restored_is_served_again_after_a_rescan)
+{
+    struct td_tensor_listing unused;
+    put_version("1", "m.npy t.npy", 10, "\"aliases\":{\"x\":\"m@1\"}");
+    store = open_folder();
+    const uint64_t version = found(store, "m@1")->version;
+    ck_assert_int_eq(truncate(path_of("1/m.npy"), 200), 0);
+    ck_assert_int_eq(td_store_get(store, "m@1", 3, &test_arena, &unused, &err),
+                     TD_DEVICE_UNAVAILABLE);
+    td_store_rescan(store);
+    ck_assert_ptr_nonnull(strstr(problems_of(store), "1: m.npy was written in place"));
+    put_npy("1/m.npy", 10, 100);
+    td_store_rescan(store);
+    ck_assert_int_eq(value_of(found(store, "m@1")->tensor, 99), 109);
+    ck_assert_uint_eq(found(store, "m@1")->version, version);
+    ck_assert_str_eq(problems_of(store), "");
+}
+
+TD_TEST(a_taken_folder_that_is_restored_from_a_copy_is_no_problem)
+{
+    put_version("1", "m.npy", 10, "");
+    store = open_folder();
+    put_npy("new", 11, 100);
+    ck_assert_int_eq(move("new", "1/m.npy"), 0);
+    td_store_rescan(store);
+    ck_assert_ptr_nonnull(strstr(problems_of(store), "1: m.npy has changed"));
+    put_npy("new", 10, 100);
+    ck_assert_int_eq(move("new", "1/m.npy"), 0);
+    td_store_rescan(store);
+    ck_assert_str_eq(problems_of(store), "");
+}
+
+static const char *const in_folder[] = { "1/manifest.json", "1/m.npy" };
+
+TD_TEST_EACH(a_taken_folder_that_may_no_longer_be_read_is_a_problem_before_the_restart, in_folder)
+{
+    enum { NOBODY = 65534 };
+    const char *file = in_folder[_i];
+    const bool root = geteuid() == 0; /* to whom permissions do not apply */
+    put_version("1", "m.npy", 10, "");
+    ck_assert_int_eq(chmod(folder, 0755), 0);
+    ck_assert_int_eq(chmod(path_of("1"), 0755), 0);
+    store = open_folder();
+    ck_assert_int_eq(chmod(path_of(file), 0), 0);
+    ck_assert(!root || seteuid(NOBODY) == 0);
+    for (int i = 0; i < 2; i++) {
+        td_store_rescan(store);
+        ck_assert_int_eq(value_of(found(store, "m@1")->tensor, 0), 10);
+        ck_assert_int_eq(td_store_reading(store).problems, 1);
+        ck_assert_ptr_nonnull(strstr(problems_of(store), file + 2));
+        ck_assert_ptr_nonnull(
+            strstr(problems_of(store), "Permission denied; the versions loaded before are still"));
+    }
+    restart();
+    expect_names(store, "");
+    ck_assert(!root || seteuid(0) == 0);
+    ck_assert_int_eq(chmod(path_of(file), 0644), 0);
+    td_store_rescan(store);
+    expect_names(store, "m@1");
+    ck_assert_str_eq(problems_of(store), "");
+    ck_assert_int_eq(chmod(path_of(file), 0600), 0);
+    td_store_rescan(store);
+    ck_assert_str_eq(problems_of(store), "");
+}
+
 TD_TEST(a_start_compares_files_that_are_verified_at_the_start)
 {
     put_version("1", "m.npy", 10, "");
@@ -582,4 +648,4 @@ TD_TEST(no_file_takes_the_name_of_a_version_of_a_folder)
     ck_assert_ptr_nonnull(strstr(logged(), "a folder of versions has a tensor of that name"));
 }
 
-TD_FIXTURE(begin, end);
+TD_FIXTURE(one_store_begin, one_store_end);

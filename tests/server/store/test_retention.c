@@ -1,7 +1,6 @@
 /* --keep-versions: of each table the newest versions stay, and those that aliases name. */
-#include "server/memory/fault_guard.h"
 #include "server/store/aliases.h"
-#include "tests/server/folder.h"
+#include "tests/server/one_store.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 
@@ -10,30 +9,24 @@
 #include <unistd.h>
 
 static struct td_error err;
-static struct td_store *store;
 
 static void begin(void)
 {
-    td_guard_install();
-    folder_open();
+    one_store_begin();
     folder_keep_versions = 2;
-    store = open_folder();
+    restart();
 }
 
 static void end(void)
 {
-    td_arena_reset(&test_arena);
-    td_store_free(store);
-    folder_close();
+    one_store_end();
     folder_keep_versions = 0;
 }
 
-static void restart(int64_t keep)
+static void restart_with(int64_t keep)
 {
-    td_arena_reset(&test_arena);
-    td_store_free(store);
     folder_keep_versions = keep;
-    store = open_folder();
+    restart();
 }
 
 /* Puts each of the names, "a@1 a@2". */
@@ -86,29 +79,29 @@ TD_TEST_EACH(the_newest_of_each_table_stay, orders)
     for (int persist = 0; persist < 2; persist++) {
         put(orders[_i].put, persist);
         expect_names(store, orders[_i].stay);
-        restart(2);
+        restart_with(2);
         expect_names(store, persist ? orders[_i].stay : "");
     }
 }
 
 TD_TEST(without_the_option_all_stay)
 {
-    restart(0);
+    restart_with(0);
     put("m@1 m@2 m@3 m@4", true);
     expect_names(store, "m@1 m@2 m@3 m@4");
-    restart(0);
+    restart_with(0);
     expect_names(store, "m@1 m@2 m@3 m@4");
 }
 
 TD_TEST(a_start_removes_what_is_older)
 {
-    restart(0);
+    restart_with(0);
     put("m@1 m@2 m@3 m@4", true);
-    restart(1);
+    restart_with(1);
     expect_names(store, "m@4");
     ck_assert(!exists("m@1.tensord") && !exists("m@3.tensord") && exists("m@4.tensord"));
     ck_assert_ptr_nonnull(strstr(logged(), " info version_removed tensor=m@3"));
-    restart(0);
+    restart_with(0);
     expect_names(store, "m@4");
 }
 
@@ -180,7 +173,7 @@ TD_TEST(what_aliases_json_names_stays)
     flip("x", "m@2", false);
     put("m@3 m@4", true);
     expect_names(store, "m@1 m@2 m@3 m@4");
-    restart(2);
+    restart_with(2);
     expect_names(store, "m@1 m@3 m@4");
 }
 
@@ -200,7 +193,7 @@ TD_TEST(nothing_is_removed_while_aliases_json_is_not_known)
     put_text("aliases.json", "{\"aliases\":");
     put("m@3", true);
     expect_names(store, "m@1 m@2 m@3"); /* it may name m@1 */
-    restart(2);
+    restart_with(2);
     expect_names(store, "m@1 m@2 m@3");
     ck_assert_int_eq(unlink(path_of("aliases.json")), 0);
     td_store_rescan(store);
@@ -255,7 +248,7 @@ TD_TEST(a_version_that_cannot_be_read_counts_as_none)
 
 TD_TEST(a_store_that_may_not_change_the_folder_removes_what_is_in_memory)
 {
-    restart(0);
+    restart_with(0);
     put("m@1 m@2 m@3", true);
     folder_keep_versions = 1;
     struct td_store *other = open_folder(); /* without the lock */
@@ -264,7 +257,7 @@ TD_TEST(a_store_that_may_not_change_the_folder_removes_what_is_in_memory)
     td_store_free(other);
     ck_assert(exists("m@1.tensord") && exists("m@2.tensord"));
     ck_assert_ptr_null(strstr(logged(), "version_"));
-    restart(1);
+    restart_with(1);
     expect_names(store, "m@3");
 }
 
