@@ -115,7 +115,7 @@ TD_TEST(nothing_is_removed_while_the_aliases_are_unknown)
     put("m@2 m@3", true);
     ck_assert_int_eq(rename(path, path_of("aside")), 0);
     ck_assert_int_eq(symlink("nowhere", path), 0);
-    restart(1);
+    restart_with(1);
     expect_names(store, "m@1 m@2 m@3");
     put("m@4", true);
     expect_names(store, "m@1 m@2 m@3 m@4");
