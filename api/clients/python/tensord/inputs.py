@@ -15,7 +15,7 @@ from typing import Any, Optional
 
 import numpy as np
 
-from .arrays import ITEM_BYTES, NAMES, NUMPY, Array, Floats, Given, Input, Plain, Ref, Tensor, raw
+from .arrays import ITEM_BYTES, NAMES, NUMPY, Array, Floats, Given, Input, Plain, Ref, Tensor, raw, to_array
 
 TOO_WIDE = "pass integers that all fit int64, or all fit uint64; identifiers may be strings"
 ONE_LENGTH = "make all lists of a level of one length"
@@ -81,6 +81,30 @@ def of_any(value: Any, name: str, index: bool) -> Given:
     return of_python(value, name, index) if foreign is None else of_array(foreign, name)
 
 
+def bfloat16(x: Any) -> Tensor:
+    """numbers in bfloat16, to be sent: table.upsert(keys, tensord.bfloat16(rows))
+
+    NumPy does not have bfloat16, so that the reply of client.cast is float32. They are rounded as by the op cast.
+    """
+    given = as_input(x, "x")
+    if isinstance(given, Ref):
+        raise refused("x", "a resident tensor", "client.store(NAME).cast(x, 'bfloat16') makes the table NAME of it")
+    if isinstance(given, Tensor) and given.dtype == "bfloat16":
+        return given
+    values = built(given.value, None, "x") if isinstance(given, Plain) else to_array(given.dtype, given.shape, memoryview(given.data))
+    if values.dtype.kind not in "biuf":
+        raise refused("x", f"an array of {given.dtype if isinstance(given, Tensor) else values.dtype.name}", "pass real numbers")
+    return Tensor("bfloat16", values.shape, raw(upper_halves(values)))
+
+
+def upper_halves(values: Array) -> Array:
+    """the bits of bfloat16: float32, rounded to nearest, ties to even; a NaN stays one"""
+    with np.errstate(over="ignore"):  # an infinity, as by the op cast
+        bits = values.astype("<f4", order="C").reshape(-1).view("<u4")
+    nan = (bits & 0x7FFFFFFF) > 0x7F800000
+    return np.where(nan, bits >> 16 | 0x40, (bits + np.uint32(0x7FFF) + (bits >> 16 & 1)) >> 16).astype("<u2")
+
+
 def as_row_numbers(value: Any, name: str) -> Input:
     """as as_input, for integers; strings are probably meant as keys"""
     made = as_input(value, name, True)
@@ -121,7 +145,12 @@ def of_torch(value: Any, name: str) -> Tensor:
     value = value.cpu().resolve_conj().resolve_neg().contiguous()
     if value.dtype == torch.bfloat16:
         return Tensor("bfloat16", tuple(value.shape), raw(value.view(torch.int16).numpy()))
-    return of_array(value.numpy(), name)
+    try:
+        array = value.numpy()
+    except TypeError:  # float8, halves of complex numbers
+        way = "x.to(torch.complex64)" if "complex" in str(value.dtype) else "x.float()"
+        raise refused(name, f"a tensor of {value.dtype}, a dtype that tensord does not have", f"call {way} first") from None
+    return of_array(array, name)
 
 
 def of_foreign(value: Any, name: str) -> Optional[Array]:
@@ -163,7 +192,8 @@ def sendable(dtype: np.dtype[Any]) -> str:
     """what to do with an array of this dtype"""
     if dtype.names:
         return f"pass its fields one by one: x[{dtype.names[0]!r}]"
-    nearest = {"g": "float64", "G": "complex128"}.get(dtype.char) or {"m": "int64", "M": "int64"}.get(dtype.kind, "float32")
+    nearest = ({"g": "float64", "G": "complex128"}.get(dtype.char) or {"m": "int64", "M": "int64"}.get(dtype.kind)
+               or {"int": "int8", "uint": "uint8"}.get(dtype.name.rstrip("0123456789"), "float32"))  # int4 is of ml_dtypes
     return "call x.view('uint8') first" if dtype.kind == "V" and dtype.type is np.void else f"call x.astype({nearest!r}) first"
 
 
