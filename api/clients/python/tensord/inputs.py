@@ -20,9 +20,10 @@ from .arrays import ITEM_BYTES, NAMES, NUMPY, Array, Floats, Given, Input, Plain
 TOO_WIDE = "pass integers that all fit int64, or all fit uint64; identifiers may be strings"
 ONE_LENGTH = "make all lists of a level of one length"
 MISSING = "pass float('nan') for a value that is missing, or fill it"
+MISSING_TEXT = "fill them first, as x.fillna('') of pandas does"
 MISSING_KEY = "leave it out, or pass a key or a row number in its place"
 # Libraries whose objects have labels, units or a layout beside their elements, and how an object gives its elements.
-ELEMENTS = {"pandas": ("x.to_numpy()",), "polars": ("x.to_numpy()",), "pyarrow": ("x.to_numpy()", "x.as_py()"), "xarray": ("x.to_numpy()",),
+ELEMENTS = {"pandas": ("x.to_numpy()",), "polars": ("x.to_numpy()",), "pyarrow": ("x.to_numpy(zero_copy_only=False)", "x.as_py()"), "xarray": ("x.to_numpy()",),
             "scipy": ("x.toarray()",), "sparse": ("x.todense()",), "pint": ("x.magnitude",), "astropy": ("x.value",)}
 MISSING_VALUES = ("NoneType", "NAType", "NaTType", "NullScalar")  # classes of Python, pandas and pyarrow
 FLOATS = ("float16", "bfloat16", "float32", "float64")
@@ -122,9 +123,9 @@ def refuse_labelled(value: Any, name: str) -> None:
     for library in libraries(value):
         if library in ELEMENTS:
             if type(value).__name__ in MISSING_VALUES:
-                raise refused(name, f"a {type(value).__name__} of {library}", missing_hint(name))
-            ways = [way for way in ELEMENTS[library] if hasattr(value, way[2:].rstrip("()"))]
-            raise refused(name, f"a {type(value).__name__} of {library}, of which only the elements can be sent",
+                raise refused(name, f"{a(type(value))} of {library}", missing_hint(name))
+            ways = [way for way in ELEMENTS[library] if hasattr(value, way[2:].partition("(")[0])]
+            raise refused(name, f"{a(type(value))} of {library}, of which only the elements can be sent",
                           f"pass them, {ways[0]}" if ways else "pass them as a NumPy array, or as nested lists of numbers or strings")
 
 
@@ -194,14 +195,20 @@ def sendable(dtype: np.dtype[Any]) -> str:
         return f"pass its fields one by one: x[{dtype.names[0]!r}]"
     nearest = ({"g": "float64", "G": "complex128"}.get(dtype.char) or {"m": "int64", "M": "int64"}.get(dtype.kind)
                or {"int": "int8", "uint": "uint8"}.get(dtype.name.rstrip("0123456789"), "float32"))  # int4 is of ml_dtypes
-    return "call x.view('uint8') first" if dtype.kind == "V" and dtype.type is np.void else f"call x.astype({nearest!r}) first"
+    if dtype.kind != "V" or dtype.type is not np.void:
+        return f"call x.astype({nearest!r}) first"
+    bfloat16_of_file = ", or x.view(ml_dtypes.bfloat16) if numpy.save wrote bfloat16" if dtype.itemsize == 2 else ""
+    return f"call x.view('uint8') first{bfloat16_of_file}"
 
 
 def of_strings(values: Array, name: str) -> Tensor:
     texts = values.reshape(-1).tolist()
     kinds = set(map(type, texts))
-    if kinds & {list, tuple}:
-        raise refused(name, "lists of different lengths", ONE_LENGTH)
+    if kinds & {list, tuple, np.ndarray}:
+        refuse_nested(texts, kinds, name)
+    if {str} < kinds <= {str, float, type(None)}:  # as pandas has missing strings
+        raise refused(name, f"strings of which {sum(not isinstance(text, str) for text in texts)} are missing",
+                      MISSING_KEY if name in IDENTIFIERS else MISSING_TEXT)
     if not (all(issubclass(kind, str) for kind in kinds) or all(issubclass(kind, bytes) for kind in kinds)):
         raise refused(name, f"an array of objects of the types {words(kind.__name__ for kind in kinds)}",
                       "strings are str alone, or bytes alone; for numbers call x.astype(...) with their dtype")
@@ -210,6 +217,13 @@ def of_strings(values: Array, name: str) -> Tensor:
     except UnicodeEncodeError as error:
         raise refused(name, f"the string {error.object!r} is not Unicode text: {error.reason}", "pass bytes") from None
     return Tensor("string", values.shape, b"".join(part for text in encoded for part in (struct.pack("<I", len(text)), text)))
+
+
+def refuse_nested(found: list[Any], kinds: set[type], name: str) -> None:
+    """arrays of objects that are lists or arrays, as a column of embeddings is in pandas"""
+    if kinds <= {list, tuple, np.ndarray} and len({one.shape if isinstance(one, np.ndarray) else (len(one),) for one in found}) == 1:
+        raise refused(name, "an array of objects that are lists or arrays", "pass numpy.stack(x)")
+    raise refused(name, "lists of different lengths" if kinds <= {list, tuple, np.ndarray} else "lists beside other objects", ONE_LENGTH)
 
 
 # ---------------------------------------------------------------- values of Python
