@@ -5,6 +5,7 @@ to fit into memory.
 
 import collections
 import dataclasses
+import json
 import math
 import os
 import re
@@ -174,6 +175,16 @@ def check_exact(value: int, place: str) -> None:
         raise Refused(f"{place} has the integer {value}; {INEXACT}; written as {value}.0, it is rounded")
 
 
+def lists_of_text(name: str, text: str) -> str:
+    """How a column of texts such as this one, in the form of JSON or of NumPy, becomes lists."""
+    try:
+        json.loads(text)
+        function = "json.loads"
+    except (ValueError, RecursionError):
+        function = "lambda x: numpy.fromstring(x.strip('[]'), sep=' ')"
+    return f"df[{name!r}] = df[{name!r}].map({function}) makes lists of it"
+
+
 def is_accounting(value: str, decimal: str | None) -> bool:
     """True for a negative number as accountants write it, in parentheses."""
     number = value[1:-1].strip()
@@ -186,12 +197,16 @@ def is_accounting(value: str, decimal: str | None) -> bool:
 def number_hint(value: str, decimal: str | None = None) -> str:
     """What to do about text that stands where a number is expected."""
     value = value.strip()
-    if value.upper() in ("NA", "N/A", "#N/A", "<NA>", "NULL", "NONE", "MISSING", "-", "?", "."):
+    if value.upper() in ("NA", "N/A", "#N/A", "<NA>", "NULL", "NONE", "MISSING", "-", "?", ".") or (
+        re.fullmatch("#[A-Z/0]+[!?]", value)  # errors of Excel
+    ):
         return "; a row without a value cannot be imported: fill it, or remove it"
     if value.lower() in ("true", "false"):
         return "; write true as 1 and false as 0"
-    if re.fullmatch(r"[-+\d.,]+ ?%", value):
-        return "; write 5% as 0.05"
+    if re.fullmatch(r"\(?[-+\d.,]+ ?%\)?", value):
+        return "; write 5% as 0.05" + (", and (5) as -5" if "(" in value else "")
+    if value.startswith("\u2212"):
+        return "; the minus sign of numbers is -, not the character \u2212 (U+2212)"
     if re.search("[$€£¥]", value) and re.fullmatch(r"[-+(]*[\s$€£¥]*[-+]?[\d.,]+[\s$€£¥]*\)?", value):
         return "; write numbers without the currency" + (", and (5) as -5" if "(" in value else "")
     if is_accounting(value, decimal):
@@ -201,10 +216,10 @@ def number_hint(value: str, decimal: str | None = None) -> str:
         )
     if value.endswith("-") and is_number(value[:-1]):
         return "; write the minus sign first, 5- as -5"
-    if value.startswith(("[", "(", "{")) and decimal:
+    if re.match(r"[\[{]|\(.*[,; ]", value) and decimal:
         return "; lists are imported from Parquet or JSON Lines; in CSV each number has a column"
     if value.startswith("["):
-        return "; it is text: df['NAME'] = df['NAME'].map(json.loads) makes lists of it"
+        return f"; it is text: {lists_of_text('NAME', value)}"
     return spelling_hint(value, decimal) or (
         "; --rows chooses columns of numbers, --keys the column of keys"
     )
@@ -322,7 +337,7 @@ def list_hint(columns: Columns, name: str, kind: pyarrow.DataType) -> str:
     for batch, _, _ in columns.batches([name], BATCH_KEYS):
         text = next(filter(None, batch.column(0).cast(pyarrow.string()).to_pylist()), "")
         if text.startswith("["):
-            return f"; {shown(text)} is text: df[{name!r}] = df[{name!r}].map(json.loads) makes lists of it"
+            return f"; {shown(text)} is text: {lists_of_text(name, text)}"
         break
     return ""
 

@@ -314,6 +314,8 @@ class ValuesOfCsv(ColumnTest):
                                "pandas.read_csv with dtype=str, then df['NAME'] = df['NAME'].str.replace(',', '')") for value in ("1,234", "103,771.90", "-1,234,567")),
                             *((f'"{value}"', "a number in parentheses is negative in accounting: write (5) as -5, with pandas"
                                r" df['NAME'] = df['NAME'].str.replace(r'^\((.*)\)$', r'-\1', regex=True)") for value in ("(5)", "(1,234.50)", "( 0.5 )")),
+                            ("#DIV/0!", "a row without a value cannot be imported: fill it, or remove it"), ("−5", "the minus sign of numbers is -, not the character − (U+2212)"),
+                            ("(5 %)", "write 5% as 0.05, and (5) as -5"), ("(1+2j)", "--rows chooses columns of numbers, --keys the column of keys"),
                             ("(1 2)", "lists are imported from Parquet or JSON Lines; in CSV each number has a column"), ("5-", "write the minus sign first, 5- as -5"),
                             *((f'"{value}"', "write numbers without the currency") for value in ("$5", "-$5", "$1,200", "1.200,50 €", "$-5")),
                             ("($5)", "write numbers without the currency, and (5) as -5"),
@@ -345,6 +347,12 @@ class ValuesOfCsv(ColumnTest):
             pq.write_table(pa.table({"x": column}), self.work / "m.parquet")
             with self.subTest(hint):
                 self.assertTrue(self.refused(self.work / "m.parquet", "--rows", "x").endswith("; " + hint))
+
+    def test_lists_that_are_text_say_how_they_become_lists(self):
+        for text, function in ("[1, 2]", "json.loads"), ("[1.5 2. ]", "lambda x: numpy.fromstring(x.strip('[]'), sep=' ')"):
+            path = self.parquet(v=[text])
+            self.assertIn(f"is text: df['v'] = df['v'].map({function}) makes lists of it", self.refused(path, "--rows", "v"))
+            self.assertIn(f"is text: df['NAME'] = df['NAME'].map({function}) makes lists of it", self.refused(path))
 
     def test_columns_of_bools_are_converted_as_those_of_integers(self):
         path = self.parquet(a=[True, False], b=[2, 3], c=[0.5, 1.5])
