@@ -222,7 +222,7 @@ def parser_of() -> argparse.ArgumentParser:
         "--dtype",
         choices=(encoding.KEEP, *encoding.FLOATS, *encoding.ROWWISE),
         help=(
-            "convert rows of floats, and columns of integers, to this dtype; uint8 and int8 quantise each row, and add the"
+            "convert rows of floats, and columns of integers or bools, to this dtype; uint8 and int8 quantise each row, and add the"
             " tensors X.scale and X.offset; default: keep, but float32 for numbers in text"
         ),
     )

@@ -5,6 +5,7 @@ to fit into memory.
 
 import collections
 import dataclasses
+import json
 import math
 import os
 import re
@@ -27,9 +28,13 @@ from table import (
     Table,
     rows_per_batch,
 )
-from text import TOO_LARGE, is_number, shown, spelling_hint
+from text import THOUSANDS, TOO_LARGE, is_number, shown, spelling_hint
 
 EXACT = 1 << 53  # float64 has all integers up to this one
+INEXACT = (
+    "floats have all integers up to 2**53. Expected --keys for a column of identifiers, or --rows"
+    " without it"
+)
 # Names of columns that probably have keys.
 IDENTIFIER = re.compile(
     r"(?i:(.*[_ .-])?(id|uid|uuid|guid|key)s?"
@@ -46,6 +51,7 @@ PANDAS_FLOATS = (
 MOST_SHOWN = 5  # columns in an error
 IS_KEY = "; the column has the keys, which --keys names, and --rows names the other columns"
 NO_KEYS = ", and the table has no keys; --keys names the column of keys"
+FILL = "fill it, or remove the row"
 PANDAS_INDEX = re.compile(r"Unnamed: 0|__index_level_[0-9]+__")  # the index, named by pandas
 
 
@@ -75,9 +81,9 @@ class Columns:
     def count(self) -> int:
         raise NotImplementedError
 
-    def check_infinities(self, columns: list[str]) -> None:
-        """Formats of text refuse numbers that are too large for float64. They are read as infinite,
-        as the text "inf" is.
+    def check_large(self, columns: list[str]) -> None:
+        """Formats of text refuse what float64 does not have: numbers that are too large, which are read
+        as infinite, as the text "inf" is, and integers of 64 bits that are rounded.
         """
 
     def files(self) -> tuple[FileRows, ...]:
@@ -148,8 +154,13 @@ def to_numbers(texts: pyarrow.Array, decimal: str | None = None) -> pyarrow.Arra
     return pyarrow.compute.if_else(missing, None, trimmed).cast(pyarrow.float64())
 
 
-def check_overflow(texts: pyarrow.Array, place: str, first: int, decimal: str | None) -> None:
-    """Refuses digits whose value is infinite as float64; `first` is the row of the first text."""
+def check_large_texts(texts: pyarrow.Array, place: str, first: int, decimal: str | None) -> None:
+    """Refuses digits whose value is infinite as float64, and integers that it rounds; `first` is the
+    row of the first text.
+    """
+    integers = pyarrow.compute.match_substring_regex(texts, r"\A *[-+]?[0-9]{16,20} *\z")
+    for row in numpy.flatnonzero(integers.fill_null(False).to_numpy(zero_copy_only=False)):
+        check_exact(int(texts[row].as_py()), f"{place}: row {first + row}")
     digits = pyarrow.compute.match_substring_regex(texts, "[0-9]")
     too_large = pyarrow.compute.and_(digits, pyarrow.compute.is_inf(to_numbers(texts, decimal)))
     row = pyarrow.compute.index(too_large, True).as_py()
@@ -158,21 +169,57 @@ def check_overflow(texts: pyarrow.Array, place: str, first: int, decimal: str | 
         raise Refused(f"{place}: row {first + row} is {value}; {TOO_LARGE}")
 
 
+def check_exact(value: int, place: str) -> None:
+    """Refuses an integer of 64 bits, which is probably an identifier, if float64 rounds it."""
+    if abs(value) < 1 << 64 and int(float(value)) != value:
+        raise Refused(f"{place} has the integer {value}; {INEXACT}; written as {value}.0, it is rounded")
+
+
+def lists_of_text(name: str, text: str) -> str:
+    """How a column of texts such as this one, in the form of JSON or of NumPy, becomes lists."""
+    try:
+        json.loads(text)
+        function = "json.loads"
+    except (ValueError, RecursionError):
+        function = "lambda x: numpy.fromstring(x.strip('[]'), sep=' ')"
+    return f"df[{name!r}] = df[{name!r}].map({function}) makes lists of it"
+
+
+def is_accounting(value: str, decimal: str | None) -> bool:
+    """True for a negative number as accountants write it, in parentheses."""
+    number = value[1:-1].strip()
+    return value[:1] + value[-1:] == "()" and (
+        is_number(number.replace(",", ".") if decimal == "," else number)
+        or any(re.fullmatch(pattern, number) for pattern in THOUSANDS.values())
+    )
+
+
 def number_hint(value: str, decimal: str | None = None) -> str:
     """What to do about text that stands where a number is expected."""
     value = value.strip()
-    if value.upper() in ("NA", "N/A", "#N/A", "<NA>", "NULL", "NONE", "MISSING", "-", "?", "."):
+    if value.upper() in ("NA", "N/A", "#N/A", "<NA>", "NULL", "NONE", "MISSING", "-", "?", ".") or (
+        re.fullmatch("#[A-Z/0]+[!?]", value)  # errors of Excel
+    ):
         return "; a row without a value cannot be imported: fill it, or remove it"
     if value.lower() in ("true", "false"):
         return "; write true as 1 and false as 0"
-    if re.fullmatch(r"[-+\d.,]+ ?%", value):
-        return "; write 5% as 0.05"
-    if value.strip("$€£¥") != value and is_number(value.strip("$€£¥ ")):
-        return "; write numbers without the currency"
-    if value.startswith(("[", "(", "{")) and decimal:
+    if re.fullmatch(r"\(?[-+\d.,]+ ?%\)?", value):
+        return "; write 5% as 0.05" + (", and (5) as -5" if "(" in value else "")
+    if value.startswith("\u2212"):
+        return "; the minus sign of numbers is -, not the character \u2212 (U+2212)"
+    if re.search("[$€£¥]", value) and re.fullmatch(r"[-+(]*[\s$€£¥]*[-+]?[\d.,]+[\s$€£¥]*\)?", value):
+        return "; write numbers without the currency" + (", and (5) as -5" if "(" in value else "")
+    if is_accounting(value, decimal):
+        return (
+            "; a number in parentheses is negative in accounting: write (5) as -5, with pandas"
+            " df['NAME'] = df['NAME'].str.replace(r'^\\((.*)\\)$', r'-\\1', regex=True)"
+        )
+    if value.endswith("-") and is_number(value[:-1]):
+        return "; write the minus sign first, 5- as -5"
+    if re.match(r"[\[{]|\(.*[,; ]", value) and decimal:
         return "; lists are imported from Parquet or JSON Lines; in CSV each number has a column"
     if value.startswith("["):
-        return "; it is text: df['NAME'] = df['NAME'].map(json.loads) makes lists of it"
+        return f"; it is text: {lists_of_text('NAME', value)}"
     return spelling_hint(value, decimal) or (
         "; --rows chooses columns of numbers, --keys the column of keys"
     )
@@ -224,7 +271,7 @@ class Column:
         column = storage_of(batch.column(self.name))
         place = f"{file}, column {self.name}"
         if column.null_count:
-            raise Refused(f"{place}: row {first + first_null(column)} has no value{self.origin}")
+            raise Refused(f"{place}: row {first + first_null(column)} has no value{self.origin}; {FILL}")
         if self.width is None:
             return self.numbers(column, place, first)
         lengths = column.value_lengths().to_numpy(zero_copy_only=False)
@@ -237,7 +284,7 @@ class Column:
         values = column.flatten()
         if values.null_count:
             row, at = divmod(first_null(values), self.width)
-            raise Refused(f"{place}: element {at} of row {first + row} has no value")
+            raise Refused(f"{place}: element {at} of row {first + row} has no value; {FILL}")
         return self.numbers(values, place, first).reshape(len(column), *self.inner)
 
     def numbers(self, values: pyarrow.Array, place: str, first: int) -> Array:
@@ -246,11 +293,8 @@ class Column:
             inexact = (array > EXACT) | (array < -EXACT if array.dtype.kind == "i" else False)
             if inexact.any():
                 at = int(numpy.argmax(inexact))
-                raise Refused(
-                    f"{place}: row {first + at // (self.width or 1)} has the integer {array[at]};"
-                    " floats have all integers up to 2**53. Expected --keys for a column of"
-                    " identifiers, or --rows without it"
-                )
+                row = first + at // (self.width or 1)
+                raise Refused(f"{place}: row {row} has the integer {array[at]}; {INEXACT}")
         return array.astype(self.dtype.storage, copy=False)
 
 
@@ -293,7 +337,7 @@ def list_hint(columns: Columns, name: str, kind: pyarrow.DataType) -> str:
     for batch, _, _ in columns.batches([name], BATCH_KEYS):
         text = next(filter(None, batch.column(0).cast(pyarrow.string()).to_pylist()), "")
         if text.startswith("["):
-            return f"; {shown(text)} is text: df[{name!r}] = df[{name!r}].map(json.loads) makes lists of it"
+            return f"; {shown(text)} is text: {lists_of_text(name, text)}"
         break
     return ""
 
@@ -318,7 +362,7 @@ def first_width(columns: Columns, name: str, kind: pyarrow.DataType) -> int:
             value = storage_of(batch.column(name))[0]
             if not value.is_valid:
                 raise Refused(
-                    f"{file}, column {name}: row 0 has no value{origin_of(columns, name)}"
+                    f"{file}, column {name}: row 0 has no value{origin_of(columns, name)}; {FILL}"
                 )
             return len(value)
     raise Refused(
@@ -476,16 +520,17 @@ def keys_hint(name: str, keys: str | None, names: list[str]) -> str:
 
 
 def in_one_dtype(columns: Columns, parts: list[Column], converts: bool) -> list[Column]:
-    """The columns, in float64 if they are to be converted and have several dtypes or integers."""
+    """The columns, in float64 if they are to be converted and have several dtypes, integers or bools,
+    which are 1 and 0.
+    """
     other = next((part for part in parts if part.dtype != parts[0].dtype), None)
-    are_numbers = all(part.dtype.name != "bool" for part in parts)
-    if converts and are_numbers and (other or not parts[0].dtype.is_float):
+    if converts and (other or not parts[0].dtype.is_float):
         return [dataclasses.replace(part, dtype=DTYPES["float64"]) for part in parts]
     if other:
         raise Refused(
             f"{columns.place}: column {other.name} is {other.dtype.name}, but column"
-            f" {parts[0].name} is {parts[0].dtype.name}; --rows chooses columns of one dtype"
-            + (", --dtype float32 or float64 converts all of them" if are_numbers else "")
+            f" {parts[0].name} is {parts[0].dtype.name}; --rows chooses columns of one dtype,"
+            " --dtype float32 or float64 converts all of them"
         )
     return parts
 
@@ -498,22 +543,24 @@ def table_of(
     keys: Keys | None,
 ) -> Table:
     given = [column_of(columns, name, key_column) for name in chosen]
-    parts = in_one_dtype(columns, given, converts)
-    for part in parts:
-        if part.width is not None and len(parts) > 1:
+    for part in given:
+        if part.width is not None and len(given) > 1:
+            numbers = [other.name for other in given if other.width is None]
             raise Refused(
                 f"{columns.place}: column {part.name} has lists; --rows takes one column of lists,"
-                " or several of numbers"
+                f" here --rows {part.name}, or several of numbers"
+                + (f", here --rows {comma_list(numbers)}" if numbers else "")
             )
+    parts = in_one_dtype(columns, given, converts)
     shape = (columns.count(), *(parts[0].inner if len(parts) == 1 else (len(parts),)))
     size = rows_per_batch(math.prod(shape[1:]) * parts[0].dtype.storage.itemsize)
 
     def batches() -> Iterator[Array]:
-        checked = not parts[0].dtype.is_float
+        checked = parts[0].dtype.name != "float64"  # which numbers in text are
         for batch, file, first in columns.batches(chosen, size):
             arrays = [part.read(batch, file, first) for part in parts]
-            if not checked and any(numpy.isinf(array).any() for array in arrays):
-                columns.check_infinities(chosen)
+            if not checked and any((numpy.abs(array) >= EXACT).any() for array in arrays):
+                columns.check_large(chosen)
                 checked = True
             yield arrays[0] if len(arrays) == 1 else numpy.stack(arrays, axis=1)
 
@@ -615,18 +662,35 @@ def comma_list(names: list[str]) -> str:
 
 def type_hint(name: str, kind: pyarrow.DataType) -> str:
     """How a column of a type that is not imported becomes numbers."""
-    if not pyarrow.types.is_decimal(kind):
-        return ""
-    return f"; df[{name!r}] = df[{name!r}].astype('float64') makes floats of decimal numbers"
+    types, column = pyarrow.types, f"df[{name!r}]"
+    if types.is_decimal(kind):
+        return f"; {column} = {column}.astype('float64') makes floats of decimal numbers"
+    if types.is_timestamp(kind) or types.is_date(kind):
+        return f"; {column} = pandas.to_datetime({column}).astype('int64') makes integers of times"
+    if types.is_duration(kind):
+        return f"; {column} = {column}.astype('int64') makes integers of durations"
+    if types.is_struct(kind):
+        return "; objects are not flattened: make a column of each member that is a number"
+    if types.is_dictionary(kind) and is_text(kind.value_type):
+        return f"; {column} = {column}.astype('float64') makes numbers of categories of text"
+    if is_binary(kind):
+        return (
+            f"; {column} = {column}.map(lambda x: numpy.frombuffer(x, '<f4')) makes lists of bytes, if"
+            " these are float32"
+        )
+    if is_list(kind) and types.is_decimal(kind.value_type):
+        return f"; {column} = [[float(x) for x in row] for row in {column}] makes floats of decimal numbers"
+    if is_list(kind) and is_list(kind.value_type):
+        return f"; {column} = {column}.map(numpy.concatenate) makes one list of the lists of a row"
+    return ""
 
 
 def first_text(columns: Columns, name: str) -> tuple[str, str]:
     """What a column has that is not a number, and what to do about it."""
     kind = columns.schema.field(name).type
-    if pyarrow.types.is_struct(kind):
-        return "objects", "; objects are not flattened: make a column of each member that is a number"
     if not is_text(kind):
-        return f"type {kind}", type_hint(name, kind)
+        what = "objects" if pyarrow.types.is_struct(kind) else f"type {kind}"
+        return what, type_hint(name, kind)
     for batch, file, first in columns.batches([name], BATCH_KEYS):
         column = batch.column(0).cast(pyarrow.string())
         row = first_refused(column, lambda texts: to_numbers(texts, columns.decimal))
@@ -645,4 +709,7 @@ def first_text(columns: Columns, name: str) -> tuple[str, str]:
         row = pyarrow.compute.index(blank, True).as_py()
         if row >= 0:
             return f"{place_of(row)}: {shown(column[row].as_py())}", number_hint("NA")
-    return "text", "; numbers that are stored as text are not converted"
+    return "text", (
+        "; numbers that are stored as text are not converted:"
+        f" df[{name!r}] = df[{name!r}].astype('float64') makes numbers of it"
+    )

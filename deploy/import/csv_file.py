@@ -15,7 +15,7 @@ from columns import (
     Columns,
     are_integers,
     check_names,
-    check_overflow,
+    check_large_texts,
     first_refused,
     number_hint,
     to_numbers,
@@ -259,11 +259,11 @@ class Csv(Columns):
         except pyarrow.ArrowInvalid as e:
             raise self.fault(list(types)) from e
 
-    def check_infinities(self, columns: list[str]) -> None:
+    def check_large(self, columns: list[str]) -> None:
         for batch, file, first in self.typed({name: pyarrow.string() for name in columns}):
             for name in columns:
                 place = f"{file}, column {name}"
-                check_overflow(batch.column(name), place, first, self.decimal)
+                check_large_texts(batch.column(name), place, first, self.decimal)
 
     def survey(self, keys: str | None, key_kind: str | None) -> int:
         """Counts the rows. Keys are int64 if all of them are integers in their usual form."""

@@ -189,8 +189,9 @@ class Encoder:
     def __post_init__(self) -> None:
         if self.target != KEEP and not self.table.dtype.is_float:
             raise Refused(
-                f"{self.table.place}: it is {self.table.dtype.name}; --dtype converts floats only:"
-                " numpy.save(FILE, x.astype('float32')) makes floats of an array, --tensor chooses tensors"
+                f"{self.table.place}: it is {self.table.dtype.name}; --dtype converts floats only."
+                f" Without --dtype it stays {self.table.dtype.name}; --tensor chooses tensors, and"
+                " numpy.save('FILE.npy', x.astype('float32')) makes floats of an array x"
             )
         if self.target in ROWWISE and len(self.table.shape) != 2:
             raise Refused(

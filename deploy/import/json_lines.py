@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow
 
-from columns import Columns, check_names
+from columns import Columns, check_exact, check_names
 from json_file import BY_COLUMN, WHOLE_LIST, is_by_column
 from table import Refused
 
@@ -85,17 +85,17 @@ class JsonLines(Columns):
         if held:
             yield self.batch(held, columns, first), self.place, first
 
-    def check_infinities(self, columns: list[str]) -> None:
+    def check_large(self, columns: list[str]) -> None:
         for number, row in enumerate(self.objects(float_or_overflow)):
             for name in columns:
                 value = row.get(name)
                 for i, element in enumerate(value if isinstance(value, list) else [value]):
+                    at = f"element {i} of " if isinstance(value, list) else ""
+                    place = f"{self.place}, column {name}: {at}row {number}"
                     if isinstance(element, Overflow):
-                        at = f"element {i} of " if isinstance(value, list) else ""
-                        raise Refused(
-                            f"{self.place}, column {name}: {at}row {number} is"
-                            f" {shown(element.text)}; {TOO_LARGE}"
-                        )
+                        raise Refused(f"{place} is {shown(element.text)}; {TOO_LARGE}")
+                    if is_integer(element):
+                        check_exact(element, place)
 
     def batch(
         self, rows: list[dict[str, Any]], columns: list[str], first: int

@@ -68,8 +68,22 @@ def dtype_of(array_dtype: numpy.dtype[Any], place: str) -> Dtype:
     if array_dtype.name not in DTYPES:
         raise Unreadable(
             f"{place}: the dtype is {array_dtype}; expected one of {', '.join(DTYPES)}"
+            f"{dtype_hint(array_dtype)}"
         )
     return DTYPES[array_dtype.name]
+
+
+def dtype_hint(array_dtype: numpy.dtype[Any]) -> str:
+    """How an array x of a dtype that is not imported becomes one that is."""
+    if array_dtype.names:
+        return f"; numpy.save('FILE.npy', x[{array_dtype.names[0]!r}]) makes an array of a field"
+    if array_dtype == "V2":  # as numpy.save writes the bfloat16 of ml_dtypes
+        return (
+            "; if it is bfloat16, numpy.save('FILE.npy', x.view(ml_dtypes.bfloat16).astype('float32'))"
+            " keeps its values, and --dtype bfloat16 makes it bfloat16 again"
+        )
+    to = {"c": "complex64", "f": "float64", "M": "int64", "m": "int64"}.get(array_dtype.kind)
+    return f"; numpy.save('FILE.npy', x.astype({to!r})) converts an array x" if to else ""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,5 +1,5 @@
 """Files of columns as programs write them: which columns are rows, and what text is taken for."""
-import json, math, unittest.mock
+import datetime, decimal, json, math, unittest.mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -276,7 +276,7 @@ class DecimalCommas(ColumnTest):
             self.assertEqual(self.notes(self.text(text), "--rows", "x"), [])
         path = self.text("id;x\na;\nb;1.234\n")
         self.assertEqual(self.notes(path, "--delimiter", ";", "--keys", "id", "--list"), note(path, "x", "1.234"))
-        self.assertEqual(self.refused(path, "--delimiter", ";", "--keys", "id"), f"{path}, column x: row 0 has no value")
+        self.assertEqual(self.refused(path, "--delimiter", ";", "--keys", "id"), f"{path}, column x: row 0 has no value; fill it, or remove the row")
         path = self.text("a;1.234\nb;2.500\n")
         self.assertEqual(self.notes(path, "--delimiter", ";", "--no-header", "--keys", "0"), note(path, "1", "1.234"))
 
@@ -312,6 +312,13 @@ class ValuesOfCsv(ColumnTest):
                             ('"0,5"', "numbers have a decimal point, and no separators between digits; --decimal , reads decimal commas"),
                             *((f'"{value}"', "numbers have a decimal point, and no separators between digits; if the comma separates thousands, remove it: "
                                "pandas.read_csv with dtype=str, then df['NAME'] = df['NAME'].str.replace(',', '')") for value in ("1,234", "103,771.90", "-1,234,567")),
+                            *((f'"{value}"', "a number in parentheses is negative in accounting: write (5) as -5, with pandas"
+                               r" df['NAME'] = df['NAME'].str.replace(r'^\((.*)\)$', r'-\1', regex=True)") for value in ("(5)", "(1,234.50)", "( 0.5 )")),
+                            ("#DIV/0!", "a row without a value cannot be imported: fill it, or remove it"), ("−5", "the minus sign of numbers is -, not the character − (U+2212)"),
+                            ("(5 %)", "write 5% as 0.05, and (5) as -5"), ("(1+2j)", "--rows chooses columns of numbers, --keys the column of keys"),
+                            ("(1 2)", "lists are imported from Parquet or JSON Lines; in CSV each number has a column"), ("5-", "write the minus sign first, 5- as -5"),
+                            *((f'"{value}"', "write numbers without the currency") for value in ("$5", "-$5", "$1,200", "1.200,50 €", "$-5")),
+                            ("($5)", "write numbers without the currency, and (5) as -5"),
                             ("1_000", "numbers have a decimal point, and no separators between digits"),
                             ("0x1f", "numbers are decimal, not hexadecimal"), ("１２", "the digits of numbers are 0 to 9"),
                             ('"[0.5, 1.5]"', "lists are imported from Parquet or JSON Lines; in CSV each number has a column"),
@@ -324,10 +331,40 @@ class ValuesOfCsv(ColumnTest):
                 self.assertIn(f"{path}: column x (row 2: '{shown}') is not numeric", error)
                 self.assertIn("; --rows chooses the columns of the rows, and --keys the column of keys", error)
 
+    def test_an_amount_in_parentheses_may_have_a_decimal_comma(self):
+        path = self.text("id;x\na;1,5\nb;(5,5)\n")
+        self.assertIn("a number in parentheses is negative in accounting", self.refused(path, "--delimiter", ";", "--decimal", ",", "--rows", "x"))
+
+    def test_columns_of_other_types_say_how_they_become_numbers(self):
+        for column, hint in (
+                (pa.array([datetime.datetime(2026, 1, 1)]), "df['x'] = pandas.to_datetime(df['x']).astype('int64') makes integers of times"),
+                (pa.array([datetime.date(2026, 1, 1)]), "df['x'] = pandas.to_datetime(df['x']).astype('int64') makes integers of times"),
+                (pa.array([datetime.timedelta(1)]), "df['x'] = df['x'].astype('int64') makes integers of durations"),
+                (pa.array(["1.5"]).dictionary_encode(), "df['x'] = df['x'].astype('float64') makes numbers of categories of text"),
+                (pa.array([b"1234"]), "df['x'] = df['x'].map(lambda x: numpy.frombuffer(x, '<f4')) makes lists of bytes, if these are float32"),
+                (pa.array([[decimal.Decimal("1.5")]]), "df['x'] = [[float(x) for x in row] for row in df['x']] makes floats of decimal numbers"),
+                (pa.array([{"y": 1}]), "objects are not flattened: make a column of each member that is a number")):
+            pq.write_table(pa.table({"x": column}), self.work / "m.parquet")
+            with self.subTest(hint):
+                self.assertTrue(self.refused(self.work / "m.parquet", "--rows", "x").endswith("; " + hint))
+
+    def test_lists_that_are_text_say_how_they_become_lists(self):
+        for text, function in ("[1, 2]", "json.loads"), ("[1.5 2. ]", "lambda x: numpy.fromstring(x.strip('[]'), sep=' ')"):
+            path = self.parquet(v=[text])
+            self.assertIn(f"is text: df['v'] = df['v'].map({function}) makes lists of it", self.refused(path, "--rows", "v"))
+            self.assertIn(f"is text: df['NAME'] = df['NAME'].map({function}) makes lists of it", self.refused(path))
+
+    def test_columns_of_bools_are_converted_as_those_of_integers(self):
+        path = self.parquet(a=[True, False], b=[2, 3], c=[0.5, 1.5])
+        self.imported(path, "--dtype", "float32")
+        self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [1, 2, 0.5, 0, 3, 1.5])
+        self.imported(self.parquet(v=[[True, False]]), "--dtype", "float16")
+        self.assertEqual(numbers(self.tensors("m.safetensors"), "v"), [1, 0])
+
     def test_blank_text_and_numbers_that_are_text_are_shown(self):
         path = self.text("id,x\na,1\nb,  \n")
         self.assertIn("column x (row 1: '  ') is not numeric; a row without a value cannot be imported", self.refused(path, "--keys", "id"))
-        self.assertIn("column x (text) is not numeric; numbers that are stored as text are not converted", self.refused(self.parquet(x=["1", "2"])))
+        self.assertIn("column x (text) is not numeric; numbers that are stored as text are not converted: df['x'] = df['x'].astype('float64') makes", self.refused(self.parquet(x=["1", "2"])))
         self.assertIn("column x: row 0 has no value", self.refused(self.text('id,x\na,""\n'), "--keys", "id"))
 
     def test_a_value_far_into_the_file_is_found(self):
@@ -344,8 +381,8 @@ class ValuesOfCsv(ColumnTest):
                          "true as 1 and false as 0; --rows chooses the columns of the rows, here x,y, and --keys the column of keys")
         path = self.parquet(title=["Alien"], x=[1.0], seen=[True], day=pa.array([1], pa.date32()))
         self.assertEqual(self.refused(path),
-                         f"{path}: columns title (row 0: 'Alien') and day (type date32[day]) are not numeric; --rows chooses "
-                         "the columns of the rows, here x,seen, and --keys the column of keys")
+                         f"{path}: columns title (row 0: 'Alien') and day (type date32[day]) are not numeric; "
+                         "df['day'] = pandas.to_datetime(df['day']).astype('int64') makes integers of times; --rows chooses the columns of the rows, here x,seen, and --keys the column of keys")
 
     def test_latin_1_is_refused_only_where_it_is_read(self):
         path = self.text("id,é,x\na,1,2\nb\xe9,1,2\n".encode("latin-1"))

@@ -50,6 +50,12 @@ class CommandLine(ImportTest):
         self.imported(self.work / "m.csv", "--rows", "s,p", "--keys", "id", "--rows", "q")
         self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [3, 1, 2])
 
+    def of_numpy(self, array):
+        """the arguments for a .npy file of this array"""
+        path = self.work / f"{array.dtype.char}{array.dtype.itemsize}.npy"
+        np.save(path, array)
+        return (path,)
+
     def test_what_was_probably_meant_is_said(self):
         vectors, keys, floats = self.work / "v.npy", self.work / "k.txt", self.work / "f.npy"
         np.save(vectors, np.zeros((2, 3), "f4"))
@@ -88,7 +94,12 @@ class CommandLine(ImportTest):
                 ((self.work / "dec.parquet", "--rows", "d"), "column d: the type is decimal128(4, 2); expected numbers, or lists of numbers; df['d'] = df['d'].astype('float64') makes"),
                 ((self.work / "dec.parquet", "--keys", "d"), "keys are of type decimal128(4, 2); expected integers or strings; astype('int64') makes integers"),
                 ((self.work / "lists.parquet", "--keys", "id"), "column v (row 0: '[1, 2]') is not numeric; it is text: df['NAME'] = df['NAME'].map(json.loads) makes lists of it; --rows"),
-                ((integers, "--dtype", "float16"), "it is int64; --dtype converts floats only: numpy.save(FILE, x.astype('float32')) makes floats of an array, --tensor"),
+                ((integers, "--dtype", "float16"), "it is int64; --dtype converts floats only. Without --dtype it stays int64; --tensor chooses tensors, and numpy.save('FILE.npy', x.astype('float32')) makes"),
+                *((self.of_numpy(x), hint) for x, hint in (
+                    (np.ones(1, "c16"), "; numpy.save('FILE.npy', x.astype('complex64')) converts an array x"),
+                    (np.array(["2026-01-01"], "M8[D]"), "; numpy.save('FILE.npy', x.astype('int64')) converts an array x"),
+                    (np.zeros(1, [("u", "f4"), ("v", "i4")]), "; numpy.save('FILE.npy', x['u']) makes an array of a field"),
+                    (np.zeros(1, "V2"), "; if it is bfloat16, numpy.save('FILE.npy', x.view(ml_dtypes.bfloat16).astype('float32')) keeps its values"))),
                 ((self.work / "commas.txt",), "; a file with commas is imported under a name that ends with .csv, by --no-header --keys 0"),
                 ((self.work / "commas2.txt",), "'king, 1,', before the last 1 numbers, ends with another number; expected 1 numbers in each line, one space before each; a file with commas"),
                 ((self.work / "t2.csv", "--tensor", "x=v", "--keys", "id"), "t2.csv: x is a column, and --tensor chooses tensors; --rows x takes only this column"),

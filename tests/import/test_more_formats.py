@@ -235,27 +235,40 @@ class JsonLines(ColumnTest):
         self.imported(path, "--keys", "id", "--key-dtype", "string")
         self.assertEqual(strings(self.tensors("m.safetensors"), "x.keys"), ["7", str(2 ** 64 - 1)])
 
-    def test_integers_that_float64_cannot_hold_are_rounded_as_in_csv(self):
-        self.imported(self.lines({"v": [2 ** 53 + 1, 1], "id": 1}, {"v": [-7, 2 ** 60 + 1], "id": 2}), "--dtype", "float64")
-        self.assertEqual(numbers(self.tensors("m.safetensors"), "v"), [2 ** 53, 1, -7, 2 ** 60])
-        self.imported(self.lines({"x": 2 ** 53 + 1}), "--dtype", "float64")
-        self.assertEqual(numbers(self.tensors("m.safetensors"), "x"), [2 ** 53])
+    def test_integers_that_float64_rounds_are_refused_as_in_csv(self):
+        path = self.lines({"v": [1, 2 ** 60], "id": 1}, {"v": [-7, 2 ** 53 + 1], "id": 2})
+        self.assertIn("column v: element 1 of row 1 has the integer 9007199254740993; floats", self.refused(path, "--keys", "id"))
+        self.assertIn("column x: row 0 has the integer -9007199254740993; floats", self.refused(self.lines({"x": -2 ** 53 - 1})))
+        csv = self.text("id,x\n9007199254740993,9007199254740992\n1, 9007199254740993\n")
+        self.assertIn("column x: row 1 has the integer 9007199254740993; floats have all integers up to 2**53. Expected --keys for a"
+                      " column of identifiers, or --rows without it; written as 9007199254740993.0, it is rounded",
+                      self.refused(csv, "--keys", "id"))
+        for rounded in self.text("x\n9007199254740993.0\n"), self.lines({"x": 9007199254740993.0}):
+            self.imported(rounded, "--dtype", "float64")
+            self.assertEqual(numbers(self.tensors(rounded.stem + ".safetensors"), "x"), [2 ** 53])
+        self.imported(self.lines({"v": [2 ** 60, 1]}), "--dtype", "float64")
+        self.assertEqual(numbers(self.tensors("m.safetensors"), "v"), [2 ** 60, 1])
 
     def test_members_that_are_true_or_false_are_bools(self):
         self.imported(self.lines({"x": True}, {"x": False}))
         self.assertEqual(self.tensors("m.safetensors")["x"], ("bool", [2], b"\1\0"))
         self.imported(self.lines({"x": [True, False]}, {"x": [False, True]}))
         self.assertEqual(self.tensors("m.safetensors")["x"], ("bool", [2, 2], b"\1\0\0\1"))
-        self.assertIn("it is bool; --dtype converts floats only", self.refused(self.lines({"x": True}), "--dtype", "float32"))
+        self.imported(self.lines({"x": [True, False]}), "--dtype", "float16")
+        self.assertEqual(numbers(self.tensors("m.safetensors"), "x"), [1, 0])
+        path = self.lines({"x": True, "y": 0.5})
+        self.assertIn("--dtype float32 or float64 converts all of them", self.refused(path))
+        self.imported(path, "--dtype", "float64")
+        self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [1, 0.5])
 
     def test_a_member_that_is_not_in_the_first_row_is_named_with_its_first_line(self):
         path = self.text('{"id": 1, "x": 1, "y": 2}\n\n{"id": 2, "x": 1, "y": 2, "yy": 3}\n')
         path = path.rename(self.work / "m.jsonl")
         for options in (), ("--rows", "x,yy"):
-            self.assertEqual(self.refused(path, "--keys", "id", *options), f"{path}, column yy: row 0 has no value; yy appears first in line 3")
+            self.assertEqual(self.refused(path, "--keys", "id", *options), f"{path}, column yy: row 0 has no value; yy appears first in line 3; fill it, or remove the row")
         path = self.lines({"v": [1]}, {"v": [1]}, {"w": [1]})
         self.assertEqual(self.refused(path), f"{path}: there are several columns of lists, v, w; w appears first in line 3; --rows chooses one")
-        self.assertEqual(self.refused(path, "--rows", "w"), f"{path}, column w: row 0 has no value; w appears first in line 3")
+        self.assertEqual(self.refused(path, "--rows", "w"), f"{path}, column w: row 0 has no value; w appears first in line 3; fill it, or remove the row")
 
     def test_batches_are_joined(self):
         import json_lines

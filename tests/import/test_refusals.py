@@ -27,15 +27,20 @@ class Columns(ImportTest):
         self.expect(", column id: row 2 has no key", key, id=["a", "b", None], v=vectors)
         self.expect(", column id: keys are of type double; expected integers or strings; "
                  "pandas makes floats of integers if one is missing: fill it, or remove the row, and make integers by astype('int64')", key, id=[1.0, 2.0, 3.0], v=vectors)
-        self.expect(", column v: row 2 has no value", v=[[1.0], [2.0], None])
-        self.expect(", column v: row 0 has no value", v=[None, [2.0]])
-        self.expect(", column v: element 1 of row 2 has no value", v=[[1.0, 2.0], [3.0, 4.0], [5.0, None]])
+        self.expect(", column v: row 2 has no value; fill it, or remove the row", v=[[1.0], [2.0], None])
+        self.expect(", column v: row 0 has no value; fill it, or remove the row", v=[None, [2.0]])
+        self.expect(", column v: element 1 of row 2 has no value; fill it, or remove the row", v=[[1.0, 2.0], [3.0, 4.0], [5.0, None]])
         self.expect(", column v: row 2 has 1 elements; expected 2, as in the first row", v=[[1.0, 2.0], [3.0, 4.0], [5.0]])
         self.expect(": column b is double, but column a is int64; --rows chooses columns of one dtype, --dtype float32 or float64 converts all of them".replace("double", "float64"),
                     a=[1], b=[2.0])
-        self.expect(": column b is float64, but column a is bool; --rows chooses columns of one dtype", a=[True], b=[2.0])
+        self.expect(": column b is float64, but column a is bool; --rows chooses columns of one dtype, --dtype float32 or float64 converts all of them",
+                    a=[True], b=[2.0])
+        for options in (), ("--dtype", "float32"):  # which does not help
+            self.expect(": column v has lists; --rows takes one column of lists, here --rows v, or several of numbers, here --rows n",
+                        ("--rows", "n,v", *options), v=[[1.0]], n=[1])
         self.expect(": column a (row 0: 'x') is not numeric; --rows chooses the columns of the rows, and --keys the column of keys", a=["x"])
-        self.expect(", column a: the type is list<element: list<element: double>>; expected numbers, or lists of numbers", a=[[[1.0]]])
+        self.expect(", column a: the type is list<element: list<element: double>>; expected numbers, or lists of numbers;"
+                    " df['a'] = df['a'].map(numpy.concatenate) makes one list of the lists of a row", a=[[[1.0]]])
         self.expect(": there is no column x; it has a", ("--rows", "x"), a=[1])
         self.expect(": there are several columns of lists, a, b; --rows chooses one", a=[[1]], b=[[2]])
         self.expect(": there is no column of rows", key, id=[1])

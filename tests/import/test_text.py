@@ -90,7 +90,7 @@ class Numbers(ImportTest):
         self.assertEqual(numbers(self.tensors("m.safetensors"), "x"), [float(2 ** 1024 - 2 ** 971)])
 
     def test_numbers_with_more_digits_than_float64_has_are_rounded_to_nearest(self):
-        texts = str(2 ** 53 + 1), "0.1000000000000000055511151231257827021181583404541015625", "5e-324", "1e-400"
+        texts = f"{2 ** 53 + 1}.0", "0.1000000000000000055511151231257827021181583404541015625", "5e-324", "1e-400"
         for path, name in ((self.write("m.csv", "x\n" + "\n".join(texts)), "x"), (self.write("m.txt", "".join(f"k{x} {x}\n" for x in texts)), "vectors"),
                            (self.write("m.jsonl", "".join(f'{{"x": {x}}}\n' for x in texts)), "x")):
             with self.subTest(path.name):

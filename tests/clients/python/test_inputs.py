@@ -43,6 +43,8 @@ class StubTensor:
         return StubTensor(self.values.view(dtype))
 
     def numpy(self):
+        if self.dtype in ("torch.float8_e4m3fn", "torch.complex32"):
+            raise TypeError(f"Got unsupported ScalarType {self.dtype}")  # as torch does
         return self.values
 
 
@@ -72,6 +74,12 @@ def test_bfloat16_of_torch_is_sent_from_its_own_memory(stub):
     values = np.array([1, 2, 3], "i2")
     made = inputs.as_input(stub(values, "torch.bfloat16"), "x")
     assert (made.dtype, made.shape, address(made.data)) == ("bfloat16", (3,), values.ctypes.data)
+
+
+@pytest.mark.parametrize("dtype, way_out", [("torch.float8_e4m3fn", r"x\.float\(\)"), ("torch.complex32", r"x\.to\(torch\.complex64\)")])
+def test_dtypes_of_torch_that_numpy_does_not_have(stub, dtype, way_out):
+    with pytest.raises(TypeError, match=f"^x: a tensor of {dtype}, a dtype that tensord does not have; call {way_out} first"):
+        inputs.as_input(stub(np.zeros(2), dtype), "x")
 
 
 @pytest.mark.skipif(torch is None, reason=NO_TORCH)
@@ -162,7 +170,7 @@ def without_elements(library, name):
     ([masked], "2 of 3 elements are masked", r"x\.filled\(0\)"),
     ([1, np.ma.masked], "1 of 1 elements are masked", r"x\.filled\(0\)"),
     (np.array(["a", b"b"], object), "bytes and str", "str alone, or bytes alone"),
-    (np.array(["a", None], object), "NoneType and str", "str alone, or bytes alone"),
+    (np.array(["a", None], object), "strings of which 1 are missing", "(fill them first|leave it out)"),
     (np.array([1, 2], object), "int", r"x\.astype"),
     (np.array(["\ud800"]), "surrogate", "bytes"),
     (["\ud800"], "surrogate", "bytes"),
@@ -178,7 +186,7 @@ def without_elements(library, name):
     (of_library("pandas"), "pandas", r"x\.to_numpy\(\)"),
     (of_library("xarray"), "xarray", r"x\.to_numpy\(\)"),
     (of_library("polars"), "polars", r"x\.to_numpy\(\)"),
-    (of_library("pyarrow"), "pyarrow", r"x\.to_numpy\(\)"),
+    (of_library("pyarrow"), "pyarrow", r"x\.to_numpy\(zero_copy_only=False\)"),
     (of_library("scipy"), "scipy", r"x\.toarray\(\)"),
     (of_library("pint"), "pint", r"x\.magnitude"),
     (np.zeros(2).view(type("Quantity", (np.ndarray,), {"__module__": "astropy", "value": 0})), "astropy", r"x\.value"),
@@ -367,3 +375,69 @@ def test_an_index_that_names_no_rows(which, expected):
             assert str(caught.value) == expected
         with pytest.raises(TypeError, match=r"^loc\[(None|\.\.\.)\].* has a key or a list of keys"):
             table.loc[which]
+
+
+def test_bytes_of_a_file_of_numpy_may_be_bfloat16():
+    with pytest.raises(TypeError, match=r"^x: an array of void16.*; call x\.view\('uint8'\) first, or x\.view\(ml_dtypes\.bfloat16\) if numpy\.save"):
+        inputs.as_input(np.zeros(2, "V2"), "x")
+
+
+@pytest.mark.parametrize("rows, message", [
+    ([[1.0, 2.0], [3.0, 4.0]], r"an array of objects that are lists or arrays; pass numpy\.stack\(x\)"),
+    ([np.ones(2), np.zeros(2)], r"an array of objects that are lists or arrays; pass numpy\.stack\(x\)"),
+    ([[1.0], [2.0, 3.0]], "lists of different lengths; make all"), ([np.ones(1), np.ones(2)], "lists of different lengths; make all"),
+    ([[1.0], "a"], "lists beside other objects; make all"),
+    (["a", None, float("nan")], r"strings of which 2 are missing; fill them first, as x\.fillna\(''\)")], ids=str)
+def test_columns_of_pandas_as_arrays_of_objects(client, rows, message):
+    column = np.empty(len(rows), object)
+    column[:] = rows
+    with pytest.raises(TypeError, match="^x: " + message):
+        client.cast(x=column, dtype="int8")
+    if "stack" in message:
+        assert client.cast(np.stack(column), "int8").shape == (2, 2)
+
+
+BFLOAT16_VALUES = np.array([[1.00390625, 1.01171875, -0.0, 1e-40, 3.4e38], [np.nan, np.inf, -np.inf, 1 / 3, -65504.5]])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int64", "bool"])
+def test_arrays_in_bfloat16_are_those_of_the_op_cast(client, dtype):
+    given = BFLOAT16_VALUES if dtype.startswith("float") else np.nan_to_num(BFLOAT16_VALUES, posinf=257, neginf=-259) % 70000
+    with np.errstate(over="ignore"):
+        x = given.astype(dtype).T
+    client.tables["sent"].put(tensord.bfloat16(x))
+    client.store("cast").cast(x, "bfloat16")
+    assert client.tables["sent"].dtype == "bfloat16"
+    np.testing.assert_array_equal(client.tables["sent"].get().view("u4"), client.tables["cast"].get().view("u4"))
+    assert client.gather(tensord.bfloat16([1, 2.5]), [1]).tolist() == [2.5] and client.cast(tensord.bfloat16(3), "int8") == 3
+
+
+def test_the_advice_to_cast_to_bfloat16_can_be_followed(client, using, daemon):
+    table = client.tables["halves"]
+    table.put(tensord.bfloat16(np.ones((2, 2))), keys=["a", "b"])
+    x = np.array([[1.5, 2.0], [3.0, 4.0]], "f4")
+    uses = {
+        "upsert": lambda client, x: client.tables["halves"].upsert(["a", "b"], x),
+        "scatter": lambda client, x: client.tables["halves"].scatter([[0], [1]], x),
+        "lookup": lambda client, x: client.tables["halves"].lookup(["y", "z"], missing="default", default=x),
+        "weights": lambda client, x: client.embedding_bag("halves", [[0, 1], [1, 0]], weights=x),
+        "concat": lambda client, x: client.concat(["halves", x])}
+    for name in ("upsert", "scatter", "lookup", "weights"):
+        with pytest.raises(tensord.ProblemError, match=r"cast with dtype = bfloat16.*: pass tensord\.bfloat16\(x\), or the table in which"
+                                                       r" client\.store\(NAME\)\.cast\(x, 'bfloat16'\) stores it") as caught:
+            using(daemon.url, lambda client: uses[name](client, x))
+        assert "tensord" not in caught.value.detail
+    client.store("converted").cast(x, "bfloat16")
+    for use in uses.values():
+        using(daemon.url, lambda client: use(client, tensord.bfloat16(x)))
+        use(client, client.tables["converted"])
+    np.testing.assert_array_equal(table.get(), x)
+
+
+@pytest.mark.parametrize("given, message", [
+    ("halves", r"x: a resident tensor; client\.store\(NAME\)\.cast\(x, 'bfloat16'\) makes the table NAME of it"),
+    (np.zeros(1, "c8"), "x: an array of complex64; pass real numbers"), (["a"], "x: an array of string; pass real numbers"),
+    (None, "x: None")], ids=str)
+def test_what_has_no_numbers_is_not_made_bfloat16(given, message):
+    with pytest.raises(TypeError, match="^" + message):
+        tensord.bfloat16(given)

@@ -14,6 +14,7 @@ import pytest
 import tensord
 from conftest import LIMIT, eventually, problem
 from tensord import progress
+from tensord.__main__ import save
 
 
 def program(daemon, *words, status=0):
@@ -70,6 +71,30 @@ def test_small_mistakes_on_the_command_line_are_named(daemon, client, tmp_path):
     for wide in '{"ref": "cli5"}', '{"dtype": "float64", "data": [1]}':
         assert program(daemon, "concat", f"inputs=[{wide}, [NaN]]") == [1, "NaN"]
     client.tables["cli5"].delete()
+
+
+def test_a_download_that_fails_leaves_the_file_as_it_was(daemon, client, tmp_path):
+    client.tables["texts"].put(["a", "ö"])
+    file = tmp_path / "precious.npy"
+    file.write_text("precious")
+    assert "texts has strings" in program(daemon, "get", "texts", str(file), status=1)
+    assert "TensorNotFound" in program(daemon, "get", "missing", str(file), status=1)
+    assert "is not a regular file; pass the name of a .npy file" in program(daemon, "get", "texts", str(tmp_path), status=1)
+    with pytest.raises(ValueError, match="Object arrays"):  # after the header is written
+        save(file, np.array(["a"], object))
+    assert [one.name for one in tmp_path.iterdir()] == ["precious.npy"] and file.read_text() == "precious"
+    assert program(daemon, "get", "texts") == ["a", "ö"]
+    client.tables["texts"].delete()
+
+
+def test_a_download_is_written_to_the_file_of_that_name(daemon, client, tmp_path):
+    client.tables["numbers"].put(np.arange(3))
+    (tmp_path / "link").symlink_to("file")
+    for name in "file", "link":
+        assert program(daemon, "get", "numbers", str(tmp_path / name)) == {"file": str(tmp_path / name), "dtype": "int64", "shape": [3]}
+        assert np.load(tmp_path / "file").tolist() == [0, 1, 2]
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["file", "link"] and (tmp_path / "link").is_symlink()
+    client.tables["numbers"].delete()
 
 
 def test_numbers_are_printed_as_in_the_api(daemon, client):

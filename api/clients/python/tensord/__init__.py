@@ -11,6 +11,7 @@ from .errors import (ClientLimit, Conflict, ConnectionLimit, ConnectionLost, Dat
                      QueueFull, RangeNotSatisfiable, ReplyTooLarge, RequestTimeout, ResourceLimit,
                      ShapeMismatch, TensorNotFound, TensordError, Timeout, Unauthenticated,
                      UnknownOp, UnsupportedDtype, UnsupportedMediaType)
+from .inputs import bfloat16
 from .serving import Server, serve
 
 __version__ = "0.1.0"
@@ -22,4 +23,4 @@ __all__ = ["AsyncClient", "AsyncStore", "AsyncTable", "AsyncTables", "Client", "
            "PayloadTooLarge", "PreconditionFailed", "ProblemError", "ProtocolError", "QueueFull",
            "RangeNotSatisfiable", "Ref", "ReplyTooLarge", "RequestTimeout", "ResourceLimit", "Selected", "Server",
            "ShapeMismatch", "Store", "Table", "Tables", "TensorNotFound", "TensordError", "Timeout", "Unauthenticated",
-           "UnknownOp", "UnsupportedDtype", "UnsupportedMediaType", "serve"]
+           "UnknownOp", "UnsupportedDtype", "UnsupportedMediaType", "bfloat16", "serve"]

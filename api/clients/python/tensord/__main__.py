@@ -6,6 +6,7 @@ import json
 import math
 import os
 import re
+import shlex
 import signal
 import sys
 from pathlib import Path
@@ -102,11 +103,28 @@ def run_put(client: Client, args: argparse.Namespace) -> Any:
 
 
 def run_get(client: Client, args: argparse.Namespace) -> Any:
+    if args.output is None:
+        return client.tables[args.table].get()
+    target = Path(args.output).resolve()
+    if target.exists() and not target.is_file():
+        raise ValueError(f"{args.output} is not a regular file; pass the name of a .npy file, or none to print the table as JSON")
     array = client.tables[args.table].get()
-    if args.output:
-        np.save(args.output, array, allow_pickle=False)
-        return {"file": args.output, "dtype": array.dtype.name, "shape": list(array.shape)}
-    return array
+    if array.dtype == object:
+        raise ValueError(f"{args.table} has strings, which a .npy file would have as pickled objects; without the name of a file they are"
+                         f" printed as JSON: python -m tensord get {shlex.quote(args.table)} >FILE.json")
+    save(target, array)
+    return {"file": args.output, "dtype": array.dtype.name, "shape": list(array.shape)}
+
+
+def save(target: Path, array: Any) -> None:
+    """writes the .npy file beside its place, so that an error leaves the file that was there"""
+    part = target.with_name(f".{target.name}.{os.getpid()}.part")
+    try:
+        with open(part, "xb") as opened:
+            np.save(opened, array, allow_pickle=False)
+        os.replace(part, target)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 def run_statistics(client: Client, args: argparse.Namespace) -> Any:

@@ -3,6 +3,11 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
+# Advice of the daemon that cannot be followed with arrays of NumPy, and what can be done in its place.
+TO_BFLOAT16 = "the op cast with dtype = bfloat16"
+BFLOAT16_HINT = ("; client.cast returns float32 in place of bfloat16: pass tensord.bfloat16(x), or the table in which"
+                 " client.store(NAME).cast(x, 'bfloat16') stores it")
+
 
 class TensordError(Exception):
     """Base of all errors of this package; `request_id` finds the request in the daemon's log."""
@@ -55,11 +60,11 @@ class ProblemError(TensordError):
     type: Optional[str]
 
     def __init__(self, problem: dict[str, Any], status: int = 0):
-        super().__init__(str(problem.get("detail", problem.get("title", f"status {status}"))))
+        self.detail = str(problem.get("detail", problem.get("title", f"status {status}")))
+        super().__init__(self.detail + (BFLOAT16_HINT if TO_BFLOAT16 in self.detail else ""))
         self.problem = problem
         self.status = status
         self.code = str(problem.get("code", ""))
-        self.detail = str(self)
         request_id = problem.get("request_id")
         self.request_id = None if request_id is None else str(request_id)
 

@@ -15,14 +15,15 @@ from typing import Any, Optional
 
 import numpy as np
 
-from .arrays import ITEM_BYTES, NAMES, NUMPY, Array, Floats, Given, Input, Plain, Ref, Tensor, raw
+from .arrays import ITEM_BYTES, NAMES, NUMPY, Array, Floats, Given, Input, Plain, Ref, Tensor, raw, to_array
 
 TOO_WIDE = "pass integers that all fit int64, or all fit uint64; identifiers may be strings"
 ONE_LENGTH = "make all lists of a level of one length"
 MISSING = "pass float('nan') for a value that is missing, or fill it"
+MISSING_TEXT = "fill them first, as x.fillna('') of pandas does"
 MISSING_KEY = "leave it out, or pass a key or a row number in its place"
 # Libraries whose objects have labels, units or a layout beside their elements, and how an object gives its elements.
-ELEMENTS = {"pandas": ("x.to_numpy()",), "polars": ("x.to_numpy()",), "pyarrow": ("x.to_numpy()", "x.as_py()"), "xarray": ("x.to_numpy()",),
+ELEMENTS = {"pandas": ("x.to_numpy()",), "polars": ("x.to_numpy()",), "pyarrow": ("x.to_numpy(zero_copy_only=False)", "x.as_py()"), "xarray": ("x.to_numpy()",),
             "scipy": ("x.toarray()",), "sparse": ("x.todense()",), "pint": ("x.magnitude",), "astropy": ("x.value",)}
 MISSING_VALUES = ("NoneType", "NAType", "NaTType", "NullScalar")  # classes of Python, pandas and pyarrow
 FLOATS = ("float16", "bfloat16", "float32", "float64")
@@ -81,6 +82,30 @@ def of_any(value: Any, name: str, index: bool) -> Given:
     return of_python(value, name, index) if foreign is None else of_array(foreign, name)
 
 
+def bfloat16(x: Any) -> Tensor:
+    """numbers in bfloat16, to be sent: table.upsert(keys, tensord.bfloat16(rows))
+
+    NumPy does not have bfloat16, so that the reply of client.cast is float32. They are rounded as by the op cast.
+    """
+    given = as_input(x, "x")
+    if isinstance(given, Ref):
+        raise refused("x", "a resident tensor", "client.store(NAME).cast(x, 'bfloat16') makes the table NAME of it")
+    if isinstance(given, Tensor) and given.dtype == "bfloat16":
+        return given
+    values = built(given.value, None, "x") if isinstance(given, Plain) else to_array(given.dtype, given.shape, memoryview(given.data))
+    if values.dtype.kind not in "biuf":
+        raise refused("x", f"an array of {given.dtype if isinstance(given, Tensor) else values.dtype.name}", "pass real numbers")
+    return Tensor("bfloat16", values.shape, raw(upper_halves(values)))
+
+
+def upper_halves(values: Array) -> Array:
+    """the bits of bfloat16: float32, rounded to nearest, ties to even; a NaN stays one"""
+    with np.errstate(over="ignore"):  # an infinity, as by the op cast
+        bits = values.astype("<f4", order="C").reshape(-1).view("<u4")
+    nan = (bits & 0x7FFFFFFF) > 0x7F800000
+    return np.where(nan, bits >> 16 | 0x40, (bits + np.uint32(0x7FFF) + (bits >> 16 & 1)) >> 16).astype("<u2")
+
+
 def as_row_numbers(value: Any, name: str) -> Input:
     """as as_input, for integers; strings are probably meant as keys"""
     made = as_input(value, name, True)
@@ -98,9 +123,9 @@ def refuse_labelled(value: Any, name: str) -> None:
     for library in libraries(value):
         if library in ELEMENTS:
             if type(value).__name__ in MISSING_VALUES:
-                raise refused(name, f"a {type(value).__name__} of {library}", missing_hint(name))
-            ways = [way for way in ELEMENTS[library] if hasattr(value, way[2:].rstrip("()"))]
-            raise refused(name, f"a {type(value).__name__} of {library}, of which only the elements can be sent",
+                raise refused(name, f"{a(type(value))} of {library}", missing_hint(name))
+            ways = [way for way in ELEMENTS[library] if hasattr(value, way[2:].partition("(")[0])]
+            raise refused(name, f"{a(type(value))} of {library}, of which only the elements can be sent",
                           f"pass them, {ways[0]}" if ways else "pass them as a NumPy array, or as nested lists of numbers or strings")
 
 
@@ -121,7 +146,12 @@ def of_torch(value: Any, name: str) -> Tensor:
     value = value.cpu().resolve_conj().resolve_neg().contiguous()
     if value.dtype == torch.bfloat16:
         return Tensor("bfloat16", tuple(value.shape), raw(value.view(torch.int16).numpy()))
-    return of_array(value.numpy(), name)
+    try:
+        array = value.numpy()
+    except TypeError:  # float8, halves of complex numbers
+        way = "x.to(torch.complex64)" if "complex" in str(value.dtype) else "x.float()"
+        raise refused(name, f"a tensor of {value.dtype}, a dtype that tensord does not have", f"call {way} first") from None
+    return of_array(array, name)
 
 
 def of_foreign(value: Any, name: str) -> Optional[Array]:
@@ -163,15 +193,22 @@ def sendable(dtype: np.dtype[Any]) -> str:
     """what to do with an array of this dtype"""
     if dtype.names:
         return f"pass its fields one by one: x[{dtype.names[0]!r}]"
-    nearest = {"g": "float64", "G": "complex128"}.get(dtype.char) or {"m": "int64", "M": "int64"}.get(dtype.kind, "float32")
-    return "call x.view('uint8') first" if dtype.kind == "V" and dtype.type is np.void else f"call x.astype({nearest!r}) first"
+    nearest = ({"g": "float64", "G": "complex128"}.get(dtype.char) or {"m": "int64", "M": "int64"}.get(dtype.kind)
+               or {"int": "int8", "uint": "uint8"}.get(dtype.name.rstrip("0123456789"), "float32"))  # int4 is of ml_dtypes
+    if dtype.kind != "V" or dtype.type is not np.void:
+        return f"call x.astype({nearest!r}) first"
+    bfloat16_of_file = ", or x.view(ml_dtypes.bfloat16) if numpy.save wrote bfloat16" if dtype.itemsize == 2 else ""
+    return f"call x.view('uint8') first{bfloat16_of_file}"
 
 
 def of_strings(values: Array, name: str) -> Tensor:
     texts = values.reshape(-1).tolist()
     kinds = set(map(type, texts))
-    if kinds & {list, tuple}:
-        raise refused(name, "lists of different lengths", ONE_LENGTH)
+    if kinds & {list, tuple, np.ndarray}:
+        refuse_nested(texts, kinds, name)
+    if {str} < kinds <= {str, float, type(None)}:  # as pandas has missing strings
+        raise refused(name, f"strings of which {sum(not isinstance(text, str) for text in texts)} are missing",
+                      MISSING_KEY if name in IDENTIFIERS else MISSING_TEXT)
     if not (all(issubclass(kind, str) for kind in kinds) or all(issubclass(kind, bytes) for kind in kinds)):
         raise refused(name, f"an array of objects of the types {words(kind.__name__ for kind in kinds)}",
                       "strings are str alone, or bytes alone; for numbers call x.astype(...) with their dtype")
@@ -180,6 +217,13 @@ def of_strings(values: Array, name: str) -> Tensor:
     except UnicodeEncodeError as error:
         raise refused(name, f"the string {error.object!r} is not Unicode text: {error.reason}", "pass bytes") from None
     return Tensor("string", values.shape, b"".join(part for text in encoded for part in (struct.pack("<I", len(text)), text)))
+
+
+def refuse_nested(found: list[Any], kinds: set[type], name: str) -> None:
+    """arrays of objects that are lists or arrays, as a column of embeddings is in pandas"""
+    if kinds <= {list, tuple, np.ndarray} and len({one.shape if isinstance(one, np.ndarray) else (len(one),) for one in found}) == 1:
+        raise refused(name, "an array of objects that are lists or arrays", "pass numpy.stack(x)")
+    raise refused(name, "lists of different lengths" if kinds <= {list, tuple, np.ndarray} else "lists beside other objects", ONE_LENGTH)
 
 
 # ---------------------------------------------------------------- values of Python
