@@ -14,7 +14,8 @@ class Collector:
         self.port = self.socket.getsockname()[1]
         self.endpoint = f"http://127.0.0.1:{self.port}"
         self.closed = threading.Event()
-        threading.Thread(target=self._accept, daemon=True).start()
+        self.accepts = threading.Thread(target=self._accept, daemon=True)
+        self.accepts.start()
 
     def _accept(self):
         while True:
@@ -72,7 +73,10 @@ class Collector:
         return next(span for span in self.spans() if wanted(span))
 
     def close(self):
+        """Ends `accept` first: one that goes on after a close may take the connections of the next socket with this number."""
         self.closed.set()
+        self.socket.shutdown(socket.SHUT_RDWR)
+        self.accepts.join()
         self.socket.close()
 
     def __enter__(self):

@@ -80,6 +80,12 @@ class FalseServer:
                 while self.replies and self.answer(connection):
                     pass
 
+    def stop_listening(self):
+        """Ends `accept` first: one that goes on after a close may take the connections of the next socket with this number."""
+        with contextlib.suppress(OSError):  # it has been closed
+            self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+
     def answer(self, connection):
         request = b""
         while b"\r\n\r\n" not in request:
@@ -227,4 +233,4 @@ def false_server():
     yield start
     for server in servers:
         server.ended.set()
-        server.listener.close()
+        server.stop_listening()

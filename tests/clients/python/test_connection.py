@@ -105,7 +105,7 @@ def test_a_dtype_is_only_asked_of_tables_that_are_data(false_server, using):
 
 def test_where_nothing_listens_is_a_connection_error(false_server, using):
     server = false_server()
-    server.listener.close()
+    server.stop_listening()
     with pytest.raises(tensord.ConnectionLost):
         using(server.url, gather, retries=1)
 
