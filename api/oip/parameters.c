@@ -5,7 +5,6 @@
 #include "api/text/suggest.h"
 #include "kernels/name.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* ---- values ---- */
@@ -125,17 +124,14 @@ static td_status refuse_parameter(struct td_oip_reader *reader, const struct td_
 {
     const struct td_op *op = reader->request->op;
     const char *names[TD_MAX_ATTRS + 2];
-    char allowed[256] = "";
-    size_t used = 0;
+    char allowed[256];
     int n = 0;
     for (; n < op->n_attrs; n++)
         names[n] = op->attrs[n].name;
     names[n++] = "device";
     names[n++] = reserved_names[COMPLEX];
-    for (int i = 0; i < n && used < sizeof allowed; i++)
-        used += (size_t)snprintf(allowed + used, sizeof allowed - used, "%s, ", names[i]);
-    td_json_refuse(path, reader->err, "%s has no parameter \"%s\"; expected %s<input>.ref",
-                   op->name, TD_OIP_SHOWN(name), allowed);
+    td_json_refuse(path, reader->err, "%s has no parameter \"%s\"; expected %s, <input>.ref",
+                   op->name, TD_OIP_SHOWN(name), td_names_text(names, n, allowed, sizeof allowed));
     td_suggest(reader->err, name.text, name.length, names, n);
     return TD_MALFORMED_REQUEST;
 }

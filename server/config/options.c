@@ -134,12 +134,12 @@ static bool choose(const char *const *choices, const char *value,
                    const struct td_option_source *source, char message[TD_CONFIG_MESSAGE], int *out)
 {
     char expected[160] = "one of ";
+    int n = 0;
     if (parse_name(choices, value, out))
         return true;
-    for (int i = 0; choices[i]; i++) {
-        const size_t used = strlen(expected);
-        snprintf(expected + used, sizeof expected - used, "%s%s", i > 0 ? ", " : "", choices[i]);
-    }
+    while (choices[n])
+        n++;
+    td_names_text(choices, n, expected + strlen(expected), sizeof expected - strlen(expected));
     return reject_choice(message, source, value, choices, expected);
 }
 
