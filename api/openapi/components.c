@@ -137,11 +137,11 @@ static const struct parameter {
     { "IfNoneMatch", "If-None-Match", "header",
       "The tensor has none of these ETags; *: it does not exist.", TEXT, NULL },
     { "StoreIfMatch", "If-Match", "header",
-      "With store, otherwise ignored: the tensor that the output is stored in has one of these "
+      "Only with store: the tensor that the output is stored in has one of these "
       "ETags; *: it exists.",
       TEXT, NULL },
     { "StoreIfNoneMatch", "If-None-Match", "header",
-      "With store, otherwise ignored: the tensor that the output is stored in has none of these "
+      "Only with store: the tensor that the output is stored in has none of these "
       "ETags; *: it does not exist.",
       TEXT, NULL },
     { "Range", "Range", "header",

@@ -234,6 +234,13 @@ td_status td_call_stopped(void *context, struct td_error *err);
 /* DEADLINE_EXCEEDED "the deadline passed <when>" if it had at the end of the last stage. */
 TD_MUST_CHECK td_status td_call_late(struct td_call *call, const char *when);
 
+/* Refuses If-Match and If-None-Match for a call that would ignore them. `why` follows the header's
+ * name in the message. */
+TD_MUST_CHECK td_status td_call_refuse_conditions(struct td_call *call, const char *why);
+#define TD_CHANGES_NOTHING                                                                         \
+    "is about the tensor that a call replaces, as one with \"store\" does; this one changes "      \
+    "nothing: leave the header out"
+
 /* The op's name or "the request", for messages. */
 static inline const char *td_call_subject(const struct td_call *call)
 {

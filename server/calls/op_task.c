@@ -107,6 +107,8 @@ static td_status decode(struct td_call *call)
     call->must_queue = call->request.options.store != NULL;
     if (status == TD_OK)
         status = check_store(call);
+    if (status == TD_OK && !call->request.options.store)
+        status = td_call_refuse_conditions(call, TD_CHANGES_NOTHING);
     return status;
 }
 

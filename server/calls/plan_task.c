@@ -14,7 +14,7 @@ static td_status begin_plan(struct td_call *call)
     if (status == TD_OK && call->body_format != TD_FORMAT_JSON)
         return td_error_set(&call->error, TD_UNSUPPORTED_MEDIA_TYPE,
                             "a plan is made from shapes, in a body of application/json");
-    return status;
+    return status == TD_OK ? td_call_refuse_conditions(call, TD_CHANGES_NOTHING) : status;
 }
 
 static td_status plan(struct td_call *call)

@@ -465,6 +465,37 @@ class Conditions(TensorTest):
                 raw.send(http_request("GET", f"/v1/tensors/{name}", headers=[f"{header}: *", f"{header}: *"]))
                 self.assertProblem(raw.reply(), 400, "MALFORMED_REQUEST", attribute=header)
 
+    def test_a_condition_of_a_call_that_changes_nothing_is_refused(self):
+        name, _ = self.resident([1])
+        gather = {"indices": [0]}
+        infer = {"inputs": [{"name": "indices", "datatype": "INT64", "shape": [1], "data": [0]}]}
+        for path, body in ((f"/v1/tensors/{name}/gather", gather), ("/v1/gather", {"params": {"ref": name}, **gather}),
+                           ("/v1/einsum/plan", {"equation": "i->", "shapes": [[3]]}), (f"/v2/models/{name}/infer", infer)):
+            for header in ("If-Match", "If-None-Match"):
+                with self.subTest(path, header=header):
+                    reply = self.post(path, body, {header: '"x"'})
+                    self.assertStatus(reply, 400)
+                    self.assertEqual(reply.json()["attribute"], header)
+                    self.assertIn("this one changes nothing: leave the header out", reply.body.decode())
+                    self.assertStatus(self.post(path, body), 200)
+
+    def test_a_body_that_is_a_part_is_refused_and_replaces_nothing(self):
+        """RFC 9110 section 14.5"""
+        name, _ = self.resident([1, 2])
+        part = {"Content-Range": "bytes 0-3/10"}
+        sentence = "Content-Range is 'bytes 0-3/10', but a body is taken as a whole; send all of it without Content-Range"
+        problem = self.assertProblem(self.put(name, [5], part), 400, "MALFORMED_REQUEST", attribute="Content-Range")
+        self.assertEqual(problem["detail"], sentence + "; POST /v1/tensors/{name}/scatter changes some rows of a tensor")
+        for method, path, body in (("DELETE", f"/v1/tensors/{name}", None), ("PUT", f"/v1/tensors/{name}/keys", [3, 4]),
+                                   ("POST", f"/v1/tensors/{name}/scatter", {"indices": [0], "updates": [5]}),
+                                   ("POST", "/v2/models/gather/infer", {})):
+            with self.subTest(path, method=method):
+                reply = self.request(method, path, body, part)
+                self.assertStatus(reply, 400)
+                self.assertIn(sentence, reply.body.decode())
+        self.assertStatus(self.get(f"/v1/tensors/{name}", part), 200)
+        self.assertData(name, "int32", [2], [1, 2])
+
     def test_expect_100_continue_gets_a_failed_condition_before_the_body(self):
         name, _ = self.resident([1])
         for path, condition, status in ((name, "If-None-Match: *", 412), (name, 'If-Match: "x"', 412), (".x", "X-None: 1", 422),
