@@ -56,8 +56,9 @@ static bool end_number(struct td_json_source *source)
 /* The dtypes of JSON values without one. */
 static struct td_untyped untyped_of(td_role role)
 {
-    return role == TD_ROLE_KEY ? (struct td_untyped){ TD_DTYPE_INT64, TD_DTYPE_INT64, true }
-                               : (struct td_untyped){ TD_DTYPE_FLOAT32, TD_DTYPE_INT32, false };
+    return role == TD_ROLE_KEY
+               ? (struct td_untyped){ TD_DTYPE_INT64, TD_DTYPE_INT64, true, TD_DTYPES_KEY_GIVEN }
+               : (struct td_untyped){ TD_DTYPE_FLOAT32, TD_DTYPE_INT32, false, TD_DTYPES_ALL };
 }
 
 /* The scan is at the value that is the whole body. */

@@ -23,6 +23,7 @@ struct td_json_array {
     td_dtype dtype;
     td_dtype integer_dtype; /* INFERRED: the dtype to try first for integers */
     bool no_fractions;      /* INFERRED: float32 is never inferred */
+    td_dtype_set others;    /* that the client may give the values, for advice */
     /* INFERRED: dtype is that of the elements so far, and may be widened */
     enum td_scalar_style style;
     bool started;      /* dtype is known and memory is allocated */
