@@ -1,5 +1,5 @@
 """Resident tensors: PUT, metadata, GET with ranges, replacement under load, DELETE."""
-import gzip, http.client, itertools, os, random, resource
+import gzip, http.client, itertools, os, random, re, resource
 from daemon import *
 from gates import GatedDaemon
 
@@ -464,6 +464,17 @@ class Conditions(TensorTest):
             with Raw(self.daemon) as raw:
                 raw.send(http_request("GET", f"/v1/tensors/{name}", headers=[f"{header}: *", f"{header}: *"]))
                 self.assertProblem(raw.reply(), 400, "MALFORMED_REQUEST", attribute=header)
+
+    def test_a_dtype_that_a_format_lacks_comes_in_the_way_that_the_error_says(self):
+        name, other = self.resident(["a"])[0], self.resident({"dtype": "bfloat16", "data": [1]})[0]
+        for tensor, accept in ((name, "application/x-npy"), (other, "application/x-npy"), (name, "application/vnd.safetensors"),
+                               (name, "application/octet-stream")):
+            for query in ("", "?response=base64"):  # which is about JSON
+                with self.subTest(tensor, accept=accept, query=query):
+                    problem = self.assertProblem(self.get(f"/v1/tensors/{tensor}{query}", {"Accept": accept}), 406, "NOT_ACCEPTABLE")
+                    way = re.search(r"ask for it with Accept: (application/json)(?:,| and) .*\?response=base64", problem["detail"])
+                    self.assertTrue(way, problem["detail"])
+                    self.assertIn("base64", self.get(f"/v1/tensors/{tensor}?response=base64", {"Accept": way[1]}).json())
 
     def test_a_condition_of_a_call_that_changes_nothing_is_refused(self):
         name, _ = self.resident([1])
