@@ -93,7 +93,7 @@ static const struct component schemas[] = {
               "'shapes':{'type':'array','items':{'$ref':'#/components/schemas/Shape'}},"
               "'dtype':{'$ref':'#/components/schemas/Dtype'}}}" },
     { "Object", "{'type':'object'}" },
-    { "Index", "{'type':['object','null']}" },
+    { "Index", "{'type':'object','properties':{'ready':{'type':['boolean','null']}}}" },
     { "List", "{'type':'array','items':{}}" },
     { "Inference",
       "{'type':'object','required':['inputs'],'properties':{'id':{'type':'string'},"

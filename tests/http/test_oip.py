@@ -112,6 +112,7 @@ class Repository(OipTest):
                     self.assertEqual({(m["name"], m["version"], m["state"]) for m in index},
                                      {(op, "1", "READY") for op in OPS})
         self.assertError(self.post("/v2/repository/index", b'{"ready":"yes"}'), 400, "ready")
+        self.assertError(self.post("/v2/repository/index", b"null"), 400, "the body is null; a JSON object is expected")
         self.assertError(self.post("/v2/repository/index", b'{"ready":'), 400)
 
     def test_a_request_without_tensors_logs_no_inputs_of_the_previous_request(self):
