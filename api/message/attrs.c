@@ -103,7 +103,7 @@ static const struct td_attr_spec *find_attr(const struct td_op *op, const char *
 
 static bool has_option(const struct td_request *request, enum option option)
 {
-    return !request->is_change || option == OPTION_DEVICE || option == OPTION_TIMING;
+    return !request->has_no_output || option == OPTION_DEVICE || option == OPTION_TIMING;
 }
 
 static int find_option(const struct td_request *request, const char *name, size_t length)

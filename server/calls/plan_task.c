@@ -9,6 +9,7 @@
 static td_status begin_plan(struct td_call *call)
 {
     td_request_init(&call->request, call->op);
+    call->request.has_no_output = true;
     const td_status status =
         td_codec_request_format(call->headers.content_type, &call->body_format, &call->error);
     if (status == TD_OK && call->body_format != TD_FORMAT_JSON)

@@ -21,7 +21,7 @@ static td_status begin(struct td_call *call)
 {
     td_status status = td_tensor_call_begin_write(call);
     td_request_init(&call->request, call->op);
-    call->request.is_change = true;
+    call->request.has_no_output = call->request.is_change = true;
     if (status == TD_OK)
         status =
             td_codec_request_format(call->headers.content_type, &call->body_format, &call->error);
