@@ -153,7 +153,8 @@ static td_status read_json_table(struct td_json_source *source, struct td_table_
 #define OFFSETS ".keys.offsets"
 #define BYTES   ".keys.bytes"
 
-/* Whether the name is that of a part of the table: "w.keys" of "w". table NULL: the part alone, "keys". */
+/* Whether the name is that of a part of the table: "w.keys" of "w". table NULL: the part alone,
+ * "keys". */
 static bool is_part(const char *name, const char *table, const char *part)
 {
     if (!table)
@@ -226,8 +227,8 @@ static td_status refuse_count(const struct td_safetensors *file, struct td_error
     return TD_MALFORMED_REQUEST;
 }
 
-/* Whether the entry of this name is of the keys "keys" or "keys.offsets" and "keys.bytes", which are n
- * entries: the others' names are free for the table. */
+/* Whether the entry of this name is of the keys "keys" or "keys.offsets" and "keys.bytes", which
+ * are n entries: the others' names are free for the table. */
 static bool is_keys_entry(const char *name, int n)
 {
     return n == 1 ? is_part(name, NULL, KEYS)
@@ -275,7 +276,8 @@ static td_status read_safetensors_table(const char *body, size_t bytes, struct t
     return TD_OK;
 }
 
-/* The strings of a file of two entries: of "keys.offsets" and "keys.bytes", or of those of any table. */
+/* The strings of a file of two entries: of "keys.offsets" and "keys.bytes", or of those of any
+ * table. */
 static td_status read_strings(const struct td_safetensors *file, struct td_arena *arena,
                               struct td_tensor *out, int *n, struct td_error *err)
 {

@@ -313,8 +313,8 @@ static bool is_float(td_dtype dtype)
     return floats >> dtype & 1;
 }
 
-/* How two dtypes become one: of a list of inputs that which loses less, elsewhere the dtype of the first
- * input, which is often a resident table. "" if there is no way. */
+/* How two dtypes become one: of a list of inputs that which loses less, elsewhere the dtype of the
+ * first input, which is often a resident table. "" if there is no way. */
 static const char *advise_cast(const struct td_input_spec *spec, td_dtype first, td_dtype other,
                                char *text, size_t size)
 {
@@ -367,7 +367,8 @@ static bool is_matrix(const struct td_op *op, const struct td_op_args *args, int
            args->inputs[i].tensors->shape.rank != 1;
 }
 
-/* Before dtypes are compared: else a table in place of its keys would be blamed on what has another one. */
+/* Before dtypes are compared: else a table in place of its keys would be blamed on what has another
+ * one. */
 static td_status check_row_keys(const struct td_op *op, const struct td_op_args *args,
                                 struct td_error *err)
 {

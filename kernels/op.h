@@ -49,13 +49,15 @@ typedef enum td_role {
 /* "data", "index", "key", "condition". */
 const char *td_role_name(td_role role);
 
-/* What an input is to quantised rows of the first input. A resident table NAME may have the resident tensor
- * NAME.<name of the input> beside it; imports of quantised rows write NAME.scale and NAME.offset. */
+/* What an input is to quantised rows of the first input. A resident table NAME may have the
+ * resident tensor NAME.<name of the input> beside it; imports of quantised rows write NAME.scale
+ * and NAME.offset. */
 typedef enum td_companion {
     TD_COMPANION_NONE,
     TD_COMPANION_SCALE,
-    TD_COMPANION_SHIFT, /* added or subtracted: a request that gives a scale and none of these is refused
-                           if there is one beside the table */
+    /* added or subtracted: a request that gives a scale and none of these is refused if there is
+     * one beside the table */
+    TD_COMPANION_SHIFT,
 } td_companion;
 
 /* A declared input. The first of an op is not optional. */
@@ -73,13 +75,13 @@ struct td_input_spec {
     bool list;         /* takes a list of tensors: indices.0, indices.1, ... */
     bool reads_values; /* data: the kernel reads values; for other roles it always does */
     bool sets_shape;   /* infer reads values: they decide the shape of an output */
-    /* About the rows of a table, which is the first input unless that is such an input itself. key: a key
-     * for each of them; a request may leave them out where the table is resident and has keys. index:
-     * row numbers; a request may have keys of such a table in their place. */
+    /* About the rows of a table, which is the first input unless that is such an input itself. key:
+     * a key for each of them; a request may leave them out where the table is resident and has
+     * keys. index: row numbers; a request may have keys of such a table in their place. */
     bool of_rows;
     td_companion companion;
-    /* False if these attributes leave an optional input unused: its dtype then does not matter. NULL: it
-     * is used wherever it is given. */
+    /* False if these attributes leave an optional input unused: its dtype then does not matter.
+     * NULL: it is used wherever it is given. */
     bool (*is_used)(const struct td_op_args *args);
 };
 
@@ -247,12 +249,12 @@ const struct td_op *td_op_named(const char *name, size_t length);
 
 td_output_form td_op_output_form(const struct td_op *op);
 
-/* True if the op looks rows of a table up: its first input is the table, `params`, or the keys of its
- * rows, and another one says which rows. */
+/* True if the op looks rows of a table up: its first input is the table, `params`, or the keys of
+ * its rows, and another one says which rows. */
 bool td_op_is_lookup(const struct td_op *op);
 
-/* The input that says which rows by keys of the table: keys to find, else row numbers, in whose place keys
- * may be. -1: there is none. */
+/* The input that says which rows by keys of the table: keys to find, else row numbers, in whose
+ * place keys may be. -1: there is none. */
 int td_op_keys_input(const struct td_op *op);
 
 /* All dtypes that an output can have, over all dtypes that its inputs accept. */
@@ -281,8 +283,8 @@ bool td_op_attr_copy(const struct td_attr_spec *attr, const struct td_op_args *f
 TD_MUST_CHECK td_status td_op_check(const struct td_op *op, const struct td_op_args *args,
                                     struct td_error *err);
 
-/* Widens keys of int32 and uint32 (key_dtype.h), then td_op_check, then aligns the inputs whose values
- * are read, then op->infer. */
+/* Widens keys of int32 and uint32 (key_dtype.h), then td_op_check, then aligns the inputs whose
+ * values are read, then op->infer. */
 TD_MUST_CHECK td_status td_op_infer(const struct td_op *op, struct td_op_args *args,
                                     struct td_arena *arena, struct td_error *err);
 

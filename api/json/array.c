@@ -35,8 +35,8 @@ static const char *token_text(const char *p, const char *end, char *text, size_t
     return text;
 }
 
-/* "the string \"a\"", for the string token at p, as it is written; truncated between characters if it is
- * long. */
+/* "the string \"a\"", for the string token at p, as it is written; truncated between characters if
+ * it is long. */
 enum { STRING_TEXT = 64 };
 static const char *string_text(const char *p, const char *end, char text[STRING_TEXT])
 {

@@ -19,9 +19,9 @@
  * value. */
 
 /* Reads a value and infers its dtype: bool; int32, else int64, else uint64; float32 if any number
- * has a fraction or exponent; string. `untyped` has the dtype of a list without elements, the one to
- * try first for integers, whether a fraction is UNSUPPORTED_DTYPE at its element, and the dtypes that
- * the client may give the values. */
+ * has a fraction or exponent; string. `untyped` has the dtype of a list without elements, the one
+ * to try first for integers, whether a fraction is UNSUPPORTED_DTYPE at its element, and the dtypes
+ * that the client may give the values. */
 TD_MUST_CHECK td_status td_json_read_untyped(struct td_json_scan *scan, struct td_untyped untyped,
                                              const struct td_json_path *path,
                                              struct td_arena *arena, struct td_tensor *out,

@@ -3,8 +3,8 @@
  * For untyped data the first element determines whether the tensor has booleans, strings or
  * numbers. Numbers are int32 (or `integer_dtype`) until an element does not fit: then int64, then
  * uint64 if no element is negative, and float32 if any has a fraction or an exponent. The elements
- * so far are converted each time. With `no_fractions` a number that would need float32 is left to the
- * caller to refuse. Private to api/json.
+ * so far are converted each time. With `no_fractions` a number that would need float32 is left to
+ * the caller to refuse. Private to api/json.
  *
  * Ownership  Memory is allocated from the arena.
  * Errors     MEMORY_EXHAUSTED. An integer that fits no dtype is recorded, not reported: a later

@@ -85,8 +85,8 @@ td_status td_json_siblings_read(struct td_json_siblings *siblings, struct td_jso
     untyped.others = 0; /* the other tensors may have the dtype that it has */
     const td_status status =
         td_json_tensor(source, as_other ? &of->dtype : NULL, untyped, path, out);
-    /* Whether an optional input is used is known at the end. A matrix in place of the keys of its rows is
-     * the error, not what has another dtype. */
+    /* Whether an optional input is used is known at the end. A matrix in place of the keys of its
+     * rows is the error, not what has another dtype. */
     const bool is_matrix = td_input_is_row_keys(spec) && out->shape.rank != 1;
     if (status == TD_OK && !of->known && !spec->is_used && !is_matrix)
         *of = dtype_for_others(spec, out, spec->name);
@@ -155,8 +155,8 @@ static td_role role_of(const struct td_request *request, const struct td_json_si
     return request->op->inputs[sibling->input].role;
 }
 
-/* True unless the tensor is of an unused input, or has a dtype that its input does not accept: the error
- * will name it, so no other tensor gets that dtype. */
+/* True unless the tensor is of an unused input, or has a dtype that its input does not accept: the
+ * error will name it, so no other tensor gets that dtype. */
 static bool is_accepted(const struct td_request *request, const struct td_json_sibling *sibling)
 {
     const struct td_input_spec *spec = &request->op->inputs[sibling->input];

@@ -9,9 +9,9 @@
 struct td_oip_reader;
 struct td_oip_input;
 
-/* Converts a tensor of pairs to complex numbers, without moving its data. Leaves tensors of integers
- * and of other dtypes as they are, unless the parameter is that of the input. Errors name the
- * input. */
+/* Converts a tensor of pairs to complex numbers, without moving its data. Leaves tensors of
+ * integers and of other dtypes as they are, unless the parameter is that of the input. Errors name
+ * the input. */
 TD_MUST_CHECK td_status td_oip_pairs_to_complex(struct td_oip_reader *reader,
                                                 const struct td_oip_input *input,
                                                 struct td_tensor *tensor);

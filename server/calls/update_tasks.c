@@ -55,8 +55,8 @@ static td_status no_keys(struct td_call *call)
 /* For the estimate of the cost, which does not read it. */
 static const struct td_key_index there_is_one;
 
-/* What decoding and inference need to know of the current version. No reference to it is kept, since a
- * version without other references can be updated in place. */
+/* What decoding and inference need to know of the current version. No reference to it is kept,
+ * since a version without other references can be updated in place. */
 static td_status describe_inputs(struct td_call *call, const struct td_tensor *table)
 {
     struct td_tensor_call *state = call->state;

@@ -223,8 +223,8 @@ static bool is_called(const struct segment *segment, const char *name)
     return td_name_is(name, segment->name, segment->name_length);
 }
 
-/* A route of /v1 below another name whose last segment is this, "scatter" of "/v1/tensors/{name}/scatter";
- * NULL if there is none. */
+/* A route of /v1 below another name whose last segment is this, "scatter" of
+ * "/v1/tensors/{name}/scatter"; NULL if there is none. */
 static const struct route *route_ending_with(const struct segment *segment)
 {
     for (int i = 0; i < N_ROUTES; i++) {
@@ -253,7 +253,8 @@ static td_status unknown_op(const struct segment *segment, struct td_error *err)
                            "GET /v1/ops");
 }
 
-/* An op of another route, or an unknown name; perhaps a '/' was meant to be in the name of the tensor. */
+/* An op of another route, or an unknown name; perhaps a '/' was meant to be in the name of the
+ * tensor. */
 static td_status unknown_lookup(const struct segment *segment, const char *const *names, int n,
                                 struct td_error *err)
 {
@@ -277,7 +278,8 @@ static td_status unknown_lookup(const struct segment *segment, const char *const
     return TD_UNKNOWN_OP;
 }
 
-/* The last segments of the paths below a tensor that have one of these methods. Returns their number. */
+/* The last segments of the paths below a tensor that have one of these methods. Returns their
+ * number. */
 static int tensor_paths(unsigned methods, const char *names[N_ROUTES])
 {
     static const char tensor[] = "/v1/tensors/{name}/";
