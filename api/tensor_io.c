@@ -56,8 +56,9 @@ static bool end_number(struct td_json_source *source)
 /* The dtypes of JSON values without one. */
 static struct td_untyped untyped_of(td_role role)
 {
-    return role == TD_ROLE_KEY ? (struct td_untyped){ TD_DTYPE_INT64, TD_DTYPE_INT64, true }
-                               : (struct td_untyped){ TD_DTYPE_FLOAT32, TD_DTYPE_INT32, false };
+    return role == TD_ROLE_KEY
+               ? (struct td_untyped){ TD_DTYPE_INT64, TD_DTYPE_INT64, true, TD_DTYPES_KEY_GIVEN }
+               : (struct td_untyped){ TD_DTYPE_FLOAT32, TD_DTYPE_INT32, false, TD_DTYPES_ALL };
 }
 
 /* The scan is at the value that is the whole body. */
@@ -152,7 +153,8 @@ static td_status read_json_table(struct td_json_source *source, struct td_table_
 #define OFFSETS ".keys.offsets"
 #define BYTES   ".keys.bytes"
 
-/* Whether the name is that of a part of the table: "w.keys" of "w". table NULL: the part alone, "keys". */
+/* Whether the name is that of a part of the table: "w.keys" of "w". table NULL: the part alone,
+ * "keys". */
 static bool is_part(const char *name, const char *table, const char *part)
 {
     if (!table)
@@ -225,8 +227,8 @@ static td_status refuse_count(const struct td_safetensors *file, struct td_error
     return TD_MALFORMED_REQUEST;
 }
 
-/* Whether the entry of this name is of the keys "keys" or "keys.offsets" and "keys.bytes", which are n
- * entries: the others' names are free for the table. */
+/* Whether the entry of this name is of the keys "keys" or "keys.offsets" and "keys.bytes", which
+ * are n entries: the others' names are free for the table. */
 static bool is_keys_entry(const char *name, int n)
 {
     return n == 1 ? is_part(name, NULL, KEYS)
@@ -274,7 +276,8 @@ static td_status read_safetensors_table(const char *body, size_t bytes, struct t
     return TD_OK;
 }
 
-/* The strings of a file of two entries: of "keys.offsets" and "keys.bytes", or of those of any table. */
+/* The strings of a file of two entries: of "keys.offsets" and "keys.bytes", or of those of any
+ * table. */
 static td_status read_strings(const struct td_safetensors *file, struct td_arena *arena,
                               struct td_tensor *out, int *n, struct td_error *err)
 {

@@ -2,7 +2,6 @@
 
 #include "kernels/name.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static const struct td_dtype_info infos[TD_DTYPE_COUNT] = {
@@ -43,13 +42,12 @@ bool td_dtype_from_safetensors(const char *name, size_t length, td_dtype *out)
 
 const char *td_dtype_set_text(td_dtype_set set, char *text, size_t size)
 {
-    size_t used = 0;
-    text[0] = '\0';
-    for (int i = 0; i < TD_DTYPE_COUNT && used < size; i++)
+    const char *names[TD_DTYPE_COUNT];
+    int n = 0;
+    for (int i = 0; i < TD_DTYPE_COUNT; i++)
         if (set & ((td_dtype_set)1 << i))
-            used +=
-                (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", infos[i].name);
-    return text;
+            names[n++] = infos[i].name;
+    return td_names_text(names, n, text, size);
 }
 
 /* The numbers that a real dtype has. */

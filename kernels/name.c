@@ -2,6 +2,7 @@
 
 #include "kernels/utf8.h"
 
+#include <stdio.h>
 #include <strings.h>
 
 bool td_name_is_caseless(const char *name, const char *text, size_t length)
@@ -25,4 +26,13 @@ const char *td_shown_text(const char *text, size_t length, struct td_shown *out)
     }
     out->text[used] = '\0';
     return out->text;
+}
+
+const char *td_names_text(const char *const *names, int n, char *text, size_t size)
+{
+    size_t used = 0;
+    text[0] = '\0';
+    for (int i = 0; i < n && used < size; i++)
+        used += (size_t)snprintf(text + used, size - used, "%s%s", i > 0 ? ", " : "", names[i]);
+    return text;
 }

@@ -1,4 +1,5 @@
-/* name.h - compares counted text from requests with NUL-terminated names, and prints such text.
+/* name.h - compares counted text from requests with NUL-terminated names, and prints such text
+ * and lists of names.
  *
  * Text from the network has a length; it need not end in NUL and may contain NULs. So lengths are
  * compared first, then bytes, and no byte outside the text is read. (strcmp and strncmp would treat
@@ -44,6 +45,9 @@ struct td_shown {
     char text[TD_SHOWN_SIZE];
 };
 const char *td_shown_text(const char *text, size_t length, struct td_shown *out);
+
+/* "gather, lookup": the names joined by ", ". What does not fit is cut off. Returns text. */
+const char *td_names_text(const char *const *names, int n, char *text, size_t size);
 
 /* td_shown_text with a buffer whose lifetime is the enclosing block. */
 #define TD_SHOWN(text, length) td_shown_text(text, length, &(struct td_shown){ { 0 } })

@@ -91,6 +91,7 @@ struct td_untyped td_input_untyped(const struct td_input_spec *spec)
                    : only_float              ? TD_DTYPE_FLOAT32
                                              : TD_DTYPE_INT32,
         .no_fractions = spec->role == TD_ROLE_INDEX || spec->role == TD_ROLE_KEY,
+        .others = spec->dtypes,
     };
 }
 

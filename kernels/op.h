@@ -55,8 +55,9 @@ const char *td_role_name(td_role role);
 typedef enum td_companion {
     TD_COMPANION_NONE,
     TD_COMPANION_SCALE,
-    TD_COMPANION_SHIFT, /* added or subtracted: a request that gives a scale and none of these is
-                           refused if there is one beside the table */
+    /* added or subtracted: a request that gives a scale and none of these is refused if there is
+     * one beside the table */
+    TD_COMPANION_SHIFT,
 } td_companion;
 
 /* A declared input. The first of an op is not optional. */
@@ -96,10 +97,12 @@ bool td_input_reads_values(const struct td_input_spec *spec);
 
 /* The dtypes of JSON values that have no dtype and whose text allows more than one. */
 struct td_untyped {
-    td_dtype empty;    /* [] */
-    td_dtype integer;  /* the narrowest dtype of integers: int32, of keys int64, and float32 where
+    td_dtype empty;      /* [] */
+    td_dtype integer;    /* the narrowest dtype of integers: int32, of keys int64, and float32 where
                          that is accepted and int32 is not */
-    bool no_fractions; /* true if the numbers are integers only: indices and keys */
+    bool no_fractions;   /* true if the numbers are integers only: indices and keys */
+    td_dtype_set others; /* dtypes that the client may give the values, for advice; 0 if they have
+                            the dtype of another tensor */
 };
 struct td_untyped td_input_untyped(const struct td_input_spec *spec);
 

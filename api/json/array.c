@@ -4,6 +4,7 @@
 #include "api/json/infer_dtype.h"
 #include "kernels/name.h"
 
+#include <float.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -34,8 +35,8 @@ static const char *token_text(const char *p, const char *end, char *text, size_t
     return text;
 }
 
-/* "the string \"a\"", for the string token at p, as it is written; truncated between characters if it is
- * long. */
+/* "the string \"a\"", for the string token at p, as it is written; truncated between characters if
+ * it is long. */
 enum { STRING_TEXT = 64 };
 static const char *string_text(const char *p, const char *end, char text[STRING_TEXT])
 {
@@ -108,23 +109,39 @@ static const char *oip_elements(td_dtype dtype)
 
 #define NOT_WITH_OTHERS "%s fits neither int64 nor uint64 with the other elements"
 
-/* Says that an integer, shown as `token`, would be another number as an element of this dtype. */
-enum { ROUNDED_TEXT = 320 };
-static const char *rounded_text(const char *token, td_dtype dtype, char text[ROUNDED_TEXT])
+/* True if float64 holds the integer that begins at the token. */
+static bool is_exact_in_float64(const char *token)
 {
-    const struct td_dtype_info *info = td_dtype_info(dtype);
-    if (td_dtype_is_complex(dtype))
+    bool negative;
+    uint64_t magnitude;
+    if (!td_json_integral(token, token + strlen(token), &negative, &magnitude))
+        return false;
+    while (magnitude > 0 && magnitude % 2 == 0)
+        magnitude /= 2;
+    return magnitude <= (uint64_t)1 << DBL_MANT_DIG;
+}
+
+/* Says that an integer, shown as `token`, would be another number as an element of the array. The
+ * advice to take float64 is given only where following it succeeds. */
+enum { ROUNDED_TEXT = 320 };
+static const char *rounded_text(const struct td_json_array *array, const char *token,
+                                char text[ROUNDED_TEXT])
+{
+    const char *dtype = td_dtype_info(array->dtype)->name;
+    const bool widens = array->dtype != TD_DTYPE_FLOAT64 && array->others & TD_DTYPE_BIT(FLOAT64) &&
+                        is_exact_in_float64(token);
+    if (td_dtype_is_complex(array->dtype))
         snprintf(text, ROUNDED_TEXT,
                  "[re, im] has an integer that is not exact in %s; write it with .0 if rounding is "
                  "meant",
-                 info->name);
+                 dtype);
     else
-        snprintf(
-            text, ROUNDED_TEXT,
-            "%s is not exact in %s; write it as %s.0 if rounding is meant, or give the "
-            "values another dtype: {\"dtype\": \"%s\", \"data\": [...]}",
-            token, info->name, token,
-            td_dtype_info(dtype == TD_DTYPE_FLOAT64 ? TD_DTYPE_INT64 : TD_DTYPE_FLOAT64)->name);
+        snprintf(text, ROUNDED_TEXT,
+                 "%s is not exact in %s; write it as %s.0 if rounding is meant%s", token, dtype,
+                 token,
+                 widens ? ", or give the values another dtype: {\"dtype\": \"float64\", \"data\": "
+                          "[...]}"
+                        : "");
     return text;
 }
 
@@ -172,7 +189,7 @@ static td_status refuse_scalar(const struct td_json_array *array, const char *p,
     if (array->parser.fault == TD_SCALAR_FAULT_ROUNDED && array->overflow)
         snprintf(message, sizeof message, NOT_WITH_OTHERS, kind);
     else if (array->parser.fault == TD_SCALAR_FAULT_ROUNDED)
-        rounded_text(kind, array->dtype, message);
+        rounded_text(array, kind, message);
     else if (td_dtype_is_complex(array->dtype))
         snprintf(message, sizeof message, "%s is not a %s: expected [re, im], two numbers that fit",
                  kind, dtype);
@@ -438,6 +455,7 @@ td_status td_json_read_untyped(struct td_json_scan *scan, struct td_untyped unty
         .err = err,
         .integer_dtype = untyped.integer,
         .no_fractions = untyped.no_fractions,
+        .others = untyped.others,
         .style = TD_SCALARS_INFERRED,
         .parser = { .end = scan->end, .scan = scan, .err = err },
     };
@@ -462,7 +480,7 @@ td_status td_json_read_untyped(struct td_json_scan *scan, struct td_untyped unty
         char message[ROUNDED_TEXT];
         td_shape_unravel(&shape, array.rounded_element, position);
         return refuse_at(&array, position, shape.rank,
-                         rounded_text(array.rounded, array.dtype, message));
+                         rounded_text(&array, array.rounded, message));
     }
     if (array.overflow) {
         bool fraction = false;
@@ -497,8 +515,9 @@ static bool shape_fits(const struct td_shape *nested, const struct td_shape *giv
 }
 
 static td_status read_typed(struct td_json_scan *scan, enum td_scalar_style style, td_dtype dtype,
-                            const struct td_shape *shape, const struct td_json_path *path,
-                            struct td_arena *arena, struct td_tensor *out, struct td_error *err)
+                            td_dtype_set others, const struct td_shape *shape,
+                            const struct td_json_path *path, struct td_arena *arena,
+                            struct td_tensor *out, struct td_error *err)
 {
     struct td_json_array array = {
         .scan = scan,
@@ -506,6 +525,7 @@ static td_status read_typed(struct td_json_scan *scan, enum td_scalar_style styl
         .arena = arena,
         .err = err,
         .dtype = dtype,
+        .others = others,
         .style = style,
         .parser = { .end = scan->end, .scan = scan, .err = err },
     };
@@ -543,16 +563,16 @@ static td_status read_typed(struct td_json_scan *scan, enum td_scalar_style styl
     return finish(&array, shape ? shape : &nested, out);
 }
 
-td_status td_json_read_typed(struct td_json_scan *scan, td_dtype dtype,
+td_status td_json_read_typed(struct td_json_scan *scan, td_dtype dtype, td_dtype_set others,
                              const struct td_shape *shape, const struct td_json_path *path,
                              struct td_arena *arena, struct td_tensor *out, struct td_error *err)
 {
-    return read_typed(scan, TD_SCALARS_TYPED, dtype, shape, path, arena, out, err);
+    return read_typed(scan, TD_SCALARS_TYPED, dtype, others, shape, path, arena, out, err);
 }
 
 td_status td_json_read_oip(struct td_json_scan *scan, td_dtype dtype, const struct td_shape *shape,
                            const struct td_json_path *path, struct td_arena *arena,
                            struct td_tensor *out, struct td_error *err)
 {
-    return read_typed(scan, TD_SCALARS_OIP, dtype, shape, path, arena, out, err);
+    return read_typed(scan, TD_SCALARS_OIP, dtype, 0, shape, path, arena, out, err);
 }

@@ -19,17 +19,19 @@
  * value. */
 
 /* Reads a value and infers its dtype: bool; int32, else int64, else uint64; float32 if any number
- * has a fraction or exponent; string. `untyped` has the dtype of a list without elements, the one to
- * try first for integers, and whether a fraction is UNSUPPORTED_DTYPE at its element. */
+ * has a fraction or exponent; string. `untyped` has the dtype of a list without elements, the one
+ * to try first for integers, whether a fraction is UNSUPPORTED_DTYPE at its element, and the dtypes
+ * that the client may give the values. */
 TD_MUST_CHECK td_status td_json_read_untyped(struct td_json_scan *scan, struct td_untyped untyped,
                                              const struct td_json_path *path,
                                              struct td_arena *arena, struct td_tensor *out,
                                              struct td_error *err);
 
 /* Reads a value of a given dtype, nested as `shape` or flat in row-major order. A tensor of rank 0
- * may be a list of one element. With shape NULL the shape is that of the nested lists. */
+ * may be a list of one element. With shape NULL the shape is that of the nested lists. `others` has
+ * the dtypes that the client may give the values instead, for the advice of errors. */
 TD_MUST_CHECK td_status td_json_read_typed(struct td_json_scan *scan, td_dtype dtype,
-                                           const struct td_shape *shape,
+                                           td_dtype_set others, const struct td_shape *shape,
                                            const struct td_json_path *path, struct td_arena *arena,
                                            struct td_tensor *out, struct td_error *err);
 

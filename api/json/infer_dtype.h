@@ -3,8 +3,8 @@
  * For untyped data the first element determines whether the tensor has booleans, strings or
  * numbers. Numbers are int32 (or `integer_dtype`) until an element does not fit: then int64, then
  * uint64 if no element is negative, and float32 if any has a fraction or an exponent. The elements
- * so far are converted each time. With `no_fractions` a number that would need float32 is left to the
- * caller to refuse. Private to api/json.
+ * so far are converted each time. With `no_fractions` a number that would need float32 is left to
+ * the caller to refuse. Private to api/json.
  *
  * Ownership  Memory is allocated from the arena.
  * Errors     MEMORY_EXHAUSTED. An integer that fits no dtype is recorded, not reported: a later
@@ -23,6 +23,7 @@ struct td_json_array {
     td_dtype dtype;
     td_dtype integer_dtype; /* INFERRED: the dtype to try first for integers */
     bool no_fractions;      /* INFERRED: float32 is never inferred */
+    td_dtype_set others;    /* that the client may give the values, for advice */
     /* INFERRED: dtype is that of the elements so far, and may be widened */
     enum td_scalar_style style;
     bool started;      /* dtype is known and memory is allocated */

@@ -81,10 +81,12 @@ td_status td_json_siblings_read(struct td_json_siblings *siblings, struct td_jso
         return skip_untyped(siblings, source, input, index);
     }
     const bool as_other = accepts(spec, of);
+    struct td_untyped untyped = td_input_untyped(spec);
+    untyped.others = 0; /* the other tensors may have the dtype that it has */
     const td_status status =
-        td_json_tensor(source, as_other ? &of->dtype : NULL, td_input_untyped(spec), path, out);
-    /* Whether an optional input is used is known at the end. A matrix in place of the keys of its rows is
-     * the error, not what has another dtype. */
+        td_json_tensor(source, as_other ? &of->dtype : NULL, untyped, path, out);
+    /* Whether an optional input is used is known at the end. A matrix in place of the keys of its
+     * rows is the error, not what has another dtype. */
     const bool is_matrix = td_input_is_row_keys(spec) && out->shape.rank != 1;
     if (status == TD_OK && !of->known && !spec->is_used && !is_matrix)
         *of = dtype_for_others(spec, out, spec->name);
@@ -93,10 +95,11 @@ td_status td_json_siblings_read(struct td_json_siblings *siblings, struct td_jso
     return status;
 }
 
-/* Reads a skipped value with dtype `as`, which is inferred if NULL; `of` names what has this dtype. */
+/* Reads a skipped value with dtype `as`, which is inferred if NULL; `of` names what has this dtype.
+ * If it is fixed, a typed tensor has it. */
 static td_status read_skipped(struct td_json_source *source, struct td_request *request,
                               const struct td_json_sibling *sibling, const td_dtype *as,
-                              const char *of)
+                              const char *of, bool is_fixed)
 {
     const struct td_input_spec *spec = &request->op->inputs[sibling->input];
     const bool called_keys =
@@ -105,9 +108,12 @@ static td_status read_skipped(struct td_json_source *source, struct td_request *
     const struct td_json_path path = td_json_member(NULL, name, strlen(name));
     const struct td_json_path step = { .up = &path, .index = sibling->index };
     struct td_json_skipped value = sibling->value;
+    struct td_untyped untyped = td_input_untyped(spec);
+    if (is_fixed)
+        untyped.others = 0;
     source->scan = value.scan;
     td_status status =
-        td_json_tensor(source, as, td_input_untyped(spec), spec->list ? &step : &path,
+        td_json_tensor(source, as, untyped, spec->list ? &step : &path,
                        &request->args.inputs[sibling->input].tensors[sibling->index]);
     value.scan = source->scan;
     if (status == TD_OK)
@@ -149,8 +155,8 @@ static td_role role_of(const struct td_request *request, const struct td_json_si
     return request->op->inputs[sibling->input].role;
 }
 
-/* True unless the tensor is of an unused input, or has a dtype that its input does not accept: the error
- * will name it, so no other tensor gets that dtype. */
+/* True unless the tensor is of an unused input, or has a dtype that its input does not accept: the
+ * error will name it, so no other tensor gets that dtype. */
 static bool is_accepted(const struct td_request *request, const struct td_json_sibling *sibling)
 {
     const struct td_input_spec *spec = &request->op->inputs[sibling->input];
@@ -191,7 +197,7 @@ static td_status read_role(struct td_json_siblings *siblings, struct td_json_sou
         if (role_of(request, sibling) == role)
             status = read_skipped(source, request, sibling,
                                   accepts(&request->op->inputs[sibling->input], of) ? &dtype : NULL,
-                                  of->name);
+                                  of->name, of->known);
     }
     if (status != TD_OK || of->known || !common_dtype(siblings, request, role, &dtype))
         return status;
@@ -199,8 +205,8 @@ static td_status read_role(struct td_json_siblings *siblings, struct td_json_sou
         if (role_of(request, &siblings->untyped[i]) == role &&
             is_accepted(request, &siblings->untyped[i]) &&
             tensor_of(request, &siblings->untyped[i])->dtype != dtype)
-            status =
-                read_skipped(source, request, &siblings->untyped[i], &dtype, "the other values");
+            status = read_skipped(source, request, &siblings->untyped[i], &dtype,
+                                  "the other values", false);
     return status;
 }
 

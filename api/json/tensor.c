@@ -26,6 +26,7 @@ static const char *const member_names[MEMBER_COUNT + 1] = { "dtype",  "shape", "
 struct object {
     unsigned seen; /* SEEN() of the members so far */
     td_dtype dtype;
+    td_dtype_set others; /* that could stand in its place */
     struct td_shape shape;
     struct td_json_skipped data; /* data that precedes dtype or shape */
     bool data_read;
@@ -39,8 +40,8 @@ static td_status read_data(struct td_json_source *source, const struct td_json_p
 {
     if ((object->seen & SEEN(DTYPE)) && (object->seen & SEEN(SHAPE))) {
         object->data_read = true;
-        return td_json_read_typed(&source->scan, object->dtype, &object->shape, path, source->arena,
-                                  out, source->err);
+        return td_json_read_typed(&source->scan, object->dtype, object->others, &object->shape,
+                                  path, source->arena, out, source->err);
     }
     return td_json_skip_unread(&source->scan, &object->data, source->err);
 }
@@ -231,16 +232,16 @@ static td_status finish_object(struct td_json_source *source, const struct td_js
     if (object->data_read)
         return TD_OK;
     struct td_json_path step = td_json_member(path, "data", 4);
-    const td_status status = td_json_read_typed(&object->data.scan, object->dtype,
+    const td_status status = td_json_read_typed(&object->data.scan, object->dtype, object->others,
                                                 object->seen & SEEN(SHAPE) ? &object->shape : NULL,
                                                 &step, source->arena, out, source->err);
     return status != TD_OK ? status : td_json_skipped_end(&object->data, source->err);
 }
 
-static td_status read_object(struct td_json_source *source, const struct td_json_path *path,
-                             struct td_tensor *out)
+static td_status read_object(struct td_json_source *source, td_dtype_set others,
+                             const struct td_json_path *path, struct td_tensor *out)
 {
-    struct object object = { 0 };
+    struct object object = { .others = others };
     bool more;
     td_status status = td_json_open(&source->scan, '{', '}', &more, source->err);
     if (status != TD_OK)
@@ -275,12 +276,12 @@ td_status td_json_tensor(struct td_json_source *source, const td_dtype *as,
                          struct td_tensor *out)
 {
     if (td_json_peek(&source->scan) == '{')
-        return read_object(source, path, out);
+        return read_object(source, untyped.others, path, out);
     if (!as)
         return td_json_read_untyped(&source->scan, untyped, path, source->arena, out, source->err);
     const struct td_json_scan begin = source->scan;
-    const td_status status =
-        td_json_read_typed(&source->scan, *as, NULL, path, source->arena, out, source->err);
+    const td_status status = td_json_read_typed(&source->scan, *as, untyped.others, NULL, path,
+                                                source->arena, out, source->err);
     if (status == TD_MALFORMED_REQUEST)
         td_json_hint_string(&begin, source);
     return status;

@@ -23,7 +23,7 @@ struct td_json_source {
 };
 
 /* Reads the tensor at source->scan. An untyped value has dtype `as`; if `as` is NULL its dtype is
- * inferred, with `untyped` for what the values leave open. */
+ * inferred, with `untyped` for what the values leave open. untyped.others counts for all forms. */
 TD_MUST_CHECK td_status td_json_tensor(struct td_json_source *source, const td_dtype *as,
                                        struct td_untyped untyped, const struct td_json_path *path,
                                        struct td_tensor *out);

@@ -103,7 +103,7 @@ static const struct td_attr_spec *find_attr(const struct td_op *op, const char *
 
 static bool has_option(const struct td_request *request, enum option option)
 {
-    return !request->is_change || option == OPTION_DEVICE || option == OPTION_TIMING;
+    return !request->has_no_output || option == OPTION_DEVICE || option == OPTION_TIMING;
 }
 
 static int find_option(const struct td_request *request, const char *name, size_t length)
@@ -246,23 +246,24 @@ static bool lacks_input(const struct td_request *request, const char *name)
     return false;
 }
 
-/* The names that the error of an unknown one lists: inputs only of a body that has them as members. */
-static void list_names(const struct td_request *request, const char *const *names, int n,
-                       bool inputs, char *text, size_t size)
+enum { MAX_NAMES = TD_MAX_INPUTS + TD_MAX_ATTRS + OPTION_COUNT + 2 };
+
+/* The names that the error of an unknown one lists: inputs only of a body that has them as
+ * members. */
+static const char *list_names(const struct td_request *request, const char *const *names, int n,
+                              bool inputs, char *text, size_t size)
 {
-    size_t used = 0;
-    text[0] = '\0';
-    for (int i = 0; i < n && used < size; i++) {
-        if (i < request->op->n_inputs && (!inputs || request->args.inputs[i].count > 0))
-            continue;
-        used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", names[i]);
-    }
+    const char *listed[MAX_NAMES];
+    int count = 0;
+    for (int i = 0; i < n; i++)
+        if (i >= request->op->n_inputs || (inputs && request->args.inputs[i].count == 0))
+            listed[count++] = names[i];
+    return td_names_text(listed, count, text, size);
 }
 
 td_status td_attrs_unknown(const struct td_request *request, const char *name, size_t length,
                            const char *where, struct td_error *err)
 {
-    enum { MAX_NAMES = TD_MAX_INPUTS + TD_MAX_ATTRS + OPTION_COUNT + 2 };
     const struct td_op *op = request->op;
     const bool inputs = strcmp(where, TD_MEMBER) == 0;
     const char *names[MAX_NAMES];
@@ -298,9 +299,9 @@ td_status td_attrs_unknown(const struct td_request *request, const char *name, s
         names[n++] = TD_PERSIST;
 
     const char *shown = TD_SHOWN(name, length);
-    list_names(request, names, n, inputs, listed, sizeof listed);
     td_error_set(err, TD_MALFORMED_REQUEST, "%s has no %s \"%s\"; expected %s%s", op->name, where,
-                 shown, listed, strcmp(where, TD_METADATA) == 0 ? ", <input>.ref" : "");
+                 shown, list_names(request, names, n, inputs, listed, sizeof listed),
+                 strcmp(where, TD_METADATA) == 0 ? ", <input>.ref" : "");
     td_suggest(err, name, length, names, n);
     return td_error_at_attribute(err, TD_MALFORMED_REQUEST, shown);
 }

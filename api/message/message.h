@@ -56,8 +56,8 @@ struct td_request {
     bool called_keys;           /* the body calls the input of td_op_keys_input "keys" */
     struct td_oip_request *oip; /* in the arena; NULL outside /v2 */
     bool decoded;               /* all input tensors are set */
-    bool is_change; /* of the table that the path names: no output is sent or stored, so that it has
-                       no "response" and no "store"; the query string has TD_PERSIST */
+    bool has_no_output;         /* to send or store, so that it has no "response" and no "store" */
+    bool is_change; /* of the table that the path names; the query string has TD_PERSIST */
 };
 
 /* Maximum number of tensors in a list input; more is RESOURCE_LIMIT (tensors). A tensor of one

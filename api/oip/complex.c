@@ -15,11 +15,14 @@ td_status td_oip_pairs_to_complex(struct td_oip_reader *reader, const struct td_
     td_dtype pair;
     char text[TD_SHAPE_TEXT];
     struct td_shape *shape = &tensor->shape;
-    if (tensor->dtype == TD_DTYPE_FLOAT16 || tensor->dtype == TD_DTYPE_BFLOAT16)
+    const bool is_half = tensor->dtype == TD_DTYPE_FLOAT16 || tensor->dtype == TD_DTYPE_BFLOAT16;
+    const bool has_pair = complex_of(tensor->dtype, &pair);
+    /* The parameter of the request is not about integers, such as indices. */
+    if (is_half || (input->has_complex && !has_pair))
         td_error_set(reader->err, TD_MALFORMED_REQUEST,
                      "%s is %s, but complex is true: complex numbers are pairs of FP32 or FP64",
                      TD_OIP_SHOWN(input->name), td_dtype_info(tensor->dtype)->oip);
-    else if (!complex_of(tensor->dtype, &pair))
+    else if (!has_pair)
         return TD_OK;
     else if (shape->rank > 0 && shape->dim[shape->rank - 1] == 2) {
         shape->rank--;

@@ -1,5 +1,6 @@
 /* complex.h - complex numbers of the Open Inference Protocol, which has none: with the parameter
- * "complex": true they are pairs of FP32 or FP64 with a trailing dimension of 2. */
+ * "complex": true, of the request or of an input, they are pairs of FP32 or FP64 with a trailing
+ * dimension of 2. */
 #ifndef TD_API_OIP_COMPLEX_H
 #define TD_API_OIP_COMPLEX_H
 
@@ -8,8 +9,9 @@
 struct td_oip_reader;
 struct td_oip_input;
 
-/* Converts a tensor of pairs to complex numbers, without moving its data; leaves tensors of integers
- * and of other dtypes as they are. Errors name the input. */
+/* Converts a tensor of pairs to complex numbers, without moving its data. Leaves tensors of
+ * integers and of other dtypes as they are, unless the parameter is that of the input. Errors name
+ * the input. */
 TD_MUST_CHECK td_status td_oip_pairs_to_complex(struct td_oip_reader *reader,
                                                 const struct td_oip_input *input,
                                                 struct td_tensor *tensor);

@@ -131,6 +131,7 @@ static td_status fill_inputs(struct td_oip_reader *reader)
         return td_error_at_input(reader->err, TD_INVALID_ARGUMENT, "%s", op->inputs[i].name);
     }
     td_status status = td_named_inputs_alloc(request, reader->arena, reader->err);
+    const bool pairs = reader->oip->pairs; /* of the inputs that do not say it themselves */
     for (int i = 0; i < reader->n_inputs && status == TD_OK; i++) {
         const struct td_oip_input *input = &reader->inputs[i];
         struct td_tensor *place = NULL;
@@ -138,8 +139,10 @@ static td_status fill_inputs(struct td_oip_reader *reader)
         if (status != TD_OK)
             break;
         *place = input->tensor;
-        if (reader->oip->pairs)
+        if (input->has_complex ? input->is_complex : pairs) {
+            reader->oip->pairs = true;
             status = td_oip_pairs_to_complex(reader, input, place);
+        }
     }
     for (int i = 0; i < reader->n_refs && status == TD_OK; i++) {
         const struct td_oip_ref *ref = &reader->refs[i];

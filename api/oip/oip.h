@@ -1,9 +1,10 @@
 /* oip.h - the Open Inference Protocol (KServe V2): requests, replies and documents of /v2.
  *
- * Every op is a model of version "1", and so is every table. The tensors of a list input `indices` are indices.0,
- * indices.1, ...; lists of outputs likewise. Datatypes and the forms of tensors are those of the
- * protocol. With the request parameter "complex": true complex numbers are pairs of floats. A
- * request parameter "params.ref" is the name of a resident tensor for the input params.
+ * Every op is a model of version "1", and so is every table. The tensors of a list input `indices`
+ * are indices.0, indices.1, ...; lists of outputs likewise. Datatypes and the forms of tensors are
+ * those of the protocol. With the parameter "complex": true, of the request or of an input, complex
+ * numbers are pairs of floats. A request parameter "params.ref" is the name of a resident tensor
+ * for the input params.
  *
  * A body is JSON, or JSON followed by the bytes of the tensors that have a binary_data_size; the
  * header Inference-Header-Content-Length is the length of the JSON.
@@ -32,9 +33,9 @@ TD_MUST_CHECK td_status td_oip_header_length(const char *text, size_t *json_byte
 /* Decodes the body into a request that td_request_init has initialized, and sets request->oip to
  * what the encoder needs. The bytes after the JSON are modified in place, and tensors point to
  * them. json_bytes is the value of the header, or TD_OIP_NO_HEADER. regions is NULL if shared
- * memory is off. *timeout_us is the request's timeout, 0 if it has none. If the request has its first
- * input already, a table, the model has another name than the op, and `complex` is true if the rows
- * are complex. */
+ * memory is off. *timeout_us is the request's timeout, 0 if it has none. If the request has its
+ * first input already, a table, the model has another name than the op, and `complex` is true if
+ * the rows are complex. */
 struct td_oip_source {
     size_t json_bytes;
     const char *model, *version; /* of the reply; NULL: those of the op */
@@ -65,8 +66,8 @@ size_t td_oip_copied_bytes(const struct td_request *request);
 TD_MUST_CHECK td_status td_oip_encode(const struct td_request *request, struct td_arena *arena,
                                       struct td_reply *reply, struct td_error *err);
 
-/* Writes the reply for an error. The message begins with the name of the model; that and op_name may be
- * NULL. Cannot fail: without memory the reply is a static text. */
+/* Writes the reply for an error. The message begins with the name of the model; that and op_name
+ * may be NULL. Cannot fail: without memory the reply is a static text. */
 void td_oip_problem(const struct td_error *err, const char *model, const char *op_name,
                     const char *request_id, struct td_arena *arena, struct td_reply *reply);
 
@@ -110,8 +111,8 @@ struct td_oip_entry {
     size_t name_length;
     const char *version;
 };
-/* Checks the body of POST .../repository/index, which may be empty; writes the reply, which lists all
- * entries as ready. */
+/* Checks the body of POST .../repository/index, which may be empty; writes the reply, which lists
+ * all entries as ready. */
 TD_MUST_CHECK td_status td_oip_check_index(const char *body, size_t bytes, struct td_arena *arena,
                                            struct td_error *err);
 TD_MUST_CHECK td_status td_oip_write_index(const struct td_oip_entry *entries, int count,

@@ -88,6 +88,8 @@ static td_status read_input_member(void *context, const struct td_json_path *pat
         struct td_oip_tensor_parameters parameters = { .binary_size = -1 };
         td_status status = td_oip_read_tensor_parameters(reader, path, &parameters);
         input->binary_size = parameters.binary_size;
+        input->has_complex = parameters.has_complex;
+        input->is_complex = parameters.is_complex;
         input->range = parameters.range;
         return status;
     }

@@ -5,7 +5,6 @@
 #include "api/text/suggest.h"
 #include "kernels/name.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* ---- values ---- */
@@ -125,17 +124,14 @@ static td_status refuse_parameter(struct td_oip_reader *reader, const struct td_
 {
     const struct td_op *op = reader->request->op;
     const char *names[TD_MAX_ATTRS + 2];
-    char allowed[256] = "";
-    size_t used = 0;
+    char allowed[256];
     int n = 0;
     for (; n < op->n_attrs; n++)
         names[n] = op->attrs[n].name;
     names[n++] = "device";
     names[n++] = reserved_names[COMPLEX];
-    for (int i = 0; i < n && used < sizeof allowed; i++)
-        used += (size_t)snprintf(allowed + used, sizeof allowed - used, "%s, ", names[i]);
-    td_json_refuse(path, reader->err, "%s has no parameter \"%s\"; expected %s<input>.ref",
-                   op->name, TD_OIP_SHOWN(name), allowed);
+    td_json_refuse(path, reader->err, "%s has no parameter \"%s\"; expected %s, <input>.ref",
+                   op->name, TD_OIP_SHOWN(name), td_names_text(names, n, allowed, sizeof allowed));
     td_suggest(reader->err, name.text, name.length, names, n);
     return TD_MALFORMED_REQUEST;
 }
@@ -247,6 +243,75 @@ bool td_oip_names_shared_memory(const char *json, size_t bytes)
     return false;
 }
 
+/* Parameters of a tensor that the protocol or its clients define, and `complex`. */
+enum tensor_parameter {
+    BINARY_DATA_SIZE,
+    INPUT_COMPLEX,
+    BINARY_DATA,
+    CLASSIFICATION,
+    REGION,
+    REGION_BYTES,
+    REGION_OFFSET,
+    TENSOR_CONTENT_TYPE,
+    TENSOR_PARAMETER_COUNT
+};
+enum { OF_INPUT = 1, OF_OUTPUT = 2 };
+static const struct {
+    const char *name;
+    int of;
+} tensor_parameters[TENSOR_PARAMETER_COUNT] = {
+    [BINARY_DATA_SIZE] = { "binary_data_size", OF_INPUT },
+    [INPUT_COMPLEX] = { "complex", OF_INPUT },
+    [BINARY_DATA] = { "binary_data", OF_OUTPUT },
+    [CLASSIFICATION] = { "classification", OF_OUTPUT },
+    [REGION] = { region_name, OF_INPUT | OF_OUTPUT },
+    [REGION_BYTES] = { "shared_memory_byte_size", OF_INPUT | OF_OUTPUT },
+    [REGION_OFFSET] = { "shared_memory_offset", OF_INPUT | OF_OUTPUT },
+    [TENSOR_CONTENT_TYPE] = { "content_type", OF_INPUT | OF_OUTPUT },
+};
+
+static td_status refuse_tensor_parameter(struct td_oip_reader *reader,
+                                         const struct td_json_path *path, struct td_json_name name)
+{
+    const bool output = reader->tensor_parameters->output;
+    const char *names[TENSOR_PARAMETER_COUNT];
+    char listed[160];
+    int n = 0;
+    bool of_request = is_attr(reader->request->op, name);
+    for (int i = 0; i < RESERVED_COUNT; i++)
+        of_request = of_request || td_json_name_is(name, reserved_names[i]);
+    if (of_request)
+        return td_json_refuse(path, reader->err,
+                              "\"%s\" is a parameter of %s; it belongs in the parameters of the "
+                              "request, not of a tensor",
+                              TD_OIP_SHOWN(name), reader->request->op->name);
+    for (int i = 0; i < TENSOR_PARAMETER_COUNT; i++)
+        if (tensor_parameters[i].of & (output ? OF_OUTPUT : OF_INPUT))
+            names[n++] = tensor_parameters[i].name;
+    td_json_refuse(path, reader->err, "%s has no parameter \"%s\"; expected %s",
+                   output ? "an output" : "an input", TD_OIP_SHOWN(name),
+                   td_names_text(names, n, listed, sizeof listed));
+    td_suggest(reader->err, name.text, name.length, names, n);
+    return TD_MALFORMED_REQUEST;
+}
+
+/* MLServer's, which names a codec. Datatype and shape say what a tensor is, except that the text of
+ * one codec is not the value. */
+static td_status read_content_type(struct td_oip_reader *reader, const struct td_json_path *path)
+{
+    struct td_attr_value value = { .kind = TD_VALUE_OTHER, .text = "" };
+    if (td_json_peek(&reader->scan) != '"')
+        return td_json_skip(&reader->scan, 4, reader->arena, reader->err);
+    td_status status = read_scalar(reader, path, &value);
+    if (status == TD_OK && td_name_is("base64", value.text, value.text_length))
+        status =
+            td_json_refuse(path, reader->err,
+                           "content_type is \"base64\", but BYTES in JSON are text here; use "
+                           "%s for bytes",
+                           reader->tensor_parameters->output ? "binary_data" : "binary_data_size");
+    return status;
+}
+
 static td_status read_tensor_parameter(void *context, const struct td_json_path *path,
                                        struct td_json_name name)
 {
@@ -254,50 +319,48 @@ static td_status read_tensor_parameter(void *context, const struct td_json_path 
     struct td_oip_tensor_parameters *parameters = reader->tensor_parameters;
     struct td_attr_value value = { .kind = TD_VALUE_OTHER, .text = "" };
     uint64_t count;
-    bool region = td_json_name_is(name, region_name),
-         bytes = td_json_name_is(name, "shared_memory_byte_size"),
-         offset = td_json_name_is(name, "shared_memory_offset"),
-         binary_size = !parameters->output && td_json_name_is(name, "binary_data_size"),
-         binary = parameters->output && td_json_name_is(name, "binary_data"),
-         classes = parameters->output && td_json_name_is(name, "classification");
-    if (is_attr(reader->request->op, name))
-        return td_json_refuse(path, reader->err,
-                              "\"%s\" is a parameter of %s; it belongs in the parameters of the "
-                              "request, not of a tensor",
-                              TD_OIP_SHOWN(name), reader->request->op->name);
-    if (!region && !bytes && !offset && !binary_size && !binary && !classes)
-        return td_json_skip(&reader->scan, 4, reader->arena, reader->err);
+    int which = 0;
+    while (which < TENSOR_PARAMETER_COUNT &&
+           !(tensor_parameters[which].of & (parameters->output ? OF_OUTPUT : OF_INPUT) &&
+             td_json_name_is(name, tensor_parameters[which].name)))
+        which++;
+    if (which == TENSOR_PARAMETER_COUNT)
+        return refuse_tensor_parameter(reader, path, name);
+    if (which == TENSOR_CONTENT_TYPE)
+        return read_content_type(reader, path);
+    const char *known = tensor_parameters[which].name;
     td_status status = read_scalar(reader, path, &value);
     if (status != TD_OK)
         return status;
-    if (region) {
+    switch (which) {
+    case BINARY_DATA_SIZE:
+        status = as_count(reader, path, known, &value, &count);
+        parameters->binary_size = status == TD_OK ? (int64_t)count : -1;
+        return status;
+    case INPUT_COMPLEX:
+        parameters->has_complex = true;
+        return as_bool(reader, path, known, &value, &parameters->is_complex);
+    case BINARY_DATA:
+        parameters->has_binary = true;
+        return as_bool(reader, path, known, &value, &parameters->binary);
+    case REGION:
         if (value.kind != TD_VALUE_TEXT)
-            return refuse_value(reader, path, region_name, "a string", &value);
+            return refuse_value(reader, path, known, "a string", &value);
         parameters->range.region = value.text;
         parameters->range.region_length = value.text_length;
         return TD_OK;
-    }
-    if (binary) {
-        parameters->has_binary = true;
-        return as_bool(reader, path, "binary_data", &value, &parameters->binary);
-    }
-    if (binary_size) {
-        status = as_count(reader, path, "binary_data_size", &value, &count);
-        parameters->binary_size = status == TD_OK ? (int64_t)count : -1;
+    case REGION_BYTES:
+        parameters->has_range_bytes = true;
+        return as_count(reader, path, known, &value, &parameters->range.bytes);
+    case REGION_OFFSET:
+        parameters->has_range_offset = true;
+        return as_count(reader, path, known, &value, &parameters->range.offset);
+    default: /* CLASSIFICATION */
+        status = as_count(reader, path, known, &value, &count);
+        if (status == TD_OK && count > 0)
+            status = td_json_refuse(path, reader->err, "classification is not supported");
         return status;
     }
-    if (bytes) {
-        parameters->has_range_bytes = true;
-        return as_count(reader, path, "shared_memory_byte_size", &value, &parameters->range.bytes);
-    }
-    if (offset) {
-        parameters->has_range_offset = true;
-        return as_count(reader, path, "shared_memory_offset", &value, &parameters->range.offset);
-    }
-    status = as_count(reader, path, "classification", &value, &count);
-    if (status == TD_OK && count > 0)
-        status = td_json_refuse(path, reader->err, "classification is not supported");
-    return status;
 }
 
 td_status td_oip_read_tensor_parameters(struct td_oip_reader *reader,

@@ -29,6 +29,7 @@ struct td_oip_input {
     struct td_json_skipped data; /* unread data */
     bool has_data, data_read;
     int64_t binary_size; /* -1: not given */
+    bool has_complex, is_complex;
     struct td_oip_range range;
     struct td_tensor tensor;
 };
@@ -70,8 +71,9 @@ void *td_oip_grow(struct td_oip_reader *reader, void *items, int count, int *cap
 /* The parameters of an input or output. */
 struct td_oip_tensor_parameters {
     bool output;
-    int64_t binary_size;     /* of an input; -1: not given */
-    bool has_binary, binary; /* of an output: is binary_data given, and its value */
+    int64_t binary_size;          /* of an input; -1: not given */
+    bool has_complex, is_complex; /* of an input */
+    bool has_binary, binary;      /* of an output: is binary_data given, and its value */
     bool has_range_bytes, has_range_offset;
     struct td_oip_range range;
 };

@@ -22,11 +22,15 @@ struct small_body {
 static td_status read_small(struct small_body *small, td_json_member_fn *member)
 {
     struct td_json_scan *scan = &small->scan;
+    bool absent; /* td_json_object accepts null as an object without members */
     td_json_peek(scan);
     if (scan->at == scan->end)
         return TD_OK;
-    td_status status =
-        td_json_object(scan, NULL, "the body", member, small, small->arena, small->err);
+    td_status status = td_json_null(scan, &absent, small->err);
+    if (absent && status == TD_OK)
+        return td_json_refuse(NULL, small->err, "the body is null; a JSON object is expected");
+    if (status == TD_OK)
+        status = td_json_object(scan, NULL, "the body", member, small, small->arena, small->err);
     if (status != TD_OK)
         return status;
     td_json_peek(scan);

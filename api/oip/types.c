@@ -19,14 +19,12 @@ bool td_oip_dtype(const char *name, size_t length, td_dtype *out)
 
 const char *td_oip_names(td_dtype_set set, char *text, size_t size)
 {
-    size_t used = 0;
-    text[0] = '\0';
-    for (int i = 0; i < TD_DTYPE_COUNT && used < size; i++) {
-        const char *name = td_dtype_info((td_dtype)i)->oip;
-        if (*name && (set >> i & 1))
-            used += (size_t)snprintf(text + used, size - used, "%s%s", used ? ", " : "", name);
-    }
-    return text;
+    const char *names[TD_DTYPE_COUNT];
+    int n = 0;
+    for (int i = 0; i < TD_DTYPE_COUNT; i++)
+        if (*td_dtype_info((td_dtype)i)->oip && (set >> i & 1))
+            names[n++] = td_dtype_info((td_dtype)i)->oip;
+    return td_names_text(names, n, text, size);
 }
 
 const char *td_oip_config_name(td_dtype dtype, char *text, size_t size)

@@ -93,7 +93,7 @@ static const struct component schemas[] = {
               "'shapes':{'type':'array','items':{'$ref':'#/components/schemas/Shape'}},"
               "'dtype':{'$ref':'#/components/schemas/Dtype'}}}" },
     { "Object", "{'type':'object'}" },
-    { "Index", "{'type':['object','null']}" },
+    { "Index", "{'type':'object','properties':{'ready':{'type':['boolean','null']}}}" },
     { "List", "{'type':'array','items':{}}" },
     { "Inference",
       "{'type':'object','required':['inputs'],'properties':{'id':{'type':'string'},"
@@ -137,11 +137,11 @@ static const struct parameter {
     { "IfNoneMatch", "If-None-Match", "header",
       "The tensor has none of these ETags; *: it does not exist.", TEXT, NULL },
     { "StoreIfMatch", "If-Match", "header",
-      "With store, otherwise ignored: the tensor that the output is stored in has one of these "
+      "Only with store: the tensor that the output is stored in has one of these "
       "ETags; *: it exists.",
       TEXT, NULL },
     { "StoreIfNoneMatch", "If-None-Match", "header",
-      "With store, otherwise ignored: the tensor that the output is stored in has none of these "
+      "Only with store: the tensor that the output is stored in has none of these "
       "ETags; *: it does not exist.",
       TEXT, NULL },
     { "Range", "Range", "header",

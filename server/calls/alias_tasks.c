@@ -162,26 +162,13 @@ struct state {
     size_t reply_bytes;
 };
 
-/* A flip has no ETag: without this error a condition would be ignored. */
-static td_status refuse_conditions(struct td_call *call)
-{
-    const char *header = call->headers.if_match        ? "If-Match"
-                         : call->headers.if_none_match ? "If-None-Match"
-                                                       : NULL;
-    if (!header)
-        return TD_OK;
-    td_error_set(
-        &call->error, TD_MALFORMED_REQUEST,
-        "%s is not for aliases; the member if of the body says what they must name before: "
-        "{\"set\": {...}, \"if\": {\"NAME\": \"NAME@VERSION\"}}",
-        header);
-    return td_error_at_attribute(&call->error, TD_MALFORMED_REQUEST, header);
-}
-
 static td_status begin_flip(struct td_call *call)
 {
     struct state *state = td_arena_alloc(&call->arena, 1, sizeof *state, &call->error);
-    if (!state || refuse_conditions(call) != TD_OK)
+    if (!state ||
+        td_call_refuse_conditions(
+            call, "is not for aliases; the member if of the body says what they must "
+                  "name before: {\"set\": {...}, \"if\": {\"NAME\": \"NAME@VERSION\"}}") != TD_OK)
         return call->error.status;
     *state = (struct state){ .flip.access = &call->tables.access };
     call->state = state;

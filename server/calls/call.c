@@ -245,6 +245,17 @@ td_status td_call_reserve_reply(struct td_call *call)
     return td_arena_reserve(&call->arena, TD_ARENA_RESERVE, &call->error);
 }
 
+td_status td_call_refuse_conditions(struct td_call *call, const char *why)
+{
+    const char *header = call->headers.if_match        ? "If-Match"
+                         : call->headers.if_none_match ? "If-None-Match"
+                                                       : NULL;
+    if (!header)
+        return TD_OK;
+    td_error_set(&call->error, TD_MALFORMED_REQUEST, "%s %s", header, why);
+    return td_error_at_attribute(&call->error, TD_MALFORMED_REQUEST, header);
+}
+
 td_status td_call_late(struct td_call *call, const char *when)
 {
     if (call->times.stage_end <= call->deadline_ns)

@@ -1,9 +1,9 @@
 /* call.h - one request, from its headers to the last byte of its reply.
  *
- *     headers, body ──► decode ─► admit ─► compute ─► change ─► encode ──► reply sent ──► td_call_free
- *     I/O thread        I/O thread, or a worker while the connection       I/O thread
- *                       is suspended; a change that may wait for a disk
- *                       is made by a thread for disks
+ *  headers, body ──► decode ─► admit ─► compute ─► change ─► encode ──► reply sent ──► td_call_free
+ *  I/O thread        I/O thread, or a worker while the connection       I/O thread
+ *                    is suspended; a change that may wait for a disk
+ *                    is made by a thread for disks
  *
  * Ownership  One owner at a time: the I/O thread, then perhaps a worker, then the I/O thread.
  *            All that the request needs is in the call's arena and is freed with it. The memory of
@@ -66,8 +66,8 @@ struct td_task {
     /* Checks limits and fills in the task's part of td_admission. */
     td_status (*admit)(struct td_call *call, struct td_admission *admission);
     td_status (*compute)(struct td_call *call, struct td_worker *worker);
-    /* What the call changes: describes the writer that it needs, except for its deadline and ready().
-     * NULL: nothing. */
+    /* What the call changes: describes the writer that it needs, except for its deadline and
+     * ready(). NULL: nothing. */
     td_effect (*effect)(struct td_call *call, struct td_writer *writer);
     /* Makes the change, once the writer has entered. Of must_queue calls only. */
     td_status (*change)(struct td_call *call, struct td_worker *worker);
@@ -234,6 +234,13 @@ td_status td_call_stopped(void *context, struct td_error *err);
 /* DEADLINE_EXCEEDED "the deadline passed <when>" if it had at the end of the last stage. */
 TD_MUST_CHECK td_status td_call_late(struct td_call *call, const char *when);
 
+/* Refuses If-Match and If-None-Match for a call that would ignore them. `why` follows the header's
+ * name in the message. */
+TD_MUST_CHECK td_status td_call_refuse_conditions(struct td_call *call, const char *why);
+#define TD_CHANGES_NOTHING                                                                         \
+    "is about the tensor that a call replaces, as one with \"store\" does; this one changes "      \
+    "nothing: leave the header out"
+
 /* The op's name or "the request", for messages. */
 static inline const char *td_call_subject(const struct td_call *call)
 {
@@ -256,7 +263,8 @@ void td_call_count_unsent(struct td_call *call);
 /* Makes the reply from call->error, in the call's style. */
 void td_call_refuse(struct td_call *call);
 
-/* Counts the call in the metrics, on the thread of the shard; its reply is made, or never will be. */
+/* Counts the call in the metrics, on the thread of the shard; its reply is made, or never will
+ * be. */
 void td_call_count(const struct td_call *call, int shard);
 
 /* How the tensors of the call are sent. */

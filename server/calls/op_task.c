@@ -21,8 +21,8 @@
 
 /* ---- before the body ------------------------------------------------------------------------- */
 
-/* May the call read the table of its path? A model that is not there is refused before the body, as an
- * unknown op is. */
+/* May the call read the table of its path? A model that is not there is refused before the body, as
+ * an unknown op is. */
 static td_status check_table(struct td_call *call)
 {
     struct td_oip_model model;
@@ -107,6 +107,8 @@ static td_status decode(struct td_call *call)
     call->must_queue = call->request.options.store != NULL;
     if (status == TD_OK)
         status = check_store(call);
+    if (status == TD_OK && !call->request.options.store)
+        status = td_call_refuse_conditions(call, TD_CHANGES_NOTHING);
     return status;
 }
 
@@ -140,8 +142,8 @@ struct stored {
     const char **names; /* of all outputs, sorted */
 };
 
-/* "w"; "w.0", "w.1", ... where the op has a list of outputs; "w.values" where they have names; of "w@v"
- * "w.0@v", so that each is a version v. A name that is too long stays so. */
+/* "w"; "w.0", "w.1", ... where the op has a list of outputs; "w.values" where they have names; of
+ * "w@v" "w.0@v", so that each is a version v. A name that is too long stays so. */
 static void name_output(struct td_call *call, int i)
 {
     struct stored *stored = call->state;

@@ -9,12 +9,13 @@
 static td_status begin_plan(struct td_call *call)
 {
     td_request_init(&call->request, call->op);
+    call->request.has_no_output = true;
     const td_status status =
         td_codec_request_format(call->headers.content_type, &call->body_format, &call->error);
     if (status == TD_OK && call->body_format != TD_FORMAT_JSON)
         return td_error_set(&call->error, TD_UNSUPPORTED_MEDIA_TYPE,
                             "a plan is made from shapes, in a body of application/json");
-    return status;
+    return status == TD_OK ? td_call_refuse_conditions(call, TD_CHANGES_NOTHING) : status;
 }
 
 static td_status plan(struct td_call *call)

@@ -15,13 +15,13 @@
 #include <stdio.h>
 #include <string.h>
 
-/* ---- all of them ------------------------------------------------------------------------------ */
+/* ---- all of them ----------------------------------------------------------------------------- */
 
 static td_status begin(struct td_call *call)
 {
     td_status status = td_tensor_call_begin_write(call);
     td_request_init(&call->request, call->op);
-    call->request.is_change = true;
+    call->request.has_no_output = call->request.is_change = true;
     if (status == TD_OK)
         status =
             td_codec_request_format(call->headers.content_type, &call->body_format, &call->error);
@@ -55,8 +55,8 @@ static td_status no_keys(struct td_call *call)
 /* For the estimate of the cost, which does not read it. */
 static const struct td_key_index there_is_one;
 
-/* What decoding and inference need to know of the current version. No reference to it is kept, since a
- * version without other references can be updated in place. */
+/* What decoding and inference need to know of the current version. No reference to it is kept,
+ * since a version without other references can be updated in place. */
 static td_status describe_inputs(struct td_call *call, const struct td_tensor *table)
 {
     struct td_tensor_call *state = call->state;
@@ -73,23 +73,26 @@ static td_status describe_inputs(struct td_call *call, const struct td_tensor *t
     return TD_OK;
 }
 
-/* Rows of integers have their scale, offset and zero point in tensors of their own, which would no longer belong to
- * the rows. */
+/* Rows of integers have their scale, offset and zero point in tensors of their own, which would no
+ * longer belong to the rows. A scalar is for all rows, whichever they are. */
 static td_status check_parts(struct td_call *call, const struct td_tensor *table,
                              struct td_arena *arena)
 {
     const struct td_tensor_call *state = call->state;
+    struct td_tensor_listing listing;
     char part[TD_TENSOR_NAME];
     if (call->op == &td_op_scatter ||
         (table->dtype != TD_DTYPE_INT8 && table->dtype != TD_DTYPE_UINT8))
         return TD_OK;
     for (int i = 0; i < TD_TABLE_PARTS; i++) {
         bool found;
-        const td_status status = td_tables_find_part(
-            &call->tables, state->write.name, td_table_parts[i], arena, part, &found, &call->error);
+        td_status status = td_tables_find_part(&call->tables, state->write.name, td_table_parts[i],
+                                               arena, part, &found, &call->error);
+        if (status == TD_OK && found)
+            status = td_tables_get(&call->tables, part, arena, &listing, &call->error);
         if (status != TD_OK)
             return status;
-        if (found)
+        if (found && listing.tensor->shape.rank > 0)
             return td_error_set(&call->error, TD_CONFLICT,
                                 "'%s' has an element for each row of '%s', which %s does not "
                                 "change; import the table again, or remove '%s' if it is of no use",

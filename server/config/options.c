@@ -37,8 +37,8 @@ static const char *const switch_words[] = { "off", "on", "false", "true", "no",
 
 enum { MOST_NAMES = TD_N_OPTIONS + 8, LONGEST_NAME = 63 };
 
-/* The nearest of the names, which are lower-case with '-', to one that is given in any case and with
- * '_' or '-'. NULL if none is near. */
+/* The nearest of the names, which are lower-case with '-', to one that is given in any case and
+ * with '_' or '-'. NULL if none is near. */
 static const char *nearest_of(const char *given, size_t length, const char *const *names, int n)
 {
     char name[LONGEST_NAME];
@@ -134,12 +134,12 @@ static bool choose(const char *const *choices, const char *value,
                    const struct td_option_source *source, char message[TD_CONFIG_MESSAGE], int *out)
 {
     char expected[160] = "one of ";
+    int n = 0;
     if (parse_name(choices, value, out))
         return true;
-    for (int i = 0; choices[i]; i++) {
-        const size_t used = strlen(expected);
-        snprintf(expected + used, sizeof expected - used, "%s%s", i > 0 ? ", " : "", choices[i]);
-    }
+    while (choices[n])
+        n++;
+    td_names_text(choices, n, expected + strlen(expected), sizeof expected - strlen(expected));
     return reject_choice(message, source, value, choices, expected);
 }
 
@@ -305,8 +305,8 @@ bool td_option_set(struct td_config *config, const struct td_option *option, con
     char host[256], expected[160];
     uint16_t port;
     int choice = 0;
-    /* Else an unset variable of a shell, as in --token-file "$TOKENS", would switch off protection, or what
-     * a source of lower precedence sets. */
+    /* Else an unset variable of a shell, as in --token-file "$TOKENS", would switch off protection,
+     * or what a source of lower precedence sets. */
     if (!*value && !*option->default_text)
         return source == &td_option_built_in
                    ? set_text((char **)(void *)member, value, message)

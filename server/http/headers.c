@@ -21,7 +21,7 @@ struct header_fields {
     unsigned lists;       /* bit set of places: lists of several lines */
     struct td_field host, content_length, transfer_encoding;
     struct td_field request_id, inference_header;
-    struct td_field origin, sec_fetch_site, preflight_method;
+    struct td_field origin, sec_fetch_site, preflight_method, content_range;
 };
 
 /* What several lines of a header mean. */
@@ -73,6 +73,7 @@ static const struct header_place places[] = {
     TO_FIELDS("Origin", origin, ONCE),
     TO_FIELDS("Sec-Fetch-Site", sec_fetch_site, ONCE),
     TO_FIELDS("Access-Control-Request-Method", preflight_method, ONCE),
+    TO_FIELDS("Content-Range", content_range, LAST),
 };
 
 #undef TO_FIELDS
@@ -239,6 +240,23 @@ static td_status check_framing(struct header_fields *fields)
     return refuse_header(&call->error, TD_MALFORMED_REQUEST, at_fault, sentence);
 }
 
+/* The body would be a part of what it replaces (RFC 9110 section 14.5). */
+static td_status check_whole_body(const struct header_fields *fields)
+{
+    struct td_call *call = fields->call;
+    const bool reads = strcmp(call->method, "GET") == 0 || strcmp(call->method, "HEAD") == 0;
+    if (!fields->content_range.text || reads)
+        return TD_OK;
+    td_error_set(&call->error, TD_MALFORMED_REQUEST,
+                 "Content-Range is '%s', but a body is taken as a whole; send all of it without "
+                 "Content-Range",
+                 TD_SHOWN(fields->content_range.text, fields->content_range.length));
+    if (strcmp(call->method, "PUT") == 0)
+        td_error_hint(&call->error,
+                      "POST /v1/tensors/{name}/scatter changes some rows of a tensor");
+    return td_error_at_attribute(&call->error, TD_MALFORMED_REQUEST, "Content-Range");
+}
+
 /* The header has a meaning only under /v2. */
 static td_status read_inference_header(struct td_call *call, const char *text)
 {
@@ -287,6 +305,8 @@ td_status td_headers_read(struct td_call *call, const struct td_origins *origins
         status = check_origin(origins, loopback, &fields);
     if (status == TD_OK)
         status = read_deadline(call);
+    if (status == TD_OK)
+        status = check_whole_body(&fields);
     if (status == TD_OK)
         status = read_inference_header(call, fields.inference_header.text);
     return status;

@@ -166,17 +166,19 @@ enum {
 
 /* ---- matching -------------------------------------------------------------------------------- */
 
+static const struct {
+    const char *name;
+    unsigned bit;
+} method_bits[] = {
+    { "GET", GET }, { "HEAD", GET }, { "POST", POST }, { "PUT", PUT }, { "DELETE", DELETE }
+};
+enum { N_METHOD_BITS = sizeof method_bits / sizeof *method_bits };
+
 static unsigned method_bit(const char *method)
 {
-    static const struct {
-        const char *name;
-        unsigned bit;
-    } known[] = {
-        { "GET", GET }, { "HEAD", GET }, { "POST", POST }, { "PUT", PUT }, { "DELETE", DELETE }
-    };
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (strcmp(method, known[i].name) == 0)
-            return known[i].bit;
+    for (int i = 0; i < N_METHOD_BITS; i++)
+        if (strcmp(method, method_bits[i].name) == 0)
+            return method_bits[i].bit;
     return 0;
 }
 
@@ -221,8 +223,8 @@ static bool is_called(const struct segment *segment, const char *name)
     return td_name_is(name, segment->name, segment->name_length);
 }
 
-/* A route of /v1 below another name whose last segment is this, "scatter" of "/v1/tensors/{name}/scatter";
- * NULL if there is none. */
+/* A route of /v1 below another name whose last segment is this, "scatter" of
+ * "/v1/tensors/{name}/scatter"; NULL if there is none. */
 static const struct route *route_ending_with(const struct segment *segment)
 {
     for (int i = 0; i < N_ROUTES; i++) {
@@ -251,21 +253,13 @@ static td_status unknown_op(const struct segment *segment, struct td_error *err)
                            "GET /v1/ops");
 }
 
-/* "gather, lookup". Returns text. */
-static const char *list(const char *const *names, int n, char *text, size_t size)
-{
-    size_t used = 0;
-    for (int i = 0; i < n && used < size; i++)
-        used += (size_t)snprintf(text + used, size - used, "%s%s", i ? ", " : "", names[i]);
-    return text;
-}
-
-/* An op of another route, or an unknown name; perhaps a '/' was meant to be in the name of the tensor. */
+/* An op of another route, or an unknown name; perhaps a '/' was meant to be in the name of the
+ * tensor. */
 static td_status unknown_lookup(const struct segment *segment, const char *const *names, int n,
                                 struct td_error *err)
 {
     char listed[256];
-    list(names, n, listed, sizeof listed);
+    td_names_text(names, n, listed, sizeof listed);
     const struct td_op *op = td_op_named(segment->text, segment->length);
     if (op)
         td_error_set(
@@ -284,7 +278,8 @@ static td_status unknown_lookup(const struct segment *segment, const char *const
     return TD_UNKNOWN_OP;
 }
 
-/* The last segments of the paths below a tensor that have one of these methods. Returns their number. */
+/* The last segments of the paths below a tensor that have one of these methods. Returns their
+ * number. */
 static int tensor_paths(unsigned methods, const char *names[N_ROUTES])
 {
     static const char tensor[] = "/v1/tensors/{name}/";
@@ -305,7 +300,8 @@ static td_status unknown_path(struct td_call *call, const struct segment *segmen
     td_error_set(&call->error, TD_NOT_FOUND,
                  "there is nothing at %.128s; below a tensor %.32s has %s. Names of tensors cannot "
                  "contain '/'",
-                 call->path, call->method, n ? list(names, n, listed, sizeof listed) : "nothing");
+                 call->path, call->method,
+                 n ? td_names_text(names, n, listed, sizeof listed) : "nothing");
     td_suggest(&call->error, segment->text, segment->length, names, n);
     return TD_NOT_FOUND;
 }
@@ -420,16 +416,12 @@ enum { ALLOW_SIZE = 40 };
 
 static void allow_text(unsigned methods, char text[ALLOW_SIZE])
 {
-    static const struct {
-        unsigned bit;
-        const char *names;
-    } known[] = { { GET, "GET, HEAD" }, { POST, "POST" }, { PUT, "PUT" }, { DELETE, "DELETE" } };
-    size_t length = 0;
-    text[0] = '\0';
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (methods & known[i].bit)
-            length += (size_t)snprintf(text + length, ALLOW_SIZE - length, "%s%s",
-                                       length ? ", " : "", known[i].names);
+    const char *names[N_METHOD_BITS];
+    int n = 0;
+    for (int i = 0; i < N_METHOD_BITS; i++)
+        if (methods & method_bits[i].bit)
+            names[n++] = method_bits[i].name;
+    td_names_text(names, n, text, ALLOW_SIZE);
 }
 
 static td_status reply_allowed_methods(struct td_call *call)

@@ -277,6 +277,15 @@ class Plan(HttpTest):
         with self.subTest(body=body if len(str(body)) < 200 else "..."):
             return self.assertProblem(reply, status, code, op="einsum", **members)
 
+    def test_options_of_an_output_that_is_not_sent_are_refused(self):
+        body = {"equation": "i->", "shapes": [[3]]}
+        for query in ("response=flat", "store=x", "store.ttl_s=5"):
+            with self.subTest(query):
+                reply = self.post("/v1/einsum/plan?" + query, body)
+                problem = self.assertProblem(reply, 400, "MALFORMED_REQUEST", attribute=query.partition("=")[0])
+                self.assertTrue(problem["detail"].endswith("; expected equation, device, timing"), problem["detail"])
+        self.assertIn("Server-Timing", self.post("/v1/einsum/plan?timing=1&device=cpu", body).headers)
+
     def test_a_product_of_matrices(self):
         plan = self.plan("ij,jk->ik", [100, 20], [20, 50])
         self.assertEqual(plan["output"], {"dtype": "float32", "shape": [100, 50], "bytes": 20000})

@@ -24,7 +24,7 @@ JSON_REQUESTS = [
     ("POST", "/v2/models/gather/infer", {"id": "an id", "parameters": {"axis": 0, "bounds": "clip", "binary_data_output": False},
                                          "inputs": [PARAMS, INDICES], "outputs": [{"name": "output", "parameters": {"binary_data": False}}]}),
     ("POST", "/v2/models/gather/infer", {"parameters": {"params.ref": TABLE, "device": "cpu", "priority": 0, "timeout": 0},
-                                         "inputs": [dict(INDICES, parameters={"unknown": "ignored"})]}),
+                                         "inputs": [dict(INDICES, parameters={"content_type": "np"})]}),
     ("POST", "/v2/models/gather/infer", {"inputs": [{"name": "params", "datatype": "BYTES", "shape": [2], "data": ["a", "b"]}, INDICES]}),
     ("POST", "/v2/models/dynamic_stitch/infer", {"inputs": [dict(INDICES, name="indices.0"), dict(PARAMS, name="data.0")]}),
     ("POST", "/v2/models/dynamic_partition/infer", {"parameters": {"num_partitions": 2},

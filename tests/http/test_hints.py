@@ -36,18 +36,55 @@ class Hints(HttpTest):
             text = '{"x": {"dtype": "%s", "data": [%s]}, "dtype": "int8"}' % (dtype, "[1, null]" if dtype == "complex64" else "null")
             self.assertIn('{"dtype":"%s","data":%s}' % (dtype, data), self.detail("/v1/cast", text))
 
-    def test_an_integer_that_a_float_would_round_is_an_error_with_the_ways_out(self):
-        advice = '16777217 is not exact in float32; write it as 16777217.0 if rounding is meant, or give the values another dtype: {"dtype": "float64"'
-        self.assertIn(advice, self.detail("/v1/concat", {"inputs": [[1.5], [16777217]], "axis": 0}, "/inputs/1/0"))
-        self.assertIn(advice, self.detail("/v1/cast", '{"x": [[16777217, 0.5]], "dtype": "int8"}', "/x/0/0"))
-        self.assertIn(advice, self.detail("/v1/cast", '{"x": {"dtype": "float32", "data": [16777217]}, "dtype": "int8"}', "/x/data/0"))
+    def refused_advice(self, path, body, pointer):
+        """what follows '16777217 is not exact in float32; ' in the error"""
+        before, at, advice = self.detail(path, json.dumps(body), pointer).partition("16777217 is not exact in float32; ")
+        self.assertTrue(at, before)
+        return advice
+
+    def test_an_integer_that_a_float_would_round_is_an_error_with_ways_out_that_work(self):
+        """The advice is followed: the bodies with WIDE in place of the values, and with 16777217.0, are accepted."""
+        rounds, or_wide = "write it as 16777217.0 if rounding is meant", ', or give the values another dtype: {"dtype": "float64", "data": [...]}'
         self.put("hint.floats", {"tensor": [[0.5, 1.5]], "keys": [5]})
-        detail = self.detail("/v1/tensors/hint.floats/upsert", {"keys": [5], "rows": [[16777217, 1]]}, "/rows/0/0")
-        self.assertIn(advice, detail)
-        self.assertIn("dtype float32 is expected, as in the table", detail)
-        self.assertStatus(self.post("/v1/tensors/hint.floats/upsert", b'{"keys": [5], "rows": [[16777217.0, 16777218]]}'), 200)
-        self.assertEqual(self.get("/v1/tensors/hint.floats?response=nested").json()["data"], [[16777216.0, 16777218.0]])
-        self.assertStatus(self.request("DELETE", "/v1/tensors/hint.floats"), 204)
+        self.put("hint.table", [[0.5, 1.5]])
+        float32 = lambda data: {"dtype": "float32", "data": data}
+        rows, table = [16777217, 0.5], {"ref": "hint.table"}
+        cases = (("/v1/concat", {"inputs": [[1.5], "HERE"], "axis": 0}, "/inputs/1/0", rows, True),
+                 ("/v1/concat", {"inputs": [{"dtype": "float32", "data": [1.5]}, "HERE"], "axis": 0}, "/inputs/1/0", rows, False),
+                 ("/v1/concat", {"inputs": ["HERE", {"dtype": "float32", "data": [1.5]}], "axis": 0}, "/inputs/0/data/0", float32(rows), False),
+                 ("/v1/cast", {"x": "HERE", "dtype": "int8"}, "/x/0", rows, True),
+                 ("/v1/cast", {"x": "HERE", "dtype": "int8"}, "/x/data/0", float32(rows), True),
+                 ("/v1/gather", {"params": "HERE", "indices": [0]}, "/params/0", rows, True),
+                 ("/v1/dequantize", {"params": {"dtype": "int8", "data": [[1]]}, "scale": "HERE"}, "/scale/0", [16777217], False),
+                 ("/v1/embedding_bag", {"params": [[1.5], [2.5]], "indices": [[0, 1]], "weights": "HERE"}, "/weights/0/0", [rows], True),
+                 ("/v1/embedding_bag", {"params": table, "indices": [[0, 0]], "weights": "HERE"}, "/weights/0/0", [rows], False),
+                 ("/v1/embedding_bag", {"weights": "HERE", "params": table, "indices": [[0, 0]]}, "/weights/data/0/0", float32([rows]), False),
+                 ("/v1/lookup", {"keys": [1], "params": table, "queries": [2], "missing": "default", "default": "HERE"}, "/default/0", rows, False),
+                 ("/v1/tensors/hint.table/scatter", {"indices": [[0]], "updates": "HERE"}, "/updates/0/0", [rows], False),
+                 ("/v1/tensors/hint.table/scatter", {"indices": [[0]], "updates": "HERE"}, "/updates/data/0/0", float32([rows]), False),
+                 ("/v1/tensors/hint.floats/upsert", {"keys": [5], "rows": "HERE"}, "/rows/0/0", [rows], False))
+        for path, body, pointer, values, widens in cases:
+            with self.subTest(path, values=values, widens=widens):
+                text = json.dumps(body)
+                given = lambda values: text.replace('"HERE"', json.dumps(values))
+                advice = self.refused_advice(path, json.loads(given(values)), pointer)
+                self.assertTrue(advice.startswith(rounds + (or_wide if widens else "")), advice)
+                self.assertEqual("another dtype" in advice, widens)
+                self.assertStatus(self.post(path, given(values).replace("16777217", "16777217.0").encode()), 200)
+                data = values["data"] if isinstance(values, dict) else values
+                if widens:
+                    self.assertStatus(self.post(path, given({"dtype": "float64", "data": data}).encode()), 200)
+        self.assertIn("dtype float32 is expected, as in the table",
+                      self.detail("/v1/tensors/hint.floats/upsert", {"keys": [5], "rows": [rows]}, "/rows/0/0"))
+        for name in ("hint.floats", "hint.table"):
+            self.assertStatus(self.request("DELETE", "/v1/tensors/" + name), 204)
+
+    def test_an_integer_that_no_float_holds_has_no_advice_for_another_dtype(self):
+        for text in ('[9007199254740993, 0.5]', '{"dtype": "float64", "data": [9007199254740993, 0.5]}'):
+            with self.subTest(text):
+                detail = self.detail("/v1/cast", '{"x": %s, "dtype": "int8"}' % text)
+                self.assertTrue(detail.endswith("write it as 9007199254740993.0 if rounding is meant"), detail)
+                self.assertStatus(self.post("/v1/cast", b'{"x": %s, "dtype": "int8"}' % text.replace("993", "993.0").encode()), 200)
 
     def test_the_open_inference_protocol_rounds_integers_to_its_datatype(self):
         inputs = [{"name": "x", "datatype": "FP32", "shape": [1], "data": [16777217]}]

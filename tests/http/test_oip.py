@@ -112,6 +112,7 @@ class Repository(OipTest):
                     self.assertEqual({(m["name"], m["version"], m["state"]) for m in index},
                                      {(op, "1", "READY") for op in OPS})
         self.assertError(self.post("/v2/repository/index", b'{"ready":"yes"}'), 400, "ready")
+        self.assertError(self.post("/v2/repository/index", b"null"), 400, "the body is null; a JSON object is expected")
         self.assertError(self.post("/v2/repository/index", b'{"ready":'), 400)
 
     def test_a_request_without_tensors_logs_no_inputs_of_the_previous_request(self):
@@ -242,6 +243,62 @@ class Inference(OipTest):
             self.assertError(self.infer("gather", inputs), 400, "belongs in the parameters of the request")
             outputs = [{"name": "output", "parameters": {name: value}}]
             self.assertError(self.infer("gather", self.gather_inputs(), outputs), 400, "belongs in the parameters of the request")
+
+    def test_an_unknown_parameter_of_a_tensor_is_refused_with_those_that_are_known(self):
+        def gather(on_input, on_output):
+            inputs = [{**tensor, "parameters": on_input} for tensor in self.gather_inputs()]
+            return self.infer("gather", inputs, [{"name": "output", "parameters": on_output}])
+        common = "shared_memory_region, shared_memory_byte_size, shared_memory_offset, content_type"
+        document = self.assertError(gather({"complx": True}, {}), 400, 'an input has no parameter "complx"; '
+                                    f'expected binary_data_size, complex, {common}')
+        self.assertEqual((document["did_you_mean"], document["pointer"]), ("complex", "/inputs/0/parameters/complx"))
+        self.assertError(gather({}, {"complx": True}), 400,
+                         f'an output has no parameter "complx"; expected binary_data, classification, {common}')
+        self.assertError(gather({"binary_data": True}, {}), 400, 'an input has no parameter "binary_data"')
+        self.assertError(gather({}, {"binary_data_size": 8}), 400, 'an output has no parameter "binary_data_size"')
+        for name, value in (("binary_data_output", True), ("timeout", 5), ("headers", "x")):
+            self.assertError(gather({name: value}, {}), 400, "belongs in the parameters of the request")
+            self.assertError(gather({}, {name: value}), 400, "belongs in the parameters of the request")
+        self.assertError(gather({}, {"complex": True}), 400, "belongs in the parameters of the request")
+        self.assertGathered(gather({"content_type": "np"}, {"content_type": None, "classification": 0}))
+
+    def test_the_codec_base64_is_refused_since_its_text_is_not_the_value(self):
+        keys = oip_input("params", "BYTES", [2], ["YQ==", "Yg=="], content_type="base64")
+        inputs = [keys, oip_input("indices", "INT64", [1], [0])]
+        self.assertError(self.infer("gather", inputs), 400, "use binary_data_size for bytes")
+        keys = oip_input("params", "BYTES", [2], b"\1\0\0\0a\1\0\0\0\xff")
+        inputs = [keys, oip_input("indices", "INT64", [1], [1])]
+        self.assertError(self.infer("gather", inputs, [wanted("output", content_type="base64")]), 400,
+                         "use binary_data for bytes")
+        _, outputs = read_reply(self.infer("gather", inputs, [wanted("output", binary_data=True)]))
+        self.assertEqual(outputs["output"], ("BYTES", [1], b"\1\0\0\0\xff"))
+
+    def test_a_complex_output_sent_back_as_an_input_is_complex_again(self):
+        square = {"equation": "i,i->i"}
+        i = [0.0, 1.0]
+        first = self.infer("einsum", [oip_input("inputs.0", "FP32", [1, 2], i), oip_input("inputs.1", "FP32", [1, 2], i)],
+                           parameters={**square, "complex": True})
+        output = read_reply(first)[0]["outputs"][0]
+        self.assertEqual((output["data"], output["parameters"]), ([-1.0, 0.0], {"complex": True}))
+        back = {**output, "name": "inputs.0"}
+        one = oip_input("inputs.1", "FP32", [1, 2], i, complex=True)
+        document, _ = read_reply(self.infer("einsum", [back, one], parameters=square))
+        self.assertEqual((document["outputs"][0]["data"], document["outputs"][0]["parameters"]),
+                         ([0.0, -1.0], {"complex": True}))
+
+    def test_complex_on_an_input_is_about_this_input_alone(self):
+        pair = oip_input("inputs.0", "FP32", [1, 2], [0.0, 1.0])
+        real = oip_input("inputs.1", "FP32", [1], [3.0])
+        times = {"equation": "i,i->i"}
+        def refused(reply, sentence):
+            self.assertEqual(self.assertError(reply, 400, sentence)["input"], "inputs.1")
+        true, false = ({"parameters": {"complex": value}} for value in (True, False))
+        refused(self.infer("einsum", [pair, {**real, **true}], parameters=times), "the last dimension is 2")
+        refused(self.infer("einsum", [pair, {**oip_input("inputs.1", "INT32", [1], [3]), **true}], parameters=times),
+                "inputs.1 is INT32, but complex is true: complex numbers are pairs of FP32 or FP64")
+        refused(self.infer("einsum", [pair, real], parameters={**times, "complex": True}), "the last dimension is 2")
+        mixed = self.infer("einsum", [pair, {**real, **false}], parameters={**times, "complex": True})
+        self.assertError(mixed, 400, "complex64")  # einsum has one dtype: each was read as it says
 
     def test_priorities_are_accepted_and_sequences_refused(self):
         self.assertGathered(self.infer("gather", self.gather_inputs(), parameters={"priority": 1, "timeout": 10_000_000}))

@@ -183,8 +183,8 @@ class OpenApi(HttpTest):
             found = [document["components"]["parameters"][parameter["$ref"].rsplit("/", 1)[1]] for parameter in document["paths"][path]["post"]["parameters"] if "$ref" in parameter]
             described = {parameter["name"]: parameter["description"] for parameter in found if parameter["in"] == "header"}
             for name in ("If-Match", "If-None-Match"):
-                self.assertTrue(described[name].startswith("With store, otherwise ignored:"), described)
-        for query, status in (("", 200), ("?store=of-conditions-not-there", 412)):
+                self.assertTrue(described[name].startswith("Only with store:"), described)
+        for query, status in (("", 400), ("?store=of-conditions-not-there", 412)):
             self.assertStatus(self.post("/v1/tensors/of-conditions@1/gather" + query, {"indices": [0]}, {"If-Match": '"other"'}), status)
 
     def test_parts_and_created_tensors_are_described_with_their_headers(self):

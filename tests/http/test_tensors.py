@@ -1,5 +1,5 @@
 """Resident tensors: PUT, metadata, GET with ranges, replacement under load, DELETE."""
-import gzip, http.client, itertools, os, random, resource
+import gzip, http.client, itertools, os, random, re, resource
 from daemon import *
 from gates import GatedDaemon
 
@@ -464,6 +464,48 @@ class Conditions(TensorTest):
             with Raw(self.daemon) as raw:
                 raw.send(http_request("GET", f"/v1/tensors/{name}", headers=[f"{header}: *", f"{header}: *"]))
                 self.assertProblem(raw.reply(), 400, "MALFORMED_REQUEST", attribute=header)
+
+    def test_a_dtype_that_a_format_lacks_comes_in_the_way_that_the_error_says(self):
+        name, other = self.resident(["a"])[0], self.resident({"dtype": "bfloat16", "data": [1]})[0]
+        for tensor, accept in ((name, "application/x-npy"), (other, "application/x-npy"), (name, "application/vnd.safetensors"),
+                               (name, "application/octet-stream")):
+            for query in ("", "?response=base64"):  # which is about JSON
+                with self.subTest(tensor, accept=accept, query=query):
+                    problem = self.assertProblem(self.get(f"/v1/tensors/{tensor}{query}", {"Accept": accept}), 406, "NOT_ACCEPTABLE")
+                    way = re.search(r"ask for it with Accept: (application/json)(?:,| and) .*\?response=base64", problem["detail"])
+                    self.assertTrue(way, problem["detail"])
+                    self.assertIn("base64", self.get(f"/v1/tensors/{tensor}?response=base64", {"Accept": way[1]}).json())
+
+    def test_a_condition_of_a_call_that_changes_nothing_is_refused(self):
+        name, _ = self.resident([1])
+        gather = {"indices": [0]}
+        infer = {"inputs": [{"name": "indices", "datatype": "INT64", "shape": [1], "data": [0]}]}
+        for path, body in ((f"/v1/tensors/{name}/gather", gather), ("/v1/gather", {"params": {"ref": name}, **gather}),
+                           ("/v1/einsum/plan", {"equation": "i->", "shapes": [[3]]}), (f"/v2/models/{name}/infer", infer)):
+            for header in ("If-Match", "If-None-Match"):
+                with self.subTest(path, header=header):
+                    reply = self.post(path, body, {header: '"x"'})
+                    self.assertStatus(reply, 400)
+                    self.assertEqual(reply.json()["attribute"], header)
+                    self.assertIn("this one changes nothing: leave the header out", reply.body.decode())
+                    self.assertStatus(self.post(path, body), 200)
+
+    def test_a_body_that_is_a_part_is_refused_and_replaces_nothing(self):
+        """RFC 9110 section 14.5"""
+        name, _ = self.resident([1, 2])
+        part = {"Content-Range": "bytes 0-3/10"}
+        sentence = "Content-Range is 'bytes 0-3/10', but a body is taken as a whole; send all of it without Content-Range"
+        problem = self.assertProblem(self.put(name, [5], part), 400, "MALFORMED_REQUEST", attribute="Content-Range")
+        self.assertEqual(problem["detail"], sentence + "; POST /v1/tensors/{name}/scatter changes some rows of a tensor")
+        for method, path, body in (("DELETE", f"/v1/tensors/{name}", None), ("PUT", f"/v1/tensors/{name}/keys", [3, 4]),
+                                   ("POST", f"/v1/tensors/{name}/scatter", {"indices": [0], "updates": [5]}),
+                                   ("POST", "/v2/models/gather/infer", {})):
+            with self.subTest(path, method=method):
+                reply = self.request(method, path, body, part)
+                self.assertStatus(reply, 400)
+                self.assertIn(sentence, reply.body.decode())
+        self.assertStatus(self.get(f"/v1/tensors/{name}", part), 200)
+        self.assertData(name, "int32", [2], [1, 2])
 
     def test_expect_100_continue_gets_a_failed_condition_before_the_body(self):
         name, _ = self.resident([1])

@@ -134,6 +134,15 @@ class Upsert(UpsertTest):
             self.assertStatus(self.delete(name + part), 204)
         self.assertMetadata(self.change(name, "remove", {"keys": [1]}), 200, removed=1)
 
+    def test_a_scale_of_all_rows_leaves_them_free_to_change(self):
+        name = self.name()
+        self.assertStatus(self.put(name, {"tensor": {"dtype": "int8", "data": [[1], [2]]}, "keys": [1, 2]}), 201)
+        for part, dtype in ((".scale", "float32"), (".offset", "float32"), (".zero_point", "int32")):
+            self.assertStatus(self.put(name + part, {"dtype": dtype, "data": 1}), 201)
+        self.assertMetadata(self.change(name, "upsert", {"keys": [1, 3], "rows": [[5], [7]]}), 200, replaced=1, appended=1)
+        self.assertMetadata(self.change(name, "remove", {"keys": [2]}), 200, removed=1)
+        self.assertTable(name, "int8", [[5], [7]], [1, 3])
+
     def test_rows_whose_scales_cannot_be_read_stay(self):
         folder = temporary_folder()
         with open(os.path.join(folder, "q.scale.npy"), "wb") as file:

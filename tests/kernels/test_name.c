@@ -96,3 +96,13 @@ TD_TEST_LOOP(shown_text_is_truncated_between_characters, TD_SHOWN_SIZE - 8, TD_S
         ck_assert_uint_eq(strlen(shown), fits ? TD_SHOWN_SIZE - 1 : (size_t)_i);
     }
 }
+
+TD_TEST(names_are_joined_by_commas_and_cut_at_the_end_of_the_buffer)
+{
+    static const char *const names[] = { "gather", "lookup", "find" };
+    char text[16];
+    ck_assert_str_eq(td_names_text(names, 0, text, sizeof text), "");
+    ck_assert_str_eq(td_names_text(names, 1, text, sizeof text), "gather");
+    ck_assert_str_eq(td_names_text(names, 2, text, sizeof text), "gather, lookup");
+    ck_assert_str_eq(td_names_text(names, 3, text, sizeof text), "gather, lookup,");
+}

@@ -42,6 +42,9 @@ class Calls:
         body = self.models.Inference(inputs=inputs, outputs=[self.models.InferenceOutputsItem(name="output")])
         return importlib.import_module(".infer", self.oip.__name__).sync_detailed(model, client=self.client, body=body)
 
+    def list_models(self, **body):
+        return importlib.import_module(".list_models", self.oip.__name__).sync_detailed(client=self.client, **body)
+
     def scatter(self, name, mode):
         body = self.models.Scatter(indices=[[0]], updates=[[5, 5]], mode=mode)
         return importlib.import_module(".scatter_into_tensor", self.tensors.__name__).sync_detailed(name, client=self.client, body=body)
@@ -86,4 +89,7 @@ def check(url, document, folder):
     succeeds(calls.gather_in_table("of-a-generated-client", [0]), [[5, 10]])
     listed = calls.aliases()
     assert listed.status_code == 200 and (listed.parsed.persisted.to_dict(), listed.parsed.problems) == ({}, []), listed
-    return 14
+    for body in ({}, {"body": models.Index()}, {"body": models.Index(ready=True)}):  # the body is optional
+        listed = calls.list_models(**body)
+        assert listed.status_code == 200 and listed.parsed[0]["name"] == "gather", listed
+    return 17

@@ -639,8 +639,12 @@ static const struct {
       "],\"outputs\":[{\"name\":\"output\",\"parameters\":{\"classification\":2}}]}",
       "classification is not supported" },
     { "{\"inputs\":[" PARAMS "," INDICES
-      "],\"outputs\":[{\"name\":\"output\",\"parameters\":{\"classification\":0,\"x\":[]}}]}",
+      "],\"outputs\":[{\"name\":\"output\",\"parameters\":{\"classification\":0,"
+      "\"content_type\":[]}}]}",
       NULL },
+    { "{\"inputs\":[" PARAMS "," INDICES
+      "],\"outputs\":[{\"name\":\"output\",\"parameters\":{\"x\":[]}}]}",
+      "an output has no parameter \"x\"" },
     { "{\"inputs\":[" PARAMS "," INDICES
       "],\"outputs\":[{\"name\":\"output\",\"parameters\":{\"binary_data\":1}}]}",
       "binary_data is 1" },

@@ -247,7 +247,7 @@ static const struct {
     { "", NULL },
     { "  ", NULL },
     { "{}", NULL },
-    { "null", NULL },
+    { "null", "the body is null; a JSON object is expected" },
     { "{\"ready\":true}", NULL },
     { "{\"ready\":false,\"x\":[1]}", NULL },
     { "{\"ready\":null}", NULL },
