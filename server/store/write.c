@@ -337,6 +337,13 @@ td_status td_store_put_keys(struct td_store *store, const struct td_store_write 
     return status;
 }
 
+/* Also keys that were deleted in memory and are still in the file. */
+static bool has_keys_to_delete(const struct change *change)
+{
+    const struct td_version *before = change->before;
+    return before->keys || (change->write->persist && before->file[0] && !before->persisted);
+}
+
 td_status td_store_delete_keys(struct td_store *store, const struct td_store_write *write,
                                struct td_arena *arena, struct td_tensor_listing *out,
                                struct td_error *err)
@@ -346,7 +353,7 @@ td_status td_store_delete_keys(struct td_store *store, const struct td_store_wri
     if (status != TD_OK)
         return status;
     status = check_current(&change, NULL, err);
-    if (status == TD_OK && !change.before->keys)
+    if (status == TD_OK && !has_keys_to_delete(&change))
         status = td_store_no_keys(write->name, err);
     if (status == TD_OK)
         status = change_keys(&change, NULL, arena, err);

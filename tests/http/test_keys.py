@@ -415,3 +415,19 @@ class Files(KeysTest):
             self.wait_until(lambda: client.request("GET", "/v1/tensors/n/keys").status == 404)
             self.assertStatus(client.request("PUT", "/v1/tensors/n/keys?persist=1", [5, 6, 7, 8]), 201)
             self.assertEqual([name for name in sorted(os.listdir(folder)) if name[0] != "."], ["n.tensord"])
+
+    def test_keys_that_were_deleted_in_memory_are_deleted_from_the_file_as_well(self):
+        folder = temporary_folder()
+        with Daemon("--data-dir", folder) as daemon, Client(daemon) as client:
+            daemon.at_start = None  # the table stays
+            self.assertStatus(client.request("PUT", "/v1/tensors/t?persist=1", {"tensor": [1, 2], "keys": [5, 6]}), 201)
+            self.assertStatus(client.request("DELETE", "/v1/tensors/t/keys"), 204)
+            self.assertMetadata(client.request("GET", "/v1/tensors/t"), 200, persisted=False)
+            self.assertStatus(client.request("DELETE", "/v1/tensors/t/keys?persist=1"), 204)
+            self.assertMetadata(client.request("GET", "/v1/tensors/t"), 200, persisted=True)
+            self.assertProblem(client.request("DELETE", "/v1/tensors/t/keys?persist=1"), 404, "TENSOR_NOT_FOUND")
+            self.assertStatus(client.request("PUT", "/v1/tensors/m", [1, 2]), 201)
+            self.assertProblem(client.request("DELETE", "/v1/tensors/m/keys?persist=1"), 404, "TENSOR_NOT_FOUND")
+        with Daemon("--data-dir", folder) as daemon, Client(daemon) as client:
+            daemon.at_start = None
+            self.assertNotIn("keys", client.request("GET", "/v1/tensors/t").json())
