@@ -133,12 +133,12 @@ td_status td_describe_op(const struct td_op *op, const char *plan, struct td_are
 
 /* ---- tensors ---- */
 
-/* Maximum length of a listing without name, source and ETag: 16 dimensions and seven more numbers of
- * at most 20 digits, and the names of the members. */
+/* Maximum length of a listing without name, source and ETag: 16 dimensions and seven more numbers
+ * of at most 20 digits, and the names of the members. */
 #define LISTING_TEXT 800
 
-/* Maximum length of the name and ETag of a stored output. JSON escapes no character of a name, and of an
- * ETag only the quotes; an output has no source yet. */
+/* Maximum length of the name and ETag of a stored output. JSON escapes no character of a name, and
+ * of an ETag only the quotes; an output has no source yet. */
 #define MOST_STORED 256
 
 /* Each byte of a string may take six bytes in JSON. */

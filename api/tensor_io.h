@@ -2,9 +2,9 @@
  *
  *     format          reads                                       writes
  *     json            a tensor as in a request, also `ref`        a typed tensor, in any layout
- *     safetensors     a file of one tensor of any name            a file of one tensor named "tensor"
- *     npy             versions 1 to 3, either byte order,         version 1, C order
- *                     C or Fortran order
+ *     safetensors     a file of one tensor of any name            a file of one tensor named
+ * "tensor" npy             versions 1 to 3, either byte order,         version 1, C order C or
+ * Fortran order
  *
  * Ownership  The data of a tensor that is read points into the body if it needs no conversion
  *            (*in_body), otherwise into the arena; that of a ref is owned by the resolver. A reply
@@ -21,9 +21,9 @@
 TD_MUST_CHECK td_status td_tensor_io_body_format(const char *content_type, td_format *out,
                                                  struct td_error *err);
 
-/* The format of a body whose Content-Type does not state it: safetensors or npy if it begins as such
- * a file, otherwise JSON. No JSON document begins like that: in a safetensors file the bytes 4 to 7
- * are 0, since they are the upper half of the size of its header. */
+/* The format of a body whose Content-Type does not state it: safetensors or npy if it begins as
+ * such a file, otherwise JSON. No JSON document begins like that: in a safetensors file the bytes 4
+ * to 7 are 0, since they are the upper half of the size of its header. */
 td_format td_tensor_io_recognise(const char *body, size_t bytes);
 
 /* The format of a reply, by Accept: safetensors, npy or JSON, which is the default and the format
@@ -31,8 +31,8 @@ td_format td_tensor_io_recognise(const char *body, size_t bytes);
 TD_MUST_CHECK td_status td_tensor_io_reply_format(const char *accept, td_format *out,
                                                   struct td_error *err);
 
-/* TD_JSON_PADDING readable bytes must follow the body. Every index and size in it is checked. The role
- * decides on the dtype of JSON values that have none. */
+/* TD_JSON_PADDING readable bytes must follow the body. Every index and size in it is checked. The
+ * role decides on the dtype of JSON values that have none. */
 TD_MUST_CHECK td_status td_tensor_read(td_format format, td_role role, const char *body,
                                        size_t bytes, struct td_resolver *resolver,
                                        struct td_arena *arena, struct td_tensor *out, bool *in_body,
@@ -47,8 +47,9 @@ struct td_table_document {
 };
 
 /* As td_tensor_read; with keys the document is, in JSON, {"tensor": T, "keys": T}, as safetensors a
- * tensor of any name beside "keys", or beside "keys.offsets" (int64) and "keys.bytes" (uint8); these names may
- * also be "NAME.keys", ... for the tensor "NAME", as in a file of the data folder. */
+ * tensor of any name beside "keys", or beside "keys.offsets" (int64) and "keys.bytes" (uint8);
+ * these names may also be "NAME.keys", ... for the tensor "NAME", as in a file of the data
+ * folder. */
 TD_MUST_CHECK td_status td_table_read(td_format format, const char *body, size_t bytes,
                                       struct td_resolver *resolver, struct td_arena *arena,
                                       struct td_table_document *out, struct td_error *err);

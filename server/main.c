@@ -136,9 +136,9 @@ static int serve_until(struct daemon *daemon, int64_t until_ns)
 
 /* ---- stopping ------------------------------------------------------------------------------- */
 
-/* Ends the process at the end of the drain, whatever a disk, a device or a collector of traces is doing:
- * none of them can be interrupted. Nothing is lost that was acknowledged, as after kill -9. The thread
- * is started with the daemon, when there is memory for it. */
+/* Ends the process at the end of the drain, whatever a disk, a device or a collector of traces is
+ * doing: none of them can be interrupted. Nothing is lost that was acknowledged, as after kill -9.
+ * The thread is started with the daemon, when there is memory for it. */
 static void *keep_time(void *argument)
 {
     const struct timespec tick = { .tv_nsec = TICK_NS };
@@ -156,8 +156,8 @@ static void *keep_time(void *argument)
     return NULL;
 }
 
-/* Once no connection is served any more, or the time for that is over. The exporter has what is left of the
- * drain timeout. */
+/* Once no connection is served any more, or the time for that is over. The exporter has what is
+ * left of the drain timeout. */
 static void set_end(struct daemon *daemon)
 {
     const int64_t now = td_now_ns(), export_by = now + EXPORT_NS;
@@ -193,8 +193,8 @@ static bool drain_connections(struct daemon *daemon, int64_t until_ns)
 }
 
 /* Refuses queued calls, stops running ones at their next check, and waits for them, since the HTTP
- * library cannot be stopped with a suspended connection. Calls whose body is still arriving end with
- * their connections. Replies that are made only now get a short time to be sent. */
+ * library cannot be stopped with a suspended connection. Calls whose body is still arriving end
+ * with their connections. Replies that are made only now get a short time to be sent. */
 static void end_calls(struct daemon *daemon)
 {
     struct td_services *services = daemon->services;

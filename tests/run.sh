@@ -75,6 +75,10 @@ layering() {
 
 format_check() {
     git ls-files -co --exclude-standard '*.c' '*.h' '*.cc' '*.inc' | xargs clang-format --dry-run -Werror
+    if git ls-files -co --exclude-standard '*.c' '*.h' '*.cc' '*.inc' '*.cu' '*.cuh' | LC_ALL=C.UTF-8 xargs grep -nE '^.{101}'; then
+        echo "these lines have more than 100 columns; clang-format leaves comments as they are"
+        return 1
+    fi
     echo "formatted as .clang-format says"
 }
 

@@ -112,8 +112,8 @@ static bool begins(const char *bytes, size_t size, const char *with)
     return size >= length && memcmp(bytes, with, length) == 0;
 }
 
-/* curl -d @file leaves out NULs and line breaks, or ends the body at the first NUL. Text that was decoded as Latin-1, or not at all, has other
- * bytes for the first one. */
+/* curl -d @file leaves out NULs and line breaks, or ends the body at the first NUL. Text that was
+ * decoded as Latin-1, or not at all, has other bytes for the first one. */
 static const struct td_foreign *find_stripped(const char *bytes, size_t size)
 {
     enum { NPY_MINOR = 7, HEADER = 256, LENGTH = 3 };

@@ -21,8 +21,8 @@ struct td_foreign {
 /* NULL if the bytes are of no known format. */
 const struct td_foreign *td_foreign_find(const void *bytes, size_t size);
 
-/* Returns `status`. If that is MALFORMED_REQUEST and the body is not of the format that it was sent as, the
- * error names its format and says what to do. */
+/* Returns `status`. If that is MALFORMED_REQUEST and the body is not of the format that it was sent
+ * as, the error names its format and says what to do. */
 td_status td_foreign_explain_body(td_status status, td_format sent, const void *bytes, size_t size,
                                   struct td_error *err);
 

@@ -191,7 +191,8 @@ mark_unreadable(struct header *header, struct td_safetensors_entry *entry, const
     return entry->unreadable ? TD_OK : header->err->status;
 }
 
-/* The bits of an element of a dtype that safetensors has and tensord has not; 0 if it is unknown. */
+/* The bits of an element of a dtype that safetensors has and tensord has not; 0 if it is
+ * unknown. */
 static int foreign_bits(const struct description *of)
 {
     static const struct {
@@ -423,8 +424,8 @@ static td_status check_ranges(struct header *header)
     return TD_OK;
 }
 
-/* Checks the values of all tensors. Called after check_ranges, so each byte is read once: the ranges
- * of hostile entries overlap. */
+/* Checks the values of all tensors. Called after check_ranges, so each byte is read once: the
+ * ranges of hostile entries overlap. */
 static td_status check_values(struct header *header)
 {
     const struct td_safetensors *out = header->out;

@@ -38,7 +38,8 @@ struct td_safetensors {
     const char *data; /* after the header */
 };
 
-/* Whether it begins as a file does: with the length of a header of less than 4 GiB, and the header. */
+/* Whether it begins as a file does: with the length of a header of less than 4 GiB, and the
+ * header. */
 bool td_safetensors_is(const void *bytes, size_t size);
 
 /* Reads and checks the header of a complete file in memory. The tensors borrow bytes[0..size). An

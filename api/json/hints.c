@@ -32,7 +32,8 @@ void td_json_hint_nonfinite(struct td_error *err, td_dtype dtype)
                   td_dtype_is_complex(dtype) ? "[\"NaN\",0]" : "\"NaN\"");
 }
 
-/* ---- the dtype of another tensor -------------------------------------------------------------- */
+/* ---- the dtype of another tensor
+ * -------------------------------------------------------------- */
 
 void td_json_hint_dtype(struct td_error *err, const char *of, td_dtype dtype)
 {

@@ -1,5 +1,5 @@
-/* hints.h - what an error adds about a value in JSON that is often written in another form: NaN, the
- * name of a resident tensor, keys.
+/* hints.h - what an error adds about a value in JSON that is often written in another form: NaN,
+ * the name of a resident tensor, keys.
  *
  * A hint follows the message of the error, after a semicolon. A hint that does not fit is left out.
  * Private to api/json, except td_json_hint_inputs. */

@@ -25,8 +25,8 @@ static td_status refuse(const struct td_json_scan *scan, const struct td_json_na
     return TD_MALFORMED_REQUEST;
 }
 
-/* A stack of the names of the objects that are open, each object's after those of the one that it is
- * in. So the memory is that of the names open at once, however many objects there are. */
+/* A stack of the names of the objects that are open, each object's after those of the one that it
+ * is in. So the memory is that of the names open at once, however many objects there are. */
 struct names {
     struct td_json_scan *scan;
     struct td_arena *arena;

@@ -383,7 +383,8 @@ static bool keeps_integer(const char *begin, const char *end, enum real real)
     return td_name_is(exact, begin, (size_t)(end - begin)) || same_digits(begin, end, text);
 }
 
-/* Of a number whose digits exceed what is exact. Out of line: most numbers are smaller or have a fraction. */
+/* Of a number whose digits exceed what is exact. Out of line: most numbers are smaller or have a
+ * fraction. */
 static __attribute__((noinline)) bool rounds_integer(const struct number *number, const char *token,
                                                      const char *end, enum real real)
 {

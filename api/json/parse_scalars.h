@@ -48,8 +48,8 @@ typedef const char *td_parse_scalars_fn(struct td_scalar_parser *parser, const c
 
 /* How elements may be written. */
 enum td_scalar_style {
-    /* Integers also as 5.0 and 5e2; 64-bit integers also in quotes, because JavaScript's numbers have
-     * 53 bits; "NaN", "Infinity" and "-Infinity" as strings. */
+    /* Integers also as 5.0 and 5e2; 64-bit integers also in quotes, because JavaScript's numbers
+     * have 53 bits; "NaN", "Infinity" and "-Infinity" as strings. */
     TD_SCALARS_TYPED,
     /* Integers without fraction or exponent; strings are only strings, also "NaN" and "5". */
     TD_SCALARS_INFERRED,
@@ -59,12 +59,13 @@ enum td_scalar_style {
     TD_SCALARS_OIP
 };
 
-/* The parser of a dtype; NULL with TD_SCALARS_INFERRED for a dtype that infer_dtype.h never infers. */
+/* The parser of a dtype; NULL with TD_SCALARS_INFERRED for a dtype that infer_dtype.h never
+ * infers. */
 td_parse_scalars_fn *td_parse_scalars_of(td_dtype dtype, enum td_scalar_style style);
 
-/* True unless the integer token [begin, end), without fraction and exponent, would silently become another
- * number in a float dtype: it is exact there, or it is the text that a program prints for the rounded
- * value, as JavaScript and Go print floats without ".0". */
+/* True unless the integer token [begin, end), without fraction and exponent, would silently become
+ * another number in a float dtype: it is exact there, or it is the text that a program prints for
+ * the rounded value, as JavaScript and Go print floats without ".0". */
 bool td_scalar_keeps_integer(const char *begin, const char *end, td_dtype dtype);
 
 /* True if an integer of this magnitude is exact in a float of `bits` significant bits. */

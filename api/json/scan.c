@@ -24,7 +24,8 @@ static const char *hint_about_character(const char *at, const char *end)
     return point >= 0x2018 && point <= 0x201d ? "; JSON has straight double quotes" : "";
 }
 
-/* What other notations have at this place, and what JSON has instead; "" if the mistake is none of these. */
+/* What other notations have at this place, and what JSON has instead; "" if the mistake is none of
+ * these. */
 static const char *advice(const struct td_json_scan *scan, const char *at)
 {
     const char *before = at;

@@ -23,7 +23,8 @@ static inline struct td_json_path td_json_member(const struct td_json_path *up, 
 TD_MUST_CHECK td_status td_json_key(struct td_json_scan *scan, struct td_arena *arena,
                                     const char **key, size_t *length, struct td_error *err);
 
-/* Whether the value at scan->at is an object whose first member is `key`. The scan stays where it is. */
+/* Whether the value at scan->at is an object whose first member is `key`. The scan stays where it
+ * is. */
 TD_MUST_CHECK td_status td_json_begins_with(const struct td_json_scan *scan, struct td_arena *arena,
                                             const char *key, bool *out, struct td_error *err);
 

@@ -2,9 +2,9 @@
  * from text or typed values.
  *
  * An attribute may be given as a JSON member or in the metadata of safetensors, and in the query
- * string with the same value. Another value there, an attribute that is given twice in one of these,
- * a value of the wrong kind and an unknown name are MALFORMED_REQUEST; for the last did_you_mean is
- * the nearest known name. Whether a value makes sense is checked by the op.
+ * string with the same value. Another value there, an attribute that is given twice in one of
+ * these, a value of the wrong kind and an unknown name are MALFORMED_REQUEST; for the last
+ * did_you_mean is the nearest known name. Whether a value makes sense is checked by the op.
  *
  * Errors     `attribute` is set to the name; the JSON decoder adds the pointer. */
 #ifndef TD_API_MESSAGE_ATTRS_H
@@ -51,16 +51,17 @@ TD_MUST_CHECK int td_attrs_choose(const char *name, const char *const *choices, 
 /* Initializes a request for op: default attributes, no inputs. */
 void td_request_init(struct td_request *request, const struct td_op *op);
 
-/* "keys" in the body of a request whose path names a table with keys: the keys to look up, whatever the op
- * calls them. Returns their input; -1 if `name` is not that. */
+/* "keys" in the body of a request whose path names a table with keys: the keys to look up, whatever
+ * the op calls them. Returns their input; -1 if `name` is not that. */
 #define TD_TABLE_KEYS "keys"
 int td_table_keys_input(const struct td_request *request, const char *name, size_t length);
 
-/* Reports that a table has no keys, for an op that was to find its rows by them, and what to give instead. */
+/* Reports that a table has no keys, for an op that was to find its rows by them, and what to give
+ * instead. */
 td_status td_table_without_keys(const char *table, const struct td_op *op, struct td_error *err);
 
-/* If `name` is "keys", which the request cannot have as a member, reports why and how its rows are chosen.
- * Otherwise returns TD_OK. */
+/* If `name` is "keys", which the request cannot have as a member, reports why and how its rows are
+ * chosen. Otherwise returns TD_OK. */
 td_status td_table_keys_misplaced(const struct td_request *request, const char *name, size_t length,
                                   struct td_error *err);
 

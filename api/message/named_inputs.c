@@ -114,8 +114,8 @@ static bool by_path(const struct td_request *request, int input)
     return request->args.inputs[input].tensors != NULL;
 }
 
-/* Whether keys may be in place of the row numbers. Of a table that the path does not name that is not
- * known yet. */
+/* Whether keys may be in place of the row numbers. Of a table that the path does not name that is
+ * not known yet. */
 static bool takes_row_keys(const struct td_request *request, const struct td_input_spec *spec)
 {
     return td_input_is_row_numbers(spec) &&

@@ -8,8 +8,8 @@
  * set (td_named_input_tensor, td_named_input_resolve). Inputs that the path names may not be in the
  * body.
  *
- * Errors     MALFORMED_REQUEST: a name that is not an input; an input given twice, or row numbers and
- *            keys; indices with gaps. RESOURCE_LIMIT (tensors). TENSOR_NOT_FOUND. */
+ * Errors     MALFORMED_REQUEST: a name that is not an input; an input given twice, or row numbers
+ * and keys; indices with gaps. RESOURCE_LIMIT (tensors). TENSOR_NOT_FOUND. */
 #ifndef TD_API_MESSAGE_NAMED_INPUTS_H
 #define TD_API_MESSAGE_NAMED_INPUTS_H
 

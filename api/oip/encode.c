@@ -440,8 +440,8 @@ static bool names_input(const char *message, const char *input)
     return false;
 }
 
-/* Does the message begin with the name of the model? Messages name ops only: one that begins with the
- * name of a table, such as that of a table `indices`, means something else. */
+/* Does the message begin with the name of the model? Messages name ops only: one that begins with
+ * the name of a table, such as that of a table `indices`, means something else. */
 static bool begins_with_model(const char *message, const char *model, const char *op_name)
 {
     return op_name && strcmp(model, op_name) == 0 &&

@@ -23,8 +23,8 @@ bool td_openapi_choices(cJSON *schema, const char *const *choices);
 /* The object "components". */
 cJSON *td_openapi_components(void);
 
-/* Adds a reference to the reply of each status that a problem can have. Under /v2 errors are those of
- * the Open Inference Protocol. */
+/* Adds a reference to the reply of each status that a problem can have. Under /v2 errors are those
+ * of the Open Inference Protocol. */
 bool td_openapi_add_problems(cJSON *responses, bool oip);
 
 #endif

@@ -61,8 +61,8 @@ static bool move_limits(cJSON *items, cJSON *known)
     return complete;
 }
 
-/* The default is in the description only: generated clients send a `default`, so that a value in the query
- * string would be a second one beside the member of the body. */
+/* The default is in the description only: generated clients send a `default`, so that a value in
+ * the query string would be a second one beside the member of the body. */
 static bool add_summary(cJSON *schema, const char *summary, const cJSON *fallback)
 {
     char text[512], number[32] = "";
@@ -164,8 +164,9 @@ static bool may_lack(const struct td_op *op, int i)
     return op->inputs[i].optional || (i > 0 && td_input_is_row_keys(&op->inputs[i]));
 }
 
-/* "keys" of a table that the path names are another name of the input `named`: one of the two is given.
- * Only the description says so: with anyOf of what is required, generated clients have no class of the body. */
+/* "keys" of a table that the path names are another name of the input `named`: one of the two is
+ * given. Only the description says so: with anyOf of what is required, generated clients have no
+ * class of the body. */
 static bool add_table_keys(cJSON *schema, cJSON *properties, const struct td_input_spec *named)
 {
     struct td_input_spec keys = { .name = TD_TABLE_KEYS,

@@ -250,8 +250,8 @@ static bool add_tags(cJSON *document)
     return complete;
 }
 
-/* Adds to the schemas of bodies, of routes that have an op, its attributes and the request-wide members that
- * the query string may have. */
+/* Adds to the schemas of bodies, of routes that have an op, its attributes and the request-wide
+ * members that the query string may have. */
 static bool add_members(cJSON *components, const struct td_openapi_route *route)
 {
     const struct td_openapi_operation *known = td_openapi_operation(route->method, route->pattern);

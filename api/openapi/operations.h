@@ -24,8 +24,8 @@ struct td_openapi_operation {
 /* NULL: the route has no line. */
 const struct td_openapi_operation *td_openapi_operation(const char *method, const char *pattern);
 
-/* The tags that group operations: in a generated client each is a class or a module. Each has a name
- * and a sentence. */
+/* The tags that group operations: in a generated client each is a class or a module. Each has a
+ * name and a sentence. */
 #define TD_OPENAPI_TAGS 4
 extern const char *const td_openapi_tags[TD_OPENAPI_TAGS][2];
 

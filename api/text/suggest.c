@@ -58,7 +58,8 @@ static size_t edit_distance(const struct pattern *pattern, const char *name, siz
     return distance;
 }
 
-/* True if the text is the part of a longer name before its first ':' or '@', or the part after ':'. */
+/* True if the text is the part of a longer name before its first ':' or '@', or the part after
+ * ':'. */
 static bool is_part(const char *text, size_t length, const char *name)
 {
     const size_t first = strcspn(name, ":@");
@@ -108,8 +109,8 @@ void td_suggest(struct td_error *err, const char *name, size_t length, const cha
     set_did_you_mean(err, td_nearest_name(name, length, names, n_names, &work));
 }
 
-/* Names of the Open Inference Protocol are in the table of dtypes. "i8" and "u8" are other dtypes in NumPy than
- * in safetensors. */
+/* Names of the Open Inference Protocol are in the table of dtypes. "i8" and "u8" are other dtypes
+ * in NumPy than in safetensors. */
 static const struct {
     const char *name;
     td_dtype dtype;

@@ -3,11 +3,10 @@
  * That is the name with the smallest edit distance (insertions, deletions, substitutions and
  * transpositions of neighbours), the first one if several have the same distance. The distance is
  * at most a third of the length of the given name, or one. A name that has the given one as a whole
- * part, users:rows or users@2 for users, counts as one edit away. The given name itself is never suggested.
- * Names longer than 63 characters are not compared.
- * Cost       At most TD_SUGGEST_WORK steps of 3 to 5 ns; a step is one name, or one character of a
- *            name. Names are compared in order until the steps are used up, so the likeliest names
- *            should come first. */
+ * part, users:rows or users@2 for users, counts as one edit away. The given name itself is never
+ * suggested. Names longer than 63 characters are not compared. Cost       At most TD_SUGGEST_WORK
+ * steps of 3 to 5 ns; a step is one name, or one character of a name. Names are compared in order
+ * until the steps are used up, so the likeliest names should come first. */
 #ifndef TD_API_TEXT_SUGGEST_H
 #define TD_API_TEXT_SUGGEST_H
 
@@ -29,8 +28,8 @@ const char *td_nearest_name(const char *name, size_t length, const char *const *
 void td_suggest(struct td_error *err, const char *name, size_t length, const char *const *names,
                 int n_names);
 
-/* As td_suggest, for the name of a dtype of this set, which may be the name that another library or format has
- * for it. */
+/* As td_suggest, for the name of a dtype of this set, which may be the name that another library or
+ * format has for it. */
 void td_suggest_dtype(struct td_error *err, const char *name, size_t length, td_dtype_set accepted);
 
 /* Sets the error for an unknown name in a path; the message has the nearest of `names`: "there is

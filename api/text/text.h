@@ -32,7 +32,8 @@ void td_text_print(struct td_text *text, const char *format, ...)
 /* Appends a JSON string, quotes included. Bytes that are not UTF-8 become U+FFFD. */
 void td_text_quote(struct td_text *text, const char *bytes, size_t length);
 
-/* Appends a name as a segment of a path: bytes other than letters and digits of ASCII and "-._~:@" become
+/* Appends a name as a segment of a path: bytes other than letters and digits of ASCII and "-._~:@"
+ * become
  * "%C3". */
 void td_text_segment(struct td_text *text, const char *name, size_t length);
 

@@ -9,8 +9,8 @@
 #include <unictype.h>
 #include <uninorm.h>
 
-/* The middle dot, geresh, gershayim, tsheg and the Katakana middle dot are punctuation, but stand inside words
- * (table 3a of Annex 31). */
+/* The middle dot, geresh, gershayim, tsheg and the Katakana middle dot are punctuation, but stand
+ * inside words (table 3a of Annex 31). */
 static bool is_inside_words(uint32_t c)
 {
     return c == 0xb7 || c == 0x5f3 || c == 0x5f4 || c == 0xf0b || c == 0x30fb;

@@ -1,14 +1,15 @@
 /* unicode_name.h - names of resident tensors with characters beyond ASCII.
  *
- * Such a name has letters, combining marks and digits of any script (the general categories L, M and N of
- * Unicode), the marks inside words of Catalan, Hebrew, Tibetan and Japanese, and the characters that
- * names in ASCII have: A-Z, a-z, 0-9, '.', '_', ':' and '-'. It is in normalisation form C (NFC), so
- * that one text has one name. Invisible characters (Default_Ignorable_Code_Point), such as joiners and
- * variation selectors, are refused, and so is everything else: spaces, controls, punctuation, symbols,
- * private use, unassigned code points. A combining mark needs a letter, a digit or another mark before it.
+ * Such a name has letters, combining marks and digits of any script (the general categories L, M
+ * and N of Unicode), the marks inside words of Catalan, Hebrew, Tibetan and Japanese, and the
+ * characters that names in ASCII have: A-Z, a-z, 0-9, '.', '_', ':' and '-'. It is in normalisation
+ * form C (NFC), so that one text has one name. Invisible characters (Default_Ignorable_Code_Point),
+ * such as joiners and variation selectors, are refused, and so is everything else: spaces,
+ * controls, punctuation, symbols, private use, unassigned code points. A combining mark needs a
+ * letter, a digit or another mark before it.
  *
- * libunistring decides, with the tables of its version of Unicode: a newer one accepts more names and never
- * fewer, because NFC of assigned characters is stable.
+ * libunistring decides, with the tables of its version of Unicode: a newer one accepts more names
+ * and never fewer, because NFC of assigned characters is stable.
  *
  * Ownership  Borrows the text, which need not end in NUL.
  * Threads    Reentrant.
@@ -27,8 +28,8 @@ struct td_unicode_reason {
     char text[384];
 };
 
-/* True if the text consists of these characters and is in NFC; an empty text does. Otherwise *reason says
- * why not, unless it is NULL. A longer text than TD_UNICODE_NAME is refused. */
+/* True if the text consists of these characters and is in NFC; an empty text does. Otherwise
+ * *reason says why not, unless it is NULL. A longer text than TD_UNICODE_NAME is refused. */
 bool td_unicode_name_valid(const char *text, size_t length, struct td_unicode_reason *reason);
 
 #endif

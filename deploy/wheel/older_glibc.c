@@ -1,9 +1,11 @@
-/* older_glibc.c - what a program that was linked with glibc 2.35 or newer asks of it, for an older glibc.
+/* older_glibc.c - what a program that was linked with glibc 2.35 or newer asks of it, for an older
+ * glibc.
  *
- * hypot has a version of its own since 2.35, which does not set errno; every glibc of the processor has the version before it.
+ * hypot has a version of its own since 2.35, which does not set errno; every glibc of the processor
+ * has the version before it.
  *
- * _dl_find_object finds the tables of the unwinder for an address. Without it here, the program would need glibc 2.35
- * for exceptions of C++ alone, which tensord does not throw. */
+ * _dl_find_object finds the tables of the unwinder for an address. Without it here, the program
+ * would need glibc 2.35 for exceptions of C++ alone, which tensord does not throw. */
 #include <dlfcn.h>
 #include <link.h>
 #include <stdbool.h>

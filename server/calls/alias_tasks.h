@@ -4,8 +4,8 @@
  *     flip      POST    {"set": {"movies": "movies@2", "old": null}, "if": {"movies": "movies@1"}}
  *
  * A flip runs on a worker, since it may wait for the disk. A token needs the right to write to the
- * aliases that it sets, and to name what they are to name; a list has only those whose name and target
- * it may name.
+ * aliases that it sets, and to name what they are to name; a list has only those whose name and
+ * target it may name.
  *
  * Errors   Those of td_store_flip; MALFORMED_REQUEST for another body. */
 #ifndef TD_SERVER_CALLS_ALIAS_TASKS_H

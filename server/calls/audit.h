@@ -1,11 +1,12 @@
-/* audit.h - log lines of changes of tables and aliases: who has changed what, when the change is made.
+/* audit.h - log lines of changes of tables and aliases: who has changed what, when the change is
+ * made.
  *
  *     audit request_id=… client=192.0.2.1 forwarded_for=… token=NAME operation=put_tensor
  *           table=words@2 version=7 persisted=1
  *
  * They do not depend on the reply: a client that has disconnected has made its change all the same.
- * Requests without a token leave none: nobody could be named, and updates of rows, which may be many
- * thousands a second, would fill the log of a daemon that needs no audit.
+ * Requests without a token leave none: nobody could be named, and updates of rows, which may be
+ * many thousands a second, would fill the log of a daemon that needs no audit.
  *
  * Threads  The call's owner. */
 #ifndef TD_SERVER_CALLS_AUDIT_H

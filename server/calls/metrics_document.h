@@ -1,4 +1,5 @@
-/* metrics_document.h - GET /metrics: counters of requests and what the daemon holds, for Prometheus.
+/* metrics_document.h - GET /metrics: counters of requests and what the daemon holds, for
+ * Prometheus.
  *
  * Answered on the I/O thread and by the daemon at its limits too: what it costs depends on the
  * number of operations, not of requests or tensors. */

@@ -75,8 +75,9 @@ static td_status get(struct td_call *call, const char *name, struct td_tensor_li
     return td_tables_get(&call->tables, name, &call->arena, out, err);
 }
 
-/* The tensor of model and version: MODEL@VERSION, or what MODEL names if it is of that version. An alias
- * may be set anew before the tensor is read, so the call goes on with the tensor's own name. */
+/* The tensor of model and version: MODEL@VERSION, or what MODEL names if it is of that version. An
+ * alias may be set anew before the tensor is read, so the call goes on with the tensor's own
+ * name. */
 static td_status get_version(struct td_call *call, struct td_tensor_listing *out,
                              struct td_error *err)
 {

@@ -1,13 +1,13 @@
-/* models.h - the models of /v2: every op, and every resident tensor that has rows, which `gather` looks
- * up.
+/* models.h - the models of /v2: every op, and every resident tensor that has rows, which `gather`
+ * looks up.
  *
  * The path of a table's model names it with or without its version: /v2/models/movies/versions/V is
- * the tensor movies@V. The only version of a name without one is "1", of an alias or of a name with a
- * version that of the tensor. Of equal names the op is the
- * model; the path of `stats` is that of all statistics.
+ * the tensor movies@V. The only version of a name without one is "1", of an alias or of a name with
+ * a version that of the tensor. Of equal names the op is the model; the path of `stats` is that of
+ * all statistics.
  *
- * Errors     UNKNOWN_OP with the nearest model, NOT_FOUND for a version, FORBIDDEN, DEVICE_UNAVAILABLE
- *            of a damaged table. */
+ * Errors     UNKNOWN_OP with the nearest model, NOT_FOUND for a version, FORBIDDEN,
+ * DEVICE_UNAVAILABLE of a damaged table. */
 #ifndef TD_SERVER_CALLS_MODELS_H
 #define TD_SERVER_CALLS_MODELS_H
 
@@ -17,8 +17,8 @@
 /* The op of the models of tables. */
 extern const struct td_op *const td_table_model_op;
 
-/* The model that the path names; its texts and table live as long as the call. For a table also sets
- * call->table.name to the name of the tensor. */
+/* The model that the path names; its texts and table live as long as the call. For a table also
+ * sets call->table.name to the name of the tensor. */
 TD_MUST_CHECK td_status td_model_find(struct td_call *call, struct td_oip_model *out);
 
 /* The version of a tensor as that of a model. */
@@ -28,8 +28,8 @@ const char *td_model_version(const char *name);
 TD_MUST_CHECK td_status td_models_list(struct td_call *call, struct td_oip_entry **entries,
                                        int *count);
 
-/* The tables with counts of their own (metrics.h) that the call may name and that are models now, one entry
- * for each: with the version that the name names, or else the newest one. */
+/* The tables with counts of their own (metrics.h) that the call may name and that are models now,
+ * one entry for each: with the version that the name names, or else the newest one. */
 TD_MUST_CHECK td_status td_models_counted(struct td_call *call, struct td_oip_entry **entries,
                                           int *count);
 

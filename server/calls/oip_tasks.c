@@ -167,8 +167,8 @@ td_status td_oip_statistics(struct td_call *call)
 
 /* ---- repository ------------------------------------------------------------------------------ */
 
-/* Load and unload have small bodies and reply at once. They are tasks that reply in encode, so that a
- * body may be compressed. */
+/* Load and unload have small bodies and reply at once. They are tasks that reply in encode, so that
+ * a body may be compressed. */
 static td_status read_index(struct td_call *call)
 {
     return td_oip_check_index(call->body, call->body_bytes, &call->arena, &call->error);

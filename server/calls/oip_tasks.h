@@ -1,9 +1,10 @@
 /* oip_tasks.h - the Open Inference Protocol's paths beside inference: health, models, their
  * statistics, repository, shared memory. Inference is op_task.h.
  *
- * Models are the ops, built in and always loaded, and the tables (models.h). Features of the protocol that tensord lacks (CUDA
- * shared memory, trace and log settings) are NOT_SUPPORTED (501). Listing and unregistering CUDA
- * regions succeeds as if there were none, since clients do so at start. */
+ * Models are the ops, built in and always loaded, and the tables (models.h). Features of the
+ * protocol that tensord lacks (CUDA shared memory, trace and log settings) are NOT_SUPPORTED (501).
+ * Listing and unregistering CUDA regions succeeds as if there were none, since clients do so at
+ * start. */
 #ifndef TD_SERVER_CALLS_OIP_TASKS_H
 #define TD_SERVER_CALLS_OIP_TASKS_H
 

@@ -12,8 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* "movies@20261122" of a version; of other tensors the name and the number of their version. Encoded as in a
- * path, because a header is ASCII. */
+/* "movies@20261122" of a version; of other tensors the name and the number of their version.
+ * Encoded as in a path, because a header is ASCII. */
 static const char *describe(struct td_call *call, const struct td_tensor *tensor)
 {
     enum { SIZE = 3 * (size_t)TD_TENSOR_NAME + sizeof "@18446744073709551615" };

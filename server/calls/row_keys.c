@@ -25,7 +25,8 @@ static const char *keys_name(const struct td_call *call)
 
 /* ---- before inference ------------------------------------------------------------------------ */
 
-/* The name of the table, of the path or of the resident tensor; NULL: the values are in the body. */
+/* The name of the table, of the path or of the resident tensor; NULL: the values are in the
+ * body. */
 static const char *table_name(const struct td_call *call)
 {
     const char *name = NULL;
@@ -42,7 +43,8 @@ static td_status no_keys(struct td_call *call, const char *member)
     return td_error_at_input(&call->error, status, "%s", member);
 }
 
-/* True if `keys` of the body are the keys of the rows only because the table of the path has none. */
+/* True if `keys` of the body are the keys of the rows only because the table of the path has
+ * none. */
 static bool are_queries(const struct td_call *call)
 {
     const int queries = td_op_keys_input(call->op);

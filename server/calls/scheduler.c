@@ -66,7 +66,8 @@ static td_status queue_full(struct td_call *call, struct td_worker_pool *pool)
     return TD_QUEUE_FULL;
 }
 
-/* The client that takes turns with others in the queue of the pool. None without memory for a client. */
+/* The client that takes turns with others in the queue of the pool. None without memory for a
+ * client. */
 static struct td_job_source *source_in(const struct td_call *call,
                                        const struct td_worker_pool *pool)
 {
@@ -370,8 +371,8 @@ static struct td_worker_pool *pool_of_change(const struct td_call *call)
     return call->effect == TD_EFFECT_DISK ? call->services->disk_threads : call->services->workers;
 }
 
-/* The writer of the call has entered, or its wait has ended without that; then the deadline has passed or
- * the server stops, and the call is refused in the queue. */
+/* The writer of the call has entered, or its wait has ended without that; then the deadline has
+ * passed or the server stops, and the call is refused in the queue. */
 static void ready_to_change(struct td_writer *writer)
 {
     struct td_call *call =
@@ -379,9 +380,9 @@ static void ready_to_change(struct td_writer *writer)
     submit_to(call, pool_of_change(call));
 }
 
-/* On a worker or a disk thread, for a call just computed: true if the call makes its change later, on
- * another thread, since another writer has one of its names or it may wait for a disk. No thread waits
- * meanwhile. */
+/* On a worker or a disk thread, for a call just computed: true if the call makes its change later,
+ * on another thread, since another writer has one of its names or it may wait for a disk. No thread
+ * waits meanwhile. */
 static bool changes_later(struct td_call *call, struct td_worker *worker, td_status *status)
 {
     if (td_writer_has_entered(&call->writer))

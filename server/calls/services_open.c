@@ -16,8 +16,8 @@
  * chunks of a request's loop. */
 #define VERIFY_NS 25000000
 
-/* A thread waits for a disk, so their number is how many changes a disk may have in progress, not one
- * of processors: a file system commits the files that are synced at the same time together. */
+/* A thread waits for a disk, so their number is how many changes a disk may have in progress, not
+ * one of processors: a file system commits the files that are synced at the same time together. */
 enum { DISK_THREADS = 4 };
 
 enum { RESERVED_BUFFERS = 16 }; /* two for each of some metrics documents */
@@ -174,8 +174,8 @@ static void drop_verification(struct td_job *job, td_status why)
     atomic_store(&verification->running, false);
 }
 
-/* One block after the other, some 0.1 ms each if the file is in the page cache, until a request needs
- * a worker. */
+/* One block after the other, some 0.1 ms each if the file is in the page cache, until a request
+ * needs a worker. */
 static void run_verification(struct td_job *job, struct td_worker *worker)
 {
     struct td_verification *verification = (struct td_verification *)(void *)job;

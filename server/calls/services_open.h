@@ -10,8 +10,8 @@
  * services->stop_requested() is true, tensors may be missing, and nothing may be served.
  * td_services_close also closes what a failed td_services_open has opened. */
 TD_MUST_CHECK bool td_services_open(struct td_services *services);
-/* False if a device is left open (td_batcher_free): then the process is to end by _exit, since the handlers of
- * exit, a driver's among them, may wait for that device for ever. */
+/* False if a device is left open (td_batcher_free): then the process is to end by _exit, since the
+ * handlers of exit, a driver's among them, may wait for that device for ever. */
 bool td_services_close(struct td_services *services);
 
 /* Ends the workers and the delayed refusals, before the rest. No call may be queued any more. */
@@ -29,8 +29,8 @@ bool td_services_is_rescanning(const struct td_services *services);
  * tick, and until a request is queued. Called by the main thread at every tick. */
 void td_services_verify(struct td_services *services);
 
-/* Refuses the queued calls, and those that wait for another writer, whose deadline has passed; all of them
- * if `everything`. */
+/* Refuses the queued calls, and those that wait for another writer, whose deadline has passed; all
+ * of them if `everything`. */
 void td_services_expire(struct td_services *services, int64_t now_ns, bool everything);
 
 /* What the daemon holds, as GET /readyz reports it: bytes, then numbers. */

@@ -61,8 +61,8 @@ static td_status forbid_target(const char *name, size_t length, struct td_error 
                         TD_SHOWN(name, length));
 }
 
-/* The error of a tensor that could not be read. Of the version of an alias it says the name, its file and
- * whether it has keys, which only a request that may name the version may know. */
+/* The error of a tensor that could not be read. Of the version of an alias it says the name, its
+ * file and whether it has keys, which only a request that may name the version may know. */
 static td_status refuse(const struct td_tables *tables, const char *name, size_t length,
                         td_status status, struct td_error *err)
 {
@@ -73,8 +73,8 @@ static td_status refuse(const struct td_tables *tables, const char *name, size_t
     return hide(tables, name, length, status, err);
 }
 
-/* Whether the request may know the tensor, whose name differs from the one that it was found by if that
- * is an alias. */
+/* Whether the request may know the tensor, whose name differs from the one that it was found by if
+ * that is an alias. */
 static td_status check_target(const struct td_tables *tables, const char *name, size_t length,
                               const struct td_tensor *tensor, struct td_error *err)
 {
@@ -247,8 +247,8 @@ td_status td_tables_find_part(const struct td_tables *tables, const char *table,
     return status;
 }
 
-/* One more than the limit shows whether there are further ones. How many of a range may be named is known
- * beforehand only if all may. */
+/* One more than the limit shows whether there are further ones. How many of a range may be named is
+ * known beforehand only if all may. */
 td_status td_tables_list(const struct td_tables *tables, const struct td_name_range *range,
                          struct td_arena *arena, struct td_tensor_listing **list, int *count,
                          bool *more, struct td_error *err)
@@ -292,7 +292,8 @@ td_status td_tables_newest(const struct td_tables *tables, const char *table,
     return TD_OK;
 }
 
-/* The name is that of the moment when the ETag was read: an alias may name another version by now. */
+/* The name is that of the moment when the ETag was read: an alias may name another version by
+ * now. */
 void td_tables_hide_etag(const struct td_tables *tables, struct td_error *err)
 {
     if (err->etag[0] && !has_table(tables, err->etag_of))

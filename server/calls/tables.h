@@ -1,8 +1,9 @@
 /* tables.h - the resident tensors that a request may name: the only way from the names of a request
  * to the store.
  *
- * Other files of server/calls call none of td_store_get, td_store_knows, td_store_list and td_store_resolver, and
- * change a name only after td_tables_may_write; tests/http/test_tokens.py checks it.
+ * Other files of server/calls call none of td_store_get, td_store_knows, td_store_list and
+ * td_store_resolver, and change a name only after td_tables_may_write; tests/http/test_tokens.py
+ * checks it.
  *
  * A call sees the names of one moment. While it is decoded they are found one after the other; if
  * some of them have changed by the end, td_tables_agree looks all of them up at one moment, and the
@@ -35,9 +36,9 @@ struct td_tables {
 
 void td_tables_init(struct td_tables *tables, struct td_store *store);
 
-/* After decoding: whether all tensors that the resolver has found were current at one moment. If not,
- * the request is to be decoded again, and the resolver then gives those that were current together.
- * TENSOR_NOT_FOUND and errors of the store if one of them is not there any more. */
+/* After decoding: whether all tensors that the resolver has found were current at one moment. If
+ * not, the request is to be decoded again, and the resolver then gives those that were current
+ * together. TENSOR_NOT_FOUND and errors of the store if one of them is not there any more. */
 TD_MUST_CHECK td_status td_tables_agree(struct td_tables *tables, struct td_arena *arena,
                                         bool *again, struct td_error *err);
 
@@ -51,8 +52,8 @@ TD_MUST_CHECK td_status td_tables_may_name(const struct td_tables *tables, const
 TD_MUST_CHECK td_status td_tables_may_write(const struct td_tables *tables, const char *name,
                                             struct td_error *err);
 
-/* As td_store_get and td_store_list_range, of those that the request may name. *more: there are further
- * ones after the limit. */
+/* As td_store_get and td_store_list_range, of those that the request may name. *more: there are
+ * further ones after the limit. */
 TD_MUST_CHECK td_status td_tables_get(const struct td_tables *tables, const char *name,
                                       struct td_arena *arena, struct td_tensor_listing *out,
                                       struct td_error *err);
@@ -61,9 +62,9 @@ TD_MUST_CHECK td_status td_tables_list(const struct td_tables *tables,
                                        struct td_tensor_listing **list, int *count, bool *more,
                                        struct td_error *err);
 
-/* Finds a part of a table (td_table_parts of table_name.h) and its name. Errors as of td_tables_get, except
- * TENSOR_NOT_FOUND: a part that cannot be read, or that the request may not name, is not taken for a part that
- * is not there. No similar name is searched for. */
+/* Finds a part of a table (td_table_parts of table_name.h) and its name. Errors as of
+ * td_tables_get, except TENSOR_NOT_FOUND: a part that cannot be read, or that the request may not
+ * name, is not taken for a part that is not there. No similar name is searched for. */
 TD_MUST_CHECK td_status td_tables_find_part(const struct td_tables *tables, const char *table,
                                             const char *part, struct td_arena *arena,
                                             char name[TD_TENSOR_NAME], bool *found,

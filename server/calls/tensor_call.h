@@ -1,5 +1,6 @@
-/* tensor_call.h - what the calls on one resident tensor have in common: their state, the arguments in
- * the query, the reply to a change. Private to the tasks of /v1/tensors/{name} and the paths under it.
+/* tensor_call.h - what the calls on one resident tensor have in common: their state, the arguments
+ * in the query, the reply to a change. Private to the tasks of /v1/tensors/{name} and the paths
+ * under it.
  *
  * Ownership  The state is in the arena of the call.
  * Threads    The call's owner. */
@@ -19,7 +20,8 @@ struct td_tensor_call {
     td_layout layout;
     unsigned given;                         /* bit set of enum td_tensor_argument */
     const struct td_statistics *statistics; /* GET of statistics: NULL until they are computed */
-    /* PUT: the new tensor; scatter, upsert, remove: the one found while decoding, its keys; GET: a copy of mapped strings */
+    /* PUT: the new tensor; scatter, upsert, remove: the one found while decoding, its keys; GET: a
+     * copy of mapped strings */
     struct td_tensor tensor;
     /* writers */
     struct td_store_write write;
@@ -51,8 +53,8 @@ td_effect td_tensor_call_effect(struct td_call *call, struct td_writer *writer);
 td_status td_tensor_call_unknown(struct td_call *call, const char *name, size_t length,
                                  const char *const *known, int n);
 
-/* The index of `value` in the choices; -1 with the error set if it is none of them, or the parameter is
- * repeated. */
+/* The index of `value` in the choices; -1 with the error set if it is none of them, or the
+ * parameter is repeated. */
 int td_tensor_call_choose(struct td_call *call, enum td_tensor_argument argument,
                           const char *const *choices, const char *value, size_t length);
 

@@ -9,8 +9,9 @@
 
 #include <stdio.h>
 
-/* Sends GET /healthz to the first address of --listen, or to this machine if that is any address, and
- * prints a line. True if the status of the reply is 200. No step takes longer than two seconds. */
+/* Sends GET /healthz to the first address of --listen, or to this machine if that is any address,
+ * and prints a line. True if the status of the reply is 200. No step takes longer than two
+ * seconds. */
 bool td_check_health(const struct td_config *config, FILE *out);
 
 #endif

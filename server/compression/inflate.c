@@ -122,7 +122,8 @@ static td_status expand(z_stream *stream, bool gzip, const struct td_inflate_lim
     }
 }
 
-/* A body that is neither gzip nor zlib, and cannot be read as raw deflate, is most likely not compressed. */
+/* A body that is neither gzip nor zlib, and cannot be read as raw deflate, is most likely not
+ * compressed. */
 static td_status refuse_unknown(const unsigned char *in, size_t bytes, struct td_error *err)
 {
     enum { SHOWN = 4 };
@@ -143,8 +144,8 @@ td_status td_inflate(const void *body, size_t bytes, const struct td_inflate_lim
 {
     const size_t limit = most_output(limits, bytes);
     const unsigned char *in = body;
-    /* The low four bits of a zlib stream's first byte are 8, and its first two bytes divide by 31.
-     */
+    /* The low four bits of a zlib stream's first byte are 8, and its first two bytes divide by
+     * 31. */
     const bool zlib = bytes >= 2 && (in[0] & 15) == 8 && ((in[0] << 8) + in[1]) % 31 == 0;
     const bool gzip = bytes >= 2 && in[0] == 0x1f && in[1] == 0x8b;
     struct td_buffer *buffer;

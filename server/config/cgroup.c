@@ -96,8 +96,8 @@ static void unescape(char *text)
     *to = '\0';
 }
 
-/* A line is "36 35 98:0 /group /mount/point rw,noatime shared:1 - cgroup cgroup rw,cpu": between the
- * options of the mount and the dash are any number of fields. */
+/* A line is "36 35 98:0 /group /mount/point rw,noatime shared:1 - cgroup cgroup rw,cpu": between
+ * the options of the mount and the dash are any number of fields. */
 static bool parse_mount(struct mount *mount, char *line)
 {
     char *rest = NULL;

@@ -1,8 +1,8 @@
 /* cgroup.h - limits of CPU time and memory that control groups set for this process.
  *
  * Of both versions, also side by side. Every group from that of the process up to the mount counts,
- * and the least limit wins. A group outside of the mount, as a process sees it that was moved out of
- * its control group namespace, has the limits of the mount's topmost group.
+ * and the least limit wins. A group outside of the mount, as a process sees it that was moved out
+ * of its control group namespace, has the limits of the mount's topmost group.
  *
  * Errors     None: what is missing, or is not a number of 63 bits, is no limit.
  * Source     cgroups(7), cgroup_namespaces(7), proc_pid_mountinfo(5); cgroup-v2.rst and

@@ -237,8 +237,8 @@ enum {
 /* Splits "HOST:PORT" or "[V6]:PORT". False for anything else. host has room for 256 bytes. */
 bool td_config_split_address(const char *address, char host[256], uint16_t *port);
 
-/* The next address of --listen, which has one at least. *rest is the option's value at first. False after
- * the last one. */
+/* The next address of --listen, which has one at least. *rest is the option's value at first. False
+ * after the last one. */
 bool td_config_next_address(const char **rest, char address[TD_ADDRESS_SIZE]);
 
 #endif

@@ -17,8 +17,9 @@ enum td_config_action td_config_load(struct td_config *config, int argc, char **
  * the instruction set. */
 bool td_config_check_system(const struct td_config *config, char message[TD_CONFIG_MESSAGE]);
 
-/* Prints the value of each option and where it is from, a line each: name, value, source. The values of
- * headers, which may be secret, are left out. False, with the message, if an option is wrong. */
+/* Prints the value of each option and where it is from, a line each: name, value, source. The
+ * values of headers, which may be secret, are left out. False, with the message, if an option is
+ * wrong. */
 bool td_config_print(FILE *out, int argc, char **argv, char **environment,
                      char message[TD_CONFIG_MESSAGE]);
 

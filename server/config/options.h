@@ -82,8 +82,8 @@ enum { TD_MOST_CHOICES = 8 };
  * number, 0 for other options. */
 int td_option_choices(const struct td_option *option, const char *choices[TD_MOST_CHOICES]);
 
-/* The value that an option has, as it may be given, into `text`. Without the secrets in it: the values of
- * headers, and what precedes the host of a URL. */
+/* The value that an option has, as it may be given, into `text`. Without the secrets in it: the
+ * values of headers, and what precedes the host of a URL. */
 void td_option_print(const struct td_config *config, const struct td_option *option, char *text,
                      size_t size);
 
@@ -93,8 +93,8 @@ const char *td_option_section(const struct td_option *option);
 /* NULL for an unknown name. */
 const struct td_option *td_option_find(const char *name, size_t length);
 
-/* The option, or one of the other names, which end with NULL, that an unknown name is probably meant
- * to be; NULL if none is near. Case, and '_' instead of '-', make no difference. */
+/* The option, or one of the other names, which end with NULL, that an unknown name is probably
+ * meant to be; NULL if none is near. Case, and '_' instead of '-', make no difference. */
 const char *td_option_nearest(const char *name, size_t length, const char *const *others);
 
 #define TD_VARIABLE_PREFIX "TENSORD_"

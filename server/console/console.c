@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The page may load and request nothing from elsewhere, run no script that is not a file of its own, and be
- * shown in no frame. */
+/* The page may load and request nothing from elsewhere, run no script that is not a file of its
+ * own, and be shown in no frame. */
 static const char policy[] = "default-src 'self'; base-uri 'none'; form-action 'none'; "
                              "frame-ancestors 'none'; object-src 'none'";
 
@@ -31,8 +31,8 @@ static td_status finish(struct td_call *call, const char *etag)
     td_reply_header(reply, "Content-Security-Policy", policy);
     td_reply_header(reply, "X-Content-Type-Options", "nosniff");
     td_reply_header(reply, "Referrer-Policy", "no-referrer");
-    /* Who opens the page in a window has no hold on it: otherwise another site could wait for a token to be
-     * typed and then go to a request of its own in the address. */
+    /* Who opens the page in a window has no hold on it: otherwise another site could wait for a
+     * token to be typed and then go to a request of its own in the address. */
     td_reply_header(reply, "Cross-Origin-Opener-Policy", "same-origin");
     return TD_OK;
 }

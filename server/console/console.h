@@ -1,8 +1,9 @@
 /* console.h - the web console: one page and its style and scripts, in the program itself.
  *
- * The page needs no token: it holds no data, and its requests are those of any client, with the token that
- * its user types. All replies have an ETag, so that a browser keeps them and asks only whether they are new, and
- * a Content-Security-Policy that lets the page load and request nothing from elsewhere.
+ * The page needs no token: it holds no data, and its requests are those of any client, with the
+ * token that its user types. All replies have an ETag, so that a browser keeps them and asks only
+ * whether they are new, and a Content-Security-Policy that lets the page load and request nothing
+ * from elsewhere.
  *
  * Threads  Any; from memory, on the I/O thread.
  * Errors   NOT_FOUND: no such file, or --console off. */

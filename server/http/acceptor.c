@@ -63,8 +63,8 @@ static int choose_io_thread(const struct td_acceptor *acceptor, const struct td_
     return few && more <= TD_FEW_CONNECTIONS ? 0 : least;
 }
 
-/* Is there a place for an unrestricted connection? At --connection-limit another one may be ended in
- * its favour; those that were ended count until their I/O threads have closed them. */
+/* Is there a place for an unrestricted connection? At --connection-limit another one may be ended
+ * in its favour; those that were ended count until their I/O threads have closed them. */
 static bool has_place(const struct td_services *services, const struct td_client *client)
 {
     const int open = services->connection_limits.open;
@@ -73,7 +73,8 @@ static bool has_place(const struct td_services *services, const struct td_client
                             td_connections_make_room(services->connections, client, td_now_ns()));
 }
 
-/* The limit that a new connection of the client exceeds. Memory is taken for one that exceeds none. */
+/* The limit that a new connection of the client exceeds. Memory is taken for one that exceeds
+ * none. */
 static enum td_restriction restriction_of(const struct td_services *services,
                                           const struct td_client *client)
 {
@@ -109,8 +110,8 @@ static bool wait_for_restricted_place(const struct td_services *services)
     return make_restricted_place(services, true);
 }
 
-/* Hands the connection to an I/O thread, or to the handshakes before, which own the socket from then
- * on. */
+/* Hands the connection to an I/O thread, or to the handshakes before, which own the socket from
+ * then on. */
 static void admit(struct td_acceptor *acceptor, const struct td_listener *listener, int socket,
                   const struct sockaddr_storage *address, socklen_t length)
 {

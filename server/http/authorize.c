@@ -25,7 +25,8 @@ static struct td_client *holder_of(struct td_clients *clients, const struct td_b
     return td_clients_find(clients, &key);
 }
 
-/* The token of the call, whose client the call is of from then on. NULL with the error set: none. */
+/* The token of the call, whose client the call is of from then on. NULL with the error set:
+ * none. */
 static const struct td_bearer *find_token(struct td_call *call, struct td_connection *record)
 {
     struct td_services *services = call->services;

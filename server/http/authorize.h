@@ -1,7 +1,7 @@
 /* authorize.h - the token of a request.
  *
- * With --token-file each request needs one, in Authorization: Bearer TOKEN, except those whose route
- * needs no role. Limits and turns then count the request for the token, not for its address.
+ * With --token-file each request needs one, in Authorization: Bearer TOKEN, except those whose
+ * route needs no role. Limits and turns then count the request for the token, not for its address.
  *
  * Ownership  The call borrows from the record of its connection, which outlives it.
  * Threads    The I/O thread of the connection.

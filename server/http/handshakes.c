@@ -41,7 +41,8 @@ struct td_handshakes {
 /* The session that this thread gives to the library; NULL: none. */
 static _Thread_local gnutls_session_t given;
 
-/* The value of gnutls_db_get_ptr of sessions whose handshake is complete; the library does not use it. */
+/* The value of gnutls_db_get_ptr of sessions whose handshake is complete; the library does not use
+ * it. */
 static char complete;
 
 /* The names are --wrap's. */

@@ -1,16 +1,16 @@
-/* handshakes.h - a thread that does the TLS handshakes of new connections, and then hands them to their
- * I/O threads.
+/* handshakes.h - a thread that does the TLS handshakes of new connections, and then hands them to
+ * their I/O threads.
  *
  *     acceptor ─► handshakes ─► I/O thread (library)
  *
- * I/O threads do not wait for signatures, which take up to a millisecond each, and the library sees only
- * connections whose handshake is complete. It would do handshakes itself, but with epoll it asks for
- * bytes without pause until they arrive (libmicrohttpd 1.0.10: one client that sends half a handshake keeps
- * a processor busy). So its calls of gnutls_init and gnutls_handshake are replaced, when the program
- * is linked: it gets the session that is complete.
+ * I/O threads do not wait for signatures, which take up to a millisecond each, and the library sees
+ * only connections whose handshake is complete. It would do handshakes itself, but with epoll it
+ * asks for bytes without pause until they arrive (libmicrohttpd 1.0.10: one client that sends half
+ * a handshake keeps a processor busy). So its calls of gnutls_init and gnutls_handshake are
+ * replaced, when the program is linked: it gets the session that is complete.
  *
- * A connection waits for its handshake as for the headers of a request (TD_CONNECTION_WAITING): sweeps
- * end those that are too slow, and others may be accepted in favour of those that wait.
+ * A connection waits for its handshake as for the headers of a request (TD_CONNECTION_WAITING):
+ * sweeps end those that are too slow, and others may be accepted in favour of those that wait.
  *
  * Ownership  Borrows the services and the I/O threads. Takes sockets that are in the table of
  *            connections, and closes those whose handshake fails.

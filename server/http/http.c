@@ -44,10 +44,10 @@ enum {
         64 << 10, /* a refused body is read up to this, so that the connection can be reused */
     STORM = 1024, /* memory is returned to the system when so many connections have ended */
     REQUESTS_PER_TURN = 8, /* 0.1 ms */
-    /* Sweeps end idle connections. The library's own timeout counts only its writes to the kernel, so
-     * a short one would end a reply that is read slowly but steadily. It must not be off either: a
-     * connection that the library has closed without an event, while its client's bytes filled the
-     * receive buffer, is released only when the library looks at the one that was active least
+    /* Sweeps end idle connections. The library's own timeout counts only its writes to the kernel,
+     * so a short one would end a reply that is read slowly but steadily. It must not be off either:
+     * a connection that the library has closed without an event, while its client's bytes filled
+     * the receive buffer, is released only when the library looks at the one that was active least
      * recently, which it does at each event, and only with a timeout. */
     LIBRARY_TIMEOUT_S = 3600
 };
@@ -125,8 +125,8 @@ static td_status check_restriction(struct td_call *call, const struct td_connect
     return err->status;
 }
 
-/* The client of a request that a trusted proxy forwards: the address in X-Forwarded-For, or else the
- * proxy's. NULL without memory. */
+/* The client of a request that a trusted proxy forwards: the address in X-Forwarded-For, or else
+ * the proxy's. NULL without memory. */
 static struct td_client *forwarded_client(const struct td_http *http, struct td_call *call)
 {
     struct td_sender *sender = &call->sender;

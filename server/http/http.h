@@ -13,12 +13,12 @@
 struct td_http;
 struct td_listeners;
 
-/* Serves on the inherited sockets (listener.h), which it takes over, or if there are none on each address
- * of --listen. NULL (logged) if one of them is not available. */
+/* Serves on the inherited sockets (listener.h), which it takes over, or if there are none on each
+ * address of --listen. NULL (logged) if one of them is not available. */
 struct td_http *td_http_start(struct td_services *services, const struct td_listeners *inherited);
 
-/* Accepts no further connections; those that the kernel has completed are served, unless the sockets
- * were inherited: then they wait for the next process that accepts from them. */
+/* Accepts no further connections; those that the kernel has completed are served, unless the
+ * sockets were inherited: then they wait for the next process that accepts from them. */
 void td_http_stop_accepting(struct td_http *http);
 
 /* The number of open connections. */

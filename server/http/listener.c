@@ -55,9 +55,9 @@ int td_listener_open(const char *address, const char **why)
 void td_listener_shut(int fd)
 {
     /* Closing the socket resets connections that wait in its backlog, and shutting it down does so
-     * as well. So first segments that open a connection, with SYN and without ACK, are dropped: their
-     * clients repeat them a second later, when the socket is closed or another process has it. If
-     * filters are not allowed, only connections that are made at this moment are reset. */
+     * as well. So first segments that open a connection, with SYN and without ACK, are dropped:
+     * their clients repeat them a second later, when the socket is closed or another process has
+     * it. If filters are not allowed, only connections that are made at this moment are reset. */
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_B | BPF_ABS, offsetof(struct tcphdr, th_flags)),
         BPF_STMT(BPF_ALU | BPF_AND | BPF_K, TH_SYN | TH_ACK),
@@ -110,7 +110,8 @@ bool td_listener_find(int fd, struct td_listener_address *bound, const char **wh
     return false;
 }
 
-/* ---- sockets of a service manager -------------------------------------------------------------- */
+/* ---- sockets of a service manager
+ * -------------------------------------------------------------- */
 
 /* The number that the variable has; 0 without it, -1 if it is no number. */
 static long number_of(const char *variable)
@@ -176,7 +177,8 @@ bool td_listeners_inherit(struct td_listeners *listeners, char message[TD_CONFIG
     return true;
 }
 
-/* ---- all addresses ---------------------------------------------------------------------------- */
+/* ---- all addresses
+ * ---------------------------------------------------------------------------- */
 
 static unsigned port_of(const struct td_listener *listener)
 {

@@ -18,8 +18,8 @@
 /* Listens on an address that was checked when the options were read; -1 on failure. */
 int td_listener_open(const char *address, const char **why);
 
-/* A socket that keeps others from listening on the address, and makes no connections; -1 if it cannot be
- * had, as when another one listens there. */
+/* A socket that keeps others from listening on the address, and makes no connections; -1 if it
+ * cannot be had, as when another one listens there. */
 int td_listener_reserve(const char *address, const char **why);
 
 /* Lets no further connections be made, without refusing those that are just being made: after the
@@ -52,19 +52,19 @@ struct td_listeners {
     struct td_listener all[TD_MOST_ADDRESSES];
 };
 
-/* Adds the socket that `open`, td_listener_open or td_listener_reserve, makes at the address. False with
- * *why set if it cannot. */
+/* Adds the socket that `open`, td_listener_open or td_listener_reserve, makes at the address. False
+ * with *why set if it cannot. */
 bool td_listeners_add(struct td_listeners *listeners, const char *address,
                       int (*open)(const char *address, const char **why), const char **why);
 
 /* Adds this socket. False with *why set, and the socket closed, if it has no address. */
 bool td_listeners_take(struct td_listeners *listeners, int fd, const char **why);
 
-/* Takes the listening sockets that the process which started this one has passed, so that connections
- * wait in their backlogs while the daemon restarts: descriptors 3 and on, LISTEN_FDS of them, if
- * LISTEN_PID is this process. None is fine. False with the message if what was passed cannot be used.
- * Removes the variables, so that no other process takes them for its own: call it before the first
- * thread starts. */
+/* Takes the listening sockets that the process which started this one has passed, so that
+ * connections wait in their backlogs while the daemon restarts: descriptors 3 and on, LISTEN_FDS of
+ * them, if LISTEN_PID is this process. None is fine. False with the message if what was passed
+ * cannot be used. Removes the variables, so that no other process takes them for its own: call it
+ * before the first thread starts. */
 TD_MUST_CHECK bool td_listeners_inherit(struct td_listeners *listeners,
                                         char message[TD_CONFIG_MESSAGE]);
 

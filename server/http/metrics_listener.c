@@ -120,8 +120,8 @@ static void connection_changed(void *context, struct MHD_Connection *connection,
     listener->open[listener->n_open++] = socket;
 }
 
-/* The library owns the socket once it has started. With poll, which is level-triggered, it notices every
- * client that disconnects; with epoll it misses some. */
+/* The library owns the socket once it has started. With poll, which is level-triggered, it notices
+ * every client that disconnects; with epoll it misses some. */
 static struct MHD_Daemon *start_library(struct td_metrics_listener *listener, int socket)
 {
     const struct td_config *config = &listener->services->config;

@@ -1,8 +1,8 @@
 /* metrics_listener.h - an address for /metrics and the health paths alone (--metrics-listen).
  *
  * It has one thread of its own, so a scrape waits neither for clients of the other address nor for
- * places among their connections. A connection above TD_METRICS_OPEN ends the oldest one, so nobody can
- * hold all places.
+ * places among their connections. A connection above TD_METRICS_OPEN ends the oldest one, so nobody
+ * can hold all places.
  *
  * Threads    Start and stop: the main thread. */
 #ifndef TD_SERVER_HTTP_METRICS_LISTENER_H

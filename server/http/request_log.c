@@ -93,7 +93,8 @@ static void write_line(const struct td_call *call, const struct line *line)
     td_trace_context_read(call->headers.traceparent, &trace);
     td_sender_print(&call->sender, &sender);
     td_request_inputs(call, inputs, sizeof inputs);
-    /* The texts that a client may make long are the last ones, so that they do not displace others. */
+    /* The texts that a client may make long are the last ones, so that they do not displace
+     * others. */
     const struct td_log_field fields[] = {
         TD_TEXT("why", reasons[line->reason]),
         TD_TEXT("request_id", call->request_id),

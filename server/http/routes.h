@@ -1,15 +1,15 @@
 /* routes.h - maps method and path to a handler or a task.
  *
  * One table of path patterns: a segment in braces matches any non-empty text. {op} must be the name
- * of an op, {lookup} of one that looks rows of the {table} up; {model} may be any name, and {version} is "1" unless the model is
- * no op; the text matched by any other becomes an argument of the call. The
- * first matching pattern is used. A pattern may have several lines, with different methods; HEAD is
- * routed like GET, and OPTIONS is answered everywhere (204, Allow). The path is matched as sent,
- * and only the segments in braces are percent-decoded: an encoded slash is part of a name, and the
- * fixed segments of a pattern have one spelling.
+ * of an op, {lookup} of one that looks rows of the {table} up; {model} may be any name, and
+ * {version} is "1" unless the model is no op; the text matched by any other becomes an argument of
+ * the call. The first matching pattern is used. A pattern may have several lines, with different
+ * methods; HEAD is routed like GET, and OPTIONS is answered everywhere (204, Allow). The path is
+ * matched as sent, and only the segments in braces are percent-decoded: an encoded slash is part of
+ * a name, and the fixed segments of a pattern have one spelling.
  *
- * A line has the role that a request needs, and a handler, which replies at once, or a task, which the scheduler runs after a body of
- * at most `body_limit` bytes has arrived.
+ * A line has the role that a request needs, and a handler, which replies at once, or a task, which
+ * the scheduler runs after a body of at most `body_limit` bytes has arrived.
  *
  * Errors   MALFORMED_REQUEST (a broken escape, a NUL), NOT_FOUND, UNKNOWN_OP (with the nearest
  *          name), METHOD_NOT_ALLOWED (with the allowed ones), in the style of the path: /v2 has its

@@ -1,5 +1,5 @@
-/* transport_errors.c - the errors of requests that have no call yet, as application/problem+json, or
- * in the form of /v2.
+/* transport_errors.c - the errors of requests that have no call yet, as application/problem+json,
+ * or in the form of /v2.
  *
  * Invalid framing, oversized headers and the like never reach tensord's code: the library replies
  * with a fixed HTML page and closes the connection. It makes that page with
@@ -153,7 +153,8 @@ void td_transport_refuse(void *context, int socket, const char *sentence)
                  "Content-Type: application/problem+json\r\nX-Request-Id: %s\r\n"
                  "Content-Length: %zu\r\n\r\n%.*s",
                  problem->http_status, problem->title, date, request_id, length, (int)length, body);
-    /* Plain text within a TLS session would only break it: there the connection ends without a reply. */
+    /* Plain text within a TLS session would only break it: there the connection ends without a
+     * reply. */
     if (bytes > 0 && (size_t)bytes < sizeof reply && !errors->services->tls)
         (void)send(socket, reply, (size_t)bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
 }

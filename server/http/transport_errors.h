@@ -9,8 +9,8 @@ struct MHD_Connection;
 struct td_services;
 
 /* At the start of a connection: the library's own error replies on this thread get ids of these
- * services, and log lines, and are counted in the shard as MALFORMED_REQUEST with status 400, since the
- * library does not tell the status. */
+ * services, and log lines, and are counted in the shard as MALFORMED_REQUEST with status 400, since
+ * the library does not tell the status. */
 void td_transport_use(struct td_services *services, int shard);
 
 /* For MHD_OPTION_URI_LOG_CALLBACK: records whether the request being read is one of /v1 or /v2. */

@@ -74,8 +74,8 @@ static bool is_in_folder(const struct td_alias_folder *folder, const char *targe
     return found;
 }
 
-/* Whether a restart finds the version that the alias names. Rows never change, so that only keys can
- * be put again. */
+/* Whether a restart finds the version that the alias names. Rows never change, so that only keys
+ * can be put again. */
 static td_status check_persisted(const struct td_alias *alias, const struct td_version *version,
                                  struct td_error *err)
 {
@@ -174,8 +174,9 @@ static bool are_versions_of_one(const char *a, const char *b)
 }
 
 /* The alias of a table of integers, and the alias of a part, such as its scales: both name the same
- * version, or sums of its rows would be those of one version with the scales of another. `set` is the one
- * that the flip sets. The error does not say what the other one names, which a token may not know. */
+ * version, or sums of its rows would be those of one version with the scales of another. `set` is
+ * the one that the flip sets. The error does not say what the other one names, which a token may
+ * not know. */
 static td_status check_pair(const struct plan *plan, const struct td_alias *rows,
                             const char *part_name, const struct td_alias *set, struct td_error *err)
 {

@@ -6,12 +6,12 @@
  *     "20261122":"9f86d081…"},
  *     "checksum":"xxh3-64:f00d5c2f1b2a3c4d"}
  *
- * "taken" has the folders of versions whose aliases have been set, and the SHA-256 of their manifests; it
- * may be absent. The checksum, of the bytes before `"checksum"`, is the last member. A file that a person wrote may
- * have none.
+ * "taken" has the folders of versions whose aliases have been set, and the SHA-256 of their
+ * manifests; it may be absent. The checksum, of the bytes before `"checksum"`, is the last member.
+ * A file that a person wrote may have none.
  *
- * Errors  MALFORMED_REQUEST for a text that is no such document, has another checksum, or names what
- *         cannot be an alias or a version. */
+ * Errors  MALFORMED_REQUEST for a text that is no such document, has another checksum, or names
+ * what cannot be an alias or a version. */
 #ifndef TD_SERVER_STORE_ALIAS_FILE_H
 #define TD_SERVER_STORE_ALIAS_FILE_H
 

@@ -30,7 +30,8 @@ static td_status make_room(struct td_alias_table *edits, int count, struct td_er
                : td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory for %d aliases", count);
 }
 
-/* Sets the edit of one alias; the writer of the aliases has entered, so that the aliases stay as they are. */
+/* Sets the edit of one alias; the writer of the aliases has entered, so that the aliases stay as
+ * they are. */
 static void edit(const struct td_store *store, struct td_alias_table *edits, const char *name,
                  const char *target, bool persist)
 {
@@ -49,8 +50,8 @@ static td_status at_set(td_status status, struct td_error *err)
     return td_error_at_attribute(err, status, "set");
 }
 
-/* All aliases may be removed and as many new ones set, but not more: an edit takes 387 bytes that no limit of
- * memory counts, and all of them are checked under the lock. */
+/* All aliases may be removed and as many new ones set, but not more: an edit takes 387 bytes that
+ * no limit of memory counts, and all of them are checked under the lock. */
 static td_status check_size(const struct td_alias_flip *flip, struct td_error *err)
 {
     enum { MOST = 2 * TD_STORE_TENSORS };
@@ -133,8 +134,9 @@ static void log_changes(const struct td_store *store, const char *source,
                TD_COUNT("not_logged", changed > TD_SCAN_LINES ? changed - TD_SCAN_LINES : 0));
 }
 
-/* Makes the table and the versions of a folder (NULL for none) current, releases the claims and frees the
- * table before. source: the file or folder that a scan has the table from; NULL for a request. */
+/* Makes the table and the versions of a folder (NULL for none) current, releases the claims and
+ * frees the table before. source: the file or folder that a scan has the table from; NULL for a
+ * request. */
 static void publish(struct td_store *store, const struct td_alias_table *table,
                     const struct td_alias_folder *folder, const char *source)
 {
@@ -362,9 +364,9 @@ static void drop_taken_names(struct td_store *store, struct td_alias_table *edit
     }
 }
 
-/* TENSOR_NOT_FOUND if the file takes an alias from a version that is there to one that is not. Then no alias
- * changes: the file may flip several that belong together. A start has no other version to keep.
- * `folder`, NULL for none, is being taken. */
+/* TENSOR_NOT_FOUND if the file takes an alias from a version that is there to one that is not. Then
+ * no alias changes: the file may flip several that belong together. A start has no other version to
+ * keep. `folder`, NULL for none, is being taken. */
 static td_status check_stored(struct td_store *store, const struct td_alias_table *edits,
                               const struct td_alias_folder *folder, struct td_error *err)
 {
@@ -468,8 +470,8 @@ static td_status check_readable(struct td_store *store, struct td_error *err)
                                           TD_ALIASES_FILE, why.message);
 }
 
-/* The writer of the aliases has entered. True if what the file says is in force. `folder`, NULL for none, is
- * being taken. */
+/* The writer of the aliases has entered. True if what the file says is in force. `folder`, NULL for
+ * none, is being taken. */
 static bool load(struct td_store *store, const struct td_alias_folder *folder)
 {
     struct td_file_id id = td_file_id_unknown;
@@ -612,8 +614,8 @@ static td_status publish_folder(struct td_store *store, const struct td_alias_fo
     return TD_OK;
 }
 
-/* Which folders the process that writes the file has taken: it may have flipped their aliases since. These
- * are read after the folders, with the versions that they name. */
+/* Which folders the process that writes the file has taken: it may have flipped their aliases
+ * since. These are read after the folders, with the versions that they name. */
 static void read_taken(struct td_store *store)
 {
     struct td_file_id id;

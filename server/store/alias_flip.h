@@ -1,5 +1,5 @@
-/* alias_flip.h - changes of the aliases of a store. Defines td_store_flip and td_store_list_aliases of
- * aliases.h. Private to server/store.
+/* alias_flip.h - changes of the aliases of a store. Defines td_store_flip and td_store_list_aliases
+ * of aliases.h. Private to server/store.
  *
  * Threads    As of td_store_flip; load as of a scan. */
 #ifndef TD_SERVER_STORE_ALIAS_FLIP_H
@@ -21,9 +21,10 @@ void td_alias_check_targets(struct td_store *store);
  * changes. */
 void td_alias_load(struct td_store *store);
 
-/* Publishes the versions, whose references it takes, and lets the aliases name what the folder says, at
- * once; these are persisted if this process may change the data folder and aliases.json is not damaged. If they have been set before, for
- * a folder of this name and digest, they are not set again. On failure nothing has changed. */
+/* Publishes the versions, whose references it takes, and lets the aliases name what the folder
+ * says, at once; these are persisted if this process may change the data folder and aliases.json is
+ * not damaged. If they have been set before, for a folder of this name and digest, they are not set
+ * again. On failure nothing has changed. */
 TD_MUST_CHECK td_status td_alias_take_folder(struct td_store *store,
                                              const struct td_alias_folder *folder,
                                              struct td_error *err);
@@ -31,8 +32,8 @@ TD_MUST_CHECK td_status td_alias_take_folder(struct td_store *store,
 /* Whether aliases.json says that the aliases of this folder have been set. */
 bool td_alias_folder_is_taken(struct td_store *store, const char *name, const char *digest);
 
-/* Forgets the folders that are gone, in aliases.json too if this process may write it: another one of the
- * name of one is a new one. To be called after a scan. */
+/* Forgets the folders that are gone, in aliases.json too if this process may write it: another one
+ * of the name of one is a new one. To be called after a scan. */
 void td_alias_forget_gone(struct td_store *store);
 
 /* Frees the aliases; for td_store_free. */

@@ -1,8 +1,8 @@
 /* alias_table.h - the aliases of a store, and those that a flip is about to make. Private to
  * server/store.
  *
- * A flip claims its names before it looks at them, so that what it has checked remains true until it is
- * done: meanwhile no tensor gets a claimed name, and no claimed target is deleted.
+ * A flip claims its names before it looks at them, so that what it has checked remains true until
+ * it is done: meanwhile no tensor gets a claimed name, and no claimed target is deleted.
  *
  * Threads    Functions named _locked are called with store->lock held, for reading at least. */
 #ifndef TD_SERVER_STORE_ALIAS_TABLE_H
@@ -48,17 +48,17 @@ td_status td_alias_conflict(const char *name, struct td_error *err);
 TD_MUST_CHECK td_status td_alias_check_name(struct td_store *store, const char *name,
                                             struct td_error *err);
 
-/* CONFLICT if aliases.json has an alias of this name, perhaps one without a target now: after a restart it
- * would hide the file of a tensor. */
+/* CONFLICT if aliases.json has an alias of this name, perhaps one without a target now: after a
+ * restart it would hide the file of a tensor. */
 TD_MUST_CHECK td_status td_alias_check_stored(struct td_store *store, const char *name,
                                               struct td_error *err);
 
-/* CONFLICT unless aliases.json is as this process read or wrote it last, is being written by it, or is
- * absent: otherwise it may set aliases, and name versions, that are unknown here. */
+/* CONFLICT unless aliases.json is as this process read or wrote it last, is being written by it, or
+ * is absent: otherwise it may set aliases, and name versions, that are unknown here. */
 TD_MUST_CHECK td_status td_alias_check_file(struct td_store *store, struct td_error *err);
 
-/* *out is `table` with the aliases of `edits` in place of those of the same names; those without any
- * target are left out. malloc'ed. RESOURCE_LIMIT (aliases), MEMORY_EXHAUSTED. */
+/* *out is `table` with the aliases of `edits` in place of those of the same names; those without
+ * any target are left out. malloc'ed. RESOURCE_LIMIT (aliases), MEMORY_EXHAUSTED. */
 TD_MUST_CHECK td_status td_alias_merge(const struct td_alias_table *table,
                                        const struct td_alias_table *edits,
                                        struct td_alias_table *out, struct td_error *err);

@@ -1,7 +1,7 @@
 /* checksums.h - checksums of the data of a NAME.tensord file, in blocks.
  *
- * The file's tensor "checksums" (U8 [1 + blocks, 8]) has a digest of the header, with its length and
- * padding, and one of each block of the data before the tensor; its metadata "checksum" is
+ * The file's tensor "checksums" (U8 [1 + blocks, 8]) has a digest of the header, with its length
+ * and padding, and one of each block of the data before the tensor; its metadata "checksum" is
  * TD_CHECKSUM_NAME. So a flipped bit anywhere in the file is noticed, a flipped bit of a digest as
  * damage of its block.
  *
@@ -38,9 +38,9 @@ uint64_t td_checksums_blocks(const struct td_checksums *checksums);
 void td_checksums_range(const struct td_checksums *checksums, uint64_t block, uint64_t *begin,
                         uint64_t *end);
 
-/* A digest of the first and the last page of a file: two pages that a start reads anyway. A table that was
- * computed again usually differs in them, even if its file has the size and the time of the one before;
- * a change between them is not seen. */
+/* A digest of the first and the last page of a file: two pages that a start reads anyway. A table
+ * that was computed again usually differs in them, even if its file has the size and the time of
+ * the one before; a change between them is not seen. */
 uint64_t td_digest_ends(const void *data, size_t size);
 
 /* A digest of all digests: of every byte of the file before them. */

@@ -9,8 +9,8 @@
 #include "kernels/stop.h"
 #include "kernels/tensor.h"
 
-/* *copy is as the tensor, strings with offsets from 0, without owner; *bytes, whose reference passes
- * to the caller, keeps its data and offsets alive. */
+/* *copy is as the tensor, strings with offsets from 0, without owner; *bytes, whose reference
+ * passes to the caller, keeps its data and offsets alive. */
 TD_MUST_CHECK td_status td_store_copy(struct td_memory *memory, const struct td_tensor *tensor,
                                       const struct td_stop *stop, struct td_tensor *copy,
                                       struct td_buffer **bytes, struct td_error *err);

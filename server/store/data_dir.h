@@ -1,45 +1,39 @@
 /* data_dir.h - the data folder: lists, maps, writes and removes tensor files.
  *
- * Formats    NAME.tensord       NAME; a safetensors file whose data is aligned to 64 bytes and whose
+ * Formats    NAME.tensord       NAME; a safetensors file whose data is aligned to 64 bytes and
+ * whose
  *                               __metadata__ has "tensord" (the format, "1"), "dtype", "shape" and
  *                               "version". complex128 is stored as pairs of F64, strings as
  *                               "offsets" (U64, one more than there are strings) and "bytes" (U8),
- *                               so that all of them can be mapped. The offsets are still copied into
- *                               memory, since a mapped file may change after they were checked.
- *                               Of a table with keys there are also "keys.index" (U8, the image of
- *                               kernels/key_index/key_index.h) and "keys" (I64 or U64), or "keys.offsets" and
- *                               "keys.bytes"; "padding" (U8) before them aligns them to 64 bytes.
+ *                               so that all of them can be mapped. The offsets are still copied
+ * into memory, since a mapped file may change after they were checked. Of a table with keys there
+ * are also "keys.index" (U8, the image of kernels/key_index/key_index.h) and "keys" (I64 or U64),
+ * or "keys.offsets" and "keys.bytes"; "padding" (U8) before them aligns them to 64 bytes.
  *                               "checksums" follows the data (checksums.h), and the metadata
  *                               "checksum" says how they are made; files of older servers have
  *                               neither.
  *            STEM.npy           STEM
- *            X.keys.npy         the keys of the rows in X.npy, of X@V.npy X.keys@V.npy: both files are one
- *                               source. load and stat of X.npy are of both.
- *            STEM.safetensors   STEM:w for each tensor w; of BASE@VERSION.safetensors
- *                               BASE:w@VERSION
- *            Hidden files are ignored; others are not read (scan_report.h).
- * Ownership  load returns tensors in the caller's arena, which holds the mappings. A tensor's owner
- *            keeps its mapping alive beyond the arena; it is NULL if the data had to be converted
- *            into the arena.
- * Lock       A change needs the lock of the folder (".tensord.lock"), which one process holds while
- *            it runs. Without it, files are listed and mapped, but not changed.
+ *            X.keys.npy         the keys of the rows in X.npy, of X@V.npy X.keys@V.npy: both files
+ * are one source. load and stat of X.npy are of both. STEM.safetensors   STEM:w for each tensor w;
+ * of BASE@VERSION.safetensors BASE:w@VERSION Hidden files are ignored; others are not read
+ * (scan_report.h). Ownership  load returns tensors in the caller's arena, which holds the mappings.
+ * A tensor's owner keeps its mapping alive beyond the arena; it is NULL if the data had to be
+ * converted into the arena. Lock       A change needs the lock of the folder (".tensord.lock"),
+ * which one process holds while it runs. Without it, files are listed and mapped, but not changed.
  * Crashes    A file is written under a hidden name, fsynced, renamed, and the folder fsynced; a
  *            file to be removed is renamed to a hidden name first. The process that takes the lock
  *            removes the hidden files that a crash left.
- * Access     Files get mode 0640, whatever the umask is. A written file is closed and opened again to
- *            be read before it gets its name: no descriptor or mapping can write to it.
- * Quota      The sizes of the NAME.tensord files, and of those being written. A write that would make
- *            their sum exceed the quota is refused before it writes; one that does not increase it
- *            never is.
- * Failures   A change of the folder that fails is undone. If the folder can neither be fsynced nor
- *            restored, the change stays, *done is true, and the error says so. Until the next
- *            successful fsync of the folder, a power failure may leave either state, each file of
- *            it complete.
- * Errors     RESOURCE_LIMIT (disk_bytes) for a full disk or an exceeded quota, FORBIDDEN for
- *            missing permissions, DEVICE_UNAVAILABLE for any other I/O error, DATA_DIR_LOCKED with
- *            retry_after_s while another process holds the lock; all name the file and the reason.
- * Threads    Any. Callers serialize writes of the same name; list, stat, load and refresh are for one
- *            thread at a time. */
+ * Access     Files get mode 0640, whatever the umask is. A written file is closed and opened again
+ * to be read before it gets its name: no descriptor or mapping can write to it. Quota      The
+ * sizes of the NAME.tensord files, and of those being written. A write that would make their sum
+ * exceed the quota is refused before it writes; one that does not increase it never is. Failures A
+ * change of the folder that fails is undone. If the folder can neither be fsynced nor restored, the
+ * change stays, *done is true, and the error says so. Until the next successful fsync of the
+ * folder, a power failure may leave either state, each file of it complete. Errors RESOURCE_LIMIT
+ * (disk_bytes) for a full disk or an exceeded quota, FORBIDDEN for missing permissions,
+ * DEVICE_UNAVAILABLE for any other I/O error, DATA_DIR_LOCKED with retry_after_s while another
+ * process holds the lock; all name the file and the reason. Threads    Any. Callers serialize
+ * writes of the same name; list, stat, load and refresh are for one thread at a time. */
 #ifndef TD_SERVER_STORE_DATA_DIR_H
 #define TD_SERVER_STORE_DATA_DIR_H
 
@@ -133,12 +127,13 @@ int td_data_dir_probe(const char *path, struct td_data_access *out);
 /* Whether a file of this name is loaded, by its suffix. */
 bool td_data_file_wanted(const char *name);
 
-/* The name of the file of the keys of a file's table: "m.keys@v.npy" of "m@v.npy". False for other files.
- * And the other way round. */
+/* The name of the file of the keys of a file's table: "m.keys@v.npy" of "m@v.npy". False for other
+ * files. And the other way round. */
 bool td_data_keys_file(const char *file, char keys[TD_FILE_NAME]);
 bool td_data_table_of_keys_file(const char *file, char table[TD_FILE_NAME]);
 
-/* Gives the table of one .npy file the keys in the other one. MALFORMED_REQUEST if they do not fit. */
+/* Gives the table of one .npy file the keys in the other one. MALFORMED_REQUEST if they do not
+ * fit. */
 TD_MUST_CHECK td_status td_data_join_keys(struct td_data_content *table,
                                           const struct td_data_content *keys, const char *keys_file,
                                           struct td_error *err);
@@ -160,8 +155,8 @@ int td_data_file_order(const char *file, const char *other);
  * cannot be read. */
 bool td_data_dir_list(struct td_data_dir *dir, char (**files)[TD_FILE_NAME], int *count);
 
-/* Calls `visit` for each other entry that is not hidden, in any order; a link is what it leads to. Nothing
- * if they cannot be read. */
+/* Calls `visit` for each other entry that is not hidden, in any order; a link is what it leads to.
+ * Nothing if they cannot be read. */
 void td_data_dir_others(struct td_data_dir *dir,
                         void (*visit)(void *context, const char *name, bool is_folder),
                         void *context);
@@ -181,13 +176,14 @@ td_file_state td_data_dir_stat(struct td_data_dir *dir, const char *file, struct
 /* True if the folder no longer has the name, not even as a link that leads nowhere. */
 bool td_data_dir_has_gone(const struct td_data_dir *dir, const char *file);
 
-/* DEVICE_UNAVAILABLE or MEMORY_EXHAUSTED if the file, or that of its keys, cannot be opened now, as after a
- * change of its permissions. */
+/* DEVICE_UNAVAILABLE or MEMORY_EXHAUSTED if the file, or that of its keys, cannot be opened now, as
+ * after a change of its permissions. */
 TD_MUST_CHECK td_status td_data_dir_check_read(struct td_data_dir *dir, const char *file,
                                                struct td_error *err);
 
-/* Maps a file, with that of its keys if there is one, and reads its header; compares no checksum. MALFORMED_REQUEST if its content does not
- * match its format, MEMORY_EXHAUSTED, or DEVICE_UNAVAILABLE if it cannot be read. */
+/* Maps a file, with that of its keys if there is one, and reads its header; compares no checksum.
+ * MALFORMED_REQUEST if its content does not match its format, MEMORY_EXHAUSTED, or
+ * DEVICE_UNAVAILABLE if it cannot be read. */
 TD_MUST_CHECK td_status td_data_dir_load(struct td_data_dir *dir, const char *file,
                                          struct td_arena *arena, struct td_data_content *out,
                                          struct td_error *err);
@@ -197,10 +193,11 @@ TD_MUST_CHECK td_status td_data_dir_load(struct td_data_dir *dir, const char *fi
 TD_MUST_CHECK td_status td_data_dir_admit(struct td_data_dir *dir, const char *name, uint64_t bytes,
                                           struct td_error *err);
 
-/* Writes NAME.tensord, with the keys of the rows and their index unless `keys` is NULL, returns what
- * load would, and removes the NAME.npy that it replaces, with the file of its keys. `ranges` are the fault guard's ranges of the
- * tensor and of its keys, -1 for none: a truncated source is not written, nor is a file whose writing
- * arena->stop ends. *done: the folder has the new file, always so on success. */
+/* Writes NAME.tensord, with the keys of the rows and their index unless `keys` is NULL, returns
+ * what load would, and removes the NAME.npy that it replaces, with the file of its keys. `ranges`
+ * are the fault guard's ranges of the tensor and of its keys, -1 for none: a truncated source is
+ * not written, nor is a file whose writing arena->stop ends. *done: the folder has the new file,
+ * always so on success. */
 TD_MUST_CHECK td_status td_data_dir_write(struct td_data_dir *dir, const char *name,
                                           const struct td_tensor *tensor,
                                           const struct td_tensor *keys, const int *ranges,
@@ -208,9 +205,10 @@ TD_MUST_CHECK td_status td_data_dir_write(struct td_data_dir *dir, const char *n
                                           struct td_data_content *out, bool *done,
                                           struct td_error *err);
 
-/* Removes every file that holds `name`, and NAME.keys.npy. FORBIDDEN, and nothing is removed, if one of them holds
- * other tensors as well, or, with `own_only`, is not NAME.tensord. Each file that is removed has a log line,
- * file_removed. *done: they are removed, always so on success. *had: there were files, and they are removed. */
+/* Removes every file that holds `name`, and NAME.keys.npy. FORBIDDEN, and nothing is removed, if
+ * one of them holds other tensors as well, or, with `own_only`, is not NAME.tensord. Each file that
+ * is removed has a log line, file_removed. *done: they are removed, always so on success. *had:
+ * there were files, and they are removed. */
 TD_MUST_CHECK td_status td_data_dir_remove(struct td_data_dir *dir, const char *name, bool own_only,
                                            bool *had, bool *done, struct td_error *err);
 
@@ -228,8 +226,8 @@ TD_MUST_CHECK td_status td_data_dir_write_text(struct td_data_dir *dir, const ch
 
 /* ---- sub-folders, whose content may be hostile: no link is followed ---- */
 
-/* The names of the sub-folders that are valid versions, not hidden; free() the list. False (logged) if
- * the folder cannot be read. */
+/* The names of the sub-folders that are valid versions, not hidden; free() the list. False (logged)
+ * if the folder cannot be read. */
 TD_MUST_CHECK bool td_data_dir_folders(struct td_data_dir *dir, char (**names)[TD_FILE_NAME],
                                        int *count);
 
@@ -240,7 +238,8 @@ td_file_state td_data_dir_open_folder(struct td_data_dir *dir, const char *name,
 
 /* As td_data_dir_check_read of one file, td_data_dir_stat, td_data_dir_read_text and
  * td_data_dir_load. load reads the file as if it had the
- * name `versioned`, and is MALFORMED_REQUEST if it has not `size` bytes; the arena keeps the mapping. */
+ * name `versioned`, and is MALFORMED_REQUEST if it has not `size` bytes; the arena keeps the
+ * mapping. */
 struct td_mapped_bytes {
     const void *data;
     size_t size;

@@ -1,5 +1,5 @@
-/* Sub-folders of the data folder, which hold the files of one version. What is in them may be hostile: no
- * link is followed, and only what was opened is looked at. */
+/* Sub-folders of the data folder, which hold the files of one version. What is in them may be
+ * hostile: no link is followed, and only what was opened is looked at. */
 #include "server/store/data_dir_internal.h"
 
 #include <dirent.h>

@@ -108,8 +108,8 @@ void td_data_remove_hidden(struct td_data_dir *dir, const char *name);
 /* Logs that a file of the tensor `name` has been removed from the folder. */
 void td_data_log_removed(const struct td_data_dir *dir, const char *file, const char *name);
 
-/* Removes the file of the keys of NAME.npy if there is one, once that is removed: alone it gives nothing
- * keys. A failure is logged. */
+/* Removes the file of the keys of NAME.npy if there is one, once that is removed: alone it gives
+ * nothing keys. A failure is logged. */
 void td_data_remove_keys(struct td_data_dir *dir, const char *name);
 
 /* Whether the folder has the name: a link is not followed, since it may lead nowhere. Returns 0,

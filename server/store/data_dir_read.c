@@ -237,8 +237,8 @@ static const char *entry_name(const void *sorted, int i)
     return ((const struct sorted_entries *)sorted)->entries[i]->name;
 }
 
-/* The entry whose name is these texts, one after the other; NULL if there is none, or the name would be
- * longer than that of any table. */
+/* The entry whose name is these texts, one after the other; NULL if there is none, or the name
+ * would be longer than that of any table. */
 static const struct td_safetensors_entry *find_entry(const struct sorted_entries *sorted,
                                                      const char *table, size_t length,
                                                      const char *suffix)
@@ -252,8 +252,8 @@ static const struct td_safetensors_entry *find_entry(const struct sorted_entries
     return found ? sorted->entries[place] : NULL;
 }
 
-/* Whether the entry is not a table but the keys of one: "w.keys", "w.keys.offsets" or "w.keys.bytes"
- * beside "w". */
+/* Whether the entry is not a table but the keys of one: "w.keys", "w.keys.offsets" or
+ * "w.keys.bytes" beside "w". */
 static bool has_keys_of_table(const struct sorted_entries *sorted, const char *name)
 {
     static const char *const suffixes[] = { ".keys", ".keys.offsets", ".keys.bytes" };
@@ -290,7 +290,8 @@ static td_status read_plain_keys(struct td_mapping *mapping, const struct sorted
     return read_keys(mapping, NULL, &offsets->tensor, &bytes->tensor, arena, out, err);
 }
 
-/* Adds the table of an entry, with its keys. Unusable keys are the reason not to serve the table. */
+/* Adds the table of an entry, with its keys. Unusable keys are the reason not to serve the
+ * table. */
 static td_status read_table(struct td_mapping *mapping, const struct sorted_entries *sorted,
                             const struct td_safetensors_entry *entry, const char *name,
                             struct td_arena *arena, struct td_data_content *out,
@@ -336,8 +337,8 @@ static td_status read_safetensors(struct td_mapping *mapping, const char *stem,
     return status;
 }
 
-/* Whether the file is as older servers wrote it: a flipped bit that hides the digests of a newer one
- * leaves entries or metadata that are not known. */
+/* Whether the file is as older servers wrote it: a flipped bit that hides the digests of a newer
+ * one leaves entries or metadata that are not known. */
 static bool has_only_known(const struct td_safetensors *file, bool strings)
 {
     static const char *const keys[] = { "tensord", "dtype", "shape", "version" };
@@ -464,7 +465,8 @@ td_status td_data_join_keys(struct td_data_content *table, const struct td_data_
     return TD_OK;
 }
 
-/* Opens a file for reading; -1 with errno. O_NONBLOCK: opening a FIFO would block until it has a writer. */
+/* Opens a file for reading; -1 with errno. O_NONBLOCK: opening a FIFO would block until it has a
+ * writer. */
 static int open_file(const struct td_data_dir *dir, const char *file)
 {
     return openat(dir->folder.fd, file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);

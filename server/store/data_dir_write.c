@@ -49,8 +49,8 @@ int td_data_publish(struct td_data_dir *dir, const char *temporary, const char *
     return reason;
 }
 
-/* Removes NAME.npy and the file of its keys, which the new file replaces: they would be served again once the new file is
- * removed. */
+/* Removes NAME.npy and the file of its keys, which the new file replaces: they would be served
+ * again once the new file is removed. */
 static void remove_plain(struct td_data_dir *dir, const char *name)
 {
     char file[TD_FILE_NAME];

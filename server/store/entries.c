@@ -546,8 +546,8 @@ static bool make_room(struct td_store *store)
     return true;
 }
 
-/* Both with the lock held. The list has the names that could become aliases, so not those of versions, of
- * which a folder may have many. */
+/* Both with the lock held. The list has the names that could become aliases, so not those of
+ * versions, of which a folder may have many. */
 static void begin_reservation(struct td_store *store, struct td_entry *entry)
 {
     store->n_reserved++;

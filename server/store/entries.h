@@ -37,26 +37,26 @@ TD_MUST_CHECK td_status td_store_check_count(struct td_store *store, int more,
 
 /* ---- current versions ---- */
 
-/* The error for a name without a version: DEVICE_UNAVAILABLE if a file that has it, or may have it, is
- * damaged or cannot be read, else TENSOR_NOT_FOUND. */
+/* The error for a name without a version: DEVICE_UNAVAILABLE if a file that has it, or may have it,
+ * is damaged or cannot be read, else TENSOR_NOT_FOUND. */
 td_status td_store_missing(struct td_store *store, const char *name, size_t length,
                            struct td_error *err);
 
-/* Says of a name without a version why there is none: "which is not there", "whose file m@1.npy is damaged:
- * it is empty". */
+/* Says of a name without a version why there is none: "which is not there", "whose file m@1.npy is
+ * damaged: it is empty". */
 enum { TD_ABSENCE = 512 };
 void td_store_explain_absence(struct td_store *store, const char *name, char *text, size_t size);
 
 /* The current version of a tensor, not of an alias; referenced, or NULL. */
 struct td_version *td_store_current(struct td_store *store, const char *name, size_t length);
 
-/* The current version of each of `count` names, or of what an alias names, referenced, or NULL; all at
- * one moment. */
+/* The current version of each of `count` names, or of what an alias names, referenced, or NULL; all
+ * at one moment. */
 void td_store_resolve_names(struct td_store *store, const struct td_store_name *names, int count,
                             struct td_version **versions);
 
-/* The error of what was found of a name: td_store_missing if there is no version, DEVICE_UNAVAILABLE
- * if its file was truncated or is damaged. */
+/* The error of what was found of a name: td_store_missing if there is no version,
+ * DEVICE_UNAVAILABLE if its file was truncated or is damaged. */
 TD_MUST_CHECK td_status td_store_check_found(struct td_store *store, const char *name,
                                              size_t length, const struct td_version *version,
                                              struct td_error *err);
@@ -65,8 +65,8 @@ TD_MUST_CHECK td_status td_store_check_found(struct td_store *store, const char 
 TD_MUST_CHECK td_status td_store_need(struct td_store *store, const char *name, size_t length,
                                       struct td_version **out, struct td_error *err);
 
-/* The current versions of a range of names, sorted by name, referenced, in a malloc'ed array; NULL without
- * memory. */
+/* The current versions of a range of names, sorted by name, referenced, in a malloc'ed array; NULL
+ * without memory. */
 struct td_version **td_store_all_current(struct td_store *store, const struct td_name_range *range,
                                          int *count);
 
@@ -75,7 +75,8 @@ struct td_version **td_store_all_current(struct td_store *store, const struct td
 struct td_version *td_store_next_pending(struct td_store *store, int *place);
 
 /* The current versions that have expired, referenced, in a malloc'ed array; NULL if there are none,
- * and without memory, when the next call finds them. expire_again makes the next call look again. */
+ * and without memory, when the next call finds them. expire_again makes the next call look
+ * again. */
 struct td_version **td_store_expired(struct td_store *store, int64_t now_ns, int *count);
 void td_store_expire_again(struct td_store *store, int64_t now_ns);
 
@@ -131,8 +132,8 @@ enum td_name_use {
 enum td_name_use td_store_use_locked(const struct td_store *store, const char *name,
                                      const struct td_version **current);
 
-/* Before the files of a name are removed: no alias can name it from then on until it is dropped or the
- * deletion is cancelled. CONFLICT if one does. */
+/* Before the files of a name are removed: no alias can name it from then on until it is dropped or
+ * the deletion is cancelled. CONFLICT if one does. */
 TD_MUST_CHECK td_status td_store_begin_delete(struct td_store *store, const char *name,
                                               struct td_error *err);
 void td_store_cancel_delete(struct td_store *store, const char *name);

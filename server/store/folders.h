@@ -1,17 +1,18 @@
-/* folders.h - folders of versions: the sub-folder V of the data folder with a manifest.json is taken whole
- * or not at all.
+/* folders.h - folders of versions: the sub-folder V of the data folder with a manifest.json is
+ * taken whole or not at all.
  *
  *     V/manifest.json ─► read ─► files mapped, sizes and SHA-256 compared ─► versions made, not yet
  *     published ─► aliases checked and persisted ─► versions and aliases published at once
  *
- * Each tensor NAME of its files becomes NAME@V. A folder that is refused changes nothing; the reason is
- * logged and listed with the aliases, and the next scan tries again. The aliases of a folder are set once:
- * aliases.json says for which ones that is done, so a restart does not undo later flips. It has the digest
- * of the manifest, too: of a folder that was taken before, a start compares sizes only, unless files are
- * verified at the start. A folder that is removed takes its versions with it.
+ * Each tensor NAME of its files becomes NAME@V. A folder that is refused changes nothing; the
+ * reason is logged and listed with the aliases, and the next scan tries again. The aliases of a
+ * folder are set once: aliases.json says for which ones that is done, so a restart does not undo
+ * later flips. It has the digest of the manifest, too: of a folder that was taken before, a start
+ * compares sizes only, unless files are verified at the start. A folder that is removed takes its
+ * versions with it.
  *
- * Threads    Those of the scan, with `scanning` held. It enters as the writer of all names of a version
- *            before it makes versions. */
+ * Threads    Those of the scan, with `scanning` held. It enters as the writer of all names of a
+ * version before it makes versions. */
 #ifndef TD_SERVER_STORE_FOLDERS_H
 #define TD_SERVER_STORE_FOLDERS_H
 

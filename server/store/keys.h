@@ -26,8 +26,8 @@ struct td_keys {
     char file[TD_FILE_NAME]; /* that is mapped; "" for none */
 };
 
-/* UNSUPPORTED_DTYPE, SHAPE_MISMATCH unless the keys are a vector, CONFLICT unless it is as long as the
- * table has rows. */
+/* UNSUPPORTED_DTYPE, SHAPE_MISMATCH unless the keys are a vector, CONFLICT unless it is as long as
+ * the table has rows. */
 TD_MUST_CHECK td_status td_keys_check(const struct td_tensor *keys, const char *table,
                                       const struct td_shape *rows, struct td_error *err);
 
@@ -37,20 +37,20 @@ bool td_keys_equal(const struct td_keys *keys, const struct td_tensor *vector);
 /* Bytes in memory of such keys and their index; saturating. */
 uint64_t td_keys_footprint(const struct td_tensor *keys);
 
-/* Keys in the store's memory; their index is built. INVALID_ARGUMENT with the positions of equal keys,
- * errors of `exec` and `stop`. */
+/* Keys in the store's memory; their index is built. INVALID_ARGUMENT with the positions of equal
+ * keys, errors of `exec` and `stop`. */
 TD_MUST_CHECK td_status td_keys_make(struct td_store *store, const struct td_tensor *keys,
                                      struct td_exec *exec, const struct td_stop *stop,
                                      struct td_keys **out, struct td_error *err);
 
-/* Keys of `file`: mapped, with the index of the file if it has one that fits; otherwise their index is
- * built in memory, with the errors of td_keys_make. */
+/* Keys of `file`: mapped, with the index of the file if it has one that fits; otherwise their index
+ * is built in memory, with the errors of td_keys_make. */
 TD_MUST_CHECK td_status td_keys_of_file(struct td_store *store, const struct td_data_tensor *found,
                                         const char *file, struct td_keys **out,
                                         struct td_error *err);
 
-/* The two steps of td_keys_of_file, for a caller that may not fail in between. td_keys_map keeps what
- * it maps alive; false if the index of the file does not fit, or there is none. */
+/* The two steps of td_keys_of_file, for a caller that may not fail in between. td_keys_map keeps
+ * what it maps alive; false if the index of the file does not fit, or there is none. */
 struct td_keys *td_keys_new(struct td_error *err); /* NULL without memory */
 bool td_keys_map(struct td_keys *keys, const struct td_data_tensor *found, const char *file);
 

@@ -59,8 +59,8 @@ void td_store_forget_file(struct td_store *store, const char *file);
 bool td_known_file_changed(const struct td_known_file *known, const struct td_file_id *id);
 
 /* Records which content a scan saw, loaded or not, and not refused; zero if that is unknown. Adds
- * a record without names for a new file, unless there is no memory for it. `last` is the last number
- * of the store. */
+ * a record without names for a new file, unless there is no memory for it. `last` is the last
+ * number of the store. */
 void td_store_file_seen(struct td_store *store, const char *file, const struct td_file_id *id,
                         uint64_t last);
 

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The file that holds the keys of the table in `file`, which may be in a folder of versions: another one
- * beside a .npy file. `folder` is the length of the folder's name with its slash. */
+/* The file that holds the keys of the table in `file`, which may be in a folder of versions:
+ * another one beside a .npy file. `folder` is the length of the folder's name with its slash. */
 static void name_keys_file(const char *file, char keys[TD_FILE_NAME], size_t *folder)
 {
     const char *slash = strrchr(file, '/');

@@ -25,8 +25,8 @@ static td_status unknown(struct reader *reader, const struct td_json_path *path,
 
 /* ---- a file ---------------------------------------------------------------------------------- */
 
-/* Sets both names of the file. Its stem with the version is a name, so that it has no slash, and what
- * would be hidden is none. */
+/* Sets both names of the file. Its stem with the version is a name, so that it has no slash, and
+ * what would be hidden is none. */
 static td_status name_file(struct reader *reader, const struct td_json_path *path,
                            struct td_json_name name, struct td_manifest_file *file)
 {

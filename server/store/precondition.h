@@ -1,7 +1,7 @@
 /* precondition.h - If-Match and If-None-Match, and the entity tags that they list.
  *
- * A version has one tag, "abc". Each format in which it is sent has a tag of its own, since a strong
- * tag stands for bytes: "abc" as JSON, "abc-npy", "abc-safetensors".
+ * A version has one tag, "abc". Each format in which it is sent has a tag of its own, since a
+ * strong tag stands for bytes: "abc" as JSON, "abc-npy", "abc-safetensors".
  *
  * Source  RFC 9110, sections 8.8.1 (strong tags), 8.8.3 (comparison), 13.1.1 (If-Match), 13.1.2
  *         (If-None-Match) and 13.2.2 (If-Match is evaluated first). */
@@ -25,8 +25,8 @@ TD_MUST_CHECK td_status td_etag_listed(const char *header, const char *list, con
 enum { TD_ETAG_SIZE = 96 };
 void td_etag_of_format(const char *etag, td_format format, char text[TD_ETAG_SIZE]);
 
-/* Matches the tag of the version in any format. PRECONDITION_FAILED, with the current tag, which is of
- * `name`, in err->etag alone, if a condition does not hold. */
+/* Matches the tag of the version in any format. PRECONDITION_FAILED, with the current tag, which is
+ * of `name`, in err->etag alone, if a condition does not hold. */
 TD_MUST_CHECK td_status td_condition_check(const struct td_condition *condition, const char *name,
                                            const char *etag, struct td_error *err);
 

@@ -41,8 +41,8 @@ static bool make_room(struct td_store *store)
     return true;
 }
 
-/* With the lock held: keeps the note, and returns the one that is to be freed: that of the source before, or
- * without memory the note. */
+/* With the lock held: keeps the note, and returns the one that is to be freed: that of the source
+ * before, or without memory the note. */
 static struct td_problem_note *insert(struct td_store *store, struct td_problem_note *note)
 {
     bool found;

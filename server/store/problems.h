@@ -1,11 +1,12 @@
-/* problems.h - what in the data folder is not served and must be told to those who look at the aliases:
- * a damaged aliases.json, an alias or a folder of versions that was refused, a file of which something cannot be
- * served. Private to server/store;
- * td_store_list_problems of aliases.h lists them.
+/* problems.h - what in the data folder is not served and must be told to those who look at the
+ * aliases: a damaged aliases.json, an alias or a folder of versions that was refused, a file of
+ * which something cannot be served. Private to server/store; td_store_list_problems of aliases.h
+ * lists them.
  *
  * A problem is logged when it is reported, and listed until it is solved.
  *
- * Cost       Binary search: there may be one for each alias, and they are reported and solved one by one.
+ * Cost       Binary search: there may be one for each alias, and they are reported and solved one
+ * by one.
  *
  * Threads    Any; they take store->lock. */
 #ifndef TD_SERVER_STORE_PROBLEMS_H
@@ -16,8 +17,8 @@
 
 struct td_store;
 
-/* `source`: aliases.json, a folder of the data folder, or an alias. Reported again, the new reason replaces
- * the old one; without memory it is only logged. */
+/* `source`: aliases.json, a folder of the data folder, or an alias. Reported again, the new reason
+ * replaces the old one; without memory it is only logged. */
 void td_store_report_problem(struct td_store *store, const char *source, const char *reason);
 void td_store_refuse_folder(struct td_store *store, const char *folder, const char *reason);
 
@@ -26,8 +27,8 @@ void td_store_note_problem(struct td_store *store, const char *source, const cha
 
 void td_store_solve_problem(struct td_store *store, const char *source);
 
-/* For a scan of the files: note lists a file and logs nothing; end solves the problems of files that
- * the scan has not noted again. */
+/* For a scan of the files: note lists a file and logs nothing; end solves the problems of files
+ * that the scan has not noted again. */
 void td_store_begin_file_problems(struct td_store *store);
 void td_store_note_file_problem(struct td_store *store, const char *file, const char *reason);
 void td_store_end_file_problems(struct td_store *store);

@@ -71,7 +71,8 @@ td_status td_store_check(const struct td_tensor_listing *listing, struct td_erro
     const struct td_version *version = td_version_of(tensor);
     if (!version)
         return TD_OK;
-    /* The kernel sends mapped pages without a fault in this process: the check reads the file's end. */
+    /* The kernel sends mapped pages without a fault in this process: the check reads the file's
+     * end. */
     return td_version_check(version, err);
 }
 

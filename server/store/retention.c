@@ -46,8 +46,8 @@ static int newest_first(const void *a, const void *b)
     return td_table_version_order(td_table_version(other->name), td_table_version(one->name));
 }
 
-/* `versions` are those of one table. One in a file gives way only to others in files: those in memory are
- * gone after a restart. */
+/* `versions` are those of one table. One in a file gives way only to others in files: those in
+ * memory are gone after a restart. */
 static void retain_newest(struct td_store *store, struct td_version **versions, int count)
 {
     int64_t kept = 0, kept_in_files = 0;
@@ -65,7 +65,8 @@ static void retain_newest(struct td_store *store, struct td_version **versions, 
     }
 }
 
-/* How many of the versions, sorted by name, are of the table of the first one; 1 if it has no VERSION. */
+/* How many of the versions, sorted by name, are of the table of the first one; 1 if it has no
+ * VERSION. */
 static int count_versions(struct td_version *const *versions, int count)
 {
     const char *name = versions[0]->name;

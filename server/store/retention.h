@@ -1,9 +1,10 @@
-/* retention.h - --keep-versions: of each table the newest versions stay, and those that an alias names.
+/* retention.h - --keep-versions: of each table the newest versions stay, and those that an alias
+ * names.
  *
- * The newest are the last in natural order of VERSION, whenever they were made. A version that cannot be
- * read counts as none, so that it does not displace one that can. Of files only those that the server wrote
- * are removed; the versions of other files stay, and count. While aliases.json cannot be read nothing is
- * removed: it may name any version.
+ * The newest are the last in natural order of VERSION, whenever they were made. A version that
+ * cannot be read counts as none, so that it does not displace one that can. Of files only those
+ * that the server wrote are removed; the versions of other files stay, and count. While
+ * aliases.json cannot be read nothing is removed: it may name any version.
  *
  * Threads    As of a DELETE: names are locked, files removed. Calls in flight keep their versions.
  * Errors     What cannot be removed is logged and stays until the next time. */

@@ -28,8 +28,8 @@ static void skip(const struct td_store *store, struct td_scan_report *report,
         td_scan_report_skip(report, level, file, tensor, why);
 }
 
-/* Files whose content this scan does not know, because they could not be read or are malformed; with room
- * for all files. No other file takes the name of a tensor that may be in one of them. */
+/* Files whose content this scan does not know, because they could not be read or are malformed;
+ * with room for all files. No other file takes the name of a tensor that may be in one of them. */
 struct unread_files {
     char (*files)[TD_FILE_NAME];
     int count;
@@ -190,7 +190,8 @@ static td_file_state find_earlier(const struct file_scan *scan, const char *name
     return found;
 }
 
-/* True if the version comes from another file, or folder, that takes precedence over the scanned one. */
+/* True if the version comes from another file, or folder, that takes precedence over the scanned
+ * one. */
 static bool is_of_earlier(const struct td_version *version, const char *file)
 {
     return version->file[0] && strcmp(version->file, file) != 0 &&
@@ -587,8 +588,8 @@ struct others {
     struct td_scan_report *report;
 };
 
-/* Why a file of an unknown suffix is not read, if its first bytes are those of tensors. False if they
- * are not. */
+/* Why a file of an unknown suffix is not read, if its first bytes are those of tensors. False if
+ * they are not. */
 static bool recognise(const struct td_store *store, const char *name, char *why, size_t size)
 {
     char start[16];

@@ -17,37 +17,34 @@
  *            Only headers are read, except for bool (bytes other than 0 and 1 are invalid) and the
  *            offsets of strings (which must stay within the file).
  * Persisting Temporary file, fsync, rename, fsync of the folder: after a crash at any point the
- *            folder has the old version or the new one, complete. The next start removes a temporary
- *            file left by a crash. A PUT, an update or a DELETE that fails has changed neither
+ *            folder has the old version or the new one, complete. The next start removes a
+ * temporary file left by a crash. A PUT, an update or a DELETE that fails has changed neither
  *            memory nor folder, with one exception, which its error describes: the folder could
  *            neither be fsynced nor restored, and both have changed. A tensor persisted by PUT is
  *            mapped from its file afterwards, as after a restart, and counts against the quota
  *            only with the offsets of strings, which are in memory; a tensor persisted by an update
  *            stays in memory for the next update.
- * Lock       One process changes a data folder: the one that holds its lock. Others serve its files;
- *            a PUT, update or DELETE that would change it is DATA_DIR_LOCKED with retry_after_s
- *            until they get the lock (td_store_retry_lock, td_store_rescan). Without permission to
- *            lock the folder such a change is FORBIDDEN.
- * Truncation A mapped file that is truncated reads as zeros. A version made from such data is
- *            discarded before it is published; td_store_check reports it to a caller that sends it.
- * Damage     NAME.tensord has checksums. With TD_VERIFY_START a file is compared with them before
- *            its tensor is served, with TD_VERIFY_BACKGROUND by td_store_verify while it is served.
- *            A damaged file is treated as a truncated one: its tensor is refused, and so is what an
+ * Lock       One process changes a data folder: the one that holds its lock. Others serve its
+ * files; a PUT, update or DELETE that would change it is DATA_DIR_LOCKED with retry_after_s until
+ * they get the lock (td_store_retry_lock, td_store_rescan). Without permission to lock the folder
+ * such a change is FORBIDDEN. Truncation A mapped file that is truncated reads as zeros. A version
+ * made from such data is discarded before it is published; td_store_check reports it to a caller
+ * that sends it. Damage     NAME.tensord has checksums. With TD_VERIFY_START a file is compared
+ * with them before its tensor is served, with TD_VERIFY_BACKGROUND by td_store_verify while it is
+ * served. A damaged file is treated as a truncated one: its tensor is refused, and so is what an
  *            update or a call in flight made from it, until the tensor is replaced or deleted or
  *            the file changes. If the header of NAME.tensord is damaged or malformed, NAME is not
  *            listed, but refused likewise unless another file or a PUT provides it.
  * Versions   Increase with every change of the store. An ETag is strong. That of a mapped or
- *            persisted tensor is derived from the checksums in its file, or else the file's size and
- *            time of modification, so a restart keeps it and replicas that serve copies have the
- *            same; otherwise from the version and a random number drawn at start.
- * Bounds     Bytes that are not mapped count against the quota: more is RESOURCE_LIMIT
- *            (resident_bytes). TD_STORE_TENSORS names; more are RESOURCE_LIMIT
- *            (resident_tensors). Files written into the folder count against the disk quota: more
- *            is RESOURCE_LIMIT (disk_bytes).
- * Ownership  The caller's arena holds what td_store_get returns.
- * Threads    Any. Readers never wait for a copy or a disk. Writers of one name change it one after the
- *            other (writer_queue.h). A change that persists or deletes may block for as long as the
- *            disk takes, so it has no place on an I/O thread or a worker. */
+ *            persisted tensor is derived from the checksums in its file, or else the file's size
+ * and time of modification, so a restart keeps it and replicas that serve copies have the same;
+ * otherwise from the version and a random number drawn at start. Bounds     Bytes that are not
+ * mapped count against the quota: more is RESOURCE_LIMIT (resident_bytes). TD_STORE_TENSORS names;
+ * more are RESOURCE_LIMIT (resident_tensors). Files written into the folder count against the disk
+ * quota: more is RESOURCE_LIMIT (disk_bytes). Ownership  The caller's arena holds what td_store_get
+ * returns. Threads    Any. Readers never wait for a copy or a disk. Writers of one name change it
+ * one after the other (writer_queue.h). A change that persists or deletes may block for as long as
+ * the disk takes, so it has no place on an I/O thread or a worker. */
 #ifndef TD_SERVER_STORE_STORE_H
 #define TD_SERVER_STORE_STORE_H
 
@@ -105,8 +102,8 @@ TD_MUST_CHECK td_status td_store_get(struct td_store *store, const char *name, s
                                      struct td_arena *arena, struct td_tensor_listing *out,
                                      struct td_error *err);
 
-/* False if td_store_get of the name of a tensor or alias would be TENSOR_NOT_FOUND. A name that is not there
- * costs no more than the look-up: no similar name is searched for. */
+/* False if td_store_get of the name of a tensor or alias would be TENSOR_NOT_FOUND. A name that is
+ * not there costs no more than the look-up: no similar name is searched for. */
 bool td_store_knows(struct td_store *store, const char *name);
 
 /* Counts the changes of all names. If it is the same before the first and after the last of some
@@ -137,26 +134,26 @@ bool td_store_is_replaced(struct td_buffer *owner);
 /* Whether it is mapped from a file, which may be truncated while it is read. */
 bool td_store_is_mapped(const struct td_tensor *tensor);
 
-/* Where a resident tensor keeps its place in the metrics, plus one; 0 at first. A version takes over that
- * of the one it replaces. NULL if the tensor is not resident. */
+/* Where a resident tensor keeps its place in the metrics, plus one; 0 at first. A version takes
+ * over that of the one it replaces. NULL if the tensor is not resident. */
 atomic_int *td_store_place_of(const struct td_tensor *tensor, const char **name);
 
-/* The statistics that the version of a resident tensor, which is that of a listing, keeps; NULL if it has
- * none. They live as long as the version. */
+/* The statistics that the version of a resident tensor, which is that of a listing, keeps; NULL if
+ * it has none. They live as long as the version. */
 const struct td_statistics *td_store_statistics(const struct td_tensor *tensor);
 
-/* Keeps a copy of them with the version, in the store's memory, of which all kept ones take a sixteenth of
- * their tensors at most; if there is none, others have been kept meanwhile, or the tensor is small, it does
- * nothing. */
+/* Keeps a copy of them with the version, in the store's memory, of which all kept ones take a
+ * sixteenth of their tensors at most; if there is none, others have been kept meanwhile, or the
+ * tensor is small, it does nothing. */
 void td_store_keep_statistics(struct td_store *store, const struct td_tensor *tensor,
                               const struct td_statistics *statistics);
 
-/* The name and number of the version that a resident tensor is; false if it is not resident. They live
- * as long as the version. */
+/* The name and number of the version that a resident tensor is; false if it is not resident. They
+ * live as long as the version. */
 bool td_store_identity(const struct td_tensor *tensor, const char **name, uint64_t *number);
 
-/* Some of the names, sorted: those that begin with `prefix` and come after the name `after`, which need not
- * exist; of these the first `limit`. "", "" and 0: all. */
+/* Some of the names, sorted: those that begin with `prefix` and come after the name `after`, which
+ * need not exist; of these the first `limit`. "", "" and 0: all. */
 struct td_name_range {
     const char *prefix, *after;
     int limit;
@@ -192,8 +189,8 @@ struct td_store_write {
     struct td_writer *writer;
 };
 
-/* Describes the writer that the change needs, except for its deadline and ready(). True if the change
- * may wait for a disk. */
+/* Describes the writer that the change needs, except for its deadline and ready(). True if the
+ * change may wait for a disk. */
 bool td_store_plan_write(struct td_store *store, const struct td_store_write *write,
                          struct td_writer *writer);
 
@@ -226,9 +223,9 @@ TD_MUST_CHECK td_status td_store_put(struct td_store *store, const struct td_sto
                                      struct td_tensor_listing *out, bool *created,
                                      struct td_error *err);
 
-/* As td_store_put, with keys for the rows: a vector as long as the table, or NULL. Their index is built
- * with `exec`. CONFLICT if the lengths differ, INVALID_ARGUMENT with the positions of equal keys,
- * DEVICE_UNAVAILABLE if they are those of another table whose file was truncated. */
+/* As td_store_put, with keys for the rows: a vector as long as the table, or NULL. Their index is
+ * built with `exec`. CONFLICT if the lengths differ, INVALID_ARGUMENT with the positions of equal
+ * keys, DEVICE_UNAVAILABLE if they are those of another table whose file was truncated. */
 TD_MUST_CHECK td_status td_store_put_table(struct td_store *store,
                                            const struct td_store_write *write,
                                            const struct td_tensor *rows,
@@ -256,9 +253,9 @@ TD_MUST_CHECK td_status td_store_delete_keys(struct td_store *store,
 /* TENSOR_NOT_FOUND: the table has no keys. */
 td_status td_store_no_keys(const char *table, struct td_error *err);
 
-/* Neither a restart nor a rescan brings the tensor back: all files that hold it are removed. FORBIDDEN if
- * one of them holds other tensors as well. *persisted: the data folder has changed, so that the deletion
- * changes what a restart finds. */
+/* Neither a restart nor a rescan brings the tensor back: all files that hold it are removed.
+ * FORBIDDEN if one of them holds other tensors as well. *persisted: the data folder has changed, so
+ * that the deletion changes what a restart finds. */
 TD_MUST_CHECK td_status td_store_delete(struct td_store *store, const struct td_store_write *write,
                                         bool *persisted, struct td_error *err);
 
@@ -282,10 +279,10 @@ TD_MUST_CHECK td_status td_store_update_begin(struct td_store *store,
                                               struct td_arena *arena, struct td_exec *exec,
                                               struct td_store_update **out, struct td_error *err);
 
-/* As begin, in two steps: open gives `before`, which may decide how many rows there will be; copy gives
- * `tensor`, with the first `rows` rows of before, or with all of them and room for others behind,
- * whose values are not set. Of strings there is no copy, whatever `rows` is. With keys exec is not
- * NULL. */
+/* As begin, in two steps: open gives `before`, which may decide how many rows there will be; copy
+ * gives `tensor`, with the first `rows` rows of before, or with all of them and room for others
+ * behind, whose values are not set. Of strings there is no copy, whatever `rows` is. With keys exec
+ * is not NULL. */
 TD_MUST_CHECK td_status td_store_update_open(struct td_store *store,
                                              const struct td_store_write *write,
                                              struct td_arena *arena, struct td_exec *exec,
@@ -294,8 +291,9 @@ TD_MUST_CHECK td_status td_store_update_copy(struct td_store_update *update, int
                                              struct td_error *err);
 
 /* Publishes the change. offsets[i], `count` of them, are where slice_bytes bytes each were
- * written, if the number of rows is the same. A tensor that replaced update->tensor (strings) is taken
- * as a whole. Also errors of td_store_put_table about keys. Ends the update even if it fails; then the version before stays current. */
+ * written, if the number of rows is the same. A tensor that replaced update->tensor (strings) is
+ * taken as a whole. Also errors of td_store_put_table about keys. Ends the update even if it fails;
+ * then the version before stays current. */
 TD_MUST_CHECK td_status td_store_update_commit(struct td_store_update *update,
                                                const uint64_t *offsets, int64_t count,
                                                size_t slice_bytes, struct td_arena *arena,
@@ -346,8 +344,8 @@ struct td_store_reading {
 };
 struct td_store_reading td_store_reading(struct td_store *store);
 
-/* DEVICE_UNAVAILABLE if aliases.json could not be read at the start, nor since, so that its aliases are
- * missing. */
+/* DEVICE_UNAVAILABLE if aliases.json could not be read at the start, nor since, so that its aliases
+ * are missing. */
 TD_MUST_CHECK td_status td_store_check_aliases(const struct td_store *store, struct td_error *err);
 
 /* The store as the api's resolver of refs. Borrowed. */

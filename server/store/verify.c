@@ -79,7 +79,8 @@ td_status td_store_verify_new(struct td_store *store, struct td_version *version
 /* Begins with the next pending version; false if there is none. */
 static bool choose_version(struct td_store *store)
 {
-    /* Before the search: it is set under the lock under which another one becomes current meanwhile. */
+    /* Before the search: it is set under the lock under which another one becomes current
+     * meanwhile. */
     if (!atomic_exchange(&store->unverified, false))
         return false;
     store->verifying = td_store_next_pending(store, &store->verify_place);

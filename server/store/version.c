@@ -151,9 +151,9 @@ td_status td_version_check(const struct td_version *version, struct td_error *er
                         rows ? version->file : version->keys->file, version->name);
 }
 
-/* What a file without checksums is known by: sizes and times of modification, which a copy can keep, and
- * the first and the last page, because all files of an image may have the same time.
- * Not its inode, which clients should not know, and which differs between replicas. */
+/* What a file without checksums is known by: sizes and times of modification, which a copy can
+ * keep, and the first and the last page, because all files of an image may have the same time. Not
+ * its inode, which clients should not know, and which differs between replicas. */
 static uint64_t mix_file(const struct td_file_id *id, uint64_t stored_number)
 {
     const uint64_t parts[] = {

@@ -65,8 +65,8 @@ uint64_t td_version_keys_held(const struct td_version *version);
 /* Mapped bytes, with those of its keys. */
 uint64_t td_version_mapped(const struct td_version *version);
 
-/* What keeps the data of one of its two tensors, its rows or its keys, alive; part of either counts as
- * that one. Either may be mapped while the other is in memory. */
+/* What keeps the data of one of its two tensors, its rows or its keys, alive; part of either counts
+ * as that one. Either may be mapped while the other is in memory. */
 struct td_part {
     struct td_buffer *bytes;
     uint64_t mapped; /* bytes */
@@ -86,8 +86,8 @@ TD_MUST_CHECK td_status td_version_copy(struct td_store *store, struct td_versio
                                         const struct td_tensor *tensor, const struct td_stop *stop,
                                         struct td_error *err);
 
-/* Sets it to the rows of `before`, in the same bytes; `held`: bytes in memory with those of its keys.
- * The file of `before` does not hold it. */
+/* Sets it to the rows of `before`, in the same bytes; `held`: bytes in memory with those of its
+ * keys. The file of `before` does not hold it. */
 void td_version_share(struct td_version *version, const struct td_version *before, uint64_t held);
 
 /* The version that owns the tensor, or NULL. */
@@ -99,12 +99,13 @@ bool td_version_is_cut(const struct td_version *version);
 /* True if its mapping is of no use, though its file may be again. Damage is in the file. */
 bool td_version_is_lost(const struct td_version *version);
 
-/* DEVICE_UNAVAILABLE if its file has been truncated or is damaged. To be called after the bytes are copied and
- * before the copy is published. */
+/* DEVICE_UNAVAILABLE if its file has been truncated or is damaged. To be called after the bytes are
+ * copied and before the copy is published. */
 TD_MUST_CHECK td_status td_version_check(const struct td_version *version, struct td_error *err);
 
-/* Sets the ETag: derived from the number, or from the tensor's file. That is the same in each process that
- * serves the file or a copy: from its checksums, or else its size, its time of modification and the pages at its ends. */
+/* Sets the ETag: derived from the number, or from the tensor's file. That is the same in each
+ * process that serves the file or a copy: from its checksums, or else its size, its time of
+ * modification and the pages at its ends. */
 void td_version_set_etag(const struct td_store *store, struct td_version *version);
 void td_version_set_file_etag(struct td_version *version, const struct td_file_id *id,
                               const struct td_data_tensor *stored);

@@ -131,8 +131,8 @@ static void end_change(struct change *change, td_status status, struct td_tensor
     td_store_leave(change->store, change->write, &change->writer);
 }
 
-/* Makes keys of the vector. One of a resident table may be mapped: if its file was truncated meanwhile,
- * zeros were read. *out is NULL before. */
+/* Makes keys of the vector. One of a resident table may be mapped: if its file was truncated
+ * meanwhile, zeros were read. *out is NULL before. */
 static td_status make_keys(const struct change *change, const struct td_tensor *vector,
                            struct td_exec *exec, const struct td_stop *stop, struct td_keys **out,
                            struct td_error *err)
@@ -206,8 +206,8 @@ static bool persists_keys(const struct td_store_write *write, const struct td_ve
            td_keys_equal(before->keys, keys);
 }
 
-/* Whether `keys` may be put beside the rows of `before`, or, if NULL, its keys be deleted. A version gets
- * keys once; the same ones may be persisted later. */
+/* Whether `keys` may be put beside the rows of `before`, or, if NULL, its keys be deleted. A
+ * version gets keys once; the same ones may be persisted later. */
 static td_status check_keys_before(const struct td_store_write *write,
                                    const struct td_version *before, const struct td_tensor *keys,
                                    struct td_error *err)
@@ -363,8 +363,8 @@ td_status td_store_delete_keys(struct td_store *store, const struct td_store_wri
 
 /* ---- DELETE ---------------------------------------------------------------------------------- */
 
-/* An alias that is not known here may name the version. Who may not change the folder is told so by the
- * removal. */
+/* An alias that is not known here may name the version. Who may not change the folder is told so by
+ * the removal. */
 static td_status check_aliases(struct td_store *store, const char *name, struct td_error *err)
 {
     return !td_table_version(name) || !store->dir || !td_data_dir_is_locked(store->dir)

@@ -92,8 +92,8 @@ static bool is_full(const struct ready_list *list)
     return list->count == (int)(sizeof list->writers / sizeof *list->writers);
 }
 
-/* Moves the writers that may enter from the waiting ones to the others, in their order. Only those that
- * `left` excluded are looked at, unless it is NULL. */
+/* Moves the writers that may enter from the waiting ones to the others, in their order. Only those
+ * that `left` excluded are looked at, unless it is NULL. */
 static void admit_waiting(struct td_store *store, const struct td_writer *left,
                           struct ready_list *ready)
 {
@@ -119,7 +119,8 @@ static void call_ready(const struct ready_list *ready)
         ready->writers[i]->ready(ready->writers[i]);
 }
 
-/* Calls ready() of the writers that may enter since `left` has left; NULL: of all that may enter. */
+/* Calls ready() of the writers that may enter since `left` has left; NULL: of all that may
+ * enter. */
 static void admit_next(struct td_store *store, const struct td_writer *left)
 {
     struct ready_list ready;

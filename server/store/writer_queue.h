@@ -3,19 +3,18 @@
  *     enter ─► nobody has the names ───────────────────────────► change ─► leave
  *           └► another writer has one: the writer waits, and ready() is called when its turn comes
  *
- * A writer gets all its names at once or none, so writers that hold names never wait for each other,
- * with one exception: a scan, which blocks its thread, may enter for further names while it has
- * some. It therefore waits only for writers that have entered, and these end by themselves.
+ * A writer gets all its names at once or none, so writers that hold names never wait for each
+ * other, with one exception: a scan, which blocks its thread, may enter for further names while it
+ * has some. It therefore waits only for writers that have entered, and these end by themselves.
  *
  * Order      Writers that share a name change it in the order in which they entered.
  * Deadlines  td_writers_expire calls ready() of a writer whose deadline has passed, without its
  *            names: td_writer_has_entered is false then. Nothing has been changed for it.
- * Ownership  The caller owns the td_writer and its names; both stay valid until it has left, or until
- *            ready() was called for a writer that has not entered.
- * Threads    Any. ready() is called on the thread that leaves or expires, with no lock held; it must
- *            not block.
- * Cost       enter and leave compare the names of all writers. Their number is bounded by the queues
- *            of the requests that write. */
+ * Ownership  The caller owns the td_writer and its names; both stay valid until it has left, or
+ * until ready() was called for a writer that has not entered. Threads    Any. ready() is called on
+ * the thread that leaves or expires, with no lock held; it must not block. Cost       enter and
+ * leave compare the names of all writers. Their number is bounded by the queues of the requests
+ * that write. */
 #ifndef TD_SERVER_STORE_WRITER_QUEUE_H
 #define TD_SERVER_STORE_WRITER_QUEUE_H
 
@@ -42,7 +41,8 @@ struct td_writer {
  * this function returns. */
 bool td_writer_enter(struct td_store *store, struct td_writer *writer);
 
-/* True if the writer has its names. Otherwise another writer has one of them, and nothing happens. */
+/* True if the writer has its names. Otherwise another writer has one of them, and nothing
+ * happens. */
 bool td_writer_try(struct td_store *store, struct td_writer *writer);
 
 /* Blocks the thread until the writer has its names. */

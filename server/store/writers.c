@@ -216,7 +216,8 @@ struct td_version *td_version_publish(struct td_store *store, struct td_version 
     return td_store_publish(store, version);
 }
 
-/* ---- deleting ---------------------------------------------------------------------------------- */
+/* ---- deleting
+ * ---------------------------------------------------------------------------------- */
 
 td_status td_version_check_folder(const struct td_version *version, struct td_error *err)
 {
@@ -228,7 +229,8 @@ td_status td_version_check_folder(const struct td_version *version, struct td_er
                  : TD_OK;
 }
 
-/* The files that a name may have in the data folder are gone, and so is what was wrong with them. */
+/* The files that a name may have in the data folder are gone, and so is what was wrong with
+ * them. */
 static void solve_problems(struct td_store *store, const char *name)
 {
     char stem[TD_TENSOR_NAME];

@@ -1,7 +1,7 @@
 /* writers.h - the steps that are common to all changes of a name.
  *
- *     check ─► enter (writer_queue.h) ─► prepare: reserve what publish needs ─► fill: number, bytes or
- *           file, ETag ─► publish, or abandon ─► leave
+ *     check ─► enter (writer_queue.h) ─► prepare: reserve what publish needs ─► fill: number, bytes
+ * or file, ETag ─► publish, or abandon ─► leave
  *
  * Threads    Any. A writer that has entered may block on a disk. */
 #ifndef TD_SERVER_STORE_WRITERS_H
@@ -11,8 +11,8 @@
 #include "server/store/version.h"
 #include "server/store/writer_queue.h"
 
-/* INVALID_ARGUMENT unless the name is valid and, to persist, there is a data folder, CONFLICT if the
- * name is an alias, unless the write removes it; then errors of td_data_dir_check_change. */
+/* INVALID_ARGUMENT unless the name is valid and, to persist, there is a data folder, CONFLICT if
+ * the name is an alias, unless the write removes it; then errors of td_data_dir_check_change. */
 TD_MUST_CHECK td_status td_store_check_write(struct td_store *store,
                                              const struct td_store_write *write,
                                              struct td_error *err);
@@ -32,8 +32,8 @@ struct td_writer *td_store_enter(struct td_store *store, const struct td_store_w
 void td_store_leave(struct td_store *store, const struct td_store_write *write,
                     struct td_writer *own);
 
-/* The next version of a name whose writer has entered: kept by the arena, with its name reserved, so
- * that td_version_publish cannot fail. Ends with publish or abandon. RESOURCE_LIMIT,
+/* The next version of a name whose writer has entered: kept by the arena, with its name reserved,
+ * so that td_version_publish cannot fail. Ends with publish or abandon. RESOURCE_LIMIT,
  * MEMORY_EXHAUSTED. */
 TD_MUST_CHECK td_status td_version_prepare(struct td_store *store, const char *name,
                                            struct td_arena *arena, struct td_version **out,
@@ -46,7 +46,8 @@ TD_MUST_CHECK td_status td_version_persist(struct td_store *store, struct td_ver
                                            const struct td_tensor *tensor, bool serve,
                                            const struct td_stop *stop, struct td_error *err);
 
-/* Sets the version's number, bytes (reserved, with those of its keys, which are set before) and ETag. Errors as td_version_persist. */
+/* Sets the version's number, bytes (reserved, with those of its keys, which are set before) and
+ * ETag. Errors as td_version_persist. */
 TD_MUST_CHECK td_status td_version_fill(struct td_store *store, struct td_version *version,
                                         const struct td_version *before,
                                         const struct td_tensor *tensor, bool persist,
@@ -61,9 +62,10 @@ struct td_version *td_version_publish(struct td_store *store, struct td_version 
 TD_MUST_CHECK td_status td_version_check_folder(const struct td_version *version,
                                                 struct td_error *err);
 
-/* Deletes a name whose writer has entered; `before` is its version, NULL if its file is damaged. FORBIDDEN if it
- * comes from a folder of versions, or `own_only` and a file that the server did not write has it; CONFLICT
- * if an alias names it; errors of td_data_dir_remove. *had_file: files of the data folder were removed. */
+/* Deletes a name whose writer has entered; `before` is its version, NULL if its file is damaged.
+ * FORBIDDEN if it comes from a folder of versions, or `own_only` and a file that the server did not
+ * write has it; CONFLICT if an alias names it; errors of td_data_dir_remove. *had_file: files of
+ * the data folder were removed. */
 TD_MUST_CHECK td_status td_version_delete(struct td_store *store, const char *name,
                                           const struct td_version *before, bool own_only,
                                           bool *had_file, struct td_error *err);

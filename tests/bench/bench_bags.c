@@ -2,12 +2,12 @@
  *
  *     bench_bags dtype columns rows threads [weighted] [isa]
  *
- * A table of float32, float16, int8 (with scale and offset as inputs) or byte_rowwise; with a weight for
- * each index, and with the loops of an instruction set, as `tensord --isa` has them. A line on the
- * standard input is the number of rows of a bag; it is answered with "ns", those of a row in the
- * tenth fastest and in the median of 100 calls with 20,000 random rows each, and the sum of all
- * elements of the output of the first of them. The elements, scales, offsets and rows are those that
- * bags.py gives to PyTorch. */
+ * A table of float32, float16, int8 (with scale and offset as inputs) or byte_rowwise; with a
+ * weight for each index, and with the loops of an instruction set, as `tensord --isa` has them. A
+ * line on the standard input is the number of rows of a bag; it is answered with "ns", those of a
+ * row in the tenth fastest and in the median of 100 calls with 20,000 random rows each, and the sum
+ * of all elements of the output of the first of them. The elements, scales, offsets and rows are
+ * those that bags.py gives to PyTorch. */
 #include "kernels/embedding_bag/embedding_bag.h"
 #include "kernels/half.h"
 #include "server/workers/worker_pool.h"

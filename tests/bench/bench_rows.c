@@ -2,12 +2,12 @@
  *
  *     bench_rows [rounds]
  *
- * Random rows of a table of 1 GiB (in huge pages if possible), then of 256 KiB, are copied to a warm
- * output. "gather" is the complete run of the op: check, resolve, copy. "hand" is memcpy with a constant
- * row width and prefetches to either cache, at the best of several distances; "plain" is the same without
- * prefetches; neither checks indices. The three alternate; figures are medians, in GB of output per second. The ratio
- * is gather / hand, the median of the ratios of each round, since both meet the same noise in a
- * round.
+ * Random rows of a table of 1 GiB (in huge pages if possible), then of 256 KiB, are copied to a
+ * warm output. "gather" is the complete run of the op: check, resolve, copy. "hand" is memcpy with
+ * a constant row width and prefetches to either cache, at the best of several distances; "plain" is
+ * the same without prefetches; neither checks indices. The three alternate; figures are medians, in
+ * GB of output per second. The ratio is gather / hand, the median of the ratios of each round,
+ * since both meet the same noise in a round.
  *
  * Then small rows in the cache, where the loop around the copy dominates, in ns per row: "hand" is
  * a typed loop for that case. */

@@ -247,7 +247,8 @@ static void list_attrs(const struct tree *one, struct body *out)
     }
 }
 
-/* ---- the Open Inference Protocol -------------------------------------------------------------- */
+/* ---- the Open Inference Protocol
+ * -------------------------------------------------------------- */
 
 static void write_oip_data(FILE *file, const struct input *input)
 {
@@ -311,7 +312,8 @@ static void write_oip(FILE *file, FILE *raw, const struct tree *one, const struc
     fputs("]}", file);
 }
 
-/* ---- which form can express what -------------------------------------------------------------- */
+/* ---- which form can express what
+ * -------------------------------------------------------------- */
 
 struct contents {
     bool complex, complex128, string, base64_string, real, empty_list;
@@ -437,7 +439,8 @@ bool write_body(const struct tree *one, enum form form, struct td_arena *arena, 
     return true;
 }
 
-/* ---- replies ----------------------------------------------------------------------------------- */
+/* ---- replies
+ * ----------------------------------------------------------------------------------- */
 
 static struct named *add_output(struct outputs *out, struct text name)
 {

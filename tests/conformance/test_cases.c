@@ -1,5 +1,6 @@
-/* The conformance cases of one file, in process: each as a request in every form, on several threads, with
- * every instruction set, and with every allocation failing. TD_CASES is the path of the file. */
+/* The conformance cases of one file, in process: each as a request in every form, on several
+ * threads, with every instruction set, and with every allocation failing. TD_CASES is the path of
+ * the file. */
 #include "tests/conformance/call.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
@@ -289,10 +290,11 @@ TD_TEST_LOOP(replies_are_as_expected_with_each_instruction_set, 0, TD_NOT_UNDER_
     take_file(FORM_BASE64, is_right_with_each_isa);
 }
 
-/* ---- no memory -------------------------------------------------------------------------------- */
+/* ---- no memory
+ * -------------------------------------------------------------------------------- */
 
-/* Is the answer the one to exhausted memory? The Open Inference Protocol has 429 for it, and without memory for the
- * document no code. */
+/* Is the answer the one to exhausted memory? The Open Inference Protocol has 429 for it, and
+ * without memory for the document no code. */
 static bool says_no_memory(const struct call *call, const struct answer *answer,
                            struct td_arena *arena, struct why *why)
 {

@@ -1,5 +1,5 @@
-/* tree.h - reads JSON into a tree whose nodes keep their text, so that the numbers of a case are sent
- * as they are written. Independent of api/json.
+/* tree.h - reads JSON into a tree whose nodes keep their text, so that the numbers of a case are
+ * sent as they are written. Independent of api/json.
  *
  * NaN, Infinity and -Infinity without quotes are numbers, as in replies of the Open Inference
  * Protocol.

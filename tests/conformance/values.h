@@ -1,5 +1,5 @@
-/* values.h - the tensor of a case or a reply as a list of values that can be compared: read from JSON
- * or from bytes, written as bytes. Independent of api/ and of kernels/convert.
+/* values.h - the tensor of a case or a reply as a list of values that can be compared: read from
+ * JSON or from bytes, written as bytes. Independent of api/ and of kernels/convert.
  *
  * Floats are rounded to the dtype when they are read.
  *
@@ -35,8 +35,8 @@ bool because(struct why *why, const char *format, ...)
 
 enum layout { LAYOUT_FLAT, LAYOUT_NESTED, LAYOUT_BASE64, LAYOUT_ANY };
 
-/* Reads {"dtype", "shape", "data" or "base64"}. The layout must be as given, except that strings may
- * always be base64, which those that are not UTF-8 are. */
+/* Reads {"dtype", "shape", "data" or "base64"}. The layout must be as given, except that strings
+ * may always be base64, which those that are not UTF-8 are. */
 bool values_of_tree(const struct tree *tree, enum layout layout, struct td_arena *arena,
                     struct values *out, struct why *why);
 

@@ -46,7 +46,8 @@ void fuzz_arena_close(struct td_arena *arena);
 struct td_memory *fuzz_memory(void);
 size_t fuzz_memory_in_use(void);
 
-/* Resolves "t", int32[4,2], and "s", string[3], with keys of int64 and of strings; and the regions "r" and "q" of 64 bytes. */
+/* Resolves "t", int32[4,2], and "s", string[3], with keys of int64 and of strings; and the regions
+ * "r" and "q" of 64 bytes. */
 struct td_resolver *fuzz_resolver(void);
 struct td_regions *fuzz_regions(void);
 
@@ -58,8 +59,8 @@ void fuzz_expect_error(const struct td_error *err, td_status status, size_t size
 /* Element count, size and offsets agree; reads all its bytes. */
 void fuzz_expect_tensor(const struct td_tensor *tensor);
 
-/* The index of the keys finds each of them at its place. Keys and index that are not `intact` may give
- * no row, or another one with an equal key. */
+/* The index of the keys finds each of them at its place. Keys and index that are not `intact` may
+ * give no row, or another one with an equal key. */
 void fuzz_expect_keys(const struct td_tensor *keys, bool intact);
 
 /* The data lies within the bytes. */

@@ -93,7 +93,8 @@ static void fill(struct td_tensor *tensor, int input)
         }
 }
 
-/* A number of the reference: integers wrap around in 64 bits, of which each dtype has the lowest. */
+/* A number of the reference: integers wrap around in 64 bits, of which each dtype has the
+ * lowest. */
 struct number {
     uint64_t re, im;
 };

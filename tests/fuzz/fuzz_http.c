@@ -2,9 +2,10 @@
  *
  * Input    A byte: 0 to send all at once, else the size of the pieces; the bytes.
  *
- * Every reply is well-formed HTTP, a plain GET gets one, the connection is closed after the client has closed its side,
- * and then no call is in flight and the memory in use is that of before. Requests are computed
- * by the I/O thread and by a worker, so what happens at the same time may differ from run to run. */
+ * Every reply is well-formed HTTP, a plain GET gets one, the connection is closed after the client
+ * has closed its side, and then no call is in flight and the memory in use is that of before.
+ * Requests are computed by the I/O thread and by a worker, so what happens at the same time may
+ * differ from run to run. */
 #include "server/calls/services_open.h"
 #include "server/config/load.h"
 #include "server/http/http.h"

@@ -1,7 +1,7 @@
 /* fuzz_store.c - files of the data folder: loaded by a store, read, persisted, read again.
  *
- * Input    A byte that selects the format: .tensord, .npy or .safetensors; the file. With 0x80 set: a
- *          file that the store has written, with 0x02 a table with keys, is damaged, and with 0x04 its
+ * Input    A byte that selects the format: .tensord, .npy or .safetensors; the file. With 0x80 set:
+ * a file that the store has written, with 0x02 a table with keys, is damaged, and with 0x04 its
  *          checksums are not compared: an offset in two bytes, little-endian, and a byte that is
  *          combined with the one there by exclusive or; and so on.
  *
@@ -153,7 +153,8 @@ static void read_all(struct td_store *store, struct td_arena *arena)
     td_arena_reset(arena);
 }
 
-/* Reads t.tensord, and writes it with the damage that the input describes. False if there is none. */
+/* Reads t.tensord, and writes it with the damage that the input describes. False if there is
+ * none. */
 static bool damage_file(const uint8_t *data, size_t size)
 {
     static uint8_t bytes[4096], before[4096];

@@ -1,6 +1,8 @@
-/* fuzz_versions.c - what says which versions there are and what names them: manifest.json and aliases.json.
+/* fuzz_versions.c - what says which versions there are and what names them: manifest.json and
+ * aliases.json.
  *
- * Input    A byte: 0 for a manifest, 1 for aliases.json, 2 for one whose checksum is appended; the text. */
+ * Input    A byte: 0 for a manifest, 1 for aliases.json, 2 for one whose checksum is appended; the
+ * text. */
 #include "server/store/alias_file.h"
 #include "server/store/data_dir.h"
 #include "server/store/manifest.h"

@@ -1,6 +1,6 @@
-/* Two numbers move the clock: an offset in nanoseconds, which is added to the system's time, and the
- * time at which CLOCK_MONOTONIC stands still (0: it runs). In the test daemon the test writes both,
- * as eight bytes each, to the file "clock" in the folder TD_TEST_GATES.
+/* Two numbers move the clock: an offset in nanoseconds, which is added to the system's time, and
+ * the time at which CLOCK_MONOTONIC stands still (0: it runs). In the test daemon the test writes
+ * both, as eight bytes each, to the file "clock" in the folder TD_TEST_GATES.
  *
  * Waits with a time limit end early when the test has advanced the clock past it: they look every
  * LOOK_MS. The daemon's main thread, which waits for signals, keeps house after each look. Timeouts
@@ -70,7 +70,8 @@ __attribute__((constructor)) static void map_numbers(void)
         numbers = page;
 }
 
-/* What the test did before it moved the clock happens before what a thread does that sees it moved. */
+/* What the test did before it moved the clock happens before what a thread does that sees it
+ * moved. */
 static int64_t number(int which)
 {
     return atomic_load_explicit(&numbers[which], memory_order_acquire);

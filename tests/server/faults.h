@@ -24,8 +24,8 @@ struct fault {
     int at; /* number of the first failing call, from 1; 0 for none */
     int reason;
     enum fault_span span;
-    const char *
-        always; /* a function that always fails, as if the file system did not support it; NULL for none */
+    const char *always; /* a function that always fails, as if the file system did not support it;
+                           NULL for none */
     /* Called before each call that does not allocate, with the function and the last component of
      * the file that it is about; NULL for none. It may change files, as another process would: its
      * own calls are neither counted, nor do they fail. */
@@ -41,7 +41,8 @@ void faults_end(void);
 int faults_calls(void);
 const char *faults_function(int call, bool *memory);
 
-/* The file descriptors of the process, and the mappings that the program has made and not removed. */
+/* The file descriptors of the process, and the mappings that the program has made and not
+ * removed. */
 int faults_descriptors(void);
 int faults_mappings(void);
 

@@ -39,9 +39,9 @@ void put_safetensors(const char *name, const char *header, int32_t first, int n)
     "{\"w\":{\"dtype\":\"I32\",\"shape\":[2,2],\"data_offsets\":[0,16]},"                          \
     "\"b.x\":{\"dtype\":\"I32\",\"shape\":[2],\"data_offsets\":[16,24]}}  "
 
-/* A folder of a version: its files, "m.npy t.npy m.safetensors", with values from `first` and the tensors
- * w and b.x; the manifest of those that are there, `aliases` is the text of that member, "" for none; both
- * of these. */
+/* A folder of a version: its files, "m.npy t.npy m.safetensors", with values from `first` and the
+ * tensors w and b.x; the manifest of those that are there, `aliases` is the text of that member, ""
+ * for none; both of these. */
 void put_version_files(const char *version, const char *files, int32_t first);
 void put_manifest(const char *version, const char *files, const char *aliases);
 void put_version(const char *version, const char *files, int32_t first, const char *aliases);
@@ -64,8 +64,8 @@ void expect_names(struct td_store *store, const char *wanted);
 /* Lives until the test ends. */
 const struct td_tensor_listing *found(struct td_store *store, const char *name);
 
-/* "x=m@1/m@1 ": what each alias names now, and after a restart. What the list of aliases says about the data
- * folder: "SOURCE: REASON;". Until the next call. */
+/* "x=m@1/m@1 ": what each alias names now, and after a restart. What the list of aliases says about
+ * the data folder: "SOURCE: REASON;". Until the next call. */
 const char *aliases_of(struct td_store *store);
 const char *problems_of(struct td_store *store);
 

@@ -1,5 +1,5 @@
-/* expect.h - assertions. Unlike those of Check they write to no file when they pass, so that they suit
- * inner loops: every assertion of Check is a system call. */
+/* expect.h - assertions. Unlike those of Check they write to no file when they pass, so that they
+ * suit inner loops: every assertion of Check is a system call. */
 #ifndef TD_TESTS_SUPPORT_EXPECT_H
 #define TD_TESTS_SUPPORT_EXPECT_H
 

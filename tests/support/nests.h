@@ -30,9 +30,9 @@ struct nest_kind {
 void nest_draw(struct nest *nest, const struct nest_kind *kind, uint64_t *state);
 
 /* A nest from an equation and the extents of its letters, "zmk,zkn->zmn z=2 m=5 n=7 k=3" or
- * "ij-> i=3 j=4". Operands are row-major and dense, except that a digit after a letter, "mk2", gives
- * that dimension a gap: only every second element is used. Loops are in the order of simplified
- * nests; those of extent 1 are not removed. Allocates nothing. */
+ * "ij-> i=3 j=4". Operands are row-major and dense, except that a digit after a letter, "mk2",
+ * gives that dimension a gap: only every second element is used. Loops are in the order of
+ * simplified nests; those of extent 1 are not removed. Allocates nothing. */
 void nest_parse(struct nest *nest, const char *text, td_dtype a, td_dtype b, td_dtype c);
 
 /* nest_parse, with operands in memory; A and B have the dtype `in`. */

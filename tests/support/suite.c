@@ -10,8 +10,8 @@
 
 enum { LIMIT_S = 600 }; /* ends a test that hangs, also with valgrind on a busy machine */
 
-/* The linker defines these for each section whose name is an identifier. Weak: a program may have no
- * fixture. */
+/* The linker defines these for each section whose name is an identifier. Weak: a program may have
+ * no fixture. */
 extern const struct td_test *const __start_td_tests[] __attribute__((weak));
 extern const struct td_test *const __stop_td_tests[] __attribute__((weak));
 extern const struct td_fixture *const __start_td_fixtures[] __attribute__((weak));

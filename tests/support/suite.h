@@ -34,8 +34,8 @@
     static const struct td_fixture begin##_fixture = { __FILE__, begin, end };                     \
     TD_REGISTER(td_fixtures, td_fixture, begin##_fixture)
 
-/* The number of runs, or 0 under ThreadSanitizer: for tests of arithmetic in one thread, in which it
- * finds nothing and takes minutes. */
+/* The number of runs, or 0 under ThreadSanitizer: for tests of arithmetic in one thread, in which
+ * it finds nothing and takes minutes. */
 #ifdef __SANITIZE_THREAD__
 #define TD_NOT_UNDER_TSAN(runs) 0
 #else

@@ -7,8 +7,8 @@
 
 #include <stdatomic.h>
 
-/* How many threads and deadlines a large op is tried with. Sanitizers slow loops down by a factor of ten
- * and more: two threads race as well as four. */
+/* How many threads and deadlines a large op is tried with. Sanitizers slow loops down by a factor
+ * of ten and more: two threads race as well as four. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { MOST_THREADS = 2, TRIED_DEADLINES = 3 };
 #else

@@ -160,7 +160,8 @@ TD_TEST(a_hint_is_whole_or_left_out)
     ck_assert_int_eq(reason.text[strlen(reason.text) - 1], '\'');
 }
 
-/* Bytes of any value: memory is a sanitizer's to check. What is valid has no ASCII but that of names. */
+/* Bytes of any value: memory is a sanitizer's to check. What is valid has no ASCII but that of
+ * names. */
 TD_TEST_LOOP(any_bytes_are_valid_or_have_a_reason, 0, 4)
 {
     static const char *const parts[] = { "a",    ".",         E_ACUTE,        "e" ACUTE, HAN,

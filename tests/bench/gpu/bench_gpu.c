@@ -5,16 +5,16 @@
  * All calls go through the vtable, as in the daemon, and are timed from submission to completion;
  * best of several. Each figure is printed with a baseline that is measured in the same run:
  *
- *     gather    random rows of 16 B to 4 KB of a large table; baseline: a copy in device memory. Bytes
- *               are those read, including indices, and written; and those of the sectors of 32 bytes
- *               that this takes, which for rows of 16 bytes are 1.44 times as many
- *     einsum    matrix products; baseline: the same product by cuBLAS, called directly
- *     lookups   64 lookups of 32 rows as one launch of 64 items; baseline: 64 launches
- *     overlap   matrix products with copies from and to the host, on two streams as in the daemon;
- *               baseline: the longest of copy to device, product and copy to host
+ *     gather    random rows of 16 B to 4 KB of a large table; baseline: a copy in device memory.
+ * Bytes are those read, including indices, and written; and those of the sectors of 32 bytes that
+ * this takes, which for rows of 16 bytes are 1.44 times as many einsum    matrix products;
+ * baseline: the same product by cuBLAS, called directly lookups   64 lookups of 32 rows as one
+ * launch of 64 items; baseline: 64 launches overlap   matrix products with copies from and to the
+ * host, on two streams as in the daemon; baseline: the longest of copy to device, product and copy
+ * to host
  *
- * On a machine without a GPU the last line begins with "skipped", and the exit status is 77; any other device
- * that does not open has failed. */
+ * On a machine without a GPU the last line begins with "skipped", and the exit status is 77; any
+ * other device that does not open has failed. */
 #include "gpu/cuda/runtime/cublas.h"
 #include "gpu/loader/loader.h"
 #include "kernels/einsum/einsum.h"
@@ -163,7 +163,8 @@ static void lookup_make(struct launch *launch, void *table, int64_t rows, int64_
     launch_make(launch, "gather", out);
 }
 
-/* Bytes of the sectors that reading a row fetches; rows of a power of two bytes begin at a multiple of it. */
+/* Bytes of the sectors that reading a row fetches; rows of a power of two bytes begin at a multiple
+ * of it. */
 static size_t sector_bytes(size_t row_bytes)
 {
     enum { SECTOR = 32 };

@@ -18,8 +18,8 @@ enum class access { read, write, atomic };
 
 const char *const verbs[] = { "reads", "writes", "changes" };
 
-/* Shadow of a byte: its accesses in an interval, by one thread and by all others, a bit for each kind.
- * Small, since every byte of device memory has one. */
+/* Shadow of a byte: its accesses in an interval, by one thread and by all others, a bit for each
+ * kind. Small, since every byte of device memory has one. */
 struct shadow {
     uint32_t interval;
     uint32_t thread : 26; /* max_threads of each of 65536 blocks */

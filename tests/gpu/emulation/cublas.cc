@@ -27,8 +27,8 @@ struct cublasContext {
 
 /* ---- Handles ----------------------------------------------------------------------------- */
 
-/* All handles. Those of a lost device are never destroyed, so the set is not either: the leak checker still
- * finds them. */
+/* All handles. Those of a lost device are never destroyed, so the set is not either: the leak
+ * checker still finds them. */
 static std::set<cublasHandle_t> &handles = *new std::set<cublasHandle_t>;
 
 static bool is_handle(cublasHandle_t handle)
@@ -280,7 +280,8 @@ number number_at(const product &p, const matrix &from, int64_t z, int64_t row, i
     return { rounded_to_tf32(value.real()), rounded_to_tf32(value.imag()) };
 }
 
-/* Loads op(M) of one matrix of the batch, row-major if `row_major`, so that the inner loop is contiguous. */
+/* Loads op(M) of one matrix of the batch, row-major if `row_major`, so that the inner loop is
+ * contiguous. */
 std::vector<number> fetch(const product &p, const matrix &from, int64_t z, bool row_major)
 {
     std::vector<number> numbers(static_cast<size_t>(from.rows * from.columns));

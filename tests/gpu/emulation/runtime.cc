@@ -1,8 +1,8 @@
 /* runtime.cc - the functions of the CUDA runtime that the plugin calls.
  *
  * Submitted work is queued in its stream. It runs when a call synchronizes with a stream or queries
- * it: then work of all streams runs, each time from a random stream. Errors of a kernel are returned
- * by the next call, and by all calls until the device is reset. */
+ * it: then work of all streams runs, each time from a random stream. Errors of a kernel are
+ * returned by the next call, and by all calls until the device is reset. */
 #include "tests/gpu/emulation/runtime.h"
 
 #include "tests/gpu/emulation/accesses.h"
@@ -382,7 +382,8 @@ cudaError_t cudaDeviceSetLimit(cudaLimit limit, size_t value)
 
 /* ---- Kernels ----------------------------------------------------------------------------- */
 
-/* As the first launch would, it loads the kernel; without waiting for other work, so before there is any. */
+/* As the first launch would, it loads the kernel; without waiting for other work, so before there
+ * is any. */
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *attributes, const void *function)
 {
     BEGIN();

@@ -18,7 +18,8 @@ uint32_t kernel_number, block_number, interval_number;
 namespace
 {
 
-/* A stack, and where to resume it. Once begun, a fiber is kept and runs one thread after another. */
+/* A stack, and where to resume it. Once begun, a fiber is kept and runs one thread after
+ * another. */
 struct fiber {
     jmp_buf resume;
     ucontext_t entry;
@@ -49,7 +50,8 @@ char *stacks()
     return memory;
 }
 
-/* Switches to the scheduler. A context only begins a stack; longjmp resumes it without a system call. */
+/* Switches to the scheduler. A context only begins a stack; longjmp resumes it without a system
+ * call. */
 void yield(stop why)
 {
     last_stop = why;

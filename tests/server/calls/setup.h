@@ -24,8 +24,8 @@ void server_close(void);
 /* The option that makes the folder of folder.h the data folder. Until the next call. */
 const char *data_dir_option(void);
 
-/* Writes a .npy file into that folder, version 1.0, of n int32, all 0. Its data begins `shift` bytes
- * after an aligned address. */
+/* Writes a .npy file into that folder, version 1.0, of n int32, all 0. Its data begins `shift`
+ * bytes after an aligned address. */
 void put_zeros(const char *name, int n, int shift);
 
 /* A job that stops a worker at a gate. */

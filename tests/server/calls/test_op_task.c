@@ -465,7 +465,8 @@ TD_TEST(rows_of_a_truncated_file_are_not_stored)
     folder_close();
 }
 
-/* ---- files and shared memory that are truncated ------------------------------------------------ */
+/* ---- files and shared memory that are truncated
+ * ------------------------------------------------ */
 
 static int shared_object; /* of the region "out" */
 

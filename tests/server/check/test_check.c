@@ -43,7 +43,8 @@ static struct report check_options(const char *first, const char *second)
     return report;
 }
 
-/* Checks that the report has these lines, in any order. A line may be cut: "ok       table.npy: ". */
+/* Checks that the report has these lines, in any order. A line may be cut: "ok       table.npy:
+ * ". */
 static void expect(struct report report, bool starts, const char *const *lines)
 {
     ck_assert_msg(report.starts == starts, "%s", report.text);

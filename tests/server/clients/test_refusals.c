@@ -82,8 +82,8 @@ static bool delay(struct td_refusals *refusals, struct recorded *recorded, int64
     return td_refusals_delay(refusals, &recorded->refusal, due_ns);
 }
 
-/* Returns when the thread has looked at the clock. Two refusals that are due: the second one ends in
- * a later look than the first. */
+/* Returns when the thread has looked at the clock. Two refusals that are due: the second one ends
+ * in a later look than the first. */
 static void wait_for_a_look(struct td_refusals *refusals)
 {
     static struct recorded due[2];

@@ -156,7 +156,8 @@ TD_TEST(an_incompressible_reply_is_sent_as_it_is)
     ck_assert_ptr_eq(reply.chunks[0].data, noise);
 }
 
-/* Bytes that the C library has handed out; 0 where a sanitizer replaces it, which finds leaks too. */
+/* Bytes that the C library has handed out; 0 where a sanitizer replaces it, which finds leaks
+ * too. */
 static size_t bytes_in_use(void)
 {
     const struct mallinfo2 info = mallinfo2();

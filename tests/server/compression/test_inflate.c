@@ -155,7 +155,8 @@ TD_TEST(memory_grows_with_the_output_and_never_beyond_the_limit)
     free(packed.data);
 }
 
-/* Bytes that the C library has handed out; 0 where a sanitizer replaces it, which finds leaks too. */
+/* Bytes that the C library has handed out; 0 where a sanitizer replaces it, which finds leaks
+ * too. */
 static size_t bytes_in_use(void)
 {
     const struct mallinfo2 info = mallinfo2();

@@ -59,8 +59,9 @@ static void check_limits(const char *says, int64_t cpus, int64_t memory_bytes)
 }
 
 #define MOUNT(number, top, point) number " 23 0:2" number " " top " " point " rw,nosuid "
-#define V2_AT(top)                MOUNT("31", top, "/cg") "shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
-#define V2                        V2_AT("/")
+
+#define V2_AT(top) MOUNT("31", top, "/cg") "shared:4 - cgroup2 cgroup2 rw,nsdelegate\n"
+#define V2         V2_AT("/")
 #define V1_CPU_AT(top)                                                                             \
     MOUNT("32", top, "/cg/cpu,cpuacct") "shared:9 master:1 - cgroup cgroup rw,cpu,cpuacct\n"
 #define V1_MEMORY_AT(top) MOUNT("33", top, "/cg/memory") "- cgroup cgroup rw,memory\n"

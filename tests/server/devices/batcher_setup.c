@@ -49,7 +49,8 @@ static td_status hold_poll(struct td_device_stream *stream, bool *done, struct t
     return status;
 }
 
-/* Returns after a moment: by its own clock the device might wait for ever, if the test has stopped it. */
+/* Returns after a moment: by its own clock the device might wait for ever, if the test has stopped
+ * it. */
 static td_status hold_wait(struct td_device_stream *stream, int64_t timeout_ns, bool *done,
                            struct td_error *err)
 {
@@ -162,8 +163,9 @@ int looks(void)
 void reopen(struct setup *setup)
 {
     test_clock_advance(setup->options.retry_ms * MS);
-    /* The batcher looks again after some milliseconds. Where the test has stopped the clock they pass here, in
-     * steps so small that a thread inside a call of the device, which has a second, gets a processor. */
+    /* The batcher looks again after some milliseconds. Where the test has stopped the clock they
+     * pass here, in steps so small that a thread inside a call of the device, which has a second,
+     * gets a processor. */
     EVENTUALLY((test_clock_advance(MS / 100), counts_of(setup).available));
 }
 

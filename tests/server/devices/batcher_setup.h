@@ -45,7 +45,8 @@ uint64_t launches(void);
 /* Lets retry_ms pass, and waits until the device is open again. */
 void reopen(struct setup *setup);
 
-/* Threads that the batcher has started since the start of the test, and those that have not ended. */
+/* Threads that the batcher has started since the start of the test, and those that have not
+ * ended. */
 enum { THREADS = 4 }; /* two that copy, the batcher's and its supervisor */
 int threads_started(void);
 int threads_running(void);
@@ -95,19 +96,20 @@ void submit(struct setup *setup, struct batch_call *call);
 /* The next launch does not end before release_launch of a call that holds_launch. */
 void hold_next_launch(void);
 
-/* Lets the held launch of `call` end, and holds the next one, of what waits, until release_launch of `next`. */
+/* Lets the held launch of `call` end, and holds the next one, of what waits, until release_launch
+ * of `next`. */
 void hold_launch_after(struct batch_call *call, struct batch_call *next);
 
 /* Lets a held launch end. */
 void release_launch(struct batch_call *call);
 
-/* How often the batcher has looked whether work in flight has ended. After LOOKS more it has acted on
- * what was so before. */
+/* How often the batcher has looked whether work in flight has ended. After LOOKS more it has acted
+ * on what was so before. */
 enum { LOOKS = 4 };
 int looks(void);
 
-/* Advances the clock while a batch is in flight. Returns when the batcher has noticed, or the call has
- * ended. */
+/* Advances the clock while a batch is in flight. Returns when the batcher has noticed, or the call
+ * has ended. */
 void pass_time(const struct batch_call *call, int64_t ns);
 
 /* Advances the clock in steps until the call has ended. Returns by how much. */

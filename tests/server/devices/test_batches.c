@@ -298,8 +298,8 @@ TD_TEST(einsums_with_equal_plans_are_merged_into_one_launch)
     td_buffer_unref(weights.owner);
 }
 
-/* 8 MiB in inputs of 512 KiB. Under load the batcher's thread may have copied all before the others run: then once
- * more. */
+/* 8 MiB in inputs of 512 KiB. Under load the batcher's thread may have copied all before the others
+ * run: then once more. */
 TD_TEST(the_inputs_of_merged_calls_are_copied_by_several_threads)
 {
     enum { CALLS = 8, ROWS = 32768 };

@@ -510,8 +510,9 @@ static td_status failing_run(struct td_device_stream *stream, const struct td_de
     return fails(&status, err) ? status : td_device_reference()->run(stream, work, err);
 }
 
-/* Asks for all memory back. True if the device uses no more than when it was idle. A batch keeps its
- * memory until it ends, which may be after its calls have finished: repeat this until it is true. */
+/* Asks for all memory back. True if the device uses no more than when it was idle. A batch keeps
+ * its memory until it ends, which may be after its calls have finished: repeat this until it is
+ * true. */
 static bool all_given_back(struct setup *setup, const struct td_device_info *idle)
 {
     td_batcher_trim(setup->batcher);

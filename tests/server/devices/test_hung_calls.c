@@ -1,5 +1,5 @@
-/* A call to the device that does not return: it blocks neither other calls nor the end, and when it returns
- * after all it finds everything that it was given as it was. */
+/* A call to the device that does not return: it blocks neither other calls nor the end, and when it
+ * returns after all it finds everything that it was given as it was. */
 #include "server/devices/hang_guard.h"
 #include "tests/server/devices/batcher_setup.h"
 
@@ -276,7 +276,8 @@ TD_TEST(the_reference_device_has_such_a_free)
     td_batcher_trim(setup.batcher);
     await(&frees);
     test_clock_advance((HOUR_MS + 1) * MS);
-    /* The thread that opens the device again refuses the upload, so by then it is known when it does. */
+    /* The thread that opens the device again refuses the upload, so by then it is known when it
+     * does. */
     upload(&setup, &table, TD_DEVICE_UNAVAILABLE);
     ck_assert(!counts_of(&setup).available);
     reopen(&setup);

@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Two inputs of 8 MB, and an output of 16 bytes; indices of 0.8 MB, and rows of 1.6 MB of a table of 8 MB. */
+/* Two inputs of 8 MB, and an output of 16 bytes; indices of 0.8 MB, and rows of 1.6 MB of a table
+ * of 8 MB. */
 enum { ROWS = 500000, N = 100000 };
 enum work { SUM, LOOKUP };
 

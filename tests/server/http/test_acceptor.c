@@ -144,8 +144,8 @@ static void tear_down(void)
     td_listeners_close(&listeners);
 }
 
-/* A connection of client 127.0.0.`client` to the listening socket of this number, which may not have
- * been accepted yet. */
+/* A connection of client 127.0.0.`client` to the listening socket of this number, which may not
+ * have been accepted yet. */
 static int connect_to(int listener, int client)
 {
     const struct sockaddr_in own = { .sin_family = AF_INET,

@@ -130,8 +130,8 @@ static bool is_drained(int socket)
     return bytes == 0;
 }
 
-/* Returns when the thread has looked at the clock, and then at the socket. It dropped the second byte
- * in a later round than the first, so it has looked since this was called. */
+/* Returns when the thread has looked at the clock, and then at the socket. It dropped the second
+ * byte in a later round than the first, so it has looked since this was called. */
 static void wait_for_a_round(const struct pair *pair)
 {
     for (int i = 0; i < 2; i++) {

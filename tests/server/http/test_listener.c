@@ -252,7 +252,8 @@ __attribute__((constructor)) static void keep_descriptors(void)
             (void)dup2(STDERR_FILENO, fd);
 }
 
-/* Blocking listening sockets are the descriptors from 3 on, and the variables are for this process. */
+/* Blocking listening sockets are the descriptors from 3 on, and the variables are for this
+ * process. */
 static void pass_sockets(int count)
 {
     char number[16];

@@ -1,5 +1,5 @@
-/* A process that persists tensors, aliases or versions in a loop, or takes folders of versions, is killed
- * at random system calls; the files that it leaves are complete. */
+/* A process that persists tensors, aliases or versions in a loop, or takes folders of versions, is
+ * killed at random system calls; the files that it leaves are complete. */
 #include "kernels/key_index/key_index.h"
 #include "server/store/aliases.h"
 #include "tests/server/faults.h"
@@ -44,8 +44,9 @@ static void die_in_time(const char *function, const char *file)
     }
 }
 
-/* Runs `loop` in a child, which writes a byte to `done` after each step, and is killed at a random system
- * call of the step after the first few ones, at most `most`. Returns how many steps it had done. */
+/* Runs `loop` in a child, which writes a byte to `done` after each step, and is killed at a random
+ * system call of the step after the first few ones, at most `most`. Returns how many steps it had
+ * done. */
 static int kill_loop(void (*loop)(int done), int most)
 {
     static const struct fault dying = { .before = die_in_time };
@@ -393,8 +394,8 @@ static int folder_in_file(void)
     return k;
 }
 
-/* The folders that are there are served, each whole, and the aliases name the newest; `acknowledged` is
- * one that the child took, perhaps not the last one. */
+/* The folders that are there are served, each whole, and the aliases name the newest;
+ * `acknowledged` is one that the child took, perhaps not the last one. */
 static void expect_folders(int acknowledged)
 {
     struct td_alias_listing *list;
@@ -471,8 +472,8 @@ static void replace_in_loop(int done)
     }
 }
 
-/* The alias names the version that was acknowledged, or a later one, which is there, and so are the newest
- * ones. */
+/* The alias names the version that was acknowledged, or a later one, which is there, and so are the
+ * newest ones. */
 static void expect_newest(int acknowledged)
 {
     struct td_alias_listing *list;

@@ -1,4 +1,5 @@
-/* Files that cannot be served: nothing takes their place, and they are told until they are repaired. */
+/* Files that cannot be served: nothing takes their place, and they are told until they are
+ * repaired. */
 #include "kernels/key_index/key_index.h"
 #include "server/store/aliases.h"
 #include "tests/server/one_store.h"
@@ -48,7 +49,8 @@ static td_status update(const char *name, bool persist)
     return status;
 }
 
-/* ---- damage ------------------------------------------------------------------------------------ */
+/* ---- damage
+ * ------------------------------------------------------------------------------------ */
 
 static void cut(const char *file)
 {
@@ -73,7 +75,8 @@ static void spoil_header(const char *file)
 
 static void (*const damages[])(const char *file) = { cut, empty, spoil_header };
 
-/* ---- what has precedence ----------------------------------------------------------------------- */
+/* ---- what has precedence
+ * ----------------------------------------------------------------------- */
 
 static const struct {
     const char *other, *name, *file;
@@ -149,7 +152,8 @@ TD_TEST(a_folder_does_not_take_the_name_of_a_damaged_file)
     ck_assert_int_eq(value_of(found(store, "m@1")->tensor, 0), 10);
 }
 
-/* ---- requests ---------------------------------------------------------------------------------- */
+/* ---- requests
+ * ---------------------------------------------------------------------------------- */
 
 static void put_keyed(void)
 {
@@ -255,7 +259,8 @@ TD_TEST(an_alias_of_a_version_in_a_refused_folder_says_why_it_is_refused)
         strstr(problems_of(store), "m: it names m@2, which may be in the folder 2"));
 }
 
-/* ---- the list of problems ---------------------------------------------------------------------- */
+/* ---- the list of problems
+ * ---------------------------------------------------------------------- */
 
 /* Fails unless this is the only problem. */
 static void expect_problem(const char *source, const char *reason)

@@ -105,8 +105,8 @@ static int describe_key(const struct td_tensor *keys, char *at, const char *end)
     return snprintf(at, (size_t)(end - at), "(%d keys, %d)", (int)keys->numel, (int)row);
 }
 
-/* ";name=values;name=values;alias>target;" of all tensors and aliases; with `show_persisted` also whether
- * tensors are persisted. */
+/* ";name=values;name=values;alias>target;" of all tensors and aliases; with `show_persisted` also
+ * whether tensors are persisted. */
 static void describe(struct td_store *store, bool show_persisted, char text[TEXT])
 {
     struct td_arena arena;
@@ -268,16 +268,16 @@ static void run_one(const char *description, const struct fault *fault, run_fn *
     run(row, fault, wanted);
 }
 
-/* Sanitizers slow the runs down by a factor of four. There, one call fails or all later ones do, and
- * allocations fail only where all functions work. */
+/* Sanitizers slow the runs down by a factor of four. There, one call fails or all later ones do,
+ * and allocations fail only where all functions work. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { SPAN_STEP = FAULT_ALL - FAULT_ONCE, TRIES_MEMORY = false };
 #else
 enum { SPAN_STEP = 1, TRIES_MEMORY = true };
 #endif
 
-/* Runs with every possible fault in the recorded calls. The errors take turns: the code beside a call hardly
- * depends on the error, and each function is called in many of the runs. */
+/* Runs with every possible fault in the recorded calls. The errors take turns: the code beside a
+ * call hardly depends on the error, and each function is called in many of the runs. */
 static void for_each_fault(const char *description, run_fn *run, const void *row,
                            const void *wanted)
 {
@@ -819,8 +819,8 @@ static const struct change next_version = {
     .run = persist, .name = "m@3", .new_tensor = NUMBERS, .own = "m@1 m@2", .memory = "x=m@2"
 };
 
-/* Memory and disk agree on which versions are left; none is removed for one that is not there, and the
- * next scan removes what could not be removed. */
+/* Memory and disk agree on which versions are left; none is removed for one that is not there, and
+ * the next scan removes what could not be removed. */
 static void put_version_with_fault(const void *row, const struct fault *fault, const void *wanted)
 {
     char served[TEXT], stored[TEXT];

@@ -112,7 +112,8 @@ TD_TEST(a_damaged_aliases_json_is_not_overwritten)
     ck_assert_str_eq(aliases_of(store), "x=m@1/ y=m@1/m@1 ");
 }
 
-/* ---- two daemons, one of which reads ----------------------------------------------------------- */
+/* ---- two daemons, one of which reads
+ * ----------------------------------------------------------- */
 
 static atomic_bool stop_reading, seen_taken;
 
@@ -229,7 +230,8 @@ TD_TEST(a_removed_folder_takes_its_versions_with_it)
     ck_assert_int_eq(value_of(found(store, "m@1")->tensor, 0), 30);
 }
 
-/* 0: while the store is open; 1: while it is closed; 2: and nothing is read before it is there again */
+/* 0: while the store is open; 1: while it is closed; 2: and nothing is read before it is there
+ * again */
 TD_TEST_LOOP(a_folder_that_was_gone_is_a_new_one, 0, 3)
 {
     put_version("1", "m.npy", 10, "\"aliases\":{\"x\":\"m@1\"}");
@@ -486,7 +488,8 @@ TD_TEST(a_folder_that_was_taken_does_not_change)
     ck_assert_ptr_nonnull(strstr(problems_of(store),
                                  "1: m.npy has changed since the folder was taken; the versions "
                                  "loaded before are still served"));
-    /* The manifest gets another size, since its time may be the same: file times move in ticks of the kernel. */
+    /* The manifest gets another size, since its time may be the same: file times move in ticks of
+     * the kernel. */
     put_manifest("1", "m.npy", "\"aliases\":{\"yy\":\"m@1\"}");
     td_store_rescan(store);
     ck_assert_int_eq(value_of(found(store, "m@1")->tensor, 0), 10);

@@ -211,7 +211,8 @@ static void put_large(struct td_store *store, bool persist)
     td_arena_reset(&test_arena);
 }
 
-/* 0: of keys in memory, 1: of mapped ones, 2: of mapped ones whose rows are in memory since an update */
+/* 0: of keys in memory, 1: of mapped ones, 2: of mapped ones whose rows are in memory since an
+ * update */
 TD_TEST_LOOP(a_table_of_the_keys_of_another_does_not_need_it, 0, 3)
 {
     mallopt(M_PERTURB, 0x5a); /* fills freed memory */
@@ -261,7 +262,8 @@ TD_TEST(keys_of_a_truncated_file_are_not_written)
     td_store_free(store);
 }
 
-/* Zeros in the place of the keys that are missing could be keys as well: these differ by their lengths. */
+/* Zeros in the place of the keys that are missing could be keys as well: these differ by their
+ * lengths. */
 TD_TEST_LOOP(keys_of_a_truncated_file_are_not_those_of_another_table, 0, 2)
 {
     enum { N = 200, LONGEST = 400 };
@@ -359,7 +361,8 @@ TD_TEST(a_safetensors_file_has_keys_beside_its_tables)
     td_store_free(store);
 }
 
-/* m.safetensors with the keys 'a' and 'bb'; its data begin after `header_bytes`, at most 248, and 8 more. */
+/* m.safetensors with the keys 'a' and 'bb'; its data begin after `header_bytes`, at most 248, and 8
+ * more. */
 static void put_words(uint64_t header_bytes, int64_t second_offset)
 {
     const char *header =

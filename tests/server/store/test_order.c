@@ -41,7 +41,8 @@ static bool is_file(const char *name)
 
 static char order[1024]; /* "write hidden, fsync hidden, ..." */
 
-/* Records the calls that a power failure is about, without lines of the log. Several writes count as one. */
+/* Records the calls that a power failure is about, without lines of the log. Several writes count
+ * as one. */
 static void record(const char *function, const char *file)
 {
     static const char *const recorded[] = { "write",    "fsync",    "linkat",
@@ -214,7 +215,8 @@ static void truncate_source(void)
     ck_assert_int_eq(truncate(path_of("t.npy"), KEPT), 0);
 }
 
-/* As when another thread reads the first lost page: later reads, also those of the kernel, succeed. */
+/* As when another thread reads the first lost page: later reads, also those of the kernel,
+ * succeed. */
 static void truncate_and_read_source(void)
 {
     truncate_source();

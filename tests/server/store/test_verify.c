@@ -429,7 +429,8 @@ TD_TEST_LOOP(a_stop_ends_the_comparison_at_the_start, 0, 3)
                                                   .stop_requested = stops[_i].stop_requested });
     ck_assert_ptr_nonnull(store);
     expect_names(store, stops[_i].names);
-    /* For the first file, the block at which it ends, the second file, and folders that are gone. */
+    /* For the first file, the block at which it ends, the second file, and folders that are
+     * gone. */
     if (stops[_i].stop_requested)
         ck_assert_int_eq(questions, (_i == 0 ? 2 : 4) + 2);
     td_store_free(store);

@@ -798,7 +798,8 @@ static void replace_by_copy(const char *name, bool with_time)
     ck_assert_int_eq(rename(copy, file), 0);
 }
 
-/* Replicas that serve copies, and a start with a restored file, give clients the tag that they know. */
+/* Replicas that serve copies, and a start with a restored file, give clients the tag that they
+ * know. */
 TD_TEST(the_etag_of_a_file_is_that_of_its_copies)
 {
     struct td_store *store = open_folder();

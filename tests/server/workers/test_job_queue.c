@@ -29,8 +29,8 @@ static void take(struct setup *setup)
 static const uint64_t costs[] = { ['s'] = 100 * US, ['t'] = 300 * US, ['k'] = 100 * US,
                                   ['L'] = 10 * MS,  ['M'] = 30 * MS,  ['0'] = 0 };
 
-/* "As" is a job of source A; s is small, t costs three times as much, 0 nothing, L is large, M costs
- * three times as much, k is small and kept; "-s" has no source. "." takes a job. */
+/* "As" is a job of source A; s is small, t costs three times as much, 0 nothing, L is large, M
+ * costs three times as much, k is small and kept; "-s" has no source. "." takes a job. */
 static void submit(struct setup *setup, const char *jobs)
 {
     for (const char *at = jobs; *at; at++) {

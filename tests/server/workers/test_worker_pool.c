@@ -847,7 +847,8 @@ static void run_stoppable(struct td_job *job, struct td_worker *worker)
     sem_post(&self->over);
 }
 
-/* Frees the pool after the job: a worker that starts while the pool is being freed ends without helping. */
+/* Frees the pool after the job: a worker that starts while the pool is being freed ends without
+ * helping. */
 static void run_on_new_pool(struct stoppable *self, int workers)
 {
     sem_init(&self->over, 0, 0);
