@@ -324,7 +324,7 @@ static const char *advise_cast(const struct td_input_spec *spec, td_dtype first,
     text[0] = '\0';
     if (first != TD_DTYPE_STRING && other != TD_DTYPE_STRING)
         snprintf(text, size, ": the op cast with dtype = %s converts%s%s", td_dtype_info(to)->name,
-                 td_dtype_holds(to, from) ? "" : " values that fit",
+                 td_dtype_holds(to, from) ? "" : ", but changes values that do not fit",
                  is_byte(from) && is_float(to) ? ", and dequantize converts quantised rows" : "");
     return text;
 }

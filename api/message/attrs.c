@@ -326,6 +326,11 @@ td_status td_table_without_keys(const char *table, const struct td_op *op, struc
     const int input = td_op_keys_input(op);
     if (input > 0 && td_input_is_row_numbers(&op->inputs[input]))
         snprintf(numbers, sizeof numbers, "give row numbers as %s, or ", op->inputs[input].name);
+    if (strchr(table, '@')) /* a version that an alias names gets no keys any more */
+        return td_error_set(err, TD_INVALID_ARGUMENT,
+                            "'%s' has no keys to find rows by; %sput another version with its "
+                            "keys, {\"tensor\": [...], \"keys\": [...]}, or import one with --keys",
+                            table, numbers);
     return td_error_set(err, TD_INVALID_ARGUMENT,
                         "'%s' has no keys to find rows by; %sset keys with "
                         "PUT /v1/tensors/%s/keys, or import the table with --keys",

@@ -94,6 +94,11 @@ static const struct component schemas[] = {
               "'dtype':{'$ref':'#/components/schemas/Dtype'}}}" },
     { "Object", "{'type':'object'}" },
     { "Index", "{'type':'object','properties':{'ready':{'type':['boolean','null']}}}" },
+    { "Load", "{'type':'object','properties':{'parameters':{'type':'object'}}}" },
+    { "Region",
+      "{'type':'object','required':['key','byte_size'],'properties':{"
+      "'key':{'description':'The name of the object.','type':'string'},"
+      "'offset':{'type':'integer','minimum':0},'byte_size':{'type':'integer','minimum':1}}}" },
     { "List", "{'type':'array','items':{}}" },
     { "Inference",
       "{'type':'object','required':['inputs'],'properties':{'id':{'type':'string'},"

@@ -207,6 +207,11 @@ static bool add_unknown(cJSON *paths, const struct td_openapi_route *route)
     return add_file(content, "*/*") && end(responses, route->pattern);
 }
 
+static bool is_needed(const char *request)
+{
+    return strcmp(request, "Index") != 0 && strcmp(request, "Load") != 0;
+}
+
 static bool add_operation(cJSON *paths, const struct td_openapi_route *route)
 {
     cJSON *operation;
@@ -219,10 +224,10 @@ static bool add_operation(cJSON *paths, const struct td_openapi_route *route)
     return responses && add_success(responses, known, known->status) &&
            (!strstr(known->parameters, "Range") || add_success(responses, known, 206)) &&
            (!known->other_status || add_success(responses, known, known->other_status)) &&
-           (!known->request || add_request(operation, td_openapi_ref("schemas", known->request),
-                                           known->example ? td_openapi_json(known->example) : NULL,
-                                           strcmp(known->request, "Index") != 0, is_table,
-                                           strcmp(route->method, "put") == 0)) &&
+           (!known->request ||
+            add_request(operation, td_openapi_ref("schemas", known->request),
+                        known->example ? td_openapi_json(known->example) : NULL,
+                        is_needed(known->request), is_table, strcmp(route->method, "put") == 0)) &&
            end(responses, route->pattern);
 }
 

@@ -245,6 +245,14 @@ td_status td_call_reserve_reply(struct td_call *call)
     return td_arena_reserve(&call->arena, TD_ARENA_RESERVE, &call->error);
 }
 
+td_status td_call_limited_by(struct td_call *call, td_status status, uint64_t limit,
+                             const char *option)
+{
+    if (status == TD_RESOURCE_LIMIT && call->error.limit == limit)
+        td_error_hint(&call->error, "the option %s of the server sets it", option);
+    return status;
+}
+
 td_status td_call_refuse_conditions(struct td_call *call, const char *why)
 {
     const char *header = call->headers.if_match        ? "If-Match"

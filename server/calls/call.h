@@ -234,6 +234,11 @@ td_status td_call_stopped(void *context, struct td_error *err);
 /* DEADLINE_EXCEEDED "the deadline passed <when>" if it had at the end of the last stage. */
 TD_MUST_CHECK td_status td_call_late(struct td_call *call, const char *when);
 
+/* Returns `status`, that of an error of the call: if it is about this limit, the error names the
+ * option that sets it. */
+td_status td_call_limited_by(struct td_call *call, td_status status, uint64_t limit,
+                             const char *option);
+
 /* Refuses If-Match and If-None-Match for a call that would ignore them. `why` follows the header's
  * name in the message. */
 TD_MUST_CHECK td_status td_call_refuse_conditions(struct td_call *call, const char *why);

@@ -198,8 +198,7 @@ static td_status check_outputs(struct td_call *call, size_t *bytes)
         return TD_OK;
     const td_status status =
         td_error_resource(&call->error, "output_bytes", *bytes, limit, "the output");
-    td_error_hint(&call->error, "the option --max-output of the server sets it");
-    return status;
+    return td_call_limited_by(call, status, limit, "--max-output");
 }
 
 /* Checks the length of the reply's text against --max-output. Text of numbers may be several times
@@ -224,9 +223,11 @@ static td_status check_encoded(struct td_call *call, size_t outputs, size_t *byt
 static td_status check_flops(struct td_call *call, uint64_t flops)
 {
     const uint64_t limit = (uint64_t)call->services->config.max_flops;
-    return limit == 0 || flops <= limit
-               ? TD_OK
-               : td_error_resource(&call->error, "flops", flops, limit, call->op->name);
+    if (limit == 0 || flops <= limit)
+        return TD_OK;
+    const td_status status =
+        td_error_resource(&call->error, "flops", flops, limit, call->op->name);
+    return td_call_limited_by(call, status, limit, "--max-flops");
 }
 
 /* a + b, saturating. */
@@ -403,6 +404,7 @@ static td_status compute(struct td_call *call, struct td_worker *worker)
     status = td_row_keys_find(call, &exec.base);
     if (status == TD_OK)
         status = call->op->run(&call->request.args, &exec.base, &call->error);
+    status = td_call_limited_by(call, status, exec.base.output_limit, "--max-output");
     return status != TD_OK ? status : td_sources_check(&call->sources, &call->error);
 }
 

@@ -104,11 +104,19 @@ static void release(struct td_buffer *base)
         destroy(buffer);
 }
 
+static td_status refuse_large(const struct td_buffer_pool *pool, uint64_t bytes,
+                              struct td_error *err)
+{
+    td_error_resource(err, "workspace_bytes", bytes, pool->limit, "the request");
+    td_error_hint(err, "the option --memory-limit of the server sets it");
+    return TD_RESOURCE_LIMIT;
+}
+
 static td_status refuse(const struct td_buffer_pool *pool, uint64_t bytes, uint64_t in_use,
                         struct td_error *err)
 {
     if (bytes > pool->limit)
-        return td_error_resource(err, "workspace_bytes", bytes, pool->limit, "the request");
+        return refuse_large(pool, bytes, err);
     td_error_set(err, TD_MEMORY_EXHAUSTED,
                  "%llu bytes are needed, but other requests use %llu of the budget of %llu bytes",
                  (unsigned long long)bytes, (unsigned long long)in_use,
@@ -192,7 +200,7 @@ static struct td_buffer *take(struct td_memory *memory, size_t bytes, struct td_
     const int size_class = class_of(bytes);
     struct pooled *buffer = NULL;
     if (size_class < 0) {
-        td_error_resource(err, "workspace_bytes", bytes, pool->limit, "the request");
+        refuse_large(pool, bytes, err);
         return NULL;
     }
     const size_t size = class_bytes(size_class);

@@ -64,8 +64,8 @@ bool td_alias_target(struct td_store *store, const char *name, size_t length,
 td_status td_alias_conflict(const char *name, struct td_error *err)
 {
     return td_error_set(err, TD_CONFLICT,
-                        "'%s' is an alias, which has no data of its own; store a version and let "
-                        "the alias name it",
+                        "'%s' is an alias, which has no data of its own; store a version, with its "
+                        "keys as {\"tensor\": [...], \"keys\": [...]}, and let the alias name it",
                         name);
 }
 

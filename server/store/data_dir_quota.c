@@ -88,7 +88,9 @@ static td_status check_quota(struct td_data_dir *dir, const char *file, uint64_t
         return TD_OK;
     char what[TD_FILE_NAME + 32];
     snprintf(what, sizeof what, "the data folder with %s", file);
-    return td_error_resource(err, "disk_bytes", needed, dir->quota, what);
+    td_error_resource(err, "disk_bytes", needed, dir->quota, what);
+    td_error_hint(err, "the option --disk-quota of the server sets it");
+    return TD_RESOURCE_LIMIT;
 }
 
 td_status td_data_check_quota(struct td_data_dir *dir, const char *file, uint64_t bytes,

@@ -456,9 +456,11 @@ td_status td_store_reserve(struct td_store *store, uint64_t replaced, uint64_t b
     if (fits)
         return TD_OK;
     *outgoing = 0;
-    return td_error_resource(err, "resident_bytes",
-                             bytes < UINT64_MAX - others ? others + bytes : UINT64_MAX,
-                             store->quota, "the resident tensors with this one");
+    td_error_resource(err, "resident_bytes",
+                      bytes < UINT64_MAX - others ? others + bytes : UINT64_MAX, store->quota,
+                      "the resident tensors with this one");
+    td_error_hint(err, "the option --tensor-quota of the server sets it");
+    return TD_RESOURCE_LIMIT;
 }
 
 void td_store_unreserve(struct td_store *store, uint64_t bytes, uint64_t outgoing)

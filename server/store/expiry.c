@@ -2,6 +2,7 @@
 
 #include "server/observe/clock.h"
 #include "server/store/entries.h"
+#include "server/store/known_files.h"
 #include "server/store/state.h"
 #include "server/store/writers.h"
 
@@ -10,7 +11,7 @@
 
 #define NS_PER_S INT64_C(1000000000)
 
-td_status td_expiry_check(const struct td_store_write *write, const struct td_version *before,
+td_status td_expiry_check(struct td_store *store, const struct td_store_write *write,
                           struct td_error *err)
 {
     if (write->ttl_s == 0)
@@ -21,7 +22,7 @@ td_status td_expiry_check(const struct td_store_write *write, const struct td_ve
             "'%s' is a version, which never changes, so it cannot have ttl_s; use a "
             "name without '@'",
             write->name);
-    if (before && before->file[0])
+    if (td_store_has_file(store, write->name))
         return td_error_set(err, TD_CONFLICT,
                             "'%s' is in the data folder, so a result with ttl_s cannot replace it; "
                             "use another name",

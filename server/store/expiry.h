@@ -12,9 +12,9 @@
 #include "server/store/version.h"
 
 /* For a write with a time to live: INVALID_ARGUMENT if its name is NAME@VERSION, CONFLICT if a file
- * holds `before`, the tensor that it replaces, NULL for none. */
-TD_MUST_CHECK td_status td_expiry_check(const struct td_store_write *write,
-                                        const struct td_version *before, struct td_error *err);
+ * has a tensor of this name, also while a client has put another one over it. */
+TD_MUST_CHECK td_status td_expiry_check(struct td_store *store, const struct td_store_write *write,
+                                        struct td_error *err);
 
 /* Starts the time to live of a version that is about to be published. */
 void td_expiry_start(struct td_version *version, int64_t ttl_s);

@@ -87,6 +87,10 @@ void td_known_file_free(struct td_known_file *known); /* NULL is fine */
 bool td_store_file_gives(struct td_store *store, const char *file, const char *name,
                          bool *not_served);
 
+/* Whether a file, in which the last scan or this process has found or written it, has a tensor of
+ * this name, served or not. */
+bool td_store_has_file(struct td_store *store, const char *name);
+
 /* The names of all known files; free() them. NULL without memory. */
 char (*td_store_known_files(struct td_store *store, int *count))[TD_FILE_NAME];
 

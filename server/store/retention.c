@@ -18,20 +18,31 @@ static bool is_ours(const struct td_store *store, const struct td_version *versi
                                  td_data_dir_is_locked(store->dir));
 }
 
-static void remove_version(struct td_store *store, const struct td_version *version)
+static bool has_entered(const struct td_writer *writer, const char *name)
+{
+    for (int i = 0; writer && i < writer->n_names; i++)
+        if (strcmp(writer->names[i], name) == 0)
+            return true;
+    return false;
+}
+
+static void remove_version(struct td_store *store, const struct td_version *version,
+                           const struct td_writer *caller)
 {
     const char *name = version->name;
+    const bool is_callers = has_entered(caller, name);
     struct td_writer writer = { .names = &name, .n_names = 1 };
     struct td_error err;
     bool had_file;
-    if (!td_writer_try(store, &writer))
+    if (!is_callers && !td_writer_try(store, &writer))
         return; /* the version is being deleted, or gets keys; the next change looks at it again */
     struct td_version *current = td_store_current(store, version->name, strlen(version->name));
     const td_status status =
         current == version ? td_version_delete(store, version->name, version, true, &had_file, &err)
                            : TD_TENSOR_NOT_FOUND;
     td_buffer_unref(current ? &current->base : NULL);
-    td_writer_leave(store, &writer);
+    if (!is_callers)
+        td_writer_leave(store, &writer);
     if (status == TD_OK)
         td_log(store->log, TD_LOG_INFO, "version_removed", TD_TEXT("tensor", version->name));
     else if (current == version && status != TD_CONFLICT && status != TD_FORBIDDEN)
@@ -48,7 +59,8 @@ static int newest_first(const void *a, const void *b)
 
 /* `versions` are those of one table. One in a file gives way only to others in files: those in
  * memory are gone after a restart. */
-static void retain_newest(struct td_store *store, struct td_version **versions, int count)
+static void retain_newest(struct td_store *store, struct td_version **versions, int count,
+                          const struct td_writer *caller)
 {
     int64_t kept = 0, kept_in_files = 0;
     qsort(versions, (size_t)count, sizeof *versions, newest_first);
@@ -60,7 +72,7 @@ static void retain_newest(struct td_store *store, struct td_version **versions, 
             kept++;
             kept_in_files += in_file;
         } else if (is_ours(store, versions[i])) {
-            remove_version(store, versions[i]);
+            remove_version(store, versions[i], caller);
         }
     }
 }
@@ -78,7 +90,7 @@ static int count_versions(struct td_version *const *versions, int count)
 }
 
 /* Looks at the versions whose names begin with the prefix. */
-static void retain(struct td_store *store, const char *prefix)
+static void retain(struct td_store *store, const char *prefix, const struct td_writer *caller)
 {
     int count;
     if (store->keep_versions == 0 || store->inspector || td_store_must_stop(store) ||
@@ -92,7 +104,7 @@ static void retain(struct td_store *store, const char *prefix)
     for (int i = 0, n; i < count; i += n) {
         n = count_versions(versions + i, count - i);
         if (n > store->keep_versions)
-            retain_newest(store, versions + i, n);
+            retain_newest(store, versions + i, n, caller);
     }
     for (int i = 0; i < count; i++)
         td_buffer_unref(&versions[i]->base);
@@ -101,14 +113,15 @@ static void retain(struct td_store *store, const char *prefix)
 
 void td_store_retain(struct td_store *store)
 {
-    retain(store, "");
+    retain(store, "", NULL);
 }
 
-void td_store_retain_beside(struct td_store *store, const char *name)
+void td_store_retain_beside(struct td_store *store, const char *name,
+                            const struct td_writer *caller)
 {
     char prefix[TD_TENSOR_NAME];
     if (!td_table_version(name))
         return;
     snprintf(prefix, sizeof prefix, "%.*s@", (int)td_table_base(name), name);
-    retain(store, prefix);
+    retain(store, prefix, caller);
 }

@@ -12,11 +12,14 @@
 #define TD_SERVER_STORE_RETENTION_H
 
 struct td_store;
+struct td_writer;
 
 /* Looks at all tables: after a scan and after a flip. */
 void td_store_retain(struct td_store *store);
 
-/* Looks at the table of this name, if it is that of a version: after it was put. */
-void td_store_retain_beside(struct td_store *store, const char *name);
+/* Looks at the table of this name, if it is that of a version: after it was put. `caller` is the
+ * writer with which the caller has entered, NULL for none: it may remove what it has put. */
+void td_store_retain_beside(struct td_store *store, const char *name,
+                            const struct td_writer *caller);
 
 #endif

@@ -20,11 +20,11 @@ static td_status check_before(const struct td_store_write *write, const struct t
 }
 
 /* As check_before, for a write that makes a new tensor. */
-static td_status check_put(const struct td_store_write *write, const struct td_version *before,
-                           struct td_error *err)
+static td_status check_put(struct td_store *store, const struct td_store_write *write,
+                           const struct td_version *before, struct td_error *err)
 {
     const td_status status = check_before(write, before, err);
-    return status == TD_OK ? td_expiry_check(write, before, err) : status;
+    return status == TD_OK ? td_expiry_check(store, write, err) : status;
 }
 
 td_status td_store_check_change(struct td_store *store, const struct td_store_write *write,
@@ -72,7 +72,7 @@ td_status td_store_admit_next(struct td_store *store, const struct td_store_writ
     if (status != TD_OK)
         return status;
     struct td_version *before = td_store_current(store, write->name, strlen(write->name));
-    status = check_put(write, before, err);
+    status = check_put(store, write, before, err);
     if (status == TD_OK && !before)
         status = td_store_check_count(store, ++totals->new_names, err);
     if (status == TD_OK && write->persist) {
@@ -169,7 +169,7 @@ td_status td_store_put_table(struct td_store *store, const struct td_store_write
     td_status status = begin_change(&change, err);
     if (status != TD_OK)
         return status;
-    status = check_put(write, change.before, err);
+    status = check_put(store, write, change.before, err);
     if (status == TD_OK && key_vector) {
         status = td_keys_check(key_vector, write->name, &rows->shape, err);
         if (status == TD_OK)
@@ -185,7 +185,7 @@ td_status td_store_put_table(struct td_store *store, const struct td_store_write
     *created = !change.before;
     end_change(&change, status, out);
     if (status == TD_OK)
-        td_store_retain_beside(store, write->name);
+        td_store_retain_beside(store, write->name, write->writer);
     return status;
 }
 
@@ -305,7 +305,9 @@ static td_status keep_from_aliases(struct change *change, struct td_error *err)
     return change->kept_from_aliases
                ? TD_OK
                : td_error_set(err, TD_CONFLICT,
-                              "'%s' is a version that an alias names; keys are put before that",
+                              "'%s' is a version that an alias names, so it gets no other keys; put another "
+                              "version with its keys, {\"tensor\": [...], \"keys\": [...]}, and let the "
+                              "alias name it",
                               name);
 }
 

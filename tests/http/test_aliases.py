@@ -594,6 +594,13 @@ class Retention(AliasTest):
         with Daemon("--data-dir", folder, "--keep-versions", "2") as daemon, Client(daemon) as client:
             self.assertEqual(self.names(client), ["m@11", "m@13"])
 
+    def test_a_version_that_is_older_than_enough_others_is_gone_when_it_is_put(self):
+        for query in ("", "?persist=1"):
+            with self.subTest(query), Daemon("--data-dir", temporary_folder(), "--keep-versions", "2") as daemon, Client(daemon) as client:
+                for version in "5671":
+                    self.assertStatus(client.request("PUT", f"/v1/tensors/m@{version}{query}", [1]), 201)
+                self.assertEqual(self.names(client), ["m@6", "m@7"])
+
     def test_an_alias_is_always_answered_while_versions_come_and_go(self):
         with Daemon("--keep-versions", "1") as daemon, Client(daemon) as client:
             stop, wrong = threading.Event(), []

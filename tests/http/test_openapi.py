@@ -223,7 +223,9 @@ class OpenApi(HttpTest):
                 op = path.rsplit("/", 1)[1]
                 expected = {("post", "/v1/einsum/plan"): attributes["einsum"], ("post", "/v1/tensors/{name}/scatter"): changes | {"mode"},
                             ("post", "/v1/tensors/{name}/upsert"): changes, ("post", "/v1/tensors/{name}/remove"): changes,
-                            ("put", "/v1/tensors/{name}"): {"persist", "device"}, ("get", "/v1/tensors/{name}"): {"response"}}.get((method, path))
+                            ("put", "/v1/tensors/{name}"): {"persist", "device"}, ("get", "/v1/tensors/{name}"): {"response"}, ("delete", "/v1/tensors/{name}"): set(),
+                            ("put", "/v1/tensors/{name}/keys"): {"persist"}, ("delete", "/v1/tensors/{name}/keys"): {"persist"},
+                            ("get", "/v1/tensors/{name}/keys"): {"response"}, ("post", "/v1/aliases"): {"persist"}}.get((method, path))
                 if expected is None and path in (f"/v1/{op}", "/v1/tensors/{table}/" + op) and op in ops:
                     expected = attributes[op] | options
                 if expected is None:

@@ -337,8 +337,9 @@ TD_TEST(data_and_keys_may_differ_in_dtype)
     ck_assert_int_eq(td_op_check(&op, &args, &err), TD_OK);
     args.inputs[2] = (struct td_operand){ &queries, 1 };
     ck_assert_int_eq(td_op_check(&op, &args, &err), TD_UNSUPPORTED_DTYPE);
-    ck_assert_str_eq(err.message, "queries has dtype uint64 and keys int64; the same is expected: "
-                                  "the op cast with dtype = int64 converts values that fit");
+    ck_assert_str_eq(err.message,
+                     "queries has dtype uint64 and keys int64; the same is expected: "
+                     "the op cast with dtype = int64 converts, but changes values that do not fit");
 }
 
 TD_TEST(an_input_that_cannot_have_the_dtype_of_the_first_may_differ)

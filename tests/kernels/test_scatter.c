@@ -302,7 +302,7 @@ static const struct {
       "int32[1]",
       TD_INVALID_ARGUMENT,
       "updates has dtype int32 and params float32; the same is expected: the op cast with "
-      "dtype = float32 converts values that fit",
+      "dtype = float32 converts, but changes values that do not fit",
       "updates",
       { 0 } },
     { "adding bools",

@@ -58,7 +58,7 @@ static const struct {
 } refusals[] = {
     { "keys and queries of different dtypes", "int64[1] 1", "uint64[1] 1", TD_UNSUPPORTED_DTYPE,
       "queries has dtype uint64 and keys int64; the same is expected: the op cast with dtype = "
-      "int64 converts values that fit",
+      "int64 converts, but changes values that do not fit",
       "queries" },
     { "strings and numbers", "string[1] 'a'", "int64[1] 1", TD_UNSUPPORTED_DTYPE,
       "queries has dtype int64 and keys string; the same is expected", "queries" },
@@ -67,7 +67,7 @@ static const struct {
     { "int32 beside uint64, which has no negative keys", "uint64[1] 1", "int32[1] 1",
       TD_UNSUPPORTED_DTYPE,
       "queries has dtype int32 and keys uint64; the same is expected: the op cast with dtype = "
-      "uint64 converts values that fit",
+      "uint64 converts, but changes values that do not fit",
       "queries" },
     { "floats", "float64[1] 1", "float64[1] 1", TD_UNSUPPORTED_DTYPE,
       "keys has dtype float64; int32, int64, uint32, uint64 or string is expected", "keys" },

@@ -150,7 +150,7 @@ static const struct {
     { "keys of another dtype", "int32[1] 1", "int64[1] 1", "uint64[1] 1", NULL,
       TD_UNSUPPORTED_DTYPE,
       "keys has dtype uint64 and table.keys int64; the same is expected: the op cast with dtype = "
-      "int64 converts values that fit",
+      "int64 converts, but changes values that do not fit",
       "keys" },
     { "rows of another dtype", "int32[1] 1", "int64[1] 1", "int64[1] 1", "int8[1] 1",
       TD_UNSUPPORTED_DTYPE,
