@@ -118,8 +118,7 @@ static const struct {
     { "\"1\"", NULL, NULL, "If-Match requires a version of 't', which does not exist" },
     { NULL, "*", "\"1\"",
       "'t' exists, and If-None-Match: * requires that it does not; If-Match with its ETag requires "
-      "that "
-      "it has not changed" },
+      "that it has not changed" },
     { NULL, "\"1\"", "\"1\"", "'t' still has an ETag that If-None-Match excludes" },
 };
 
