@@ -94,7 +94,7 @@ static const struct component schemas[] = {
               "'dtype':{'$ref':'#/components/schemas/Dtype'}}}" },
     { "Object", "{'type':'object'}" },
     { "Index", "{'type':'object','properties':{'ready':{'type':['boolean','null']}}}" },
-    { "Load", "{'type':'object','properties':{'parameters':{'type':'object'}}}" },
+    { "Load", "{'type':'object','properties':{'parameters':{'type':['object','null']}}}" },
     { "Region",
       "{'type':'object','required':['key','byte_size'],'properties':{"
       "'key':{'description':'The name of the object.','type':'string'},"

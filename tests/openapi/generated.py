@@ -45,6 +45,9 @@ class Calls:
     def list_models(self, **body):
         return importlib.import_module(".list_models", self.oip.__name__).sync_detailed(client=self.client, **body)
 
+    def register(self, name, body):
+        return importlib.import_module(".register_shared_memory", self.oip.__name__).sync_detailed(name, client=self.client, body=body)
+
     def scatter(self, name, mode):
         body = self.models.Scatter(indices=[[0]], updates=[[5, 5]], mode=mode)
         return importlib.import_module(".scatter_into_tensor", self.tensors.__name__).sync_detailed(name, client=self.client, body=body)
@@ -92,4 +95,6 @@ def check(url, document, folder):
     for body in ({}, {"body": models.Index()}, {"body": models.Index(ready=True)}):  # the body is optional
         listed = calls.list_models(**body)
         assert listed.status_code == 200 and listed.parsed[0]["name"] == "gather", listed
-    return 17
+    registered = calls.register("region", models.Region(key="key", byte_size=1))
+    assert registered.status_code == 501 and isinstance(registered.parsed, models.OipError), registered  # without --system-shared-memory
+    return 18
