@@ -225,8 +225,7 @@ static td_status check_flops(struct td_call *call, uint64_t flops)
     const uint64_t limit = (uint64_t)call->services->config.max_flops;
     if (limit == 0 || flops <= limit)
         return TD_OK;
-    const td_status status =
-        td_error_resource(&call->error, "flops", flops, limit, call->op->name);
+    const td_status status = td_error_resource(&call->error, "flops", flops, limit, call->op->name);
     return td_call_limited_by(call, status, limit, "--max-flops");
 }
 

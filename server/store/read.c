@@ -79,10 +79,11 @@ td_status td_store_check(const struct td_tensor_listing *listing, struct td_erro
 td_status td_store_no_keys(const char *table, struct td_error *err)
 {
     if (td_table_version(table)) /* an alias may name it, and then it gets none */
-        return td_error_set(err, TD_TENSOR_NOT_FOUND,
-                            "'%s' has no keys; put another version with its keys, {\"tensor\": [...], "
-                            "\"keys\": [...]}",
-                            table);
+        return td_error_set(
+            err, TD_TENSOR_NOT_FOUND,
+            "'%s' has no keys; put another version with its keys, {\"tensor\": [...], "
+            "\"keys\": [...]}",
+            table);
     return td_error_set(err, TD_TENSOR_NOT_FOUND,
                         "'%s' has no keys; PUT /v1/tensors/%s/keys gives its rows keys", table,
                         table);

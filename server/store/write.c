@@ -304,11 +304,12 @@ static td_status keep_from_aliases(struct change *change, struct td_error *err)
     change->kept_from_aliases = td_store_begin_delete(change->store, name, NULL) == TD_OK;
     return change->kept_from_aliases
                ? TD_OK
-               : td_error_set(err, TD_CONFLICT,
-                              "'%s' is a version that an alias names, so it gets no other keys; put another "
-                              "version with its keys, {\"tensor\": [...], \"keys\": [...]}, and let the "
-                              "alias name it",
-                              name);
+               : td_error_set(
+                     err, TD_CONFLICT,
+                     "'%s' is a version that an alias names, so it gets no other keys; put another "
+                     "version with its keys, {\"tensor\": [...], \"keys\": [...]}, and let the "
+                     "alias name it",
+                     name);
 }
 
 td_status td_store_put_keys(struct td_store *store, const struct td_store_write *write,
