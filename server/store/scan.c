@@ -647,6 +647,7 @@ static bool scan_folder(struct td_store *store)
     int n_scanned = 0;
     while (n_scanned < count && readable && !td_store_must_stop(store))
         scan_file(store, &report, &unread, files[n_scanned++]);
+    td_store_note_damaged(store);
     if (readable && n_scanned == count)
         td_store_end_file_problems(store);
     if (readable) {

@@ -89,7 +89,7 @@ struct td_store {
     atomic_bool folder_unread;         /* the last scan could not read the folder */
     pthread_mutex_t scanning;          /* held through a scan */
     struct td_version_folder *folders; /* with a manifest; guarded by it */
-    uint64_t file_scans;               /* scans so far; guarded by it */
+    atomic_uint_fast64_t file_scans;   /* scans so far */
 
     /* Of the one thread that runs td_store_verify, except the flags. */
     atomic_bool stopping;         /* no more comparing before a tensor is served */
