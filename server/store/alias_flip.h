@@ -18,8 +18,9 @@ void td_alias_check_targets(struct td_store *store);
 
 /* Reads aliases.json if it is not as it was read or written last. An alias gets its target there if
  * that has changed. A file that is damaged or cannot be read is logged and listed; then no alias
- * changes. */
-void td_alias_load(struct td_store *store);
+ * changes. True if since the last call, or the scan, an alias has given up the name of a tensor in
+ * a file, so that a scan would serve that. */
+bool td_alias_load(struct td_store *store);
 
 /* Publishes the versions, whose references it takes, and lets the aliases name what the folder
  * says, at once; these are persisted if this process may change the data folder and aliases.json is

@@ -70,6 +70,7 @@ struct td_store {
     bool writes_aliases_file;           /* this process is replacing it */
 
     /* Of the writer of the aliases. */
+    bool name_freed; /* by an alias since the last scan began; a file has a tensor of this name */
     struct td_taken_folder *taken; /* folders whose aliases have been set, as in aliases.json */
     int n_taken;
     /* The last attempt to read aliases.json failed, as the problems tell. */
