@@ -195,6 +195,9 @@ static td_status store_table(struct td_store *store, const struct td_alias_table
     set_writes_file(store, false);
     if (*done) {
         note_read(store, true);
+        for (int i = 0; i < store->n_taken; i++)
+            store->taken[i].stored = true;
+        store->taken_lost = false;
         td_store_solve_problem(store, TD_ALIASES_FILE); /* a damaged one, which was removed */
     }
     free(text);
@@ -433,19 +436,44 @@ static td_status take_stored(struct td_store *store, const struct td_alias_file 
     return status;
 }
 
+static bool is_gone(const struct td_store *store, const char *folder)
+{
+    struct td_file_id unused;
+    return td_data_dir_stat(store->dir, folder, &unused) == TD_FILE_GONE;
+}
+
+static bool has_folder(const struct td_string_map *read, const char *folder)
+{
+    int i = 0;
+    while (i < read->count && strcmp(read->pairs[i].name, folder) != 0)
+        i++;
+    return i < read->count;
+}
+
+/* A file that a person wrote may lack the folders: their aliases have been set nevertheless, and a
+ * restart must not set them again. */
 static td_status set_taken(struct td_store *store, const struct td_string_map *read,
                            struct td_error *err)
 {
-    struct td_taken_folder *taken = calloc((size_t)read->count + 1, sizeof *taken);
+    const size_t most = (size_t)read->count + (size_t)store->n_taken;
+    struct td_taken_folder *taken = calloc(most + 1, sizeof *taken);
+    int n = 0;
     if (!taken)
         return td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory for the names of folders");
-    for (int i = 0; i < read->count; i++) {
-        snprintf(taken[i].name, sizeof taken[i].name, "%s", read->pairs[i].name);
-        snprintf(taken[i].digest, sizeof taken[i].digest, "%s", read->pairs[i].value);
+    for (; n < read->count; n++) {
+        snprintf(taken[n].name, sizeof taken[n].name, "%s", read->pairs[n].name);
+        snprintf(taken[n].digest, sizeof taken[n].digest, "%s", read->pairs[n].value);
+        taken[n].stored = true;
+    }
+    for (int i = 0; i < store->n_taken; i++) {
+        const struct td_taken_folder *before = &store->taken[i];
+        if (before->stored && !has_folder(read, before->name) && !is_gone(store, before->name))
+            taken[n++] = *before;
     }
     free(store->taken);
     store->taken = taken;
-    store->n_taken = read->count;
+    store->n_taken = n;
+    store->taken_lost = n > read->count;
     return TD_OK;
 }
 
@@ -610,18 +638,13 @@ static void forget(struct td_store *store, const char *name)
         store->taken[place] = store->taken[--store->n_taken];
 }
 
-static bool is_gone(const struct td_store *store, const char *folder)
-{
-    struct td_file_id unused;
-    return td_data_dir_stat(store->dir, folder, &unused) == TD_FILE_GONE;
-}
-
 void td_alias_forget_gone(struct td_store *store)
 {
     struct td_writer writer;
     struct td_error unused; /* what cannot be written now is written with the next change */
-    bool changed = false, done;
+    bool done;
     enter(store, &writer);
+    bool changed = store->taken_lost;
     for (int i = store->n_taken - 1; i >= 0; i--)
         if (is_gone(store, store->taken[i].name)) {
             forget(store, store->taken[i].name);
@@ -642,6 +665,7 @@ static td_status note_taken(struct td_store *store, const struct td_alias_folder
     store->taken = larger;
     forget(store, folder->name);
     struct td_taken_folder *taken = &larger[store->n_taken++];
+    taken->stored = false;
     snprintf(taken->name, sizeof taken->name, "%s", folder->name);
     snprintf(taken->digest, sizeof taken->digest, "%s", folder->digest);
     return TD_OK;

@@ -34,7 +34,8 @@ TD_MUST_CHECK td_status td_alias_take_folder(struct td_store *store,
 bool td_alias_folder_is_taken(struct td_store *store, const char *name, const char *digest);
 
 /* Forgets the folders that are gone, in aliases.json too if this process may write it: another one
- * of the name of one is a new one. To be called after a scan. */
+ * of the name of one is a new one. Writes those that are there and that the file lacks, though it
+ * has had them. To be called after a scan. */
 void td_alias_forget_gone(struct td_store *store);
 
 /* Frees the aliases; for td_store_free. */

@@ -73,6 +73,7 @@ struct td_store {
     bool name_freed; /* by an alias since the last scan began; a file has a tensor of this name */
     struct td_taken_folder *taken; /* folders whose aliases have been set, as in aliases.json */
     int n_taken;
+    bool taken_lost; /* aliases.json no longer has all that are stored */
     /* The last attempt to read aliases.json failed, as the problems tell. */
     atomic_bool aliases_unread;
     /* An attempt has succeeded, or this process has written the file. */
