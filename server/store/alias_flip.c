@@ -663,9 +663,11 @@ static td_status note_taken(struct td_store *store, const struct td_alias_folder
     if (!larger)
         return td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory for the name of the folder");
     store->taken = larger;
+    const int place = place_of_folder(store, folder->name);
+    const bool stored = is_taken(store, folder->name, folder->digest) && larger[place].stored;
     forget(store, folder->name);
     struct td_taken_folder *taken = &larger[store->n_taken++];
-    taken->stored = false;
+    taken->stored = stored;
     snprintf(taken->name, sizeof taken->name, "%s", folder->name);
     snprintf(taken->digest, sizeof taken->digest, "%s", folder->digest);
     return TD_OK;
