@@ -126,6 +126,11 @@ static bool check_access(struct check *check)
     const int reason = td_data_dir_probe(dir, &access);
     if (reason != 0)
         say(check, ERROR, "data-dir %s: %s", dir, strerror(reason));
+    else if (access.only_lock)
+        say(check, WARNING,
+            "data-dir %s: can be read, but not changed by persist=1: .tensord.lock: "
+            "%s; " TD_LOCK_WAY_OUT,
+            dir, strerror(access.denied));
     else if (access.denied != 0)
         say(check, read_only, "data-dir %s: can be read, but not changed by persist=1: %s", dir,
             strerror(access.denied));

@@ -23,6 +23,7 @@ enum { TD_MANIFEST_DIGEST = 65 }; /* with its NUL */
 struct td_taken_folder {
     char name[TD_TABLE_VERSION];
     char digest[TD_MANIFEST_DIGEST];
+    bool stored; /* aliases.json has had it since this process has read or written that */
 };
 
 struct td_alias_file {

@@ -4,6 +4,7 @@
 #include "server/store/alias_file.h"
 #include "server/store/data_dir.h"
 #include "server/store/entries.h"
+#include "server/store/known_files.h"
 #include "server/store/problems.h"
 #include "server/store/retention.h"
 #include "server/store/scan_report.h"
@@ -43,6 +44,7 @@ static void edit(const struct td_store *store, struct td_alias_table *edits, con
              persist  ? alias->target
              : before ? before->stored
                       : "");
+    alias->hidden = before && before->hidden && !target && !persist;
 }
 
 static td_status at_set(td_status status, struct td_error *err)
@@ -193,6 +195,9 @@ static td_status store_table(struct td_store *store, const struct td_alias_table
     set_writes_file(store, false);
     if (*done) {
         note_read(store, true);
+        for (int i = 0; i < store->n_taken; i++)
+            store->taken[i].stored = true;
+        store->taken_lost = false;
         td_store_solve_problem(store, TD_ALIASES_FILE); /* a damaged one, which was removed */
     }
     free(text);
@@ -233,7 +238,8 @@ static td_status flip_entered(struct td_store *store, const struct td_alias_flip
         status = apply(store, &edits, flip->persist, NULL, err);
     claim(store, NULL);
     for (int i = 0; i < edits.count && status == TD_OK; i++)
-        td_store_solve_problem(store, edits.aliases[i].name);
+        if (!edits.aliases[i].hidden)
+            td_store_solve_problem(store, edits.aliases[i].name);
     free(edits.aliases);
     return status;
 }
@@ -315,6 +321,15 @@ td_status td_alias_delete(struct td_store *store, const struct td_store_write *w
 
 /* ---- aliases.json ---------------------------------------------------------------------------- */
 
+static bool is_tensor(struct td_store *store, const char *name)
+{
+    const struct td_version *unused;
+    pthread_rwlock_rdlock(&store->lock);
+    const bool is = td_store_use_locked(store, name, &unused) != TD_NAME_FREE;
+    pthread_rwlock_unlock(&store->lock);
+    return is;
+}
+
 /* The aliases whose target in the file has changed, as they are to be. An alias with the name of a
  * tensor is not served. */
 static td_status compare_stored(const struct td_store *store, const struct td_string_map *read,
@@ -346,21 +361,34 @@ static td_status compare_stored(const struct td_store *store, const struct td_st
     return status;
 }
 
-/* Removes the targets of aliases that have the name of a tensor. */
-static void drop_taken_names(struct td_store *store, struct td_alias_table *edits)
+/* Removes the targets of aliases that have the name of a tensor. What is served is not taken away
+ * at a rescan; a start reads the aliases first. */
+static void hide_taken_names(struct td_store *store, struct td_alias_table *edits)
 {
-    const struct td_version *version;
     for (int i = 0; i < edits->count; i++) {
         struct td_alias *alias = &edits->aliases[i];
-        pthread_rwlock_rdlock(&store->lock);
-        const bool taken =
-            alias->target[0] && td_store_use_locked(store, alias->name, &version) != TD_NAME_FREE;
-        pthread_rwlock_unlock(&store->lock);
-        if (!taken)
+        if (!alias->target[0] || !is_tensor(store, alias->name))
             continue;
         alias->target[0] = '\0';
-        td_store_report_problem(store, alias->name,
-                                "the alias in aliases.json is not served: a tensor has its name");
+        alias->hidden = true;
+    }
+}
+
+/* Tells what has become of the aliases, the problems that they had before being solved: which are
+ * hidden, and whether one has given up the name of a tensor in a file. */
+static void note_edits(struct td_store *store, const struct td_alias_table *edits)
+{
+    for (int i = 0; i < edits->count; i++) {
+        const struct td_alias *alias = &edits->aliases[i];
+        td_store_solve_problem(store, alias->name);
+        if (alias->hidden)
+            td_store_report_problem(store, alias->name,
+                                    "the alias in aliases.json is not served until a restart: a "
+                                    "tensor has its name, which a restart does not serve; delete "
+                                    "the tensor, or remove the alias from aliases.json, and send "
+                                    "SIGHUP");
+        if (!alias->target[0] && !alias->hidden && td_store_has_file(store, alias->name))
+            store->name_freed = true;
     }
 }
 
@@ -383,9 +411,8 @@ static td_status check_stored(struct td_store *store, const struct td_alias_tabl
     }
     pthread_rwlock_unlock(&store->lock);
     return missing ? td_error_set(err, TD_TENSOR_NOT_FOUND,
-                                  "its alias '%s' names %s, which is not there; the aliases read "
-                                  "before stay in force",
-                                  missing->name, missing->target)
+                                  "its alias '%s' names %s, which is not there", missing->name,
+                                  missing->target)
                    : TD_OK;
 }
 
@@ -398,28 +425,55 @@ static td_status take_stored(struct td_store *store, const struct td_alias_file 
         claim(store, &edits);
         status = check_stored(store, &edits, folder, err);
         if (status == TD_OK) {
-            drop_taken_names(store, &edits);
+            hide_taken_names(store, &edits);
             status = apply(store, &edits, false, TD_ALIASES_FILE, err);
         }
         claim(store, NULL);
+        if (status == TD_OK)
+            note_edits(store, &edits);
     }
     free(edits.aliases);
     return status;
 }
 
+static bool is_gone(const struct td_store *store, const char *folder)
+{
+    struct td_file_id unused;
+    return td_data_dir_stat(store->dir, folder, &unused) == TD_FILE_GONE;
+}
+
+static bool has_folder(const struct td_string_map *read, const char *folder)
+{
+    int i = 0;
+    while (i < read->count && strcmp(read->pairs[i].name, folder) != 0)
+        i++;
+    return i < read->count;
+}
+
+/* A file that a person wrote may lack the folders: their aliases have been set nevertheless, and a
+ * restart must not set them again. */
 static td_status set_taken(struct td_store *store, const struct td_string_map *read,
                            struct td_error *err)
 {
-    struct td_taken_folder *taken = calloc((size_t)read->count + 1, sizeof *taken);
+    const size_t most = (size_t)read->count + (size_t)store->n_taken;
+    struct td_taken_folder *taken = calloc(most + 1, sizeof *taken);
+    int n = 0;
     if (!taken)
         return td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory for the names of folders");
-    for (int i = 0; i < read->count; i++) {
-        snprintf(taken[i].name, sizeof taken[i].name, "%s", read->pairs[i].name);
-        snprintf(taken[i].digest, sizeof taken[i].digest, "%s", read->pairs[i].value);
+    for (; n < read->count; n++) {
+        snprintf(taken[n].name, sizeof taken[n].name, "%s", read->pairs[n].name);
+        snprintf(taken[n].digest, sizeof taken[n].digest, "%s", read->pairs[n].value);
+        taken[n].stored = true;
+    }
+    for (int i = 0; i < store->n_taken; i++) {
+        const struct td_taken_folder *before = &store->taken[i];
+        if (before->stored && !has_folder(read, before->name) && !is_gone(store, before->name))
+            taken[n++] = *before;
     }
     free(store->taken);
     store->taken = taken;
-    store->n_taken = read->count;
+    store->n_taken = n;
+    store->taken_lost = n > read->count;
     return TD_OK;
 }
 
@@ -458,16 +512,36 @@ static td_status read_stored(struct td_store *store, const struct td_alias_folde
     return status;
 }
 
+/* Serves the hidden aliases whose tensors are gone. */
+static td_status show_hidden(struct td_store *store, struct td_error *err)
+{
+    struct td_alias_table edits;
+    const struct td_alias_table *now = &store->aliases;
+    td_status status = make_room(&edits, now->count, err);
+    if (status != TD_OK)
+        return status;
+    for (int i = 0; i < now->count; i++)
+        if (now->aliases[i].hidden && !is_tensor(store, now->aliases[i].name))
+            edit(store, &edits, now->aliases[i].name, now->aliases[i].stored, true);
+    claim(store, &edits);
+    hide_taken_names(store, &edits); /* by a tensor that was put before the claim */
+    if (edits.count > 0)
+        status = apply(store, &edits, false, TD_ALIASES_FILE, err);
+    claim(store, NULL);
+    if (status == TD_OK)
+        note_edits(store, &edits);
+    free(edits.aliases);
+    return status;
+}
+
 /* A restart would have to read the file, also if that has not changed. */
 static td_status check_readable(struct td_store *store, struct td_error *err)
 {
     struct td_error why;
     const td_status status = td_data_dir_check_read(store->dir, TD_ALIASES_FILE, &why);
-    return status == TD_OK ? TD_OK
-                           : td_error_set(err, status,
-                                          "%s cannot be read: %s; the aliases read before stay in "
-                                          "force, until a restart",
-                                          TD_ALIASES_FILE, why.message);
+    return status == TD_OK
+               ? TD_OK
+               : td_error_set(err, status, "%s cannot be read: %s", TD_ALIASES_FILE, why.message);
 }
 
 /* The writer of the aliases has entered. True if what the file says is in force. `folder`, NULL for
@@ -478,7 +552,9 @@ static bool load(struct td_store *store, const struct td_alias_folder *folder)
     struct td_error err;
     const td_file_state state = td_data_dir_stat(store->dir, TD_ALIASES_FILE, &id);
     const bool known = state == TD_FILE_PRESENT && td_file_id_equal(&id, &store->aliases_file);
-    const td_status status = known ? check_readable(store, &err) : read_stored(store, folder, &err);
+    td_status status = known ? check_readable(store, &err) : read_stored(store, folder, &err);
+    if (status == TD_OK)
+        status = show_hidden(store, &err);
     if (status == TD_OK) {
         /* One of writing the file stays. */
         if (!known || store->aliases_unread)
@@ -487,17 +563,22 @@ static bool load(struct td_store *store, const struct td_alias_folder *folder)
         return true;
     }
     note_read(store, false);
+    if (atomic_load(&store->aliases_known))
+        td_error_hint(&err, "the aliases read before stay in force, until a restart");
     set_file(store, &store->aliases_refused, &id);
     td_store_report_problem(store, TD_ALIASES_FILE, err.message);
     return false;
 }
 
-void td_alias_load(struct td_store *store)
+bool td_alias_load(struct td_store *store)
 {
     struct td_writer writer;
     enter(store, &writer);
     (void)load(store, NULL);
+    const bool freed = store->name_freed;
+    store->name_freed = false;
     td_writer_leave(store, &writer);
+    return freed;
 }
 
 void td_alias_check_targets(struct td_store *store)
@@ -557,18 +638,13 @@ static void forget(struct td_store *store, const char *name)
         store->taken[place] = store->taken[--store->n_taken];
 }
 
-static bool is_gone(const struct td_store *store, const char *folder)
-{
-    struct td_file_id unused;
-    return td_data_dir_stat(store->dir, folder, &unused) == TD_FILE_GONE;
-}
-
 void td_alias_forget_gone(struct td_store *store)
 {
     struct td_writer writer;
     struct td_error unused; /* what cannot be written now is written with the next change */
-    bool changed = false, done;
+    bool done;
     enter(store, &writer);
+    bool changed = store->taken_lost;
     for (int i = store->n_taken - 1; i >= 0; i--)
         if (is_gone(store, store->taken[i].name)) {
             forget(store, store->taken[i].name);
@@ -587,8 +663,11 @@ static td_status note_taken(struct td_store *store, const struct td_alias_folder
     if (!larger)
         return td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory for the name of the folder");
     store->taken = larger;
+    const int place = place_of_folder(store, folder->name);
+    const bool stored = is_taken(store, folder->name, folder->digest) && larger[place].stored;
     forget(store, folder->name);
     struct td_taken_folder *taken = &larger[store->n_taken++];
+    taken->stored = stored;
     snprintf(taken->name, sizeof taken->name, "%s", folder->name);
     snprintf(taken->digest, sizeof taken->digest, "%s", folder->digest);
     return TD_OK;

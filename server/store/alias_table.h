@@ -11,12 +11,15 @@
 #include "kernels/status.h"
 #include "server/store/table_name.h"
 
+#include <stdbool.h>
+
 struct td_store;
 
 struct td_alias {
     char name[TD_TENSOR_NAME];
     char target[TD_TENSOR_NAME]; /* "": none now */
     char stored[TD_TENSOR_NAME]; /* in aliases.json; "": not there */
+    bool hidden;                 /* by a tensor of its name, when it was read; then no target */
 };
 
 /* Sorted by name; never changed, only replaced. */

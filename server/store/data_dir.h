@@ -113,11 +113,18 @@ void td_data_dir_free(struct td_data_dir *dir); /* NULL is fine */
  * are refused from then on. */
 TD_MUST_CHECK bool td_data_dir_refresh(struct td_data_dir *dir, bool *changed);
 
+/* Ends the message about a lock file that alone keeps the server from changing the folder. */
+#define TD_LOCK_WAY_OUT                                                                            \
+    "while no server changes the folder, remove .tensord.lock from it, or, if that is a file, "    \
+    "let "                                                                                         \
+    "the server's user write to it"
+
 /* Whether a process that starts now could change a folder. */
 struct td_data_access {
-    int denied;  /* an errno if it lacks the permission, otherwise 0 */
-    bool locked; /* another process holds the lock */
-    long holder; /* then its process id; 0 if unknown */
+    int denied;     /* an errno if it lacks the permission, otherwise 0 */
+    bool only_lock; /* it lacks that for the lock file alone */
+    bool locked;    /* another process holds the lock */
+    long holder;    /* then its process id; 0 if unknown */
 };
 
 /* Changes nothing; the lock is tried for a moment without waiting. 0, or errno if the folder cannot

@@ -34,9 +34,10 @@ enum { TD_FILE_MODE = 0640 }; /* of all files that are written, whatever the uma
 /* An open folder, and its lock, which every change needs. */
 struct td_folder {
     int fd;
-    int lock;    /* descriptor of the lock file; -1 if this process does not hold the lock */
-    int reason;  /* then why: an errno, EWOULDBLOCK if another process holds it */
-    long holder; /* its process id; 0 if unknown */
+    int lock;       /* descriptor of the lock file; -1 if this process does not hold the lock */
+    int reason;     /* then why: an errno, EWOULDBLOCK if another process holds it */
+    bool only_lock; /* the reason is one of the lock file alone, not of the folder */
+    long holder;    /* the process id of that process; 0 if unknown */
 };
 
 /* A file that is being written; on the stack of its writer. */

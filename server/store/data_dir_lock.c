@@ -96,9 +96,19 @@ static int lock_file(struct td_folder *folder)
     return EWOULDBLOCK;
 }
 
+/* Whether the folder could be changed but for its lock file, which cannot be opened. */
+static bool is_only_lock(int folder)
+{
+    struct stat unused;
+    return faccessat(folder, ".", W_OK | X_OK, AT_EACCESS) == 0 &&
+           fstatat(folder, TD_LOCK_FILE, &unused, AT_SYMLINK_NOFOLLOW) == 0;
+}
+
 static void lock_folder(struct td_folder *folder)
 {
     folder->reason = lock_file(folder);
+    folder->only_lock =
+        folder->reason != 0 && folder->reason != EWOULDBLOCK && is_only_lock(folder->fd);
     if (folder->reason != 0)
         return;
     /* Any other failure: the file system cannot lock folders. */
@@ -124,13 +134,27 @@ static bool is_locked_by_another(int fd)
     return flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
+/* Why the lock file, opened for reading or not (-1, errno), cannot be opened for writing: an errno,
+ * or 0. */
+static int why_not_lockable(int folder, int lock)
+{
+    struct stat info;
+    if (lock < 0)
+        return errno == ENOENT ? 0 : errno;
+    if (fstat(lock, &info) == 0 && S_ISDIR(info.st_mode))
+        return EISDIR;
+    return faccessat(folder, TD_LOCK_FILE, W_OK, AT_EACCESS) == 0 ? 0 : errno;
+}
+
 /* The lock file is opened for writing only by a process that takes the lock. */
 static void probe_lock(int folder, struct td_data_access *out)
 {
     const int lock = openat(folder, TD_LOCK_FILE, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-    if (out->denied == 0 &&
-        (lock < 0 ? errno != ENOENT : faccessat(folder, TD_LOCK_FILE, W_OK, AT_EACCESS) != 0))
-        out->denied = errno;
+    const int reason = why_not_lockable(folder, lock);
+    if (out->denied == 0 && reason != 0) {
+        out->denied = reason;
+        out->only_lock = is_only_lock(folder);
+    }
     out->locked = (lock >= 0 && is_locked_by_another(lock)) || is_locked_by_another(folder);
     if (lock < 0)
         return;
@@ -173,6 +197,11 @@ td_status td_data_check_lock(struct td_data_dir *dir, const char *file, uint64_t
         return td_data_disk_error(dir, file, dir->gone, bytes, err);
     if (folder->lock >= 0)
         return TD_OK;
+    if (folder->only_lock) {
+        const td_status status = td_data_disk_error(dir, TD_LOCK_FILE, folder->reason, 0, err);
+        td_error_hint(err, "%s", TD_LOCK_WAY_OUT);
+        return status;
+    }
     if (folder->reason != EWOULDBLOCK)
         return td_data_disk_error(dir, file, folder->reason, bytes, err);
     if (folder->holder > 0)
@@ -220,9 +249,10 @@ static void log_lock(const struct td_data_dir *dir, const struct td_folder *befo
     if (now->lock >= 0 || (reason == before->reason && now->holder == before->holder))
         return;
     /* A folder that is read-only is probably meant to be. */
-    const bool read_only = reason == EROFS || reason == EACCES || reason == EPERM;
+    const bool read_only =
+        !now->only_lock && (reason == EROFS || reason == EACCES || reason == EPERM);
     td_log(dir->log, read_only ? TD_LOG_INFO : TD_LOG_WARN, "data_dir_not_locked",
-           TD_TEXT("dir", dir->path),
+           TD_TEXT("dir", dir->path), TD_TEXT("file", now->only_lock ? TD_LOCK_FILE : NULL),
            TD_TEXT("reason",
                    reason == EWOULDBLOCK ? "another process holds the lock" : strerror(reason)),
            TD_INT("holder", now->holder));

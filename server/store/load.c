@@ -45,6 +45,18 @@ static td_status take_keys(struct td_store *store, struct td_version *version, c
     return TD_OK;
 }
 
+/* The error is listed until the next scan, so it holds also when the alias has been removed. */
+static td_status reserve_name(struct td_store *store, struct td_version *version,
+                              struct td_error *err)
+{
+    const td_status status = td_store_reserve_name(store, version, err);
+    return status != TD_CONFLICT
+               ? status
+               : td_error_set(err, TD_CONFLICT,
+                              "it was read while an alias had its name; SIGHUP serves it when "
+                              "there is no such alias");
+}
+
 td_status td_load_version(struct td_store *store, const char *file, const struct td_file_id *id,
                           const struct td_data_tensor *found, const struct td_version *before,
                           struct td_version **out, struct td_error *err)
@@ -62,7 +74,7 @@ td_status td_load_version(struct td_store *store, const char *file, const struct
         (mapped ? td_version_mapped_held(&found->tensor) : td_tensor_footprint(&found->tensor)) +
         td_version_keys_held(version);
     if (status == TD_OK)
-        status = td_store_reserve_name(store, version, err);
+        status = reserve_name(store, version, err);
     if (status == TD_OK)
         status = td_store_reserve(store, before ? before->held : 0, held, &version->outgoing, err);
     if (status == TD_OK) {

@@ -44,7 +44,7 @@ struct td_store *td_store_open(const struct td_store_options *options)
                                  : NULL;
     /* Before the files: no tensor gets the name of an alias. */
     if (store->dir)
-        td_alias_load(store);
+        (void)td_alias_load(store);
     if (options->dir[0] && (!store->dir || !td_store_scan(store))) {
         td_store_free(store);
         return NULL;

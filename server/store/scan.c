@@ -647,6 +647,7 @@ static bool scan_folder(struct td_store *store)
     int n_scanned = 0;
     while (n_scanned < count && readable && !td_store_must_stop(store))
         scan_file(store, &report, &unread, files[n_scanned++]);
+    td_store_note_damaged(store);
     if (readable && n_scanned == count)
         td_store_end_file_problems(store);
     if (readable) {
@@ -677,8 +678,9 @@ void td_store_scan_again(struct td_store *store, bool always)
     if (!open)
         atomic_store(&store->folder_unread, true);
     if (open && (always || changed)) {
-        (void)scan_folder(store); /* errors are logged */
-        td_alias_load(store);     /* after the versions that it names */
+        (void)scan_folder(store);     /* errors are logged */
+        if (td_alias_load(store))     /* after the versions that it names */
+            (void)scan_folder(store); /* a file has a tensor of a name that an alias gave up */
         td_alias_forget_gone(store);
         td_alias_check_targets(store);
         td_store_retain(store);

@@ -70,8 +70,10 @@ struct td_store {
     bool writes_aliases_file;           /* this process is replacing it */
 
     /* Of the writer of the aliases. */
+    bool name_freed; /* by an alias since the last scan began; a file has a tensor of this name */
     struct td_taken_folder *taken; /* folders whose aliases have been set, as in aliases.json */
     int n_taken;
+    bool taken_lost; /* aliases.json no longer has all that are stored */
     /* The last attempt to read aliases.json failed, as the problems tell. */
     atomic_bool aliases_unread;
     /* An attempt has succeeded, or this process has written the file. */
@@ -89,7 +91,7 @@ struct td_store {
     atomic_bool folder_unread;         /* the last scan could not read the folder */
     pthread_mutex_t scanning;          /* held through a scan */
     struct td_version_folder *folders; /* with a manifest; guarded by it */
-    uint64_t file_scans;               /* scans so far; guarded by it */
+    atomic_uint_fast64_t file_scans;   /* scans so far */
 
     /* Of the one thread that runs td_store_verify, except the flags. */
     atomic_bool stopping;         /* no more comparing before a tensor is served */

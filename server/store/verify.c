@@ -2,9 +2,12 @@
 
 #include "server/memory/fault_guard.h"
 #include "server/store/entries.h"
+#include "server/store/problems.h"
 #include "server/store/state.h"
 
 #include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 td_status td_store_verify_header(const struct td_store *store,
                                  const struct td_data_content *content, struct td_error *err)
@@ -19,6 +22,31 @@ td_status td_store_verify_header(const struct td_store *store,
     return TD_OK;
 }
 
+static void list_damage(struct td_store *store, const struct td_version *version)
+{
+    char reason[TD_TENSOR_NAME + 120];
+    snprintf(reason, sizeof reason,
+             "%s: its bytes %" PRIu64 " to %" PRIu64 " do not match their checksum", version->name,
+             version->damage_begin, version->damage_end - 1);
+    td_store_note_file_problem(store, version->file, reason);
+}
+
+void td_store_note_damaged(struct td_store *store)
+{
+    int count = 0;
+    struct td_version **versions =
+        atomic_load(&store->damage_found)
+            ? td_store_all_current(store, &(struct td_name_range){ .prefix = "", .after = "" },
+                                   &count)
+            : NULL;
+    for (int i = 0; i < count; i++) {
+        if (atomic_load(&versions[i]->integrity) == TD_INTEGRITY_DAMAGED)
+            list_damage(store, versions[i]);
+        td_buffer_unref(&versions[i]->base);
+    }
+    free(versions);
+}
+
 /* Refuses the version from now on, also in calls in flight that have not replied yet: the guard
  * treats it as if reading it had failed. */
 static void note_damage(struct td_store *store, struct td_version *version, uint64_t block)
@@ -27,6 +55,7 @@ static void note_damage(struct td_store *store, struct td_version *version, uint
     atomic_store(&version->integrity, TD_INTEGRITY_DAMAGED);
     atomic_store(&store->damage_found, true);
     td_guard_mark(version->range);
+    list_damage(store, version);
     td_log(store->log, TD_LOG_ERROR, "tensor_damaged", TD_TEXT("tensor", version->name),
            TD_TEXT("file", version->file), TD_INT("first_byte", (int64_t)version->damage_begin),
            TD_INT("last_byte", (int64_t)version->damage_end - 1));

@@ -19,4 +19,7 @@ bool td_store_must_stop(const struct td_store *store);
 TD_MUST_CHECK td_status td_store_verify_new(struct td_store *store, struct td_version *version,
                                             struct td_error *err);
 
+/* For a scan of the files: lists those of which a served version is damaged. */
+void td_store_note_damaged(struct td_store *store);
+
 #endif

@@ -212,6 +212,31 @@ TD_TEST(a_process_without_the_lock_takes_a_folder_in_memory)
     ck_assert_str_eq(aliases_of(store), "x=m@1/ ");
 }
 
+TD_TEST_LOOP(aliases_by_hand_do_not_make_a_restart_set_those_of_a_folder_again, 0, 4)
+{
+    static const char *const wanted[] = { "y=m@1/m@1 ", "" };
+    put_version("1", "m.npy", 10, "\"aliases\":{\"x\":\"m@1\"}");
+    store = open_folder();
+    if (_i % 2)
+        restart();
+    if (_i < 2)
+        put_text("aliases.json", "{\"aliases\": {\"y\": \"m@1\"}}");
+    else
+        ck_assert_int_eq(unlink(path_of("aliases.json")), 0);
+    for (int i = 0; i < 3; i++) {
+        td_store_rescan(store);
+        ck_assert_str_eq(aliases_of(store), wanted[_i / 2]);
+        restart();
+        ck_assert_str_eq(aliases_of(store), wanted[_i / 2]);
+        ck_assert_str_eq(problems_of(store), "");
+    }
+    remove_version("1"); /* one that is gone is forgotten */
+    td_store_rescan(store);
+    put_version("1", "m.npy", 20, "\"aliases\":{\"x\":\"m@1\"}");
+    td_store_rescan(store);
+    ck_assert_ptr_nonnull(strstr(aliases_of(store), "x=m@1/m@1 "));
+}
+
 TD_TEST(a_removed_folder_takes_its_versions_with_it)
 {
     struct td_tensor_listing listing;

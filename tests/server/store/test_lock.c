@@ -1,6 +1,7 @@
 /* The lock of the data folder: one process at a time changes the folder, others serve it and wait
  * for the lock; the folder may be replaced by another one. */
 #include "server/store/aliases.h"
+#include "server/store/data_dir.h"
 #include "tests/server/folder.h"
 #include "tests/support/random.h"
 #include "tests/support/suite.h"
@@ -10,6 +11,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
@@ -299,12 +301,12 @@ TD_TEST(a_link_in_place_of_the_lock_file_creates_nothing)
     td_store_free(store);
 }
 
-/* Calls body(which) in the process of a user who may not change the folder: permissions do not bind
- * root. */
-static void without_permission(void (*body)(int which), int which)
+/* Calls body(which) in the process of another user of the folder, which gets the mode: permissions
+ * do not bind root. */
+static void as_other_user(mode_t mode, void (*body)(int which), int which)
 {
     int status;
-    ck_assert_int_eq(chmod(folder, 0555), 0);
+    ck_assert_int_eq(chmod(folder, mode), 0);
     const pid_t child = fork();
     if (child == 0) {
         if (getuid() == 0 && setuid(65534) != 0)
@@ -337,7 +339,7 @@ static void serve_only(int unused)
 TD_TEST(a_folder_without_write_permission_is_served)
 {
     put_npy("n.npy", 1, 1);
-    without_permission(serve_only, 0);
+    as_other_user(0555, serve_only, 0);
 }
 
 static td_status put_new(struct td_store *store)
@@ -388,7 +390,39 @@ static void make_refused_change(int which)
 TD_TEST_EACH(a_change_without_write_permission_is_logged_once, refused_changes)
 {
     put_npy("n@1.npy", 1, 1);
-    without_permission(make_refused_change, _i);
+    as_other_user(0555, make_refused_change, _i);
+}
+
+/* The lock file alone keeps the user from changes: as a file, or if `is_folder` as a folder. */
+static void name_lock_file(int is_folder)
+{
+    struct td_data_access access;
+    char reason[64];
+    snprintf(reason, sizeof reason, "%s", strerror(is_folder ? EISDIR : EACCES));
+    ck_assert_int_eq(td_data_dir_probe(folder, &access), 0);
+    ck_assert(access.only_lock);
+    ck_assert_int_eq(access.denied, is_folder ? EISDIR : EACCES);
+    struct td_store *store = open_folder();
+    const char *log = logged(), *line = strstr(log, " warn data_dir_not_locked ");
+    ck_assert_msg(line && strstr(line, "file=.tensord.lock") && strstr(line, reason), "%s", log);
+    ck_assert_int_ne(persist(store, "t", "int32[1] 3"), TD_OK);
+    EXPECT_MESSAGE(&err, ".tensord.lock");
+    EXPECT_MESSAGE(&err, reason);
+    EXPECT_MESSAGE(&err, TD_LOCK_WAY_OUT);
+    ck_assert_ptr_nonnull(strstr(logged(), "change_failed file=.tensord.lock"));
+    ck_assert_int_eq(remove(path_of(".tensord.lock")), 0);
+    td_store_retry_lock(store);
+    EXPECT_OK(persist(store, "t", "int32[1] 3"), &err);
+    td_store_free(store);
+}
+
+TD_TEST_LOOP(a_lock_file_that_cannot_be_opened_is_named, 0, 2)
+{
+    if (_i == 0)
+        put_text(".tensord.lock", "");
+    ck_assert_int_eq(
+        _i == 0 ? chmod(path_of(".tensord.lock"), 0400) : mkdir(path_of(".tensord.lock"), 0755), 0);
+    as_other_user(0777, name_lock_file, _i);
 }
 
 /* ---- another folder under the same path ------------------------------------------------------ */

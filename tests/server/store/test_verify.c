@@ -241,9 +241,11 @@ TD_TEST_LOOP(a_rescan_finds_damage_of_a_file_that_changed, 0, 2)
         ck_assert(!td_store_verify(store));
         ck_assert_str_eq(logged(), "");
         expect_damaged(store, 1);
+        ck_assert_ptr_nonnull(strstr(problems_of(store), "t.tensord: t: its bytes "));
     }
     put_content();
     td_store_rescan(store);
+    ck_assert_str_eq(problems_of(store), "");
     verify_all(store);
     expect_served(store, TD_INTEGRITY_VERIFIED);
     td_store_free(store);
@@ -270,6 +272,7 @@ static struct td_store *open_damaged(void)
     put_damaged(data_begin, 1);
     struct td_store *store = open_folder();
     expect_damaged(store, 0);
+    ck_assert_ptr_nonnull(strstr(problems_of(store), "t.tensord: t: its bytes "));
     return store;
 }
 
@@ -279,6 +282,7 @@ TD_TEST_LOOP(a_damaged_tensor_can_be_replaced, 0, 2)
     const struct td_tensor t = large_tensor(), small = tensor("int32[2] 1 2");
     if (_i == 0) {
         ck_assert_int_eq(put(store, "t", &t, true), TD_OK);
+        ck_assert_str_eq(problems_of(store), "");
         expect_served(store, TD_INTEGRITY_VERIFIED);
     } else {
         ck_assert_int_eq(put(store, "t", &small, false), TD_OK);
@@ -295,6 +299,7 @@ TD_TEST(a_damaged_tensor_can_be_deleted)
     const struct td_store_write write = { .name = "t" };
     ck_assert_int_eq(td_store_delete(store, &write, &(bool){ false }, &err), TD_OK);
     expect_names(store, "");
+    ck_assert_str_eq(problems_of(store), "");
     ck_assert_int_ne(access(path_of("t.tensord"), F_OK), 0);
     td_store_free(store);
 }
