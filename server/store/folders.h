@@ -6,12 +6,12 @@
  *
  * Each tensor NAME of its files becomes NAME@V. A folder that is refused changes nothing; the
  * reason is logged and listed with the aliases, and the next scan tries again. No file beside the
- * folder may have one of its names for certain; that is looked at again by each scan, since a
- * restart would refuse the folder. A damaged file that only may have it is no reason: the folder,
- * whose files have the digests of its manifest, is certain. The aliases of a folder are set once: aliases.json says for which ones that is done, so a restart does not undo
- * later flips. It has the digest of the manifest, too: of a folder that was taken before, a start
- * compares sizes only, unless files are verified at the start. A folder that is removed takes its
- * versions with it.
+ * folder may have one of its names for certain; each scan looks at that again, since a restart
+ * would refuse the folder. A damaged file that only may have the name is no reason: the folder,
+ * whose files have the digests of its manifest, is certain. The aliases of a folder are set once:
+ * aliases.json says for which ones that is done, so a restart does not undo later flips. It has the
+ * digest of the manifest, too: of a folder that was taken before, a start compares sizes only,
+ * unless files are verified at the start. A folder that is removed takes its versions with it.
  *
  * Threads    Those of the scan, with `scanning` held. It enters as the writer of all names of a
  * version before it makes versions. */
