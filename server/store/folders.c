@@ -504,7 +504,7 @@ static void take_folder(struct td_store *store, struct td_scan_report *report,
         report_files(&taking, report);
     } else {
         forget_content(folder);
-        td_store_refuse_folder(store, folder->name, err.message);
+        td_store_refuse_folder(store, folder->name, folder->taken, err.message);
         report->skipped++;
     }
     td_scan_report_file(report, folder->name);
@@ -632,7 +632,7 @@ static void take_again(struct td_store *store, const struct td_version_folder *f
         td_buffer_unref(replaced ? &replaced->base : NULL);
     }
     if (status != TD_OK)
-        td_store_refuse_folder(store, folder->name, err.message);
+        td_store_refuse_folder(store, folder->name, folder->taken, err.message);
     release(&taking);
 }
 
@@ -661,7 +661,7 @@ static void check_unchanged(struct td_store *store, struct td_version_folder *fo
     const bool unchanged = !change.reason[0];
     check_names(store, folder, &change);
     if (change.reason[0])
-        td_store_refuse_folder(store, folder->name, change.reason);
+        td_store_refuse_folder(store, folder->name, folder->taken, change.reason);
     else
         note_unreadable(store, folder);
     if (unchanged && any_lost(store, folder))
@@ -739,7 +739,7 @@ static struct td_version_folder *recall(struct td_store *store, const char *name
         return folder;
     folder = calloc(1, sizeof *folder);
     if (!folder) {
-        td_store_refuse_folder(store, name, "no memory for its name");
+        td_store_refuse_folder(store, name, false, "no memory for its name");
         return NULL;
     }
     snprintf(folder->name, sizeof folder->name, "%s", name);
@@ -755,7 +755,7 @@ static void refuse_unreadable(struct td_store *store, struct td_scan_report *rep
     char text[192];
     snprintf(text, sizeof text, "it cannot be read: %s%s", strerror(reason),
              folder->taken ? "; the versions loaded before are still served" : "");
-    td_store_refuse_folder(store, folder->name, text);
+    td_store_refuse_folder(store, folder->name, folder->taken, text);
     report->skipped += !folder->taken;
     td_scan_report_file(report, folder->name);
 }

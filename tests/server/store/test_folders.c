@@ -751,6 +751,21 @@ TD_TEST_EACH(a_file_that_has_the_tensor_of_a_served_folder_is_told_before_the_re
     ck_assert_str_eq(problems_of(store), "");
 }
 
+TD_TEST(a_version_that_is_not_in_a_served_folder_is_not_there)
+{
+    struct td_tensor_listing unused;
+    put_npy("old@1.npy", 1, 1);
+    put_version("1", "m.npy", 10, "\"aliases\":{\"x\":\"old@1\"}");
+    store = open_folder();
+    loose_npy();
+    ck_assert_int_eq(unlink(path_of("old@1.npy")), 0);
+    td_store_rescan(store);
+    expect_rival("m@1.npy");
+    ck_assert_int_eq(td_store_get(store, "x", 1, &test_arena, &unused, &err),
+                     TD_DEVICE_UNAVAILABLE);
+    EXPECT_MESSAGE(&err, "'old@1', which is not there; put its file back");
+}
+
 static const char *const models[] = { "q.safetensors", "q@1.safetensors" };
 
 /* Only the folder is certain to have its names. */
