@@ -135,19 +135,28 @@ static bool copy_name(const char *name, size_t length, char copy[TD_TENSOR_NAME]
     return true;
 }
 
-void td_store_explain_absence(struct td_store *store, const char *name, char *text, size_t size)
+const char *td_store_explain_absence(struct td_store *store, const char *name, char *text,
+                                     size_t size)
 {
     struct td_refused_file refused;
+    struct td_shown start;
     const char *version = td_table_version(name);
-    if (td_store_find_refused(store, name, &refused))
-        snprintf(text, size, "%s%s %s", refused.own ? "whose file " : "which may be in ",
-                 refused.file, refused.reason);
-    else if (version &&
-             td_store_folder_problem(store, version, refused.reason, sizeof refused.reason))
-        snprintf(text, size, "which may be in the folder %s, which is refused: %s", version,
-                 refused.reason);
+    const bool in_file = td_store_find_refused(store, name, &refused),
+               in_folder =
+                   !in_file && version &&
+                   td_store_folder_problem(store, version, refused.reason, sizeof refused.reason);
+    const size_t length = in_file || in_folder ? strlen(refused.reason) : 0;
+    const char *reason = td_shown_text(refused.reason, length, &start),
+               *cut = strlen(reason) < length ? "..." : "";
+    if (in_file)
+        snprintf(text, size, refused.own ? "whose file %s %s%s" : "which may be in %s, which %s%s",
+                 refused.file, reason, cut);
+    else if (in_folder)
+        snprintf(text, size, "which may be in the folder %s, which is refused: %s%s", version,
+                 reason, cut);
     else
         snprintf(text, size, "which is not there");
+    return in_file || in_folder ? "repair that" : "put its file back";
 }
 
 /* The error of a name that an alias may have, while aliases.json cannot be read. */
@@ -188,11 +197,11 @@ td_status td_store_missing(struct td_store *store, const char *name, size_t leng
 {
     char target[TD_TENSOR_NAME], copy[TD_TENSOR_NAME], absence[TD_ABSENCE];
     if (td_alias_target(store, name, length, target)) {
-        td_store_explain_absence(store, target, absence, sizeof absence);
+        const char *way_out = td_store_explain_absence(store, target, absence, sizeof absence);
         return td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                            "the alias '%.*s' names '%s', %s: put its file back and send SIGHUP, "
-                            "or let the alias name another version",
-                            (int)length, name, target, absence);
+                            "the alias '%.*s' names '%s', %s; %s and send SIGHUP, or let the alias "
+                            "name another version",
+                            (int)length, name, target, absence, way_out);
     }
     if (copy_name(name, length, copy) && check_refused(store, copy, err) != TD_OK)
         return TD_DEVICE_UNAVAILABLE;

@@ -43,9 +43,10 @@ td_status td_store_missing(struct td_store *store, const char *name, size_t leng
                            struct td_error *err);
 
 /* Says of a name without a version why there is none: "which is not there", "whose file m@1.npy is
- * damaged: it is empty". */
+ * damaged: it is empty", with a long reason shortened. Returns the way out: "put its file back". */
 enum { TD_ABSENCE = 512 };
-void td_store_explain_absence(struct td_store *store, const char *name, char *text, size_t size);
+const char *td_store_explain_absence(struct td_store *store, const char *name, char *text,
+                                     size_t size);
 
 /* The current version of a tensor, not of an alias; referenced, or NULL. */
 struct td_version *td_store_current(struct td_store *store, const char *name, size_t length);

@@ -38,6 +38,7 @@ struct td_version_folder {
     char digest[TD_MANIFEST_DIGEST]; /* of the manifest, once it is taken */
     bool seen;                       /* in this scan */
     bool taken;                      /* else refused */
+    bool gone;                       /* as td_folders_find_gone has found */
     struct known_file *files;
     char (*tensors)[TD_TENSOR_NAME];
     int n_files, n_tensors;
@@ -300,15 +301,17 @@ static td_status make_version(const struct taking *taking, struct taken_tensor *
     struct td_store *store = taking->store;
     const char *name = tensor->found->name;
     char file[TD_FILE_NAME];
-    struct td_refused_file refused;
-    if (before && !(taking->again && is_of(before, taking->name)))
-        return td_error_set(err, TD_CONFLICT, "'%s' is there already, from %s", name,
-                            before->file[0] ? before->file : "a request");
-    if (!before && td_store_find_refused(store, name, &refused))
+    if (before && !before->file[0])
         return td_error_set(err, TD_CONFLICT,
-                            "'%s' may be there already, in %s, which %s: repair or remove that "
-                            "file",
-                            name, refused.file, refused.reason);
+                            "'%s' is there already, from a request: delete it, or remove the "
+                            "folder, and send SIGHUP",
+                            name);
+    if (before ? !(taking->again && is_of(before, taking->name))
+               : td_store_find_file(store, name, file))
+        return td_error_set(err, TD_CONFLICT,
+                            "'%s' is there already, from %s: remove that file or the folder, and "
+                            "send SIGHUP",
+                            name, before ? before->file : file);
     if (snprintf(file, sizeof file, "%s/%s", taking->name, tensor->file->name) >= TD_FILE_NAME)
         return td_error_set(err, TD_MALFORMED_REQUEST, "the name %s is too long",
                             tensor->file->name);
@@ -501,7 +504,7 @@ static void take_folder(struct td_store *store, struct td_scan_report *report,
         report_files(&taking, report);
     } else {
         forget_content(folder);
-        td_store_refuse_folder(store, folder->name, err.message);
+        td_store_refuse_folder(store, folder->name, folder->taken, err.message);
         report->skipped++;
     }
     td_scan_report_file(report, folder->name);
@@ -629,12 +632,25 @@ static void take_again(struct td_store *store, const struct td_version_folder *f
         td_buffer_unref(replaced ? &replaced->base : NULL);
     }
     if (status != TD_OK)
-        td_store_refuse_folder(store, folder->name, err.message);
+        td_store_refuse_folder(store, folder->name, folder->taken, err.message);
     release(&taking);
 }
 
-/* A folder that was taken is not read again, but for files that may have changed; a change is told,
- * since a restart reads it. */
+/* A restart reads the files before the folders. */
+static void check_names(struct td_store *store, const struct td_version_folder *folder,
+                        struct folder_change *change)
+{
+    char file[TD_FILE_NAME];
+    for (int i = 0; i < folder->n_tensors && !change->reason[0]; i++)
+        if (td_store_find_file(store, folder->tensors[i], file))
+            snprintf(change->reason, sizeof change->reason,
+                     "'%s' is in %s as well. The folder is served until a restart, which would "
+                     "refuse the whole of it: remove that file or the folder, and send SIGHUP",
+                     folder->tensors[i], file);
+}
+
+/* A folder that was taken is not read again, but for files that may have changed; what a restart
+ * would not serve as it was taken is told. */
 static void check_unchanged(struct td_store *store, struct td_version_folder *folder,
                             int descriptor)
 {
@@ -642,11 +658,13 @@ static void check_unchanged(struct td_store *store, struct td_version_folder *fo
     check_manifest(folder, descriptor, &change);
     for (int i = 0; i < folder->n_files; i++)
         check_file(store, &folder->files[i], descriptor, &change);
+    const bool unchanged = !change.reason[0];
+    check_names(store, folder, &change);
     if (change.reason[0])
-        td_store_refuse_folder(store, folder->name, change.reason);
+        td_store_refuse_folder(store, folder->name, folder->taken, change.reason);
     else
         note_unreadable(store, folder);
-    if (!change.reason[0] && any_lost(store, folder))
+    if (unchanged && any_lost(store, folder))
         take_again(store, folder, descriptor);
 }
 
@@ -685,6 +703,27 @@ static void drop_vanished(struct td_store *store, struct td_scan_report *report)
     }
 }
 
+/* ---- folders that are gone ------------------------------------------------------------------- */
+
+void td_folders_find_gone(struct td_store *store)
+{
+    for (struct td_version_folder *folder = store->folders; folder; folder = folder->next) {
+        int descriptor, reason;
+        folder->gone = td_data_dir_open_folder(store->dir, folder->name, MANIFEST, &descriptor,
+                                               &reason) == TD_FILE_GONE;
+        if (descriptor >= 0)
+            close(descriptor);
+    }
+}
+
+bool td_folder_has_gone(const struct td_store *store, const struct td_version *version)
+{
+    const struct td_version_folder *folder = store->folders;
+    while (folder && !is_of(version, folder->name))
+        folder = folder->next;
+    return folder && folder->gone;
+}
+
 /* ---- the scan -------------------------------------------------------------------------------- */
 
 static int in_order(const void *a, const void *b)
@@ -700,7 +739,7 @@ static struct td_version_folder *recall(struct td_store *store, const char *name
         return folder;
     folder = calloc(1, sizeof *folder);
     if (!folder) {
-        td_store_refuse_folder(store, name, "no memory for its name");
+        td_store_refuse_folder(store, name, false, "no memory for its name");
         return NULL;
     }
     snprintf(folder->name, sizeof folder->name, "%s", name);
@@ -716,7 +755,7 @@ static void refuse_unreadable(struct td_store *store, struct td_scan_report *rep
     char text[192];
     snprintf(text, sizeof text, "it cannot be read: %s%s", strerror(reason),
              folder->taken ? "; the versions loaded before are still served" : "");
-    td_store_refuse_folder(store, folder->name, text);
+    td_store_refuse_folder(store, folder->name, folder->taken, text);
     report->skipped += !folder->taken;
     td_scan_report_file(report, folder->name);
 }

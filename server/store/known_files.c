@@ -288,6 +288,32 @@ bool td_store_has_file(struct td_store *store, const char *name)
     return has;
 }
 
+/* With files_mutex held. */
+static bool is_certain(const struct td_store *store, const char *name, const char *stem,
+                       const char *suffix, char file[TD_FILE_NAME])
+{
+    bool found;
+    snprintf(file, TD_FILE_NAME, "%s%s", stem, suffix);
+    const int place = known_place(store, file, &found);
+    const struct td_known_file *known = found ? store->files[place] : NULL;
+    if (!known || strcmp(suffix, ".safetensors") != 0)
+        return found;
+    const bool content_known = !known->refused[0] || known->partly;
+    return content_known && td_known_file_find(known, name) != NULL;
+}
+
+bool td_store_find_file(struct td_store *store, const char *name, char file[TD_FILE_NAME])
+{
+    char stem[TD_TENSOR_NAME];
+    pthread_mutex_lock(&store->files_mutex);
+    bool has = is_certain(store, name, name, ".tensord", file) ||
+               is_certain(store, name, name, ".npy", file);
+    for (int place = 0; !has && td_table_next_stem(name, &place, stem);)
+        has = is_certain(store, name, stem, ".safetensors", file);
+    pthread_mutex_unlock(&store->files_mutex);
+    return has;
+}
+
 char (*td_store_known_files(struct td_store *store, int *count))[TD_FILE_NAME]
 {
     char(*names)[TD_FILE_NAME];

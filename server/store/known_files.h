@@ -91,6 +91,10 @@ bool td_store_file_gives(struct td_store *store, const char *file, const char *n
  * this name, served or not. */
 bool td_store_has_file(struct td_store *store, const char *name);
 
+/* The file that has the tensor of this name for certain, served or not: NAME.tensord or NAME.npy,
+ * damaged or not, or one whose content the last scan or this process knows. False for none. */
+bool td_store_find_file(struct td_store *store, const char *name, char file[TD_FILE_NAME]);
+
 /* The names of all known files; free() them. NULL without memory. */
 char (*td_store_known_files(struct td_store *store, int *count))[TD_FILE_NAME];
 

@@ -11,8 +11,8 @@
 
 struct td_problem_note {
     char source[TD_FILE_NAME];
-    bool is_folder;
-    uint64_t scan; /* that noted a file; 0 for others */
+    bool is_refused_folder; /* nothing of it is served */
+    uint64_t scan;          /* that noted a file; 0 for others */
     char reason[];
 };
 
@@ -60,14 +60,14 @@ static struct td_problem_note *insert(struct td_store *store, struct td_problem_
 }
 
 static void note_problem(struct td_store *store, const char *source, const char *reason,
-                         bool is_folder, uint64_t scan)
+                         bool is_refused_folder, uint64_t scan)
 {
     const size_t length = strlen(reason);
     struct td_problem_note *note = malloc(sizeof *note + length + 1);
     if (!note)
         return;
     snprintf(note->source, sizeof note->source, "%s", source);
-    note->is_folder = is_folder;
+    note->is_refused_folder = is_refused_folder;
     note->scan = scan;
     memcpy(note->reason, reason, length + 1);
     pthread_rwlock_wrlock(&store->lock);
@@ -117,9 +117,10 @@ void td_store_report_problem(struct td_store *store, const char *source, const c
                TD_TEXT("reason", reason));
 }
 
-void td_store_refuse_folder(struct td_store *store, const char *folder, const char *reason)
+void td_store_refuse_folder(struct td_store *store, const char *folder, bool served,
+                            const char *reason)
 {
-    note_problem(store, folder, reason, true, 0);
+    note_problem(store, folder, reason, !served, 0);
     if (store->inspector)
         store->inspector->skipped(store->inspector->context, folder, NULL, reason);
     else
@@ -132,7 +133,7 @@ bool td_store_folder_problem(struct td_store *store, const char *folder, char *r
     bool found;
     pthread_rwlock_rdlock(&store->lock);
     const int place = place_of(store, folder, &found);
-    found = found && store->problems[place]->is_folder;
+    found = found && store->problems[place]->is_refused_folder;
     snprintf(reason, size, "%s", found ? store->problems[place]->reason : "");
     pthread_rwlock_unlock(&store->lock);
     return found;

@@ -20,7 +20,10 @@ struct td_store;
 /* `source`: aliases.json, a folder of the data folder, or an alias. Reported again, the new reason
  * replaces the old one; without memory it is only logged. */
 void td_store_report_problem(struct td_store *store, const char *source, const char *reason);
-void td_store_refuse_folder(struct td_store *store, const char *folder, const char *reason);
+
+/* The same of a folder; `served`: it is, until a restart. */
+void td_store_refuse_folder(struct td_store *store, const char *folder, bool served,
+                            const char *reason);
 
 /* Lists the problem and logs nothing: the caller does. */
 void td_store_note_problem(struct td_store *store, const char *source, const char *reason);
@@ -33,7 +36,8 @@ void td_store_begin_file_problems(struct td_store *store);
 void td_store_note_file_problem(struct td_store *store, const char *file, const char *reason);
 void td_store_end_file_problems(struct td_store *store);
 
-/* Copies why the folder of versions V is refused; false if it is not. */
+/* Copies why the folder of versions V is refused; false if it is not, or is served: all its names
+ * are known then. */
 bool td_store_folder_problem(struct td_store *store, const char *folder, char *reason, size_t size);
 
 /* For td_store_free. */

@@ -262,8 +262,8 @@ static void handle_refusal(const struct file_scan *scan, const char *name,
 }
 
 /* Publishes the tensor of a file unless another source takes precedence. The name is locked.
- * Versions up to number `older` are older than the file and are replaced. False: the tensor should
- * be served but is not. */
+ * Versions up to number `older` are older than the file and are replaced, and so is one of a folder
+ * that is gone. False: the tensor should be served but is not. */
 static bool serve_tensor(const struct file_scan *scan, const struct td_file_id *id,
                          const struct td_data_tensor *found, uint64_t older)
 {
@@ -272,12 +272,16 @@ static bool serve_tensor(const struct file_scan *scan, const struct td_file_id *
     struct td_error err = { 0 };
     char earlier[TD_FILE_NAME];
     bool ok = true;
+    const bool folder_is_gone = before && td_folder_has_gone(store, before);
+    if (folder_is_gone)
+        older = UINT64_MAX;
     const bool again = before && before->number > older && is_stale(scan, before);
     if (before && before->number > older && !again && !is_of_earlier(before, scan->file)) {
         scan->report->unchanged++;
         goto done;
     }
-    if (before && !again && (before->number > older || strchr(before->file, '/'))) {
+    if (before && !again && !folder_is_gone &&
+        (before->number > older || strchr(before->file, '/'))) {
         skip_for_earlier(scan, found->name, before->file);
         goto done;
     }
@@ -644,6 +648,8 @@ static bool scan_folder(struct td_store *store)
     for (int i = 0; i < n_known && readable; i++)
         if (is_gone(store, known[i]))
             remove_vanished(store, &report, known[i]);
+    if (readable)
+        td_folders_find_gone(store);
     int n_scanned = 0;
     while (n_scanned < count && readable && !td_store_must_stop(store))
         scan_file(store, &report, &unread, files[n_scanned++]);

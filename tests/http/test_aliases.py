@@ -553,6 +553,24 @@ class Folders(AliasTest):
             self.assertEqual(self.both(client), [1, 2])
             self.assertStatus(client.request("GET", "/v1/tensors/a@2"), 404)
 
+    def test_a_file_beside_a_served_folder_is_told_and_takes_its_place(self):
+        folder = temporary_folder()
+        self.write(folder, "1", {"a": [1, 1], "b": [1, 2]}, {"x": "a@1", "y": "b@1"})
+        with Daemon("--data-dir", folder) as daemon, Client(daemon) as client:
+            with open(os.path.join(folder, ".new"), "wb") as file:
+                file.write(npy("int32", (2,), pack("int32", [7, 8])))
+            os.rename(os.path.join(folder, ".new"), os.path.join(folder, "a@1.npy"))
+            daemon.send_signal(signal.SIGHUP)
+            event = daemon.wait_log(lambda event: event.get("event") == "folder_refused")
+            self.assertIn("'a@1' is in a@1.npy as well. The folder is served until a restart", event["reason"])
+            self.assertEqual(client.request("GET", ALIASES).json()["problems"], [{"source": "1", "reason": event["reason"]}])
+            self.assertEqual(metric(daemon, "tensord_data_dir_problems"), 1)
+            self.assertEqual(self.both(client), [1, 2])
+            shutil.rmtree(os.path.join(folder, "1"))
+            daemon.send_signal(signal.SIGHUP)
+            self.wait_until(lambda: client.request("GET", "/v1/tensors/x").json().get("source") == "a@1.npy")
+            self.assertEqual(client.request("GET", "/v1/tensors/x?response=flat").json()["data"], [7, 8])
+
     def test_a_kill_while_folders_are_taken_mixes_nothing(self):
         folder = temporary_folder()
         for i in range(1, 6):

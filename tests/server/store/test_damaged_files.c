@@ -145,7 +145,8 @@ TD_TEST(a_folder_does_not_take_the_name_of_a_damaged_file)
     for (int i = 0; i < 2; i++) {
         restart();
         expect_refused("m@1", "m@1.tensord");
-        ck_assert_ptr_nonnull(strstr(problems_of(store), "in m@1.tensord, which is damaged"));
+        ck_assert_ptr_nonnull(
+            strstr(problems_of(store), "1: 'm@1' is there already, from m@1.tensord: "));
     }
     ck_assert_int_eq(unlink(path_of("m@1.tensord")), 0);
     td_store_rescan(store);
@@ -257,6 +258,37 @@ TD_TEST(an_alias_of_a_version_in_a_refused_folder_says_why_it_is_refused)
                    "'m@2', which may be in the folder 2, which is refused: m.npy: its SHA-256");
     ck_assert_ptr_nonnull(
         strstr(problems_of(store), "m: it names m@2, which may be in the folder 2"));
+}
+
+/* Fails unless the error of the name ends with the way out. */
+static void expect_way_out(const char *name, const char *way)
+{
+    ck_assert_int_eq(look_up(name), TD_DEVICE_UNAVAILABLE);
+    const size_t length = strlen(err.message), end = strlen(way);
+    ck_assert_msg(length > end && strcmp(err.message + length - end, way) == 0, "%s", err.message);
+}
+
+TD_TEST(an_alias_says_what_is_wrong_in_short_and_the_way_out)
+{
+    static const char repair[] =
+        "; repair that and send SIGHUP, or let the alias name another version";
+    put_version("2", "m.npy", 10, "\"aliases\":{\"m\":\"m@2\",\"q\":\"q:w@3\"}");
+    put_safetensors("q@3.safetensors", TWO_TENSORS, 1, 6);
+    store = open_folder();
+    ck_assert_str_eq(problems_of(store), "");
+    put_npy("2/m.npy", 11, 100); /* the reason has two digests */
+    spoil_header("q@3.safetensors");
+    restart();
+    expect_way_out("m", repair);
+    EXPECT_MESSAGE(&err, "which may be in the folder 2, which is refused: m.npy: its SHA-256 is ");
+    EXPECT_MESSAGE(&err, "...; repair");
+    expect_way_out("q", repair);
+    EXPECT_MESSAGE(&err, "'q:w@3', which may be in q@3.safetensors, which is damaged: ");
+    ck_assert_int_eq(unlink(path_of("q@3.safetensors")), 0);
+    remove_version("2");
+    td_store_rescan(store);
+    expect_way_out("m", "'m@2', which is not there; put its file back and send SIGHUP, or let the "
+                        "alias name another version");
 }
 
 /* ---- the list of problems
