@@ -28,7 +28,7 @@ from table import (
     Table,
     rows_per_batch,
 )
-from text import THOUSANDS, TOO_LARGE, is_number, shown, spelling_hint
+from text import MISSING_MARKS, MISSING_WORDS, THOUSANDS, TOO_LARGE, is_number, shown, spelling_hint
 
 EXACT = 1 << 53  # float64 has all integers up to this one
 INEXACT = (
@@ -197,7 +197,7 @@ def is_accounting(value: str, decimal: str | None) -> bool:
 def number_hint(value: str, decimal: str | None = None) -> str:
     """What to do about text that stands where a number is expected."""
     value = value.strip()
-    if value.upper() in ("NA", "N/A", "#N/A", "<NA>", "NULL", "NONE", "MISSING", "-", "?", ".") or (
+    if value.upper() in (*MISSING_WORDS, *MISSING_MARKS) or (
         re.fullmatch("#[A-Z/0]+[!?]", value)  # errors of Excel
     ):
         return "; a row without a value cannot be imported: fill it, or remove it"
@@ -412,7 +412,7 @@ def keys_of_column(columns: Columns, name: str, asked: str | None) -> Keys:
             yield strings_of_column(column) if given == "string" else column.to_numpy()
 
     files = (FileRows(f"{file.place}, column {clear(name)}", file.rows) for file in columns.files())
-    return Keys(given, batches, place, tuple(files))
+    return Keys(given, batches, place, tuple(files), asked=asked is not None)
 
 
 def is_uuid(kind: pyarrow.DataType) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from . import Client, TensordError
+from . import Client, TensordError, key_files
 from .arrays import Plain, Ref
 from .exchange import DEFAULT_URL
 from .ops import Ops
@@ -97,8 +97,12 @@ def run_tables(client: Client, args: argparse.Namespace) -> Any:
 
 
 def run_put(client: Client, args: argparse.Namespace) -> Any:
-    keys = Path(args.keys).read_text(encoding="utf-8").removesuffix("\n").split("\n") if args.keys else None
+    if args.key_dtype and not args.keys:
+        raise ValueError("--key-dtype is the dtype of the keys, and --keys names no file of them")
     value = array_of(args.file, mmap_mode="r")
+    keys, notes = key_files.read(args.keys, args.key_dtype) if args.keys else (None, ())
+    for note in notes:
+        print(printable(f"note: {note}"), file=sys.stderr)
     return client.tables[args.table].put(value, keys=keys, persist=args.persist, progress=sys.stderr.isatty())
 
 
@@ -157,7 +161,9 @@ def parser() -> argparse.ArgumentParser:
     put = commands.add_parser("put", help="stores a .npy file as a table")
     put.add_argument("table")
     put.add_argument("file")
-    put.add_argument("--keys", help="a text file with the key of each row on a line")
+    put.add_argument("--keys", help="a file with the key of each row: one a line, or an object {key: row} or a tokenizer.json (.json), or an array (.npy)")
+    put.add_argument("--key-dtype", choices=key_files.KINDS,
+                     help="dtype of the keys; default: in text int64 if all keys are integers without leading zeros, otherwise string")
     put.add_argument("--persist", action="store_true")
     put.set_defaults(run=run_put)
     get = commands.add_parser("get", help="prints a table, or writes it to a .npy file")
