@@ -2,8 +2,10 @@
 
 import argparse
 import difflib
+import os
 import pathlib
 import sys
+import typing
 
 sys.dont_write_bytecode = True
 
@@ -457,5 +459,18 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
+def leave(status: int) -> typing.NoReturn:
+    """Ends the process without the end of the interpreter. After an error a thread of Arrow may still
+    read the file ahead, which no call of pyarrow waits for: when the interpreter is gone, it aborts.
+    """
+    try:
+        for stream in filter(None, (sys.stdout, sys.stderr)):  # None: it was closed at the start
+            stream.flush()
+    except OSError as e:
+        say("error", f"standard output: {e.strerror}")
+        status = status or 1
+    os._exit(status)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())
