@@ -247,16 +247,18 @@ def encode_text(text: str, place: str) -> bytes:
 
 
 # ---------------------------------------------------------------- keys of a file of their own
-def keys_of_file(path: pathlib.Path, kind: str | None = None, any_name: bool = False) -> Keys:
+def keys_of_file(
+    path: pathlib.Path, kind: str | None = None, rows: int | None = None, any_name: bool = False
+) -> Keys:
     """vocab.txt: a key a line. vocab.json, tokenizer.json: the row of each key. FILE.npy: integers
     or strings. `kind` is the dtype that --key-dtype asks for. inputs.py reads files of columns.
-    `any_name`: a file of lines may have any other name.
+    `rows`: as many as the table has. `any_name`: a file of lines may have any other name.
     """
     place, name = str(path), path.name.lower()
     if name.endswith(".npy"):
         return as_kind(keys_of_array(npy_file.load(path), place), kind)
     if name.endswith((".json", ".json.gz")):
-        texts = in_order(vocabulary(read_text(path), place), place)
+        texts = in_order(vocabulary(read_text(path), place), place, rows)
         return as_kind(keys_of_texts(texts, place), kind)
     if not any_name and not name.endswith((".txt", ".txt.gz")):
         raise Refused(
@@ -298,8 +300,8 @@ def line_notes(texts: list[bytes], place: str) -> tuple[str, ...]:
     return ()
 
 
-def in_order(rows: dict[str, Any], place: str) -> list[bytes]:
-    """The keys by row number. Each row has one."""
+def in_order(rows: dict[str, Any], place: str, count: int | None) -> list[bytes]:
+    """The keys by row number. Each row has one. `count`: the rows of the table, if it has some."""
     keys: dict[int, str] = {}
     for text, row in rows.items():
         where = f"{place}, key {json.dumps(text, ensure_ascii=False)}"
@@ -314,9 +316,26 @@ def in_order(rows: dict[str, Any], place: str) -> list[bytes]:
             )
         keys[row] = text
     order = sorted(keys)
+    if count is not None:
+        refuse_beyond(keys, order, place, count)
     if order and order[-1] >= len(order):
         refuse_gaps(order, place)
     return [encode_text(keys[row], f"{place}, row {row}") for row in order]
+
+
+def refuse_beyond(keys: dict[int, str], order: list[int], place: str, count: int) -> None:
+    """Refuses keys of rows that the table does not have, such as tokens that were added to a
+    tokenizer but not to the table.
+    """
+    beyond = [row for row in order if row >= count]
+    if not beyond:
+        return
+    key = json.dumps(keys[beyond[0]], ensure_ascii=False)
+    these = f"this key and {len(beyond) - 1} more" if len(beyond) > 1 else "this key"
+    raise Refused(
+        f"{place}: key {key} is for row {beyond[0]}, but the table has {count} rows, from 0; if the"
+        f" file belongs to the table, remove {these}, for rows from {count} on, from a copy of it"
+    )
 
 
 def refuse_gaps(order: list[int], place: str) -> None:

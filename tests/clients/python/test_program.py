@@ -87,6 +87,15 @@ def test_a_download_that_fails_leaves_the_file_as_it_was(daemon, client, tmp_pat
     client.tables["texts"].delete()
 
 
+def test_strings_that_json_cannot_have_are_refused(daemon, client, tmp_path):
+    client.tables["bytes"].put([b"a", b"\xff\xfe", "ö".encode()])
+    for words in ("get", "bytes"), ("lookup", "--rows", "bytes", "1"), ("gather", "params=bytes", "indices=[1]"):
+        assert "not UTF-8, as the text of JSON is: b'\\xff\\xfe'; in Python the same call gives bytes" in program(daemon, *words, status=1), words
+    assert client.tables["bytes"].get().tolist() == [b"a", b"\xff\xfe", "ö".encode()]
+    assert program(daemon, "lookup", "--rows", "bytes", "0", "2") == ["a", "ö"]
+    client.tables["bytes"].delete()
+
+
 def test_a_download_is_written_to_the_file_of_that_name(daemon, client, tmp_path):
     client.tables["numbers"].put(np.arange(3))
     (tmp_path / "link").symlink_to("file")
@@ -131,7 +140,7 @@ def test_a_file_of_keys_is_read_as_by_the_importer(daemon, client, tmp_path, con
     ("keys", b"a\n\n", "keys, line 2: it is empty; expected a key"), ("keys", b"a\n\xe9\n", "is not UTF-8; if the file is in Latin-1, iconv -f LATIN1"),
     ("keys", "a\nb\n".encode("utf-16"), "the text is in UTF-16; expected UTF-8"), ("keys", b"7\nNA\n", "keys, line 2 is 'NA', among keys that are numbers"),
     ("keys", b"7\n8 \n", "keys, line 2 is '8 ', with blanks around it"), ("keys", b"7\n7\n", "keys 0 and 1 are both 7. A key names one row"),
-    ("k.json", b'{"a": 0, "b": 2}', "1 of the rows 0 to 2 have no key"), ("k.npy", b"x", "k.npy: it is damaged, or not an array")])
+    ("k.json", b'{"a": 0, "b": 2}', 'key "b" is for row 2, but the table has 2 rows'), ("k.npy", b"x", "k.npy: it is damaged, or not an array")])
 def test_what_the_importer_refuses_of_a_file_of_keys_is_refused(daemon, client, tmp_path, name, content, said):
     assert said in put_with_keys(daemon, tmp_path, content, name=name, status=1)
     assert "cli6" not in [one["name"] for one in client.tables.list()]

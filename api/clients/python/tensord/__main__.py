@@ -75,12 +75,20 @@ def numbers_of_json(value: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """complex numbers as in the API, bytes with what is not UTF-8 replaced, floats with the digits that their dtype needs"""
+    """complex numbers as in the API, bytes as text, floats with the digits that their dtype needs"""
     if isinstance(value, complex):
         return [value.real, value.imag]
     if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
+        return text_of(value)
     return numbers_of_json((value.astype(str).astype(float) if value.dtype.name in ("float16", "float32") else value).tolist())
+
+
+def text_of(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        raise ValueError(f"a string of the result is not UTF-8, as the text of JSON is: {value[:40]!r}{'…' * (len(value) > 40)}; in Python the"
+                         " same call gives bytes, such as client.tables['NAME'].get()") from None
 
 
 def run_op(client: Client, args: argparse.Namespace) -> Any:
@@ -100,7 +108,7 @@ def run_put(client: Client, args: argparse.Namespace) -> Any:
     if args.key_dtype and not args.keys:
         raise ValueError("--key-dtype is the dtype of the keys, and --keys names no file of them")
     value = array_of(args.file, mmap_mode="r")
-    keys, notes = key_files.read(args.keys, args.key_dtype) if args.keys else (None, ())
+    keys, notes = key_files.read(args.keys, args.key_dtype, len(value) if value.ndim else None) if args.keys else (None, ())
     for note in notes:
         print(printable(f"note: {note}"), file=sys.stderr)
     return client.tables[args.table].put(value, keys=keys, persist=args.persist, progress=sys.stderr.isatty())

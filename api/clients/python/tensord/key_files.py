@@ -23,11 +23,11 @@ def module(name: str) -> Any:
         sys.path.remove(folder)
 
 
-def read(file: str, kind: Optional[str]) -> tuple[Array, tuple[str, ...]]:
-    """the keys, integers or an array of bytes, and what the user should know of them"""
+def read(file: str, kind: Optional[str], rows: Optional[int]) -> tuple[Array, tuple[str, ...]]:
+    """the keys of so many rows, integers or an array of bytes, and what the user should know of them"""
     keys = module("keys")
     try:
-        found = keys.keys_of_file(Path(file), kind, any_name=True)
+        found = keys.keys_of_file(Path(file), kind, rows, any_name=True)
         keys.survey(found, lambda size: None)
         values = list(keys.each(found))
     except module("table").Refused as error:
