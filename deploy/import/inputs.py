@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import pathlib
+import shlex
 import typing
 from collections.abc import Iterator, Sequence
 
@@ -16,7 +17,7 @@ from safetensors_file import Safetensors
 from state_dict import StateDict
 from table import BATCH_KEYS, MOST_DIMENSIONS, Array, Keys, Refused, Strings, Table, Unreadable
 
-from text import CsvFormat, refuse_pointer
+from text import CsvFormat, join_list, refuse_pointer
 
 if typing.TYPE_CHECKING:
     import columns
@@ -223,7 +224,8 @@ def named(table: Table, choice: Choice, columns: Sequence[str] = ()) -> Table:
     for name in choice.tensors:
         if name in columns and name != table.name:
             raise Refused(
-                f"{table.place}: {name} is a column, and --tensor chooses tensors; --rows {name} takes"
+                f"{table.place}: {name} is a column, and --tensor chooses tensors; --rows"
+                f" {shlex.quote(join_list([name]))} takes"
                 " only this column"
             )
         if name != table.name:

@@ -4,6 +4,7 @@ Other encodings are recognised and refused, with the command that converts them.
 
 from __future__ import annotations
 
+import csv
 import dataclasses
 import gzip
 import io
@@ -178,6 +179,20 @@ def without_thousands(separator: str) -> str:
         "remove it: pandas.read_csv with dtype=str, then"
         f" df['NAME'] = df['NAME'].str.replace({separator!r}, '')"
     )
+
+
+def split_list(text: str) -> list[str]:
+    """The names of a list, in the form of CSV: a name that has a comma is in quotes."""
+    try:
+        return next(csv.reader([text], strict=True), [])
+    except csv.Error:
+        return []
+
+
+def join_list(names: list[str]) -> str:
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(names)
+    return line.getvalue()
 
 
 def shown(value: bytes | str) -> str:

@@ -1,5 +1,5 @@
 """Files of columns as programs write them: which columns are rows, and what text is taken for."""
-import datetime, decimal, json, math, unittest.mock
+import datetime, decimal, json, math, shlex, unittest.mock
 
 import numpy as np
 import pyarrow as pa
@@ -408,6 +408,25 @@ class ValuesOfCsv(ColumnTest):
         self.assertIn("column x: row 1 has no value", self.refused(self.text("x\n1\n\n2\n")))
         self.notes(self.text("x,y\n1,2\n\n3,4\n\n"))
         self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [1, 2, 3, 4])
+
+
+class NamesWithCommas(ColumnTest):
+    def test_a_name_with_a_comma_is_in_quotes(self):
+        for path in (self.text('"x,y","a ""b""",z,t\n1,2,3,q\n4,5,6,q\n'), self.parquet(**{"x,y": [1.0, 4.0], 'a "b"': [2.0, 5.0], "z": [3.0, 6.0], "t": ["q", "q"]})):
+            with self.subTest(path.name):
+                for options, rows in ((['"x,y",z'], [1, 3, 4, 6]), (['z,"x,y"'], [3, 1, 6, 4]), (["z", '"a ""b"""'], [3, 2, 6, 5])):
+                    self.imported(path, *(part for one in options for part in ("--rows", one)))
+                    self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), rows)
+                self.assertTrue(self.refused(path, "--rows", "x,y").endswith(""". The column 'x,y' is --rows '"x,y"'"""))
+                told = self.refused(path)
+                self.imported(path, "--rows", shlex.split(told.partition(", here ")[2].removesuffix(", and --keys the column of keys"))[0])
+                self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [1, 2, 3, 4, 5, 6])
+
+    def test_a_list_that_is_not_one_is_refused(self):
+        for rows in "a,,b", "", '"a', '"a"b', ",":
+            status, _, errors = run(self.text("a,b\n1,2\n"), "--data-dir", self.data, "--rows", rows)
+            self.assertEqual(status, 2)
+            self.assertIn(f"--rows {rows!r}: expected names of columns, with a comma between them; a name that has a comma or a quote is written as in CSV", errors)
 
 
 class KeysOfCsv(ColumnTest):
