@@ -184,7 +184,7 @@ def open_columns(
         return csv_file.Csv(
             paths[0], choice.rows, choice.keys, choice.key_kind, choice.csv
         )
-    return arrow_files.ArrowFiles(paths, root)
+    return arrow_files.ArrowFiles(paths, root, choice.converts, choice.keys)
 
 
 def own_keys(table: Table, choice: Choice) -> Table:

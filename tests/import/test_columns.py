@@ -410,6 +410,37 @@ class ValuesOfCsv(ColumnTest):
         self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [1, 2, 3, 4])
 
 
+class PartsOfSeveralDtypes(ColumnTest):
+    def parts(self, *columns):
+        return [self.parquet(f"p{i}.parquet", id=[2 * i, 2 * i + 1], v=column) for i, column in enumerate(columns)]
+
+    def test_dtype_converts_them(self):
+        for first, second in (("f4", "f8"), ("f8", "f4"), ("i4", "f8"), ("i4", "i8"), ("?", "f4"), ("i8", "?")):
+            one, two = np.array([1, 0], first), np.array([1, 1], second)
+            for kind, a, b, width in (("numbers", one, two, 1), ("lists", [one, one], [two, two], 2)):
+                with self.subTest(f"{first} {second} {kind}"):
+                    parts = self.parts(pa.array(a), pa.array(b))
+                    types = [pq.read_schema(part).field("v").type for part in parts]
+                    self.assertEqual(self.refused(*parts, "--keys", "id"), f"{parts[1]}: column v is of type {types[1]}; expected {types[0]}, as in {parts[0]}; "
+                                     "--dtype float32 or float64 converts both")
+                    self.assertEqual(self.notes(*parts, "--keys", "id", "--dtype", "float32", "--name", "m"), [])
+                    expected = [1, 0, 1, 1] if width == 1 else [1, 0, 1, 0, 1, 1, 1, 1]
+                    self.assertEqual(numbers(self.tensors("m.safetensors"), "v"), expected)
+
+    def test_what_is_not_converted_is_refused(self):
+        for a, b in (([1.0, 2.0], [[1.0], [2.0]]), ([1.0, 2.0], ["a", "b"])):
+            self.assertIn(f", as in {self.work}/p0.parquet", told := self.refused(*self.parts(a, b), "--keys", "id", "--dtype", "float32"))
+            self.assertNotIn("--dtype", told)
+        large = self.parts(pa.array([[1.0], [2.0]]), pa.array([[3], [2 ** 53 + 1]]))
+        self.assertIn("p1.parquet, column v: row 1 has the integer 9007199254740993", self.refused(*large, "--keys", "id", "--dtype", "float64"))
+        keys = self.parts(pa.array([1, 2]), pa.array([3.0, 4.0]))
+        self.assertTrue(self.refused(*keys, "--keys", "v", "--dtype", "float32").endswith(f"column v is of type double; expected int64, as in {keys[0]}"))
+
+    def test_keys_may_be_integers_of_several_dtypes(self):
+        self.notes(*self.parts(pa.array([1, 2], pa.int32()), pa.array([3, 4])), "--keys", "v", "--rows", "id", "--name", "m")
+        self.assertEqual(numbers(self.tensors("m.safetensors"), "id.keys"), [1, 2, 3, 4])
+
+
 class NamesWithCommas(ColumnTest):
     def test_a_name_with_a_comma_is_in_quotes(self):
         for path in (self.text('"x,y","a ""b""",z,t\n1,2,3,q\n4,5,6,q\n'), self.parquet(**{"x,y": [1.0, 4.0], 'a "b"': [2.0, 5.0], "z": [3.0, 6.0], "t": ["q", "q"]})):
