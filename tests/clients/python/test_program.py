@@ -73,6 +73,16 @@ def test_small_mistakes_on_the_command_line_are_named(daemon, client, tmp_path):
     client.tables["cli5"].delete()
 
 
+def test_an_array_that_numpy_does_not_read_is_named(daemon, tmp_path):
+    np.save(tmp_path / "objects.npy", np.array(["a", "b"], object))
+    (tmp_path / "cut.npy").write_bytes((tmp_path / "objects.npy").read_bytes()[:40])
+    for name in "objects.npy", "cut.npy":
+        for words in ("put", "x", str(tmp_path / name)), ("gather", f"params=@{tmp_path / name}", "indices=[0]"):
+            assert f"ValueError: {tmp_path / name} is damaged, or has objects of Python; array.astype(str)" in program(daemon, *words, status=1), words
+    np.save(tmp_path / "text.npy", np.array(["a", "b"], object).astype(str))
+    assert program(daemon, "gather", f"params=@{tmp_path / 'text.npy'}", "indices=[1]") == ["b"]
+
+
 def test_a_download_that_fails_leaves_the_file_as_it_was(daemon, client, tmp_path):
     client.tables["texts"].put(["a", "ö"])
     file = tmp_path / "precious.npy"

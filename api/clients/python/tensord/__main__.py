@@ -38,7 +38,13 @@ def array_of(file: str, **options: Any) -> Any:
     with open(file, "rb") as opened:
         if opened.read(6) != b"\x93NUMPY":
             raise ValueError(f"{file} is not a .npy file; tensord-import makes tables of other formats, such as Parquet, CSV, text and NPZ")
-    return np.load(file, allow_pickle=False, **options)
+    try:
+        return np.load(file, allow_pickle=False, **options)
+    except Exception as error:  # of NumPy's parser of the header, which is Python
+        if isinstance(error, OSError) and error.errno:
+            raise
+        raise ValueError(f"{file} is damaged, or has objects of Python; array.astype(str) makes strings of these, and array.astype('float32') numbers, which numpy.save"
+                         " writes") from None
 
 
 def integer(text: str, what: str) -> int:
