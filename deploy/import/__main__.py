@@ -275,7 +275,8 @@ def check_options(parser: argparse.ArgumentParser, args: argparse.Namespace) -> 
         if not split_list(columns) or not all(split_list(columns)):
             parser.error(
                 f"--rows {columns!r}: expected names of columns, with a comma between them; a name"
-                ' that has a comma or a quote is written as in CSV, such as \'"x,y",z\' for x,y and z'
+                ' that has a comma or a quote is written as in CSV, such as \'"x,y",z\' for x,y and'
+                " z"
             )
     if args.alias and not args.version:
         parser.error("--alias names a version: --version is missing")
@@ -464,8 +465,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def leave(status: int) -> typing.NoReturn:
-    """Ends the process without the end of the interpreter. After an error a thread of Arrow may still
-    read the file ahead, which no call of pyarrow waits for: when the interpreter is gone, it aborts.
+    """Ends the process without the end of the interpreter. After an error a thread of Arrow may
+    still read the file ahead, which no call of pyarrow waits for: it aborts the process if the
+    interpreter is gone.
     """
     try:
         for stream in filter(None, (sys.stdout, sys.stderr)):  # None: it was closed at the start

@@ -140,7 +140,7 @@ def partition_schema(partitions: list[dict[str, str | None]]) -> pyarrow.Schema:
 
 
 def common_type(one: pyarrow.DataType, other: pyarrow.DataType) -> pyarrow.DataType | None:
-    """The type of a column that has numbers, or lists of numbers, of both types; None for others."""
+    """The type of a column that has numbers, or lists of numbers, of both types, or None."""
     dtypes = [dtype_of_type(one), dtype_of_type(other)]
     are_tensors = any(isinstance(kind, pyarrow.BaseExtensionType) for kind in (one, other))
     if None in dtypes or are_tensors or is_list(one) != is_list(other):

@@ -29,7 +29,17 @@ from table import (
     Table,
     rows_per_batch,
 )
-from text import MISSING_MARKS, MISSING_WORDS, THOUSANDS, TOO_LARGE, is_number, join_list, shown, spelling_hint, split_list
+from text import (
+    MISSING_MARKS,
+    MISSING_WORDS,
+    THOUSANDS,
+    TOO_LARGE,
+    is_number,
+    join_list,
+    shown,
+    spelling_hint,
+    split_list,
+)
 
 EXACT = 1 << 53  # float64 has all integers up to this one
 INEXACT = (

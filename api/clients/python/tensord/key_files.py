@@ -14,7 +14,7 @@ KINDS = ("int64", "uint64", "string")
 
 
 def module(name: str) -> Any:
-    """a module of the program, whose modules find each other as those of a folder that Python runs"""
+    """a module of the program; they find each other as those of a folder that Python runs"""
     folder = str(Path(__file__).parent / "import")
     sys.path.insert(0, folder)
     try:
@@ -24,7 +24,7 @@ def module(name: str) -> Any:
 
 
 def read(file: str, kind: Optional[str], rows: Optional[int]) -> tuple[Array, tuple[str, ...]]:
-    """the keys of so many rows, integers or an array of bytes, and what the user should know of them"""
+    """the keys of so many rows, integers or bytes, and what the user should know of them"""
     keys = module("keys")
     try:
         found = keys.keys_of_file(Path(file), kind, rows, any_name=True)
