@@ -2,8 +2,10 @@
 
 import argparse
 import difflib
+import os
 import pathlib
 import sys
+import typing
 
 sys.dont_write_bytecode = True
 
@@ -47,7 +49,7 @@ from progress import Progress, size_text
 from table import Keys, Refused, Table, first_rows
 from writer import Output, write_file
 
-from text import CsvFormat, shown
+from text import CsvFormat, shown, split_list
 
 DESCRIPTION = """\
 Imports files as tables of tensord: writes tensors FILE:TENSOR, with their keys, to a data folder.
@@ -156,8 +158,9 @@ def parser_of() -> argparse.ArgumentParser:
         default=[],
         metavar="COLUMN[,...]",
         help=(
-            "the columns that make the rows; may be repeated; default: the only column of lists, or all"
-            " columns but the keys"
+            "the columns that make the rows; a name that has a comma is in quotes, as in"
+            " '\"x,y\",z'; may be repeated; default: the only column of lists, or all columns but the"
+            " keys"
         ),
     )
     add(
@@ -269,8 +272,12 @@ def check_options(parser: argparse.ArgumentParser, args: argparse.Namespace) -> 
     if not args.data_dir and not args.list:
         parser.error("--data-dir is missing")
     for columns in args.rows:
-        if not all(columns.split(",")):
-            parser.error(f"--rows {columns!r}: expected names of columns, with a comma between them")
+        if not split_list(columns) or not all(split_list(columns)):
+            parser.error(
+                f"--rows {columns!r}: expected names of columns, with a comma between them; a name"
+                ' that has a comma or a quote is written as in CSV, such as \'"x,y",z\' for x,y and'
+                " z"
+            )
     if args.alias and not args.version:
         parser.error("--alias names a version: --version is missing")
     if args.version and not VERSION.fullmatch(args.version):
@@ -435,7 +442,7 @@ def main(arguments: list[str] | None = None) -> int:
     check_options(parser, args)
     choice = Choice(
         pairs(parser, "--tensor", args.tensor, True),
-        tuple(name for columns in args.rows for name in columns.split(",")),
+        tuple(name for columns in args.rows for name in split_list(columns)),
         None if args.keys_from else args.keys,
         KeyFile(args.keys_from, args.keys) if args.keys_from else None,
         args.key_dtype,
@@ -457,5 +464,19 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
+def leave(status: int) -> typing.NoReturn:
+    """Ends the process without the end of the interpreter. After an error a thread of Arrow may
+    still read the file ahead, which no call of pyarrow waits for: it aborts the process if the
+    interpreter is gone.
+    """
+    try:
+        for stream in filter(None, (sys.stdout, sys.stderr)):  # None: it was closed at the start
+            stream.flush()
+    except OSError as e:
+        say("error", f"standard output: {e.strerror}")
+        status = status or 1
+    os._exit(status)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    leave(main())

@@ -15,7 +15,7 @@ import pyarrow
 import pyarrow.ipc
 import pyarrow.parquet
 
-from columns import Columns, are_integers, check_names, index_note
+from columns import Columns, are_integers, check_names, dtype_of_type, index_note, is_list
 from table import FileRows, Refused
 
 ARROW = (".feather", ".arrow", ".ipc")
@@ -139,8 +139,28 @@ def partition_schema(partitions: list[dict[str, str | None]]) -> pyarrow.Schema:
     return pyarrow.schema(fields)
 
 
-def check_same(schema: pyarrow.Schema, place: str, first: pyarrow.Schema, first_place: str) -> None:
-    """Refuses a file whose columns are not the columns of the first file, in any order."""
+def common_type(one: pyarrow.DataType, other: pyarrow.DataType) -> pyarrow.DataType | None:
+    """The type of a column that has numbers, or lists of numbers, of both types, or None."""
+    dtypes = [dtype_of_type(one), dtype_of_type(other)]
+    are_tensors = any(isinstance(kind, pyarrow.BaseExtensionType) for kind in (one, other))
+    if None in dtypes or are_tensors or is_list(one) != is_list(other):
+        return None
+    is_float = any(dtype.is_float for dtype in dtypes if dtype)
+    kind = pyarrow.float64() if is_float else pyarrow.int64()
+    return pyarrow.list_(kind) if is_list(one) else kind
+
+
+def common_schema(
+    schema: pyarrow.Schema,
+    place: str,
+    first: pyarrow.Schema,
+    first_place: str,
+    converts: bool,
+    keys: str | None,
+) -> pyarrow.Schema:
+    """The columns of the first file; those of another file have the same names, in any order, and
+    the same types unless they are numbers that are converted later, or keys that are integers.
+    """
     check_names(schema.names, place)
     for a, a_place, b, b_place in (
         (schema, place, first, first_place),
@@ -152,17 +172,33 @@ def check_same(schema: pyarrow.Schema, place: str, first: pyarrow.Schema, first_
                     f"{place}: column {name} is in {a_place}, but not in {b_place}; expected the same"
                     " columns in each file"
                 )
+    fields = {field.name: field for field in first}
     for field in schema:
         expected = first.field(field.name).type
-        if field.type != expected:
+        if field.type == expected:
+            continue
+        is_key = field.name == keys
+        integers = all(map(pyarrow.types.is_integer, (field.type, expected)))
+        common = common_type(field.type, expected) if integers or not is_key else None
+        if not common or not (is_key or converts):
             raise Refused(
                 f"{place}: column {field.name} is of type {field.type}; expected {expected}, as in"
                 f" {first_place}"
+                + ("; --dtype float32 or float64 converts both" if common else "")
             )
+        fields[field.name] = field.with_type(common)
+    return pyarrow.schema(fields.values(), first.metadata)
 
 
 class ArrowFiles(Columns):
-    def __init__(self, paths: list[pathlib.Path], root: pathlib.Path | None) -> None:
+    def __init__(
+        self,
+        paths: list[pathlib.Path],
+        root: pathlib.Path | None,
+        converts: bool,
+        keys: str | None,
+    ) -> None:
+        """`converts`: the dtypes of numbers may differ; `keys` is the column of keys, if any."""
         super().__init__()
         self.paths = paths
         self.place = str(root or paths[0])
@@ -180,7 +216,9 @@ class ArrowFiles(Columns):
                     schema = file.schema
                     check_names(schema.names, str(path))
                 else:
-                    check_same(file.schema, str(path), schema, str(paths[0]))
+                    schema = common_schema(
+                        file.schema, str(path), schema, str(paths[0]), converts, keys
+                    )
                 self.parts.append(FileRows(str(path), file.count()))
         partitions = partition_schema(self.partitions)
         for name in partitions.names:

@@ -9,6 +9,7 @@ import json
 import math
 import os
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator
 
 import numpy
@@ -28,7 +29,17 @@ from table import (
     Table,
     rows_per_batch,
 )
-from text import THOUSANDS, TOO_LARGE, is_number, shown, spelling_hint
+from text import (
+    MISSING_MARKS,
+    MISSING_WORDS,
+    THOUSANDS,
+    TOO_LARGE,
+    is_number,
+    join_list,
+    shown,
+    spelling_hint,
+    split_list,
+)
 
 EXACT = 1 << 53  # float64 has all integers up to this one
 INEXACT = (
@@ -197,7 +208,7 @@ def is_accounting(value: str, decimal: str | None) -> bool:
 def number_hint(value: str, decimal: str | None = None) -> str:
     """What to do about text that stands where a number is expected."""
     value = value.strip()
-    if value.upper() in ("NA", "N/A", "#N/A", "<NA>", "NULL", "NONE", "MISSING", "-", "?", ".") or (
+    if value.upper() in (*MISSING_WORDS, *MISSING_MARKS) or (
         re.fullmatch("#[A-Z/0]+[!?]", value)  # errors of Excel
     ):
         return "; a row without a value cannot be imported: fill it, or remove it"
@@ -412,7 +423,7 @@ def keys_of_column(columns: Columns, name: str, asked: str | None) -> Keys:
             yield strings_of_column(column) if given == "string" else column.to_numpy()
 
     files = (FileRows(f"{file.place}, column {clear(name)}", file.rows) for file in columns.files())
-    return Keys(given, batches, place, tuple(files))
+    return Keys(given, batches, place, tuple(files), asked=asked is not None)
 
 
 def is_uuid(kind: pyarrow.DataType) -> bool:
@@ -473,7 +484,7 @@ def read(
     converted later. `other_keys`: the keys are in another file.
     """
     names = columns.schema.names
-    check_chosen(columns, (*rows, *([keys] if keys is not None else [])), keys)
+    check_chosen(columns, rows, keys)
     for name in filter(PANDAS_INDEX.fullmatch, names):
         columns.left_out.setdefault(name, index_note(name))
     found = keys_of_column(columns, keys, key_kind) if keys is not None else None
@@ -489,23 +500,29 @@ def only_keys(columns: Columns, keys: str | None, key_kind: str | None) -> Keys:
             f"{columns.place}: expected --keys, which names the column of keys; it has"
             f" {', '.join(map(clear, filter(None, columns.schema.names)))}"
         )
-    check_chosen(columns, (keys,), keys)
+    check_chosen(columns, (), keys)
     found = keys_of_column(columns, keys, key_kind)
     return dataclasses.replace(found, notes=tuple(columns.notes))
 
 
-def check_chosen(columns: Columns, chosen: tuple[str, ...], keys: str | None) -> None:
+def check_chosen(columns: Columns, rows: tuple[str, ...], keys: str | None) -> None:
     """Refuses names that are not columns."""
     names = columns.schema.names
-    for name in chosen:
+    for name in (*rows, *([keys] if keys is not None else [])):
         if name not in names:
             reason = columns.absent.get(name)
             raise Refused(
                 f"{columns.place}: there is no column {clear(name)}; it has"
                 f" {', '.join(map(clear, filter(None, names)))}"
                 + (f". {reason}" if reason else columns.header_hint)
-                + keys_hint(name, keys, names)
+                + (rows_hint(name, names) if name in rows else keys_hint(name, keys, names))
             )
+
+
+def rows_hint(name: str, names: list[str]) -> str:
+    """About a part of a name that has a comma."""
+    whole = next((other for other in names if "," in other and name in split_list(other)), None)
+    return f". The column {whole!r} is --rows {comma_list([whole])}" if whole else ""
 
 
 def keys_hint(name: str, keys: str | None, names: list[str]) -> str:
@@ -548,7 +565,7 @@ def table_of(
             numbers = [other.name for other in given if other.width is None]
             raise Refused(
                 f"{columns.place}: column {part.name} has lists; --rows takes one column of lists,"
-                f" here --rows {part.name}, or several of numbers"
+                f" here --rows {comma_list([part.name])}, or several of numbers"
                 + (f", here --rows {comma_list(numbers)}" if numbers else "")
             )
     parts = in_one_dtype(columns, given, converts)
@@ -656,8 +673,9 @@ def index_note(name: str) -> str:
 
 
 def comma_list(names: list[str]) -> str:
-    shown_names = ",".join(names[:MOST_SHOWN])
-    return shown_names + (",…" if len(names) > MOST_SHOWN else "")
+    """Names as --rows takes them from a shell."""
+    listed_names = shlex.quote(join_list(names[:MOST_SHOWN]))
+    return listed_names + (",…" if len(names) > MOST_SHOWN else "")
 
 
 def type_hint(name: str, kind: pyarrow.DataType) -> str:

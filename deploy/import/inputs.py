@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import pathlib
+import shlex
 import typing
 from collections.abc import Iterator, Sequence
 
@@ -16,7 +17,7 @@ from safetensors_file import Safetensors
 from state_dict import StateDict
 from table import BATCH_KEYS, MOST_DIMENSIONS, Array, Keys, Refused, Strings, Table, Unreadable
 
-from text import CsvFormat, refuse_pointer
+from text import CsvFormat, join_list, refuse_pointer
 
 if typing.TYPE_CHECKING:
     import columns
@@ -183,7 +184,7 @@ def open_columns(
         return csv_file.Csv(
             paths[0], choice.rows, choice.keys, choice.key_kind, choice.csv
         )
-    return arrow_files.ArrowFiles(paths, root)
+    return arrow_files.ArrowFiles(paths, root, choice.converts, choice.keys)
 
 
 def own_keys(table: Table, choice: Choice) -> Table:
@@ -200,18 +201,18 @@ def own_keys(table: Table, choice: Choice) -> Table:
 def with_keys_from(table: Table, choice: Choice) -> Table:
     if not choice.keys_from:
         return table
-    return dataclasses.replace(table, keys=read_key_file(choice.keys_from, choice))
+    return dataclasses.replace(table, keys=read_key_file(choice.keys_from, choice, table))
 
 
-def read_key_file(file: KeyFile, choice: Choice) -> Keys:
-    """The keys of a file of keys or of a column."""
+def read_key_file(file: KeyFile, choice: Choice, table: Table) -> Keys:
+    """The keys of this table, of a file of keys or of a column."""
     if not has_suffix(file.path, (*CSV, *JSON_LINES, *COLUMN_FILES)):
         if file.column is not None:
             raise Refused(
                 f"{file.path}: it has no columns; with --keys-from, --keys names a column of that file."
                 " Expected only one of them"
             )
-        return keys_of_file(file.path, choice.key_kind)
+        return keys_of_file(file.path, choice.key_kind, table.shape[0] if table.shape else None)
     import columns
 
     own = dataclasses.replace(choice, rows=(), keys=file.column)
@@ -223,7 +224,8 @@ def named(table: Table, choice: Choice, columns: Sequence[str] = ()) -> Table:
     for name in choice.tensors:
         if name in columns and name != table.name:
             raise Refused(
-                f"{table.place}: {name} is a column, and --tensor chooses tensors; --rows {name} takes"
+                f"{table.place}: {name} is a column, and --tensor chooses tensors; --rows"
+                f" {shlex.quote(join_list([name]))} takes"
                 " only this column"
             )
         if name != table.name:
@@ -294,7 +296,7 @@ def read_tensors(reader: Tensors, choice: Choice) -> list[Table]:
                 raise
             left_out.append(f"{e}{strings_hint(reader, name, choice)}")
         else:
-            keys = keys_of_tensor(reader, name, choice)
+            keys = keys_of_tensor(reader, table, choice)
             tables.append(dataclasses.replace(table, name=new, keys=keys))
     if not tables:
         raise Refused(left_out[0])
@@ -331,10 +333,11 @@ def note_of(reason: str) -> str:
     return f"{reason}. It is left out"
 
 
-def keys_of_tensor(reader: Tensors, name: str, choice: Choice) -> Keys | None:
+def keys_of_tensor(reader: Tensors, table: Table, choice: Choice) -> Keys | None:
     """Those that the command line names, or the tensors that lie beside it as its keys."""
+    name = table.name
     if choice.keys_from:
-        return read_key_file(choice.keys_from, choice)
+        return read_key_file(choice.keys_from, choice, table)
     beside = name + ".keys" if choice.keys is None else choice.keys
     place = f"{reader.path}, tensor {beside}"
     if beside in reader.names:

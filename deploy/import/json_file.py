@@ -2,6 +2,8 @@
 read; json_hint says how they become JSON Lines.
 """
 
+from __future__ import annotations
+
 import json
 import pathlib
 from typing import Any

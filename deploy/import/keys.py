@@ -1,5 +1,7 @@
 """Keys: where they come from besides a column, and the check that no two are equal."""
 
+from __future__ import annotations
+
 import dataclasses
 import json
 import pathlib
@@ -11,10 +13,12 @@ import numpy
 
 import npy_file
 from table import BATCH_KEYS, Array, Keys, Refused, Strings, locate, strings_of
-from text import check_utf8, read_text, shown
+from text import MISSING_WORDS, check_utf8, read_text, shown
 from vocabulary import vocabulary
 
 MOST_SHOWN = 3
+FEW = 3  # other texts that a column of numbers may have
+SHARE = 10  # numbers for each of them, at least
 FLOAT_KEYS = "; astype('int64') makes integers of numbers such as 7.0"
 
 
@@ -38,9 +42,10 @@ def survey(keys: Keys, add: Callable[[int], None]) -> Survey:
     """Counts keys, and refuses them if two are equal. Holds 16 bytes a key: an integer is its own
     fingerprint.
     """
-    prints, text_bytes = [], 0
+    prints, text_bytes, missing = [], 0, MissingKey(keys)
     for batch in keys.batches():
         if isinstance(batch, Strings):
+            missing.add(batch)
             text_bytes += len(batch.data)
             add(len(batch.data))
             prints.append(
@@ -49,6 +54,7 @@ def survey(keys: Keys, add: Callable[[int], None]) -> Survey:
         else:
             prints.append(batch.astype(keys.kind, copy=False))
             add(batch.nbytes)
+    missing.refuse()
     fingerprints = numpy.concatenate(prints) if prints else numpy.zeros(0, "<i8")
     prints.clear()
     count = len(fingerprints)
@@ -89,6 +95,59 @@ def each(keys: Keys) -> Iterator[bytes | int]:
         yield from (
             (batch[i] for i in range(len(batch))) if isinstance(batch, Strings) else batch.tolist()
         )
+
+
+class MissingKey:
+    """Finds text that stands for a missing key, and a number with blanks around it, among keys
+    that are numbers but for a few: one of them makes strings of all keys. A column of text, such
+    as codes of countries, may have the key NA.
+    """
+
+    def __init__(self, keys: Keys) -> None:
+        self.keys, self.may_be_numbers = keys, keys.kind == "string" and not keys.asked
+        self.numbers = self.others = self.position = 0
+        self.found: tuple[int, bytes] | None = None
+
+    def add(self, batch: Strings) -> None:
+        for i in range(len(batch)) if self.may_be_numbers else ():
+            key = batch[i]
+            if WRITTEN_NUMBER.fullmatch(key):
+                self.numbers += 1
+            elif is_missing(key) or WRITTEN_NUMBER.fullmatch(key.strip()):
+                self.found = self.found or (self.position + i, key)
+            else:
+                self.others += 1
+                if self.others > FEW:
+                    self.may_be_numbers = False
+                    return
+        self.position += len(batch)
+
+    def refuse(self) -> None:
+        is_among_numbers = self.numbers and self.numbers >= SHARE * self.others
+        if not self.found or not self.may_be_numbers or not is_among_numbers:
+            return
+        position, key = self.found
+        raise Refused(
+            f"{place_of_key(self.keys, position)} is {shown(key)}"
+            + (
+                ", among keys that are numbers; if it stands for a key that is missing, remove its"
+                " row; if it is a key, use --key-dtype string"
+                if is_missing(key)
+                else ", with blanks around it, among keys that are numbers; remove the blanks, or"
+                " use --key-dtype string if they are part of the key"
+            )
+        )
+
+
+def is_missing(key: bytes) -> bool:
+    return key.strip().decode("utf-8", "replace").upper() in MISSING_WORDS
+
+
+def place_of_key(keys: Keys, position: int) -> str:
+    if keys.one_a_line:
+        return f"{keys.place}, line {position + 1}"
+    place, row = locate(position, keys.place, keys.files)
+    return f"{place}: row {row}"
 
 
 # ---------------------------------------------------------------- keys in memory
@@ -135,6 +194,7 @@ LIMITS = {"int64": (-(1 << 63), (1 << 63) - 1), "uint64": (0, (1 << 64) - 1)}
 INTEGER = re.compile(rb"-?[0-9]{1,40}")
 # An integer as pandas writes it if another one of the column is missing, or as Excel writes long ones.
 INTEGER_AS_FLOAT = r"-?[0-9]+(\.0|(\.[0-9]+)?[eE]\+?[0-9]+)"
+WRITTEN_NUMBER = re.compile(b"-?[0-9]+|" + INTEGER_AS_FLOAT.encode())
 HIDE = "--key-dtype string hides this note"
 AS_FLOATS = f"because they are written as numbers such as 7.0 or 1e9; {HIDE}"
 USUAL_INTEGER = re.compile(rb"0|-?[1-9][0-9]{0,18}")  # without leading zeros
@@ -148,7 +208,10 @@ def is_int64(text: bytes) -> bool:
 
 def as_kind(keys: Keys, kind: str | None) -> Keys:
     """The keys in the dtype that --key-dtype asks for."""
-    if kind is None or kind == keys.kind:
+    if kind is None:
+        return keys
+    keys = dataclasses.replace(keys, asked=True)
+    if kind == keys.kind:
         return keys
 
     def batches() -> Iterator[Array | Strings]:
@@ -184,17 +247,20 @@ def encode_text(text: str, place: str) -> bytes:
 
 
 # ---------------------------------------------------------------- keys of a file of their own
-def keys_of_file(path: pathlib.Path, kind: str | None = None) -> Keys:
+def keys_of_file(
+    path: pathlib.Path, kind: str | None = None, rows: int | None = None, any_name: bool = False
+) -> Keys:
     """vocab.txt: a key a line. vocab.json, tokenizer.json: the row of each key. FILE.npy: integers
     or strings. `kind` is the dtype that --key-dtype asks for. inputs.py reads files of columns.
+    `rows`: as many as the table has. `any_name`: a file of lines may have any other name.
     """
     place, name = str(path), path.name.lower()
     if name.endswith(".npy"):
         return as_kind(keys_of_array(npy_file.load(path), place), kind)
     if name.endswith((".json", ".json.gz")):
-        texts = in_order(vocabulary(read_text(path), place), place)
+        texts = in_order(vocabulary(read_text(path), place), place, rows)
         return as_kind(keys_of_texts(texts, place), kind)
-    if not name.endswith((".txt", ".txt.gz")):
+    if not any_name and not name.endswith((".txt", ".txt.gz")):
         raise Refused(
             f"{place}: the keys of a file are in .txt, .json or .npy, or in a column of .csv, .tsv, .jsonl,"
             " .parquet, .feather or .arrow, which --keys names"
@@ -227,14 +293,15 @@ def line_notes(texts: list[bytes], place: str) -> tuple[str, ...]:
     for i, text in enumerate(texts):
         if len(text) > 1 and text.startswith(b'"') and text.endswith(b'"'):
             return (
-                f"{place}, line {i + 1}: {shown(text)} is read with its quotes; if the file is CSV, as"
-                f" pandas writes it, rename it to .csv and add --no-header --keys 0; {HIDE}",
+                f"{place}, line {i + 1}: {shown(text)} is read with its quotes; if the file is CSV,"
+                " as pandas writes it, rename it to .csv and import the table with --keys-from"
+                f" FILE.csv --no-header --keys 0; {HIDE}",
             )
     return ()
 
 
-def in_order(rows: dict[str, Any], place: str) -> list[bytes]:
-    """The keys by row number. Each row has one."""
+def in_order(rows: dict[str, Any], place: str, count: int | None) -> list[bytes]:
+    """The keys by row number. Each row has one. `count`: the rows of the table, if it has some."""
     keys: dict[int, str] = {}
     for text, row in rows.items():
         where = f"{place}, key {json.dumps(text, ensure_ascii=False)}"
@@ -249,9 +316,26 @@ def in_order(rows: dict[str, Any], place: str) -> list[bytes]:
             )
         keys[row] = text
     order = sorted(keys)
+    if count is not None:
+        refuse_beyond(keys, order, place, count)
     if order and order[-1] >= len(order):
         refuse_gaps(order, place)
     return [encode_text(keys[row], f"{place}, row {row}") for row in order]
+
+
+def refuse_beyond(keys: dict[int, str], order: list[int], place: str, count: int) -> None:
+    """Refuses keys of rows that the table does not have, such as tokens that were added to a
+    tokenizer but not to the table.
+    """
+    beyond = [row for row in order if row >= count]
+    if not beyond:
+        return
+    key = json.dumps(keys[beyond[0]], ensure_ascii=False)
+    these = f"this key and {len(beyond) - 1} more" if len(beyond) > 1 else "this key"
+    raise Refused(
+        f"{place}: key {key} is for row {beyond[0]}, but the table has {count} rows, from 0; if the"
+        f" file belongs to the table, remove {these}, for rows from {count} on, from a copy of it"
+    )
 
 
 def refuse_gaps(order: list[int], place: str) -> None:

@@ -2,6 +2,8 @@
 memory.
 """
 
+from __future__ import annotations
+
 import os
 import pathlib
 from collections.abc import Iterator

@@ -2,6 +2,8 @@
 come in batches.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import math
 import pathlib
@@ -132,6 +134,7 @@ class Keys:
     files: tuple["FileRows", ...] = ()  # if there are several
     one_a_line: bool = False  # lines of a text, the first of which may be a header
     notes: tuple[str, ...] = ()  # what the user should know of them
+    asked: bool = False  # --key-dtype says the dtype
 
 
 @dataclasses.dataclass(frozen=True)

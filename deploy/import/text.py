@@ -2,6 +2,9 @@
 Other encodings are recognised and refused, with the command that converts them.
 """
 
+from __future__ import annotations
+
+import csv
 import dataclasses
 import gzip
 import io
@@ -27,6 +30,9 @@ THOUSANDS = {
     ",": r"[-+]?[1-9][0-9]{0,2}(,[0-9]{3})+(\.[0-9]*)?",
     ".": r"[-+]?[1-9][0-9]{0,2}(\.[0-9]{3})+(,[0-9]*)?",
 }
+# Upper-case words that stand for a missing value, and marks.
+MISSING_WORDS = ("", "NA", "N/A", "#N/A", "<NA>", "NAN", "NAT", "NULL", "NONE", "MISSING")
+MISSING_MARKS = ("-", "?", ".")
 TOO_LARGE = "expected a number up to 1.8e308, the maximum of float64"
 
 
@@ -173,6 +179,20 @@ def without_thousands(separator: str) -> str:
         "remove it: pandas.read_csv with dtype=str, then"
         f" df['NAME'] = df['NAME'].str.replace({separator!r}, '')"
     )
+
+
+def split_list(text: str) -> list[str]:
+    """The names of a list, in the form of CSV: a name that has a comma is in quotes."""
+    try:
+        return next(csv.reader([text], strict=True), [])
+    except csv.Error:
+        return []
+
+
+def join_list(names: list[str]) -> str:
+    line = io.StringIO()
+    csv.writer(line, lineterminator="").writerow(names)
+    return line.getvalue()
 
 
 def shown(value: bytes | str) -> str:

@@ -2,6 +2,8 @@
 library, whose model has such an object or, with Unigram, a list of [key, score] in the order of rows.
 """
 
+from __future__ import annotations
+
 import json
 from typing import Any
 

@@ -1,6 +1,7 @@
 """Files of columns as programs write them: which columns are rows, and what text is taken for."""
-import datetime, decimal, json, math, unittest.mock
+import datetime, decimal, json, math, shlex, unittest.mock
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -409,6 +410,56 @@ class ValuesOfCsv(ColumnTest):
         self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [1, 2, 3, 4])
 
 
+class PartsOfSeveralDtypes(ColumnTest):
+    def parts(self, *columns):
+        return [self.parquet(f"p{i}.parquet", id=[2 * i, 2 * i + 1], v=column) for i, column in enumerate(columns)]
+
+    def test_dtype_converts_them(self):
+        for first, second in (("f4", "f8"), ("f8", "f4"), ("i4", "f8"), ("i4", "i8"), ("?", "f4"), ("i8", "?")):
+            one, two = np.array([1, 0], first), np.array([1, 1], second)
+            for kind, a, b, width in (("numbers", one, two, 1), ("lists", [one, one], [two, two], 2)):
+                with self.subTest(f"{first} {second} {kind}"):
+                    parts = self.parts(pa.array(a), pa.array(b))
+                    types = [pq.read_schema(part).field("v").type for part in parts]
+                    self.assertEqual(self.refused(*parts, "--keys", "id"), f"{parts[1]}: column v is of type {types[1]}; expected {types[0]}, as in {parts[0]}; "
+                                     "--dtype float32 or float64 converts both")
+                    self.assertEqual(self.notes(*parts, "--keys", "id", "--dtype", "float32", "--name", "m"), [])
+                    expected = [1, 0, 1, 1] if width == 1 else [1, 0, 1, 0, 1, 1, 1, 1]
+                    self.assertEqual(numbers(self.tensors("m.safetensors"), "v"), expected)
+
+    def test_what_is_not_converted_is_refused(self):
+        for a, b in (([1.0, 2.0], [[1.0], [2.0]]), ([1.0, 2.0], ["a", "b"])):
+            self.assertIn(f", as in {self.work}/p0.parquet", told := self.refused(*self.parts(a, b), "--keys", "id", "--dtype", "float32"))
+            self.assertNotIn("--dtype", told)
+        large = self.parts(pa.array([[1.0], [2.0]]), pa.array([[3], [2 ** 53 + 1]]))
+        self.assertIn("p1.parquet, column v: row 1 has the integer 9007199254740993", self.refused(*large, "--keys", "id", "--dtype", "float64"))
+        keys = self.parts(pa.array([1, 2]), pa.array([3.0, 4.0]))
+        self.assertTrue(self.refused(*keys, "--keys", "v", "--dtype", "float32").endswith(f"column v is of type double; expected int64, as in {keys[0]}"))
+
+    def test_keys_may_be_integers_of_several_dtypes(self):
+        self.notes(*self.parts(pa.array([1, 2], pa.int32()), pa.array([3, 4])), "--keys", "v", "--rows", "id", "--name", "m")
+        self.assertEqual(numbers(self.tensors("m.safetensors"), "id.keys"), [1, 2, 3, 4])
+
+
+class NamesWithCommas(ColumnTest):
+    def test_a_name_with_a_comma_is_in_quotes(self):
+        for path in (self.text('"x,y","a ""b""",z,t\n1,2,3,q\n4,5,6,q\n'), self.parquet(**{"x,y": [1.0, 4.0], 'a "b"': [2.0, 5.0], "z": [3.0, 6.0], "t": ["q", "q"]})):
+            with self.subTest(path.name):
+                for options, rows in ((['"x,y",z'], [1, 3, 4, 6]), (['z,"x,y"'], [3, 1, 6, 4]), (["z", '"a ""b"""'], [3, 2, 6, 5])):
+                    self.imported(path, *(part for one in options for part in ("--rows", one)))
+                    self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), rows)
+                self.assertTrue(self.refused(path, "--rows", "x,y").endswith(""". The column 'x,y' is --rows '"x,y"'"""))
+                told = self.refused(path)
+                self.imported(path, "--rows", shlex.split(told.partition(", here ")[2].removesuffix(", and --keys the column of keys"))[0])
+                self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [1, 2, 3, 4, 5, 6])
+
+    def test_a_list_that_is_not_one_is_refused(self):
+        for rows in "a,,b", "", '"a', '"a"b', ",":
+            status, _, errors = run(self.text("a,b\n1,2\n"), "--data-dir", self.data, "--rows", rows)
+            self.assertEqual(status, 2)
+            self.assertIn(f"--rows {rows!r}: expected names of columns, with a comma between them; a name that has a comma or a quote is written as in CSV", errors)
+
+
 class KeysOfCsv(ColumnTest):
     def kind(self, *keys, options=()):
         self.notes(self.text("id,x\n" + "".join(f"{key},1\n" for key in keys)), "--keys", "id", *options)
@@ -417,9 +468,9 @@ class KeysOfCsv(ColumnTest):
 
     def test_keys_are_int64_if_all_are_integers_in_their_usual_form(self):
         self.assertEqual(self.kind(7, -3, 0, 2 ** 63 - 1, -2 ** 63), [7, -3, 0, 2 ** 63 - 1, -2 ** 63])
-        for other in "x", "08", "-0", "+8", " 8", "8.0", '""', str(2 ** 63), "1" * 30:
+        for other in "x", "08", "-0", "+8", "8.0", str(2 ** 63), "1" * 30:
             with self.subTest(other):
-                self.assertEqual(self.kind("7", other), ["7", other.strip('"')])
+                self.assertEqual(self.kind("7", other), ["7", other])
 
     def test_an_empty_field_is_a_missing_key_and_not_an_empty_one(self):
         for name, text in (("m.csv", "id,x\n7,1\n,2\n"), ("m.csv", "id,x\na,1\n,2\n"), ("m.tsv", "id\tx\n7\t1\n\t2\n")):
@@ -429,6 +480,47 @@ class KeysOfCsv(ColumnTest):
                     self.assertIn(f"{path}, column id: row 1 has no key", self.refused(path, "--keys", "id", *options))
         self.notes(self.text('id,x\na,1\n"",2\n'), "--keys", "id")
         self.assertEqual(strings(self.tensors("m.safetensors"), "x.keys"), ["a", ""])
+
+    def files_of_keys(self, keys):
+        """files of each format with text keys, the options that name their column, and the place of row 1"""
+        lines = "".join(f'"{key}",1\n' for key in keys)
+        yield (path := self.text("id,x\n" + lines)), ("--keys", "id"), f"{path}, column id: row 1"
+        yield (path := self.text(lines, "n.csv")), ("--keys", "0", "--no-header"), f"{path}, column 0: row 1"
+        yield (path := self.text("id\tx\n" + "".join(f"{key}\t1\n" for key in keys), "m.tsv")), ("--keys", "id"), f"{path}, column id: row 1"
+        yield (path := self.text("".join(json.dumps({"id": key, "x": 1}) + "\n" for key in keys), "m.jsonl")), ("--keys", "id"), f"{path}, column id: row 1"
+        yield (path := self.parquet(id=keys, x=[1.0] * len(keys))), ("--keys", "id"), f"{path}, column id: row 1"
+        rows = self.work / "rows.npy"
+        np.save(rows, np.zeros(len(keys)))
+        yield rows, ("--keys-from", path := self.text("".join(f"{key}\n" for key in keys), "k.txt")), f"{path}, line 2"
+
+    def test_a_missing_key_among_numbers_is_an_error_unless_keys_are_asked_to_be_text(self):
+        for key in "NA", "nan", "n/a", "<NA>", "null", "  ":
+            for keys in (["1001", key, "1003"], ["007", key, "008"], ["1001.0", key, "1003.0"], [*map(str, range(1)), key, *map(str, range(2, 22)), "x", "y"]):
+                for path, options, place in self.files_of_keys(keys):
+                    with self.subTest(f"{path.name} {keys}"):
+                        self.assertEqual(self.refused(path, *options),
+                                         f"{place} is {key!r}, among keys that are numbers; if it stands for a key that is missing, remove its row; if it is "
+                                         "a key, use --key-dtype string")
+                        self.notes(path, *options, "--key-dtype", "string")
+
+    def test_a_number_with_blanks_around_it_is_an_error_among_numbers(self):
+        for key in " 1002", "1002 ", " 7.0":
+            for path, options, place in self.files_of_keys(["1001", key, "1003"]):
+                with self.subTest(f"{path.name} {key!r}"):
+                    self.assertEqual(self.refused(path, *options),
+                                     f"{place} is {key!r}, with blanks around it, among keys that are numbers; remove the blanks, or use --key-dtype string if "
+                                     "they are part of the key")
+                    self.notes(path, *options, "--key-dtype", "string")
+
+    def test_a_word_for_a_missing_value_is_a_key_among_text(self):
+        for keys in ["DE", "NA", "US"], ["DE", "NA", "7"], ["a", "nan", "b", " 7", "c", "d", *map(str, range(100, 200))]:
+            for path, options, _ in self.files_of_keys(keys):
+                with self.subTest(f"{path.name} {keys[:4]}"):
+                    self.assertEqual(self.notes(path, *options), [])
+
+    def test_the_part_with_a_missing_key_is_named(self):
+        parts = [self.parquet(f"p{i}.parquet", id=keys, x=[1.0, 2.0]) for i, keys in enumerate((["1", "2"], ["3", "nan"]))]
+        self.assertIn(f"{parts[1]}, column id: row 1 is 'nan', among keys that are numbers", self.refused(*parts, "--keys", "id"))
 
     def test_integers_with_a_decimal_point_are_text_with_a_note(self):
         path = self.text("id,x\n7.0,1\n-8.0,2\n")

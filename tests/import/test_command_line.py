@@ -18,6 +18,24 @@ class CommandLine(ImportTest):
                 self.assertIn(option, done.stdout)
         self.assertLessEqual(max(map(len, done.stdout.splitlines())), 100)
 
+    def test_the_process_ends_before_the_interpreter_is_taken_down(self):
+        """because a thread of Arrow may still read ahead: it aborts if the interpreter is gone"""
+        code = f"import atexit, runpy, sys; atexit.register(print, 'taken down'); sys.argv[0] = 'import'; runpy.run_path({str(PROGRAM)!r}, run_name='__main__')"
+        (self.work / "m.csv").write_text("x\n1\n")
+        (self.work / "bad.csv").write_text("x\n1\nNA\n")
+        for name, status, said in (("bad.csv", 1, "bad.csv: column x (row 1: 'NA')"), ("m.csv", 0, "m:x: float32 [1]")):
+            done = subprocess.run([sys.executable, "-c", code, self.work / name, "--data-dir", self.data], capture_output=True, text=True)
+            self.assertEqual(done.returncode, status, done.stderr)
+            self.assertIn(said, done.stdout + done.stderr)
+            self.assertNotIn("taken down", done.stdout)
+
+    def test_an_output_that_cannot_be_written_is_an_error(self):
+        (self.work / "m.csv").write_text("x\n1\n")
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([sys.executable, PROGRAM, self.work / "m.csv", "--list"], stdout=full, stderr=subprocess.PIPE, text=True)
+        self.assertEqual(done.returncode, 1)
+        self.assertRegex(done.stderr, r"\Aimport: error: (standard output: )?No space left on device\n\Z")
+
     def test_wrong_options_end_with_status_2_and_the_reason(self):
         np.savez(self.work / "m.npz", w=np.zeros(3))
         for options, expected in (([], "--data-dir is missing"), (["--data"], "unrecognized arguments: --data; did you mean --data-dir?"),

@@ -150,8 +150,8 @@ class KeyFiles(ColumnTest):
         for text, line, shown in ((self.QUOTED, 1, "'\"New York, NY\"'"), ('a\n""\nb\n', 2, "'\"\"'")):
             path = self.text(text, "k.txt")
             self.assertEqual(self.notes(self.rows, "--keys-from", path),
-                             [f"{path}, line {line}: {shown} is read with its quotes; if the file is CSV, as pandas writes it, rename it to .csv and add "
-                              "--no-header --keys 0; --key-dtype string hides this note"])
+                             [f"{path}, line {line}: {shown} is read with its quotes; if the file is CSV, as pandas writes it, rename it to .csv and "
+                              "import the table with --keys-from FILE.csv --no-header --keys 0; --key-dtype string hides this note"])
             self.assertEqual(self.notes(self.rows, "--keys-from", path, "--key-dtype", "string"), [])
         self.assertEqual(self.notes(self.rows, "--keys-from", self.text('"\n"a\n5"\n', "k.txt")), [])
         self.assertEqual(self.keys(), ['"', '"a', '5"'])

@@ -258,7 +258,7 @@ class KeyFiles(ImportTest):
                 ("k.json", b'{"model": {"vocab": [["a", 0], ["b"]]}}', "element 1 of the vocabulary is not [key, score]"),
                 ("k.json", b'{"model": {"vocab": [["a", 0], ["a", 1]]}}', "rows 0 and 1 are both \"a\""),
                 ("k.json", b'{"model": {"vocab": [["a", 0]]}, "added_tokens": [{"content": "b", "id": 0}]}', "key \"b\": row 0 has the key \"a\", too"),
-                ("k.json", b'{"a": 0, "b": 1, "c": 2}', "there are 3 keys, but"), ("k.npy", b"x", "k.npy: "), ("k.xml", b"", "in .txt, .json or .npy")):
+                ("k.json", b'{"a": 0, "b": 1, "c": 2}', "but the table has 2 rows"), ("k.npy", b"x", "k.npy: "), ("k.xml", b"", "in .txt, .json or .npy")):
             with self.subTest(content):
                 (self.work / name).write_bytes(content)
                 self.assertIn(expected, self.refused(model, "--tensor", "w", "--keys-from", self.work / name))
@@ -279,11 +279,10 @@ class KeyFiles(ImportTest):
                              f"{self.work}/k.txt: there are 0 keys, but {self.work}/m.npy has 2 rows")
 
     def test_rows_of_a_vocabulary_that_have_no_key_are_listed(self):
-        np.save(self.work / "m.npy", np.zeros((4, 1), "f4"))
+        np.save(self.work / "m.npy", np.zeros((12, 1), "f4"))
         path = self.work / "k.json"
         for vocabulary, missing, first in (({"a": 0, "b": 2}, "1 of the rows 0 to 2 have no key: 1", 1), ({"b": 3}, "3 of the rows 0 to 3 have no key: 0 to 2", 0),
-                                           ({"a": 1, "b": 3, "c": 7, "d": 9, "e": 11}, "7 of the rows 0 to 11 have no key: 0, 2, 4 to 6, …", 0),
-                                           ({"a": 0, "b": 10 ** 30}, f"{10 ** 30 - 1} of the rows 0 to {10 ** 30} have no key: 1 to {10 ** 30 - 1}", 1)):
+                                           ({"a": 1, "b": 3, "c": 7, "d": 9, "e": 11}, "7 of the rows 0 to 11 have no key: 0, 2, 4 to 6, …", 0)):
             for document in vocabulary, {"model": {"vocab": vocabulary}}:
                 with self.subTest(document):
                     path.write_text(json.dumps(document))
@@ -291,6 +290,20 @@ class KeyFiles(ImportTest):
                                      f"{path}: {missing}. Each row needs a key: if these rows are not used, add a key for each to a copy of the "
                                      f'file, such as "unused {first}": {first}')
         path.write_text(json.dumps({"a": 0, "b": 2, "unused 1": 1, "c": 3}))
+        self.imported(self.work / "m.npy", "--keys-from", path, "--drop-padding")
+
+    def test_keys_of_rows_that_the_table_does_not_have_are_named(self):
+        np.save(self.work / "m.npy", np.zeros((2, 1), "f4"))
+        path = self.work / "tokenizer.json"
+        added = [{"id": 7 + i, "content": f"<|im_{name}|>"} for i, name in enumerate(("start", "end"))]
+        for document, key, row, these in (({"a": 0, "b": 10 ** 30}, "b", 10 ** 30, "this key"), ({"a": 0, "b": 1, "c": 2}, "c", 2, "this key"),
+                                          ({"model": {"vocab": {"a": 0, "b": 1}}, "added_tokens": added}, "<|im_start|>", 7, "this key and 1 more")):
+            with self.subTest(document):
+                path.write_text(json.dumps(document))
+                self.assertEqual(self.refused(self.work / "m.npy", "--keys-from", path),
+                                 f'{path}: key "{key}" is for row {row}, but the table has 2 rows, from 0; if the file belongs to the table, remove {these}, '
+                                 "for rows from 2 on, from a copy of it")
+        path.write_text(json.dumps({"model": {"vocab": {"a": 0, "b": 1}}}))
         self.imported(self.work / "m.npy", "--keys-from", path)
 
 

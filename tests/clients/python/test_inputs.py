@@ -193,6 +193,8 @@ def without_elements(library, name):
     ([of_library("pandas")], "pandas", r"x\.to_numpy\(\)"),
     (without_elements("pandas", "NAType"), "NAType", MISSING),
     ([1.0, without_elements("pandas", "NAType")], "NAType", MISSING),
+    ([True, without_elements("pandas", "NAType")], "NAType", "(fill it, for example with False|leave it out)"),
+    (["a", None], "a list with a NoneType", "(fill it, for example with ''|leave it out)"),
     (without_elements("scipy", "Rotation"), "Rotation of scipy", "NumPy array"),
     ({"a": 1}, "a dict", r"list\(x\.values\(\)\)"),
     ({"a": 1}.values(), "a dict_values", r"list\(x\)"),
@@ -387,6 +389,10 @@ def test_bytes_of_a_file_of_numpy_may_be_bfloat16():
     ([np.ones(2), np.zeros(2)], r"an array of objects that are lists or arrays; pass numpy\.stack\(x\)"),
     ([[1.0], [2.0, 3.0]], "lists of different lengths; make all"), ([np.ones(1), np.ones(2)], "lists of different lengths; make all"),
     ([[1.0], "a"], "lists beside other objects; make all"),
+    *([[*rest, without_elements("pandas", "NAType")], rf"{what} of which 1 are missing; fill them first, as x\.fillna\({fill}\) of pandas does"]
+      for rest, what, fill in ((["a"], "strings", "''"), ([True], "bools", "False"), ([1, 2.5], "numbers", "0"), ([], "numbers", "0"))),
+    ([True, False], r"an array of objects of the types bool; call x\.astype\('bool'\)"), ([1, 2], r"an array of objects of the types int; call x\.astype\('int64'\)"),
+    ([True, None], r"bools of which 1 are missing; fill them first, as x\.fillna\(False\)"), ([True, float("nan")], "bools of which 1 are missing"),
     (["a", None, float("nan")], r"strings of which 2 are missing; fill them first, as x\.fillna\(''\)")], ids=str)
 def test_columns_of_pandas_as_arrays_of_objects(client, rows, message):
     column = np.empty(len(rows), object)

@@ -73,6 +73,16 @@ def test_small_mistakes_on_the_command_line_are_named(daemon, client, tmp_path):
     client.tables["cli5"].delete()
 
 
+def test_an_array_that_numpy_does_not_read_is_named(daemon, tmp_path):
+    np.save(tmp_path / "objects.npy", np.array(["a", "b"], object))
+    (tmp_path / "cut.npy").write_bytes((tmp_path / "objects.npy").read_bytes()[:40])
+    for name in "objects.npy", "cut.npy":
+        for words in ("put", "x", str(tmp_path / name)), ("gather", f"params=@{tmp_path / name}", "indices=[0]"):
+            assert f"ValueError: {tmp_path / name} is damaged, or has objects of Python; array.astype(str)" in program(daemon, *words, status=1), words
+    np.save(tmp_path / "text.npy", np.array(["a", "b"], object).astype(str))
+    assert program(daemon, "gather", f"params=@{tmp_path / 'text.npy'}", "indices=[1]") == ["b"]
+
+
 def test_a_download_that_fails_leaves_the_file_as_it_was(daemon, client, tmp_path):
     client.tables["texts"].put(["a", "ö"])
     file = tmp_path / "precious.npy"
@@ -85,6 +95,15 @@ def test_a_download_that_fails_leaves_the_file_as_it_was(daemon, client, tmp_pat
     assert [one.name for one in tmp_path.iterdir()] == ["precious.npy"] and file.read_text() == "precious"
     assert program(daemon, "get", "texts") == ["a", "ö"]
     client.tables["texts"].delete()
+
+
+def test_strings_that_json_cannot_have_are_refused(daemon, client, tmp_path):
+    client.tables["bytes"].put([b"a", b"\xff\xfe", "ö".encode()])
+    for words in ("get", "bytes"), ("lookup", "--rows", "bytes", "1"), ("gather", "params=bytes", "indices=[1]"):
+        assert "not UTF-8, as the text of JSON is: b'\\xff\\xfe'; in Python the same call gives bytes" in program(daemon, *words, status=1), words
+    assert client.tables["bytes"].get().tolist() == [b"a", b"\xff\xfe", "ö".encode()]
+    assert program(daemon, "lookup", "--rows", "bytes", "0", "2") == ["a", "ö"]
+    client.tables["bytes"].delete()
 
 
 def test_a_download_is_written_to_the_file_of_that_name(daemon, client, tmp_path):
@@ -103,6 +122,53 @@ def test_numbers_are_printed_as_in_the_api(daemon, client):
     assert program(daemon, "gather", "params=cli3", "indices=[1]") == ["NaN"]
     assert program(daemon, "lookup", "cli3", "9", "7") == ["-Infinity", 0.1]
     client.tables["cli3"].delete()
+
+
+def put_with_keys(daemon, tmp_path, content, *options, name="keys", status=0):
+    """puts a table of two rows; the notes, or the error"""
+    np.save(tmp_path / "t.npy", np.array([1.0, 2.0]))
+    (tmp_path / name).write_bytes(content)
+    done = subprocess.run([sys.executable, "-m", "tensord", "--url", daemon.url, "put", "cli6", str(tmp_path / "t.npy"), "--keys", str(tmp_path / name), *options],
+                          capture_output=True, text=True, timeout=LIMIT)
+    assert done.returncode == status, done.stderr
+    return done.stderr
+
+
+@pytest.mark.parametrize(("content", "options", "expected"), [
+    (b"9\n7\n", (), [9, 7]), (b"9\r\n7", (), [9, 7]), (b"09\n7\n", (), ["09", "7"]), (b"9\n7\n", ("--key-dtype", "string"), ["9", "7"]),
+    (b"09\n7\n", ("--key-dtype", "uint64"), [9, 7]), (b"\xef\xbb\xbf9\n7\n", (), [9, 7]), (b"\xef\xbb\xbf\xc3\xb6\na\n", (), ["ö", "a"]),
+    (b"NA\n7\n", ("--key-dtype", "string"), ["NA", "7"])])
+def test_a_file_of_keys_is_read_as_by_the_importer(daemon, client, tmp_path, content, options, expected):
+    assert put_with_keys(daemon, tmp_path, content, *options) == ""
+    table = client.tables["cli6"]
+    assert table.by_key(expected).tolist() == [1, 2]
+    assert table.info()["keys"] == ("string" if isinstance(expected[0], str) else "uint64" if "uint64" in options else "int64")
+    table.delete()
+
+
+@pytest.mark.parametrize(("name", "content", "said"), [
+    ("keys", b"a\n\n", "keys, line 2: it is empty; expected a key"), ("keys", b"a\n\xe9\n", "is not UTF-8; if the file is in Latin-1, iconv -f LATIN1"),
+    ("keys", "a\nb\n".encode("utf-16"), "the text is in UTF-16; expected UTF-8"), ("keys", b"7\nNA\n", "keys, line 2 is 'NA', among keys that are numbers"),
+    ("keys", b"7\n8 \n", "keys, line 2 is '8 ', with blanks around it"), ("keys", b"7\n7\n", "keys 0 and 1 are both 7. A key names one row"),
+    ("k.json", b'{"a": 0, "b": 2}', 'key "b" is for row 2, but the table has 2 rows'), ("k.npy", b"x", "k.npy: it is damaged, or not an array")])
+def test_what_the_importer_refuses_of_a_file_of_keys_is_refused(daemon, client, tmp_path, name, content, said):
+    assert said in put_with_keys(daemon, tmp_path, content, name=name, status=1)
+    assert "cli6" not in [one["name"] for one in client.tables.list()]
+
+
+def test_keys_of_other_files_than_text(daemon, client, tmp_path):
+    np.save(tmp_path / "ids.npy", np.array([9, 7], "i4"))
+    for name, content, keys in ("k.npy", (tmp_path / "ids.npy").read_bytes(), [9, 7]), ("vocab.json", b'{"b": 1, "a": 0}', ["a", "b"]):
+        assert put_with_keys(daemon, tmp_path, content, name=name) == ""
+        assert client.tables["cli6"].by_key(keys).tolist() == [1, 2]
+        client.tables["cli6"].delete()
+
+
+def test_keys_that_look_like_numbers_and_are_text_are_noted(daemon, client, tmp_path):
+    assert put_with_keys(daemon, tmp_path, b"7.0\n8.0\n") == (
+        f"note: {tmp_path}/keys: the keys are text, because they are written as numbers such as 7.0 or 1e9; --key-dtype string hides this note\n")
+    client.tables["cli6"].delete()
+    assert "--keys names no file of them" in program(daemon, "put", "x", str(tmp_path / "t.npy"), "--key-dtype", "int64", status=1)
 
 
 def test_lines_of_a_file_of_keys_end_at_newlines_alone(daemon, client, tmp_path):

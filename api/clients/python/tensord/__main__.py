@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from . import Client, TensordError
+from . import Client, TensordError, key_files
 from .arrays import Plain, Ref
 from .exchange import DEFAULT_URL
 from .ops import Ops
@@ -38,7 +38,13 @@ def array_of(file: str, **options: Any) -> Any:
     with open(file, "rb") as opened:
         if opened.read(6) != b"\x93NUMPY":
             raise ValueError(f"{file} is not a .npy file; tensord-import makes tables of other formats, such as Parquet, CSV, text and NPZ")
-    return np.load(file, allow_pickle=False, **options)
+    try:
+        return np.load(file, allow_pickle=False, **options)
+    except Exception as error:  # of NumPy's parser of the header, which is Python
+        if isinstance(error, OSError) and error.errno:
+            raise
+        raise ValueError(f"{file} is damaged, or has objects of Python; array.astype(str) makes strings of these, and array.astype('float32') numbers, which numpy.save"
+                         " writes") from None
 
 
 def integer(text: str, what: str) -> int:
@@ -75,12 +81,20 @@ def numbers_of_json(value: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """complex numbers as in the API, bytes with what is not UTF-8 replaced, floats with the digits that their dtype needs"""
+    """complex numbers as in the API, bytes as text, floats with the digits that their dtype needs"""
     if isinstance(value, complex):
         return [value.real, value.imag]
     if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
+        return text_of(value)
     return numbers_of_json((value.astype(str).astype(float) if value.dtype.name in ("float16", "float32") else value).tolist())
+
+
+def text_of(value: bytes) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        raise ValueError(f"a string of the result is not UTF-8, as the text of JSON is: {value[:40]!r}{'…' * (len(value) > 40)}; in Python the"
+                         " same call gives bytes, such as client.tables['NAME'].get()") from None
 
 
 def run_op(client: Client, args: argparse.Namespace) -> Any:
@@ -97,8 +111,12 @@ def run_tables(client: Client, args: argparse.Namespace) -> Any:
 
 
 def run_put(client: Client, args: argparse.Namespace) -> Any:
-    keys = Path(args.keys).read_text(encoding="utf-8").removesuffix("\n").split("\n") if args.keys else None
+    if args.key_dtype and not args.keys:
+        raise ValueError("--key-dtype is the dtype of the keys, and --keys names no file of them")
     value = array_of(args.file, mmap_mode="r")
+    keys, notes = key_files.read(args.keys, args.key_dtype, len(value) if value.ndim else None) if args.keys else (None, ())
+    for note in notes:
+        print(printable(f"note: {note}"), file=sys.stderr)
     return client.tables[args.table].put(value, keys=keys, persist=args.persist, progress=sys.stderr.isatty())
 
 
@@ -157,7 +175,9 @@ def parser() -> argparse.ArgumentParser:
     put = commands.add_parser("put", help="stores a .npy file as a table")
     put.add_argument("table")
     put.add_argument("file")
-    put.add_argument("--keys", help="a text file with the key of each row on a line")
+    put.add_argument("--keys", help="a file with the key of each row: one a line, or an object {key: row} or a tokenizer.json (.json), or an array (.npy)")
+    put.add_argument("--key-dtype", choices=key_files.KINDS,
+                     help="dtype of the keys; default: in text int64 if all keys are integers without leading zeros, otherwise string")
     put.add_argument("--persist", action="store_true")
     put.set_defaults(run=run_put)
     get = commands.add_parser("get", help="prints a table, or writes it to a .npy file")

@@ -20,12 +20,15 @@ from .arrays import ITEM_BYTES, NAMES, NUMPY, Array, Floats, Given, Input, Plain
 TOO_WIDE = "pass integers that all fit int64, or all fit uint64; identifiers may be strings"
 ONE_LENGTH = "make all lists of a level of one length"
 MISSING = "pass float('nan') for a value that is missing, or fill it"
-MISSING_TEXT = "fill them first, as x.fillna('') of pandas does"
+# What fills a missing element beside elements of a class, and what these are called. Beside numbers NaN can, too.
+FILLS = ((str, "''", "strings"), (bytes, "b''", "bytes"), ((bool, np.bool_), "False", "bools"),
+         ((int, float, np.integer, np.floating), "0", "numbers"))
 MISSING_KEY = "leave it out, or pass a key or a row number in its place"
 # Libraries whose objects have labels, units or a layout beside their elements, and how an object gives its elements.
 ELEMENTS = {"pandas": ("x.to_numpy()",), "polars": ("x.to_numpy()",), "pyarrow": ("x.to_numpy(zero_copy_only=False)", "x.as_py()"), "xarray": ("x.to_numpy()",),
             "scipy": ("x.toarray()",), "sparse": ("x.todense()",), "pint": ("x.magnitude",), "astropy": ("x.value",)}
 MISSING_VALUES = ("NoneType", "NAType", "NaTType", "NullScalar")  # classes of Python, pandas and pyarrow
+OBJECTS = {bool: "bool", int: "int64", float: "float64"}  # the dtype of objects of a class
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 KEYS = ("keys", "queries")  # arguments
 IDENTIFIERS = (*KEYS, "indices", "numbers")
@@ -119,11 +122,12 @@ def libraries(value: Any) -> list[str]:
     return [base.__module__.partition(".")[0] for base in type(value).__mro__]
 
 
-def refuse_labelled(value: Any, name: str) -> None:
+def refuse_labelled(value: Any, name: str, beside: Iterable[Any] = ()) -> None:
+    """`beside`: the elements of the list that has the value"""
     for library in libraries(value):
         if library in ELEMENTS:
             if type(value).__name__ in MISSING_VALUES:
-                raise refused(name, f"{a(type(value))} of {library}", missing_hint(name))
+                raise refused(name, f"{a(type(value))} of {library}", missing_hint(name, beside))
             ways = [way for way in ELEMENTS[library] if hasattr(value, way[2:].partition("(")[0])]
             raise refused(name, f"{a(type(value))} of {library}, of which only the elements can be sent",
                           f"pass them, {ways[0]}" if ways else "pass them as a NumPy array, or as nested lists of numbers or strings")
@@ -206,17 +210,31 @@ def of_strings(values: Array, name: str) -> Tensor:
     kinds = set(map(type, texts))
     if kinds & {list, tuple, np.ndarray}:
         refuse_nested(texts, kinds, name)
-    if {str} < kinds <= {str, float, type(None)}:  # as pandas has missing strings
-        raise refused(name, f"strings of which {sum(not isinstance(text, str) for text in texts)} are missing",
-                      MISSING_KEY if name in IDENTIFIERS else MISSING_TEXT)
+    refuse_missing(texts, name)
     if not (all(issubclass(kind, str) for kind in kinds) or all(issubclass(kind, bytes) for kind in kinds)):
         raise refused(name, f"an array of objects of the types {words(kind.__name__ for kind in kinds)}",
+                      f"call x.astype({OBJECTS[kinds.pop()]!r})" if len(kinds) == 1 and kinds <= OBJECTS.keys() else
                       "strings are str alone, or bytes alone; for numbers call x.astype(...) with their dtype")
     try:
         encoded = [text if isinstance(text, bytes) else text.encode() for text in texts]
     except UnicodeEncodeError as error:
         raise refused(name, f"the string {error.object!r} is not Unicode text: {error.reason}", "pass bytes") from None
     return Tensor("string", values.shape, b"".join(part for text in encoded for part in (struct.pack("<I", len(text)), text)))
+
+
+def is_missing(value: Any) -> bool:
+    return type(value).__name__ in MISSING_VALUES or isinstance(value, float) and value != value
+
+
+def refuse_missing(found: list[Any], name: str) -> None:
+    """elements of one kind some of which are missing, as pandas has them"""
+    present = [one for one in found if not is_missing(one)]
+    if len(present) == len(found) or set(map(type, found)) <= {int, float}:  # among which NaN is a number
+        return
+    for kind, fill, what in FILLS if present else FILLS[-1:]:
+        if all(isinstance(one, kind) for one in present):
+            raise refused(name, f"{what} of which {len(found) - len(present)} are missing",
+                          MISSING_KEY if name in IDENTIFIERS else f"fill them first, as x.fillna({fill}) of pandas does")
 
 
 def refuse_nested(found: list[Any], kinds: set[type], name: str) -> None:
@@ -284,25 +302,27 @@ def kind_of(kind: type, value: Any, found: list[Any], name: str) -> type:
     if issubclass(kind, np.generic):
         return kind
     example = next(one for one in found if type(one) is kind)
-    refuse_labelled(example, name)
-    raise refused(name, a(kind) if example is value else f"a list with {a(kind)}", way_out_of(example, example is not value, name))
+    refuse_labelled(example, name, found)
+    way_out = missing_hint(name, found) if example is None else way_out_of(example, example is not value)
+    raise refused(name, a(kind) if example is value else f"a list with {a(kind)}", way_out)
 
 
 def a(kind: type) -> str:
     return f"{'an' if kind.__name__[0] in 'aeiouAEIO' else 'a'} {kind.__name__}"
 
 
-def missing_hint(name: str) -> str:
-    """what to do about None in an argument; neither keys nor row numbers can be NaN"""
-    return MISSING_KEY if name in IDENTIFIERS else MISSING
+def missing_hint(name: str, beside: Iterable[Any]) -> str:
+    """what to do about None beside other elements; of keys, row numbers, strings and bools none is NaN"""
+    if name in IDENTIFIERS:
+        return MISSING_KEY
+    fills = (fill for kind, fill, _ in FILLS[:3] if any(isinstance(one, kind) for one in beside))
+    return next((f"fill it, for example with {fill}" for fill in fills), MISSING)
 
 
-def way_out_of(value: Any, in_list: bool, name: str) -> str:
+def way_out_of(value: Any, in_list: bool) -> str:
     """what to pass instead of a value that is neither a number nor a string"""
     if is_torch(value):
         return "pass torch.stack(x)"
-    if value is None:
-        return missing_hint(name)
     if hasattr(value, "__array__") and not isinstance(value, type):
         return "pass numpy.array(x)"
     way = replacement(value)

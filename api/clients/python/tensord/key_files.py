@@ -1,0 +1,35 @@
+"""Files of keys, read by the program tensord-import, so that a file gives the same keys in both."""
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any, Optional
+
+import numpy as np
+
+from .arrays import Array
+
+KINDS = ("int64", "uint64", "string")
+
+
+def module(name: str) -> Any:
+    """a module of the program; they find each other as those of a folder that Python runs"""
+    folder = str(Path(__file__).parent / "import")
+    sys.path.insert(0, folder)
+    try:
+        return importlib.import_module(name)
+    finally:
+        sys.path.remove(folder)
+
+
+def read(file: str, kind: Optional[str], rows: Optional[int]) -> tuple[Array, tuple[str, ...]]:
+    """the keys of so many rows, integers or bytes, and what the user should know of them"""
+    keys = module("keys")
+    try:
+        found = keys.keys_of_file(Path(file), kind, rows, any_name=True)
+        keys.survey(found, lambda size: None)
+        values = list(keys.each(found))
+    except module("table").Refused as error:
+        raise ValueError(str(error)) from None
+    return np.array(values, object if found.kind == "string" else found.kind), found.notes
