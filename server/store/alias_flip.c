@@ -378,6 +378,7 @@ static void hide_taken_names(struct td_store *store, struct td_alias_table *edit
  * hidden, and whether one has given up the name of a tensor in a file. */
 static void note_edits(struct td_store *store, const struct td_alias_table *edits)
 {
+    char unused[TD_FILE_NAME];
     for (int i = 0; i < edits->count; i++) {
         const struct td_alias *alias = &edits->aliases[i];
         td_store_solve_problem(store, alias->name);
@@ -387,7 +388,7 @@ static void note_edits(struct td_store *store, const struct td_alias_table *edit
                                     "tensor has its name, which a restart does not serve; delete "
                                     "the tensor, or remove the alias from aliases.json, and send "
                                     "SIGHUP");
-        if (!alias->target[0] && !alias->hidden && td_store_has_file(store, alias->name))
+        if (!alias->target[0] && !alias->hidden && td_store_find_file(store, alias->name, unused))
             store->name_freed = true;
     }
 }

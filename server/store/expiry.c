@@ -22,11 +22,12 @@ td_status td_expiry_check(struct td_store *store, const struct td_store_write *w
             "'%s' is a version, which never changes, so it cannot have ttl_s; use a "
             "name without '@'",
             write->name);
-    if (td_store_has_file(store, write->name))
+    char file[TD_FILE_NAME];
+    if (td_store_find_file(store, write->name, file))
         return td_error_set(err, TD_CONFLICT,
-                            "'%s' is in the data folder, so a result with ttl_s cannot replace it; "
-                            "use another name",
-                            write->name);
+                            "'%s' is in %s of the data folder, so a result with ttl_s cannot "
+                            "replace it; use another name",
+                            write->name, file);
     return TD_OK;
 }
 

@@ -267,28 +267,6 @@ bool td_store_file_gives(struct td_store *store, const char *file, const char *n
 }
 
 /* With files_mutex held. */
-static bool has_name(const struct td_store *store, const char *name, const char *stem,
-                     const char *suffix)
-{
-    bool found;
-    char file[TD_FILE_NAME];
-    snprintf(file, sizeof file, "%s%s", stem, suffix);
-    const int place = known_place(store, file, &found);
-    return found && td_known_file_find(store->files[place], name) != NULL;
-}
-
-bool td_store_has_file(struct td_store *store, const char *name)
-{
-    char stem[TD_TENSOR_NAME];
-    pthread_mutex_lock(&store->files_mutex);
-    bool has = has_name(store, name, name, ".tensord") || has_name(store, name, name, ".npy");
-    for (int place = 0; !has && td_table_next_stem(name, &place, stem);)
-        has = has_name(store, name, stem, ".safetensors");
-    pthread_mutex_unlock(&store->files_mutex);
-    return has;
-}
-
-/* With files_mutex held. */
 static bool is_certain(const struct td_store *store, const char *name, const char *stem,
                        const char *suffix, char file[TD_FILE_NAME])
 {

@@ -87,10 +87,6 @@ void td_known_file_free(struct td_known_file *known); /* NULL is fine */
 bool td_store_file_gives(struct td_store *store, const char *file, const char *name,
                          bool *not_served);
 
-/* Whether a file, in which the last scan or this process has found or written it, has a tensor of
- * this name, served or not. */
-bool td_store_has_file(struct td_store *store, const char *name);
-
 /* The file that has the tensor of this name for certain, served or not: NAME.tensord or NAME.npy,
  * damaged or not, or one whose content the last scan or this process knows. False for none. */
 bool td_store_find_file(struct td_store *store, const char *name, char file[TD_FILE_NAME]);
