@@ -75,7 +75,8 @@ static td_status check_output(const struct td_request *request, const struct td_
     if (!request->oip->pairs && td_dtype_is_complex(tensor->dtype))
         return td_error_set(err, TD_NOT_ACCEPTABLE,
                             "%s is %s, which has no datatype; with the parameter \"complex\": true "
-                            "it comes as pairs of floats",
+                            "it comes as pairs of floats, and FP32 and FP64 inputs are taken as "
+                            "pairs, but for those with \"complex\": false",
                             output_name(op, output->index, &name),
                             td_dtype_info(tensor->dtype)->name);
     size_t bytes;

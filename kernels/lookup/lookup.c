@@ -281,6 +281,8 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
     if (!err)
         err = &local;
     td_status status = find_rows(&job, args, exec, err);
+    if (status == TD_KEY_NOT_FOUND && args->inputs[TD_LOOKUP_DEFAULT].count > 0)
+        td_error_hint(err, "with missing = default such a key gives the default");
     if (status != TD_OK || args->outputs[OUTPUT].numel == 0)
         return status;
     return copy_rows(&job, args, exec, err);

@@ -106,7 +106,13 @@ const struct td_task td_keys_put_task = { .begin = begin_put,
                                           .change = change_put,
                                           .encode = encode_put };
 
-const struct td_task td_keys_delete_task = { .begin = begin_write,
+static td_status begin_delete(struct td_call *call)
+{
+    const td_status status = begin_write(call);
+    return status == TD_OK ? td_tensor_call_refuse_body(call) : status;
+}
+
+const struct td_task td_keys_delete_task = { .begin = begin_delete,
                                              .argument = argument,
                                              .effect = td_tensor_call_effect,
                                              .change = change_delete,

@@ -33,10 +33,10 @@ static const char *describe(struct td_call *call, const struct td_tensor *tensor
 }
 
 /* The keys of the table, for an op that looks rows up in these alone. */
-static td_status use_keys(struct td_call *call, struct td_tensor *tensor)
+static td_status use_keys(struct td_call *call, const char *version, struct td_tensor *tensor)
 {
     if (!tensor->keys)
-        return td_table_without_keys(call->table.name, call->op, &call->error);
+        return td_table_without_keys(version, call->op, &call->error);
     const struct td_tensor keys = *tensor->keys;
     *tensor = keys;
     return TD_OK;
@@ -48,14 +48,18 @@ td_status td_path_table_bind(struct td_call *call)
     struct td_tensor *tensor = td_arena_alloc(&call->arena, 1, sizeof *tensor, &call->error);
     if (!tensor)
         return call->error.status;
+    const char *version = table->name;
+    uint64_t number;
     td_status status = td_resolve(&call->sources.resolver, table->name, strlen(table->name),
                                   &call->arena, tensor, &call->error);
+    if (status == TD_OK) /* errors name the version of an alias, for which the way out holds */
+        (void)td_store_identity(tensor, &version, &number);
     call->request.table_has_keys = status == TD_OK && tensor->keys;
     if (status == TD_OK && td_input_is_row_keys(&call->op->inputs[0]))
-        status = use_keys(call, tensor);
+        status = use_keys(call, version, tensor);
     if (status != TD_OK)
         return status;
-    call->request.table = table->name;
+    call->request.table = version;
     call->request.args.inputs[0] = (struct td_operand){ tensor, 1 };
     table->place = td_table_reads_place(call->services->metrics, tensor);
     table->found = describe(call, tensor);

@@ -25,15 +25,14 @@ static const char *keys_name(const struct td_call *call)
 
 /* ---- before inference ------------------------------------------------------------------------ */
 
-/* The name of the table, of the path or of the resident tensor; NULL: the values are in the
+/* The name of the resident tensor, that of the version for an alias; NULL: the values are in the
  * body. */
 static const char *table_name(const struct td_call *call)
 {
     const char *name = NULL;
     uint64_t number;
-    if (call->table.name)
-        return call->table.name;
-    return table_of(call) && td_store_identity(table_of(call), &name, &number) ? name : NULL;
+    return table_of(call) && td_store_identity(table_of(call), &name, &number) ? name
+                                                                               : call->table.name;
 }
 
 /* member: what the request gives or lacks because the table is expected to have keys. */

@@ -81,6 +81,16 @@ td_status td_tensor_call_begin_write(struct td_call *call)
     return status == TD_OK && call->headers.expect ? td_tensor_call_check_write(call) : status;
 }
 
+td_status td_tensor_call_refuse_body(struct td_call *call)
+{
+    if (call->headers.content_length <= 0 && !call->headers.chunked)
+        return TD_OK;
+    return td_error_set(&call->error, TD_MALFORMED_REQUEST,
+                        "DELETE has a body, but deletes all that its path names; send it without a "
+                        "body, or remove rows by their keys with POST /v1/tensors/%s/remove",
+                        call->arguments[0]);
+}
+
 td_effect td_tensor_call_effect(struct td_call *call, struct td_writer *writer)
 {
     struct td_tensor_call *state = call->state;

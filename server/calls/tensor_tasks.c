@@ -224,6 +224,10 @@ static td_status decode_put(struct td_call *call)
     state->tensor = document.rows;
     state->keys = document.keys;
     state->has_keys = document.has_keys;
+    if (!document.has_keys && document.rows.keys) { /* a resident table, which has them */
+        state->keys = *document.rows.keys;
+        state->has_keys = true;
+    }
     td_tensor_call_own(call, &state->tensor, document.in_body);
     return document.has_keys
                ? td_key_widen(&state->keys, "keys", TD_DTYPE_INT64, &call->arena, &call->error)
@@ -339,7 +343,13 @@ static td_status encode_delete(struct td_call *call)
     return TD_OK;
 }
 
-const struct td_task td_tensor_delete_task = { .begin = td_tensor_call_begin_write,
+static td_status begin_delete(struct td_call *call)
+{
+    const td_status status = td_tensor_call_begin_write(call);
+    return status == TD_OK ? td_tensor_call_refuse_body(call) : status;
+}
+
+const struct td_task td_tensor_delete_task = { .begin = begin_delete,
                                                .argument = delete_argument,
                                                .decode = td_tensor_call_check_write,
                                                .effect = td_tensor_call_effect,

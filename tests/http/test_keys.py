@@ -56,6 +56,41 @@ class Keys(KeysTest):
         self.assertMetadata(self.put(name, [1, 2]), 200, shape=[2])
         self.assertProblem(self.get(f"/v1/tensors/{name}/keys"), 404, "TENSOR_NOT_FOUND")
 
+    def test_a_ref_to_a_table_has_its_keys(self):
+        name, copy = self.name(), self.name()
+        self.assertMetadata(self.put(name, {"tensor": [[1.5], [2.5]], "keys": ["a", "b"]}), 201, keys="string")
+        self.assertMetadata(self.put(copy, {"ref": name}), 201, keys="string")
+        self.assertEqual(self.keys_of(copy), ("string", ["a", "b"]))
+        self.assertMetadata(self.put(name, {"ref": name}), 200, keys="string")
+        self.assertMetadata(self.put(copy, {"tensor": {"ref": name}, "keys": [3, 4]}), 200, keys="int64")
+        self.assertMetadata(self.put(copy, {"ref": name + ".keys"}), 200, dtype="string", shape=[2])
+        self.assertProblem(self.get(f"/v1/tensors/{copy}/keys"), 404, "TENSOR_NOT_FOUND")
+
+    def test_a_delete_with_a_body_deletes_nothing(self):
+        """the client probably means a part of the table"""
+        name = self.name()
+        self.assertMetadata(self.put(name, {"tensor": [1, 2], "keys": ["a", "b"]}), 201)
+        for path in (f"/v1/tensors/{name}", f"/v1/tensors/{name}/keys"):
+            for body in (["a"], {"keys": ["a"]}, b"x"):
+                reply = self.request("DELETE", path, body)
+                self.assertProblem(reply, 400, "MALFORMED_REQUEST")
+                self.assertIn(f"POST /v1/tensors/{name}/remove", reply.json()["detail"])
+        self.assertEqual(self.keys_of(name), ("string", ["a", "b"]))
+        self.assertStatus(self.request("POST", f"/v1/tensors/{name}/remove", {"keys": ["a"]}), 200)
+        self.assertStatus(self.request("DELETE", f"/v1/tensors/{name}", b""), 204)
+
+    def test_the_error_of_an_alias_without_keys_is_about_its_version(self):
+        name = self.name()
+        self.assertMetadata(self.put(f"{name}@1", [1, 2]), 201)
+        self.assertStatus(self.request("POST", "/v1/aliases", {"set": {name: f"{name}@1"}}), 200)
+        for op in ("gather", "lookup", "find", "embedding_bag"):
+            reply = self.post(f"/v1/tensors/{name}/{op}", {"keys": ["a"]})
+            self.assertProblem(reply, 422, "INVALID_ARGUMENT")
+            self.assertRegex(reply.json()["detail"], f"^'{name}@1' has no keys to find rows by; .*put another version with its keys, ")
+        self.assertMetadata(self.put(f"{name}@2", {"tensor": [1, 2], "keys": ["a", "b"]}), 201)
+        self.assertStatus(self.request("POST", "/v1/aliases", {"set": {name: f"{name}@2"}}), 200)
+        self.assertEqual(self.post(f"/v1/tensors/{name}/gather", {"keys": ["b"]}).json()["output"]["data"], [2])
+
     def test_a_safetensors_file_has_keys_beside_the_table(self):
         for entries, keys in (
                 ({"t": ("float32", (2,), pack("float32", [1, 2])), "keys": ("uint64", (2,), pack("uint64", [5, 2**63]))},
