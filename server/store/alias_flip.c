@@ -371,10 +371,18 @@ static bool is_pending(const struct td_store *store, const struct td_alias *alia
            !has_folder(read_taken, alias->folder) && !is_gone(store, alias->folder);
 }
 
-static void log_set_again(const struct td_store *store, const char *name, const char *from,
-                          const char *to, const char *folder)
+static void warn_set_again(const struct td_store *store, const char *name, const char *from,
+                           const char *to, const char *folder)
 {
-    if (strcmp(from, to) != 0)
+    char reason[4 * TD_TENSOR_NAME];
+    if (strcmp(from, to) == 0)
+        return;
+    snprintf(reason, sizeof reason,
+             "its alias '%s' names %s, but the folder %s, which its \"taken\" lacks, sets it to %s",
+             name, from, folder, to);
+    if (store->inspector)
+        store->inspector->skipped(store->inspector->context, TD_ALIASES_FILE, NULL, reason);
+    else
         td_log(store->log, TD_LOG_WARN, "alias_set_again", TD_TEXT("alias", name),
                TD_TEXT("from", from), TD_TEXT("to", to), TD_TEXT("source", folder));
 }
@@ -398,7 +406,7 @@ static td_status compare_stored(const struct td_store *store, const struct td_al
         const struct td_alias *alias = &file.aliases[i],
                               *before = td_alias_in(now, alias->name, strlen(alias->name));
         if (is_pending(store, before, &found->taken))
-            log_set_again(store, alias->name, alias->stored, before->stored, before->folder);
+            warn_set_again(store, alias->name, alias->stored, before->stored, before->folder);
         else if (!before || before->folder[0] || strcmp(before->stored, alias->stored) != 0)
             edits->aliases[edits->count++] = *alias;
     }
@@ -770,7 +778,7 @@ static void warn_of_aliases(const struct td_store *store, const struct td_alias_
         const char *name = edits->aliases[i].name;
         const struct td_alias *before = td_alias_in(&store->aliases, name, strlen(name));
         if (before && before->stored[0])
-            log_set_again(store, name, before->stored, edits->aliases[i].target, folder->name);
+            warn_set_again(store, name, before->stored, edits->aliases[i].target, folder->name);
     }
 }
 
