@@ -481,6 +481,33 @@ TD_TEST(a_refused_file_that_is_moved_away_is_written_again)
     ck_assert_str_eq(aliases_of(store), "");
 }
 
+TD_TEST(a_reader_keeps_its_aliases_until_the_writer_has_written_them_again)
+{
+    ck_assert_int_eq(flip("x=a@1", "", true), TD_OK);
+    struct td_store *reader = td_store_open(&(struct td_store_options){ .dir = folder,
+                                                                        .quota = QUOTA,
+                                                                        .read_only = true,
+                                                                        .memory = td_memory_heap(),
+                                                                        .log = &store_log });
+    ck_assert_ptr_nonnull(reader);
+    put_text("aliases.json", "{");
+    td_store_rescan(reader);
+    td_store_rescan(store);
+    move_to("away");
+    for (int i = 0; i < 2; i++) {
+        td_store_rescan(reader);
+        ck_assert_str_eq(aliases_of(reader), "x=a@1/a@1 ");
+        ck_assert_ptr_nonnull(strstr(problems_of(reader), "aliases.json: it is gone after it could "
+                                                          "not be read"));
+    }
+    td_store_rescan(store);
+    td_store_rescan(reader);
+    ck_assert_str_eq(aliases_of(reader), "x=a@1/a@1 ");
+    ck_assert_str_eq(problems_of(reader), "");
+    td_arena_reset(&test_arena);
+    td_store_free(reader);
+}
+
 /* ---- aliases of folders, after the file could not be written --------------------------------- */
 
 static void put_m(const char *version, const char *aliases)
