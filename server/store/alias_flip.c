@@ -44,6 +44,7 @@ static void edit(const struct td_store *store, struct td_alias_table *edits, con
              persist  ? alias->target
              : before ? before->stored
                       : "");
+    snprintf(alias->folder, sizeof alias->folder, "%s", before && !persist ? before->folder : "");
     alias->hidden = before && before->hidden && !target && !persist;
 }
 
@@ -52,7 +53,7 @@ static td_status at_set(td_status status, struct td_error *err)
     return td_error_at_attribute(err, status, "set");
 }
 
-/* All aliases may be removed and as many new ones set, but not more: an edit takes 387 bytes that
+/* All aliases may be removed and as many new ones set, but not more: an edit takes 452 bytes that
  * no limit of memory counts, and all of them are checked under the lock. */
 static td_status check_size(const struct td_alias_flip *flip, struct td_error *err)
 {
@@ -197,7 +198,7 @@ static td_status store_table(struct td_store *store, const struct td_alias_table
         note_read(store, true);
         for (int i = 0; i < store->n_taken; i++)
             store->taken[i].stored = true;
-        store->taken_lost = false;
+        store->to_write = false;
         td_store_solve_problem(store, TD_ALIASES_FILE); /* a damaged one, which was removed */
     }
     free(text);
@@ -321,6 +322,11 @@ td_status td_alias_delete(struct td_store *store, const struct td_store_write *w
 
 /* ---- aliases.json ---------------------------------------------------------------------------- */
 
+static bool may_write_file(const struct td_store *store)
+{
+    return !store->read_only && td_data_dir_is_locked(store->dir);
+}
+
 static bool is_tensor(struct td_store *store, const char *name)
 {
     const struct td_version *unused;
@@ -330,12 +336,64 @@ static bool is_tensor(struct td_store *store, const char *name)
     return is;
 }
 
+static bool is_gone(const struct td_store *store, const char *folder)
+{
+    struct td_file_id unused;
+    return td_data_dir_stat(store->dir, folder, &unused) == TD_FILE_GONE;
+}
+
+static bool has_folder(const struct td_string_map *read, const char *folder)
+{
+    int i = 0;
+    while (i < read->count && strcmp(read->pairs[i].name, folder) != 0)
+        i++;
+    return i < read->count;
+}
+
+/* The writer of the aliases has entered. */
+static int place_of_folder(const struct td_store *store, const char *name)
+{
+    int i = 0;
+    while (i < store->n_taken && strcmp(store->taken[i].name, name) != 0)
+        i++;
+    return i;
+}
+
+/* Whether a folder has set the alias while the file could not be written, and the file that is read
+ * does not know this folder. A restart would set the alias again, so what the file says of it does
+ * not count. */
+static bool is_pending(const struct td_store *store, const struct td_alias *alias,
+                       const struct td_string_map *read_taken)
+{
+    const int place =
+        alias && alias->folder[0] ? place_of_folder(store, alias->folder) : store->n_taken;
+    return place < store->n_taken && !store->taken[place].stored &&
+           !has_folder(read_taken, alias->folder) && !is_gone(store, alias->folder);
+}
+
+static void warn_set_again(const struct td_store *store, const char *name, const char *from,
+                           const char *to, const char *folder)
+{
+    char reason[4 * TD_TENSOR_NAME];
+    if (strcmp(from, to) == 0)
+        return;
+    snprintf(reason, sizeof reason,
+             "its alias '%s' names %s, but the folder %s, which its \"taken\" lacks, sets it to %s",
+             name, from, folder, to);
+    if (store->inspector)
+        store->inspector->skipped(store->inspector->context, TD_ALIASES_FILE, NULL, reason);
+    else
+        td_log(store->log, TD_LOG_WARN, "alias_set_again", TD_TEXT("alias", name),
+               TD_TEXT("from", from), TD_TEXT("to", to), TD_TEXT("source", folder));
+}
+
 /* The aliases whose target in the file has changed, as they are to be. An alias with the name of a
  * tensor is not served. */
-static td_status compare_stored(const struct td_store *store, const struct td_string_map *read,
+static td_status compare_stored(const struct td_store *store, const struct td_alias_file *found,
                                 struct td_alias_table *edits, struct td_error *err)
 {
     const struct td_alias_table *now = &store->aliases;
+    const struct td_string_map *read = &found->aliases;
     struct td_alias_table file;
     td_status status = make_room(&file, read->count, err);
     if (status != TD_OK)
@@ -347,12 +405,15 @@ static td_status compare_stored(const struct td_store *store, const struct td_st
     for (int i = 0; i < file.count && status == TD_OK; i++) {
         const struct td_alias *alias = &file.aliases[i],
                               *before = td_alias_in(now, alias->name, strlen(alias->name));
-        if (!before || strcmp(before->stored, alias->stored) != 0)
+        if (is_pending(store, before, &found->taken))
+            warn_set_again(store, alias->name, alias->stored, before->stored, before->folder);
+        else if (!before || before->folder[0] || strcmp(before->stored, alias->stored) != 0)
             edits->aliases[edits->count++] = *alias;
     }
     for (int i = 0; i < now->count && status == TD_OK; i++) {
         const struct td_alias *alias = &now->aliases[i];
-        if (alias->stored[0] && !td_alias_in(&file, alias->name, strlen(alias->name)))
+        if (alias->stored[0] && !td_alias_in(&file, alias->name, strlen(alias->name)) &&
+            !is_pending(store, alias, &found->taken))
             edit(store, edits, alias->name, NULL, true);
     }
     if (status == TD_OK)
@@ -421,7 +482,7 @@ static td_status take_stored(struct td_store *store, const struct td_alias_file 
                              const struct td_alias_folder *folder, struct td_error *err)
 {
     struct td_alias_table edits = { 0 };
-    td_status status = compare_stored(store, &read->aliases, &edits, err);
+    td_status status = compare_stored(store, read, &edits, err);
     if (status == TD_OK) {
         claim(store, &edits);
         status = check_stored(store, &edits, folder, err);
@@ -437,22 +498,8 @@ static td_status take_stored(struct td_store *store, const struct td_alias_file 
     return status;
 }
 
-static bool is_gone(const struct td_store *store, const char *folder)
-{
-    struct td_file_id unused;
-    return td_data_dir_stat(store->dir, folder, &unused) == TD_FILE_GONE;
-}
-
-static bool has_folder(const struct td_string_map *read, const char *folder)
-{
-    int i = 0;
-    while (i < read->count && strcmp(read->pairs[i].name, folder) != 0)
-        i++;
-    return i < read->count;
-}
-
-/* A file that a person wrote may lack the folders: their aliases have been set nevertheless, and a
- * restart must not set them again. */
+/* A file that a person wrote, or one of before, may lack folders: their aliases have been set
+ * nevertheless, and a restart must not set them again. */
 static td_status set_taken(struct td_store *store, const struct td_string_map *read,
                            struct td_error *err)
 {
@@ -468,13 +515,13 @@ static td_status set_taken(struct td_store *store, const struct td_string_map *r
     }
     for (int i = 0; i < store->n_taken; i++) {
         const struct td_taken_folder *before = &store->taken[i];
-        if (before->stored && !has_folder(read, before->name) && !is_gone(store, before->name))
+        if (!has_folder(read, before->name) && !is_gone(store, before->name))
             taken[n++] = *before;
     }
     free(store->taken);
     store->taken = taken;
     store->n_taken = n;
-    store->taken_lost = n > read->count;
+    store->to_write = n > read->count && !store->read_only;
     return TD_OK;
 }
 
@@ -507,6 +554,8 @@ static td_status read_stored(struct td_store *store, const struct td_alias_folde
         status = take_stored(store, &read, folder, err);
     if (status == TD_OK)
         status = set_taken(store, &read.taken, err);
+    if (status == TD_OK)
+        store->folders_unknown = read.aliases.count > 0 && store->n_taken == 0;
     if (status == TD_OK)
         set_file(store, &store->aliases_file, &id);
     td_arena_reset(&arena);
@@ -545,6 +594,19 @@ static td_status check_readable(struct td_store *store, struct td_error *err)
                : td_error_set(err, status, "%s cannot be read: %s", TD_ALIASES_FILE, why.message);
 }
 
+/* The file is gone that could not be read, or written, before: the aliases in force are right, and
+ * are written again after the folders. */
+static td_status keep_aliases(struct td_store *store, struct td_error *err)
+{
+    if (!may_write_file(store))
+        return td_error_set(err, TD_DEVICE_UNAVAILABLE,
+                            "it is gone after it could not be read; the daemon that writes the "
+                            "data folder writes it again after SIGHUP, or put a right file in its "
+                            "place, and send SIGHUP");
+    store->to_write = true;
+    return TD_OK;
+}
+
 /* The writer of the aliases has entered. True if what the file says is in force. `folder`, NULL for
  * none, is being taken. */
 static bool load(struct td_store *store, const struct td_alias_folder *folder)
@@ -552,13 +614,19 @@ static bool load(struct td_store *store, const struct td_alias_folder *folder)
     struct td_file_id id = td_file_id_unknown;
     struct td_error err;
     const td_file_state state = td_data_dir_stat(store->dir, TD_ALIASES_FILE, &id);
-    const bool known = state == TD_FILE_PRESENT && td_file_id_equal(&id, &store->aliases_file);
-    td_status status = known ? check_readable(store, &err) : read_stored(store, folder, &err);
+    const bool same = state == TD_FILE_PRESENT && td_file_id_equal(&id, &store->aliases_file);
+    const bool known = same && !store->to_write; /* else it is compared with what it lacks */
+    const bool vanished =
+        state == TD_FILE_GONE && atomic_load(&store->aliases_known) &&
+        (atomic_load(&store->aliases_unread) || (store->to_write && may_write_file(store)));
+    td_status status = known      ? check_readable(store, &err)
+                       : vanished ? keep_aliases(store, &err)
+                                  : read_stored(store, folder, &err);
     if (status == TD_OK)
         status = show_hidden(store, &err);
     if (status == TD_OK) {
         /* One of writing the file stays. */
-        if (!known || store->aliases_unread)
+        if (!same || store->aliases_unread)
             td_store_solve_problem(store, TD_ALIASES_FILE);
         note_read(store, true);
         return true;
@@ -608,15 +676,6 @@ void td_alias_check_targets(struct td_store *store)
 
 /* ---- folders of versions --------------------------------------------------------------------- */
 
-/* The writer of the aliases has entered. */
-static int place_of_folder(const struct td_store *store, const char *name)
-{
-    int i = 0;
-    while (i < store->n_taken && strcmp(store->taken[i].name, name) != 0)
-        i++;
-    return i;
-}
-
 static bool is_taken(const struct td_store *store, const char *name, const char *digest)
 {
     const int place = place_of_folder(store, name);
@@ -645,14 +704,15 @@ void td_alias_forget_gone(struct td_store *store)
     struct td_error unused; /* what cannot be written now is written with the next change */
     bool done;
     enter(store, &writer);
-    bool changed = store->taken_lost;
+    bool changed = false;
     for (int i = store->n_taken - 1; i >= 0; i--)
         if (is_gone(store, store->taken[i].name)) {
             forget(store, store->taken[i].name);
             changed = true;
         }
-    if (changed && !store->read_only && td_data_dir_is_locked(store->dir) && load(store, NULL))
+    if ((changed || store->to_write) && may_write_file(store) && load(store, NULL))
         (void)store_table(store, &store->aliases, &done, &unused);
+    store->folders_unknown = false;
     td_writer_leave(store, &writer);
 }
 
@@ -671,6 +731,8 @@ static td_status note_taken(struct td_store *store, const struct td_alias_folder
     taken->stored = stored;
     snprintf(taken->name, sizeof taken->name, "%s", folder->name);
     snprintf(taken->digest, sizeof taken->digest, "%s", folder->digest);
+    if (!stored && !store->read_only)
+        store->to_write = true;
     return TD_OK;
 }
 
@@ -708,11 +770,23 @@ static void read_taken(struct td_store *store)
     td_arena_reset(&arena);
 }
 
+/* A file that a person wrote names no folders, so that it cannot say what was flipped since. */
+static void warn_of_aliases(const struct td_store *store, const struct td_alias_folder *folder,
+                            const struct td_alias_table *edits)
+{
+    for (int i = 0; i < edits->count && store->folders_unknown; i++) {
+        const char *name = edits->aliases[i].name;
+        const struct td_alias *before = td_alias_in(&store->aliases, name, strlen(name));
+        if (before && before->stored[0])
+            warn_set_again(store, name, before->stored, edits->aliases[i].target, folder->name);
+    }
+}
+
 static td_status take_folder(struct td_store *store, const struct td_alias_folder *folder,
                              struct td_error *err)
 {
     struct td_alias_table edits = { 0 }, table = { 0 };
-    const bool writes = !store->read_only && td_data_dir_is_locked(store->dir);
+    const bool writes = may_write_file(store);
     /* Neither what another process wrote is overwritten, nor what is damaged. */
     const bool may_write = writes && load(store, folder);
     if (!writes)
@@ -720,16 +794,20 @@ static td_status take_folder(struct td_store *store, const struct td_alias_folde
     const bool taken = is_taken(store, folder->name, folder->digest);
     const struct td_alias_flip flip = { .set = folder->set,
                                         .n_set = taken ? 0 : folder->n_set,
-                                        .persist = may_write };
+                                        .persist = !store->read_only };
     td_status status = make_edits(store, &flip, &edits, err);
+    for (int i = 0; i < edits.count && flip.persist && !may_write; i++)
+        snprintf(edits.aliases[i].folder, sizeof edits.aliases[i].folder, "%s", folder->name);
     if (status == TD_OK) {
         claim(store, &edits);
         status = td_alias_check_flip(store, &flip, &edits, folder, err);
     }
     if (status == TD_OK)
         status = td_alias_merge(&store->aliases, &edits, &table, err);
-    if (status == TD_OK)
+    if (status == TD_OK) {
+        warn_of_aliases(store, folder, &edits);
         status = publish_folder(store, folder, &table, may_write && !taken, err);
+    }
     if (status != TD_OK)
         free(table.aliases);
     claim(store, NULL);

@@ -16,16 +16,16 @@ TD_MUST_CHECK td_status td_alias_delete(struct td_store *store, const struct td_
 /* Reports the aliases whose version is not there, after the files have been read. */
 void td_alias_check_targets(struct td_store *store);
 
-/* Reads aliases.json if it is not as it was read or written last. An alias gets its target there if
- * that has changed. A file that is damaged or cannot be read is logged and listed; then no alias
- * changes. True if since the last call, or the scan, an alias has given up the name of a tensor in
- * a file, so that a scan would serve that. */
+/* Reads aliases.json if it is not as it was read or written last. An alias gets its target there
+ * if that has changed. A file that is damaged or cannot be read is logged and listed; then no
+ * alias changes, nor when it is gone afterwards. True if since the last call, or the scan, an
+ * alias has given up the name of a tensor in a file, so that a scan would serve that. */
 bool td_alias_load(struct td_store *store);
 
 /* Publishes the versions, whose references it takes, and lets the aliases name what the folder
- * says, at once; these are persisted if this process may change the data folder and aliases.json is
- * not damaged. If they have been set before, for a folder of this name and digest, they are not set
- * again. On failure nothing has changed. */
+ * says, at once; these are persisted if this process may change the data folder and aliases.json
+ * is not damaged, else as soon as that is so. If they have been set before, for a folder of this
+ * name and digest, they are not set again. On failure nothing has changed. */
 TD_MUST_CHECK td_status td_alias_take_folder(struct td_store *store,
                                              const struct td_alias_folder *folder,
                                              struct td_error *err);
@@ -34,8 +34,8 @@ TD_MUST_CHECK td_status td_alias_take_folder(struct td_store *store,
 bool td_alias_folder_is_taken(struct td_store *store, const char *name, const char *digest);
 
 /* Forgets the folders that are gone, in aliases.json too if this process may write it: another one
- * of the name of one is a new one. Writes those that are there and that the file lacks, though it
- * has had them. To be called after a scan. */
+ * of the name of one is a new one. Writes those that are there and that the file lacks, with their
+ * aliases that could not be written. To be called after a scan. */
 void td_alias_forget_gone(struct td_store *store);
 
 /* Frees the aliases; for td_store_free. */

@@ -132,7 +132,7 @@ td_status td_alias_check_file(struct td_store *store, struct td_error *err)
             err, TD_CONFLICT,
             "%s in the data folder cannot be read, is damaged, or names a version that is not "
             "there, as GET /v1/aliases tells: put a right file in its place, or move it away, and "
-            "send SIGHUP",
+            "send SIGHUP, which then writes the persisted aliases again",
             TD_ALIASES_FILE);
     default:
         return td_error_set(

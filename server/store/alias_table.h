@@ -17,9 +17,10 @@ struct td_store;
 
 struct td_alias {
     char name[TD_TENSOR_NAME];
-    char target[TD_TENSOR_NAME]; /* "": none now */
-    char stored[TD_TENSOR_NAME]; /* in aliases.json; "": not there */
-    bool hidden;                 /* by a tensor of its name, when it was read; then no target */
+    char target[TD_TENSOR_NAME];   /* "": none now */
+    char stored[TD_TENSOR_NAME];   /* that a restart gives it, from aliases.json; "": none */
+    char folder[TD_TABLE_VERSION]; /* that set `stored` while the file could not be written; "" */
+    bool hidden;                   /* by a tensor of its name, when it was read; then no target */
 };
 
 /* Sorted by name; never changed, only replaced. */

@@ -73,7 +73,8 @@ struct td_store {
     bool name_freed; /* by an alias since the last scan began; a file has a tensor of this name */
     struct td_taken_folder *taken; /* folders whose aliases have been set, as in aliases.json */
     int n_taken;
-    bool taken_lost; /* aliases.json no longer has all that are stored */
+    bool to_write;        /* aliases.json lacks a folder, or aliases, that it is to have */
+    bool folders_unknown; /* it has aliases, but no folders, as if by hand; until a scan ends */
     /* The last attempt to read aliases.json failed, as the problems tell. */
     atomic_bool aliases_unread;
     /* An attempt has succeeded, or this process has written the file. */

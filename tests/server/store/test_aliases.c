@@ -425,7 +425,7 @@ static void move_to(const char *name)
 }
 
 /* The advice is followed. */
-static void expect_that_it_can_be_moved_away(void)
+static void expect_that_it_can_be_moved_away(const char *aliases)
 {
     ck_assert_int_eq(flip("y=b@1", "", true), TD_CONFLICT);
     EXPECT_MESSAGE(&err, "cannot be read");
@@ -436,7 +436,7 @@ static void expect_that_it_can_be_moved_away(void)
     ck_assert_str_eq(problems_of(store), "");
     ck_assert_int_eq(flip("y=b@1", "", true), TD_OK);
     restart();
-    ck_assert_str_eq(aliases_of(store), "y=b@1/b@1 ");
+    ck_assert_str_eq(aliases_of(store), aliases);
 }
 
 TD_TEST_EACH(a_name_that_cannot_be_opened_is_no_absent_file, unreadable)
@@ -449,7 +449,7 @@ TD_TEST_EACH(a_name_that_cannot_be_opened_is_no_absent_file, unreadable)
     ck_assert_msg(strstr(problems_of(store), unreadable[_i].reason) != NULL, "%s",
                   problems_of(store));
     ck_assert_int_eq(td_store_check_aliases(store, &err), TD_OK);
-    expect_that_it_can_be_moved_away();
+    expect_that_it_can_be_moved_away("x=a@1/a@1 y=b@1/b@1 ");
 }
 
 TD_TEST_EACH(nor_is_it_at_a_start, unreadable)
@@ -459,8 +459,207 @@ TD_TEST_EACH(nor_is_it_at_a_start, unreadable)
     ck_assert_msg(strstr(problems_of(store), unreadable[_i].reason) != NULL, "%s",
                   problems_of(store));
     ck_assert_int_eq(td_store_check_aliases(store, &err), TD_DEVICE_UNAVAILABLE);
-    expect_that_it_can_be_moved_away();
+    expect_that_it_can_be_moved_away("y=b@1/b@1 ");
 }
+
+TD_TEST(a_refused_file_that_is_moved_away_is_written_again)
+{
+    ck_assert_int_eq(flip("x=a@1 y=b@1", "", true), TD_OK);
+    ck_assert_int_eq(flip("x=a@2 z=b@2", "", false), TD_OK);
+    put_text("aliases.json", "{");
+    td_store_rescan(store);
+    move_to("away");
+    for (int i = 0; i < 2; i++) {
+        td_store_rescan(store);
+        ck_assert_str_eq(problems_of(store), "");
+        ck_assert_str_eq(aliases_of(store), "x=a@2/a@1 y=b@1/b@1 z=b@2/ ");
+    }
+    restart();
+    ck_assert_str_eq(aliases_of(store), "x=a@1/a@1 y=b@1/b@1 ");
+    ck_assert_int_eq(unlink(path_of("aliases.json")), 0); /* it was not refused */
+    td_store_rescan(store);
+    ck_assert_str_eq(aliases_of(store), "");
+}
+
+TD_TEST(a_reader_keeps_its_aliases_until_the_writer_has_written_them_again)
+{
+    ck_assert_int_eq(flip("x=a@1", "", true), TD_OK);
+    struct td_store *reader = td_store_open(&(struct td_store_options){ .dir = folder,
+                                                                        .quota = QUOTA,
+                                                                        .read_only = true,
+                                                                        .memory = td_memory_heap(),
+                                                                        .log = &store_log });
+    ck_assert_ptr_nonnull(reader);
+    put_text("aliases.json", "{");
+    td_store_rescan(reader);
+    td_store_rescan(store);
+    move_to("away");
+    for (int i = 0; i < 2; i++) {
+        td_store_rescan(reader);
+        ck_assert_str_eq(aliases_of(reader), "x=a@1/a@1 ");
+        ck_assert_ptr_nonnull(strstr(problems_of(reader), "aliases.json: it is gone after it could "
+                                                          "not be read"));
+    }
+    td_store_rescan(store);
+    td_store_rescan(reader);
+    ck_assert_str_eq(aliases_of(reader), "x=a@1/a@1 ");
+    ck_assert_str_eq(problems_of(reader), "");
+    td_arena_reset(&test_arena);
+    td_store_free(reader);
+}
+
+/* ---- aliases of folders, after the file could not be written --------------------------------- */
+
+static void put_m(const char *version, const char *aliases)
+{
+    put_version(version, "m.npy", 10, aliases);
+}
+
+/* Damages the file, which is moved to "right". */
+static void damage(void)
+{
+    move_to("right");
+    put_text("aliases.json", "{");
+}
+
+static void put_back(void)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s", path_of("right"));
+    ck_assert_int_eq(rename(path, path_of("aliases.json")), 0);
+}
+
+static void expect_after_restart(const char *aliases)
+{
+    td_store_rescan(store);
+    ck_assert_str_eq(aliases_of(store), aliases);
+    restart();
+    ck_assert_str_eq(aliases_of(store), aliases);
+    ck_assert_str_eq(problems_of(store), "");
+}
+
+static void start_damaged(void)
+{
+    put_m("1", "\"aliases\":{\"x\":\"m@1\",\"y\":\"m@1\"}");
+    put_m("2", "\"aliases\":{\"x\":\"m@2\"}");
+    td_store_rescan(store);
+    damage();
+    restart();
+    ck_assert_str_eq(aliases_of(store), "x=m@2/m@2 y=m@1/m@1 ");
+    ck_assert_int_eq(drop("x"), TD_CONFLICT); /* a restart would set it again */
+}
+
+TD_TEST_LOOP(a_flip_stays_after_a_start_without_the_file, 0, 2)
+{
+    start_damaged();
+    ck_assert_int_eq(unlink(path_of("aliases.json")), 0);
+    if (_i == 0) /* else the flip is the first to find that it is gone */
+        td_store_rescan(store);
+    ck_assert_int_eq(flip("x=m@1", "x=m@2", true), TD_OK);
+    ck_assert_int_eq(drop("y"), TD_OK);
+    expect_after_restart("x=m@1/m@1 ");
+}
+
+TD_TEST(aliases_of_folders_are_written_once_the_file_is_gone)
+{
+    start_damaged();
+    ck_assert_int_eq(unlink(path_of("aliases.json")), 0);
+    td_store_rescan(store);
+    ck_assert_int_eq(access(path_of("aliases.json"), F_OK), 0);
+    expect_after_restart("x=m@2/m@2 y=m@1/m@1 ");
+}
+
+TD_TEST(a_right_file_decides_on_the_folders_that_it_knows)
+{
+    put_m("1", "\"aliases\":{\"x\":\"m@1\",\"y\":\"m@1\"}");
+    put_m("2", "\"aliases\":{\"x\":\"m@2\"}");
+    td_store_rescan(store);
+    ck_assert_int_eq(flip("x=m@1 y=", "", true), TD_OK);
+    damage();
+    restart();
+    ck_assert_str_eq(aliases_of(store), "x=m@2/m@2 y=m@1/m@1 ");
+    put_back();
+    expect_after_restart("x=m@1/m@1 ");
+}
+
+static void put_new_folder_while_damaged(void)
+{
+    put_m("1", "\"aliases\":{\"x\":\"m@1\"}");
+    td_store_rescan(store);
+    damage();
+    put_m("2", "\"aliases\":{\"x\":\"m@2\",\"y\":\"m@2\"}");
+    td_store_rescan(store);
+    ck_assert_str_eq(aliases_of(store), "x=m@2/m@2 y=m@2/m@2 ");
+}
+
+TD_TEST(a_folder_that_a_right_file_does_not_know_is_written)
+{
+    put_new_folder_while_damaged();
+    put_back();
+    expect_after_restart("x=m@2/m@2 y=m@2/m@2 ");
+}
+
+TD_TEST(a_file_by_hand_does_not_undo_a_folder_that_it_does_not_know)
+{
+    put_new_folder_while_damaged();
+    (void)logged();
+    put_text("aliases.json", "{\"aliases\":{\"x\":\"m@1\"}}");
+    td_store_rescan(store);
+    ck_assert_ptr_nonnull(
+        strstr(logged(), " warn alias_set_again alias=x from=m@1 to=m@2 source=2"));
+    expect_after_restart("x=m@2/m@2 y=m@2/m@2 ");
+}
+
+TD_TEST(nor_does_a_folder_that_is_gone_keep_its_aliases)
+{
+    put_new_folder_while_damaged();
+    remove_version("2");
+    put_back();
+    expect_after_restart("x=m@1/m@1 ");
+}
+
+TD_TEST(a_flip_stays_after_a_folder_that_the_file_did_not_know)
+{
+    put_new_folder_while_damaged();
+    put_back();
+    td_store_rescan(store);
+    ck_assert_int_eq(flip("x=m@1 y=", "", true), TD_OK);
+    expect_after_restart("x=m@1/m@1 ");
+}
+
+TD_TEST(the_persisted_aliases_by_hand_are_right_after_a_rescan)
+{
+    put_new_folder_while_damaged();
+    ck_assert_int_eq(flip("x=m@1", "", false), TD_OK);
+    ck_assert_str_eq(aliases_of(store), "x=m@1/m@2 y=m@2/m@2 ");
+    put_text("aliases.json", "{\"aliases\":{\"x\":\"m@2\",\"y\":\"m@2\"}}");
+    td_store_rescan(store);
+    ck_assert_str_eq(aliases_of(store), "x=m@1/m@2 y=m@2/m@2 ");
+    ck_assert_int_eq(flip("x=m@1", "", true), TD_OK);
+    expect_after_restart("x=m@1/m@1 y=m@2/m@2 ");
+}
+
+/* Such a file has no `taken`. */
+TD_TEST_LOOP(a_start_warns_of_a_file_by_hand_whose_aliases_a_folder_sets_again, 0, 2)
+{
+    put_m("1", "\"aliases\":{\"x\":\"m@1\"}");
+    put_m("2", "\"aliases\":{\"x\":\"m@2\"}");
+    td_store_rescan(store);
+    /* of a version that is there, or is not */
+    put_text("aliases.json",
+             _i == 0 ? "{\"aliases\":{\"x\":\"a@1\"}}" : "{\"aliases\":{\"x\":\"m@9\"}}");
+    (void)logged();
+    restart();
+    ck_assert_str_eq(aliases_of(store), "x=m@2/m@2 ");
+    const char *lines = logged();
+    ck_assert_ptr_nonnull(strstr(lines, _i == 0 ? " warn alias_set_again alias=x from=a@1 to=m@1"
+                                                : " warn alias_set_again alias=x from=m@9 to=m@1"));
+    ck_assert_ptr_nonnull(strstr(lines, " source=1"));
+    restart();
+    ck_assert_ptr_null(strstr(logged(), "alias_set_again"));
+}
+
+/* ---- what the file changes ------------------------------------------------------------------- */
 
 TD_TEST(what_another_process_wrote_is_read_before_it_is_replaced)
 {
