@@ -29,6 +29,7 @@ struct known_file {
     char name[TD_FILE_NAME];
     struct td_file_id id;
     unsigned char sha256[TD_SHA256_BYTES];
+    bool restored; /* it has the SHA-256 again, but not the id of what was mapped */
 };
 
 /* A folder with a manifest. */
@@ -329,8 +330,10 @@ static td_status make_versions(struct taking *taking, struct td_error *err)
         const char *name = tensor->found->name;
         struct td_version *before = td_store_current(taking->store, name, strlen(name));
         status = make_version(taking, tensor, before, err);
-        if (status == TD_OK && before)
+        if (status == TD_OK && before) { /* clients take it for that one */
             tensor->version->number = before->number;
+            memcpy(tensor->version->etag, before->etag, sizeof before->etag);
+        }
         td_buffer_unref(before ? &before->base : NULL);
     }
     return status;
@@ -576,8 +579,10 @@ static td_status compare_file(const struct td_store *store, struct known_file *f
                                            &arena, &content, &bytes, err);
     if (status == TD_OK)
         status = compare_digest(store, file->sha256, &bytes, err);
-    if (status == TD_OK)
+    if (status == TD_OK) {
         file->id = content.id;
+        file->restored = true;
+    }
     td_arena_reset(&arena);
     return status;
 }
@@ -601,9 +606,13 @@ static void check_file(const struct td_store *store, struct known_file *file, in
         note_closed(change, why);
 }
 
-static bool any_lost(struct td_store *store, const struct td_version_folder *folder)
+/* True if the versions of an unchanged folder must be made again: a file was compared and is right,
+ * but the one that is mapped, perhaps another inode, may have been written since, or was cut. */
+static bool is_stale(struct td_store *store, const struct td_version_folder *folder)
 {
     bool any = false;
+    for (int i = 0; i < folder->n_files && !any; i++)
+        any = folder->files[i].restored;
     for (int i = 0; i < folder->n_tensors && !any; i++) {
         const char *name = folder->tensors[i];
         struct td_version *current = td_store_current(store, name, strlen(name));
@@ -613,10 +622,8 @@ static bool any_lost(struct td_store *store, const struct td_version_folder *fol
     return any;
 }
 
-/* Makes the versions of an unchanged folder again, since the mapping of one was lost: its file
- * was cut, and is restored. */
-static void take_again(struct td_store *store, const struct td_version_folder *folder,
-                       int descriptor)
+/* Makes the versions of an unchanged folder again from its files. */
+static void take_again(struct td_store *store, struct td_version_folder *folder, int descriptor)
 {
     struct td_error err;
     struct taking taking = {
@@ -631,6 +638,8 @@ static void take_again(struct td_store *store, const struct td_version_folder *f
         taking.tensors[i].version = NULL; /* published */
         td_buffer_unref(replaced ? &replaced->base : NULL);
     }
+    for (int i = 0; i < folder->n_files && status == TD_OK; i++)
+        folder->files[i].restored = false;
     if (status != TD_OK)
         td_store_refuse_folder(store, folder->name, folder->taken, err.message);
     release(&taking);
@@ -664,7 +673,7 @@ static void check_unchanged(struct td_store *store, struct td_version_folder *fo
         td_store_refuse_folder(store, folder->name, folder->taken, change.reason);
     else
         note_unreadable(store, folder);
-    if (unchanged && any_lost(store, folder))
+    if (unchanged && is_stale(store, folder))
         take_again(store, folder, descriptor);
 }
 

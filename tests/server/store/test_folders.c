@@ -614,6 +614,63 @@ TD_TEST(a_taken_folder_that_is_restored_from_a_copy_is_no_problem)
     ck_assert_str_eq(problems_of(store), "");
 }
 
+/* By a rename of the file, of the folder, or in place. */
+enum restoring { NEW_FILE, NEW_FOLDER, IN_PLACE, RESTORINGS };
+
+static void restore(enum restoring how)
+{
+    if (how == NEW_FILE) {
+        put_npy("new", 10, 100);
+        ck_assert_int_eq(move("new", "1/m.npy"), 0);
+    } else if (how == NEW_FOLDER) {
+        ck_assert_int_eq(move("1", ".bad"), 0);
+        ck_assert_int_eq(move(".copy", "1"), 0);
+    } else {
+        write_last("1/m.npy", 109);
+    }
+}
+
+/* Even: a rescan finds the damage; odd: the first one comes after the repair. */
+TD_TEST_LOOP(a_damaged_file_of_a_taken_folder_that_is_restored_is_served_again, 0, 2 * RESTORINGS)
+{
+    char etag[64];
+    put_version("1", "m.npy t.npy", 10, "");
+    ck_assert_int_eq(move("1", ".copy"), 0);
+    put_version("1", "m.npy t.npy", 10, "");
+    store = open_folder();
+    const uint64_t version = found(store, "m@1")->version;
+    snprintf(etag, sizeof etag, "%s", found(store, "m@1")->etag);
+    write_last("1/m.npy", -5);
+    if (_i % 2 == 0) {
+        td_store_rescan(store);
+        ck_assert_ptr_nonnull(strstr(problems_of(store), "1: m.npy was written in place"));
+    }
+    restore((enum restoring)(_i / 2));
+    for (int i = 0; i < 2; i++) {
+        td_store_rescan(store);
+        ck_assert_str_eq(problems_of(store), "");
+        ck_assert_int_eq(value_of(found(store, "m@1")->tensor, 99), 109);
+        ck_assert_uint_eq(found(store, "m@1")->version, version);
+        ck_assert_str_eq(found(store, "m@1")->etag, etag);
+    }
+}
+
+TD_TEST(the_versions_of_a_folder_are_made_again_once_all_of_it_is_restored)
+{
+    put_version("1", "m.npy t.npy", 10, "");
+    store = open_folder();
+    write_last("1/m.npy", -5);
+    write_last("1/t.npy", -5);
+    restore(NEW_FILE);
+    td_store_rescan(store);
+    ck_assert_ptr_nonnull(strstr(problems_of(store), "1: t.npy was written in place"));
+    write_last("1/t.npy", 109);
+    td_store_rescan(store);
+    ck_assert_str_eq(problems_of(store), "");
+    ck_assert_int_eq(value_of(found(store, "m@1")->tensor, 99), 109);
+    ck_assert_int_eq(value_of(found(store, "t@1")->tensor, 99), 109);
+}
+
 static const char *const in_folder[] = { "1/manifest.json", "1/m.npy" };
 
 TD_TEST_EACH(a_taken_folder_that_may_no_longer_be_read_is_a_problem_before_the_restart, in_folder)
