@@ -476,6 +476,36 @@ TD_TEST_EACH(a_folder_is_refused_whole, spoiled)
     ck_assert_str_eq(problems_of(store), "");
 }
 
+/* Which names it has is not known for certain. */
+TD_TEST(a_version_that_may_be_in_a_refused_folder_is_unavailable)
+{
+    static const char *const may_be[] = { "m@1", "t@1", "q@1", "m.keys@1" };
+    struct td_tensor_listing unused;
+    put_version("1", "m.npy t.npy", 10, "");
+    put_version("2", "m.npy", 20, "");
+    wrong_byte();
+    store = open_folder();
+    expect_names(store, "m@2");
+    for (size_t i = 0; i < sizeof may_be / sizeof *may_be; i++) {
+        ck_assert_int_eq(
+            td_store_get(store, may_be[i], strlen(may_be[i]), &test_arena, &unused, &err),
+            TD_DEVICE_UNAVAILABLE);
+        EXPECT_MESSAGE(&err, "may be in the folder 1, which is refused");
+    }
+    ck_assert_int_eq(drop("m@1"), TD_DEVICE_UNAVAILABLE);
+    EXPECT_MESSAGE(&err, "'m@1', but it may be in the folder 1");
+    ck_assert_int_eq(td_store_get(store, "m@3", 3, &test_arena, &unused, &err),
+                     TD_TENSOR_NOT_FOUND);
+    ck_assert_int_eq(td_store_get(store, "m m@1", 5, &test_arena, &unused, &err),
+                     TD_TENSOR_NOT_FOUND);
+    ck_assert(!td_store_knows(store, "m@1"));
+    remove_version("1");
+    td_store_rescan(store);
+    ck_assert_int_eq(td_store_get(store, "m@1", 3, &test_arena, &unused, &err),
+                     TD_TENSOR_NOT_FOUND);
+    ck_assert_int_eq(drop("m@1"), TD_TENSOR_NOT_FOUND);
+}
+
 TD_TEST(a_folder_whose_name_is_no_version_is_refused)
 {
     put_version("2026 11 22", "m.npy", 10, "");
