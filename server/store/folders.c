@@ -39,6 +39,7 @@ struct td_version_folder {
     char digest[TD_MANIFEST_DIGEST]; /* of the manifest, once it is taken */
     bool seen;                       /* in this scan */
     bool taken;                      /* else refused */
+    bool was_taken;                  /* since the start */
     bool gone;                       /* as td_folders_find_gone has found */
     struct known_file *files;
     char (*tensors)[TD_TENSOR_NAME];
@@ -501,6 +502,7 @@ static void take_folder(struct td_store *store, struct td_scan_report *report,
     td_arena_init(&taking.arena, NULL, 0, td_memory_heap());
     folder->taken = take(&taking, folder, &err) == TD_OK;
     if (folder->taken) {
+        folder->was_taken = true;
         report->added += taking.n_tensors;
         count_unreadable(&taking, folder);
         note_unreadable(store, folder);
@@ -769,12 +771,40 @@ static void refuse_unreadable(struct td_store *store, struct td_scan_report *rep
     td_scan_report_file(report, folder->name);
 }
 
+/* A folder that was taken is still there, but not as one of a version: the record stays, so that
+ * the problem does. */
+static void lose_manifest(struct td_store *store, struct td_scan_report *report,
+                          struct td_version_folder *folder)
+{
+    int descriptor, reason;
+    if (td_data_dir_open_folder(store->dir, folder->name, ".", &descriptor, &reason) !=
+        TD_FILE_PRESENT)
+        return;
+    close(descriptor);
+    if (folder->taken)
+        drop_folder(store, report, folder);
+    forget_content(folder);
+    folder->taken = false;
+    folder->seen = true;
+    td_store_refuse_folder(store, folder->name, folder->taken,
+                           "it has no " MANIFEST " any more, so its versions are not served: put "
+                           "that back, or remove the folder, and send SIGHUP");
+    report->skipped++;
+    td_scan_report_file(report, folder->name);
+}
+
 static void scan_folder(struct td_store *store, struct td_scan_report *report, const char *name)
 {
     int descriptor, reason;
     const td_file_state state =
         td_data_dir_open_folder(store->dir, name, MANIFEST, &descriptor, &reason);
-    struct td_version_folder *folder = state == TD_FILE_GONE ? NULL : recall(store, name);
+    if (state == TD_FILE_GONE) {
+        struct td_version_folder *before = find_folder(store, name);
+        if (before && before->was_taken)
+            lose_manifest(store, report, before);
+        return;
+    }
+    struct td_version_folder *folder = recall(store, name);
     if (folder)
         folder->seen = true;
     if (folder && state == TD_FILE_UNKNOWN)

@@ -255,6 +255,35 @@ TD_TEST(a_removed_folder_takes_its_versions_with_it)
     ck_assert_int_eq(value_of(found(store, "m@1")->tensor, 0), 30);
 }
 
+TD_TEST(a_served_folder_that_loses_its_manifest_is_a_problem)
+{
+    struct td_tensor_listing unused;
+    put_version("1", "m.npy", 10, "\"aliases\":{\"x\":\"m@1\"}");
+    store = open_folder();
+    ck_assert_int_eq(move("1/manifest.json", ".kept"), 0);
+    for (int i = 0; i < 2; i++) {
+        td_store_rescan(store);
+        expect_names(store, "");
+        ck_assert_ptr_nonnull(strstr(problems_of(store), "1: it has no manifest.json any more"));
+        ck_assert_ptr_nonnull(strstr(logged(), " warn folder_refused folder=1 reason="));
+        ck_assert_int_eq(td_store_get(store, "m@1", 3, &test_arena, &unused, &err),
+                         TD_DEVICE_UNAVAILABLE);
+        EXPECT_MESSAGE(&err, "the folder 1, which is refused");
+    }
+    ck_assert_int_eq(move(".kept", "1/manifest.json"), 0);
+    td_store_rescan(store);
+    expect_names(store, "m@1");
+    ck_assert_str_eq(problems_of(store), "");
+    ck_assert_str_eq(aliases_of(store), "x=m@1/m@1 ");
+    ck_assert_int_eq(drop("x"), TD_OK);
+    ck_assert_int_eq(unlink(path_of("1/manifest.json")), 0);
+    td_store_rescan(store);
+    ck_assert_int_eq(td_store_reading(store).problems, 1);
+    remove_version("1");
+    td_store_rescan(store);
+    ck_assert_str_eq(problems_of(store), "");
+}
+
 /* 0: while the store is open; 1: while it is closed; 2: and nothing is read before it is there
  * again */
 TD_TEST_LOOP(a_folder_that_was_gone_is_a_new_one, 0, 3)
