@@ -86,17 +86,19 @@ static td_status get_version(struct td_call *call, struct td_tensor_listing *out
     const char *name = with_version(call, err);
     if (!name)
         return TD_MEMORY_EXHAUSTED;
-    td_status status = get(call, name, out, err);
-    if (status != TD_TENSOR_NOT_FOUND)
-        return status;
-    status = get(call, table->model, out, &of_model);
+    const td_status absent = get(call, name, out, err);
+    const bool in_refused_folder =
+        absent == TD_DEVICE_UNAVAILABLE && !td_tables_know(&call->tables, name);
+    if (absent != TD_TENSOR_NOT_FOUND && !in_refused_folder)
+        return absent;
+    td_status status = get(call, table->model, out, &of_model);
     if (status == TD_OK && strcmp(td_model_version(out->name), table->version) == 0) {
         table->name = out->name;
         return TD_OK;
     }
     if (status != TD_OK && status != TD_TENSOR_NOT_FOUND)
         *err = of_model;
-    return status == TD_OK ? TD_TENSOR_NOT_FOUND : status;
+    return status == TD_OK || status == TD_TENSOR_NOT_FOUND ? absent : status;
 }
 
 /* Of a path with a version that is not there: does the model have others? */

@@ -225,6 +225,11 @@ td_status td_tables_get(const struct td_tables *tables, const char *name, struct
                            : refuse(tables, name, length, status, err);
 }
 
+bool td_tables_know(const struct td_tables *tables, const char *name)
+{
+    return td_store_knows(tables->store, name);
+}
+
 /* A part that is deleted between the two look-ups is not there. */
 td_status td_tables_find_part(const struct td_tables *tables, const char *table, const char *part,
                               struct td_arena *arena, char name[TD_TENSOR_NAME], bool *found,

@@ -62,6 +62,9 @@ TD_MUST_CHECK td_status td_tables_list(const struct td_tables *tables,
                                        struct td_tensor_listing **list, int *count, bool *more,
                                        struct td_error *err);
 
+/* False for a name that is not there, also if a refused folder may have it: td_store_knows. */
+bool td_tables_know(const struct td_tables *tables, const char *name);
+
 /* Finds a part of a table (td_table_parts of table_name.h) and its name. Errors as of
  * td_tables_get, except TENSOR_NOT_FOUND: a part that cannot be read, or that the request may not
  * name, is not taken for a part that is not there. No similar name is searched for. */

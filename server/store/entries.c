@@ -192,6 +192,18 @@ static td_status check_refused(struct td_store *store, const char *name, struct 
                               name, refused.file, refused.reason);
 }
 
+td_status td_store_check_folder(struct td_store *store, const char *name, struct td_error *err)
+{
+    const char *version = td_name_valid(name) ? td_table_version(name) : NULL;
+    if (!version || !td_store_folder_problem(store, version, NULL, 0))
+        return TD_OK;
+    return td_error_set(err, TD_DEVICE_UNAVAILABLE,
+                        "there is no resident tensor '%s', but it may be in the folder %s, which "
+                        "is refused, as 'problems' of GET /v1/aliases explains; repair or remove "
+                        "that folder and send SIGHUP",
+                        name, version);
+}
+
 td_status td_store_missing(struct td_store *store, const char *name, size_t length,
                            struct td_error *err)
 {
@@ -203,7 +215,8 @@ td_status td_store_missing(struct td_store *store, const char *name, size_t leng
                             "name another version",
                             (int)length, name, target, absence, way_out);
     }
-    if (copy_name(name, length, copy) && check_refused(store, copy, err) != TD_OK)
+    if (copy_name(name, length, copy) && (check_refused(store, copy, err) != TD_OK ||
+                                          td_store_check_folder(store, copy, err) != TD_OK))
         return TD_DEVICE_UNAVAILABLE;
     const td_status status = td_store_not_found(store, name, length, NULL, err);
     return is_alias_unread(store, name, length) ? may_be_alias(name, length, err) : status;

@@ -29,6 +29,7 @@ struct known_file {
     char name[TD_FILE_NAME];
     struct td_file_id id;
     unsigned char sha256[TD_SHA256_BYTES];
+    bool restored; /* it has the SHA-256 again, but not the id of what was mapped */
 };
 
 /* A folder with a manifest. */
@@ -38,6 +39,7 @@ struct td_version_folder {
     char digest[TD_MANIFEST_DIGEST]; /* of the manifest, once it is taken */
     bool seen;                       /* in this scan */
     bool taken;                      /* else refused */
+    bool was_taken;                  /* since the start */
     bool gone;                       /* as td_folders_find_gone has found */
     struct known_file *files;
     char (*tensors)[TD_TENSOR_NAME];
@@ -329,8 +331,10 @@ static td_status make_versions(struct taking *taking, struct td_error *err)
         const char *name = tensor->found->name;
         struct td_version *before = td_store_current(taking->store, name, strlen(name));
         status = make_version(taking, tensor, before, err);
-        if (status == TD_OK && before)
+        if (status == TD_OK && before) { /* clients take it for that one */
             tensor->version->number = before->number;
+            memcpy(tensor->version->etag, before->etag, sizeof before->etag);
+        }
         td_buffer_unref(before ? &before->base : NULL);
     }
     return status;
@@ -498,6 +502,7 @@ static void take_folder(struct td_store *store, struct td_scan_report *report,
     td_arena_init(&taking.arena, NULL, 0, td_memory_heap());
     folder->taken = take(&taking, folder, &err) == TD_OK;
     if (folder->taken) {
+        folder->was_taken = true;
         report->added += taking.n_tensors;
         count_unreadable(&taking, folder);
         note_unreadable(store, folder);
@@ -576,8 +581,10 @@ static td_status compare_file(const struct td_store *store, struct known_file *f
                                            &arena, &content, &bytes, err);
     if (status == TD_OK)
         status = compare_digest(store, file->sha256, &bytes, err);
-    if (status == TD_OK)
+    if (status == TD_OK) {
         file->id = content.id;
+        file->restored = true;
+    }
     td_arena_reset(&arena);
     return status;
 }
@@ -601,9 +608,13 @@ static void check_file(const struct td_store *store, struct known_file *file, in
         note_closed(change, why);
 }
 
-static bool any_lost(struct td_store *store, const struct td_version_folder *folder)
+/* True if the versions of an unchanged folder must be made again: a file was compared and is right,
+ * but the one that is mapped, perhaps another inode, may have been written since, or was cut. */
+static bool is_stale(struct td_store *store, const struct td_version_folder *folder)
 {
     bool any = false;
+    for (int i = 0; i < folder->n_files && !any; i++)
+        any = folder->files[i].restored;
     for (int i = 0; i < folder->n_tensors && !any; i++) {
         const char *name = folder->tensors[i];
         struct td_version *current = td_store_current(store, name, strlen(name));
@@ -613,10 +624,8 @@ static bool any_lost(struct td_store *store, const struct td_version_folder *fol
     return any;
 }
 
-/* Makes the versions of an unchanged folder again, since the mapping of one was lost: its file
- * was cut, and is restored. */
-static void take_again(struct td_store *store, const struct td_version_folder *folder,
-                       int descriptor)
+/* Makes the versions of an unchanged folder again from its files. */
+static void take_again(struct td_store *store, struct td_version_folder *folder, int descriptor)
 {
     struct td_error err;
     struct taking taking = {
@@ -631,6 +640,8 @@ static void take_again(struct td_store *store, const struct td_version_folder *f
         taking.tensors[i].version = NULL; /* published */
         td_buffer_unref(replaced ? &replaced->base : NULL);
     }
+    for (int i = 0; i < folder->n_files && status == TD_OK; i++)
+        folder->files[i].restored = false;
     if (status != TD_OK)
         td_store_refuse_folder(store, folder->name, folder->taken, err.message);
     release(&taking);
@@ -664,7 +675,7 @@ static void check_unchanged(struct td_store *store, struct td_version_folder *fo
         td_store_refuse_folder(store, folder->name, folder->taken, change.reason);
     else
         note_unreadable(store, folder);
-    if (unchanged && any_lost(store, folder))
+    if (unchanged && is_stale(store, folder))
         take_again(store, folder, descriptor);
 }
 
@@ -760,12 +771,40 @@ static void refuse_unreadable(struct td_store *store, struct td_scan_report *rep
     td_scan_report_file(report, folder->name);
 }
 
+/* A folder that was taken is still there, but not as one of a version: the record stays, so that
+ * the problem does. */
+static void lose_manifest(struct td_store *store, struct td_scan_report *report,
+                          struct td_version_folder *folder)
+{
+    int descriptor, reason;
+    if (td_data_dir_open_folder(store->dir, folder->name, ".", &descriptor, &reason) !=
+        TD_FILE_PRESENT)
+        return;
+    close(descriptor);
+    if (folder->taken)
+        drop_folder(store, report, folder);
+    forget_content(folder);
+    folder->taken = false;
+    folder->seen = true;
+    td_store_refuse_folder(store, folder->name, folder->taken,
+                           "it has no " MANIFEST " any more, so its versions are not served: put "
+                           "that back, or remove the folder, and send SIGHUP");
+    report->skipped++;
+    td_scan_report_file(report, folder->name);
+}
+
 static void scan_folder(struct td_store *store, struct td_scan_report *report, const char *name)
 {
     int descriptor, reason;
     const td_file_state state =
         td_data_dir_open_folder(store->dir, name, MANIFEST, &descriptor, &reason);
-    struct td_version_folder *folder = state == TD_FILE_GONE ? NULL : recall(store, name);
+    if (state == TD_FILE_GONE) {
+        struct td_version_folder *before = find_folder(store, name);
+        if (before && before->was_taken)
+            lose_manifest(store, report, before);
+        return;
+    }
+    struct td_version_folder *folder = recall(store, name);
     if (folder)
         folder->seen = true;
     if (folder && state == TD_FILE_UNKNOWN)

@@ -102,8 +102,9 @@ TD_MUST_CHECK td_status td_store_get(struct td_store *store, const char *name, s
                                      struct td_arena *arena, struct td_tensor_listing *out,
                                      struct td_error *err);
 
-/* False if td_store_get of the name of a tensor or alias would be TENSOR_NOT_FOUND. A name that is
- * not there costs no more than the look-up: no similar name is searched for. */
+/* False if td_store_get of the name of a tensor or alias would be TENSOR_NOT_FOUND, or
+ * DEVICE_UNAVAILABLE only since a refused folder may have it. A name that is not there costs no
+ * more than the look-up: no similar name is searched for. */
 bool td_store_knows(struct td_store *store, const char *name);
 
 /* Counts the changes of all names. If it is the same before the first and after the last of some

@@ -383,10 +383,14 @@ static td_status delete_tensor(struct td_store *store, const struct td_store_wri
     struct td_refused_file refused;
     const bool damaged =
         !before && td_store_find_refused(store, write->name, &refused) && refused.own;
-    td_status status =
-        before || damaged
-            ? td_condition_check(&write->condition, write->name, before ? before->etag : NULL, err)
-            : td_store_not_found(store, write->name, strlen(write->name), NULL, err);
+    td_status status = TD_OK;
+    if (before || damaged)
+        status =
+            td_condition_check(&write->condition, write->name, before ? before->etag : NULL, err);
+    else
+        status = td_store_check_folder(store, write->name, err) != TD_OK
+                     ? TD_DEVICE_UNAVAILABLE
+                     : td_store_not_found(store, write->name, strlen(write->name), NULL, err);
     if (status == TD_OK)
         status = check_aliases(store, write->name, err);
     if (status == TD_OK)

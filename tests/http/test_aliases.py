@@ -551,7 +551,21 @@ class Folders(AliasTest):
             self.assertEqual([problem["source"] for problem in problems], ["2"])
             self.assertIn("b.npy: its SHA-256", problems[0]["reason"])
             self.assertEqual(self.both(client), [1, 2])
-            self.assertStatus(client.request("GET", "/v1/tensors/a@2"), 404)
+            problem = self.assertProblem(client.request("GET", "/v1/tensors/a@2"), 503, "DEVICE_UNAVAILABLE")
+            self.assertIn("'a@2', but it may be in the folder 2, which is refused", problem["detail"])
+            self.assertProblem(client.request("DELETE", "/v1/tensors/a@2"), 503, "DEVICE_UNAVAILABLE")
+            shutil.rmtree(os.path.join(folder, "2"))
+            daemon.send_signal(signal.SIGHUP)
+            self.wait_until(lambda: client.request("GET", "/v1/tensors/a@2").status == 404)
+
+    def test_a_refused_folder_hides_no_model_of_its_version(self):
+        folder = temporary_folder()
+        self.write(folder, "1", {"a": [1, 1]}, {}, lambda files: files["a.npy"].update(sha256="0" * 64))
+        with Daemon("--data-dir", folder) as daemon, Client(daemon) as client:
+            self.assertStatus(client.request("PUT", "/v1/tensors/plain", [[1], [2]]), 201)
+            self.assertStatus(client.request("GET", "/v2/models/plain/versions/1"), 200)
+            self.assertStatus(client.request("GET", "/v2/models/a/versions/1"), 503)
+            self.assertStatus(client.request("GET", "/v2/models/a/versions/2"), 404)
 
     def test_a_file_beside_a_served_folder_is_told_and_takes_its_place(self):
         folder = temporary_folder()

@@ -255,6 +255,35 @@ TD_TEST(a_removed_folder_takes_its_versions_with_it)
     ck_assert_int_eq(value_of(found(store, "m@1")->tensor, 0), 30);
 }
 
+TD_TEST(a_served_folder_that_loses_its_manifest_is_a_problem)
+{
+    struct td_tensor_listing unused;
+    put_version("1", "m.npy", 10, "\"aliases\":{\"x\":\"m@1\"}");
+    store = open_folder();
+    ck_assert_int_eq(move("1/manifest.json", ".kept"), 0);
+    for (int i = 0; i < 2; i++) {
+        td_store_rescan(store);
+        expect_names(store, "");
+        ck_assert_ptr_nonnull(strstr(problems_of(store), "1: it has no manifest.json any more"));
+        ck_assert_ptr_nonnull(strstr(logged(), " warn folder_refused folder=1 reason="));
+        ck_assert_int_eq(td_store_get(store, "m@1", 3, &test_arena, &unused, &err),
+                         TD_DEVICE_UNAVAILABLE);
+        EXPECT_MESSAGE(&err, "the folder 1, which is refused");
+    }
+    ck_assert_int_eq(move(".kept", "1/manifest.json"), 0);
+    td_store_rescan(store);
+    expect_names(store, "m@1");
+    ck_assert_str_eq(problems_of(store), "");
+    ck_assert_str_eq(aliases_of(store), "x=m@1/m@1 ");
+    ck_assert_int_eq(drop("x"), TD_OK);
+    ck_assert_int_eq(unlink(path_of("1/manifest.json")), 0);
+    td_store_rescan(store);
+    ck_assert_int_eq(td_store_reading(store).problems, 1);
+    remove_version("1");
+    td_store_rescan(store);
+    ck_assert_str_eq(problems_of(store), "");
+}
+
 /* 0: while the store is open; 1: while it is closed; 2: and nothing is read before it is there
  * again */
 TD_TEST_LOOP(a_folder_that_was_gone_is_a_new_one, 0, 3)
@@ -476,6 +505,36 @@ TD_TEST_EACH(a_folder_is_refused_whole, spoiled)
     ck_assert_str_eq(problems_of(store), "");
 }
 
+/* Which names it has is not known for certain. */
+TD_TEST(a_version_that_may_be_in_a_refused_folder_is_unavailable)
+{
+    static const char *const may_be[] = { "m@1", "t@1", "q@1", "m.keys@1" };
+    struct td_tensor_listing unused;
+    put_version("1", "m.npy t.npy", 10, "");
+    put_version("2", "m.npy", 20, "");
+    wrong_byte();
+    store = open_folder();
+    expect_names(store, "m@2");
+    for (size_t i = 0; i < sizeof may_be / sizeof *may_be; i++) {
+        ck_assert_int_eq(
+            td_store_get(store, may_be[i], strlen(may_be[i]), &test_arena, &unused, &err),
+            TD_DEVICE_UNAVAILABLE);
+        EXPECT_MESSAGE(&err, "may be in the folder 1, which is refused");
+    }
+    ck_assert_int_eq(drop("m@1"), TD_DEVICE_UNAVAILABLE);
+    EXPECT_MESSAGE(&err, "'m@1', but it may be in the folder 1");
+    ck_assert_int_eq(td_store_get(store, "m@3", 3, &test_arena, &unused, &err),
+                     TD_TENSOR_NOT_FOUND);
+    ck_assert_int_eq(td_store_get(store, "m m@1", 5, &test_arena, &unused, &err),
+                     TD_TENSOR_NOT_FOUND);
+    ck_assert(!td_store_knows(store, "m@1"));
+    remove_version("1");
+    td_store_rescan(store);
+    ck_assert_int_eq(td_store_get(store, "m@1", 3, &test_arena, &unused, &err),
+                     TD_TENSOR_NOT_FOUND);
+    ck_assert_int_eq(drop("m@1"), TD_TENSOR_NOT_FOUND);
+}
+
 TD_TEST(a_folder_whose_name_is_no_version_is_refused)
 {
     put_version("2026 11 22", "m.npy", 10, "");
@@ -612,6 +671,63 @@ TD_TEST(a_taken_folder_that_is_restored_from_a_copy_is_no_problem)
     ck_assert_int_eq(move("new", "1/m.npy"), 0);
     td_store_rescan(store);
     ck_assert_str_eq(problems_of(store), "");
+}
+
+/* By a rename of the file, of the folder, or in place. */
+enum restoring { NEW_FILE, NEW_FOLDER, IN_PLACE, RESTORINGS };
+
+static void restore(enum restoring how)
+{
+    if (how == NEW_FILE) {
+        put_npy("new", 10, 100);
+        ck_assert_int_eq(move("new", "1/m.npy"), 0);
+    } else if (how == NEW_FOLDER) {
+        ck_assert_int_eq(move("1", ".bad"), 0);
+        ck_assert_int_eq(move(".copy", "1"), 0);
+    } else {
+        write_last("1/m.npy", 109);
+    }
+}
+
+/* Even: a rescan finds the damage; odd: the first one comes after the repair. */
+TD_TEST_LOOP(a_damaged_file_of_a_taken_folder_that_is_restored_is_served_again, 0, 2 * RESTORINGS)
+{
+    char etag[64];
+    put_version("1", "m.npy t.npy", 10, "");
+    ck_assert_int_eq(move("1", ".copy"), 0);
+    put_version("1", "m.npy t.npy", 10, "");
+    store = open_folder();
+    const uint64_t version = found(store, "m@1")->version;
+    snprintf(etag, sizeof etag, "%s", found(store, "m@1")->etag);
+    write_last("1/m.npy", -5);
+    if (_i % 2 == 0) {
+        td_store_rescan(store);
+        ck_assert_ptr_nonnull(strstr(problems_of(store), "1: m.npy was written in place"));
+    }
+    restore((enum restoring)(_i / 2));
+    for (int i = 0; i < 2; i++) {
+        td_store_rescan(store);
+        ck_assert_str_eq(problems_of(store), "");
+        ck_assert_int_eq(value_of(found(store, "m@1")->tensor, 99), 109);
+        ck_assert_uint_eq(found(store, "m@1")->version, version);
+        ck_assert_str_eq(found(store, "m@1")->etag, etag);
+    }
+}
+
+TD_TEST(the_versions_of_a_folder_are_made_again_once_all_of_it_is_restored)
+{
+    put_version("1", "m.npy t.npy", 10, "");
+    store = open_folder();
+    write_last("1/m.npy", -5);
+    write_last("1/t.npy", -5);
+    restore(NEW_FILE);
+    td_store_rescan(store);
+    ck_assert_ptr_nonnull(strstr(problems_of(store), "1: t.npy was written in place"));
+    write_last("1/t.npy", 109);
+    td_store_rescan(store);
+    ck_assert_str_eq(problems_of(store), "");
+    ck_assert_int_eq(value_of(found(store, "m@1")->tensor, 99), 109);
+    ck_assert_int_eq(value_of(found(store, "t@1")->tensor, 99), 109);
 }
 
 static const char *const in_folder[] = { "1/manifest.json", "1/m.npy" };
