@@ -16,7 +16,7 @@ import numpy
 import pyarrow
 import pyarrow.compute
 
-from keys import kind_of
+from keys import FLOAT_TEXTS, USUAL_INTEGER, is_float, kind_of
 from table import (
     BATCH_KEYS,
     DTYPES,
@@ -54,7 +54,6 @@ IDENTIFIER = re.compile(
     r"|idx|index|item|pk|sku)"
     r"|.*[a-z](Id|ID|Key)"
 )
-INTEGER = r"\A(0|-?[1-9][0-9]{0,18})\z"
 PANDAS_FLOATS = (
     "; pandas makes floats of integers if one is missing: fill it, or remove the row, and make"
     " integers by astype('int64')"
@@ -80,6 +79,7 @@ class Columns:
         self.absent: dict[str, str] = {}
         # Where columns appear first that are not in the first row, in files where rows name them.
         self.origins: dict[str, str] = {}
+        self.has_header = True  # or names in each row, so that the first row is none
         self.header_hint = ""  # about a name that is not there
         self.decimal: str | None = None  # the decimal point of numbers in text, if it may be chosen
 
@@ -382,12 +382,18 @@ def first_width(columns: Columns, name: str, kind: pyarrow.DataType) -> int:
 
 
 # ---------------------------------------------------------------- keys
-def are_integers(column: pyarrow.Array) -> bool:
-    """True if all texts are integers of int64 in their usual form, without leading zeros."""
-    matches = pyarrow.compute.match_substring_regex(column, INTEGER)
+def are_usual_integers(column: pyarrow.Array) -> bool:
+    """True if all texts are integers without leading zeros."""
+    matches = pyarrow.compute.match_substring_regex(column, rf"\A({USUAL_INTEGER})\z")
+    return bool(pyarrow.compute.all(matches, min_count=0).as_py())
+
+
+def are_integers(column: pyarrow.Array, kind: str = "int64") -> bool:
+    """True if all texts are integers of this dtype in their usual form."""
+    target = pyarrow.type_for_alias(kind)
     return (
-        bool(pyarrow.compute.all(matches, min_count=0).as_py())
-        and first_refused(column, lambda values: values.cast(pyarrow.int64())) is None
+        are_usual_integers(column)
+        and first_refused(column, lambda values: values.cast(target)) is None
     )
 
 
@@ -423,7 +429,7 @@ def keys_of_column(columns: Columns, name: str, asked: str | None) -> Keys:
             yield strings_of_column(column) if given == "string" else column.to_numpy()
 
     files = (FileRows(f"{file.place}, column {clear(name)}", file.rows) for file in columns.files())
-    return Keys(given, batches, place, tuple(files), asked=asked is not None)
+    return Keys(given, batches, place, tuple(files), asked=asked is not None, may_have_header=not columns.has_header)
 
 
 def is_uuid(kind: pyarrow.DataType) -> bool:
@@ -451,6 +457,8 @@ def cast_keys(
         expected = "text in UTF-8; binary keys are imported as text, for example as hexadecimal"
     else:
         expected = str(target)
+        if isinstance(key, str) and is_float(key.encode()):
+            expected += FLOAT_TEXTS
     raise Refused(
         f"{place}: row {first + row} is {key if isinstance(key, int) else shown(key)}; expected"
         f" {expected}"

@@ -14,13 +14,14 @@ import pyarrow.csv
 from columns import (
     Columns,
     are_integers,
+    are_usual_integers,
     check_names,
     check_large_texts,
     first_refused,
     number_hint,
     to_numbers,
 )
-from keys import AS_FLOATS, INTEGER_AS_FLOAT
+from keys import AS_FLOATS, INTEGER_AS_FLOAT, INTEGER_KINDS, TOO_WIDE
 from table import Refused
 from text import CsvFormat, check_utf8, cut_notes, open_text, shown, without_thousands
 
@@ -266,24 +267,26 @@ class Csv(Columns):
                 check_large_texts(batch.column(name), place, first, self.decimal)
 
     def survey(self, keys: str | None, key_kind: str | None) -> int:
-        """Counts the rows. Keys are int64 if all of them are integers in their usual form."""
+        """Counts the rows. Keys are int64 or uint64 if all of them are integers in their usual form."""
         is_key = keys is not None and keys in self.schema.names
         name: str = keys if keys is not None and is_key else self.schema.names[0]
-        integers = floats = is_key and key_kind is None
+        kinds = INTEGER_KINDS if is_key and key_kind is None else ()
+        integers = floats = bool(kinds)
         rows, empty = 0, -1
         for batch, _, first in self.typed({name: pyarrow.string() if is_key else pyarrow.binary()}):
             rows += batch.num_rows
             at = pyarrow.compute.index(batch.column(0), "").as_py() if is_key and empty < 0 else -1
             empty = first + at if at >= 0 else empty
-            integers = integers and are_integers(batch.column(0))
+            integers = integers and are_usual_integers(batch.column(0))
+            kinds = tuple(kind for kind in kinds if are_integers(batch.column(0), kind))
             floats = floats and are_floats(batch.column(0))
-        if integers and rows:
+        if kinds and rows:
             at = self.schema.get_field_index(name)
-            self.schema = self.schema.set(at, pyarrow.field(name, pyarrow.int64()))
-        elif floats and rows:
-            self.notes.append(
-                f"{self.place}: the keys in column {name} are text, {AS_FLOATS}"
-            )
+            field = pyarrow.field(name, pyarrow.type_for_alias(kinds[0]))
+            self.schema = self.schema.set(at, field)
+        elif (integers or floats) and rows:
+            reason = TOO_WIDE if integers else AS_FLOATS
+            self.notes.append(f"{self.place}: the keys in column {name} are text, {reason}")
         if is_key and self.one_column and empty >= 0:
             self.notes.append(
                 f"{self.place}: the key of row {empty} is empty text, \"\"; in a file of one column, pandas"

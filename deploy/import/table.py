@@ -132,7 +132,8 @@ class Keys:
     batches: Callable[[], "Iterator[Array | Strings]"]
     place: str  # where they are, for errors
     files: tuple["FileRows", ...] = ()  # if there are several
-    one_a_line: bool = False  # lines of a text, the first of which may be a header
+    one_a_line: bool = False
+    may_have_header: bool = False  # in place of the first key
     notes: tuple[str, ...] = ()  # what the user should know of them
     asked: bool = False  # --key-dtype says the dtype
 

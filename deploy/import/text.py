@@ -31,7 +31,7 @@ THOUSANDS = {
     ".": r"[-+]?[1-9][0-9]{0,2}(\.[0-9]{3})+(,[0-9]*)?",
 }
 # Upper-case words that stand for a missing value, and marks.
-MISSING_WORDS = ("", "NA", "N/A", "#N/A", "<NA>", "NAN", "NAT", "NULL", "NONE", "MISSING")
+MISSING_WORDS = ("", "NA", "N/A", "#N/A", "<NA>", "NAN", "NAT", "NULL", "NONE", "MISSING", "\\N")
 MISSING_MARKS = ("-", "?", ".")
 TOO_LARGE = "expected a number up to 1.8e308, the maximum of float64"
 

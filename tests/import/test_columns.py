@@ -468,7 +468,9 @@ class KeysOfCsv(ColumnTest):
 
     def test_keys_are_int64_if_all_are_integers_in_their_usual_form(self):
         self.assertEqual(self.kind(7, -3, 0, 2 ** 63 - 1, -2 ** 63), [7, -3, 0, 2 ** 63 - 1, -2 ** 63])
-        for other in "x", "08", "-0", "+8", "8.0", str(2 ** 63), "1" * 30:
+        self.assertEqual(self.kind(7, 0, 2 ** 63, 2 ** 64 - 1), [7, 0, 2 ** 63, 2 ** 64 - 1])
+        self.assertEqual(self.tensors("m.safetensors")["x.keys"][0], "uint64")
+        for other in "x", "08", "-0", "+8", "8.0", str(2 ** 64), "1" * 30:
             with self.subTest(other):
                 self.assertEqual(self.kind("7", other), ["7", other])
 
@@ -494,7 +496,7 @@ class KeysOfCsv(ColumnTest):
         yield rows, ("--keys-from", path := self.text("".join(f"{key}\n" for key in keys), "k.txt")), f"{path}, line 2"
 
     def test_a_missing_key_among_numbers_is_an_error_unless_keys_are_asked_to_be_text(self):
-        for key in "NA", "nan", "n/a", "<NA>", "null", "  ":
+        for key in "NA", "nan", "n/a", "<NA>", "null", "\\N", "  ":
             for keys in (["1001", key, "1003"], ["007", key, "008"], ["1001.0", key, "1003.0"], [*map(str, range(1)), key, *map(str, range(2, 22)), "x", "y"]):
                 for path, options, place in self.files_of_keys(keys):
                     with self.subTest(f"{path.name} {keys}"):
@@ -518,6 +520,56 @@ class KeysOfCsv(ColumnTest):
                 with self.subTest(f"{path.name} {keys[:4]}"):
                     self.assertEqual(self.notes(path, *options), [])
 
+    def test_a_key_that_is_no_integer_is_an_error_among_integers(self):
+        mistake = "if it is a mistake, write an integer such as 1234, or remove its row"
+        spelling = "if it is an integer, write it as 1234 is written"
+        digits = (": df['NAME'].astype('int64') before to_csv of pandas, and numpy.savetxt(FILE, x, fmt='%d'), "
+                  "write integers")
+        for key, way in (("12a", mistake), ("id", mistake), ("1,234", mistake), ("+5", mistake), ("0123", spelling),
+                         ("7.0", spelling + digits), ("1e5", spelling + digits), ("9" * 20, "int64 and uint64 do not have it"),
+                         ("-", "if it stands for a key that is missing, remove its row"),
+                         ("?", "if it stands for a key that is missing, remove its row")):
+            for path, options, place in self.files_of_keys(["1000", key, *map(str, range(2000, 2029)), "x", "y"]):
+                with self.subTest(f"{path.name} {key}"):
+                    self.assertEqual(self.refused(path, *options), f"{place} is {key!r}, among keys that are integers; {way}; "
+                                     "if it is a key, use --key-dtype string")
+                    self.assertEqual(self.notes(path, *options, "--key-dtype", "string"), [])
+
+    def test_a_few_integers_or_several_other_keys_are_text(self):
+        for keys in (["7", "12a", *map(str, range(100, 108))], ["7", "a", "b", "c", "d", *map(str, range(100, 200))],
+                     ["7", "007", "008", "009", "010", *map(str, range(100, 200))]):
+            for path, options, _ in self.files_of_keys(keys):
+                with self.subTest(f"{path.name} {keys[:4]}"):
+                    self.assertEqual(self.notes(path, *options), [])
+
+    def test_a_first_line_that_is_no_integer_before_integers_is_a_header(self):
+        rows = self.work / "rows.npy"
+        for count in 3, 40:
+            np.save(rows, np.zeros(count))
+            lines = "".join(f"{key}\n" for key in ["id", *range(1, count)])
+            path = self.text(lines, "k.txt")
+            expected = "is 'id', among keys that are integers; if it is a header, remove the first line; if it is a key, use --key-dtype string"
+            self.assertEqual(self.refused(rows, "--keys-from", path), f"{path}, line 1 {expected}")
+            self.notes(rows, "--keys-from", path, "--key-dtype", "string")
+            for name in "k.csv", "k.tsv":
+                path = self.text(lines, name)
+                self.assertEqual(self.refused(rows, "--keys-from", path, "--no-header", "--keys", "0"), f"{path}, column 0: row 0 {expected}")
+        for path, options in ((self.text("id,x\na,1\n7,1\n8,1\n"), ()), (self.parquet(id=["a", "7", "8"], x=[1.0] * 3), ())):
+            self.assertEqual(self.notes(path, "--keys", "id"), [])
+
+    def test_integers_that_no_dtype_has_are_text_with_a_note(self):
+        path = self.text(f"id,x\n-1,1\n{2 ** 63},2\n")
+        reason = ("because neither int64 nor uint64 has all of these integers: some are negative and others above 2^63 - 1, or one is "
+                  "outside both; --key-dtype string hides this note")
+        self.assertEqual(self.notes(path, "--keys", "id"), [f"{path}: the keys in column id are text, {reason}"])
+        self.assertEqual(strings(self.tensors("m.safetensors"), "x.keys"), ["-1", str(2 ** 63)])
+        rows = self.work / "rows.npy"
+        np.save(rows, np.zeros(2))
+        path = self.text(f"-1\n{2 ** 63}\n", "k.txt")
+        self.assertEqual(self.notes(rows, "--keys-from", path), [f"{path}: the keys are text, {reason}"])
+        self.notes(rows, "--keys-from", self.text(f"1\n{2 ** 63}\n", "k.txt"))
+        self.assertEqual(self.tensors("rows.safetensors")["rows.keys"][0], "uint64")
+
     def test_the_part_with_a_missing_key_is_named(self):
         parts = [self.parquet(f"p{i}.parquet", id=keys, x=[1.0, 2.0]) for i, keys in enumerate((["1", "2"], ["3", "nan"]))]
         self.assertIn(f"{parts[1]}, column id: row 1 is 'nan', among keys that are numbers", self.refused(*parts, "--keys", "id"))
@@ -525,16 +577,19 @@ class KeysOfCsv(ColumnTest):
     def test_integers_with_a_decimal_point_are_text_with_a_note(self):
         path = self.text("id,x\n7.0,1\n-8.0,2\n")
         self.assertEqual(self.notes(path, "--keys", "id"), [f"{path}: the keys in column id are text, because they are written as numbers "
-                                                            "such as 7.0 or 1e9; --key-dtype string hides this note"])
+                                                            "such as 7.0 or 1e9: df['NAME'].astype('int64') before to_csv of pandas, and "
+                                                            "numpy.savetxt(FILE, x, fmt='%d'), write integers; --key-dtype string hides this note"])
+        self.assertTrue(self.refused(path, "--keys", "id", "--key-dtype", "int64").endswith("row 0 is '7.0'; expected int64: df['NAME'].astype('int64') "
+                        "before to_csv of pandas, and numpy.savetxt(FILE, x, fmt='%d'), write integers"))
         self.assertEqual(strings(self.tensors("m.safetensors"), "x.keys"), ["7.0", "-8.0"])
         self.assertEqual(self.notes(path, "--keys", "id", "--key-dtype", "string"), [])
         self.assertEqual(self.notes(self.text("id,x\n7.0,1\n8.1,2\n"), "--keys", "id"), [])
         self.assertEqual(len(self.notes(self.text("id,x\n1.23E+12,1\n4E+12,2\n"), "--keys", "id")), 1)
 
-    def test_one_string_among_many_integers_makes_strings(self):
+    def test_several_strings_among_many_integers_make_strings(self):
         import csv_file
         with unittest.mock.patch.object(csv_file, "BLOCK", 4096):
-            self.assertEqual(self.kind(*range(3000), "x")[-2:], ["2999", "x"])
+            self.assertEqual(self.kind(*range(3000), *"wxyz")[-2:], ["y", "z"])
             self.assertEqual(self.kind(*range(3000))[-2:], [2998, 2999])
 
     def test_key_dtype_decides(self):
