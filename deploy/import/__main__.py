@@ -34,7 +34,6 @@ except ImportError as e:
 import encoding
 from folder import Staging, refuse_existing, refuse_hidden, write_manifest
 from inputs import (
-    CSV,
     NUMBERS_AS_TEXT,
     Choice,
     KeyFile,
@@ -46,7 +45,7 @@ from inputs import (
 from keys import is_integer, survey
 from names import IN_FILE_NAMES, VERSION, check_alias, check_name, fault_of
 from progress import Progress, size_text
-from table import Keys, Refused, Table, first_rows
+from table import CSV, Keys, Refused, Table, first_rows
 from writer import Output, write_file
 
 from text import CsvFormat, shown, split_list

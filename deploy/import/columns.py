@@ -63,6 +63,7 @@ IS_KEY = "; the column has the keys, which --keys names, and --rows names the ot
 NO_KEYS = ", and the table has no keys; --keys names the column of keys"
 FILL = "fill it, or remove the row"
 PANDAS_INDEX = re.compile(r"Unnamed: 0|__index_level_[0-9]+__")  # the index, named by pandas
+RESET_INDEX = re.compile("index|level_[0-9]+")  # by reset_index(), in the first columns
 
 
 class Columns:
@@ -495,10 +496,42 @@ def read(
     check_chosen(columns, rows, keys)
     for name in filter(PANDAS_INDEX.fullmatch, names):
         columns.left_out.setdefault(name, index_note(name))
+    if not rows:
+        leave_reset_index_out(columns, keys)
     found = keys_of_column(columns, keys, key_kind) if keys is not None else None
     return table_of(
         columns, list(rows) or default_rows(columns, keys, other_keys), converts, keys, found
     )
+
+
+def leave_reset_index_out(columns: Columns, keys: str | None) -> None:
+    """Leaves out the first columns if they are the index, which reset_index() of pandas made columns:
+    their values go up, as row numbers do.
+    """
+    others = [name for name in columns.schema.names if name not in columns.left_out]
+    for name in others[:-1]:
+        if not RESET_INDEX.fullmatch(name) or name == keys or not goes_up(columns, name):
+            return
+        if all(other in (name, keys) or other in columns.left_out for other in others):
+            return  # it is the only column of rows
+        columns.left_out[name] = index_note(name)
+
+
+def goes_up(columns: Columns, name: str) -> bool:
+    """True for a column of integers, each above the one before it."""
+    kind = columns.schema.field(name).type
+    if not pyarrow.types.is_integer(kind) and not pyarrow.types.is_float64(kind):
+        return False
+    last = -math.inf
+    for batch, _, _ in columns.batches([name], BATCH_KEYS):
+        column = batch.column(0)
+        values = column.to_numpy(zero_copy_only=False)
+        if column.null_count or not numpy.isfinite(values).all() or (values % 1 != 0).any():
+            return False
+        if len(values) and (values[0] <= last or (values[1:] <= values[:-1]).any()):
+            return False
+        last = values[-1] if len(values) else last
+    return True
 
 
 def only_keys(columns: Columns, keys: str | None, key_kind: str | None) -> Keys:

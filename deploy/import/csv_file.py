@@ -23,7 +23,7 @@ from columns import (
 )
 from keys import AS_FLOATS, INTEGER_AS_FLOAT, INTEGER_KINDS, TOO_WIDE
 from table import Refused
-from text import CsvFormat, check_utf8, cut_notes, open_text, shown, without_thousands
+from text import CsvFormat, check_utf8, cut_notes, is_number, open_text, shown, without_thousands
 
 TSV = (".tsv", ".tsv.gz")
 DELIMITERS = (",", ";", "\t", "|")
@@ -108,13 +108,14 @@ class Csv(Columns):
 
     def check_first_line(self, is_default_delimiter: bool) -> None:
         with open_text(self.path) as file:
-            line = file.readline(BLOCK).strip()
+            line, second = file.readline(BLOCK).strip(), file.readline(BLOCK).strip()
         if re.fullmatch(b"sep=.", line):
             raise Refused(
                 f"{self.place}: the first line, {shown(line)}, is for Excel; remove it, so that the"
                 " first line has the names of the columns"
             )
-        for other in DELIMITERS if is_default_delimiter else ():
+        others = (*DELIMITERS, " ") if has_spaces(line, second) else DELIMITERS
+        for other in others if is_default_delimiter else ():
             if self.delimiter.encode() not in line and other.encode() in line:
                 raise Refused(
                     f"{self.place}: the first line, {shown(line)}, has no {shown(self.delimiter)};"
@@ -342,6 +343,13 @@ class Csv(Columns):
                 f"{place}: row {first + row} is {shown(value)}; expected a number"
                 f"{number_hint(value, self.decimal)}"
             )
+
+
+def has_spaces(line: bytes, second: bytes) -> bool:
+    """True if spaces probably separate columns: names in the first line, numbers in the second."""
+    names, (first, *numbers) = line.split(b" "), second.split(b" ")
+    is_table = len(numbers) > 1 or is_number(first)
+    return len(names) == 1 + len(numbers) > 1 and is_table and all(map(is_number, numbers))
 
 
 def column_type(field: pyarrow.Field, rows: tuple[str, ...], keys: str | None) -> pyarrow.DataType:

@@ -12,7 +12,18 @@ from typing import Any
 import numpy
 
 import npy_file
-from table import BATCH_KEYS, Array, Keys, Refused, Strings, locate, strings_of
+from table import (
+    BATCH_KEYS,
+    COLUMN_FILES,
+    CSV,
+    JSON_LINES,
+    Array,
+    Keys,
+    Refused,
+    Strings,
+    locate,
+    strings_of,
+)
 from text import MISSING_MARKS, MISSING_WORDS, check_utf8, read_text, shown
 from vocabulary import vocabulary
 
@@ -311,7 +322,7 @@ def keys_of_file(
     path: pathlib.Path, kind: str | None = None, rows: int | None = None, any_name: bool = False
 ) -> Keys:
     """vocab.txt: a key a line. vocab.json, tokenizer.json: the row of each key. FILE.npy: integers
-    or strings. `kind` is the dtype that --key-dtype asks for. inputs.py reads files of columns.
+    or strings. Text that is integers has a dtype of integers. `kind` is the dtype that --key-dtype asks for. inputs.py reads files of columns.
     `rows`: as many as the table has. `any_name`: a file of lines may have any other name.
     """
     place, name = str(path), path.name.lower()
@@ -320,6 +331,12 @@ def keys_of_file(
     if name.endswith((".json", ".json.gz")):
         texts = in_order(vocabulary(read_text(path), place), place, rows)
         return as_kind(keys_of_texts(texts, place), kind or kind_of_texts(texts))
+    if any_name and name.endswith((*COLUMN_FILES, *CSV, *JSON_LINES)):
+        raise Refused(
+            f"{place}: it has columns, which tensord-import reads: --keys-from FILE --keys COLUMN;"
+            " expected one key a line, or .json or .npy:"
+            " numpy.save('keys.npy', numpy.array(df['COLUMN'].tolist())) makes one of a column of pandas"
+        )
     if not any_name and not name.endswith((".txt", ".txt.gz")):
         raise Refused(
             f"{place}: the keys of a file are in .txt, .json or .npy, or in a column of .csv, .tsv, .jsonl,"
@@ -360,8 +377,8 @@ def line_notes(texts: list[bytes], place: str) -> tuple[str, ...]:
         if len(text) > 1 and text.startswith(b'"') and text.endswith(b'"'):
             return (
                 f"{place}, line {i + 1}: {shown(text)} is read with its quotes; if the file is CSV,"
-                " as pandas writes it, rename it to .csv and import the table with --keys-from"
-                f" FILE.csv --no-header --keys 0; {HIDE}",
+                " as pandas writes it, rename it to .csv and import the table with tensord-import and"
+                f" its options --keys-from FILE.csv --no-header --keys 0; {HIDE}",
             )
     return ()
 

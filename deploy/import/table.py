@@ -17,6 +17,11 @@ import numpy.typing
 
 Array = numpy.typing.NDArray[Any]
 
+# Suffixes of files that have columns.
+PARQUET = (".parquet", ".pq")
+COLUMN_FILES = (*PARQUET, ".feather", ".arrow", ".ipc")
+CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+JSON_LINES = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 BATCH_BYTES = 4 << 20  # of rows that are in memory at a time
 BATCH_KEYS = 1 << 16
 MOST_DIMENSIONS = 16  # of a tensor of tensord

@@ -83,6 +83,39 @@ class IndexOfPandas(ColumnTest):
                 self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [1.5, 2, 2.5, 3])
                 self.assertEqual(self.notes(path, "--rows", f"{index},x"), [])
 
+    def test_the_index_that_reset_index_made_columns_is_left_out(self):
+        def note(path, name):
+            return (f"{path}: column {name} is the index of a pandas DataFrame, and not part of the rows; --keys or --rows "
+                    "can name it")
+        for names in ["index"], ["level_0"], ["level_0", "index"], ["level_0", "level_1"], ["Unnamed: 0", "index"]:
+            lines = [",".join([*names, "id", "x", "y"]), *(",".join(["3"] * len(names) + ["7", "1.5", "2"]) for _ in range(1))]
+            lines.append(",".join(["5"] * len(names) + ["8", "2.5", "3"]))
+            objects = [dict(zip(lines[0].split(","), map(float, line.split(",")))) for line in lines[1:]]
+            for one in objects:
+                one["id"] = int(one["id"])
+            table = pa.table({**{name: [3, 5] for name in names}, "id": [7, 8], "x": [1.5, 2.5], "y": [2.0, 3.0]})
+            pq.write_table(table, self.work / "m.parquet")
+            for path in (self.text("\n".join(lines) + "\n"), self.text("".join(json.dumps(one) + "\n" for one in objects), "m.jsonl"),
+                         self.work / "m.parquet"):
+                with self.subTest(f"{path.name} {names}"):
+                    self.assertEqual(sorted(self.notes(path, "--keys", "id")), sorted(note(path, name) for name in names))
+                    self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [1.5, 2, 2.5, 3])
+                    self.assertEqual(self.notes(path, "--keys", "id", "--rows", f"{names[-1]},x", "--dtype", "float32"), [])
+                    self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [3, 1.5, 5, 2.5])
+
+    def test_a_column_named_index_that_is_no_index_is_part_of_the_rows(self):
+        for text in ("index,x\n3,1\n3,2\n", "index,x\n3,1\n2,2\n", "index,x\n0.5,1\n1.5,2\n", "x,index\n1,3\n2,4\n"):
+            with self.subTest(text):
+                self.imported(self.text(text))
+                self.assertEqual(self.tensors("m.safetensors")["rows"][1], [2, 2])
+        path = self.text("index,x\n3,1\n4,2\n")
+        self.assertEqual(self.notes(path, "--keys", "index"), [])
+        self.assertEqual(numbers(self.tensors("m.safetensors"), "x.keys"), [3, 4])
+        self.imported(path, "--keys", "x")
+        self.assertEqual(numbers(self.tensors("m.safetensors"), "index"), [3, 4])
+        self.imported(self.text("index\n3\n4\n"))
+        self.assertEqual(numbers(self.tensors("m.safetensors"), "index"), [3, 4])
+
     def test_a_named_range_is_not_a_column(self):
         path = self.parquet(index=[{"kind": "range", "name": "id", "start": 1, "stop": 3, "step": 1}], x=[1.5, 2.5])
         self.assertEqual(self.refused(path, "--keys", "id"), f"{path}: there is no column id; it has x. id is the index of a pandas "
@@ -392,6 +425,26 @@ class ValuesOfCsv(ColumnTest):
         path = self.text("id,x\na,1\nb\xe9,2\n".encode("latin-1"))
         self.assertEqual(self.refused(path, "--keys", "id"), f"{path}, column id: row 1: b'b\\xe9' {hint}")
         self.notes(path, "--rows", "x")
+
+    def test_a_byte_that_only_windows_has_is_converted_from_its_encoding(self):
+        hint = "is not UTF-8; if the file is from Windows, iconv -f CP1252 -t UTF-8 FILE >NEW converts it"
+        for byte in b"\x80", b"\x93", b"\x9f":
+            path = self.text(b"id,x\na,1\n\xe9" + byte + b",2\n")
+            self.assertIn(hint, self.refused(path, "--keys", "id"))
+        path = self.text("id,x\na,1\n\u0450\xe9,2\n".encode("utf-8").replace(b"\xc3\xa9", b"\xe9"))
+        self.assertIn("iconv -f LATIN1", self.refused(path, "--keys", "id"))
+
+    def test_spaces_between_columns_are_recognised(self):
+        path = self.text("id a b c\nx 1.5 2 3\n")
+        self.assertEqual(self.refused(path, "--keys", "id"), f"{path}: the first line, 'id a b c', has no ','; if ' ' separates the "
+                                                             "columns, use --delimiter ' '")
+        self.notes(path, "--keys", "id", "--delimiter", " ")
+        self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [1.5, 2, 3])
+        self.assertIn("--delimiter ' '", self.refused(self.text("id x\n7 1.5\n")))
+        np.save(self.work / "r.npy", np.zeros(1))
+        for text in "room name\nroom 7\n", "name of room\na b c\n", "room name\n", "the name\nx\n":
+            path = self.text(text, "k.csv")
+            self.assertNotIn("--delimiter", run(self.work / "r.npy", "--keys-from", path, "--keys", text.partition("\n")[0], "--data-dir", self.data)[2])
 
     def test_another_delimiter_is_recognised_and_can_be_given(self):
         for delimiter, shown in (";", "';'"), ("\t", "'\\t'"), ("|", "'|'"):
@@ -703,7 +756,7 @@ class ForgottenKeys(ColumnTest):
         for name in ("id", "ID", "movie_id", "movieId", "key", "uid", "guid", "user_uid", "userid", "ItemID", "rowid", "ROWID", "index", "idx", "item", "item_id", "sku",
                      "pk"):
             with self.subTest(name):
-                path = self.text(f"{name},x\n1,0.5\n2,1.5\n")
+                path = self.text(f"{name},x\n2,0.5\n1,1.5\n")
                 self.assertEqual(self.notes(path), [f"{path}: column {name} is part of the rows, {self.HINT}"])
                 for options in ("--keys", name), ("--keys-from", self.work / "k.txt"), ("--rows", f"{name},x"):
                     self.assertEqual(self.notes(path, *options), [])

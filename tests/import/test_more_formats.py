@@ -151,7 +151,7 @@ class KeyFiles(ColumnTest):
             path = self.text(text, "k.txt")
             self.assertEqual(self.notes(self.rows, "--keys-from", path),
                              [f"{path}, line {line}: {shown} is read with its quotes; if the file is CSV, as pandas writes it, rename it to .csv and "
-                              "import the table with --keys-from FILE.csv --no-header --keys 0; --key-dtype string hides this note"])
+                              "import the table with tensord-import and its options --keys-from FILE.csv --no-header --keys 0; --key-dtype string hides this note"])
             self.assertEqual(self.notes(self.rows, "--keys-from", path, "--key-dtype", "string"), [])
         self.assertEqual(self.notes(self.rows, "--keys-from", self.text('"\n"a\n5"\n', "k.txt")), [])
         self.assertEqual(self.keys(), ['"', '"a', '5"'])
