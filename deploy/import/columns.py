@@ -430,7 +430,14 @@ def keys_of_column(columns: Columns, name: str, asked: str | None) -> Keys:
             yield strings_of_column(column) if given == "string" else column.to_numpy()
 
     files = (FileRows(f"{file.place}, column {clear(name)}", file.rows) for file in columns.files())
-    return Keys(given, batches, place, tuple(files), asked=asked is not None, may_have_header=not columns.has_header)
+    return Keys(
+        given,
+        batches,
+        place,
+        tuple(files),
+        may_have_header=not columns.has_header,
+        asked=asked is not None,
+    )
 
 
 def is_uuid(kind: pyarrow.DataType) -> bool:

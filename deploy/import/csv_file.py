@@ -268,7 +268,7 @@ class Csv(Columns):
                 check_large_texts(batch.column(name), place, first, self.decimal)
 
     def survey(self, keys: str | None, key_kind: str | None) -> int:
-        """Counts the rows. Keys are int64 or uint64 if all of them are integers in their usual form."""
+        """Counts the rows. Keys are int64 or uint64 if all are integers in their usual form."""
         is_key = keys is not None and keys in self.schema.names
         name: str = keys if keys is not None and is_key else self.schema.names[0]
         kinds = INTEGER_KINDS if is_key and key_kind is None else ()

@@ -269,7 +269,9 @@ def fitting(kinds: tuple[str, ...], texts: list[bytes]) -> tuple[str, ...]:
 
 
 def is_integer(text: bytes) -> bool:
-    return bool(USUAL.fullmatch(text) and fitting(INTEGER_KINDS, [text]))
+    return bool(USUAL.fullmatch(text)) and (
+        len(text) < 19 or bool(fitting(INTEGER_KINDS, [text]))  # short ones fit
+    )
 
 
 def is_float(text: bytes) -> bool:
@@ -322,7 +324,8 @@ def keys_of_file(
     path: pathlib.Path, kind: str | None = None, rows: int | None = None, any_name: bool = False
 ) -> Keys:
     """vocab.txt: a key a line. vocab.json, tokenizer.json: the row of each key. FILE.npy: integers
-    or strings. Text that is integers has a dtype of integers. `kind` is the dtype that --key-dtype asks for. inputs.py reads files of columns.
+    or strings. Text that is integers has a dtype of integers. `kind` is the dtype that
+    --key-dtype asks for. inputs.py reads files of columns.
     `rows`: as many as the table has. `any_name`: a file of lines may have any other name.
     """
     place, name = str(path), path.name.lower()
@@ -335,7 +338,8 @@ def keys_of_file(
         raise Refused(
             f"{place}: it has columns, which tensord-import reads: --keys-from FILE --keys COLUMN;"
             " expected one key a line, or .json or .npy:"
-            " numpy.save('keys.npy', numpy.array(df['COLUMN'].tolist())) makes one of a column of pandas"
+            " numpy.save('keys.npy', numpy.array(df['COLUMN'].tolist())) makes one of a column of"
+            " pandas"
         )
     if not any_name and not name.endswith((".txt", ".txt.gz")):
         raise Refused(
