@@ -34,7 +34,6 @@ except ImportError as e:
 import encoding
 from folder import Staging, refuse_existing, refuse_hidden, write_manifest
 from inputs import (
-    CSV,
     NUMBERS_AS_TEXT,
     Choice,
     KeyFile,
@@ -43,10 +42,10 @@ from inputs import (
     read_tables,
     stem_of,
 )
-from keys import survey
+from keys import is_integer, survey
 from names import IN_FILE_NAMES, VERSION, check_alias, check_name, fault_of
 from progress import Progress, size_text
-from table import Keys, Refused, Table, first_rows
+from table import CSV, Keys, Refused, Table, first_rows
 from writer import Output, write_file
 
 from text import CsvFormat, shown, split_list
@@ -190,8 +189,8 @@ def parser_of() -> argparse.ArgumentParser:
         "--key-dtype",
         choices=("int64", "uint64", "string"),
         help=(
-            "dtype of the keys; default: as in the input; in text int64 if all keys are"
-            " integers without leading zeros, otherwise string"
+            "dtype of the keys; default: as in the input; in text int64, or uint64 if one is above"
+            " 2^63 - 1, if all keys are integers without leading zeros, otherwise string"
         ),
     )
     add(
@@ -321,7 +320,7 @@ def plan_output(table: Table, target: str, drop_padding: bool, quiet: bool) -> O
                 f". If the last {missing} are padding, --drop-padding leaves them out"
                 if are_padding
                 else header_hint(keys)
-                if missing == -1 and keys.one_a_line
+                if missing == -1 and keys.may_have_header
                 else ""
             )
         )
@@ -330,8 +329,9 @@ def plan_output(table: Table, target: str, drop_padding: bool, quiet: bool) -> O
 
 def header_hint(keys: Keys) -> str:
     first = next(iter(keys.batches()))[0]
-    text = first.decode() if isinstance(first, bytes) else str(first)
-    return f". If the first line, {shown(text)}, is a header, remove it"
+    if not isinstance(first, bytes) or is_integer(first):
+        return ""
+    return f". If the first line, {shown(first)}, is a header, remove it"
 
 
 def describe(output: Output, full: str) -> str:

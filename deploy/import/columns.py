@@ -16,7 +16,7 @@ import numpy
 import pyarrow
 import pyarrow.compute
 
-from keys import kind_of
+from keys import FLOAT_TEXTS, USUAL_INTEGER, is_float, kind_of
 from table import (
     BATCH_KEYS,
     DTYPES,
@@ -54,7 +54,6 @@ IDENTIFIER = re.compile(
     r"|idx|index|item|pk|sku)"
     r"|.*[a-z](Id|ID|Key)"
 )
-INTEGER = r"\A(0|-?[1-9][0-9]{0,18})\z"
 PANDAS_FLOATS = (
     "; pandas makes floats of integers if one is missing: fill it, or remove the row, and make"
     " integers by astype('int64')"
@@ -64,6 +63,7 @@ IS_KEY = "; the column has the keys, which --keys names, and --rows names the ot
 NO_KEYS = ", and the table has no keys; --keys names the column of keys"
 FILL = "fill it, or remove the row"
 PANDAS_INDEX = re.compile(r"Unnamed: 0|__index_level_[0-9]+__")  # the index, named by pandas
+RESET_INDEX = re.compile("index|level_[0-9]+")  # by reset_index(), in the first columns
 
 
 class Columns:
@@ -80,6 +80,7 @@ class Columns:
         self.absent: dict[str, str] = {}
         # Where columns appear first that are not in the first row, in files where rows name them.
         self.origins: dict[str, str] = {}
+        self.has_header = True  # or names in each row, so that the first row is none
         self.header_hint = ""  # about a name that is not there
         self.decimal: str | None = None  # the decimal point of numbers in text, if it may be chosen
 
@@ -382,12 +383,18 @@ def first_width(columns: Columns, name: str, kind: pyarrow.DataType) -> int:
 
 
 # ---------------------------------------------------------------- keys
-def are_integers(column: pyarrow.Array) -> bool:
-    """True if all texts are integers of int64 in their usual form, without leading zeros."""
-    matches = pyarrow.compute.match_substring_regex(column, INTEGER)
+def are_usual_integers(column: pyarrow.Array) -> bool:
+    """True if all texts are integers without leading zeros."""
+    matches = pyarrow.compute.match_substring_regex(column, rf"\A({USUAL_INTEGER})\z")
+    return bool(pyarrow.compute.all(matches, min_count=0).as_py())
+
+
+def are_integers(column: pyarrow.Array, kind: str = "int64") -> bool:
+    """True if all texts are integers of this dtype in their usual form."""
+    target = pyarrow.type_for_alias(kind)
     return (
-        bool(pyarrow.compute.all(matches, min_count=0).as_py())
-        and first_refused(column, lambda values: values.cast(pyarrow.int64())) is None
+        are_usual_integers(column)
+        and first_refused(column, lambda values: values.cast(target)) is None
     )
 
 
@@ -423,7 +430,14 @@ def keys_of_column(columns: Columns, name: str, asked: str | None) -> Keys:
             yield strings_of_column(column) if given == "string" else column.to_numpy()
 
     files = (FileRows(f"{file.place}, column {clear(name)}", file.rows) for file in columns.files())
-    return Keys(given, batches, place, tuple(files), asked=asked is not None)
+    return Keys(
+        given,
+        batches,
+        place,
+        tuple(files),
+        may_have_header=not columns.has_header,
+        asked=asked is not None,
+    )
 
 
 def is_uuid(kind: pyarrow.DataType) -> bool:
@@ -451,6 +465,8 @@ def cast_keys(
         expected = "text in UTF-8; binary keys are imported as text, for example as hexadecimal"
     else:
         expected = str(target)
+        if isinstance(key, str) and is_float(key.encode()):
+            expected += FLOAT_TEXTS
     raise Refused(
         f"{place}: row {first + row} is {key if isinstance(key, int) else shown(key)}; expected"
         f" {expected}"
@@ -487,10 +503,42 @@ def read(
     check_chosen(columns, rows, keys)
     for name in filter(PANDAS_INDEX.fullmatch, names):
         columns.left_out.setdefault(name, index_note(name))
+    if not rows:
+        leave_reset_index_out(columns, keys)
     found = keys_of_column(columns, keys, key_kind) if keys is not None else None
     return table_of(
         columns, list(rows) or default_rows(columns, keys, other_keys), converts, keys, found
     )
+
+
+def leave_reset_index_out(columns: Columns, keys: str | None) -> None:
+    """Leaves out the first columns if they are the index, which reset_index() of pandas made columns:
+    their values go up, as row numbers do.
+    """
+    others = [name for name in columns.schema.names if name not in columns.left_out]
+    for name in others[:-1]:
+        if not RESET_INDEX.fullmatch(name) or name == keys or not goes_up(columns, name):
+            return
+        if all(other in (name, keys) or other in columns.left_out for other in others):
+            return  # it is the only column of rows
+        columns.left_out[name] = index_note(name)
+
+
+def goes_up(columns: Columns, name: str) -> bool:
+    """True for a column of integers, each above the one before it."""
+    kind = columns.schema.field(name).type
+    if not pyarrow.types.is_integer(kind) and not pyarrow.types.is_float64(kind):
+        return False
+    last = -math.inf
+    for batch, _, _ in columns.batches([name], BATCH_KEYS):
+        column = batch.column(0)
+        values = column.to_numpy(zero_copy_only=False)
+        if column.null_count or not numpy.isfinite(values).all() or (values % 1 != 0).any():
+            return False
+        if len(values) and (values[0] <= last or (values[1:] <= values[:-1]).any()):
+            return False
+        last = values[-1] if len(values) else last
+    return True
 
 
 def only_keys(columns: Columns, keys: str | None, key_kind: str | None) -> Keys:

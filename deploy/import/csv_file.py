@@ -14,15 +14,16 @@ import pyarrow.csv
 from columns import (
     Columns,
     are_integers,
+    are_usual_integers,
     check_names,
     check_large_texts,
     first_refused,
     number_hint,
     to_numbers,
 )
-from keys import AS_FLOATS, INTEGER_AS_FLOAT
+from keys import AS_FLOATS, INTEGER_AS_FLOAT, INTEGER_KINDS, TOO_WIDE
 from table import Refused
-from text import CsvFormat, check_utf8, cut_notes, open_text, shown, without_thousands
+from text import CsvFormat, check_utf8, cut_notes, is_number, open_text, shown, without_thousands
 
 TSV = (".tsv", ".tsv.gz")
 DELIMITERS = (",", ";", "\t", "|")
@@ -107,13 +108,14 @@ class Csv(Columns):
 
     def check_first_line(self, is_default_delimiter: bool) -> None:
         with open_text(self.path) as file:
-            line = file.readline(BLOCK).strip()
+            line, second = file.readline(BLOCK).strip(), file.readline(BLOCK).strip()
         if re.fullmatch(b"sep=.", line):
             raise Refused(
                 f"{self.place}: the first line, {shown(line)}, is for Excel; remove it, so that the"
                 " first line has the names of the columns"
             )
-        for other in DELIMITERS if is_default_delimiter else ():
+        others = (*DELIMITERS, " ") if has_spaces(line, second) else DELIMITERS
+        for other in others if is_default_delimiter else ():
             if self.delimiter.encode() not in line and other.encode() in line:
                 raise Refused(
                     f"{self.place}: the first line, {shown(line)}, has no {shown(self.delimiter)};"
@@ -266,24 +268,26 @@ class Csv(Columns):
                 check_large_texts(batch.column(name), place, first, self.decimal)
 
     def survey(self, keys: str | None, key_kind: str | None) -> int:
-        """Counts the rows. Keys are int64 if all of them are integers in their usual form."""
+        """Counts the rows. Keys are int64 or uint64 if all are integers in their usual form."""
         is_key = keys is not None and keys in self.schema.names
         name: str = keys if keys is not None and is_key else self.schema.names[0]
-        integers = floats = is_key and key_kind is None
+        kinds = INTEGER_KINDS if is_key and key_kind is None else ()
+        integers = floats = bool(kinds)
         rows, empty = 0, -1
         for batch, _, first in self.typed({name: pyarrow.string() if is_key else pyarrow.binary()}):
             rows += batch.num_rows
             at = pyarrow.compute.index(batch.column(0), "").as_py() if is_key and empty < 0 else -1
             empty = first + at if at >= 0 else empty
-            integers = integers and are_integers(batch.column(0))
+            integers = integers and are_usual_integers(batch.column(0))
+            kinds = tuple(kind for kind in kinds if are_integers(batch.column(0), kind))
             floats = floats and are_floats(batch.column(0))
-        if integers and rows:
+        if kinds and rows:
             at = self.schema.get_field_index(name)
-            self.schema = self.schema.set(at, pyarrow.field(name, pyarrow.int64()))
-        elif floats and rows:
-            self.notes.append(
-                f"{self.place}: the keys in column {name} are text, {AS_FLOATS}"
-            )
+            field = pyarrow.field(name, pyarrow.type_for_alias(kinds[0]))
+            self.schema = self.schema.set(at, field)
+        elif (integers or floats) and rows:
+            reason = TOO_WIDE if integers else AS_FLOATS
+            self.notes.append(f"{self.place}: the keys in column {name} are text, {reason}")
         if is_key and self.one_column and empty >= 0:
             self.notes.append(
                 f"{self.place}: the key of row {empty} is empty text, \"\"; in a file of one column, pandas"
@@ -339,6 +343,13 @@ class Csv(Columns):
                 f"{place}: row {first + row} is {shown(value)}; expected a number"
                 f"{number_hint(value, self.decimal)}"
             )
+
+
+def has_spaces(line: bytes, second: bytes) -> bool:
+    """True if spaces probably separate columns: names in the first line, numbers in the second."""
+    names, (first, *numbers) = line.split(b" "), second.split(b" ")
+    is_table = len(numbers) > 1 or is_number(first)
+    return len(names) == 1 + len(numbers) > 1 and is_table and all(map(is_number, numbers))
 
 
 def column_type(field: pyarrow.Field, rows: tuple[str, ...], keys: str | None) -> pyarrow.DataType:

@@ -15,17 +15,25 @@ from keys import as_kind, keys_of_array, keys_of_file
 from npy_file import Npy
 from safetensors_file import Safetensors
 from state_dict import StateDict
-from table import BATCH_KEYS, MOST_DIMENSIONS, Array, Keys, Refused, Strings, Table, Unreadable
+from table import (
+    BATCH_KEYS,
+    COLUMN_FILES,
+    CSV,
+    JSON_LINES,
+    MOST_DIMENSIONS,
+    Array,
+    Keys,
+    Refused,
+    Strings,
+    Table,
+    Unreadable,
+)
 
 from text import CsvFormat, join_list, refuse_pointer
 
 if typing.TYPE_CHECKING:
     import columns
 
-PARQUET = (".parquet", ".pq")
-COLUMN_FILES = (*PARQUET, ".feather", ".arrow", ".ipc")
-CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
-JSON_LINES = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 WORD_VECTORS = (".txt", ".vec", ".txt.gz", ".vec.gz")
 NUMBERS_AS_TEXT = (*CSV, *JSON_LINES, *WORD_VECTORS)
 STATE_DICT = (".pt", ".pth", ".bin")

@@ -12,13 +12,26 @@ from typing import Any
 import numpy
 
 import npy_file
-from table import BATCH_KEYS, Array, Keys, Refused, Strings, locate, strings_of
-from text import MISSING_WORDS, check_utf8, read_text, shown
+from table import (
+    BATCH_KEYS,
+    COLUMN_FILES,
+    CSV,
+    JSON_LINES,
+    Array,
+    Keys,
+    Refused,
+    Strings,
+    locate,
+    strings_of,
+)
+from text import MISSING_MARKS, MISSING_WORDS, check_utf8, read_text, shown
 from vocabulary import vocabulary
 
 MOST_SHOWN = 3
 FEW = 3  # other texts that a column of numbers may have
 SHARE = 10  # numbers for each of them, at least
+IF_KEY = "if it is a key, use --key-dtype string"
+IF_MISSING = f"if it stands for a key that is missing, remove its row; {IF_KEY}"
 FLOAT_KEYS = "; astype('int64') makes integers of numbers such as 7.0"
 
 
@@ -42,10 +55,10 @@ def survey(keys: Keys, add: Callable[[int], None]) -> Survey:
     """Counts keys, and refuses them if two are equal. Holds 16 bytes a key: an integer is its own
     fingerprint.
     """
-    prints, text_bytes, missing = [], 0, MissingKey(keys)
+    prints, text_bytes, odd = [], 0, OddKey(keys)
     for batch in keys.batches():
         if isinstance(batch, Strings):
-            missing.add(batch)
+            odd.add(batch)
             text_bytes += len(batch.data)
             add(len(batch.data))
             prints.append(
@@ -54,7 +67,7 @@ def survey(keys: Keys, add: Callable[[int], None]) -> Survey:
         else:
             prints.append(batch.astype(keys.kind, copy=False))
             add(batch.nbytes)
-    missing.refuse()
+    odd.refuse()
     fingerprints = numpy.concatenate(prints) if prints else numpy.zeros(0, "<i8")
     prints.clear()
     count = len(fingerprints)
@@ -97,46 +110,79 @@ def each(keys: Keys) -> Iterator[bytes | int]:
         )
 
 
-class MissingKey:
-    """Finds text that stands for a missing key, and a number with blanks around it, among keys
-    that are numbers but for a few: one of them makes strings of all keys. A column of text, such
-    as codes of countries, may have the key NA.
+class OddKey:
+    """Finds a key that is no integer among keys that are integers but for a few: it makes strings of
+    all keys. Text that stands for a missing key, and a number with blanks around it, is one among
+    numbers in any spelling. A column of text, such as codes of countries, may have the key NA.
     """
 
     def __init__(self, keys: Keys) -> None:
         self.keys, self.may_be_numbers = keys, keys.kind == "string" and not keys.asked
-        self.numbers = self.others = self.position = 0
-        self.found: tuple[int, bytes] | None = None
+        self.integers = self.spellings = self.others = self.position = 0
+        self.missing: tuple[int, bytes] | None = None  # or with blanks around it
+        self.odd: tuple[int, bytes] | None = None
 
     def add(self, batch: Strings) -> None:
         for i in range(len(batch)) if self.may_be_numbers else ():
             key = batch[i]
-            if WRITTEN_NUMBER.fullmatch(key):
-                self.numbers += 1
+            if is_integer(key):
+                self.integers += 1
+            elif WRITTEN_NUMBER.fullmatch(key):  # such as 7.0 or 007
+                self.spellings += 1
+                self.odd = self.odd or (self.position + i, key)
             elif is_missing(key) or WRITTEN_NUMBER.fullmatch(key.strip()):
-                self.found = self.found or (self.position + i, key)
+                self.missing = self.missing or (self.position + i, key)
             else:
                 self.others += 1
+                self.odd = self.odd or (self.position + i, key)
                 if self.others > FEW:
                     self.may_be_numbers = False
                     return
         self.position += len(batch)
 
     def refuse(self) -> None:
-        is_among_numbers = self.numbers and self.numbers >= SHARE * self.others
-        if not self.found or not self.may_be_numbers or not is_among_numbers:
+        if not self.may_be_numbers:
             return
-        position, key = self.found
-        raise Refused(
-            f"{place_of_key(self.keys, position)} is {shown(key)}"
-            + (
-                ", among keys that are numbers; if it stands for a key that is missing, remove its"
-                " row; if it is a key, use --key-dtype string"
-                if is_missing(key)
-                else ", with blanks around it, among keys that are numbers; remove the blanks, or"
-                " use --key-dtype string if they are part of the key"
+        numbers = self.integers + self.spellings
+        if self.missing and numbers and numbers >= SHARE * self.others:
+            position, key = self.missing
+            raise Refused(
+                f"{place_of_key(self.keys, position)} is {shown(key)}"
+                + (
+                    f", among keys that are numbers; {IF_MISSING}"
+                    if is_missing(key)
+                    else ", with blanks around it, among keys that are numbers; remove the blanks,"
+                    " or use --key-dtype string if they are part of the key"
+                )
             )
-        )
+        if self.odd and self.is_among_integers():
+            position, key = self.odd
+            raise Refused(
+                f"{place_of_key(self.keys, position)} is {shown(key)}, among keys that are integers;"
+                f" {self.remedy(position, key)}"
+            )
+
+    def is_among_integers(self) -> bool:
+        count = self.spellings + self.others
+        if self.missing or not self.odd:
+            return False
+        is_header = self.is_first_line(self.odd[0]) and count == 1 and self.integers > 1
+        return is_header or count <= FEW and self.integers >= SHARE * count
+
+    def is_first_line(self, position: int) -> bool:
+        return self.keys.may_have_header and position == 0
+
+    def remedy(self, position: int, key: bytes) -> str:
+        if self.is_first_line(position) and not WRITTEN_NUMBER.fullmatch(key):
+            return f"if it is a header, remove the first line; {IF_KEY}"
+        if key.decode("utf-8", "replace") in MISSING_MARKS:
+            return IF_MISSING
+        if USUAL.fullmatch(key):
+            return f"int64 and uint64 do not have it; {IF_KEY}"
+        if WRITTEN_NUMBER.fullmatch(key):
+            hint = FLOAT_TEXTS if is_float(key) else ""
+            return f"if it is an integer, write it as 1234 is written{hint}; {IF_KEY}"
+        return f"if it is a mistake, write an integer such as 1234, or remove its row; {IF_KEY}"
 
 
 def is_missing(key: bytes) -> bool:
@@ -191,19 +237,45 @@ def keys_of_array(array: Array, place: str) -> Keys:
 
 
 LIMITS = {"int64": (-(1 << 63), (1 << 63) - 1), "uint64": (0, (1 << 64) - 1)}
+INTEGER_KINDS = tuple(LIMITS)
 INTEGER = re.compile(rb"-?[0-9]{1,40}")
 # An integer as pandas writes it if another one of the column is missing, or as Excel writes long ones.
 INTEGER_AS_FLOAT = r"-?[0-9]+(\.0|(\.[0-9]+)?[eE]\+?[0-9]+)"
 WRITTEN_NUMBER = re.compile(b"-?[0-9]+|" + INTEGER_AS_FLOAT.encode())
+USUAL_INTEGER = r"0|-?[1-9][0-9]{0,19}"  # without leading zeros
+USUAL = re.compile(USUAL_INTEGER.encode())
+FLOAT = re.compile(INTEGER_AS_FLOAT.encode())
 HIDE = "--key-dtype string hides this note"
-AS_FLOATS = f"because they are written as numbers such as 7.0 or 1e9; {HIDE}"
-USUAL_INTEGER = re.compile(rb"0|-?[1-9][0-9]{0,18}")  # without leading zeros
+FLOAT_TEXTS = (
+    ": df['NAME'].astype('int64') before to_csv of pandas, and numpy.savetxt(FILE, x, fmt='%d'),"
+    " write integers"
+)
+AS_FLOATS = f"because they are written as numbers such as 7.0 or 1e9{FLOAT_TEXTS}; {HIDE}"
+TOO_WIDE = (
+    "because neither int64 nor uint64 has all of these integers: some are negative and others above"
+    f" 2^63 - 1, or one is outside both; {HIDE}"
+)
 
 
-def is_int64(text: bytes) -> bool:
-    """True for an integer in its usual form, so that the text and the integer are one key."""
-    low, high = LIMITS["int64"]
-    return bool(USUAL_INTEGER.fullmatch(text)) and low <= int(text) <= high
+def fitting(kinds: tuple[str, ...], texts: list[bytes]) -> tuple[str, ...]:
+    """The dtypes that have all keys, if these are integers in their usual form: so that a text and
+    its integer are one key.
+    """
+    if not all(map(USUAL.fullmatch, texts)):
+        return ()
+    numbers = [*map(int, texts)]
+    low, high = min(numbers, default=0), max(numbers, default=0)
+    return tuple(kind for kind in kinds if LIMITS[kind][0] <= low and high <= LIMITS[kind][1])
+
+
+def is_integer(text: bytes) -> bool:
+    return bool(USUAL.fullmatch(text)) and (
+        len(text) < 19 or bool(fitting(INTEGER_KINDS, [text]))  # short ones fit
+    )
+
+
+def is_float(text: bytes) -> bool:
+    return bool(FLOAT.fullmatch(text))
 
 
 def as_kind(keys: Keys, kind: str | None) -> Keys:
@@ -234,7 +306,8 @@ def converted(batch: Array | Strings, kind: str, place: str, first: int) -> Arra
     for i, value in enumerate(values):
         number = int(value) if isinstance(value, int) or INTEGER.fullmatch(value) else None
         if number is None or not low <= number <= high:
-            raise Refused(f"{place}: key {first + i} is {show(value)}; expected {kind}")
+            hint = FLOAT_TEXTS if isinstance(value, bytes) and is_float(value) else ""
+            raise Refused(f"{place}: key {first + i} is {show(value)}; expected {kind}{hint}")
         numbers[i] = number
     return numbers
 
@@ -251,7 +324,8 @@ def keys_of_file(
     path: pathlib.Path, kind: str | None = None, rows: int | None = None, any_name: bool = False
 ) -> Keys:
     """vocab.txt: a key a line. vocab.json, tokenizer.json: the row of each key. FILE.npy: integers
-    or strings. `kind` is the dtype that --key-dtype asks for. inputs.py reads files of columns.
+    or strings. Text that is integers has a dtype of integers. `kind` is the dtype that
+    --key-dtype asks for. inputs.py reads files of columns.
     `rows`: as many as the table has. `any_name`: a file of lines may have any other name.
     """
     place, name = str(path), path.name.lower()
@@ -259,7 +333,14 @@ def keys_of_file(
         return as_kind(keys_of_array(npy_file.load(path), place), kind)
     if name.endswith((".json", ".json.gz")):
         texts = in_order(vocabulary(read_text(path), place), place, rows)
-        return as_kind(keys_of_texts(texts, place), kind)
+        return as_kind(keys_of_texts(texts, place), kind or kind_of_texts(texts))
+    if any_name and name.endswith((*COLUMN_FILES, *CSV, *JSON_LINES)):
+        raise Refused(
+            f"{place}: it has columns, which tensord-import reads: --keys-from FILE --keys COLUMN;"
+            " expected one key a line, or .json or .npy:"
+            " numpy.save('keys.npy', numpy.array(df['COLUMN'].tolist())) makes one of a column of"
+            " pandas"
+        )
     if not any_name and not name.endswith((".txt", ".txt.gz")):
         raise Refused(
             f"{place}: the keys of a file are in .txt, .json or .npy, or in a column of .csv, .tsv, .jsonl,"
@@ -279,23 +360,29 @@ def keys_of_lines(text: bytes, place: str, kind: str | None) -> Keys:
     if b"" in texts:
         raise Refused(f"{place}, line {texts.index(b'') + 1}: it is empty; expected a key")
     notes = () if kind else line_notes(texts, place)
-    if kind is None and texts and all(map(is_int64, texts)):
-        kind = "int64"
-    keys = dataclasses.replace(keys_of_texts(texts, place), one_a_line=True, notes=notes)
-    return as_kind(keys, kind)
+    keys = dataclasses.replace(
+        keys_of_texts(texts, place), one_a_line=True, may_have_header=True, notes=notes
+    )
+    return as_kind(keys, kind or kind_of_texts(texts))
+
+
+def kind_of_texts(texts: list[bytes]) -> str | None:
+    """The dtype of keys that are integers; None for other text."""
+    return next(iter(fitting(INTEGER_KINDS, texts)), None) if texts else None
 
 
 def line_notes(texts: list[bytes], place: str) -> tuple[str, ...]:
     """Notes lines that are probably meant as other keys."""
-    is_float = re.compile(INTEGER_AS_FLOAT.encode()).fullmatch
     if texts and all(map(is_float, texts)):
         return (f"{place}: the keys are text, {AS_FLOATS}",)
+    if texts and all(map(USUAL.fullmatch, texts)) and not kind_of_texts(texts):
+        return (f"{place}: the keys are text, {TOO_WIDE}",)
     for i, text in enumerate(texts):
         if len(text) > 1 and text.startswith(b'"') and text.endswith(b'"'):
             return (
                 f"{place}, line {i + 1}: {shown(text)} is read with its quotes; if the file is CSV,"
-                " as pandas writes it, rename it to .csv and import the table with --keys-from"
-                f" FILE.csv --no-header --keys 0; {HIDE}",
+                " as pandas writes it, rename it to .csv and import the table with tensord-import and"
+                f" its options --keys-from FILE.csv --no-header --keys 0; {HIDE}",
             )
     return ()
 

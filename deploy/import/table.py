@@ -17,6 +17,11 @@ import numpy.typing
 
 Array = numpy.typing.NDArray[Any]
 
+# Suffixes of files that have columns.
+PARQUET = (".parquet", ".pq")
+COLUMN_FILES = (*PARQUET, ".feather", ".arrow", ".ipc")
+CSV = (".csv", ".tsv", ".csv.gz", ".tsv.gz")
+JSON_LINES = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 BATCH_BYTES = 4 << 20  # of rows that are in memory at a time
 BATCH_KEYS = 1 << 16
 MOST_DIMENSIONS = 16  # of a tensor of tensord
@@ -132,7 +137,8 @@ class Keys:
     batches: Callable[[], "Iterator[Array | Strings]"]
     place: str  # where they are, for errors
     files: tuple["FileRows", ...] = ()  # if there are several
-    one_a_line: bool = False  # lines of a text, the first of which may be a header
+    one_a_line: bool = False
+    may_have_header: bool = False  # in place of the first key
     notes: tuple[str, ...] = ()  # what the user should know of them
     asked: bool = False  # --key-dtype says the dtype
 

@@ -20,6 +20,7 @@ FOREIGN = {b"PK\3\4": "a zip archive, such as .xlsx or .npz", b"PAR1": "a Parque
 POINTER = b"version https://git-lfs.github.com/spec/"
 GZIP = b"\x1f\x8b"
 LATIN1 = "; if the file is in Latin-1, iconv -f LATIN1 -t UTF-8 FILE >NEW converts it"
+CP1252 = "; if the file is from Windows, iconv -f CP1252 -t UTF-8 FILE >NEW converts it"
 SHOWN = 40  # characters of a value in an error
 NUMBER = re.compile(
     r"[ \t]*[-+]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|nan|inf|infinity)[ \t]*",
@@ -31,7 +32,7 @@ THOUSANDS = {
     ".": r"[-+]?[1-9][0-9]{0,2}(\.[0-9]{3})+(,[0-9]*)?",
 }
 # Upper-case words that stand for a missing value, and marks.
-MISSING_WORDS = ("", "NA", "N/A", "#N/A", "<NA>", "NAN", "NAT", "NULL", "NONE", "MISSING")
+MISSING_WORDS = ("", "NA", "N/A", "#N/A", "<NA>", "NAN", "NAT", "NULL", "NONE", "MISSING", "\\N")
 MISSING_MARKS = ("-", "?", ".")
 TOO_LARGE = "expected a number up to 1.8e308, the maximum of float64"
 
@@ -135,13 +136,20 @@ def read_text(path: pathlib.Path) -> bytes:
         return reader.read()
 
 
-def check_utf8(data: bytes, place: str, hint: str = LATIN1) -> bytes:
-    """Returns the bytes if they are text in UTF-8. `hint` is for files of text."""
+def check_utf8(data: bytes, place: str, hint: str | None = None) -> bytes:
+    """Returns the bytes if they are text in UTF-8. `hint`: in place of the one for files of text."""
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as e:
+        hint = encoding_hint(data) if hint is None else hint
         raise Refused(f"{place}: {shown(data)} is not UTF-8{hint}") from e
     return data
+
+
+def encoding_hint(data: bytes) -> str:
+    """Latin-1 has control characters, which no text has, where Windows has quotes and dashes."""
+    odd = data.decode("utf-8", "surrogateescape")
+    return CP1252 if any("\udc80" <= character <= "\udc9f" for character in odd) else LATIN1
 
 
 def is_number(text: bytes | str) -> bool:

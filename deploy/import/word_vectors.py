@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy
 
-from keys import as_kind, is_int64
+from keys import INTEGER_KINDS, as_kind, fitting
 from table import BATCH_BYTES, DTYPES, Array, Keys, Refused, Strings, Table, strings_of
 from text import TOO_LARGE, check_utf8, cut_notes, is_number, open_text, shown, spelling_hint
 
@@ -29,7 +29,7 @@ def read(path: pathlib.Path) -> Table:
         (file.rows, file.width),
         file.numbers,
         file.place,
-        as_kind(Keys("string", file.words, file.place), "int64" if file.are_integers else None),
+        as_kind(Keys("string", file.words, file.place), next(iter(file.kinds), None)),
         cut_notes(path),
     )
 
@@ -53,12 +53,12 @@ class WordVectors:
         if not announced:
             self.check_first(start[0], start[-1])
         self.check_words(start[-1])
-        self.rows, self.are_integers = 0, True  # all words, so that they are keys of int64
+        self.rows, self.kinds = 0, INTEGER_KINDS  # those that have all words, if these are integers
         for lines in self.lines():
             self.rows += len(lines)
-            self.are_integers = self.are_integers and all(
-                is_int64(line.rsplit(b" ", self.width)[0]) for line in lines
-            )
+            if self.kinds:
+                words = [line.rsplit(b" ", self.width)[0] for line in lines]
+                self.kinds = fitting(self.kinds, words)
         if announced and announced[0] != self.rows:
             raise Refused(
                 f"{self.place}: the first line announces {announced[0]} words, but there are"

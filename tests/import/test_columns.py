@@ -83,6 +83,39 @@ class IndexOfPandas(ColumnTest):
                 self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [1.5, 2, 2.5, 3])
                 self.assertEqual(self.notes(path, "--rows", f"{index},x"), [])
 
+    def test_the_index_that_reset_index_made_columns_is_left_out(self):
+        def note(path, name):
+            return (f"{path}: column {name} is the index of a pandas DataFrame, and not part of the rows; --keys or --rows "
+                    "can name it")
+        for names in ["index"], ["level_0"], ["level_0", "index"], ["level_0", "level_1"], ["Unnamed: 0", "index"]:
+            lines = [",".join([*names, "id", "x", "y"]), *(",".join(["3"] * len(names) + ["7", "1.5", "2"]) for _ in range(1))]
+            lines.append(",".join(["5"] * len(names) + ["8", "2.5", "3"]))
+            objects = [dict(zip(lines[0].split(","), map(float, line.split(",")))) for line in lines[1:]]
+            for one in objects:
+                one["id"] = int(one["id"])
+            table = pa.table({**{name: [3, 5] for name in names}, "id": [7, 8], "x": [1.5, 2.5], "y": [2.0, 3.0]})
+            pq.write_table(table, self.work / "m.parquet")
+            for path in (self.text("\n".join(lines) + "\n"), self.text("".join(json.dumps(one) + "\n" for one in objects), "m.jsonl"),
+                         self.work / "m.parquet"):
+                with self.subTest(f"{path.name} {names}"):
+                    self.assertEqual(sorted(self.notes(path, "--keys", "id")), sorted(note(path, name) for name in names))
+                    self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [1.5, 2, 2.5, 3])
+                    self.assertEqual(self.notes(path, "--keys", "id", "--rows", f"{names[-1]},x", "--dtype", "float32"), [])
+                    self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [3, 1.5, 5, 2.5])
+
+    def test_a_column_named_index_that_is_no_index_is_part_of_the_rows(self):
+        for text in ("index,x\n3,1\n3,2\n", "index,x\n3,1\n2,2\n", "index,x\n0.5,1\n1.5,2\n", "x,index\n1,3\n2,4\n"):
+            with self.subTest(text):
+                self.imported(self.text(text))
+                self.assertEqual(self.tensors("m.safetensors")["rows"][1], [2, 2])
+        path = self.text("index,x\n3,1\n4,2\n")
+        self.assertEqual(self.notes(path, "--keys", "index"), [])
+        self.assertEqual(numbers(self.tensors("m.safetensors"), "x.keys"), [3, 4])
+        self.imported(path, "--keys", "x")
+        self.assertEqual(numbers(self.tensors("m.safetensors"), "index"), [3, 4])
+        self.imported(self.text("index\n3\n4\n"))
+        self.assertEqual(numbers(self.tensors("m.safetensors"), "index"), [3, 4])
+
     def test_a_named_range_is_not_a_column(self):
         path = self.parquet(index=[{"kind": "range", "name": "id", "start": 1, "stop": 3, "step": 1}], x=[1.5, 2.5])
         self.assertEqual(self.refused(path, "--keys", "id"), f"{path}: there is no column id; it has x. id is the index of a pandas "
@@ -393,6 +426,26 @@ class ValuesOfCsv(ColumnTest):
         self.assertEqual(self.refused(path, "--keys", "id"), f"{path}, column id: row 1: b'b\\xe9' {hint}")
         self.notes(path, "--rows", "x")
 
+    def test_a_byte_that_only_windows_has_is_converted_from_its_encoding(self):
+        hint = "is not UTF-8; if the file is from Windows, iconv -f CP1252 -t UTF-8 FILE >NEW converts it"
+        for byte in b"\x80", b"\x93", b"\x9f":
+            path = self.text(b"id,x\na,1\n\xe9" + byte + b",2\n")
+            self.assertIn(hint, self.refused(path, "--keys", "id"))
+        path = self.text("id,x\na,1\n\u0450\xe9,2\n".encode("utf-8").replace(b"\xc3\xa9", b"\xe9"))
+        self.assertIn("iconv -f LATIN1", self.refused(path, "--keys", "id"))
+
+    def test_spaces_between_columns_are_recognised(self):
+        path = self.text("id a b c\nx 1.5 2 3\n")
+        self.assertEqual(self.refused(path, "--keys", "id"), f"{path}: the first line, 'id a b c', has no ','; if ' ' separates the "
+                                                             "columns, use --delimiter ' '")
+        self.notes(path, "--keys", "id", "--delimiter", " ")
+        self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [1.5, 2, 3])
+        self.assertIn("--delimiter ' '", self.refused(self.text("id x\n7 1.5\n")))
+        np.save(self.work / "r.npy", np.zeros(1))
+        for text in "room name\nroom 7\n", "name of room\na b c\n", "room name\n", "the name\nx\n":
+            path = self.text(text, "k.csv")
+            self.assertNotIn("--delimiter", run(self.work / "r.npy", "--keys-from", path, "--keys", text.partition("\n")[0], "--data-dir", self.data)[2])
+
     def test_another_delimiter_is_recognised_and_can_be_given(self):
         for delimiter, shown in (";", "';'"), ("\t", "'\\t'"), ("|", "'|'"):
             path = self.text("id,x,y\na,1.5,2\n".replace(",", delimiter))
@@ -468,7 +521,9 @@ class KeysOfCsv(ColumnTest):
 
     def test_keys_are_int64_if_all_are_integers_in_their_usual_form(self):
         self.assertEqual(self.kind(7, -3, 0, 2 ** 63 - 1, -2 ** 63), [7, -3, 0, 2 ** 63 - 1, -2 ** 63])
-        for other in "x", "08", "-0", "+8", "8.0", str(2 ** 63), "1" * 30:
+        self.assertEqual(self.kind(7, 0, 2 ** 63, 2 ** 64 - 1), [7, 0, 2 ** 63, 2 ** 64 - 1])
+        self.assertEqual(self.tensors("m.safetensors")["x.keys"][0], "uint64")
+        for other in "x", "08", "-0", "+8", "8.0", str(2 ** 64), "1" * 30:
             with self.subTest(other):
                 self.assertEqual(self.kind("7", other), ["7", other])
 
@@ -494,7 +549,7 @@ class KeysOfCsv(ColumnTest):
         yield rows, ("--keys-from", path := self.text("".join(f"{key}\n" for key in keys), "k.txt")), f"{path}, line 2"
 
     def test_a_missing_key_among_numbers_is_an_error_unless_keys_are_asked_to_be_text(self):
-        for key in "NA", "nan", "n/a", "<NA>", "null", "  ":
+        for key in "NA", "nan", "n/a", "<NA>", "null", "\\N", "  ":
             for keys in (["1001", key, "1003"], ["007", key, "008"], ["1001.0", key, "1003.0"], [*map(str, range(1)), key, *map(str, range(2, 22)), "x", "y"]):
                 for path, options, place in self.files_of_keys(keys):
                     with self.subTest(f"{path.name} {keys}"):
@@ -518,6 +573,56 @@ class KeysOfCsv(ColumnTest):
                 with self.subTest(f"{path.name} {keys[:4]}"):
                     self.assertEqual(self.notes(path, *options), [])
 
+    def test_a_key_that_is_no_integer_is_an_error_among_integers(self):
+        mistake = "if it is a mistake, write an integer such as 1234, or remove its row"
+        spelling = "if it is an integer, write it as 1234 is written"
+        digits = (": df['NAME'].astype('int64') before to_csv of pandas, and numpy.savetxt(FILE, x, fmt='%d'), "
+                  "write integers")
+        for key, way in (("12a", mistake), ("id", mistake), ("1,234", mistake), ("+5", mistake), ("0123", spelling),
+                         ("7.0", spelling + digits), ("1e5", spelling + digits), ("9" * 20, "int64 and uint64 do not have it"),
+                         ("-", "if it stands for a key that is missing, remove its row"),
+                         ("?", "if it stands for a key that is missing, remove its row")):
+            for path, options, place in self.files_of_keys(["1000", key, *map(str, range(2000, 2029)), "x", "y"]):
+                with self.subTest(f"{path.name} {key}"):
+                    self.assertEqual(self.refused(path, *options), f"{place} is {key!r}, among keys that are integers; {way}; "
+                                     "if it is a key, use --key-dtype string")
+                    self.assertEqual(self.notes(path, *options, "--key-dtype", "string"), [])
+
+    def test_a_few_integers_or_several_other_keys_are_text(self):
+        for keys in (["7", "12a", *map(str, range(100, 108))], ["7", "a", "b", "c", "d", *map(str, range(100, 200))],
+                     ["7", "007", "008", "009", "010", *map(str, range(100, 200))]):
+            for path, options, _ in self.files_of_keys(keys):
+                with self.subTest(f"{path.name} {keys[:4]}"):
+                    self.assertEqual(self.notes(path, *options), [])
+
+    def test_a_first_line_that_is_no_integer_before_integers_is_a_header(self):
+        rows = self.work / "rows.npy"
+        for count in 3, 40:
+            np.save(rows, np.zeros(count))
+            lines = "".join(f"{key}\n" for key in ["id", *range(1, count)])
+            path = self.text(lines, "k.txt")
+            expected = "is 'id', among keys that are integers; if it is a header, remove the first line; if it is a key, use --key-dtype string"
+            self.assertEqual(self.refused(rows, "--keys-from", path), f"{path}, line 1 {expected}")
+            self.notes(rows, "--keys-from", path, "--key-dtype", "string")
+            for name in "k.csv", "k.tsv":
+                path = self.text(lines, name)
+                self.assertEqual(self.refused(rows, "--keys-from", path, "--no-header", "--keys", "0"), f"{path}, column 0: row 0 {expected}")
+        for path, options in ((self.text("id,x\na,1\n7,1\n8,1\n"), ()), (self.parquet(id=["a", "7", "8"], x=[1.0] * 3), ())):
+            self.assertEqual(self.notes(path, "--keys", "id"), [])
+
+    def test_integers_that_no_dtype_has_are_text_with_a_note(self):
+        path = self.text(f"id,x\n-1,1\n{2 ** 63},2\n")
+        reason = ("because neither int64 nor uint64 has all of these integers: some are negative and others above 2^63 - 1, or one is "
+                  "outside both; --key-dtype string hides this note")
+        self.assertEqual(self.notes(path, "--keys", "id"), [f"{path}: the keys in column id are text, {reason}"])
+        self.assertEqual(strings(self.tensors("m.safetensors"), "x.keys"), ["-1", str(2 ** 63)])
+        rows = self.work / "rows.npy"
+        np.save(rows, np.zeros(2))
+        path = self.text(f"-1\n{2 ** 63}\n", "k.txt")
+        self.assertEqual(self.notes(rows, "--keys-from", path), [f"{path}: the keys are text, {reason}"])
+        self.notes(rows, "--keys-from", self.text(f"1\n{2 ** 63}\n", "k.txt"))
+        self.assertEqual(self.tensors("rows.safetensors")["rows.keys"][0], "uint64")
+
     def test_the_part_with_a_missing_key_is_named(self):
         parts = [self.parquet(f"p{i}.parquet", id=keys, x=[1.0, 2.0]) for i, keys in enumerate((["1", "2"], ["3", "nan"]))]
         self.assertIn(f"{parts[1]}, column id: row 1 is 'nan', among keys that are numbers", self.refused(*parts, "--keys", "id"))
@@ -525,16 +630,19 @@ class KeysOfCsv(ColumnTest):
     def test_integers_with_a_decimal_point_are_text_with_a_note(self):
         path = self.text("id,x\n7.0,1\n-8.0,2\n")
         self.assertEqual(self.notes(path, "--keys", "id"), [f"{path}: the keys in column id are text, because they are written as numbers "
-                                                            "such as 7.0 or 1e9; --key-dtype string hides this note"])
+                                                            "such as 7.0 or 1e9: df['NAME'].astype('int64') before to_csv of pandas, and "
+                                                            "numpy.savetxt(FILE, x, fmt='%d'), write integers; --key-dtype string hides this note"])
+        self.assertTrue(self.refused(path, "--keys", "id", "--key-dtype", "int64").endswith("row 0 is '7.0'; expected int64: df['NAME'].astype('int64') "
+                        "before to_csv of pandas, and numpy.savetxt(FILE, x, fmt='%d'), write integers"))
         self.assertEqual(strings(self.tensors("m.safetensors"), "x.keys"), ["7.0", "-8.0"])
         self.assertEqual(self.notes(path, "--keys", "id", "--key-dtype", "string"), [])
         self.assertEqual(self.notes(self.text("id,x\n7.0,1\n8.1,2\n"), "--keys", "id"), [])
         self.assertEqual(len(self.notes(self.text("id,x\n1.23E+12,1\n4E+12,2\n"), "--keys", "id")), 1)
 
-    def test_one_string_among_many_integers_makes_strings(self):
+    def test_several_strings_among_many_integers_make_strings(self):
         import csv_file
         with unittest.mock.patch.object(csv_file, "BLOCK", 4096):
-            self.assertEqual(self.kind(*range(3000), "x")[-2:], ["2999", "x"])
+            self.assertEqual(self.kind(*range(3000), *"wxyz")[-2:], ["y", "z"])
             self.assertEqual(self.kind(*range(3000))[-2:], [2998, 2999])
 
     def test_key_dtype_decides(self):
@@ -648,7 +756,7 @@ class ForgottenKeys(ColumnTest):
         for name in ("id", "ID", "movie_id", "movieId", "key", "uid", "guid", "user_uid", "userid", "ItemID", "rowid", "ROWID", "index", "idx", "item", "item_id", "sku",
                      "pk"):
             with self.subTest(name):
-                path = self.text(f"{name},x\n1,0.5\n2,1.5\n")
+                path = self.text(f"{name},x\n2,0.5\n1,1.5\n")
                 self.assertEqual(self.notes(path), [f"{path}: column {name} is part of the rows, {self.HINT}"])
                 for options in ("--keys", name), ("--keys-from", self.work / "k.txt"), ("--rows", f"{name},x"):
                     self.assertEqual(self.notes(path, *options), [])

@@ -277,6 +277,10 @@ class HuggingFace(ImportTest):
     def test_keys_of_a_vocabulary(self):
         model = self.work / "model.safetensors"
         safetensors.numpy.save_file({"w": np.zeros((3, 1), "f4")}, model)
+        (self.work / "ids.json").write_text('{"9": 1, "7": 0, "8": 2}')
+        np.save(self.work / "ids.npy", np.zeros((3, 1)))
+        self.imported(self.work / "ids.npy", "--keys-from", self.work / "ids.json")
+        self.assertEqual(numbers(self.tensors("ids.safetensors"), "rows.keys"), [7, 9, 8])
         for name, text in (("vocab.txt", "[PAD]\nking\nqueen\n"), ("vocab.json", '{"king": 1, "[PAD]": 0, "queen": 2}'),
                            ("tokenizer.json", '{"model": {"vocab": {"king": 1, "queen": 2}}, "added_tokens": '
                             '[{"id": 0, "content": "[PAD]"}]}')):

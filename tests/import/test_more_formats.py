@@ -31,8 +31,8 @@ class WordVectors(ColumnTest):
         self.expect(self.text(gzip.compress(b"\xef\xbb\xbf4 2\n" + self.GLOVE.encode()), "m.vec.gz"), words, rows)
         self.expect(self.text(". . . 1 2\nb 3 4\n", "m.txt"), [". . .", "b"], [1, 2, 3, 4])
 
-    def test_ids_in_place_of_words_are_int64(self):
-        for text, keys in ("7 1 2\n-8 3 4\n", None), ("7 1 2\n8 3 4\n", [7, 8]), ("2 2\n7 1 2\n8 3 4\n", [7, 8]), ("7 1 2\n08 3 4\n", ["7", "08"]), ("7 1 2\n9223372036854775808 3 4\n", ["7", "9223372036854775808"]):
+    def test_ids_in_place_of_words_are_integers(self):
+        for text, keys in ("7 1 2\n-8 3 4\n", None), ("7 1 2\n8 3 4\n", [7, 8]), ("2 2\n7 1 2\n8 3 4\n", [7, 8]), ("7 1 2\n08 3 4\n", ["7", "08"]), ("7 1 2\n9223372036854775808 3 4\n", [7, 2 ** 63]):
             with self.subTest(text):
                 path = self.text(text, "m.txt")
                 if keys is None:
@@ -151,7 +151,7 @@ class KeyFiles(ColumnTest):
             path = self.text(text, "k.txt")
             self.assertEqual(self.notes(self.rows, "--keys-from", path),
                              [f"{path}, line {line}: {shown} is read with its quotes; if the file is CSV, as pandas writes it, rename it to .csv and "
-                              "import the table with --keys-from FILE.csv --no-header --keys 0; --key-dtype string hides this note"])
+                              "import the table with tensord-import and its options --keys-from FILE.csv --no-header --keys 0; --key-dtype string hides this note"])
             self.assertEqual(self.notes(self.rows, "--keys-from", path, "--key-dtype", "string"), [])
         self.assertEqual(self.notes(self.rows, "--keys-from", self.text('"\n"a\n5"\n', "k.txt")), [])
         self.assertEqual(self.keys(), ['"', '"a', '5"'])
@@ -159,7 +159,8 @@ class KeyFiles(ColumnTest):
     def test_lines_with_a_decimal_point_are_noted(self):
         path = self.text("1.0\n2.0\n1e9\n", "k.txt")
         self.assertEqual(self.notes(self.rows, "--keys-from", path),
-                         [f"{path}: the keys are text, because they are written as numbers such as 7.0 or 1e9; --key-dtype string hides this note"])
+                         [f"{path}: the keys are text, because they are written as numbers such as 7.0 or 1e9: df['NAME'].astype('int64') before to_csv of "
+                          "pandas, and numpy.savetxt(FILE, x, fmt='%d'), write integers; --key-dtype string hides this note"])
         self.assertEqual(self.notes(self.rows, "--keys-from", path, "--key-dtype", "string"), [])
 
     def test_an_empty_line_is_not_a_key(self):

@@ -137,12 +137,12 @@ def put_with_keys(daemon, tmp_path, content, *options, name="keys", status=0):
 @pytest.mark.parametrize(("content", "options", "expected"), [
     (b"9\n7\n", (), [9, 7]), (b"9\r\n7", (), [9, 7]), (b"09\n7\n", (), ["09", "7"]), (b"9\n7\n", ("--key-dtype", "string"), ["9", "7"]),
     (b"09\n7\n", ("--key-dtype", "uint64"), [9, 7]), (b"\xef\xbb\xbf9\n7\n", (), [9, 7]), (b"\xef\xbb\xbf\xc3\xb6\na\n", (), ["ö", "a"]),
-    (b"NA\n7\n", ("--key-dtype", "string"), ["NA", "7"])])
+    (b"NA\n7\n", ("--key-dtype", "string"), ["NA", "7"]), (b"18446744073709551615\n7\n", (), [2 ** 64 - 1, 7])])
 def test_a_file_of_keys_is_read_as_by_the_importer(daemon, client, tmp_path, content, options, expected):
     assert put_with_keys(daemon, tmp_path, content, *options) == ""
     table = client.tables["cli6"]
     assert table.by_key(expected).tolist() == [1, 2]
-    assert table.info()["keys"] == ("string" if isinstance(expected[0], str) else "uint64" if "uint64" in options else "int64")
+    assert table.info()["keys"] == ("string" if isinstance(expected[0], str) else "uint64" if "uint64" in options or max(expected) >= 2 ** 63 else "int64")
     table.delete()
 
 
@@ -150,6 +150,9 @@ def test_a_file_of_keys_is_read_as_by_the_importer(daemon, client, tmp_path, con
     ("keys", b"a\n\n", "keys, line 2: it is empty; expected a key"), ("keys", b"a\n\xe9\n", "is not UTF-8; if the file is in Latin-1, iconv -f LATIN1"),
     ("keys", "a\nb\n".encode("utf-16"), "the text is in UTF-16; expected UTF-8"), ("keys", b"7\nNA\n", "keys, line 2 is 'NA', among keys that are numbers"),
     ("keys", b"7\n8 \n", "keys, line 2 is '8 ', with blanks around it"), ("keys", b"7\n7\n", "keys 0 and 1 are both 7. A key names one row"),
+    ("keys", b"id\n7\n8\n", "keys, line 1 is 'id', among keys that are integers; if it is a header, remove the first line; if it is a key, use --key-dtype string"),
+    *((f"k.{suffix}", b"7\n8\n", f"k.{suffix}: it has columns, which tensord-import reads: --keys-from FILE --keys COLUMN; expected one key a line, or .json or .npy: "
+       "numpy.save('keys.npy', numpy.array(df['COLUMN'].tolist())) makes one of a column of pandas") for suffix in ("csv", "tsv.gz", "jsonl", "parquet")),
     ("k.json", b'{"a": 0, "b": 2}', 'key "b" is for row 2, but the table has 2 rows'), ("k.npy", b"x", "k.npy: it is damaged, or not an array")])
 def test_what_the_importer_refuses_of_a_file_of_keys_is_refused(daemon, client, tmp_path, name, content, said):
     assert said in put_with_keys(daemon, tmp_path, content, name=name, status=1)
@@ -158,7 +161,7 @@ def test_what_the_importer_refuses_of_a_file_of_keys_is_refused(daemon, client, 
 
 def test_keys_of_other_files_than_text(daemon, client, tmp_path):
     np.save(tmp_path / "ids.npy", np.array([9, 7], "i4"))
-    for name, content, keys in ("k.npy", (tmp_path / "ids.npy").read_bytes(), [9, 7]), ("vocab.json", b'{"b": 1, "a": 0}', ["a", "b"]):
+    for name, content, keys in ("k.npy", (tmp_path / "ids.npy").read_bytes(), [9, 7]), ("vocab.json", b'{"b": 1, "a": 0}', ["a", "b"]), ("ids.json", b'{"7": 1, "9": 0}', [9, 7]):
         assert put_with_keys(daemon, tmp_path, content, name=name) == ""
         assert client.tables["cli6"].by_key(keys).tolist() == [1, 2]
         client.tables["cli6"].delete()
@@ -166,7 +169,8 @@ def test_keys_of_other_files_than_text(daemon, client, tmp_path):
 
 def test_keys_that_look_like_numbers_and_are_text_are_noted(daemon, client, tmp_path):
     assert put_with_keys(daemon, tmp_path, b"7.0\n8.0\n") == (
-        f"note: {tmp_path}/keys: the keys are text, because they are written as numbers such as 7.0 or 1e9; --key-dtype string hides this note\n")
+        f"note: {tmp_path}/keys: the keys are text, because they are written as numbers such as 7.0 or 1e9: df['NAME'].astype('int64') before to_csv of pandas, and "
+        "numpy.savetxt(FILE, x, fmt='%d'), write integers; --key-dtype string hides this note\n")
     client.tables["cli6"].delete()
     assert "--keys names no file of them" in program(daemon, "put", "x", str(tmp_path / "t.npy"), "--key-dtype", "int64", status=1)
 

@@ -177,7 +177,8 @@ def parser() -> argparse.ArgumentParser:
     put.add_argument("file")
     put.add_argument("--keys", help="a file with the key of each row: one a line, or an object {key: row} or a tokenizer.json (.json), or an array (.npy)")
     put.add_argument("--key-dtype", choices=key_files.KINDS,
-                     help="dtype of the keys; default: in text int64 if all keys are integers without leading zeros, otherwise string")
+                     help="dtype of the keys; default: in text int64, or uint64 if one is above 2^63 - 1, if all keys are integers without leading zeros,"
+                          " otherwise string")
     put.add_argument("--persist", action="store_true")
     put.set_defaults(run=run_put)
     get = commands.add_parser("get", help="prints a table, or writes it to a .npy file")
