@@ -3,9 +3,9 @@
 
     compose.py [--binary PATH]
 
-Exit status 77 if podman-compose cannot be installed. tests/deploy/container.sh runs the image itself.
+Exit status 77 if podman is not installed, or podman-compose cannot be. tests/deploy/container.sh runs the image itself.
 """
-import argparse, json, os, re, subprocess, sys
+import argparse, json, os, re, shutil, subprocess, sys
 
 sys.dont_write_bytecode = True
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -16,6 +16,8 @@ import packages
 
 def configuration(text):
     """the document that podman-compose makes of a file"""
+    if not shutil.which("podman"):  # podman-compose asks it for its version
+        raise packages.Unavailable("podman is not installed")
     program = packages.program("podman-compose")
     python = os.path.join(os.path.dirname(program), "python")
     done = subprocess.run([python, "-c", "import json, sys, yaml; print(json.dumps(yaml.safe_load(sys.stdin)))"], input=text,
