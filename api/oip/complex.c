@@ -15,13 +15,12 @@ td_status td_oip_pairs_to_complex(struct td_oip_reader *reader, const struct td_
     td_dtype pair;
     char text[TD_SHAPE_TEXT];
     struct td_shape *shape = &tensor->shape;
+    const bool is_half = tensor->dtype == TD_DTYPE_FLOAT16 || tensor->dtype == TD_DTYPE_BFLOAT16;
     const bool has_pair = complex_of(tensor->dtype, &pair);
-    /* The parameter of the request is not about indices and keys. */
-    const bool is_data = reader->request->op->inputs[input->target.input].role == TD_ROLE_DATA;
-    if (!has_pair && (is_data || input->has_complex))
+    /* The parameter of the request is not about integers, such as indices. */
+    if (is_half || (input->has_complex && !has_pair))
         td_error_set(reader->err, TD_MALFORMED_REQUEST,
-                     "%s is %s, but complex is true: complex numbers are pairs of FP32 or FP64; "
-                     "\"complex\": false in the parameters of the input takes it as it is",
+                     "%s is %s, but complex is true: complex numbers are pairs of FP32 or FP64",
                      TD_OIP_SHOWN(input->name), td_dtype_info(tensor->dtype)->oip);
     else if (!has_pair)
         return TD_OK;

@@ -300,17 +300,6 @@ class Inference(OipTest):
         mixed = self.infer("einsum", [pair, {**real, **false}], parameters={**times, "complex": True})
         self.assertError(mixed, 400, "complex64")  # einsum has one dtype: each was read as it says
 
-    def test_complex_of_the_request_is_about_data_and_not_about_indices(self):
-        pairs = oip_input("params", "FP32", [2, 2], [0.0, 1.0, 2.0, 3.0])
-        index = oip_input("indices", "INT64", [1], [1])
-        document, _ = read_reply(self.infer("gather", [pairs, index], parameters={"complex": True}))
-        self.assertEqual(document["outputs"][0]["data"], [2.0, 3.0])
-        for datatype, data in (("INT32", [1, 2]), ("BOOL", [True, False]), ("BYTES", ["a", "b"]), ("FP16", [1, 2])):
-            with self.subTest(datatype):
-                other = oip_input("params", datatype, [2], data)
-                self.assertError(self.infer("gather", [other, index], parameters={"complex": True}), 400, '\"complex\": false in the parameters')
-                self.assertStatus(self.infer("gather", [{**other, "parameters": {"complex": False}}, index], parameters={"complex": True}), 200)
-
     def test_the_way_to_a_complex_output_says_what_it_does_to_inputs(self):
         real = oip_input("x", "FP32", [2], [1.0, 2.0])
         self.assertError(self.infer("cast", [real], parameters={"dtype": "complex64"}), 400, '\"complex\": false')

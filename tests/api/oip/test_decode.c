@@ -567,7 +567,7 @@ static const struct {
     { "pairs", "FP32", "[2,2]", "[1,-1,0,2]", "complex64[2] 1 -1 0 2", NULL },
     { "one", "FP64", "[2]", "[3,4]", "complex128[] 3 4", NULL },
     { "none", "FP32", "[0,2]", "[]", "complex64[0]", NULL },
-    { "integers", "INT32", "[2]", "[3,4]", NULL, "pairs of FP32 or FP64" },
+    { "integers are none", "INT32", "[2]", "[3,4]", "int32[2] 3 4", NULL },
     { "three", "FP32", "[3]", "[1,2,3]", NULL, "the last dimension is 2" },
     { "a scalar", "FP32", "[]", "[1]", NULL, "the last dimension is 2" },
     { "halves", "FP16", "[2]", "[1,2]", NULL, "pairs of FP32 or FP64" },
