@@ -47,7 +47,7 @@ td_status td_tensor_call_unmodified(struct td_call *call);
 /* Of a change, which a worker makes. */
 TD_MUST_CHECK td_status td_tensor_call_begin_write(struct td_call *call);
 
-/* For a DELETE: refuses a body, which probably says that only a part is meant. */
+/* For a DELETE: refuses a body of known length, which probably says that a part is meant. */
 TD_MUST_CHECK td_status td_tensor_call_refuse_body(struct td_call *call);
 TD_MUST_CHECK td_status td_tensor_call_check_write(struct td_call *call);
 td_effect td_tensor_call_effect(struct td_call *call, struct td_writer *writer);
