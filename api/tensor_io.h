@@ -1,10 +1,10 @@
 /* tensor_io.h - one tensor as a document: the bodies of PUT and GET /v1/tensors/{name}.
  *
- *     format          reads                                       writes
- *     json            a tensor as in a request, also `ref`        a typed tensor, in any layout
- *     safetensors     a file of one tensor of any name            a file of one tensor named
- * "tensor" npy             versions 1 to 3, either byte order,         version 1, C order C or
- * Fortran order
+ *     format       reads                                    writes
+ *     json         a tensor as in a request, also `ref`     a typed tensor, in any layout
+ *     safetensors  a file of one tensor of any name         a file of one tensor named "tensor"
+ *     npy          versions 1 to 3, either byte order,      version 1, C order
+ *                  C or Fortran order
  *
  * Ownership  The data of a tensor that is read points into the body if it needs no conversion
  *            (*in_body), otherwise into the arena; that of a ref is owned by the resolver. A reply

@@ -1,8 +1,7 @@
 /* device.h - the interface of a device that computes beside the CPU: one vtable and its types.
  *
- *     server ── td_device_load ──► struct td_device_api ──► a plugin (tensord-gpu-cuda.so), or the
- *               (loader/loader.h)                           reference device, which runs on the
- * host
+ *     server ── td_device_load ──► struct td_device_api ──► a plugin (tensord-gpu-cuda.so), or
+ *               (loader/loader.h)                           the reference device, on the host
  *
  *     stream:  copy_to_device ─► run ─► copy_to_host ─► …   submitted, executed in this order
  *              poll, wait: is all submitted work complete?
@@ -14,8 +13,8 @@
  *
  * Work       One op, described by the arguments that td_op_infer accepted, with device addresses as
  *            data, or addresses of pinned host memory if there are few bytes (direct_bytes).
- * Merging several calls into one launch is up to the caller; `items` only lets the device report
- *            per call. Strings are not supported. The caller has checked the values
+ *            Merging several calls into one launch is up to the caller; `items` only lets the
+ *            device report per call. Strings are not supported. The caller has checked the values
  *            that td_op.valid checks. Keys with an index (`key_index`) are those of a table: its
  *            `keys` and `blocks` are on the device, the image is 256-byte aligned.
  * Results    Those of the op's own kernel, bit for bit where it moves data; sums may be added
@@ -24,11 +23,13 @@
  *            range; so is that of a missing key where the policy is `error`. The caller decides
  *            whether that is an error.
  * Ownership  The caller of an open function closes what it opened. Streams and memory are closed
- * and freed before their device, except that closing a lost device frees all that it owns. Threads
- * One thread at a time for a device and all that it owns; `close` of a lost device may run on
- * another thread once no other thread uses the device. Host memory may be read and written from any
- * thread. Errors     MEMORY_EXHAUSTED: out of device memory; nothing was submitted, and the device
- * remains usable. NOT_SUPPORTED: the device has no kernel for this work. DEVICE_UNAVAILABLE: the
+ *            and freed before their device, except that closing a lost device frees all that it
+ *            owns.
+ * Threads    One thread at a time for a device and all that it owns; `close` of a lost device
+ *            may run on another thread once no other thread uses the device. Host memory may be
+ *            read and written from any thread.
+ * Errors     MEMORY_EXHAUSTED: out of device memory; nothing was submitted, and the device remains
+ *            usable. NOT_SUPPORTED: the device has no kernel for this work. DEVICE_UNAVAILABLE: the
  *            device is lost, with all submitted work; every later call returns it until the device
  *            is closed and opened again. INTERNAL: the caller violated this contract.
  * Version    A plugin is a shared object that exports td_device_plugin, of type

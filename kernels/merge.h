@@ -4,10 +4,11 @@
  *              output is the concatenation of their outputs. gather with axis = batch_dims = 0 and
  *              gather_nd with batch_dims = 0, when table, attributes, dtypes and the shape of a row
  *              of indices are equal; find, whose table is the keys and whose indices the queries.
- * embedding_bag, whose offsets or segment ids are raised by what the calls before have. stack calls
- * with equal equation, shapes and dtypes: inputs that differ between the calls are stacked along a
- * new first dimension, and so are the outputs; inputs that are the same tensor in all calls are
- * not. einsum.
+ *              embedding_bag, whose offsets or segment ids are raised by what the calls before
+ *              have.
+ *     stack    calls with equal equation, shapes and dtypes: inputs that differ between the calls
+ *              are stacked along a new first dimension, and so are the outputs; inputs that are the
+ *              same tensor in all calls are not. einsum.
  *
  * The merged call is an ordinary call with its own shapes and attributes, already accepted by
  * td_op_infer. Only its data is missing: td_merge_copy writes that of the inputs not shared.

@@ -2,10 +2,11 @@
  * works on it.
  *
  * Ownership  The caller's memory, of the sizes that the op's cost reports; the same workspace may
- * be used for one parallel loop after another. Threads    The thread that runs the kernel assigns
- * `shared`. A range function (exec.h) acquires the scratch of one thread, uses it exclusively and
- * releases it before it returns. There are as many scratch areas as ranges that run at a time, so
- * one is always free. */
+ *            be used for one parallel loop after another.
+ * Threads    The thread that runs the kernel assigns `shared`. A range function (exec.h) acquires
+ *            the scratch of one thread, uses it exclusively and releases it before it returns.
+ *            There are as many scratch areas as ranges that run at a time, so one is always
+ *            free. */
 #ifndef TD_KERNELS_WORKSPACE_H
 #define TD_KERNELS_WORKSPACE_H
 

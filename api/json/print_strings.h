@@ -3,7 +3,8 @@
  * Both functions check between steps, also within a long string, whether to stop.
  *
  * Bounds     The text of n strings is as long as their bytes, 3 for the quotes and the comma of
- * each, and what their escapes add. Cost       About 1 ns per byte each. */
+ *            each, and what their escapes add.
+ * Cost       About 1 ns per byte each. */
 #ifndef TD_API_JSON_PRINT_STRINGS_H
 #define TD_API_JSON_PRINT_STRINGS_H
 

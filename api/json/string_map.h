@@ -2,7 +2,7 @@
  *
  * Ownership  Names and values are NUL-terminated copies in the arena.
  * Errors     MALFORMED_REQUEST, with a pointer, for another value, a NUL within a text or a name
- * that is given twice; others of td_json_object. */
+ *            that is given twice; others of td_json_object. */
 #ifndef TD_API_JSON_STRING_MAP_H
 #define TD_API_JSON_STRING_MAP_H
 

@@ -9,7 +9,7 @@
  * body.
  *
  * Errors     MALFORMED_REQUEST: a name that is not an input; an input given twice, or row numbers
- * and keys; indices with gaps. RESOURCE_LIMIT (tensors). TENSOR_NOT_FOUND. */
+ *            and keys; indices with gaps. RESOURCE_LIMIT (tensors). TENSOR_NOT_FOUND. */
 #ifndef TD_API_MESSAGE_NAMED_INPUTS_H
 #define TD_API_MESSAGE_NAMED_INPUTS_H
 

@@ -4,9 +4,10 @@
  * transpositions of neighbours), the first one if several have the same distance. The distance is
  * at most a third of the length of the given name, or one. A name that has the given one as a whole
  * part, users:rows or users@2 for users, counts as one edit away. The given name itself is never
- * suggested. Names longer than 63 characters are not compared. Cost       At most TD_SUGGEST_WORK
- * steps of 3 to 5 ns; a step is one name, or one character of a name. Names are compared in order
- * until the steps are used up, so the likeliest names should come first. */
+ * suggested. Names longer than 63 characters are not compared.
+ * Cost       At most TD_SUGGEST_WORK steps of 3 to 5 ns; a step is one name, or one character of a
+ *            name. Names are compared in order until the steps are used up, so the likeliest names
+ *            should come first. */
 #ifndef TD_API_TEXT_SUGGEST_H
 #define TD_API_TEXT_SUGGEST_H
 

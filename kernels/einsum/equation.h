@@ -14,8 +14,9 @@
  *            two extents, and the error names the label and both; ellipses do not broadcast.
  *            RESOURCE_LIMIT (rank): the output has more than TD_MAX_RANK dimensions. The text is
  *            checked first, then the number of inputs, then the shapes. If the equation has a label
- * that looks like syntax, such as an arrow, the message of any error advises against it. Ownership
- * The equation is allocated from the arena and refers to nothing outside of it. Threads Reentrant.
+ *            that looks like syntax, such as an arrow, the message of any error advises against it.
+ * Ownership  The equation is allocated from the arena and refers to nothing outside of it.
+ * Threads    Reentrant.
  * Cost       One pass over the text, of any length; each label is searched for among at most
  *            TD_EINSUM_MAX_LABELS.
  * Source     numpy.einsum in the NumPy reference; tf.einsum in the TensorFlow API reference. */

@@ -11,18 +11,20 @@
  *                                    (params - zero_point) * scale
  *            output       [b, R...]  b is num_segments, or the last of segment_ids + 1
  *            With layout byte_rowwise params is uint8 [n, d + 8] and a row ends in its scale and
- * its offset, two float32; the output is [b, d]. Values     sum, mean: divided by the sum of the
- * weights, sqrtn: by the root of the sum of their squares; a weight that is not given is 1, a
- * divisor of 0 gives 0. max: NaN wins. A bag without rows is zeros. Float64 is computed in float64,
- * all others in float32, and rounded once, to dtype. Bounds     0 <= index < n, or the bounds
- * policy; a replaced index counts, as a row of zeros with zero. An index equal to padding_index, as
- * it is given, does not count. 0 = offsets[0] <= offsets[1] <= ... <= m. 0 <= segment_ids <
- * num_segments. Ownership  Borrows all tensors for the call; writes only the output. Threads
- * Reentrant. Splits rows, not bags, through exec; a large bag is summed in parts that depend on
- * nothing else, so the result does not depend on the number of threads. Cost       One random read
- * for each index, one pass over what these rows have. Source     torch.nn.functional.embedding_bag
- * with offsets, tf.nn.embedding_lookup_sparse with segment_ids; layout byte_rowwise is
- * torch.ops.quantized.embedding_bag_byte. */
+ *            its offset, two float32; the output is [b, d].
+ * Values     sum, mean: divided by the sum of the weights, sqrtn: by the root of the sum of their
+ *            squares; a weight that is not given is 1, a divisor of 0 gives 0. max: NaN wins. A bag
+ *            without rows is zeros. Float64 is computed in float64, all others in float32, and
+ *            rounded once, to dtype.
+ * Bounds     0 <= index < n, or the bounds policy; a replaced index counts, as a row of zeros with
+ *            zero. An index equal to padding_index, as it is given, does not count.
+ *            0 = offsets[0] <= offsets[1] <= ... <= m. 0 <= segment_ids < num_segments.
+ * Ownership  Borrows all tensors for the call; writes only the output.
+ * Threads    Reentrant. Splits rows, not bags, through exec; a large bag is summed in parts that
+ *            depend on nothing else, so the result does not depend on the number of threads.
+ * Cost       One random read for each index, one pass over what these rows have.
+ * Source     torch.nn.functional.embedding_bag with offsets, tf.nn.embedding_lookup_sparse with
+ *            segment_ids; layout byte_rowwise is torch.ops.quantized.embedding_bag_byte. */
 #ifndef TD_KERNELS_EMBEDDING_BAG_H
 #define TD_KERNELS_EMBEDDING_BAG_H
 

@@ -24,7 +24,7 @@
  * Threads  Reentrant. td_key_index_build splits the work with its td_exec.
  * Source   Blocks with tags and a counter of overflows: F14 (Bronson and Shi, "Open-sourcing F14
  *          for faster, more memory-efficient hash tables", 2019). Hash of integers: the finalizer
- * of MurmurHash3 with the seed; of strings: XXH3 (libxxhash). */
+ *          of MurmurHash3 with the seed; of strings: XXH3 (libxxhash). */
 #ifndef TD_KERNELS_KEY_INDEX_KEY_INDEX_H
 #define TD_KERNELS_KEY_INDEX_KEY_INDEX_H
 

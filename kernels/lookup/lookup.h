@@ -7,8 +7,9 @@
  *            output   [Q..., P...]  dtype of params: params[i] where keys[i] equals the query
  *            found    [Q...]        bool: does any key equal the query?
  * Missing    Of queries that no key equals: with `error` the first one, in row-major order, ends
- * the call with KEY_NOT_FOUND; `zero` gives rows of zeros (of empty strings), `default` the row
- * `default`, one whose elements are all the scalar `default`, or the query's own row of `default`.
+ *            the call with KEY_NOT_FOUND; `zero` gives rows of zeros (of empty strings), `default`
+ *            the row `default`, one whose elements are all the scalar `default`, or the query's own
+ *            row of `default`.
  * Ownership  Borrows all tensors for the call; writes only the outputs.
  * Threads    Reentrant. Splits the queries, then the rows, through exec.
  * Cost       That of find (kernels/find) and of gather (kernels/gather). */

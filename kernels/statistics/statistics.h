@@ -3,16 +3,19 @@
  *
  * Values     numbers and bool: themselves, true is 1; complex numbers: their absolute values;
  *            strings: their lengths in bytes. All but the counts are of the finite values. -0.0 is
- * less than 0.0, as in totalOrder of IEEE 754. Blocks     the tensor is seen as a matrix, [first
- * dimension, product of the others]; a scalar is [1, 1]. Its rows and columns are divided into at
- * most 64 ranges each, whose sizes differ by at most one, the larger ones first
- * (numpy.array_split). Results    as numpy.mean, numpy.std and numpy.linalg.norm of the values as
- * float64, but no sum on the way to them overflows: a result is infinite only if it is too large
- * for float64 itself. They do not depend on the number of threads: values are summed in tiles, of
- * which the sums are merged in pairs. Threads    Reentrant. Splits its tiles through exec. Errors
- * MEMORY_EXHAUSTED, RESOURCE_LIMIT of the arena, and the errors of exec. Source     numpy.mean,
- * numpy.std, numpy.array_split in the NumPy reference; T. F. Chan, G. H. Golub, R. J. LeVeque,
- * "Updating Formulae and a Pairwise Algorithm for Computing Sample Variances" (1979). */
+ *            less than 0.0, as in totalOrder of IEEE 754.
+ * Blocks     the tensor is seen as a matrix, [first dimension, product of the others]; a scalar is
+ *            [1, 1]. Its rows and columns are divided into at most 64 ranges each, whose sizes
+ *            differ by at most one, the larger ones first (numpy.array_split).
+ * Results    as numpy.mean, numpy.std and numpy.linalg.norm of the values as float64, but no sum on
+ *            the way to them overflows: a result is infinite only if it is too large for float64
+ *            itself. They do not depend on the number of threads: values are summed in tiles, of
+ *            which the sums are merged in pairs.
+ * Threads    Reentrant. Splits its tiles through exec.
+ * Errors     MEMORY_EXHAUSTED, RESOURCE_LIMIT of the arena, and the errors of exec.
+ * Source     numpy.mean, numpy.std, numpy.array_split in the NumPy reference; T. F. Chan, G. H.
+ *            Golub, R. J. LeVeque, "Updating Formulae and a Pairwise Algorithm for Computing Sample
+ *            Variances" (1979). */
 #ifndef TD_KERNELS_STATISTICS_H
 #define TD_KERNELS_STATISTICS_H
 

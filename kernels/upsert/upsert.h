@@ -1,8 +1,9 @@
 /* upsert.h - rows of a table replaced, appended and removed by their keys.
  *
  *     upsert   a key that the table has: its row is replaced; the others are appended in their
- * order remove   the rows of the keys that the table has are taken out, and the last rows move up:
- * the first gap gets the last row, the next one the row before it, until none is left
+ *              order
+ *     remove   the rows of the keys that the table has are taken out, and the last rows move up:
+ *              the first gap gets the last row, the next one the row before it, until none is left
  *
  * Both have two steps, so that the caller can allocate the table in between: find computes a
  * td_row_change, which is then applied to the rows and to their keys.

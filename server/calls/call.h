@@ -1,9 +1,9 @@
 /* call.h - one request, from its headers to the last byte of its reply.
  *
- *  headers, body ──► decode ─► admit ─► compute ─► change ─► encode ──► reply sent ──► td_call_free
- *  I/O thread        I/O thread, or a worker while the connection       I/O thread
- *                    is suspended; a change that may wait for a disk
- *                    is made by a thread for disks
+ *     headers, body ─► decode ─► admit ─► compute ─► change ─► encode ─► reply sent ─► td_call_free
+ *     I/O thread       I/O thread, or a worker while the connection      I/O thread
+ *                      is suspended; a change that may wait for a disk
+ *                      is made by a thread for disks
  *
  * Ownership  One owner at a time: the I/O thread, then perhaps a worker, then the I/O thread.
  *            All that the request needs is in the call's arena and is freed with it. The memory of

@@ -12,7 +12,8 @@
  *
  * Errors     INVALID_ARGUMENT; FORBIDDEN, DEVICE_UNAVAILABLE, ... of a part that cannot be read
  * Cost       Nothing unless a resident table is scaled and nothing is added: then a search among
- * the names for each input that could be added, and as many more if an alias names the table. */
+ *            the names for each input that could be added, and as many more if an alias names the
+ *            table. */
 #ifndef TD_SERVER_CALLS_COMPANIONS_H
 #define TD_SERVER_CALLS_COMPANIONS_H
 

@@ -7,7 +7,7 @@
  * all statistics.
  *
  * Errors     UNKNOWN_OP with the nearest model, NOT_FOUND for a version, FORBIDDEN,
- * DEVICE_UNAVAILABLE of a damaged table. */
+ *            DEVICE_UNAVAILABLE of a damaged table. */
 #ifndef TD_SERVER_CALLS_MODELS_H
 #define TD_SERVER_CALLS_MODELS_H
 

@@ -2,7 +2,7 @@
  * the first input of the op, as in POST /v1/tensors/{name}/gather and .../find.
  *
  * Errors     TENSOR_NOT_FOUND, FORBIDDEN; INVALID_ARGUMENT if the op needs keys and there are
- * none. */
+ *            none. */
 #ifndef TD_SERVER_CALLS_PATH_TABLE_H
 #define TD_SERVER_CALLS_PATH_TABLE_H
 

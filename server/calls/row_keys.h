@@ -2,12 +2,12 @@
  *
  *     lookup     the keys of the rows are left out: they are those of the table
  *     gather     {"keys": [...]} in the place of indices: found before the op runs, which then gets
- * the row numbers as int64
+ *                the row numbers as int64
  *
  * Threads    The call's owner.
  * Errors     INVALID_ARGUMENT if the table has no keys, or the row numbers are not those of its
- * rows; UNSUPPORTED_DTYPE if the keys have another dtype than the table's; KEY_NOT_FOUND unless
- *            `bounds` is zero, which gives a row of zeros. */
+ *            rows; UNSUPPORTED_DTYPE if the keys have another dtype than the table's; KEY_NOT_FOUND
+ *            unless `bounds` is zero, which gives a row of zeros. */
 #ifndef TD_SERVER_CALLS_ROW_KEYS_H
 #define TD_SERVER_CALLS_ROW_KEYS_H
 

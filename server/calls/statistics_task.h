@@ -3,7 +3,7 @@
  * compute those of one version at the same time; the first that ends keeps its own.
  *
  * Errors   those of GET of a tensor; MEMORY_EXHAUSTED, DEADLINE_EXCEEDED while they are
- * computed. */
+ *          computed. */
 #ifndef TD_SERVER_CALLS_STATISTICS_TASK_H
 #define TD_SERVER_CALLS_STATISTICS_TASK_H
 

@@ -3,8 +3,8 @@
  * movies@1 and movies@2, are counted together.
  *
  * Cost     Of a request without a resident table a few comparisons. The first read of a version
- * looks its name up, under a mutex; the version keeps its place. Threads  The thread of the
- * shard. */
+ *          looks its name up, under a mutex; the version keeps its place.
+ * Threads  The thread of the shard. */
 #ifndef TD_SERVER_CALLS_TABLE_READS_H
 #define TD_SERVER_CALLS_TABLE_READS_H
 

@@ -10,7 +10,7 @@
  * build the index of its keys.
  *
  * Errors   as of tensor_tasks.h, and of the ops scatter, upsert, remove; INVALID_ARGUMENT if the
- * table has no keys; CONFLICT if the name is that of an immutable version or an alias. */
+ *          table has no keys; CONFLICT if the name is that of an immutable version or an alias. */
 #ifndef TD_SERVER_CALLS_UPDATE_TASKS_H
 #define TD_SERVER_CALLS_UPDATE_TASKS_H
 

@@ -2,9 +2,10 @@
  *
  * Bounds     TD_KEPT_DOCUMENTS of them; further ones are compressed for each reply.
  * Ownership  The documents are kept until td_kept_free, so no reply outlives them that is sent
- * before. They are not charged to any budget: how many there are is decided by the program. Threads
- * Any. Two that find a document missing both compress it, and one result is kept. Errors     Those
- * of td_deflate. */
+ *            before. They are not charged to any budget: how many there are is decided by the
+ *            program.
+ * Threads    Any. Two that find a document missing both compress it, and one result is kept.
+ * Errors     Those of td_deflate. */
 #ifndef TD_SERVER_COMPRESSION_KEPT_H
 #define TD_SERVER_COMPRESSION_KEPT_H
 

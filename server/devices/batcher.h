@@ -19,16 +19,17 @@
  *            for the client. The device is closed once no reply is in its staging memory, and
  *            opened again, with a try every `retry_ms`. A batch that has not ended after `hang_ms`
  *            is an error of the device, and so is a call to it that has not returned by then, or a
- * second: this device is left open, with its memory, and another one is opened. Deadlines  An item
- * whose deadline passes in the queue, or whose client has disconnected, is not launched. One whose
- * deadline passes in flight is given back at once; the device still writes its outputs to staging
- * memory, which is not reused before the batch ends. Ownership  An item belongs to the batcher from
- * submit to done. Outputs are in staging memory: the item's arena owns the reference in each
- * output's `owner`. Small portions of a merged batch are copied into the arena, so that a client
- * that does not read its reply holds little memory that others need. Threads    One of its own, the
- * only one to call the device, and one that takes over when a call does not return (supervisor.h).
- * Any thread calls submit, trim, counts and available. `done` is called on one of these two and
- * must not block. */
+ *            second: this device is left open, with its memory, and another one is opened.
+ * Deadlines  An item whose deadline passes in the queue, or whose client has disconnected, is not
+ *            launched. One whose deadline passes in flight is given back at once; the device still
+ *            writes its outputs to staging memory, which is not reused before the batch ends.
+ * Ownership  An item belongs to the batcher from submit to done. Outputs are in staging memory: the
+ *            item's arena owns the reference in each output's `owner`. Small portions of a merged
+ *            batch are copied into the arena, so that a client that does not read its reply holds
+ *            little memory that others need.
+ * Threads    One of its own, the only one to call the device, and one that takes over when a call
+ *            does not return (supervisor.h). Any thread calls submit, trim, counts and available.
+ *            `done` is called on one of these two and must not block. */
 #ifndef TD_SERVER_DEVICES_BATCHER_H
 #define TD_SERVER_DEVICES_BATCHER_H
 

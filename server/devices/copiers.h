@@ -7,7 +7,8 @@
  * may be a mapped file, which is read from the disk while it is copied.
  *
  * Ownership  The caller's struct td_copy_job and what is copied stay until the job is done or
- * cancelled. Threads    Any; one at a time for each job. */
+ *            cancelled.
+ * Threads    Any; one at a time for each job. */
 #ifndef TD_SERVER_DEVICES_COPIERS_H
 #define TD_SERVER_DEVICES_COPIERS_H
 

@@ -4,8 +4,8 @@
  *                                                                 │ the device's free
  *                             outside, with its results ◄─────────┘
  *     another thread ── td_hang_guard_give_up ──► true: the limit has passed. Who is inside then
- *                                                 never comes back, even if the device's function
- * does
+ *                                                 never comes back, even if the device's
+ *                                                 function does
  *
  * The vtable of a guard calls that of the device, and passes results on only if the call has not
  * been given up. So after give_up the caller may use whatever the thread inside used, except what
@@ -13,9 +13,9 @@
  *
  * Limit      limit_ns, and of a copy twice the time that a slow disk takes to deliver its bytes.
  * Ownership  A guard borrows the device's vtable. It is freed by whom it was made by, unless a call
- * was given up: the thread inside refers to it for ever. Threads    One thread at a time makes
- * calls, after attach; `supports` is not guarded, and may be called by any thread. Any thread calls
- * give_up. */
+ *            was given up: the thread inside refers to it for ever.
+ * Threads    One thread at a time makes calls, after attach; `supports` is not guarded, and may be
+ *            called by any thread. Any thread calls give_up. */
 #ifndef TD_SERVER_DEVICES_HANG_GUARD_H
 #define TD_SERVER_DEVICES_HANG_GUARD_H
 

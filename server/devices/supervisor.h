@@ -3,13 +3,15 @@
  *
  *     supervisor ── starts ──► the device's thread: serve(context, api), whose calls are guarded
  *         ▲                        │ returns: the end
- *         └── take_over(context) ◄─┘ a call did not return: what the thread has is the supervisor's
- * now, and a new thread serves
+ *         └── take_over(context) ◄─┘ a call did not return: what the thread has is the
+ *                                    supervisor's now, and a new thread serves
  *
  * Calls      Those of the api have the guard's time limit (hang_guard.h); in a hurry they have
- * `hurry_ns`. Ownership  Borrows the context and the device's vtable until td_supervisor_free. A
- * thread whose call did not return is left behind; it uses nothing any more if the call returns
- * after all. Threads    serve and take_over never run at the same time. Any thread calls hurry. */
+ *            `hurry_ns`.
+ * Ownership  Borrows the context and the device's vtable until td_supervisor_free. A thread whose
+ *            call did not return is left behind; it uses nothing any more if the call returns after
+ *            all.
+ * Threads    serve and take_over never run at the same time. Any thread calls hurry. */
 #ifndef TD_SERVER_DEVICES_SUPERVISOR_H
 #define TD_SERVER_DEVICES_SUPERVISOR_H
 

@@ -5,7 +5,7 @@
  * dropped, when the cache holds its only reference or the store has replaced it.
  *
  * Streams    A table is uploaded on the stream of its first user: a small one by use, a large one
- * by its caller (upload.h) after add. Streams are not ordered: others wait while
+ *            by its caller (upload.h) after add. Streams are not ordered: others wait while
  *            td_device_tables_uploading, until finish_uploads of that stream.
  * Eviction   Never of a table in use. Kept tables are evicted last.
  * Threads    The batcher's; has and count from any thread.

@@ -8,10 +8,11 @@
  *          Clients other than browsers send neither header. A page of the console holds no data, so
  *          that a link to it works from anywhere.
  * Host     On a connection to a loopback address that the server listens on, FORBIDDEN unless Host
- * is localhost, a name under it, an address in 127.0.0.0/8, [::1] or a host in --allow-host, with
- * any port: a page of evil.example whose name then resolves to 127.0.0.1 has the same origin as the
- * server, but its Host is still evil.example. On other addresses Host is checked only if
- * --allow-host is set. An HTTP/1.0 request may lack it; the HTTP library requires it of HTTP/1.1.
+ *          is localhost, a name under it, an address in 127.0.0.0/8, [::1] or a host in
+ *          --allow-host, with any port: a page of evil.example whose name then resolves to
+ *          127.0.0.1 has the same origin as the server, but its Host is still evil.example. On
+ *          other addresses Host is checked only if --allow-host is set. An HTTP/1.0 request may
+ *          lack it; the HTTP library requires it of HTTP/1.1.
  *
  * Names are compared ignoring case. IPv4 addresses are four decimal numbers; other forms that
  * resolvers accept (127.1, 0x7f.0.0.1) are refused, as browsers never send them.

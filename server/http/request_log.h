@@ -1,16 +1,18 @@
 /* request_log.h - the log lines of requests, one for each at most.
  *
  *     failed   warn    a fault of the server: a status of 5xx, except those that any client can
- * cause slow     warn    longer than --slow-ms from the last byte of the body until the reply is
- * made; TD_SLOW_LINES a second, the next line says how many there were besides access   info chosen
- * by --access-log, at any level of the log debug   all others, if the level is debug
+ *                      cause
+ *     slow     warn    longer than --slow-ms from the last byte of the body until the reply is
+ *                      made; TD_SLOW_LINES a second, the next line says how many there were besides
+ *     access   info    chosen by --access-log, at any level of the log
+ *                debug   all others, if the level is debug
  *
  * A line is written when the reply has been sent, or cannot be. The member `why` is the first of
  * these that holds.
  *
  * Cost     Of a request without a line some comparisons; no clock is read.
  * Threads  The I/O thread of the connection. Requests are chosen by the time of their arrival, so
- * threads share nothing, and clients cannot choose. */
+ *          threads share nothing, and clients cannot choose. */
 #ifndef TD_SERVER_HTTP_REQUEST_LOG_H
 #define TD_SERVER_HTTP_REQUEST_LOG_H
 

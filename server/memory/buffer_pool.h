@@ -1,8 +1,8 @@
 /* buffer_pool.h - a pool of warm buffers by size class, and the server-wide memory budget.
  *
- *     take ──► in use (counted against `limit`) ──► last unref ──► warm (up to `warm_limit`) ──►
- * system ▲                                           │ └───────────── the next take
- * ◄──────────────┘
+ *     take ─► in use (counted against `limit`) ─► last unref ─► warm (up to `warm_limit`) ─► system
+ *                        ▲                                       │
+ *                        └─────────── the next take ◄────────────┘
  *
  * The first touch of a fresh page costs many times more than copying into a warm one, so a released
  * buffer stays warm for the next request and is unmapped when it was not used for some seconds

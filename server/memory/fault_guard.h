@@ -10,8 +10,8 @@
  *
  *     the owner of a mapping  guards the range, and refuses to return it once it is marked
  *     a reader                looks at the ends of the files that it has read, and compares
- * td_guard_faults() before and after: a change means that it may have read zeros that are not in
- *                             the file
+ *                             td_guard_faults() before and after: a change means that it may have
+ *                             read zeros that are not in the file
  *
  * Threads    Any; ranges are in a table of fixed size that the handler reads without a lock.
  * Errors     A full table (TD_GUARD_RANGES) refuses further ranges. */

@@ -4,8 +4,9 @@
  * reply finds it in the metrics.
  *
  * Cost       Each I/O thread counts in a shard of its own, so no cache line is shared and no
- * addition is a locked one; a reader adds the shards up. Threads    A shard is written by one
- * thread; any thread may read, and may see some counters of a request before others. */
+ *            addition is a locked one; a reader adds the shards up.
+ * Threads    A shard is written by one thread; any thread may read, and may see some counters of a
+ *            request before others. */
 #ifndef TD_SERVER_OBSERVE_METRICS_H
 #define TD_SERVER_OBSERVE_METRICS_H
 

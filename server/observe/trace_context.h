@@ -4,8 +4,8 @@
  * request are found together.
  *
  * Source   W3C Trace Context, level 1: traceparent is VERSION-TRACE_ID-PARENT_ID-FLAGS in
- * lower-case hexadecimal digits. Later versions may append fields after another '-'. tracestate is
- * a list of KEY=VALUE. */
+ *          lower-case hexadecimal digits. Later versions may append fields after another '-'.
+ *          tracestate is a list of KEY=VALUE. */
 #ifndef TD_SERVER_OBSERVE_TRACE_CONTEXT_H
 #define TD_SERVER_OBSERVE_TRACE_CONTEXT_H
 

@@ -11,7 +11,7 @@
  * A file that a person wrote may have none.
  *
  * Errors  MALFORMED_REQUEST for a text that is no such document, has another checksum, or names
- * what cannot be an alias or a version. */
+ *         what cannot be an alias or a version. */
 #ifndef TD_SERVER_STORE_ALIAS_FILE_H
 #define TD_SERVER_STORE_ALIAS_FILE_H
 

@@ -7,12 +7,13 @@
  *
  * Persisting  Each alias has a target now and perhaps one in aliases.json, from which a start takes
  *             it. A flip without `persist` changes the former only. The file is replaced as a
- * persisted tensor's is: after a crash at any point it has all of a flip or nothing. Deleting    A
- * version that an alias names, now or after a restart, cannot be deleted. If its file is removed
- * from the folder nevertheless, the alias stays, and its requests get DEVICE_UNAVAILABLE until the
- * version is there again. Ownership   Borrows what it is given for the call. Threads     Any. Flips
- * are made one after the other. One with `persist` may block for as long as the disk takes, so it
- * has no place on an I/O thread or a worker. */
+ *             persisted tensor's is: after a crash at any point it has all of a flip or nothing.
+ * Deleting    A version that an alias names, now or after a restart, cannot be deleted. If its file
+ *             is removed from the folder nevertheless, the alias stays, and its requests get
+ *             DEVICE_UNAVAILABLE until the version is there again.
+ * Ownership   Borrows what it is given for the call.
+ * Threads     Any. Flips are made one after the other. One with `persist` may block for as long as
+ *             the disk takes, so it has no place on an I/O thread or a worker. */
 #ifndef TD_SERVER_STORE_ALIASES_H
 #define TD_SERVER_STORE_ALIASES_H
 

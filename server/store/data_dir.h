@@ -1,39 +1,46 @@
 /* data_dir.h - the data folder: lists, maps, writes and removes tensor files.
  *
  * Formats    NAME.tensord       NAME; a safetensors file whose data is aligned to 64 bytes and
- * whose
- *                               __metadata__ has "tensord" (the format, "1"), "dtype", "shape" and
- *                               "version". complex128 is stored as pairs of F64, strings as
- *                               "offsets" (U64, one more than there are strings) and "bytes" (U8),
- *                               so that all of them can be mapped. The offsets are still copied
- * into memory, since a mapped file may change after they were checked. Of a table with keys there
- * are also "keys.index" (U8, the image of kernels/key_index/key_index.h) and "keys" (I64 or U64),
- * or "keys.offsets" and "keys.bytes"; "padding" (U8) before them aligns them to 64 bytes.
+ *                               whose __metadata__ has "tensord" (the format, "1"), "dtype",
+ *                               "shape" and "version". complex128 is stored as pairs of F64,
+ *                               strings as "offsets" (U64, one more than there are strings) and
+ *                               "bytes" (U8), so that all of them can be mapped. The offsets are
+ *                               still copied into memory, since a mapped file may change after they
+ *                               were checked. Of a table with keys there are also "keys.index" (U8,
+ *                               the image of kernels/key_index/key_index.h) and "keys" (I64 or
+ *                               U64), or "keys.offsets" and "keys.bytes"; "padding" (U8) before
+ *                               them aligns them to 64 bytes.
  *                               "checksums" follows the data (checksums.h), and the metadata
  *                               "checksum" says how they are made; files of older servers have
  *                               neither.
  *            STEM.npy           STEM
- *            X.keys.npy         the keys of the rows in X.npy, of X@V.npy X.keys@V.npy: both files
- * are one source. load and stat of X.npy are of both. STEM.safetensors   STEM:w for each tensor w;
- * of BASE@VERSION.safetensors BASE:w@VERSION Hidden files are ignored; others are not read
- * (scan_report.h). Ownership  load returns tensors in the caller's arena, which holds the mappings.
- * A tensor's owner keeps its mapping alive beyond the arena; it is NULL if the data had to be
- * converted into the arena. Lock       A change needs the lock of the folder (".tensord.lock"),
- * which one process holds while it runs. Without it, files are listed and mapped, but not changed.
+ *            X.keys.npy         the keys of the rows in X.npy, of X@V.npy X.keys@V.npy: both
+ *                               files are one source. load and stat of X.npy are of both.
+ *            STEM.safetensors   STEM:w for each tensor w; of BASE@VERSION.safetensors
+ *                               BASE:w@VERSION
+ *            Hidden files are ignored; others are not read (scan_report.h).
+ * Ownership  load returns tensors in the caller's arena, which holds the mappings. A tensor's owner
+ *            keeps its mapping alive beyond the arena; it is NULL if the data had to be converted
+ *            into the arena.
+ * Lock       A change needs the lock of the folder (".tensord.lock"), which one process holds while
+ *            it runs. Without it, files are listed and mapped, but not changed.
  * Crashes    A file is written under a hidden name, fsynced, renamed, and the folder fsynced; a
  *            file to be removed is renamed to a hidden name first. The process that takes the lock
  *            removes the hidden files that a crash left.
  * Access     Files get mode 0640, whatever the umask is. A written file is closed and opened again
- * to be read before it gets its name: no descriptor or mapping can write to it. Quota      The
- * sizes of the NAME.tensord files, and of those being written. A write that would make their sum
- * exceed the quota is refused before it writes; one that does not increase it never is. Failures A
- * change of the folder that fails is undone. If the folder can neither be fsynced nor restored, the
- * change stays, *done is true, and the error says so. Until the next successful fsync of the
- * folder, a power failure may leave either state, each file of it complete. Errors RESOURCE_LIMIT
- * (disk_bytes) for a full disk or an exceeded quota, FORBIDDEN for missing permissions,
- * DEVICE_UNAVAILABLE for any other I/O error, DATA_DIR_LOCKED with retry_after_s while another
- * process holds the lock; all name the file and the reason. Threads    Any. Callers serialize
- * writes of the same name; list, stat, load and refresh are for one thread at a time. */
+ *            to be read before it gets its name: no descriptor or mapping can write to it.
+ * Quota      The sizes of the NAME.tensord files, and of those being written. A write that would
+ *            make their sum exceed the quota is refused before it writes; one that does not
+ *            increase it never is.
+ * Failures   A change of the folder that fails is undone. If the folder can neither be fsynced nor
+ *            restored, the change stays, *done is true, and the error says so. Until the next
+ *            successful fsync of the folder, a power failure may leave either state, each file of
+ *            it complete.
+ * Errors     RESOURCE_LIMIT (disk_bytes) for a full disk or an exceeded quota, FORBIDDEN for
+ *            missing permissions, DEVICE_UNAVAILABLE for any other I/O error, DATA_DIR_LOCKED with
+ *            retry_after_s while another process holds the lock; all name the file and the reason.
+ * Threads    Any. Callers serialize writes of the same name; list, stat, load and refresh are for
+ *            one thread at a time. */
 #ifndef TD_SERVER_STORE_DATA_DIR_H
 #define TD_SERVER_STORE_DATA_DIR_H
 

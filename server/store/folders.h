@@ -14,7 +14,7 @@
  * unless files are verified at the start. A folder that is removed takes its versions with it.
  *
  * Threads    Those of the scan, with `scanning` held. It enters as the writer of all names of a
- * version before it makes versions. */
+ *            version before it makes versions. */
 #ifndef TD_SERVER_STORE_FOLDERS_H
 #define TD_SERVER_STORE_FOLDERS_H
 

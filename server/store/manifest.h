@@ -6,8 +6,9 @@
  *
  * Ownership  All of it is in the arena.
  * Errors     MALFORMED_REQUEST, with the reason: another document, no file, a file name that leads
- * out of the folder, that is not one of a tensor file or gives no valid name of a version, a size
- * that is negative or above 2^63 - 1, a digest that is none, a name that is given twice. */
+ *            out of the folder, that is not one of a tensor file or gives no valid name of a
+ *            version, a size that is negative or above 2^63 - 1, a digest that is none, a name that
+ *            is given twice. */
 #ifndef TD_SERVER_STORE_MANIFEST_H
 #define TD_SERVER_STORE_MANIFEST_H
 

@@ -6,7 +6,7 @@
  * A problem is logged when it is reported, and listed until it is solved.
  *
  * Cost       Binary search: there may be one for each alias, and they are reported and solved one
- * by one.
+ *            by one.
  *
  * Threads    Any; they take store->lock. */
 #ifndef TD_SERVER_STORE_PROBLEMS_H

@@ -1,7 +1,7 @@
 /* scan.h - loads the data folder, at start and on rescan: new, changed and removed files.
  *
  * Threads    Any; one scan at a time. It enters as the writer of each name (writer_queue.h), so its
- * thread waits for other writers. */
+ *            thread waits for other writers. */
 #ifndef TD_SERVER_STORE_SCAN_H
 #define TD_SERVER_STORE_SCAN_H
 

@@ -4,10 +4,11 @@
  *     info tables_changed file=model.safetensors added=2 replaced=1
  *     warn table_skipped file=broken.npy reason="..."
  *     info data_dir_scanned added=2 replaced=1 removed=0 unchanged=40 skipped=1 ignored=3
- * scan_ms=1.5
+ *                           scan_ms=1.5
  *
  * Bounds   TD_SCAN_LINES lines of changes and as many of what is skipped; the summary has the
- * number of others as not_logged. Threads  Not synchronised: it belongs to the scan. */
+ *          number of others as not_logged.
+ * Threads  Not synchronised: it belongs to the scan. */
 #ifndef TD_SERVER_STORE_SCAN_REPORT_H
 #define TD_SERVER_STORE_SCAN_REPORT_H
 

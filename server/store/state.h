@@ -2,8 +2,10 @@
  * other.
  *
  *     open.c                              opening, closing, rescanning the folder
- *     read.c   write.c   update.c scan.c  GET and refs; PUT and DELETE; row updates; the data
- * folder alias_flip.c                        flips of aliases alias_check.c what a flip may do
+ *     read.c   write.c   update.c         GET and refs; PUT and DELETE; row updates
+ *     scan.c   folders.c                  the data folder; folders of versions in it
+ *     alias_flip.c                        flips of aliases
+ *     alias_check.c                       what a flip may do
  *     retention.c                         versions that are not kept
  *     writers.c                           how a writer prepares and publishes a version
  *     writer_queue.c                      one writer per name, and who waits

@@ -18,33 +18,36 @@
  *            offsets of strings (which must stay within the file).
  * Persisting Temporary file, fsync, rename, fsync of the folder: after a crash at any point the
  *            folder has the old version or the new one, complete. The next start removes a
- * temporary file left by a crash. A PUT, an update or a DELETE that fails has changed neither
- *            memory nor folder, with one exception, which its error describes: the folder could
- *            neither be fsynced nor restored, and both have changed. A tensor persisted by PUT is
- *            mapped from its file afterwards, as after a restart, and counts against the quota
- *            only with the offsets of strings, which are in memory; a tensor persisted by an update
- *            stays in memory for the next update.
+ *            temporary file left by a crash. A PUT, an update or a DELETE that fails has changed
+ *            neither memory nor folder, with one exception, which its error describes: the folder
+ *            could neither be fsynced nor restored, and both have changed. A tensor persisted by
+ *            PUT is mapped from its file afterwards, as after a restart, and counts against the
+ *            quota only with the offsets of strings, which are in memory; a tensor persisted by an
+ *            update stays in memory for the next update.
  * Lock       One process changes a data folder: the one that holds its lock. Others serve its
- * files; a PUT, update or DELETE that would change it is DATA_DIR_LOCKED with retry_after_s until
- * they get the lock (td_store_retry_lock, td_store_rescan). Without permission to lock the folder
- * such a change is FORBIDDEN. Truncation A mapped file that is truncated reads as zeros. A version
- * made from such data is discarded before it is published; td_store_check reports it to a caller
- * that sends it. Damage     NAME.tensord has checksums. With TD_VERIFY_START a file is compared
- * with them before its tensor is served, with TD_VERIFY_BACKGROUND by td_store_verify while it is
- * served. A damaged file is treated as a truncated one: its tensor is refused, and so is what an
+ *            files; a PUT, update or DELETE that would change it is DATA_DIR_LOCKED with
+ *            retry_after_s until they get the lock (td_store_retry_lock, td_store_rescan). Without
+ *            permission to lock the folder such a change is FORBIDDEN.
+ * Truncation A mapped file that is truncated reads as zeros. A version made from such data is
+ *            discarded before it is published; td_store_check reports it to a caller that sends it.
+ * Damage     NAME.tensord has checksums. With TD_VERIFY_START a file is compared with them before
+ *            its tensor is served, with TD_VERIFY_BACKGROUND by td_store_verify while it is served.
+ *            A damaged file is treated as a truncated one: its tensor is refused, and so is what an
  *            update or a call in flight made from it, until the tensor is replaced or deleted or
  *            the file changes. If the header of NAME.tensord is damaged or malformed, NAME is not
  *            listed, but refused likewise unless another file or a PUT provides it.
  * Versions   Increase with every change of the store. An ETag is strong. That of a mapped or
  *            persisted tensor is derived from the checksums in its file, or else the file's size
- * and time of modification, so a restart keeps it and replicas that serve copies have the same;
- * otherwise from the version and a random number drawn at start. Bounds     Bytes that are not
- * mapped count against the quota: more is RESOURCE_LIMIT (resident_bytes). TD_STORE_TENSORS names;
- * more are RESOURCE_LIMIT (resident_tensors). Files written into the folder count against the disk
- * quota: more is RESOURCE_LIMIT (disk_bytes). Ownership  The caller's arena holds what td_store_get
- * returns. Threads    Any. Readers never wait for a copy or a disk. Writers of one name change it
- * one after the other (writer_queue.h). A change that persists or deletes may block for as long as
- * the disk takes, so it has no place on an I/O thread or a worker. */
+ *            and time of modification, so a restart keeps it and replicas that serve copies have
+ *            the same; otherwise from the version and a random number drawn at start.
+ * Bounds     Bytes that are not mapped count against the quota: more is RESOURCE_LIMIT
+ *            (resident_bytes). TD_STORE_TENSORS names; more are RESOURCE_LIMIT
+ *            (resident_tensors). Files written into the folder count against the disk quota: more
+ *            is RESOURCE_LIMIT (disk_bytes).
+ * Ownership  The caller's arena holds what td_store_get returns.
+ * Threads    Any. Readers never wait for a copy or a disk. Writers of one name change it one after
+ *            the other (writer_queue.h). A change that persists or deletes may block for as long as
+ *            the disk takes, so it has no place on an I/O thread or a worker. */
 #ifndef TD_SERVER_STORE_STORE_H
 #define TD_SERVER_STORE_STORE_H
 

@@ -11,10 +11,11 @@
  * Deadlines  td_writers_expire calls ready() of a writer whose deadline has passed, without its
  *            names: td_writer_has_entered is false then. Nothing has been changed for it.
  * Ownership  The caller owns the td_writer and its names; both stay valid until it has left, or
- * until ready() was called for a writer that has not entered. Threads    Any. ready() is called on
- * the thread that leaves or expires, with no lock held; it must not block. Cost       enter and
- * leave compare the names of all writers. Their number is bounded by the queues of the requests
- * that write. */
+ *            until ready() was called for a writer that has not entered.
+ * Threads    Any. ready() is called on the thread that leaves or expires, with no lock held; it
+ *            must not block.
+ * Cost       enter and leave compare the names of all writers. Their number is bounded by the
+ *            queues of the requests that write. */
 #ifndef TD_SERVER_STORE_WRITER_QUEUE_H
 #define TD_SERVER_STORE_WRITER_QUEUE_H
 

@@ -1,7 +1,7 @@
 /* writers.h - the steps that are common to all changes of a name.
  *
- *     check ─► enter (writer_queue.h) ─► prepare: reserve what publish needs ─► fill: number, bytes
- * or file, ETag ─► publish, or abandon ─► leave
+ *     check ─► enter (writer_queue.h) ─► prepare: reserve what publish needs
+ *           ─► fill: number, bytes or file, ETag ─► publish, or abandon ─► leave
  *
  * Threads    Any. A writer that has entered may block on a disk. */
 #ifndef TD_SERVER_STORE_WRITERS_H

@@ -7,8 +7,8 @@
  * times, after the time that it asks for or a growing one.
  *
  * Threads   td_exporter_give and the counts from any. It waits for nothing: a span that finds the
- * queue full is dropped. The others from the main thread. Bounds    Queued spans have at most 8
- * MiB, which are not part of the memory limit. */
+ *           queue full is dropped. The others from the main thread.
+ * Bounds    Queued spans have at most 8 MiB, which are not part of the memory limit. */
 #ifndef TD_SERVER_TRACES_EXPORTER_H
 #define TD_SERVER_TRACES_EXPORTER_H
 

@@ -1,9 +1,9 @@
 /* fuzz_store.c - files of the data folder: loaded by a store, read, persisted, read again.
  *
  * Input    A byte that selects the format: .tensord, .npy or .safetensors; the file. With 0x80 set:
- * a file that the store has written, with 0x02 a table with keys, is damaged, and with 0x04 its
- *          checksums are not compared: an offset in two bytes, little-endian, and a byte that is
- *          combined with the one there by exclusive or; and so on.
+ *          a file that the store has written, with 0x02 a table with keys, is damaged, and with
+ *          0x04 its checksums are not compared: an offset in two bytes, little-endian, and a byte
+ *          that is combined with the one there by exclusive or; and so on.
  *
  * A valid file beside it is served whatever this one holds, and what is verified is what was
  * written. */

@@ -2,7 +2,7 @@
  * aliases.json.
  *
  * Input    A byte: 0 for a manifest, 1 for aliases.json, 2 for one whose checksum is appended; the
- * text. */
+ *          text. */
 #include "server/store/alias_file.h"
 #include "server/store/data_dir.h"
 #include "server/store/manifest.h"

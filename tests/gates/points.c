@@ -8,9 +8,10 @@
  *                                      device that does not return
  *     sync, link, rename, unlink       a change in the data folder; the line has the file's name
  *     check                            a running call asks, between two of its parts, whether it
- * shall stop; the line is the same as of a stage sweep                            the main thread,
- * before it looks at a part of the connections; the line has the number of parts exit a thread ends
- * the process while others still run */
+ *                                      shall stop; the line is the same as of a stage
+ *     sweep                            the main thread, before it looks at a part of the
+ *                                      connections; the line has the number of parts
+ *     exit                             a thread ends the process while others still run */
 #include "gpu/reference/stream.h"
 #include "server/calls/call.h"
 #include "server/clients/connections.h"

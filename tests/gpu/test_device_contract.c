@@ -2,10 +2,12 @@
  * kernels/.
  *
  *   test_device_contract [WORD]       only the cases whose description contains WORD, and nothing
- * else: compute-sanitizer, which runs a family of kernels so, takes long for each
+ *                                     else: compute-sanitizer, which runs a family of kernels so,
+ *                                     takes long for each
  *   test_device_contract --sizes      only a table above 2^32 bytes and more rows than one grid
  *   test_device_contract --fault      only what follows a kernel that faults; the others begin it
- * as a process of its own, since a fault may end all that a process has on a GPU
+ *                                     as a process of its own, since a fault may end all that a
+ *                                     process has on a GPU
  *
  * TD_TEST_DEVICE is the device's name for td_device_load ("reference" if it is not set),
  * TD_TEST_DEVICE_OPTIONS its options. On a machine without a GPU, a CUDA plugin that loads but

@@ -2,12 +2,13 @@
  * products nor permutations.
  *
  * Cost     The target is 0.6 of the memory's bandwidth, on an H200 2.9 TB/s: 12.4 bytes a cycle for
- * each of 132 multiprocessors at 1.755 GHz, which issue 128 instructions of threads in that time.
- * So a term may take 41 instructions of float32, 20 of float16 and 10 of int8. nvcc 13 makes of a
- * sum along one loop 5 a term of float32 (a load, two to move the address, an addition, a share of
- * the loop), 6 of float16, bfloat16 and int8, whose conversion is one more; of a sum of products
- * twice that for twice the bytes. Wider loads would save a part of these, but not reach more of the
- * bandwidth, and their order of additions would depend on addresses. */
+ *          each of 132 multiprocessors at 1.755 GHz, which issue 128 instructions of threads in
+ *          that time. So a term may take 41 instructions of float32, 20 of float16 and 10 of int8.
+ *          nvcc 13 makes of a sum along one loop 5 a term of float32 (a load, two to move the
+ *          address, an addition, a share of the loop), 6 of float16, bfloat16 and int8, whose
+ *          conversion is one more; of a sum of products twice that for twice the bytes. Wider loads
+ *          would save a part of these, but not reach more of the bandwidth, and their order of
+ *          additions would depend on addresses. */
 #include "gpu/cuda/kernels/compute.cuh"
 #include "gpu/cuda/kernels/nest.cuh"
 

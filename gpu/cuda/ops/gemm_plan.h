@@ -5,11 +5,11 @@
  *
  * cuBLAS and kernels/gemm.cu want one stride for each dimension of a matrix, and cuBLAS wants one
  * of the two to be 1. An operand in any other layout (several loops in a dimension, no stride of 1,
- * a dtype that it must be converted from) is packed: copied into the workspace before the
- * product, or for C, from the workspace after it. Batch loops that collapse to one stride in every
- * operand are one strided batch; otherwise the longest loop is, and the product is called for every
- * iteration of the others. If that is too many calls, the operands are packed so that the
- * batch collapses.
+ * a dtype that it must be converted from) is packed: copied into the workspace before the product,
+ * or for C, from the workspace after it. Batch loops that collapse to one stride in every operand
+ * are one strided batch; otherwise the longest loop is, and the product is called for every
+ * iteration of the others. If that is too many calls, the operands are packed so that the batch
+ * collapses.
  *
  * Numbers  float16 and bfloat16 are multiplied as they are and summed in float32. float32 is
  *          multiplied as float32 unless the device was opened with tf32. */

@@ -17,7 +17,7 @@
  * not contiguous, are widened to a buffer first, one by one.
  *
  * Threads  Reentrant. The plan, and so the bits of the result, is the same for any number of
- * threads. */
+ *          threads. */
 #ifndef TD_KERNELS_EINSUM_SUMPROD_PLAN_H
 #define TD_KERNELS_EINSUM_SUMPROD_PLAN_H
 

@@ -6,12 +6,12 @@
  * best of several. Each figure is printed with a baseline that is measured in the same run:
  *
  *     gather    random rows of 16 B to 4 KB of a large table; baseline: a copy in device memory.
- * Bytes are those read, including indices, and written; and those of the sectors of 32 bytes that
- * this takes, which for rows of 16 bytes are 1.44 times as many einsum    matrix products;
- * baseline: the same product by cuBLAS, called directly lookups   64 lookups of 32 rows as one
- * launch of 64 items; baseline: 64 launches overlap   matrix products with copies from and to the
- * host, on two streams as in the daemon; baseline: the longest of copy to device, product and copy
- * to host
+ *               Bytes are those read, including indices, and written; and those of the sectors of
+ *               32 bytes that this takes, which for rows of 16 bytes are 1.44 times as many
+ *     einsum    matrix products; baseline: the same product by cuBLAS, called directly
+ *     lookups   64 lookups of 32 rows as one launch of 64 items; baseline: 64 launches
+ *     overlap   matrix products with copies from and to the host, on two streams as in the daemon;
+ *               baseline: the longest of copy to device, product and copy to host
  *
  * On a machine without a GPU the last line begins with "skipped", and the exit status is 77; any
  * other device that does not open has failed. */

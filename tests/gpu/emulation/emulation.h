@@ -14,7 +14,8 @@
  *              TD_EMULATION_PRODUCTS=refuse: cuBLAS refuses all products but those of matrices of
  *              equal elements (of which opening a device computes one).
  *              TD_EMULATION_GIB=N: device memory, of which only what is used is touched; 1 by
- * default. Threads      One host thread. */
+ *              default.
+ * Threads      One host thread. */
 #ifndef TD_TESTS_GPU_EMULATION_EMULATION_H
 #define TD_TESTS_GPU_EMULATION_EMULATION_H
 
