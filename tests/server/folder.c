@@ -206,6 +206,17 @@ struct td_store *open_folder(void)
     return store;
 }
 
+struct td_store *open_reader(void)
+{
+    struct td_store *reader = td_store_open(&(struct td_store_options){ .dir = folder,
+                                                                        .quota = QUOTA,
+                                                                        .read_only = true,
+                                                                        .memory = td_memory_heap(),
+                                                                        .log = &store_log });
+    ck_assert_ptr_nonnull(reader);
+    return reader;
+}
+
 td_status put_tensor(struct td_store *store, const char *name, const struct td_tensor *t,
                      bool persist, struct td_error *err)
 {

@@ -49,6 +49,7 @@ void remove_version(const char *version);
 
 struct td_store *open_at(const char *path); /* NULL on failure */
 struct td_store *open_folder(void);
+struct td_store *open_reader(void); /* one that never changes the folder, for any thread */
 
 /* td_store_put with nothing but a name and a tensor. */
 td_status put_tensor(struct td_store *store, const char *name, const struct td_tensor *t,

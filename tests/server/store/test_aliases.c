@@ -484,12 +484,7 @@ TD_TEST(a_refused_file_that_is_moved_away_is_written_again)
 TD_TEST(a_reader_keeps_its_aliases_until_the_writer_has_written_them_again)
 {
     ck_assert_int_eq(flip("x=a@1", "", true), TD_OK);
-    struct td_store *reader = td_store_open(&(struct td_store_options){ .dir = folder,
-                                                                        .quota = QUOTA,
-                                                                        .read_only = true,
-                                                                        .memory = td_memory_heap(),
-                                                                        .log = &store_log });
-    ck_assert_ptr_nonnull(reader);
+    struct td_store *reader = open_reader();
     put_text("aliases.json", "{");
     td_store_rescan(reader);
     td_store_rescan(store);

@@ -140,12 +140,7 @@ TD_TEST(a_reader_never_serves_what_was_flipped_back)
     put_npy("old@1.npy", 1, 1);
     store = open_folder();
     flip("x", "old@1", true);
-    struct td_store *reader = td_store_open(&(struct td_store_options){ .dir = folder,
-                                                                        .quota = QUOTA,
-                                                                        .read_only = true,
-                                                                        .memory = td_memory_heap(),
-                                                                        .log = &store_log });
-    ck_assert_ptr_nonnull(reader);
+    struct td_store *reader = open_reader();
     atomic_store(&stop_reading, false);
     ck_assert_int_eq(pthread_create(&thread, NULL, look, reader), 0);
     for (int i = 2; i < 30; i++) {
