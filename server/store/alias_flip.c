@@ -336,12 +336,6 @@ static bool is_tensor(struct td_store *store, const char *name)
     return is;
 }
 
-static bool is_gone(const struct td_store *store, const char *folder)
-{
-    struct td_file_id unused;
-    return td_data_dir_stat(store->dir, folder, &unused) == TD_FILE_GONE;
-}
-
 static bool has_folder(const struct td_string_map *read, const char *folder)
 {
     int i = 0;
@@ -368,7 +362,8 @@ static bool is_pending(const struct td_store *store, const struct td_alias *alia
     const int place =
         alias && alias->folder[0] ? place_of_folder(store, alias->folder) : store->n_taken;
     return place < store->n_taken && !store->taken[place].stored &&
-           !has_folder(read_taken, alias->folder) && !is_gone(store, alias->folder);
+           !has_folder(read_taken, alias->folder) &&
+           !td_data_dir_has_gone(store->dir, alias->folder);
 }
 
 static void warn_set_again(const struct td_store *store, const char *name, const char *from,
@@ -478,22 +473,29 @@ static td_status check_stored(struct td_store *store, const struct td_alias_tabl
                    : TD_OK;
 }
 
+/* Makes the aliases those of the file; `folder` as of check_stored. */
+static td_status set_stored(struct td_store *store, struct td_alias_table *edits,
+                            const struct td_alias_folder *folder, struct td_error *err)
+{
+    claim(store, edits);
+    td_status status = check_stored(store, edits, folder, err);
+    if (status == TD_OK) {
+        hide_taken_names(store, edits);
+        status = apply(store, edits, false, TD_ALIASES_FILE, err);
+    }
+    claim(store, NULL);
+    if (status == TD_OK)
+        note_edits(store, edits);
+    return status;
+}
+
 static td_status take_stored(struct td_store *store, const struct td_alias_file *read,
                              const struct td_alias_folder *folder, struct td_error *err)
 {
     struct td_alias_table edits = { 0 };
     td_status status = compare_stored(store, read, &edits, err);
-    if (status == TD_OK) {
-        claim(store, &edits);
-        status = check_stored(store, &edits, folder, err);
-        if (status == TD_OK) {
-            hide_taken_names(store, &edits);
-            status = apply(store, &edits, false, TD_ALIASES_FILE, err);
-        }
-        claim(store, NULL);
-        if (status == TD_OK)
-            note_edits(store, &edits);
-    }
+    if (status == TD_OK)
+        status = set_stored(store, &edits, folder, err);
     free(edits.aliases);
     return status;
 }
@@ -515,7 +517,7 @@ static td_status set_taken(struct td_store *store, const struct td_string_map *r
     }
     for (int i = 0; i < store->n_taken; i++) {
         const struct td_taken_folder *before = &store->taken[i];
-        if (!has_folder(read, before->name) && !is_gone(store, before->name))
+        if (!has_folder(read, before->name) && !td_data_dir_has_gone(store->dir, before->name))
             taken[n++] = *before;
     }
     free(store->taken);
@@ -573,13 +575,8 @@ static td_status show_hidden(struct td_store *store, struct td_error *err)
     for (int i = 0; i < now->count; i++)
         if (now->aliases[i].hidden && !is_tensor(store, now->aliases[i].name))
             edit(store, &edits, now->aliases[i].name, now->aliases[i].stored, true);
-    claim(store, &edits);
-    hide_taken_names(store, &edits); /* by a tensor that was put before the claim */
-    if (edits.count > 0)
-        status = apply(store, &edits, false, TD_ALIASES_FILE, err);
-    claim(store, NULL);
-    if (status == TD_OK)
-        note_edits(store, &edits);
+    if (edits.count > 0) /* again hidden if a tensor was put since */
+        status = set_stored(store, &edits, NULL, err);
     free(edits.aliases);
     return status;
 }
@@ -706,7 +703,7 @@ void td_alias_forget_gone(struct td_store *store)
     enter(store, &writer);
     bool changed = false;
     for (int i = store->n_taken - 1; i >= 0; i--)
-        if (is_gone(store, store->taken[i].name)) {
+        if (td_data_dir_has_gone(store->dir, store->taken[i].name)) {
             forget(store, store->taken[i].name);
             changed = true;
         }

@@ -494,6 +494,13 @@ static td_status take(struct taking *taking, struct td_version_folder *folder, s
     return status;
 }
 
+/* Lists why the folder is not served, or would not be after a restart if it is. */
+static void refuse(struct td_store *store, const struct td_version_folder *folder,
+                   const char *reason)
+{
+    td_store_refuse_folder(store, folder->name, folder->taken, reason);
+}
+
 static void take_folder(struct td_store *store, struct td_scan_report *report,
                         struct td_version_folder *folder, int descriptor)
 {
@@ -509,7 +516,7 @@ static void take_folder(struct td_store *store, struct td_scan_report *report,
         report_files(&taking, report);
     } else {
         forget_content(folder);
-        td_store_refuse_folder(store, folder->name, folder->taken, err.message);
+        refuse(store, folder, err.message);
         report->skipped++;
     }
     td_scan_report_file(report, folder->name);
@@ -643,7 +650,7 @@ static void take_again(struct td_store *store, struct td_version_folder *folder,
     for (int i = 0; i < folder->n_files && status == TD_OK; i++)
         folder->files[i].restored = false;
     if (status != TD_OK)
-        td_store_refuse_folder(store, folder->name, folder->taken, err.message);
+        refuse(store, folder, err.message);
     release(&taking);
 }
 
@@ -672,7 +679,7 @@ static void check_unchanged(struct td_store *store, struct td_version_folder *fo
     const bool unchanged = !change.reason[0];
     check_names(store, folder, &change);
     if (change.reason[0])
-        td_store_refuse_folder(store, folder->name, folder->taken, change.reason);
+        refuse(store, folder, change.reason);
     else
         note_unreadable(store, folder);
     if (unchanged && is_stale(store, folder))
@@ -766,7 +773,7 @@ static void refuse_unreadable(struct td_store *store, struct td_scan_report *rep
     char text[192];
     snprintf(text, sizeof text, "it cannot be read: %s%s", strerror(reason),
              folder->taken ? "; the versions loaded before are still served" : "");
-    td_store_refuse_folder(store, folder->name, folder->taken, text);
+    refuse(store, folder, text);
     report->skipped += !folder->taken;
     td_scan_report_file(report, folder->name);
 }
@@ -786,9 +793,9 @@ static void lose_manifest(struct td_store *store, struct td_scan_report *report,
     forget_content(folder);
     folder->taken = false;
     folder->seen = true;
-    td_store_refuse_folder(store, folder->name, folder->taken,
-                           "it has no " MANIFEST " any more, so its versions are not served: put "
-                           "that back, or remove the folder, and send SIGHUP");
+    refuse(store, folder,
+           "it has no " MANIFEST " any more, so its versions are not served: put "
+           "that back, or remove the folder, and send SIGHUP");
     report->skipped++;
     td_scan_report_file(report, folder->name);
 }

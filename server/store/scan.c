@@ -225,12 +225,6 @@ static void skip_for_unread(const struct file_scan *scan, const char *name, cons
     shadowed(scan, name, why);
 }
 
-static bool is_gone(struct td_store *store, const char *file)
-{
-    struct td_file_id id;
-    return td_data_dir_stat(store->dir, file, &id) == TD_FILE_GONE;
-}
-
 /* Drops a tensor that its file no longer holds. The name is locked. A file that vanished may
  * have been written again since. False: it is still served, but should not be. */
 static bool drop_tensor(const struct file_scan *scan, const char *name)
@@ -240,7 +234,7 @@ static bool drop_tensor(const struct file_scan *scan, const char *name)
     const size_t length = strlen(name); /* NOLINT(clang-analyzer-core.NonNullParamChecker) */
     struct td_version *current = td_store_current(scan->store, name, length);
     if (current && strcmp(current->file, scan->file) == 0) {
-        ok = !scan->vanished || is_gone(scan->store, scan->file);
+        ok = !scan->vanished || td_data_dir_has_gone(scan->store->dir, scan->file);
         if (ok) {
             td_store_drop(scan->store, name);
             scan->report->removed++;
@@ -524,7 +518,7 @@ static void scan_keys(const struct file_scan *scan, const char *table)
     char other[TD_FILE_NAME], why[TD_FILE_NAME + 128];
     if (td_data_table_of_keys_file(table, other))
         snprintf(why, sizeof why, "%s would be keys, which have none", table);
-    else if (is_gone(scan->store, table))
+    else if (td_data_dir_has_gone(scan->store->dir, table))
         snprintf(why, sizeof why, "it would be the keys of %s, which is not there", table);
     else
         return;
@@ -579,7 +573,7 @@ static void remove_vanished(struct td_store *store, struct td_scan_report *repor
         td_writer_wait(store, &writer);
     for (int i = 0; known && i < known->n_names; i++)
         ok &= with_name_locked(&scan, known->names[i].name, NULL, NULL, 0);
-    if (ok && is_gone(store, file))
+    if (ok && td_data_dir_has_gone(store->dir, file))
         td_store_forget_file(store, file);
     if (scan.locked_name)
         td_writer_leave(store, &writer);
@@ -646,7 +640,7 @@ static bool scan_folder(struct td_store *store)
             skip(store, &report, TD_LOG_WARN, NULL, NULL, "no memory for the names of the files");
     }
     for (int i = 0; i < n_known && readable; i++)
-        if (is_gone(store, known[i]))
+        if (td_data_dir_has_gone(store->dir, known[i]))
             remove_vanished(store, &report, known[i]);
     if (readable)
         td_folders_find_gone(store);

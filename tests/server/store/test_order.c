@@ -370,7 +370,7 @@ TD_TEST(a_file_that_returns_after_its_tensor_was_dropped_does_not_replace_a_late
     struct td_store *store = open_folder();
     hide_file();
     begin_with("fstatat", "u.npy", restore_file);
-    moments_left = 4; /* a look at a file that is gone takes two calls: it may be a link */
+    moments_left = 2;
     td_store_rescan(store);
     end_after_moment();
     expect_names(store, "");
