@@ -15,7 +15,15 @@ import pyarrow
 import pyarrow.ipc
 import pyarrow.parquet
 
-from columns import Columns, are_integers, check_names, dtype_of_type, index_note, is_list
+from columns import (
+    Columns,
+    are_usual_integers,
+    check_names,
+    dtype_of_type,
+    fit,
+    index_note,
+    is_list,
+)
 from table import FileRows, Refused
 
 ARROW = (".feather", ".arrow", ".ipc")
@@ -134,7 +142,9 @@ def partition_schema(partitions: list[dict[str, str | None]]) -> pyarrow.Schema:
     fields = []
     for name in partitions[0]:
         values = pyarrow.array([partition[name] for partition in partitions], pyarrow.string())
-        kind = pyarrow.int64() if are_integers(values.drop_null()) else pyarrow.string()
+        given = values.drop_null()
+        is_int64 = are_usual_integers(given) and fit(given, "int64")
+        kind = pyarrow.int64() if is_int64 else pyarrow.string()
         fields.append(pyarrow.field(name, kind))
     return pyarrow.schema(fields)
 

@@ -389,13 +389,10 @@ def are_usual_integers(column: pyarrow.Array) -> bool:
     return bool(pyarrow.compute.all(matches, min_count=0).as_py())
 
 
-def are_integers(column: pyarrow.Array, kind: str = "int64") -> bool:
-    """True if all texts are integers of this dtype in their usual form."""
+def fit(column: pyarrow.Array, kind: str) -> bool:
+    """True if this dtype has all texts, which are integers."""
     target = pyarrow.type_for_alias(kind)
-    return (
-        are_usual_integers(column)
-        and first_refused(column, lambda values: values.cast(target)) is None
-    )
+    return first_refused(column, lambda values: values.cast(target)) is None
 
 
 def keys_of_column(columns: Columns, name: str, asked: str | None) -> Keys:

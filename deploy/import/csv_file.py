@@ -13,11 +13,11 @@ import pyarrow.csv
 
 from columns import (
     Columns,
-    are_integers,
     are_usual_integers,
-    check_names,
     check_large_texts,
+    check_names,
     first_refused,
+    fit,
     number_hint,
     to_numbers,
 )
@@ -279,7 +279,7 @@ class Csv(Columns):
             at = pyarrow.compute.index(batch.column(0), "").as_py() if is_key and empty < 0 else -1
             empty = first + at if at >= 0 else empty
             integers = integers and are_usual_integers(batch.column(0))
-            kinds = tuple(kind for kind in kinds if are_integers(batch.column(0), kind))
+            kinds = tuple(kind for kind in kinds if integers and fit(batch.column(0), kind))
             floats = floats and are_floats(batch.column(0))
         if kinds and rows:
             at = self.schema.get_field_index(name)
