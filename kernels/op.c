@@ -286,8 +286,8 @@ static td_status check_input(const struct td_input_spec *spec, const struct td_o
             td_error_set(err, TD_INVALID_ARGUMENT,
                          "%s has no tensors; a list of at least one is expected", spec->name);
         else
-            td_error_set(err, TD_INVALID_ARGUMENT, "%s is missing; a tensor is expected",
-                         spec->name);
+            td_error_set(err, TD_INVALID_ARGUMENT, "%s is missing. Expected: %s", spec->name,
+                         spec->summary);
         return td_error_at_input(err, TD_INVALID_ARGUMENT, "%s", spec->name);
     }
     if (!spec->list && given->count > 1) {

@@ -19,8 +19,8 @@ MARK = b"\xef\xbb\xbf"
 FOREIGN = {b"PK\3\4": "a zip archive, such as .xlsx or .npz", b"PAR1": "a Parquet file"}
 POINTER = b"version https://git-lfs.github.com/spec/"
 GZIP = b"\x1f\x8b"
-LATIN1 = "; if the file is in Latin-1, iconv -f LATIN1 -t UTF-8 FILE >NEW converts it"
-CP1252 = "; if the file is from Windows, iconv -f CP1252 -t UTF-8 FILE >NEW converts it"
+# Windows-1252 is Latin-1 with characters where Latin-1 has control characters, which no text has.
+CONVERT = "; if the file is in Latin-1 or from Windows, iconv -f CP1252 -t UTF-8 FILE >NEW converts it"
 SHOWN = 40  # characters of a value in an error
 NUMBER = re.compile(
     r"[ \t]*[-+]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|nan|inf|infinity)[ \t]*",
@@ -141,15 +141,9 @@ def check_utf8(data: bytes, place: str, hint: str | None = None) -> bytes:
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as e:
-        hint = encoding_hint(data) if hint is None else hint
+        hint = CONVERT if hint is None else hint
         raise Refused(f"{place}: {shown(data)} is not UTF-8{hint}") from e
     return data
-
-
-def encoding_hint(data: bytes) -> str:
-    """Latin-1 has control characters, which no text has, where Windows has quotes and dashes."""
-    odd = data.decode("utf-8", "surrogateescape")
-    return CP1252 if any("\udc80" <= character <= "\udc9f" for character in odd) else LATIN1
 
 
 def is_number(text: bytes | str) -> bool:

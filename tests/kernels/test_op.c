@@ -66,7 +66,7 @@ struct sample_attrs {
 };
 
 static const struct td_input_spec sample_inputs[] = {
-    { .name = "one", .role = TD_ROLE_INDEX, .dtypes = TD_DTYPES_INDEX },
+    { .name = "one", .summary = "One.", .role = TD_ROLE_INDEX, .dtypes = TD_DTYPES_INDEX },
     { .name = "many",
       .dtypes = TD_DTYPE_BIT(FLOAT32) | TD_DTYPE_BIT(INT16),
       .one_dtype = true,
@@ -241,7 +241,7 @@ static const struct {
       { "float32[1] 0" },
       1,
       TD_INVALID_ARGUMENT,
-      "one is missing; a tensor is expected",
+      "one is missing. Expected: One.",
       "one",
       "" },
     { "a list where one is expected",

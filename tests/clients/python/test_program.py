@@ -147,7 +147,7 @@ def test_a_file_of_keys_is_read_as_by_the_importer(daemon, client, tmp_path, con
 
 
 @pytest.mark.parametrize(("name", "content", "said"), [
-    ("keys", b"a\n\n", "keys, line 2: it is empty; expected a key"), ("keys", b"a\n\xe9\n", "is not UTF-8; if the file is in Latin-1, iconv -f LATIN1"),
+    ("keys", b"a\n\n", "keys, line 2: it is empty; expected a key"), ("keys", b"a\n\xe9\n", "is not UTF-8; if the file is in Latin-1 or from Windows, iconv -f CP1252"),
     ("keys", "a\nb\n".encode("utf-16"), "the text is in UTF-16; expected UTF-8"), ("keys", b"7\nNA\n", "keys, line 2 is 'NA', among keys that are numbers"),
     ("keys", b"7\n8 \n", "keys, line 2 is '8 ', with blanks around it"), ("keys", b"7\n7\n", "keys 0 and 1 are both 7. A key names one row"),
     ("keys", b"id\n7\n8\n", "keys, line 1 is 'id', among keys that are integers; if it is a header, remove the first line; if it is a key, use --key-dtype string"),
