@@ -1,5 +1,6 @@
 #include "api/message/attr_values.h"
 
+#include "api/message/attrs.h"
 #include "api/text/suggest.h"
 #include "kernels/name.h"
 
@@ -42,6 +43,8 @@ int td_attr_choose(const char *name, const char *const *choices, const struct td
                                               : ", ",
                                  choices[i]);
     td_attrs_refuse(err, name, expected, value);
+    if (choices == td_layout_names)
+        td_error_hint(err, TD_BINARY_HINT);
     if (value->kind == TD_VALUE_TEXT)
         td_suggest(err, value->text, value->text_length, choices, n);
     return -1;

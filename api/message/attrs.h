@@ -44,6 +44,10 @@ TD_MUST_CHECK td_status td_attrs_set_query(struct td_request *request, const cha
  * booleans, where odd indices are true. */
 extern const char *const td_device_names[], *const td_layout_names[], *const td_bool_names[];
 
+/* A hint, for what a client may want that asks for another layout than those. */
+#define TD_BINARY_HINT                                                                             \
+    "the header Accept selects a binary format, application/x-npy or application/vnd.safetensors"
+
 /* As td_attr_choose, for text that is not an attribute of an op. */
 TD_MUST_CHECK int td_attrs_choose(const char *name, const char *const *choices, const char *text,
                                   size_t length, struct td_error *err);

@@ -136,7 +136,8 @@ const struct td_problem *td_problem_of(td_status status)
 td_status td_problem_from_slug(const char *slug, size_t length)
 {
     for (int i = 1; i < TD_STATUS_COUNT; i++)
-        if (td_name_is(problems[i].slug, slug, length))
+        if (td_name_is(problems[i].slug, slug, length) ||
+            td_name_is(td_status_name((td_status)i), slug, length))
             return (td_status)i;
     return TD_OK;
 }

@@ -18,7 +18,8 @@ struct td_problem {
 /* Never NULL. status must not be TD_OK. */
 const struct td_problem *td_problem_of(td_status status);
 
-/* The code that is described at /problems/{slug}; TD_OK if there is none. */
+/* The code that is described at /problems/{slug}; TD_OK if there is none. The name of the code is
+ * accepted too: INDEX_OUT_OF_BOUNDS. */
 td_status td_problem_from_slug(const char *slug, size_t length);
 
 /* Writes the reply for err. op_name and request_id may be NULL. Cannot fail: without memory the

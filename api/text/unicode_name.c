@@ -61,7 +61,8 @@ static bool check_characters(const char *text, size_t length, struct td_unicode_
 }
 
 /* The NFC form as text and as a part of a path, because it may look like what was given. */
-static void name_nfc(const char *nfc, size_t length, struct td_unicode_reason *reason)
+static void name_nfc(const char *nfc, size_t length, const char *rest, size_t rest_length,
+                     struct td_unicode_reason *reason)
 {
     struct td_text text = { .at = reason->text, .end = reason->text + sizeof reason->text - 1 };
     td_text_string(&text, "it is not in Unicode normalisation form C (NFC); ");
@@ -71,10 +72,12 @@ static void name_nfc(const char *nfc, size_t length, struct td_unicode_reason *r
     } else {
         td_text_string(&text, "expected '");
         td_text_add(&text, nfc, length);
+        td_text_add(&text, rest, rest_length);
         td_text_string(&text, "'");
         const struct td_text before = text;
         td_text_string(&text, ", in a path ");
         td_text_segment(&text, nfc, length);
+        td_text_segment(&text, rest, rest_length);
         if (text.full)
             text = before;
     }
@@ -82,7 +85,8 @@ static void name_nfc(const char *nfc, size_t length, struct td_unicode_reason *r
 }
 
 /* A run of more marks than any language has needs memory to be sorted. */
-static bool check_nfc(const char *text, size_t length, struct td_unicode_reason *reason)
+static bool check_nfc(const char *text, size_t length, size_t rest,
+                      struct td_unicode_reason *reason)
 {
     uint8_t room[4 * TD_UNICODE_NAME];
     size_t size = sizeof room;
@@ -91,13 +95,14 @@ static bool check_nfc(const char *text, size_t length, struct td_unicode_reason 
     if (!nfc)
         snprintf(reason->text, sizeof reason->text, "no memory to compare it with its NFC form");
     else if (!same)
-        name_nfc((const char *)nfc, size, reason);
+        name_nfc((const char *)nfc, size, text + length, rest, reason);
     if (nfc != room)
         free(nfc);
     return same;
 }
 
-bool td_unicode_name_valid(const char *text, size_t length, struct td_unicode_reason *reason)
+bool td_unicode_name_valid(const char *text, size_t length, size_t rest,
+                           struct td_unicode_reason *reason)
 {
     struct td_unicode_reason unused;
     if (!reason)
@@ -108,5 +113,5 @@ bool td_unicode_name_valid(const char *text, size_t length, struct td_unicode_re
                  TD_UNICODE_NAME);
         return false;
     }
-    return check_characters(text, length, reason) && check_nfc(text, length, reason);
+    return check_characters(text, length, reason) && check_nfc(text, length, rest, reason);
 }

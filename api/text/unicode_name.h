@@ -29,7 +29,9 @@ struct td_unicode_reason {
 };
 
 /* True if the text consists of these characters and is in NFC; an empty text does. Otherwise
- * *reason says why not, unless it is NULL. A longer text than TD_UNICODE_NAME is refused. */
-bool td_unicode_name_valid(const char *text, size_t length, struct td_unicode_reason *reason);
+ * *reason says why not, unless it is NULL; the form that is expected ends with the `rest` bytes
+ * after the text, such as "@v" of a version. A longer text than TD_UNICODE_NAME is refused. */
+bool td_unicode_name_valid(const char *text, size_t length, size_t rest,
+                           struct td_unicode_reason *reason);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include "api/describe.h"
 #include "api/message/problem.h"
+#include "api/text/suggest.h"
 #include "kernels/einsum/einsum.h"
 #include "server/calls/services_open.h"
 
@@ -32,14 +33,22 @@ td_status td_get_devices(struct td_call *call)
                                &call->error);
 }
 
+static td_status no_such_problem(const char *name, struct td_error *err)
+{
+    const char *slugs[TD_STATUS_COUNT];
+    int count = 0;
+    for (int i = 1; i < TD_STATUS_COUNT; i++)
+        slugs[count++] = td_problem_of((td_status)i)->slug;
+    return td_unknown_name(err, TD_NOT_FOUND, "problem page", name, strlen(name), slugs, count,
+                           "GET /openapi.json");
+}
+
 td_status td_get_problem(struct td_call *call)
 {
     const char *argument = call->arguments[0];
     const td_status status = td_problem_from_slug(argument, strlen(argument));
-    if (status == TD_OK)
-        return td_error_set(&call->error, TD_NOT_FOUND, "there is no problem page '%.64s'",
-                            argument);
-    return td_problem_describe(status, &call->arena, &call->reply, &call->error);
+    return status == TD_OK ? no_such_problem(argument, &call->error)
+                           : td_problem_describe(status, &call->arena, &call->reply, &call->error);
 }
 
 td_status td_get_health(struct td_call *call)

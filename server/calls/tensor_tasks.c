@@ -39,8 +39,7 @@ static td_status get_argument(struct td_call *call, const char *name, size_t len
     if (!td_name_is("response", name, length)) {
         const td_status status =
             td_tensor_call_unknown(call, name, length, (const char *[]){ "response" }, 1);
-        td_error_hint(&call->error, "the header Accept selects a binary format, application/x-npy "
-                                    "or application/vnd.safetensors");
+        td_error_hint(&call->error, TD_BINARY_HINT);
         return status;
     }
     const int layout =

@@ -51,7 +51,7 @@ static bool is_prefix(struct word word)
         return false;
     for (size_t i = 0; i < word.length; i++)
         if ((unsigned char)word.text[i] >= 0x80)
-            return td_unicode_name_valid(word.text, word.length, NULL);
+            return td_unicode_name_valid(word.text, word.length, 0, NULL);
         else if (!is_alphanumeric(word.text[i]) && !is_one_of(word.text[i], "._:-"))
             return false;
     return true;

@@ -272,10 +272,15 @@ static td_status refuse_host(struct td_field host, struct td_error *err)
 static td_status refuse_origin(const struct td_origin_request *request, struct td_error *err)
 {
     const struct td_field host = request->host.text ? request->host : (struct td_field){ "", 0 };
-    td_error_set(err, TD_FORBIDDEN,
-                 "Origin is '%.*s', not the site of this server, '%.*s'; expected an origin "
-                 "that --allow-origin names",
-                 shown(request->origin), request->origin.text, shown(host), host.text);
+    if (is_word(request->origin, "null")) /* which --allow-origin cannot name */
+        td_error_set(err, TD_FORBIDDEN,
+                     "Origin is 'null', as of a page opened from a file or in a sandbox; serve the "
+                     "page over http, and name its origin in --allow-origin");
+    else
+        td_error_set(err, TD_FORBIDDEN,
+                     "Origin is '%.*s', not the site of this server, '%.*s'; expected an origin "
+                     "that --allow-origin names",
+                     shown(request->origin), request->origin.text, shown(host), host.text);
     return td_error_at_attribute(err, TD_FORBIDDEN, "Origin");
 }
 

@@ -24,7 +24,7 @@ static bool is_ascii(char c)
 static bool base_valid(const char *name, size_t base)
 {
     const size_t plain = strspn(name, LETTERS DIGITS "._:-");
-    return plain == base || (!is_ascii(name[plain]) && td_unicode_name_valid(name, base, NULL));
+    return plain == base || (!is_ascii(name[plain]) && td_unicode_name_valid(name, base, 0, NULL));
 }
 
 bool td_name_valid(const char *name)
@@ -42,7 +42,8 @@ const char *td_name_fault(const char *name, size_t length, struct td_unicode_rea
     size_t plain = 0;
     while (plain < base && is_ascii(name[plain]))
         plain++;
-    return plain < base && length < TD_TENSOR_NAME && !td_unicode_name_valid(name, base, reason)
+    return plain < base && length < TD_TENSOR_NAME &&
+                   !td_unicode_name_valid(name, base, length - base, reason)
                ? reason->text
                : NULL;
 }

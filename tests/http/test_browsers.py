@@ -52,6 +52,10 @@ class OtherSites(Browsers):
             self.assertIn(part, problem["detail"])
         self.assertForbidden(self.raw("GET", "/v1/ops", "Sec-Fetch-Site: same-site"), "Sec-Fetch-Site")
 
+    def test_a_page_opened_from_a_file_is_to_be_served_over_http_since_no_option_can_name_null(self):
+        problem = self.assertForbidden(self.raw("POST", "/v1/gather", "Origin: null", body=GATHER), "Origin")
+        self.assertIn("serve the page over http", problem["detail"])
+
     def test_under_v2_the_refusal_has_the_form_of_v2(self):
         reply = self.raw("POST", "/v2/models/gather/infer", "Origin: null", body=b"{}")
         self.assertEqual((reply.status, reply.type), (403, JSON))

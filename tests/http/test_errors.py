@@ -217,6 +217,14 @@ class Routes(HttpTest):
     def test_an_unknown_table_is_404(self):
         self.assertProblem(self.get("/v1/tensors/nope"), 404, "TENSOR_NOT_FOUND")
 
+    def test_a_problem_page_is_found_by_slug_and_by_code_and_another_name_leads_to_it(self):
+        for name in ("index-out-of-bounds", "INDEX_OUT_OF_BOUNDS"):
+            page = self.get(f"/problems/{name}")
+            self.assertStatus(page, 200)
+            self.assertEqual((page.json()["type"], page.json()["code"]), ("/problems/index-out-of-bounds", "INDEX_OUT_OF_BOUNDS"))
+        self.assertProblem(self.get("/problems/index-out-of-bound"), 404, "NOT_FOUND", did_you_mean="index-out-of-bounds")
+        self.assertIn("GET /openapi.json lists them", self.assertProblem(self.get("/problems/xyz"), 404, "NOT_FOUND")["detail"])
+
     def test_a_wrong_method_is_405_with_the_allowed_ones(self):
         for method, path, allowed in (("GET", "/v1/gather", "POST"), ("PUT", "/v1/gather", "POST"), ("DELETE", "/v1/gather_nd", "POST"),
                                       ("POST", "/v1/ops", "GET"), ("POST", "/v1/ops/gather", "GET"), ("POST", "/healthz", "GET"),
@@ -295,7 +303,7 @@ class ProblemPages(HttpTest):
                 self.assertGreater(len(doc["explanation"]), 20)
 
     def test_other_pages_are_not_found(self):
-        for path in ("/problems/nope", "/problems/NOT_FOUND", "/problems/", "/problems"):
+        for path in ("/problems/nope", "/problems/not_found", "/problems/", "/problems"):
             self.assertProblem(self.get(path), 404, "NOT_FOUND")
 
     def test_the_type_of_a_problem_is_a_link_that_works(self):

@@ -293,7 +293,9 @@ class Paths(HttpTest):
         self.assertStatus(self.request("DELETE", "/v1/tensors/hint.bag"), 204)
 
     def test_a_get_that_asks_for_a_format_leads_to_accept(self):
-        self.assertIn("Accept", self.assertProblem(self.get("/v1/tensors/any?format=npy"), 400, "MALFORMED_REQUEST")["detail"])
+        gather = {"params": [1], "indices": [0], "response": "safetensors"}
+        for reply in (self.get("/v1/tensors/any?format=npy"), self.get("/v1/tensors/any?response=npy"), self.post("/v1/gather", gather)):
+            self.assertIn("the header Accept selects a binary format", self.assertProblem(reply, 400, "MALFORMED_REQUEST")["detail"])
 
 
 class Limits(HttpTest):

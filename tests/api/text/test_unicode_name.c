@@ -108,10 +108,10 @@ static void expect(const char *says, const char *text, size_t length, const char
     /* In memory of its own, so that a sanitizer sees a read after its end. */
     char *copy = malloc(length ? length : 1);
     memcpy(copy, text, length);
-    const bool valid = td_unicode_name_valid(copy, length, &reason);
+    const bool valid = td_unicode_name_valid(copy, length, 0, &reason);
     ck_assert_msg(valid == !why, "%s: %s", says, valid ? "valid" : reason.text);
     ck_assert_msg(!why || strstr(reason.text, why), "%s: %s", says, reason.text);
-    ck_assert_int_eq(td_unicode_name_valid(copy, length, NULL), valid);
+    ck_assert_int_eq(td_unicode_name_valid(copy, length, 0, NULL), valid);
     free(copy);
 }
 
@@ -155,7 +155,7 @@ TD_TEST(a_hint_is_whole_or_left_out)
     char text[TD_UNICODE_NAME];
     for (size_t i = 0; i + 3 <= sizeof text; i += 3)
         memcpy(text + i, "\xef\xa4\x80", 3);
-    ck_assert(!td_unicode_name_valid(text, 126, &reason));
+    ck_assert(!td_unicode_name_valid(text, 126, 0, &reason));
     ck_assert_ptr_nonnull(strstr(reason.text, "\xe8\xb1\x88'"));
     ck_assert_int_eq(reason.text[strlen(reason.text) - 1], '\'');
 }
@@ -180,7 +180,7 @@ TD_TEST_LOOP(any_bytes_are_valid_or_have_a_reason, 0, 4)
         char *copy = malloc(length ? length : 1);
         memcpy(copy, text, length);
         struct td_unicode_reason reason;
-        if (!td_unicode_name_valid(copy, length, &reason))
+        if (!td_unicode_name_valid(copy, length, 0, &reason))
             ck_assert(reason.text[0] && strlen(reason.text) < sizeof reason.text);
         else
             for (size_t i = 0; i < length; i++)
