@@ -192,7 +192,10 @@ static td_status check_refused(struct td_store *store, const char *name, struct 
                               name, refused.file, refused.reason);
 }
 
-td_status td_store_check_folder(struct td_store *store, const char *name, struct td_error *err)
+/* DEVICE_UNAVAILABLE for a name NAME@V if the folder of versions V is refused: its names are not
+ * known for certain. Why it is refused, the error leaves to the problems, since that may name
+ * tensors that the request may not know. Else TD_OK. */
+static td_status check_folder(struct td_store *store, const char *name, struct td_error *err)
 {
     const char *version = td_name_valid(name) ? td_table_version(name) : NULL;
     if (!version || !td_store_folder_problem(store, version, NULL, 0))
@@ -215,8 +218,8 @@ td_status td_store_missing(struct td_store *store, const char *name, size_t leng
                             "name another version",
                             (int)length, name, target, absence, way_out);
     }
-    if (copy_name(name, length, copy) && (check_refused(store, copy, err) != TD_OK ||
-                                          td_store_check_folder(store, copy, err) != TD_OK))
+    if (copy_name(name, length, copy) &&
+        (check_refused(store, copy, err) != TD_OK || check_folder(store, copy, err) != TD_OK))
         return TD_DEVICE_UNAVAILABLE;
     const td_status status = td_store_not_found(store, name, length, NULL, err);
     return is_alias_unread(store, name, length) ? may_be_alias(name, length, err) : status;

@@ -43,12 +43,6 @@ TD_MUST_CHECK td_status td_store_check_count(struct td_store *store, int more,
 td_status td_store_missing(struct td_store *store, const char *name, size_t length,
                            struct td_error *err);
 
-/* DEVICE_UNAVAILABLE for a name NAME@V without a version if the folder of versions V is refused:
- * its names are not known for certain. Why it is refused, the error leaves to the problems, since
- * that may name tensors that the request may not know. Else TD_OK. */
-TD_MUST_CHECK td_status td_store_check_folder(struct td_store *store, const char *name,
-                                              struct td_error *err);
-
 /* Says of a name without a version why there is none: "which is not there", "whose file m@1.npy is
  * damaged: it is empty", with a long reason shortened. Returns the way out: "put its file back". */
 enum { TD_ABSENCE = 512 };

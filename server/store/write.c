@@ -388,9 +388,7 @@ static td_status delete_tensor(struct td_store *store, const struct td_store_wri
         status =
             td_condition_check(&write->condition, write->name, before ? before->etag : NULL, err);
     else
-        status = td_store_check_folder(store, write->name, err) != TD_OK
-                     ? TD_DEVICE_UNAVAILABLE
-                     : td_store_not_found(store, write->name, strlen(write->name), NULL, err);
+        status = td_store_missing(store, write->name, strlen(write->name), err);
     if (status == TD_OK)
         status = check_aliases(store, write->name, err);
     if (status == TD_OK)

@@ -224,6 +224,17 @@ TD_TEST(a_damaged_npy_file_can_be_deleted)
     ck_assert_int_ne(access(path_of("t.keys.npy"), F_OK), 0);
 }
 
+TD_TEST(a_name_that_may_be_in_a_damaged_file_cannot_be_deleted_since_the_file_may_hold_others)
+{
+    const struct td_store_write write = { .name = "m:w", .removes = true };
+    put_model();
+    cut("m.safetensors");
+    store = open_folder();
+    ck_assert_int_eq(td_store_delete(store, &write, &(bool){ false }, &err), TD_DEVICE_UNAVAILABLE);
+    EXPECT_MESSAGE(&err, "it may be in m.safetensors, which is damaged: ");
+    ck_assert_int_eq(access(path_of("m.safetensors"), F_OK), 0);
+}
+
 static const char *const versions[] = { "m@2.npy", "m@2.tensord" };
 
 TD_TEST_EACH(an_alias_of_a_damaged_version_names_its_file, versions)
