@@ -81,7 +81,7 @@ static td_status check_syntax(const struct td_json_array *array, const char *p)
             return td_json_syntax(&scan, p, array->err, "expected a value");
         const char *end = td_json_number_end(p, scan.end, &is_integer);
         if (!end)
-            return td_json_syntax(&scan, p, array->err, "expected a JSON number");
+            return td_json_bad_number(&scan, p, array->err);
         if (end == scan.end)
             return td_json_syntax(&scan, end, array->err, "expected ',' or ']'");
         return TD_OK;
