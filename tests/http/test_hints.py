@@ -86,6 +86,30 @@ class Hints(HttpTest):
                 self.assertTrue(detail.endswith("write it as 9007199254740993.0 if rounding is meant"), detail)
                 self.assertStatus(self.post("/v1/cast", b'{"x": %s, "dtype": "int8"}' % text.replace("993", "993.0").encode()), 200)
 
+    def test_a_number_too_large_for_float32_is_an_error_with_a_way_out_that_works(self):
+        inferred = "without a dtype, numbers with a fraction or an exponent are float32"
+        wide = 'give the values another dtype: {"dtype": "float64", "data": [...]}'
+        self.put("hint.table", [[0.5, 1.5]])
+        bodies = (("/v1/cast", '{"x": %s, "dtype": "int8"}', "/x/0", "[1e39]", (inferred, wide)),
+                  ("/v1/gather", '{"params": %s, "indices": [0]}', "/params/1", "[0.5, 1e39]", (inferred, wide)),
+                  ("/v1/gather", '{"params": %s, "indices": [0]}', "/params/1", "[1, 1e39]", (inferred, wide)),
+                  ("/v1/gather", '{"params": {"dtype": "float32", "data": %s}, "indices": [0]}', "/params/data/0", "[1e39]", (wide,)),
+                  ("/v1/gather", '{"params": %s, "indices": [0]}', "/params/0", "[1e309]", (inferred,)),
+                  ("/v1/dequantize", '{"params": {"dtype": "int8", "data": [[1]]}, "scale": %s}', "/scale/0", "[1e39]", (inferred,)),
+                  ("/v1/tensors/hint.table/scatter", '{"indices": [[0]], "updates": %s}', "/updates/0/0", "[[1e39, 1]]", ("dtype float32 is expected, as in the table",)))
+        for path, body, pointer, values, hints in bodies:
+            with self.subTest(path, values=values):
+                number = "1e309" if "1e309" in values else "1e39"
+                self.assertEqual(self.detail(path, body % values, pointer), "; ".join((number + " does not fit float32",) + hints))
+                if wide in hints and "data" not in body:
+                    self.assertStatus(self.post(path, (body % ('{"dtype": "float64", "data": %s}' % values)).encode()), 200)
+        reply = self.put("hint.wide", b"[[1e300, 2.0]]")
+        self.assertEqual(reply.json()["detail"], "; ".join(("1e300 does not fit float32", inferred, wide)))
+        self.assertStatus(self.request("DELETE", "/v1/tensors/hint.table"), 204)
+
+    def test_an_integer_that_does_not_fit_its_dtype_has_no_advice(self):
+        self.assertEqual(self.detail("/v1/cast", '{"x": {"dtype": "int8", "data": [300]}, "dtype": "int32"}', "/x/data/0"), "300 does not fit int8")
+
     def test_the_open_inference_protocol_rounds_integers_to_its_datatype(self):
         inputs = [{"name": "x", "datatype": "FP32", "shape": [1], "data": [16777217]}]
         reply = self.post("/v2/models/cast/infer", {"inputs": inputs, "parameters": {"dtype": "float64"}})
