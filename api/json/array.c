@@ -580,9 +580,12 @@ static td_status read_typed(struct td_json_scan *scan, enum td_scalar_style styl
     shape_of(&array, &nested);
     if (shape && !shape_fits(&nested, shape, numel)) {
         char nested_text[TD_SHAPE_TEXT], shape_text[TD_SHAPE_TEXT];
-        return td_json_refuse(path, err, "data has shape %s, but shape is %s",
-                              td_shape_text(&nested, nested_text, sizeof nested_text),
-                              td_shape_text(shape, shape_text, sizeof shape_text));
+        td_json_refuse(path, err, "data has shape %s, but shape is %s",
+                       td_shape_text(&nested, nested_text, sizeof nested_text),
+                       td_shape_text(shape, shape_text, sizeof shape_text));
+        if (td_dtype_is_complex(dtype))
+            td_json_hint_complex(err);
+        return TD_MALFORMED_REQUEST;
     }
     return finish(&array, shape ? shape : &nested, out);
 }

@@ -115,6 +115,21 @@ class Hints(HttpTest):
         reply = self.post("/v2/models/cast/infer", {"inputs": inputs, "parameters": {"dtype": "float64"}})
         self.assertEqual(reply.json()["outputs"][0]["data"], [16777216.0])
 
+    def test_the_shape_of_a_complex_tensor_is_without_re_and_im(self):
+        pair = "; a complex number is [re, im] in data, so the last dimension of data, of size 2, is not part of the shape"
+        of_data = lambda data, shape: '{"dtype": "complex64",%s "data": %s}' % (shape and ' "shape": %s,' % shape, data)
+        for data, shape, message in (("[1, 2]", "[2]", "data has shape [], but shape is [2]"), ("[[1, 2], [3, 4]]", "[2, 2]", "data has shape [2], but shape is [2,2]")):
+            with self.subTest(data):
+                self.assertEqual(self.put("hint.complex", of_data(data, shape).encode()).json()["detail"], message + pair)
+        for op, body, message in (("gather", '{"params": %s, "indices": [0]}' % of_data("[1, 2]", ""), "params is a scalar; at least one dimension is expected"),
+                                  ("einsum", '{"inputs": [%s], "equation": "ij->ji"}' % of_data("[[1, 2], [3, 4]]", ""),
+                                   "inputs[0] has shape [2], rank 1; its subscript expects rank 2"),
+                                  ("gather", '{"params": %s, "indices": [0], "axis": 1}' % of_data("[[1, 2]]", ""), "axis = 1 is not in [-1, 1): params has shape [1]")):
+            with self.subTest(op, body=body):
+                self.assertEqual(self.detail("/v1/" + op, body), message + pair)
+        self.assertEqual(self.detail("/v1/gather", '{"params": %s, "indices": [5]}' % of_data("[[1, 2]]", "")), "indices[0] = 5 is not in [0, 1)")
+        self.assertNotIn("complex", self.put("hint.complex", b'{"dtype": "float32", "shape": [2], "data": 1}').json()["detail"])
+
     def test_that_form_works(self):
         reply = self.post("/v1/cast", '{"x": %s, "dtype": "float64"}' % NAN)
         self.assertEqual(reply.json()["output"]["data"], ["NaN"])
