@@ -130,6 +130,23 @@ class Hints(HttpTest):
         self.assertEqual(self.detail("/v1/gather", '{"params": %s, "indices": [5]}' % of_data("[[1, 2]]", "")), "indices[0] = 5 is not in [0, 1)")
         self.assertNotIn("complex", self.put("hint.complex", b'{"dtype": "float32", "shape": [2], "data": 1}').json()["detail"])
 
+    def test_elements_alone_lead_to_base64_whatever_content_type_they_have(self):
+        for format, *values in (("<2f", 1, 2), ("<2f", 0.1, 0.2), ("<2i", 1, 2), ("<2i", 0, 1), ("<2d", 1.9, 2.7)):
+            for headers in ({}, {"Content-Type": "application/json"}, {"Content-Type": "application/octet-stream"}):
+                for method, path in (("PUT", "/v1/tensors/hint.raw"), ("POST", "/v1/gather")):
+                    with self.subTest(path, values=values, headers=headers):
+                        reply = self.request(method, path, struct.pack(format, *values), headers)
+                        self.assertStatus(reply, 400)
+                        self.assertTrue(reply.json()["detail"].endswith("elements alone, without a header, are sent as base64 in JSON"), reply.body)
+
+    def test_the_name_of_a_file_as_a_body_leads_to_its_contents(self):
+        for content_type in ("application/json", "application/x-www-form-urlencoded", "application/x-npy", "application/octet-stream"):
+            with self.subTest(content_type):
+                reply = self.request("PUT", "/v1/tensors/hint.raw", b"planets.npy", {"Content-Type": content_type})
+                self.assertStatus(reply, 400)
+                self.assertEqual(reply.json()["detail"], "the body is the name of a file; curl sends the file's contents with --data-binary @FILE")
+        self.assertIn("--data-binary @FILE", self.detail("/v1/gather", "request.json"))
+
     def test_that_form_works(self):
         reply = self.post("/v1/cast", '{"x": %s, "dtype": "float64"}' % NAN)
         self.assertEqual(reply.json()["output"]["data"], ["NaN"])
