@@ -2,6 +2,8 @@
 
 #include "api/files/npy.h"
 #include "api/files/safetensors.h"
+#include "kernels/name.h"
+#include "kernels/utf8.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -53,6 +55,10 @@ static const struct td_foreign utf16 = { "text in UTF-16", "send UTF-8", "" },
                                form = { "a form, name=value", "send JSON, {\"name\": value}", "" },
                                multipart = { "a multipart form", "send the JSON text alone", "" },
                                markup = { "XML or HTML", "send JSON", "" },
+                               file_name = { "the name of a file",
+                                             "curl sends the file's contents with --data-binary "
+                                             "@FILE",
+                                             "" },
                                printed_object = { "the text of an object of JavaScript",
                                                   "send JSON.stringify(object)", "" },
                                lines = { "lines of text, such as CSV",
@@ -68,13 +74,25 @@ static const struct td_foreign
                              "" },
     decoded_npy = { "a .npy file that was decoded as text", "send its bytes as they are", "" };
 
-/* The first character is one byte beside zeros. */
+/* True for the bytes that JSON and CSV do not have. */
+static bool is_control(char c)
+{
+    return (unsigned char)c < ' ' && c != '\t' && c != '\n' && c != '\r';
+}
+
+/* True if the first `width` bytes are zeros and an ASCII character, at one end: UTF-16 or 32. */
+static bool is_wide(const char *bytes, size_t size, size_t width)
+{
+    size_t zeros = 0;
+    for (size_t i = 0; i < width && i < size; i++)
+        zeros += bytes[i] == 0;
+    const char c = (char)(size >= width ? bytes[0] | bytes[width - 1] : 0);
+    return zeros == width - 1 && c && !is_control(c) && (unsigned char)c < 0x80;
+}
+
 static const struct td_foreign *find_wide_text(const char *bytes, size_t size)
 {
-    const bool low = size >= 2 && bytes[0] && !bytes[1], high = size >= 2 && !bytes[0];
-    if (size >= 4 && ((low && !bytes[2] && !bytes[3]) || (high && !bytes[1] && !bytes[2])))
-        return &utf32;
-    return low || (high && bytes[1]) ? &utf16 : NULL;
+    return is_wide(bytes, size, 4) ? &utf32 : is_wide(bytes, size, 2) ? &utf16 : NULL;
 }
 
 /* True if the text starts with a name and '='. */
@@ -104,6 +122,39 @@ static bool is_lines(const char *bytes, size_t size)
     }
     const bool ends = at < size && bytes[at] == '\n';
     return separators > 0 || (ends && (spaces > 0 || at + 1 < size));
+}
+
+/* True if the body is the name of a file, as curl sends it where the '@' is missing. */
+static bool is_file_name(const char *bytes, size_t size)
+{
+    static const char *const endings[] = { ".npy", ".npz",     ".safetensors", ".json", ".jsonl",
+                                           ".csv", ".parquet", ".arrow",       ".tsv",  ".txt",
+                                           ".pt",  ".feather", ".bin",         ".gz" };
+    enum { MOST = 255 };
+    for (size_t i = 0; i < size; i++)
+        if (size > MOST || (unsigned char)bytes[i] < ' ' || strchr("\"[]{}", bytes[i]))
+            return false;
+    for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
+        const size_t length = strlen(endings[i]);
+        if (size > length && td_name_is_caseless(endings[i], bytes + size - length, length))
+            return true;
+    }
+    return false;
+}
+
+/* True if the body is not text: its first character is not UTF-8, or control characters are near
+ * its start. The error of a body that starts as JSON names the byte that is wrong. */
+static bool is_binary(const char *bytes, size_t size)
+{
+    enum { LOOKED_AT = 64 };
+    while (size > 0 && memchr(" \t\n\r", *bytes, 4))
+        bytes++, size--;
+    if (size == 0 || memchr("{[\"", *bytes, 3))
+        return false;
+    for (size_t i = 0; i < size && i < LOOKED_AT; i++)
+        if (is_control(bytes[i]))
+            return true;
+    return td_utf8_character((const unsigned char *)bytes, size) == 0;
 }
 
 static bool begins(const char *bytes, size_t size, const char *with)
@@ -158,6 +209,8 @@ static const struct td_foreign *find_other(td_format sent, const char *bytes, si
         return sent == TD_FORMAT_NPY ? NULL : &npy;
     if (td_safetensors_is(bytes, size))
         return sent == TD_FORMAT_SAFETENSORS ? NULL : &safetensors;
+    if (is_file_name(bytes, size))
+        return &file_name;
     if (is_text)
         return find_other_text(bytes, size);
     return size > 0 && (bytes[0] == '{' || bytes[0] == '[') ? &json : NULL;
@@ -171,6 +224,8 @@ const struct td_foreign *td_foreign_find(const void *bytes, size_t size)
     return NULL;
 }
 
+#define ELEMENTS_ALONE "elements alone, without a header, are sent as base64 in JSON"
+
 td_status td_foreign_explain_body(td_status status, td_format sent, const void *bytes, size_t size,
                                   struct td_error *err)
 {
@@ -182,8 +237,9 @@ td_status td_foreign_explain_body(td_status status, td_format sent, const void *
     if (found == &lines && err && err->offset < 0) /* the text is JSON */
         found = NULL;
     if (!found && sent == TD_FORMAT_SAFETENSORS && size > 0 && !td_safetensors_is(bytes, size))
-        td_error_hint(err, "the body has the type of a safetensors file; elements alone, without a "
-                           "header, are sent as base64 in JSON");
+        td_error_hint(err, "the body has the type of a safetensors file; " ELEMENTS_ALONE);
+    if (!found && sent == TD_FORMAT_JSON && is_binary(bytes, size))
+        td_error_hint(err, ELEMENTS_ALONE);
     if (!found)
         return status;
     td_error_set(err, status, "the body is %s; %s", found->name, found->of_body);

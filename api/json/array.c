@@ -1,5 +1,6 @@
 #include "api/json/array.h"
 
+#include "api/json/float_text.h"
 #include "api/json/hints.h"
 #include "api/json/infer_dtype.h"
 #include "kernels/name.h"
@@ -81,7 +82,7 @@ static td_status check_syntax(const struct td_json_array *array, const char *p)
             return td_json_syntax(&scan, p, array->err, "expected a value");
         const char *end = td_json_number_end(p, scan.end, &is_integer);
         if (!end)
-            return td_json_syntax(&scan, p, array->err, "expected a JSON number");
+            return td_json_bad_number(&scan, p, array->err);
         if (end == scan.end)
             return td_json_syntax(&scan, end, array->err, "expected ',' or ']'");
         return TD_OK;
@@ -121,6 +122,16 @@ static bool is_exact_in_float64(const char *token)
     return magnitude <= (uint64_t)1 << DBL_MANT_DIG;
 }
 
+/* True if the client may give the values of a float tensor as float64 instead. */
+static bool may_widen(const struct td_json_array *array)
+{
+    return (array->dtype == TD_DTYPE_FLOAT16 || array->dtype == TD_DTYPE_BFLOAT16 ||
+            array->dtype == TD_DTYPE_FLOAT32) &&
+           array->others & TD_DTYPE_BIT(FLOAT64);
+}
+
+#define GIVE_FLOAT64 "give the values another dtype: {\"dtype\": \"float64\", \"data\": [...]}"
+
 /* Says that an integer, shown as `token`, would be another number as an element of the array. The
  * advice to take float64 is given only where following it succeeds. */
 enum { ROUNDED_TEXT = 320 };
@@ -128,8 +139,7 @@ static const char *rounded_text(const struct td_json_array *array, const char *t
                                 char text[ROUNDED_TEXT])
 {
     const char *dtype = td_dtype_info(array->dtype)->name;
-    const bool widens = array->dtype != TD_DTYPE_FLOAT64 && array->others & TD_DTYPE_BIT(FLOAT64) &&
-                        is_exact_in_float64(token);
+    const bool widens = may_widen(array) && is_exact_in_float64(token);
     if (td_dtype_is_complex(array->dtype))
         snprintf(text, ROUNDED_TEXT,
                  "[re, im] has an integer that is not exact in %s; write it with .0 if rounding is "
@@ -138,11 +148,22 @@ static const char *rounded_text(const struct td_json_array *array, const char *t
     else
         snprintf(text, ROUNDED_TEXT,
                  "%s is not exact in %s; write it as %s.0 if rounding is meant%s", token, dtype,
-                 token,
-                 widens ? ", or give the values another dtype: {\"dtype\": \"float64\", \"data\": "
-                          "[...]}"
-                        : "");
+                 token, widens ? ", or " GIVE_FLOAT64 : "");
     return text;
+}
+
+/* Adds to the error of a number at p that is too large why the tensor has this dtype, if the client
+ * did not say so, and a wider dtype. */
+static void hint_range(const struct td_json_array *array, const char *p)
+{
+    bool is_integer;
+    double value;
+    const char *stop = td_json_number_end(p, array->parser.end, &is_integer);
+    if (array->style == TD_SCALARS_INFERRED)
+        td_error_hint(array->err, "without a dtype, numbers with a fraction or an exponent are "
+                                  "float32");
+    if (may_widen(array) && stop && td_float64_read(p, stop, &value))
+        td_error_hint(array->err, GIVE_FLOAT64);
 }
 
 /* Reports the number at p, which only float32 could hold, in a tensor of integers. */
@@ -212,7 +233,10 @@ static td_status refuse_scalar(const struct td_json_array *array, const char *p,
     else
         snprintf(message, sizeof message, "%s is not %s %s%s", kind, dtype[0] == 'i' ? "an" : "a",
                  dtype, array->dtype == TD_DTYPE_BOOL ? ": expected true or false" : "");
-    return refuse_at(array, array->count, level, message);
+    status = refuse_at(array, array->count, level, message);
+    if (array->parser.fault == TD_SCALAR_FAULT_RANGE)
+        hint_range(array, p);
+    return status;
 }
 
 /* True if an element that was read as a string is NaN or an infinity. */
@@ -556,9 +580,12 @@ static td_status read_typed(struct td_json_scan *scan, enum td_scalar_style styl
     shape_of(&array, &nested);
     if (shape && !shape_fits(&nested, shape, numel)) {
         char nested_text[TD_SHAPE_TEXT], shape_text[TD_SHAPE_TEXT];
-        return td_json_refuse(path, err, "data has shape %s, but shape is %s",
-                              td_shape_text(&nested, nested_text, sizeof nested_text),
-                              td_shape_text(shape, shape_text, sizeof shape_text));
+        td_json_refuse(path, err, "data has shape %s, but shape is %s",
+                       td_shape_text(&nested, nested_text, sizeof nested_text),
+                       td_shape_text(shape, shape_text, sizeof shape_text));
+        if (td_dtype_is_complex(dtype))
+            td_json_hint_complex(err);
+        return TD_MALFORMED_REQUEST;
     }
     return finish(&array, shape ? shape : &nested, out);
 }

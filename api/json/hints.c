@@ -32,8 +32,22 @@ void td_json_hint_nonfinite(struct td_error *err, td_dtype dtype)
                   td_dtype_is_complex(dtype) ? "[\"NaN\",0]" : "\"NaN\"");
 }
 
-/* ---- the dtype of another tensor
- * -------------------------------------------------------------- */
+/* ---- complex numbers ------------------------------------------------------------------------- */
+
+void td_json_hint_complex(struct td_error *err)
+{
+    td_error_hint(err, "a complex number is [re, im] in data, so the last dimension of data, of "
+                       "size 2, is not part of the shape");
+}
+
+/* True if the error may be that a complex tensor has one dimension less than its data. */
+static bool is_about_shape(const struct td_tensor *tensor, const struct td_error *err)
+{
+    return err->status == TD_SHAPE_MISMATCH || err->status == TD_INVALID_AXIS ||
+           (err->status == TD_INVALID_ARGUMENT && tensor->shape.rank == 0);
+}
+
+/* ---- the dtype of another tensor ------------------------------------------------------------- */
 
 void td_json_hint_dtype(struct td_error *err, const char *of, td_dtype dtype)
 {
@@ -91,6 +105,11 @@ void td_json_hint_inputs(const struct td_request *request, struct td_error *err)
             if (tensor->dtype == TD_DTYPE_STRING && !tensor->owner && tensor->offsets &&
                 tensor->numel > 0) {
                 hint_strings(spec, i == 0, tensor, err);
+                return;
+            }
+            if (td_dtype_is_complex(tensor->dtype) && !tensor->owner &&
+                is_about_shape(tensor, err)) {
+                td_json_hint_complex(err);
                 return;
             }
         }

@@ -1,5 +1,5 @@
 /* hints.h - what an error adds about a value in JSON that is often written in another form: NaN,
- * the name of a resident tensor, keys.
+ * complex numbers, the name of a resident tensor, keys.
  *
  * A hint follows the message of the error, after a semicolon. A hint that does not fit is left out.
  * Private to api/json, except td_json_hint_inputs. */
@@ -16,6 +16,9 @@ bool td_json_is_nonfinite(const char *at, const char *end);
 /* Adds how NaN and the infinities are written in a tensor of this dtype, a float or complex one. */
 void td_json_hint_nonfinite(struct td_error *err, td_dtype dtype);
 
+/* Adds to the error of a complex tensor's shape that the last dimension of its data is none. */
+void td_json_hint_complex(struct td_error *err);
+
 /* Adds to the error of a value that it was read with this dtype because `of` has it. */
 void td_json_hint_dtype(struct td_error *err, const char *of, td_dtype dtype);
 
@@ -24,7 +27,8 @@ void td_json_hint_dtype(struct td_error *err, const char *of, td_dtype dtype);
 void td_json_hint_string(const struct td_json_scan *scan, const struct td_json_source *source);
 
 /* Adds hints about the inputs of a request that an op refused: a string in place of a tensor may be
- * the name of a resident tensor, strings in place of row numbers keys, and "NaN" a number. */
+ * the name of a resident tensor, strings in place of row numbers keys, and "NaN" a number; the
+ * shape of a complex tensor may have been taken for that of its data. */
 void td_json_hint_inputs(const struct td_request *request, struct td_error *err);
 
 #endif

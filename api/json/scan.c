@@ -313,33 +313,54 @@ static const char *skip_digits(const char *at, const char *end)
     return at;
 }
 
-const char *td_json_number_end(const char *at, const char *end, bool *is_integer)
+/* End of the valid part of the number token at `at`. The token is malformed unless *valid: a digit
+ * is missing there, or follows a leading zero. */
+static const char *number_prefix(const char *at, const char *end, bool *is_integer, bool *valid)
 {
     *is_integer = true;
     if (at < end && *at == '-')
         at++;
     const char *digits = at;
     at = skip_digits(at, end);
-    if (at == digits || (*digits == '0' && at - digits > 1))
-        return NULL;
+    *valid = at > digits && (*digits != '0' || at - digits == 1);
+    if (!*valid)
+        return at > digits ? digits + 1 : at;
     if (at < end && *at == '.') {
         *is_integer = false;
         digits = ++at;
         at = skip_digits(at, end);
-        if (at == digits)
-            return NULL;
+        *valid = at > digits;
     }
-    if (at < end && (*at == 'e' || *at == 'E')) {
+    if (*valid && at < end && (*at == 'e' || *at == 'E')) {
         *is_integer = false;
         at++;
         if (at < end && (*at == '+' || *at == '-'))
             at++;
         digits = at;
         at = skip_digits(at, end);
-        if (at == digits)
-            return NULL;
+        *valid = at > digits;
     }
     return at;
+}
+
+const char *td_json_number_end(const char *at, const char *end, bool *is_integer)
+{
+    bool valid;
+    const char *stop = number_prefix(at, end, is_integer, &valid);
+    return valid ? stop : NULL;
+}
+
+td_status td_json_bad_number(const struct td_json_scan *scan, const char *at, struct td_error *err)
+{
+    bool is_integer, valid;
+    const char *bad = number_prefix(at, scan->end, &is_integer, &valid);
+    if (bad == at)
+        return td_json_syntax(scan, at, err, "expected a number");
+    if (bad[-1] != '0')
+        return td_json_syntax(scan, bad, err, "expected a digit after '%c'", bad[-1]);
+    td_json_syntax(scan, bad, err, "expected the end of the number after '0'");
+    td_error_hint(err, "a number has no leading zeros");
+    return TD_MALFORMED_REQUEST;
 }
 
 bool td_json_integral(const char *at, const char *end, bool *negative, uint64_t *magnitude)
@@ -383,7 +404,7 @@ td_status td_json_int64(struct td_json_scan *scan, int64_t *out, bool *fits, str
     bool is_integer;
     const char *end = td_json_number_end(at, scan->end, &is_integer);
     if (!end)
-        return td_json_syntax(scan, at, err, "expected a number");
+        return td_json_bad_number(scan, at, err);
     *fits = is_integer;
     if (!is_integer)
         return TD_OK;
@@ -526,7 +547,7 @@ static td_status ignore_scalar(struct td_json_scan *scan, struct td_arena *arena
         return td_json_literal(scan, err) ? TD_OK : TD_MALFORMED_REQUEST;
     const char *end = td_json_number_end(scan->at, scan->end, &is_integer);
     if (!end)
-        return td_json_syntax(scan, scan->at, err, "expected a number");
+        return td_json_bad_number(scan, scan->at, err);
     scan->at = end;
     return TD_OK;
 }

@@ -86,10 +86,66 @@ class Hints(HttpTest):
                 self.assertTrue(detail.endswith("write it as 9007199254740993.0 if rounding is meant"), detail)
                 self.assertStatus(self.post("/v1/cast", b'{"x": %s, "dtype": "int8"}' % text.replace("993", "993.0").encode()), 200)
 
+    def test_a_number_too_large_for_float32_is_an_error_with_a_way_out_that_works(self):
+        inferred = "without a dtype, numbers with a fraction or an exponent are float32"
+        wide = 'give the values another dtype: {"dtype": "float64", "data": [...]}'
+        self.put("hint.table", [[0.5, 1.5]])
+        bodies = (("/v1/cast", '{"x": %s, "dtype": "int8"}', "/x/0", "[1e39]", (inferred, wide)),
+                  ("/v1/gather", '{"params": %s, "indices": [0]}', "/params/1", "[0.5, 1e39]", (inferred, wide)),
+                  ("/v1/gather", '{"params": %s, "indices": [0]}', "/params/1", "[1, 1e39]", (inferred, wide)),
+                  ("/v1/gather", '{"params": {"dtype": "float32", "data": %s}, "indices": [0]}', "/params/data/0", "[1e39]", (wide,)),
+                  ("/v1/gather", '{"params": %s, "indices": [0]}', "/params/0", "[1e309]", (inferred,)),
+                  ("/v1/dequantize", '{"params": {"dtype": "int8", "data": [[1]]}, "scale": %s}', "/scale/0", "[1e39]", (inferred,)),
+                  ("/v1/tensors/hint.table/scatter", '{"indices": [[0]], "updates": %s}', "/updates/0/0", "[[1e39, 1]]", ("dtype float32 is expected, as in the table",)))
+        for path, body, pointer, values, hints in bodies:
+            with self.subTest(path, values=values):
+                number = "1e309" if "1e309" in values else "1e39"
+                self.assertEqual(self.detail(path, body % values, pointer), "; ".join((number + " does not fit float32",) + hints))
+                if wide in hints and "data" not in body:
+                    self.assertStatus(self.post(path, (body % ('{"dtype": "float64", "data": %s}' % values)).encode()), 200)
+        reply = self.put("hint.wide", b"[[1e300, 2.0]]")
+        self.assertEqual(reply.json()["detail"], "; ".join(("1e300 does not fit float32", inferred, wide)))
+        self.assertStatus(self.request("DELETE", "/v1/tensors/hint.table"), 204)
+
+    def test_an_integer_that_does_not_fit_its_dtype_has_no_advice(self):
+        self.assertEqual(self.detail("/v1/cast", '{"x": {"dtype": "int8", "data": [300]}, "dtype": "int32"}', "/x/data/0"), "300 does not fit int8")
+
     def test_the_open_inference_protocol_rounds_integers_to_its_datatype(self):
         inputs = [{"name": "x", "datatype": "FP32", "shape": [1], "data": [16777217]}]
         reply = self.post("/v2/models/cast/infer", {"inputs": inputs, "parameters": {"dtype": "float64"}})
         self.assertEqual(reply.json()["outputs"][0]["data"], [16777216.0])
+
+    def test_the_shape_of_a_complex_tensor_is_without_re_and_im(self):
+        pair = "; a complex number is [re, im] in data, so the last dimension of data, of size 2, is not part of the shape"
+        of_data = lambda data, shape: '{"dtype": "complex64",%s "data": %s}' % (shape and ' "shape": %s,' % shape, data)
+        for data, shape, message in (("[1, 2]", "[2]", "data has shape [], but shape is [2]"), ("[[1, 2], [3, 4]]", "[2, 2]", "data has shape [2], but shape is [2,2]")):
+            with self.subTest(data):
+                self.assertEqual(self.put("hint.complex", of_data(data, shape).encode()).json()["detail"], message + pair)
+        for op, body, message in (("gather", '{"params": %s, "indices": [0]}' % of_data("[1, 2]", ""), "params is a scalar; at least one dimension is expected"),
+                                  ("einsum", '{"inputs": [%s], "equation": "ij->ji"}' % of_data("[[1, 2], [3, 4]]", ""),
+                                   "inputs[0] has shape [2], rank 1; its subscript expects rank 2"),
+                                  ("gather", '{"params": %s, "indices": [0], "axis": 1}' % of_data("[[1, 2]]", ""), "axis = 1 is not in [-1, 1): params has shape [1]")):
+            with self.subTest(op, body=body):
+                self.assertEqual(self.detail("/v1/" + op, body), message + pair)
+        self.assertEqual(self.detail("/v1/gather", '{"params": %s, "indices": [5]}' % of_data("[[1, 2]]", "")), "indices[0] = 5 is not in [0, 1)")
+        self.assertNotIn("complex", self.put("hint.complex", b'{"dtype": "float32", "shape": [2], "data": 1}').json()["detail"])
+
+    def test_elements_alone_lead_to_base64_whatever_content_type_they_have(self):
+        for format, *values in (("<2f", 1, 2), ("<2f", 0.1, 0.2), ("<2i", 1, 2), ("<2i", 0, 1), ("<2d", 1.9, 2.7)):
+            for headers in ({}, {"Content-Type": "application/json"}, {"Content-Type": "application/octet-stream"}):
+                for method, path in (("PUT", "/v1/tensors/hint.raw"), ("POST", "/v1/gather")):
+                    with self.subTest(path, values=values, headers=headers):
+                        reply = self.request(method, path, struct.pack(format, *values), headers)
+                        self.assertStatus(reply, 400)
+                        self.assertTrue(reply.json()["detail"].endswith("elements alone, without a header, are sent as base64 in JSON"), reply.body)
+
+    def test_the_name_of_a_file_as_a_body_leads_to_its_contents(self):
+        for content_type in ("application/json", "application/x-www-form-urlencoded", "application/x-npy", "application/octet-stream"):
+            with self.subTest(content_type):
+                reply = self.request("PUT", "/v1/tensors/hint.raw", b"planets.npy", {"Content-Type": content_type})
+                self.assertStatus(reply, 400)
+                self.assertEqual(reply.json()["detail"], "the body is the name of a file; curl sends the file's contents with --data-binary @FILE")
+        self.assertIn("--data-binary @FILE", self.detail("/v1/gather", "request.json"))
 
     def test_that_form_works(self):
         reply = self.post("/v1/cast", '{"x": %s, "dtype": "float64"}' % NAN)

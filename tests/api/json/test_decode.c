@@ -416,7 +416,7 @@ static const struct {
       "/axis", -1, "", "axis", "" },
     { "a list for an attribute", "{\"axis\":[1]}", TD_MALFORMED_REQUEST, "/axis", -1, "", "axis",
       "" },
-    { "a bad number for an attribute", "{\"axis\":01}", TD_MALFORMED_REQUEST, NULL, 8, "", "", "" },
+    { "a bad number for an attribute", "{\"axis\":01}", TD_MALFORMED_REQUEST, NULL, 9, "", "", "" },
     { "a bad literal for an attribute", "{\"axis\":nul}", TD_MALFORMED_REQUEST, NULL, 8, "", "",
       "" },
     { "an unknown policy", "{\"bounds\":\"warp\"}", TD_MALFORMED_REQUEST, "/bounds", -1, "",
