@@ -239,6 +239,9 @@ class Inference(ModelTest):
             document = self.assertError(self.infer(name, self.indices(1), **members), 400, "belongs in its member", code="MALFORMED_REQUEST")
             self.assertEqual(document["pointer"], "/" + next(iter(members)))
         self.assertError(self.infer(name, self.indices(1), path="/infer?axis=1"), 400, "not in the query string")
+        document = self.assertError(self.infer(name, self.indices(1), params={"axis": 1}), 400)
+        self.assertEqual((document["error"], document["did_you_mean"]),
+                         (f'{name}: the request has no member "params"; expected id, inputs, outputs, parameters', "parameters"))
         self.assertEqual(self.outputs(self.infer(name, self.indices(1), path="/infer?a=1", largest=True))["output"][2], [3, 4])
 
     def test_errors_begin_with_the_models_name(self):
