@@ -183,6 +183,7 @@ static td_status read_input(struct reader *reader, int input, bool of_table,
             td_json_refuse(path, reader->source.err,
                            "both %s and %s are given; one of them is expected", spec->name,
                            TD_TABLE_KEYS);
+        reader->request->called_keys = of_table; /* the error is about this one */
         return td_error_at_input(reader->source.err, TD_MALFORMED_REQUEST, "%s",
                                  of_table ? TD_TABLE_KEYS : spec->name);
     }

@@ -52,16 +52,16 @@ struct td_named_input td_named_input_find(const struct td_request *request, cons
     const int of_table = td_table_keys_input(request, name, length);
     if (of_table >= 0)
         return (struct td_named_input){ of_table, -1,
-                                        td_input_is_row_numbers(&op->inputs[of_table]) };
+                                        td_input_is_row_numbers(&op->inputs[of_table]), true };
     for (int i = 0; i < op->n_inputs; i++) {
         const struct td_input_spec *spec = &op->inputs[i];
         int64_t index = spec->list ? list_index(spec->name, name, length) : -1;
         if (spec->list ? index >= 0 : td_name_is(spec->name, name, length))
-            return (struct td_named_input){ i, index, false };
+            return (struct td_named_input){ i, index, false, false };
         if (is_row_keys(request, spec, name, length))
-            return (struct td_named_input){ i, -1, true };
+            return (struct td_named_input){ i, -1, true, false };
     }
-    return (struct td_named_input){ -1, -1, false };
+    return (struct td_named_input){ -1, -1, false, false };
 }
 
 int64_t td_named_output_find(const struct td_op *op, const char *name, size_t length)
@@ -195,22 +195,32 @@ static td_status refuse_input(const struct td_request *request, struct td_named_
     const struct td_input_spec *spec = &request->op->inputs[target.input];
     if (spec->list)
         return td_error_at_input(err, status, "%s[%" PRId64 "]", spec->name, target.index);
-    return td_error_at_input(err, status, "%s",
-                             target.keys && request->row_keys_name ? request->row_keys_name
-                                                                   : spec->name);
+    const char *own = target.of_table ? TD_TABLE_KEYS : target.keys ? request->row_keys_name : NULL;
+    return td_error_at_input(err, status, "%s", own ? own : spec->name);
 }
 
-static td_status refuse_second(const struct td_request *request, struct td_named_input target,
-                               bool other, struct td_error *err)
+/* The name by which the request calls an input. */
+static const char *called(const struct td_request *request, struct td_named_input target,
+                          char text[INPUT_NAME])
 {
-    char numbers[INPUT_NAME], keys[INPUT_NAME];
-    name_text(request, target.input, false, numbers, sizeof numbers);
-    name_text(request, target.input, true, keys, sizeof keys);
-    if (other)
+    return target.of_table ? TD_TABLE_KEYS
+                           : name_text(request, target.input, target.keys, text, INPUT_NAME);
+}
+
+/* Refuses an input that the request has already, by the name of `first`. */
+static td_status refuse_second(struct td_request *request, struct td_named_input first,
+                               struct td_named_input target, struct td_error *err)
+{
+    char text[2][INPUT_NAME];
+    const bool swap = first.keys + first.of_table > target.keys + target.of_table;
+    const char *one = called(request, swap ? target : first, text[0]);
+    const char *other = called(request, swap ? first : target, text[1]);
+    if (strcmp(one, other) != 0)
         td_error_set(err, TD_MALFORMED_REQUEST, "both %s and %s are given; one of them is expected",
-                     numbers, keys);
+                     one, other);
     else
-        td_error_set(err, TD_MALFORMED_REQUEST, "%s is given twice", target.keys ? keys : numbers);
+        td_error_set(err, TD_MALFORMED_REQUEST, "%s is given twice", one);
+    request->called_keys = target.of_table; /* the error is about this one */
     return refuse_input(request, target, TD_MALFORMED_REQUEST, err);
 }
 
@@ -222,23 +232,26 @@ td_status td_named_input_count_ref(struct td_request *request, struct td_named_i
     if (by_path(request, target.input))
         return td_input_set_by_path(spec, err);
     /* Keys are counted as the input whose place they take. */
-    const bool keys = request->row_input > 0 && request->row_input == target.input;
-    const bool other = *count > 0 && keys != target.keys;
+    const struct td_named_input first = {
+        .input = target.input,
+        .keys = request->row_input > 0 && request->row_input == target.input,
+        .of_table = request->called_keys && td_op_keys_input(request->op) == target.input,
+    };
     if (target.keys)
         request->row_input = target.input;
+    request->called_keys |= target.of_table;
     if (++*count <= (spec->list ? TD_MAX_LIST : 1))
         return TD_OK;
     if (spec->list)
         return td_error_resource(err, "tensors", (uint64_t)*count, TD_MAX_LIST,
                                  "a list of tensors");
-    return refuse_second(request, target, other, err);
+    return refuse_second(request, first, target, err);
 }
 
 td_status td_named_input_count(struct td_request *request, const char *name, size_t length,
                                struct td_named_input *out, struct td_error *err)
 {
     *out = td_named_input_find(request, name, length);
-    request->called_keys |= td_table_keys_input(request, name, length) >= 0;
     return out->input < 0 ? refuse_name(request, name, length, err)
                           : td_named_input_count_ref(request, *out, err);
 }
@@ -257,6 +270,8 @@ td_status td_named_inputs_alloc(struct td_request *request, struct td_arena *are
         memset(operand->tensors, 0, count * sizeof *operand->tensors);
         if (i > 0 && i == request->row_input) {
             request->row_keys = operand->tensors;
+            if (request->called_keys)
+                request->row_keys_name = TD_TABLE_KEYS;
             *operand = (struct td_operand){ NULL, 0 };
         }
     }

@@ -20,6 +20,7 @@ struct td_named_input {
     int input;     /* index among the op's inputs; -1: no input has this name */
     int64_t index; /* index in the list; -1 for an input that is not a list */
     bool keys;     /* request->row_keys, in place of the input */
+    bool of_table; /* called "keys", as the path names a table with keys */
 };
 
 struct td_named_input td_named_input_find(const struct td_request *request, const char *name,

@@ -3,6 +3,7 @@
 #include "api/oip/complex.h"
 #include "api/oip/reader.h"
 #include "api/oip/types.h"
+#include "api/text/suggest.h"
 
 #include <string.h>
 
@@ -39,6 +40,9 @@ static td_status read_member(void *context, const struct td_json_path *path,
         return td_oip_read_parameters(reader, path);
     if (td_json_name_is(name, "id"))
         return read_id(reader, path);
+    if (!reader->misplaced.text &&
+        td_oip_check_unknown(reader->request, path, name, TD_OIP_REQUEST, NULL) != TD_OK)
+        reader->misplaced = name; /* a body of another protocol gets another error */
     return td_json_skip(&reader->scan, 1, reader->arena, reader->err);
 }
 
@@ -66,6 +70,15 @@ static td_status split_body(struct td_oip_reader *reader, const char *body, size
     return TD_OK;
 }
 
+static td_status check_misplaced(struct td_oip_reader *reader)
+{
+    const struct td_json_name name = reader->misplaced;
+    const struct td_json_path path = td_json_member(NULL, name.text, name.length);
+    if (!name.text || (!reader->has_inputs && reader->n_refs == 0))
+        return TD_OK;
+    return td_oip_check_unknown(reader->request, &path, name, TD_OIP_REQUEST, reader->err);
+}
+
 static td_status read_body(struct td_oip_reader *reader)
 {
     struct td_json_scan *scan = &reader->scan;
@@ -86,6 +99,8 @@ static td_status read_body(struct td_oip_reader *reader)
     if (status == TD_OK)
         status =
             td_json_object(scan, NULL, "the body", read_member, reader, reader->arena, reader->err);
+    if (status == TD_OK)
+        status = check_misplaced(reader);
     if (status != TD_OK)
         return status;
     td_json_peek(scan);
@@ -105,11 +120,14 @@ static td_status read_body(struct td_oip_reader *reader)
 /* Bodies of other protocols, such as /v1, have no "inputs". */
 static td_status refuse_without_inputs(struct td_oip_reader *reader)
 {
+    static const char *const inputs = "inputs";
+    const struct td_json_name misplaced = reader->misplaced;
     char expected[TD_TENSOR_NAMES_TEXT];
     td_error_set(reader->err, TD_INVALID_ARGUMENT,
                  "inputs is missing; a list of {\"name\", \"datatype\", \"shape\", \"data\"} is "
                  "expected, with the names %s",
                  td_input_names_text(reader->request, expected, sizeof expected));
+    td_suggest(reader->err, misplaced.text, misplaced.length, &inputs, 1);
     return td_error_at_input(reader->err, TD_INVALID_ARGUMENT, "inputs");
 }
 

@@ -47,6 +47,11 @@ TD_MUST_CHECK td_status td_oip_decode(const char *body, size_t bytes,
                                       struct td_request *request, uint64_t *timeout_us,
                                       struct td_error *err);
 
+/* Refuses an argument of the query string that has the name of a parameter: MALFORMED_REQUEST.
+ * Others are ignored. */
+TD_MUST_CHECK td_status td_oip_check_query(const struct td_request *request, const char *name,
+                                           size_t length, struct td_error *err);
+
 /* Does the JSON text contain the name of the member that refers to shared memory? The text is not
  * parsed, so a string in the data counts, too; text that is not JSON is searched up to the first
  * error. */

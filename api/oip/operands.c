@@ -93,7 +93,9 @@ static td_status read_input_member(void *context, const struct td_json_path *pat
         input->range = parameters.range;
         return status;
     }
-    return td_json_skip(&reader->scan, 3, reader->arena, reader->err);
+    const td_status status =
+        td_oip_check_unknown(reader->request, path, name, TD_OIP_INPUT, reader->err);
+    return status != TD_OK ? status : td_json_skip(&reader->scan, 3, reader->arena, reader->err);
 }
 
 /* Converts bytes to bool: any value but 0 is true. */
@@ -316,7 +318,9 @@ static td_status read_output_member(void *context, const struct td_json_path *pa
                             reader->err);
     if (td_json_name_is(name, "parameters"))
         return td_oip_read_tensor_parameters(reader, path, reader->tensor_parameters);
-    return td_json_skip(&reader->scan, 3, reader->arena, reader->err);
+    const td_status status =
+        td_oip_check_unknown(reader->request, path, name, TD_OIP_OUTPUT, reader->err);
+    return status != TD_OK ? status : td_json_skip(&reader->scan, 3, reader->arena, reader->err);
 }
 
 /* Marks an output as requested; *twice is true if it was already. */

@@ -5,6 +5,7 @@
 #include "api/text/suggest.h"
 #include "kernels/name.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- values ---- */
@@ -255,19 +256,18 @@ enum tensor_parameter {
     TENSOR_CONTENT_TYPE,
     TENSOR_PARAMETER_COUNT
 };
-enum { OF_INPUT = 1, OF_OUTPUT = 2 };
 static const struct {
     const char *name;
-    int of;
+    unsigned of; /* bits of enum td_oip_place */
 } tensor_parameters[TENSOR_PARAMETER_COUNT] = {
-    [BINARY_DATA_SIZE] = { "binary_data_size", OF_INPUT },
-    [INPUT_COMPLEX] = { "complex", OF_INPUT },
-    [BINARY_DATA] = { "binary_data", OF_OUTPUT },
-    [CLASSIFICATION] = { "classification", OF_OUTPUT },
-    [REGION] = { region_name, OF_INPUT | OF_OUTPUT },
-    [REGION_BYTES] = { "shared_memory_byte_size", OF_INPUT | OF_OUTPUT },
-    [REGION_OFFSET] = { "shared_memory_offset", OF_INPUT | OF_OUTPUT },
-    [TENSOR_CONTENT_TYPE] = { "content_type", OF_INPUT | OF_OUTPUT },
+    [BINARY_DATA_SIZE] = { "binary_data_size", TD_OIP_INPUT },
+    [INPUT_COMPLEX] = { "complex", TD_OIP_INPUT },
+    [BINARY_DATA] = { "binary_data", TD_OIP_OUTPUT },
+    [CLASSIFICATION] = { "classification", TD_OIP_OUTPUT },
+    [REGION] = { region_name, TD_OIP_INPUT | TD_OIP_OUTPUT },
+    [REGION_BYTES] = { "shared_memory_byte_size", TD_OIP_INPUT | TD_OIP_OUTPUT },
+    [REGION_OFFSET] = { "shared_memory_offset", TD_OIP_INPUT | TD_OIP_OUTPUT },
+    [TENSOR_CONTENT_TYPE] = { "content_type", TD_OIP_INPUT | TD_OIP_OUTPUT },
 };
 
 static td_status refuse_tensor_parameter(struct td_oip_reader *reader,
@@ -286,7 +286,7 @@ static td_status refuse_tensor_parameter(struct td_oip_reader *reader,
                               "request, not of a tensor",
                               TD_OIP_SHOWN(name), reader->request->op->name);
     for (int i = 0; i < TENSOR_PARAMETER_COUNT; i++)
-        if (tensor_parameters[i].of & (output ? OF_OUTPUT : OF_INPUT))
+        if (tensor_parameters[i].of & (output ? TD_OIP_OUTPUT : TD_OIP_INPUT))
             names[n++] = tensor_parameters[i].name;
     td_json_refuse(path, reader->err, "%s has no parameter \"%s\"; expected %s",
                    output ? "an output" : "an input", TD_OIP_SHOWN(name),
@@ -321,7 +321,7 @@ static td_status read_tensor_parameter(void *context, const struct td_json_path 
     uint64_t count;
     int which = 0;
     while (which < TENSOR_PARAMETER_COUNT &&
-           !(tensor_parameters[which].of & (parameters->output ? OF_OUTPUT : OF_INPUT) &&
+           !(tensor_parameters[which].of & (parameters->output ? TD_OIP_OUTPUT : TD_OIP_INPUT) &&
              td_json_name_is(name, tensor_parameters[which].name)))
         which++;
     if (which == TENSOR_PARAMETER_COUNT)
@@ -379,4 +379,98 @@ td_status td_oip_read_tensor_parameters(struct td_oip_reader *reader,
                               "%s is missing",
                               region ? "shared_memory_byte_size" : region_name);
     return TD_OK;
+}
+
+/* ---- parameters in the wrong place, and misspelt members ---- */
+
+static const struct {
+    const char *what;
+    const char *members[6]; /* then NULL */
+} places[] = {
+    [TD_OIP_REQUEST] = { "the request", { "id", "inputs", "outputs", "parameters" } },
+    [TD_OIP_INPUT] = { "an input", { "name", "datatype", "shape", "data", "parameters" } },
+    [TD_OIP_OUTPUT] = { "an output", { "name", "parameters" } },
+};
+
+/* Returns what has a parameter of this name that changes the reply, the object at `place` if it may
+ * have it; NULL if nothing has. */
+static const char *parameter_owner(const struct td_request *request, struct td_json_name name,
+                                   enum td_oip_place place)
+{
+    struct td_named_input target;
+    unsigned of = 0;
+    for (int i = 0; i < TENSOR_PARAMETER_COUNT; i++)
+        if (i != TENSOR_CONTENT_TYPE && td_json_name_is(name, tensor_parameters[i].name))
+            of = tensor_parameters[i].of;
+    if (of & place)
+        return places[place].what;
+    if (is_attr(request->op, name) || td_json_name_is(name, reserved_names[COMPLEX]) ||
+        td_json_name_is(name, reserved_names[BINARY_DATA_OUTPUT]) ||
+        td_named_input_find_ref(request, name.text, name.length, &target))
+        return places[TD_OIP_REQUEST].what;
+    return of ? places[of & TD_OIP_INPUT ? TD_OIP_INPUT : TD_OIP_OUTPUT].what : NULL;
+}
+
+/* Returns the member that is probably meant; NULL if there is none. Too many names resemble "id",
+ * which does not change the result. */
+static const char *nearest_member(struct td_json_name name, enum td_oip_place place)
+{
+    const int first = place == TD_OIP_REQUEST;
+    const char *const *members = places[place].members + first;
+    uint32_t work;
+    int n = 0;
+    if (td_json_name_is(name, "params") || td_json_name_is(name, "param"))
+        return "parameters";
+    while (members[n])
+        n++;
+    return td_nearest_name(name.text, name.length, members, n, &work);
+}
+
+static td_status refuse_misspelt(const struct td_json_path *path, struct td_json_name name,
+                                 enum td_oip_place place, const char *nearest, struct td_error *err)
+{
+    char listed[64];
+    int n = 0;
+    while (places[place].members[n])
+        n++;
+    td_json_refuse(path, err, "%s has no member \"%s\"; expected %s", places[place].what,
+                   TD_OIP_SHOWN(name),
+                   td_names_text(places[place].members, n, listed, sizeof listed));
+    if (err)
+        snprintf(err->did_you_mean, sizeof err->did_you_mean, "%s", nearest);
+    return TD_MALFORMED_REQUEST;
+}
+
+td_status td_oip_check_unknown(const struct td_request *request, const struct td_json_path *path,
+                               struct td_json_name name, enum td_oip_place place,
+                               struct td_error *err)
+{
+    const bool is_dtype = place == TD_OIP_INPUT && td_json_name_is(name, "dtype");
+    const char *owner = is_dtype ? NULL : parameter_owner(request, name, place);
+    if (owner)
+        return td_json_refuse(path, err,
+                              "\"%s\" is a parameter of %s; it belongs in its member "
+                              "\"parameters\"",
+                              TD_OIP_SHOWN(name), owner);
+    const char *nearest = is_dtype ? "datatype" : nearest_member(name, place);
+    if (nearest)
+        return refuse_misspelt(path, name, place, nearest, err);
+    if (place != TD_OIP_REQUEST || td_named_input_find(request, name.text, name.length).input < 0)
+        return TD_OK;
+    return td_json_refuse(path, err, "\"%s\" is an input; it belongs in the list \"inputs\"",
+                          TD_OIP_SHOWN(name));
+}
+
+td_status td_oip_check_query(const struct td_request *request, const char *name, size_t length,
+                             struct td_error *err)
+{
+    const struct td_json_name given = { name, length };
+    const char *owner = parameter_owner(request, given, TD_OIP_REQUEST);
+    if (!owner)
+        return TD_OK;
+    td_error_set(err, TD_MALFORMED_REQUEST,
+                 "\"%s\" is a parameter of %s; it belongs in the body, in the member "
+                 "\"parameters\" of %s, not in the query string",
+                 TD_OIP_SHOWN(given), owner, owner);
+    return td_error_at_attribute(err, TD_MALFORMED_REQUEST, TD_OIP_SHOWN(given));
 }

@@ -55,6 +55,8 @@ struct td_oip_reader {
     struct td_oip_output *outputs;
     unsigned char *requested; /* bit i: output i is requested; NULL before the first */
     bool has_inputs;          /* the member "inputs" */
+    /* The first member of the body that td_oip_check_unknown refuses. */
+    struct td_json_name misplaced;
     int n_inputs, n_refs, n_outputs, input_capacity, ref_capacity, output_capacity;
     /* The objects that are being read. */
     struct td_oip_input *input;
@@ -84,6 +86,16 @@ TD_MUST_CHECK td_status td_oip_read_parameters(struct td_oip_reader *reader,
 TD_MUST_CHECK td_status td_oip_read_tensor_parameters(struct td_oip_reader *reader,
                                                       const struct td_json_path *path,
                                                       struct td_oip_tensor_parameters *parameters);
+
+/* What has members. Bits: a parameter may be one of inputs and of outputs. */
+enum td_oip_place { TD_OIP_REQUEST = 0, TD_OIP_INPUT = 1, TD_OIP_OUTPUT = 2 };
+
+/* Checks the name of an unknown member. The protocol lets a server ignore it, but the result would
+ * be wrong if it is a parameter of the model in the wrong place, or a misspelt member. */
+TD_MUST_CHECK td_status td_oip_check_unknown(const struct td_request *request,
+                                             const struct td_json_path *path,
+                                             struct td_json_name name, enum td_oip_place place,
+                                             struct td_error *err);
 
 /* ---- operands.c ---- */
 

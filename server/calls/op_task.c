@@ -57,8 +57,8 @@ td_status td_op_argument(struct td_call *call, const char *name, size_t length, 
                          size_t value_length)
 {
     bool known;
-    if (call->style == TD_STYLE_OIP) /* its clients may send any arguments */
-        return TD_OK;
+    if (call->style == TD_STYLE_OIP)
+        return td_oip_check_query(&call->request, name, length, &call->error);
     const td_status status = td_attrs_set_query(&call->request, name, length, value, value_length,
                                                 &call->arena, &known, &call->error);
     if (status != TD_OK)

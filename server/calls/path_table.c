@@ -121,7 +121,9 @@ void td_path_table_explain(struct td_call *call)
     if (request->called_keys && queries > 0 && !td_input_is_row_numbers(&inputs[queries]))
         call_keys(inputs[queries].name, err);
     char text[2 * TD_TENSOR_NAME];
-    if (inputs[0].role != TD_ROLE_DATA || !find_word(err->message, inputs[0].name))
+    /* A misspelt name is not the table: "params" in place of "parameters". */
+    if (inputs[0].role != TD_ROLE_DATA || err->did_you_mean[0] ||
+        !find_word(err->message, inputs[0].name))
         return;
     snprintf(text, sizeof text, "; %s is the table '%s'", inputs[0].name, request->table);
     replace(err, err->message + strlen(err->message), 0, text);

@@ -298,7 +298,7 @@ class Paths(HttpTest):
         for body in ({"params": [1], "indices": [0]}, {"input": []}, {}):
             error = self.request("POST", "/v2/models/gather/infer", body).json()
             self.assertIn('inputs is missing; a list of {"name", "datatype", "shape", "data"} is expected, with the names params; indices', error["error"])
-            self.assertEqual(error["input"], "inputs")
+            self.assertEqual((error["input"], error.get("did_you_mean")), ("inputs", "inputs" if "input" in body else None))
         self.assertIn("params is missing", self.request("POST", "/v2/models/gather/infer", {"inputs": []}).json()["error"])
 
     def test_a_header_length_that_cuts_the_json_text_is_named(self):

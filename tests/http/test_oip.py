@@ -167,7 +167,7 @@ class Inference(OipTest):
             self.assertIsInstance(self.outputs(reply)["output"][2], bytes)
 
     def test_versions_queries_and_other_headers_do_not_matter(self):
-        for path in ("/infer", "/versions/1/infer", "/infer?a=1&b=%20", "/versions/1/infer?axis=1"):
+        for path in ("/infer", "/versions/1/infer", "/infer?a=1&b=%20", "/versions/1/infer?timeout=1&model_name=x"):
             self.assertGathered(self.infer("gather", self.gather_inputs(binary=True), path=path))
         for headers in ({"Content-Type": "text/plain"}, {"Accept": "image/png"}, {"Content-Type": OCTETS},
                         {"Content-Type": "application/vnd.safetensors"}, {"X-Any": "thing"}):
@@ -261,6 +261,64 @@ class Inference(OipTest):
             self.assertError(gather({}, {name: value}), 400, "belongs in the parameters of the request")
         self.assertError(gather({}, {"complex": True}), 400, "belongs in the parameters of the request")
         self.assertGathered(gather({"content_type": "np"}, {"content_type": None, "classification": 0}))
+
+    def assertMisplaced(self, reply, pointer, message, meant=None):
+        document = self.assertError(reply, 400, code="MALFORMED_REQUEST")
+        self.assertEqual((document["error"], document.get("pointer"), document.get("did_you_mean")), (message, pointer, meant))
+
+    def test_a_parameter_outside_of_parameters_is_refused_at_its_place(self):
+        belongs = 'gather: "{}" is a parameter of {}; it belongs in its member "parameters"'
+        members = [("axis", "the request"), ("device", "the request"), ("complex", "the request"), ("binary_data_output", "the request"),
+                   ("params.ref", "the request"), ("binary_data", "an output"), ("shared_memory_region", "an input")]
+        for name, owner in members:
+            self.assertMisplaced(self.infer("gather", self.gather_inputs(), **{name: 1}), f"/{name}", belongs.format(name, owner))
+        for name, owner in (("axis", "the request"), ("params.ref", "the request"), ("complex", "an input"), ("binary_data_size", "an input"),
+                            ("binary_data", "an output"), ("shared_memory_offset", "an input")):
+            params, indices = self.gather_inputs()
+            self.assertMisplaced(self.infer("gather", [params, {**indices, name: 1}]), f"/inputs/1/{name}",
+                                 belongs.replace("gather", "gather: indices").format(name, owner))
+        for name, owner in (("axis", "the request"), ("complex", "the request"), ("binary_data", "an output"), ("shared_memory_offset", "an output"),
+                            ("binary_data_size", "an input")):
+            outputs = [{"name": "output", name: 1}]
+            self.assertMisplaced(self.infer("gather", self.gather_inputs(), outputs), f"/outputs/0/{name}", belongs.format(name, owner))
+        x = [oip_input("x", "FP32", [2], [1, 2])]
+        self.assertMisplaced(self.infer("top_k", x, parameters={"k": 1}, largest=False), "/largest", belongs.format("largest", "the request").replace("gather", "top_k"))
+        self.assertGathered(self.infer("gather", self.gather_inputs(), largest=False))
+
+    def test_a_misspelt_member_is_refused_at_its_place(self):
+        of_request, of_input, of_output = "id, inputs, outputs, parameters", "name, datatype, shape, data, parameters", "name, parameters"
+        for name, meant in (("parameter", "parameters"), ("params", "parameters"), ("param", "parameters"), ("Parameters", "parameters"),
+                            ("output", "outputs"), ("input", "inputs"), ("ouputs", "outputs")):
+            self.assertMisplaced(self.infer("gather", self.gather_inputs(), **{name: {"axis": 1}}), f"/{name}",
+                                 f'gather: the request has no member "{name}"; expected {of_request}', meant)
+        for name, meant in (("parameter", "parameters"), ("params", "parameters"), ("dtype", "datatype"), ("data_type", "datatype"), ("shap", "shape")):
+            params, indices = self.gather_inputs()
+            self.assertMisplaced(self.infer("gather", [params, {**indices, name: 1}]), f"/inputs/1/{name}",
+                                 f'gather: indices: an input has no member "{name}"; expected {of_input}', meant)
+        self.assertMisplaced(self.infer("gather", self.gather_inputs(), [{"name": "output", "parameter": {}}]), "/outputs/0/parameter",
+                             f'gather: an output has no member "parameter"; expected {of_output}', "parameters")
+
+    def test_an_input_beside_the_list_of_inputs_is_refused(self):
+        self.assertMisplaced(self.infer("embedding_bag", self.gather_inputs(), weights=[1]), "/weights",
+                             'embedding_bag: "weights" is an input; it belongs in the list "inputs"')
+
+    def test_other_unknown_members_are_ignored(self):
+        """the members that the protocol defines in its other form, those of its clients, and any others"""
+        params, indices = self.gather_inputs()
+        known = {"model_name": "x", "model_version": "2", "timeout": 1, "priority": 1, "sequence_id": 7, "sequence_start": True,
+                 "sequence_end": True, "headers": {}, "content_type": "np", "uid": "1", "name": "x", "user": {"axis": [1]}}
+        self.assertGathered(self.infer("gather", [params, {**indices, "content_type": "np", "user": {"axis": 1}, "id": 1}],
+                                       [{"name": "output", "datatype": "FP32", "shape": [2, 2], "data": []}], **known))
+
+    def test_a_parameter_in_the_query_string_is_refused(self):
+        for name, owner in (("axis", "the request"), ("device", "the request"), ("params.ref", "the request"), ("binary_data_output", "the request"),
+                            ("binary_data", "an output")):
+            for path in ("/infer", "/versions/1/infer"):
+                document = self.assertError(self.infer("gather", self.gather_inputs(), path=f"{path}?x=1&{name}=1"), 400, code="MALFORMED_REQUEST")
+                self.assertEqual((document["attribute"], document["error"]),
+                                 (name, f'gather: "{name}" is a parameter of {owner}; it belongs in the body, in the member "parameters" of {owner}, '
+                                        'not in the query string'))
+        self.assertGathered(self.infer("gather", self.gather_inputs(), path="/infer?largest=0&parameter=1"))
 
     def test_the_codec_base64_is_refused_since_its_text_is_not_the_value(self):
         keys = oip_input("params", "BYTES", [2], ["YQ==", "Yg=="], content_type="base64")

@@ -233,6 +233,17 @@ class Inference(ModelTest):
         self.assertEqual(self.outputs(reply)["output"], ("INT32", [2, 2], [3, 4, 0, 0]))
         self.assertEqual(reply.json()["parameters"], {"bounds_policy": "zero", "bounds_replaced": 1})
 
+    def test_an_attribute_outside_of_parameters_is_refused(self):
+        name, _ = self.put([[1, 2], [3, 4]])
+        for members in ({"axis": 1}, {"bounds": "zero"}, {"indices.ref": name}, {"keys.ref": name}, {"params.ref": name}):
+            document = self.assertError(self.infer(name, self.indices(1), **members), 400, "belongs in its member", code="MALFORMED_REQUEST")
+            self.assertEqual(document["pointer"], "/" + next(iter(members)))
+        self.assertError(self.infer(name, self.indices(1), path="/infer?axis=1"), 400, "not in the query string")
+        document = self.assertError(self.infer(name, self.indices(1), params={"axis": 1}), 400)
+        self.assertEqual((document["error"], document["did_you_mean"]),
+                         (f'{name}: the request has no member "params"; expected id, inputs, outputs, parameters', "parameters"))
+        self.assertEqual(self.outputs(self.infer(name, self.indices(1), path="/infer?a=1", largest=True))["output"][2], [3, 4])
+
     def test_errors_begin_with_the_models_name(self):
         name, _ = self.put([1, 2])
         for inputs, parameters, words in ((self.indices(2), {}, ["indices[0] = 2"]), ([], {}, ["indices is missing"]),

@@ -155,12 +155,36 @@ class Refusals(RouteTest):
                 ("upsert", {"keys": ["a"], "rows": [[1]]}, "rows has shape [1,1]; a row of params for each of the keys is expected, [1,2]" + table, {"input": "rows"}),
                 ("scatter", {"indices": [[7]], "updates": [[1, 2]]}, "indices[0,0] = 7 is not in [0, 2): tuple [7] indexes dimension 0 of params [2,2]" + table, {"position": [0, 0]}),
                 ("gather", {"keys": ["a"], "indices": [0]}, "both indices and keys are given; one of them is expected", {"pointer": "/indices"}),
-                ("lookup", {"keys": ["a"], "queries": ["b"]}, "both queries and keys are given; one of them is expected", {"pointer": "/queries"}),
+                ("lookup", {"keys": ["a"], "queries": ["b"]}, "both queries and keys are given; one of them is expected", {"pointer": "/queries", "input": "queries"}),
                 ("gather", '{"keys": ["a"], "keys": ["b"]}', "keys is given twice", {"pointer": "/keys"})):
             with self.subTest(op, body=body):
                 reply = self.look(name, op, body.encode() if isinstance(body, str) else body)
                 self.assertEqual(self.assertAnyProblem(reply)["detail"], detail)
                 self.assertProblem(reply, reply.status, reply.json()["code"], **members)
+
+    def test_errors_call_an_input_of_safetensors_what_the_body_calls_it(self):
+        name, _ = self.resident({"tensor": [[1.5], [2.5]], "keys": [5, 6]})
+        queries, _ = self.resident({"dtype": "int64", "data": [[5, 9]]})
+        keys, number = ("int64", [1, 2], pack("int64", [5, 9])), ("int64", [1], pack("int64", [0]))
+        for op, own in (("gather", "indices"), ("embedding_bag", "indices"), ("lookup", "queries")):
+            both = f"both {own} and keys are given; one of them is expected"
+            for tensors, metadata, detail, called in (
+                    ({"keys": keys}, {}, "keys[0,1] = 9 is not one of the keys", "keys"),
+                    ({}, {"keys.ref": queries}, "keys[0,1] = 9 is not one of the keys", "keys"),
+                    ({"keys": ("float32", [1, 1], bytes(4))}, {}, None, "keys"),
+                    ({own: number, "keys": keys}, {}, both, "keys"), ({"keys": keys, own: number}, {}, both, own),
+                    ({own: number}, {"keys.ref": queries}, both, "keys"), ({"keys": keys}, {own + ".ref": queries}, both, own),
+                    ({"keys": keys}, {"keys.ref": queries}, "keys is given twice", "keys")):
+                with self.subTest(op, detail=detail, called=called):
+                    problem = self.assertAnyProblem(self.look(name, op, safetensors(tensors, metadata), headers=BINARY))
+                    self.assertEqual((problem["detail"], problem["input"]), (detail or problem["detail"], called))
+        for op in ("gather", "embedding_bag"):
+            problem = self.assertAnyProblem(self.look(name, op, safetensors({"indices.keys": keys}), headers=BINARY))
+            self.assertEqual((problem["detail"], problem["input"]), ("indices[0,1] = 9 is not one of the keys", "indices"))
+            for order in (("keys", "indices.keys"), ("indices.keys", "keys")):
+                problem = self.assertAnyProblem(self.look(name, op, safetensors({each: keys for each in order}), headers=BINARY))
+                self.assertEqual((problem["detail"], problem["input"]),
+                                 ("both indices.keys and keys are given; one of them is expected", order[1].split(".")[0]))
 
     def test_only_post(self):
         name, _ = self.resident([1, 2])
