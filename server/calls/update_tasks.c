@@ -95,8 +95,8 @@ static td_status check_parts(struct td_call *call, const struct td_tensor *table
         if (found && listing.tensor->shape.rank > 0)
             return td_error_set(&call->error, TD_CONFLICT,
                                 "'%s' has an element for each row of '%s', which %s does not "
-                                "change; import the table again, or remove '%s' if it is of no use",
-                                part, state->write.name, call->op->name, part);
+                                "change; import the table again with the rows that it is to have",
+                                part, state->write.name, call->op->name);
     }
     return TD_OK;
 }

@@ -70,7 +70,10 @@ static td_status read_checksum(struct reader *reader, const struct td_json_path 
     reader->ended = true;
     return strcmp(given, wanted) == 0
                ? TD_OK
-               : td_json_refuse(path, reader->err, "it is damaged: its checksum is %s, not %.40s",
+               : td_json_refuse(path, reader->err,
+                                "it is damaged, or was edited: its text has the checksum %s, not "
+                                "the %.40s that stands in it; after an edit remove the member "
+                                "checksum with the comma before it",
                                 wanted, given);
 }
 

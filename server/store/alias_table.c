@@ -173,7 +173,10 @@ td_status td_store_check_aliases(const struct td_store *store, struct td_error *
     return !atomic_load(&store->aliases_unread) || atomic_load(&store->aliases_known)
                ? TD_OK
                : td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                              TD_ALIASES_FILE " in the data folder could not be read at the start, "
-                                              "so its aliases are missing: repair or remove it and "
-                                              "send SIGHUP; the log says what is wrong with it");
+                              TD_ALIASES_FILE
+                              " in the data folder could not be read at the start, so the aliases "
+                              "set by requests are missing, and those of folders of versions may "
+                              "have been set otherwise since: repair it, or restore it from a "
+                              "backup, and send SIGHUP; the log says what is wrong with it. If it "
+                              "is removed, only what the folders set is left");
 }

@@ -204,21 +204,34 @@ static int in_order(const struct dirent **a, const struct dirent **b)
     return td_data_file_order((*a)->d_name, (*b)->d_name);
 }
 
-bool td_data_dir_list(struct td_data_dir *dir, char (**files)[TD_FILE_NAME], int *count)
+bool td_data_list(int folder, int (*filter)(const struct dirent *item),
+                  int (*order)(const struct dirent **a, const struct dirent **b),
+                  char (**names)[TD_FILE_NAME], int *count)
 {
     struct dirent **items = NULL;
-    const int n = scandirat(dir->folder.fd, ".", &items, wanted, in_order);
-    *files = n < 0 ? NULL : calloc((size_t)n + 1, sizeof **files);
-    *count = *files ? n : 0;
-    if (!*files)
-        td_data_log_unreadable(dir, errno);
+    const int n = scandirat(folder, ".", &items, filter, order);
+    *names = n < 0 ? NULL : calloc((size_t)n + 1, sizeof **names);
+    *count = *names ? n : 0;
     for (int i = 0; i < n; i++) {
-        if (*files)
-            snprintf((*files)[i], sizeof **files, "%s", items[i]->d_name);
+        if (*names)
+            snprintf((*names)[i], sizeof **names, "%s", items[i]->d_name);
         free(items[i]);
     }
     free(items);
-    return *files != NULL;
+    return *names != NULL;
+}
+
+bool td_data_dir_list(struct td_data_dir *dir, char (**files)[TD_FILE_NAME], int *count)
+{
+    if (td_data_list(dir->folder.fd, wanted, in_order, files, count))
+        return true;
+    td_data_log_unreadable(dir, errno);
+    return false;
+}
+
+bool td_data_folder_list(int folder, char (**files)[TD_FILE_NAME], int *count)
+{
+    return td_data_list(folder, wanted, in_order, files, count);
 }
 
 static bool is_folder(int folder, const struct dirent *item)

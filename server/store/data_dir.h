@@ -259,6 +259,8 @@ struct td_mapped_bytes {
     size_t size;
     int range; /* of the fault guard */
 };
+/* The names of its tensor files; free() the list. False if it cannot be read. */
+TD_MUST_CHECK bool td_data_folder_list(int folder, char (**files)[TD_FILE_NAME], int *count);
 TD_MUST_CHECK td_status td_data_folder_check_read(int folder, const char *file,
                                                   struct td_error *err);
 td_file_state td_data_folder_stat(int folder, const char *file, struct td_file_id *id);

@@ -18,19 +18,10 @@ static int may_be_folder(const struct dirent *item)
 
 bool td_data_dir_folders(struct td_data_dir *dir, char (**names)[TD_FILE_NAME], int *count)
 {
-    struct dirent **items = NULL;
-    const int n = scandirat(dir->folder.fd, ".", &items, may_be_folder, NULL);
-    *names = n < 0 ? NULL : calloc((size_t)n + 1, sizeof **names);
-    *count = *names ? n : 0;
-    if (!*names)
-        td_data_log_unreadable(dir, errno);
-    for (int i = 0; i < n; i++) {
-        if (*names)
-            snprintf((*names)[i], sizeof **names, "%s", items[i]->d_name);
-        free(items[i]);
-    }
-    free(items);
-    return *names != NULL;
+    if (td_data_list(dir->folder.fd, may_be_folder, NULL, names, count))
+        return true;
+    td_data_log_unreadable(dir, errno);
+    return false;
 }
 
 td_file_state td_data_dir_open_folder(struct td_data_dir *dir, const char *name, const char *file,

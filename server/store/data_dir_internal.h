@@ -85,6 +85,13 @@ void td_data_release(struct td_data_dir *dir);
 TD_MUST_CHECK td_status td_data_check_lock(struct td_data_dir *dir, const char *file,
                                            uint64_t bytes, struct td_error *err);
 
+/* The names of the entries of an open folder that the filter takes; free() the list. False, with
+ * errno, if the folder cannot be read, or without memory. */
+struct dirent;
+bool td_data_list(int folder, int (*filter)(const struct dirent *item),
+                  int (*order)(const struct dirent **a, const struct dirent **b),
+                  char (**names)[TD_FILE_NAME], int *count);
+
 /* errno `reason` of opening or listing the folder. */
 void td_data_log_unreadable(const struct td_data_dir *dir, int reason);
 

@@ -165,7 +165,8 @@ static td_status may_be_alias(const char *name, size_t length, struct td_error *
     return td_error_set(
         err, TD_DEVICE_UNAVAILABLE,
         "there is no resident tensor '%s', but it may be an alias: %s in the data "
-        "folder could not be read at the start; repair or remove it and send SIGHUP",
+        "folder could not be read at the start; repair it, or restore it from a backup, "
+        "and send SIGHUP",
         TD_SHOWN(name, length), TD_ALIASES_FILE);
 }
 

@@ -411,18 +411,48 @@ static void forget_content(struct td_version_folder *folder)
     folder->n_files = folder->n_tensors = 0;
 }
 
-/* Tells the inspector, or the log, about the tensors of a file that cannot be served. */
+/* Tells the inspector, or the log, that a file, or a tensor of it, is not served. */
+static void skip(const struct td_store *store, struct td_scan_report *report, const char *file,
+                 const char *tensor, const char *why)
+{
+    if (store->inspector)
+        store->inspector->skipped(store->inspector->context, file, tensor, why);
+    else
+        td_scan_report_skip(report, TD_LOG_WARN, file, tensor, why);
+}
+
 static void report_unreadable(const struct taking *taking, struct td_scan_report *report,
                               const char *file, const struct td_data_content *content)
 {
-    const struct td_store_inspector *inspector = taking->store->inspector;
-    for (int i = 0; i < content->n_unreadable; i++) {
-        const struct td_data_unreadable *tensor = &content->unreadable[i];
-        if (inspector)
-            inspector->skipped(inspector->context, file, tensor->name, tensor->why);
-        else
-            td_scan_report_skip(report, TD_LOG_WARN, file, tensor->name, tensor->why);
+    for (int i = 0; i < content->n_unreadable; i++)
+        skip(taking->store, report, file, content->unreadable[i].name, content->unreadable[i].why);
+}
+
+static bool is_listed(const struct td_version_folder *folder, const char *file)
+{
+    for (int i = 0; i < folder->n_files; i++)
+        if (strcmp(folder->files[i].name, file) == 0)
+            return true;
+    return false;
+}
+
+/* Tells of tensor files that were put into the folder of a version beside those of its manifest. */
+static void report_unlisted(const struct td_store *store, struct td_scan_report *report,
+                            const struct td_version_folder *folder, int descriptor)
+{
+    char(*files)[TD_FILE_NAME], file[2 * TD_FILE_NAME];
+    int count;
+    if (!td_data_folder_list(descriptor, &files, &count))
+        return;
+    for (int i = 0; i < count; i++) {
+        if (is_listed(folder, files[i]))
+            continue;
+        snprintf(file, sizeof file, "%s/%s", folder->name, files[i]);
+        skip(store, report, file, NULL,
+             MANIFEST " of this version does not list it; put it beside the folder, or make a "
+                      "version with it by the importer");
     }
+    free(files);
 }
 
 /* Notes how many tensors of the folder cannot be served, and why the first one cannot. */
@@ -824,6 +854,8 @@ static void scan_folder(struct td_store *store, struct td_scan_report *report, c
         } else {
             take_folder(store, report, folder, descriptor);
         }
+        if (folder->taken)
+            report_unlisted(store, report, folder, descriptor);
     }
     if (descriptor >= 0)
         close(descriptor);

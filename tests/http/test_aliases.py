@@ -390,6 +390,33 @@ class Persisted(AliasTest):
             self.assertStatus(client.request("POST", ALIASES + "?persist=1", flip), 200)
             self.assertEqual(client.request("GET", ALIASES).json()["problems"], [])
 
+    def test_a_file_that_was_edited_is_taken_once_its_checksum_is_removed(self):
+        folder = temporary_folder()
+        path = os.path.join(folder, "aliases.json")
+
+        def edit(before, after):
+            with open(path, encoding="ascii") as file:
+                text = file.read()
+            self.assertIn(before, text)
+            with open(path + ".new", "w", encoding="ascii") as file:
+                file.write(text.replace(before, after))
+            os.rename(path + ".new", path)
+            daemon.send_signal(signal.SIGHUP)
+
+        with Daemon("--data-dir", folder) as daemon, Client(daemon) as client:
+            for version in (1, 2):
+                self.assertStatus(client.request("PUT", f"/v1/tensors/m@{version}?persist=1", [version]), 201)
+            self.assertStatus(client.request("POST", ALIASES + "?persist=1", {"set": {"x": "m@2"}}), 200)
+            edit("m@2", "m@1")
+            reason = daemon.wait_log(lambda event: event.get("event") == "aliases_refused")["reason"]
+            self.assertIn("it is damaged, or was edited", reason)
+            self.assertIn("after an edit remove the member checksum with the comma before it", reason)
+            with open(path, encoding="ascii") as file:
+                checksum = file.read().partition(",\n\"checksum\"")
+            edit("".join(checksum[1:]), "}\n")
+            self.wait_until(lambda: client.request("GET", "/v1/tensors/x?response=flat").json()["data"] == [1])
+            self.assertEqual(client.request("GET", ALIASES).json()["problems"], [])
+
     def test_a_start_without_its_aliases_is_not_ready_until_the_file_is_repaired(self):
         for repair in ("replace", "remove"):
             with self.subTest(repair):
@@ -417,6 +444,8 @@ class Persisted(AliasTest):
                     self.wait_until(lambda: client.request("GET", "/readyz").status == 200)
                     self.assertStatus(client.request("GET", "/v2/health/ready"), 200)
                     self.assertStatus(client.request("GET", "/v1/tensors/x"), 404 if repair == "remove" else 200)
+                    lost = [event for event in daemon.events() if event.get("event") == "aliases_lost"]
+                    self.assertEqual([event["level"] for event in lost], ["warn"] if repair == "remove" else [])
 
     def test_a_reload_that_cannot_read_the_file_keeps_its_aliases_and_is_ready(self):
         folder = temporary_folder()

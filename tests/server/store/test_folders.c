@@ -62,6 +62,24 @@ TD_TEST(a_folder_is_taken_at_the_start_and_at_a_rescan)
     ck_assert_str_eq(aliases_of(store), "t=t@1/t@1 x=m:w@2/m:w@2 ");
 }
 
+TD_TEST(a_file_that_the_manifest_does_not_list_is_logged_by_each_scan)
+{
+    static const char line[] =
+        " warn table_skipped file=1/extra.npy reason=\"manifest.json of this "
+        "version does not list it; ";
+    put_version("1", "t.npy", 10, "");
+    put_npy("1/extra.npy", 20, 100);
+    put_text("1/notes.txt", "no tensor");
+    store = open_folder();
+    for (int i = 0; i < 2; i++) {
+        const char *lines = logged(); /* since the call before */
+        const char *first = strstr(lines, line);
+        ck_assert_msg(first && !strstr(first + strlen(line), "table_skipped"), "%s", lines);
+        expect_names(store, "t@1");
+        td_store_rescan(store);
+    }
+}
+
 TD_TEST(a_tensor_without_an_equivalent_dtype_is_left_out_of_its_folder)
 {
     put_version_files("1", "", 0);
