@@ -147,9 +147,9 @@ static bool is_file_name(const char *bytes, size_t size)
 static bool is_binary(const char *bytes, size_t size)
 {
     enum { LOOKED_AT = 64 };
-    while (size > 0 && memchr(" \t\n\r", *bytes, 4))
+    while (size > 0 && *bytes && strchr(" \t\n\r", *bytes))
         bytes++, size--;
-    if (size == 0 || memchr("{[\"", *bytes, 3))
+    if (size == 0 || (*bytes && strchr("{[\"", *bytes)))
         return false;
     for (size_t i = 0; i < size && i < LOOKED_AT; i++)
         if (is_control(bytes[i]))
