@@ -57,10 +57,11 @@ static void check_address(struct check *check, struct td_listeners *held, const 
         say(check, OK, "listen %s: can be bound", address);
 }
 
-static void check_metrics_address(struct check *check, const char *address)
+static void check_metrics_address(struct check *check, const struct td_listeners *others,
+                                  const char *address)
 {
     const char *why;
-    const int fd = td_listener_reserve(address, &why);
+    const int fd = td_listeners_open_beside(others, address, td_listener_reserve, &why);
     if (fd < 0)
         say(check, ERROR, "metrics-listen %s: %s", address, why);
     else
@@ -84,7 +85,7 @@ static void check_listen(struct check *check)
         while (td_config_next_address(&rest, address))
             check_address(check, &held, address);
     if (check->config->metrics_listen[0])
-        check_metrics_address(check, check->config->metrics_listen);
+        check_metrics_address(check, passed.n > 0 ? &passed : &held, check->config->metrics_listen);
     td_listeners_close(&held);
 }
 
