@@ -239,6 +239,36 @@ TD_TEST(a_tensor_that_another_file_hides_is_skipped)
                  "has precedence, and has a tensor of that name\n"));
 }
 
+static bool says(struct report report, const char *part)
+{
+    const bool found = strstr(report.text, part) != NULL;
+    free(report.text);
+    return found;
+}
+
+TD_TEST(damaged_aliases_are_a_warning_that_names_what_becomes_of_the_daemon)
+{
+    put_text("aliases.json", "{\"aliases\": ");
+    expect(check_options(NULL, NULL), true,
+           LINES("warning  aliases.json: skipped: ",
+                 "warning  aliases.json: a daemon would start and not become ready (/readyz is "
+                 "503) until it is repaired or removed, and SIGHUP is sent\n"));
+    put_text("aliases.json", "{\"aliases\": {}}");
+    ck_assert(!says(check_options(NULL, NULL), "not become ready"));
+}
+
+TD_TEST(a_disk_quota_that_the_files_exceed_is_a_warning)
+{
+    put_text("a.tensord", "0123456789");
+    put_text("b.tensord", "0123456789");
+    put_text("c.npy", "does not count");
+    expect(check_options("--disk-quota=19", NULL), true,
+           LINES("warning  disk-quota 19: the .tensord files of the data folder have 20 bytes: "));
+    ck_assert(!says(check_options("--disk-quota=20", NULL), "disk-quota"));
+    ck_assert(!says(check_options("--disk-quota=0", NULL), "disk-quota"));
+    ck_assert(!says(check_options("--disk-quota=19", "--read-only"), "disk-quota"));
+}
+
 /* The names in the folder; there are few. */
 static int count_files(void)
 {
