@@ -57,10 +57,11 @@ static void check_address(struct check *check, struct td_listeners *held, const 
         say(check, OK, "listen %s: can be bound", address);
 }
 
-static void check_metrics_address(struct check *check, const char *address)
+static void check_metrics_address(struct check *check, const struct td_listeners *others,
+                                  const char *address)
 {
     const char *why;
-    const int fd = td_listener_reserve(address, &why);
+    const int fd = td_listeners_open_beside(others, address, td_listener_reserve, &why);
     if (fd < 0)
         say(check, ERROR, "metrics-listen %s: %s", address, why);
     else
@@ -84,7 +85,7 @@ static void check_listen(struct check *check)
         while (td_config_next_address(&rest, address))
             check_address(check, &held, address);
     if (check->config->metrics_listen[0])
-        check_metrics_address(check, check->config->metrics_listen);
+        check_metrics_address(check, passed.n > 0 ? &passed : &held, check->config->metrics_listen);
     td_listeners_close(&held);
 }
 
@@ -170,6 +171,22 @@ static void note_ignored(void *context, const char *file)
     say(context, OK, "%s: ignored, it is not a file of tensors", file);
 }
 
+/* What is wrong with the folder as a whole. */
+static void check_store(struct check *check, struct td_store *store)
+{
+    const struct td_config *config = check->config;
+    const uint64_t quota = (uint64_t)config->disk_quota, bytes = td_store_counted_bytes(store);
+    if (bytes > quota && !config->read_only)
+        say(check, WARNING,
+            "disk-quota %llu: the .tensord files of the data folder have %llu bytes: until some "
+            "are deleted, only those can be written that replace files at least as large",
+            (unsigned long long)quota, (unsigned long long)bytes);
+    if (!td_store_reading(store).aliases)
+        say(check, WARNING,
+            "aliases.json: a daemon would start and not become ready (/readyz is 503) until it is "
+            "repaired or removed, and SIGHUP is sent");
+}
+
 /* Loads the files as the daemon would, but compares only their headers with checksums. */
 static void check_files(struct check *check)
 {
@@ -197,6 +214,8 @@ static void check_files(struct check *check)
         });
     if (!store)
         say(check, ERROR, "data-dir %s: cannot be loaded", config->data_dir);
+    else
+        check_store(check, store);
     td_store_free(store);
     td_buffer_pool_free(buffers);
 }

@@ -83,10 +83,13 @@ static bool secure(struct peer *peer, const char **why)
 /* What is wrong after a call that returned `got`. */
 static const char *failure(const struct peer *peer, ssize_t got)
 {
-    if (got == 0)
-        return "it closed the connection without a reply";
     if (peer->session)
-        return got == GNUTLS_E_AGAIN ? "it does not reply" : gnutls_strerror((int)got);
+        return got == 0                ? "it closed the connection without a reply"
+               : got == GNUTLS_E_AGAIN ? "it does not reply"
+                                       : gnutls_strerror((int)got);
+    if (got == 0 || errno == ECONNRESET || errno == EPIPE)
+        return "it closed the connection without a reply; if it serves HTTPS, the option "
+               "--tls-certificate is needed here, too";
     return errno == EAGAIN ? "it does not reply" : strerror(errno);
 }
 

@@ -63,12 +63,14 @@ static bool find_config(struct td_command_line *line, char **environment,
                         char message[TD_CONFIG_MESSAGE])
 {
     static const char variable[] = "TENSORD_CONFIG=";
-    struct td_option_source source = { .text = "--config" };
+    struct td_option_source source;
+    line->config_from = "--config";
     for (char **entry = environment; *entry && !line->config_path; entry++)
         if (strncmp(*entry, variable, sizeof variable - 1) == 0) {
-            snprintf(source.text, sizeof source.text, "TENSORD_CONFIG");
+            line->config_from = "TENSORD_CONFIG";
             line->config_path = *entry + sizeof variable - 1;
         }
+    snprintf(source.text, sizeof source.text, "%s", line->config_from);
     return !line->config_path || *line->config_path ||
            td_option_reject(message, &source, "", "a file; without the option there is none");
 }
@@ -95,7 +97,8 @@ static enum td_config_action load(struct td_config *config, int argc, char **arg
         goto wrong;
     if (!find_config(&line, environment, message))
         goto wrong;
-    if (line.config_path && !td_config_read_file(config, line.config_path, origins, message))
+    if (line.config_path &&
+        !td_config_read_file(config, line.config_from, line.config_path, origins, message))
         goto wrong;
     if (!td_config_read_environment(config, environment, origins, message) ||
         !td_config_read_arguments(config, argc, argv, true, &line, origins, message))

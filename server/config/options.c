@@ -30,8 +30,8 @@ static const char *const verify_names[] = { "start", "background", "off", NULL }
 static const char *const console_names[] = { "off", "read-only", "on", NULL };
 static const char *const format_names[] = { "text", "json", NULL };
 static const char *const device_names[] = { "auto", "off", "cuda", "reference", NULL };
-static const char *const switch_words[] = { "off", "on", "false", "true", "no",
-                                            "yes", "0",  "1",     NULL };
+static const char *const switch_words[] = { "off", "on", "false", "true", "no", "yes", "0", "1" };
+enum { N_SWITCH_WORDS = sizeof switch_words / sizeof *switch_words };
 
 /* ---- values --------------------------------------------------------------------------------- */
 
@@ -62,21 +62,6 @@ const char *td_option_nearest(const char *name, size_t length, const char *const
     for (; *others && n < MOST_NAMES; n++)
         names[n] = *others++;
     return nearest_of(name, length, names, n);
-}
-
-/* "...; did you mean info?" if one of the choices, which end with NULL, is near to the value. */
-static bool reject_choice(char message[TD_CONFIG_MESSAGE], const struct td_option_source *source,
-                          const char *value, const char *const *choices, const char *expected)
-{
-    int n = 0;
-    while (choices[n])
-        n++;
-    const char *nearest = nearest_of(value, strlen(value), choices, n);
-    (void)td_option_reject(message, source, value, expected);
-    const size_t used = strlen(message);
-    if (nearest)
-        snprintf(message + used, TD_CONFIG_MESSAGE - used, "; did you mean %s?", nearest);
-    return false;
 }
 
 bool td_option_reject(char message[TD_CONFIG_MESSAGE], const struct td_option_source *source,
@@ -119,9 +104,9 @@ static bool parse_number(const struct td_option *option, const char *value, int6
     return true;
 }
 
-static bool parse_name(const char *const *names, const char *value, int *out)
+static bool parse_name(const char *const *names, int n, const char *value, int *out)
 {
-    for (int i = 0; names[i]; i++)
+    for (int i = 0; i < n; i++)
         if (strcmp(names[i], value) == 0) {
             *out = i;
             return true;
@@ -129,30 +114,7 @@ static bool parse_name(const char *const *names, const char *value, int *out)
     return false;
 }
 
-/* The index of the value among the choices, which end with NULL. */
-static bool choose(const char *const *choices, const char *value,
-                   const struct td_option_source *source, char message[TD_CONFIG_MESSAGE], int *out)
-{
-    char expected[160] = "one of ";
-    int n = 0;
-    if (parse_name(choices, value, out))
-        return true;
-    while (choices[n])
-        n++;
-    td_names_text(choices, n, expected + strlen(expected), sizeof expected - strlen(expected));
-    return reject_choice(message, source, value, choices, expected);
-}
-
 _Static_assert((int)TD_ISA_COUNT <= (int)TD_MOST_CHOICES, "all are choices");
-
-static bool choose_isa(const char *value, const struct td_option_source *source,
-                       char message[TD_CONFIG_MESSAGE], int *out)
-{
-    const char *names[TD_ISA_COUNT + 1] = { NULL };
-    for (int i = 0; i < TD_ISA_COUNT; i++)
-        names[i] = td_isa_name((td_isa)i);
-    return choose(names, value, source, message, out);
-}
 
 int td_option_choices(const struct td_option *option, const char *choices[TD_MOST_CHOICES])
 {
@@ -172,6 +134,80 @@ int td_option_choices(const struct td_option *option, const char *choices[TD_MOS
     return n;
 }
 
+void td_option_expected(const struct td_option *option, char *text, size_t size)
+{
+    const char *choices[TD_MOST_CHOICES];
+    char names[160];
+    switch (option->kind) {
+    case KIND_ADDRESS:
+    case KIND_ADDRESSES:
+        snprintf(text, size, "an address like 127.0.0.1:8080 or [::1]:8080");
+        break;
+    case KIND_DEVICE:
+        snprintf(text, size,
+                 "one of auto, off, cuda[:OPTIONS], reference[:OPTIONS], PATH[:OPTIONS]");
+        break;
+    case KIND_TEXT:
+        snprintf(text, size, "a string");
+        break;
+    case KIND_LIST:
+        snprintf(text, size, "a string or an array of strings");
+        break;
+    case KIND_COUNT:
+    case KIND_BYTES:
+        snprintf(text, size, "%s from %lld to %lld",
+                 option->kind == KIND_BYTES ? "a number of bytes (K, M, G or T may follow)"
+                                            : "a whole number",
+                 (long long)option->least, (long long)option->most);
+        break;
+    case KIND_SWITCH:
+        snprintf(text, size, "one of on, off");
+        break;
+    case KIND_RATIO:
+        snprintf(text, size, "on, off, or a number from 0 to 1");
+        break;
+    case KIND_ISA:
+    case KIND_LEVEL:
+    case KIND_FORMAT:
+    case KIND_VERIFY:
+    case KIND_CONSOLE:
+        td_names_text(choices, td_option_choices(option, choices), names, sizeof names);
+        snprintf(text, size, "one of %s", names);
+        break;
+    }
+}
+
+static bool reject_value(const struct td_option *option, const char *value,
+                         const struct td_option_source *source, char message[TD_CONFIG_MESSAGE])
+{
+    char expected[200];
+    td_option_expected(option, expected, sizeof expected);
+    return td_option_reject(message, source, value, expected);
+}
+
+/* The same, and "; did you mean info?" if one of the names is near to the value. */
+static bool reject_choice(const struct td_option *option, const char *value,
+                          const char *const *names, int n, const struct td_option_source *source,
+                          char message[TD_CONFIG_MESSAGE])
+{
+    const char *nearest = nearest_of(value, strlen(value), names, n);
+    (void)reject_value(option, value, source, message);
+    const size_t used = strlen(message);
+    if (nearest)
+        snprintf(message + used, TD_CONFIG_MESSAGE - used, "; did you mean %s?", nearest);
+    return false;
+}
+
+/* The index of the value among the choices of the option. */
+static bool choose(const struct td_option *option, const char *value,
+                   const struct td_option_source *source, char message[TD_CONFIG_MESSAGE], int *out)
+{
+    const char *choices[TD_MOST_CHOICES];
+    const int n = td_option_choices(option, choices);
+    return parse_name(choices, n, value, out) ||
+           reject_choice(option, value, choices, n, source, message);
+}
+
 bool td_option_is_list(const struct td_option *option)
 {
     return option->kind == KIND_LIST || option->kind == KIND_ADDRESSES;
@@ -180,7 +216,7 @@ bool td_option_is_list(const struct td_option *option)
 bool td_option_parse_switch(const char *value, bool *out)
 {
     int word;
-    if (!parse_name(switch_words, value, &word))
+    if (!parse_name(switch_words, N_SWITCH_WORDS, value, &word))
         return false;
     *out = word % 2;
     return true;
@@ -189,10 +225,10 @@ bool td_option_parse_switch(const char *value, bool *out)
 /* off, on, or digits with a point, from 0 to 1. */
 static bool parse_fraction(const char *value, double *out)
 {
-    static const char *const words[] = { "off", "on", NULL };
+    static const char *const words[] = { "off", "on" };
     char *end;
     int word;
-    if (parse_name(words, value, &word)) {
+    if (parse_name(words, 2, value, &word)) {
         *out = word;
         return true;
     }
@@ -235,12 +271,6 @@ static bool add_text(char **member, const char *value, char message[TD_CONFIG_ME
     return true;
 }
 
-static bool reject_address(char message[TD_CONFIG_MESSAGE], const struct td_option_source *source,
-                           const char *value)
-{
-    return td_option_reject(message, source, value, "an address like 127.0.0.1:8080 or [::1]:8080");
-}
-
 /* Each port 0 is another port. */
 static bool is_any_port(const char *address)
 {
@@ -271,8 +301,8 @@ static bool check_following(const char *list, const char *address,
 }
 
 /* Replaces the list by the values, or appends them if the source has set it before. */
-static bool set_addresses(char **member, const char *values, const struct td_option_source *source,
-                          char message[TD_CONFIG_MESSAGE])
+static bool set_addresses(const struct td_option *option, char **member, const char *values,
+                          const struct td_option_source *source, char message[TD_CONFIG_MESSAGE])
 {
     char host[256];
     uint16_t port;
@@ -287,7 +317,7 @@ static bool set_addresses(char **member, const char *values, const struct td_opt
             snprintf(message, TD_CONFIG_MESSAGE, "no memory for the configuration");
         valid = address &&
                 (td_config_split_address(address, host, &port) ||
-                 reject_address(message, source, address)) &&
+                 reject_value(option, address, source, message)) &&
                 (!appends || check_following(*member, address, source, message)) &&
                 (appends ? add_text : set_text)(member, address, message);
         free(address);
@@ -302,7 +332,7 @@ bool td_option_set(struct td_config *config, const struct td_option *option, con
                    const struct td_option_source *source, char message[TD_CONFIG_MESSAGE])
 {
     char *member = (char *)config + option->offset;
-    char host[256], expected[160];
+    char host[256];
     uint16_t port;
     int choice = 0;
     /* Else an unset variable of a shell, as in --token-file "$TOKENS", would switch off protection,
@@ -315,15 +345,13 @@ bool td_option_set(struct td_config *config, const struct td_option *option, con
     switch (option->kind) {
     case KIND_ADDRESS:
         if (!td_config_split_address(value, host, &port))
-            return reject_address(message, source, value);
+            return reject_value(option, value, source, message);
         return set_text((char **)(void *)member, value, message);
     case KIND_ADDRESSES:
-        return set_addresses((char **)(void *)member, value, source, message);
+        return set_addresses(option, (char **)(void *)member, value, source, message);
     case KIND_DEVICE:
         if (!is_device(value))
-            return td_option_reject(message, source, value,
-                                    "one of auto, off, cuda[:OPTIONS], reference[:OPTIONS], "
-                                    "PATH[:OPTIONS]");
+            return reject_value(option, value, source, message);
         return set_text((char **)(void *)member, value, message);
     case KIND_TEXT:
         return set_text((char **)(void *)member, value, message);
@@ -331,42 +359,36 @@ bool td_option_set(struct td_config *config, const struct td_option *option, con
         return (source->repeated ? add_text : set_text)((char **)(void *)member, value, message);
     case KIND_COUNT:
     case KIND_BYTES:
-        if (parse_number(option, value, (int64_t *)(void *)member))
-            return true;
-        snprintf(expected, sizeof expected, "%s from %lld to %lld",
-                 option->kind == KIND_BYTES ? "a number of bytes (K, M, G or T may follow)"
-                                            : "a whole number",
-                 (long long)option->least, (long long)option->most);
-        return td_option_reject(message, source, value, expected);
+        return parse_number(option, value, (int64_t *)(void *)member) ||
+               reject_value(option, value, source, message);
     case KIND_SWITCH:
         return td_option_parse_switch(value, (bool *)(void *)member) ||
-               reject_choice(message, source, value, switch_words, "one of on, off");
+               reject_choice(option, value, switch_words, N_SWITCH_WORDS, source, message);
     case KIND_ISA:
-        if (!choose_isa(value, source, message, &choice))
+        if (!choose(option, value, source, message, &choice))
             return false;
         *(td_isa *)(void *)member = (td_isa)choice;
         return true;
     case KIND_LEVEL:
-        if (!choose(level_names, value, source, message, &choice))
+        if (!choose(option, value, source, message, &choice))
             return false;
         *(enum td_log_level *)(void *)member = (enum td_log_level)choice;
         return true;
     case KIND_FORMAT:
-        if (!choose(format_names, value, source, message, &choice))
+        if (!choose(option, value, source, message, &choice))
             return false;
         *(enum td_log_format *)(void *)member = (enum td_log_format)choice;
         return true;
     case KIND_RATIO:
-        if (!parse_fraction(value, (double *)(void *)member))
-            return td_option_reject(message, source, value, "on, off, or a number from 0 to 1");
-        return true;
+        return parse_fraction(value, (double *)(void *)member) ||
+               reject_value(option, value, source, message);
     case KIND_CONSOLE:
-        if (!choose(console_names, value, source, message, &choice))
+        if (!choose(option, value, source, message, &choice))
             return false;
         *(enum td_console *)(void *)member = (enum td_console)choice;
         return true;
     case KIND_VERIFY:
-        if (!choose(verify_names, value, source, message, &choice))
+        if (!choose(option, value, source, message, &choice))
             return false;
         *(enum td_verify *)(void *)member = (enum td_verify)choice;
         return true;

@@ -70,6 +70,9 @@ bool td_option_reject(char message[TD_CONFIG_MESSAGE], const struct td_option_so
 bool td_option_set(struct td_config *config, const struct td_option *option, const char *value,
                    const struct td_option_source *source, char message[TD_CONFIG_MESSAGE]);
 
+/* What follows "is not" in messages about its values: "one of text, json". */
+void td_option_expected(const struct td_option *option, char *text, size_t size);
+
 /* Has it comma-separated values, so that an array may hold them and arguments repeat it? */
 bool td_option_is_list(const struct td_option *option);
 

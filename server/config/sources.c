@@ -12,21 +12,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char *read_file(const char *path, char message[TD_CONFIG_MESSAGE])
+static char *read_file(const char *named_by, const char *path, char message[TD_CONFIG_MESSAGE])
 {
     enum { MAX_BYTES = 1 << 20 };
     char *text = NULL;
     FILE *file = fopen(path, "rb");
     if (!file) {
-        snprintf(message, TD_CONFIG_MESSAGE, "--config: cannot open %.200s: %s", path,
+        snprintf(message, TD_CONFIG_MESSAGE, "%s: cannot open %.200s: %s", named_by, path,
                  strerror(errno));
         return NULL;
     }
     text = malloc(MAX_BYTES + 1);
     size_t length = text ? fread(text, 1, MAX_BYTES + 1, file) : 0;
     if (!text || ferror(file) || length > MAX_BYTES) {
-        snprintf(message, TD_CONFIG_MESSAGE, "--config: cannot read %.200s, or it exceeds 1 MiB",
-                 path);
+        snprintf(message, TD_CONFIG_MESSAGE, "%s: cannot read %.200s, or it exceeds 1 MiB",
+                 named_by, path);
         free(text);
         text = NULL;
     } else {
@@ -36,10 +36,11 @@ static char *read_file(const char *path, char message[TD_CONFIG_MESSAGE])
     return text;
 }
 
-static bool reject_json(const cJSON *item, const struct td_option_source *source,
-                        const char *expected, char message[TD_CONFIG_MESSAGE])
+static bool reject_json(const cJSON *item, const struct td_option *option,
+                        const struct td_option_source *source, char message[TD_CONFIG_MESSAGE])
 {
-    char *given = cJSON_PrintUnformatted(item);
+    char *given = cJSON_PrintUnformatted(item), expected[200];
+    td_option_expected(option, expected, sizeof expected);
     td_option_reject(message, source, given ? given : "the value", expected);
     cJSON_free(given);
     return false;
@@ -61,7 +62,7 @@ static bool set_list_from_json(struct td_config *config, const struct td_option 
                                option->kind == KIND_LIST ? &td_option_built_in : source, message);
     for (const cJSON *item = array->child; valid && item; item = item->next) {
         if (!cJSON_IsString(item))
-            return reject_json(array, source, "an array of strings", message);
+            return reject_json(array, option, source, message);
         valid = td_option_set(config, option, item->valuestring, source, message);
         source->repeated = true;
     }
@@ -73,6 +74,14 @@ static const char *const no_others[] = { NULL };
 #define TD_ARGUMENT_NAME(action, name, ...) name,
 static const char *const argument_others[] = { TD_ARGUMENTS(TD_ARGUMENT_NAME) NULL };
 #undef TD_ARGUMENT_NAME
+
+static bool is_argument(const char *name)
+{
+    for (int i = 0; i < TD_N_ARGUMENTS; i++)
+        if (strcmp(td_arguments[i].name, name) == 0)
+            return true;
+    return false;
+}
 
 /* "SOURCE: unknown option; did you mean PREFIX-nearest? (see --help)". */
 static bool reject_unknown(char message[TD_CONFIG_MESSAGE], const char *source, const char *prefix,
@@ -90,6 +99,12 @@ static bool set_from_json(struct td_config *config, const cJSON *item, const cha
     struct td_option_source source = { .repeated = false };
     snprintf(source.text, sizeof source.text, "%.60s in %.200s", item->string, path);
     const struct td_option *option = td_option_find(item->string, strlen(item->string));
+    if (!option && is_argument(item->string)) {
+        snprintf(message, TD_CONFIG_MESSAGE,
+                 "%.300s: it cannot be in the file, only on the command line: --%s", source.text,
+                 item->string);
+        return false;
+    }
     if (!option)
         return reject_unknown(message, source.text, "",
                               td_option_nearest(item->string, strlen(item->string), no_others));
@@ -105,7 +120,7 @@ static bool set_from_json(struct td_config *config, const cJSON *item, const cha
         return set_list_from_json(config, option, item, &source, message);
     char number[32];
     if (!cJSON_IsNumber(item) || item->valuedouble < 0 || item->valuedouble > 9007199254740992.0)
-        return reject_json(item, &source, "a string or a non-negative number", message);
+        return reject_json(item, option, &source, message);
     snprintf(number, sizeof number, "%.17g", item->valuedouble);
     return td_option_set(config, option, number, &source, message);
 }
@@ -136,7 +151,8 @@ static void describe_fault(const struct td_json_scan *scan, const struct td_erro
         snprintf(text, 300, "%.290s", err->message);
 }
 
-static bool reject_text(const char *path, const char *text, char message[TD_CONFIG_MESSAGE])
+static bool reject_text(const char *named_by, const char *path, const char *text,
+                        char message[TD_CONFIG_MESSAGE])
 {
     struct td_json_scan scan = { .begin = text, .at = text, .end = text + strlen(text) };
     struct td_error err = { .offset = -1 };
@@ -150,13 +166,12 @@ static bool reject_text(const char *path, const char *text, char message[TD_CONF
     td_arena_reset(&arena);
     if (status == TD_OK || err.offset < 0) {
         const char *kind = td_json_kind(first);
-        snprintf(
-            message, TD_CONFIG_MESSAGE,
-            "--config: %.200s: expected an object of options, {\"OPTION\": VALUE, ...}, not %.300s",
-            path,
-            status != TD_OK        ? err.message
-            : first != '{' && kind ? kind
-                                   : "this text");
+        snprintf(message, TD_CONFIG_MESSAGE,
+                 "%s: %.200s: expected an object of options, {\"OPTION\": VALUE, ...}, not %.300s",
+                 named_by, path,
+                 status != TD_OK        ? err.message
+                 : first != '{' && kind ? kind
+                                        : "this text");
         return false;
     }
     int line = 1, column = 1;
@@ -164,19 +179,19 @@ static bool reject_text(const char *path, const char *text, char message[TD_CONF
         if (*at == '\n')
             line++, column = 0;
     describe_fault(&scan, &err, what);
-    snprintf(message, TD_CONFIG_MESSAGE, "--config: %.200s line %d, column %d: %s", path, line,
+    snprintf(message, TD_CONFIG_MESSAGE, "%s: %.200s line %d, column %d: %s", named_by, path, line,
              column, what);
     return false;
 }
 
-bool td_config_read_file(struct td_config *config, const char *path,
+bool td_config_read_file(struct td_config *config, const char *named_by, const char *path,
                          struct td_config_origins *origins, char message[TD_CONFIG_MESSAGE])
 {
-    char *text = read_file(path, message);
+    char *text = read_file(named_by, path, message);
     if (!text)
         return false;
     cJSON *root = cJSON_ParseWithOpts(text, NULL, true);
-    bool valid = cJSON_IsObject(root) || reject_text(path, text, message);
+    bool valid = cJSON_IsObject(root) || reject_text(named_by, path, text, message);
     for (const cJSON *item = valid ? root->child : NULL; valid && item; item = item->next)
         valid = check_unique(root, item, path, message) &&
                 set_from_json(config, item, path, origins, message);

@@ -10,6 +10,7 @@
 struct td_command_line {
     enum td_config_action action;
     const char *config_path;
+    const char *config_from;  /* "--config" or "TENSORD_CONFIG" */
     bool given[TD_N_OPTIONS]; /* options that an argument has set */
 };
 
@@ -18,7 +19,8 @@ struct td_config_origins {
     char text[TD_N_OPTIONS][sizeof(((struct td_option_source *)NULL)->text)];
 };
 
-bool td_config_read_file(struct td_config *config, const char *path,
+/* `named_by` is what has the path, for messages. */
+bool td_config_read_file(struct td_config *config, const char *named_by, const char *path,
                          struct td_config_origins *origins, char message[TD_CONFIG_MESSAGE]);
 
 bool td_config_read_environment(struct td_config *config, char **environment,

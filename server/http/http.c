@@ -498,8 +498,8 @@ static bool start_parts(struct td_http *http, char address[TD_ADDRESS_SIZE], con
     http->sweeps = (struct td_transport_errors){ services, http->n_io_threads + MAIN_SHARD };
     if (config->metrics_listen[0]) {
         snprintf(address, TD_ADDRESS_SIZE, "%s", config->metrics_listen);
-        http->metrics =
-            td_metrics_listener_start(services, http->n_io_threads + LISTENER_SHARD, why);
+        http->metrics = td_metrics_listener_start(services, &http->listeners,
+                                                  http->n_io_threads + LISTENER_SHARD, why);
         if (!http->metrics)
             return false;
         address[0] = '\0';

@@ -199,6 +199,17 @@ static bool has_port(const struct td_listeners *listeners, const char *address)
     return false;
 }
 
+int td_listeners_open_beside(const struct td_listeners *listeners, const char *address,
+                             int (*open)(const char *address, const char **why), const char **why)
+{
+    const int fd = open(address, why);
+    if (fd < 0 && strcmp(*why, strerror(EADDRINUSE)) == 0 && has_port(listeners, address))
+        *why = "Address already in use: perhaps by another address of this daemon (--listen, "
+               "--metrics-listen), since 0.0.0.0 stands for all IPv4 addresses, and [::] for those "
+               "of IPv6 and IPv4";
+    return fd;
+}
+
 bool td_listeners_take(struct td_listeners *listeners, int fd, const char **why)
 {
     struct td_listener *listener = &listeners->all[listeners->n];
@@ -214,13 +225,8 @@ bool td_listeners_take(struct td_listeners *listeners, int fd, const char **why)
 bool td_listeners_add(struct td_listeners *listeners, const char *address,
                       int (*open)(const char *address, const char **why), const char **why)
 {
-    const int fd = open(address, why);
-    if (fd >= 0)
-        return td_listeners_take(listeners, fd, why);
-    if (strcmp(*why, strerror(EADDRINUSE)) == 0 && has_port(listeners, address))
-        *why = "Address already in use: perhaps by another address of --listen, since 0.0.0.0 "
-               "stands for all IPv4 addresses, and [::] for those of IPv6 and IPv4";
-    return false;
+    const int fd = td_listeners_open_beside(listeners, address, open, why);
+    return fd >= 0 && td_listeners_take(listeners, fd, why);
 }
 
 void td_listeners_close(struct td_listeners *listeners)

@@ -52,8 +52,12 @@ struct td_listeners {
     struct td_listener all[TD_MOST_ADDRESSES];
 };
 
-/* Adds the socket that `open`, td_listener_open or td_listener_reserve, makes at the address. False
- * with *why set if it cannot. */
+/* The socket that `open`, td_listener_open or td_listener_reserve, makes at the address; -1 with
+ * *why set if it cannot, which says so if the address may be one of the listeners. */
+int td_listeners_open_beside(const struct td_listeners *listeners, const char *address,
+                             int (*open)(const char *address, const char **why), const char **why);
+
+/* Adds the socket that `open` makes. False with *why set if it cannot. */
 bool td_listeners_add(struct td_listeners *listeners, const char *address,
                       int (*open)(const char *address, const char **why), const char **why);
 

@@ -2,7 +2,6 @@
 
 #include "server/calls/call.h"
 #include "server/http/headers.h"
-#include "server/http/listener.h"
 #include "server/http/origin.h"
 #include "server/http/query.h"
 #include "server/http/replies.h"
@@ -148,7 +147,8 @@ static void log_address(const struct td_services *services, const struct td_list
     td_log(&services->log, TD_LOG_INFO, "metrics_listening", TD_TEXT("address", address));
 }
 
-struct td_metrics_listener *td_metrics_listener_start(struct td_services *services, int shard,
+struct td_metrics_listener *td_metrics_listener_start(struct td_services *services,
+                                                      const struct td_listeners *others, int shard,
                                                       const char **why)
 {
     const struct td_config *config = &services->config;
@@ -156,7 +156,9 @@ struct td_metrics_listener *td_metrics_listener_start(struct td_services *servic
     char message[TD_CONFIG_MESSAGE];
     struct td_metrics_listener *listener = calloc(1, sizeof *listener);
     *why = "no memory";
-    const int socket = listener ? td_listener_open(config->metrics_listen, why) : -1;
+    const int socket =
+        listener ? td_listeners_open_beside(others, config->metrics_listen, td_listener_open, why)
+                 : -1;
     if (socket < 0 || !td_listener_find(socket, &bound, why))
         goto failed;
     *why = "no memory";

@@ -9,6 +9,7 @@
 #define TD_SERVER_HTTP_METRICS_LISTENER_H
 
 #include "server/calls/services.h"
+#include "server/http/listener.h"
 
 enum {
     TD_METRICS_OPEN = 48,
@@ -18,9 +19,10 @@ enum {
 
 struct td_metrics_listener;
 
-/* Serves on --metrics-listen, and counts its requests in `shard` of the metrics. NULL with *why set
- * if it cannot. */
-struct td_metrics_listener *td_metrics_listener_start(struct td_services *services, int shard,
+/* Serves on --metrics-listen, beside the other addresses, and counts its requests in `shard` of the
+ * metrics. NULL with *why set if it cannot. */
+struct td_metrics_listener *td_metrics_listener_start(struct td_services *services,
+                                                      const struct td_listeners *others, int shard,
                                                       const char **why);
 void td_metrics_listener_stop(struct td_metrics_listener *listener); /* NULL is fine */
 

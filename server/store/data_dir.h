@@ -202,6 +202,9 @@ TD_MUST_CHECK td_status td_data_dir_load(struct td_data_dir *dir, const char *fi
                                          struct td_arena *arena, struct td_data_content *out,
                                          struct td_error *err);
 
+/* The bytes of the files that count against the quota; 0 if there is none. */
+uint64_t td_data_dir_counted_bytes(struct td_data_dir *dir);
+
 /* RESOURCE_LIMIT if the quota or the disk has no room for a file of `bytes` bytes in place of
  * NAME.tensord; the write, whose file is a little larger, checks again. */
 TD_MUST_CHECK td_status td_data_dir_admit(struct td_data_dir *dir, const char *name, uint64_t bytes,

@@ -74,6 +74,17 @@ static int sum_files(const struct td_data_dir *dir, const char *file, uint64_t *
     return reason;
 }
 
+uint64_t td_data_dir_counted_bytes(struct td_data_dir *dir)
+{
+    uint64_t bytes, replaced;
+    if (dir->quota == 0)
+        return 0;
+    pthread_mutex_lock(&dir->quota_mutex);
+    const int reason = sum_files(dir, "", &bytes, &replaced);
+    pthread_mutex_unlock(&dir->quota_mutex);
+    return reason == 0 ? bytes : 0;
+}
+
 /* With quota_mutex held. */
 static td_status check_quota(struct td_data_dir *dir, const char *file, uint64_t bytes,
                              struct td_error *err)

@@ -14,6 +14,20 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+uint64_t td_store_counted_bytes(struct td_store *store)
+{
+    return store->dir ? td_data_dir_counted_bytes(store->dir) : 0;
+}
+
+/* As after the quota was lowered. An inspector asks for itself. */
+static void warn_of_quota(struct td_store *store, uint64_t quota)
+{
+    const uint64_t bytes = td_store_counted_bytes(store);
+    if (bytes > quota && !store->read_only)
+        td_log(store->log, TD_LOG_WARN, "disk_quota_exceeded", TD_INT("bytes", bytes),
+               TD_INT("limit", quota));
+}
+
 struct td_store *td_store_open(const struct td_store_options *options)
 {
     struct td_store *store = calloc(1, sizeof *store);
@@ -53,6 +67,7 @@ struct td_store *td_store_open(const struct td_store_options *options)
         td_alias_forget_gone(store);
         td_alias_check_targets(store);
     }
+    warn_of_quota(store, options->disk_quota);
     store->opened = true;
     td_store_retain(store);
     return store;

@@ -99,6 +99,9 @@ struct td_store_options {
 struct td_store *td_store_open(const struct td_store_options *options);
 void td_store_free(struct td_store *store); /* NULL is fine */
 
+/* The bytes of the files that count against disk_quota; 0 if there is none. */
+uint64_t td_store_counted_bytes(struct td_store *store);
+
 /* The current version; its texts and the tensor live as long as the arena. TENSOR_NOT_FOUND with
  * the nearest of the adjacent names, or DEVICE_UNAVAILABLE if its file was truncated. */
 TD_MUST_CHECK td_status td_store_get(struct td_store *store, const char *name, size_t length,

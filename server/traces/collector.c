@@ -62,7 +62,7 @@ static bool load(struct library *library)
 
 /* ---- options --------------------------------------------------------------------------------- */
 
-/* The base address of a collector, to which the protocol's path is added. */
+/* The base address of a collector, or the one with the protocol's path. */
 static bool is_endpoint(const char *text)
 {
     const char *host = strncmp(text, "http://", 7) == 0    ? text + 7
@@ -181,11 +181,15 @@ static bool add_headers(struct td_collector *collector, const char *list)
     return added;
 }
 
+/* Some settings of OpenTelemetry have the protocol's path, others are without it. */
 static void set_url(struct td_collector *collector, const char *endpoint)
 {
+    static const size_t path = sizeof TRACES_PATH - 1;
     size_t length = strlen(endpoint);
     while (length > 0 && endpoint[length - 1] == '/')
         length--;
+    if (length > path && strncmp(endpoint + length - path, TRACES_PATH, path) == 0)
+        length -= path;
     snprintf(collector->url, sizeof collector->url, "%.*s" TRACES_PATH, (int)length, endpoint);
 }
 
@@ -224,6 +228,11 @@ struct td_collector *td_collector_new(const struct td_config *config)
 failed:
     td_collector_free(collector);
     return NULL;
+}
+
+const char *td_collector_url(const struct td_collector *collector)
+{
+    return collector->url;
 }
 
 void td_collector_free(struct td_collector *collector)

@@ -29,6 +29,9 @@ bool td_collector_check(const struct td_config *config, char message[TD_CONFIG_M
 struct td_collector *td_collector_new(const struct td_config *config);
 void td_collector_free(struct td_collector *collector); /* NULL is fine */
 
+/* Where bodies are sent. */
+const char *td_collector_url(const struct td_collector *collector);
+
 typedef enum td_collector_outcome {
     TD_COLLECTOR_ACCEPTED, /* rejected: how many spans it has not accepted */
     TD_COLLECTOR_REFUSED,

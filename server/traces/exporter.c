@@ -136,7 +136,8 @@ static int64_t remove_pending(struct td_exporter *exporter, int n)
 static void log_change(struct td_exporter *exporter, bool failing, const char *reason)
 {
     if (failing && !exporter->failing)
-        td_log(exporter->log, TD_LOG_WARN, "traces_not_exported", TD_TEXT("reason", reason));
+        td_log(exporter->log, TD_LOG_WARN, "traces_not_exported",
+               TD_TEXT("url", td_collector_url(exporter->collector)), TD_TEXT("reason", reason));
     else if (!failing && exporter->failing)
         td_log(exporter->log, TD_LOG_INFO, "traces_exported_again",
                TD_INT("failed", atomic_load(&exporter->failed)),

@@ -3,6 +3,7 @@
 # the man page, and the completions, with the tools that are installed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+source=$PWD
 documents=$(ls docs)
 build=$(realpath "${1:-build}")
 work=$(mktemp -d)
@@ -33,6 +34,28 @@ install_to "$work/other" /opt/it
 cd "$work/other/opt/it"
 grep -qx 'ExecStart=/opt/it/bin/tensord --config /opt/it/etc/tensord/tensord.json' lib/systemd/system/tensord.service ||
     fail "another prefix: $(grep ExecStart= lib/systemd/system/tensord.service)"
+
+# ---------------------------------------------------------------- systemd finds the units
+if has systemctl "enabling the units"; then
+    # enable ROOT UNIT...: without their comments on targets that this root lacks
+    enable() { systemctl --root="$1" enable "${@:2}" >"$work/log" 2>&1 || { cat "$work/log"; fail "systemctl enable ${*:2}"; }; }
+    install_to "$work/local" /usr/local
+    enable "$work/local" tensord.socket tensord.service
+    enable "$work/other" /opt/it/lib/systemd/system/tensord.{socket,service}
+    for root in local other; do
+        for wants in sockets.target.wants/tensord.socket multi-user.target.wants/tensord.service; do
+            [ -L "$work/$root/etc/systemd/system/$wants" ] || fail "$wants was not enabled below $root"
+        done
+    done
+fi
+
+# ---------------------------------------------------------------- what is not built is named, and is a target
+quietly() { "$@" >"$work/log" 2>&1 || { cat "$work/log"; fail "$*"; }; }
+quietly cmake --build "$build" --target installation
+quietly cmake -S "$source" -B "$work/part" -DTD_TESTS=OFF -DTD_GPU=OFF
+touch "$work/part/tensord"
+! DESTDIR=$work/none cmake --install "$work/part" --prefix /usr >"$work/log" 2>&1 || fail "a part was installed"
+tr -s ' \n' ' ' <"$work/log" | grep -q "cmake --build $work/part --target installation" || fail "the target is not named: $(cat "$work/log")"
 
 mkdir "$work/tables"
 said=$(TENSORD_DATA_DIR=$work/tables bin/tensord --config etc/tensord/tensord.json --check-config --listen 127.0.0.1:0 2>&1) ||

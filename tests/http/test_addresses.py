@@ -136,3 +136,19 @@ class Addresses(HttpTest):
                     self.assertEqual(result.returncode, 1)
                     self.assertEqual([(e["address"], e["reason"]) for e in events if e["event"] == "listen_failed"], [(taken, "Address already in use")])
                     self.assertFalse([e for e in events if e["event"] in ("listening", "ready")])
+
+    def test_an_address_of_listen_for_the_metrics_is_told_from_one_of_another_process(self):
+        port, = free_ports(1)
+        for listen, metrics in ((f"127.0.0.1:{port}", f"127.0.0.1:{port}"), (f"0.0.0.0:{port}", f"127.0.0.1:{port}")):
+            with self.subTest(listen=listen):
+                reason = "Address already in use: perhaps by another address of this daemon (--listen, --metrics-listen)"
+                options = ["--listen", listen, "--metrics-listen", metrics]
+                started, checked = (subprocess.run([BINARY, *options, *more], env=environment(), stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                                   timeout=WAIT_LIMIT) for more in ([], ["--check-config"]))
+                self.assertIn(f'listen_failed address={metrics} reason="{reason}', started.stderr)
+                self.assertIn(f"error    metrics-listen {metrics}: {reason}", checked.stdout)
+                self.assertEqual((started.returncode, checked.returncode), (1, 1))
+        with Daemon() as daemon:
+            result = subprocess.run([BINARY, "--check-config", "--listen", "127.0.0.1:0", "--metrics-listen", daemon.address], env=environment(),
+                                    stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=WAIT_LIMIT)
+            self.assertIn(f"error    metrics-listen {daemon.address}: Address already in use\n", result.stdout)

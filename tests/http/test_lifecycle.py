@@ -166,7 +166,7 @@ class CommandLine(unittest.TestCase):
 
     def test_check_health_notices_what_is_no_daemon(self):
         for reply, why in ((b"HTTP/1.1 503 Service Unavailable\r\n\r\n", "its status is not 200"), (b"SSH-2.0-OpenSSH_9.2\r\n", "it is no HTTP"),
-                           (b"HTTP/1.1", "it closed the connection without a reply"), (None, "it does not reply")):
+                           (b"HTTP/1.1", "it closed the connection without a reply; if it serves HTTPS, the option --tls-certificate is needed here, too"), (None, "it does not reply")):
             with self.subTest(reply=reply), socket.create_server(("127.0.0.1", 0)) as server:
                 address = f"127.0.0.1:{server.getsockname()[1]}"
                 with concurrent.futures.ThreadPoolExecutor(1) as pool:

@@ -956,6 +956,19 @@ class DataFolder(TensorTest):
             self.assertStatus(client.request("DELETE", "/v1/tensors/a"), 204)
             self.assertStatus(put("b", 800), 200)
 
+    def test_a_start_above_the_disk_quota_warns_and_no_file_may_grow(self):
+        options = ("--data-dir", self.folder, "--disk-quota")
+        body = [0] * 100
+        with Daemon(*options, "4K") as daemon, Client(daemon) as client:
+            self.assertStatus(client.request("PUT", "/v1/tensors/a?persist=1", body), 201)
+            self.assertFalse([e for e in daemon.events() if e["event"] == "disk_quota_exceeded"])
+        size = os.path.getsize(os.path.join(self.folder, "a.tensord"))
+        with Daemon(*options, "500") as daemon, Client(daemon) as client:
+            self.assertEqual([(e["level"], e["bytes"], e["limit"]) for e in daemon.events() if e["event"] == "disk_quota_exceeded"], [("warn", size, 500)])
+            self.assertStatus(client.request("PUT", "/v1/tensors/a?persist=1", body), 200)
+            self.assertProblem(client.request("PUT", "/v1/tensors/a?persist=1", body + [0]), 422, "RESOURCE_LIMIT", resource="disk_bytes", limit=500)
+            self.assertProblem(client.request("PUT", "/v1/tensors/b?persist=1", [0]), 422, "RESOURCE_LIMIT", resource="disk_bytes")
+
     def test_sighup_notices_that_the_folder_was_replaced(self):
         with Daemon("--data-dir", self.folder) as daemon, Client(daemon) as client:
             self.assertStatus(client.request("PUT", "/v1/tensors/old?persist=1", [1]), 201)

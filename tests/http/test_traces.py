@@ -123,6 +123,13 @@ class Spans(unittest.TestCase):
             collector.wait_span(is_named("GET /v1/ops"))
             self.assertEqual(collector.requests[0][0], "POST /base/v1/traces")
 
+    def test_an_address_that_ends_in_the_path_of_the_protocol_is_the_same_one(self):
+        for end in ("/v1/traces", "/v1/traces/"):
+            with self.subTest(end=end), Collector() as collector, traced(collector, endpoint=collector.endpoint + end) as daemon, Client(daemon) as client:
+                client.request("GET", "/v1/ops")
+                collector.wait_span(is_named("GET /v1/ops"))
+                self.assertEqual(collector.requests[0][0], "POST /v1/traces")
+
     def test_errors_of_the_server_alone_are_errors_of_the_span(self):
         with Collector() as collector, traced(collector) as daemon, Client(daemon) as client:
             client.post("/v1/gather", {"params": [1], "indices": [5]}, {"X-Request-Id": "client's"})
@@ -255,7 +262,9 @@ class Failures(unittest.TestCase):
         return [body.count(b'"spanId"') for _, _, body in list(collector.requests)]
 
     def reason(self, events):
-        return next(e["reason"] for e in events if e["event"] == "traces_not_exported")
+        event = next(e for e in events if e["event"] == "traces_not_exported")
+        self.assertRegex(event["url"], "^http://.*[0-9]/v1/traces$")
+        return event["reason"]
 
     def lost(self, events):
         return next(e for e in events if e["event"] == "spans_lost")

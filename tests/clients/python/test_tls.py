@@ -73,14 +73,27 @@ def test_a_client_without_a_certificate_or_with_a_strangers_is_refused(daemon, f
 
 @pytest.mark.parametrize("ca", [None, "other.pem"])
 def test_a_daemon_whose_authority_is_not_trusted_is_not_asked_twice(daemon, files, using, clock, ca):
-    with pytest.raises(tensord.ConnectionLost, match="(?i)certificate verify failed"):
+    with pytest.raises(tensord.ConnectionLost, match="(?i)certificate verify failed.*; ca_file= \\(--ca-file\\) names the file"):
         using(daemon.url, gather, ca_file=ca and files.file(ca), retries=10)
     assert not clock.pauses
 
 
 def test_a_certificate_for_another_name_is_not_accepted(daemon, files, using):
-    with pytest.raises(tensord.ConnectionLost, match="(?i)certificate"):
+    with pytest.raises(tensord.ConnectionLost, match="(?i)certificate") as caught:
         using(daemon.url.replace("127.0.0.1", "127.1"), gather, **options(files), retries=0)
+    assert "ca_file" not in str(caught.value)
+
+
+@pytest.mark.parametrize("count", [1, 3_000_000])
+def test_http_to_a_daemon_with_tls_is_told_what_to_do(daemon, using, count):
+    with pytest.raises((tensord.ConnectionLost, tensord.ProtocolError), match="serves HTTPS.* its URL starts with https://$"):
+        using(daemon.url.replace("https:", "http:"), lambda client: client.gather(np.zeros(count, "i4"), [0]), retries=0)
+
+
+@pytest.mark.parametrize("reply", [b"", b"\x15\x03\x03\x00\x02\x02\x16"])
+def test_an_alert_of_tls_and_the_end_of_a_new_connection_are_told_what_to_do(false_server, using, reply):
+    with pytest.raises((tensord.ConnectionLost, tensord.ProtocolError), match="serves HTTPS.* its URL starts with https://$"):
+        using(false_server(reply).url, gather, retries=0)
 
 
 def test_a_daemon_that_never_shakes_hands_is_a_timeout(using):

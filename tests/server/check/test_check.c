@@ -100,7 +100,8 @@ TD_TEST(two_addresses_on_one_port_exclude_each_other)
         char first_option[64], second_option[64], line[100];
         snprintf(first_option, sizeof first_option, "--listen=127.0.0.1:%u", port);
         snprintf(second_option, sizeof second_option, "--metrics-listen=%s:%u", second[i], port);
-        snprintf(line, sizeof line, "error    metrics-listen %s:%u: Address already in use\n",
+        snprintf(line, sizeof line,
+                 "error    metrics-listen %s:%u: Address already in use: perhaps by another ",
                  second[i], port);
         expect(check_options(first_option, second_option), false, LINES(line));
     }
@@ -236,6 +237,36 @@ TD_TEST(a_tensor_that_another_file_hides_is_skipped)
            LINES("ok       t.tensord: 1 tensor\n",
                  "warning  t.npy: tensor t is skipped: t.tensord "
                  "has precedence, and has a tensor of that name\n"));
+}
+
+static bool says(struct report report, const char *part)
+{
+    const bool found = strstr(report.text, part) != NULL;
+    free(report.text);
+    return found;
+}
+
+TD_TEST(damaged_aliases_are_a_warning_that_names_what_becomes_of_the_daemon)
+{
+    put_text("aliases.json", "{\"aliases\": ");
+    expect(check_options(NULL, NULL), true,
+           LINES("warning  aliases.json: skipped: ",
+                 "warning  aliases.json: a daemon would start and not become ready (/readyz is "
+                 "503) until it is repaired or removed, and SIGHUP is sent\n"));
+    put_text("aliases.json", "{\"aliases\": {}}");
+    ck_assert(!says(check_options(NULL, NULL), "not become ready"));
+}
+
+TD_TEST(a_disk_quota_that_the_files_exceed_is_a_warning)
+{
+    put_text("a.tensord", "0123456789");
+    put_text("b.tensord", "0123456789");
+    put_text("c.npy", "does not count");
+    expect(check_options("--disk-quota=19", NULL), true,
+           LINES("warning  disk-quota 19: the .tensord files of the data folder have 20 bytes: "));
+    ck_assert(!says(check_options("--disk-quota=20", NULL), "disk-quota"));
+    ck_assert(!says(check_options("--disk-quota=0", NULL), "disk-quota"));
+    ck_assert(!says(check_options("--disk-quota=19", "--read-only"), "disk-quota"));
 }
 
 /* The names in the folder; there are few. */

@@ -336,7 +336,8 @@ TD_TEST(an_array_of_a_list_holds_strings)
     file_write(json, sizeof json - 1);
     struct loaded loaded = load(WORDS("--config", file_path), NULL);
     ck_assert_int_eq(loaded.action, TD_CONFIG_WRONG);
-    ck_assert_ptr_nonnull(strstr(loaded.message, "'[\"a\",1]' is not an array of strings"));
+    ck_assert_ptr_nonnull(
+        strstr(loaded.message, "'[\"a\",1]' is not a string or an array of strings"));
     ck_assert_ptr_nonnull(strstr(loaded.message, "allow-host in"));
 }
 
@@ -695,17 +696,28 @@ TD_TEST_EACH(an_invalid_value_is_rejected_from_every_source, wrong_values)
 static const struct {
     const char *json, *option, *what, *expected;
 } wrong_json_values[] = {
-    { "{\"workers\": -1}", "workers", "-1", "a string or a non-negative number" },
-    { "{\"workers\": true}", "workers", "true", "a string or a non-negative number" },
-    { "{\"workers\": null}", "workers", "null", "a string or a non-negative number" },
-    { "{\"workers\": [1]}", "workers", "[1]", "a string or a non-negative number" },
-    { "{\"workers\": {\"n\":1}}", "workers", "{\"n\":1}", "a string or a non-negative number" },
+    { "{\"workers\": -1}", "workers", "-1", "a whole number from 0 to 1024" },
+    { "{\"workers\": true}", "workers", "true", "a whole number from 0 to 1024" },
+    { "{\"workers\": null}", "workers", "null", "a whole number from 0 to 1024" },
+    { "{\"workers\": [1]}", "workers", "[1]", "a whole number from 0 to 1024" },
+    { "{\"workers\": {\"n\":1}}", "workers", "{\"n\":1}", "a whole number from 0 to 1024" },
     { "{\"workers\": 1.5}", "workers", "1.5", "a whole number from 0 to 1024" },
     { "{\"workers\": 2000}", "workers", "2000", "a whole number from 0 to 1024" },
     { "{\"workers\": 1e300}", "workers", "1e", "a" },
+    { "{\"console\": false}", "console", "false", "one of off, read-only, on" },
+    { "{\"console\": null}", "console", "null", "one of off, read-only, on" },
+    { "{\"verify\": [\"off\"]}", "verify", "[\"off\"]", "one of start, background, off" },
+    { "{\"log-level\": 3}", "log-level", "3", "one of error, warn, info, debug" },
+    { "{\"isa\": false}", "isa", "false", "one of auto, generic, avx2, " },
+    { "{\"gpu\": false}", "gpu", "false", "one of auto, off, cuda" },
+    { "{\"compress\": null}", "compress", "null", "one of on, off" },
+    { "{\"access-log\": []}", "access-log", "[]", "on, off, or a number from 0 to 1" },
+    { "{\"max-body\": -1}", "max-body", "-1", "a number of bytes (K, M, G or T may follow) from" },
+    { "{\"data-dir\": false}", "data-dir", "false", "a string" },
+    { "{\"allow-host\": {}}", "allow-host", "{}", "a string or an array of strings" },
     { "{\"listen\": 8080}", "listen", "8080", "an address like" },
     { "{\"listen\": []}", "listen", "''", "an address like" },
-    { "{\"listen\": [\"h:1\", 8080]}", "listen", "8080", "an array of strings" },
+    { "{\"listen\": [\"h:1\", 8080]}", "listen", "8080", "an address like" },
     { "{\"listen\": [\"h:1\", \"h:1\"]}", "listen", "'h:1'", "is given twice" },
     { "{\"listen\": \"h:1\", \"workers\": \"many\"}", "workers", "many", "a whole number" },
 };
@@ -893,7 +905,11 @@ static const struct {
     { "{'workers': 3}", "line 1, column 2: expected a member name in quotes" },
     { "{\"wrokers\": 3}", "wrokers in /tmp/" },
     { "{\"wrokers\": 3}", "unknown option" },
-    { "{\"config\": \"other.json\"}", "unknown option" }, /* files do not include files */
+    /* files do not include files, as nothing of the command line's own */
+    { "{\"config\": \"other.json\"}", "cannot be in the file, only on the command line: --config" },
+    { "{\"help\": true}", "cannot be in the file, only on the command line: --help" },
+    { "{\"check-config\": true}", "it cannot be in the file" },
+    { "{\"print-config\": true}", "it cannot be in the file" },
     { "{\"workers\": 3, \"max_body\": 1}", "max_body in " },
 };
 
@@ -911,7 +927,16 @@ TD_TEST(an_unreadable_file_is_rejected)
     loaded = load(WORDS("--config", "/"), NULL);
     expect_refusal(&loaded, "--config: ", "/", "cannot read");
     loaded = load(NULL, WORDS("TENSORD_CONFIG=/no/such/file"));
-    expect_refusal(&loaded, "", "/no/such/file", "No such file");
+    expect_refusal(&loaded, "TENSORD_CONFIG: ", "/no/such/file", "No such file");
+    loaded = load(NULL, WORDS("TENSORD_CONFIG=/"));
+    expect_refusal(&loaded, "TENSORD_CONFIG: ", "/", "cannot read");
+    for (const char *const *text = (const char *const[]){ "[]", "{,}", NULL }; *text; text++) {
+        char variable[200];
+        file_write(*text, strlen(*text));
+        snprintf(variable, sizeof variable, "TENSORD_CONFIG=%s", file_path);
+        loaded = load(NULL, WORDS(variable));
+        expect_refusal(&loaded, "TENSORD_CONFIG: ", file_path, "expected");
+    }
 }
 
 TD_TEST(a_file_larger_than_1_mib_is_rejected)

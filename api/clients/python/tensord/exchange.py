@@ -121,11 +121,11 @@ class Pool:
 
 
 class Lost(Exception):
-    """the connection broke; final: another attempt would be of no use, or the reply had begun"""
+    """the connection broke; final: another attempt would be of no use, or the reply had begun; mute: nothing ever came on it"""
 
-    def __init__(self, cause: Exception, final: bool, opening: bool = False):
+    def __init__(self, cause: Exception, final: bool, opening: bool = False, mute: bool = False):
         super().__init__(str(cause) or type(cause).__name__)
-        self.cause, self.opening = cause, opening
+        self.cause, self.opening, self.mute = cause, opening, mute
         self.final = final or isinstance(cause, ssl.SSLCertVerificationError)
 
 
@@ -163,7 +163,7 @@ def send(connection: Any, call: Call[Any], head: bytes, deadline: float) -> Gene
     return True
 
 
-def receive(connection: Any, method: str, limit: int, deadline: float) -> Generator[Step, Any, Reply]:
+def receive(connection: Any, fresh: bool, method: str, limit: int, deadline: float) -> Generator[Step, Any, Reply]:
     reading, began = read_reply(method, limit), False
     view = next(reading)
     while True:
@@ -172,9 +172,9 @@ def receive(connection: Any, method: str, limit: int, deadline: float) -> Genera
         except TimeoutError:
             raise
         except OSError as error:
-            raise Lost(error, began) from None
+            raise Lost(error, began, mute=fresh and not began) from None
         if count == 0 and not began:
-            raise Lost(ConnectionError("the connection was closed without a reply"), False)
+            raise Lost(ConnectionError("the connection was closed without a reply"), False, mute=fresh)
         began = True
         try:
             view = reading.send(count)
@@ -195,7 +195,8 @@ def admitted(call: Call[Any], settings: Settings, pool: Pool, deadline: float) -
 def attempt(call: Call[Any], settings: Settings, pool: Pool, deadline: float) -> Generator[Step, Any, Reply]:
     """sends the request once; the connection goes back to the pool or is closed"""
     connection = pool.take()
-    if connection is None:
+    fresh = connection is None
+    if fresh:
         try:
             connection = yield Open(deadline)
         except TimeoutError:
@@ -210,7 +211,7 @@ def attempt(call: Call[Any], settings: Settings, pool: Pool, deadline: float) ->
             raise
         except OSError:
             complete = False  # the daemon may have replied before it had the whole request
-        reply = yield from receive(connection, call.method, settings.max_reply, deadline)
+        reply = yield from receive(connection, fresh, call.method, settings.max_reply, deadline)
         kept = reply.reusable and complete
         return reply
     finally:
@@ -302,10 +303,17 @@ def answered(call: Call[T], settings: Settings, pool: Pool, deadline: float) -> 
         yield Sleep(wait)
 
 
+UNKNOWN_AUTHORITY = (18, 19, 20, 21)  # X509_V_ERR_… of OpenSSL: the certificate, or one above it, signs itself, or none above it is known
+
+
 def hint_of(error: Lost, settings: Settings) -> str:
     """what the cause of a lost connection may be, if the system's words do not say it"""
     if isinstance(error.cause, ConnectionRefusedError):
         return "; no daemon listens there: start tensord, or use tensord.serve()"
+    if isinstance(error.cause, ssl.SSLCertVerificationError) and error.cause.verify_code in UNKNOWN_AUTHORITY:
+        return "; ca_file= (--ca-file) names the file of the authority to trust, or of the certificate itself if that signs itself"
+    if error.mute and not settings.tls:
+        return "; if the daemon serves HTTPS, its URL starts with https://"
     # A peer with TLS has a certificate, or sends an alert; asyncio turns the end of a handshake into ConnectionResetError.
     is_of_tls = isinstance(error.cause, ssl.SSLCertVerificationError) or "ALERT" in str(error.cause).upper()
     if settings.tls and error.opening and isinstance(error.cause, (ssl.SSLError, ConnectionResetError)) and not is_of_tls:

@@ -14,6 +14,7 @@ from .errors import ProtocolError, ReplyTooLarge
 
 HEAD_LIMIT = 64 * 1024
 ERROR_LIMIT = 1 << 20
+TLS_ALERT = b"\x15\x03"
 PIECE = 16 * 1024
 CHUNK_LINE_LIMIT = 1024
 
@@ -71,6 +72,8 @@ class Input:
         if count == 0:
             raise ProtocolError("the reply is truncated" if self.bytes else "the connection was closed without a reply")
         self.bytes += memoryview(piece)[:count]
+        if self.bytes.startswith(TLS_ALERT):
+            raise ProtocolError("the daemon serves HTTPS: its URL starts with https://")
 
     def until(self, mark: bytes, limit: int) -> Generator[memoryview, int, bytes]:
         searched = 0
