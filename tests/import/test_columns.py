@@ -121,6 +121,19 @@ class IndexOfPandas(ColumnTest):
         self.assertEqual(self.refused(path, "--keys", "id"), f"{path}: there is no column id; it has x. id is the index of a pandas "
                                                              "DataFrame, a range that is not stored in the file; reset_index() makes a column of it")
 
+    def test_a_range_that_may_be_keys_is_noted_in_a_table_without_keys(self):
+        for index, what in (({"name": "id", "start": 100, "step": 1}, "the index id of a pandas DataFrame, a range from 100 in steps of 1"),
+                            ({"name": "id", "start": 0, "step": 1}, "the index id of a pandas DataFrame, a range from 0 in steps of 1"),
+                            ({"name": None, "start": 0, "step": 3}, "the index of a pandas DataFrame, a range from 0 in steps of 3")):
+            for columns in {"x": [1.5, 2.5], "k": [1.0, 2.0]}, {"x": [[1.5], [2.5]], "k": ["a", "b"]}:
+                with self.subTest(what, columns=columns):
+                    path = self.parquet(index=[{"kind": "range", "stop": 200, **index}], **columns)
+                    self.assertIn(f"{path}: {what}, is not stored in the file, and the table has no keys; reset_index() makes a column of it, "
+                                  "which --keys can name", self.notes(path))
+        path = self.parquet(index=[{"kind": "range", "name": "id", "start": 1, "stop": 3, "step": 1}], x=[1.5, 2.5], k=["a", "b"])
+        self.assertEqual(self.notes(path, "--keys", "k"), [])
+        self.assertEqual(self.notes(path, "--rows", "x", "--keys-from", self.text("a\nb\n", "k.txt")), [])
+
 
 class FirstLineOfCsv(ColumnTest):
     def test_a_first_line_of_numbers_is_a_row_and_not_names(self):
