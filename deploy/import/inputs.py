@@ -187,7 +187,7 @@ def open_columns(
     import json_lines
 
     if has_suffix(paths[0], JSON_LINES):
-        return json_lines.JsonLines(paths[0], choice.keys)
+        return json_lines.JsonLines(paths[0], choice.keys, choice.key_kind)
     if has_suffix(paths[0], CSV):
         return csv_file.Csv(
             paths[0], choice.rows, choice.keys, choice.key_kind, choice.csv

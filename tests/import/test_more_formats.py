@@ -285,36 +285,55 @@ class JsonLines(ColumnTest):
                 ("{}\n", (), ": there are no rows in it"),
                 ('{"x": 1, "y": 1, "x": 2}\n', (), ", line 1: columns 1 and 3 are both named 'x'"),
                 ('{"": 1}\n', (), ", line 1: column 1 has no name"),
-                ('{"x": 1}\n{"x": "NA"}\n', (), ", column x: row 1 is '\"NA\"'; expected a number, as in the rows before"),
-                ('{"x": 1}\n{"x": true}\n', (), ", column x: row 1 is 'true'; expected a number"),
-                ('{"x": 1}\n{"x": [1]}\n', (), "row 1 is '[1]'; expected a number"),
+                ('{"x": 1}\n{"x": "NA"}\n', (), ", column x: row 1 is \"NA\"; expected a number, as in row 0"),
+                ('{"x": 1}\n{"x": true}\n', (), ", column x: row 1 is true; expected a number"),
+                ('{"x": 1}\n{"x": [1]}\n', (), "row 1 is [1]; expected a number"),
                 ('{"x": 1}\n{"x": null}\n', (), ", column x: row 1 has no value"),
                 ('{"x": 1}\n{"y": 1}\n', (), ", column x: row 1 has no value"),
                 ('{"x": [1, 2]}\n{"x": [1]}\n', (), ", column x: row 1 has 1 elements; expected 2"),
                 ('{"x": [1, 2]}\n{"x": [1, null]}\n', (), "element 1 of row 1 has no"),
-                ('{"x": [1]}\n{"x": ["y"]}\n', (), "row 1 is '\"y\"'; expected a number"),
-                ('{"x": [1]}\n{"x": [0.5, true]}\n', (), "row 1 is 'true'; expected a number"),
-                ('{"x": [1]}\n{"x": 5}\n', (), "row 1 is '5'; expected a list of numbers"),
+                ('{"x": [1]}\n{"x": ["y"]}\n', (), "row 1 is \"y\"; expected a number"),
+                ('{"x": [1]}\n{"x": [0.5, true]}\n', (), "row 1 is true; expected a number"),
+                ('{"x": [1]}\n{"x": 5}\n', (), "row 1 is 5; expected a list of numbers"),
                 ('{"x": [[1]]}\n', (), "the type is list<item: list<item: double>>; expected numbers"),
-                ('{"x": [1, true]}\n', (), ", column x: row 0 is 'true'; expected a number"),
-                ('{"x": [true, 1]}\n', (), ", column x: row 0 is '1'; expected true or false"),
-                ('{"x": true}\n{"x": 1}\n', (), ", column x: row 1 is '1'; expected true or false"),
+                ('{"x": [1, true]}\n', (), ", column x: row 0 is true; expected a number"),
+                ('{"x": [true, 1]}\n', (), ", column x: row 0 is 1; expected true or false"),
+                ('{"x": true}\n{"x": 1}\n', (), ", column x: row 1 is 1; expected true or false"),
                 ('{"k": null, "x": 1}\n', ("--keys", "k"), ", column k: row 0 has no key"),
                 ('{"x": {"y": 1}}\n', (), "column x (objects) is not numeric"),
-                ('{"x": "NA"}\n{"x": 1}\n', (), "expected Unicode text, as in the rows before"),
+                ('{"x": "NA"}\n{"x": 1}\n', (), "row 1 is 1; expected text, as in row 0"),
                 ('{"x": "a"}\n', (), "column x (row 0: 'a') is not numeric"),
                 ('{"x": 1' + "0" * 400 + "}\n", (), "…; expected a number up to 1.8e308, the maximum of float64"),
                 ('{"x": 1' + "0" * 5000 + "}\n", (), ", line 1: it has a number that is too long"),
                 ('{"x": ' + "[" * 100_000 + "\n", (), "line 1: it "),
                 ('{"x": 1}\n{"x": "\xe9"}\n', (), ", line 2: b'{\"x\": \"\\xe9\"}' is not UTF-8"),
-                ('{"k": 1, "x": 1}\n{"k": "a", "x": 1}\n', ("--keys", "k"), ", column k: row 1 is '\"a\"'; expected int64"),
+                ('{"k": 1, "x": 1}\n{"k": "a", "x": 1}\n', ("--keys", "k"), ", column k: row 1 is \"a\"; expected int64, as in row 0; --key-dtype string makes text of all keys"),
+                ('{"k": "0", "x": 1}\n{"k": 1, "x": 1}\n', ("--keys", "k"), ", column k: row 1 is 1; expected text, as in row 0; --key-dtype string makes "
+                                                                             "text of all keys"),
+                ('{"k": "a", "x": 1}\n{"k": 1, "x": 1}\n', ("--keys", "k", "--key-dtype", "int64"), ", column k: row 0 is 'a'; expected int64"),
+                ('{"k": "a", "x": 1}\n{"k": 18446744073709551615, "x": 1}\n', ("--keys", "k"), "row 1 is 18446744073709551615; expected text, as in row 0; --key"),
+                ('{"k": 12345678901234567890123, "x": 1}\n', ("--keys", "k"), "row 0 is 12345678901234567890123; expected uint64; --key-dtype string"),
+                ('{"k": -1, "x": 1}\n{"k": 18446744073709551615, "x": 1}\n', ("--keys", "k"), "row 0 is -1; expected uint64, because another key is "
+                                                                                               "above 2^63 - 1; --key-dtype string"),
                 ('{"k": 1.5, "x": 1}\n', ("--keys", "k"), "keys are of type double"),
-                ('{"k": "\\ud800", "x": 1}\n', ("--keys", "k"), "expected Unicode text"),
+                ('{"k": "\\ud800", "x": 1}\n', ("--keys", "k"), "row 0 is \"\ud800\"; expected Unicode text"),
                 ('{"k": 1, "x": 1}\n{"x": 1}\n', ("--keys", "k"), "row 1 has no key"),
                 ('{"x": 1}\n', ("--keys", "k"), "there is no column k; it has x")):
             with self.subTest(text[:40]):
                 path = self.text(text.encode("latin-1"), "m.jsonl")
                 self.assertIn(expected, self.refused(path, *options))
+
+
+class KeysOfJsonLines(ColumnTest):
+    def test_key_dtype_takes_text_and_integers(self):
+        for ids, kind, expected in ((('"a"', "1"), "string", ["a", "1"]), (("12345678901234567890123", '"0"'), "string", ["12345678901234567890123", "0"]),
+                                    (("-1", "18446744073709551615"), "string", ["-1", "18446744073709551615"]), (("1", '"2"'), "int64", [1, 2]),
+                                    (('"18446744073709551615"', "2"), "uint64", [18446744073709551615, 2])):
+            with self.subTest(ids):
+                path = self.text("".join(f'{{"id": {one}, "v": [1, 2]}}\n' for one in ids), "m.jsonl")
+                self.imported(path, "--keys", "id", "--key-dtype", kind)
+                tensors = self.tensors("m.safetensors")
+                self.assertEqual(strings(tensors, "v.keys") if kind == "string" else numbers(tensors, "v.keys"), expected)
 
 
 class ArrowFiles(ColumnTest):
