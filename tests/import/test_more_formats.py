@@ -434,6 +434,77 @@ class Partitions(ColumnTest):
                 self.assertIn(expected, self.refused(self.folder(files), *options))
 
 
+class OrderOfFiles(ColumnTest):
+    def files(self, *names):
+        """a folder of files, whose only value is their place among `names`"""
+        shutil.rmtree(self.work / "m", ignore_errors=True)
+        for i, name in enumerate(names):
+            path = self.work / "m" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            table = pa.table({"id": [f"id{i}"], "x": [float(i)]})
+            (pq.write_table if name.endswith("parquet") else pyarrow.feather.write_feather)(table, path)
+        return self.work / "m"
+
+    def rows(self, *arguments):
+        """the notes of an import, and its rows"""
+        return self.notes(*arguments, "--rows", "x", "--name", "m"), numbers(self.tensors("m.safetensors"), "x")
+
+    def test_a_folder_is_joined_by_number_and_noted_where_the_order_by_text_differs(self):
+        for names in ([f"part.{i}.parquet" for i in range(12)], ["9.feather", "10.feather"], ["2.parquet", "10.feather"],
+                      ["dt=1/a.parquet", "dt=2/a.parquet", "dt=10/a.parquet"]):
+            with self.subTest(names):
+                folder = self.files(*names)
+                notes, rows = self.rows(folder)
+                self.assertEqual(rows, [*range(len(names))])
+                self.assertRegex(notes[0], rf"\A{folder}: the files are joined by the numbers in their names, \S+ before \S+, as Dask reads a folder; "
+                                           r"pandas reads it by text\. Files that are named one by one are joined in the order given\Z")
+                self.assertEqual(self.rows(folder, "--keys", "id"), ([], rows))
+                self.assertEqual(strings(self.tensors("m.safetensors"), "x.keys"), [f"id{i}" for i in range(len(names))])
+        self.assertIn("dt=2/a.parquet before dt=10/a.parquet", notes[0])
+
+    def test_keys_of_another_file_are_refused_for_a_folder_whose_order_is_not_certain(self):
+        keys = self.text("".join(f"k{i}\n" for i in range(12)), "ids.txt")
+        folder = self.files(*(f"part.{i}.parquet" for i in range(12)))
+        self.assertEqual(self.refused(folder, "--keys-from", keys),
+                         f"{folder}: the order of its files is not certain: part.10.parquet is before part.2.parquet by text, as pandas reads a folder, "
+                         "and after it by number, as Dask does. Name the files one by one, in the order of the keys: "
+                         f"$(ls -v {folder}/*.parquet) by number, {folder}/*.parquet by text; --name m keeps the name of the table")
+        self.assertIn("is not certain: part.10.parquet is before", self.refused(folder, "--keys-from", self.files_of_keys(), "--keys", "k"))
+        folder = self.files("dt=2/a.parquet", "dt=10/a.parquet")
+        self.assertIn(f"$(ls -v {folder}/*/*.parquet) by number", self.refused(folder, "--keys-from", keys))
+
+    def test_keys_are_in_one_file_and_not_in_a_folder(self):
+        folder = self.files("1.parquet")
+        for options in (), ("--keys", "id"):
+            self.assertEqual(self.refused(folder / "1.parquet", "--rows", "x", "--keys-from", folder, *options), f"{folder}: it is a folder; expected one file of keys")
+
+    def files_of_keys(self):
+        return self.parquet("keys.parquet", k=[f"k{i}" for i in range(12)])
+
+    def test_files_that_are_named_are_joined_in_the_order_given(self):
+        folder = self.files(*(f"part.{i}.parquet" for i in range(12)))
+        files, keys = [folder / f"part.{i}.parquet" for i in range(12)], self.text("".join(f"k{i}\n" for i in range(12)), "ids.txt")
+        for given in files, files[::-1], [*files[4:], *files[:4]]:
+            order = [files.index(file) for file in given]
+            self.assertEqual(self.rows(*given, "--keys-from", keys), ([], order))
+            self.assertEqual(self.rows(*given, "--keys", "id"), ([], order))
+            self.assertEqual(strings(self.tensors("m.safetensors"), "x.keys"), [f"id{i}" for i in order])
+        by_text = sorted(files)
+        note = f"{files[0]}: the files are joined in the order given, {files[10]} before {files[2]}; ls -v lists files by number"
+        for options in (), ("--keys-from", keys):
+            self.assertEqual(self.rows(*by_text, *options), ([note], [files.index(file) for file in by_text]))
+        self.assertEqual(self.rows(*by_text, "--keys", "id")[0], [])
+
+    def test_an_order_that_is_the_same_by_text_and_by_number_is_certain(self):
+        keys = self.text("".join(f"k{i}\n" for i in range(3)), "ids.txt")
+        for names in ["part-00000.parquet", "part-00001.parquet", "part-00010.parquet"], ["a.parquet", "a1.parquet", "b.parquet"], \
+                ["dt=2026-01-02/9.parquet", "dt=2026-01-10/1.parquet", "dt=2026-01-10/2.parquet"]:
+            for options in (), ("--keys-from", keys):
+                with self.subTest(names, options=options):
+                    notes, rows = self.rows(self.files(*names), *options)
+                    self.assertEqual((notes, rows), ([], [0, 1, 2]))
+
+
 class OtherKeys(ColumnTest):
     def test_uuids_are_keys_in_their_canonical_form(self):
         ids = [uuid.UUID(int=i * 0x123456789abcdef0123456789) for i in range(3)]
