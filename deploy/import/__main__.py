@@ -56,7 +56,8 @@ Imports files as tables of tensord: writes tensors FILE:TENSOR, with their keys,
 input formats
   .parquet .feather .arrow  each row is a list in one column, or numbers in several columns. Several
                             files, or a folder, make one table; folders named COLUMN=VALUE add
-                            columns
+                            columns. Files are joined in the order given, the files of a folder by
+                            the numbers in their names: part.2 before part.10
   .csv .tsv (.gz)           columns of numbers; the first line has the names of the columns,
                             unless --no-header is given
   .jsonl .ndjson (.gz)      one object a line; its members are columns of numbers or of lists

@@ -123,6 +123,18 @@ def pandas_index(schema: pyarrow.Schema) -> list[Any]:
     return [one for one in described if isinstance(one, dict) or one in schema.names]
 
 
+def range_note(index: dict[str, Any]) -> str:
+    """About an index that is a range, unless it numbers the rows from 0 and has no name."""
+    name, start, step = index.get("name"), index.get("start"), index.get("step")
+    if name is None and (start, step) == (0, 1):
+        return ""
+    return (
+        f"the index{'' if name is None else f' {name}'} of a pandas DataFrame, a range from {start} in"
+        f" steps of {step}, is not stored in the file, and the table has no keys; reset_index() makes a"
+        " column of it, which --keys can name"
+    )
+
+
 # ---------------------------------------------------------------- partitions
 def partition_of(path: pathlib.Path, root: pathlib.Path | None) -> dict[str, str | None]:
     """The columns that the folders below `root` name, and their values in the file `path`."""
@@ -245,12 +257,16 @@ class ArrowFiles(Columns):
             " --rows can name it"
             for name in partitions.names
         }
+        ranges = [index for index in pandas_index(schema) if isinstance(index, dict)]
         self.absent = {
             name: f"{name} is the index of a pandas DataFrame, a range that is not stored in the"
             " file; reset_index() makes a column of it"
-            for index in pandas_index(schema)
-            if isinstance(index, dict) and isinstance(name := index.get("name"), str)
+            for index in ranges
+            if isinstance(name := index.get("name"), str)
         }
+        self.keyless_notes = [
+            f"{self.place}: {note}" for note in map(range_note, ranges) if note
+        ]
 
     def count(self) -> int:
         return sum(part.rows for part in self.parts)

@@ -78,6 +78,8 @@ class Columns:
         self.left_out: dict[str, str] = {}
         # Names that look like columns of the input, with the reason why they are not.
         self.absent: dict[str, str] = {}
+        # Notes for a table without keys.
+        self.keyless_notes: list[str] = []
         # Where columns appear first that are not in the first row, in files where rows name them.
         self.origins: dict[str, str] = {}
         self.has_header = True  # or names in each row, so that the first row is none
@@ -650,6 +652,8 @@ def default_rows(columns: Columns, keys: str | None, other_keys: bool) -> list[s
         for field in columns.schema
         if field.name != keys and field.name not in columns.left_out
     ]
+    if keys is None and not other_keys:
+        columns.notes += columns.keyless_notes
     lists = [field.name for field in fields if is_list(storage_type(field.type))]
     if len(lists) > 1:
         raise Refused(

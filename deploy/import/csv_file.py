@@ -320,13 +320,13 @@ class Csv(Columns):
     def wrong_columns(self, number: str, expected: str, actual: str, text: str) -> Refused:
         hint = "; --quote reads quoted fields" if '"' in text and not self.quoted else ""
         with open_text(self.path) as file:
-            first = file.readline(BLOCK).strip()
+            first = next(filter(None, map(bytes.strip, file.read(BLOCK).splitlines())))
         if first.startswith(b"#"):
-            hint = f". If the first line, {shown(first)}, is a comment, remove it"
+            hint = "; if that line is a comment, remove it"
         return Refused(
-            f"{self.place}: row {int(number) - 1 - self.has_header} has {actual} column"
-            f"{'s' if actual != '1' else ''}; expected {expected}, as in the first line:"
-            f" {shown(text)}{hint}"
+            f"{self.place}: row {int(number) - 1 - self.has_header}, {shown(text)}, has {actual} column"
+            f"{'s' if actual != '1' else ''}; expected {expected}, as the first line, {shown(first)},"
+            f" has{hint}"
         )
 
     def check_values(self, column: pyarrow.Array, name: str, first: int) -> None:

@@ -3,6 +3,7 @@
 import dataclasses
 import os
 import pathlib
+import re
 import shlex
 import typing
 from collections.abc import Iterator, Sequence
@@ -96,7 +97,7 @@ def stem_of(paths: list[pathlib.Path]) -> str:
 
 
 def parts_of(folder: pathlib.Path) -> list[pathlib.Path]:
-    """The files of columns in a folder and the folders in it, sorted by name; none if the folder
+    """The files of columns in a folder and the folders in it, sorted by text; none if the folder
     holds a model. Names that begin with _ or . are not data, as in Hive and Spark.
     """
     if any(has_suffix(path, (".safetensors", *STATE_DICT)) for path in folder.iterdir()):
@@ -124,6 +125,51 @@ def other_files(folder: pathlib.Path, parts: list[pathlib.Path]) -> tuple[str, .
     return (
         f"{folder}: {others[0]}{more} {'are' if more else 'is'} left out; expected {', '.join(map('*{}'.format, COLUMN_FILES))}",
     )
+
+
+def by_number(path: pathlib.Path) -> list[list[tuple[str, int]]]:
+    """Sorts names as text, but the numbers in them by their values: part.2 before part.10."""
+    return [
+        [
+            ("0", int(piece)) if "0" <= piece[0] <= "9" else (piece, 0)
+            for piece in re.findall("[0-9]+|[^0-9]", part)
+        ]
+        for part in path.parts
+    ]
+
+
+def in_order(
+    paths: list[pathlib.Path], root: pathlib.Path | None, choice: Choice
+) -> tuple[list[pathlib.Path], tuple[str, ...]]:
+    """The files of a table in the order of their rows, with notes about it: the files of the folder
+    `root`, which come sorted by text, by the numbers in their names, and others as given. Refuses
+    keys of another file for a folder whose order by text, as pandas reads it, is a different one.
+    """
+    numbered = sorted(paths, key=by_number)
+    if numbered == paths or paths != sorted(paths):
+        return paths, ()
+    first, by_text = next((a, b) for a, b in zip(numbered, paths) if a != b)
+    if not root:
+        note = (
+            f"{paths[0]}: the files are joined in the order given, {by_text} before {first};"
+            " ls -v lists files by number"
+        )
+        return paths, () if choice.keys is not None else (note,)
+    inner = first.relative_to(root)
+    if choice.keys_from:
+        files = shlex.quote(str(root)) + "/*" * len(inner.parts) + first.suffix
+        raise Refused(
+            f"{root}: the order of its files is not certain: {by_text.relative_to(root)} is before"
+            f" {inner} by text, as pandas reads a folder, and after it by number, as Dask does. Name"
+            f" the files one by one, in the order of the keys: $(ls -v {files}) by number, {files} by"
+            f" text; --name {shlex.quote(stem_of([root]))} keeps the name of the table"
+        )
+    note = (
+        f"{root}: the files are joined by the numbers in their names, {inner} before"
+        f" {by_text.relative_to(root)}, as Dask reads a folder; pandas reads it by text. Files that are"
+        " named one by one are joined in the order given"
+    )
+    return numbered, () if choice.keys is not None else (note,)
 
 
 def check_paths(paths: list[pathlib.Path], choice: Choice) -> None:
@@ -165,6 +211,7 @@ def check_file(path: pathlib.Path) -> None:
 def read_columns(paths: list[pathlib.Path], root: pathlib.Path | None, choice: Choice) -> Table:
     import columns  # pyarrow, which no other format needs
 
+    paths, notes = in_order(paths, root, choice)
     source = open_columns(paths, root, choice)
     table = columns.read(
         source,
@@ -175,7 +222,8 @@ def read_columns(paths: list[pathlib.Path], root: pathlib.Path | None, choice: C
         choice.keys_from is not None,
     )
     if root:
-        table = dataclasses.replace(table, notes=(*table.notes, *other_files(root, paths)))
+        notes += other_files(root, paths)
+    table = dataclasses.replace(table, notes=(*table.notes, *notes))
     return named(with_keys_from(table, choice), choice, source.schema.names)
 
 
@@ -187,7 +235,7 @@ def open_columns(
     import json_lines
 
     if has_suffix(paths[0], JSON_LINES):
-        return json_lines.JsonLines(paths[0], choice.keys)
+        return json_lines.JsonLines(paths[0], choice.keys, choice.key_kind)
     if has_suffix(paths[0], CSV):
         return csv_file.Csv(
             paths[0], choice.rows, choice.keys, choice.key_kind, choice.csv
@@ -214,6 +262,8 @@ def with_keys_from(table: Table, choice: Choice) -> Table:
 
 def read_key_file(file: KeyFile, choice: Choice, table: Table) -> Keys:
     """The keys of this table, of a file of keys or of a column."""
+    if file.path.is_dir():
+        raise Refused(f"{file.path}: it is a folder; expected one file of keys")
     if not has_suffix(file.path, (*CSV, *JSON_LINES, *COLUMN_FILES)):
         if file.column is not None:
             raise Refused(

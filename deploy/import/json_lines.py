@@ -15,19 +15,23 @@ from columns import Columns, check_exact, check_names
 from json_file import BY_COLUMN, WHOLE_LIST, is_by_column
 from table import Refused
 
-from text import TOO_LARGE, check_utf8, open_text, shown
+from text import SHOWN, TOO_LARGE, check_utf8, open_text, shown
 
 LINE_BYTES = 64 << 20
 BATCH_ROWS = 4096  # at most: objects of Python take much memory
 FLOAT64_END = (1 << 1024) - (1 << 970)  # the first integer that is rounded to infinity
+AS_TEXT = "; --key-dtype string makes text of all keys"
 EXAMPLE = 'expected an object in one line, such as {"id": 7, "embedding": [0.5, 1.5]}'
 
 
 class JsonLines(Columns):
-    def __init__(self, path: pathlib.Path, keys: str | None) -> None:
+    def __init__(self, path: pathlib.Path, keys: str | None, key_kind: str | None) -> None:
         super().__init__()
-        self.path, self.place, self.key = path, str(path), keys
+        self.path, self.place = path, str(path)
+        self.key, self.key_kind = keys, key_kind
+        self.typed_by: dict[str, int] = {}  # the row whose value gives a column its type
         types: dict[str, pyarrow.DataType] = {}
+        key_types: set[type] = set()
         self.rows, largest = 0, 0
         for line, row in self.numbered():
             self.rows += 1
@@ -36,13 +40,18 @@ class JsonLines(Columns):
                     self.origins[name] = f"line {line}"
                 if types.get(name) is None:
                     types[name] = type_of(value, name == keys)
+                    self.typed_by[name] = self.rows - 1
             key = row.get(keys) if keys is not None else None
+            key_types.add(type(key))
             if isinstance(key, int):
                 largest = max(largest, key)
         if self.rows == 1 and is_by_column(row):
             raise Refused(f"{self.place}: {BY_COLUMN}")
-        if largest >= 1 << 63 and keys is not None:
-            types[keys] = pyarrow.uint64()
+        if keys is not None and types.get(keys) in (pyarrow.string(), pyarrow.int64()):
+            if key_kind == "string" or (key_kind and str in key_types):
+                types[keys] = pyarrow.string()  # which has the integers, too
+            elif largest >= 1 << 63 and types[keys] == pyarrow.int64():
+                types[keys] = pyarrow.uint64()
         check_names(list(types), self.place)
         if not types:
             raise Refused(f"{self.place}: there are no rows in it; {EXAMPLE}")
@@ -93,7 +102,7 @@ class JsonLines(Columns):
                     at = f"element {i} of " if isinstance(value, list) else ""
                     place = f"{self.place}, column {name}: {at}row {number}"
                     if isinstance(element, Overflow):
-                        raise Refused(f"{place} is {shown(element.text)}; {TOO_LARGE}")
+                        raise Refused(f"{place} is {shown_as_json(element)}; {TOO_LARGE}")
                     if is_integer(element):
                         check_exact(element, place)
 
@@ -103,14 +112,24 @@ class JsonLines(Columns):
         arrays = []
         for name in columns:
             kind = self.schema.field(name).type
+            by = self.typed_by.get(name, 0)
+            like = f", as in row {by}"
             values = []
             for i, row in enumerate(rows):
                 value = row.get(name)
-                if fault := fault_of(value, kind):
-                    raise Refused(f"{self.place}, column {name}: row {first + i} is {fault}")
+                if is_integer(value) and name == self.key and self.key_kind:
+                    value = str(value) if pyarrow.types.is_string(kind) else value
+                if fault := fault_of(value, kind, like if by < first + i else ""):
+                    hint = self.as_text_hint(name, value)
+                    raise Refused(f"{self.place}, column {name}: row {first + i} is {fault}{hint}")
                 values.append(as_floats(value, kind))
             arrays.append(pyarrow.array(values, kind))
         return pyarrow.RecordBatch.from_arrays(arrays, columns)
+
+    def as_text_hint(self, name: str, value: Any) -> str:
+        """About a key that could be text."""
+        could_be = is_integer(value) or (isinstance(value, str) and is_unicode(value))
+        return AS_TEXT if name == self.key and self.key_kind is None and could_be else ""
 
 
 class Overflow:
@@ -170,21 +189,34 @@ def type_of(value: Any, is_key: bool) -> pyarrow.DataType | None:
     return pyarrow.bool_() if isinstance(value, bool) else pyarrow.struct([])
 
 
-def fault_of(value: Any, kind: pyarrow.DataType) -> str | None:
-    """A value that does not fit its column, and what is expected; None if it fits."""
+def shown_as_json(value: Any) -> str:
+    """A value in an error: its beginning if it is long."""
+    text = value.text if isinstance(value, Overflow) else json.dumps(value, ensure_ascii=False)
+    return text[:SHOWN] + ("…" if len(text) > SHOWN else "")
+
+
+def fault_of(value: Any, kind: pyarrow.DataType, like: str) -> str | None:
+    """A value that does not fit its column, and what is expected; None if it fits. `like` names the
+    row that decided what is expected, if it is another one.
+    """
     types = pyarrow.types
     if types.is_list(kind) and isinstance(value, list):
         if set(map(type, value)) == {float}:
             return None
-        return next((f for element in value if (f := fault_of(element, kind.value_type))), None)
+        faults = (fault_of(element, kind.value_type, like) for element in value)
+        return next(filter(None, faults), None)
     if types.is_string(kind):
-        fits, expected = isinstance(value, str) and is_unicode(value), "Unicode text"
+        fits, expected = isinstance(value, str) and is_unicode(value), "text"
+        if isinstance(value, str):
+            expected, like = "Unicode text", ""
     elif types.is_integer(kind):
         low, high = (0, (1 << 64) - 1) if kind == pyarrow.uint64() else (-(1 << 63), (1 << 63) - 1)
         fits, expected = is_integer(value) and low <= value <= high, str(kind)
+        if is_integer(value):
+            like = ", because another key is above 2^63 - 1" if value < 0 <= low else ""
     elif types.is_floating(kind):
         if is_integer(value) and abs(value) >= FLOAT64_END:
-            return f"{shown(json.dumps(value))}; {TOO_LARGE}"
+            return f"{shown_as_json(value)}; {TOO_LARGE}"
         fits, expected = is_number(value), "a number"
     elif types.is_boolean(kind):
         fits, expected = isinstance(value, bool), "true or false"
@@ -192,7 +224,7 @@ def fault_of(value: Any, kind: pyarrow.DataType) -> str | None:
         fits, expected = False, "a list of numbers"
     if value is None or fits:
         return None
-    return f"{shown(json.dumps(value))}; expected {expected}, as in the rows before"
+    return f"{shown_as_json(value)}; expected {expected}{like}"
 
 
 def as_floats(value: Any, kind: pyarrow.DataType) -> Any:

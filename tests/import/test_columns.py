@@ -121,6 +121,19 @@ class IndexOfPandas(ColumnTest):
         self.assertEqual(self.refused(path, "--keys", "id"), f"{path}: there is no column id; it has x. id is the index of a pandas "
                                                              "DataFrame, a range that is not stored in the file; reset_index() makes a column of it")
 
+    def test_a_range_that_may_be_keys_is_noted_in_a_table_without_keys(self):
+        for index, what in (({"name": "id", "start": 100, "step": 1}, "the index id of a pandas DataFrame, a range from 100 in steps of 1"),
+                            ({"name": "id", "start": 0, "step": 1}, "the index id of a pandas DataFrame, a range from 0 in steps of 1"),
+                            ({"name": None, "start": 0, "step": 3}, "the index of a pandas DataFrame, a range from 0 in steps of 3")):
+            for columns in {"x": [1.5, 2.5], "k": [1.0, 2.0]}, {"x": [[1.5], [2.5]], "k": ["a", "b"]}:
+                with self.subTest(what, columns=columns):
+                    path = self.parquet(index=[{"kind": "range", "stop": 200, **index}], **columns)
+                    self.assertIn(f"{path}: {what}, is not stored in the file, and the table has no keys; reset_index() makes a column of it, "
+                                  "which --keys can name", self.notes(path))
+        path = self.parquet(index=[{"kind": "range", "name": "id", "start": 1, "stop": 3, "step": 1}], x=[1.5, 2.5], k=["a", "b"])
+        self.assertEqual(self.notes(path, "--keys", "k"), [])
+        self.assertEqual(self.notes(path, "--rows", "x", "--keys-from", self.text("a\nb\n", "k.txt")), [])
+
 
 class FirstLineOfCsv(ColumnTest):
     def test_a_first_line_of_numbers_is_a_row_and_not_names(self):
@@ -154,7 +167,7 @@ class FirstLineOfCsv(ColumnTest):
         path = self.text("a,1,2\n")
         self.assertIn("there is no column id; it has 0, 1, 2", self.refused(path, "--no-header", "--keys", "id"))
         self.text("a,1,2\nb,2,3\nc,4\n")
-        self.assertIn("row 2 has 2 columns; expected 3", self.refused(path, "--no-header", "--keys", "0"))
+        self.assertIn("row 2, 'c,4', has 2 columns; expected 3", self.refused(path, "--no-header", "--keys", "0"))
         path = self.text("a,1,2\nb,x,3\n")
         self.assertIn("column 1 (row 1: 'x') is not numeric", self.refused(path, "--no-header", "--keys", "0"))
         self.assertEqual(self.refused(self.text(""), "--no-header"), f"{path}: it is empty; expected rows")
@@ -242,7 +255,7 @@ class Quotes(ColumnTest):
         for option in "--quote", "--no-quote":
             self.assertEqual(self.notes(path, "--keys", "id", option), [])
         self.assertEqual(self.keys(path, "--keys", "id", "--quote"), ["a", '5" b'])
-        self.assertIn("row 0 has 3 columns; expected 2, as in the first line: '\"a\\tb\"\\t1'; --quote reads quoted fields",
+        self.assertIn("row 0, '\"a\\tb\"\\t1', has 3 columns; expected 2, as the first line, 'id\\tx', has; --quote reads quoted fields",
                       self.refused(self.text('id\tx\n"a\tb"\t1\n', "m.tsv"), "--keys", "id"))
 
     def test_csv_has_quotes_unless_told_otherwise(self):
@@ -405,7 +418,7 @@ class ValuesOfCsv(ColumnTest):
         lines = "".join(f"k{i},{i},7\n" for i in range(400_000))
         self.assertIn(", column x: row 400000 is 'none'; expected a number; a row without",
                       self.refused(self.text("id,x,y\n" + lines + "k,none,7\n"), "--keys", "id"))
-        self.assertIn(": row 400000 has 2 columns; expected 3, as in the first line: 'k,1'",
+        self.assertIn(": row 400000, 'k,1', has 2 columns; expected 3, as the first line, 'id,x,y', has",
                       self.refused(self.text("id,x,y\n" + lines + "k,1\n"), "--keys", "id"))
 
     def test_columns_of_text_are_listed_and_the_columns_of_numbers_too(self):

@@ -285,36 +285,55 @@ class JsonLines(ColumnTest):
                 ("{}\n", (), ": there are no rows in it"),
                 ('{"x": 1, "y": 1, "x": 2}\n', (), ", line 1: columns 1 and 3 are both named 'x'"),
                 ('{"": 1}\n', (), ", line 1: column 1 has no name"),
-                ('{"x": 1}\n{"x": "NA"}\n', (), ", column x: row 1 is '\"NA\"'; expected a number, as in the rows before"),
-                ('{"x": 1}\n{"x": true}\n', (), ", column x: row 1 is 'true'; expected a number"),
-                ('{"x": 1}\n{"x": [1]}\n', (), "row 1 is '[1]'; expected a number"),
+                ('{"x": 1}\n{"x": "NA"}\n', (), ", column x: row 1 is \"NA\"; expected a number, as in row 0"),
+                ('{"x": 1}\n{"x": true}\n', (), ", column x: row 1 is true; expected a number"),
+                ('{"x": 1}\n{"x": [1]}\n', (), "row 1 is [1]; expected a number"),
                 ('{"x": 1}\n{"x": null}\n', (), ", column x: row 1 has no value"),
                 ('{"x": 1}\n{"y": 1}\n', (), ", column x: row 1 has no value"),
                 ('{"x": [1, 2]}\n{"x": [1]}\n', (), ", column x: row 1 has 1 elements; expected 2"),
                 ('{"x": [1, 2]}\n{"x": [1, null]}\n', (), "element 1 of row 1 has no"),
-                ('{"x": [1]}\n{"x": ["y"]}\n', (), "row 1 is '\"y\"'; expected a number"),
-                ('{"x": [1]}\n{"x": [0.5, true]}\n', (), "row 1 is 'true'; expected a number"),
-                ('{"x": [1]}\n{"x": 5}\n', (), "row 1 is '5'; expected a list of numbers"),
+                ('{"x": [1]}\n{"x": ["y"]}\n', (), "row 1 is \"y\"; expected a number"),
+                ('{"x": [1]}\n{"x": [0.5, true]}\n', (), "row 1 is true; expected a number"),
+                ('{"x": [1]}\n{"x": 5}\n', (), "row 1 is 5; expected a list of numbers"),
                 ('{"x": [[1]]}\n', (), "the type is list<item: list<item: double>>; expected numbers"),
-                ('{"x": [1, true]}\n', (), ", column x: row 0 is 'true'; expected a number"),
-                ('{"x": [true, 1]}\n', (), ", column x: row 0 is '1'; expected true or false"),
-                ('{"x": true}\n{"x": 1}\n', (), ", column x: row 1 is '1'; expected true or false"),
+                ('{"x": [1, true]}\n', (), ", column x: row 0 is true; expected a number"),
+                ('{"x": [true, 1]}\n', (), ", column x: row 0 is 1; expected true or false"),
+                ('{"x": true}\n{"x": 1}\n', (), ", column x: row 1 is 1; expected true or false"),
                 ('{"k": null, "x": 1}\n', ("--keys", "k"), ", column k: row 0 has no key"),
                 ('{"x": {"y": 1}}\n', (), "column x (objects) is not numeric"),
-                ('{"x": "NA"}\n{"x": 1}\n', (), "expected Unicode text, as in the rows before"),
+                ('{"x": "NA"}\n{"x": 1}\n', (), "row 1 is 1; expected text, as in row 0"),
                 ('{"x": "a"}\n', (), "column x (row 0: 'a') is not numeric"),
                 ('{"x": 1' + "0" * 400 + "}\n", (), "…; expected a number up to 1.8e308, the maximum of float64"),
                 ('{"x": 1' + "0" * 5000 + "}\n", (), ", line 1: it has a number that is too long"),
                 ('{"x": ' + "[" * 100_000 + "\n", (), "line 1: it "),
                 ('{"x": 1}\n{"x": "\xe9"}\n', (), ", line 2: b'{\"x\": \"\\xe9\"}' is not UTF-8"),
-                ('{"k": 1, "x": 1}\n{"k": "a", "x": 1}\n', ("--keys", "k"), ", column k: row 1 is '\"a\"'; expected int64"),
+                ('{"k": 1, "x": 1}\n{"k": "a", "x": 1}\n', ("--keys", "k"), ", column k: row 1 is \"a\"; expected int64, as in row 0; --key-dtype string makes text of all keys"),
+                ('{"k": "0", "x": 1}\n{"k": 1, "x": 1}\n', ("--keys", "k"), ", column k: row 1 is 1; expected text, as in row 0; --key-dtype string makes "
+                                                                             "text of all keys"),
+                ('{"k": "a", "x": 1}\n{"k": 1, "x": 1}\n', ("--keys", "k", "--key-dtype", "int64"), ", column k: row 0 is 'a'; expected int64"),
+                ('{"k": "a", "x": 1}\n{"k": 18446744073709551615, "x": 1}\n', ("--keys", "k"), "row 1 is 18446744073709551615; expected text, as in row 0; --key"),
+                ('{"k": 12345678901234567890123, "x": 1}\n', ("--keys", "k"), "row 0 is 12345678901234567890123; expected uint64; --key-dtype string"),
+                ('{"k": -1, "x": 1}\n{"k": 18446744073709551615, "x": 1}\n', ("--keys", "k"), "row 0 is -1; expected uint64, because another key is "
+                                                                                               "above 2^63 - 1; --key-dtype string"),
                 ('{"k": 1.5, "x": 1}\n', ("--keys", "k"), "keys are of type double"),
-                ('{"k": "\\ud800", "x": 1}\n', ("--keys", "k"), "expected Unicode text"),
+                ('{"k": "\\ud800", "x": 1}\n', ("--keys", "k"), "row 0 is \"\ud800\"; expected Unicode text"),
                 ('{"k": 1, "x": 1}\n{"x": 1}\n', ("--keys", "k"), "row 1 has no key"),
                 ('{"x": 1}\n', ("--keys", "k"), "there is no column k; it has x")):
             with self.subTest(text[:40]):
                 path = self.text(text.encode("latin-1"), "m.jsonl")
                 self.assertIn(expected, self.refused(path, *options))
+
+
+class KeysOfJsonLines(ColumnTest):
+    def test_key_dtype_takes_text_and_integers(self):
+        for ids, kind, expected in ((('"a"', "1"), "string", ["a", "1"]), (("12345678901234567890123", '"0"'), "string", ["12345678901234567890123", "0"]),
+                                    (("-1", "18446744073709551615"), "string", ["-1", "18446744073709551615"]), (("1", '"2"'), "int64", [1, 2]),
+                                    (('"18446744073709551615"', "2"), "uint64", [18446744073709551615, 2])):
+            with self.subTest(ids):
+                path = self.text("".join(f'{{"id": {one}, "v": [1, 2]}}\n' for one in ids), "m.jsonl")
+                self.imported(path, "--keys", "id", "--key-dtype", kind)
+                tensors = self.tensors("m.safetensors")
+                self.assertEqual(strings(tensors, "v.keys") if kind == "string" else numbers(tensors, "v.keys"), expected)
 
 
 class ArrowFiles(ColumnTest):
@@ -413,6 +432,77 @@ class Partitions(ColumnTest):
                  "dt=__HIVE_DEFAULT_PARTITION__/a.parquet, column dt: row 0 has no key")):
             with self.subTest(expected):
                 self.assertIn(expected, self.refused(self.folder(files), *options))
+
+
+class OrderOfFiles(ColumnTest):
+    def files(self, *names):
+        """a folder of files, whose only value is their place among `names`"""
+        shutil.rmtree(self.work / "m", ignore_errors=True)
+        for i, name in enumerate(names):
+            path = self.work / "m" / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            table = pa.table({"id": [f"id{i}"], "x": [float(i)]})
+            (pq.write_table if name.endswith("parquet") else pyarrow.feather.write_feather)(table, path)
+        return self.work / "m"
+
+    def rows(self, *arguments):
+        """the notes of an import, and its rows"""
+        return self.notes(*arguments, "--rows", "x", "--name", "m"), numbers(self.tensors("m.safetensors"), "x")
+
+    def test_a_folder_is_joined_by_number_and_noted_where_the_order_by_text_differs(self):
+        for names in ([f"part.{i}.parquet" for i in range(12)], ["9.feather", "10.feather"], ["2.parquet", "10.feather"],
+                      ["dt=1/a.parquet", "dt=2/a.parquet", "dt=10/a.parquet"]):
+            with self.subTest(names):
+                folder = self.files(*names)
+                notes, rows = self.rows(folder)
+                self.assertEqual(rows, [*range(len(names))])
+                self.assertRegex(notes[0], rf"\A{folder}: the files are joined by the numbers in their names, \S+ before \S+, as Dask reads a folder; "
+                                           r"pandas reads it by text\. Files that are named one by one are joined in the order given\Z")
+                self.assertEqual(self.rows(folder, "--keys", "id"), ([], rows))
+                self.assertEqual(strings(self.tensors("m.safetensors"), "x.keys"), [f"id{i}" for i in range(len(names))])
+        self.assertIn("dt=2/a.parquet before dt=10/a.parquet", notes[0])
+
+    def test_keys_of_another_file_are_refused_for_a_folder_whose_order_is_not_certain(self):
+        keys = self.text("".join(f"k{i}\n" for i in range(12)), "ids.txt")
+        folder = self.files(*(f"part.{i}.parquet" for i in range(12)))
+        self.assertEqual(self.refused(folder, "--keys-from", keys),
+                         f"{folder}: the order of its files is not certain: part.10.parquet is before part.2.parquet by text, as pandas reads a folder, "
+                         "and after it by number, as Dask does. Name the files one by one, in the order of the keys: "
+                         f"$(ls -v {folder}/*.parquet) by number, {folder}/*.parquet by text; --name m keeps the name of the table")
+        self.assertIn("is not certain: part.10.parquet is before", self.refused(folder, "--keys-from", self.files_of_keys(), "--keys", "k"))
+        folder = self.files("dt=2/a.parquet", "dt=10/a.parquet")
+        self.assertIn(f"$(ls -v {folder}/*/*.parquet) by number", self.refused(folder, "--keys-from", keys))
+
+    def test_keys_are_in_one_file_and_not_in_a_folder(self):
+        folder = self.files("1.parquet")
+        for options in (), ("--keys", "id"):
+            self.assertEqual(self.refused(folder / "1.parquet", "--rows", "x", "--keys-from", folder, *options), f"{folder}: it is a folder; expected one file of keys")
+
+    def files_of_keys(self):
+        return self.parquet("keys.parquet", k=[f"k{i}" for i in range(12)])
+
+    def test_files_that_are_named_are_joined_in_the_order_given(self):
+        folder = self.files(*(f"part.{i}.parquet" for i in range(12)))
+        files, keys = [folder / f"part.{i}.parquet" for i in range(12)], self.text("".join(f"k{i}\n" for i in range(12)), "ids.txt")
+        for given in files, files[::-1], [*files[4:], *files[:4]]:
+            order = [files.index(file) for file in given]
+            self.assertEqual(self.rows(*given, "--keys-from", keys), ([], order))
+            self.assertEqual(self.rows(*given, "--keys", "id"), ([], order))
+            self.assertEqual(strings(self.tensors("m.safetensors"), "x.keys"), [f"id{i}" for i in order])
+        by_text = sorted(files)
+        note = f"{files[0]}: the files are joined in the order given, {files[10]} before {files[2]}; ls -v lists files by number"
+        for options in (), ("--keys-from", keys):
+            self.assertEqual(self.rows(*by_text, *options), ([note], [files.index(file) for file in by_text]))
+        self.assertEqual(self.rows(*by_text, "--keys", "id")[0], [])
+
+    def test_an_order_that_is_the_same_by_text_and_by_number_is_certain(self):
+        keys = self.text("".join(f"k{i}\n" for i in range(3)), "ids.txt")
+        for names in ["part-00000.parquet", "part-00001.parquet", "part-00010.parquet"], ["a.parquet", "a1.parquet", "b.parquet"], \
+                ["dt=2026-01-02/9.parquet", "dt=2026-01-10/1.parquet", "dt=2026-01-10/2.parquet"]:
+            for options in (), ("--keys-from", keys):
+                with self.subTest(names, options=options):
+                    notes, rows = self.rows(self.files(*names), *options)
+                    self.assertEqual((notes, rows), ([], [0, 1, 2]))
 
 
 class OtherKeys(ColumnTest):

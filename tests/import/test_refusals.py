@@ -63,7 +63,8 @@ class Columns(ImportTest):
     def test_csv(self):
         path = self.work / "m.csv"
         for text, expected in ((b"id,a\nx,1\ny,q\n", "column a: row 1 is 'q'; expected a number"),
-                               (b"id,a\nx,1\ny\n", "row 1 has 1 column; expected 2, as in the first line: 'y'"),
+                               (b"id,a\nx,1\ny\n", "row 1, 'y', has 1 column; expected 2, as the first line, 'id,a', has"),
+                               (b"\r\nid,a\rx,1\ry\r", "row 1, 'y', has 1 column; expected 2, as the first line, 'id,a', has"),
                                (b"id,a\nx,\ny,2\n", "column a: row 0 has no value"), (b"id,a\nx,1\nx,2\n", "are both \"x\""),
                                (b"id,a\n\xff,1\n", "column id: row 0: b'\\xff' is not UTF-8"),
                                (b"", "it is empty; expected a first line of column names"),
