@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import word_vectors
 from archives import Npz
+from binary_vectors import refuse_binary_vectors
 from folders import INDEX, Indexed, open_folder
 from json_file import json_hint
 from keys import as_kind, keys_of_array, keys_of_file
@@ -205,6 +206,7 @@ def check_file(path: pathlib.Path) -> None:
             f"{path}: it is a pipe or a device; expected a file, because inputs are read several times"
         )
     refuse_pointer(path)
+    refuse_binary_vectors(path)
 
 
 # ---------------------------------------------------------------- files of columns

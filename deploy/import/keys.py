@@ -12,6 +12,7 @@ from typing import Any
 import numpy
 
 import npy_file
+from line_columns import column_notes
 from table import (
     BATCH_KEYS,
     COLUMN_FILES,
@@ -32,6 +33,9 @@ FEW = 3  # other texts that a column of numbers may have
 SHARE = 10  # numbers for each of them, at least
 IF_KEY = "if it is a key, use --key-dtype string"
 IF_MISSING = f"if it stands for a key that is missing, remove its row; {IF_KEY}"
+STRIP = (
+    " (df['NAME'].str.strip() of pandas removes them, and numpy.savetxt(FILE, x, fmt='%d') writes none)"
+)
 FLOAT_KEYS = "; astype('int64') makes integers of numbers such as 7.0"
 
 
@@ -118,7 +122,7 @@ class OddKey:
 
     def __init__(self, keys: Keys) -> None:
         self.keys, self.may_be_numbers = keys, keys.kind == "string" and not keys.asked
-        self.integers = self.spellings = self.others = self.position = 0
+        self.integers = self.spellings = self.padded = self.others = self.position = 0
         self.missing: tuple[int, bytes] | None = None  # or with blanks around it
         self.odd: tuple[int, bytes] | None = None
 
@@ -131,6 +135,7 @@ class OddKey:
                 self.spellings += 1
                 self.odd = self.odd or (self.position + i, key)
             elif is_missing(key) or WRITTEN_NUMBER.fullmatch(key.strip()):
+                self.padded += not is_missing(key)
                 self.missing = self.missing or (self.position + i, key)
             else:
                 self.others += 1
@@ -143,7 +148,7 @@ class OddKey:
     def refuse(self) -> None:
         if not self.may_be_numbers:
             return
-        numbers = self.integers + self.spellings
+        numbers = self.integers + self.spellings + self.padded
         if self.missing and numbers and numbers >= SHARE * self.others:
             position, key = self.missing
             raise Refused(
@@ -151,7 +156,7 @@ class OddKey:
                 + (
                     f", among keys that are numbers; {IF_MISSING}"
                     if is_missing(key)
-                    else ", with blanks around it, among keys that are numbers; remove the blanks,"
+                    else f", with blanks around it, among keys that are numbers; remove the blanks{STRIP},"
                     " or use --key-dtype string if they are part of the key"
                 )
             )
@@ -178,7 +183,7 @@ class OddKey:
         if key.decode("utf-8", "replace") in MISSING_MARKS:
             return IF_MISSING
         if USUAL.fullmatch(key):
-            return f"int64 and uint64 do not have it; {IF_KEY}"
+            return f"it fits neither int64 nor uint64; {IF_KEY}"
         if WRITTEN_NUMBER.fullmatch(key):
             hint = FLOAT_TEXTS if is_float(key) else ""
             return f"if it is an integer, write it as 1234 is written{hint}; {IF_KEY}"
@@ -242,7 +247,7 @@ INTEGER = re.compile(rb"-?[0-9]{1,40}")
 # An integer as pandas writes it if another one of the column is missing, or as Excel writes long ones.
 INTEGER_AS_FLOAT = r"-?[0-9]+(\.0|(\.[0-9]+)?[eE]\+?[0-9]+)"
 WRITTEN_NUMBER = re.compile(b"-?[0-9]+|" + INTEGER_AS_FLOAT.encode())
-USUAL_INTEGER = r"0|-?[1-9][0-9]{0,19}"  # without leading zeros
+USUAL_INTEGER = r"0|-?[1-9][0-9]{0,99}"  # without leading zeros
 USUAL = re.compile(USUAL_INTEGER.encode())
 FLOAT = re.compile(INTEGER_AS_FLOAT.encode())
 HIDE = "--key-dtype string hides this note"
@@ -257,11 +262,16 @@ TOO_WIDE = (
 )
 
 
+def are_integers(texts: list[bytes]) -> bool:
+    """True if all are integers in their usual form, of any size."""
+    return all(map(USUAL.fullmatch, texts))
+
+
 def fitting(kinds: tuple[str, ...], texts: list[bytes]) -> tuple[str, ...]:
     """The dtypes that have all keys, if these are integers in their usual form: so that a text and
     its integer are one key.
     """
-    if not all(map(USUAL.fullmatch, texts)):
+    if not are_integers(texts):
         return ()
     numbers = [*map(int, texts)]
     low, high = min(numbers, default=0), max(numbers, default=0)
@@ -282,7 +292,7 @@ def as_kind(keys: Keys, kind: str | None) -> Keys:
     """The keys in the dtype that --key-dtype asks for."""
     if kind is None:
         return keys
-    keys = dataclasses.replace(keys, asked=True)
+    keys = dataclasses.replace(keys, asked=True, notes=())
     if kind == keys.kind:
         return keys
 
@@ -333,7 +343,8 @@ def keys_of_file(
         return as_kind(keys_of_array(npy_file.load(path), place), kind)
     if name.endswith((".json", ".json.gz")):
         texts = in_order(vocabulary(read_text(path), place), place, rows)
-        return as_kind(keys_of_texts(texts, place), kind or kind_of_texts(texts))
+        keys = dataclasses.replace(keys_of_texts(texts, place), notes=wide_notes(texts, place))
+        return as_kind(keys, kind or kind_of_texts(texts))
     if any_name and name.endswith((*COLUMN_FILES, *CSV, *JSON_LINES)):
         raise Refused(
             f"{place}: it has columns, which tensord-import reads: --keys-from FILE --keys COLUMN;"
@@ -371,12 +382,19 @@ def kind_of_texts(texts: list[bytes]) -> str | None:
     return next(iter(fitting(INTEGER_KINDS, texts)), None) if texts else None
 
 
+def wide_notes(texts: list[bytes], place: str) -> tuple[str, ...]:
+    """Notes integers that no dtype has."""
+    if not texts or not are_integers(texts) or kind_of_texts(texts):
+        return ()
+    return (f"{place}: the keys are text, {TOO_WIDE}",)
+
+
 def line_notes(texts: list[bytes], place: str) -> tuple[str, ...]:
     """Notes lines that are probably meant as other keys."""
     if texts and all(map(is_float, texts)):
         return (f"{place}: the keys are text, {AS_FLOATS}",)
-    if texts and all(map(USUAL.fullmatch, texts)) and not kind_of_texts(texts):
-        return (f"{place}: the keys are text, {TOO_WIDE}",)
+    if notes := wide_notes(texts, place) or column_notes(texts, place, HIDE):
+        return notes
     for i, text in enumerate(texts):
         if len(text) > 1 and text.startswith(b'"') and text.endswith(b'"'):
             return (

@@ -124,15 +124,15 @@ class Foreign(Inert):
 
 
 class Sparse(Foreign):
-    what = "a sparse tensor"
+    what = "a sparse tensor; x.to_dense() makes a dense one"
 
 
 class Quantized(Foreign):
-    what = "a quantized tensor"
+    what = "a quantized tensor; x.dequantize() makes floats of it"
 
 
 class NumpyArray(Foreign):
-    what = "an array of NumPy, not a tensor"
+    what = "an array of NumPy, not a tensor; torch.from_numpy(x) makes a tensor of it"
 
 
 class OtherDtype(Foreign):

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import numpy
 
-from keys import INTEGER_KINDS, as_kind, fitting
+from keys import INTEGER_KINDS, TOO_WIDE, are_integers, as_kind, fitting
 from table import BATCH_BYTES, DTYPES, Array, Keys, Refused, Strings, Table, strings_of
 from text import TOO_LARGE, check_utf8, cut_notes, is_number, open_text, shown, spelling_hint
 
@@ -29,7 +29,10 @@ def read(path: pathlib.Path) -> Table:
         (file.rows, file.width),
         file.numbers,
         file.place,
-        as_kind(Keys("string", file.words, file.place), next(iter(file.kinds), None)),
+        as_kind(
+            Keys("string", file.words, file.place, notes=file.key_notes()),
+            next(iter(file.kinds), None),
+        ),
         cut_notes(path),
     )
 
@@ -53,17 +56,23 @@ class WordVectors:
         if not announced:
             self.check_first(start[0], start[-1])
         self.check_words(start[-1])
-        self.rows, self.kinds = 0, INTEGER_KINDS  # those that have all words, if these are integers
+        self.rows, self.are_integers = 0, True  # all words
+        self.kinds = INTEGER_KINDS  # those that have all words, if these are integers
         for lines in self.lines():
             self.rows += len(lines)
-            if self.kinds:
+            if self.are_integers:
                 words = [line.rsplit(b" ", self.width)[0] for line in lines]
+                self.are_integers = are_integers(words)
                 self.kinds = fitting(self.kinds, words)
         if announced and announced[0] != self.rows:
             raise Refused(
                 f"{self.place}: the first line announces {announced[0]} words, but there are"
                 f" {self.rows}"
             )
+
+    def key_notes(self) -> tuple[str, ...]:
+        is_wide = self.are_integers and not self.kinds
+        return (f"{self.place}: the keys are text, {TOO_WIDE}",) if is_wide else ()
 
     def check_first(self, first: bytes, second: bytes) -> None:
         """Refuses a first line in which a number is damaged: as many pieces, but fewer numbers than in

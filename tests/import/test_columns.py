@@ -566,11 +566,22 @@ class KeysOfCsv(ColumnTest):
     def test_a_number_with_blanks_around_it_is_an_error_among_numbers(self):
         for key in " 1002", "1002 ", " 7.0":
             for path, options, place in self.files_of_keys(["1001", key, "1003"]):
-                with self.subTest(f"{path.name} {key!r}"):
-                    self.assertEqual(self.refused(path, *options),
-                                     f"{place} is {key!r}, with blanks around it, among keys that are numbers; remove the blanks, or use --key-dtype string if "
-                                     "they are part of the key")
-                    self.notes(path, *options, "--key-dtype", "string")
+                self.expect_blanks(path, options, place, key)
+
+    def test_a_number_with_blanks_around_it_is_an_error_in_each_key_too(self):
+        for keys in ["   1", "  10", " 100"], ["1   ", "10  ", "100 "], [" 7.0", " 8.0"]:
+            for path, options, place in self.files_of_keys(keys):
+                self.expect_blanks(path, options, place.removesuffix("1").removesuffix("2") + ("1" if "line" in place else "0"), keys[0])
+        for keys in ["a", " 7"], ["  ", "   "], [" a", " b"]:
+            for path, options, place in self.files_of_keys(keys):
+                self.assertEqual(self.notes(path, *options), [])
+
+    def expect_blanks(self, path, options, place, key):
+        with self.subTest(f"{path.name} {key!r}"):
+            self.assertEqual(self.refused(path, *options),
+                             f"{place} is {key!r}, with blanks around it, among keys that are numbers; remove the blanks (df['NAME'].str.strip() of pandas "
+                             "removes them, and numpy.savetxt(FILE, x, fmt='%d') writes none), or use --key-dtype string if they are part of the key")
+            self.notes(path, *options, "--key-dtype", "string")
 
     def test_a_word_for_a_missing_value_is_a_key_among_text(self):
         for keys in ["DE", "NA", "US"], ["DE", "NA", "7"], ["a", "nan", "b", " 7", "c", "d", *map(str, range(100, 200))]:
@@ -584,7 +595,7 @@ class KeysOfCsv(ColumnTest):
         digits = (": df['NAME'].astype('int64') before to_csv of pandas, and numpy.savetxt(FILE, x, fmt='%d'), "
                   "write integers")
         for key, way in (("12a", mistake), ("id", mistake), ("1,234", mistake), ("+5", mistake), ("0123", spelling),
-                         ("7.0", spelling + digits), ("1e5", spelling + digits), ("9" * 20, "int64 and uint64 do not have it"),
+                         ("7.0", spelling + digits), ("1e5", spelling + digits), *((large, "it fits neither int64 nor uint64") for large in ("9" * 20, str(2 ** 128 - 1), "-" + "9" * 39)),
                          ("-", "if it stands for a key that is missing, remove its row"),
                          ("?", "if it stands for a key that is missing, remove its row")):
             for path, options, place in self.files_of_keys(["1000", key, *map(str, range(2000, 2029)), "x", "y"]):
@@ -621,8 +632,19 @@ class KeysOfCsv(ColumnTest):
                   "outside both; --key-dtype string hides this note")
         self.assertEqual(self.notes(path, "--keys", "id"), [f"{path}: the keys in column id are text, {reason}"])
         self.assertEqual(strings(self.tensors("m.safetensors"), "x.keys"), ["-1", str(2 ** 63)])
+        for keys in [2 ** 128 - 1, 1], [10 ** 22 + i for i in range(50)]:
+            path = self.text("id,x\n" + "".join(f"{key},1\n" for key in keys))
+            self.assertEqual(self.notes(path, "--keys", "id"), [f"{path}: the keys in column id are text, {reason}"])
+            self.assertEqual(self.notes(path, "--keys", "id", "--key-dtype", "string"), [])
         rows = self.work / "rows.npy"
         np.save(rows, np.zeros(2))
+        for name, text in ("k.txt", f"{2 ** 128}\n1\n"), ("k.json", f'{{"{2 ** 128}": 0, "1": 1}}'):
+            path = self.text(text, name)
+            self.assertEqual(self.notes(rows, "--keys-from", path), [f"{path}: the keys are text, {reason}"])
+            self.assertEqual(self.notes(rows, "--keys-from", path, "--key-dtype", "string"), [])
+        path = self.text(f"{2 ** 128} 0.5 1\n1 0.5 2\n", "m.vec")
+        self.assertEqual(self.notes(path), [f"{path}: the keys are text, {reason}"])
+        self.assertEqual(self.notes(path, "--key-dtype", "string"), [])
         path = self.text(f"-1\n{2 ** 63}\n", "k.txt")
         self.assertEqual(self.notes(rows, "--keys-from", path), [f"{path}: the keys are text, {reason}"])
         self.notes(rows, "--keys-from", self.text(f"1\n{2 ** 63}\n", "k.txt"))

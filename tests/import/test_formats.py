@@ -182,17 +182,20 @@ class PyTorch(ImportTest):
         state_dicts.save(self.work / "m.pt", {
             "u": typed(uint16), "q": typed(float8), "list": [state_dicts.Named(utils, "_rebuild_parameter", plain, True, {})],
             "a": state_dicts.Named("torch._tensor", "_rebuild_from_type_v2", rebuild, parameter, plain.arguments, {"note": "x"}),
-            "sparse": state_dicts.Named(utils, "_rebuild_sparse_tensor", 1, (2,)), "array": np.arange(3)},
+            "sparse": state_dicts.Named(utils, "_rebuild_sparse_tensor", 1, (2,)), "array": np.arange(3),
+            "quantized": state_dicts.Named(utils, "_rebuild_qtensor", 1, (2,))},
             {"0": FLAT, "1": FLAT}, ("FloatStorage", "UntypedStorage"), others=(
                 "torch._tensor._rebuild_from_type_v2", *names,
-                *(f"{utils}.{name}" for name in ("_rebuild_tensor_v3", "_rebuild_parameter", "_rebuild_sparse_tensor"))))
+                *(f"{utils}.{name}" for name in ("_rebuild_tensor_v3", "_rebuild_parameter", "_rebuild_sparse_tensor", "_rebuild_qtensor"))))
         status, _, errors = run(self.work / "m.pt", "--data-dir", self.data)
         self.assertEqual(status, 0, errors)
         self.assertEqual(self.tensors("m.safetensors"), {
             "u": ("uint16", [2, 2], FLAT[4:12]), "list.0": ("float32", [3, 2], FLAT), "a": ("float32", [3, 2], FLAT)})
-        for name, what in (("q", "of dtype float8_e4m3fn; expected one of bool, int8"), ("sparse", "a sparse tensor"),
-                           ("array", "an array of NumPy, not a tensor")):
+        for name, what in (("q", "of dtype float8_e4m3fn; expected one of bool, int8"), ("sparse", "a sparse tensor; x.to_dense() makes a dense one. It is"),
+                           ("quantized", "a quantized tensor; x.dequantize() makes floats of it. It is"),
+                           ("array", "an array of NumPy, not a tensor; torch.from_numpy(x) makes a tensor of it. It is")):
             self.assertIn(f"import: note: {self.work / 'm.pt'}, tensor {name}: it is {what}", errors)
+        self.assertTrue(self.refused(self.work / "m.pt", "--tensor", "quantized").endswith("it is a quantized tensor; x.dequantize() makes floats of it"))
 
 
 class LeftOut(ImportTest):

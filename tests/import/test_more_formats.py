@@ -156,6 +156,48 @@ class KeyFiles(ColumnTest):
         self.assertEqual(self.notes(self.rows, "--keys-from", self.text('"\n"a\n5"\n', "k.txt")), [])
         self.assertEqual(self.keys(), ['"', '"a', '5"'])
 
+    def test_lines_that_have_columns_are_noted(self):
+        def column(suffix, options):
+            return (f"to take the keys from a column, rename the file to {suffix} and import the table with tensord-import and its options "
+                    f"--keys-from FILE{suffix} {options}")
+        cut = ">KEYS.txt takes the"
+        for text, line, what, way in (
+                ("0,a\n1,b\n2,c\n", 1, "'0,a' is one key", column(".csv", "--no-header --keys 1")),
+                ('0,"a, b"\n1,b\n2,c\n', 1, "'0,\"a, b\"' is one key", column(".csv", "--no-header --keys 1")),
+                ("a,9\nb,8\nc,8\n", 1, "'a,9' is one key", column(".csv", "--no-header --keys 0")),
+                ("word,count\na,9\nb,8\n", 2, "'a,9' is one key", column(".csv", "--keys NAME")),
+                ("a;9\nb;8\nc;8\n", 1, "'a;9' is one key", column(".csv", "--delimiter ';' --no-header --keys 0")),
+                ("w0\t100\nw1\t90\nw2\t7\n", 1, "'w0\\t100' is one key", column(".tsv", "--no-header --keys 0")),
+                ("a\tx y\nb\tz\nc\tz\n", 1, "'a\\tx y' is one key, with its tab", column(".tsv", "--no-header --keys 0")),
+                ("a 9\nb 8\nc -7.5\n", 1, "'a 9' is one key", f"cut -d' ' -f1 FILE {cut} word alone"),
+                ("2 3\nword count\nb 8\n", None, "", ""),
+                ("0 a b\n1 b\n2 c\n", 1, "'0 a b' is one key", f"cut -d' ' -f2- FILE {cut} text after the number alone"),
+                ("'a',\n'b',\n'c',\n", 1, '"\'a\'," is one key, with its comma',
+                 "pathlib.Path('KEYS.txt').write_text('\\n'.join(LIST)) of Python writes the texts of a list as keys"),
+                ("item 0\nitem 1\nitem 2\n", None, "", ""), ("Jan 12 2020\nJan 13 2020\nJan 14 2020\n", None, "", ""),
+                ("Bern, CH\nRoma, IT\nOslo, NO\n", None, "", ""), ("New York\nLos Angeles\nEl Paso 7\n", None, "", "")):
+            with self.subTest(text):
+                path = self.text(text, "k.txt")
+                note = f"{path}, line {line}: {what}; {way}; --key-dtype string hides this note"
+                self.assertEqual(self.notes(self.rows, "--keys-from", path), [note] if line else [])
+                self.assertEqual(self.keys(), text.splitlines())
+                self.assertEqual(self.notes(self.rows, "--keys-from", path, "--key-dtype", "string"), [])
+
+    def test_word_vectors_are_no_keys(self):
+        for text, line, width, way in (
+                ("a 0.1 -2\nb 1 2e-5\nc nan 1\n", 1, 2, "word vectors are imported as they are, and their words are the keys; cut -d' ' -f1 FILE"),
+                ("2 3\na 0.1 .2 3.\nb 1 2 3\n", 2, 3, "tail -n +2 FILE | cut -d' ' -f1 >KEYS.txt takes the word alone"),
+                ("a\t1\t2\nb\t1\t2\nc\t1\t2\n", 1, 2, "rename the file to .tsv"), ("a, 1, 2\nb, 1, 2\nc, 1, 2\n", 1, 2, "rename the file to .csv"),
+                ("".join(f"w{i} 1 2\n" for i in range(19)) + "odd\n", 1, 2, "word vectors are imported as they are")):
+            with self.subTest(text):
+                path = self.text(text, "k.txt")
+                error = self.refused(self.rows, "--keys-from", path)
+                self.assertIn(f"{path}, line {line}: {text.splitlines()[line - 1]!r} would be one key, but each line has a word and {width} numbers; ", error)
+                self.assertIn(way, error)
+                self.assertTrue(error.endswith("; if the whole lines are the keys, use --key-dtype string"), error)
+        self.notes(self.rows, "--keys-from", self.text("a 1 2\nb 1 2\nc 1 2\n", "k.txt"), "--key-dtype", "string")
+        self.assertEqual(self.keys(), ["a 1 2", "b 1 2", "c 1 2"])
+
     def test_lines_with_a_decimal_point_are_noted(self):
         path = self.text("1.0\n2.0\n1e9\n", "k.txt")
         self.assertEqual(self.notes(self.rows, "--keys-from", path),

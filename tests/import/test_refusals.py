@@ -1,5 +1,5 @@
 """Inputs that are wrong, damaged or hostile: each is refused, the error names the place, and nothing is left."""
-import json, os, pickle, struct, unittest.mock, zipfile
+import gzip, json, os, pickle, struct, unittest.mock, zipfile
 
 import numpy as np
 import pyarrow as pa
@@ -170,6 +170,30 @@ class Archives(ImportTest):
         with zipfile.ZipFile(path, "w") as archive:
             archive.writestr("a.txt", "")
         self.assertIn("it is a zip archive without data.pkl", self.refused(path))
+
+    def test_binary_word_vectors_are_recognised_by_their_contents(self):
+        gensim = "gensim.models."
+        write = ".save_word2vec_format('FILE.vec') writes them"
+        word2vec = b"4 2\nthe " + struct.pack("<2f", 0.1, 0.2) + b"of " + struct.pack("<2f", 1, 2)
+        one = b"1 1\nthe " + struct.pack("<f", 0.1)
+        pickled = {name: b"\x80\x04\x95\1\2\0\0\0\0\0\0\x8c\x1agensim.models." + name.replace(".", "\x94\x8c\x0c").encode() + b"\x94\x93\x94)"
+                   for name in ("keyedvectors.KeyedVectors", "fasttext.FastTextKeyedVectors", "word2vec.Word2Vec")}
+        for content, call in ((word2vec, "KeyedVectors.load_word2vec_format(FILE, binary=True)"), (one, "KeyedVectors.load_word2vec_format(FILE, binary=True)"),
+                              (gzip.compress(word2vec), "KeyedVectors.load_word2vec_format(FILE, binary=True)"),
+                              (struct.pack("<ii", 793712314, 12) + bytes(90), "fasttext.load_facebook_vectors(FILE)"),
+                              (pickled["keyedvectors.KeyedVectors"], "KeyedVectors.load(FILE)"),
+                              (pickled["fasttext.FastTextKeyedVectors"], "KeyedVectors.load(FILE)"), (pickled["word2vec.Word2Vec"], "Word2Vec.load(FILE).wv")):
+            for name in "m.bin", "m.txt", "m.model", "m.kv", "m.bin.gz", "m.npy":
+                with self.subTest(name=name, content=content[:30]):
+                    (self.work / name).write_bytes(content)
+                    error = self.refused(self.work / name)
+                    self.assertTrue(error.startswith(f"{self.work / name}: it is "), error)
+                    self.assertTrue(error.endswith(f"; expected word vectors as text: {gensim}{call}{write}"), error)
+
+    def test_word_vectors_as_text_are_not_taken_for_binary_ones(self):
+        for text in "1 2\nthe 0.1 0.2\n", "1 1\nBelo Pará 1\n", "1 2\né 1 2\n":
+            (self.work / "m.txt").write_text(text)
+            self.imported(self.work / "m.txt")
 
     def test_damaged_files_of_pytorch_before_1_6(self):
         path = self.work / "m.pt"

@@ -97,6 +97,18 @@ def test_a_download_that_fails_leaves_the_file_as_it_was(daemon, client, tmp_pat
     client.tables["texts"].delete()
 
 
+def test_a_download_is_not_written_under_the_suffix_of_another_format(daemon, client, tmp_path):
+    client.tables["numbers"].put(np.arange(3))
+    for name in "out.csv", "out.npz", "out.json", "out.npy.gz":
+        error = program(daemon, "get", "numbers", str(tmp_path / name), status=1)
+        assert f"{tmp_path / name}: get writes only the .npy format; pass the name of a .npy file, or none to print the table as JSON" in error
+    assert not list(tmp_path.iterdir())
+    for name in "out.NPY", "out", "-":
+        program(daemon, "get", "numbers", str(tmp_path / name))
+        assert np.load(tmp_path / name).tolist() == [0, 1, 2]
+    client.tables["numbers"].delete()
+
+
 def test_strings_that_json_cannot_have_are_refused(daemon, client, tmp_path):
     client.tables["bytes"].put([b"a", b"\xff\xfe", "ö".encode()])
     for words in ("get", "bytes"), ("lookup", "--rows", "bytes", "1"), ("gather", "params=bytes", "indices=[1]"):
@@ -149,7 +161,9 @@ def test_a_file_of_keys_is_read_as_by_the_importer(daemon, client, tmp_path, con
 @pytest.mark.parametrize(("name", "content", "said"), [
     ("keys", b"a\n\n", "keys, line 2: it is empty; expected a key"), ("keys", b"a\n\xe9\n", "is not UTF-8; if the file is in Latin-1 or from Windows, iconv -f CP1252"),
     ("keys", "a\nb\n".encode("utf-16"), "the text is in UTF-16; expected UTF-8"), ("keys", b"7\nNA\n", "keys, line 2 is 'NA', among keys that are numbers"),
-    ("keys", b"7\n8 \n", "keys, line 2 is '8 ', with blanks around it"), ("keys", b"7\n7\n", "keys 0 and 1 are both 7. A key names one row"),
+    ("keys", b"7\n8 \n", "keys, line 2 is '8 ', with blanks around it"), ("keys", b" 7\n 8\n", "keys, line 1 is ' 7', with blanks around it"),
+    ("keys", b"a 0.1 2\nb 1 2\n", "would be one key, but each line has a word and 2 numbers"),
+    ("keys", b"7\n7\n", "keys 0 and 1 are both 7. A key names one row"),
     ("keys", b"id\n7\n8\n", "keys, line 1 is 'id', among keys that are integers; if it is a header, remove the first line; if it is a key, use --key-dtype string"),
     *((f"k.{suffix}", b"7\n8\n", f"k.{suffix}: it has columns, which tensord-import reads: --keys-from FILE --keys COLUMN; expected one key a line, or .json or .npy: "
        "numpy.save('keys.npy', numpy.array(df['COLUMN'].tolist())) makes one of a column of pandas") for suffix in ("csv", "tsv.gz", "jsonl", "parquet")),
@@ -171,6 +185,8 @@ def test_keys_that_look_like_numbers_and_are_text_are_noted(daemon, client, tmp_
     assert put_with_keys(daemon, tmp_path, b"7.0\n8.0\n") == (
         f"note: {tmp_path}/keys: the keys are text, because they are written as numbers such as 7.0 or 1e9: df['NAME'].astype('int64') before to_csv of pandas, and "
         "numpy.savetxt(FILE, x, fmt='%d'), write integers; --key-dtype string hides this note\n")
+    client.tables["cli6"].delete()
+    assert "/keys, line 1: 'a\\t9' is one key; to take the keys from a column, rename the file to .tsv" in put_with_keys(daemon, tmp_path, b"a\t9\nb\t8\n")
     client.tables["cli6"].delete()
     assert "--keys names no file of them" in program(daemon, "put", "x", str(tmp_path / "t.npy"), "--key-dtype", "int64", status=1)
 

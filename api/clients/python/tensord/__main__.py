@@ -123,6 +123,9 @@ def run_put(client: Client, args: argparse.Namespace) -> Any:
 def run_get(client: Client, args: argparse.Namespace) -> Any:
     if args.output is None:
         return client.tables[args.table].get()
+    if Path(args.output).suffix.lower() not in ("", ".npy"):
+        raise ValueError(f"{args.output}: get writes only the .npy format; pass the name of a .npy file, or none to print the table as JSON:"
+                         f" python -m tensord get {shlex.quote(args.table)} >FILE.json")
     target = Path(args.output).resolve()
     if target.exists() and not target.is_file():
         raise ValueError(f"{args.output} is not a regular file; pass the name of a .npy file, or none to print the table as JSON")

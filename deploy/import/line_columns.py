@@ -1,0 +1,123 @@
+"""Finds columns in a file that has a key a line: the key would be the whole line."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+
+from table import Refused
+from text import shown
+
+SAMPLE = 1000  # lines that are looked at
+SHARE = 10  # lines that have columns for each other line, at least
+NUMBER = rb"[-+]?(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|(?i:nan|inf))"
+VECTORS = " word vectors are imported as they are, and their words are the keys;"
+
+
+@dataclasses.dataclass(frozen=True)
+class Separator:
+    """What is between the columns, and how the importer reads a file of such columns."""
+
+    text: bytes
+    suffix: str = ""  # none: it does not
+    options: str = ""
+
+    @property
+    def pattern(self) -> bytes:
+        return re.escape(self.text) + (b" ?" if self.suffix == ".csv" else b"")
+
+
+TAB = Separator(b"\t", ".tsv")
+SEPARATORS = (
+    Separator(b" "),
+    TAB,
+    Separator(b",", ".csv"),
+    Separator(b";", ".csv", " --delimiter ';'"),
+    Separator(b"|", ".csv", " --delimiter '|'"),
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Found:
+    """Nearly all lines match a pattern."""
+
+    place: str  # of the first of them, and the line
+    header: bool  # the first line does not match
+    firsts: list[bytes]  # the first column of each
+
+    def are_distinct(self) -> bool:
+        """True unless the first column has equal texts, which are neither keys nor row numbers."""
+        return len(set(self.firsts)) * (SHARE + 1) >= len(self.firsts) * SHARE
+
+
+def column_notes(texts: list[bytes], place: str, hide: str) -> tuple[str, ...]:
+    """Notes lines with a number first or last, or with tabs or a comma at the end. Refuses a word and
+    several numbers in each line. `hide`: what hides the note.
+    """
+    lines = texts[:SAMPLE]
+    if len(lines) < 2:
+        return ()
+    for separator in SEPARATORS:
+        if note := note_of(separator, lines, place):
+            return (f"{note}; {hide}",)
+    if found := find(rb"(.+)\t.*", lines, place):
+        return (f"{found.place} is one key, with its tab; {way_out(TAB, found, 0)}; {hide}",)
+    if found := find(rb"(.+),", lines, place):
+        return (
+            f"{found.place} is one key, with its comma; pathlib.Path('KEYS.txt').write_text("
+            f"'\\n'.join(LIST)) of Python writes the texts of a list as keys; {hide}",
+        )
+    return ()
+
+
+def note_of(separator: Separator, lines: list[bytes], place: str) -> str | None:
+    between = separator.pattern
+    word = rb'("[^"]*"|[^%b]+)' % re.escape(separator.text)
+    width = trailing_numbers(lines[1], separator)
+    found = find(rb"%b(?:%b%b){%d}" % (word, between, NUMBER, width), lines, place)
+    if width and found and found.are_distinct():
+        if width == 1:
+            return f"{found.place} is one key; {way_out(separator, found, 0)}"
+        raise Refused(
+            f"{found.place} would be one key, but each line has a word and {width} numbers;"
+            f"{'' if separator.suffix else VECTORS} {way_out(separator, found, 0)}; if the whole"
+            " lines are the keys, use --key-dtype string"
+        )
+    found = find(rb"([0-9]+)%b.+" % between, lines, place)
+    if found and found.are_distinct():
+        return f"{found.place} is one key; {way_out(separator, found, 1)}"
+    return None
+
+
+def trailing_numbers(line: bytes, separator: Separator) -> int:
+    """How many columns after the first, at the end of the line, are numbers."""
+    count = 0
+    for piece in reversed(line.split(separator.text)[1:]):
+        if not re.fullmatch(NUMBER, piece.removeprefix(b" ")):
+            break
+        count += 1
+    return count
+
+
+def find(pattern: bytes, lines: list[bytes], place: str) -> Found | None:
+    """The lines, if nearly all of them match; the first one may be a header."""
+    matches = [re.fullmatch(pattern, line) for line in lines]
+    header = int(matches[0] is None)
+    firsts = [match[1] for match in matches if match]
+    if len(firsts) < 2 or len(firsts) < SHARE * (len(lines) - header - len(firsts)):
+        return None
+    return Found(f"{place}, line {header + 1}: {shown(lines[header])}", bool(header), firsts)
+
+
+def way_out(separator: Separator, found: Found, column: int) -> str:
+    """How the keys are taken from a column."""
+    if separator.suffix:
+        name = "NAME" if found.header else str(column)
+        options = f"{separator.options}{'' if found.header else ' --no-header'} --keys {name}"
+        return (
+            f"to take the keys from a column, rename the file to {separator.suffix} and import the"
+            f" table with tensord-import and its options --keys-from FILE{separator.suffix}{options}"
+        )
+    cut = f"cut -d' ' -f{'2-' if column else '1'}"
+    lines = f"tail -n +2 FILE | {cut}" if found.header else f"{cut} FILE"
+    return f"{lines} >KEYS.txt takes the {'text after the number' if column else 'word'} alone"
