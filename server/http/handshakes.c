@@ -124,10 +124,18 @@ static void release(struct handshake *handshake)
     free(handshake);
 }
 
+/* No events of the handshake come after this. To close the socket is not enough: while another
+ * thread is in a call with it, such as that which adds it, the file stays open, and watched. */
+static void unwatch(struct td_handshakes *handshakes, struct handshake *handshake)
+{
+    (void)epoll_ctl(handshakes->epoll, EPOLL_CTL_DEL, handshake->socket, NULL);
+    unlist(handshakes, handshake);
+}
+
 /* Ends the connection. */
 static void end(struct td_handshakes *handshakes, struct handshake *handshake)
 {
-    unlist(handshakes, handshake);
+    unwatch(handshakes, handshake);
     td_connections_close(handshakes->services->connections, handshake->socket);
     close(handshake->socket);
     release(handshake);
@@ -150,8 +158,7 @@ static void hand_over(struct td_handshakes *handshakes, struct handshake *handsh
     struct td_services *services = handshakes->services;
     const int socket = handshake->socket;
     td_tls_count(services->tls, true);
-    (void)epoll_ctl(handshakes->epoll, EPOLL_CTL_DEL, socket, NULL);
-    unlist(handshakes, handshake);
+    unwatch(handshakes, handshake);
     struct td_connection *record = td_connections_find(services->connections, socket);
     const uint64_t opened = record->opened;
     td_connection_skip_read(record, socket);

@@ -11,12 +11,16 @@
  *                                      shall stop; the line is the same as of a stage
  *     sweep                            the main thread, before it looks at a part of the
  *                                      connections; the line has the number of parts
+ *     watch                            a file was added to an epoll, and the call holds the file
  *     exit                             a thread ends the process while others still run */
 #include "gpu/reference/stream.h"
 #include "server/calls/call.h"
 #include "server/clients/connections.h"
 #include "tests/gates/gates.h"
 
+#include <sys/epoll.h>
+
+#include <fcntl.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -155,6 +159,22 @@ void __wrap_td_connections_sweep(struct td_connections *connections,
     snprintf(what, sizeof what, "%d", parts);
     td_gate("sweep", what);
     __real_td_connections_sweep(connections, limits, now_ns, parts);
+}
+
+/* The kernel holds the file until the call returns, which may be after another thread has got an
+ * event of it and has closed it. */
+int __real_epoll_ctl(int epoll, int change, int fd, struct epoll_event *event);
+int __wrap_epoll_ctl(int epoll, int change, int fd, struct epoll_event *event);
+int __wrap_epoll_ctl(int epoll, int change, int fd, struct epoll_event *event)
+{
+    if (change != EPOLL_CTL_ADD)
+        return __real_epoll_ctl(epoll, change, fd, event);
+    const int held = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    const int status = __real_epoll_ctl(epoll, change, fd, event);
+    td_gate("watch", NULL);
+    if (held >= 0)
+        close(held);
+    return status;
 }
 
 /* ---- the end of the process ------------------------------------------------------------------ */

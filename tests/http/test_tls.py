@@ -303,6 +303,16 @@ class Hostile(TlsTest):
                         plain.recv(1000)
             self.assertStatus(client.post("/v1/gather", GATHER), 200)
 
+    def test_a_handshake_that_fails_while_its_socket_is_being_added_is_ended_once(self):
+        with self.start(kind=GatedDaemon) as daemon:
+            with daemon.gates.closed("watch") as gate, self.connect(daemon) as plain:
+                plain.sendall(b"GET / HTTP/1.1\r\n\r\n")
+                gate.arrival()  # the acceptor still holds the file
+                self.assertEqual(plain.recv(1), b"\x15", "the alert")
+                self.wait_until(lambda: is_asleep(daemon.process.pid, "handshakes"), "the end of the thread's work")
+            with Client(daemon) as client:
+                self.assertStatus(client.post("/v1/gather", GATHER), 200)
+
     def test_silent_handshakes_make_room(self):
         limit = 40
         options = ("--connection-limit", str(limit), "--client-connections", str(limit))
