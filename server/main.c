@@ -214,8 +214,9 @@ static void stop(struct daemon *daemon, int signal_number)
 {
     struct td_services *services = daemon->services;
     const struct td_config *config = &services->config;
-    /* Both are set before the line is logged, because readers of the log rely on them. */
+    /* All are set before the line is logged, because readers of the log rely on them. */
     const int64_t until_ns = td_now_ns() + config->drain_delay_ms * 1000000;
+    daemon->drained_by_ns = until_ns + config->drain_timeout_ms * 1000000;
     atomic_store(&services->draining, true);
     td_log(&services->log, TD_LOG_INFO, "draining", TD_TEXT("signal", strsignal(signal_number)),
            TD_INT("delay_ms", config->drain_delay_ms),
@@ -224,7 +225,6 @@ static void stop(struct daemon *daemon, int signal_number)
     const bool hurried = serve_until(daemon, until_ns) != 0;
     td_http_stop_accepting(daemon->http);
     td_refusals_close(services->refusals);
-    daemon->drained_by_ns = td_now_ns() + config->drain_timeout_ms * 1000000;
     if (hurried || drain_connections(daemon, daemon->drained_by_ns)) {
         daemon->drained_by_ns = td_now_ns();
         td_log(&services->log, TD_LOG_WARN, "drain_cut_short",
