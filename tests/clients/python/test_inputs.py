@@ -197,6 +197,7 @@ def without_elements(library, name):
     (["a", None], "a list with a NoneType", "(fill it, for example with ''|leave it out)"),
     (without_elements("scipy", "Rotation"), "Rotation of scipy", "NumPy array"),
     ({"a": 1}, "a dict", r"list\(x\.values\(\)\)"),
+    ({"dtype": "float32", "data": [1]}, "a dict", r"numpy\.array\(x\['data'\], x\.get\('dtype'\)\)"),
     ({"a": 1}.values(), "a dict_values", r"list\(x\)"),
     ({1, 2}, "a set", r"list\(x\)"),
     ((one for one in [1]), "a generator", r"list\(x\)"),

@@ -293,7 +293,8 @@ def test_embedding_bags_with_all_their_options(client):
 
 
 def test_rows_of_a_bag_may_be_keys(client, table):
-    assert client.embedding_bag(table, tensord.Keys(["king", "ace"]), offsets=[0]).tolist() == [[4, 6]]
+    for keys in (tensord.Keys(["king", "ace"]), {"keys": ["king", "ace"]}):  # as a request in JSON has them
+        assert client.embedding_bag(table, keys, offsets=[0]).tolist() == [[4, 6]]
 
 
 def test_a_table_with_string_keys_is_sent_in_binary(client):
@@ -338,3 +339,13 @@ def test_integers_that_the_dtype_of_a_table_rounds_are_refused(client, dtype, in
             use()
     one.upsert(["a"], [[integer - 1, 2]])
     one.delete()
+
+
+def test_advice_of_the_daemon_is_written_as_python_calls_the_op(client):
+    client.tables["quantised"].put(np.array([[1], [2]], "i1"))
+    client.tables["quantised.scale"].put(np.array([1, 1], "f4"))
+    client.tables["quantised.offset"].put(np.array([0, 1], "f4"))
+    with pytest.raises(tensord.InvalidArgument, match='give offset="quantised.offset"') as raised:
+        client.embedding_bag("quantised", [[0]], scale="quantised.scale")
+    assert ".ref" in raised.value.detail  # is the daemon's own
+    assert client.embedding_bag("quantised", [[0]], scale="quantised.scale", offset="quantised.offset").tolist() == [[1]]

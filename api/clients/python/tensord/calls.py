@@ -66,7 +66,9 @@ class Conditions(NamedTuple):
 
 # ---------------------------------------------------------------- requests
 def given_input(inputs: dict[str, Given], name: str, value: Any, index: bool, argument: str) -> None:
-    """adds the input `name`, which is the argument of that name to the user"""
+    """adds the input `name`, which is the argument of that name to the user; keys may be written as in JSON"""
+    if index and isinstance(value, dict) and set(value) == {"keys"}:
+        value = Keys(value["keys"])
     if isinstance(value, Keys):
         inputs[name + ".keys"] = as_input(listed_key(value.values), argument)
     else:

@@ -1,6 +1,7 @@
 """Errors: one class for each code of the daemon's problems, and those of the connection itself."""
 from __future__ import annotations
 
+import re
 from typing import Any, Optional
 
 # Advice of the daemon that cannot be followed with arrays of NumPy, and what can be done in its place.
@@ -61,7 +62,7 @@ class ProblemError(TensordError):
 
     def __init__(self, problem: dict[str, Any], status: int = 0):
         self.detail = str(problem.get("detail", problem.get("title", f"status {status}")))
-        super().__init__(self.detail + (BFLOAT16_HINT if TO_BFLOAT16 in self.detail else ""))
+        super().__init__(in_python(self.detail) + (BFLOAT16_HINT if TO_BFLOAT16 in self.detail else ""))
         self.problem = problem
         self.status = status
         self.code = str(problem.get("code", ""))
@@ -75,6 +76,19 @@ class ProblemError(TensordError):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.problem, self.status)
+
+
+IN_PYTHON = ((re.compile(r'"(\w+)(?:\.ref": |": \{"ref": )("[^"]*")\}?'), r"\1=\2"),
+             (re.compile(r'\{"ref": ("[^"]*")\}'), r"tensord.Ref(\1)"),
+             (re.compile(r'"(\w+)": \{"keys": (\[[^]]*\])\}'), r"\1=tensord.Keys(\2)"),
+             (re.compile(r'\{"keys": (\[[^]]*\])\}'), r"tensord.Keys(\1)"))
+
+
+def in_python(detail: str) -> str:
+    """the advice of an error, which is written as a request has it, as this package is called"""
+    for form, call in IN_PYTHON:
+        detail = form.sub(call, detail)
+    return detail
 
 
 class MalformedRequest(ProblemError): ...

@@ -340,7 +340,7 @@ def replacement(value: Any) -> str:
     if isinstance(value, datetime.timedelta):
         return "int(x.total_seconds())"
     if isinstance(value, Mapping):
-        return "list(x.values())"
+        return "numpy.array(x['data'], x.get('dtype'))" if "data" in value else "list(x.values())"
     if isinstance(value, type):
         return ""
     return "list(x)" if isinstance(value, Iterable) else "float(x)" if hasattr(value, "__float__") else ""
