@@ -397,10 +397,11 @@ def line_notes(texts: list[bytes], place: str) -> tuple[str, ...]:
         return notes
     for i, text in enumerate(texts):
         if len(text) > 1 and text.startswith(b'"') and text.endswith(b'"'):
+            column = "COLUMN, a number from 0" if b'","' in text else "0"
             return (
                 f"{place}, line {i + 1}: {shown(text)} is read with its quotes; if the file is CSV,"
                 " as pandas writes it, rename it to .csv and import the table with tensord-import and"
-                f" its options --keys-from FILE.csv --no-header --keys 0; {HIDE}",
+                f" its options --keys-from FILE.csv --no-header --keys {column}; {HIDE}",
             )
     return ()
 
