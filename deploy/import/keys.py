@@ -436,6 +436,11 @@ def refuse_beyond(keys: dict[int, str], order: list[int], place: str, count: int
     beyond = [row for row in order if row >= count]
     if not beyond:
         return
+    if order[0] == 1 and beyond == [count]:
+        raise Refused(
+            f"{place}: the rows are numbered from 1 to {count}; expected from 0: subtract 1 from each"
+            " number"
+        )
     key = json.dumps(keys[beyond[0]], ensure_ascii=False)
     these = f"this key and {len(beyond) - 1} more" if len(beyond) > 1 else "this key"
     raise Refused(
