@@ -319,7 +319,7 @@ def plan_output(table: Table, target: str, drop_padding: bool, quiet: bool) -> O
             f" {table.n_rows} rows"
             + (
                 f". If the last {missing} are padding, --drop-padding leaves them out"
-                if are_padding
+                if are_padding and found.count > 1
                 else header_hint(keys)
                 if missing == -1 and keys.may_have_header
                 else ""
