@@ -247,8 +247,8 @@ class CommandLine(ImportTest):
 
     def test_a_header_among_keys_is_named(self):
         np.save(self.work / "m.npy", np.zeros((2, 1)))
-        for lines, hint in (("title\na\nb\n", ". If the first line, 'title', is a header, remove it"), ("title\na\nb\nc\n", ""), ("7\n8\n9\n", ""),
-                            ("7\na\nb\n", "")):
+        for lines, hint in (("title\na\nb\n", ". If the first line, 'title', is a header, remove it"), ("title\na\nb\nc\n", ""), ("0\n8\n9\n", ". If the first line, '0', is a header, remove it"),
+                            ("7\na\nb\n", ". If the first line, '7', is a header, remove it")):
             (self.work / "k.txt").write_text(lines)
             count = lines.count("\n")
             self.assertEqual(self.refused(self.work / "m.npy", "--keys-from", self.work / "k.txt"),
