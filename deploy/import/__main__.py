@@ -42,7 +42,7 @@ from inputs import (
     read_tables,
     stem_of,
 )
-from keys import is_integer, survey
+from keys import survey
 from names import IN_FILE_NAMES, VERSION, check_alias, check_name, fault_of
 from progress import Progress, size_text
 from table import CSV, Keys, Refused, Table, first_rows
@@ -319,7 +319,7 @@ def plan_output(table: Table, target: str, drop_padding: bool, quiet: bool) -> O
             f" {table.n_rows} rows"
             + (
                 f". If the last {missing} are padding, --drop-padding leaves them out"
-                if are_padding
+                if are_padding and found.count > 1
                 else header_hint(keys)
                 if missing == -1 and keys.may_have_header
                 else ""
@@ -330,9 +330,8 @@ def plan_output(table: Table, target: str, drop_padding: bool, quiet: bool) -> O
 
 def header_hint(keys: Keys) -> str:
     first = next(iter(keys.batches()))[0]
-    if not isinstance(first, bytes) or is_integer(first):
-        return ""
-    return f". If the first line, {shown(first)}, is a header, remove it"
+    text = first if isinstance(first, bytes) else str(first)
+    return f". If the first line, {shown(text)}, is a header, remove it"
 
 
 def describe(output: Output, full: str) -> str:

@@ -249,6 +249,7 @@ INTEGER_AS_FLOAT = r"-?[0-9]+(\.0|(\.[0-9]+)?[eE]\+?[0-9]+)"
 WRITTEN_NUMBER = re.compile(b"-?[0-9]+|" + INTEGER_AS_FLOAT.encode())
 USUAL_INTEGER = r"0|-?[1-9][0-9]{0,99}"  # without leading zeros
 USUAL = re.compile(USUAL_INTEGER.encode())
+PIECE = re.compile(rb"[^\s,;\[\]()]+")  # of a line that is a list
 FLOAT = re.compile(INTEGER_AS_FLOAT.encode())
 HIDE = "--key-dtype string hides this note"
 FLOAT_TEXTS = (
@@ -357,10 +358,10 @@ def keys_of_file(
             f"{place}: the keys of a file are in .txt, .json or .npy, or in a column of .csv, .tsv, .jsonl,"
             " .parquet, .feather or .arrow, which --keys names"
         )
-    return keys_of_lines(read_text(path), place, kind)
+    return keys_of_lines(read_text(path), place, kind, rows)
 
 
-def keys_of_lines(text: bytes, place: str, kind: str | None) -> Keys:
+def keys_of_lines(text: bytes, place: str, kind: str | None, rows: int | None) -> Keys:
     lines = text.split(b"\n")
     if not lines[-1]:
         lines.pop()
@@ -370,11 +371,28 @@ def keys_of_lines(text: bytes, place: str, kind: str | None) -> Keys:
     ]
     if b"" in texts:
         raise Refused(f"{place}, line {texts.index(b'') + 1}: it is empty; expected a key")
+    refuse_list(texts, place, rows)
     notes = () if kind else line_notes(texts, place)
     keys = dataclasses.replace(
         keys_of_texts(texts, place), one_a_line=True, may_have_header=True, notes=notes
     )
     return as_kind(keys, kind or kind_of_texts(texts))
+
+
+def refuse_list(texts: list[bytes], place: str, rows: int | None) -> None:
+    """Refuses one line with several keys for a table of several rows, and numbers that are as many as
+    the rows but on fewer lines, as print writes an array.
+    """
+    if rows is None or len(texts) >= rows:
+        return
+    pieces = [piece for text in texts for piece in PIECE.findall(text)]
+    are_numbers = len(pieces) == rows and all(map(re.compile(rb"[-0-9.]+").fullmatch, pieces))
+    if are_numbers or len(texts) == 1 < len(pieces):
+        raise Refused(
+            f"{place}: its keys are on {len(texts)} line{'s' * (len(texts) > 1)}, {len(pieces)} texts for"
+            f" {rows} rows; expected one key a line: pathlib.Path('KEYS.txt').write_text('\\n'.join("
+            "map(str, LIST))) of Python writes a list so"
+        )
 
 
 def kind_of_texts(texts: list[bytes]) -> str | None:
@@ -397,10 +415,11 @@ def line_notes(texts: list[bytes], place: str) -> tuple[str, ...]:
         return notes
     for i, text in enumerate(texts):
         if len(text) > 1 and text.startswith(b'"') and text.endswith(b'"'):
+            column = "COLUMN, a number from 0" if b'","' in text else "0"
             return (
                 f"{place}, line {i + 1}: {shown(text)} is read with its quotes; if the file is CSV,"
                 " as pandas writes it, rename it to .csv and import the table with tensord-import and"
-                f" its options --keys-from FILE.csv --no-header --keys 0; {HIDE}",
+                f" its options --keys-from FILE.csv --no-header --keys {column}; {HIDE}",
             )
     return ()
 
@@ -435,6 +454,11 @@ def refuse_beyond(keys: dict[int, str], order: list[int], place: str, count: int
     beyond = [row for row in order if row >= count]
     if not beyond:
         return
+    if order[0] == 1 and beyond == [count]:
+        raise Refused(
+            f"{place}: the rows are numbered from 1 to {count}; expected from 0: subtract 1 from each"
+            " number"
+        )
     key = json.dumps(keys[beyond[0]], ensure_ascii=False)
     these = f"this key and {len(beyond) - 1} more" if len(beyond) > 1 else "this key"
     raise Refused(

@@ -44,10 +44,22 @@ class Found:
     place: str  # of the first of them, and the line
     header: bool  # the first line does not match
     firsts: list[bytes]  # the first column of each
+    seconds: list[bytes]  # the second one, if the pattern has it
 
     def are_distinct(self) -> bool:
         """True unless the first column has equal texts, which are neither keys nor row numbers."""
         return len(set(self.firsts)) * (SHARE + 1) >= len(self.firsts) * SHARE
+
+    def columns_of_keys(self, width: int) -> tuple[int, ...]:
+        """Those of the first two columns that may have keys. A first column of 0, 1, 2, … is an index,
+        as pandas writes it. `width`: how many numbers end each line; several may be a vector.
+        """
+        integers = all(map(re.compile(rb"-?[0-9]+").fullmatch, self.seconds))
+        if width > 1 and not integers:
+            return (0,)
+        if self.firsts == [b"%d" % i for i in range(len(self.firsts))]:
+            return (1,)
+        return (0, 1) if width < 2 and len(set(self.seconds)) == len(self.seconds) else (0,)
 
 
 def column_notes(texts: list[bytes], place: str, hide: str) -> tuple[str, ...]:
@@ -61,7 +73,7 @@ def column_notes(texts: list[bytes], place: str, hide: str) -> tuple[str, ...]:
         if note := note_of(separator, lines, place):
             return (f"{note}; {hide}",)
     if found := find(rb"(.+)\t.*", lines, place):
-        return (f"{found.place} is one key, with its tab; {way_out(TAB, found, 0)}; {hide}",)
+        return (f"{found.place} is one key, with its tab; {way_out(TAB, found, (0,))}; {hide}",)
     if found := find(rb"(.+),", lines, place):
         return (
             f"{found.place} is one key, with its comma; pathlib.Path('KEYS.txt').write_text("
@@ -74,18 +86,23 @@ def note_of(separator: Separator, lines: list[bytes], place: str) -> str | None:
     between = separator.pattern
     word = rb'("[^"]*"|[^%b]+)' % re.escape(separator.text)
     width = trailing_numbers(lines[1], separator)
-    found = find(rb"%b(?:%b%b){%d}" % (word, between, NUMBER, width), lines, place)
+    found = find(
+        rb"%b%b(%b)(?:%b%b){%d}" % (word, between, NUMBER, between, NUMBER, max(width - 1, 0)),
+        lines,
+        place,
+    )
     if width and found and found.are_distinct():
+        way = way_out(separator, found, found.columns_of_keys(width))
         if width == 1:
-            return f"{found.place} is one key; {way_out(separator, found, 0)}"
+            return f"{found.place} is one key; {way}"
         raise Refused(
             f"{found.place} would be one key, but each line has a word and {width} numbers;"
-            f"{'' if separator.suffix else VECTORS} {way_out(separator, found, 0)}; if the whole"
+            f"{'' if separator.suffix else VECTORS} {way}; if the whole"
             " lines are the keys, use --key-dtype string"
         )
-    found = find(rb"([0-9]+)%b.+" % between, lines, place)
+    found = find(rb"([0-9]+)%b(.+)" % between, lines, place)
     if found and found.are_distinct():
-        return f"{found.place} is one key; {way_out(separator, found, 1)}"
+        return f"{found.place} is one key; {way_out(separator, found, found.columns_of_keys(0))}"
     return None
 
 
@@ -104,20 +121,25 @@ def find(pattern: bytes, lines: list[bytes], place: str) -> Found | None:
     matches = [re.fullmatch(pattern, line) for line in lines]
     header = int(matches[0] is None)
     firsts = [match[1] for match in matches if match]
+    seconds = [match[2] for match in matches if match and match.re.groups > 1]
     if len(firsts) < 2 or len(firsts) < SHARE * (len(lines) - header - len(firsts)):
         return None
-    return Found(f"{place}, line {header + 1}: {shown(lines[header])}", bool(header), firsts)
+    return Found(f"{place}, line {header + 1}: {shown(lines[header])}", bool(header), firsts, seconds)
 
 
-def way_out(separator: Separator, found: Found, column: int) -> str:
-    """How the keys are taken from a column."""
-    if separator.suffix:
-        name = "NAME" if found.header else str(column)
-        options = f"{separator.options}{'' if found.header else ' --no-header'} --keys {name}"
-        return (
-            f"to take the keys from a column, rename the file to {separator.suffix} and import the"
-            f" table with tensord-import and its options --keys-from FILE{separator.suffix}{options}"
-        )
-    cut = f"cut -d' ' -f{'2-' if column else '1'}"
-    lines = f"tail -n +2 FILE | {cut}" if found.header else f"{cut} FILE"
-    return f"{lines} >KEYS.txt takes the {'text after the number' if column else 'word'} alone"
+def way_out(separator: Separator, found: Found, columns: tuple[int, ...]) -> str:
+    """How the keys are taken from one of the columns."""
+    if not separator.suffix:
+        return ", and ".join(cut(found, column) for column in columns)
+    keys = "--keys NAME" if found.header else ", or ".join(f"--keys {i}" for i in columns)
+    options = f"{separator.options}{'' if found.header else ' --no-header'} {keys}"
+    return (
+        f"to take the keys from a column, rename the file to {separator.suffix} and import the"
+        f" table with tensord-import and its options --keys-from FILE{separator.suffix}{options}"
+    )
+
+
+def cut(found: Found, column: int) -> str:
+    command = f"cut -d' ' -f{'2-' if column else '1'}"
+    lines = f"tail -n +2 FILE | {command}" if found.header else f"{command} FILE"
+    return f"{lines} >KEYS.txt takes the {'text after the first word' if column else 'first word'} alone"

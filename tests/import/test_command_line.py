@@ -247,12 +247,31 @@ class CommandLine(ImportTest):
 
     def test_a_header_among_keys_is_named(self):
         np.save(self.work / "m.npy", np.zeros((2, 1)))
-        for lines, hint in (("title\na\nb\n", ". If the first line, 'title', is a header, remove it"), ("title\na\nb\nc\n", ""), ("7\n8\n9\n", ""),
-                            ("7\na\nb\n", "")):
+        for lines, hint in (("title\na\nb\n", ". If the first line, 'title', is a header, remove it"), ("title\na\nb\nc\n", ""), ("0\n8\n9\n", ". If the first line, '0', is a header, remove it"),
+                            ("7\na\nb\n", ". If the first line, '7', is a header, remove it")):
             (self.work / "k.txt").write_text(lines)
             count = lines.count("\n")
             self.assertEqual(self.refused(self.work / "m.npy", "--keys-from", self.work / "k.txt"),
                              f"{self.work}/k.txt: there are {count} keys, but {self.work}/m.npy has 2 rows{hint}")
+
+    def test_keys_on_one_line_are_no_key(self):
+        np.save(self.work / "m.npy", np.zeros((30, 1)))
+        path = self.work / "k.txt"
+        ids = list(range(500, 530))
+        for text in ",".join(map(str, ids)), str(ids), str(tuple(ids)), "\t".join(map(str, ids)), "New York", str(np.array(ids)):
+            path.write_text(text + "\n")
+            lines, texts = text.count("\n") + 1, 2 if text == "New York" else 30
+            for options in (), ("--drop-padding",), ("--key-dtype", "string"):
+                self.assertRegex(self.refused(self.work / "m.npy", "--keys-from", path, *options),
+                                 rf"k.txt: its keys are on {lines} lines?, {texts} texts for 30 rows; expected one key a line: ")
+        path.write_text("a\n")
+        self.assertEqual(self.refused(self.work / "m.npy", "--keys-from", path), f"{path}: there are 1 keys, but {self.work}/m.npy has 30 rows")
+        self.imported(self.work / "m.npy", "--keys-from", path, "--drop-padding")
+        path.write_text("New York\nRome\n")
+        self.imported(self.work / "m.npy", "--keys-from", path, "--drop-padding")
+        np.save(self.work / "m.npy", np.zeros((1, 1)))
+        path.write_text("New York\n")
+        self.imported(self.work / "m.npy", "--keys-from", path)
 
     def test_list_says_what_would_be_made(self):
         np.savez(self.work / "m.npz", w=np.zeros((3, 2), "f4"), **{"w.keys": np.arange(3)}, v=np.zeros(2, "i8"))

@@ -153,6 +153,8 @@ class KeyFiles(ColumnTest):
                              [f"{path}, line {line}: {shown} is read with its quotes; if the file is CSV, as pandas writes it, rename it to .csv and "
                               "import the table with tensord-import and its options --keys-from FILE.csv --no-header --keys 0; --key-dtype string hides this note"])
             self.assertEqual(self.notes(self.rows, "--keys-from", path, "--key-dtype", "string"), [])
+        [note] = self.notes(self.rows, "--keys-from", self.text('"0","a"\n"1","b"\n"2","c"\n', "k.txt"))
+        self.assertIn("--no-header --keys COLUMN, a number from 0; ", note)
         self.assertEqual(self.notes(self.rows, "--keys-from", self.text('"\n"a\n5"\n', "k.txt")), [])
         self.assertEqual(self.keys(), ['"', '"a', '5"'])
 
@@ -167,11 +169,16 @@ class KeyFiles(ColumnTest):
                 ("a,9\nb,8\nc,8\n", 1, "'a,9' is one key", column(".csv", "--no-header --keys 0")),
                 ("word,count\na,9\nb,8\n", 2, "'a,9' is one key", column(".csv", "--keys NAME")),
                 ("a;9\nb;8\nc;8\n", 1, "'a;9' is one key", column(".csv", "--delimiter ';' --no-header --keys 0")),
-                ("w0\t100\nw1\t90\nw2\t7\n", 1, "'w0\\t100' is one key", column(".tsv", "--no-header --keys 0")),
+                ("w0\t100\nw1\t90\nw2\t7\n", 1, "'w0\\t100' is one key", column(".tsv", "--no-header --keys 0, or --keys 1")),
+                ("0,500\n1,501\n2,502\n", 1, "'0,500' is one key", column(".csv", "--no-header --keys 1")),
+                ("0,5\n1,5\n2,5\n", 1, "'0,5' is one key", column(".csv", "--no-header --keys 1")),
+                ("7,500\n8,501\n9,502\n", 1, "'7,500' is one key", column(".csv", "--no-header --keys 0, or --keys 1")),
+                ("7,a\n8,b\n9,c\n", 1, "'7,a' is one key", column(".csv", "--no-header --keys 0, or --keys 1")),
+                ("0 500\n1 501\n2 502\n", 1, "'0 500' is one key", f"cut -d' ' -f2- FILE {cut} text after the first word alone"),
                 ("a\tx y\nb\tz\nc\tz\n", 1, "'a\\tx y' is one key, with its tab", column(".tsv", "--no-header --keys 0")),
-                ("a 9\nb 8\nc -7.5\n", 1, "'a 9' is one key", f"cut -d' ' -f1 FILE {cut} word alone"),
+                ("a 9\nb 8\nc -7.5\n", 1, "'a 9' is one key", f"cut -d' ' -f1 FILE {cut} first word alone, and cut -d' ' -f2- FILE {cut} text after the first word alone"),
                 ("2 3\nword count\nb 8\n", None, "", ""),
-                ("0 a b\n1 b\n2 c\n", 1, "'0 a b' is one key", f"cut -d' ' -f2- FILE {cut} text after the number alone"),
+                ("0 a b\n1 b\n2 c\n", 1, "'0 a b' is one key", f"cut -d' ' -f2- FILE {cut} text after the first word alone"),
                 ("'a',\n'b',\n'c',\n", 1, '"\'a\'," is one key, with its comma',
                  "pathlib.Path('KEYS.txt').write_text('\\n'.join(LIST)) of Python writes the texts of a list as keys"),
                 ("item 0\nitem 1\nitem 2\n", None, "", ""), ("Jan 12 2020\nJan 13 2020\nJan 14 2020\n", None, "", ""),
@@ -186,8 +193,9 @@ class KeyFiles(ColumnTest):
     def test_word_vectors_are_no_keys(self):
         for text, line, width, way in (
                 ("a 0.1 -2\nb 1 2e-5\nc nan 1\n", 1, 2, "word vectors are imported as they are, and their words are the keys; cut -d' ' -f1 FILE"),
-                ("2 3\na 0.1 .2 3.\nb 1 2 3\n", 2, 3, "tail -n +2 FILE | cut -d' ' -f1 >KEYS.txt takes the word alone"),
+                ("2 3\na 0.1 .2 3.\nb 1 2 3\n", 2, 3, "tail -n +2 FILE | cut -d' ' -f1 >KEYS.txt takes the first word alone"),
                 ("a\t1\t2\nb\t1\t2\nc\t1\t2\n", 1, 2, "rename the file to .tsv"), ("a, 1, 2\nb, 1, 2\nc, 1, 2\n", 1, 2, "rename the file to .csv"),
+                ("0,500,3\n1,501,3\n2,502,4\n", 1, 2, "--keys 1; "), ("0,.5,3\n1,.6,3\n2,.7,4\n", 1, 2, "--keys 0; "),
                 ("".join(f"w{i} 1 2\n" for i in range(19)) + "odd\n", 1, 2, "word vectors are imported as they are")):
             with self.subTest(text):
                 path = self.text(text, "k.txt")

@@ -331,6 +331,17 @@ class KeyFiles(ImportTest):
         path.write_text(json.dumps({"model": {"vocab": {"a": 0, "b": 1}}}))
         self.imported(self.work / "m.npy", "--keys-from", path)
 
+    def test_a_vocabulary_that_is_numbered_from_1_is_said_to_be(self):
+        np.save(self.work / "m.npy", np.zeros((3, 1), "f4"))
+        path = self.work / "k.json"
+        for vocabulary in {"a": 1, "b": 2, "c": 3}, {"a": 1, "c": 3}:
+            path.write_text(json.dumps(vocabulary))
+            for options in (), ("--drop-padding",):
+                self.assertEqual(self.refused(self.work / "m.npy", "--keys-from", path, *options),
+                                 f"{path}: the rows are numbered from 1 to 3; expected from 0: subtract 1 from each number")
+        path.write_text(json.dumps({"a": 0, "b": 1, "c": 2}))
+        self.imported(self.work / "m.npy", "--keys-from", path)
+
 
 class Damaged(ImportTest):
     """Files with bytes changed at random: an import takes them or refuses them, and nothing else."""
