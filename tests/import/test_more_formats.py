@@ -269,8 +269,13 @@ class Npy(ColumnTest):
         np.savez(self.work / "m.npz", w=np.zeros(3))
         (self.work / "m.npz").rename(path)
         self.assertIn("it is damaged, or not an array", self.refused(path))
-        np.save(path, np.array([{}], dtype=object), allow_pickle=True)
-        self.assertIn("not an array of numbers", self.refused(path))
+        rows = np.empty(2, object)
+        rows[:] = [np.array([0.5, 1.5]), np.array([2.5, 3.5])]
+        for array, convert in (rows, np.stack), (np.array([[1, 0.5]], object), lambda x: x.astype("float32")), (np.array(["a"], object), lambda x: x.astype(str)):
+            np.save(path, array, allow_pickle=True)
+            self.assertEqual(self.refused(path), f"{path}: the array x has Python's objects, which are not imported; numpy.stack(x) makes a matrix of rows, "
+                                                 "x.astype('float32') numbers, x.astype(str) text")
+            self.assertFalse(convert(np.load(path, allow_pickle=True)).dtype.hasobject)
         np.save(path, np.array(["x"]))
         self.assertIn("the dtype is <U1; expected one of bool", self.refused(path))
 
