@@ -62,6 +62,10 @@ MOST_SHOWN = 5  # columns in an error
 IS_KEY = "; the column has the keys, which --keys names, and --rows names the other columns"
 NO_KEYS = ", and the table has no keys; --keys names the column of keys"
 FILL = "fill it, or remove the row"
+SHORTENED = (
+    "is text that was shortened when it was written, and the numbers at ... are not in the file:"
+    " write it again from the arrays, as Parquet"
+)
 PANDAS_INDEX = re.compile(r"Unnamed: 0|__index_level_[0-9]+__")  # the index, named by pandas
 RESET_INDEX = re.compile("index|level_[0-9]+")  # by reset_index(), in the first columns
 
@@ -189,14 +193,25 @@ def check_exact(value: int, place: str) -> None:
         raise Refused(f"{place} has the integer {value}; {INEXACT}; written as {value}.0, it is rounded")
 
 
-def lists_of_text(name: str, text: str) -> str:
+def text_hint(name: str, text: str) -> str:
     """How a column of texts such as this one, in the form of JSON or of NumPy, becomes lists."""
+    if is_shortened(text):
+        return SHORTENED
     try:
         json.loads(text)
         function = "json.loads"
     except (ValueError, RecursionError):
-        function = "lambda x: numpy.fromstring(x.strip('[]'), sep=' ')"
-    return f"df[{name!r}] = df[{name!r}].map({function}) makes lists of it"
+        separator = "," if "," in text else None
+        pieces = map(str.strip, text.strip("[]").split(separator))
+        if not all(map(is_number, pieces)):  # NumPy stops at the first that is none
+            return "is text: write it again from the lists, as Parquet"
+        function = f"lambda x: numpy.fromstring(x.strip('[]'), sep={separator or ' '!r})"
+    return f"is text: df[{name!r}] = df[{name!r}].map({function}) makes lists of it"
+
+
+def is_shortened(text: str) -> bool:
+    """True for an array that NumPy or PyTorch shortened, such as [ 1.82 0.62 ... 0.12]."""
+    return bool(re.match(r"\s*(array|tensor)?\(?\[.*\.\.\.", text, re.DOTALL))
 
 
 def is_accounting(value: str, decimal: str | None) -> bool:
@@ -230,10 +245,12 @@ def number_hint(value: str, decimal: str | None = None) -> str:
         )
     if value.endswith("-") and is_number(value[:-1]):
         return "; write the minus sign first, 5- as -5"
+    if is_shortened(value):
+        return f"; it {SHORTENED}"
     if re.match(r"[\[{]|\(.*[,; ]", value) and decimal:
         return "; lists are imported from Parquet or JSON Lines; in CSV each number has a column"
     if value.startswith("["):
-        return f"; it is text: {lists_of_text('NAME', value)}"
+        return f"; it {text_hint('NAME', value)}"
     return spelling_hint(value, decimal) or (
         "; --rows chooses columns of numbers, --keys the column of keys"
     )
@@ -350,8 +367,8 @@ def list_hint(columns: Columns, name: str, kind: pyarrow.DataType) -> str:
         return ""
     for batch, _, _ in columns.batches([name], BATCH_KEYS):
         text = next(filter(None, batch.column(0).cast(pyarrow.string()).to_pylist()), "")
-        if text.startswith("["):
-            return f"; {shown(text)} is text: {lists_of_text(name, text)}"
+        if text.startswith("[") or is_shortened(text):
+            return f"; {shown(text)} {text_hint(name, text)}"
         break
     return ""
 

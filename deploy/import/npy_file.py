@@ -23,9 +23,13 @@ def load(path: pathlib.Path) -> Array:
     except Exception as e:  # NumPy parses the header as Python: a damaged one raises any of many
         if isinstance(e, OSError) and e.errno:
             raise Refused(f"{path}: {os.strerror(e.errno)}") from e
+        if "Python objects" in str(e):
+            raise Refused(
+                f"{path}: the array x has Python's objects, which are not imported; numpy.stack(x) makes"
+                " a matrix of rows, x.astype('float32') numbers, x.astype(str) text"
+            ) from e
         raise Refused(
-            f"{path}: it is damaged, or not an array of numbers or strings that numpy.save wrote; an"
-            " array of Python's objects is converted by array.astype(str), or astype('float32')"
+            f"{path}: it is damaged, or not an array of numbers or strings that numpy.save wrote"
         ) from e
     return array
 

@@ -6,6 +6,7 @@ import itertools
 import math
 import pathlib
 import re
+import shlex
 import warnings
 from collections.abc import Iterator
 
@@ -16,8 +17,6 @@ from table import BATCH_BYTES, DTYPES, Array, Keys, Refused, Strings, Table, str
 from text import TOO_LARGE, check_utf8, cut_notes, is_number, open_text, shown, spelling_hint
 
 NAME = "vectors"  # of the only tensor
-TABS = "; a file with tabs is imported under a name that ends with .tsv, by --no-header --keys 0"
-COMMAS = "; a file with commas is imported under a name that ends with .csv, by --no-header --keys 0"
 LINE_BYTES = 16 << 20
 
 
@@ -47,11 +46,14 @@ class WordVectors:
         announced = header(start[0], start[1] if len(start) > 1 else None)
         self.skipped = 1 if announced else 0
         self.width = announced[1] if announced else trailing_numbers(start[0])
+        self.hint = format_hint(start[0], start[-1])
+        if not announced:
+            self.check_header(start[0], start[-1])
         if not self.width:
             raise Refused(
                 f"{self.place}, line 1: {shown(start[0])} does not end with numbers; expected a"
                 " word and its numbers, separated by spaces"
-                + format_hint(start[0])
+                + (self.hint or number_hint(start[0]))
             )
         if not announced:
             self.check_first(start[0], start[-1])
@@ -73,6 +75,22 @@ class WordVectors:
     def key_notes(self) -> tuple[str, ...]:
         is_wide = self.are_integers and not self.kinds
         return (f"{self.place}: the keys are text, {TOO_WIDE}",) if is_wide else ()
+
+    def check_header(self, first: bytes, second: bytes) -> None:
+        """Refuses a header, as pandas writes it, and a first line without a word."""
+        name = header_name(first, second, " ")
+        if name is not None:
+            word = "; if it is a word, write its numbers as 0.0 1.0" if self.width else ""
+            raise Refused(
+                f"{self.place}, line 1: {shown(first)} is a header, as pandas writes it; to_csv with"
+                " header=False leaves it out. As it is, the file is imported under a name that ends"
+                f" with .csv, by --delimiter ' ' --keys {shlex.quote(name)}{word}"
+            )
+        if self.width and first.startswith(b" ") and first.count(b" ") == self.width:
+            raise Refused(
+                f"{self.place}, line 1: {shown(first)} starts with a space; expected a word before its"
+                f" {self.width} numbers"
+            )
 
     def check_first(self, first: bytes, second: bytes) -> None:
         """Refuses a first line in which a number is damaged: as many pieces, but fewer numbers than in
@@ -141,7 +159,7 @@ class WordVectors:
                 raise Refused(
                     f"{place}: {shown(word)}, before the last {self.width} numbers, {fault}; expected"
                     f" {self.width} numbers in each line, one space before each"
-                    + (COMMAS if has_commas(line) else "")
+                    + (self.hint if b"," in line else "")
                 )
         return word
 
@@ -204,11 +222,35 @@ def number_hint(line: bytes) -> str:
     return spelling_hint(pieces[-1], None) if pieces else ""
 
 
-def format_hint(line: bytes) -> str:
-    """What to do about a line that does not end with numbers."""
-    if b"\t" in line:
-        return TABS
-    return COMMAS if has_commas(line) else number_hint(line)
+def format_hint(first: bytes, second: bytes) -> str:
+    """How a file with tabs or commas between its columns is imported, by its first lines."""
+    if b"\t" in first:
+        what, suffix, separator = "tabs", ".tsv", "\t"
+    elif has_commas(first) or has_commas(second):
+        what, suffix, separator = "commas", ".csv", ","
+    else:
+        return ""
+    name = header_name(first, second, separator)
+    options = "--no-header --keys 0" if name is None else f"--keys {shlex.quote(name)}"
+    return f"; a file with {what} is imported under a name that ends with {suffix}, by {options}"
+
+
+def header_name(first: bytes, second: bytes, separator: str) -> str | None:
+    """The name of the first column, if the first line has names and the second a word and numbers.
+    Columns without names have numbers from 0 in pandas.
+    """
+    names, values = (
+        [piece.strip() for piece in line.decode("utf-8", "replace").split(separator)]
+        for line in (first, second)
+    )
+    is_row = all(map(is_number, values[1:])) and (
+        not is_number(values[0]) or values[0].isdigit()  # not of a matrix
+    )
+    if len(names) != len(values) or len(names) < 2 or not is_row:
+        return None
+    are_counted = names[1:] == [str(i) for i in range(len(names) - 1)] != values[1:]
+    are_text = not any(is_number(name) or re.match("[-+.]?[0-9]", name) for name in names[1:])
+    return names[0] if are_text or (are_counted and len(names) > 2) else None
 
 
 def has_commas(line: bytes) -> bool:

@@ -396,10 +396,24 @@ class ValuesOfCsv(ColumnTest):
                 self.assertTrue(self.refused(self.work / "m.parquet", "--rows", "x").endswith("; " + hint))
 
     def test_lists_that_are_text_say_how_they_become_lists(self):
-        for text, function in ("[1, 2]", "json.loads"), ("[1.5 2. ]", "lambda x: numpy.fromstring(x.strip('[]'), sep=' ')"):
+        for text, function in ("[1, 2]", "json.loads"), *((text, f"lambda x: numpy.fromstring(x.strip('[]'), sep={separator!r})") for text, separator in (
+                ("[1.5 2. ]", " "), ("[1.5\n 2.]", " "), ("[1.5, nan]", ","), ("[1.5,\n 2.]", ","))):
             path = self.parquet(v=[text])
             self.assertIn(f"is text: df['v'] = df['v'].map({function}) makes lists of it", self.refused(path, "--rows", "v"))
             self.assertIn(f"is text: df['NAME'] = df['NAME'].map({function}) makes lists of it", self.refused(path))
+
+    def test_text_that_was_shortened_is_written_again(self):
+        hint = "is text that was shortened when it was written, and the numbers at ... are not in the file: write it again from the arrays, as Parquet"
+        for text in "[ 1.82 0.62 0.12 ... 0.5 ]", "[1.5\n ...\n 2.5]", "array([1.5, ..., 2.5])", "tensor([1.5, ..., 2.5])":
+            with self.subTest(text):
+                path = self.parquet(v=[text])
+                self.assertTrue(self.refused(path, "--rows", "v").endswith(f" {hint}"))
+                for path in path, self.text(f'v\n"{text}"\n'), self.text(json.dumps({"v": text}) + "\n", "m.jsonl"):
+                    self.assertIn(f"is not numeric; it {hint}", self.refused(path))
+        for text in "[[1.5 2. ]\n [3. 4. ]]", "[np.float64(1.5), np.float64(2.5)]":
+            path = self.parquet(v=[text])
+            self.assertTrue(self.refused(path, "--rows", "v").endswith("is text: write it again from the lists, as Parquet"))
+            self.assertIn("; it is text: write it again from the lists, as Parquet", self.refused(path))
 
     def test_columns_of_bools_are_converted_as_those_of_integers(self):
         path = self.parquet(a=[True, False], b=[2, 3], c=[0.5, 1.5])

@@ -1,5 +1,5 @@
 """Word vectors, .npy, JSON Lines, Arrow files, folders of partitions, and keys that are neither text nor integers."""
-import gzip, json, shutil, unittest.mock, uuid
+import gzip, json, shlex, shutil, unittest.mock, uuid
 
 import numpy as np
 import pyarrow as pa
@@ -86,6 +86,34 @@ class WordVectors(ColumnTest):
                 path = self.text(text.encode("latin-1"), "m.txt")
                 self.assertIn(expected, self.refused(path))
 
+    def test_a_header_is_not_a_word(self):
+        rows = "king 0.5 1.5\nqueen 1 2\n"
+        for names, key, way_out in ("word 0 1", "word", "; if it is a word, write its numbers as 0.0 1.0"), (" 0 1", "''", "; if it is a word"), ("'a e0 e1", """''"'"'a'""", ""):
+            with self.subTest(names):
+                path = self.text(f"{names}\n{rows}", "m.txt")
+                self.assertIn(f"{path}, line 1: {names!r} is a header, as pandas writes it; to_csv with header=False leaves it out. As it is, the file is imported under a "
+                              f"name that ends with .csv, by --delimiter ' ' --keys {key}{way_out}", self.refused(path))
+                self.notes(self.text(f"{names}\n{rows}"), "--delimiter", " ", "--keys", shlex.split(key)[0])
+                self.assertEqual(strings(self.tensors("m.safetensors"), "rows.keys"), ["king", "queen"])
+        for row in "king 0 1", "king 0.0 1.0", "king 1 2", "king 0":
+            width = row.count(" ")
+            path = self.text(f"{row}\nqueen{' 7' * width}\n" if row != "king 0 1" else f"{row}\nqueen 0 1\n", "m.txt")
+            self.imported(path)
+            self.assertEqual(strings(self.tensors("m.safetensors"), "vectors.keys"), ["king", "queen"])
+        self.assertIn(", line 1: ' 0.5 1.5' starts with a space; expected a word before its 2 numbers", self.refused(self.text(f" 0.5 1.5\n{rows}", "m.txt")))
+        self.assertNotIn("header", self.refused(self.text("x y\n0.5 1.5\n", "m.txt")))
+
+    def test_the_way_out_for_tabs_and_commas_keeps_a_header(self):
+        for text, suffix, options in (
+                ("word\t0\t1\nking\t0.5\t1.5\n", ".tsv", "--keys word"), ("the word\te0\nking\t0.5\n", ".tsv", "--keys 'the word'"),
+                (",0,1\nking,0.5,1.5\n", ".csv", "--keys ''"), ("word, e0, e1\nking, 0.5, 1.5\n", ".csv", "--keys word"),
+                ("word, 0, 1\nking, 0.5, 1.5\n", ".csv", "--keys word"), ("king,0.5\n", ".csv", "--no-header --keys 0"),
+                ("king\t0.5\t1\nqueen\t0\t1\n", ".tsv", "--no-header --keys 0")):
+            with self.subTest(text):
+                error = self.refused(self.text(text, "m.txt"))
+                self.assertTrue(error.endswith(f" is imported under a name that ends with {suffix}, by {options}"), error)
+                self.imported(self.text(text, "m" + suffix), *shlex.split(options))
+                self.assertEqual(strings(self.tensors("m.safetensors"), [*self.tensors("m.safetensors")][0].split(".")[0] + ".keys")[0], "king")
 
     def test_a_matrix_is_not_words_and_numbers(self):
         for text, shown in ("0.5 1.5\n2.5 3.5\n", "2.5 3.5"), ("1.000e+00 2.0\n3.0 4.0\n", "3.0 4.0"), ("0.5 1 2\n", "0.5 1 2"):
@@ -249,8 +277,13 @@ class Npy(ColumnTest):
         np.savez(self.work / "m.npz", w=np.zeros(3))
         (self.work / "m.npz").rename(path)
         self.assertIn("it is damaged, or not an array", self.refused(path))
-        np.save(path, np.array([{}], dtype=object), allow_pickle=True)
-        self.assertIn("not an array of numbers", self.refused(path))
+        rows = np.empty(2, object)
+        rows[:] = [np.array([0.5, 1.5]), np.array([2.5, 3.5])]
+        for array, convert in (rows, np.stack), (np.array([[1, 0.5]], object), lambda x: x.astype("float32")), (np.array(["a"], object), lambda x: x.astype(str)):
+            np.save(path, array, allow_pickle=True)
+            self.assertEqual(self.refused(path), f"{path}: the array x has Python's objects, which are not imported; numpy.stack(x) makes a matrix of rows, "
+                                                 "x.astype('float32') numbers, x.astype(str) text")
+            self.assertFalse(convert(np.load(path, allow_pickle=True)).dtype.hasobject)
         np.save(path, np.array(["x"]))
         self.assertIn("the dtype is <U1; expected one of bool", self.refused(path))
 
