@@ -562,7 +562,7 @@ def only_keys(columns: Columns, keys: str | None, key_kind: str | None) -> Keys:
     if keys is None:
         raise Refused(
             f"{columns.place}: expected --keys, which names the column of keys; it has"
-            f" {', '.join(map(clear, filter(None, columns.schema.names)))}"
+            f" {', '.join(map(clear, columns.schema.names))}"
         )
     check_chosen(columns, (), keys)
     found = keys_of_column(columns, keys, key_kind)
@@ -577,7 +577,7 @@ def check_chosen(columns: Columns, rows: tuple[str, ...], keys: str | None) -> N
             reason = columns.absent.get(name)
             raise Refused(
                 f"{columns.place}: there is no column {clear(name)}; it has"
-                f" {', '.join(map(clear, filter(None, names)))}"
+                f" {', '.join(map(clear, names))}"
                 + (f". {reason}" if reason else columns.header_hint)
                 + (rows_hint(name, names) if name in rows else keys_hint(name, keys, names))
             )
@@ -597,6 +597,8 @@ def keys_hint(name: str, keys: str | None, names: list[str]) -> str:
         return f". --keys-from {name} reads the keys from that file"
     if len(name.split(",")) > 1 and all(part in names for part in name.split(",")):
         return ". The keys are one column: make a column of both in the file"
+    if "" in names:
+        return ". The first column has no name, and --keys '' takes it as keys"
     return ""
 
 

@@ -59,8 +59,10 @@ class WordVectors:
             self.check_first(start[0], start[-1])
         self.check_words(start[-1])
         self.rows, self.are_integers = 0, True  # all words
+        self.quoted: tuple[str, ...] = ()  # a note
         self.kinds = INTEGER_KINDS  # those that have all words, if these are integers
         for lines in self.lines():
+            self.quoted = self.quoted or self.quote_notes(lines)
             self.rows += len(lines)
             if self.are_integers:
                 words = [line.rsplit(b" ", self.width)[0] for line in lines]
@@ -74,7 +76,23 @@ class WordVectors:
 
     def key_notes(self) -> tuple[str, ...]:
         is_wide = self.are_integers and not self.kinds
-        return (f"{self.place}: the keys are text, {TOO_WIDE}",) if is_wide else ()
+        wide = (f"{self.place}: the keys are text, {TOO_WIDE}",) if is_wide else ()
+        return wide + self.quoted
+
+    def quote_notes(self, lines: list[bytes]) -> tuple[str, ...]:
+        """Notes the first word that seems to be quoted, as pandas writes it."""
+        for i, line in enumerate(lines):
+            word = line.rsplit(b" ", self.width)[0] if line.startswith(b'"') else b""
+            if re.fullmatch(rb'"(?:[^"]|"")+"', word):
+                way_out = (
+                    "; if pandas wrote it, a name that ends with .csv, and --delimiter ' '"
+                    " --no-header --keys 0, read it without them"
+                )
+                return (
+                    f"{self.place}, line {self.skipped + self.rows + i + 1}: {shown(word)} is read with"
+                    f" its quotes{'' if self.skipped else way_out}",
+                )
+        return ()
 
     def check_header(self, first: bytes, second: bytes) -> None:
         """Refuses a header, as pandas writes it, and a first line without a word."""

@@ -47,6 +47,7 @@ class IndexOfPandas(ColumnTest):
         self.assertEqual(self.notes(path, "--keys", ""), [])
         tensors = self.tensors("m.safetensors")
         self.assertEqual((numbers(tensors, "rows"), strings(tensors, "rows.keys")), ([1.5, 2, 2.5, 3], ["Alien", "Brazil"]))
+        self.assertEqual(self.refused(path, "--keys", "id"), f"{path}: there is no column id; it has '', x, y. The first column has no name, and --keys '' takes it as keys")
         path = self.text(",x\n7,1.5\n7,2.5\n")
         self.assertEqual(self.refused(path, "--keys", ""), f"{path}, column '': keys 0 and 1 are both 7. A key names one row")
         for path in self.text("id,x\n7,1.5\n"), self.text('{"x": 1}\n', "m.jsonl"), self.parquet(x=[1.0]):

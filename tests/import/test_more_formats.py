@@ -103,6 +103,21 @@ class WordVectors(ColumnTest):
         self.assertIn(", line 1: ' 0.5 1.5' starts with a space; expected a word before its 2 numbers", self.refused(self.text(f" 0.5 1.5\n{rows}", "m.txt")))
         self.assertNotIn("header", self.refused(self.text("x y\n0.5 1.5\n", "m.txt")))
 
+    def test_words_that_seem_to_be_quoted_are_noted(self):
+        text = 'a 1 2\n"" 1 2\n" 1 2\n'
+        path = self.text(text, "m.txt")
+        self.assertEqual(self.notes(path), [])
+        way_out = "; if pandas wrote it, a name that ends with .csv, and --delimiter ' ' --no-header --keys 0, read it without them"
+        for word, key in ('""""', '"'), ('"new york"', "new york"), ('"a""b"', 'a"b'):
+            text = f"a 1 2\n{word} 3 4\n"
+            path = self.text(text, "m.txt")
+            self.assertEqual(self.notes(path), [f"{path}, line 2: {word!r} is read with its quotes{way_out}"])
+            self.assertEqual(strings(self.tensors("m.safetensors"), "vectors.keys"), ["a", word])
+            self.notes(self.text(text), "--delimiter", " ", "--no-header", "--keys", "0")
+            self.assertEqual(strings(self.tensors("m.safetensors"), "rows.keys"), ["a", key])
+        path = self.text(f"2 2\n{text}", "m.txt")
+        self.assertEqual(self.notes(path), [f"{path}, line 3: {word!r} is read with its quotes"])
+
     def test_the_way_out_for_tabs_and_commas_keeps_a_header(self):
         for text, suffix, options in (
                 ("word\t0\t1\nking\t0.5\t1.5\n", ".tsv", "--keys word"), ("the word\te0\nking\t0.5\n", ".tsv", "--keys 'the word'"),
