@@ -276,6 +276,14 @@ static td_status refuse_dtype(const struct td_input_spec *spec, int element,
     return td_error_at_input(err, TD_UNSUPPORTED_DTYPE, "%s", name);
 }
 
+/* Its length, without the full stop. */
+static int first_sentence(const char *text)
+{
+    const char *end = strstr(text, ". ");
+    const size_t length = end ? (size_t)(end - text) : strlen(text);
+    return (int)length - (length > 0 && text[length - 1] == '.');
+}
+
 static td_status check_input(const struct td_input_spec *spec, const struct td_operand *given,
                              struct td_error *err)
 {
@@ -286,8 +294,8 @@ static td_status check_input(const struct td_input_spec *spec, const struct td_o
             td_error_set(err, TD_INVALID_ARGUMENT,
                          "%s has no tensors; a list of at least one is expected", spec->name);
         else
-            td_error_set(err, TD_INVALID_ARGUMENT, "%s is missing. Expected: %s", spec->name,
-                         spec->summary);
+            td_error_set(err, TD_INVALID_ARGUMENT, "%s is missing; expected: %.*s", spec->name,
+                         first_sentence(spec->summary), spec->summary);
         return td_error_at_input(err, TD_INVALID_ARGUMENT, "%s", spec->name);
     }
     if (!spec->list && given->count > 1) {

@@ -131,8 +131,10 @@ static bool is_file_name(const char *bytes, size_t size)
                                            ".csv", ".parquet", ".arrow",       ".tsv",  ".txt",
                                            ".pt",  ".feather", ".bin",         ".gz" };
     enum { MOST = 255 };
+    if (size > MOST)
+        return false;
     for (size_t i = 0; i < size; i++)
-        if (size > MOST || (unsigned char)bytes[i] < ' ' || strchr("\"[]{}", bytes[i]))
+        if ((unsigned char)bytes[i] < ' ' || strchr("\"[]{}", bytes[i]))
             return false;
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
         const size_t length = strlen(endings[i]);

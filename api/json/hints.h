@@ -16,7 +16,7 @@ bool td_json_is_nonfinite(const char *at, const char *end);
 /* Adds how NaN and the infinities are written in a tensor of this dtype, a float or complex one. */
 void td_json_hint_nonfinite(struct td_error *err, td_dtype dtype);
 
-/* Adds to the error of a complex tensor's shape that the last dimension of its data is none. */
+/* Adds to the error of a complex tensor's shape that the last dimension of its data is [re, im]. */
 void td_json_hint_complex(struct td_error *err);
 
 /* Adds to the error of a value that it was read with this dtype because `of` has it. */
@@ -28,7 +28,7 @@ void td_json_hint_string(const struct td_json_scan *scan, const struct td_json_s
 
 /* Adds hints about the inputs of a request that an op refused: a string in place of a tensor may be
  * the name of a resident tensor, strings in place of row numbers keys, and "NaN" a number; the
- * shape of a complex tensor may have been taken for that of its data. */
+ * shape of a complex tensor may include [re, im]. */
 void td_json_hint_inputs(const struct td_request *request, struct td_error *err);
 
 #endif

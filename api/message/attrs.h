@@ -44,7 +44,7 @@ TD_MUST_CHECK td_status td_attrs_set_query(struct td_request *request, const cha
  * booleans, where odd indices are true. */
 extern const char *const td_device_names[], *const td_layout_names[], *const td_bool_names[];
 
-/* A hint, for what a client may want that asks for another layout than those. */
+/* A hint for a client that asks for a layout that there is not. */
 #define TD_BINARY_HINT                                                                             \
     "the header Accept selects a binary format, application/x-npy or application/vnd.safetensors"
 

@@ -320,9 +320,9 @@ class Csv(Columns):
     def wrong_columns(self, number: str, expected: str, actual: str, text: str) -> Refused:
         hint = "; --quote reads quoted fields" if '"' in text and not self.quoted else ""
         with open_text(self.path) as file:
-            first = next(filter(None, map(bytes.strip, file.read(BLOCK).splitlines())))
+            first = next(filter(None, map(bytes.strip, file.read(BLOCK).splitlines())), b"")
         if first.startswith(b"#"):
-            hint = "; if that line is a comment, remove it"
+            hint = "; if the first line is a comment, remove it"
         return Refused(
             f"{self.place}: row {int(number) - 1 - self.has_header}, {shown(text)}, has {actual} column"
             f"{'s' if actual != '1' else ''}; expected {expected}, as the first line, {shown(first)},"

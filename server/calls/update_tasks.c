@@ -95,7 +95,7 @@ static td_status check_parts(struct td_call *call, const struct td_tensor *table
         if (found && listing.tensor->shape.rank > 0)
             return td_error_set(&call->error, TD_CONFLICT,
                                 "'%s' has an element for each row of '%s', which %s does not "
-                                "change; import the table again with the rows that it is to have",
+                                "change; import the table again with the new rows",
                                 part, state->write.name, call->op->name);
     }
     return TD_OK;

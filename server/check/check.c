@@ -179,12 +179,12 @@ static void check_store(struct check *check, struct td_store *store)
     if (bytes > quota && !config->read_only)
         say(check, WARNING,
             "disk-quota %llu: the .tensord files of the data folder have %llu bytes: until some "
-            "are deleted, only those can be written that replace files at least as large",
+            "are deleted, a write succeeds only if it replaces a file at least as large",
             (unsigned long long)quota, (unsigned long long)bytes);
     if (!td_store_reading(store).aliases)
         say(check, WARNING,
             "aliases.json: a daemon would start and not become ready (/readyz is 503) until it is "
-            "repaired or removed, and SIGHUP is sent");
+            "repaired, or restored from a backup, and SIGHUP is sent");
 }
 
 /* Loads the files as the daemon would, but compares only their headers with checksums. */

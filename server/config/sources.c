@@ -62,7 +62,7 @@ static bool set_list_from_json(struct td_config *config, const struct td_option 
                                option->kind == KIND_LIST ? &td_option_built_in : source, message);
     for (const cJSON *item = array->child; valid && item; item = item->next) {
         if (!cJSON_IsString(item))
-            return reject_json(array, option, source, message);
+            return reject_json(item, option, source, message);
         valid = td_option_set(config, option, item->valuestring, source, message);
         source->repeated = true;
     }

@@ -52,8 +52,8 @@ struct td_listeners {
     struct td_listener all[TD_MOST_ADDRESSES];
 };
 
-/* The socket that `open`, td_listener_open or td_listener_reserve, makes at the address; -1 with
- * *why set if it cannot, which says so if the address may be one of the listeners. */
+/* The socket that `open`, td_listener_open or td_listener_reserve, makes at the address. Returns -1
+ * and sets *why on failure; *why says so if one of the listeners may have the address. */
 int td_listeners_open_beside(const struct td_listeners *listeners, const char *address,
                              int (*open)(const char *address, const char **why), const char **why);
 

@@ -71,10 +71,9 @@ static td_status read_checksum(struct reader *reader, const struct td_json_path 
     return strcmp(given, wanted) == 0
                ? TD_OK
                : td_json_refuse(path, reader->err,
-                                "it is damaged, or was edited: its text has the checksum %s, not "
-                                "the %.40s that stands in it; after an edit remove the member "
-                                "checksum with the comma before it",
-                                wanted, given);
+                                "it is damaged, or was edited: its checksum is %.40s; expected %s. "
+                                "After an edit, remove the member checksum and the comma before it",
+                                given, wanted);
 }
 
 static td_status read_member(void *context, const struct td_json_path *path,

@@ -174,9 +174,9 @@ td_status td_store_check_aliases(const struct td_store *store, struct td_error *
                ? TD_OK
                : td_error_set(err, TD_DEVICE_UNAVAILABLE,
                               TD_ALIASES_FILE
-                              " in the data folder could not be read at the start, so the aliases "
-                              "set by requests are missing, and those of folders of versions may "
-                              "have been set otherwise since: repair it, or restore it from a "
-                              "backup, and send SIGHUP; the log says what is wrong with it. If it "
-                              "is removed, only what the folders set is left");
+                              " in the data folder could not be read at the start. Aliases that "
+                              "requests set are missing, and those of folders of versions may "
+                              "differ. Repair the file, or restore it from a backup, and send "
+                              "SIGHUP; the log says what is wrong with it. Without the file, only "
+                              "the aliases that the folders set are left");
 }

@@ -39,13 +39,16 @@ const char *td_name_fault(const char *name, size_t length, struct td_unicode_rea
 {
     const char *at = memchr(name, '@', length);
     const size_t base = at ? (size_t)(at - name) : length;
+    char version[TD_TENSOR_NAME] = "";
     size_t plain = 0;
     while (plain < base && is_ascii(name[plain]))
         plain++;
-    return plain < base && length < TD_TENSOR_NAME &&
-                   !td_unicode_name_valid(name, base, length - base, reason)
-               ? reason->text
-               : NULL;
+    if (plain == base || length >= TD_TENSOR_NAME)
+        return NULL;
+    if (at)
+        memcpy(version, at + 1, length - base - 1);
+    const size_t rest = td_table_version_valid(version) ? length - base : 0;
+    return td_unicode_name_valid(name, base, rest, reason) ? NULL : reason->text;
 }
 
 /* Copies the name without the suffix of its BASE. */

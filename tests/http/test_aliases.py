@@ -410,7 +410,7 @@ class Persisted(AliasTest):
             edit("m@2", "m@1")
             reason = daemon.wait_log(lambda event: event.get("event") == "aliases_refused")["reason"]
             self.assertIn("it is damaged, or was edited", reason)
-            self.assertIn("after an edit remove the member checksum with the comma before it", reason)
+            self.assertIn("After an edit, remove the member checksum and the comma before it", reason)
             with open(path, encoding="ascii") as file:
                 checksum = file.read().partition(",\n\"checksum\"")
             edit("".join(checksum[1:]), "}\n")

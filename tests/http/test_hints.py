@@ -339,7 +339,7 @@ class Paths(HttpTest):
     def test_keys_in_place_of_queries_lead_to_queries(self):
         body = {"params": [[0.5], [1]], "keys": ["a", "b"]}
         detail = self.assertProblem(self.post("/v1/lookup", body), 422, "INVALID_ARGUMENT", input="queries")["detail"]
-        self.assertTrue(detail.startswith("queries is missing. Expected: The keys of the rows to pick"), detail)
+        self.assertTrue(detail.startswith("queries is missing; expected: The keys of the rows to pick"), detail)
 
     def test_an_error_of_keys_in_place_of_row_numbers_names_keys(self):
         self.assertStatus(self.request("PUT", "/v1/tensors/hint.bag", {"tensor": [[0.5]], "keys": ["a"]}), 201)

@@ -128,7 +128,7 @@ class CommandLine(ImportTest):
                 ((self.work / "s.jsonl", "--keys", "id"), "column v (objects) is not numeric; objects are not flattened: make a column of each member"),
                 ((self.work / "p.csv", "--keys", "id"), "column p (row 0: '$1.5') is not numeric; write numbers without the currency"),
                 ((self.work / "e.csv", "--keys", "id"), "column 3 has no name. Expected a different name for each column. If each line ends with ',', remove it there"),
-                ((self.work / "c.csv", "--keys", "id"), "as the first line, '# made today', has; if that line is a comment, remove it"),
+                ((self.work / "c.csv", "--keys", "id"), "as the first line, '# made today', has; if the first line is a comment, remove it"),
                 ((self.work / "tabs.txt",), "; a file with tabs is imported under a name that ends with .tsv, by --no-header --keys 0"),
                 ((vectors, "--keys-from", self.work / "l.json"), "; a list of keys is written as a .txt file, one a line"),
                 ((vectors, "--keys-from", self.work / "r.json"), """its row is '"a"'; expected an integer from 0; keys come first, as in {"king": 0}"""),

@@ -241,7 +241,7 @@ static const struct {
       { "float32[1] 0" },
       1,
       TD_INVALID_ARGUMENT,
-      "one is missing. Expected: One.",
+      "one is missing; expected: One",
       "one",
       "" },
     { "a list where one is expected",

@@ -252,7 +252,7 @@ TD_TEST(damaged_aliases_are_a_warning_that_names_what_becomes_of_the_daemon)
     expect(check_options(NULL, NULL), true,
            LINES("warning  aliases.json: skipped: ",
                  "warning  aliases.json: a daemon would start and not become ready (/readyz is "
-                 "503) until it is repaired or removed, and SIGHUP is sent\n"));
+                 "503) until it is repaired, or restored from a backup, and SIGHUP is sent\n"));
     put_text("aliases.json", "{\"aliases\": {}}");
     ck_assert(!says(check_options(NULL, NULL), "not become ready"));
 }

@@ -63,6 +63,7 @@ static const struct {
     { "m@\xc3\xa9", NULL },
     { "e\xcc\x81", "(NFC); expected '\xc3\xa9', in a path %C3%A9" },
     { "e\xcc\x81@v", "(NFC); expected '\xc3\xa9@v', in a path %C3%A9@v" },
+    { "e\xcc\x81@a b", "(NFC); expected '\xc3\xa9', in a path %C3%A9" },
     { "a b\xc3\xa9", "U+0020 is not allowed" },
     { LETTERS_64 LETTERS_64 "e\xcc\x81", NULL },
 };

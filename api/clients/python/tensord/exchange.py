@@ -311,7 +311,7 @@ def hint_of(error: Lost, settings: Settings) -> str:
     if isinstance(error.cause, ConnectionRefusedError):
         return "; no daemon listens there: start tensord, or use tensord.serve()"
     if isinstance(error.cause, ssl.SSLCertVerificationError) and error.cause.verify_code in UNKNOWN_AUTHORITY:
-        return "; ca_file= (--ca-file) names the file of the authority to trust, or of the certificate itself if that signs itself"
+        return "; pass ca_file= (--ca-file) with the authority's certificate, or with the server's own if it is self-signed"
     if error.mute and not settings.tls:
         return "; if the daemon serves HTTPS, its URL starts with https://"
     # A peer with TLS has a certificate, or sends an alert; asyncio turns the end of a handshake into ConnectionResetError.
