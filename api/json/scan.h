@@ -94,7 +94,7 @@ TD_MUST_CHECK td_status td_json_string(struct td_json_scan *scan, struct td_aren
 /* End of the number token at `at`, checking only the grammar; NULL if there is none. */
 const char *td_json_number_end(const char *at, const char *end, bool *is_integer);
 
-/* Sets the error for the number at `at`, of which td_json_number_end finds no end. */
+/* Sets the error for a malformed number at `at`: td_json_number_end has returned NULL. */
 td_status td_json_bad_number(const struct td_json_scan *scan, const char *at, struct td_error *err);
 
 /* The value of a number token that is an integer in any notation: 5, 5.0, 50e-1. False if it has a

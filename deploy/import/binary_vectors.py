@@ -50,7 +50,7 @@ def head_of(path: pathlib.Path) -> bytes:
     try:
         with typing.cast(typing.IO[bytes], gzip.open(path)) as file:
             return file.read(HEAD_BYTES)
-    except (OSError, EOFError, zlib.error):  # of which the reader of the format tells more
+    except (OSError, EOFError, zlib.error):  # the reader of the format says what is damaged
         return b""
 
 

@@ -404,7 +404,11 @@ def wide_notes(texts: list[bytes], place: str) -> tuple[str, ...]:
     """Notes integers that no dtype has."""
     if not texts or not are_integers(texts) or kind_of_texts(texts):
         return ()
-    return (f"{place}: the keys are text, {TOO_WIDE}",)
+    return (wide_note(place),)
+
+
+def wide_note(place: str) -> str:
+    return f"{place}: the keys are text, {TOO_WIDE}"
 
 
 def line_notes(texts: list[bytes], place: str) -> tuple[str, ...]:

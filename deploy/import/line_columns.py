@@ -9,7 +9,7 @@ from table import Refused
 from text import shown
 
 SAMPLE = 1000  # lines that are looked at
-SHARE = 10  # lines that have columns for each other line, at least
+SHARE = 10  # for each line without columns there are at least as many lines with columns
 NUMBER = rb"[-+]?(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|(?i:nan|inf))"
 VECTORS = " word vectors are imported as they are, and their words are the keys;"
 
@@ -41,7 +41,7 @@ SEPARATORS = (
 class Found:
     """Nearly all lines match a pattern."""
 
-    place: str  # of the first of them, and the line
+    place: str  # of the first line that matches, and its text
     header: bool  # the first line does not match
     firsts: list[bytes]  # the first column of each
     seconds: list[bytes]  # the second one, if the pattern has it
@@ -51,7 +51,7 @@ class Found:
         return len(set(self.firsts)) * (SHARE + 1) >= len(self.firsts) * SHARE
 
     def columns_of_keys(self, width: int) -> tuple[int, ...]:
-        """Those of the first two columns that may have keys. A first column of 0, 1, 2, … is an index,
+        """The numbers of the columns, among the first two, that may have keys. A first column of 0, 1, 2, … is an index,
         as pandas writes it. `width`: how many numbers end each line; several may be a vector.
         """
         integers = all(map(re.compile(rb"-?[0-9]+").fullmatch, self.seconds))

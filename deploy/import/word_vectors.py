@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 import numpy
 
-from keys import INTEGER_KINDS, TOO_WIDE, are_integers, as_kind, fitting
+from keys import INTEGER_KINDS, are_integers, as_kind, fitting, wide_note
 from table import BATCH_BYTES, DTYPES, Array, Keys, Refused, Strings, Table, strings_of
 from text import TOO_LARGE, check_utf8, cut_notes, is_number, open_text, shown, spelling_hint
 
@@ -60,14 +60,14 @@ class WordVectors:
         self.check_words(start[-1])
         self.rows, self.are_integers = 0, True  # all words
         self.quoted: tuple[str, ...] = ()  # a note
-        self.kinds = INTEGER_KINDS  # those that have all words, if these are integers
+        self.kinds = INTEGER_KINDS  # the dtypes that hold all words, if all are integers
         for lines in self.lines():
             self.quoted = self.quoted or self.quote_notes(lines)
             self.rows += len(lines)
             if self.are_integers:
                 words = [line.rsplit(b" ", self.width)[0] for line in lines]
-                self.are_integers = are_integers(words)
                 self.kinds = fitting(self.kinds, words)
+                self.are_integers = bool(self.kinds) or are_integers(words)
         if announced and announced[0] != self.rows:
             raise Refused(
                 f"{self.place}: the first line announces {announced[0]} words, but there are"
@@ -76,7 +76,7 @@ class WordVectors:
 
     def key_notes(self) -> tuple[str, ...]:
         is_wide = self.are_integers and not self.kinds
-        wide = (f"{self.place}: the keys are text, {TOO_WIDE}",) if is_wide else ()
+        wide = (wide_note(self.place),) if is_wide else ()
         return wide + self.quoted
 
     def quote_notes(self, lines: list[bytes]) -> tuple[str, ...]:

@@ -411,21 +411,12 @@ static void forget_content(struct td_version_folder *folder)
     folder->n_files = folder->n_tensors = 0;
 }
 
-/* Tells the inspector, or the log, that a file, or a tensor of it, is not served. */
-static void skip(const struct td_store *store, struct td_scan_report *report, const char *file,
-                 const char *tensor, const char *why)
-{
-    if (store->inspector)
-        store->inspector->skipped(store->inspector->context, file, tensor, why);
-    else
-        td_scan_report_skip(report, TD_LOG_WARN, file, tensor, why);
-}
-
-static void report_unreadable(const struct taking *taking, struct td_scan_report *report,
-                              const char *file, const struct td_data_content *content)
+static void report_unreadable(struct td_scan_report *report, const char *file,
+                              const struct td_data_content *content)
 {
     for (int i = 0; i < content->n_unreadable; i++)
-        skip(taking->store, report, file, content->unreadable[i].name, content->unreadable[i].why);
+        td_scan_report_skip(report, TD_LOG_WARN, file, content->unreadable[i].name,
+                            content->unreadable[i].why);
 }
 
 static bool is_listed(const struct td_version_folder *folder, const char *file)
@@ -437,8 +428,8 @@ static bool is_listed(const struct td_version_folder *folder, const char *file)
 }
 
 /* Tells of tensor files that were put into the folder of a version beside those of its manifest. */
-static void report_unlisted(const struct td_store *store, struct td_scan_report *report,
-                            const struct td_version_folder *folder, int descriptor)
+static void report_unlisted(struct td_scan_report *report, const struct td_version_folder *folder,
+                            int descriptor)
 {
     char(*files)[TD_FILE_NAME], file[2 * TD_FILE_NAME];
     int count;
@@ -448,9 +439,10 @@ static void report_unlisted(const struct td_store *store, struct td_scan_report 
         if (is_listed(folder, files[i]))
             continue;
         snprintf(file, sizeof file, "%s/%s", folder->name, files[i]);
-        skip(store, report, file, NULL,
-             MANIFEST " of this version does not list it; put it beside the folder, or make a "
-                      "version with it by the importer");
+        td_scan_report_skip(
+            report, TD_LOG_WARN, file, NULL,
+            MANIFEST " of this version does not list it; put it beside the folder, or make a "
+                     "version with it by the importer");
     }
     free(files);
 }
@@ -491,7 +483,7 @@ static void report_files(const struct taking *taking, struct td_scan_report *rep
         const struct td_manifest_file *of = &taking->manifest.files[i];
         const struct td_data_content *content = &taking->contents[i];
         snprintf(file, sizeof file, "%s/%.180s", taking->name, of->name);
-        report_unreadable(taking, report, file, content);
+        report_unreadable(report, file, content);
         if (inspector && td_data_table_of_keys_file(of->name, table))
             inspector->keys(inspector->context, file, table);
         else if (inspector)
@@ -855,7 +847,7 @@ static void scan_folder(struct td_store *store, struct td_scan_report *report, c
             take_folder(store, report, folder, descriptor);
         }
         if (folder->taken)
-            report_unlisted(store, report, folder, descriptor);
+            report_unlisted(report, folder, descriptor);
     }
     if (descriptor >= 0)
         close(descriptor);

@@ -18,16 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* An inspector is told instead of the log. level: warn, unless that is usual. */
-static void skip(const struct td_store *store, struct td_scan_report *report,
-                 enum td_log_level level, const char *file, const char *tensor, const char *why)
-{
-    if (store->inspector)
-        store->inspector->skipped(store->inspector->context, file, tensor, why);
-    else
-        td_scan_report_skip(report, level, file, tensor, why);
-}
-
 /* Files whose content this scan does not know, because they could not be read or are malformed;
  * with room for all files. No other file takes the name of a tensor that may be in one of them. */
 struct unread_files {
@@ -57,14 +47,14 @@ struct file_scan {
 /* A tensor of the file gives way to another file, as documented, or until that one is repaired. */
 static void shadowed(const struct file_scan *scan, const char *tensor, const char *why)
 {
-    skip(scan->store, scan->report, TD_LOG_WARN, scan->file, tensor, why);
+    td_scan_report_skip(scan->report, TD_LOG_WARN, scan->file, tensor, why);
 }
 
 /* The file, or a tensor of it, cannot be served. */
 static void skipped(const struct file_scan *scan, const char *tensor, const char *why)
 {
     struct unserved *unserved = scan->unserved;
-    skip(scan->store, scan->report, TD_LOG_WARN, scan->file, tensor, why);
+    td_scan_report_skip(scan->report, TD_LOG_WARN, scan->file, tensor, why);
     if (unserved && unserved->count++ == 0)
         snprintf(unserved->reason, sizeof unserved->reason, "%.200s%s%s", tensor ? tensor : "",
                  tensor ? ": " : "", why);
@@ -612,10 +602,10 @@ static void report_other(void *context, const char *name, bool is_folder)
     if (is_folder && td_folder_is_known(store, name))
         return;
     if (is_folder)
-        skip(store, others->report, TD_LOG_INFO, name, NULL,
-             "a folder without manifest.json, or a link to a folder, is not read");
+        td_scan_report_skip(others->report, TD_LOG_INFO, name, NULL,
+                            "a folder without manifest.json, or a link to a folder, is not read");
     else if (reason || recognise(store, name, why, sizeof why))
-        skip(store, others->report, TD_LOG_WARN, name, NULL, reason ? reason : why);
+        td_scan_report_skip(others->report, TD_LOG_WARN, name, NULL, reason ? reason : why);
     else if (store->inspector)
         store->inspector->ignored(store->inspector->context, name);
     else
@@ -629,7 +619,7 @@ static bool scan_folder(struct td_store *store)
     struct unread_files unread = { 0 };
     struct td_scan_report report;
     int count, n_known = 0;
-    td_scan_report_begin(&report, store->inspector ? NULL : store->log);
+    td_scan_report_begin(&report, store->inspector, store->log);
     td_store_begin_file_problems(store);
     bool readable = td_data_dir_list(store->dir, &files, &count);
     if (readable) {
@@ -637,7 +627,8 @@ static bool scan_folder(struct td_store *store)
         unread.files = calloc((size_t)count + 1, sizeof *unread.files);
         readable = known && unread.files;
         if (!readable)
-            skip(store, &report, TD_LOG_WARN, NULL, NULL, "no memory for the names of the files");
+            td_scan_report_skip(&report, TD_LOG_WARN, NULL, NULL,
+                                "no memory for the names of the files");
     }
     for (int i = 0; i < n_known && readable; i++)
         if (td_data_dir_has_gone(store->dir, known[i]))

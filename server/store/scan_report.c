@@ -1,13 +1,17 @@
 #include "server/store/scan_report.h"
 
 #include "server/observe/clock.h"
+#include "server/store/store.h"
 
 #include <string.h>
 #include <strings.h>
 
-void td_scan_report_begin(struct td_scan_report *report, const struct td_log *log)
+void td_scan_report_begin(struct td_scan_report *report, const struct td_store_inspector *inspector,
+                          const struct td_log *log)
 {
-    *report = (struct td_scan_report){ .log = log, .begun_ns = td_now_ns() };
+    *report = (struct td_scan_report){ .inspector = inspector,
+                                       .log = inspector ? NULL : log,
+                                       .begun_ns = td_now_ns() };
 }
 
 /* Takes one of the lines of a kind. False if there are no more. */
@@ -27,7 +31,9 @@ void td_scan_report_skip(struct td_scan_report *report, enum td_log_level level,
                          const char *tensor, const char *why)
 {
     report->skipped++;
-    if (take_line(report, &report->skip_lines, level))
+    if (report->inspector)
+        report->inspector->skipped(report->inspector->context, file, tensor, why);
+    else if (take_line(report, &report->skip_lines, level))
         td_log(report->log, level, "table_skipped", TD_TEXT("file", file),
                TD_TEXT("tensor", tensor), TD_TEXT("reason", why));
 }

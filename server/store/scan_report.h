@@ -18,7 +18,10 @@
 
 enum { TD_SCAN_LINES = 100 };
 
+struct td_store_inspector;
+
 struct td_scan_report {
+    const struct td_store_inspector *inspector; /* told in place of the log; NULL for none */
     const struct td_log *log;
     int64_t begun_ns;
     int added, replaced, removed;                   /* tensors of the current file, */
@@ -29,8 +32,9 @@ struct td_scan_report {
     int change_lines, skip_lines, not_logged;
 };
 
-/* log: NULL for none. */
-void td_scan_report_begin(struct td_scan_report *report, const struct td_log *log);
+/* inspector, log: NULL for none. */
+void td_scan_report_begin(struct td_scan_report *report, const struct td_store_inspector *inspector,
+                          const struct td_log *log);
 
 /* file, tensor: NULL omits it. level: warn, unless that is usual. */
 void td_scan_report_skip(struct td_scan_report *report, enum td_log_level level, const char *file,

@@ -1,5 +1,6 @@
 #include "server/traces/collector.h"
 
+#include "kernels/name.h"
 #include "server/observe/clock.h"
 #include "server/traces/otlp.h"
 
@@ -184,12 +185,11 @@ static bool add_headers(struct td_collector *collector, const char *list)
 /* Some settings of OpenTelemetry have the protocol's path, others are without it. */
 static void set_url(struct td_collector *collector, const char *endpoint)
 {
-    static const size_t path = sizeof TRACES_PATH - 1;
     size_t length = strlen(endpoint);
     while (length > 0 && endpoint[length - 1] == '/')
         length--;
-    if (length > path && strncmp(endpoint + length - path, TRACES_PATH, path) == 0)
-        length -= path;
+    if (td_name_ends(TRACES_PATH, endpoint, length))
+        length -= sizeof TRACES_PATH - 1;
     snprintf(collector->url, sizeof collector->url, "%.*s" TRACES_PATH, (int)length, endpoint);
 }
 

@@ -299,7 +299,7 @@ TD_TEST(lines_of_each_kind_are_limited_and_the_others_counted)
 {
     struct td_scan_report report;
     char name[32];
-    td_scan_report_begin(&report, &store_log);
+    td_scan_report_begin(&report, NULL, &store_log);
     for (int i = 0; i < TD_SCAN_LINES + 20; i++) {
         snprintf(name, sizeof name, "f%d.npy", i);
         report.added++;
@@ -318,7 +318,7 @@ TD_TEST(lines_below_the_level_use_up_nothing)
 {
     struct td_scan_report report;
     struct td_log quiet = { .level = TD_LOG_WARN, .format = TD_LOG_TEXT, .fd = store_log.fd };
-    td_scan_report_begin(&report, &quiet);
+    td_scan_report_begin(&report, NULL, &quiet);
     for (int i = 0; i < TD_SCAN_LINES + 20; i++)
         td_scan_report_skip(&report, TD_LOG_INFO, "sub", NULL, "why");
     td_scan_report_skip(&report, TD_LOG_WARN, "a.npz", NULL, "why");
