@@ -82,18 +82,14 @@ ROUTES = {
 
 
 def token_file(text=LINES, mode=0o600):
-    handle, path = tempfile.mkstemp(prefix="tensord-tokens-")
-    os.write(handle, text.encode())
-    os.fchmod(handle, mode)
-    os.close(handle)
+    path = os.path.join(temporary_folder("tensord-tokens-"), "tokens")
+    with open(path, "w", encoding="ascii") as file:
+        file.write(text)
+        os.fchmod(file.fileno(), mode)
     return path
 
 
 TOKENS = token_file()
-
-
-def tearDownModule():
-    os.unlink(TOKENS)
 
 
 def bearer(token):
@@ -540,7 +536,6 @@ class Prefixes(Guarded):
 class Reloads(HttpTest):
     def setUp(self):
         self.path = token_file()
-        self.addCleanup(os.unlink, self.path)
         self.daemon = Daemon("--token-file", self.path)
         self.addCleanup(self.daemon.stop)
 
@@ -594,7 +589,6 @@ class Starts(HttpTest):
 
     def test_a_wrong_file_refuses_the_start(self):
         path = token_file("read short\n")
-        self.addCleanup(os.unlink, path)
         status, output = self.check(path)
         self.assertEqual(status, 2, output)
         self.assertIn(f"{path} line 1", output)
@@ -606,7 +600,6 @@ class Starts(HttpTest):
     def test_the_daemon_keeps_no_token_in_its_memory(self):
         secret = "kept-nowhere-" + "0123456789abcdef" * 2
         path = token_file("# a comment\n" * 50 + "read " + secret + "\n")
-        self.addCleanup(os.unlink, path)
         daemon = Daemon("--token-file", path)
         try:
             def is_in_memory(text):
@@ -632,7 +625,6 @@ class Starts(HttpTest):
 
     def test_a_file_that_others_can_read_gives_a_warning(self):
         path = token_file(mode=0o644)
-        self.addCleanup(os.unlink, path)
         daemon = Daemon("--token-file", path)
         try:
             self.assertTrue(any(e.get("event") == "token_file_exposed" for e in daemon.events()))
@@ -673,8 +665,7 @@ class Shares(Guarded):
 
 class ReadOnly(Guarded):
     def setUp(self):
-        self.folder = tempfile.mkdtemp(prefix="tensord-read-only-")
-        self.addCleanup(subprocess.run, ["rm", "-r", self.folder], check=True)
+        self.folder = temporary_folder("tensord-read-only-")
         self.writer = Daemon("--data-dir", self.folder)
         self.addCleanup(self.writer.stop)
         self.daemon = GatedDaemon("--data-dir", self.folder, "--token-file", TOKENS, "--read-only")
