@@ -130,7 +130,7 @@ static bool is_shared(uint32_t shared, int input)
 
 /* Stacking adds a dimension, so ranks must be below TD_MAX_RANK, and at least one input must be
  * stacked. The inputs then have fewer than TD_EINSUM_MAX_LABELS labels, so one can be added. */
-static bool can_merge(const struct td_op_args *args, uint32_t shared)
+static bool can_stack(const struct td_op_args *args, uint32_t shared)
 {
     const struct td_operand *inputs = &args->inputs[0];
     bool any = false;
@@ -209,9 +209,8 @@ static td_status stack_equation(const struct td_op_args *call, uint32_t shared,
     return TD_OK;
 }
 
-static const struct td_op_merge merge = {
-    .kind = TD_MERGE_STACK,
-    .can_merge = can_merge,
+static const struct td_op_stack stack = {
+    .can_stack = can_stack,
     .attrs = stack_equation,
 };
 
@@ -276,5 +275,5 @@ const struct td_op td_op_einsum = {
     .infer = infer,
     .cost = cost,
     .run = run,
-    .merge = &merge,
+    .stack = &stack,
 };

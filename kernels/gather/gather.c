@@ -1,7 +1,7 @@
 #include "kernels/gather/gather.h"
 
 #include "kernels/integers.h"
-#include "kernels/merge.h"
+#include "kernels/op_rows.h"
 #include "kernels/rows/gathering.h"
 
 #include <inttypes.h>
@@ -292,7 +292,7 @@ static td_status batch_gather_run(struct td_op_args *args, struct td_exec *exec,
     return run(resolve_batch_gather, args, exec, err);
 }
 
-/* ---- Merging ----------------------------------------------------------------------------- */
+/* ---- Rows -------------------------------------------------------------------------------- */
 
 /* With axis 0, which implies batch_dims 0, each index gives one row of the output, whatever the
  * shape of indices. Those are the defaults of both attributes. */
@@ -302,27 +302,50 @@ static bool gathers_rows(resolve_fn *resolve, const struct td_op_args *args)
     return resolve(args, &resolved, NULL) == TD_OK && resolved.axis == 0;
 }
 
-static bool gather_can_merge(const struct td_op_args *args, uint32_t shared)
+static void axis_space(resolve_fn *resolve, const struct td_op_args *args,
+                       struct td_tuple_space *out)
 {
-    (void)shared;
+    struct resolved resolved;
+    *out = (struct td_tuple_space){ .depth = 1 };
+    if (resolve(args, &resolved, NULL) == TD_OK)
+        out->bound[0] = resolved.params->shape.dim[resolved.axis];
+}
+
+static bool gather_is_plain(const struct td_op_args *args)
+{
     return gathers_rows(resolve_gather, args);
 }
 
-static bool batch_gather_can_merge(const struct td_op_args *args, uint32_t shared)
+static bool batch_gather_is_plain(const struct td_op_args *args)
 {
-    (void)shared;
     return gathers_rows(resolve_batch_gather, args);
 }
 
-static const struct td_op_merge gather_merge = {
-    .kind = TD_MERGE_CONCAT,
-    .can_merge = gather_can_merge,
-    .default_attrs = 1u << ATTR_AXIS | 1u << ATTR_BATCH_DIMS,
+static void gather_space(const struct td_op_args *args, struct td_tuple_space *out)
+{
+    axis_space(resolve_gather, args, out);
+}
+
+static void batch_gather_space(const struct td_op_args *args, struct td_tuple_space *out)
+{
+    axis_space(resolve_batch_gather, args, out);
+}
+
+static const struct td_op_rows gather_rows = {
+    .is_plain = gather_is_plain,
+    .plain_attrs = 1u << ATTR_AXIS | 1u << ATTR_BATCH_DIMS,
+    .count_attr = TD_ROWS_NONE,
+    .policy_attr = ATTR_BOUNDS,
+    .found_output = TD_ROWS_NONE,
+    .space = gather_space,
 };
 
-static const struct td_op_merge batch_gather_merge = {
-    .kind = TD_MERGE_CONCAT,
-    .can_merge = batch_gather_can_merge,
+static const struct td_op_rows batch_gather_rows = {
+    .is_plain = batch_gather_is_plain,
+    .count_attr = TD_ROWS_NONE,
+    .policy_attr = 0,
+    .found_output = TD_ROWS_NONE,
+    .space = batch_gather_space,
 };
 
 /* ---- Descriptors ------------------------------------------------------------------------- */
@@ -333,6 +356,7 @@ static const struct td_input_spec gather_inputs[] = {
         .summary = "The tensor to pick from, of rank 1 or more. Its first batch_dims "
                    "dimensions are the same as in indices.",
         .dtypes = TD_DTYPES_ALL,
+        .part = TD_ROW_PART_TABLE,
     },
     [TD_GATHERING_INDICES] = {
         .name = "indices",
@@ -340,7 +364,8 @@ static const struct td_input_spec gather_inputs[] = {
                    "is at least batch_dims.",
         .role = TD_ROLE_INDEX,
         .dtypes = TD_DTYPES_INDEX,
-        .of_rows = true,
+        .part = TD_ROW_PART_QUERY,
+        .or_keys = true,
     },
 };
 
@@ -405,7 +430,7 @@ const struct td_op td_op_gather = {
     .infer = gather_infer,
     .cost = gather_cost,
     .run = gather_run,
-    .merge = &gather_merge,
+    .rows = &gather_rows,
 };
 
 static const struct td_input_spec batch_gather_inputs[] = {
@@ -414,6 +439,7 @@ static const struct td_input_spec batch_gather_inputs[] = {
         .summary = "The tensor to pick from, of rank 1 or more. It starts with all dimensions "
                    "of indices but the last.",
         .dtypes = TD_DTYPES_ALL,
+        .part = TD_ROW_PART_TABLE,
     },
     [TD_GATHERING_INDICES] = {
         .name = "indices",
@@ -421,6 +447,7 @@ static const struct td_input_spec batch_gather_inputs[] = {
                    "to the rank of params.",
         .role = TD_ROLE_INDEX,
         .dtypes = TD_DTYPES_INDEX,
+        .part = TD_ROW_PART_QUERY,
     },
 };
 
@@ -458,5 +485,5 @@ const struct td_op td_op_batch_gather = {
     .infer = batch_gather_infer,
     .cost = batch_gather_cost,
     .run = batch_gather_run,
-    .merge = &batch_gather_merge,
+    .rows = &batch_gather_rows,
 };
