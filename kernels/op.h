@@ -212,8 +212,9 @@ struct td_cost {
     bool single_threaded;          /* run uses one thread, however many there are */
 };
 
-struct td_op_rows;  /* op_rows.h */
-struct td_op_stack; /* merge.h */
+struct td_op_rows;   /* op_rows.h */
+struct td_op_stack;  /* merge.h */
+struct td_op_change; /* op_change.h */
 
 struct td_op {
     const char *name;
@@ -242,8 +243,9 @@ struct td_op {
     /* After infer, for a device, which does not look: would run accept the values of inputs of role
      * index, indices out of range apart (offsets that decrease)? NULL: any values. */
     bool (*valid)(const struct td_op_args *args);
-    const struct td_op_rows *rows;   /* the op picks rows of a table; NULL: it does not */
-    const struct td_op_stack *stack; /* calls of equal shapes are merged into one; NULL: not */
+    const struct td_op_rows *rows;     /* the op picks rows of a table; NULL: it does not */
+    const struct td_op_stack *stack;   /* calls of equal shapes are merged into one; NULL: not */
+    const struct td_op_change *change; /* it changes a resident table; NULL: it does not */
 };
 
 /* Numbers of the ops, in the order of ops.def: indices of tables with an entry for each op. */

@@ -3,8 +3,7 @@
 #include "api/text/suggest.h"
 #include "kernels/einsum/einsum.h"
 #include "kernels/name.h"
-#include "kernels/scatter/scatter.h"
-#include "kernels/upsert/upsert.h"
+#include "kernels/op_change.h"
 #include "server/calls/alias_tasks.h"
 #include "server/calls/documents.h"
 #include "server/calls/key_tasks.h"
@@ -71,12 +70,17 @@ static const struct route {
       NULL, TD_OPERATION_PUT_TENSOR },
     { DELETE, "/v1/tensors/{name}/keys", TD_ACCESS_WRITE, NULL, &td_keys_delete_task, TD_BODY_NONE,
       NULL, TD_OPERATION_DELETE_TENSOR },
-    { POST, "/v1/tensors/{name}/scatter", TD_ACCESS_WRITE, NULL, &td_tensor_scatter_task,
-      TD_BODY_ANY, &td_op_scatter, TD_OPERATION_SCATTER },
-    { POST, "/v1/tensors/{name}/upsert", TD_ACCESS_WRITE, NULL, &td_table_upsert_task, TD_BODY_ANY,
-      &td_op_upsert, TD_OPERATION_UPSERT },
-    { POST, "/v1/tensors/{name}/remove", TD_ACCESS_WRITE, NULL, &td_table_remove_task, TD_BODY_ANY,
-      &td_op_remove, TD_OPERATION_REMOVE },
+#define TD_OP(folder, change)                                                                      \
+    { POST,                                                                                        \
+      "/v1/tensors/{name}/" #change,                                                               \
+      TD_ACCESS_WRITE,                                                                             \
+      NULL,                                                                                        \
+      &td_table_change_task,                                                                       \
+      TD_BODY_ANY,                                                                                 \
+      &td_op_##change,                                                                             \
+      TD_OPERATION_##change },
+#include "kernels/changes.def"
+#undef TD_OP
     { POST, "/v1/tensors/{table}/{lookup}", TD_ACCESS_READ, NULL, &td_op_task, TD_BODY_ANY, NULL,
       OP },
     { GET, "/v1/aliases", TD_ACCESS_READ, NULL, &td_aliases_list_task, TD_BODY_NONE, NULL,
@@ -157,11 +161,11 @@ enum {
 #define TD_OP(folder, name) PATH_OF_##name,
 #include "kernels/ops.def"
 #undef TD_OP
+#define TD_OP(folder, name) PATH_OF_##name,
+#include "kernels/changes.def"
+#undef TD_OP
     PATH_OF_keys,
-    PATH_OF_remove,
-    PATH_OF_scatter,
-    PATH_OF_statistics,
-    PATH_OF_upsert
+    PATH_OF_statistics
 };
 
 /* ---- matching -------------------------------------------------------------------------------- */
