@@ -84,6 +84,7 @@ struct td_input_spec {
                           others */
     bool optional;     /* may be missing: then it has no tensors */
     bool list;         /* takes a list of tensors: indices.0, indices.1, ... */
+    int most;          /* in a list; 0: any number */
     bool reads_values; /* data: the kernel reads values; for other roles it always does */
     bool sets_shape;   /* infer reads values: they decide the shape of an output */
     /* In td_op.rows. Keys PER_ROW may be left out by a request whose table is resident and has
@@ -215,6 +216,7 @@ struct td_cost {
 struct td_op_rows;   /* op_rows.h */
 struct td_op_stack;  /* merge.h */
 struct td_op_change; /* op_change.h */
+struct td_plan;      /* op_plan.h */
 
 struct td_op {
     const char *name;
@@ -243,6 +245,9 @@ struct td_op {
     /* After infer, for a device, which does not look: would run accept the values of inputs of role
      * index, indices out of range apart (offsets that decrease)? NULL: any values. */
     bool (*valid)(const struct td_op_args *args);
+    /* How run will compute the call (op_plan.h). NULL: the op has no plan. */
+    td_status (*explain)(const struct td_op_args *args, int threads, struct td_arena *arena,
+                         struct td_plan *out, struct td_error *err);
     const struct td_op_rows *rows;     /* the op picks rows of a table; NULL: it does not */
     const struct td_op_stack *stack;   /* calls of equal shapes are merged into one; NULL: not */
     const struct td_op_change *change; /* it changes a resident table; NULL: it does not */

@@ -1,5 +1,6 @@
 #include "kernels/einsum/einsum.h"
 
+#include "kernels/einsum/explain.h"
 #include "kernels/einsum/plan.h"
 #include "kernels/merge.h"
 #include "kernels/utf8.h"
@@ -224,6 +225,7 @@ static const struct td_input_spec inputs[] = {
                    "cast the inputs to int64 or float64 first if sums may not fit.",
         .dtypes = TD_DTYPES_ALL & ~(TD_DTYPE_BIT(BOOL) | TD_DTYPE_BIT(STRING)),
         .list = true,
+        .most = TD_EINSUM_MAX_INPUTS,
         .reads_values = true,
         .one_dtype = true,
     },
@@ -275,5 +277,6 @@ const struct td_op td_op_einsum = {
     .infer = infer,
     .cost = cost,
     .run = run,
+    .explain = td_einsum_explain,
     .stack = &stack,
 };

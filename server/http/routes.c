@@ -1,9 +1,9 @@
 #include "server/http/routes.h"
 
 #include "api/text/suggest.h"
-#include "kernels/einsum/einsum.h"
 #include "kernels/name.h"
 #include "kernels/op_change.h"
+#include "kernels/op_plan.h"
 #include "server/calls/alias_tasks.h"
 #include "server/calls/documents.h"
 #include "server/calls/key_tasks.h"
@@ -87,8 +87,11 @@ static const struct route {
       TD_OPERATION_LIST_ALIASES },
     { POST, "/v1/aliases", TD_ACCESS_WRITE, NULL, &td_aliases_flip_task, TD_BODY_ANY, NULL,
       TD_OPERATION_FLIP_ALIASES },
-    { POST, "/v1/einsum/plan", TD_ACCESS_READ, NULL, &td_plan_task, SMALL_BODY, &td_op_einsum,
-      TD_OPERATION_PLAN },
+#define TD_OP(folder, op)                                                                          \
+    { POST,          "/v1/" #op "/plan", TD_ACCESS_READ, NULL,                                     \
+      &td_plan_task, SMALL_BODY,         &td_op_##op,    TD_OPERATION_PLAN },
+#include "kernels/plans.def"
+#undef TD_OP
     { POST, "/v1/{op}", TD_ACCESS_READ, NULL, &td_op_task, TD_BODY_ANY, NULL, OP },
     { POST, "/v2/models/{model}/infer", TD_ACCESS_READ, NULL, &td_op_task, TD_BODY_ANY, NULL, OP },
     { POST, "/v2/models/{model}/versions/{version}/infer", TD_ACCESS_READ, NULL, &td_op_task,

@@ -1,10 +1,10 @@
 #include "tests/conformance/call.h"
 
 #include "api/codec.h"
-#include "api/einsum_plan.h"
 #include "api/message/attrs.h"
 #include "api/message/problem.h"
 #include "api/oip/oip.h"
+#include "api/plan.h"
 #include "tests/api/request.h"
 #include "tests/support/tensors.h"
 
@@ -201,8 +201,8 @@ static td_status answer_plan(struct run *run)
     const struct td_plan_limits limits = { .threads = 2,
                                            .max_output = INT64_MAX,
                                            .memory = INT64_MAX };
-    return td_einsum_plan_reply(run->body, run->call->body->bytes.length, &limits, &run->arena,
-                                &run->request, &run->reply, &run->err);
+    return td_plan_reply(run->body, run->call->body->bytes.length, &limits, &run->arena,
+                         &run->request, &run->reply, &run->err);
 }
 
 static td_status answer(struct run *run)

@@ -11,7 +11,12 @@ def read(path):
 def routes():
     """methods, "GET | POST", pattern, and the role that it needs, "READ", of each line"""
     table = re.search(r"routes\[\] = \{(.*?)\n\};", read("server/http/routes.c"), re.S)[1].replace("\\\n", "")
-    changes = re.findall(r"^TD_OP\(\w+, (\w+)\)", read("kernels/changes.def"), re.M)
-    for methods, pattern, role in re.findall(r'\{\s*([A-Z| ]+),\s+"([^"]+"(?:\s*#change)?),\s+TD_ACCESS_(\w+)', table):
-        for change in changes if pattern.endswith("#change") else [""]:
-            yield methods, pattern.split('"')[0] + change, role
+    for part in re.split(r"(?=#define TD_OP)", table):  # a line for each op of a list, or as it is written
+        ops = re.search(r'#include "(kernels/\w+\.def)"', part)
+        names = re.findall(r"^TD_OP\(\w+, (\w+)\)", read(ops[1]), re.M) if ops else []
+        for line in re.findall(r"\{[^{}]*(?:\{\w+\}[^{}]*)*\}", part):
+            methods, rest = re.match(r"\{\s*([A-Z| ]+),\s*(.*)", line, re.S).groups()
+            role = re.search(r"TD_ACCESS_(\w+)", rest)[1]
+            pattern = re.match(r'((?:"[^"]*"|#\w+|\s)+),', rest)[1]
+            for name in names if "#" in pattern else [""]:
+                yield methods, "".join(re.findall(r'"([^"]*)"', re.sub(r"#\w+", f'"{name}"', pattern))), role
