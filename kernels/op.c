@@ -25,6 +25,8 @@ const struct td_op *const *td_ops(int *count)
     return ops;
 }
 
+const struct td_op *const td_table_op = &td_op_gather;
+
 const struct td_op *td_op_named(const char *name, size_t length)
 {
     /* Names with their lengths, so that the search reads no descriptor. */

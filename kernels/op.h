@@ -267,6 +267,10 @@ const struct td_op *const *td_ops(int *count);
 /* NULL when no op has this name. `name` need not end in NUL. */
 const struct td_op *td_op_named(const char *name, size_t length);
 
+/* What a table computes where it stands for a function, such as a model of /v2: the rows that it is
+ * asked for. */
+extern const struct td_op *const td_table_op;
+
 td_output_form td_op_output_form(const struct td_op *op);
 
 /* The input that says which rows by keys of the table: keys to find, else row numbers, in whose

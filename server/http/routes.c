@@ -360,7 +360,7 @@ static td_status find_model(struct td_call *call, const struct segment *segment)
     call->op = td_op_named(segment->text, segment->length);
     if (call->op)
         return TD_OK;
-    call->op = td_table_model_op;
+    call->op = td_table_op;
     call->table.model = td_arena_text(&call->arena, segment->text, segment->length, &call->error);
     call->table.name = call->table.model;
     return call->table.name ? TD_OK : call->error.status;
