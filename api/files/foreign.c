@@ -67,7 +67,7 @@ static const struct td_foreign utf16 = { "text in UTF-16", "send UTF-8", "" },
                                          "" };
 
 /* Binary files that were sent as text. */
-#define BINARY "send it as it is, with curl --data-binary or -T"
+#define BINARY "send it as it is, with curl --data-binary or -T, or with CURLOPT_POSTFIELDSIZE"
 static const struct td_foreign
     stripped_npy = { "a .npy file without its NULs, as curl -d sends it", BINARY, "" },
     stripped_safetensors = { "a safetensors file without its NULs, as curl -d sends it", BINARY,
@@ -179,12 +179,24 @@ static const struct td_foreign *find_stripped(const char *bytes, size_t size)
     }
     if (begins(bytes, size, "\xc2\x93NUMPY") || begins(bytes, size, "\xef\xbf\xbdNUMPY"))
         return &decoded_npy;
-    for (size_t at = 1; at <= LENGTH && at + 1 < size; at++)
-        if (bytes[at] == '{' && bytes[at + 1] == '"' && bytes[0] != '[' && bytes[0] != '{')
+    for (size_t at = 0; at <= LENGTH && at + 1 < size; at++)
+        if (bytes[at] == '{' && bytes[at + 1] == '"' && (at == 0 || !strchr("[{", bytes[0])))
             return memmem(bytes, size < 65536 ? size : 65536, offsets, sizeof offsets - 1)
                        ? &stripped_safetensors
                        : NULL;
     return NULL;
+}
+
+/* True if the body has no NUL although it is no text or is not to be text: a safetensors file or
+ * another binary file has one near its start. */
+static bool may_be_cut(td_format sent, const char *bytes, size_t size)
+{
+    if (size == 0 || memchr(bytes, 0, size))
+        return false;
+    if (sent == TD_FORMAT_SAFETENSORS)
+        return true;
+    return sent == TD_FORMAT_JSON &&
+           (is_binary(bytes, size) || (size == 1 && !strchr(" \t\n\r\"{[-0123456789tfn", *bytes)));
 }
 
 static const struct td_foreign *find_other_text(const char *bytes, size_t size)
@@ -226,6 +238,8 @@ const struct td_foreign *td_foreign_find(const void *bytes, size_t size)
     return NULL;
 }
 
+#define MAY_BE_CUT                                                                                 \
+    "curl -d, and CURLOPT_POSTFIELDS without a size, end a binary file at its first NUL; " BINARY
 #define ELEMENTS_ALONE "elements alone, without a header, are sent as base64 in JSON"
 
 td_status td_foreign_explain_body(td_status status, td_format sent, const void *bytes, size_t size,
@@ -238,6 +252,8 @@ td_status td_foreign_explain_body(td_status status, td_format sent, const void *
         found = find_other(sent, bytes, size);
     if (found == &lines && err && err->offset < 0) /* the text is JSON */
         found = NULL;
+    if (!found && may_be_cut(sent, bytes, size))
+        td_error_hint(err, MAY_BE_CUT);
     if (!found && sent == TD_FORMAT_SAFETENSORS && size > 0 && !td_safetensors_is(bytes, size))
         td_error_hint(err, "the body has the type of a safetensors file; " ELEMENTS_ALONE);
     if (!found && sent == TD_FORMAT_JSON && is_binary(bytes, size))

@@ -45,6 +45,14 @@ static bool names(const struct td_alias_table *table, const char *version)
     return false;
 }
 
+bool td_alias_stores_locked(const struct td_store *store, const char *version)
+{
+    for (int i = 0; i < store->aliases.count; i++)
+        if (strcmp(store->aliases.aliases[i].stored, version) == 0)
+            return true;
+    return false;
+}
+
 bool td_alias_names_locked(const struct td_store *store, const char *version)
 {
     return (store->claims && names(store->claims, version)) || names(&store->aliases, version);
@@ -86,8 +94,9 @@ td_status td_alias_check_stored(struct td_store *store, const char *name, struct
     return stored
                ? td_error_set(err, TD_CONFLICT,
                               "'%s' is an alias in %s, which a restart would serve instead of the "
-                              "tensor: remove it by POST /v1/aliases?persist=1 first",
-                              name, TD_ALIASES_FILE)
+                              "tensor: remove it by POST /v1/aliases?persist=1 with {\"set\": "
+                              "{\"%s\": null}} first",
+                              name, TD_ALIASES_FILE, name)
                : TD_OK;
 }
 

@@ -214,6 +214,11 @@ class Routes(HttpTest):
             self.assertStatus(reply, 404)
             self.assertAnyProblem(reply)
 
+    def test_a_slash_too_many_in_a_path_is_pointed_out(self):
+        for path in ("//v1/gather", "/v1//gather", "/v1/tensors//gather", "//healthz"):
+            self.assertIn("two '/' follow each other", self.assertProblem(self.post(path, {}), 404, "NOT_FOUND")["detail"])
+        self.assertIn("leave out the last '/'", self.assertProblem(self.post("/v1/gather/", {}), 404, "NOT_FOUND")["detail"])
+
     def test_an_unknown_table_is_404(self):
         self.assertProblem(self.get("/v1/tensors/nope"), 404, "TENSOR_NOT_FOUND")
 
@@ -223,6 +228,7 @@ class Routes(HttpTest):
             self.assertStatus(page, 200)
             self.assertEqual((page.json()["type"], page.json()["code"]), ("/problems/index-out-of-bounds", "INDEX_OUT_OF_BOUNDS"))
         self.assertProblem(self.get("/problems/index-out-of-bound"), 404, "NOT_FOUND", did_you_mean="index-out-of-bounds")
+        self.assertProblem(self.get("/problems/INDEX_OUT_OF_BOUND"), 404, "NOT_FOUND", did_you_mean="INDEX_OUT_OF_BOUNDS")
         self.assertIn("GET /openapi.json lists them", self.assertProblem(self.get("/problems/xyz"), 404, "NOT_FOUND")["detail"])
 
     def test_a_wrong_method_is_405_with_the_allowed_ones(self):

@@ -152,7 +152,7 @@ TD_TEST(a_name_that_may_not_be_named_is_not_suggested_once_a_tensor_is_gone)
     bool again;
     put("rows", "int32[1] 1");
     put("row", "int32[1] 1");
-    put("rows.of.all", "int32[1] 1");
+    put("rows-of-all", "int32[1] 1");
     tables.access = (struct td_access){ .n_prefixes = 2, .prefixes = prefixes };
     ck_assert_int_eq(resolved("rows"), 1);
     drop("rows");
