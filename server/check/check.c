@@ -47,8 +47,8 @@ static void say_unbound(struct check *check, const char *option, const char *add
                         const char *why)
 {
     if (strcmp(why, strerror(EADDRINUSE)) == 0)
-        say(check, ERROR, "%s %s: %s; to check while a daemon has it, set --%s 127.0.0.1:0", option,
-            address, why, option);
+        say(check, ERROR, "%s %s: %s; to check while a daemon has it, use --%s 127.0.0.1:0 instead",
+            option, address, why, option);
     else
         say(check, ERROR, "%s %s: %s", option, address, why);
 }

@@ -81,7 +81,7 @@ TD_TEST(an_address_in_use_is_an_error)
         snprintf(option, sizeof option, "%s=127.0.0.1:%u", options[i], port);
         snprintf(line, sizeof line,
                  "error    %s 127.0.0.1:%u: Address already in use; to check while a daemon has "
-                 "it, set %s 127.0.0.1:0\n",
+                 "it, use %s 127.0.0.1:0 instead\n",
                  options[i] + 2, port, options[i]);
         expect(check_options(option, NULL), false, LINES(line));
     }
