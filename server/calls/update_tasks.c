@@ -79,20 +79,17 @@ static td_status check_parts(struct td_call *call, const struct td_tensor *table
                              struct td_arena *arena)
 {
     const struct td_tensor_call *state = call->state;
-    struct td_tensor_listing listing;
+    const struct td_tensor *found;
     char part[TD_TENSOR_NAME];
     if (call->op == &td_op_scatter ||
         (table->dtype != TD_DTYPE_INT8 && table->dtype != TD_DTYPE_UINT8))
         return TD_OK;
     for (int i = 0; i < TD_TABLE_PARTS; i++) {
-        bool found;
-        td_status status = td_tables_find_part(&call->tables, state->write.name, td_table_parts[i],
-                                               arena, part, &found, &call->error);
-        if (status == TD_OK && found)
-            status = td_tables_get(&call->tables, part, arena, &listing, &call->error);
+        const td_status status = td_tables_find_part(
+            &call->tables, state->write.name, td_table_parts[i], arena, part, &found, &call->error);
         if (status != TD_OK)
             return status;
-        if (found && listing.tensor->shape.rank > 0)
+        if (found && found->shape.rank > 0)
             return td_error_set(&call->error, TD_CONFLICT,
                                 "'%s' has an element for each row of '%s', which %s does not "
                                 "change; import the table again with the new rows",

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char *name_at(const void *table, int i)
 {
@@ -185,7 +186,8 @@ td_status td_store_check_aliases(const struct td_store *store, struct td_error *
                               TD_ALIASES_FILE
                               " in the data folder could not be read at the start. Aliases that "
                               "requests set are missing, and those of folders of versions may "
-                              "differ. Repair the file, or restore it from a backup, and send "
-                              "SIGHUP; the log says what is wrong with it. Without the file, only "
-                              "the aliases that the folders set are left");
+                              "differ. Repair the file, let uid %u read it, or restore it from a "
+                              "backup, and send SIGHUP; the log says what is wrong with it. "
+                              "Without the file, only the aliases that the folders set are left",
+                              (unsigned)geteuid());
 }
