@@ -4,6 +4,7 @@ import argparse
 import difflib
 import os
 import pathlib
+import shlex
 import sys
 import typing
 
@@ -22,7 +23,7 @@ def say(what: str, text: str) -> None:
 
 def missing(error: ImportError) -> str:
     requirements = pathlib.Path(__file__).parent / "requirements.txt"
-    return f"{error.name} is not installed: pip install -r {requirements}"
+    return f"{error.name} is not installed: pip install -r {shlex.quote(str(requirements))}"
 
 
 try:
@@ -179,6 +180,14 @@ def parser_of() -> argparse.ArgumentParser:
             "read the keys from a file: one key a line (.txt), an object {key: row} or a"
             " tokenizer.json (.json), an array (.npy), or the column --keys of .csv, .tsv, .jsonl,"
             " .parquet, .feather or .arrow"
+        ),
+    )
+    add(
+        "--order",
+        choices=("number", "text"),
+        help=(
+            "join several files by the numbers in their names, part.2 before part.10, or by their names"
+            " as text; default: a folder by number, and files that are named in the order given"
         ),
     )
     add(
@@ -448,6 +457,7 @@ def main(arguments: list[str] | None = None) -> int:
         args.key_dtype,
         CsvFormat(args.delimiter, args.quote, args.header, args.decimal),
         args.dtype not in (None, encoding.KEEP),
+        args.order,
     )
     try:
         run(args, choice, pairs(parser, "--alias", args.alias, False))

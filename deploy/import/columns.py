@@ -9,7 +9,6 @@ import json
 import math
 import os
 import re
-import shlex
 from collections.abc import Callable, Iterable, Iterator
 
 import numpy
@@ -36,6 +35,7 @@ from text import (
     TOO_LARGE,
     is_number,
     join_list,
+    option,
     shown,
     spelling_hint,
     split_list,
@@ -586,7 +586,7 @@ def check_chosen(columns: Columns, rows: tuple[str, ...], keys: str | None) -> N
 def rows_hint(name: str, names: list[str]) -> str:
     """About a part of a name that has a comma."""
     whole = next((other for other in names if "," in other and name in split_list(other)), None)
-    return f". The column {whole!r} is --rows {comma_list([whole])}" if whole else ""
+    return f". The column {whole!r} is {rows_option([whole])}" if whole else ""
 
 
 def keys_hint(name: str, keys: str | None, names: list[str]) -> str:
@@ -594,7 +594,7 @@ def keys_hint(name: str, keys: str | None, names: list[str]) -> str:
     if name != keys or not name:
         return ""
     if os.path.isfile(name):  # also False for a name that is too long
-        return f". --keys-from {name} reads the keys from that file"
+        return f". {option('--keys-from', name)} reads the keys from that file"
     if len(name.split(",")) > 1 and all(part in names for part in name.split(",")):
         return ". The keys are one column: make a column of both in the file"
     if "" in names:
@@ -631,8 +631,8 @@ def table_of(
             numbers = [other.name for other in given if other.width is None]
             raise Refused(
                 f"{columns.place}: column {part.name} has lists; --rows takes one column of lists,"
-                f" here --rows {comma_list([part.name])}, or several of numbers"
-                + (f", here --rows {comma_list(numbers)}" if numbers else "")
+                f" here {rows_option([part.name])}, or several of numbers"
+                + (f", here {rows_option(numbers)}" if numbers else "")
             )
     parts = in_one_dtype(columns, given, converts)
     shape = (columns.count(), *(parts[0].inner if len(parts) == 1 else (len(parts),)))
@@ -714,7 +714,7 @@ def refuse_text(columns: Columns, fields: list[pyarrow.Field]) -> None:
     hint = next((hint for _, hint in found if hint), "")
     raise Refused(
         f"{columns.place}: {columns_listed(values, len(others))} not numeric{hint}; --rows chooses the columns of"
-        f" the rows{f', here {comma_list(numbers)}' if numbers else ''}, and --keys the column of"
+        f" the rows{f', here {rows_option(numbers)}' if numbers else ''}, and --keys the column of"
         " keys"
     )
 
@@ -740,10 +740,9 @@ def index_note(name: str) -> str:
     )
 
 
-def comma_list(names: list[str]) -> str:
-    """Names as --rows takes them from a shell."""
-    listed_names = shlex.quote(join_list(names[:MOST_SHOWN]))
-    return listed_names + (",…" if len(names) > MOST_SHOWN else "")
+def rows_option(names: list[str]) -> str:
+    """--rows with these names."""
+    return option("--rows", join_list(names[:MOST_SHOWN])) + (",…" if len(names) > MOST_SHOWN else "")
 
 
 def type_hint(name: str, kind: pyarrow.DataType) -> str:

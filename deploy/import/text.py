@@ -11,6 +11,7 @@ import gzip
 import io
 import pathlib
 import re
+import shlex
 import typing
 import zlib
 
@@ -201,6 +202,11 @@ def join_list(names: list[str]) -> str:
     line = io.StringIO()
     csv.writer(line, lineterminator="").writerow(names)
     return line.getvalue()
+
+
+def option(name: str, value: str) -> str:
+    """An option of the command line with its value, as a shell takes it."""
+    return f"{name}{'=' if value.startswith('-') else ' '}{shlex.quote(value)}"
 
 
 def shown(value: bytes | str) -> str:

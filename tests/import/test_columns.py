@@ -440,11 +440,11 @@ class ValuesOfCsv(ColumnTest):
         path = self.text("id,title,x,y,seen,day\n1,Alien,1,,true,2026-01-01\n2,Brazil,2,3,false,2026-01-02\n")
         self.assertEqual(self.refused(path, "--keys", "id"),
                          f"{path}: columns title (row 0: 'Alien'), seen (row 0: 'true') and day (row 0: '2026-01-01') are not numeric; write "
-                         "true as 1 and false as 0; --rows chooses the columns of the rows, here x,y, and --keys the column of keys")
+                         "true as 1 and false as 0; --rows chooses the columns of the rows, here --rows x,y, and --keys the column of keys")
         path = self.parquet(title=["Alien"], x=[1.0], seen=[True], day=pa.array([1], pa.date32()))
         self.assertEqual(self.refused(path),
                          f"{path}: columns title (row 0: 'Alien') and day (type date32[day]) are not numeric; "
-                         "df['day'] = pandas.to_datetime(df['day']).astype('int64') makes integers of times; --rows chooses the columns of the rows, here x,seen, and --keys the column of keys")
+                         "df['day'] = pandas.to_datetime(df['day']).astype('int64') makes integers of times; --rows chooses the columns of the rows, here --rows x,seen, and --keys the column of keys")
 
     def test_latin_1_is_refused_only_where_it_is_read(self):
         path = self.text("id,é,x\na,1,2\nb\xe9,1,2\n".encode("latin-1"))
@@ -523,7 +523,7 @@ class NamesWithCommas(ColumnTest):
                     self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), rows)
                 self.assertTrue(self.refused(path, "--rows", "x,y").endswith(""". The column 'x,y' is --rows '"x,y"'"""))
                 told = self.refused(path)
-                self.imported(path, "--rows", shlex.split(told.partition(", here ")[2].removesuffix(", and --keys the column of keys"))[0])
+                self.imported(path, *shlex.split(told.partition(", here ")[2].removesuffix(", and --keys the column of keys")))
                 self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [1, 2, 3, 4, 5, 6])
 
     def test_a_list_that_is_not_one_is_refused(self):

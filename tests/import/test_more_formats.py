@@ -1,5 +1,5 @@
 """Word vectors, .npy, JSON Lines, Arrow files, folders of partitions, and keys that are neither text nor integers."""
-import gzip, json, shlex, shutil, unittest.mock, uuid
+import gzip, json, re, shlex, shutil, unittest.mock, uuid
 
 import numpy as np
 import pyarrow as pa
@@ -555,7 +555,7 @@ class OrderOfFiles(ColumnTest):
                 notes, rows = self.rows(folder)
                 self.assertEqual(rows, [*range(len(names))])
                 self.assertRegex(notes[0], rf"\A{folder}: the files are joined by the numbers in their names, \S+ before \S+, as Dask reads a folder; "
-                                           r"pandas reads it by text\. Files that are named one by one are joined in the order given\Z")
+                                           r"pandas reads it by text, as --order text does\. --order number hides this note\Z")
                 self.assertEqual(self.rows(folder, "--keys", "id"), ([], rows))
                 self.assertEqual(strings(self.tensors("m.safetensors"), "x.keys"), [f"id{i}" for i in range(len(names))])
         self.assertIn("dt=2/a.parquet before dt=10/a.parquet", notes[0])
@@ -565,11 +565,25 @@ class OrderOfFiles(ColumnTest):
         folder = self.files(*(f"part.{i}.parquet" for i in range(12)))
         self.assertEqual(self.refused(folder, "--keys-from", keys),
                          f"{folder}: the order of its files is not certain: part.10.parquet is before part.2.parquet by text, as pandas reads a folder, "
-                         "and after it by number, as Dask does. Name the files one by one, in the order of the keys: "
-                         f"$(ls -v {folder}/*.parquet) by number, {folder}/*.parquet by text; --name m keeps the name of the table")
+                         "and after it by number, as Dask does. --order text or --order number says which one the keys have")
         self.assertIn("is not certain: part.10.parquet is before", self.refused(folder, "--keys-from", self.files_of_keys(), "--keys", "k"))
-        folder = self.files("dt=2/a.parquet", "dt=10/a.parquet")
-        self.assertIn(f"$(ls -v {folder}/*/*.parquet) by number", self.refused(folder, "--keys-from", keys))
+
+    def test_the_order_of_the_files_of_a_folder_is_chosen(self):
+        for names in [f"part {i}.parquet" for i in range(12)], [f"dt={i}/a b.parquet" for i in range(12)], [*(f"{i}.feather" for i in range(11)), "11.parquet"]:
+            folder = self.files(*names)
+            keys = self.text("".join(f"k{i}\n" for i in range(12)), "ids.txt")
+            advice = re.findall("--order (?:text|number)", self.refused(folder, "--keys-from", keys))
+            self.assertEqual(advice, ["--order text", "--order number"])
+            for order, rows in zip(advice, (sorted(range(12), key=lambda i: names[i]), [*range(12)])):
+                for given in [folder], [folder / name for name in names[::-1]]:
+                    with self.subTest(names[0], order=order, given=len(given)):
+                        self.assertEqual(self.rows(*given, "--keys-from", keys, *shlex.split(order)), ([], rows))
+        self.imported(self.files("dt=2/a.parquet", "dt=10/a.parquet"), "--rows", "dt", "--order", "text")
+        self.assertEqual(numbers(self.tensors("m.safetensors"), "dt"), [10, 2])
+
+    def test_files_without_an_order_have_no_option_for_it(self):
+        for path in self.text("a 1\n", "m.txt"), self.text("a\n1\n", "m.csv"):
+            self.assertEqual(self.refused(path, "--order", "text"), f"{path}: --order is for several Parquet or Arrow files, or a folder of them")
 
     def test_keys_are_in_one_file_and_not_in_a_folder(self):
         folder = self.files("1.parquet")
@@ -588,7 +602,9 @@ class OrderOfFiles(ColumnTest):
             self.assertEqual(self.rows(*given, "--keys", "id"), ([], order))
             self.assertEqual(strings(self.tensors("m.safetensors"), "x.keys"), [f"id{i}" for i in order])
         by_text = sorted(files)
-        note = f"{files[0]}: the files are joined in the order given, {files[10]} before {files[2]}; ls -v lists files by number"
+        note = f"{files[0]}: the files are joined in the order given, {files[10]} before {files[2]}; --order number joins "
+        note += "them by the numbers in their names, --order text hides this note"
+        self.assertEqual(self.rows(*by_text, "--order", "text")[0], [])
         for options in (), ("--keys-from", keys):
             self.assertEqual(self.rows(*by_text, *options), ([note], [files.index(file) for file in by_text]))
         self.assertEqual(self.rows(*by_text, "--keys", "id")[0], [])
