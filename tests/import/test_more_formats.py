@@ -234,16 +234,19 @@ class KeyFiles(ColumnTest):
                 self.assertEqual(self.notes(self.rows, "--keys-from", path, "--key-dtype", "string"), [])
 
     def test_word_vectors_are_no_keys(self):
-        for text, line, width, way in (
-                ("a 0.1 -2\nb 1 2e-5\nc nan 1\n", 1, 2, "word vectors are imported as they are, and their words are the keys; cut -d' ' -f1 FILE"),
-                ("2 3\na 0.1 .2 3.\nb 1 2 3\n", 2, 3, "tail -n +2 FILE | cut -d' ' -f1 >KEYS.txt takes the first word alone"),
-                ("a\t1\t2\nb\t1\t2\nc\t1\t2\n", 1, 2, "rename the file to .tsv"), ("a, 1, 2\nb, 1, 2\nc, 1, 2\n", 1, 2, "rename the file to .csv"),
-                ("0,500,3\n1,501,3\n2,502,4\n", 1, 2, "--keys 1; "), ("0,.5,3\n1,.6,3\n2,.7,4\n", 1, 2, "--keys 0; "),
-                ("".join(f"w{i} 1 2\n" for i in range(19)) + "odd\n", 1, 2, "word vectors are imported as they are")):
+        for text, line, columns, way in (
+                ("a 0.1 -2\nb 1 2e-5\nc nan 1\n", 1, "a word and 2 numbers", "word vectors are imported as they are, and their words are the keys; cut -d' ' -f1 FILE"),
+                ("2 3\na 0.1 .2 3.\nb 1 2 3\n", 2, "a word and 3 numbers", "tail -n +2 FILE | cut -d' ' -f1 >KEYS.txt takes the first word alone"),
+                ("a\t1\t2\nb\t1\t2\nc\t1\t2\n", 1, "a word and 2 numbers", "rename the file to .tsv"), ("a, 1, 2\nb, 1, 2\nc, 1, 2\n", 1, "a word and 2 numbers", "rename the file to .csv"),
+                ("0,500,3\n1,501,3\n2,502,4\n", 1, "3 numbers", "--keys 1; "),
+                ("0,.5,3\n1,.6,3\n2,.7,4\n", 1, "3 numbers", "--keys 0; "), ("1 .5 3\n2 .6 3\n-3.5 .7 4\n", 1, "3 numbers", "3 numbers; cut -d' ' -f1 FILE"),
+                ("".join(f"w{i}{' 1.5' * 9000}\n" for i in range(50)), 1, "a word and 9000 numbers", "word vectors are imported as they are"),
+                ("".join(f"w{i} 1 2\n" for i in range(19)) + "odd\n", 1, "a word and 2 numbers", "word vectors are imported as they are")):
             with self.subTest(text):
                 path = self.text(text, "k.txt")
                 error = self.refused(self.rows, "--keys-from", path)
-                self.assertIn(f"{path}, line {line}: {text.splitlines()[line - 1]!r} would be one key, but each line has a word and {width} numbers; ", error)
+                self.assertIn(f"{path}, line {line}: {text.splitlines()[line - 1][:40]!r}", error)
+                self.assertIn(f" would be one key, but each line has {columns}; ", error)
                 self.assertIn(way, error)
                 self.assertTrue(error.endswith("; if the whole lines are the keys, use --key-dtype string"), error)
         self.notes(self.rows, "--keys-from", self.text("a 1 2\nb 1 2\nc 1 2\n", "k.txt"), "--key-dtype", "string")
