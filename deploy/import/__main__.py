@@ -314,6 +314,8 @@ def plan_output(table: Table, target: str, drop_padding: bool, quiet: bool) -> O
     progress = Progress(f"reading the keys of {table.name}", 0, quiet)
     found = survey(keys, progress.add)
     progress.end()
+    for note in () if quiet else keys.found:
+        say("note", note)
     if not table.shape:
         raise Refused(f"{keys.place}: these are keys of rows, but {table.place} is a scalar")
     missing = table.n_rows - found.count

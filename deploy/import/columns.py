@@ -15,7 +15,7 @@ import numpy
 import pyarrow
 import pyarrow.compute
 
-from keys import FLOAT_TEXTS, USUAL_INTEGER, is_float, kind_of
+from keys import FLOAT_TEXTS, INTEGER_TEXT, PADDED_TEXT, USUAL_INTEGER, is_float, kind_of, note_padded
 from table import (
     BATCH_KEYS,
     DTYPES,
@@ -430,6 +430,7 @@ def keys_of_column(columns: Columns, name: str, asked: str | None) -> Keys:
         )
     given = asked or ("string" if text else kind_of(numpy.dtype(str(value)), place))
     target = pyarrow.large_string() if given == "string" else pyarrow.type_for_alias(given)
+    found: list[str] = []
 
     def batches() -> Iterator[Array | Strings]:
         for batch, file, first in columns.batches([name], BATCH_KEYS):
@@ -439,10 +440,13 @@ def keys_of_column(columns: Columns, name: str, asked: str | None) -> Keys:
             where = f"{file}, column {clear(name)}"
             if column.null_count:
                 raise Refused(f"{where}: row {first + first_null(column)} has no key")
-            if is_uuid(value):
-                column = cast_keys(uuid_texts(column), target, where, first)
-            else:
-                column = cast_keys(column, target, where, first)
+            given_keys = uuid_texts(column) if is_uuid(value) else column
+            column = cast_keys(given_keys, target, where, first)
+            if text and given != "string":
+                padded = first_match(given_keys, PADDED_TEXT)
+                if padded >= 0:
+                    key = given_keys.cast(pyarrow.large_string())[padded].as_py()
+                    note_padded(found, f"{where}: row {first + padded}", key)
             yield strings_of_column(column) if given == "string" else column.to_numpy()
 
     files = (FileRows(f"{file.place}, column {clear(name)}", file.rows) for file in columns.files())
@@ -453,7 +457,15 @@ def keys_of_column(columns: Columns, name: str, asked: str | None) -> Keys:
         tuple(files),
         may_have_header=not columns.has_header,
         asked=asked is not None,
+        found=found,
     )
+
+
+def first_match(column: pyarrow.Array, pattern: str, matches: bool = True) -> int:
+    """Position of the first text that matches, or does not; -1 if there is none."""
+    texts = column.cast(pyarrow.large_string())
+    found = pyarrow.compute.match_substring_regex(texts, rf"\A({pattern})\z")
+    return int(pyarrow.compute.index(found, matches).as_py())
 
 
 def is_uuid(kind: pyarrow.DataType) -> bool:
@@ -471,6 +483,10 @@ def cast_keys(
     """Keys as integers or text."""
 
     def cast(keys: pyarrow.Array) -> pyarrow.Array:
+        if target != pyarrow.large_string() and not pyarrow.types.is_integer(keys.type):
+            keys = keys.cast(pyarrow.large_string())
+            if first_match(keys, INTEGER_TEXT, False) >= 0:
+                raise pyarrow.ArrowInvalid  # such as 0x1f, which Arrow converts
         return keys.cast(target)
 
     row = first_refused(column, cast)
