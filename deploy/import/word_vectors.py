@@ -163,6 +163,11 @@ class WordVectors:
             raise Refused(
                 f"{place}: {shown(line)} has fewer than {self.width} numbers after a word{says}"
             )
+        if not word:
+            raise Refused(
+                f"{place}: {shown(line)} starts with a space; expected a word before its {self.width}"
+                " numbers"
+            )
         if b" " in word or b"\t" in word:
             first, *_, last = re.split(rb"[ \t]", word)
             if not first or not last or is_number(last.rstrip(b",")):

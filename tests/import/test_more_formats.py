@@ -101,6 +101,8 @@ class WordVectors(ColumnTest):
             self.imported(path)
             self.assertEqual(strings(self.tensors("m.safetensors"), "vectors.keys"), ["king", "queen"])
         self.assertIn(", line 1: ' 0.5 1.5' starts with a space; expected a word before its 2 numbers", self.refused(self.text(f" 0.5 1.5\n{rows}", "m.txt")))
+        for first in rows, f"{rows.count(chr(10)) + 1} 2\n{rows}":
+            self.assertIn(": ' 0.5 1.5' starts with a space; expected a word before its 2 numbers", self.refused(self.text(f"{first} 0.5 1.5\n", "m.txt")))
         self.assertNotIn("header", self.refused(self.text("x y\n0.5 1.5\n", "m.txt")))
 
     def test_words_that_seem_to_be_quoted_are_noted(self):
