@@ -6,6 +6,7 @@
 #include "kernels/utf8.h"
 
 #include <ctype.h>
+#include <stdint.h>
 #include <string.h>
 
 #define IMPORT "deploy/import makes a table of it"
@@ -80,14 +81,43 @@ static bool is_control(char c)
     return (unsigned char)c < ' ' && c != '\t' && c != '\n' && c != '\r';
 }
 
-/* True if the first `width` bytes are zeros and an ASCII character, at one end: UTF-16 or 32. */
-static bool is_wide(const char *bytes, size_t size, size_t width)
+/* The unit of UTF-16 or UTF-32 at `bytes`. */
+static uint32_t unit_at(const unsigned char *bytes, size_t width, bool is_big_endian)
 {
-    size_t zeros = 0;
-    for (size_t i = 0; i < width && i < size; i++)
-        zeros += bytes[i] == 0;
-    const char c = (char)(size >= width ? bytes[0] | bytes[width - 1] : 0);
-    return zeros == width - 1 && c && !is_control(c) && (unsigned char)c < 0x80;
+    uint32_t unit = 0;
+    for (size_t i = 0; i < width; i++)
+        unit |= (uint32_t)bytes[i] << 8 * (is_big_endian ? width - 1 - i : i);
+    return unit;
+}
+
+static bool is_printable(uint32_t unit)
+{
+    enum { AFTER_ASCII = 0x7f, FIRST_OF_LATIN = 0xa0, LAST_OF_UNICODE = 0x10ffff };
+    return unit < AFTER_ASCII ? !is_control((char)unit)
+                              : unit >= FIRST_OF_LATIN && unit <= LAST_OF_UNICODE;
+}
+
+/* True for UTF-16 or UTF-32 from its ASCII character at the start to its end: JSON that is closed,
+ * or lines with a separator. Elements of int16 and int32 may be characters, too, but these are not
+ * where such text has them. */
+static bool is_wide(const char *text, size_t size, size_t width)
+{
+    const unsigned char *bytes = (const unsigned char *)text;
+    const bool is_big_endian = size > 0 && bytes[0] == 0;
+    uint32_t first = 0, last = 0, end = 0;
+    bool is_separated = false;
+    if (size % width)
+        return false;
+    for (size_t at = 0; at < size; at += width) {
+        end = unit_at(bytes + at, width, is_big_endian);
+        if (!is_printable(end))
+            return false;
+        is_separated |= end == ',' || end == ';' || end == '\t';
+        last = end == ' ' || end == '\t' || end == '\r' || end == '\n' ? last : end;
+        first = first ? first : last;
+    }
+    const bool is_json = (first == '{' && last == '}') || (first == '[' && last == ']');
+    return is_json || (is_separated && end == '\n' && first < 0x80);
 }
 
 static const struct td_foreign *find_wide_text(const char *bytes, size_t size)
