@@ -526,6 +526,13 @@ class NamesWithCommas(ColumnTest):
                 self.imported(path, *shlex.split(told.partition(", here ")[2].removesuffix(", and --keys the column of keys")))
                 self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [1, 2, 3, 4, 5, 6])
 
+    def test_names_in_a_list_are_told_apart(self):
+        lists = {"a b": [[1.0]], "c,d": [[2.0]]}
+        self.assertIn(": there are several columns of lists, 'a b', 'c,d', e; ", self.refused(self.parquet(**lists, e=[[3.0]])))
+        self.assertIn("; columns 'x, y' and z are left out", self.notes(self.parquet(**{"x, y": [1], "z": [2], "v": [[1.0]]}))[0])
+        self.assertIn(": columns 'item id' and id are part of the rows, ", self.notes(self.parquet(**{"item id": [1], "id": [2], "v": [3]}))[0])
+        self.assertIn(": columns 'p q' (row 0: 'x') and r (row 0: 'y') are not numeric", self.refused(self.parquet(**{"p q": ["x"], "r": ["y"]})))
+
     def test_a_list_that_is_not_one_is_refused(self):
         for rows in "a,,b", "", '"a', '"a"b', ",":
             status, _, errors = run(self.text("a,b\n1,2\n"), "--data-dir", self.data, "--rows", rows)
