@@ -97,7 +97,8 @@ def refuse_equal(keys: Keys, fingerprints: set[int]) -> None:
             break
         first.setdefault(key, position)
     if found:
-        raise Refused(f"{keys.place}: {'; '.join(found)}. A key names one row")
+        notes = "".join(f". {note}" for note in keys.found)
+        raise Refused(f"{keys.place}: {'; '.join(found)}. A key names one row{notes}")
 
 
 def show_two(keys: Keys, one: int, two: int) -> str:

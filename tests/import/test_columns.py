@@ -719,6 +719,13 @@ class KeysOfCsv(ColumnTest):
                     self.assertEqual(self.notes(*arguments, "--key-dtype", kind), [f"{place.format(path)} is '007', {lost}"])
             self.assertEqual(self.notes(*arguments, "--key-dtype", "string"), [])
 
+    def test_keys_that_are_equal_without_their_zeros_say_so(self):
+        for path, options, _ in self.files_of_keys(["7", "007", "8"]):
+            with self.subTest(path.name):
+                error = self.refused(path, *options, "--key-dtype", "int64")
+                self.assertRegex(error, r"keys 0 and 1 are both 7\. A key names one row\. .* is '007', which becomes 7: the zeros before a number are lost, ")
+                self.assertEqual(self.notes(path, *options, *shlex.split(error.partition("; ")[2].removesuffix(" keeps them"))), [])
+
 
 class SeveralFiles(ColumnTest):
     """An error about one of the files that make a table names that file."""
