@@ -692,7 +692,8 @@ def default_rows(columns: Columns, keys: str | None, other_keys: bool) -> list[s
     lists = [field.name for field in fields if is_list(storage_type(field.type))]
     if len(lists) > 1:
         raise Refused(
-            f"{columns.place}: there are several columns of lists, {', '.join(lists)}"
+            f"{columns.place}: there are several columns of lists,"
+            f" {', '.join(map(clear, lists))}"
             f"{''.join(origin_of(columns, name) for name in lists)}; --rows chooses one"
         )
     if not fields:
@@ -702,7 +703,7 @@ def default_rows(columns: Columns, keys: str | None, other_keys: bool) -> list[s
         if others:
             columns.notes.append(
                 f"{columns.place}: the rows are the lists of column {lists[0]};"
-                f" {columns_listed(others, len(others))} left out"
+                f" {columns_listed([*map(clear, others)], len(others))} left out"
                 + ("" if keys is not None or other_keys else NO_KEYS)
             )
         return lists
@@ -714,7 +715,7 @@ def default_rows(columns: Columns, keys: str | None, other_keys: bool) -> list[s
     identifiers = [name for name in chosen if IDENTIFIER.fullmatch(name)]
     if keys is None and not other_keys and identifiers and len(chosen) > 1:
         columns.notes.append(
-            f"{columns.place}: {columns_listed(identifiers, len(identifiers))} part of the rows{NO_KEYS}"
+            f"{columns.place}: {columns_listed([*map(clear, identifiers)], len(identifiers))} part of the rows{NO_KEYS}"
         )
     return chosen
 
@@ -726,7 +727,7 @@ def refuse_text(columns: Columns, fields: list[pyarrow.Field]) -> None:
     if not others:
         return
     found = [first_text(columns, name) for name in others]
-    values = [f"{name} ({what})" for name, (what, _) in zip(others, found)]
+    values = [f"{clear(name)} ({what})" for name, (what, _) in zip(others, found)]
     hint = next((hint for _, hint in found if hint), "")
     raise Refused(
         f"{columns.place}: {columns_listed(values, len(others))} not numeric{hint}; --rows chooses the columns of"

@@ -97,7 +97,8 @@ def refuse_equal(keys: Keys, fingerprints: set[int]) -> None:
             break
         first.setdefault(key, position)
     if found:
-        raise Refused(f"{keys.place}: {'; '.join(found)}. A key names one row")
+        notes = "".join(f". {note}" for note in keys.found)
+        raise Refused(f"{keys.place}: {'; '.join(found)}. A key names one row{notes}")
 
 
 def show_two(keys: Keys, one: int, two: int) -> str:
@@ -225,8 +226,12 @@ def keys_of_array(array: Array, place: str) -> Keys:
     if array.ndim != 1:
         raise Refused(f"{place}: keys of shape {list(array.shape)}; expected a vector")
     if array.dtype.kind == "U":
+        try:
+            texts = array.tolist()
+        except (SystemError, ValueError) as e:  # by the version of Python
+            raise Refused(f"{place}: its text is damaged: it has a character above U+10FFFF") from e
         return keys_of_texts(
-            [encode_text(text, f"{place}, key {i}") for i, text in enumerate(array.tolist())], place
+            [encode_text(text, f"{place}, key {i}") for i, text in enumerate(texts)], place
         )
     if array.dtype.kind == "S":
         return keys_of_texts(

@@ -526,6 +526,13 @@ class NamesWithCommas(ColumnTest):
                 self.imported(path, *shlex.split(told.partition(", here ")[2].removesuffix(", and --keys the column of keys")))
                 self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [1, 2, 3, 4, 5, 6])
 
+    def test_names_in_a_list_are_told_apart(self):
+        lists = {"a b": [[1.0]], "c,d": [[2.0]]}
+        self.assertIn(": there are several columns of lists, 'a b', 'c,d', e; ", self.refused(self.parquet(**lists, e=[[3.0]])))
+        self.assertIn("; columns 'x, y' and z are left out", self.notes(self.parquet(**{"x, y": [1], "z": [2], "v": [[1.0]]}))[0])
+        self.assertIn(": columns 'item id' and id are part of the rows, ", self.notes(self.parquet(**{"item id": [1], "id": [2], "v": [3]}))[0])
+        self.assertIn(": columns 'p q' (row 0: 'x') and r (row 0: 'y') are not numeric", self.refused(self.parquet(**{"p q": ["x"], "r": ["y"]})))
+
     def test_a_list_that_is_not_one_is_refused(self):
         for rows in "a,,b", "", '"a', '"a"b', ",":
             status, _, errors = run(self.text("a,b\n1,2\n"), "--data-dir", self.data, "--rows", rows)
@@ -711,6 +718,13 @@ class KeysOfCsv(ColumnTest):
                 with self.subTest(path.name, kind=kind):
                     self.assertEqual(self.notes(*arguments, "--key-dtype", kind), [f"{place.format(path)} is '007', {lost}"])
             self.assertEqual(self.notes(*arguments, "--key-dtype", "string"), [])
+
+    def test_keys_that_are_equal_without_their_zeros_say_so(self):
+        for path, options, _ in self.files_of_keys(["7", "007", "8"]):
+            with self.subTest(path.name):
+                error = self.refused(path, *options, "--key-dtype", "int64")
+                self.assertRegex(error, r"keys 0 and 1 are both 7\. A key names one row\. .* is '007', which becomes 7: the zeros before a number are lost, ")
+                self.assertEqual(self.notes(path, *options, *shlex.split(error.partition("; ")[2].removesuffix(" keeps them"))), [])
 
 
 class SeveralFiles(ColumnTest):

@@ -307,6 +307,13 @@ class Npy(ColumnTest):
         np.save(path, np.array(["x"]))
         self.assertIn("the dtype is <U1; expected one of bool", self.refused(path))
 
+    def test_damaged_text_is_refused(self):
+        np.save(self.work / "m.npy", np.zeros(1))
+        path = self.work / "k.npy"
+        np.save(path, np.array(["a"]))
+        path.write_bytes(path.read_bytes()[:-4] + b"\xff\xff\xff\x7f")
+        self.assertEqual(self.refused(self.work / "m.npy", "--keys-from", path), f"{path}: its text is damaged: it has a character above U+10FFFF")
+
     def test_key_dtype_is_of_all_keys(self):
         np.savez(self.work / "m.npz", w=np.zeros((2, 1), "f4"), **{"w.keys": np.array([1, 2])})
         self.imported(self.work / "m.npz", "--key-dtype", "string")
