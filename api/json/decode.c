@@ -189,6 +189,13 @@ static td_status read_input(struct reader *reader, int input, bool of_table,
                                  of_table ? TD_TABLE_KEYS : spec->name);
     }
     reader->request->called_keys |= of_table;
+    struct td_json_scan *scan = &reader->source.scan;
+    if (spec->optional && td_json_peek(scan) == 'n' &&
+        td_name_begins("null", scan->at, (size_t)(scan->end - scan->at))) {
+        td_json_refuse(path, reader->source.err, "%s is null; to give none, leave it out",
+                       spec->name);
+        return td_error_at_input(reader->source.err, TD_MALFORMED_REQUEST, "%s", spec->name);
+    }
     if (spec->list)
         return read_list(reader, input, path, operand);
     if (of_table && td_input_is_row_numbers(spec)) {

@@ -37,9 +37,19 @@ class OpRefusals(HttpTest):
         for path, body in (("/v1/gather", {"params": [1, 2], "indices": [0, -1]}), ("/v1/tensors/negative/gather", {"indices": [0, -1]}),
                            ("/v1/tensors/negative/embedding_bag", {"indices": [[0, -1]]})):
             problem = self.assertProblem(self.post(path, body), 422, "INDEX_OUT_OF_BOUNDS", index=-1)
-            self.assertIn("is not in [0, 2); bounds = wrap counts negative indices from the end", problem["detail"])
-            self.assertStatus(self.post(path, {**body, "bounds": "wrap"}), 200)
+            self.assertIn("bounds = wrap counts negative indices from the end", problem["detail"])
+            self.assertIn("-1 of find is a key that is not there, for which bounds = zero gives zeros", problem["detail"])
+            for bounds in ("wrap", "zero"):
+                self.assertStatus(self.post(path, {**body, "bounds": bounds}), 200)
         self.assertStatus(self.request("DELETE", "/v1/tensors/negative"), 204)
+
+    def test_null_for_an_optional_input_is_no_tensor(self):
+        """serialisers write absent members so; NaN is not meant"""
+        body = {"params": [[1.5, 2]], "indices": [0], "offsets": [0]}
+        for name in ("weights", "segment_ids", "scale"):
+            problem = self.assertProblem(self.post("/v1/embedding_bag", body | {name: None}), 400, "MALFORMED_REQUEST", input=name)
+            self.assertEqual(problem["detail"], f"{name} is null; to give none, leave it out")
+        self.assertStatus(self.post("/v1/embedding_bag", body), 200)
 
     def test_a_bad_scalar_index_has_an_empty_position(self):
         reply = self.post("/v1/gather", {"params": [1, 2], "indices": 2})
