@@ -51,6 +51,18 @@ class OpRefusals(HttpTest):
             self.assertEqual(problem["detail"], f"{name} is null; to give none, leave it out")
         self.assertStatus(self.post("/v1/embedding_bag", body), 200)
 
+    def test_keys_in_the_place_of_their_table_lead_to_it(self):
+        """advice to set keys would replace good ones"""
+        self.assertStatus(self.request("PUT", "/v1/tensors/keyed", b'{"tensor": [1.5, 2.5], "keys": ["a", "b"]}', {"Content-Type": JSON}), 201)
+        self.addCleanup(self.request, "DELETE", "/v1/tensors/keyed")
+        ref = {"ref": "keyed.keys"}
+        for path, body in (("/v1/tensors/keyed.keys/find", {"keys": ["b"]}), ("/v1/tensors/keyed.keys/lookup", {"keys": ["b"]}),
+                           ("/v1/tensors/keyed.keys/gather", {"keys": ["b"]}), ("/v1/lookup", {"params": ref, "queries": ["b"]}),
+                           ("/v1/gather", {"params": ref, "indices": {"keys": ["b"]}})):
+            problem = self.assertProblem(self.post(path, body), 422, "INVALID_ARGUMENT")
+            self.assertIn("these are the keys of 'keyed', which have no keys themselves; rows are found in 'keyed'", problem["detail"])
+        self.assertEqual(self.post("/v1/tensors/keyed/find", {"keys": ["b"]}).json()["output"]["data"], [1])
+
     def test_a_bad_scalar_index_has_an_empty_position(self):
         reply = self.post("/v1/gather", {"params": [1, 2], "indices": 2})
         self.assertProblem(reply, 422, "INDEX_OUT_OF_BOUNDS", position=[], index=2, bound=2, bad_count=1)

@@ -311,7 +311,8 @@ static const struct {
       "",
       "float32[3,4] 0..11",
       "int32[3,2] 0 1 2 -1 3 0",
-      "indices[1,1] = -1 is not in [0, 4); -1 of find is a key that is not there, for which bounds = "
+      "indices[1,1] = -1 is not in [0, 4); -1 of find is a key that is not there, for which bounds "
+      "= "
       "zero gives zeros; bounds = wrap counts negative indices from the end",
       2,
       1,
