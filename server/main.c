@@ -397,9 +397,10 @@ int main(int argc, char **argv)
         !check_origins(&services.config, message) || !check_proxies(&services.config, message) ||
         !td_collector_check(&services.config, message) ||
         !td_devices_check_system(&services.config, message) ||
-        !td_credentials_open(&services, message, sizeof message))
+        !td_credentials_open(&services, message, sizeof message)) {
+        td_config_name_source(argc, argv, environ, message);
         status = wrong(message);
-    else if (action == TD_CONFIG_RUN)
+    } else if (action == TD_CONFIG_RUN)
         status = run(&services);
     else
         status = check(&services);

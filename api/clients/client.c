@@ -58,7 +58,7 @@ static struct reply send_request(CURL *curl, const char *method, const char *pat
     headers = curl_slist_append(headers, accept);
     curl_easy_setopt(curl, CURLOPT_URL, url);
     curl_easy_setopt(curl, CURLOPT_HTTPHEADER, headers);
-    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, json);
+    curl_easy_setopt(curl, CURLOPT_POSTFIELDS, json ? json : ""); /* NULL: libcurl reads stdin */
     curl_easy_setopt(curl, CURLOPT_CUSTOMREQUEST, method);
     curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, append);
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, &reply);
@@ -81,13 +81,21 @@ static cJSON *send_json(CURL *curl, const char *method, const char *path, const 
     return parsed;
 }
 
+/* As send_json, for a request that must succeed: an error of the server ends the program. */
+static cJSON *get_result(CURL *curl, const char *method, const char *path, const char *json)
+{
+    cJSON *reply = send_json(curl, method, path, json);
+    const cJSON *detail = cJSON_GetObjectItem(reply, "detail");
+    if (detail != NULL)
+        die(cJSON_GetStringValue(detail));
+    return reply;
+}
+
 /* Sends a request for an op and prints the data of its output. */
 static void print_output(CURL *curl, const char *title, const char *path, const char *json)
 {
-    cJSON *reply = send_json(curl, "POST", path, json);
+    cJSON *reply = get_result(curl, "POST", path, json);
     const cJSON *output = cJSON_GetObjectItem(reply, "output");
-    if (output == NULL)
-        die(cJSON_GetStringValue(cJSON_GetObjectItem(reply, "detail")));
     char *data = cJSON_PrintUnformatted(cJSON_GetObjectItem(output, "data"));
     printf("%s: %s\n", title, data);
     free(data);
@@ -130,7 +138,7 @@ int main(int argc, char **argv)
         die("no memory");
 
     /* The table is stored under its name. */
-    cJSON *about = send_json(curl, "PUT", TABLE, "[[0.5, 1.5], [2.5, 3.5], [4.5, 5.5]]");
+    cJSON *about = get_result(curl, "PUT", TABLE, "[[0.5, 1.5], [2.5, 3.5], [4.5, 5.5]]");
     printf("table: %s [%g, %g]\n", cJSON_GetStringValue(cJSON_GetObjectItem(about, "dtype")),
            number(about, "shape", 0), number(about, "shape", 1));
     cJSON_Delete(about);
@@ -151,7 +159,7 @@ int main(int argc, char **argv)
 
     /* Row 1 is replaced in place. Each index is a list of coordinates. */
     const char *update = "{\"indices\": [[1]], \"updates\": [[7.5, 8.5]]}";
-    cJSON_Delete(send_json(curl, "POST", TABLE "/scatter", update));
+    cJSON_Delete(get_result(curl, "POST", TABLE "/scatter", update));
     print_output(curl, "scatter", "/v1/gather", "{\"params\": " REF ", \"indices\": 1}");
 
     /* There is no row 7. Every error has a code for programs and a message, detail, for people. */
@@ -165,7 +173,9 @@ int main(int argc, char **argv)
     cJSON_Delete(problem);
 
     reply = send_request(curl, "DELETE", TABLE, NULL, "Accept: " JSON);
-    printf("%s\n", reply.status == 204 ? "deleted" : reply.body);
+    if (reply.status != 204)
+        die(reply.body);
+    printf("deleted\n");
     free(reply.body);
     curl_easy_cleanup(curl);
     return 0;

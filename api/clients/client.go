@@ -137,7 +137,8 @@ func main() {
 		fmt.Printf("error: %s: %s%v is %d, the bound %d\n", e.Code, e.Input, e.Position, e.Index, e.Bound)
 	}
 
-	if status, _ = sendRequest("DELETE", table, "", nil, ""); status == http.StatusNoContent {
-		fmt.Println("deleted")
+	if status, data = sendRequest("DELETE", table, "", nil, ""); status != http.StatusNoContent {
+		log.Fatalf("%s", data)
 	}
+	fmt.Println("deleted")
 }

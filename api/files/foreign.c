@@ -6,6 +6,7 @@
 #include "kernels/utf8.h"
 
 #include <ctype.h>
+#include <stdint.h>
 #include <string.h>
 
 #define IMPORT "deploy/import makes a table of it"
@@ -67,7 +68,7 @@ static const struct td_foreign utf16 = { "text in UTF-16", "send UTF-8", "" },
                                          "" };
 
 /* Binary files that were sent as text. */
-#define BINARY "send it as it is, with curl --data-binary or -T"
+#define BINARY "send it as it is, with curl --data-binary or -T, or with CURLOPT_POSTFIELDSIZE"
 static const struct td_foreign
     stripped_npy = { "a .npy file without its NULs, as curl -d sends it", BINARY, "" },
     stripped_safetensors = { "a safetensors file without its NULs, as curl -d sends it", BINARY,
@@ -80,14 +81,43 @@ static bool is_control(char c)
     return (unsigned char)c < ' ' && c != '\t' && c != '\n' && c != '\r';
 }
 
-/* True if the first `width` bytes are zeros and an ASCII character, at one end: UTF-16 or 32. */
-static bool is_wide(const char *bytes, size_t size, size_t width)
+/* The unit of UTF-16 or UTF-32 at `bytes`. */
+static uint32_t unit_at(const unsigned char *bytes, size_t width, bool is_big_endian)
 {
-    size_t zeros = 0;
-    for (size_t i = 0; i < width && i < size; i++)
-        zeros += bytes[i] == 0;
-    const char c = (char)(size >= width ? bytes[0] | bytes[width - 1] : 0);
-    return zeros == width - 1 && c && !is_control(c) && (unsigned char)c < 0x80;
+    uint32_t unit = 0;
+    for (size_t i = 0; i < width; i++)
+        unit |= (uint32_t)bytes[i] << 8 * (is_big_endian ? width - 1 - i : i);
+    return unit;
+}
+
+static bool is_printable(uint32_t unit)
+{
+    enum { AFTER_ASCII = 0x7f, FIRST_OF_LATIN = 0xa0, LAST_OF_UNICODE = 0x10ffff };
+    return unit < AFTER_ASCII ? !is_control((char)unit)
+                              : unit >= FIRST_OF_LATIN && unit <= LAST_OF_UNICODE;
+}
+
+/* True for UTF-16 or UTF-32 from its ASCII character at the start to its end: JSON that is closed,
+ * or lines with a separator. Elements of int16 and int32 may be characters, too, but these are not
+ * where such text has them. */
+static bool is_wide(const char *text, size_t size, size_t width)
+{
+    const unsigned char *bytes = (const unsigned char *)text;
+    const bool is_big_endian = size > 0 && bytes[0] == 0;
+    uint32_t first = 0, last = 0, end = 0;
+    bool is_separated = false;
+    if (size % width)
+        return false;
+    for (size_t at = 0; at < size; at += width) {
+        end = unit_at(bytes + at, width, is_big_endian);
+        if (!is_printable(end))
+            return false;
+        is_separated |= end == ',' || end == ';' || end == '\t';
+        last = end == ' ' || end == '\t' || end == '\r' || end == '\n' ? last : end;
+        first = first ? first : last;
+    }
+    const bool is_json = (first == '{' && last == '}') || (first == '[' && last == ']');
+    return is_json || (is_separated && end == '\n' && first < 0x80);
 }
 
 static const struct td_foreign *find_wide_text(const char *bytes, size_t size)
@@ -179,12 +209,24 @@ static const struct td_foreign *find_stripped(const char *bytes, size_t size)
     }
     if (begins(bytes, size, "\xc2\x93NUMPY") || begins(bytes, size, "\xef\xbf\xbdNUMPY"))
         return &decoded_npy;
-    for (size_t at = 1; at <= LENGTH && at + 1 < size; at++)
-        if (bytes[at] == '{' && bytes[at + 1] == '"' && bytes[0] != '[' && bytes[0] != '{')
+    for (size_t at = 0; at <= LENGTH && at + 1 < size; at++)
+        if (bytes[at] == '{' && bytes[at + 1] == '"' && (at == 0 || !strchr("[{", bytes[0])))
             return memmem(bytes, size < 65536 ? size : 65536, offsets, sizeof offsets - 1)
                        ? &stripped_safetensors
                        : NULL;
     return NULL;
+}
+
+/* True if the body has no NUL although it is no text or is not to be text: a safetensors file or
+ * another binary file has one near its start. */
+static bool may_be_cut(td_format sent, const char *bytes, size_t size)
+{
+    if (size == 0 || memchr(bytes, 0, size))
+        return false;
+    if (sent == TD_FORMAT_SAFETENSORS)
+        return true;
+    return sent == TD_FORMAT_JSON &&
+           (is_binary(bytes, size) || (size == 1 && !strchr(" \t\n\r\"{[-0123456789tfn", *bytes)));
 }
 
 static const struct td_foreign *find_other_text(const char *bytes, size_t size)
@@ -226,6 +268,8 @@ const struct td_foreign *td_foreign_find(const void *bytes, size_t size)
     return NULL;
 }
 
+#define MAY_BE_CUT                                                                                 \
+    "curl -d, and CURLOPT_POSTFIELDS without a size, end a binary file at its first NUL; " BINARY
 #define ELEMENTS_ALONE "elements alone, without a header, are sent as base64 in JSON"
 
 td_status td_foreign_explain_body(td_status status, td_format sent, const void *bytes, size_t size,
@@ -238,6 +282,8 @@ td_status td_foreign_explain_body(td_status status, td_format sent, const void *
         found = find_other(sent, bytes, size);
     if (found == &lines && err && err->offset < 0) /* the text is JSON */
         found = NULL;
+    if (!found && may_be_cut(sent, bytes, size))
+        td_error_hint(err, MAY_BE_CUT);
     if (!found && sent == TD_FORMAT_SAFETENSORS && size > 0 && !td_safetensors_is(bytes, size))
         td_error_hint(err, "the body has the type of a safetensors file; " ELEMENTS_ALONE);
     if (!found && sent == TD_FORMAT_JSON && is_binary(bytes, size))

@@ -272,12 +272,14 @@ static bool means_nonfinite(const struct td_json_array *array, const char *p)
            td_json_is_nonfinite(p, end);
 }
 
-/* Adds to the error of the value at p how NaN is written, if that was meant. */
+/* Adds to the error of the value at p how NaN, or a typed array of JavaScript, is written, if that
+ * was meant. */
 static td_status hint(const struct td_json_array *array, const char *p, td_status status)
 {
     if (means_nonfinite(array, p))
         td_json_hint_nonfinite(array->err,
                                array->style == TD_SCALARS_TYPED ? array->dtype : TD_DTYPE_FLOAT32);
+    td_json_hint_typed_array(array->err, p, array->parser.end);
     return status;
 }
 

@@ -125,6 +125,7 @@ static td_status read_list(struct reader *reader, int input, const struct td_jso
         td_json_refuse(path, reader->source.err, "%s is %s; a list of tensors is expected",
                        spec->name, kind);
         td_json_hint_string(scan, &reader->source);
+        td_json_hint_typed_array(reader->source.err, scan->at, scan->end);
         return td_error_at_input(reader->source.err, TD_MALFORMED_REQUEST, "%s", spec->name);
     }
     bool more;
@@ -188,6 +189,13 @@ static td_status read_input(struct reader *reader, int input, bool of_table,
                                  of_table ? TD_TABLE_KEYS : spec->name);
     }
     reader->request->called_keys |= of_table;
+    struct td_json_scan *scan = &reader->source.scan;
+    if (spec->optional && td_json_peek(scan) == 'n' &&
+        td_name_begins("null", scan->at, (size_t)(scan->end - scan->at))) {
+        td_json_refuse(path, reader->source.err, "%s is null; to give none, leave it out",
+                       spec->name);
+        return td_error_at_input(reader->source.err, TD_MALFORMED_REQUEST, "%s", spec->name);
+    }
     if (spec->list)
         return read_list(reader, input, path, operand);
     if (of_table && td_input_is_row_numbers(spec)) {
@@ -327,5 +335,6 @@ td_status td_json_decode(const char *body, size_t bytes, struct td_resolver *res
     if (scan->at != scan->end)
         return td_json_syntax(scan, scan->at, err, "expected the end of the body");
     status = td_json_siblings_end(&reader.siblings, &reader.source, request);
+    request->has_complex_base64 = reader.source.has_complex_base64;
     return status == TD_OK && request->row_keys ? read_row_keys(&reader) : status;
 }

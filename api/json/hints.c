@@ -32,6 +32,19 @@ void td_json_hint_nonfinite(struct td_error *err, td_dtype dtype)
                   td_dtype_is_complex(dtype) ? "[\"NaN\",0]" : "\"NaN\"");
 }
 
+/* ---- typed arrays of JavaScript -------------------------------------------------------------- */
+
+void td_json_hint_typed_array(struct td_error *err, const char *at, const char *end)
+{
+    static const char key[] = "\"0\"";
+    if (at == end || *at != '{')
+        return;
+    at = td_json_skip_space(at + 1, end);
+    if (td_name_begins(key, at, (size_t)(end - at)))
+        td_error_hint(err, "JSON.stringify makes such an object of a typed array x; send "
+                           "Array.from(x)");
+}
+
 /* ---- complex numbers ------------------------------------------------------------------------- */
 
 void td_json_hint_complex(struct td_error *err)
@@ -52,7 +65,11 @@ static bool is_about_shape(const struct td_tensor *tensor, const struct td_error
 void td_json_hint_dtype(struct td_error *err, const char *of, td_dtype dtype)
 {
     if (err && err->status == TD_MALFORMED_REQUEST && err->has_pointer)
-        td_error_hint(err, "dtype %s is expected, as in %s", td_dtype_info(dtype)->name, of);
+        td_error_hint(err, "dtype %s is expected, as in %s%s", td_dtype_info(dtype)->name, of,
+                      dtype == TD_DTYPE_INT32
+                          ? "; without a dtype, numbers without a fraction are int32: to have "
+                            "float32, give {\"dtype\": \"float32\", \"data\": [...]}"
+                          : "");
 }
 
 /* ---- resident tensors and keys --------------------------------------------------------------- */
@@ -108,7 +125,7 @@ void td_json_hint_inputs(const struct td_request *request, struct td_error *err)
                 return;
             }
             if (td_dtype_is_complex(tensor->dtype) && !tensor->owner &&
-                is_about_shape(tensor, err)) {
+                !request->has_complex_base64 && is_about_shape(tensor, err)) {
                 td_json_hint_complex(err);
                 return;
             }

@@ -16,6 +16,10 @@ bool td_json_is_nonfinite(const char *at, const char *end);
 /* Adds how NaN and the infinities are written in a tensor of this dtype, a float or complex one. */
 void td_json_hint_nonfinite(struct td_error *err, td_dtype dtype);
 
+/* If the value at `at` is an object with the key "0", as JSON.stringify makes it of a typed array,
+ * adds how a typed array is sent. */
+void td_json_hint_typed_array(struct td_error *err, const char *at, const char *end);
+
 /* Adds to the error of a complex tensor's shape that the last dimension of its data is [re, im]. */
 void td_json_hint_complex(struct td_error *err);
 

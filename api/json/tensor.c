@@ -227,6 +227,7 @@ static td_status finish_object(struct td_json_source *source, const struct td_js
     }
     if (object->seen & SEEN(BASE64)) {
         struct td_json_path step = td_json_member(path, "base64", 6);
+        source->has_complex_base64 |= td_dtype_is_complex(object->dtype);
         return decode_base64(source, &step, object, out);
     }
     if (object->data_read)
@@ -275,11 +276,16 @@ td_status td_json_tensor(struct td_json_source *source, const td_dtype *as,
                          struct td_untyped untyped, const struct td_json_path *path,
                          struct td_tensor *out)
 {
-    if (td_json_peek(&source->scan) == '{')
-        return read_object(source, untyped.others, path, out);
+    td_json_peek(&source->scan);
+    const struct td_json_scan begin = source->scan;
+    if (begin.at < begin.end && *begin.at == '{') {
+        const td_status read = read_object(source, untyped.others, path, out);
+        if (read == TD_MALFORMED_REQUEST)
+            td_json_hint_typed_array(source->err, begin.at, begin.end);
+        return read;
+    }
     if (!as)
         return td_json_read_untyped(&source->scan, untyped, path, source->arena, out, source->err);
-    const struct td_json_scan begin = source->scan;
     const td_status status = td_json_read_typed(&source->scan, *as, untyped.others, NULL, path,
                                                 source->arena, out, source->err);
     if (status == TD_MALFORMED_REQUEST)

@@ -20,6 +20,7 @@ struct td_json_source {
     struct td_arena *arena;
     struct td_error *err;
     bool or_keys; /* {"keys"} may stand in place of the tensor: for errors of unknown members */
+    bool has_complex_base64; /* a complex tensor was given as base64 */
 };
 
 /* Reads the tensor at source->scan. An untyped value has dtype `as`; if `as` is NULL its dtype is

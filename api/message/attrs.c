@@ -248,6 +248,34 @@ static bool lacks_input(const struct td_request *request, const char *name)
 
 enum { MAX_NAMES = TD_MAX_INPUTS + TD_MAX_ATTRS + OPTION_COUNT + 2 };
 
+/* True for the name of an input, or INPUT.ref, INPUT.0.ref, as the metadata of safetensors has
+ * it. */
+static bool is_of_input(const char *input, const char *name, size_t length)
+{
+    const size_t own = strlen(input);
+    return td_name_is(input, name, length) ||
+           (length > own && td_name_begins(input, name, length) && name[own] == '.' &&
+            td_name_ends(".ref", name, length));
+}
+
+/* Refuses an input that is not where inputs are. */
+static td_status refuse_place(const struct td_op *op, const struct td_input_spec *spec,
+                              const char *where, struct td_error *err)
+{
+    const char *first = spec->list ? ".0" : "";
+    const bool is_member = strcmp(where, TD_MEMBER) == 0;
+    td_error_set(err, TD_MALFORMED_REQUEST, "%s is an input of %s%s%s", spec->name, op->name,
+                 is_member ? "" : "; it belongs in the body, not in a ", is_member ? "" : where);
+    if (strcmp(where, TD_METADATA) == 0)
+        td_error_hint(err, "the entry \"%s%s.ref\" names a resident tensor", spec->name, first);
+    else
+        td_error_hint(err,
+                      "a resident tensor is \"%s\": %s{\"ref\": \"NAME\"}%s in JSON, and the "
+                      "entry \"%s%s.ref\" of the metadata in safetensors",
+                      spec->name, spec->list ? "[" : "", spec->list ? "]" : "", spec->name, first);
+    return td_error_at_attribute(err, TD_MALFORMED_REQUEST, spec->name);
+}
+
 /* The names that the error of an unknown one lists: inputs only of a body that has them as
  * members. */
 static const char *list_names(const struct td_request *request, const char *const *names, int n,
@@ -270,15 +298,8 @@ td_status td_attrs_unknown(const struct td_request *request, const char *name, s
     char listed[320];
     int n = 0;
     for (int i = 0; i < op->n_inputs && n < MAX_NAMES; i++) {
-        if (td_name_is(op->inputs[i].name, name, length)) {
-            td_error_set(err, TD_MALFORMED_REQUEST,
-                         "%s is an input of %s; it belongs in the body, not in a %s",
-                         op->inputs[i].name, op->name, where);
-            if (strcmp(where, TD_METADATA) == 0)
-                td_error_hint(err, "the entry \"%s%s.ref\" names a resident tensor",
-                              op->inputs[i].name, op->inputs[i].list ? ".0" : "");
-            return td_error_at_attribute(err, TD_MALFORMED_REQUEST, op->inputs[i].name);
-        }
+        if (is_of_input(op->inputs[i].name, name, length))
+            return refuse_place(op, &op->inputs[i], where, err);
         names[n++] = op->inputs[i].name;
     }
     const int keys = td_table_keys_input(request, TD_TABLE_KEYS, strlen(TD_TABLE_KEYS));
@@ -320,8 +341,14 @@ int td_table_keys_input(const struct td_request *request, const char *name, size
                : -1;
 }
 
-td_status td_table_without_keys(const char *table, const struct td_op *op, struct td_error *err)
+td_status td_table_without_keys(const char *table, const struct td_tensor *tensor,
+                                const struct td_op *op, struct td_error *err)
 {
+    if (tensor && tensor->key_index)
+        return td_error_set(err, TD_INVALID_ARGUMENT,
+                            "these are the keys of '%s', which have no keys themselves; rows are "
+                            "found in '%s'",
+                            table, table);
     char numbers[96] = "";
     const int input = td_op_keys_input(op);
     if (input > 0 && td_input_is_row_numbers(&op->inputs[input]))
@@ -345,7 +372,7 @@ td_status td_table_keys_misplaced(const struct td_request *request, const char *
         return TD_OK;
     const char *rows = request->op->inputs[input].name;
     if (request->table)
-        td_table_without_keys(request->table, request->op, err);
+        td_table_without_keys(request->table, request->args.inputs[0].tensors, request->op, err);
     else
         td_error_set(err, TD_MALFORMED_REQUEST,
                      "%s has no member \"keys\"; keys of a resident table are "

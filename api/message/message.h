@@ -56,6 +56,7 @@ struct td_request {
     bool called_keys;           /* the body calls the input of td_op_keys_input "keys" */
     struct td_oip_request *oip; /* in the arena; NULL outside /v2 */
     bool decoded;               /* all input tensors are set */
+    bool has_complex_base64;    /* a complex tensor is base64 in JSON, without [re, im] */
     bool has_no_output;         /* to send or store, so that it has no "response" and no "store" */
     bool is_change; /* of the table that the path names; the query string has TD_PERSIST */
 };

@@ -256,18 +256,19 @@ enum tensor_parameter {
     TENSOR_CONTENT_TYPE,
     TENSOR_PARAMETER_COUNT
 };
+enum { OF_INPUT = 1 << TD_OIP_INPUT, OF_OUTPUT = 1 << TD_OIP_OUTPUT };
 static const struct {
     const char *name;
-    unsigned of; /* bits of enum td_oip_place */
+    unsigned of; /* both, for a parameter of inputs and outputs */
 } tensor_parameters[TENSOR_PARAMETER_COUNT] = {
-    [BINARY_DATA_SIZE] = { "binary_data_size", TD_OIP_INPUT },
-    [INPUT_COMPLEX] = { "complex", TD_OIP_INPUT },
-    [BINARY_DATA] = { "binary_data", TD_OIP_OUTPUT },
-    [CLASSIFICATION] = { "classification", TD_OIP_OUTPUT },
-    [REGION] = { region_name, TD_OIP_INPUT | TD_OIP_OUTPUT },
-    [REGION_BYTES] = { "shared_memory_byte_size", TD_OIP_INPUT | TD_OIP_OUTPUT },
-    [REGION_OFFSET] = { "shared_memory_offset", TD_OIP_INPUT | TD_OIP_OUTPUT },
-    [TENSOR_CONTENT_TYPE] = { "content_type", TD_OIP_INPUT | TD_OIP_OUTPUT },
+    [BINARY_DATA_SIZE] = { "binary_data_size", OF_INPUT },
+    [INPUT_COMPLEX] = { "complex", OF_INPUT },
+    [BINARY_DATA] = { "binary_data", OF_OUTPUT },
+    [CLASSIFICATION] = { "classification", OF_OUTPUT },
+    [REGION] = { region_name, OF_INPUT | OF_OUTPUT },
+    [REGION_BYTES] = { "shared_memory_byte_size", OF_INPUT | OF_OUTPUT },
+    [REGION_OFFSET] = { "shared_memory_offset", OF_INPUT | OF_OUTPUT },
+    [TENSOR_CONTENT_TYPE] = { "content_type", OF_INPUT | OF_OUTPUT },
 };
 
 static td_status refuse_tensor_parameter(struct td_oip_reader *reader,
@@ -286,7 +287,7 @@ static td_status refuse_tensor_parameter(struct td_oip_reader *reader,
                               "request, not of a tensor",
                               TD_OIP_SHOWN(name), reader->request->op->name);
     for (int i = 0; i < TENSOR_PARAMETER_COUNT; i++)
-        if (tensor_parameters[i].of & (output ? TD_OIP_OUTPUT : TD_OIP_INPUT))
+        if (tensor_parameters[i].of & (output ? OF_OUTPUT : OF_INPUT))
             names[n++] = tensor_parameters[i].name;
     td_json_refuse(path, reader->err, "%s has no parameter \"%s\"; expected %s",
                    output ? "an output" : "an input", TD_OIP_SHOWN(name),
@@ -321,7 +322,7 @@ static td_status read_tensor_parameter(void *context, const struct td_json_path 
     uint64_t count;
     int which = 0;
     while (which < TENSOR_PARAMETER_COUNT &&
-           !(tensor_parameters[which].of & (parameters->output ? TD_OIP_OUTPUT : TD_OIP_INPUT) &&
+           !(tensor_parameters[which].of & (parameters->output ? OF_OUTPUT : OF_INPUT) &&
              td_json_name_is(name, tensor_parameters[which].name)))
         which++;
     if (which == TENSOR_PARAMETER_COUNT)
@@ -402,13 +403,13 @@ static const char *parameter_owner(const struct td_request *request, struct td_j
     for (int i = 0; i < TENSOR_PARAMETER_COUNT; i++)
         if (i != TENSOR_CONTENT_TYPE && td_json_name_is(name, tensor_parameters[i].name))
             of = tensor_parameters[i].of;
-    if (of & place)
+    if (of & (1u << place))
         return places[place].what;
     if (is_attr(request->op, name) || td_json_name_is(name, reserved_names[COMPLEX]) ||
         td_json_name_is(name, reserved_names[BINARY_DATA_OUTPUT]) ||
         td_named_input_find_ref(request, name.text, name.length, &target))
         return places[TD_OIP_REQUEST].what;
-    return of ? places[of & TD_OIP_INPUT ? TD_OIP_INPUT : TD_OIP_OUTPUT].what : NULL;
+    return of ? places[of & OF_INPUT ? TD_OIP_INPUT : TD_OIP_OUTPUT].what : NULL;
 }
 
 /* Returns the member that is probably meant; NULL if there is none. Too many names resemble "id",

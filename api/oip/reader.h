@@ -87,8 +87,8 @@ TD_MUST_CHECK td_status td_oip_read_tensor_parameters(struct td_oip_reader *read
                                                       const struct td_json_path *path,
                                                       struct td_oip_tensor_parameters *parameters);
 
-/* What has members. Bits: a parameter may be one of inputs and of outputs. */
-enum td_oip_place { TD_OIP_REQUEST = 0, TD_OIP_INPUT = 1, TD_OIP_OUTPUT = 2 };
+/* What has members. */
+enum td_oip_place { TD_OIP_REQUEST, TD_OIP_INPUT, TD_OIP_OUTPUT };
 
 /* Checks the name of an unknown member. The protocol lets a server ignore it, but the result would
  * be wrong if it is a parameter of the model in the wrong place, or a misspelt member. */

@@ -58,14 +58,14 @@ static size_t edit_distance(const struct pattern *pattern, const char *name, siz
     return distance;
 }
 
-/* True if the text is the part of a longer name before its first ':' or '@', or the part after
- * ':'. */
+/* True if the text is the part of a longer name before a ':', '@' or '.', or the part after its
+ * first ':'. */
 static bool is_part(const char *text, size_t length, const char *name)
 {
-    const size_t first = strcspn(name, ":@");
-    const char *second = name[first] == ':' ? name + first + 1 : "";
-    return name[first] && (td_name_is(second, text, length) ||
-                           (first == length && memcmp(name, text, length) == 0));
+    const char *colon = strchr(name, ':');
+    return (colon && td_name_is(colon + 1, text, length)) ||
+           (strlen(name) > length && strchr(":@.", name[length]) &&
+            memcmp(name, text, length) == 0);
 }
 
 const char *td_nearest_name(const char *name, size_t length, const char *const *names, int n_names,
@@ -84,10 +84,10 @@ const char *td_nearest_name(const char *name, size_t length, const char *const *
         ++*work;
         if (other > LONGEST || td_name_is(names[i], name, length))
             continue; /* the name itself is of no help */
-        const bool part = least > 1 && is_part(name, length, names[i]);
+        const bool part = is_part(name, length, names[i]);
         if (difference >= least && !part)
             continue;
-        const size_t distance = part ? 1 : edit_distance(&pattern, names[i], other, least, work);
+        const size_t distance = part ? 0 : edit_distance(&pattern, names[i], other, least, work);
         if (distance < least) {
             least = distance;
             nearest = names[i];

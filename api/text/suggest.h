@@ -3,8 +3,8 @@
  * That is the name with the smallest edit distance (insertions, deletions, substitutions and
  * transpositions of neighbours), the first one if several have the same distance. The distance is
  * at most a third of the length of the given name, or one. A name that has the given one as a whole
- * part, users:rows or users@2 for users, counts as one edit away. The given name itself is never
- * suggested. Names longer than 63 characters are not compared.
+ * part, users:rows, users@2 or users.values for users, is nearer than all others. The given name
+ * itself is never suggested. Names longer than 63 characters are not compared.
  * Cost       At most TD_SUGGEST_WORK steps of 3 to 5 ns; a step is one name, or one character of a
  *            name. Names are compared in order until the steps are used up, so the likeliest names
  *            should come first. */

@@ -4,6 +4,7 @@ import argparse
 import difflib
 import os
 import pathlib
+import shlex
 import sys
 import typing
 
@@ -22,7 +23,7 @@ def say(what: str, text: str) -> None:
 
 def missing(error: ImportError) -> str:
     requirements = pathlib.Path(__file__).parent / "requirements.txt"
-    return f"{error.name} is not installed: pip install -r {requirements}"
+    return f"{error.name} is not installed: pip install -r {shlex.quote(str(requirements))}"
 
 
 try:
@@ -182,6 +183,14 @@ def parser_of() -> argparse.ArgumentParser:
         ),
     )
     add(
+        "--order",
+        choices=("number", "text"),
+        help=(
+            "join several files by the numbers in their names, part.2 before part.10, or by their names"
+            " as text; default: a folder by number, and files that are named in the order given"
+        ),
+    )
+    add(
         "--drop-padding",
         action="store_true",
         help="leave out the rows after the last key: tables of models may be longer than the vocabulary",
@@ -305,6 +314,8 @@ def plan_output(table: Table, target: str, drop_padding: bool, quiet: bool) -> O
     progress = Progress(f"reading the keys of {table.name}", 0, quiet)
     found = survey(keys, progress.add)
     progress.end()
+    for note in () if quiet else keys.found:
+        say("note", note)
     if not table.shape:
         raise Refused(f"{keys.place}: these are keys of rows, but {table.place} is a scalar")
     missing = table.n_rows - found.count
@@ -448,6 +459,7 @@ def main(arguments: list[str] | None = None) -> int:
         args.key_dtype,
         CsvFormat(args.delimiter, args.quote, args.header, args.decimal),
         args.dtype not in (None, encoding.KEEP),
+        args.order,
     )
     try:
         run(args, choice, pairs(parser, "--alias", args.alias, False))

@@ -9,14 +9,13 @@ import json
 import math
 import os
 import re
-import shlex
 from collections.abc import Callable, Iterable, Iterator
 
 import numpy
 import pyarrow
 import pyarrow.compute
 
-from keys import FLOAT_TEXTS, USUAL_INTEGER, is_float, kind_of
+from keys import FLOAT_TEXTS, INTEGER_TEXT, PADDED_TEXT, USUAL_INTEGER, is_float, kind_of, note_padded
 from table import (
     BATCH_KEYS,
     DTYPES,
@@ -36,6 +35,7 @@ from text import (
     TOO_LARGE,
     is_number,
     join_list,
+    option,
     shown,
     spelling_hint,
     split_list,
@@ -430,6 +430,7 @@ def keys_of_column(columns: Columns, name: str, asked: str | None) -> Keys:
         )
     given = asked or ("string" if text else kind_of(numpy.dtype(str(value)), place))
     target = pyarrow.large_string() if given == "string" else pyarrow.type_for_alias(given)
+    found: list[str] = []
 
     def batches() -> Iterator[Array | Strings]:
         for batch, file, first in columns.batches([name], BATCH_KEYS):
@@ -439,10 +440,13 @@ def keys_of_column(columns: Columns, name: str, asked: str | None) -> Keys:
             where = f"{file}, column {clear(name)}"
             if column.null_count:
                 raise Refused(f"{where}: row {first + first_null(column)} has no key")
-            if is_uuid(value):
-                column = cast_keys(uuid_texts(column), target, where, first)
-            else:
-                column = cast_keys(column, target, where, first)
+            given_keys = uuid_texts(column) if is_uuid(value) else column
+            column = cast_keys(given_keys, target, where, first)
+            if text and given != "string":
+                padded = first_match(given_keys, PADDED_TEXT)
+                if padded >= 0:
+                    key = given_keys.cast(pyarrow.large_string())[padded].as_py()
+                    note_padded(found, f"{where}: row {first + padded}", key)
             yield strings_of_column(column) if given == "string" else column.to_numpy()
 
     files = (FileRows(f"{file.place}, column {clear(name)}", file.rows) for file in columns.files())
@@ -453,7 +457,15 @@ def keys_of_column(columns: Columns, name: str, asked: str | None) -> Keys:
         tuple(files),
         may_have_header=not columns.has_header,
         asked=asked is not None,
+        found=found,
     )
+
+
+def first_match(column: pyarrow.Array, pattern: str, matches: bool = True) -> int:
+    """Position of the first text that matches, or does not; -1 if there is none."""
+    texts = column.cast(pyarrow.large_string())
+    found = pyarrow.compute.match_substring_regex(texts, rf"\A({pattern})\z")
+    return int(pyarrow.compute.index(found, matches).as_py())
 
 
 def is_uuid(kind: pyarrow.DataType) -> bool:
@@ -471,6 +483,10 @@ def cast_keys(
     """Keys as integers or text."""
 
     def cast(keys: pyarrow.Array) -> pyarrow.Array:
+        if target != pyarrow.large_string() and not pyarrow.types.is_integer(keys.type):
+            keys = keys.cast(pyarrow.large_string())
+            if first_match(keys, INTEGER_TEXT, False) >= 0:
+                raise pyarrow.ArrowInvalid  # such as 0x1f, which Arrow converts
         return keys.cast(target)
 
     row = first_refused(column, cast)
@@ -586,7 +602,7 @@ def check_chosen(columns: Columns, rows: tuple[str, ...], keys: str | None) -> N
 def rows_hint(name: str, names: list[str]) -> str:
     """About a part of a name that has a comma."""
     whole = next((other for other in names if "," in other and name in split_list(other)), None)
-    return f". The column {whole!r} is --rows {comma_list([whole])}" if whole else ""
+    return f". The column {whole!r} is {rows_option([whole])}" if whole else ""
 
 
 def keys_hint(name: str, keys: str | None, names: list[str]) -> str:
@@ -594,7 +610,7 @@ def keys_hint(name: str, keys: str | None, names: list[str]) -> str:
     if name != keys or not name:
         return ""
     if os.path.isfile(name):  # also False for a name that is too long
-        return f". --keys-from {name} reads the keys from that file"
+        return f". {option('--keys-from', name)} reads the keys from that file"
     if len(name.split(",")) > 1 and all(part in names for part in name.split(",")):
         return ". The keys are one column: make a column of both in the file"
     if "" in names:
@@ -631,8 +647,8 @@ def table_of(
             numbers = [other.name for other in given if other.width is None]
             raise Refused(
                 f"{columns.place}: column {part.name} has lists; --rows takes one column of lists,"
-                f" here --rows {comma_list([part.name])}, or several of numbers"
-                + (f", here --rows {comma_list(numbers)}" if numbers else "")
+                f" here {rows_option([part.name])}, or several of numbers"
+                + (f", here {rows_option(numbers)}" if numbers else "")
             )
     parts = in_one_dtype(columns, given, converts)
     shape = (columns.count(), *(parts[0].inner if len(parts) == 1 else (len(parts),)))
@@ -676,7 +692,8 @@ def default_rows(columns: Columns, keys: str | None, other_keys: bool) -> list[s
     lists = [field.name for field in fields if is_list(storage_type(field.type))]
     if len(lists) > 1:
         raise Refused(
-            f"{columns.place}: there are several columns of lists, {', '.join(lists)}"
+            f"{columns.place}: there are several columns of lists,"
+            f" {', '.join(map(clear, lists))}"
             f"{''.join(origin_of(columns, name) for name in lists)}; --rows chooses one"
         )
     if not fields:
@@ -686,7 +703,7 @@ def default_rows(columns: Columns, keys: str | None, other_keys: bool) -> list[s
         if others:
             columns.notes.append(
                 f"{columns.place}: the rows are the lists of column {lists[0]};"
-                f" {columns_listed(others, len(others))} left out"
+                f" {columns_listed([*map(clear, others)], len(others))} left out"
                 + ("" if keys is not None or other_keys else NO_KEYS)
             )
         return lists
@@ -698,7 +715,7 @@ def default_rows(columns: Columns, keys: str | None, other_keys: bool) -> list[s
     identifiers = [name for name in chosen if IDENTIFIER.fullmatch(name)]
     if keys is None and not other_keys and identifiers and len(chosen) > 1:
         columns.notes.append(
-            f"{columns.place}: {columns_listed(identifiers, len(identifiers))} part of the rows{NO_KEYS}"
+            f"{columns.place}: {columns_listed([*map(clear, identifiers)], len(identifiers))} part of the rows{NO_KEYS}"
         )
     return chosen
 
@@ -710,11 +727,11 @@ def refuse_text(columns: Columns, fields: list[pyarrow.Field]) -> None:
     if not others:
         return
     found = [first_text(columns, name) for name in others]
-    values = [f"{name} ({what})" for name, (what, _) in zip(others, found)]
+    values = [f"{clear(name)} ({what})" for name, (what, _) in zip(others, found)]
     hint = next((hint for _, hint in found if hint), "")
     raise Refused(
         f"{columns.place}: {columns_listed(values, len(others))} not numeric{hint}; --rows chooses the columns of"
-        f" the rows{f', here {comma_list(numbers)}' if numbers else ''}, and --keys the column of"
+        f" the rows{f', here {rows_option(numbers)}' if numbers else ''}, and --keys the column of"
         " keys"
     )
 
@@ -740,10 +757,9 @@ def index_note(name: str) -> str:
     )
 
 
-def comma_list(names: list[str]) -> str:
-    """Names as --rows takes them from a shell."""
-    listed_names = shlex.quote(join_list(names[:MOST_SHOWN]))
-    return listed_names + (",…" if len(names) > MOST_SHOWN else "")
+def rows_option(names: list[str]) -> str:
+    """--rows with these names."""
+    return option("--rows", join_list(names[:MOST_SHOWN])) + (",…" if len(names) > MOST_SHOWN else "")
 
 
 def type_hint(name: str, kind: pyarrow.DataType) -> str:

@@ -4,7 +4,6 @@ import dataclasses
 import os
 import pathlib
 import re
-import shlex
 import typing
 from collections.abc import Iterator, Sequence
 
@@ -31,7 +30,7 @@ from table import (
     Unreadable,
 )
 
-from text import CsvFormat, join_list, refuse_pointer
+from text import CsvFormat, join_list, option, refuse_pointer
 
 if typing.TYPE_CHECKING:
     import columns
@@ -70,6 +69,7 @@ class Choice:
     key_kind: str | None = None
     csv: CsvFormat = CsvFormat()
     converts: bool = False  # --dtype: the dtypes of columns may differ
+    order: str | None = None  # --order: of several files
 
 
 class Tensors(typing.Protocol):
@@ -143,32 +143,33 @@ def in_order(
     paths: list[pathlib.Path], root: pathlib.Path | None, choice: Choice
 ) -> tuple[list[pathlib.Path], tuple[str, ...]]:
     """The files of a table in the order of their rows, with notes about it: the files of the folder
-    `root`, which come sorted by text, by the numbers in their names, and others as given. Refuses
-    keys of another file for a folder whose order by text, as pandas reads it, is a different one.
+    `root`, which come sorted by text, by the numbers in their names, and others as given, unless
+    --order says it. Refuses keys of another file for a folder whose order by text, as pandas reads
+    it, is a different one.
     """
     numbered = sorted(paths, key=by_number)
+    if choice.order:
+        return numbered if choice.order == "number" else sorted(paths), ()
     if numbered == paths or paths != sorted(paths):
         return paths, ()
     first, by_text = next((a, b) for a, b in zip(numbered, paths) if a != b)
     if not root:
         note = (
             f"{paths[0]}: the files are joined in the order given, {by_text} before {first};"
-            " ls -v lists files by number"
+            " --order number joins them by the numbers in their names, --order text hides this note"
         )
         return paths, () if choice.keys is not None else (note,)
     inner = first.relative_to(root)
     if choice.keys_from:
-        files = shlex.quote(str(root)) + "/*" * len(inner.parts) + first.suffix
         raise Refused(
             f"{root}: the order of its files is not certain: {by_text.relative_to(root)} is before"
-            f" {inner} by text, as pandas reads a folder, and after it by number, as Dask does. Name"
-            f" the files one by one, in the order of the keys: $(ls -v {files}) by number, {files} by"
-            f" text; --name {shlex.quote(stem_of([root]))} keeps the name of the table"
+            f" {inner} by text, as pandas reads a folder, and after it by number, as Dask does."
+            " --order text or --order number says which one the keys have"
         )
     note = (
         f"{root}: the files are joined by the numbers in their names, {inner} before"
-        f" {by_text.relative_to(root)}, as Dask reads a folder; pandas reads it by text. Files that are"
-        " named one by one are joined in the order given"
+        f" {by_text.relative_to(root)}, as Dask reads a folder; pandas reads it by text, as"
+        " --order text does. --order number hides this note"
     )
     return numbered, () if choice.keys is not None else (note,)
 
@@ -186,6 +187,8 @@ def read_tables(paths: list[pathlib.Path], choice: Choice) -> list[Table]:
     parts = parts_of(root) if root else paths
     if parts and all(has_suffix(path, COLUMN_FILES) for path in parts):
         return [read_columns(parts, root, choice)]
+    if choice.order:
+        raise Refused(f"{paths[0]}: --order is for several Parquet or Arrow files, or a folder of them")
     if len(paths) > 1:
         raise Refused(
             f"{paths[1]}: several inputs are the parts of a table in Parquet or Arrow files;"
@@ -284,14 +287,13 @@ def named(table: Table, choice: Choice, columns: Sequence[str] = ()) -> Table:
     for name in choice.tensors:
         if name in columns and name != table.name:
             raise Refused(
-                f"{table.place}: {name} is a column, and --tensor chooses tensors; --rows"
-                f" {shlex.quote(join_list([name]))} takes"
-                " only this column"
+                f"{table.place}: {name} is a column, and --tensor chooses tensors;"
+                f" {option('--rows', join_list([name]))} takes only this column"
             )
         if name != table.name:
             raise Refused(
-                f"{table.place}: there is no tensor {name}; it becomes {table.name}, which --tensor"
-                f" {table.name}={name} renames"
+                f"{table.place}: there is no tensor {name}; it becomes {table.name}, which"
+                f" {option('--tensor', f'{table.name}={name}')} renames"
             )
     return dataclasses.replace(table, name=choice.tensors.get(table.name, table.name))
 
@@ -367,9 +369,10 @@ def read_tensors(reader: Tensors, choice: Choice) -> list[Table]:
 def tensor_hint(name: str, reader: Tensors, choice: Choice) -> str:
     """What was probably meant by a name that is not one of the tensors."""
     if choice.tensors.get(name) in reader.names:
-        return f". --tensor has the name in the input first: --tensor {choice.tensors[name]}={name}"
+        renamed = option("--tensor", f"{choice.tensors[name]}={name}")
+        return f". --tensor has the name in the input first: {renamed}"
     if name == choice.keys and os.path.isfile(name):  # also False for a name that is too long
-        return f". --keys-from {name} reads the keys from that file"
+        return f". {option('--keys-from', name)} reads the keys from that file"
     return ""
 
 
@@ -386,7 +389,7 @@ def strings_hint(reader: Tensors, name: str, choice: Choice) -> str:
     """About strings that are left out, but can be the keys of the rows."""
     if choice.keys is not None or choice.keys_from or not isinstance(reader, Npz):
         return ""
-    return f"; --keys {name} takes it as keys" if reader.is_text(name) else ""
+    return f"; {option('--keys', name)} takes it as keys" if reader.is_text(name) else ""
 
 
 def note_of(reason: str) -> str:

@@ -97,7 +97,8 @@ def refuse_equal(keys: Keys, fingerprints: set[int]) -> None:
             break
         first.setdefault(key, position)
     if found:
-        raise Refused(f"{keys.place}: {'; '.join(found)}. A key names one row")
+        notes = "".join(f". {note}" for note in keys.found)
+        raise Refused(f"{keys.place}: {'; '.join(found)}. A key names one row{notes}")
 
 
 def show_two(keys: Keys, one: int, two: int) -> str:
@@ -225,8 +226,12 @@ def keys_of_array(array: Array, place: str) -> Keys:
     if array.ndim != 1:
         raise Refused(f"{place}: keys of shape {list(array.shape)}; expected a vector")
     if array.dtype.kind == "U":
+        try:
+            texts = array.tolist()
+        except (SystemError, ValueError) as e:  # by the version of Python
+            raise Refused(f"{place}: its text is damaged: it has a character above U+10FFFF") from e
         return keys_of_texts(
-            [encode_text(text, f"{place}, key {i}") for i, text in enumerate(array.tolist())], place
+            [encode_text(text, f"{place}, key {i}") for i, text in enumerate(texts)], place
         )
     if array.dtype.kind == "S":
         return keys_of_texts(
@@ -243,7 +248,10 @@ def keys_of_array(array: Array, place: str) -> Keys:
 
 LIMITS = {"int64": (-(1 << 63), (1 << 63) - 1), "uint64": (0, (1 << 64) - 1)}
 INTEGER_KINDS = tuple(LIMITS)
-INTEGER = re.compile(rb"-?[0-9]{1,40}")
+INTEGER_TEXT = "-?[0-9]{1,40}"
+INTEGER = re.compile(INTEGER_TEXT.encode())
+PADDED_TEXT = "-?0[0-9]+|-0"
+PADDED = re.compile(PADDED_TEXT.encode())
 # An integer as pandas writes it if another one of the column is missing, or as Excel writes long ones.
 INTEGER_AS_FLOAT = r"-?[0-9]+(\.0|(\.[0-9]+)?[eE]\+?[0-9]+)"
 WRITTEN_NUMBER = re.compile(b"-?[0-9]+|" + INTEGER_AS_FLOAT.encode())
@@ -293,20 +301,32 @@ def as_kind(keys: Keys, kind: str | None) -> Keys:
     """The keys in the dtype that --key-dtype asks for."""
     if kind is None:
         return keys
-    keys = dataclasses.replace(keys, asked=True, notes=())
+    found: list[str] = []
+    keys = dataclasses.replace(keys, asked=True, notes=(), found=found)
     if kind == keys.kind:
         return keys
 
     def batches() -> Iterator[Array | Strings]:
         first = 0
         for batch in keys.batches():
-            yield converted(batch, kind, keys.place, first)
+            yield converted(batch, kind, keys.place, first, found)
             first += len(batch)
 
     return dataclasses.replace(keys, kind=kind, batches=batches)
 
 
-def converted(batch: Array | Strings, kind: str, place: str, first: int) -> Array | Strings:
+def note_padded(found: list[str], place: str, key: str) -> None:
+    """Notes the first key whose zeros are lost."""
+    if not found:
+        found.append(
+            f"{place} is {shown(key)}, which becomes {int(key)}: the zeros before a number are lost, and"
+            f" {shown(key)} names no row; --key-dtype string keeps them"
+        )
+
+
+def converted(
+    batch: Array | Strings, kind: str, place: str, first: int, found: list[str]
+) -> Array | Strings:
     values: Iterable[bytes | int] = (
         (batch[i] for i in range(len(batch))) if isinstance(batch, Strings) else batch.tolist()
     )
@@ -319,6 +339,8 @@ def converted(batch: Array | Strings, kind: str, place: str, first: int) -> Arra
         if number is None or not low <= number <= high:
             hint = FLOAT_TEXTS if isinstance(value, bytes) and is_float(value) else ""
             raise Refused(f"{place}: key {first + i} is {show(value)}; expected {kind}{hint}")
+        if isinstance(value, bytes) and PADDED.fullmatch(value):
+            note_padded(found, f"{place}: key {first + i}", value.decode())
         numbers[i] = number
     return numbers
 

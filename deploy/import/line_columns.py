@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import re
 
 from table import Refused
 from text import shown
 
 SAMPLE = 1000  # lines that are looked at
+SAMPLE_BYTES = 1 << 18  # of them, which are fewer if they are wide
 SHARE = 10  # for each line without columns there are at least as many lines with columns
 NUMBER = rb"[-+]?(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|(?i:nan|inf))"
 VECTORS = " word vectors are imported as they are, and their words are the keys;"
@@ -66,7 +68,7 @@ def column_notes(texts: list[bytes], place: str, hide: str) -> tuple[str, ...]:
     """Notes lines with a number first or last, or with tabs or a comma at the end. Refuses a word and
     several numbers in each line. `hide`: what hides the note.
     """
-    lines = texts[:SAMPLE]
+    lines = sample(texts)
     if len(lines) < 2:
         return ()
     for separator in SEPARATORS:
@@ -82,6 +84,11 @@ def column_notes(texts: list[bytes], place: str, hide: str) -> tuple[str, ...]:
     return ()
 
 
+def sample(texts: list[bytes]) -> list[bytes]:
+    ends = itertools.accumulate(map(len, texts[:SAMPLE]))
+    return [text for text, end in zip(texts, ends) if end - len(text) < SAMPLE_BYTES]
+
+
 def note_of(separator: Separator, lines: list[bytes], place: str) -> str | None:
     between = separator.pattern
     word = rb'("[^"]*"|[^%b]+)' % re.escape(separator.text)
@@ -95,9 +102,11 @@ def note_of(separator: Separator, lines: list[bytes], place: str) -> str | None:
         way = way_out(separator, found, found.columns_of_keys(width))
         if width == 1:
             return f"{found.place} is one key; {way}"
+        are_numbers = all(re.fullmatch(NUMBER, first) for first in found.firsts)
+        columns = f"{width + 1} numbers" if are_numbers else f"a word and {width} numbers"
         raise Refused(
-            f"{found.place} would be one key, but each line has a word and {width} numbers;"
-            f"{'' if separator.suffix else VECTORS} {way}; if the whole"
+            f"{found.place} would be one key, but each line has {columns};"
+            f"{'' if separator.suffix or are_numbers else VECTORS} {way}; if the whole"
             " lines are the keys, use --key-dtype string"
         )
     found = find(rb"([0-9]+)%b(.+)" % between, lines, place)

@@ -141,6 +141,7 @@ class Keys:
     may_have_header: bool = False  # in place of the first key
     notes: tuple[str, ...] = ()  # what the user should know of them
     asked: bool = False  # --key-dtype says the dtype
+    found: list[str] = dataclasses.field(default_factory=list)  # notes of the first reading
 
 
 @dataclasses.dataclass(frozen=True)

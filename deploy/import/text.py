@@ -4,17 +4,20 @@ Other encodings are recognised and refused, with the command that converts them.
 
 from __future__ import annotations
 
+import codecs
 import csv
 import dataclasses
 import gzip
 import io
 import pathlib
 import re
+import shlex
 import typing
 import zlib
 
 from table import Refused
 
+HEAD_BYTES = 4096  # which tell the encoding
 MARK = b"\xef\xbb\xbf"
 FOREIGN = {b"PK\3\4": "a zip archive, such as .xlsx or .npz", b"PAR1": "a Parquet file"}
 POINTER = b"version https://git-lfs.github.com/spec/"
@@ -90,10 +93,10 @@ def open_text(path: pathlib.Path) -> io.BufferedReader:
         is_gzip = file.read(len(GZIP)) == GZIP
     contents = typing.cast(typing.IO[bytes], gzip.open(path) if is_gzip else path.open("rb"))
     reader: io.BufferedReader = io.BufferedReader(Stream(contents, str(path)), 1 << 20)
-    head = reader.peek(4)[:4]
-    if head in FOREIGN:
+    head = reader.peek(HEAD_BYTES)[:HEAD_BYTES]
+    if foreign := FOREIGN.get(head[:4]):
         reader.close()
-        raise Refused(f"{path}: it is {FOREIGN[head]}; expected text")
+        raise Refused(f"{path}: it is {foreign}; expected text")
     if encoding := wide_encoding(head):
         reader.close()
         raise Refused(
@@ -106,15 +109,19 @@ def open_text(path: pathlib.Path) -> io.BufferedReader:
 
 
 def wide_encoding(head: bytes) -> str | None:
-    """The encoding of text with a mark, or of ASCII text: every other byte of UTF-16 is 0 then."""
-    if head in (b"\xff\xfe\0\0", b"\0\0\xfe\xff"):
+    """The encoding of text with a mark, or of printable text that begins with ASCII and has line ends
+    or is JSON; elements of int16 and int32 may be characters, too.
+    """
+    if head.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
         return "UTF-32"
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "UTF-16"
-    zeros = [byte == 0 for byte in head]
-    if zeros == [False, True, False, True]:
-        return "UTF-16LE"
-    return "UTF-16BE" if zeros == [True, False, True, False] else None
+    for encoding in ("UTF-32LE", "UTF-32BE", "UTF-16LE", "UTF-16BE"):
+        text = codecs.getincrementaldecoder(encoding)("replace").decode(head)
+        is_text = text[:1].isascii() and re.search(r'\A[{[]\s*["{[]|[\r\n]', text)
+        if is_text and re.sub(r"[ \t\r\n]", "", text).isprintable() and "\ufffd" not in text:
+            return encoding
+    return None
 
 
 def cut_notes(path: pathlib.Path) -> tuple[str, ...]:
@@ -195,6 +202,11 @@ def join_list(names: list[str]) -> str:
     line = io.StringIO()
     csv.writer(line, lineterminator="").writerow(names)
     return line.getvalue()
+
+
+def option(name: str, value: str) -> str:
+    """An option of the command line with its value, as a shell takes it."""
+    return f"{name}{'=' if value.startswith('-') else ' '}{shlex.quote(value)}"
 
 
 def shown(value: bytes | str) -> str:

@@ -6,7 +6,6 @@ import itertools
 import math
 import pathlib
 import re
-import shlex
 import warnings
 from collections.abc import Iterator
 
@@ -14,7 +13,7 @@ import numpy
 
 from keys import INTEGER_KINDS, are_integers, as_kind, fitting, wide_note
 from table import BATCH_BYTES, DTYPES, Array, Keys, Refused, Strings, Table, strings_of
-from text import TOO_LARGE, check_utf8, cut_notes, is_number, open_text, shown, spelling_hint
+from text import TOO_LARGE, check_utf8, cut_notes, is_number, open_text, option, shown, spelling_hint
 
 NAME = "vectors"  # of the only tensor
 LINE_BYTES = 16 << 20
@@ -102,7 +101,7 @@ class WordVectors:
             raise Refused(
                 f"{self.place}, line 1: {shown(first)} is a header, as pandas writes it; to_csv with"
                 " header=False leaves it out. As it is, the file is imported under a name that ends"
-                f" with .csv, by --delimiter ' ' --keys {shlex.quote(name)}{word}"
+                f" with .csv, by --delimiter ' ' {option('--keys', name)}{word}"
             )
         if self.width and first.startswith(b" ") and first.count(b" ") == self.width:
             raise Refused(
@@ -163,6 +162,11 @@ class WordVectors:
             says = ", which the first line announces" if self.skipped else ""
             raise Refused(
                 f"{place}: {shown(line)} has fewer than {self.width} numbers after a word{says}"
+            )
+        if not word:
+            raise Refused(
+                f"{place}: {shown(line)} starts with a space; expected a word before its {self.width}"
+                " numbers"
             )
         if b" " in word or b"\t" in word:
             first, *_, last = re.split(rb"[ \t]", word)
@@ -249,7 +253,7 @@ def format_hint(first: bytes, second: bytes) -> str:
     else:
         return ""
     name = header_name(first, second, separator)
-    options = "--no-header --keys 0" if name is None else f"--keys {shlex.quote(name)}"
+    options = "--no-header --keys 0" if name is None else option("--keys", name)
     return f"; a file with {what} is imported under a name that ends with {suffix}, by {options}"
 
 

@@ -69,10 +69,10 @@ static td_status refuse_length(const struct td_op_args *args, int input, int oth
                            *like = td_embedding_bag_given(args, other);
     char text[TD_SHAPE_TEXT], more[TD_SHAPE_TEXT];
     td_error_set(err, TD_SHAPE_MISMATCH,
-                 "%s has shape %s and %s %s; an element for each %s is "
-                 "expected",
-                 names[input], td_shape_text(&tensor->shape, text, sizeof(text)), names[other],
-                 td_shape_text(&like->shape, more, sizeof(more)), what);
+                 "%s has shape %s and %s %s; an element for each %s is expected%s", names[input],
+                 td_shape_text(&tensor->shape, text, sizeof(text)), names[other],
+                 td_shape_text(&like->shape, more, sizeof(more)), what,
+                 other == TD_BAG_PARAMS ? ", or a scalar" : "");
     td_error_add_shape(err, names[other], &like->shape);
     td_error_add_shape(err, names[input], &tensor->shape);
     return td_error_at_input(err, TD_SHAPE_MISMATCH, "%s", names[input]);
@@ -110,6 +110,9 @@ static td_status check_indices_rank(const struct td_op_args *args, struct td_err
         td_error_set(err, TD_INVALID_ARGUMENT,
                      "offsets and segment_ids are missing; one of the two is expected, or indices "
                      "of rank 2, each row of which is a bag");
+        if (td_embedding_bag_given(args, TD_BAG_OFFSET))
+            td_error_hint(err, "offset, which is given, is added to rows of int8 and uint8; bags "
+                               "start at offsets");
         return td_error_at_input(err, TD_INVALID_ARGUMENT, "offsets");
     }
     td_error_set(err, TD_SHAPE_MISMATCH,

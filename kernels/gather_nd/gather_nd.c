@@ -215,7 +215,9 @@ static const struct td_input_spec inputs[] = {
         .name = "indices",
         .summary = "Index tuples along the last dimension, of rank 1 or more: component c is a "
                    "position in dimension batch_dims + c of params. If the tuples are shorter "
-                   "than the remaining rank of params, they pick slices.",
+                   "than the remaining rank of params, they pick slices. [] is one tuple without "
+                   "components, which picks all of params; no tuples are an int32 tensor of shape "
+                   "[0, 1].",
         .role = TD_ROLE_INDEX,
         .dtypes = TD_DTYPES_INDEX,
         .part = TD_ROW_PART_QUERY,

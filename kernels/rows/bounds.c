@@ -42,9 +42,12 @@ td_status td_rows_out_of_bounds(struct td_error *err, const char *name,
 
 const char *td_rows_bounds_hint(const struct td_tensor *indices, int64_t first, int64_t bound)
 {
-    return bound > 0 && td_tensor_index_at(indices, first) < 0
-               ? "; bounds = wrap counts negative indices from the end"
-               : "";
+    const int64_t index = td_tensor_index_at(indices, first);
+    if (bound <= 0 || index >= 0)
+        return "";
+    return index == -1 ? "; -1 of find is a key that is not there, for which bounds = zero gives "
+                         "zeros; bounds = wrap counts negative indices from the end"
+                       : "; bounds = wrap counts negative indices from the end";
 }
 
 td_status td_rows_negative(struct td_error *err, const char *name, const struct td_tensor *indices,

@@ -41,7 +41,7 @@ static td_status find(struct td_call *call, const char *input, struct part *part
 {
     const char *version;
     uint64_t number;
-    bool found = false;
+    const struct td_tensor *found = NULL;
     const bool has_name = td_tables_name_of(&call->tables, table_of(call), part->table);
     td_status status = TD_OK;
     if (has_name)

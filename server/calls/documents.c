@@ -28,11 +28,13 @@ td_status td_get_devices(struct td_call *call)
 
 static td_status no_such_problem(const char *name, struct td_error *err)
 {
-    const char *slugs[TD_STATUS_COUNT];
+    const char *names[2 * TD_STATUS_COUNT];
     int count = 0;
-    for (int i = 1; i < TD_STATUS_COUNT; i++)
-        slugs[count++] = td_problem_of((td_status)i)->slug;
-    return td_unknown_name(err, TD_NOT_FOUND, "problem page", name, strlen(name), slugs, count,
+    for (int i = 1; i < TD_STATUS_COUNT; i++) {
+        names[count++] = td_problem_of((td_status)i)->slug;
+        names[count++] = td_status_name((td_status)i);
+    }
+    return td_unknown_name(err, TD_NOT_FOUND, "problem page", name, strlen(name), names, count,
                            "GET /openapi.json");
 }
 

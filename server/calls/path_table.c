@@ -36,7 +36,7 @@ static const char *describe(struct td_call *call, const struct td_tensor *tensor
 static td_status use_keys(struct td_call *call, const char *version, struct td_tensor *tensor)
 {
     if (!tensor->keys)
-        return td_table_without_keys(version, call->op, &call->error);
+        return td_table_without_keys(version, tensor, call->op, &call->error);
     const struct td_tensor keys = *tensor->keys;
     *tensor = keys;
     return TD_OK;

@@ -39,7 +39,8 @@ static const char *table_name(const struct td_call *call)
 /* member: what the request gives or lacks because the table is expected to have keys. */
 static td_status no_keys(struct td_call *call, const char *member)
 {
-    const td_status status = td_table_without_keys(table_name(call), call->op, &call->error);
+    const td_status status =
+        td_table_without_keys(table_name(call), table_of(call), call->op, &call->error);
     return td_error_at_input(&call->error, status, "%s", member);
 }
 

@@ -232,19 +232,19 @@ bool td_tables_know(const struct td_tables *tables, const char *name)
 
 /* A part that is deleted between the two look-ups is not there. */
 td_status td_tables_find_part(const struct td_tables *tables, const char *table, const char *part,
-                              struct td_arena *arena, char name[TD_TENSOR_NAME], bool *found,
-                              struct td_error *err)
+                              struct td_arena *arena, char name[TD_TENSOR_NAME],
+                              const struct td_tensor **found, struct td_error *err)
 {
     struct td_tensor_listing listing;
     struct td_error why;
-    *found = false;
+    *found = NULL;
     if (!td_table_part_name(table, part, name))
         return TD_OK;
     td_status status = td_tables_may_name(tables, name, err);
     if (status != TD_OK || !td_store_knows(tables->store, name))
         return status;
     status = td_tables_get(tables, name, arena, &listing, &why);
-    *found = status == TD_OK;
+    *found = status == TD_OK ? listing.tensor : NULL;
     if (status == TD_OK || status == TD_TENSOR_NOT_FOUND)
         return TD_OK;
     if (err)

@@ -65,13 +65,14 @@ TD_MUST_CHECK td_status td_tables_list(const struct td_tables *tables,
 /* False for a name that is not there, also if a refused folder may have it: td_store_knows. */
 bool td_tables_know(const struct td_tables *tables, const char *name);
 
-/* Finds a part of a table (td_table_parts of table_name.h) and its name. Errors as of
- * td_tables_get, except TENSOR_NOT_FOUND: a part that cannot be read, or that the request may not
- * name, is not taken for a part that is not there. No similar name is searched for. */
+/* Finds a part of a table (td_table_parts of table_name.h) and its name; *found is NULL if the part
+ * is not there. Errors as of td_tables_get, except TENSOR_NOT_FOUND: a part that cannot be read, or
+ * that the request may not name, is not taken for a part that is not there. No similar name is
+ * searched for. */
 TD_MUST_CHECK td_status td_tables_find_part(const struct td_tables *tables, const char *table,
                                             const char *part, struct td_arena *arena,
-                                            char name[TD_TENSOR_NAME], bool *found,
-                                            struct td_error *err);
+                                            char name[TD_TENSOR_NAME],
+                                            const struct td_tensor **found, struct td_error *err);
 
 /* The version NAME@VERSION of a table whose VERSION is the last in natural order, of those that the
  * request may name. TENSOR_NOT_FOUND if there is none. */

@@ -59,7 +59,7 @@ static struct td_tensor without_data(const struct td_tensor *tensor)
 static td_status no_keys(struct td_call *call)
 {
     const struct td_tensor_call *state = call->state;
-    return td_table_without_keys(state->write.name, call->op, &call->error);
+    return td_table_without_keys(state->write.name, NULL, call->op, &call->error);
 }
 
 /* For the estimate of the cost, which does not read it. */
@@ -89,19 +89,16 @@ static td_status check_parts(struct td_call *call, const struct td_tensor *table
                              struct td_arena *arena)
 {
     const struct td_tensor_call *state = call->state;
-    struct td_tensor_listing listing;
+    const struct td_tensor *found;
     char part[TD_TENSOR_NAME];
     if (!is_by_key(call->op) || (table->dtype != TD_DTYPE_INT8 && table->dtype != TD_DTYPE_UINT8))
         return TD_OK;
     for (int i = 0; i < TD_TABLE_PARTS; i++) {
-        bool found;
-        td_status status = td_tables_find_part(&call->tables, state->write.name, td_table_parts[i],
-                                               arena, part, &found, &call->error);
-        if (status == TD_OK && found)
-            status = td_tables_get(&call->tables, part, arena, &listing, &call->error);
+        const td_status status = td_tables_find_part(
+            &call->tables, state->write.name, td_table_parts[i], arena, part, &found, &call->error);
         if (status != TD_OK)
             return status;
-        if (found && listing.tensor->shape.rank > 0)
+        if (found && found->shape.rank > 0)
             return td_error_set(&call->error, TD_CONFLICT,
                                 "'%s' has an element for each row of '%s', which %s does not "
                                 "change; import the table again with the new rows",

@@ -1,5 +1,6 @@
 #include "server/check/check.h"
 
+#include "server/config/read_error.h"
 #include "server/http/capacity.h"
 #include "server/http/listener.h"
 #include "server/memory/buffer_pool.h"
@@ -7,6 +8,7 @@
 #include "server/store/data_dir.h"
 #include "server/store/store.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,12 +43,22 @@ __attribute__((format(printf, 3, 4))) static void say(struct check *check, enum 
 
 /* ---- addresses ------------------------------------------------------------------------------ */
 
+static void say_unbound(struct check *check, const char *option, const char *address,
+                        const char *why)
+{
+    if (strcmp(why, strerror(EADDRINUSE)) == 0)
+        say(check, ERROR, "%s %s: %s; to check while a daemon has it, use --%s 127.0.0.1:0 instead",
+            option, address, why, option);
+    else
+        say(check, ERROR, "%s %s: %s", option, address, why);
+}
+
 /* Checks an address of --listen, and holds it. */
 static void check_address(struct check *check, struct td_listeners *held, const char *address)
 {
     const char *why;
     if (!td_listeners_add(held, address, td_listener_reserve, &why))
-        say(check, ERROR, "listen %s: %s", address, why);
+        say_unbound(check, "listen", address, why);
     else if (!td_listener_is_loopback(&held->all[held->n - 1].bound) &&
              !td_config_identifies_clients(check->config))
         say(check, WARNING,
@@ -63,7 +75,7 @@ static void check_metrics_address(struct check *check, const struct td_listeners
     const char *why;
     const int fd = td_listeners_open_beside(others, address, td_listener_reserve, &why);
     if (fd < 0)
-        say(check, ERROR, "metrics-listen %s: %s", address, why);
+        say_unbound(check, "metrics-listen", address, why);
     else
         say(check, OK, "metrics-listen %s: can be bound", address);
     if (fd >= 0)
@@ -124,9 +136,10 @@ static bool check_access(struct check *check)
     const char *dir = check->config->data_dir;
     const enum level read_only = check->config->disk_quota > 0 ? WARNING : OK;
     struct td_data_access access;
+    char text[TD_READ_ERROR];
     const int reason = td_data_dir_probe(dir, &access);
     if (reason != 0)
-        say(check, ERROR, "data-dir %s: %s", dir, strerror(reason));
+        say(check, ERROR, "data-dir %s: %s", dir, td_read_error(dir, reason, text));
     else if (access.only_lock)
         say(check, WARNING,
             "data-dir %s: can be read, but not changed by persist=1: .tensord.lock: "
@@ -183,8 +196,8 @@ static void check_store(struct check *check, struct td_store *store)
             (unsigned long long)quota, (unsigned long long)bytes);
     if (!td_store_reading(store).aliases)
         say(check, WARNING,
-            "aliases.json: a daemon would start and not become ready (/readyz is 503) until it is "
-            "repaired, or restored from a backup, and SIGHUP is sent");
+            "aliases.json: a daemon would start and not become ready (/readyz is 503) until it can "
+            "be read: repair it, or restore it from a backup, and send SIGHUP");
 }
 
 /* Loads the files as the daemon would, but compares only their headers with checksums. */

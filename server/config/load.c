@@ -2,6 +2,7 @@
 
 #include "server/config/cgroup.h"
 #include "server/config/options.h"
+#include "server/config/read_error.h"
 #include "server/config/sources.h"
 
 #include <sys/socket.h>
@@ -117,6 +118,23 @@ enum td_config_action td_config_load(struct td_config *config, int argc, char **
     return load(config, argc, argv, environment, &origins, message);
 }
 
+void td_config_name_source(int argc, char **argv, char **environment,
+                           char message[TD_CONFIG_MESSAGE])
+{
+    struct td_config config;
+    struct td_config_origins origins;
+    char text[TD_CONFIG_MESSAGE], unused[TD_CONFIG_MESSAGE];
+    const size_t length = strcspn(message, ":");
+    const struct td_option *option = td_option_find(message, length);
+    if (!option || load(&config, argc, argv, environment, &origins, unused) == TD_CONFIG_WRONG)
+        return;
+    const char *origin = origins.text[option - td_options];
+    snprintf(text, sizeof text, "%s", message);
+    if (origin[0])
+        snprintf(message, TD_CONFIG_MESSAGE, "%s%s", origin, text + length);
+    td_config_free(&config);
+}
+
 bool td_config_print(FILE *out, int argc, char **argv, char **environment,
                      char message[TD_CONFIG_MESSAGE])
 {
@@ -166,10 +184,11 @@ static bool check_addresses(const char *addresses, char message[TD_CONFIG_MESSAG
 
 bool td_config_check_system(const struct td_config *config, char message[TD_CONFIG_MESSAGE])
 {
+    char reason[TD_READ_ERROR];
     DIR *dir = config->data_dir[0] ? opendir(config->data_dir) : NULL;
     if (config->data_dir[0] && !dir) {
         snprintf(message, TD_CONFIG_MESSAGE, "data-dir: cannot read the folder '%.300s': %s",
-                 config->data_dir, strerror(errno));
+                 config->data_dir, td_read_error(config->data_dir, errno, reason));
         return false;
     }
     if (dir)

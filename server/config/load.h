@@ -17,6 +17,11 @@ enum td_config_action td_config_load(struct td_config *config, int argc, char **
  * the instruction set. */
 bool td_config_check_system(const struct td_config *config, char message[TD_CONFIG_MESSAGE]);
 
+/* Puts the source of the option in place of its name, with which the message of a check begins:
+ * "data-dir: ..." becomes "data-dir in tensord.json: ...". */
+void td_config_name_source(int argc, char **argv, char **environment,
+                           char message[TD_CONFIG_MESSAGE]);
+
 /* Prints the value of each option and where it is from, a line each: name, value, source. The
  * values of headers, which may be secret, are left out. False, with the message, if an option is
  * wrong. */

@@ -3,6 +3,7 @@
 #include "api/json/members.h"
 #include "kernels/name.h"
 #include "server/config/options.h"
+#include "server/config/read_error.h"
 
 #include <cjson/cJSON.h>
 #include <sys/stat.h>
@@ -15,11 +16,11 @@
 static char *read_file(const char *named_by, const char *path, char message[TD_CONFIG_MESSAGE])
 {
     enum { MAX_BYTES = 1 << 20 };
-    char *text = NULL;
+    char *text = NULL, reason[TD_READ_ERROR];
     FILE *file = fopen(path, "rb");
     if (!file) {
         snprintf(message, TD_CONFIG_MESSAGE, "%s: cannot open %.200s: %s", named_by, path,
-                 strerror(errno));
+                 td_read_error(path, errno, reason));
         return NULL;
     }
     text = malloc(MAX_BYTES + 1);

@@ -1,5 +1,7 @@
 #include "server/guard/secret_file.h"
 
+#include "server/config/read_error.h"
+
 #include <sys/stat.h>
 
 #include <errno.h>
@@ -10,11 +12,12 @@
 #include <unistd.h>
 
 /* Without blocking: opening a FIFO waits for a writer otherwise. NULL, or what is wrong. */
-static const char *open_regular(const char *path, size_t most, int *file, struct stat *info)
+static const char *open_regular(const char *path, size_t most, int *file, struct stat *info,
+                                char reason[TD_READ_ERROR])
 {
     *file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (*file < 0 || fstat(*file, info) != 0)
-        return strerror(errno);
+        return td_read_error(path, errno, reason);
     if (!S_ISREG(info->st_mode))
         return "it is not a regular file";
     if (info->st_size < 0 || (size_t)info->st_size > most)
@@ -62,9 +65,10 @@ bool td_secret_read(const char *option, const char *path, size_t most, struct td
                     char *message, size_t size)
 {
     struct stat info = { .st_size = 0 };
+    char reason[TD_READ_ERROR];
     int file = -1;
     *secret = (struct td_secret){ .bytes = NULL };
-    const char *why = open_regular(path, most, &file, &info);
+    const char *why = open_regular(path, most, &file, &info, reason);
     if (!why)
         why = read_file(file, &info, secret);
     if (file >= 0)

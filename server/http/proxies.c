@@ -120,7 +120,7 @@ struct td_proxies *td_proxies_new(const char *trusted, char *message, size_t siz
         if (length == 0 || add_prefix(proxies, value, length))
             continue;
         snprintf(message, size,
-                 "--trusted-proxy: '%.*s' is not an address or prefix like 192.0.2.1, 10.0.0.0/8 "
+                 "trusted-proxy: '%.*s' is not an address or prefix like 192.0.2.1, 10.0.0.0/8 "
                  "or 2001:db8::/32",
                  (int)(length < LONGEST_SHOWN ? length : LONGEST_SHOWN), value);
         td_proxies_free(proxies);

@@ -131,8 +131,8 @@ static td_status check_alias(const struct td_store *store, const struct td_alias
     if (td_store_use_locked(store, alias->name, &version) != TD_NAME_FREE)
         return td_error_set(
             err, TD_CONFLICT,
-            "'%s' is a tensor, so it cannot be an alias: delete it first, or choose "
-            "another name",
+            "'%s' is a tensor, so it cannot be an alias: choose another name, or delete the tensor "
+            "first, which also removes its file, if it has one",
             alias->name);
     return !alias->target[0] || is_in_folder(folder, alias->target)
                ? TD_OK

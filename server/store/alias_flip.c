@@ -240,7 +240,7 @@ static td_status flip_entered(struct td_store *store, const struct td_alias_flip
     claim(store, NULL);
     for (int i = 0; i < edits.count && status == TD_OK; i++)
         if (!edits.aliases[i].hidden)
-            td_store_solve_problem(store, edits.aliases[i].name);
+            td_store_solve_alias(store, edits.aliases[i].name);
     free(edits.aliases);
     return status;
 }
@@ -437,13 +437,13 @@ static void note_edits(struct td_store *store, const struct td_alias_table *edit
     char unused[TD_FILE_NAME];
     for (int i = 0; i < edits->count; i++) {
         const struct td_alias *alias = &edits->aliases[i];
-        td_store_solve_problem(store, alias->name);
+        td_store_solve_alias(store, alias->name);
         if (alias->hidden)
-            td_store_report_problem(store, alias->name,
-                                    "the alias in aliases.json is not served until a restart: a "
-                                    "tensor has its name, which a restart does not serve; delete "
-                                    "the tensor, or remove the alias from aliases.json, and send "
-                                    "SIGHUP");
+            td_store_report_alias(store, alias->name,
+                                  "the alias in aliases.json is not served until a restart: a "
+                                  "tensor has its name, which a restart does not serve; delete "
+                                  "the tensor, or remove the alias from aliases.json, and send "
+                                  "SIGHUP");
         if (!alias->target[0] && !alias->hidden && td_store_find_file(store, alias->name, unused))
             store->name_freed = true;
     }
@@ -665,12 +665,12 @@ void td_alias_check_targets(struct td_store *store)
         const bool found = td_store_use_locked(store, alias->target, &version) == TD_NAME_CURRENT;
         pthread_rwlock_unlock(&store->lock);
         if (found) {
-            td_store_solve_problem(store, alias->name);
+            td_store_solve_alias(store, alias->name);
             continue;
         }
         td_store_explain_absence(store, alias->target, absence, sizeof absence);
         snprintf(reason, sizeof reason, "it names %s, %s", alias->target, absence);
-        td_store_report_problem(store, alias->name, reason);
+        td_store_report_alias(store, alias->name, reason);
     }
     td_writer_leave(store, &writer);
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char *name_at(const void *table, int i)
 {
@@ -41,6 +42,14 @@ static bool names(const struct td_alias_table *table, const char *version)
     for (int i = 0; i < table->count; i++)
         if (strcmp(table->aliases[i].target, version) == 0 ||
             strcmp(table->aliases[i].stored, version) == 0)
+            return true;
+    return false;
+}
+
+bool td_alias_stores_locked(const struct td_store *store, const char *version)
+{
+    for (int i = 0; i < store->aliases.count; i++)
+        if (strcmp(store->aliases.aliases[i].stored, version) == 0)
             return true;
     return false;
 }
@@ -86,8 +95,9 @@ td_status td_alias_check_stored(struct td_store *store, const char *name, struct
     return stored
                ? td_error_set(err, TD_CONFLICT,
                               "'%s' is an alias in %s, which a restart would serve instead of the "
-                              "tensor: remove it by POST /v1/aliases?persist=1 first",
-                              name, TD_ALIASES_FILE)
+                              "tensor: remove it by POST /v1/aliases?persist=1 with {\"set\": "
+                              "{\"%s\": null}} first",
+                              name, TD_ALIASES_FILE, name)
                : TD_OK;
 }
 
@@ -176,7 +186,8 @@ td_status td_store_check_aliases(const struct td_store *store, struct td_error *
                               TD_ALIASES_FILE
                               " in the data folder could not be read at the start. Aliases that "
                               "requests set are missing, and those of folders of versions may "
-                              "differ. Repair the file, or restore it from a backup, and send "
-                              "SIGHUP; the log says what is wrong with it. Without the file, only "
-                              "the aliases that the folders set are left");
+                              "differ. Repair the file, let uid %u read it, or restore it from a "
+                              "backup, and send SIGHUP; the log says what is wrong with it. "
+                              "Without the file, only the aliases that the folders set are left",
+                              (unsigned)geteuid());
 }

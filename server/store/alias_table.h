@@ -43,6 +43,9 @@ bool td_alias_claims_locked(const struct td_store *store, const char *name);
 /* Whether an alias names this version, now, after a restart, or soon. */
 bool td_alias_names_locked(const struct td_store *store, const char *version);
 
+/* True if an alias in aliases.json names this version. */
+bool td_alias_stores_locked(const struct td_store *store, const char *version);
+
 /* The target of an alias, copied; false if there is no such alias now. */
 bool td_alias_target(struct td_store *store, const char *name, size_t length,
                      char target[TD_TENSOR_NAME]);

@@ -1,5 +1,6 @@
 /* Sub-folders of the data folder, which hold the files of one version. What is in them may be
  * hostile: no link is followed, and only what was opened is looked at. */
+#include "server/config/read_error.h"
 #include "server/store/data_dir_internal.h"
 
 #include <dirent.h>
@@ -43,10 +44,11 @@ td_file_state td_data_dir_open_folder(struct td_data_dir *dir, const char *name,
 
 static td_status unreadable(int reason, struct td_error *err)
 {
+    char text[TD_READ_ERROR];
     return reason == ELOOP ? td_error_set(err, TD_MALFORMED_REQUEST,
                                           "it is a symbolic link, which is not followed")
                            : td_error_set(err, TD_DEVICE_UNAVAILABLE, "it cannot be read: %s",
-                                          strerror(reason));
+                                          td_read_error(NULL, reason, text));
 }
 
 /* Opens a file for reading; -1 with errno. O_NONBLOCK: opening a FIFO would block until it has a

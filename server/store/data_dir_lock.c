@@ -8,6 +8,7 @@
  *
  * The kernel releases both when the process ends, however it ends. The file is never deleted: a
  * process could lock the deleted one while another locks the next. */
+#include "server/config/read_error.h"
 #include "server/observe/clock.h"
 #include "server/store/data_dir_internal.h"
 
@@ -235,8 +236,9 @@ td_status td_data_dir_check_change(struct td_data_dir *dir, const char *name, st
 
 void td_data_log_unreadable(const struct td_data_dir *dir, int reason)
 {
+    char text[TD_READ_ERROR];
     td_log(dir->log, TD_LOG_ERROR, "data_dir_unreadable", TD_TEXT("dir", dir->path),
-           TD_TEXT("reason", strerror(reason)));
+           TD_TEXT("reason", td_read_error(dir->path, reason, text)));
 }
 
 /* Logs what has changed since `before`. */

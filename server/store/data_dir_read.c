@@ -2,6 +2,7 @@
 #include "api/files/npy.h"
 #include "api/files/safetensors.h"
 #include "api/text/sorted_names.h"
+#include "server/config/read_error.h"
 #include "server/memory/fault_guard.h"
 #include "server/store/checksums.h"
 #include "server/store/data_dir_internal.h"
@@ -34,7 +35,8 @@ static td_status refuse(struct td_error *err, const char *why)
 static td_status unreadable(struct td_error *err, int reason)
 {
     const td_status status = reason == ENOMEM ? TD_MEMORY_EXHAUSTED : TD_DEVICE_UNAVAILABLE;
-    td_error_set(err, status, "%s", strerror(reason));
+    char text[TD_READ_ERROR];
+    td_error_set(err, status, "%s", td_read_error(NULL, reason, text));
     return status;
 }
 
@@ -484,13 +486,14 @@ static int try_open(const struct td_data_dir *dir, const char *file)
 
 td_status td_data_dir_check_read(struct td_data_dir *dir, const char *file, struct td_error *err)
 {
-    char keys[TD_FILE_NAME];
+    char keys[TD_FILE_NAME], text[TD_READ_ERROR];
     int reason = try_open(dir, file);
     if (reason != 0)
         return unreadable(err, reason);
     reason = td_data_keys_file(file, keys) ? try_open(dir, keys) : 0;
     if (reason != 0 && !td_data_dir_has_gone(dir, keys))
-        return td_error_set(err, TD_DEVICE_UNAVAILABLE, "%s: %s", keys, strerror(reason));
+        return td_error_set(err, TD_DEVICE_UNAVAILABLE, "%s: %s", keys,
+                            td_read_error(NULL, reason, text));
     return TD_OK;
 }
 

@@ -1,3 +1,4 @@
+#include "server/config/read_error.h"
 #include "server/store/data_dir_internal.h"
 
 #include <errno.h>
@@ -8,8 +9,9 @@
 
 static td_status unreadable(const char *file, int reason, struct td_error *err)
 {
+    char text[TD_READ_ERROR];
     return td_error_set(err, TD_DEVICE_UNAVAILABLE, "%s cannot be read: %s", file,
-                        strerror(reason));
+                        td_read_error(NULL, reason, text));
 }
 
 /* Reads an open file of `size` bytes at first; 0 or errno. *bytes may be less if it shrinks. */

@@ -1,6 +1,7 @@
 #include "server/store/folders.h"
 
 #include "api/text/sorted_names.h"
+#include "server/config/read_error.h"
 #include "server/memory/fault_guard.h"
 #include "server/store/alias_file.h"
 #include "server/store/alias_flip.h"
@@ -792,8 +793,8 @@ static struct td_version_folder *recall(struct td_store *store, const char *name
 static void refuse_unreadable(struct td_store *store, struct td_scan_report *report,
                               const struct td_version_folder *folder, int reason)
 {
-    char text[192];
-    snprintf(text, sizeof text, "it cannot be read: %s%s", strerror(reason),
+    char why[TD_READ_ERROR], text[TD_READ_ERROR + 80];
+    snprintf(text, sizeof text, "it cannot be read: %s%s", td_read_error(NULL, reason, why),
              folder->taken ? "; the versions loaded before are still served" : "");
     refuse(store, folder, text);
     report->skipped += !folder->taken;

@@ -9,8 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Ends the key of an alias, which may have the name of a folder. */
+#define ALIAS_END "\x01"
+
 struct td_problem_note {
-    char source[TD_FILE_NAME];
+    char key[TD_FILE_NAME]; /* the source, or that of an alias with ALIAS_END */
     bool is_refused_folder; /* nothing of it is served */
     uint64_t scan;          /* that noted a file; 0 for others */
     char reason[];
@@ -18,13 +21,18 @@ struct td_problem_note {
 
 static const char *name_at(const void *store, int i)
 {
-    return ((const struct td_store *)store)->problems[i]->source;
+    return ((const struct td_store *)store)->problems[i]->key;
 }
 
-/* With the lock held: the place of a source, or where it would be. */
-static int place_of(const struct td_store *store, const char *source, bool *found)
+static void key_of_alias(const char *alias, char key[TD_FILE_NAME])
 {
-    return td_sorted_find(store, store->n_problems, name_at, source, strlen(source), found);
+    snprintf(key, TD_FILE_NAME, "%s" ALIAS_END, alias);
+}
+
+/* With the lock held: the place of a key, or where it would be. */
+static int place_of(const struct td_store *store, const char *key, bool *found)
+{
+    return td_sorted_find(store, store->n_problems, name_at, key, strlen(key), found);
 }
 
 /* With the lock held: room for one more. */
@@ -46,7 +54,7 @@ static bool make_room(struct td_store *store)
 static struct td_problem_note *insert(struct td_store *store, struct td_problem_note *note)
 {
     bool found;
-    const int place = place_of(store, note->source, &found);
+    const int place = place_of(store, note->key, &found);
     struct td_problem_note *before = NULL;
     if (found)
         before = store->problems[place];
@@ -59,14 +67,14 @@ static struct td_problem_note *insert(struct td_store *store, struct td_problem_
     return before;
 }
 
-static void note_problem(struct td_store *store, const char *source, const char *reason,
+static void note_problem(struct td_store *store, const char *key, const char *reason,
                          bool is_refused_folder, uint64_t scan)
 {
     const size_t length = strlen(reason);
     struct td_problem_note *note = malloc(sizeof *note + length + 1);
     if (!note)
         return;
-    snprintf(note->source, sizeof note->source, "%s", source);
+    snprintf(note->key, sizeof note->key, "%s", key);
     note->is_refused_folder = is_refused_folder;
     note->scan = scan;
     memcpy(note->reason, reason, length + 1);
@@ -106,15 +114,27 @@ void td_store_end_file_problems(struct td_store *store)
     pthread_rwlock_unlock(&store->lock);
 }
 
-void td_store_report_problem(struct td_store *store, const char *source, const char *reason)
+static void report(struct td_store *store, const char *key, const char *source, const char *reason)
 {
     /* Before the log: a reader of the log may ask for the list at once. */
-    td_store_note_problem(store, source, reason);
+    td_store_note_problem(store, key, reason);
     if (store->inspector)
         store->inspector->skipped(store->inspector->context, source, NULL, reason);
     else
         td_log(store->log, TD_LOG_WARN, "aliases_refused", TD_TEXT("source", source),
                TD_TEXT("reason", reason));
+}
+
+void td_store_report_problem(struct td_store *store, const char *source, const char *reason)
+{
+    report(store, source, source, reason);
+}
+
+void td_store_report_alias(struct td_store *store, const char *alias, const char *reason)
+{
+    char key[TD_FILE_NAME];
+    key_of_alias(alias, key);
+    report(store, key, alias, reason);
 }
 
 void td_store_refuse_folder(struct td_store *store, const char *folder, bool served,
@@ -139,11 +159,11 @@ bool td_store_folder_problem(struct td_store *store, const char *folder, char *r
     return found;
 }
 
-static bool has_problem(struct td_store *store, const char *source)
+static bool has_problem(struct td_store *store, const char *key)
 {
     bool found;
     pthread_rwlock_rdlock(&store->lock);
-    (void)place_of(store, source, &found);
+    (void)place_of(store, key, &found);
     pthread_rwlock_unlock(&store->lock);
     return found;
 }
@@ -166,6 +186,13 @@ void td_store_solve_problem(struct td_store *store, const char *source)
     free(gone);
 }
 
+void td_store_solve_alias(struct td_store *store, const char *alias)
+{
+    char key[TD_FILE_NAME];
+    key_of_alias(alias, key);
+    td_store_solve_problem(store, key);
+}
+
 td_status td_store_list_problems(struct td_store *store, struct td_arena *arena,
                                  struct td_problem_listing **list, int *count, int *others,
                                  struct td_error *err)
@@ -181,7 +208,7 @@ td_status td_store_list_problems(struct td_store *store, struct td_arena *arena,
     while (*count < n && status == TD_OK) {
         const struct td_problem_note *note = store->problems[*count];
         struct td_problem_listing *listing = &(*list)[(*count)++];
-        listing->source = td_arena_text(arena, note->source, strlen(note->source), err);
+        listing->source = td_arena_text(arena, note->key, strcspn(note->key, ALIAS_END), err);
         listing->reason = td_arena_text(arena, note->reason, strlen(note->reason), err);
         status = listing->source && listing->reason ? TD_OK : TD_MEMORY_EXHAUSTED;
     }

@@ -17,9 +17,13 @@
 
 struct td_store;
 
-/* `source`: aliases.json, a folder of the data folder, or an alias. Reported again, the new reason
- * replaces the old one; without memory it is only logged. */
+/* `source`: aliases.json or a folder of the data folder. Reported again, the new reason replaces
+ * the old one; without memory it is only logged. */
 void td_store_report_problem(struct td_store *store, const char *source, const char *reason);
+
+/* The same of an alias, which may have the name of a folder. */
+void td_store_report_alias(struct td_store *store, const char *alias, const char *reason);
+void td_store_solve_alias(struct td_store *store, const char *alias);
 
 /* The same of a folder; `served`: it is, until a restart. */
 void td_store_refuse_folder(struct td_store *store, const char *folder, bool served,

@@ -78,6 +78,14 @@ def expect(printed, expected):
         raise AssertionError(f"it printed\n{printed}instead of\n{expected}")
 
 
+def check(command, daemon, **how):
+    """The client prints what it should; a server that refuses its table ends it, with the reason."""
+    expect(run([*command, "http://" + daemon.address], **how), OUTPUT)
+    refused = subprocess.run([*command, f"http://{daemon.address}/elsewhere"], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, **how)
+    if refused.returncode == 0 or refused.stdout or "there is nothing at /elsewhere/v1/tensors/" not in refused.stderr:
+        raise AssertionError(f"{command} ended with {refused.returncode} although its table was refused:\n{refused.stdout}{refused.stderr}")
+
+
 # ---------------------------------------------------------------- the examples
 def curl(daemon, work):
     require("curl", "od")
@@ -85,7 +93,7 @@ def curl(daemon, work):
 
 
 def python(daemon, work):
-    expect(run([sys.executable, os.path.join(EXAMPLES, "python.py"), "http://" + daemon.address]), OUTPUT)
+    check([sys.executable, os.path.join(EXAMPLES, "python.py")], daemon)
 
 
 def python_with_tritonclient():
@@ -106,14 +114,13 @@ def node(daemon, work):
     version = run(["node", "--version"]).strip()
     if int(version.lstrip("v").split(".")[0]) < 18:
         raise Skip(f"node {version} is too old: the example needs 18")
-    expect(run(["node", os.path.join(EXAMPLES, "node.mjs"), "http://" + daemon.address]), OUTPUT)
+    check(["node", os.path.join(EXAMPLES, "node.mjs")], daemon)
 
 
 def go(daemon, work):
     require("go")
     caches = {"GOCACHE": os.path.join(work, "go-cache"), "GOPATH": os.path.join(work, "go-path"), "GOTOOLCHAIN": "local"}
-    expect(run(["go", "run", os.path.join(EXAMPLES, "client.go"), "http://" + daemon.address],
-               env={**os.environ, **caches}, cwd=work), OUTPUT)
+    check(["go", "run", os.path.join(EXAMPLES, "client.go")], daemon, env={**os.environ, **caches}, cwd=work)
 
 
 def c(daemon, work):
@@ -125,7 +132,7 @@ def c(daemon, work):
     program = os.path.join(work, "client")
     run([os.environ.get("CC", "cc"), "-std=c11", "-Wall", "-Wextra", "-Werror", "-o", program,
          os.path.join(EXAMPLES, "client.c"), *flags])
-    expect(run([program, "http://" + daemon.address]), OUTPUT)
+    check([program], daemon)
 
 
 CLIENTS = {f.__name__: f for f in (curl, python, triton, node, go, c)}

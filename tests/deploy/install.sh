@@ -56,6 +56,7 @@ quietly cmake -S "$source" -B "$work/part" -DTD_TESTS=OFF -DTD_GPU=OFF
 touch "$work/part/tensord"
 ! DESTDIR=$work/none cmake --install "$work/part" --prefix /usr >"$work/log" 2>&1 || fail "a part was installed"
 tr -s ' \n' ' ' <"$work/log" | grep -q "cmake --build $work/part --target installation" || fail "the target is not named: $(cat "$work/log")"
+[ -z "$(find "$work/none" -type f 2>/dev/null)" ] || fail "installed before the check: $(find "$work/none" -type f)"
 
 mkdir "$work/tables"
 said=$(TENSORD_DATA_DIR=$work/tables bin/tensord --config etc/tensord/tensord.json --check-config --listen 127.0.0.1:0 2>&1) ||

@@ -330,6 +330,28 @@ class Persisted(AliasTest):
             daemon.send_signal(signal.SIGHUP)
             self.wait_until(lambda: self.aliases(client) == {"x": "m@2"})
 
+    def test_the_advice_for_a_version_that_only_aliases_json_names_works(self):
+        for target, then in itertools.product((None, "m@2"), ("null", '"m@2"')):
+            with self.subTest(target=target, then=then), Daemon("--data-dir", temporary_folder()) as daemon, Client(daemon) as client:
+                for name in ("m@1", "m@2"):
+                    self.assertStatus(client.request("PUT", f"/v1/tensors/{name}?persist=1", [1]), 201)
+                self.assertStatus(client.request("POST", ALIASES + "?persist=1", {"set": {"z": "m@1"}}), 200)
+                self.assertStatus(client.request("POST", ALIASES, {"set": {"z": target}}), 200)
+                detail = self.assertProblem(client.request("DELETE", "/v1/tensors/m@1"), 409, "CONFLICT")["detail"]
+                method, path, body = re.search(r"(POST) (\S+) with (\{.*?\}\}) ", detail).groups()
+                self.assertStatus(client.request(method, path, body.replace("ALIAS", "z").replace("null", then).encode()), 200)
+                self.assertStatus(client.request("DELETE", "/v1/tensors/m@1"), 204)
+
+    def test_the_advice_for_a_name_that_only_aliases_json_has_works(self):
+        with Daemon("--data-dir", temporary_folder()) as daemon, Client(daemon) as client:
+            self.assertStatus(client.request("PUT", "/v1/tensors/m@1?persist=1", [1]), 201)
+            self.assertStatus(client.request("POST", ALIASES + "?persist=1", {"set": {"z": "m@1"}}), 200)
+            self.assertStatus(client.request("POST", ALIASES, {"set": {"z": None}}), 200)
+            detail = self.assertProblem(client.request("PUT", "/v1/tensors/z?persist=1", [1]), 409, "CONFLICT")["detail"]
+            method, path, body = re.search(r"(POST) (\S+) with (\{.*?\}\}) ", detail).groups()
+            self.assertStatus(client.request(method, path, body.encode()), 200)
+            self.assertStatus(client.request("PUT", "/v1/tensors/z?persist=1", [1]), 201)
+
     def test_the_advice_for_a_version_in_memory_works(self):
         for rows, keys, named in itertools.product(("", "?persist=1"), (None, [7, 8]), (False, True)):
             if rows and not keys:

@@ -37,9 +37,31 @@ class OpRefusals(HttpTest):
         for path, body in (("/v1/gather", {"params": [1, 2], "indices": [0, -1]}), ("/v1/tensors/negative/gather", {"indices": [0, -1]}),
                            ("/v1/tensors/negative/embedding_bag", {"indices": [[0, -1]]})):
             problem = self.assertProblem(self.post(path, body), 422, "INDEX_OUT_OF_BOUNDS", index=-1)
-            self.assertIn("is not in [0, 2); bounds = wrap counts negative indices from the end", problem["detail"])
-            self.assertStatus(self.post(path, {**body, "bounds": "wrap"}), 200)
+            self.assertIn("bounds = wrap counts negative indices from the end", problem["detail"])
+            self.assertIn("-1 of find is a key that is not there, for which bounds = zero gives zeros", problem["detail"])
+            for bounds in ("wrap", "zero"):
+                self.assertStatus(self.post(path, {**body, "bounds": bounds}), 200)
         self.assertStatus(self.request("DELETE", "/v1/tensors/negative"), 204)
+
+    def test_null_for_an_optional_input_is_no_tensor(self):
+        """serialisers write absent members so; NaN is not meant"""
+        body = {"params": [[1.5, 2]], "indices": [0], "offsets": [0]}
+        for name in ("weights", "segment_ids", "scale"):
+            problem = self.assertProblem(self.post("/v1/embedding_bag", body | {name: None}), 400, "MALFORMED_REQUEST", input=name)
+            self.assertEqual(problem["detail"], f"{name} is null; to give none, leave it out")
+        self.assertStatus(self.post("/v1/embedding_bag", body), 200)
+
+    def test_keys_in_the_place_of_their_table_lead_to_it(self):
+        """advice to set keys would replace good ones"""
+        self.assertStatus(self.request("PUT", "/v1/tensors/keyed", b'{"tensor": [1.5, 2.5], "keys": ["a", "b"]}', {"Content-Type": JSON}), 201)
+        self.addCleanup(self.request, "DELETE", "/v1/tensors/keyed")
+        ref = {"ref": "keyed.keys"}
+        for path, body in (("/v1/tensors/keyed.keys/find", {"keys": ["b"]}), ("/v1/tensors/keyed.keys/lookup", {"keys": ["b"]}),
+                           ("/v1/tensors/keyed.keys/gather", {"keys": ["b"]}), ("/v1/lookup", {"params": ref, "queries": ["b"]}),
+                           ("/v1/gather", {"params": ref, "indices": {"keys": ["b"]}})):
+            problem = self.assertProblem(self.post(path, body), 422, "INVALID_ARGUMENT")
+            self.assertIn("these are the keys of 'keyed', which have no keys themselves; rows are found in 'keyed'", problem["detail"])
+        self.assertEqual(self.post("/v1/tensors/keyed/find", {"keys": ["b"]}).json()["output"]["data"], [1])
 
     def test_a_bad_scalar_index_has_an_empty_position(self):
         reply = self.post("/v1/gather", {"params": [1, 2], "indices": 2})
@@ -214,6 +236,11 @@ class Routes(HttpTest):
             self.assertStatus(reply, 404)
             self.assertAnyProblem(reply)
 
+    def test_a_slash_too_many_in_a_path_is_pointed_out(self):
+        for path in ("//v1/gather", "/v1//gather", "/v1/tensors//gather", "//healthz"):
+            self.assertIn("two '/' follow each other", self.assertProblem(self.post(path, {}), 404, "NOT_FOUND")["detail"])
+        self.assertIn("leave out the last '/'", self.assertProblem(self.post("/v1/gather/", {}), 404, "NOT_FOUND")["detail"])
+
     def test_an_unknown_table_is_404(self):
         self.assertProblem(self.get("/v1/tensors/nope"), 404, "TENSOR_NOT_FOUND")
 
@@ -223,6 +250,7 @@ class Routes(HttpTest):
             self.assertStatus(page, 200)
             self.assertEqual((page.json()["type"], page.json()["code"]), ("/problems/index-out-of-bounds", "INDEX_OUT_OF_BOUNDS"))
         self.assertProblem(self.get("/problems/index-out-of-bound"), 404, "NOT_FOUND", did_you_mean="index-out-of-bounds")
+        self.assertProblem(self.get("/problems/INDEX_OUT_OF_BOUND"), 404, "NOT_FOUND", did_you_mean="INDEX_OUT_OF_BOUNDS")
         self.assertIn("GET /openapi.json lists them", self.assertProblem(self.get("/problems/xyz"), 404, "NOT_FOUND")["detail"])
 
     def test_a_wrong_method_is_405_with_the_allowed_ones(self):

@@ -1,4 +1,5 @@
 """Errors show the form that was meant: NaN in JSON, the name of a resident tensor, keys of rows, a part of a name."""
+import re
 from daemon import *
 
 NAN = '{"dtype":"float32","data":["NaN"]}'
@@ -129,6 +130,70 @@ class Hints(HttpTest):
                 self.assertEqual(self.detail("/v1/" + op, body), message + pair)
         self.assertEqual(self.detail("/v1/gather", '{"params": %s, "indices": [5]}' % of_data("[[1, 2]]", "")), "indices[0] = 5 is not in [0, 1)")
         self.assertNotIn("complex", self.put("hint.complex", b'{"dtype": "float32", "shape": [2], "data": 1}').json()["detail"])
+
+    def test_complex_base64_has_no_advice_about_re_and_im(self):
+        params = {"dtype": "complex64", "shape": [1], "base64": "AACAPwAAAEA="}
+        self.assertEqual(self.detail("/v1/gather", json.dumps({"params": params, "indices": [0], "axis": 1})), "axis = 1 is not in [-1, 1): params has shape [1]")
+
+    def test_a_typed_array_of_javascript_leads_to_array_from(self):
+        typed = '{"0":1.5,"1":2}'
+        hint = "; JSON.stringify makes such an object of a typed array x; send Array.from(x)"
+        for path, body in (("/v1/gather", '{"params": %s, "indices": [0]}'), ("/v1/gather", '{"params": [%s], "indices": [0]}'),
+                           ("/v1/gather", '{"params": [[1, 2], %s], "indices": [0]}'), ("/v1/gather", '{"params": [1], "indices": %s}'),
+                           ("/v1/gather", '{"params": {"dtype": "float32", "data": %s}, "indices": [0]}'),
+                           ("/v1/gather", '{"params": {"dtype": "float32", "shape": [2], "data": %s}, "indices": [0]}'),
+                           ("/v1/einsum", '{"inputs": [%s], "equation": "i->"}'), ("/v1/einsum", '{"inputs": %s, "equation": "i->"}'),
+                           ("/v1/einsum", '{"inputs": [[1.5, 2.5], %s], "equation": "i,i->"}')):
+            with self.subTest(body):
+                self.assertTrue(self.detail(path, body % typed).endswith(hint))
+        self.assertTrue(self.put("hint.typed", typed.encode()).json()["detail"].endswith(hint))
+        self.assertNotIn("Array.from", self.detail("/v1/gather", '{"params": {"x": 1}, "indices": [0]}'))
+
+    def test_a_fraction_among_integers_leads_to_the_dtype_of_integers(self):
+        self.put("hint.whole", [[1, 2], [3, 4]])  # as JavaScript writes 1.0
+        for path, body in (("/v1/einsum", '{"inputs": [{"ref": "hint.whole"}, [[1.5, 2]]], "equation": "ij,kj->ik"}'),
+                           ("/v1/tensors/hint.whole/scatter", '{"indices": [[0]], "updates": [[1.5, 2]]}')):
+            self.assertIn("without a dtype, numbers without a fraction are int32", self.detail(path, body))
+        self.put("hint.whole", {"dtype": "float32", "data": [[1, 2], [3, 4]]})
+        self.assertStatus(self.post(path, body.encode()), 200)
+        self.assertStatus(self.request("DELETE", "/v1/tensors/hint.whole"), 204)
+
+    def test_a_resident_tensor_in_the_query_string_leads_to_the_body(self):
+        for path, body, advice, meant in (
+                ("/v1/gather", {"indices": [0]}, '"params": {"ref": "NAME"} in JSON', {"params": {"ref": "hint.query"}, "indices": [0]}),
+                ("/v1/concat", {"axis": 0}, '"inputs": [{"ref": "NAME"}] in JSON', {"inputs": [{"ref": "hint.query"}], "axis": 0})):
+            self.put("hint.query", [[1.5]])
+            name = "params.ref" if "params" in meant else "inputs.0.ref"
+            detail = self.assertProblem(self.post(f"{path}?{name}=hint.query", body), 400, "MALFORMED_REQUEST")["detail"]
+            self.assertIn(advice, detail)
+            self.assertIn(f'the entry "{name}" of the metadata in safetensors', detail)
+            self.assertIn(advice, self.detail(path, json.dumps({**body, name: "hint.query"})))
+            self.assertStatus(self.post(path, meant), 200)
+        self.assertStatus(self.request("DELETE", "/v1/tensors/hint.query"), 204)
+
+    def test_a_stored_result_of_two_tensors_is_suggested_by_its_whole_name(self):
+        self.put("hint.bess", [1])
+        self.assertStatus(self.post("/v1/top_k", {"x": [1.5, 2.5], "k": 1, "store": {"name": "hint.best"}}), 200)
+        problem = self.assertProblem(self.post("/v1/gather", {"params": {"ref": "hint.best"}, "indices": [0]}), 404, "TENSOR_NOT_FOUND")
+        self.assertIn(problem["did_you_mean"], ("hint.best.values", "hint.best.indices"))
+        for name in ("hint.bess", "hint.best.values", "hint.best.indices"):
+            self.assertStatus(self.request("DELETE", "/v1/tensors/" + name), 204)
+
+    def test_the_starts_of_bags_as_offset_lead_to_offsets(self):
+        body = {"params": [[1.5], [2.5]], "indices": [0, 1]}
+        self.assertIn("bags start at offsets", self.detail("/v1/embedding_bag", json.dumps({**body, "offset": [0.0]})))
+        self.assertStatus(self.post("/v1/embedding_bag", {**body, "offsets": [0]}), 200)
+
+    def test_a_binary_file_that_a_client_cut_or_stripped_leads_to_sending_it_whole(self):
+        file = safetensors({"params": ("float32", (2, 1), pack("float32", [1.5, 2.5])), "indices": ("int32", (1,), pack("int32", [0]))})
+        cut, stripped = file[:file.index(0)], re.sub(rb"[\0\r\n]", b"", file)  # as CURLOPT_POSTFIELDS and curl -d send it
+        for content_type in ("application/x-www-form-urlencoded", "application/json", SAFETENSORS):
+            for method, path in (("PUT", "/v1/tensors/hint.cut"), ("POST", "/v1/gather")):
+                for body in (cut, cut[:1], stripped):
+                    with self.subTest(path, content_type=content_type, body=body):
+                        reply = self.request(method, path, body, {"Content-Type": content_type})
+                        detail = self.assertProblem(reply, 400, "MALFORMED_REQUEST")["detail"]
+                        self.assertIn("curl --data-binary or -T, or with CURLOPT_POSTFIELDSIZE", detail)
 
     def test_elements_alone_lead_to_base64_whatever_content_type_they_have(self):
         for format, *values in (("<2f", 1, 2), ("<2f", 0.1, 0.2), ("<2i", 1, 2), ("<2i", 0, 1), ("<2d", 1.9, 2.7)):

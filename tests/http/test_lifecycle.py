@@ -295,6 +295,26 @@ class CommandLine(unittest.TestCase):
         self.assertGreater(result.returncode, 0)  # and not a signal
         self.assertIn("/nonexistent/folder", result.stderr)
 
+    def test_a_file_that_may_not_be_read_names_the_user_and_the_source_of_the_option(self):
+        with Folder(**{"tokens": "read 0123456789abcdef\n", "tensord.json": "{}"}) as folder:
+            program, user = [BINARY], os.getuid()
+            if user == 0:  # the folder of the build may be root's alone
+                os.chmod(folder.path, 0o755)
+                program, user = ["setpriv", "--reuid", "65534", shutil.copy(BINARY, folder.path)], 65534
+            os.mkdir(folder.path + "/tables", 0)
+            for name in ("tokens", "tensord.json"):
+                os.chmod(f"{folder.path}/{name}", 0)
+            for options, variables, said in (
+                    (["--token-file", "tokens"], {}, "--token-file: cannot read tokens"),
+                    ([], {"TENSORD_TOKEN_FILE": folder.path + "/tokens"}, f"TENSORD_TOKEN_FILE: cannot read {folder.path}/tokens"),
+                    (["--config", "tensord.json"], {}, "--config: cannot open tensord.json"),
+                    (["--data-dir", "tables"], {}, "--data-dir: cannot read the folder 'tables'")):
+                with self.subTest(said):
+                    result = subprocess.run([*program, "--listen", "127.0.0.1:0", *options], capture_output=True, text=True, cwd=folder.path,
+                                            timeout=WAIT_LIMIT, env={**environment(), **variables})
+                    self.assertEqual((result.returncode, result.stderr),
+                                     (2, f"tensord: {said}: Permission denied: uid {user} may not read it; change its owner or mode (chown, chmod), or its folder's\n"))
+
     def test_an_unknown_host_is_a_failure(self):
         host = "x" * 64 + ".invalid"  # no server of names is asked for so long a part
         result = run("--listen", f"{host}:0", "--log-level", "error")

@@ -440,11 +440,11 @@ class ValuesOfCsv(ColumnTest):
         path = self.text("id,title,x,y,seen,day\n1,Alien,1,,true,2026-01-01\n2,Brazil,2,3,false,2026-01-02\n")
         self.assertEqual(self.refused(path, "--keys", "id"),
                          f"{path}: columns title (row 0: 'Alien'), seen (row 0: 'true') and day (row 0: '2026-01-01') are not numeric; write "
-                         "true as 1 and false as 0; --rows chooses the columns of the rows, here x,y, and --keys the column of keys")
+                         "true as 1 and false as 0; --rows chooses the columns of the rows, here --rows x,y, and --keys the column of keys")
         path = self.parquet(title=["Alien"], x=[1.0], seen=[True], day=pa.array([1], pa.date32()))
         self.assertEqual(self.refused(path),
                          f"{path}: columns title (row 0: 'Alien') and day (type date32[day]) are not numeric; "
-                         "df['day'] = pandas.to_datetime(df['day']).astype('int64') makes integers of times; --rows chooses the columns of the rows, here x,seen, and --keys the column of keys")
+                         "df['day'] = pandas.to_datetime(df['day']).astype('int64') makes integers of times; --rows chooses the columns of the rows, here --rows x,seen, and --keys the column of keys")
 
     def test_latin_1_is_refused_only_where_it_is_read(self):
         path = self.text("id,é,x\na,1,2\nb\xe9,1,2\n".encode("latin-1"))
@@ -523,8 +523,15 @@ class NamesWithCommas(ColumnTest):
                     self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), rows)
                 self.assertTrue(self.refused(path, "--rows", "x,y").endswith(""". The column 'x,y' is --rows '"x,y"'"""))
                 told = self.refused(path)
-                self.imported(path, "--rows", shlex.split(told.partition(", here ")[2].removesuffix(", and --keys the column of keys"))[0])
+                self.imported(path, *shlex.split(told.partition(", here ")[2].removesuffix(", and --keys the column of keys")))
                 self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [1, 2, 3, 4, 5, 6])
+
+    def test_names_in_a_list_are_told_apart(self):
+        lists = {"a b": [[1.0]], "c,d": [[2.0]]}
+        self.assertIn(": there are several columns of lists, 'a b', 'c,d', e; ", self.refused(self.parquet(**lists, e=[[3.0]])))
+        self.assertIn("; columns 'x, y' and z are left out", self.notes(self.parquet(**{"x, y": [1], "z": [2], "v": [[1.0]]}))[0])
+        self.assertIn(": columns 'item id' and id are part of the rows, ", self.notes(self.parquet(**{"item id": [1], "id": [2], "v": [3]}))[0])
+        self.assertIn(": columns 'p q' (row 0: 'x') and r (row 0: 'y') are not numeric", self.refused(self.parquet(**{"p q": ["x"], "r": ["y"]})))
 
     def test_a_list_that_is_not_one_is_refused(self):
         for rows in "a,,b", "", '"a', '"a"b', ",":
@@ -691,8 +698,33 @@ class KeysOfCsv(ColumnTest):
         self.assertEqual(self.kind(7, 8, options=("--key-dtype", "string")), ["7", "8"])
         self.assertEqual(self.kind("07", 8, options=("--key-dtype", "int64")), [7, 8])
         self.assertEqual(self.kind(7, 2 ** 64 - 1, options=("--key-dtype", "uint64")), [7, 2 ** 64 - 1])
+        for key in "0x1F", "+7", " 7", "":
+            self.assertTrue(self.refused(self.text(f'id,x\n7,1\n"{key}",1\n'), "--keys", "id", "--key-dtype", "int64").endswith(f"row 1 is {key!r}; expected int64"))
         path = self.text("id,x\n7,1\nx7,1\n")
         self.assertEqual(self.refused(path, "--keys", "id", "--key-dtype", "int64"), f"{path}, column id: row 1 is 'x7'; expected int64")
+
+    def test_keys_that_lose_their_zeros_are_noted(self):
+        np.save(self.work / "rows.npy", np.zeros((3, 1), "f4"))
+        lost = "which becomes 7: the zeros before a number are lost, and '007' names no row; --key-dtype string keeps them"
+        for path, options, place in ((self.text("id,x\n5,1\n007,2\n08,3\n"), ("--keys", "id"), "{}, column id: row 1"),
+                                     (self.text('{"id":5,"x":1}\n{"id":"007","x":2}\n{"id":"08","x":3}\n', "m.jsonl"), ("--keys", "id"), "{}, column id: row 1"),
+                                     (self.parquet(id=["5", "007", "08"], x=[1.0, 2.0, 3.0]), ("--keys", "id"), "{}, column id: row 1"),
+                                     (self.parquet("b.parquet", id=pa.array([b"100", b"007", b"008"], pa.binary(3)), x=[1.0, 2.0, 3.0]), ("--keys", "id"), "{}, column id: row 1"),
+                                     (self.parquet("v.parquet", id=pa.array(["5", "007", "08"], pa.string_view()), x=[1.0, 2.0, 3.0]), ("--keys", "id"), "{}, column id: row 1"),
+                                     (self.parquet("d.parquet", id=pa.array(["5", "007", "08"]).dictionary_encode(), x=[1.0, 2.0, 3.0]), ("--keys", "id"), "{}, column id: row 1"),
+                                     (self.text("5 1 1\n007 2 2\n08 3 3\n", "m.txt"), (), "{}: key 1"), (self.text("5\n007\n08\n", "k.txt"), None, "{}: key 1")):
+            arguments = (path, *options) if options is not None else (self.work / "rows.npy", "--keys-from", path)
+            for kind in "int64", "uint64":
+                with self.subTest(path.name, kind=kind):
+                    self.assertEqual(self.notes(*arguments, "--key-dtype", kind), [f"{place.format(path)} is '007', {lost}"])
+            self.assertEqual(self.notes(*arguments, "--key-dtype", "string"), [])
+
+    def test_keys_that_are_equal_without_their_zeros_say_so(self):
+        for path, options, _ in self.files_of_keys(["7", "007", "8"]):
+            with self.subTest(path.name):
+                error = self.refused(path, *options, "--key-dtype", "int64")
+                self.assertRegex(error, r"keys 0 and 1 are both 7\. A key names one row\. .* is '007', which becomes 7: the zeros before a number are lost, ")
+                self.assertEqual(self.notes(path, *options, *shlex.split(error.partition("; ")[2].removesuffix(" keeps them"))), [])
 
 
 class SeveralFiles(ColumnTest):

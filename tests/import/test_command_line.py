@@ -1,5 +1,5 @@
 """The command line of the import, its progress, and the types of its source."""
-import datetime, decimal, errno, fcntl, io, os, pathlib, pty, re, shutil, subprocess, sys, unittest, unittest.mock
+import datetime, decimal, errno, fcntl, io, os, pathlib, pty, re, shlex, shutil, subprocess, sys, unittest, unittest.mock
 
 import numpy as np
 import pyarrow as pa
@@ -150,6 +150,25 @@ class CommandLine(ImportTest):
         for text in '[{"x": 1}, {"x": 2}]', '[\n {"x": 1}\n]', "[{\n":
             (self.work / "l.jsonl").write_text(text)
             self.assertIn("; a list of objects becomes JSON Lines by jq -c '.[]' FILE.json >FILE.jsonl", self.refused(self.work / "l.jsonl"))
+
+    def test_the_options_of_an_error_are_written_as_a_shell_takes_them(self):
+        vectors, keys = self.work / "v.npy", self.work / "my 'keys' $x.txt"
+        np.save(vectors, np.zeros((2, 3), "f4"))
+        keys.write_text("a\nb\n")
+        np.savez(self.work / "m.npz", **{"a b": np.zeros(2)})
+        texts = [("t.csv", "-id,x\n1,2\n"), ("w.txt", "-word x y\na 1 2\nb 3 4\n"), ("w.csv", "-word x y\na 1 2\nb 3 4\n"), ("i.csv", "-id,-t,x y\n1,a,2\n")]
+        for name, text in texts:
+            (self.work / name).write_text(text)
+        model, table, header = self.work / "m.npz", self.work / "t.csv", self.work / "w.csv"
+        for arguments, start, end, path in (
+                ((vectors, "--keys", keys), ". ", " reads the keys", vectors),
+                ((table, "--tensor=-id"), "--tensor chooses tensors; ", " takes only", table),
+                ((self.work / "i.csv",), ", here ", ", and --keys", self.work / "i.csv"),
+                ((model, "--tensor=-w=a b"), "in the input first: ", "\n", model),
+                ((self.work / "w.txt",), "under a name that ends with .csv, by ", "; if it is a word", header)):
+            told = self.refused(*arguments).rpartition(start)[2].partition(end)[0]
+            with self.subTest(told):
+                self.imported(path, *shlex.split(told), "--name", "m")
 
     def test_strings_beside_an_array_are_said_to_be_possible_keys(self):
         np.savez(self.work / "m.npz", w=np.zeros(2), names=np.array(["a", "b"]), table=np.array([["a"]]))

@@ -1,5 +1,5 @@
 """Word vectors, .npy, JSON Lines, Arrow files, folders of partitions, and keys that are neither text nor integers."""
-import gzip, json, shlex, shutil, unittest.mock, uuid
+import gzip, json, re, shlex, shutil, unittest.mock, uuid
 
 import numpy as np
 import pyarrow as pa
@@ -101,6 +101,8 @@ class WordVectors(ColumnTest):
             self.imported(path)
             self.assertEqual(strings(self.tensors("m.safetensors"), "vectors.keys"), ["king", "queen"])
         self.assertIn(", line 1: ' 0.5 1.5' starts with a space; expected a word before its 2 numbers", self.refused(self.text(f" 0.5 1.5\n{rows}", "m.txt")))
+        for first in rows, f"{rows.count(chr(10)) + 1} 2\n{rows}":
+            self.assertIn(": ' 0.5 1.5' starts with a space; expected a word before its 2 numbers", self.refused(self.text(f"{first} 0.5 1.5\n", "m.txt")))
         self.assertNotIn("header", self.refused(self.text("x y\n0.5 1.5\n", "m.txt")))
 
     def test_words_that_seem_to_be_quoted_are_noted(self):
@@ -234,16 +236,19 @@ class KeyFiles(ColumnTest):
                 self.assertEqual(self.notes(self.rows, "--keys-from", path, "--key-dtype", "string"), [])
 
     def test_word_vectors_are_no_keys(self):
-        for text, line, width, way in (
-                ("a 0.1 -2\nb 1 2e-5\nc nan 1\n", 1, 2, "word vectors are imported as they are, and their words are the keys; cut -d' ' -f1 FILE"),
-                ("2 3\na 0.1 .2 3.\nb 1 2 3\n", 2, 3, "tail -n +2 FILE | cut -d' ' -f1 >KEYS.txt takes the first word alone"),
-                ("a\t1\t2\nb\t1\t2\nc\t1\t2\n", 1, 2, "rename the file to .tsv"), ("a, 1, 2\nb, 1, 2\nc, 1, 2\n", 1, 2, "rename the file to .csv"),
-                ("0,500,3\n1,501,3\n2,502,4\n", 1, 2, "--keys 1; "), ("0,.5,3\n1,.6,3\n2,.7,4\n", 1, 2, "--keys 0; "),
-                ("".join(f"w{i} 1 2\n" for i in range(19)) + "odd\n", 1, 2, "word vectors are imported as they are")):
+        for text, line, columns, way in (
+                ("a 0.1 -2\nb 1 2e-5\nc nan 1\n", 1, "a word and 2 numbers", "word vectors are imported as they are, and their words are the keys; cut -d' ' -f1 FILE"),
+                ("2 3\na 0.1 .2 3.\nb 1 2 3\n", 2, "a word and 3 numbers", "tail -n +2 FILE | cut -d' ' -f1 >KEYS.txt takes the first word alone"),
+                ("a\t1\t2\nb\t1\t2\nc\t1\t2\n", 1, "a word and 2 numbers", "rename the file to .tsv"), ("a, 1, 2\nb, 1, 2\nc, 1, 2\n", 1, "a word and 2 numbers", "rename the file to .csv"),
+                ("0,500,3\n1,501,3\n2,502,4\n", 1, "3 numbers", "--keys 1; "),
+                ("0,.5,3\n1,.6,3\n2,.7,4\n", 1, "3 numbers", "--keys 0; "), ("1 .5 3\n2 .6 3\n-3.5 .7 4\n", 1, "3 numbers", "3 numbers; cut -d' ' -f1 FILE"),
+                ("".join(f"w{i}{' 1.5' * 9000}\n" for i in range(50)), 1, "a word and 9000 numbers", "word vectors are imported as they are"),
+                ("".join(f"w{i} 1 2\n" for i in range(19)) + "odd\n", 1, "a word and 2 numbers", "word vectors are imported as they are")):
             with self.subTest(text):
                 path = self.text(text, "k.txt")
                 error = self.refused(self.rows, "--keys-from", path)
-                self.assertIn(f"{path}, line {line}: {text.splitlines()[line - 1]!r} would be one key, but each line has a word and {width} numbers; ", error)
+                self.assertIn(f"{path}, line {line}: {text.splitlines()[line - 1][:40]!r}", error)
+                self.assertIn(f" would be one key, but each line has {columns}; ", error)
                 self.assertIn(way, error)
                 self.assertTrue(error.endswith("; if the whole lines are the keys, use --key-dtype string"), error)
         self.notes(self.rows, "--keys-from", self.text("a 1 2\nb 1 2\nc 1 2\n", "k.txt"), "--key-dtype", "string")
@@ -301,6 +306,13 @@ class Npy(ColumnTest):
             self.assertFalse(convert(np.load(path, allow_pickle=True)).dtype.hasobject)
         np.save(path, np.array(["x"]))
         self.assertIn("the dtype is <U1; expected one of bool", self.refused(path))
+
+    def test_damaged_text_is_refused(self):
+        np.save(self.work / "m.npy", np.zeros(1))
+        path = self.work / "k.npy"
+        np.save(path, np.array(["a"]))
+        path.write_bytes(path.read_bytes()[:-4] + b"\xff\xff\xff\x7f")
+        self.assertEqual(self.refused(self.work / "m.npy", "--keys-from", path), f"{path}: its text is damaged: it has a character above U+10FFFF")
 
     def test_key_dtype_is_of_all_keys(self):
         np.savez(self.work / "m.npz", w=np.zeros((2, 1), "f4"), **{"w.keys": np.array([1, 2])})
@@ -555,7 +567,7 @@ class OrderOfFiles(ColumnTest):
                 notes, rows = self.rows(folder)
                 self.assertEqual(rows, [*range(len(names))])
                 self.assertRegex(notes[0], rf"\A{folder}: the files are joined by the numbers in their names, \S+ before \S+, as Dask reads a folder; "
-                                           r"pandas reads it by text\. Files that are named one by one are joined in the order given\Z")
+                                           r"pandas reads it by text, as --order text does\. --order number hides this note\Z")
                 self.assertEqual(self.rows(folder, "--keys", "id"), ([], rows))
                 self.assertEqual(strings(self.tensors("m.safetensors"), "x.keys"), [f"id{i}" for i in range(len(names))])
         self.assertIn("dt=2/a.parquet before dt=10/a.parquet", notes[0])
@@ -565,11 +577,25 @@ class OrderOfFiles(ColumnTest):
         folder = self.files(*(f"part.{i}.parquet" for i in range(12)))
         self.assertEqual(self.refused(folder, "--keys-from", keys),
                          f"{folder}: the order of its files is not certain: part.10.parquet is before part.2.parquet by text, as pandas reads a folder, "
-                         "and after it by number, as Dask does. Name the files one by one, in the order of the keys: "
-                         f"$(ls -v {folder}/*.parquet) by number, {folder}/*.parquet by text; --name m keeps the name of the table")
+                         "and after it by number, as Dask does. --order text or --order number says which one the keys have")
         self.assertIn("is not certain: part.10.parquet is before", self.refused(folder, "--keys-from", self.files_of_keys(), "--keys", "k"))
-        folder = self.files("dt=2/a.parquet", "dt=10/a.parquet")
-        self.assertIn(f"$(ls -v {folder}/*/*.parquet) by number", self.refused(folder, "--keys-from", keys))
+
+    def test_the_order_of_the_files_of_a_folder_is_chosen(self):
+        for names in [f"part {i}.parquet" for i in range(12)], [f"dt={i}/a b.parquet" for i in range(12)], [*(f"{i}.feather" for i in range(11)), "11.parquet"]:
+            folder = self.files(*names)
+            keys = self.text("".join(f"k{i}\n" for i in range(12)), "ids.txt")
+            advice = re.findall("--order (?:text|number)", self.refused(folder, "--keys-from", keys))
+            self.assertEqual(advice, ["--order text", "--order number"])
+            for order, rows in zip(advice, (sorted(range(12), key=lambda i: names[i]), [*range(12)])):
+                for given in [folder], [folder / name for name in names[::-1]]:
+                    with self.subTest(names[0], order=order, given=len(given)):
+                        self.assertEqual(self.rows(*given, "--keys-from", keys, *shlex.split(order)), ([], rows))
+        self.imported(self.files("dt=2/a.parquet", "dt=10/a.parquet"), "--rows", "dt", "--order", "text")
+        self.assertEqual(numbers(self.tensors("m.safetensors"), "dt"), [10, 2])
+
+    def test_files_without_an_order_have_no_option_for_it(self):
+        for path in self.text("a 1\n", "m.txt"), self.text("a\n1\n", "m.csv"):
+            self.assertEqual(self.refused(path, "--order", "text"), f"{path}: --order is for several Parquet or Arrow files, or a folder of them")
 
     def test_keys_are_in_one_file_and_not_in_a_folder(self):
         folder = self.files("1.parquet")
@@ -588,7 +614,9 @@ class OrderOfFiles(ColumnTest):
             self.assertEqual(self.rows(*given, "--keys", "id"), ([], order))
             self.assertEqual(strings(self.tensors("m.safetensors"), "x.keys"), [f"id{i}" for i in order])
         by_text = sorted(files)
-        note = f"{files[0]}: the files are joined in the order given, {files[10]} before {files[2]}; ls -v lists files by number"
+        note = f"{files[0]}: the files are joined in the order given, {files[10]} before {files[2]}; --order number joins "
+        note += "them by the numbers in their names, --order text hides this note"
+        self.assertEqual(self.rows(*by_text, "--order", "text")[0], [])
         for options in (), ("--keys-from", keys):
             self.assertEqual(self.rows(*by_text, *options), ([note], [files.index(file) for file in by_text]))
         self.assertEqual(self.rows(*by_text, "--keys", "id")[0], [])

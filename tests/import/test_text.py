@@ -6,7 +6,7 @@ import numpy as np
 
 from importing import ImportTest, numbers, strings
 
-from text import is_number
+from text import is_number, wide_encoding
 
 
 class Encodings(ImportTest):
@@ -45,10 +45,17 @@ class Encodings(ImportTest):
 
     def test_utf_16_is_refused_with_the_command_that_converts_it(self):
         for name, text in self.FILES.items():
-            for encoding, named in (("utf-16", "UTF-16"), ("utf-16-le", "UTF-16LE"), ("utf-16-be", "UTF-16BE"), ("utf-32", "UTF-32")):
+            for encoding, named in (("utf-16", "UTF-16"), ("utf-16-le", "UTF-16LE"), ("utf-16-be", "UTF-16BE"), ("utf-32", "UTF-32"),
+                                    ("utf-32-le", "UTF-32LE"), ("utf-32-be", "UTF-32BE")):
                 with self.subTest(name=name, encoding=encoding):
                     self.assertIn(f"{name}: the text is in {named}; expected UTF-8: iconv -f {named} -t UTF-8 FILE >NEW converts it",
                                   self.refused(*self.arguments(name, text.replace("ké", "key").encode(encoding))))
+
+    def test_elements_of_integers_are_not_text_in_utf_16(self):
+        for dtype in "<i2", ">i2", "<i4", ">i4":
+            for values in [100, 200], [100, 10, 0], [91, 1, 93], [91, 100, 200]:
+                with self.subTest(dtype=dtype, values=values):
+                    self.assertIsNone(wide_encoding(np.array(values, dtype).tobytes()))
 
 
 class Numbers(ImportTest):

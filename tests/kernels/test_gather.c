@@ -190,7 +190,8 @@ static const struct {
       "",
       "float32[3] 0 0 0",
       "int16[1] -1",
-      "indices[0] = -1 is not in [0, 3); bounds = wrap counts negative indices from the end",
+      "indices[0] = -1 is not in [0, 3); -1 of find is a key that is not there, for which bounds = "
+      "zero gives zeros; bounds = wrap counts negative indices from the end",
       1,
       0,
       { 0 },
@@ -310,7 +311,9 @@ static const struct {
       "",
       "float32[3,4] 0..11",
       "int32[3,2] 0 1 2 -1 3 0",
-      "indices[1,1] = -1 is not in [0, 4); bounds = wrap counts negative indices from the end",
+      "indices[1,1] = -1 is not in [0, 4); -1 of find is a key that is not there, for which bounds "
+      "= "
+      "zero gives zeros; bounds = wrap counts negative indices from the end",
       2,
       1,
       { 1, 1 },

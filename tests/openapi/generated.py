@@ -4,15 +4,28 @@ import importlib, os, subprocess, sys
 LIMIT_S = 600  # only ends a hang
 
 
-def generate(document, folder):
+def generate(document, folder, name="generated_client", *options):
     """the package of the client, made in a folder"""
     generator = os.path.join(os.path.dirname(sys.executable), "openapi-python-client")
-    command = [generator, "generate", "--path", document, "--meta", "none", "--output-path", os.path.join(folder, "generated_client")]
+    command = [generator, "generate", "--path", document, "--meta", "none", "--output-path", os.path.join(folder, name), *options]
     made = subprocess.run(command, timeout=LIMIT_S, check=False, capture_output=True, text=True)
     if made.returncode:
         raise RuntimeError(f"openapi-python-client ended with {made.returncode}:\n{made.stdout}{made.stderr}")
     sys.path.insert(0, folder)
-    return importlib.import_module("generated_client")
+    return importlib.import_module(name)
+
+
+def check_literals(url, document, folder):
+    """With literal_enums, values of a fixed set are strings."""
+    config = os.path.join(folder, "literals.yml")
+    with open(config, "w", encoding="utf-8") as file:
+        file.write("literal_enums: true\n")
+    client = generate(document, folder, "generated_literals", "--config", config).Client(url)
+    models = importlib.import_module("generated_literals.models")
+    indices = models.TypedTensor(dtype="int64", data=[1, 7])
+    body = models.GatherJsonBody(params=[[1, 2], [3, 4]], indices=indices, bounds="zero")
+    reply = importlib.import_module("generated_literals.api.ops.gather").sync(client=client, body=body)
+    assert (reply.output.dtype, reply.output.data) == ("int32", [[3, 4], [0, 0]]), reply
 
 
 class Calls:
@@ -26,6 +39,11 @@ class Calls:
     def gather(self, indices, **query):
         body = self.models.GatherJsonBody(params=[[1, 2], [3, 4]], indices=indices)
         return importlib.import_module(".gather", self.ops.__name__).sync_detailed(client=self.client, body=body, **query)
+
+    def gather_of_enums(self):
+        indices = self.models.TypedTensor(dtype=self.models.Dtype.INT64, data=[1, 7])
+        body = self.models.GatherJsonBody(params=[[1, 2], [3, 4]], indices=indices, bounds=self.models.GatherBounds.ZERO)
+        return importlib.import_module(".gather", self.ops.__name__).sync_detailed(client=self.client, body=body)
 
     def put(self, name, value):
         return importlib.import_module(".put_tensor", self.tensors.__name__).sync_detailed(name, client=self.client, body=value)
@@ -74,6 +92,8 @@ def check(url, document, folder):
     succeeds(calls.gather([1, 0], axis=1), [[2, 1], [4, 3]])
     # The body has no defaults that contradict the query string.
     succeeds(calls.gather([7, 1], bounds=models.GatherBounds.ZERO, response=models.GatherResponse.NESTED, timing=True), [[0, 0], [3, 4]])
+    succeeds(calls.gather_of_enums(), [[3, 4], [0, 0]])
+    check_literals(url, document, folder)
     fails(calls.gather([7]), models.Code.INDEX_OUT_OF_BOUNDS)
     stored = calls.put("of-a-generated-client", [[1, 2], [3, 4]])
     assert stored.status_code == 201 and isinstance(stored.parsed, models.Description), stored
@@ -97,4 +117,4 @@ def check(url, document, folder):
         assert listed.status_code == 200 and listed.parsed[0]["name"] == "gather", listed
     registered = calls.register("region", models.Region(key="key", byte_size=1))
     assert registered.status_code == 501 and isinstance(registered.parsed, models.OipError), registered  # without --system-shared-memory
-    return 18
+    return 20

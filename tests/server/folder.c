@@ -308,6 +308,33 @@ const char *problems_of(struct td_store *store)
     return text;
 }
 
+enum { NOBODY = 65534 };
+
+static bool is_root(void)
+{
+    return getuid() == 0;
+}
+
+void drop_rights(void)
+{
+    ck_assert(!is_root() || seteuid(NOBODY) == 0);
+}
+
+void regain_rights(void)
+{
+    ck_assert(!is_root() || seteuid(0) == 0);
+}
+
+const char *denied(void)
+{
+    static char text[160];
+    snprintf(text, sizeof text,
+             "Permission denied: uid %u may not read it; change its owner or mode (chown, chmod), "
+             "or its folder's",
+             is_root() ? (unsigned)NOBODY : (unsigned)getuid());
+    return text;
+}
+
 struct td_error missing_error(struct td_store *store, const char *name, size_t length)
 {
     struct td_tensor_listing listing;

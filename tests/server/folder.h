@@ -70,6 +70,13 @@ const struct td_tensor_listing *found(struct td_store *store, const char *name);
 const char *aliases_of(struct td_store *store);
 const char *problems_of(struct td_store *store);
 
+/* Runs with the rights of a user who owns nothing here, to whom permissions apply. */
+void drop_rights(void);
+void regain_rights(void);
+
+/* Why a user without rights cannot read a file. Until the next call. */
+const char *denied(void);
+
 /* The error of looking up a name that does not exist. */
 struct td_error missing_error(struct td_store *store, const char *name, size_t length);
 

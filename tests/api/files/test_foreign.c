@@ -32,10 +32,10 @@ static const struct {
       "it is text in UTF-16; save its tensors as .safetensors or .npy" },
     { "\xff\xfe\0\0{\0\0\0", 8, "the body is text in UTF-32; send UTF-8",
       "it is text in UTF-32; save its tensors as .safetensors or .npy" },
-    { "{\0\"\0", 4, "the body is text in UTF-16; send UTF-8", NULL },
-    { "\0{\0\"", 4, "the body is text in UTF-16; send UTF-8", NULL },
-    { "{\0\0\0", 4, "the body is text in UTF-32; send UTF-8", NULL },
-    { "\0\0\0{", 4, "the body is text in UTF-32; send UTF-8", NULL },
+    { "{\0}\0", 4, "the body is text in UTF-16; send UTF-8", NULL },
+    { "\0{\0}", 4, "the body is text in UTF-16; send UTF-8", NULL },
+    { "{\0\0\0}\0\0\0", 8, "the body is text in UTF-32; send UTF-8", NULL },
+    { "\0\0\0{\0\0\0}", 8, "the body is text in UTF-32; send UTF-8", NULL },
     { "params=1&indices=2", 18, "the body is a form, name=value; send JSON, {\"name\": value}",
       NULL },
     { "--x\r\n", 5, "the body is a multipart form; send the JSON text alone", NULL },
@@ -76,6 +76,13 @@ TD_TEST(other_results_are_left_as_they_are)
     ck_assert_str_eq(err.message, "why");
 }
 
+#define BINARY   "send it as it is, with curl --data-binary or -T, or with CURLOPT_POSTFIELDSIZE"
+#define STRIPPED "the body is a safetensors file without its NULs, as curl -d sends it; " BINARY
+#define CUT                                                                                        \
+    "curl -d, and CURLOPT_POSTFIELDS without a size, end a binary file at its first NUL; " BINARY
+#define ELEMENTS  "elements alone, without a header, are sent as base64 in JSON"
+#define NO_HEADER "the body has the type of a safetensors file; " ELEMENTS
+
 static const struct {
     td_format sent;
     const char *start;
@@ -86,42 +93,48 @@ static const struct {
       "the body is a .npy file; PUT takes it as application/x-npy" },
     { TD_FORMAT_NPY, "\x93NUMPY\1\0", 8, NULL },
     { TD_FORMAT_NPY, "\x93NUMPY\1v{'descr': '<f4'", 23,
-      "the body is a .npy file without its NULs, as curl -d sends it; send it as it is, with curl "
-      "--data-binary or -T" },
+      "the body is a .npy file without its NULs, as curl -d sends it; " BINARY },
     { TD_FORMAT_NPY, "\x93NUMPY\1", 7,
-      "the body is a .npy file without its NULs, as curl -d sends it; send it as it is, with curl "
-      "--data-binary or -T" },
+      "the body is a .npy file without its NULs, as curl -d sends it; " BINARY },
     { TD_FORMAT_NPY, "\xc2\x93NUMPY\1\0", 9,
       "the body is a .npy file that was decoded as text; send its bytes as they are" },
     { TD_FORMAT_JSON, "P{\"x\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]}}", 55,
-      "the body is a safetensors file without its NULs, as curl -d sends it; send it as it is, "
-      "with "
-      "curl --data-binary or -T" },
+      STRIPPED },
+    { TD_FORMAT_SAFETENSORS, "\x1\x2{\"x\":{\"dtype\":\"F32\",\"data_offsets\":[0,4]}}", 44,
+      STRIPPED },
+    { TD_FORMAT_JSON, "{\"x\":{\"dtype\":\"F32\",\"data_offsets\":[0,4]}}\1", 43, STRIPPED },
+    { TD_FORMAT_SAFETENSORS, "{\"x\":{\"dtype\":\"F32\",\"data_offsets\":[0,4]}}\1", 43, STRIPPED },
+    { TD_FORMAT_SAFETENSORS, "@", 1, "why; " CUT "; " NO_HEADER },
+    { TD_FORMAT_SAFETENSORS, "P\1", 2, "why; " CUT "; " NO_HEADER },
+    { TD_FORMAT_JSON, "@", 1, "why; " CUT },
+    { TD_FORMAT_JSON, "P\1", 2, "why; " CUT "; " ELEMENTS },
+    { TD_FORMAT_JSON, "\270", 1, "why; " CUT "; " ELEMENTS },
+    { TD_FORMAT_JSON, "-", 1, NULL },
     { TD_FORMAT_JSON, "P{\"x\":1}", 8, NULL },
-    { TD_FORMAT_SAFETENSORS, "\0\0\200\077\0\0\0\100", 8,
-      "why; the body has the type of a safetensors file; elements alone, without a header, "
-      "are "
-      "sent as base64 in JSON" },
-    { TD_FORMAT_JSON, "\0\0\200\077\0\0\0\100", 8,
-      "why; elements alone, without a header, are sent as base64 in JSON" }, /* float32 */
-    { TD_FORMAT_JSON, "\1\0\0\0\2\0\0\0", 8,
-      "why; elements alone, without a header, are sent as base64 in JSON" }, /* int32 */
-    { TD_FORMAT_JSON, "\0\0\0\0\1\0\0\0", 8,
-      "why; elements alone, without a header, are sent as base64 in JSON" },
-    { TD_FORMAT_JSON, "\1\0\2\0", 4,
-      "why; elements alone, without a header, are sent as base64 in JSON" }, /* int16 */
-    { TD_FORMAT_JSON, "33\363\077\0\0\200\077", 8,
-      "why; elements alone, without a header, are sent as base64 in JSON" },
-    { TD_FORMAT_JSON, "\0", 1,
-      "why; elements alone, without a header, are sent as base64 in JSON" }, /* int8 */
-    { TD_FORMAT_JSON, "\315\314\314=", 4,
-      "why; elements alone, without a header, are sent as base64 in JSON" },
+    { TD_FORMAT_SAFETENSORS, "\0\0\200\077\0\0\0\100", 8, "why; " NO_HEADER },
+    { TD_FORMAT_JSON, "\0\0\200\077\0\0\0\100", 8, "why; " ELEMENTS }, /* float32 */
+    { TD_FORMAT_JSON, "\1\0\0\0\2\0\0\0", 8, "why; " ELEMENTS },       /* int32 */
+    { TD_FORMAT_JSON, "\0\0\0\0\1\0\0\0", 8, "why; " ELEMENTS },
+    { TD_FORMAT_JSON, "\1\0\2\0", 4, "why; " ELEMENTS }, /* int16 */
+    { TD_FORMAT_JSON, "33\363\077\0\0\200\077", 8, "why; " ELEMENTS },
+    { TD_FORMAT_JSON, "\0", 1, "why; " ELEMENTS }, /* int8 */
+    { TD_FORMAT_JSON, "\315\314\314=", 4, "why; " CUT "; " ELEMENTS },
     { TD_FORMAT_JSON, " {\"x\": \"\1\"}", 11, NULL },
     { TD_FORMAT_JSON, "[1, \0]", 6, NULL },
     { TD_FORMAT_JSON, "caf\303\251", 5, NULL },
     { TD_FORMAT_JSON, "\r\n\t ", 4, NULL },
-    { TD_FORMAT_JSON, "{\0\"\0x\0", 6, "the body is text in UTF-16; send UTF-8" },
-    { TD_FORMAT_JSON, "\0\0\0[\0\0\0001", 8, "the body is text in UTF-32; send UTF-8" },
+    { TD_FORMAT_JSON, "\r\0\n\0{\0\"\0\74\116\"\0:\0001\0}\0\r\0\n\0", 22,
+      "the body is text in UTF-16; send UTF-8" },
+    { TD_FORMAT_JSON, "\0\0\0[\0\0\0001\0\0\0]", 12, "the body is text in UTF-32; send UTF-8" },
+    { TD_FORMAT_JSON, "a\0,\0b\0\n\0001\0,\0002\0\n\0", 16,
+      "the body is text in UTF-16; send UTF-8" },
+    { TD_FORMAT_JSON, "d\0\0\0\310\0\0\0", 8,
+      "why; elements alone, without a header, are sent as base64 in JSON" }, /* int32 100, 200 */
+    { TD_FORMAT_JSON, "d\0\0\0e\0\0\0\n\0\0\0", 12,
+      "why; elements alone, without a header, are sent as base64 in JSON" },
+    { TD_FORMAT_JSON, "[\0\0\0\1\0\0\0]\0\0\0", 12, NULL },
+    { TD_FORMAT_JSON, "d\0\310\0,\1", 6,
+      "why; elements alone, without a header, are sent as base64 in JSON" }, /* int16 */
     { TD_FORMAT_JSON, "planets.npy", 11,
       "the body is the name of a file; curl sends the file's contents with --data-binary @FILE" },
     { TD_FORMAT_NPY, "my data/Planets 2.NPY", 21,

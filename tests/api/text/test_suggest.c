@@ -19,6 +19,10 @@ static const char *const known[] = {
     "users:rows",
     "movies@2",
     "movies@3",
+    "tests",
+    "best.values",
+    "best.indices",
+    "a.b:rows",
 };
 
 static const struct {
@@ -43,6 +47,9 @@ static const struct {
     { "the end of a part", "sers", "" },
     { "the start of a part", "movie", "" },
     { "a version", "2", "" },
+    { "one of several results, before a name of one edit", "best", "best.values" },
+    { "the file of a tensor whose name has a dot", "a.b", "a.b:rows" },
+    { "the end of a name after a dot", "values", "" },
     { "too long to be compared", LETTERS_62 "zz", "" },
 };
 

@@ -141,6 +141,16 @@ def test_a_mask_and_strings_are_no_row_numbers(client, table):
             use()
 
 
+def test_a_str_in_place_of_row_numbers_leads_to_keys(client, table):
+    for use in lambda given: client.gather(table, given), lambda given: client.embedding_bag(table, given, offsets=[0]):
+        with pytest.raises(tensord.TensorNotFound, match=r"a str is the name of a resident tensor: .* tensord\.Keys\(\[KEY\]\)$"):
+            use("king")
+        assert use(tensord.Keys(["king"])).tolist() == [[0, 1]]
+    for other in lambda: client.gather("absent", [0]), lambda: client.gather_nd(table, "king"):
+        with pytest.raises(tensord.TensorNotFound, match="lists them$"):
+            other()
+
+
 def test_a_number_is_ambiguous_where_keys_are_integers(client):
     one = client.tables["numbers"]
     one.put([[10.0], [20.0], [30.0]], keys=[2, 1, 0])

@@ -77,10 +77,12 @@ TD_TEST(an_address_in_use_is_an_error)
     const unsigned port =
         ntohs(((const struct sockaddr_in *)(const void *)&bound.address)->sin_port);
     for (size_t i = 0; i < COUNT_OF(options); i++) {
-        char option[64], line[100];
+        char option[64], line[200];
         snprintf(option, sizeof option, "%s=127.0.0.1:%u", options[i], port);
-        snprintf(line, sizeof line, "error    %s 127.0.0.1:%u: Address already in use\n",
-                 options[i] + 2, port);
+        snprintf(line, sizeof line,
+                 "error    %s 127.0.0.1:%u: Address already in use; to check while a daemon has "
+                 "it, use %s 127.0.0.1:0 instead\n",
+                 options[i] + 2, port, options[i]);
         expect(check_options(option, NULL), false, LINES(line));
     }
     close(fd);
@@ -252,7 +254,8 @@ TD_TEST(damaged_aliases_are_a_warning_that_names_what_becomes_of_the_daemon)
     expect(check_options(NULL, NULL), true,
            LINES("warning  aliases.json: skipped: ",
                  "warning  aliases.json: a daemon would start and not become ready (/readyz is "
-                 "503) until it is repaired, or restored from a backup, and SIGHUP is sent\n"));
+                 "503) until it can be read: repair it, or restore it from a backup, and send "
+                 "SIGHUP\n"));
     put_text("aliases.json", "{\"aliases\": {}}");
     ck_assert(!says(check_options(NULL, NULL), "not become ready"));
 }

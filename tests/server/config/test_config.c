@@ -939,6 +939,49 @@ TD_TEST(an_unreadable_file_is_rejected)
     }
 }
 
+TD_TEST(a_relative_path_that_leads_nowhere_is_rejected_with_the_working_directory)
+{
+    char folder[200], part[256];
+    ck_assert_ptr_nonnull(getcwd(folder, sizeof folder));
+    snprintf(part, sizeof part, "No such file or directory; the path is relative to %s", folder);
+    struct loaded loaded = load(WORDS("--config", "no/such/file"), NULL);
+    expect_refusal(&loaded, "--config: ", "no/such/file", part);
+    loaded = load_good(WORDS("--data-dir", "no/such/folder"), NULL);
+    ck_assert(!td_config_check_system(&loaded.config, loaded.message));
+    ck_assert_ptr_nonnull(strstr(loaded.message, part));
+    td_config_free(&loaded.config);
+}
+
+TD_TEST(a_message_of_a_check_names_the_source_of_its_option)
+{
+    static const char json[] = "{\"data-dir\": \"/no/folder\"}";
+    static const char *const environments[][2] = { { NULL }, { "TENSORD_TLS_KEY=key" } };
+    static const struct {
+        int environment;
+        const char *before, *after;
+    } rows[] = {
+        { 1, "tls-key: cannot read key", "TENSORD_TLS_KEY: cannot read key" },
+        { 0, "tls-key: cannot read key", "tls-key: cannot read key" },
+        { 0, "no memory", "no memory" },
+        { 0, "workers: too many", "--workers: too many" },
+        { 0, "data-dir: a: b", "data-dir in FILE: a: b" },
+    };
+    char *argv[] = { (char[]){ "tensord" }, (char[]){ "--workers=3" }, (char[]){ "--config" },
+                     file_path, NULL };
+    file_write(json, strlen(json));
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char message[TD_CONFIG_MESSAGE], wanted[TD_CONFIG_MESSAGE];
+        const char *file = strstr(rows[i].after, "FILE");
+        snprintf(message, sizeof message, "%s", rows[i].before);
+        snprintf(wanted, sizeof wanted, "%.*s%s%s",
+                 (int)(file ? file - rows[i].after : (int)strlen(rows[i].after)), rows[i].after,
+                 file ? file_path : "", file ? file + 4 : "");
+        td_config_name_source(4, argv, (char **)(uintptr_t)environments[rows[i].environment],
+                              message);
+        ck_assert_str_eq(message, wanted);
+    }
+}
+
 TD_TEST(a_file_larger_than_1_mib_is_rejected)
 {
     const size_t size = (1 << 20) + 1;

@@ -71,7 +71,7 @@ TD_TEST(a_list_with_anything_else_is_refused)
     char message[512], longest[400];
     for (size_t i = 0; i < COUNT_OF(lists); i++) {
         ck_assert_msg(!td_proxies_new(lists[i], message, sizeof message), "%s", lists[i]);
-        ck_assert_ptr_nonnull(strstr(message, "--trusted-proxy: "));
+        ck_assert_ptr_nonnull(strstr(message, "trusted-proxy: "));
     }
     memset(longest, '1', sizeof longest - 1);
     longest[sizeof longest - 1] = '\0';

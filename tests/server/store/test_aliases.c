@@ -365,26 +365,26 @@ TD_TEST(a_file_that_could_not_be_read_for_a_while_is_no_problem_afterwards)
     ck_assert_str_eq(aliases_of(store), "x=a@1/a@1 ");
 }
 
-/* With the rights of a user who owns nothing here. */
 static void rescan_without_rights(void)
 {
-    enum { NOBODY = 65534 };
-    const bool root = geteuid() == 0; /* to whom permissions do not apply */
     ck_assert_int_eq(chmod(folder, 0755), 0);
-    ck_assert(!root || seteuid(NOBODY) == 0);
+    drop_rights();
     td_store_rescan(store);
-    ck_assert(!root || seteuid(0) == 0);
+    regain_rights();
 }
 
 TD_TEST(a_file_that_may_no_longer_be_read_is_a_problem_before_the_restart)
 {
+    char problem[300];
+    snprintf(problem, sizeof problem,
+             "aliases.json: aliases.json cannot be read: %s; the aliases read before stay in "
+             "force, until a restart;",
+             denied());
     ck_assert_int_eq(flip("x=a@1", "", true), TD_OK);
     for (int persist = 0; persist < 2; persist++) {
         ck_assert_int_eq(chmod(path_of("aliases.json"), 0), 0);
         rescan_without_rights();
-        ck_assert_str_eq(problems_of(store),
-                         "aliases.json: aliases.json cannot be read: Permission denied; the "
-                         "aliases read before stay in force, until a restart;");
+        ck_assert_str_eq(problems_of(store), problem);
         ck_assert(!td_store_reading(store).aliases);
         ck_assert_int_eq(td_store_check_aliases(store, &err), TD_OK);
         ck_assert_ptr_nonnull(strstr(logged(), " warn aliases_refused source=aliases.json "));
@@ -454,11 +454,14 @@ TD_TEST_EACH(a_name_that_cannot_be_opened_is_no_absent_file, unreadable)
 
 TD_TEST_EACH(nor_is_it_at_a_start, unreadable)
 {
+    char uid[40];
     put_unreadable(unreadable[_i].link);
     restart();
     ck_assert_msg(strstr(problems_of(store), unreadable[_i].reason) != NULL, "%s",
                   problems_of(store));
     ck_assert_int_eq(td_store_check_aliases(store, &err), TD_DEVICE_UNAVAILABLE);
+    snprintf(uid, sizeof uid, "let uid %u read it", (unsigned)geteuid());
+    EXPECT_MESSAGE(&err, uid);
     expect_that_it_can_be_moved_away("y=b@1/b@1 ");
 }
 

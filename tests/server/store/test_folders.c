@@ -268,6 +268,54 @@ TD_TEST(a_removed_folder_takes_its_versions_with_it)
     ck_assert_int_eq(value_of(found(store, "m@1")->tensor, 0), 30);
 }
 
+TD_TEST(a_reader_keeps_the_alias_of_a_removed_folder_until_a_restart)
+{
+    struct td_tensor_listing listing;
+    put_version("1", "m.npy", 10, "\"aliases\":{\"x\":\"m@1\"}");
+    store = open_reader();
+    remove_version("1");
+    td_store_rescan(store);
+    ck_assert_str_eq(problems_of(store), "x: it names m@1, which is not there;");
+    ck_assert_int_eq(td_store_get(store, "x", 1, &test_arena, &listing, &err),
+                     TD_DEVICE_UNAVAILABLE);
+    put_version("1", "m.npy", 30, "");
+    td_store_rescan(store);
+    ck_assert_str_eq(problems_of(store), "");
+    ck_assert_int_eq(td_store_get(store, "x", 1, &test_arena, &listing, &err), TD_OK);
+    remove_version("1");
+    close_store();
+    store = open_reader();
+    ck_assert_str_eq(aliases_of(store), "");
+    ck_assert_str_eq(problems_of(store), "");
+}
+
+/* "1" is the name of both. */
+TD_TEST(a_folder_and_an_alias_of_its_name_have_problems_of_their_own)
+{
+    struct td_tensor_listing unused;
+    put_npy("a@2.npy", 1, 1);
+    put_version("1", "m.npy", 10, "");
+    ck_assert_int_eq(unlink(path_of("1/m.npy")), 0);
+    store = open_folder();
+    flip("1", "a@2", true);
+    td_store_rescan(store);
+    ck_assert_int_eq(td_store_reading(store).problems, 1);
+    ck_assert_int_eq(td_store_get(store, "m@1", 3, &test_arena, &unused, &err),
+                     TD_DEVICE_UNAVAILABLE);
+    ck_assert_int_eq(move("a@2.npy", ".kept"), 0);
+    td_store_rescan(store);
+    ck_assert_int_eq(td_store_reading(store).problems, 2);
+    ck_assert_ptr_nonnull(strstr(problems_of(store), ";1: it names a@2, which is not there;"));
+    ck_assert_int_eq(td_store_get(store, "m@1", 3, &test_arena, &unused, &err),
+                     TD_DEVICE_UNAVAILABLE);
+    remove_version("1");
+    td_store_rescan(store);
+    ck_assert_str_eq(problems_of(store), "1: it names a@2, which is not there;");
+    ck_assert_int_eq(move(".kept", "a@2.npy"), 0);
+    td_store_rescan(store);
+    ck_assert_str_eq(problems_of(store), "");
+}
+
 TD_TEST(a_served_folder_that_loses_its_manifest_is_a_problem)
 {
     struct td_tensor_listing unused;
@@ -324,16 +372,16 @@ TD_TEST_LOOP(a_folder_that_was_gone_is_a_new_one, 0, 3)
 /* As root only another user meets a folder that it may not read. */
 TD_TEST(a_folder_that_cannot_be_read_is_refused)
 {
-    enum { NOBODY = 65534 };
-    const bool root = geteuid() == 0;
+    char problem[300];
+    snprintf(problem, sizeof problem, "1: it cannot be read: %s;", denied());
     put_version("1", "m.npy", 10, "\"aliases\":{\"x\":\"m@1\"}");
-    chmod(path_of("1"), root ? 0700 : 0);
+    chmod(path_of("1"), 0);
     chmod(folder, 0777);
-    ck_assert(!root || seteuid(NOBODY) == 0);
+    drop_rights();
     store = open_folder();
-    ck_assert(!root || seteuid(0) == 0);
+    regain_rights();
     expect_names(store, "");
-    ck_assert_str_eq(problems_of(store), "1: it cannot be read: Permission denied;");
+    ck_assert_str_eq(problems_of(store), problem);
     const char *lines = logged_with_scans();
     ck_assert_ptr_nonnull(strstr(lines, " warn folder_refused folder=1 reason="));
     ck_assert_ptr_null(strstr(lines, "without manifest.json"));
@@ -747,26 +795,25 @@ static const char *const in_folder[] = { "1/manifest.json", "1/m.npy" };
 
 TD_TEST_EACH(a_taken_folder_that_may_no_longer_be_read_is_a_problem_before_the_restart, in_folder)
 {
-    enum { NOBODY = 65534 };
     const char *file = in_folder[_i];
-    const bool root = geteuid() == 0; /* to whom permissions do not apply */
+    char problem[300];
+    snprintf(problem, sizeof problem, "%s; the versions loaded before are still", denied());
     put_version("1", "m.npy", 10, "");
     ck_assert_int_eq(chmod(folder, 0755), 0);
     ck_assert_int_eq(chmod(path_of("1"), 0755), 0);
     store = open_folder();
     ck_assert_int_eq(chmod(path_of(file), 0), 0);
-    ck_assert(!root || seteuid(NOBODY) == 0);
+    drop_rights();
     for (int i = 0; i < 2; i++) {
         td_store_rescan(store);
         ck_assert_int_eq(value_of(found(store, "m@1")->tensor, 0), 10);
         ck_assert_int_eq(td_store_reading(store).problems, 1);
         ck_assert_ptr_nonnull(strstr(problems_of(store), file + 2));
-        ck_assert_ptr_nonnull(
-            strstr(problems_of(store), "Permission denied; the versions loaded before are still"));
+        ck_assert_ptr_nonnull(strstr(problems_of(store), problem));
     }
     restart();
     expect_names(store, "");
-    ck_assert(!root || seteuid(0) == 0);
+    regain_rights();
     ck_assert_int_eq(chmod(path_of(file), 0644), 0);
     td_store_rescan(store);
     expect_names(store, "m@1");

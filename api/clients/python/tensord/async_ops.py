@@ -70,7 +70,8 @@ class AsyncOps(ABC, Generic[One, Many, Rows, Top]):
                     indices.
         indices     Index tuples along the last dimension, of rank 1 or more: component c is a position in dimension
                     batch_dims + c of params. If the tuples are shorter than the remaining rank of params, they pick
-                    slices.
+                    slices. [] is one tuple without components, which picks all of params; no tuples are an int32 tensor
+                    of shape [0, 1].
         batch_dims  The number of leading dimensions that params and indices share; less than the rank of indices.
                     Default: 0.
         bounds      How indices out of range are handled: error refuses the request, zero gives zeros (empty strings),

@@ -8,6 +8,8 @@ from typing import Any, Optional
 TO_BFLOAT16 = "the op cast with dtype = bfloat16"
 BFLOAT16_HINT = ("; client.cast returns float32 in place of bfloat16: pass tensord.bfloat16(x), or the table in which"
                  " client.store(NAME).cast(x, 'bfloat16') stores it")
+WITH_KEYS = ("gather", "embedding_bag")  # ops that take keys in place of indices
+KEYS_HINT = "; a str is the name of a resident tensor: rows of a table are found by key with tensord.Keys([KEY])"
 
 
 class TensordError(Exception):
@@ -62,7 +64,8 @@ class ProblemError(TensordError):
 
     def __init__(self, problem: dict[str, Any], status: int = 0):
         self.detail = str(problem.get("detail", problem.get("title", f"status {status}")))
-        super().__init__(in_python(self.detail) + (BFLOAT16_HINT if TO_BFLOAT16 in self.detail else ""))
+        names_row = problem.get("code") == "TENSOR_NOT_FOUND" and problem.get("input") == "indices" and problem.get("op") in WITH_KEYS
+        super().__init__(in_python(self.detail) + (BFLOAT16_HINT if TO_BFLOAT16 in self.detail else KEYS_HINT if names_row else ""))
         self.problem = problem
         self.status = status
         self.code = str(problem.get("code", ""))

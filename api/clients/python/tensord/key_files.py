@@ -32,4 +32,4 @@ def read(file: str, kind: Optional[str], rows: Optional[int]) -> tuple[Array, tu
         values = list(keys.each(found))
     except module("table").Refused as error:
         raise ValueError(str(error)) from None
-    return np.array(values, object if found.kind == "string" else found.kind), found.notes
+    return np.array(values, object if found.kind == "string" else found.kind), (*found.notes, *found.found)
