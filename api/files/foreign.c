@@ -217,8 +217,8 @@ static const struct td_foreign *find_stripped(const char *bytes, size_t size)
     return NULL;
 }
 
-/* True if the body has no NUL although it is no text or is not to be text: a safetensors file or
- * another binary file has one near its start. */
+/* True if the body may be the start of a binary file, cut at its first NUL: it has none, and it is
+ * no text or was not sent as text. Binary files have one near their start. */
 static bool may_be_cut(td_format sent, const char *bytes, size_t size)
 {
     if (size == 0 || memchr(bytes, 0, size))

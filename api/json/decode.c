@@ -211,8 +211,9 @@ static td_status read_input(struct reader *reader, int input, bool of_table,
     if (!tensor)
         return reader->source.err->status;
     reader->source.or_keys = td_input_is_row_numbers(spec);
+    reader->source.of_keys = spec->role == TD_ROLE_KEY;
     status = read_tensor(reader, input, 0, path, tensor);
-    reader->source.or_keys = false;
+    reader->source.or_keys = reader->source.of_keys = false;
     if (status != TD_OK)
         return td_error_at_input(reader->source.err, status, "%s", spec->name);
     operand->tensors = tensor;

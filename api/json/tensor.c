@@ -191,8 +191,12 @@ static td_status refuse_member(struct td_json_source *source, const struct td_js
                    "a tensor has no member \"%s\"; expected dtype, shape, data, base64 %s",
                    TD_SHOWN(key, length), or_keys ? "or ref, or keys alone" : "or ref");
     td_suggest(source->err, key, length, member_names, or_keys ? MEMBER_COUNT + 1 : MEMBER_COUNT);
-    if (!step->up && td_name_is("keys", key, length)) /* the body is the tensor */
+    if (!td_name_is("keys", key, length))
+        return TD_MALFORMED_REQUEST;
+    if (!step->up) /* the body is the tensor */
         td_error_hint(source->err, "a table and its keys are {\"tensor\": ..., \"keys\": [...]}");
+    else if (source->of_keys)
+        td_error_hint(source->err, "keys stand here without a name: the list alone");
     return TD_MALFORMED_REQUEST;
 }
 

@@ -19,7 +19,9 @@ struct td_json_source {
     struct td_resolver *resolver; /* NULL: there are no resident tensors */
     struct td_arena *arena;
     struct td_error *err;
-    bool or_keys; /* {"keys"} may stand in place of the tensor: for errors of unknown members */
+    /* For errors of unknown members: {"keys"} may stand in place of the tensor; the tensor has
+     * keys. */
+    bool or_keys, of_keys;
     bool has_complex_base64; /* a complex tensor was given as base64 */
 };
 

@@ -10,7 +10,7 @@ from table import Refused
 from text import shown
 
 SAMPLE = 1000  # lines that are looked at
-SAMPLE_BYTES = 1 << 18  # of them, which are fewer if they are wide
+SAMPLE_BYTES = 1 << 18  # fewer lines are looked at if these have more bytes
 SHARE = 10  # for each line without columns there are at least as many lines with columns
 NUMBER = rb"[-+]?(?:(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|(?i:nan|inf))"
 VECTORS = " word vectors are imported as they are, and their words are the keys;"

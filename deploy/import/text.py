@@ -110,7 +110,7 @@ def open_text(path: pathlib.Path) -> io.BufferedReader:
 
 def wide_encoding(head: bytes) -> str | None:
     """The encoding of text with a mark, or of printable text that begins with ASCII and has line ends
-    or is JSON; elements of int16 and int32 may be characters, too.
+    or is JSON. Less is not enough, because integers of int16 and int32 may look like characters.
     """
     if head.startswith((b"\xff\xfe\0\0", b"\0\0\xfe\xff")):
         return "UTF-32"

@@ -192,10 +192,24 @@ td_status td_row_keys_bind(struct td_call *call)
     return status == TD_OK ? check_bounds(call) : status;
 }
 
+/* Keys were given, but as those of the rows, which the table has; the queries are missing. */
+static void explain_queries(struct td_call *call)
+{
+    const int queries = td_op_keys_input(call->op);
+    const struct td_tensor *table = table_of(call);
+    if (queries < 1 || call->op->inputs[queries].role != TD_ROLE_KEY || !table || !table->keys)
+        return;
+    const char *name = call->op->inputs[queries].name;
+    if (!call->request.args.inputs[queries].tensors && strcmp(call->error.input, name) == 0)
+        td_error_hint(&call->error, "the table has keys of its own: give those to look up as %s",
+                      name);
+}
+
 void td_row_keys_explain(struct td_call *call)
 {
     struct td_error *err = &call->error;
     char table[TD_KEYS_NAME], keys[TD_KEYS_NAME];
+    explain_queries(call);
     if (call->request.row_keys && call->request.row_keys_name &&
         strcmp(err->input, call->op->inputs[call->request.row_input].name) == 0) {
         td_error_hint(err, "%s are in the place of %s", keys_name(call), err->input);

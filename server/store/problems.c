@@ -13,7 +13,7 @@
 #define ALIAS_END "\x01"
 
 struct td_problem_note {
-    char key[TD_FILE_NAME]; /* the source, or that of an alias with ALIAS_END */
+    char key[TD_FILE_NAME]; /* the source; of an alias, followed by ALIAS_END */
     bool is_refused_folder; /* nothing of it is served */
     uint64_t scan;          /* that noted a file; 0 for others */
     char reason[];

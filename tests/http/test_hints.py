@@ -405,6 +405,15 @@ class Paths(HttpTest):
         body = {"params": [[0.5], [1]], "keys": ["a", "b"]}
         detail = self.assertProblem(self.post("/v1/lookup", body), 422, "INVALID_ARGUMENT", input="queries")["detail"]
         self.assertTrue(detail.startswith("queries is missing; expected: The keys of the rows to pick"), detail)
+        self.assertNotIn("of its own", detail)
+        self.assertStatus(self.request("PUT", "/v1/tensors/hint.own", {"tensor": [[0.5]], "keys": ["a"]}), 201)
+        body = {"params": {"ref": "hint.own"}, "keys": ["a"]}
+        detail = self.assertProblem(self.post("/v1/lookup", body), 422, "INVALID_ARGUMENT", input="queries")["detail"]
+        self.assertIn("the table has keys of its own: give those to look up as queries", detail)
+        body = {"params": {"ref": "hint.own"}, "queries": {"keys": ["a"]}}
+        detail = self.assertProblem(self.post("/v1/lookup", body), 400, "MALFORMED_REQUEST", input="queries")["detail"]
+        self.assertIn("keys stand here without a name: the list alone", detail)
+        self.assertStatus(self.request("DELETE", "/v1/tensors/hint.own"), 204)
 
     def test_an_error_of_keys_in_place_of_row_numbers_names_keys(self):
         self.assertStatus(self.request("PUT", "/v1/tensors/hint.bag", {"tensor": [[0.5]], "keys": ["a"]}), 201)
