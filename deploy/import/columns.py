@@ -537,6 +537,8 @@ def read(
         columns.left_out.setdefault(name, index_note(name))
     if not rows:
         leave_reset_index_out(columns, keys)
+    elif keys is None and not other_keys:
+        note_identifiers(columns, [name for name in names if name not in rows], "left out")
     found = keys_of_column(columns, keys, key_kind) if keys is not None else None
     return table_of(
         columns, list(rows) or default_rows(columns, keys, other_keys), converts, keys, found
@@ -712,27 +714,39 @@ def default_rows(columns: Columns, keys: str | None, other_keys: bool) -> list[s
         f"{columns.place}: {reason}" for name, reason in columns.left_out.items() if name != keys
     ]
     chosen = [field.name for field in fields]
-    identifiers = [name for name in chosen if IDENTIFIER.fullmatch(name)]
-    if keys is None and not other_keys and identifiers and len(chosen) > 1:
-        columns.notes.append(
-            f"{columns.place}: {columns_listed([*map(clear, identifiers)], len(identifiers))} part of the rows{NO_KEYS}"
-        )
+    if keys is None and not other_keys and len(chosen) > 1:
+        note_identifiers(columns, chosen, "part of the rows")
     return chosen
+
+
+def note_identifiers(columns: Columns, names: list[str], what: str) -> None:
+    """Notes those of the columns that probably have keys."""
+    found = [clear(name) for name in names if IDENTIFIER.fullmatch(name)]
+    if found:
+        columns.notes.append(
+            f"{columns.place}: {columns_listed(found, len(found))} {what}{NO_KEYS}"
+        )
 
 
 def refuse_text(columns: Columns, fields: list[pyarrow.Field]) -> None:
     """Refuses columns that cannot be rows, with a value of each."""
-    numbers = [field.name for field in fields if dtype_of_type(field.type)]
+    identifiers = [field.name for field in fields if IDENTIFIER.fullmatch(field.name)]
+    numbers = [
+        field.name
+        for field in fields
+        if dtype_of_type(field.type) and field.name not in identifiers
+    ]
     others = [field.name for field in fields if not dtype_of_type(field.type)]
     if not others:
         return
     found = [first_text(columns, name) for name in others]
     values = [f"{clear(name)} ({what})" for name, (what, _) in zip(others, found)]
     hint = next((hint for _, hint in found if hint), "")
+    rows = f", here {rows_option(numbers)}" if numbers else ""
+    keys = f", here {option('--keys', identifiers[0])}" if len(identifiers) == 1 else ""
     raise Refused(
         f"{columns.place}: {columns_listed(values, len(others))} not numeric{hint}; --rows chooses the columns of"
-        f" the rows{f', here {rows_option(numbers)}' if numbers else ''}, and --keys the column of"
-        " keys"
+        f" the rows{rows}, and --keys the column of keys{keys}"
     )
 
 
