@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import numpy
 
 from table import Array, Refused, Table, dtype_of, rows_per_batch
+from text import option
 
 NAME = "rows"  # of the only tensor
 
@@ -43,6 +44,11 @@ class Npy:
 
     def table(self, name: str) -> Table:
         place = str(self.path)
+        if self.mapped.dtype.kind in "US":
+            raise Refused(
+                f"{place}: an array of strings is not a tensor; as the keys of a table it is imported"
+                f" with the table: TABLE {option('--keys-from', place)}"
+            )
         dtype = dtype_of(self.mapped.dtype.newbyteorder("="), place)
         shape = self.mapped.shape
         rows = self.mapped if shape else self.mapped.reshape(1)

@@ -170,6 +170,13 @@ class CommandLine(ImportTest):
             with self.subTest(told):
                 self.imported(path, *shlex.split(told), "--name", "m")
 
+    def test_strings_alone_lead_to_the_table_whose_keys_they_are(self):
+        words, table = self.work / "words.npy", self.work / "v.npy"
+        np.save(words, np.array(["king", "queen"]))
+        np.save(table, np.zeros((2, 3), "f4"))
+        told = self.refused(words).rpartition("with the table: TABLE ")[2]
+        self.imported(table, *shlex.split(told), "--name", "m")
+
     def test_strings_beside_an_array_are_said_to_be_possible_keys(self):
         np.savez(self.work / "m.npz", w=np.zeros(2), names=np.array(["a", "b"]), table=np.array([["a"]]))
         _, _, errors = run(self.work / "m.npz", "--data-dir", self.data)

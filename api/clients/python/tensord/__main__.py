@@ -212,7 +212,10 @@ def ops() -> list[str]:
 
 
 def main() -> None:
-    args = parser().parse_args()
+    top = parser()
+    args = top.parse_args()
+    if args.key and not args.certificate:
+        top.error("--key is given, but --certificate is missing")
     certificate = (args.certificate, args.key) if args.key else args.certificate
     try:
         with Client(args.url, token=args.token, timeout=args.timeout, ca_file=args.ca_file, certificate=certificate) as client:
