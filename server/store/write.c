@@ -25,9 +25,9 @@ static td_status check_put(struct td_store *store, const struct td_store_write *
 {
     char file[TD_FILE_NAME];
     const td_status status = check_before(write, before, err);
-    if (status != TD_OK || !write->is_result)
+    if (status != TD_OK)
         return status;
-    if (td_store_find_file(store, write->name, file))
+    if (write->is_result && td_store_find_file(store, write->name, file))
         return td_error_set(err, TD_CONFLICT,
                             "'%s' is in %s of the data folder, and a result is stored in memory "
                             "alone, so it cannot replace it; use another name",
