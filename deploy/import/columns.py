@@ -251,9 +251,25 @@ def number_hint(value: str, decimal: str | None = None) -> str:
         return "; lists are imported from Parquet or JSON Lines; in CSV each number has a column"
     if value.startswith("["):
         return f"; it {text_hint('NAME', value)}"
+    if separator := separator_of_list(value):
+        return (
+            "; in CSV each number of a list has a column, which pandas makes:"
+            f" df['NAME'].str.split({separator!r}, expand=True)"
+        )
     return spelling_hint(value, decimal) or (
         "; --rows chooses columns of numbers, --keys the column of keys"
     )
+
+
+def separator_of_list(value: str) -> str | None:
+    """What separates the numbers of a list in one cell, unless it may separate digits of a number."""
+    for separator in "|", ";", ",", " ":
+        first, *others = (part.strip() for part in value.split(separator))
+        least = 1 if separator in "|;" else 2
+        grouped = all(re.fullmatch("[0-9]{3}(\\.[0-9]+)?", part) for part in others)
+        if len(others) >= least and not grouped and all(map(is_number, (first, *others))):
+            return separator
+    return None
 
 
 # ---------------------------------------------------------------- values of a column

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import numpy
 
+from archives import OBJECTS
 from table import Array, Refused, Table, dtype_of, rows_per_batch
 from text import option
 
@@ -25,10 +26,7 @@ def load(path: pathlib.Path) -> Array:
         if isinstance(e, OSError) and e.errno:
             raise Refused(f"{path}: {os.strerror(e.errno)}") from e
         if "Python objects" in str(e):
-            raise Refused(
-                f"{path}: the array x has Python's objects, which are not imported; numpy.stack(x) makes"
-                " a matrix of rows, x.astype('float32') numbers, x.astype(str) text"
-            ) from e
+            raise Refused(f"{path}: the array x has {OBJECTS}") from e
         raise Refused(
             f"{path}: it is damaged, or not an array of numbers or strings that numpy.save wrote"
         ) from e

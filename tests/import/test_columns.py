@@ -357,7 +357,10 @@ class ValuesOfCsv(ColumnTest):
     def test_a_value_that_is_no_number_is_shown_with_its_row_and_a_hint(self):
         for value, hint in (("NA", "a row without a value cannot be imported: fill it, or remove it"), ("5%", "write 5% as 0.05"),
                             ("1 2", "numbers have a decimal point, and no separators between digits"),
-                            ('"0,5"', "numbers have a decimal point, and no separators between digits; --decimal , reads decimal commas"),
+                            ('"0,5"', "numbers have a decimal point, and no separators between digits; --decimal , reads decimal commas; if these are two numbers, each needs a column"),
+                            *((f'"{text}"', f"in CSV each number of a list has a column, which pandas makes: df['NAME'].str.split('{separator}', expand=True)")
+                              for text, separator in (("1,2,3", ","), ("0.5|1", "|"), ("1;2", ";"), ("1 2 3", " "))),
+                            ('"1 234 567"', "numbers have a decimal point, and no separators between digits"),
                             *((f'"{value}"', "numbers have a decimal point, and no separators between digits; if the comma separates thousands, remove it: "
                                "pandas.read_csv with dtype=str, then df['NAME'] = df['NAME'].str.replace(',', '')") for value in ("1,234", "103,771.90", "-1,234,567")),
                             *((f'"{value}"', "a number in parentheses is negative in accounting: write (5) as -5, with pandas"
