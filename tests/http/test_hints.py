@@ -416,6 +416,9 @@ class Paths(HttpTest):
         detail = self.assertProblem(self.post("/v1/lookup", body), 422, "INVALID_ARGUMENT", input="queries")["detail"]
         self.assertTrue(detail.startswith("queries is missing; expected: The keys of the rows to pick"), detail)
         self.assertNotIn("of its own", detail)
+        body = {"params": [[0.5], [1]], "queries": ["a"]}
+        detail = self.assertProblem(self.post("/v1/lookup", body), 422, "INVALID_ARGUMENT", input="keys")["detail"]
+        self.assertIn('a resident table with keys, {"ref": "NAME"}, has its own', detail)
         self.assertStatus(self.request("PUT", "/v1/tensors/hint.own", {"tensor": [[0.5]], "keys": ["a"]}), 201)
         body = {"params": {"ref": "hint.own"}, "keys": ["a"]}
         detail = self.assertProblem(self.post("/v1/lookup", body), 422, "INVALID_ARGUMENT", input="queries")["detail"]

@@ -160,7 +160,7 @@ def run_delete(client: Client, args: argparse.Namespace) -> Any:
 def run_lookup(client: Client, args: argparse.Namespace) -> Any:
     table = client.tables[args.table]
     if args.rows:
-        return table.rows([integer(key, "row numbers") for key in args.keys])
+        return table.iloc[[integer(key, "row numbers") for key in args.keys]]
     numbers = table.info().get("keys") in ("int64", "uint64")
     return table.by_key([integer(key, f"the keys of {args.table}") for key in args.keys] if numbers else args.keys)
 
