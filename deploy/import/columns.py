@@ -725,7 +725,7 @@ def default_rows(columns: Columns, keys: str | None, other_keys: bool) -> list[s
                 + ("" if keys is not None or other_keys else NO_KEYS)
             )
         return lists
-    refuse_text(columns, fields)
+    refuse_text(columns, fields, keys is None and not other_keys)
     columns.notes += [
         f"{columns.place}: {reason}" for name, reason in columns.left_out.items() if name != keys
     ]
@@ -744,8 +744,8 @@ def note_identifiers(columns: Columns, names: list[str], what: str) -> None:
         )
 
 
-def refuse_text(columns: Columns, fields: list[pyarrow.Field]) -> None:
-    """Refuses columns that cannot be rows, with a value of each."""
+def refuse_text(columns: Columns, fields: list[pyarrow.Field], keyless: bool) -> None:
+    """Refuses columns that cannot be rows, with a value of each, and proposes rows and keys."""
     identifiers = [field.name for field in fields if IDENTIFIER.fullmatch(field.name)]
     numbers = [
         field.name
@@ -758,8 +758,9 @@ def refuse_text(columns: Columns, fields: list[pyarrow.Field]) -> None:
     found = [first_text(columns, name) for name in others]
     values = [f"{clear(name)} ({what})" for name, (what, _) in zip(others, found)]
     hint = next((hint for _, hint in found if hint), "")
-    rows = f", here {rows_option(numbers)}" if numbers else ""
-    keys = f", here {option('--keys', identifiers[0])}" if len(identifiers) == 1 else ""
+    rows = f", here {rows_option(numbers)}" if 0 < len(numbers) <= MOST_SHOWN else ""
+    likely = [names for names in (identifiers, others) if len(names) == 1 and keyless and numbers]
+    keys = f", here {option('--keys', likely[0][0])}" if likely else ""
     raise Refused(
         f"{columns.place}: {columns_listed(values, len(others))} not numeric{hint}; --rows chooses the columns of"
         f" the rows{rows}, and --keys the column of keys{keys}"
