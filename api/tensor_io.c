@@ -94,6 +94,7 @@ static td_status read_json(td_role role, const char *body, size_t bytes,
 {
     struct td_json_source source;
     td_status status = begin_json(body, bytes, resolver, arena, &source, err);
+    source.of_keys = role == TD_ROLE_KEY;
     if (status == TD_OK)
         status = td_json_tensor(&source, NULL, untyped_of(role), NULL, out);
     return status == TD_OK ? end_json(&source) : status;

@@ -300,7 +300,7 @@ done:
 
 static int check(const struct td_services *services)
 {
-    const bool starts = td_check_start(&services->config, &services->log, stdout);
+    const bool starts = td_check_start(&services->config, services->tokens, &services->log, stdout);
     puts(starts ? "tensord: the configuration is valid" : "tensord: it would not start");
     return starts ? 0 : EXIT_FAILED;
 }

@@ -100,8 +100,8 @@ static td_status refuse_descr(const char *text, size_t length, size_t order, str
     const char *what = kind == 'O'   ? "Python objects"
                        : kind == 'V' ? "raw records (send bfloat16 as safetensors)"
                        : kind == 'U' || kind == 'S' || kind == 'a' || kind == 'T'
-                           ? "text (send strings as JSON; deploy/import --keys-from FILE.npy makes "
-                             "keys of it)"
+                           ? "text (send strings as JSON; as keys of a table, they are imported "
+                             "with it: deploy/import TABLE --keys-from FILE.npy)"
                        : kind == 'M' || kind == 'm' ? "dates or times"
                                                     : "which tensord has no dtype for";
     return td_error_set(err, TD_MALFORMED_REQUEST,

@@ -140,15 +140,23 @@ static const char *rounded_text(const struct td_json_array *array, const char *t
 {
     const char *dtype = td_dtype_info(array->dtype)->name;
     const bool widens = may_widen(array) && is_exact_in_float64(token);
-    if (td_dtype_is_complex(array->dtype))
+    char script[80] = ""; /* JavaScript writes no .0 */
+    if (array->dtype == TD_DTYPE_FLOAT32)
+        snprintf(script, sizeof script, ", in JavaScript Math.fround(%s)", token);
+    if (array->dtype == TD_DTYPE_INT64 || array->dtype == TD_DTYPE_UINT64)
+        snprintf(text, ROUNDED_TEXT,
+                 "%s may be a rounded integer, as programs print doubles from 10^15 on; write all "
+                 "digits of the integer, without a fraction or an exponent, or as a string",
+                 token);
+    else if (td_dtype_is_complex(array->dtype))
         snprintf(text, ROUNDED_TEXT,
                  "[re, im] has an integer that is not exact in %s; write it with .0 if rounding is "
                  "meant",
                  dtype);
     else
         snprintf(text, ROUNDED_TEXT,
-                 "%s is not exact in %s; write it as %s.0 if rounding is meant%s", token, dtype,
-                 token, widens ? ", or " GIVE_FLOAT64 : "");
+                 "%s is not exact in %s; write it as %s.0 if rounding is meant%s%s", token, dtype,
+                 token, script, widens ? ", or " GIVE_FLOAT64 : "");
     return text;
 }
 

@@ -561,6 +561,10 @@ static const char *read_string(const char *p, struct td_scalar_parser *parser, c
 
 /* ---- integers in any notation ---- */
 
+/* Programs print doubles with 15 significant digits, as cJSON does, and from 10^15 on with an
+ * exponent: 9007199254740993 becomes 9.00719925474099e+15. */
+#define MAY_BE_ROUNDED UINT64_C(1000000000000000)
+
 /* read_integer rejects what is not a plain integer: it is parsed again by this slower function, out
  * of line. Integers of 64 bits may be in quotes. */
 static __attribute__((noinline)) const char *read_integral(const char *p,
@@ -579,6 +583,8 @@ static __attribute__((noinline)) const char *read_integral(const char *p,
         return quoted ? fail(parser, TD_SCALAR_FAULT_RANGE) : NULL;
     if (value > (negative ? least : most))
         return fail(parser, TD_SCALAR_FAULT_RANGE);
+    if (!is_integer && value >= MAY_BE_ROUNDED)
+        return fail(parser, TD_SCALAR_FAULT_ROUNDED);
     value = negative ? 0 - value : value;
     memcpy(to, &value, width);
     parser->fault = TD_SCALAR_FAULT_NONE;

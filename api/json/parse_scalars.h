@@ -23,9 +23,11 @@
 
 enum td_scalar_fault {
     TD_SCALAR_FAULT_NONE,
-    TD_SCALAR_FAULT_VALUE,   /* not a value of the dtype, or not JSON */
-    TD_SCALAR_FAULT_RANGE,   /* a number that does not fit the dtype */
-    TD_SCALAR_FAULT_ROUNDED, /* an integer that td_scalar_keeps_integer refuses */
+    TD_SCALAR_FAULT_VALUE, /* not a value of the dtype, or not JSON */
+    TD_SCALAR_FAULT_RANGE, /* a number that does not fit the dtype */
+    /* An integer that td_scalar_keeps_integer refuses; for an integer dtype, a number with fraction
+     * or exponent that a program may have rounded. */
+    TD_SCALAR_FAULT_ROUNDED,
     TD_SCALAR_FAULT_REPORTED /* `err` is already set */
 };
 

@@ -193,10 +193,10 @@ static td_status refuse_member(struct td_json_source *source, const struct td_js
     td_suggest(source->err, key, length, member_names, or_keys ? MEMBER_COUNT + 1 : MEMBER_COUNT);
     if (!td_name_is("keys", key, length))
         return TD_MALFORMED_REQUEST;
-    if (!step->up) /* the body is the tensor */
-        td_error_hint(source->err, "a table and its keys are {\"tensor\": ..., \"keys\": [...]}");
-    else if (source->of_keys)
+    if (source->of_keys)
         td_error_hint(source->err, "keys stand here without a name: the list alone");
+    else if (!step->up) /* the body is the tensor */
+        td_error_hint(source->err, "a table and its keys are {\"tensor\": ..., \"keys\": [...]}");
     return TD_MALFORMED_REQUEST;
 }
 

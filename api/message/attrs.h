@@ -46,7 +46,8 @@ extern const char *const td_device_names[], *const td_layout_names[], *const td_
 
 /* A hint for a client that asks for a layout that there is not. */
 #define TD_BINARY_HINT                                                                             \
-    "the header Accept selects a binary format, application/x-npy or application/vnd.safetensors"
+    "the header Accept selects a binary format, application/vnd.safetensors, for a resident "      \
+    "tensor also application/x-npy"
 
 /* As td_attr_choose, for text that is not an attribute of an op. */
 TD_MUST_CHECK int td_attrs_choose(const char *name, const char *const *choices, const char *text,

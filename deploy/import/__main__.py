@@ -287,6 +287,9 @@ def check_options(parser: argparse.ArgumentParser, args: argparse.Namespace) -> 
                 ' that has a comma or a quote is written as in CSV, such as \'"x,y",z\' for x,y and'
                 " z"
             )
+    names = [name for columns in args.rows for name in split_list(columns)]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        parser.error(f"--rows names column {twice} twice")
     if args.alias and not args.version:
         parser.error("--alias names a version: --version is missing")
     if args.version and not VERSION.fullmatch(args.version):

@@ -26,6 +26,10 @@ from table import (
     table_of_array,
 )
 
+OBJECTS = (
+    "Python's objects, which are not imported; numpy.stack(x) makes a matrix of rows,"
+    " x.astype('float32') numbers, x.astype(str) text"
+)
 FORMAT: Any = numpy.lib.format  # its functions have types in some versions only
 
 
@@ -87,7 +91,7 @@ class Npz:
                     f"{place}: the format is {version[0]}.{version[1]}; expected 1.0, 2.0 or 3.0"
                 )
         if dtype.hasobject:
-            raise Unreadable(f"{place}: it has objects of Python, which are not read")
+            raise Unreadable(f"{place}: the array x has {OBJECTS}")
         return stream, shape, fortran, dtype
 
     def is_text(self, name: str) -> bool:

@@ -23,6 +23,7 @@ from columns import (
     fit,
     index_note,
     is_list,
+    is_text,
 )
 from table import FileRows, Refused
 
@@ -199,7 +200,8 @@ def common_schema(
         expected = first.field(field.name).type
         if field.type == expected:
             continue
-        is_key = field.name == keys
+        is_key, column = field.name == keys, f"df[{field.name!r}]"
+        as_text = f"; keys have one dtype: {column} = {column}.astype(str) makes text of them"
         integers = all(map(pyarrow.types.is_integer, (field.type, expected)))
         common = common_type(field.type, expected) if integers or not is_key else None
         if not common or not (is_key or converts):
@@ -207,6 +209,7 @@ def common_schema(
                 f"{place}: column {field.name} is of type {field.type}; expected {expected}, as in"
                 f" {first_place}"
                 + ("; --dtype float32 or float64 converts both" if common else "")
+                + (as_text if is_key and any(map(is_text, (field.type, expected))) else "")
             )
         fields[field.name] = field.with_type(common)
     return pyarrow.schema(fields.values(), first.metadata)

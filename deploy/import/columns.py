@@ -251,9 +251,25 @@ def number_hint(value: str, decimal: str | None = None) -> str:
         return "; lists are imported from Parquet or JSON Lines; in CSV each number has a column"
     if value.startswith("["):
         return f"; it {text_hint('NAME', value)}"
+    if separator := separator_of_list(value):
+        return (
+            "; in CSV each number of a list has a column, which pandas makes:"
+            f" df['NAME'].str.split({separator!r}, expand=True)"
+        )
     return spelling_hint(value, decimal) or (
         "; --rows chooses columns of numbers, --keys the column of keys"
     )
+
+
+def separator_of_list(value: str) -> str | None:
+    """What separates the numbers of a list in one cell, unless it may separate digits of a number."""
+    for separator in "|", ";", ",", " ":
+        first, *others = (part.strip() for part in value.split(separator))
+        least = 1 if separator in "|;" else 2
+        grouped = all(re.fullmatch("[0-9]{3}(\\.[0-9]+)?", part) for part in others)
+        if len(others) >= least and not grouped and all(map(is_number, (first, *others))):
+            return separator
+    return None
 
 
 # ---------------------------------------------------------------- values of a column
@@ -537,6 +553,8 @@ def read(
         columns.left_out.setdefault(name, index_note(name))
     if not rows:
         leave_reset_index_out(columns, keys)
+    elif keys is None and not other_keys:
+        note_identifiers(columns, [name for name in names if name not in rows], "left out")
     found = keys_of_column(columns, keys, key_kind) if keys is not None else None
     return table_of(
         columns, list(rows) or default_rows(columns, keys, other_keys), converts, keys, found
@@ -707,32 +725,45 @@ def default_rows(columns: Columns, keys: str | None, other_keys: bool) -> list[s
                 + ("" if keys is not None or other_keys else NO_KEYS)
             )
         return lists
-    refuse_text(columns, fields)
+    refuse_text(columns, fields, keys is None and not other_keys)
     columns.notes += [
         f"{columns.place}: {reason}" for name, reason in columns.left_out.items() if name != keys
     ]
     chosen = [field.name for field in fields]
-    identifiers = [name for name in chosen if IDENTIFIER.fullmatch(name)]
-    if keys is None and not other_keys and identifiers and len(chosen) > 1:
-        columns.notes.append(
-            f"{columns.place}: {columns_listed([*map(clear, identifiers)], len(identifiers))} part of the rows{NO_KEYS}"
-        )
+    if keys is None and not other_keys and len(chosen) > 1:
+        note_identifiers(columns, chosen, "part of the rows")
     return chosen
 
 
-def refuse_text(columns: Columns, fields: list[pyarrow.Field]) -> None:
-    """Refuses columns that cannot be rows, with a value of each."""
-    numbers = [field.name for field in fields if dtype_of_type(field.type)]
+def note_identifiers(columns: Columns, names: list[str], what: str) -> None:
+    """Notes those of the columns that probably have keys."""
+    found = [clear(name) for name in names if IDENTIFIER.fullmatch(name)]
+    if found:
+        columns.notes.append(
+            f"{columns.place}: {columns_listed(found, len(found))} {what}{NO_KEYS}"
+        )
+
+
+def refuse_text(columns: Columns, fields: list[pyarrow.Field], keyless: bool) -> None:
+    """Refuses columns that cannot be rows, with a value of each, and proposes rows and keys."""
+    identifiers = [field.name for field in fields if IDENTIFIER.fullmatch(field.name)]
+    numbers = [
+        field.name
+        for field in fields
+        if dtype_of_type(field.type) and field.name not in identifiers
+    ]
     others = [field.name for field in fields if not dtype_of_type(field.type)]
     if not others:
         return
     found = [first_text(columns, name) for name in others]
     values = [f"{clear(name)} ({what})" for name, (what, _) in zip(others, found)]
     hint = next((hint for _, hint in found if hint), "")
+    rows = f", here {rows_option(numbers)}" if 0 < len(numbers) <= MOST_SHOWN else ""
+    likely = [names for names in (identifiers, others) if len(names) == 1 and keyless and numbers]
+    keys = f", here {option('--keys', likely[0][0])}" if likely else ""
     raise Refused(
         f"{columns.place}: {columns_listed(values, len(others))} not numeric{hint}; --rows chooses the columns of"
-        f" the rows{f', here {rows_option(numbers)}' if numbers else ''}, and --keys the column of"
-        " keys"
+        f" the rows{rows}, and --keys the column of keys{keys}"
     )
 
 

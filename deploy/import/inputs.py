@@ -4,6 +4,7 @@ import dataclasses
 import os
 import pathlib
 import re
+import shlex
 import typing
 from collections.abc import Iterator, Sequence
 
@@ -101,9 +102,13 @@ def parts_of(folder: pathlib.Path) -> list[pathlib.Path]:
     """The files of columns in a folder and the folders in it, sorted by text; none if the folder
     holds a model. Names that begin with _ or . are not data, as in Hive and Spark.
     """
-    if any(has_suffix(path, (".safetensors", *STATE_DICT)) for path in folder.iterdir()):
+    if has_model(folder):
         return []
     return [path for path in data_files(folder) if has_suffix(path, COLUMN_FILES)]
+
+
+def has_model(folder: pathlib.Path) -> bool:
+    return any(has_suffix(path, (".safetensors", *STATE_DICT)) for path in folder.iterdir())
 
 
 def data_files(folder: pathlib.Path) -> list[pathlib.Path]:
@@ -192,13 +197,43 @@ def read_tables(paths: list[pathlib.Path], choice: Choice) -> list[Table]:
     if len(paths) > 1:
         raise Refused(
             f"{paths[1]}: several inputs are the parts of a table in Parquet or Arrow files;"
-            " expected one input of other formats"
+            f" expected one input of other formats{join_hint(paths, [*map(shlex.quote, map(str, paths))])}"
         )
+    if root and not parts and not has_model(root):
+        refuse_folder_of_lines(root)
     if has_suffix(paths[0], (*CSV, *JSON_LINES)):
         return [read_columns(paths, None, choice)]
     if has_suffix(paths[0], WORD_VECTORS):
         return [own_keys(word_vectors.read(paths[0]), choice)]
     return read_tensors(open_tensors(paths[0]), choice)
+
+
+def refuse_folder_of_lines(folder: pathlib.Path) -> None:
+    """Refuses a folder of CSV or JSON Lines, and says how they are joined."""
+    for suffixes in (CSV, JSON_LINES):
+        for suffix in suffixes:
+            paths = [path for path in data_files(folder) if has_suffix(path, (suffix,))]
+            if paths:
+                files = f"{shlex.quote(str(folder))}/*{suffix}"
+                raise Refused(
+                    f"{folder}: a folder of {suffix} files is not a table; expected one"
+                    f" file{join_hint(paths, [files])}"
+                )
+
+
+def join_hint(paths: list[pathlib.Path], words: list[str]) -> str:
+    """How a shell makes one file of these, which are `words` for it."""
+    files = " ".join(words)
+    if all(has_suffix(path, (".csv", ".tsv")) for path in paths):
+        return (
+            f"; if all have the same columns in the same order, awk 'FNR > 1 || NR == 1' {files}"
+            f" >NEW{paths[0].suffix} joins them, with the names of the columns once"
+        )
+    if all(has_suffix(path, (".jsonl", ".ndjson")) for path in paths):
+        return f"; awk 1 {files} >NEW.jsonl joins them"
+    if all(has_suffix(path, (".csv.gz", ".tsv.gz", ".jsonl.gz", ".ndjson.gz")) for path in paths):
+        return "; gunzip makes files of them that can be joined"
+    return ""
 
 
 def check_file(path: pathlib.Path) -> None:

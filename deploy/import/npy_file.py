@@ -10,7 +10,9 @@ from collections.abc import Iterator
 
 import numpy
 
+from archives import OBJECTS
 from table import Array, Refused, Table, dtype_of, rows_per_batch
+from text import option
 
 NAME = "rows"  # of the only tensor
 
@@ -24,10 +26,7 @@ def load(path: pathlib.Path) -> Array:
         if isinstance(e, OSError) and e.errno:
             raise Refused(f"{path}: {os.strerror(e.errno)}") from e
         if "Python objects" in str(e):
-            raise Refused(
-                f"{path}: the array x has Python's objects, which are not imported; numpy.stack(x) makes"
-                " a matrix of rows, x.astype('float32') numbers, x.astype(str) text"
-            ) from e
+            raise Refused(f"{path}: the array x has {OBJECTS}") from e
         raise Refused(
             f"{path}: it is damaged, or not an array of numbers or strings that numpy.save wrote"
         ) from e
@@ -43,6 +42,11 @@ class Npy:
 
     def table(self, name: str) -> Table:
         place = str(self.path)
+        if self.mapped.dtype.kind in "US":
+            raise Refused(
+                f"{place}: an array of strings is not a tensor; as the keys of a table it is imported"
+                f" with the table: TABLE {option('--keys-from', place)}"
+            )
         dtype = dtype_of(self.mapped.dtype.newbyteorder("="), place)
         shape = self.mapped.shape
         rows = self.mapped if shape else self.mapped.reshape(1)

@@ -179,7 +179,9 @@ def spelling_hint(value: str, decimal: str | None) -> str:
     hint = "; numbers have a decimal point, and no separators between digits"
     if decimal and re.fullmatch(THOUSANDS[","], value):
         return f"{hint}; if the comma separates thousands, {without_thousands(',')}"
-    return hint + ("; --decimal , reads decimal commas" if decimal and "," in value else "")
+    if decimal and re.fullmatch("[^,]*,[^,]*", value):
+        hint += "; --decimal , reads decimal commas; if these are two numbers, each needs a column"
+    return hint
 
 
 def without_thousands(separator: str) -> str:

@@ -171,11 +171,14 @@ class WordVectors:
         if b" " in word or b"\t" in word:
             first, *_, last = re.split(rb"[ \t]", word)
             if not first or not last or is_number(last.rstrip(b",")):
+                if not last and first:
+                    raise Refused(
+                        f"{place}: {shown(line)} has several spaces before a number; expected one:"
+                        " tr -s ' ' <FILE >NEW makes one of several"
+                    )
                 fault = (
                     "starts with a space"
                     if not first
-                    else "ends with a space"
-                    if not last
                     else "ends with another number"
                 )
                 raise Refused(
@@ -245,15 +248,22 @@ def number_hint(line: bytes) -> str:
 
 
 def format_hint(first: bytes, second: bytes) -> str:
-    """How a file with tabs or commas between its columns is imported, by its first lines."""
+    """How a file with other separators than spaces, or of JSON Lines, is imported, by its first
+    lines.
+    """
+    if first.startswith(b"{"):
+        return "; a file of JSON Lines is imported under a name that ends with .jsonl"
     if b"\t" in first:
         what, suffix, separator = "tabs", ".tsv", "\t"
+    elif b";" in first and second.count(b";") == first.count(b";") and b" " not in first:
+        what, suffix, separator = "semicolons", ".csv", ";"
     elif has_commas(first) or has_commas(second):
         what, suffix, separator = "commas", ".csv", ","
     else:
         return ""
     name = header_name(first, second, separator)
     options = "--no-header --keys 0" if name is None else option("--keys", name)
+    options += " --delimiter ';'" if separator == ";" else ""
     return f"; a file with {what} is imported under a name that ends with {suffix}, by {options}"
 
 

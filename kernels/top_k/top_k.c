@@ -184,8 +184,9 @@ static td_status check(const struct td_op_args *args, struct td_error *err)
     }
     if (k > n) {
         td_error_set(err, TD_INVALID_ARGUMENT,
-                     "k is %" PRId64 "; 0 to %" PRId64 " is expected: x has shape %s", k, n,
-                     td_shape_text(x, text, sizeof(text)));
+                     "k is %" PRId64 "; 0 to %" PRId64
+                     ", the length of axis %d, is expected: x has shape %s",
+                     k, n, axis, td_shape_text(x, text, sizeof(text)));
         return td_error_at_attribute(err, TD_INVALID_ARGUMENT, "k");
     }
     return TD_OK;

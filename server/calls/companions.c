@@ -93,12 +93,35 @@ static td_status check_part(struct td_call *call, const char *input)
     return td_error_at_input(err, TD_INVALID_ARGUMENT, "%s", input);
 }
 
+/* The op has accepted rows of bytes without a scale: it takes the scales from the rows. Refuses the
+ * request if the table has scales beside it. */
+static td_status check_own_scales(struct td_call *call, const char *input)
+{
+    struct td_error *err = &call->error;
+    struct part part;
+    char ref[REF_TEXT];
+    const td_status status = find(call, input, &part, err);
+    if (status != TD_OK || !part.table[0])
+        return status;
+    td_error_set(err, TD_INVALID_ARGUMENT,
+                 "%s is missing, but '%s' has '%s' beside it, so its rows have no scales of their "
+                 "own; give %s, and no layout with scales in the rows",
+                 input, part.table, part.name, ref_to(call, input, part.name, ref));
+    return td_error_at_input(err, TD_INVALID_ARGUMENT, "%s", input);
+}
+
 td_status td_companions_check(struct td_call *call)
 {
     td_status status = TD_OK;
-    if (!any_given(call, TD_COMPANION_SCALE) || any_given(call, TD_COMPANION_SHIFT) ||
-        !table_of(call))
+    if (!table_of(call))
         return TD_OK;
+    const td_dtype dtype = table_of(call)->dtype;
+    for (int i = 1; i < call->op->n_inputs && status == TD_OK; i++)
+        if (call->op->inputs[i].companion == TD_COMPANION_SCALE && !is_given(call, i) &&
+            (dtype == TD_DTYPE_INT8 || dtype == TD_DTYPE_UINT8))
+            status = check_own_scales(call, call->op->inputs[i].name);
+    if (!any_given(call, TD_COMPANION_SCALE) || any_given(call, TD_COMPANION_SHIFT))
+        return status;
     for (int i = 1; i < call->op->n_inputs && status == TD_OK; i++)
         if (call->op->inputs[i].companion == TD_COMPANION_SHIFT)
             status = check_part(call, call->op->inputs[i].name);

@@ -11,7 +11,8 @@
  * prefixes have no '@', so a prefix of NAME is a prefix of NAME.offset, too.
  *
  * Errors     INVALID_ARGUMENT; FORBIDDEN, DEVICE_UNAVAILABLE, ... of a part that cannot be read
- * Cost       Nothing unless a resident table is scaled and nothing is added: then a search among
+ * Cost       Nothing unless a resident table is scaled and nothing is added, or has its scales in
+ *            its rows: then a search among
  *            the names for each input that could be added, and as many more if an alias names the
  *            table. */
 #ifndef TD_SERVER_CALLS_COMPANIONS_H
@@ -19,7 +20,8 @@
 
 #include "server/calls/call.h"
 
-/* After inference: refuses a request that leaves out a companion of its table. */
+/* After inference: refuses a request that leaves out a companion of its table, also one that takes
+ * the scales from rows that have them beside the table. */
 TD_MUST_CHECK td_status td_companions_check(struct td_call *call);
 
 /* After inference has failed: if a companion is missing, adds to the error which tensor that is. */

@@ -316,6 +316,7 @@ static td_status admit_store(struct td_call *call, struct td_admission *admissio
     call->state = stored;
     admission->encoded_bound = td_describe_stored_bound(args->n_outputs);
     *stored = (struct stored){ 0 };
+    stored->write.is_result = true;
     stored->write.ttl_s = call->request.options.store_ttl_s;
     stored->write.condition = (struct td_condition){ .if_match = call->headers.if_match,
                                                      .if_none_match = call->headers.if_none_match };

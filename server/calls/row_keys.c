@@ -217,8 +217,12 @@ void td_row_keys_explain(struct td_call *call)
     }
     for (int i = 0; i < call->op->n_inputs; i++) {
         const struct td_tensor *given = call->request.args.inputs[i].tensors;
-        if (!td_input_is_row_keys(&call->op->inputs[i]) || !given || !given->owner ||
-            !given->keys || strcmp(err->input, call->op->inputs[i].name) != 0)
+        if (!td_input_is_row_keys(&call->op->inputs[i]) ||
+            strcmp(err->input, call->op->inputs[i].name) != 0)
+            continue;
+        if (!given && i > 0 && table_of(call) && !table_of(call)->owner)
+            td_error_hint(err, "a resident table with keys, {\"ref\": \"NAME\"}, has its own");
+        if (!given || !given->owner || !given->keys)
             continue;
         if (!td_tables_name_of(&call->tables, given, table) || strlen(table) >= TD_TENSOR_NAME)
             continue;

@@ -55,10 +55,12 @@ static td_status hide(const struct td_tables *tables, const char *name, size_t l
     return td_store_not_found(tables->store, meant.name, meant.length, &tables->access, err);
 }
 
-static td_status forbid_target(const char *name, size_t length, struct td_error *err)
+static td_status forbid_target(const struct td_tables *tables, const char *name, size_t length,
+                               struct td_error *err)
 {
-    return td_error_set(err, TD_FORBIDDEN, "the token is not for the version that '%s' names",
-                        TD_SHOWN(name, length));
+    return td_access_forbid(&tables->access, err,
+                            "the token is not for the version that '%s' names",
+                            TD_SHOWN(name, length));
 }
 
 /* The error of a tensor that could not be read. Of the version of an alias it says the name, its
@@ -69,7 +71,7 @@ static td_status refuse(const struct td_tables *tables, const char *name, size_t
     char target[TD_TENSOR_NAME];
     if (tables->access.n_prefixes > 0 &&
         td_store_alias_target(tables->store, name, length, target) && !has_table(tables, target))
-        return forbid_target(name, length, err);
+        return forbid_target(tables, name, length, err);
     return hide(tables, name, length, status, err);
 }
 
@@ -82,7 +84,7 @@ static td_status check_target(const struct td_tables *tables, const char *name, 
     (void)td_store_place_of(tensor, &target);
     if (!target || has_table(tables, target))
         return TD_OK;
-    return forbid_target(name, length, err);
+    return forbid_target(tables, name, length, err);
 }
 
 /* ---- names of one moment --------------------------------------------------------------------- */

@@ -117,6 +117,20 @@ static void check_capacity(struct check *check)
             (long long)check->config->connection_limit);
 }
 
+/* ---- tokens --------------------------------------------------------------------------------- */
+
+/* Names the prefixes: a blank in a name makes one of its second word. */
+static void report_tokens(struct check *check, const struct td_tokens *tokens)
+{
+    char tables[1024];
+    for (const struct td_bearer *token = td_tokens_after(tokens, 0); token;
+         token = td_tokens_after(tokens, token->line))
+        say(check, OK, "token-file %s line %d: %s has the role %s for %s",
+            check->config->token_file, token->line, token->name,
+            td_access_role_name(token->access.role),
+            td_access_tables_text(&token->access, tables, sizeof tables));
+}
+
 /* ---- the data folder ------------------------------------------------------------------------ */
 
 /* A folder that only the lock of another daemon keeps from being changed. */
@@ -233,12 +247,15 @@ static void check_files(struct check *check)
     td_buffer_pool_free(buffers);
 }
 
-bool td_check_start(const struct td_config *config, const struct td_log *log, FILE *out)
+bool td_check_start(const struct td_config *config, const struct td_tokens *tokens,
+                    const struct td_log *log, FILE *out)
 {
     struct check check = { .config = config, .log = log, .out = out };
     td_guard_install(); /* a file may be truncated while it is read */
     check_listen(&check);
     check_capacity(&check);
+    if (tokens)
+        report_tokens(&check, tokens);
     if (config->data_dir[0] && check_access(&check))
         check_files(&check);
     return check.errors == 0;

@@ -12,11 +12,14 @@
 #define TD_SERVER_CHECK_CHECK_H
 
 #include "server/config/config.h"
+#include "server/guard/tokens.h"
 #include "server/observe/log.h"
 
 #include <stdio.h>
 
-/* The configuration is valid (td_config_check_system). True if no line is an error. */
-bool td_check_start(const struct td_config *config, const struct td_log *log, FILE *out);
+/* The configuration is valid (td_config_check_system). The tokens are those of --token-file, or
+ * NULL. True if no line is an error. */
+bool td_check_start(const struct td_config *config, const struct td_tokens *tokens,
+                    const struct td_log *log, FILE *out);
 
 #endif

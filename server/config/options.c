@@ -37,31 +37,107 @@ enum { N_SWITCH_WORDS = sizeof switch_words / sizeof *switch_words };
 
 enum { MOST_NAMES = TD_N_OPTIONS + 8, LONGEST_NAME = 63 };
 
+/* Spells a name as options are: in lower case and with '-' for '_'. False if it is too long. */
+static bool spell(const char *given, size_t length, char name[LONGEST_NAME])
+{
+    for (size_t i = 0; i < length && i < LONGEST_NAME; i++)
+        name[i] = (char)(given[i] == '_' ? '-' : tolower((unsigned char)given[i]));
+    return length <= LONGEST_NAME;
+}
+
 /* The nearest of the names, which are lower-case with '-', to one that is given in any case and
  * with '_' or '-'. NULL if none is near. */
 static const char *nearest_of(const char *given, size_t length, const char *const *names, int n)
 {
     char name[LONGEST_NAME];
     uint32_t work;
-    if (length > sizeof name)
+    if (!spell(given, length, name))
         return NULL;
-    for (size_t i = 0; i < length; i++)
-        name[i] = (char)(given[i] == '_' ? '-' : tolower((unsigned char)given[i]));
     for (int i = 0; i < n; i++)
         if (td_name_is(names[i], name, length))
             return names[i]; /* only its spelling is another one */
     return td_nearest_name(name, length, names, n, &work);
 }
 
-const char *td_option_nearest(const char *name, size_t length, const char *const *others)
+/* Names that other servers have for an option. */
+static const struct {
+    const char *name, *option;
+} other_names[] = {
+    { "port", "listen" },
+    { "p", "listen" },
+    { "host", "listen" },
+    { "bind", "listen" },
+    { "address", "listen" },
+    { "addr", "listen" },
+    { "data", "data-dir" },
+    { "data-folder", "data-dir" },
+    { "data-path", "data-dir" },
+    { "folder", "data-dir" },
+    { "dir", "data-dir" },
+    { "tokens", "token-file" },
+    { "token", "token-file" },
+    { "cert", "tls-certificate" },
+    { "certificate", "tls-certificate" },
+    { "tls-cert", "tls-certificate" },
+    { "ssl-certfile", "tls-certificate" },
+    { "key", "tls-key" },
+    { "ssl-keyfile", "tls-key" },
+    { "ca", "tls-client-ca" },
+    { "client-ca", "tls-client-ca" },
+    { "threads", "workers" },
+    { "memory", "memory-limit" },
+    { "timeout", "default-timeout-ms" },
+    { "timeout-ms", "default-timeout-ms" },
+    { "log", "log-level" },
+    { "verbose", "log-level" },
+    { "cors", "allow-origin" },
+    { "device", "gpu" },
+    { "compression", "compress" },
+};
+
+static bool may_be_off(const struct td_option *option)
+{
+    const char *choices[TD_MOST_CHOICES];
+    bool found = option->kind == KIND_SWITCH || option->kind == KIND_RATIO;
+    for (int i = td_option_choices(option, choices); i-- > 0;)
+        found = found || strcmp(choices[i], "off") == 0;
+    return found;
+}
+
+/* The option that is meant by a name of another server, or by no-OPTION. */
+static struct td_option_meant other_name(const char *given, size_t length)
+{
+    struct td_option_meant meant = { .name = NULL };
+    char name[LONGEST_NAME];
+    if (!spell(given, length, name))
+        return meant;
+    for (size_t i = 0; i < sizeof other_names / sizeof *other_names; i++)
+        if (td_name_is(other_names[i].name, name, length))
+            meant.name = other_names[i].option;
+    if (meant.name) {
+        const char *value = td_option_find(meant.name, strlen(meant.name))->value_name;
+        snprintf(meant.value, sizeof meant.value, "%.*s", (int)strcspn(value, ","), value);
+    } else if (length > 3 && memcmp(name, "no-", 3) == 0) {
+        const struct td_option *option = td_option_find(name + 3, length - 3);
+        if (option && may_be_off(option))
+            meant = (struct td_option_meant){ option->name, "off" };
+    }
+    return meant;
+}
+
+struct td_option_meant td_option_meant(const char *name, size_t length, const char *const *others)
 {
     const char *names[MOST_NAMES];
     int n = 0;
+    struct td_option_meant meant = other_name(name, length);
+    if (meant.name)
+        return meant;
     for (; n < TD_N_OPTIONS; n++)
         names[n] = td_options[n].name;
     for (; *others && n < MOST_NAMES; n++)
         names[n] = *others++;
-    return nearest_of(name, length, names, n);
+    meant.name = nearest_of(name, length, names, n);
+    return meant;
 }
 
 bool td_option_reject(char message[TD_CONFIG_MESSAGE], const struct td_option_source *source,

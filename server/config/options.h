@@ -96,9 +96,14 @@ const char *td_option_section(const struct td_option *option);
 /* NULL for an unknown name. */
 const struct td_option *td_option_find(const char *name, size_t length);
 
-/* The option, or one of the other names, which end with NULL, that an unknown name is probably
- * meant to be; NULL if none is near. Case, and '_' instead of '-', make no difference. */
-const char *td_option_nearest(const char *name, size_t length, const char *const *others);
+/* What an unknown name is probably meant to be. */
+struct td_option_meant {
+    const char *name; /* of an option or one of the other names; NULL if none is near */
+    char value[32];   /* "HOST:PORT" for port, "off" for no-compress; "" for a misspelt name */
+};
+
+/* The other names end with NULL. Case, and '_' instead of '-', make no difference. */
+struct td_option_meant td_option_meant(const char *name, size_t length, const char *const *others);
 
 #define TD_VARIABLE_PREFIX "TENSORD_"
 

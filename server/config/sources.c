@@ -84,13 +84,18 @@ static bool is_argument(const char *name)
     return false;
 }
 
-/* "SOURCE: unknown option; did you mean PREFIX-nearest? (see --help)". */
-static bool reject_unknown(char message[TD_CONFIG_MESSAGE], const char *source, const char *prefix,
-                           const char *nearest)
+/* "FAULT; did you mean --NAME VALUE? (see --help)", or as it is written in the file. */
+static bool reject_name(char message[TD_CONFIG_MESSAGE], const char *fault,
+                        struct td_option_meant meant, bool in_file)
 {
-    snprintf(message, TD_CONFIG_MESSAGE, "%.300s: unknown option%s%s%s%s (see --help)", source,
-             nearest ? "; did you mean " : "", nearest ? prefix : "", nearest ? nearest : "",
-             nearest ? "?" : "");
+    char hint[140] = "";
+    const bool has_value = meant.value[0];
+    if (meant.name && has_value && in_file)
+        snprintf(hint, sizeof hint, "; did you mean \"%s\": \"%s\"?", meant.name, meant.value);
+    else if (meant.name)
+        snprintf(hint, sizeof hint, "; did you mean %s%s%s%s?", in_file ? "" : "--", meant.name,
+                 has_value ? " " : "", meant.value);
+    snprintf(message, TD_CONFIG_MESSAGE, "%.350s%s (see --help)", fault, hint);
     return false;
 }
 
@@ -106,9 +111,12 @@ static bool set_from_json(struct td_config *config, const cJSON *item, const cha
                  item->string);
         return false;
     }
-    if (!option)
-        return reject_unknown(message, source.text, "",
-                              td_option_nearest(item->string, strlen(item->string), no_others));
+    if (!option) {
+        char fault[sizeof source.text + 20];
+        snprintf(fault, sizeof fault, "%s: unknown option", source.text);
+        return reject_name(message, fault,
+                           td_option_meant(item->string, strlen(item->string), no_others), true);
+    }
     note(origins, option, &source);
     if (cJSON_IsString(item))
         return td_option_set(config, option, item->valuestring, &source, message);
@@ -219,16 +227,6 @@ bool td_config_read_environment(struct td_config *config, char **environment,
     return true;
 }
 
-/* Whether other servers have --listen, or a part of it, under this name. */
-static bool means_listen(const char *name, size_t length)
-{
-    static const char *const names[] = { "port", "p", "host", "bind", "address", "addr" };
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (td_name_is(names[i], name, length))
-            return true;
-    return false;
-}
-
 static bool is_folder(const char *path)
 {
     struct stat found;
@@ -239,19 +237,16 @@ static bool is_folder(const char *path)
 static bool reject_argument(const char *argument, char message[TD_CONFIG_MESSAGE])
 {
     const char *name = argument + strspn(argument, "-");
-    const size_t length = strcspn(name, "=");
-    const char *nearest = means_listen(name, length) && name > argument
-                              ? "listen HOST:PORT"
-                              : td_option_nearest(name, length, argument_others);
-    if (!nearest && is_folder(argument)) {
+    char fault[130];
+    if (is_folder(argument)) {
         snprintf(message, TD_CONFIG_MESSAGE,
                  "'%.100s' is not an option; did you mean --data-dir %.100s? (see --help)",
                  argument, argument);
         return false;
     }
-    snprintf(message, TD_CONFIG_MESSAGE, "'%.100s' is not an option%s%s%s (see --help)", argument,
-             nearest ? "; did you mean --" : "", nearest ? nearest : "", nearest ? "?" : "");
-    return false;
+    snprintf(fault, sizeof fault, "'%.100s' is not an option", argument);
+    return reject_name(message, fault, td_option_meant(name, strcspn(name, "="), argument_others),
+                       false);
 }
 
 static bool reject_second(const char *name, const char *value, char message[TD_CONFIG_MESSAGE])
@@ -294,12 +289,10 @@ static bool read_argument(struct td_config *config, int argc, char **argv, int *
     const bool is_config = asked != NULL;
     const struct td_option *option = td_option_find(name, length);
     if (!is_config && !option) {
-        char source[103];
-        snprintf(source, sizeof source, "--%.*s", (int)(length < 100 ? length : 100), name);
-        return reject_unknown(message, source, "--",
-                              means_listen(name, length)
-                                  ? "listen HOST:PORT"
-                                  : td_option_nearest(name, length, argument_others));
+        char fault[130];
+        snprintf(fault, sizeof fault, "--%.*s: unknown option", (int)(length < 100 ? length : 100),
+                 name);
+        return reject_name(message, fault, td_option_meant(name, length, argument_others), false);
     }
     bool ignored;
     const bool is_switch = option && option->kind == KIND_SWITCH;

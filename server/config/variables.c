@@ -50,11 +50,16 @@ bool td_config_unknown_variable(char ***environment, struct td_unknown_variable 
         const size_t length = strcspn(name, "=");
         if (!is_unknown(name, length, name + length))
             continue;
-        const char *nearest = td_option_nearest(name + PREFIX, length - PREFIX, others);
+        const struct td_option_meant meant =
+            td_option_meant(name + PREFIX, length - PREFIX, others);
         snprintf(out->name, sizeof out->name, "%.*s", (int)length, name);
         out->did_you_mean[0] = '\0';
-        if (nearest)
-            td_option_environment_name(nearest, out->did_you_mean, sizeof out->did_you_mean);
+        if (meant.name) {
+            char variable[64];
+            td_option_environment_name(meant.name, variable, sizeof variable);
+            snprintf(out->did_you_mean, sizeof out->did_you_mean, "%s%s%s", variable,
+                     meant.value[0] ? "=" : "", meant.value);
+        }
         ++*environment;
         return true;
     }

@@ -6,8 +6,8 @@
 
 /* A variable of the environment that begins with TENSORD_ but sets nothing. */
 struct td_unknown_variable {
-    char name[128];        /* truncated */
-    char did_you_mean[80]; /* a variable that sets an option; "" if none is near */
+    char name[128];         /* truncated */
+    char did_you_mean[100]; /* a variable that sets an option, perhaps "=VALUE"; "" for none */
 };
 
 /* The next one from *environment on, which is advanced; false if there is none. Variables that

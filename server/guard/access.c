@@ -2,6 +2,8 @@
 
 #include "kernels/name.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 const char *td_access_role_name(td_access_role role)
@@ -32,11 +34,43 @@ bool td_access_has_table(const struct td_access *access, const char *name, size_
     return access->n_prefixes == 0;
 }
 
+const char *td_access_tables_text(const struct td_access *access, char *text, size_t size)
+{
+    enum { REST = 32 }; /* bytes of the count of the others */
+    size_t used = (size_t)snprintf(
+        text, size, access->n_prefixes ? "tensors whose names begin with " : "every tensor");
+    for (int i = 0; i < access->n_prefixes; i++) {
+        const struct td_prefix *prefix = &access->prefixes[i];
+        const char *before = i ? " or " : "";
+        if (used + prefix->length + REST + 6 > size) {
+            snprintf(text + used, size - used, "%sone of %d %sprefixes", before,
+                     access->n_prefixes - i, i ? "other " : "");
+            break;
+        }
+        used += (size_t)snprintf(text + used, size - used, "%s'%.*s'", before, (int)prefix->length,
+                                 prefix->text);
+    }
+    return text;
+}
+
+td_status td_access_forbid(const struct td_access *access, struct td_error *err, const char *format,
+                           ...)
+{
+    char text[sizeof err->message], tables[256];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    td_error_set(err, TD_FORBIDDEN, "%s", text);
+    td_error_hint(err, "it is for %s", td_access_tables_text(access, tables, sizeof tables));
+    return TD_FORBIDDEN;
+}
+
 td_status td_access_need_table(const struct td_access *access, const char *name, size_t length,
                                struct td_error *err)
 {
     return td_access_has_table(access, name, length)
                ? TD_OK
-               : td_error_set(err, TD_FORBIDDEN, "the token is not for the tensor '%s'",
-                              TD_SHOWN(name, length));
+               : td_access_forbid(access, err, "the token is not for the tensor '%s'",
+                                  TD_SHOWN(name, length));
 }

@@ -41,6 +41,14 @@ struct td_access {
 TD_MUST_CHECK td_status td_access_need_role(const struct td_access *access, td_access_role needed,
                                             struct td_error *err);
 
+/* "tensors whose names begin with 'app' or 'shop:'", or "every tensor". Prefixes that do not fit
+ * are counted. Returns text. */
+const char *td_access_tables_text(const struct td_access *access, char *text, size_t size);
+
+/* FORBIDDEN with a message, and what the token is for, since its prefixes refuse the request. */
+td_status td_access_forbid(const struct td_access *access, struct td_error *err, const char *format,
+                           ...) __attribute__((format(printf, 3, 4)));
+
 /* May it name the table? */
 bool td_access_has_table(const struct td_access *access, const char *name, size_t length);
 TD_MUST_CHECK td_status td_access_need_table(const struct td_access *access, const char *name,

@@ -162,13 +162,13 @@ static bool check_files(const struct td_tls_files *files, const struct report *r
     const bool certificate = files->certificate[0], key = files->key[0];
     if (certificate && key)
         return true;
-    snprintf(report->message, report->size, "%s: also needs %s, which is not given",
+    snprintf(report->message, report->size, "%s: it is given, but %s missing; HTTPS needs both",
              certificate ? "tls-certificate"
              : key       ? "tls-key"
                          : "tls-client-ca",
-             certificate ? "--tls-key"
-             : key       ? "--tls-certificate"
-                         : "--tls-certificate and --tls-key");
+             certificate ? "--tls-key is"
+             : key       ? "--tls-certificate is"
+                         : "--tls-certificate and --tls-key are");
     return false;
 }
 

@@ -66,9 +66,14 @@ static bool is_name(struct word word)
     return word.length > 0 && word.length <= TD_TOKEN_NAME;
 }
 
+static bool begins(struct word word, const char *text)
+{
+    return word.length >= strlen(text) && memcmp(word.text, text, strlen(text)) == 0;
+}
+
 static bool is_word(struct word word, const char *text)
 {
-    return word.length == strlen(text) && memcmp(word.text, text, word.length) == 0;
+    return word.length == strlen(text) && begins(word, text);
 }
 
 /* ---- a line ---------------------------------------------------------------------------------- */
@@ -113,7 +118,12 @@ static bool parse_rest(const struct parser *parser, struct word line)
     enum { MARK = sizeof mark - 1 };
     bool named = false;
     for (struct word word; next_word(&line, &word);) {
-        if (word.length >= MARK && memcmp(word.text, mark, MARK) == 0) {
+        if (begins(word, "name:"))
+            return refuse(parser, "a word after the token begins with 'name:'; expected name=NAME "
+                                  "for the name of the token");
+        if (begins(word, "."))
+            return refuse(parser, "a prefix begins with '.'; no name of a tensor does");
+        if (begins(word, mark)) {
             const struct word name = { word.text + MARK, word.length - MARK };
             if (!is_name(name))
                 return refuse(parser, "the name of the token is not valid; expected name= and 1 to "

@@ -140,6 +140,17 @@ int td_token_table_count(const struct td_token_table *table)
     return table->n_tokens;
 }
 
+const struct td_bearer *td_token_table_after(const struct td_token_table *table, int line)
+{
+    const struct td_bearer *first = NULL;
+    for (int i = 0; i < table->n_tokens; i++) {
+        const struct td_bearer *token = &table->tokens[i];
+        if (token->line > line && (!first || token->line < first->line))
+            first = token;
+    }
+    return first;
+}
+
 /* The search may take a time that depends on the digest, which clients cannot predict. */
 const struct td_bearer *td_token_table_find(const struct td_token_table *table, const char *token,
                                             size_t length)

@@ -47,6 +47,9 @@ TD_MUST_CHECK bool td_token_table_seal(struct td_token_table *table, int *first,
 
 int td_token_table_count(const struct td_token_table *table);
 
+/* The token of the first line after `line`; NULL: none. Looks at all tokens. */
+const struct td_bearer *td_token_table_after(const struct td_token_table *table, int line);
+
 /* NULL: none. Lives as long as the table. */
 const struct td_bearer *td_token_table_find(const struct td_token_table *table, const char *token,
                                             size_t length);

@@ -69,6 +69,11 @@ int td_tokens_count(const struct td_tokens *tokens)
     return td_token_table_count(atomic_load(&tokens->table));
 }
 
+const struct td_bearer *td_tokens_after(const struct td_tokens *tokens, int line)
+{
+    return td_token_table_after(atomic_load(&tokens->table), line);
+}
+
 bool td_tokens_are_exposed(const struct td_tokens *tokens)
 {
     return tokens->exposed;

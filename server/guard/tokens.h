@@ -18,6 +18,7 @@ TD_MUST_CHECK bool td_tokens_reload(struct td_tokens *tokens, char *message, siz
 
 /* As they were read last. */
 int td_tokens_count(const struct td_tokens *tokens);
+const struct td_bearer *td_tokens_after(const struct td_tokens *tokens, int line);
 bool td_tokens_are_exposed(const struct td_tokens *tokens); /* others can read the file */
 
 /* The token that a connection presented last. Zeros: none. */

@@ -508,13 +508,12 @@ static td_status refuse_path(struct td_call *call)
         { "/v2/models", "POST /v2/repository/index lists the models" },
         { "/v2/models/", "POST /v2/repository/index lists the models" },
     };
-    const char *hint = td_name_ends("/", call->path, strlen(call->path))
-                           ? "leave out the last '/'"
-                           : "GET /openapi.json has all paths";
+    const bool slash = td_name_ends("/", call->path, strlen(call->path));
+    const char *hint = slash ? "leave out the last '/'" : "GET /openapi.json has all paths";
     for (size_t i = 0; i < sizeof tried / sizeof *tried; i++) {
         const size_t length = strlen(tried[i].path);
-        if (strncmp(call->path, tried[i].path, length) == 0 &&
-            (tried[i].path[length - 1] == '/' || !call->path[length]))
+        const bool below = tried[i].path[length - 1] == '/' && !slash;
+        if (strncmp(call->path, tried[i].path, length) == 0 && (below || !call->path[length]))
             hint = tried[i].hint;
     }
     if (strstr(call->path, "//"))

@@ -213,17 +213,17 @@ static td_status check_rows_known(const struct plan *plan, const char *table,
                                   struct td_error *err)
 {
     if (!may_know(plan->access, table))
-        return td_error_set(err, TD_FORBIDDEN,
-                            "the alias '%.128s' is a part of the table '%.128s', which the token "
-                            "is not for: rows and their scales change together",
-                            part->name, table);
+        return td_access_forbid(plan->access, err,
+                                "the alias '%.128s' is a part of the table '%.128s', which the "
+                                "token is not for: rows and their scales change together",
+                                part->name, table);
     return !rows || may_know(plan->access, rows->target)
                ? TD_OK
-               : td_error_set(err, TD_FORBIDDEN,
-                              "the alias '%.128s' is a part of the table '%.128s', and the token "
-                              "is not for the version that this one names: rows and their scales "
-                              "change together",
-                              part->name, table);
+               : td_access_forbid(plan->access, err,
+                                  "the alias '%.128s' is a part of the table '%.128s', and the "
+                                  "token is not for the version that this one names: rows and "
+                                  "their scales change together",
+                                  part->name, table);
 }
 
 static td_status check_parts(const struct plan *plan, const struct td_alias *alias,
@@ -275,8 +275,8 @@ td_status td_alias_check_condition(const struct td_store_write *write, const cha
                                                           : NULL;
     if (!header || may_know(write->access, target))
         return TD_OK;
-    return td_error_set(err, TD_FORBIDDEN,
-                        "the token is not for the version that '%s' names, with whose ETag %s is "
-                        "compared; leave %s out",
-                        write->name, header, header);
+    return td_access_forbid(write->access, err,
+                            "the token is not for the version that '%s' names, with whose ETag %s "
+                            "is compared; leave %s out",
+                            write->name, header, header);
 }

@@ -36,11 +36,11 @@ bool td_alias_claims_locked(const struct td_store *store, const char *name)
     return (claimed && claimed->target[0]) || td_alias_find_locked(store, name, length);
 }
 
-/* Looks at each alias: versions are deleted rarely. */
-static bool names(const struct td_alias_table *table, const char *version)
+/* Looks at each alias: versions are deleted rarely. `now` includes what is not stored. */
+static bool names(const struct td_alias_table *table, const char *version, bool now)
 {
     for (int i = 0; i < table->count; i++)
-        if (strcmp(table->aliases[i].target, version) == 0 ||
+        if ((now && strcmp(table->aliases[i].target, version) == 0) ||
             strcmp(table->aliases[i].stored, version) == 0)
             return true;
     return false;
@@ -48,15 +48,13 @@ static bool names(const struct td_alias_table *table, const char *version)
 
 bool td_alias_stores_locked(const struct td_store *store, const char *version)
 {
-    for (int i = 0; i < store->aliases.count; i++)
-        if (strcmp(store->aliases.aliases[i].stored, version) == 0)
-            return true;
-    return false;
+    return names(&store->aliases, version, false);
 }
 
 bool td_alias_names_locked(const struct td_store *store, const char *version)
 {
-    return (store->claims && names(store->claims, version)) || names(&store->aliases, version);
+    return (store->claims && names(store->claims, version, true)) ||
+           names(&store->aliases, version, true);
 }
 
 bool td_alias_target(struct td_store *store, const char *name, size_t length,

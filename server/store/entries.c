@@ -103,6 +103,21 @@ static int copy_neighbours(const struct td_store *store, const struct td_access 
 
 /* Only adjacent names are compared, the closest first since the search is limited, and without
  * the lock. */
+/* "w@2.keys" in place of "w.keys@2", and so for the other parts of a table. */
+static void hint_part_of_version(const char *name, size_t length, struct td_error *err)
+{
+    const char *version = memchr(name, '@', length);
+    const size_t rest = version ? length - (size_t)(version - name) : 0;
+    if (td_name_ends(".keys", version, rest))
+        td_error_hint(err, "the keys of a version are NAME.keys@VERSION");
+    for (int i = 0; i < TD_TABLE_PARTS; i++) {
+        char suffix[16];
+        snprintf(suffix, sizeof suffix, ".%s", td_table_parts[i]);
+        if (td_name_ends(suffix, version, rest))
+            td_error_hint(err, "the %s of a version is NAME%s@VERSION", td_table_parts[i], suffix);
+    }
+}
+
 td_status td_store_not_found(struct td_store *store, const char *name, size_t length,
                              const struct td_access *access, struct td_error *err)
 {
@@ -122,6 +137,7 @@ td_status td_store_not_found(struct td_store *store, const char *name, size_t le
     td_unknown_name(err, TD_TENSOR_NOT_FOUND, "resident tensor", name, length, names, n,
                     "GET /v1/tensors");
     free(copies);
+    hint_part_of_version(name, length, err);
     return TD_TENSOR_NOT_FOUND;
 }
 

@@ -2,7 +2,6 @@
 
 #include "server/observe/clock.h"
 #include "server/store/entries.h"
-#include "server/store/known_files.h"
 #include "server/store/state.h"
 #include "server/store/writers.h"
 
@@ -11,24 +10,14 @@
 
 #define NS_PER_S INT64_C(1000000000)
 
-td_status td_expiry_check(struct td_store *store, const struct td_store_write *write,
-                          struct td_error *err)
+td_status td_expiry_check(const struct td_store_write *write, struct td_error *err)
 {
-    if (write->ttl_s == 0)
+    if (write->ttl_s == 0 || !td_table_version(write->name))
         return TD_OK;
-    if (td_table_version(write->name))
-        return td_error_set(
-            err, TD_INVALID_ARGUMENT,
-            "'%s' is a version, which never changes, so it cannot have ttl_s; use a "
-            "name without '@'",
-            write->name);
-    char file[TD_FILE_NAME];
-    if (td_store_find_file(store, write->name, file))
-        return td_error_set(err, TD_CONFLICT,
-                            "'%s' is in %s of the data folder, so a result with ttl_s cannot "
-                            "replace it; use another name",
-                            write->name, file);
-    return TD_OK;
+    return td_error_set(err, TD_INVALID_ARGUMENT,
+                        "'%s' is a version, which never changes, so it cannot have ttl_s; use a "
+                        "name without '@'",
+                        write->name);
 }
 
 void td_expiry_start(struct td_version *version, int64_t ttl_s)

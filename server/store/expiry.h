@@ -1,7 +1,7 @@
 /* expiry.h - tensors with a time to live.
  *
- * A tensor that an op stored with ttl_s leaves the store after that time, and never the data
- * folder: it cannot replace what a file holds, nor be a version NAME@VERSION. Defines
+ * A tensor that an op stored with ttl_s leaves the store after that time. It cannot be a
+ * version NAME@VERSION. Defines
  * td_store_expire of store.h.
  *
  * Threads    Any. */
@@ -11,10 +11,8 @@
 #include "server/store/store.h"
 #include "server/store/version.h"
 
-/* For a write with a time to live: INVALID_ARGUMENT if its name is NAME@VERSION, CONFLICT if a file
- * has a tensor of this name, also while a client has put another one over it. */
-TD_MUST_CHECK td_status td_expiry_check(struct td_store *store, const struct td_store_write *write,
-                                        struct td_error *err);
+/* For a write with a time to live: INVALID_ARGUMENT if its name is NAME@VERSION. */
+TD_MUST_CHECK td_status td_expiry_check(const struct td_store_write *write, struct td_error *err);
 
 /* Starts the time to live of a version that is about to be published. */
 void td_expiry_start(struct td_version *version, int64_t ttl_s);

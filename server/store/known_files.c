@@ -190,14 +190,14 @@ void td_store_file_seen(struct td_store *store, const char *file, const struct t
 }
 
 void td_store_file_refused(struct td_store *store, const char *file, const struct td_file_id *id,
-                           uint64_t last, const char *state, const char *why)
+                           uint64_t last, const char *why)
 {
     bool found;
     td_store_file_seen(store, file, id, last);
     pthread_mutex_lock(&store->files_mutex);
     const int place = known_place(store, file, &found);
     if (found) {
-        snprintf(store->files[place]->refused, TD_KNOWN_REASON, "%s: %s", state, why);
+        snprintf(store->files[place]->refused, TD_KNOWN_REASON, "is not served: %s", why);
         store->files[place]->partly = false;
     }
     pthread_mutex_unlock(&store->files_mutex);

@@ -15,7 +15,7 @@
 
 struct td_store;
 
-enum { TD_KNOWN_REASON = 192 };
+enum { TD_KNOWN_REASON = 320 };
 
 /* A tensor of a file. */
 struct td_known_name {
@@ -34,7 +34,7 @@ struct td_known_file {
     struct td_known_name *names; /* all names that it holds, served or not */
     int n_names;
     int n_refused; /* further tensors of it that cannot be served, whatever other files have */
-    char refused[TD_KNOWN_REASON]; /* "is damaged: ..."; "" if all of it is known and served */
+    char refused[TD_KNOWN_REASON]; /* "is not served: ..."; "" if all of it is known and served */
     bool partly; /* its content is known: `refused` is of the names that are not served */
 };
 
@@ -64,16 +64,15 @@ bool td_known_file_changed(const struct td_known_file *known, const struct td_fi
 void td_store_file_seen(struct td_store *store, const char *file, const struct td_file_id *id,
                         uint64_t last);
 
-/* As file_seen, for a file whose content is malformed or cannot be read. `state` and `why` are the
- * reason: "is damaged", "it is empty". */
+/* As file_seen, for a file whose content is malformed or cannot be read: "it is empty". */
 void td_store_file_refused(struct td_store *store, const char *file, const struct td_file_id *id,
-                           uint64_t last, const char *state, const char *why);
+                           uint64_t last, const char *why);
 
-/* A file of the data folder that is damaged or cannot be read, and may have the tensor of a
- * name; or one that has the tensor, which cannot be served. */
+/* A file of the data folder that cannot be read, and may have the tensor of a name; or one that has
+ * the tensor, which cannot be served. */
 struct td_refused_file {
     char file[TD_FILE_NAME];
-    char reason[TD_KNOWN_REASON]; /* "is damaged: ..." */
+    char reason[TD_KNOWN_REASON]; /* "is not served: ..." */
     bool own;                     /* NAME.tensord or NAME.npy, which has this tensor alone */
 };
 bool td_store_find_refused(struct td_store *store, const char *name, struct td_refused_file *out);

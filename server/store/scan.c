@@ -88,8 +88,7 @@ static void mark_unread(const struct file_scan *scan, const char *why)
     if (state == TD_FILE_UNKNOWN)
         id = td_file_id_unknown;
     if (state != TD_FILE_GONE)
-        td_store_file_refused(scan->store, scan->file, &id, td_store_last_number(scan->store),
-                              "is not served", why);
+        td_store_file_refused(scan->store, scan->file, &id, td_store_last_number(scan->store), why);
 }
 
 static void mark_malformed(const struct file_scan *scan, const struct td_file_id *id,
@@ -97,8 +96,7 @@ static void mark_malformed(const struct file_scan *scan, const struct td_file_id
 {
     skipped(scan, NULL, why);
     add_unread(scan);
-    td_store_file_refused(scan->store, scan->file, id, td_store_last_number(scan->store),
-                          "is damaged", why);
+    td_store_file_refused(scan->store, scan->file, id, td_store_last_number(scan->store), why);
 }
 
 /* ---- one tensor ----------------------------------------------------------------------------- */

@@ -43,6 +43,12 @@ const char *td_scan_other_reason(const char *name)
     static const char imported[] = "this format is not read; deploy/import makes tables of it";
     static const char pickled[] =
         "pickled tensors are not read; deploy/import makes tables of state dicts of PyTorch";
+    static const char checkpoint[] =
+        "checkpoints are not read; torch.save(model.state_dict(), 'FILE.pt') writes a file that "
+        "deploy/import makes tables of";
+    static const char any_pickle[] =
+        "pickles are not read; write an array by numpy.save('FILE.npy', x), and for deploy/import "
+        "a DataFrame by df.to_parquet('FILE.parquet'), a state dict by torch.save(x, 'FILE.pt')";
     static const char not_read[] =
         "this format is not read; save the tensors as .npy or .safetensors";
     static const char upper_case[] = "the suffix must be in lower case";
@@ -50,16 +56,23 @@ const char *td_scan_other_reason(const char *name)
     static const struct {
         const char *suffix, *reason;
     } known[] = {
-        { ".npz", imported },       { ".csv", imported },    { ".tsv", imported },
-        { ".csv.gz", imported },    { ".tsv.gz", imported }, { ".parquet", imported },
-        { ".pq", imported },        { ".jsonl", imported },  { ".ndjson", imported },
-        { ".vec", imported },       { ".pt", pickled },      { ".pth", pickled },
-        { ".bin", pickled },        { ".ckpt", pickled },    { ".pkl", pickled },
-        { ".pickle", pickled },     { ".npy", upper_case },  { ".safetensors", upper_case },
-        { ".tensord", upper_case }, { ".h5", not_read },     { ".hdf5", not_read },
-        { ".onnx", not_read },      { ".gguf", not_read },   { ".arrow", imported },
-        { ".feather", imported },   { ".mat", not_read },    { ".msgpack", not_read },
-        { ".pb", not_read },        { ".tflite", not_read }, { ".gz", compressed },
+        { ".npz", imported },       { ".csv", imported },
+        { ".tsv", imported },       { ".csv.gz", imported },
+        { ".tsv.gz", imported },    { ".parquet", imported },
+        { ".pq", imported },        { ".jsonl", imported },
+        { ".ndjson", imported },    { ".jsonl.gz", imported },
+        { ".ndjson.gz", imported }, { ".vec", imported },
+        { ".vec.gz", imported },    { ".ipc", imported },
+        { ".pt", pickled },         { ".pth", pickled },
+        { ".bin", pickled },        { ".ckpt", checkpoint },
+        { ".pkl", any_pickle },     { ".pickle", any_pickle },
+        { ".npy", upper_case },     { ".safetensors", upper_case },
+        { ".tensord", upper_case }, { ".h5", not_read },
+        { ".hdf5", not_read },      { ".onnx", not_read },
+        { ".gguf", not_read },      { ".arrow", imported },
+        { ".feather", imported },   { ".mat", not_read },
+        { ".msgpack", not_read },   { ".pb", not_read },
+        { ".tflite", not_read },    { ".gz", compressed },
         { ".zst", compressed },     { ".zip", compressed },
     };
     const size_t length = strlen(name);

@@ -23,8 +23,16 @@ static td_status check_before(const struct td_store_write *write, const struct t
 static td_status check_put(struct td_store *store, const struct td_store_write *write,
                            const struct td_version *before, struct td_error *err)
 {
+    char file[TD_FILE_NAME];
     const td_status status = check_before(write, before, err);
-    return status == TD_OK ? td_expiry_check(store, write, err) : status;
+    if (status != TD_OK)
+        return status;
+    if (write->is_result && td_store_find_file(store, write->name, file))
+        return td_error_set(err, TD_CONFLICT,
+                            "'%s' is in %s of the data folder, and a result is stored in memory "
+                            "alone, so it cannot replace it; use another name",
+                            write->name, file);
+    return td_expiry_check(write, err);
 }
 
 td_status td_store_check_change(struct td_store *store, const struct td_store_write *write,

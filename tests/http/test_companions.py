@@ -47,6 +47,18 @@ class Companions(TensorTest):
             self.assertOutput(self.post(path, body), "float32", [2, 2], [[0, 5], [40, 60]])
         self.assertStatus(self.post("/v1/dequantize", {"params": {"dtype": "uint8", "data": ROWS}, "scale": 0.5}), 200)
 
+    def test_rows_with_scales_beside_them_have_none_of_their_own(self):
+        """layout = byte_rowwise takes the last 8 bytes of each row for its scale and offset."""
+        row = list(struct.pack("<ff", 0.5, 0.0))
+        body = {"indices": [[0]], "layout": "byte_rowwise"}
+        name = self.store(self.name(), "uint8", [[4, *row]])
+        self.assertOutput(self.post("/v1/embedding_bag", {"params": {"ref": name}, **body}), "float32", [1, 1], [[2]])
+        self.store(name + ".scale", "float32", [0.5])
+        for path, given in (("/v1/embedding_bag", {"params": {"ref": name}, **body}), (f"/v1/tensors/{name}/embedding_bag", body)):
+            self.assertProblem(self.post(path, given), 422, "INVALID_ARGUMENT", input="scale",
+                               detail=f"scale is missing, but '{name}' has '{name}.scale' beside it, so its rows have no scales of their own; "
+                                      f"give \"scale\": {{\"ref\": \"{name}.scale\"}}, and no layout with scales in the rows")
+
     def test_the_names_are_those_of_the_request_or_of_the_version(self):
         name = self.table(version="@7")
         alias = self.name()

@@ -239,7 +239,8 @@ class Routes(HttpTest):
     def test_a_slash_too_many_in_a_path_is_pointed_out(self):
         for path in ("//v1/gather", "/v1//gather", "/v1/tensors//gather", "//healthz"):
             self.assertIn("two '/' follow each other", self.assertProblem(self.post(path, {}), 404, "NOT_FOUND")["detail"])
-        self.assertIn("leave out the last '/'", self.assertProblem(self.post("/v1/gather/", {}), 404, "NOT_FOUND")["detail"])
+        for path in ("/v1/gather/", "/v1/tensors/x/", "/v1/tensors/x/gather/", "/v1/aliases/x/"):
+            self.assertIn("leave out the last '/'", self.assertProblem(self.post(path, {}), 404, "NOT_FOUND")["detail"])
 
     def test_an_unknown_table_is_404(self):
         self.assertProblem(self.get("/v1/tensors/nope"), 404, "TENSOR_NOT_FOUND")

@@ -45,7 +45,7 @@ class Hints(HttpTest):
 
     def test_an_integer_that_a_float_would_round_is_an_error_with_ways_out_that_work(self):
         """The advice is followed: the bodies with WIDE in place of the values, and with 16777217.0, are accepted."""
-        rounds, or_wide = "write it as 16777217.0 if rounding is meant", ', or give the values another dtype: {"dtype": "float64", "data": [...]}'
+        rounds, or_wide = "write it as 16777217.0 if rounding is meant, in JavaScript Math.fround(16777217)", ', or give the values another dtype: {"dtype": "float64", "data": [...]}'
         self.put("hint.floats", {"tensor": [[0.5, 1.5]], "keys": [5]})
         self.put("hint.table", [[0.5, 1.5]])
         float32 = lambda data: {"dtype": "float32", "data": data}
@@ -84,8 +84,18 @@ class Hints(HttpTest):
         for text in ('[9007199254740993, 0.5]', '{"dtype": "float64", "data": [9007199254740993, 0.5]}'):
             with self.subTest(text):
                 detail = self.detail("/v1/cast", '{"x": %s, "dtype": "int8"}' % text)
-                self.assertTrue(detail.endswith("write it as 9007199254740993.0 if rounding is meant"), detail)
+                self.assertIn("write it as 9007199254740993.0 if rounding is meant", detail)
+                self.assertNotIn("another dtype", detail)
                 self.assertStatus(self.post("/v1/cast", b'{"x": %s, "dtype": "int8"}' % text.replace("993", "993.0").encode()), 200)
+
+    def test_a_long_integer_with_an_exponent_is_an_error_since_a_program_may_have_rounded_it(self):
+        for text in ("9.00719925474099e+15", "1e15", "-1e18", "1000000000000000.0"):
+            detail = self.detail("/v1/find", '{"keys": {"dtype": "int64", "data": [%s]}, "queries": {"dtype": "int64", "data": [1]}}' % text, "/keys/data/0")
+            self.assertIn(text + " may be a rounded integer", detail)
+            self.assertIn("write all digits of the integer, without a fraction or an exponent, or as a string", detail)
+        for element in ("9e14", "9007199254740993", '"9007199254740993"', "999999999999999.0"):
+            keys = '{"dtype": "int64", "data": [%s]}' % element
+            self.assertEqual(self.post("/v1/find", ('{"keys": %s, "queries": %s}' % (keys, keys)).encode()).json()["output"]["data"], [0])
 
     def test_a_number_too_large_for_float32_is_an_error_with_a_way_out_that_works(self):
         inferred = "without a dtype, numbers with a fraction or an exponent are float32"
@@ -406,6 +416,9 @@ class Paths(HttpTest):
         detail = self.assertProblem(self.post("/v1/lookup", body), 422, "INVALID_ARGUMENT", input="queries")["detail"]
         self.assertTrue(detail.startswith("queries is missing; expected: The keys of the rows to pick"), detail)
         self.assertNotIn("of its own", detail)
+        body = {"params": [[0.5], [1]], "queries": ["a"]}
+        detail = self.assertProblem(self.post("/v1/lookup", body), 422, "INVALID_ARGUMENT", input="keys")["detail"]
+        self.assertIn('a resident table with keys, {"ref": "NAME"}, has its own', detail)
         self.assertStatus(self.request("PUT", "/v1/tensors/hint.own", {"tensor": [[0.5]], "keys": ["a"]}), 201)
         body = {"params": {"ref": "hint.own"}, "keys": ["a"]}
         detail = self.assertProblem(self.post("/v1/lookup", body), 422, "INVALID_ARGUMENT", input="queries")["detail"]
@@ -421,6 +434,18 @@ class Paths(HttpTest):
         self.assertIn("keys are in the place of indices", problem["detail"])
         self.assertProblem(self.post("/v1/tensors/hint.bag/gather", b'{"keys": ["a"], "keys": ["a"]}'), 400, "MALFORMED_REQUEST", input="keys")
         self.assertStatus(self.request("DELETE", "/v1/tensors/hint.bag"), 204)
+
+    def test_a_part_of_a_version_named_after_its_version_leads_to_its_name(self):
+        for part, form in (("keys", "the keys of a version are NAME.keys@VERSION"), ("scale", "the scale of a version is NAME.scale@VERSION")):
+            problem = self.assertProblem(self.post("/v1/gather", {"params": {"ref": "hint.table@2." + part}, "indices": [0]}), 404, "TENSOR_NOT_FOUND")
+            self.assertIn(form, problem["detail"])
+
+    def test_keys_alone_are_a_list(self):
+        self.assertStatus(self.request("PUT", "/v1/tensors/hint.alone", [[0.5]]), 201)
+        detail = self.assertProblem(self.request("PUT", "/v1/tensors/hint.alone/keys", {"keys": ["a"]}), 400, "MALFORMED_REQUEST")["detail"]
+        self.assertIn("keys stand here without a name: the list alone", detail)
+        self.assertStatus(self.request("PUT", "/v1/tensors/hint.alone/keys", ["a"]), 201)
+        self.assertStatus(self.request("DELETE", "/v1/tensors/hint.alone"), 204)
 
     def test_a_get_that_asks_for_a_format_leads_to_accept(self):
         gather = {"params": [1], "indices": [0], "response": "safetensors"}

@@ -146,9 +146,9 @@ class Files(TlsTest):
 
     def test_the_options_need_each_other(self):
         server, key = self.folder.file("server.pem"), self.folder.file("server.key")
-        self.assertRefused(["--tls-certificate", server], "tls-certificate: also needs --tls-key")
-        self.assertRefused(["--tls-key", key], "tls-key: also needs --tls-certificate")
-        self.assertRefused(["--tls-client-ca", server], "tls-client-ca: also needs --tls-certificate and --tls-key")
+        self.assertRefused(["--tls-certificate", server], "tls-certificate: it is given, but --tls-key is missing; HTTPS needs both")
+        self.assertRefused(["--tls-key", key], "tls-key: it is given, but --tls-certificate is missing; HTTPS needs both")
+        self.assertRefused(["--tls-client-ca", server], "tls-client-ca: it is given, but --tls-certificate and --tls-key are missing; HTTPS needs both")
 
     def test_a_certificate_that_expires_and_an_exposed_key_are_warnings(self):
         self.folder.sign("soon", "server", days=3)

@@ -173,6 +173,10 @@ class Roles(Guarded):
         self.assertProblem(self.ask(None, "GET", "/v1/ops/nothing"), 401, "UNAUTHENTICATED")
         self.assertProblem(self.ask(READ, "GET", "/nowhere"), 404, "NOT_FOUND")
 
+    def test_a_refusal_says_what_the_token_is_for(self):
+        problem = self.assertProblem(self.ask(TEAM, "GET", "/v1/tensors/planets"), 403, "FORBIDDEN")
+        self.assertIn("it is for tensors whose names begin with 'team.' or 'shared:'", problem["detail"])
+
     def test_the_error_is_sent_before_a_large_body(self):
         for token, status in ((None, 401), (READ, 403)):
             for framing in ("Content-Length: 99999999", "Transfer-Encoding: chunked", "Content-Length: 30\r\nExpect: 100-continue"):
@@ -595,6 +599,14 @@ class Starts(HttpTest):
         self.assertEqual(self.check("/nowhere")[0], 2)
         self.assertEqual(self.check("/tmp")[0], 2)
         self.assertEqual(self.check(TOKENS)[0], 0)
+
+    def test_the_check_says_what_each_token_is_for(self):
+        path = token_file(f"read {READ} name=my app\n# all\nadmin {ADMIN}\n")
+        status, output = self.check(path)
+        self.assertEqual(status, 0, output)
+        self.assertIn(f"ok       token-file {path} line 1: my has the role read for tensors whose names begin with 'app'\n", output)
+        self.assertIn(f"ok       token-file {path} line 3: #3 has the role admin for every tensor\n", output)
+        self.assertNotIn(READ, output)
 
     def test_the_daemon_keeps_no_token_in_its_memory(self):
         secret = "kept-nowhere-" + "0123456789abcdef" * 2

@@ -314,17 +314,17 @@ class DecimalCommas(ColumnTest):
         def note(path, column, first):
             return [f"{path}: the numbers in column {column}, such as '{first}', have three digits after the point, which is read as a decimal point; "
                     "if it separates thousands, remove it. --decimal . hides this note"]
-        path = self.text("id;x;y\na;1.234;0.125\nb;-12.500;7.125\n")
-        self.assertEqual(self.notes(path, "--delimiter", ";", "--keys", "id"), note(path, "x", "1.234"))
-        self.assertEqual(self.notes(path, "--delimiter", ";", "--keys", "id", "--decimal", "."), [])
+        path = self.text("name;x;y\na;1.234;0.125\nb;-12.500;7.125\n")
+        self.assertEqual(self.notes(path, "--delimiter", ";", "--keys", "name"), note(path, "x", "1.234"))
+        self.assertEqual(self.notes(path, "--delimiter", ";", "--keys", "name", "--decimal", "."), [])
         self.assertEqual(self.notes(path, "--delimiter", ";", "--rows", "y"), [])
-        path = self.text('id,x,y\na,1.234,"2,5"\nb,12.500,"3,5"\n')
+        path = self.text('name,x,y\na,1.234,"2,5"\nb,12.500,"3,5"\n')
         self.assertEqual(self.notes(path, "--rows", "x"), note(path, "x", "1.234"))
-        for text in "id,x\na,1.234\nb,12.500\n", "id,x,y\na,1.234,b\nb,12.500,c\n":
+        for text in "name,x\na,1.234\nb,12.500\n", "name,x,y\na,1.234,b\nb,12.500,c\n":
             self.assertEqual(self.notes(self.text(text), "--rows", "x"), [])
-        path = self.text("id;x\na;\nb;1.234\n")
-        self.assertEqual(self.notes(path, "--delimiter", ";", "--keys", "id", "--list"), note(path, "x", "1.234"))
-        self.assertEqual(self.refused(path, "--delimiter", ";", "--keys", "id"), f"{path}, column x: row 0 has no value; fill it, or remove the row")
+        path = self.text("name;x\na;\nb;1.234\n")
+        self.assertEqual(self.notes(path, "--delimiter", ";", "--keys", "name", "--list"), note(path, "x", "1.234"))
+        self.assertEqual(self.refused(path, "--delimiter", ";", "--keys", "name"), f"{path}, column x: row 0 has no value; fill it, or remove the row")
         path = self.text("a;1.234\nb;2.500\n")
         self.assertEqual(self.notes(path, "--delimiter", ";", "--no-header", "--keys", "0"), note(path, "1", "1.234"))
 
@@ -342,22 +342,25 @@ class DecimalCommas(ColumnTest):
 
     def test_commas_that_may_separate_thousands_are_noted(self):
         for values in ('"1,234"', "999", '"12,345"'), ("999", '"-1,234"', '""'):
-            path = self.text("id,visits,x\n" + "".join(f'{i},{value},"0,5"\n' for i, value in enumerate(values) if value != '""'))
+            path = self.text("name,visits,x\n" + "".join(f'{i},{value},"0,5"\n' for i, value in enumerate(values) if value != '""'))
             shown = next(value.strip('"') for value in values if "," in value)
-            self.assertEqual(self.notes(path, "--decimal", ",", "--keys", "id"),
+            self.assertEqual(self.notes(path, "--decimal", ",", "--keys", "name"),
                              [f"{path}: the numbers in column visits, such as '{shown}', have three digits after the comma, which is read as a decimal point; "
                               "if it separates thousands, remove it: pandas.read_csv with dtype=str, then df['NAME'] = df['NAME'].str.replace(',', '')"])
             self.assertEqual(self.notes(path, "--decimal", ",", "--rows", "x"), [])
         for contradiction in '"1,5"', '"0,125"', "1234", '"1234,567"', '"1,2345"', ",5":
-            path = self.text('id;x\na;"1,234"\nb;' + contradiction + "\n")
-            self.assertEqual(self.notes(path, "--delimiter", ";", "--decimal", ",", "--keys", "id"), [], contradiction)
+            path = self.text('name;x\na;"1,234"\nb;' + contradiction + "\n")
+            self.assertEqual(self.notes(path, "--delimiter", ";", "--decimal", ",", "--keys", "name"), [], contradiction)
 
 
 class ValuesOfCsv(ColumnTest):
     def test_a_value_that_is_no_number_is_shown_with_its_row_and_a_hint(self):
         for value, hint in (("NA", "a row without a value cannot be imported: fill it, or remove it"), ("5%", "write 5% as 0.05"),
                             ("1 2", "numbers have a decimal point, and no separators between digits"),
-                            ('"0,5"', "numbers have a decimal point, and no separators between digits; --decimal , reads decimal commas"),
+                            ('"0,5"', "numbers have a decimal point, and no separators between digits; --decimal , reads decimal commas; if these are two numbers, each needs a column"),
+                            *((f'"{text}"', f"in CSV each number of a list has a column, which pandas makes: df['NAME'].str.split('{separator}', expand=True)")
+                              for text, separator in (("1,2,3", ","), ("0.5|1", "|"), ("1;2", ";"), ("1 2 3", " "))),
+                            ('"1 234 567"', "numbers have a decimal point, and no separators between digits"),
                             *((f'"{value}"', "numbers have a decimal point, and no separators between digits; if the comma separates thousands, remove it: "
                                "pandas.read_csv with dtype=str, then df['NAME'] = df['NAME'].str.replace(',', '')") for value in ("1,234", "103,771.90", "-1,234,567")),
                             *((f'"{value}"', "a number in parentheses is negative in accounting: write (5) as -5, with pandas"
@@ -506,6 +509,8 @@ class PartsOfSeveralDtypes(ColumnTest):
             self.assertNotIn("--dtype", told)
         large = self.parts(pa.array([[1.0], [2.0]]), pa.array([[3], [2 ** 53 + 1]]))
         self.assertIn("p1.parquet, column v: row 1 has the integer 9007199254740993", self.refused(*large, "--keys", "id", "--dtype", "float64"))
+        told = self.refused(*self.parts(pa.array([1, 2]), pa.array(["a", "b"])), "--keys", "v")
+        self.assertTrue(told.endswith("; keys have one dtype: df['v'] = df['v'].astype(str) makes text of them"), told)
         keys = self.parts(pa.array([1, 2]), pa.array([3.0, 4.0]))
         self.assertTrue(self.refused(*keys, "--keys", "v", "--dtype", "float32").endswith(f"column v is of type double; expected int64, as in {keys[0]}"))
 
@@ -516,15 +521,16 @@ class PartsOfSeveralDtypes(ColumnTest):
 
 class NamesWithCommas(ColumnTest):
     def test_a_name_with_a_comma_is_in_quotes(self):
-        for path in (self.text('"x,y","a ""b""",z,t\n1,2,3,q\n4,5,6,q\n'), self.parquet(**{"x,y": [1.0, 4.0], 'a "b"': [2.0, 5.0], "z": [3.0, 6.0], "t": ["q", "q"]})):
+        for path in (self.text('"x,y","a ""b""",z,t\n1,2,3,q\n4,5,6,r\n'), self.parquet(**{"x,y": [1.0, 4.0], 'a "b"': [2.0, 5.0], "z": [3.0, 6.0], "t": ["q", "r"]})):
             with self.subTest(path.name):
                 for options, rows in ((['"x,y",z'], [1, 3, 4, 6]), (['z,"x,y"'], [3, 1, 6, 4]), (["z", '"a ""b"""'], [3, 2, 6, 5])):
                     self.imported(path, *(part for one in options for part in ("--rows", one)))
                     self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), rows)
                 self.assertTrue(self.refused(path, "--rows", "x,y").endswith(""". The column 'x,y' is --rows '"x,y"'"""))
                 told = self.refused(path)
-                self.imported(path, *shlex.split(told.partition(", here ")[2].removesuffix(", and --keys the column of keys")))
+                self.imported(path, *shlex.split(told.partition(", here ")[2].replace(", and --keys the column of keys, here ", " ")))
                 self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [1, 2, 3, 4, 5, 6])
+                self.assertEqual(strings(self.tensors("m.safetensors"), "rows.keys"), ["q", "r"])
 
     def test_names_in_a_list_are_told_apart(self):
         lists = {"a b": [[1.0]], "c,d": [[2.0]]}
@@ -836,6 +842,18 @@ class ForgottenKeys(ColumnTest):
                     self.assertEqual(self.notes(path, *options), [])
         for name in "valid", "x", "paid", "Android", "keyword", "fluid", "centroid", "price_index", "items_sold", "user_score":
             self.assertEqual(self.notes(self.text(f"{name},y\n1,0.5\n")), [])
+
+
+    def test_columns_of_ids_that_are_not_rows_are_named(self):
+        (self.work / "k.txt").write_text("a\nb\n")
+        path = self.text("id,x,y\n2,0.5,1\n1,1.5,2\n")
+        self.assertEqual(self.notes(path, "--rows", "x,y"), [f"{path}: column id is left out, {self.HINT}"])
+        for options in ("--keys", "id"), ("--keys-from", self.work / "k.txt"):
+            self.assertEqual(self.notes(path, "--rows", "x,y", *options), [])
+
+    def test_the_advice_about_columns_takes_ids_as_keys_and_not_as_rows(self):
+        told = self.refused(self.text("id,title,x,y\n1,Alien,1,2\n"))
+        self.assertTrue(told.endswith("; --rows chooses the columns of the rows, here --rows x,y, and --keys the column of keys, here --keys id"), told)
 
 
 class OtherColumns(ColumnTest):

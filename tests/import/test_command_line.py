@@ -156,19 +156,26 @@ class CommandLine(ImportTest):
         np.save(vectors, np.zeros((2, 3), "f4"))
         keys.write_text("a\nb\n")
         np.savez(self.work / "m.npz", **{"a b": np.zeros(2)})
-        texts = [("t.csv", "-id,x\n1,2\n"), ("w.txt", "-word x y\na 1 2\nb 3 4\n"), ("w.csv", "-word x y\na 1 2\nb 3 4\n"), ("i.csv", "-id,-t,x y\n1,a,2\n")]
+        texts = [("t.csv", "-id,x\n1,2\n"), ("w.txt", "-word x y\na 1 2\nb 3 4\n"), ("w.csv", "-word x y\na 1 2\nb 3 4\n"), ("i.csv", "-id,-t,x y,z\n1,a,2,3\n")]
         for name, text in texts:
             (self.work / name).write_text(text)
         model, table, header = self.work / "m.npz", self.work / "t.csv", self.work / "w.csv"
         for arguments, start, end, path in (
                 ((vectors, "--keys", keys), ". ", " reads the keys", vectors),
                 ((table, "--tensor=-id"), "--tensor chooses tensors; ", " takes only", table),
-                ((self.work / "i.csv",), ", here ", ", and --keys", self.work / "i.csv"),
+                ((self.work / "i.csv", "--keys=-id"), ", here ", ", and --keys", self.work / "i.csv"),
                 ((model, "--tensor=-w=a b"), "in the input first: ", "\n", model),
                 ((self.work / "w.txt",), "under a name that ends with .csv, by ", "; if it is a word", header)):
             told = self.refused(*arguments).rpartition(start)[2].partition(end)[0]
             with self.subTest(told):
                 self.imported(path, *shlex.split(told), "--name", "m")
+
+    def test_strings_alone_lead_to_the_table_whose_keys_they_are(self):
+        words, table = self.work / "words.npy", self.work / "v.npy"
+        np.save(words, np.array(["king", "queen"]))
+        np.save(table, np.zeros((2, 3), "f4"))
+        told = self.refused(words).rpartition("with the table: TABLE ")[2]
+        self.imported(table, *shlex.split(told), "--name", "m")
 
     def test_strings_beside_an_array_are_said_to_be_possible_keys(self):
         np.savez(self.work / "m.npz", w=np.zeros(2), names=np.array(["a", "b"]), table=np.array([["a"]]))
@@ -183,6 +190,16 @@ class CommandLine(ImportTest):
         self.assertIn("the format of the file is unknown; expected a name that ends with .parquet", self.refused(self.work / "m.doc"))
         self.assertIn("several inputs are the parts of a table in Parquet or Arrow files",
                       self.refused(self.work / "a.parquet", self.work / "m.doc"))
+        for folder, suffix, lines in ("parts", "csv", "id,x\n{0},0.{0}"), ("lines", "jsonl", '{{"id": {0}, "x": 0.{0}}}'):
+            (self.work / folder).mkdir()
+            paths = [self.work / folder / f"{part}.{suffix}" for part in (1, 2)]
+            for part, path in enumerate(paths, 1):
+                path.write_text(lines.format(part))  # without the end of the last line
+            for inputs in (paths, [self.work / folder]):
+                advice = re.search(f"(awk .* >NEW.{suffix}) joins them", self.refused(*inputs))[1]
+                subprocess.run(advice, shell=True, cwd=self.work, check=True)
+                run(self.work / f"NEW.{suffix}", "--keys", "id", "--data-dir", self.data)
+                self.assertEqual(numbers(self.tensors("NEW.safetensors"), "x.keys"), [1, 2])
         np.savez(self.work / "m x.npz", w=np.zeros(3))
         self.assertIn("cannot be the name of a table: ' ' (U+0020) is not allowed", self.refused(self.work / "m x.npz"))
         np.savez(self.work / "m.npz", w=np.zeros(3), v=np.zeros(3))

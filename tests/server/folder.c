@@ -53,6 +53,13 @@ void folder_close(void)
     close(store_log.fd);
 }
 
+void move_file(const char *from, const char *to)
+{
+    char path[1024];
+    snprintf(path, sizeof path, "%s", path_of(from));
+    ck_assert_int_eq(rename(path, path_of(to)), 0);
+}
+
 void put_file(const char *name, const void *data, size_t size)
 {
     FILE *file = fopen(path_of(name), "wb");

@@ -23,6 +23,7 @@ void folder_open(void); /* fixture: in /dev/shm if there is one */
 void folder_close(void);
 
 const char *path_of(const char *name); /* valid until the next call */
+void move_file(const char *from, const char *to);
 void put_file(const char *name, const void *data, size_t size);
 void put_text(const char *name, const char *text);
 

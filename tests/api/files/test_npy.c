@@ -234,7 +234,7 @@ static const struct {
     { "objects", "{'descr': '|O', 'fortran_order': False, 'shape': (1,), }", 1, 8,
       "Python objects" },
     { "text", "{'descr': '<U5', 'fortran_order': False, 'shape': (1,), }", 1, 20,
-      "--keys-from FILE.npy makes keys" },
+      "imported with it: deploy/import TABLE --keys-from FILE.npy)" },
     { "bytes", "{'descr': '|S5', 'fortran_order': False, 'shape': (1,), }", 1, 5, "text" },
     { "raw records, as bfloat16 is", "{'descr': '<V2', 'fortran_order': False, 'shape': (1,), }", 1,
       2, "bfloat16" },

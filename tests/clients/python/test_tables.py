@@ -126,9 +126,20 @@ def test_rows_by_key_and_by_number_have_names_of_their_own(table):
 
 
 def test_an_error_about_a_row_before_the_first_has_the_number_that_was_given(table):
-    with pytest.raises(tensord.IndexOutOfBounds) as caught:
-        table.iloc[[0, -4]]
-    assert (caught.value.index, caught.value.bound) == (-4, 3)
+    for wrong in -4, 3:
+        for use in table, table.iloc:
+            with pytest.raises(tensord.IndexOutOfBounds, match=rf"^row {wrong} of {table.name} is not one of its 3 rows, -3 to 2$") as caught:
+                use[[0, wrong]]
+            assert (caught.value.index, caught.value.bound) == (wrong, 3)
+
+
+def test_what_is_no_row_leads_on(table):
+    for use in table, table.iloc:
+        with pytest.raises(TypeError, match=r"table\[:\] has all rows"):
+            use[...]
+    for keys in float("nan"), [1, float("nan")]:
+        with pytest.raises(TypeError, match="^keys: floats, one of which is NaN; no key is NaN: leave it out"):
+            table.loc[keys]
 
 
 def test_a_mask_and_strings_are_no_row_numbers(client, table):

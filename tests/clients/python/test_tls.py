@@ -107,6 +107,21 @@ def test_options_of_tls_need_https(files, using):
         using("http://127.0.0.1:1", gather, ca_file=files.file("authority.pem"))
 
 
+def test_a_file_that_is_missing_or_not_pem_is_named_with_the_reason_and_what_is_expected(files, using, tmp_path):
+    authority, certificate, key = (files.file(name) for name in ("authority.pem", "client.pem", "client.key"))
+    text, missing = tmp_path / "text.pem", str(tmp_path / "missing.pem")
+    text.write_text("no certificate")
+    cases = (({"ca_file": missing}, FileNotFoundError, f"ca_file: '{missing}' cannot be used: No such file or directory; expected the PEM file of the authority's"),
+             ({"ca_file": str(text)}, ssl.SSLError, f"ca_file: '{text}' cannot be used: .*; expected the PEM file of the authority's"),
+             ({"ca_file": str(tmp_path)}, IsADirectoryError, f"ca_file: '{tmp_path}' cannot be used: "),
+             ({"certificate": (certificate, missing)}, FileNotFoundError, f"certificate: '{missing}' cannot be used: No such file or directory; expected PEM"),
+             ({"certificate": (str(text), key)}, ssl.SSLError, f"certificate: '{text}' and '{key}' cannot be used: "),
+             ({"certificate": (certificate, files.file("stranger.key"))}, ssl.SSLError, "cannot be used: key values mismatch; expected PEM"))
+    for given, kind, message in cases:
+        with pytest.raises(kind, match=message):
+            using("https://127.0.0.1:1", gather, **{"ca_file": authority, **given})
+
+
 def test_the_command_line_takes_certificates(daemon, files):
     command = [sys.executable, "-m", "tensord", "--url", daemon.url, "--ca-file", files.file("authority.pem"), "--certificate",
                files.file("client.pem"), "--key", files.file("client.key"), "lookup", "--rows", "planets", "2"]

@@ -37,7 +37,7 @@ static struct report check_options(const char *first, const char *second)
     ck_assert_msg(td_config_load(&config, n, arguments, environment, message) == TD_CONFIG_RUN,
                   "%s", message);
     FILE *out = open_memstream(&report.text, &size);
-    report.starts = td_check_start(&config, &store_log, out);
+    report.starts = td_check_start(&config, NULL, &store_log, out);
     fclose(out);
     td_config_free(&config);
     return report;

@@ -791,6 +791,16 @@ static const struct {
     { "--versoin", "did you mean --version?" },
     { "-workers=3", "'-workers=3' is not an option; did you mean --workers? (see --help)" },
     { "workers", "'workers' is not an option; did you mean --workers?" },
+    /* names that other servers have, and options that are switched off */
+    { "--data-folder=/", "--data-folder: unknown option; did you mean --data-dir DIR? (see" },
+    { "--tokens=t", "did you mean --token-file FILE?" },
+    { "-p=80", "did you mean --listen HOST:PORT?" },
+    { "--no-compress", "--no-compress: unknown option; did you mean --compress off? (see" },
+    { "--no_access_log", "did you mean --access-log off?" },
+    { "--no-console", "did you mean --console off?" },
+    { "--no-gpu", "did you mean --gpu off?" },
+    { "--no-listen", "did you mean --listen?" },
+    { "--no-workers-", NULL },
     { "--nonsense", NULL },
     { "-w", NULL },
     { "--", NULL },
@@ -826,6 +836,22 @@ TD_TEST(a_misspelt_member_of_a_file_gets_a_suggestion)
 }
 
 static const struct {
+    const char *text, *suggestion;
+} other_members[] = {
+    { "{\"port\": 80}", "unknown option; did you mean \"listen\": \"HOST:PORT\"? (see --help)" },
+    { "{\"data_folder\": \"/\"}", "did you mean \"data-dir\": \"DIR\"?" },
+    { "{\"tokens\": \"t\"}", "did you mean \"token-file\": \"FILE\"?" },
+    { "{\"no-compress\": true}", "did you mean \"compress\": \"off\"?" },
+};
+
+TD_TEST_EACH(a_member_that_other_servers_have_leads_to_the_option, other_members)
+{
+    file_write(other_members[_i].text, strlen(other_members[_i].text));
+    struct loaded loaded = load(WORDS("--config", file_path), NULL);
+    expect_refusal(&loaded, "", file_path, other_members[_i].suggestion);
+}
+
+static const struct {
     const char *variable, *name, *did_you_mean; /* name NULL: not reported */
 } variables[] = {
     { "TENSORD_WROKERS=3", "TENSORD_WROKERS", "TENSORD_WORKERS" },
@@ -835,7 +861,10 @@ static const struct {
     { "TENSORD_CONFG=x", "TENSORD_CONFG", "TENSORD_CONFIG" },
     { "TENSORD_NONSENSE=x", "TENSORD_NONSENSE", "" },
     { "TENSORD_", "TENSORD_", "" },
-    { "TENSORD_PORT=9000", "TENSORD_PORT", "" }, /* meant for tensord: no address */
+    /* meant for tensord: no address */
+    { "TENSORD_PORT=9000", "TENSORD_PORT", "TENSORD_LISTEN=HOST:PORT" },
+    { "TENSORD_DATA_FOLDER=/d", "TENSORD_DATA_FOLDER", "TENSORD_DATA_DIR=DIR" },
+    { "TENSORD_NO_COMPRESS=1", "TENSORD_NO_COMPRESS", "TENSORD_COMPRESS=off" },
     { "TENSORD_EXPORTER=1", "TENSORD_EXPORTER", "" },
     { "TENSORD_WORKERS=3", NULL, NULL },
     { "TENSORD_CONFIG=x", NULL, NULL },

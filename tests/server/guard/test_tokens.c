@@ -97,6 +97,9 @@ static const struct {
       TEXT("read " A " name=aaaabbbbaaaabbbbaaaabbbbaaaabbbbaaaabbbbaaaabbbbaaaabbbbaaaabbbbc\n"),
       "the name of the token" },
     { "a second name", TEXT("read " A " name=a p name=b\n"), "line 1: the token has two names" },
+    { "name: for name=", TEXT("read " A " name:web\n"), "expected name=NAME" },
+    { "name: and a blank", TEXT("read " A " name: web\n"), "expected name=NAME" },
+    { "a prefix of no name", TEXT("read " A " .web\n"), "line 1: a prefix begins with '.'" },
     { "name= in capitals", TEXT("read " A " NAME=a\n"), "a word after the token" },
     { "CR within a line", TEXT("read " A "\rread " B "\n"), "the second word" },
     { "a mark on another line", TEXT("# c\n\xef\xbb\xbfread " A "\n"), "line 2: the first word" },
@@ -231,6 +234,31 @@ TD_TEST_EACH(a_token_with_prefixes_is_for_names_that_begin_with_one, names)
     ck_assert(td_access_has_table(b, names[_i].name, length) == names[_i].of_b);
     ck_assert_int_eq(td_access_need_table(a, names[_i].name, length, &err),
                      names[_i].of_a ? TD_OK : TD_FORBIDDEN);
+    td_token_table_unref(table);
+}
+
+TD_TEST(a_refusal_says_what_the_token_is_for)
+{
+    struct td_token_table *table =
+        parse(TEXT("read " A " name=my app shop:\n\nread " B " name=all\n"));
+    const struct td_access *a = &find(table, A)->access, *b = &find(table, B)->access;
+    struct td_error err;
+    char text[60];
+    ck_assert_int_eq(td_access_need_table(a, "planets", 7, &err), TD_FORBIDDEN);
+    ck_assert_str_eq(err.message, "the token is not for the tensor 'planets'; it is for tensors "
+                                  "whose names begin with 'app' or 'shop:'");
+    ck_assert_str_eq(td_access_tables_text(b, text, sizeof text), "every tensor");
+    ck_assert_str_eq(td_access_tables_text(a, text, sizeof text),
+                     "tensors whose names begin with one of 2 prefixes");
+    td_token_table_unref(table);
+}
+
+TD_TEST(tokens_are_listed_in_the_order_of_their_lines)
+{
+    struct td_token_table *table = parse(TEXT("read " B "\n\nread " A "\n"));
+    ck_assert_ptr_eq(td_token_table_after(table, 0), find(table, B));
+    ck_assert_ptr_eq(td_token_table_after(table, 1), find(table, A));
+    ck_assert_ptr_null(td_token_table_after(table, 3));
     td_token_table_unref(table);
 }
 

@@ -184,11 +184,31 @@ static const struct {
     void (*put)(void);
     const char *file, *name, *error;
 } files[] = {
-    { put_plain, "t.npy", "t", "the file t.npy of 't' is damaged: " },
-    { put_keyed, "t.keys.npy", "t", "the file t.npy of 't' is damaged: t.keys.npy: " },
-    { put_own, "t.tensord", "t", "the file t.tensord of 't' is damaged: " },
-    { put_model, "m.safetensors", "m:w", "it may be in m.safetensors, which is damaged: " },
+    { put_plain, "t.npy", "t", "the file t.npy of 't' is not served: " },
+    { put_keyed, "t.keys.npy", "t", "the file t.npy of 't' is not served: t.keys.npy: " },
+    { put_own, "t.tensord", "t", "the file t.tensord of 't' is not served: " },
+    { put_model, "m.safetensors", "m:w", "it may be in m.safetensors, which is not served: " },
 };
+
+TD_TEST(a_npy_of_strings_is_not_served_with_all_of_the_reason_and_is_not_called_damaged)
+{
+    char text[128],
+        header[] = "{'descr': '<U5', 'fortran_order': False, 'shape': (1,), }        \n";
+    const size_t bytes = sizeof header - 1;
+    memcpy(text, "\x93NUMPY\1", 7);
+    memcpy(text + 7, (const char[]){ 0, (char)bytes, 0 }, 3);
+    memcpy(text + 10, header, bytes);
+    memset(text + 10 + bytes, 0, 20);
+    put_file("t.npy", text, 10 + bytes + 20);
+    store = open_folder();
+    ck_assert_int_eq(look_up("t"), TD_DEVICE_UNAVAILABLE);
+    ck_assert_str_eq(
+        err.message,
+        "the file t.npy of 't' is not served: the .npy file holds '<U5', text (send strings as "
+        "JSON; as keys of a table, they are imported with it: deploy/import TABLE --keys-from "
+        "FILE.npy); expected '<' or '>' and one of b1, i1 to i8, u1 to u8, f2, f4, f8, c8, c16; "
+        "replace the tensor, or the file and send SIGHUP");
+}
 
 TD_TEST_EACH(a_request_of_a_tensor_in_a_damaged_file_names_the_file, files)
 {
@@ -231,7 +251,7 @@ TD_TEST(a_name_that_may_be_in_a_damaged_file_cannot_be_deleted_since_the_file_ma
     cut("m.safetensors");
     store = open_folder();
     ck_assert_int_eq(td_store_delete(store, &write, &(bool){ false }, &err), TD_DEVICE_UNAVAILABLE);
-    EXPECT_MESSAGE(&err, "it may be in m.safetensors, which is damaged: ");
+    EXPECT_MESSAGE(&err, "it may be in m.safetensors, which is not served: ");
     ck_assert_int_eq(access(path_of("m.safetensors"), F_OK), 0);
 }
 
@@ -241,7 +261,7 @@ TD_TEST_EACH(an_alias_of_a_damaged_version_names_its_file, versions)
 {
     char wanted[64];
     const bool own = strstr(versions[_i], "tensord");
-    snprintf(wanted, sizeof wanted, "whose file %s is damaged: ", versions[_i]);
+    snprintf(wanted, sizeof wanted, "whose file %s is not served: ", versions[_i]);
     if (own) {
         store = open_folder();
         put("m@2", "int32[4] 7 7 7 7", true);
@@ -294,7 +314,7 @@ TD_TEST(an_alias_says_what_is_wrong_in_short_and_the_way_out)
     EXPECT_MESSAGE(&err, "which may be in the folder 2, which is refused: m.npy: its SHA-256 is ");
     EXPECT_MESSAGE(&err, "...; repair");
     expect_way_out("q", repair);
-    EXPECT_MESSAGE(&err, "'q:w@3', which may be in q@3.safetensors, which is damaged: ");
+    EXPECT_MESSAGE(&err, "'q:w@3', which may be in q@3.safetensors, which is not served: ");
     ck_assert_int_eq(unlink(path_of("q@3.safetensors")), 0);
     remove_version("2");
     td_store_rescan(store);

@@ -22,7 +22,7 @@ static void begin(void)
 static td_status put(const char *name, int64_t ttl_s)
 {
     const struct td_tensor t = tensor("int32[2] 1 2");
-    const struct td_store_write write = { .name = name, .ttl_s = ttl_s };
+    const struct td_store_write write = { .name = name, .is_result = true, .ttl_s = ttl_s };
     struct td_tensor_listing listing;
     bool created;
     return td_store_put(store, &write, &t, &test_arena, &listing, &created, &err);
@@ -75,13 +75,15 @@ TD_TEST(one_that_is_being_written_expires_after_that)
     ck_assert(!is_there("a"));
 }
 
-TD_TEST(neither_versions_nor_what_is_in_a_file_can_expire)
+TD_TEST(a_result_is_no_version_that_expires_and_replaces_no_file)
 {
     put_npy("planets.npy", 1, 2);
     td_store_rescan(store);
     ck_assert_int_eq(put("w@1", 10), TD_INVALID_ARGUMENT);
-    ck_assert_int_eq(put("planets", 10), TD_CONFLICT);
-    EXPECT_MESSAGE(&err, "data folder");
+    for (int64_t ttl_s = 0; ttl_s < 11; ttl_s += 10) {
+        ck_assert_int_eq(put("planets", ttl_s), TD_CONFLICT);
+        EXPECT_MESSAGE(&err, "data folder");
+    }
     td_store_expire(store, INT64_MAX - 1);
     ck_assert(is_there("planets") && !is_there("w@1"));
 }

@@ -6,22 +6,13 @@
 
 #include <sys/stat.h>
 
-#include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 static struct td_error err;
-
-static int move(const char *from, const char *to)
-{
-    char path[512];
-    snprintf(path, sizeof path, "%s", path_of(from));
-    return rename(path, path_of(to));
-}
 
 /* ---- the store ------------------------------------------------------------------------------- */
 
@@ -302,7 +293,7 @@ TD_TEST(a_folder_and_an_alias_of_its_name_have_problems_of_their_own)
     ck_assert_int_eq(td_store_reading(store).problems, 1);
     ck_assert_int_eq(td_store_get(store, "m@1", 3, &test_arena, &unused, &err),
                      TD_DEVICE_UNAVAILABLE);
-    ck_assert_int_eq(move("a@2.npy", ".kept"), 0);
+    move_file("a@2.npy", ".kept");
     td_store_rescan(store);
     ck_assert_int_eq(td_store_reading(store).problems, 2);
     ck_assert_ptr_nonnull(strstr(problems_of(store), ";1: it names a@2, which is not there;"));
@@ -311,7 +302,7 @@ TD_TEST(a_folder_and_an_alias_of_its_name_have_problems_of_their_own)
     remove_version("1");
     td_store_rescan(store);
     ck_assert_str_eq(problems_of(store), "1: it names a@2, which is not there;");
-    ck_assert_int_eq(move(".kept", "a@2.npy"), 0);
+    move_file(".kept", "a@2.npy");
     td_store_rescan(store);
     ck_assert_str_eq(problems_of(store), "");
 }
@@ -321,7 +312,7 @@ TD_TEST(a_served_folder_that_loses_its_manifest_is_a_problem)
     struct td_tensor_listing unused;
     put_version("1", "m.npy", 10, "\"aliases\":{\"x\":\"m@1\"}");
     store = open_folder();
-    ck_assert_int_eq(move("1/manifest.json", ".kept"), 0);
+    move_file("1/manifest.json", ".kept");
     for (int i = 0; i < 2; i++) {
         td_store_rescan(store);
         expect_names(store, "");
@@ -331,7 +322,7 @@ TD_TEST(a_served_folder_that_loses_its_manifest_is_a_problem)
                          TD_DEVICE_UNAVAILABLE);
         EXPECT_MESSAGE(&err, "the folder 1, which is refused");
     }
-    ck_assert_int_eq(move(".kept", "1/manifest.json"), 0);
+    move_file(".kept", "1/manifest.json");
     td_store_rescan(store);
     expect_names(store, "m@1");
     ck_assert_str_eq(problems_of(store), "");
@@ -447,7 +438,7 @@ static void linked_file(void)
 
 static void linked_manifest(void)
 {
-    ck_assert_int_eq(move("1/manifest.json", "outside"), 0);
+    move_file("1/manifest.json", "outside");
     ck_assert_int_eq(symlink("../outside", path_of("1/manifest.json")), 0);
 }
 
@@ -604,7 +595,7 @@ TD_TEST(a_folder_whose_name_is_no_version_is_refused)
     ck_assert_str_eq(problems_of(store),
                      "2026 11 22: its name is no VERSION: expected 1 to 64 of the "
                      "characters A-Z, a-z, 0-9, '.', '_' and '-';");
-    ck_assert_int_eq(move("2026 11 22", "20261122"), 0);
+    move_file("2026 11 22", "20261122");
     td_store_rescan(store);
     expect_names(store, "m@20261122");
     ck_assert_str_eq(problems_of(store), "");
@@ -620,451 +611,6 @@ TD_TEST(a_refused_folder_is_tried_again)
     td_store_rescan(store);
     expect_names(store, "m@1");
     ck_assert_str_eq(problems_of(store), "");
-}
-
-TD_TEST(a_folder_that_was_taken_does_not_change)
-{
-    put_version("1", "m.npy", 10, "\"aliases\":{\"x\":\"m@1\"}");
-    store = open_folder();
-    put_npy("new", 11, 100);
-    ck_assert_int_eq(move("new", "1/m.npy"), 0);
-    td_store_rescan(store);
-    ck_assert_int_eq(value_of(found(store, "m@1")->tensor, 0), 10);
-    ck_assert_ptr_nonnull(strstr(problems_of(store),
-                                 "1: m.npy has changed since the folder was taken; the versions "
-                                 "loaded before are still served"));
-    /* The manifest gets another size, since its time may be the same: file times move in ticks of
-     * the kernel. */
-    put_manifest("1", "m.npy", "\"aliases\":{\"yy\":\"m@1\"}");
-    td_store_rescan(store);
-    ck_assert_int_eq(value_of(found(store, "m@1")->tensor, 0), 10);
-    ck_assert_str_eq(aliases_of(store), "x=m@1/m@1 ");
-    ck_assert_ptr_nonnull(strstr(problems_of(store), "1: manifest.json has changed"));
-    restart(); /* the new manifest is valid */
-    ck_assert_int_eq(value_of(found(store, "m@1")->tensor, 0), 11);
-    ck_assert_str_eq(aliases_of(store), "x=m@1/m@1 yy=m@1/m@1 ");
-}
-
-/* Writes the last number of a file of numbers in place. */
-static void write_last(const char *file, int32_t value)
-{
-    const struct timespec times[2] = { { .tv_sec = 1 }, { .tv_sec = 1 } };
-    const int fd = open(path_of(file), O_WRONLY);
-    ck_assert_int_ge(fd, 0);
-    const off_t end = lseek(fd, 0, SEEK_END);
-    ck_assert_int_eq(pwrite(fd, &value, sizeof value, end - 4), 4);
-    ck_assert_int_eq(futimens(fd, times), 0); /* the clock of files may not have moved */
-    close(fd);
-}
-
-TD_TEST(a_file_of_a_taken_folder_that_is_written_in_place_may_be_served_already)
-{
-    put_version("1", "m.npy", 10, "");
-    folder_verify = TD_VERIFY_BACKGROUND;
-    store = open_folder();
-    put_manifest("1", "m.npy", "\"aliases\":{}"); /* not the change that matters most */
-    write_last("1/m.npy", -5);
-    td_store_rescan(store);
-    ck_assert_int_eq(value_of(found(store, "m@1")->tensor, 99), -5);
-    ck_assert_ptr_nonnull(strstr(problems_of(store),
-                                 "1: m.npy was written in place since the folder was taken, so "
-                                 "its new content may be served already. A restart"));
-    ck_assert_ptr_null(strstr(problems_of(store), "still served"));
-}
-
-/* Writes a file of numbers in place, and restores its time of modification. The time of its last
- * change is another one: the clock of files is coarse. */
-static void write_in_its_time(const char *file, int32_t first)
-{
-    struct stat before, now;
-    ck_assert_int_eq(stat(path_of(file), &before), 0);
-    const struct timespec times[] = { before.st_atim, before.st_mtim };
-    put_npy(file, first, 100);
-    do {
-        ck_assert_int_eq(utimensat(AT_FDCWD, path_of(file), times, 0), 0);
-        ck_assert_int_eq(stat(path_of(file), &now), 0);
-    } while (now.st_ctim.tv_sec == before.st_ctim.tv_sec &&
-             now.st_ctim.tv_nsec == before.st_ctim.tv_nsec);
-}
-
-TD_TEST(a_file_of_a_taken_folder_is_compared_if_its_last_change_is_another_one)
-{
-    put_version("1", "m.npy", 10, "");
-    store = open_folder();
-    write_in_its_time("1/m.npy", 11);
-    for (int i = 0; i < 2; i++) {
-        td_store_rescan(store);
-        ck_assert_ptr_nonnull(strstr(problems_of(store), "1: m.npy was written in place"));
-    }
-    write_in_its_time("1/m.npy", 10);
-    td_store_rescan(store);
-    ck_assert_str_eq(problems_of(store), "");
-    ck_assert_int_eq(value_of(found(store, "m@1")->tensor, 0), 10);
-}
-
-TD_TEST(a_file_of_a_taken_folder_that_was_cut_and_restored_is_served_again_after_a_rescan)
-{
-    struct td_tensor_listing unused;
-    put_version("1", "m.npy t.npy", 10, "\"aliases\":{\"x\":\"m@1\"}");
-    store = open_folder();
-    const uint64_t version = found(store, "m@1")->version;
-    ck_assert_int_eq(truncate(path_of("1/m.npy"), 200), 0);
-    ck_assert_int_eq(td_store_get(store, "m@1", 3, &test_arena, &unused, &err),
-                     TD_DEVICE_UNAVAILABLE);
-    td_store_rescan(store);
-    ck_assert_ptr_nonnull(strstr(problems_of(store), "1: m.npy was written in place"));
-    put_npy("1/m.npy", 10, 100);
-    td_store_rescan(store);
-    ck_assert_int_eq(value_of(found(store, "m@1")->tensor, 99), 109);
-    ck_assert_uint_eq(found(store, "m@1")->version, version);
-    ck_assert_str_eq(problems_of(store), "");
-}
-
-TD_TEST(a_taken_folder_that_is_restored_from_a_copy_is_no_problem)
-{
-    put_version("1", "m.npy", 10, "");
-    store = open_folder();
-    put_npy("new", 11, 100);
-    ck_assert_int_eq(move("new", "1/m.npy"), 0);
-    td_store_rescan(store);
-    ck_assert_ptr_nonnull(strstr(problems_of(store), "1: m.npy has changed"));
-    put_npy("new", 10, 100);
-    ck_assert_int_eq(move("new", "1/m.npy"), 0);
-    td_store_rescan(store);
-    ck_assert_str_eq(problems_of(store), "");
-}
-
-/* By a rename of the file, of the folder, or in place. */
-enum restoring { NEW_FILE, NEW_FOLDER, IN_PLACE, RESTORINGS };
-
-static void restore(enum restoring how)
-{
-    if (how == NEW_FILE) {
-        put_npy("new", 10, 100);
-        ck_assert_int_eq(move("new", "1/m.npy"), 0);
-    } else if (how == NEW_FOLDER) {
-        ck_assert_int_eq(move("1", ".bad"), 0);
-        ck_assert_int_eq(move(".copy", "1"), 0);
-    } else {
-        write_last("1/m.npy", 109);
-    }
-}
-
-/* Even: a rescan finds the damage; odd: the first one comes after the repair. */
-TD_TEST_LOOP(a_damaged_file_of_a_taken_folder_that_is_restored_is_served_again, 0, 2 * RESTORINGS)
-{
-    char etag[64];
-    put_version("1", "m.npy t.npy", 10, "");
-    ck_assert_int_eq(move("1", ".copy"), 0);
-    put_version("1", "m.npy t.npy", 10, "");
-    store = open_folder();
-    const uint64_t version = found(store, "m@1")->version;
-    snprintf(etag, sizeof etag, "%s", found(store, "m@1")->etag);
-    write_last("1/m.npy", -5);
-    if (_i % 2 == 0) {
-        td_store_rescan(store);
-        ck_assert_ptr_nonnull(strstr(problems_of(store), "1: m.npy was written in place"));
-    }
-    restore((enum restoring)(_i / 2));
-    for (int i = 0; i < 2; i++) {
-        td_store_rescan(store);
-        ck_assert_str_eq(problems_of(store), "");
-        ck_assert_int_eq(value_of(found(store, "m@1")->tensor, 99), 109);
-        ck_assert_uint_eq(found(store, "m@1")->version, version);
-        ck_assert_str_eq(found(store, "m@1")->etag, etag);
-    }
-}
-
-TD_TEST(the_versions_of_a_folder_are_made_again_once_all_of_it_is_restored)
-{
-    put_version("1", "m.npy t.npy", 10, "");
-    store = open_folder();
-    write_last("1/m.npy", -5);
-    write_last("1/t.npy", -5);
-    restore(NEW_FILE);
-    td_store_rescan(store);
-    ck_assert_ptr_nonnull(strstr(problems_of(store), "1: t.npy was written in place"));
-    write_last("1/t.npy", 109);
-    td_store_rescan(store);
-    ck_assert_str_eq(problems_of(store), "");
-    ck_assert_int_eq(value_of(found(store, "m@1")->tensor, 99), 109);
-    ck_assert_int_eq(value_of(found(store, "t@1")->tensor, 99), 109);
-}
-
-static const char *const in_folder[] = { "1/manifest.json", "1/m.npy" };
-
-TD_TEST_EACH(a_taken_folder_that_may_no_longer_be_read_is_a_problem_before_the_restart, in_folder)
-{
-    const char *file = in_folder[_i];
-    char problem[300];
-    snprintf(problem, sizeof problem, "%s; the versions loaded before are still", denied());
-    put_version("1", "m.npy", 10, "");
-    ck_assert_int_eq(chmod(folder, 0755), 0);
-    ck_assert_int_eq(chmod(path_of("1"), 0755), 0);
-    store = open_folder();
-    ck_assert_int_eq(chmod(path_of(file), 0), 0);
-    drop_rights();
-    for (int i = 0; i < 2; i++) {
-        td_store_rescan(store);
-        ck_assert_int_eq(value_of(found(store, "m@1")->tensor, 0), 10);
-        ck_assert_int_eq(td_store_reading(store).problems, 1);
-        ck_assert_ptr_nonnull(strstr(problems_of(store), file + 2));
-        ck_assert_ptr_nonnull(strstr(problems_of(store), problem));
-    }
-    restart();
-    expect_names(store, "");
-    regain_rights();
-    ck_assert_int_eq(chmod(path_of(file), 0644), 0);
-    td_store_rescan(store);
-    expect_names(store, "m@1");
-    ck_assert_str_eq(problems_of(store), "");
-    ck_assert_int_eq(chmod(path_of(file), 0600), 0);
-    td_store_rescan(store);
-    ck_assert_str_eq(problems_of(store), "");
-}
-
-TD_TEST(a_start_compares_files_that_are_verified_at_the_start)
-{
-    put_version("1", "m.npy", 10, "");
-    store = open_folder();
-    td_arena_reset(&test_arena);
-    td_store_free(store);
-    put_npy("1/m.npy", 11, 100); /* as a failing disk */
-    folder_verify = TD_VERIFY_BACKGROUND;
-    store = open_folder();
-    expect_names(store, "m@1");
-    td_arena_reset(&test_arena);
-    td_store_free(store);
-    folder_verify = TD_VERIFY_START;
-    store = open_folder();
-    expect_names(store, "");
-    ck_assert_ptr_nonnull(strstr(problems_of(store), "SHA-256"));
-}
-
-/* ---- loose files that have the tensor of a folder ------------------------------------------- */
-
-static void loose_npy(void)
-{
-    put_npy("m@1.npy", 5, 1);
-}
-
-static void damaged_npy(void)
-{
-    put_text("m@1.npy", "no numbers");
-}
-
-static void link_to_nothing(void)
-{
-    ck_assert_int_eq(symlink("nothing", path_of("m@1.tensord")), 0);
-}
-
-static void loose_tensord(void)
-{
-    char from[128];
-    snprintf(from, sizeof from, "%s", path_of("kept"));
-    ck_assert_int_eq(link(from, path_of("m@1.tensord")), 0);
-}
-
-static void model_of_the_version(void)
-{
-    put_safetensors("q@1.safetensors", TWO_TENSORS, 5, 6);
-}
-
-static void tensor_of_the_version(void)
-{
-    put_safetensors("q.safetensors",
-                    "{\"w@1\":{\"dtype\":\"I32\",\"shape\":[2],\"data_offsets\":[0,8]}}  ", 5, 2);
-}
-
-/* It has no equivalent here. */
-static void unreadable_tensor(void)
-{
-    put_safetensors("q@1.safetensors",
-                    "{\"w\":{\"dtype\":\"F8_E5M2\",\"shape\":[8],\"data_offsets\":[0,8]}}  ", 5, 2);
-}
-
-static const struct {
-    const char *file;
-    void (*put)(void);
-} rivals[] = {
-    { "m@1.npy", loose_npy },
-    { "m@1.npy", damaged_npy },
-    { "m@1.tensord", link_to_nothing },
-    { "m@1.tensord", loose_tensord },
-    { "q@1.safetensors", model_of_the_version },
-    { "q.safetensors", tensor_of_the_version },
-    { "q@1.safetensors", unreadable_tensor },
-};
-
-/* The folder 1 with m@1, q:b.x@1, q:w@1 and t@1, and the file that loose_tensord puts. */
-static void put_folder_with_rivals(void)
-{
-    const struct td_tensor t = tensor("int32[1] 5");
-    store = open_folder();
-    EXPECT_OK(put_tensor(store, "m@1", &t, true, &err), &err);
-    close_store();
-    ck_assert_int_eq(move("m@1.tensord", "kept"), 0);
-    put_version_files("1", "m.npy t.npy", 10);
-    put_safetensors("1/q.safetensors", TWO_TENSORS, 10, 6);
-    put_manifest("1", "m.npy t.npy q.safetensors", "\"aliases\":{\"x\":\"m@1\"}");
-}
-
-static void expect_folder_served(void)
-{
-    expect_names(store, "m@1 q:b.x@1 q:w@1 t@1");
-    ck_assert_int_eq(value_of(found(store, "m@1")->tensor, 0), 10);
-    ck_assert_int_eq(value_of(found(store, "q:w@1")->tensor, 0), 10);
-}
-
-/* Fails unless the folder is a problem because of the file, and the log says so. */
-static void expect_rival(const char *file)
-{
-    const char *problems = problems_of(store);
-    ck_assert_msg(strncmp(problems, "1: ", 3) == 0 && strstr(problems, file), "%s: %s", file,
-                  problems);
-    ck_assert_ptr_nonnull(strstr(logged(), " warn folder_refused folder=1 reason="));
-}
-
-TD_TEST_EACH(a_file_that_has_the_tensor_of_a_served_folder_is_told_before_the_restart, rivals)
-{
-    const char *file = rivals[_i].file;
-    put_folder_with_rivals();
-    store = open_folder();
-    rivals[_i].put();
-    for (int i = 0; i < 2; i++) {
-        td_store_rescan(store);
-        expect_folder_served();
-        expect_rival(file);
-        ck_assert_ptr_nonnull(strstr(problems_of(store), "is served until a restart"));
-    }
-    restart();
-    expect_rival(file);
-    ck_assert_int_eq(unlink(path_of(file)), 0); /* as the problem says */
-    td_store_rescan(store);
-    expect_folder_served();
-    ck_assert_str_eq(problems_of(store), "");
-    rivals[_i].put();
-    td_store_rescan(store);
-    expect_rival(file);
-    ck_assert_int_eq(unlink(path_of(file)), 0);
-    td_store_rescan(store);
-    expect_folder_served();
-    ck_assert_str_eq(problems_of(store), "");
-}
-
-TD_TEST(a_version_that_is_not_in_a_served_folder_is_not_there)
-{
-    struct td_tensor_listing unused;
-    put_npy("old@1.npy", 1, 1);
-    put_version("1", "m.npy", 10, "\"aliases\":{\"x\":\"old@1\"}");
-    store = open_folder();
-    loose_npy();
-    ck_assert_int_eq(unlink(path_of("old@1.npy")), 0);
-    td_store_rescan(store);
-    expect_rival("m@1.npy");
-    ck_assert_int_eq(td_store_get(store, "x", 1, &test_arena, &unused, &err),
-                     TD_DEVICE_UNAVAILABLE);
-    EXPECT_MESSAGE(&err, "'old@1', which is not there; put its file back");
-}
-
-static const char *const models[] = { "q.safetensors", "q@1.safetensors" };
-
-/* Only the folder is certain to have its names. */
-TD_TEST_EACH(a_damaged_file_that_may_have_the_tensor_of_a_folder_is_the_problem_itself, models)
-{
-    const char *file = models[_i];
-    char wanted[64];
-    snprintf(wanted, sizeof wanted, "%s: ", file);
-    put_folder_with_rivals();
-    store = open_folder();
-    put_text(file, "no model");
-    for (int i = 0; i < 4; i++) {
-        if (i % 2)
-            restart();
-        else
-            td_store_rescan(store);
-        expect_folder_served();
-        ck_assert_int_eq(td_store_reading(store).problems, 1);
-        ck_assert_int_eq(strncmp(problems_of(store), wanted, strlen(wanted)), 0);
-        ck_assert_str_eq(aliases_of(store), "x=m@1/m@1 ");
-    }
-    ck_assert_int_eq(unlink(path_of(file)), 0);
-    td_store_rescan(store);
-    ck_assert_str_eq(problems_of(store), "");
-}
-
-TD_TEST(a_file_that_had_the_tensor_of_a_folder_before_it_was_damaged_is_the_problem_itself)
-{
-    put_folder_with_rivals();
-    store = open_folder();
-    model_of_the_version();
-    td_store_rescan(store);
-    expect_rival("q@1.safetensors");
-    ck_assert_int_eq(unlink(path_of("q@1.safetensors")), 0);
-    put_text("q@1.safetensors", "no model"); /* as by a rename: another inode */
-    for (int i = 0; i < 2; i++) {
-        td_store_rescan(store);
-        expect_folder_served();
-        ck_assert_int_eq(td_store_reading(store).problems, 1);
-        ck_assert_int_eq(strncmp(problems_of(store), "q@1.safetensors: ", 17), 0);
-        restart();
-    }
-}
-
-TD_TEST(a_cut_file_of_a_folder_is_mapped_again_though_another_file_has_its_tensor)
-{
-    put_folder_with_rivals();
-    store = open_folder();
-    loose_npy();
-    ck_assert_int_eq(truncate(path_of("1/m.npy"), 200), 0);
-    td_store_rescan(store);
-    put_npy("1/m.npy", 10, 100);
-    td_store_rescan(store);
-    expect_folder_served();
-    expect_rival("m@1.npy");
-}
-
-/* 0: the file comes with the removal of the folder; 1: it was there before */
-TD_TEST_LOOP(a_file_takes_the_name_of_a_version_whose_folder_is_gone_in_one_rescan, 0, 2)
-{
-    put_version("1", "m.npy t.npy", 10, "\"aliases\":{\"x\":\"m@1\"}");
-    store = open_folder();
-    put_npy("m@1.npy", 5, 1);
-    if (_i == 1)
-        td_store_rescan(store);
-    remove_version("1");
-    (void)logged_with_scans();
-    td_store_rescan(store);
-    /* Replaced: at no moment it was missing. */
-    const char *lines = logged_with_scans();
-    ck_assert_ptr_nonnull(strstr(lines, "tables_changed file=m@1.npy replaced=1"));
-    ck_assert_ptr_nonnull(strstr(lines, "tables_changed file=1 removed=1"));
-    ck_assert_ptr_null(strstr(lines, "table_skipped"));
-    for (int i = 0; i < 3; i++) {
-        expect_names(store, "m@1");
-        ck_assert_int_eq(value_of(found(store, "m@1")->tensor, 0), 5);
-        ck_assert_str_eq(found(store, "m@1")->source, "m@1.npy");
-        ck_assert_str_eq(aliases_of(store), "x=m@1/m@1 ");
-        ck_assert_str_eq(problems_of(store), "");
-        if (i == 0)
-            td_store_rescan(store);
-        else
-            restart();
-    }
-}
-
-TD_TEST(a_file_that_cannot_be_served_gets_no_name_of_a_folder_that_is_gone)
-{
-    put_version("1", "m.npy", 10, "");
-    store = open_folder();
-    damaged_npy();
-    remove_version("1");
-    for (int i = 0; i < 2; i++) {
-        td_store_rescan(store);
-        expect_names(store, "");
-        ck_assert_int_eq(strncmp(problems_of(store), "m@1.npy: ", 9), 0);
-        restart();
-    }
 }
 
 TD_FIXTURE(one_store_begin, one_store_end);

@@ -215,6 +215,9 @@ TD_TEST(entries_of_other_kinds_are_reported_with_the_reason)
         { "d.NPY", " warn table_skipped file=d.NPY reason=\"the suffix must be in lower case" },
         { "e.npy.gz", " warn table_skipped file=e.npy.gz reason=\"compressed files are not read" },
         { "model.BIN", " warn table_skipped file=model.BIN reason=\"pickled tensors are not read" },
+        { "m.ckpt", " warn table_skipped file=m.ckpt reason=\"checkpoints are not read; " },
+        { "m.pkl", " warn table_skipped file=m.pkl reason=\"pickles are not read; write an array" },
+        { "m.vec.gz", " warn table_skipped file=m.vec.gz reason=\"this format is not read; dep" },
         { "m.onnx", " warn table_skipped file=m.onnx reason=\"this format is not read; save the" },
     };
     for (size_t i = 0; i < COUNT_OF(others); i++)
@@ -236,7 +239,7 @@ TD_TEST(entries_of_other_kinds_are_reported_with_the_reason)
                        "a link to a folder, is not read\"\n");
     expect_once(lines, " warn table_skipped file=folder.npy reason=");
     expect_once(lines, " warn table_skipped file=dangling.npy reason=");
-    expect_once(lines, " unchanged=0 skipped=13 ignored=3 ");
+    expect_once(lines, " unchanged=0 skipped=16 ignored=3 ");
     td_store_free(store);
 }
 

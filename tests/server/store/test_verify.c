@@ -188,7 +188,7 @@ static void expect_malformed(struct td_store *store, int damage)
     ck_assert_msg(strstr(logged(), " warn table_skipped file=t.tensord ") != NULL, "%s",
                   damages[damage].description);
     ck_assert_int_eq(get(store, "t", &listing), TD_DEVICE_UNAVAILABLE);
-    EXPECT_MESSAGE(&err, "the file t.tensord of 't' is damaged: ");
+    EXPECT_MESSAGE(&err, "the file t.tensord of 't' is not served: ");
     ck_assert_int_eq(get(store, "u", &listing), TD_TENSOR_NOT_FOUND);
 }
 

@@ -160,7 +160,7 @@ def run_delete(client: Client, args: argparse.Namespace) -> Any:
 def run_lookup(client: Client, args: argparse.Namespace) -> Any:
     table = client.tables[args.table]
     if args.rows:
-        return table.rows([integer(key, "row numbers") for key in args.keys])
+        return table.iloc[[integer(key, "row numbers") for key in args.keys]]
     numbers = table.info().get("keys") in ("int64", "uint64")
     return table.by_key([integer(key, f"the keys of {args.table}") for key in args.keys] if numbers else args.keys)
 
@@ -212,7 +212,10 @@ def ops() -> list[str]:
 
 
 def main() -> None:
-    args = parser().parse_args()
+    top = parser()
+    args = top.parse_args()
+    if args.key and not args.certificate:
+        top.error("--key is given, but --certificate is missing")
     certificate = (args.certificate, args.key) if args.key else args.certificate
     try:
         with Client(args.url, token=args.token, timeout=args.timeout, ca_file=args.ca_file, certificate=certificate) as client:

@@ -12,7 +12,7 @@ from . import calls, blocking
 from .arrays import Array, Keys, Ref, Tensor, to_array
 from .ops import Ops
 from .calls import Call, Conditions, Description, Found, Selected, tensor_path
-from .errors import TensorNotFound
+from .errors import IndexOutOfBounds, TensorNotFound
 from .exchange import DEFAULT_URL, Pool, Settings, exchange
 from .inputs import as_input, as_row_numbers, is_text
 from .progress import Progress
@@ -296,7 +296,11 @@ class Table:
                 count = calls.rows_of(info or self.info())
                 # A number before the first row stays as it was given, for the error.
                 numbers = as_input(values + np.where((values < 0) & (values >= -count), count, 0), "numbers")
-        return self.rows(numbers)
+        try:
+            return self.rows(numbers)
+        except IndexOutOfBounds as error:  # whose advice is about an option of rows()
+            told = f"row {error.index} of {self.name} is not one of its {error.bound} rows, {-error.bound} to {error.bound - 1}"
+            raise IndexOutOfBounds({**error.problem, "detail": told}, error.status) from None
 
     def _read(self, path: str, timeout: Optional[float]) -> Array:
         return self.client.send(calls.read_call(path), timeout=timeout)
@@ -306,6 +310,8 @@ def refuse_index(which: Any) -> None:
     """table[None], a slice between keys, and table[1, 2]"""
     if which is None:
         raise TypeError("table[None]: a table is indexed by a row number, a key, a list of them, or a slice")
+    if which is Ellipsis:
+        raise TypeError("table[...]: table[:] has all rows")
     if isinstance(which, tuple):
         raise TypeError("a table is indexed by one value; table[[1, 2]] are two rows")
     if isinstance(which[0] if isinstance(which, list) and which else which, bool) or getattr(which, "dtype", None) == np.dtype(bool):

@@ -19,6 +19,7 @@ from .arrays import ITEM_BYTES, NAMES, NUMPY, Array, Floats, Given, Input, Plain
 
 TOO_WIDE = "pass integers that all fit int64, or all fit uint64; identifiers may be strings"
 ONE_LENGTH = "make all lists of a level of one length"
+BAGS = "; bags of several lengths are one list, with the place where each begins in offsets"
 MISSING = "pass float('nan') for a value that is missing, or fill it"
 # What fills a missing element beside elements of a class, and what these are called. Beside numbers NaN can, too.
 FILLS = ((str, "''", "strings"), (bytes, "b''", "bytes"), ((bool, np.bool_), "False", "bools"),
@@ -59,6 +60,8 @@ def as_operand(value: Any, name: str, index: bool = False) -> Given:
 
 def refuse_float_keys(made: Given, name: str) -> None:
     is_array = isinstance(made, Tensor) and made.dtype in (*FLOATS, "complex64", "complex128")
+    if isinstance(made, Floats) and np.isnan(made.values).any():
+        raise refused(name, "floats, one of which is NaN", f"no key is NaN: {MISSING_KEY}")
     if is_array or isinstance(made, Floats) or isinstance(made, Plain) and any(isinstance(one, float) for one in elements(made.value)):
         raise refused(name, f"an array of {made.dtype}" if isinstance(made, Tensor) else "floats",
                       "keys are int64, uint64 or strings: if all of them are integers, pass numpy.asarray(x, 'int64')")
@@ -241,7 +244,8 @@ def refuse_nested(found: list[Any], kinds: set[type], name: str) -> None:
     """arrays of objects that are lists or arrays, as a column of embeddings is in pandas"""
     if kinds <= {list, tuple, np.ndarray} and len({one.shape if isinstance(one, np.ndarray) else (len(one),) for one in found}) == 1:
         raise refused(name, "an array of objects that are lists or arrays", "pass numpy.stack(x)")
-    raise refused(name, "lists of different lengths" if kinds <= {list, tuple, np.ndarray} else "lists beside other objects", ONE_LENGTH)
+    raise refused(name, "lists of different lengths" if kinds <= {list, tuple, np.ndarray} else "lists beside other objects",
+                  ONE_LENGTH + BAGS * (name in IDENTIFIERS))
 
 
 # ---------------------------------------------------------------- values of Python
@@ -411,7 +415,7 @@ def built(value: Any, dtype: Any, name: str) -> Array:
     try:
         return np.array(value, dtype)
     except ValueError as error:
-        raise refused(name, f"lists of different lengths: {error}", ONE_LENGTH) from None
+        raise refused(name, "lists of different lengths", ONE_LENGTH + BAGS * (name in IDENTIFIERS)) from error
 
 
 def words(names: Iterable[str]) -> str:
