@@ -38,9 +38,10 @@ struct td_op_rows {
     /* Bit i: in every plain call attribute i has the meaning of its default, even if its value is a
      * different one (axis = -2). */
     uint32_t plain_attrs;
-    int count_attr;   /* the number of bags, where segments say which; or TD_ROWS_NONE */
-    int policy_attr;  /* what becomes of a query without a row; TD_ROWS_NONE: never an error */
-    int found_output; /* bool, has the query a row? Queries by key only; or TD_ROWS_NONE */
+    int count_attr;     /* the number of bags, where segments say which; or TD_ROWS_NONE */
+    int policy_attr;    /* what becomes of a query without a row; TD_ROWS_NONE: never an error */
+    int found_output;   /* bool, has the query a row? Queries by key only; or TD_ROWS_NONE */
+    int numbers_output; /* int64, row numbers, -1 for none; or TD_ROWS_NONE */
     /* The dimensions of the table that queries by number index. NULL: the first one. */
     void (*space)(const struct td_op_args *args, struct td_tuple_space *out);
 };

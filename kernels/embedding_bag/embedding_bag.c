@@ -424,6 +424,7 @@ static const struct td_op_rows rows = {
     .count_attr = ATTR_NUM_SEGMENTS,
     .policy_attr = ATTR_BOUNDS,
     .found_output = TD_ROWS_NONE,
+    .numbers_output = TD_ROWS_NONE,
 };
 
 /* ---- Descriptor -------------------------------------------------------------------------- */

@@ -64,6 +64,7 @@ static const struct td_op_rows rows = {
     .count_attr = TD_ROWS_NONE,
     .policy_attr = TD_ROWS_NONE,
     .found_output = TD_ROWS_NONE,
+    .numbers_output = 0,
 };
 
 /* ---- Descriptor -------------------------------------------------------------------------- */

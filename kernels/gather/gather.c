@@ -337,6 +337,7 @@ static const struct td_op_rows gather_rows = {
     .count_attr = TD_ROWS_NONE,
     .policy_attr = ATTR_BOUNDS,
     .found_output = TD_ROWS_NONE,
+    .numbers_output = TD_ROWS_NONE,
     .space = gather_space,
 };
 
@@ -345,6 +346,7 @@ static const struct td_op_rows batch_gather_rows = {
     .count_attr = TD_ROWS_NONE,
     .policy_attr = 0,
     .found_output = TD_ROWS_NONE,
+    .numbers_output = TD_ROWS_NONE,
     .space = batch_gather_space,
 };
 

@@ -200,6 +200,7 @@ static const struct td_op_rows rows = {
     .count_attr = TD_ROWS_NONE,
     .policy_attr = ATTR_BOUNDS,
     .found_output = TD_ROWS_NONE,
+    .numbers_output = TD_ROWS_NONE,
     .space = space,
 };
 

@@ -302,6 +302,7 @@ static const struct td_op_rows rows = {
     .count_attr = TD_ROWS_NONE,
     .policy_attr = 0,
     .found_output = FOUND,
+    .numbers_output = TD_ROWS_NONE,
 };
 
 /* ---- Descriptor -------------------------------------------------------------------------- */
