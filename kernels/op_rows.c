@@ -8,12 +8,6 @@ int td_op_rows_input(const struct td_op *op, td_row_part part)
     return -1;
 }
 
-bool td_op_rows_in_bags(const struct td_op *op)
-{
-    return td_op_rows_input(op, TD_ROW_PART_OFFSETS) >= 0 ||
-           td_op_rows_input(op, TD_ROW_PART_SEGMENTS) >= 0;
-}
-
 bool td_op_rows_space(const struct td_op *op, const struct td_op_args *args,
                       struct td_tuple_space *out)
 {
@@ -49,7 +43,7 @@ struct td_rows_read td_op_rows_read(const struct td_op *op, const struct td_op_a
         return (struct td_rows_read){ 0, 0 };
     const int query = td_op_rows_input(op, TD_ROW_PART_QUERY);
     const uint64_t rows = (uint64_t)count_queries(op, args->inputs[query].tensors);
-    if (td_op_rows_in_bags(op))
+    if (op->rows->bags)
         return (struct td_rows_read){ rows, rows * row_bytes(table) };
     /* As they are in the table: the op may have converted them. */
     return (struct td_rows_read){ rows, table->dtype == TD_DTYPE_STRING

@@ -20,6 +20,22 @@
 /* The first values of every policy about queries without a row. */
 enum { TD_ROWS_POLICY_ERROR, TD_ROWS_POLICY_ZERO };
 
+/* What an op makes of the rows of a bag. The choices of its attribute are in this order. */
+typedef enum td_bag_mode {
+    TD_BAG_SUM,   /* the sum of the rows, each times its weight */
+    TD_BAG_MEAN,  /* that, divided by the sum of the weights */
+    TD_BAG_SQRTN, /* that, divided by the root of the sum of their squares */
+    TD_BAG_MAX    /* the greatest element of each column; NaN wins */
+} td_bag_mode;
+
+/* The attributes of an op that picks rows in bags. */
+struct td_op_bags {
+    int mode_attr;  /* td_bag_mode */
+    int dtype_attr; /* that of the output; sums are in float32, or float64 if either has it */
+    int skip_attr;  /* a row number: queries that are equal to it, as given, do not count */
+    int last_attr;  /* about offsets: their last element is no bag */
+};
+
 /* The dimensions that a tuple of `depth` components indexes. The row number of a tuple is the sum
  * of its components times the strides. With depth 0 there is one row, number 0. */
 struct td_tuple_space {
@@ -42,15 +58,13 @@ struct td_op_rows {
     int policy_attr;    /* what becomes of a query without a row; TD_ROWS_NONE: never an error */
     int found_output;   /* bool, has the query a row? Queries by key only; or TD_ROWS_NONE */
     int numbers_output; /* int64, row numbers, -1 for none; or TD_ROWS_NONE */
+    const struct td_op_bags *bags; /* NULL: the outputs have a row for each query */
     /* The dimensions of the table that queries by number index. NULL: the first one. */
     void (*space)(const struct td_op_args *args, struct td_tuple_space *out);
 };
 
 /* The first input that is this part; -1: there is none. */
 int td_op_rows_input(const struct td_op *op, td_row_part part);
-
-/* Has the output a row for each bag of queries? Else one for each query. */
-bool td_op_rows_in_bags(const struct td_op *op);
 
 /* The dimensions that the queries index. False where they are keys. After infer. */
 bool td_op_rows_space(const struct td_op *op, const struct td_op_args *args,

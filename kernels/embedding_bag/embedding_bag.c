@@ -419,7 +419,15 @@ static bool is_plain(const struct td_op_args *args)
            td_embedding_bag_given(args, TD_BAG_INDICES)->numel == 0;
 }
 
+static const struct td_op_bags bags = {
+    .mode_attr = ATTR_MODE,
+    .dtype_attr = ATTR_DTYPE,
+    .skip_attr = ATTR_PADDING_INDEX,
+    .last_attr = ATTR_INCLUDE_LAST_OFFSET,
+};
+
 static const struct td_op_rows rows = {
+    .bags = &bags,
     .is_plain = is_plain,
     .count_attr = ATTR_NUM_SEGMENTS,
     .policy_attr = ATTR_BOUNDS,

@@ -2,13 +2,11 @@
 
 #include "kernels/key_index/search.h"
 #include "kernels/op_rows.h"
-#include "kernels/rows/rows.h"
+#include "kernels/rows/gathering.h"
+#include "kernels/split/join_bags.h"
 
 #include <assert.h>
 #include <string.h>
-
-/* The rows of a table that are in no part. */
-enum { NO_PART = -1 };
 
 struct splitter {
     const struct td_op *op;
@@ -18,7 +16,8 @@ struct splitter {
     int query; /* the input that has the queries */
     int64_t n_queries;
     int64_t width; /* elements of a query: the components of an index tuple, else 1 */
-    int *part;     /* [n_queries] */
+    int *part;     /* [n_queries], as in td_split */
+    int64_t *bag;  /* [n_queries], or NULL */
     int64_t *row;  /* [n_queries]: within the part; row numbers only */
     struct td_exec *exec;
     struct td_error *err;
@@ -39,7 +38,7 @@ static int query_dims(const struct td_op *op, const struct td_op_args *call)
 bool td_split_possible(const struct td_op *op, const struct td_op_args *call)
 {
     struct td_tuple_space space;
-    return op->rows && op->rows->is_plain(call) && !td_op_rows_in_bags(op) &&
+    return op->rows && (op->rows->bags ? call->outputs[0].numel > 0 : op->rows->is_plain(call)) &&
            (!td_op_rows_space(op, call, &space) || space.depth > 0);
 }
 
@@ -66,19 +65,32 @@ static td_bounds policy_of(const struct splitter *s)
                                 : (td_bounds)td_op_choice(&s->op->attrs[attr], s->call);
 }
 
-/* The error of indices out of range is that of the op, which reports it before it reads a row. */
-static td_status refuse_indices(const struct splitter *s)
+static td_status refuse_indices(const struct splitter *s, const struct td_tuple_space *space,
+                                int64_t first, int64_t n_bad)
 {
-    struct td_op_args call = *s->call;
-    const td_status status = s->op->run(&call, s->exec, s->err);
-    assert(status != TD_OK);
-    return status;
+    const struct td_tensor *queries = queries_of(s);
+    if (s->op->rows->query_rank > 0)
+        return td_gathering_bad_tuple(s->call->inputs[0].tensors, queries, 0, first, n_bad, s->err);
+    return td_rows_out_of_bounds(s->err, s->op->inputs[s->query].name, queries, first, n_bad,
+                                 space->bound[0], 0,
+                                 td_rows_bounds_hint(queries, first, space->bound[0]));
+}
+
+/* The number of the row that does not count; TD_ATTR_UNSET: all count. */
+static int64_t skipped_row(const struct splitter *s)
+{
+    int64_t row = TD_ATTR_UNSET;
+    if (s->op->rows->bags)
+        memcpy(&row, s->call->attrs + s->op->attrs[s->op->rows->bags->skip_attr].offset,
+               sizeof row);
+    return row;
 }
 
 static td_status find_rows(struct splitter *s, struct td_split *out)
 {
     const struct td_tensor *queries = queries_of(s);
     const td_bounds policy = policy_of(s);
+    const int64_t skipped = skipped_row(s);
     struct td_tuple_space space;
     int64_t first;
     (void)td_op_rows_space(s->op, s->call, &space);
@@ -92,12 +104,41 @@ static td_status find_rows(struct splitter *s, struct td_split *out)
     for (int i = 0; i < space.depth; i++)
         empty |= space.bound[i] == 0;
     if (out->replaced > 0 && (policy == TD_BOUNDS_ERROR || (empty && policy != TD_BOUNDS_ZERO)))
-        return refuse_indices(s);
+        return refuse_indices(s, &space, first, out->replaced);
     for (int64_t i = 0; i < s->n_queries; i++) {
-        const int64_t row =
-            td_row_resolve_index(td_tensor_index_at(queries, i * s->width), space.bound[0], policy);
-        s->part[i] = row == TD_ROW_ZERO ? NO_PART : part_with(s, row);
+        const int64_t index = td_tensor_index_at(queries, i * s->width);
+        const int64_t row = td_row_resolve_index(index, space.bound[0], policy);
+        s->part[i] = row == TD_ROW_ZERO ? TD_SPLIT_ZEROS : part_with(s, row);
         s->row[i] = row == TD_ROW_ZERO ? row : row - s->begin[s->part[i]];
+        if (index == skipped && skipped != TD_ATTR_UNSET)
+            s->part[i] = TD_SPLIT_SKIPPED;
+    }
+    return TD_OK;
+}
+
+/* The bag of each query. Offsets and segments are in order. */
+static td_status find_bags(struct splitter *s)
+{
+    const int64_t n_bags = s->call->outputs[0].shape.dim[0];
+    const int offsets_input = td_op_rows_input(s->op, TD_ROW_PART_OFFSETS),
+              segments_input = td_op_rows_input(s->op, TD_ROW_PART_SEGMENTS);
+    const struct td_tensor *offsets = s->call->inputs[offsets_input].tensors,
+                           *segments = s->call->inputs[segments_input].tensors;
+    if (s->op->valid && !s->op->valid(s->call)) {
+        struct td_op_args call = *s->call; /* run says what is wrong before it reads a row */
+        return s->op->run(&call, s->exec, s->err);
+    }
+    s->bag = td_arena_alloc(s->exec->arena, (size_t)s->n_queries, sizeof s->bag[0], s->err);
+    if (!s->bag)
+        return s->err->status;
+    int64_t bag = 0;
+    for (int64_t i = 0; i < s->n_queries; i++) {
+        while (s->call->inputs[offsets_input].count > 0 && bag + 1 < n_bags &&
+               td_tensor_index_at(offsets, bag + 1) <= i)
+            bag++;
+        s->bag[i] = s->call->inputs[segments_input].count > 0  ? td_tensor_index_at(segments, i)
+                    : s->call->inputs[offsets_input].count > 0 ? bag
+                                                               : i / (s->n_queries / n_bags);
     }
     return TD_OK;
 }
@@ -204,6 +245,19 @@ static td_status pick(const struct splitter *s, const struct td_tensor *from,
     return status;
 }
 
+/* The bags of the queries of a part. */
+static td_status number_bags(const struct splitter *s, int i, const struct td_tensor *places,
+                             struct td_tensor *to)
+{
+    td_status status =
+        td_tensor_describe(to, s->op->inputs[i].name, TD_DTYPE_INT64, &places->shape, s->err);
+    if (status == TD_OK)
+        status = td_tensor_alloc(to, s->exec->arena, s->err);
+    for (int64_t k = 0; status == TD_OK && k < places->numel; k++)
+        ((int64_t *)to->data)[k] = s->bag[((const int64_t *)places->data)[k]];
+    return status;
+}
+
 static td_status make_input(const struct splitter *s, int p, int i, const struct td_tensor *places,
                             struct td_tensor *to)
 {
@@ -214,6 +268,8 @@ static td_status make_input(const struct splitter *s, int p, int i, const struct
         return s->row ? number_rows(s, places, to) : pick(s, from, places, to);
     case TD_ROW_PART_PER_QUERY:
         return pick(s, from, places, to);
+    case TD_ROW_PART_SEGMENTS:
+        return number_bags(s, i, places, to);
     case TD_ROW_PART_TABLE:
         *to = slice(from, s->begin[p], s->begin[p + 1]);
         return TD_OK;
@@ -236,30 +292,61 @@ static bool refuses_keys(const struct td_op *op, const struct td_op_args *call)
            td_op_choice(&op->attrs[op->rows->policy_attr], call) == TD_ROWS_POLICY_ERROR;
 }
 
-/* As plain_attrs mean it: a value that counts dimensions from the end does not fit a list of
- * queries. */
-static void set_plain_attrs(const struct td_op *op, struct td_op_args *args)
+static void set_default(const struct td_op *op, struct td_op_args *args, int i)
 {
     struct td_op_args defaults;
     td_op_set_defaults(op, &defaults);
-    for (int i = 0; i < op->n_attrs; i++) {
-        if (!(op->rows->plain_attrs >> i & 1))
-            continue;
-        memcpy(args->attrs + op->attrs[i].offset, defaults.attrs + op->attrs[i].offset,
-               td_attr_size(op->attrs[i].kind));
-        args->attrs_set &= ~((uint32_t)1 << i);
-    }
+    memcpy(args->attrs + op->attrs[i].offset, defaults.attrs + op->attrs[i].offset,
+           td_attr_size(op->attrs[i].kind));
+    args->attrs_set &= ~((uint32_t)1 << i);
+}
+
+static void set_choice(const struct td_op *op, struct td_op_args *args, int i, int choice)
+{
+    td_op_set_choice(&op->attrs[i], args, choice);
+    args->attrs_set |= (uint32_t)1 << i;
+}
+
+/* A part has its rows added up, or the greatest elements, in a dtype that keeps them. */
+static void set_bag_attrs(const struct splitter *s, struct td_op_args *args)
+{
+    const struct td_op_bags *bags = s->op->rows->bags;
+    const struct td_tensor *output = &s->call->outputs[0];
+    const bool wide =
+        output->dtype == TD_DTYPE_FLOAT64 || s->call->inputs[0].tensors->dtype == TD_DTYPE_FLOAT64;
+    const int mode = td_op_choice(&s->op->attrs[bags->mode_attr], s->call),
+              count = s->op->rows->count_attr;
+    set_default(s->op, args, bags->skip_attr);
+    set_default(s->op, args, bags->last_attr);
+    set_choice(s->op, args, bags->mode_attr, mode == TD_BAG_MAX ? mode : TD_BAG_SUM);
+    set_choice(s->op, args, bags->dtype_attr, wide ? TD_DTYPE_FLOAT64 : TD_DTYPE_FLOAT32);
+    memcpy(args->attrs + s->op->attrs[count].offset, &output->shape.dim[0], sizeof(int64_t));
+    args->attrs_set |= (uint32_t)1 << count;
+}
+
+/* Those of plain_attrs get their defaults: a value that counts dimensions from the end does not fit
+ * a list of queries. */
+static void set_attrs(const struct splitter *s, struct td_op_args *args)
+{
+    for (int i = 0; i < s->op->n_attrs; i++)
+        if (s->op->rows->plain_attrs >> i & 1)
+            set_default(s->op, args, i);
+    if (refuses_keys(s->op, s->call))
+        set_choice(s->op, args, s->op->rows->policy_attr, TD_ROWS_POLICY_ZERO);
+    if (s->bag)
+        set_bag_attrs(s, args);
 }
 
 static td_status make_part(const struct splitter *s, int p, struct td_split_part *part)
 {
     td_status status = list_places(s, p, part);
     part->args = *s->call;
-    set_plain_attrs(s->op, &part->args);
-    if (refuses_keys(s->op, s->call))
-        td_op_set_choice(&s->op->attrs[s->op->rows->policy_attr], &part->args, TD_ROWS_POLICY_ZERO);
+    set_attrs(s, &part->args);
     for (int i = 0; i < s->op->n_inputs && status == TD_OK; i++) {
-        if (s->call->inputs[i].count == 0)
+        part->args.inputs[i].count = 0;
+        const td_row_part of = s->op->inputs[i].part;
+        const bool segments = s->bag && of == TD_ROW_PART_SEGMENTS;
+        if (of == TD_ROW_PART_OFFSETS || (s->call->inputs[i].count == 0 && !segments))
             continue;
         struct td_tensor *tensor = td_arena_alloc(s->exec->arena, 1, sizeof *tensor, s->err);
         if (!tensor)
@@ -280,7 +367,7 @@ td_status td_split_call(const struct td_op *op, const struct td_op_args *call, c
     s.query = td_op_rows_input(op, TD_ROW_PART_QUERY);
     const struct td_shape *shape = &queries_of(&s)->shape;
     s.width = op->rows->query_rank > 0 ? shape->dim[shape->rank - 1] : 1;
-    s.n_queries = queries_of(&s)->numel / s.width;
+    s.n_queries = s.width > 0 ? queries_of(&s)->numel / s.width : 0;
     *out = (struct td_split){ op, .begin = begin, .n_parts = n_parts };
     out->parts = td_arena_alloc(exec->arena, (size_t)n_parts, sizeof out->parts[0], s.err);
     s.part = td_arena_alloc(exec->arena, (size_t)s.n_queries, sizeof s.part[0], s.err);
@@ -288,7 +375,11 @@ td_status td_split_call(const struct td_op *op, const struct td_op_args *call, c
         s.row = td_arena_alloc(exec->arena, (size_t)s.n_queries, sizeof s.row[0], s.err);
     if (!out->parts || !s.part || (!part_of && !s.row))
         return s.err->status;
-    td_status status = part_of ? TD_OK : find_rows(&s, out);
+    td_status status = op->rows->bags ? find_bags(&s) : TD_OK;
+    if (status == TD_OK && !part_of)
+        status = find_rows(&s, out);
+    out->part = s.part;
+    out->bag = s.bag;
     for (int64_t i = 0; part_of && i < s.n_queries; i++)
         s.part[i] = part_of(context, queries_of(&s), i);
     for (int p = 0; p < n_parts && status == TD_OK; p++)
@@ -366,7 +457,9 @@ td_status td_split_join(const struct td_split *split, struct td_op_args *call, s
     struct td_error local;
     td_status status =
         refuses_keys(split->op, call) ? check_found(split, call, err ? err : &local) : TD_OK;
-    for (int j = 0; j < call->n_outputs && status == TD_OK; j++)
+    if (split->bag && status == TD_OK)
+        status = td_split_join_bags(split, call, exec, err ? err : &local);
+    for (int j = 0; j < call->n_outputs && status == TD_OK && !split->bag; j++)
         status = join_output(split, j, &call->outputs[j], exec, err ? err : &local);
     call->replaced = split->replaced;
     return status;

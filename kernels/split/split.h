@@ -6,8 +6,11 @@
  *     queries           those whose row is in the part, in their order, as a list. Row numbers are
  *                       counted from the first row of the part
  *     per query         what belongs to the queries of the part
+ *     bags              each part has all bags, as segments, with the queries that are its own, and
+ *                       sums of their rows, or the greatest elements
  *     outputs           those of the parts, in the order of the call's queries; a query that is in
- *                       no part has a row of zeros, or of empty strings, as the policy zero gives
+ *                       no part has a row of zeros, or of empty strings, as the policy zero gives.
+ *                       Of bags the sums of the parts are added in float64, and divided after that
  *
  * The tables need not be there: of a tensor without data only the shape is used, and the parts of
  * it have no data.
@@ -22,6 +25,11 @@
 
 #include "kernels/op.h"
 
+enum td_split_no_part {
+    TD_SPLIT_ZEROS = -1,  /* the query has a row of zeros */
+    TD_SPLIT_SKIPPED = -2 /* the query does not count */
+};
+
 struct td_split_part {
     struct td_op_args args;  /* after infer; the outputs have no data */
     struct td_tensor places; /* int64 [n]: of each query, its place among those of the call */
@@ -32,11 +40,13 @@ struct td_split {
     const int64_t *begin; /* as given */
     int n_parts;
     struct td_split_part *parts;
-    int64_t replaced; /* indices of the call that the bounds policy replaced */
+    int64_t replaced;   /* indices of the call that the bounds policy replaced */
+    const int *part;    /* [number of queries]: the part, or one of td_split_no_part */
+    const int64_t *bag; /* [number of queries], if the op has bags */
 };
 
 /* Can a call that td_op_infer has accepted be split? Its queries choose rows along the first
- * dimension of the table, and its outputs have a row for each query. */
+ * dimension of the table, and its outputs have a row for each query or bag. */
 bool td_split_possible(const struct td_op *op, const struct td_op_args *call);
 
 /* The part that has a query: a number, or -1 for none. Where queries are keys only the caller knows
