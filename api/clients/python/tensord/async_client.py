@@ -299,7 +299,8 @@ class AsyncTable:
         try:
             return await self.rows(numbers)
         except IndexOutOfBounds as error:  # whose advice is about an option of rows()
-            told = f"row {error.index} of {self.name} is not one of its {error.bound} rows, {-error.bound} to {error.bound - 1}"
+            count = error.bound or 0
+            told = f"row {error.index} of {self.name} is not one of its {count} rows, {-count} to {count - 1}"
             raise IndexOutOfBounds({**error.problem, "detail": told}, error.status) from None
 
     async def _read(self, path: str, timeout: Optional[float]) -> Array:
