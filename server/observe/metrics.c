@@ -71,7 +71,7 @@ const char *td_operation_name(int operation)
 #define TD_OP(folder, name) [TD_OPERATION_##name] = #name,
 #include "kernels/changes.def"
 #undef TD_OP
-#define OPERATION_NAME(name, text) [TD_OPERATION_##name] = text,
+#define OPERATION_NAME(name, text) [TD_OPERATION_##name] = (text),
         TD_OPERATIONS(OPERATION_NAME)
 #undef OPERATION_NAME
     };
