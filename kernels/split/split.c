@@ -107,7 +107,8 @@ static td_status find_rows(struct splitter *s, struct td_split *out)
         return refuse_indices(s, &space, first, out->replaced);
     for (int64_t i = 0; i < s->n_queries; i++) {
         const int64_t index = td_tensor_index_at(queries, i * s->width);
-        const int64_t row = td_row_resolve_index(index, space.bound[0], policy);
+        const int64_t row =
+            space.bound[0] > 0 ? td_row_resolve_index(index, space.bound[0], policy) : TD_ROW_ZERO;
         s->part[i] = row == TD_ROW_ZERO ? TD_SPLIT_ZEROS : part_with(s, row);
         s->row[i] = row == TD_ROW_ZERO ? row : row - s->begin[s->part[i]];
         if (index == skipped && skipped != TD_ATTR_UNSET)
@@ -253,7 +254,7 @@ static td_status number_bags(const struct splitter *s, int i, const struct td_te
         td_tensor_describe(to, s->op->inputs[i].name, TD_DTYPE_INT64, &places->shape, s->err);
     if (status == TD_OK)
         status = td_tensor_alloc(to, s->exec->arena, s->err);
-    for (int64_t k = 0; status == TD_OK && k < places->numel; k++)
+    for (int64_t k = 0; status == TD_OK && s->bag && k < places->numel; k++)
         ((int64_t *)to->data)[k] = s->bag[((const int64_t *)places->data)[k]];
     return status;
 }

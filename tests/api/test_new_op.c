@@ -145,7 +145,7 @@ TD_TEST(the_rows_that_it_reads_are_counted)
     infer(&args, tensors);
     const struct td_rows_read read = td_op_rows_read(&shade, &args);
     ck_assert_uint_eq(read.rows, 3);
-    ck_assert_uint_eq(read.bytes, 3 * 2 * sizeof(int32_t));
+    ck_assert_uint_eq(read.bytes, sizeof(int32_t) * 2 * 3);
 }
 
 TD_TEST(calls_on_one_table_are_merged)
