@@ -521,6 +521,7 @@ static td_status align_inputs(const struct td_op *op, struct td_op_args *args,
 td_status td_op_infer(const struct td_op *op, struct td_op_args *args, struct td_arena *arena,
                       struct td_error *err)
 {
+    args->op = op;
     td_status status = widen_keys(op, args, arena, err);
     if (status == TD_OK)
         status = td_op_check(op, args, err);

@@ -192,7 +192,9 @@ struct td_operand {
 };
 
 /* The arguments and results of one call. */
+struct td_op;
 struct td_op_args {
+    const struct td_op *op; /* set by td_op_infer, for functions that several ops share */
     struct td_operand inputs[TD_MAX_INPUTS]; /* in the order of the descriptor */
     _Alignas(16) unsigned char attrs[TD_ATTRS_SIZE];
     uint32_t attrs_set;        /* bit i: attribute i was given */
@@ -251,6 +253,7 @@ struct td_op {
     const struct td_op_rows *rows;     /* the op picks rows of a table; NULL: it does not */
     const struct td_op_stack *stack;   /* calls of equal shapes are merged into one; NULL: not */
     const struct td_op_change *change; /* it changes a resident table; NULL: it does not */
+    const void *detail; /* what tells ops apart whose functions are the same; theirs alone */
 };
 
 /* Numbers of the ops, in the order of ops.def: indices of tables with an entry for each op. */
