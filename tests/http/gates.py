@@ -133,8 +133,11 @@ class GatedDaemon(Daemon):
     def __init__(self, *options, env=None, **rest):
         folder = temporary_folder("gates-")  # not tensord-: holdings.py counts what is mapped from those
         self.gates, self.clock = Gates(folder), Clock(folder)
-        # Time passes while a gate is closed. A request that waits there only reaches a deadline that its test has set.
-        super().__init__(*with_default("--default-timeout-ms", "86400000", options), env={**(env or {}), "TD_TEST_GATES": folder}, **rest)
+        # Time passes while a gate is closed. A request that waits there, and a connection that is idle meanwhile, only
+        # reach a deadline that their test has set.
+        for name in "--default-timeout-ms", "--idle-timeout-ms":
+            options = with_default(name, "86400000", options)
+        super().__init__(*options, env={**(env or {}), "TD_TEST_GATES": folder}, **rest)
 
     def program(self):
         return program()
