@@ -211,7 +211,8 @@ static void add_step(struct td_text *text, const struct td_plan *plan, int numbe
                       step->batch, step->m, step->n, step->k);
     add_count(text, ",\"flops\":", step->flops);
     td_text_print(text, ",\"dtype\":\"%s\",\"shape\":[", td_dtype_info(step->dtype)->name);
-    td_text_dims(text, &step->shape);
+    for (int i = 0; i < step->rank; i++)
+        td_text_print(text, "%s%" PRId64, i > 0 ? "," : "", step->dims[i]);
     add_count(text, "],\"bytes\":", step->bytes);
     td_text_string(text, "}");
 }

@@ -14,8 +14,9 @@ struct td_plan_step {
     bool is_product;      /* of matrices, with these sizes */
     int64_t batch, m, n, k;
     uint64_t flops;
-    td_dtype dtype; /* of the result */
-    struct td_shape shape;
+    td_dtype dtype; /* of the result, */
+    int rank;       /* which may have more dimensions than a tensor */
+    const int64_t *dims;
     uint64_t bytes;
 };
 

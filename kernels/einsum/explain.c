@@ -12,7 +12,7 @@ static const char *kind_name(td_contraction_kind kind)
 
 /* The shape has the dimensions of extent 2 or more. */
 static struct td_plan_step explain_step(const struct td_einsum_plan *plan,
-                                        const struct td_einsum_step *step)
+                                        const struct td_einsum_step *step, int64_t *dims)
 {
     struct td_plan_step out = { .operands = { step->a, step->b },
                                 .equation = step->equation,
@@ -20,7 +20,8 @@ static struct td_plan_step explain_step(const struct td_einsum_plan *plan,
                                 .is_product = step->contraction.kind == TD_CONTRACT_GEMM,
                                 .flops = step->flops,
                                 .dtype = step->dtype,
-                                .shape = { .rank = step->result.rank } };
+                                .rank = step->result.rank,
+                                .dims = dims };
     if (out.is_product) {
         const struct td_gemm_sizes sizes = td_contraction_gemm_sizes(&step->contraction);
         out.batch = sizes.batch;
@@ -29,7 +30,7 @@ static struct td_plan_step explain_step(const struct td_einsum_plan *plan,
         out.k = sizes.k;
     }
     for (int i = 0; i < step->result.rank; i++)
-        out.shape.dim[i] = plan->equation->extent[step->result.label[i]];
+        dims[i] = plan->equation->extent[step->result.label[i]];
     out.bytes = (uint64_t)step->numel * td_dtype_info(step->dtype)->size;
     return out;
 }
@@ -84,7 +85,11 @@ td_status td_einsum_explain(const struct td_op_args *args, int threads, struct t
     /* The largest in bytes may be another one than the largest in elements: 16-bit operands are 32
      * bits wide between steps. */
     for (int i = 0; i < n_steps; i++) {
-        steps[i] = explain_step(plan, &plan->steps[i]);
+        int64_t *dims =
+            td_arena_alloc(arena, (size_t)plan->steps[i].result.rank, sizeof *dims, err);
+        if (!dims)
+            return err->status;
+        steps[i] = explain_step(plan, &plan->steps[i], dims);
         if (steps[i].bytes > out->largest_bytes)
             out->largest_bytes = steps[i].bytes;
     }
