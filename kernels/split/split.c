@@ -362,8 +362,7 @@ td_status td_split_call(const struct td_op *op, const struct td_op_args *call, c
                         int n_parts, td_split_part_of *part_of, const void *context,
                         struct td_exec *exec, struct td_split *out, struct td_error *err)
 {
-    struct td_error local;
-    struct splitter s = { op, call, begin, n_parts, .exec = exec, .err = err ? err : &local };
+    struct splitter s = { op, call, begin, n_parts, .exec = exec, .err = err };
     assert(n_parts >= 1 && td_split_possible(op, call));
     s.query = td_op_rows_input(op, TD_ROW_PART_QUERY);
     const struct td_shape *shape = &queries_of(&s)->shape;
@@ -455,13 +454,11 @@ static td_status check_found(const struct td_split *split, const struct td_op_ar
 td_status td_split_join(const struct td_split *split, struct td_op_args *call, struct td_exec *exec,
                         struct td_error *err)
 {
-    struct td_error local;
-    td_status status =
-        refuses_keys(split->op, call) ? check_found(split, call, err ? err : &local) : TD_OK;
+    td_status status = refuses_keys(split->op, call) ? check_found(split, call, err) : TD_OK;
     if (split->bag && status == TD_OK)
-        status = td_split_join_bags(split, call, exec, err ? err : &local);
+        status = td_split_join_bags(split, call, exec, err);
     for (int j = 0; j < call->n_outputs && status == TD_OK && !split->bag; j++)
-        status = join_output(split, j, &call->outputs[j], exec, err ? err : &local);
+        status = join_output(split, j, &call->outputs[j], exec, err);
     call->replaced = split->replaced;
     return status;
 }
