@@ -168,6 +168,7 @@ void td_op_set_choice(const struct td_attr_spec *attr, struct td_op_args *args, 
 
 void td_op_set_defaults(const struct td_op *op, struct td_op_args *args)
 {
+    args->op = op;
     memset(args->attrs, 0, sizeof(args->attrs)); /* texts and lists are NULL */
     args->attrs_set = 0;
     for (int i = 0; i < op->n_attrs; i++) {

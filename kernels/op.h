@@ -194,7 +194,8 @@ struct td_operand {
 /* The arguments and results of one call. */
 struct td_op;
 struct td_op_args {
-    const struct td_op *op; /* set by td_op_infer, for functions that several ops share */
+    const struct td_op *op; /* set by td_op_set_defaults and td_op_infer, for functions that several
+                               ops share */
     struct td_operand inputs[TD_MAX_INPUTS]; /* in the order of the descriptor */
     _Alignas(16) unsigned char attrs[TD_ATTRS_SIZE];
     uint32_t attrs_set;        /* bit i: attribute i was given */
@@ -288,7 +289,7 @@ int td_op_choice(const struct td_attr_spec *attr, const struct td_op_args *args)
 /* Sets it. */
 void td_op_set_choice(const struct td_attr_spec *attr, struct td_op_args *args, int choice);
 
-/* Sets every attribute of args to its default. */
+/* Sets the op of args, and every attribute to its default. */
 void td_op_set_defaults(const struct td_op *op, struct td_op_args *args);
 
 /* The bytes of an attribute's value, those of a list or text included: two given values are equal
