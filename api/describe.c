@@ -9,11 +9,11 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool add_endpoint(cJSON *object, const char *name, const char *method, const char *path,
-                         const char *op)
+static bool add_endpoint(cJSON *object, const char *name, const char *before, const char *op,
+                         const char *after)
 {
     char endpoint[128];
-    snprintf(endpoint, sizeof endpoint, "%s%s%s", method, path, op);
+    snprintf(endpoint, sizeof endpoint, "%s%s%s", before, op, after);
     return td_document_text(object, name, endpoint);
 }
 
@@ -29,8 +29,8 @@ td_status td_describe_ops(struct td_arena *arena, struct td_reply *reply, struct
         cJSON *item = cJSON_CreateObject();
         complete = td_document_append(list, item) && td_document_text(item, "name", ops[i]->name) &&
                    td_document_text(item, "summary", ops[i]->summary) &&
-                   add_endpoint(item, "endpoint", "POST ", "/v1/", ops[i]->name) &&
-                   add_endpoint(item, "href", "", "/v1/ops/", ops[i]->name);
+                   add_endpoint(item, "endpoint", "POST /v1/", ops[i]->name, "") &&
+                   add_endpoint(item, "href", "/v1/ops/", ops[i]->name, "");
     }
     return td_document_reply(document, complete, arena, reply, err);
 }
@@ -92,7 +92,7 @@ static bool add_error(cJSON *list, td_status status)
     return td_document_append(list, item) &&
            td_document_text(item, "code", td_status_name(status)) &&
            td_document_add(item, "status", cJSON_CreateNumber(problem->http_status)) &&
-           add_endpoint(item, "type", "", "/problems/", problem->slug);
+           add_endpoint(item, "type", "/problems/", problem->slug, "");
 }
 
 /* Those of the op, and of keys in place of row numbers, which it does not see. */
@@ -107,17 +107,17 @@ static bool add_errors(cJSON *document, const struct td_op *op)
     return complete && (!takes_keys || add_error(list, TD_KEY_NOT_FOUND));
 }
 
-td_status td_describe_op(const struct td_op *op, const char *plan, struct td_arena *arena,
-                         struct td_reply *reply, struct td_error *err)
+td_status td_describe_op(const struct td_op *op, struct td_arena *arena, struct td_reply *reply,
+                         struct td_error *err)
 {
     cJSON *document = cJSON_CreateObject();
     bool complete =
         td_document_text(document, "name", op->name) &&
         td_document_text(document, "summary", op->summary) &&
         td_document_text(document, "source", op->source) &&
-        add_endpoint(document, "endpoint", "POST ", "/v1/", op->name) &&
-        (!plan || add_endpoint(document, "plan", "POST ", plan, "")) && add_inputs(document, op) &&
-        add_attrs(document, op) &&
+        add_endpoint(document, "endpoint", "POST /v1/", op->name, "") &&
+        (!op->explain || add_endpoint(document, "plan", "POST /v1/", op->name, "/plan")) &&
+        add_inputs(document, op) && add_attrs(document, op) &&
         td_document_text(document, "output",
                          td_op_output_form(op) == TD_OUTPUT_ONE ? "output" : "outputs") &&
         (op->n_outputs > 1 ||
@@ -126,7 +126,7 @@ td_status td_describe_op(const struct td_op *op, const char *plan, struct td_are
         td_document_add(document, "max_rank", cJSON_CreateNumber(TD_MAX_RANK)) &&
         add_errors(document, op);
     cJSON *example = complete ? cJSON_AddObjectToObject(document, "example") : NULL;
-    complete = example && add_endpoint(example, "endpoint", "POST ", "/v1/", op->name) &&
+    complete = example && add_endpoint(example, "endpoint", "POST /v1/", op->name, "") &&
                td_document_add(example, "request", cJSON_CreateRaw(op->example));
     return td_document_reply(document, complete, arena, reply, err);
 }

@@ -8,10 +8,8 @@
 
 TD_MUST_CHECK td_status td_describe_ops(struct td_arena *arena, struct td_reply *reply,
                                         struct td_error *err);
-/* `plan` is the path of the request that plans the op without data; NULL if there is none. */
-TD_MUST_CHECK td_status td_describe_op(const struct td_op *op, const char *plan,
-                                       struct td_arena *arena, struct td_reply *reply,
-                                       struct td_error *err);
+TD_MUST_CHECK td_status td_describe_op(const struct td_op *op, struct td_arena *arena,
+                                       struct td_reply *reply, struct td_error *err);
 
 /* Whether the bytes of a mapped tensor are those that were written. */
 typedef enum {

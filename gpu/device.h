@@ -40,7 +40,7 @@
 
 #include "kernels/op.h"
 
-#define TD_DEVICE_ABI         6
+#define TD_DEVICE_ABI         7
 #define TD_DEVICE_PLUGIN_NAME "td_device_plugin"
 #define TD_DEVICE_TEXT        128
 
@@ -73,9 +73,9 @@ struct td_device_info {
     uint64_t float32_flops_per_us; /* of a large matrix product */
 };
 
-/* The indices of one item that are out of range; of lookup the queries that no key equals. */
+/* The queries of one item without a row: indices out of range, keys that no key equals. */
 struct td_device_report {
-    int64_t first_bad; /* position of the first among the item's own indices; for index tuples, of
+    int64_t first_bad; /* position of the first among the item's own queries; for index tuples, of
                           the component; INT64_MAX: none */
     int64_t n_bad;     /* their number */
 };
@@ -87,9 +87,9 @@ struct td_device_work {
      * allocation. workspace_bytes reads no addresses. args->plan is the one that infer made on the
      * host. Copied as far as needed before run returns. */
     const struct td_op_args *args;
-    int n_items; /* 1 or more: consecutive ranges of the input `indices`; of find `queries` */
-    /* Item i ends before this element of `indices`. n_items entries, copied. NULL if n_items is 1,
-     * and for ops that replace no index: then no item has bad indices. */
+    int n_items; /* 1 or more: consecutive ranges of the queries (kernels/op_rows.h) */
+    /* Item i ends before this element of the queries. n_items entries, copied. NULL if n_items is
+     * 1, and for ops whose queries are never an error: then no item has bad ones. */
     const int64_t *item_end;
     /* n_items reports in memory of host_alloc, written by the device. NULL: none wanted. */
     struct td_device_report *reports;

@@ -1,10 +1,9 @@
 #include "kernels/merge.h"
 
+#include "kernels/op_rows.h"
+
 #include <assert.h>
 #include <string.h>
-
-/* The first inputs of every op whose calls are merged by concat. */
-enum { TABLE, INDICES };
 
 /* `number` counts the tensors of all inputs, each element of a list included. */
 static bool is_shared(uint32_t shared, int number)
@@ -23,21 +22,19 @@ static bool has_strings(const struct td_op *op, const struct td_op_args *args)
     return false;
 }
 
-/* Concat: what input i is. */
-static td_merge_part part_of(const struct td_op_merge *merge, int i)
+/* Concat: is the input the same for all queries? */
+static bool is_of_table(const struct td_op *op, int i)
 {
-    if (merge->parts)
-        return merge->parts[i];
-    return i == TABLE ? TD_MERGE_TABLE : TD_MERGE_ROWS;
+    return op->inputs[i].part == TD_ROW_PART_TABLE || op->inputs[i].part == TD_ROW_PART_PER_ROW;
 }
 
 uint32_t td_merge_shared(const struct td_op *op, const struct td_op_args *args, uint32_t candidates)
 {
     uint32_t tables = 0;
-    if (!op->merge || op->merge->kind != TD_MERGE_CONCAT)
+    if (!op->rows)
         return candidates;
     for (int i = 0, number = 0; i < op->n_inputs && number < 32; number += args->inputs[i++].count)
-        if (args->inputs[i].count > 0 && part_of(op->merge, i) == TD_MERGE_TABLE)
+        if (args->inputs[i].count > 0 && is_of_table(op, i))
             tables |= (uint32_t)1 << number;
     return candidates & tables;
 }
@@ -51,38 +48,53 @@ static bool shares_tables(const struct td_op *op, const struct td_op_args *args,
 td_merge_kind td_merge_kind_of(const struct td_op *op, const struct td_op_args *args,
                                uint32_t shared)
 {
-    const struct td_op_merge *merge = op->merge;
-    if (!merge || td_op_output_form(op) != TD_OUTPUT_ONE || has_strings(op, args))
+    if (has_strings(op, args))
         return TD_MERGE_NONE;
-    if (merge->kind == TD_MERGE_CONCAT && !shares_tables(op, args, shared))
-        return TD_MERGE_NONE;
-    return merge->can_merge(args, shared) ? merge->kind : TD_MERGE_NONE;
+    if (op->rows)
+        return shares_tables(op, args, shared) && op->rows->is_plain(args) ? TD_MERGE_CONCAT
+                                                                           : TD_MERGE_NONE;
+    return op->stack && op->stack->can_stack(args, shared) ? TD_MERGE_STACK : TD_MERGE_NONE;
+}
+
+/* The number of leading dimensions of the queries, without those that make up a query. */
+static int query_dims(const struct td_op *op, const struct td_op_args *args)
+{
+    const int query = td_op_rows_input(op, TD_ROW_PART_QUERY);
+    return args->inputs[query].tensors->shape.rank - op->rows->query_rank;
 }
 
 /* In input i, the dimensions from this one on must be equal in all calls. */
-static int first_compared_dim(const struct td_op_merge *merge, int i, const struct td_shape *shape)
+static int first_compared_dim(const struct td_op *op, const struct td_op_args *args, int i)
 {
-    if (merge->kind != TD_MERGE_CONCAT || part_of(merge, i) == TD_MERGE_TABLE)
+    switch (op->inputs[i].part) {
+    case TD_ROW_PART_QUERY:
+    case TD_ROW_PART_PER_QUERY:
+        return query_dims(op, args);
+    case TD_ROW_PART_OFFSETS:
+    case TD_ROW_PART_SEGMENTS:
+        return 1;
+    default:
         return 0;
-    return i == INDICES ? shape->rank - merge->row_rank : 1;
+    }
 }
 
-static bool is_default_attr(const struct td_op *op, int i)
+/* Has attribute i the meaning of its default in every call? */
+static bool is_plain_attr(const struct td_op *op, int i)
 {
-    return op->merge->default_attrs >> i & 1;
+    return op->rows && op->rows->plain_attrs >> i & 1;
 }
 
 /* Does the merged call have a value of its own for attribute i? */
-static bool is_rows_attr(const struct td_op *op, int i)
+static bool is_count_attr(const struct td_op *op, int i)
 {
-    return op->merge->parts && i == op->merge->rows_attr;
+    return op->rows && op->rows->count_attr == i;
 }
 
 /* Does attribute i, where it is not given, have a default that depends on the call? Then it differs
  * from any given value. */
 static bool depends_on_call(const struct td_op *op, int i)
 {
-    return !is_default_attr(op, i) && !is_rows_attr(op, i) && op->attrs[i].default_text;
+    return !is_plain_attr(op, i) && !is_count_attr(op, i) && op->attrs[i].default_text;
 }
 
 static bool is_given(const struct td_op_args *args, int i)
@@ -90,13 +102,13 @@ static bool is_given(const struct td_op_args *args, int i)
     return args->attrs_set >> i & 1;
 }
 
-/* The bytes of attribute i that must be equal in all calls; none for default_attrs and
- * rows_attr. */
+/* The bytes of attribute i that must be equal in all calls; none for plain_attrs and
+ * count_attr. */
 static const void *compared_bytes(const struct td_op *op, const struct td_op_args *args, int i,
                                   size_t *size)
 {
     *size = 0;
-    return is_default_attr(op, i) || is_rows_attr(op, i)
+    return is_plain_attr(op, i) || is_count_attr(op, i)
                ? NULL
                : td_op_attr_bytes(&op->attrs[i], args, size);
 }
@@ -126,13 +138,11 @@ static uint64_t mix_bytes(uint64_t hash, const void *bytes, size_t size)
 uint64_t td_merge_key(const struct td_op *op, const struct td_op_args *args, uint32_t shared)
 {
     uint64_t hash = mix_bytes(shared, op->name, strlen(op->name));
-    if (!op->merge)
-        return hash;
     for (int i = 0, number = 0; i < op->n_inputs; i++) {
         hash = mix(hash, (uint64_t)args->inputs[i].count);
         for (int j = 0; j < args->inputs[i].count; j++, number++) {
             const struct td_tensor *tensor = &args->inputs[i].tensors[j];
-            int from = first_compared_dim(op->merge, i, &tensor->shape);
+            const int from = first_compared_dim(op, args, i);
             hash = mix(hash, (uint64_t)tensor->dtype);
             hash = mix_bytes(hash, tensor->shape.dim + from,
                              (size_t)(tensor->shape.rank - from) * sizeof(int64_t));
@@ -166,8 +176,8 @@ static bool same_inputs(const struct td_op *op, const struct td_op_args *a,
         for (int j = 0; j < a->inputs[i].count; j++, number++) {
             const struct td_tensor *x = &a->inputs[i].tensors[j], *y = &b->inputs[i].tensors[j];
             if (x->dtype != y->dtype ||
-                !same_shape(&x->shape, first_compared_dim(op->merge, i, &x->shape), &y->shape,
-                            first_compared_dim(op->merge, i, &y->shape)) ||
+                !same_shape(&x->shape, first_compared_dim(op, a, i), &y->shape,
+                            first_compared_dim(op, b, i)) ||
                 (is_shared(shared, number) && x->data != y->data))
                 return false;
         }
@@ -231,13 +241,13 @@ static td_status describe_inputs(struct merger *m)
     return TD_OK;
 }
 
-/* Copies the attributes of the first call, except default_attrs. For stack the op replaces them. */
+/* Copies the attributes of the first call, except plain_attrs. For stack the op replaces them. */
 static td_status copy_attrs(struct merger *m)
 {
     struct td_op_args *args = &m->out->args;
     td_op_set_defaults(m->op, args);
     for (int i = 0; i < m->op->n_attrs; i++) {
-        if (is_default_attr(m->op, i) || is_rows_attr(m->op, i))
+        if (is_plain_attr(m->op, i) || is_count_attr(m->op, i))
             continue;
         if (!td_op_attr_copy(&m->op->attrs[i], m->calls[0], args, m->arena, m->err))
             return m->err->status;
@@ -252,18 +262,23 @@ static const struct td_tensor *tensor_of(const struct td_op_args *call, int i)
     return call->inputs[i].count > 0 ? call->inputs[i].tensors : NULL;
 }
 
+/* Are the values positions, to which what the calls before have is added? */
+static bool is_raised(const struct td_op *op, int i)
+{
+    return op->inputs[i].part == TD_ROW_PART_OFFSETS || op->inputs[i].part == TD_ROW_PART_SEGMENTS;
+}
+
 /* Describes input i: [sum of the calls' rows, dimensions of a row...]. */
 static td_status concat_input(struct merger *m, int i)
 {
-    const td_merge_part part = part_of(m->op->merge, i);
     struct td_tensor *to = m->out->args.inputs[i].tensors;
-    const int row = first_compared_dim(m->op->merge, i, &to->shape);
-    const td_dtype dtype = part == TD_MERGE_ROWS ? to->dtype : TD_DTYPE_INT64;
+    const int row = first_compared_dim(m->op, m->calls[0], i);
+    const td_dtype dtype = is_raised(m->op, i) ? TD_DTYPE_INT64 : to->dtype;
     int64_t n_rows = 0;
     for (int c = 0; c < m->n; c++) {
         const struct td_shape *from = &tensor_of(m->calls[c], i)->shape;
         int64_t rows;
-        if (!td_shape_product(from, 0, first_compared_dim(m->op->merge, i, from), &rows) ||
+        if (!td_shape_product(from, 0, first_compared_dim(m->op, m->calls[c], i), &rows) ||
             __builtin_add_overflow(n_rows, rows, &n_rows))
             return td_error_resource(m->err, m->op->inputs[i].name, UINT64_MAX, INT64_MAX,
                                      "the merged call");
@@ -275,22 +290,24 @@ static td_status concat_input(struct merger *m, int i)
 
 static td_status set_item_ends(struct merger *m)
 {
+    const int query = td_op_rows_input(m->op, TD_ROW_PART_QUERY);
     int64_t n_elements = 0;
     m->out->item_end = td_arena_alloc(m->arena, (size_t)m->n, sizeof(m->out->item_end[0]), m->err);
     if (!m->out->item_end)
         return m->err->status;
     for (int c = 0; c < m->n; c++) {
-        if (__builtin_add_overflow(n_elements, tensor_of(m->calls[c], INDICES)->numel, &n_elements))
-            return td_error_resource(m->err, "indices", UINT64_MAX, INT64_MAX, "the merged call");
+        if (__builtin_add_overflow(n_elements, tensor_of(m->calls[c], query)->numel, &n_elements))
+            return td_error_resource(m->err, m->op->inputs[query].name, UINT64_MAX, INT64_MAX,
+                                     "the merged call");
         m->out->item_end[c] = n_elements;
     }
     return TD_OK;
 }
 
-/* The rows of all outputs together; infer refuses more than it can describe. */
-static void set_rows_attr(struct merger *m)
+/* The bags of all outputs together; infer refuses more than it can describe. */
+static void set_count_attr(struct merger *m)
 {
-    const int i = m->op->merge->rows_attr;
+    const int i = m->op->rows->count_attr;
     int64_t rows = 0;
     for (int c = 0; c < m->n; c++)
         if (__builtin_add_overflow(rows, m->calls[c]->outputs[0].shape.dim[0], &rows))
@@ -303,12 +320,11 @@ static td_status concat_inputs(struct merger *m)
 {
     td_status status = set_item_ends(m);
     for (int i = 0; i < m->op->n_inputs && status == TD_OK; i++) {
-        const td_merge_part part = part_of(m->op->merge, i);
-        if (part == TD_MERGE_TABLE || !tensor_of(m->calls[0], i))
+        if (is_of_table(m->op, i) || !tensor_of(m->calls[0], i))
             continue;
         status = concat_input(m, i);
-        if (part == TD_MERGE_SEGMENTS)
-            set_rows_attr(m);
+        if (m->op->inputs[i].part == TD_ROW_PART_SEGMENTS)
+            set_count_attr(m);
     }
     return status;
 }
@@ -322,28 +338,32 @@ static td_status stack_inputs(struct merger *m)
             struct td_shape shape = { .rank = 1, .dim = { m->n } };
             if (is_shared(m->shared, number))
                 continue;
-            (void)td_shape_append(&shape, &to->shape, 0, to->shape.rank); /* can_merge checks it */
+            (void)td_shape_append(&shape, &to->shape, 0, to->shape.rank); /* can_stack checks it */
             td_status status =
                 td_tensor_describe(to, m->op->inputs[i].name, to->dtype, &shape, m->err);
             if (status != TD_OK)
                 return status;
         }
     }
-    return m->op->merge->attrs(m->calls[0], m->shared, &m->out->args, m->arena, m->err);
+    return m->op->stack->attrs(m->calls[0], m->shared, &m->out->args, m->arena, m->err);
 }
 
-/* In the merged output the outputs of the calls follow one another, for concat and for stack. */
+/* In a merged output those of the calls follow one another, for concat and for stack. */
 static td_status place_outputs(struct merger *m)
 {
-    size_t *begin = td_arena_alloc(m->arena, (size_t)m->n, sizeof(begin[0]), m->err);
+    const int n_outputs = m->out->args.n_outputs;
+    size_t *begin =
+        td_arena_alloc(m->arena, (size_t)m->n * (size_t)n_outputs, sizeof(begin[0]), m->err);
     if (!begin)
         return m->err->status;
-    size_t at = 0;
-    for (int c = 0; c < m->n; c++) {
-        begin[c] = at;
-        at += m->calls[c]->outputs[0].bytes; /* as infer described them */
+    for (int j = 0; j < n_outputs; j++) {
+        size_t at = 0;
+        for (int c = 0; c < m->n; c++) {
+            begin[c * n_outputs + j] = at;
+            at += m->calls[c]->outputs[j].bytes; /* as infer described them */
+        }
+        assert(at == m->out->args.outputs[j].bytes);
     }
-    assert(at == m->out->args.outputs[0].bytes);
     m->out->output_begin = begin;
     return TD_OK;
 }
@@ -393,9 +413,9 @@ void td_merge_copy(const struct td_op *op, const struct td_op_args *const *calls
     int i = 0, j = number;
     for (; j >= calls[0]->inputs[i].count; i++)
         j -= calls[0]->inputs[i].count;
-    const td_merge_part part =
-        op->merge->kind == TD_MERGE_CONCAT ? part_of(op->merge, i) : TD_MERGE_ROWS;
-    const bool raised = part == TD_MERGE_OFFSETS || part == TD_MERGE_SEGMENTS;
+    const td_row_part part = op->inputs[i].part;
+    const int query = part == TD_ROW_PART_OFFSETS ? td_op_rows_input(op, TD_ROW_PART_QUERY) : -1;
+    const bool raised = is_raised(op, i);
     for (int c = 0; c < n; c++) {
         const struct td_tensor *from = &calls[c]->inputs[i].tensors[j];
         const size_t bytes = raised ? (size_t)from->numel * sizeof(int64_t) : from->bytes;
@@ -404,8 +424,8 @@ void td_merge_copy(const struct td_op *op, const struct td_op_args *const *calls
         else if (bytes > 0)
             copy(context, at, from->data, bytes);
         at += bytes;
-        before += part == TD_MERGE_OFFSETS    ? calls[c]->inputs[INDICES].tensors->numel
-                  : part == TD_MERGE_SEGMENTS ? calls[c]->outputs[0].shape.dim[0]
-                                              : 0;
+        before += part == TD_ROW_PART_OFFSETS    ? calls[c]->inputs[query].tensors->numel
+                  : part == TD_ROW_PART_SEGMENTS ? calls[c]->outputs[0].shape.dim[0]
+                                                 : 0;
     }
 }

@@ -1,14 +1,12 @@
 /* merge.h - merges several calls of one op into one, for devices where a launch is expensive.
  *
- *     concat   lookups in one table: the indices of the calls are concatenated, and the merged
- *              output is the concatenation of their outputs. gather with axis = batch_dims = 0 and
- *              gather_nd with batch_dims = 0, when table, attributes, dtypes and the shape of a row
- *              of indices are equal; find, whose table is the keys and whose indices the queries.
- *              embedding_bag, whose offsets or segment ids are raised by what the calls before
- *              have.
- *     stack    calls with equal equation, shapes and dtypes: inputs that differ between the calls
- *              are stacked along a new first dimension, and so are the outputs; inputs that are the
- *              same tensor in all calls are not. einsum.
+ *     concat   plain calls that pick rows of one table (op_rows.h): the queries are concatenated,
+ *              and so are the outputs. Tables, attributes, dtypes and the shape of a query are
+ *              equal.
+ *              Offsets and segments of bags are raised by what the calls before have.
+ *     stack    calls with equal shapes and dtypes: inputs that differ between the calls are stacked
+ *              along a new first dimension, and so are the outputs; inputs that are the same tensor
+ *              in all calls are not.
  *
  * The merged call is an ordinary call with its own shapes and attributes, already accepted by
  * td_op_infer. Only its data is missing: td_merge_copy writes that of the inputs not shared.
@@ -31,31 +29,12 @@ typedef enum td_merge_kind {
     TD_MERGE_STACK
 } td_merge_kind;
 
-/* Concat: what an input is. The first one is a table, the second one the indices: rows. */
-typedef enum td_merge_part {
-    TD_MERGE_TABLE,    /* shared */
-    TD_MERGE_ROWS,     /* concatenated along the first dimension */
-    TD_MERGE_OFFSETS,  /* positions in the indices: concatenated, as int64, and raised by the number
-                          of  indices of the calls before */
-    TD_MERGE_SEGMENTS, /* rows of the output: concatenated, as int64, and raised by the number of
-                          rows that the outputs of the calls before have */
-} td_merge_part;
-
-/* How an op's calls are merged: the part of a descriptor for this file. */
-struct td_op_merge {
-    td_merge_kind kind;
-    const td_merge_part *parts; /* concat: of each input, none of them a list; NULL: a table and its
-                                   indices are all */
-    /* Can this call be merged, when these tensors are shared? After infer; not called for
+/* How an op's calls are stacked: the part of a descriptor for this file. The op has one output. */
+struct td_op_stack {
+    /* Can this call be stacked, when these tensors are shared? After infer; not called for
      * strings. */
-    bool (*can_merge)(const struct td_op_args *args, uint32_t shared);
-    int row_rank; /* concat: the number of trailing dimensions of indices that make up one row */
-    /* Bit i: in every call that can be merged, attribute i has the meaning of its default, even if
-     * the given value is a different one (axis = -2). It is not compared. */
-    uint32_t default_attrs;
-    int rows_attr; /* concat with segments: the attribute that is the number of rows of the output.
-                      It is not compared: the merged call has the sum */
-    /* Stack: sets the attributes of the merged call, whose inputs are described already. */
+    bool (*can_stack)(const struct td_op_args *args, uint32_t shared);
+    /* Sets the attributes of the merged call, whose inputs are described already. */
     td_status (*attrs)(const struct td_op_args *call, uint32_t shared, struct td_op_args *merged,
                        struct td_arena *arena, struct td_error *err);
 };
@@ -65,9 +44,8 @@ struct td_op_merge {
 uint32_t td_merge_shared(const struct td_op *op, const struct td_op_args *args,
                          uint32_t candidates);
 
-/* How a call that td_op_infer has accepted can be merged with others. NONE when its op has no
- * td_op_merge or not exactly one output. For concat the tables must be shared and all other inputs
- * must not; for stack at least one input must not be shared. */
+/* How a call that td_op_infer has accepted can be merged with others. For concat the tables must be
+ * shared and all other inputs must not; for stack at least one input must not be shared. */
 td_merge_kind td_merge_kind_of(const struct td_op *op, const struct td_op_args *args,
                                uint32_t shared);
 
@@ -81,10 +59,11 @@ bool td_merge_fits(const struct td_op *op, const struct td_op_args *a, const str
 /* The merged call of n calls. */
 struct td_merged {
     struct td_op_args args; /* after infer: outputs described, plan made; all data NULL */
-    int64_t *item_end;      /* [n], concat: the position in the merged indices, in elements, after
-                               the last index of each call; NULL for stack */
-    size_t *output_begin;   /* [n]: the position in the merged output, in bytes, where the output of
-                               each call begins; its size is that of the call's own output */
+    int64_t *item_end;      /* [n], concat: the position in the merged queries, in elements, after
+                               the last query of each call; NULL for stack */
+    /* [n * n_outputs]: where in merged output j that of call c begins, in bytes, at
+     * [c * n_outputs + j]. Its size is that of the call's own output. */
+    size_t *output_begin;
 };
 
 /* Merges n >= 1 calls that fit each other, whose values td_op.valid accepts. */

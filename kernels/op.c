@@ -1,6 +1,7 @@
 #include "kernels/op.h"
 
 #include "kernels/key_dtype.h"
+#include "kernels/op_rows.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -23,6 +24,8 @@ const struct td_op *const *td_ops(int *count)
     *count = TD_OP_COUNT;
     return ops;
 }
+
+const struct td_op *const td_table_op = &td_op_gather;
 
 const struct td_op *td_op_named(const char *name, size_t length)
 {
@@ -56,12 +59,12 @@ const char *td_role_name(td_role role)
 
 bool td_input_is_row_numbers(const struct td_input_spec *spec)
 {
-    return spec->of_rows && spec->role == TD_ROLE_INDEX;
+    return spec->or_keys;
 }
 
 bool td_input_is_row_keys(const struct td_input_spec *spec)
 {
-    return spec->of_rows && spec->role == TD_ROLE_KEY;
+    return spec->part == TD_ROW_PART_PER_ROW && spec->role == TD_ROLE_KEY;
 }
 
 bool td_input_is_used(const struct td_input_spec *spec, const struct td_op_args *args)
@@ -102,25 +105,12 @@ td_output_form td_op_output_form(const struct td_op *op)
     return op->outputs[0].list ? TD_OUTPUT_LIST : TD_OUTPUT_ONE;
 }
 
-bool td_op_is_lookup(const struct td_op *op)
-{
-    bool chooses = false;
-    for (int i = 1; i < op->n_inputs; i++)
-        chooses |= op->inputs[i].role == TD_ROLE_INDEX || op->inputs[i].role == TD_ROLE_KEY;
-    return chooses &&
-           (strcmp(op->inputs[0].name, "params") == 0 || td_input_is_row_keys(&op->inputs[0]));
-}
-
 int td_op_keys_input(const struct td_op *op)
 {
-    int rows = -1;
-    for (int i = 1; i < op->n_inputs; i++) {
-        if (op->inputs[i].role == TD_ROLE_KEY && !op->inputs[i].of_rows)
-            return i;
-        if (td_input_is_row_numbers(&op->inputs[i]))
-            rows = i;
-    }
-    return rows;
+    const int query = op->rows ? td_op_rows_input(op, TD_ROW_PART_QUERY) : -1;
+    return query >= 0 && (op->inputs[query].role == TD_ROLE_KEY || op->inputs[query].or_keys)
+               ? query
+               : -1;
 }
 
 td_dtype_set td_op_output_dtypes(const struct td_op *op, const struct td_output_spec *spec)
@@ -163,6 +153,13 @@ size_t td_attr_size(td_attr_kind kind)
     return sizes[kind];
 }
 
+int td_op_choice(const struct td_attr_spec *attr, const struct td_op_args *args)
+{
+    unsigned value;
+    memcpy(&value, args->attrs + attr->offset, sizeof(value));
+    return (int)value;
+}
+
 void td_op_set_choice(const struct td_attr_spec *attr, struct td_op_args *args, int choice)
 {
     unsigned value = (unsigned)choice;
@@ -171,6 +168,7 @@ void td_op_set_choice(const struct td_attr_spec *attr, struct td_op_args *args, 
 
 void td_op_set_defaults(const struct td_op *op, struct td_op_args *args)
 {
+    args->op = op;
     memset(args->attrs, 0, sizeof(args->attrs)); /* texts and lists are NULL */
     args->attrs_set = 0;
     for (int i = 0; i < op->n_attrs; i++) {
@@ -524,6 +522,7 @@ static td_status align_inputs(const struct td_op *op, struct td_op_args *args,
 td_status td_op_infer(const struct td_op *op, struct td_op_args *args, struct td_arena *arena,
                       struct td_error *err)
 {
+    args->op = op;
     td_status status = widen_keys(op, args, arena, err);
     if (status == TD_OK)
         status = td_op_check(op, args, err);

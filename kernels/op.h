@@ -60,6 +60,17 @@ typedef enum td_companion {
     TD_COMPANION_SHIFT,
 } td_companion;
 
+/* What an input is to an op that picks rows of a table (op_rows.h). */
+typedef enum td_row_part {
+    TD_ROW_PART_NONE,
+    TD_ROW_PART_TABLE,     /* the rows, along its first dimension; the first input */
+    TD_ROW_PART_PER_ROW,   /* an element for each row, or one for all: keys, scales */
+    TD_ROW_PART_QUERY,     /* which rows: row numbers (role index) or keys (role key) */
+    TD_ROW_PART_PER_QUERY, /* an element or a row for each query, in the same order: weights */
+    TD_ROW_PART_OFFSETS,   /* bags of queries: the position in the queries at which each begins */
+    TD_ROW_PART_SEGMENTS,  /* bags of queries: the bag of each query, never decreasing */
+} td_row_part;
+
 /* A declared input. The first of an op is not optional. */
 struct td_op_args;
 struct td_input_spec {
@@ -73,12 +84,13 @@ struct td_input_spec {
                           others */
     bool optional;     /* may be missing: then it has no tensors */
     bool list;         /* takes a list of tensors: indices.0, indices.1, ... */
+    int most;          /* in a list; 0: any number */
     bool reads_values; /* data: the kernel reads values; for other roles it always does */
     bool sets_shape;   /* infer reads values: they decide the shape of an output */
-    /* About the rows of a table, which is the first input unless that is such an input itself. key:
-     * a key for each of them; a request may leave them out where the table is resident and has
-     * keys. index: row numbers; a request may have keys of such a table in their place. */
-    bool of_rows;
+    /* In td_op.rows. Keys PER_ROW may be left out by a request whose table is resident and has
+     * keys. */
+    td_row_part part;
+    bool or_keys; /* row numbers: a request may have keys of such a table in their place */
     td_companion companion;
     /* False if these attributes leave an optional input unused: its dtype then does not matter.
      * NULL: it is used wherever it is given. */
@@ -180,7 +192,10 @@ struct td_operand {
 };
 
 /* The arguments and results of one call. */
+struct td_op;
 struct td_op_args {
+    const struct td_op *op; /* set by td_op_set_defaults and td_op_infer, for functions that several
+                               ops share */
     struct td_operand inputs[TD_MAX_INPUTS]; /* in the order of the descriptor */
     _Alignas(16) unsigned char attrs[TD_ATTRS_SIZE];
     uint32_t attrs_set;        /* bit i: attribute i was given */
@@ -201,7 +216,10 @@ struct td_cost {
     bool single_threaded;          /* run uses one thread, however many there are */
 };
 
-struct td_op_merge; /* merge.h */
+struct td_op_rows;   /* op_rows.h */
+struct td_op_stack;  /* merge.h */
+struct td_op_change; /* op_change.h */
+struct td_plan;      /* op_plan.h */
 
 struct td_op {
     const char *name;
@@ -230,8 +248,13 @@ struct td_op {
     /* After infer, for a device, which does not look: would run accept the values of inputs of role
      * index, indices out of range apart (offsets that decrease)? NULL: any values. */
     bool (*valid)(const struct td_op_args *args);
-    /* How several calls are merged into one; NULL: they are not. Only for ops with one output. */
-    const struct td_op_merge *merge;
+    /* How run will compute the call (op_plan.h). NULL: the op has no plan. */
+    td_status (*explain)(const struct td_op_args *args, int threads, struct td_arena *arena,
+                         struct td_plan *out, struct td_error *err);
+    const struct td_op_rows *rows;     /* the op picks rows of a table; NULL: it does not */
+    const struct td_op_stack *stack;   /* calls of equal shapes are merged into one; NULL: not */
+    const struct td_op_change *change; /* it changes a resident table; NULL: it does not */
+    const void *detail; /* what tells ops apart whose functions are the same; theirs alone */
 };
 
 /* Numbers of the ops, in the order of ops.def: indices of tables with an entry for each op. */
@@ -248,11 +271,11 @@ const struct td_op *const *td_ops(int *count);
 /* NULL when no op has this name. `name` need not end in NUL. */
 const struct td_op *td_op_named(const char *name, size_t length);
 
-td_output_form td_op_output_form(const struct td_op *op);
+/* What a table computes where it stands for a function, such as a model of /v2: the rows that it is
+ * asked for. */
+extern const struct td_op *const td_table_op;
 
-/* True if the op looks rows of a table up: its first input is the table, `params`, or the keys of
- * its rows, and another one says which rows. */
-bool td_op_is_lookup(const struct td_op *op);
+td_output_form td_op_output_form(const struct td_op *op);
 
 /* The input that says which rows by keys of the table: keys to find, else row numbers, in whose
  * place keys may be. -1: there is none. */
@@ -261,10 +284,12 @@ int td_op_keys_input(const struct td_op *op);
 /* All dtypes that an output can have, over all dtypes that its inputs accept. */
 td_dtype_set td_op_output_dtypes(const struct td_op *op, const struct td_output_spec *spec);
 
-/* Sets an attribute of kind CHOICE or DTYPE. */
+/* The value of an attribute of kind CHOICE or DTYPE. */
+int td_op_choice(const struct td_attr_spec *attr, const struct td_op_args *args);
+/* Sets it. */
 void td_op_set_choice(const struct td_attr_spec *attr, struct td_op_args *args, int choice);
 
-/* Sets every attribute of args to its default. */
+/* Sets the op of args, and every attribute to its default. */
 void td_op_set_defaults(const struct td_op *op, struct td_op_args *args);
 
 /* The bytes of an attribute's value, those of a list or text included: two given values are equal

@@ -40,7 +40,7 @@ static const struct td_cuda_op *find_op(const char *name)
 #define KERNELS_OF(op) [TD_OP_NUMBER_##op] = &td_cuda_##op##_op
     static const struct td_cuda_op *const kernels[TD_OP_COUNT] = {
         KERNELS_OF(gather),
-        KERNELS_OF(batch_gather),
+        [TD_OP_NUMBER_batch_gather] = &td_cuda_gather_op,
         KERNELS_OF(gather_nd),
         KERNELS_OF(dynamic_stitch),
         KERNELS_OF(parallel_dynamic_stitch),

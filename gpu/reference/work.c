@@ -2,12 +2,9 @@
 
 #include "gpu/reference/memory.h"
 #include "gpu/reference/stream.h"
-#include "kernels/embedding_bag/embedding_bag.h"
-#include "kernels/gather/gather.h"
-#include "kernels/gather_nd/gather_nd.h"
 #include "kernels/key_index/key_index.h"
-#include "kernels/lookup/lookup.h"
-#include "kernels/rows/gathering.h"
+#include "kernels/op_rows.h"
+#include "kernels/rows/rows.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -108,50 +105,25 @@ static td_status check_tensors(const struct td_device *device, const struct td_d
     return status;
 }
 
-_Static_assert((int)TD_BAG_PARAMS == (int)TD_GATHERING_PARAMS &&
-                   (int)TD_BAG_INDICES == (int)TD_GATHERING_INDICES,
-               "indices are the same input of all ops that have any");
-
-/* Depth and bounds of the index tuples that the op checks; false if it replaces no index. */
-static bool index_space(const struct td_op *op, const struct td_op_args *args,
-                        struct td_tuple_space *space)
+/* The queries of an op whose bad ones are reported, one by one; NULL: it has none. */
+static const struct td_tensor *reported_queries(const struct td_op *op,
+                                                const struct td_op_args *args)
 {
-    const struct td_shape *params = &args->inputs[TD_GATHERING_PARAMS].tensors->shape;
-    const struct td_operand *indices = &args->inputs[TD_GATHERING_INDICES];
-    int axis;
-    if (op == &td_op_gather) {
-        struct td_gather_attrs attrs;
-        memcpy(&attrs, args->attrs, sizeof(attrs));
-        if (attrs.axis == TD_ATTR_UNSET)
-            attrs.axis = attrs.batch_dims < 0 ? attrs.batch_dims + indices->tensors->shape.rank
-                                              : attrs.batch_dims;
-        (void)td_axis_normalize(attrs.axis, params->rank, &axis); /* infer has validated it */
-    } else if (op == &td_op_batch_gather) {
-        axis = indices->tensors->shape.rank - 1;
-    } else if (op == &td_op_embedding_bag) {
-        axis = 0;
-    } else if (op == &td_op_gather_nd) {
-        struct td_gather_nd_attrs attrs;
-        memcpy(&attrs, args->attrs, sizeof(attrs));
-        const struct td_shape *shape = &indices->tensors->shape;
-        td_gathering_tuple_space(params, (int)attrs.batch_dims, (int)shape->dim[shape->rank - 1],
-                                 space);
-        return true;
-    } else {
-        return false;
-    }
-    *space = (struct td_tuple_space){ .depth = 1, .bound = { params->dim[axis] } };
-    return true;
+    return op->rows && op->rows->policy_attr != TD_ROWS_NONE
+               ? args->inputs[td_op_rows_input(op, TD_ROW_PART_QUERY)].tensors
+               : NULL;
 }
 
 /* Items must be consecutive, consist of whole tuples and cover the indices. */
 static td_status check_items(const struct td_device_work *work, struct td_error *err)
 {
-    struct td_tuple_space space;
+    const struct td_tensor *queries = reported_queries(work->op, work->args);
+    struct td_tuple_space space = { .depth = 1 };
     if (work->n_items < 1)
         return td_reference_misuse(err, "work has no items; 1 or more is expected");
-    if (!index_space(work->op, work->args, &space))
+    if (!queries)
         return TD_OK;
+    (void)td_op_rows_space(work->op, work->args, &space);
     if (!work->item_end)
         return work->n_items == 1
                    ? TD_OK
@@ -163,7 +135,7 @@ static td_status check_items(const struct td_device_work *work, struct td_error 
                 err, "an item_end is less than the one before it, or inside a tuple");
         begin = work->item_end[i];
     }
-    if (begin != work->args->inputs[TD_GATHERING_INDICES].tensors->numel)
+    if (begin != queries->numel)
         return td_reference_misuse(err, "the last item_end is not the number of indices");
     return TD_OK;
 }
@@ -193,71 +165,70 @@ static td_status check_work(struct td_device *device, const struct td_device_wor
 
 /* ---- the result ------------------------------------------------------------------------------ */
 
-static const struct td_attr_spec *bounds_attr(const struct td_op *op)
-{
-    for (int i = 0; i < op->n_attrs; i++)
-        if (op->attrs[i].choices == td_bounds_names)
-            return &op->attrs[i];
-    return NULL;
-}
-
 /* On a device, rows of bad indices are zero where the policy is error, and where clip and wrap have
  * an empty range; so are those of missing keys. The CPU kernel then returns an error and writes
  * nothing, so it runs again with the policy zero. */
 static td_status run_kernel(const struct td_device_work *work, struct td_exec *exec,
                             struct td_error *err)
 {
+    const struct td_op *op = work->op;
     struct td_op_args args = *work->args;
-    td_status status = work->op->run(&args, exec, err);
-    const struct td_attr_spec *bounds = bounds_attr(work->op);
-    if (status == TD_INDEX_OUT_OF_BOUNDS && bounds)
-        td_op_set_choice(bounds, &args, TD_BOUNDS_ZERO);
-    else if (status == TD_KEY_NOT_FOUND && work->op == &td_op_lookup)
-        td_op_set_choice(&td_op_lookup.attrs[0], &args, TD_MISSING_ZERO);
-    else
+    const td_status status = op->run(&args, exec, err);
+    if (status != TD_INDEX_OUT_OF_BOUNDS && status != TD_KEY_NOT_FOUND)
         return status;
-    return work->op->run(&args, exec, err);
+    if (!reported_queries(op, &args))
+        return status;
+    td_op_set_choice(&op->attrs[op->rows->policy_attr], &args, TD_ROWS_POLICY_ZERO);
+    return op->run(&args, exec, err);
 }
 
-/* The queries that lookup has not found, where the policy is error. */
-static struct td_device_report missing_keys(const struct td_op_args *args)
+/* The queries [begin, end) without a row, where that is an error. */
+static struct td_device_report missing_keys(const struct td_op *op, const struct td_op_args *args,
+                                            int64_t begin, int64_t end)
 {
-    enum { OUTPUT, FOUND };
     struct td_device_report report = { .first_bad = INT64_MAX };
-    const struct td_tensor *found = &args->outputs[FOUND];
-    struct td_lookup_attrs attrs;
-    memcpy(&attrs, args->attrs, sizeof(attrs));
-    for (int64_t i = 0; attrs.missing == TD_MISSING_ERROR && i < found->numel; i++)
-        if (!((const bool *)found->data)[i] && report.n_bad++ == 0)
-            report.first_bad = i;
+    const bool *found = args->outputs[op->rows->found_output].data;
+    if (td_op_choice(&op->attrs[op->rows->policy_attr], args) != TD_ROWS_POLICY_ERROR)
+        return report;
+    for (int64_t i = begin; i < end; i++)
+        if (!found[i] && report.n_bad++ == 0)
+            report.first_bad = i - begin;
     return report;
+}
+
+static td_status bad_indices(const struct td_tensor *indices, int64_t begin, int64_t end,
+                             const struct td_tuple_space *space, struct td_exec *exec,
+                             struct td_device_report *out, struct td_error *err)
+{
+    struct td_tensor item = *indices;
+    int64_t n_bad, first;
+    item.data = (char *)indices->data + (size_t)begin * td_dtype_info(item.dtype)->size;
+    item.numel = end - begin;
+    const td_status status = td_rows_check_tuples(&item, space, exec, &n_bad, &first, err);
+    *out = (struct td_device_report){ n_bad > 0 ? first : INT64_MAX, n_bad };
+    return status;
 }
 
 static td_status write_reports(const struct td_device_work *work, struct td_exec *exec,
                                struct td_error *err)
 {
     struct td_tuple_space space;
-    bool checked = index_space(work->op, work->args, &space);
-    const struct td_tensor *indices = work->args->inputs[TD_GATHERING_INDICES].tensors;
+    const struct td_tensor *queries = reported_queries(work->op, work->args);
+    const bool by_number = queries && td_op_rows_space(work->op, work->args, &space);
+    td_status status = TD_OK;
     int64_t begin = 0;
-    for (int i = 0; i < work->n_items; i++) {
-        work->reports[i] = work->op == &td_op_lookup
-                               ? missing_keys(work->args)
-                               : (struct td_device_report){ .first_bad = INT64_MAX };
-        if (!checked)
+    for (int i = 0; i < work->n_items && status == TD_OK; i++) {
+        work->reports[i] = (struct td_device_report){ .first_bad = INT64_MAX };
+        if (!queries)
             continue;
-        int64_t end = work->item_end ? work->item_end[i] : indices->numel, n_bad, first;
-        struct td_tensor item = *indices;
-        item.data = (char *)indices->data + (size_t)begin * td_dtype_info(item.dtype)->size;
-        item.numel = end - begin;
-        td_status status = td_rows_check_tuples(&item, &space, exec, &n_bad, &first, err);
-        if (status != TD_OK)
-            return status;
-        if (n_bad > 0)
-            work->reports[i] = (struct td_device_report){ .first_bad = first, .n_bad = n_bad };
+        const int64_t end = work->item_end ? work->item_end[i] : queries->numel;
+        if (by_number)
+            status = bad_indices(queries, begin, end, &space, exec, &work->reports[i], err);
+        else
+            work->reports[i] = missing_keys(work->op, work->args, begin, end);
         begin = end;
     }
-    return TD_OK;
+    return status;
 }
 
 static td_status compute(struct td_device *device, const struct td_device_work *work,

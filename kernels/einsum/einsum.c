@@ -1,5 +1,6 @@
 #include "kernels/einsum/einsum.h"
 
+#include "kernels/einsum/explain.h"
 #include "kernels/einsum/plan.h"
 #include "kernels/merge.h"
 #include "kernels/utf8.h"
@@ -130,7 +131,7 @@ static bool is_shared(uint32_t shared, int input)
 
 /* Stacking adds a dimension, so ranks must be below TD_MAX_RANK, and at least one input must be
  * stacked. The inputs then have fewer than TD_EINSUM_MAX_LABELS labels, so one can be added. */
-static bool can_merge(const struct td_op_args *args, uint32_t shared)
+static bool can_stack(const struct td_op_args *args, uint32_t shared)
 {
     const struct td_operand *inputs = &args->inputs[0];
     bool any = false;
@@ -209,9 +210,8 @@ static td_status stack_equation(const struct td_op_args *call, uint32_t shared,
     return TD_OK;
 }
 
-static const struct td_op_merge merge = {
-    .kind = TD_MERGE_STACK,
-    .can_merge = can_merge,
+static const struct td_op_stack stack = {
+    .can_stack = can_stack,
     .attrs = stack_equation,
 };
 
@@ -225,6 +225,7 @@ static const struct td_input_spec inputs[] = {
                    "cast the inputs to int64 or float64 first if sums may not fit.",
         .dtypes = TD_DTYPES_ALL & ~(TD_DTYPE_BIT(BOOL) | TD_DTYPE_BIT(STRING)),
         .list = true,
+        .most = TD_EINSUM_MAX_INPUTS,
         .reads_values = true,
         .one_dtype = true,
     },
@@ -276,5 +277,6 @@ const struct td_op td_op_einsum = {
     .infer = infer,
     .cost = cost,
     .run = run,
-    .merge = &merge,
+    .explain = td_einsum_explain,
+    .stack = &stack,
 };

@@ -4,7 +4,7 @@
 #ifndef TD_KERNELS_EMBEDDING_BAG_ARGUMENTS_H
 #define TD_KERNELS_EMBEDDING_BAG_ARGUMENTS_H
 
-#include "kernels/op.h"
+#include "kernels/op_rows.h"
 
 /* The inputs, in the order of the descriptor. */
 enum {
@@ -18,8 +18,6 @@ enum {
     TD_BAG_ZERO_POINT,
     TD_BAG_INPUTS
 };
-
-typedef enum td_bag_mode { TD_BAG_SUM, TD_BAG_MEAN, TD_BAG_SQRTN, TD_BAG_MAX } td_bag_mode;
 
 typedef enum td_bag_layout {
     TD_BAG_PLAIN,       /* scale and offset are inputs */

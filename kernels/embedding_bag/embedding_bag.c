@@ -3,7 +3,7 @@
 #include "kernels/embedding_bag/bags.h"
 #include "kernels/embedding_bag/starts.h"
 #include "kernels/integers.h"
-#include "kernels/merge.h"
+#include "kernels/op_rows.h"
 #include "kernels/rows/gathering.h"
 #include "kernels/zero_point.h"
 
@@ -407,31 +407,32 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
     return status == TD_OK && outside ? check_indices(args, exec, err) : status;
 }
 
-/* ---- Merging ----------------------------------------------------------------------------- */
+/* ---- Rows -------------------------------------------------------------------------------- */
 
 /* Without bags the indices are in none, and those of the next call would follow. The last offset
  * would be one bag more, and rows of indices may differ in length. */
-static bool can_merge(const struct td_op_args *args, uint32_t shared)
+static bool is_plain(const struct td_op_args *args)
 {
-    (void)shared;
     if (td_embedding_bag_by_rows(args) || td_embedding_bag_attrs(args).include_last_offset)
         return false;
     return args->outputs[0].shape.dim[0] > 0 ||
            td_embedding_bag_given(args, TD_BAG_INDICES)->numel == 0;
 }
 
-static const td_merge_part parts[] = {
-    [TD_BAG_PARAMS] = TD_MERGE_TABLE,    [TD_BAG_INDICES] = TD_MERGE_ROWS,
-    [TD_BAG_OFFSETS] = TD_MERGE_OFFSETS, [TD_BAG_SEGMENT_IDS] = TD_MERGE_SEGMENTS,
-    [TD_BAG_WEIGHTS] = TD_MERGE_ROWS,    [TD_BAG_SCALE] = TD_MERGE_TABLE,
-    [TD_BAG_OFFSET] = TD_MERGE_TABLE,    [TD_BAG_ZERO_POINT] = TD_MERGE_TABLE,
+static const struct td_op_bags bags = {
+    .mode_attr = ATTR_MODE,
+    .dtype_attr = ATTR_DTYPE,
+    .skip_attr = ATTR_PADDING_INDEX,
+    .last_attr = ATTR_INCLUDE_LAST_OFFSET,
 };
 
-static const struct td_op_merge merge = {
-    .kind = TD_MERGE_CONCAT,
-    .parts = parts,
-    .can_merge = can_merge,
-    .rows_attr = ATTR_NUM_SEGMENTS,
+static const struct td_op_rows rows = {
+    .bags = &bags,
+    .is_plain = is_plain,
+    .count_attr = ATTR_NUM_SEGMENTS,
+    .policy_attr = ATTR_BOUNDS,
+    .found_output = TD_ROWS_NONE,
+    .numbers_output = TD_ROWS_NONE,
 };
 
 /* ---- Descriptor -------------------------------------------------------------------------- */
@@ -446,6 +447,7 @@ static const struct td_input_spec inputs_specs[] = {
         .dtypes = FLOATS | TD_DTYPE_BIT(INT8) | TD_DTYPE_BIT(UINT8),
         .one_dtype = true,
         .reads_values = true,
+        .part = TD_ROW_PART_TABLE,
     },
     [TD_BAG_INDICES] = {
         .name = "indices",
@@ -453,7 +455,8 @@ static const struct td_input_spec inputs_specs[] = {
                    "without offsets and segment_ids, a matrix with a bag in each row.",
         .role = TD_ROLE_INDEX,
         .dtypes = TD_DTYPES_INDEX,
-        .of_rows = true,
+        .part = TD_ROW_PART_QUERY,
+        .or_keys = true,
     },
     [TD_BAG_OFFSETS] = {
         .name = "offsets",
@@ -462,6 +465,7 @@ static const struct td_input_spec inputs_specs[] = {
         .role = TD_ROLE_INDEX,
         .dtypes = TD_DTYPES_INDEX,
         .optional = true,
+        .part = TD_ROW_PART_OFFSETS,
     },
     [TD_BAG_SEGMENT_IDS] = {
         .name = "segment_ids",
@@ -470,6 +474,7 @@ static const struct td_input_spec inputs_specs[] = {
         .dtypes = TD_DTYPES_INDEX,
         .optional = true,
         .sets_shape = true,
+        .part = TD_ROW_PART_SEGMENTS,
     },
     [TD_BAG_WEIGHTS] = {
         .name = "weights",
@@ -479,6 +484,7 @@ static const struct td_input_spec inputs_specs[] = {
         .one_dtype = true,
         .optional = true,
         .reads_values = true,
+        .part = TD_ROW_PART_PER_QUERY,
     },
     [TD_BAG_SCALE] = {
         .name = "scale",
@@ -487,6 +493,7 @@ static const struct td_input_spec inputs_specs[] = {
         .dtypes = TD_DTYPE_BIT(FLOAT32),
         .optional = true,
         .reads_values = true,
+        .part = TD_ROW_PART_PER_ROW,
     },
     [TD_BAG_OFFSET] = {
         .name = "offset",
@@ -496,6 +503,7 @@ static const struct td_input_spec inputs_specs[] = {
         .dtypes = TD_DTYPE_BIT(FLOAT32),
         .optional = true,
         .reads_values = true,
+        .part = TD_ROW_PART_PER_ROW,
     },
     [TD_BAG_ZERO_POINT] = {
         .name = "zero_point",
@@ -507,6 +515,7 @@ static const struct td_input_spec inputs_specs[] = {
         .dtypes = TD_DTYPES_ZERO_POINT,
         .optional = true,
         .reads_values = true,
+        .part = TD_ROW_PART_PER_ROW,
     },
 };
 
@@ -601,5 +610,5 @@ const struct td_op td_op_embedding_bag = {
     .cost = cost,
     .run = run,
     .valid = td_bag_starts_valid,
-    .merge = &merge,
+    .rows = &rows,
 };

@@ -2,7 +2,7 @@
 
 #include "kernels/key_dtype.h"
 #include "kernels/key_index/search.h"
-#include "kernels/merge.h"
+#include "kernels/op_rows.h"
 
 enum { KEYS, QUERIES, INPUTS };
 
@@ -53,16 +53,18 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
 }
 
 /* Each query gives one row number. */
-static bool can_merge(const struct td_op_args *args, uint32_t shared)
+static bool is_plain(const struct td_op_args *args)
 {
     (void)args;
-    (void)shared;
     return true;
 }
 
-static const struct td_op_merge merge = {
-    .kind = TD_MERGE_CONCAT,
-    .can_merge = can_merge,
+static const struct td_op_rows rows = {
+    .is_plain = is_plain,
+    .count_attr = TD_ROWS_NONE,
+    .policy_attr = TD_ROWS_NONE,
+    .found_output = TD_ROWS_NONE,
+    .numbers_output = 0,
 };
 
 /* ---- Descriptor -------------------------------------------------------------------------- */
@@ -74,7 +76,7 @@ static const struct td_input_spec inputs_specs[] = {
         .role = TD_ROLE_KEY,
         .dtypes = TD_DTYPES_KEY_GIVEN,
         .one_dtype = true,
-        .of_rows = true,
+        .part = TD_ROW_PART_PER_ROW,
     },
     [QUERIES] = {
         .name = "queries",
@@ -82,6 +84,7 @@ static const struct td_input_spec inputs_specs[] = {
         .role = TD_ROLE_KEY,
         .dtypes = TD_DTYPES_KEY_GIVEN,
         .one_dtype = true,
+        .part = TD_ROW_PART_QUERY,
     },
 };
 
@@ -113,5 +116,5 @@ const struct td_op td_op_find = {
     .infer = infer,
     .cost = cost,
     .run = run,
-    .merge = &merge,
+    .rows = &rows,
 };

@@ -1,7 +1,7 @@
 #include "kernels/gather/gather.h"
 
 #include "kernels/integers.h"
-#include "kernels/merge.h"
+#include "kernels/op_rows.h"
 #include "kernels/rows/gathering.h"
 
 #include <inttypes.h>
@@ -109,11 +109,20 @@ static td_status resolve_batch_gather(const struct td_op_args *args, struct reso
     return TD_OK;
 }
 
-typedef td_status resolve_fn(const struct td_op_args *args, struct resolved *resolved,
-                             struct td_error *err);
+/* What tells gather and batch_gather apart: td_op.detail. */
+struct detail {
+    td_status (*resolve)(const struct td_op_args *args, struct resolved *resolved,
+                         struct td_error *err);
+};
 
-static td_status infer(resolve_fn *resolve, struct td_op_args *args, struct td_arena *arena,
-                       struct td_error *err)
+static td_status resolve(const struct td_op_args *args, struct resolved *resolved,
+                         struct td_error *err)
+{
+    const struct detail *detail = args->op->detail;
+    return detail->resolve(args, resolved, err);
+}
+
+static td_status infer(struct td_op_args *args, struct td_arena *arena, struct td_error *err)
 {
     struct resolved resolved;
     td_status status = resolve(args, &resolved, err);
@@ -151,22 +160,12 @@ static struct td_gather_geometry make_geometry(const struct resolved *resolved,
     return geometry;
 }
 
-static struct td_gather_geometry geometry_of(resolve_fn *resolve, const struct td_op_args *args)
+struct td_gather_geometry td_gather_geometry(const struct td_op_args *args)
 {
     struct resolved resolved;
     if (resolve(args, &resolved, NULL) != TD_OK)
         return (struct td_gather_geometry){ 0 }; /* unreachable: infer has resolved the same call */
     return make_geometry(&resolved, &args->outputs[0]);
-}
-
-struct td_gather_geometry td_gather_geometry(const struct td_op_args *args)
-{
-    return geometry_of(resolve_gather, args);
-}
-
-struct td_gather_geometry td_batch_gather_geometry(const struct td_op_args *args)
-{
-    return geometry_of(resolve_batch_gather, args);
 }
 
 /* The context of plan_rows, for an output with elements. */
@@ -211,8 +210,7 @@ static const int64_t *plan_rows(const void *context, int64_t begin, int64_t n, i
     return rows;
 }
 
-static td_status run(resolve_fn *resolve, struct td_op_args *args, struct td_exec *exec,
-                     struct td_error *err)
+static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_error *err)
 {
     struct resolved resolved;
     td_status status = resolve(args, &resolved, err);
@@ -255,74 +253,46 @@ static td_status run(resolve_fn *resolve, struct td_op_args *args, struct td_exe
     return td_gathering_run(&job, exec, err);
 }
 
-static struct td_cost cost(resolve_fn *resolve, const struct td_op_args *args)
+static struct td_cost cost(const struct td_op_args *args)
 {
-    return td_gathering_cost(args, geometry_of(resolve, args).row_numel);
+    return td_gathering_cost(args, td_gather_geometry(args).row_numel);
 }
 
-static td_status gather_infer(struct td_op_args *args, struct td_arena *arena, struct td_error *err)
-{
-    return infer(resolve_gather, args, arena, err);
-}
-
-static struct td_cost gather_cost(const struct td_op_args *args)
-{
-    return cost(resolve_gather, args);
-}
-
-static td_status gather_run(struct td_op_args *args, struct td_exec *exec, struct td_error *err)
-{
-    return run(resolve_gather, args, exec, err);
-}
-
-static td_status batch_gather_infer(struct td_op_args *args, struct td_arena *arena,
-                                    struct td_error *err)
-{
-    return infer(resolve_batch_gather, args, arena, err);
-}
-
-static struct td_cost batch_gather_cost(const struct td_op_args *args)
-{
-    return cost(resolve_batch_gather, args);
-}
-
-static td_status batch_gather_run(struct td_op_args *args, struct td_exec *exec,
-                                  struct td_error *err)
-{
-    return run(resolve_batch_gather, args, exec, err);
-}
-
-/* ---- Merging ----------------------------------------------------------------------------- */
+/* ---- Rows -------------------------------------------------------------------------------- */
 
 /* With axis 0, which implies batch_dims 0, each index gives one row of the output, whatever the
  * shape of indices. Those are the defaults of both attributes. */
-static bool gathers_rows(resolve_fn *resolve, const struct td_op_args *args)
+static bool is_plain(const struct td_op_args *args)
 {
     struct resolved resolved;
     return resolve(args, &resolved, NULL) == TD_OK && resolved.axis == 0;
 }
 
-static bool gather_can_merge(const struct td_op_args *args, uint32_t shared)
+static void space(const struct td_op_args *args, struct td_tuple_space *out)
 {
-    (void)shared;
-    return gathers_rows(resolve_gather, args);
+    struct resolved resolved;
+    *out = (struct td_tuple_space){ .depth = 1 };
+    if (resolve(args, &resolved, NULL) == TD_OK)
+        out->bound[0] = resolved.params->shape.dim[resolved.axis];
 }
 
-static bool batch_gather_can_merge(const struct td_op_args *args, uint32_t shared)
-{
-    (void)shared;
-    return gathers_rows(resolve_batch_gather, args);
-}
-
-static const struct td_op_merge gather_merge = {
-    .kind = TD_MERGE_CONCAT,
-    .can_merge = gather_can_merge,
-    .default_attrs = 1u << ATTR_AXIS | 1u << ATTR_BATCH_DIMS,
+static const struct td_op_rows gather_rows = {
+    .is_plain = is_plain,
+    .plain_attrs = 1u << ATTR_AXIS | 1u << ATTR_BATCH_DIMS,
+    .count_attr = TD_ROWS_NONE,
+    .policy_attr = ATTR_BOUNDS,
+    .found_output = TD_ROWS_NONE,
+    .numbers_output = TD_ROWS_NONE,
+    .space = space,
 };
 
-static const struct td_op_merge batch_gather_merge = {
-    .kind = TD_MERGE_CONCAT,
-    .can_merge = batch_gather_can_merge,
+static const struct td_op_rows batch_gather_rows = {
+    .is_plain = is_plain,
+    .count_attr = TD_ROWS_NONE,
+    .policy_attr = 0,
+    .found_output = TD_ROWS_NONE,
+    .numbers_output = TD_ROWS_NONE,
+    .space = space,
 };
 
 /* ---- Descriptors ------------------------------------------------------------------------- */
@@ -333,6 +303,7 @@ static const struct td_input_spec gather_inputs[] = {
         .summary = "The tensor to pick from, of rank 1 or more. Its first batch_dims "
                    "dimensions are the same as in indices.",
         .dtypes = TD_DTYPES_ALL,
+        .part = TD_ROW_PART_TABLE,
     },
     [TD_GATHERING_INDICES] = {
         .name = "indices",
@@ -340,7 +311,8 @@ static const struct td_input_spec gather_inputs[] = {
                    "is at least batch_dims.",
         .role = TD_ROLE_INDEX,
         .dtypes = TD_DTYPES_INDEX,
-        .of_rows = true,
+        .part = TD_ROW_PART_QUERY,
+        .or_keys = true,
     },
 };
 
@@ -402,10 +374,11 @@ const struct td_op td_op_gather = {
     .n_outputs = 1,
     .errors = gather_errors,
     .example = "{\"params\":[[1,2],[3,4],[5,6]],\"indices\":[2,0]}",
-    .infer = gather_infer,
-    .cost = gather_cost,
-    .run = gather_run,
-    .merge = &gather_merge,
+    .infer = infer,
+    .cost = cost,
+    .run = run,
+    .rows = &gather_rows,
+    .detail = &(const struct detail){ resolve_gather },
 };
 
 static const struct td_input_spec batch_gather_inputs[] = {
@@ -414,6 +387,7 @@ static const struct td_input_spec batch_gather_inputs[] = {
         .summary = "The tensor to pick from, of rank 1 or more. It starts with all dimensions "
                    "of indices but the last.",
         .dtypes = TD_DTYPES_ALL,
+        .part = TD_ROW_PART_TABLE,
     },
     [TD_GATHERING_INDICES] = {
         .name = "indices",
@@ -421,6 +395,7 @@ static const struct td_input_spec batch_gather_inputs[] = {
                    "to the rank of params.",
         .role = TD_ROLE_INDEX,
         .dtypes = TD_DTYPES_INDEX,
+        .part = TD_ROW_PART_QUERY,
     },
 };
 
@@ -455,8 +430,9 @@ const struct td_op td_op_batch_gather = {
     .n_outputs = 1,
     .errors = batch_gather_errors,
     .example = "{\"params\":[[1,2,3],[4,5,6]],\"indices\":[[2,0],[1,1]]}",
-    .infer = batch_gather_infer,
-    .cost = batch_gather_cost,
-    .run = batch_gather_run,
-    .merge = &batch_gather_merge,
+    .infer = infer,
+    .cost = cost,
+    .run = run,
+    .rows = &batch_gather_rows,
+    .detail = &(const struct detail){ resolve_batch_gather },
 };

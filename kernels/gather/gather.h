@@ -45,6 +45,5 @@ struct td_gather_geometry {
     size_t row_bytes;      /* of the output; 0 for strings */
 };
 struct td_gather_geometry td_gather_geometry(const struct td_op_args *args);
-struct td_gather_geometry td_batch_gather_geometry(const struct td_op_args *args);
 
 #endif

@@ -1,10 +1,13 @@
 #include "kernels/gather_nd/gather_nd.h"
 
-#include "kernels/merge.h"
+#include "kernels/op_rows.h"
 #include "kernels/rows/gathering.h"
 
 #include <inttypes.h>
 #include <string.h>
+
+/* The attributes, in the order of the descriptor. */
+enum { ATTR_BATCH_DIMS, ATTR_BOUNDS, ATTR_COUNT };
 
 /* The arguments, with attributes checked against the shapes: params [B..., D_0, ..., D_{k-1},
  * Q...], indices [B..., I..., k]. */
@@ -178,19 +181,27 @@ static struct td_cost gather_nd_cost(const struct td_op_args *args)
 
 /* Without batch dimensions each tuple gives one row. The number of tuples must be representable:
  * empty tuples have no elements, so the product of their dimensions may overflow. */
-static bool can_merge(const struct td_op_args *args, uint32_t shared)
+static bool is_plain(const struct td_op_args *args)
 {
     struct resolved resolved;
     int64_t tuples;
-    (void)shared;
     return resolve(args, &resolved, NULL) == TD_OK && resolved.batch_dims == 0 &&
            td_shape_product(&resolved.indices->shape, 0, resolved.indices->shape.rank - 1, &tuples);
 }
 
-static const struct td_op_merge merge = {
-    .kind = TD_MERGE_CONCAT,
-    .can_merge = can_merge,
-    .row_rank = 1,
+static void space(const struct td_op_args *args, struct td_tuple_space *out)
+{
+    *out = td_gather_nd_geometry(args).space;
+}
+
+static const struct td_op_rows rows = {
+    .query_rank = 1,
+    .is_plain = is_plain,
+    .count_attr = TD_ROWS_NONE,
+    .policy_attr = ATTR_BOUNDS,
+    .found_output = TD_ROWS_NONE,
+    .numbers_output = TD_ROWS_NONE,
+    .space = space,
 };
 
 static const struct td_input_spec inputs[] = {
@@ -199,6 +210,7 @@ static const struct td_input_spec inputs[] = {
         .summary = "The tensor to pick from, of rank 1 or more. Its first batch_dims "
                    "dimensions are the same as in indices.",
         .dtypes = TD_DTYPES_ALL,
+        .part = TD_ROW_PART_TABLE,
     },
     [TD_GATHERING_INDICES] = {
         .name = "indices",
@@ -209,11 +221,12 @@ static const struct td_input_spec inputs[] = {
                    "[0, 1].",
         .role = TD_ROLE_INDEX,
         .dtypes = TD_DTYPES_INDEX,
+        .part = TD_ROW_PART_QUERY,
     },
 };
 
 static const struct td_attr_spec attrs[] = {
-    {
+    [ATTR_BATCH_DIMS] = {
         .name = "batch_dims",
         .summary = "The number of leading dimensions that params and indices share; less than "
                    "the rank of indices.",
@@ -221,7 +234,7 @@ static const struct td_attr_spec attrs[] = {
         .default_int = 0,
         .offset = offsetof(struct td_gather_nd_attrs, batch_dims),
     },
-    TD_GATHERING_BOUNDS(struct td_gather_nd_attrs),
+    [ATTR_BOUNDS] = TD_GATHERING_BOUNDS(struct td_gather_nd_attrs),
 };
 
 static const td_status errors[] = {
@@ -250,7 +263,7 @@ const struct td_op td_op_gather_nd = {
     .inputs = inputs,
     .n_inputs = 2,
     .attrs = attrs,
-    .n_attrs = 2,
+    .n_attrs = ATTR_COUNT,
     .outputs = outputs,
     .n_outputs = 1,
     .errors = errors,
@@ -258,5 +271,5 @@ const struct td_op td_op_gather_nd = {
     .infer = gather_nd_infer,
     .cost = gather_nd_cost,
     .run = gather_nd_run,
-    .merge = &merge,
+    .rows = &rows,
 };

@@ -2,6 +2,7 @@
 
 #include "kernels/key_dtype.h"
 #include "kernels/key_index/search.h"
+#include "kernels/op_rows.h"
 #include "kernels/rows/gathering.h"
 #include "kernels/workspace.h"
 
@@ -288,6 +289,22 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
     return copy_rows(&job, args, exec, err);
 }
 
+/* ---- Rows -------------------------------------------------------------------------------- */
+
+/* One default for all queries belongs to no query, and another call may have another one. */
+static bool is_plain(const struct td_op_args *args)
+{
+    return args->inputs[TD_LOOKUP_DEFAULT].count == 0 || has_default_rows(args);
+}
+
+static const struct td_op_rows rows = {
+    .is_plain = is_plain,
+    .count_attr = TD_ROWS_NONE,
+    .policy_attr = 0,
+    .found_output = FOUND,
+    .numbers_output = TD_ROWS_NONE,
+};
+
 /* ---- Descriptor -------------------------------------------------------------------------- */
 
 static const struct td_input_spec inputs_specs[] = {
@@ -296,6 +313,7 @@ static const struct td_input_spec inputs_specs[] = {
         .summary = "The table, of rank 1 or more. Each row along its first dimension has a key.",
         .dtypes = TD_DTYPES_ALL,
         .one_dtype = true,
+        .part = TD_ROW_PART_TABLE,
     },
     [TD_LOOKUP_KEYS] = {
         .name = "keys",
@@ -303,7 +321,7 @@ static const struct td_input_spec inputs_specs[] = {
         .role = TD_ROLE_KEY,
         .dtypes = TD_DTYPES_KEY_GIVEN,
         .one_dtype = true,
-        .of_rows = true,
+        .part = TD_ROW_PART_PER_ROW,
     },
     [TD_LOOKUP_QUERIES] = {
         .name = "queries",
@@ -311,6 +329,7 @@ static const struct td_input_spec inputs_specs[] = {
         .role = TD_ROLE_KEY,
         .dtypes = TD_DTYPES_KEY_GIVEN,
         .one_dtype = true,
+        .part = TD_ROW_PART_QUERY,
     },
     [TD_LOOKUP_DEFAULT] = {
         .name = "default",
@@ -319,6 +338,7 @@ static const struct td_input_spec inputs_specs[] = {
         .dtypes = TD_DTYPES_ALL,
         .one_dtype = true,
         .optional = true,
+        .part = TD_ROW_PART_PER_QUERY,
         .is_used = uses_default,
     },
 };
@@ -372,4 +392,5 @@ const struct td_op td_op_lookup = {
     .infer = infer,
     .cost = cost,
     .run = run,
+    .rows = &rows,
 };

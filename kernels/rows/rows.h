@@ -15,6 +15,7 @@
 #define TD_KERNELS_ROWS_H
 
 #include "kernels/exec.h"
+#include "kernels/op_rows.h"
 #include "kernels/rows/bounds.h"
 #include "kernels/tensor.h"
 
@@ -53,14 +54,6 @@ void td_rows_mark(const struct td_tensor *indices, int64_t begin, int64_t n, uin
 /* Adds 1 to counts[indices[begin + k]] for k in [0, n); the indices are in [0, bound). */
 void td_rows_count(const struct td_tensor *indices, int64_t begin, int64_t n, int64_t bound,
                    int64_t *counts);
-
-/* The dimensions that a tuple of `depth` components indexes. The row number of a tuple is the sum
- * of its components times the strides. With depth 0 there is one row, number 0. */
-struct td_tuple_space {
-    int depth;
-    int64_t bound[TD_MAX_RANK];
-    int64_t stride[TD_MAX_RANK];
-};
 
 /* As td_rows_check, for the components of tuples: *n_bad counts components, *first is a position in
  * the flattened index tensor. */

@@ -545,8 +545,8 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
     return status == TD_OK ? write_updates(&job, exec, err) : status;
 }
 
-td_status td_scatter_slices(const struct td_op_args *args, struct td_arena *arena,
-                            struct td_scatter_slices *out, struct td_error *err)
+static td_status written_slices(const struct td_op_args *args, struct td_arena *arena,
+                                struct td_written_slices *out, struct td_error *err)
 {
     struct td_error local;
     if (!err)
@@ -563,7 +563,7 @@ td_status td_scatter_slices(const struct td_op_args *args, struct td_arena *aren
         for (int64_t k = 0; k < n; k++)
             offsets[at + k] = (uint64_t)rows[k] * job.row_bytes;
     }
-    *out = (struct td_scatter_slices){ offsets, job.n, job.row_bytes };
+    *out = (struct td_written_slices){ offsets, job.n, job.row_bytes };
     return TD_OK;
 }
 
@@ -620,6 +620,8 @@ static const struct td_output_spec outputs[] = {
     },
 };
 
+static const struct td_op_change change = { .slices = written_slices };
+
 const struct td_op td_op_scatter = {
     .name = "scatter",
     .summary = "Writes elements or slices into a tensor by index tuples, or combines them with it.",
@@ -637,4 +639,5 @@ const struct td_op td_op_scatter = {
     .infer = infer,
     .cost = cost,
     .run = run,
+    .change = &change,
 };

@@ -24,7 +24,7 @@
 #ifndef TD_KERNELS_SCATTER_H
 #define TD_KERNELS_SCATTER_H
 
-#include "kernels/op.h"
+#include "kernels/op_change.h"
 
 typedef enum td_scatter_mode {
     TD_SCATTER_SET,
@@ -37,19 +37,5 @@ typedef enum td_scatter_mode {
 struct td_scatter_attrs {
     td_scatter_mode mode;
 };
-
-/* Not one of td_ops(): it runs on a resident tensor, under the URL path of that tensor. */
-extern const struct td_op td_op_scatter;
-
-/* The bytes that a call writes: update i is written to the `slice_bytes` bytes at offsets[i] of the
- * output; count is 0 when there are no bytes to write. To be called after infer, for indices in
- * range, not for strings. offsets is allocated in arena. */
-struct td_scatter_slices {
-    const uint64_t *offsets;
-    int64_t count;
-    size_t slice_bytes;
-};
-TD_MUST_CHECK td_status td_scatter_slices(const struct td_op_args *args, struct td_arena *arena,
-                                          struct td_scatter_slices *out, struct td_error *err);
 
 #endif

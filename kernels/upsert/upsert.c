@@ -124,8 +124,8 @@ static td_status find_distinct(const struct td_tensor *keys, struct td_exec *exe
     return status == TD_INVALID_ARGUMENT ? td_distinct_keys_find(keys, exec, out, err) : status;
 }
 
-td_status td_upsert_find(const struct td_op_args *args, struct td_exec *exec,
-                         struct td_row_change *out, struct td_error *err)
+static td_status upsert_find(const struct td_op_args *args, struct td_exec *exec,
+                             struct td_row_change *out, struct td_error *err)
 {
     const struct td_tensor *keys = input(args, TD_UPSERT_KEYS);
     const int64_t n_before = input(args, TD_UPSERT_ROW_KEYS)->numel;
@@ -194,8 +194,8 @@ static int64_t fill_gaps(const uint64_t *removed, int64_t n_before, int64_t n_ro
     return n;
 }
 
-td_status td_remove_find(const struct td_op_args *args, struct td_exec *exec,
-                         struct td_row_change *out, struct td_error *err)
+static td_status remove_find(const struct td_op_args *args, struct td_exec *exec,
+                             struct td_row_change *out, struct td_error *err)
 {
     const int64_t n_before = input(args, TD_UPSERT_ROW_KEYS)->numel;
     const size_t words = (size_t)n_before / 64 + 1;
@@ -220,98 +220,6 @@ td_status td_remove_find(const struct td_op_args *args, struct td_exec *exec,
     return TD_OK;
 }
 
-/* ---- Application --------------------------------------------------------------------------- */
-
-struct application {
-    const struct td_row_change *change;
-    const struct td_tensor *table, *rows;
-    struct td_tensor *out;
-    int64_t n_before;  /* rows of the table */
-    size_t row_bytes;  /* of numbers */
-    int64_t row_numel; /* of strings */
-    int64_t *sources;  /* of strings: the row, counted as in `from`, that each row of out is */
-};
-
-/* Bytes copied by one range. */
-enum { GRAIN_BYTES = 256 * 1024 };
-
-static void move_range(void *context, int64_t begin, int64_t end)
-{
-    const struct application *job = context;
-    for (int64_t i = begin; i < end; i++) {
-        const int64_t from = job->change->from[i];
-        const char *source =
-            from < job->n_before
-                ? (const char *)job->table->data + (size_t)from * job->row_bytes
-                : (const char *)job->rows->data + (size_t)(from - job->n_before) * job->row_bytes;
-        memcpy((char *)job->out->data + (size_t)job->change->to[i] * job->row_bytes, source,
-               job->row_bytes);
-    }
-}
-
-static td_status move_numbers(struct application *job, struct td_exec *exec, struct td_error *err)
-{
-    if (job->row_bytes == 0)
-        return TD_OK;
-    return td_exec_for(exec, job->change->n, (int64_t)(GRAIN_BYTES / job->row_bytes) + 1,
-                       move_range, job, err);
-}
-
-static const struct td_string_row *string_rows(const void *context, int64_t begin, int64_t n,
-                                               struct td_string_row *rows)
-{
-    const struct application *job = context;
-    for (int64_t i = 0; i < n; i++) {
-        const int64_t source = job->sources[begin + i];
-        const bool is_new = source >= job->n_before;
-        const struct td_tensor *tensor = is_new ? job->rows : job->table;
-        const int64_t row = is_new ? source - job->n_before : source;
-        rows[i] = (struct td_string_row){ tensor->offsets + row * job->row_numel, tensor->data };
-    }
-    return rows;
-}
-
-static td_status join_strings(struct application *job, struct td_exec *exec, struct td_error *err)
-{
-    const struct td_row_change *change = job->change;
-    if (job->out->numel == 0) {
-        job->out->offsets[0] = 0;
-        job->out->bytes = 0;
-        return TD_OK;
-    }
-    job->sources = td_arena_alloc(exec->arena, (size_t)change->n_rows, sizeof *job->sources, err);
-    if (!job->sources)
-        return TD_MEMORY_EXHAUSTED;
-    for (int64_t row = 0; row < change->n_rows; row++)
-        job->sources[row] = row;
-    for (int64_t i = 0; i < change->n; i++)
-        job->sources[change->to[i]] = change->from[i];
-    const struct td_strings strings = { .out = job->out,
-                                        .n_rows = change->n_rows,
-                                        .row_numel = job->row_numel,
-                                        .rows = string_rows,
-                                        .context = job };
-    return td_strings_run(&strings, exec, err);
-}
-
-td_status td_row_change_apply(const struct td_row_change *change, const struct td_tensor *table,
-                              const struct td_tensor *rows, struct td_tensor *out,
-                              struct td_exec *exec, struct td_error *err)
-{
-    struct application job = { .change = change,
-                               .table = table,
-                               .rows = rows,
-                               .out = out,
-                               .n_before = table->shape.dim[0],
-                               .row_numel = 1 };
-    assert(out->shape.dim[0] == change->n_rows);
-    for (int d = 1; d < table->shape.rank; d++)
-        job.row_numel *= table->shape.dim[d];
-    job.row_bytes = (size_t)job.row_numel * td_dtype_info(table->dtype)->size;
-    return table->dtype == TD_DTYPE_STRING ? join_strings(&job, exec, err)
-                                           : move_numbers(&job, exec, err);
-}
-
 /* ---- The descriptors ----------------------------------------------------------------------- */
 
 static const struct td_input_spec inputs[] = {
@@ -320,6 +228,7 @@ static const struct td_input_spec inputs[] = {
         .summary = "The table, of rank 1 or more.",
         .dtypes = TD_DTYPES_ALL,
         .one_dtype = true,
+        .part = TD_ROW_PART_TABLE,
     },
     [TD_UPSERT_ROW_KEYS] = {
         .name = ROW_KEYS,
@@ -327,6 +236,7 @@ static const struct td_input_spec inputs[] = {
         .role = TD_ROLE_KEY,
         .dtypes = TD_DTYPES_KEY_GIVEN,
         .one_dtype = true,
+        .part = TD_ROW_PART_PER_ROW,
     },
     [TD_UPSERT_KEYS] = {
         .name = "keys",
@@ -334,17 +244,23 @@ static const struct td_input_spec inputs[] = {
         .role = TD_ROLE_KEY,
         .dtypes = TD_DTYPES_KEY_GIVEN,
         .one_dtype = true,
+        .part = TD_ROW_PART_QUERY,
     },
     [TD_UPSERT_ROWS] = {
         .name = "rows",
         .summary = "A row for each key, keys.shape + params.shape[1:].",
         .dtypes = TD_DTYPES_ALL,
         .one_dtype = true,
+        .part = TD_ROW_PART_PER_QUERY,
     },
 };
 
 static const td_status errors[] = { TD_SHAPE_MISMATCH, TD_UNSUPPORTED_DTYPE, TD_INVALID_ARGUMENT,
                                     TD_RESOURCE_LIMIT, TD_OK };
+
+static const struct td_op_change upsert_change = { .find = upsert_find,
+                                                   .found = "replaced",
+                                                   .added = "appended" };
 
 const struct td_op td_op_upsert = {
     .name = "upsert",
@@ -354,7 +270,10 @@ const struct td_op td_op_upsert = {
     .errors = errors,
     .infer = infer_upsert,
     .cost = cost_upsert,
+    .change = &upsert_change,
 };
+
+static const struct td_op_change remove_change = { .find = remove_find, .found = "removed" };
 
 const struct td_op td_op_remove = {
     .name = "remove",
@@ -364,4 +283,5 @@ const struct td_op td_op_remove = {
     .errors = errors,
     .infer = infer_remove,
     .cost = cost_remove,
+    .change = &remove_change,
 };

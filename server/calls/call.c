@@ -176,7 +176,8 @@ td_status td_call_decode(struct td_call *call)
     td_status status = expand(call);
     if (status == TD_OK && call->task->decode)
         status = decode(call);
-    call->decoded = status == TD_OK;
+    if (status == TD_OK)
+        call->next = TD_NEXT_ADMIT;
     td_times_end(&call->times, "decode", &call->times.decode, td_now_ns());
     return status;
 }
@@ -184,7 +185,8 @@ td_status td_call_decode(struct td_call *call)
 td_status td_call_admit(struct td_call *call, struct td_admission *admission)
 {
     const td_status status = call->task->admit ? call->task->admit(call, admission) : TD_OK;
-    call->admitted = status == TD_OK;
+    if (status == TD_OK)
+        call->next = TD_NEXT_COMPUTE;
     return status;
 }
 
@@ -282,9 +284,9 @@ bool td_call_client_left(const struct td_call *call)
 /* What the call does: "the request was being read". */
 static const char *activity(const struct td_call *call, char *text, size_t size)
 {
-    if (!call->decoded)
+    if (call->next == TD_NEXT_DECODE)
         return "the request was being read";
-    if (call->changed || (call->computed && !call->task->change))
+    if (call->next == TD_NEXT_ENCODE || (call->next >= TD_NEXT_CHANGE && !call->task->change))
         return "the reply was being written";
     snprintf(text, size, "%s was being computed", td_call_subject(call));
     return text;

@@ -51,6 +51,16 @@ typedef td_status td_handler(struct td_call *call);
 /* Where a call changes something. */
 typedef enum td_effect { TD_EFFECT_NONE, TD_EFFECT_MEMORY, TD_EFFECT_DISK } td_effect;
 
+/* The stages of a task, in this order. A call that changes nothing stays at TD_NEXT_CHANGE while it
+ * is encoded. */
+typedef enum td_stage {
+    TD_NEXT_DECODE,
+    TD_NEXT_ADMIT,
+    TD_NEXT_COMPUTE,
+    TD_NEXT_CHANGE,
+    TD_NEXT_ENCODE
+} td_stage;
+
 /* What a request runs, as stages. The scheduler runs them in this order, on the I/O thread or on a
  * worker. Each requires the one before; NULL: nothing to do. On failure call->error is set. */
 struct td_task {
@@ -150,6 +160,7 @@ struct td_call {
     const struct td_op *op; /* NULL: none */
     td_handler *handler;    /* one of handler and task is set */
     const struct td_task *task;
+    td_stage next;     /* the stage of the task that is to come */
     void *state;       /* the task's own, in the arena */
     size_t body_limit; /* of the route; may be one of TD_BODY_... */
     int operation;     /* enum td_operation, for metrics */
@@ -184,7 +195,6 @@ struct td_call {
     bool replied;           /* the reply was passed to the HTTP library */
     bool close_connection;
     bool gone; /* the client has disconnected; no reply is sent */
-    bool decoded, admitted, computed, changed;
     struct td_error error;
     struct td_reply reply;
     struct td_times times;

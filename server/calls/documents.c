@@ -3,7 +3,6 @@
 #include "api/describe.h"
 #include "api/message/problem.h"
 #include "api/text/suggest.h"
-#include "kernels/einsum/einsum.h"
 #include "server/calls/services_open.h"
 
 #include <inttypes.h>
@@ -15,15 +14,9 @@ td_status td_get_ops(struct td_call *call)
     return td_describe_ops(&call->arena, &call->reply, &call->error);
 }
 
-/* The path that plans an op without data; NULL: none. */
-static const char *plan_path(const struct td_op *op)
-{
-    return op == &td_op_einsum ? "/v1/einsum/plan" : NULL;
-}
-
 td_status td_get_op(struct td_call *call)
 {
-    return td_describe_op(call->op, plan_path(call->op), &call->arena, &call->reply, &call->error);
+    return td_describe_op(call->op, &call->arena, &call->reply, &call->error);
 }
 
 td_status td_get_devices(struct td_call *call)

@@ -1,7 +1,6 @@
 #include "server/calls/models.h"
 
 #include "api/text/suggest.h"
-#include "kernels/gather/gather.h"
 #include "kernels/name.h"
 #include "server/calls/services.h"
 #include "server/store/aliases.h"
@@ -9,8 +8,6 @@
 
 #include <stdio.h>
 #include <string.h>
-
-const struct td_op *const td_table_model_op = &td_op_gather;
 
 static const char only_version[] = "1";
 
@@ -163,7 +160,7 @@ td_status td_model_find(struct td_call *call, struct td_oip_model *out)
     call->table.known = true;
     *out = (struct td_oip_model){ .name = call->table.model,
                                   .version = td_model_version(listing.name),
-                                  .op = td_table_model_op,
+                                  .op = td_table_op,
                                   .table = listing.tensor };
     return TD_OK;
 }

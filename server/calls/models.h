@@ -14,9 +14,6 @@
 #include "api/oip/oip.h"
 #include "server/calls/call.h"
 
-/* The op of the models of tables. */
-extern const struct td_op *const td_table_model_op;
-
 /* The model that the path names; its texts and table live as long as the call. For a table also
  * sets call->table.name to the name of the tensor. */
 TD_MUST_CHECK td_status td_model_find(struct td_call *call, struct td_oip_model *out);

@@ -1,8 +1,8 @@
 #include "server/calls/plan_task.h"
 
 #include "api/codec.h"
-#include "api/einsum_plan.h"
 #include "api/message/attrs.h"
+#include "api/plan.h"
 #include "server/calls/op_task.h"
 #include "server/calls/services.h"
 
@@ -28,8 +28,8 @@ static td_status plan(struct td_call *call)
     const td_status status = td_op_device(call);
     if (status != TD_OK)
         return status;
-    return td_einsum_plan_reply(call->body, call->body_bytes, &limits, &call->arena, &call->request,
-                                &call->reply, &call->error);
+    return td_plan_reply(call->body, call->body_bytes, &limits, &call->arena, &call->request,
+                         &call->reply, &call->error);
 }
 
 const struct td_task td_plan_task = { .begin = begin_plan,

@@ -4,6 +4,7 @@
 #include "kernels/key_dtype.h"
 #include "kernels/key_index/search.h"
 #include "kernels/name.h"
+#include "kernels/op_rows.h"
 #include "server/store/store.h"
 #include "server/store/table_name.h"
 
@@ -95,27 +96,23 @@ static td_status fill_keys(struct td_call *call)
     return TD_OK;
 }
 
-/* Row numbers are those of the table's rows only along its first dimension. */
+/* Keys are those of the table's rows along its first dimension. After describe_rows. */
 static td_status check_axis(struct td_call *call)
 {
-    static const char *const names[] = { "axis", "batch_dims" };
     const struct td_op *op = call->op;
-    const struct td_tensor *table = table_of(call);
-    for (int i = 0; i < op->n_attrs; i++)
-        for (int j = 0; j < 2; j++) {
-            int64_t value;
-            if (strcmp(op->attrs[i].name, names[j]) != 0)
-                continue;
-            memcpy(&value, call->request.args.attrs + op->attrs[i].offset, sizeof value);
-            const bool is_first = value == 0 || (j == 0 && table && value == -table->shape.rank);
-            if (is_first || !(call->request.args.attrs_set >> i & 1))
-                continue;
-            td_error_set(&call->error, TD_INVALID_ARGUMENT,
-                         "%s is %" PRId64 ", but keys choose rows along dimension 0 of the "
-                         "table; 0 is expected",
-                         names[j], value);
-            return td_error_at_attribute(&call->error, TD_INVALID_ARGUMENT, names[j]);
-        }
+    const struct td_op_args *args = &call->request.args;
+    const uint32_t given = op->rows->plain_attrs & args->attrs_set;
+    for (int i = 0; i < op->n_attrs && given && !op->rows->is_plain(args); i++) {
+        int64_t value;
+        memcpy(&value, args->attrs + op->attrs[i].offset, sizeof value);
+        if (!(given >> i & 1) || value == 0)
+            continue;
+        td_error_set(&call->error, TD_INVALID_ARGUMENT,
+                     "%s is %" PRId64 ", but keys choose rows along dimension 0 of the table; 0 "
+                     "is expected",
+                     op->attrs[i].name, value);
+        return td_error_at_attribute(&call->error, TD_INVALID_ARGUMENT, op->attrs[i].name);
+    }
     return TD_OK;
 }
 
@@ -189,10 +186,10 @@ td_status td_row_keys_bind(struct td_call *call)
     if (status == TD_OK)
         status = td_tensor_align(call->request.row_keys, &call->arena, &call->error);
     if (status == TD_OK)
-        status = check_axis(call);
+        status = describe_rows(call);
     if (status == TD_OK)
-        status = check_bounds(call);
-    return status == TD_OK ? describe_rows(call) : status;
+        status = check_axis(call);
+    return status == TD_OK ? check_bounds(call) : status;
 }
 
 /* Keys were given, but as those of the rows, which the table has; the queries are missing. */

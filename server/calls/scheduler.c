@@ -273,10 +273,11 @@ static void back_from_device(struct td_call *call)
     const struct td_admission *admission = &call->admission;
     uint64_t left = 0;
     if (!td_device_call_is_refused(call))
-        left = admission->encode_ns +
-               (call->computed || td_device_call_is_done(call) ? 0 : admission->compute_ns);
+        left = admission->encode_ns + (call->next >= TD_NEXT_CHANGE || td_device_call_is_done(call)
+                                           ? 0
+                                           : admission->compute_ns);
     call->job.cost_ns = job_cost(call, left);
-    call->job.deadline_ns = call->computed ? TD_NEVER : call->deadline_ns;
+    call->job.deadline_ns = call->next >= TD_NEXT_CHANGE ? TD_NEVER : call->deadline_ns;
     call->job.keep = true;
     submit_to(call, call->services->workers);
 }
@@ -319,9 +320,9 @@ static td_status prepare(struct td_call *call, struct td_worker *worker, bool *p
 {
     const int64_t taken = call->times.stage_end;
     td_status status = TD_OK;
-    if (call->changed) /* returned from an upload, complete or not */
+    if (call->next == TD_NEXT_ENCODE) /* returned from an upload, complete or not */
         return TD_OK;
-    if (call->computed) /* has waited to make its change */
+    if (call->next == TD_NEXT_CHANGE) /* has waited to make it */
         return taken > start_by(call) ? waited_too_long(call) : TD_OK;
     if (td_device_call_is_refused(call))
         return call->error.status;
@@ -329,9 +330,9 @@ static td_status prepare(struct td_call *call, struct td_worker *worker, bool *p
         return taken > call->deadline_ns ? waited_too_long(call) : TD_OK;
     if (taken > start_by(call))
         return waited_too_long(call);
-    if (call->admitted)
+    if (call->next == TD_NEXT_COMPUTE)
         return TD_OK;
-    if (!call->decoded)
+    if (call->next == TD_NEXT_DECODE)
         status = td_call_decode(call);
     if (status == TD_OK && taken > start_by(call)) /* the body may have set it */
         return waited_too_long(call);
@@ -352,11 +353,12 @@ static td_status prepare(struct td_call *call, struct td_worker *worker, bool *p
 /* Computes the call unless a device has done so. */
 static td_status compute(struct td_call *call, struct td_worker *worker)
 {
-    if (call->computed)
+    if (call->next >= TD_NEXT_CHANGE)
         return TD_OK;
     const td_status status =
         td_device_call_is_done(call) ? td_device_call_finish(call) : td_call_compute(call, worker);
-    call->computed = status == TD_OK;
+    if (status == TD_OK)
+        call->next = TD_NEXT_CHANGE;
     return status;
 }
 
@@ -410,10 +412,11 @@ static bool changes_later(struct td_call *call, struct td_worker *worker, td_sta
 /* Makes the change, if there is one. */
 static td_status change(struct td_call *call, struct td_worker *worker)
 {
-    if (call->effect == TD_EFFECT_NONE || call->changed)
+    if (call->effect == TD_EFFECT_NONE || call->next == TD_NEXT_ENCODE)
         return TD_OK;
     const td_status status = td_call_change(call, worker);
-    call->changed = status == TD_OK;
+    if (status == TD_OK)
+        call->next = TD_NEXT_ENCODE;
     leave(call);
     return status;
 }
@@ -431,7 +434,7 @@ static void run(struct td_job *job, struct td_worker *worker)
 {
     struct td_call *call = (struct td_call *)(void *)job;
     const uint64_t queued_ns = job->cost_ns;
-    const bool admitted = call->admitted;
+    const bool admitted = call->next >= TD_NEXT_COMPUTE;
     bool put_back = false;
     left_queue(call);
     const int64_t begun = call->times.stage_end;
@@ -444,7 +447,7 @@ static void run(struct td_job *job, struct td_worker *worker)
             return;
         if (status == TD_OK)
             status = compute(call, worker);
-        if (status == TD_OK && !call->changed && changes_later(call, worker, &status))
+        if (status == TD_OK && call->next != TD_NEXT_ENCODE && changes_later(call, worker, &status))
             return;
         if (status == TD_OK)
             status = change(call, worker);
@@ -478,7 +481,7 @@ static void drop(struct td_job *job, td_status why)
     struct td_call *call = (struct td_call *)(void *)job;
     leave(call); /* now, since the refusal may be delayed */
     /* A call that has made its change, or got its result, is finished: encoding is short. */
-    if (call->changed ||
+    if (call->next == TD_NEXT_ENCODE ||
         (why == TD_DRAINING && td_device_call_is_done(call) && effect_of(call) == TD_EFFECT_NONE &&
          td_device_call_finish(call) == TD_OK)) {
         left_queue(call);

@@ -4,8 +4,8 @@
 #include "api/message/attrs.h"
 #include "kernels/key_index/key_index.h"
 #include "kernels/name.h"
-#include "kernels/scatter/scatter.h"
-#include "kernels/upsert/upsert.h"
+#include "kernels/op_rows.h"
+#include "kernels/rows/row_change.h"
 #include "server/calls/audit.h"
 #include "server/calls/op_task.h"
 #include "server/calls/services.h"
@@ -16,6 +16,16 @@
 #include <string.h>
 
 /* ---- all of them ----------------------------------------------------------------------------- */
+
+static bool is_by_key(const struct td_op *op)
+{
+    return op->change->find;
+}
+
+static struct td_operand *input_of(struct td_call *call, td_row_part part)
+{
+    return &call->request.args.inputs[td_op_rows_input(call->op, part)];
+}
 
 static td_status begin(struct td_call *call)
 {
@@ -63,13 +73,13 @@ static td_status describe_inputs(struct td_call *call, const struct td_tensor *t
     state->tensor = without_data(table);
     call->request.table = state->write.name;
     call->request.args.inputs[0] = (struct td_operand){ &state->tensor, 1 };
-    if (call->op == &td_op_scatter)
+    if (!is_by_key(call->op))
         return TD_OK;
     if (!table->keys)
         return no_keys(call);
     state->keys = without_data(table->keys);
     state->keys.key_index = table->keys->key_index ? &there_is_one : NULL;
-    call->request.args.inputs[TD_UPSERT_ROW_KEYS] = (struct td_operand){ &state->keys, 1 };
+    *input_of(call, TD_ROW_PART_PER_ROW) = (struct td_operand){ &state->keys, 1 };
     return TD_OK;
 }
 
@@ -81,8 +91,7 @@ static td_status check_parts(struct td_call *call, const struct td_tensor *table
     const struct td_tensor_call *state = call->state;
     const struct td_tensor *found;
     char part[TD_TENSOR_NAME];
-    if (call->op == &td_op_scatter ||
-        (table->dtype != TD_DTYPE_INT8 && table->dtype != TD_DTYPE_UINT8))
+    if (!is_by_key(call->op) || (table->dtype != TD_DTYPE_INT8 && table->dtype != TD_DTYPE_UINT8))
         return TD_OK;
     for (int i = 0; i < TD_TABLE_PARTS; i++) {
         const td_status status = td_tables_find_part(
@@ -115,17 +124,32 @@ static td_status describe(struct td_call *call)
     return status;
 }
 
-/* Keys, in a request to scatter. */
+/* The op that writes rows by their keys. */
+static const struct td_op *writer_by_key(void)
+{
+#define TD_OP(folder, name) &td_op_##name,
+    static const struct td_op *const changes[] = {
+#include "kernels/changes.def"
+    };
+#undef TD_OP
+    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++)
+        if (is_by_key(changes[i]) && td_op_rows_input(changes[i], TD_ROW_PART_PER_QUERY) >= 0)
+            return changes[i];
+    return NULL;
+}
+
+/* Keys, in a request that takes row numbers. */
 static td_status explain_keys(struct td_call *call, td_status status)
 {
     static const char member[] = "/" TD_TABLE_KEYS;
     struct td_error *err = &call->error;
     const struct td_tensor_call *state = call->state;
-    if (call->op == &td_op_scatter && status == TD_MALFORMED_REQUEST && err->has_pointer &&
+    const struct td_op *writer = writer_by_key();
+    if (!is_by_key(call->op) && writer && status == TD_MALFORMED_REQUEST && err->has_pointer &&
         td_name_ends(member, err->pointer, err->pointer_length))
         snprintf(err->message, sizeof err->message,
                  "%s takes row numbers, not keys; POST /v1/tensors/%s/%s writes rows by key",
-                 call->op->name, state->write.name, td_op_upsert.name);
+                 call->op->name, state->write.name, writer->name);
     return status;
 }
 
@@ -164,7 +188,7 @@ static void init_exec(struct td_call *call, struct td_worker *worker, struct td_
 
 /* Ends the update: publishes it, or not. */
 static td_status end(struct td_call *call, td_status status, struct td_store_update *update,
-                     const struct td_scatter_slices *slices)
+                     const struct td_written_slices *slices)
 {
     struct td_tensor_call *state = call->state;
     if (status == TD_OK)
@@ -182,13 +206,13 @@ static td_status end(struct td_call *call, td_status status, struct td_store_upd
     return status;
 }
 
-/* ---- scatter --------------------------------------------------------------------------------- */
+/* ---- in place -------------------------------------------------------------------------------- */
 
 /* Applies the update to the new version. Its tensor may differ from the one that the body was
  * decoded for: if another writer has replaced that one meanwhile, the newer one is updated if
  * possible. */
-static td_status scatter(struct td_call *call, struct td_store_update *update, struct td_exec *exec,
-                         struct td_scatter_slices *slices)
+static td_status write_rows(struct td_call *call, struct td_store_update *update,
+                            struct td_exec *exec, struct td_written_slices *slices)
 {
     struct td_op_args *args = &call->request.args;
     struct td_tensor *output;
@@ -212,26 +236,26 @@ static td_status scatter(struct td_call *call, struct td_store_update *update, s
         return status;
     }
     if (output->dtype != TD_DTYPE_STRING)
-        return td_scatter_slices(args, &call->arena, slices, &call->error);
+        return call->op->change->slices(args, &call->arena, slices, &call->error);
     update->tensor = *output;
     return TD_OK;
 }
 
-static td_status change_scatter(struct td_call *call, struct td_worker *worker)
+static td_status change_in_place(struct td_call *call, struct td_worker *worker)
 {
     const struct td_tensor_call *state = call->state;
     struct td_pool_exec exec;
     struct td_store_update *update = NULL;
-    struct td_scatter_slices slices = { 0 };
+    struct td_written_slices slices = { 0 };
     init_exec(call, worker, &exec);
     const td_status status = td_store_update_begin(call->services->store, &state->write,
                                                    &call->arena, &exec.base, &update, &call->error);
     if (status != TD_OK)
         return td_tables_hide(&call->tables, state->write.name, status, &call->error);
-    return end(call, scatter(call, update, &exec.base, &slices), update, &slices);
+    return end(call, write_rows(call, update, &exec.base, &slices), update, &slices);
 }
 
-/* ---- upsert, remove -------------------------------------------------------------------------- */
+/* ---- by key ---------------------------------------------------------------------------------- */
 
 /* The inputs of the version that is being changed. */
 static td_status set_inputs(struct td_call *call, const struct td_store_update *update)
@@ -244,8 +268,8 @@ static td_status set_inputs(struct td_call *call, const struct td_store_update *
         return no_keys(call);
     inputs[0] = *update->before;
     inputs[1] = *update->before->keys;
-    args->inputs[TD_UPSERT_PARAMS] = (struct td_operand){ &inputs[0], 1 };
-    args->inputs[TD_UPSERT_ROW_KEYS] = (struct td_operand){ &inputs[1], 1 };
+    args->inputs[0] = (struct td_operand){ &inputs[0], 1 };
+    *input_of(call, TD_ROW_PART_PER_ROW) = (struct td_operand){ &inputs[1], 1 };
     return td_op_infer(call->op, args, &call->arena, &call->error);
 }
 
@@ -272,7 +296,8 @@ static bool changes_keys(const struct td_row_change *change, const struct td_ten
 static td_status change_rows(struct td_call *call, struct td_store_update *update,
                              const struct td_row_change *change, struct td_exec *exec)
 {
-    const struct td_tensor *rows = call->request.args.inputs[TD_UPSERT_ROWS].tensors;
+    const bool has_rows = td_op_rows_input(call->op, TD_ROW_PART_PER_QUERY) >= 0;
+    const struct td_tensor *rows = has_rows ? input_of(call, TD_ROW_PART_PER_QUERY)->tensors : NULL;
     td_status status =
         update->before->dtype == TD_DTYPE_STRING
             ? resize(update->before, change->n_rows, &call->arena, &update->tensor, &call->error)
@@ -286,7 +311,7 @@ static td_status change_keys(struct td_call *call, struct td_store_update *updat
                              const struct td_row_change *change, struct td_exec *exec)
 {
     const struct td_tensor *before = update->before->keys,
-                           *keys = call->request.args.inputs[TD_UPSERT_KEYS].tensors;
+                           *keys = input_of(call, TD_ROW_PART_QUERY)->tensors;
     struct td_tensor *after = td_arena_alloc(&call->arena, 1, sizeof *after, &call->error);
     if (!after)
         return call->error.status;
@@ -298,7 +323,7 @@ static td_status change_keys(struct td_call *call, struct td_store_update *updat
 
 /* Where rows were written in a table that has as many as before. */
 static td_status written_slices(const struct td_row_change *change, const struct td_tensor *table,
-                                struct td_arena *arena, struct td_scatter_slices *out,
+                                struct td_arena *arena, struct td_written_slices *out,
                                 struct td_error *err)
 {
     const size_t row_bytes =
@@ -308,13 +333,13 @@ static td_status written_slices(const struct td_row_change *change, const struct
         return err->status;
     for (int64_t i = 0; i < change->n; i++)
         offsets[i] = (uint64_t)change->to[i] * row_bytes;
-    *out = (struct td_scatter_slices){ offsets, change->n, row_bytes };
+    *out = (struct td_written_slices){ offsets, change->n, row_bytes };
     return TD_OK;
 }
 
 static td_status apply(struct td_call *call, struct td_store_update *update,
                        const struct td_row_change *change, struct td_exec *exec,
-                       struct td_scatter_slices *slices)
+                       struct td_written_slices *slices)
 {
     td_status status = change_rows(call, update, change, exec);
     if (status != TD_OK)
@@ -324,16 +349,23 @@ static td_status apply(struct td_call *call, struct td_store_update *update,
                : written_slices(change, &update->tensor, &call->arena, slices, &call->error);
 }
 
-typedef td_status find_fn(const struct td_op_args *args, struct td_exec *exec,
-                          struct td_row_change *out, struct td_error *err);
-
-static td_status change_by_key(struct td_call *call, struct td_worker *worker, find_fn *find,
-                               struct td_row_change *change)
+/* What the reply says of the rows. */
+static void count_rows(const struct td_op_change *op, const struct td_row_change *change,
+                       struct td_row_count *rows)
 {
-    const struct td_tensor_call *state = call->state;
+    if (op->found)
+        *rows++ = (struct td_row_count){ op->found, change->n_found };
+    if (op->added)
+        *rows = (struct td_row_count){ op->added, change->n - change->n_found };
+}
+
+static td_status change_by_key(struct td_call *call, struct td_worker *worker)
+{
+    struct td_tensor_call *state = call->state;
     struct td_pool_exec exec;
     struct td_store_update *update = NULL;
-    struct td_scatter_slices slices = { 0 };
+    struct td_row_change change = { 0 };
+    struct td_written_slices slices = { 0 };
     init_exec(call, worker, &exec);
     td_status status = td_store_update_open(call->services->store, &state->write, &call->arena,
                                             &exec.base, &update, &call->error);
@@ -341,54 +373,24 @@ static td_status change_by_key(struct td_call *call, struct td_worker *worker, f
         return td_tables_hide(&call->tables, state->write.name, status, &call->error);
     status = set_inputs(call, update);
     if (status == TD_OK)
-        status = find(&call->request.args, &exec.base, change, &call->error);
+        status = call->op->change->find(&call->request.args, &exec.base, &change, &call->error);
     if (status == TD_OK)
-        status = apply(call, update, change, &exec.base, &slices);
-    return end(call, status, update, &slices);
-}
-
-static td_status change_upsert(struct td_call *call, struct td_worker *worker)
-{
-    struct td_tensor_call *state = call->state;
-    struct td_row_change change = { 0 };
-    const td_status status = change_by_key(call, worker, td_upsert_find, &change);
-    if (status == TD_OK) {
-        state->listing.rows[0] = (struct td_row_count){ "replaced", change.n_found };
-        state->listing.rows[1] = (struct td_row_count){ "appended", change.n - change.n_found };
-    }
+        status = apply(call, update, &change, &exec.base, &slices);
+    status = end(call, status, update, &slices);
+    if (status == TD_OK)
+        count_rows(call->op->change, &change, state->listing.rows);
     return status;
 }
 
-static td_status change_remove(struct td_call *call, struct td_worker *worker)
+static td_status change_table(struct td_call *call, struct td_worker *worker)
 {
-    struct td_tensor_call *state = call->state;
-    struct td_row_change change = { 0 };
-    const td_status status = change_by_key(call, worker, td_remove_find, &change);
-    if (status == TD_OK)
-        state->listing.rows[0] = (struct td_row_count){ "removed", change.n_found };
-    return status;
+    return is_by_key(call->op) ? change_by_key(call, worker) : change_in_place(call, worker);
 }
 
-const struct td_task td_tensor_scatter_task = { .begin = begin,
-                                                .argument = argument,
-                                                .decode = decode,
-                                                .admit = admit,
-                                                .effect = td_tensor_call_effect,
-                                                .change = change_scatter,
-                                                .encode = td_tensor_call_encode_listing };
-
-const struct td_task td_table_upsert_task = { .begin = begin,
+const struct td_task td_table_change_task = { .begin = begin,
                                               .argument = argument,
                                               .decode = decode,
                                               .admit = admit,
                                               .effect = td_tensor_call_effect,
-                                              .change = change_upsert,
-                                              .encode = td_tensor_call_encode_listing };
-
-const struct td_task td_table_remove_task = { .begin = begin,
-                                              .argument = argument,
-                                              .decode = decode,
-                                              .admit = admit,
-                                              .effect = td_tensor_call_effect,
-                                              .change = change_remove,
+                                              .change = change_table,
                                               .encode = td_tensor_call_encode_listing };

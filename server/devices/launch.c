@@ -137,9 +137,11 @@ static td_status describe_one(struct td_launch *launch, const struct td_batch_it
                      : copy_tensors(&launch->args.outputs, launch->args.n_outputs, arena, err);
     if (status != TD_OK)
         return status;
-    launch->n_outputs = launch->args.n_outputs;
-    launch->begins = td_arena_alloc(arena, (size_t)launch->n_outputs, sizeof(size_t), err);
-    return launch->begins ? TD_OK : err->status;
+    launch->begins = td_arena_alloc(arena, (size_t)launch->args.n_outputs, sizeof(size_t), err);
+    if (!launch->begins)
+        return err->status;
+    memset(launch->begins, 0, (size_t)launch->args.n_outputs * sizeof(size_t));
+    return TD_OK;
 }
 
 static td_status describe_merged(struct td_launch *launch, struct td_batch_item *const *items,
@@ -160,7 +162,6 @@ static td_status describe_merged(struct td_launch *launch, struct td_batch_item 
     launch->args = merged.args;
     launch->calls = calls;
     launch->item_end = merged.item_end;
-    launch->n_outputs = 1;
     launch->begins = merged.output_begin;
     return TD_OK;
 }
@@ -193,11 +194,12 @@ static td_status lay_out(struct td_launch *launch, struct td_arena *arena, struc
         if (!td_launch_is_table(launch->tables, i))
             fits = place(&launch->in_bytes, td_launch_input(&launch->args, i)->bytes,
                          &launch->offsets[i]);
-    for (int i = 0; fits && i < launch->args.n_outputs; i++) {
+    launch->n_outputs = launch->args.n_outputs;
+    for (int i = 0; fits && i < launch->n_outputs; i++) {
         size_t begin;
         fits = place(&launch->out_bytes, launch->args.outputs[i].bytes, &begin);
-        if (launch->n_items == 1)
-            launch->begins[i] = begin;
+        for (int item = 0; item < launch->n_items; item++)
+            launch->begins[item * launch->n_outputs + i] += begin;
     }
     return fits ? TD_OK
                 : td_error_resource(err, "gpu_memory_bytes", UINT64_MAX, SIZE_MAX,

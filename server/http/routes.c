@@ -1,10 +1,9 @@
 #include "server/http/routes.h"
 
 #include "api/text/suggest.h"
-#include "kernels/einsum/einsum.h"
 #include "kernels/name.h"
-#include "kernels/scatter/scatter.h"
-#include "kernels/upsert/upsert.h"
+#include "kernels/op_change.h"
+#include "kernels/op_plan.h"
 #include "server/calls/alias_tasks.h"
 #include "server/calls/documents.h"
 #include "server/calls/key_tasks.h"
@@ -71,20 +70,28 @@ static const struct route {
       NULL, TD_OPERATION_PUT_TENSOR },
     { DELETE, "/v1/tensors/{name}/keys", TD_ACCESS_WRITE, NULL, &td_keys_delete_task, TD_BODY_NONE,
       NULL, TD_OPERATION_DELETE_TENSOR },
-    { POST, "/v1/tensors/{name}/scatter", TD_ACCESS_WRITE, NULL, &td_tensor_scatter_task,
-      TD_BODY_ANY, &td_op_scatter, TD_OPERATION_SCATTER },
-    { POST, "/v1/tensors/{name}/upsert", TD_ACCESS_WRITE, NULL, &td_table_upsert_task, TD_BODY_ANY,
-      &td_op_upsert, TD_OPERATION_UPSERT },
-    { POST, "/v1/tensors/{name}/remove", TD_ACCESS_WRITE, NULL, &td_table_remove_task, TD_BODY_ANY,
-      &td_op_remove, TD_OPERATION_REMOVE },
+#define TD_OP(folder, change)                                                                      \
+    { POST,                                                                                        \
+      "/v1/tensors/{name}/" #change,                                                               \
+      TD_ACCESS_WRITE,                                                                             \
+      NULL,                                                                                        \
+      &td_table_change_task,                                                                       \
+      TD_BODY_ANY,                                                                                 \
+      &td_op_##change,                                                                             \
+      TD_OPERATION_##change },
+#include "kernels/changes.def"
+#undef TD_OP
     { POST, "/v1/tensors/{table}/{lookup}", TD_ACCESS_READ, NULL, &td_op_task, TD_BODY_ANY, NULL,
       OP },
     { GET, "/v1/aliases", TD_ACCESS_READ, NULL, &td_aliases_list_task, TD_BODY_NONE, NULL,
       TD_OPERATION_LIST_ALIASES },
     { POST, "/v1/aliases", TD_ACCESS_WRITE, NULL, &td_aliases_flip_task, TD_BODY_ANY, NULL,
       TD_OPERATION_FLIP_ALIASES },
-    { POST, "/v1/einsum/plan", TD_ACCESS_READ, NULL, &td_plan_task, SMALL_BODY, &td_op_einsum,
-      TD_OPERATION_PLAN },
+#define TD_OP(folder, op)                                                                          \
+    { POST,          "/v1/" #op "/plan", TD_ACCESS_READ, NULL,                                     \
+      &td_plan_task, SMALL_BODY,         &td_op_##op,    TD_OPERATION_PLAN },
+#include "kernels/plans.def"
+#undef TD_OP
     { POST, "/v1/{op}", TD_ACCESS_READ, NULL, &td_op_task, TD_BODY_ANY, NULL, OP },
     { POST, "/v2/models/{model}/infer", TD_ACCESS_READ, NULL, &td_op_task, TD_BODY_ANY, NULL, OP },
     { POST, "/v2/models/{model}/versions/{version}/infer", TD_ACCESS_READ, NULL, &td_op_task,
@@ -157,11 +164,11 @@ enum {
 #define TD_OP(folder, name) PATH_OF_##name,
 #include "kernels/ops.def"
 #undef TD_OP
+#define TD_OP(folder, name) PATH_OF_##name,
+#include "kernels/changes.def"
+#undef TD_OP
     PATH_OF_keys,
-    PATH_OF_remove,
-    PATH_OF_scatter,
-    PATH_OF_statistics,
-    PATH_OF_upsert
+    PATH_OF_statistics
 };
 
 /* ---- matching -------------------------------------------------------------------------------- */
@@ -313,13 +320,13 @@ static td_status find_lookup(struct td_call *call, const struct segment *segment
     const struct td_op *const *ops = td_ops(&count);
     const char *names[TD_OP_COUNT + N_ROUTES];
     call->op = td_op_named(segment->text, segment->length);
-    if (call->op && td_op_is_lookup(call->op))
+    if (call->op && call->op->rows)
         return TD_OK;
     call->op = NULL;
     if (method_bit(call->method) != POST)
         return unknown_path(call, segment);
     for (int i = 0; i < count; i++)
-        if (td_op_is_lookup(ops[i]))
+        if (ops[i]->rows)
             names[n++] = ops[i]->name;
     n += tensor_paths(POST, names + n);
     return unknown_lookup(segment, names, n, &call->error);
@@ -353,7 +360,7 @@ static td_status find_model(struct td_call *call, const struct segment *segment)
     call->op = td_op_named(segment->text, segment->length);
     if (call->op)
         return TD_OK;
-    call->op = td_table_model_op;
+    call->op = td_table_op;
     call->table.model = td_arena_text(&call->arena, segment->text, segment->length, &call->error);
     call->table.name = call->table.model;
     return call->table.name ? TD_OK : call->error.status;

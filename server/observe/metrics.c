@@ -64,14 +64,18 @@ const int td_counted_codes[TD_CODE_COUNT] = {
 
 const char *td_operation_name(int operation)
 {
-    static const char *const names[] = {
-#define OPERATION_NAME(name, text) text,
+    static const char *const names[TD_OPERATION_COUNT] = {
+#define TD_OP(folder, name) [TD_OP_NUMBER_##name] = #name,
+#include "kernels/ops.def"
+#undef TD_OP
+#define TD_OP(folder, name) [TD_OPERATION_##name] = #name,
+#include "kernels/changes.def"
+#undef TD_OP
+#define OPERATION_NAME(name, text) [TD_OPERATION_##name] = (text),
         TD_OPERATIONS(OPERATION_NAME)
 #undef OPERATION_NAME
     };
-    int count;
-    const struct td_op *const *ops = td_ops(&count);
-    return operation < count ? ops[operation]->name : names[operation - count];
+    return names[operation];
 }
 
 int td_operation_of(const struct td_op *op)

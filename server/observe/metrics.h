@@ -17,13 +17,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What requests ask for beside the ops; the operations 0 to TD_OP_COUNT - 1 are those of
- * td_ops(). */
+/* What requests ask for beside the ops: the operations 0 to TD_OP_COUNT - 1 are those of td_ops(),
+ * and next are those that change tables. */
 #define TD_OPERATIONS(X)                                                                           \
     X(PLAN, "plan")                                                                                \
-    X(SCATTER, "scatter")                                                                          \
-    X(UPSERT, "upsert")                                                                            \
-    X(REMOVE, "remove")                                                                            \
     X(LIST_TENSORS, "list_tensors")                                                                \
     X(GET_TENSOR, "get_tensor")                                                                    \
     X(TENSOR_STATISTICS, "tensor_statistics")                                                      \
@@ -41,6 +38,9 @@
 
 enum td_operation {
     TD_OPERATION_LAST_OP = TD_OP_COUNT - 1,
+#define TD_OP(folder, name) TD_OPERATION_##name,
+#include "kernels/changes.def"
+#undef TD_OP
 #define TD_OPERATION_ENUM(name, text) TD_OPERATION_##name,
     TD_OPERATIONS(TD_OPERATION_ENUM)
 #undef TD_OPERATION_ENUM

@@ -1,10 +1,12 @@
 #include "tests/conformance/call.h"
 
 #include "api/codec.h"
-#include "api/einsum_plan.h"
 #include "api/message/attrs.h"
 #include "api/message/problem.h"
 #include "api/oip/oip.h"
+#include "api/plan.h"
+#include "kernels/op_rows.h"
+#include "kernels/split/split.h"
 #include "tests/api/request.h"
 #include "tests/support/tensors.h"
 
@@ -133,10 +135,8 @@ static td_status decode(struct run *run)
                                                      &run->arena, &run->request, &run->err);
 }
 
-static td_status compute(struct run *run)
+static td_status alloc_outputs(struct run *run, struct td_op_args *args)
 {
-    struct td_op_args *args = &run->request.args;
-    struct td_exec serial;
     for (int i = 0; i < args->n_outputs; i++) {
         struct td_tensor *output = &args->outputs[i];
         const td_status status = td_tensor_alloc(output, &run->arena, &run->err);
@@ -144,12 +144,83 @@ static td_status compute(struct run *run)
             return status;
         memset(output->data, 0xa5, output->bytes); /* as in a buffer that is used again */
     }
+    return TD_OK;
+}
+
+/* ---- a table in parts ---- */
+
+struct owners {
+    const int64_t *begin, *rows; /* of the parts, and the row of each query, -1 for none */
+    int n_parts;
+};
+
+/* As if the keys had been distributed by a hash, also one without a row belongs to a part. */
+static int owner_of(const void *context, const struct td_tensor *queries, int64_t query)
+{
+    const struct owners *owners = context;
+    int part = 0;
+    (void)queries;
+    if (owners->rows[query] < 0)
+        return (int)(query % owners->n_parts);
+    while (part + 1 < owners->n_parts && owners->begin[part + 1] <= owners->rows[query])
+        part++;
+    return part;
+}
+
+/* Finds the queries among the keys of all rows. */
+static const int64_t *find_queries(struct run *run, struct td_exec *exec)
+{
+    const struct td_op *op = run->call->op, *find = td_op_named("find", strlen("find"));
+    const struct td_op_args *call = &run->request.args;
+    struct td_op_args args = {
+        .inputs = { call->inputs[td_op_rows_input(op, TD_ROW_PART_PER_ROW)],
+                    call->inputs[td_op_rows_input(op, TD_ROW_PART_QUERY)] },
+    };
+    if (td_op_infer(find, &args, &run->arena, &run->err) != TD_OK ||
+        alloc_outputs(run, &args) != TD_OK || find->run(&args, exec, &run->err) != TD_OK)
+        return NULL;
+    return args.outputs[0].data;
+}
+
+static td_status compute_parts(struct run *run, struct td_exec *exec)
+{
+    const struct td_op *op = run->call->op;
+    struct td_op_args *args = &run->request.args;
+    const int n = run->call->parts;
+    const bool by_key = op->inputs[td_op_rows_input(op, TD_ROW_PART_QUERY)].role == TD_ROLE_KEY;
+    const int64_t n_rows = args->inputs[0].tensors->shape.dim[0];
+    struct td_split split;
+    int64_t begin[MOST_PARTS + 1];
+    struct owners owners = { begin, NULL, n };
+    for (int p = 0; p <= n; p++)
+        begin[p] = n_rows * p / n;
+    if (by_key && !(owners.rows = find_queries(run, exec)))
+        return run->err.status;
+    td_status status = td_split_call(op, args, begin, n, by_key ? owner_of : NULL, &owners, exec,
+                                     &split, &run->err);
+    for (int p = 0; p < n && status == TD_OK; p++) {
+        status = alloc_outputs(run, &split.parts[p].args);
+        if (status == TD_OK)
+            status = op->run(&split.parts[p].args, exec, &run->err);
+    }
+    return status == TD_OK ? td_split_join(&split, args, exec, &run->err) : status;
+}
+
+static td_status compute(struct run *run)
+{
+    struct td_op_args *args = &run->request.args;
+    struct td_exec serial;
+    const td_status status = alloc_outputs(run, args);
+    if (status != TD_OK)
+        return status;
     td_exec_serial(&serial, &run->arena);
     struct td_exec *exec = run->call->exec ? run->call->exec : &serial;
     exec->arena = &run->arena;
     exec->hash_seed = 0x9e3779b97f4a7c15u;
     exec->isa = run->call->isa;
-    return run->call->op->run(args, exec, &run->err);
+    return run->call->parts > 0 && td_split_possible(run->call->op, args)
+               ? compute_parts(run, exec)
+               : run->call->op->run(args, exec, &run->err);
 }
 
 /* Clients trust the dtypes in the description of the op. */
@@ -201,8 +272,8 @@ static td_status answer_plan(struct run *run)
     const struct td_plan_limits limits = { .threads = 2,
                                            .max_output = INT64_MAX,
                                            .memory = INT64_MAX };
-    return td_einsum_plan_reply(run->body, run->call->body->bytes.length, &limits, &run->arena,
-                                &run->request, &run->reply, &run->err);
+    return td_plan_reply(run->body, run->call->body->bytes.length, &limits, &run->arena,
+                         &run->request, &run->reply, &run->err);
 }
 
 static td_status answer(struct run *run)

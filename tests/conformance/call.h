@@ -16,7 +16,10 @@ struct call {
     const struct body *body;
     struct td_exec *exec; /* NULL: this thread */
     td_isa isa;
+    int parts; /* of the table, each computed by itself where the op can be split; 0: not split */
 };
+
+#define MOST_PARTS 4
 
 /* Which allocations of a call fail. */
 struct failing {

@@ -290,6 +290,21 @@ TD_TEST_LOOP(replies_are_as_expected_with_each_instruction_set, 0, TD_NOT_UNDER_
     take_file(FORM_BASE64, is_right_with_each_isa);
 }
 
+static bool is_right_in_parts(const struct tree *one, struct call *call, struct td_arena *arena,
+                              struct why *why)
+{
+    struct why inner;
+    for (call->parts = 1; call->parts <= MOST_PARTS; call->parts++)
+        if (!answer_is_right(one, call, arena, &inner))
+            return because(why, "%d parts: %.300s", call->parts, inner.text);
+    return true;
+}
+
+TD_TEST(a_table_may_be_in_parts)
+{
+    take_file(FORM_BASE64, is_right_in_parts);
+}
+
 /* ---- no memory
  * -------------------------------------------------------------------------------- */
 

@@ -1,5 +1,6 @@
 """GET /openapi.json: every route and op, no other, references that resolve, examples that run."""
 import gzip, re, urllib.parse
+import route_table
 from daemon import *
 
 
@@ -12,10 +13,8 @@ def references(part):
 
 
 def routes():
-    """method and pattern of each line of the table in server/http/routes.c"""
-    with open(os.path.join(os.path.dirname(__file__), "..", "..", "server", "http", "routes.c"), encoding="utf-8") as file:
-        table = re.search(r"routes\[\] = \{(.*?)\n\};", file.read(), re.S)[1]
-    for methods, pattern in re.findall(r'\{ ([A-Z| ]+), "([^"]+)"', table):
+    """method and pattern of each route"""
+    for methods, pattern, _ in route_table.routes():
         for method in methods.split(" | "):
             yield method.lower(), pattern
 

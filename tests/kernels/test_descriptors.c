@@ -1,6 +1,6 @@
 /* Requirements of every descriptor in ops.def, on which routes, checks, metadata and replies
  * depend. tests/api/test_describe.c runs the examples. */
-#include "kernels/op.h"
+#include "kernels/op_rows.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 
@@ -220,8 +220,57 @@ TD_TEST(outputs_are_described_in_full)
             ck_assert_str_eq(op->outputs[0].name, op->outputs[0].list ? "outputs" : "output");
         for (int i = 0; op->n_outputs > 1 && i < op->n_outputs; i++)
             EXPECT(!op->outputs[i].list, "%s has a list beside other outputs", op->name);
-        EXPECT(!op->merge || td_op_output_form(op) == TD_OUTPUT_ONE,
-               "%s merges calls of several outputs", op->name);
+        EXPECT(!op->stack || td_op_output_form(op) == TD_OUTPUT_ONE,
+               "%s stacks calls of several outputs", op->name);
+    }
+}
+
+static int count_parts(const struct td_op *op, td_row_part part)
+{
+    int n = 0;
+    for (int i = 0; i < op->n_inputs; i++)
+        n += op->inputs[i].part == part;
+    return n;
+}
+
+static bool is_choice(const struct td_op *op, int attr)
+{
+    return attr >= 0 && attr < op->n_attrs && op->attrs[attr].kind == TD_ATTR_CHOICE;
+}
+
+static void check_rows(const struct td_op *op)
+{
+    const struct td_op_rows *rows = op->rows;
+    const int query = td_op_rows_input(op, TD_ROW_PART_QUERY);
+    EXPECT(rows->is_plain && !op->stack, "%s: is_plain, and no stack", op->name);
+    EXPECT(op->inputs[0].part == TD_ROW_PART_TABLE || td_input_is_row_keys(&op->inputs[0]),
+           "%s: the first input is the table, or the keys of its rows", op->name);
+    EXPECT(count_parts(op, TD_ROW_PART_QUERY) == 1 && count_parts(op, TD_ROW_PART_NONE) == 0,
+           "%s: one input has the queries, and each has a part", op->name);
+    EXPECT(op->inputs[query].role == TD_ROLE_INDEX || op->inputs[query].role == TD_ROLE_KEY,
+           "%s: the queries are numbers or keys", op->name);
+    EXPECT((count_parts(op, TD_ROW_PART_SEGMENTS) > 0) == (rows->count_attr != TD_ROWS_NONE),
+           "%s: the number of bags", op->name);
+    if (rows->policy_attr == TD_ROWS_NONE)
+        return;
+    ck_assert_msg(is_choice(op, rows->policy_attr), "%s: the policy", op->name);
+    ck_assert_str_eq(op->attrs[rows->policy_attr].choices[TD_ROWS_POLICY_ERROR], "error");
+    ck_assert_str_eq(op->attrs[rows->policy_attr].choices[TD_ROWS_POLICY_ZERO], "zero");
+    EXPECT((rows->found_output == TD_ROWS_NONE) == (op->inputs[query].role == TD_ROLE_INDEX),
+           "%s: queries by key need the output found", op->name);
+}
+
+TD_TEST(inputs_of_ops_that_pick_rows_have_parts)
+{
+    FOR_EACH_OP(op)
+    {
+        if (op->rows)
+            check_rows(op);
+        else
+            EXPECT(count_parts(op, TD_ROW_PART_NONE) == op->n_inputs, "%s has parts", op->name);
+        for (int i = 0; i < op->n_inputs; i++)
+            EXPECT(!op->inputs[i].or_keys || op->inputs[i].role == TD_ROLE_INDEX,
+                   "%s: keys in place of %s", op->name, op->inputs[i].name);
     }
 }
 

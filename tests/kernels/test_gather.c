@@ -450,9 +450,7 @@ TD_TEST_EACH(geometry_merges_dimensions, geometries)
                tensor_without_data(geometries[_i].indices));
     call_infer(&call, op);
     ck_assert_msg(call.status == TD_OK, "%s: %s", case_name, call.err.message);
-    struct td_gather_geometry got = strcmp(op, "gather") == 0
-                                        ? td_gather_geometry(&call.args)
-                                        : td_batch_gather_geometry(&call.args);
+    struct td_gather_geometry got = td_gather_geometry(&call.args);
     ck_assert_msg(got.slice_rows == want.slice_rows && got.bounds == want.bounds, "%s: bound",
                   case_name);
     ck_assert_msg(got.n_rows == want.n_rows, "%s: n_rows", case_name);

@@ -3,6 +3,7 @@
 #include "kernels/einsum/einsum.h"
 #include "kernels/embedding_bag/embedding_bag.h"
 #include "kernels/merge.h"
+#include "kernels/op_rows.h"
 #include "tests/support/equations.h"
 #include "tests/support/op_call.h"
 #include "tests/support/random.h"
@@ -79,26 +80,33 @@ static bool same_elements(td_dtype dtype, const void *a, const void *b, size_t b
     return is_complex;
 }
 
+/* Output j. */
 static void expect_slices(const struct td_merged *merged, const struct td_op_args *const *calls,
-                          int n, const char *case_name)
+                          int n, int j, const char *case_name)
 {
-    const struct td_tensor *out = &merged->args.outputs[0];
-    int64_t n_indices = 0;
+    const struct td_tensor *out = &merged->args.outputs[j];
     size_t at = 0;
     for (int c = 0; c < n; c++) {
-        const struct td_tensor *want = &calls[c]->outputs[0];
-        EXPECT(merged->output_begin[c] == at, "%s: output %d begins at %zu, should at %zu",
-               case_name, c, merged->output_begin[c], at);
+        const struct td_tensor *want = &calls[c]->outputs[j];
+        const size_t begin = merged->output_begin[c * merged->args.n_outputs + j];
+        EXPECT(begin == at, "%s: output %d begins at %zu, should at %zu", case_name, c, begin, at);
         EXPECT(out->dtype == want->dtype && at + want->bytes <= out->bytes &&
                    same_elements(out->dtype, (char *)out->data + at, want->data, want->bytes),
                "%s: output %d", case_name, c);
         at += want->bytes;
-        if (!merged->item_end)
-            continue;
-        n_indices += calls[c]->inputs[1].tensors[0].numel;
-        EXPECT(merged->item_end[c] == n_indices, "%s: item %d", case_name, c);
     }
     EXPECT(at == out->bytes, "%s: the output is too large", case_name);
+}
+
+static void expect_item_ends(const struct td_op *op, const struct td_merged *merged,
+                             const struct td_op_args *const *calls, int n, const char *case_name)
+{
+    int64_t end = 0;
+    for (int c = 0; op->rows && c < n; c++) {
+        end += calls[c]->inputs[td_op_rows_input(op, TD_ROW_PART_QUERY)].tensors->numel;
+        EXPECT(merged->item_end[c] == end, "%s: item %d", case_name, c);
+    }
+    EXPECT(!merged->item_end == !op->rows, "%s: items", case_name);
 }
 
 static void expect_all_fit(const struct td_op *op, const struct td_op_args *const *calls, int n,
@@ -138,15 +146,16 @@ static void expect_merges(const char *name, struct op_call *call, int n, uint32_
         replaced += call[c].args.replaced;
         calls[c] = &call[c].args;
     }
-    bool is_einsum = op == &td_op_einsum;
-    expect_all_fit(op, calls, n, shared, is_einsum ? TD_MERGE_STACK : TD_MERGE_CONCAT, case_name);
+    expect_all_fit(op, calls, n, shared, op->rows ? TD_MERGE_CONCAT : TD_MERGE_STACK, case_name);
     EXPECT(td_merge_calls(op, calls, n, shared, &test_arena, merged, &err) == TD_OK, "%s: %s",
            case_name, err.message);
-    EXPECT(!merged->item_end == is_einsum, "%s: items", case_name);
-    EXPECT(merged->args.n_outputs == 1 && !merged->args.outputs[0].data, "%s: outputs", case_name);
+    EXPECT(merged->args.n_outputs == op->n_outputs && !merged->args.outputs[0].data, "%s: outputs",
+           case_name);
     fill_inputs(op, merged, calls, n, shared, case_name);
     run(op, &merged->args, case_name);
-    expect_slices(merged, calls, n, case_name);
+    for (int j = 0; j < op->n_outputs; j++)
+        expect_slices(merged, calls, n, j, case_name);
+    expect_item_ends(op, merged, calls, n, case_name);
     EXPECT(merged->args.replaced == replaced, "%s: replaced", case_name);
 }
 
@@ -296,6 +305,79 @@ TD_TEST_EACH(lookups_in_one_table_are_merged, lookups)
     expect_shape(&merged.args.outputs[0].shape, lookups[_i].merged_output, lookups[_i].case_name);
 }
 
+static void give(struct op_call *call, int input, const char *text)
+{
+    if (!text)
+        return;
+    struct td_tensor *copy = td_arena_alloc(&test_arena, 1, sizeof(*copy), NULL);
+    ck_assert_ptr_nonnull(copy);
+    *copy = tensor(text);
+    call->args.inputs[input] = (struct td_operand){ copy, 1 };
+}
+
+/* ---- Lookups by key ---------------------------------------------------------------------- */
+
+#define TABLE_AND_KEYS 3u
+
+/* Inputs of a call besides params and keys; up to the first without queries. */
+struct keyed_inputs {
+    const char *queries, *defaults;
+};
+
+static const struct {
+    const char *case_name, *params, *keys, *attrs;
+    struct keyed_inputs calls[4];
+    const char *merged_output;
+} keyed[] = {
+    { "rows and whether they were found",
+      "float32[3,2] 0..5",
+      "int64[3] 7 -1 9",
+      "missing=zero",
+      { { "int64[2] 9 8", NULL }, { "int64[] -1", NULL }, { "int64[1,2] 7 5", NULL } },
+      "[5,2]" },
+    { "all must be there",
+      "uint8[2] 4 5",
+      "uint64[2] 1 2",
+      "",
+      { { "uint64[1] 2", NULL }, { "uint64[0]", NULL }, { "uint64[2] 1 1", NULL } },
+      "[3]" },
+    { "a default for each query",
+      "int16[2,2] 1 2 3 4",
+      "int64[2] 1 2",
+      "missing=default",
+      { { "int64[2] 2 3", "int16[2,2] 5 6 7 8" }, { "int64[] 9", "int16[2] -1 -2" } },
+      "[3,2]" },
+};
+
+TD_TEST_EACH(lookups_by_key_are_merged, keyed)
+{
+    enum { PARAMS, KEYS, QUERIES, DEFAULT };
+    struct op_call call[4];
+    struct td_merged merged;
+    const struct td_tensor params = tensor(keyed[_i].params), keys = tensor(keyed[_i].keys);
+    int n = 0;
+    for (; n < 4 && keyed[_i].calls[n].queries; n++) {
+        call_begin(&call[n], "lookup", keyed[_i].attrs, params, keys);
+        give(&call[n], QUERIES, keyed[_i].calls[n].queries);
+        give(&call[n], DEFAULT, keyed[_i].calls[n].defaults);
+        call_infer(&call[n], "lookup");
+    }
+    expect_merges("lookup", call, n, TABLE_AND_KEYS, &merged, keyed[_i].case_name);
+    expect_shape(&merged.args.outputs[0].shape, keyed[_i].merged_output, keyed[_i].case_name);
+}
+
+/* Another call may have another default. */
+TD_TEST(a_lookup_with_one_default_for_all_is_not_merged)
+{
+    struct op_call call;
+    call_begin(&call, "lookup", "missing=default", tensor("int16[2] 1 2"), tensor("int64[2] 1 2"));
+    give(&call, 2, "int64[1] 3");
+    give(&call, 3, "int16[] 9");
+    call_infer(&call, "lookup");
+    ck_assert_int_eq(call.status, TD_OK);
+    ck_assert_int_eq(td_merge_kind_of(find("lookup"), &call.args, TABLE_AND_KEYS), TD_MERGE_NONE);
+}
+
 /* ---- Bags -------------------------------------------------------------------------------- */
 
 #define SCALE_AND_OFFSET (3u << 3) /* of calls without weights: the tensors after the bags */
@@ -352,16 +434,6 @@ static const struct {
       "int64[2] 0 0",
       "[2,2]" },
 };
-
-static void give(struct op_call *call, int input, const char *text)
-{
-    if (!text)
-        return;
-    struct td_tensor *copy = td_arena_alloc(&test_arena, 1, sizeof(*copy), NULL);
-    ck_assert_ptr_nonnull(copy);
-    *copy = tensor(text);
-    call->args.inputs[input] = (struct td_operand){ copy, 1 };
-}
 
 static void begin_bags(struct op_call *call, const char *attrs, const struct td_tensor *params,
                        const struct td_tensor scale[2], const struct bag_inputs *given)

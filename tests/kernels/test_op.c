@@ -30,19 +30,13 @@ TD_TEST(the_table_has_the_ops_of_ops_def)
         ck_assert_str_eq(ops[i]->name, names[i]);
 }
 
-TD_TEST(a_lookup_chooses_rows_of_its_first_input)
+TD_TEST(keys_are_given_for_queries_by_key_and_in_place_of_row_numbers)
 {
-    static const char *const names[] = { "gather", "batch_gather", "gather_nd" };
-    for (size_t i = 0; i < COUNT_OF(names); i++)
-        ck_assert_msg(td_op_is_lookup(td_op_named(names[i], strlen(names[i]))), "%s", names[i]);
-    ck_assert(!td_op_is_lookup(td_op_named("einsum", 6)));
-    ck_assert(
-        !td_op_is_lookup(td_op_named("dynamic_stitch", 14)));      /* its first input has indices */
-    ck_assert_int_eq(td_op_keys_input(td_op_named("find", 4)), 1); /* queries */
+    ck_assert_int_eq(td_op_keys_input(td_op_named("find", 4)), 1);   /* queries */
     ck_assert_int_eq(td_op_keys_input(td_op_named("lookup", 6)), 2); /* queries */
     ck_assert_int_eq(td_op_keys_input(td_op_named("gather", 6)), 1); /* indices */
     ck_assert_int_eq(td_op_keys_input(td_op_named("gather_nd", 9)), -1);
-    ck_assert(!td_op_is_lookup(td_op_named("cast", 4)));
+    ck_assert_int_eq(td_op_keys_input(td_op_named("cast", 4)), -1);
 }
 
 TD_TEST(policies_have_the_names_of_the_api)

@@ -588,10 +588,11 @@ TD_TEST(strings_need_scratch_for_each_row)
 TD_TEST(slices_are_the_bytes_that_updates_write)
 {
     struct call call;
-    struct td_scatter_slices slices;
+    struct td_written_slices slices;
     infer(&call, TD_SCATTER_SET, tensor("int16[2,3,4] 0..23"), tensor("int32[3,2] 1 2 0 0 1 2"),
           tensor("int16[3,4] 0..11"));
-    ck_assert_int_eq(td_scatter_slices(&call.args, &test_arena, &slices, &call.err), TD_OK);
+    ck_assert_int_eq(td_op_scatter.change->slices(&call.args, &test_arena, &slices, &call.err),
+                     TD_OK);
     ck_assert_int_eq(slices.count, 3);
     ck_assert_uint_eq(slices.slice_bytes, 8);
     ck_assert_uint_eq(slices.offsets[0], 40);
@@ -600,7 +601,8 @@ TD_TEST(slices_are_the_bytes_that_updates_write)
 
     infer(&call, TD_SCATTER_SET, tensor("int16[2,0]"), tensor("int32[1,1] 1"),
           tensor("int16[1,0]"));
-    ck_assert_int_eq(td_scatter_slices(&call.args, &test_arena, &slices, &call.err), TD_OK);
+    ck_assert_int_eq(td_op_scatter.change->slices(&call.args, &test_arena, &slices, &call.err),
+                     TD_OK);
     ck_assert_int_eq(slices.count, 0);
 }
 

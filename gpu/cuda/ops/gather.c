@@ -1,4 +1,4 @@
-/* gather.c - gather, batch_gather, gather_nd. */
+/* gather.c - gather and batch_gather, gather_nd. */
 #include "kernels/gather/gather.h"
 
 #include "gpu/cuda/ops/reporting.h"
@@ -100,14 +100,6 @@ static td_status gather_run(struct td_device_stream *stream, const struct td_dev
     return launch(stream, work, &kernel_args, err);
 }
 
-static td_status batch_gather_run(struct td_device_stream *stream,
-                                  const struct td_device_work *work, struct td_error *err)
-{
-    const struct td_gather_geometry geometry = td_batch_gather_geometry(work->args);
-    struct td_cuda_gather_args kernel_args = slices_args(work->args, &geometry);
-    return launch(stream, work, &kernel_args, err);
-}
-
 static td_status gather_nd_run(struct td_device_stream *stream, const struct td_device_work *work,
                                struct td_error *err)
 {
@@ -118,7 +110,5 @@ static td_status gather_nd_run(struct td_device_stream *stream, const struct td_
 
 const struct td_cuda_op td_cuda_gather_op = { gather_supports, td_cuda_reporting_bytes,
                                               gather_run };
-const struct td_cuda_op td_cuda_batch_gather_op = { gather_supports, td_cuda_reporting_bytes,
-                                                    batch_gather_run };
 const struct td_cuda_op td_cuda_gather_nd_op = { gather_supports, td_cuda_reporting_bytes,
                                                  gather_nd_run };

@@ -16,9 +16,9 @@ struct td_cuda_op {
 };
 
 /* Named after the ops of kernels/ops.def. A new one also gets a line in the table of plugin.c. */
-extern const struct td_cuda_op td_cuda_gather_op, td_cuda_batch_gather_op, td_cuda_gather_nd_op,
-    td_cuda_dynamic_stitch_op, td_cuda_parallel_dynamic_stitch_op, td_cuda_dynamic_partition_op,
-    td_cuda_einsum_op, td_cuda_find_op, td_cuda_lookup_op, td_cuda_embedding_bag_op;
+extern const struct td_cuda_op td_cuda_gather_op, td_cuda_gather_nd_op, td_cuda_dynamic_stitch_op,
+    td_cuda_parallel_dynamic_stitch_op, td_cuda_dynamic_partition_op, td_cuda_einsum_op,
+    td_cuda_find_op, td_cuda_lookup_op, td_cuda_embedding_bag_op;
 
 /* ---- For the ops ------------------------------------------------------------------------- */
 

@@ -1,4 +1,5 @@
 #include "kernels/key_index/key_index.h"
+#include "kernels/rows/row_change.h"
 #include "kernels/upsert/upsert.h"
 #include "tests/support/random.h"
 #include "tests/support/suite.h"
@@ -66,9 +67,10 @@ static void run(struct call *call)
 {
     call->status = td_op_infer(call->op, &call->args, &test_arena, &call->err);
     if (call->status == TD_OK)
-        call->status = call->op == &td_op_upsert
-                           ? td_upsert_find(&call->args, call->exec, &call->change, &call->err)
-                           : td_remove_find(&call->args, call->exec, &call->change, &call->err);
+        call->status =
+            call->op == &td_op_upsert
+                ? td_op_upsert.change->find(&call->args, call->exec, &call->change, &call->err)
+                : td_op_remove.change->find(&call->args, call->exec, &call->change, &call->err);
     if (call->status == TD_OK)
         call->params = apply(call, TD_UPSERT_PARAMS, TD_UPSERT_ROWS);
     if (call->status == TD_OK)

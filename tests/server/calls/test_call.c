@@ -28,7 +28,7 @@ TD_TEST(a_call_reuses_the_memory_of_a_freed_call)
     struct td_call *second = call_of(GATHER);
     ck_assert_ptr_eq(second, first);
     ck_assert_int_eq(second->error.status, TD_OK);
-    ck_assert(!second->gone && !second->close_connection && !second->decoded && !second->admitted);
+    ck_assert(!second->gone && !second->close_connection && second->next == TD_NEXT_DECODE);
     ck_assert_int_eq(td_schedule(second), TD_ANSWERED);
     expect_reply(second, 200, GATHER_RESULT);
     td_call_free(second);
@@ -146,7 +146,7 @@ TD_TEST_LOOP(a_call_of_a_disconnected_client_is_not_computed, 0, 2)
     release_worker();
     await_calls(1);
     ck_assert(call->gone);
-    ck_assert(!call->decoded);
+    ck_assert(call->next == TD_NEXT_DECODE);
     ck_assert_int_eq(call->reply.http_status, 0);
     td_call_free(call);
     close(ends[0]);
@@ -170,7 +170,7 @@ TD_TEST(a_new_call_has_no_state_of_the_previous_one)
 
     struct td_call *call = td_call_new(&services);
     ck_assert_ptr_eq(call, before);
-    ck_assert(!call->request.decoded && !call->decoded && !call->admitted && !call->computed);
+    ck_assert(!call->request.decoded && call->next == TD_NEXT_DECODE);
     ck_assert(!call->must_queue && !call->gone && !call->close_connection);
     ck_assert(!call->request.options.timing && call->request.options.set == 0);
     ck_assert_ptr_null(call->request.op);

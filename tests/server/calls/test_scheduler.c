@@ -41,7 +41,7 @@ TD_TEST(with_an_inline_limit_of_zero_every_call_is_queued)
     hold_worker();
     struct td_call *call = call_of(GATHER);
     ck_assert_int_eq(td_schedule(call), TD_QUEUE);
-    ck_assert(!call->decoded);
+    ck_assert(call->next == TD_NEXT_DECODE);
     td_schedule_submit(call);
     test_clock_advance(WAITED_NS);
     release_worker();
@@ -58,7 +58,7 @@ TD_TEST(a_large_body_is_decoded_by_a_worker)
     char *body = wide_gather(20000);
     struct td_call *call = call_of(body);
     ck_assert_int_eq(td_schedule(call), TD_QUEUE);
-    ck_assert(!call->decoded && !call->admitted);
+    ck_assert(call->next == TD_NEXT_DECODE);
     run_queued(call);
     ck_assert_int_eq(call->reply.http_status, 200);
     ck_assert_int_eq(call->request.args.outputs[0].numel, 2000000);
@@ -73,7 +73,7 @@ TD_TEST(an_expensive_call_with_a_small_body_is_decoded_inline_and_computed_by_a_
     char *body = wide_gather(2000); /* 4 KB in, 800 KB out */
     struct td_call *call = call_of(body);
     ck_assert_int_eq(td_schedule(call), TD_QUEUE);
-    ck_assert(call->decoded && call->admitted);
+    ck_assert(call->next >= TD_NEXT_COMPUTE);
     run_queued(call);
     ck_assert_int_eq(call->reply.http_status, 200);
     td_call_free(call);
@@ -348,7 +348,7 @@ TD_TEST(a_deadline_that_cannot_be_met_is_refused_on_arrival)
     ck_assert_int_eq(td_schedule(waits), TD_QUEUE);
     td_schedule_submit(waits);
     ck_assert_int_eq(td_schedule(late), TD_ANSWERED);
-    ck_assert(!late->decoded);
+    ck_assert(late->next == TD_NEXT_DECODE);
     ck_assert_uint_ge(late->error.retry_after_s, 1);
     expect_reply(late, 504, "the request would wait for a worker");
     struct td_call *const accepted[] = { other, patient };
@@ -372,7 +372,7 @@ TD_TEST_LOOP(a_call_past_its_deadline_is_refused_before_any_work, 0, 2)
     struct td_call *call = call_of(GATHER);
     call->deadline_ns = call->times.stage_end - 1; /* the body arrived after it */
     ck_assert_int_eq(td_schedule(call), TD_ANSWERED);
-    ck_assert(!call->decoded);
+    ck_assert(call->next == TD_NEXT_DECODE);
     expect_reply(call, 504, "DEADLINE_EXCEEDED");
     td_call_free(call);
     server_close();
@@ -487,11 +487,11 @@ TD_TEST(a_limit_of_the_body_also_ends_the_second_wait_in_the_queue)
     stopping_job_submit(&second);
     release_worker();
     gate_await(&second.gate); /* after the large call was decoded and put back */
-    ck_assert(large->decoded && !large->answered);
+    ck_assert(large->next >= TD_NEXT_ADMIT && !large->answered);
     td_worker_pool_expire(services.workers, td_now_ns() + MINUTE_NS, false);
     await_calls(1);
     expect_reply(large, 504, "DEADLINE_EXCEEDED");
-    ck_assert(!large->computed);
+    ck_assert(large->next < TD_NEXT_CHANGE);
     gate_open(&second.gate);
     td_call_free(large);
     free(body);
@@ -513,7 +513,7 @@ TD_TEST(a_call_that_may_block_is_queued_as_a_large_job)
     call->task = &blocking;
     call->must_queue = true;
     ck_assert_int_eq(td_schedule(call), TD_QUEUE);
-    ck_assert(!call->decoded);
+    ck_assert(call->next == TD_NEXT_DECODE);
     /* A small job could run between two chunks of another job's loop and block it. */
     ck_assert_uint_ge(call->job.cost_ns, TD_JOB_SMALL_NS);
     run_queued(call);

@@ -1,6 +1,6 @@
 #include "kernels/find/find.h"
 #include "kernels/key_index/key_index.h"
-#include "kernels/merge.h"
+#include "kernels/op_rows.h"
 #include "server/devices/launch.h"
 #include "tests/server/devices/batcher_setup.h"
 
@@ -455,22 +455,27 @@ static td_status run_pair(struct td_op_args *args, struct td_exec *exec, struct 
     return TD_OK;
 }
 
-static bool always(const struct td_op_args *args, uint32_t shared)
+static bool always(const struct td_op_args *args)
 {
     (void)args;
-    (void)shared;
     return true;
 }
 
 static const struct td_input_spec pair_inputs[] = {
-    { .name = "table", .dtypes = TD_DTYPES_ALL },
-    { .name = "indices", .dtypes = TD_DTYPES_ALL },
+    { .name = "table", .dtypes = TD_DTYPES_ALL, .part = TD_ROW_PART_TABLE },
+    { .name = "indices",
+      .role = TD_ROLE_INDEX,
+      .dtypes = TD_DTYPES_INDEX,
+      .part = TD_ROW_PART_QUERY },
 };
 static const struct td_output_spec pair_outputs[] = {
     { .name = "rows", .dtype_of = "table" },
     { .name = "even", .dtypes = TD_DTYPE_BIT(BOOL) },
 };
-static const struct td_op_merge as_lookups = { .kind = TD_MERGE_CONCAT, .can_merge = always };
+static const struct td_op_rows picks_rows = { .is_plain = always,
+                                              .count_attr = TD_ROWS_NONE,
+                                              .policy_attr = TD_ROWS_NONE,
+                                              .found_output = TD_ROWS_NONE };
 static const struct td_op pair_op = { .name = "pair",
                                       .inputs = pair_inputs,
                                       .n_inputs = 2,
@@ -490,14 +495,14 @@ static void batch_call_pair(struct batch_call *call, const struct td_op *op,
     call->item.op = op;
 }
 
-/* Without `merge` in its descriptor, or with one that does not fit it. */
-TD_TEST_LOOP(calls_with_several_outputs_are_not_merged, 0, 2)
+/* All that makes calls of an op one launch is in its descriptor. */
+TD_TEST_LOOP(calls_of_an_op_that_picks_rows_are_merged_with_all_their_outputs, 0, 2)
 {
     enum { N = 4 };
     struct setup setup = { 0 };
     struct td_op op = pair_op;
     struct batch_call first, calls[N];
-    op.merge = _i == 0 ? NULL : &as_lookups;
+    op.rows = _i == 0 ? NULL : &picks_rows;
     setup_open(&setup, "");
     struct td_tensor table = table_of(10, 0);
     keep_busy(&setup, &first, &table);
@@ -513,7 +518,7 @@ TD_TEST_LOOP(calls_with_several_outputs_are_not_merged, 0, 2)
             EXPECT(even[j] == ((i + j) % 2 == 0), "call %d, row %d", i, j);
         batch_call_end(&calls[i]);
     }
-    ck_assert_uint_eq(launches(), 1 + N);
+    ck_assert_uint_eq(launches(), op.rows ? 2 : 1 + N);
     ck_assert_uint_eq(counts_of(&setup).tables, 1); /* uploaded once */
     batch_call_end(&first);
     setup_close(&setup);

@@ -1,7 +1,7 @@
-/* einsum_plan.h - POST /v1/einsum/plan: the steps, operations and memory of an einsum, computed
+/* plan.h - POST /v1/OP/plan: the steps, operations and memory of an op that has a plan, computed
  * from shapes alone.
  *
- * The request is that of einsum with "shapes" instead of the inputs, and "dtype" unless it is
+ * The request is that of the op with "shapes" instead of its first input, and "dtype" unless it is
  * float32:
  *
  *     {"equation": "ij,jk->ik", "shapes": [[100, 20], [20, 50]], "dtype": "float64"}
@@ -12,10 +12,10 @@
  *
  * Errors     Those of the op, with the same members: "inputs[1]" is the second shape.
  * Threads    Reentrant.
- * Cost       Bounded by TD_EINSUM_MAX_INPUTS and the length of the body: far below a
+ * Cost       Bounded by the most tensors that the op takes and the length of the body: far below a
  *            millisecond. */
-#ifndef TD_API_EINSUM_PLAN_H
-#define TD_API_EINSUM_PLAN_H
+#ifndef TD_API_PLAN_H
+#define TD_API_PLAN_H
 
 #include "api/message/message.h"
 
@@ -27,11 +27,11 @@ struct td_plan_limits {
     uint64_t memory;     /* bytes, for all requests together */
 };
 
-/* Writes the reply. `request` is initialized for td_op_einsum, and may already have its equation
- * from the query string. */
-TD_MUST_CHECK td_status td_einsum_plan_reply(const char *body, size_t bytes,
-                                             const struct td_plan_limits *limits,
-                                             struct td_arena *arena, struct td_request *request,
-                                             struct td_reply *reply, struct td_error *err);
+/* Writes the reply. `request` is initialized for an op with explain, and may already have
+ * attributes from the query string. */
+TD_MUST_CHECK td_status td_plan_reply(const char *body, size_t bytes,
+                                      const struct td_plan_limits *limits, struct td_arena *arena,
+                                      struct td_request *request, struct td_reply *reply,
+                                      struct td_error *err);
 
 #endif

@@ -1,10 +1,10 @@
-#include "api/einsum_plan.h"
+#include "api/plan.h"
 
 #include "api/json/values.h"
 #include "api/text/suggest.h"
 #include "api/text/text.h"
-#include "kernels/einsum/plan.h"
 #include "kernels/name.h"
+#include "kernels/op_plan.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -12,8 +12,9 @@
 
 /* ---- the request ---- */
 
-static const char *const member_names[] = { "equation", "shapes", "dtype" };
-enum { N_MEMBERS = sizeof member_names / sizeof *member_names };
+/* Besides the attributes of the op. */
+#define SHAPES "shapes"
+#define DTYPE  "dtype"
 
 struct reader {
     struct td_json_scan scan;
@@ -21,12 +22,12 @@ struct reader {
     struct td_request *request;
     struct td_error *err;
     bool has_shapes, has_dtype;
-    struct td_shape shapes[TD_EINSUM_MAX_INPUTS];
-    int n_shapes;
+    struct td_shape *shapes; /* [most] */
+    int n_shapes, most;
     td_dtype dtype;
 };
 
-static td_status read_equation(struct reader *reader, const struct td_json_path *path)
+static td_status read_attr(struct reader *reader, const struct td_json_path *path)
 {
     struct td_attr_value value;
     bool known;
@@ -49,10 +50,10 @@ static td_status given_twice(struct reader *reader, const struct td_json_path *p
 static td_status too_many(struct reader *reader, const struct td_json_path *step)
 {
     td_error_set(reader->err, TD_INVALID_ARGUMENT,
-                 "there are more than %d shapes; einsum takes 1 to %d inputs", TD_EINSUM_MAX_INPUTS,
-                 TD_EINSUM_MAX_INPUTS);
+                 "there are more than %d shapes; %s takes 1 to %d inputs", reader->most,
+                 reader->request->op->name, reader->most);
     td_json_set_pointer(step, reader->err);
-    return td_error_at_attribute(reader->err, TD_INVALID_ARGUMENT, "shapes");
+    return td_error_at_attribute(reader->err, TD_INVALID_ARGUMENT, SHAPES);
 }
 
 static td_status read_shapes(struct reader *reader, const struct td_json_path *path)
@@ -69,7 +70,7 @@ static td_status read_shapes(struct reader *reader, const struct td_json_path *p
     td_status status = td_json_open(scan, '[', ']', &more, reader->err);
     while (status == TD_OK && more) {
         const struct td_json_path step = { .up = path, .index = reader->n_shapes };
-        if (reader->n_shapes == TD_EINSUM_MAX_INPUTS)
+        if (reader->n_shapes == reader->most)
             return too_many(reader, &step);
         status = td_json_shape(scan, &step, &reader->shapes[reader->n_shapes++], reader->err);
         if (status == TD_OK)
@@ -80,34 +81,43 @@ static td_status read_shapes(struct reader *reader, const struct td_json_path *p
 
 static td_status unknown_member(struct reader *reader, const struct td_json_path *path)
 {
-    td_json_refuse(path, reader->err,
-                   "a plan has no member \"%s\"; expected equation, shapes or dtype",
-                   TD_SHOWN(path->key, path->key_length));
-    td_suggest(reader->err, path->key, path->key_length, member_names, N_MEMBERS);
+    const struct td_op *op = reader->request->op;
+    const char *names[TD_MAX_ATTRS + 2];
+    char listed[256];
+    int n = 0;
+    for (int i = 0; i < op->n_attrs; i++)
+        names[n++] = op->attrs[i].name;
+    names[n++] = SHAPES;
+    names[n++] = DTYPE;
+    td_json_refuse(path, reader->err, "a plan has no member \"%s\"; expected %s",
+                   TD_SHOWN(path->key, path->key_length),
+                   td_names_text(names, n, listed, sizeof listed));
+    td_suggest(reader->err, path->key, path->key_length, names, n);
     return TD_MALFORMED_REQUEST;
+}
+
+static bool is_attr(const struct td_op *op, const struct td_json_path *path)
+{
+    for (int i = 0; i < op->n_attrs; i++)
+        if (td_name_is(op->attrs[i].name, path->key, path->key_length))
+            return true;
+    return false;
 }
 
 static td_status read_member(struct reader *reader, const struct td_json_path *path)
 {
-    int member = 0;
-    while (member < N_MEMBERS && !td_name_is(member_names[member], path->key, path->key_length))
-        member++;
-    switch (member) {
-    case 0:
-        return read_equation(reader, path);
-    case 1:
-        if (reader->has_shapes)
-            return given_twice(reader, path);
-        reader->has_shapes = true;
-        return read_shapes(reader, path);
-    case 2:
-        if (reader->has_dtype)
-            return given_twice(reader, path);
-        reader->has_dtype = true;
-        return td_json_dtype(&reader->scan, reader->arena, path, &reader->dtype, reader->err);
-    default:
+    const bool is_shapes = td_name_is(SHAPES, path->key, path->key_length);
+    if (is_attr(reader->request->op, path))
+        return read_attr(reader, path);
+    if (!is_shapes && !td_name_is(DTYPE, path->key, path->key_length))
         return unknown_member(reader, path);
-    }
+    bool *given = is_shapes ? &reader->has_shapes : &reader->has_dtype;
+    if (*given)
+        return given_twice(reader, path);
+    *given = true;
+    return is_shapes
+               ? read_shapes(reader, path)
+               : td_json_dtype(&reader->scan, reader->arena, path, &reader->dtype, reader->err);
 }
 
 static td_status read_document(struct reader *reader)
@@ -117,7 +127,8 @@ static td_status read_document(struct reader *reader)
     const char *kind = td_json_value_kind(scan);
     if (c != '{' && kind)
         return td_json_refuse(NULL, reader->err,
-                              "the body is %s; a JSON object with equation and shapes is expected",
+                              "the body is %s; a JSON object with shapes, in place of tensors, is "
+                              "expected",
                               kind);
     bool more;
     td_status status = td_json_open(scan, '{', '}', &more, reader->err);
@@ -146,17 +157,16 @@ static td_status set_inputs(struct reader *reader)
     struct td_operand *inputs = &reader->request->args.inputs[0];
     if (reader->n_shapes == 0) {
         td_error_set(reader->err, TD_INVALID_ARGUMENT, "%s; a list of 1 to %d shapes is expected",
-                     reader->has_shapes ? "shapes is empty" : "shapes is missing",
-                     TD_EINSUM_MAX_INPUTS);
-        return td_error_at_attribute(reader->err, TD_INVALID_ARGUMENT, "shapes");
+                     reader->has_shapes ? "shapes is empty" : "shapes is missing", reader->most);
+        return td_error_at_attribute(reader->err, TD_INVALID_ARGUMENT, SHAPES);
     }
     inputs->tensors = td_arena_alloc(reader->arena, (size_t)reader->n_shapes,
                                      sizeof *inputs->tensors, reader->err);
     if (!inputs->tensors)
         return reader->err->status;
     for (int i = 0; i < reader->n_shapes; i++) {
-        char name[32];
-        snprintf(name, sizeof name, "inputs[%d]", i);
+        char name[64];
+        snprintf(name, sizeof name, "%s[%d]", reader->request->op->inputs[0].name, i);
         const td_status status = td_tensor_describe(&inputs->tensors[i], name, reader->dtype,
                                                     &reader->shapes[i], reader->err);
         if (status != TD_OK)
@@ -174,83 +184,41 @@ static void add_count(struct td_text *text, const char *before, uint64_t value)
     td_text_uint(text, value);
 }
 
-/* The path as numpy.einsum_path has it: each step removes its operands from a list, by position,
- * and appends its result. */
-static void add_path(struct td_text *text, const struct td_einsum_plan *plan)
+static void add_path(struct td_text *text, const struct td_plan *plan)
 {
-    int list[TD_EINSUM_MAX_INPUTS], n = plan->equation->n_inputs;
     td_text_string(text, ",\"path\":[");
-    if (n == 1 && !plan->nothing_to_do)
-        td_text_string(text, "[0]");
-    for (int i = 0; i < n; i++)
-        list[i] = i;
-    for (int i = 0; i < plan->n_pairs; i++) {
-        int at[2] = { 0, 0 }, kept = 0;
-        for (int j = 0; j < n; j++)
-            if (list[j] == plan->pairs[i].a)
-                at[0] = j;
-            else if (list[j] == plan->pairs[i].b)
-                at[1] = j;
-            else
-                list[kept++] = list[j];
-        td_text_print(text, "%s[%d,%d]", i ? "," : "", at[0] < at[1] ? at[0] : at[1],
-                      at[0] < at[1] ? at[1] : at[0]);
-        list[kept++] = plan->equation->n_inputs + i;
-        n = kept;
+    for (int i = 0; i < plan->n_path; i++) {
+        td_text_print(text, "%s[%d", i ? "," : "", plan->path[i][0]);
+        if (plan->path[i][1] >= 0)
+            td_text_print(text, ",%d", plan->path[i][1]);
+        td_text_string(text, "]");
     }
     td_text_string(text, "]");
 }
 
-static const char *kind_name(td_contraction_kind kind)
+static void add_step(struct td_text *text, const struct td_plan *plan, int number)
 {
-    static const char *const names[] = { [TD_CONTRACT_PERMUTE] = "permute",
-                                         [TD_CONTRACT_SUMPROD] = "sumprod",
-                                         [TD_CONTRACT_GEMM] = "gemm" };
-    return names[kind];
-}
-
-static uint64_t step_bytes(const struct td_einsum_step *step)
-{
-    return (uint64_t)step->numel * td_dtype_info(step->dtype)->size;
-}
-
-static void add_step(struct td_text *text, const struct td_einsum_plan *plan, int number)
-{
-    const struct td_einsum_step *step = &plan->steps[number];
-    td_text_print(text, "%s{\"operands\":[%d", number ? "," : "", step->a);
-    if (step->b >= 0)
-        td_text_print(text, ",%d", step->b);
-    td_text_print(text, "],\"result\":%d,\"equation\":", plan->equation->n_inputs + number);
+    const struct td_plan_step *step = &plan->steps[number];
+    td_text_print(text, "%s{\"operands\":[%d", number ? "," : "", step->operands[0]);
+    if (step->operands[1] >= 0)
+        td_text_print(text, ",%d", step->operands[1]);
+    td_text_print(text, "],\"result\":%d,\"equation\":", plan->n_inputs + number);
     td_text_quote(text, step->equation, strlen(step->equation));
-    td_text_print(text, ",\"kind\":\"%s\"", kind_name(step->contraction.kind));
-    if (step->contraction.kind == TD_CONTRACT_GEMM) {
-        const struct td_gemm_sizes sizes = td_contraction_gemm_sizes(&step->contraction);
+    td_text_print(text, ",\"kind\":\"%s\"", step->kind);
+    if (step->is_product)
         td_text_print(text,
                       ",\"batch\":%" PRId64 ",\"m\":%" PRId64 ",\"n\":%" PRId64 ",\"k\":%" PRId64,
-                      sizes.batch, sizes.m, sizes.n, sizes.k);
-    }
+                      step->batch, step->m, step->n, step->k);
     add_count(text, ",\"flops\":", step->flops);
     td_text_print(text, ",\"dtype\":\"%s\",\"shape\":[", td_dtype_info(step->dtype)->name);
-    for (int i = 0; i < step->result.rank; i++)
-        td_text_print(text, "%s%" PRId64, i ? "," : "",
-                      plan->equation->extent[step->result.label[i]]);
-    add_count(text, "],\"bytes\":", step_bytes(step));
+    for (int i = 0; i < step->rank; i++)
+        td_text_print(text, "%s%" PRId64, i > 0 ? "," : "", step->dims[i]);
+    add_count(text, "],\"bytes\":", step->bytes);
     td_text_string(text, "}");
 }
 
-/* Size of the largest intermediate result in bytes. That may be another one than the largest in
- * elements: 16-bit operands are 32 bits wide between steps. */
-static uint64_t largest_bytes(const struct td_einsum_plan *plan, const struct td_tensor *output)
-{
-    uint64_t largest = output->bytes;
-    for (int i = 0; !plan->nothing_to_do && i < plan->n_steps; i++)
-        largest = step_bytes(&plan->steps[i]) > largest ? step_bytes(&plan->steps[i]) : largest;
-    return largest;
-}
-
 /* Writes the limits and those that the request exceeds, with the names that RESOURCE_LIMIT has. */
-static void add_limits(struct td_text *text, const struct td_einsum_plan *plan,
-                       uint64_t output_bytes, uint64_t workspace,
+static void add_limits(struct td_text *text, const struct td_plan *plan, uint64_t output_bytes,
                        const struct td_plan_limits *limits)
 {
     const uint64_t capacity = output_bytes < limits->memory ? limits->memory - output_bytes : 0;
@@ -260,7 +228,7 @@ static void add_limits(struct td_text *text, const struct td_einsum_plan *plan,
     } checks[] = {
         { "flops", limits->max_flops > 0 && plan->flops > limits->max_flops },
         { "output_bytes", output_bytes > limits->max_output },
-        { "workspace_bytes", output_bytes > limits->memory || workspace > capacity },
+        { "workspace_bytes", output_bytes > limits->memory || plan->workspace > capacity },
     };
     bool any = false;
     add_count(text, ",\"limits\":{\"max_flops\":", limits->max_flops);
@@ -275,12 +243,9 @@ static void add_limits(struct td_text *text, const struct td_einsum_plan *plan,
     td_text_print(text, "],\"admitted\":%s", any ? "false" : "true");
 }
 
-static void add_plan(struct td_text *text, const struct td_op_args *args,
-                     const struct td_plan_limits *limits)
+static void add_plan(struct td_text *text, const struct td_plan *plan,
+                     const struct td_tensor *output, const struct td_plan_limits *limits)
 {
-    const struct td_einsum_plan *plan = args->plan;
-    const struct td_tensor *output = &args->outputs[0];
-    const uint64_t workspace = td_einsum_plan_workspace(plan, limits->threads);
     td_text_print(text, "{\"output\":{\"dtype\":\"%s\",\"shape\":[",
                   td_dtype_info(output->dtype)->name);
     td_text_dims(text, &output->shape);
@@ -289,26 +254,27 @@ static void add_plan(struct td_text *text, const struct td_op_args *args,
     add_path(text, plan);
     add_count(text, ",\"flops\":", plan->flops);
     add_count(text, ",\"naive_flops\":", plan->naive_flops);
-    add_count(text, ",\"largest_intermediate\":{\"elements\":", plan->largest_intermediate);
-    add_count(text, ",\"bytes\":", largest_bytes(plan, output));
-    add_count(text, "},\"workspace_bytes\":", workspace);
-    add_limits(text, plan, output->bytes, workspace, limits);
+    add_count(text, ",\"largest_intermediate\":{\"elements\":", plan->largest_elements);
+    add_count(text, ",\"bytes\":", plan->largest_bytes);
+    add_count(text, "},\"workspace_bytes\":", plan->workspace);
+    add_limits(text, plan, output->bytes, limits);
     td_text_string(text, ",\"steps\":[");
-    for (int i = 0; !plan->nothing_to_do && i < plan->n_steps; i++)
+    for (int i = 0; i < plan->n_steps; i++)
         add_step(text, plan, i);
     td_text_string(text, "]}");
 }
 
 /* Prints into larger and larger buffers until the plan fits: its length depends on its labels. */
-static td_status write_plan(const struct td_op_args *args, const struct td_plan_limits *limits,
-                            struct td_arena *arena, struct td_reply *reply, struct td_error *err)
+static td_status write_plan(const struct td_plan *plan, const struct td_tensor *output,
+                            const struct td_plan_limits *limits, struct td_arena *arena,
+                            struct td_reply *reply, struct td_error *err)
 {
     for (size_t capacity = 4096;; capacity *= 4) {
         char *body = td_arena_alloc(arena, capacity, 1, err);
         if (!body)
             return err->status;
         struct td_text text = { .at = body, .end = body + capacity };
-        add_plan(&text, args, limits);
+        add_plan(&text, plan, output, limits);
         if (text.full)
             continue;
         td_reply_set(reply, 200, "application/json", body, (size_t)(text.at - body));
@@ -316,21 +282,30 @@ static td_status write_plan(const struct td_op_args *args, const struct td_plan_
     }
 }
 
-td_status td_einsum_plan_reply(const char *body, size_t bytes, const struct td_plan_limits *limits,
-                               struct td_arena *arena, struct td_request *request,
-                               struct td_reply *reply, struct td_error *err)
+td_status td_plan_reply(const char *body, size_t bytes, const struct td_plan_limits *limits,
+                        struct td_arena *arena, struct td_request *request, struct td_reply *reply,
+                        struct td_error *err)
 {
+    const int most = request->op->inputs[0].list ? request->op->inputs[0].most : 1;
+    struct td_plan plan;
     struct reader reader = {
         .scan = { .begin = body, .at = body, .end = body + bytes },
         .arena = arena,
         .request = request,
         .err = err,
         .dtype = TD_DTYPE_FLOAT32,
+        .shapes = td_arena_alloc(arena, (size_t)most, sizeof *reader.shapes, err),
+        .most = most,
     };
+    if (!reader.shapes)
+        return err->status;
     td_status status = read_document(&reader);
     if (status == TD_OK)
         status = set_inputs(&reader);
     if (status == TD_OK)
         status = td_op_infer(request->op, &request->args, arena, err);
-    return status == TD_OK ? write_plan(&request->args, limits, arena, reply, err) : status;
+    if (status == TD_OK)
+        status = request->op->explain(&request->args, limits->threads, arena, &plan, err);
+    return status == TD_OK ? write_plan(&plan, &request->args.outputs[0], limits, arena, reply, err)
+                           : status;
 }

@@ -1,5 +1,5 @@
-#include "api/einsum_plan.h"
 #include "api/message/attrs.h"
+#include "api/plan.h"
 #include "kernels/einsum/einsum.h"
 #include "tests/api/request.h"
 #include "tests/support/suite.h"
@@ -31,8 +31,7 @@ static td_status answer(const char *body, size_t size, const char *equation,
                          TD_OK);
     /* of exact size, so that reads after the end are detected */
     char *copy = padded_copy(body, size, 0);
-    const td_status status =
-        td_einsum_plan_reply(copy, size, limits, &test_arena, &request, &reply, &err);
+    const td_status status = td_plan_reply(copy, size, limits, &test_arena, &request, &reply, &err);
     free(copy);
     return status;
 }
