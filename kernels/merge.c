@@ -56,20 +56,13 @@ td_merge_kind td_merge_kind_of(const struct td_op *op, const struct td_op_args *
     return op->stack && op->stack->can_stack(args, shared) ? TD_MERGE_STACK : TD_MERGE_NONE;
 }
 
-/* The number of leading dimensions of the queries, without those that make up a query. */
-static int query_dims(const struct td_op *op, const struct td_op_args *args)
-{
-    const int query = td_op_rows_input(op, TD_ROW_PART_QUERY);
-    return args->inputs[query].tensors->shape.rank - op->rows->query_rank;
-}
-
 /* In input i, the dimensions from this one on must be equal in all calls. */
 static int first_compared_dim(const struct td_op *op, const struct td_op_args *args, int i)
 {
     switch (op->inputs[i].part) {
     case TD_ROW_PART_QUERY:
     case TD_ROW_PART_PER_QUERY:
-        return query_dims(op, args);
+        return td_op_rows_query_dims(op, args);
     case TD_ROW_PART_OFFSETS:
     case TD_ROW_PART_SEGMENTS:
         return 1;

@@ -8,6 +8,12 @@ int td_op_rows_input(const struct td_op *op, td_row_part part)
     return -1;
 }
 
+int td_op_rows_query_dims(const struct td_op *op, const struct td_op_args *args)
+{
+    const int query = td_op_rows_input(op, TD_ROW_PART_QUERY);
+    return args->inputs[query].tensors->shape.rank - op->rows->query_rank;
+}
+
 bool td_op_rows_space(const struct td_op *op, const struct td_op_args *args,
                       struct td_tuple_space *out)
 {

@@ -7,7 +7,8 @@
  *
  * The parts of the inputs are in their declarations (td_input_spec.part). Other code derives from
  * them what it does with such an op: it merges calls (merge.h), counts the rows that are read,
- * accepts keys in place of row numbers, and knows which queries a device reports.
+ * accepts keys in place of row numbers, knows which queries a device reports, and splits calls
+ * among parts of the table (split/split.h).
  *
  * Threads  Constants; all functions are reentrant. */
 #ifndef TD_KERNELS_OP_ROWS_H
@@ -28,7 +29,7 @@ typedef enum td_bag_mode {
     TD_BAG_MAX    /* the greatest element of each column; NaN wins */
 } td_bag_mode;
 
-/* The attributes of an op that picks rows in bags. */
+/* The attributes of an op that picks rows in bags. It has an input SEGMENTS. */
 struct td_op_bags {
     int mode_attr;  /* td_bag_mode */
     int dtype_attr; /* that of the output; sums are in float32, or float64 if either has it */
@@ -65,6 +66,9 @@ struct td_op_rows {
 
 /* The first input that is this part; -1: there is none. */
 int td_op_rows_input(const struct td_op *op, td_row_part part);
+
+/* How many of the queries' dimensions count them: all but those of an index tuple. */
+int td_op_rows_query_dims(const struct td_op *op, const struct td_op_args *args);
 
 /* The dimensions that the queries index. False where they are keys. After infer. */
 bool td_op_rows_space(const struct td_op *op, const struct td_op_args *args,

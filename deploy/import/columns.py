@@ -736,7 +736,7 @@ def default_rows(columns: Columns, keys: str | None, other_keys: bool) -> list[s
 
 
 def note_identifiers(columns: Columns, names: list[str], what: str) -> None:
-    """Notes those of the columns that probably have keys."""
+    """Notes the columns that probably have keys."""
     found = [clear(name) for name in names if IDENTIFIER.fullmatch(name)]
     if found:
         columns.notes.append(
@@ -759,8 +759,8 @@ def refuse_text(columns: Columns, fields: list[pyarrow.Field], keyless: bool) ->
     values = [f"{clear(name)} ({what})" for name, (what, _) in zip(others, found)]
     hint = next((hint for _, hint in found if hint), "")
     rows = f", here {rows_option(numbers)}" if 0 < len(numbers) <= MOST_SHOWN else ""
-    likely = [names for names in (identifiers, others) if len(names) == 1 and keyless and numbers]
-    keys = f", here {option('--keys', likely[0][0])}" if likely else ""
+    likely = next((names[0] for names in (identifiers, others) if len(names) == 1), None)
+    keys = f", here {option('--keys', likely)}" if likely is not None and keyless and numbers else ""
     raise Refused(
         f"{columns.place}: {columns_listed(values, len(others))} not numeric{hint}; --rows chooses the columns of"
         f" the rows{rows}, and --keys the column of keys{keys}"

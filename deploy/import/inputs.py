@@ -210,15 +210,14 @@ def read_tables(paths: list[pathlib.Path], choice: Choice) -> list[Table]:
 
 def refuse_folder_of_lines(folder: pathlib.Path) -> None:
     """Refuses a folder of CSV or JSON Lines, and says how they are joined."""
-    for suffixes in (CSV, JSON_LINES):
-        for suffix in suffixes:
-            paths = [path for path in data_files(folder) if has_suffix(path, (suffix,))]
-            if paths:
-                files = f"{shlex.quote(str(folder))}/*{suffix}"
-                raise Refused(
-                    f"{folder}: a folder of {suffix} files is not a table; expected one"
-                    f" file{join_hint(paths, [files])}"
-                )
+    paths = data_files(folder)
+    for suffix in (*CSV, *JSON_LINES):
+        if found := [path for path in paths if has_suffix(path, (suffix,))]:
+            files = f"{shlex.quote(str(folder))}/*{suffix}"
+            raise Refused(
+                f"{folder}: a folder of {suffix} files is not a table; expected one"
+                f" file{join_hint(found, [files])}"
+            )
 
 
 def join_hint(paths: list[pathlib.Path], words: list[str]) -> str:

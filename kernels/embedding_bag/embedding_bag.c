@@ -373,8 +373,7 @@ static td_status check_indices(struct td_op_args *args, struct td_exec *exec, st
     td_status status = td_rows_check(indices, n_rows, exec, &n_bad, &first, err);
     if (status != TD_OK)
         return status;
-    const bool no_valid_row = n_rows == 0 && bounds != TD_BOUNDS_ZERO;
-    if (n_bad > 0 && (bounds == TD_BOUNDS_ERROR || no_valid_row))
+    if (td_row_policy_refuses(bounds, n_bad, n_rows))
         return td_rows_out_of_bounds(err, "indices", indices, first, n_bad, n_rows, 0,
                                      td_rows_bounds_hint(indices, first, n_rows));
     args->replaced = n_bad;

@@ -228,8 +228,7 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
     status = td_rows_check(resolved.indices, bound, exec, &n_bad, &first, err);
     if (status != TD_OK)
         return status;
-    bool no_valid_row = bound == 0 && resolved.bounds != TD_BOUNDS_ZERO;
-    if (n_bad > 0 && (resolved.bounds == TD_BOUNDS_ERROR || no_valid_row))
+    if (td_row_policy_refuses(resolved.bounds, n_bad, bound))
         return td_rows_out_of_bounds(err, "indices", resolved.indices, first, n_bad, bound,
                                      resolved.axis,
                                      td_rows_bounds_hint(resolved.indices, first, bound));

@@ -23,6 +23,13 @@ static inline int64_t td_row_resolve_index(int64_t index, int64_t bound, td_boun
     }
 }
 
+/* Does the policy refuse indices of which n_bad are out of range? Clip and wrap do where no row is
+ * valid. */
+static inline bool td_row_policy_refuses(td_bounds policy, int64_t n_bad, int64_t bound)
+{
+    return n_bad > 0 && (policy == TD_BOUNDS_ERROR || (bound == 0 && policy != TD_BOUNDS_ZERO));
+}
+
 /* Reports INDEX_OUT_OF_BOUNDS for element `first` of the index tensor `name`, as found by
  * td_rows_check. `more` is appended to the message "indices[0,1] = 7 is not in [0, 3)". */
 td_status td_rows_out_of_bounds(struct td_error *err, const char *name,

@@ -3,15 +3,13 @@
 #include "kernels/convert/cast_path.h"
 #include "kernels/op_rows.h"
 
-#include <assert.h>
 #include <math.h>
 #include <string.h>
 
 /* What the queries of one bag are, over all parts. */
 struct tally {
     double weights, squares; /* sums of the weights, each 1 where there are none, and of squares */
-    int64_t count;
-    bool zeros, nan; /* one has a row of zeros; times a weight that makes it NaN */
+    bool zeros, nan;         /* one has a row of zeros; times a weight that makes it NaN */
 };
 
 struct joiner {
@@ -20,7 +18,7 @@ struct joiner {
     td_bag_mode mode;
     int64_t n_bags, row_numel, n_queries;
     struct tally *tallies; /* [n_bags] */
-    int64_t *counts;       /* [n_parts * n_bags]: queries of a bag in a part */
+    bool *has_queries;     /* [n_bags, n_parts]: has the part queries of the bag? */
     double *weights;       /* [n_queries], or NULL */
     double *row;           /* [row_numel] */
     struct td_exec *exec;
@@ -49,7 +47,7 @@ static void count_queries(struct joiner *j)
 {
     const struct td_split *split = j->split;
     memset(j->tallies, 0, (size_t)j->n_bags * sizeof j->tallies[0]);
-    memset(j->counts, 0, (size_t)(split->n_parts * j->n_bags) * sizeof j->counts[0]);
+    memset(j->has_queries, 0, (size_t)j->n_bags * (size_t)split->n_parts);
     for (int64_t i = 0; i < j->n_queries; i++) {
         struct tally *tally = &j->tallies[split->bag[i]];
         const double weight = j->weights ? j->weights[i] : 1;
@@ -57,9 +55,8 @@ static void count_queries(struct joiner *j)
             continue;
         tally->weights += weight;
         tally->squares += weight * weight;
-        tally->count++;
         if (split->part[i] >= 0)
-            j->counts[split->part[i] * j->n_bags + split->bag[i]]++;
+            j->has_queries[split->bag[i] * split->n_parts + split->part[i]] = true;
         tally->zeros |= split->part[i] == TD_SPLIT_ZEROS;
         tally->nan |= split->part[i] == TD_SPLIT_ZEROS && !isfinite(weight);
     }
@@ -78,7 +75,7 @@ static void join_greatest(struct joiner *j, int64_t bag)
     memset(j->row, 0, (size_t)j->row_numel * sizeof j->row[0]);
     for (int p = 0; p < j->split->n_parts; p++) {
         const struct td_tensor *part = &j->split->parts[p].args.outputs[0];
-        if (j->counts[p * j->n_bags + bag] == 0)
+        if (!j->has_queries[bag * j->split->n_parts + p])
             continue;
         for (int64_t c = 0; c < j->row_numel; c++) {
             const double x = element_of(part, bag * j->row_numel + c);
@@ -132,10 +129,10 @@ td_status td_split_join_bags(const struct td_split *split, struct td_op_args *ca
     struct td_cast_path path;
     const size_t row_bytes = (size_t)j.row_numel * td_dtype_info(out->dtype)->size;
     j.tallies = td_arena_alloc(exec->arena, (size_t)n_bags, sizeof j.tallies[0], err);
-    j.counts = td_arena_alloc(exec->arena, (size_t)n_bags * (size_t)split->n_parts,
-                              sizeof j.counts[0], err);
+    j.has_queries =
+        td_arena_alloc(exec->arena, (size_t)n_bags, (size_t)split->n_parts * sizeof(bool), err);
     j.row = td_arena_alloc(exec->arena, (size_t)j.row_numel, sizeof j.row[0], err);
-    if (!j.tallies || !j.counts || !j.row || read_weights(&j) != TD_OK)
+    if (!j.tallies || !j.has_queries || !j.row || read_weights(&j) != TD_OK)
         return err->status;
     count_queries(&j);
     td_cast_path_find(&path, TD_DTYPE_FLOAT64, out->dtype, td_isa_resolve(exec->isa));

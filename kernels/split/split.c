@@ -28,11 +28,18 @@ static const struct td_tensor *queries_of(const struct splitter *s)
     return s->call->inputs[s->query].tensors;
 }
 
-/* The dimensions of the queries that count them. */
-static int query_dims(const struct td_op *op, const struct td_op_args *call)
+/* The tensor of an input; NULL: the op has no such input, or it is not given. */
+static const struct td_tensor *given(const struct splitter *s, td_row_part part)
 {
-    const int query = td_op_rows_input(op, TD_ROW_PART_QUERY);
-    return call->inputs[query].tensors->shape.rank - op->rows->query_rank;
+    const int input = td_op_rows_input(s->op, part);
+    return input >= 0 && s->call->inputs[input].count > 0 ? s->call->inputs[input].tensors : NULL;
+}
+
+static td_status new_tensor(const struct splitter *s, td_dtype dtype, const struct td_shape *shape,
+                            struct td_tensor *out)
+{
+    const td_status status = td_tensor_describe(out, "queries", dtype, shape, s->err);
+    return status == TD_OK ? td_tensor_alloc(out, s->exec->arena, s->err) : status;
 }
 
 bool td_split_possible(const struct td_op *op, const struct td_op_args *call)
@@ -100,11 +107,9 @@ static td_status find_rows(struct splitter *s, struct td_split *out)
             : td_rows_check(queries, space.bound[0], s->exec, &out->replaced, &first, s->err);
     if (status != TD_OK)
         return status;
-    bool empty = false; /* no row is the nearest one */
     for (int i = 0; i < space.depth; i++)
-        empty |= space.bound[i] == 0;
-    if (out->replaced > 0 && (policy == TD_BOUNDS_ERROR || (empty && policy != TD_BOUNDS_ZERO)))
-        return refuse_indices(s, &space, first, out->replaced);
+        if (td_row_policy_refuses(policy, out->replaced, space.bound[i]))
+            return refuse_indices(s, &space, first, out->replaced);
     for (int64_t i = 0; i < s->n_queries; i++) {
         const int64_t index = td_tensor_index_at(queries, i * s->width);
         const int64_t row =
@@ -121,10 +126,8 @@ static td_status find_rows(struct splitter *s, struct td_split *out)
 static td_status find_bags(struct splitter *s)
 {
     const int64_t n_bags = s->call->outputs[0].shape.dim[0];
-    const int offsets_input = td_op_rows_input(s->op, TD_ROW_PART_OFFSETS),
-              segments_input = td_op_rows_input(s->op, TD_ROW_PART_SEGMENTS);
-    const struct td_tensor *offsets = s->call->inputs[offsets_input].tensors,
-                           *segments = s->call->inputs[segments_input].tensors;
+    const struct td_tensor *offsets = given(s, TD_ROW_PART_OFFSETS),
+                           *segments = given(s, TD_ROW_PART_SEGMENTS);
     if (s->op->valid && !s->op->valid(s->call)) {
         struct td_op_args call = *s->call; /* run says what is wrong before it reads a row */
         return s->op->run(&call, s->exec, s->err);
@@ -134,12 +137,11 @@ static td_status find_bags(struct splitter *s)
         return s->err->status;
     int64_t bag = 0;
     for (int64_t i = 0; i < s->n_queries; i++) {
-        while (s->call->inputs[offsets_input].count > 0 && bag + 1 < n_bags &&
-               td_tensor_index_at(offsets, bag + 1) <= i)
+        while (offsets && bag + 1 < n_bags && td_tensor_index_at(offsets, bag + 1) <= i)
             bag++;
-        s->bag[i] = s->call->inputs[segments_input].count > 0  ? td_tensor_index_at(segments, i)
-                    : s->call->inputs[offsets_input].count > 0 ? bag
-                                                               : i / (s->n_queries / n_bags);
+        s->bag[i] = segments  ? td_tensor_index_at(segments, i)
+                    : offsets ? bag
+                              : i / (s->n_queries / n_bags);
     }
     return TD_OK;
 }
@@ -150,9 +152,7 @@ static td_status list_places(const struct splitter *s, int p, struct td_split_pa
     for (int64_t i = 0; i < s->n_queries; i++)
         n += s->part[i] == p;
     const struct td_shape shape = { .rank = 1, .dim = { n } };
-    td_status status = td_tensor_describe(&part->places, "queries", TD_DTYPE_INT64, &shape, s->err);
-    if (status == TD_OK)
-        status = td_tensor_alloc(&part->places, s->exec->arena, s->err);
+    const td_status status = new_tensor(s, TD_DTYPE_INT64, &shape, &part->places);
     if (status != TD_OK)
         return status;
     int64_t *place = part->places.data;
@@ -192,10 +192,7 @@ static td_status number_rows(const struct splitter *s, const struct td_tensor *p
     const struct td_tensor *queries = queries_of(s);
     if (s->op->rows->query_rank > 0)
         shape.dim[shape.rank++] = s->width;
-    td_status status =
-        td_tensor_describe(to, s->op->inputs[s->query].name, TD_DTYPE_INT64, &shape, s->err);
-    if (status == TD_OK)
-        status = td_tensor_alloc(to, s->exec->arena, s->err);
+    const td_status status = new_tensor(s, TD_DTYPE_INT64, &shape, to);
     if (status != TD_OK)
         return status;
     int64_t *number = to->data;
@@ -225,7 +222,7 @@ static td_status copy_rows(const char *name, struct td_op_args *args, struct td_
 static td_status pick(const struct splitter *s, const struct td_tensor *from,
                       const struct td_tensor *places, struct td_tensor *to)
 {
-    const int dims = query_dims(s->op, s->call);
+    const int dims = td_op_rows_query_dims(s->op, s->call);
     struct td_shape shape = { .rank = 1, .dim = { s->n_queries } };
     (void)td_shape_append(&shape, &from->shape, dims, from->shape.rank); /* not longer */
     struct td_tensor rows = *from, numbers = *places;
@@ -233,9 +230,7 @@ static td_status pick(const struct splitter *s, const struct td_tensor *from,
     rows.key_index = NULL;
     rows.keys = NULL;
     shape.dim[0] = places->numel;
-    td_status status = td_tensor_describe(to, "queries", from->dtype, &shape, s->err);
-    if (status == TD_OK)
-        status = td_tensor_alloc(to, s->exec->arena, s->err);
+    td_status status = new_tensor(s, from->dtype, &shape, to);
     if (status != TD_OK)
         return status;
     struct td_op_args args = { .inputs = { { &rows, 1 }, { &numbers, 1 } } };
@@ -247,13 +242,10 @@ static td_status pick(const struct splitter *s, const struct td_tensor *from,
 }
 
 /* The bags of the queries of a part. */
-static td_status number_bags(const struct splitter *s, int i, const struct td_tensor *places,
+static td_status number_bags(const struct splitter *s, const struct td_tensor *places,
                              struct td_tensor *to)
 {
-    td_status status =
-        td_tensor_describe(to, s->op->inputs[i].name, TD_DTYPE_INT64, &places->shape, s->err);
-    if (status == TD_OK)
-        status = td_tensor_alloc(to, s->exec->arena, s->err);
+    const td_status status = new_tensor(s, TD_DTYPE_INT64, &places->shape, to);
     for (int64_t k = 0; status == TD_OK && s->bag && k < places->numel; k++)
         ((int64_t *)to->data)[k] = s->bag[((const int64_t *)places->data)[k]];
     return status;
@@ -270,7 +262,7 @@ static td_status make_input(const struct splitter *s, int p, int i, const struct
     case TD_ROW_PART_PER_QUERY:
         return pick(s, from, places, to);
     case TD_ROW_PART_SEGMENTS:
-        return number_bags(s, i, places, to);
+        return number_bags(s, places, to);
     case TD_ROW_PART_TABLE:
         *to = slice(from, s->begin[p], s->begin[p + 1]);
         return TD_OK;
@@ -293,13 +285,16 @@ static bool refuses_keys(const struct td_op *op, const struct td_op_args *call)
            td_op_choice(&op->attrs[op->rows->policy_attr], call) == TD_ROWS_POLICY_ERROR;
 }
 
-static void set_default(const struct td_op *op, struct td_op_args *args, int i)
+/* Gives the attributes of the set their defaults: bit i is attribute i. */
+static void set_defaults(const struct td_op *op, struct td_op_args *args, uint32_t set)
 {
     struct td_op_args defaults;
     td_op_set_defaults(op, &defaults);
-    memcpy(args->attrs + op->attrs[i].offset, defaults.attrs + op->attrs[i].offset,
-           td_attr_size(op->attrs[i].kind));
-    args->attrs_set &= ~((uint32_t)1 << i);
+    for (int i = 0; i < op->n_attrs; i++)
+        if (set >> i & 1)
+            memcpy(args->attrs + op->attrs[i].offset, defaults.attrs + op->attrs[i].offset,
+                   td_attr_size(op->attrs[i].kind));
+    args->attrs_set &= ~set;
 }
 
 static void set_choice(const struct td_op *op, struct td_op_args *args, int i, int choice)
@@ -317,21 +312,17 @@ static void set_bag_attrs(const struct splitter *s, struct td_op_args *args)
         output->dtype == TD_DTYPE_FLOAT64 || s->call->inputs[0].tensors->dtype == TD_DTYPE_FLOAT64;
     const int mode = td_op_choice(&s->op->attrs[bags->mode_attr], s->call),
               count = s->op->rows->count_attr;
-    set_default(s->op, args, bags->skip_attr);
-    set_default(s->op, args, bags->last_attr);
+    set_defaults(s->op, args, (uint32_t)1 << bags->skip_attr | (uint32_t)1 << bags->last_attr);
     set_choice(s->op, args, bags->mode_attr, mode == TD_BAG_MAX ? mode : TD_BAG_SUM);
     set_choice(s->op, args, bags->dtype_attr, wide ? TD_DTYPE_FLOAT64 : TD_DTYPE_FLOAT32);
     memcpy(args->attrs + s->op->attrs[count].offset, &output->shape.dim[0], sizeof(int64_t));
     args->attrs_set |= (uint32_t)1 << count;
 }
 
-/* Those of plain_attrs get their defaults: a value that counts dimensions from the end does not fit
- * a list of queries. */
+/* A value of plain_attrs may count dimensions from the end; a list of queries has fewer. */
 static void set_attrs(const struct splitter *s, struct td_op_args *args)
 {
-    for (int i = 0; i < s->op->n_attrs; i++)
-        if (s->op->rows->plain_attrs >> i & 1)
-            set_default(s->op, args, i);
+    set_defaults(s->op, args, s->op->rows->plain_attrs);
     if (refuses_keys(s->op, s->call))
         set_choice(s->op, args, s->op->rows->policy_attr, TD_ROWS_POLICY_ZERO);
     if (s->bag)

@@ -49,8 +49,8 @@ struct td_split {
  * dimension of the table, and its outputs have a row for each query or bag. */
 bool td_split_possible(const struct td_op *op, const struct td_op_args *call);
 
-/* The part that has a query: a number, or -1 for none. Where queries are keys only the caller knows
- * where their rows are. */
+/* The number of the part that has a query, or TD_SPLIT_ZEROS. Only the caller knows where the rows
+ * of keys are. */
 typedef int td_split_part_of(const void *context, const struct td_tensor *queries, int64_t query);
 
 /* Splits a call among n_parts >= 1 parts of the table: `begin` has n_parts + 1 row numbers, from 0

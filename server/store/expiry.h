@@ -1,8 +1,7 @@
 /* expiry.h - tensors with a time to live.
  *
- * A tensor that an op stored with ttl_s leaves the store after that time. It cannot be a
- * version NAME@VERSION. Defines
- * td_store_expire of store.h.
+ * A tensor that an op stored with ttl_s leaves the store after that time. It cannot be a version
+ * NAME@VERSION. This file defines td_store_expire of store.h.
  *
  * Threads    Any. */
 #ifndef TD_SERVER_STORE_EXPIRY_H

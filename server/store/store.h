@@ -190,9 +190,9 @@ struct td_store_write {
     bool persist;                   /* INVALID_ARGUMENT without a data folder */
     bool removes;                   /* a DELETE: of an alias or a version, too */
     const struct td_access *access; /* names that its token is for; NULL: all */
-    bool
-        is_result; /* that an op stores in memory: CONFLICT if a file has a tensor of the name, also
-                       while a client has put another one over it */
+    /* The result of an op, in memory alone: CONFLICT if a file has a tensor of the name, also while
+     * a client has put another one over it. */
+    bool is_result;
     int64_t ttl_s; /* seconds after which td_store_expire removes it; 0: it stays */
     /* That has entered with the name, as td_store_plan_write describes it; NULL: the change waits
      * for other writers of the name, and blocks its thread meanwhile. */

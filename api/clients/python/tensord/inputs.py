@@ -240,12 +240,16 @@ def refuse_missing(found: list[Any], name: str) -> None:
                           MISSING_KEY if name in IDENTIFIERS else f"fill them first, as x.fillna({fill}) of pandas does")
 
 
+def one_length(name: str) -> str:
+    """what to do about lists of different lengths"""
+    return ONE_LENGTH + (BAGS if name in IDENTIFIERS else "")
+
+
 def refuse_nested(found: list[Any], kinds: set[type], name: str) -> None:
     """arrays of objects that are lists or arrays, as a column of embeddings is in pandas"""
     if kinds <= {list, tuple, np.ndarray} and len({one.shape if isinstance(one, np.ndarray) else (len(one),) for one in found}) == 1:
         raise refused(name, "an array of objects that are lists or arrays", "pass numpy.stack(x)")
-    raise refused(name, "lists of different lengths" if kinds <= {list, tuple, np.ndarray} else "lists beside other objects",
-                  ONE_LENGTH + BAGS * (name in IDENTIFIERS))
+    raise refused(name, "lists of different lengths" if kinds <= {list, tuple, np.ndarray} else "lists beside other objects", one_length(name))
 
 
 # ---------------------------------------------------------------- values of Python
@@ -415,7 +419,7 @@ def built(value: Any, dtype: Any, name: str) -> Array:
     try:
         return np.array(value, dtype)
     except ValueError as error:
-        raise refused(name, "lists of different lengths", ONE_LENGTH + BAGS * (name in IDENTIFIERS)) from error
+        raise refused(name, "lists of different lengths", one_length(name)) from error
 
 
 def words(names: Iterable[str]) -> str:
