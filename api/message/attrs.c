@@ -341,14 +341,20 @@ int td_table_keys_input(const struct td_request *request, const char *name, size
                : -1;
 }
 
-td_status td_table_without_keys(const char *table, const struct td_tensor *tensor,
-                                const struct td_op *op, struct td_error *err)
+td_status td_table_without_keys(const char *table, const char *whole,
+                                const struct td_tensor *tensor, const struct td_op *op,
+                                struct td_error *err)
 {
     if (tensor && tensor->key_index)
         return td_error_set(err, TD_INVALID_ARGUMENT,
                             "these are the keys of '%s', which have no keys themselves; rows are "
                             "found in '%s'",
                             table, table);
+    if (whole)
+        return td_error_set(err, TD_INVALID_ARGUMENT,
+                            "'%s' has no keys to find rows by; its rows are those of '%s': if "
+                            "that has keys, POST /v1/tensors/%s/find gives their row numbers",
+                            table, whole, whole);
     char numbers[96] = "";
     const int input = td_op_keys_input(op);
     if (input > 0 && td_input_is_row_numbers(&op->inputs[input]))
@@ -372,7 +378,8 @@ td_status td_table_keys_misplaced(const struct td_request *request, const char *
         return TD_OK;
     const char *rows = request->op->inputs[input].name;
     if (request->table)
-        td_table_without_keys(request->table, request->args.inputs[0].tensors, request->op, err);
+        td_table_without_keys(request->table, request->whole, request->args.inputs[0].tensors,
+                              request->op, err);
     else
         td_error_set(err, TD_MALFORMED_REQUEST,
                      "%s has no member \"keys\"; keys of a resident table are "

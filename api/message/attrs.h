@@ -62,9 +62,11 @@ void td_request_init(struct td_request *request, const struct td_op *op);
 int td_table_keys_input(const struct td_request *request, const char *name, size_t length);
 
 /* Reports that a table has no keys, for an op that was to find its rows by them, and what to give
- * instead. `tensor` is in its place, perhaps the keys of the table; NULL: the table itself. */
-td_status td_table_without_keys(const char *table, const struct td_tensor *tensor,
-                                const struct td_op *op, struct td_error *err);
+ * instead. `whole`: the table of which it is a part, whose keys number its rows; NULL for none.
+ * `tensor` is in its place, perhaps the keys of the table; NULL: the table itself. */
+td_status td_table_without_keys(const char *table, const char *whole,
+                                const struct td_tensor *tensor, const struct td_op *op,
+                                struct td_error *err);
 
 /* If `name` is "keys", which the request cannot have as a member, reports why and how its rows are
  * chosen. Otherwise returns TD_OK. */

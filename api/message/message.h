@@ -52,6 +52,7 @@ struct td_request {
     int row_input;
     const char *row_keys_name;  /* of row_keys, in the body and in errors; NULL: INPUT.keys */
     const char *table;          /* the table that the path names, the first input; NULL: none */
+    const char *whole;          /* the table of which that is a part, "t" of "t.scale"; or NULL */
     bool table_has_keys;        /* it has keys */
     bool called_keys;           /* the body calls the input of td_op_keys_input "keys" */
     struct td_oip_request *oip; /* in the arena; NULL outside /v2 */

@@ -326,13 +326,17 @@ def plan_output(table: Table, target: str, drop_padding: bool, quiet: bool) -> O
     if are_padding and drop_padding:
         table = first_rows(table, found.count)
         if not quiet:
-            say("note", f"{table.place}: the last {missing} rows, which have no keys, are left out")
+            what = f"{missing} rows, which have no keys, are" if missing > 1 else "row, which has no key, is"
+            hint = keys.hint_if_one_lacks if missing == 1 else ""
+            say("note", f"{table.place}: the last {what} left out{hint}")
     elif missing:
         raise Refused(
             f"{keys.place}: there are {found.count} keys, but {table.place} has"
             f" {table.n_rows} rows"
             + (
-                f". If the last {missing} are padding, --drop-padding leaves them out"
+                keys.hint_if_one_lacks + ". If the last row is padding, --drop-padding leaves it out"
+                if missing == 1 and found.count > 1
+                else f". If the last {missing} are padding, --drop-padding leaves them out"
                 if are_padding and found.count > 1
                 else header_hint(keys)
                 if missing == -1 and keys.may_have_header

@@ -28,7 +28,7 @@ from table import (
 
 OBJECTS = (
     "Python's objects, which are not imported; numpy.stack(x) makes a matrix of rows,"
-    " x.astype('float32') numbers, x.astype(str) text"
+    " x.astype('float32') numbers, and for keys x.astype('int64') integers, x.astype(str) text"
 )
 FORMAT: Any = numpy.lib.format  # its functions have types in some versions only
 

@@ -88,6 +88,8 @@ class Columns:
         self.origins: dict[str, str] = {}
         self.has_header = True  # or names in each row, so that the first row is none
         self.header_hint = ""  # about a name that is not there
+        self.may_lack_header = False  # the first line is read as names, and may be a row
+        self.header_is_doubtful = False  # it probably is one
         self.decimal: str | None = None  # the decimal point of numbers in text, if it may be chosen
 
     def batches(
@@ -472,9 +474,17 @@ def keys_of_column(columns: Columns, name: str, asked: str | None) -> Keys:
         place,
         tuple(files),
         may_have_header=not columns.has_header,
+        hint_if_one_lacks=no_header_hint(columns, name),
         asked=asked is not None,
         found=found,
     )
+
+
+def no_header_hint(columns: Columns, name: str) -> str:
+    if not columns.may_lack_header:
+        return ""
+    at = columns.schema.names.index(name)
+    return f". If the first line is a row, with the key {shown(name)}, --no-header --keys {at} reads it"
 
 
 def first_match(column: pyarrow.Array, pattern: str, matches: bool = True) -> int:
@@ -597,6 +607,7 @@ def only_keys(columns: Columns, keys: str | None, key_kind: str | None) -> Keys:
         raise Refused(
             f"{columns.place}: expected --keys, which names the column of keys; it has"
             f" {', '.join(map(clear, columns.schema.names))}"
+            + (". If the first line is a key, use --no-header" if columns.may_lack_header else "")
         )
     check_chosen(columns, (), keys)
     found = keys_of_column(columns, keys, key_kind)
@@ -761,6 +772,9 @@ def refuse_text(columns: Columns, fields: list[pyarrow.Field], keyless: bool) ->
     rows = f", here {rows_option(numbers)}" if 0 < len(numbers) <= MOST_SHOWN else ""
     likely = next((names[0] for names in (identifiers, others) if len(names) == 1), None)
     keys = f", here {option('--keys', likely)}" if likely is not None and keyless and numbers else ""
+    if columns.header_is_doubtful:  # so that its names are no advice
+        rows = keys = ""
+        hint += columns.header_hint
     raise Refused(
         f"{columns.place}: {columns_listed(values, len(others))} not numeric{hint}; --rows chooses the columns of"
         f" the rows{rows}, and --keys the column of keys{keys}"

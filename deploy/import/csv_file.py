@@ -12,6 +12,7 @@ import pyarrow.compute
 import pyarrow.csv
 
 from columns import (
+    IDENTIFIER,
     Columns,
     are_usual_integers,
     check_large_texts,
@@ -58,7 +59,7 @@ class Csv(Columns):
         elif form.quote is None:
             self.note_quotes()
         found = self.first_block()
-        if form.header is None:
+        if self.has_header and form.header is None:
             self.check_header(found.names, bool(rows))
         hint = self.header_hint
         if is_only_last_empty(found.names):
@@ -73,7 +74,9 @@ class Csv(Columns):
         if self.one_column and self.starts_empty and self.has_header:
             raise Refused(f"{self.place}: the first line is empty; expected the name of the column")
         self.schema = pyarrow.schema([(f.name, column_type(f, rows, keys)) for f in found])
-        self.rows = self.survey(keys, key_kind)
+        self.rows, first_key = self.survey(keys, key_kind)
+        if self.may_lack_header and keys is not None and differ_in_numbers(keys, first_key):
+            self.note_header(found.names)
         if form.decimal is None:
             self.note_thousands(rows)
         elif form.decimal == ",":
@@ -127,23 +130,37 @@ class Csv(Columns):
         file without names of columns. pandas gives the numbers 0, 1, 2 to columns without names, and
         years are names.
         """
+        self.may_lack_header = True
         numbers = [name for name in names if looks_like_number(name)]
-        line = shown(self.delimiter.join(names))
         if not numbers:
             return
         self.header_hint = ". If the first line is a row, use --no-header"
-        if are_rows_chosen:  # whose names are in the first line
-            return
-        if len(numbers) == len(names) and not are_consecutive(names, (0, 1)):
-            raise Refused(
-                f"{self.place}: the first line, {line}, has only numbers; expected the names of the"
-                " columns: --no-header if it is a row, --header if these are names"
-            )
-        if len(numbers) == len(names) or not are_consecutive(numbers):
-            self.notes.append(
-                f"{self.place}: the first line, {line}, is read as names of columns; --no-header reads"
-                " it as a row, --header hides this note"
-            )
+        if len(numbers) == len(names):
+            self.header_is_doubtful = True
+            if not are_rows_chosen and not are_consecutive(names, (0, 1)):
+                raise Refused(
+                    f"{self.place}: the first line, {self.first_line(names)}, has only numbers; expected"
+                    " the names of the columns: --no-header if it is a row, --header if these are names"
+                )
+        else:
+            others = [name for name in names if name not in numbers]
+            are_named = all(not name or IDENTIFIER.fullmatch(name) for name in others)
+            # One or two numbers beside a text that may be a key are no more a count than a row.
+            is_count = are_consecutive(numbers) and (are_named or len(numbers) > 2)
+            self.header_is_doubtful = not is_count
+        if self.header_is_doubtful:
+            self.note_header(names)
+
+    def note_header(self, names: list[str]) -> None:
+        note = (
+            f"{self.place}: the first line, {self.first_line(names)}, is read as names of columns;"
+            " --no-header reads it as a row, --header hides this note"
+        )
+        if note not in self.notes:
+            self.notes.append(note)
+
+    def first_line(self, names: list[str]) -> str:
+        return shown(self.delimiter.join(names))
 
     def note_thousands(self, rows: tuple[str, ...]) -> None:
         """Notes a column in which each point may separate thousands, if the file seems to have decimal
@@ -267,14 +284,18 @@ class Csv(Columns):
                 place = f"{file}, column {name}"
                 check_large_texts(batch.column(name), place, first, self.decimal)
 
-    def survey(self, keys: str | None, key_kind: str | None) -> int:
-        """Counts the rows. Keys are int64 or uint64 if all are integers in their usual form."""
+    def survey(self, keys: str | None, key_kind: str | None) -> tuple[int, str]:
+        """The number of rows, and the first key. Keys are int64 or uint64 if all are integers in their
+        usual form.
+        """
         is_key = keys is not None and keys in self.schema.names
         name: str = keys if keys is not None and is_key else self.schema.names[0]
         kinds = INTEGER_KINDS if is_key and key_kind is None else ()
         integers = floats = bool(kinds)
-        rows, empty = 0, -1
+        rows, empty, first_key = 0, -1, ""
         for batch, _, first in self.typed({name: pyarrow.string() if is_key else pyarrow.binary()}):
+            if is_key and not rows and batch.num_rows:
+                first_key = batch.column(0)[0].as_py() or ""
             rows += batch.num_rows
             at = pyarrow.compute.index(batch.column(0), "").as_py() if is_key and empty < 0 else -1
             empty = first + at if at >= 0 else empty
@@ -293,7 +314,7 @@ class Csv(Columns):
                 f"{self.place}: the key of row {empty} is empty text, \"\"; in a file of one column, pandas"
                 " writes a missing value so"
             )
-        return rows
+        return rows, first_key
 
     # ---------------------------------------------------------------- errors
     def fault(self, columns: list[str]) -> Refused:
@@ -379,6 +400,12 @@ def looks_like_number(name: str) -> bool:
     except ValueError:
         return False
     return any(map(str.isdigit, name))
+
+
+def differ_in_numbers(name: str, key: str) -> bool:
+    """True for texts that are the same but for their numbers, such as doc0 and doc1."""
+    digits = re.compile("[0-9]+")
+    return bool(digits.search(name)) and digits.sub("0", name) == digits.sub("0", key)
 
 
 def is_only_last_empty(names: list[str]) -> bool:

@@ -37,6 +37,7 @@ STRIP = (
     " (df['NAME'].str.strip() of pandas removes them, and numpy.savetxt(FILE, x, fmt='%d') writes none)"
 )
 FLOAT_KEYS = "; astype('int64') makes integers of numbers such as 7.0"
+ROUNDED_KEYS = "; {0} rounds large integers: astype('int64') before the ids become {0}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -216,7 +217,7 @@ def kind_of(dtype: "numpy.dtype[Any]", place: str) -> str:
     if dtype.kind not in "iu":
         raise Refused(
             f"{place}: keys are of dtype {dtype}; expected integers or strings"
-            + (FLOAT_KEYS if dtype.kind == "f" else "")
+            + ("" if dtype.kind != "f" else FLOAT_KEYS if dtype.itemsize > 4 else ROUNDED_KEYS.format(dtype))
         )
     return "uint64" if dtype.name == "uint64" else "int64"
 

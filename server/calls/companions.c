@@ -145,3 +145,15 @@ void td_companions_explain(struct td_call *call)
                           ref_to(call, spec->name, part.name, ref));
     }
 }
+
+const char *td_companions_table(struct td_call *call, const char *name)
+{
+    char whole[TD_TENSOR_NAME];
+    for (int i = 0; i < TD_TABLE_PARTS; i++) {
+        if (!td_table_of_part(name, td_table_parts[i], whole))
+            continue;
+        char *copy = td_arena_alloc(&call->arena, strlen(whole) + 1, 1, &call->error);
+        return copy ? strcpy(copy, whole) : NULL;
+    }
+    return NULL;
+}

@@ -24,6 +24,10 @@
  * the scales from rows that have them beside the table. */
 TD_MUST_CHECK td_status td_companions_check(struct td_call *call);
 
+/* The table of which the name is that of a part, in the arena of the call; NULL if it is none, or
+ * there is no memory. */
+const char *td_companions_table(struct td_call *call, const char *name);
+
 /* After inference has failed: if a companion is missing, adds to the error which tensor that is. */
 void td_companions_explain(struct td_call *call);
 

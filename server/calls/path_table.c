@@ -2,6 +2,7 @@
 
 #include "api/message/attrs.h"
 #include "api/text/text.h"
+#include "server/calls/companions.h"
 #include "server/calls/models.h"
 #include "server/calls/services.h"
 #include "server/calls/table_reads.h"
@@ -36,7 +37,7 @@ static const char *describe(struct td_call *call, const struct td_tensor *tensor
 static td_status use_keys(struct td_call *call, const char *version, struct td_tensor *tensor)
 {
     if (!tensor->keys)
-        return td_table_without_keys(version, tensor, call->op, &call->error);
+        return td_table_without_keys(version, call->request.whole, tensor, call->op, &call->error);
     const struct td_tensor keys = *tensor->keys;
     *tensor = keys;
     return TD_OK;
@@ -54,6 +55,7 @@ td_status td_path_table_bind(struct td_call *call)
                                   &call->arena, tensor, &call->error);
     if (status == TD_OK) /* errors name the version of an alias, for which the way out holds */
         (void)td_store_identity(tensor, &version, &number);
+    call->request.whole = td_companions_table(call, version);
     call->request.table_has_keys = status == TD_OK && tensor->keys;
     if (status == TD_OK && td_input_is_row_keys(&call->op->inputs[0]))
         status = use_keys(call, version, tensor);

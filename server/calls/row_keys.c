@@ -5,6 +5,7 @@
 #include "kernels/key_index/search.h"
 #include "kernels/name.h"
 #include "kernels/op_rows.h"
+#include "server/calls/companions.h"
 #include "server/store/store.h"
 #include "server/store/table_name.h"
 
@@ -39,8 +40,9 @@ static const char *table_name(const struct td_call *call)
 /* member: what the request gives or lacks because the table is expected to have keys. */
 static td_status no_keys(struct td_call *call, const char *member)
 {
+    const char *table = table_name(call), *whole = td_companions_table(call, table);
     const td_status status =
-        td_table_without_keys(table_name(call), table_of(call), call->op, &call->error);
+        td_table_without_keys(table, whole, table_of(call), call->op, &call->error);
     return td_error_at_input(&call->error, status, "%s", member);
 }
 

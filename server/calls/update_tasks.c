@@ -59,7 +59,7 @@ static struct td_tensor without_data(const struct td_tensor *tensor)
 static td_status no_keys(struct td_call *call)
 {
     const struct td_tensor_call *state = call->state;
-    return td_table_without_keys(state->write.name, NULL, call->op, &call->error);
+    return td_table_without_keys(state->write.name, NULL, NULL, call->op, &call->error);
 }
 
 /* For the estimate of the cost, which does not read it. */

@@ -221,6 +221,35 @@ static td_status apply(struct td_store *store, const struct td_alias_table *edit
     return status;
 }
 
+static bool is_served(struct td_store *store, const char *name)
+{
+    const struct td_version *version;
+    pthread_rwlock_rdlock(&store->lock);
+    const bool found = td_store_use_locked(store, name, &version) == TD_NAME_CURRENT;
+    pthread_rwlock_unlock(&store->lock);
+    return found;
+}
+
+/* Lists an alias whose target is not there, or would not be after a restart. */
+static void check_target(struct td_store *store, const struct td_alias *alias)
+{
+    const bool now = alias->target[0] && !is_served(store, alias->target);
+    char reason[2 * TD_TENSOR_NAME + TD_ABSENCE], absence[TD_ABSENCE];
+    if (!now && (!alias->stored[0] || is_served(store, alias->stored))) {
+        td_store_solve_alias(store, alias->name);
+        return;
+    }
+    td_store_explain_absence(store, now ? alias->target : alias->stored, absence, sizeof absence);
+    if (now)
+        snprintf(reason, sizeof reason, "it names %s, %s", alias->target, absence);
+    else
+        snprintf(reason, sizeof reason,
+                 "after a restart it names %s, %s; a flip with ?persist=1 lets it name another "
+                 "version then, too",
+                 alias->stored, absence);
+    td_store_report_alias(store, alias->name, reason);
+}
+
 static td_status flip_entered(struct td_store *store, const struct td_alias_flip *flip,
                               struct td_error *err)
 {
@@ -240,7 +269,7 @@ static td_status flip_entered(struct td_store *store, const struct td_alias_flip
     claim(store, NULL);
     for (int i = 0; i < edits.count && status == TD_OK; i++)
         if (!edits.aliases[i].hidden)
-            td_store_solve_alias(store, edits.aliases[i].name);
+            check_target(store, &edits.aliases[i]);
     free(edits.aliases);
     return status;
 }
@@ -655,23 +684,9 @@ void td_alias_check_targets(struct td_store *store)
 {
     struct td_writer writer;
     enter(store, &writer);
-    for (int i = 0; i < store->aliases.count; i++) {
-        const struct td_alias *alias = &store->aliases.aliases[i];
-        const struct td_version *version;
-        char reason[2 * TD_TENSOR_NAME + TD_ABSENCE], absence[TD_ABSENCE];
-        if (!alias->target[0])
-            continue;
-        pthread_rwlock_rdlock(&store->lock);
-        const bool found = td_store_use_locked(store, alias->target, &version) == TD_NAME_CURRENT;
-        pthread_rwlock_unlock(&store->lock);
-        if (found) {
-            td_store_solve_alias(store, alias->name);
-            continue;
-        }
-        td_store_explain_absence(store, alias->target, absence, sizeof absence);
-        snprintf(reason, sizeof reason, "it names %s, %s", alias->target, absence);
-        td_store_report_alias(store, alias->name, reason);
-    }
+    for (int i = 0; i < store->aliases.count; i++)
+        if (!store->aliases.aliases[i].hidden)
+            check_target(store, &store->aliases.aliases[i]);
     td_writer_leave(store, &writer);
 }
 

@@ -584,6 +584,10 @@ class Folders(AliasTest):
             self.assertEqual(len(client.request("GET", ALIASES).json()["problems"]), 1)
             self.assertStatus(client.request("PUT", "/v1/tensors/a@3", [3]), 201)
             self.assertStatus(client.request("POST", ALIASES, {"set": {"x": "a@3"}}), 200)
+            self.assertEqual([problem["reason"] for problem in client.request("GET", ALIASES).json()["problems"]],
+                             ["after a restart it names a@1, which is not there; a flip with ?persist=1 lets it name another version then, too"])
+            self.assertStatus(client.request("PUT", "/v1/tensors/a@4?persist=1", [3]), 201)
+            self.assertStatus(client.request("POST", ALIASES + "?persist=1", {"set": {"x": "a@4"}}), 200)
             self.assertEqual(client.request("GET", ALIASES).json()["problems"], [])
 
     def test_a_refusal_is_told(self):

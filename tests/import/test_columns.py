@@ -143,20 +143,51 @@ class FirstLineOfCsv(ColumnTest):
                 path = self.text(f"{line}\n{line}\n")
                 self.assertEqual(self.refused(path), f"{path}: the first line, '{line}', has only numbers; expected the names of the columns: "
                                                      "--no-header if it is a row, --header if these are names")
-        for options in ("--rows", "1999,2000"), ("--header",):
-            self.assertEqual(self.notes(self.text("1999,2000\n0.5,1\n"), *options), [])
+        path = self.text("1999,2000\n0.5,1\n")
+        self.assertEqual(self.notes(path, "--header"), [])
+        self.assertEqual(self.notes(path, "--rows", "1999,2000"), [f"{path}: the first line, '1999,2000', is read as names of columns; "
+                                                                   "--no-header reads it as a row, --header hides this note"])
         self.assertEqual(numbers(self.tensors("m.safetensors"), "rows"), [0.5, 1])
 
     def test_names_that_may_be_numbers_are_noted(self):
-        for line in "0,1,2", "1,2,3", "a,0.5,0.9", "a,1,0", "a,3,7":
+        for line in "0,1,2", "1,2,3", "a,0.5,0.9", "a,1,0", "a,3,7", "a,0,1", "a,b,0":
             with self.subTest(line):
                 path = self.text(f"{line}\n1,2,3\n")
-                self.assertEqual(self.notes(path, "--tensor", "rows=x"), [f"{path}: the first line, '{line}', is read as names of columns; "
-                                                                          "--no-header reads it as a row, --header hides this note"])
+                note = [f"{path}: the first line, '{line}', is read as names of columns; --no-header reads it as a row, --header hides this note"]
+                self.assertEqual(self.notes(path, "--tensor", "rows=x"), note)
+                self.assertEqual(self.notes(path, "--rows", line.split(",")[2], "--keys", line.split(",")[0]), note)
                 self.assertEqual(self.notes(path, "--header"), [])
-        for line in "id,0,1", ",0,1", "inf,nan,x", "id,2019,2020":
-            self.text(f"{line}\n1,2,3\n")
+        for line in "id,0,1", ",0,1", "inf,nan,x", "id,2019,2020", "a,0,1,2", "city,2018,2019,2020":
+            self.text(f"{line}\n" + ",".join("9" * len(line.split(","))) + "\n")
             self.assertFalse([note for note in self.notes(self.work / "m.csv") if "first line" in note])
+
+    def test_a_first_line_that_is_a_key_but_for_its_number_is_noted(self):
+        path = self.text("doc0,x\ndoc1,2\n")
+        note = [f"{path}: the first line, 'doc0,x', is read as names of columns; --no-header reads it as a row, --header hides this note"]
+        self.assertEqual(self.notes(path, "--keys", "doc0"), note)
+        self.assertEqual(self.notes(path, "--keys", "doc0", "--header"), [])
+        self.assertEqual(self.notes(self.text("doc,x\ndoc1,2\n"), "--keys", "doc"), [])
+
+    def test_a_first_line_that_may_be_a_row_is_no_advice(self):
+        for line, name in ("doc0,-0.8,0.24", "m.csv"), ("film0\t6.7", "m.tsv"), ("doc0,5", "m.csv"):
+            path = self.text(f"{line}\n{line}\n", name)
+            text = line.split("\t" if "\t" in line else ",")[0]
+            self.assertEqual(self.refused(path), f"{path}: column {text} (row 0: {text!r}) is not numeric. If the first line is a row, use --no-header; "
+                                                 "--rows chooses the columns of the rows, and --keys the column of keys")
+        self.assertIn("here --rows 1, and --keys the column of keys, here --keys 0", self.refused(path, "--no-header"))
+
+    def test_a_first_line_that_may_be_the_key_that_lacks_is_named(self):
+        np.save(self.work / "m.npy", np.zeros((3, 2), "<f4"))
+        for lines in "king\nqueen\nrook\n", "king,x\nqueen,y\nrook,z\n":
+            path = self.text(lines, "k.csv")
+            given = self.work / "m.npy", "--keys-from", path
+            self.assertIn(". If the first line is a key, use --no-header", self.refused(*given))
+            hint = ". If the first line is a row, with the key 'king', --no-header --keys 0 reads it"
+            self.assertEqual(self.refused(*given, "--keys", "king"), f"{path}, column king: there are 2 keys, but {given[0]} has 3 rows{hint}. "
+                                                                     "If the last row is padding, --drop-padding leaves it out")
+            self.assertEqual(self.notes(*given, "--keys", "king", "--drop-padding"), [f"{given[0]}: the last row, which has no key, is left out{hint}"])
+            self.notes(*given, "--no-header", "--keys", "0")
+            self.assertEqual(strings(self.tensors("m.safetensors"), "rows.keys"), ["king", "queen", "rook"])
 
     def test_a_first_line_is_a_row_with_no_header(self):
         for text in "king,3,7\nqueen,4,8\n", "king,3,7\nqueen,4,8":

@@ -304,7 +304,7 @@ class Npy(ColumnTest):
         for array, convert in (rows, np.stack), (np.array([[1, 0.5]], object), lambda x: x.astype("float32")), (np.array(["a"], object), lambda x: x.astype(str)):
             np.save(path, array, allow_pickle=True)
             self.assertEqual(self.refused(path), f"{path}: the array x has Python's objects, which are not imported; numpy.stack(x) makes a matrix of rows, "
-                                                 "x.astype('float32') numbers, x.astype(str) text")
+                                                 "x.astype('float32') numbers, and for keys x.astype('int64') integers, x.astype(str) text")
             self.assertFalse(convert(np.load(path, allow_pickle=True)).dtype.hasobject)
         np.save(path, np.array(["x"]))
         self.assertIn("an array of strings is not a tensor", self.refused(path))

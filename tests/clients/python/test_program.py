@@ -65,7 +65,14 @@ def test_small_mistakes_on_the_command_line_are_named(daemon, client, tmp_path):
                         (("put", "x", str(tmp_path / "t.npz")), "t.npz is not a .npy file"), (("cast", "dtype=int8", f"x=@{tmp_path / 't.csv'}"), "is not a .npy file"),
                         (("gather", "params=cli5", "indices=[1,"), "'[1,' is not JSON"), (("gather", "cli5", "indices=[0]"), "'cli5': expected NAME=VALUE"),
                         (("gather", "params=cli5", "params=cli5"), "a name is given twice: expected NAME=VALUE"),
-                        (("gather", "params=cli5", 'indices=["1"]'), "tensord.Keys(x) stands for the row numbers of keys")):
+                        (("gather", "params=cli5", 'indices=["1"]'), """'{"keys": x}' stands for the row numbers of keys"""),
+                        (("gather", "params=cli5", "indices=king"), """rows of a table are found by key with indices='{"keys": ["KEY"]}'"""),
+                        (("find", "keys=cli5", "queries=[1]"), """the keys of 'cli5' are {"ref": "cli5.keys"}"""),
+                        (("find", "params=cli5", "queries=[1]"), "find has no params; it has keys, queries, device, timeout; keys is missing"),
+                        (("gather", "parms=cli5"), "gather has no parms; it has params, indices, axis, batch_dims, bounds, dtype, device, timeout; params and indices are missing"),
+                        (("find",), "find lacks keys=VALUE and queries=VALUE"),
+                        (("concat", "inputs=[[16777217, 0.5], [1]]"), """pass '{"dtype": "float64", "data": x}'"""),
+                        (("lookup", "params=cli5", "keys=[1]"), "lookup takes TABLE KEY ..., not NAME=VALUE: python -m tensord lookup cli5 KEY")):
         assert said in program(daemon, *words, status=1), words
     assert program(daemon, "lookup", "cli5", "1000") == [1]
     for wide in '{"ref": "cli5"}', '{"dtype": "float64", "data": [1]}':

@@ -775,6 +775,24 @@ TD_TEST(an_alias_waits_for_its_version)
     expect_value("x", 1);
 }
 
+TD_TEST(a_version_that_is_gone_is_a_problem_if_only_a_restart_needs_it)
+{
+    const char *problem = "x: after a restart it names a@1, which is not there; a flip with "
+                          "?persist=1 lets it name another version then, too;";
+    ck_assert_int_eq(flip("x=a@1", "", true), TD_OK);
+    ck_assert_int_eq(flip("x=b@1", "", false), TD_OK);
+    ck_assert_str_eq(problems_of(store), "");
+    ck_assert_int_eq(unlink(path_of("a@1.tensord")), 0);
+    td_store_rescan(store);
+    ck_assert_str_eq(problems_of(store), problem);
+    ck_assert_int_eq(flip("x=b@2", "", false), TD_OK);
+    ck_assert_str_eq(problems_of(store), problem);
+    ck_assert_int_eq(flip("x=", "", false), TD_OK); /* the name is free until a restart */
+    ck_assert_str_eq(problems_of(store), problem);
+    ck_assert_int_eq(flip("x=b@2", "", true), TD_OK);
+    ck_assert_str_eq(problems_of(store), "");
+}
+
 TD_TEST(problems_are_listed_by_name_until_they_are_solved)
 {
     put_text("aliases.json", "{\"aliases\": {\"z\": \"n@1\", \"x\": \"n@1\", \"y\": \"n@2\"}}");

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
 import math
 import os
@@ -14,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from . import Client, TensordError, key_files
+from . import Client, ProblemError, TensordError, key_files
 from .arrays import Plain, Ref
 from .exchange import DEFAULT_URL
 from .ops import Ops
@@ -43,8 +44,8 @@ def array_of(file: str, **options: Any) -> Any:
     except Exception as error:  # of NumPy's parser of the header, which is Python
         if isinstance(error, OSError) and error.errno:
             raise
-        raise ValueError(f"{file} is damaged, or has objects of Python; array.astype(str) makes strings of these, and array.astype('float32') numbers, which numpy.save"
-                         " writes") from None
+        raise ValueError(f"{file} is damaged, or has objects of Python; array.astype(str) makes strings of these, and array.astype('float32') or"
+                         " array.astype('int64') numbers, which numpy.save writes") from None
 
 
 def integer(text: str, what: str) -> int:
@@ -103,7 +104,34 @@ def run_op(client: Client, args: argparse.Namespace) -> Any:
         wrong = next((repr(pair) for pair in args.arguments if "=" not in pair), "a name is given twice")
         raise ValueError(f"{wrong}: expected NAME=VALUE, each name once, such as params=planets")
     target = client.store(args.store) if args.store else client
-    return getattr(target, args.command)(**{name: argument(value) for name, value in given.items()})
+    method = getattr(target, args.command)
+    check_arguments(args.command, inspect.signature(method), given)
+    return method(**{name: argument(value) for name, value in given.items()})
+
+
+def check_arguments(op: str, signature: inspect.Signature, given: dict[str, str]) -> None:
+    named = {name: one for name, one in signature.parameters.items() if one.kind is not one.VAR_POSITIONAL}
+    missing = [name for name, one in named.items() if one.default is one.empty and name not in given]
+    if unknown := [name for name in given if name not in named]:
+        raise ValueError(f"{op} has no {unknown[0]}; it has {', '.join(named)}" + f"; {' and '.join(missing)} {'are' if missing[1:] else 'is'} missing" * bool(missing))
+    if missing:
+        raise ValueError(f"{op} lacks {' and '.join(f'{name}=VALUE' for name in missing)}; it has {', '.join(named)}")
+
+
+# Advice of the package, as a command has it.
+IN_COMMANDS = ((re.compile(r"tensord\.Keys\((\w+)\)"), r"""'{"keys": \1}'"""),
+               (re.compile(r"numpy\.(?:as)?array\(x, '(\w+)'\)"), r"""'{"dtype": "\1", "data": x}'"""))
+KEYS_HINT = "; a word is the name of a resident tensor: rows of a table are found by key with indices='{\"keys\": [\"KEY\"]}'"
+
+
+def message_of(error: Exception) -> str:
+    """the error of a call for a command, whose arguments are JSON as the API has it"""
+    if isinstance(error, ProblemError):
+        return error.detail + KEYS_HINT * error.is_of_rows
+    text = str(error)
+    for form, replacement in IN_COMMANDS:
+        text = form.sub(replacement, text)
+    return text
 
 
 def run_tables(client: Client, args: argparse.Namespace) -> Any:
@@ -158,6 +186,8 @@ def run_delete(client: Client, args: argparse.Namespace) -> Any:
 
 
 def run_lookup(client: Client, args: argparse.Namespace) -> Any:
+    if named := re.match(r"(?:params|table)=(.*)", args.table):
+        raise ValueError(f"lookup takes TABLE KEY ..., not NAME=VALUE: python -m tensord lookup {named[1]} KEY")
     table = client.tables[args.table]
     if args.rows:
         return table.iloc[[integer(key, "row numbers") for key in args.keys]]
@@ -226,7 +256,7 @@ def main() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(128 + signal.SIGPIPE)
     except (TensordError, OSError, ValueError, TypeError) as error:
-        sys.exit(printable(f"{type(error).__name__}: {error}"))
+        sys.exit(printable(f"{type(error).__name__}: {message_of(error)}"))
 
 
 if __name__ == "__main__":

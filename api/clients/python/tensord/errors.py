@@ -64,8 +64,8 @@ class ProblemError(TensordError):
 
     def __init__(self, problem: dict[str, Any], status: int = 0):
         self.detail = str(problem.get("detail", problem.get("title", f"status {status}")))
-        names_row = problem.get("code") == "TENSOR_NOT_FOUND" and problem.get("input") == "indices" and problem.get("op") in WITH_KEYS
-        super().__init__(in_python(self.detail) + (BFLOAT16_HINT if TO_BFLOAT16 in self.detail else KEYS_HINT if names_row else ""))
+        self.is_of_rows = problem.get("code") == "TENSOR_NOT_FOUND" and problem.get("input") == "indices" and problem.get("op") in WITH_KEYS
+        super().__init__(in_python(self.detail) + (BFLOAT16_HINT if TO_BFLOAT16 in self.detail else KEYS_HINT if self.is_of_rows else ""))
         self.problem = problem
         self.status = status
         self.code = str(problem.get("code", ""))
