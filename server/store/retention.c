@@ -5,6 +5,7 @@
 #include "server/store/verify.h"
 #include "server/store/writers.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,24 +58,32 @@ static int newest_first(const void *a, const void *b)
     return td_table_version_order(td_table_version(other->name), td_table_version(one->name));
 }
 
-/* `versions` are those of one table. One in a file gives way only to others in files: those in
- * memory are gone after a restart. */
+/* The versions of a table that have been kept, newest first. */
+struct kept {
+    int64_t all, in_files;
+};
+
+/* Counts a version if it is kept. One in a file gives way only to others in files: those in memory
+ * are gone after a restart. */
+static bool keep(const struct td_store *store, struct kept *kept, bool in_file)
+{
+    if ((in_file ? kept->in_files : kept->all) >= store->keep_versions)
+        return false;
+    kept->all++;
+    kept->in_files += in_file;
+    return true;
+}
+
+/* `versions` are those of one table. */
 static void retain_newest(struct td_store *store, struct td_version **versions, int count,
                           const struct td_writer *caller)
 {
-    int64_t kept = 0, kept_in_files = 0;
+    struct kept kept = { 0 };
     qsort(versions, (size_t)count, sizeof *versions, newest_first);
-    for (int i = 0; i < count; i++) {
-        const bool in_file = versions[i]->file[0];
-        if (td_version_check(versions[i], NULL) != TD_OK)
-            continue;
-        if ((in_file ? kept_in_files : kept) < store->keep_versions) {
-            kept++;
-            kept_in_files += in_file;
-        } else if (is_ours(store, versions[i])) {
+    for (int i = 0; i < count; i++)
+        if (td_version_check(versions[i], NULL) == TD_OK &&
+            !keep(store, &kept, versions[i]->file[0]) && is_ours(store, versions[i]))
             remove_version(store, versions[i], caller);
-        }
-    }
 }
 
 /* How many of the versions, sorted by name, are of the table of the first one; 1 if it has no
@@ -89,13 +98,19 @@ static int count_versions(struct td_version *const *versions, int count)
     return n;
 }
 
+/* True if versions are removed now: aliases that are not known may name any. */
+static bool removes_versions(struct td_store *store)
+{
+    return store->keep_versions > 0 && !store->inspector && !td_store_must_stop(store) &&
+           td_store_check_aliases(store, NULL) == TD_OK &&
+           td_alias_check_file(store, NULL) == TD_OK;
+}
+
 /* Looks at the versions whose names begin with the prefix. */
 static void retain(struct td_store *store, const char *prefix, const struct td_writer *caller)
 {
     int count;
-    if (store->keep_versions == 0 || store->inspector || td_store_must_stop(store) ||
-        /* Aliases that are not known may name versions. */
-        td_store_check_aliases(store, NULL) != TD_OK || td_alias_check_file(store, NULL) != TD_OK)
+    if (!removes_versions(store))
         return;
     struct td_version **versions = td_store_all_current(
         store, &(struct td_name_range){ .prefix = prefix, .after = "" }, &count);
@@ -111,6 +126,12 @@ static void retain(struct td_store *store, const char *prefix, const struct td_w
     free(versions);
 }
 
+/* The prefix of all versions of the table of which this is one. */
+static void set_prefix(const char *version, char prefix[TD_TENSOR_NAME])
+{
+    snprintf(prefix, TD_TENSOR_NAME, "%.*s@", (int)td_table_base(version), version);
+}
+
 void td_store_retain(struct td_store *store)
 {
     retain(store, "", NULL);
@@ -122,6 +143,47 @@ void td_store_retain_beside(struct td_store *store, const char *name,
     char prefix[TD_TENSOR_NAME];
     if (!td_table_version(name))
         return;
-    snprintf(prefix, sizeof prefix, "%.*s@", (int)td_table_base(name), name);
+    set_prefix(name, prefix);
     retain(store, prefix, caller);
+}
+
+static bool is_named(struct td_store *store, const char *version)
+{
+    pthread_rwlock_rdlock(&store->lock);
+    const bool named = td_alias_names_locked(store, version);
+    pthread_rwlock_unlock(&store->lock);
+    return named;
+}
+
+td_status td_store_check_retained(struct td_store *store, const char *name, bool in_file,
+                                  struct td_error *err)
+{
+    char prefix[TD_TENSOR_NAME];
+    struct kept kept = { 0 };
+    int count;
+    if (!td_table_version(name) || !removes_versions(store) || is_named(store, name))
+        return TD_OK;
+    set_prefix(name, prefix);
+    struct td_version **versions = td_store_all_current(
+        store, &(struct td_name_range){ .prefix = prefix, .after = "" }, &count);
+    if (!versions)
+        return TD_OK;
+    qsort(versions, (size_t)count, sizeof *versions, newest_first);
+    for (int i = 0; i < count; i++)
+        if (td_table_version_order(td_table_version(versions[i]->name), td_table_version(name)) > 0 &&
+            td_version_check(versions[i], NULL) == TD_OK)
+            keep(store, &kept, versions[i]->file[0]);
+    const td_status status =
+        keep(store, &kept, in_file)
+            ? TD_OK
+            : td_error_set(err, TD_CONFLICT,
+                           "'%s' would be removed at once, because --keep-versions keeps %" PRId64
+                           " versions and these are newer; store it as a version after '%s', in "
+                           "which numbers are compared by value, or start the daemon with a larger "
+                           "--keep-versions",
+                           name, store->keep_versions, versions[0]->name);
+    for (int i = 0; i < count; i++)
+        td_buffer_unref(&versions[i]->base);
+    free(versions);
+    return status;
 }

@@ -11,11 +11,20 @@
 #ifndef TD_SERVER_STORE_RETENTION_H
 #define TD_SERVER_STORE_RETENTION_H
 
+#include "kernels/status.h"
+
+#include <stdbool.h>
+
 struct td_store;
 struct td_writer;
 
 /* Looks at all tables: after a scan and after a flip. */
 void td_store_retain(struct td_store *store);
+
+/* Before a version is put under a new name, in a file or in memory: CONFLICT if it is older than
+ * all that would stay. */
+TD_MUST_CHECK td_status td_store_check_retained(struct td_store *store, const char *name,
+                                                bool in_file, struct td_error *err);
 
 /* Looks at the table of this name, if it is that of a version: after it was put. `caller` is the
  * writer with which the caller has entered, NULL for none: it may remove what it has put. */

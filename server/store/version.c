@@ -151,6 +151,12 @@ td_status td_version_check(const struct td_version *version, struct td_error *er
                         rows ? version->file : version->keys->file, version->name);
 }
 
+static uint64_t mix(uint64_t mixed, uint64_t part)
+{
+    mixed = (mixed ^ part) * 0x9e3779b97f4a7c15;
+    return mixed ^ mixed >> 32;
+}
+
 /* What a file without checksums is known by: sizes and times of modification, which a copy can
  * keep, and the first and the last page, because all files of an image may have the same time. Not
  * its inode, which clients should not know, and which differs between replicas. */
@@ -161,10 +167,8 @@ static uint64_t mix_file(const struct td_file_id *id, uint64_t stored_number)
         id->keys_size, (uint64_t)id->keys_modified_ns, id->keys_ends,
     };
     uint64_t mixed = 0;
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
-        mixed = (mixed ^ parts[i]) * 0x9e3779b97f4a7c15;
-        mixed ^= mixed >> 32;
-    }
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        mixed = mix(mixed, parts[i]);
     return mixed;
 }
 
@@ -177,8 +181,11 @@ void td_version_set_etag(const struct td_store *store, struct td_version *versio
 void td_version_set_file_etag(struct td_version *version, const struct td_file_id *id,
                               const struct td_data_tensor *stored)
 {
-    const uint64_t digest = stored->checksums.digests ? td_checksums_digest(&stored->checksums)
-                                                      : mix_file(id, stored->version);
+    uint64_t digest = stored->checksums.digests ? td_checksums_digest(&stored->checksums)
+                                                : mix_file(id, stored->version);
+    /* An alias may flip from one tensor of a file, or of a copy of it, to another. */
+    for (const char *at = version->name; *at; at++)
+        digest = mix(digest, (unsigned char)*at);
     snprintf(version->etag, sizeof version->etag, "\"f%016" PRIx64 "\"", digest);
 }
 

@@ -104,8 +104,8 @@ bool td_version_is_lost(const struct td_version *version);
 TD_MUST_CHECK td_status td_version_check(const struct td_version *version, struct td_error *err);
 
 /* Sets the ETag: derived from the number, or from the tensor's file. That is the same in each
- * process that serves the file or a copy: from its checksums, or else its size, its time of
- * modification and the pages at its ends. */
+ * process that serves the file or a copy: from the tensor's name, and the checksums of the file, or
+ * else its size, its time of modification and the pages at its ends. */
 void td_version_set_etag(const struct td_store *store, struct td_version *version);
 void td_version_set_file_etag(struct td_version *version, const struct td_file_id *id,
                               const struct td_data_tensor *stored);

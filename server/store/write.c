@@ -24,7 +24,9 @@ static td_status check_put(struct td_store *store, const struct td_store_write *
                            const struct td_version *before, struct td_error *err)
 {
     char file[TD_FILE_NAME];
-    const td_status status = check_before(write, before, err);
+    td_status status = check_before(write, before, err);
+    if (status == TD_OK && !before)
+        status = td_store_check_retained(store, write->name, write->persist, err);
     if (status != TD_OK)
         return status;
     if (write->is_result && td_store_find_file(store, write->name, file))

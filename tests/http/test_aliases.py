@@ -590,6 +590,22 @@ class Folders(AliasTest):
             self.assertStatus(client.request("POST", ALIASES + "?persist=1", {"set": {"x": "a@4"}}), 200)
             self.assertEqual(client.request("GET", ALIASES).json()["problems"], [])
 
+    def test_the_tensors_of_a_file_differ_in_their_etags(self):
+        """A flip from one to the other changes what a client has, though the file is the same."""
+        folder = temporary_folder()
+        with open(os.path.join(folder, "m@1.safetensors"), "wb") as file:
+            file.write(safetensors({"a": ("float32", (2,), pack("float32", [1, 2])), "b": ("float32", (2,), pack("float32", [3, 4]))}))
+        with Daemon("--data-dir", folder) as daemon, Client(daemon) as client:
+            tags = [client.request("GET", f"/v1/tensors/m:{name}@1").headers["ETag"] for name in "ab"]
+            self.assertNotEqual(*tags)
+            client.request("POST", ALIASES, {"set": {"x": "m:a@1"}})
+            client.request("POST", ALIASES, {"set": {"x": "m:b@1"}})
+            self.assertStatus(client.request("GET", "/v1/tensors/x", headers={"If-None-Match": tags[0]}), 200)
+            for name in "cd":  # persisted with equal bytes
+                client.request("PUT", f"/v1/tensors/{name}@1?persist=1", [1])
+                client.request("GET", f"/v1/tensors/{name}@1")
+            self.assertNotEqual(*[client.request("GET", f"/v1/tensors/{name}@1").headers["ETag"] for name in "cd"])
+
     def test_a_refusal_is_told(self):
         folder = temporary_folder()
         with Daemon("--data-dir", folder) as daemon, Client(daemon) as client:
@@ -665,7 +681,7 @@ class Retention(AliasTest):
     def test_the_newest_and_what_aliases_name_stay(self):
         folder = temporary_folder()
         with Daemon("--data-dir", folder, "--keep-versions", "2") as daemon, Client(daemon) as client:
-            for version in ("9", "10", "8", "11"):
+            for version in ("9", "8", "10", "11"):
                 self.assertStatus(client.request("PUT", f"/v1/tensors/m@{version}?persist=1", [1]), 201)
                 if version == "9":
                     self.assertStatus(client.request("POST", ALIASES, {"set": {"x": "m@9"}}), 200)
@@ -681,12 +697,36 @@ class Retention(AliasTest):
         with Daemon("--data-dir", folder, "--keep-versions", "2") as daemon, Client(daemon) as client:
             self.assertEqual(self.names(client), ["m@11", "m@13"])
 
-    def test_a_version_that_is_older_than_enough_others_is_gone_when_it_is_put(self):
+    def test_a_version_that_is_older_than_enough_others_is_refused(self):
         for query in ("", "?persist=1"):
             with self.subTest(query), Daemon("--data-dir", temporary_folder(), "--keep-versions", "2") as daemon, Client(daemon) as client:
-                for version in "5671":
+                for version in "567":
                     self.assertStatus(client.request("PUT", f"/v1/tensors/m@{version}{query}", [1]), 201)
-                self.assertEqual(self.names(client), ["m@6", "m@7"])
+                problem = self.assertProblem(client.request("PUT", f"/v1/tensors/m@4{query}", [1]), 409, "CONFLICT")
+                self.assertEqual(problem["detail"], "'m@4' would be removed at once, because --keep-versions keeps 2 versions and these are newer; store it as a version after "
+                                                    "'m@7', in which numbers are compared by value, or start the daemon with a larger --keep-versions")
+                self.assertProblem(client.request("POST", "/v1/cast", {"x": [1], "dtype": "int8", "store": "m@4"}), 409, "CONFLICT")
+                self.assertStatus(client.request("PUT", f"/v1/tensors/m@10{query}", [1]), 201)
+                self.assertEqual(self.names(client), ["m@10", "m@7"])
+
+    def test_a_persisted_version_gives_way_to_others_in_files_only(self):
+        with Daemon("--data-dir", temporary_folder(), "--keep-versions", "1") as daemon, Client(daemon) as client:
+            self.assertStatus(client.request("PUT", "/v1/tensors/m@5", [1]), 201)
+            self.assertProblem(client.request("PUT", "/v1/tensors/m@4", [1]), 409, "CONFLICT")
+            self.assertStatus(client.request("PUT", "/v1/tensors/m@4?persist=1", [1]), 201)
+            self.assertEqual(self.names(client), ["m@4", "m@5"])
+
+    def test_a_version_that_an_alias_names_is_stored_again_however_old(self):
+        folder = temporary_folder()
+        with Daemon("--data-dir", folder, "--keep-versions", "1") as daemon, Client(daemon) as client:
+            self.assertStatus(client.request("PUT", "/v1/tensors/m@1?persist=1", [1]), 201)
+            self.assertStatus(client.request("POST", ALIASES + "?persist=1", {"set": {"x": "m@1"}}), 200)
+            self.assertStatus(client.request("PUT", "/v1/tensors/m@2?persist=1", [1]), 201)
+            os.remove(os.path.join(folder, "m@1.tensord"))
+            daemon.send_signal(signal.SIGHUP)
+            daemon.wait_log(lambda event: event.get("event") == "aliases_refused")
+            self.assertStatus(client.request("PUT", "/v1/tensors/m@1?persist=1", [1]), 201)
+            self.assertEqual(self.names(client), ["m@1", "m@2"])
 
     def test_an_alias_is_always_answered_while_versions_come_and_go(self):
         with Daemon("--keep-versions", "1") as daemon, Client(daemon) as client:

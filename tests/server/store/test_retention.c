@@ -64,10 +64,10 @@ static bool exists(const char *file)
 static const struct {
     const char *description, *put, *stay;
 } orders[] = {
-    { "numbers by value", "m@9 m@10 m@8 m@11", "m@10 m@11" },
+    { "numbers by value", "m@9 m@8 m@10 m@11", "m@10 m@11" },
     { "text", "m@b m@a m@c", "m@b m@c" },
     { "dates", "m@20261121 m@20261122 m@20261123", "m@20261122 m@20261123" },
-    { "whenever they were put", "m@3 m@2 m@1", "m@2 m@3" },
+    { "whenever they were put", "m@1 m@4 m@3", "m@3 m@4" },
     { "each table for itself", "a@1 b@1 a@2 b@2 a@3", "a@2 a@3 b@1 b@2" },
     { "tables with like names", "a@1 a@2 ab@1 ab@2 a:b@1 a:b@2 a-b@1",
       "a-b@1 a:b@1 a:b@2 a@1 a@2 ab@1 ab@2" },
