@@ -116,8 +116,9 @@ void td_data_dir_free(struct td_data_dir *dir); /* NULL is fine */
 
 /* Opens the folder that the path leads to now, if that is another one, and tries to take the lock
  * if it is not held. *changed: the folder was replaced, or the lock was taken; then the files may
- * have changed. False (logged) if the folder cannot be opened; if the path leads nowhere, changes
- * are refused from then on. */
+ * have changed. False (logged) if the folder cannot be opened. If the path leads nowhere, or to
+ * another folder that is empty while the open one has files, that stays open, and changes are
+ * refused from then on. */
 TD_MUST_CHECK bool td_data_dir_refresh(struct td_data_dir *dir, bool *changed);
 
 /* Ends the message about a lock file that alone keeps the server from changing the folder. */

@@ -15,12 +15,17 @@
 #include <sys/file.h>
 #include <sys/random.h>
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+/* In place of the errno of a folder that cannot be opened: an empty folder has the path of one that
+ * has files, as where a volume is not mounted. */
+enum { EMPTY_IN_PLACE = ENODATA };
 
 static const struct td_folder closed = { .fd = -1, .lock = -1 };
 
@@ -194,6 +199,12 @@ td_status td_data_check_lock(struct td_data_dir *dir, const char *file, uint64_t
 {
     const struct td_folder *folder = &dir->folder;
     char holder[48] = "another process";
+    if (dir->gone == EMPTY_IN_PLACE)
+        return td_error_set(err, TD_DEVICE_UNAVAILABLE,
+                            "%s in the data folder cannot be changed: an empty folder is in its "
+                            "place, as where a volume is not mounted; mount it, or restart the "
+                            "server to use the empty folder",
+                            file);
     if (dir->gone != 0)
         return td_data_disk_error(dir, file, dir->gone, bytes, err);
     if (folder->lock >= 0)
@@ -238,7 +249,29 @@ void td_data_log_unreadable(const struct td_data_dir *dir, int reason)
 {
     char text[TD_READ_ERROR];
     td_log(dir->log, TD_LOG_ERROR, "data_dir_unreadable", TD_TEXT("dir", dir->path),
-           TD_TEXT("reason", td_read_error(dir->path, reason, text)));
+           TD_TEXT("reason", reason == EMPTY_IN_PLACE
+                                 ? "an empty folder is in the place of the one that was read, as "
+                                   "where a volume is not mounted; it is read once it has a file, "
+                                   "or by a restart"
+                                 : td_read_error(dir->path, reason, text)));
+}
+
+/* True if the open folder has no files but hidden ones. */
+static bool is_empty(int fd)
+{
+    const int again = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *folder = again >= 0 ? fdopendir(again) : NULL;
+    if (!folder) {
+        if (again >= 0)
+            close(again);
+        return false;
+    }
+    const struct dirent *item;
+    do
+        item = readdir(folder);
+    while (item && item->d_name[0] == '.');
+    closedir(folder);
+    return !item;
 }
 
 /* Logs what has changed since `before`. */
@@ -291,7 +324,8 @@ static void note_gone(struct td_data_dir *dir, int reason)
         td_data_log_unreadable(dir, reason);
     dir->unreadable = reason;
     pthread_rwlock_wrlock(&dir->exchanging);
-    dir->gone = reason == ENOENT || reason == ENOTDIR ? reason : dir->gone;
+    if (reason == ENOENT || reason == ENOTDIR || reason == EMPTY_IN_PLACE)
+        dir->gone = reason;
     pthread_rwlock_unlock(&dir->exchanging);
 }
 
@@ -309,7 +343,7 @@ static int open_path(const struct td_data_dir *dir, struct td_folder *now, bool 
     if (fstat(now->fd, &after) != 0 || fstat(dir->folder.fd, &before) != 0)
         return errno;
     *replaced = !is_same(&before, &after);
-    return 0;
+    return *replaced && is_empty(now->fd) && !is_empty(dir->folder.fd) ? EMPTY_IN_PLACE : 0;
 }
 
 bool td_data_dir_refresh(struct td_data_dir *dir, bool *changed)

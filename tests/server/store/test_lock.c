@@ -506,4 +506,42 @@ TD_TEST(a_folder_that_was_moved_away_is_served_but_not_changed_until_it_returns)
     td_store_free(store);
 }
 
+TD_TEST(an_empty_folder_does_not_take_the_place_of_one_with_files)
+{
+    struct td_store *store = open_folder();
+    ck_assert_int_eq(persist(store, "t", "int32[1] 1"), TD_OK);
+    move_folder();
+    ck_assert_int_eq(mkdir(folder, 0700), 0); /* where a volume was mounted */
+    (void)logged();
+    td_store_rescan(store);
+    const char *log = logged();
+    ck_assert_ptr_nonnull(strstr(log, " error data_dir_unreadable "));
+    ck_assert_ptr_nonnull(strstr(log, "as where a volume is not mounted"));
+    expect_names(store, "t");
+    ck_assert(td_store_is_locked_out(store));
+    ck_assert_int_eq(persist(store, "t", "int32[1] 2"), TD_DEVICE_UNAVAILABLE);
+    EXPECT_MESSAGE(&err, "an empty folder is in its place, as where a volume is not mounted");
+    td_store_retry_lock(store);
+    ck_assert_str_eq(logged(), "");
+    ck_assert(!is_file(LOCK_FILE)); /* nothing is written below the mount point */
+    put_npy("new.npy", 3, 1);
+    td_store_rescan(store);
+    expect_names(store, "new");
+    ck_assert_int_eq(persist(store, "t", "int32[1] 2"), TD_OK);
+    td_store_free(store);
+    remove_moved();
+}
+
+TD_TEST(an_empty_folder_takes_the_place_of_an_empty_one)
+{
+    struct td_store *store = open_folder();
+    move_folder();
+    ck_assert_int_eq(mkdir(folder, 0700), 0);
+    td_store_rescan(store);
+    ck_assert_int_eq(persist(store, "t", "int32[1] 2"), TD_OK);
+    ck_assert(is_file("t.tensord"));
+    td_store_free(store);
+    remove_moved();
+}
+
 TD_FIXTURE(folder_open, folder_close);
