@@ -134,6 +134,7 @@ static td_status take_tensor(const struct file_scan *scan, const struct td_file_
         return publish_again(scan, version, before);
     struct td_version *replaced = td_store_publish(store, version);
     *(replaced ? &scan->report->replaced : &scan->report->added) += 1;
+    scan->report->unpersisted += replaced && !replaced->persisted;
     td_buffer_unref(replaced ? &replaced->base : NULL);
     return TD_OK;
 }

@@ -86,15 +86,16 @@ const char *td_scan_other_reason(const char *name)
 
 void td_scan_report_file(struct td_scan_report *report, const char *file)
 {
+    const enum td_log_level level = report->unpersisted > 0 ? TD_LOG_WARN : TD_LOG_INFO;
     if (report->added + report->replaced + report->removed > 0 &&
-        take_line(report, &report->change_lines, TD_LOG_INFO))
-        td_log(report->log, TD_LOG_INFO, "tables_changed", TD_TEXT("file", file),
+        take_line(report, &report->change_lines, level))
+        td_log(report->log, level, "tables_changed", TD_TEXT("file", file),
                TD_COUNT("added", report->added), TD_COUNT("replaced", report->replaced),
-               TD_COUNT("removed", report->removed));
+               TD_COUNT("removed", report->removed), TD_COUNT("unpersisted", report->unpersisted));
     report->total_added += report->added;
     report->total_replaced += report->replaced;
     report->total_removed += report->removed;
-    report->added = report->replaced = report->removed = 0;
+    report->added = report->replaced = report->removed = report->unpersisted = 0;
 }
 
 void td_scan_report_end(const struct td_scan_report *report)

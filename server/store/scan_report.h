@@ -2,6 +2,7 @@
  * changed, one for each file or tensor that is skipped, and a summary.
  *
  *     info tables_changed file=model.safetensors added=2 replaced=1
+ *     warn tables_changed file=users.npy replaced=1 unpersisted=1
  *     warn table_skipped file=broken.npy reason="..."
  *     info data_dir_scanned added=2 replaced=1 removed=0 unchanged=40 skipped=1 ignored=3
  *                           scan_ms=1.5
@@ -25,6 +26,7 @@ struct td_scan_report {
     const struct td_log *log;
     int64_t begun_ns;
     int added, replaced, removed;                   /* tensors of the current file, */
+    int unpersisted; /* of those replaced, that were in memory alone, or had changes there */
     int total_added, total_replaced, total_removed; /* and of those before it */
     int unchanged;                                  /* tensors */
     int skipped;                                    /* files, and tensors of other files */

@@ -47,6 +47,25 @@ TD_TEST(a_start_reports_what_it_found)
     td_store_free(store);
 }
 
+TD_TEST(a_rescan_warns_of_what_was_in_memory_alone)
+{
+    put_npy("a.npy", 1, 4);
+    struct td_store *store = open_folder();
+    struct td_error err;
+    const struct td_tensor mine = tensor("int32[1] 7");
+    ck_assert_int_eq(put_tensor(store, "a", &mine, false, &err), TD_OK);
+    ck_assert_int_eq(put_tensor(store, "b", &mine, false, &err), TD_OK);
+    unlink(path_of("a.npy"));
+    put_npy("a.npy", 2, 4);
+    put_npy("b.npy", 2, 4);
+    (void)logged();
+    td_store_rescan(store);
+    const char *lines = logged_with_scans();
+    expect_once(lines, " warn tables_changed file=a.npy replaced=1 unpersisted=1\n");
+    expect_once(lines, " warn tables_changed file=b.npy replaced=1 unpersisted=1\n");
+    td_store_free(store);
+}
+
 TD_TEST(a_rescan_reports_each_change)
 {
     put_npy("same.npy", 1, 4);
