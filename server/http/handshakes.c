@@ -1,5 +1,6 @@
 #include "server/http/handshakes.h"
 
+#include "server/http/transport_errors.h"
 #include "server/observe/clock.h"
 
 #include <gnutls/abstract.h>
@@ -192,20 +193,34 @@ static void wait_for(struct td_handshakes *handshakes, struct handshake *handsha
     (void)epoll_ctl(handshakes->epoll, EPOLL_CTL_MOD, handshake->socket, &event);
 }
 
+/* True if the client has sent the method of an HTTP request. */
+static bool speaks_http(const struct handshake *handshake)
+{
+    char first;
+    return recv(handshake->socket, &first, 1, MSG_PEEK | MSG_DONTWAIT) == 1 && first >= 'A' &&
+           first <= 'Z';
+}
+
 static void advance(struct td_handshakes *handshakes, struct handshake *handshake)
 {
+    if (!handshake->session && speaks_http(handshake)) {
+        td_transport_refuse_plain(handshakes->services, handshake->socket);
+        fail(handshakes, handshake, GNUTLS_E_UNEXPECTED_PACKET);
+        return;
+    }
     if (!handshake->session && !begin(handshakes, handshake)) {
         fail(handshakes, handshake, GNUTLS_E_MEMORY_ERROR);
         return;
     }
     const int code = gnutls_handshake(handshake->session);
-    if (code == GNUTLS_E_SUCCESS)
+    if (code == GNUTLS_E_SUCCESS) {
         hand_over(handshakes, handshake);
-    else if (gnutls_error_is_fatal(code))
+    } else if (gnutls_error_is_fatal(code)) {
         fail(handshakes, handshake, code);
-    else
+    } else {
         wait_for(handshakes, handshake,
                  gnutls_record_get_direction(handshake->session) ? EPOLLOUT : EPOLLIN);
+    }
 }
 
 bool td_handshakes_add(struct td_handshakes *handshakes, int socket,

@@ -135,16 +135,19 @@ static void print_date(char *text, size_t size)
         text[0] = '\0';
 }
 
-void td_transport_refuse(void *context, int socket, const char *sentence)
+/* Counts and logs the error, and sends it as plain text unless `is_silent`. */
+static void refuse(const struct td_transport_errors *errors, int socket, td_status status,
+                   const char *sentence, bool is_silent)
 {
-    const struct td_transport_errors *errors = context;
-    const struct td_problem *problem = td_problem_of(TD_REQUEST_TIMEOUT);
+    const struct td_problem *problem = td_problem_of(status);
     char request_id[TD_REQUEST_ID_SIZE], date[64], body[DOCUMENT_SIZE];
     char reply[HEAD_SIZE + DOCUMENT_SIZE];
     struct td_error err;
-    td_error_set(&err, TD_REQUEST_TIMEOUT, "%s", sentence);
+    td_error_set(&err, status, "%s", sentence);
     td_request_id_make(errors->services, request_id);
     report(errors->services, errors->shard, problem->http_status, request_id, socket, &err);
+    if (is_silent)
+        return;
     print_date(date, sizeof date);
     const size_t length = td_problem_print(&err, NULL, request_id, body, sizeof body);
     const int bytes =
@@ -153,8 +156,31 @@ void td_transport_refuse(void *context, int socket, const char *sentence)
                  "Content-Type: application/problem+json\r\nX-Request-Id: %s\r\n"
                  "Content-Length: %zu\r\n\r\n%.*s",
                  problem->http_status, problem->title, date, request_id, length, (int)length, body);
+    if (bytes > 0 && (size_t)bytes < sizeof reply)
+        (void)send(socket, reply, (size_t)bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+void td_transport_refuse(void *context, int socket, const char *sentence)
+{
+    const struct td_transport_errors *errors = context;
     /* Plain text within a TLS session would only break it: there the connection ends without a
      * reply. */
-    if (bytes > 0 && (size_t)bytes < sizeof reply && !errors->services->tls)
-        (void)send(socket, reply, (size_t)bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
+    refuse(errors, socket, TD_REQUEST_TIMEOUT, sentence, errors->services->tls != NULL);
+}
+
+/* Drops what was sent already: with it unread, the kernel would reset the connection, and the
+ * client might lose the reply. */
+static void drop_input(int socket)
+{
+    char dropped[4096];
+    for (int i = 0; i < 16 && recv(socket, dropped, sizeof dropped, MSG_DONTWAIT) > 0; i++)
+        continue;
+}
+
+void td_transport_refuse_plain(struct td_services *services, int socket)
+{
+    const struct td_transport_errors errors = { .services = services, .shard = 0 };
+    refuse(&errors, socket, TD_MALFORMED_REQUEST,
+           "this is a port for HTTPS, and the request is HTTP; write https:// in the URL", false);
+    drop_input(socket);
 }

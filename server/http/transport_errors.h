@@ -1,7 +1,8 @@
 /* transport_errors.h - the problem documents of requests that have no call: those that the library
  * refuses, and those that were not complete in time.
  *
- * Threads  td_transport_refuse on any thread, the others on the I/O thread. */
+ * Threads  td_transport_refuse and td_transport_refuse_plain on any thread, the others on the I/O
+ *          thread. */
 #ifndef TD_SERVER_HTTP_TRANSPORT_ERRORS_H
 #define TD_SERVER_HTTP_TRANSPORT_ERRORS_H
 
@@ -25,5 +26,8 @@ struct td_transport_errors {
 /* Sends a REQUEST_TIMEOUT with the sentence, past the library, which takes no reply before a
  * request is complete. For td_progress_limits; the context is a struct td_transport_errors. */
 void td_transport_refuse(void *context, int socket, const char *sentence);
+
+/* Sends a MALFORMED_REQUEST to a client that speaks HTTP where TLS is expected. */
+void td_transport_refuse_plain(struct td_services *services, int socket);
 
 #endif

@@ -97,13 +97,24 @@ class Requests(TlsTest):
     def test_metrics_have_the_certificate_and_the_handshakes(self):
         with self.start() as daemon, Client(daemon) as client:
             with contextlib.suppress(OSError), socket.create_connection((daemon.host, daemon.port), WAIT_LIMIT) as plain:
-                plain.sendall(b"GET / HTTP/1.1\r\n\r\n")
+                plain.sendall(HELLO[:3] + bytes(100))
                 self.assertEqual(plain.recv(100)[:1], b"\x15")  # an alert
             text = client.request("GET", "/metrics").body.decode()
             expires = float(re.search(r"(?m)^tensord_tls_certificate_expires_seconds (\S+)$", text)[1])
             self.assertAlmostEqual(expires - time.time(), 30 * 86400, delta=3600)
             self.assertIn('\ntensord_tls_handshakes_total{result="complete"} ', text)
             self.assertIn('\ntensord_tls_handshakes_total{result="failed"} 1\n', text)
+
+    def test_plain_http_is_told_to_use_https(self):
+        with self.start("--access-log", "on") as daemon:
+            for request in http_request("GET", "/healthz"), http_request("PUT", "/v1/tensors/t", b"[" + b"1," * 20000 + b"1]"):
+                with Raw(Other(daemon, None)) as plain:
+                    plain.send(request)
+                    reply = plain.rest()
+                    self.assertTrue(reply.startswith(b"HTTP/1.1 400 "), reply)
+                    self.assertIn(b'"detail":"this is a port for HTTPS, and the request is HTTP; write https:// in the URL"', reply)
+                event = daemon.wait_log(lambda event: "HTTPS" in event.get("detail", ""))
+                self.assertEqual((event["client"], event["code"]), ("127.0.0.1", "MALFORMED_REQUEST"))
 
     def test_the_drain_answers_what_is_running(self):
         with self.start("--workers", "1", "--inline-limit-us", "0", "--drain-timeout-ms", "3600000", kind=GatedDaemon) as daemon:
@@ -306,7 +317,7 @@ class Hostile(TlsTest):
     def test_a_handshake_that_fails_while_its_socket_is_being_added_is_ended_once(self):
         with self.start(kind=GatedDaemon) as daemon:
             with daemon.gates.closed("watch") as gate, self.connect(daemon) as plain:
-                plain.sendall(b"GET / HTTP/1.1\r\n\r\n")
+                plain.sendall(HELLO[:3] + bytes(100))
                 gate.arrival()  # the acceptor still holds the file
                 self.assertEqual(plain.recv(1), b"\x15", "the alert")
                 self.wait_until(lambda: is_asleep(daemon.process.pid, "handshakes"), "the end of the thread's work")
