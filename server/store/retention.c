@@ -170,7 +170,8 @@ td_status td_store_check_retained(struct td_store *store, const char *name, bool
         return TD_OK;
     qsort(versions, (size_t)count, sizeof *versions, newest_first);
     for (int i = 0; i < count; i++)
-        if (td_table_version_order(td_table_version(versions[i]->name), td_table_version(name)) > 0 &&
+        if (td_table_version_order(td_table_version(versions[i]->name), td_table_version(name)) >
+                0 &&
             td_version_check(versions[i], NULL) == TD_OK)
             keep(store, &kept, versions[i]->file[0]);
     const td_status status =
