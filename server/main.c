@@ -244,6 +244,16 @@ static void stop_exporter(struct daemon *daemon)
     daemon->services->exporter = NULL;
 }
 
+static void log_start(const struct td_services *services, int64_t took_ns)
+{
+    struct td_error why;
+    if (td_store_check_aliases(services->store, &why) == TD_OK)
+        td_log(&services->log, TD_LOG_INFO, "ready", TD_MS("start_ms", took_ns));
+    else
+        td_log(&services->log, TD_LOG_WARN, "not_ready", TD_TEXT("reason", why.message),
+               TD_MS("start_ms", took_ns));
+}
+
 static int run(struct td_services *services)
 {
     struct daemon daemon = { .services = services,
@@ -279,7 +289,7 @@ static int run(struct td_services *services)
         goto done;
     if (!(daemon.http = td_http_start(services, &inherited)))
         goto done;
-    td_log(&services->log, TD_LOG_INFO, "ready", TD_MS("start_ms", td_now_ns() - begun));
+    log_start(services, td_now_ns() - begun);
     td_notify(daemon.manager, "READY=1");
     stop(&daemon, serve_until(&daemon, TD_NEVER));
     status = 0;

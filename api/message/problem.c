@@ -92,8 +92,9 @@ static const struct td_problem problems[TD_STATUS_COUNT] = {
             "The headers of the request did not arrive in time, or its body arrived more slowly "
             "than the server allows. The connection is closed."),
     PROBLEM(CLIENT_LIMIT, 429, "Client limit", "client-limit",
-            "The client, which is the address that the request comes from, has used its share of "
-            "the server: `resource` names what it has too much of, `limit` is the most that one "
+            "The client, which is the token, or else the address that the request comes from, has "
+            "used its share of the server: `resource` names what it has too much of, `limit` is "
+            "the most that one "
             "client may have. Try again after the seconds in the Retry-After header."),
     PROBLEM(CONNECTION_LIMIT, 503, "Connection limit", "connection-limit",
             "The server has as many connections as it can hold. Until one of them ends, further "
@@ -112,8 +113,11 @@ static const struct td_problem problems[TD_STATUS_COUNT] = {
             "lock each second: try again after the seconds in the Retry-After header, or send the "
             "change to the other process."),
     PROBLEM(DEVICE_UNAVAILABLE, 503, "Device unavailable", "device-unavailable",
-            "The device that the request needs, or the disk that a tensor is on, is absent or "
-            "has failed. `device: auto` falls back to the CPU."),
+            "The device that the request needs, or the file of a tensor, is absent, damaged or "
+            "refused, or the aliases could not be read; `detail` says which. A file, a folder or "
+            "aliases.json is served again when it is repaired and the server has got SIGHUP; "
+            "`problems` of GET /v1/aliases lists what is refused. For a device that failed, "
+            "`device: auto` falls back to the CPU."),
     PROBLEM(DEADLINE_EXCEEDED, 504, "Deadline exceeded", "deadline-exceeded",
             "The time allowed by X-Request-Timeout-Ms or by the server ran out before the result "
             "was ready."),

@@ -35,7 +35,7 @@ static td_status no_such_problem(const char *name, struct td_error *err)
         names[count++] = td_status_name((td_status)i);
     }
     return td_unknown_name(err, TD_NOT_FOUND, "problem page", name, strlen(name), names, count,
-                           "GET /openapi.json");
+                           "the enum of codes in GET /openapi.json");
 }
 
 td_status td_get_problem(struct td_call *call)

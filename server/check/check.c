@@ -1,15 +1,18 @@
 #include "server/check/check.h"
 
 #include "server/config/read_error.h"
+#include "server/guard/token_file.h"
 #include "server/http/capacity.h"
 #include "server/http/listener.h"
 #include "server/memory/buffer_pool.h"
 #include "server/memory/fault_guard.h"
+#include "server/store/aliases.h"
 #include "server/store/data_dir.h"
 #include "server/store/store.h"
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -50,7 +53,10 @@ static void say_unbound(struct check *check, const char *option, const char *add
         say(check, ERROR, "%s %s: %s; to check while a daemon has it, use --%s 127.0.0.1:0 instead",
             option, address, why, option);
     else
-        say(check, ERROR, "%s %s: %s", option, address, why);
+        say(check, ERROR, "%s %s: %s%s", option, address, why,
+            strcmp(why, strerror(EADDRNOTAVAIL)) == 0
+                ? "; no interface of this machine has that address: 0.0.0.0 or [::] is all of them"
+                : "");
 }
 
 /* Checks an address of --listen, and holds it. */
@@ -107,7 +113,9 @@ static void check_capacity(struct check *check)
 {
     struct td_capacity capacity;
     if (!td_capacity_find(check->config, &capacity))
-        say(check, ERROR, "open files: %lld may be open, %lld are needed for %lld connections",
+        say(check, ERROR,
+            "open files: %lld may be open, %lld are needed for %lld connections; raise it with "
+            "ulimit -n, or LimitNOFILE= in a systemd unit",
             (long long)capacity.files, (long long)capacity.needed, (long long)capacity.fewest);
     else if (capacity.lowered_by)
         say(check, WARNING, "connection-limit %lld: %d connections are possible, for %s",
@@ -115,6 +123,31 @@ static void check_capacity(struct check *check)
     else
         say(check, OK, "connection-limit %lld: so many connections are possible",
             (long long)check->config->connection_limit);
+}
+
+/* ---- limits --------------------------------------------------------------------------------- */
+
+/* Options that hold only together. */
+static void check_limits(struct check *check)
+{
+    const struct td_config *config = check->config;
+    const struct {
+        const char *option;
+        int64_t value;
+        const char *limit;
+        int64_t most;
+    } pairs[] = {
+        { "memory-limit", config->memory_limit, "the memory of this machine",
+          (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) },
+        { "tensor-quota", config->tensor_quota, "--memory-limit", config->memory_limit },
+        { "client-connections", config->client_connections, "--connection-limit",
+          config->connection_limit },
+    };
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        if (pairs[i].value > pairs[i].most && pairs[i].most > 0)
+            say(check, WARNING, "%s %lld: it is more than %s, %lld, and cannot be reached",
+                pairs[i].option, (long long)pairs[i].value, pairs[i].limit,
+                (long long)pairs[i].most);
 }
 
 /* ---- tokens --------------------------------------------------------------------------------- */
@@ -198,6 +231,46 @@ static void note_ignored(void *context, const char *file)
     say(context, OK, "%s: ignored, it is not a file of tensors", file);
 }
 
+/* True if the name of a tensor or an alias begins with the prefix, or if that is not known. */
+static bool begins_a_name(struct td_store *store, const char *prefix, struct td_arena *arena)
+{
+    struct td_tensor_listing *tensors;
+    struct td_alias_listing *aliases;
+    int n_tensors, n_aliases;
+    struct td_error err;
+    const struct td_name_range range = { .prefix = prefix, .after = "", .limit = 1 };
+    if (td_store_list_range(store, &range, arena, &tensors, &n_tensors, &err) != TD_OK ||
+        td_store_list_aliases(store, arena, &aliases, &n_aliases, &err) != TD_OK)
+        return true;
+    for (int i = 0; i < n_aliases && n_tensors == 0; i++)
+        n_tensors += strncmp(aliases[i].name, prefix, strlen(prefix)) == 0;
+    return n_tensors > 0;
+}
+
+/* A prefix for tensors that are only put later is right; one with the suffix of a file, or with a
+ * slip in it, is found here. */
+static void check_prefixes(struct check *check, struct td_store *store,
+                           const struct td_tokens *tokens)
+{
+    struct td_arena arena;
+    td_arena_init(&arena, NULL, 0, td_memory_heap());
+    const bool has_names = begins_a_name(store, "", &arena);
+    for (const struct td_bearer *token = td_tokens_after(tokens, 0); token && has_names;
+         token = td_tokens_after(tokens, token->line))
+        for (int i = 0; i < token->access.n_prefixes; i++) {
+            char prefix[TD_TOKEN_PREFIX + 1];
+            snprintf(prefix, sizeof prefix, "%.*s", (int)token->access.prefixes[i].length,
+                     token->access.prefixes[i].text);
+            if (!begins_a_name(store, prefix, &arena))
+                say(check, WARNING,
+                    "token-file %s line %d: no tensor and no alias of the data folder has a name "
+                    "that begins with '%s'",
+                    check->config->token_file, token->line, prefix);
+            td_arena_reset(&arena);
+        }
+    td_arena_reset(&arena);
+}
+
 /* What is wrong with the folder as a whole. */
 static void check_store(struct check *check, struct td_store *store)
 {
@@ -215,7 +288,7 @@ static void check_store(struct check *check, struct td_store *store)
 }
 
 /* Loads the files as the daemon would, but compares only their headers with checksums. */
-static void check_files(struct check *check)
+static void check_files(struct check *check, const struct td_tokens *tokens)
 {
     const struct td_config *config = check->config;
     const struct td_store_inspector inspector = {
@@ -243,6 +316,8 @@ static void check_files(struct check *check)
         say(check, ERROR, "data-dir %s: cannot be loaded", config->data_dir);
     else
         check_store(check, store);
+    if (store && tokens)
+        check_prefixes(check, store, tokens);
     td_store_free(store);
     td_buffer_pool_free(buffers);
 }
@@ -254,9 +329,10 @@ bool td_check_start(const struct td_config *config, const struct td_tokens *toke
     td_guard_install(); /* a file may be truncated while it is read */
     check_listen(&check);
     check_capacity(&check);
+    check_limits(&check);
     if (tokens)
         report_tokens(&check, tokens);
     if (config->data_dir[0] && check_access(&check))
-        check_files(&check);
+        check_files(&check, tokens);
     return check.errors == 0;
 }

@@ -111,13 +111,28 @@ static td_access_role role_of(struct word word)
     return TD_ACCESS_NONE;
 }
 
+static bool refuse_word(const struct parser *parser, int number)
+{
+    char why[400];
+    snprintf(
+        why, sizeof why,
+        "word %d is neither name=NAME nor a prefix of names of tensors; expected a prefix of at "
+        "most 128 bytes of letters, digits and combining marks of any script in Unicode "
+        "normalisation form C (NFC), ., _, : and -: prefixes have blanks between them, no *, "
+        "no quotes and no comma, and a comment is a line of its own",
+        number);
+    return refuse(parser, why);
+}
+
 /* The words after a token. */
 static bool parse_rest(const struct parser *parser, struct word line)
 {
     static const char mark[] = "name=";
     enum { MARK = sizeof mark - 1 };
     bool named = false;
+    int number = 2;
     for (struct word word; next_word(&line, &word);) {
+        number++;
         if (begins(word, "name:"))
             return refuse(parser, "a word after the token begins with 'name:'; expected name=NAME "
                                   "for the name of the token");
@@ -135,10 +150,7 @@ static bool parse_rest(const struct parser *parser, struct word line)
         } else if (is_prefix(word)) {
             td_token_table_add_prefix(parser->table, word.text, word.length);
         } else {
-            return refuse(parser, "a word after the token is neither name=NAME nor a prefix of "
-                                  "names of tensors; expected a prefix of at most 128 bytes of "
-                                  "letters, digits and combining marks of any script in Unicode "
-                                  "normalisation form C (NFC), ., _, : and -");
+            return refuse_word(parser, number);
         }
     }
     return true;

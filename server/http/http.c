@@ -108,7 +108,8 @@ static td_status check_restriction(struct td_call *call, const struct td_connect
     switch (record->restriction) {
     case TD_CLIENT_REACHED:
         td_error_set(err, TD_CLIENT_LIMIT,
-                     "this client has %d open connections, the most that one may have",
+                     "this client has %d open connections, the most that --client-connections "
+                     "allows",
                      limits->per_client);
         return td_client_limits_exceeded(err, "connections", (uint64_t)limits->per_client + 1,
                                          (uint64_t)limits->per_client);
@@ -118,7 +119,9 @@ static td_status check_restriction(struct td_call *call, const struct td_connect
         break;
     default:
         td_error_set(err, TD_CONNECTION_LIMIT,
-                     "%d connections are open, the most that this server allows", limits->open);
+                     "%d connections are open, the most that --connection-limit and the limit of "
+                     "open files allow",
+                     limits->open);
         err->limit = (uint64_t)limits->open;
     }
     err->retry_after_s = 1;

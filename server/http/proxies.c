@@ -66,6 +66,15 @@ bool td_proxies_trust(const struct td_proxies *proxies, const struct sockaddr *p
 
 /* ---- --trusted-proxy ------------------------------------------------------------------------- */
 
+/* True if bits after the prefix are set: one host may be meant, and a network would be trusted. */
+static bool has_host_bits(const struct prefix *prefix)
+{
+    for (int bit = prefix->bits; bit < 128; bit++)
+        if (prefix->address.bytes[bit / 8] >> (7 - bit % 8) & 1)
+            return true;
+    return false;
+}
+
 /* "10.0.0.0/8", "2001:db8::1". Cuts the text. */
 static bool parse_prefix(char *text, struct prefix *prefix)
 {
@@ -82,7 +91,7 @@ static bool parse_prefix(char *text, struct prefix *prefix)
     if (bits < 0 || bits > most || *end)
         return false;
     prefix->bits = 128 - most + (int)bits;
-    return true;
+    return !has_host_bits(prefix);
 }
 
 /* Parses one value of the list. */
@@ -121,7 +130,7 @@ struct td_proxies *td_proxies_new(const char *trusted, char *message, size_t siz
             continue;
         snprintf(message, size,
                  "trusted-proxy: '%.*s' is not an address or prefix like 192.0.2.1, 10.0.0.0/8 "
-                 "or 2001:db8::/32",
+                 "or 2001:db8::/32, which is the first address of a network",
                  (int)(length < LONGEST_SHOWN ? length : LONGEST_SHOWN), value);
         td_proxies_free(proxies);
         return NULL;

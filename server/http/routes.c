@@ -505,6 +505,8 @@ static td_status refuse_path(struct td_call *call)
         { "/v1/tensors/", "GET /v1/tensors lists the tensors" },
         { "/v1/v1/", "the paths of /v1 begin with it once: leave it out of the base URL" },
         { "/v1/v2/", "the paths of /v2 begin with it: leave /v1 out of the base URL" },
+        { "/problems", "the page of an error has its `type`, as /problems/key-not-found" },
+        { "/problems/", "the page of an error has its `type`, as /problems/key-not-found" },
         { "/v2/models", "POST /v2/repository/index lists the models" },
         { "/v2/models/", "POST /v2/repository/index lists the models" },
     };

@@ -25,9 +25,9 @@ struct td_scan_report {
     const struct td_store_inspector *inspector; /* told in place of the log; NULL for none */
     const struct td_log *log;
     int64_t begun_ns;
-    int added, replaced, removed;                   /* tensors of the current file, */
+    int added, replaced, removed; /* tensors of the current file */
     int unpersisted; /* of those replaced, that were in memory alone, or had changes there */
-    int total_added, total_replaced, total_removed; /* and of those before it */
+    int total_added, total_replaced, total_removed; /* of the files before it */
     int unchanged;                                  /* tensors */
     int skipped;                                    /* files, and tensors of other files */
     int ignored; /* files without tensors, by their names and first bytes */

@@ -449,6 +449,8 @@ class Persisted(AliasTest):
                 with open(os.path.join(folder, "m@1.npy"), "wb") as file:
                     file.write(npy("<i8", (1,), bytes(8)))
                 with Daemon("--data-dir", folder) as daemon, Client(daemon) as client:
+                    self.assertIn("aliases.json", daemon.wait_log(lambda event: event["event"] == "not_ready")["reason"])
+                    self.assertNotIn("ready", [event["event"] for event in daemon.events()])
                     self.assertIn("aliases.json", self.assertProblem(client.request("GET", "/readyz"), 503, "DEVICE_UNAVAILABLE")["detail"])
                     self.assertStatus(client.request("GET", "/v2/health/ready"), 503)
                     self.assertStatus(client.request("GET", "/healthz"), 200)

@@ -213,10 +213,14 @@ class TrustedProxies(HttpTest):
             self.assertEqual(raw.reply().status, 400)
 
     def test_an_invalid_list_is_refused(self):
-        command = [BINARY, "--check-config", "--trusted-proxy", "10.0.0.0/8,nginx"]
-        result = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_LIMIT, env=environment())
-        self.assertEqual(result.returncode, 2)
-        self.assertIn("--trusted-proxy: 'nginx' is not an address", result.stderr)
+        # 10.0.0.1/8 may be meant as one host, and would trust a network.
+        for value in "nginx", "10.0.0.1/8", "2001:db8::1/32", "0.0.0.1/0":
+            command = [BINARY, "--check-config", "--listen", "127.0.0.1:0", "--trusted-proxy"]
+            result = subprocess.run([*command, f"10.0.0.0/8,{value}"], capture_output=True, text=True, timeout=WAIT_LIMIT, env=environment())
+            self.assertEqual(result.returncode, 2)
+            self.assertIn(f"--trusted-proxy: '{value}' is not an address or prefix like 192.0.2.1, 10.0.0.0/8 or 2001:db8::/32, which is the first address of a network", result.stderr)
+        good = "10.0.0.0/8,10.1.2.3/32,0.0.0.0/0,2001:db8::/32,::1"
+        self.assertEqual(subprocess.run([*command, good], capture_output=True, timeout=WAIT_LIMIT, env=environment()).returncode, 0)
 
 
 class SlowTest(HttpTest):

@@ -252,7 +252,9 @@ class Routes(HttpTest):
             self.assertEqual((page.json()["type"], page.json()["code"]), ("/problems/index-out-of-bounds", "INDEX_OUT_OF_BOUNDS"))
         self.assertProblem(self.get("/problems/index-out-of-bound"), 404, "NOT_FOUND", did_you_mean="index-out-of-bounds")
         self.assertProblem(self.get("/problems/INDEX_OUT_OF_BOUND"), 404, "NOT_FOUND", did_you_mean="INDEX_OUT_OF_BOUNDS")
-        self.assertIn("GET /openapi.json lists them", self.assertProblem(self.get("/problems/xyz"), 404, "NOT_FOUND")["detail"])
+        self.assertIn("the enum of codes in GET /openapi.json lists them", self.assertProblem(self.get("/problems/xyz"), 404, "NOT_FOUND")["detail"])
+        for path in "/problems", "/problems/":
+            self.assertIn("the page of an error has its `type`, as /problems/key-not-found", self.assertProblem(self.get(path), 404, "NOT_FOUND")["detail"])
 
     def test_a_wrong_method_is_405_with_the_allowed_ones(self):
         for method, path, allowed in (("GET", "/v1/gather", "POST"), ("PUT", "/v1/gather", "POST"), ("DELETE", "/v1/gather_nd", "POST"),

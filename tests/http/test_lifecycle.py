@@ -139,6 +139,20 @@ class CommandLine(unittest.TestCase):
         self.assertEqual(run("--check-config", "--listen", "127.0.0.1:0").returncode, 0)
         self.assertRefused(run("--check-config", "--workers", "x"), "workers")
 
+    def test_check_config_warns_of_limits_that_cannot_be_reached(self):
+        result = run("--check-config", "--listen", "127.0.0.1:0", "--memory-limit", "1000T", "--client-connections", "20", "--connection-limit", "10")
+        self.assertEqual(result.returncode, 0, result)
+        self.assertRegex(result.stdout, r"warning  memory-limit 1099511627776000: it is more than the memory of this machine, [0-9]+, and cannot be reached")
+        self.assertIn("warning  client-connections 20: it is more than --connection-limit, 10, and cannot be reached", result.stdout)
+        result = run("--check-config", "--listen", "127.0.0.1:0", "--memory-limit", "2M", "--tensor-quota", "1G")
+        self.assertIn("warning  tensor-quota 1073741824: it is more than --memory-limit, 2097152, and cannot be reached", result.stdout)
+        self.assertNotIn("cannot be reached", run("--check-config", "--listen", "127.0.0.1:0", "--memory-limit", "2M").stdout)
+
+    def test_an_address_that_no_interface_has_is_explained(self):
+        result = run("--check-config", "--listen", "192.0.2.1:0")
+        self.assertEqual(result.returncode, 1, result)
+        self.assertIn("no interface of this machine has that address: 0.0.0.0 or [::] is all of them", result.stdout)
+
     def assertHealth(self, alive, why, *arguments, env=None, patient=True):
         """patient: the timeout of two seconds is an hour"""
         folder = temporary_folder("gates-")

@@ -600,6 +600,23 @@ class Starts(HttpTest):
         self.assertEqual(self.check("/tmp")[0], 2)
         self.assertEqual(self.check(TOKENS)[0], 0)
 
+    def test_the_word_that_is_no_prefix_is_counted_and_not_shown(self):
+        for words, number in (("shop:*", 3), ("name=x shop,planets", 4), ("# all", 3), ('shop: "words"', 4)):
+            status, output = self.check(token_file(f"read {READ} {words}\n"))
+            self.assertEqual(status, 2, output)
+            self.assertIn(f"word {number} is neither name=NAME nor a prefix of names of tensors; expected a prefix", output)
+            self.assertIn("prefixes have blanks between them, no *, no quotes and no comma, and a comment is a line of its own", output)
+
+    def test_a_prefix_of_no_tensor_is_a_warning(self):
+        folder, path = temporary_folder(), token_file(f"read {READ} shop: shop.npy al w\n")
+        arguments = [BINARY, "--check-config", "--listen", "127.0.0.1:0", "--token-file", path, "--data-dir", folder]
+        with Daemon("--data-dir", folder) as daemon, Client(daemon) as client:
+            client.request("PUT", "/v1/tensors/shop:a@1?persist=1", [1])
+            client.request("POST", "/v1/aliases?persist=1", {"set": {"alias": "shop:a@1"}})
+        output = subprocess.run(arguments, env=environment(), capture_output=True, text=True, timeout=WAIT_LIMIT).stdout
+        self.assertEqual([line for line in output.splitlines() if line.startswith("warning")],
+                         [f"warning  token-file {path} line 1: no tensor and no alias of the data folder has a name that begins with '{prefix}'" for prefix in ("shop.npy", "w")])
+
     def test_the_check_says_what_each_token_is_for(self):
         path = token_file(f"read {READ} name=my app\n# all\nadmin {ADMIN}\n")
         status, output = self.check(path)

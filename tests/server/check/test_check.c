@@ -114,7 +114,8 @@ TD_TEST(each_address_has_a_line)
     expect(check_options("--listen=127.0.0.1:0,0.0.0.0:0", "--listen=192.0.2.1:80"), false,
            LINES("ok       listen 127.0.0.1:0: can be bound\n",
                  "warning  listen 0.0.0.0:0: can be bound, but without --token-file ",
-                 "error    listen 192.0.2.1:80: Cannot assign requested address\n"));
+                 "error    listen 192.0.2.1:80: Cannot assign requested address; no "
+                 "interface of this machine has that address: 0.0.0.0 or [::] is all of them\n"));
 }
 
 TD_TEST(an_address_that_another_one_includes_is_an_error)
@@ -136,7 +137,8 @@ TD_TEST(an_address_that_another_one_includes_is_an_error)
 TD_TEST(an_address_of_another_machine_is_an_error)
 {
     expect(check_options("--listen=192.0.2.1:80", NULL), false,
-           LINES("error    listen 192.0.2.1:80: Cannot assign requested address\n"));
+           LINES("error    listen 192.0.2.1:80: Cannot assign requested address; no "
+                 "interface of this machine has that address: 0.0.0.0 or [::] is all of them\n"));
 }
 
 /* ---- open files and connections -------------------------------------------------------------- */

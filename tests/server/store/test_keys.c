@@ -466,8 +466,11 @@ TD_TEST(a_changed_keys_file_is_a_change_of_its_table)
     ck_assert_int_eq(put(store, "n", "int32[1] 4", NULL, false), TD_OK);
     td_store_rescan(store);
     ck_assert_ptr_null(found(store, "n")->keys);
+    ck_assert_str_eq(logged(), "");
     rename_keys("n.keys.npy", KEYS(1, 2, 9)); /* changed after a PUT */
     td_store_rescan(store);
+    ck_assert_ptr_nonnull(
+        strstr(logged(), " warn tables_changed file=n.npy replaced=1 unpersisted=1\n"));
     expect_rows(store, "n", "int64[2] 9 2", "int64[2] 2 1");
     ck_assert_int_eq(unlink(path_of("n.keys.npy")), 0);
     td_store_rescan(store);
