@@ -83,3 +83,26 @@ bool td_dtype_holds(td_dtype wide, td_dtype narrow)
     return to.bits >= from.bits && to.exponent >= from.exponent &&
            (to.is_signed || !from.is_signed);
 }
+
+bool td_dtype_rounds(td_dtype to, td_dtype from)
+{
+    return numbers_of(to).exponent >= numbers_of(TD_DTYPE_FLOAT32).exponent &&
+           numbers_of(from).bits > 0 && (td_dtype_is_complex(to) || !td_dtype_is_complex(from));
+}
+
+td_dtype td_dtype_common(td_dtype a, td_dtype b)
+{
+    const bool is_complex = td_dtype_is_complex(a) || td_dtype_is_complex(b);
+    td_dtype best = TD_DTYPE_COUNT;
+    for (int i = 0; i < TD_DTYPE_COUNT; i++) {
+        const td_dtype dtype = (td_dtype)i;
+        if (td_dtype_is_complex(dtype) != is_complex || !td_dtype_holds(dtype, a) ||
+            !td_dtype_holds(dtype, b))
+            continue;
+        /* Where an integer and a float of one size have both, both are integers. */
+        if (best == TD_DTYPE_COUNT || infos[dtype].size < infos[best].size ||
+            (infos[dtype].size == infos[best].size && numbers_of(dtype).exponent == 0))
+            best = dtype;
+    }
+    return best;
+}

@@ -61,6 +61,14 @@ const char *td_dtype_set_text(td_dtype_set set, char *text, size_t size);
 /* True if `wide` has every value of `narrow`: a conversion loses nothing. */
 bool td_dtype_holds(td_dtype wide, td_dtype narrow);
 
+/* True if a conversion of values that it does not have rounds them: to floats of the range of
+ * float32 at least. Others cut fractions off, wrap around or become infinite. */
+bool td_dtype_rounds(td_dtype to, td_dtype from);
+
+/* The smallest dtype that has every value of both, of integers a dtype of integers if there is one;
+ * TD_DTYPE_COUNT if there is none. */
+td_dtype td_dtype_common(td_dtype a, td_dtype b);
+
 static inline bool td_dtype_is_complex(td_dtype dtype)
 {
     return dtype == TD_DTYPE_COMPLEX64 || dtype == TD_DTYPE_COMPLEX128;

@@ -264,13 +264,56 @@ static const char *tensor_name(const struct td_input_spec *spec, int element, ch
     return text;
 }
 
-static td_status refuse_dtype(const struct td_input_spec *spec, int element,
+/* The smallest accepted dtype that has the values of `from`, or else rounds them; TD_DTYPE_COUNT if
+ * each may change them. */
+static td_dtype dtype_to_cast(td_dtype_set accepted, td_dtype from)
+{
+    td_dtype best = TD_DTYPE_COUNT;
+    for (int i = 0; i < TD_DTYPE_COUNT; i++) {
+        const td_dtype to = (td_dtype)i;
+        if (!(accepted >> i & 1) || to == TD_DTYPE_BFLOAT16 || from == TD_DTYPE_STRING ||
+            !(td_dtype_holds(to, from) || td_dtype_rounds(to, from)))
+            continue;
+        if (best == TD_DTYPE_COUNT || (td_dtype_holds(to, from) && !td_dtype_holds(best, from)) ||
+            (td_dtype_holds(to, from) == td_dtype_holds(best, from) &&
+             td_dtype_info(to)->size < td_dtype_info(best)->size))
+            best = to;
+    }
+    return best;
+}
+
+/* The input with which this one seems to be exchanged: each has a dtype that the other accepts, and
+ * not its own. NULL for none. */
+static const struct td_input_spec *exchanged(const struct td_op *op, const struct td_op_args *args,
+                                             const struct td_input_spec *spec, td_dtype dtype)
+{
+    for (int i = 0; i < op->n_inputs; i++) {
+        const struct td_input_spec *other = &op->inputs[i];
+        const struct td_operand *given = &args->inputs[i];
+        if (other == spec || given->count == 0 || !(other->dtypes >> dtype & 1))
+            continue;
+        const td_dtype its = given->tensors[0].dtype;
+        if (!(other->dtypes >> its & 1) && spec->dtypes >> its & 1)
+            return other;
+    }
+    return NULL;
+}
+
+static td_status refuse_dtype(const struct td_op *op, const struct td_op_args *args,
+                              const struct td_input_spec *spec, int element,
                               const struct td_tensor *tensor, struct td_error *err)
 {
+    const struct td_input_spec *other = exchanged(op, args, spec, tensor->dtype);
     char accepted[TD_DTYPE_SET_TEXT + 2], name[TENSOR_NAME];
+    const td_dtype to = dtype_to_cast(spec->dtypes, tensor->dtype);
     dtype_choice(spec->dtypes, accepted, sizeof(accepted));
     td_error_set(err, TD_UNSUPPORTED_DTYPE, "%s has dtype %s; %s is expected",
                  tensor_name(spec, element, name), td_dtype_info(tensor->dtype)->name, accepted);
+    if (other)
+        td_error_hint(err, "%s and %s seem to be exchanged", spec->name, other->name);
+    else if (to != TD_DTYPE_COUNT)
+        td_error_hint(err, "the op cast with dtype = %s %s it", td_dtype_info(to)->name,
+                      td_dtype_holds(to, tensor->dtype) ? "converts" : "rounds");
     return td_error_at_input(err, TD_UNSUPPORTED_DTYPE, "%s", name);
 }
 
@@ -282,9 +325,11 @@ static int first_sentence(const char *text)
     return (int)length - (length > 0 && text[length - 1] == '.');
 }
 
-static td_status check_input(const struct td_input_spec *spec, const struct td_operand *given,
+static td_status check_input(const struct td_op *op, const struct td_op_args *args, int input,
                              struct td_error *err)
 {
+    const struct td_input_spec *spec = &op->inputs[input];
+    const struct td_operand *given = &args->inputs[input];
     if (given->count == 0 && spec->optional)
         return TD_OK;
     if (given->count == 0) {
@@ -303,7 +348,7 @@ static td_status check_input(const struct td_input_spec *spec, const struct td_o
     }
     for (int i = 0; i < given->count; i++)
         if (!(spec->dtypes & ((td_dtype_set)1 << given->tensors[i].dtype)))
-            return refuse_dtype(spec, i, &given->tensors[i], err);
+            return refuse_dtype(op, args, spec, i, &given->tensors[i], err);
     return TD_OK;
 }
 
@@ -319,19 +364,74 @@ static bool is_float(td_dtype dtype)
     return floats >> dtype & 1;
 }
 
-/* How two dtypes become one: of a list of inputs that which loses less, elsewhere the dtype of the
- * first input, which is often a resident table. "" if there is no way. */
-static const char *advise_cast(const struct td_input_spec *spec, td_dtype first, td_dtype other,
-                               char *text, size_t size)
+/* Two tensors that are to have one dtype, and those that both may have. */
+struct dtype_pair {
+    const char *first_name, *name;
+    td_dtype first, dtype;
+    td_dtype_set accepted;
+    td_role role;
+};
+
+/* The dtype to which both are converted though it rounds: there is no other; TD_DTYPE_COUNT if one
+ * would change what it does not have. */
+static td_dtype widest_float(const struct dtype_pair *pair)
 {
-    const bool to_other = spec->list && !td_dtype_holds(first, other) &&
-                          (td_dtype_holds(other, first) || (is_float(other) && !is_float(first)));
-    const td_dtype to = to_other ? other : first, from = to_other ? first : other;
+    if (td_dtype_is_complex(pair->first) || td_dtype_is_complex(pair->dtype))
+        return TD_DTYPE_COMPLEX128;
+    return is_float(pair->first) || is_float(pair->dtype) ? TD_DTYPE_FLOAT64 : TD_DTYPE_COUNT;
+}
+
+static bool may_be(const struct dtype_pair *pair, td_dtype dtype)
+{
+    return dtype != TD_DTYPE_COUNT && pair->accepted >> dtype & 1;
+}
+
+static const char *of_bytes(td_dtype from, td_dtype to)
+{
+    return is_byte(from) && is_float(to) ? ", and dequantize converts quantised rows" : "";
+}
+
+/* How two dtypes become one: to that of the first, which is often a resident table, if it has the
+ * values of the other or rounds them; to that of the other; or to one that has the values of both.
+ * Keys are never changed. "" if there is no way. */
+static const char *advise_cast(const struct dtype_pair *pair, char *text, size_t size)
+{
+    const td_dtype common = td_dtype_common(pair->first, pair->dtype), wide = widest_float(pair);
+    const char *first = td_dtype_info(pair->first)->name, *name = pair->name;
+    int used = 0;
     text[0] = '\0';
-    if (first != TD_DTYPE_STRING && other != TD_DTYPE_STRING)
-        snprintf(text, size, ": the op cast with dtype = %s converts%s%s", td_dtype_info(to)->name,
-                 td_dtype_holds(to, from) ? "" : ", but changes values that do not fit",
-                 is_byte(from) && is_float(to) ? ", and dequantize converts quantised rows" : "");
+    if (pair->first == TD_DTYPE_STRING || pair->dtype == TD_DTYPE_STRING) {
+        if (pair->role == TD_ROLE_KEY)
+            snprintf(text, size, ": give it as %s", first);
+        return text;
+    }
+    if (common != pair->first && may_be(pair, common) && pair->role != TD_ROLE_KEY &&
+        td_dtype_rounds(pair->first, pair->dtype))
+        used =
+            snprintf(text, size, ": the op cast with dtype = %s rounds %s, and one", first, name);
+    if (used == 0)
+        used = snprintf(text, size, ": the op cast");
+    char *rest = text + used;
+    const size_t room = size - (size_t)used;
+    if (common == pair->first)
+        snprintf(rest, room, " with dtype = %s converts %s%s", first, name,
+                 of_bytes(pair->dtype, common));
+    else if (common == pair->dtype && may_be(pair, common))
+        snprintf(rest, room, " with dtype = %s converts %s%s", td_dtype_info(common)->name,
+                 pair->first_name, of_bytes(pair->first, common));
+    else if (pair->role == TD_ROLE_KEY)
+        snprintf(text, size, ": give it as %s; a value that does not fit is none of the keys",
+                 first);
+    else if (may_be(pair, common))
+        snprintf(rest, room, " with dtype = %s converts both", td_dtype_info(common)->name);
+    else if (may_be(pair, wide))
+        snprintf(rest, room, " with dtype = %s converts both, but rounds integers above 2^53",
+                 td_dtype_info(wide)->name);
+    else
+        snprintf(text, size,
+                 ": no dtype has the values of both, and the op cast with dtype = %s changes "
+                 "those that do not fit",
+                 first);
     return text;
 }
 
@@ -341,6 +441,7 @@ static td_status check_one_dtype(const struct td_op *op, const struct td_op_args
                                  td_role role, struct td_error *err)
 {
     const struct td_tensor *first = NULL;
+    td_dtype_set accepted = 0;
     char first_name[TENSOR_NAME], name[TENSOR_NAME];
     for (int i = 0; i < op->n_inputs; i++) {
         const struct td_input_spec *spec = &op->inputs[i];
@@ -350,16 +451,25 @@ static td_status check_one_dtype(const struct td_op *op, const struct td_op_args
             const struct td_tensor *tensor = &args->inputs[i].tensors[j];
             if (!first) {
                 first = tensor;
+                accepted = spec->dtypes;
                 tensor_name(spec, j, first_name);
             }
             if (tensor->dtype == first->dtype || !(spec->dtypes >> first->dtype & 1))
                 continue;
             const td_status status = op->mixed_dtypes ? op->mixed_dtypes : TD_UNSUPPORTED_DTYPE;
-            char advice[128];
-            td_error_set(err, status, "%s has dtype %s and %s %s; the same is expected%s",
-                         tensor_name(spec, j, name), td_dtype_info(tensor->dtype)->name, first_name,
+            char advice[256];
+            const struct dtype_pair pair = {
+                .first_name = first_name,
+                .name = tensor_name(spec, j, name),
+                .first = first->dtype,
+                .dtype = tensor->dtype,
+                .accepted = accepted & spec->dtypes,
+                .role = role,
+            };
+            td_error_set(err, status, "%s has dtype %s and %s %s; the same is expected%s", name,
+                         td_dtype_info(tensor->dtype)->name, first_name,
                          td_dtype_info(first->dtype)->name,
-                         advise_cast(spec, first->dtype, tensor->dtype, advice, sizeof advice));
+                         advise_cast(&pair, advice, sizeof advice));
             return td_error_at_input(err, status, "%s", name);
         }
     }
@@ -468,7 +578,7 @@ td_status td_op_check(const struct td_op *op, const struct td_op_args *args, str
     td_status status = TD_OK;
     assert(op->n_inputs <= TD_MAX_INPUTS);
     for (int i = 0; i < op->n_inputs && status == TD_OK; i++)
-        status = check_input(&op->inputs[i], &args->inputs[i], err);
+        status = check_input(op, args, i, err);
     if (status == TD_OK)
         status = check_one_dtype(op, args, TD_ROLE_DATA, err);
     if (status == TD_OK)

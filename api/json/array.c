@@ -195,6 +195,21 @@ static td_status refuse_fraction(const struct td_json_array *array, const char *
     return array->err->status;
 }
 
+/* How the value of another kind at p, if it is a number in quotes or one without them, is written as
+ * an element. */
+static const char *expected_element(td_dtype dtype, const char *p)
+{
+    const char *digit = p + (*p == '"');
+    const bool is_number = *digit == '-' || (*digit >= '0' && *digit <= '9');
+    if (dtype == TD_DTYPE_BOOL)
+        return ": expected true or false";
+    if (!is_number)
+        return "";
+    return dtype == TD_DTYPE_STRING ? ": write it in quotes"
+           : *p == '"'              ? ": write it without quotes"
+                                    : "";
+}
+
 /* Reports why the value at p, in a list of this level, is not an element of the tensor. */
 static td_status refuse_scalar(const struct td_json_array *array, const char *p, int level)
 {
@@ -240,7 +255,7 @@ static td_status refuse_scalar(const struct td_json_array *array, const char *p,
                  oip_elements(array->dtype));
     else
         snprintf(message, sizeof message, "%s is not %s %s%s", kind, dtype[0] == 'i' ? "an" : "a",
-                 dtype, array->dtype == TD_DTYPE_BOOL ? ": expected true or false" : "");
+                 dtype, expected_element(array->dtype, p));
     status = refuse_at(array, array->count, level, message);
     if (array->parser.fault == TD_SCALAR_FAULT_RANGE)
         hint_range(array, p);
@@ -360,7 +375,7 @@ static td_status close_list(struct td_json_array *array, int level)
         return TD_OK;
     char message[160];
     snprintf(message, sizeof message,
-             "a list of length %" PRId64 "; the lists before it have length %" PRId64, count, *dim);
+             TD_JSON_RAGGED "%" PRId64 "; the lists before it have length %" PRId64, count, *dim);
     return refuse_at(array, array->count, level - 1, message);
 }
 

@@ -15,6 +15,9 @@
 #include "kernels/op.h"
 #include "kernels/tensor.h"
 
+/* How the error of a list begins that is longer or shorter than those before it. */
+#define TD_JSON_RAGGED "a list of length "
+
 /* All functions may read TD_JSON_SCALARS_SLACK bytes after scan->end; these bytes may have any
  * value. */
 

@@ -1,5 +1,6 @@
 #include "api/json/decode.h"
 
+#include "api/json/array.h"
 #include "api/json/hints.h"
 #include "api/json/members.h"
 #include "api/json/siblings.h"
@@ -7,6 +8,7 @@
 #include "api/message/attrs.h"
 #include "api/text/suggest.h"
 #include "kernels/name.h"
+#include "kernels/op_rows.h"
 
 #include <string.h>
 
@@ -66,6 +68,19 @@ static td_status skip_row_keys(struct reader *reader, int input, const struct td
                : status;
 }
 
+/* After an error: lists of several lengths are probably bags. */
+static void hint_bags(const struct reader *reader, int input)
+{
+    const struct td_op *op = reader->request->op;
+    const int offsets = td_op_rows_input(op, TD_ROW_PART_OFFSETS);
+    struct td_error *err = reader->source.err;
+    if (offsets >= 0 && op->inputs[input].part == TD_ROW_PART_QUERY &&
+        td_name_begins(TD_JSON_RAGGED, err->message, strlen(err->message)))
+        td_error_hint(err,
+                      "bags of several lengths are one list, and %s says where in it each begins",
+                      op->inputs[offsets].name);
+}
+
 /* After all members: plain values have the dtype of the table's keys. */
 static td_status read_row_keys(struct reader *reader)
 {
@@ -83,6 +98,8 @@ static td_status read_row_keys(struct reader *reader)
     const bool typed = td_json_peek(&reader->source.scan) == '{';
     td_status status = td_json_tensor(&reader->source, dtype, untyped, &step, request->row_keys);
     reader->row_keys.scan = reader->source.scan;
+    if (status != TD_OK)
+        hint_bags(reader, request->row_input);
     if (status != TD_OK && dtype && !typed)
         td_json_hint_dtype(reader->source.err, "the keys of the table", *dtype);
     if (status == TD_OK)
@@ -214,6 +231,8 @@ static td_status read_input(struct reader *reader, int input, bool of_table,
     reader->source.of_keys = spec->role == TD_ROLE_KEY;
     status = read_tensor(reader, input, 0, path, tensor);
     reader->source.or_keys = reader->source.of_keys = false;
+    if (status != TD_OK)
+        hint_bags(reader, input);
     if (status != TD_OK)
         return td_error_at_input(reader->source.err, status, "%s", spec->name);
     operand->tensors = tensor;

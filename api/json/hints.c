@@ -64,12 +64,15 @@ static bool is_about_shape(const struct td_tensor *tensor, const struct td_error
 
 void td_json_hint_dtype(struct td_error *err, const char *of, td_dtype dtype)
 {
-    if (err && err->status == TD_MALFORMED_REQUEST && err->has_pointer)
-        td_error_hint(err, "dtype %s is expected, as in %s%s", td_dtype_info(dtype)->name, of,
-                      dtype == TD_DTYPE_INT32
-                          ? "; without a dtype, numbers without a fraction are int32: to have "
-                            "float32, give {\"dtype\": \"float32\", \"data\": [...]}"
-                          : "");
+    if (!err || err->status != TD_MALFORMED_REQUEST || !err->has_pointer)
+        return;
+    const bool is_fraction = strstr(err->message, " is not an int32") != NULL;
+    td_error_hint(err, "dtype %s is expected, as in %s", td_dtype_info(dtype)->name, of);
+    if (is_fraction)
+        td_error_hint(err,
+                      "without a dtype, numbers without a fraction are int32: to have float32, "
+                      "give %s as {\"dtype\": \"float32\", \"data\": [...]}",
+                      of);
 }
 
 /* ---- resident tensors and keys --------------------------------------------------------------- */

@@ -197,6 +197,8 @@ static td_status refuse_member(struct td_json_source *source, const struct td_js
         td_error_hint(source->err, "keys stand here without a name: the list alone");
     else if (!step->up) /* the body is the tensor */
         td_error_hint(source->err, "a table and its keys are {\"tensor\": ..., \"keys\": [...]}");
+    else
+        td_error_hint(source->err, "look the rows of keys up first, and store them");
     return TD_MALFORMED_REQUEST;
 }
 

@@ -110,15 +110,19 @@ static td_status check_updates(const struct td_shape *params, const struct td_sh
     int last = indices->rank - 1, depth = (int)indices->dim[last];
     struct td_shape tuples = { .rank = 0 }, slice = { .rank = 0 }, given = { .rank = 0 };
     (void)td_shape_append(&tuples, indices, 0, last);
+    (void)td_shape_append(&slice, params, depth, params->rank);
     if (!td_shape_starts_with(updates, &tuples)) {
+        struct td_shape whole = tuples;
+        const bool fits = td_shape_append(&whole, &slice, 0, slice.rank);
         td_error_set(err, TD_SHAPE_MISMATCH,
                      "updates %s does not start with the shape of indices without its last "
                      "dimension, %s",
                      td_shape_text(updates, text, sizeof(text)),
                      td_shape_text(&tuples, more, sizeof(more)));
+        if (fits)
+            td_error_hint(err, "%s is expected", td_shape_text(&whole, text, sizeof(text)));
         return updates_at_fault(err, updates, "indices", indices);
     }
-    (void)td_shape_append(&slice, params, depth, params->rank);
     (void)td_shape_append(&given, updates, last, updates->rank);
     if (!td_shape_equal(&slice, &given) && indices->rank == 1 && updates->rank > 0 &&
         updates->dim[0] == depth)

@@ -143,8 +143,10 @@ static td_status check_keys(struct td_call *call)
                      call->op->inputs[0].name, call->op->inputs[call->request.row_input].name);
     else if (keys->dtype != table->keys->dtype)
         td_error_set(err, TD_UNSUPPORTED_DTYPE,
-                     "keys have dtype %s, but the keys of the table have dtype %s",
-                     td_dtype_info(keys->dtype)->name, td_dtype_info(table->keys->dtype)->name);
+                     "keys have dtype %s, but the keys of the table have dtype %s; give them as "
+                     "%s",
+                     td_dtype_info(keys->dtype)->name, td_dtype_info(table->keys->dtype)->name,
+                     td_dtype_info(table->keys->dtype)->name);
     else
         return TD_OK;
     return td_error_at_input(err, err->status, "%s", keys_name(call));

@@ -154,7 +154,7 @@ class Json(BadInput):
         for text, shown in (("2", "2"), (r"\u0041", r"\u0041"), ("a" * 40, "a" * 40), ("a" * 41, "a" * 37 + "..."), ("ä" * 50, "ä" * 18 + "..."), (r"\n" * 30, r"\n" * 18 + "...")):
             with self.subTest(text):
                 problem = self.refused('{"params":{"dtype":"int8","data":[1,"%s"]},"indices":[0]}' % text)
-                self.assertEqual((problem["detail"], problem["pointer"]), (f'the string "{shown}" is not an int8', "/params/data/1"))
+                self.assertEqual((problem["detail"], problem["pointer"]), (f'the string "{shown}" is not an int8' + ": write it without quotes" * (text == "2"), "/params/data/1"))
 
     def test_a_name_for_the_result_is_refused_at_its_attribute(self):
         self.assertEqual(self.refused('{"params":[1],"indices":[0],"store":"a/b"}', statuses=(422,))["attribute"], "store")

@@ -313,6 +313,45 @@ class Hints(HttpTest):
             self.assertIn("POST /v1/tensors/keyless/upsert writes rows by key", self.detail("/v1/tensors/keyless/scatter", body, pointer))
         self.assertStatus(self.request("DELETE", "/v1/tensors/keyless"), 204)
 
+    def test_a_cast_is_advised_only_where_it_keeps_or_rounds_values(self):
+        """What is followed literally changes no key, and cuts no fraction off."""
+        def typed(dtype, data):
+            return {"dtype": dtype, "data": data}
+
+        for one, other, advice in (("int32", "float64", "with dtype = float64 converts inputs[0]"), ("float32", "float64", "with dtype = float32 rounds inputs[1], and one with dtype = float64 converts inputs[0]"),
+                                   ("float64", "complex64", "with dtype = complex128 converts both"), ("int8", "uint8", "with dtype = int16 converts both"),
+                                   ("float16", "bfloat16", "with dtype = float32 converts both"), ("float16", "int32", "with dtype = float64 converts both"),
+                                   ("int64", "float32", "with dtype = float64 converts both, but rounds integers above 2^53"), ("float64", "int8", "with dtype = float64 converts inputs[1]")):
+            with self.subTest(one, other=other):
+                pair = [typed(dtype, [[1, 0]] if dtype == "complex64" else [1]) for dtype in (one, other)]
+                self.assertIn(f": the op cast {advice}", self.detail("/v1/einsum", {"equation": "i,i->", "inputs": pair}))
+        self.assertIn("no dtype has the values of both", self.detail("/v1/einsum", {"equation": "i,i->", "inputs": [typed("int64", [1]), typed("uint64", [1])]}))
+        self.assertStatus(self.put("ints", {"tensor": [[1, 2], [3, 4]], "keys": typed("uint64", [5, 2**64 - 1])}), 201)
+        for path, body in (("/v1/tensors/ints/upsert", {"keys": typed("int64", [-1]), "rows": [[9, 9]]}), ("/v1/tensors/ints/find", {"keys": typed("int64", [-1])})):
+            detail = self.detail(path, body)
+            self.assertIn("give it as uint64; a value that does not fit is none of the keys", detail)
+            self.assertNotIn("cast", detail)
+        self.assertIn("to have float32, give the table as {\"dtype\": \"float32\", \"data\": [...]}", self.detail("/v1/tensors/ints/upsert", {"keys": [5], "rows": [[7.5, 8]]}))
+        self.assertNotIn("float32", self.detail("/v1/tensors/ints/upsert", {"keys": [5], "rows": [[3000000000, 8]]}))
+        self.assertIn("the op cast with dtype = float64 converts both", self.detail("/v1/tensors/ints/scatter", {"indices": [[0]], "updates": typed("float32", [[7.5, 8]])}))
+        self.assertIn("the op cast with dtype = float64 converts it", self.detail("/v1/tensors/ints/embedding_bag", {"indices": [[0]]}))
+        self.assertStatus(self.request("DELETE", "/v1/tensors/ints"), 204)
+
+    def test_inputs_that_are_exchanged_are_named(self):
+        self.assertIn("params and indices seem to be exchanged", self.detail("/v1/embedding_bag", {"params": {"dtype": "int64", "data": [[1, 2]]}, "indices": {"dtype": "float32", "data": [0.5, 1.5]}}))
+
+    def test_bags_of_several_lengths_lead_to_offsets(self):
+        self.assertStatus(self.put("bags", {"tensor": [[1.5], [2]], "keys": ["a", "b"]}), 201)
+        hint = "bags of several lengths are one list, and offsets says where in it each begins"
+        for path, body in (("/v1/tensors/bags/embedding_bag", {"indices": [[0, 1], [0]]}), ("/v1/tensors/bags/embedding_bag", {"keys": [["a", "b"], ["a"]]}),
+                           ("/v1/embedding_bag", {"params": {"ref": "bags"}, "indices": {"keys": [["a", "b"], ["a"]]}})):
+            self.assertIn(hint, self.detail(path, body))
+        self.assertNotIn("bags", self.detail("/v1/gather", {"params": [1], "indices": [[0, 1], [0]]}))
+        self.assertStatus(self.request("DELETE", "/v1/tensors/bags"), 204)
+
+    def test_rows_of_keys_are_looked_up_before_other_ops(self):
+        self.assertIn("look the rows of keys up first, and store them", self.detail("/v1/einsum", {"equation": "i->i", "inputs": [{"keys": ["a"]}]}))
+
     def test_strings_that_are_right_get_no_hint(self):
         self.assertNotIn("ref", self.detail("/v1/gather", {"params": ["glove"], "indices": [1]}))
         self.assertNotIn("ref", self.detail("/v1/lookup", {"params": [["a"]], "keys": ["k"], "queries": ["absent"], "default": "none"}))

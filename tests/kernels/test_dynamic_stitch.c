@@ -94,7 +94,7 @@ static const struct {
       "float32[1] 1; float32[1] 1; int32[1] 2",
       TD_INVALID_ARGUMENT,
       "data[2] has dtype int32 and data[0] float32; the same is expected: the op cast with dtype = "
-      "float32 converts, but changes values that do not fit",
+      "float32 rounds data[2], and one with dtype = float64 converts both",
       "data[2]",
       { 0 } },
     { "floating-point indices",

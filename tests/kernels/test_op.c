@@ -259,7 +259,8 @@ static const struct {
       { "float32[1] 0" },
       1,
       TD_UNSUPPORTED_DTYPE,
-      "one has dtype uint8; int16, int32 or int64 is expected",
+      "one has dtype uint8; int16, int32 or int64 is expected; the op cast with dtype = int16 "
+      "converts it",
       "one",
       "" },
     { "the second of a list",
@@ -267,7 +268,8 @@ static const struct {
       { "float32[1] 0", "float64[1] 0" },
       1,
       TD_UNSUPPORTED_DTYPE,
-      "many[1] has dtype float64; int16 or float32 is expected",
+      "many[1] has dtype float64; int16 or float32 is expected; the op cast with dtype = float32 "
+      "rounds it",
       "many[1]",
       "" },
     { "two dtypes where there must be one",
@@ -276,7 +278,7 @@ static const struct {
       1,
       TD_UNSUPPORTED_DTYPE,
       "many[1] has dtype int16 and many[0] float32; the same is expected: the op cast with dtype = "
-      "float32 converts",
+      "float32 converts many[1]",
       "many[1]",
       "" },
     { "a required attribute",
@@ -333,7 +335,7 @@ TD_TEST(data_and_keys_may_differ_in_dtype)
     ck_assert_int_eq(td_op_check(&op, &args, &err), TD_UNSUPPORTED_DTYPE);
     ck_assert_str_eq(err.message,
                      "queries has dtype uint64 and keys int64; the same is expected: "
-                     "the op cast with dtype = int64 converts, but changes values that do not fit");
+                     "give it as int64; a value that does not fit is none of the keys");
 }
 
 TD_TEST(an_input_that_cannot_have_the_dtype_of_the_first_may_differ)

@@ -301,8 +301,8 @@ static const struct {
       "int32[1,1]",
       "int32[1]",
       TD_INVALID_ARGUMENT,
-      "updates has dtype int32 and params float32; the same is expected: the op cast with "
-      "dtype = float32 converts, but changes values that do not fit",
+      "updates has dtype int32 and params float32; the same is expected: the op cast with dtype = "
+      "float32 rounds updates, and one with dtype = float64 converts both",
       "updates",
       { 0 } },
     { "adding bools",
@@ -375,7 +375,7 @@ static const struct {
       "int32[3,1]",
       "float32[2,2]",
       TD_SHAPE_MISMATCH,
-      "updates [2,2] does not start with the shape of indices without its last dimension, [3]",
+      "updates [2,2] does not start with the shape of indices without its last dimension, [3]; [3,2] is expected",
       "updates",
       { "updates", "indices" } },
     { "updates of too low a rank",
@@ -384,7 +384,7 @@ static const struct {
       "int32[1,1,1]",
       "float32[1]",
       TD_SHAPE_MISMATCH,
-      "updates [1] does not start with the shape of indices without its last dimension, [1,1]",
+      "updates [1] does not start with the shape of indices without its last dimension, [1,1]; [1,1] is expected",
       "updates",
       { "updates", "indices" } },
     { "updates that do not have the shape of a slice",

@@ -11,8 +11,8 @@
 #include <string.h>
 
 #define WITHOUT_FRACTION                                                                           \
-    "; without a dtype, numbers without a fraction are int32: to have float32, give {\"dtype\": "  \
-    "\"float32\", \"data\": [...]}"
+    "; without a dtype, numbers without a fraction are int32: to have float32, give more as "      \
+    "{\"dtype\": \"float32\", \"data\": [...]}"
 
 static const struct {
     const char *case_name, *params /* as JSON */, *want;

@@ -131,6 +131,8 @@ def test_arrays_of_the_standard_library():
 
 def test_numbers_of_numpy_in_lists(client):
     assert client.cast([np.float32(1.5), 2], dtype="int32").tolist() == [1, 2]
+    assert client.cast([0.1, 3000000000.5], "float64").tolist() == [0.1, 3000000000.5] and client.cast(0.1, "complex128") == 0.1
+    assert client.cast([0.1], "float32").tolist() == [float(np.float32(0.1))]
     with pytest.raises(TypeError, match="set"):
         client.cast([{1}], dtype="int32")
 

@@ -370,3 +370,15 @@ def test_advice_of_the_daemon_is_written_as_python_calls_the_op(client):
         client.embedding_bag("quantised", [[0]], scale="quantised.scale")
     assert ".ref" in raised.value.detail  # is the daemon's own
     assert client.embedding_bag("quantised", [[0]], scale="quantised.scale", offset="quantised.offset").tolist() == [[1]]
+
+
+def test_errors_about_keys_name_the_argument(client, using, daemon):
+    client.tables["named"].put([[1.5], [2]], keys=["a", "b"])
+    with pytest.raises(tensord.KeyNotFound, match=r'^keys\[1\] = "z" is not one of the keys') as caught:
+        client.tables["named"].by_key(["a", "z"])
+    assert caught.value.input == "keys" and caught.value.request_id
+    with pytest.raises(tensord.KeyNotFound, match=r'^keys\[0\] = "z"'):
+        using(daemon.url, lambda one: one.tables["named"].by_key(["z"]))
+    with pytest.raises(TypeError, match=r"inputs\[0\]: tensord.Keys; pass the rows of these keys: table\[KEYS\], or client.gather"):
+        client.einsum("vd,d->v", tensord.Keys(["a"]), [1.0])
+    client.tables["named"].delete()

@@ -87,7 +87,7 @@ static const struct {
       "inputs[1] [] has rank 0; 1 is expected, as in inputs[0] [1]", "inputs[1]", "" },
     { "dtypes differ", "", "float32[1] 1; float32[1] 2; float64[1] 3", TD_UNSUPPORTED_DTYPE,
       "inputs[2] has dtype float64 and inputs[0] float32; the same is expected: the op cast with "
-      "dtype = float64 converts",
+      "dtype = float32 rounds inputs[2], and one with dtype = float64 converts inputs[0]",
       "inputs[2]", "" },
     { "a sum without a number", "axis=0",
       "int8[4611686018427387904,0]; int8[4611686018427387904,0]", TD_RESOURCE_LIMIT,

@@ -145,7 +145,8 @@ static const struct {
     { "wider integers", "int16[1] 1", "float32[] 1", "float32[] 0", "", TD_UNSUPPORTED_DTYPE,
       "params has dtype int16; int8 or uint8 is expected", "params", "" },
     { "a scale of float64", "int8[1] 1", "float64[] 1", "float32[] 0", "", TD_UNSUPPORTED_DTYPE,
-      "scale has dtype float64; float32 is expected", "scale", "" },
+      "scale has dtype float64; float32 is expected; the op cast with dtype = float32 rounds it",
+      "scale", "" },
     { "to integers", "int8[1] 1", "float32[] 1", "float32[] 0", "dtype=int32", TD_UNSUPPORTED_DTYPE,
       "dtype is int32; float16, bfloat16, float32 or float64 is expected", "", "dtype" },
 };

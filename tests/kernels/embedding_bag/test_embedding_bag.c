@@ -205,7 +205,7 @@ static const struct {
     { "weights of another dtype", TABLE, "int32[1] 0", "offsets=int32[1] 0; weights=float64[1] 0",
       "", TD_UNSUPPORTED_DTYPE,
       "weights has dtype float64 and params float32; the same is expected: the op cast with dtype "
-      "= float32 converts, but changes values that do not fit",
+      "= float32 rounds weights, and one with dtype = float64 converts params",
       "weights", "" },
     { "weights of int8 that are not float32", "int8[1,1] 0", "int32[1] 0",
       "offsets=int32[1] 0; weights=float16[1] 0; scale=float32[1] 1; offset=float32[1] 0", "",

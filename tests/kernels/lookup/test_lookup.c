@@ -96,8 +96,8 @@ static const struct {
       "keys has shape [1,1]; a vector is expected", "keys" },
     { "keys and queries of different dtypes", "int32[1] 1", "uint64[1] 1", "int64[1] 1", NULL, "",
       TD_UNSUPPORTED_DTYPE,
-      "queries has dtype int64 and keys uint64; the same is expected: the op cast with dtype = "
-      "uint64 converts, but changes values that do not fit",
+      "queries has dtype int64 and keys uint64; the same is expected: give it as uint64; a "
+      "value that does not fit is none of the keys",
       "queries" },
     { "keys that are no keys", "int32[1] 1", "float32[1] 1", "float32[1] 1", NULL, "",
       TD_UNSUPPORTED_DTYPE,
@@ -108,7 +108,7 @@ static const struct {
     { "a default of another dtype", "int32[1] 1", "int64[1] 1", "int64[1] 1", "int64[] 1",
       "missing=default", TD_UNSUPPORTED_DTYPE,
       "default has dtype int64 and params int32; the same is expected: the op cast with dtype = "
-      "int32 converts, but changes values that do not fit",
+      "int64 converts params",
       "default" },
     { "a default of another shape", "int32[1,2] 1 2", "int64[1] 1", "int64[1] 1", "int32[1] 1",
       "missing=default", TD_SHAPE_MISMATCH,

@@ -151,13 +151,13 @@ static const struct {
       "rows has shape [1,2]; a row of params for each of the keys is expected, [1,1]", "rows" },
     { "keys of another dtype", "int32[1] 1", "int64[1] 1", "uint64[1] 1", NULL,
       TD_UNSUPPORTED_DTYPE,
-      "keys has dtype uint64 and table.keys int64; the same is expected: the op cast with dtype = "
-      "int64 converts, but changes values that do not fit",
+      "keys has dtype uint64 and table.keys int64; the same is expected: give it as int64; a "
+      "value that does not fit is none of the keys",
       "keys" },
     { "rows of another dtype", "int32[1] 1", "int64[1] 1", "int64[1] 1", "int8[1] 1",
       TD_UNSUPPORTED_DTYPE,
       "rows has dtype int8 and params int32; the same is expected: the op cast with dtype = int32 "
-      "converts",
+      "converts rows",
       "rows" },
     { "a table without a key for each row", "int32[2] 1 2", "int64[1] 1", "int64[1] 5",
       "int32[1] 1", TD_SHAPE_MISMATCH,

@@ -12,7 +12,7 @@ from . import calls, streams
 from .arrays import Array, Keys, Ref, Tensor, to_array
 from .async_ops import AsyncOps
 from .calls import Call, Conditions, Description, Found, Selected, tensor_path
-from .errors import IndexOutOfBounds, TensorNotFound
+from .errors import IndexOutOfBounds, TensorNotFound, about_keys
 from .exchange import DEFAULT_URL, Pool, Settings, exchange
 from .inputs import as_input, as_row_numbers, is_text
 from .progress import Progress
@@ -263,7 +263,8 @@ class AsyncTable:
     async def by_key(self, keys: Any, *, bounds: Optional[Bounds] = None, timeout: Optional[float] = None) -> Array:
         """the rows of these keys; with bounds="zero" zeros for those that are not there"""
         values = as_input(np.array(keys, dtype=object) if isinstance(keys, str) else keys, "keys")
-        return await self.client.gather(self, Keys(values), bounds=bounds, timeout=timeout)
+        with about_keys():
+            return await self.client.gather(self, Keys(values), bounds=bounds, timeout=timeout)
 
     async def lookup(self, keys: Any, *, missing: Optional[Missing] = None, default: Any = None, timeout: Optional[float] = None) -> Found:
         """the rows of these keys, and which of them are there

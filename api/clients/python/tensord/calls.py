@@ -14,7 +14,7 @@ from . import safetensors
 from .arrays import NUMPY, Array, Floats, Given, Input, Keys, Plain, Ref, Tensor, from_json, numel, split_strings, to_json
 from .errors import ProtocolError
 from .http1 import Reply
-from .inputs import as_input, as_operand, as_row_numbers, common_float, dtype_name, refused, typed
+from .inputs import as_input, as_operand, as_row_numbers, common_float, dtype_name, refused, typed, with_all_digits
 from .progress import Progress, progress_of
 
 T = TypeVar("T")
@@ -69,6 +69,8 @@ def given_input(inputs: dict[str, Given], name: str, value: Any, index: bool, ar
     """adds the input `name`, which is the argument of that name to the user; keys may be written as in JSON"""
     if index and isinstance(value, dict) and set(value) == {"keys"}:
         value = Keys(value["keys"])
+    if isinstance(value, Keys) and not index:
+        raise refused(argument, "tensord.Keys", "pass the rows of these keys: table[KEYS], or client.gather(table, tensord.Keys(KEYS))")
     if isinstance(value, Keys):
         inputs[name + ".keys"] = as_input(listed_key(value.values), argument)
     else:
@@ -217,7 +219,10 @@ def attribute(name: str, value: Any) -> Any:
 def op_call(op: str, decode: Callable[[Reply], T], arguments: dict[str, Any], attributes: dict[str, Any],
             lists: tuple[str, ...] = (), indices: tuple[str, ...] = (), optional: tuple[str, ...] = ()) -> Call[T]:
     call = Call("POST", "/v1/" + op, decode, headers={"Accept": ACCEPT})
-    return with_body(call, flat_inputs(arguments, lists, indices, optional), {**present(attributes), "response": "base64"}, indices)
+    inputs, given = flat_inputs(arguments, lists, indices, optional), present(attributes)
+    if len(inputs) == 1 and given.get("dtype") in ("float64", "complex128"):
+        inputs = {name: with_all_digits(value, name) for name, value in inputs.items()}
+    return with_body(call, inputs, {**given, "response": "base64"}, indices)
 
 
 def tensor_path(name: str, *parts: str, **query: Any) -> str:

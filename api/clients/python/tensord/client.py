@@ -12,7 +12,7 @@ from . import calls, blocking
 from .arrays import Array, Keys, Ref, Tensor, to_array
 from .ops import Ops
 from .calls import Call, Conditions, Description, Found, Selected, tensor_path
-from .errors import IndexOutOfBounds, TensorNotFound
+from .errors import IndexOutOfBounds, TensorNotFound, about_keys
 from .exchange import DEFAULT_URL, Pool, Settings, exchange
 from .inputs import as_input, as_row_numbers, is_text
 from .progress import Progress
@@ -263,7 +263,8 @@ class Table:
     def by_key(self, keys: Any, *, bounds: Optional[Bounds] = None, timeout: Optional[float] = None) -> Array:
         """the rows of these keys; with bounds="zero" zeros for those that are not there"""
         values = as_input(np.array(keys, dtype=object) if isinstance(keys, str) else keys, "keys")
-        return self.client.gather(self, Keys(values), bounds=bounds, timeout=timeout)
+        with about_keys():
+            return self.client.gather(self, Keys(values), bounds=bounds, timeout=timeout)
 
     def lookup(self, keys: Any, *, missing: Optional[Missing] = None, default: Any = None, timeout: Optional[float] = None) -> Found:
         """the rows of these keys, and which of them are there

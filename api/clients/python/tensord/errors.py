@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Optional
 
 # Advice of the daemon that cannot be followed with arrays of NumPy, and what can be done in its place.
@@ -84,7 +86,8 @@ class ProblemError(TensordError):
 IN_PYTHON = ((re.compile(r'"(\w+)(?:\.ref": |": \{"ref": )("[^"]*")\}?'), r"\1=\2"),
              (re.compile(r'\{"ref": ("[^"]*")\}'), r"tensord.Ref(\1)"),
              (re.compile(r'"(\w+)": \{"keys": (\[[^]]*\])\}'), r"\1=tensord.Keys(\2)"),
-             (re.compile(r'\{"keys": (\[[^]]*\])\}'), r"tensord.Keys(\1)"))
+             (re.compile(r'\{"keys": (\[[^]]*\])\}'), r"tensord.Keys(\1)"),
+             (re.compile(r'\{"dtype": "(\w+)", "data": \[\.\.\.\]\}'), r"numpy.array(x, '\1')"))
 
 
 def in_python(detail: str) -> str:
@@ -127,6 +130,18 @@ class DeviceUnavailable(ProblemError): ...
 class DeadlineExceeded(ProblemError): ...
 class NotSupported(ProblemError): ...
 class Internal(ProblemError): ...
+
+
+@contextmanager
+def about_keys() -> Iterator[None]:
+    """errors of a call whose argument `keys` stands for the indices of an op"""
+    try:
+        yield
+    except ProblemError as error:
+        if error.input == "indices" or error.input == "indices.keys":
+            detail = re.sub(r"\bindices\b", "keys", error.detail)
+            raise type(error)({**error.problem, "detail": detail, "input": "keys"}, error.status) from None
+        raise
 
 
 def code_of(name: str) -> str:

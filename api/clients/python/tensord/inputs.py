@@ -383,8 +383,8 @@ def refuse_inexact(integers: list[int], dtype: np.dtype[Any], name: str) -> None
     largest = max(integers, key=abs, default=0)
     if abs(largest) > 2 ** bits:
         raise refused(name, f"the integer {largest} in a list with floats, which becomes {dtype.name}; {dtype.name} has all integers up to 2**{bits} only",
-                      "pass numpy.array(x, 'float64')" if abs(largest) <= 2 ** wide else
-                      f"pass integers and floats as two arrays; float64 has all integers up to 2**{wide}")
+                      f"pass numpy.array(x, 'float64'), or beside inputs that are {dtype.name} numpy.array(x, {dtype.name!r}), which rounds it"
+                      if bits < wide and abs(largest) <= 2 ** wide else f"pass numpy.array(x, {dtype.name!r}), which rounds it")
 
 
 def typed(given: Floats, dtype: str) -> Input:
@@ -398,6 +398,15 @@ def typed(given: Floats, dtype: str) -> Input:
         raise refused(given.name, f"{lost[0]} does not fit {dtype}", "pass numpy.array(x, 'float64')")
     refuse_inexact([given.integer], np.promote_types(NUMPY[dtype], "f4"), given.name)
     return of_array(made, given.name)
+
+
+def with_all_digits(given: Given, name: str) -> Given:
+    """floats of Python as what they are, float64, before they are converted"""
+    if isinstance(given, Floats):
+        return typed(given, "float64")
+    if isinstance(given, Plain) and not isinstance(given.value, dict) and any(isinstance(one, float) for one in elements(given.value)):
+        return of_array(built(given.value, "f8", name), name)
+    return given
 
 
 def with_names(value: Any) -> Any:
