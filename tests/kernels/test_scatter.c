@@ -375,7 +375,8 @@ static const struct {
       "int32[3,1]",
       "float32[2,2]",
       TD_SHAPE_MISMATCH,
-      "updates [2,2] does not start with the shape of indices without its last dimension, [3]; [3,2] is expected",
+      "updates [2,2] does not start with the shape of indices without its last dimension, [3]; "
+      "[3,2] is expected",
       "updates",
       { "updates", "indices" } },
     { "updates of too low a rank",
@@ -384,7 +385,8 @@ static const struct {
       "int32[1,1,1]",
       "float32[1]",
       TD_SHAPE_MISMATCH,
-      "updates [1] does not start with the shape of indices without its last dimension, [1,1]; [1,1] is expected",
+      "updates [1] does not start with the shape of indices without its last dimension, [1,1]; "
+      "[1,1] is expected",
       "updates",
       { "updates", "indices" } },
     { "updates that do not have the shape of a slice",

@@ -61,7 +61,8 @@ static const struct {
       "value that does not fit is none of the keys",
       "queries" },
     { "strings and numbers", "string[1] 'a'", "int64[1] 1", TD_UNSUPPORTED_DTYPE,
-      "queries has dtype int64 and keys string; the same is expected: give it as string", "queries" },
+      "queries has dtype int64 and keys string; the same is expected: give it as string",
+      "queries" },
     { "other integers", "int16[1] 1", "int16[1] 1", TD_UNSUPPORTED_DTYPE,
       "keys has dtype int16; int32, int64, uint32, uint64 or string is expected; the op cast with "
       "dtype = int32 converts it",
