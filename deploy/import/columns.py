@@ -15,7 +15,7 @@ import numpy
 import pyarrow
 import pyarrow.compute
 
-from keys import FLOAT_TEXTS, INTEGER_TEXT, PADDED_TEXT, USUAL_INTEGER, is_float, kind_of, note_padded
+from keys import INTEGER_TEXT, PADDED_TEXT, USUAL_INTEGER, float_texts, is_float, kind_of, note_padded
 from table import (
     BATCH_KEYS,
     DTYPES,
@@ -61,6 +61,7 @@ PANDAS_FLOATS = (
 MOST_SHOWN = 5  # columns in an error
 IS_KEY = "; the column has the keys, which --keys names, and --rows names the other columns"
 NO_KEYS = ", and the table has no keys; --keys names the column of keys"
+OTHER_ROWS = "; --rows chooses the columns of the rows"
 FILL = "fill it, or remove the row"
 SHORTENED = (
     "is text that was shortened when it was written, and the numbers at ... are not in the file:"
@@ -363,6 +364,7 @@ def column_of(columns: Columns, name: str, keys: str | None) -> Column:
     dtype = dtype_of_type(kind)
     if dtype is None:
         hint = type_hint(name, kind) or list_hint(columns, name, kind)
+        hint = hint or (OTHER_ROWS if is_list(kind) else "")
         raise Refused(
             f"{columns.place}, column {name}: the type is {kind}; expected numbers, or lists of"
             f" numbers{IS_KEY if name == keys else hint}"
@@ -524,7 +526,7 @@ def cast_keys(
     else:
         expected = str(target)
         if isinstance(key, str) and is_float(key.encode()):
-            expected += FLOAT_TEXTS
+            expected += float_texts(key.encode())
     raise Refused(
         f"{place}: row {first + row} is {key if isinstance(key, int) else shown(key)}; expected"
         f" {expected}"
@@ -566,6 +568,8 @@ def read(
     elif keys is None and not other_keys:
         note_identifiers(columns, [name for name in names if name not in rows], "left out")
     found = keys_of_column(columns, keys, key_kind) if keys is not None else None
+    if not columns.count():
+        columns.notes.append(f"{columns.place}: there are no rows in it, so that the table is empty")
     return table_of(
         columns, list(rows) or default_rows(columns, keys, other_keys), converts, keys, found
     )

@@ -22,7 +22,15 @@ from columns import (
     number_hint,
     to_numbers,
 )
-from keys import AS_FLOATS, INTEGER_AS_FLOAT, INTEGER_KINDS, TOO_WIDE
+from keys import (
+    FRACTION,
+    FRACTIONS,
+    INTEGER_AS_FLOAT,
+    INTEGER_KINDS,
+    TOO_WIDE,
+    float_note,
+    worst_float,
+)
 from table import Refused
 from text import CsvFormat, check_utf8, cut_notes, is_number, open_text, shown, without_thousands
 
@@ -62,7 +70,9 @@ class Csv(Columns):
         if self.has_header and form.header is None:
             self.check_header(found.names, bool(rows))
         hint = self.header_hint
-        if is_only_last_empty(found.names):
+        if sum(map(bool, found.names)) == 1 < len(found.names) - 1:
+            hint = f". If the first line, {self.first_line(found.names)}, is a title, remove it"
+        elif is_only_last_empty(found.names):
             hint = f". If each line ends with {shown(self.delimiter)}, remove it there"
         check_names(found.names, self.place, True, hint)
         if not found.names[0]:
@@ -291,7 +301,8 @@ class Csv(Columns):
         is_key = keys is not None and keys in self.schema.names
         name: str = keys if keys is not None and is_key else self.schema.names[0]
         kinds = INTEGER_KINDS if is_key and key_kind is None else ()
-        integers = floats = bool(kinds)
+        integers = floats = fractions = bool(kinds)
+        worst = b""
         rows, empty, first_key = 0, -1, ""
         for batch, _, first in self.typed({name: pyarrow.string() if is_key else pyarrow.binary()}):
             if is_key and not rows and batch.num_rows:
@@ -302,12 +313,16 @@ class Csv(Columns):
             integers = integers and are_usual_integers(batch.column(0))
             kinds = tuple(kind for kind in kinds if integers and fit(batch.column(0), kind))
             floats = floats and are_floats(batch.column(0))
+            fractions = fractions and are_all(batch.column(0), with_commas(FRACTION), least=0)
+            if floats and batch.num_rows:
+                texts = [text.encode() for text in batch.column(0).drop_null().to_pylist()]
+                worst = worst_float([*texts, worst])
         if kinds and rows:
             at = self.schema.get_field_index(name)
             field = pyarrow.field(name, pyarrow.type_for_alias(kinds[0]))
             self.schema = self.schema.set(at, field)
-        elif (integers or floats) and rows:
-            reason = TOO_WIDE if integers else AS_FLOATS
+        elif (integers or floats or fractions) and rows:
+            reason = TOO_WIDE if integers else float_note(worst) if floats else FRACTIONS
             self.notes.append(f"{self.place}: the keys in column {name} are text, {reason}")
         if is_key and self.one_column and empty >= 0:
             self.notes.append(
@@ -383,8 +398,13 @@ def column_type(field: pyarrow.Field, rows: tuple[str, ...], keys: str | None) -
 
 
 def are_floats(column: pyarrow.Array) -> bool:
-    """True if all texts are such as 7.0 or 1.23E+12."""
-    return are_all(column, rf"\A{INTEGER_AS_FLOAT}\z", least=0)
+    """True if all texts are such as 7.0 or 1.23E+12, perhaps with decimal commas."""
+    return are_all(column, with_commas(INTEGER_AS_FLOAT), least=0)
+
+
+def with_commas(pattern: str) -> str:
+    """The pattern of a whole text, whose decimal point may be a comma."""
+    return "\\A" + pattern.replace("\\.", "[.,]") + "\\z"
 
 
 def are_all(column: pyarrow.Array, pattern: str, least: int = 1) -> bool:

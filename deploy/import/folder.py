@@ -125,8 +125,9 @@ def refuse_hidden(data_dir: pathlib.Path, names: list[str]) -> None:
         own = data_dir / f"{name}.tensord"
         if own.exists():
             raise Refused(
-                f"{own} is served instead of what would be imported: remove it, or import under"
-                " another --name"
+                f"{own} is served instead of what would be imported, and has what was stored over"
+                " HTTP, such as upserts. To keep that, import under another --name; to drop it,"
+                " remove the file"
             )
 
 

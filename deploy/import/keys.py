@@ -187,13 +187,14 @@ class OddKey:
         if USUAL.fullmatch(key):
             return f"it fits neither int64 nor uint64; {IF_KEY}"
         if WRITTEN_NUMBER.fullmatch(key):
-            hint = FLOAT_TEXTS if is_float(key) else ""
+            hint = float_texts(key) if is_float(key) else ""
             return f"if it is an integer, write it as 1234 is written{hint}; {IF_KEY}"
         return f"if it is a mistake, write an integer such as 1234, or remove its row; {IF_KEY}"
 
 
 def is_missing(key: bytes) -> bool:
-    return key.strip().decode("utf-8", "replace").upper() in MISSING_WORDS
+    text = key.strip().decode("utf-8", "replace").upper()
+    return text in MISSING_WORDS or bool(re.fullmatch("#[A-Z/0]+[!?]", text))  # errors of Excel
 
 
 def place_of_key(keys: Keys, position: int) -> str:
@@ -265,7 +266,17 @@ FLOAT_TEXTS = (
     ": df['NAME'].astype('int64') before to_csv of pandas, and numpy.savetxt(FILE, x, fmt='%d'),"
     " write integers"
 )
-AS_FLOATS = f"because they are written as numbers such as 7.0 or 1e9{FLOAT_TEXTS}; {HIDE}"
+# Floats have no odd integers above 2^53, and spreadsheets show six digits of long numbers.
+LONG_TEXTS = (
+    ": floats round such long integers, so some are other ids already; write them as integers or text"
+    " where they come from"
+)
+CUT_TEXTS = (
+    ": programs shorten long numbers so, and the digits that are not shown are not in the file; write"
+    " the ids again as text, or as integers, where they come from"
+)
+FRACTION = r"-?[0-9]+\.[0-9]+"
+FRACTIONS = f"because they are numbers with fractions, which are kept as they are written; {HIDE}"
 TOO_WIDE = (
     "because neither int64 nor uint64 has all of these integers: some are negative and others above"
     f" 2^63 - 1, or one is outside both; {HIDE}"
@@ -296,6 +307,30 @@ def is_integer(text: bytes) -> bool:
 
 def is_float(text: bytes) -> bool:
     return bool(FLOAT.fullmatch(text))
+
+
+def lacks_digits(text: bytes) -> bool:
+    """True for 4.00638E+12, of a long integer, and False for 1e5, and 1.234000e+03 of NumPy."""
+    mantissa, e, exponent = text.lower().replace(b",", b".").partition(b"e")
+    return bool(e) and int(exponent) >= 6 and len(mantissa.partition(b".")[2]) < int(exponent)
+
+
+def float_texts(text: bytes) -> str:
+    """How an integer that is written as a float is written as an integer, or why it is none."""
+    if lacks_digits(text):
+        return CUT_TEXTS
+    value = float(text.replace(b",", b"."))
+    return LONG_TEXTS if abs(value) >= 2**53 else FLOAT_TEXTS
+
+
+def worst_float(texts: list[bytes]) -> bytes:
+    """The one that has lost most: its digits, or its last one."""
+    return max(texts, key=lambda text: (lacks_digits(text), len(text)))
+
+
+def float_note(example: bytes) -> str:
+    """Why keys are text that are written as floats, such as this one."""
+    return f"because they are written as numbers such as {example.decode()}{float_texts(example)}; {HIDE}"
 
 
 def as_kind(keys: Keys, kind: str | None) -> Keys:
@@ -338,7 +373,7 @@ def converted(
     for i, value in enumerate(values):
         number = int(value) if isinstance(value, int) or INTEGER.fullmatch(value) else None
         if number is None or not low <= number <= high:
-            hint = FLOAT_TEXTS if isinstance(value, bytes) and is_float(value) else ""
+            hint = float_texts(value) if isinstance(value, bytes) and is_float(value) else ""
             raise Refused(f"{place}: key {first + i} is {show(value)}; expected {kind}{hint}")
         if isinstance(value, bytes) and PADDED.fullmatch(value):
             note_padded(found, f"{place}: key {first + i}", value.decode())
@@ -437,7 +472,9 @@ def wide_note(place: str) -> str:
 def line_notes(texts: list[bytes], place: str) -> tuple[str, ...]:
     """Notes lines that are probably meant as other keys."""
     if texts and all(map(is_float, texts)):
-        return (f"{place}: the keys are text, {AS_FLOATS}",)
+        return (f"{place}: the keys are text, {float_note(worst_float(texts))}",)
+    if texts and all(map(re.compile(FRACTION.encode()).fullmatch, texts)):
+        return (f"{place}: the keys are text, {FRACTIONS}",)
     if notes := wide_notes(texts, place) or column_notes(texts, place, HIDE):
         return notes
     for i, text in enumerate(texts):

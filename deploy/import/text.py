@@ -175,7 +175,12 @@ def spelling_hint(value: str, decimal: str | None) -> str:
     if decimal == ",":
         hint = "; with --decimal , numbers have a decimal comma, and no separators between digits"
         is_grouped = re.fullmatch(THOUSANDS["."], value)
-        return hint + ("; " + without_thousands(".") if is_grouped else "")
+        if value.count(".") == 1:
+            hint += (
+                f"; if the point is a decimal point, write a comma: {READ_TEXT}"
+                " df['NAME'] = df['NAME'].str.replace('.', ',')"
+            )
+        return hint + (f"; if it separates thousands, {without_thousands('.')}" if is_grouped else "")
     hint = "; numbers have a decimal point, and no separators between digits"
     if decimal and re.fullmatch(THOUSANDS[","], value):
         return f"{hint}; if the comma separates thousands, {without_thousands(',')}"
@@ -184,12 +189,12 @@ def spelling_hint(value: str, decimal: str | None) -> str:
     return hint
 
 
+READ_TEXT = "pandas.read_csv with dtype=str, then"
+
+
 def without_thousands(separator: str) -> str:
     """How to remove separators of thousands, and change no other column."""
-    return (
-        "remove it: pandas.read_csv with dtype=str, then"
-        f" df['NAME'] = df['NAME'].str.replace({separator!r}, '')"
-    )
+    return f"remove it: {READ_TEXT} df['NAME'] = df['NAME'].str.replace({separator!r}, '')"
 
 
 def split_list(text: str) -> list[str]:

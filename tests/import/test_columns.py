@@ -262,6 +262,7 @@ class NamesOfColumns(ColumnTest):
             with self.subTest(names):
                 expected += ". Expected a different name for each column"
                 trailing = ". If each line ends with ',', remove it there" if all(names[:-1]) and not names[-1] else ""
+                trailing = ". If the first line, 't,,', is a title, remove it" if names == ["t", "", ""] else trailing
                 path = self.text(",".join(names) + "\n" + ",".join("1" * len(names)) + "\n")
                 self.assertEqual(self.refused(path, "--keys", "t"), f"{path}: {expected}{trailing}")
                 pq.write_table(pa.table([pa.array([1.0])] * len(names), names=names), self.work / "m.parquet")
@@ -337,7 +338,8 @@ class DecimalCommas(ColumnTest):
         path = self.text("id;x\na;1,5\nb;1.234\n")
         self.assertIn(f"column x (row 1: '1.234') is not numeric; {hint}", self.refused(path, *options))
         self.assertEqual(self.refused(path, *options, "--rows", "x"), f"{path}, column x: row 1 is '1.234'; expected a number; {hint}; "
-                         "remove it: pandas.read_csv with dtype=str, then df['NAME'] = df['NAME'].str.replace('.', '')")
+                         "if the point is a decimal point, write a comma: pandas.read_csv with dtype=str, then df['NAME'] = df['NAME'].str.replace('.', ','); "
+                         "if it separates thousands, remove it: pandas.read_csv with dtype=str, then df['NAME'] = df['NAME'].str.replace('.', '')")
         path = self.text("id;x\na;1,5\nb;" + "9" * 400 + ",5\n")
         self.assertIn("column x: row 1 is '9999", self.refused(path, *options, "--rows", "x"))
 
@@ -716,13 +718,41 @@ class KeysOfCsv(ColumnTest):
     def test_integers_with_a_decimal_point_are_text_with_a_note(self):
         path = self.text("id,x\n7.0,1\n-8.0,2\n")
         self.assertEqual(self.notes(path, "--keys", "id"), [f"{path}: the keys in column id are text, because they are written as numbers "
-                                                            "such as 7.0 or 1e9: df['NAME'].astype('int64') before to_csv of pandas, and "
+                                                            "such as -8.0: df['NAME'].astype('int64') before to_csv of pandas, and "
                                                             "numpy.savetxt(FILE, x, fmt='%d'), write integers; --key-dtype string hides this note"])
         self.assertTrue(self.refused(path, "--keys", "id", "--key-dtype", "int64").endswith("row 0 is '7.0'; expected int64: df['NAME'].astype('int64') "
                         "before to_csv of pandas, and numpy.savetxt(FILE, x, fmt='%d'), write integers"))
         self.assertEqual(strings(self.tensors("m.safetensors"), "x.keys"), ["7.0", "-8.0"])
         self.assertEqual(self.notes(path, "--keys", "id", "--key-dtype", "string"), [])
-        self.assertEqual(self.notes(self.text("id,x\n7.0,1\n8.1,2\n"), "--keys", "id"), [])
+
+    def test_ids_that_have_lost_digits_are_not_made_integers(self):
+        """Following the advice for 7.0 would make other ids of them."""
+        cut = "programs shorten long numbers so, and the digits that are not shown are not in the file; write the ids again as text, or as integers, where they come from"
+        long = "floats round such long integers, so some are other ids already; write them as integers or text where they come from"
+        for first, worst, why in (("4.00638E+12", "4.00638E+12", cut), ("1e+09", "1e+09", cut), ("9007199254740992.0", "9007199254740992.0", long), ("1e5", "1e5", "df['NAME'].astype('int64')"),
+                                  ("1.700000000000000000e+09", "1.700000000000000000e+09", "df['NAME'].astype('int64')")):
+            with self.subTest(first):
+                path = self.text(f"id,x\n{first},1\n5.0,2\n")
+                [note] = self.notes(path, "--keys", "id")
+                self.assertTrue(note.startswith(f"{path}: the keys in column id are text, because they are written as numbers such as {worst}: {why}"), note)
+                self.assertIn(why, self.refused(path, "--keys", "id", "--key-dtype", "int64") if first != "1e5" else why)
+        path = self.text("id;x\n1,01111E+12;1\n2,0;2\n")
+        self.assertIn(f"such as 1,01111E+12: {cut}", self.notes(path, "--keys", "id", "--delimiter", ";")[0])
+
+    def test_keys_with_fractions_are_noted(self):
+        for keys in "7.0 8.1", "0.5 -0.25", "1,5 2,5":
+            first, second = keys.split()
+            path = self.text(f"id;x\n{first};1\n{second};2\n")
+            self.assertEqual(self.notes(path, "--keys", "id", "--delimiter", ";"),
+                             [f"{path}: the keys in column id are text, because they are numbers with fractions, which are kept as they are written; --key-dtype string hides this note"])
+
+    def test_errors_of_a_spreadsheet_are_no_keys_among_numbers(self):
+        for error in "#REF!", "#N/A", "#NAME?", "#DIV/0!":
+            self.assertIn(f"row 0 is '{error}', among keys that are numbers", self.refused(self.text(f"id,x\n{error},1\n2,3\n"), "--keys", "id"))
+
+    def test_a_table_without_rows_is_noted(self):
+        for path in self.text("id,x\n"), self.parquet(id=pa.array([], "int64"), x=pa.array([], "float32")):
+            self.assertEqual(self.notes(path, "--keys", "id"), [f"{path}: there are no rows in it, so that the table is empty"])
         self.assertEqual(len(self.notes(self.text("id,x\n1.23E+12,1\n4E+12,2\n"), "--keys", "id")), 1)
 
     def test_several_strings_among_many_integers_make_strings(self):

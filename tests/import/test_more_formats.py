@@ -148,11 +148,12 @@ class WordVectors(ColumnTest):
     def test_a_last_line_without_a_line_break_is_noted(self):
         for name, text in ("m.txt", "a 1 2\nb 3 4.2"), ("m.csv", "id,x\na,1\nb,2"), ("m.csv", "x,y"):
             path = self.text(text, name)
+            empty = [f"{path}: there are no rows in it, so that the table is empty"] * (text == "x,y")
             with self.subTest(text):
                 self.assertEqual(self.notes(path, *(("--keys", "id") if "id" in text else ())),
-                                 [f"{path}: the last line has no line break; the file may be cut off"])
+                                 [f"{path}: the last line has no line break; the file may be cut off", *empty])
                 for complete in self.text(text + "\r\n", name), self.text(gzip.compress(text.encode()), name):
-                    self.assertEqual(self.notes(complete, *(("--keys", "id") if "id" in text else ())), [])
+                    self.assertEqual(self.notes(complete, *(("--keys", "id") if "id" in text else ())), [one.replace(str(path), str(complete)) for one in empty])
 
 
 class KeyFiles(ColumnTest):
@@ -257,9 +258,9 @@ class KeyFiles(ColumnTest):
         self.assertEqual(self.keys(), ["a 1 2", "b 1 2", "c 1 2"])
 
     def test_lines_with_a_decimal_point_are_noted(self):
-        path = self.text("1.0\n2.0\n1e9\n", "k.txt")
+        path = self.text("1.0\n2.0\n10.0\n", "k.txt")
         self.assertEqual(self.notes(self.rows, "--keys-from", path),
-                         [f"{path}: the keys are text, because they are written as numbers such as 7.0 or 1e9: df['NAME'].astype('int64') before to_csv of "
+                         [f"{path}: the keys are text, because they are written as numbers such as 10.0: df['NAME'].astype('int64') before to_csv of "
                           "pandas, and numpy.savetxt(FILE, x, fmt='%d'), write integers; --key-dtype string hides this note"])
         self.assertEqual(self.notes(self.rows, "--keys-from", path, "--key-dtype", "string"), [])
 
