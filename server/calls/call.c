@@ -5,6 +5,7 @@
 #include "api/oip/oip.h"
 #include "server/calls/client_limits.h"
 #include "server/calls/path_table.h"
+#include "server/calls/row_keys.h"
 #include "server/calls/services.h"
 #include "server/calls/table_reads.h"
 #include "server/compression/inflate.h"
@@ -351,6 +352,7 @@ void td_call_refuse(struct td_call *call)
 {
     if (call->error.status == TD_DEADLINE_EXCEEDED && !call->gone)
         name_deadline(call);
+    td_row_keys_explain_number(call);
     td_path_table_explain(call);
     /* If memory is short, the reply reuses what the request held. A refusal that is delayed holds
      * nothing. */

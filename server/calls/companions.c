@@ -110,11 +110,36 @@ static td_status check_own_scales(struct td_call *call, const char *input)
     return td_error_at_input(err, TD_INVALID_ARGUMENT, "%s", input);
 }
 
+/* Refuses the tensor of an input of scales or of what is added to them if its name is that of another
+ * part: t.offset as scale. */
+static td_status check_kind(struct td_call *call, int input)
+{
+    const char *own = call->op->inputs[input].name, *name = NULL;
+    const struct td_operand *given = &call->request.args.inputs[input];
+    char whole[TD_TENSOR_NAME];
+    uint64_t number;
+    if (given->count != 1 || !td_store_identity(given->tensors, &name, &number))
+        return TD_OK;
+    for (int i = 0; i < TD_TABLE_PARTS; i++)
+        if (strcmp(td_table_parts[i], own) != 0 &&
+            td_table_of_part(name, td_table_parts[i], whole)) {
+            td_error_set(&call->error, TD_INVALID_ARGUMENT,
+                         "%s is '%s', whose name says that it is the %s of '%s'; exchange them, or "
+                         "store it under another name",
+                         own, name, td_table_parts[i], whole);
+            return td_error_at_input(&call->error, TD_INVALID_ARGUMENT, "%s", own);
+        }
+    return TD_OK;
+}
+
 td_status td_companions_check(struct td_call *call)
 {
     td_status status = TD_OK;
-    if (!table_of(call))
-        return TD_OK;
+    for (int i = 1; i < call->op->n_inputs && status == TD_OK; i++)
+        if (call->op->inputs[i].companion != TD_COMPANION_NONE)
+            status = check_kind(call, i);
+    if (status != TD_OK || !table_of(call))
+        return status;
     const td_dtype dtype = table_of(call)->dtype;
     for (int i = 1; i < call->op->n_inputs && status == TD_OK; i++)
         if (call->op->inputs[i].companion == TD_COMPANION_SCALE && !is_given(call, i) &&

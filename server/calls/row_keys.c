@@ -235,6 +235,24 @@ void td_row_keys_explain(struct td_call *call)
     }
 }
 
+void td_row_keys_explain_number(struct td_call *call)
+{
+    const struct td_request *request = &call->request;
+    struct td_error *err = &call->error;
+    if (err->status != TD_INDEX_OUT_OF_BOUNDS || !call->op || request->op != call->op ||
+        request->row_keys)
+        return;
+    const int rows = td_op_keys_input(call->op);
+    const struct td_tensor *table = table_of(call);
+    if (rows <= 0 || !td_input_is_row_numbers(&call->op->inputs[rows]) || !table || !table->keys ||
+        strcmp(err->input, call->op->inputs[rows].name) != 0)
+        return;
+    if (request->table)
+        td_error_hint(err, "rows are found by key with \"" TD_TABLE_KEYS "\": [...] in its place");
+    else
+        td_error_hint(err, "rows are found by key with \"%s\": {\"keys\": [...]}", err->input);
+}
+
 void td_row_keys_add_cost(const struct td_call *call, struct td_cost *cost)
 {
     const struct td_tensor *keys = call->request.row_keys;

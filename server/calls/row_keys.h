@@ -23,6 +23,9 @@ TD_MUST_CHECK td_status td_row_keys_bind(struct td_call *call);
  * what the keys of the table are that was given for them. */
 void td_row_keys_explain(struct td_call *call);
 
+/* Before the error of a call is sent: a row number that the table does not have may be a key. */
+void td_row_keys_explain_number(struct td_call *call);
+
 /* Adds what td_row_keys_find costs. */
 void td_row_keys_add_cost(const struct td_call *call, struct td_cost *cost);
 

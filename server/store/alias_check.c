@@ -192,7 +192,7 @@ static td_status check_pair(const struct plan *plan, const struct td_alias *rows
     if (!exists && set == rows)
         return td_error_set(err, TD_CONFLICT,
                             "the alias '%.128s' cannot name '%.128s', which has no %s, while there "
-                            "is the alias '%.128s': delete that first",
+                            "is the alias '%.128s': set that to null in the same flip",
                             rows->name, rows->target, part_name, name);
     if (!exists)
         return td_error_set(err, TD_CONFLICT,

@@ -165,7 +165,7 @@ class Flips(AliasTest):
         self.assertStatus(self.flip(**{"bytes": "b@1", "bytes.scale": "b.scale@1"}), 200)
         problem = self.assertProblem(self.flip(bytes="b@2"), 409, "CONFLICT", attribute="set")
         self.assertEqual(problem["detail"],
-                         "the alias 'bytes' cannot name 'b@2', which has no scale, while there is the alias 'bytes.scale': delete that first")
+                         "the alias 'bytes' cannot name 'b@2', which has no scale, while there is the alias 'bytes.scale': set that to null in the same flip")
         self.assertStatus(self.flip(**{"bytes": "b@2", "bytes.scale": None}), 200)
         problem = self.assertProblem(self.flip(**{"bytes.scale": "b.scale@1"}), 409, "CONFLICT", attribute="set")
         self.assertEqual(problem["detail"], "the alias 'bytes.scale' cannot be set: the version that 'bytes' names has no scale")

@@ -47,6 +47,12 @@ class Companions(TensorTest):
             self.assertOutput(self.post(path, body), "float32", [2, 2], [[0, 5], [40, 60]])
         self.assertStatus(self.post("/v1/dequantize", {"params": {"dtype": "uint8", "data": ROWS}, "scale": 0.5}), 200)
 
+    def test_parts_that_are_exchanged_are_refused(self):
+        name = self.table()
+        for path, body in self.requests(name, scale={"ref": name + ".offset"}, offset={"ref": name + ".scale"}):
+            self.assertProblem(self.post(path, body), 422, "INVALID_ARGUMENT", input="scale", detail=f"scale is '{name}.offset', whose name says that it is the offset of '{name}'; "
+                                                                                                     "exchange them, or store it under another name")
+
     def test_rows_with_scales_beside_them_have_none_of_their_own(self):
         """layout = byte_rowwise takes the last 8 bytes of each row for its scale and offset."""
         row = list(struct.pack("<ff", 0.5, 0.0))

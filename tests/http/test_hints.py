@@ -337,6 +337,15 @@ class Hints(HttpTest):
         self.assertIn("the op cast with dtype = float64 converts it", self.detail("/v1/tensors/ints/embedding_bag", {"indices": [[0]]}))
         self.assertStatus(self.request("DELETE", "/v1/tensors/ints"), 204)
 
+    def test_a_row_number_that_may_be_a_key_leads_to_keys(self):
+        self.assertStatus(self.put("numbered", {"tensor": [[1.5], [2]], "keys": [1000, 1001]}), 201)
+        for path, body, hint in (("/v1/tensors/numbered/gather", {"indices": [1000]}, '; rows are found by key with "keys": [...] in its place'),
+                                 ("/v1/gather", {"params": {"ref": "numbered"}, "indices": [1000]}, '; rows are found by key with "indices": {"keys": [...]}'),
+                                 ("/v1/tensors/numbered/embedding_bag", {"indices": [[1000]]}, '; rows are found by key with "keys": [...] in its place')):
+            self.assertIn(hint, self.detail(path, body))
+        self.assertNotIn("key", self.detail("/v1/gather", {"params": [1, 2], "indices": [1000]}))
+        self.assertStatus(self.request("DELETE", "/v1/tensors/numbered"), 204)
+
     def test_inputs_that_are_exchanged_are_named(self):
         self.assertIn("params and indices seem to be exchanged", self.detail("/v1/embedding_bag", {"params": {"dtype": "int64", "data": [[1, 2]]}, "indices": {"dtype": "float32", "data": [0.5, 1.5]}}))
 
