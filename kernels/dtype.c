@@ -104,5 +104,7 @@ td_dtype td_dtype_common(td_dtype a, td_dtype b)
             (infos[dtype].size == infos[best].size && numbers_of(dtype).exponent == 0))
             best = dtype;
     }
-    return best;
+    const bool is_new = best != a && best != b && best != TD_DTYPE_COUNT;
+    /* Products and sums of two dtypes of integers need more room than their values. */
+    return is_new && numbers_of(best).exponent == 0 ? TD_DTYPE_INT64 : best;
 }

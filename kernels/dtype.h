@@ -65,8 +65,8 @@ bool td_dtype_holds(td_dtype wide, td_dtype narrow);
  * float32 at least. Others cut fractions off, wrap around or become infinite. */
 bool td_dtype_rounds(td_dtype to, td_dtype from);
 
-/* The smallest dtype that has every value of both, of integers a dtype of integers if there is one;
- * TD_DTYPE_COUNT if there is none. */
+/* A dtype that has every value of both: one of them, or else int64 for integers, or the smallest
+ * for others; TD_DTYPE_COUNT if there is none. */
 td_dtype td_dtype_common(td_dtype a, td_dtype b);
 
 static inline bool td_dtype_is_complex(td_dtype dtype)

@@ -272,6 +272,7 @@ static td_dtype dtype_to_cast(td_dtype_set accepted, td_dtype from)
     for (int i = 0; i < TD_DTYPE_COUNT; i++) {
         const td_dtype to = (td_dtype)i;
         if (!(accepted >> i & 1) || to == TD_DTYPE_BFLOAT16 || from == TD_DTYPE_STRING ||
+            (from == TD_DTYPE_BOOL && to != TD_DTYPE_INT64) || /* sums of bools need room */
             !(td_dtype_holds(to, from) || td_dtype_rounds(to, from)))
             continue;
         if (best == TD_DTYPE_COUNT || (td_dtype_holds(to, from) && !td_dtype_holds(best, from)) ||
@@ -311,6 +312,12 @@ static td_status refuse_dtype(const struct td_op *op, const struct td_op_args *a
                  tensor_name(spec, element, name), td_dtype_info(tensor->dtype)->name, accepted);
     if (other)
         td_error_hint(err, "%s and %s seem to be exchanged", spec->name, other->name);
+    else if (spec->part == TD_ROW_PART_QUERY && tensor->dtype == TD_DTYPE_BOOL)
+        td_error_hint(err, "of a mask give the positions at which it is true");
+    else if (spec->role == TD_ROLE_INDEX && tensor->dtype == TD_DTYPE_BOOL)
+        return td_error_at_input(err, TD_UNSUPPORTED_DTYPE, "%s", name);
+    else if (spec->role == TD_ROLE_INDEX && tensor->dtype != TD_DTYPE_STRING)
+        td_error_hint(err, "give integers, as int64");
     else if (to != TD_DTYPE_COUNT)
         td_error_hint(err, "the op cast with dtype = %s %s it", td_dtype_info(to)->name,
                       td_dtype_holds(to, tensor->dtype) ? "converts" : "rounds");
@@ -370,6 +377,7 @@ struct dtype_pair {
     td_dtype first, dtype;
     td_dtype_set accepted;
     td_role role;
+    bool is_change; /* the first is that of a table that the op changes, which keeps its dtype */
 };
 
 /* The dtype to which both are converted though it rounds: there is no other; TD_DTYPE_COUNT if one
@@ -386,9 +394,10 @@ static bool may_be(const struct dtype_pair *pair, td_dtype dtype)
     return dtype != TD_DTYPE_COUNT && pair->accepted >> dtype & 1;
 }
 
-static const char *of_bytes(td_dtype from, td_dtype to)
+/* Bytes that become floats are probably quantised rows, which cast does not scale. */
+static bool are_quantised(td_dtype from, td_dtype to)
 {
-    return is_byte(from) && is_float(to) ? ", and dequantize converts quantised rows" : "";
+    return is_byte(from) && is_float(to);
 }
 
 /* How two dtypes become one: to that of the first, which is often a resident table, if it has the
@@ -406,19 +415,28 @@ static const char *advise_cast(const struct dtype_pair *pair, char *text, size_t
         return text;
     }
     if (common != pair->first && may_be(pair, common) && pair->role != TD_ROLE_KEY &&
-        td_dtype_rounds(pair->first, pair->dtype))
+        td_dtype_rounds(pair->first, pair->dtype) && !pair->is_change)
         used =
             snprintf(text, size, ": the op cast with dtype = %s rounds %s, and one", first, name);
     if (used == 0)
         used = snprintf(text, size, ": the op cast");
     char *rest = text + used;
     const size_t room = size - (size_t)used;
-    if (common == pair->first)
-        snprintf(rest, room, " with dtype = %s converts %s%s", first, name,
-                 of_bytes(pair->dtype, common));
+    if (common != TD_DTYPE_COUNT &&
+        (are_quantised(pair->dtype, common) || are_quantised(pair->first, common)))
+        snprintf(text, size,
+                 ": dequantize converts quantised rows, and the op cast with dtype = %s bytes that "
+                 "are not",
+                 td_dtype_info(common)->name);
+    else if (pair->is_change && common != pair->first && td_dtype_rounds(pair->first, pair->dtype))
+        snprintf(rest, room, " with dtype = %s rounds %s", first, name);
+    else if (pair->is_change && common != pair->first)
+        snprintf(text, size, ": give %s as %s, if all of them fit", name, first);
+    else if (common == pair->first)
+        snprintf(rest, room, " with dtype = %s converts %s", first, name);
     else if (common == pair->dtype && may_be(pair, common))
-        snprintf(rest, room, " with dtype = %s converts %s%s", td_dtype_info(common)->name,
-                 pair->first_name, of_bytes(pair->first, common));
+        snprintf(rest, room, " with dtype = %s converts %s", td_dtype_info(common)->name,
+                 pair->first_name);
     else if (pair->role == TD_ROLE_KEY)
         snprintf(text, size, ": give it as %s; a value that does not fit is none of the keys",
                  first);
@@ -465,6 +483,7 @@ static td_status check_one_dtype(const struct td_op *op, const struct td_op_args
                 .dtype = tensor->dtype,
                 .accepted = accepted & spec->dtypes,
                 .role = role,
+                .is_change = op->change != NULL && role == TD_ROLE_DATA,
             };
             td_error_set(err, status, "%s has dtype %s and %s %s; the same is expected%s", name,
                          td_dtype_info(tensor->dtype)->name, first_name,

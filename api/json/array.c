@@ -195,19 +195,28 @@ static td_status refuse_fraction(const struct td_json_array *array, const char *
     return array->err->status;
 }
 
-/* How the value of another kind at p, if it is a number in quotes or one without them, is written as
- * an element. */
-static const char *expected_element(td_dtype dtype, const char *p)
+/* True if the string at p is a number as JSON has it, and an integer if that is expected. */
+static bool is_quoted_number(const char *p, const char *end, bool of_integers)
 {
-    const char *digit = p + (*p == '"');
-    const bool is_number = *digit == '-' || (*digit >= '0' && *digit <= '9');
+    bool is_integer;
+    const char *stop = td_json_number_end(p + 1, end, &is_integer);
+    return stop && stop < end && *stop == '"' && (is_integer || !of_integers);
+}
+
+/* How the value of another kind at p, a number in quotes or one without them, is written as an
+ * element. */
+static const char *expected_element(td_dtype dtype, const char *p, const char *end)
+{
+    bool is_integer;
     if (dtype == TD_DTYPE_BOOL)
         return ": expected true or false";
-    if (!is_number)
-        return "";
-    return dtype == TD_DTYPE_STRING ? ": write it in quotes"
-           : *p == '"'              ? ": write it without quotes"
-                                    : "";
+    if (dtype == TD_DTYPE_STRING)
+        return td_json_number_end(p, end, &is_integer) ? ": write it in quotes" : "";
+    static const td_dtype_set floats = TD_DTYPE_BIT(FLOAT16) | TD_DTYPE_BIT(BFLOAT16) |
+                                       TD_DTYPE_BIT(FLOAT32) | TD_DTYPE_BIT(FLOAT64);
+    return *p == '"' && is_quoted_number(p, end, !(floats >> dtype & 1))
+               ? ": write it without quotes"
+               : "";
 }
 
 /* Reports why the value at p, in a list of this level, is not an element of the tensor. */
@@ -255,7 +264,7 @@ static td_status refuse_scalar(const struct td_json_array *array, const char *p,
                  oip_elements(array->dtype));
     else
         snprintf(message, sizeof message, "%s is not %s %s%s", kind, dtype[0] == 'i' ? "an" : "a",
-                 dtype, expected_element(array->dtype, p));
+                 dtype, expected_element(array->dtype, p, array->parser.end));
     status = refuse_at(array, array->count, level, message);
     if (array->parser.fault == TD_SCALAR_FAULT_RANGE)
         hint_range(array, p);

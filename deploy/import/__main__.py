@@ -376,7 +376,7 @@ def run(args: argparse.Namespace, choice: Choice, aliases: dict[str, str]) -> No
     if fault:
         raise Refused(f"{name!r} cannot be the name of a table: {fault}. --name gives another one")
     files = (args.inputs[0], *([args.keys_from] if args.keys_from else []))
-    if choice.csv.is_given() and not any(has_suffix(path, CSV) for path in files):
+    if choice.csv.is_given() and not any(has_suffix(path, CSV) or path.is_dir() for path in files):
         raise Refused(
             f"{args.inputs[0]}: --delimiter, --quote, --header and --decimal are for CSV and TSV"
         )

@@ -745,17 +745,18 @@ def default_rows(columns: Columns, keys: str | None, other_keys: bool) -> list[s
         f"{columns.place}: {reason}" for name, reason in columns.left_out.items() if name != keys
     ]
     chosen = [field.name for field in fields]
-    if keys is None and not other_keys and len(chosen) > 1:
-        note_identifiers(columns, chosen, "part of the rows")
+    if len(chosen) > 1:
+        note_identifiers(columns, chosen, "part of the rows", keys is None and not other_keys)
     return chosen
 
 
-def note_identifiers(columns: Columns, names: list[str], what: str) -> None:
+def note_identifiers(columns: Columns, names: list[str], what: str, keyless: bool = True) -> None:
     """Notes the columns that probably have keys."""
     found = [clear(name) for name in names if IDENTIFIER.fullmatch(name)]
     if found:
         columns.notes.append(
-            f"{columns.place}: {columns_listed(found, len(found))} {what}{NO_KEYS}"
+            f"{columns.place}: {columns_listed(found, len(found))} {what}"
+            + (NO_KEYS if keyless else ". If that is no value of a row, --rows chooses the others")
         )
 
 

@@ -429,7 +429,9 @@ def differ_in_numbers(name: str, key: str) -> bool:
 
 
 def is_only_last_empty(names: list[str]) -> bool:
-    return len(names) > 1 and not names[-1] and all(names[:-1])
+    """True if the last names are empty, and no other one."""
+    found = [bool(name) for name in names]
+    return found[0] and not found[-1] and found == sorted(found, reverse=True)
 
 
 def are_consecutive(names: list[str], first: tuple[int, ...] = ()) -> bool:

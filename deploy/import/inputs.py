@@ -197,10 +197,11 @@ def read_tables(paths: list[pathlib.Path], choice: Choice) -> list[Table]:
     if len(paths) > 1:
         raise Refused(
             f"{paths[1]}: several inputs are the parts of a table in Parquet or Arrow files;"
-            f" expected one input of other formats{join_hint(paths, [*map(shlex.quote, map(str, paths))])}"
+            " expected one input of other formats"
+            f"{join_hint(paths, [*map(shlex.quote, map(str, paths))], choice)}"
         )
     if root and not parts and not has_model(root):
-        refuse_folder_of_lines(root)
+        refuse_folder_of_lines(root, choice)
     if has_suffix(paths[0], (*CSV, *JSON_LINES)):
         return [read_columns(paths, None, choice)]
     if has_suffix(paths[0], WORD_VECTORS):
@@ -208,7 +209,7 @@ def read_tables(paths: list[pathlib.Path], choice: Choice) -> list[Table]:
     return read_tensors(open_tensors(paths[0]), choice)
 
 
-def refuse_folder_of_lines(folder: pathlib.Path) -> None:
+def refuse_folder_of_lines(folder: pathlib.Path, choice: Choice) -> None:
     """Refuses a folder of CSV or JSON Lines, and says how they are joined."""
     paths = data_files(folder)
     for suffix in (*CSV, *JSON_LINES):
@@ -216,14 +217,30 @@ def refuse_folder_of_lines(folder: pathlib.Path) -> None:
             files = f"{shlex.quote(str(folder))}/*{suffix}"
             raise Refused(
                 f"{folder}: a folder of {suffix} files is not a table; expected one"
-                f" file{join_hint(found, [files])}"
+                f" file{join_hint(found, [files], choice)}"
             )
 
 
-def join_hint(paths: list[pathlib.Path], words: list[str]) -> str:
+def have_header(paths: list[pathlib.Path]) -> bool:
+    """True if all begin with the same line, which has the names of their columns."""
+    first = set()
+    for path in paths:
+        with path.open("rb") as file:
+            first.add(file.readline(1 << 20).rstrip(b"\r\n"))
+    return len(first) == 1
+
+
+def join_hint(paths: list[pathlib.Path], words: list[str], choice: Choice) -> str:
     """How a shell makes one file of these, which are `words` for it."""
     files = " ".join(words)
     if all(has_suffix(path, (".csv", ".tsv")) for path in paths):
+        header = choice.csv.header
+        if header is False or (header is None and not have_header(paths)):
+            return (
+                f"; if all have the same columns in the same order, awk 1 {files} >NEW{paths[0].suffix}"
+                " joins them. Their first lines are rows, not one line of names: --no-header reads that"
+                " file"
+            )
         return (
             f"; if all have the same columns in the same order, awk 'FNR > 1 || NR == 1' {files}"
             f" >NEW{paths[0].suffix} joins them, with the names of the columns once"

@@ -223,18 +223,31 @@ def kind_of(dtype: "numpy.dtype[Any]", place: str) -> str:
     return "uint64" if dtype.name == "uint64" else "int64"
 
 
+def missing_notes(texts: list[str], place: str) -> tuple[str, ...]:
+    """Notes text that NumPy makes of a missing value."""
+    for i, text in enumerate(texts):
+        if text in ("nan", "None", "NaT", "<NA>"):
+            return (
+                f"{place}: key {i} is {shown(text)}, which astype(str) makes of a missing value; if it is"
+                f" one, remove its row; {HIDE}",
+            )
+    return ()
+
+
 def keys_of_array(array: Array, place: str) -> Keys:
     """Integers, or strings of fixed length as NumPy has them."""
     if array.ndim != 1:
-        raise Refused(f"{place}: keys of shape {list(array.shape)}; expected a vector")
+        raise Refused(
+            f"{place}: keys of shape {list(array.shape)}; expected a vector"
+            + ("; x.ravel() makes one of a column" if 1 in array.shape[1:] and array.ndim == 2 else "")
+        )
     if array.dtype.kind == "U":
         try:
             texts = array.tolist()
         except (SystemError, ValueError) as e:  # by the version of Python
             raise Refused(f"{place}: its text is damaged: it has a character above U+10FFFF") from e
-        return keys_of_texts(
-            [encode_text(text, f"{place}, key {i}") for i, text in enumerate(texts)], place
-        )
+        keys = [encode_text(text, f"{place}, key {i}") for i, text in enumerate(texts)]
+        return dataclasses.replace(keys_of_texts(keys, place), notes=missing_notes(texts, place))
     if array.dtype.kind == "S":
         return keys_of_texts(
             [check_utf8(text, f"{place}, key {i}", "") for i, text in enumerate(array.tolist())],

@@ -110,8 +110,8 @@ static td_status check_own_scales(struct td_call *call, const char *input)
     return td_error_at_input(err, TD_INVALID_ARGUMENT, "%s", input);
 }
 
-/* Refuses the tensor of an input of scales or of what is added to them if its name is that of another
- * part: t.offset as scale. */
+/* Refuses a tensor as scale, or as what is added to the rows, if its name is that of another part:
+ * t.offset as scale. */
 static td_status check_kind(struct td_call *call, int input)
 {
     const char *own = call->op->inputs[input].name, *name = NULL;
@@ -177,8 +177,7 @@ const char *td_companions_table(struct td_call *call, const char *name)
     for (int i = 0; i < TD_TABLE_PARTS; i++) {
         if (!td_table_of_part(name, td_table_parts[i], whole))
             continue;
-        char *copy = td_arena_alloc(&call->arena, strlen(whole) + 1, 1, &call->error);
-        return copy ? strcpy(copy, whole) : NULL;
+        return td_arena_text(&call->arena, whole, strlen(whole), &call->error);
     }
     return NULL;
 }

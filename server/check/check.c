@@ -287,7 +287,8 @@ static void check_store(struct check *check, struct td_store *store)
             "be read: repair it, or restore it from a backup, and send SIGHUP");
 }
 
-/* Loads the files as the daemon would, but compares only their headers with checksums. */
+/* Loads the files as the daemon would: with --verify start, it compares all bytes with their
+ * checksums. */
 static void check_files(struct check *check, const struct td_tokens *tokens)
 {
     const struct td_config *config = check->config;
@@ -306,10 +307,11 @@ static void check_files(struct check *check, const struct td_tokens *tokens)
             .dir = config->data_dir,
             .quota = (uint64_t)config->tensor_quota,
             .disk_quota = (uint64_t)config->disk_quota,
-            .verify = config->verify == TD_VERIFY_OFF ? TD_VERIFY_OFF : TD_VERIFY_BACKGROUND,
+            .verify = config->verify,
             .memory = td_buffer_pool_memory(buffers),
             .log = check->log,
             .read_only = true,
+            .keep_versions = config->read_only ? 0 : config->keep_versions,
             .inspector = &inspector,
         });
     if (!store)

@@ -112,8 +112,15 @@ static bool ask(const struct peer *peer, char line[STATUS_LINE + 1], const char 
     line[STATUS_LINE] = '\0';
     if (strncmp(line, "HTTP/1.", 7) == 0 && strcmp(line + 8, " 200") == 0)
         return true;
-    return *why = strncmp(line, "HTTP/1.", 7) == 0 ? "its status is not 200" : "it is no HTTP",
-           false;
+    if (strncmp(line, "HTTP/1.", 7) != 0)
+        *why = "it is no HTTP";
+    else if (!peer->session && strcmp(line + 8, " 400") == 0)
+        *why =
+            "its status is 400; if it serves HTTPS, the option --tls-certificate is needed here, "
+            "too";
+    else
+        *why = "its status is not 200";
+    return false;
 }
 
 bool td_check_health(const struct td_config *config, FILE *out)

@@ -298,7 +298,7 @@ td_status td_store_flip(struct td_store *store, const struct td_alias_flip *flip
     if (!flip->writer)
         td_writer_leave(store, &writer);
     if (status == TD_OK)
-        td_store_retain(store);
+        td_store_retain(store, UINT64_MAX);
     return status;
 }
 
@@ -345,7 +345,7 @@ td_status td_alias_delete(struct td_store *store, const struct td_store_write *w
     if (!write->writer)
         td_writer_leave(store, &writer);
     if (status == TD_OK)
-        td_store_retain(store);
+        td_store_retain(store, UINT64_MAX);
     return status;
 }
 
@@ -721,7 +721,7 @@ void td_alias_forget_gone(struct td_store *store)
     bool done;
     enter(store, &writer);
     bool changed = false;
-    for (int i = store->n_taken - 1; i >= 0; i--)
+    for (int i = store->n_taken - 1; i >= 0 && store->n_taken > TD_TAKEN_KEPT; i--)
         if (td_data_dir_has_gone(store->dir, store->taken[i].name)) {
             forget(store, store->taken[i].name);
             changed = true;

@@ -33,9 +33,11 @@ TD_MUST_CHECK td_status td_alias_take_folder(struct td_store *store,
 /* Whether aliases.json says that the aliases of this folder have been set. */
 bool td_alias_folder_is_taken(struct td_store *store, const char *name, const char *digest);
 
-/* Forgets the folders that are gone, in aliases.json too if this process may write it: another one
- * of the name of one is a new one. Writes those that are there and that the file lacks, with their
+/* Keeps the folders that are gone, so that one that is brought back does not set its aliases again,
+ * over a rollback. Beyond TD_TAKEN_KEPT it forgets them, in aliases.json too if this process may
+ * write it. Writes those that are there and that the file lacks, with their
  * aliases that could not be written. To be called after a scan. */
+enum { TD_TAKEN_KEPT = 4096 };
 void td_alias_forget_gone(struct td_store *store);
 
 /* Frees the aliases; for td_store_free. */

@@ -69,7 +69,7 @@ struct td_store *td_store_open(const struct td_store_options *options)
     }
     warn_of_quota(store, options->disk_quota);
     store->opened = true;
-    td_store_retain(store);
+    td_store_retain(store, UINT64_MAX);
     return store;
 }
 

@@ -15,8 +15,9 @@ static bool is_ours(const struct td_store *store, const struct td_version *versi
 {
     char own[TD_FILE_NAME];
     snprintf(own, sizeof own, "%s.tensord", version->name);
-    return !version->file[0] || (strcmp(version->file, own) == 0 && !store->read_only &&
-                                 td_data_dir_is_locked(store->dir));
+    return !version->file[0] ||
+           (strcmp(version->file, own) == 0 &&
+            (store->inspector || (!store->read_only && td_data_dir_is_locked(store->dir))));
 }
 
 static bool has_entered(const struct td_writer *writer, const char *name)
@@ -74,16 +75,47 @@ static bool keep(const struct td_store *store, struct kept *kept, bool in_file)
     return true;
 }
 
+static bool is_named(struct td_store *store, const char *version)
+{
+    pthread_rwlock_rdlock(&store->lock);
+    const bool named = td_alias_names_locked(store, version);
+    pthread_rwlock_unlock(&store->lock);
+    return named;
+}
+
+/* Which versions are looked at: those whose names begin with the prefix. */
+struct scope {
+    const char *prefix;
+    const struct td_writer *caller;
+    uint64_t last; /* later numbers are of files that a scan has just found: they stay */
+};
+
+static void remove_surplus(struct td_store *store, const struct td_version *version,
+                           const struct scope *scope)
+{
+    if (store->inspector)
+        store->inspector->skipped(store->inspector->context, version->file, version->name,
+                                  "the start removes its file, because --keep-versions keeps "
+                                  "newer ones and no alias names it");
+    else if (version->number > scope->last)
+        td_log(store->log, TD_LOG_WARN, "version_not_removed", TD_TEXT("tensor", version->name),
+               TD_TEXT("reason", "it was put in the folder; let an alias name it, because "
+                                 "--keep-versions removes it with the next change"));
+    else
+        remove_version(store, version, scope->caller);
+}
+
 /* `versions` are those of one table. */
 static void retain_newest(struct td_store *store, struct td_version **versions, int count,
-                          const struct td_writer *caller)
+                          const struct scope *scope)
 {
     struct kept kept = { 0 };
     qsort(versions, (size_t)count, sizeof *versions, newest_first);
     for (int i = 0; i < count; i++)
         if (td_version_check(versions[i], NULL) == TD_OK &&
-            !keep(store, &kept, versions[i]->file[0]) && is_ours(store, versions[i]))
-            remove_version(store, versions[i], caller);
+            !keep(store, &kept, versions[i]->file[0]) && is_ours(store, versions[i]) &&
+            !(store->inspector && is_named(store, versions[i]->name)))
+            remove_surplus(store, versions[i], scope);
 }
 
 /* How many of the versions, sorted by name, are of the table of the first one; 1 if it has no
@@ -101,25 +133,24 @@ static int count_versions(struct td_version *const *versions, int count)
 /* True if versions are removed now: aliases that are not known may name any. */
 static bool removes_versions(struct td_store *store)
 {
-    return store->keep_versions > 0 && !store->inspector && !td_store_must_stop(store) &&
+    return store->keep_versions > 0 && !td_store_must_stop(store) &&
            td_store_check_aliases(store, NULL) == TD_OK &&
            td_alias_check_file(store, NULL) == TD_OK;
 }
 
-/* Looks at the versions whose names begin with the prefix. */
-static void retain(struct td_store *store, const char *prefix, const struct td_writer *caller)
+static void retain(struct td_store *store, const struct scope *scope)
 {
     int count;
     if (!removes_versions(store))
         return;
     struct td_version **versions = td_store_all_current(
-        store, &(struct td_name_range){ .prefix = prefix, .after = "" }, &count);
+        store, &(struct td_name_range){ .prefix = scope->prefix, .after = "" }, &count);
     if (!versions)
         return; /* without memory: the next time */
     for (int i = 0, n; i < count; i += n) {
         n = count_versions(versions + i, count - i);
         if (n > store->keep_versions)
-            retain_newest(store, versions + i, n, caller);
+            retain_newest(store, versions + i, n, scope);
     }
     for (int i = 0; i < count; i++)
         td_buffer_unref(&versions[i]->base);
@@ -132,9 +163,9 @@ static void set_prefix(const char *version, char prefix[TD_TENSOR_NAME])
     snprintf(prefix, TD_TENSOR_NAME, "%.*s@", (int)td_table_base(version), version);
 }
 
-void td_store_retain(struct td_store *store)
+void td_store_retain(struct td_store *store, uint64_t last)
 {
-    retain(store, "", NULL);
+    retain(store, &(struct scope){ .prefix = "", .last = last });
 }
 
 void td_store_retain_beside(struct td_store *store, const char *name,
@@ -144,15 +175,7 @@ void td_store_retain_beside(struct td_store *store, const char *name,
     if (!td_table_version(name))
         return;
     set_prefix(name, prefix);
-    retain(store, prefix, caller);
-}
-
-static bool is_named(struct td_store *store, const char *version)
-{
-    pthread_rwlock_rdlock(&store->lock);
-    const bool named = td_alias_names_locked(store, version);
-    pthread_rwlock_unlock(&store->lock);
-    return named;
+    retain(store, &(struct scope){ .prefix = prefix, .caller = caller, .last = UINT64_MAX });
 }
 
 td_status td_store_check_retained(struct td_store *store, const char *name, bool in_file,

@@ -14,12 +14,15 @@
 #include "kernels/status.h"
 
 #include <stdbool.h>
+#include <stdint.h>
 
 struct td_store;
 struct td_writer;
 
-/* Looks at all tables: after a scan and after a flip. */
-void td_store_retain(struct td_store *store);
+/* Looks at all tables: after a scan and after a flip. Versions with numbers after `last` stay, with
+ * a warning: a scan has just found their files, which a person restored. An inspector of the store
+ * is told what would be removed. */
+void td_store_retain(struct td_store *store, uint64_t last);
 
 /* Before a version is put under a new name, in a file or in memory: CONFLICT if it is older than
  * all that would stay. */

@@ -197,8 +197,11 @@ static bool is_stale(const struct file_scan *scan, const struct td_version *vers
 
 static void skip_for_earlier(const struct file_scan *scan, const char *name, const char *earlier)
 {
-    char why[TD_FILE_NAME + 64];
-    snprintf(why, sizeof why, "%s has precedence, and has a tensor of that name", earlier);
+    char why[TD_FILE_NAME + 128];
+    snprintf(why, sizeof why,
+             "%s has precedence, and has a tensor of that name; to serve this one, move that away "
+             "and send SIGHUP",
+             earlier);
     shadowed(scan, name,
              strchr(earlier, '/') ? "a folder of versions has a tensor of that name" : why);
 }
@@ -665,6 +668,7 @@ void td_store_scan_again(struct td_store *store, bool always)
     bool changed;
     pthread_mutex_lock(&store->scanning);
     const bool open = td_data_dir_refresh(store->dir, &changed);
+    const uint64_t last = td_store_last_number(store);
     if (!open)
         atomic_store(&store->folder_unread, true);
     if (open && (always || changed)) {
@@ -673,7 +677,7 @@ void td_store_scan_again(struct td_store *store, bool always)
             (void)scan_folder(store); /* a file has a tensor of a name that an alias gave up */
         td_alias_forget_gone(store);
         td_alias_check_targets(store);
-        td_store_retain(store);
+        td_store_retain(store, last);
     }
     pthread_mutex_unlock(&store->scanning);
 }

@@ -34,6 +34,11 @@ static td_status check_put(struct td_store *store, const struct td_store_write *
                             "'%s' is in %s of the data folder, and a result is stored in memory "
                             "alone, so it cannot replace it; use another name",
                             write->name, file);
+    if (write->is_result && before && before->keys)
+        return td_error_set(err, TD_CONFLICT,
+                            "'%s' has keys, which a result does not have, and which it would lose; "
+                            "use another name, or delete it first",
+                            write->name);
     return td_expiry_check(write, err);
 }
 

@@ -711,6 +711,35 @@ class Retention(AliasTest):
                 self.assertStatus(client.request("PUT", f"/v1/tensors/m@10{query}", [1]), 201)
                 self.assertEqual(self.names(client), ["m@10", "m@7"])
 
+    def test_a_version_that_is_restored_stays_until_the_next_change(self):
+        folder, kept = temporary_folder(), temporary_folder()
+        with Daemon("--data-dir", folder) as daemon, Client(daemon) as client:
+            for version in "246":
+                self.assertStatus(client.request("PUT", f"/v1/tensors/m@{version}?persist=1", [int(version)]), 201)
+        shutil.move(os.path.join(folder, "m@2.tensord"), kept)
+        with Daemon("--data-dir", folder, "--keep-versions", "2") as daemon, Client(daemon) as client:
+            shutil.copy(os.path.join(kept, "m@2.tensord"), folder)
+            daemon.send_signal(signal.SIGHUP)
+            event = daemon.wait_log(lambda event: event.get("event") == "version_not_removed")
+            self.assertEqual((event["tensor"], event["reason"]), ("m@2", "it was put in the folder; let an alias name it, because --keep-versions removes it with the next change"))
+            self.assertStatus(client.request("POST", ALIASES + "?persist=1", {"set": {"x": "m@2"}}), 200)
+            self.assertStatus(client.request("PUT", "/v1/tensors/m@8?persist=1", [8]), 201)
+            self.assertEqual(self.names(client), ["m@2", "m@6", "m@8"])
+
+    def test_the_check_warns_of_files_that_the_start_removes(self):
+        folder = temporary_folder()
+        with Daemon("--data-dir", folder) as daemon, Client(daemon) as client:
+            for version in "1234":
+                self.assertStatus(client.request("PUT", f"/v1/tensors/m@{version}?persist=1", [1]), 201)
+            self.assertStatus(client.request("POST", ALIASES + "?persist=1", {"set": {"x": "m@1"}}), 200)
+        for options, removed in ((("--keep-versions", "2"), ["m@2"]), (("--keep-versions", "2", "--read-only"), []), ((), [])):
+            done = subprocess.run([BINARY, "--check-config", "--listen", "127.0.0.1:0", "--data-dir", folder, *options], env=environment(), capture_output=True, text=True, timeout=WAIT_LIMIT)
+            self.assertEqual(done.returncode, 0, done)
+            self.assertEqual([line for line in done.stdout.splitlines() if line.startswith("warning")],
+                             [f"warning  {name}.tensord: tensor {name} is skipped: the start removes its file, because --keep-versions keeps newer ones and no alias names it" for name in removed])
+            self.assertEqual(sorted(os.listdir(folder))[-1], "m@4.tensord")
+            self.assertTrue(os.path.exists(os.path.join(folder, "m@2.tensord")))
+
     def test_a_persisted_version_gives_way_to_others_in_files_only(self):
         with Daemon("--data-dir", temporary_folder(), "--keep-versions", "1") as daemon, Client(daemon) as client:
             self.assertStatus(client.request("PUT", "/v1/tensors/m@5", [1]), 201)

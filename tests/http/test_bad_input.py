@@ -155,6 +155,9 @@ class Json(BadInput):
             with self.subTest(text):
                 problem = self.refused('{"params":{"dtype":"int8","data":[1,"%s"]},"indices":[0]}' % text)
                 self.assertEqual((problem["detail"], problem["pointer"]), (f'the string "{shown}" is not an int8' + ": write it without quotes" * (text == "2"), "/params/data/1"))
+        for dtype, text, is_number in (("float32", "1,5", False), ("float32", "1.5", True), ("int32", "1.5", False), ("int8", "0x10", False), ("int8", "12n", False), ("float32", "-1e3", True)):
+            detail = self.refused('{"params":{"dtype":"%s","data":["%s"]},"indices":[0]}' % (dtype, text))["detail"]
+            self.assertEqual(detail.endswith(": write it without quotes"), is_number, detail)
 
     def test_a_name_for_the_result_is_refused_at_its_attribute(self):
         self.assertEqual(self.refused('{"params":[1],"indices":[0],"store":"a/b"}', statuses=(422,))["attribute"], "store")

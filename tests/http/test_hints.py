@@ -319,12 +319,18 @@ class Hints(HttpTest):
             return {"dtype": dtype, "data": data}
 
         for one, other, advice in (("int32", "float64", "with dtype = float64 converts inputs[0]"), ("float32", "float64", "with dtype = float32 rounds inputs[1], and one with dtype = float64 converts inputs[0]"),
-                                   ("float64", "complex64", "with dtype = complex128 converts both"), ("int8", "uint8", "with dtype = int16 converts both"),
+                                   ("float64", "complex64", "with dtype = complex128 converts both"), ("int8", "uint8", "with dtype = int64 converts both"),
                                    ("float16", "bfloat16", "with dtype = float32 converts both"), ("float16", "int32", "with dtype = float64 converts both"),
-                                   ("int64", "float32", "with dtype = float64 converts both, but rounds integers above 2^53"), ("float64", "int8", "with dtype = float64 converts inputs[1]")):
+                                   ("int64", "float32", "with dtype = float64 converts both, but rounds integers above 2^53")):
             with self.subTest(one, other=other):
                 pair = [typed(dtype, [[1, 0]] if dtype == "complex64" else [1]) for dtype in (one, other)]
                 self.assertIn(f": the op cast {advice}", self.detail("/v1/einsum", {"equation": "i,i->", "inputs": pair}))
+        self.assertIn(": dequantize converts quantised rows, and the op cast with dtype = float64 bytes that are not",
+                      self.detail("/v1/einsum", {"equation": "i,i->", "inputs": [typed("float64", [1]), typed("int8", [1])]}))
+        self.assertIn("the op cast with dtype = int64 converts it", self.detail("/v1/einsum", {"equation": "i->", "inputs": [[True, True]]}))
+        self.assertIn("of a mask give the positions at which it is true", self.detail("/v1/gather", {"params": [1, 2], "indices": [True, False]}))
+        self.assertNotIn("true", self.detail("/v1/dynamic_partition", {"data": [1, 2], "partitions": [True, False], "num_partitions": 2}))
+        self.assertIn("give integers, as int64", self.detail("/v1/gather", {"params": [1, 2], "indices": typed("uint64", [1])}))
         self.assertIn("no dtype has the values of both", self.detail("/v1/einsum", {"equation": "i,i->", "inputs": [typed("int64", [1]), typed("uint64", [1])]}))
         self.assertStatus(self.put("ints", {"tensor": [[1, 2], [3, 4]], "keys": typed("uint64", [5, 2**64 - 1])}), 201)
         for path, body in (("/v1/tensors/ints/upsert", {"keys": typed("int64", [-1]), "rows": [[9, 9]]}), ("/v1/tensors/ints/find", {"keys": typed("int64", [-1])})):
@@ -333,7 +339,10 @@ class Hints(HttpTest):
             self.assertNotIn("cast", detail)
         self.assertIn("to have float32, give the table as {\"dtype\": \"float32\", \"data\": [...]}", self.detail("/v1/tensors/ints/upsert", {"keys": [5], "rows": [[7.5, 8]]}))
         self.assertNotIn("float32", self.detail("/v1/tensors/ints/upsert", {"keys": [5], "rows": [[3000000000, 8]]}))
-        self.assertIn("the op cast with dtype = float64 converts both", self.detail("/v1/tensors/ints/scatter", {"indices": [[0]], "updates": typed("float32", [[7.5, 8]])}))
+        for dtype in "float32", "int64":  # the table keeps its dtype, and its keys
+            self.assertIn(": give updates as int32, if all of them fit; params is the table 'ints'", self.detail("/v1/tensors/ints/scatter", {"indices": [[0]], "updates": typed(dtype, [[7, 8]])}))
+        self.assertProblem(self.post("/v1/cast", {"x": {"ref": "ints"}, "dtype": "int64", "store": "ints"}), 409, "CONFLICT",
+                           detail="'ints' has keys, which a result does not have, and which it would lose; use another name, or delete it first")
         self.assertIn("the op cast with dtype = float64 converts it", self.detail("/v1/tensors/ints/embedding_bag", {"indices": [[0]]}))
         self.assertStatus(self.request("DELETE", "/v1/tensors/ints"), 204)
 

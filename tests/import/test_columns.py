@@ -899,11 +899,13 @@ class ForgottenKeys(ColumnTest):
             with self.subTest(name):
                 path = self.text(f"{name},x\n2,0.5\n1,1.5\n")
                 self.assertEqual(self.notes(path), [f"{path}: column {name} is part of the rows, {self.HINT}"])
-                for options in ("--keys", name), ("--keys-from", self.work / "k.txt"), ("--rows", f"{name},x"):
-                    self.assertEqual(self.notes(path, *options), [])
+                beside = f"{path}: column {name} is part of the rows. If that is no value of a row, --rows chooses the others"
+                for options, expected in ((("--keys", name), []), (("--keys-from", self.work / "k.txt"), [beside]), (("--rows", f"{name},x"), [])):
+                    self.assertEqual(self.notes(path, *options), expected)
+                path = self.text(f"title,{name},x\na,2,0.5\nb,1,1.5\n")
+                self.assertEqual(self.notes(path, "--keys", "title"), [beside])
         for name in "valid", "x", "paid", "Android", "keyword", "fluid", "centroid", "price_index", "items_sold", "user_score":
             self.assertEqual(self.notes(self.text(f"{name},y\n1,0.5\n")), [])
-
 
     def test_columns_of_ids_that_are_not_rows_are_named(self):
         (self.work / "k.txt").write_text("a\nb\n")

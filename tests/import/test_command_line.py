@@ -217,6 +217,23 @@ class CommandLine(ImportTest):
             with self.subTest(options):
                 self.assertIn(expected, self.refused(self.work / "m.npz", *options))
 
+    def test_parts_without_a_header_are_joined_with_all_their_rows(self):
+        """As Spark writes them."""
+        folder = self.work / "out"
+        folder.mkdir()
+        for part in range(3):
+            (folder / f"part-{part}.csv").write_text("".join(f"w{row},{row}.5,1\n" for row in range(4 * part, 4 * part + 4)))
+        for inputs in ([folder], [folder, "--no-header"], sorted(folder.iterdir())):
+            error = self.refused(*inputs, "--keys", "0")
+            advice = re.search("(awk 1 .* >NEW.csv) joins them. Their first lines are rows, not one line of names: --no-header reads that file", error)
+            self.assertTrue(advice, error)
+            subprocess.run(advice[1], shell=True, cwd=self.work, check=True)
+            self.assertIn("float32 [12, 2], keys string", self.imported(self.work / "NEW.csv", "--keys", "0", "--no-header", "--list"))
+        for part in folder.iterdir():
+            part.write_text("id,x\n" + part.name + ",1\n")
+        self.assertIn("awk 'FNR > 1 || NR == 1'", self.refused(folder))
+        self.assertIn("awk 1", self.refused(folder, "--no-header"))
+
     def test_a_pointer_of_git_lfs_is_named_whatever_its_suffix(self):
         folder = self.work / "model"
         folder.mkdir()

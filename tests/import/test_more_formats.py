@@ -257,6 +257,16 @@ class KeyFiles(ColumnTest):
         self.notes(self.rows, "--keys-from", self.text("a 1 2\nb 1 2\nc 1 2\n", "k.txt"), "--key-dtype", "string")
         self.assertEqual(self.keys(), ["a 1 2", "b 1 2", "c 1 2"])
 
+    def test_text_that_numpy_makes_of_a_missing_key_is_noted(self):
+        path = self.work / "k.npy"
+        for missing in float("nan"), None:
+            np.save(path, np.array(["a", missing, "c"], object).astype(str))
+            self.assertEqual(self.notes(self.rows, "--keys-from", path), [f"{path}: key 1 is {str(missing)!r}, which astype(str) makes of a missing value; if it is one, "
+                                                                          "remove its row; --key-dtype string hides this note"])
+            self.assertEqual(self.notes(self.rows, "--keys-from", path, "--key-dtype", "string"), [])
+        np.save(path, np.array([[1], [2], [3]]))
+        self.assertEqual(self.refused(self.rows, "--keys-from", path), f"{path}: keys of shape [3, 1]; expected a vector; x.ravel() makes one of a column")
+
     def test_lines_with_a_decimal_point_are_noted(self):
         path = self.text("1.0\n2.0\n10.0\n", "k.txt")
         self.assertEqual(self.notes(self.rows, "--keys-from", path),

@@ -101,7 +101,7 @@ static const struct {
       "int32[1] 0; float32[1] 0",
       "float32[1] 1; float32[1] 1",
       TD_UNSUPPORTED_DTYPE,
-      "indices[1] has dtype float32; int16, int32 or int64 is expected",
+      "indices[1] has dtype float32; int16, int32 or int64 is expected; give integers, as int64",
       "indices[1]",
       { 0 } },
     { "fewer rows than indices",

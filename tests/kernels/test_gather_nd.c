@@ -108,7 +108,8 @@ static const struct {
       "batch dimension 0 is 2 in params [2,3,4] and 3 in indices [3,1]; the same is expected",
       "indices", "" },
     { "floating-point indices", "", "float32[3]", "float32[1,1]", TD_UNSUPPORTED_DTYPE,
-      "indices has dtype float32; int16, int32 or int64 is expected", "indices", "" },
+      "indices has dtype float32; int16, int32 or int64 is expected; give integers, as int64",
+      "indices", "" },
     { "an output of rank 17", "", "float32[1,1,1,1,1,1,1,1,1,1]", "int32[1,1,1,1,1,1,1,1,1]",
       TD_RESOURCE_LIMIT, "output needs 17 dimensions, the limit is 16", "", "" },
 };

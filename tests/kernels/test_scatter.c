@@ -292,7 +292,7 @@ static const struct {
       "float32[1,1]",
       "float32[1]",
       TD_UNSUPPORTED_DTYPE,
-      "indices has dtype float32; int16, int32 or int64 is expected",
+      "indices has dtype float32; int16, int32 or int64 is expected; give integers, as int64",
       "indices",
       { 0 } },
     { "different dtypes",
@@ -302,7 +302,7 @@ static const struct {
       "int32[1]",
       TD_INVALID_ARGUMENT,
       "updates has dtype int32 and params float32; the same is expected: the op cast with dtype = "
-      "float32 rounds updates, and one with dtype = float64 converts both",
+      "float32 rounds updates",
       "updates",
       { 0 } },
     { "adding bools",

@@ -191,7 +191,7 @@ def test_keys_of_other_files_than_text(daemon, client, tmp_path):
 
 def test_keys_that_look_like_numbers_and_are_text_are_noted(daemon, client, tmp_path):
     assert put_with_keys(daemon, tmp_path, b"7.0\n8.0\n") == (
-        f"note: {tmp_path}/keys: the keys are text, because they are written as numbers such as 7.0 or 1e9: df['NAME'].astype('int64') before to_csv of pandas, and "
+        f"note: {tmp_path}/keys: the keys are text, because they are written as numbers such as 7.0: df['NAME'].astype('int64') before to_csv of pandas, and "
         "numpy.savetxt(FILE, x, fmt='%d'), write integers; --key-dtype string hides this note\n")
     client.tables["cli6"].delete()
     assert "/keys, line 1: 'a\\t9' is one key; to take the keys from a column, rename the file to .tsv" in put_with_keys(daemon, tmp_path, b"a\t9\nb\t8\n")

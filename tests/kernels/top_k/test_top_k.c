@@ -82,7 +82,7 @@ static const struct {
     { "a scalar", "int32[] 1", "k=1", TD_INVALID_ARGUMENT,
       "x is a scalar; at least one dimension is expected", "x", "" },
     { "bool", "bool[1] 1", "k=1", TD_UNSUPPORTED_DTYPE,
-      "x has dtype bool; " NUMBERS "; the op cast with dtype = int8 converts it", "x", "" },
+      "x has dtype bool; " NUMBERS "; the op cast with dtype = int64 converts it", "x", "" },
     { "complex", "complex64[1] 1 0", "k=1", TD_UNSUPPORTED_DTYPE, "x has dtype complex64; " NUMBERS,
       "x", "" },
     { "strings", "string[1] 'a'", "k=1", TD_UNSUPPORTED_DTYPE, "x has dtype string; " NUMBERS, "x",

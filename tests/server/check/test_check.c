@@ -240,7 +240,8 @@ TD_TEST(a_tensor_that_another_file_hides_is_skipped)
     expect(check_options("--verify=start", NULL), true,
            LINES("ok       t.tensord: 1 tensor\n",
                  "warning  t.npy: tensor t is skipped: t.tensord "
-                 "has precedence, and has a tensor of that name\n"));
+                 "has precedence, and has a tensor of that name; to serve this one, move that away "
+                 "and send SIGHUP\n"));
 }
 
 static bool says(struct report report, const char *part)

@@ -87,6 +87,7 @@ IN_PYTHON = ((re.compile(r'"(\w+)(?:\.ref": |": \{"ref": )("[^"]*")\}?'), r"\1=\
              (re.compile(r'\{"ref": ("[^"]*")\}'), r"tensord.Ref(\1)"),
              (re.compile(r'"(\w+)": \{"keys": (\[[^]]*\])\}'), r"\1=tensord.Keys(\2)"),
              (re.compile(r'\{"keys": (\[[^]]*\])\}'), r"tensord.Keys(\1)"),
+             (re.compile(r'store a version, with its keys as \{"tensor": \[\.\.\.\], "keys": \[\.\.\.\]\}'), "put a version: tables[VERSION].put(x, keys=KEYS)"),
              (re.compile(r'\{"dtype": "(\w+)", "data": \[\.\.\.\]\}'), r"numpy.array(x, '\1')"))
 
 
@@ -139,7 +140,8 @@ def about_keys() -> Iterator[None]:
         yield
     except ProblemError as error:
         if error.input == "indices" or error.input == "indices.keys":
-            detail = re.sub(r"\bindices\b", "keys", error.detail)
+            detail = error.detail.replace("give row numbers as indices", "row numbers are for table.iloc[...], or lookup --rows")
+            detail = re.sub(r"\bindices\b", "keys", detail)
             raise type(error)({**error.problem, "detail": detail, "input": "keys"}, error.status) from None
         raise
 

@@ -4,10 +4,21 @@ import sys
 from pathlib import Path
 
 
+def folder() -> str:
+    path = Path(__file__).parent / "import"
+    if not path.is_dir():
+        raise FileNotFoundError(f"{path} is missing: the package was installed from a copy of its folder without what the link tensord/import leads to; cp -rL copies that, too")
+    return str(path)
+
+
 def main() -> None:
     if sys.version_info < (3, 10):
         sys.exit("tensord-import: error: it needs Python 3.10 or newer; this is " + ".".join(map(str, sys.version_info[:2])))
-    runpy.run_path(str(Path(__file__).parent / "import"), {"COMMAND": "tensord-import"}, "__main__")
+    try:
+        path = folder()
+    except FileNotFoundError as error:
+        sys.exit(f"tensord-import: error: {error}")
+    runpy.run_path(path, {"COMMAND": "tensord-import"}, "__main__")
 
 
 if __name__ == "__main__":

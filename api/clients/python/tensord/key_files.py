@@ -8,6 +8,7 @@ from typing import Any, Optional
 
 import numpy as np
 
+from . import importer
 from .arrays import Array
 
 KINDS = ("int64", "uint64", "string")
@@ -15,7 +16,7 @@ KINDS = ("int64", "uint64", "string")
 
 def module(name: str) -> Any:
     """a module of the program; they find each other as those of a folder that Python runs"""
-    folder = str(Path(__file__).parent / "import")
+    folder = importer.folder()
     sys.path.insert(0, folder)
     try:
         return importlib.import_module(name)
