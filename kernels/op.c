@@ -300,13 +300,35 @@ static const struct td_input_spec *exchanged(const struct td_op *op, const struc
     return NULL;
 }
 
+static bool is_float(td_dtype dtype)
+{
+    static const td_dtype_set floats = TD_DTYPE_BIT(FLOAT16) | TD_DTYPE_BIT(BFLOAT16) |
+                                       TD_DTYPE_BIT(FLOAT32) | TD_DTYPE_BIT(FLOAT64);
+    return floats >> dtype & 1;
+}
+
+/* The dtypes that the input may have beside the others: that of the first one of its role, where
+ * they are to have one. */
+static td_dtype_set accepted_beside(const struct td_op *op, const struct td_op_args *args,
+                                    const struct td_input_spec *spec)
+{
+    for (int i = 0; i < op->n_inputs && spec->one_dtype; i++) {
+        const struct td_input_spec *first = &op->inputs[i];
+        if (first == spec)
+            break;
+        if (first->one_dtype && first->role == spec->role && args->inputs[i].count > 0)
+            return spec->dtypes & (td_dtype_set)1 << args->inputs[i].tensors[0].dtype;
+    }
+    return spec->dtypes;
+}
+
 static td_status refuse_dtype(const struct td_op *op, const struct td_op_args *args,
                               const struct td_input_spec *spec, int element,
                               const struct td_tensor *tensor, struct td_error *err)
 {
     const struct td_input_spec *other = exchanged(op, args, spec, tensor->dtype);
     char accepted[TD_DTYPE_SET_TEXT + 2], name[TENSOR_NAME];
-    const td_dtype to = dtype_to_cast(spec->dtypes, tensor->dtype);
+    const td_dtype to = dtype_to_cast(accepted_beside(op, args, spec), tensor->dtype);
     dtype_choice(spec->dtypes, accepted, sizeof(accepted));
     td_error_set(err, TD_UNSUPPORTED_DTYPE, "%s has dtype %s; %s is expected",
                  tensor_name(spec, element, name), td_dtype_info(tensor->dtype)->name, accepted);
@@ -316,8 +338,10 @@ static td_status refuse_dtype(const struct td_op *op, const struct td_op_args *a
         td_error_hint(err, "of a mask give the positions at which it is true");
     else if (spec->role == TD_ROLE_INDEX && tensor->dtype == TD_DTYPE_BOOL)
         return td_error_at_input(err, TD_UNSUPPORTED_DTYPE, "%s", name);
-    else if (spec->role == TD_ROLE_INDEX && tensor->dtype != TD_DTYPE_STRING)
+    else if (spec->role == TD_ROLE_INDEX && is_float(tensor->dtype))
         td_error_hint(err, "give integers, as int64");
+    else if (spec->role == TD_ROLE_INDEX && tensor->dtype != TD_DTYPE_STRING)
+        td_error_hint(err, "give them as int64");
     else if (to != TD_DTYPE_COUNT)
         td_error_hint(err, "the op cast with dtype = %s %s it", td_dtype_info(to)->name,
                       td_dtype_holds(to, tensor->dtype) ? "converts" : "rounds");
@@ -362,13 +386,6 @@ static td_status check_input(const struct td_op *op, const struct td_op_args *ar
 static bool is_byte(td_dtype dtype)
 {
     return dtype == TD_DTYPE_INT8 || dtype == TD_DTYPE_UINT8;
-}
-
-static bool is_float(td_dtype dtype)
-{
-    static const td_dtype_set floats = TD_DTYPE_BIT(FLOAT16) | TD_DTYPE_BIT(BFLOAT16) |
-                                       TD_DTYPE_BIT(FLOAT32) | TD_DTYPE_BIT(FLOAT64);
-    return floats >> dtype & 1;
 }
 
 /* Two tensors that are to have one dtype, and those that both may have. */
@@ -422,7 +439,7 @@ static const char *advise_cast(const struct dtype_pair *pair, char *text, size_t
         used = snprintf(text, size, ": the op cast");
     char *rest = text + used;
     const size_t room = size - (size_t)used;
-    if (common != TD_DTYPE_COUNT &&
+    if (common != TD_DTYPE_COUNT && !pair->is_change &&
         (are_quantised(pair->dtype, common) || are_quantised(pair->first, common)))
         snprintf(text, size,
                  ": dequantize converts quantised rows, and the op cast with dtype = %s bytes that "
@@ -430,6 +447,12 @@ static const char *advise_cast(const struct dtype_pair *pair, char *text, size_t
                  td_dtype_info(common)->name);
     else if (pair->is_change && common != pair->first && td_dtype_rounds(pair->first, pair->dtype))
         snprintf(rest, room, " with dtype = %s rounds %s", first, name);
+    else if (pair->is_change && common != pair->first && is_float(pair->dtype) &&
+             !is_float(pair->first))
+        snprintf(text, size,
+                 ": %s has no fractions: put the table again as %s, with its keys, or give %s as "
+                 "%s if none has a fraction",
+                 first, td_dtype_info(pair->dtype)->name, name, first);
     else if (pair->is_change && common != pair->first)
         snprintf(text, size, ": give %s as %s, if all of them fit", name, first);
     else if (common == pair->first)

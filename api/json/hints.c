@@ -66,7 +66,9 @@ void td_json_hint_dtype(struct td_error *err, const char *of, td_dtype dtype)
 {
     if (!err || err->status != TD_MALFORMED_REQUEST || !err->has_pointer)
         return;
-    const bool is_fraction = strstr(err->message, " is not an int32") != NULL;
+    const char first = err->message[0];
+    const bool is_fraction = strstr(err->message, " is not an int32") != NULL &&
+                             (first == '-' || (first >= '0' && first <= '9'));
     td_error_hint(err, "dtype %s is expected, as in %s", td_dtype_info(dtype)->name, of);
     if (is_fraction)
         td_error_hint(err,

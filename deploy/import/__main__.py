@@ -334,6 +334,12 @@ def plan_output(table: Table, target: str, drop_padding: bool, quiet: bool) -> O
             f"{keys.place}: there are {found.count} keys, but {table.place} has"
             f" {table.n_rows} rows"
             + (
+                BY_POSITION
+                if missing > 0 and found.count > 1 and keys.by_position
+                and not (missing == 1 and keys.hint_if_one_lacks)
+                else ""
+            )
+            + (
                 keys.hint_if_one_lacks + ". If the last row is padding, --drop-padding leaves it out"
                 if missing == 1 and found.count > 1
                 else f". If the last {missing} are padding, --drop-padding leaves them out"
@@ -344,6 +350,12 @@ def plan_output(table: Table, target: str, drop_padding: bool, quiet: bool) -> O
             )
         )
     return Output(table.name, encoding.Encoder(table, target), found)
+
+
+BY_POSITION = (
+    ". A key names the row at its position, so that after one that was lost, as a header or a missing"
+    " value, each names another row: add it where it was"
+)
 
 
 def header_hint(keys: Keys) -> str:
@@ -394,6 +406,9 @@ def run(args: argparse.Namespace, choice: Choice, aliases: dict[str, str]) -> No
         if tensor not in [table.name for table in tables]:
             names = ", ".join(table.name for table in tables)
             raise Refused(f"--alias {alias}={tensor}: there is no tensor {tensor}; it has {names}")
+    for alias in aliases if target in encoding.ROWWISE and not args.quiet else ():
+        say("note", f"--alias {alias}: from the flip on its rows are bytes, which a lookup returns as they are;"
+            f" {alias}.scale and {alias}.offset are set with it. If {alias} has named floats, use another alias")
     aliases = with_parts(aliases, target)
     for alias in aliases:
         check_alias(alias)

@@ -238,8 +238,8 @@ def join_hint(paths: list[pathlib.Path], words: list[str], choice: Choice) -> st
         if header is False or (header is None and not have_header(paths)):
             return (
                 f"; if all have the same columns in the same order, awk 1 {files} >NEW{paths[0].suffix}"
-                " joins them. Their first lines are rows, not one line of names: --no-header reads that"
-                " file"
+                " joins them. Their first lines differ, so that these are rows: --no-header reads that"
+                " file. If they are names, the columns differ"
             )
         return (
             f"; if all have the same columns in the same order, awk 'FNR > 1 || NR == 1' {files}"
@@ -269,6 +269,16 @@ def read_columns(paths: list[pathlib.Path], root: pathlib.Path | None, choice: C
 
     paths, notes = in_order(paths, root, choice)
     source = open_columns(paths, root, choice)
+    if (
+        choice.keys_from
+        and choice.keys_from.column in source.schema.names
+        and choice.keys_from.path.is_file()
+    ):
+        raise Refused(
+            f"{source.place}: it has a column {choice.keys_from.column} itself, and the keys of"
+            f" {choice.keys_from.path} would name its rows by their position alone. Leave --keys-from"
+            " out to take the column's own keys; else rename it"
+        )
     table = columns.read(
         source,
         choice.rows,

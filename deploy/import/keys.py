@@ -325,7 +325,10 @@ def is_float(text: bytes) -> bool:
 def lacks_digits(text: bytes) -> bool:
     """True for 4.00638E+12, of a long integer, and False for 1e5, and 1.234000e+03 of NumPy."""
     mantissa, e, exponent = text.lower().replace(b",", b".").partition(b"e")
-    return bool(e) and int(exponent) >= 6 and len(mantissa.partition(b".")[2]) < int(exponent)
+    digits = exponent.lstrip(b"+0")
+    if len(digits) > 3:  # beyond float64, and perhaps beyond what int() reads
+        return bool(e)
+    return bool(e) and int(digits or b"0") >= 6 and len(mantissa.partition(b".")[2]) < int(digits)
 
 
 def float_texts(text: bytes) -> str:
@@ -415,7 +418,9 @@ def keys_of_file(
         return as_kind(keys_of_array(npy_file.load(path), place), kind)
     if name.endswith((".json", ".json.gz")):
         texts = in_order(vocabulary(read_text(path), place), place, rows)
-        keys = dataclasses.replace(keys_of_texts(texts, place), notes=wide_notes(texts, place))
+        keys = dataclasses.replace(
+            keys_of_texts(texts, place), notes=wide_notes(texts, place), by_position=False
+        )
         return as_kind(keys, kind or kind_of_texts(texts))
     if any_name and name.endswith((*COLUMN_FILES, *CSV, *JSON_LINES)):
         raise Refused(

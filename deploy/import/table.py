@@ -139,6 +139,7 @@ class Keys:
     files: tuple["FileRows", ...] = ()  # if there are several
     one_a_line: bool = False
     may_have_header: bool = False  # in place of the first key
+    by_position: bool = True  # the key of row i is the i-th; False: a vocabulary says the row
     hint_if_one_lacks: str = ""  # if the first key may have been read as a header
     notes: tuple[str, ...] = ()  # what the user should know of them
     asked: bool = False  # --key-dtype says the dtype

@@ -177,7 +177,8 @@ const char *td_companions_table(struct td_call *call, const char *name)
     for (int i = 0; i < TD_TABLE_PARTS; i++) {
         if (!td_table_of_part(name, td_table_parts[i], whole))
             continue;
-        return td_arena_text(&call->arena, whole, strlen(whole), &call->error);
+        struct td_error unused; /* it is for the text of an error */
+        return td_arena_text(&call->arena, whole, strlen(whole), &unused);
     }
     return NULL;
 }

@@ -247,10 +247,14 @@ void td_row_keys_explain_number(struct td_call *call)
     if (rows <= 0 || !td_input_is_row_numbers(&call->op->inputs[rows]) || !table || !table->keys ||
         strcmp(err->input, call->op->inputs[rows].name) != 0)
         return;
-    if (request->table)
+    if (request->oip)
+        td_error_hint(err, "rows are found by key with the input " TD_TABLE_KEYS);
+    else if (request->table && call->body_format == TD_FORMAT_JSON)
         td_error_hint(err, "rows are found by key with \"" TD_TABLE_KEYS "\": [...] in its place");
-    else
+    else if (call->body_format == TD_FORMAT_JSON)
         td_error_hint(err, "rows are found by key with \"%s\": {\"keys\": [...]}", err->input);
+    else
+        td_error_hint(err, "rows are found by key with the tensor %s.keys", err->input);
 }
 
 void td_row_keys_add_cost(const struct td_call *call, struct td_cost *cost)

@@ -178,13 +178,14 @@ static void say_locked(struct check *check, long process)
 }
 
 /* False if it cannot be opened. That it cannot be changed matters if changes are prepared for. */
-static bool check_access(struct check *check)
+static bool check_access(struct check *check, bool *can_change)
 {
     const char *dir = check->config->data_dir;
     const enum level read_only = check->config->disk_quota > 0 ? WARNING : OK;
     struct td_data_access access;
     char text[TD_READ_ERROR];
     const int reason = td_data_dir_probe(dir, &access);
+    *can_change = reason == 0 && access.denied == 0 && !access.only_lock;
     if (reason != 0)
         say(check, ERROR, "data-dir %s: %s", dir, td_read_error(dir, reason, text));
     else if (access.only_lock)
@@ -289,7 +290,7 @@ static void check_store(struct check *check, struct td_store *store)
 
 /* Loads the files as the daemon would: with --verify start, it compares all bytes with their
  * checksums. */
-static void check_files(struct check *check, const struct td_tokens *tokens)
+static void check_files(struct check *check, const struct td_tokens *tokens, bool can_change)
 {
     const struct td_config *config = check->config;
     const struct td_store_inspector inspector = {
@@ -311,7 +312,7 @@ static void check_files(struct check *check, const struct td_tokens *tokens)
             .memory = td_buffer_pool_memory(buffers),
             .log = check->log,
             .read_only = true,
-            .keep_versions = config->read_only ? 0 : config->keep_versions,
+            .keep_versions = config->read_only || !can_change ? 0 : config->keep_versions,
             .inspector = &inspector,
         });
     if (!store)
@@ -334,7 +335,8 @@ bool td_check_start(const struct td_config *config, const struct td_tokens *toke
     check_limits(&check);
     if (tokens)
         report_tokens(&check, tokens);
-    if (config->data_dir[0] && check_access(&check))
-        check_files(&check, tokens);
+    bool can_change;
+    if (config->data_dir[0] && check_access(&check, &can_change))
+        check_files(&check, tokens, can_change);
     return check.errors == 0;
 }

@@ -130,7 +130,7 @@ struct td_proxies *td_proxies_new(const char *trusted, char *message, size_t siz
             continue;
         snprintf(message, size,
                  "trusted-proxy: '%.*s' is not an address or prefix like 192.0.2.1, 10.0.0.0/8 "
-                 "or 2001:db8::/32, which is the first address of a network",
+                 "or 2001:db8::/32; the bits after a prefix are 0",
                  (int)(length < LONGEST_SHOWN ? length : LONGEST_SHOWN), value);
         td_proxies_free(proxies);
         return NULL;

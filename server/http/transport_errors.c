@@ -168,8 +168,8 @@ void td_transport_refuse(void *context, int socket, const char *sentence)
     refuse(errors, socket, TD_REQUEST_TIMEOUT, sentence, errors->services->tls != NULL);
 }
 
-/* Drops what was sent already: with it unread, the kernel would reset the connection, and the
- * client might lose the reply. */
+/* Drops what was sent already, up to 64 KiB: with it unread, the kernel would reset the connection,
+ * and the client might lose the reply. */
 static void drop_input(int socket)
 {
     char dropped[4096];

@@ -192,8 +192,11 @@ static td_status check_pair(const struct plan *plan, const struct td_alias *rows
     if (!exists && set == rows)
         return td_error_set(err, TD_CONFLICT,
                             "the alias '%.128s' cannot name '%.128s', which has no %s, while there "
-                            "is the alias '%.128s': set that to null in the same flip",
-                            rows->name, rows->target, part_name, name);
+                            "is the alias '%.128s': %s",
+                            rows->name, rows->target, part_name, name,
+                            plan->folder ? "set the aliases of scale, offset and zero_point to "
+                                           "null by a flip with ?persist=1, then send SIGHUP"
+                                         : "set that to null in the same flip");
     if (!exists)
         return td_error_set(err, TD_CONFLICT,
                             "the alias '%.128s' cannot be set: the version that '%.128s' names has "

@@ -546,7 +546,7 @@ static td_status set_taken(struct td_store *store, const struct td_string_map *r
     }
     for (int i = 0; i < store->n_taken; i++) {
         const struct td_taken_folder *before = &store->taken[i];
-        if (!has_folder(read, before->name) && !td_data_dir_has_gone(store->dir, before->name))
+        if (!has_folder(read, before->name))
             taken[n++] = *before;
     }
     free(store->taken);
@@ -710,8 +710,28 @@ bool td_alias_folder_is_taken(struct td_store *store, const char *name, const ch
 static void forget(struct td_store *store, const char *name)
 {
     const int place = place_of_folder(store, name);
-    if (place < store->n_taken)
-        store->taken[place] = store->taken[--store->n_taken];
+    if (place == store->n_taken)
+        return;
+    memmove(&store->taken[place], &store->taken[place + 1],
+            (size_t)(--store->n_taken - place) * sizeof *store->taken);
+}
+
+/* Forgets those of the folders that are gone which were taken first, beyond TD_TAKEN_KEPT. */
+static bool forget_oldest(struct td_store *store)
+{
+    int surplus = -TD_TAKEN_KEPT;
+    for (int i = 0; i < store->n_taken; i++)
+        surplus += td_data_dir_has_gone(store->dir, store->taken[i].name);
+    const bool any = surplus > 0;
+    for (int i = 0; surplus > 0;) {
+        if (td_data_dir_has_gone(store->dir, store->taken[i].name)) {
+            forget(store, store->taken[i].name);
+            surplus--;
+        } else if (++i == store->n_taken) {
+            break; /* some have come back meanwhile */
+        }
+    }
+    return any;
 }
 
 void td_alias_forget_gone(struct td_store *store)
@@ -720,12 +740,7 @@ void td_alias_forget_gone(struct td_store *store)
     struct td_error unused; /* what cannot be written now is written with the next change */
     bool done;
     enter(store, &writer);
-    bool changed = false;
-    for (int i = store->n_taken - 1; i >= 0 && store->n_taken > TD_TAKEN_KEPT; i--)
-        if (td_data_dir_has_gone(store->dir, store->taken[i].name)) {
-            forget(store, store->taken[i].name);
-            changed = true;
-        }
+    const bool changed = forget_oldest(store);
     if ((changed || store->to_write) && may_write_file(store) && load(store, NULL))
         (void)store_table(store, &store->aliases, &done, &unused);
     store->folders_unknown = false;

@@ -33,11 +33,13 @@ TD_MUST_CHECK td_status td_alias_take_folder(struct td_store *store,
 /* Whether aliases.json says that the aliases of this folder have been set. */
 bool td_alias_folder_is_taken(struct td_store *store, const char *name, const char *digest);
 
-/* Keeps the folders that are gone, so that one that is brought back does not set its aliases again,
- * over a rollback. Beyond TD_TAKEN_KEPT it forgets them, in aliases.json too if this process may
- * write it. Writes those that are there and that the file lacks, with their
- * aliases that could not be written. To be called after a scan. */
+/* Folders that are gone, and remembered: one that is brought back does not set its aliases again,
+ * over a rollback. */
 enum { TD_TAKEN_KEPT = 4096 };
+
+/* Forgets those that were taken first beyond these, in aliases.json too if this process may write
+ * it. Writes the folders that the file lacks, with their aliases that could not be written. To be
+ * called after a scan. */
 void td_alias_forget_gone(struct td_store *store);
 
 /* Frees the aliases; for td_store_free. */

@@ -54,7 +54,7 @@ struct td_data_dir {
     pthread_rwlock_t exchanging; /* guards the two below; held for reading by changes */
     struct td_folder folder;
     int gone;       /* why, if the path no longer leads to the folder; otherwise 0 */
-    int unreadable; /* errno of the last refresh, 0 if it succeeded; only refresh uses it */
+    int unreadable; /* why the last refresh failed, 0 if it succeeded; only refresh uses it */
     uint64_t seed;  /* of hidden names: process ids repeat across containers */
     atomic_uint_fast64_t temporaries; /* numbers their names */
     uint64_t quota;                   /* of the .tensord files; 0 for none */

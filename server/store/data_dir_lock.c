@@ -267,11 +267,13 @@ static bool is_empty(int fd)
         return false;
     }
     const struct dirent *item;
-    do
+    do {
+        errno = 0;
         item = readdir(folder);
-    while (item && item->d_name[0] == '.');
+    } while (item && item->d_name[0] == '.');
+    const bool at_end = !item && errno == 0;
     closedir(folder);
-    return !item;
+    return at_end;
 }
 
 /* Logs what has changed since `before`. */

@@ -100,7 +100,7 @@ static void remove_surplus(struct td_store *store, const struct td_version *vers
     else if (version->number > scope->last)
         td_log(store->log, TD_LOG_WARN, "version_not_removed", TD_TEXT("tensor", version->name),
                TD_TEXT("reason", "it was put in the folder; let an alias name it, because "
-                                 "--keep-versions removes it with the next change"));
+                                 "--keep-versions removes it with the next change or SIGHUP"));
     else
         remove_version(store, version, scope->caller);
 }

@@ -144,6 +144,44 @@ static void solve_problem(struct td_store *store, const char *stem, const char *
     td_store_solve_problem(store, file);
 }
 
+/* CONFLICT if the file has been put into the folder, or changed, since a scan saw it: nobody has
+ * read it, and a change of its name would replace or remove it. One that is damaged is replaced. */
+static td_status check_file_is_known(struct td_store *store, const char *name, const char *suffix,
+                                     const struct td_version *before, struct td_error *err)
+{
+    char file[TD_FILE_NAME];
+    struct td_file_id now;
+    struct td_known_file *known;
+    snprintf(file, sizeof file, "%s%s", name, suffix);
+    if (td_data_dir_stat(store->dir, file, &now) != TD_FILE_PRESENT ||
+        (before && strcmp(before->file, file) == 0 && td_version_check(before, NULL) != TD_OK))
+        return TD_OK;
+    td_status status = td_store_recall_file(store, file, &known, err);
+    if (status != TD_OK)
+        return status;
+    const bool is_known = known && (known->refused[0] || td_file_id_equal(&known->seen, &now) ||
+                                    td_file_id_equal(&known->id, &now) ||
+                                    td_file_id_equal(&known->seen, &td_file_id_unknown));
+    td_known_file_free(known);
+    return is_known ? TD_OK
+                    : td_error_set(err, TD_CONFLICT,
+                                   "%s in the data folder is not as it was read last, and this "
+                                   "change would replace or remove it; send SIGHUP to the server "
+                                   "first, or move the file away",
+                                   file);
+}
+
+static td_status check_files_are_known(struct td_store *store, const char *name,
+                                       struct td_error *err)
+{
+    struct td_version *before = td_store_current(store, name, strlen(name));
+    td_status status = check_file_is_known(store, name, ".tensord", before, err);
+    if (status == TD_OK)
+        status = check_file_is_known(store, name, ".npy", before, err);
+    td_buffer_unref(before ? &before->base : NULL);
+    return status;
+}
+
 td_status td_version_persist(struct td_store *store, struct td_version *version,
                              const struct td_tensor *tensor, bool serve, const struct td_stop *stop,
                              struct td_error *err)
@@ -154,6 +192,8 @@ td_status td_version_persist(struct td_store *store, struct td_version *version,
     const struct td_version *source = td_version_of(tensor);
     /* Again, now that no flip can set an alias of the name. */
     td_status status = td_alias_check_stored(store, version->name, err);
+    if (status == TD_OK)
+        status = check_files_are_known(store, version->name, err);
     if (status != TD_OK)
         return status;
     snprintf(version->file, sizeof version->file, "%s.tensord", version->name);
@@ -253,6 +293,8 @@ td_status td_version_delete(struct td_store *store, const char *name,
     if (status != TD_OK)
         return status;
     if (store->dir)
+        status = check_files_are_known(store, name, err);
+    if (store->dir && status == TD_OK)
         status = td_data_dir_remove(store->dir, name, own_only, had_file, &done, err);
     if (status == TD_OK || done) {
         solve_problems(store, name);

@@ -721,7 +721,7 @@ class Retention(AliasTest):
             shutil.copy(os.path.join(kept, "m@2.tensord"), folder)
             daemon.send_signal(signal.SIGHUP)
             event = daemon.wait_log(lambda event: event.get("event") == "version_not_removed")
-            self.assertEqual((event["tensor"], event["reason"]), ("m@2", "it was put in the folder; let an alias name it, because --keep-versions removes it with the next change"))
+            self.assertEqual((event["tensor"], event["reason"]), ("m@2", "it was put in the folder; let an alias name it, because --keep-versions removes it with the next change or SIGHUP"))
             self.assertStatus(client.request("POST", ALIASES + "?persist=1", {"set": {"x": "m@2"}}), 200)
             self.assertStatus(client.request("PUT", "/v1/tensors/m@8?persist=1", [8]), 201)
             self.assertEqual(self.names(client), ["m@2", "m@6", "m@8"])

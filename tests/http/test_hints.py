@@ -330,7 +330,9 @@ class Hints(HttpTest):
         self.assertIn("the op cast with dtype = int64 converts it", self.detail("/v1/einsum", {"equation": "i->", "inputs": [[True, True]]}))
         self.assertIn("of a mask give the positions at which it is true", self.detail("/v1/gather", {"params": [1, 2], "indices": [True, False]}))
         self.assertNotIn("true", self.detail("/v1/dynamic_partition", {"data": [1, 2], "partitions": [True, False], "num_partitions": 2}))
-        self.assertIn("give integers, as int64", self.detail("/v1/gather", {"params": [1, 2], "indices": typed("uint64", [1])}))
+        self.assertIn("; give them as int64", self.detail("/v1/gather", {"params": [1, 2], "indices": typed("uint64", [1])}))
+        self.assertIn("; give integers, as int64", self.detail("/v1/gather", {"params": [1, 2], "indices": typed("float32", [1])}))
+        self.assertIn("with dtype = float64 rounds it", self.detail("/v1/embedding_bag", {"params": typed("float64", [[1]]), "indices": [[0]], "weights": typed("int64", [[1]])}))
         self.assertIn("no dtype has the values of both", self.detail("/v1/einsum", {"equation": "i,i->", "inputs": [typed("int64", [1]), typed("uint64", [1])]}))
         self.assertStatus(self.put("ints", {"tensor": [[1, 2], [3, 4]], "keys": typed("uint64", [5, 2**64 - 1])}), 201)
         for path, body in (("/v1/tensors/ints/upsert", {"keys": typed("int64", [-1]), "rows": [[9, 9]]}), ("/v1/tensors/ints/find", {"keys": typed("int64", [-1])})):
@@ -339,8 +341,9 @@ class Hints(HttpTest):
             self.assertNotIn("cast", detail)
         self.assertIn("to have float32, give the table as {\"dtype\": \"float32\", \"data\": [...]}", self.detail("/v1/tensors/ints/upsert", {"keys": [5], "rows": [[7.5, 8]]}))
         self.assertNotIn("float32", self.detail("/v1/tensors/ints/upsert", {"keys": [5], "rows": [[3000000000, 8]]}))
-        for dtype in "float32", "int64":  # the table keeps its dtype, and its keys
-            self.assertIn(": give updates as int32, if all of them fit; params is the table 'ints'", self.detail("/v1/tensors/ints/scatter", {"indices": [[0]], "updates": typed(dtype, [[7, 8]])}))
+        for dtype, advice in (("float32", "int32 has no fractions: put the table again as float32, with its keys, or give updates as int32 if none has a fraction"),
+                              ("int64", "give updates as int32, if all of them fit")):  # the table keeps its dtype, and its keys
+            self.assertIn(f": {advice}; params is the table 'ints'", self.detail("/v1/tensors/ints/scatter", {"indices": [[0]], "updates": typed(dtype, [[7, 8]])}))
         self.assertProblem(self.post("/v1/cast", {"x": {"ref": "ints"}, "dtype": "int64", "store": "ints"}), 409, "CONFLICT",
                            detail="'ints' has keys, which a result does not have, and which it would lose; use another name, or delete it first")
         self.assertIn("the op cast with dtype = float64 converts it", self.detail("/v1/tensors/ints/embedding_bag", {"indices": [[0]]}))

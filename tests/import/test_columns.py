@@ -189,6 +189,25 @@ class FirstLineOfCsv(ColumnTest):
             self.notes(*given, "--no-header", "--keys", "0")
             self.assertEqual(strings(self.tensors("m.safetensors"), "rows.keys"), ["king", "queen", "rook"])
 
+    def test_keys_that_lack_are_not_taken_for_padding_alone(self):
+        np.save(self.work / "m.npy", np.zeros((4, 3), "<f4"))
+        path = self.text("a\nb\nc\n", "k.txt")
+        told = self.refused(self.work / "m.npy", "--keys-from", path)
+        self.assertIn("has 4 rows. A key names the row at its position, so that after one that was lost, as a header or a missing value, each names another row: "
+                      "add it where it was. If the last row is padding, --drop-padding leaves it out", told)
+
+    def test_keys_of_another_file_do_not_contradict_a_column_of_their_name(self):
+        rows, keys = self.text("id,x\na,1\nb,2\n"), self.text("id\nb\na\n", "k.csv")
+        self.assertEqual(self.refused(rows, "--keys-from", keys, "--keys", "id"), f"{rows}: it has a column id itself, and the keys of {keys} would name its rows by their "
+                                                                                  "position alone. Leave --keys-from out to take the column's own keys; else rename it")
+        self.notes(rows, "--keys", "id")
+
+    def test_an_alias_of_bytes_is_noted(self):
+        path = self.text("id,x,y\na,1,2\n")
+        note = "--alias m: from the flip on its rows are bytes, which a lookup returns as they are; m.scale and m.offset are set with it. If m has named floats, use another alias"
+        self.assertIn(note, self.notes(path, "--keys", "id", "--version", "1", "--alias", "m=rows", "--dtype", "int8", "--list"))
+        self.assertNotIn(note, self.notes(path, "--keys", "id", "--version", "1", "--alias", "m=rows", "--list"))
+
     def test_a_first_line_is_a_row_with_no_header(self):
         for text in "king,3,7\nqueen,4,8\n", "king,3,7\nqueen,4,8":
             self.notes(self.text(text), "--no-header", "--keys", "0")

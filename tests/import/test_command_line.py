@@ -225,7 +225,7 @@ class CommandLine(ImportTest):
             (folder / f"part-{part}.csv").write_text("".join(f"w{row},{row}.5,1\n" for row in range(4 * part, 4 * part + 4)))
         for inputs in ([folder], [folder, "--no-header"], sorted(folder.iterdir())):
             error = self.refused(*inputs, "--keys", "0")
-            advice = re.search("(awk 1 .* >NEW.csv) joins them. Their first lines are rows, not one line of names: --no-header reads that file", error)
+            advice = re.search("(awk 1 .* >NEW.csv) joins them. Their first lines differ, so that these are rows: --no-header reads that file. If they are names, the columns differ", error)
             self.assertTrue(advice, error)
             subprocess.run(advice[1], shell=True, cwd=self.work, check=True)
             self.assertIn("float32 [12, 2], keys string", self.imported(self.work / "NEW.csv", "--keys", "0", "--no-header", "--list"))

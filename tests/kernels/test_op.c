@@ -259,7 +259,7 @@ static const struct {
       { "float32[1] 0" },
       1,
       TD_UNSUPPORTED_DTYPE,
-      "one has dtype uint8; int16, int32 or int64 is expected; give integers, as int64",
+      "one has dtype uint8; int16, int32 or int64 is expected; give them as int64",
       "one",
       "" },
     { "the second of a list",

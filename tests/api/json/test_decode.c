@@ -245,7 +245,7 @@ static const struct {
     { "{\"x\":0.5,\"more\":[{\"dtype\":\"int32\",\"data\":[1]}]}",
       "0.5 is not an int32; dtype int32 is expected, as in more" WITHOUT_FRACTION, "/x", "x" },
     { "{\"x\":true,\"more\":[{\"dtype\":\"int32\",\"data\":[1]}]}",
-      "true is not an int32; dtype int32 is expected, as in more" WITHOUT_FRACTION, "/x", "x" },
+      "true is not an int32; dtype int32 is expected, as in more", "/x", "x" },
     { "{\"x\":-1,\"more\":[18446744073709551615]}",
       "-1 does not fit uint64; dtype uint64 is expected, as in the other values", "/x", "x" },
     { "{\"x\":1,\"keys\":[-1],\"queries\":[18446744073709551615]}",

@@ -541,6 +541,29 @@ TD_TEST(a_failed_write_keeps_the_old_version)
     td_store_free(store);
 }
 
+/* What a person has put in the folder is read before a client's change replaces or removes it. */
+TD_TEST(a_file_that_was_not_read_yet_is_not_replaced)
+{
+    put_npy("a.npy", 1, 2);
+    struct td_store *store = open_folder();
+    const struct td_store_write write = write_of("a", true), new = write_of("b", true);
+    const struct td_tensor t = tensor("int8[1] 2");
+    ck_assert_int_eq(unlink(path_of("a.npy")), 0);
+    put_npy("a.npy", 5, 3); /* a restored file over one that is served */
+    put_npy("b.npy", 1, 2); /* a new one */
+    ck_assert_int_eq(put_as(store, &write, &t), TD_CONFLICT);
+    EXPECT_MESSAGE(&err,
+                   "a.npy in the data folder is not as it was read last, and this change would "
+                   "replace or remove it; send SIGHUP to the server first");
+    ck_assert_int_eq(td_store_delete(store, &write, &(bool){ false }, &err), TD_CONFLICT);
+    ck_assert_int_eq(put_as(store, &new, &t), TD_CONFLICT);
+    td_store_rescan(store);
+    expect_tensor(found(store, "a")->tensor, "int32[3] 5 6 7", "a");
+    ck_assert_int_eq(put_as(store, &new, &t), TD_OK);
+    ck_assert_int_eq(put_as(store, &write, &t), TD_OK);
+    td_store_free(store);
+}
+
 TD_TEST(a_directory_of_the_same_name_keeps_the_old_version)
 {
     struct td_store *store = open_folder();
@@ -548,6 +571,9 @@ TD_TEST(a_directory_of_the_same_name_keeps_the_old_version)
     const struct td_tensor t = tensor("int8[1] 2");
     put_text_tensor(store, "a", "int8[1] 1", false);
     ck_assert_int_eq(mkdir(path_of("a.tensord"), 0700), 0);
+    ck_assert_int_eq(put_as(store, &write, &t), TD_CONFLICT);
+    EXPECT_MESSAGE(&err, "a.tensord in the data folder is not as it was read last");
+    td_store_rescan(store);
     ck_assert_int_eq(put_as(store, &write, &t), TD_DEVICE_UNAVAILABLE);
     EXPECT_MESSAGE(&err, "Is a directory");
     expect_tensor(found(store, "a")->tensor, "int8[1] 1", "a");

@@ -29,7 +29,7 @@ def argument(text: str) -> Any:
         value = json.loads(text)
     except ValueError as error:
         if text.startswith(("[", "{", '"')):
-            raise ValueError(f"{text!r} is not JSON: {error}") from None
+            raise ValueError(f"{text!r} is not JSON, in which names are in quotes: {error}") from None
         return text
     return [as_json(one) for one in value] if isinstance(value, list) else as_json(value)
 
@@ -40,12 +40,17 @@ def array_of(file: str, **options: Any) -> Any:
         if opened.read(6) != b"\x93NUMPY":
             raise ValueError(f"{file} is not a .npy file; tensord-import makes tables of other formats, such as Parquet, CSV, text and NPZ")
     try:
-        return np.load(file, allow_pickle=False, **options)
+        array = np.load(file, allow_pickle=False, **options)
     except Exception as error:  # of NumPy's parser of the header, which is Python
         if isinstance(error, OSError) and error.errno:
             raise
         raise ValueError(f"{file} is damaged, or has objects of Python; array.astype(str) makes strings of these, and array.astype('float32') or"
                          " array.astype('int64') numbers, which numpy.save writes") from None
+    if array.dtype.kind == "V" and array.dtype.names is None:
+        raise ValueError(f"{file} has records of {array.dtype.itemsize} bytes without a dtype, as numpy.save writes bfloat16; in Python"
+                         " client.tables[NAME].put(numpy.load(FILE).view(ml_dtypes.bfloat16)) puts these, and this command what float32 has: numpy.save('NEW.npy',"
+                         " numpy.load(FILE).view(ml_dtypes.bfloat16).astype('float32'))")
+    return array
 
 
 def integer(text: str, what: str) -> int:
@@ -120,6 +125,7 @@ def check_arguments(op: str, signature: inspect.Signature, given: dict[str, str]
 
 # Advice of the package, as a command has it.
 IN_COMMANDS = ((re.compile(r"tensord\.Keys\((\w+)\)"), r"""'{"keys": \1}'"""),
+               (re.compile("pass a list of tensors"), r"""pass a list as JSON, such as '["TABLE", [1, 2]]'"""),
                (re.compile(r"numpy\.(?:as)?array\(x, '(\w+)'\)"), r"""'{"dtype": "\1", "data": x}'"""))
 KEYS_HINT = "; a word is the name of a resident tensor: rows of a table are found by key with indices='{\"keys\": [\"KEY\"]}'"
 

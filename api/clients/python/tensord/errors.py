@@ -140,8 +140,8 @@ def about_keys() -> Iterator[None]:
         yield
     except ProblemError as error:
         if error.input == "indices" or error.input == "indices.keys":
-            detail = error.detail.replace("give row numbers as indices", "row numbers are for table.iloc[...], or lookup --rows")
-            detail = re.sub(r"\bindices\b", "keys", detail)
+            detail = re.sub(r"^indices\b", "keys", error.detail)
+            detail = re.sub("(has no keys to find rows by; )give row numbers as indices", r"\1row numbers are for table.iloc[...], or lookup --rows", detail)
             raise type(error)({**error.problem, "detail": detail, "input": "keys"}, error.status) from None
         raise
 
