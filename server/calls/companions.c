@@ -32,6 +32,7 @@ static bool any_given(const struct td_call *call, td_companion kind)
 struct part {
     char table[TD_KEYS_NAME]; /* "" if there is none */
     char name[TD_TENSOR_NAME];
+    const struct td_tensor *tensor; /* NULL if there is none */
 };
 
 /* Looks for the part that an input takes: beside the name that the request has for its table, and
@@ -53,6 +54,7 @@ static td_status find(struct td_call *call, const char *input, struct part *part
         status = td_tables_find_part(&call->tables, version, input, &call->arena, part->name,
                                      &found, err);
     }
+    part->tensor = found;
     if (!found)
         part->table[0] = '\0';
     return status;
@@ -110,42 +112,52 @@ static td_status check_own_scales(struct td_call *call, const char *input)
     return td_error_at_input(err, TD_INVALID_ARGUMENT, "%s", input);
 }
 
-/* Refuses a tensor as scale, or as what is added to the rows, if its name is that of another part:
- * t.offset as scale. */
-static td_status check_kind(struct td_call *call, int input)
+static bool is_part_name(const char *name)
 {
-    const char *own = call->op->inputs[input].name, *name = NULL;
-    const struct td_operand *given = &call->request.args.inputs[input];
     char whole[TD_TENSOR_NAME];
-    uint64_t number;
-    if (given->count != 1 || !td_store_identity(given->tensors, &name, &number))
-        return TD_OK;
     for (int i = 0; i < TD_TABLE_PARTS; i++)
-        if (strcmp(td_table_parts[i], own) != 0 &&
-            td_table_of_part(name, td_table_parts[i], whole)) {
-            td_error_set(&call->error, TD_INVALID_ARGUMENT,
-                         "%s is '%s', whose name says that it is the %s of '%s'; exchange them, or "
-                         "store it under another name",
-                         own, name, td_table_parts[i], whole);
-            return td_error_at_input(&call->error, TD_INVALID_ARGUMENT, "%s", own);
-        }
-    return TD_OK;
+        if (td_table_of_part(name, td_table_parts[i], whole))
+            return true;
+    return false;
+}
+
+/* Refuses the part of another table, or another part, where the table has its own for the input:
+ * t.offset as scale, or the scale of another version. */
+static td_status check_own(struct td_call *call, int input)
+{
+    const char *const own = call->op->inputs[input].name;
+    const struct td_operand *given = &call->request.args.inputs[input];
+    const char *name, *own_name;
+    uint64_t number, own_number;
+    char ref[REF_TEXT];
+    struct part part;
+    if (given->count != 1 || !td_store_identity(given->tensors, &name, &number) ||
+        !is_part_name(name) || find(call, own, &part, NULL) != TD_OK || !part.tensor ||
+        !td_store_identity(part.tensor, &own_name, &own_number) ||
+        (strcmp(own_name, name) == 0 && own_number == number))
+        return TD_OK;
+    td_error_set(&call->error, TD_INVALID_ARGUMENT,
+                 "%s is '%s', but '%s' has '%s' beside it; give %s, or store the other one under a "
+                 "name that is not that of a part",
+                 own, name, part.table, part.name, ref_to(call, own, part.name, ref));
+    return td_error_at_input(&call->error, TD_INVALID_ARGUMENT, "%s", own);
 }
 
 td_status td_companions_check(struct td_call *call)
 {
     td_status status = TD_OK;
+    if (!table_of(call))
+        return TD_OK;
     for (int i = 1; i < call->op->n_inputs && status == TD_OK; i++)
         if (call->op->inputs[i].companion != TD_COMPANION_NONE)
-            status = check_kind(call, i);
-    if (status != TD_OK || !table_of(call))
-        return status;
+            status = check_own(call, i);
     const td_dtype dtype = table_of(call)->dtype;
     for (int i = 1; i < call->op->n_inputs && status == TD_OK; i++)
         if (call->op->inputs[i].companion == TD_COMPANION_SCALE && !is_given(call, i) &&
             (dtype == TD_DTYPE_INT8 || dtype == TD_DTYPE_UINT8))
             status = check_own_scales(call, call->op->inputs[i].name);
-    if (!any_given(call, TD_COMPANION_SCALE) || any_given(call, TD_COMPANION_SHIFT))
+    if (status != TD_OK || !any_given(call, TD_COMPANION_SCALE) ||
+        any_given(call, TD_COMPANION_SHIFT))
         return status;
     for (int i = 1; i < call->op->n_inputs && status == TD_OK; i++)
         if (call->op->inputs[i].companion == TD_COMPANION_SHIFT)

@@ -21,7 +21,7 @@
 #include "server/calls/call.h"
 
 /* After inference: refuses a request that leaves out a companion of its table, also one that takes
- * the scales from rows that have them beside the table. */
+ * the scales from rows that have them beside the table, or gives a part of another table. */
 TD_MUST_CHECK td_status td_companions_check(struct td_call *call);
 
 /* The table of which the name is that of a part, in the arena of the call; NULL if it is none, or

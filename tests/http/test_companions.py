@@ -47,11 +47,28 @@ class Companions(TensorTest):
             self.assertOutput(self.post(path, body), "float32", [2, 2], [[0, 5], [40, 60]])
         self.assertStatus(self.post("/v1/dequantize", {"params": {"dtype": "uint8", "data": ROWS}, "scale": 0.5}), 200)
 
-    def test_parts_that_are_exchanged_are_refused(self):
-        name = self.table()
-        for path, body in self.requests(name, scale={"ref": name + ".offset"}, offset={"ref": name + ".scale"}):
-            self.assertProblem(self.post(path, body), 422, "INVALID_ARGUMENT", input="scale", detail=f"scale is '{name}.offset', whose name says that it is the offset of '{name}'; "
-                                                                                                     "exchange them, or store it under another name")
+    def test_a_part_of_another_table_or_another_part_is_refused(self):
+        name, other = self.table(), self.table()
+        for wrong in name + ".offset", other + ".scale":
+            for path, body in self.requests(name, scale={"ref": wrong}, offset=0):
+                self.assertProblem(self.post(path, body), 422, "INVALID_ARGUMENT", input="scale",
+                                   detail=f"scale is '{wrong}', but '{name}' has '{name}.scale' beside it; give \"scale\": {{\"ref\": \"{name}.scale\"}}, "
+                                          "or store the other one under a name that is not that of a part")
+        bare = self.store(self.name(), "uint8", ROWS)
+        self.assertStatus(self.post("/v1/dequantize", {"params": {"ref": bare}, "scale": {"ref": name + ".scale"}}), 200)
+        free = self.store(self.name(), "float32", FACTORS)
+        for path, body in self.requests(name, scale={"ref": free}, offset=0):
+            self.assertStatus(self.post(path, body), 200)
+
+    def test_the_scale_of_another_version_is_refused(self):
+        name = self.table(version="@1")
+        self.store(name + ".scale@2", "float32", FACTORS)
+        self.addCleanup(self.post, "/v1/aliases", {"set": {name: None, name + ".scale": None, name + ".offset": None}})
+        self.assertStatus(self.post("/v1/aliases", {"set": {name: name + "@1", name + ".scale": name + ".scale@1", name + ".offset": name + ".offset@1"}}), 200)
+        body = {"params": {"ref": name}, "scale": {"ref": name + ".scale"}, "offset": {"ref": name + ".offset"}}
+        self.assertStatus(self.post("/v1/dequantize", body), 200)
+        self.assertIn(f"scale is '{name}.scale@2', but '{name}' has '{name}.scale' beside it",
+                      self.assertProblem(self.post("/v1/dequantize", {**body, "scale": {"ref": name + ".scale@2"}}), 422, "INVALID_ARGUMENT")["detail"])
 
     def test_rows_with_scales_beside_them_have_none_of_their_own(self):
         """layout = byte_rowwise takes the last 8 bytes of each row for its scale and offset."""
