@@ -166,8 +166,7 @@ bool td_alias_version_comes_locked(const struct td_store *store,
            td_store_use_locked(store, version, &unused) == TD_NAME_CURRENT;
 }
 
-/* True if both names are the same up to the version. */
-static bool are_versions_of_one(const char *a, const char *b)
+bool td_alias_are_versions_of_one(const char *a, const char *b)
 {
     const size_t length = strcspn(a, "@");
     return length == strcspn(b, "@") && strncmp(a, b, length) == 0;
@@ -187,16 +186,13 @@ static td_status check_pair(const struct plan *plan, const struct td_alias *rows
         strcmp(part->target, target) == 0)
         return TD_OK;
     const bool exists = td_alias_version_comes_locked(plan->store, plan->folder, target);
-    if (!exists && !are_versions_of_one(part->target, target))
+    if (!exists && !td_alias_are_versions_of_one(part->target, target))
         return TD_OK; /* a tensor that was chosen for rows without a part */
     if (!exists && set == rows)
         return td_error_set(err, TD_CONFLICT,
                             "the alias '%.128s' cannot name '%.128s', which has no %s, while there "
-                            "is the alias '%.128s': %s",
-                            rows->name, rows->target, part_name, name,
-                            plan->folder ? "set the aliases of scale, offset and zero_point to "
-                                           "null by a flip with ?persist=1, then send SIGHUP"
-                                         : "set that to null in the same flip");
+                            "is the alias '%.128s': set that to null in the same flip",
+                            rows->name, rows->target, part_name, name);
     if (!exists)
         return td_error_set(err, TD_CONFLICT,
                             "the alias '%.128s' cannot be set: the version that '%.128s' names has "

@@ -31,6 +31,9 @@ TD_MUST_CHECK td_status td_alias_check_flip(struct td_store *store,
 bool td_alias_version_comes_locked(const struct td_store *store,
                                    const struct td_alias_folder *folder, const char *version);
 
+/* True if both names are the same up to the version. */
+bool td_alias_are_versions_of_one(const char *a, const char *b);
+
 /* FORBIDDEN if the write has a condition, which would be compared with the ETag of the target of an
  * alias that its token is not for: the answer would tell whether there is such a version. */
 TD_MUST_CHECK td_status td_alias_check_condition(const struct td_store_write *write,

@@ -813,9 +813,76 @@ static void warn_of_aliases(const struct td_store *store, const struct td_alias_
     }
 }
 
+/* What a folder sets, n_given, and after it the aliases that it takes away, whose names are
+ * allocated. */
+struct folder_changes {
+    struct td_alias_change *set;
+    int n_set, n_given;
+};
+
+static bool sets(const struct td_alias_folder *folder, const char *name)
+{
+    for (int i = 0; i < folder->n_set; i++)
+        if (strcmp(folder->set[i].name, name) == 0)
+            return true;
+    return false;
+}
+
+/* True if the alias of a part, such as that of the scales, names the part of another version of the
+ * rows, and the rows that the folder sets have none: floats after bytes. */
+static bool loses_part(struct td_store *store, const struct td_alias_folder *folder,
+                       const struct td_alias_change *rows, const char *part,
+                       char name[TD_TENSOR_NAME])
+{
+    char target[TD_TENSOR_NAME];
+    if (!rows->target || !td_table_part_name(rows->name, part, name) || sets(folder, name) ||
+        !td_table_part_name(rows->target, part, target))
+        return false;
+    const struct td_alias *before = td_alias_in(&store->aliases, name, strlen(name));
+    if (!before ||
+        !td_alias_are_versions_of_one(before->target[0] ? before->target : before->stored, target))
+        return false;
+    pthread_rwlock_rdlock(&store->lock);
+    const bool exists = td_alias_version_comes_locked(store, folder, target);
+    pthread_rwlock_unlock(&store->lock);
+    return !exists;
+}
+
+static void free_changes(struct folder_changes *changes)
+{
+    for (int i = changes->n_given; i < changes->n_set; i++)
+        free((char *)changes->set[i].name);
+    free(changes->set);
+}
+
+/* A flip of a person says itself which aliases it takes away; a folder cannot, and would be refused
+ * until a person does. */
+static td_status changes_of(struct td_store *store, const struct td_alias_folder *folder,
+                            struct folder_changes *changes, struct td_error *err)
+{
+    char name[TD_TENSOR_NAME], *copy;
+    const size_t most = (size_t)folder->n_set * (1 + TD_TABLE_PARTS);
+    *changes = (struct folder_changes){ .set = calloc(most + 1, sizeof *changes->set) };
+    bool ok = changes->set != NULL;
+    for (int i = 0; i < folder->n_set && ok; i++)
+        changes->set[changes->n_set++] = folder->set[i];
+    changes->n_given = changes->n_set;
+    for (int i = 0; i < folder->n_set && ok; i++)
+        for (int part = 0; part < TD_TABLE_PARTS && ok; part++) {
+            if (!loses_part(store, folder, &folder->set[i], td_table_parts[part], name))
+                continue;
+            ok = (copy = strdup(name)) != NULL;
+            if (ok)
+                changes->set[changes->n_set++] = (struct td_alias_change){ copy, NULL };
+        }
+    return ok ? TD_OK
+              : td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory for the aliases of a folder");
+}
+
 static td_status take_folder(struct td_store *store, const struct td_alias_folder *folder,
                              struct td_error *err)
 {
+    struct folder_changes changes;
     struct td_alias_table edits = { 0 }, table = { 0 };
     const bool writes = may_write_file(store);
     /* Neither what another process wrote is overwritten, nor what is damaged. */
@@ -823,10 +890,12 @@ static td_status take_folder(struct td_store *store, const struct td_alias_folde
     if (!writes)
         read_taken(store);
     const bool taken = is_taken(store, folder->name, folder->digest);
-    const struct td_alias_flip flip = { .set = folder->set,
-                                        .n_set = taken ? 0 : folder->n_set,
+    td_status status = changes_of(store, folder, &changes, err);
+    const struct td_alias_flip flip = { .set = changes.set,
+                                        .n_set = taken ? 0 : changes.n_set,
                                         .persist = !store->read_only };
-    td_status status = make_edits(store, &flip, &edits, err);
+    if (status == TD_OK)
+        status = make_edits(store, &flip, &edits, err);
     for (int i = 0; i < edits.count && flip.persist && !may_write; i++)
         snprintf(edits.aliases[i].folder, sizeof edits.aliases[i].folder, "%s", folder->name);
     if (status == TD_OK) {
@@ -843,6 +912,7 @@ static td_status take_folder(struct td_store *store, const struct td_alias_folde
         free(table.aliases);
     claim(store, NULL);
     free(edits.aliases);
+    free_changes(&changes);
     return status;
 }
 

@@ -366,6 +366,26 @@ TD_TEST_LOOP(a_folder_that_is_brought_back_does_not_undo_a_rollback, 0, 3)
     ck_assert_str_eq(aliases_of(store), "x=m@2/m@2 ");
 }
 
+TD_TEST(a_folder_of_floats_after_bytes_takes_the_aliases_of_the_parts_away)
+{
+    put_version(
+        "1", "m.npy m.scale.npy m.offset.npy", 10,
+        "\"aliases\":{\"x\":\"m@1\",\"x.scale\":\"m.scale@1\",\"x.offset\":\"m.offset@1\"}");
+    store = open_folder();
+    put_version("2", "m.npy", 20, "\"aliases\":{\"x\":\"m@2\"}");
+    td_store_rescan(store);
+    ck_assert_str_eq(problems_of(store), "");
+    ck_assert_str_eq(aliases_of(store), "x=m@2/m@2 ");
+    restart();
+    ck_assert_str_eq(aliases_of(store), "x=m@2/m@2 ");
+    put_version("3", "m.npy m.scale.npy", 30,
+                "\"aliases\":{\"x\":\"m@3\",\"x.scale\":\"m.scale@3\"}");
+    put_version("4", "m.npy m.scale.npy", 40, "\"aliases\":{\"x\":\"m@4\"}"); /* has scales, too */
+    td_store_rescan(store);
+    ck_assert_str_eq(aliases_of(store), "x=m@3/m@3 x.scale=m.scale@3/m.scale@3 ");
+    ck_assert_ptr_nonnull(strstr(problems_of(store), "4: "));
+}
+
 /* As root only another user meets a folder that it may not read. */
 TD_TEST(a_folder_that_cannot_be_read_is_refused)
 {
