@@ -156,7 +156,6 @@ TD_MUST_CHECK td_status td_data_join_keys(struct td_data_content *table,
 /* Whether changes are possible as far as the lock is concerned. */
 bool td_data_dir_is_locked(struct td_data_dir *dir);
 
-
 /* The error of changing the file of a name without the lock. */
 TD_MUST_CHECK td_status td_data_dir_check_change(struct td_data_dir *dir, const char *name,
                                                  struct td_error *err);

@@ -1,6 +1,6 @@
-#include "api/message/problem.h"
 #include "api/codec.h"
 #include "api/message/attrs.h"
+#include "api/message/problem.h"
 #include "server/calls/op_task.h"
 #include "server/calls/scheduler.h"
 #include "server/memory/fault_guard.h"
