@@ -352,11 +352,19 @@ class Audit(unittest.TestCase):
                     out.write(npy("<i8", (1,), bytes(8)))
         def removed(daemon):
             return [(e["file"], e["tensor"]) for e in daemon.events() if e["event"] == "file_removed"]
+        def read(daemon):
+            """a scan reads the files, without which a change does not replace or remove them"""
+            scans = sum(e["event"] == "data_dir_scanned" for e in daemon.events())
+            daemon.send_signal(signal.SIGHUP)
+            eventually(lambda: sum(e["event"] == "data_dir_scanned" for e in daemon.events()) > scans, "a scan")
         with self.start() as daemon:
             files("w", "w.keys.npy")
-            self.assertEqual(self.ask(daemon, "PUT", "/v1/tensors/w?persist=1", [1]).status, 201)
+            self.assertEqual(self.ask(daemon, "PUT", "/v1/tensors/w?persist=1", [1]).status, 409)
+            read(daemon)
+            self.assertEqual(self.ask(daemon, "PUT", "/v1/tensors/w?persist=1", [1]).status, 200)
             eventually(lambda: removed(daemon) == [("w.npy", "w"), ("w.keys.npy", "w")], "the files that the new one replaces")
             files("w", "w.keys.npy")
+            read(daemon)
             self.assertEqual(self.ask(daemon, "DELETE", "/v1/tensors/w", request_id="gone").status, 204)
             eventually(lambda: removed(daemon)[2:] == [("w.npy", "w"), ("w.keys.npy", "w"), ("w.tensord", "w")], "all files of the tensor")
             eventually(lambda: [e.get("persisted") for e in self.lines(daemon, "gone")] == [1], "the line of the deletion")
