@@ -101,7 +101,7 @@ struct td_error {
     char resource[32];     /* RESOURCE_LIMIT: the limited resource; "" when none */
     uint64_t needed;
     uint64_t limit;
-    unsigned retry_after_s; /* QUEUE_FULL, MEMORY_EXHAUSTED, DATA_DIR_LOCKED: 0 when unknown */
+    unsigned retry_after_s; /* of a queue, whose length tells; 0: as its code says */
     char allow[64];         /* METHOD_NOT_ALLOWED: the allowed methods */
     char etag[64];          /* PRECONDITION_FAILED: the current ETag; "" when nothing exists */
     char etag_of[129]; /* whose that is, which may be another name than that of the request; not

@@ -37,7 +37,7 @@ BEGIN {
     modules["api"] = "text message json files oip openapi ."
     modules["gpu"] = ". reference cuda loader"
     modules["gpu/cuda"] = "kernels runtime ops ."
-    modules["server"] = "config observe traces guard memory workers clients compression store devices calls console http check ."
+    modules["server"] = "config observe traces auth memory workers clients compression store devices calls console http check ."
 
     # What a folder may not take from the system or from a library, as a regular expression.
     http = "microhttpd[.]h"

@@ -137,6 +137,21 @@ const struct td_problem *td_problem_of(td_status status)
     return &problems[(unsigned)status < TD_STATUS_COUNT ? status : TD_INTERNAL];
 }
 
+unsigned td_problem_retry_after_s(const struct td_error *err)
+{
+    if (err->retry_after_s > 0)
+        return err->retry_after_s;
+    switch (err->status) {
+    case TD_CLIENT_LIMIT:
+    case TD_CONNECTION_LIMIT:
+    case TD_MEMORY_EXHAUSTED:
+    case TD_DATA_DIR_LOCKED: /* the lock is tried for each second */
+        return 1;
+    default:
+        return 0;
+    }
+}
+
 td_status td_problem_from_slug(const char *slug, size_t length)
 {
     for (int i = 1; i < TD_STATUS_COUNT; i++)

@@ -18,6 +18,10 @@ struct td_problem {
 /* Never NULL. status must not be TD_OK. */
 const struct td_problem *td_problem_of(td_status status);
 
+/* After how many seconds the request may succeed, for the header Retry-After: those of the error,
+ * or else of its code; 0: waiting does not help, or nobody knows how long. */
+unsigned td_problem_retry_after_s(const struct td_error *err);
+
 /* The code that is described at /problems/{slug}; TD_OK if there is none. The name of the code is
  * accepted too: INDEX_OUT_OF_BOUNDS. */
 td_status td_problem_from_slug(const char *slug, size_t length);

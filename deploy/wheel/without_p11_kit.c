@@ -1,7 +1,7 @@
 /* without_p11_kit.c - takes the place of libp11-kit, of which there is no static library.
  *
  * GnuTLS asks it for keys and certificates on smart cards and other PKCS #11 devices. tensord reads
- * them from files (server/guard/tls.c), so here no module can be loaded, no URI can be made, and
+ * them from files (server/auth/tls.c), so here no module can be loaded, no URI can be made, and
  * nothing is remembered. These are the functions that the objects of libgnutls.a refer to. */
 #include <p11-kit/p11-kit.h>
 #include <p11-kit/pin.h>

@@ -13,11 +13,11 @@
 #define TD_SERVER_CALLS_CALL_H
 
 #include "api/message/message.h"
+#include "server/auth/access.h"
 #include "server/calls/sources.h"
 #include "server/calls/tables.h"
 #include "server/clients/sender.h"
 #include "server/compression/deflate.h"
-#include "server/guard/access.h"
 #include "server/memory/populate.h"
 #include "server/observe/metrics.h"
 #include "server/store/writer_queue.h"

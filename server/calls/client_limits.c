@@ -4,15 +4,12 @@
 
 #include <stdio.h>
 
-enum { RETRY_AFTER_S = 1 };
-
 td_status td_client_limits_exceeded(struct td_error *err, const char *resource, uint64_t needed,
                                     uint64_t limit)
 {
     snprintf(err->resource, sizeof err->resource, "%s", resource);
     err->needed = needed;
     err->limit = limit;
-    err->retry_after_s = RETRY_AFTER_S;
     return TD_CLIENT_LIMIT;
 }
 

@@ -131,8 +131,6 @@ static void done(struct td_batch_item *item, td_status status, const struct td_e
     } else {
         device->state = REFUSED;
         call->error = *err;
-        if (status == TD_MEMORY_EXHAUSTED && call->error.retry_after_s == 0)
-            call->error.retry_after_s = 1;
     }
     device->back(call);
 }

@@ -1,5 +1,6 @@
 #include "server/calls/scheduler.h"
 
+#include "api/message/problem.h"
 #include "api/oip/oip.h"
 #include "server/calls/client_limits.h"
 #include "server/calls/device_call.h"
@@ -112,11 +113,11 @@ static td_status check_deadline(struct td_call *call, uint64_t cost_ns)
 /* Decides whether the refusal waits, since the client retries earlier than it was told. */
 static void decide_delay(struct td_call *call)
 {
-    if (!call->client || call->error.retry_after_s == 0)
+    const unsigned retry_after_s = td_problem_retry_after_s(&call->error);
+    if (!call->client || retry_after_s == 0)
         return;
     const int64_t now = td_now_ns();
-    const int64_t delay =
-        td_refusals_record(&call->client->refused, now, call->error.retry_after_s);
+    const int64_t delay = td_refusals_record(&call->client->refused, now, retry_after_s);
     if (delay > 0)
         call->refusal_due_ns =
             now + delay; /* maybe after its deadline: else a short one would exempt it */

@@ -5,12 +5,12 @@
 #ifndef TD_SERVER_CALLS_SERVICES_H
 #define TD_SERVER_CALLS_SERVICES_H
 
+#include "server/auth/tls.h"
+#include "server/auth/tokens.h"
 #include "server/clients/connections.h"
 #include "server/compression/kept.h"
 #include "server/config/config.h"
 #include "server/devices/devices.h"
-#include "server/guard/tls.h"
-#include "server/guard/tokens.h"
 #include "server/memory/buffer_pool.h"
 #include "server/memory/reserve.h"
 #include "server/memory/shared_memory.h"

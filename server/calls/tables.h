@@ -17,7 +17,7 @@
 #ifndef TD_SERVER_CALLS_TABLES_H
 #define TD_SERVER_CALLS_TABLES_H
 
-#include "server/guard/access.h"
+#include "server/auth/access.h"
 #include "server/store/store.h"
 #include "server/store/table_name.h"
 

@@ -1,7 +1,7 @@
 #include "server/check/check.h"
 
+#include "server/auth/token_file.h"
 #include "server/config/read_error.h"
-#include "server/guard/token_file.h"
 #include "server/http/capacity.h"
 #include "server/http/listener.h"
 #include "server/memory/buffer_pool.h"

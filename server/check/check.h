@@ -11,8 +11,8 @@
 #ifndef TD_SERVER_CHECK_CHECK_H
 #define TD_SERVER_CHECK_CHECK_H
 
+#include "server/auth/tokens.h"
 #include "server/config/config.h"
-#include "server/guard/tokens.h"
 #include "server/observe/log.h"
 
 #include <stdio.h>

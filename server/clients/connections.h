@@ -29,8 +29,8 @@
 #ifndef TD_SERVER_CLIENTS_CONNECTIONS_H
 #define TD_SERVER_CLIENTS_CONNECTIONS_H
 
+#include "server/auth/tokens.h"
 #include "server/clients/clients.h"
-#include "server/guard/tokens.h"
 #include "server/memory/buffer_pool.h"
 
 #include <stdatomic.h>

@@ -5,9 +5,9 @@
 #ifndef TD_SERVER_HTTP_CAPACITY_H
 #define TD_SERVER_HTTP_CAPACITY_H
 
+#include "server/auth/tls.h"
 #include "server/clients/connections.h"
 #include "server/config/config.h"
-#include "server/guard/tls.h"
 #include "server/observe/log.h"
 
 struct td_capacity {

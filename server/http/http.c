@@ -124,7 +124,6 @@ static td_status check_restriction(struct td_call *call, const struct td_connect
                      limits->open);
         err->limit = (uint64_t)limits->open;
     }
-    err->retry_after_s = 1;
     return err->status;
 }
 

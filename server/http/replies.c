@@ -1,5 +1,6 @@
 #include "server/http/replies.h"
 
+#include "api/message/problem.h"
 #include "server/calls/services.h"
 #include "server/http/authorize.h"
 #include "server/http/origin.h"
@@ -31,8 +32,9 @@ static void add_error_headers(const struct td_call *call, struct headed *headed)
     if (call->error.status == TD_UNSUPPORTED_MEDIA_TYPE &&
         strcmp(call->error.attribute, "Content-Encoding") == 0)
         add_header(headed, "Accept-Encoding", "gzip, deflate");
-    if (call->error.retry_after_s) {
-        snprintf(text, sizeof text, "%u", call->error.retry_after_s);
+    const unsigned retry_after_s = td_problem_retry_after_s(&call->error);
+    if (retry_after_s > 0) {
+        snprintf(text, sizeof text, "%u", retry_after_s);
         add_header(headed, "Retry-After", text);
     }
 }

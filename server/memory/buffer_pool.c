@@ -11,8 +11,7 @@
 enum {
     SMALLEST_SHIFT = 14, /* 16 KiB: every class is whole pages, and all mapped bytes are counted */
     STEPS = 4,           /* classes per power of two */
-    N_CLASSES = (46 - SMALLEST_SHIFT) * STEPS,
-    RETRY_AFTER_S = 1
+    N_CLASSES = (46 - SMALLEST_SHIFT) * STEPS
 };
 
 /* Buffers of at least this size use huge pages: 512 times fewer faults on the first touch. */
@@ -117,13 +116,10 @@ static td_status refuse(const struct td_buffer_pool *pool, uint64_t bytes, uint6
 {
     if (bytes > pool->limit)
         return refuse_large(pool, bytes, err);
-    td_error_set(err, TD_MEMORY_EXHAUSTED,
-                 "%llu bytes are needed, but other requests use %llu of the budget of %llu bytes",
-                 (unsigned long long)bytes, (unsigned long long)in_use,
-                 (unsigned long long)pool->limit);
-    if (err)
-        err->retry_after_s = RETRY_AFTER_S;
-    return TD_MEMORY_EXHAUSTED;
+    return td_error_set(
+        err, TD_MEMORY_EXHAUSTED,
+        "%llu bytes are needed, but other requests use %llu of the budget of %llu bytes",
+        (unsigned long long)bytes, (unsigned long long)in_use, (unsigned long long)pool->limit);
 }
 
 static uint64_t in_use_of(struct td_buffer_pool *pool)

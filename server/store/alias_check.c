@@ -1,7 +1,7 @@
 #include "server/store/alias_check.h"
 
 #include "api/text/sorted_names.h"
-#include "server/guard/access.h"
+#include "server/auth/access.h"
 #include "server/store/entries.h"
 #include "server/store/state.h"
 

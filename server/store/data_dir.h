@@ -37,8 +37,8 @@
  *            successful fsync of the folder, a power failure may leave either state, each file of
  *            it complete.
  * Errors     RESOURCE_LIMIT (disk_bytes) for a full disk or an exceeded quota, FORBIDDEN for
- *            missing permissions, DEVICE_UNAVAILABLE for any other I/O error, DATA_DIR_LOCKED with
- *            retry_after_s while another process holds the lock; all name the file and the reason.
+ *            missing permissions, DEVICE_UNAVAILABLE for any other I/O error, DATA_DIR_LOCKED
+ *            while another process holds the lock; all name the file and the reason.
  * Threads    Any. Callers serialize writes of the same name; list, stat, load and refresh are for
  *            one thread at a time. */
 #ifndef TD_SERVER_STORE_DATA_DIR_H
@@ -155,8 +155,6 @@ TD_MUST_CHECK td_status td_data_join_keys(struct td_data_content *table,
 
 /* Whether changes are possible as far as the lock is concerned. */
 bool td_data_dir_is_locked(struct td_data_dir *dir);
-
-enum { TD_DATA_LOCK_RETRY_S = 1 }; /* how often to try for the lock */
 
 /* The error of changing the file of a name without the lock. */
 TD_MUST_CHECK td_status td_data_dir_check_change(struct td_data_dir *dir, const char *name,

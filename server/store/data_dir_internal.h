@@ -81,7 +81,7 @@ void td_data_hold(struct td_data_dir *dir);
 void td_data_release(struct td_data_dir *dir);
 
 /* Whether a held folder may be changed: an error for a file, or one of `bytes`. DATA_DIR_LOCKED
- * with retry_after_s while another process holds the lock; other errors as td_data_disk_error. */
+ * while another process holds the lock; other errors as td_data_disk_error. */
 TD_MUST_CHECK td_status td_data_check_lock(struct td_data_dir *dir, const char *file,
                                            uint64_t bytes, struct td_error *err);
 

@@ -218,11 +218,8 @@ td_status td_data_check_lock(struct td_data_dir *dir, const char *file, uint64_t
         return td_data_disk_error(dir, file, folder->reason, bytes, err);
     if (folder->holder > 0)
         snprintf(holder, sizeof holder, "process %ld", folder->holder);
-    td_error_set(err, TD_DATA_DIR_LOCKED, "%s cannot be changed: the data folder is locked by %s",
-                 file, holder);
-    if (err)
-        err->retry_after_s = TD_DATA_LOCK_RETRY_S;
-    return TD_DATA_DIR_LOCKED;
+    return td_error_set(err, TD_DATA_DIR_LOCKED,
+                        "%s cannot be changed: the data folder is locked by %s", file, holder);
 }
 
 bool td_data_dir_is_locked(struct td_data_dir *dir)

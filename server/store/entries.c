@@ -3,7 +3,7 @@
 #include "api/text/sorted_names.h"
 #include "api/text/suggest.h"
 #include "kernels/name.h"
-#include "server/guard/access.h"
+#include "server/auth/access.h"
 #include "server/observe/clock.h"
 #include "server/store/alias_table.h"
 #include "server/store/known_files.h"

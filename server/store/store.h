@@ -25,8 +25,8 @@
  *            quota only with the offsets of strings, which are in memory; a tensor persisted by an
  *            update stays in memory for the next update.
  * Lock       One process changes a data folder: the one that holds its lock. Others serve its
- *            files; a PUT, update or DELETE that would change it is DATA_DIR_LOCKED with
- *            retry_after_s until they get the lock (td_store_retry_lock, td_store_rescan). Without
+ *            files; a PUT, update or DELETE that would change it is DATA_DIR_LOCKED
+ *            until they get the lock (td_store_retry_lock, td_store_rescan). Without
  *            permission to lock the folder such a change is FORBIDDEN.
  * Truncation A mapped file that is truncated reads as zeros. A version made from such data is
  *            discarded before it is published; td_store_check reports it to a caller that sends it.

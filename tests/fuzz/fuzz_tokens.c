@@ -1,7 +1,7 @@
 /* fuzz_tokens.c - files of --token-file.
  *
  * Input    The file. */
-#include "server/guard/token_file.h"
+#include "server/auth/token_file.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <ctype.h>

@@ -285,3 +285,18 @@ TD_TEST(other_slugs_have_no_page)
     ck_assert_int_eq(td_problem_from_slug("internal-", 9), TD_OK);
     ck_assert_int_eq(td_problem_from_slug("no-problem", 10), TD_OK);
 }
+
+/* A client waits where the reason is over soon, and as long as the queue takes. */
+TD_TEST(the_time_to_wait_is_that_of_the_error_or_of_its_code)
+{
+    static const td_status waits[] = { TD_CLIENT_LIMIT, TD_CONNECTION_LIMIT, TD_MEMORY_EXHAUSTED,
+                                       TD_DATA_DIR_LOCKED };
+    err = (struct td_error){ .status = TD_QUEUE_FULL, .retry_after_s = 7 };
+    ck_assert_uint_eq(td_problem_retry_after_s(&err), 7);
+    for (size_t i = 0; i < sizeof waits / sizeof *waits; i++) {
+        err = (struct td_error){ .status = waits[i] };
+        ck_assert_uint_eq(td_problem_retry_after_s(&err), 1);
+    }
+    err = (struct td_error){ .status = TD_INDEX_OUT_OF_BOUNDS };
+    ck_assert_uint_eq(td_problem_retry_after_s(&err), 0);
+}

@@ -1,3 +1,4 @@
+#include "api/message/problem.h"
 #include "server/calls/client_limits.h"
 #include "server/calls/scheduler.h"
 #include "tests/server/calls/setup.h"
@@ -41,7 +42,7 @@ TD_TEST(the_memory_of_a_clients_calls_has_a_limit)
     ck_assert_str_eq(second.error.resource, "memory_bytes");
     ck_assert_uint_eq(second.error.needed, 101);
     ck_assert_uint_eq(second.error.limit, LIMIT);
-    ck_assert_uint_eq(second.error.retry_after_s, 1);
+    ck_assert_uint_eq(td_problem_retry_after_s(&second.error), 1);
     ck_assert(charge(&second, 40));
     td_client_limits_discharge(&first);
     ck_assert(charge(&second, TOO_MUCH)); /* the only one may exceed the limit */
@@ -122,7 +123,7 @@ TD_TEST(the_queued_and_running_calls_of_a_client_have_a_limit)
         if (i != 2)
             td_schedule_submit(calls[i]);
     }
-    ck_assert_uint_ge(calls[2]->error.retry_after_s, 1);
+    ck_assert_uint_ge(td_problem_retry_after_s(&calls[2]->error), 1);
     ck_assert_str_eq(calls[2]->error.resource, "requests");
     expect_reply(calls[2], 429, "the most that --client-requests allows");
     release_worker();

@@ -1,5 +1,6 @@
 #include "api/codec.h"
 #include "api/message/attrs.h"
+#include "api/message/problem.h"
 #include "server/calls/op_task.h"
 #include "server/calls/scheduler.h"
 #include "server/memory/fault_guard.h"
@@ -121,7 +122,7 @@ TD_TEST(an_output_without_free_memory_can_be_retried)
     struct td_call *call = call_of(body);
     run_call(call);
     ck_assert_int_eq(call->error.status, TD_MEMORY_EXHAUSTED);
-    ck_assert_uint_ge(call->error.retry_after_s, 1);
+    ck_assert_uint_ge(td_problem_retry_after_s(&call->error), 1);
     ck_assert_int_eq(call->times.compute, 0); /* nothing was computed */
     expect_reply(call, 503, "MEMORY_EXHAUSTED");
     td_call_free(call);

@@ -282,13 +282,12 @@ TD_TEST_LOOP(a_request_above_the_limit_is_a_resource_limit, 0, 5)
     td_buffer_pool_free(pool);
 }
 
-TD_TEST(a_request_that_does_not_fit_now_is_memory_exhausted_with_a_retry)
+TD_TEST(a_request_that_does_not_fit_now_is_memory_exhausted)
 {
     struct td_buffer_pool *pool = td_buffer_pool_new(MIB, MIB);
     struct td_buffer *others = take(pool, 768 * KIB);
     const struct td_error err = refused(pool, 512 * KIB);
     ck_assert_int_eq(err.status, TD_MEMORY_EXHAUSTED);
-    ck_assert_uint_ge(err.retry_after_s, 1);
     expect_stats(pool, 768 * KIB, 0);
     td_buffer_unref(others);
     take_and_release(pool, 512 * KIB);

@@ -10,8 +10,8 @@
  * Threads    open, reload, free: one thread. The rest: any.
  * Errors     One sentence with the option and the file.
  * Source     RFC 8446, RFC 5246; by GnuTLS. */
-#ifndef TD_SERVER_GUARD_TLS_H
-#define TD_SERVER_GUARD_TLS_H
+#ifndef TD_SERVER_AUTH_TLS_H
+#define TD_SERVER_AUTH_TLS_H
 
 #include "kernels/status.h"
 

@@ -6,8 +6,8 @@
  * Threads    Reentrant.
  * Errors     FORBIDDEN, which names the role or the table and does not depend on which tables
  *            exist. */
-#ifndef TD_SERVER_GUARD_ACCESS_H
-#define TD_SERVER_GUARD_ACCESS_H
+#ifndef TD_SERVER_AUTH_ACCESS_H
+#define TD_SERVER_AUTH_ACCESS_H
 
 #include "kernels/status.h"
 

@@ -1,6 +1,6 @@
-#include "server/guard/tls.h"
+#include "server/auth/tls.h"
 
-#include "server/guard/secret_file.h"
+#include "server/auth/secret_file.h"
 
 #include <gnutls/gnutls.h>
 #include <gnutls/x509.h>

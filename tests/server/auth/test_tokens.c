@@ -1,5 +1,5 @@
-#include "server/guard/token_file.h"
-#include "server/guard/tokens.h"
+#include "server/auth/token_file.h"
+#include "server/auth/tokens.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 

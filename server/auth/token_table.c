@@ -1,4 +1,4 @@
-#include "server/guard/token_table.h"
+#include "server/auth/token_table.h"
 
 #include <nettle/memops.h>
 #include <nettle/version.h>

@@ -1,4 +1,4 @@
-#include "server/guard/access.h"
+#include "server/auth/access.h"
 
 #include "kernels/name.h"
 

@@ -1,6 +1,6 @@
-#include "server/guard/tokens.h"
+#include "server/auth/tokens.h"
 
-#include "server/guard/token_file.h"
+#include "server/auth/token_file.h"
 
 #include <nettle/memops.h>
 

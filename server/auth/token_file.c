@@ -1,7 +1,7 @@
-#include "server/guard/token_file.h"
+#include "server/auth/token_file.h"
 
 #include "api/text/unicode_name.h"
-#include "server/guard/secret_file.h"
+#include "server/auth/secret_file.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "server/guard/secret_file.h"
+#include "server/auth/secret_file.h"
 
 #include "server/config/read_error.h"
 

@@ -2,10 +2,10 @@
  *
  * Ownership  A pass holds a reference to its table and the text of a token, which is wiped.
  * Threads    open, reload, free: one thread. The rest: any, each pass one at a time. */
-#ifndef TD_SERVER_GUARD_TOKENS_H
-#define TD_SERVER_GUARD_TOKENS_H
+#ifndef TD_SERVER_AUTH_TOKENS_H
+#define TD_SERVER_AUTH_TOKENS_H
 
-#include "server/guard/token_table.h"
+#include "server/auth/token_table.h"
 
 struct td_tokens;
 

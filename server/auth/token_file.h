@@ -12,10 +12,10 @@
  *            line, TD_TOKEN_FILE of a file, which must be a regular one. A file without a token is
  *            an error: it may be one that is being written.
  * Errors     One sentence with the file and the line, and no part of a token. */
-#ifndef TD_SERVER_GUARD_TOKEN_FILE_H
-#define TD_SERVER_GUARD_TOKEN_FILE_H
+#ifndef TD_SERVER_AUTH_TOKEN_FILE_H
+#define TD_SERVER_AUTH_TOKEN_FILE_H
 
-#include "server/guard/token_table.h"
+#include "server/auth/token_table.h"
 
 enum {
     TD_TOKEN_LEAST = 16,

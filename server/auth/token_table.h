@@ -6,10 +6,10 @@
  * Ownership  Shared, by references. What it held is wiped when it is freed.
  * Threads    A sealed table: any.
  * Cost       find: two blocks of SHA-256 and a binary search. */
-#ifndef TD_SERVER_GUARD_TOKEN_TABLE_H
-#define TD_SERVER_GUARD_TOKEN_TABLE_H
+#ifndef TD_SERVER_AUTH_TOKEN_TABLE_H
+#define TD_SERVER_AUTH_TOKEN_TABLE_H
 
-#include "server/guard/access.h"
+#include "server/auth/access.h"
 
 #include <nettle/hmac.h>
 

@@ -4,8 +4,8 @@
  * Ownership  td_secret_free wipes the bytes before it frees them.
  * Threads    Any.
  * Errors     One sentence: "OPTION: cannot read PATH: reason". */
-#ifndef TD_SERVER_GUARD_SECRET_FILE_H
-#define TD_SERVER_GUARD_SECRET_FILE_H
+#ifndef TD_SERVER_AUTH_SECRET_FILE_H
+#define TD_SERVER_AUTH_SECRET_FILE_H
 
 #include "kernels/status.h"
 
