@@ -671,6 +671,25 @@ static td_status align_inputs(const struct td_op *op, struct td_op_args *args,
     return TD_OK;
 }
 
+td_status td_op_outputs(struct td_op_args *args, int n, struct td_arena *arena,
+                        struct td_error *err)
+{
+    struct td_error local;
+    if (!err)
+        err = &local;
+    args->outputs = td_arena_alloc(arena, (size_t)n, sizeof(args->outputs[0]), err);
+    args->n_outputs = args->outputs ? n : 0;
+    return args->outputs ? TD_OK : err->status;
+}
+
+td_status td_op_output(struct td_op_args *args, td_dtype dtype, const struct td_shape *shape,
+                       struct td_arena *arena, struct td_error *err)
+{
+    const td_status status = td_op_outputs(args, 1, arena, err);
+    return status == TD_OK ? td_tensor_describe(&args->outputs[0], "output", dtype, shape, err)
+                           : status;
+}
+
 td_status td_op_infer(const struct td_op *op, struct td_op_args *args, struct td_arena *arena,
                       struct td_error *err)
 {

@@ -309,6 +309,14 @@ bool td_op_attr_copy(const struct td_attr_spec *attr, const struct td_op_args *f
 TD_MUST_CHECK td_status td_op_check(const struct td_op *op, const struct td_op_args *args,
                                     struct td_error *err);
 
+/* For infer: td_op_outputs allocates n outputs in the arena, which infer describes then;
+ * td_op_output also describes the only one, with the errors of td_tensor_describe. */
+TD_MUST_CHECK td_status td_op_outputs(struct td_op_args *args, int n, struct td_arena *arena,
+                                      struct td_error *err);
+TD_MUST_CHECK td_status td_op_output(struct td_op_args *args, td_dtype dtype,
+                                     const struct td_shape *shape, struct td_arena *arena,
+                                     struct td_error *err);
+
 /* Widens keys of int32 and uint32 (key_dtype.h), then td_op_check, then aligns the inputs whose
  * values are read, then op->infer. */
 TD_MUST_CHECK td_status td_op_infer(const struct td_op *op, struct td_op_args *args,

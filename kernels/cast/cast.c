@@ -17,15 +17,7 @@ static td_dtype dtype_of(const struct td_op_args *args)
 
 static td_status infer(struct td_op_args *args, struct td_arena *arena, struct td_error *err)
 {
-    struct td_error local;
-    if (!err)
-        err = &local;
-    args->outputs = td_arena_alloc(arena, 1, sizeof(args->outputs[0]), err);
-    if (!args->outputs)
-        return err->status;
-    args->n_outputs = 1;
-    return td_tensor_describe(&args->outputs[0], "output", dtype_of(args),
-                              &args->inputs[0].tensors[0].shape, err);
+    return td_op_output(args, dtype_of(args), &args->inputs[0].tensors[0].shape, arena, err);
 }
 
 static struct td_cost cost(const struct td_op_args *args)

@@ -103,8 +103,7 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
         return status;
     struct plan *plan = td_arena_alloc(arena, 1, sizeof(*plan), err);
     int64_t *start = td_arena_alloc(arena, (size_t)inputs->count + 1, sizeof(start[0]), err);
-    args->outputs = td_arena_alloc(arena, 1, sizeof(args->outputs[0]), err);
-    if (!plan || !start || !args->outputs)
+    if (!plan || !start)
         return err->status;
     status = place_inputs(inputs, axis, start, err);
     if (status != TD_OK)
@@ -113,8 +112,7 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
     shape.dim[axis] = start[inputs->count];
     *plan = (struct plan){ .start = start, .count = inputs->count };
     args->plan = plan;
-    args->n_outputs = 1;
-    status = td_tensor_describe(&args->outputs[0], "output", inputs->tensors[0].dtype, &shape, err);
+    status = td_op_output(args, inputs->tensors[0].dtype, &shape, arena, err);
     if (status != TD_OK || args->outputs[0].numel == 0)
         return status;
     /* Factors of the output's element count, so neither overflows. */

@@ -48,9 +48,6 @@ static td_status check_shift(const struct td_op_args *args, struct td_error *err
 static td_status infer(struct td_op_args *args, struct td_arena *arena, struct td_error *err)
 {
     struct td_dequantize_attrs attrs;
-    struct td_error local;
-    if (!err)
-        err = &local;
     memcpy(&attrs, args->attrs, sizeof(attrs));
     td_status status = check_shift(args, err);
     if (status == TD_OK)
@@ -59,14 +56,9 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
         status = check_shape(args, OFFSET, "offset", err);
     if (status == TD_OK)
         status = check_shape(args, ZERO_POINT, "zero_point", err);
-    if (status != TD_OK)
-        return status;
-    args->outputs = td_arena_alloc(arena, 1, sizeof(args->outputs[0]), err);
-    if (!args->outputs)
-        return err->status;
-    args->n_outputs = 1;
-    return td_tensor_describe(&args->outputs[0], "output", attrs.dtype, &input(args, PARAMS)->shape,
-                              err);
+    return status == TD_OK
+               ? td_op_output(args, attrs.dtype, &input(args, PARAMS)->shape, arena, err)
+               : status;
 }
 
 static struct td_cost cost(const struct td_op_args *args)

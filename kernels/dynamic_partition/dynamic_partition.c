@@ -169,10 +169,11 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
     const struct td_dynamic_partition_geometry geometry = td_dynamic_partition_geometry(args);
     const int64_t n = geometry.n_partitions;
     int64_t *total = td_arena_alloc(arena, (size_t)n, sizeof(total[0]), err);
-    struct td_tensor *outputs = td_arena_alloc(arena, (size_t)n, sizeof(outputs[0]), err);
-    if (!total || !outputs)
+    if (!total)
         return err->status;
-    status = make_plan(args, &geometry, arena, total, err);
+    status = td_op_outputs(args, (int)n, arena, err);
+    if (status == TD_OK)
+        status = make_plan(args, &geometry, arena, total, err);
     if (status != TD_OK)
         return status;
     /* Checks the size of an output with all rows, then describes each output with its own. */
@@ -183,13 +184,12 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
     if (status != TD_OK)
         return status;
     for (int64_t p = 0; p < n; p++) {
-        outputs[p] = all;
-        outputs[p].shape.dim[0] = total[p];
-        outputs[p].numel = total[p] * geometry.row_numel;
-        outputs[p].bytes = (size_t)total[p] * geometry.row_bytes;
+        struct td_tensor *output = &args->outputs[p];
+        *output = all;
+        output->shape.dim[0] = total[p];
+        output->numel = total[p] * geometry.row_numel;
+        output->bytes = (size_t)total[p] * geometry.row_bytes;
     }
-    args->outputs = outputs;
-    args->n_outputs = (int)n;
     return TD_OK;
 }
 

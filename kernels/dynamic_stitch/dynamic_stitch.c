@@ -179,19 +179,8 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
     struct td_shape shape = { .rank = 1, .dim = { largest + 1 } };
     (void)td_shape_append(&shape, &data0->shape, depth0, data0->shape.rank);
 
-    struct td_tensor output;
-    status = td_tensor_describe(&output, "output", data0->dtype, &shape, err);
-    if (status != TD_OK)
-        return status;
-    status = make_geometry(args, &output, arena, err);
-    if (status != TD_OK)
-        return status;
-    args->outputs = td_arena_alloc(arena, 1, sizeof(output), err);
-    if (!args->outputs)
-        return err->status;
-    args->outputs[0] = output;
-    args->n_outputs = 1;
-    return TD_OK;
+    status = td_op_output(args, data0->dtype, &shape, arena, err);
+    return status == TD_OK ? make_geometry(args, &args->outputs[0], arena, err) : status;
 }
 
 static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_error *err)

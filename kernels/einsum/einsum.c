@@ -18,8 +18,7 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
     memcpy(&attrs, args->attrs, sizeof(attrs));
     const struct td_shape **shapes =
         td_arena_alloc(arena, (size_t)inputs->count, sizeof(*shapes), err);
-    args->outputs = td_arena_alloc(arena, 1, sizeof(*args->outputs), err);
-    if (!shapes || !args->outputs)
+    if (!shapes)
         return TD_MEMORY_EXHAUSTED;
     for (int i = 0; i < inputs->count; i++)
         shapes[i] = &inputs->tensors[i].shape;
@@ -29,9 +28,7 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
     if (status != TD_OK)
         return status;
     args->plan = plan;
-    args->n_outputs = 1;
-    return td_tensor_describe(&args->outputs[0], "output", plan->dtype,
-                              &plan->equation->output_shape, err);
+    return td_op_output(args, plan->dtype, &plan->equation->output_shape, arena, err);
 }
 
 static struct td_cost cost(const struct td_op_args *args)

@@ -331,11 +331,7 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
         return status;
     if (td_embedding_bag_attrs(args).layout == TD_BAG_BYTE_ROWWISE)
         shape.dim[1] -= TD_BAG_TRAILER;
-    args->outputs = td_arena_alloc(arena, 1, sizeof(args->outputs[0]), err);
-    if (!args->outputs)
-        return err->status;
-    args->n_outputs = 1;
-    return td_tensor_describe(&args->outputs[0], "output", output_dtype(args), &shape, err);
+    return td_op_output(args, output_dtype(args), &shape, arena, err);
 }
 
 /* ---- Cost -------------------------------------------------------------------------------- */

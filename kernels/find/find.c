@@ -10,17 +10,9 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
 {
     const struct td_tensor *keys = args->inputs[KEYS].tensors;
     const struct td_tensor *queries = args->inputs[QUERIES].tensors;
-    struct td_error local;
-    if (!err)
-        err = &local;
-    td_status status = td_key_search_check(keys, "keys", err);
-    if (status != TD_OK)
-        return status;
-    args->outputs = td_arena_alloc(arena, 1, sizeof(args->outputs[0]), err);
-    if (!args->outputs)
-        return err->status;
-    args->n_outputs = 1;
-    return td_tensor_describe(args->outputs, "output", TD_DTYPE_INT64, &queries->shape, err);
+    const td_status status = td_key_search_check(keys, "keys", err);
+    return status == TD_OK ? td_op_output(args, TD_DTYPE_INT64, &queries->shape, arena, err)
+                           : status;
 }
 
 static struct td_cost cost(const struct td_op_args *args)

@@ -112,21 +112,14 @@ static td_status describe(const struct td_op_args *args, struct td_tensor *outpu
 static td_status infer(struct td_op_args *args, struct td_arena *arena, struct td_error *err)
 {
     const struct td_shape *params = &args->inputs[TD_LOOKUP_PARAMS].tensors->shape;
-    struct td_error local;
-    if (!err)
-        err = &local;
     if (params->rank == 0)
         return td_gathering_refuse_scalar("params", err);
     td_status status = check_keys(params, args->inputs[TD_LOOKUP_KEYS].tensors, err);
     if (status == TD_OK)
         status = check_default(args, missing_of(args), err);
-    if (status != TD_OK)
-        return status;
-    args->outputs = td_arena_alloc(arena, OUTPUTS, sizeof(args->outputs[0]), err);
-    if (!args->outputs)
-        return err->status;
-    args->n_outputs = OUTPUTS;
-    return describe(args, args->outputs, err);
+    if (status == TD_OK)
+        status = td_op_outputs(args, OUTPUTS, arena, err);
+    return status == TD_OK ? describe(args, args->outputs, err) : status;
 }
 
 /* ---- Cost -------------------------------------------------------------------------------- */

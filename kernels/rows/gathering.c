@@ -95,19 +95,7 @@ td_status td_gathering_output(struct td_op_args *args, td_dtype dtype,
     for (int i = 0; i < n_parts; i++)
         (void)td_shape_append(&shape, parts[i].shape, parts[i].begin, parts[i].end);
 
-    struct td_tensor output;
-    td_status status = td_tensor_describe(&output, "output", dtype, &shape, err);
-    if (status != TD_OK)
-        return status;
-    struct td_error local;
-    if (!err)
-        err = &local;
-    args->outputs = td_arena_alloc(arena, 1, sizeof(output), err);
-    if (!args->outputs)
-        return err->status;
-    args->outputs[0] = output;
-    args->n_outputs = 1;
-    return TD_OK;
+    return td_op_output(args, dtype, &shape, arena, err);
 }
 
 /* a * b / c, c > 0, at most 1e18; in floating point, since it is an estimate. */

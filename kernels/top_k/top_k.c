@@ -203,16 +203,15 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
     td_status status = check(args, err);
     if (status != TD_OK)
         return status;
-    struct td_tensor *outputs = td_arena_alloc(arena, OUTPUTS, sizeof(outputs[0]), err);
-    if (!outputs)
-        return err->status;
+    status = td_op_outputs(args, OUTPUTS, arena, err);
+    if (status != TD_OK)
+        return status;
+    struct td_tensor *outputs = args->outputs;
     struct td_shape shape = x->shape;
     shape.dim[axis_of(args)] = attrs_of(args).k;
     status = td_tensor_describe(&outputs[VALUES], "values", x->dtype, &shape, err);
     if (status == TD_OK)
         status = td_tensor_describe(&outputs[INDICES], "indices", TD_DTYPE_INT32, &shape, err);
-    args->outputs = outputs;
-    args->n_outputs = OUTPUTS;
     return status;
 }
 
