@@ -334,6 +334,8 @@ static td_status refuse_dtype(const struct td_op *op, const struct td_op_args *a
                  tensor_name(spec, element, name), td_dtype_info(tensor->dtype)->name, accepted);
     if (other)
         td_error_hint(err, "%s and %s seem to be exchanged", spec->name, other->name);
+    else if (spec->role == TD_ROLE_KEY && tensor->dtype == TD_DTYPE_BOOL)
+        td_error_hint(err, "a mask has no keys; the positions at which it is true are row numbers");
     else if (spec->part == TD_ROW_PART_QUERY && tensor->dtype == TD_DTYPE_BOOL)
         td_error_hint(err, "of a mask give the positions at which it is true");
     else if (spec->role == TD_ROLE_INDEX && tensor->dtype == TD_DTYPE_BOOL)

@@ -142,11 +142,14 @@ static td_status check_keys(struct td_call *call)
                      "as %s",
                      call->op->inputs[0].name, call->op->inputs[call->request.row_input].name);
     else if (keys->dtype != table->keys->dtype)
-        td_error_set(err, TD_UNSUPPORTED_DTYPE,
-                     "keys have dtype %s, but the keys of the table have dtype %s; give them as "
-                     "%s",
-                     td_dtype_info(keys->dtype)->name, td_dtype_info(table->keys->dtype)->name,
-                     td_dtype_info(table->keys->dtype)->name);
+        td_error_set(
+            err, TD_UNSUPPORTED_DTYPE,
+            keys->dtype == TD_DTYPE_BOOL
+                ? "keys have dtype %s, but the keys of the table have dtype %s; a mask has "
+                  "no keys: the positions at which it is true are row numbers"
+                : "keys have dtype %s, but the keys of the table have dtype %s; give them "
+                  "as that",
+            td_dtype_info(keys->dtype)->name, td_dtype_info(table->keys->dtype)->name);
     else
         return TD_OK;
     return td_error_at_input(err, err->status, "%s", keys_name(call));

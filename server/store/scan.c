@@ -231,6 +231,10 @@ static bool drop_tensor(const struct file_scan *scan, const char *name)
             td_store_drop(scan->store, name);
             scan->report->removed++;
         }
+    } else if (current && scan->vanished && !current->persisted) {
+        td_scan_report_skip(scan->report, TD_LOG_WARN, scan->file, name,
+                            "the file is gone, and the tensor has content that no file has: it is "
+                            "served from memory until a restart or a DELETE");
     }
     td_buffer_unref(current ? &current->base : NULL);
     return ok;

@@ -382,3 +382,22 @@ def test_errors_about_keys_name_the_argument(client, using, daemon):
     with pytest.raises(TypeError, match=r"inputs\[0\]: tensord.Keys; pass the rows of these keys: table\[KEYS\], or client.gather"):
         client.einsum("vd,d->v", tensord.Keys(["a"]), [1.0])
     client.tables["named"].delete()
+
+
+def test_a_mask_is_no_list_of_keys(client):
+    """Made integers, as an error about dtypes may suggest, it would be the keys 0 and 1."""
+    table = client.tables["masked"]
+    table.put([[1.5], [2]], keys=np.array([1, 0]))
+    for mask in np.array([True, False]), [True, False]:
+        with pytest.raises(TypeError, match=r"^keys: a mask, which has none; iloc\[numpy.flatnonzero\(mask\)\] has its rows$"):
+            table.loc[mask]
+    with pytest.raises(tensord.UnsupportedDtype, match="a mask has no keys; the positions at which it is true are row numbers"):
+        table.remove(np.array([True]))
+    table.delete()
+
+
+def test_keys_for_a_table_without_keys_lead_to_row_numbers(client):
+    client.tables["keyless"].put([[1.5], [2]])
+    with pytest.raises(tensord.InvalidArgument, match=r"has no keys to find rows by; row numbers are for table.iloc\[...\], or lookup --rows, or set keys"):
+        client.tables["keyless"].by_key([0])
+    client.tables["keyless"].delete()

@@ -66,6 +66,24 @@ TD_TEST(a_rescan_warns_of_what_was_in_memory_alone)
     td_store_free(store);
 }
 
+TD_TEST(a_file_that_is_gone_below_changes_in_memory_is_told)
+{
+    struct td_error err;
+    const struct td_tensor mine = tensor("int32[1] 7");
+    put_npy("a.npy", 1, 4);
+    struct td_store *store = open_folder();
+    ck_assert_int_eq(put_tensor(store, "a", &mine, false, &err), TD_OK);
+    unlink(path_of("a.npy"));
+    (void)logged();
+    td_store_rescan(store);
+    expect_once(logged_with_scans(),
+                " warn table_skipped file=a.npy tensor=a reason=\"the file is gone, ");
+    expect_names(store, "a");
+    td_store_rescan(store);
+    ck_assert_int_eq(count_of(logged_with_scans(), "table_skipped"), 0);
+    td_store_free(store);
+}
+
 TD_TEST(a_rescan_reports_each_change)
 {
     put_npy("same.npy", 1, 4);

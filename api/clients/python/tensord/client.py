@@ -262,6 +262,8 @@ class Table:
 
     def by_key(self, keys: Any, *, bounds: Optional[Bounds] = None, timeout: Optional[float] = None) -> Array:
         """the rows of these keys; with bounds="zero" zeros for those that are not there"""
+        if is_mask(keys) and (not isinstance(keys, list) or all(isinstance(one, bool) for one in keys)):
+            raise TypeError("keys: a mask, which has none; iloc[numpy.flatnonzero(mask)] has its rows")
         values = as_input(np.array(keys, dtype=object) if isinstance(keys, str) else keys, "keys")
         with about_keys():
             return self.client.gather(self, Keys(values), bounds=bounds, timeout=timeout)
@@ -308,6 +310,10 @@ class Table:
         return self.client.send(calls.read_call(path), timeout=timeout)
 
 
+def is_mask(which: Any) -> bool:
+    return isinstance(which[0] if isinstance(which, list) and which else which, bool) or getattr(which, "dtype", None) == np.dtype(bool)
+
+
 def refuse_index(which: Any) -> None:
     """table[None], a slice between keys, and table[1, 2]"""
     if which is None:
@@ -316,7 +322,7 @@ def refuse_index(which: Any) -> None:
         raise TypeError("table[...]: table[:] has all rows")
     if isinstance(which, tuple):
         raise TypeError("a table is indexed by one value; table[[1, 2]] are two rows")
-    if isinstance(which[0] if isinstance(which, list) and which else which, bool) or getattr(which, "dtype", None) == np.dtype(bool):
+    if is_mask(which):
         raise TypeError("a table is indexed by row numbers or keys, not by a mask; numpy.flatnonzero(mask) has its row numbers")
     for one in (which.start, which.stop, which.step) if isinstance(which, slice) else ():
         if one is not None and not hasattr(one, "__index__"):
