@@ -94,8 +94,8 @@ static const struct td_problem problems[TD_STATUS_COUNT] = {
     PROBLEM(CLIENT_LIMIT, 429, "Client limit", "client-limit",
             "The client, which is the token, or else the address that the request comes from, has "
             "used its share of the server: `resource` names what it has too much of, `limit` is "
-            "the most that one "
-            "client may have. Try again after the seconds in the Retry-After header."),
+            "the most that one client may have. Try again after the seconds in the Retry-After "
+            "header."),
     PROBLEM(CONNECTION_LIMIT, 503, "Connection limit", "connection-limit",
             "The server has as many connections as it can hold. Until one of them ends, further "
             "ones may only ask for its health. Try again after the seconds in the Retry-After "

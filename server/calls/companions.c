@@ -112,9 +112,9 @@ static td_status check_own_scales(struct td_call *call, const char *input)
     return td_error_at_input(err, TD_INVALID_ARGUMENT, "%s", input);
 }
 
-static bool is_part_name(const char *name)
+/* Whether the name is that of a part; then also the table's. */
+static bool is_part_name(const char *name, char whole[TD_TENSOR_NAME])
 {
-    char whole[TD_TENSOR_NAME];
     for (int i = 0; i < TD_TABLE_PARTS; i++)
         if (td_table_of_part(name, td_table_parts[i], whole))
             return true;
@@ -129,10 +129,10 @@ static td_status check_own(struct td_call *call, int input)
     const struct td_operand *given = &call->request.args.inputs[input];
     const char *name, *own_name;
     uint64_t number, own_number;
-    char ref[REF_TEXT];
+    char ref[REF_TEXT], whole[TD_TENSOR_NAME];
     struct part part;
     if (given->count != 1 || !td_store_identity(given->tensors, &name, &number) ||
-        !is_part_name(name) || find(call, own, &part, NULL) != TD_OK || !part.tensor ||
+        !is_part_name(name, whole) || find(call, own, &part, NULL) != TD_OK || !part.tensor ||
         !td_store_identity(part.tensor, &own_name, &own_number) ||
         (strcmp(own_name, name) == 0 && own_number == number))
         return TD_OK;
@@ -186,11 +186,7 @@ void td_companions_explain(struct td_call *call)
 const char *td_companions_table(struct td_call *call, const char *name)
 {
     char whole[TD_TENSOR_NAME];
-    for (int i = 0; i < TD_TABLE_PARTS; i++) {
-        if (!td_table_of_part(name, td_table_parts[i], whole))
-            continue;
-        struct td_error unused; /* it is for the text of an error */
-        return td_arena_text(&call->arena, whole, strlen(whole), &unused);
-    }
-    return NULL;
+    struct td_error unused; /* it is for the text of an error */
+    return is_part_name(name, whole) ? td_arena_text(&call->arena, whole, strlen(whole), &unused)
+                                     : NULL;
 }

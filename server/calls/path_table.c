@@ -55,8 +55,9 @@ td_status td_path_table_bind(struct td_call *call)
                                   &call->arena, tensor, &call->error);
     if (status == TD_OK) /* errors name the version of an alias, for which the way out holds */
         (void)td_store_identity(tensor, &version, &number);
-    call->request.whole = td_companions_table(call, version);
     call->request.table_has_keys = status == TD_OK && tensor->keys;
+    if (!call->request.table_has_keys) /* for errors, in which it may be named */
+        call->request.whole = td_companions_table(call, version);
     if (status == TD_OK && td_input_is_row_keys(&call->op->inputs[0]))
         status = use_keys(call, version, tensor);
     if (status != TD_OK)

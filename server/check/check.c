@@ -1,5 +1,6 @@
 #include "server/check/check.h"
 
+#include "kernels/name.h"
 #include "server/auth/token_file.h"
 #include "server/config/read_error.h"
 #include "server/http/capacity.h"
@@ -244,7 +245,7 @@ static bool begins_a_name(struct td_store *store, const char *prefix, struct td_
         td_store_list_aliases(store, arena, &aliases, &n_aliases, &err) != TD_OK)
         return true;
     for (int i = 0; i < n_aliases && n_tensors == 0; i++)
-        n_tensors += strncmp(aliases[i].name, prefix, strlen(prefix)) == 0;
+        n_tensors += td_name_begins(prefix, aliases[i].name, strlen(aliases[i].name));
     return n_tensors > 0;
 }
 
