@@ -62,7 +62,7 @@ static bool is_about_shape(const struct td_tensor *tensor, const struct td_error
 
 /* ---- the dtype of another tensor ------------------------------------------------------------- */
 
-void td_json_hint_dtype(struct td_error *err, const char *of, td_dtype dtype)
+void td_json_hint_dtype(struct td_error *err, const char *of, td_dtype dtype, bool resident)
 {
     if (!err || err->status != TD_MALFORMED_REQUEST || !err->has_pointer)
         return;
@@ -70,10 +70,14 @@ void td_json_hint_dtype(struct td_error *err, const char *of, td_dtype dtype)
     const bool is_fraction = strstr(err->message, " is not an int32") != NULL &&
                              (first == '-' || (first >= '0' && first <= '9'));
     td_error_hint(err, "dtype %s is expected, as in %s", td_dtype_info(dtype)->name, of);
-    if (is_fraction)
-        td_error_hint(err,
-                      "without a dtype, numbers without a fraction are int32: to have float32, "
-                      "give %s as {\"dtype\": \"float32\", \"data\": [...]}",
+    if (!is_fraction)
+        return;
+    td_error_hint(err, "without a dtype, numbers without a fraction are int32");
+    if (resident)
+        td_error_hint(err, "to have fractions, put the resident tensor with the dtype float32, or "
+                           "convert it with the op cast and dtype = float64");
+    else
+        td_error_hint(err, "to have float32, give %s as {\"dtype\": \"float32\", \"data\": [...]}",
                       of);
 }
 

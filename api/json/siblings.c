@@ -20,7 +20,7 @@ dtype_for_others(const struct td_input_spec *spec, const struct td_tensor *tenso
 {
     const td_dtype dtype =
         spec->role == TD_ROLE_KEY ? td_key_widened(tensor->dtype, TD_DTYPE_INT64) : tensor->dtype;
-    return (struct td_json_sibling_dtype){ true, dtype, name };
+    return (struct td_json_sibling_dtype){ true, tensor->owner != NULL, dtype, name };
 }
 
 void td_json_siblings_begin(struct td_json_siblings *siblings, const struct td_request *request)
@@ -30,9 +30,11 @@ void td_json_siblings_begin(struct td_json_siblings *siblings, const struct td_r
         const struct td_input_spec *spec = &request->op->inputs[i];
         const struct td_operand *given = &request->args.inputs[i];
         struct td_json_sibling_dtype *of = &siblings->of[spec->role];
-        if (!of->known && spec->one_dtype && given->tensors)
-            *of = dtype_for_others(spec, &given->tensors[0],
-                                   spec->role == TD_ROLE_KEY ? KEYS_OF_TABLE : "the table");
+        if (of->known || !spec->one_dtype || !given->tensors)
+            continue;
+        *of = dtype_for_others(spec, &given->tensors[0],
+                               spec->role == TD_ROLE_KEY ? KEYS_OF_TABLE : "the table");
+        of->resident = false; /* a change of the table could not use a converted copy */
     }
 }
 
@@ -91,15 +93,15 @@ td_status td_json_siblings_read(struct td_json_siblings *siblings, struct td_jso
     if (status == TD_OK && !of->known && !spec->is_used && !is_matrix)
         *of = dtype_for_others(spec, out, spec->name);
     if (status != TD_OK && !typed && as_other)
-        td_json_hint_dtype(source->err, of->name, of->dtype);
+        td_json_hint_dtype(source->err, of->name, of->dtype, of->resident);
     return status;
 }
 
-/* Reads a skipped value with dtype `as`, which is inferred if NULL; `of` names what has this dtype.
- * If it is fixed, a typed tensor has it. */
+/* Reads a skipped value with dtype `as`, which is inferred if NULL; `of` names what has this
+ * dtype. */
 static td_status read_skipped(struct td_json_source *source, struct td_request *request,
                               const struct td_json_sibling *sibling, const td_dtype *as,
-                              const char *of, bool is_fixed)
+                              const struct td_json_sibling_dtype *of)
 {
     const struct td_input_spec *spec = &request->op->inputs[sibling->input];
     const bool called_keys =
@@ -109,7 +111,7 @@ static td_status read_skipped(struct td_json_source *source, struct td_request *
     const struct td_json_path step = { .up = &path, .index = sibling->index };
     struct td_json_skipped value = sibling->value;
     struct td_untyped untyped = td_input_untyped(spec);
-    if (is_fixed)
+    if (of->known)
         untyped.others = 0;
     source->scan = value.scan;
     td_status status =
@@ -121,7 +123,7 @@ static td_status read_skipped(struct td_json_source *source, struct td_request *
     if (status == TD_OK)
         return TD_OK;
     if (as)
-        td_json_hint_dtype(source->err, of, *as);
+        td_json_hint_dtype(source->err, of->name, *as, of->resident);
     return spec->list ? td_error_at_input(source->err, status, "%s[%d]", spec->name, sibling->index)
                       : td_error_at_input(source->err, status, "%s", spec->name);
 }
@@ -195,9 +197,9 @@ static td_status read_role(struct td_json_siblings *siblings, struct td_json_sou
     for (int i = 0; i < siblings->count && status == TD_OK; i++) {
         const struct td_json_sibling *sibling = &siblings->untyped[i];
         if (role_of(request, sibling) == role)
-            status = read_skipped(source, request, sibling,
-                                  accepts(&request->op->inputs[sibling->input], of) ? &dtype : NULL,
-                                  of->name, of->known);
+            status =
+                read_skipped(source, request, sibling,
+                             accepts(&request->op->inputs[sibling->input], of) ? &dtype : NULL, of);
     }
     if (status != TD_OK || of->known || !common_dtype(siblings, request, role, &dtype))
         return status;
@@ -206,7 +208,7 @@ static td_status read_role(struct td_json_siblings *siblings, struct td_json_sou
             is_accepted(request, &siblings->untyped[i]) &&
             tensor_of(request, &siblings->untyped[i])->dtype != dtype)
             status = read_skipped(source, request, &siblings->untyped[i], &dtype,
-                                  "the other values", false);
+                                  &(struct td_json_sibling_dtype){ .name = "the other values" });
     return status;
 }
 
@@ -218,7 +220,9 @@ static void use_keys_of_table(struct td_json_siblings *siblings, const struct td
         const struct td_input_spec *spec = &request->op->inputs[i];
         struct td_json_sibling_dtype *of = &siblings->of[spec->role];
         if (td_input_is_row_keys(spec) && !request->args.inputs[i].tensors && !of->known)
-            *of = (struct td_json_sibling_dtype){ true, table->keys->dtype, KEYS_OF_TABLE };
+            *of = (struct td_json_sibling_dtype){ .known = true,
+                                                  .dtype = table->keys->dtype,
+                                                  .name = KEYS_OF_TABLE };
     }
 }
 

@@ -55,6 +55,8 @@ static const struct component schemas[] = {
       "'checksum':{'enum':['none','pending','verified','damaged']},"
       "'device':{'enum':['cpu','gpu']},'replaced':{'type':'integer'},"
       "'appended':{'type':'integer'},'removed':{'type':'integer'},"
+      "'dropped_keys':{'description':'After a PUT without keys: the number of keys that the "
+      "table had.','type':'integer'},"
       "'ttl_s':{'description':'Seconds after which it disappears.','type':'integer'},"
       "'persisted':{'type':'boolean'}}}" },
     { "DescriptionOrTensor", "{'anyOf':[{'$ref':'#/components/schemas/Description'},"

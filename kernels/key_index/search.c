@@ -210,34 +210,54 @@ td_status td_key_search_all(const struct td_key_search *search, struct td_key_ro
 
 /* ---- The error ----------------------------------------------------------------------------- */
 
-td_status td_key_not_found(struct td_error *err, const char *input, const struct td_tensor *queries,
-                           int64_t first, int64_t n_bad)
+/* A key as text: a string's own bytes, the digits of an integer. */
+struct key_text {
+    const char *text, *quote;
+    size_t length;
+    char digits[24];
+};
+
+static void write_key(const struct td_tensor *keys, int64_t at, struct key_text *out)
+{
+    out->text = out->digits;
+    out->quote = "";
+    if (keys->dtype == TD_DTYPE_STRING) {
+        out->text = (const char *)keys->data + keys->offsets[at];
+        out->length = keys->offsets[at + 1] - keys->offsets[at];
+        out->quote = "\"";
+    } else if (keys->dtype == TD_DTYPE_INT64) {
+        out->length = (size_t)snprintf(out->digits, sizeof(out->digits), "%" PRId64,
+                                       ((const int64_t *)keys->data)[at]);
+    } else {
+        out->length = (size_t)snprintf(out->digits, sizeof(out->digits), "%" PRIu64,
+                                       ((const uint64_t *)keys->data)[at]);
+    }
+}
+
+td_status td_key_not_found(struct td_error *err, const char *input, const struct td_tensor *keys,
+                           const struct td_tensor *queries, int64_t first, int64_t n_bad)
 {
     if (!err)
         return TD_KEY_NOT_FOUND;
-    const bool is_text = queries->dtype == TD_DTYPE_STRING;
     struct td_shape position = { .rank = queries->shape.rank };
-    char place[TD_SHAPE_TEXT] = "", number[24]; /* a scalar has no coordinates */
-    const char *key = number;
-    size_t length;
-    if (is_text) {
-        key = (const char *)queries->data + queries->offsets[first];
-        length = queries->offsets[first + 1] - queries->offsets[first];
-    } else if (queries->dtype == TD_DTYPE_INT64) {
-        length = (size_t)snprintf(number, sizeof(number), "%" PRId64,
-                                  ((const int64_t *)queries->data)[first]);
-    } else {
-        length = (size_t)snprintf(number, sizeof(number), "%" PRIu64,
-                                  ((const uint64_t *)queries->data)[first]);
-    }
+    char place[TD_SHAPE_TEXT] = ""; /* a scalar has no coordinates */
+    struct key_text key, example;
+    write_key(queries, first, &key);
     td_shape_unravel(&queries->shape, first, position.dim);
     if (position.rank > 0)
         td_shape_text(&position, place, sizeof(place));
     td_error_set(err, TD_KEY_NOT_FOUND, "%s%s = %s%s%s is not one of the keys", input, place,
-                 is_text ? "\"" : "", TD_SHOWN(key, length), is_text ? "\"" : "");
+                 key.quote, TD_SHOWN(key.text, key.length), key.quote);
+    if (keys && keys->numel == 0)
+        td_error_hint(err, "there are none");
+    if (keys && keys->numel > 0) {
+        write_key(keys, 0, &example);
+        td_error_hint(err, "the first of them is %s%s%s", example.quote,
+                      TD_SHOWN(example.text, example.length), example.quote);
+    }
     err->position_rank = position.rank;
     memcpy(err->position, position.dim, sizeof(err->position));
     err->bad_count = n_bad;
-    td_error_at_key(err, TD_KEY_NOT_FOUND, key, length, !is_text);
+    td_error_at_key(err, TD_KEY_NOT_FOUND, key.text, key.length, queries->dtype != TD_DTYPE_STRING);
     return td_error_at_input(err, TD_KEY_NOT_FOUND, "%s", input);
 }

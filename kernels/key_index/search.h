@@ -58,8 +58,9 @@ TD_MUST_CHECK td_status td_key_search_all(const struct td_key_search *search,
                                           struct td_key_rows *out, struct td_exec *exec,
                                           struct td_error *err);
 
-/* Reports KEY_NOT_FOUND for element `first` of the queries, of which n_bad have no row. */
-td_status td_key_not_found(struct td_error *err, const char *input, const struct td_tensor *queries,
-                           int64_t first, int64_t n_bad);
+/* Reports KEY_NOT_FOUND for element `first` of the queries, of which n_bad have no row. The message
+ * has the first of the keys, which shows how they are written; NULL: they are elsewhere. */
+td_status td_key_not_found(struct td_error *err, const char *input, const struct td_tensor *keys,
+                           const struct td_tensor *queries, int64_t first, int64_t n_bad);
 
 #endif

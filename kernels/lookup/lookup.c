@@ -178,7 +178,8 @@ static td_status find_rows(struct job *job, const struct td_op_args *args, struc
     if (status == TD_OK)
         status = td_key_search_all(&job->search, found, exec, err);
     if (status == TD_OK && found->n_missing > 0 && missing_of(args) == TD_MISSING_ERROR)
-        return td_key_not_found(err, "queries", queries, found->first_missing, found->n_missing);
+        return td_key_not_found(err, "queries", args->inputs[TD_LOOKUP_KEYS].tensors, queries,
+                                found->first_missing, found->n_missing);
     return status;
 }
 

@@ -422,6 +422,15 @@ static td_status join_output(const struct td_split *split, int j, struct td_tens
     return status;
 }
 
+/* The keys of the rows, if the call has them. */
+static const struct td_tensor *row_keys(const struct td_op *op, const struct td_op_args *call)
+{
+    for (int i = 0; i < op->n_inputs; i++)
+        if (td_input_is_row_keys(&op->inputs[i]))
+            return call->inputs[i].tensors;
+    return NULL;
+}
+
 static td_status check_found(const struct td_split *split, const struct td_op_args *call,
                              struct td_error *err)
 {
@@ -437,9 +446,10 @@ static td_status check_found(const struct td_split *split, const struct td_op_ar
             n_missing += !found[i];
         }
     }
-    return n_missing == 0 ? TD_OK
-                          : td_key_not_found(err, split->op->inputs[query].name,
-                                             call->inputs[query].tensors, first, n_missing);
+    if (n_missing == 0)
+        return TD_OK;
+    return td_key_not_found(err, split->op->inputs[query].name, row_keys(split->op, call),
+                            call->inputs[query].tensors, first, n_missing);
 }
 
 td_status td_split_join(const struct td_split *split, struct td_op_args *call, struct td_exec *exec,

@@ -7,6 +7,7 @@
 #include "api/oip/oip.h"
 #include "kernels/integers.h"
 #include "kernels/key_dtype.h"
+#include "kernels/name.h"
 #include "server/calls/audit.h"
 #include "server/calls/companions.h"
 #include "server/calls/models.h"
@@ -65,7 +66,12 @@ td_status td_op_argument(struct td_call *call, const char *name, size_t length, 
         return status;
     if (known)
         return check_store(call);
-    return td_attrs_unknown(&call->request, name, length, "query parameter", &call->error);
+    (void)td_attrs_unknown(&call->request, name, length, "query parameter", &call->error);
+    if (td_name_is("persist", name, length))
+        td_error_hint(&call->error, "an op stores its output in memory; PUT "
+                                    "/v1/tensors/NAME?persist=1 with {\"ref\": \"STORED\"} "
+                                    "writes it to the data folder");
+    return call->error.status;
 }
 
 /* ---- decode ---------------------------------------------------------------------------------- */

@@ -289,6 +289,6 @@ td_status td_row_keys_find(struct td_call *call, struct td_exec *exec)
     if (status != TD_OK || found.n_missing == 0 ||
         td_request_bounds(&call->request) == TD_BOUNDS_ZERO)
         return status;
-    return td_key_not_found(&call->error, keys_name(call), keys, found.first_missing,
-                            found.n_missing);
+    return td_key_not_found(&call->error, keys_name(call), table_of(call)->keys, keys,
+                            found.first_missing, found.n_missing);
 }

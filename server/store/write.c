@@ -131,12 +131,22 @@ static td_status begin_change(struct change *change, struct td_error *err)
     return TD_OK;
 }
 
+/* A caller that replaced a table with keys may not have meant to drop these. */
+static void publish(const struct change *change, struct td_version **replaced,
+                    struct td_tensor_listing *out)
+{
+    const struct td_version *before = change->before;
+    *replaced = td_version_publish(change->store, change->version, out);
+    if (before && before->keys && !out->keys)
+        out->rows[0] = (struct td_row_count){ "dropped_keys", before->tensor.shape.dim[0] };
+}
+
 /* Publishes the version if it is filled, or on disk in spite of an error; otherwise abandons it. */
 static void end_change(struct change *change, td_status status, struct td_tensor_listing *out)
 {
     struct td_version *version = change->version, *replaced = NULL;
     if (version && (status == TD_OK || version->persisted))
-        replaced = td_version_publish(change->store, version, out);
+        publish(change, &replaced, out);
     else
         td_version_abandon(change->store, version);
     if (change->kept_from_aliases)

@@ -164,6 +164,10 @@ class Hints(HttpTest):
         for path, body in (("/v1/einsum", '{"inputs": [{"ref": "hint.whole"}, [[1.5, 2]]], "equation": "ij,kj->ik"}'),
                            ("/v1/tensors/hint.whole/scatter", '{"indices": [[0]], "updates": [[1.5, 2]]}')):
             self.assertIn("without a dtype, numbers without a fraction are int32", self.detail(path, body))
+        self.assertTrue(self.detail("/v1/einsum", {"equation": "ij,j->i", "inputs": [{"ref": "hint.whole"}, [0.5, 1]]})
+                        .endswith("as in inputs; without a dtype, numbers without a fraction are int32; to have fractions, "
+                                  "put the resident tensor with the dtype float32, or convert it with the op cast and dtype = float64"))
+        self.assertIn("give inputs as {\"dtype\": \"float32\"", self.detail("/v1/einsum", {"equation": "i,i->", "inputs": [{"dtype": "int32", "data": [1]}, [0.5]]}))
         self.put("hint.whole", {"dtype": "float32", "data": [[1, 2], [3, 4]]})
         self.assertStatus(self.post(path, body.encode()), 200)
         self.assertStatus(self.request("DELETE", "/v1/tensors/hint.whole"), 204)
@@ -411,6 +415,10 @@ class Paths(HttpTest):
             self.assertIn("no query parameters", self.assertProblem(self.get(path + "?limit=1"), 400, "MALFORMED_REQUEST", attribute="limit")["detail"])
         for path in ("/healthz", "/readyz", "/metrics", "/v2/health/ready"):
             self.assertStatus(self.get(path + "?probe=1"), 200)
+
+    def test_an_op_that_is_to_persist_its_output_is_led_to_put(self):
+        detail = self.assertProblem(self.post("/v1/gather?persist=1", {"params": [1], "indices": [0], "store": "x"}), 400, "MALFORMED_REQUEST")["detail"]
+        self.assertIn("an op stores its output in memory; PUT /v1/tensors/NAME?persist=1 with {\"ref\": \"STORED\"} writes it to the data folder", detail)
 
     def test_updates_have_persist_in_the_query_string_and_neither_response_nor_store(self):
         self.assertStatus(self.request("PUT", "/v1/tensors/hint.updated", {"tensor": [[1, 2]], "keys": ["a"]}), 201)

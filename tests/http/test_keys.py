@@ -56,6 +56,13 @@ class Keys(KeysTest):
         self.assertMetadata(self.put(name, [1, 2]), 200, shape=[2])
         self.assertProblem(self.get(f"/v1/tensors/{name}/keys"), 404, "TENSOR_NOT_FOUND")
 
+    def test_a_put_without_keys_says_how_many_it_drops(self):
+        name = self.name()
+        self.assertStatus(self.put(name, {"tensor": [[1], [2]], "keys": ["a", "b"]}), 201)
+        self.assertNotIn("dropped_keys", self.put(name, {"tensor": [[1], [2]], "keys": ["a", "c"]}).json())
+        self.assertEqual(self.put(name, [[1], [2], [3]]).json()["dropped_keys"], 2)
+        self.assertNotIn("dropped_keys", self.put(name, [[1], [2], [3]]).json())
+
     def test_a_ref_to_a_table_has_its_keys(self):
         name, copy = self.name(), self.name()
         self.assertMetadata(self.put(name, {"tensor": [[1.5], [2.5]], "keys": ["a", "b"]}), 201, keys="string")

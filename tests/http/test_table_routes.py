@@ -144,8 +144,8 @@ class Refusals(RouteTest):
         self.assertStatus(self.request("PUT", f"/v1/tensors/{name}/keys", ["a", "b"]), 201)
         int64 = {"dtype": "int64", "data": [1]}
         for op, body, detail, members in (
-                ("lookup", {"keys": ["a", "c"]}, 'keys[1] = "c" is not one of the keys', {"input": "keys", "position": [1]}),
-                ("lookup", {"queries": ["c"]}, 'queries[0] = "c" is not one of the keys', {"input": "queries"}),
+                ("lookup", {"keys": ["a", "c"]}, 'keys[1] = "c" is not one of the keys; the first of them is "a"', {"input": "keys", "position": [1]}),
+                ("lookup", {"queries": ["c"]}, 'queries[0] = "c" is not one of the keys; the first of them is "a"', {"input": "queries"}),
                 ("lookup", {"keys": [True]}, "true is not a string; dtype string is expected, as in the keys of the table", {"input": "keys", "pointer": "/keys/0"}),
                 ("lookup", {"keys": int64}, "keys has dtype int64 and the keys of the table string; the same is expected: give it as string", {"input": "keys"}),
                 ("find", {"keys": int64}, "keys has dtype int64 and the keys of the table string; the same is expected: give it as string", {"input": "keys"}),
@@ -169,8 +169,8 @@ class Refusals(RouteTest):
         for op, own in (("gather", "indices"), ("embedding_bag", "indices"), ("lookup", "queries")):
             both = f"both {own} and keys are given; one of them is expected"
             for tensors, metadata, detail, called in (
-                    ({"keys": keys}, {}, "keys[0,1] = 9 is not one of the keys", "keys"),
-                    ({}, {"keys.ref": queries}, "keys[0,1] = 9 is not one of the keys", "keys"),
+                    ({"keys": keys}, {}, "keys[0,1] = 9 is not one of the keys; the first of them is 5", "keys"),
+                    ({}, {"keys.ref": queries}, "keys[0,1] = 9 is not one of the keys; the first of them is 5", "keys"),
                     ({"keys": ("float32", [1, 1], bytes(4))}, {}, None, "keys"),
                     ({own: number, "keys": keys}, {}, both, "keys"), ({"keys": keys, own: number}, {}, both, own),
                     ({own: number}, {"keys.ref": queries}, both, "keys"), ({"keys": keys}, {own + ".ref": queries}, both, own),
@@ -180,7 +180,7 @@ class Refusals(RouteTest):
                     self.assertEqual((problem["detail"], problem["input"]), (detail or problem["detail"], called))
         for op in ("gather", "embedding_bag"):
             problem = self.assertAnyProblem(self.look(name, op, safetensors({"indices.keys": keys}), headers=BINARY))
-            self.assertEqual((problem["detail"], problem["input"]), ("indices[0,1] = 9 is not one of the keys", "indices"))
+            self.assertEqual((problem["detail"], problem["input"]), ("indices[0,1] = 9 is not one of the keys; the first of them is 5", "indices"))
             for order in (("keys", "indices.keys"), ("indices.keys", "keys")):
                 problem = self.assertAnyProblem(self.look(name, op, safetensors({each: keys for each in order}), headers=BINARY))
                 self.assertEqual((problem["detail"], problem["input"]),

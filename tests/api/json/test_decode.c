@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define WITHOUT_FRACTION                                                                           \
-    "; without a dtype, numbers without a fraction are int32: to have float32, give more as "      \
+    "; without a dtype, numbers without a fraction are int32; to have float32, give more as "      \
     "{\"dtype\": \"float32\", \"data\": [...]}"
 
 static const struct {

@@ -148,6 +148,7 @@ USES = {
     "update": ("updates", lambda client, given: client.tables["t"].scatter([[0]], given)),
 }
 # What to do about a missing value, in an argument with keys or row numbers and in others.
+MASKED = (r"x\.compressed\(\)", r"x\.filled\(0\)")
 MISSING = r"leave it out, or pass a key or a row number", r"float\('nan'\)"
 masked = np.ma.array([1.0, 2.0, 3.0], mask=[True, False, True])
 fields = np.array([(1, 2.0)], dtype=[("a", "i4"), ("b", "f4")])
@@ -166,11 +167,11 @@ def without_elements(library, name):
 
 
 @pytest.mark.parametrize("given, what, way_out", [
-    (masked, "2 of 3 elements are masked", r"x\.filled\(0\)"),
-    (np.ma.masked, "1 of 1 elements are masked", r"x\.filled\(0\)"),
-    (of_library("netcdf", __array__=lambda *_, **__: masked), "2 of 3 elements are masked", r"x\.filled\(0\)"),
-    ([masked], "2 of 3 elements are masked", r"x\.filled\(0\)"),
-    ([1, np.ma.masked], "1 of 1 elements are masked", r"x\.filled\(0\)"),
+    (masked, "2 of 3 elements are masked", MASKED),
+    (np.ma.masked, "1 of 1 elements are masked", MASKED),
+    (of_library("netcdf", __array__=lambda *_, **__: masked), "2 of 3 elements are masked", MASKED),
+    ([masked], "2 of 3 elements are masked", MASKED),
+    ([1, np.ma.masked], "1 of 1 elements are masked", MASKED),
     (np.array(["a", b"b"], object), "bytes and str", "str alone, or bytes alone"),
     (np.array(["a", None], object), "strings of which 1 are missing", "(fill them first|leave it out)"),
     (np.array([1, 2], object), "int", r"x\.astype"),
@@ -238,8 +239,8 @@ def test_what_would_be_lost_is_refused_before_anything_is_sent(name, use, given,
     with tensord.Client("http://127.0.0.1:1") as nowhere, pytest.raises((TypeError, ValueError)) as caught:
         use(nowhere, given)
     said = str(caught.value)
-    if way_out == MISSING:
-        way_out = MISSING[0 if name in ("indices", "keys") else 1]
+    if way_out in (MISSING, MASKED):
+        way_out = way_out[0 if name in ("indices", "keys") else 1]
     assert said.startswith(f"{name}: ") and re.search(what, said) and re.search(way_out, said.partition("; ")[2]), said
 
 

@@ -1,4 +1,6 @@
 """Resident tensors against a daemon."""
+import warnings
+
 import numpy as np
 import pytest
 import tensord
@@ -15,9 +17,11 @@ def table(client):
 
 def test_rows_are_found_by_key_number_list_and_slice(table):
     rows = np.arange(6, dtype="f4").reshape(3, 2)
-    for which, expected in (("king", 0), (["ace", "king"], [2, 0]), (1, 1), (-1, 2), ([0, 2], [0, 2]), (slice(1, None), slice(1, None)),
-                            (slice(None, None, -1), slice(None, None, -1)), (slice(2, 9), slice(2, 9)), (np.array([1]), [1])):
+    for which, expected in (("king", 0), (["ace", "king"], [2, 0]), (slice(1, None), slice(1, None)),
+                            (slice(None, None, -1), slice(None, None, -1)), (slice(2, 9), slice(2, 9))):
         np.testing.assert_array_equal(table[which], rows[expected])
+    for which in 1, -1, [0, 2], np.array([1]):
+        np.testing.assert_array_equal(without_keys(table)[which], rows[which])
 
 
 def test_a_key_that_is_not_there_is_an_exception_with_its_place(table):
@@ -125,10 +129,15 @@ def test_rows_by_key_and_by_number_have_names_of_their_own(table):
             wrong()
 
 
+def without_keys(table):
+    table.client.tables["keyless"].put(table.get())
+    return table.client.tables["keyless"]
+
+
 def test_an_error_about_a_row_before_the_first_has_the_number_that_was_given(table):
     for wrong in -4, 3:
-        for use in table, table.iloc:
-            with pytest.raises(tensord.IndexOutOfBounds, match=rf"^row {wrong} of {table.name} is not one of its 3 rows, -3 to 2$") as caught:
+        for use in table.iloc, without_keys(table):
+            with pytest.raises(tensord.IndexOutOfBounds, match=rf"^row {wrong} of \w+ is not one of its 3 rows, -3 to 2$") as caught:
                 use[[0, wrong]]
             assert (caught.value.index, caught.value.bound) == (wrong, 3)
 
@@ -162,11 +171,15 @@ def test_a_str_in_place_of_row_numbers_leads_to_keys(client, table):
             other()
 
 
-def test_a_number_is_ambiguous_where_keys_are_integers(client):
+def test_a_number_is_ambiguous_where_there_are_keys(client, table):
+    for which in (0, -1, [0], np.array([1])):  # keys of a CSV file may be numbers as text
+        with pytest.raises(TypeError, match=r"movies has string keys.*; loc\[\.\.\.\] .* iloc\[\.\.\.\]"):
+            table[which]
+    assert table[1:].tolist() == table.iloc[1:].tolist()
     one = client.tables["numbers"]
     one.put([[10.0], [20.0], [30.0]], keys=[2, 1, 0])
     for which in (0, -1, [0], np.array([1]), slice(1, None)):
-        with pytest.raises(TypeError, match=r"numbers has integer keys.*; loc\[\.\.\.\] .* iloc\[\.\.\.\]"):
+        with pytest.raises(TypeError, match=r"numbers has int64 keys.*; loc\[\.\.\.\] .* iloc\[\.\.\.\]"):
             one[which]
     assert one.loc[0].tolist() == one.iloc[2].tolist() == [30] and one.loc[[1, 2]].tolist() == [[20], [10]]
     assert one[:].tolist() == one.iloc[:].tolist() == [[10], [20], [30]]
@@ -195,7 +208,7 @@ def test_upsert_remove_and_scatter_change_rows(table):
     assert table.remove(["king", "nobody"])["removed"] == 1
     assert sorted(table.keys()) == ["ace", "joker", "queen"]
     table.scatter([[0]], [[1, 1]], mode="set")
-    assert table[0].tolist() == [1, 1]
+    assert table.iloc[0].tolist() == [1, 1]
 
 
 def test_a_str_for_keys_is_one_key(client, table):
@@ -331,12 +344,24 @@ def test_a_table_with_string_keys_is_sent_in_binary(client):
 
 
 def test_numbers_below_zero_count_from_the_end(table):
+    table = without_keys(table)
     assert table[[-1, 0]].tolist() == table[np.array([-1, 0])].tolist() == [[4, 5], [0, 1]]
     assert table[np.int64(-1)].tolist() == [4, 5]
     with pytest.raises(TypeError, match="one value"):
         table[1, 2]
     with pytest.raises(tensord.IndexOutOfBounds):
         table[-4]
+
+
+def test_a_put_that_drops_the_keys_warns(client, table):
+    with pytest.warns(UserWarning, match=r"^movies: the put dropped its 3 keys, since it came without any; put\(value, keys=...\) has new ones$"):
+        assert table.put([[1.0, 2.0]])["dropped_keys"] == 3
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        table.put([[1.0, 2.0]], keys=["a"])
+        table.put([[3.0, 4.0]], keys=["a"])
+        table.delete_keys()
+        assert "dropped_keys" not in table.put([[1.0, 2.0]])
 
 
 def test_a_table_is_stored_only_if_there_is_none(client, table):

@@ -162,16 +162,20 @@ static const struct {
     int64_t bad_count;
 } missing[] = {
     { "the first in row-major order", "int64[2] 1 2", "int64[2,2] 1 2 -7 9",
-      "queries[1,0] = -7 is not one of the keys", "-7", 2, true, "[1,0]", 2 },
+      "queries[1,0] = -7 is not one of the keys; the first of them is 1", "-7", 2, true, "[1,0]",
+      2 },
     { "of a scalar", "uint64[2] 1 2", "uint64[] 18446744073709551615",
-      "queries = 18446744073709551615 is not one of the keys", "18446744073709551615", 20, true,
-      "[]", 1 },
+      "queries = 18446744073709551615 is not one of the keys; the first of them is 1",
+      "18446744073709551615", 20, true, "[]", 1 },
     { "a string", "string[2] 'a' 'b'", "string[3] 'a' 'no' 'b'",
-      "queries[1] = \"no\" is not one of the keys", "no", 2, false, "[1]", 1 },
+      "queries[1] = \"no\" is not one of the keys; the first of them is \"a\"", "no", 2, false,
+      "[1]", 1 },
     { "a string with a NUL", "string[2] 'a' 'b'", "string[1] 'a\\x00b'",
-      "queries[0] = \"a\\u0000b\" is not one of the keys", "a\0b", 3, false, "[0]", 1 },
+      "queries[0] = \"a\\u0000b\" is not one of the keys; the first of them is \"a\"", "a\0b", 3,
+      false, "[0]", 1 },
     { "the empty string", "string[2] 'a' 'b'", "string[2] 'a' ''",
-      "queries[1] = \"\" is not one of the keys", "", 0, false, "[1]", 1 },
+      "queries[1] = \"\" is not one of the keys; the first of them is \"a\"", "", 0, false, "[1]",
+      1 },
 };
 
 TD_TEST_EACH(the_first_missing_key_is_named, missing)

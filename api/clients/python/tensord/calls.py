@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import json
 import operator
+import warnings
 from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, Callable, Generic, NamedTuple, Optional, TypeVar, Union
@@ -252,8 +253,22 @@ def put_call(path: str, value: Any, keys: Any, conditions: Conditions, progress:
     else:
         whole = {name: to_json(one) for name, one in inputs.items()}
         body, kind = [json_text(whole if keys is not None else whole["tensor"])], JSON
-    return Call("PUT", path, description, body, {"Content-Type": kind, **conditions.headers()}, repeatable(path, conditions),
+    return Call("PUT", path, put_description, body, {"Content-Type": kind, **conditions.headers()}, repeatable(path, conditions),
                 progress_of(progress))
+
+
+def put_description(reply: Reply) -> Description:
+    made = description(reply)
+    if dropped := made.get("dropped_keys"):
+        warnings.warn(f"{made['name']}: the put dropped its {dropped} keys, since it came without any; put(value, keys=...) has new ones")
+    return made
+
+
+def may_be_keys(which: Any, keys: Optional[str]) -> bool:
+    """whether table[which], which is no text, could mean keys of the table; slices between strings are none"""
+    if isinstance(which, slice):
+        return keys not in (None, "string") and which != slice(None)
+    return keys is not None
 
 
 def repeatable(path: str, conditions: Conditions) -> bool:

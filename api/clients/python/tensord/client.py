@@ -155,8 +155,8 @@ class Tables:
 class Table:
     """A resident tensor and the keys of its rows.
 
-    table["king"], table[["king", "ace"]] and table.loc[7] are rows by key, table[3], table[-1] and table.iloc[1:3] by number. If the keys
-    are integers, table[3] is an error.
+    table["king"], table[["king", "ace"]] and table.loc[7] are rows by key, table[1:3], table.iloc[3] and table.iloc[-1] by number.
+    table[3] is a row of a table without keys; where it has some it is an error, also if these are strings, which may be numbers as text.
     `if_match` and `if_none_match` are ETags of its description; if_none_match="*" stores it only if there is none.
     """
 
@@ -278,13 +278,13 @@ class Table:
         return self.client.lookup(self, queries=queries, missing=missing, default=default, timeout=timeout)
 
     def __getitem__(self, which: Union[str, int, slice, Any]) -> Array:
-        """rows: by a key that is a str or bytes or a list of them; by number, list of numbers, or slice, unless the keys are integers"""
+        """rows: by a key that is a str or bytes or a list of them; by number, list of numbers, or slice, unless keys could be meant"""
         if is_text(which):
             return self.loc[which]
         refuse_index(which)
         info = self.info()
-        if info.get("keys") in ("int64", "uint64") and not (isinstance(which, slice) and which == slice(None)):
-            raise TypeError(f"{self.name} has integer keys, so that [{which!r}] could mean keys or row numbers; "
+        if calls.may_be_keys(which, info.get("keys")):
+            raise TypeError(f"{self.name} has {info['keys']} keys, so that [{which!r}] could mean keys or row numbers; "
                             "loc[...] has rows by key, iloc[...] by number")
         return self._by_number(which, info)
 

@@ -185,6 +185,7 @@ def of_array(values: Array, name: str) -> Tensor:
     masked = int(np.sum(np.ma.getmaskarray(values))) if isinstance(values, np.ma.MaskedArray) and not values.dtype.names else 0
     if masked:
         raise refused(name, f"a masked array, {masked} of {values.size} elements are masked",
+                      "call x.compressed() first, which leaves them out" if name in IDENTIFIERS else
                       "call x.filled(0) first, or with another value for them")
     if values.dtype.kind in "USOT":
         return of_strings(values, name)
