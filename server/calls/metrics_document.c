@@ -58,12 +58,23 @@ static void write_errors(struct td_exposition *e, const struct totals *totals)
         }
 }
 
+/* The series of an operation begin with its first request: those of all ops would be thousands. */
+static bool is_in_use(const struct td_operation_totals *of)
+{
+    for (int i = 0; i <= TD_DURATION_BUCKETS; i++)
+        if (of->buckets[i] > 0)
+            return true;
+    return false;
+}
+
 static void write_durations(struct td_exposition *e, const struct totals *totals)
 {
     td_family(e, "tensord_request_duration_seconds", TD_HISTOGRAM,
               "from the headers of a request to its reply, which is then sent");
     for (int operation = 0; operation < TD_OPERATION_COUNT; operation++) {
         const struct td_operation_totals *of = &totals->operations[operation];
+        if (!is_in_use(of))
+            continue;
         td_label(e, "op", td_operation_name(operation));
         td_sample_histogram(e, td_duration_bounds, of->buckets, TD_DURATION_BUCKETS,
                             of->duration_ns);
@@ -79,7 +90,6 @@ static bool has_stages(const struct td_operation_totals *of)
     return false;
 }
 
-/* Of the operations that have been in use: of all there would be thousands of samples. */
 static void write_stages(struct td_exposition *e, const struct totals *totals)
 {
     td_family(e, "tensord_stage_duration_seconds", TD_HISTOGRAM,
@@ -99,10 +109,12 @@ static void write_bytes(struct td_exposition *e, const struct totals *totals)
 {
     td_family(e, "tensord_request_bytes", TD_COUNTER, "bodies of requests, expanded");
     for (int i = 0; i < TD_OPERATION_COUNT; i++)
-        labelled(e, "op", td_operation_name(i), totals->operations[i].bytes_in);
+        if (is_in_use(&totals->operations[i]))
+            labelled(e, "op", td_operation_name(i), totals->operations[i].bytes_in);
     td_family(e, "tensord_reply_bytes", TD_COUNTER, "bodies of replies");
     for (int i = 0; i < TD_OPERATION_COUNT; i++)
-        labelled(e, "op", td_operation_name(i), totals->operations[i].bytes_out);
+        if (is_in_use(&totals->operations[i]))
+            labelled(e, "op", td_operation_name(i), totals->operations[i].bytes_out);
 }
 
 static void write_lookups(struct td_exposition *e, const char *table, const char *result,

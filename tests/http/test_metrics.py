@@ -201,6 +201,19 @@ class Requests(MetricsTest):
         self.assertEqual(changes['tensord_request_duration_seconds_count{op="gather"}'], clients * each)
         self.assertEqual(changes['tensord_request_bytes_total{op="gather"}'], clients * each * len(GATHER))
 
+    def test_the_series_of_an_op_begin_with_its_first_request(self):
+        def series(metrics):
+            return {name.partition("{")[0] for name in metrics if 'op="top_k"' in name and "_bucket" not in name}
+        with Daemon() as daemon, Client(daemon) as client:
+            self.assertEqual(series(samples(client.request("GET", "/metrics").body.decode())), set())
+            client.request("POST", "/v1/top_k", b"{}")
+            counted = series(samples(client.request("GET", "/metrics").body.decode()))
+            self.assertEqual(counted, {"tensord_requests_total", "tensord_errors_total", "tensord_request_bytes_total", "tensord_reply_bytes_total",
+                                       "tensord_request_duration_seconds_sum", "tensord_request_duration_seconds_count"})
+            client.request("POST", "/v1/top_k", b'{"x":[1],"k":1}')
+            counted = series(samples(client.request("GET", "/metrics").body.decode()))
+            self.assertIn("tensord_stage_duration_seconds_count", counted)
+
     def test_durations_and_stages_have_the_time_of_the_request(self):
         with GatedDaemon("--workers", "1", "--inline-limit-us", "0") as daemon:
             for stage, seconds in (("decode", 3), ("compute", 7), ("encode", 13)):
