@@ -322,7 +322,7 @@ void td_call_count_unsent(struct td_call *call)
 static void release_request(struct td_call *call)
 {
     call->request.decoded = false;
-    call->device = NULL;
+    call->away = NULL;
     td_arena_reset(&call->arena);
     td_buffer_unref(call->body_buffer);
     call->body_buffer = NULL;

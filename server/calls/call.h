@@ -33,7 +33,7 @@ struct MHD_Connection;
 #define TD_REQUEST_ID_SIZE 129
 
 struct td_call;
-struct td_device_call;
+struct td_away;
 
 /* Costs of a call, computed once, at admission. */
 struct td_admission {
@@ -82,7 +82,7 @@ struct td_task {
     /* Makes the change, once the writer has entered. Of must_queue calls only. */
     td_status (*change)(struct td_call *call, struct td_worker *worker);
     /* The resident table to upload to the device before encode, or NULL. Of must_queue calls only.
-     * td_device_call_is_done then reports whether it is there. */
+     * The call is TD_AWAY_DONE then if it is there. */
     const struct td_tensor *(*upload)(const struct td_call *call);
     td_status (*encode)(struct td_call *call);
 
@@ -180,7 +180,7 @@ struct td_call {
     struct td_populate_job populate; /* the range of a large body's memory populated last */
     struct td_sources sources;       /* tensors that the body only names */
     struct td_admission admission;   /* of an admitted call; set by the scheduler only */
-    struct td_device_call *device;   /* in the arena, of a call placed on a device; else NULL */
+    struct td_away *away;            /* of a call placed elsewhere (away.h); else NULL */
     struct td_request request;
 
     /* the reply */

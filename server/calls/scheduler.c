@@ -2,6 +2,7 @@
 
 #include "api/message/problem.h"
 #include "api/oip/oip.h"
+#include "server/calls/away.h"
 #include "server/calls/client_limits.h"
 #include "server/calls/device_call.h"
 #include "server/calls/services.h"
@@ -203,7 +204,7 @@ td_verdict td_schedule(struct td_call *call)
     if (status != TD_OK)
         return answer(call, status);
     cost += admitted_ns(call);
-    if (td_device_call_is_due(call) || cost > limit || call->must_queue) {
+    if (td_away_is(call, TD_AWAY_DUE) || cost > limit || call->must_queue) {
         status = check_read_in_time(call);
         return status == TD_OK ? enqueue(call, cost) : answer(call, status);
     }
@@ -268,47 +269,48 @@ static td_status waited_too_long(struct td_call *call)
 static void run(struct td_job *job, struct td_worker *worker);
 static void drop(struct td_job *job, td_status why);
 
-/* On the batcher's thread: a worker continues, even if only to reply with an error. */
-static void back_from_device(struct td_call *call)
+/* On the thread of whoever computed the call: a worker continues, even if only to reply with an
+ * error. */
+static void back(struct td_call *call)
 {
     const struct td_admission *admission = &call->admission;
     uint64_t left = 0;
-    if (!td_device_call_is_refused(call))
-        left = admission->encode_ns + (call->next >= TD_NEXT_CHANGE || td_device_call_is_done(call)
-                                           ? 0
-                                           : admission->compute_ns);
+    if (!td_away_is(call, TD_AWAY_REFUSED))
+        left =
+            admission->encode_ns + (call->next >= TD_NEXT_CHANGE || td_away_is(call, TD_AWAY_DONE)
+                                        ? 0
+                                        : admission->compute_ns);
     call->job.cost_ns = job_cost(call, left);
     call->job.deadline_ns = call->next >= TD_NEXT_CHANGE ? TD_NEVER : call->deadline_ns;
     call->job.keep = true;
     submit_to(call, call->services->workers);
 }
 
-static void submit_to_device(struct td_call *call)
+static void submit_away(struct td_call *call)
 {
     call->job.run = run;
     call->job.drop = drop;
-    td_device_call_submit(call, back_from_device);
+    call->away->submit(call, back);
 }
 
-/* On a worker: reserves a new place in the queue for the call's return and submits it to the
- * device. False if the queue is full: the call continues on the CPU. */
-static bool queue_for_device(struct td_call *call)
+/* On a worker: reserves a new place in the queue for the call's return and submits it. False if the queue is full: the call continues here. */
+static bool queue_away(struct td_call *call)
 {
     if (!reserve_in(call, call->services->workers)) {
-        call->device = NULL;
+        call->away = NULL;
         return false;
     }
-    submit_to_device(call);
+    submit_away(call);
     return true;
 }
 
-/* On a worker, for a call just admitted: true if it was submitted to the device. If the queue is
+/* On a worker, for a call just admitted: true if it was submitted elsewhere. If the queue is
  * full it is computed here, unless the request has "device": "gpu". */
-static bool submitted_to_device(struct td_call *call, td_status *status)
+static bool submitted_away(struct td_call *call, td_status *status)
 {
-    if (!td_device_call_is_due(call))
+    if (!td_away_is(call, TD_AWAY_DUE))
         return false;
-    if (queue_for_device(call))
+    if (queue_away(call))
         return true;
     if (call->request.options.device == TD_DEVICE_GPU)
         *status = queue_full(call, call->services->workers);
@@ -325,9 +327,9 @@ static td_status prepare(struct td_call *call, struct td_worker *worker, bool *p
         return TD_OK;
     if (call->next == TD_NEXT_CHANGE) /* has waited to make it */
         return taken > start_by(call) ? waited_too_long(call) : TD_OK;
-    if (td_device_call_is_refused(call))
+    if (td_away_is(call, TD_AWAY_REFUSED))
         return call->error.status;
-    if (call->device) /* returned from the device, where its deadline was checked */
+    if (call->away) /* returned from where its deadline was checked */
         return taken > call->deadline_ns ? waited_too_long(call) : TD_OK;
     if (taken > start_by(call))
         return waited_too_long(call);
@@ -342,7 +344,7 @@ static td_status prepare(struct td_call *call, struct td_worker *worker, bool *p
     if (status == TD_OK)
         status = check_read_in_time(call);
     call->job.deadline_ns = start_by(call);
-    if (status == TD_OK && submitted_to_device(call, &status)) {
+    if (status == TD_OK && submitted_away(call, &status)) {
         *put_back = true;
         return TD_OK;
     }
@@ -351,13 +353,13 @@ static td_status prepare(struct td_call *call, struct td_worker *worker, bool *p
     return status;
 }
 
-/* Computes the call unless a device has done so. */
+/* Computes the call unless that was done elsewhere. */
 static td_status compute(struct td_call *call, struct td_worker *worker)
 {
     if (call->next >= TD_NEXT_CHANGE)
         return TD_OK;
     const td_status status =
-        td_device_call_is_done(call) ? td_device_call_finish(call) : td_call_compute(call, worker);
+        td_away_is(call, TD_AWAY_DONE) ? call->away->finish(call) : td_call_compute(call, worker);
     if (status == TD_OK)
         call->next = TD_NEXT_CHANGE;
     return status;
@@ -427,8 +429,7 @@ static td_status change(struct td_call *call, struct td_worker *worker)
 static bool submitted_upload(struct td_call *call)
 {
     const struct td_tensor *table = call->task->upload ? call->task->upload(call) : NULL;
-    return table && !call->device && td_device_call_place_upload(call, table) &&
-           queue_for_device(call);
+    return table && !call->away && td_device_call_place_upload(call, table) && queue_away(call);
 }
 
 static void run(struct td_job *job, struct td_worker *worker)
@@ -456,7 +457,7 @@ static void run(struct td_job *job, struct td_worker *worker)
             return;
         if (status == TD_OK)
             status = td_call_encode(call);
-        if (status == TD_OK && !call->device)
+        if (status == TD_OK && !call->away)
             td_worker_pool_measure(td_worker_pool_of(worker),
                                    admitted ? queued_ns : queued_ns + admitted_ns(call),
                                    call->times.stage_end - begun - td_worker_nested_ns(worker));
@@ -483,8 +484,8 @@ static void drop(struct td_job *job, td_status why)
     leave(call); /* now, since the refusal may be delayed */
     /* A call that has made its change, or got its result, is finished: encoding is short. */
     if (call->next == TD_NEXT_ENCODE ||
-        (why == TD_DRAINING && td_device_call_is_done(call) && effect_of(call) == TD_EFFECT_NONE &&
-         td_device_call_finish(call) == TD_OK)) {
+        (why == TD_DRAINING && td_away_is(call, TD_AWAY_DONE) &&
+         effect_of(call) == TD_EFFECT_NONE && call->away->finish(call) == TD_OK)) {
         left_queue(call);
         end(call, td_call_encode(call));
         finish(call);
@@ -507,8 +508,8 @@ void td_schedule_submit(struct td_call *call)
     call->job.drop = drop;
     if (call->refusal_due_ns)
         finish_refusal(call);
-    else if (td_device_call_is_due(call))
-        submit_to_device(call);
+    else if (td_away_is(call, TD_AWAY_DUE))
+        submit_away(call);
     else
         submit_to(call, call->services->workers);
 }
