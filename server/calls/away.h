@@ -27,7 +27,7 @@ struct td_away {
 /* False also for a call that is placed nowhere. */
 static inline bool td_away_is(const struct td_call *call, td_away_state state)
 {
-    return call->away && call->away->state == state;
+    return call->schedule.away && call->schedule.away->state == state;
 }
 
 #endif

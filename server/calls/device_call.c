@@ -68,7 +68,7 @@ static void done(struct td_batch_item *item, td_status status, const struct td_e
 
 static void submit(struct td_call *call, void (*back)(struct td_call *call))
 {
-    struct device_call *device = (struct device_call *)(void *)call->away;
+    struct device_call *device = (struct device_call *)(void *)call->schedule.away;
     device->back = back;
     td_batcher_submit(td_devices_batcher(call->services->devices), &device->item);
 }
@@ -118,8 +118,8 @@ static struct device_call *new_device_call(struct td_call *call, struct td_error
         return NULL;
     *device = (struct device_call){ .base = { .submit = submit, .finish = finish },
                                     .item = { .arena = &call->arena,
-                                              .deadline_ns = call->deadline_ns,
-                                              .start_by_ns = call->start_by_ns,
+                                              .deadline_ns = call->schedule.deadline_ns,
+                                              .start_by_ns = call->schedule.start_by_ns,
                                               .gone = gone,
                                               .done = done },
                                     .call = call };
@@ -136,7 +136,7 @@ static td_status refuse_row_keys(struct td_error *err)
 
 td_status td_device_call_place(struct td_call *call)
 {
-    const struct td_admission *admission = &call->admission;
+    const struct td_admission *admission = &call->schedule.admission;
     struct td_devices *devices = call->services->devices;
     const td_device_choice choice = call->request.options.device;
     bool there;
@@ -157,7 +157,7 @@ td_status td_device_call_place(struct td_call *call)
     device->item.op = call->op;
     device->item.args = &call->request.args;
     device->item.resident = resident;
-    call->away = &device->base;
+    call->schedule.away = &device->base;
     return TD_OK;
 }
 
@@ -170,6 +170,6 @@ bool td_device_call_place_upload(struct td_call *call, const struct td_tensor *t
     device->table = *table;
     device->item.kind = TD_BATCH_UPLOAD;
     device->item.table = &device->table;
-    call->away = &device->base;
+    call->schedule.away = &device->base;
     return true;
 }
