@@ -172,7 +172,7 @@ static td_status begin_flip(struct td_call *call)
         return call->error.status;
     *state = (struct state){ .flip.access = &call->tables.access };
     call->state = state;
-    call->must_queue = true;
+    call->schedule.must_queue = true;
     const td_status status =
         td_codec_request_format(call->headers.content_type, &call->body_format, &call->error);
     if (status == TD_OK && call->body_format != TD_FORMAT_JSON)

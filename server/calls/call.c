@@ -45,7 +45,7 @@ struct td_call *td_call_new(struct td_services *services)
                               .socket = -1, /* no connection */
                               .operation = TD_OPERATION_NONE,
                               .headers.inference_header = TD_OIP_NO_HEADER,
-                              .start_by_ns = TD_NEVER };
+                              .schedule.start_by_ns = TD_NEVER };
     td_arena_init(&call->arena, shell->block, sizeof shell->block,
                   td_buffer_pool_memory(services->buffers));
     call->arena.stop = (struct td_stop){ td_call_stopped, call };
@@ -133,7 +133,7 @@ static struct td_buffer *take_charged(struct td_memory *base, size_t bytes, stru
 static td_status expand(struct td_call *call)
 {
     struct charged_memory memory = { .base = { take_charged }, .call = call };
-    const size_t compressed = call->charged;
+    const size_t compressed = call->limits.charged;
     struct td_buffer *expanded = NULL;
     size_t bytes = 0;
     const struct td_inflate_limits limits = {
@@ -178,7 +178,7 @@ td_status td_call_decode(struct td_call *call)
     if (status == TD_OK && call->task->decode)
         status = decode(call);
     if (status == TD_OK)
-        call->next = TD_NEXT_ADMIT;
+        call->schedule.next = TD_NEXT_ADMIT;
     td_times_end(&call->times, "decode", &call->times.decode, td_now_ns());
     return status;
 }
@@ -187,7 +187,7 @@ td_status td_call_admit(struct td_call *call, struct td_admission *admission)
 {
     const td_status status = call->task->admit ? call->task->admit(call, admission) : TD_OK;
     if (status == TD_OK)
-        call->next = TD_NEXT_COMPUTE;
+        call->schedule.next = TD_NEXT_COMPUTE;
     return status;
 }
 
@@ -269,7 +269,7 @@ td_status td_call_refuse_conditions(struct td_call *call, const char *why)
 
 td_status td_call_late(struct td_call *call, const char *when)
 {
-    if (call->times.stage_end <= call->deadline_ns)
+    if (call->times.stage_end <= call->schedule.deadline_ns)
         return TD_OK;
     return td_error_set(&call->error, TD_DEADLINE_EXCEEDED, "the deadline passed %s", when);
 }
@@ -285,9 +285,10 @@ bool td_call_client_left(const struct td_call *call)
 /* What the call does: "the request was being read". */
 static const char *activity(const struct td_call *call, char *text, size_t size)
 {
-    if (call->next == TD_NEXT_DECODE)
+    if (call->schedule.next == TD_NEXT_DECODE)
         return "the request was being read";
-    if (call->next == TD_NEXT_ENCODE || (call->next >= TD_NEXT_CHANGE && !call->task->change))
+    if (call->schedule.next == TD_NEXT_ENCODE ||
+        (call->schedule.next >= TD_NEXT_CHANGE && !call->task->change))
         return "the reply was being written";
     snprintf(text, size, "%s was being computed", td_call_subject(call));
     return text;
@@ -300,7 +301,7 @@ td_status td_call_stopped(void *context, struct td_error *err)
     if (atomic_load_explicit(&call->services->refusing, memory_order_relaxed))
         return td_error_set(err, TD_DRAINING, "the server stopped while %s",
                             activity(call, text, sizeof text));
-    if (td_now_ns() > call->deadline_ns)
+    if (td_now_ns() > call->schedule.deadline_ns)
         return td_error_set(err, TD_DEADLINE_EXCEEDED, "the deadline passed while %s",
                             activity(call, text, sizeof text));
     if (td_call_client_left(call)) {
@@ -322,7 +323,7 @@ void td_call_count_unsent(struct td_call *call)
 static void release_request(struct td_call *call)
 {
     call->request.decoded = false;
-    call->device = NULL;
+    call->schedule.away = NULL;
     td_arena_reset(&call->arena);
     td_buffer_unref(call->body_buffer);
     call->body_buffer = NULL;
@@ -334,15 +335,16 @@ static void release_request(struct td_call *call)
 /* Adds to the error which deadline has passed, or would, and who has set it. */
 static void name_deadline(struct td_call *call)
 {
-    const bool queued = call->start_by_ns < call->deadline_ns && td_now_ns() <= call->deadline_ns;
+    const bool queued = call->schedule.start_by_ns < call->schedule.deadline_ns &&
+                        td_now_ns() <= call->schedule.deadline_ns;
     const size_t used = strlen(call->error.message), room = sizeof call->error.message - used;
     char *at = call->error.message + used;
     if (queued) /* it limits the time in the queue */
         snprintf(at, room, " (the parameter timeout is %lld us)",
-                 (long long)((call->start_by_ns - call->times.arrived) / 1000));
+                 (long long)((call->schedule.start_by_ns - call->times.arrived) / 1000));
     else if (call->headers.timeout_ms)
         snprintf(at, room, " (X-Request-Timeout-Ms is %lld)",
-                 (long long)((call->deadline_ns - call->times.begun) / 1000000));
+                 (long long)((call->schedule.deadline_ns - call->times.begun) / 1000000));
     else
         snprintf(at, room, " (--default-timeout-ms is %lld; X-Request-Timeout-Ms sets another)",
                  (long long)call->services->config.default_timeout_ms);
@@ -357,7 +359,7 @@ void td_call_refuse(struct td_call *call)
     /* If memory is short, the reply reuses what the request held. A refusal that is delayed holds
      * nothing. */
     if (call->error.status == TD_MEMORY_EXHAUSTED || call->error.status == TD_RESOURCE_LIMIT ||
-        call->error.status == TD_CLIENT_LIMIT || call->refusal_due_ns)
+        call->error.status == TD_CLIENT_LIMIT || call->schedule.refusal_due_ns)
         release_request(call);
     const bool unknown = call->table.model && !call->table.known;
     const char *op_name = call->op && !unknown ? call->op->name : NULL;

@@ -33,7 +33,7 @@ struct MHD_Connection;
 #define TD_REQUEST_ID_SIZE 129
 
 struct td_call;
-struct td_device_call;
+struct td_away;
 
 /* Costs of a call, computed once, at admission. */
 struct td_admission {
@@ -82,7 +82,7 @@ struct td_task {
     /* Makes the change, once the writer has entered. Of must_queue calls only. */
     td_status (*change)(struct td_call *call, struct td_worker *worker);
     /* The resident table to upload to the device before encode, or NULL. Of must_queue calls only.
-     * td_device_call_is_done then reports whether it is there. */
+     * The call is TD_AWAY_DONE then if it is there. */
     const struct td_tensor *(*upload)(const struct td_call *call);
     td_status (*encode)(struct td_call *call);
 
@@ -133,26 +133,64 @@ struct td_path_table {
     int place;           /* in the metrics, plus one; 0: not bound yet */
 };
 
+/* What only server/http uses. */
+struct td_call_http {
+    struct MHD_Connection *connection;
+    const char *route;   /* the pattern that the path matches; NULL: none */
+    td_access_role role; /* that the route needs */
+    const char *origin;  /* of the page that sent it, if --allow-origin names it; else NULL */
+    bool preflight;      /* a CORS preflight */
+
+    uint32_t body_chunks;            /* in which the body has arrived so far */
+    size_t discarded;                /* body bytes read after the request was refused */
+    struct td_populate_job populate; /* the range of a large body's memory populated last */
+
+    bool accepted; /* counts in services->in_flight */
+    bool answered; /* a worker has made the reply */
+    bool lingers;  /* the reply is sent before the body has arrived */
+    bool replied;  /* the reply was passed to the HTTP library */
+    bool close_connection;
+};
+
+/* What the scheduler decides by. */
+struct td_call_schedule {
+    td_stage next;   /* the stage of the task that is to come */
+    bool must_queue; /* for a worker only: it changes something, or copies shared memory */
+    int64_t deadline_ns;
+    int64_t start_by_ns; /* not begun by a worker after this, nor after the deadline */
+
+    struct td_admission admission; /* of an admitted call; set by the scheduler only */
+    struct td_away *away;          /* of a call placed elsewhere (away.h); else NULL */
+    td_effect effect;              /* of its change, once that is about to be made */
+    struct td_writer writer;       /* of its change */
+    struct td_refusal refusal;
+    int64_t refusal_due_ns; /* of a refused call whose reply is delayed; 0 otherwise */
+};
+
+/* What client_limits.h counts. */
+struct td_call_limits {
+    bool counted;   /* in client->requests */
+    size_t charged; /* of client->memory_bytes */
+};
+
 struct td_call {
     struct td_job job; /* first: the scheduler casts back */
     struct td_services *services;
+    struct td_call_http http;
+    struct td_call_schedule schedule;
 
-    /* the connection */
-    struct MHD_Connection *connection;
-    struct td_sender sender;                /* for logs and spans */
-    struct td_client *client;               /* that limits and turns count the call for */
+    /* the client */
+    struct td_sender sender;  /* for logs and spans */
+    struct td_client *client; /* that limits and turns count the call for */
+    struct td_call_limits limits;
     int socket;                             /* of a call that is queued; -1 otherwise */
-    uint32_t body_chunks;                   /* in which the body has arrived so far */
     void (*finished)(struct td_call *call); /* after a worker is done: wakes the connection */
+    bool gone;                              /* the client has disconnected; no reply is sent */
 
     /* the request */
     const char *method, *path;
-    const char *route; /* the pattern that the path matches; NULL: none */
     struct td_headers headers;
-    td_access_role role;     /* that the route needs */
     struct td_tables tables; /* that it may use, and the role that it has */
-    const char *origin;      /* of the page that sent it, if --allow-origin names it; else NULL */
-    bool preflight;          /* a CORS preflight */
     char request_id[TD_REQUEST_ID_SIZE];
     td_style style;
     const char *arguments[TD_PATH_ARGUMENTS]; /* of the path, in the arena */
@@ -160,41 +198,21 @@ struct td_call {
     const struct td_op *op; /* NULL: none */
     td_handler *handler;    /* one of handler and task is set */
     const struct td_task *task;
-    td_stage next;     /* the stage of the task that is to come */
     void *state;       /* the task's own, in the arena */
     size_t body_limit; /* of the route; may be one of TD_BODY_... */
     int operation;     /* enum td_operation, for metrics */
     td_format body_format, reply_format;
-    td_encoding encoding;    /* of the reply, as the client prefers, */
-    bool negotiated;         /* if it is negotiated */
-    bool encoded;            /* the body arrived compressed */
-    bool must_queue;         /* for a worker only: it changes something, or copies shared memory */
-    td_effect effect;        /* of its change, once that is about to be made */
-    struct td_writer writer; /* of its change */
-    int64_t deadline_ns;
-    int64_t start_by_ns; /* not begun by a worker after this, nor after the deadline */
-    const char *body;    /* TD_JSON_PADDING readable bytes follow */
+    td_encoding encoding; /* of the reply, as the client prefers, */
+    bool negotiated;      /* if it is negotiated */
+    bool encoded;         /* the body arrived compressed */
+    const char *body;     /* TD_JSON_PADDING readable bytes follow */
     size_t body_bytes, body_capacity;
-    size_t discarded;                /* body bytes read after the request was refused */
-    struct td_buffer *body_buffer;   /* NULL while the body is in the arena */
-    struct td_populate_job populate; /* the range of a large body's memory populated last */
-    struct td_sources sources;       /* tensors that the body only names */
-    struct td_admission admission;   /* of an admitted call; set by the scheduler only */
-    struct td_device_call *device;   /* in the arena, of a call placed on a device; else NULL */
+    struct td_buffer *body_buffer; /* NULL while the body is in the arena */
+    struct td_sources sources;     /* tensors that the body only names */
     struct td_request request;
 
     /* the reply */
-    bool accepted; /* counts in services->in_flight */
-    bool answered; /* a worker has made the reply */
-    struct td_refusal refusal;
-    bool counted;           /* in client->requests */
-    size_t charged;         /* of client->memory_bytes */
-    int64_t refusal_due_ns; /* of a refused call whose reply is delayed; 0 otherwise */
-    bool lingers;           /* the reply is sent before the body has arrived */
-    bool unsent;            /* counts in services->unsent */
-    bool replied;           /* the reply was passed to the HTTP library */
-    bool close_connection;
-    bool gone; /* the client has disconnected; no reply is sent */
+    bool unsent; /* counts in services->unsent */
     struct td_error error;
     struct td_reply reply;
     struct td_times times;

@@ -24,7 +24,7 @@ td_status td_client_limits_take_request(struct td_call *call)
     while (requests < limit)
         if (atomic_compare_exchange_weak_explicit(&call->client->requests, &requests, requests + 1,
                                                   memory_order_relaxed, memory_order_relaxed)) {
-            call->counted = true;
+            call->limits.counted = true;
             return TD_OK;
         }
     td_error_set(&call->error, TD_CLIENT_LIMIT,
@@ -37,16 +37,16 @@ td_status td_client_limits_take_request(struct td_call *call)
 
 void td_client_limits_give_request(struct td_call *call)
 {
-    if (call->counted)
+    if (call->limits.counted)
         atomic_fetch_sub_explicit(&call->client->requests, 1, memory_order_relaxed);
-    call->counted = false;
+    call->limits.counted = false;
 }
 
 /* May the call take so many bytes when its client's calls hold `held`? */
 static bool may_take(const struct td_call *call, uint64_t held, size_t bytes)
 {
     const uint64_t limit = (uint64_t)call->services->config.client_memory;
-    const bool is_only = held <= call->charged;
+    const bool is_only = held <= call->limits.charged;
     return is_only || (held <= limit && bytes <= limit - held);
 }
 
@@ -60,7 +60,7 @@ td_status td_client_limits_charge(struct td_call *call, size_t bytes)
     while (may_take(call, held, bytes))
         if (atomic_compare_exchange_weak_explicit(held_bytes, &held, held + bytes,
                                                   memory_order_relaxed, memory_order_relaxed)) {
-            call->charged += bytes;
+            call->limits.charged += bytes;
             return TD_OK;
         }
     td_error_set(
@@ -73,14 +73,14 @@ td_status td_client_limits_charge(struct td_call *call, size_t bytes)
 
 void td_client_limits_give_back(struct td_call *call, size_t bytes)
 {
-    if (bytes > call->charged)
-        bytes = call->charged;
+    if (bytes > call->limits.charged)
+        bytes = call->limits.charged;
     if (bytes)
         atomic_fetch_sub_explicit(&call->client->memory_bytes, bytes, memory_order_relaxed);
-    call->charged -= bytes;
+    call->limits.charged -= bytes;
 }
 
 void td_client_limits_discharge(struct td_call *call)
 {
-    td_client_limits_give_back(call, call->charged);
+    td_client_limits_give_back(call, call->limits.charged);
 }

@@ -1,17 +1,101 @@
 #include "server/calls/device_call.h"
 
+#include "server/calls/away.h"
 #include "server/calls/services.h"
 #include "server/devices/placement.h"
 #include "server/devices/staging.h"
 #include "server/observe/clock.h"
 
-struct td_device_call {
-    struct td_batch_item item; /* first: done casts back */
+#include <stddef.h>
+
+struct device_call {
+    struct td_away base; /* first: submit casts back */
+    struct td_batch_item item;
     struct td_call *call;
     void (*back)(struct td_call *call);
-    enum { DUE, DONE, REFUSED, HERE } state;
     struct td_tensor table; /* of an upload */
 };
+
+static struct device_call *of_item(struct td_batch_item *item)
+{
+    return (struct device_call *)(void *)((char *)item - offsetof(struct device_call, item));
+}
+
+static bool gone(struct td_batch_item *item)
+{
+    struct td_call *call = of_item(item)->call;
+    call->gone = td_call_client_left(call);
+    return call->gone;
+}
+
+/* Does the call continue after this error: on the CPU, or without the upload? After a bad index the
+ * CPU runs the op again to find the index, also with device 'gpu'. */
+static bool continues_without(const struct device_call *device, td_status status)
+{
+    return device->item.kind == TD_BATCH_UPLOAD || status == TD_INDEX_OUT_OF_BOUNDS ||
+           (device->call->request.options.device != TD_DEVICE_GPU &&
+            (status == TD_DEVICE_UNAVAILABLE || status == TD_UNSUPPORTED_DTYPE ||
+             status == TD_MEMORY_EXHAUSTED || status == TD_RESOURCE_LIMIT));
+}
+
+/* Outputs to be stored lose their owner, so that the store copies them out of pinned memory. */
+static void disown_stored(struct device_call *device)
+{
+    struct td_op_args *args = device->item.args;
+    if (device->item.kind == TD_BATCH_OP && device->call->request.options.store)
+        for (int i = 0; i < args->n_outputs; i++)
+            args->outputs[i].owner = NULL;
+}
+
+static void done(struct td_batch_item *item, td_status status, const struct td_error *err)
+{
+    struct device_call *device = of_item(item);
+    struct td_call *call = device->call;
+    const int64_t now = td_now_ns(), begun = item->begun_ns > 0 ? item->begun_ns : now;
+    td_times_end(&call->times, "queue", &call->times.queue, begun);
+    td_times_end(&call->times, "compute", &call->times.compute, now);
+    if (status == TD_OK) {
+        device->base.state = TD_AWAY_DONE;
+        disown_stored(device);
+    } else if (continues_without(device, status)) {
+        device->base.state = TD_AWAY_HERE;
+    } else {
+        device->base.state = TD_AWAY_REFUSED;
+        call->error = *err;
+    }
+    device->back(call);
+}
+
+static void submit(struct td_call *call, void (*back)(struct td_call *call))
+{
+    struct device_call *device = (struct device_call *)(void *)call->schedule.away;
+    device->back = back;
+    td_batcher_submit(td_devices_batcher(call->services->devices), &device->item);
+}
+
+/* False without memory: then some outputs stay in staging memory. */
+static bool copy_outputs(struct td_op_args *args, struct td_arena *arena)
+{
+    for (int i = 0; i < args->n_outputs; i++)
+        if (td_tensor_copy(&args->outputs[i], arena, NULL) != TD_OK)
+            return false;
+    return true;
+}
+
+/* Checks the tables that it has read, and copies outputs out of scarce pinned memory if there is
+ * memory for the copy. */
+static td_status finish(struct td_call *call)
+{
+    struct td_op_args *args = &call->request.args;
+    struct td_buffer *staged = args->n_outputs > 0 ? args->outputs[0].owner : NULL;
+    const td_status status = td_sources_check(&call->sources, &call->error);
+    if (status == TD_OK && staged && td_staging_is_scarce(staged) &&
+        copy_outputs(args, &call->arena))
+        td_arena_drop(&call->arena, staged);
+    return status;
+}
+
+/* ---- placing --------------------------------------------------------------------------------- */
 
 /* Which of the first TD_BATCH_TABLES tensors of all inputs are resident tables. */
 static uint32_t resident_mask(const struct td_call *call)
@@ -27,15 +111,18 @@ static uint32_t resident_mask(const struct td_call *call)
     return mask;
 }
 
-static struct td_device_call *new_device_call(struct td_call *call, struct td_error *err)
+static struct device_call *new_device_call(struct td_call *call, struct td_error *err)
 {
-    struct td_device_call *device = td_arena_alloc(&call->arena, 1, sizeof *device, err);
+    struct device_call *device = td_arena_alloc(&call->arena, 1, sizeof *device, err);
     if (!device)
         return NULL;
-    *device = (struct td_device_call){ .item = { .arena = &call->arena,
-                                                 .deadline_ns = call->deadline_ns,
-                                                 .start_by_ns = call->start_by_ns },
-                                       .call = call };
+    *device = (struct device_call){ .base = { .submit = submit, .finish = finish },
+                                    .item = { .arena = &call->arena,
+                                              .deadline_ns = call->schedule.deadline_ns,
+                                              .start_by_ns = call->schedule.start_by_ns,
+                                              .gone = gone,
+                                              .done = done },
+                                    .call = call };
     return device;
 }
 
@@ -49,7 +136,7 @@ static td_status refuse_row_keys(struct td_error *err)
 
 td_status td_device_call_place(struct td_call *call)
 {
-    const struct td_admission *admission = &call->admission;
+    const struct td_admission *admission = &call->schedule.admission;
     struct td_devices *devices = call->services->devices;
     const td_device_choice choice = call->request.options.device;
     bool there;
@@ -63,113 +150,26 @@ td_status td_device_call_place(struct td_call *call)
                                               admission->compute_ns, &there, &call->error);
     if (status != TD_OK || !there)
         return status;
-    call->device = new_device_call(call, choice == TD_DEVICE_GPU ? &call->error : NULL);
-    if (!call->device)
+    struct device_call *device =
+        new_device_call(call, choice == TD_DEVICE_GPU ? &call->error : NULL);
+    if (!device)
         return choice == TD_DEVICE_GPU ? call->error.status : TD_OK;
-    call->device->item.op = call->op;
-    call->device->item.args = &call->request.args;
-    call->device->item.resident = resident;
+    device->item.op = call->op;
+    device->item.args = &call->request.args;
+    device->item.resident = resident;
+    call->schedule.away = &device->base;
     return TD_OK;
 }
 
 bool td_device_call_place_upload(struct td_call *call, const struct td_tensor *table)
 {
-    struct td_device_call *device =
+    struct device_call *device =
         td_devices_batcher(call->services->devices) ? new_device_call(call, NULL) : NULL;
     if (!device)
         return false;
     device->table = *table;
     device->item.kind = TD_BATCH_UPLOAD;
     device->item.table = &device->table;
-    call->device = device;
+    call->schedule.away = &device->base;
     return true;
-}
-
-bool td_device_call_is_due(const struct td_call *call)
-{
-    return call->device && call->device->state == DUE;
-}
-
-static bool gone(struct td_batch_item *item)
-{
-    struct td_call *call = ((struct td_device_call *)(void *)item)->call;
-    call->gone = td_call_client_left(call);
-    return call->gone;
-}
-
-/* Does the call continue after this error: on the CPU, or without the upload? After a bad index the
- * CPU runs the op again to find the index, also with device 'gpu'. */
-static bool continues_without(const struct td_device_call *device, td_status status)
-{
-    return device->item.kind == TD_BATCH_UPLOAD || status == TD_INDEX_OUT_OF_BOUNDS ||
-           (device->call->request.options.device != TD_DEVICE_GPU &&
-            (status == TD_DEVICE_UNAVAILABLE || status == TD_UNSUPPORTED_DTYPE ||
-             status == TD_MEMORY_EXHAUSTED || status == TD_RESOURCE_LIMIT));
-}
-
-/* Outputs to be stored lose their owner, so that the store copies them out of pinned memory. */
-static void disown_stored(struct td_device_call *device)
-{
-    struct td_op_args *args = device->item.args;
-    if (device->item.kind == TD_BATCH_OP && device->call->request.options.store)
-        for (int i = 0; i < args->n_outputs; i++)
-            args->outputs[i].owner = NULL;
-}
-
-static void done(struct td_batch_item *item, td_status status, const struct td_error *err)
-{
-    struct td_device_call *device = (struct td_device_call *)(void *)item;
-    struct td_call *call = device->call;
-    const int64_t now = td_now_ns(), begun = item->begun_ns > 0 ? item->begun_ns : now;
-    td_times_end(&call->times, "queue", &call->times.queue, begun);
-    td_times_end(&call->times, "compute", &call->times.compute, now);
-    if (status == TD_OK) {
-        device->state = DONE;
-        disown_stored(device);
-    } else if (continues_without(device, status)) {
-        device->state = HERE;
-    } else {
-        device->state = REFUSED;
-        call->error = *err;
-    }
-    device->back(call);
-}
-
-void td_device_call_submit(struct td_call *call, void (*back)(struct td_call *call))
-{
-    struct td_device_call *device = call->device;
-    device->back = back;
-    device->item.gone = gone;
-    device->item.done = done;
-    td_batcher_submit(td_devices_batcher(call->services->devices), &device->item);
-}
-
-bool td_device_call_is_done(const struct td_call *call)
-{
-    return call->device && call->device->state == DONE;
-}
-
-bool td_device_call_is_refused(const struct td_call *call)
-{
-    return call->device && call->device->state == REFUSED;
-}
-
-/* False without memory: then some outputs stay in staging memory. */
-static bool copy_outputs(struct td_op_args *args, struct td_arena *arena)
-{
-    for (int i = 0; i < args->n_outputs; i++)
-        if (td_tensor_copy(&args->outputs[i], arena, NULL) != TD_OK)
-            return false;
-    return true;
-}
-
-td_status td_device_call_finish(struct td_call *call)
-{
-    struct td_op_args *args = &call->request.args;
-    struct td_buffer *staged = args->n_outputs > 0 ? args->outputs[0].owner : NULL;
-    const td_status status = td_sources_check(&call->sources, &call->error);
-    if (status == TD_OK && staged && td_staging_is_scarce(staged) &&
-        copy_outputs(args, &call->arena))
-        td_arena_drop(&call->arena, staged);
-    return status;
 }

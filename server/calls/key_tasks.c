@@ -12,7 +12,7 @@
 static td_status begin_write(struct td_call *call)
 {
     const td_status status = td_tensor_call_begin(call);
-    call->must_queue = true;
+    call->schedule.must_queue = true;
     return status != TD_OK ? status
                            : td_tables_may_write(&call->tables, call->arguments[0], &call->error);
 }

@@ -88,7 +88,7 @@ static td_status decode_oip(struct td_call *call)
     const td_status status = td_oip_decode(call->body, call->body_bytes, &source, &call->arena,
                                            &call->request, &timeout_us, &call->error);
     if (timeout_us > 0 && timeout_us < INT64_MAX / 1000 - (uint64_t)call->times.arrived / 1000)
-        call->start_by_ns = call->times.arrived + (int64_t)timeout_us * 1000;
+        call->schedule.start_by_ns = call->times.arrived + (int64_t)timeout_us * 1000;
     return status;
 }
 
@@ -110,7 +110,7 @@ static td_status decode(struct td_call *call)
     td_status status = call->table.name ? td_path_table_bind(call) : TD_OK;
     if (status == TD_OK)
         status = decode_body(call);
-    call->must_queue = call->request.options.store != NULL;
+    call->schedule.must_queue = call->request.options.store != NULL;
     if (status == TD_OK)
         status = check_store(call);
     if (status == TD_OK && !call->request.options.store)

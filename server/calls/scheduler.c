@@ -2,6 +2,7 @@
 
 #include "api/message/problem.h"
 #include "api/oip/oip.h"
+#include "server/calls/away.h"
 #include "server/calls/client_limits.h"
 #include "server/calls/device_call.h"
 #include "server/calls/services.h"
@@ -46,14 +47,15 @@ static td_verdict answer(struct td_call *call, td_status status)
 /* The time after which a queued call is refused without being computed. */
 static int64_t start_by(const struct td_call *call)
 {
-    return call->start_by_ns < call->deadline_ns ? call->start_by_ns : call->deadline_ns;
+    return call->schedule.start_by_ns < call->schedule.deadline_ns ? call->schedule.start_by_ns
+                                                                   : call->schedule.deadline_ns;
 }
 
 /* The cost of a job in the queue. A job that may block counts as large, so that it does not run
  * between two chunks of another job's loop. */
 static uint64_t job_cost(const struct td_call *call, uint64_t cost_ns)
 {
-    return call->must_queue && cost_ns < TD_JOB_SMALL_NS ? TD_JOB_SMALL_NS : cost_ns;
+    return call->schedule.must_queue && cost_ns < TD_JOB_SMALL_NS ? TD_JOB_SMALL_NS : cost_ns;
 }
 
 static td_status queue_full(struct td_call *call, struct td_worker_pool *pool)
@@ -119,7 +121,7 @@ static void decide_delay(struct td_call *call)
     const int64_t now = td_now_ns();
     const int64_t delay = td_refusals_record(&call->client->refused, now, retry_after_s);
     if (delay > 0)
-        call->refusal_due_ns =
+        call->schedule.refusal_due_ns =
             now + delay; /* maybe after its deadline: else a short one would exempt it */
 }
 
@@ -134,15 +136,15 @@ static bool refuse_later(struct td_call *call)
 {
     td_client_limits_give_request(call);
     decide_delay(call);
-    if (call->refusal_due_ns)
+    if (call->schedule.refusal_due_ns)
         end(call, call->error.status);
-    return call->refusal_due_ns != 0;
+    return call->schedule.refusal_due_ns != 0;
 }
 
 /* What is known of the cost only after admission. */
 static uint64_t admitted_ns(const struct td_call *call)
 {
-    return call->admission.compute_ns + call->admission.encode_ns;
+    return call->schedule.admission.compute_ns + call->schedule.admission.encode_ns;
 }
 
 /* Counts the call as suspended before it reads `refusing`: once `refusing` is set and the count is
@@ -166,7 +168,7 @@ static td_verdict enqueue(struct td_call *call, uint64_t cost_ns)
     return answer(call, call->error.status);
 }
 
-/* The only place where call->admission is set. The task returns the cost of the call, which
+/* The only place where the admission is set. The task returns the cost of the call, which
  * determines where it is computed. */
 static td_status admit(struct td_call *call)
 {
@@ -176,7 +178,7 @@ static td_status admit(struct td_call *call)
         return status;
     admission.compute_ns = td_stage_compute_ns(&admission.cost);
     admission.encode_ns = td_stage_encode_ns(call, &admission);
-    call->admission = admission;
+    call->schedule.admission = admission;
     return td_device_call_place(call);
 }
 
@@ -189,8 +191,8 @@ td_verdict td_schedule(struct td_call *call)
         return answer(call, status);
     /* A long body is a large job anyway and is not searched. */
     if (!call->encoded && (cost <= limit || cost < TD_JOB_SMALL_NS) && names_shared_memory(call))
-        call->must_queue = true;
-    if (cost > limit || call->encoded || call->must_queue)
+        call->schedule.must_queue = true;
+    if (cost > limit || call->encoded || call->schedule.must_queue)
         return enqueue(call, cost);
     status = td_call_decode(call);
     if (status != TD_OK)
@@ -203,7 +205,7 @@ td_verdict td_schedule(struct td_call *call)
     if (status != TD_OK)
         return answer(call, status);
     cost += admitted_ns(call);
-    if (td_device_call_is_due(call) || cost > limit || call->must_queue) {
+    if (td_away_is(call, TD_AWAY_DUE) || cost > limit || call->schedule.must_queue) {
         status = check_read_in_time(call);
         return status == TD_OK ? enqueue(call, cost) : answer(call, status);
     }
@@ -218,8 +220,8 @@ td_verdict td_schedule(struct td_call *call)
 /* Lets the next writer of the same names go on. */
 static void leave(struct td_call *call)
 {
-    if (td_writer_has_entered(&call->writer))
-        td_writer_leave(call->services->store, &call->writer);
+    if (td_writer_has_entered(&call->schedule.writer))
+        td_writer_leave(call->services->store, &call->schedule.writer);
 }
 
 /* The last step of a call on a worker. */
@@ -236,7 +238,7 @@ static void finish(struct td_call *call)
 static void end_refusal(struct td_refusal *refusal)
 {
     struct td_call *call =
-        (struct td_call *)(void *)((char *)refusal - offsetof(struct td_call, refusal));
+        (struct td_call *)(void *)((char *)refusal - offsetof(struct td_call, schedule.refusal));
     call->gone = td_call_client_left(call);
     finish(call);
 }
@@ -244,9 +246,10 @@ static void end_refusal(struct td_refusal *refusal)
 /* The last step of a call that is refused while it is suspended. */
 static void finish_refusal(struct td_call *call)
 {
-    call->refusal.end = end_refusal;
-    if (!call->refusal_due_ns ||
-        !td_refusals_delay(call->services->refusals, &call->refusal, call->refusal_due_ns))
+    call->schedule.refusal.end = end_refusal;
+    if (!call->schedule.refusal_due_ns ||
+        !td_refusals_delay(call->services->refusals, &call->schedule.refusal,
+                           call->schedule.refusal_due_ns))
         finish(call);
 }
 
@@ -259,7 +262,7 @@ static void left_queue(struct td_call *call)
 static td_status waited_too_long(struct td_call *call)
 {
     return td_error_set(&call->error, TD_DEADLINE_EXCEEDED,
-                        call->effect == TD_EFFECT_NONE
+                        call->schedule.effect == TD_EFFECT_NONE
                             ? "the deadline passed while the request waited for a worker"
                             : "the deadline passed while the request waited for other changes of "
                               "the same tensor, or for the disk; nothing has changed");
@@ -268,47 +271,50 @@ static td_status waited_too_long(struct td_call *call)
 static void run(struct td_job *job, struct td_worker *worker);
 static void drop(struct td_job *job, td_status why);
 
-/* On the batcher's thread: a worker continues, even if only to reply with an error. */
-static void back_from_device(struct td_call *call)
+/* On the thread of whoever computed the call: a worker continues, even if only to reply with an
+ * error. */
+static void back(struct td_call *call)
 {
-    const struct td_admission *admission = &call->admission;
+    const struct td_admission *admission = &call->schedule.admission;
     uint64_t left = 0;
-    if (!td_device_call_is_refused(call))
-        left = admission->encode_ns + (call->next >= TD_NEXT_CHANGE || td_device_call_is_done(call)
-                                           ? 0
-                                           : admission->compute_ns);
+    if (!td_away_is(call, TD_AWAY_REFUSED))
+        left = admission->encode_ns +
+               (call->schedule.next >= TD_NEXT_CHANGE || td_away_is(call, TD_AWAY_DONE)
+                    ? 0
+                    : admission->compute_ns);
     call->job.cost_ns = job_cost(call, left);
-    call->job.deadline_ns = call->next >= TD_NEXT_CHANGE ? TD_NEVER : call->deadline_ns;
+    call->job.deadline_ns =
+        call->schedule.next >= TD_NEXT_CHANGE ? TD_NEVER : call->schedule.deadline_ns;
     call->job.keep = true;
     submit_to(call, call->services->workers);
 }
 
-static void submit_to_device(struct td_call *call)
+static void submit_away(struct td_call *call)
 {
     call->job.run = run;
     call->job.drop = drop;
-    td_device_call_submit(call, back_from_device);
+    call->schedule.away->submit(call, back);
 }
 
-/* On a worker: reserves a new place in the queue for the call's return and submits it to the
- * device. False if the queue is full: the call continues on the CPU. */
-static bool queue_for_device(struct td_call *call)
+/* On a worker: reserves a new place in the queue for the call's return and submits it. False if the
+ * queue is full: the call continues here. */
+static bool queue_away(struct td_call *call)
 {
     if (!reserve_in(call, call->services->workers)) {
-        call->device = NULL;
+        call->schedule.away = NULL;
         return false;
     }
-    submit_to_device(call);
+    submit_away(call);
     return true;
 }
 
-/* On a worker, for a call just admitted: true if it was submitted to the device. If the queue is
+/* On a worker, for a call just admitted: true if it was submitted elsewhere. If the queue is
  * full it is computed here, unless the request has "device": "gpu". */
-static bool submitted_to_device(struct td_call *call, td_status *status)
+static bool submitted_away(struct td_call *call, td_status *status)
 {
-    if (!td_device_call_is_due(call))
+    if (!td_away_is(call, TD_AWAY_DUE))
         return false;
-    if (queue_for_device(call))
+    if (queue_away(call))
         return true;
     if (call->request.options.device == TD_DEVICE_GPU)
         *status = queue_full(call, call->services->workers);
@@ -321,19 +327,19 @@ static td_status prepare(struct td_call *call, struct td_worker *worker, bool *p
 {
     const int64_t taken = call->times.stage_end;
     td_status status = TD_OK;
-    if (call->next == TD_NEXT_ENCODE) /* returned from an upload, complete or not */
+    if (call->schedule.next == TD_NEXT_ENCODE) /* returned from an upload, complete or not */
         return TD_OK;
-    if (call->next == TD_NEXT_CHANGE) /* has waited to make it */
+    if (call->schedule.next == TD_NEXT_CHANGE) /* has waited to make it */
         return taken > start_by(call) ? waited_too_long(call) : TD_OK;
-    if (td_device_call_is_refused(call))
+    if (td_away_is(call, TD_AWAY_REFUSED))
         return call->error.status;
-    if (call->device) /* returned from the device, where its deadline was checked */
-        return taken > call->deadline_ns ? waited_too_long(call) : TD_OK;
+    if (call->schedule.away) /* returned from where its deadline was checked */
+        return taken > call->schedule.deadline_ns ? waited_too_long(call) : TD_OK;
     if (taken > start_by(call))
         return waited_too_long(call);
-    if (call->next == TD_NEXT_COMPUTE)
+    if (call->schedule.next == TD_NEXT_COMPUTE)
         return TD_OK;
-    if (call->next == TD_NEXT_DECODE)
+    if (call->schedule.next == TD_NEXT_DECODE)
         status = td_call_decode(call);
     if (status == TD_OK && taken > start_by(call)) /* the body may have set it */
         return waited_too_long(call);
@@ -342,7 +348,7 @@ static td_status prepare(struct td_call *call, struct td_worker *worker, bool *p
     if (status == TD_OK)
         status = check_read_in_time(call);
     call->job.deadline_ns = start_by(call);
-    if (status == TD_OK && submitted_to_device(call, &status)) {
+    if (status == TD_OK && submitted_away(call, &status)) {
         *put_back = true;
         return TD_OK;
     }
@@ -351,27 +357,28 @@ static td_status prepare(struct td_call *call, struct td_worker *worker, bool *p
     return status;
 }
 
-/* Computes the call unless a device has done so. */
+/* Computes the call unless that was done elsewhere. */
 static td_status compute(struct td_call *call, struct td_worker *worker)
 {
-    if (call->next >= TD_NEXT_CHANGE)
+    if (call->schedule.next >= TD_NEXT_CHANGE)
         return TD_OK;
-    const td_status status =
-        td_device_call_is_done(call) ? td_device_call_finish(call) : td_call_compute(call, worker);
+    const td_status status = td_away_is(call, TD_AWAY_DONE) ? call->schedule.away->finish(call)
+                                                            : td_call_compute(call, worker);
     if (status == TD_OK)
-        call->next = TD_NEXT_CHANGE;
+        call->schedule.next = TD_NEXT_CHANGE;
     return status;
 }
 
 /* What the call is going to change; describes its writer. */
 static td_effect effect_of(struct td_call *call)
 {
-    return call->task->effect ? call->task->effect(call, &call->writer) : TD_EFFECT_NONE;
+    return call->task->effect ? call->task->effect(call, &call->schedule.writer) : TD_EFFECT_NONE;
 }
 
 static struct td_worker_pool *pool_of_change(const struct td_call *call)
 {
-    return call->effect == TD_EFFECT_DISK ? call->services->disk_threads : call->services->workers;
+    return call->schedule.effect == TD_EFFECT_DISK ? call->services->disk_threads
+                                                   : call->services->workers;
 }
 
 /* The writer of the call has entered, or its wait has ended without that; then the deadline has
@@ -379,7 +386,7 @@ static struct td_worker_pool *pool_of_change(const struct td_call *call)
 static void ready_to_change(struct td_writer *writer)
 {
     struct td_call *call =
-        (struct td_call *)(void *)((char *)writer - offsetof(struct td_call, writer));
+        (struct td_call *)(void *)((char *)writer - offsetof(struct td_call, schedule.writer));
     submit_to(call, pool_of_change(call));
 }
 
@@ -388,16 +395,16 @@ static void ready_to_change(struct td_writer *writer)
  * waits meanwhile. */
 static bool changes_later(struct td_call *call, struct td_worker *worker, td_status *status)
 {
-    if (td_writer_has_entered(&call->writer))
+    if (td_writer_has_entered(&call->schedule.writer))
         return false;
-    call->effect = effect_of(call);
-    if (call->effect == TD_EFFECT_NONE)
+    call->schedule.effect = effect_of(call);
+    if (call->schedule.effect == TD_EFFECT_NONE)
         return false;
     struct td_store *store = call->services->store;
     struct td_worker_pool *pool = pool_of_change(call);
-    call->writer.deadline_ns = start_by(call);
-    call->writer.ready = ready_to_change;
-    if (td_worker_pool_of(worker) == pool && td_writer_try(store, &call->writer))
+    call->schedule.writer.deadline_ns = start_by(call);
+    call->schedule.writer.ready = ready_to_change;
+    if (td_worker_pool_of(worker) == pool && td_writer_try(store, &call->schedule.writer))
         return false;
     if (!reserve_in(call, pool)) {
         *status = queue_full(call, pool);
@@ -405,7 +412,8 @@ static bool changes_later(struct td_call *call, struct td_worker *worker, td_sta
     }
     call->job.cost_ns = job_cost(call, admitted_ns(call));
     call->job.deadline_ns = start_by(call);
-    if (td_writer_enter(store, &call->writer)) /* if not, another thread may have the call by now */
+    if (td_writer_enter(
+            store, &call->schedule.writer)) /* if not, another thread may have the call by now */
         submit_to(call, pool);
     return true;
 }
@@ -413,11 +421,11 @@ static bool changes_later(struct td_call *call, struct td_worker *worker, td_sta
 /* Makes the change, if there is one. */
 static td_status change(struct td_call *call, struct td_worker *worker)
 {
-    if (call->effect == TD_EFFECT_NONE || call->next == TD_NEXT_ENCODE)
+    if (call->schedule.effect == TD_EFFECT_NONE || call->schedule.next == TD_NEXT_ENCODE)
         return TD_OK;
     const td_status status = td_call_change(call, worker);
     if (status == TD_OK)
-        call->next = TD_NEXT_ENCODE;
+        call->schedule.next = TD_NEXT_ENCODE;
     leave(call);
     return status;
 }
@@ -427,15 +435,15 @@ static td_status change(struct td_call *call, struct td_worker *worker)
 static bool submitted_upload(struct td_call *call)
 {
     const struct td_tensor *table = call->task->upload ? call->task->upload(call) : NULL;
-    return table && !call->device && td_device_call_place_upload(call, table) &&
-           queue_for_device(call);
+    return table && !call->schedule.away && td_device_call_place_upload(call, table) &&
+           queue_away(call);
 }
 
 static void run(struct td_job *job, struct td_worker *worker)
 {
     struct td_call *call = (struct td_call *)(void *)job;
     const uint64_t queued_ns = job->cost_ns;
-    const bool admitted = call->next >= TD_NEXT_COMPUTE;
+    const bool admitted = call->schedule.next >= TD_NEXT_COMPUTE;
     bool put_back = false;
     left_queue(call);
     const int64_t begun = call->times.stage_end;
@@ -448,7 +456,8 @@ static void run(struct td_job *job, struct td_worker *worker)
             return;
         if (status == TD_OK)
             status = compute(call, worker);
-        if (status == TD_OK && call->next != TD_NEXT_ENCODE && changes_later(call, worker, &status))
+        if (status == TD_OK && call->schedule.next != TD_NEXT_ENCODE &&
+            changes_later(call, worker, &status))
             return;
         if (status == TD_OK)
             status = change(call, worker);
@@ -456,7 +465,7 @@ static void run(struct td_job *job, struct td_worker *worker)
             return;
         if (status == TD_OK)
             status = td_call_encode(call);
-        if (status == TD_OK && !call->device)
+        if (status == TD_OK && !call->schedule.away)
             td_worker_pool_measure(td_worker_pool_of(worker),
                                    admitted ? queued_ns : queued_ns + admitted_ns(call),
                                    call->times.stage_end - begun - td_worker_nested_ns(worker));
@@ -482,9 +491,9 @@ static void drop(struct td_job *job, td_status why)
     struct td_call *call = (struct td_call *)(void *)job;
     leave(call); /* now, since the refusal may be delayed */
     /* A call that has made its change, or got its result, is finished: encoding is short. */
-    if (call->next == TD_NEXT_ENCODE ||
-        (why == TD_DRAINING && td_device_call_is_done(call) && effect_of(call) == TD_EFFECT_NONE &&
-         td_device_call_finish(call) == TD_OK)) {
+    if (call->schedule.next == TD_NEXT_ENCODE ||
+        (why == TD_DRAINING && td_away_is(call, TD_AWAY_DONE) &&
+         effect_of(call) == TD_EFFECT_NONE && call->schedule.away->finish(call) == TD_OK)) {
         left_queue(call);
         end(call, td_call_encode(call));
         finish(call);
@@ -505,10 +514,10 @@ void td_schedule_submit(struct td_call *call)
 {
     call->job.run = run;
     call->job.drop = drop;
-    if (call->refusal_due_ns)
+    if (call->schedule.refusal_due_ns)
         finish_refusal(call);
-    else if (td_device_call_is_due(call))
-        submit_to_device(call);
+    else if (td_away_is(call, TD_AWAY_DUE))
+        submit_away(call);
     else
         submit_to(call, call->services->workers);
 }

@@ -77,7 +77,7 @@ td_status td_tensor_call_begin_write(struct td_call *call)
     td_status status = td_tensor_call_begin(call);
     if (status == TD_OK)
         status = td_tables_may_write(&call->tables, call->arguments[0], &call->error);
-    call->must_queue = true;
+    call->schedule.must_queue = true;
     return status == TD_OK && call->headers.expect ? td_tensor_call_check_write(call) : status;
 }
 

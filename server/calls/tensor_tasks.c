@@ -9,7 +9,7 @@
 #include "kernels/key_dtype.h"
 #include "kernels/name.h"
 #include "server/calls/audit.h"
-#include "server/calls/device_call.h"
+#include "server/calls/away.h"
 #include "server/calls/key_tasks.h"
 #include "server/calls/op_task.h"
 #include "server/calls/services.h"
@@ -295,7 +295,7 @@ static td_status encode_put(struct td_call *call)
 {
     struct td_tensor_call *state = call->state;
     if (state->upload)
-        state->listing.device = td_device_call_is_done(call) ? "gpu" : "cpu";
+        state->listing.device = td_away_is(call, TD_AWAY_DONE) ? "gpu" : "cpu";
     const td_status status = td_tensor_call_encode_listing(call);
     return status != TD_OK ? status : td_tensor_call_add_location(call, "");
 }

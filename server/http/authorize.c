@@ -56,18 +56,18 @@ static td_status check_certificate(struct td_call *call, struct td_connection *r
 {
     struct td_tls *tls = call->services->tls;
     return !tls ? TD_OK
-                : td_tls_check_client(
-                      tls,
-                      MHD_get_connection_info(call->connection, MHD_CONNECTION_INFO_GNUTLS_SESSION)
-                          ->tls_session,
-                      &record->tls_checked, &call->error);
+                : td_tls_check_client(tls,
+                                      MHD_get_connection_info(call->http.connection,
+                                                              MHD_CONNECTION_INFO_GNUTLS_SESSION)
+                                          ->tls_session,
+                                      &record->tls_checked, &call->error);
 }
 
 td_status td_authorize(struct td_call *call, struct td_connection *record)
 {
     const struct td_services *services = call->services;
     struct td_access *access = &call->tables.access;
-    if (call->role == TD_ACCESS_NONE)
+    if (call->http.role == TD_ACCESS_NONE)
         return TD_OK;
     const td_status status = check_certificate(call, record);
     if (status != TD_OK)
@@ -80,7 +80,7 @@ td_status td_authorize(struct td_call *call, struct td_connection *record)
         *access = token->access;
     }
     access->read_only = services->config.read_only;
-    return td_access_need_role(access, call->role, &call->error);
+    return td_access_need_role(access, call->http.role, &call->error);
 }
 
 const char *td_authorize_challenge(const struct td_call *call)

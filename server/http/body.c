@@ -34,7 +34,7 @@ static td_status too_large(struct td_call *call)
 {
     const size_t limit = td_call_body_limit(call);
     const char *option = limit_option(call, (int64_t)limit);
-    call->close_connection = true;
+    call->http.close_connection = true;
     const td_status status = td_error_too_large(&call->error, limit, "the body exceeds");
     if (option)
         td_error_hint(&call->error, "the option %s of the server sets it", option);
@@ -56,7 +56,7 @@ static td_status make_room(struct td_call *call, size_t bytes)
     call->body_buffer = larger;
     call->body = larger->data;
     call->body_capacity = larger->size - TD_JSON_PADDING;
-    call->populate.bytes = 0; /* none of it is populated */
+    call->http.populate.bytes = 0; /* none of it is populated */
     return TD_OK;
 }
 
@@ -91,10 +91,10 @@ td_status td_body_begin(struct td_call *call)
  * `bytes`: those of the chunk that has just arrived. */
 static td_status check_chunks(struct td_call *call, size_t bytes)
 {
-    if (++call->body_chunks < CHUNKS ||
-        (call->body_bytes + bytes) / call->body_chunks >= CHUNK_BYTES)
+    if (++call->http.body_chunks < CHUNKS ||
+        (call->body_bytes + bytes) / call->http.body_chunks >= CHUNK_BYTES)
         return TD_OK;
-    call->close_connection = true;
+    call->http.close_connection = true;
     return td_error_set(
         &call->error, TD_MALFORMED_REQUEST,
         "the body arrived in %d chunks of less than %d bytes each; fewer, larger ones "
@@ -150,14 +150,15 @@ bool td_body_must_populate(struct td_call *call)
     if (call->body_capacity < STREAMED)
         return false;
     const size_t end = known_end(call), received = call->body_bytes;
-    const size_t populated = call->populate.bytes > 0
-                                 ? (size_t)(call->populate.data - call->body) + call->populate.bytes
-                                 : 0;
+    const size_t populated =
+        call->http.populate.bytes > 0
+            ? (size_t)(call->http.populate.data - call->body) + call->http.populate.bytes
+            : 0;
     const size_t from = populated > received ? populated : received;
     if (from - received > POPULATED_LEFT || from >= end)
         return false;
     const size_t bytes = end - from < POPULATED ? end - from : POPULATED;
-    call->populate.data = (char *)(uintptr_t)call->body + from;
-    call->populate.bytes = bytes;
+    call->http.populate.data = (char *)(uintptr_t)call->body + from;
+    call->http.populate.bytes = bytes;
     return true;
 }

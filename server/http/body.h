@@ -19,7 +19,7 @@ TD_MUST_CHECK td_status td_body_begin(struct td_call *call);
 TD_MUST_CHECK td_status td_body_receive(struct td_call *call, const char *data, size_t bytes);
 
 /* Should the next range of the body's memory be populated before more is received? If so,
- * call->populate is set to it, and the range counts as populated. */
+ * call->http.populate is set to it, and the range counts as populated. */
 bool td_body_must_populate(struct td_call *call);
 
 #endif

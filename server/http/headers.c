@@ -160,12 +160,12 @@ static td_status join_lists(struct header_fields *fields)
         struct joined joined = { .place = &places[i] };
         if (!(fields->lists >> i & 1))
             continue;
-        MHD_get_connection_values_n(call->connection, MHD_HEADER_KIND, append_line, &joined);
+        MHD_get_connection_values_n(call->http.connection, MHD_HEADER_KIND, append_line, &joined);
         joined.text = td_arena_alloc(&call->arena, joined.bytes + 1, 1, &call->error);
         if (!joined.text)
             return call->error.status;
         joined.bytes = 0;
-        MHD_get_connection_values_n(call->connection, MHD_HEADER_KIND, append_line, &joined);
+        MHD_get_connection_values_n(call->http.connection, MHD_HEADER_KIND, append_line, &joined);
         joined.text[joined.bytes > 0 ? joined.bytes - 1 : 0] = '\0'; /* no comma at the end */
         *text_at(call, &places[i]) = joined.text;
     }
@@ -215,7 +215,7 @@ static td_status read_deadline(struct td_call *call)
             ms > 86400000)
             return refuse_timeout(text, &call->error);
     }
-    call->deadline_ns = ms > 0 ? call->times.begun + ms * 1000000 : TD_NEVER;
+    call->schedule.deadline_ns = ms > 0 ? call->times.begun + ms * 1000000 : TD_NEVER;
     return TD_OK;
 }
 
@@ -231,7 +231,7 @@ static td_status check_framing(struct header_fields *fields)
         return TD_OK;
     /* The client, or a proxy before it, may disagree about where this request ends, so no other
      * request is accepted on the connection. */
-    call->close_connection = true;
+    call->http.close_connection = true;
     if (fields->repeated)
         snprintf(sentence, sizeof sentence, "duplicate header %s", fields->repeated);
     else
@@ -279,11 +279,11 @@ static td_status check_origin(const struct td_origins *origins, bool loopback,
     bool listed;
     const td_status status = td_origin_check(origins, &request, &listed, &call->error);
     if (listed)
-        call->origin = fields->origin.text;
+        call->http.origin = fields->origin.text;
     if (status != TD_OK && (call->headers.chunked || call->headers.content_length > 0))
-        call->close_connection = true;
+        call->http.close_connection = true;
     if (status == TD_OK && listed && fields->preflight_method.text)
-        call->preflight = strcmp(call->method, "OPTIONS") == 0;
+        call->http.preflight = strcmp(call->method, "OPTIONS") == 0;
     return status;
 }
 
@@ -291,7 +291,7 @@ td_status td_headers_read(struct td_call *call, const struct td_origins *origins
                           struct td_field authority)
 {
     struct header_fields fields = { .call = call };
-    MHD_get_connection_values_n(call->connection, MHD_HEADER_KIND, visit_header, &fields);
+    MHD_get_connection_values_n(call->http.connection, MHD_HEADER_KIND, visit_header, &fields);
     if (authority.text)
         fields.host = authority;
     choose_request_id(call, fields.request_id);

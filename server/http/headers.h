@@ -5,8 +5,8 @@
  *
  * Ownership  Texts are the connection's, and live as long as its request.
  * Threads    The I/O thread of the connection.
- * Errors     MALFORMED_REQUEST (the header in err->attribute), FORBIDDEN. call->close_connection is
- *            set if the connection must not be reused. */
+ * Errors     MALFORMED_REQUEST (the header in err->attribute), FORBIDDEN. http.close_connection of
+ *            the call is set if the connection must not be reused. */
 #ifndef TD_SERVER_HTTP_HEADERS_H
 #define TD_SERVER_HTTP_HEADERS_H
 

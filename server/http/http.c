@@ -89,11 +89,11 @@ static struct td_connection *record_of(struct MHD_Connection *connection)
  * of a drain has seen none in flight. */
 static td_status accept_call(struct td_call *call)
 {
-    call->accepted = true;
+    call->http.accepted = true;
     atomic_fetch_add(&call->services->in_flight, 1);
     if (!atomic_load(&call->services->refusing))
         return TD_OK;
-    call->close_connection = true;
+    call->http.close_connection = true;
     return td_error_set(&call->error, TD_DRAINING,
                         "the server is stopping and accepts no new requests");
 }
@@ -145,7 +145,7 @@ static struct td_client *forwarded_client(const struct td_http *http, struct td_
 static void identify(const struct td_http *http, struct td_call *call,
                      const struct td_connection *record)
 {
-    call->sender.peer = td_request_peer(call->connection);
+    call->sender.peer = td_request_peer(call->http.connection);
     if (record->forwards)
         call->client = forwarded_client(http, call);
     else if (record->client)
@@ -166,7 +166,7 @@ static td_status begin_preflight(struct td_call *call)
 static td_status begin(const struct td_http *http, struct td_call *call,
                        struct td_connection *record)
 {
-    call->close_connection = record->restriction != TD_UNRESTRICTED;
+    call->http.close_connection = record->restriction != TD_UNRESTRICTED;
     struct td_target target;
     const td_status form = td_target_read(call->method, call->path, &target, &call->error);
     call->path = target.path;
@@ -175,7 +175,7 @@ static td_status begin(const struct td_http *http, struct td_call *call,
     const td_status found = form == TD_OK ? td_route_call(call) : form;
     td_status status = td_headers_read(call, http->origins, record->loopback, target.authority);
     identify(http, call, record);
-    if (status == TD_OK && form == TD_OK && call->preflight)
+    if (status == TD_OK && form == TD_OK && call->http.preflight)
         return begin_preflight(call);
     if (status == TD_OK)
         status = td_authorize(call, record);
@@ -205,7 +205,7 @@ static td_status begin(const struct td_http *http, struct td_call *call,
  * the error is sent at once and the connection closed. */
 static bool answer_before_body(const struct td_call *call)
 {
-    return call->close_connection || call->headers.chunked ||
+    return call->http.close_connection || call->headers.chunked ||
            call->headers.content_length > DISCARDED_BODY ||
            (call->headers.expect && call->headers.content_length > 0);
 }
@@ -213,10 +213,10 @@ static bool answer_before_body(const struct td_call *call)
 /* Sends the call's reply, unless the connection was ended meanwhile. */
 static enum MHD_Result send_reply(struct td_call *call)
 {
-    td_call_count(call, record_of(call->connection)->io_thread);
+    td_call_count(call, record_of(call->http.connection)->io_thread);
     /* The end of the last stage instead of another look at the clock. */
     const int64_t now = call->times.stage_end > 0 ? call->times.stage_end : call->times.begun;
-    return td_connection_enter(record_of(call->connection), TD_CONNECTION_SENDING, now)
+    return td_connection_enter(record_of(call->http.connection), TD_CONNECTION_SENDING, now)
                ? td_reply_send(call)
                : MHD_NO;
 }
@@ -238,13 +238,13 @@ static enum MHD_Result begin_request(struct td_http *http, struct MHD_Connection
     if (!call)
         return MHD_NO;
     *state = call;
-    call->connection = connection;
+    call->http.connection = connection;
     call->method = method;
     call->path = path;
     call->times.begun = now;
     if (begin(http, call, record) == TD_OK || !answer_before_body(call))
         return MHD_YES;
-    call->lingers = call->headers.chunked || call->headers.content_length > 0;
+    call->http.lingers = call->headers.chunked || call->headers.content_length > 0;
     return send_error(call);
 }
 
@@ -252,22 +252,22 @@ static enum MHD_Result begin_request(struct td_http *http, struct MHD_Connection
 static void resume(struct td_populate_job *job)
 {
     struct td_call *call =
-        (struct td_call *)(void *)((char *)job - offsetof(struct td_call, populate));
-    MHD_resume_connection(call->connection);
+        (struct td_call *)(void *)((char *)job - offsetof(struct td_call, http.populate));
+    MHD_resume_connection(call->http.connection);
 }
 
 /* Suspends the connection until the memory for the next bytes is populated. */
 static void suspend_to_populate(struct td_http *http, struct td_call *call)
 {
-    call->populate.done = resume;
-    MHD_suspend_connection(call->connection);
-    td_populator_submit(http->populator, &call->populate);
+    call->http.populate.done = resume;
+    MHD_suspend_connection(call->http.connection);
+    td_populator_submit(http->populator, &call->http.populate);
 }
 
 static enum MHD_Result receive_body(struct td_http *http, struct td_call *call, const char *data,
                                     size_t bytes)
 {
-    td_connection_received(record_of(call->connection), bytes);
+    td_connection_received(record_of(call->http.connection), bytes);
     if (call->task && call->body_limit != TD_BODY_NONE && call->error.status == TD_OK) {
         /* An error stays in call->error and is sent after the body. */
         if (td_body_receive(call, data, bytes) == TD_OK && td_body_must_populate(call))
@@ -276,22 +276,23 @@ static enum MHD_Result receive_body(struct td_http *http, struct td_call *call, 
     }
     /* Close the connection if the body is too long to be discarded. */
     const size_t limit = td_call_body_limit(call);
-    call->discarded += bytes;
-    return call->discarded <= (limit > DISCARDED_BODY ? limit : DISCARDED_BODY) ? MHD_YES : MHD_NO;
+    call->http.discarded += bytes;
+    return call->http.discarded <= (limit > DISCARDED_BODY ? limit : DISCARDED_BODY) ? MHD_YES
+                                                                                     : MHD_NO;
 }
 
 /* On a worker. */
 static void finish_on_worker(struct td_call *call)
 {
-    call->answered = true;
-    MHD_resume_connection(call->connection);
+    call->http.answered = true;
+    MHD_resume_connection(call->http.connection);
 }
 
 static enum MHD_Result body_complete(struct td_call *call)
 {
     const int64_t now = td_now_ns();
     call->times.arrived = call->times.stage_end = now;
-    if (!td_connection_enter(record_of(call->connection), TD_CONNECTION_WORKING, now))
+    if (!td_connection_enter(record_of(call->http.connection), TD_CONNECTION_WORKING, now))
         return MHD_NO;
     td_call_count_unsent(call);
     if (call->error.status != TD_OK)
@@ -300,9 +301,9 @@ static enum MHD_Result body_complete(struct td_call *call)
         return call->handler(call) == TD_OK ? send_reply(call) : send_error(call);
     if (td_schedule(call) == TD_ANSWERED)
         return send_reply(call);
-    call->socket = socket_of(call->connection);
+    call->socket = socket_of(call->http.connection);
     call->finished = finish_on_worker;
-    MHD_suspend_connection(call->connection);
+    MHD_suspend_connection(call->http.connection);
     td_schedule_submit(call);
     return MHD_YES;
 }
@@ -320,7 +321,7 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
         *bytes = 0;
         return receive_body(context, call, data, taken);
     }
-    if (!call->answered)
+    if (!call->http.answered)
         return body_complete(call);
     if (call->gone) {
         td_call_count(call, record_of(connection)->io_thread);
@@ -360,18 +361,18 @@ static void completed(void *context, struct MHD_Connection *connection, void **s
     if (!call)
         return;
     *state = NULL;
-    if (call->lingers && code == MHD_REQUEST_TERMINATED_COMPLETED_OK) {
+    if (call->http.lingers && code == MHD_REQUEST_TERMINATED_COMPLETED_OK) {
         /* The library closes its own descriptor; the copy keeps the connection open. */
         const int other = fcntl(socket_of(connection), F_DUPFD_CLOEXEC, 0);
         if (other >= 0)
             td_linger_take(http->linger, other);
     }
-    if (call->replied || call->gone)
+    if (call->http.replied || call->gone)
         td_request_log(call, code == MHD_REQUEST_TERMINATED_COMPLETED_OK);
-    if (http->services->exporter && (call->replied || call->gone))
+    if (http->services->exporter && (call->http.replied || call->gone))
         td_request_trace(call, code == MHD_REQUEST_TERMINATED_COMPLETED_OK);
     td_connection_wait(record_of(connection));
-    const bool accepted = call->accepted;
+    const bool accepted = call->http.accepted;
     td_call_free(call);
     if (accepted)
         atomic_fetch_sub(&http->services->in_flight, 1);

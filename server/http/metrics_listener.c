@@ -65,7 +65,7 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
     if (!call)
         return MHD_NO;
     *state = call;
-    call->connection = connection;
+    call->http.connection = connection;
     call->method = method;
     call->path = path;
     call->sender.peer = td_request_peer(connection);
@@ -83,7 +83,7 @@ static void completed(void *context, struct MHD_Connection *connection, void **s
     struct td_call *call = *state;
     (void)context;
     (void)connection;
-    if (call && call->replied)
+    if (call && call->http.replied)
         td_request_log(call, code == MHD_REQUEST_TERMINATED_COMPLETED_OK);
     td_call_free(call);
     *state = NULL;

@@ -43,6 +43,6 @@ static enum MHD_Result visit_argument(void *context, enum MHD_ValueKind kind, co
 
 td_status td_query_read(struct td_call *call)
 {
-    MHD_get_connection_values_n(call->connection, MHD_GET_ARGUMENT_KIND, visit_argument, call);
+    MHD_get_connection_values_n(call->http.connection, MHD_GET_ARGUMENT_KIND, visit_argument, call);
     return call->error.status;
 }

@@ -55,10 +55,10 @@ static void add_origin_headers(const struct td_call *call, struct headed *headed
 {
     if (call->services->config.allow_origin[0])
         add_header(headed, "Vary", "Origin");
-    if (!call->origin)
+    if (!call->http.origin)
         return;
-    add_header(headed, "Access-Control-Allow-Origin", call->origin);
-    if (!call->preflight)
+    add_header(headed, "Access-Control-Allow-Origin", call->http.origin);
+    if (!call->http.preflight)
         add_header(headed, "Access-Control-Expose-Headers", TD_ORIGIN_EXPOSED);
 }
 
@@ -76,7 +76,7 @@ static void add_reply_headers(const struct td_call *call, struct headed *headed)
     if (call->request.options.timing)
         add_timing(call, headed);
     /* Relaxed: a reply made while the drain begins may be either. */
-    if (call->close_connection ||
+    if (call->http.close_connection ||
         atomic_load_explicit(&call->services->draining, memory_order_relaxed))
         add_header(headed, "Connection", "close");
 }
@@ -109,11 +109,11 @@ enum MHD_Result td_reply_send(struct td_call *call)
     add_reply_headers(call, &headed);
     /* A reply without one of its headers may mean something else: the connection is closed. */
     const enum MHD_Result queued =
-        headed.complete ? MHD_queue_response(call->connection, (unsigned)call->reply.http_status,
-                                             headed.response)
+        headed.complete ? MHD_queue_response(call->http.connection,
+                                             (unsigned)call->reply.http_status, headed.response)
                         : MHD_NO;
     MHD_destroy_response(headed.response);
     td_call_count_unsent(call); /* of a refused request, whose body may never arrive */
-    call->replied = true;
+    call->http.replied = true;
     return queued;
 }

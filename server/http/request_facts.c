@@ -1,6 +1,6 @@
 #include "server/http/request_facts.h"
 
-#include "server/calls/device_call.h"
+#include "server/calls/away.h"
 
 #include <microhttpd.h>
 #include <stdio.h>
@@ -32,5 +32,5 @@ const char *td_request_device(const struct td_call *call)
 {
     if (!call->op || !call->request.decoded)
         return NULL;
-    return call->device && td_device_call_is_done(call) ? "gpu" : "cpu";
+    return td_away_is(call, TD_AWAY_DONE) ? "gpu" : "cpu";
 }

@@ -36,7 +36,7 @@ static void add_stages(struct td_span *span, const struct td_times *times, int64
 
 static const char *header_of(const struct td_call *call, const char *name)
 {
-    return MHD_lookup_connection_value(call->connection, MHD_HEADER_KIND, name);
+    return MHD_lookup_connection_value(call->http.connection, MHD_HEADER_KIND, name);
 }
 
 /* "host", "host:8080" and "[::1]:8080" */
@@ -71,14 +71,14 @@ static void add_request(struct td_span *span, const struct td_call *call)
     const char *method = method_of(call), *host = header_of(call, "Host");
     struct td_sender_text sender;
     char name[SHORT];
-    snprintf(name, sizeof name, "%s%s%s", method ? method : "HTTP", call->route ? " " : "",
-             call->route ? call->route : "");
+    snprintf(name, sizeof name, "%s%s%s", method ? method : "HTTP", call->http.route ? " " : "",
+             call->http.route ? call->http.route : "");
     span->name = td_span_copy(span, name, sizeof name);
     td_sender_print(&call->sender, &sender);
     td_span_text(span, "http.request.method", method ? method : "_OTHER", SHORT);
     if (!method)
         td_span_text(span, "http.request.method_original", call->method, SHORT);
-    td_span_text(span, "http.route", call->route, SHORT);
+    td_span_text(span, "http.route", call->http.route, SHORT);
     td_span_text(span, "url.scheme", call->services->tls ? "https" : "http", SHORT);
     td_span_text(span, "url.path", call->path, PATH);
     td_span_text(span, "client.address", sender.forwarded[0] ? sender.forwarded : sender.peer,
@@ -158,7 +158,7 @@ static enum MHD_Result append_state(void *context, enum MHD_ValueKind kind, cons
 static void add_state(struct td_span *span, const struct td_call *call)
 {
     struct state state = { .length = 0 };
-    MHD_get_connection_values_n(call->connection, MHD_HEADER_KIND, append_state, &state);
+    MHD_get_connection_values_n(call->http.connection, MHD_HEADER_KIND, append_state, &state);
     if (state.length > TD_TRACE_STATE)
         return;
     state.text[state.length] = '\0';

@@ -446,7 +446,7 @@ static td_status refuse_method(struct td_call *call, unsigned methods)
     allow_text(methods, allow);
     if (strcmp(call->method, "OPTIONS") == 0) {
         call->handler = reply_allowed_methods;
-        call->role = TD_ACCESS_NONE;
+        call->http.role = TD_ACCESS_NONE;
         call->arguments[0] = td_arena_text(&call->arena, allow, strlen(allow), err);
         return call->arguments[0] ? TD_OK : err->status;
     }
@@ -532,7 +532,7 @@ td_status td_route_call(struct td_call *call)
     unsigned methods = 0;
     int n;
     call->style = td_route_style(call->path);
-    call->role = TD_ACCESS_READ; /* of a path that is not found */
+    call->http.role = TD_ACCESS_READ; /* of a path that is not found */
     const td_status escapes =
         td_target_check(call->path, strlen(call->path), "the path", &call->error);
     if (escapes != TD_OK)
@@ -552,8 +552,8 @@ td_status td_route_call(struct td_call *call)
         methods |= route->methods;
         if (!(route->methods & method))
             continue;
-        call->role = route->role;
-        call->route = pattern;
+        call->http.role = route->role;
+        call->http.route = pattern;
         call->handler = route->handler;
         call->task = route->task;
         call->body_limit = route->body_limit;

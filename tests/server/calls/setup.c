@@ -104,7 +104,7 @@ void release_worker(void)
 
 void call_finished(struct td_call *call)
 {
-    call->answered = true;
+    call->http.answered = true;
     sem_post(&finished_calls);
 }
 
@@ -129,7 +129,7 @@ struct td_call *call_of_bytes(const char *op, const void *body, size_t bytes)
     call->socket = -1; /* no client that could disconnect */
     call->finished = call_finished;
     call->times.begun = call->times.arrived = call->times.stage_end = td_now_ns();
-    call->deadline_ns = TD_NEVER;
+    call->schedule.deadline_ns = TD_NEVER;
     char *copy = td_arena_alloc(&call->arena, bytes + TD_JSON_PADDING, 1, &call->error);
     ck_assert_ptr_nonnull(copy);
     memcpy(copy, body, bytes);
@@ -173,7 +173,7 @@ void run_queued(struct td_call *call)
 {
     td_schedule_submit(call);
     await_calls(1);
-    ck_assert(call->answered);
+    ck_assert(call->http.answered);
 }
 
 void run_call(struct td_call *call)

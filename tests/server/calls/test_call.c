@@ -23,12 +23,13 @@ TD_TEST(a_call_reuses_the_memory_of_a_freed_call)
     struct td_call *first = call_of("{\"params\":[1],\"indices\":[9]}");
     ck_assert_int_eq(td_schedule(first), TD_ANSWERED);
     ck_assert_int_eq(first->error.status, TD_INDEX_OUT_OF_BOUNDS);
-    first->gone = first->close_connection = true;
+    first->gone = first->http.close_connection = true;
     td_call_free(first);
     struct td_call *second = call_of(GATHER);
     ck_assert_ptr_eq(second, first);
     ck_assert_int_eq(second->error.status, TD_OK);
-    ck_assert(!second->gone && !second->close_connection && second->next == TD_NEXT_DECODE);
+    ck_assert(!second->gone && !second->http.close_connection &&
+              second->schedule.next == TD_NEXT_DECODE);
     ck_assert_int_eq(td_schedule(second), TD_ANSWERED);
     expect_reply(second, 200, GATHER_RESULT);
     td_call_free(second);
@@ -146,7 +147,7 @@ TD_TEST_LOOP(a_call_of_a_disconnected_client_is_not_computed, 0, 2)
     release_worker();
     await_calls(1);
     ck_assert(call->gone);
-    ck_assert(call->next == TD_NEXT_DECODE);
+    ck_assert(call->schedule.next == TD_NEXT_DECODE);
     ck_assert_int_eq(call->reply.http_status, 0);
     td_call_free(call);
     close(ends[0]);
@@ -163,15 +164,15 @@ TD_TEST(a_new_call_has_no_state_of_the_previous_one)
     ck_assert(before->request.decoded);
     (void)td_error_set(&before->error, TD_INTERNAL, "an error");
     before->error.allow[0] = before->error.etag[0] = 'x';
-    before->must_queue = before->gone = before->close_connection = true;
+    before->schedule.must_queue = before->gone = before->http.close_connection = true;
     before->headers.range = "bytes=0-1";
-    before->deadline_ns = before->start_by_ns = 1;
+    before->schedule.deadline_ns = before->schedule.start_by_ns = 1;
     td_call_free(before);
 
     struct td_call *call = td_call_new(&services);
     ck_assert_ptr_eq(call, before);
-    ck_assert(!call->request.decoded && call->next == TD_NEXT_DECODE);
-    ck_assert(!call->must_queue && !call->gone && !call->close_connection);
+    ck_assert(!call->request.decoded && call->schedule.next == TD_NEXT_DECODE);
+    ck_assert(!call->schedule.must_queue && !call->gone && !call->http.close_connection);
     ck_assert(!call->request.options.timing && call->request.options.set == 0);
     ck_assert_ptr_null(call->request.op);
     ck_assert_ptr_null(call->request.oip);
@@ -189,7 +190,7 @@ TD_TEST(a_new_call_has_no_state_of_the_previous_one)
     ck_assert_int_eq(call->times.arrived, 0);
     ck_assert_ptr_null(call->op);
     ck_assert_ptr_null(call->headers.range);
-    ck_assert_int_eq(call->start_by_ns, TD_NEVER);
+    ck_assert_int_eq(call->schedule.start_by_ns, TD_NEVER);
     ck_assert_int_eq(call->socket, -1);
     ck_assert_uint_eq(call->headers.inference_header, TD_OIP_NO_HEADER);
     ck_assert_ptr_eq(call->services, &services);

@@ -144,7 +144,7 @@ TD_TEST(a_table_that_determines_a_shape_is_read_by_a_worker)
         "{\"data\":{\"ref\":\"zeros\"},\"partitions\":{\"ref\":\"zeros\"},\"num_partitions\":1}";
     struct td_call *call = call_of_bytes("dynamic_partition", body, strlen(body));
     ck_assert_int_eq(td_schedule(call), TD_QUEUE);
-    ck_assert(call->next == TD_NEXT_ADMIT);
+    ck_assert(call->schedule.next == TD_NEXT_ADMIT);
     run_queued(call);
     ck_assert_int_eq(call->reply.http_status, 200);
     ck_assert_int_eq(call->request.args.outputs[0].numel, 1000000);
@@ -300,7 +300,7 @@ TD_TEST_EACH(a_deadline_passed_during_inference_is_not_reported_as_queueing, adm
     test_clock_stop();
     server_open(OPTIONS("--max-flops=0", admissions[_i].limit));
     struct td_call *call = costly_call(COSTLY, (struct td_cost){ .flops = admissions[_i].flops });
-    call->deadline_ns = td_now_ns() + 60000000000; /* passes during inference */
+    call->schedule.deadline_ns = td_now_ns() + 60000000000; /* passes during inference */
     costly.inference_ns = 60000000001;
     run_call(call);
     expect_reply(call, 504, "the deadline passed while the request was being read and checked");
@@ -433,7 +433,7 @@ TD_TEST_EACH(many_values_that_determine_a_shape_are_read_by_a_worker, readings)
     const td_verdict verdict = td_schedule(call);
     ck_assert_msg((verdict == TD_ANSWERED) == readings[_i].here, "%s", readings[_i].description);
     if (verdict == TD_QUEUE) {
-        ck_assert(call->next == TD_NEXT_ADMIT);
+        ck_assert(call->schedule.next == TD_NEXT_ADMIT);
         ck_assert_int_eq(costly.inferred, 0);
         run_queued(call);
     }

@@ -26,7 +26,7 @@ TD_TEST(a_tiny_call_runs_on_the_io_thread)
     struct td_call *call = call_of(GATHER);
     ck_assert_int_eq(td_schedule(call), TD_ANSWERED);
     expect_reply(call, 200, GATHER_RESULT);
-    ck_assert(!call->answered); /* finished is for workers */
+    ck_assert(!call->http.answered); /* finished is for workers */
     ck_assert_int_eq(call->times.queue, 0);
     td_call_free(call);
     release_worker();
@@ -41,7 +41,7 @@ TD_TEST(with_an_inline_limit_of_zero_every_call_is_queued)
     hold_worker();
     struct td_call *call = call_of(GATHER);
     ck_assert_int_eq(td_schedule(call), TD_QUEUE);
-    ck_assert(call->next == TD_NEXT_DECODE);
+    ck_assert(call->schedule.next == TD_NEXT_DECODE);
     td_schedule_submit(call);
     test_clock_advance(WAITED_NS);
     release_worker();
@@ -58,7 +58,7 @@ TD_TEST(a_large_body_is_decoded_by_a_worker)
     char *body = wide_gather(20000);
     struct td_call *call = call_of(body);
     ck_assert_int_eq(td_schedule(call), TD_QUEUE);
-    ck_assert(call->next == TD_NEXT_DECODE);
+    ck_assert(call->schedule.next == TD_NEXT_DECODE);
     run_queued(call);
     ck_assert_int_eq(call->reply.http_status, 200);
     ck_assert_int_eq(call->request.args.outputs[0].numel, 2000000);
@@ -73,7 +73,7 @@ TD_TEST(an_expensive_call_with_a_small_body_is_decoded_inline_and_computed_by_a_
     char *body = wide_gather(2000); /* 4 KB in, 800 KB out */
     struct td_call *call = call_of(body);
     ck_assert_int_eq(td_schedule(call), TD_QUEUE);
-    ck_assert(call->next >= TD_NEXT_COMPUTE);
+    ck_assert(call->schedule.next >= TD_NEXT_COMPUTE);
     run_queued(call);
     ck_assert_int_eq(call->reply.http_status, 200);
     td_call_free(call);
@@ -105,8 +105,8 @@ TD_TEST_LOOP(the_cost_of_a_call_is_computed_once, 0, 3)
     run_call(call);
     ck_assert_int_eq(call->reply.http_status, 200);
     ck_assert_int_eq(cost_calls, 1);
-    ck_assert_uint_gt(call->admission.compute_ns, 0);
-    ck_assert_uint_gt(call->admission.encode_ns, 0);
+    ck_assert_uint_gt(call->schedule.admission.compute_ns, 0);
+    ck_assert_uint_gt(call->schedule.admission.encode_ns, 0);
     td_call_free(call);
     free(body);
     server_close();
@@ -268,7 +268,7 @@ TD_TEST(the_refusal_of_a_client_that_retries_at_once_waits_and_holds_nothing)
     expect_reply(hot, 429, "QUEUE_FULL");
     ck_assert_int_eq(td_schedule(other), TD_ANSWERED); /* it was not refused before */
     td_schedule_submit(hot);
-    ck_assert(!hot->answered);
+    ck_assert(!hot->http.answered);
     test_clock_advance(MOST_DELAY_NS);
     await_calls(1);
     expect_reply(hot, 429, "QUEUE_FULL");
@@ -297,7 +297,7 @@ TD_TEST(a_displaced_call_does_not_count_while_its_refusal_waits)
     td_schedule_submit(second);
     ck_assert_int_eq(atomic_load(&client->requests), 2);
     ck_assert_int_eq(td_schedule(other), TD_QUEUE);
-    ck_assert_int_gt(second->refusal_due_ns, 0);
+    ck_assert_int_gt(second->schedule.refusal_due_ns, 0);
     ck_assert_int_eq(atomic_load(&client->requests), 1);
     td_schedule_submit(other);
     test_clock_advance(MOST_DELAY_NS);
@@ -342,13 +342,13 @@ TD_TEST(a_deadline_that_cannot_be_met_is_refused_on_arrival)
     struct td_call *other = call_from("10.0.0.2", body), *patient = call_from("10.0.0.1", body);
     for (int i = 0; i < 10; i++)
         td_worker_pool_measure(services.workers, 100000, 5000000); /* it takes 15 ms */
-    late->deadline_ns = late->times.stage_end + 5000000;
-    other->deadline_ns = TD_NEVER - 1;
-    patient->deadline_ns = patient->times.stage_end + MINUTE_NS;
+    late->schedule.deadline_ns = late->times.stage_end + 5000000;
+    other->schedule.deadline_ns = TD_NEVER - 1;
+    patient->schedule.deadline_ns = patient->times.stage_end + MINUTE_NS;
     ck_assert_int_eq(td_schedule(waits), TD_QUEUE);
     td_schedule_submit(waits);
     ck_assert_int_eq(td_schedule(late), TD_ANSWERED);
-    ck_assert(late->next == TD_NEXT_DECODE);
+    ck_assert(late->schedule.next == TD_NEXT_DECODE);
     ck_assert_uint_ge(late->error.retry_after_s, 1);
     expect_reply(late, 504, "the request would wait for a worker");
     struct td_call *const accepted[] = { other, patient };
@@ -370,9 +370,9 @@ TD_TEST_LOOP(a_call_past_its_deadline_is_refused_before_any_work, 0, 2)
 {
     server_open(OPTIONS(_i ? "--inline-limit-us=0" : "--inline-limit-us=20"));
     struct td_call *call = call_of(GATHER);
-    call->deadline_ns = call->times.stage_end - 1; /* the body arrived after it */
+    call->schedule.deadline_ns = call->times.stage_end - 1; /* the body arrived after it */
     ck_assert_int_eq(td_schedule(call), TD_ANSWERED);
-    ck_assert(call->next == TD_NEXT_DECODE);
+    ck_assert(call->schedule.next == TD_NEXT_DECODE);
     expect_reply(call, 504, "DEADLINE_EXCEEDED");
     td_call_free(call);
     server_close();
@@ -398,7 +398,7 @@ TD_TEST_EACH(a_queued_call_may_expire_or_be_dropped, waits)
     server_open(OPTIONS("--inline-limit-us=0"));
     hold_worker();
     struct td_call *call = call_of(GATHER);
-    call->deadline_ns = td_now_ns() + MINUTE_NS;
+    call->schedule.deadline_ns = td_now_ns() + MINUTE_NS;
     ck_assert_int_eq(td_schedule(call), TD_QUEUE);
     td_schedule_submit(call);
     const int64_t waited_ns = MINUTE_NS + (waits[_i].deadline_passes ? 1 : -1);
@@ -487,11 +487,11 @@ TD_TEST(a_limit_of_the_body_also_ends_the_second_wait_in_the_queue)
     stopping_job_submit(&second);
     release_worker();
     gate_await(&second.gate); /* after the large call was decoded and put back */
-    ck_assert(large->next >= TD_NEXT_ADMIT && !large->answered);
+    ck_assert(large->schedule.next >= TD_NEXT_ADMIT && !large->http.answered);
     td_worker_pool_expire(services.workers, td_now_ns() + MINUTE_NS, false);
     await_calls(1);
     expect_reply(large, 504, "DEADLINE_EXCEEDED");
-    ck_assert(large->next < TD_NEXT_CHANGE);
+    ck_assert(large->schedule.next < TD_NEXT_CHANGE);
     gate_open(&second.gate);
     td_call_free(large);
     free(body);
@@ -511,9 +511,9 @@ TD_TEST(a_call_that_may_block_is_queued_as_a_large_job)
     server_open(OPTIONS("--inline-limit-us=1000000"));
     struct td_call *call = call_of("");
     call->task = &blocking;
-    call->must_queue = true;
+    call->schedule.must_queue = true;
     ck_assert_int_eq(td_schedule(call), TD_QUEUE);
-    ck_assert(call->next == TD_NEXT_DECODE);
+    ck_assert(call->schedule.next == TD_NEXT_DECODE);
     /* A small job could run between two chunks of another job's loop and block it. */
     ck_assert_uint_ge(call->job.cost_ns, TD_JOB_SMALL_NS);
     run_queued(call);
@@ -603,7 +603,7 @@ enum { THREADS = 4, ROUNDS = 300 };
 
 static void finished_for_client(struct td_call *call)
 {
-    call->answered = true;
+    call->http.answered = true;
     sem_post(
         (sem_t *)(void *)(uintptr_t)call->headers.accept); /* the test stores its semaphore there */
 }

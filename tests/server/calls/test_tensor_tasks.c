@@ -42,7 +42,7 @@ TD_TEST(strings_are_measured_by_a_worker)
         td_store_put(services.store, &write, &t, &test_arena, &listing, &created, &err), TD_OK);
     struct td_call *call = get_words();
     ck_assert_int_eq(td_schedule(call), TD_QUEUE);
-    ck_assert(call->next < TD_NEXT_COMPUTE);
+    ck_assert(call->schedule.next < TD_NEXT_COMPUTE);
     run_queued(call);
     expect_reply(call, 200, "\"xxxx");
     td_call_free(call);

@@ -50,7 +50,7 @@ static td_status begin(int64_t length)
     call = td_call_new(&services);
     ck_assert_ptr_nonnull(call);
     call->body_limit = TD_BODY_ANY;
-    call->deadline_ns = TD_NEVER;
+    call->schedule.deadline_ns = TD_NEVER;
     call->headers.content_length = length;
     call->headers.chunked = length < 0;
     return td_body_begin(call);
@@ -105,7 +105,7 @@ TD_TEST_EACH(a_body_has_few_or_large_chunks, chunks)
     ck_assert_int_eq(begin(-1), TD_OK);
     ck_assert_int_eq(receive(chunks[_i].n, chunks[_i].size),
                      chunks[_i].refused ? TD_MALFORMED_REQUEST : TD_OK);
-    ck_assert(call->close_connection == chunks[_i].refused);
+    ck_assert(call->http.close_connection == chunks[_i].refused);
     if (chunks[_i].refused) {
         ck_assert_msg(strstr(call->error.message, "65536 chunks") != NULL, "%s",
                       call->error.message);

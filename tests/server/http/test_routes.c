@@ -167,7 +167,7 @@ TD_TEST(a_lookup_has_the_table_of_its_path)
     struct td_call *call = call_to("POST", "/v1/tensors/model%3Aw/gather");
     ck_assert_int_eq(td_route_call(call), TD_OK);
     ck_assert_str_eq(call->table.name, "model:w");
-    ck_assert_int_eq(call->role, TD_ACCESS_READ);
+    ck_assert_int_eq(call->http.role, TD_ACCESS_READ);
     td_call_free(call);
 }
 
