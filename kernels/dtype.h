@@ -69,6 +69,13 @@ bool td_dtype_rounds(td_dtype to, td_dtype from);
  * for others; TD_DTYPE_COUNT if there is none. */
 td_dtype td_dtype_common(td_dtype a, td_dtype b);
 
+static inline bool td_dtype_is_float(td_dtype dtype)
+{
+    static const td_dtype_set floats = TD_DTYPE_BIT(FLOAT16) | TD_DTYPE_BIT(BFLOAT16) |
+                                       TD_DTYPE_BIT(FLOAT32) | TD_DTYPE_BIT(FLOAT64);
+    return floats >> dtype & 1;
+}
+
 static inline bool td_dtype_is_complex(td_dtype dtype)
 {
     return dtype == TD_DTYPE_COMPLEX64 || dtype == TD_DTYPE_COMPLEX128;

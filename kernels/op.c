@@ -1,5 +1,6 @@
 #include "kernels/op.h"
 
+#include "kernels/dtype_advice.h"
 #include "kernels/key_dtype.h"
 #include "kernels/op_rows.h"
 
@@ -264,25 +265,6 @@ static const char *tensor_name(const struct td_input_spec *spec, int element, ch
     return text;
 }
 
-/* The smallest accepted dtype that has the values of `from`, or else rounds them; TD_DTYPE_COUNT if
- * each may change them. */
-static td_dtype dtype_to_cast(td_dtype_set accepted, td_dtype from)
-{
-    td_dtype best = TD_DTYPE_COUNT;
-    for (int i = 0; i < TD_DTYPE_COUNT; i++) {
-        const td_dtype to = (td_dtype)i;
-        if (!(accepted >> i & 1) || to == TD_DTYPE_BFLOAT16 || from == TD_DTYPE_STRING ||
-            (from == TD_DTYPE_BOOL && to != TD_DTYPE_INT64) || /* sums of bools need room */
-            !(td_dtype_holds(to, from) || td_dtype_rounds(to, from)))
-            continue;
-        if (best == TD_DTYPE_COUNT || (td_dtype_holds(to, from) && !td_dtype_holds(best, from)) ||
-            (td_dtype_holds(to, from) == td_dtype_holds(best, from) &&
-             td_dtype_info(to)->size < td_dtype_info(best)->size))
-            best = to;
-    }
-    return best;
-}
-
 /* The input with which this one seems to be exchanged: each has a dtype that the other accepts, and
  * not its own. NULL for none. */
 static const struct td_input_spec *exchanged(const struct td_op *op, const struct td_op_args *args,
@@ -298,13 +280,6 @@ static const struct td_input_spec *exchanged(const struct td_op *op, const struc
             return other;
     }
     return NULL;
-}
-
-static bool is_float(td_dtype dtype)
-{
-    static const td_dtype_set floats = TD_DTYPE_BIT(FLOAT16) | TD_DTYPE_BIT(BFLOAT16) |
-                                       TD_DTYPE_BIT(FLOAT32) | TD_DTYPE_BIT(FLOAT64);
-    return floats >> dtype & 1;
 }
 
 /* The dtypes that the input may have beside the others: that of the first one of its role, where
@@ -328,7 +303,7 @@ static td_status refuse_dtype(const struct td_op *op, const struct td_op_args *a
 {
     const struct td_input_spec *other = exchanged(op, args, spec, tensor->dtype);
     char accepted[TD_DTYPE_SET_TEXT + 2], name[TENSOR_NAME];
-    const td_dtype to = dtype_to_cast(accepted_beside(op, args, spec), tensor->dtype);
+    const td_dtype to = td_dtype_to_cast(accepted_beside(op, args, spec), tensor->dtype);
     dtype_choice(spec->dtypes, accepted, sizeof(accepted));
     td_error_set(err, TD_UNSUPPORTED_DTYPE, "%s has dtype %s; %s is expected",
                  tensor_name(spec, element, name), td_dtype_info(tensor->dtype)->name, accepted);
@@ -340,7 +315,7 @@ static td_status refuse_dtype(const struct td_op *op, const struct td_op_args *a
         td_error_hint(err, "of a mask give the positions at which it is true");
     else if (spec->role == TD_ROLE_INDEX && tensor->dtype == TD_DTYPE_BOOL)
         return td_error_at_input(err, TD_UNSUPPORTED_DTYPE, "%s", name);
-    else if (spec->role == TD_ROLE_INDEX && is_float(tensor->dtype))
+    else if (spec->role == TD_ROLE_INDEX && td_dtype_is_float(tensor->dtype))
         td_error_hint(err, "give integers, as int64");
     else if (spec->role == TD_ROLE_INDEX && tensor->dtype != TD_DTYPE_STRING)
         td_error_hint(err, "give them as int64");
@@ -385,99 +360,6 @@ static td_status check_input(const struct td_op *op, const struct td_op_args *ar
     return TD_OK;
 }
 
-static bool is_byte(td_dtype dtype)
-{
-    return dtype == TD_DTYPE_INT8 || dtype == TD_DTYPE_UINT8;
-}
-
-/* Two tensors that are to have one dtype, and those that both may have. */
-struct dtype_pair {
-    const char *first_name, *name;
-    td_dtype first, dtype;
-    td_dtype_set accepted;
-    td_role role;
-    bool is_change; /* the first is that of a table that the op changes, which keeps its dtype */
-};
-
-/* The dtype to which both are converted though it rounds: there is no other; TD_DTYPE_COUNT if one
- * would change what it does not have. */
-static td_dtype widest_float(const struct dtype_pair *pair)
-{
-    if (td_dtype_is_complex(pair->first) || td_dtype_is_complex(pair->dtype))
-        return TD_DTYPE_COMPLEX128;
-    return is_float(pair->first) || is_float(pair->dtype) ? TD_DTYPE_FLOAT64 : TD_DTYPE_COUNT;
-}
-
-static bool may_be(const struct dtype_pair *pair, td_dtype dtype)
-{
-    return dtype != TD_DTYPE_COUNT && pair->accepted >> dtype & 1;
-}
-
-/* Bytes that become floats are probably quantised rows, which cast does not scale. */
-static bool are_quantised(td_dtype from, td_dtype to)
-{
-    return is_byte(from) && is_float(to);
-}
-
-/* How two dtypes become one: to that of the first, which is often a resident table, if it has the
- * values of the other or rounds them; to that of the other; or to one that has the values of both.
- * Keys are never changed. "" if there is no way. */
-static const char *advise_cast(const struct dtype_pair *pair, char *text, size_t size)
-{
-    const td_dtype common = td_dtype_common(pair->first, pair->dtype), wide = widest_float(pair);
-    const char *first = td_dtype_info(pair->first)->name, *name = pair->name;
-    int used = 0;
-    text[0] = '\0';
-    if (pair->first == TD_DTYPE_STRING || pair->dtype == TD_DTYPE_STRING) {
-        if (pair->role == TD_ROLE_KEY)
-            snprintf(text, size, ": give it as %s", first);
-        return text;
-    }
-    if (common != pair->first && may_be(pair, common) && pair->role != TD_ROLE_KEY &&
-        td_dtype_rounds(pair->first, pair->dtype) && !pair->is_change)
-        used =
-            snprintf(text, size, ": the op cast with dtype = %s rounds %s, and one", first, name);
-    if (used == 0)
-        used = snprintf(text, size, ": the op cast");
-    char *rest = text + used;
-    const size_t room = size - (size_t)used;
-    if (common != TD_DTYPE_COUNT && !pair->is_change &&
-        (are_quantised(pair->dtype, common) || are_quantised(pair->first, common)))
-        snprintf(text, size,
-                 ": dequantize converts quantised rows, and the op cast with dtype = %s bytes that "
-                 "are not",
-                 td_dtype_info(common)->name);
-    else if (pair->is_change && common != pair->first && td_dtype_rounds(pair->first, pair->dtype))
-        snprintf(rest, room, " with dtype = %s rounds %s", first, name);
-    else if (pair->is_change && common != pair->first && is_float(pair->dtype) &&
-             !is_float(pair->first))
-        snprintf(text, size,
-                 ": %s has no fractions: put the table again as %s, with its keys, or give %s as "
-                 "%s if none has a fraction",
-                 first, td_dtype_info(pair->dtype)->name, name, first);
-    else if (pair->is_change && common != pair->first)
-        snprintf(text, size, ": give %s as %s, if all of them fit", name, first);
-    else if (common == pair->first)
-        snprintf(rest, room, " with dtype = %s converts %s", first, name);
-    else if (common == pair->dtype && may_be(pair, common))
-        snprintf(rest, room, " with dtype = %s converts %s", td_dtype_info(common)->name,
-                 pair->first_name);
-    else if (pair->role == TD_ROLE_KEY)
-        snprintf(text, size, ": give it as %s; a value that does not fit is none of the keys",
-                 first);
-    else if (may_be(pair, common))
-        snprintf(rest, room, " with dtype = %s converts both", td_dtype_info(common)->name);
-    else if (may_be(pair, wide))
-        snprintf(rest, room, " with dtype = %s converts both, but rounds integers above 2^53",
-                 td_dtype_info(wide)->name);
-    else
-        snprintf(text, size,
-                 ": no dtype has the values of both, and the op cast with dtype = %s changes "
-                 "those that do not fit",
-                 first);
-    return text;
-}
-
 /* Do all tensors of the inputs of this role with one_dtype have the dtype of the first of them, if
  * they may have it? */
 static td_status check_one_dtype(const struct td_op *op, const struct td_op_args *args,
@@ -500,8 +382,8 @@ static td_status check_one_dtype(const struct td_op *op, const struct td_op_args
             if (tensor->dtype == first->dtype || !(spec->dtypes >> first->dtype & 1))
                 continue;
             const td_status status = op->mixed_dtypes ? op->mixed_dtypes : TD_UNSUPPORTED_DTYPE;
-            char advice[256];
-            const struct dtype_pair pair = {
+            char advice[TD_DTYPE_ADVICE];
+            const struct td_dtype_pair pair = {
                 .first_name = first_name,
                 .name = tensor_name(spec, j, name),
                 .first = first->dtype,
@@ -512,8 +394,7 @@ static td_status check_one_dtype(const struct td_op *op, const struct td_op_args
             };
             td_error_set(err, status, "%s has dtype %s and %s %s; the same is expected%s", name,
                          td_dtype_info(tensor->dtype)->name, first_name,
-                         td_dtype_info(first->dtype)->name,
-                         advise_cast(&pair, advice, sizeof advice));
+                         td_dtype_info(first->dtype)->name, td_dtype_advise(&pair, advice));
             return td_error_at_input(err, status, "%s", name);
         }
     }

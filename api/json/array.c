@@ -93,19 +93,10 @@ static td_status check_syntax(const struct td_json_array *array, const char *p)
 /* Describes the elements of a dtype in the Open Inference Protocol, for messages. */
 static const char *oip_elements(td_dtype dtype)
 {
-    switch (dtype) {
-    case TD_DTYPE_BOOL:
-        return "true, false, 1 or 0";
-    case TD_DTYPE_STRING:
-        return "a string";
-    case TD_DTYPE_FLOAT16:
-    case TD_DTYPE_BFLOAT16:
-    case TD_DTYPE_FLOAT32:
-    case TD_DTYPE_FLOAT64:
-        return "a number, or NaN, Infinity or -Infinity without quotes";
-    default:
-        return "an integer";
-    }
+    return dtype == TD_DTYPE_BOOL     ? "true, false, 1 or 0"
+           : dtype == TD_DTYPE_STRING ? "a string"
+           : td_dtype_is_float(dtype) ? "a number, or NaN, Infinity or -Infinity without quotes"
+                                      : "an integer";
 }
 
 #define NOT_WITH_OTHERS "%s fits neither int64 nor uint64 with the other elements"
@@ -212,9 +203,7 @@ static const char *expected_element(td_dtype dtype, const char *p, const char *e
         return ": expected true or false";
     if (dtype == TD_DTYPE_STRING)
         return td_json_number_end(p, end, &is_integer) ? ": write it in quotes" : "";
-    static const td_dtype_set floats = TD_DTYPE_BIT(FLOAT16) | TD_DTYPE_BIT(BFLOAT16) |
-                                       TD_DTYPE_BIT(FLOAT32) | TD_DTYPE_BIT(FLOAT64);
-    return *p == '"' && is_quoted_number(p, end, !(floats >> dtype & 1))
+    return *p == '"' && is_quoted_number(p, end, !td_dtype_is_float(dtype))
                ? ": write it without quotes"
                : "";
 }

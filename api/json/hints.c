@@ -2,6 +2,7 @@
 
 #include "kernels/name.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- NaN and the infinities ------------------------------------------------------------------ */
@@ -62,23 +63,39 @@ static bool is_about_shape(const struct td_tensor *tensor, const struct td_error
 
 /* ---- the dtype of another tensor ------------------------------------------------------------- */
 
+/* Does the message say that a number is not of this dtype of integers? Keys and indices, which have
+ * no fractions, have another message. */
+static bool is_fraction_for(const char *message, td_dtype dtype)
+{
+    const char *name = td_dtype_info(dtype)->name;
+    const bool is_number = message[0] == '-' || (message[0] >= '0' && message[0] <= '9');
+    char says[32];
+    snprintf(says, sizeof says, " is not %s %s", name[0] == 'i' ? "an" : "a", name);
+    return (name[0] == 'i' || name[0] == 'u') && is_number && strstr(message, says);
+}
+
 void td_json_hint_dtype(struct td_error *err, const char *of, td_dtype dtype, bool resident)
 {
     if (!err || err->status != TD_MALFORMED_REQUEST || !err->has_pointer)
         return;
-    const char first = err->message[0];
-    const bool is_fraction = strstr(err->message, " is not an int32") != NULL &&
-                             (first == '-' || (first >= '0' && first <= '9'));
+    const bool is_fraction = is_fraction_for(err->message, dtype);
     td_error_hint(err, "dtype %s is expected, as in %s", td_dtype_info(dtype)->name, of);
     if (!is_fraction)
         return;
-    td_error_hint(err, "without a dtype, numbers without a fraction are int32");
+    const bool is_default = dtype == TD_DTYPE_INT32 && (resident || strcmp(of, TD_THE_TABLE) == 0);
+    const char *loss =
+        td_dtype_holds(TD_DTYPE_FLOAT64, dtype) ? "" : ", which rounds integers above 2^53";
+    if (is_default)
+        td_error_hint(err, "without a dtype, numbers without a fraction are int32");
     if (resident)
-        td_error_hint(err, "to have fractions, put the resident tensor with the dtype float32, or "
-                           "convert it with the op cast and dtype = float64");
+        td_error_hint(err,
+                      "to have fractions, put the resident tensor with a dtype of floats, or "
+                      "convert it with the op cast and dtype = float64%s",
+                      loss);
     else
-        td_error_hint(err, "to have float32, give %s as {\"dtype\": \"float32\", \"data\": [...]}",
-                      of);
+        td_error_hint(err,
+                      "to have fractions, give %s as {\"dtype\": \"float64\", \"data\": [...]}%s",
+                      of, loss);
 }
 
 /* ---- resident tensors and keys --------------------------------------------------------------- */

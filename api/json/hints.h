@@ -23,6 +23,8 @@ void td_json_hint_typed_array(struct td_error *err, const char *at, const char *
 /* Adds to the error of a complex tensor's shape that the last dimension of its data is [re, im]. */
 void td_json_hint_complex(struct td_error *err);
 
+#define TD_THE_TABLE "the table" /* `of` for that of the path */
+
 /* Adds to the error of a value that it was read with this dtype because `of` has it, a
  * resident tensor or not. */
 void td_json_hint_dtype(struct td_error *err, const char *of, td_dtype dtype, bool resident);

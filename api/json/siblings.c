@@ -33,7 +33,7 @@ void td_json_siblings_begin(struct td_json_siblings *siblings, const struct td_r
         if (of->known || !spec->one_dtype || !given->tensors)
             continue;
         *of = dtype_for_others(spec, &given->tensors[0],
-                               spec->role == TD_ROLE_KEY ? KEYS_OF_TABLE : "the table");
+                               spec->role == TD_ROLE_KEY ? KEYS_OF_TABLE : TD_THE_TABLE);
         of->resident = false; /* a change of the table could not use a converted copy */
     }
 }

@@ -374,8 +374,15 @@ td_status td_table_keys_misplaced(const struct td_request *request, const char *
                                   struct td_error *err)
 {
     const int input = td_op_keys_input(request->op);
-    if (input < 0 || !td_name_is(TD_TABLE_KEYS, name, length))
+    if (!td_name_is(TD_TABLE_KEYS, name, length) || (input < 0 && !request->table))
         return TD_OK;
+    if (input < 0) {
+        td_error_set(err, TD_MALFORMED_REQUEST,
+                     "%s takes row numbers in place of keys; POST /v1/tensors/%s/find gives those "
+                     "of keys",
+                     request->op->name, request->table);
+        return td_error_at_input(err, TD_MALFORMED_REQUEST, "%s", TD_TABLE_KEYS);
+    }
     const char *rows = request->op->inputs[input].name;
     if (request->table)
         td_table_without_keys(request->table, request->whole, request->args.inputs[0].tensors,

@@ -26,6 +26,10 @@ from table import (
     table_of_array,
 )
 
+OF_DICT = (
+    "a dict d of vectors by pandas.DataFrame({'key': list(d), 'vector': list(d.values())})"
+    ".to_parquet('FILE.parquet')"
+)
 OBJECTS = (
     "Python's objects, which are not imported; numpy.stack(x) makes a matrix of rows,"
     " x.astype('float32') numbers, and for keys x.astype('int64') integers, x.astype(str) text"

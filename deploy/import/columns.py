@@ -56,7 +56,8 @@ IDENTIFIER = re.compile(
 )
 PANDAS_FLOATS = (
     "; pandas makes floats of integers if one is missing: fill it, or remove the row, and make"
-    " integers by astype('int64') of numbers such as 7.0"
+    " integers by astype('int64') of numbers such as 7.0; floats have rounded those above 2**53, so"
+    " write these as integers where they come from"
 )
 MOST_SHOWN = 5  # columns in an error
 IS_KEY = "; the column has the keys, which --keys names, and --rows names the other columns"

@@ -9,7 +9,7 @@ import typing
 from collections.abc import Iterator, Sequence
 
 import word_vectors
-from archives import Npz
+from archives import OF_DICT, Npz
 from binary_vectors import refuse_binary_vectors
 from folders import INDEX, Indexed, open_folder
 from json_file import json_hint
@@ -42,8 +42,9 @@ STATE_DICT = (".pt", ".pth", ".bin")
 JSON = (".json", ".json.gz")
 # Formats that cannot be imported, and how to write their contents in a format that can be imported.
 OTHER_FORMATS = {
-    (".xlsx", ".xls", ".ods"): "pandas.read_excel(FILE).to_csv('FILE.csv', index=False) makes CSV of it",
-    (".pkl", ".pickle"): "the program that wrote it can write Parquet: df.to_parquet('FILE.parquet')",
+    (".xlsx", ".xls", ".ods"): "pandas.read_excel(FILE, dtype=str).to_csv('FILE.csv', index=False) makes CSV of it",
+    (".pkl", ".pickle"): "the program that wrote it can write a DataFrame by df.to_parquet('FILE.parquet'),"
+    f" an array by numpy.save('FILE.npy', x), and {OF_DICT}",
     (".h5", ".hdf5", ".hdf"): "numpy.save('FILE.npy', h5py.File(FILE)['NAME'][:]) makes an array of it",
 }
 KEY_SUFFIXES = (".keys", ".keys.bytes", ".keys.offsets")
@@ -423,8 +424,18 @@ def read_tensors(reader: Tensors, choice: Choice) -> list[Table]:
             tables.append(dataclasses.replace(table, name=new, keys=keys))
     if not tables:
         raise Refused(left_out[0])
-    tables[0] = dataclasses.replace(tables[0], notes=tuple(map(note_of, left_out)))
+    notes = (*map(note_of, left_out), *keys_beside(reader.path, choice))
+    tables[0] = dataclasses.replace(tables[0], notes=notes)
     return tables
+
+
+def keys_beside(path: pathlib.Path, choice: Choice) -> list[str]:
+    """Notes the keys that the daemon would take with X.npy: X.keys.npy."""
+    beside = path.with_suffix(".keys.npy")
+    if choice.keys_from or path.suffix != ".npy" or not beside.is_file():
+        return []
+    taken = option("--keys-from", str(beside))
+    return [f"{path}: the keys in {beside.name} are not taken with it; {taken} takes them"]
 
 
 def tensor_hint(name: str, reader: Tensors, choice: Choice) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow
 
 from columns import Columns, check_exact, check_names
-from json_file import BY_COLUMN, WHOLE_LIST, is_by_column
+from json_file import BY_COLUMN, OF_RECORDS, is_by_column
 from table import Refused
 
 from text import SHOWN, TOO_LARGE, check_utf8, open_text, shown
@@ -161,7 +161,7 @@ def parse(line: bytes, place: str, read_float: Callable[[str], Any]) -> dict[str
 
 
 def hint_of(line: bytes) -> str:
-    return WHOLE_LIST if re.match(rb"\s*\[\s*(\{|\Z)", line) else EXAMPLE
+    return OF_RECORDS if re.match(rb"\s*\[\s*(\{|\Z)", line) else EXAMPLE
 
 
 def is_integer(value: Any) -> bool:

@@ -36,7 +36,10 @@ IF_MISSING = f"if it stands for a key that is missing, remove its row; {IF_KEY}"
 STRIP = (
     " (df['NAME'].str.strip() of pandas removes them, and numpy.savetxt(FILE, x, fmt='%d') writes none)"
 )
-FLOAT_KEYS = "; astype('int64') makes integers of numbers such as 7.0"
+FLOAT_KEYS = (
+    "; astype('int64') makes integers of numbers such as 7.0; floats have rounded those above 2**53,"
+    " so write these as integers where they come from"
+)
 ROUNDED_KEYS = "; {0} rounds large integers: astype('int64') before the ids become {0}"
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import numpy
 
-from archives import OBJECTS
+from archives import OBJECTS, OF_DICT
 from table import Array, Refused, Table, dtype_of, rows_per_batch
 from text import option
 
@@ -26,7 +26,7 @@ def load(path: pathlib.Path) -> Array:
         if isinstance(e, OSError) and e.errno:
             raise Refused(f"{path}: {os.strerror(e.errno)}") from e
         if "Python objects" in str(e):
-            raise Refused(f"{path}: the array x has {OBJECTS}") from e
+            raise Refused(f"{path}: the array x has {OBJECTS}; {OF_DICT}, where d = x.item()") from e
         raise Refused(
             f"{path}: it is damaged, or not an array of numbers or strings that numpy.save wrote"
         ) from e

@@ -23,7 +23,10 @@ FOREIGN = {b"PK\3\4": "a zip archive, such as .xlsx or .npz", b"PAR1": "a Parque
 POINTER = b"version https://git-lfs.github.com/spec/"
 GZIP = b"\x1f\x8b"
 # Windows-1252 is Latin-1 with characters where Latin-1 has control characters, which no text has.
-CONVERT = "; if the file is in Latin-1 or from Windows, iconv -f CP1252 -t UTF-8 FILE >NEW converts it"
+CONVERT = (
+    "; if the file is in Latin-1 or from Windows in Western Europe, iconv -f CP1252 -t UTF-8 FILE >NEW"
+    " converts it, and -f CP1251, GBK or CP932 one from elsewhere"
+)
 SHOWN = 40  # characters of a value in an error
 NUMBER = re.compile(
     r"[ \t]*[-+]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?|nan|inf|infinity)[ \t]*",

@@ -163,6 +163,10 @@ static void report_tokens(struct check *check, const struct td_tokens *tokens)
             check->config->token_file, token->line, token->name,
             td_access_role_name(token->access.role),
             td_access_tables_text(&token->access, tables, sizeof tables));
+    if (td_tokens_are_exposed(tokens))
+        say(check, WARNING,
+            "token-file %s: others than its owner and its group can read or change it",
+            check->config->token_file);
 }
 
 /* ---- the data folder ------------------------------------------------------------------------ */

@@ -53,6 +53,14 @@ td_status td_store_check_name(const char *name, struct td_error *err)
                             name, table, table);
     if (td_name_valid(name))
         return TD_OK;
+    const char *version = td_table_version(name);
+    const char *part = version ? td_table_part_of_version(version) : NULL;
+    if (part)
+        return td_error_set(err, TD_INVALID_ARGUMENT,
+                            "'%s' is not a valid tensor name: .%s stands before the '@', as in "
+                            "'%.*s.%s@%.*s'",
+                            TD_SHOWN(name, strlen(name)), part, (int)td_table_base(name), name,
+                            part, (int)(strrchr(version, '.') - version), version);
     struct td_unicode_reason reason;
     const char *why = td_name_fault(name, strlen(name), &reason);
     return td_error_set(err, TD_INVALID_ARGUMENT, "'%s' is not a valid tensor name: %s%s",

@@ -114,7 +114,7 @@ static void retain_newest(struct td_store *store, struct td_version **versions, 
     for (int i = 0; i < count; i++)
         if (td_version_check(versions[i], NULL) == TD_OK &&
             !keep(store, &kept, versions[i]->file[0]) && is_ours(store, versions[i]) &&
-            !(store->inspector && is_named(store, versions[i]->name)))
+            !is_named(store, versions[i]->name))
             remove_surplus(store, versions[i], scope);
 }
 

@@ -595,7 +595,8 @@ static bool recognise(const struct td_store *store, const char *name, char *why,
     else if (format == TD_FORMAT_NPY)
         snprintf(why, size, "it is a .npy file, but its name has another suffix");
     else if (format == TD_FORMAT_SAFETENSORS)
-        snprintf(why, size, "it is a .safetensors file, but its name has another suffix");
+        snprintf(why, size,
+                 "it is a .safetensors or .tensord file, but its name has another suffix");
     return foreign || format != TD_FORMAT_JSON;
 }
 

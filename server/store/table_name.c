@@ -8,11 +8,27 @@
 #define DIGITS  "0123456789"
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
+const char *const td_table_parts[TD_TABLE_PARTS] = { "scale", "offset", "zero_point" };
+
+static bool ends_in(const char *text, const char *part)
+{
+    const char *dot = strrchr(text, '.');
+    return dot && strcmp(dot + 1, part) == 0;
+}
+
+const char *td_table_part_of_version(const char *version)
+{
+    for (int i = 0; i < TD_TABLE_PARTS; i++)
+        if (ends_in(version, td_table_parts[i]))
+            return td_table_parts[i];
+    return ends_in(version, "keys") ? "keys" : NULL;
+}
+
 bool td_table_version_valid(const char *version)
 {
     const size_t length = strlen(version);
     return length >= 1 && length < TD_TABLE_VERSION &&
-           strspn(version, LETTERS DIGITS "._-") == length;
+           strspn(version, LETTERS DIGITS "._-") == length && !td_table_part_of_version(version);
 }
 
 static bool is_ascii(char c)
@@ -73,8 +89,6 @@ bool td_table_of_keys(const char *name, size_t length, char table[TD_TENSOR_NAME
 {
     return cut_suffix(name, length, ".keys", table, table_length);
 }
-
-const char *const td_table_parts[TD_TABLE_PARTS] = { "scale", "offset", "zero_point" };
 
 bool td_table_of_part(const char *name, const char *part, char table[TD_TENSOR_NAME])
 {

@@ -41,8 +41,12 @@ bool td_table_of_keys(const char *name, size_t length, char table[TD_TENSOR_NAME
 enum { TD_KEYS_NAME = TD_TENSOR_NAME + 5 };
 void td_table_keys_name(const char *table, char name[TD_KEYS_NAME]);
 
-/* Whether it can be the VERSION of a name. */
+/* Whether it can be the VERSION of a name. One that ends in ".keys" or in the name of a part of a
+ * table cannot: "w@v.keys" would be a version of w, and "w.keys@v" was meant. */
 bool td_table_version_valid(const char *version);
+
+/* The "keys" or the part in which it ends; NULL for none. */
+const char *td_table_part_of_version(const char *version);
 
 /* The VERSION of a valid name, NULL if it has none; and the length of its BASE. */
 const char *td_table_version(const char *name);

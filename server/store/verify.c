@@ -59,6 +59,10 @@ static void note_damage(struct td_store *store, struct td_version *version, uint
     td_log(store->log, TD_LOG_ERROR, "tensor_damaged", TD_TEXT("tensor", version->name),
            TD_TEXT("file", version->file), TD_INT("first_byte", (int64_t)version->damage_begin),
            TD_INT("last_byte", (int64_t)version->damage_end - 1));
+    if (store->inspector)
+        store->inspector->skipped(store->inspector->context, version->file, version->name,
+                                  "its bytes do not match their checksums; restore the file from "
+                                  "a backup");
 }
 
 /* Compares a block; false if nothing more is to be compared. A fault, of a truncated file or a

@@ -726,6 +726,21 @@ class Retention(AliasTest):
             self.assertStatus(client.request("PUT", "/v1/tensors/m@8?persist=1", [8]), 201)
             self.assertEqual(self.names(client), ["m@2", "m@6", "m@8"])
 
+    def test_a_file_of_a_version_that_a_persisted_alias_names_has_no_warning(self):
+        folder = temporary_folder()
+        with Daemon("--data-dir", folder, "--keep-versions", "2") as daemon, Client(daemon) as client:
+            self.assertStatus(client.request("PUT", "/v1/tensors/m@1?persist=1", [1]), 201)
+            self.assertStatus(client.request("POST", ALIASES + "?persist=1", {"set": {"x": "m@1"}}), 200)
+            for version in "234":
+                self.assertStatus(client.request("PUT", f"/v1/tensors/m@{version}?persist=1", [int(version)]), 201)
+            self.assertStatus(client.request("POST", ALIASES, {"set": {"x": "m@4"}}), 200)  # in memory
+            shutil.copy(os.path.join(folder, "m@1.tensord"), os.path.join(folder, ".m"))
+            os.rename(os.path.join(folder, ".m"), os.path.join(folder, "m@1.tensord"))
+            daemon.send_signal(signal.SIGHUP)
+            daemon.wait_log(lambda event: event.get("event") == "data_dir_scanned" and event["replaced"] == 1)
+            self.assertEqual(self.names(client), ["m@1", "m@3", "m@4"])
+            self.assertNotIn("version_not_removed", [event["event"] for event in daemon.events()])
+
     def test_the_check_warns_of_files_that_the_start_removes(self):
         folder = temporary_folder()
         with Daemon("--data-dir", folder) as daemon, Client(daemon) as client:

@@ -166,8 +166,8 @@ class Hints(HttpTest):
             self.assertIn("without a dtype, numbers without a fraction are int32", self.detail(path, body))
         self.assertTrue(self.detail("/v1/einsum", {"equation": "ij,j->i", "inputs": [{"ref": "hint.whole"}, [0.5, 1]]})
                         .endswith("as in inputs; without a dtype, numbers without a fraction are int32; to have fractions, "
-                                  "put the resident tensor with the dtype float32, or convert it with the op cast and dtype = float64"))
-        self.assertIn("give inputs as {\"dtype\": \"float32\"", self.detail("/v1/einsum", {"equation": "i,i->", "inputs": [{"dtype": "int32", "data": [1]}, [0.5]]}))
+                                  "put the resident tensor with a dtype of floats, or convert it with the op cast and dtype = float64"))
+        self.assertIn("as in inputs; to have fractions, give inputs as {\"dtype\": \"float64\"", self.detail("/v1/einsum", {"equation": "i,i->", "inputs": [{"dtype": "int32", "data": [1]}, [0.5]]}))
         self.put("hint.whole", {"dtype": "float32", "data": [[1, 2], [3, 4]]})
         self.assertStatus(self.post(path, body.encode()), 200)
         self.assertStatus(self.request("DELETE", "/v1/tensors/hint.whole"), 204)
@@ -343,11 +343,20 @@ class Hints(HttpTest):
             detail = self.detail(path, body)
             self.assertIn("give it as uint64; a value that does not fit is none of the keys", detail)
             self.assertNotIn("cast", detail)
-        self.assertIn("to have float32, give the table as {\"dtype\": \"float32\", \"data\": [...]}", self.detail("/v1/tensors/ints/upsert", {"keys": [5], "rows": [[7.5, 8]]}))
+        self.assertIn("to have fractions, give the table as {\"dtype\": \"float64\", \"data\": [...]}", self.detail("/v1/tensors/ints/upsert", {"keys": [5], "rows": [[7.5, 8]]}))
         self.assertNotIn("float32", self.detail("/v1/tensors/ints/upsert", {"keys": [5], "rows": [[3000000000, 8]]}))
-        for dtype, advice in (("float32", "int32 has no fractions: put the table again as float32, with its keys, or give updates as int32 if none has a fraction"),
+        for dtype, advice in (("float32", "int32 has no fractions: put the table again as float64, with the keys that it has, or give updates as int32 if it has none"),
+                              ("complex64", "int32 has no imaginary parts and fractions: put the table again as complex128, with the keys that it has, or give updates as int32 if it has none"),
                               ("int64", "give updates as int32, if all of them fit")):  # the table keeps its dtype, and its keys
             self.assertIn(f": {advice}; params is the table 'ints'", self.detail("/v1/tensors/ints/scatter", {"indices": [[0]], "updates": typed(dtype, [[7, 8]])}))
+        for table, given, advice in (("int64", "float32", "put the table again as float64, which rounds integers above 2^53, with the keys that it has, or give updates as int64 if it has none"),
+                                     ("float16", "float32", "the op cast with dtype = float16 rounds updates, and makes infinities of numbers beyond 65504")):
+            self.put("hint.changed", typed(table, [[1, 2]]))
+            self.assertIn(": " + advice, self.detail("/v1/tensors/hint.changed/scatter", {"indices": [[0]], "updates": typed(given, [[7, 8]])}))
+        self.put("hint.changed", typed("int64", [[1, 2]]))
+        self.assertIn("0.5 is not an int64; dtype int64 is expected, as in the table; to have fractions, give the table as {\"dtype\": \"float64\", \"data\": [...]}, which rounds integers above 2^53",
+                      self.detail("/v1/tensors/hint.changed/scatter", {"indices": [[0]], "updates": [[0.5, 1]]}))
+        self.assertStatus(self.request("DELETE", "/v1/tensors/hint.changed"), 204)
         self.assertProblem(self.post("/v1/cast", {"x": {"ref": "ints"}, "dtype": "int64", "store": "ints"}), 409, "CONFLICT",
                            detail="'ints' has keys, which a result does not have, and which it would lose; use another name, or delete it first")
         self.assertIn("the op cast with dtype = float64 converts it", self.detail("/v1/tensors/ints/embedding_bag", {"indices": [[0]]}))

@@ -162,6 +162,11 @@ class Refusals(RouteTest):
                 self.assertEqual(self.assertAnyProblem(reply)["detail"], detail)
                 self.assertProblem(reply, reply.status, reply.json()["code"], **members)
 
+    def test_keys_for_an_op_that_takes_row_numbers_lead_to_find(self):
+        name, _ = self.resident({"tensor": [[1], [2]], "keys": ["a", "b"]})
+        self.assertProblem(self.look(name, "gather_nd", {"keys": ["b"]}), 400, "MALFORMED_REQUEST", input="keys",
+                           detail=f"gather_nd takes row numbers in place of keys; POST /v1/tensors/{name}/find gives those of keys")
+
     def test_errors_call_an_input_of_safetensors_what_the_body_calls_it(self):
         name, _ = self.resident({"tensor": [[1.5], [2.5]], "keys": [5, 6]})
         queries, _ = self.resident({"dtype": "int64", "data": [[5, 9]]})

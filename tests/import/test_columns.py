@@ -503,7 +503,7 @@ class ValuesOfCsv(ColumnTest):
 
     def test_latin_1_is_refused_only_where_it_is_read(self):
         path = self.text("id,é,x\na,1,2\nb\xe9,1,2\n".encode("latin-1"))
-        hint = "is not UTF-8; if the file is in Latin-1 or from Windows, iconv -f CP1252 -t UTF-8 FILE >NEW converts it"
+        hint = "is not UTF-8; if the file is in Latin-1 or from Windows in Western Europe, iconv -f CP1252 -t UTF-8 FILE >NEW converts it, and -f CP1251, GBK or CP932 one from elsewhere"
         self.assertEqual(self.refused(path), f"{path}, line 1: 'id,\\xe9,x\\n' {hint}".replace("'id", "b'id"))
         path = self.text("id,x\na,1\nb\xe9,2\n".encode("latin-1"))
         self.assertEqual(self.refused(path, "--keys", "id"), f"{path}, column id: row 1: b'b\\xe9' {hint}")

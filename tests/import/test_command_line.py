@@ -135,21 +135,25 @@ class CommandLine(ImportTest):
                 ((self.work / "v*.npy",), f"{self.work}/v*.npy: there is no such file")):
             with self.subTest(arguments[1:]):
                 self.assertIn(expected, self.refused(*arguments))
-        for name, hint in (("a.json", "by jq -c '.[]'"), ("a.pkl", "df.to_parquet"), ("a.xlsx", "pandas.read_excel"), ("a.h5", "numpy.save")):
+        for name, hint in (("a.json", "pandas.DataFrame(json.load(open('FILE.json')), dtype=object).to_parquet('FILE.parquet')"), ("a.pkl", "df.to_parquet"), ("a.pkl", "pandas.DataFrame({'key': list(d)"),
+                           ("a.xlsx", "pandas.read_excel(FILE, dtype=str)"), ("a.h5", "numpy.save")):
             (self.work / name).write_text("")
             error = self.refused(self.work / name)
             self.assertTrue("files of this format are not imported" in error and hint in error, error)
         by_column = ("it is one object of columns, as df.to_json(FILE) of pandas writes it; "
-                     "df.to_json('FILE.jsonl', orient='records', lines=True) writes an object for each row")
+                     "df.reset_index().to_parquet('FILE.parquet') keeps all digits, and the index as a column")
         for text, hint in (('{"id":{"0":7,"1":8},"x":{"0":0.5,"1":1.5}}', by_column), ('{"id": 7}\n{"id": 8}\n', "it has an object in each line, which is JSON Lines: rename it to FILE.jsonl"),
-                           *((text, "a list of objects becomes JSON Lines by jq") for text in ('[{"id": 7}]', '[\n{"id": 7}]', '{"id": {"0": 7}, "x": {}}', '{"id": 7}', "{}", "{"))):
+                           ("[[1, 2],\n [3, 4]]", "numpy.save('FILE.npy', json.load(open('FILE.json'))) makes an array"), ("[\n [\n 1], [2]]", "numpy.save('FILE.npy', "),
+                           *((text, "its members are lists of numbers. With d = ") for text in ('{"king": [0.5, 1], "queen": [1, 2]}', '{"x": [\n1, 2\n]}')),
+                           *((text, "pandas.DataFrame(json.load(open('FILE.json')), dtype=object)") for text in
+                             ('[{"id": 7}]', '[\n{"id": 7}]', '{"id": [7, 8], "x": [[1], [2]]}', '{"id": {"0": 7}, "x": {}}', '{"id": 7}', "{}", "{"))):
             (self.work / "l.json").write_text(text)
             self.assertIn(f"l.json: files of this format are not imported; {hint}", self.refused(self.work / "l.json"))
         (self.work / "l.jsonl").write_text('{"id":{"0":7,"1":8},"x":{"0":0.5,"1":1.5}}')
         self.assertEqual(self.refused(self.work / "l.jsonl"), f"{self.work}/l.jsonl: {by_column}")
         for text in '[{"x": 1}, {"x": 2}]', '[\n {"x": 1}\n]', "[{\n":
             (self.work / "l.jsonl").write_text(text)
-            self.assertIn("; a list of objects becomes JSON Lines by jq -c '.[]' FILE.json >FILE.jsonl", self.refused(self.work / "l.jsonl"))
+            self.assertIn("; pandas.DataFrame(json.load(open('FILE.json')), dtype=object).to_parquet('FILE.parquet') makes Parquet of a list of objects", self.refused(self.work / "l.jsonl"))
 
     def test_the_options_of_an_error_are_written_as_a_shell_takes_them(self):
         vectors, keys = self.work / "v.npy", self.work / "my 'keys' $x.txt"

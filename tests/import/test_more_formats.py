@@ -294,6 +294,17 @@ class Npy(ColumnTest):
                     self.assertEqual(tensors["rows"], ("float32", [3, 2], rows.tobytes()))
                     self.assertEqual(strings(tensors, "rows.keys") if isinstance(key[0], str) else numbers(tensors, "rows.keys"), key)
 
+    def test_keys_beside_it_that_the_daemon_would_take_are_noted(self):
+        np.save(self.work / "m.npy", np.zeros((2, 2), "f4"))
+        np.save(self.work / "m.keys.npy", np.array([7, 8]))
+        beside = self.work / "m.keys.npy"
+        status, _, errors = run(self.work / "m.npy", "--data-dir", self.data)
+        self.assertEqual((status, errors.splitlines()[:1]),
+                         (0, [f"import: note: {self.work}/m.npy: the keys in m.keys.npy are not taken with it; --keys-from {beside} takes them"]))
+        status, _, errors = run(self.work / "m.npy", "--keys-from", beside, "--data-dir", self.data)
+        self.assertEqual(status, 0)
+        self.assertNotIn("note", errors)
+
     def test_arrays_of_any_shape(self):
         for array in np.float64(1.5), np.zeros((0, 3), "i4"), np.arange(3, dtype="u8"), np.zeros((2, 0), "f4"):
             np.save(self.work / "m.npy", array)
@@ -315,7 +326,8 @@ class Npy(ColumnTest):
         for array, convert in (rows, np.stack), (np.array([[1, 0.5]], object), lambda x: x.astype("float32")), (np.array(["a"], object), lambda x: x.astype(str)):
             np.save(path, array, allow_pickle=True)
             self.assertEqual(self.refused(path), f"{path}: the array x has Python's objects, which are not imported; numpy.stack(x) makes a matrix of rows, "
-                                                 "x.astype('float32') numbers, and for keys x.astype('int64') integers, x.astype(str) text")
+                                                 "x.astype('float32') numbers, and for keys x.astype('int64') integers, x.astype(str) text; a dict d of vectors by "
+                                                 "pandas.DataFrame({'key': list(d), 'vector': list(d.values())}).to_parquet('FILE.parquet'), where d = x.item()")
             self.assertFalse(convert(np.load(path, allow_pickle=True)).dtype.hasobject)
         np.save(path, np.array(["x"]))
         self.assertIn("an array of strings is not a tensor", self.refused(path))

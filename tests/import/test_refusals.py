@@ -26,7 +26,8 @@ class Columns(ImportTest):
         self.expect(", column id: keys 1 and 2 are both -7. A key names one row", key, id=[1, -7, -7], v=vectors)
         self.expect(", column id: row 2 has no key", key, id=["a", "b", None], v=vectors)
         self.expect(", column id: keys are of type double; expected integers or strings; "
-                 "pandas makes floats of integers if one is missing: fill it, or remove the row, and make integers by astype('int64') of numbers such as 7.0", key, id=[1.0, 2.0, 3.0], v=vectors)
+                 "pandas makes floats of integers if one is missing: fill it, or remove the row, and make integers by astype('int64') of numbers such as 7.0; "
+                 "floats have rounded those above 2**53, so write these as integers where they come from", key, id=[1.0, 2.0, 3.0], v=vectors)
         self.expect(", column v: row 2 has no value; fill it, or remove the row", v=[[1.0], [2.0], None])
         self.expect(", column v: row 0 has no value; fill it, or remove the row", v=[None, [2.0]])
         self.expect(", column v: element 1 of row 2 has no value; fill it, or remove the row", v=[[1.0, 2.0], [3.0, 4.0], [5.0, None]])

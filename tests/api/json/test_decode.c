@@ -10,9 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define WITHOUT_FRACTION                                                                           \
-    "; without a dtype, numbers without a fraction are int32; to have float32, give more as "      \
-    "{\"dtype\": \"float32\", \"data\": [...]}"
+#define TO_HAVE_FRACTIONS                                                                          \
+    "; to have fractions, give more as {\"dtype\": \"float64\", \"data\": [...]}"
 
 static const struct {
     const char *case_name, *params /* as JSON */, *want;
@@ -243,7 +242,7 @@ static const struct {
     { "{\"x\":[1,-1],\"more\":[{\"dtype\":\"uint8\",\"data\":[1]}]}",
       "-1 does not fit uint8; dtype uint8 is expected, as in more", "/x/1", "x" },
     { "{\"x\":0.5,\"more\":[{\"dtype\":\"int32\",\"data\":[1]}]}",
-      "0.5 is not an int32; dtype int32 is expected, as in more" WITHOUT_FRACTION, "/x", "x" },
+      "0.5 is not an int32; dtype int32 is expected, as in more" TO_HAVE_FRACTIONS, "/x", "x" },
     { "{\"x\":true,\"more\":[{\"dtype\":\"int32\",\"data\":[1]}]}",
       "true is not an int32; dtype int32 is expected, as in more", "/x", "x" },
     { "{\"x\":-1,\"more\":[18446744073709551615]}",

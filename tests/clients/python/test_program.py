@@ -60,6 +60,7 @@ def test_small_mistakes_on_the_command_line_are_named(daemon, client, tmp_path):
     np.savez(tmp_path / "t.npz", x=np.zeros(2))
     client.tables["cli5"].put(np.array([1.0]), keys=np.array([1000]))
     for words, said in ((("lookup", "cli5", "abc"), "'abc' is not an integer, as the keys of cli5 are"), (("lookup", "cli5", "1_000"), "'1_000' is not an integer"),
+                        (("lookup", "cli5", "08"), "'08' is not an integer, without zeros before it, as the keys of cli5 are"),
                         (("lookup", "cli5", "１０００"), "is not an integer"), (("lookup", "--rows", "cli5", "x"), "'x' is not an integer, as row numbers are"),
                         (("put", "x", str(tmp_path / "t.csv")), "t.csv is not a .npy file; tensord-import makes tables of other formats"),
                         (("put", "x", str(tmp_path / "t.npz")), "t.npz is not a .npy file"), (("cast", "dtype=int8", f"x=@{tmp_path / 't.csv'}"), "is not a .npy file"),
@@ -167,7 +168,7 @@ def test_a_file_of_keys_is_read_as_by_the_importer(daemon, client, tmp_path, con
 
 
 @pytest.mark.parametrize(("name", "content", "said"), [
-    ("keys", b"a\n\n", "keys, line 2: it is empty; expected a key"), ("keys", b"a\n\xe9\n", "is not UTF-8; if the file is in Latin-1 or from Windows, iconv -f CP1252"),
+    ("keys", b"a\n\n", "keys, line 2: it is empty; expected a key"), ("keys", b"a\n\xe9\n", "is not UTF-8; if the file is in Latin-1 or from Windows in Western Europe, iconv -f CP1252"),
     ("keys", "a\nb\n".encode("utf-16"), "the text is in UTF-16; expected UTF-8"), ("keys", b"7\nNA\n", "keys, line 2 is 'NA', among keys that are numbers"),
     ("keys", b"7\n8 \n", "keys, line 2 is '8 ', with blanks around it"), ("keys", b" 7\n 8\n", "keys, line 1 is ' 7', with blanks around it"),
     ("keys", b"a 0.1 2\nb 1 2\n", "would be one key, but each line has a word and 2 numbers"),

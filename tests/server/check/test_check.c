@@ -244,6 +244,28 @@ TD_TEST(a_tensor_that_another_file_hides_is_skipped)
                  "and send SIGHUP\n"));
 }
 
+TD_TEST(a_tensor_whose_bytes_do_not_match_its_checksums_is_a_warning)
+{
+    struct td_store *store = open_folder();
+    const struct td_store_write write = { .name = "t", .persist = true };
+    const struct td_tensor t = tensor("int32[2] 1 2");
+    struct td_tensor_listing listing;
+    struct td_error err;
+    bool created;
+    ck_assert_int_eq(td_store_put(store, &write, &t, &test_arena, &listing, &created, &err), TD_OK);
+    td_store_free(store);
+    FILE *file = fopen(path_of("t.tensord"), "r+b");
+    ck_assert(file && fseek(file, -1, SEEK_END) == 0 && fputc('!', file) == '!');
+    ck_assert_int_eq(fclose(file), 0);
+    struct report report = check_options("--verify=start", NULL);
+    ck_assert_ptr_null(strstr(report.text, "ok       t.tensord"));
+    ck_assert_ptr_nonnull(strstr(report.text,
+                                 "warning  t.tensord: tensor t is skipped: its bytes do "
+                                 "not match their checksums; restore the file from a "
+                                 "backup\n"));
+    free(report.text);
+}
+
 static bool says(struct report report, const char *part)
 {
     const bool found = strstr(report.text, part) != NULL;

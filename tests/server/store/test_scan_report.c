@@ -294,7 +294,7 @@ TD_TEST(files_of_unknown_suffixes_are_recognised_by_their_first_bytes)
         { "c.model", "\x89HDF\r\n\x1a\n", 8, "file=c.model reason=\"it is an HDF5 file; save its" },
         { "d.np", "\x93NUMPY\1", 7, "file=d.np reason=\"it is a .npy file, but its name has" },
         { "e.st", "\2\0\0\0\0\0\0\0{}", 10,
-          "file=e.st reason=\"it is a .safetensors file, but its" },
+          "file=e.st reason=\"it is a .safetensors or .tensord file, but its" },
     };
     for (size_t i = 0; i < COUNT_OF(others); i++)
         put_file(others[i].name, others[i].text, others[i].bytes);

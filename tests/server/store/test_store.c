@@ -130,6 +130,8 @@ static const struct {
     { "Latin-1", "caf\xe9.npy", NULL },
     { "a new line", "a\nb.npy", NULL },
     { "a backslash", "a\\b.npy", NULL },
+    { "keys that would be a version", "a@1.keys.npy", NULL },
+    { "a version with a point", "a@1.key.npy", "a@1.key" },
 };
 
 TD_TEST_EACH(files_with_invalid_names_are_skipped, file_names)

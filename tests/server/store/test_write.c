@@ -122,8 +122,9 @@ TD_TEST(versions_increase_and_etags_differ)
     td_store_free(store);
 }
 
-static const char *const wrong_names[] = { "",          ".a",  "a b",  "a/b", "../a",
-                                           "e\xcc\x81", "a\n", "a\\b", "%41" };
+static const char *const wrong_names[] = { "",     ".a",        "a b",       "a/b",
+                                           "../a", "e\xcc\x81", "a\n",       "a\\b",
+                                           "%41",  "a@1.keys",  "a@1.scale", "a@zero.zero_point" };
 
 TD_TEST_EACH(invalid_names_are_rejected, wrong_names)
 {

@@ -54,8 +54,9 @@ def array_of(file: str, **options: Any) -> Any:
 
 
 def integer(text: str, what: str) -> int:
-    if not re.fullmatch(r"-?[0-9]+", text):
-        raise ValueError(f"{text!r} is not an integer, as {what} are")
+    if not re.fullmatch(r"-?(0|[1-9][0-9]*)", text):  # 08 is not the key 8
+        zeros = ", without zeros before it" if re.fullmatch(r"-?0[0-9]+", text) else ""
+        raise ValueError(f"{text!r} is not an integer{zeros}, as {what} are")
     return int(text)
 
 

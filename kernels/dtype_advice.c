@@ -1,0 +1,147 @@
+#include "kernels/dtype_advice.h"
+
+#include <stdio.h>
+
+td_dtype td_dtype_to_cast(td_dtype_set accepted, td_dtype from)
+{
+    td_dtype best = TD_DTYPE_COUNT;
+    for (int i = 0; i < TD_DTYPE_COUNT; i++) {
+        const td_dtype to = (td_dtype)i;
+        if (!(accepted >> i & 1) || to == TD_DTYPE_BFLOAT16 || from == TD_DTYPE_STRING ||
+            (from == TD_DTYPE_BOOL && to != TD_DTYPE_INT64) || /* sums of bools need room */
+            !(td_dtype_holds(to, from) || td_dtype_rounds(to, from)))
+            continue;
+        if (best == TD_DTYPE_COUNT || (td_dtype_holds(to, from) && !td_dtype_holds(best, from)) ||
+            (td_dtype_holds(to, from) == td_dtype_holds(best, from) &&
+             td_dtype_info(to)->size < td_dtype_info(best)->size))
+            best = to;
+    }
+    return best;
+}
+
+static const char *name_of(td_dtype dtype)
+{
+    return td_dtype_info(dtype)->name;
+}
+
+static bool may_be(const struct td_dtype_pair *pair, td_dtype dtype)
+{
+    return dtype != TD_DTYPE_COUNT && pair->accepted >> dtype & 1;
+}
+
+/* The dtype to which both are converted though it rounds: there is no other; TD_DTYPE_COUNT if one
+ * would change what it does not have. */
+static td_dtype widest_float(const struct td_dtype_pair *pair)
+{
+    if (td_dtype_is_complex(pair->first) || td_dtype_is_complex(pair->dtype))
+        return TD_DTYPE_COMPLEX128;
+    return td_dtype_is_float(pair->first) || td_dtype_is_float(pair->dtype) ? TD_DTYPE_FLOAT64
+                                                                            : TD_DTYPE_COUNT;
+}
+
+/* Bytes that become floats are probably quantised rows, which cast does not scale. */
+static bool are_quantised(td_dtype from, td_dtype to)
+{
+    return (from == TD_DTYPE_INT8 || from == TD_DTYPE_UINT8) && to != TD_DTYPE_COUNT &&
+           td_dtype_is_float(to);
+}
+
+/* Keys are never changed. */
+static void advise_keys(const struct td_dtype_pair *pair, char *text)
+{
+    if (td_dtype_holds(pair->first, pair->dtype))
+        snprintf(text, TD_DTYPE_ADVICE, ": the op cast with dtype = %s converts %s",
+                 name_of(pair->first), pair->name);
+    else
+        snprintf(text, TD_DTYPE_ADVICE,
+                 ": give it as %s; a value that does not fit is none of the keys",
+                 name_of(pair->first));
+}
+
+/* What numbers of `from` have that those of `to` lack; NULL: nothing, they are only out of its
+ * range. */
+static const char *lacks(td_dtype to, td_dtype from)
+{
+    const bool imaginary = td_dtype_is_complex(from) && !td_dtype_is_complex(to);
+    const bool fractions = (td_dtype_is_float(from) || td_dtype_is_complex(from)) &&
+                           !td_dtype_is_float(to) && !td_dtype_is_complex(to);
+    return imaginary && fractions ? "imaginary parts and fractions"
+           : imaginary            ? "imaginary parts"
+           : fractions            ? "fractions"
+                                  : NULL;
+}
+
+/* Values for a table, which keeps its dtype. */
+static void advise_change(const struct td_dtype_pair *pair, char *text)
+{
+    const char *lacking = lacks(pair->first, pair->dtype);
+    td_dtype wide = td_dtype_common(pair->first, pair->dtype);
+    const bool rounds = wide == TD_DTYPE_COUNT;
+    wide = rounds ? widest_float(pair) : wide;
+    if (td_dtype_holds(pair->first, pair->dtype))
+        snprintf(text, TD_DTYPE_ADVICE, ": the op cast with dtype = %s converts %s",
+                 name_of(pair->first), pair->name);
+    else if (lacking)
+        snprintf(text, TD_DTYPE_ADVICE,
+                 ": %s has no %s: put the table again as %s%s, with the keys that it has, or give "
+                 "%s as %s if it has none",
+                 name_of(pair->first), lacking, name_of(wide),
+                 rounds ? ", which rounds integers above 2^53" : "", pair->name,
+                 name_of(pair->first));
+    else if (td_dtype_rounds(pair->first, pair->dtype))
+        snprintf(text, TD_DTYPE_ADVICE, ": the op cast with dtype = %s rounds %s",
+                 name_of(pair->first), pair->name);
+    else if (pair->first == TD_DTYPE_FLOAT16)
+        snprintf(text, TD_DTYPE_ADVICE,
+                 ": the op cast with dtype = float16 rounds %s, and makes infinities of numbers "
+                 "beyond 65504",
+                 pair->name);
+    else
+        snprintf(text, TD_DTYPE_ADVICE, ": give %s as %s, if all of them fit", pair->name,
+                 name_of(pair->first));
+}
+
+/* Inputs of an op: all get the dtype of the first, which is often a resident table, if it has the
+ * values of the other or rounds them; that of the other; or one that has the values of both. */
+static void advise_inputs(const struct td_dtype_pair *pair, char *text)
+{
+    const td_dtype common = td_dtype_common(pair->first, pair->dtype);
+    const bool keeps = common == pair->first || may_be(pair, common);
+    const td_dtype to = keeps ? common : widest_float(pair);
+    const char *converted = common == pair->first   ? pair->name
+                            : common == pair->dtype ? pair->first_name
+                                                    : "both";
+    char rounding[128] = "";
+    if (common != pair->first && keeps && td_dtype_rounds(pair->first, pair->dtype))
+        snprintf(rounding, sizeof rounding, " with dtype = %s rounds %s, and one",
+                 name_of(pair->first), pair->name);
+    if (are_quantised(pair->dtype, common) || are_quantised(pair->first, common))
+        snprintf(text, TD_DTYPE_ADVICE,
+                 ": dequantize converts quantised rows, and the op cast with dtype = %s bytes that "
+                 "are not",
+                 name_of(common));
+    else if (!keeps && !may_be(pair, to))
+        snprintf(text, TD_DTYPE_ADVICE,
+                 ": no dtype has the values of both, and the op cast with dtype = %s changes those "
+                 "that do not fit",
+                 name_of(pair->first));
+    else
+        snprintf(text, TD_DTYPE_ADVICE, ": the op cast%s with dtype = %s converts %s%s", rounding,
+                 name_of(to), converted, keeps ? "" : ", but rounds integers above 2^53");
+}
+
+const char *td_dtype_advise(const struct td_dtype_pair *pair, char text[TD_DTYPE_ADVICE])
+{
+    text[0] = '\0';
+    if (pair->first == TD_DTYPE_STRING || pair->dtype == TD_DTYPE_STRING) {
+        if (pair->role == TD_ROLE_KEY)
+            snprintf(text, TD_DTYPE_ADVICE, ": give it as %s", name_of(pair->first));
+    } else if (pair->role == TD_ROLE_KEY) {
+        advise_keys(pair, text);
+    } else if (pair->is_change) {
+        advise_change(pair, text);
+    } else {
+        advise_inputs(pair, text);
+    }
+    return text;
+}
