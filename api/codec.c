@@ -46,7 +46,8 @@ void td_codec_hint(td_format format, const struct td_request *request, struct td
 bool td_codec_accepts_json(const char *accept)
 {
     td_format format;
-    return td_media_of_reply(accept, TD_FORMAT_BIT(JSON), TD_FORMAT_JSON, &format, NULL) == TD_OK;
+    return td_media_of_reply(accept, TD_FORMAT_BIT(JSON), TD_FORMAT_JSON, &format, TD_IGNORED) ==
+           TD_OK;
 }
 
 td_status td_codec_can_encode(td_format format, const struct td_request *request,

@@ -365,8 +365,7 @@ td_status td_merge_calls(const struct td_op *op, const struct td_op_args *const 
                          uint32_t shared, struct td_arena *arena, struct td_merged *out,
                          struct td_error *err)
 {
-    struct td_error local;
-    struct merger m = { op, calls, n, shared, arena, out, err ? err : &local };
+    struct merger m = { op, calls, n, shared, arena, out, err };
     const td_merge_kind kind = td_merge_kind_of(op, calls[0], shared);
     assert(n >= 1 && kind != TD_MERGE_NONE);
     memset(out, 0, sizeof(*out));

@@ -557,9 +557,6 @@ static td_status align_inputs(const struct td_op *op, struct td_op_args *args,
 td_status td_op_outputs(struct td_op_args *args, int n, struct td_arena *arena,
                         struct td_error *err)
 {
-    struct td_error local;
-    if (!err)
-        err = &local;
     args->outputs = td_arena_alloc(arena, (size_t)n, sizeof(args->outputs[0]), err);
     args->n_outputs = args->outputs ? n : 0;
     return args->outputs ? TD_OK : err->status;

@@ -38,8 +38,6 @@ static void truncate_between_characters(char *text, size_t size, int wanted)
 
 td_status td_error_set(struct td_error *err, td_status status, const char *format, ...)
 {
-    if (!err)
-        return status;
     *err = (struct td_error){ .status = status, .offset = -1 };
     va_list args;
     va_start(args, format);
@@ -51,14 +49,11 @@ td_status td_error_set(struct td_error *err, td_status status, const char *forma
 
 void td_error_etag_of(struct td_error *err, const char *name)
 {
-    if (err)
-        snprintf(err->etag_of, sizeof err->etag_of, "%s", name);
+    snprintf(err->etag_of, sizeof err->etag_of, "%s", name);
 }
 
 td_status td_error_at_input(struct td_error *err, td_status status, const char *format, ...)
 {
-    if (!err)
-        return status;
     va_list args;
     va_start(args, format);
     int wanted = vsnprintf(err->input, sizeof(err->input), format, args);
@@ -69,8 +64,6 @@ td_status td_error_at_input(struct td_error *err, td_status status, const char *
 
 td_status td_error_at_attribute(struct td_error *err, td_status status, const char *name)
 {
-    if (!err)
-        return status;
     int wanted = snprintf(err->attribute, sizeof(err->attribute), "%s", name);
     truncate_between_characters(err->attribute, sizeof(err->attribute), wanted);
     return status;
@@ -79,8 +72,6 @@ td_status td_error_at_attribute(struct td_error *err, td_status status, const ch
 td_status td_error_at_key(struct td_error *err, td_status status, const char *key, size_t length,
                           bool is_number)
 {
-    if (!err)
-        return status;
     const size_t size = sizeof(err->key);
     size_t kept = length < size ? length : size - 1;
     if (kept)
@@ -100,14 +91,13 @@ td_status td_error_at_key(struct td_error *err, td_status status, const char *ke
 
 td_status td_error_at_device(struct td_error *err, td_status status, const char *device)
 {
-    if (err)
-        snprintf(err->device, sizeof(err->device), "%s", device);
+    snprintf(err->device, sizeof(err->device), "%s", device);
     return status;
 }
 
 void td_error_add_shape(struct td_error *err, const char *name, const struct td_shape *shape)
 {
-    if (!err || err->n_shapes == (int)(sizeof(err->shapes) / sizeof(err->shapes[0])))
+    if (err->n_shapes == (int)(sizeof(err->shapes) / sizeof(err->shapes[0])))
         return;
     snprintf(err->shapes[err->n_shapes].name, sizeof(err->shapes[0].name), "%s", name);
     err->shapes[err->n_shapes].shape = *shape;
@@ -118,8 +108,6 @@ void td_error_hint(struct td_error *err, const char *format, ...)
 {
     char text[sizeof(err->message)];
     va_list arguments;
-    if (!err)
-        return;
     va_start(arguments, format);
     const int length = vsnprintf(text, sizeof(text), format, arguments);
     va_end(arguments);
@@ -150,18 +138,15 @@ td_status td_error_resource(struct td_error *err, const char *resource, uint64_t
     const char *unit = resource_unit(resource);
     td_error_set(err, TD_RESOURCE_LIMIT, "%s needs %" PRIu64 " %s, the limit is %" PRIu64, what,
                  needed, unit, limit);
-    if (err) {
-        snprintf(err->resource, sizeof(err->resource), "%s", resource);
-        err->needed = needed;
-        err->limit = limit;
-    }
+    snprintf(err->resource, sizeof(err->resource), "%s", resource);
+    err->needed = needed;
+    err->limit = limit;
     return TD_RESOURCE_LIMIT;
 }
 
 td_status td_error_too_large(struct td_error *err, uint64_t limit, const char *what)
 {
     td_error_set(err, TD_PAYLOAD_TOO_LARGE, "%s the limit of %" PRIu64 " bytes", what, limit);
-    if (err)
-        err->limit = limit;
+    err->limit = limit;
     return TD_PAYLOAD_TOO_LARGE;
 }

@@ -110,17 +110,20 @@ struct td_error {
 
 /* Records a failure and returns `status`, so that a refusal is one statement:
  *     return td_error_set(err, TD_INVALID_AXIS, "axis = %lld is not in [-%d, %d)", ...);
- * All other members of err become absent. err may be NULL. */
+ * All other members of err become absent.
+ *
+ * err is never NULL, in no function that has one: a caller that does not want the error passes
+ * TD_IGNORED, or a variable of its own where that is called often, since TD_IGNORED is cleared. */
+#define TD_IGNORED (&(struct td_error){ .status = TD_OK })
+
 td_status td_error_set(struct td_error *err, td_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* Appends "; " and a hint to the message of an error, if there is room for all of it. err may be
- * NULL. */
+/* Appends "; " and a hint to the message of an error, if there is room for all of it. */
 void td_error_hint(struct td_error *err, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
-/* Add a detail to an error after td_error_set. err may be NULL; functions that take `status` return
- * it. */
+/* Add a detail to an error after td_error_set. Functions that take `status` return it. */
 /* Names the tensor that err->etag is of. */
 void td_error_etag_of(struct td_error *err, const char *name);
 

@@ -15,11 +15,9 @@ td_status td_tensor_describe(struct td_tensor *tensor, const char *name, td_dtyp
         td_error_set(
             err, TD_RESOURCE_LIMIT, "%s of shape %s and dtype %s needs more than %" PRId64 " bytes",
             name, td_shape_text(shape, text, sizeof(text)), td_dtype_info(dtype)->name, INT64_MAX);
-        if (err) {
-            snprintf(err->resource, sizeof(err->resource), "tensor_bytes");
-            err->needed = UINT64_MAX;
-            err->limit = INT64_MAX;
-        }
+        snprintf(err->resource, sizeof(err->resource), "tensor_bytes");
+        err->needed = UINT64_MAX;
+        err->limit = INT64_MAX;
         td_error_add_shape(err, name, shape);
         return td_error_at_input(err, TD_RESOURCE_LIMIT, "%s", name);
     }
@@ -39,9 +37,6 @@ td_status td_tensor_describe(struct td_tensor *tensor, const char *name, td_dtyp
 
 td_status td_tensor_alloc(struct td_tensor *tensor, struct td_arena *arena, struct td_error *err)
 {
-    struct td_error local;
-    if (!err)
-        err = &local; /* td_arena_alloc reports its status in err only */
     if (tensor->dtype == TD_DTYPE_STRING) {
         size_t count = (size_t)tensor->numel + 1;
         tensor->offsets = td_arena_alloc(arena, count, sizeof(tensor->offsets[0]), err);
@@ -63,9 +58,6 @@ size_t td_tensor_footprint(const struct td_tensor *tensor)
 
 td_status td_tensor_copy(struct td_tensor *tensor, struct td_arena *arena, struct td_error *err)
 {
-    struct td_error local;
-    if (!err)
-        err = &local;
     void *copy = td_arena_alloc(arena, tensor->bytes, 1, err);
     if (!copy)
         return err->status;

@@ -280,7 +280,7 @@ td_status td_foreign_explain_body(td_status status, td_format sent, const void *
     const struct td_foreign *found = td_foreign_find(bytes, size);
     if (!found)
         found = find_other(sent, bytes, size);
-    if (found == &lines && err && err->offset < 0) /* the text is JSON */
+    if (found == &lines && err->offset < 0) /* the text is JSON */
         found = NULL;
     if (!found && may_be_cut(sent, bytes, size))
         td_error_hint(err, MAY_BE_CUT);
@@ -291,8 +291,7 @@ td_status td_foreign_explain_body(td_status status, td_format sent, const void *
     if (!found)
         return status;
     td_error_set(err, status, "the body is %s; %s", found->name, found->of_body);
-    if (err)
-        err->offset = 0;
+    err->offset = 0;
     return status;
 }
 

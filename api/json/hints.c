@@ -76,7 +76,7 @@ static bool is_fraction_for(const char *message, td_dtype dtype)
 
 void td_json_hint_dtype(struct td_error *err, const char *of, td_dtype dtype, bool resident)
 {
-    if (!err || err->status != TD_MALFORMED_REQUEST || !err->has_pointer)
+    if (err->status != TD_MALFORMED_REQUEST || !err->has_pointer)
         return;
     const bool is_fraction = is_fraction_for(err->message, dtype);
     td_error_hint(err, "dtype %s is expected, as in %s", td_dtype_info(dtype)->name, of);
@@ -111,7 +111,7 @@ void td_json_hint_string(const struct td_json_scan *scan, const struct td_json_s
     const char *name = "";
     size_t length = 0;
     if (td_json_peek(&at) == '"' &&
-        td_json_string(&at, source->arena, &name, &length, NULL) == TD_OK)
+        td_json_string(&at, source->arena, &name, &length, TD_IGNORED) == TD_OK)
         hint_ref(source->err, name, length);
 }
 

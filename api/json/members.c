@@ -20,8 +20,7 @@ static td_status refuse(const struct td_json_scan *scan, const struct td_json_na
 {
     td_error_set(err, TD_MALFORMED_REQUEST, "the member \"%s\" is given twice",
                  TD_SHOWN(name->text, name->length));
-    if (err)
-        err->offset = scan->at - scan->begin;
+    err->offset = scan->at - scan->begin;
     return TD_MALFORMED_REQUEST;
 }
 

@@ -80,8 +80,7 @@ td_status td_json_syntax(const struct td_json_scan *scan, const char *at, struct
         td_error_set(err, TD_MALFORMED_REQUEST, "%s at byte %lld, not byte 0x%02x%s", expected,
                      offset, found, advice(scan, at));
     }
-    if (err)
-        err->offset = offset;
+    err->offset = offset;
     return TD_MALFORMED_REQUEST;
 }
 
@@ -119,8 +118,6 @@ static size_t write_pointer(const struct td_json_path *path, char *text, size_t 
 
 void td_json_set_pointer(const struct td_json_path *path, struct td_error *err)
 {
-    if (!err)
-        return;
     err->pointer_length = write_pointer(path, err->pointer, sizeof err->pointer);
     err->has_pointer = true;
 }

@@ -41,7 +41,7 @@ static td_status read_member(void *context, const struct td_json_path *path,
     if (td_json_name_is(name, "id"))
         return read_id(reader, path);
     if (!reader->misplaced.text &&
-        td_oip_check_unknown(reader->request, path, name, TD_OIP_REQUEST, NULL) != TD_OK)
+        td_oip_check_unknown(reader->request, path, name, TD_OIP_REQUEST, TD_IGNORED) != TD_OK)
         reader->misplaced = name; /* a body of another protocol gets another error */
     return td_json_skip(&reader->scan, 1, reader->arena, reader->err);
 }
@@ -214,7 +214,7 @@ td_status td_oip_decode(const char *body, size_t bytes, const struct td_oip_sour
     td_status status = split_body(&reader, body, bytes);
     if (status == TD_OK)
         status = read_body(&reader);
-    if (status == TD_MALFORMED_REQUEST && reader.scan.end < body + bytes && err &&
+    if (status == TD_MALFORMED_REQUEST && reader.scan.end < body + bytes &&
         err->offset == (int64_t)source->json_bytes)
         td_error_hint(err, "Inference-Header-Content-Length is %zu, and the body has %zu bytes",
                       source->json_bytes, bytes);

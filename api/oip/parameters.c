@@ -223,7 +223,7 @@ static bool is_region_name(const struct td_json_scan *scan, const struct td_json
     char text[LENGTH * ESCAPE];
     if (raw->length > sizeof text)
         return false;
-    const char *end = td_json_unescape(scan, raw, text, NULL);
+    const char *end = td_json_unescape(scan, raw, text, TD_IGNORED);
     return end && td_name_is(region_name, text, (size_t)(end - text));
 }
 
@@ -236,7 +236,7 @@ bool td_oip_names_shared_memory(const char *json, size_t bytes)
         return false;
     while ((scan.at = memchr(scan.at, '"', (size_t)(scan.end - scan.at)))) {
         struct td_json_raw raw;
-        if (td_json_raw_string(&scan, &raw, NULL) != TD_OK)
+        if (td_json_raw_string(&scan, &raw, TD_IGNORED) != TD_OK)
             return false;
         if (raw.escaped && is_region_name(&scan, &raw))
             return true;
@@ -437,8 +437,7 @@ static td_status refuse_misspelt(const struct td_json_path *path, struct td_json
     td_json_refuse(path, err, "%s has no member \"%s\"; expected %s", places[place].what,
                    TD_OIP_SHOWN(name),
                    td_names_text(places[place].members, n, listed, sizeof listed));
-    if (err)
-        snprintf(err->did_you_mean, sizeof err->did_you_mean, "%s", nearest);
+    snprintf(err->did_you_mean, sizeof err->did_you_mean, "%s", nearest);
     return TD_MALFORMED_REQUEST;
 }
 

@@ -98,7 +98,7 @@ const char *td_nearest_name(const char *name, size_t length, const char *const *
 
 static void set_did_you_mean(struct td_error *err, const char *nearest)
 {
-    if (err && nearest)
+    if (nearest)
         snprintf(err->did_you_mean, sizeof err->did_you_mean, "%s", nearest);
 }
 
@@ -147,7 +147,7 @@ void td_suggest_dtype(struct td_error *err, const char *name, size_t length, td_
             found = td_dtype_info(other_dtypes[i].dtype)->name;
     if (!found)
         td_suggest(err, name, length, names, n);
-    else if (err)
+    else
         snprintf(err->did_you_mean, sizeof err->did_you_mean, "%s", found);
 }
 

@@ -24,8 +24,7 @@
 const char *td_nearest_name(const char *name, size_t length, const char *const *names, int n_names,
                             uint32_t *work);
 
-/* Sets did_you_mean of an error, after td_error_set, to the nearest name if there is one. err may
- * be NULL. */
+/* Sets did_you_mean of an error, after td_error_set, to the nearest name if there is one. */
 void td_suggest(struct td_error *err, const char *name, size_t length, const char *const *names,
                 int n_names);
 
@@ -34,8 +33,7 @@ void td_suggest(struct td_error *err, const char *name, size_t length, const cha
 void td_suggest_dtype(struct td_error *err, const char *name, size_t length, td_dtype_set accepted);
 
 /* Sets the error for an unknown name in a path; the message has the nearest of `names`: "there is
- * no op 'gathr' (did you mean 'gather'?); GET /v1/ops lists them". Returns `status`; err may be
- * NULL. */
+ * no op 'gathr' (did you mean 'gather'?); GET /v1/ops lists them". Returns `status`. */
 td_status td_unknown_name(struct td_error *err, td_status status, const char *what,
                           const char *name, size_t length, const char *const *names, int n_names,
                           const char *listed_at);

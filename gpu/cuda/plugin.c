@@ -96,8 +96,7 @@ static td_status run(struct td_device_stream *stream, const struct td_device_wor
         td_status sync_status = td_cuda_check(device, cudaStreamSynchronize(stream->stream),
                                               "complete the work of a stream", &sync_err);
         if (sync_status != TD_OK) {
-            if (err)
-                *err = sync_err;
+            *err = sync_err;
             return sync_status;
         }
     }
@@ -304,8 +303,7 @@ static td_status device_open(const struct td_device_options *options, struct td_
         status = td_cuda_measure(device, err);
     if (status != TD_OK) {
         device_close(device);
-        if (err)
-            err->status = TD_DEVICE_UNAVAILABLE;
+        err->status = TD_DEVICE_UNAVAILABLE;
         return TD_DEVICE_UNAVAILABLE;
     }
     *out = device;

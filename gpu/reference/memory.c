@@ -139,7 +139,7 @@ static size_t release(struct td_device *device, struct td_reference_block **list
         return bytes;
     snprintf(device->misuse, sizeof(device->misuse),
              "%s was called with %p, which is not the start of an allocation", function, memory);
-    (void)td_reference_misuse(NULL, device->misuse);
+    (void)td_reference_misuse(TD_IGNORED, device->misuse);
     return 0;
 }
 

@@ -94,10 +94,7 @@ static td_status place_inputs(const struct td_operand *inputs, int axis, int64_t
 static td_status infer(struct td_op_args *args, struct td_arena *arena, struct td_error *err)
 {
     const struct td_operand *inputs = &args->inputs[0];
-    struct td_error local;
     int axis;
-    if (!err)
-        err = &local;
     td_status status = resolve_axis(args, &axis, err);
     if (status != TD_OK)
         return status;

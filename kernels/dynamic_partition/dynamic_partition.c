@@ -155,9 +155,6 @@ static td_status make_plan(struct td_op_args *args,
 
 static td_status infer(struct td_op_args *args, struct td_arena *arena, struct td_error *err)
 {
-    struct td_error local;
-    if (!err)
-        err = &local;
     td_status status = check(args, err);
     if (status == TD_OK)
         status = check_numbers(args, arena, err);
@@ -327,9 +324,6 @@ static td_status gather_by_number(const struct td_op_args *args, struct td_exec 
 static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_error *err)
 {
     const struct plan *plan = args->plan;
-    struct td_error local;
-    if (!err)
-        err = &local;
     if (args->inputs[DATA].tensors->numel == 0)
         return TD_OK;
     return plan->by_number ? gather_by_number(args, exec, err) : distribute(args, NULL, exec, err);

@@ -160,9 +160,6 @@ static td_status make_geometry(struct td_op_args *args, const struct td_tensor *
 
 static td_status infer(struct td_op_args *args, struct td_arena *arena, struct td_error *err)
 {
-    struct td_error local;
-    if (!err)
-        err = &local;
     td_status status = check_lists(args, err);
     if (status != TD_OK)
         return status;
@@ -185,10 +182,9 @@ static td_status infer(struct td_op_args *args, struct td_arena *arena, struct t
 
 static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_error *err)
 {
-    struct td_error local;
     struct td_stitch job;
     td_stitch_init(&job, args);
-    return td_stitch_run(&job, exec, err ? err : &local);
+    return td_stitch_run(&job, exec, err);
 }
 
 /* ---- Descriptors ------------------------------------------------------------------------- */

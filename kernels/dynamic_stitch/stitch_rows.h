@@ -7,7 +7,7 @@
 #include "kernels/dynamic_stitch/strategy.h"
 
 /* Writes the output of a job after td_stitch_init. Scratch memory and the bytes
- * of strings are allocated in exec->arena. err is not NULL. */
+ * of strings are allocated in exec->arena. */
 TD_MUST_CHECK td_status td_stitch_run(struct td_stitch *job, struct td_exec *exec,
                                       struct td_error *err);
 

@@ -68,7 +68,7 @@ static td_status alloc_workspace(struct run *run, struct td_exec *exec, struct t
     char *block =
         td_arena_alloc(exec->arena, (size_t)td_einsum_plan_workspace(plan, n_threads), 1, err);
     if (!block)
-        return err ? err->status : TD_MEMORY_EXHAUSTED;
+        return err->status;
     run->results = block;
     run->workspace.shared = run->results + td_workspace_align(plan->intermediate_bytes);
     run->workspace.scratch = run->workspace.shared + td_workspace_align(plan->workspace.shared);

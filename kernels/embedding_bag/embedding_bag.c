@@ -319,9 +319,6 @@ static td_dtype output_dtype(const struct td_op_args *args)
 static td_status infer(struct td_op_args *args, struct td_arena *arena, struct td_error *err)
 {
     const struct td_tensor *params = td_embedding_bag_given(args, TD_BAG_PARAMS);
-    struct td_error local;
-    if (!err)
-        err = &local;
     td_status status = check(args, err);
     if (status != TD_OK)
         return status;
@@ -384,10 +381,7 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
     const bool unknown = td_embedding_bag_attrs(args).bounds == TD_BOUNDS_ERROR && n_bags > 0;
     td_bag_indices known = TD_BAG_INDICES_UNKNOWN;
     const int64_t *starts = NULL;
-    struct td_error local;
     bool outside = false;
-    if (!err)
-        err = &local;
     args->replaced = 0;
     td_status status = td_bag_starts_check(args, exec, err);
     if (status == TD_OK && !unknown) {

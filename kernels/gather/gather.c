@@ -163,7 +163,8 @@ static struct td_gather_geometry make_geometry(const struct resolved *resolved,
 struct td_gather_geometry td_gather_geometry(const struct td_op_args *args)
 {
     struct resolved resolved;
-    if (resolve(args, &resolved, NULL) != TD_OK)
+    struct td_error unused;
+    if (resolve(args, &resolved, &unused) != TD_OK)
         return (struct td_gather_geometry){ 0 }; /* unreachable: infer has resolved the same call */
     return make_geometry(&resolved, &args->outputs[0]);
 }
@@ -264,14 +265,16 @@ static struct td_cost cost(const struct td_op_args *args)
 static bool is_plain(const struct td_op_args *args)
 {
     struct resolved resolved;
-    return resolve(args, &resolved, NULL) == TD_OK && resolved.axis == 0;
+    struct td_error unused;
+    return resolve(args, &resolved, &unused) == TD_OK && resolved.axis == 0;
 }
 
 static void space(const struct td_op_args *args, struct td_tuple_space *out)
 {
     struct resolved resolved;
+    struct td_error unused;
     *out = (struct td_tuple_space){ .depth = 1 };
-    if (resolve(args, &resolved, NULL) == TD_OK)
+    if (resolve(args, &resolved, &unused) == TD_OK)
         out->bound[0] = resolved.params->shape.dim[resolved.axis];
 }
 

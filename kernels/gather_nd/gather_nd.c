@@ -101,7 +101,8 @@ static struct td_gather_nd_geometry make_geometry(const struct resolved *resolve
 struct td_gather_nd_geometry td_gather_nd_geometry(const struct td_op_args *args)
 {
     struct resolved resolved;
-    if (resolve(args, &resolved, NULL) != TD_OK)
+    struct td_error unused;
+    if (resolve(args, &resolved, &unused) != TD_OK)
         return (struct td_gather_nd_geometry){ 0 }; /* unreachable: infer has resolved the call */
     return make_geometry(&resolved, &args->outputs[0]);
 }
@@ -184,8 +185,9 @@ static struct td_cost gather_nd_cost(const struct td_op_args *args)
 static bool is_plain(const struct td_op_args *args)
 {
     struct resolved resolved;
+    struct td_error unused;
     int64_t tuples;
-    return resolve(args, &resolved, NULL) == TD_OK && resolved.batch_dims == 0 &&
+    return resolve(args, &resolved, &unused) == TD_OK && resolved.batch_dims == 0 &&
            td_shape_product(&resolved.indices->shape, 0, resolved.indices->shape.rank - 1, &tuples);
 }
 

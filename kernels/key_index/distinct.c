@@ -67,10 +67,7 @@ static void add(struct table *table, int64_t i)
 td_status td_distinct_keys_find(const struct td_tensor *keys, struct td_exec *exec,
                                 struct td_distinct_keys *out, struct td_error *err)
 {
-    struct td_error local;
     const uint64_t n = (uint64_t)keys->numel, slots = slots_for(keys->numel);
-    if (!err)
-        err = &local;
     int64_t *memory = td_arena_alloc(exec->arena, slots + 2 * n, sizeof(*memory), err);
     if (!memory)
         return err->status;

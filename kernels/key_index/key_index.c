@@ -513,11 +513,9 @@ static td_status refuse_equal(const struct build *build, const char *input, stru
     td_error_set(err, TD_INVALID_ARGUMENT,
                  "%s[%" PRId64 "] is equal to %s[%" PRId64 "]; distinct keys are expected", input,
                  second, input, first);
-    if (err) {
-        err->has_equal = true;
-        err->equal[0] = first;
-        err->equal[1] = second;
-    }
+    err->has_equal = true;
+    err->equal[0] = first;
+    err->equal[1] = second;
     return td_error_at_input(err, TD_INVALID_ARGUMENT, "%s", input);
 }
 

@@ -124,10 +124,7 @@ void td_key_search_add_cost(const struct td_tensor *keys, const struct td_tensor
 static td_status build(struct td_key_search *search, const char *input, struct td_exec *exec,
                        struct td_error *err)
 {
-    struct td_error local;
     const size_t bytes = td_key_index_bytes(search->keys->numel);
-    if (!err)
-        err = &local;
     void *image = td_arena_alloc(exec->arena, bytes, 1, err);
     if (!image)
         return err->status;
@@ -237,8 +234,6 @@ static void write_key(const struct td_tensor *keys, int64_t at, struct key_text 
 td_status td_key_not_found(struct td_error *err, const char *input, const struct td_tensor *keys,
                            const struct td_tensor *queries, int64_t first, int64_t n_bad)
 {
-    if (!err)
-        return TD_KEY_NOT_FOUND;
     struct td_shape position = { .rank = queries->shape.rank };
     char place[TD_SHAPE_TEXT] = ""; /* a scalar has no coordinates */
     struct key_text key, example;

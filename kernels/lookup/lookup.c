@@ -272,9 +272,6 @@ static td_status copy_rows(const struct job *job, const struct td_op_args *args,
 static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_error *err)
 {
     struct job job = { .found = { .rows = NULL } };
-    struct td_error local;
-    if (!err)
-        err = &local;
     td_status status = find_rows(&job, args, exec, err);
     if (status == TD_KEY_NOT_FOUND && args->inputs[TD_LOOKUP_DEFAULT].count > 0)
         td_error_hint(err, "with missing = default such a key gives the default");

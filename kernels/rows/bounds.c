@@ -15,13 +15,11 @@ static td_status bad_index(struct td_error *err, const char *name, const struct 
     if (position.rank > 0)
         td_shape_text(&position, place, sizeof(place));
     td_error_set(err, TD_INDEX_OUT_OF_BOUNDS, "%s%s = %" PRId64 " %s", name, place, index, problem);
-    if (err) {
-        err->has_index = true;
-        err->position_rank = position.rank;
-        memcpy(err->position, position.dim, sizeof(err->position));
-        err->index = index;
-        err->bad_count = n_bad;
-    }
+    err->has_index = true;
+    err->position_rank = position.rank;
+    memcpy(err->position, position.dim, sizeof(err->position));
+    err->index = index;
+    err->bad_count = n_bad;
     return td_error_at_input(err, TD_INDEX_OUT_OF_BOUNDS, "%s", name);
 }
 
@@ -32,11 +30,9 @@ td_status td_rows_out_of_bounds(struct td_error *err, const char *name,
     char problem[sizeof(err->message)];
     snprintf(problem, sizeof(problem), "is not in [0, %" PRId64 ")%s", bound, more);
     bad_index(err, name, indices, first, n_bad, problem);
-    if (err) {
-        err->has_bound = true;
-        err->bound = bound;
-        err->axis = axis;
-    }
+    err->has_bound = true;
+    err->bound = bound;
+    err->axis = axis;
     return TD_INDEX_OUT_OF_BOUNDS;
 }
 

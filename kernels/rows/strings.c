@@ -85,9 +85,6 @@ td_status td_strings_run(const struct td_strings *job, struct td_exec *exec, str
     size_t bytes = job->out->offsets[job->out->numel];
     if (bytes > exec->output_limit)
         return td_error_resource(err, "output_bytes", bytes, exec->output_limit, "the output");
-    struct td_error local;
-    if (!err)
-        err = &local;
     job->out->data = td_arena_alloc(exec->arena, bytes, 1, err);
     if (!job->out->data)
         return err->status;

@@ -527,9 +527,6 @@ static td_status run_strings(struct scatter *job, struct td_exec *exec, struct t
 
 static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_error *err)
 {
-    struct td_error local;
-    if (!err)
-        err = &local;
     struct scatter job;
     int64_t n_bad, first;
     scatter_init(&job, args);
@@ -552,9 +549,6 @@ static td_status run(struct td_op_args *args, struct td_exec *exec, struct td_er
 static td_status written_slices(const struct td_op_args *args, struct td_arena *arena,
                                 struct td_written_slices *out, struct td_error *err)
 {
-    struct td_error local;
-    if (!err)
-        err = &local;
     struct scatter job;
     scatter_init(&job, args);
     uint64_t *offsets = td_arena_alloc(arena, (size_t)job.n, sizeof(offsets[0]), err);

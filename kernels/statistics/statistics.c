@@ -612,7 +612,7 @@ static td_status alloc_items(struct job *job, const struct td_statistics *matrix
     job->sums = td_arena_alloc(arena, n_sums, sizeof *job->sums, err);
     job->excluded = td_arena_alloc(arena, n_sums, sizeof *job->excluded, err);
     if (!job->items || !job->sums || !job->excluded)
-        return err ? err->status : TD_MEMORY_EXHAUSTED;
+        return err->status;
     return TD_OK;
 }
 

@@ -197,9 +197,6 @@ enum { VALUES, INDICES, OUTPUTS };
 static td_status infer(struct td_op_args *args, struct td_arena *arena, struct td_error *err)
 {
     const struct td_tensor *x = &args->inputs[0].tensors[0];
-    struct td_error local;
-    if (!err)
-        err = &local;
     td_status status = check(args, err);
     if (status != TD_OK)
         return status;
@@ -383,12 +380,9 @@ static td_status select_long_row(struct job *job, struct td_exec *exec, struct t
 
 static td_status alloc_workspace(struct job *job, struct td_exec *exec, struct td_error *err)
 {
-    struct td_error local;
     struct td_workspace *workspace = &job->workspace;
     const uint64_t shared = td_workspace_align(shared_bytes(&job->plan));
     const uint64_t scratch = td_workspace_align(scratch_bytes(&job->plan));
-    if (!err)
-        err = &local;
     workspace->n_threads = (int)td_smaller(exec->width, TD_WORKSPACE_MAX_THREADS);
     workspace->scratch_bytes = (size_t)scratch;
     workspace->shared = td_arena_alloc(

@@ -132,7 +132,7 @@ static td_status check_own(struct td_call *call, int input)
     char ref[REF_TEXT], whole[TD_TENSOR_NAME];
     struct part part;
     if (given->count != 1 || !td_store_identity(given->tensors, &name, &number) ||
-        !is_part_name(name, whole) || find(call, own, &part, NULL) != TD_OK || !part.tensor ||
+        !is_part_name(name, whole) || find(call, own, &part, TD_IGNORED) != TD_OK || !part.tensor ||
         !td_store_identity(part.tensor, &own_name, &own_number) ||
         (strcmp(own_name, name) == 0 && own_number == number))
         return TD_OK;
@@ -177,7 +177,7 @@ void td_companions_explain(struct td_call *call)
         const bool named = strcmp(err->input, spec->name) == 0 ||
                            strcmp(err->input, call->op->inputs[0].name) == 0;
         if (spec->companion == TD_COMPANION_SCALE && !is_given(call, i) && named &&
-            find(call, spec->name, &part, NULL) == TD_OK && part.table[0])
+            find(call, spec->name, &part, TD_IGNORED) == TD_OK && part.table[0])
             td_error_hint(err, "'%s' has '%s' beside it, %s", part.table, part.name,
                           ref_to(call, spec->name, part.name, ref));
     }

@@ -77,7 +77,7 @@ static void submit(struct td_call *call, void (*back)(struct td_call *call))
 static bool copy_outputs(struct td_op_args *args, struct td_arena *arena)
 {
     for (int i = 0; i < args->n_outputs; i++)
-        if (td_tensor_copy(&args->outputs[i], arena, NULL) != TD_OK)
+        if (td_tensor_copy(&args->outputs[i], arena, TD_IGNORED) != TD_OK)
             return false;
     return true;
 }
@@ -151,7 +151,7 @@ td_status td_device_call_place(struct td_call *call)
     if (status != TD_OK || !there)
         return status;
     struct device_call *device =
-        new_device_call(call, choice == TD_DEVICE_GPU ? &call->error : NULL);
+        new_device_call(call, choice == TD_DEVICE_GPU ? &call->error : TD_IGNORED);
     if (!device)
         return choice == TD_DEVICE_GPU ? call->error.status : TD_OK;
     device->item.op = call->op;
@@ -164,7 +164,7 @@ td_status td_device_call_place(struct td_call *call)
 bool td_device_call_place_upload(struct td_call *call, const struct td_tensor *table)
 {
     struct device_call *device =
-        td_devices_batcher(call->services->devices) ? new_device_call(call, NULL) : NULL;
+        td_devices_batcher(call->services->devices) ? new_device_call(call, TD_IGNORED) : NULL;
     if (!device)
         return false;
     device->table = *table;

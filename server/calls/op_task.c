@@ -276,7 +276,7 @@ static void default_bounds(struct td_request *request)
 static td_status admit_reply(struct td_call *call, struct td_admission *admission)
 {
     if (call->reply_format == TD_FORMAT_SAFETENSORS &&
-        td_codec_can_encode(call->reply_format, &call->request, NULL) != TD_OK &&
+        td_codec_can_encode(call->reply_format, &call->request, TD_IGNORED) != TD_OK &&
         td_codec_accepts_json(call->headers.accept))
         call->reply_format = TD_FORMAT_JSON;
     const td_status status = td_codec_can_encode(call->reply_format, &call->request, &call->error);

@@ -45,7 +45,7 @@ static td_status hide(const struct td_tables *tables, const char *name, size_t l
 {
     struct meant meant;
     char table[TD_TENSOR_NAME];
-    if (status != TD_TENSOR_NOT_FOUND || !err || tables->access.n_prefixes == 0)
+    if (status != TD_TENSOR_NOT_FOUND || tables->access.n_prefixes == 0)
         return status;
     parse_name(name, length, &meant);
     snprintf(table, sizeof table, "%.*s", (int)meant.length, meant.name);
@@ -249,8 +249,7 @@ td_status td_tables_find_part(const struct td_tables *tables, const char *table,
     *found = status == TD_OK ? listing.tensor : NULL;
     if (status == TD_OK || status == TD_TENSOR_NOT_FOUND)
         return TD_OK;
-    if (err)
-        *err = why;
+    *err = why;
     return status;
 }
 

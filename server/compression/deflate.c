@@ -96,7 +96,7 @@ td_status td_deflate(struct td_reply *reply, td_encoding encoding, struct td_mem
         status = compress_chunks(&stream, reply, &fits, &arena->stop, err);
         deflateEnd(&stream);
     }
-    if (status != TD_OK || !fits || !td_arena_keep(arena, td_buffer_ref(buffer), NULL)) {
+    if (status != TD_OK || !fits || !td_arena_keep(arena, td_buffer_ref(buffer), TD_IGNORED)) {
         td_buffer_unref(buffer);
         return status;
     }

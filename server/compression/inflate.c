@@ -24,8 +24,7 @@ td_status td_inflate_wanted(const char *encoding, bool *wanted, struct td_error 
     td_error_set(err, TD_UNSUPPORTED_MEDIA_TYPE,
                  "Content-Encoding '%.64s' is not supported; gzip, deflate or identity is expected",
                  encoding);
-    if (err)
-        strcpy(err->attribute, "Content-Encoding");
+    strcpy(err->attribute, "Content-Encoding");
     return TD_UNSUPPORTED_MEDIA_TYPE;
 }
 

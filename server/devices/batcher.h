@@ -58,7 +58,7 @@ bool td_batcher_free(struct td_batcher *batcher);
 bool td_batcher_available(struct td_batcher *batcher, char *why);
 
 /* Does the device, available or not, have a kernel for it? UNSUPPORTED_DTYPE names the input at
- * fault and the device; a retry does not help. err may be NULL. */
+ * fault and the device; a retry does not help. */
 TD_MUST_CHECK td_status td_batcher_check_kernel(struct td_batcher *batcher, const struct td_op *op,
                                                 const struct td_op_args *args,
                                                 struct td_error *err);

@@ -92,8 +92,6 @@ td_status td_launch_check_kernel(const struct td_device_api *api, const struct t
     const bool supported = api->supports(op, args);
     if (supported && !returns_strings(args))
         return TD_OK;
-    if (!err)
-        return TD_UNSUPPORTED_DTYPE;
     if (supported)
         td_error_set(
             err, TD_UNSUPPORTED_DTYPE,

@@ -94,7 +94,7 @@ td_status td_devices_place(struct td_devices *devices, const struct td_request *
         return status;
     }
     if (choice == TD_DEVICE_CPU || !batcher ||
-        td_batcher_check_kernel(batcher, request->op, &request->args, NULL) != TD_OK)
+        td_batcher_check_kernel(batcher, request->op, &request->args, TD_IGNORED) != TD_OK)
         return TD_OK;
     td_batcher_counts(batcher, &counts);
     *on_device = counts.available &&

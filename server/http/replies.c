@@ -93,7 +93,7 @@ static struct MHD_Response *make_response(struct td_call *call)
                                                (void *)(uintptr_t)reply->chunks[0].data,
                                                MHD_RESPMEM_PERSISTENT);
     struct MHD_IoVec *chunks =
-        td_arena_alloc(&call->arena, (size_t)reply->n_chunks, sizeof *chunks, NULL);
+        td_arena_alloc(&call->arena, (size_t)reply->n_chunks, sizeof *chunks, TD_IGNORED);
     if (!chunks)
         return NULL;
     for (int i = 0; i < reply->n_chunks; i++)

@@ -654,7 +654,7 @@ static bool load(struct td_store *store, const struct td_alias_folder *folder)
         /* One of writing the file stays. */
         if (!same || store->aliases_unread)
             td_store_solve_problem(store, TD_ALIASES_FILE);
-        if (state == TD_FILE_GONE && td_store_check_aliases(store, NULL) != TD_OK)
+        if (state == TD_FILE_GONE && td_store_check_aliases(store, TD_IGNORED) != TD_OK)
             td_log(store->log, TD_LOG_WARN, "aliases_lost", TD_TEXT("source", TD_ALIASES_FILE),
                    TD_TEXT("reason", "it was removed unread; only what the folders of versions set "
                                      "is left of the aliases"));

@@ -80,11 +80,9 @@ td_status td_data_disk_error(struct td_data_dir *dir, const char *file, int reas
         const bool known = fstatvfs(dir->folder.fd, &room) == 0;
         td_error_set(err, TD_RESOURCE_LIMIT, "%s needs %" PRIu64 " bytes of the data folder: %s",
                      file, bytes, strerror(reason));
-        if (err) {
-            snprintf(err->resource, sizeof err->resource, "disk_bytes");
-            err->needed = bytes;
-            err->limit = known ? (uint64_t)room.f_bavail * room.f_frsize : 0;
-        }
+        snprintf(err->resource, sizeof err->resource, "disk_bytes");
+        err->needed = bytes;
+        err->limit = known ? (uint64_t)room.f_bavail * room.f_frsize : 0;
         return TD_RESOURCE_LIMIT;
     }
     if (reason == EACCES || reason == EPERM || reason == EROFS)

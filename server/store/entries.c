@@ -197,7 +197,7 @@ static td_status may_be_alias(const char *name, size_t length, struct td_error *
 /* True while aliases.json cannot be read: an alias cannot have the name of a version. */
 static bool is_alias_unread(const struct td_store *store, const char *name, size_t length)
 {
-    return !memchr(name, '@', length) && td_store_check_aliases(store, NULL) != TD_OK;
+    return !memchr(name, '@', length) && td_store_check_aliases(store, TD_IGNORED) != TD_OK;
 }
 
 /* DEVICE_UNAVAILABLE for a name that is in a refused file, or may be; else TD_OK. */

@@ -181,7 +181,7 @@ void td_store_file_seen(struct td_store *store, const char *file, const struct t
         known->refused[0] = '\0';
     }
     pthread_mutex_unlock(&store->files_mutex);
-    struct td_known_file *added = found ? NULL : td_store_reserve_file(store, file, 0, NULL);
+    struct td_known_file *added = found ? NULL : td_store_reserve_file(store, file, 0, TD_IGNORED);
     if (!added)
         return;
     added->seen = *id;

@@ -96,7 +96,7 @@ static td_status refuse(const char *name, const char *header, const char *list, 
     else
         td_error_set(err, TD_PRECONDITION_FAILED,
                      "%s requires a version of '%s', which does not exist", header, name);
-    if (err && etag)
+    if (etag)
         snprintf(err->etag, sizeof err->etag, "%s", etag);
     td_error_etag_of(err, etag ? name : "");
     return td_error_at_attribute(err, TD_PRECONDITION_FAILED, header);

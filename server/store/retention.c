@@ -112,7 +112,7 @@ static void retain_newest(struct td_store *store, struct td_version **versions, 
     struct kept kept = { 0 };
     qsort(versions, (size_t)count, sizeof *versions, newest_first);
     for (int i = 0; i < count; i++)
-        if (td_version_check(versions[i], NULL) == TD_OK &&
+        if (td_version_check(versions[i], TD_IGNORED) == TD_OK &&
             !keep(store, &kept, versions[i]->file[0]) && is_ours(store, versions[i]) &&
             !is_named(store, versions[i]->name))
             remove_surplus(store, versions[i], scope);
@@ -134,8 +134,8 @@ static int count_versions(struct td_version *const *versions, int count)
 static bool removes_versions(struct td_store *store)
 {
     return store->keep_versions > 0 && !td_store_must_stop(store) &&
-           td_store_check_aliases(store, NULL) == TD_OK &&
-           td_alias_check_file(store, NULL) == TD_OK;
+           td_store_check_aliases(store, TD_IGNORED) == TD_OK &&
+           td_alias_check_file(store, TD_IGNORED) == TD_OK;
 }
 
 static void retain(struct td_store *store, const struct scope *scope)
@@ -195,7 +195,7 @@ td_status td_store_check_retained(struct td_store *store, const char *name, bool
     for (int i = 0; i < count; i++)
         if (td_table_version_order(td_table_version(versions[i]->name), td_table_version(name)) >
                 0 &&
-            td_version_check(versions[i], NULL) == TD_OK)
+            td_version_check(versions[i], TD_IGNORED) == TD_OK)
             keep(store, &kept, versions[i]->file[0]);
     const td_status status =
         keep(store, &kept, in_file)

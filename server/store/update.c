@@ -117,7 +117,7 @@ static td_status copy_all(struct update *update, struct td_error *err)
     const size_t bytes = update->base.tensor.bytes;
     update->buffer = memory->take(memory, bytes + 1, err);
     if (!update->buffer)
-        return err ? err->status : TD_MEMORY_EXHAUSTED;
+        return err->status;
     struct copy copy = { .to = update->buffer->data, .from = current->data };
     update->base.tensor.data = copy.to;
     return run(update, (int64_t)(bytes < current->bytes ? bytes : current->bytes), COPY_GRAIN,
@@ -347,7 +347,7 @@ td_status td_store_update_commit(struct td_store_update *base, const uint64_t *o
 /* Keeps the unchanged copy for the next update. */
 static void keep_copy(struct update *update)
 {
-    struct td_version *version = td_version_new(update->name, NULL);
+    struct td_version *version = td_version_new(update->name, TD_IGNORED);
     if (!version)
         return;
     td_version_set(version, &update->begun, update->buffer);

@@ -326,7 +326,7 @@ static td_status keep_from_aliases(struct change *change, struct td_error *err)
     const char *name = change->write->name;
     if (!td_table_version(name))
         return TD_OK;
-    change->kept_from_aliases = td_store_begin_delete(change->store, name, NULL) == TD_OK;
+    change->kept_from_aliases = td_store_begin_delete(change->store, name, TD_IGNORED) == TD_OK;
     return change->kept_from_aliases
                ? TD_OK
                : td_error_set(

@@ -49,7 +49,7 @@ td_status td_store_check_replace(const struct td_store_write *write,
                                  const struct td_version *before, struct td_error *err)
 {
     if (!before || write->removes || !td_table_version(write->name) ||
-        td_version_check(before, NULL) != TD_OK)
+        td_version_check(before, TD_IGNORED) != TD_OK)
         return TD_OK;
     return td_error_set(err, TD_CONFLICT,
                         "'%s' exists, and a version never changes: store another version of '%.*s'",
@@ -154,7 +154,8 @@ static td_status check_file_is_known(struct td_store *store, const char *name, c
     struct td_known_file *known;
     snprintf(file, sizeof file, "%s%s", name, suffix);
     if (td_data_dir_stat(store->dir, file, &now) != TD_FILE_PRESENT ||
-        (before && strcmp(before->file, file) == 0 && td_version_check(before, NULL) != TD_OK))
+        (before && strcmp(before->file, file) == 0 &&
+         td_version_check(before, TD_IGNORED) != TD_OK))
         return TD_OK;
     td_status status = td_store_recall_file(store, file, &known, err);
     if (status != TD_OK)

@@ -233,7 +233,7 @@ static void describe_stored(const struct td_request *request,
                             const struct td_tensor_listing *stored, struct td_reply *reply)
 {
     const size_t size = td_describe_stored_bound(request->args.n_outputs);
-    char *text = td_arena_alloc(&test_arena, size, 1, NULL);
+    char *text = td_arena_alloc(&test_arena, size, 1, TD_IGNORED);
     ck_assert_ptr_nonnull(text);
     td_describe_stored(request, stored, text, size, reply);
 }

@@ -136,7 +136,8 @@ static void plain_range(void *context, int64_t begin, int64_t end)
 
 static void run_plain(struct plain *plain, struct td_exec *exec)
 {
-    (void)!td_exec_for(exec, (plain->bytes - 1) / PLAIN_GRAIN + 1, 1, plain_range, plain, NULL);
+    (void)!td_exec_for(exec, (plain->bytes - 1) / PLAIN_GRAIN + 1, 1, plain_range, plain,
+                       TD_IGNORED);
 }
 
 /* ---- Cases ------------------------------------------------------------------------------- */
@@ -254,9 +255,9 @@ static void run_case(struct prepared *prepared, struct td_exec *exec)
 {
     struct td_contraction *contraction = &prepared->contraction;
     td_status status = contraction->kind == TD_CONTRACT_PERMUTE
-                           ? td_permute_run(contraction, prepared->a, prepared->c, exec, NULL)
+                           ? td_permute_run(contraction, prepared->a, prepared->c, exec, TD_IGNORED)
                            : td_sumprod_run(contraction, prepared->a, prepared->b, prepared->c,
-                                            &prepared->workspace, exec, NULL);
+                                            &prepared->workspace, exec, TD_IGNORED);
     if (status != TD_OK)
         abort();
 }

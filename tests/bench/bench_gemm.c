@@ -183,9 +183,9 @@ static void run_blas(struct product *p)
 {
     if (p->batch > 1)
         pool_for(&pool.exec, p->batch, (p->batch + pool.exec.width - 1) / pool.exec.width,
-                 blas_products, p, NULL);
+                 blas_products, p, TD_IGNORED);
     else if (p->halves)
-        pool_for(&pool.exec, 2, 1, blas_halves, p, NULL);
+        pool_for(&pool.exec, 2, 1, blas_halves, p, TD_IGNORED);
     else
         blas_products(p, 0, 1);
 }

@@ -44,7 +44,7 @@ static void copy(const struct td_npy *file, void *to)
 
 static void convert(const struct td_npy *file, void *to)
 {
-    if (td_npy_convert(file, to, NULL, NULL) != TD_OK)
+    if (td_npy_convert(file, to, NULL, TD_IGNORED) != TD_OK)
         abort();
 }
 

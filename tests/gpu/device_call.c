@@ -203,7 +203,7 @@ static bool place_index(struct fixture *fixture, struct td_tensor *keys, struct 
     if (!place(fixture, bytes, 0, &at))
         return false;
     memcpy(fixture->staging + at, image, bytes);
-    struct td_key_index *copy = td_arena_alloc(arena, 1, sizeof(*copy), NULL);
+    struct td_key_index *copy = td_arena_alloc(arena, 1, sizeof(*copy), TD_IGNORED);
     *copy = *index;
     copy->keys = *keys;
     copy->blocks = (unsigned char *)fixture->memory + at + ((const char *)index->blocks - image);
@@ -220,7 +220,7 @@ static bool place_tensors(struct fixture *fixture, struct launch *launch, struct
     for (int i = 0; i < launch->one.op->n_inputs; i++) {
         struct td_operand *operand = &args->inputs[i];
         struct td_tensor *copies =
-            td_arena_alloc(arena, (size_t)operand->count, sizeof(*copies), NULL);
+            td_arena_alloc(arena, (size_t)operand->count, sizeof(*copies), TD_IGNORED);
         for (int j = 0; j < operand->count; j++, offset = 0) {
             copies[j] = operand->tensors[j];
             if (!place(fixture, copies[j].bytes, offset, &at))
@@ -235,7 +235,7 @@ static bool place_tensors(struct fixture *fixture, struct launch *launch, struct
     }
     launch->outputs = fixture->used;
     struct td_tensor *copies =
-        td_arena_alloc(arena, (size_t)args->n_outputs, sizeof(*copies), NULL);
+        td_arena_alloc(arena, (size_t)args->n_outputs, sizeof(*copies), TD_IGNORED);
     for (int i = 0; i < args->n_outputs; i++) {
         copies[i] = args->outputs[i];
         if (!place(fixture, copies[i].bytes, 0, &at))

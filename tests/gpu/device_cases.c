@@ -46,7 +46,7 @@ static int64_t below(struct generator *g, int64_t n)
 
 static void *allocate(struct generator *g, size_t count, size_t size)
 {
-    void *memory = td_arena_alloc(g->arena, count, size, NULL);
+    void *memory = td_arena_alloc(g->arena, count, size, TD_IGNORED);
     if (!memory) {
         fprintf(stderr, "no memory for a case\n");
         exit(1);
@@ -70,8 +70,8 @@ static struct td_tensor new_tensor(struct generator *g, td_dtype dtype,
                                    const struct td_shape *shape)
 {
     struct td_tensor tensor;
-    if (!td_tensor_describe(&tensor, "case", dtype, shape, NULL) &&
-        !td_tensor_alloc(&tensor, g->arena, NULL))
+    if (!td_tensor_describe(&tensor, "case", dtype, shape, TD_IGNORED) &&
+        !td_tensor_alloc(&tensor, g->arena, TD_IGNORED))
         return tensor;
     fprintf(stderr, "no memory for a tensor\n");
     exit(1);

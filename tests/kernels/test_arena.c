@@ -148,7 +148,7 @@ TD_TEST(a_product_that_overflows_is_refused)
     ck_assert_ptr_null(td_arena_alloc(&arena, SIZE_MAX / 8 + 1, 8, &err));
     ck_assert_int_eq(err.status, TD_RESOURCE_LIMIT);
     ck_assert_int_eq(memory.taken, 0);
-    ck_assert_ptr_null(td_arena_alloc(&arena, SIZE_MAX / 8 + 1, 8, NULL));
+    ck_assert_ptr_null(td_arena_alloc(&arena, SIZE_MAX / 8 + 1, 8, TD_IGNORED));
 }
 
 TD_TEST(small_allocations_have_further_blocks_in_common)

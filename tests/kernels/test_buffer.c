@@ -77,7 +77,7 @@ TD_TEST(the_heap_refuses_more_than_there_is)
     struct td_error err;
     ck_assert_ptr_null(heap->take(heap, SIZE_MAX, &err));
     ck_assert_int_eq(err.status, TD_MEMORY_EXHAUSTED);
-    ck_assert_ptr_null(heap->take(heap, SIZE_MAX, NULL));
+    ck_assert_ptr_null(heap->take(heap, SIZE_MAX, TD_IGNORED));
 }
 
 static void reset_released(void)

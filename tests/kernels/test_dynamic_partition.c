@@ -101,7 +101,7 @@ TD_TEST_EACH(infer_refuses, refusals)
     ck_assert_str_eq(call.err.input, refusals[_i].input);
     ck_assert_str_eq(call.err.attribute, refusals[_i].attribute);
     ck_assert_int_eq(call.err.n_shapes, refusals[_i].n_shapes);
-    call.status = td_op_infer(&td_op_dynamic_partition, &call.args, &test_arena, NULL);
+    call.status = td_op_infer(&td_op_dynamic_partition, &call.args, &test_arena, TD_IGNORED);
     ck_assert_int_eq(call.status, refusals[_i].status);
 }
 

@@ -309,7 +309,7 @@ static void give(struct op_call *call, int input, const char *text)
 {
     if (!text)
         return;
-    struct td_tensor *copy = td_arena_alloc(&test_arena, 1, sizeof(*copy), NULL);
+    struct td_tensor *copy = td_arena_alloc(&test_arena, 1, sizeof(*copy), TD_IGNORED);
     ck_assert_ptr_nonnull(copy);
     *copy = tensor(text);
     call->args.inputs[input] = (struct td_operand){ copy, 1 };
@@ -443,7 +443,7 @@ static void begin_bags(struct op_call *call, const char *attrs, const struct td_
     give(call, TD_BAG_SEGMENT_IDS, given->segment_ids);
     give(call, TD_BAG_WEIGHTS, given->weights);
     for (int i = 0; scale && i < 2; i++) {
-        struct td_tensor *copy = td_arena_alloc(&test_arena, 1, sizeof(*copy), NULL);
+        struct td_tensor *copy = td_arena_alloc(&test_arena, 1, sizeof(*copy), TD_IGNORED);
         *copy = scale[i];
         call->args.inputs[TD_BAG_SCALE + i] = (struct td_operand){ copy, 1 };
     }
@@ -837,7 +837,7 @@ TD_TEST_EACH(a_merged_call_that_is_too_large_is_refused, large)
     ck_assert_msg(strcmp(err.input, large[_i].input) == 0, "%s: %s", large[_i].case_name,
                   err.message);
     ck_assert_int_eq(
-        td_merge_calls(op, calls, large[_i].n, large[_i].shared, &test_arena, &merged, NULL),
+        td_merge_calls(op, calls, large[_i].n, large[_i].shared, &test_arena, &merged, TD_IGNORED),
         TD_RESOURCE_LIMIT);
     ck_assert_int_eq(td_merge_calls(op, calls, 1, large[_i].shared, &test_arena, &merged, &err),
                      TD_OK);

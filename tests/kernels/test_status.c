@@ -64,16 +64,6 @@ TD_TEST(a_third_shape_is_left_out)
     ck_assert_str_eq(err.shapes[1].name, "earlier");
 }
 
-TD_TEST(an_error_may_be_null)
-{
-    struct td_shape shape = { .rank = 0 };
-    ck_assert_int_eq(td_error_set(NULL, TD_INTERNAL, "lost"), TD_INTERNAL);
-    ck_assert_int_eq(td_error_at_input(NULL, TD_INTERNAL, "lost"), TD_INTERNAL);
-    ck_assert_int_eq(td_error_at_attribute(NULL, TD_INTERNAL, "lost"), TD_INTERNAL);
-    ck_assert_int_eq(td_error_resource(NULL, "rank", 17, 16, "lost"), TD_RESOURCE_LIMIT);
-    td_error_add_shape(NULL, "lost", &shape);
-}
-
 /* The message holds 511 bytes. */
 static const struct {
     const char *case_name;

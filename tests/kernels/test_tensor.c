@@ -48,7 +48,8 @@ TD_TEST_EACH(a_tensor_beyond_int64_is_refused, descriptions)
     ck_assert_str_eq(err.input, "params");
     ck_assert_str_eq(err.resource, "tensor_bytes");
     EXPECT_MESSAGE(&err, descriptions[_i].shape);
-    ck_assert_int_eq(td_tensor_describe(&t, "params", descriptions[_i].dtype, &dims, NULL), status);
+    ck_assert_int_eq(td_tensor_describe(&t, "params", descriptions[_i].dtype, &dims, TD_IGNORED),
+                     status);
 }
 
 TD_TEST(data_comes_from_the_arena)
@@ -104,7 +105,7 @@ TD_TEST(without_memory_there_is_no_tensor)
     struct td_tensor t = tensor_without_data("float32[3]"), s = tensor_without_data("string[3]");
     ck_assert_int_eq(td_tensor_alloc(&t, &arena, &err), TD_MEMORY_EXHAUSTED);
     ck_assert_int_eq(td_tensor_alloc(&s, &arena, &err), TD_MEMORY_EXHAUSTED);
-    ck_assert_int_eq(td_tensor_alloc(&t, &arena, NULL), TD_MEMORY_EXHAUSTED);
+    ck_assert_int_eq(td_tensor_alloc(&t, &arena, TD_IGNORED), TD_MEMORY_EXHAUSTED);
     char bytes[9];
     t.data = bytes + ((uintptr_t)bytes % 4 == 0);
     ck_assert_int_eq(td_tensor_align(&t, &arena, &err), TD_MEMORY_EXHAUSTED);

@@ -75,7 +75,7 @@ static td_status partition_run(struct td_device_stream *stream, const struct td_
     if (!compute_sizes(args, &sizes))
         return td_cuda_check(stream->device, cudaGetLastError(), "sort", err) == TD_OK
                    ? td_error_set(err, TD_INTERNAL, "the sort's workspace has no size")
-                   : (err ? err->status : TD_INTERNAL);
+                   : err->status;
     struct td_cuda_bucket *buckets = malloc(sizes.buckets);
     if (!buckets)
         return td_error_set(err, TD_MEMORY_EXHAUSTED,

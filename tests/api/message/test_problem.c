@@ -16,7 +16,7 @@ static const char *write(const char *op, const char *request_id)
     ck_assert_int_eq(reply.n_chunks, 1);
     ck_assert_str_eq(reply.content_type, "application/problem+json");
     ck_assert_int_eq(reply.http_status, td_problem_of(err.status)->http_status);
-    return td_arena_text(&test_arena, reply.chunks[0].data, reply.chunks[0].size, NULL);
+    return td_arena_text(&test_arena, reply.chunks[0].data, reply.chunks[0].size, TD_IGNORED);
 }
 
 TD_TEST(an_index_out_of_bounds_has_all_its_members)

@@ -97,14 +97,6 @@ TD_TEST(a_long_name_is_cut_in_the_message)
     ck_assert_str_eq(err.message, expected);
 }
 
-TD_TEST(the_error_may_be_null)
-{
-    td_suggest(NULL, "gathr", 5, known, COUNT_OF(known));
-    ck_assert_int_eq(td_unknown_name(NULL, TD_UNKNOWN_OP, "op", "gathr", 5, known, COUNT_OF(known),
-                                     "GET /v1/ops"),
-                     TD_UNKNOWN_OP);
-}
-
 /* ---- distances ------------------------------------------------------------------------------- */
 
 enum { LONGEST = 63 };

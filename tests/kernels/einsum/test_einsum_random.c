@@ -116,7 +116,7 @@ static void add_product(void *context, const int64_t *input, int64_t output)
 
 static void *cleared(int64_t n, size_t size)
 {
-    void *place = td_arena_alloc(&test_arena, (size_t)n, size, NULL);
+    void *place = td_arena_alloc(&test_arena, (size_t)n, size, TD_IGNORED);
     memset(place, 0, (size_t)n * size);
     return place;
 }

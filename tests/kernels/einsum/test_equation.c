@@ -415,7 +415,7 @@ TD_TEST(random_text_is_parsed_or_rejected)
         char text[SIZE];
         size_t length = random_text(text, SIZE);
         /* On the heap with its exact size, so that a sanitizer detects reads past the end. */
-        char *exact = td_arena_text(&test_arena, text, length, NULL);
+        char *exact = td_arena_text(&test_arena, text, length, TD_IGNORED);
         struct td_shape shapes[TD_EINSUM_MAX_INPUTS + 1];
         const struct td_shape *pointers[TD_EINSUM_MAX_INPUTS + 1];
         int n = 1 + random_below(random_below(8) == 0 ? 17 : 3);

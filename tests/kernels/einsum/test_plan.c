@@ -308,7 +308,7 @@ static void add_product(void *context, const int64_t *input, int64_t output)
 
 static uint64_t *zeros(int64_t n)
 {
-    uint64_t *data = td_arena_alloc(&test_arena, (size_t)n, sizeof(*data), NULL);
+    uint64_t *data = td_arena_alloc(&test_arena, (size_t)n, sizeof(*data), TD_IGNORED);
     for (int64_t i = 0; i < n; i++)
         data[i] = 0;
     return data;

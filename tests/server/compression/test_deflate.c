@@ -80,7 +80,7 @@ static td_status deflate_it(struct td_reply *reply, td_encoding encoding, struct
 /* Numbers as text, which compress well. */
 static char *text_of(size_t size)
 {
-    char *text = td_arena_alloc(&test_arena, size, 1, NULL);
+    char *text = td_arena_alloc(&test_arena, size, 1, TD_IGNORED);
     for (size_t i = 0; i < size; i++)
         text[i] = "[1.5, 2.25], [3, 4], "[i * 7 % 21];
     return text;

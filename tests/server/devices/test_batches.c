@@ -147,7 +147,7 @@ TD_TEST(keys_are_found_through_their_index_on_the_device)
         calls[i].inputs[1].data = (int64_t[]){ 10 * i, 10 * i + 1 };
         calls[i].args.inputs[0] = (struct td_operand){ &calls[i].inputs[0], 1 };
         calls[i].args.inputs[1] = (struct td_operand){ &calls[i].inputs[1], 1 };
-        ck_assert_int_eq(td_tensor_copy(&calls[i].inputs[1], &calls[i].arena, NULL), TD_OK);
+        ck_assert_int_eq(td_tensor_copy(&calls[i].inputs[1], &calls[i].arena, TD_IGNORED), TD_OK);
         batch_call_infer(&calls[i], &td_op_find, 1);
         submit(&setup, &calls[i]);
     }
@@ -545,7 +545,7 @@ TD_TEST(an_op_that_returns_strings_is_refused)
     setup_open(&setup, "");
     struct td_tensor table = table_of(10, 0);
     batch_call_pair(&call, &op, &table, 0);
-    ck_assert_int_eq(td_batcher_check_kernel(setup.batcher, &op, &call.args, NULL),
+    ck_assert_int_eq(td_batcher_check_kernel(setup.batcher, &op, &call.args, TD_IGNORED),
                      TD_UNSUPPORTED_DTYPE);
     submit(&setup, &call);
     expect_status(&call, TD_UNSUPPORTED_DTYPE);

@@ -412,7 +412,7 @@ TD_TEST(a_call_without_a_kernel_on_the_device_is_refused)
     for (int i = 0; i < 2; i++)
         call.args.inputs[i] = (struct td_operand){ &call.inputs[i], 1 };
     batch_call_infer(&call, &td_op_gather, 0);
-    ck_assert_int_eq(td_batcher_check_kernel(setup.batcher, &td_op_gather, &call.args, NULL),
+    ck_assert_int_eq(td_batcher_check_kernel(setup.batcher, &td_op_gather, &call.args, TD_IGNORED),
                      TD_UNSUPPORTED_DTYPE);
     submit(&setup, &call);
     expect_status(&call, TD_UNSUPPORTED_DTYPE);
@@ -420,7 +420,7 @@ TD_TEST(a_call_without_a_kernel_on_the_device_is_refused)
     ck_assert_str_eq(call.err.input, "params");
     EXPECT_MESSAGE(&call.err, "no kernel for gather with params = string[2];");
     batch_call_row(&good, &table, 1);
-    ck_assert_int_eq(td_batcher_check_kernel(setup.batcher, &td_op_gather, &good.args, NULL),
+    ck_assert_int_eq(td_batcher_check_kernel(setup.batcher, &td_op_gather, &good.args, TD_IGNORED),
                      TD_OK);
     submit(&setup, &good);
     expect_rows(&good);

@@ -77,7 +77,7 @@ TD_TEST(staging_is_scarce_when_more_than_half_is_in_use)
 {
     struct setup setup;
     setup_open(&setup, 64 * MIB, 16 * MIB);
-    struct td_buffer *other = td_memory_heap()->take(td_memory_heap(), 64, NULL);
+    struct td_buffer *other = td_memory_heap()->take(td_memory_heap(), 64, TD_IGNORED);
     struct td_buffer *a = take(&setup, 4 * MIB), *b = take(&setup, 4 * MIB);
     ck_assert(!td_staging_is_scarce(a));
     struct td_buffer *c = take(&setup, 16 * KIB);

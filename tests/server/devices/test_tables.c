@@ -46,7 +46,7 @@ static struct td_tensor version(size_t size, int fill)
                                .shape = { .rank = 1, .dim = { (int64_t)size } },
                                .numel = (int64_t)size,
                                .bytes = size };
-    table.owner = td_memory_heap()->take(td_memory_heap(), size, NULL);
+    table.owner = td_memory_heap()->take(td_memory_heap(), size, TD_IGNORED);
     table.data = table.owner->data;
     memset(table.data, fill, size);
     return table;

@@ -299,11 +299,11 @@ TD_TEST(a_refusal_accepts_a_null_error)
     struct td_buffer_pool *pool = td_buffer_pool_new(MIB, MIB);
     struct td_memory *memory = td_buffer_pool_memory(pool);
     struct td_buffer *all = take(pool, MIB);
-    ck_assert_ptr_null(memory->take(memory, 1, NULL));
-    ck_assert_ptr_null(memory->take(memory, 2 * MIB, NULL));
-    ck_assert_ptr_null(memory->take(memory, SIZE_MAX, NULL));
-    ck_assert_int_eq(td_buffer_pool_charge(pool, 1, NULL), TD_MEMORY_EXHAUSTED);
-    ck_assert_int_eq(td_buffer_pool_admit(pool, 0, 2 * MIB, NULL), TD_RESOURCE_LIMIT);
+    ck_assert_ptr_null(memory->take(memory, 1, TD_IGNORED));
+    ck_assert_ptr_null(memory->take(memory, 2 * MIB, TD_IGNORED));
+    ck_assert_ptr_null(memory->take(memory, SIZE_MAX, TD_IGNORED));
+    ck_assert_int_eq(td_buffer_pool_charge(pool, 1, TD_IGNORED), TD_MEMORY_EXHAUSTED);
+    ck_assert_int_eq(td_buffer_pool_admit(pool, 0, 2 * MIB, TD_IGNORED), TD_RESOURCE_LIMIT);
     td_buffer_unref(all);
     td_buffer_pool_free(pool);
 }

@@ -386,7 +386,7 @@ TD_TEST(a_name_is_compared_by_length_and_bytes)
     put_npy("planets.npy", 0, 1);
     struct td_store *store = open_folder();
     struct td_tensor_listing listing;
-    ck_assert_int_eq(td_store_get(store, "planets and more", 7, &test_arena, &listing, NULL),
+    ck_assert_int_eq(td_store_get(store, "planets and more", 7, &test_arena, &listing, TD_IGNORED),
                      TD_OK);
     missing_error(store, "planets and more", 8);
     missing_error(store, "planets", 6);

@@ -129,7 +129,7 @@ static void *write_in_loop(void *argument)
         td_arena_init(&arena, NULL, 0, td_memory_heap());
         switch (rand_r(&random) % 8) {
         case 0:
-            if (td_store_delete(store, &write, &(bool){ false }, NULL) == TD_OK)
+            if (td_store_delete(store, &write, &(bool){ false }, TD_IGNORED) == TD_OK)
                 atomic_fetch_add(&deleted, 1);
             break;
         case 1:
