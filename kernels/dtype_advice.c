@@ -9,11 +9,13 @@ td_dtype td_dtype_to_cast(td_dtype_set accepted, td_dtype from)
         const td_dtype to = (td_dtype)i;
         if (!(accepted >> i & 1) || to == TD_DTYPE_BFLOAT16 || from == TD_DTYPE_STRING ||
             (from == TD_DTYPE_BOOL && to != TD_DTYPE_INT64) || /* sums of bools need room */
+            (td_dtype_is_complex(to) && !td_dtype_is_complex(from)) ||
             !(td_dtype_holds(to, from) || td_dtype_rounds(to, from)))
             continue;
-        if (best == TD_DTYPE_COUNT || (td_dtype_holds(to, from) && !td_dtype_holds(best, from)) ||
-            (td_dtype_holds(to, from) == td_dtype_holds(best, from) &&
-             td_dtype_info(to)->size < td_dtype_info(best)->size))
+        const bool holds = td_dtype_holds(to, from);
+        const bool first = best == TD_DTYPE_COUNT, held = !first && td_dtype_holds(best, from);
+        const bool smaller = !first && td_dtype_info(to)->size < td_dtype_info(best)->size;
+        if (first || (holds && !held) || (holds == held && smaller == holds))
             best = to;
     }
     return best;
@@ -65,7 +67,7 @@ static const char *lacks(td_dtype to, td_dtype from)
     const bool imaginary = td_dtype_is_complex(from) && !td_dtype_is_complex(to);
     const bool fractions = (td_dtype_is_float(from) || td_dtype_is_complex(from)) &&
                            !td_dtype_is_float(to) && !td_dtype_is_complex(to);
-    return imaginary && fractions ? "imaginary parts and fractions"
+    return imaginary && fractions ? "fractions and imaginary parts"
            : imaginary            ? "imaginary parts"
            : fractions            ? "fractions"
                                   : NULL;
@@ -83,10 +85,10 @@ static void advise_change(const struct td_dtype_pair *pair, char *text)
                  name_of(pair->first), pair->name);
     else if (lacking)
         snprintf(text, TD_DTYPE_ADVICE,
-                 ": %s has no %s: put the table again as %s%s, with the keys that it has, or give "
-                 "%s as %s if it has none",
+                 ": %s has no %s: put the table again as %s%s, with the keys that it has; %s "
+                 "without %s may be given as %s",
                  name_of(pair->first), lacking, name_of(wide),
-                 rounds ? ", which rounds integers above 2^53" : "", pair->name,
+                 rounds ? ", which rounds integers above 2^53" : "", pair->name, lacking,
                  name_of(pair->first));
     else if (td_dtype_rounds(pair->first, pair->dtype))
         snprintf(text, TD_DTYPE_ADVICE, ": the op cast with dtype = %s rounds %s",

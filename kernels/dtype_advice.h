@@ -8,8 +8,8 @@
 #include "kernels/dtype.h"
 #include "kernels/op.h"
 
-/* The smallest accepted dtype that has the values of `from`, or else rounds them; TD_DTYPE_COUNT if
- * each may change them. */
+/* The smallest accepted dtype that has the values of `from`, or else the largest that rounds them;
+ * TD_DTYPE_COUNT if each may change them. */
 td_dtype td_dtype_to_cast(td_dtype_set accepted, td_dtype from);
 
 /* Two tensors that are to have one dtype. */

@@ -139,7 +139,7 @@ static bool is_lines(const char *bytes, size_t size)
 {
     enum { MOST = 4096 };
     size_t at = 0, separators = 0, spaces = 0;
-    if (size == 0 || !(isalnum((unsigned char)bytes[0]) || bytes[0] == '-' || bytes[0] == '#'))
+    if (size == 0 || !(isalnum((unsigned char)bytes[0]) || strchr("-#,", bytes[0])))
         return false;
     for (; at < size && at < MOST && bytes[at] != '\n'; at++) {
         const unsigned char c = (unsigned char)bytes[at];

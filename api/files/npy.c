@@ -97,7 +97,8 @@ static bool is_single(td_dtype dtype)
 static td_status refuse_descr(const char *text, size_t length, size_t order, struct td_error *err)
 {
     const int kind = length > order ? text[order] : 0;
-    const char *what = kind == 'O'   ? "Python objects"
+    const char *what = kind == 'O'   ? "Python objects (numpy.stack(x) makes a matrix of rows, "
+                                       "x.astype('float32') numbers)"
                        : kind == 'V' ? "raw records (send bfloat16 as safetensors)"
                        : kind == 'U' || kind == 'S' || kind == 'a' || kind == 'T'
                            ? "text (send strings as JSON; as keys of a table, they are imported "

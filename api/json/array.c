@@ -297,7 +297,10 @@ static bool means_nonfinite(const struct td_json_array *array, const char *p)
  * was meant. */
 static td_status hint(const struct td_json_array *array, const char *p, td_status status)
 {
-    if (means_nonfinite(array, p))
+    const bool is_nonfinite = means_nonfinite(array, p);
+    if (is_nonfinite && array->no_fractions)
+        td_error_hint(array->err, "indices and keys are integers: leave it out");
+    else if (is_nonfinite)
         td_json_hint_nonfinite(array->err,
                                array->style == TD_SCALARS_TYPED ? array->dtype : TD_DTYPE_FLOAT32);
     td_json_hint_typed_array(array->err, p, array->parser.end);

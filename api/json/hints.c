@@ -1,5 +1,6 @@
 #include "api/json/hints.h"
 
+#include "kernels/dtype_advice.h"
 #include "kernels/name.h"
 
 #include <stdio.h>
@@ -82,20 +83,22 @@ void td_json_hint_dtype(struct td_error *err, const char *of, td_dtype dtype, bo
     td_error_hint(err, "dtype %s is expected, as in %s", td_dtype_info(dtype)->name, of);
     if (!is_fraction)
         return;
-    const bool is_default = dtype == TD_DTYPE_INT32 && (resident || strcmp(of, TD_THE_TABLE) == 0);
-    const char *loss =
-        td_dtype_holds(TD_DTYPE_FLOAT64, dtype) ? "" : ", which rounds integers above 2^53";
-    if (is_default)
+    const bool is_change = strcmp(of, TD_THE_TABLE) == 0;
+    const struct td_dtype_pair pair = { .first_name = of,
+                                        .name = "numbers",
+                                        .first = dtype,
+                                        .dtype = TD_DTYPE_FLOAT64,
+                                        .accepted = TD_DTYPES_ALL,
+                                        .role = TD_ROLE_DATA,
+                                        .is_change = is_change };
+    char advice[TD_DTYPE_ADVICE];
+    if (dtype == TD_DTYPE_INT32 && (resident || is_change))
         td_error_hint(err, "without a dtype, numbers without a fraction are int32");
-    if (resident)
-        td_error_hint(err,
-                      "to have fractions, put the resident tensor with a dtype of floats, or "
-                      "convert it with the op cast and dtype = float64%s",
-                      loss);
+    if (resident || is_change || dtype == TD_DTYPE_INT8 || dtype == TD_DTYPE_UINT8)
+        td_error_hint(err, "%s", td_dtype_advise(&pair, advice) + strlen(": "));
     else
-        td_error_hint(err,
-                      "to have fractions, give %s as {\"dtype\": \"float64\", \"data\": [...]}%s",
-                      of, loss);
+        td_error_hint(
+            err, "to have fractions, give %s as {\"dtype\": \"float64\", \"data\": [...]}", of);
 }
 
 /* ---- resident tensors and keys --------------------------------------------------------------- */

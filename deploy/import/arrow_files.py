@@ -191,9 +191,14 @@ def common_schema(
     ):
         for name in a.names:
             if name not in b.names:
+                index = (
+                    "; it is the index of pandas, which df.to_parquet(FILE, index=False) leaves out"
+                    if name.startswith("__index_level_")
+                    else ""
+                )
                 raise Refused(
                     f"{place}: column {name} is in {a_place}, but not in {b_place}; expected the same"
-                    " columns in each file"
+                    f" columns in each file{index}"
                 )
     fields = {field.name: field for field in first}
     for field in schema:

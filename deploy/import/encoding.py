@@ -16,6 +16,8 @@ from table import DTYPES, Array, Dtype, Refused, Table, locate
 KEEP = "keep"
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 ROWWISE = ("uint8", "int8")
+WIDER = "--dtype float64 or bfloat16 has such numbers"
+FINITE = "--dtype float32 or bfloat16 keeps such numbers"
 LOST = 0.1  # relative error of a column that is noted
 FLOAT32_MAX = float(numpy.finfo("f4").max)
 
@@ -242,12 +244,12 @@ class Encoder:
             return {"": rows}
         values = as_floats(rows, self.table.dtype)
         if self.target in ROWWISE:
-            self.check_rows(numpy.isfinite(values), values, first, "is not finite")
+            self.check_rows(numpy.isfinite(values), values, first, "is not finite", FINITE)
             params, scale, offset = quantise(values, self.target)
             with numpy.errstate(over="ignore", invalid="ignore"):  # which the checks find
                 made = params.astype("<f4") * scale[:, None] + offset[:, None]
             fits = numpy.isfinite(made) | (numpy.abs(values) <= FLOAT32_MAX)
-            self.check_rows(fits, values, first, "is too large for float32")
+            self.check_rows(fits, values, first, "is too large for float32", WIDER)
             self.check_range(made, values, first)
             self.error.add(values, made)
             return {"": params, ".scale": scale, ".offset": offset}
@@ -258,17 +260,18 @@ class Encoder:
             values,
             first,
             f"is too large for {self.target}",
+            WIDER,
         )
         self.error.add(values, made)
         return {"": encoded}
 
-    def check_rows(self, right: Array, values: Array, first: int, why: str) -> None:
+    def check_rows(self, right: Array, values: Array, first: int, why: str, way_out: str) -> None:
         if not right.all():
             at = numpy.unravel_index(int(numpy.argmin(right)), right.shape)
             place, row = locate(first + int(at[0]), self.table.place, self.table.files)
             inner = [int(i) for i in at[1:]]
             element = f"element {inner[0] if len(inner) == 1 else inner} of " if inner else ""
-            raise Refused(f"{place}: {element}row {row} {why}: {float(values[at])}")
+            raise Refused(f"{place}: {element}row {row} {why}: {float(values[at])}; {way_out}")
 
     def check_range(self, made: Array, values: Array, first: int) -> None:
         """Refuses rows whose values fit float32, but not the numbers that give them back."""

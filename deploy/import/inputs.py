@@ -250,6 +250,11 @@ def join_hint(paths: list[pathlib.Path], words: list[str], choice: Choice) -> st
         return f"; awk 1 {files} >NEW.jsonl joins them"
     if all(has_suffix(path, (".csv.gz", ".tsv.gz", ".jsonl.gz", ".ndjson.gz")) for path in paths):
         return "; gunzip makes files of them that can be joined"
+    if all(has_suffix(path, (".npy",)) for path in paths):
+        return (
+            "; numpy.save('NEW.npy', numpy.concatenate([numpy.load(f) for f in FILES])) joins the rows of"
+            f" arrays, and {option('--keys-from', str(paths[1]))} takes keys"
+        )
     return ""
 
 
@@ -380,7 +385,8 @@ def open_tensors(path: pathlib.Path) -> Tensors:
             raise Refused(f"{path}: files of this format are not imported; {hint}")
     raise Refused(
         f"{path}: the format of the file is unknown; expected a name that ends with .parquet, .feather,"
-        " .arrow, .csv, .tsv, .jsonl, .txt, .vec, .npy, .npz, .pt, .pth, .bin or .safetensors, or a folder"
+        " .arrow, .csv, .tsv, .jsonl, .txt, .vec, .npy, .npz, .pt, .pth, .bin or .safetensors, or a folder;"
+        " text may be compressed by gzip, as .csv.gz, and other archives are unpacked first"
     )
 
 

@@ -34,7 +34,7 @@ SHARE = 10  # numbers for each of them, at least
 IF_KEY = "if it is a key, use --key-dtype string"
 IF_MISSING = f"if it stands for a key that is missing, remove its row; {IF_KEY}"
 STRIP = (
-    " (df['NAME'].str.strip() of pandas removes them, and numpy.savetxt(FILE, x, fmt='%d') writes none)"
+    " (df['NAME'].str.strip() of pandas removes them, and numpy.savetxt(FILE, ids, fmt='%d') of the ids alone writes none)"
 )
 FLOAT_KEYS = (
     "; astype('int64') makes integers of numbers such as 7.0; floats have rounded those above 2**53,"
@@ -279,8 +279,8 @@ PIECE = re.compile(rb"[^\s,;\[\]()]+")  # of a line that is a list
 FLOAT = re.compile(INTEGER_AS_FLOAT.encode())
 HIDE = "--key-dtype string hides this note"
 FLOAT_TEXTS = (
-    ": df['NAME'].astype('int64') before to_csv of pandas, and numpy.savetxt(FILE, x, fmt='%d'),"
-    " write integers"
+    ": df['NAME'].astype('int64') before to_csv of pandas, and numpy.savetxt(FILE, ids, fmt='%d') of the"
+    " ids alone, write integers"
 )
 # Floats have no odd integers above 2^53, and spreadsheets show six digits of long numbers.
 LONG_TEXTS = (

@@ -124,7 +124,7 @@ class WordVectors:
             raise Refused(
                 f"{self.place}: the lines have only numbers, such as {shown(line)}; expected a word and"
                 " its numbers. A matrix is imported from .npy, or from .csv with --delimiter ' ' and"
-                " --no-header"
+                " --no-header, and --keys 0 if each begins with an id"
             )
 
     def lines(self, size: int = BATCH_BYTES) -> Iterator[list[bytes]]:

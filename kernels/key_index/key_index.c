@@ -507,12 +507,26 @@ static void clear_blocks(void *context, int64_t begin, int64_t end)
     memset(build->blocks + begin, 0, (size_t)(end - begin) * sizeof(build->blocks[0]));
 }
 
+/* Whether the key is an integer that JavaScript cannot have, which rounds it to another key. */
+static bool may_be_rounded(const struct td_tensor *keys, int64_t at)
+{
+    const int64_t most = INT64_C(1) << 53;
+    if (keys->dtype == TD_DTYPE_UINT64)
+        return ((const uint64_t *)keys->data)[at] > (uint64_t)most;
+    const int64_t *values = keys->data;
+    return keys->dtype == TD_DTYPE_INT64 && (values[at] > most || values[at] < -most);
+}
+
 static td_status refuse_equal(const struct build *build, const char *input, struct td_error *err)
 {
     const int64_t first = build->pair[0], second = build->pair[1];
     td_error_set(err, TD_INVALID_ARGUMENT,
                  "%s[%" PRId64 "] is equal to %s[%" PRId64 "]; distinct keys are expected", input,
                  second, input, first);
+    if (may_be_rounded(build->keys, first))
+        td_error_hint(err,
+                      "JavaScript rounds integers above 2^53, which are written as strings, in "
+                      "{\"dtype\": \"int64\", \"data\": [\"9007199254740993\"]}");
     err->has_equal = true;
     err->equal[0] = first;
     err->equal[1] = second;

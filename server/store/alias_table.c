@@ -139,9 +139,13 @@ td_status td_alias_check_file(struct td_store *store, struct td_error *err)
         return td_error_set(
             err, TD_CONFLICT,
             "%s in the data folder cannot be read, is damaged, or names a version that is not "
-            "there, as GET /v1/aliases tells: put a right file in its place, or move it away, and "
-            "send SIGHUP, which then writes the persisted aliases again",
-            TD_ALIASES_FILE);
+            "there, as GET /v1/aliases tells: put a right file in its place%s",
+            TD_ALIASES_FILE,
+            atomic_load(&store->aliases_known)
+                ? ", or move it away, and send SIGHUP, which then writes the persisted aliases "
+                  "again"
+                : " and send SIGHUP. This server has not read the aliases: without the file they "
+                  "are lost, and so are the versions that only they keep from --keep-versions");
     default:
         return td_error_set(
             err, TD_CONFLICT,
@@ -186,6 +190,7 @@ td_status td_store_check_aliases(const struct td_store *store, struct td_error *
                               "requests set are missing, and those of folders of versions may "
                               "differ. Repair the file, let uid %u read it, or restore it from a "
                               "backup, and send SIGHUP; the log says what is wrong with it. "
-                              "Without the file, only the aliases that the folders set are left",
+                              "Without the file, only the aliases that the folders set are left, "
+                              "and --keep-versions removes the versions that the others named",
                               (unsigned)geteuid());
 }

@@ -208,7 +208,8 @@ static td_status check_refused(struct td_store *store, const char *name, struct 
         return TD_OK;
     return refused.own
                ? td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                              "the file %s of '%s' %s; replace the tensor, or the file and send "
+                              "the file %s of '%s' %s; put the tensor with ?persist=1, or replace "
+                              "the file and send "
                               "SIGHUP",
                               refused.file, name, refused.reason)
                : td_error_set(err, TD_DEVICE_UNAVAILABLE,

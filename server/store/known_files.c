@@ -1,6 +1,7 @@
 #include "server/store/known_files.h"
 
 #include "api/text/sorted_names.h"
+#include "server/store/problems.h"
 #include "server/store/state.h"
 
 #include <stdio.h>
@@ -201,6 +202,40 @@ void td_store_file_refused(struct td_store *store, const char *file, const struc
         store->files[place]->partly = false;
     }
     pthread_mutex_unlock(&store->files_mutex);
+}
+
+void td_store_file_damaged(struct td_store *store, const char *file, const char *reason)
+{
+    bool found;
+    pthread_mutex_lock(&store->files_mutex);
+    const int place = known_place(store, file, &found);
+    if (found)
+        snprintf(store->files[place]->damage, TD_KNOWN_REASON, "%s", reason);
+    pthread_mutex_unlock(&store->files_mutex);
+}
+
+/* Copies the next damaged file from the i-th on; false if there is none. */
+static bool next_damaged(struct td_store *store, int *i, char file[TD_FILE_NAME],
+                         char reason[TD_KNOWN_REASON])
+{
+    pthread_mutex_lock(&store->files_mutex);
+    while (*i < store->n_files && !store->files[*i]->damage[0])
+        ++*i;
+    const bool found = *i < store->n_files;
+    if (found) {
+        snprintf(file, TD_FILE_NAME, "%s", store->files[*i]->file);
+        snprintf(reason, TD_KNOWN_REASON, "%s", store->files[*i]->damage);
+    }
+    ++*i;
+    pthread_mutex_unlock(&store->files_mutex);
+    return found;
+}
+
+void td_store_note_damaged_files(struct td_store *store)
+{
+    char file[TD_FILE_NAME], reason[TD_KNOWN_REASON];
+    for (int i = 0; next_damaged(store, &i, file, reason);)
+        td_store_note_file_problem(store, file, reason);
 }
 
 /* With files_mutex held: whether the file, or its tensor of this name, is refused. */

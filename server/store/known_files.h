@@ -36,6 +36,7 @@ struct td_known_file {
     int n_refused; /* further tensors of it that cannot be served, whatever other files have */
     char refused[TD_KNOWN_REASON]; /* "is not served: ..."; "" if all of it is known and served */
     bool partly; /* its content is known: `refused` is of the names that are not served */
+    char damage[TD_KNOWN_REASON]; /* of bytes that do not match their checksum; "" for none */
 };
 
 /* A record without names, with room for n, and a reserved place in the list. Ends with remember,
@@ -67,6 +68,13 @@ void td_store_file_seen(struct td_store *store, const char *file, const struct t
 /* As file_seen, for a file whose content is malformed or cannot be read: "it is empty". */
 void td_store_file_refused(struct td_store *store, const char *file, const struct td_file_id *id,
                            uint64_t last, const char *why);
+
+/* Records that the content of the file, if it is a known one, is damaged. It stays so until the
+ * file is replaced, whatever clients put in memory in place of its tensors. */
+void td_store_file_damaged(struct td_store *store, const char *file, const char *reason);
+
+/* Lists these files among the problems. */
+void td_store_note_damaged_files(struct td_store *store);
 
 /* A file of the data folder that cannot be read, and may have the tensor of a name; or one that has
  * the tensor, which cannot be served. */

@@ -28,6 +28,7 @@ static void list_damage(struct td_store *store, const struct td_version *version
     snprintf(reason, sizeof reason,
              "%s: its bytes %" PRIu64 " to %" PRIu64 " do not match their checksum", version->name,
              version->damage_begin, version->damage_end - 1);
+    td_store_file_damaged(store, version->file, reason);
     td_store_note_file_problem(store, version->file, reason);
 }
 
@@ -45,6 +46,7 @@ void td_store_note_damaged(struct td_store *store)
         td_buffer_unref(&versions[i]->base);
     }
     free(versions);
+    td_store_note_damaged_files(store);
 }
 
 /* Refuses the version from now on, also in calls in flight that have not replied yet: the guard

@@ -19,7 +19,8 @@ bool td_store_must_stop(const struct td_store *store);
 TD_MUST_CHECK td_status td_store_verify_new(struct td_store *store, struct td_version *version,
                                             struct td_error *err);
 
-/* For a scan of the files: lists those of which a served version is damaged. */
+/* For a scan of the files: lists those whose bytes do not match their checksums, also where a
+ * client has put a tensor in memory in place of the damaged one. */
 void td_store_note_damaged(struct td_store *store);
 
 #endif

@@ -139,15 +139,15 @@ td_status td_version_check(const struct td_version *version, struct td_error *er
     if (!rows && !(version->keys && is_cut(version->keys->range)))
         return TD_OK;
     if (atomic_load(&version->integrity) == TD_INTEGRITY_DAMAGED)
-        return td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                            "the file %s of '%s' is damaged: its bytes %" PRIu64 " to %" PRIu64
-                            " do not match their checksum; replace the tensor, or the file and "
-                            "send SIGHUP",
-                            version->file, version->name, version->damage_begin,
-                            version->damage_end - 1);
+        return td_error_set(
+            err, TD_DEVICE_UNAVAILABLE,
+            "the file %s of '%s' is damaged: its bytes %" PRIu64 " to %" PRIu64
+            " do not match their checksum; put the tensor with ?persist=1, or replace the file and "
+            "send SIGHUP",
+            version->file, version->name, version->damage_begin, version->damage_end - 1);
     return td_error_set(err, TD_DEVICE_UNAVAILABLE,
                         "the file %s of '%s' was truncated while it was served, or cannot be "
-                        "read; replace the tensor, or the file and send SIGHUP",
+                        "read; put the tensor with ?persist=1, or replace the file and send SIGHUP",
                         rows ? version->file : version->keys->file, version->name);
 }
 

@@ -165,9 +165,12 @@ class Hints(HttpTest):
                            ("/v1/tensors/hint.whole/scatter", '{"indices": [[0]], "updates": [[1.5, 2]]}')):
             self.assertIn("without a dtype, numbers without a fraction are int32", self.detail(path, body))
         self.assertTrue(self.detail("/v1/einsum", {"equation": "ij,j->i", "inputs": [{"ref": "hint.whole"}, [0.5, 1]]})
-                        .endswith("as in inputs; without a dtype, numbers without a fraction are int32; to have fractions, "
-                                  "put the resident tensor with a dtype of floats, or convert it with the op cast and dtype = float64"))
+                        .endswith("as in inputs; without a dtype, numbers without a fraction are int32; "
+                                  "the op cast with dtype = float64 converts inputs"))
         self.assertIn("as in inputs; to have fractions, give inputs as {\"dtype\": \"float64\"", self.detail("/v1/einsum", {"equation": "i,i->", "inputs": [{"dtype": "int32", "data": [1]}, [0.5]]}))
+        self.put("hint.whole", {"dtype": "int8", "data": [[1, 2], [3, 4]]})
+        self.assertIn("as in inputs; dequantize converts quantised rows, and the op cast with dtype = float64 bytes that are not",
+                      self.detail("/v1/einsum", {"equation": "ij,j->i", "inputs": [{"ref": "hint.whole"}, [0.5, 1]]}))
         self.put("hint.whole", {"dtype": "float32", "data": [[1, 2], [3, 4]]})
         self.assertStatus(self.post(path, body.encode()), 200)
         self.assertStatus(self.request("DELETE", "/v1/tensors/hint.whole"), 204)
@@ -337,24 +340,25 @@ class Hints(HttpTest):
         self.assertIn("; give them as int64", self.detail("/v1/gather", {"params": [1, 2], "indices": typed("uint64", [1])}))
         self.assertIn("; give integers, as int64", self.detail("/v1/gather", {"params": [1, 2], "indices": typed("float32", [1])}))
         self.assertIn("with dtype = float64 rounds it", self.detail("/v1/embedding_bag", {"params": typed("float64", [[1]]), "indices": [[0]], "weights": typed("int64", [[1]])}))
+        self.assertIn("with dtype = float64 rounds it", self.detail("/v1/embedding_bag", {"params": typed("int64", [[1]]), "indices": [[0]]}))
         self.assertIn("no dtype has the values of both", self.detail("/v1/einsum", {"equation": "i,i->", "inputs": [typed("int64", [1]), typed("uint64", [1])]}))
         self.assertStatus(self.put("ints", {"tensor": [[1, 2], [3, 4]], "keys": typed("uint64", [5, 2**64 - 1])}), 201)
         for path, body in (("/v1/tensors/ints/upsert", {"keys": typed("int64", [-1]), "rows": [[9, 9]]}), ("/v1/tensors/ints/find", {"keys": typed("int64", [-1])})):
             detail = self.detail(path, body)
             self.assertIn("give it as uint64; a value that does not fit is none of the keys", detail)
             self.assertNotIn("cast", detail)
-        self.assertIn("to have fractions, give the table as {\"dtype\": \"float64\", \"data\": [...]}", self.detail("/v1/tensors/ints/upsert", {"keys": [5], "rows": [[7.5, 8]]}))
+        self.assertIn("without a dtype, numbers without a fraction are int32; int32 has no fractions: put the table again as float64, with the keys that it has; numbers without fractions may be given as int32", self.detail("/v1/tensors/ints/upsert", {"keys": [5], "rows": [[7.5, 8]]}))
         self.assertNotIn("float32", self.detail("/v1/tensors/ints/upsert", {"keys": [5], "rows": [[3000000000, 8]]}))
-        for dtype, advice in (("float32", "int32 has no fractions: put the table again as float64, with the keys that it has, or give updates as int32 if it has none"),
-                              ("complex64", "int32 has no imaginary parts and fractions: put the table again as complex128, with the keys that it has, or give updates as int32 if it has none"),
+        for dtype, advice in (("float32", "int32 has no fractions: put the table again as float64, with the keys that it has; updates without fractions may be given as int32"),
+                              ("complex64", "int32 has no fractions and imaginary parts: put the table again as complex128, with the keys that it has; updates without fractions and imaginary parts may be given as int32"),
                               ("int64", "give updates as int32, if all of them fit")):  # the table keeps its dtype, and its keys
             self.assertIn(f": {advice}; params is the table 'ints'", self.detail("/v1/tensors/ints/scatter", {"indices": [[0]], "updates": typed(dtype, [[7, 8]])}))
-        for table, given, advice in (("int64", "float32", "put the table again as float64, which rounds integers above 2^53, with the keys that it has, or give updates as int64 if it has none"),
+        for table, given, advice in (("int64", "float32", "put the table again as float64, which rounds integers above 2^53, with the keys that it has; updates without fractions may be given as int64"),
                                      ("float16", "float32", "the op cast with dtype = float16 rounds updates, and makes infinities of numbers beyond 65504")):
             self.put("hint.changed", typed(table, [[1, 2]]))
             self.assertIn(": " + advice, self.detail("/v1/tensors/hint.changed/scatter", {"indices": [[0]], "updates": typed(given, [[7, 8]])}))
         self.put("hint.changed", typed("int64", [[1, 2]]))
-        self.assertIn("0.5 is not an int64; dtype int64 is expected, as in the table; to have fractions, give the table as {\"dtype\": \"float64\", \"data\": [...]}, which rounds integers above 2^53",
+        self.assertIn("0.5 is not an int64; dtype int64 is expected, as in the table; int64 has no fractions: put the table again as float64, which rounds integers above 2^53, with the keys that it has; numbers without fractions may be given as int64",
                       self.detail("/v1/tensors/hint.changed/scatter", {"indices": [[0]], "updates": [[0.5, 1]]}))
         self.assertStatus(self.request("DELETE", "/v1/tensors/hint.changed"), 204)
         self.assertProblem(self.post("/v1/cast", {"x": {"ref": "ints"}, "dtype": "int64", "store": "ints"}), 409, "CONFLICT",
@@ -424,6 +428,15 @@ class Paths(HttpTest):
             self.assertIn("no query parameters", self.assertProblem(self.get(path + "?limit=1"), 400, "MALFORMED_REQUEST", attribute="limit")["detail"])
         for path in ("/healthz", "/readyz", "/metrics", "/v2/health/ready"):
             self.assertStatus(self.get(path + "?probe=1"), 200)
+
+    def test_equal_keys_that_javascript_has_rounded_lead_to_strings(self):
+        detail = self.request("PUT", "/v1/tensors/hint.equal", {"tensor": [[1], [2]], "keys": [9007199254740993000, 9007199254740993000]}).json()["detail"]
+        self.assertIn("; JavaScript rounds integers above 2^53, which are written as strings, in {\"dtype\": \"int64\", \"data\": [\"9007199254740993\"]}", detail)
+        self.assertNotIn("JavaScript", self.request("PUT", "/v1/tensors/hint.equal", {"tensor": [[1], [2]], "keys": [7, 7]}).json()["detail"])
+
+    def test_null_among_indices_is_left_out(self):
+        detail = self.assertProblem(self.post("/v1/gather", b'{"params": [1, 2], "indices": [1, null]}'), 400, "MALFORMED_REQUEST")["detail"]
+        self.assertTrue(detail.endswith("; indices and keys are integers: leave it out"), detail)
 
     def test_an_op_that_is_to_persist_its_output_is_led_to_put(self):
         detail = self.assertProblem(self.post("/v1/gather?persist=1", {"params": [1], "indices": [0], "store": "x"}), 400, "MALFORMED_REQUEST")["detail"]

@@ -660,7 +660,7 @@ class KeysOfCsv(ColumnTest):
         with self.subTest(f"{path.name} {key!r}"):
             self.assertEqual(self.refused(path, *options),
                              f"{place} is {key!r}, with blanks around it, among keys that are numbers; remove the blanks (df['NAME'].str.strip() of pandas "
-                             "removes them, and numpy.savetxt(FILE, x, fmt='%d') writes none), or use --key-dtype string if they are part of the key")
+                             "removes them, and numpy.savetxt(FILE, ids, fmt='%d') of the ids alone writes none), or use --key-dtype string if they are part of the key")
             self.notes(path, *options, "--key-dtype", "string")
 
     def test_a_word_for_a_missing_value_is_a_key_among_text(self):
@@ -672,7 +672,7 @@ class KeysOfCsv(ColumnTest):
     def test_a_key_that_is_no_integer_is_an_error_among_integers(self):
         mistake = "if it is a mistake, write an integer such as 1234, or remove its row"
         spelling = "if it is an integer, write it as 1234 is written"
-        digits = (": df['NAME'].astype('int64') before to_csv of pandas, and numpy.savetxt(FILE, x, fmt='%d'), "
+        digits = (": df['NAME'].astype('int64') before to_csv of pandas, and numpy.savetxt(FILE, ids, fmt='%d') of the ids alone, "
                   "write integers")
         for key, way in (("12a", mistake), ("id", mistake), ("1,234", mistake), ("+5", mistake), ("0123", spelling),
                          ("7.0", spelling + digits), ("1e5", spelling + digits), *((large, "it fits neither int64 nor uint64") for large in ("9" * 20, str(2 ** 128 - 1), "-" + "9" * 39)),
@@ -738,9 +738,9 @@ class KeysOfCsv(ColumnTest):
         path = self.text("id,x\n7.0,1\n-8.0,2\n")
         self.assertEqual(self.notes(path, "--keys", "id"), [f"{path}: the keys in column id are text, because they are written as numbers "
                                                             "such as -8.0: df['NAME'].astype('int64') before to_csv of pandas, and "
-                                                            "numpy.savetxt(FILE, x, fmt='%d'), write integers; --key-dtype string hides this note"])
+                                                            "numpy.savetxt(FILE, ids, fmt='%d') of the ids alone, write integers; --key-dtype string hides this note"])
         self.assertTrue(self.refused(path, "--keys", "id", "--key-dtype", "int64").endswith("row 0 is '7.0'; expected int64: df['NAME'].astype('int64') "
-                        "before to_csv of pandas, and numpy.savetxt(FILE, x, fmt='%d'), write integers"))
+                        "before to_csv of pandas, and numpy.savetxt(FILE, ids, fmt='%d') of the ids alone, write integers"))
         self.assertEqual(strings(self.tensors("m.safetensors"), "x.keys"), ["7.0", "-8.0"])
         self.assertEqual(self.notes(path, "--keys", "id", "--key-dtype", "string"), [])
 
@@ -843,10 +843,11 @@ class SeveralFiles(ColumnTest):
                  f"key 1 of {parts}/a.parquet, column id and key 0 of {parts}/c.parquet, column id are both \"k1\""),
                 (["--keys", "id"], {"id": ["k8", None]}, f"{parts}/c.parquet, column id: row 1 has no key"),
                 ([], {"v": [[1.0, 2.0], [3.0, None]]}, f"{parts}/c.parquet, column v: element 1 of row 1 has no value"),
-                (["--dtype", "uint8"], {"v": [[1.0, 2.0], [3.0, math.inf]]}, f"{parts}/c.parquet: element 1 of row 1 is not finite: inf"),
+                (["--dtype", "uint8"], {"v": [[1.0, 2.0], [3.0, math.inf]]}, f"{parts}/c.parquet: element 1 of row 1 is not finite: inf; --dtype float32 or bfloat16 keeps such numbers"),
                 ([], {"v": [["x"], ["y"]]}, f"{parts}/c.parquet: column v is of type list<element: string>; expected list<element: double>, as in {parts}/a.parquet"),
                 ([], {"w": [1, 2]}, f"{parts}/c.parquet: column w is in {parts}/c.parquet, but not in {parts}/a.parquet; expected the same columns in "
-                                    "each file")):
+                                    "each file"),
+                ([], {"__index_level_0__": [1, 2]}, "expected the same columns in each file; it is the index of pandas, which df.to_parquet(FILE, index=False) leaves out")):
             with self.subTest(expected):
                 self.parts(c=change)
                 self.assertIn(expected, self.refused(parts, *options))

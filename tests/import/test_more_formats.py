@@ -139,7 +139,7 @@ class WordVectors(ColumnTest):
             with self.subTest(text):
                 path = self.text(text, "m.txt")
                 self.assertEqual(self.refused(path), f"{path}: the lines have only numbers, such as '{shown}'; expected a word and its numbers. A "
-                                                     "matrix is imported from .npy, or from .csv with --delimiter ' ' and --no-header")
+                                                     "matrix is imported from .npy, or from .csv with --delimiter ' ' and --no-header, and --keys 0 if each begins with an id")
         self.expect(self.text("0.5 1 2\na 1 2\n", "m.txt"), ["0.5", "a"], [1, 2, 1, 2])
         for text, options in ("x y\n0.5 1.5\n", ()), ("0.5 1.5\n", ("--no-header",)):
             self.notes(self.text(text), "--delimiter", " ", *options)
@@ -271,7 +271,7 @@ class KeyFiles(ColumnTest):
         path = self.text("1.0\n2.0\n10.0\n", "k.txt")
         self.assertEqual(self.notes(self.rows, "--keys-from", path),
                          [f"{path}: the keys are text, because they are written as numbers such as 10.0: df['NAME'].astype('int64') before to_csv of "
-                          "pandas, and numpy.savetxt(FILE, x, fmt='%d'), write integers; --key-dtype string hides this note"])
+                          "pandas, and numpy.savetxt(FILE, ids, fmt='%d') of the ids alone, write integers; --key-dtype string hides this note"])
         self.assertEqual(self.notes(self.rows, "--keys-from", path, "--key-dtype", "string"), [])
 
     def test_an_empty_line_is_not_a_key(self):

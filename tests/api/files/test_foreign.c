@@ -151,6 +151,9 @@ static const struct {
     { TD_FORMAT_JSON, "id,x\n1,2\n", 9,
       "the body is lines of text, such as CSV; send JSON, [[1, 2], [3, 4]]; deploy/import makes a "
       "table of CSV" },
+    { TD_FORMAT_JSON, ",x\n0,2\n", 7,
+      "the body is lines of text, such as CSV; send JSON, [[1, 2], [3, 4]]; deploy/import makes a "
+      "table of CSV" },
     { TD_FORMAT_JSON, "1.5 2\n3 4", 9,
       "the body is lines of text, such as CSV; send JSON, [[1, 2], [3, 4]]; deploy/import makes a "
       "table of CSV" },

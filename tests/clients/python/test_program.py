@@ -86,7 +86,7 @@ def test_an_array_that_numpy_does_not_read_is_named(daemon, tmp_path):
     (tmp_path / "cut.npy").write_bytes((tmp_path / "objects.npy").read_bytes()[:40])
     for name in "objects.npy", "cut.npy":
         for words in ("put", "x", str(tmp_path / name)), ("gather", f"params=@{tmp_path / name}", "indices=[0]"):
-            assert f"ValueError: {tmp_path / name} is damaged, or has objects of Python; array.astype(str)" in program(daemon, *words, status=1), words
+            assert f"ValueError: {tmp_path / name} is damaged, or has objects of Python; numpy.stack(array) makes a matrix of rows, array.astype(str)" in program(daemon, *words, status=1), words
     np.save(tmp_path / "text.npy", np.array(["a", "b"], object).astype(str))
     assert program(daemon, "gather", f"params=@{tmp_path / 'text.npy'}", "indices=[1]") == ["b"]
 
@@ -193,7 +193,7 @@ def test_keys_of_other_files_than_text(daemon, client, tmp_path):
 def test_keys_that_look_like_numbers_and_are_text_are_noted(daemon, client, tmp_path):
     assert put_with_keys(daemon, tmp_path, b"7.0\n8.0\n") == (
         f"note: {tmp_path}/keys: the keys are text, because they are written as numbers such as 7.0: df['NAME'].astype('int64') before to_csv of pandas, and "
-        "numpy.savetxt(FILE, x, fmt='%d'), write integers; --key-dtype string hides this note\n")
+        "numpy.savetxt(FILE, ids, fmt='%d') of the ids alone, write integers; --key-dtype string hides this note\n")
     client.tables["cli6"].delete()
     assert "/keys, line 1: 'a\\t9' is one key; to take the keys from a column, rename the file to .tsv" in put_with_keys(daemon, tmp_path, b"a\t9\nb\t8\n")
     client.tables["cli6"].delete()

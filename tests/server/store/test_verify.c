@@ -289,6 +289,13 @@ TD_TEST_LOOP(a_damaged_tensor_can_be_replaced, 0, 2)
         expect_tensor(found(store, "t")->tensor, "int32[2] 1 2", "t");
         td_store_rescan(store);
         expect_tensor(found(store, "t")->tensor, "int32[2] 1 2", "t");
+        ck_assert_ptr_nonnull(strstr(problems_of(store), "t.tensord: t: its bytes "));
+        td_store_rescan(store);
+        ck_assert_ptr_nonnull(strstr(problems_of(store), "t.tensord: t: its bytes "));
+        ck_assert_int_eq(put(store, "t", &small, true),
+                         TD_OK); /* after a restart it would be 503 */
+        td_store_rescan(store);
+        ck_assert_str_eq(problems_of(store), "");
     }
     td_store_free(store);
 }

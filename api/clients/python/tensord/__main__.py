@@ -44,8 +44,8 @@ def array_of(file: str, **options: Any) -> Any:
     except Exception as error:  # of NumPy's parser of the header, which is Python
         if isinstance(error, OSError) and error.errno:
             raise
-        raise ValueError(f"{file} is damaged, or has objects of Python; array.astype(str) makes strings of these, and array.astype('float32') or"
-                         " array.astype('int64') numbers, which numpy.save writes") from None
+        raise ValueError(f"{file} is damaged, or has objects of Python; numpy.stack(array) makes a matrix of rows, array.astype(str) strings, and"
+                         " array.astype('float32') or array.astype('int64') numbers, which numpy.save writes") from None
     if array.dtype.kind == "V" and array.dtype.names is None:
         raise ValueError(f"{file} has records of {array.dtype.itemsize} bytes without a dtype, as numpy.save writes bfloat16; in Python"
                          " client.tables[NAME].put(numpy.load(FILE).view(ml_dtypes.bfloat16)) puts these, and this command what float32 has: numpy.save('NEW.npy',"
@@ -127,6 +127,7 @@ def check_arguments(op: str, signature: inspect.Signature, given: dict[str, str]
 # Advice of the package, as a command has it.
 IN_COMMANDS = ((re.compile(r"tensord\.Keys\((\w+)\)"), r"""'{"keys": \1}'"""),
                (re.compile("pass a list of tensors"), r"""pass a list as JSON, such as '["TABLE", [1, 2]]'"""),
+               (re.compile(r", or beside inputs that are float\d+ numpy\.array\(x, '\w+'\), which rounds it"), ""),
                (re.compile(r"numpy\.(?:as)?array\(x, '(\w+)'\)"), r"""'{"dtype": "\1", "data": x}'"""))
 KEYS_HINT = "; a word is the name of a resident tensor: rows of a table are found by key with indices='{\"keys\": [\"KEY\"]}'"
 
@@ -134,7 +135,7 @@ KEYS_HINT = "; a word is the name of a resident tensor: rows of a table are foun
 def message_of(error: Exception) -> str:
     """the error of a call for a command, whose arguments are JSON as the API has it"""
     if isinstance(error, ProblemError):
-        return error.detail + KEYS_HINT * error.is_of_rows
+        return re.sub(r"with the tensor (\w+)\.keys$", r"""with \1='{"keys": [KEY]}'""", error.detail) + KEYS_HINT * error.is_of_rows
     text = str(error)
     for form, replacement in IN_COMMANDS:
         text = form.sub(replacement, text)

@@ -88,6 +88,7 @@ IN_PYTHON = ((re.compile(r'"(\w+)(?:\.ref": |": \{"ref": )("[^"]*")\}?'), r"\1=\
              (re.compile(r'"(\w+)": \{"keys": (\[[^]]*\])\}'), r"\1=tensord.Keys(\2)"),
              (re.compile(r'\{"keys": (\[[^]]*\])\}'), r"tensord.Keys(\1)"),
              (re.compile(r'store a version, with its keys as \{"tensor": \[\.\.\.\], "keys": \[\.\.\.\]\}'), "put a version: tables[VERSION].put(x, keys=KEYS)"),
+             (re.compile(r"with the tensor (\w+)\.keys$"), r"with \1=tensord.Keys(KEYS)"),
              (re.compile(r'\{"dtype": "(\w+)", "data": \[\.\.\.\]\}'), r"numpy.array(x, '\1')"))
 
 

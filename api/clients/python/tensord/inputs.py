@@ -185,13 +185,15 @@ def of_array(values: Array, name: str) -> Tensor:
     masked = int(np.sum(np.ma.getmaskarray(values))) if isinstance(values, np.ma.MaskedArray) and not values.dtype.names else 0
     if masked:
         raise refused(name, f"a masked array, {masked} of {values.size} elements are masked",
-                      "call x.compressed() first, which leaves them out" if name in IDENTIFIERS else
-                      "call x.filled(0) first, or with another value for them")
+                      "pass those that are not masked, x.compressed(), and count these in what goes with them, such as offsets" if name in IDENTIFIERS else
+                      "call x.filled(VALUE) first, with a value that may stand for them")
     if values.dtype.kind in "USOT":
         return of_strings(values, name)
     dtype = NAMES.get(values.dtype.str) or values.dtype.name
     if dtype not in ITEM_BYTES:
-        raise refused(name, f"an array of {dtype}, a dtype that tensord does not have", sendable(values.dtype))
+        missing = int(np.sum(np.isnat(values))) if values.dtype.kind in "mM" else 0
+        way = f"leave the {missing} that are NaT out, or fill them, and " if missing else ""
+        raise refused(name, f"an array of {dtype}, a dtype that tensord does not have", way + sendable(values.dtype))
     if values.dtype.str[0] == ">":
         values = values.astype(NUMPY[dtype])
     return Tensor(dtype, values.shape, raw(np.asarray(values, order="C")))
@@ -312,7 +314,7 @@ def kind_of(kind: type, value: Any, found: list[Any], name: str) -> type:
         return kind
     example = next(one for one in found if type(one) is kind)
     refuse_labelled(example, name, found)
-    way_out = missing_hint(name, found) if example is None else way_out_of(example, example is not value)
+    way_out = missing_hint(name, found) if example is None else way_out_of(example, example is not value, name)
     raise refused(name, a(kind) if example is value else f"a list with {a(kind)}", way_out)
 
 
@@ -328,13 +330,15 @@ def missing_hint(name: str, beside: Iterable[Any]) -> str:
     return next((f"fill it, for example with {fill}" for fill in fills), MISSING)
 
 
-def way_out_of(value: Any, in_list: bool) -> str:
+def way_out_of(value: Any, in_list: bool, name: str) -> str:
     """what to pass instead of a value that is neither a number nor a string"""
     if is_torch(value):
         return "pass torch.stack(x)"
     if hasattr(value, "__array__") and not isinstance(value, type):
         return "pass numpy.array(x)"
     way = replacement(value)
+    if isinstance(value, Mapping) and "data" not in value and name in KEYS:
+        return "pass its keys, list(x), in the order of the rows: of a vocabulary, which has the row of each, sorted(x, key=x.get)"
     if not way:
         return "pass a NumPy array, or nested lists of numbers or strings"
     return f"pass {way}" + (" for each such element x" if in_list else "")
@@ -343,11 +347,11 @@ def way_out_of(value: Any, in_list: bool) -> str:
 def replacement(value: Any) -> str:
     """the expression that gives the elements of x"""
     if isinstance(value, datetime.datetime):
-        return "int(x.timestamp())"
+        return "numpy.datetime64(x, 'us').astype('int64')"
     if isinstance(value, datetime.date):
         return "x.toordinal()"
     if isinstance(value, datetime.timedelta):
-        return "int(x.total_seconds())"
+        return "x // datetime.timedelta(microseconds=1)"
     if isinstance(value, Mapping):
         return "numpy.array(x['data'], x.get('dtype'))" if "data" in value else "list(x.values())"
     if isinstance(value, type):
