@@ -350,8 +350,8 @@ static void add_columns(const struct job *job, double *columns, int64_t begin, i
     }
 }
 
-/* Tiles are added to a row of sums, of some rows if these are short. Where the rows are too long for
- * that, each tile is added to the blocks. */
+/* Tiles are added to a row of sums, of some rows if these are short. Where the rows are too long
+ * for that, each tile is added to the blocks. */
 static void run_item(const struct job *job, struct tile *tile, struct item *item)
 {
     double columns[WIDE];
