@@ -1,33 +1,21 @@
-/* loops.h - the loops of statistics.c as built for one instruction set, over a run of values.
+/* loops.h - the loops over the values of a tile, for each instruction set. They give the same bits
+ * on all of them: each has LANES partial sums, which are added in order.
  *
- * Bounds   n and rows are 1 or more, n * rows is at most 2^20. Values are aligned to their dtype.
  * Threads  Pure. */
 #ifndef TD_KERNELS_STATISTICS_LOOPS_H
 #define TD_KERNELS_STATISTICS_LOOPS_H
 
-#include "kernels/statistics/statistics.h"
-
-struct td_run {
-    union td_number least, greatest;
-    int64_t zeros;
-    double sum, squares; /* of the differences from `shift`, and of their squares */
-};
+#include <stdint.h>
 
 struct td_statistics_loops {
-    /* Of `rows` rows of n values, one after the other. Adds each value to the sum of its column,
-     * unless columns is NULL. Of floats, extremes and zeros are not to be used if the sum shows
-     * that a value is not finite; an extreme that is zero may have the sign of any zero. */
-    void (*measure)(const void *values, int64_t n, int64_t rows, double shift, double *columns,
-                    struct td_run *out);
-    /* Of floats: NaN or infinite if a value is. */
-    double (*sum)(const void *values, int64_t n);
+    /* Of n >= 1 values. The sum is not finite if a value is not; then the others mean nothing. */
+    void (*measure)(const double *values, int64_t n, double *sum, double *least, double *greatest,
+                    int64_t *zeros);
+    /* The sum of the squares of the differences from the mean. Adds values[i] to columns[i]. */
+    double (*squares)(const double *values, int64_t n, double mean, double *columns);
 };
 
-/* For integers, float32 and float64: no functions for others. */
-extern const struct td_statistics_loops td_statistics_loops_generic[TD_DTYPE_COUNT];
-#ifdef __x86_64__
-extern const struct td_statistics_loops td_statistics_loops_avx2[TD_DTYPE_COUNT];
-extern const struct td_statistics_loops td_statistics_loops_avx512[TD_DTYPE_COUNT];
-#endif
+extern const struct td_statistics_loops td_statistics_loops_generic, td_statistics_loops_avx2,
+    td_statistics_loops_avx512;
 
 #endif

@@ -9,8 +9,8 @@
  *            differ by at most one, the larger ones first (numpy.array_split).
  * Results    as numpy.mean, numpy.std and numpy.linalg.norm of the values as float64, but no sum on
  *            the way to them overflows: a result is infinite only if it is too large for float64
- *            itself. They do not depend on the number of threads: values are summed in tiles, of
- *            which the sums are merged in pairs.
+ *            itself. Their bits depend neither on the number of threads nor on the instruction
+ *            set: values are summed in tiles, of which the sums are added in order.
  * Threads    Reentrant. Splits its tiles through exec.
  * Errors     MEMORY_EXHAUSTED, RESOURCE_LIMIT of the arena, and the errors of exec.
  * Source     numpy.mean, numpy.std, numpy.array_split in the NumPy reference; T. F. Chan, G. H.

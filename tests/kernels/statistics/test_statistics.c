@@ -177,7 +177,7 @@ static const struct {
       "4.9406564584124654e-324",
       0,
       0,
-      0 },
+      4.9406564584124654e-324 /* NumPy: 0, as the squares are */ },
     { "lengths of strings",
       "string[4] 'abc' '' 'de' 'f'",
       { 4, 1, 0, 0, 0 },
