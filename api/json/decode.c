@@ -101,7 +101,7 @@ static td_status read_row_keys(struct reader *reader)
     if (status != TD_OK)
         hint_bags(reader, request->row_input);
     if (status != TD_OK && dtype && !typed)
-        td_json_hint_dtype(reader->source.err, "the keys of the table", *dtype, false);
+        td_json_hint_dtype(reader->source.err, "the keys of the table", *dtype, TD_JSON_OTHER_KEYS);
     if (status == TD_OK)
         status = td_json_skipped_end(&reader->row_keys, reader->source.err);
     return status == TD_OK ? TD_OK : td_error_at_input(reader->source.err, status, "%s", name);

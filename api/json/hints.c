@@ -75,11 +75,12 @@ static bool is_fraction_for(const char *message, td_dtype dtype)
     return (name[0] == 'i' || name[0] == 'u') && is_number && strstr(message, says);
 }
 
-void td_json_hint_dtype(struct td_error *err, const char *of, td_dtype dtype, bool resident)
+void td_json_hint_dtype(struct td_error *err, const char *of, td_dtype dtype, td_json_other other)
 {
     if (err->status != TD_MALFORMED_REQUEST || !err->has_pointer)
         return;
-    const bool is_fraction = is_fraction_for(err->message, dtype);
+    const bool is_fraction = other != TD_JSON_OTHER_KEYS && is_fraction_for(err->message, dtype);
+    const bool resident = other == TD_JSON_OTHER_RESIDENT;
     td_error_hint(err, "dtype %s is expected, as in %s", td_dtype_info(dtype)->name, of);
     if (!is_fraction)
         return;

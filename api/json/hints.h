@@ -25,9 +25,15 @@ void td_json_hint_complex(struct td_error *err);
 
 #define TD_THE_TABLE "the table" /* `of` for that of the path */
 
-/* Adds to the error of a value that it was read with this dtype because `of` has it, a
- * resident tensor or not. */
-void td_json_hint_dtype(struct td_error *err, const char *of, td_dtype dtype, bool resident);
+/* What another tensor is, whose dtype a value was read with. */
+typedef enum td_json_other {
+    TD_JSON_OTHER_INPUT,
+    TD_JSON_OTHER_RESIDENT,
+    TD_JSON_OTHER_KEYS /* which have no fractions */
+} td_json_other;
+
+/* Adds to the error of a value that it was read with this dtype because `of` has it. */
+void td_json_hint_dtype(struct td_error *err, const char *of, td_dtype dtype, td_json_other other);
 
 /* If a string is at the scan, in place of a tensor, adds how the resident tensor of this name is
  * written. */

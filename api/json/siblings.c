@@ -38,6 +38,14 @@ void td_json_siblings_begin(struct td_json_siblings *siblings, const struct td_r
     }
 }
 
+static td_json_other other_of(const struct td_input_spec *spec,
+                              const struct td_json_sibling_dtype *of)
+{
+    return spec->role == TD_ROLE_KEY ? TD_JSON_OTHER_KEYS
+           : of->resident            ? TD_JSON_OTHER_RESIDENT
+                                     : TD_JSON_OTHER_INPUT;
+}
+
 /* An input that cannot have the dtype of the others gets one of its own. */
 static bool accepts(const struct td_input_spec *spec, const struct td_json_sibling_dtype *of)
 {
@@ -93,7 +101,7 @@ td_status td_json_siblings_read(struct td_json_siblings *siblings, struct td_jso
     if (status == TD_OK && !of->known && !spec->is_used && !is_matrix)
         *of = dtype_for_others(spec, out, spec->name);
     if (status != TD_OK && !typed && as_other)
-        td_json_hint_dtype(source->err, of->name, of->dtype, of->resident);
+        td_json_hint_dtype(source->err, of->name, of->dtype, other_of(spec, of));
     return status;
 }
 
@@ -123,7 +131,7 @@ static td_status read_skipped(struct td_json_source *source, struct td_request *
     if (status == TD_OK)
         return TD_OK;
     if (as)
-        td_json_hint_dtype(source->err, of->name, *as, of->resident);
+        td_json_hint_dtype(source->err, of->name, *as, other_of(spec, of));
     return spec->list ? td_error_at_input(source->err, status, "%s[%d]", spec->name, sibling->index)
                       : td_error_at_input(source->err, status, "%s", spec->name);
 }

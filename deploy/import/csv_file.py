@@ -32,7 +32,7 @@ from keys import (
     worst_float,
 )
 from table import Refused
-from text import CsvFormat, check_utf8, cut_notes, is_number, open_text, shown, without_thousands
+from text import CsvFormat, check_utf8, cut_notes, is_number, open_text, option, shown, without_thousands
 
 TSV = (".tsv", ".tsv.gz")
 DELIMITERS = (",", ";", "\t", "|")
@@ -91,6 +91,7 @@ class Csv(Columns):
             self.note_thousands(rows)
         elif form.decimal == ",":
             self.note_decimal_commas(rows)
+        self.note_leading_zeros(rows, keys)
         self.notes += cut_notes(path)
 
     # ---------------------------------------------------------------- the first block
@@ -196,6 +197,29 @@ class Csv(Columns):
                     f"{self.place}: the numbers in column {name}, such as {first}, have three digits"
                     " after the point, which is read as a decimal point; if it separates thousands,"
                     " remove it. --decimal . hides this note"
+                )
+
+    def note_leading_zeros(self, rows: tuple[str, ...], keys: str | None) -> None:
+        """Notes a column of numbers in which a value such as 007 is probably a code, and no number."""
+        numbers = (pyarrow.types.is_integer, pyarrow.types.is_floating)
+        names = [
+            field.name
+            for field in self.schema
+            if any(kind(field.type) for kind in numbers)
+            and field.name != keys
+            and (field.name in rows if rows else field.name not in self.left_out)
+        ]
+        batch = next((b for b, _, _ in self.typed(dict.fromkeys(names, pyarrow.binary()))), None)
+        if batch is None:
+            return
+        for name in names:
+            padded = pyarrow.compute.match_substring_regex(batch.column(name), r"\A *-?0[0-9]+ *\z")
+            at = pyarrow.compute.index(padded, True).as_py()
+            if at >= 0:
+                code = shown(batch.column(name)[at].as_py().strip())
+                self.notes.append(
+                    f"{self.place}: column {name} has leading zeros, such as {code}, which its numbers"
+                    f" lose; if it is a code that names the row, {option('--keys', name)} keeps them"
                 )
 
     def note_decimal_commas(self, rows: tuple[str, ...]) -> None:

@@ -438,6 +438,15 @@ class Paths(HttpTest):
         detail = self.assertProblem(self.post("/v1/gather", b'{"params": [1, 2], "indices": [1, null]}'), 400, "MALFORMED_REQUEST")["detail"]
         self.assertTrue(detail.endswith("; indices and keys are integers: leave it out"), detail)
 
+    def test_a_fraction_among_keys_is_no_reason_for_another_dtype(self):
+        self.assertStatus(self.request("PUT", "/v1/tensors/hint.keyed", {"tensor": [[1], [2]], "keys": [5, 6]}), 201)
+        for op, body in (("gather", {"keys": [5.5]}), ("gather", {"indices": {"keys": [5.5]}}), ("find", {"keys": [5.5]}), ("lookup", {"queries": [5.5]}),
+                         ("upsert", {"keys": [5.5], "rows": [[1]]}), ("remove", {"keys": [5.5]})):
+            with self.subTest(op, body=body):
+                detail = self.assertAnyProblem(self.request("POST", f"/v1/tensors/hint.keyed/{op}", body))["detail"]
+                self.assertNotIn("float64", detail)
+                self.assertIn("5.5 is not an int", detail)
+
     def test_an_op_that_is_to_persist_its_output_is_led_to_put(self):
         detail = self.assertProblem(self.post("/v1/gather?persist=1", {"params": [1], "indices": [0], "store": "x"}), 400, "MALFORMED_REQUEST")["detail"]
         self.assertIn("an op stores its output in memory; PUT /v1/tensors/NAME?persist=1 with {\"ref\": \"STORED\"} writes it to the data folder", detail)

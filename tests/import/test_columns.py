@@ -598,6 +598,22 @@ class NamesWithCommas(ColumnTest):
             self.assertIn(f"--rows {rows!r}: expected names of columns, with a comma between them; a name that has a comma or a quote is written as in CSV", errors)
 
 
+class CodesInCsv(ColumnTest):
+    """Numbers with leading zeros among the rows."""
+
+    def test_leading_zeros_are_noted_because_numbers_lose_them(self):
+        def note(name, code):
+            return (f"{path}: column {name} has leading zeros, such as {code}, which its numbers lose; if it is a code that names the row, "
+                    f"--keys {name} keeps them")
+        path = self.work / "m.csv"
+        path.write_text("code,a\n1234,1\n00007,2\n")
+        self.assertEqual(self.notes(path), [note("code", "'00007'")])
+        self.assertEqual(self.notes(path, "--keys", "code"), [])
+        self.assertEqual(self.notes(path, "--rows", "a"), [])
+        path.write_text("name,code,a\nx,01,0.5\ny,2,-0.5\n")
+        self.assertEqual(self.notes(path, "--keys", "name"), [note("code", "'01'")])
+
+
 class KeysOfCsv(ColumnTest):
     def kind(self, *keys, options=()):
         self.notes(self.text("id,x\n" + "".join(f"{key},1\n" for key in keys)), "--keys", "id", *options)
