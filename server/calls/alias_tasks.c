@@ -8,7 +8,7 @@
 #include "kernels/name.h"
 #include "server/calls/audit.h"
 #include "server/calls/services.h"
-#include "server/store/aliases.h"
+#include "server/store/aliases/aliases.h"
 
 #include <string.h>
 

@@ -1,4 +1,5 @@
-/* alias_tasks.h - the tasks of /v1/aliases: other names of versions (server/store/aliases.h).
+/* alias_tasks.h - the tasks of /v1/aliases, other names of versions:
+ * server/store/aliases/aliases.h.
  *
  *     list      GET     {"aliases": {"movies": "movies@2"}, "persisted": {...}, "problems": [...]}
  *     flip      POST    {"set": {"movies": "movies@2", "old": null}, "if": {"movies": "movies@1"}}

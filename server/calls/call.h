@@ -20,7 +20,7 @@
 #include "server/compression/deflate.h"
 #include "server/memory/populate.h"
 #include "server/observe/metrics.h"
-#include "server/store/writer_queue.h"
+#include "server/store/changes/writer_queue.h"
 #include "server/workers/worker_pool.h"
 
 #include <stdbool.h>

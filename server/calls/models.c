@@ -3,7 +3,7 @@
 #include "api/text/suggest.h"
 #include "kernels/name.h"
 #include "server/calls/services.h"
-#include "server/store/aliases.h"
+#include "server/store/aliases/aliases.h"
 #include "server/store/table_name.h"
 
 #include <stdio.h>

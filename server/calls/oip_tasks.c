@@ -4,7 +4,7 @@
 #include "server/calls/models.h"
 #include "server/calls/services.h"
 #include "server/calls/table_reads.h"
-#include "server/store/aliases.h"
+#include "server/store/aliases/aliases.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 #include "server/calls/tables.h"
 
 #include "kernels/name.h"
-#include "server/store/aliases.h"
+#include "server/store/aliases/aliases.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -14,7 +14,7 @@
 #include "server/calls/op_task.h"
 #include "server/calls/services.h"
 #include "server/calls/tensor_call.h"
-#include "server/store/aliases.h"
+#include "server/store/aliases/aliases.h"
 #include "server/store/keys.h"
 #include "server/store/precondition.h"
 #include "server/store/table_name.h"

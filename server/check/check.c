@@ -7,8 +7,8 @@
 #include "server/http/listener.h"
 #include "server/memory/buffer_pool.h"
 #include "server/memory/fault_guard.h"
-#include "server/store/aliases.h"
-#include "server/store/data_dir.h"
+#include "server/store/aliases/aliases.h"
+#include "server/store/files/data_dir.h"
 #include "server/store/store.h"
 
 #include <errno.h>

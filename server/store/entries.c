@@ -5,9 +5,9 @@
 #include "kernels/name.h"
 #include "server/auth/access.h"
 #include "server/observe/clock.h"
-#include "server/store/alias_table.h"
-#include "server/store/known_files.h"
-#include "server/store/problems.h"
+#include "server/store/aliases/alias_table.h"
+#include "server/store/scan/known_files.h"
+#include "server/store/scan/problems.h"
 #include "server/store/state.h"
 
 #include <stdio.h>

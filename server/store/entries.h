@@ -13,7 +13,7 @@
 #ifndef TD_SERVER_STORE_ENTRIES_H
 #define TD_SERVER_STORE_ENTRIES_H
 
-#include "server/store/known_files.h"
+#include "server/store/scan/known_files.h"
 #include "server/store/store.h"
 #include "server/store/version.h"
 

@@ -11,7 +11,7 @@
 #define TD_SERVER_STORE_KEYS_H
 
 #include "kernels/key_index/key_index.h"
-#include "server/store/data_dir.h"
+#include "server/store/files/data_dir.h"
 
 struct td_store;
 

@@ -1,5 +1,5 @@
-#include "server/store/alias_table.h"
-#include "server/store/aliases.h"
+#include "server/store/aliases/alias_table.h"
+#include "server/store/aliases/aliases.h"
 #include "server/store/entries.h"
 #include "server/store/state.h"
 #include "server/store/table_name.h"

@@ -28,8 +28,8 @@
 #ifndef TD_SERVER_STORE_STATE_H
 #define TD_SERVER_STORE_STATE_H
 
-#include "server/store/alias_table.h"
-#include "server/store/data_dir.h"
+#include "server/store/aliases/alias_table.h"
+#include "server/store/files/data_dir.h"
 #include "server/store/store.h"
 
 #include <pthread.h>

@@ -56,8 +56,8 @@
 #include "kernels/statistics/statistics.h"
 #include "server/config/config.h"
 #include "server/observe/log.h"
+#include "server/store/changes/writer_queue.h"
 #include "server/store/precondition.h"
-#include "server/store/writer_queue.h"
 
 #include <stdatomic.h>
 

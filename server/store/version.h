@@ -12,7 +12,7 @@
 #define TD_SERVER_STORE_VERSION_H
 
 #include "api/describe.h"
-#include "server/store/data_dir.h"
+#include "server/store/files/data_dir.h"
 #include "server/store/keys.h"
 
 #include <stdatomic.h>

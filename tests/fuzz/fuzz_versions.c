@@ -3,9 +3,9 @@
  *
  * Input    A byte: 0 for a manifest, 1 for aliases.json, 2 for one whose checksum is appended; the
  *          text. */
-#include "server/store/alias_file.h"
-#include "server/store/data_dir.h"
-#include "server/store/manifest.h"
+#include "server/store/aliases/alias_file.h"
+#include "server/store/files/data_dir.h"
+#include "server/store/scan/manifest.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 #include "tests/server/folder.h"
 
-#include "server/store/aliases.h"
+#include "server/store/aliases/aliases.h"
 #include "tests/support/tensors.h"
 
 #include <nettle/sha2.h>

@@ -1,5 +1,5 @@
 /* Aliases of versions: flips, their conditions and conflicts, aliases.json. */
-#include "server/store/aliases.h"
+#include "server/store/aliases/aliases.h"
 #include "tests/server/folder.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"

@@ -1,7 +1,7 @@
 /* A process that persists tensors, aliases or versions in a loop, or takes folders of versions, is
  * killed at random system calls; the files that it leaves are complete. */
 #include "kernels/key_index/key_index.h"
-#include "server/store/aliases.h"
+#include "server/store/aliases/aliases.h"
 #include "tests/server/faults.h"
 #include "tests/server/folder.h"
 #include "tests/support/random.h"

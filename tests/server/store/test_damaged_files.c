@@ -1,7 +1,7 @@
 /* Files that cannot be served: nothing takes their place, and they are told until they are
  * repaired. */
 #include "kernels/key_index/key_index.h"
-#include "server/store/aliases.h"
+#include "server/store/aliases/aliases.h"
 #include "tests/server/one_store.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"

@@ -1,5 +1,5 @@
 /* The quota of the files that the store writes: exact, at any mixture of writers and failures. */
-#include "server/store/data_dir_internal.h"
+#include "server/store/files/data_dir_internal.h"
 #include "server/store/state.h"
 #include "tests/server/folder.h"
 #include "tests/support/random.h"

@@ -2,7 +2,7 @@
  * agree: the result of the call, the served tensors, and those that a restart serves. */
 #include "kernels/key_index/key_index.h"
 #include "server/memory/fault_guard.h"
-#include "server/store/aliases.h"
+#include "server/store/aliases/aliases.h"
 #include "tests/server/faults.h"
 #include "tests/server/folder.h"
 #include "tests/support/suite.h"

@@ -1,5 +1,5 @@
 /* Folders of versions that were taken, and whose files change. */
-#include "server/store/aliases.h"
+#include "server/store/aliases/aliases.h"
 #include "tests/server/one_store.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"

@@ -1,5 +1,5 @@
 /* Files beside a folder of versions that have, or may have, one of its tensors. */
-#include "server/store/aliases.h"
+#include "server/store/aliases/aliases.h"
 #include "tests/server/one_store.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"

@@ -1,7 +1,7 @@
 /* Keys of tables: in memory, through row updates, in files, and after a restart. */
 #include "kernels/key_index/key_index.h"
 #include "server/memory/fault_guard.h"
-#include "server/store/aliases.h"
+#include "server/store/aliases/aliases.h"
 #include "server/store/table_name.h"
 #include "tests/server/folder.h"
 #include "tests/support/suite.h"

@@ -1,7 +1,7 @@
 /* The lock of the data folder: one process at a time changes the folder, others serve it and wait
  * for the lock; the folder may be replaced by another one. */
-#include "server/store/aliases.h"
-#include "server/store/data_dir.h"
+#include "server/store/aliases/aliases.h"
+#include "server/store/files/data_dir.h"
 #include "tests/server/folder.h"
 #include "tests/support/random.h"
 #include "tests/support/suite.h"

@@ -1,5 +1,5 @@
 /* The text of a manifest, which may be hostile. */
-#include "server/store/manifest.h"
+#include "server/store/scan/manifest.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"
 

@@ -1,5 +1,5 @@
 /* --keep-versions: of each table the newest versions stay, and those that aliases name. */
-#include "server/store/aliases.h"
+#include "server/store/aliases/aliases.h"
 #include "tests/server/one_store.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"

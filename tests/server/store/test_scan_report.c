@@ -1,5 +1,5 @@
-#include "server/store/aliases.h"
-#include "server/store/scan_report.h"
+#include "server/store/aliases/aliases.h"
+#include "server/store/scan/scan_report.h"
 #include "tests/server/folder.h"
 #include "tests/support/suite.h"
 #include "tests/support/tensors.h"

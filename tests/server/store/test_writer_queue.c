@@ -1,6 +1,6 @@
 /* Who may change a name, and who is next. */
+#include "server/store/changes/writer_queue.h"
 #include "server/store/store.h"
-#include "server/store/writer_queue.h"
 #include "tests/server/counting.h"
 #include "tests/server/folder.h"
 #include "tests/support/eventually.h"

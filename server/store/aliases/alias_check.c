@@ -1,0 +1,281 @@
+#include "server/store/aliases/alias_check.h"
+
+#include "api/text/sorted_names.h"
+#include "server/auth/access.h"
+#include "server/store/entries.h"
+#include "server/store/state.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* True if the token, NULL for none, is for the name. */
+static bool may_know(const struct td_access *access, const char *name)
+{
+    return !access || td_access_has_table(access, name, strlen(name));
+}
+
+/* ---- one alias ------------------------------------------------------------------------------- */
+
+static td_status check_wanted(const struct td_store *store, const struct td_alias_change *wanted,
+                              struct td_error *err)
+{
+    const struct td_alias *alias = td_alias_find_locked(store, wanted->name, strlen(wanted->name));
+    const struct td_version *version = NULL;
+    if (alias ? wanted->target && strcmp(alias->target, wanted->target) == 0 : !wanted->target)
+        return TD_OK;
+    /* Not what it names: a token may have the right to the alias alone. */
+    if (wanted->target)
+        td_error_set(err, TD_PRECONDITION_FAILED, "the alias '%.140s' does not %s '%.140s'%s",
+                     wanted->name, alias ? "name" : "exist, so it does not name", wanted->target,
+                     alias ? " now; GET /v1/aliases lists what it names" : "");
+    else
+        td_error_set(err, TD_PRECONDITION_FAILED, "the alias '%.140s' exists; expected none",
+                     wanted->name);
+    if (alias)
+        (void)td_store_use_locked(store, alias->target, &version);
+    if (version && err)
+        snprintf(err->etag, sizeof err->etag, "%s", version->etag);
+    td_error_etag_of(err, alias ? alias->target : "");
+    return td_error_at_attribute(err, TD_PRECONDITION_FAILED, "if");
+}
+
+/* A target that has no '@'. */
+static td_status refuse_unversioned(const struct td_store *store, const struct td_alias *alias,
+                                    enum td_name_use use, struct td_error *err)
+{
+    if (td_alias_claims_locked(store, alias->target))
+        return td_error_set(
+            err, TD_CONFLICT,
+            "the alias '%s' cannot name '%s', which is an alias: expected a version, "
+            "NAME@VERSION",
+            alias->name, alias->target);
+    return use == TD_NAME_CURRENT
+               ? td_error_set(err, TD_INVALID_ARGUMENT,
+                              "the alias '%s' cannot name '%s', which is no version: expected "
+                              "NAME@VERSION",
+                              alias->name, alias->target)
+               : td_error_set(err, TD_TENSOR_NOT_FOUND,
+                              "the alias '%s' cannot name '%s', which is not there: expected a "
+                              "version, NAME@VERSION",
+                              alias->name, alias->target);
+}
+
+static const char *name_at(const void *folder, int i)
+{
+    return ((const struct td_alias_folder *)folder)->versions[i]->name;
+}
+
+/* Whether the alias names a version of the folder, which is not published yet; NULL: no folder. */
+static bool is_in_folder(const struct td_alias_folder *folder, const char *target)
+{
+    bool found = false;
+    if (folder)
+        (void)td_sorted_find(folder, folder->n_versions, name_at, target, strlen(target), &found);
+    return found;
+}
+
+/* Whether a restart finds the version that the alias names. Rows never change, so that only keys
+ * can be put again. */
+static td_status check_persisted(const struct td_alias *alias, const struct td_version *version,
+                                 struct td_error *err)
+{
+    char keys[TD_KEYS_NAME];
+    td_table_keys_name(alias->target, keys);
+    if (version->persisted && atomic_load(&version->orphaned))
+        return td_error_set(err, TD_CONFLICT,
+                            "the alias '%s' cannot be persisted: a restart would not find '%s', "
+                            "since %s cannot be read; repair that and send SIGHUP",
+                            alias->name, alias->target, version->file);
+    if (version->persisted)
+        return TD_OK;
+    return version->keys
+               ? td_error_set(err, TD_CONFLICT,
+                              "the alias '%s' cannot be persisted: its version has keys in memory "
+                              "only; PUT /v1/tensors/%s/keys?persist=1 with {\"ref\": \"%s\"} "
+                              "persists both",
+                              alias->name, alias->target, keys)
+               : td_error_set(err, TD_CONFLICT,
+                              "the alias '%s' cannot be persisted: '%s' is in memory only; PUT "
+                              "/v1/tensors/NAME@VERSION?persist=1 with {\"ref\": \"%s\"} makes "
+                              "a copy in a file, which the alias may name",
+                              alias->name, alias->target, alias->target);
+}
+
+static td_status check_target(const struct td_store *store, const struct td_alias *alias,
+                              bool persist, struct td_error *err)
+{
+    const struct td_version *version;
+    const enum td_name_use use = td_store_use_locked(store, alias->target, &version);
+    if (!td_table_version(alias->target))
+        return refuse_unversioned(store, alias, use, err);
+    if (use == TD_NAME_LEAVING)
+        return td_error_set(err, TD_CONFLICT,
+                            "the alias '%s' cannot name '%s': it is being deleted", alias->name,
+                            alias->target);
+    if (use != TD_NAME_CURRENT)
+        return td_error_set(err, TD_TENSOR_NOT_FOUND,
+                            "the alias '%s' cannot name '%s': there is no such version",
+                            alias->name, alias->target);
+    return persist ? check_persisted(alias, version, err) : TD_OK;
+}
+
+static td_status check_alias(const struct td_store *store, const struct td_alias *alias,
+                             bool persist, const struct td_alias_folder *folder,
+                             struct td_error *err)
+{
+    const struct td_version *version;
+    const bool known = td_alias_in(&store->aliases, alias->name, strlen(alias->name)) != NULL;
+    /* One that aliases.json has may be removed from it. */
+    if (!alias->target[0] && known)
+        return TD_OK;
+    if (td_store_use_locked(store, alias->name, &version) != TD_NAME_FREE)
+        return td_error_set(
+            err, TD_CONFLICT,
+            "'%s' is a tensor, so it cannot be an alias: choose another name, or delete the tensor "
+            "first, which also removes its file, if it has one",
+            alias->name);
+    return !alias->target[0] || is_in_folder(folder, alias->target)
+               ? TD_OK
+               : check_target(store, alias, persist, err);
+}
+
+/* ---- a table and its parts ------------------------------------------------------------------- */
+
+/* What a flip is about to make of the aliases. */
+struct plan {
+    const struct td_store *store;
+    const struct td_alias_table *edits;
+    const struct td_alias_folder *folder; /* whose versions come with it; NULL for none */
+    const struct td_access *access;       /* of the request; NULL: it may know all names */
+};
+
+/* The alias as it is going to be; NULL if it is going to have no target. */
+static const struct td_alias *planned(const struct plan *plan, const char *name)
+{
+    const struct td_alias *alias = td_alias_in(plan->edits, name, strlen(name));
+    if (!alias)
+        alias = td_alias_in(&plan->store->aliases, name, strlen(name));
+    return alias && alias->target[0] ? alias : NULL;
+}
+
+bool td_alias_version_comes_locked(const struct td_store *store,
+                                   const struct td_alias_folder *folder, const char *version)
+{
+    const struct td_version *unused;
+    return is_in_folder(folder, version) ||
+           td_store_use_locked(store, version, &unused) == TD_NAME_CURRENT;
+}
+
+bool td_alias_are_versions_of_one(const char *a, const char *b)
+{
+    const size_t length = strcspn(a, "@");
+    return length == strcspn(b, "@") && strncmp(a, b, length) == 0;
+}
+
+/* The alias of a table of integers, and the alias of a part, such as its scales: both name the same
+ * version, or sums of its rows would be those of one version with the scales of another. `set` is
+ * the one that the flip sets. The error does not say what the other one names, which a token may
+ * not know. */
+static td_status check_pair(const struct plan *plan, const struct td_alias *rows,
+                            const char *part_name, const struct td_alias *set, struct td_error *err)
+{
+    char name[TD_TENSOR_NAME], target[TD_TENSOR_NAME];
+    const struct td_alias *part =
+        td_table_part_name(rows->name, part_name, name) ? planned(plan, name) : NULL;
+    if (!part || !td_table_part_name(rows->target, part_name, target) ||
+        strcmp(part->target, target) == 0)
+        return TD_OK;
+    const bool exists = td_alias_version_comes_locked(plan->store, plan->folder, target);
+    if (!exists && !td_alias_are_versions_of_one(part->target, target))
+        return TD_OK; /* a tensor that was chosen for rows without a part */
+    if (!exists && set == rows)
+        return td_error_set(err, TD_CONFLICT,
+                            "the alias '%.128s' cannot name '%.128s', which has no %s, while there "
+                            "is the alias '%.128s': set that to null in the same flip",
+                            rows->name, rows->target, part_name, name);
+    if (!exists)
+        return td_error_set(err, TD_CONFLICT,
+                            "the alias '%.128s' cannot be set: the version that '%.128s' names has "
+                            "no %s",
+                            set->name, rows->name, part_name);
+    return td_error_set(
+        err, TD_CONFLICT,
+        "the alias '%.128s' cannot name '%.128s' while '%.128s' names another version: rows and "
+        "their scales change together; set both",
+        set->name, set->target, set == rows ? name : rows->name);
+}
+
+/* The alias of a table to which `part` belongs, and what it names: a token that is not for both is
+ * refused whether they are there or not. */
+static td_status check_rows_known(const struct plan *plan, const char *table,
+                                  const struct td_alias *rows, const struct td_alias *part,
+                                  struct td_error *err)
+{
+    if (!may_know(plan->access, table))
+        return td_access_forbid(plan->access, err,
+                                "the alias '%.128s' is a part of the table '%.128s', which the "
+                                "token is not for: rows and their scales change together",
+                                part->name, table);
+    return !rows || may_know(plan->access, rows->target)
+               ? TD_OK
+               : td_access_forbid(plan->access, err,
+                                  "the alias '%.128s' is a part of the table '%.128s', and the "
+                                  "token is not for the version that this one names: rows and "
+                                  "their scales change together",
+                                  part->name, table);
+}
+
+static td_status check_parts(const struct plan *plan, const struct td_alias *alias,
+                             struct td_error *err)
+{
+    td_status status = TD_OK;
+    for (int i = 0; i < TD_TABLE_PARTS && alias->target[0] && status == TD_OK; i++) {
+        const char *part = td_table_parts[i];
+        char table[TD_TENSOR_NAME];
+        const bool is_part = td_table_of_part(alias->name, part, table);
+        const struct td_alias *rows = is_part ? planned(plan, table) : NULL;
+        if (is_part)
+            status = check_rows_known(plan, table, rows, alias, err);
+        if (status == TD_OK)
+            status = check_pair(plan, alias, part, alias, err);
+        if (status == TD_OK && rows)
+            status = check_pair(plan, rows, part, alias, err);
+    }
+    return status;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------- */
+
+td_status td_alias_check_flip(struct td_store *store, const struct td_alias_flip *flip,
+                              const struct td_alias_table *edits,
+                              const struct td_alias_folder *folder, struct td_error *err)
+{
+    const struct plan plan = { store, edits, folder, flip->access };
+    td_status status = TD_OK;
+    pthread_rwlock_rdlock(&store->lock);
+    for (int i = 0; i < flip->n_wanted && status == TD_OK; i++)
+        status = check_wanted(store, &flip->wanted[i], err);
+    for (int i = 0; i < edits->count && status == TD_OK; i++) {
+        status = check_alias(store, &edits->aliases[i], flip->persist, folder, err);
+        if (status == TD_OK)
+            status = check_parts(&plan, &edits->aliases[i], err);
+        if (status != TD_OK)
+            status = td_error_at_attribute(err, status, "set");
+    }
+    pthread_rwlock_unlock(&store->lock);
+    return status;
+}
+
+td_status td_alias_check_condition(const struct td_store_write *write, const char *target,
+                                   struct td_error *err)
+{
+    const char *header = write->condition.if_match        ? "If-Match"
+                         : write->condition.if_none_match ? "If-None-Match"
+                                                          : NULL;
+    if (!header || may_know(write->access, target))
+        return TD_OK;
+    return td_access_forbid(write->access, err,
+                            "the token is not for the version that '%s' names, with whose ETag %s "
+                            "is compared; leave %s out",
+                            write->name, header, header);
+}

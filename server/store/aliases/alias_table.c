@@ -1,0 +1,196 @@
+#include "server/store/aliases/alias_table.h"
+
+#include "api/text/sorted_names.h"
+#include "server/store/state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *name_at(const void *table, int i)
+{
+    return ((const struct td_alias_table *)table)->aliases[i].name;
+}
+
+const struct td_alias *td_alias_in(const struct td_alias_table *table, const char *name,
+                                   size_t length)
+{
+    bool found;
+    const int place = td_sorted_find(table, table->count, name_at, name, length, &found);
+    return found ? &table->aliases[place] : NULL;
+}
+
+const struct td_alias *td_alias_find_locked(const struct td_store *store, const char *name,
+                                            size_t length)
+{
+    const struct td_alias *alias = td_alias_in(&store->aliases, name, length);
+    return alias && alias->target[0] ? alias : NULL;
+}
+
+bool td_alias_claims_locked(const struct td_store *store, const char *name)
+{
+    const size_t length = strlen(name);
+    const struct td_alias *claimed =
+        store->claims ? td_alias_in(store->claims, name, length) : NULL;
+    return (claimed && claimed->target[0]) || td_alias_find_locked(store, name, length);
+}
+
+/* Looks at each alias: versions are deleted rarely. `now` includes what is not stored. */
+static bool names(const struct td_alias_table *table, const char *version, bool now)
+{
+    for (int i = 0; i < table->count; i++)
+        if ((now && strcmp(table->aliases[i].target, version) == 0) ||
+            strcmp(table->aliases[i].stored, version) == 0)
+            return true;
+    return false;
+}
+
+bool td_alias_stores_locked(const struct td_store *store, const char *version)
+{
+    return names(&store->aliases, version, false);
+}
+
+bool td_alias_names_locked(const struct td_store *store, const char *version)
+{
+    return (store->claims && names(store->claims, version, true)) ||
+           names(&store->aliases, version, true);
+}
+
+bool td_alias_target(struct td_store *store, const char *name, size_t length,
+                     char target[TD_TENSOR_NAME])
+{
+    pthread_rwlock_rdlock(&store->lock);
+    const struct td_alias *alias = td_alias_find_locked(store, name, length);
+    if (alias)
+        snprintf(target, TD_TENSOR_NAME, "%s", alias->target);
+    pthread_rwlock_unlock(&store->lock);
+    return alias != NULL;
+}
+
+td_status td_alias_conflict(const char *name, struct td_error *err)
+{
+    return td_error_set(err, TD_CONFLICT,
+                        "'%s' is an alias, which has no data of its own; store a version, with its "
+                        "keys as {\"tensor\": [...], \"keys\": [...]}, and let the alias name it",
+                        name);
+}
+
+td_status td_alias_check_name(struct td_store *store, const char *name, struct td_error *err)
+{
+    pthread_rwlock_rdlock(&store->lock);
+    const bool claimed = td_alias_claims_locked(store, name);
+    pthread_rwlock_unlock(&store->lock);
+    return claimed ? td_alias_conflict(name, err) : TD_OK;
+}
+
+td_status td_alias_check_stored(struct td_store *store, const char *name, struct td_error *err)
+{
+    pthread_rwlock_rdlock(&store->lock);
+    const struct td_alias *alias = td_alias_in(&store->aliases, name, strlen(name));
+    const bool stored = alias && alias->stored[0];
+    pthread_rwlock_unlock(&store->lock);
+    return stored
+               ? td_error_set(err, TD_CONFLICT,
+                              "'%s' is an alias in %s, which a restart would serve instead of the "
+                              "tensor: remove it by POST /v1/aliases?persist=1 with {\"set\": "
+                              "{\"%s\": null}} first",
+                              name, TD_ALIASES_FILE, name)
+               : TD_OK;
+}
+
+static void append(struct td_alias_table *table, const struct td_alias *alias)
+{
+    if (alias->target[0] || alias->stored[0])
+        table->aliases[table->count++] = *alias;
+}
+
+enum aliases_file { KNOWN, REFUSED, CHANGED };
+
+/* aliases_file_mutex is held, and this process is not writing the file. */
+static enum aliases_file compare_id(const struct td_store *store)
+{
+    struct td_file_id id;
+    const td_file_state state = td_data_dir_stat(store->dir, TD_ALIASES_FILE, &id);
+    if (state == TD_FILE_GONE)
+        return KNOWN;
+    if (state == TD_FILE_UNKNOWN)
+        return REFUSED; /* such as a link that leads nowhere: to read it is no use */
+    return td_file_id_equal(&id, &store->aliases_file)      ? KNOWN
+           : td_file_id_equal(&id, &store->aliases_refused) ? REFUSED
+                                                            : CHANGED;
+}
+
+static enum aliases_file compare_file(struct td_store *store)
+{
+    pthread_mutex_lock(&store->aliases_file_mutex);
+    const enum aliases_file found =
+        store->dir && !store->writes_aliases_file ? compare_id(store) : KNOWN;
+    pthread_mutex_unlock(&store->aliases_file_mutex);
+    return found;
+}
+
+td_status td_alias_check_file(struct td_store *store, struct td_error *err)
+{
+    switch (compare_file(store)) {
+    case KNOWN:
+        return TD_OK;
+    case REFUSED:
+        return td_error_set(
+            err, TD_CONFLICT,
+            "%s in the data folder cannot be read, is damaged, or names a version that is not "
+            "there, as GET /v1/aliases tells: put a right file in its place%s",
+            TD_ALIASES_FILE,
+            atomic_load(&store->aliases_known)
+                ? ", or move it away, and send SIGHUP, which then writes the persisted aliases "
+                  "again"
+                : " and send SIGHUP. This server has not read the aliases: without the file they "
+                  "are lost, and so are the versions that only they keep from --keep-versions");
+    default:
+        return td_error_set(
+            err, TD_CONFLICT,
+            "%s in the data folder is not as this server read or wrote it last: send "
+            "SIGHUP, so that it is read first",
+            TD_ALIASES_FILE);
+    }
+}
+
+td_status td_alias_merge(const struct td_alias_table *table, const struct td_alias_table *edits,
+                         struct td_alias_table *out, struct td_error *err)
+{
+    const size_t most = (size_t)table->count + (size_t)edits->count;
+    int i = 0, j = 0;
+    *out = (struct td_alias_table){ .aliases = calloc(most + 1, sizeof *out->aliases) };
+    if (!out->aliases)
+        return td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory for %zu aliases", most);
+    while (i < table->count || j < edits->count) {
+        const int order = i == table->count ? 1
+                          : j == edits->count
+                              ? -1
+                              : strcmp(table->aliases[i].name, edits->aliases[j].name);
+        append(out, order < 0 ? &table->aliases[i] : &edits->aliases[j]);
+        i += order <= 0;
+        j += order >= 0;
+    }
+    if (out->count <= TD_STORE_TENSORS)
+        return TD_OK;
+    const uint64_t needed = (uint64_t)out->count;
+    free(out->aliases);
+    *out = (struct td_alias_table){ 0 };
+    return td_error_resource(err, "aliases", needed, TD_STORE_TENSORS, "the store with these");
+}
+
+td_status td_store_check_aliases(const struct td_store *store, struct td_error *err)
+{
+    return !atomic_load(&store->aliases_unread) || atomic_load(&store->aliases_known)
+               ? TD_OK
+               : td_error_set(err, TD_DEVICE_UNAVAILABLE,
+                              TD_ALIASES_FILE
+                              " in the data folder could not be read at the start. Aliases that "
+                              "requests set are missing, and those of folders of versions may "
+                              "differ. Repair the file, let uid %u read it, or restore it from a "
+                              "backup, and send SIGHUP; the log says what is wrong with it. "
+                              "Without the file, only the aliases that the folders set are left, "
+                              "and --keep-versions removes the versions that the others named",
+                              (unsigned)geteuid());
+}

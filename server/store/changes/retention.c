@@ -1,0 +1,213 @@
+#include "server/store/changes/retention.h"
+
+#include "server/store/changes/writers.h"
+#include "server/store/entries.h"
+#include "server/store/scan/verify.h"
+#include "server/store/state.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Whether it may be removed; its files are looked at again when it is. */
+static bool is_ours(const struct td_store *store, const struct td_version *version)
+{
+    char own[TD_FILE_NAME];
+    snprintf(own, sizeof own, "%s.tensord", version->name);
+    return !version->file[0] ||
+           (strcmp(version->file, own) == 0 &&
+            (store->inspector || (!store->read_only && td_data_dir_is_locked(store->dir))));
+}
+
+static bool has_entered(const struct td_writer *writer, const char *name)
+{
+    for (int i = 0; writer && i < writer->n_names; i++)
+        if (strcmp(writer->names[i], name) == 0)
+            return true;
+    return false;
+}
+
+static void remove_version(struct td_store *store, const struct td_version *version,
+                           const struct td_writer *caller)
+{
+    const char *name = version->name;
+    const bool is_callers = has_entered(caller, name);
+    struct td_writer writer = { .names = &name, .n_names = 1 };
+    struct td_error err;
+    bool had_file;
+    if (!is_callers && !td_writer_try(store, &writer))
+        return; /* the version is being deleted, or gets keys; the next change looks at it again */
+    struct td_version *current = td_store_current(store, version->name, strlen(version->name));
+    const td_status status =
+        current == version ? td_version_delete(store, version->name, version, true, &had_file, &err)
+                           : TD_TENSOR_NOT_FOUND;
+    td_buffer_unref(current ? &current->base : NULL);
+    if (!is_callers)
+        td_writer_leave(store, &writer);
+    if (status == TD_OK)
+        td_log(store->log, TD_LOG_INFO, "version_removed", TD_TEXT("tensor", version->name));
+    else if (current == version && status != TD_CONFLICT && status != TD_FORBIDDEN)
+        td_log(store->log, TD_LOG_WARN, "version_not_removed", TD_TEXT("tensor", version->name),
+               TD_TEXT("reason", err.message));
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    const struct td_version *one = *(struct td_version *const *)a,
+                            *other = *(struct td_version *const *)b;
+    return td_table_version_order(td_table_version(other->name), td_table_version(one->name));
+}
+
+/* The versions of a table that have been kept, newest first. */
+struct kept {
+    int64_t all, in_files;
+};
+
+/* Counts a version if it is kept. One in a file gives way only to others in files: those in memory
+ * are gone after a restart. */
+static bool keep(const struct td_store *store, struct kept *kept, bool in_file)
+{
+    if ((in_file ? kept->in_files : kept->all) >= store->keep_versions)
+        return false;
+    kept->all++;
+    kept->in_files += in_file;
+    return true;
+}
+
+static bool is_named(struct td_store *store, const char *version)
+{
+    pthread_rwlock_rdlock(&store->lock);
+    const bool named = td_alias_names_locked(store, version);
+    pthread_rwlock_unlock(&store->lock);
+    return named;
+}
+
+/* Which versions are looked at: those whose names begin with the prefix. */
+struct scope {
+    const char *prefix;
+    const struct td_writer *caller;
+    uint64_t last; /* later numbers are of files that a scan has just found: they stay */
+};
+
+static void remove_surplus(struct td_store *store, const struct td_version *version,
+                           const struct scope *scope)
+{
+    if (store->inspector)
+        store->inspector->skipped(store->inspector->context, version->file, version->name,
+                                  "the start removes its file, because --keep-versions keeps "
+                                  "newer ones and no alias names it");
+    else if (version->number > scope->last)
+        td_log(store->log, TD_LOG_WARN, "version_not_removed", TD_TEXT("tensor", version->name),
+               TD_TEXT("reason", "it was put in the folder; let an alias name it, because "
+                                 "--keep-versions removes it with the next change or SIGHUP"));
+    else
+        remove_version(store, version, scope->caller);
+}
+
+/* `versions` are those of one table. */
+static void retain_newest(struct td_store *store, struct td_version **versions, int count,
+                          const struct scope *scope)
+{
+    struct kept kept = { 0 };
+    qsort(versions, (size_t)count, sizeof *versions, newest_first);
+    for (int i = 0; i < count; i++)
+        if (td_version_check(versions[i], TD_IGNORED) == TD_OK &&
+            !keep(store, &kept, versions[i]->file[0]) && is_ours(store, versions[i]) &&
+            !is_named(store, versions[i]->name))
+            remove_surplus(store, versions[i], scope);
+}
+
+/* How many of the versions, sorted by name, are of the table of the first one; 1 if it has no
+ * VERSION. */
+static int count_versions(struct td_version *const *versions, int count)
+{
+    const char *name = versions[0]->name;
+    const size_t prefix = td_table_base(name) + 1; /* with its '@' */
+    int n = 1;
+    while (td_table_version(name) && n < count && strncmp(versions[n]->name, name, prefix) == 0)
+        n++;
+    return n;
+}
+
+/* True if versions are removed now: aliases that are not known may name any. */
+static bool removes_versions(struct td_store *store)
+{
+    return store->keep_versions > 0 && !td_store_must_stop(store) &&
+           td_store_check_aliases(store, TD_IGNORED) == TD_OK &&
+           td_alias_check_file(store, TD_IGNORED) == TD_OK;
+}
+
+static void retain(struct td_store *store, const struct scope *scope)
+{
+    int count;
+    if (!removes_versions(store))
+        return;
+    struct td_version **versions = td_store_all_current(
+        store, &(struct td_name_range){ .prefix = scope->prefix, .after = "" }, &count);
+    if (!versions)
+        return; /* without memory: the next time */
+    for (int i = 0, n; i < count; i += n) {
+        n = count_versions(versions + i, count - i);
+        if (n > store->keep_versions)
+            retain_newest(store, versions + i, n, scope);
+    }
+    for (int i = 0; i < count; i++)
+        td_buffer_unref(&versions[i]->base);
+    free(versions);
+}
+
+/* The prefix of all versions of the table of which this is one. */
+static void set_prefix(const char *version, char prefix[TD_TENSOR_NAME])
+{
+    snprintf(prefix, TD_TENSOR_NAME, "%.*s@", (int)td_table_base(version), version);
+}
+
+void td_store_retain(struct td_store *store, uint64_t last)
+{
+    retain(store, &(struct scope){ .prefix = "", .last = last });
+}
+
+void td_store_retain_beside(struct td_store *store, const char *name,
+                            const struct td_writer *caller)
+{
+    char prefix[TD_TENSOR_NAME];
+    if (!td_table_version(name))
+        return;
+    set_prefix(name, prefix);
+    retain(store, &(struct scope){ .prefix = prefix, .caller = caller, .last = UINT64_MAX });
+}
+
+td_status td_store_check_retained(struct td_store *store, const char *name, bool in_file,
+                                  struct td_error *err)
+{
+    char prefix[TD_TENSOR_NAME];
+    struct kept kept = { 0 };
+    int count;
+    if (!td_table_version(name) || !removes_versions(store) || is_named(store, name))
+        return TD_OK;
+    set_prefix(name, prefix);
+    struct td_version **versions = td_store_all_current(
+        store, &(struct td_name_range){ .prefix = prefix, .after = "" }, &count);
+    if (!versions)
+        return TD_OK;
+    qsort(versions, (size_t)count, sizeof *versions, newest_first);
+    for (int i = 0; i < count; i++)
+        if (td_table_version_order(td_table_version(versions[i]->name), td_table_version(name)) >
+                0 &&
+            td_version_check(versions[i], TD_IGNORED) == TD_OK)
+            keep(store, &kept, versions[i]->file[0]);
+    const td_status status =
+        keep(store, &kept, in_file)
+            ? TD_OK
+            : td_error_set(err, TD_CONFLICT,
+                           "'%s' would be removed at once, because --keep-versions keeps %" PRId64
+                           " versions and these are newer; store it as a version after '%s', in "
+                           "which numbers are compared by value, or start the daemon with a larger "
+                           "--keep-versions",
+                           name, store->keep_versions, versions[0]->name);
+    for (int i = 0; i < count; i++)
+        td_buffer_unref(&versions[i]->base);
+    free(versions);
+    return status;
+}

@@ -1,0 +1,143 @@
+/* The quota of the data folder: the sizes of its .tensord files.
+ *
+ * The sum is taken from the folder at each write, so it is right whatever was deleted, replaced or
+ * added by hand, and costs nothing without a quota. (A file costs about 1 us; a write waits for the
+ * disk twice.) Files being written count with their old or their new size, whichever is larger,
+ * since their writers may fail. */
+#include "server/store/files/data_dir_internal.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int is_own(const struct dirent *item)
+{
+    return item->d_name[0] != '.' && td_data_file_is(item->d_name, TD_OWN_SUFFIX);
+}
+
+static uint64_t add(uint64_t a, uint64_t b)
+{
+    return a < UINT64_MAX - b ? a + b : UINT64_MAX;
+}
+
+/* The size of a file, 0 if it is gone or none. 0, or errno. */
+static int size_of(const struct td_data_dir *dir, const char *file, uint64_t *bytes)
+{
+    struct stat info;
+    *bytes = 0;
+    if (fstatat(dir->folder.fd, file, &info, AT_SYMLINK_NOFOLLOW) != 0)
+        return errno == ENOENT ? 0 : errno;
+    if (S_ISREG(info.st_mode))
+        *bytes = (uint64_t)info.st_size;
+    return 0;
+}
+
+static bool is_reserved(const struct td_data_dir *dir, const char *file)
+{
+    const struct td_reserved_file *reserved = dir->reserved;
+    while (reserved && strcmp(reserved->file, file) != 0)
+        reserved = reserved->next;
+    return reserved != NULL;
+}
+
+/* The sum of all other files, and the size of `file`. 0, or errno. */
+static int sum_files(const struct td_data_dir *dir, const char *file, uint64_t *others,
+                     uint64_t *replaced)
+{
+    struct dirent **items = NULL;
+    int reason = 0;
+    *others = *replaced = 0;
+    const int n = scandirat(dir->folder.fd, ".", &items, is_own, NULL);
+    if (n < 0)
+        return errno;
+    for (int i = 0; i < n; i++) {
+        const char *name = items[i]->d_name;
+        uint64_t bytes = 0;
+        if (reason == 0 && strcmp(name, file) == 0)
+            reason = size_of(dir, name, replaced);
+        else if (reason == 0 && !is_reserved(dir, name))
+            reason = size_of(dir, name, &bytes);
+        *others = add(*others, bytes);
+        free(items[i]);
+    }
+    free(items);
+    for (const struct td_reserved_file *one = dir->reserved; one && reason == 0; one = one->next) {
+        uint64_t bytes;
+        if (strcmp(one->file, file) == 0)
+            continue;
+        reason = size_of(dir, one->file, &bytes);
+        *others = add(*others, bytes > one->bytes ? bytes : one->bytes);
+    }
+    return reason;
+}
+
+uint64_t td_data_dir_counted_bytes(struct td_data_dir *dir)
+{
+    uint64_t bytes, replaced;
+    if (dir->quota == 0)
+        return 0;
+    pthread_mutex_lock(&dir->quota_mutex);
+    const int reason = sum_files(dir, "", &bytes, &replaced);
+    pthread_mutex_unlock(&dir->quota_mutex);
+    return reason == 0 ? bytes : 0;
+}
+
+/* With quota_mutex held. */
+static td_status check_quota(struct td_data_dir *dir, const char *file, uint64_t bytes,
+                             struct td_error *err)
+{
+    uint64_t others, replaced;
+    const int reason = sum_files(dir, file, &others, &replaced);
+    if (reason != 0)
+        return td_data_disk_error(dir, file, reason, bytes, err);
+    const uint64_t needed = add(others, bytes);
+    /* A folder above the quota, which was lowered, may still shrink. */
+    if (needed <= dir->quota || bytes <= replaced)
+        return TD_OK;
+    char what[TD_FILE_NAME + 32];
+    snprintf(what, sizeof what, "the data folder with %s", file);
+    td_error_resource(err, "disk_bytes", needed, dir->quota, what);
+    td_error_hint(err, "the option --disk-quota of the server sets it");
+    return TD_RESOURCE_LIMIT;
+}
+
+td_status td_data_check_quota(struct td_data_dir *dir, const char *file, uint64_t bytes,
+                              struct td_error *err)
+{
+    if (dir->quota == 0)
+        return TD_OK;
+    pthread_mutex_lock(&dir->quota_mutex);
+    const td_status status = check_quota(dir, file, bytes, err);
+    pthread_mutex_unlock(&dir->quota_mutex);
+    return status;
+}
+
+td_status td_data_reserve(struct td_data_dir *dir, struct td_reserved_file *reserved,
+                          struct td_error *err)
+{
+    if (dir->quota == 0)
+        return TD_OK;
+    pthread_mutex_lock(&dir->quota_mutex);
+    const td_status status = check_quota(dir, reserved->file, reserved->bytes, err);
+    if (status == TD_OK) {
+        reserved->next = dir->reserved;
+        dir->reserved = reserved;
+    }
+    pthread_mutex_unlock(&dir->quota_mutex);
+    return status;
+}
+
+void td_data_unreserve(struct td_data_dir *dir, struct td_reserved_file *reserved)
+{
+    if (dir->quota == 0)
+        return;
+    pthread_mutex_lock(&dir->quota_mutex);
+    struct td_reserved_file **link = &dir->reserved;
+    while (*link != reserved)
+        link = &(*link)->next;
+    *link = reserved->next;
+    pthread_mutex_unlock(&dir->quota_mutex);
+}

@@ -1,0 +1,540 @@
+#include "api/files/foreign.h"
+#include "api/files/npy.h"
+#include "api/files/safetensors.h"
+#include "api/text/sorted_names.h"
+#include "server/config/read_error.h"
+#include "server/memory/fault_guard.h"
+#include "server/store/files/checksums.h"
+#include "server/store/files/data_dir_internal.h"
+#include "server/store/keys.h"
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void unmap(struct td_buffer *base)
+{
+    struct td_mapping *mapping = (struct td_mapping *)(void *)base;
+    td_guard_remove(mapping->range);
+    munmap(base->data, base->size);
+    free(mapping);
+}
+
+static td_status refuse(struct td_error *err, const char *why)
+{
+    return td_error_set(err, TD_MALFORMED_REQUEST, "%s", why);
+}
+
+/* The error for errno `reason` of reading. */
+static td_status unreadable(struct td_error *err, int reason)
+{
+    const td_status status = reason == ENOMEM ? TD_MEMORY_EXHAUSTED : TD_DEVICE_UNAVAILABLE;
+    char text[TD_READ_ERROR];
+    td_error_set(err, status, "%s", td_read_error(NULL, reason, text));
+    return status;
+}
+
+struct td_mapping *td_mapping_new(int fd, struct td_file_id *id, struct td_error *err)
+{
+    struct stat info;
+    if (fstat(fd, &info) != 0) {
+        unreadable(err, errno);
+        return NULL;
+    }
+    if (!S_ISREG(info.st_mode) || info.st_size == 0) {
+        refuse(err, "it is empty or not a regular file");
+        return NULL;
+    }
+    const size_t size = (size_t)info.st_size;
+    struct td_mapping *mapping = malloc(sizeof *mapping);
+    void *data = mapping ? mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0) : MAP_FAILED;
+    if (data == MAP_FAILED) {
+        unreadable(err, mapping ? errno : ENOMEM);
+        free(mapping);
+        return NULL;
+    }
+    mapping->range = td_guard_add(data, size);
+    if (mapping->range < 0) {
+        td_error_set(err, TD_DEVICE_UNAVAILABLE, "too many files are mapped");
+        free(mapping);
+        munmap(data, size);
+        return NULL;
+    }
+    td_buffer_init(&mapping->base, data, size, unmap);
+    td_guard_watch_end(mapping->range);
+    *id = td_data_id_of(&info);
+    id->ends = td_digest_ends(data, size);
+    return mapping;
+}
+
+/* Room for n tensors in the arena, readable or not. */
+static td_status make_room(struct td_data_content *out, int n, struct td_arena *arena,
+                           struct td_error *err)
+{
+    out->tensors = td_arena_alloc(arena, (size_t)n, sizeof *out->tensors, err);
+    out->unreadable =
+        out->tensors ? td_arena_alloc(arena, (size_t)n, sizeof *out->unreadable, err) : NULL;
+    return out->unreadable ? TD_OK : err->status;
+}
+
+static td_status read_npy(struct td_mapping *mapping, const char *stem, struct td_arena *arena,
+                          struct td_data_content *out, struct td_error *err)
+{
+    struct td_tensor tensor;
+    bool mapped; /* otherwise converted, in the arena */
+    td_status status =
+        td_npy_read(mapping->base.data, mapping->base.size, arena, &tensor, &mapped, err);
+    if (status == TD_OK)
+        status = make_room(out, 1, arena, err);
+    if (status != TD_OK)
+        return status;
+    tensor.owner = mapped ? &mapping->base : NULL;
+    out->tensors[out->count++] = (struct td_data_tensor){ .name = stem,
+                                                          .tensor = tensor,
+                                                          .range = mapped ? mapping->range : -1 };
+    return TD_OK;
+}
+
+static const char *metadata(const struct td_safetensors *file, const char *key)
+{
+    for (int i = 0; i < file->n_metadata; i++)
+        if (strcmp(file->metadata[i].key, key) == 0)
+            return file->metadata[i].value;
+    return "";
+}
+
+static const struct td_tensor *entry(const struct td_safetensors *file, const char *name,
+                                     td_dtype dtype)
+{
+    for (int i = 0; i < file->n_entries; i++)
+        if (strcmp(file->entries[i].name, name) == 0 && file->entries[i].tensor.dtype == dtype)
+            return &file->entries[i].tensor;
+    return NULL;
+}
+
+/* "[2,3]" */
+static bool parse_shape(const char *text, struct td_shape *shape)
+{
+    shape->rank = 0;
+    if (*text++ != '[')
+        return false;
+    while (*text != ']') {
+        char *end;
+        if (shape->rank == TD_MAX_RANK || *text < '0' || *text > '9')
+            return false;
+        errno = 0;
+        shape->dim[shape->rank++] = strtoll(text, &end, 10);
+        if (errno != 0 || (*end != ',' && *end != ']'))
+            return false;
+        text = *end == ',' ? end + 1 : end;
+    }
+    return text[1] == '\0';
+}
+
+/* A copy of the offsets of mapped strings, and the mapping of their bytes. */
+struct strings {
+    struct td_buffer base; /* first: release casts back */
+    struct td_buffer *mapping;
+    uint64_t offsets[];
+};
+
+static void free_strings(struct td_buffer *base)
+{
+    struct strings *strings = (struct strings *)(void *)base;
+    td_buffer_unref(strings->mapping);
+    free(strings);
+}
+
+/* Held by the arena; NULL without memory. */
+static struct strings *copy_offsets(struct td_mapping *mapping, const struct td_tensor *offsets,
+                                    struct td_arena *arena, struct td_error *err)
+{
+    struct strings *strings = malloc(sizeof *strings + offsets->bytes);
+    if (!strings) {
+        td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory for the offsets of strings");
+        return NULL;
+    }
+    td_buffer_init(&strings->base, mapping->base.data, mapping->base.size, free_strings);
+    strings->mapping = td_buffer_ref(&mapping->base);
+    memcpy(strings->offsets, offsets->data, offsets->bytes);
+    return td_arena_keep(arena, &strings->base, err) ? strings : NULL;
+}
+
+/* Offsets must increase from 0 to the number of bytes, or reading would leave the mapping. They
+ * are copied before they are checked: a truncation of the file would turn them into zeros. */
+static td_status join_strings(struct td_mapping *mapping, const struct td_tensor *offsets,
+                              const struct td_tensor *bytes, struct td_arena *arena,
+                              struct td_tensor *tensor, struct td_error *err)
+{
+    if (!offsets || !bytes || offsets->numel - 1 != tensor->numel)
+        return refuse(err, "it lacks the offsets and bytes of its strings");
+    struct strings *strings = copy_offsets(mapping, offsets, arena, err);
+    if (!strings)
+        return TD_MEMORY_EXHAUSTED;
+    uint64_t *offset = strings->offsets;
+    bool valid = offset[0] == 0 && offset[tensor->numel] == bytes->bytes;
+    for (int64_t i = 0; i < tensor->numel; i++)
+        valid &= offset[i] <= offset[i + 1];
+    if (!valid)
+        return refuse(err,
+                      "the offsets of its strings do not increase from 0 to the number of bytes");
+    tensor->offsets = offset;
+    tensor->data = bytes->data;
+    tensor->bytes = bytes->bytes;
+    tensor->owner = &strings->base;
+    return TD_OK;
+}
+
+/* Keys of a table: the vector `numbers`, or strings with these offsets and bytes. */
+static td_status read_keys(struct td_mapping *mapping, const struct td_tensor *numbers,
+                           const struct td_tensor *offsets, const struct td_tensor *bytes,
+                           struct td_arena *arena, struct td_data_tensor *out, struct td_error *err)
+{
+    out->keys_range = mapping->range;
+    if (numbers) {
+        out->keys = *numbers;
+        out->keys.owner = &mapping->base;
+        return TD_OK;
+    }
+    if (!offsets || offsets->numel == 0)
+        return refuse(err, "it lacks the offsets of its keys");
+    const struct td_shape vector = { .rank = 1, .dim = { offsets->numel - 1 } };
+    const td_status status = td_tensor_describe(&out->keys, "keys", TD_DTYPE_STRING, &vector, err);
+    return status != TD_OK ? status : join_strings(mapping, offsets, bytes, arena, &out->keys, err);
+}
+
+/* The entries of a file, sorted by name. */
+struct sorted_entries {
+    const struct td_safetensors_entry **entries;
+    int count;
+};
+
+static int compare_entries(const void *a, const void *b)
+{
+    return strcmp((*(const struct td_safetensors_entry *const *)a)->name,
+                  (*(const struct td_safetensors_entry *const *)b)->name);
+}
+
+static td_status sort_entries(const struct td_safetensors *file, struct td_arena *arena,
+                              struct sorted_entries *out, struct td_error *err)
+{
+    out->count = file->n_entries;
+    out->entries = td_arena_alloc(arena, (size_t)out->count + 1, sizeof *out->entries, err);
+    if (!out->entries)
+        return err->status;
+    for (int i = 0; i < out->count; i++)
+        out->entries[i] = &file->entries[i];
+    qsort(out->entries, (size_t)out->count, sizeof *out->entries, compare_entries);
+    return TD_OK;
+}
+
+static const char *entry_name(const void *sorted, int i)
+{
+    return ((const struct sorted_entries *)sorted)->entries[i]->name;
+}
+
+/* The entry whose name is these texts, one after the other; NULL if there is none, or the name
+ * would be longer than that of any table. */
+static const struct td_safetensors_entry *find_entry(const struct sorted_entries *sorted,
+                                                     const char *table, size_t length,
+                                                     const char *suffix)
+{
+    char name[2 * TD_TENSOR_NAME];
+    bool found;
+    if (length >= TD_TENSOR_NAME)
+        return NULL;
+    snprintf(name, sizeof name, "%.*s%s", (int)length, table, suffix);
+    const int place = td_sorted_find(sorted, sorted->count, entry_name, name, strlen(name), &found);
+    return found ? sorted->entries[place] : NULL;
+}
+
+/* Whether the entry is not a table but the keys of one: "w.keys", "w.keys.offsets" or
+ * "w.keys.bytes" beside "w". */
+static bool has_keys_of_table(const struct sorted_entries *sorted, const char *name)
+{
+    static const char *const suffixes[] = { ".keys", ".keys.offsets", ".keys.bytes" };
+    const size_t length = strlen(name);
+    for (int i = 0; i < 3; i++) {
+        const size_t cut = strlen(suffixes[i]);
+        if (length > cut && strcmp(name + length - cut, suffixes[i]) == 0 &&
+            find_entry(sorted, name, length - cut, ""))
+            return true;
+    }
+    return false;
+}
+
+static td_status read_plain_keys(struct td_mapping *mapping, const struct sorted_entries *sorted,
+                                 const char *table, struct td_arena *arena,
+                                 struct td_data_tensor *out, struct td_error *err)
+{
+    const size_t length = strlen(table);
+    const struct td_safetensors_entry *numbers = find_entry(sorted, table, length, ".keys"),
+                                      *offsets = find_entry(sorted, table, length, ".keys.offsets"),
+                                      *bytes = find_entry(sorted, table, length, ".keys.bytes");
+    const struct td_safetensors_entry *const entries[] = { numbers, offsets, bytes };
+    for (int i = 0; i < 3; i++)
+        if (entries[i] && entries[i]->unreadable)
+            return refuse(err, entries[i]->unreadable);
+    if (numbers)
+        return read_keys(mapping, &numbers->tensor, NULL, NULL, arena, out, err);
+    if (!offsets && !bytes)
+        return TD_OK;
+    if (!offsets || !bytes || offsets->tensor.dtype != TD_DTYPE_INT64 ||
+        bytes->tensor.dtype != TD_DTYPE_UINT8)
+        return refuse(err, "keys are not offsets of int64 and bytes of uint8");
+    /* As unsigned numbers: a negative one is too large. */
+    return read_keys(mapping, NULL, &offsets->tensor, &bytes->tensor, arena, out, err);
+}
+
+/* Adds the table of an entry, with its keys. Unusable keys are the reason not to serve the
+ * table. */
+static td_status read_table(struct td_mapping *mapping, const struct sorted_entries *sorted,
+                            const struct td_safetensors_entry *entry, const char *name,
+                            struct td_arena *arena, struct td_data_content *out,
+                            struct td_error *err)
+{
+    if (entry->unreadable) {
+        out->unreadable[out->n_unreadable++] =
+            (struct td_data_unreadable){ .name = name, .why = entry->unreadable };
+        return TD_OK;
+    }
+    struct td_data_tensor *found = &out->tensors[out->count++];
+    *found =
+        (struct td_data_tensor){ .name = name, .tensor = entry->tensor, .range = mapping->range };
+    found->tensor.owner = &mapping->base;
+    const td_status status = read_plain_keys(mapping, sorted, entry->name, arena, found, err);
+    if (status != TD_MALFORMED_REQUEST)
+        return status;
+    found->keys_refused = td_arena_text(arena, err->message, strlen(err->message), err);
+    return found->keys_refused ? TD_OK : TD_MEMORY_EXHAUSTED;
+}
+
+static td_status read_safetensors(struct td_mapping *mapping, const char *stem,
+                                  struct td_arena *arena, struct td_data_content *out,
+                                  struct td_error *err)
+{
+    struct td_safetensors file;
+    td_status status =
+        td_safetensors_open_partly(mapping->base.data, mapping->base.size, arena, &file, err);
+    struct sorted_entries sorted;
+    if (status == TD_OK)
+        status = sort_entries(&file, arena, &sorted, err);
+    if (status == TD_OK)
+        status = make_room(out, file.n_entries, arena, err);
+    for (int i = 0; i < file.n_entries && status == TD_OK; i++) {
+        char name[TD_TABLE_NAME_IN_FILE];
+        if (has_keys_of_table(&sorted, file.entries[i].name))
+            continue;
+        td_table_name_in_file(stem, file.entries[i].name, name);
+        const char *copy = td_arena_text(arena, name, strlen(name), err);
+        status = copy ? read_table(mapping, &sorted, &file.entries[i], copy, arena, out, err)
+                      : err->status;
+    }
+    return status;
+}
+
+/* Whether the file is as older servers wrote it: a flipped bit that hides the digests of a newer
+ * one leaves entries or metadata that are not known. */
+static bool has_only_known(const struct td_safetensors *file, bool strings)
+{
+    static const char *const keys[] = { "tensord", "dtype", "shape", "version" };
+    for (int i = 0; i < file->n_metadata; i++) {
+        bool known = false;
+        for (size_t j = 0; j < sizeof keys / sizeof *keys; j++)
+            known |= strcmp(file->metadata[i].key, keys[j]) == 0;
+        if (!known)
+            return false;
+    }
+    return file->n_entries == (strings ? 2 : 1);
+}
+
+/* Finds the digests; none in a file of an older server. */
+static td_status find_digests(const struct td_mapping *mapping, const struct td_safetensors *file,
+                              bool strings, struct td_checksums *out, struct td_error *err)
+{
+    const struct td_tensor *digests = entry(file, "checksums", TD_DTYPE_UINT8);
+    *out = (struct td_checksums){ 0 };
+    if (!digests && has_only_known(file, strings))
+        return TD_OK;
+    if (!digests || strcmp(metadata(file, "checksum"), TD_CHECKSUM_NAME) != 0)
+        return refuse(err, "its checksums are missing or of an unknown kind");
+    const uint64_t bytes = (uint64_t)((const char *)digests->data - file->data);
+    if (digests->bytes != td_checksum_digests(bytes) * TD_DIGEST_BYTES ||
+        file->data + bytes + digests->bytes !=
+            (const char *)mapping->base.data + mapping->base.size)
+        return refuse(err, "its checksums do not follow its data, or are not one per block");
+    *out = (struct td_checksums){ .digests = digests->data,
+                                  .data = file->data,
+                                  .bytes = bytes,
+                                  .offset =
+                                      (uint64_t)(file->data - (const char *)mapping->base.data) };
+    return TD_OK;
+}
+
+static td_status read_own_keys(struct td_mapping *mapping, const struct td_safetensors *file,
+                               struct td_arena *arena, struct td_data_tensor *out,
+                               struct td_error *err)
+{
+    const struct td_tensor *numbers = entry(file, "keys", TD_DTYPE_INT64),
+                           *offsets = entry(file, "keys.offsets", TD_DTYPE_UINT64),
+                           *index = entry(file, "keys.index", TD_DTYPE_UINT8);
+    if (!numbers)
+        numbers = entry(file, "keys", TD_DTYPE_UINT64);
+    if (!index)
+        return numbers || offsets ? refuse(err, "it lacks the index of its keys") : TD_OK;
+    out->index = index->data;
+    out->index_bytes = index->bytes;
+    return read_keys(mapping, numbers, offsets, entry(file, "keys.bytes", TD_DTYPE_UINT8), arena,
+                     out, err);
+}
+
+static td_status read_own(struct td_mapping *mapping, const char *stem, struct td_arena *arena,
+                          struct td_data_content *out, struct td_error *err)
+{
+    struct td_safetensors file;
+    struct td_shape shape;
+    struct td_tensor tensor;
+    td_dtype dtype;
+    td_status status =
+        td_safetensors_open(mapping->base.data, mapping->base.size, arena, &file, err);
+    if (status == TD_OK)
+        status = make_room(out, 1, arena, err);
+    if (status != TD_OK)
+        return status;
+    const char *name = metadata(&file, "dtype");
+    if (strcmp(metadata(&file, "tensord"), "1") != 0 ||
+        !td_dtype_from_name(name, strlen(name), &dtype) ||
+        !parse_shape(metadata(&file, "shape"), &shape))
+        return refuse(err, "its __metadata__ is not that of a .tensord file");
+    struct td_checksums checksums = { 0 };
+    status = td_tensor_describe(&tensor, "tensor", dtype, &shape, err);
+    if (status != TD_OK)
+        return status;
+    if (dtype == TD_DTYPE_STRING) {
+        status = join_strings(mapping, entry(&file, "offsets", TD_DTYPE_UINT64),
+                              entry(&file, "bytes", TD_DTYPE_UINT8), arena, &tensor, err);
+    } else {
+        const td_dtype stored = dtype == TD_DTYPE_COMPLEX128 ? TD_DTYPE_FLOAT64 : dtype;
+        const struct td_tensor *found = entry(&file, "tensor", stored);
+        if (!found || found->bytes != tensor.bytes)
+            return refuse(err, "it lacks the tensor that its __metadata__ describes");
+        tensor.data = found->data;
+        tensor.owner = &mapping->base;
+    }
+    if (status == TD_OK)
+        status = find_digests(mapping, &file, dtype == TD_DTYPE_STRING, &checksums, err);
+    struct td_data_tensor *found = &out->tensors[out->count++];
+    *found = (struct td_data_tensor){ .name = stem,
+                                      .tensor = tensor,
+                                      .range = mapping->range,
+                                      .version = strtoull(metadata(&file, "version"), NULL, 10),
+                                      .checksums = checksums };
+    return status == TD_OK ? read_own_keys(mapping, &file, arena, found, err) : status;
+}
+
+td_status td_mapping_read(struct td_mapping *mapping, const char *file, struct td_arena *arena,
+                          struct td_data_content *out, struct td_error *err)
+{
+    const char *stem = td_arena_text(arena, file, (size_t)(strrchr(file, '.') - file), err);
+    if (!td_arena_keep(arena, &mapping->base, err) || !stem)
+        return err->status;
+    const td_status status =
+        td_data_file_is(file, TD_OWN_SUFFIX)   ? read_own(mapping, stem, arena, out, err)
+        : td_data_file_is(file, TD_NPY_SUFFIX) ? read_npy(mapping, stem, arena, out, err)
+                                               : read_safetensors(mapping, stem, arena, out, err);
+    return td_foreign_explain_file(status, mapping->base.data, mapping->base.size, err);
+}
+
+td_status td_data_join_keys(struct td_data_content *table, const struct td_data_content *keys,
+                            const char *keys_file, struct td_error *err)
+{
+    struct td_error why = { 0 };
+    struct td_data_tensor *found = &table->tensors[0];
+    const struct td_data_tensor *vector = &keys->tensors[0];
+    if (keys->count != 1)
+        return td_error_set(err, TD_MALFORMED_REQUEST, "%s: it has no keys", keys_file);
+    if (td_keys_check(&vector->tensor, found->name, &found->tensor.shape, &why) != TD_OK)
+        return td_error_set(err, TD_MALFORMED_REQUEST, "%s: %s", keys_file, why.message);
+    found->keys = vector->tensor;
+    found->keys_range = vector->range;
+    td_file_id_set_keys(&table->id, &keys->id);
+    return TD_OK;
+}
+
+/* Opens a file for reading; -1 with errno. O_NONBLOCK: opening a FIFO would block until it has a
+ * writer. */
+static int open_file(const struct td_data_dir *dir, const char *file)
+{
+    return openat(dir->folder.fd, file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+}
+
+/* 0, or errno if it cannot be opened for reading. */
+static int try_open(const struct td_data_dir *dir, const char *file)
+{
+    const int fd = open_file(dir, file);
+    if (fd < 0)
+        return errno;
+    close(fd);
+    return 0;
+}
+
+td_status td_data_dir_check_read(struct td_data_dir *dir, const char *file, struct td_error *err)
+{
+    char keys[TD_FILE_NAME], text[TD_READ_ERROR];
+    int reason = try_open(dir, file);
+    if (reason != 0)
+        return unreadable(err, reason);
+    reason = td_data_keys_file(file, keys) ? try_open(dir, keys) : 0;
+    if (reason != 0 && !td_data_dir_has_gone(dir, keys))
+        return td_error_set(err, TD_DEVICE_UNAVAILABLE, "%s: %s", keys,
+                            td_read_error(NULL, reason, text));
+    return TD_OK;
+}
+
+static td_status load_file(const struct td_data_dir *dir, const char *file, struct td_arena *arena,
+                           struct td_data_content *out, struct td_error *err)
+{
+    *out = (struct td_data_content){ 0 };
+    const int fd = open_file(dir, file);
+    if (fd < 0)
+        return unreadable(err, errno);
+    struct td_mapping *mapping = td_mapping_new(fd, &out->id, err);
+    close(fd);
+    return mapping ? td_mapping_read(mapping, file, arena, out, err) : err->status;
+}
+
+/* Adds the keys of a .npy file, if there is a file of them. */
+static td_status load_keys(struct td_data_dir *dir, const char *file, struct td_arena *arena,
+                           struct td_data_content *out, struct td_error *err)
+{
+    char keys_file[TD_FILE_NAME];
+    struct td_data_content keys;
+    struct td_error why = { 0 };
+    if (!td_data_keys_file(file, keys_file))
+        return TD_OK;
+    const td_status status = load_file(dir, keys_file, arena, &keys, &why);
+    if (status == TD_OK)
+        return td_data_join_keys(out, &keys, keys_file, err);
+    return td_data_dir_has_gone(dir, keys_file)
+               ? TD_OK
+               : td_error_set(err, status, "%s: %s", keys_file, why.message);
+}
+
+td_status td_data_dir_load(struct td_data_dir *dir, const char *file, struct td_arena *arena,
+                           struct td_data_content *out, struct td_error *err)
+{
+    td_status status = load_file(dir, file, arena, out, err);
+    if (status == TD_OK)
+        status = load_keys(dir, file, arena, out, err);
+    if (status != TD_RESOURCE_LIMIT)
+        return status;
+    /* A shape above the limits of the parsers: reading the file again does not help. */
+    err->status = TD_MALFORMED_REQUEST;
+    return TD_MALFORMED_REQUEST;
+}

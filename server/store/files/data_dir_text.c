@@ -1,0 +1,147 @@
+#include "server/config/read_error.h"
+#include "server/store/files/data_dir_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static td_status unreadable(const char *file, int reason, struct td_error *err)
+{
+    char text[TD_READ_ERROR];
+    return td_error_set(err, TD_DEVICE_UNAVAILABLE, "%s cannot be read: %s", file,
+                        td_read_error(NULL, reason, text));
+}
+
+/* Reads an open file of `size` bytes at first; 0 or errno. *bytes may be less if it shrinks. */
+static int read_all(int fd, char *text, size_t size, size_t *bytes)
+{
+    *bytes = 0;
+    while (*bytes < size) {
+        const ssize_t n = read(fd, text + *bytes, size - *bytes);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n < 0 ? errno : 0;
+        *bytes += (size_t)n;
+    }
+    return 0;
+}
+
+static td_status read_open(int fd, const char *file, size_t most, char **text, size_t *bytes,
+                           struct td_file_id *id, struct td_error *err)
+{
+    struct stat info;
+    if (fstat(fd, &info) != 0)
+        return unreadable(file, errno, err);
+    if (!S_ISREG(info.st_mode))
+        return td_error_set(err, TD_MALFORMED_REQUEST, "%s is not a regular file", file);
+    *id = td_data_id_of(&info);
+    if (id->size > most)
+        return td_error_resource(err, "text_bytes", id->size, most, file);
+    *text = malloc((size_t)id->size + 1);
+    if (!*text)
+        return td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory to read %s", file);
+    const int reason = read_all(fd, *text, (size_t)id->size, bytes);
+    (*text)[*bytes] = '\0';
+    if (reason == 0)
+        return TD_OK;
+    free(*text);
+    *text = NULL;
+    return unreadable(file, reason, err);
+}
+
+/* OK if there is no such name. */
+static td_status not_opened(int folder, const char *file, int reason, struct td_error *err)
+{
+    struct stat info;
+    if (reason != ENOENT)
+        return unreadable(file, reason, err);
+    if (fstatat(folder, file, &info, AT_SYMLINK_NOFOLLOW) == 0)
+        return td_error_set(err, TD_DEVICE_UNAVAILABLE,
+                            "%s cannot be read: it is a symbolic link that leads nowhere", file);
+    return errno == ENOENT ? TD_OK : unreadable(file, errno, err);
+}
+
+static td_status read_text(int folder, const char *file, int flags, size_t most, char **text,
+                           size_t *bytes, struct td_file_id *id, struct td_error *err)
+{
+    *text = NULL;
+    *bytes = 0;
+    *id = td_file_id_unknown;
+    /* O_NONBLOCK: opening a FIFO would block until it has a writer. */
+    const int fd = openat(folder, file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | flags);
+    if (fd < 0)
+        return not_opened(folder, file, errno, err);
+    const td_status status = read_open(fd, file, most, text, bytes, id, err);
+    close(fd);
+    return status;
+}
+
+td_status td_data_dir_read_text(struct td_data_dir *dir, const char *file, size_t most, char **text,
+                                size_t *bytes, struct td_file_id *id, struct td_error *err)
+{
+    return read_text(dir->folder.fd, file, 0, most, text, bytes, id, err);
+}
+
+td_status td_data_folder_read_text(int folder, const char *file, size_t most, char **text,
+                                   size_t *bytes, struct td_file_id *id, struct td_error *err)
+{
+    return read_text(folder, file, O_NOFOLLOW, most, text, bytes, id, err);
+}
+
+/* Writes an empty file and fsyncs it; 0 or errno. */
+static int write_open(int fd, const char *text, size_t bytes, struct td_file_id *id)
+{
+    struct stat info;
+    (void)fchmod(fd, TD_FILE_MODE); /* as for other files: the umask removes permissions */
+    while (bytes > 0) {
+        const ssize_t n = write(fd, text, bytes);
+        if (n < 0 && errno != EINTR)
+            return errno;
+        text += n > 0 ? n : 0;
+        bytes -= n > 0 ? (size_t)n : 0;
+    }
+    if (fsync(fd) != 0 || fstat(fd, &info) != 0)
+        return errno;
+    *id = td_data_id_of(&info);
+    return 0;
+}
+
+static td_status write_locked(struct td_data_dir *dir, const char *file, const char *text,
+                              size_t bytes, struct td_file_id *id, bool *done, struct td_error *err)
+{
+    char temporary[TD_HIDDEN_NAME];
+    td_data_hidden_name(dir, temporary);
+    const int fd =
+        openat(dir->folder.fd, temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, TD_FILE_MODE);
+    int reason = fd < 0 ? errno : write_open(fd, text, bytes, id);
+    if (fd >= 0)
+        close(fd);
+    if (reason == 0)
+        reason = td_data_publish(dir, temporary, file, done);
+    if (!*done && fd >= 0)
+        td_data_remove_hidden(dir, temporary);
+    if (reason == 0)
+        return TD_OK;
+    return *done
+               ? td_error_set(err, TD_DEVICE_UNAVAILABLE,
+                              "%s is written, but the data folder can neither be fsynced (%s) nor "
+                              "restored: a power failure may undo the change",
+                              file, strerror(reason))
+               : td_data_disk_error(dir, file, reason, bytes, err);
+}
+
+td_status td_data_dir_write_text(struct td_data_dir *dir, const char *file, const char *text,
+                                 size_t bytes, struct td_file_id *id, bool *done,
+                                 struct td_error *err)
+{
+    *done = false;
+    td_data_hold(dir);
+    td_status status = td_data_check_lock(dir, file, bytes, err);
+    if (status == TD_OK)
+        status = write_locked(dir, file, text, bytes, id, done, err);
+    td_data_release(dir);
+    return status;
+}

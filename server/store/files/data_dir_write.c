@@ -1,0 +1,182 @@
+#include "server/memory/fault_guard.h"
+#include "server/store/files/data_dir_internal.h"
+#include "server/store/files/tensor_file.h"
+
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+td_status td_data_dir_admit(struct td_data_dir *dir, const char *name, uint64_t bytes,
+                            struct td_error *err)
+{
+    char file[TD_FILE_NAME];
+    struct statvfs room;
+    snprintf(file, sizeof file, "%s%s", name, TD_OWN_SUFFIX);
+    td_data_hold(dir);
+    td_status status = td_data_check_lock(dir, file, bytes, err);
+    if (status == TD_OK)
+        status = td_data_check_quota(dir, file, bytes, err);
+    /* If fstatvfs fails, the write itself decides. */
+    if (status == TD_OK && fstatvfs(dir->folder.fd, &room) == 0 &&
+        (uint64_t)room.f_bavail < bytes / room.f_frsize)
+        status = td_data_disk_error(dir, file, ENOSPC, bytes, err);
+    td_data_release(dir);
+    return status;
+}
+
+int td_data_publish(struct td_data_dir *dir, const char *temporary, const char *file, bool *done)
+{
+    char before[TD_HIDDEN_NAME];
+    td_data_hidden_name(dir, before);
+    bool kept = linkat(dir->folder.fd, file, dir->folder.fd, before, 0) == 0;
+    const bool created = !kept && errno == ENOENT;
+    int reason = renameat(dir->folder.fd, temporary, dir->folder.fd, file) == 0 ? 0 : errno;
+    *done = reason == 0;
+    if (*done && fsync(dir->folder.fd) != 0) {
+        reason = errno;
+        if (kept)
+            *done = kept = renameat(dir->folder.fd, before, dir->folder.fd, file) != 0;
+        else if (created)
+            *done = unlinkat(dir->folder.fd, file, 0) != 0;
+    }
+    if (kept)
+        td_data_remove_hidden(dir, before);
+    return reason;
+}
+
+/* Removes NAME.npy and the file of its keys, which the new file replaces: they would be served
+ * again once the new file is removed. */
+static void remove_plain(struct td_data_dir *dir, const char *name)
+{
+    char file[TD_FILE_NAME];
+    bool found;
+    snprintf(file, sizeof file, "%s%s", name, TD_NPY_SUFFIX);
+    int reason = td_data_file_exists(dir, file, &found);
+    if (reason == 0 && found && unlinkat(dir->folder.fd, file, 0) != 0)
+        reason = errno;
+    if (reason != 0)
+        td_log(dir->log, TD_LOG_WARN, "file_not_removed", TD_TEXT("file", file),
+               TD_TEXT("reason", strerror(reason)));
+    if (reason != 0 || !found)
+        return;
+    td_data_log_removed(dir, file, name);
+    td_data_remove_keys(dir, name);
+}
+
+/* A file to be written. */
+struct new_file {
+    struct td_data_dir *dir;
+    const char *name;
+    char file[TD_FILE_NAME], temporary[TD_HIDDEN_NAME];
+    struct td_tensor_file content;
+    const int *ranges; /* [2], of the sources */
+};
+
+/* Writes the temporary file; 0 or errno, ECANCELED with err filled if it was stopped. No one may
+ * change it afterwards: its descriptor is closed and it is opened again to be read. */
+static int write_temporary(const struct new_file *new, const struct td_stop *stop,
+                           struct td_error *err)
+{
+    const int fd = openat(new->dir->folder.fd, new->temporary,
+                          O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, TD_FILE_MODE);
+    if (fd < 0)
+        return errno;
+    /* The umask has at most removed permissions. A failure leaves it so, as on a file system
+     * without permissions. */
+    (void)fchmod(fd, TD_FILE_MODE);
+    const int reason = td_tensor_file_write(&new->content, fd, stop, err);
+    close(fd);
+    return reason;
+}
+
+/* Maps the file before it has its name, so that one that cannot be mapped replaces nothing. */
+static td_status map_temporary(const struct new_file *new, struct td_arena *arena,
+                               struct td_data_content *out, struct td_error *err)
+{
+    const int fd = openat(new->dir->folder.fd, new->temporary, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return td_data_disk_error(new->dir, new->file, errno, new->content.bytes, err);
+    struct td_mapping *mapping = td_mapping_new(fd, &out->id, err);
+    close(fd);
+    return mapping ? td_mapping_read(mapping, new->file, arena, out, err) : err->status;
+}
+
+static td_status fill(const struct new_file *new, struct td_arena *arena,
+                      struct td_data_content *out, struct td_error *err)
+{
+    const int reason = write_temporary(new, &arena->stop, err);
+    if (reason == ECANCELED)
+        return err->status;
+    td_guard_look_at_end(new->ranges[0]);
+    td_guard_look_at_end(new->ranges[1]);
+    /* Writing from a truncated mapping fails with EFAULT, or succeeds with zeros if another
+     * thread faulted first. */
+    if (reason == EFAULT ||
+        (reason == 0 && (td_guard_marked(new->ranges[0]) || td_guard_marked(new->ranges[1]))))
+        return td_error_set(err, TD_DEVICE_UNAVAILABLE,
+                            "the source of %s was truncated while it was written", new->file);
+    if (reason != 0)
+        return td_data_disk_error(new->dir, new->file, reason, new->content.bytes, err);
+    return map_temporary(new, arena, out, err);
+}
+
+/* Its new name has touched the file. */
+static void note_renamed(const struct new_file *new, struct td_file_id *id)
+{
+    struct td_file_id now;
+    if (td_data_dir_stat(new->dir, new->file, &now) == TD_FILE_PRESENT &&
+        td_file_id_equal(&now, id))
+        id->changed_ns = now.changed_ns;
+}
+
+static td_status write_file(struct new_file *new, struct td_arena *arena,
+                            struct td_data_content *out, bool *done, struct td_error *err)
+{
+    int reason = 0;
+    td_data_hidden_name(new->dir, new->temporary);
+    td_status status = fill(new, arena, out, err);
+    if (status == TD_OK)
+        reason = td_data_publish(new->dir, new->temporary, new->file, done);
+    if (*done)
+        note_renamed(new, &out->id);
+    if (reason != 0 && *done)
+        status = td_error_set(err, TD_DEVICE_UNAVAILABLE,
+                              "'%s' is changed and %s is written, but the data folder can neither "
+                              "be fsynced (%s) nor restored: a power failure may undo the change",
+                              new->name, new->file, strerror(reason));
+    else if (reason != 0)
+        status = td_data_disk_error(new->dir, new->file, reason, new->content.bytes, err);
+    if (status == TD_OK)
+        remove_plain(new->dir, new->name);
+    if (!*done)
+        td_data_remove_hidden(new->dir, new->temporary);
+    return status;
+}
+
+td_status td_data_dir_write(struct td_data_dir *dir, const char *name,
+                            const struct td_tensor *tensor, const struct td_tensor *keys,
+                            const int *ranges, uint64_t version, struct td_arena *arena,
+                            struct td_data_content *out, bool *done, struct td_error *err)
+{
+    struct new_file new = { .dir = dir, .name = name, .ranges = ranges };
+    *done = false;
+    *out = (struct td_data_content){ 0 };
+    snprintf(new.file, sizeof new.file, "%s%s", name, TD_OWN_SUFFIX);
+    td_tensor_file_plan(&new.content, tensor, keys, version);
+    struct td_reserved_file reserved = { .file = new.file, .bytes = new.content.bytes };
+    td_data_hold(dir);
+    td_status status = td_data_check_lock(dir, new.file, new.content.bytes, err);
+    if (status == TD_OK)
+        status = td_data_reserve(dir, &reserved, err);
+    if (status == TD_OK) {
+        status = write_file(&new, arena, out, done, err);
+        td_data_unreserve(dir, &reserved);
+    }
+    td_data_release(dir);
+    return status;
+}

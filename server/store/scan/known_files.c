@@ -1,0 +1,371 @@
+#include "server/store/scan/known_files.h"
+
+#include "api/text/sorted_names.h"
+#include "server/store/scan/problems.h"
+#include "server/store/state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void td_known_file_free(struct td_known_file *known)
+{
+    if (known)
+        free(known->names);
+    free(known);
+}
+
+void td_store_free_files(struct td_store *store)
+{
+    for (int i = 0; i < store->n_files; i++)
+        td_known_file_free(store->files[i]);
+    free(store->files);
+}
+
+/* ---- the names of a file -------------------------------------------------------------------- */
+
+/* Without names, but with room for n; NULL without memory. */
+static struct td_known_file *known_file_new(const char *file, int n, struct td_error *err)
+{
+    struct td_known_file *known = calloc(1, sizeof *known);
+    if (known)
+        known->names = calloc((size_t)n + 1, sizeof *known->names);
+    if (known && known->names) {
+        snprintf(known->file, sizeof known->file, "%s", file);
+        return known;
+    }
+    td_known_file_free(known);
+    td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory for the names of %s", file);
+    return NULL;
+}
+
+void td_known_file_add(struct td_known_file *known, const char *name, bool not_served)
+{
+    struct td_known_name *added = &known->names[known->n_names++];
+    snprintf(added->name, sizeof added->name, "%s", name);
+    added->not_served = not_served;
+}
+
+static int in_order(const void *a, const void *b)
+{
+    const struct td_known_name *one = a, *other = b;
+    return strcmp(one->name, other->name);
+}
+
+void td_known_file_sort(struct td_known_file *known)
+{
+    qsort(known->names, (size_t)known->n_names, sizeof *known->names, in_order);
+}
+
+static const char *tensor_at(const void *known, int i)
+{
+    return ((const struct td_known_file *)known)->names[i].name;
+}
+
+const struct td_known_name *td_known_file_find(const struct td_known_file *known, const char *name)
+{
+    bool found;
+    const int place = td_sorted_find(known, known->n_names, tensor_at, name, strlen(name), &found);
+    return found ? &known->names[place] : NULL;
+}
+
+/* ---- the files ------------------------------------------------------------------------------ */
+
+static const char *file_at(const void *store, int i)
+{
+    return ((const struct td_store *)store)->files[i]->file;
+}
+
+/* With files_mutex held: the index of the file, or where it would be inserted. */
+static int known_place(const struct td_store *store, const char *file, bool *found)
+{
+    return td_sorted_find(store, store->n_files, file_at, file, strlen(file), found);
+}
+
+/* With files_mutex held. */
+static void forget_at(struct td_store *store, int place)
+{
+    struct td_known_file **at = &store->files[place];
+    td_known_file_free(*at);
+    store->n_files--;
+    memmove(at, at + 1, (size_t)(store->n_files - place) * sizeof *at);
+}
+
+void td_store_forget_file(struct td_store *store, const char *file)
+{
+    bool found;
+    pthread_mutex_lock(&store->files_mutex);
+    const int place = known_place(store, file, &found);
+    if (found)
+        forget_at(store, place);
+    pthread_mutex_unlock(&store->files_mutex);
+}
+
+/* With files_mutex held: makes room for one file beside the known and reserved ones. */
+static bool make_room(struct td_store *store)
+{
+    if (store->n_files + store->n_files_reserved < store->files_capacity)
+        return true;
+    const int room = store->files_capacity ? store->files_capacity * 2 : 16;
+    struct td_known_file **files = realloc(store->files, (size_t)room * sizeof *files);
+    if (!files)
+        return false;
+    store->files = files;
+    store->files_capacity = room;
+    return true;
+}
+
+struct td_known_file *td_store_reserve_file(struct td_store *store, const char *file, int n,
+                                            struct td_error *err)
+{
+    struct td_known_file *known = known_file_new(file, n, err);
+    if (!known)
+        return NULL;
+    pthread_mutex_lock(&store->files_mutex);
+    const bool room = make_room(store);
+    store->n_files_reserved += room;
+    pthread_mutex_unlock(&store->files_mutex);
+    if (room)
+        return known;
+    td_known_file_free(known);
+    td_error_set(err, TD_MEMORY_EXHAUSTED, "no memory for the name %s", file);
+    return NULL;
+}
+
+void td_store_unreserve_file(struct td_store *store, struct td_known_file *known)
+{
+    if (!known)
+        return;
+    pthread_mutex_lock(&store->files_mutex);
+    store->n_files_reserved--;
+    pthread_mutex_unlock(&store->files_mutex);
+    td_known_file_free(known);
+}
+
+void td_store_remember_file(struct td_store *store, struct td_known_file *known)
+{
+    bool found;
+    pthread_mutex_lock(&store->files_mutex);
+    const int place = known_place(store, known->file, &found);
+    if (found)
+        forget_at(store, place);
+    struct td_known_file **at = &store->files[place];
+    memmove(at + 1, at, (size_t)(store->n_files - place) * sizeof *at);
+    *at = known;
+    store->n_files++;
+    store->n_files_reserved--;
+    pthread_mutex_unlock(&store->files_mutex);
+}
+
+static bool is_unknown(const struct td_file_id *id)
+{
+    return td_file_id_equal(id, &td_file_id_unknown);
+}
+
+bool td_known_file_changed(const struct td_known_file *known, const struct td_file_id *id)
+{
+    return !is_unknown(id) && !is_unknown(&known->seen) && !td_file_id_equal(&known->seen, id);
+}
+
+void td_store_file_seen(struct td_store *store, const char *file, const struct td_file_id *id,
+                        uint64_t last)
+{
+    bool found;
+    pthread_mutex_lock(&store->files_mutex);
+    const int place = known_place(store, file, &found);
+    if (found) {
+        struct td_known_file *known = store->files[place];
+        if (td_known_file_changed(known, id))
+            known->seen_version = last;
+        if (!is_unknown(id))
+            known->seen = *id;
+        known->refused[0] = '\0';
+    }
+    pthread_mutex_unlock(&store->files_mutex);
+    struct td_known_file *added = found ? NULL : td_store_reserve_file(store, file, 0, TD_IGNORED);
+    if (!added)
+        return;
+    added->seen = *id;
+    added->seen_version = last;
+    td_store_remember_file(store, added);
+}
+
+void td_store_file_refused(struct td_store *store, const char *file, const struct td_file_id *id,
+                           uint64_t last, const char *why)
+{
+    bool found;
+    td_store_file_seen(store, file, id, last);
+    pthread_mutex_lock(&store->files_mutex);
+    const int place = known_place(store, file, &found);
+    if (found) {
+        snprintf(store->files[place]->refused, TD_KNOWN_REASON, "is not served: %s", why);
+        store->files[place]->partly = false;
+    }
+    pthread_mutex_unlock(&store->files_mutex);
+}
+
+void td_store_file_damaged(struct td_store *store, const char *file, const char *reason)
+{
+    bool found;
+    pthread_mutex_lock(&store->files_mutex);
+    const int place = known_place(store, file, &found);
+    if (found)
+        snprintf(store->files[place]->damage, TD_KNOWN_REASON, "%s", reason);
+    pthread_mutex_unlock(&store->files_mutex);
+}
+
+/* Copies the next damaged file from the i-th on; false if there is none. */
+static bool next_damaged(struct td_store *store, int *i, char file[TD_FILE_NAME],
+                         char reason[TD_KNOWN_REASON])
+{
+    pthread_mutex_lock(&store->files_mutex);
+    while (*i < store->n_files && !store->files[*i]->damage[0])
+        ++*i;
+    const bool found = *i < store->n_files;
+    if (found) {
+        snprintf(file, TD_FILE_NAME, "%s", store->files[*i]->file);
+        snprintf(reason, TD_KNOWN_REASON, "%s", store->files[*i]->damage);
+    }
+    ++*i;
+    pthread_mutex_unlock(&store->files_mutex);
+    return found;
+}
+
+void td_store_note_damaged_files(struct td_store *store)
+{
+    char file[TD_FILE_NAME], reason[TD_KNOWN_REASON];
+    for (int i = 0; next_damaged(store, &i, file, reason);)
+        td_store_note_file_problem(store, file, reason);
+}
+
+/* With files_mutex held: whether the file, or its tensor of this name, is refused. */
+static bool is_refused(const struct td_store *store, const char *name, const char *stem,
+                       const char *suffix, struct td_refused_file *out)
+{
+    bool found;
+    snprintf(out->file, sizeof out->file, "%s%s", stem, suffix);
+    const int place = known_place(store, out->file, &found);
+    const struct td_known_file *known = found ? store->files[place] : NULL;
+    if (!known || !known->refused[0])
+        return false;
+    const struct td_known_name *tensor = known->partly ? td_known_file_find(known, name) : NULL;
+    snprintf(out->reason, sizeof out->reason, "%s", known->refused);
+    return !known->partly || (tensor && tensor->not_served);
+}
+
+bool td_store_find_refused(struct td_store *store, const char *name, struct td_refused_file *out)
+{
+    char stem[TD_TENSOR_NAME];
+    pthread_mutex_lock(&store->files_mutex);
+    out->own = is_refused(store, name, name, ".tensord", out) ||
+               is_refused(store, name, name, ".npy", out);
+    bool found = out->own;
+    for (int place = 0; !found && td_table_next_stem(name, &place, stem);)
+        found = is_refused(store, name, stem, ".safetensors", out);
+    pthread_mutex_unlock(&store->files_mutex);
+    return found;
+}
+
+td_status td_store_recall_file(struct td_store *store, const char *file, struct td_known_file **out,
+                               struct td_error *err)
+{
+    bool found;
+    *out = NULL;
+    pthread_mutex_lock(&store->files_mutex);
+    const int place = known_place(store, file, &found);
+    if (found) {
+        const struct td_known_file *known = store->files[place];
+        *out = known_file_new(file, known->n_names, err);
+        if (*out) {
+            struct td_known_name *names = (*out)->names;
+            **out = *known;
+            (*out)->names = names;
+            memcpy((*out)->names, known->names, (size_t)known->n_names * sizeof *known->names);
+        }
+    }
+    pthread_mutex_unlock(&store->files_mutex);
+    return *out || !found ? TD_OK : TD_MEMORY_EXHAUSTED;
+}
+
+bool td_store_file_gives(struct td_store *store, const char *file, const char *name,
+                         bool *not_served)
+{
+    bool found;
+    pthread_mutex_lock(&store->files_mutex);
+    const int place = known_place(store, file, &found);
+    const struct td_known_name *known =
+        found ? td_known_file_find(store->files[place], name) : NULL;
+    const bool gives = known && !known->unreadable;
+    *not_served = gives && known->not_served;
+    pthread_mutex_unlock(&store->files_mutex);
+    return gives;
+}
+
+/* With files_mutex held. */
+static bool is_certain(const struct td_store *store, const char *name, const char *stem,
+                       const char *suffix, char file[TD_FILE_NAME])
+{
+    bool found;
+    snprintf(file, TD_FILE_NAME, "%s%s", stem, suffix);
+    const int place = known_place(store, file, &found);
+    const struct td_known_file *known = found ? store->files[place] : NULL;
+    if (!known || strcmp(suffix, ".safetensors") != 0)
+        return found;
+    const bool content_known = !known->refused[0] || known->partly;
+    return content_known && td_known_file_find(known, name) != NULL;
+}
+
+bool td_store_find_file(struct td_store *store, const char *name, char file[TD_FILE_NAME])
+{
+    char stem[TD_TENSOR_NAME];
+    pthread_mutex_lock(&store->files_mutex);
+    bool has = is_certain(store, name, name, ".tensord", file) ||
+               is_certain(store, name, name, ".npy", file);
+    for (int place = 0; !has && td_table_next_stem(name, &place, stem);)
+        has = is_certain(store, name, stem, ".safetensors", file);
+    pthread_mutex_unlock(&store->files_mutex);
+    return has;
+}
+
+char (*td_store_known_files(struct td_store *store, int *count))[TD_FILE_NAME]
+{
+    char(*names)[TD_FILE_NAME];
+    pthread_mutex_lock(&store->files_mutex);
+    names = calloc((size_t)store->n_files + 1, sizeof *names);
+    *count = names ? store->n_files : 0;
+    for (int i = 0; i < *count && names; i++)
+        snprintf(names[i], sizeof names[i], "%s", store->files[i]->file);
+    pthread_mutex_unlock(&store->files_mutex);
+    return names;
+}
+
+void td_store_file_written(struct td_store *store, struct td_known_file *known)
+{
+    char plain[TD_FILE_NAME];
+    snprintf(plain, sizeof plain, "%s.npy", known->names[0].name);
+    td_store_remember_file(store, known);
+    td_store_forget_file(store, plain);
+}
+
+/* Whether a tensor of this name is all that can be read of the file. */
+static bool has_only(const struct td_known_file *known, const char *name)
+{
+    bool only = td_known_file_find(known, name) != NULL;
+    for (int i = 0; i < known->n_names && only; i++)
+        only = known->names[i].unreadable || strcmp(known->names[i].name, name) == 0;
+    return only;
+}
+
+void td_store_files_removed(struct td_store *store, const char *name)
+{
+    char own[TD_FILE_NAME]; /* has no names if it is refused */
+    snprintf(own, sizeof own, "%s.tensord", name);
+    td_store_forget_file(store, own);
+    snprintf(own, sizeof own, "%s.npy", name);
+    td_store_forget_file(store, own);
+    pthread_mutex_lock(&store->files_mutex);
+    for (int i = store->n_files - 1; i >= 0; i--)
+        if (has_only(store->files[i], name))
+            forget_at(store, i);
+    pthread_mutex_unlock(&store->files_mutex);
+}

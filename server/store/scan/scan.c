@@ -1,0 +1,688 @@
+#include "server/store/scan/scan.h"
+
+#include "api/files/foreign.h"
+#include "api/tensor_io.h"
+#include "server/store/aliases/alias_flip.h"
+#include "server/store/changes/retention.h"
+#include "server/store/changes/writers.h"
+#include "server/store/entries.h"
+#include "server/store/scan/folders.h"
+#include "server/store/scan/known_files.h"
+#include "server/store/scan/load.h"
+#include "server/store/scan/problems.h"
+#include "server/store/scan/scan_report.h"
+#include "server/store/scan/verify.h"
+#include "server/store/state.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Files whose content this scan does not know, because they could not be read or are malformed;
+ * with room for all files. No other file takes the name of a tensor that may be in one of them. */
+struct unread_files {
+    char (*files)[TD_FILE_NAME];
+    int count;
+};
+
+/* Why a file, or tensors of it, cannot be served: the first reason, and how many there are. */
+struct unserved {
+    char reason[sizeof((struct td_error *)0)->message + TD_TENSOR_NAME + 80];
+    int count;
+};
+
+/* The scan of one file. */
+struct file_scan {
+    struct td_store *store;
+    struct td_scan_report *report;
+    struct unread_files *unread;
+    struct unserved *unserved; /* NULL for a file that is gone */
+    const char *file;
+    const char *locked_name; /* name that the scan has already locked; NULL for none */
+    bool vanished;
+    bool touched;     /* its content seems to be that of its record, but may have changed */
+    bool overwritten; /* it was written in place since its record was made */
+};
+
+/* A tensor of the file gives way to another file, as documented, or until that one is repaired. */
+static void shadowed(const struct file_scan *scan, const char *tensor, const char *why)
+{
+    td_scan_report_skip(scan->report, TD_LOG_WARN, scan->file, tensor, why);
+}
+
+/* The file, or a tensor of it, cannot be served. */
+static void skipped(const struct file_scan *scan, const char *tensor, const char *why)
+{
+    struct unserved *unserved = scan->unserved;
+    td_scan_report_skip(scan->report, TD_LOG_WARN, scan->file, tensor, why);
+    if (unserved && unserved->count++ == 0)
+        snprintf(unserved->reason, sizeof unserved->reason, "%.200s%s%s", tensor ? tensor : "",
+                 tensor ? ": " : "", why);
+}
+
+/* Lists the file among the problems if something of it cannot be served. */
+static void note_unserved(const struct file_scan *scan)
+{
+    struct unserved *unserved = scan->unserved;
+    const size_t length = strlen(unserved->reason);
+    if (unserved->count > 1)
+        snprintf(unserved->reason + length, sizeof unserved->reason - length,
+                 "; and %d more of its tensors", unserved->count - 1);
+    if (unserved->count > 0)
+        td_store_note_file_problem(scan->store, scan->file, unserved->reason);
+}
+
+static void add_unread(const struct file_scan *scan)
+{
+    snprintf(scan->unread->files[scan->unread->count++], TD_FILE_NAME, "%s", scan->file);
+}
+
+/* The file's current content is unknown. The record keeps which content the scan saw: unless it
+ * changes, it replaces no version that is made from now on. */
+static void mark_unread(const struct file_scan *scan, const char *why)
+{
+    struct td_file_id id;
+    skipped(scan, NULL, why);
+    add_unread(scan);
+    const td_file_state state = td_data_dir_stat(scan->store->dir, scan->file, &id);
+    if (state == TD_FILE_UNKNOWN)
+        id = td_file_id_unknown;
+    if (state != TD_FILE_GONE)
+        td_store_file_refused(scan->store, scan->file, &id, td_store_last_number(scan->store), why);
+}
+
+static void mark_malformed(const struct file_scan *scan, const struct td_file_id *id,
+                           const char *why)
+{
+    skipped(scan, NULL, why);
+    add_unread(scan);
+    td_store_file_refused(scan->store, scan->file, id, td_store_last_number(scan->store), why);
+}
+
+/* ---- one tensor ----------------------------------------------------------------------------- */
+
+/* Publishes what clients take for the version before: only what the server made of the bytes is
+ * new. */
+static td_status publish_again(const struct file_scan *scan, struct td_version *version,
+                               const struct td_version *before)
+{
+    scan->report->unchanged++;
+    if (!before->from_file) { /* what it was made from is in memory */
+        td_version_abandon(scan->store, version);
+        return TD_OK;
+    }
+    struct td_spare spare = td_spare_take(scan->store, version->name);
+    version->number = before->number;
+    struct td_version *replaced = td_store_publish(scan->store, version);
+    td_buffer_unref(&replaced->base);
+    td_spare_free(&spare);
+    return TD_OK;
+}
+
+/* Publishes a tensor as a version of its name, `again` if the one before is of this file and
+ * seems to have its content. The name is locked. */
+static td_status take_tensor(const struct file_scan *scan, const struct td_file_id *id,
+                             const struct td_data_tensor *found, const struct td_version *before,
+                             bool again, struct td_error *err)
+{
+    struct td_store *store = scan->store;
+    struct td_version *version;
+    const td_status status = td_load_version(store, scan->file, id, found, before, &version, err);
+    if (status != TD_OK)
+        return status;
+    if (again && strcmp(version->etag, before->etag) == 0)
+        return publish_again(scan, version, before);
+    struct td_version *replaced = td_store_publish(store, version);
+    *(replaced ? &scan->report->replaced : &scan->report->added) += 1;
+    scan->report->unpersisted += replaced && !replaced->persisted;
+    td_buffer_unref(replaced ? &replaced->base : NULL);
+    return TD_OK;
+}
+
+/* Whether the file is unchanged since it was read: its tensor may have been deleted or written
+ * since. */
+static bool is_unchanged_since_read(const struct file_scan *scan, const struct td_file_id *id)
+{
+    struct td_file_id now;
+    return td_data_dir_stat(scan->store->dir, scan->file, &now) == TD_FILE_PRESENT &&
+           td_file_id_equal(&now, id);
+}
+
+/* Whether the file of this stem takes precedence over the scanned one for the name.
+ * TD_FILE_UNKNOWN if it could not be read, is malformed, or its tensor cannot be served. */
+static td_file_state check_earlier(const struct file_scan *scan, const char *name, const char *stem,
+                                   const char *suffix, char file[TD_FILE_NAME])
+{
+    struct td_file_id id;
+    bool not_served;
+    snprintf(file, TD_FILE_NAME, "%s%s", stem, suffix);
+    if (td_data_file_order(file, scan->file) >= 0)
+        return TD_FILE_GONE;
+    for (int i = 0; i < scan->unread->count; i++)
+        if (strcmp(scan->unread->files[i], file) == 0)
+            return TD_FILE_UNKNOWN;
+    if (!td_store_file_gives(scan->store, file, name, &not_served))
+        return TD_FILE_GONE;
+    return not_served ? TD_FILE_UNKNOWN : td_data_dir_stat(scan->store->dir, file, &id);
+}
+
+/* Whether any file takes precedence over the scanned one for a name, and which. */
+static td_file_state find_earlier(const struct file_scan *scan, const char *name,
+                                  char file[TD_FILE_NAME])
+{
+    char stem[TD_TENSOR_NAME];
+    td_file_state found = check_earlier(scan, name, name, ".tensord", file);
+    if (found == TD_FILE_GONE)
+        found = check_earlier(scan, name, name, ".npy", file);
+    for (int place = 0; found == TD_FILE_GONE && td_table_next_stem(name, &place, stem);)
+        found = check_earlier(scan, name, stem, ".safetensors", file);
+    return found;
+}
+
+/* True if the version comes from another file, or folder, that takes precedence over the scanned
+ * one. */
+static bool is_of_earlier(const struct td_version *version, const char *file)
+{
+    return version->file[0] && strcmp(version->file, file) != 0 &&
+           (strchr(version->file, '/') || td_data_file_order(version->file, file) < 0);
+}
+
+/* True if the version, of the content that the scanned file still seems to have, must be made
+ * again: the bytes that it was made from may have changed, or cannot be read where they were
+ * mapped. */
+static bool is_stale(const struct file_scan *scan, const struct td_version *version)
+{
+    return strcmp(version->file, scan->file) == 0 && (scan->touched || td_version_is_lost(version));
+}
+
+static void skip_for_earlier(const struct file_scan *scan, const char *name, const char *earlier)
+{
+    char why[TD_FILE_NAME + 128];
+    snprintf(why, sizeof why,
+             "%s has precedence, and has a tensor of that name; to serve this one, move that away "
+             "and send SIGHUP",
+             earlier);
+    shadowed(scan, name,
+             strchr(earlier, '/') ? "a folder of versions has a tensor of that name" : why);
+}
+
+/* The rows of the scanned file may be older than the rows of the other file. */
+static void skip_for_unread(const struct file_scan *scan, const char *name, const char *earlier)
+{
+    char why[TD_FILE_NAME + 128];
+    snprintf(why, sizeof why,
+             "%s has precedence, may have a tensor of that name, and cannot be served: repair or "
+             "remove it",
+             earlier);
+    shadowed(scan, name, why);
+}
+
+/* Drops a tensor that its file no longer holds. The name is locked. A file that vanished may
+ * have been written again since. False: it is still served, but should not be. */
+static bool drop_tensor(const struct file_scan *scan, const char *name)
+{
+    bool ok = true;
+    /* `name` is an array of its owner, never NULL. */
+    const size_t length = strlen(name); /* NOLINT(clang-analyzer-core.NonNullParamChecker) */
+    struct td_version *current = td_store_current(scan->store, name, length);
+    if (current && strcmp(current->file, scan->file) == 0) {
+        ok = !scan->vanished || td_data_dir_has_gone(scan->store->dir, scan->file);
+        if (ok) {
+            td_store_drop(scan->store, name);
+            scan->report->removed++;
+        }
+    } else if (current && scan->vanished && !current->persisted) {
+        td_scan_report_skip(scan->report, TD_LOG_WARN, scan->file, name,
+                            "the file is gone, and the tensor has content that no file has: it is "
+                            "served from memory until a restart or a DELETE");
+    }
+    td_buffer_unref(current ? &current->base : NULL);
+    return ok;
+}
+
+/* The tensor of a readable file cannot be served. The version before goes with bytes that are no
+ * longer what it was made from. */
+static void handle_refusal(const struct file_scan *scan, const char *name,
+                           const struct td_error *err)
+{
+    const bool lacks_room = err->status == TD_MEMORY_EXHAUSTED || err->status == TD_RESOURCE_LIMIT;
+    skipped(scan, name, err->message);
+    if (scan->overwritten || (scan->touched && !lacks_room))
+        drop_tensor(scan, name);
+}
+
+/* Publishes the tensor of a file unless another source takes precedence. The name is locked.
+ * Versions up to number `older` are older than the file and are replaced, and so is one of a folder
+ * that is gone. False: the tensor should be served but is not. */
+static bool serve_tensor(const struct file_scan *scan, const struct td_file_id *id,
+                         const struct td_data_tensor *found, uint64_t older)
+{
+    struct td_store *store = scan->store;
+    struct td_version *before = td_store_current(store, found->name, strlen(found->name));
+    struct td_error err = { 0 };
+    char earlier[TD_FILE_NAME];
+    bool ok = true;
+    const bool folder_is_gone = before && td_folder_has_gone(store, before);
+    if (folder_is_gone)
+        older = UINT64_MAX;
+    const bool again = before && before->number > older && is_stale(scan, before);
+    if (before && before->number > older && !again && !is_of_earlier(before, scan->file)) {
+        scan->report->unchanged++;
+        goto done;
+    }
+    if (before && !again && !folder_is_gone &&
+        (before->number > older || strchr(before->file, '/'))) {
+        skip_for_earlier(scan, found->name, before->file);
+        goto done;
+    }
+    switch (find_earlier(scan, found->name, earlier)) {
+    case TD_FILE_GONE:
+        ok = is_unchanged_since_read(scan, id);
+        ok = ok && take_tensor(scan, id, found, before, again, &err) == TD_OK;
+        if (err.status != TD_OK)
+            handle_refusal(scan, found->name, &err);
+        break;
+    case TD_FILE_PRESENT:
+        skip_for_earlier(scan, found->name, earlier);
+        break;
+    default:
+        skip_for_unread(scan, found->name, earlier);
+        ok = false;
+    }
+done:
+    td_buffer_unref(before ? &before->base : NULL);
+    return ok;
+}
+
+/* ---- one file ------------------------------------------------------------------------------- */
+
+/* Whether all tensors of the file are served; one may have been hidden by another file, failed
+ * to load, or lost its mapping. Otherwise each scan reads the file, and says again what it
+ * skips. */
+static bool all_served(struct td_store *store, const struct td_known_file *known)
+{
+    bool all = known->n_refused == 0;
+    for (int i = 0; i < known->n_names && all; i++) {
+        const struct td_known_name *name = &known->names[i];
+        struct td_version *current = td_store_current(store, name->name, strlen(name->name));
+        all = current != NULL && !name->not_served && !is_of_earlier(current, known->file) &&
+              !(strcmp(current->file, known->file) == 0 && td_version_is_lost(current));
+        td_buffer_unref(current ? &current->base : NULL);
+    }
+    return all;
+}
+
+/* Locks the name and calls serve_tensor, or drop_tensor if `found` is NULL. */
+static bool with_name_locked(const struct file_scan *scan, const char *name,
+                             const struct td_file_id *id, const struct td_data_tensor *found,
+                             uint64_t older)
+{
+    struct td_writer writer = { .names = &name, .n_names = 1 };
+    const bool lock = !scan->locked_name || strcmp(scan->locked_name, name) != 0;
+    if (lock)
+        td_writer_wait(scan->store, &writer);
+    const bool ok = found ? serve_tensor(scan, id, found, older) : drop_tensor(scan, name);
+    if (lock)
+        td_writer_leave(scan->store, &writer);
+    return ok;
+}
+
+/* The number up to which versions of the name are older than the file's content: 0 if the content
+ * was served before. */
+static uint64_t last_older(const struct td_known_file *before, const struct td_file_id *id,
+                           const char *name)
+{
+    if (!before || td_known_file_changed(before, id))
+        return UINT64_MAX;
+    const struct td_known_name *old =
+        td_file_id_equal(&before->id, id) ? td_known_file_find(before, name) : NULL;
+    return old && !old->not_served ? 0 : before->seen_version;
+}
+
+static void tell_inspector(const struct file_scan *scan, const struct td_data_content *content)
+{
+    const struct td_store_inspector *inspector = scan->store->inspector;
+    char keys[TD_FILE_NAME];
+    if (!inspector)
+        return;
+    inspector->read(inspector->context, scan->file, content->count + content->n_unreadable);
+    if (content->id.keys_inode && td_data_keys_file(scan->file, keys))
+        inspector->keys(inspector->context, keys, scan->file);
+}
+
+/* Replaces the tensors of the file's old record by those of its content. Without memory for the
+ * new record nothing is loaded: the next scan would load an unknown file again and replace later
+ * PUTs. */
+static void load_content(const struct file_scan *scan, const struct td_data_content *content,
+                         const struct td_known_file *before)
+{
+    struct td_error err;
+    struct td_known_file *known = td_store_reserve_file(
+        scan->store, scan->file, content->count + content->n_unreadable, &err);
+    if (!known) {
+        mark_unread(scan, err.message);
+        return;
+    }
+    known->id = known->seen = content->id;
+    known->seen_version = before && !td_known_file_changed(before, &content->id)
+                              ? before->seen_version
+                              : td_store_last_number(scan->store);
+    known->n_refused = content->n_unreadable;
+    for (int i = 0; i < content->n_unreadable; i++) {
+        skipped(scan, content->unreadable[i].name, content->unreadable[i].why);
+        if (td_name_valid(content->unreadable[i].name)) {
+            td_known_file_add(known, content->unreadable[i].name, true);
+            known->names[known->n_names - 1].unreadable = true;
+        }
+    }
+    for (int i = 0; i < content->count; i++) {
+        const struct td_data_tensor *found = &content->tensors[i];
+        if (td_store_check_name(found->name, &err) != TD_OK) {
+            skipped(scan, found->name, err.message);
+            known->n_refused++;
+            continue;
+        }
+        const bool ok = with_name_locked(scan, found->name, &content->id, found,
+                                         last_older(before, &content->id, found->name));
+        td_known_file_add(known, found->name, !ok);
+    }
+    td_known_file_sort(known);
+    known->partly = scan->unserved->count > 0;
+    if (known->partly)
+        snprintf(known->refused, sizeof known->refused, "has a tensor that is not served: %.150s",
+                 scan->unserved->reason);
+    for (int i = 0; before && i < before->n_names; i++)
+        if (!td_known_file_find(known, before->names[i].name))
+            with_name_locked(scan, before->names[i].name, NULL, NULL, 0);
+    td_store_remember_file(scan->store, known);
+    tell_inspector(scan, content);
+}
+
+/* Marks the versions of the file that a restart would not load, or would load again. */
+static void mark_orphaned(struct td_store *store, const struct td_known_file *known, bool orphaned)
+{
+    for (int i = 0; i < known->n_names; i++) {
+        const char *name = known->names[i].name;
+        struct td_version *current = td_store_current(store, name, strlen(name));
+        if (current && strcmp(current->file, known->file) == 0)
+            atomic_store(&current->orphaned, orphaned);
+        td_buffer_unref(current ? &current->base : NULL);
+    }
+}
+
+/* True if a tensor that was loaded from the file is served. */
+static bool any_served(struct td_store *store, const struct td_known_file *known)
+{
+    bool any = false;
+    for (int i = 0; known && i < known->n_names && !any; i++) {
+        const char *name = known->names[i].name;
+        struct td_version *current = td_store_current(store, name, strlen(name));
+        any = current && strcmp(current->file, known->file) == 0;
+        td_buffer_unref(current ? &current->base : NULL);
+    }
+    return any;
+}
+
+/* Says of a file that cannot be loaded what is served instead. */
+static void report_failure(const struct file_scan *scan, const struct td_known_file *before,
+                           const struct td_file_id *malformed, const char *why)
+{
+    char reason[sizeof((struct td_error *)0)->message + 80];
+    const bool old = any_served(scan->store, before);
+    snprintf(reason, sizeof reason, "%s%s", why,
+             old ? "; the version loaded before is still served, until a restart" : "");
+    if (malformed)
+        mark_malformed(scan, malformed, reason);
+    else
+        mark_unread(scan, reason);
+}
+
+/* The file cannot be loaded. Its old tensors stay if it is unchanged or was replaced by another
+ * file (the old inode is intact), and are dropped if it was overwritten. */
+static void handle_failure(const struct file_scan *scan, const struct td_known_file *before,
+                           bool malformed)
+{
+    struct td_file_id id;
+    const bool rewritten = malformed && scan->touched;
+    if (!before || td_data_dir_stat(scan->store->dir, scan->file, &id) != TD_FILE_PRESENT ||
+        (td_file_id_equal(&id, &before->id) && !rewritten))
+        return;
+    if (!td_file_id_overwritten(&before->id, &id) && !rewritten) {
+        mark_orphaned(scan->store, before, true);
+        return;
+    }
+    for (int i = 0; i < before->n_names; i++)
+        with_name_locked(scan, before->names[i].name, NULL, NULL, 0);
+    td_store_forget_file(scan->store, scan->file);
+}
+
+static void scan_known(struct file_scan *scan)
+{
+    struct td_file_id id = td_file_id_unknown;
+    struct td_arena arena;
+    struct td_data_content content;
+    struct td_error err;
+    struct td_known_file *before;
+    if (td_store_recall_file(scan->store, scan->file, &before, &err) != TD_OK) {
+        mark_unread(scan, err.message);
+        return;
+    }
+    td_arena_init(&arena, NULL, 0, td_memory_heap());
+    const bool same = before &&
+                      td_data_dir_stat(scan->store->dir, scan->file, &id) == TD_FILE_PRESENT &&
+                      td_file_id_equal(&id, &before->id);
+    scan->touched = same && td_file_id_touched(&before->id, &id);
+    scan->overwritten = before && !same && td_file_id_overwritten(&before->id, &id);
+    if (same && !scan->touched && all_served(scan->store, before)) {
+        if (td_data_dir_check_read(scan->store->dir, scan->file, &err) != TD_OK) {
+            report_failure(scan, before, NULL, err.message);
+            goto done;
+        }
+        mark_orphaned(scan->store, before, false);
+        td_store_file_seen(scan->store, scan->file, &id, td_store_last_number(scan->store));
+        scan->report->unchanged += before->n_names;
+        goto done;
+    }
+    td_status status = td_data_dir_load(scan->store->dir, scan->file, &arena, &content, &err);
+    if (status == TD_OK)
+        status = td_store_verify_header(scan->store, &content, &err);
+    if (status == TD_OK) {
+        load_content(scan, &content, before);
+        goto done;
+    }
+    /* A client has deleted it since the folder was listed. */
+    if (td_data_dir_has_gone(scan->store->dir, scan->file))
+        goto done;
+    handle_failure(scan, before, status == TD_MALFORMED_REQUEST);
+    report_failure(scan, before, status == TD_MALFORMED_REQUEST ? &content.id : NULL, err.message);
+done:
+    td_arena_reset(&arena);
+    td_known_file_free(before);
+}
+
+/* The name of the tensor in a file that can hold only one; NULL for other files. */
+static const char *only_name(const char *file, char stem[TD_FILE_NAME])
+{
+    const char *suffix = strrchr(file, '.');
+    snprintf(stem, TD_FILE_NAME, "%.*s", (int)(suffix - file), file);
+    return strcmp(suffix, ".safetensors") != 0 && td_name_valid(stem) ? stem : NULL;
+}
+
+/* The file of the keys of another one is read with that. */
+static void scan_keys(const struct file_scan *scan, const char *table)
+{
+    char other[TD_FILE_NAME], why[TD_FILE_NAME + 128];
+    if (td_data_table_of_keys_file(table, other))
+        snprintf(why, sizeof why, "%s would be keys, which have none", table);
+    else if (td_data_dir_has_gone(scan->store->dir, table))
+        snprintf(why, sizeof why, "it would be the keys of %s, which is not there", table);
+    else
+        return;
+    skipped(scan, NULL, why);
+}
+
+static void scan_file(struct td_store *store, struct td_scan_report *report,
+                      struct unread_files *unread, const char *file)
+{
+    struct unserved unserved = { .count = 0 };
+    struct file_scan scan = {
+        .store = store, .report = report, .unread = unread, .unserved = &unserved, .file = file
+    };
+    struct td_writer writer = { .names = &scan.locked_name, .n_names = 1 };
+    char stem[TD_FILE_NAME];
+    if (td_data_table_of_keys_file(file, stem)) {
+        scan_keys(&scan, stem);
+        note_unserved(&scan);
+        td_scan_report_file(report, file);
+        return;
+    }
+    /* A writer may be writing the file of one tensor now, so lock its name first. */
+    scan.locked_name = only_name(file, stem);
+    if (scan.locked_name)
+        td_writer_wait(store, &writer);
+    scan_known(&scan);
+    note_unserved(&scan);
+    if (scan.locked_name)
+        td_writer_leave(store, &writer);
+    td_scan_report_file(report, file);
+}
+
+/* ---- the folder
+ * ------------------------------------------------------------------------------- */
+
+/* Drops the tensors of a removed file. A file of one name is scanned with the name locked: a
+ * failing DELETE may restore it. */
+static void remove_vanished(struct td_store *store, struct td_scan_report *report, const char *file)
+{
+    struct td_known_file *known;
+    struct td_error err;
+    struct file_scan scan = { .store = store, .report = report, .file = file, .vanished = true };
+    struct td_writer writer = { .names = &scan.locked_name, .n_names = 1 };
+    char stem[TD_FILE_NAME];
+    bool ok = true;
+    if (td_store_recall_file(store, file, &known, &err) != TD_OK) {
+        skipped(&scan, NULL, err.message);
+        return;
+    }
+    scan.locked_name = known && known->n_names == 1 ? known->names[0].name : only_name(file, stem);
+    if (scan.locked_name)
+        td_writer_wait(store, &writer);
+    for (int i = 0; known && i < known->n_names; i++)
+        ok &= with_name_locked(&scan, known->names[i].name, NULL, NULL, 0);
+    if (ok && td_data_dir_has_gone(store->dir, file))
+        td_store_forget_file(store, file);
+    if (scan.locked_name)
+        td_writer_leave(store, &writer);
+    td_scan_report_file(report, file);
+    td_known_file_free(known);
+}
+
+struct others {
+    const struct td_store *store;
+    struct td_scan_report *report;
+};
+
+/* Why a file of an unknown suffix is not read, if its first bytes are those of tensors. False if
+ * they are not. */
+static bool recognise(const struct td_store *store, const char *name, char *why, size_t size)
+{
+    char start[16];
+    const size_t bytes = td_data_dir_peek(store->dir, name, start, sizeof start);
+    const struct td_foreign *foreign = td_foreign_find(start, bytes);
+    const td_format format = td_tensor_io_recognise(start, bytes);
+    if (foreign)
+        snprintf(why, size, "it is %s; %s", foreign->name, foreign->of_file);
+    else if (format == TD_FORMAT_NPY)
+        snprintf(why, size, "it is a .npy file, but its name has another suffix");
+    else if (format == TD_FORMAT_SAFETENSORS)
+        snprintf(why, size,
+                 "it is a .safetensors or .tensord file, but its name has another suffix");
+    return foreign || format != TD_FORMAT_JSON;
+}
+
+static void report_other(void *context, const char *name, bool is_folder)
+{
+    const struct others *others = context;
+    const struct td_store *store = others->store;
+    const char *reason = is_folder ? NULL : td_scan_other_reason(name);
+    char why[200];
+    if (is_folder && td_folder_is_known(store, name))
+        return;
+    if (is_folder)
+        td_scan_report_skip(others->report, TD_LOG_INFO, name, NULL,
+                            "a folder without manifest.json, or a link to a folder, is not read");
+    else if (reason || recognise(store, name, why, sizeof why))
+        td_scan_report_skip(others->report, TD_LOG_WARN, name, NULL, reason ? reason : why);
+    else if (store->inspector)
+        store->inspector->ignored(store->inspector->context, name);
+    else
+        others->report->ignored++;
+}
+
+/* With `scanning` held. */
+static bool scan_folder(struct td_store *store)
+{
+    char(*files)[TD_FILE_NAME], (*known)[TD_FILE_NAME] = NULL;
+    struct unread_files unread = { 0 };
+    struct td_scan_report report;
+    int count, n_known = 0;
+    td_scan_report_begin(&report, store->inspector, store->log);
+    td_store_begin_file_problems(store);
+    bool readable = td_data_dir_list(store->dir, &files, &count);
+    if (readable) {
+        known = td_store_known_files(store, &n_known);
+        unread.files = calloc((size_t)count + 1, sizeof *unread.files);
+        readable = known && unread.files;
+        if (!readable)
+            td_scan_report_skip(&report, TD_LOG_WARN, NULL, NULL,
+                                "no memory for the names of the files");
+    }
+    for (int i = 0; i < n_known && readable; i++)
+        if (td_data_dir_has_gone(store->dir, known[i]))
+            remove_vanished(store, &report, known[i]);
+    if (readable)
+        td_folders_find_gone(store);
+    int n_scanned = 0;
+    while (n_scanned < count && readable && !td_store_must_stop(store))
+        scan_file(store, &report, &unread, files[n_scanned++]);
+    td_store_note_damaged(store);
+    if (readable && n_scanned == count)
+        td_store_end_file_problems(store);
+    if (readable) {
+        td_folders_scan(store, &report);
+        td_data_dir_others(store->dir, report_other, &(struct others){ store, &report });
+        td_scan_report_end(&report);
+    }
+    free(unread.files);
+    free(known);
+    free(files);
+    atomic_store(&store->folder_unread, !readable);
+    return readable;
+}
+
+bool td_store_scan(struct td_store *store)
+{
+    pthread_mutex_lock(&store->scanning);
+    const bool readable = scan_folder(store);
+    pthread_mutex_unlock(&store->scanning);
+    return readable;
+}
+
+void td_store_scan_again(struct td_store *store, bool always)
+{
+    bool changed;
+    pthread_mutex_lock(&store->scanning);
+    const bool open = td_data_dir_refresh(store->dir, &changed);
+    const uint64_t last = td_store_last_number(store);
+    if (!open)
+        atomic_store(&store->folder_unread, true);
+    if (open && (always || changed)) {
+        (void)scan_folder(store);     /* errors are logged */
+        if (td_alias_load(store))     /* after the versions that it names */
+            (void)scan_folder(store); /* a file has a tensor of a name that an alias gave up */
+        td_alias_forget_gone(store);
+        td_alias_check_targets(store);
+        td_store_retain(store, last);
+    }
+    pthread_mutex_unlock(&store->scanning);
+}
