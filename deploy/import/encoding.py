@@ -7,6 +7,7 @@ symmetric: the greatest magnitude becomes 127, and offset is 0.
 """
 
 import dataclasses
+import decimal
 import math
 
 import numpy
@@ -16,7 +17,6 @@ from table import DTYPES, Array, Dtype, Refused, Table, locate
 KEEP = "keep"
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 ROWWISE = ("uint8", "int8")
-WIDER = "--dtype float64 or bfloat16 has such numbers"
 FINITE = "--dtype float32 or bfloat16 keeps such numbers"
 LOST = 0.1  # relative error of a column that is noted
 FLOAT32_MAX = float(numpy.finfo("f4").max)
@@ -59,7 +59,7 @@ class ErrorMade:
             else 0.0
         )
         return (
-            f"error at most {self.greatest:.3g}; its root mean square is {100 * relative:.2g} % of"
+            f"error at most {rounded_up(self.greatest)}; its root mean square is {100 * relative:.2g} % of"
             " the root mean square of the values" + (str(self.columns) if self.columns else "")
         )
 
@@ -125,6 +125,16 @@ class ColumnErrors:
         return text
 
 
+def rounded_up(value: float) -> str:
+    """Three digits, not less than the value."""
+    digits = decimal.Context(prec=3, rounding=decimal.ROUND_UP)
+    return f"{float(digits.create_decimal_from_float(value)):.3g}"
+
+
+def wide_enough(value: float) -> str:
+    return "float64" if abs(value) > FLOAT32_MAX else "float32 or float64"
+
+
 def column_errors(table: Table, are_quantised: bool) -> ColumnErrors | None:
     width = math.prod(table.shape[1:])
     if not any(table.integers) and (len(table.shape) != 2 or width < 2):
@@ -174,9 +184,11 @@ def quantise(values: Array, dtype: str) -> tuple[Array, Array, Array]:
     with numpy.errstate(over="ignore"):
         scale, offset = (steps / last).astype("<f4"), low.astype("<f4")
     divisor = numpy.where(scale > 0, scale, 1).astype("<f8")
-    exact -= offset[:, None]
-    exact /= divisor[:, None]
-    params = numpy.rint(exact, out=exact).clip(first, last, out=exact).astype(dtype)
+    with numpy.errstate(invalid="ignore"):
+        exact -= offset[:, None]
+        exact /= divisor[:, None]
+    with numpy.errstate(invalid="ignore"):  # of rows that are refused, since they do not fit float32
+        params = numpy.rint(exact, out=exact).clip(first, last, out=exact).astype(dtype)
     return params, scale, offset
 
 
@@ -214,10 +226,12 @@ class Encoder:
             if self.target in ROWWISE
             else f"{self.target} has no smaller values"
         )
+        narrow = self.target in (*ROWWISE, "float16")
+        kept = "float32 or float64" if narrow else "float64"
         other = ", and --rows makes a table of columns of one size" if self.table.columns else ""
         return (
             f"{self.table.place}: {worst} has an error of {100 * relative:.3g} % of its own root mean"
-            f" square, because {why}; --dtype float32 or float64 keeps it{other}"
+            f" square, because {why}; --dtype {kept} keeps it{other}"
         )
 
     @property
@@ -249,7 +263,7 @@ class Encoder:
             with numpy.errstate(over="ignore", invalid="ignore"):  # which the checks find
                 made = params.astype("<f4") * scale[:, None] + offset[:, None]
             fits = numpy.isfinite(made) | (numpy.abs(values) <= FLOAT32_MAX)
-            self.check_rows(fits, values, first, "is too large for float32", WIDER)
+            self.check_rows(fits, values, first, "is too large for float32")
             self.check_range(made, values, first)
             self.error.add(values, made)
             return {"": params, ".scale": scale, ".offset": offset}
@@ -260,18 +274,21 @@ class Encoder:
             values,
             first,
             f"is too large for {self.target}",
-            WIDER,
         )
         self.error.add(values, made)
         return {"": encoded}
 
-    def check_rows(self, right: Array, values: Array, first: int, why: str, way_out: str) -> None:
+    def check_rows(self, right: Array, values: Array, first: int, why: str, way_out: str | None = None) -> None:
         if not right.all():
             at = numpy.unravel_index(int(numpy.argmin(right)), right.shape)
             place, row = locate(first + int(at[0]), self.table.place, self.table.files)
             inner = [int(i) for i in at[1:]]
             element = f"element {inner[0] if len(inner) == 1 else inner} of " if inner else ""
-            raise Refused(f"{place}: {element}row {row} {why}: {float(values[at])}; {way_out}")
+            value = float(values[at])
+            raise Refused(
+                f"{place}: {element}row {row} {why}: {value};"
+                f" {way_out or f'--dtype {wide_enough(value)} has such numbers'}"
+            )
 
     def check_range(self, made: Array, values: Array, first: int) -> None:
         """Refuses rows whose values fit float32, but not the numbers that give them back."""

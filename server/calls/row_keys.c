@@ -199,17 +199,23 @@ td_status td_row_keys_bind(struct td_call *call)
     return status == TD_OK ? check_bounds(call) : status;
 }
 
-/* Keys were given, but as those of the rows, which the table has; the queries are missing. */
+/* The rows to look up are missing: perhaps keys were given as those of the rows, which the table
+ * has. */
 static void explain_queries(struct td_call *call)
 {
     const int queries = td_op_keys_input(call->op);
     const struct td_tensor *table = table_of(call);
-    if (queries < 1 || call->op->inputs[queries].role != TD_ROLE_KEY || !table || !table->keys)
+    if (queries < 1 || !table || !table->keys || call->request.args.inputs[queries].tensors)
         return;
-    const char *name = call->op->inputs[queries].name;
-    if (!call->request.args.inputs[queries].tensors && strcmp(call->error.input, name) == 0)
+    const struct td_input_spec *spec = &call->op->inputs[queries];
+    if (strcmp(call->error.input, spec->name) != 0)
+        return;
+    if (spec->role == TD_ROLE_KEY)
         td_error_hint(&call->error, "the table has keys of its own: give those to look up as %s",
-                      name);
+                      spec->name);
+    else if (call->request.table && call->body_format == TD_FORMAT_JSON)
+        td_error_hint(&call->error,
+                      "rows are found by key with \"" TD_TABLE_KEYS "\": [...] in its place");
 }
 
 void td_row_keys_explain(struct td_call *call)

@@ -162,6 +162,12 @@ class Refusals(RouteTest):
                 self.assertEqual(self.assertAnyProblem(reply)["detail"], detail)
                 self.assertProblem(reply, reply.status, reply.json()["code"], **members)
 
+    def test_missing_row_numbers_lead_to_keys_where_the_table_has_some(self):
+        name, _ = self.resident({"tensor": [[1], [2]], "keys": ["a", "b"]})
+        self.assertIn('; rows are found by key with "keys": [...] in its place', self.assertAnyProblem(self.look(name, "gather", {}))["detail"])
+        name, _ = self.resident([[1], [2]])
+        self.assertNotIn("found by key", self.assertAnyProblem(self.look(name, "gather", {}))["detail"])
+
     def test_keys_for_an_op_that_takes_row_numbers_lead_to_find(self):
         name, _ = self.resident({"tensor": [[1], [2]], "keys": ["a", "b"]})
         self.assertProblem(self.look(name, "gather_nd", {"keys": ["b"]}), 400, "MALFORMED_REQUEST", input="keys",

@@ -41,6 +41,16 @@ class Encoding(ImportTest):
             self.assertTrue((error <= step[:, None] * 0.5001 + np.abs(rows) * 1e-6).all())
             self.assertAlmostEqual(float(out.split("at most ")[1].split(";")[0]) / error.max(), 1, delta=0.02)
 
+    def test_the_error_is_rounded_up(self):
+        np.save(self.work / "e.npy", np.array([[1.00012344, 2]]))
+        self.assertIn("error at most 0.000124;", self.imported(self.work / "e.npy", "--dtype", "float16"))
+
+    def test_numbers_that_do_not_fit_lead_to_a_dtype_that_has_them(self):
+        for value, dtype, way in ((1e39, "bfloat16", "float64"), (1e300, "float32", "float64"), (1e300, "uint8", "float64"), (70000.0, "float16", "float32 or float64")):
+            np.save(self.work / "e.npy", np.array([[value, value / 2], [1, 2]]))
+            error = self.refused(self.work / "e.npy", "--dtype", dtype)
+            self.assertTrue(error.endswith(f": {value}; --dtype {way} has such numbers"), error)
+
     def test_the_column_that_loses_most_is_named_with_its_own_error(self):
         path = self.work / "m.csv"
         path.write_text("t,price,volume\n1700000001,0.5,0\n1700000002,0.25,0\n")
