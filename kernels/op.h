@@ -1,6 +1,6 @@
 /* op.h - the descriptor of an op. Routes, argument checks, metadata, statistics and replies derive
- * from it. To add an op, add a folder to kernels/ and a line to ops.def. A device plugin has its own
- * table of kernels, by the names of ops, so this file does not mention devices.
+ * from it. To add an op, add a folder to kernels/ and a line to ops.def. A device plugin has its
+ * own table of kernels, by the names of ops, so this file does not mention devices.
  *
  * Threads  Descriptors are constants; infer, cost and run are reentrant. */
 #ifndef TD_KERNELS_OP_H
@@ -28,16 +28,16 @@ typedef enum td_bounds {
     TD_BOUNDS_COUNT
 } td_bounds;
 
-/* "error", "zero", "clip", "wrap", NULL. Every attribute `bounds` has this array as its choices, and
- * other code recognises the attribute by the array's address. */
+/* "error", "zero", "clip", "wrap", NULL. Every attribute `bounds` has this array as its choices,
+ * and other code recognises the attribute by the array's address. */
 extern const char *const td_bounds_names[TD_BOUNDS_COUNT + 1];
 const char *td_bounds_name(td_bounds bounds);
 
 /* The meaning of an input's values. The role decides the dtype of untyped JSON values, and whether
- * the server copies the tensor before the op runs. The server copies a tensor whose values determine
- * addresses if a client can still write to it (shared memory) or if its file can be truncated. The
- * values of any other tensor may change between two reads. A kernel must therefore not derive an
- * address or a size from a value that it has not copied. */
+ * the server copies the tensor before the op runs. The server copies a tensor whose values
+ * determine addresses if a client can still write to it (shared memory) or if its file can be
+ * truncated. The values of any other tensor may change between two reads. A kernel must therefore
+ * not derive an address or a size from a value that it has not copied. */
 typedef enum td_role {
     TD_ROLE_DATA,      /* values to move or to compute with */
     TD_ROLE_INDEX,     /* positions, row numbers, offsets, segments: they determine addresses */
@@ -283,8 +283,8 @@ extern const struct td_op *const td_table_op;
 
 td_output_form td_op_output_form(const struct td_op *op);
 
-/* Returns the input that picks rows by key: the keys to find, or row numbers that may be replaced by
- * keys. -1: the op has none. */
+/* Returns the input that picks rows by key: the keys to find, or row numbers that may be replaced
+ * by keys. -1: the op has none. */
 int td_op_keys_input(const struct td_op *op);
 
 /* Returns all dtypes that the output can have. */
