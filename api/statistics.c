@@ -69,8 +69,8 @@ static void add_numbers(struct td_text *text, td_dtype dtype,
                         const struct td_statistics *statistics)
 {
     const bool any = statistics->finite > 0;
-    add_extreme(text, ",\"min\":", dtype, statistics, statistics->least);
-    add_extreme(text, ",\"max\":", dtype, statistics, statistics->greatest);
+    add_extreme(text, ",\"min\":", dtype, statistics, statistics->minimum);
+    add_extreme(text, ",\"max\":", dtype, statistics, statistics->maximum);
     add_member(text, ",\"mean\":", any ? statistics->mean : (double)NAN);
     add_member(text, ",\"std\":", any ? statistics->deviation : (double)NAN);
     add_member(text, ",\"l2_norm\":", statistics->norm);
@@ -83,8 +83,8 @@ static void add_numbers(struct td_text *text, td_dtype dtype,
 static void add_lengths(struct td_text *text, const struct td_statistics *statistics)
 {
     add_count(text, ",\"bytes\":", (int64_t)statistics->bytes);
-    add_extreme(text, ",\"shortest\":", TD_DTYPE_STRING, statistics, statistics->least);
-    add_extreme(text, ",\"longest\":", TD_DTYPE_STRING, statistics, statistics->greatest);
+    add_extreme(text, ",\"shortest\":", TD_DTYPE_STRING, statistics, statistics->minimum);
+    add_extreme(text, ",\"longest\":", TD_DTYPE_STRING, statistics, statistics->maximum);
 }
 
 static void add_values(struct td_text *text, td_dtype dtype, const struct td_statistics *statistics)
@@ -115,8 +115,8 @@ static void add_blocks(struct td_text *text, const struct td_statistics *statist
 {
     add_begins(text, ",\"blocks\":{\"rows\":[", statistics->rows, statistics->row_blocks);
     add_begins(text, "],\"columns\":[", statistics->columns, statistics->column_blocks);
-    add_member(text, "],\"min\":", statistics->least_mean);
-    add_member(text, ",\"max\":", statistics->greatest_mean);
+    add_member(text, "],\"min\":", statistics->minimum_mean);
+    add_member(text, ",\"max\":", statistics->maximum_mean);
     td_text_string(text, ",\"means\":[");
     for (int row = 0; row < statistics->row_blocks; row++) {
         td_text_string(text, row > 0 ? ",[" : "[");

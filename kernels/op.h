@@ -1,6 +1,6 @@
-/* op.h - the descriptor of an op, from which routes, argument checks, metadata, statistics and
- * replies are derived. A new op is one folder in kernels/ and one line in ops.def. A device plugin
- * finds its kernel for an op by the op's name, in a table of its own: nothing here names devices.
+/* op.h - the descriptor of an op. Routes, argument checks, metadata, statistics and replies derive
+ * from it. To add an op, add a folder to kernels/ and a line to ops.def. A device plugin has its
+ * own table of kernels, by the names of ops, so this file does not mention devices.
  *
  * Threads  Descriptors are constants; infer, cost and run are reentrant. */
 #ifndef TD_KERNELS_OP_H
@@ -28,20 +28,20 @@ typedef enum td_bounds {
     TD_BOUNDS_COUNT
 } td_bounds;
 
-/* "error", "zero", "clip", "wrap", NULL. Every attribute `bounds` has this array as its choices;
- * other code recognises the attribute by the address of the array. */
+/* "error", "zero", "clip", "wrap", NULL. Every attribute `bounds` has this array as its choices,
+ * and other code recognises the attribute by the array's address. */
 extern const char *const td_bounds_names[TD_BOUNDS_COUNT + 1];
 const char *td_bounds_name(td_bounds bounds);
 
-/* What the values of an input mean. The role decides two things: the dtype of JSON values that have
- * none, and which tensors are copied before the op runs. Copied are those whose values decide on
- * addresses, when a client can still write to them (shared memory) or their file can be truncated.
- * The values of all other tensors may change between two reads, so a kernel derives no address and
- * no size from a value unless it has copied the value first. */
+/* The meaning of an input's values. The role decides the dtype of untyped JSON values, and whether
+ * the server copies the tensor before the op runs. The server copies a tensor whose values
+ * determine addresses if a client can still write to it (shared memory) or if its file can be
+ * truncated. The values of any other tensor may change between two reads. A kernel must therefore
+ * not derive an address or a size from a value that it has not copied. */
 typedef enum td_role {
     TD_ROLE_DATA,      /* values to move or to compute with */
-    TD_ROLE_INDEX,     /* positions, row numbers, offsets, segments: they decide on addresses */
-    TD_ROLE_KEY,       /* identifiers that are only compared with each other */
+    TD_ROLE_INDEX,     /* positions, row numbers, offsets, segments: they determine addresses */
+    TD_ROLE_KEY,       /* identifiers, which are only compared with each other */
     TD_ROLE_CONDITION, /* truth values that select, as in where() */
     TD_ROLE_COUNT
 } td_role;
@@ -49,26 +49,26 @@ typedef enum td_role {
 /* "data", "index", "key", "condition". */
 const char *td_role_name(td_role role);
 
-/* What an input is to quantised rows of the first input. A resident table NAME may have the
- * resident tensor NAME.<name of the input> beside it; imports of quantised rows write NAME.scale
- * and NAME.offset. */
+/* The part that an input plays for quantised rows of the first input. The importer stores the scale
+ * of a quantised table NAME as the resident tensor NAME.scale, and its offset as NAME.offset: the
+ * names of the inputs. */
 typedef enum td_companion {
     TD_COMPANION_NONE,
     TD_COMPANION_SCALE,
-    /* added or subtracted: a request that gives a scale and none of these is refused if there is
-     * one beside the table */
+    /* Added or subtracted. A request with a scale and without a shift is refused if the table has
+     * one. */
     TD_COMPANION_SHIFT,
 } td_companion;
 
-/* What an input is to an op that picks rows of a table (op_rows.h). */
+/* The part of an input in an op that picks rows of a table (op_rows.h). */
 typedef enum td_row_part {
     TD_ROW_PART_NONE,
-    TD_ROW_PART_TABLE,     /* the rows, along its first dimension; the first input */
-    TD_ROW_PART_PER_ROW,   /* an element for each row, or one for all: keys, scales */
-    TD_ROW_PART_QUERY,     /* which rows: row numbers (role index) or keys (role key) */
-    TD_ROW_PART_PER_QUERY, /* an element or a row for each query, in the same order: weights */
-    TD_ROW_PART_OFFSETS,   /* bags of queries: the position in the queries at which each begins */
-    TD_ROW_PART_SEGMENTS,  /* bags of queries: the bag of each query, never decreasing */
+    TD_ROW_PART_TABLE,     /* the rows, along the first dimension; always the first input */
+    TD_ROW_PART_PER_ROW,   /* one element per row, or one for all rows: keys, scales */
+    TD_ROW_PART_QUERY,     /* the rows to pick: row numbers (role index) or keys (role key) */
+    TD_ROW_PART_PER_QUERY, /* one element or row per query, in the same order: weights */
+    TD_ROW_PART_OFFSETS,   /* the position in the queries at which each bag starts */
+    TD_ROW_PART_SEGMENTS,  /* the bag of each query, never decreasing */
 } td_row_part;
 
 /* A declared input. The first of an op is not optional. */
@@ -78,60 +78,64 @@ struct td_input_spec {
     const char *summary; /* one sentence, shapes included */
     td_role role;
     td_dtype_set dtypes;
-    bool one_dtype;    /* data and keys: all tensors of all inputs of the role with this flag must
-                          have one dtype (else td_op.mixed_dtypes), except an input whose `dtypes`
-                          lack that of the first; JSON values without a dtype get that of the
-                          others */
-    bool optional;     /* may be missing: then it has no tensors */
+    /* For data and keys: all inputs of the role with this flag must have the same dtype, or the
+     * error is td_op.mixed_dtypes. An input that does not accept the dtype of the first is exempt.
+     * Untyped JSON values get the dtype of the typed ones. */
+    bool one_dtype;
+    bool optional;     /* may be missing, and then has no tensors */
     bool list;         /* takes a list of tensors: indices.0, indices.1, ... */
-    int most;          /* in a list; 0: any number */
-    bool reads_values; /* data: the kernel reads values; for other roles it always does */
-    bool sets_shape;   /* infer reads values: they decide the shape of an output */
-    /* In td_op.rows. Keys PER_ROW may be left out by a request whose table is resident and has
-     * keys. */
+    int most;          /* maximum length of the list; 0: no maximum */
+    bool reads_values; /* for data: the kernel reads values; for other roles it always does */
+    bool sets_shape;   /* infer reads values, because they determine the shape of an output */
+    /* In td_op.rows. A request may leave out PER_ROW keys if its table is resident and has keys. */
     td_row_part part;
-    bool or_keys; /* row numbers: a request may have keys of such a table in their place */
+    bool or_keys; /* a request may pass keys of such a table instead of row numbers */
     td_companion companion;
-    /* False if these attributes leave an optional input unused: its dtype then does not matter.
-     * NULL: it is used wherever it is given. */
+    /* False if the attributes leave this optional input unused, so that its dtype does not matter.
+     * NULL: the input is always used. */
     bool (*is_used)(const struct td_op_args *args);
 };
 
 /* True unless the attributes leave the input unused. */
 bool td_input_is_used(const struct td_input_spec *spec, const struct td_op_args *args);
 
-/* Row numbers, in whose place a request may have keys of a table? Keys that a table may have? */
+/* True if a request may pass table keys instead of these row numbers; true if the input is the keys
+ * of the rows, which a resident table may have. */
 bool td_input_is_row_numbers(const struct td_input_spec *spec);
 bool td_input_is_row_keys(const struct td_input_spec *spec);
 
-/* Does the kernel read values, so that data must be aligned? */
+/* True if the kernel reads values, so that the data must be aligned. */
 bool td_input_reads_values(const struct td_input_spec *spec);
 
-/* The dtypes of JSON values that have no dtype and whose text allows more than one. */
+/* The dtypes of untyped JSON values. */
 struct td_untyped {
-    td_dtype empty;      /* [] */
-    td_dtype integer;    /* the narrowest dtype of integers: int32, of keys int64, and float32 where
-                         that is accepted and int32 is not */
-    bool no_fractions;   /* true if the numbers are integers only: indices and keys */
-    td_dtype_set others; /* dtypes that the client may give the values, for advice; 0 if they have
-                            the dtype of another tensor */
+    td_dtype empty; /* [] */
+    /* The narrowest dtype of integers: int32, for keys int64, and float32 if the input accepts
+     * float32 and not int32. */
+    td_dtype integer;
+    bool no_fractions; /* indices and keys: only integers */
+    /* Dtypes that the client may choose instead, for advice; 0 if another tensor sets the dtype. */
+    td_dtype_set others;
 };
 struct td_untyped td_input_untyped(const struct td_input_spec *spec);
 
 /* A declared output. */
 struct td_output_spec {
-    const char *name;       /* "output", or "outputs" for a list; any where an op has several */
+    const char
+        *name; /* "output", or "outputs" for a list; any name if the op has several outputs */
     const char *summary;    /* one sentence */
     const char *shape_rule; /* for the documentation */
-    const char *dtype_of;   /* the input with the same dtype, or the attribute that names the dtype;
-                               NULL: the dtype is one of `dtypes` */
-    td_dtype_set dtypes; /* where dtype_of is NULL; where it names an attribute, further dtypes that
-                               the output may have without it */
-    const char *dtype_rule; /* which of dtypes, for the documentation; NULL: any of them */
-    bool list;              /* infer decides how many tensors; the op has no other output */
+    /* The input with the same dtype, or the attribute that names the dtype. NULL: `dtypes` has the
+     * possible ones. */
+    const char *dtype_of;
+    /* The possible dtypes without dtype_of. If dtype_of names an attribute: further dtypes, for
+     * requests without the attribute. */
+    td_dtype_set dtypes;
+    const char *dtype_rule; /* for the documentation: which of `dtypes`; NULL: any */
+    bool list;              /* infer decides the number of tensors; the op has no other output */
 };
 
-/* How a reply holds the outputs: {"output": T}, {"outputs": [T, ...]}, {"outputs": {"values": T,
+/* The outputs in a reply: {"output": T}, {"outputs": [T, ...]}, or {"outputs": {"values": T,
  * "indices": T}}. */
 typedef enum td_output_form { TD_OUTPUT_ONE, TD_OUTPUT_LIST, TD_OUTPUT_NAMED } td_output_form;
 
@@ -140,7 +144,7 @@ struct td_ints {
     const int64_t *values; /* NULL: not given */
     int count;
 };
-#define TD_MAX_INTS 64 /* in one list: more than any rank */
+#define TD_MAX_INTS 64 /* maximum length of a list, which exceeds the maximum rank */
 
 typedef enum td_attr_kind {
     TD_ATTR_INT,    /* int64_t */
@@ -153,10 +157,10 @@ typedef enum td_attr_kind {
     TD_ATTR_KIND_COUNT
 } td_attr_kind;
 
-/* Size in bytes of a member of the attrs struct that has this kind. */
+/* Returns the size in bytes of an attribute of this kind in the attrs struct. */
 size_t td_attr_size(td_attr_kind kind);
 
-/* The values that an attribute accepts, both ends included. */
+/* Range of accepted values, inclusive. */
 struct td_int_range {
     int64_t min, max;
 };
@@ -164,7 +168,7 @@ struct td_float_range {
     double min, max;
 };
 
-/* An int that is not given and whose default depends on the call. */
+/* The value of an int that the request does not set and whose default depends on the call. */
 #define TD_ATTR_UNSET INT64_MIN
 
 /* A declared attribute, with its place in the op's attrs struct. */
@@ -174,15 +178,17 @@ struct td_attr_spec {
     td_attr_kind kind;
     bool required;
     const char *const *choices; /* TD_ATTR_CHOICE: the names, NULL after the last */
-    td_dtype_set dtypes;        /* TD_ATTR_DTYPE: those accepted; others are UNSUPPORTED_DTYPE */
-    const struct td_int_range *range; /* TD_ATTR_INT, and each of TD_ATTR_INTS: values outside
-                                         it are INVALID_ARGUMENT; NULL: all are accepted */
-    const struct td_float_range *float_range; /* TD_ATTR_FLOAT: as range */
-    int64_t default_int;      /* TD_ATTR_INT, TD_ATTR_BOOL, TD_ATTR_CHOICE, TD_ATTR_DTYPE */
-    double default_float;     /* TD_ATTR_FLOAT */
-    const char *default_text; /* the default in the documentation, "batch_dims", where it depends on
-                                 the call and the op reads attrs_set; always for INTS and TEXT */
-    size_t offset;            /* in the attrs struct */
+    td_dtype_set dtypes;        /* TD_ATTR_DTYPE: accepted dtypes; others are UNSUPPORTED_DTYPE */
+    /* For TD_ATTR_INT and each element of TD_ATTR_INTS. A value outside is INVALID_ARGUMENT. NULL:
+     * all values are accepted. */
+    const struct td_int_range *range;
+    const struct td_float_range *float_range; /* the same for TD_ATTR_FLOAT */
+    int64_t default_int;  /* TD_ATTR_INT, TD_ATTR_BOOL, TD_ATTR_CHOICE, TD_ATTR_DTYPE */
+    double default_float; /* TD_ATTR_FLOAT */
+    /* The default in the documentation, such as "batch_dims", if it depends on the call and the op
+     * reads attrs_set. Always set for TD_ATTR_INTS and TD_ATTR_TEXT. */
+    const char *default_text;
+    size_t offset; /* in the attrs struct */
 };
 
 /* The tensors of one input: one, or the elements of a list. */
@@ -194,26 +200,26 @@ struct td_operand {
 /* The arguments and results of one call. */
 struct td_op;
 struct td_op_args {
-    const struct td_op *op; /* set by td_op_set_defaults and td_op_infer, for functions that several
-                               ops share */
+    /* For functions that several ops share. td_op_set_defaults and td_op_infer set it. */
+    const struct td_op *op;
     struct td_operand inputs[TD_MAX_INPUTS]; /* in the order of the descriptor */
     _Alignas(16) unsigned char attrs[TD_ATTRS_SIZE];
-    uint32_t attrs_set;        /* bit i: attribute i was given */
-    struct td_tensor *outputs; /* described by infer, filled by run */
+    uint32_t attrs_set;        /* bit i: the request sets attribute i */
+    struct td_tensor *outputs; /* infer describes them, run fills them */
     int n_outputs;
-    int64_t replaced; /* number of indices that a bounds policy replaced; set by run */
-    const void *plan; /* made by infer for cost and run, op-specific; in the arena; may be NULL */
+    int64_t replaced; /* number of indices that the bounds policy replaced; run sets it */
+    const void *plan; /* from infer for cost and run, specific to the op; in the arena, or NULL */
 };
 
-/* The estimated cost of a call, from shapes alone. */
+/* The estimated cost of a call, computed from shapes. */
 struct td_cost {
     uint64_t bytes_read;
     uint64_t bytes_written;
-    uint64_t random_reads; /* rows read from unpredictable addresses: a cache miss each */
+    uint64_t random_reads; /* rows read from unpredictable addresses, one cache miss each */
     uint64_t flops;
-    uint64_t workspace;            /* bytes beyond inputs and outputs, for all threads together */
-    uint64_t workspace_per_thread; /* further bytes for each thread */
-    bool single_threaded;          /* run uses one thread, however many there are */
+    uint64_t workspace;            /* bytes besides inputs and outputs, for all threads together */
+    uint64_t workspace_per_thread; /* additional bytes per thread */
+    bool single_threaded;          /* run always uses one thread */
 };
 
 struct td_op_rows;   /* op_rows.h */
@@ -231,33 +237,33 @@ struct td_op {
     int n_attrs;
     const struct td_output_spec *outputs;
     int n_outputs;
-    td_status mixed_dtypes;  /* the error when inputs with one_dtype differ in dtype; TD_OK means
-                                UNSUPPORTED_DTYPE */
-    const td_status *errors; /* the codes that it can return, TD_OK after the last */
+    /* The error if inputs with one_dtype have different dtypes. TD_OK: UNSUPPORTED_DTYPE. */
+    td_status mixed_dtypes;
+    const td_status *errors; /* error codes that the op can return, ending with TD_OK */
     const char *example;     /* a JSON request that succeeds */
 
-    /* Describes the outputs (allocated in arena, data still NULL) in the order of their
-     * declaration, or fails. Reads shapes, dtypes and attributes, and the values of inputs with
-     * sets_shape only. */
+    /* Describes the outputs in the order of their declaration: allocated in the arena, without
+     * data. Reads shapes, dtypes and attributes, and values only of inputs with sets_shape. */
     td_status (*infer)(struct td_op_args *args, struct td_arena *arena, struct td_error *err);
     /* After infer. */
     struct td_cost (*cost)(const struct td_op_args *args);
-    /* After infer, with outputs allocated by the caller; for strings the caller allocates the
-     * offsets and run takes the bytes from exec->arena. On failure the outputs are undefined. */
+    /* After infer. The caller has allocated the outputs; of a string output only the offsets, and
+     * run allocates its bytes in exec->arena. On failure the outputs are undefined. */
     td_status (*run)(struct td_op_args *args, struct td_exec *exec, struct td_error *err);
-    /* After infer, for a device, which does not look: would run accept the values of inputs of role
-     * index, indices out of range apart (offsets that decrease)? NULL: any values. */
+    /* After infer, for a device, which does not check: true if run would accept the values of the
+     * index inputs, except for indices out of range. False, for example, for decreasing offsets.
+     * NULL: run accepts any values. */
     bool (*valid)(const struct td_op_args *args);
-    /* How run will compute the call (op_plan.h). NULL: the op has no plan. */
+    /* Describes how run will compute the call (op_plan.h). NULL: the op has no plan. */
     td_status (*explain)(const struct td_op_args *args, int threads, struct td_arena *arena,
                          struct td_plan *out, struct td_error *err);
     const struct td_op_rows *rows;     /* the op picks rows of a table; NULL: it does not */
-    const struct td_op_stack *stack;   /* calls of equal shapes are merged into one; NULL: not */
-    const struct td_op_change *change; /* it changes a resident table; NULL: it does not */
-    const void *detail; /* what tells ops apart whose functions are the same; theirs alone */
+    const struct td_op_stack *stack;   /* calls of equal shapes can be merged; NULL: they cannot */
+    const struct td_op_change *change; /* the op changes a resident table; NULL: it does not */
+    const void *detail; /* private to the op's functions, which several ops may share */
 };
 
-/* Numbers of the ops, in the order of ops.def: indices of tables with an entry for each op. */
+/* Numbers of the ops in the order of ops.def, as indices of tables with one entry per op. */
 enum {
 #define TD_OP(folder, name) TD_OP_NUMBER_##name,
 #include "kernels/ops.def"
@@ -271,20 +277,20 @@ const struct td_op *const *td_ops(int *count);
 /* NULL when no op has this name. `name` need not end in NUL. */
 const struct td_op *td_op_named(const char *name, size_t length);
 
-/* What a table computes where it stands for a function, such as a model of /v2: the rows that it is
- * asked for. */
+/* The op that a table stands for where a function is expected, such as a model of /v2. It returns
+ * rows of the table. */
 extern const struct td_op *const td_table_op;
 
 td_output_form td_op_output_form(const struct td_op *op);
 
-/* The input that says which rows by keys of the table: keys to find, else row numbers, in whose
- * place keys may be. -1: there is none. */
+/* Returns the input that picks rows by key: the keys to find, or row numbers that may be replaced
+ * by keys. -1: the op has none. */
 int td_op_keys_input(const struct td_op *op);
 
-/* All dtypes that an output can have, over all dtypes that its inputs accept. */
+/* Returns all dtypes that the output can have. */
 td_dtype_set td_op_output_dtypes(const struct td_op *op, const struct td_output_spec *spec);
 
-/* The value of an attribute of kind CHOICE or DTYPE. */
+/* Returns the value of an attribute of kind CHOICE or DTYPE. */
 int td_op_choice(const struct td_attr_spec *attr, const struct td_op_args *args);
 /* Sets it. */
 void td_op_set_choice(const struct td_attr_spec *attr, struct td_op_args *args, int choice);
@@ -292,9 +298,9 @@ void td_op_set_choice(const struct td_attr_spec *attr, struct td_op_args *args, 
 /* Sets the op of args, and every attribute to its default. */
 void td_op_set_defaults(const struct td_op *op, struct td_op_args *args);
 
-/* The bytes of an attribute's value, those of a list or text included: two given values are equal
- * when these bytes are. NULL for a list or text that is not given. One whose default depends on the
- * call has, where it is not given, the bytes of some value: attrs_set tells the two apart. */
+/* Returns the bytes of an attribute's value, including the bytes of a list or text. Two values are
+ * equal if their bytes are. Returns NULL for a list or text that the request does not set. If the
+ * default depends on the call, use attrs_set to find out whether the request sets the value. */
 const void *td_op_attr_bytes(const struct td_attr_spec *attr, const struct td_op_args *args,
                              size_t *size);
 

@@ -359,9 +359,13 @@ BY_POSITION = (
 
 
 def header_hint(keys: Keys) -> str:
+    """About one key too many."""
     first = next(iter(keys.batches()))[0]
     text = first if isinstance(first, bytes) else str(first)
-    return f". If the first line, {shown(text)}, is a header, remove it"
+    return (
+        f". If the first line, {shown(text)}, is a header, remove it; otherwise remove the key that has no"
+        " row, because a key names the row at its position"
+    )
 
 
 def describe(output: Output, full: str) -> str:

@@ -329,7 +329,12 @@ def own_keys(table: Table, choice: Choice) -> Table:
 def with_keys_from(table: Table, choice: Choice) -> Table:
     if not choice.keys_from:
         return table
-    return dataclasses.replace(table, keys=read_key_file(choice.keys_from, choice, table))
+    notes = table.notes
+    if table.keys:
+        notes += (f"{table.place}: its words are left out; the keys are those of {choice.keys_from.path}",)
+    return dataclasses.replace(
+        table, keys=read_key_file(choice.keys_from, choice, table), notes=notes
+    )
 
 
 def read_key_file(file: KeyFile, choice: Choice, table: Table) -> Keys:

@@ -9,7 +9,7 @@
 
 struct td_statistics_loops {
     /* Of n >= 1 values. The sum is not finite if a value is not; then the others mean nothing. */
-    void (*measure)(const double *values, int64_t n, double *sum, double *least, double *greatest,
+    void (*measure)(const double *values, int64_t n, double *sum, double *minimum, double *maximum,
                     int64_t *zeros);
     /* The sum of the squares of the differences from the mean. Adds values[i] to columns[i]. */
     double (*squares)(const double *values, int64_t n, double mean, double *columns);

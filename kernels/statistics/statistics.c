@@ -22,7 +22,7 @@ enum {
 /* What is known of some values. long double: no sum of doubles overflows. */
 struct part {
     int64_t finite, zeros, nans, positive_infinities, negative_infinities;
-    union td_number least, greatest; /* of the finite ones, if there are any */
+    union td_number minimum, maximum; /* of the finite ones, if there are any */
     long double sum;
     long double squares; /* of the differences from their mean */
 };
@@ -207,10 +207,10 @@ static void merge(td_numbers numbers, struct part *to, const struct part *part)
     to->negative_infinities += part->negative_infinities;
     if (part->finite == 0)
         return;
-    if (to->finite == 0 || is_less(numbers, part->least, to->least))
-        to->least = part->least;
-    if (to->finite == 0 || is_less(numbers, to->greatest, part->greatest))
-        to->greatest = part->greatest;
+    if (to->finite == 0 || is_less(numbers, part->minimum, to->minimum))
+        to->minimum = part->minimum;
+    if (to->finite == 0 || is_less(numbers, to->maximum, part->maximum))
+        to->maximum = part->maximum;
     to->squares = to->finite == 0 ? part->squares : merged_squares(to, part);
     to->sum += part->sum;
     to->finite += part->finite;
@@ -231,7 +231,7 @@ static void set_wide_extremes(const struct tile *tile, td_numbers numbers, struc
 {
     const int64_t *integers = tile->stored;
     const uint64_t *naturals = tile->stored;
-    union td_number *low = &part->least, *high = &part->greatest;
+    union td_number *low = &part->minimum, *high = &part->maximum;
     if (numbers == TD_NUMBERS_INTEGER) {
         low->integer = high->integer = integers[0];
         for (int64_t i = 1; i < tile->n; i++) {
@@ -247,21 +247,21 @@ static void set_wide_extremes(const struct tile *tile, td_numbers numbers, struc
     }
 }
 
-/* The least is -0.0 if there is one, the greatest 0.0. */
-static void set_extremes(const struct job *job, const struct tile *tile, double least,
-                         double greatest, struct part *part)
+/* The minimum is -0.0 if there is one, the maximum 0.0. */
+static void set_extremes(const struct job *job, const struct tile *tile, double minimum,
+                         double maximum, struct part *part)
 {
     if (job->tensor->dtype == TD_DTYPE_INT64 || job->tensor->dtype == TD_DTYPE_UINT64) {
         set_wide_extremes(tile, job->numbers, part);
     } else if (job->numbers == TD_NUMBERS_REAL) {
-        part->least.real = least == 0 && has_zero(tile, true) ? -0.0 : least;
-        part->greatest.real = greatest == 0 && has_zero(tile, false) ? 0.0 : greatest;
+        part->minimum.real = minimum == 0 && has_zero(tile, true) ? -0.0 : minimum;
+        part->maximum.real = maximum == 0 && has_zero(tile, false) ? 0.0 : maximum;
     } else if (job->numbers == TD_NUMBERS_INTEGER) {
-        part->least.integer = (int64_t)least;
-        part->greatest.integer = (int64_t)greatest;
+        part->minimum.integer = (int64_t)minimum;
+        part->maximum.integer = (int64_t)maximum;
     } else {
-        part->least.natural = (uint64_t)least;
-        part->greatest.natural = (uint64_t)greatest;
+        part->minimum.natural = (uint64_t)minimum;
+        part->maximum.natural = (uint64_t)maximum;
     }
 }
 
@@ -275,10 +275,10 @@ static bool add_value(struct part *part, double value)
         return false;
     }
     const union td_number number = { .real = value };
-    if (part->finite == 0 || is_less(TD_NUMBERS_REAL, number, part->least))
-        part->least = number;
-    if (part->finite == 0 || is_less(TD_NUMBERS_REAL, part->greatest, number))
-        part->greatest = number;
+    if (part->finite == 0 || is_less(TD_NUMBERS_REAL, number, part->minimum))
+        part->minimum = number;
+    if (part->finite == 0 || is_less(TD_NUMBERS_REAL, part->maximum, number))
+        part->maximum = number;
     part->finite++;
     part->zeros += value == 0;
     part->sum += (long double)value;
@@ -318,15 +318,15 @@ static struct part part_of_any(const struct job *job, const struct blocks *block
 static struct part part_of_tile(const struct job *job, const struct blocks *blocks,
                                 const struct tile *tile, int64_t begin, double *columns)
 {
-    double sum, least, greatest;
+    double sum, minimum, maximum;
     struct part part = { .finite = tile->n };
-    job->loops->measure(tile->values, tile->n, &sum, &least, &greatest, &part.zeros);
-    if (!isfinite(sum) || least < -LARGE || greatest > LARGE)
+    job->loops->measure(tile->values, tile->n, &sum, &minimum, &maximum, &part.zeros);
+    if (!isfinite(sum) || minimum < -LARGE || maximum > LARGE)
         return part_of_any(job, blocks, tile, begin);
     part.sum = (long double)sum;
     part.squares =
         (long double)job->loops->squares(tile->values, tile->n, sum / (double)tile->n, columns);
-    set_extremes(job, tile, least, greatest, &part);
+    set_extremes(job, tile, minimum, maximum, &part);
     return part;
 }
 
@@ -335,7 +335,7 @@ static struct part part_of_tile(const struct job *job, const struct blocks *bloc
 static void add_columns(const struct job *job, double *columns, int64_t begin, int64_t n,
                         long double *sums)
 {
-    double sum, least, greatest;
+    double sum, minimum, maximum;
     int64_t zeros, length;
     for (int64_t i = job->columns; i < n; i++)
         columns[i % job->columns] += columns[i];
@@ -345,7 +345,7 @@ static void add_columns(const struct job *job, double *columns, int64_t begin, i
         const int block = block_of(job, column);
         const int64_t end = td_statistics_begin(job->columns, job->column_blocks, block + 1);
         length = td_smaller(n - i, end - column);
-        job->loops->measure(columns + i, length, &sum, &least, &greatest, &zeros);
+        job->loops->measure(columns + i, length, &sum, &minimum, &maximum, &zeros);
         sums[block] += (long double)sum;
     }
 }
@@ -430,14 +430,14 @@ static double as_double(td_numbers numbers, union td_number number)
 /* A mean is not outside the values, as rounding could make it. */
 static double mean_of(const struct td_statistics *of, long double sum, int64_t n)
 {
-    return fmin(fmax((double)(sum / (long double)n), as_double(of->numbers, of->least)),
-                as_double(of->numbers, of->greatest));
+    return fmin(fmax((double)(sum / (long double)n), as_double(of->numbers, of->minimum)),
+                as_double(of->numbers, of->maximum));
 }
 
 static void set_means(const struct job *job, struct td_statistics *out)
 {
     const struct item *item = job->items, *end = job->items + job->n_items;
-    out->least_mean = out->greatest_mean = NAN;
+    out->minimum_mean = out->maximum_mean = NAN;
     for (int row = 0; row < out->row_blocks; row++) {
         int64_t excluded[TD_STATISTICS_BLOCKS] = { 0 };
         long double sums[TD_STATISTICS_BLOCKS] = { 0 };
@@ -452,8 +452,8 @@ static void set_means(const struct job *job, struct td_statistics *out)
                                    excluded[i];
             const double mean = finite > 0 ? mean_of(out, sums[i], finite) : NAN;
             out->means[(int64_t)row * out->column_blocks + i] = mean;
-            out->least_mean = fmin(out->least_mean, mean);
-            out->greatest_mean = fmax(out->greatest_mean, mean);
+            out->minimum_mean = fmin(out->minimum_mean, mean);
+            out->maximum_mean = fmax(out->maximum_mean, mean);
         }
     }
 }
@@ -470,11 +470,11 @@ static void set_values(const struct job *job, struct td_statistics *out)
     out->finite = part.finite;
     if (part.finite == 0)
         return;
-    out->least = part.least;
-    out->greatest = part.greatest;
+    out->minimum = part.minimum;
+    out->maximum = part.maximum;
     const long double n = (long double)part.finite;
     const double half =
-        as_double(job->numbers, part.greatest) / 2 - as_double(job->numbers, part.least) / 2;
+        as_double(job->numbers, part.maximum) / 2 - as_double(job->numbers, part.minimum) / 2;
     out->mean = mean_of(out, part.sum, part.finite);
     out->deviation = fmin((double)sqrtl(part.squares / n), half);
     out->norm = (double)sqrtl(part.squares + part.sum * (part.sum / n));

@@ -25,7 +25,7 @@
 
 enum { TD_STATISTICS_BLOCKS = 64 }; /* the most along rows, and along columns */
 
-/* How the least and the greatest value are given. */
+/* How the minimum and the maximum value are given. */
 typedef enum {
     TD_NUMBERS_REAL,
     TD_NUMBERS_INTEGER, /* int8 to int64 */
@@ -40,15 +40,15 @@ union td_number {
 
 struct td_statistics {
     int64_t numel, zeros, nans, positive_infinities, negative_infinities;
-    int64_t finite;                  /* values, of which follows: */
-    td_numbers numbers;              /* of */
-    union td_number least, greatest; /* not set unless `finite` is 1 or more */
-    double mean, deviation;          /* not set unless `finite` is 1 or more */
-    double norm;                     /* 0 of none */
-    uint64_t bytes;                  /* of strings; 0 for others */
-    int64_t rows, columns;           /* of the matrix */
+    int64_t finite;                   /* values, of which follows: */
+    td_numbers numbers;               /* of */
+    union td_number minimum, maximum; /* not set unless `finite` is 1 or more */
+    double mean, deviation;           /* not set unless `finite` is 1 or more */
+    double norm;                      /* 0 of none */
+    uint64_t bytes;                   /* of strings; 0 for others */
+    int64_t rows, columns;            /* of the matrix */
     int row_blocks, column_blocks;
-    double least_mean, greatest_mean; /* of means; NaN if all are */
+    double minimum_mean, maximum_mean; /* of means; NaN if all are */
     double means[]; /* [row_blocks, column_blocks]; NaN: no finite value in the block */
 };
 

@@ -55,11 +55,11 @@ podman image exists "$base" || podman import -q "$(base_tarball)" "$base" >/dev/
 exec 9>&-
 
 say "building the image"
-build "$image" --build-arg VERSION=0.1.0 --build-arg REVISION=abc
+build "$image" --build-arg VERSION=0.3.0 --build-arg REVISION=abc
 echo "image size: $(podman image inspect --format '{{.Size}}' "$image" | numfmt --to=iec) with its base of" \
     "$(podman image inspect --format '{{.Size}}' "$base" | numfmt --to=iec)"
 expect "user" 65532:65532 "$(podman image inspect --format '{{.User}}' "$image")"
-expect "version" 0.1.0 "$(label version)"
+expect "version" 0.3.0 "$(label version)"
 expect "revision" abc "$(label revision)"
 expect "licence" Apache-2.0 "$(label licenses)"
 

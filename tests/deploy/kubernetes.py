@@ -217,7 +217,7 @@ def check_document():
             file.write(lines.replace("../deploy", os.path.join(os.path.relpath(os.path.realpath(ROOT), real), "deploy")))
         objects, _ = render(real)
     container = only(objects, "Deployment")["spec"]["template"]["spec"]["containers"][0]
-    assert container["image"] == "REGISTRY/tensord:0.1.0", container["image"]
+    assert container["image"] == "REGISTRY/tensord:0.3.0", container["image"]
 
 
 def main():

@@ -79,10 +79,10 @@ if command -v ccache >/dev/null; then export CMAKE_C_COMPILER_LAUNCHER=ccache CM
 quietly cmake --preset package
 quietly cmake --build --preset package -j "$(nproc)"
 unpack_machine
-quietly make_package 0.1.0
-quietly make_package 0.1.1
+quietly make_package 0.3.0
+quietly make_package 0.3.1
 if command -v lintian >/dev/null; then
-    lintian --allow-root --fail-on error,warning "$machine/root/0.1.0.deb" ||
+    lintian --allow-root --fail-on error,warning "$machine/root/0.3.0.deb" ||
         fail "lintian"
     echo "ok: lintian"
 else
@@ -91,16 +91,16 @@ fi
 
 say "installing it in a minimal $suite"
 expect "apt update" "apt-get update -qq"
-expect "installation" "$(apt install --no-install-recommends ./0.1.0.deb)"
-expect "the libraries are there" "tensord --version | grep -F 0.1.0"
+expect "installation" "$(apt install --no-install-recommends ./0.3.0.deb)"
+expect "the libraries are there" "tensord --version | grep -F 0.3.0"
 expect "the account" "getent passwd tensord | grep nologin"
 expect "the service is enabled" "test -L /etc/systemd/system/multi-user.target.wants/tensord.service"
 expect "the socket is enabled" "test -L /etc/systemd/system/sockets.target.wants/tensord.socket"
 service "first version"
 
 expect "a changed configuration" "sed -i 's|}|,\"workers\": 3}|' /etc/tensord/tensord.json && echo A=1 >/etc/tensord/tensord.env"
-expect "upgrade" "$(apt install ./0.1.1.deb)"
-expect "the new version" "dpkg-query -W -f '\${Version}' tensord | grep -x 0.1.1"
+expect "upgrade" "$(apt install ./0.3.1.deb)"
+expect "the new version" "dpkg-query -W -f '\${Version}' tensord | grep -x 0.3.1"
 expect "the upgrade keeps the configuration" "grep workers /etc/tensord/tensord.json"
 service "second version"
 
@@ -110,12 +110,12 @@ expect "the removal removes the program" "! test -e /usr/bin/tensord -o -e /usr/
 expect "purge" "$(apt purge tensord)"
 expect "the purge leaves no file" "find / -xdev -name '*tensord*' ! -path '/proc/*' | grep . && exit 1 || exit 0"
 
-expect "installation once more" "$(apt install --no-install-recommends ./0.1.1.deb)"
+expect "installation once more" "$(apt install --no-install-recommends ./0.3.1.deb)"
 expect "purge at once" "$(apt purge tensord)"
 
 if command -v systemd-nspawn >/dev/null; then
     say "under systemd"
-    expect "installation with systemd" "$(apt install --no-install-recommends systemd systemd-sysv dbus curl ./0.1.0.deb)"
+    expect "installation with systemd" "$(apt install --no-install-recommends systemd systemd-sysv dbus curl ./0.3.0.deb)"
     under_systemd
 else
     echo "SKIP systemd: systemd-nspawn is not installed (package systemd-container)"

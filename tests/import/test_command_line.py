@@ -304,8 +304,8 @@ class CommandLine(ImportTest):
 
     def test_a_header_among_keys_is_named(self):
         np.save(self.work / "m.npy", np.zeros((2, 1)))
-        for lines, hint in (("title\na\nb\n", ". If the first line, 'title', is a header, remove it"), ("title\na\nb\nc\n", ""), ("0\n8\n9\n", ". If the first line, '0', is a header, remove it"),
-                            ("7\na\nb\n", ". If the first line, '7', is a header, remove it")):
+        for lines, hint in (("title\na\nb\n", ". If the first line, 'title', is a header, remove it; otherwise remove the key that has no row, because a key names the row at its position"), ("title\na\nb\nc\n", ""), ("0\n8\n9\n", ". If the first line, '0', is a header, remove it; otherwise remove the key that has no row, because a key names the row at its position"),
+                            ("7\na\nb\n", ". If the first line, '7', is a header, remove it; otherwise remove the key that has no row, because a key names the row at its position")):
             (self.work / "k.txt").write_text(lines)
             count = lines.count("\n")
             self.assertEqual(self.refused(self.work / "m.npy", "--keys-from", self.work / "k.txt"),

@@ -174,7 +174,8 @@ class KeyFiles(ColumnTest):
                      self.text("".join(json.dumps({"city": city}) + "\n" for city in self.CITIES), "k.jsonl")):
             with self.subTest(path.name):
                 for rows in self.rows, self.text("x\n1\n2\n3\n"), self.text("a 1\nb 2\nc 3\n", "m.txt"):
-                    self.assertEqual(self.notes(rows, "--keys-from", path, "--keys", "city", "--tensor", {"m.npy": "rows", "m.csv": "x", "m.txt": "vectors"}[rows.name] + "=rows"), [])
+                    self.assertEqual(self.notes(rows, "--keys-from", path, "--keys", "city", "--tensor", {"m.npy": "rows", "m.csv": "x", "m.txt": "vectors"}[rows.name] + "=rows"),
+                                     [f"{rows}: its words are left out; the keys are those of {path}"] if rows.name == "m.txt" else [])
                     self.assertEqual(self.keys(), self.CITIES)
                 self.assertIn(f"{path}: expected --keys, which names the column of keys; it has city", self.refused(self.rows, "--keys-from", path))
                 self.assertIn(f"{path}: there is no column town; it has city", self.refused(self.rows, "--keys-from", path, "--keys", "town"))
@@ -293,6 +294,15 @@ class Npy(ColumnTest):
                     tensors = self.tensors("m.safetensors")
                     self.assertEqual(tensors["rows"], ("float32", [3, 2], rows.tobytes()))
                     self.assertEqual(strings(tensors, "rows.keys") if isinstance(key[0], str) else numbers(tensors, "rows.keys"), key)
+
+    def test_words_that_other_keys_replace_and_blanks_at_the_ends_of_keys_are_noted(self):
+        path, keys = self.work / "w.txt", self.work / "k.txt"
+        path.write_text("the 1 2\nof 3 4\n")
+        keys.write_text("a \nb \n")
+        status, _, errors = run(path, "--keys-from", keys, "--data-dir", self.data)
+        self.assertEqual(status, 0, errors)
+        self.assertIn(f"note: {path}: its words are left out; the keys are those of {keys}\n", errors)
+        self.assertIn(f"note: {keys}: the keys, such as 'a ', end with a blank, which is part of them; --key-dtype string hides this note\n", errors)
 
     def test_keys_beside_it_that_the_daemon_would_take_are_noted(self):
         np.save(self.work / "m.npy", np.zeros((2, 2), "f4"))

@@ -35,7 +35,7 @@ static bool is_near(double got, double want, double tolerance)
 static const struct {
     const char *says, *tensor;
     int64_t counts[5];
-    const char *least, *greatest;
+    const char *minimum, *maximum;
     double mean, deviation, norm;
 } cases[] = {
     { "a vector",
@@ -220,8 +220,8 @@ TD_TEST_EACH(statistics_are_those_of_numpy, cases)
     EXPECT(is_near(got->norm, cases[_i].norm, 1e-15), "%s: norm %.17g", says, got->norm);
     if (got->finite == 0)
         return;
-    ck_assert_str_eq(number_text(got->numbers, got->least), cases[_i].least);
-    ck_assert_str_eq(number_text(got->numbers, got->greatest), cases[_i].greatest);
+    ck_assert_str_eq(number_text(got->numbers, got->minimum), cases[_i].minimum);
+    ck_assert_str_eq(number_text(got->numbers, got->maximum), cases[_i].maximum);
     EXPECT(is_near(got->mean, cases[_i].mean, 1e-15), "%s: mean %.17g", says, got->mean);
     EXPECT(is_near(got->deviation, cases[_i].deviation, 1e-15), "%s: deviation %.17g", says,
            got->deviation);
@@ -236,7 +236,7 @@ TD_TEST(strings_have_a_total_of_bytes)
 /* Results by hand. */
 static const struct {
     const char *tensor;
-    double mean, deviation, norm, least, greatest;
+    double mean, deviation, norm, minimum, maximum;
 } large[] = {
     /* 3/4 of 1.7e308; sqrt(3)/4 of it; sqrt(3) of it is too large */
     { "float64[4] 1.7e308 1.7e308 1.7e308 -1", 1.275e308, 7.3612159321677302e307, INFINITY, -1,
@@ -259,8 +259,8 @@ TD_TEST_EACH(sums_that_are_too_large_for_float64_are_no_reason_for_a_result_that
     EXPECT(is_near(got->mean, large[_i].mean, 1e-15), "%.17g", got->mean);
     EXPECT(is_near(got->deviation, large[_i].deviation, 1e-15), "%.17g", got->deviation);
     EXPECT(is_near(got->norm, large[_i].norm, 1e-15), "%.17g", got->norm);
-    EXPECT(got->least.real == large[_i].least && got->greatest.real == large[_i].greatest, "%g %g",
-           got->least.real, got->greatest.real);
+    EXPECT(got->minimum.real == large[_i].minimum && got->maximum.real == large[_i].maximum,
+           "%g %g", got->minimum.real, got->maximum.real);
 }
 
 TD_TEST(blocks_of_small_values_stay_exact_beside_those_of_large_ones)
@@ -280,7 +280,7 @@ TD_TEST(blocks_of_small_values_stay_exact_beside_those_of_large_ones)
         EXPECT(is_near(got->means[2 * block + 1], 1e-300, 1e-14), "%g", got->means[2 * block + 1]);
     }
     EXPECT(fabs(got->mean) < 1e294, "%g", got->mean);
-    EXPECT(got->least_mean < 0 && got->zeros == 0, "%g", got->least_mean);
+    EXPECT(got->minimum_mean < 0 && got->zeros == 0, "%g", got->minimum_mean);
 }
 
 TD_TEST(the_least_zero_is_negative_and_the_greatest_positive)
@@ -304,11 +304,10 @@ TD_TEST(the_least_zero_is_negative_and_the_greatest_positive)
                 ((unsigned char *)(uintptr_t)x.data)[(size_t)(j + 1) * size - 1] = 0x80;
         const struct td_statistics *got = statistics_of(&x, NULL);
         const bool both = of[i / 6].zero >= 0 && x.numel > 1;
-        EXPECT(got->least.real == 0 && !signbit(got->least.real) == !(both || negative),
-               "%s %s: least %g", of[i / 6].shape, td_dtype_info(dtype)->name, got->least.real);
-        EXPECT(got->greatest.real == 0 && !signbit(got->greatest.real) == (both || !negative),
-               "%s %s: greatest %g", of[i / 6].shape, td_dtype_info(dtype)->name,
-               got->greatest.real);
+        EXPECT(got->minimum.real == 0 && !signbit(got->minimum.real) == !(both || negative),
+               "%s %s: minimum %g", of[i / 6].shape, td_dtype_info(dtype)->name, got->minimum.real);
+        EXPECT(got->maximum.real == 0 && !signbit(got->maximum.real) == (both || !negative),
+               "%s %s: maximum %g", of[i / 6].shape, td_dtype_info(dtype)->name, got->maximum.real);
         ck_assert_int_eq(got->zeros, x.numel);
     }
 }

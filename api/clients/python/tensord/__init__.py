@@ -14,7 +14,7 @@ from .errors import (ClientLimit, Conflict, ConnectionLimit, ConnectionLost, Dat
 from .inputs import bfloat16
 from .serving import Server, serve
 
-__version__ = "0.1.0"
+__version__ = "0.3.0"
 __all__ = ["AsyncClient", "AsyncStore", "AsyncTable", "AsyncTables", "Client", "ClientLimit", "Conflict", "ConnectionLimit",
            "ConnectionLost", "DataDirLocked", "DeadlineExceeded", "DeviceUnavailable", "Draining", "Forbidden",
            "Found", "IndexOutOfBounds", "Internal", "InvalidArgument", "InvalidAxis",
