@@ -496,7 +496,7 @@ def line_notes(texts: list[bytes], place: str) -> tuple[str, ...]:
         return (f"{place}: the keys are text, {float_note(worst_float(texts))}",)
     if texts and all(map(re.compile(FRACTION.encode()).fullmatch, texts)):
         return (f"{place}: the keys are text, {FRACTIONS}",)
-    if texts and all(text.endswith((b" ", b"\t")) for text in texts):
+    if texts and all(text.endswith((b" ", b"\t")) and text.strip() for text in texts):
         return (
             f"{place}: the keys, such as {shown(texts[0])}, end with a blank, which is part of them; {HIDE}",
         )
