@@ -1,11 +1,11 @@
-/* op_change.h - ops that change a resident table: what the table's owner needs to know of them.
+/* op_change.h - describes ops that change a resident table, for the owner of the table.
  *
  *     in place   run writes to params: outputs[0].data is the data of params
  *     by key     find ─► td_row_change ─┬─► rows of the table      (rows/row_change.h)
- *                                       └─► their keys, unless none is new or removed
+ *                                       └─► their keys, unless none is added or removed
  *
- * The inputs of a change by key have parts (td_row_part): the table, its keys PER_ROW, the keys to
- * change QUERY, and PER_QUERY their rows, if there are new ones.
+ * The inputs of a change by key have these parts (td_row_part): the table, its keys (PER_ROW), the
+ * keys to change (QUERY), and their new rows, if any (PER_QUERY).
  *
  * Threads  Constants; all functions are reentrant. */
 #ifndef TD_KERNELS_OP_CHANGE_H
@@ -13,17 +13,16 @@
 
 #include "kernels/op.h"
 
-/* Row from[i] goes to row to[i], for i in [0, n): of the table, or, from its end on, of the new
- * rows. */
+/* For i in [0, n), row from[i] moves to row to[i]. Row numbers from the end of the table on are
+ * those of the new rows. */
 struct td_row_change {
     const int64_t *to, *from;
     int64_t n;
-    int64_t n_rows;  /* of the table after the change */
-    int64_t n_found; /* keys that the table had */
+    int64_t n_rows;  /* number of rows after the change */
+    int64_t n_found; /* number of the keys that the table had before */
 };
 
-/* The bytes of a table that a change writes: `slice_bytes` at each of the offsets; count is 0 when
- * there is nothing to write. */
+/* The bytes that a change writes: `slice_bytes` at each offset. count is 0 if it writes nothing. */
 struct td_written_slices {
     const uint64_t *offsets;
     int64_t count;
@@ -31,14 +30,15 @@ struct td_written_slices {
 };
 
 struct td_op_change {
-    /* By key; NULL: in place. After infer. What the change points to is in exec->arena. */
+    /* Computes a change by key, after infer; its arrays are in exec->arena. NULL: in place. */
     td_status (*find)(const struct td_op_args *args, struct td_exec *exec,
                       struct td_row_change *out, struct td_error *err);
-    /* In place. After infer, for indices in range, not for strings. In arena. */
+    /* Computes the slices that a change in place writes, in the arena. After infer, for indices in
+     * range. Not for strings. */
     td_status (*slices)(const struct td_op_args *args, struct td_arena *arena,
                         struct td_written_slices *out, struct td_error *err);
-    /* By key: what the reply calls the rows that the table had, and those that it had not. NULL:
-     * it does not count them. */
+    /* For changes by key: the members of the reply that count the rows whose keys the table had,
+     * and the other rows. NULL: the reply does not count them. */
     const char *found, *added;
 };
 

@@ -1,14 +1,13 @@
-/* op_rows.h - ops that pick rows of a table by queries: how their inputs and outputs belong to rows
- * and queries, as data.
+/* op_rows.h - describes ops that pick rows of a table by queries: which inputs and outputs belong
+ * to rows, and which to queries.
  *
  *     table    [n, R...]      per row    [n] or []
  *     queries  [Q...]         per query  [Q...]          output  [Q..., R...]
  *     bags of queries, by offsets [b] or segments [Q]     output  [b, R...]
  *
- * The parts of the inputs are in their declarations (td_input_spec.part). Other code derives from
- * them what it does with such an op: it merges calls (merge.h), counts the rows that are read,
- * accepts keys in place of row numbers, knows which queries a device reports, and splits calls
- * among parts of the table (split/split.h).
+ * Each input declares its part (td_input_spec.part). From the parts, other code merges calls
+ * (merge.h), counts the rows that a call reads, accepts keys instead of row numbers, knows which
+ * queries a device reports, and splits a call among parts of the table (split/split.h).
  *
  * Threads  Constants; all functions are reentrant. */
 #ifndef TD_KERNELS_OP_ROWS_H
@@ -16,29 +15,29 @@
 
 #include "kernels/op.h"
 
-#define TD_ROWS_NONE (-1) /* no such attribute, no such output */
+#define TD_ROWS_NONE (-1) /* the op has no such attribute or output */
 
-/* The first values of every policy about queries without a row. */
+/* The first two values of every policy for queries that have no row. */
 enum { TD_ROWS_POLICY_ERROR, TD_ROWS_POLICY_ZERO };
 
-/* What an op makes of the rows of a bag. The choices of its attribute are in this order. */
+/* How an op combines the rows of a bag, in the order of its attribute's choices. */
 typedef enum td_bag_mode {
-    TD_BAG_SUM,   /* the sum of the rows, each times its weight */
-    TD_BAG_MEAN,  /* that, divided by the sum of the weights */
-    TD_BAG_SQRTN, /* that, divided by the root of the sum of their squares */
-    TD_BAG_MAX    /* the greatest element of each column; NaN wins */
+    TD_BAG_SUM,   /* the weighted sum of the rows */
+    TD_BAG_MEAN,  /* the weighted sum divided by the sum of the weights */
+    TD_BAG_SQRTN, /* the weighted sum divided by the square root of the sum of squared weights */
+    TD_BAG_MAX    /* the maximum of each column; NaN wins */
 } td_bag_mode;
 
-/* The attributes of an op that picks rows in bags. It has an input SEGMENTS. */
+/* The attributes of an op that picks rows in bags. The op has an input SEGMENTS. */
 struct td_op_bags {
     int mode_attr;  /* td_bag_mode */
-    int dtype_attr; /* that of the output; sums are in float32, or float64 if either has it */
-    int skip_attr;  /* a row number: queries that are equal to it, as given, do not count */
-    int last_attr;  /* about offsets: their last element is no bag */
+    int dtype_attr; /* dtype of the output; sums are float64 if the table or the output is */
+    int skip_attr;  /* a row number: queries with this value, before the policy, are ignored */
+    int last_attr;  /* true if the last offset is the end of the last bag, not a bag */
 };
 
 /* The dimensions that a tuple of `depth` components indexes. The row number of a tuple is the sum
- * of its components times the strides. With depth 0 there is one row, number 0. */
+ * of its components multiplied by the strides. Depth 0 has a single row, number 0. */
 struct td_tuple_space {
     int depth;
     int64_t bound[TD_MAX_RANK];
@@ -46,35 +45,34 @@ struct td_tuple_space {
 };
 
 struct td_op_rows {
-    /* The number of trailing dimensions of the queries that make up one query: 1 for index tuples,
-     * else 0. */
+    /* Number of trailing dimensions that form one query: 1 for index tuples, otherwise 0. */
     int query_rank;
-    /* Does each query of this call choose rows along the first dimension of the table, and do the
-     * outputs have a row for each query or bag? Such calls are merged. After infer. */
+    /* After infer: true if each query picks rows along the first dimension of the table and the
+     * outputs have one row per query or bag. Such calls can be merged. */
     bool (*is_plain)(const struct td_op_args *args);
-    /* Bit i: in every plain call attribute i has the meaning of its default, even if its value is a
-     * different one (axis = -2). */
+    /* Bit i: in every plain call, attribute i means the same as its default, even if its value
+     * differs (axis = -2). */
     uint32_t plain_attrs;
-    int count_attr;     /* the number of bags, where segments say which; or TD_ROWS_NONE */
-    int policy_attr;    /* what becomes of a query without a row; TD_ROWS_NONE: never an error */
-    int found_output;   /* bool, has the query a row? Queries by key only; or TD_ROWS_NONE */
-    int numbers_output; /* int64, row numbers, -1 for none; or TD_ROWS_NONE */
-    const struct td_op_bags *bags; /* NULL: the outputs have a row for each query */
-    /* The dimensions of the table that queries by number index. NULL: the first one. */
+    int count_attr;     /* number of bags, for bags by segments; or TD_ROWS_NONE */
+    int policy_attr;    /* policy for queries that have no row; TD_ROWS_NONE: never an error */
+    int found_output;   /* bool, true if a query by key has a row; or TD_ROWS_NONE */
+    int numbers_output; /* int64 row numbers, -1 for a query without a row; or TD_ROWS_NONE */
+    const struct td_op_bags *bags; /* NULL: the outputs have one row per query */
+    /* Sets the dimensions of the table that row numbers index. NULL: the first dimension. */
     void (*space)(const struct td_op_args *args, struct td_tuple_space *out);
 };
 
-/* The first input that is this part; -1: there is none. */
+/* Returns the first input that has this part, or -1. */
 int td_op_rows_input(const struct td_op *op, td_row_part part);
 
-/* How many of the queries' dimensions count them: all but those of an index tuple. */
+/* Returns the number of dimensions of the queries, without the dimension of an index tuple. */
 int td_op_rows_query_dims(const struct td_op *op, const struct td_op_args *args);
 
-/* The dimensions that the queries index. False where they are keys. After infer. */
+/* After infer: sets the dimensions that the queries index. False if the queries are keys. */
 bool td_op_rows_space(const struct td_op *op, const struct td_op_args *args,
                       struct td_tuple_space *out);
 
-/* The rows that a call reads, after infer: their number, and their bytes. */
+/* Number and bytes of the rows that a call reads, after infer. */
 struct td_rows_read {
     uint64_t rows, bytes;
 };
