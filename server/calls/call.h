@@ -5,10 +5,10 @@
  *                      is suspended; a change that may wait for a disk
  *                      is made by a thread for disks
  *
- * Ownership  One owner at a time: the I/O thread, then perhaps a worker, then the I/O thread.
- *            All that the request needs is in the call's arena and is freed with it. The memory of
- *            freed calls is kept and reused; a call holds nothing of the previous one.
- * Threads    None of its own; `finished` notifies the I/O side that a worker is done. */
+ * Ownership  One owner at a time: the I/O thread, then perhaps a worker, then the I/O thread again.
+ *            The call's arena holds everything the request needs and is freed with the call. The
+ *            memory of freed calls is reused, and a call keeps nothing from the previous one.
+ * Threads    The call has no thread. `finished` tells the I/O side that a worker is done. */
 #ifndef TD_SERVER_CALLS_CALL_H
 #define TD_SERVER_CALLS_CALL_H
 
@@ -37,22 +37,22 @@ struct td_away;
 
 /* Costs of a call, computed once, at admission. */
 struct td_admission {
-    /* By the task. */
+    /* Set by the task. */
     size_t output_bytes;  /* of an op's outputs */
-    size_t encoded_bound; /* of the reply; strings count little */
+    size_t encoded_bound; /* maximum size of the reply; of strings only a small part counts */
     struct td_cost cost;  /* of compute */
-    /* By the scheduler: estimates for a CPU. */
+    /* Set by the scheduler: estimates for a CPU. */
     uint64_t compute_ns, encode_ns;
 };
 
-/* Answers a request at once, without blocking, into call->reply. */
+/* Answers a request without blocking. The answer is in call->reply. */
 typedef td_status td_handler(struct td_call *call);
 
-/* Where a call changes something. */
+/* What a call changes: nothing, memory, or the data folder. */
 typedef enum td_effect { TD_EFFECT_NONE, TD_EFFECT_MEMORY, TD_EFFECT_DISK } td_effect;
 
-/* The stages of a task, in this order. A call that changes nothing stays at TD_NEXT_CHANGE while it
- * is encoded. */
+/* The stages of a task, in order. A call that changes nothing stays at TD_NEXT_CHANGE while its
+ * reply is encoded. */
 typedef enum td_stage {
     TD_NEXT_DECODE,
     TD_NEXT_ADMIT,
@@ -61,38 +61,40 @@ typedef enum td_stage {
     TD_NEXT_ENCODE
 } td_stage;
 
-/* What a request runs, as stages. The scheduler runs them in this order, on the I/O thread or on a
- * worker. Each requires the one before; NULL: nothing to do. On failure call->error is set. */
+/* The stages of a request. The scheduler runs them in this order, on the I/O thread or on a worker.
+ * Each stage requires the previous one. NULL: nothing to do. On failure call->error is set. */
 struct td_task {
-    /* Before the body, on the I/O thread: checks path and headers. */
+    /* Checks path and headers, on the I/O thread, before the body arrives. */
     td_status (*begin)(struct td_call *call);
-    /* Then for each argument of the query; NULL: the query is ignored. */
+    /* Takes an argument of the query; called for each one after begin. NULL: the query is
+     * ignored. */
     td_status (*argument)(struct td_call *call, const char *name, size_t length, const char *value,
                           size_t value_length);
 
-    /* The body is already decompressed. May be called twice: what it adds to call->request is
-     * undone in between. Resident tensors that the request refers to are looked up here only. */
+    /* Decodes the body, which is already decompressed. May run twice: what it has added to
+     * call->request is removed before the second time. Only this stage looks resident tensors
+     * up. */
     td_status (*decode)(struct td_call *call);
-    /* Checks limits and fills in the task's part of td_admission. */
+    /* Checks limits and fills in the task's part of `admission`. */
     td_status (*admit)(struct td_call *call, struct td_admission *admission);
     td_status (*compute)(struct td_call *call, struct td_worker *worker);
-    /* What the call changes: describes the writer that it needs, except for its deadline and
-     * ready(). NULL: nothing. */
+    /* Returns what the call changes, and describes the writer it needs, except for the deadline and
+     * ready(). NULL: the call changes nothing. */
     td_effect (*effect)(struct td_call *call, struct td_writer *writer);
-    /* Makes the change, once the writer has entered. Of must_queue calls only. */
+    /* Makes the change after the writer has entered. Only for calls with must_queue. */
     td_status (*change)(struct td_call *call, struct td_worker *worker);
-    /* The resident table to upload to the device before encode, or NULL. Of must_queue calls only.
-     * The call is TD_AWAY_DONE then if it is there. */
+    /* Returns the resident table to upload to the device before encode, or NULL. Only for calls
+     * with must_queue. Afterwards the call is TD_AWAY_DONE if the table is on the device. */
     const struct td_tensor *(*upload)(const struct td_call *call);
     td_status (*encode)(struct td_call *call);
 
-    bool on_device; /* may compute run on a device? Then request has the op's arguments */
+    bool on_device; /* compute may run on a device; then the request has the op's arguments */
 
-    /* After decode: how many bytes admit reads. NULL: few. */
+    /* After decode: returns the number of bytes that admit reads. NULL: few. */
     uint64_t (*admit_bytes)(const struct td_call *call);
 };
 
-/* How errors are written. */
+/* The format of errors. */
 typedef enum td_style {
     TD_STYLE_PROBLEM, /* application/problem+json */
     TD_STYLE_OIP      /* the Open Inference Protocol's */
@@ -100,7 +102,8 @@ typedef enum td_style {
 
 #define TD_PATH_ARGUMENTS 2
 
-/* The headers of a request. Texts live as long as the connection's request; NULL: absent. */
+/* The headers of a request. Texts live as long as the connection's request. NULL: the header is
+ * absent. */
 struct td_headers {
     const char *content_type;
     const char *authorization; /* never logged, nor in an error */
@@ -110,8 +113,8 @@ struct td_headers {
     const char *if_match, *if_none_match; /* not parsed: see precondition.h */
     const char *range, *if_range;
     const char *expect;        /* the client waits for 100 Continue before the body */
-    const char *forwarded_for; /* believed from trusted proxies only: see proxies.h */
-    const char *traceparent;   /* not parsed: see trace_context.h; "" if there are several */
+    const char *forwarded_for; /* used only if a trusted proxy sends it: see proxies.h */
+    const char *traceparent;   /* not parsed: see trace_context.h; "" if the header is repeated */
     const char *timeout_ms;
     size_t inference_header; /* Inference-Header-Content-Length; TD_OIP_NO_HEADER when absent */
     int64_t content_length;  /* -1: chunked or none */
@@ -119,31 +122,31 @@ struct td_headers {
 };
 
 /* Special limits on bodies. */
-#define TD_BODY_NONE   ((size_t)0)    /* a body is dropped */
+#define TD_BODY_NONE   ((size_t)0)    /* the server drops a body */
 #define TD_BODY_ANY    SIZE_MAX       /* --max-body */
 #define TD_BODY_TENSOR (SIZE_MAX - 1) /* --tensor-quota */
 
-/* A resident table that the path names: the first input of the op. */
+/* The resident table that the path names, which is the first input of the op. */
 struct td_path_table {
-    const char *name;    /* in the arena; NULL: the path names none */
-    const char *model;   /* of a path of /v2, which names a model: the name and, if it has one, */
-    const char *version; /* the version in it; NULL otherwise */
-    bool known;          /* the model has been found */
-    const char *found;   /* "NAME@VERSION" of what the name was; NULL: not bound yet */
-    int place;           /* in the metrics, plus one; 0: not bound yet */
+    const char *name;    /* in the arena; NULL: the path names no table */
+    const char *model;   /* the model that a path of /v2 names; otherwise NULL */
+    const char *version; /* the version in a path of /v2; otherwise NULL */
+    bool known;          /* the model exists */
+    const char *found;   /* "NAME@VERSION", the version that was read; NULL: not bound yet */
+    int place;           /* the table's index in the metrics, plus one; 0: not bound yet */
 };
 
-/* What only server/http uses. */
+/* Members that only server/http uses. */
 struct td_call_http {
     struct MHD_Connection *connection;
     const char *route;   /* the pattern that the path matches; NULL: none */
     td_access_role role; /* that the route needs */
-    const char *origin;  /* of the page that sent it, if --allow-origin names it; else NULL */
+    const char *origin;  /* origin of the page, if --allow-origin names it; otherwise NULL */
     bool preflight;      /* a CORS preflight */
 
-    uint32_t body_chunks;            /* in which the body has arrived so far */
+    uint32_t body_chunks;            /* number of chunks of the body so far */
     size_t discarded;                /* body bytes read after the request was refused */
-    struct td_populate_job populate; /* the range of a large body's memory populated last */
+    struct td_populate_job populate; /* the last populated range of a large body's memory */
 
     bool accepted; /* counts in services->in_flight */
     bool answered; /* a worker has made the reply */
@@ -152,25 +155,25 @@ struct td_call_http {
     bool close_connection;
 };
 
-/* What the scheduler decides by. */
+/* Members that the scheduler decides by. */
 struct td_call_schedule {
-    td_stage next;   /* the stage of the task that is to come */
-    bool must_queue; /* for a worker only: it changes something, or copies shared memory */
+    td_stage next;   /* the next stage of the task */
+    bool must_queue; /* a worker has to run it: it changes something, or copies shared memory */
     int64_t deadline_ns;
-    int64_t start_by_ns; /* not begun by a worker after this, nor after the deadline */
+    int64_t start_by_ns; /* a worker does not start it after this time, or after the deadline */
 
-    struct td_admission admission; /* of an admitted call; set by the scheduler only */
-    struct td_away *away;          /* of a call placed elsewhere (away.h); else NULL */
-    td_effect effect;              /* of its change, once that is about to be made */
-    struct td_writer writer;       /* of its change */
+    struct td_admission admission; /* set by the scheduler when it admits the call */
+    struct td_away *away;          /* the place where it is computed (away.h); NULL: here */
+    td_effect effect;              /* set when the call is about to make its change */
+    struct td_writer writer;       /* the writer of the change */
     struct td_refusal refusal;
-    int64_t refusal_due_ns; /* of a refused call whose reply is delayed; 0 otherwise */
+    int64_t refusal_due_ns; /* when a delayed refusal is sent; 0: no delay */
 };
 
-/* What client_limits.h counts. */
+/* Members for client_limits.h. */
 struct td_call_limits {
-    bool counted;   /* in client->requests */
-    size_t charged; /* of client->memory_bytes */
+    bool counted;   /* the call counts in client->requests */
+    size_t charged; /* the call's part of client->memory_bytes */
 };
 
 struct td_call {
@@ -181,34 +184,34 @@ struct td_call {
 
     /* the client */
     struct td_sender sender;  /* for logs and spans */
-    struct td_client *client; /* that limits and turns count the call for */
+    struct td_client *client; /* the client whose limits and turns count the call */
     struct td_call_limits limits;
-    int socket;                             /* of a call that is queued; -1 otherwise */
-    void (*finished)(struct td_call *call); /* after a worker is done: wakes the connection */
-    bool gone;                              /* the client has disconnected; no reply is sent */
+    int socket;                             /* set while the call is queued; otherwise -1 */
+    void (*finished)(struct td_call *call); /* wakes the connection after a worker is done */
+    bool gone;                              /* the client has disconnected and gets no reply */
 
     /* the request */
     const char *method, *path;
     struct td_headers headers;
-    struct td_tables tables; /* that it may use, and the role that it has */
+    struct td_tables tables; /* the tables that the token allows, and its role */
     char request_id[TD_REQUEST_ID_SIZE];
     td_style style;
-    const char *arguments[TD_PATH_ARGUMENTS]; /* of the path, in the arena */
+    const char *arguments[TD_PATH_ARGUMENTS]; /* the arguments in the path, in the arena */
     struct td_path_table table;
     const struct td_op *op; /* NULL: none */
-    td_handler *handler;    /* one of handler and task is set */
+    td_handler *handler;    /* either handler or task is set */
     const struct td_task *task;
-    void *state;       /* the task's own, in the arena */
-    size_t body_limit; /* of the route; may be one of TD_BODY_... */
+    void *state;       /* private to the task, in the arena */
+    size_t body_limit; /* from the route, or one of TD_BODY_... */
     int operation;     /* enum td_operation, for metrics */
     td_format body_format, reply_format;
-    td_encoding encoding; /* of the reply, as the client prefers, */
-    bool negotiated;      /* if it is negotiated */
+    bool negotiated;      /* the encoding of the reply is negotiated */
+    td_encoding encoding; /* the one that the client prefers, if negotiated */
     bool encoded;         /* the body arrived compressed */
     const char *body;     /* TD_JSON_PADDING readable bytes follow */
     size_t body_bytes, body_capacity;
     struct td_buffer *body_buffer; /* NULL while the body is in the arena */
-    struct td_sources sources;     /* tensors that the body only names */
+    struct td_sources sources;     /* tensors that the body refers to by name */
     struct td_request request;
 
     /* the reply */
@@ -217,10 +220,10 @@ struct td_call {
     struct td_reply reply;
     struct td_times times;
 
-    struct td_arena arena; /* its first block is in the shell */
+    struct td_arena arena; /* the first block is in the shell */
 };
 
-/* The memory of a call. Small allocations are in the block, which is not cleared between calls. */
+/* The memory of a call. Small allocations use the block, which is not cleared between calls. */
 enum { TD_CALL_BLOCK = 32 << 10 };
 struct td_call_shell {
     struct td_call call; /* first: td_call_free casts back */
@@ -228,13 +231,13 @@ struct td_call_shell {
     _Alignas(64) char block[TD_CALL_BLOCK];
 };
 
-/* A call with an empty arena; NULL: out of memory. */
+/* Returns a call with an empty arena, or NULL without memory. */
 struct td_call *td_call_new(struct td_services *services);
 
-/* Makes an id for a request that has none. */
+/* Generates an id for a request that has none. */
 void td_request_id_make(struct td_services *services, char id[TD_REQUEST_ID_SIZE]);
 
-/* Releases all it holds and keeps the shell for the next call. NULL is fine. */
+/* Releases everything the call holds and keeps the shell for the next call. NULL is fine. */
 void td_call_free(struct td_call *call);
 
 /* Frees the kept shells. */
@@ -247,11 +250,11 @@ TD_MUST_CHECK td_status td_call_compute(struct td_call *call, struct td_worker *
 TD_MUST_CHECK td_status td_call_change(struct td_call *call, struct td_worker *worker);
 TD_MUST_CHECK td_status td_call_encode(struct td_call *call);
 
-/* For admission: would so many bytes fit the memory budget beside what the call holds? */
+/* For admission: checks that `bytes` fit the memory budget beside what the call already holds. */
 TD_MUST_CHECK td_status td_call_admit_memory(struct td_call *call, size_t bytes);
 
-/* Before a tensor is changed: allocates memory for the short reply, so that a change that has
- * happened is not answered with an error. */
+/* Allocates memory for the short reply before a tensor is changed, so that the server does not
+ * answer a change that has happened with an error. */
 TD_MUST_CHECK td_status td_call_reserve_reply(struct td_call *call);
 
 /* The check of arena.stop, between the chunks of long work: DRAINING if the time to stop the server
@@ -262,45 +265,44 @@ td_status td_call_stopped(void *context, struct td_error *err);
 /* DEADLINE_EXCEEDED "the deadline passed <when>" if it had at the end of the last stage. */
 TD_MUST_CHECK td_status td_call_late(struct td_call *call, const char *when);
 
-/* Returns `status`, that of an error of the call: if it is about this limit, the error names the
- * option that sets it. */
+/* Adds the name of the option to an error that is about this limit. Returns `status`. */
 td_status td_call_limited_by(struct td_call *call, td_status status, uint64_t limit,
                              const char *option);
 
-/* Refuses If-Match and If-None-Match for a call that would ignore them. `why` follows the header's
+/* Refuses If-Match and If-None-Match in a call that would ignore them. `why` follows the header's
  * name in the message. */
 TD_MUST_CHECK td_status td_call_refuse_conditions(struct td_call *call, const char *why);
 #define TD_CHANGES_NOTHING                                                                         \
     "is about the tensor that a call replaces, as one with \"store\" does; this one changes "      \
     "nothing: leave the header out"
 
-/* The op's name or "the request", for messages. */
+/* Returns the op's name or "the request", for messages. */
 static inline const char *td_call_subject(const struct td_call *call)
 {
     return call->op ? call->op->name : "the request";
 }
 
-/* The largest body accepted: the route's limit, or less if the memory budget could never hold
- * it. */
+/* Returns the maximum size of a body: the route's limit, or less if the memory budget could never
+ * hold that. */
 size_t td_call_body_limit(const struct td_call *call);
 
-/* Has the client disconnected? poll reports what MSG_PEEK would miss: a FIN after pipelined bytes,
- * and a reset, which MSG_PEEK would consume. A half-closed connection looks the same, so a client
- * that closes its sending side while its request is queued gets no reply. */
+/* True if the client has disconnected. poll() reports what MSG_PEEK would miss: a FIN after
+ * pipelined bytes, and a reset, which MSG_PEEK would consume. A half-closed connection looks the
+ * same, so a client that closes its sending side while its request is queued gets no reply. */
 bool td_call_client_left(const struct td_call *call);
 
-/* Counts the call as unsent: its request has arrived, or its reply is made before that. Until it is
- * freed; again has no effect. */
+/* Counts the call as unsent until it is freed: its request has arrived, or its reply was made
+ * earlier. A second call has no effect. */
 void td_call_count_unsent(struct td_call *call);
 
-/* Makes the reply from call->error, in the call's style. */
+/* Writes the reply from call->error, in the call's style. */
 void td_call_refuse(struct td_call *call);
 
-/* Counts the call in the metrics, on the thread of the shard; its reply is made, or never will
- * be. */
+/* Counts the call in the metrics, on the thread of the shard, after its reply has been made or the
+ * client has gone. */
 void td_call_count(const struct td_call *call, int shard);
 
-/* How the tensors of the call are sent. */
+/* Returns the format in which the tensors of the call are sent. */
 td_transport td_call_transport(const struct td_call *call);
 
 #endif
