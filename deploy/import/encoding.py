@@ -210,7 +210,8 @@ class Encoder:
         if self.target in ROWWISE and len(self.table.shape) != 2:
             raise Refused(
                 f"{self.table.place}: the shape is {list(self.table.shape)}; rows are quantised in"
-                " tables of two dimensions, --tensor chooses tensors"
+                " tables of two dimensions: numpy.save('FILE.npy', x.reshape(len(x), -1)) makes one, and"
+                " --tensor chooses others of the file"
             )
         self.error.columns = column_errors(self.table, self.target in ROWWISE)
 

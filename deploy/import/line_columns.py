@@ -71,7 +71,8 @@ def column_notes(texts: list[bytes], place: str, hide: str) -> tuple[str, ...]:
     lines = sample(texts)
     if len(lines) < 2:
         return ()
-    for separator in SEPARATORS:
+    have_tabs = all(TAB.text in line for line in lines)
+    for separator in (TAB,) if have_tabs else SEPARATORS:
         if note := note_of(separator, lines, place):
             return (f"{note}; {hide}",)
     if found := find(rb"(.+)\t.*", lines, place):

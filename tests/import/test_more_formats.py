@@ -304,6 +304,14 @@ class Npy(ColumnTest):
         self.assertIn(f"note: {path}: its words are left out; the keys are those of {keys}\n", errors)
         self.assertIn(f"note: {keys}: the keys, such as 'a ', end with a blank, which is part of them; --key-dtype string hides this note\n", errors)
 
+    def test_keys_with_tabs_are_columns_between_tabs_also_where_words_have_blanks(self):
+        np.save(self.work / "m.npy", np.zeros((2, 1), "f4"))
+        (self.work / "k.txt").write_text("w1\tname 1\nw2\tname 2\n")
+        status, _, errors = run(self.work / "m.npy", "--keys-from", self.work / "k.txt", "--data-dir", self.data)
+        self.assertEqual(status, 0, errors)
+        self.assertIn("rename the file to .tsv", errors)
+        self.assertNotIn("cut -d' '", errors)
+
     def test_keys_beside_it_that_the_daemon_would_take_are_noted(self):
         np.save(self.work / "m.npy", np.zeros((2, 2), "f4"))
         np.save(self.work / "m.keys.npy", np.array([7, 8]))
