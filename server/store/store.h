@@ -10,9 +10,9 @@
  *
  * Files      `table.npy` becomes `table`. Tensor `w` of `model.safetensors` becomes `model:w`, and
  *            of `model@v.safetensors`, `model:w@v`. Both kinds of file are mapped, not read. Data
- *            in another byte order or in Fortran order is converted in memory. `NAME.tensord` becomes
- *            NAME and takes precedence over the others. It is a safetensors file with dtype and
- *            shape in its metadata, and can hold strings and complex128. A malformed file, or a
+ *            in another byte order or in Fortran order is converted in memory. `NAME.tensord`
+ *            becomes NAME and takes precedence over the others. It is a safetensors file with dtype
+ *            and shape in its metadata, and can hold strings and complex128. A malformed file, or a
  *            tensor with an invalid name, is logged and skipped; the rest is served. The store
  *            reads only headers, bool data (bytes other than 0 and 1 are invalid), and the offsets
  *            of strings (which must stay within the file).
@@ -68,9 +68,10 @@ struct td_exec;
 
 enum { TD_STORE_TENSORS = 65536 };
 
-/* Is told about each file of the folder, in the order in which they are loaded: about tensors that
- * are skipped, and then how many there are in the file, these included. `tensor` is NULL if the
- * whole file is skipped; then that is all. `file` is NULL if it is not about one file. */
+/* Receives what the store finds in each file of the folder, in loading order: first each skipped
+ * tensor, then the number of tensors in the file, including skipped ones. If the whole file is
+ * skipped, `tensor` is NULL and nothing follows. `file` is NULL if the report is not about a single
+ * file. */
 struct td_store_inspector {
     void (*skipped)(void *context, const char *file, const char *tensor, const char *why);
     void (*read)(void *context, const char *file, int tensors);
