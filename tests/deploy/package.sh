@@ -36,6 +36,7 @@ install -d -o tensord -g tensord /var/lib/tensord
 cp /usr/share/doc/tensord/examples/planets.npy /var/lib/tensord/
 as_user='setpriv --reuid tensord --regid tensord --clear-groups --no-new-privs'
 \$as_user $pre
+rm -f log
 mkfifo log
 \$as_user $start 2>log & daemon=\$!
 exec 3<log

@@ -44,14 +44,14 @@ journalctl --no-pager -u tensord | grep -q '"event":"ready"'
 ok "the journal has its log"
 
 before=$(main_pid)
-dpkg -i /root/0.1.1.deb >/dev/null
+dpkg -i /root/0.3.1.deb >/dev/null
 systemctl is-active -q tensord.service
 test "$(main_pid)" != "$before"
 curl -sf localhost:8080/v1/tensors/kept | grep -q '"persisted":true'
 ok "an upgrade restarts it, with its tensors"
 
 systemctl disable -q --now tensord.service
-dpkg -i /root/0.1.1.deb >/dev/null 2>&1
+dpkg -i /root/0.3.1.deb >/dev/null 2>&1
 refuses systemctl is-enabled -q tensord.service
 ok "an installation leaves a disabled service disabled"
 
