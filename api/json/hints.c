@@ -64,8 +64,8 @@ static bool is_about_shape(const struct td_tensor *tensor, const struct td_error
 
 /* ---- the dtype of another tensor ------------------------------------------------------------- */
 
-/* Does the message say that a number is not of this dtype of integers? Keys and indices, which have
- * no fractions, have another message. */
+/* True if the message says that a number is not of this integer dtype. The message about keys and
+ * indices, which have no fractions, is another one. */
 static bool is_fraction_for(const char *message, td_dtype dtype)
 {
     const char *name = td_dtype_info(dtype)->name;

@@ -23,7 +23,7 @@ void td_json_hint_typed_array(struct td_error *err, const char *at, const char *
 /* Adds to the error of a complex tensor's shape that the last dimension of its data is [re, im]. */
 void td_json_hint_complex(struct td_error *err);
 
-#define TD_THE_TABLE "the table" /* `of` for that of the path */
+#define TD_THE_TABLE "the table" /* `of` for the table in the path */
 
 /* What another tensor is, whose dtype a value was read with. */
 typedef enum td_json_other {

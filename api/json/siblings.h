@@ -18,7 +18,7 @@ struct td_json_sibling;
 
 struct td_json_siblings {
     struct td_json_sibling_dtype {
-        bool known;    /* `dtype` is that of a typed tensor */
+        bool known;    /* `dtype` is the dtype of a typed tensor */
         bool resident; /* which is a resident one */
         td_dtype dtype;
         const char *name; /* of the tensor, for messages */

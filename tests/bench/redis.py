@@ -7,7 +7,7 @@ Both hold the same table, 64 numbers of float32 a row under a key, and get 32 ra
 `gather` with keys as JSON and the rows as safetensors, loaded by wrk, Redis by MGET, loaded by redis-benchmark. The two alternate; each round is a ratio, of
 which the median is printed. Needs redis-server (Debian has a package of that name) and wrk.
 """
-import argparse, array, json, os, random, re, shutil, statistics, subprocess, sys, tempfile, time
+import argparse, array, json, os, random, re, shutil, statistics, subprocess, sys, tempfile
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 sys.path.insert(0, os.path.join(ROOT, "tests", "http"))
@@ -95,10 +95,10 @@ def main():
     (port,) = tensord.free_ports(1)
     with tempfile.TemporaryDirectory() as folder, tensord.Daemon() as daemon, tensord.Client(daemon) as client:
         redis = subprocess.Popen(["redis-server", "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", folder],
-                                 stdout=subprocess.DEVNULL)
+                                 stdout=subprocess.PIPE)
         try:
-            while subprocess.run(["redis-cli", "-p", str(port), "ping"], capture_output=True).stdout != b"PONG\n":
-                time.sleep(0.1)
+            if not any(b"Ready to accept connections" in line for line in redis.stdout):
+                sys.exit("redis.py: redis-server did not start")
             fill_redis(port, options.rows)
             fill_tensord(client, options.rows)
             write_bodies(folder, options.rows)

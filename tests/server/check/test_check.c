@@ -226,7 +226,8 @@ TD_TEST(the_reasons_are_those_of_the_log)
     free(report.text);
 }
 
-TD_TEST(a_tensor_that_another_file_hides_is_skipped)
+/* Makes t.tensord. */
+static void persist_t(void)
 {
     struct td_store *store = open_folder();
     const struct td_store_write write = { .name = "t", .persist = true };
@@ -236,6 +237,11 @@ TD_TEST(a_tensor_that_another_file_hides_is_skipped)
     bool created;
     ck_assert_int_eq(td_store_put(store, &write, &t, &test_arena, &listing, &created, &err), TD_OK);
     td_store_free(store);
+}
+
+TD_TEST(a_tensor_that_another_file_hides_is_skipped)
+{
+    persist_t();
     put_npy("t.npy", 0, 4);
     expect(check_options("--verify=start", NULL), true,
            LINES("ok       t.tensord: 1 tensor\n",
@@ -246,14 +252,7 @@ TD_TEST(a_tensor_that_another_file_hides_is_skipped)
 
 TD_TEST(a_tensor_whose_bytes_do_not_match_its_checksums_is_a_warning)
 {
-    struct td_store *store = open_folder();
-    const struct td_store_write write = { .name = "t", .persist = true };
-    const struct td_tensor t = tensor("int32[2] 1 2");
-    struct td_tensor_listing listing;
-    struct td_error err;
-    bool created;
-    ck_assert_int_eq(td_store_put(store, &write, &t, &test_arena, &listing, &created, &err), TD_OK);
-    td_store_free(store);
+    persist_t();
     FILE *file = fopen(path_of("t.tensord"), "r+b");
     ck_assert(file && fseek(file, -1, SEEK_END) == 0 && fputc('!', file) == '!');
     ck_assert_int_eq(fclose(file), 0);

@@ -265,7 +265,7 @@ def put_description(reply: Reply) -> Description:
 
 
 def may_be_keys(which: Any, keys: Optional[str]) -> bool:
-    """whether table[which], which is no text, could mean keys of the table; slices between strings are none"""
+    """True if table[which], where `which` is not text, could mean keys of the table; a slice never means string keys"""
     if isinstance(which, slice):
         return keys not in (None, "string") and which != slice(None)
     return keys is not None

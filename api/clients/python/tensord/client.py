@@ -278,7 +278,7 @@ class Table:
         return self.client.lookup(self, queries=queries, missing=missing, default=default, timeout=timeout)
 
     def __getitem__(self, which: Union[str, int, slice, Any]) -> Array:
-        """rows: by a key that is a str or bytes or a list of them; by number, list of numbers, or slice, unless keys could be meant"""
+        """rows: by a key that is a str or bytes or a list of them; by number, list of numbers, or slice, unless that could mean keys"""
         if is_text(which):
             return self.loc[which]
         refuse_index(which)
