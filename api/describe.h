@@ -34,8 +34,8 @@ struct td_tensor_listing {
     int64_t ttl_s;          /* seconds after which it expires; 0: it stays */
     /* after a PUT with `device`: where the tensor is, "gpu" or "cpu"; otherwise NULL */
     const char *device;
-    /* after a change by key, or one that drops the keys: how many rows, by the name of the
-     * member; NULL for none */
+    /* After a change by key, or a PUT that drops the keys: number of rows, by the name of the
+     * member. NULL: none. */
     struct td_row_count {
         const char *name;
         int64_t count;

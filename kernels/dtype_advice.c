@@ -48,7 +48,7 @@ static bool are_quantised(td_dtype from, td_dtype to)
            td_dtype_is_float(to);
 }
 
-/* Keys are never changed. */
+/* Advises only conversions that keep the keys. */
 static void advise_keys(const struct td_dtype_pair *pair, char *text)
 {
     if (td_dtype_holds(pair->first, pair->dtype))
@@ -60,8 +60,8 @@ static void advise_keys(const struct td_dtype_pair *pair, char *text)
                  name_of(pair->first));
 }
 
-/* What numbers of `from` have that those of `to` lack; NULL: nothing, they are only out of its
- * range. */
+/* Returns what numbers of `from` have and numbers of `to` lack, or NULL if only the range
+ * differs. */
 static const char *lacks(td_dtype to, td_dtype from)
 {
     const bool imaginary = td_dtype_is_complex(from) && !td_dtype_is_complex(to);

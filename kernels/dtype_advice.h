@@ -23,8 +23,8 @@ struct td_dtype_pair {
 
 #define TD_DTYPE_ADVICE 256 /* the longest */
 
-/* How the two become one dtype, as the end of a message: ": the op cast with dtype = float64
- * converts both", or "" if there is no way. Returns text. */
+/* Writes how the two get the same dtype, as the end of a message: ": the op cast with dtype =
+ * float64 converts both", or "" if there is no way. Returns text. */
 const char *td_dtype_advise(const struct td_dtype_pair *pair, char text[TD_DTYPE_ADVICE]);
 
 #endif

@@ -275,8 +275,9 @@ static void default_bounds(struct td_request *request)
  * client accepts that too. */
 static td_status admit_reply(struct td_call *call, struct td_admission *admission)
 {
+    struct td_error unused; /* TD_IGNORED would be cleared for every reply in safetensors */
     if (call->reply_format == TD_FORMAT_SAFETENSORS &&
-        td_codec_can_encode(call->reply_format, &call->request, TD_IGNORED) != TD_OK &&
+        td_codec_can_encode(call->reply_format, &call->request, &unused) != TD_OK &&
         td_codec_accepts_json(call->headers.accept))
         call->reply_format = TD_FORMAT_JSON;
     const td_status status = td_codec_can_encode(call->reply_format, &call->request, &call->error);
