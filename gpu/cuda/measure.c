@@ -192,7 +192,7 @@ static td_status complete(const struct bench *bench, struct td_error *err)
     bool done;
     const td_status status = td_cuda_wait(bench->stream, WAIT_NS, &done, err);
     if (status == TD_OK && !done)
-        return td_cuda_mark_lost(bench->stream->device, "a benchmark does not end", err);
+        return td_cuda_mark_lost(bench->stream->device, "a benchmark did not finish", err);
     return status;
 }
 
@@ -288,7 +288,8 @@ td_status td_cuda_measure(struct td_device *device, struct td_error *err)
     td_status status = td_cuda_stream_open(device, &bench.stream, err);
     bench.pageable = calloc(1, bench.copy_bytes);
     if (status == TD_OK && !bench.pageable)
-        status = td_error_set(err, TD_MEMORY_EXHAUSTED, "the host has no memory to measure with");
+        status =
+            td_error_set(err, TD_MEMORY_EXHAUSTED, "not enough host memory to measure the device");
     if (status == TD_OK)
         status = td_cuda_check(device, cudaMalloc(&bench.device, bench.device_bytes),
                                "measure its speed", err);

@@ -36,10 +36,10 @@ static __device__ __forceinline__ double rounded_product(double x, double y)
     return __dmul_rn(x, y);
 }
 
-/* Each of the four products is rounded, as C defines and as the CPU's loops without fused
- * multiply-add compute it. If only one of two products were fused, x * y would differ from y * x. x
- * times its conjugate would then have the rounding error of the other product as its imaginary part
- * instead of 0. */
+/* Each of the four products is rounded, as in C and in the CPU's loops without fused
+ * multiply-add. If only one of two products were fused, x * y would differ from y * x. The
+ * product of x and its conjugate would have the rounding error of the other product as its
+ * imaginary part, instead of 0. */
 template <typename R>
 static __device__ __forceinline__ complex_of<R> operator*(complex_of<R> x, complex_of<R> y)
 {

@@ -101,8 +101,8 @@ static __device__ __forceinline__ const char *row_at(const struct td_cuda_gather
     return args.params + index * args.stride[0] * args.copy.vectors * args.copy.vector_bytes;
 }
 
-/* Gathers from one slice, by indices and not by tuples, rows of at most LOADS / rows vectors per
- * thread. */
+/* Gathers rows of at most LOADS / rows vectors per thread. Requires a single slice, and indices
+ * that are not tuples. */
 template <typename V, int rows>
 static __global__ void __launch_bounds__(THREADS)
     gather_short(const __grid_constant__ struct td_cuda_gather_args args)

@@ -226,12 +226,11 @@ struct td_cuda_bags_args {
     /* Device memory in which `begins` is computed if there are segment_ids. */
     int64_t *found_begins;
     const void *weights; /* n_indices weights; NULL if all are 1 */
-    /* Scaling of int8 and uint8 rows. The step from one row to the next is 1, or 0 if all rows
-     * share one value. */
-    /* NULL if each row has its scale and offset after its columns. */
+    /* Scale of int8 and uint8 rows, or NULL if each row has its scale and offset after its columns.
+     * Steps from one row to the next are 1, or 0 if all rows share one value. */
     const float *scale;
     int scale_step;
-    /* NULL if zero_point is used. */
+    /* Offset of int8 and uint8 rows, or NULL if zero_point is used. */
     const float *offset;
     int offset_step;
     const void *zero_point;              /* NULL if zero points are 0 */

@@ -1,4 +1,4 @@
-/* nest.cuh - the offsets in the operands of an iteration of a loop nest. */
+/* nest.cuh - computes the offsets of an iteration of a loop nest in the operands. */
 #ifndef TD_GPU_CUDA_KERNELS_NEST_CUH
 #define TD_GPU_CUDA_KERNELS_NEST_CUH
 
