@@ -221,8 +221,8 @@ static const struct td_input_spec inputs[] = {
     {
         .name = "inputs",
         .summary = "1 to 16 tensors of one dtype, in the order of the equation's subscripts. "
-                   "Sums of integers wrap around in this dtype, as in NumPy and TensorFlow: "
-                   "cast the inputs to int64 or float64 first if sums may not fit.",
+                   "Sums of integers wrap around in this dtype, as in NumPy and TensorFlow. "
+                   "If sums might not fit, cast the inputs to int64 or float64 first.",
         .dtypes = TD_DTYPES_ALL & ~(TD_DTYPE_BIT(BOOL) | TD_DTYPE_BIT(STRING)),
         .list = true,
         .most = TD_EINSUM_MAX_INPUTS,
@@ -253,7 +253,7 @@ static const struct td_output_spec outputs[] = {
     {
         .name = "output",
         .summary = "The sums of products, in the dtype of the inputs.",
-        .shape_rule = "the extents of the labels right of ->, in that order",
+        .shape_rule = "the extents of the labels to the right of ->, in that order",
         .dtype_of = "inputs",
     },
 };
