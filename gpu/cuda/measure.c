@@ -19,7 +19,7 @@
 #define SIDE         1024 /* side of the matrices that are measured */
 #define WAIT_NS      INT64_C(60000000000)
 
-/* A stream and memory for the benchmarks, on the device and pinned. */
+/* A stream for the benchmarks, with memory on the device and on the host. */
 struct bench {
     struct td_device_stream *stream;
     size_t device_bytes, copy_bytes;

@@ -129,7 +129,7 @@ static bool is_shared(uint32_t shared, int input)
 
 /* True if calls can be stacked: every stacked input and the output have a rank below TD_MAX_RANK,
  * and at least one input is stacked. The inputs then have fewer than TD_EINSUM_MAX_LABELS labels,
- * so the equation can take another one. */
+ * so the equation can take another label. */
 static bool can_stack(const struct td_op_args *args, uint32_t shared)
 {
     const struct td_operand *inputs = &args->inputs[0];

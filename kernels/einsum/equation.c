@@ -243,8 +243,8 @@ static void add_input_shape(const struct parser *p, int input)
     td_error_add_shape(p->err, name, p->shapes[input]);
 }
 
-/* Adds the shapes to a SHAPE_MISMATCH error: of `input`, and of the input `other` that it does not
- * match, or -1 if there is none. */
+/* Adds shapes to a SHAPE_MISMATCH error: the shape of `input`, and the shape of the input `other`
+ * that it does not match. `other` is -1 if the error concerns only one input. */
 static td_status fail_shapes(const struct parser *p, int other, int input)
 {
     if (other >= 0 && other != input)
@@ -338,7 +338,7 @@ static void name_ellipsis(struct td_equation *equation)
 static td_status resolve_shapes(const struct parser *p)
 {
     struct td_equation *equation = p->equation;
-    const int n_inputs = (int)p->n_inputs; /* equals the number of shapes */
+    const int n_inputs = (int)p->n_inputs; /* also the number of shapes */
     int n_ellipsis = 0;                    /* maximum number of dimensions of an ellipsis */
     for (int k = 0; k < n_inputs; k++) {
         td_status status = check_rank(p, k);
@@ -426,7 +426,7 @@ static td_status resolve_output(struct parser *p)
 /* Characters that are valid labels but are probably meant as syntax. */
 static const struct {
     uint32_t character;
-    const char *instead; /* NULL: advise to remove the character */
+    const char *instead; /* NULL if the advice is to remove it */
 } lookalikes[] = {
     { 0x2192, "->" },  { 0x27f6, "->" },  { 0x21d2, "->" }, /* arrows */
     { 0x2026, "..." }, { 0x22ef, "..." },                   /* ellipses */
@@ -436,7 +436,7 @@ static const struct {
     { ']', NULL },     { '{', NULL },     { '}', NULL },
 };
 
-/* Adds advice about the first such character of the text to the message of the error. */
+/* Adds advice about the first of these characters in the text to the error message. */
 static void add_advice(const char *text, struct td_error *err)
 {
     const unsigned char *at = (const unsigned char *)text;

@@ -416,7 +416,8 @@ static cudaError_t launch_mode(const struct td_cuda_bags_args *args, cudaStream_
                                   : launch<bag_kind<T, A, n, false>>(args, stream);
 }
 
-/* Launches with vectors of 16 bytes, of 4 bytes if elements are smaller, or of one element. */
+/* Launches the kernel with vectors of 16 bytes, with vectors of 4 bytes if elements are smaller
+ * than that, or with single elements. */
 template <typename T, typename A>
 static cudaError_t launch_vector(const struct td_cuda_bags_args *args, cudaStream_t stream)
 {

@@ -18,7 +18,7 @@ static __device__ __forceinline__ int64_t params_row(const struct td_cuda_gather
         if (args.repeat != 1) {
             int64_t repetition;
             tuple = divide(slice, args.repeat, &repetition) * args.slice_outputs + i;
-            reports = reports && repetition == 0; /* an index counts once */
+            reports = reports && repetition == 0; /* count each index once */
         }
     }
     int64_t source = slice * args.slice_rows;

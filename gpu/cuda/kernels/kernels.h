@@ -50,7 +50,7 @@ struct td_cuda_counter {
     unsigned long long n_bad;
 };
 
-/* The layout of struct td_device_report. */
+/* Has the same layout as struct td_device_report. */
 struct td_cuda_report {
     int64_t first_bad, n_bad;
 };
@@ -163,7 +163,8 @@ cudaError_t td_cuda_partition(const struct td_cuda_partition_args *args, cudaStr
 struct td_cuda_find_args {
     /* For each of n_queries queries, the row of the key, or -1 if no row has the key. */
     int64_t *rows;
-    /* For each of n_queries queries, true if a row has the key. NULL if not wanted. */
+    /* For each of n_queries queries, true if a row has the key. NULL if the caller does not need
+     * it. */
     bool *found;
     const uint64_t *queries, *keys;
     int64_t n_queries, n_keys;
@@ -189,7 +190,7 @@ enum td_cuda_number {
     TD_CUDA_FLOAT64,
     TD_CUDA_INT8,
     TD_CUDA_UINT8,
-    /* int32 and int64 are only used for zero points. */
+    /* Only zero points can be int32 or int64. */
     TD_CUDA_INT32,
     TD_CUDA_INT64
 };
@@ -202,7 +203,8 @@ struct td_cuda_bags_args {
     void *out;          /* output rows, [n_bags, columns] */
     const void *params; /* params rows, [n_rows, columns] */
     enum td_cuda_number params_type, out_type, weights_type;
-    /* Elements of a vector, which has 16 bytes, 4 bytes or one element. `columns` is a multiple. */
+    /* Elements of a vector, which has 16 bytes, 4 bytes or one element. `columns` is a multiple of
+     * this number. */
     int vector_elements;
     /* log2 of the number of threads in a group. Each thread computes one vector. */
     int group_log2;

@@ -48,8 +48,8 @@ template <> struct narrow_raw<uint32_t> {
 };
 
 /* The position of a thread in its terms begin, begin + step, and so on: the addresses of the
- * operands of the next term. Between two neighbours along the last loop, the cursor adds. It
- * divides only at the end of that loop. */
+ * operands of the next term. Between two neighbours along the last loop, the cursor only adds
+ * strides. It divides only at the end of the last loop. */
 template <bool nested> struct term_cursor {
     const char *at[2]; /* indexed by TD_CUDA_A, TD_CUDA_B */
     /* Number of the term over all loops, and in the last loop. */

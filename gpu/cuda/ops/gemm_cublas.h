@@ -5,7 +5,7 @@
 #include "gpu/cuda/ops/gemm_plan.h"
 #include "gpu/cuda/runtime/stream.h"
 
-/* Submits the products. `base` has the operands, of which packed operands are in the workspace. If
+/* Submits the products. `base` points to the operands. Packed operands are in the workspace. If
  * cuBLAS is missing or refuses the product, sets *done to false and returns TD_OK. C is then
  * undefined. */
 TD_MUST_CHECK td_status td_cuda_gemm_cublas(struct td_device_stream *stream,

@@ -6,7 +6,7 @@
 
 /* ---- the context ----------------------------------------------------------------------------- */
 
-enum { CONTEXTS = 64 }; /* additional GPUs share a context, and so are reset later */
+enum { CONTEXTS = 64 }; /* further GPUs share an entry, so they are reset later */
 enum { RESETTING = -1 };
 
 static struct context {

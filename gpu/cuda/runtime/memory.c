@@ -9,15 +9,15 @@ struct td_cuda_allocation {
     void *address;
     size_t bytes;
     bool on_host;
-    /* For freed memory, an event that completes when the streams have finished their work from
-     * before the free. NULL if there was no memory for an event. */
+    /* For memory that the caller has freed, an event that completes when the streams have finished
+     * the work that was submitted before the free. NULL if there was no memory for an event. */
     cudaEvent_t unused;
 };
 
 /* ---- the pool -------------------------------------------------------------------------------- */
 
 /* Bytes of the pool beyond the device's limit, for cuBLAS in each stream and for the gaps between
- * allocations. The rest of the memory reserved beyond the limit stays for the runtime. */
+ * allocations. The rest of the memory reserved beyond the limit is left to the runtime. */
 #define POOL_EXTRA ((uint64_t)256 << 20)
 
 static cudaError_t open_pool(struct td_device *device)

@@ -33,8 +33,8 @@ TD_MUST_CHECK td_status td_cuda_host_alloc(struct td_device *device, size_t byte
 /* Returns the bytes of device memory that have been freed but are still used by work. */
 uint64_t td_cuda_memory_freeing(struct td_device *device);
 
-/* Frees memory of td_cuda_alloc or td_cuda_host_alloc after the current work of the streams. Does
- * nothing if `memory` is NULL. */
+/* Frees memory that td_cuda_alloc or td_cuda_host_alloc allocated, after the current work of the
+ * streams. Does nothing if `memory` is NULL. */
 void td_cuda_free(struct td_device *device, void *memory);
 
 #endif

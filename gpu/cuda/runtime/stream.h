@@ -11,7 +11,7 @@ struct td_device_stream {
     struct td_device *device;
     struct td_device_stream *next;
     cudaStream_t stream;
-    /* Where the stream was when memory was last freed (memory.c). */
+    /* Event that marks the position of the stream when memory was last freed (memory.c). */
     cudaEvent_t reached;
     cublasHandle_t cublas; /* NULL if there is no cuBLAS */
     void *cublas_workspace;

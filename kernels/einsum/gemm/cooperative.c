@@ -5,7 +5,7 @@
 
 /* With fewer than FEW_COLUMNS columns, reading a row of A costs about as much as multiplying it. */
 #define FEW_COLUMNS 256
-/* Panels of B in an item of the packing loop. */
+/* Number of panels of B that one item of the packing loop packs. */
 #define PACK_PANELS 4
 
 /* A pass over columns [n0, n0 + n) of `products` products of the batch, for k in [k0, k0 + k). */

@@ -18,7 +18,7 @@
 /* Maximum values over all instruction sets. */
 #define TD_GEMM_MAX_MR         14
 #define TD_GEMM_MAX_NR         32
-#define TD_GEMM_TILE_ROW_BYTES 128 /* a row of a tile: two vectors */
+#define TD_GEMM_TILE_ROW_BYTES 128 /* bytes of a row of a tile: two vectors */
 #define TD_GEMM_TILE_VECTORS   2
 #define TD_GEMM_PANEL_SLACK    64 /* bytes after a packed panel that packing can overwrite */
 

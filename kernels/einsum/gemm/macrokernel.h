@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Rows [m0, m0 + m) and columns [n0, n0 + n) of C, summed over [k0, k0 + k). */
+/* A block of C: rows [m0, m0 + m) and columns [n0, n0 + n), summed over k in [k0, k0 + k). */
 struct td_gemm_block {
     const char *a, *b;
     char *c;

@@ -28,7 +28,7 @@ struct td_gemm_dimension {
 
 struct td_gemm_product {
     struct td_gemm_dimension batch, m, n, k;
-    /* The operands of the nest that are A and B here, which can be swapped. */
+    /* The operands of the nest that are A, B and C of the product. A and B can be swapped. */
     int operand[3];
     td_dtype dtype[3];
     bool native[3];     /* stored in the compute type */

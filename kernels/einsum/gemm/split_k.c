@@ -68,7 +68,7 @@ static void sum_k_ranges(void *context, int64_t begin, int64_t end)
     td_workspace_release(partial->workspace, thread);
 }
 
-/* to[i] += from[i] for n reals. */
+/* Adds n reals: to[i] += from[i]. */
 static void add_reals(void *to, const void *from, int64_t n, td_gemm_real real)
 {
 #define ADD(type)                                                                                  \

@@ -225,8 +225,8 @@ static struct dim remove_loop(struct permutation *permutation, int which)
     return removed;
 }
 
-/* Removes and returns the outer loop with the smallest stride in C (or in A), and the innermost of
- * loops with equal strides. Returns a loop of extent 1 if there are no outer loops. */
+/* Removes and returns the outer loop with the smallest stride in C (or in A). If strides are equal,
+ * takes the innermost loop. Returns a loop of extent 1 if there are no outer loops. */
 static struct dim remove_least_stride(struct permutation *permutation, bool by_c)
 {
     if (permutation->n_outer == 0)

@@ -7,10 +7,10 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Number of outputs of a block if the run is summed. A block has more outputs if there are other
- * summed loops around them, so a long stretch of memory is read before the next iteration of the
- * outer loop. A block has the most outputs if they are the inner loop, because they are often all
- * outputs, so no memory is skipped. */
+/* Number of outputs of a block if the run is summed. The number is larger if there are other summed
+ * loops around the outputs, so a long stretch of memory is read before the next iteration of the
+ * outer loop. It is largest if the outputs are the inner loop: the block then often has all
+ * outputs, and no memory is skipped. */
 #define BLOCK_OUTPUTS         16
 #define LARGE_BLOCK_OUTPUTS   64
 #define LARGEST_BLOCK_OUTPUTS 512
@@ -137,8 +137,9 @@ static int reuse_score(const struct td_sumprod_plan *plan, const struct td_loop 
     return score;
 }
 
-/* Returns the summed or not summed loop with the best reuse_score, and the innermost of loops with
- * equal scores. Returns -1 if there is no loop. */
+/* Returns the loop with the best reuse_score, among the summed loops if `summed` is true and
+ * otherwise among the other loops. If scores are equal, returns the innermost loop. Returns -1 if
+ * there is no loop. */
 static int best_outer_loop(const struct td_sumprod_plan *plan, const struct td_loop *loops,
                            int n_loops, bool summed)
 {

@@ -153,8 +153,7 @@ td_status td_sumprod_run(const struct td_contraction *contraction, const void *a
     job.ctx.data[TD_A] = plan->swapped ? b : a;
     job.ctx.data[TD_B] = plan->swapped ? a : b;
     if (!plan->has_b)
-        job.ctx.data[TD_B] =
-            job.ctx.data[TD_A]; /* never read, but its offsets are computed anyway */
+        job.ctx.data[TD_B] = job.ctx.data[TD_A]; /* B is never read, but its offsets are computed */
     job.ctx.c = c;
     job.partial = plan->n_splits > 1 ? workspace->shared : NULL;
     job.workspace = workspace;
