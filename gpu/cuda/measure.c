@@ -1,5 +1,5 @@
-/* measure.c - small benchmarks when a device is opened, for the choice between device and CPU; each
- * is the best of a few repetitions. */
+/* measure.c - small benchmarks that run when a device is opened, for the choice between device and
+ * CPU. Each result is the best of a few repetitions. */
 #include "gpu/cuda/measure.h"
 
 #include "gpu/cuda/ops/contract.h"
@@ -13,18 +13,18 @@
 
 #define COPY_BYTES   ((size_t)16 << 20)
 #define DEVICE_BYTES ((size_t)128 << 20)
-#define CALL_BYTES   ((size_t)4 << 10) /* of a small call's input, and of its result */
+#define CALL_BYTES   ((size_t)4 << 10) /* bytes of a small call's input, and of its result */
 #define CALL_REPEATS 20
 #define REPEATS      3
-#define SIDE         1024 /* of the matrices that are measured */
+#define SIDE         1024 /* side of the matrices that are measured */
 #define WAIT_NS      INT64_C(60000000000)
 
-/* A stream and memory for the benchmarks, on the device and pinned. */
+/* A stream for the benchmarks, with memory on the device and on the host. */
 struct bench {
     struct td_device_stream *stream;
     size_t device_bytes, copy_bytes;
     void *device, *host;
-    void *pageable; /* memory that is not pinned, of copy_bytes */
+    void *pageable; /* unpinned memory of copy_bytes bytes */
 };
 
 static uint64_t now_ns(void)
@@ -55,7 +55,7 @@ static td_status bench_launch(const struct bench *bench, struct td_error *err)
                          "launch a kernel", err);
 }
 
-/* What a batch of small calls submits. */
+/* Submits the same work as a batch of small calls. */
 static td_status bench_call(const struct bench *bench, struct td_error *err)
 {
     char *device = bench->device, *host = bench->host;
@@ -80,7 +80,7 @@ static td_status bench_back(const struct bench *bench, struct td_error *err)
     return td_cuda_copy_to_host(bench->stream, bench->host, bench->device, bench->copy_bytes, err);
 }
 
-/* No work of the device: what a thread of the host does before a copy. */
+/* Does no work on the device. Measures what a host thread does before a copy. */
 static td_status bench_fill(const struct bench *bench, struct td_error *err)
 {
     (void)err;
@@ -97,10 +97,10 @@ static td_status bench_device_copy(const struct bench *bench, struct td_error *e
                          "copy", err);
 }
 
-/* What is multiplied stays 0: both factors are the same memory. */
+/* Sizes of a batch of products. Both factors are the same memory of zeros, so the results are 0. */
 struct products {
-    int64_t batch, side; /* of square matrices */
-    bool transposed;     /* the second is stored by columns */
+    int64_t batch, side; /* side of the square matrices */
+    bool transposed;     /* the second factor is stored by columns */
 };
 
 static td_status multiply(const struct bench *bench, td_dtype dtype, struct products of,
@@ -132,9 +132,10 @@ static td_status bench_gemm(const struct bench *bench, struct td_error *err)
 
 /* ---- Kernels of libraries ---------------------------------------------------------------- */
 
-/* Each of their kernels is loaded when it is first called, which takes up to a second and may wait
- * for other streams: these are not the calls of a client. Which one computes a product depends on
- * its sizes, so some of each kind are computed, large ones as far as the memory goes. */
+/* Loads the kernels of cuBLAS, each of which is loaded when it is first called. Loading takes up to
+ * a second and can wait for other streams, so it must not happen during the call of a client. The
+ * kernel that computes a product depends on the sizes, so a few products of each kind are computed,
+ * up to the sizes that fit the memory. */
 static td_status load_products(const struct bench *bench, struct td_error *err)
 {
     static const td_dtype dtypes[] = { TD_DTYPE_FLOAT16, TD_DTYPE_BFLOAT16,  TD_DTYPE_FLOAT32,
@@ -155,13 +156,13 @@ static td_status load_products(const struct bench *bench, struct td_error *err)
     return status;
 }
 
-/* The sort of a partition has kernels for few and for many rows, and for keys of few and of many
- * bits. */
+/* Loads the kernels of a partition's sort. The sort has kernels for few and for many rows, and for
+ * keys with few and with many bits. */
 static td_status load_sorts(const struct bench *bench, struct td_error *err)
 {
     static const int64_t rows[] = { 32, 16384 };
     static const int buckets[] = { 1, 200, 65534 };
-    const size_t step = (size_t)64 << 10; /* 4 bytes of each row */
+    const size_t step = (size_t)64 << 10; /* 4 bytes for each row */
     char *zeros = bench->device, *at = zeros + bench->device_bytes / 2;
     cudaError_t error = cudaSuccess;
     for (int i = 0; i < 6 && error == cudaSuccess; i++) {
@@ -185,17 +186,17 @@ static td_status load_sorts(const struct bench *bench, struct td_error *err)
 
 /* ---- Benchmarks -------------------------------------------------------------------------- */
 
-/* Waits as the batcher does. */
+/* Waits in the same way as the batcher. */
 static td_status complete(const struct bench *bench, struct td_error *err)
 {
     bool done;
     const td_status status = td_cuda_wait(bench->stream, WAIT_NS, &done, err);
     if (status == TD_OK && !done)
-        return td_cuda_mark_lost(bench->stream->device, "a benchmark does not end", err);
+        return td_cuda_mark_lost(bench->stream->device, "a benchmark did not finish", err);
     return status;
 }
 
-/* The shortest of n repetitions, after a warm-up; at least 1 ns. */
+/* Measures the shortest of n repetitions, after a warm-up. The result is at least 1 ns. */
 static td_status best_of(const struct bench *bench, bench_fn *submit, int n, uint64_t *best,
                          struct td_error *err)
 {
@@ -214,7 +215,8 @@ static td_status best_of(const struct bench *bench, bench_fn *submit, int n, uin
     return TD_OK;
 }
 
-/* Amount per microsecond, without the latency that ns includes; at least 1. */
+/* Returns the amount per microsecond, without the latency that `ns` includes. The result is at
+ * least 1. */
 static uint64_t rate(uint64_t amount, uint64_t ns, uint64_t latency_ns)
 {
     if (ns > 2 * latency_ns)
@@ -249,7 +251,7 @@ static td_status run_benchmarks(const struct bench *bench, struct td_device_info
     if (status == TD_OK)
         status = best_of(bench, bench_device_copy, REPEATS, &device_copy, err);
     if (status == TD_OK)
-        status = clear(bench, err); /* of what was copied */
+        status = clear(bench, err); /* clear what was copied */
     if (status == TD_OK)
         status = best_of(bench, bench_gemm, REPEATS, &gemm, err);
     if (status == TD_OK)
@@ -269,7 +271,8 @@ static td_status run_benchmarks(const struct bench *bench, struct td_device_info
     return TD_OK;
 }
 
-/* Each half has at least what bench_copy copies. */
+/* Returns the bytes of device memory for the benchmarks. Each half has at least the bytes that
+ * bench_copy copies. */
 static size_t bench_bytes(const struct td_device *device)
 {
     const size_t least = COPY_BYTES;
@@ -285,7 +288,8 @@ td_status td_cuda_measure(struct td_device *device, struct td_error *err)
     td_status status = td_cuda_stream_open(device, &bench.stream, err);
     bench.pageable = calloc(1, bench.copy_bytes);
     if (status == TD_OK && !bench.pageable)
-        status = td_error_set(err, TD_MEMORY_EXHAUSTED, "the host has no memory to measure with");
+        status =
+            td_error_set(err, TD_MEMORY_EXHAUSTED, "not enough host memory to measure the device");
     if (status == TD_OK)
         status = td_cuda_check(device, cudaMalloc(&bench.device, bench.device_bytes),
                                "measure its speed", err);
@@ -294,7 +298,8 @@ td_status td_cuda_measure(struct td_device *device, struct td_error *err)
     if (status == TD_OK)
         status = run_benchmarks(&bench, &device->info, err);
     if (!device->lost) {
-        (void)cudaFree(bench.device); /* not counted against the limit, which may be smaller */
+        /* This memory is not counted against the limit of the device, which can be smaller. */
+        (void)cudaFree(bench.device);
         (void)cudaGetLastError();
     }
     if (bench.host)

@@ -1,5 +1,5 @@
-/* plugin.c - the vtable of gpu/device.h over the CUDA runtime: opens and closes devices, and finds
- * the kernels of an op. */
+/* plugin.c - implements the vtable of gpu/device.h with the CUDA runtime: opens and closes devices,
+ * and finds the kernels of an op. */
 #include "gpu/cuda/measure.h"
 #include "gpu/cuda/ops/ops.h"
 #include "gpu/cuda/runtime/copy.h"
@@ -33,10 +33,11 @@ _Static_assert(TD_CUDA_MAX_DEPTH == TD_MAX_RANK, "a tuple has at most one compon
 
 /* ---- Work -------------------------------------------------------------------------------- */
 
-/* NULL if the plugin has no kernels for the op. */
+/* Returns the kernels of the op, or NULL if the plugin has none. */
 static const struct td_cuda_op *find_op(const char *name)
 {
-    /* By the numbers of the ops: one that kernels/ops.def does not have does not compile. */
+    /* The index is the number of the op, so an op that is missing in kernels/ops.def does not
+     * compile. */
 #define KERNELS_OF(op) [TD_OP_NUMBER_##op] = &td_cuda_##op##_op
     static const struct td_cuda_op *const kernels[TD_OP_COUNT] = {
         KERNELS_OF(gather),
@@ -89,8 +90,8 @@ static td_status run(struct td_device_stream *stream, const struct td_device_wor
                             device->info.name, work->op->name);
     stream->awaited_ns = 0;
     status = cuda_op->run(stream, work, err);
-    /* Part of the work may have been submitted. The error promises that none was, and the caller
-     * may reuse the memory: wait for it. */
+    /* The error promises that no work was submitted, and the caller may reuse the memory. Part of
+     * the work might have been submitted, so wait for it. */
     if (status == TD_MEMORY_EXHAUSTED || status == TD_INTERNAL) {
         struct td_error sync_err;
         td_status sync_status = td_cuda_check(device, cudaStreamSynchronize(stream->stream),
@@ -115,36 +116,37 @@ static td_status unavailable(const char *action, cudaError_t error, struct td_er
 /* The first driver that supports all CUDA versions with this major number ("CUDA Toolkit, Driver,
  * and Architecture Matrix" in NVIDIA's data center documentation). */
 #if CUDART_VERSION >= 14000
-#define NEEDED_DRIVER "one for that version"
+#define NEEDED_DRIVER "a driver for that version"
 #elif CUDART_VERSION >= 13000
-#define NEEDED_DRIVER "580 or newer"
+#define NEEDED_DRIVER "driver 580 or newer"
 #else
-#define NEEDED_DRIVER "525 or newer"
+#define NEEDED_DRIVER "driver 525 or newer"
 #endif
 
-/* Versions of CUDA are numbers such as 13000, for 13.0. */
+/* CUDA versions are numbers such as 13000, which stands for 13.0. */
 #define MAJOR(version) ((version) / 1000)
 #define MINOR(version) ((version) % 1000 / 10)
 
-/* Why cudaGetDeviceCount failed. */
+/* Explains why cudaGetDeviceCount failed. */
 static td_status no_device(cudaError_t error, struct td_error *err)
 {
-    int driver = 0; /* 0: no driver */
+    int driver = 0; /* 0 if there is no driver */
     (void)cudaGetLastError();
     (void)cudaDriverGetVersion(&driver);
     if (error == cudaErrorNoDevice)
         return td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                            "CUDA finds no GPU: the NVIDIA driver, for CUDA %d.%d, reports none "
-                            "(nvidia-smi lists them; CUDA_VISIBLE_DEVICES may hide them)",
+                            "CUDA finds no GPU: the NVIDIA driver for CUDA %d.%d reports none. Run "
+                            "nvidia-smi to list GPUs, and check that CUDA_VISIBLE_DEVICES does not "
+                            "hide them",
                             MAJOR(driver), MINOR(driver));
     if (error == cudaErrorInsufficientDriver && driver == 0)
         return td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                            "CUDA finds no NVIDIA driver (libcuda.so.1); the plugin was built with "
+                            "CUDA finds no NVIDIA driver (libcuda.so.1). The plugin was built with "
                             "CUDA %d.%d, which needs " NEEDED_DRIVER,
                             MAJOR(CUDART_VERSION), MINOR(CUDART_VERSION));
     if (error == cudaErrorInsufficientDriver)
         return td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                            "the NVIDIA driver is too old: it supports CUDA %d.%d; the plugin was "
+                            "the NVIDIA driver is too old: it supports CUDA %d.%d. The plugin was "
                             "built with CUDA %d.%d, which needs " NEEDED_DRIVER,
                             MAJOR(driver), MINOR(driver), MAJOR(CUDART_VERSION),
                             MINOR(CUDART_VERSION));
@@ -163,8 +165,8 @@ static cudaError_t load_kernels(void)
     return error;
 }
 
-/* Loads all kernels, and launches one that copies nothing: does the plugin have code for this
- * device? */
+/* Loads all kernels, and launches a kernel that copies nothing, to check that the plugin has code
+ * for this device. */
 static td_status check_kernels(struct td_device *device, struct td_error *err)
 {
     const struct td_cuda_gather_args nothing = { .copy = td_cuda_row_copy_make(0, 0),
@@ -183,7 +185,7 @@ static td_status check_kernels(struct td_device *device, struct td_error *err)
         (void)cudaGetLastError();
         return td_error_set(err, TD_DEVICE_UNAVAILABLE,
                             "the CUDA plugin has no kernels that %s (compute capability %d.%d) can "
-                            "run: %s; it is to be built with TD_CUDA_ARCHITECTURES=%d",
+                            "run: %s. Build the plugin with TD_CUDA_ARCHITECTURES=%d",
                             device->info.name, device->capability / 10, device->capability % 10,
                             cudaGetErrorString(error), device->capability);
     default:
@@ -191,17 +193,18 @@ static td_status check_kernels(struct td_device *device, struct td_error *err)
     }
 }
 
-/* Kernels read and write pinned memory at the speed of the bus, which takes 3 us for this at 25
- * GB/s, and a round trip of 1 to 2 us; the two copies that it replaces take some 5 us each to begin
- * with. */
+/* Kernels read and write pinned memory at the speed of the bus. DIRECT_BYTES take 3 us at 25 GB/s,
+ * plus a round trip of 1 to 2 us. The two copies that direct access replaces have a latency of
+ * about 5 us each. */
 #define DIRECT_BYTES ((uint64_t)64 << 10)
 
 /* Device memory that is left to cuBLAS and the runtime. */
 #define RESERVED ((uint64_t)512 << 20)
 
-/* Bytes that the L2 cache fetches at a miss, at most: of a row of 16 or 32 bytes, which is in one
- * sector of 32, the default of 64 fetches twice as much as is used. Longer rows and copies ask for
- * all sectors of what is fetched. The limit is a hint; devices before 8.0 have none. */
+/* Sets the maximum bytes that the L2 cache fetches at a miss. A row of 16 or 32 bytes is in one
+ * sector of 32 bytes, so the default of 64 fetches twice as much as is used. Longer rows and copies
+ * request all sectors of the fetched bytes. The limit is a hint, and devices before compute
+ * capability 8.0 do not have it. */
 static void set_fetch_bytes(int bytes)
 {
     if (bytes > 0)
@@ -209,7 +212,7 @@ static void set_fetch_bytes(int bytes)
     (void)cudaGetLastError();
 }
 
-/* The only option. */
+/* Parses fetch_bytes, the only option of the plugin. */
 static td_status parse_fetch_bytes(const char *text, int *out, struct td_error *err)
 {
     static const struct {
@@ -217,7 +220,7 @@ static td_status parse_fetch_bytes(const char *text, int *out, struct td_error *
         int bytes;
     } values[] = {
         { "", 32 },
-        { "fetch_bytes=0", 0 }, /* as it is */
+        { "fetch_bytes=0", 0 }, /* keep the device's default */
         { "fetch_bytes=32", 32 },
         { "fetch_bytes=64", 64 },
         { "fetch_bytes=128", 128 },
@@ -229,9 +232,7 @@ static td_status parse_fetch_bytes(const char *text, int *out, struct td_error *
         }
     return td_error_set(
         err, TD_INVALID_ARGUMENT,
-        "the CUDA plugin's only option is fetch_bytes, 0, 32, 64 or 128; \"%s\" was "
-        "given",
-        text);
+        "invalid option \"%s\" of the CUDA plugin; expected fetch_bytes=0, 32, 64 or 128", text);
 }
 
 static td_status describe(struct td_device *device, const struct td_device_options *options,
@@ -239,14 +240,14 @@ static td_status describe(struct td_device *device, const struct td_device_optio
 {
     struct cudaDeviceProp properties;
     size_t available = 0, all = 0;
-    /* Properties come first, since they need no context, and the later messages name the device. */
+    /* Get the properties first, because they need no context and later messages name the device. */
     cudaError_t error = cudaGetDeviceProperties(&properties, device->ordinal);
     if (error != cudaSuccess)
         return unavailable("open the device", error, err);
     snprintf(device->info.name, sizeof(device->info.name), "%.*s", TD_DEVICE_TEXT - 1,
              properties.name);
     device->capability = 10 * properties.major + properties.minor;
-    error = cudaSetDevice(device->ordinal); /* makes the context */
+    error = cudaSetDevice(device->ordinal); /* creates the context */
     if (error == cudaSuccess)
         error = cudaMemGetInfo(&available, &all);
     if (error != cudaSuccess)
@@ -284,11 +285,12 @@ static td_status device_open(const struct td_device_options *options, struct td_
     if (error != cudaSuccess)
         return no_device(error, err);
     if (options->ordinal < 0 || options->ordinal >= n_devices)
-        return td_error_set(err, TD_DEVICE_UNAVAILABLE, "there is no CUDA device %d; there are %d",
+        return td_error_set(err, TD_DEVICE_UNAVAILABLE,
+                            "there is no CUDA device %d; the number of CUDA devices is %d",
                             options->ordinal, n_devices);
     struct td_device *device = calloc(1, sizeof(*device));
     if (!device)
-        return td_error_set(err, TD_DEVICE_UNAVAILABLE, "the host has no memory for a device");
+        return td_error_set(err, TD_DEVICE_UNAVAILABLE, "not enough host memory to open a device");
     device->ordinal = options->ordinal;
     td_cuda_context_enter(device->ordinal);
     device->tf32 = options->tf32;

@@ -14,7 +14,7 @@ static bool is_before(const struct td_loop *x, const struct td_loop *y)
     return x->stride[TD_B] > y->stride[TD_B];
 }
 
-/* Insertion sort: there are few loops, and most are sorted already. */
+/* Insertion sort, because there are few loops and most are already sorted. */
 static void sort_loops(struct td_loop *loops, int rank)
 {
     for (int i = 1; i < rank; i++) {
@@ -26,7 +26,7 @@ static void sort_loops(struct td_loop *loops, int rank)
     }
 }
 
-/* True if the two loops are one contiguous loop in every operand. */
+/* True if the two loops form one contiguous loop in every operand. */
 static bool can_fuse(const struct td_loop *outer, const struct td_loop *inner)
 {
     for (int operand = TD_A; operand <= TD_C; operand++)

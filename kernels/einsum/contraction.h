@@ -1,22 +1,23 @@
-/* contraction.h - runs one step of an einsum: a loop nest (nest/nest.h), by the kind of kernel that
- * suits it.
+/* contraction.h - runs one step of an einsum, which is a loop nest (nest/nest.h), with the kind of
+ * kernel that suits the nest.
  *
- * The kind depends on the loops only, never on the number of threads:
+ * The kind depends only on the loops, never on the number of threads:
  *
- *     permute   one operand, nothing summed, equal dtypes: moves data, whatever its values
- *     sumprod   sums and products too small for a matrix kernel: reductions, traces, dot, GEMV,
- *               elementwise and outer products, and conversions between dtypes
+ *     permute   one operand, no sums, equal dtypes; moves elements without interpreting them
+ *     sumprod   sums and products that do not suit a matrix kernel: reductions, traces, dot
+ *               products, GEMV, elementwise and outer products, and conversions between dtypes
  *     gemm      two operands whose loops are batch (A, B, C), M (A, C), N (B, C) and K (A, B), with
  *               M, N and K large enough
  *
- * Shapes     At least one loop. After td_contraction_simplify every extent is 2 or more, so there
- *            are at most TD_MAX_LOOPS. No extent is 0: the caller handles empty results and empty
- *            sums.
- * Ownership  Borrows the operands; writes every element of C that the loops reach, and does not
- *            read it before. C does not overlap A or B.
- * Threads    Reentrant; splits its work through exec. The bits of C do not depend on the threads.
- * Errors     DEADLINE_EXCEEDED from exec is the only one; the contents of C are then undefined.
- * Cost       td_contraction_workspace returns the bytes of workspace that it uses. */
+ * Shapes     A nest has at least one loop. After td_contraction_simplify every extent is 2 or more,
+ *            so there are at most TD_MAX_LOOPS loops. No extent is 0: the caller handles empty
+ *            results and empty sums.
+ * Ownership  The functions borrow the operands. They write every element of C that the loops reach,
+ *            and never read an element before they have written it. C must not overlap A or B.
+ * Threads    Reentrant. Work is split across threads through exec, but the bits of C do not depend
+ *            on the threads.
+ * Errors     Only DEADLINE_EXCEEDED, from exec. The contents of C are then undefined.
+ * Cost       td_contraction_workspace returns the size of the workspace in bytes. */
 #ifndef TD_KERNELS_EINSUM_CONTRACTION_H
 #define TD_KERNELS_EINSUM_CONTRACTION_H
 
@@ -24,9 +25,10 @@
 #include "kernels/exec.h"
 #include "kernels/status.h"
 
-/* Removes loops of extent 1; fuses loops that are contiguous in every operand (stride of the outer
- * = stride * extent of the inner); orders the rest by descending C stride, summed loops last by
- * descending A stride; and sets kind. A nest without loops becomes one loop of extent 1. */
+/* Removes loops of extent 1. Fuses loops that are contiguous in every operand (stride of the outer
+ * loop = stride * extent of the inner). Orders the remaining loops by descending C stride, with
+ * summed loops last by descending A stride. Sets `kind`. A nest without loops becomes one loop of
+ * extent 1. */
 void td_contraction_simplify(struct td_contraction *contraction);
 
 struct td_workspace_size td_contraction_workspace(const struct td_contraction *contraction);

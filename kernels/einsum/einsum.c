@@ -48,7 +48,8 @@ static struct td_cost cost(const struct td_op_args *args)
 
 /* ---- execution --------------------------------------------------------------------------- */
 
-/* A run of the plan: the memory of intermediate results, and the workspace of its steps. */
+/* A run of the plan: its tensors, the memory of intermediate results, and the workspace of the
+ * steps. */
 struct run {
     const struct td_einsum_plan *plan;
     const struct td_tensor *inputs;
@@ -57,8 +58,8 @@ struct run {
     struct td_workspace workspace;
 };
 
-/* One block holds the intermediate results, the shared workspace and the scratch of the threads, of
- * td_einsum_plan_workspace bytes. */
+/* Allocates td_einsum_plan_workspace bytes as one block, which holds the intermediate results, the
+ * shared workspace and the scratch memory of the threads. */
 static td_status alloc_workspace(struct run *run, struct td_exec *exec, struct td_error *err)
 {
     const struct td_einsum_plan *plan = run->plan;
@@ -126,8 +127,9 @@ static bool is_shared(uint32_t shared, int input)
     return shared >> input & 1;
 }
 
-/* Stacking adds a dimension, so ranks must be below TD_MAX_RANK, and at least one input must be
- * stacked. The inputs then have fewer than TD_EINSUM_MAX_LABELS labels, so one can be added. */
+/* True if calls can be stacked: every stacked input and the output have a rank below TD_MAX_RANK,
+ * and at least one input is stacked. The inputs then have fewer than TD_EINSUM_MAX_LABELS labels,
+ * so the equation can take another label. */
 static bool can_stack(const struct td_op_args *args, uint32_t shared)
 {
     const struct td_operand *inputs = &args->inputs[0];
@@ -142,8 +144,8 @@ static bool can_stack(const struct td_op_args *args, uint32_t shared)
     return any && args->outputs[0].shape.rank < TD_MAX_RANK;
 }
 
-/* A label that the equation does not use: a letter if possible, else a code point from U+0100
- * on. */
+/* Returns a label that the equation does not use: a letter if possible, otherwise a code point from
+ * U+0100 up. */
 static uint32_t unused_label(const struct td_equation *equation)
 {
     for (uint32_t letter = 'a';; letter = letter == 'z'   ? 'A'
@@ -157,8 +159,8 @@ static uint32_t unused_label(const struct td_equation *equation)
     }
 }
 
-/* Writes a subscript as text, with the ellipsis in place of its dimensions; without such dimensions
- * the ellipsis is omitted. */
+/* Writes a subscript as text, with "..." for the dimensions of the ellipsis. Writes no "..." if the
+ * ellipsis has no dimensions. */
 static char *write_subscript(const struct td_equation *equation,
                              const struct td_subscript *subscript, char *at)
 {
@@ -174,8 +176,9 @@ static char *write_subscript(const struct td_equation *equation,
     return at;
 }
 
-/* The equation with one more label at the front of every stacked input and of the output. The
- * output is always explicit: the added label would change the implicit one. */
+/* Writes the equation with an additional label at the front of every stacked input and of the
+ * output. The output is always explicit, because the additional label would change an implicit
+ * output. */
 static td_status stack_equation(const struct td_op_args *call, uint32_t shared,
                                 struct td_op_args *merged, struct td_arena *arena,
                                 struct td_error *err)
@@ -183,7 +186,7 @@ static td_status stack_equation(const struct td_op_args *call, uint32_t shared,
     const struct td_einsum_plan *plan = call->plan;
     const struct td_equation *equation = plan->equation;
     const uint32_t label = unused_label(equation);
-    /* At most: the added label, an ellipsis, TD_MAX_RANK labels, and "->" or ','. */
+    /* A subscript has at most the added label, an ellipsis, TD_MAX_RANK labels, and "->" or ','. */
     const size_t subscript_size = TD_UTF8_MAX * (TD_MAX_RANK + 1) + 3 + 2;
     char *text = td_arena_alloc(arena, (size_t)equation->n_inputs + 1, subscript_size, err);
     if (!text)
@@ -218,8 +221,8 @@ static const struct td_input_spec inputs[] = {
     {
         .name = "inputs",
         .summary = "1 to 16 tensors of one dtype, in the order of the equation's subscripts. "
-                   "Sums of integers wrap around in this dtype, as in NumPy and TensorFlow: "
-                   "cast the inputs to int64 or float64 first if sums may not fit.",
+                   "Sums of integers wrap around in this dtype, as in NumPy and TensorFlow. "
+                   "If sums might not fit, cast the inputs to int64 or float64 first.",
         .dtypes = TD_DTYPES_ALL & ~(TD_DTYPE_BIT(BOOL) | TD_DTYPE_BIT(STRING)),
         .list = true,
         .most = TD_EINSUM_MAX_INPUTS,
@@ -250,7 +253,7 @@ static const struct td_output_spec outputs[] = {
     {
         .name = "output",
         .summary = "The sums of products, in the dtype of the inputs.",
-        .shape_rule = "the extents of the labels right of ->, in that order",
+        .shape_rule = "the extents of the labels to the right of ->, in that order",
         .dtype_of = "inputs",
     },
 };

@@ -11,14 +11,15 @@
 #define END_OF_TEXT 0u
 #define NOT_UTF8    UINT32_MAX /* the bytes are not a UTF-8 character */
 
-/* Characters that are invisible in a message, or change the direction of its text. */
+/* True if `c` is invisible in a message or changes the direction of the text. */
 static bool is_invisible(uint32_t c)
 {
     return c < 0x20 || (c >= 0x7f && c <= 0xa0) || c == 0xad || (c >= 0x200b && c <= 0x200f) ||
            (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) || c == 0xfeff;
 }
 
-/* Writes "'j'", or "U+0009" for an invisible character; returns text. */
+/* Writes the character in quotes, such as 'j', or as "U+0009" if it is invisible. Returns
+ * `text`. */
 #define QUOTED_SIZE 16
 static const char *quoted(uint32_t character, char *text)
 {
@@ -36,20 +37,25 @@ static const char *quoted(uint32_t character, char *text)
 
 /* ---- Parsing ----------------------------------------------------------------------------- */
 
-/* A subscript of the text. */
+/* A subscript as parsed from the text. */
 struct parsed_subscript {
-    int64_t n_labels; /* the number of labels, of which at most TD_MAX_RANK are stored */
+    /* Number of labels, of which at most TD_MAX_RANK are stored. */
+    int64_t n_labels;
     uint8_t label[TD_MAX_RANK];
-    int ellipsis; /* the number of labels before it; -1: no ellipsis */
+    /* Number of labels before the ellipsis, or -1 if there is no ellipsis. */
+    int ellipsis;
 };
 
 struct parser {
     const char *text;
-    const unsigned char *at; /* the next character, after peek has skipped spaces */
-    size_t size;             /* its bytes; 0: not UTF-8 */
+    /* The next character, after peek has skipped spaces. */
+    const unsigned char *at;
+    /* Bytes of the next character, or 0 if it is not UTF-8. */
+    size_t size;
     struct td_equation *equation;
     const struct td_shape *const *shapes;
-    bool too_large; /* some labels are not stored: no shapes can match these inputs */
+    /* Some labels are not stored because the inputs have too many for any shapes to match. */
+    bool too_large;
     int64_t n_inputs;
     struct parsed_subscript inputs[TD_EINSUM_MAX_INPUTS];
     bool has_output;
@@ -61,7 +67,7 @@ static uint32_t peek(struct parser *p)
 {
     while (*p->at == ' ')
         p->at++;
-    /* ASCII, the common case: through the calls below bench_plan parses a fifth slower. */
+    /* Fast path for ASCII: without it, bench_plan parses a fifth more slowly. */
     if (*p->at < 0x80) {
         p->size = 1;
         return *p->at;
@@ -78,7 +84,7 @@ static bool accept(struct parser *p, uint32_t character)
     return true;
 }
 
-/* Adds the position of the next character to an INVALID_EQUATION. */
+/* Adds the position of the next character to an INVALID_EQUATION error. */
 static td_status fail_here(const struct parser *p)
 {
     p->err->offset = (const char *)p->at - p->text;
@@ -91,19 +97,19 @@ static td_status fail_expected(struct parser *p, const char *expected)
     uint32_t character = peek(p);
     ptrdiff_t offset = (const char *)p->at - p->text;
     if (character == END_OF_TEXT)
-        td_error_set(p->err, TD_INVALID_EQUATION, "equation ends at byte %td; %s is expected",
-                     offset, expected);
+        td_error_set(p->err, TD_INVALID_EQUATION, "equation ends at byte %td; expected %s", offset,
+                     expected);
     else if (character == NOT_UTF8)
         td_error_set(p->err, TD_INVALID_EQUATION,
-                     "equation has 0x%02x at byte %td, which is not UTF-8; %s is expected", *p->at,
+                     "equation has 0x%02x at byte %td, which is not UTF-8; expected %s", *p->at,
                      offset, expected);
     else
-        td_error_set(p->err, TD_INVALID_EQUATION, "equation has %s at byte %td; %s is expected",
+        td_error_set(p->err, TD_INVALID_EQUATION, "equation has %s at byte %td; expected %s",
                      quoted(character, text), offset, expected);
     return fail_here(p);
 }
 
-/* Returns the number of a label; -1 if no previous subscript has it. */
+/* Returns the number of a label, or -1 if no previous subscript has it. */
 static int find_label(const struct td_equation *equation, uint32_t character)
 {
     for (int i = 0; i < equation->n_named; i++)
@@ -112,7 +118,8 @@ static int find_label(const struct td_equation *equation, uint32_t character)
     return -1;
 }
 
-/* If `keep` is false, the subscript exceeds a limit and only its syntax is checked. */
+/* Adds a label to the subscript of an input. If `keep` is false, the input exceeds the maximum
+ * number of inputs and the label is only counted. */
 static void add_input_label(struct parser *p, struct parsed_subscript *to, uint32_t character,
                             bool keep)
 {
@@ -137,8 +144,8 @@ static td_status add_output_label(struct parser *p, struct parsed_subscript *to,
         if (label < 0) {
             char text[QUOTED_SIZE];
             td_error_set(p->err, TD_INVALID_EQUATION,
-                         "equation has %s at byte %td, in the output; a label of an input is "
-                         "expected",
+                         "equation has %s at byte %td, in the output; expected a label of an "
+                         "input",
                          quoted(character, text), (const char *)p->at - p->text);
             return fail_here(p);
         }
@@ -154,12 +161,12 @@ static td_status parse_ellipsis(struct parser *p, struct parsed_subscript *to)
         return fail_expected(p, "at most one \"...\" in a subscript");
     for (int i = 0; i < 3; i++)
         if (!accept(p, '.'))
-            return fail_expected(p, "a '.' of \"...\"");
+            return fail_expected(p, "'.', as in \"...\"");
     to->ellipsis = (int)(to->n_labels < TD_MAX_RANK ? to->n_labels : TD_MAX_RANK);
     return TD_OK;
 }
 
-/* Parses up to a character that ends the subscript. */
+/* Parses labels up to the character that ends the subscript. */
 static td_status parse_subscript(struct parser *p, struct parsed_subscript *to, bool keep)
 {
     to->n_labels = 0;
@@ -199,7 +206,7 @@ static td_status parse_text(struct parser *p)
     } while (accept(p, ','));
     if (accept(p, '-')) {
         if (!accept(p, '>'))
-            return fail_expected(p, "the '>' of \"->\"");
+            return fail_expected(p, "'>', as in \"->\"");
         p->has_output = true;
         status = parse_subscript(p, &p->output, true);
         if (status != TD_OK)
@@ -215,7 +222,7 @@ static td_status parse_text(struct parser *p)
 static td_status check_count(const struct parser *p, int n_shapes)
 {
     if (n_shapes > TD_EINSUM_MAX_INPUTS) {
-        td_error_set(p->err, TD_INVALID_ARGUMENT, "inputs has %d tensors; at most %d are expected",
+        td_error_set(p->err, TD_INVALID_ARGUMENT, "inputs has %d tensors; must have at most %d",
                      n_shapes, TD_EINSUM_MAX_INPUTS);
         return td_error_at_input(p->err, TD_INVALID_ARGUMENT, "inputs");
     }
@@ -236,7 +243,8 @@ static void add_input_shape(const struct parser *p, int input)
     td_error_add_shape(p->err, name, p->shapes[input]);
 }
 
-/* Adds to a SHAPE_MISMATCH the input, and the other one that it does not match (-1: none). */
+/* Adds shapes to a SHAPE_MISMATCH error: the shape of `input`, and the shape of the input `other`
+ * that it does not match. `other` is -1 if the error concerns only one input. */
 static td_status fail_shapes(const struct parser *p, int other, int input)
 {
     if (other >= 0 && other != input)
@@ -261,7 +269,7 @@ static td_status check_rank(const struct parser *p, int input)
     return fail_shapes(p, -1, input);
 }
 
-/* The first input that has the label with its current extent; there is one. */
+/* Returns the first input that has the label with its current extent. Such an input exists. */
 static int input_with_extent(const struct parser *p, int label)
 {
     const struct td_equation *equation = p->equation;
@@ -280,12 +288,12 @@ static td_status fail_extent(const struct parser *p, int label, int input, int64
     if (label >= equation->n_named)
         td_error_set(p->err, TD_SHAPE_MISMATCH,
                      "dimension %d of the ellipsis is %" PRId64 " in inputs[%d] and %" PRId64
-                     " in inputs[%d]; the same, or 1, is expected",
+                     " in inputs[%d]; the sizes must be equal unless one is 1",
                      label - equation->n_labels, equation->extent[label], other, extent, input);
     else
         td_error_set(p->err, TD_SHAPE_MISMATCH,
                      "label %s is %" PRId64 " in inputs[%d] and %" PRId64
-                     " in inputs[%d]; the same is expected",
+                     " in inputs[%d]; the sizes must be equal",
                      quoted(equation->character[label], text), equation->extent[label], other,
                      extent, input);
     if (label < equation->n_named)
@@ -296,8 +304,8 @@ static td_status fail_extent(const struct parser *p, int label, int input, int64
     return fail_shapes(p, other, input);
 }
 
-/* Expands a subscript: the labels before the ellipsis, the last n dimensions of the ellipsis, the
- * labels after it. The caller has checked that they are at most TD_MAX_RANK. */
+/* Expands a subscript into the labels before the ellipsis, the last n dimensions of the ellipsis,
+ * and the labels after it. The caller has checked that the total is at most TD_MAX_RANK. */
 static void expand_subscript(const struct td_equation *equation,
                              const struct parsed_subscript *parsed, int n, struct td_subscript *to)
 {
@@ -330,8 +338,8 @@ static void name_ellipsis(struct td_equation *equation)
 static td_status resolve_shapes(const struct parser *p)
 {
     struct td_equation *equation = p->equation;
-    const int n_inputs = (int)p->n_inputs; /* equals the number of shapes */
-    int n_ellipsis = 0;                    /* the most dimensions of an ellipsis */
+    const int n_inputs = (int)p->n_inputs; /* also the number of shapes */
+    int n_ellipsis = 0;                    /* maximum number of dimensions of an ellipsis */
     for (int k = 0; k < n_inputs; k++) {
         td_status status = check_rank(p, k);
         if (status != TD_OK)
@@ -364,8 +372,8 @@ static td_status resolve_shapes(const struct parser *p)
 
 /* ---- Output ------------------------------------------------------------------------------ */
 
-/* Labels that occur once in all inputs, sorted by code point. Returns their number; writes the
- * first TD_MAX_RANK. */
+/* Finds the labels that occur once in all inputs, sorted by code point. Returns the number of
+ * labels and writes the first TD_MAX_RANK. */
 static int implicit_output_labels(const struct td_equation *equation, uint8_t *label)
 {
     uint16_t occurrences[TD_EINSUM_MAX_LABELS];
@@ -398,8 +406,8 @@ static td_status resolve_output(struct parser *p)
     }
     if (output->ellipsis < 0 && n_ellipsis > 0) {
         td_error_set(p->err, TD_INVALID_ARGUMENT,
-                     "the ellipsis of the inputs has %d dimension%s; \"...\" is expected in "
-                     "the output of the equation",
+                     "the ellipsis of the inputs has %d dimension%s; the output of the equation "
+                     "must have \"...\", too",
                      n_ellipsis, n_ellipsis == 1 ? "" : "s");
         return td_error_at_attribute(p->err, TD_INVALID_ARGUMENT, "equation");
     }
@@ -415,10 +423,10 @@ static td_status resolve_output(struct parser *p)
 
 /* ---- Advice ------------------------------------------------------------------------------ */
 
-/* Characters that are labels like any other, but were hardly meant to be. */
+/* Characters that are valid labels but are probably meant as syntax. */
 static const struct {
     uint32_t character;
-    const char *instead; /* NULL: nothing */
+    const char *instead; /* NULL if the advice is to remove it */
 } lookalikes[] = {
     { 0x2192, "->" },  { 0x27f6, "->" },  { 0x21d2, "->" }, /* arrows */
     { 0x2026, "..." }, { 0x22ef, "..." },                   /* ellipses */
@@ -428,7 +436,7 @@ static const struct {
     { ']', NULL },     { '{', NULL },     { '}', NULL },
 };
 
-/* Adds advice about the first such character of the text to the error's message. */
+/* Adds advice about the first of these characters in the text to the error message. */
 static void add_advice(const char *text, struct td_error *err)
 {
     const unsigned char *at = (const unsigned char *)text;
@@ -439,10 +447,8 @@ static void add_advice(const char *text, struct td_error *err)
             if (td_utf8_code_point(at, size) != lookalikes[i].character)
                 continue;
             snprintf(err->message + length, sizeof(err->message) - length,
-                     lookalikes[i].instead
-                         ? ". %s is a label, as any character may be: write "
-                           "\"%s\" instead"
-                         : ". %s is a label, as any character may be: leave it out",
+                     lookalikes[i].instead ? ". %s is read as a label. Write \"%s\" instead"
+                                           : ". %s is read as a label. Remove it",
                      quoted(lookalikes[i].character, label), lookalikes[i].instead);
             return;
         }

@@ -10,7 +10,7 @@ static const char *kind_name(td_contraction_kind kind)
     return names[kind];
 }
 
-/* The shape has the dimensions of extent 2 or more. */
+/* Describes one step. The shape consists of the dimensions of extent 2 or more. */
 static struct td_plan_step explain_step(const struct td_einsum_plan *plan,
                                         const struct td_einsum_step *step, int64_t *dims)
 {
@@ -35,7 +35,8 @@ static struct td_plan_step explain_step(const struct td_einsum_plan *plan,
     return out;
 }
 
-/* One input that is not combined with another one is a path of its own. */
+/* Writes the contraction order in the format of numpy.einsum_path and returns its length. A single
+ * input has a path of one step with one operand. */
 static int write_path(const struct td_einsum_plan *plan, int (*path)[2])
 {
     int list[TD_EINSUM_MAX_INPUTS], n = plan->equation->n_inputs;
@@ -82,8 +83,8 @@ td_status td_einsum_explain(const struct td_op_args *args, int threads, struct t
                              .largest_elements = plan->largest_intermediate,
                              .largest_bytes = args->outputs[0].bytes,
                              .workspace = td_einsum_plan_workspace(plan, threads) };
-    /* The largest in bytes may be another one than the largest in elements: 16-bit operands are 32
-     * bits wide between steps. */
+    /* The largest result in bytes can differ from the largest in elements, because 16-bit operands
+     * are 32 bits wide between steps. */
     for (int i = 0; i < n_steps; i++) {
         int64_t *dims =
             td_arena_alloc(arena, (size_t)plan->steps[i].result.rank, sizeof *dims, err);

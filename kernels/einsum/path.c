@@ -3,14 +3,14 @@
 #include <assert.h>
 #include <string.h>
 
-/* Label sets are processed up to their last used word, which is nearly always the first. */
+/* Label sets are processed up to their last used word, which is nearly always the first word. */
 #define MAX_WORDS (TD_EINSUM_MAX_LABELS / 64)
 
 struct search {
     int words;
     const int64_t *extent;
     struct td_labels output;
-    /* The operands left to contract, and their numbers in the pairs. */
+    /* The operands that remain to be contracted, and their numbers in the pairs. */
     int n;
     int number[TD_EINSUM_MAX_INPUTS];
     struct td_labels operand[TD_EINSUM_MAX_INPUTS];
@@ -18,7 +18,7 @@ struct search {
     struct td_pair *next_pair;
 };
 
-/* Elements of a tensor with these labels. */
+/* Returns the number of elements of a tensor with the labels in `set`, saturating at UINT64_MAX. */
 static uint64_t numel_of(const uint64_t *set, const struct search *s)
 {
     uint64_t numel = 1;
@@ -28,7 +28,7 @@ static uint64_t numel_of(const uint64_t *set, const struct search *s)
     return numel;
 }
 
-/* Appends the pair; returns the number of its result. */
+/* Appends a pair. Returns the operand number of its result. */
 static int emit(struct search *s, int a, int b)
 {
     *s->next_pair++ = (struct td_pair){ a < b ? a : b, a < b ? b : a };
@@ -39,12 +39,14 @@ static int emit(struct search *s, int a, int b)
 
 /* A candidate for the next pair. */
 struct candidate {
-    bool outer;  /* an outer product: the operands share no label */
-    double gain; /* elements removed per product; if elements are added, minus their number */
+    bool outer; /* the operands share no label */
+    /* Elements removed per product. If the pair adds elements, minus the number of added
+     * elements. */
+    double gain;
     int a, b;
 };
 
-/* Labels of the output and of the operands other than a and b. */
+/* Returns the labels of the output and of all operands other than a and b. */
 static struct td_labels labels_of_others(const struct search *s, int a, int b)
 {
     struct td_labels needed = s->output;
@@ -104,22 +106,23 @@ static void contract_greedily(struct search *s)
 
 /* ---- Exact ------------------------------------------------------------------------------- */
 
-/* The best way to contract a subset of the operands to one tensor. Bit i of the number of a subset
- * stands for operand i. */
+/* The best way to contract a subset of the operands to one tensor. Bit i of a subset number stands
+ * for operand i. */
 struct subset {
     uint64_t flops;
-    uint64_t largest; /* elements of its largest intermediate, the result included */
-    uint64_t numel;   /* of the result */
-    uint32_t part;    /* the last pair is this subset and the rest of the set */
+    /* Number of elements of the largest intermediate, including the result. */
+    uint64_t largest;
+    uint64_t numel; /* elements of the result */
+    uint32_t part;  /* the last pair is `part` and the rest of the subset */
 };
 
 struct table {
     struct subset *subsets;
-    uint64_t *labels; /* [subset][word]: of the result */
+    uint64_t *labels; /* labels of the results, [subset][word] */
 };
 
-/* The labels of the result of each subset: those that it shares with the other operands or the
- * output; all labels for a single operand. */
+/* Finds the labels of the result of each subset. The result keeps the labels that the subset shares
+ * with the other operands or the output. A single operand keeps all its labels. */
 static void find_labels(const struct search *s, uint64_t *labels)
 {
     uint32_t all = (1u << s->n) - 1;
@@ -131,7 +134,7 @@ static void find_labels(const struct search *s, uint64_t *labels)
         for (size_t w = 0; w < words; w++)
             labels[set * words + w] = rest[w] | operand[w];
     }
-    /* A subset and its complement use each other's original labels: both are updated at once. */
+    /* A subset and its complement use each other's original labels, so both are updated at once. */
     for (uint32_t set = 0; set <= all / 2; set++) {
         uint32_t other = all ^ set;
         for (size_t w = 0; w < words; w++) {
@@ -144,8 +147,8 @@ static void find_labels(const struct search *s, uint64_t *labels)
     }
 }
 
-/* FLOPs of a pair for each element of its result: twice the product of the extents of the summed
- * labels; 1 if none is summed. */
+/* Returns the FLOPs of a pair per element of its result: twice the product of the extents of the
+ * summed labels, or 1 if no label is summed. */
 static uint64_t flops_per_element(const struct search *s, const uint64_t *a, const uint64_t *b,
                                   const uint64_t *result)
 {
@@ -159,14 +162,14 @@ static uint64_t flops_per_element(const struct search *s, const uint64_t *a, con
     return any ? td_saturating_mul(flops, 2) : flops;
 }
 
-/* Finds the best way to split `set` into two subsets, which are computed already. */
+/* Finds the best way to split `set` into two subsets. All subsets of `set` are already computed. */
 static void find_best_split(const struct search *s, const struct table *table, uint32_t set)
 {
     size_t words = (size_t)s->words;
     const uint64_t *result = table->labels + set * words;
     uint64_t numel = numel_of(result, s);
     struct subset best = { .flops = UINT64_MAX, .largest = UINT64_MAX, .numel = numel };
-    /* The lowest operand is always in `part`, so that each split occurs once. */
+    /* The lowest operand is always in `part`, so each split occurs once. */
     uint32_t rest = set & (set - 1);
     for (uint32_t other = rest; other; other = (other - 1) & rest) {
         uint32_t part = set ^ other;
@@ -188,7 +191,8 @@ static void find_best_split(const struct search *s, const struct table *table, u
     table->subsets[set] = best;
 }
 
-/* Appends the pairs of a subset in the order of execution; returns the number of its result. */
+/* Appends the pairs of a subset in the order of execution. Returns the operand number of the
+ * result. */
 static int emit_subset(struct search *s, const struct table *table, uint32_t set)
 {
     if ((set & (set - 1)) == 0)
@@ -211,7 +215,7 @@ static td_status contract_optimally(struct search *s, struct td_arena *arena, st
     for (uint32_t set = 1; set < n_subsets; set++) {
         if (set & (set - 1))
             find_best_split(s, &table, set);
-        else /* a single operand costs nothing and is no intermediate */
+        else /* a single operand costs nothing and has no intermediate */
             table.subsets[set] = (struct subset){ 0 };
     }
     emit_subset(s, &table, (uint32_t)n_subsets - 1);

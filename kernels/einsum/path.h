@@ -1,17 +1,21 @@
 /* path.h - finds the order in which several operands are contracted, two at a time.
  *
  * Operands are sets of labels. Dynamic programming over subsets finds the order with the fewest
- * FLOPs and, of those, with the smallest largest intermediate. With more than TD_PATH_EXACT
- * operands, pairs are first contracted greedily until TD_PATH_EXACT are left: the pair that removes
- * most elements for its cost or, if every pair adds elements, the one that adds fewest; pairs
- * without a common label last. Orders of chains of 9 to 16 matrices of random extents cost 1 % more
- * than the best on average, of random networks of 11 operands 5 %; opt_einsum's rule, which
- * considers elements only, makes both 3 times as expensive.
+ * FLOPs. Among orders with equal FLOPs, it prefers the one whose largest intermediate is smallest.
  *
- * Errors     MEMORY_EXHAUSTED only.
+ * With more than TD_PATH_EXACT operands, pairs are first contracted greedily until TD_PATH_EXACT
+ * operands are left. The greedy step picks the pair that removes the most elements relative to its
+ * cost. If every pair adds elements, it picks the pair that adds the fewest. Pairs without a common
+ * label come last.
+ *
+ * On average, the orders cost 1 % more than the best order for chains of 9 to 16 matrices with
+ * random extents, and 5 % more for random networks of 11 operands. opt_einsum's rule, which
+ * considers only elements, makes both 3 times as expensive.
+ *
+ * Errors     Only MEMORY_EXHAUSTED.
  * Threads    Reentrant.
- * Cost       Subsets of n operands are split in 3^n / 2 ways: TD_PATH_EXACT keeps that below the
- *            time of a small request (tests/bench/bench_plan.c).
+ * Cost       The subsets of n operands have 3^n / 2 splits. TD_PATH_EXACT keeps the search shorter
+ *            than a small request (tests/bench/bench_plan.c).
  * Source     Pfeifer, Haegeman, Verstraete, "Faster identification of optimal contraction sequences
  *            for tensor networks" (2014), for the subsets. */
 #ifndef TD_KERNELS_EINSUM_PATH_H
@@ -36,21 +40,21 @@ static inline bool td_labels_has(const struct td_labels *labels, int label)
     return labels->word[label / 64] >> label % 64 & 1;
 }
 
-/* Two operands that are contracted. Operands are numbered 0 .. n - 1 for the inputs, n for the
- * result of the first pair, and so on; a < b. */
+/* Two operands that are contracted, with a < b. Operands 0 .. n - 1 are the inputs, operand n is
+ * the result of the first pair, and so on. */
 struct td_pair {
     int a, b;
 };
 
-/* Writes n - 1 pairs. n is 1 to TD_EINSUM_MAX_INPUTS; extents are 1 or more. FLOPs are counted as
- * in numpy.einsum_path: the product of the extents of all labels of a pair, twice that if a label
- * is summed; they saturate at UINT64_MAX. */
+/* Writes n - 1 pairs. n is 1 to TD_EINSUM_MAX_INPUTS, and extents are 1 or more. FLOPs are counted
+ * as in numpy.einsum_path: the product of the extents of all labels of a pair, or twice that
+ * product if a label is summed. The count saturates at UINT64_MAX. */
 TD_MUST_CHECK td_status td_path_find(const struct td_labels *operands, int n,
                                      const struct td_labels *output, const int64_t *extent,
                                      struct td_arena *arena, struct td_pair *pairs,
                                      struct td_error *err);
 
-/* Sums and products of counts, saturating at UINT64_MAX. */
+/* Adds or multiplies counts, saturating at UINT64_MAX. */
 static inline uint64_t td_saturating_add(uint64_t a, uint64_t b)
 {
     uint64_t sum;

@@ -9,9 +9,9 @@
 /* An operand of a step, with its labels of extent 2 or more. */
 struct operand {
     td_dtype dtype;
-    struct td_subscript_list dims;   /* its dimensions; a diagonal repeats a label */
+    struct td_subscript_list dims;   /* all dimensions; a diagonal repeats a label */
     struct td_subscript_list labels; /* each label once */
-    const int64_t *stride;           /* of each of `labels`, in elements */
+    const int64_t *stride;           /* stride of each of `labels`, in elements */
     struct td_labels set;
 };
 
@@ -21,16 +21,17 @@ struct builder {
     struct td_error *err;
     struct td_einsum_plan *plan;
     int64_t output_numel;
-    int n_planned;               /* number of steps */
-    td_dtype intermediate_dtype; /* of the results of all steps but the last */
-    struct operand *operands;    /* inputs, then the results of steps */
-    /* For each label, the number of remaining tensors that have it, the output included. */
+    int n_planned; /* number of steps to be added */
+    /* dtype of the results of all steps except the last. */
+    td_dtype intermediate_dtype;
+    struct operand *operands; /* the inputs, then the results of steps */
+    /* For each label, the number of remaining tensors that have it, including the output. */
     uint8_t uses[TD_EINSUM_MAX_LABELS];
 };
 
 /* ---- Operands ---------------------------------------------------------------------------- */
 
-/* 0 if the operand does not have the label. */
+/* Returns the stride of the label in the operand, or 0 if the operand does not have the label. */
 static int64_t stride_of(const struct operand *operand, int label)
 {
     if (!td_labels_has(&operand->set, label))
@@ -41,7 +42,8 @@ static int64_t stride_of(const struct operand *operand, int label)
     return operand->stride[i];
 }
 
-/* Describes an input, or the output, without dimensions of extent 1, such as broadcast ones. */
+/* Describes an input or the output. Dimensions of extent 1, such as broadcast ones, are left
+ * out. */
 static td_status describe_tensor(struct builder *b, const struct td_subscript *subscript,
                                  const struct td_shape *shape, struct operand *to)
 {
@@ -70,7 +72,8 @@ static td_status describe_tensor(struct builder *b, const struct td_subscript *s
             label[to->labels.rank++] = name;
             stride[i] = 0;
         }
-        stride[i] += step[d]; /* the stride of a diagonal is the sum of those of its dimensions */
+        /* The stride of a diagonal is the sum of the strides of its dimensions. */
+        stride[i] += step[d];
     }
     to->dims.label = dims;
     to->labels.label = label;
@@ -78,7 +81,7 @@ static td_status describe_tensor(struct builder *b, const struct td_subscript *s
     return TD_OK;
 }
 
-/* Describes the result of a step other than the last: row-major, with these labels. */
+/* Describes the result of a step other than the last: a row-major tensor with the given labels. */
 static td_status describe_result(struct builder *b, const uint8_t *labels, int rank, int64_t *numel,
                                  struct operand *to)
 {
@@ -109,14 +112,17 @@ static td_status describe_result(struct builder *b, const uint8_t *labels, int r
 
 /* ---- Steps ------------------------------------------------------------------------------- */
 
-/* An operand has at most TD_MAX_LOOPS labels, since it has fewer than 2^63 bytes. */
+/* Labels of a step. An operand has at most TD_MAX_LOOPS labels, because it has fewer than 2^63
+ * bytes. */
 struct pair_labels {
     int n_kept, n_summed;
-    uint8_t kept[2 * TD_MAX_LOOPS]; /* labels of both first, then of A, then of B */
+    /* Labels of both operands come first, then labels of A only, then labels of B only. */
+    uint8_t kept[2 * TD_MAX_LOOPS];
     uint8_t summed[2 * TD_MAX_LOOPS];
 };
 
-/* Adds a label of n operands of the step: it is kept if another tensor has it, else summed. */
+/* Adds a label that n operands of the step have. The label is kept if another tensor has it, and
+ * summed otherwise. */
 static void add_label(const struct builder *b, uint8_t label, int n, struct pair_labels *to)
 {
     if (b->uses[label] > n)
@@ -140,13 +146,13 @@ static void classify_labels(const struct builder *b, const struct operand *lhs,
             add_label(b, rhs->labels.label[i], 1, to);
 }
 
-/* Label i of the nest: first the kept ones, then the summed ones. */
+/* Returns label i of the nest. Kept labels come first, then summed labels. */
 static uint8_t label_at(const struct pair_labels *labels, int i)
 {
     return i < labels->n_kept ? labels->kept[i] : labels->summed[i - labels->n_kept];
 }
 
-/* Counts the labels of a tensor that was added (by 1) or removed (by -1). */
+/* Counts the labels of a tensor that was added (`by` is 1) or removed (`by` is -1). */
 static void count_uses(struct builder *b, const struct operand *operand, int by)
 {
     for (int i = 0; i < operand->labels.rank; i++) {
@@ -217,13 +223,13 @@ static td_status make_nest(const struct builder *b, const struct operand *lhs,
     td_contraction_simplify(&step->contraction);
     step->flops = (uint64_t)products;
     if (rhs && labels->n_summed > 0)
-        step->flops *= 2; /* below 2^64, as products is below 2^63 */
+        step->flops *= 2; /* below 2^64, because products is below 2^63 */
     else if (!rhs && labels->n_summed == 0)
         step->flops = 0;
     return TD_OK;
 }
 
-/* Appends the step that contracts two operands, or sums and permutes one (rhs < 0). */
+/* Appends the step that contracts two operands, or that sums and permutes one operand (rhs < 0). */
 static td_status add_step(struct builder *b, int lhs_number, int rhs_number)
 {
     struct td_einsum_plan *plan = b->plan;
@@ -268,8 +274,9 @@ static uint64_t result_bytes(const struct td_einsum_step *step)
     return td_workspace_align((uint64_t)step->numel * td_dtype_info(step->dtype)->size);
 }
 
-/* Places the result of a step at the lowest offset that is free from that step to the one that
- * reads it. Results that are already placed and are read by this step or later are in the way. */
+/* Places the result of a step at the lowest offset that stays free until the reader of the result
+ * has run. A result that is already placed blocks its bytes if this step or a later one reads
+ * it. */
 static td_status place_result(struct td_einsum_plan *plan, int number, const int *reader,
                               struct td_error *err)
 {
@@ -281,11 +288,11 @@ static td_status place_result(struct td_einsum_plan *plan, int number, const int
         uint64_t end = other->offset + result_bytes(other);
         if (reader[i] >= number && offset < end && other->offset < offset + bytes) {
             offset = end;
-            i = -1; /* start over: earlier ones may overlap the new offset */
+            i = -1; /* start over: earlier results can overlap the new offset */
         }
     }
     step->offset = offset;
-    /* Both are below 2^63, so the sum is exact. */
+    /* Both terms are below 2^63, so the sum is exact. */
     if (offset + bytes > INT64_MAX)
         return td_error_resource(err, "workspace_bytes", offset + bytes, INT64_MAX,
                                  "the intermediate results");
@@ -298,7 +305,8 @@ static td_status place_results(struct builder *b)
 {
     struct td_einsum_plan *plan = b->plan;
     const int n_inputs = b->equation->n_inputs;
-    int reader[2 * TD_EINSUM_MAX_INPUTS] = { 0 }; /* the step that reads the result of step i */
+    /* For each step, the number of the step that reads its result. */
+    int reader[2 * TD_EINSUM_MAX_INPUTS] = { 0 };
     for (int i = 0; i < plan->n_steps; i++) {
         if (plan->steps[i].a >= n_inputs)
             reader[plan->steps[i].a - n_inputs] = i;
@@ -346,7 +354,7 @@ static uint64_t naive_flops(const struct td_equation *equation, const struct td_
     return td_saturating_mul(products, each + sums);
 }
 
-/* True if the operand has a label that no other tensor has, the output included. */
+/* True if the operand has a label that neither another tensor nor the output has. */
 static bool has_unique_label(const struct builder *b, const struct operand *operand)
 {
     for (int i = 0; i < operand->labels.rank; i++)
@@ -355,7 +363,7 @@ static bool has_unique_label(const struct builder *b, const struct operand *oper
     return false;
 }
 
-/* Describes the inputs and counts the uses of labels. */
+/* Describes the inputs and counts the uses of each label. */
 static td_status describe_inputs(struct builder *b, const struct td_shape *const *shapes,
                                  const struct td_labels *output)
 {
@@ -379,7 +387,8 @@ static td_status add_steps(struct builder *b, uint32_t reduced, const struct td_
     if (n == 1)
         return add_step(b, 0, -1);
     struct td_labels sets[TD_EINSUM_MAX_INPUTS];
-    int number[2 * TD_EINSUM_MAX_INPUTS]; /* path's operand number to that of the steps */
+    /* Maps an operand number of the path to an operand number of the steps. */
+    int number[2 * TD_EINSUM_MAX_INPUTS];
     for (int i = 0; i < n; i++) {
         number[i] = i;
         if (reduced >> i & 1) {
@@ -410,7 +419,7 @@ static td_status build(struct builder *b, const struct td_shape *const *shapes)
             td_labels_add(&output, b->equation->output.label[d]);
     plan->naive_flops = naive_flops(b->equation, &output);
 
-    /* At most two steps for each input. */
+    /* There are at most two steps for each input. */
     b->operands = td_arena_alloc(b->arena, 3 * (size_t)n, sizeof(*b->operands), b->err);
     if (!b->operands)
         return b->err->status;

@@ -1,19 +1,21 @@
-/* plan.h - plans an einsum: a list of steps with their costs, made from the equation and the shapes
- * before there is data.
+/* plan.h - plans an einsum: makes a list of steps with their costs from the equation and the
+ * shapes, before any data exists.
  *
- * A label that only one operand has, and the output has not, is first summed in that operand. Then
- * pairs are contracted in the order found by path.h. Dimensions of extent 1 are left out of every
- * step. float16 and bfloat16 results between steps are float32.
+ * If only one operand has a label and the output does not, that operand is summed over the label
+ * first. Then pairs are contracted in the order found by path.h. Dimensions of extent 1 are left
+ * out of every step. float16 and bfloat16 results between steps are float32.
  *
- * The result of a step has first the labels that both operands share, then those of the first, then
- * those of the second operand: batch, rows and columns for the next step. The last step writes the
- * output in its own order. The results of all steps but the last are stored in one block of
- * workspace, each at an offset; results that are never alive at the same time may share bytes.
+ * The result of a step has first the labels that both operands share, then those of the first
+ * operand, then those of the second: batch, rows and columns for the next step. The last step
+ * writes the output in the order of the output's labels. The results of all other steps are stored
+ * in one block of workspace, each at its own offset. Results that are never alive at the same time
+ * can share bytes.
  *
- * FLOPs      Of a pair, the product of the extents of all its labels, twice that if a label is
- *            summed; of a sum over one operand, the elements it reads; of data movement, 0.
- * Ownership  The plan is allocated from the arena and refers to nothing outside of it.
- * Threads    Reentrant; a plan is constant once made. */
+ * FLOPs      A pair counts the product of the extents of all its labels, or twice that product if a
+ *            label is summed. A sum over one operand counts the elements that it reads. Data
+ *            movement counts 0.
+ * Ownership  The plan is allocated from the arena and refers to nothing outside the arena.
+ * Threads    Reentrant. A plan does not change after it is made. */
 #ifndef TD_KERNELS_EINSUM_PLAN_H
 #define TD_KERNELS_EINSUM_PLAN_H
 
@@ -22,17 +24,21 @@
 #include "kernels/einsum/path.h"
 
 struct td_einsum_step {
-    int a, b; /* operands: input 0 .. n - 1, or n + i for the result of step i; b < 0: none */
-    const char *equation; /* "ij,jk->ik", with the characters of td_equation */
+    /* Operands: 0 .. n - 1 for the inputs, n + i for the result of step i; `b` is negative if the
+     * step has one operand. */
+    int a, b;
+    /* The equation of the step, such as "ij,jk->ik", with the characters of td_equation. */
+    const char *equation;
     struct td_contraction contraction;
     uint64_t flops; /* saturates at UINT64_MAX */
-    td_dtype dtype; /* of the result */
+    td_dtype dtype; /* dtype of the result */
     struct td_subscript_list {
         int rank;
         const uint8_t *label;
-    } result; /* its dimensions of extent 2 or more, row-major */
+    } result; /* the result's dimensions of extent 2 or more, row-major */
     int64_t numel;
-    uint64_t offset; /* of the result in the workspace; unused by the last step */
+    /* Offset of the result in the workspace. The last step does not use it. */
+    uint64_t offset;
 };
 
 struct td_einsum_plan {
@@ -41,27 +47,35 @@ struct td_einsum_plan {
     int n_steps;
     struct td_einsum_step *steps;
     int n_pairs;
-    struct td_pair *pairs; /* the contraction order, for numpy-style paths */
-    bool fill_zeros;       /* zero the output first: the steps do not write all of it (a repeated
-                              output label), or a sum is empty */
-    bool nothing_to_do;    /* an extent is 0: the output is empty or all zeros, without steps and
-                              pairs */
-    uint64_t flops;        /* of all steps; saturates */
-    uint64_t naive_flops;  /* of one nest over all labels: the product of their extents times the
-                              number of multiplications, and of one addition if a label is summed */
-    uint64_t largest_intermediate;      /* elements; the output counts, as in numpy.einsum_path */
-    uint64_t intermediate_bytes;        /* of the workspace that holds results */
-    struct td_workspace_size workspace; /* in addition to the results: the largest of any step */
+    /* The contraction order, for paths in the format of NumPy. */
+    struct td_pair *pairs;
+    /* The output must be zeroed first, because the steps do not write all of it (the output repeats
+     * a label) or because a sum is empty. */
+    bool fill_zeros;
+    /* An extent is 0, so the output is empty or all zeros, and there are no steps or pairs. */
+    bool nothing_to_do;
+    uint64_t flops; /* sum over all steps, saturating */
+    /* FLOPs of one nest over all labels: the product of the extents times the FLOPs of one
+     * iteration, which are the multiplications and, if a label is summed, one addition. */
+    uint64_t naive_flops;
+    /* Elements of the largest result. The output counts, as in numpy.einsum_path. */
+    uint64_t largest_intermediate;
+    /* Bytes of the workspace that hold intermediate results. */
+    uint64_t intermediate_bytes;
+    /* Workspace in addition to the results: the maximum over all steps. */
+    struct td_workspace_size workspace;
 };
 
-/* The bytes that a run with this many threads uses: intermediate_bytes, workspace.shared and, for
- * each thread (for one if workspace.single_threaded), workspace.per_thread, each rounded up to 64.
- * UINT64_MAX when that overflows. */
+/* Returns the bytes of workspace that a run with `threads` threads uses: intermediate_bytes,
+ * workspace.shared and, for each thread, workspace.per_thread. Each term is rounded up to 64. If
+ * workspace.single_threaded is set, only one thread is counted. Returns UINT64_MAX if the sum
+ * overflows. */
 uint64_t td_einsum_plan_workspace(const struct td_einsum_plan *plan, int threads);
 
-/* `shapes` are those of tensors of this dtype, so their sizes in bytes are below 2^63. Errors as
- * td_equation_parse, and RESOURCE_LIMIT if the output or the results between steps have more than
- * 2^63 - 1 bytes, or a step has more than 2^63 - 1 products. */
+/* Makes a plan. `shapes` must be the shapes of tensors of this dtype, so their sizes in bytes are
+ * below 2^63. Errors are those of td_equation_parse, and RESOURCE_LIMIT if the output or the
+ * results between steps have more than 2^63 - 1 bytes, or if a step has more than 2^63 - 1
+ * products. */
 TD_MUST_CHECK td_status td_einsum_plan_make(const char *equation,
                                             const struct td_shape *const *shapes, int n_shapes,
                                             td_dtype dtype, struct td_arena *arena,

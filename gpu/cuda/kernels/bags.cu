@@ -1,17 +1,17 @@
 /* bags.cu - embedding_bag: sums, means and maxima of the rows of params that the indices of a bag
- * name.
+ * select.
  *
  *     bags     [--- 0 ---|- 1 -||------------- 3 -------------|- 4 -]     2 is empty
  *     parts    [--- 0 ---|- 1 -||--- 3a ---|--- 3b ---|- 3c --|- 4 -]
- *     threads  each part, in chunks of columns, a group of up to 32 neighbours; a column or a few a
- *              thread, with the loads of several rows in flight
+ *     threads  A group of up to 32 neighbouring threads sums each chunk of columns of a part. A
+ *              thread sums one or a few columns, with the loads of several rows in flight.
  *
- * A bag of more than TD_CUDA_BAG_PART indices is split, so that a long one does not occupy one
- * group while all others are idle. Where a bag is split depends on its own length alone: results do
- * not depend on the bags around it. A second kernel adds the sums of the parts.
+ * A bag of more than TD_CUDA_BAG_PART indices is split, so that a long bag does not occupy one
+ * group while all other groups are idle. The split depends only on the length of the bag, so
+ * results do not depend on the surrounding bags. A second kernel adds the sums of the parts.
  *
- * The host has checked that the first index of a bag never decreases. If a client changes them
- * after that, results are wrong, but no access is out of bounds. */
+ * The host has checked that the first indices of the bags never decrease. If a client changes them
+ * after the check, results are wrong, but no access is out of bounds. */
 #include "gpu/cuda/kernels/common.cuh"
 #include "gpu/cuda/kernels/indices.cuh"
 #include "gpu/cuda/kernels/numbers.cuh"
@@ -24,7 +24,7 @@ enum { MODE_SUM, MODE_MEAN, MODE_SQRTN, MODE_MAX };
 
 /* ---- Bags and their parts ------------------------------------------------------------------ */
 
-/* The first index of a bag; n_indices after the last bag. */
+/* Returns the position of the first index of a bag, or n_indices after the last bag. */
 static __device__ __forceinline__ int64_t bag_begin(const struct td_cuda_bags_args &args,
                                                     int64_t bag)
 {
@@ -36,7 +36,7 @@ static __device__ __forceinline__ int64_t bag_begin(const struct td_cuda_bags_ar
     return begin < 0 ? 0 : begin > args.n_indices ? args.n_indices : begin;
 }
 
-/* The bag that has an index: the last one that begins there or before. */
+/* Returns the bag that contains an index: the last bag that starts at or before the index. */
 static __device__ int64_t bag_of_index(const struct td_cuda_bags_args &args, int64_t index)
 {
     int64_t low = 0, high = args.n_bags;
@@ -52,14 +52,14 @@ static __device__ int64_t bag_of_index(const struct td_cuda_bags_args &args, int
 
 struct part {
     int64_t bag;
-    int64_t begin, end; /* indices */
-    int64_t number;     /* in the bag */
-    bool whole;         /* the only part of its bag */
+    int64_t begin, end; /* range of indices */
+    int64_t number;     /* number of the part in its bag */
+    bool whole;         /* the bag has only this part */
 };
 
-/* Parts are numbered: first the first parts of all bags, then all others, each by the multiple of
- * TD_CUDA_BAG_PART before its end that lies in the part before it or where it begins. False where
- * there is none. */
+/* Finds the part with the given number, and returns false if there is none. The first parts of all
+ * bags are numbered first, then all other parts. Each other part is identified by the multiple of
+ * TD_CUDA_BAG_PART that lies in the previous part of the bag or where the part starts. */
 static __device__ __forceinline__ bool find_part(const struct td_cuda_bags_args &args,
                                                  int64_t number, struct part *part)
 {
@@ -84,8 +84,8 @@ static __device__ __forceinline__ bool find_part(const struct td_cuda_bags_args 
     return part->number == 0 || part->begin < end;
 }
 
-/* Parts of split bags have a row of part_sums: two for each run of TD_CUDA_BAG_PART indices, in
- * which at most one split bag begins, and at most one further part. */
+/* Returns the row of part_sums for a part of a split bag. Each run of TD_CUDA_BAG_PART indices has
+ * two rows, because at most one split bag and at most one further part start in it. */
 static __device__ __forceinline__ int64_t part_row(int64_t begin, int64_t number)
 {
     return begin / TD_CUDA_BAG_PART * 2 + (number > 0);
@@ -93,8 +93,8 @@ static __device__ __forceinline__ int64_t part_row(int64_t begin, int64_t number
 
 /* ---- Sums ---------------------------------------------------------------------------------- */
 
-/* T: an element of params; A: what is added in; n: elements in a vector; maximum: the mode is
- * max. */
+/* Parameters of the kernels: T is the type of an element of params, A is the type in which rows are
+ * added, n is the number of elements in a vector, and `maximum` is true if the mode is max. */
 template <typename T_, typename A_, int n_, bool maximum_> struct bag_kind {
     typedef T_ T;
     typedef A_ A;
@@ -104,14 +104,14 @@ template <typename T_, typename A_, int n_, bool maximum_> struct bag_kind {
     typedef typename vector_of<n_ *(int)sizeof(T_)>::type vector;
 };
 
-/* NaN is the greatest. */
+/* Returns the greater value. NaN is greater than any number. */
 template <typename A> static __device__ __forceinline__ A greater_of(A a, A b)
 {
     return b > a || b != b ? b : a;
 }
 
-/* Sums of n columns, and what they are divided by: the number of rows, or the sum of their weights
- * or of the squares of these. It may be much less than its terms, so it is float64.
+/* Sums of n columns, and the divisor: the number of rows, or the sum of their weights or of the
+ * squared weights. The divisor can be much smaller than its terms, so it is float64.
  *
  * The offsets of quantised rows are summed in `bias`, except the offset of the first row, which is
  * added with that row. */
@@ -132,7 +132,7 @@ static __device__ __forceinline__ void clear(struct totals<A, n> *t)
     t->has_row = false;
 }
 
-/* Rounded once, as on the CPU; without the intrinsics it would depend on nvcc's -fmad. */
+/* Rounds once, as on the CPU. Without the intrinsics, the result would depend on nvcc's -fmad. */
 static __device__ __forceinline__ float fused(float x, float y, float z)
 {
     return __fmaf_rn(x, y, z);
@@ -143,7 +143,7 @@ static __device__ __forceinline__ double fused(double x, double y, double z)
     return __fma_rn(x, y, z);
 }
 
-/* Stores the columns of a bag, divided as the mode says. */
+/* Stores the columns of a bag, divided according to the mode. */
 template <typename A, int n>
 static __device__ __forceinline__ void store_bag(const struct td_cuda_bags_args &args, int64_t bag,
                                                  int64_t column, struct totals<A, n> *t)
@@ -161,8 +161,8 @@ static __device__ __forceinline__ void store_bag(const struct td_cuda_bags_args 
 
 #define ROW_SKIPPED (-2)
 
-/* The row of an index, -1 for zeros, or ROW_SKIPPED for padding. `reports` is true for one of the
- * threads that look it up. */
+/* Returns the row of an index, -1 for a row of zeros, or ROW_SKIPPED for padding. `reports` is true
+ * for only one of the threads that look up the index. */
 static __device__ __forceinline__ int64_t bag_row(const struct td_cuda_bags_args &args, int64_t i,
                                                   bool reports, bool *counted)
 {
@@ -178,7 +178,7 @@ static __device__ __forceinline__ int64_t bag_row(const struct td_cuda_bags_args
     return index == args.padding && index >= 0 ? (int64_t)ROW_SKIPPED : row;
 }
 
-/* A float at any address. */
+/* Loads a float from any address. */
 static __device__ __forceinline__ float load_unaligned(const char *from)
 {
     uint32_t bits = 0;
@@ -190,7 +190,7 @@ static __device__ __forceinline__ float load_unaligned(const char *from)
     return value;
 }
 
-/* What an element of a row stands for: (element - zero) * scale + offset. */
+/* Converts an element of a row to a number: (element - zero) * scale + offset. */
 struct scaling {
     float zero, scale, offset;
 };
@@ -237,8 +237,8 @@ static __device__ __forceinline__ float scaled(float element, const struct scali
     return __fadd_rn(__fmul_rn(element - s.zero, s.scale), s.offset);
 }
 
-/* Computes what the CPU does, in its order (kernels/embedding_bag/bags.inc). A row of zeros has
- * neither scale nor offset, and is NaN with a weight of NaN or infinity. */
+/* Adds a row in the same way and order as the CPU (kernels/embedding_bag/bags.inc). A row of zeros
+ * has neither scale nor offset, and gives NaN with a weight of NaN or infinity. */
 template <typename K>
 static __device__ __forceinline__ void add_row(const struct td_cuda_bags_args &args, int64_t i,
                                                int64_t row, typename K::vector vector,
@@ -263,7 +263,7 @@ static __device__ __forceinline__ void add_row(const struct td_cuda_bags_args &a
         if (K::maximum)
             t->sum[k] = greater_of(t->sum[k], K::quantized ? (A)scaled((float)value, s) : value);
         else if (is_first)
-            t->sum[k] += scaled((float)value, s); /* to 0, or to NaN */
+            t->sum[k] += scaled((float)value, s); /* added to 0, or to NaN */
         else if (K::quantized)
             t->sum[k] = fused((float)value - s.zero, s.scale, (float)t->sum[k]);
         else
@@ -343,9 +343,9 @@ static __global__ void __launch_bounds__(THREADS)
     write_reports(args.reporting, counted);
 }
 
-/* Adds, in float64, the sums of the parts of each split bag, which are of type A. Let p be a
- * multiple of TD_CUDA_BAG_PART. At most one split bag begins in the run of indices before p: the
- * one that has index p. */
+/* Adds the sums of the parts of each split bag in float64. The sums have type A. Let p be a
+ * multiple of TD_CUDA_BAG_PART. At most one split bag starts in the run of indices before p: the
+ * bag that contains index p. */
 template <typename A, bool maximum>
 static __global__ void __launch_bounds__(THREADS)
     add_parts(const __grid_constant__ struct td_cuda_bags_args args)
@@ -359,7 +359,7 @@ static __global__ void __launch_bounds__(THREADS)
         const int64_t bag = p < args.n_indices ? bag_of_index(args, p) : args.n_bags;
         const int64_t begin = bag_begin(args, bag), end = bag_begin(args, bag + 1);
         if (begin < p - TD_CUDA_BAG_PART || begin >= p || end - begin <= TD_CUDA_BAG_PART)
-            continue; /* one that begins at p is added in the next run */
+            continue; /* a bag that starts at p is added in the next run */
         struct totals<double, 1> t;
         clear<maximum>(&t);
         for (int64_t at = begin; at < end; at += TD_CUDA_BAG_PART) {
@@ -374,7 +374,7 @@ static __global__ void __launch_bounds__(THREADS)
 
 /* ---- Segments ------------------------------------------------------------------------------ */
 
-/* begins[i] = the position of the first segment id that is i or more. */
+/* Sets found_begins[i] to the position of the first segment id that is at least i. */
 static __global__ void __launch_bounds__(THREADS)
     find_begins(const __grid_constant__ struct td_cuda_bags_args args)
 {
@@ -416,7 +416,8 @@ static cudaError_t launch_mode(const struct td_cuda_bags_args *args, cudaStream_
                                   : launch<bag_kind<T, A, n, false>>(args, stream);
 }
 
-/* Vectors of 16 bytes, of 4 if elements are smaller than that, or of one element. */
+/* Launches the kernel with vectors of 16 bytes, with vectors of 4 bytes if elements are smaller
+ * than that, or with single elements. */
 template <typename T, typename A>
 static cudaError_t launch_vector(const struct td_cuda_bags_args *args, cudaStream_t stream)
 {

@@ -7,11 +7,12 @@
 
 #include <cuda_runtime.h>
 
-#define THREADS 256 /* of a block */
+#define THREADS 256 /* threads of a block */
 
-/* Limit of the grid; beyond it blocks iterate in a grid-stride loop. More blocks than any device
- * runs at a time: enough for the last ones to even out the tail, few enough that the per-block
- * overhead is negligible. Tests set fewer, so that a block has several work items. */
+/* Maximum blocks of a grid. With more work, blocks iterate in a grid-stride loop. The maximum
+ * exceeds the number of blocks that any device runs at a time: it is high enough for the last
+ * blocks to even out the tail, and low enough for the overhead per block to be negligible. Tests
+ * set a lower maximum, so that a block has several work items. */
 #ifndef MAX_BLOCKS
 #define MAX_BLOCKS 65536
 #endif
@@ -26,7 +27,8 @@ static __host__ __device__ __forceinline__ int64_t ceil_div(int64_t a, int64_t b
     return (a + b - 1) / b;
 }
 
-/* Of non-negative numbers. A 64-bit division takes some five times as long as a 32-bit one. */
+/* Divides two non-negative numbers. A 64-bit division takes about five times as long as a 32-bit
+ * division. */
 static __device__ __forceinline__ int64_t divide(int64_t a, int64_t b, int64_t *remainder)
 {
     if ((uint64_t)(a | b) >> 32 == 0) {
@@ -51,9 +53,9 @@ static __device__ __forceinline__ int64_t index_at(const void *indices, int byte
     }
 }
 
-/* Copies n vectors with the threads of a group; zeros if from is NULL. A thread issues up to four
- * loads before its first store, also in the remainder at the end of a row. Stores are streaming:
- * what the kernel writes does not take the place of rows that are read again in the L2 cache. */
+/* Copies n vectors with the threads of a group. Writes zeros if `from` is NULL. A thread issues up
+ * to four loads before its first store, also in the remainder at the end of a row. Stores are
+ * streaming, so that written data does not evict rows that are read again from the L2 cache. */
 template <typename V>
 static __device__ __forceinline__ void copy_vectors(V *to, const V *from, int n, int lane,
                                                     int group)
@@ -77,7 +79,7 @@ static __device__ __forceinline__ void copy_vectors(V *to, const V *from, int n,
     }
 }
 
-/* Copies one chunk of a row; zeros if from is NULL. */
+/* Copies one chunk of a row. Writes zeros if `from` is NULL. */
 template <typename V>
 static __device__ __forceinline__ void copy_chunk(const struct td_cuda_row_copy &copy, char *to,
                                                   const char *from, int64_t chunk, int lane)
@@ -90,7 +92,7 @@ static __device__ __forceinline__ void copy_chunk(const struct td_cuda_row_copy 
 
 /* The grid-stride loop of a thread's group over all chunks of `rows` rows. */
 struct chunk_loop {
-    int lane; /* of the thread in its group */
+    int lane; /* number of the thread in its group */
     int64_t i, step, end;
 };
 
@@ -106,7 +108,7 @@ chunk_loop_begin(const struct td_cuda_row_copy &copy, int64_t rows)
     return loop;
 }
 
-/* The row of iteration i, and its chunk. */
+/* Returns the row of iteration i, and sets *chunk to its chunk. */
 static __device__ __forceinline__ int64_t chunk_loop_row(const struct chunk_loop &loop,
                                                          const struct td_cuda_row_copy &copy,
                                                          int64_t *chunk)
@@ -115,7 +117,7 @@ static __device__ __forceinline__ int64_t chunk_loop_row(const struct chunk_loop
     return copy.chunks == 1 ? loop.i : divide(loop.i, copy.chunks, chunk);
 }
 
-/* The grid of a kernel with a chunk_loop. */
+/* Returns the number of blocks of a kernel that uses a chunk_loop. */
 static inline unsigned int chunk_loop_blocks(const struct td_cuda_row_copy *copy, int64_t rows)
 {
     return grid_blocks(ceil_div(rows * copy->chunks, THREADS >> copy->group_log2));
@@ -141,7 +143,7 @@ static inline unsigned int chunk_loop_blocks(const struct td_cuda_row_copy *copy
         break;                                                                                     \
     }
 
-/* Calls LAUNCH for each of them. */
+/* Calls LAUNCH for each vector type. */
 #define EACH_VECTOR(LAUNCH)                                                                        \
     LAUNCH(uint4);                                                                                 \
     LAUNCH(uint2);                                                                                 \
@@ -149,7 +151,7 @@ static inline unsigned int chunk_loop_blocks(const struct td_cuda_row_copy *copy
     LAUNCH(unsigned short);                                                                        \
     LAUNCH(unsigned char)
 
-/* Loads a kernel, unless there was an error before. */
+/* Loads a kernel, unless *error already has an error. */
 template <typename A> static inline void load_kernel(cudaError_t *error, void (*kernel)(A))
 {
     struct cudaFuncAttributes unused;

@@ -1,9 +1,9 @@
-/* compute.cuh - the types that einsum computes in, and the conversion of elements to and from them,
- * as in kernels/convert/convert.h on the host.
+/* compute.cuh - the types in which einsum computes, and the conversion of elements to and from
+ * these types, as in kernels/convert/convert.h on the host.
  *
- * float16 and bfloat16 are converted to float32 on load and rounded on store; integers compute
+ * float16 and bfloat16 are converted to float32 on load and rounded on store. Integers compute
  * modulo 2^32 or 2^64 and are truncated on store. Short runs of a float32 sum are added in float32,
- * runs in float64. */
+ * and the sums of runs are added in float64. */
 #ifndef TD_GPU_CUDA_KERNELS_COMPUTE_CUH
 #define TD_GPU_CUDA_KERNELS_COMPUTE_CUH
 
@@ -24,7 +24,8 @@ static __device__ __forceinline__ complex_of<R> operator+(complex_of<R> x, compl
     return { x.re + y.re, x.im + y.im };
 }
 
-/* A product that is rounded by itself: nvcc fuses x * y + z, but never these. */
+/* Returns a product that is rounded separately. nvcc fuses x * y + z, but never these
+ * intrinsics. */
 static __device__ __forceinline__ float rounded_product(float x, float y)
 {
     return __fmul_rn(x, y);
@@ -35,10 +36,10 @@ static __device__ __forceinline__ double rounded_product(double x, double y)
     return __dmul_rn(x, y);
 }
 
-/* Each of the four products is rounded, as C defines it and the CPU's loops without fused
- * multiply-add compute it. With one of two products fused, x * y would differ from y * x, and x
- * times its conjugate would have an imaginary part of the other product's rounding error instead of
- * 0. */
+/* Each of the four products is rounded, as in C and in the CPU's loops without fused
+ * multiply-add. If only one of two products were fused, x * y would differ from y * x. The
+ * product of x and its conjugate would have the rounding error of the other product as its
+ * imaginary part, instead of 0. */
 template <typename R>
 static __device__ __forceinline__ complex_of<R> operator*(complex_of<R> x, complex_of<R> y)
 {
@@ -46,7 +47,8 @@ static __device__ __forceinline__ complex_of<R> operator*(complex_of<R> x, compl
              rounded_product(x.re, y.im) + rounded_product(x.im, y.re) };
 }
 
-/* type: what is computed in; accumulator: what runs are added in; and conversions between them. */
+/* `type` is the type of the computation, `accumulator` is the type in which the sums of runs are
+ * added, and widen and narrow convert between the types. */
 template <int compute> struct compute_traits;
 
 template <typename T, typename W> struct scalar_traits {
@@ -86,9 +88,10 @@ template <> struct compute_traits<TD_CUDA_C64> {
     }
 };
 
-/* An element in memory. load and store switch on storage, uniformly: no warp diverges. A loop that
- * has several loads under way loads elements as raw bits first, of RAW, and converts them
- * afterwards: a conversion waits for its load. Bits of less than a RAW come zero-extended. */
+/* Access to an element in memory. load and store switch on `storage` uniformly, so no warp
+ * diverges. A loop with several loads in flight first loads elements as raw bits of type RAW and
+ * converts them afterwards, because a conversion waits for its load. Bits of elements smaller than
+ * RAW are zero-extended. */
 template <typename T> struct element_access {
     typedef T RAW;
     static __device__ __forceinline__ T load(const void *from, int64_t i, enum td_cuda_storage)
@@ -248,7 +251,7 @@ template <> struct element_access<uint32_t> {
 };
 #undef CONVERT_ALL
 
-/* Calls LAUNCH(compute) with the compile-time constant. */
+/* Calls LAUNCH(compute) with `compute` as a compile-time constant. */
 #define DISPATCH_COMPUTE(compute, LAUNCH)                                                          \
     switch (compute) {                                                                             \
     case TD_CUDA_F32:                                                                              \
@@ -271,7 +274,7 @@ template <> struct element_access<uint32_t> {
         break;                                                                                     \
     }
 
-/* Calls LAUNCH for each of them. */
+/* Calls LAUNCH for each compute type. */
 #define EACH_COMPUTE(LAUNCH)                                                                       \
     LAUNCH(TD_CUDA_F32);                                                                           \
     LAUNCH(TD_CUDA_F64);                                                                           \

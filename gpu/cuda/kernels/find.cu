@@ -1,9 +1,9 @@
-/* find.cu - find and lookup: the rows of keys, by the index of kernels/key_index/key_index.h, which
- * describes its blocks. A thread for each query.
+/* find.cu - find and lookup: finds the rows of keys with the index of
+ * kernels/key_index/key_index.h, which describes the blocks. Each query has its own thread.
  *
- * As on the host a row number is compared with the number of keys, and the key at that row with the
- * query: a damaged index gives -1 for some queries, never another key's row, and no search is
- * longer than the index. */
+ * As on the host, a row number is compared with the number of keys, and the key at that row with
+ * the query. A damaged index gives -1 for some queries, but never the row of another key, and no
+ * search is longer than the index. */
 #include "gpu/cuda/kernels/common.cuh"
 #include "gpu/cuda/kernels/indices.cuh"
 
@@ -11,14 +11,14 @@ enum { SLOTS_NARROW = 12, SLOTS_WIDE = 6 };
 
 struct key_block {
     uint32_t tags[SLOTS_NARROW / 4];
-    uint32_t passed; /* keys that are in a later block */
+    uint32_t passed; /* number of keys that are in a later block */
     union {
         uint32_t narrow[SLOTS_NARROW];
         uint64_t wide[SLOTS_WIDE];
     } rows;
 };
 
-/* As td_hash_integer. */
+/* Returns the same hash as td_hash_integer. */
 static __device__ __forceinline__ uint64_t hash_key(uint64_t key, uint64_t seed)
 {
     uint64_t hash = key ^ seed;
@@ -32,7 +32,8 @@ static __device__ __forceinline__ uint64_t block_of_hash(uint64_t hash, uint64_t
     return (uint64_t)(((unsigned __int128)hash * n_blocks) >> 64);
 }
 
-/* The block after `at`, the step-th of a search. */
+/* Returns the block that follows `at` in a search. `step` is the number of blocks visited before
+ * `at`. */
 static __device__ __forceinline__ uint64_t next_block(uint64_t at, uint64_t step, uint64_t hash,
                                                       uint64_t n_blocks)
 {
@@ -41,15 +42,15 @@ static __device__ __forceinline__ uint64_t next_block(uint64_t at, uint64_t step
     return at + 1 == n_blocks ? 0 : at + 1;
 }
 
-/* Bit 7 of each byte of `tags` that equals that of `tag`; a byte above such a one may have it as
- * well, which the comparison of keys finds out. */
+/* Returns a word with bit 7 set in each byte of `tags` that equals the byte `tag`. A byte above an
+ * equal byte can also have the bit set by mistake. The comparison of keys detects this. */
 static __device__ __forceinline__ uint32_t equal_tags(uint32_t tags, uint32_t tag)
 {
     const uint32_t x = tags ^ tag * 0x01010101u;
     return (x - 0x01010101u) & ~x & 0x80808080u;
 }
 
-/* The row of a key in a block, or -1. */
+/* Returns the row of a key in a block, or -1. */
 static __device__ __forceinline__ int64_t find_in_block(const struct td_cuda_find_args &args,
                                                         const struct key_block *block,
                                                         const uint4 &head, uint32_t tag,

@@ -1,12 +1,13 @@
-/* gather.cu - gather, batch_gather, gather_nd: copies rows of params by index. A launch is one
- * kernel: it checks the indices, copies rows and reports bad indices. */
+/* gather.cu - gather, batch_gather, gather_nd: copies rows of params by index. A single kernel
+ * checks the indices, copies the rows and reports bad indices. */
 #include "gpu/cuda/kernels/common.cuh"
 #include "gpu/cuda/kernels/indices.cuh"
 
 /* ---- Rows -------------------------------------------------------------------------------- */
 
-/* The params row for an output row, -1 for zeros. `reports` is true for one of the threads that
- * look up the row; it counts bad indices, and sets *counted if there are any. */
+/* Returns the params row for an output row, or -1 for a row of zeros. `reports` is true for only
+ * one of the threads that look up the row. That thread counts bad indices, and sets *counted if
+ * there are any. */
 static __device__ __forceinline__ int64_t params_row(const struct td_cuda_gather_args &args,
                                                      int64_t row, bool reports, bool *counted)
 {
@@ -17,7 +18,7 @@ static __device__ __forceinline__ int64_t params_row(const struct td_cuda_gather
         if (args.repeat != 1) {
             int64_t repetition;
             tuple = divide(slice, args.repeat, &repetition) * args.slice_outputs + i;
-            reports = reports && repetition == 0; /* an index counts once */
+            reports = reports && repetition == 0; /* count each index once */
         }
     }
     int64_t source = slice * args.slice_rows;
@@ -61,17 +62,17 @@ static __global__ void __launch_bounds__(THREADS)
 /* ---- Short rows -------------------------------------------------------------------------- */
 
 /* A thread that copies one vector of a row has one load in flight: first its index, then the
- * vector. By Little's law a device of 4.8 TB/s and 700 ns needs 25 KB in flight in each of 132
- * multiprocessors; their 2048 threads with a vector of 16 bytes each have 32 KB, but only while
- * none of them waits for its index or stores. So a thread takes several rows: it loads all their
- * indices, then all their vectors, LOADS of both, and then stores.
+ * vector. By Little's law, a device of 4.8 TB/s and 700 ns needs 25 KB in flight in each of 132
+ * multiprocessors. The 2048 threads of a multiprocessor, with a vector of 16 bytes each, have 32 KB
+ * in flight, but only while no thread waits for its index or stores. A thread therefore takes
+ * several rows. It loads all their indices, then all their vectors, LOADS of each, and then stores.
  *
- * Rows of a block are consecutive, and those that its groups copy at the same time too, so indices
- * and stores coalesce. */
+ * The rows of a block are consecutive, and so are the rows that its groups copy at the same time.
+ * Indices and stores therefore coalesce. */
 #define LOADS 4
 
-/* From so many blocks on, which fill any device; with fewer, threads matter more than loads of
- * one. */
+/* Minimum blocks for gather_short, which are enough to fill any device. With fewer blocks, more
+ * threads help more than several loads per thread. */
 #define MIN_SHORT_BLOCKS (MAX_BLOCKS / 64)
 
 template <typename I, int rows>
@@ -83,7 +84,7 @@ static __device__ __forceinline__ void load_indices(int64_t *index, const void *
         index[k] = first + k * step < end ? (int64_t)((const I *)indices)[first + k * step] : 0;
 }
 
-/* Where the row of an index begins; NULL: zeros. */
+/* Returns the address of the row of an index or of its default, or NULL for a row of zeros. */
 static __device__ __forceinline__ const char *row_at(const struct td_cuda_gather_args &args,
                                                      int64_t index, int64_t row, bool reports,
                                                      bool *counted)
@@ -100,12 +101,13 @@ static __device__ __forceinline__ const char *row_at(const struct td_cuda_gather
     return args.params + index * args.stride[0] * args.copy.vectors * args.copy.vector_bytes;
 }
 
-/* For one slice, indices and not tuples, and rows of at most LOADS / rows vectors a thread. */
+/* Gathers rows of at most LOADS / rows vectors per thread. Requires a single slice, and indices
+ * that are not tuples. */
 template <typename V, int rows>
 static __global__ void __launch_bounds__(THREADS)
     gather_short(const __grid_constant__ struct td_cuda_gather_args args)
 {
-    constexpr int vectors = LOADS / rows; /* of a row, for a thread */
+    constexpr int vectors = LOADS / rows; /* vectors of a row per thread */
     const int group = 1 << args.copy.group_log2, groups = THREADS >> args.copy.group_log2;
     const int lane = (int)threadIdx.x & (group - 1);
     const int64_t step = (int64_t)gridDim.x * groups * rows;
@@ -147,7 +149,8 @@ static __global__ void __launch_bounds__(THREADS)
     write_reports(args.reporting, counted);
 }
 
-/* Rows that a thread of gather_short copies at a time; 0: the rows are not for it. */
+/* Returns the number of rows that a thread of gather_short copies at a time, or 0 if gather_short
+ * does not suit the rows. */
 static int rows_at_a_time(const struct td_cuda_gather_args *args)
 {
     const int64_t group = (int64_t)1 << args->copy.group_log2;

@@ -1,21 +1,21 @@
 /* indices.cuh - bounds policies of indices, and reports of bad indices.
  *
- * Bad indices are counted in device memory, since atomics on host memory would cross the bus for
- * every bad index. The last block to finish writes the reports and clears the counters, so no
- * memset is needed before a launch. */
+ * Bad indices are counted in device memory, because atomics on host memory would cross the bus for
+ * every bad index. The last block to finish writes the reports and clears the counters, so a launch
+ * needs no memset. */
 #ifndef TD_GPU_CUDA_KERNELS_INDICES_CUH
 #define TD_GPU_CUDA_KERNELS_INDICES_CUH
 
 #include "gpu/cuda/kernels/common.cuh"
 
-/* Element `element` of indices is out of range. */
+/* Counts a bad index: element `element` of indices is out of range. */
 static __device__ __forceinline__ void count_bad_index(const struct td_cuda_reporting &to,
                                                        int64_t element)
 {
     if (to.reports == NULL)
         return;
     const int64_t *end = to.item_end != NULL ? to.item_end : to.inline_end;
-    int low = 0, high = to.n_items - 1; /* the first item that ends after element */
+    int low = 0, high = to.n_items - 1; /* find the first item that ends after `element` */
     while (low < high) {
         const int middle = low + (high - low) / 2;
         if (end[middle] > element)
@@ -28,9 +28,10 @@ static __device__ __forceinline__ void count_bad_index(const struct td_cuda_repo
     atomicAdd(&to.counters[low].n_bad, 1ULL);
 }
 
-/* Called once by all threads of every block; the last block to arrive writes the reports. Only a
- * block that counted something fences before it arrives: a fence also waits for the stores of rows,
- * and the block occupies its multiprocessor meanwhile. */
+/* Writes the reports. All threads of every block call this function once, and the last block to
+ * arrive writes the reports. A block executes a fence before it arrives only if it has counted a
+ * bad index. A fence also waits for the stores of rows, and the block would occupy its
+ * multiprocessor during that wait. */
 static __device__ __forceinline__ void write_reports(const struct td_cuda_reporting &to,
                                                      bool counted)
 {
@@ -40,8 +41,8 @@ static __device__ __forceinline__ void write_reports(const struct td_cuda_report
     const int any_counted = __syncthreads_or(counted);
     if (threadIdx.x == 0) {
         if (any_counted)
-            __threadfence(); /* the counters are visible before the block is */
-        /* wraps to 0 at the last block */
+            __threadfence(); /* make the counters visible before the block arrives */
+        /* The counter wraps to 0 at the last block. */
         is_last = atomicInc(to.blocks_done, gridDim.x - 1) == gridDim.x - 1;
         if (is_last)
             __threadfence();
@@ -59,8 +60,8 @@ static __device__ __forceinline__ void write_reports(const struct td_cuda_report
 
 enum { BOUNDS_ERROR, BOUNDS_ZERO, BOUNDS_CLIP, BOUNDS_WRAP };
 
-/* Applies the bounds policy to an index out of range: an index in [0, bound), or -1 for a row of
- * zeros. */
+/* Applies the bounds policy to an index out of range. Returns an index in [0, bound), or -1 for a
+ * row of zeros. */
 static __device__ __forceinline__ int64_t resolve_index(int64_t index, int64_t bound, int policy)
 {
     if (bound <= 0 || policy == BOUNDS_ERROR || policy == BOUNDS_ZERO)

@@ -1,14 +1,14 @@
-/* nest.cuh - offsets of an iteration of a loop nest in its operands. */
+/* nest.cuh - computes the offsets of an iteration of a loop nest in the operands. */
 #ifndef TD_GPU_CUDA_KERNELS_NEST_CUH
 #define TD_GPU_CUDA_KERNELS_NEST_CUH
 
 #include "gpu/cuda/kernels/common.cuh"
 
 struct offsets {
-    int64_t of[3]; /* TD_CUDA_A, TD_CUDA_B, TD_CUDA_C; in elements */
+    int64_t of[3]; /* offsets in elements, by TD_CUDA_A, TD_CUDA_B, TD_CUDA_C */
 };
 
-/* Adds the offsets of iteration i of these loops, the last of which moves fastest. */
+/* Adds the offsets of iteration i of the loops. The last loop varies fastest. */
 static __device__ __forceinline__ void
 add_offsets(struct offsets *offsets, const struct td_cuda_loop *loops, int n_loops, int64_t i)
 {

@@ -1,5 +1,5 @@
-/* numbers.cuh - real numbers of several types: loaded as float or double, and rounded when stored;
- * vectors of them. */
+/* numbers.cuh - real numbers of several types, which are loaded as float or double and rounded when
+ * they are stored, and vectors of numbers. */
 #ifndef TD_GPU_CUDA_KERNELS_NUMBERS_CUH
 #define TD_GPU_CUDA_KERNELS_NUMBERS_CUH
 
@@ -35,7 +35,7 @@ template <typename A> static __device__ __forceinline__ A widen(__nv_bfloat16 x)
     return (A)__bfloat162float(x);
 }
 
-/* Each in one rounding. */
+/* Converts a number with a single rounding. */
 template <typename T, typename A> struct narrowing {
     static __device__ __forceinline__ T of(A x)
     {
@@ -67,7 +67,7 @@ template <> struct narrowing<__nv_bfloat16, double> {
     }
 };
 
-/* The vector type of this width. */
+/* The vector type with this number of bytes. */
 template <int bytes> struct vector_of;
 template <> struct vector_of<16> {
     typedef uint4 type;
@@ -85,7 +85,8 @@ template <> struct vector_of<1> {
     typedef unsigned char type;
 };
 
-/* Stores n elements, rounded; `to` is aligned to all of them or to 16 bytes. */
+/* Stores n elements, rounded. `to` must be aligned to the size of all elements, or to 16 bytes if
+ * they are larger. */
 template <typename T, typename A, int n>
 static __device__ __forceinline__ void store_rounded(void *to, const A (&values)[n])
 {
@@ -104,7 +105,7 @@ static __device__ __forceinline__ void store_rounded(void *to, const A (&values)
     }
 }
 
-/* The switches on the type are uniform: no warp diverges. */
+/* Loads an element. The switch on the type is uniform, so no warp diverges. */
 template <typename A>
 static __device__ __forceinline__ A load_number(const void *from, int64_t i,
                                                 enum td_cuda_number type)
@@ -125,7 +126,7 @@ static __device__ __forceinline__ A load_number(const void *from, int64_t i,
     }
 }
 
-/* Stores n elements of a type of floats, from element i on, as store_rounded. */
+/* Stores n elements of a floating-point type, starting at element i. See store_rounded. */
 template <typename A, int n>
 static __device__ __forceinline__ void store_numbers(void *to, int64_t i, enum td_cuda_number type,
                                                      const A (&values)[n])

@@ -1,10 +1,11 @@
-/* partition.cu - dynamic_partition: a stable radix sort of the row numbers by bucket, then the rows
- * are copied in that order. */
+/* partition.cu - dynamic_partition: sorts the row numbers by bucket with a stable radix sort, then
+ * copies the rows in that order. */
 #include "gpu/cuda/kernels/common.cuh"
 
 #include <cub/device/device_radix_sort.cuh>
 
-/* Bits of the keys 0 to n_buckets; n_buckets is the key of rows whose bucket is out of range. */
+/* Returns the number of bits of the keys 0 to n_buckets. Key n_buckets marks rows whose bucket is
+ * out of range. */
 static int key_bits(int n_buckets)
 {
     int bits = 1;

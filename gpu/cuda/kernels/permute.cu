@@ -1,4 +1,4 @@
-/* permute.cu - copies elements between two layouts; transposes tiles through shared memory. */
+/* permute.cu - copies elements between two layouts, and transposes tiles through shared memory. */
 #include "gpu/cuda/kernels/nest.cuh"
 
 template <typename V>
@@ -15,8 +15,8 @@ static __global__ void __launch_bounds__(THREADS)
 
 #define TILE 32
 
-/* Loads and stores both coalesce along rows of 32 elements; the tile in shared memory has one
- * column of padding, so that neither has bank conflicts. */
+/* Transposes tiles. Loads and stores both coalesce along rows of 32 elements. The tile in shared
+ * memory has one column of padding, so loads and stores have no bank conflicts. */
 template <typename V>
 static __global__ void __launch_bounds__(THREADS)
     transpose(const __grid_constant__ struct td_cuda_permute_args args)

@@ -1,14 +1,14 @@
-/* stitch.cu - dynamic_stitch and parallel_dynamic_stitch: rows of several tensors, placed by their
- * indices.
+/* stitch.cu - dynamic_stitch and parallel_dynamic_stitch: copies rows of several tensors to the
+ * positions that their indices give.
  *
- * The first kernel finds for every output row the last input row with that index, by atomicMax,
- * whose result does not depend on the order of threads. The second writes the output in its own
- * order, each row once, and zeros where there is no input row. So duplicate indices cause no second
- * write, and results are deterministic. */
+ * The first kernel finds the last input row with the index of each output row, with atomicMax,
+ * whose result does not depend on the order of threads. The second kernel writes the output in its
+ * own order, each row once, and writes zeros where there is no input row. So duplicate indices
+ * cause no second write, and results are deterministic. */
 #include "gpu/cuda/kernels/common.cuh"
 
-/* The input that has row `number`. Inputs without rows may have the same first_row as the next
- * one. */
+/* Returns the input that contains row `number`. An input without rows can have the same first_row
+ * as the next input. */
 static __device__ __forceinline__ const struct td_cuda_stitch_input *
 input_of_row(const struct td_cuda_stitch_args &args, int64_t number)
 {

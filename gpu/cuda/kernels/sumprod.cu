@@ -1,30 +1,33 @@
-/* sumprod.cu - sums of products over any loop nest: einsum's contractions that are neither matrix
- * products nor permutations.
+/* sumprod.cu - sums of products over any loop nest: the contractions of einsum that are neither
+ * matrix products nor permutations.
  *
- * Cost     The target is 0.6 of the memory's bandwidth, on an H200 2.9 TB/s: 12.4 bytes a cycle for
- *          each of 132 multiprocessors at 1.755 GHz, which issue 128 instructions of threads in
- *          that time. So a term may take 41 instructions of float32, 20 of float16 and 10 of int8.
- *          nvcc 13 makes of a sum along one loop 5 a term of float32 (a load, two to move the
- *          address, an addition, a share of the loop), 6 of float16, bfloat16 and int8, whose
- *          conversion is one more; of a sum of products twice that for twice the bytes. Wider loads
- *          would save a part of these, but not reach more of the bandwidth, and their order of
- *          additions would depend on addresses. */
+ * Cost     The target is 0.6 of the memory bandwidth. On an H200, this is 2.9 TB/s, or 12.4 bytes
+ *          per cycle for each of 132 multiprocessors at 1.755 GHz. A multiprocessor issues 128
+ *          thread instructions per cycle. So a term can take 41 instructions in float32, 20 in
+ *          float16 and 10 in int8.
+ *          For a sum along one loop, nvcc 13 generates 5 instructions per term in float32 (a load,
+ *          two to advance the address, an addition, and a share of the loop) and 6 in float16,
+ *          bfloat16 and int8, which need a conversion. For a sum of products, it generates twice as
+ *          many for twice the bytes. Wider loads would save some of these instructions, but would
+ *          not reach more of the bandwidth, and the order of additions would depend on addresses.
+ */
 #include "gpu/cuda/kernels/compute.cuh"
 #include "gpu/cuda/kernels/nest.cuh"
 
-/* Terms that are added in the compute type before they are added to the accumulator: 1024 cost
- * float32 more than its last digit. */
+/* Number of terms that are added in the compute type before they are added to the accumulator. With
+ * 1024 terms, float32 would lose more than its last digit. */
 #define RUN_TERMS 128
 
-/* Of a multiprocessor, at least: no thread has more than 64 registers, or 80 where sums have
- * several loops. */
+/* Minimum blocks per multiprocessor. A thread has at most 64 registers, or 80 if sums have several
+ * loops. */
 #define MIN_BLOCKS 4
 
-/* Terms that a thread has under way before it uses the first. By Little's law a multiprocessor (one
- * of 132 that share 4.8 TB/s at 700 ns) needs 25 KB in flight. Its 1024 threads, of 64 registers,
- * have with 16 terms 64 KB of float32, 32 KB of float16 and 16 KB of int8, or that for two operands
- * with 8 terms each. With several sum loops there are half as many, whose addresses take registers
- * too. The order of additions does not depend on it. */
+/* Number of terms that a thread loads before it uses the first one. By Little's law, a
+ * multiprocessor needs 25 KB in flight, because 132 multiprocessors share 4.8 TB/s at 700 ns. With
+ * 16 terms, its 1024 threads of 64 registers have 64 KB in flight in float32, 32 KB in float16 and
+ * 16 KB in int8. Two operands with 8 terms each have the same amounts. With several sum loops, a
+ * thread loads half as many terms, because their addresses also take registers. The order of
+ * additions does not depend on the number of terms in flight. */
 template <typename T, bool has_b, bool nested> struct under_way {
     enum {
         most = (sizeof(T) <= 4   ? 16
@@ -35,7 +38,7 @@ template <typename T, bool has_b, bool nested> struct under_way {
     };
 };
 
-/* How an element of less than a RAW is loaded. */
+/* The types with which elements smaller than RAW are loaded. */
 template <typename RAW> struct narrow_raw {
     typedef RAW one, two;
 };
@@ -44,11 +47,13 @@ template <> struct narrow_raw<uint32_t> {
     typedef uint16_t two;
 };
 
-/* A thread's way through the terms begin, begin + step, ...: where the operands of the next one
- * are. Between two neighbours along the last loop it adds; only where that ends it divides. */
+/* The position of a thread in its terms begin, begin + step, and so on: the addresses of the
+ * operands of the next term. Between two neighbours along the last loop, the cursor only adds
+ * strides. It divides only at the end of the last loop. */
 template <bool nested> struct term_cursor {
-    const char *at[2];   /* TD_CUDA_A, TD_CUDA_B */
-    int64_t term, inner; /* of all loops; of the last one */
+    const char *at[2]; /* indexed by TD_CUDA_A, TD_CUDA_B */
+    /* Number of the term over all loops, and in the last loop. */
+    int64_t term, inner;
 };
 
 template <typename E, bool has_b, bool nested>
@@ -68,7 +73,7 @@ static __device__ __forceinline__ void seek_term(struct term_cursor<nested> &cur
 #pragma unroll
     for (int o = 0; o < n_operands; o++)
         to[o] += at * loops[nested ? args.n_sum_loops - 1 : 0].stride[o];
-#pragma unroll 1 /* this is inlined for each term */
+#pragma unroll 1 /* inlined for each term */
     for (int l = args.n_sum_loops - 2; nested && l >= 0; l--) {
         at = rest;
         if (l > 0)
@@ -99,7 +104,8 @@ static __device__ __forceinline__ void next_term(struct term_cursor<nested> &cur
         seek_term<E, has_b, nested>(cursor, args, base, cursor.term);
 }
 
-/* Issues loads that nothing waits for yet, of all n terms or of the first `count`. */
+/* Issues the loads of all n terms, or of the first `count` terms, without waiting for any of
+ * them. */
 template <typename W, bool all, typename RAW, int n>
 static __device__ __forceinline__ void load_along(RAW (&to)[n], const char *from, int64_t stride,
                                                   int count)
@@ -120,7 +126,7 @@ static __device__ __forceinline__ void load_from(RAW (&to)[n], const char *const
             to[i] = (RAW) * (const W *)from[i];
 }
 
-/* Calls LOAD with the type of elements of so many bytes. */
+/* Calls LOAD with the type of an element of `bytes` bytes. */
 #define DISPATCH_RAW(bytes, LOAD)                                                                  \
     if (sizeof(RAW) > 4 || (bytes) == 4)                                                           \
         LOAD(RAW);                                                                                 \
@@ -129,7 +135,7 @@ static __device__ __forceinline__ void load_from(RAW (&to)[n], const char *const
     else                                                                                           \
         LOAD(typename narrow_raw<RAW>::one)
 
-/* Adds n terms, all or the first `count`, to a run, and moves the cursor behind them. */
+/* Adds all n terms, or the first `count` terms, to a run, and moves the cursor past them. */
 template <int compute, bool has_b, bool nested, bool all, int n>
 static __device__ __forceinline__ void
 add_terms(typename compute_traits<compute>::type &run, struct term_cursor<nested> &cursor,
@@ -171,7 +177,7 @@ add_terms(typename compute_traits<compute>::type &run, struct term_cursor<nested
             run = run + (has_b ? value[0][i] * value[has_b ? 1 : 0][i] : value[0][i]);
 }
 
-/* A single term is not added to 0, which would turn -0 into 0. */
+/* Returns the only term of a sum. The term is not added to 0, which would turn -0 into 0. */
 template <int compute, bool has_b>
 static __device__ __forceinline__ typename compute_traits<compute>::accumulator
 only_term(const struct td_cuda_sumprod_args &args, const struct offsets &base)
@@ -213,8 +219,8 @@ sum_terms(const struct td_cuda_sumprod_args &args, const struct offsets &base, i
     return total;
 }
 
-/* Tree reduction in shared memory over the threads of one output, which are `distance` apart; the
- * result is valid in the first of them. */
+/* Adds the values of the threads of one output, which are `distance` apart, by tree reduction in
+ * shared memory. The result is valid in the first of these threads. */
 template <typename W>
 static __device__ W reduce_block(W value, W *shared, int y, int n, int distance)
 {
@@ -231,7 +237,7 @@ static __device__ W reduce_block(W value, W *shared, int y, int n, int distance)
     return value;
 }
 
-/* Thread (x, y) of a block: x along the outputs of a tile, y along the sum. */
+/* Thread (x, y) of a block: x counts along the outputs of a tile, and y along the sum. */
 template <int compute, bool has_b, bool nested>
 static __global__ void __launch_bounds__(THREADS, nested ? MIN_BLOCKS - 1 : MIN_BLOCKS)
     sumprod(const __grid_constant__ struct td_cuda_sumprod_args args)
@@ -243,7 +249,7 @@ static __global__ void __launch_bounds__(THREADS, nested ? MIN_BLOCKS - 1 : MIN_
     const int x = args.lanes_along_sum ? tid / args.sum_threads : tid % out_threads;
     const int y = args.lanes_along_sum ? tid % args.sum_threads : tid / out_threads;
     const int64_t items = ceil_div(args.n_out, out_threads) * args.splits;
-    /* All threads of a block iterate equally often, as reduce_block synchronizes them. */
+    /* All threads of a block iterate equally often, because reduce_block synchronizes them. */
     for (int64_t item = blockIdx.x; item < items; item += gridDim.x) {
         int64_t split = 0;
         const int64_t tile = args.splits == 1 ? item : divide(item, args.splits, &split);

@@ -34,7 +34,8 @@ static bool number_of(td_dtype dtype, enum td_cuda_number *out)
     }
 }
 
-/* A thread loads vectors of 16 bytes of a row, else of 4, else elements. */
+/* Returns the number of elements in the vectors that a thread loads: vectors of 16 bytes, or of 4
+ * bytes, or single elements. */
 static int vector_elements(size_t element_bytes, uintptr_t alignment)
 {
     for (size_t bytes = 16; bytes > element_bytes; bytes /= 4)
@@ -43,7 +44,8 @@ static int vector_elements(size_t element_bytes, uintptr_t alignment)
     return 1;
 }
 
-/* A group of threads has a vector each; wider rows are split into chunks. */
+/* Sets the layout of threads over columns. Each thread of a group has one vector, and wider rows
+ * are split into chunks. */
 static void set_columns(struct td_cuda_bags_args *args, size_t element_bytes)
 {
     enum { MAX_GROUP_LOG2 = 5 };
@@ -62,7 +64,7 @@ static const struct td_tensor *given(const struct td_op_args *args, int input)
     return args->inputs[input].count > 0 ? args->inputs[input].tensors : NULL;
 }
 
-/* From one row to the next. */
+/* Returns the step from one row to the next. */
 static int row_step(const struct td_tensor *tensor)
 {
     return tensor && tensor->shape.rank > 0;
@@ -73,7 +75,8 @@ static const void *data_of(const struct td_tensor *tensor)
     return tensor ? tensor->data : NULL;
 }
 
-/* Of an output without elements the indices are checked, as one bag. */
+/* Returns the kernel arguments. If the output has no elements, the indices are checked as one
+ * bag. */
 static struct td_cuda_bags_args bags_args(const struct td_op_args *args)
 {
     const struct td_embedding_bag_geometry geometry = td_embedding_bag_geometry(args);
@@ -130,7 +133,7 @@ static struct td_cuda_bags_args bags_args(const struct td_op_args *args)
 
 /* ---- Workspace ----------------------------------------------------------------------------- */
 
-/* Bytes of the buffers in the workspace; 0: not needed. */
+/* Bytes of the buffers in the workspace. 0 if a buffer is not needed. */
 struct buffer_sizes {
     size_t begins, part_sums, part_weights;
 };
@@ -174,8 +177,8 @@ static td_status bags_run(struct td_device_stream *stream, const struct td_devic
     struct td_cuda_bags_args args = bags_args(work->args);
     struct buffer_sizes sizes;
     char *workspace = work->workspace;
-    if (!compute_sizes(&args, &sizes)) /* workspace_bytes has refused it */
-        return td_error_set(err, TD_INTERNAL, "the workspace has no size");
+    if (!compute_sizes(&args, &sizes)) /* workspace_bytes has refused the work */
+        return td_error_set(err, TD_INTERNAL, "the size of the workspace overflows");
     if (sizes.begins > 0) {
         args.found_begins = td_cuda_take(&workspace, sizes.begins);
         args.begins = args.found_begins;

@@ -1,4 +1,5 @@
-/* compute.h - how the kernels of einsum compute with a dtype, and how its elements are stored. */
+/* compute.h - the types in which the kernels of einsum compute with a dtype and store its
+ * elements. */
 #ifndef TD_GPU_CUDA_OPS_COMPUTE_H
 #define TD_GPU_CUDA_OPS_COMPUTE_H
 

@@ -1,19 +1,19 @@
-/* contract.h - runs one contraction of an einsum plan on the device, by its kind:
+/* contract.h - runs one contraction of an einsum plan on the device, according to its kind:
  *
  *     permute   permute.h
  *     sumprod   sumprod.h
  *     gemm      gemm.h: cuBLAS, or kernels/gemm.cu
  *
- * The contraction is simplified. Sizes and kernels are chosen from shapes and dtypes alone.
+ * The contraction must be simplified. Sizes and kernels are chosen only from shapes and dtypes.
  *
- * Threads  As gpu/device.h. */
+ * Threads  See gpu/device.h. */
 #ifndef TD_GPU_CUDA_OPS_CONTRACT_H
 #define TD_GPU_CUDA_OPS_CONTRACT_H
 
 #include "gpu/cuda/runtime/stream.h"
 #include "kernels/einsum/contraction.h"
 
-/* Bytes; SIZE_MAX on overflow. */
+/* Returns the bytes of workspace, or SIZE_MAX on overflow. */
 size_t td_cuda_contract_workspace(const struct td_contraction *contraction);
 
 TD_MUST_CHECK td_status td_cuda_contract(struct td_device_stream *stream,

@@ -1,4 +1,4 @@
-/* einsum.c - einsum: runs the steps of its plan in order on the stream. */
+/* einsum.c - einsum: runs the steps of the plan in order on the stream. */
 #include "gpu/cuda/ops/contract.h"
 #include "gpu/cuda/ops/ops.h"
 #include "kernels/einsum/plan.h"
@@ -9,8 +9,8 @@ static bool einsum_supports(const struct td_op_args *args)
            args->inputs[0].tensors[0].dtype != TD_DTYPE_STRING;
 }
 
-/* The workspace holds the intermediate results, at the offsets of the plan, then the workspace of a
- * step. */
+/* Returns the bytes of the intermediate results. They are at the start of the workspace, at the
+ * offsets of the plan. The workspace of a step follows. */
 static size_t intermediate_bytes(const struct td_einsum_plan *plan)
 {
     return td_cuda_align_up((size_t)plan->intermediate_bytes);
@@ -28,7 +28,8 @@ static size_t einsum_workspace_bytes(struct td_device *device, const struct td_d
     return td_cuda_add_sizes(intermediate_bytes(plan), largest);
 }
 
-/* Operands are numbered: inputs first, then the results of the steps; -1 is none. */
+/* Returns the data of an operand. Inputs are numbered first, then the results of the steps. -1
+ * stands for no operand. */
 static void *operand_data(const struct td_device_work *work, int number)
 {
     const struct td_einsum_plan *plan = work->args->plan;

@@ -1,4 +1,4 @@
-/* find.c - find, lookup: of keys whose index is on the device. */
+/* find.c - find and lookup, for keys whose index is on the device. */
 #include "kernels/find/find.h"
 
 #include "gpu/cuda/ops/reporting.h"
@@ -77,21 +77,21 @@ static td_missing missing_of(const struct td_op_args *args)
     return attrs.missing;
 }
 
-/* 0 when the output has no elements. */
+/* Returns the bytes of a row, or 0 if the output has no elements. */
 static size_t row_bytes(const struct td_op_args *args)
 {
     const struct td_tensor *out = &args->outputs[OUTPUT];
     return out->bytes > 0 ? out->bytes / (size_t)args->inputs[QUERIES].tensors->numel : 0;
 }
 
-/* NULL: not given, or not used. */
+/* Returns the default, or NULL if it is not given or not used. */
 static const struct td_tensor *default_of(const struct td_op_args *args)
 {
     const struct td_operand *given = &args->inputs[DEFAULT];
     return given->count > 0 && missing_of(args) == TD_MISSING_DEFAULT ? given->tensors : NULL;
 }
 
-/* The default, if it is a scalar that a row is made of. */
+/* Returns the default if it is a scalar that fills a row, otherwise NULL. */
 static const struct td_tensor *scalar_of(const struct td_op_args *args)
 {
     const struct td_tensor *given = default_of(args);
@@ -106,7 +106,8 @@ static bool has_default_rows(const struct td_op_args *args)
            td_shape_equal(&given->shape, &args->outputs[OUTPUT].shape);
 }
 
-/* The work whose missing keys are reported: none are where they are replaced. */
+/* Returns the work whose missing keys are reported. No keys are reported if missing keys are
+ * replaced. */
 static struct td_device_work reported_work(const struct td_device_work *work)
 {
     struct td_device_work reported = *work;
@@ -127,7 +128,7 @@ static size_t lookup_workspace_bytes(struct td_device *device, const struct td_d
                                  : bytes;
 }
 
-/* Copies the rows that were found, as a gather whose index -1 gives the default. */
+/* Copies the found rows with a gather, in which index -1 gives the default. */
 static td_status copy_rows(struct td_device_stream *stream, const struct td_op_args *args,
                            const struct td_cuda_find_args *found, struct td_error *err)
 {

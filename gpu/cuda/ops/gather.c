@@ -15,7 +15,8 @@ static bool gather_supports(const struct td_op_args *args)
 
 /* ---- Kernel arguments -------------------------------------------------------------------- */
 
-/* Kernel arguments for an output without elements: no rows, but all indices are checked. */
+/* Returns kernel arguments for an output without elements: no rows are copied, but all indices are
+ * checked. */
 static struct td_cuda_gather_args gather_args(const struct td_op_args *args, td_bounds bounds,
                                               int depth)
 {
@@ -43,8 +44,9 @@ static void set_rows(struct td_cuda_gather_args *kernel_args, int64_t n_rows, si
                                                              (uintptr_t)kernel_args->params);
 }
 
-/* Products of dimensions are factors of the output's element count, so they do not overflow unless
- * the output is empty; then they are not used. */
+/* Returns the kernel arguments of gather and batch_gather. Products of dimensions are factors of
+ * the output's element count, so they overflow only if the output is empty, and are not used in
+ * that case. */
 static struct td_cuda_gather_args slices_args(const struct td_op_args *args,
                                               const struct td_gather_geometry *geometry)
 {
@@ -68,7 +70,8 @@ static struct td_cuda_gather_args tuples_args(const struct td_op_args *args,
     memcpy(kernel_args.bound, geometry->space.bound, sizeof(geometry->space.bound));
     if (geometry->n_rows == 0)
         return kernel_args;
-    if (geometry->block_rows > 0) /* else strides are undefined, and no row of params is read */
+    /* If there are no rows, the strides are undefined and no row of params is read. */
+    if (geometry->block_rows > 0)
         memcpy(kernel_args.stride, geometry->space.stride, sizeof(geometry->space.stride));
     kernel_args.slice_outputs = geometry->block_tuples;
     kernel_args.slice_rows = geometry->block_rows;

@@ -1,6 +1,6 @@
 #include "gpu/cuda/ops/gemm_cublas.h"
 
-/* A factor of the product for cuBLAS, which is column-major: with `inner` contiguous the factor
+/* A factor of a product for cuBLAS, which is column-major. If `inner` is contiguous, the factor
  * inner x outer needs no transposition. */
 struct factor {
     int operand;
@@ -8,16 +8,16 @@ struct factor {
     int64_t lead; /* leading dimension */
 };
 
-/* The arguments of a cuBLAS call, whose result has dimension m contiguous. */
+/* The arguments of a cuBLAS call. Dimension m is contiguous in the result. */
 struct call {
-    int m, n; /* TD_CUDA_M and TD_CUDA_N, or exchanged */
+    int m, n; /* TD_CUDA_M and TD_CUDA_N, or swapped */
     struct factor first, second;
     int64_t lead;
     cudaDataType type[3];
     cublasComputeType_t compute;
 };
 
-/* The type and compute type of cuBLAS for a dtype; false for integers. */
+/* Returns the type and the compute type of cuBLAS for a dtype. Returns false for integers. */
 static bool cublas_types(td_dtype dtype, bool tf32, cudaDataType *type,
                          cublasComputeType_t *compute)
 {
@@ -49,12 +49,13 @@ static bool cublas_types(td_dtype dtype, bool tf32, cudaDataType *type,
     }
 }
 
-/* Does cuBLAS support the dtypes and addresses? On complex numbers that are aligned to their parts
- * only it would fault. */
+/* True if cuBLAS supports the dtypes and addresses. cuBLAS would fault on complex numbers that are
+ * only aligned to their parts. */
 static bool choose_types(struct call *call, const struct td_device_stream *stream,
                          const struct td_cuda_gemm_plan *plan, const char *const base[3])
 {
-    for (int i = TD_C; i >= TD_A; i--) { /* A last: the factors decide the compute type */
+    /* A comes last, because the factors decide the compute type. */
+    for (int i = TD_C; i >= TD_A; i--) {
         if ((uintptr_t)base[i] % td_dtype_info(plan->dtype[i])->size != 0 ||
             !cublas_types(plan->dtype[i], stream->device->tf32, &call->type[i], &call->compute))
             return false;
@@ -80,7 +81,8 @@ static struct factor factor_of(const struct td_cuda_gemm_plan *plan, int operand
 
 static void choose_factors(struct call *call, const struct td_cuda_gemm_plan *plan)
 {
-    /* A row-major C is, column-major, its transpose: the product of the transposes of B and A. */
+    /* Read in column-major order, a row-major C is the transpose of C, which is the product of the
+     * transposes of B and A. */
     const bool row_major = td_cuda_gemm_is_contiguous(plan, TD_C, TD_CUDA_N, TD_CUDA_M);
     call->m = row_major ? TD_CUDA_N : TD_CUDA_M;
     call->n = row_major ? TD_CUDA_M : TD_CUDA_N;
@@ -89,7 +91,8 @@ static void choose_factors(struct call *call, const struct td_cuda_gemm_plan *pl
     call->lead = leading_dimension(plan, TD_C, call->m, call->n);
 }
 
-/* Alpha 1 or beta 0 in the type of a scale; of complex numbers the real part comes first. */
+/* Returns alpha 1 or beta 0 in the type of a scale. The real part of a complex number comes
+ * first. */
 static const void *scale(cudaDataType type, int value)
 {
     static const float floats[2][2] = { { 0, 0 }, { 1, 0 } };
@@ -98,10 +101,12 @@ static const void *scale(cudaDataType type, int value)
                                                     : (const void *)floats[value];
 }
 
-/* Some versions map the batch to a dimension of the grid, which is limited to this. */
+/* Maximum batch of a call. Some versions of cuBLAS map the batch to a dimension of the grid, which
+ * has this limit. */
 #define MAX_CALL_BATCH 65535
 
-/* A single product, by the function that most programs use and cuBLAS is tuned for. */
+/* Computes a single product with the function that most programs use and for which cuBLAS is
+ * tuned. */
 static cublasStatus_t call_single(const struct td_device_stream *stream, const struct call *call,
                                   const struct td_cuda_gemm_plan *plan, const char *const data[3])
 {
@@ -115,7 +120,7 @@ static cublasStatus_t call_single(const struct td_device_stream *stream, const s
                                 CUBLAS_GEMM_DEFAULT);
 }
 
-/* The strided batch at these offsets, in elements. */
+/* Computes the strided batch at these offsets, in elements. */
 static cublasStatus_t call_batch(const struct td_device_stream *stream, const struct call *call,
                                  const struct td_cuda_gemm_plan *plan, const char *const base[3],
                                  const int64_t offset[3])
@@ -143,7 +148,7 @@ static cublasStatus_t call_batch(const struct td_device_stream *stream, const st
     return result;
 }
 
-/* Iterates the batch loops before the last, which is the strided batch. */
+/* Iterates over the batch loops before the last loop, which is the strided batch. */
 static cublasStatus_t call_all(struct td_device_stream *stream, const struct call *call,
                                const struct td_cuda_gemm_plan *plan, const char *const base[3])
 {
@@ -163,11 +168,11 @@ static cublasStatus_t call_all(struct td_device_stream *stream, const struct cal
     return result;
 }
 
-/* The status of a failed call: TD_OK if the context remains usable, so that kernels/gemm.cu can
- * compute the product. cuBLAS refuses some products on some devices only, and only when it is
- * called (bfloat16 to bfloat16 on compute capability 8.6: ggml-org/llama.cpp#24999); if it cannot
- * load a kernel for lack of memory, it may return any error. The stream reports errors of the
- * context. */
+/* Returns the status of a failed call. TD_OK means that the context remains usable, so that
+ * kernels/gemm.cu can compute the product. cuBLAS refuses some products only on some devices and
+ * only when it is called (bfloat16 to bfloat16 on compute capability 8.6:
+ * ggml-org/llama.cpp#24999). If cuBLAS cannot load a kernel for lack of memory, it can return any
+ * error. The stream reports errors of the context. */
 static td_status check_failure(struct td_device_stream *stream, cublasStatus_t result,
                                struct td_error *err)
 {

@@ -1,12 +1,13 @@
-/* gemm_cublas.h - the products of a plan by cuBLAS. */
+/* gemm_cublas.h - computes the products of a plan with cuBLAS. */
 #ifndef TD_GPU_CUDA_OPS_GEMM_CUBLAS_H
 #define TD_GPU_CUDA_OPS_GEMM_CUBLAS_H
 
 #include "gpu/cuda/ops/gemm_plan.h"
 #include "gpu/cuda/runtime/stream.h"
 
-/* Submits the products; base: the operands, packed ones in the workspace. *done is false, with
- * TD_OK, if there is no cuBLAS or it refuses the product: then nothing of C is valid. */
+/* Submits the products. `base` points to the operands. Packed operands are in the workspace. If
+ * cuBLAS is missing or refuses the product, sets *done to false and returns TD_OK. C is then
+ * undefined. */
 TD_MUST_CHECK td_status td_cuda_gemm_cublas(struct td_device_stream *stream,
                                             const struct td_cuda_gemm_plan *plan,
                                             const char *const base[3], bool *done,

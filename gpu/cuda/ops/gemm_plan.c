@@ -6,20 +6,20 @@
 #include <assert.h>
 #include <string.h>
 
-/* The dimensions of each operand's matrices: M x K, K x N, M x N. */
+/* The dimensions of the matrices of each operand: M x K, K x N, M x N. */
 static const int matrix_dimensions[3][2] = {
     [TD_A] = { TD_CUDA_M, TD_CUDA_K },
     [TD_B] = { TD_CUDA_K, TD_CUDA_N },
     [TD_C] = { TD_CUDA_M, TD_CUDA_N },
 };
 
-/* More calls than this cost more than packing the operands. */
+/* Maximum calls of a product. More calls cost more than packing the operands. */
 #define MAX_CALLS 16
 
 /* ---- Operands that need no packing ------------------------------------------------------- */
 
-/* Do the loops of a dimension collapse to one stride in this operand? That of the last loop; any
- * stride if there are no loops, the extent then being 1. */
+/* True if the loops of a dimension collapse to one stride in this operand, which is the stride of
+ * the last loop. If there are no loops, the extent is 1 and the stride is arbitrary. */
 static bool collapses(const struct td_gemm_dimension *dimension, int operand, int64_t *stride)
 {
     const int64_t *strides = dimension->stride[operand];
@@ -53,8 +53,9 @@ static bool batch_collapses(const struct td_cuda_gemm_plan *plan, int operand)
     return plan->packed[operand] || collapses(plan->dimension[TD_CUDA_BATCH], operand, &stride);
 }
 
-/* Operands of one dtype are multiplied in it, others in float32; the result has that dtype if both
- * factors have it, otherwise it is float32 and converted afterwards. */
+/* Chooses the dtypes of the product. Operands of the same dtype are multiplied in it, and other
+ * operands in float32. The result has the given dtype if both factors have it. Otherwise the result
+ * is float32 and is converted afterwards. */
 static void choose_dtypes(struct td_cuda_gemm_plan *plan, const struct td_contraction *contraction)
 {
     memcpy(plan->given, contraction->dtype, sizeof(plan->given));
@@ -67,8 +68,9 @@ static void choose_dtypes(struct td_cuda_gemm_plan *plan, const struct td_contra
 
 /* ---- Packing ----------------------------------------------------------------------------- */
 
-/* A packed operand is row-major: the batch, then the matrix. Fills the loops between it, as operand
- * `packed_side`, and the operand as given; returns their number. */
+/* Fills the loops between a packed operand, as operand `packed_side`, and the operand as given. A
+ * packed operand is row-major, with the batch first and then the matrix. Returns the number of
+ * loops. */
 static int packing_loops(const struct td_cuda_gemm_plan *plan, int operand, int packed_side,
                          struct td_loop *loops)
 {
@@ -111,7 +113,7 @@ size_t td_cuda_gemm_packed_bytes(const struct td_cuda_gemm_plan *plan, int opera
                                  : 0;
 }
 
-/* False on overflow, of the elements or of their bytes. */
+/* Returns false if the number of elements or bytes overflows. */
 static bool compute_packed_numel(struct td_cuda_gemm_plan *plan, int operand)
 {
     const int *matrix = matrix_dimensions[operand];
@@ -138,13 +140,13 @@ static int64_t batch_stride(const struct td_cuda_gemm_plan *plan, int operand, i
     const struct td_gemm_dimension *batch = plan->dimension[TD_CUDA_BATCH];
     if (!plan->packed[operand])
         return batch->stride[operand][loop];
-    int64_t step = plan->numel[operand] / batch->size; /* of one matrix */
+    int64_t step = plan->numel[operand] / batch->size; /* step of one matrix */
     for (int l = batch->rank - 1; l > loop; l--)
         step *= batch->extent[l];
     return step;
 }
 
-/* One loop over the whole batch, which collapses in every operand. */
+/* Uses one loop over the whole batch, which collapses in every operand. */
 static void use_one_loop(struct td_cuda_gemm_plan *plan)
 {
     const struct td_gemm_dimension *batch = plan->dimension[TD_CUDA_BATCH];
@@ -162,7 +164,7 @@ static void append_loop(struct td_cuda_gemm_plan *plan, int l)
         loop->stride[i] = batch_stride(plan, i, l);
 }
 
-/* The loops of the batch, the longest last. */
+/* Uses the loops of the batch, with the longest loop last. */
 static void use_all_loops(struct td_cuda_gemm_plan *plan, int longest)
 {
     plan->n_loops = 0;
@@ -189,7 +191,7 @@ static void choose_batch_loops(struct td_cuda_gemm_plan *plan)
     use_all_loops(plan, longest);
 }
 
-/* Would iterating all batch loops but the longest take too many calls? */
+/* True if iterating over all batch loops except the longest would take too many calls. */
 static bool too_many_calls(const struct td_cuda_gemm_plan *plan)
 {
     const struct td_gemm_dimension *batch = plan->dimension[TD_CUDA_BATCH];

@@ -1,13 +1,14 @@
-/* ops.h - the ops that the plugin has kernels for: for each, the arguments of its kernels from
- * those of the op.
+/* ops.h - the ops for which the plugin has kernels. Each op converts its arguments to the arguments
+ * of its kernels.
  *
- * td_op_infer has accepted the arguments of the op, so nothing is validated here. */
+ * td_op_infer has accepted the arguments of the op, so the ops validate nothing. */
 #ifndef TD_GPU_CUDA_OPS_OPS_H
 #define TD_GPU_CUDA_OPS_OPS_H
 
 #include "gpu/cuda/runtime/stream.h"
 
-/* Functions of the vtable for one op. workspace_bytes returns SIZE_MAX if it cannot be computed. */
+/* The functions of the vtable for one op. workspace_bytes returns SIZE_MAX if the size cannot be
+ * computed. */
 struct td_cuda_op {
     bool (*supports)(const struct td_op_args *args);
     size_t (*workspace_bytes)(struct td_device *device, const struct td_device_work *work);
@@ -15,7 +16,8 @@ struct td_cuda_op {
                      struct td_error *err);
 };
 
-/* Named after the ops of kernels/ops.def. A new one also gets a line in the table of plugin.c. */
+/* The variables are named after the ops of kernels/ops.def. A new op also needs a line in the table
+ * of plugin.c. */
 extern const struct td_cuda_op td_cuda_gather_op, td_cuda_gather_nd_op, td_cuda_dynamic_stitch_op,
     td_cuda_parallel_dynamic_stitch_op, td_cuda_dynamic_partition_op, td_cuda_einsum_op,
     td_cuda_find_op, td_cuda_lookup_op, td_cuda_embedding_bag_op;
@@ -25,7 +27,7 @@ extern const struct td_cuda_op td_cuda_gather_op, td_cuda_gather_nd_op, td_cuda_
 /* Writes reports without bad indices, for ops that replace no index. */
 void td_cuda_report_none(const struct td_device_work *work);
 
-/* Takes aligned bytes from the front of the rest of a workspace. */
+/* Takes `bytes` bytes, rounded up to the alignment, from the front of the remaining workspace. */
 static inline void *td_cuda_take(char **workspace, size_t bytes)
 {
     void *taken = *workspace;

@@ -20,7 +20,8 @@ struct buffer_sizes {
     size_t keys, rows, sort, buckets;
 };
 
-/* False with a CUDA error if the size of the sort's workspace cannot be computed. */
+/* Computes the sizes. Returns false with a CUDA error if the size of the sort's workspace cannot be
+ * computed. */
 static bool compute_sizes(const struct td_op_args *args, struct buffer_sizes *sizes)
 {
     const int64_t n = args->inputs[PARTITIONS].tensors->numel;
@@ -44,7 +45,8 @@ static size_t partition_workspace_bytes(struct td_device *device, const struct t
            td_cuda_align_up(sizes.sort) + td_cuda_align_up(sizes.buckets);
 }
 
-/* Fills the table of outputs, with the first row of each; returns their addresses, ORed. */
+/* Fills the table of outputs with the address and the first row of each output. Returns the bitwise
+ * OR of the addresses. */
 static uintptr_t fill_buckets(const struct td_op_args *args, struct td_cuda_bucket *buckets)
 {
     uintptr_t addresses = 0;
@@ -74,13 +76,12 @@ static td_status partition_run(struct td_device_stream *stream, const struct td_
         return TD_OK;
     if (!compute_sizes(args, &sizes))
         return td_cuda_check(stream->device, cudaGetLastError(), "sort", err) == TD_OK
-                   ? td_error_set(err, TD_INTERNAL, "the sort's workspace has no size")
+                   ? td_error_set(err, TD_INTERNAL, "the size of the sort's workspace is unknown")
                    : err->status;
     struct td_cuda_bucket *buckets = malloc(sizes.buckets);
     if (!buckets)
         return td_error_set(err, TD_MEMORY_EXHAUSTED,
-                            "the host has no memory for a table of "
-                            "outputs");
+                            "not enough host memory for a table of outputs");
     struct td_cuda_partition_args kernel_args = {
         .data = data->data,
         .n_rows = geometry.n_rows,

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Copies pairs of elements that are adjacent in A and in C as one of twice the width. */
+/* Combines pairs of elements that are adjacent in A and in C into elements of twice the width. */
 static bool widen_once(struct td_cuda_permute_args *args)
 {
     struct td_cuda_loop *last = &args->loops[args->n_loops - 1];
@@ -23,8 +23,9 @@ static bool widen_once(struct td_cuda_permute_args *args)
     return true;
 }
 
-/* Copies halves of elements: complex numbers may be aligned to their parts only. There is room for
- * one more loop, since elements of two bytes and more use up 63 bits of size before all loops. */
+/* Splits elements into halves, because complex numbers can be aligned to their parts only. There is
+ * room for one more loop: elements of two bytes or more reach the maximum size of 2^63 bytes before
+ * they use all loops. */
 static void narrow_once(struct td_cuda_permute_args *args)
 {
     for (int i = 0; i < args->n_loops; i++) {
@@ -36,11 +37,11 @@ static void narrow_once(struct td_cuda_permute_args *args)
     args->n *= 2;
 }
 
-/* Smaller matrices are copied with strides. */
+/* Minimum extents for tiles. Smaller matrices are copied with strides. */
 #define MIN_TILED_EXTENT 8
 
-/* If the nest is a transposition: moves the loop with stride 1 in A before the last, which has
- * stride 1 in C. */
+/* If the nest is a transposition, moves the loop with stride 1 in A to the position before the last
+ * loop, which has stride 1 in C. */
 static void find_transposition(struct td_cuda_permute_args *args)
 {
     const int last = args->n_loops - 1;

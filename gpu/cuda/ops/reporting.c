@@ -4,7 +4,8 @@
 
 #include <string.h>
 
-/* Few item ends are passed by value in the kernel arguments, and few counters are in the stream. */
+/* Needs no workspace for few items: their ends are passed by value in the kernel arguments, and
+ * their counters are in the stream. */
 size_t td_cuda_reporting_bytes(struct td_device *device, const struct td_device_work *work)
 {
     (void)device;

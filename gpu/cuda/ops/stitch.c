@@ -1,4 +1,4 @@
-/* stitch.c - dynamic_stitch, parallel_dynamic_stitch. */
+/* stitch.c - dynamic_stitch and parallel_dynamic_stitch. */
 #include "gpu/cuda/ops/ops.h"
 #include "gpu/cuda/runtime/copy.h"
 #include "kernels/dynamic_stitch/dynamic_stitch.h"
@@ -32,7 +32,7 @@ static size_t stitch_workspace_bytes(struct td_device *device, const struct td_d
                              td_cuda_align_up(table_bytes(work->args)));
 }
 
-/* Fills the table of inputs; returns the addresses of their rows, ORed. */
+/* Fills the table of inputs. Returns the bitwise OR of the addresses of their rows. */
 static uintptr_t fill_table(const struct td_op_args *args, const int64_t *first_row,
                             struct td_cuda_stitch_input *table)
 {
@@ -64,8 +64,7 @@ static td_status stitch_run(struct td_device_stream *stream, const struct td_dev
     struct td_cuda_stitch_input *table = malloc(table_bytes(args));
     if (!table)
         return td_error_set(err, TD_MEMORY_EXHAUSTED,
-                            "the host has no memory for a table of "
-                            "tensors");
+                            "not enough host memory for a table of tensors");
     struct td_cuda_stitch_args kernel_args = {
         .out = args->outputs[0].data,
         .n_in = geometry->first[geometry->n_tensors],

@@ -13,12 +13,14 @@ _Static_assert((int)TD_CUDA_A == (int)TD_A && (int)TD_CUDA_B == (int)TD_B &&
                "loops are copied by memcpy");
 
 #define THREADS          256
-/* Enough to occupy every multiprocessor of any device: sums must be split alike on all devices. */
+/* Wanted number of blocks: enough to occupy every multiprocessor of any device, because sums must
+ * be split in the same way on all devices. */
 #define WANTED_BLOCKS    1024
-/* Terms per thread that are worth another partial sum. */
+/* Minimum terms per thread that are worth another partial sum. */
 #define MIN_THREAD_TERMS 64
 
-/* How many threads share one sum, and whether neighbours read along the sum or along the output. */
+/* Chooses how many threads share one sum, and whether neighbouring threads read along the sum or
+ * along the output. */
 static void choose_threads(struct td_cuda_sumprod_args *args)
 {
     const struct td_cuda_loop *out = args->loops + args->n_out_loops - 1;
@@ -42,7 +44,7 @@ static void choose_splits(struct td_cuda_sumprod_args *args)
     splits = td_smaller(splits, args->n_sum / (args->sum_threads * (int64_t)MIN_THREAD_TERMS));
     args->splits = td_larger(splits, 1);
     args->split_terms = td_ceil_div(args->n_sum, args->splits);
-    args->splits = td_ceil_div(args->n_sum, args->split_terms); /* none is empty */
+    args->splits = td_ceil_div(args->n_sum, args->split_terms); /* no split is empty */
 }
 
 static void set_term_strides(struct td_cuda_sumprod_args *args,
@@ -57,7 +59,7 @@ static void set_term_strides(struct td_cuda_sumprod_args *args,
                                (int64_t)td_dtype_info(contraction->dtype[i])->size;
 }
 
-/* In a simplified nest the loops with a stride in C come first. */
+/* Returns the kernel arguments. In a simplified nest, the loops with a stride in C come first. */
 static struct td_cuda_sumprod_args sumprod_args(const struct td_contraction *contraction)
 {
     struct td_cuda_sumprod_args args;

@@ -21,7 +21,8 @@ static const struct {
     { "cublasGemmStridedBatchedEx_64", offsetof(struct td_cublas, gemm_strided_batched_ex) },
 };
 
-/* Loads the major version that the plugin was built with, whose enums and structs it uses. */
+/* Loads the major version with which the plugin was built, because it uses the enums and structs of
+ * that version. */
 static bool load(struct td_cublas *blas)
 {
     void *library = dlopen("libcublas.so." STRING(CUBLAS_VER_MAJOR), RTLD_NOW | RTLD_LOCAL);
@@ -40,8 +41,8 @@ static bool load(struct td_cublas *blas)
 
 const struct td_cublas *td_cublas(void)
 {
-    /* Loaded once for all devices; never unloaded, as handles of a lost device are never
-     * destroyed. */
+    /* Loaded once for all devices and never unloaded, because the handles of a lost device are
+     * never destroyed. */
     static struct td_cublas blas;
     static enum { NOT_TRIED, LOADED, MISSING } state;
     if (state == NOT_TRIED)

@@ -1,10 +1,11 @@
 /* cublas.h - the functions of cuBLAS that the plugin uses, loaded when the first device is opened.
  *
- * cuBLAS is several hundred megabytes that only einsum needs, so the plugin does not link it.
- * Without it matrix products use the plugin's own kernel (kernels/gemm.cu), which is correct and
- * several times slower; nothing else changes.
+ * cuBLAS takes several hundred megabytes and only einsum needs it, so the plugin does not link it.
+ * If cuBLAS is missing, matrix products use the plugin's own kernel (kernels/gemm.cu), which is
+ * correct and several times slower. Nothing else changes.
  *
- * Threads  td_cublas is first called when a device is opened; one thread at a time. */
+ * Threads  td_cublas is first called when a device is opened. Only one thread may call it at a
+ *          time. */
 #ifndef TD_GPU_CUDA_RUNTIME_CUBLAS_H
 #define TD_GPU_CUDA_RUNTIME_CUBLAS_H
 
@@ -30,7 +31,7 @@ struct td_cublas {
         long long int c_stride, int64_t batch, cublasComputeType_t compute, cublasGemmAlgo_t algo);
 };
 
-/* NULL if cuBLAS cannot be loaded. */
+/* Returns the functions of cuBLAS, or NULL if it cannot be loaded. */
 const struct td_cublas *td_cublas(void);
 
 #endif

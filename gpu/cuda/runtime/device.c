@@ -6,12 +6,14 @@
 
 /* ---- the context ----------------------------------------------------------------------------- */
 
-enum { CONTEXTS = 64 }; /* GPUs beyond share one, and so are reset later */
+enum { CONTEXTS = 64 }; /* further GPUs share an entry, so they are reset later */
 enum { RESETTING = -1 };
 
 static struct context {
-    atomic_int devices; /* that are open; RESETTING: none, and none may be opened yet */
-    atomic_bool lost;   /* one of them, since the last reset */
+    /* Number of open devices. RESETTING if there are none and none may be opened yet. */
+    atomic_int devices;
+    /* True if one of the devices has been lost since the last reset. */
+    atomic_bool lost;
 } contexts[CONTEXTS];
 
 void td_cuda_context_enter(int ordinal)
@@ -25,7 +27,8 @@ void td_cuda_context_enter(int ordinal)
     } while (!atomic_compare_exchange_weak(&context->devices, &devices, devices + 1));
 }
 
-/* A reset is of the thread's current device, so it must not run if cudaSetDevice failed. */
+/* Resets the context of a device. A reset affects the current device of the thread, so it must not
+ * run if cudaSetDevice failed. */
 static void reset(int ordinal)
 {
     int current = ordinal; /* in case cudaGetDevice fails */
@@ -53,7 +56,7 @@ void td_cuda_context_leave(int ordinal, bool lost)
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
-/* Does the context remain usable after this error, because only an argument was invalid? */
+/* True if the context remains usable after this error, because only an argument was invalid. */
 static bool is_recoverable(cudaError_t error)
 {
     switch (error) {
@@ -88,7 +91,8 @@ td_status td_cuda_check(struct td_device *device, cudaError_t error, const char 
 {
     if (error == cudaSuccess)
         return TD_OK;
-    (void)cudaGetLastError(); /* clears it: otherwise the next launch would report it */
+    /* Clear the error, which the next launch would report otherwise. */
+    (void)cudaGetLastError();
     if (error == cudaErrorMemoryAllocation)
         return td_error_set(err, TD_MEMORY_EXHAUSTED, "%s has no memory left to %s",
                             device->info.name, action);

@@ -9,15 +9,15 @@ struct td_cuda_allocation {
     void *address;
     size_t bytes;
     bool on_host;
-    /* Of one that the caller has freed: the streams have done what they had been given before.
-     * NULL: there was no memory for it. */
+    /* For memory that the caller has freed, an event that completes when the streams have finished
+     * the work that was submitted before the free. NULL if there was no memory for an event. */
     cudaEvent_t unused;
 };
 
 /* ---- the pool -------------------------------------------------------------------------------- */
 
-/* Of the pool beyond the device's limit: for cuBLAS in each stream, and for the gaps between
- * allocations. The rest of what is reserved beside the limit stays for the runtime. */
+/* Bytes of the pool beyond the device's limit, for cuBLAS in each stream and for the gaps between
+ * allocations. The rest of the memory reserved beyond the limit is left to the runtime. */
 #define POOL_EXTRA ((uint64_t)256 << 20)
 
 static cudaError_t open_pool(struct td_device *device)
@@ -30,7 +30,7 @@ static cudaError_t open_pool(struct td_device *device)
         .maxSize = (size_t)(device->info.memory + POOL_EXTRA),
 #endif
     };
-    uint64_t keep = UINT64_MAX; /* what is freed is kept for the next allocation */
+    uint64_t keep = UINT64_MAX; /* freed memory is kept for the next allocation */
     int no = 0;                 /* an allocation does not wait for a free */
     cudaError_t error = cudaMemPoolCreate(&device->pool, &properties);
     if (error == cudaSuccess)
@@ -52,8 +52,8 @@ td_status td_cuda_memory_open(struct td_device *device, struct td_error *err)
     if (error == cudaSuccess && !has_pools)
         return td_error_set(
             err, TD_DEVICE_UNAVAILABLE,
-            "%s has no memory pools, which the plugin needs: a driver without those "
-            "of CUDA 11.2, or a virtual GPU without unified memory",
+            "%s has no memory pools, which the plugin needs. The driver is older than "
+            "CUDA 11.2, or the device is a virtual GPU without unified memory",
             device->info.name);
     if (error == cudaSuccess)
         error = open_pool(device);
@@ -70,7 +70,7 @@ static bool is_idle(const struct td_device_stream *stream)
 {
     if (!stream->stream || cudaStreamQuery(stream->stream) == cudaSuccess)
         return true;
-    (void)cudaGetLastError(); /* clears it; an error of the stream is found by its next poll */
+    (void)cudaGetLastError(); /* clears the error, which the next poll of the stream finds again */
     return false;
 }
 
@@ -82,7 +82,7 @@ static bool all_idle(const struct td_device *device)
     return !stream;
 }
 
-/* Makes `frees` wait for all that the streams have been given. */
+/* Makes `frees` wait for all work that has been submitted to the streams. */
 static cudaError_t order_frees(const struct td_device *device)
 {
     cudaError_t error = cudaSuccess;
@@ -97,7 +97,7 @@ static cudaError_t order_frees(const struct td_device *device)
     return error;
 }
 
-/* Without memory for an event there is none. */
+/* Records the event `unused`. Leaves it NULL if there is no memory for an event. */
 static cudaError_t record_unused(const struct td_device *device,
                                  struct td_cuda_allocation *allocation)
 {
@@ -117,7 +117,7 @@ static bool is_unused(const struct td_cuda_allocation *allocation)
     return false;
 }
 
-/* Removes it from its list, with its event. */
+/* Removes an allocation from its list and destroys its event. */
 static struct td_cuda_allocation *detach(struct td_cuda_allocation **at)
 {
     struct td_cuda_allocation *allocation = *at;
@@ -135,17 +135,19 @@ static cudaError_t take(const struct td_device *device, size_t bytes, void **out
     cudaError_t error = cudaMallocFromPoolAsync(out, bytes, device->pool, device->allocs);
     if (error == cudaErrorMemoryAllocation && all_idle(device)) {
         (void)cudaGetLastError();
-        error = cudaStreamSynchronize(device->frees); /* which end at once then */
+        /* The frees complete at once, because all streams are idle. */
+        error = cudaStreamSynchronize(device->frees);
         if (error == cudaSuccess)
             error = cudaMemPoolTrimTo(device->pool, 0);
         if (error == cudaSuccess)
             error = cudaMallocFromPoolAsync(out, bytes, device->pool, device->allocs);
     }
-    /* It waits for nothing but the allocation: `allocs` has no other work. */
+    /* This waits only for the allocation, because `allocs` has no other work. */
     return error == cudaSuccess ? cudaStreamSynchronize(device->allocs) : error;
 }
 
-/* The record stays until the streams have done without. */
+/* Frees the memory of an allocation. The record stays until the streams no longer use the
+ * memory. */
 static cudaError_t give_back(struct td_device *device, struct td_cuda_allocation *allocation)
 {
     cudaError_t error = order_frees(device);
@@ -158,7 +160,8 @@ static cudaError_t give_back(struct td_device *device, struct td_cuda_allocation
     return error;
 }
 
-/* Gives other processes what an idle device without allocations keeps for the next one. */
+/* Releases to other processes the memory that an idle device without allocations keeps for later
+ * allocations. */
 static void trim_pool(struct td_device *device)
 {
     if (!device->pool || device->pool_is_trimmed || device->info.memory_used > 0)
@@ -170,7 +173,8 @@ static void trim_pool(struct td_device *device)
 
 uint64_t td_cuda_memory_freeing(struct td_device *device)
 {
-    /* A query of a stream takes a microsecond, and the batcher asks for each batch. */
+    /* A query of a stream takes a microsecond, and the batcher calls this function for each
+     * batch. */
     const bool idle = device->freeing && all_idle(device);
     uint64_t bytes = 0;
     for (struct td_cuda_allocation **at = &device->freeing; *at;) {
@@ -188,7 +192,8 @@ uint64_t td_cuda_memory_freeing(struct td_device *device)
 
 /* ---- pinned memory --------------------------------------------------------------------------- */
 
-/* A block that is unused by now, of at least `bytes` and at most `most`; NULL if there is none. */
+/* Returns a retired block of at least `bytes` and at most `most` bytes that is no longer used, or
+ * NULL if there is none. */
 static struct td_cuda_allocation *reuse(struct td_device *device, size_t bytes, size_t most)
 {
     for (struct td_cuda_allocation **at = &device->retired; *at; at = &(*at)->next) {
@@ -215,19 +220,20 @@ static cudaError_t free_retired(struct td_device *device)
     return error;
 }
 
-/* Retired blocks of so many bytes are no reason to refuse. */
+/* An allocation is never refused while retired blocks total at most MAY_RETIRE bytes. */
 #define MAY_RETIRE ((uint64_t)64 << 20)
 
-/* May the host pin so many bytes beside those that wait to be freed? What is retired and in use is
- * at most twice what the caller has had at a time: while two batches overlap for ever no stream is
- * idle, and those of varying sizes would pin more and more. */
+/* True if the host may pin `bytes` more, counting blocks that are waiting to be freed. Memory that
+ * is retired or in use is limited to twice the maximum that the caller has had at a time. Without
+ * this limit, two batches that always overlap would never leave all streams idle, and batches of
+ * varying sizes would pin more and more memory. */
 static bool may_pin(const struct td_device *device, size_t bytes)
 {
     uint64_t after, all;
     if (device->pinned_retired <= MAY_RETIRE ||
         __builtin_add_overflow(device->pinned, bytes, &after) ||
         __builtin_add_overflow(after, device->pinned_retired, &all))
-        return true; /* it fails in CUDA */
+        return true; /* if the sum overflows, CUDA refuses the allocation */
     const uint64_t most = after > device->pinned_most ? after : device->pinned_most;
     return all / 2 <= most;
 }
@@ -243,7 +249,7 @@ static cudaError_t retire(struct td_device *device, struct td_cuda_allocation *a
     return error == cudaSuccess ? free_retired(device) : error;
 }
 
-/* ---- of the vtable --------------------------------------------------------------------------- */
+/* ---- functions of the vtable ---------------------------------------------------------------- */
 
 static td_status new_record(struct td_device *device, size_t bytes, bool on_host,
                             struct td_cuda_allocation **out, struct td_error *err)
@@ -254,8 +260,8 @@ static td_status new_record(struct td_device *device, size_t bytes, bool on_host
     *out = calloc(1, sizeof(**out));
     if (!*out)
         return td_error_set(err, TD_MEMORY_EXHAUSTED,
-                            "the host has no memory for the record of an allocation");
-    (*out)->bytes = bytes > 0 ? bytes : 1; /* an empty allocation has an address of its own too */
+                            "not enough host memory for the record of an allocation");
+    (*out)->bytes = bytes > 0 ? bytes : 1; /* an empty allocation also has its own address */
     (*out)->on_host = on_host;
     return TD_OK;
 }
@@ -297,7 +303,7 @@ td_status td_cuda_alloc(struct td_device *device, size_t bytes, void **out, stru
     return status;
 }
 
-/* Fresh pinned memory, or, beyond what may be pinned, a retired block of any size. */
+/* Returns new pinned memory, or a retired block of any size if no more memory may be pinned. */
 static td_status pin(struct td_device *device, size_t bytes, struct td_cuda_allocation **out,
                      struct td_error *err)
 {
@@ -310,8 +316,8 @@ static td_status pin(struct td_device *device, size_t bytes, struct td_cuda_allo
         return (*out = reuse(device, bytes, SIZE_MAX))
                    ? TD_OK
                    : td_error_set(err, TD_MEMORY_EXHAUSTED,
-                                  "%llu bytes of pinned memory are being freed; %zu more are "
-                                  "needed, and the work of %s has not ended",
+                                  "%llu bytes of pinned memory are being freed, so %zu more bytes "
+                                  "cannot be pinned until the work of %s ends",
                                   (unsigned long long)device->pinned_retired, bytes,
                                   device->info.name);
     status = new_record(device, bytes, true, out, err);
@@ -356,7 +362,7 @@ static void release(struct td_device *device, struct td_cuda_allocation *allocat
         error = give_back(device, allocation);
     }
     td_status status = td_cuda_check(device, error, "free memory", &unused);
-    (void)status; /* if the device is lost now, its next call returns that */
+    (void)status; /* if the device is now lost, its next call returns the error */
 }
 
 void td_cuda_free(struct td_device *device, void *address)

@@ -9,8 +9,8 @@
 
 /* ---- Opening and closing ----------------------------------------------------------------- */
 
-/* The most that cuBLAS recommends for any device. Without it cuBLAS would allocate by itself,
- * during some call. */
+/* The largest workspace that cuBLAS recommends for any device. Without a workspace, cuBLAS would
+ * allocate one by itself during a call. */
 #define CUBLAS_WORKSPACE ((size_t)32 << 20)
 
 #define STAGING_BYTES ((size_t)64 << 10)
@@ -39,19 +39,20 @@ static td_status open_cublas(struct td_device_stream *stream, struct td_error *e
             (cublasMath_t)(CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION));
     if (result == CUBLAS_STATUS_SUCCESS)
         return TD_OK;
-    /* Out of memory, cuBLAS may also report NOT_INITIALIZED; the context remains usable then. */
+    /* cuBLAS can also report NOT_INITIALIZED if it is out of memory. The context remains usable in
+     * that case. */
     bool done;
     status = td_cuda_poll(stream, &done, err);
     if (status == TD_OK &&
         (result == CUBLAS_STATUS_ALLOC_FAILED || result == CUBLAS_STATUS_NOT_INITIALIZED))
         return td_error_set(err, TD_MEMORY_EXHAUSTED,
-                            "cuBLAS does not start on %s (status %d): most likely it is out of "
-                            "memory",
+                            "cuBLAS failed to start on %s (status %d), most likely because the "
+                            "device is out of memory",
                             device->info.name, (int)result);
-    return status != TD_OK ? status : td_cuda_mark_lost(device, "cuBLAS does not start on it", err);
+    return status != TD_OK ? status : td_cuda_mark_lost(device, "cuBLAS failed to start", err);
 }
 
-/* The device is not lost, and the stream idle. */
+/* Frees the resources of an idle stream. The device must not be lost. */
 static void free_resources(struct td_device_stream *stream)
 {
     if (stream->cublas)
@@ -67,7 +68,8 @@ static void free_resources(struct td_device_stream *stream)
         (void)cudaStreamDestroy(stream->stream);
 }
 
-/* Waits for the stream's work. For a lost device it frees only the struct. */
+/* Waits for the stream's work and frees the stream. If the device is lost, frees only the
+ * struct. */
 static void destroy_stream(struct td_device_stream *stream)
 {
     struct td_device *device = stream->device;
@@ -130,7 +132,7 @@ static td_status allocate_resources(struct td_device_stream *stream, struct td_e
     status = open_cublas(stream, err);
     if (status != TD_OK)
         return status;
-    /* A fresh stream is idle. This waits for its own allocations and the memset alone. */
+    /* A new stream is idle, so this waits only for its own allocations and the memset. */
     return td_cuda_check(device, cudaStreamSynchronize(stream->stream), "open a stream", err);
 }
 
@@ -142,7 +144,7 @@ td_status td_cuda_stream_open(struct td_device *device, struct td_device_stream 
         return status;
     struct td_device_stream *stream = calloc(1, sizeof(*stream));
     if (!stream)
-        return td_error_set(err, TD_MEMORY_EXHAUSTED, "the host has no memory for a stream");
+        return td_error_set(err, TD_MEMORY_EXHAUSTED, "not enough host memory to open a stream");
     stream->device = device;
     stream->next = device->streams;
     device->streams = stream;
@@ -172,7 +174,8 @@ td_status td_cuda_poll(struct td_device_stream *stream, bool *done, struct td_er
         return status;
     cudaError_t error = cudaStreamQuery(stream->stream);
     if (error == cudaErrorNotReady) {
-        (void)cudaGetLastError(); /* clears it: otherwise the next launch would report it */
+        /* Clear the error, which the next launch would report otherwise. */
+        (void)cudaGetLastError();
         if (stream->awaited_ns == 0)
             stream->awaited_ns = now_ns();
         return TD_OK;
@@ -186,10 +189,12 @@ td_status td_cuda_poll(struct td_device_stream *stream, bool *done, struct td_er
     return status;
 }
 
-/* Most batches of lookups take less; to wake up from a sleep would add some 10 us to them. */
+/* Waiting spins for this long. Most batches of lookups take less time, and waking up from a sleep
+ * would add about 10 us to them. */
 #define SPIN_NS 100000
 
-/* The default timer slack delays a wake-up by up to 50 us; most launches are shorter. */
+/* Sleeps with the minimum timer slack. The default timer slack delays a wake-up by up to 50 us,
+ * which is longer than most launches take. */
 static void sleep_ns(int64_t ns)
 {
     const int slack_ns = prctl(PR_GET_TIMERSLACK);
@@ -199,9 +204,10 @@ static void sleep_ns(int64_t ns)
         (void)prctl(PR_SET_TIMERSLACK, (unsigned long)slack_ns);
 }
 
-/* The runtime has no wait with a timeout: this polls, and sleeps an eighth of the time waited so
- * far. That counts from the first poll after work was submitted, not from this call: the batcher
- * waits in slices of 100 us, and would otherwise spin for as long as the work takes. */
+/* Polls, and sleeps for an eighth of the time waited so far, because the runtime has no wait with a
+ * timeout. The waiting time counts from the first poll after work was submitted, not from this
+ * call: the batcher waits in slices of 100 us, and would otherwise spin for as long as the work
+ * takes. */
 td_status td_cuda_wait(struct td_device_stream *stream, int64_t timeout_ns, bool *done,
                        struct td_error *err)
 {

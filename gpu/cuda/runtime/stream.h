@@ -1,6 +1,5 @@
-/* stream.h - streams of a CUDA device: opened with all memory that a launch needs, polled, awaited.
- *
- * stream_open, stream_close, poll and wait of gpu/device.h. */
+/* stream.h - streams of a CUDA device: stream_open, stream_close, poll and wait of gpu/device.h. A
+ * stream is opened with all the memory that a launch needs. */
 #ifndef TD_GPU_CUDA_RUNTIME_STREAM_H
 #define TD_GPU_CUDA_RUNTIME_STREAM_H
 
@@ -12,18 +11,21 @@ struct td_device_stream {
     struct td_device *device;
     struct td_device_stream *next;
     cudaStream_t stream;
-    cudaEvent_t reached;   /* where the stream was when memory was freed last (memory.c) */
-    cublasHandle_t cublas; /* NULL without cuBLAS */
+    /* Event that marks the position of the stream when memory was last freed (memory.c). */
+    cudaEvent_t reached;
+    cublasHandle_t cublas; /* NULL if there is no cuBLAS */
     void *cublas_workspace;
-    /* Device memory for the reports of gathers: TD_CUDA_STREAM_COUNTERS counters, then
+    /* Device memory for the reports of gathers: TD_CUDA_STREAM_COUNTERS counters, followed by
      * blocks_done. */
     struct td_cuda_counter *counters;
     unsigned int *blocks_done;
-    /* Pinned staging memory of td_cuda_upload, used from its start; empty again once the stream is
-     * idle. */
+    /* Pinned staging memory of td_cuda_upload, which is used from its start. It is empty again when
+     * the stream is idle. */
     char *staging;
     size_t staging_bytes, staging_used;
-    int64_t awaited_ns; /* first poll since work was submitted that found it incomplete; 0: none */
+    /* Time of the first poll that found the submitted work incomplete, or 0 if there was none since
+     * the last submission. */
+    int64_t awaited_ns;
 };
 
 TD_MUST_CHECK td_status td_cuda_stream_open(struct td_device *device, struct td_device_stream **out,

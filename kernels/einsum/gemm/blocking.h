@@ -1,10 +1,10 @@
 /* blocking.h - the block sizes of a product, and the workspace that they require.
  *
- * Block sizes depend on the sizes of the product only, so that every sum is split at the same
- * places at any number of threads.
+ * Block sizes depend only on the sizes of the product, so every sum is split at the same places for
+ * any number of threads.
  *
- *     shared       packed B: k_packed x nc elements for each of batch_block products; with k_range,
- *                  an m x n matrix of sums for each range of each of batch_block products
+ *     shared       packed B: k_packed x nc elements for each of batch_block products. With k_range,
+ *                  an m x n matrix of sums for each range of each of batch_block products.
  *     per thread   struct td_gemm_scratch | packed A | sums, if C is not native | B of the thread
  *
  * Threads  Reentrant. */
@@ -16,59 +16,66 @@
 
 #include <stdint.h>
 
-/* The most rows of a block of A, and its length along k in reals: packed A stays in the L2 cache.
- * At 1024^3 on Zen 4, a KC of 256, 384, 512 gave 104, 105, 107 GFLOP/s in float32; at 2048^3, an MC
- * of 112 and 168 gave 199 and 210 on two threads, in float64 96 and 104. MC is a multiple of the
- * rows of all tiles. */
+/* Maximum rows of a block of A, and maximum length of a block along k in reals. Packed A stays in
+ * the L2 cache. MC is a multiple of the rows of all tiles.
+ *
+ * On Zen 4 in float32, 1024^3 reached 104, 105 and 107 GFLOP/s with a KC of 256, 384 and 512. With
+ * an MC of 112 and 168, 2048^3 on two threads reached 199 and 210 GFLOP/s, or 96 and 104 GFLOP/s in
+ * float64. */
 #define TD_GEMM_MC               168
 #define TD_GEMM_KC               512
-/* The most columns whose sums are kept in scratch memory, when C is not native. */
+/* Maximum columns whose sums are kept in scratch memory if C is not native. */
 #define TD_GEMM_SUMS_COLUMNS     256
-/* A panel before it is widened or expanded: at most TD_GEMM_KC reals long, of complex128, whose KC
- * is half as many elements. */
+/* Bytes of a panel before it is widened or expanded. The largest panel is at most TD_GEMM_KC reals
+ * long, in complex128, where KC is half as many elements. */
 #define TD_GEMM_RAW_BYTES        ((int64_t)TD_GEMM_MAX_MR * TD_GEMM_KC * 8)
-/* A product of less time than TD_GEMM_SINGLE_THREAD_NS is not worth waking a thread. No range is
- * much shorter than TD_GEMM_RANGE_NS or longer than TD_GEMM_MAX_RANGE_NS. Where k is split, the
- * time is estimated for long vectors; SSE2 takes ten times as long, which these short ranges allow
- * for. */
+/* A product that takes less than TD_GEMM_SINGLE_THREAD_NS is not worth waking a thread for. No
+ * range is much shorter than TD_GEMM_RANGE_NS or longer than TD_GEMM_MAX_RANGE_NS. Where k is
+ * split, the estimate assumes long vectors. SSE2 takes ten times as long, so ranges of k are kept
+ * short. */
 #define TD_GEMM_SINGLE_THREAD_NS 100e3
 #define TD_GEMM_RANGE_NS         50e3
 #define TD_GEMM_MAX_RANGE_NS     8e6
 
-/* The beginning of a thread's scratch; the functions at the end of this file return what follows.
- * */
+/* The first part of a thread's scratch memory. The functions at the end of this file return the
+ * parts that follow. */
 struct td_gemm_scratch {
-    int64_t m_a[TD_GEMM_MC], m_c[TD_GEMM_MC];             /* offsets of rows */
-    int64_t n[TD_GEMM_MAX_NR], n_c[TD_GEMM_SUMS_COLUMNS]; /* offsets of columns of B and C */
-    int64_t k[TD_GEMM_KC], k_run[TD_GEMM_KC];             /* struct td_gemm_panel */
+    int64_t m_a[TD_GEMM_MC], m_c[TD_GEMM_MC];             /* row offsets */
+    int64_t n[TD_GEMM_MAX_NR], n_c[TD_GEMM_SUMS_COLUMNS]; /* column offsets in B and C */
+    int64_t k[TD_GEMM_KC], k_run[TD_GEMM_KC];             /* k_offset and k_run of td_gemm_panel */
     _Alignas(64) char tile[TD_GEMM_MAX_MR * TD_GEMM_TILE_ROW_BYTES];
     _Alignas(64) char raw[TD_GEMM_RAW_BYTES + TD_GEMM_PANEL_SLACK];
 };
 
 struct td_gemm_blocking {
-    int64_t kc;             /* length of a block of k; sums are split at its multiples only */
-    int64_t k_range;        /* split-K: length of a range that is summed separately; 0: no split */
-    int64_t nc;             /* columns of packed B */
-    int64_t k_packed;       /* rows of packed B, in elements: a multiple of kc, or all */
-    int64_t batch_block;    /* products that are computed together; 0: nothing is shared */
-    int64_t thread_b_bytes; /* packed B, or a block of it, in the scratch of a thread; 0: none */
+    /* Length of a block of k. Sums are split only at multiples of kc. */
+    int64_t kc;
+    /* For split-K, the length of a range that is summed separately. 0 if k is not split. */
+    int64_t k_range;
+    int64_t nc; /* columns of packed B */
+    /* Rows of packed B, in elements: a multiple of kc, or all rows. */
+    int64_t k_packed;
+    /* Number of products that are computed together. 0 if nothing is shared. */
+    int64_t batch_block;
+    /* Bytes of packed B, or of a block of it, in the scratch of a thread. 0 if threads pack no
+     * B. */
+    int64_t thread_b_bytes;
 };
 
 void td_gemm_blocking_make(struct td_gemm_blocking *blocking, const struct td_gemm_product *p);
 
-/* The workspace of a product with this blocking. */
+/* Returns the workspace of a product with this blocking. */
 struct td_workspace_size td_gemm_blocking_workspace(const struct td_gemm_blocking *blocking,
                                                     const struct td_gemm_product *p);
 
-/* With k_range: the number of ranges of k, and the bytes of the sums of one. */
+/* If k_range is set, return the number of ranges of k and the bytes of the sums of one range. */
 int64_t td_gemm_k_ranges(const struct td_gemm_blocking *blocking, const struct td_gemm_product *p);
 int64_t td_gemm_partial_bytes(const struct td_gemm_product *p);
 
-/* The grain of a parallel loop over `count` items that take each_ns. */
+/* Returns the grain of a parallel loop over `count` items that take each_ns. */
 int64_t td_gemm_grain(int64_t count, double each_ns);
 
-/* ---- The parts of a thread's scratch ----------------------------------------------------------
- * */
+/* ---- The parts of a thread's scratch ---------------------------------------------------- */
 
 static inline int64_t td_gemm_packed_a_bytes(const struct td_gemm_product *p)
 {

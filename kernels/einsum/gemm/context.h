@@ -1,4 +1,5 @@
-/* context.h - a product being computed: the operands and what td_gemm_run has chosen for them.
+/* context.h - a product being computed: the operands, and the kernels and packing that td_gemm_run
+ * chose for them.
  *
  * Ownership  Borrows everything it points to.
  * Threads    Read-only while ranges run. */
@@ -24,10 +25,13 @@ struct td_gemm_context {
     const char *a, *b;
     char *c;
     struct td_workspace *workspace;
-    int64_t mr, nr;              /* the most rows and columns (elements) of a tile */
-    int64_t mc;                  /* the most rows of a block of A: a multiple of mr */
-    bool a_in_place, b_in_place; /* tiles read the operand directly, without packing */
-    bool c_in_place;             /* tiles are stored directly to C */
+    /* Maximum rows and columns of a tile, in elements. */
+    int64_t mr, nr;
+    /* Maximum rows of a block of A, a multiple of mr. */
+    int64_t mc;
+    /* The tiles read the operand directly, without packing. */
+    bool a_in_place, b_in_place;
+    bool c_in_place; /* tiles are stored directly to C */
 };
 
 /* The operands of one product of the batch. */

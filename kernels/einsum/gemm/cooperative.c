@@ -3,16 +3,17 @@
 #include "kernels/einsum/gemm/strategies.h"
 #include "kernels/integers.h"
 
-/* With fewer columns than this, reading a row of A costs about as much as multiplying it. */
+/* With fewer than FEW_COLUMNS columns, reading a row of A costs about as much as multiplying it. */
 #define FEW_COLUMNS 256
-/* Panels of B in one item of the packing loop. */
+/* Number of panels of B that one item of the packing loop packs. */
 #define PACK_PANELS 4
 
-/* One pass: columns [n0, n0 + n) of `products` products of the batch, over k in [k0, k0 + k). */
+/* A pass over columns [n0, n0 + n) of `products` products of the batch, for k in [k0, k0 + k). */
 struct pass {
     const struct td_gemm_context *g;
     int64_t first_product, products, n0, n, k0, k;
-    int64_t block_m, block_n; /* rows and columns of a block of C, computed by one thread */
+    /* Rows and columns of a block of C, which one thread computes. */
+    int64_t block_m, block_n;
 };
 
 static struct td_gemm_packed_b packed_b(const struct pass *pass, int64_t i)
@@ -77,20 +78,22 @@ static void multiply_range(void *context, int64_t begin, int64_t end)
     td_workspace_release(g->workspace, thread);
 }
 
-/* Chooses the size of a block of C. B is packed once for all threads but A once for each block, so
- * blocks have as many columns as the number of blocks and the longest time of a range allow. */
+/* Chooses the size of a block of C. B is packed once for all threads, but A is packed once for each
+ * block. Blocks therefore have as many columns as the number of blocks and the maximum time of a
+ * range allow. */
 static void choose_blocks(struct pass *pass, int width)
 {
     const struct td_gemm_context *g = pass->g;
     const struct td_gemm_product *p = g->p;
     const int64_t m = p->m.size;
     int64_t row_blocks = td_ceil_div(m, g->mc);
-    /* Tiles of fewer rows are slower, but every block of columns packs A again, which does not pay
-     * off for a few columns. */
+    /* Tiles with fewer rows are slower. But every block of columns packs A again, which does not
+     * pay off for a few columns. */
     const int64_t min_rows = (pass->n < FEW_COLUMNS ? 2LL : 4LL) * g->mr;
     if (pass->products * row_blocks < 8LL * width && m / td_round_up(row_blocks, width) >= min_rows)
         row_blocks = td_round_up(row_blocks, width);
-    /* The rates are those of long vectors: SSE2 takes about ten times as long. */
+    /* The estimates assume long vectors, so the limit is lower for short vectors. SSE2 takes about
+     * ten times as long. */
     const double max_ns = TD_GEMM_MAX_RANGE_NS * (double)(g->microkernels->lanes * p->real_size) /
                           (TD_GEMM_TILE_ROW_BYTES / 2.0);
     /* If k is so long that one panel exceeds max_ns, blocks have fewer rows. */

@@ -8,7 +8,7 @@
 #include "kernels/einsum/gemm/strategies.h"
 #include "kernels/integers.h"
 
-/* With fewer than 4 rows or columns a tile is mostly empty; with k = 1 there is no sum. */
+/* With fewer than 4 rows or columns, a tile is mostly empty. With k = 1, there is no sum. */
 #define MIN_MN 4
 #define MIN_K  2
 
@@ -47,7 +47,8 @@ static void choose_kernels(struct td_gemm_context *g, td_isa isa)
     const struct td_gemm_product *p = g->p;
     g->kernels = kernels_for(isa);
 #ifdef __x86_64__
-    /* Few columns: vectors of half the length, with the same sums, have twice the throughput. */
+    /* For few columns, vectors of half the length have twice the throughput and give the same
+     * sums. */
     if (p->real == TD_GEMM_BF16)
         g->kernels = &td_gemm_avx512_bf16;
     else if (isa >= TD_ISA_AVX512 &&
@@ -61,18 +62,20 @@ static void choose_kernels(struct td_gemm_context *g, td_isa isa)
     g->narrow = p->native[TD_C] ? NULL : td_narrow(p->dtype[TD_C], isa);
 }
 
-/* A and B are used in place when that costs less than packing: if they stay in the L2 cache and
- * their rows do not all map to the same few sets of the L1 cache, as they do at strides that are
- * multiples of 4096 bytes (float32 on Zen 4, GFLOP/s packed and in place: 192^3, 98 and 106; 384^3,
- * 96 and 105; 512^3, 99 and 91); and if they are used so few times that packing would cost as much
- * as the product. */
+/* A and B are read in place when that costs less than packing. An operand must stay in the L2
+ * cache, or be used so few times that packing would cost as much as the product. In both cases, its
+ * rows must not all map to the same few sets of the L1 cache, as they do if the stride is a
+ * multiple of 4096 bytes.
+ *
+ * In float32 on Zen 4, packed and in place: 192^3 reached 98 and 106 GFLOP/s, 384^3 96 and 105, and
+ * 512^3 99 and 91. */
 #define IN_PLACE_BYTES ((int64_t)1300 << 10)
 #define L1_SET_STRIDE  4096
 #define L1_WAYS        8
 #define FEW_USES       32
 
-/* `mn` is the operand's other dimension than k; each element is used `uses` times, and `rows` rows
- * are read in turn. */
+/* True if the operand is to be read in place. `mn` is the dimension of the operand other than k.
+ * Each element is used `uses` times, and `rows` rows are read in turn. */
 static bool use_in_place(const struct td_gemm_dimension *mn, const struct td_gemm_dimension *k,
                          int operand, const struct td_gemm_product *p, int64_t uses, int64_t rows)
 {
@@ -91,8 +94,8 @@ static bool use_a_in_place(const struct td_gemm_product *p, int64_t max_rows)
            use_in_place(&p->m, &p->k, TD_A, p, p->n.size, rows);
 }
 
-/* Where few columns use A, tiles of fewer rows cost less than packing A: 1024 x 16 x 1024 in
- * float32 takes 297 us with them, and 455 us packed. */
+/* Chooses the rows of a tile. If few columns use A, tiles with fewer rows cost less than packing A:
+ * in float32, 1024 x 16 x 1024 takes 297 us with fewer rows and 455 us with packing. */
 static void choose_mr(struct td_gemm_context *g)
 {
     const struct td_gemm_product *p = g->p;
@@ -109,7 +112,7 @@ static void choose_packing(struct td_gemm_context *g)
     const struct td_gemm_product *p = g->p;
     choose_mr(g);
     g->mc = TD_GEMM_MC / g->mr * g->mr;
-    /* Rows of B that only a few tiles use need not stay in a cache. */
+    /* Rows of B that only a few tiles use do not need to stay in a cache. */
     g->b_in_place =
         use_in_place(&p->n, &p->k, TD_B, p, p->m.size, p->m.size <= FEW_USES ? 1 : p->k.size) &&
         p->components == 1 && p->n.step[TD_B] == 1 &&

@@ -11,7 +11,7 @@
 #define TD_MASK_LOAD(bits, p, m)        TD_JOIN(_mm512_maskz_loadu_epi, bits)(m, p)
 #define TD_MASK_STORE(bits, p, m, n, v) TD_JOIN(_mm512_mask_storeu_epi, bits)(p, m, (__m512i)(v))
 
-typedef __mmask16 mask_32; /* a bit for each lane */
+typedef __mmask16 mask_32; /* one bit for each lane */
 typedef __mmask8 mask_64;
 
 #include "kernels/einsum/gemm/kernels.inc"

@@ -1,5 +1,5 @@
-/* Products of bfloat16 by AVX512_BF16 instructions, which multiply pairs along k: twice as many
- * products per instruction as of float32. Panels hold pairs as 32-bit words. */
+/* Products of bfloat16 with AVX512_BF16 instructions. An instruction multiplies pairs along k, so
+ * it computes twice as many products as in float32. Panels hold the pairs as 32-bit words. */
 #include "kernels/einsum/gemm/kernels.h"
 
 #include <immintrin.h>
@@ -39,7 +39,7 @@ static uint32_t pair(uint16_t first, uint16_t second)
     return first | (uint32_t)second << 16;
 }
 
-/* Columns [i, i + n), which are contiguous in memory: two rows become one. */
+/* Packs columns [i, i + n), which are contiguous in memory. Two rows become one row of pairs. */
 static void pack_run(const struct td_gemm_panel *panel, int64_t i, int64_t n)
 {
     typedef uint16_t halves __attribute__((vector_size(64)));
@@ -65,7 +65,7 @@ static void pack_run(const struct td_gemm_panel *panel, int64_t i, int64_t n)
     }
 }
 
-/* Rows [k, k + 2), or the last row, element by element. */
+/* Packs rows [k, k + 2), or the last row, element by element. */
 static void pack_gather(const struct td_gemm_panel *panel, int64_t k)
 {
     const uint16_t *from = (const uint16_t *)panel->from;
@@ -81,8 +81,8 @@ static void pack_gather(const struct td_gemm_panel *panel, int64_t k)
         to[i] = pair(from[panel->offset[i] + first], from[panel->offset[i] + second]);
 }
 
-/* Rows [k, k + 2 LANES) of all columns, which are contiguous along k: the last columns first, as in
- * pack.inc. */
+/* Packs rows [k, k + 2 LANES) of all columns, which are contiguous along k. The last columns are
+ * packed first, as in pack.inc. */
 static void pack_block(const struct td_gemm_panel *panel, int64_t k)
 {
     const uint16_t *from = (const uint16_t *)panel->from + panel->k_offset[k];

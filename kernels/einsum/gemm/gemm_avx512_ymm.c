@@ -1,4 +1,4 @@
-/* AVX-512 (VL) on 256-bit registers, for products of few columns. */
+/* AVX-512 (VL) on 256-bit registers, for products with few columns. */
 #include <immintrin.h>
 
 #define TD_KERNELS_NAME td_gemm_avx512_ymm

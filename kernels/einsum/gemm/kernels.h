@@ -1,9 +1,9 @@
 /* kernels.h - the inner loops of gemm, built once per instruction set: the microkernels, which
  * compute a tile of C, and the packing of a panel.
  *
- * A tile is `rows` rows times one or two vectors of columns, held in registers over all of k. Rows
- * of A are read one element at a time, so A may have any strides; a row of B is contiguous. So
- * packed panels and operands in memory with such strides are read in the same way.
+ * A tile has `rows` rows and one or two vectors of columns, which stay in registers over all of k.
+ * A microkernel reads rows of A one element at a time, so A can have any strides. A row of B must
+ * be contiguous. Packed panels and suitable operands in memory are read in the same way.
  *
  * Threads  Reentrant. */
 #ifndef TD_KERNELS_EINSUM_GEMM_KERNELS_H
@@ -15,35 +15,38 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Maxima over the instruction sets. */
+/* Maximum values over all instruction sets. */
 #define TD_GEMM_MAX_MR         14
 #define TD_GEMM_MAX_NR         32
-#define TD_GEMM_TILE_ROW_BYTES 128 /* a row of a tile: two vectors */
+#define TD_GEMM_TILE_ROW_BYTES 128 /* bytes of a row of a tile: two vectors */
 #define TD_GEMM_TILE_VECTORS   2
-#define TD_GEMM_PANEL_SLACK    64 /* bytes after a packed panel that packing may overwrite */
+#define TD_GEMM_PANEL_SLACK    64 /* bytes after a packed panel that packing can overwrite */
 
-/* A panel of B is prefetched in slices, one by each tile that uses the panel before it. */
+/* A panel of B is prefetched in slices. Each tile that uses the previous panel prefetches one
+ * slice. */
 #define TD_GEMM_PREFETCH_SLICES 8
 
-/* C[i, j] = (accumulate ? C[i, j] : 0) + sum over k of A[i, k] * B[k, j]; strides in elements. With
- * TD_GEMM_BF16 an element of A and B is a pair along k, and k counts pairs. */
+/* C[i, j] = (accumulate ? C[i, j] : 0) + sum over k of A[i, k] * B[k, j]. Strides are in elements.
+ * With TD_GEMM_BF16, an element of A or B is a pair along k, and k counts pairs. */
 struct td_gemm_tile {
     const void *a;
     int64_t a_row, a_k;
     const void *b;
     int64_t b_k;
-    /* This tile's slice of the next panel of B, prefetched into the L2 cache: two vectors /
-     * TD_GEMM_PREFETCH_SLICES for each k. A hint: any address is valid. */
+    /* This tile's slice of the next panel of B, to be prefetched into the L2 cache. For each k, a
+     * tile prefetches two vectors / TD_GEMM_PREFETCH_SLICES. The prefetch is a hint, so any address
+     * is valid. */
     const char *next_b;
     int64_t k;
     void *c;
     int64_t c_row;
-    int columns; /* the last vector may be partial, but not empty */
+    /* Number of columns. The last vector can be partial but not empty. */
+    int columns;
     bool accumulate;
 };
 typedef void td_gemm_microkernel_fn(const struct td_gemm_tile *tile);
 
-/* The real type that the microkernels compute in. */
+/* The real type in which the microkernels compute. */
 typedef enum td_gemm_real {
     TD_GEMM_F32,
     TD_GEMM_F64,
@@ -53,42 +56,46 @@ typedef enum td_gemm_real {
     TD_GEMM_REAL_COUNT
 } td_gemm_real;
 
-/* Expands a panel of complex numbers, k rows of n, to a panel of reals, 2 k rows: of A, the n real
- * parts and then the n imaginary parts; of B, (re, im) and then (-im, re). The product of the two
- * has interleaved real and imaginary parts (1m method). */
+/* Expands a panel of complex numbers, k rows of n, to a panel of reals with 2 k rows. A row of A
+ * becomes the n real parts and then the n imaginary parts. A row of B becomes rows of (re, im) and
+ * of (-im, re). The product of both panels has interleaved real and imaginary parts (1m method). */
 typedef void td_gemm_expand_fn(void *to, const void *from, int64_t k, int64_t n);
 
 struct td_gemm_microkernels {
     int mr;
     int lanes;
-    /* By rows - 1, vectors - 1. */
+    /* Indexed by [rows - 1][vectors - 1]. */
     td_gemm_microkernel_fn *by_size[TD_GEMM_MAX_MR][TD_GEMM_TILE_VECTORS];
     td_gemm_expand_fn *expand_a, *expand_b;
 };
 
-/* to[k * width + i] = from[k_offset[k] + offset[i]] for i < n, 0 for n <= i < padded; offsets in
- * elements. The elements from padded (or n) to width, and TD_GEMM_PANEL_SLACK bytes after the last
- * row, may be overwritten. For TD_GEMM_BF16 rows 2 k and 2 k + 1 become one row of pairs; if k is
- * odd, the last one is paired with 0. */
+/* Packs a panel: to[k * width + i] = from[k_offset[k] + offset[i]] for i < n, and 0 for n <= i <
+ * padded. Offsets are in elements. Packing can overwrite the elements of a row from max(n, padded)
+ * to width, and TD_GEMM_PANEL_SLACK bytes after the last row. For TD_GEMM_BF16, rows 2 k and 2 k +
+ * 1 become one row of pairs. If k is odd, the last row is paired with zeros. */
 struct td_gemm_panel {
     void *to;
-    int64_t width, n, padded; /* padded > n requires that width is a multiple of the lanes */
+    /* If padded > n, width must be a multiple of the lanes. */
+    int64_t width, n, padded;
     int64_t k;
     const void *from;
     const int64_t *offset;
     const int64_t *k_offset;
-    const int64_t *k_run; /* length of the run of consecutive k_offset that begins here */
+    /* k_run[k] is the length of the run of consecutive values of k_offset that starts at k. */
+    const int64_t *k_run;
 };
 typedef void td_gemm_pack_fn(const struct td_gemm_panel *panel);
 
-/* Packing depends on the element size only: 1, 2, 4, 8, 16. td_gemm_avx512_bf16 has only
- * microkernels of TD_GEMM_BF16 and their packing, of size 2. */
+/* Packing depends only on the element size: 1, 2, 4, 8 or 16 bytes. td_gemm_avx512_bf16 has only
+ * the microkernels of TD_GEMM_BF16 and their packing function, for size 2. */
 enum { TD_GEMM_WIDTHS = 5 };
 
 struct td_gemm_kernels {
-    bool masks; /* masked loads: B may end with its last column. Else its columns must be padded */
+    /* The kernels have masked loads, so B can end with its last column. Without masked loads, the
+     * columns of B must be padded. */
+    bool masks;
     const struct td_gemm_microkernels *microkernels[TD_GEMM_REAL_COUNT];
-    td_gemm_pack_fn *pack[TD_GEMM_WIDTHS]; /* by log2 of the size */
+    td_gemm_pack_fn *pack[TD_GEMM_WIDTHS]; /* indexed by log2 of the size */
 };
 
 extern const struct td_gemm_kernels td_gemm_generic;

@@ -1,7 +1,7 @@
 /* macrokernel.h - computes a block of C of one product on one thread: packs blocks of A, runs the
  * microkernels over tiles and stores the sums to C.
  *
- * Threads  Reentrant: each caller has its own scratch, and blocks of C do not overlap. */
+ * Threads  Reentrant. Each caller has its own scratch memory, and blocks of C do not overlap. */
 #ifndef TD_KERNELS_EINSUM_GEMM_MACROKERNEL_H
 #define TD_KERNELS_EINSUM_GEMM_MACROKERNEL_H
 
@@ -11,22 +11,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Rows [m0, m0 + m) and columns [n0, n0 + n) of C, summed over [k0, k0 + k). */
+/* A block of C: rows [m0, m0 + m) and columns [n0, n0 + n), summed over k in [k0, k0 + k). */
 struct td_gemm_block {
     const char *a, *b;
     char *c;
     int64_t m0, m, n0, n, k0, k;
     const struct td_gemm_packed_b *packed;
     bool accumulate; /* add to the contents of C */
-    bool a_packed;   /* A is packed already, by the block to the left */
+    bool a_packed;   /* the block to the left has already packed A */
 };
 
-/* Computes the block, of at most g->mc rows. `accumulate` requires a native C. */
+/* Computes the block, which has at most g->mc rows. `accumulate` requires a native C. */
 void td_gemm_macrokernel(const struct td_gemm_context *g, struct td_gemm_scratch *scratch,
                          const struct td_gemm_block *block);
 
-/* Stores the sums of columns [n0, n0 + n), at most TD_GEMM_SUMS_COLUMNS of them, to the row of C
- * that begins at `c`, rounded or truncated to its dtype. */
+/* Stores the sums of columns [n0, n0 + n), at most TD_GEMM_SUMS_COLUMNS columns, to the row of C
+ * that starts at `c`. The sums are rounded or truncated to the dtype of C. */
 void td_gemm_store_row(const struct td_gemm_context *g, struct td_gemm_scratch *scratch, char *c,
                        char *sums, int64_t n0, int64_t n);
 

@@ -1,6 +1,7 @@
-/* pack.h - packs blocks of A and B: widened, and in the order in which the microkernels read them.
+/* pack.h - packs blocks of A and B in the order in which the microkernels read them, and widens
+ * their elements.
  *
- * Threads  Reentrant: each caller has its own scratch. */
+ * Threads  Reentrant. Each caller has its own scratch memory. */
 #ifndef TD_KERNELS_EINSUM_GEMM_PACK_H
 #define TD_KERNELS_EINSUM_GEMM_PACK_H
 
@@ -8,20 +9,20 @@
 
 #include <stdint.h>
 
-/* Packed B, from column n0 and row k0 on: blocks of kc rows, each a sequence of panels. */
+/* Packed B from column n0 and row k0 onwards: blocks of kc rows, each a sequence of panels. */
 struct td_gemm_packed_b {
     char *data;
     int64_t k0, n0, panels;
 };
 
-/* Bytes of a row of a packed panel of B. */
+/* Returns the bytes of a row of a packed panel of B. */
 static inline int64_t td_gemm_panel_row_bytes(const struct td_gemm_context *g)
 {
     return (int64_t)g->microkernels->lanes * TD_GEMM_TILE_VECTORS * g->p->real_size *
            g->p->components;
 }
 
-/* The panel that begins at column n, in the block of k_n rows that begins at row k. */
+/* Returns the panel that starts at column n, in the block of k_n rows that starts at row k. */
 char *td_gemm_packed_panel(const struct td_gemm_context *g, const struct td_gemm_packed_b *b,
                            int64_t k, int64_t k_n, int64_t n);
 

@@ -55,8 +55,8 @@ void td_gemm_fill_offsets(const struct td_gemm_dimension *dimension, int operand
     }
 }
 
-/* Cost, in vector operations, of vectors along n: partial vectors count as whole ones, and results
- * that are not contiguous in C are stored one by one. */
+/* Returns the cost of vectors along n, in vector operations. Partial vectors count as whole
+ * vectors. Results that are not contiguous in C are stored one by one. */
 static double vector_cost(const struct td_gemm_dimension *n, const struct td_gemm_dimension *m,
                           int64_t k, int64_t lanes)
 {
@@ -105,7 +105,7 @@ bool td_gemm_product_split(struct td_gemm_product *p, const struct td_contractio
 }
 
 /* Products of reals per nanosecond on one thread, by td_gemm_real: approximate rates of AVX2 and
- * AVX-512. They affect how work is split across threads, not the results. */
+ * AVX-512. The rates affect how work is split across threads, but not the results. */
 static const double rates[TD_GEMM_REAL_COUNT] = { 45, 22, 20, 6, 90 };
 
 static void outer_loops_to_batch(struct td_gemm_dimension *batch,
@@ -132,9 +132,8 @@ static void outer_loops_to_batch(struct td_gemm_dimension *batch,
     dimension_add(dimension, &rest);
 }
 
-/* Where m or n has several loops, the outer ones become loops of the batch if the inner ones are
- * long enough, so that tiles are stored directly to C. With a long k the additional packing costs
- * more. */
+/* Turns the outer loops of m and n into loops of the batch if the inner loops are long enough.
+ * Tiles are then stored directly to C. With a long k, the additional packing would cost more. */
 static void split_outer_loops(struct td_gemm_product *p)
 {
     enum { MIN_EXTENT = 48, LONG_K = 256 };

@@ -1,9 +1,9 @@
-/* product.h - a loop nest seen as a batch of matrix products.
+/* product.h - describes a loop nest as a batch of matrix products.
  *
  *     C[z, m, n] = sum over k of A[z, m, k] * B[z, k, n]
  *
  * Each of z (batch), m, n and k stands for the loops with a stride in the same operands. M and N,
- * and with them A and B, are swapped where vectors along m are more efficient.
+ * and with them A and B, are swapped if vectors along m are more efficient.
  *
  * Threads  Reentrant. */
 #ifndef TD_KERNELS_EINSUM_GEMM_PRODUCT_H
@@ -16,51 +16,54 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* One dimension of the product: the loops that it consists of. */
+/* A dimension of the product, which consists of one or more loops. */
 struct td_gemm_dimension {
     int rank;
     int64_t size;
     int64_t extent[TD_MAX_LOOPS];
-    int64_t stride[3][TD_MAX_LOOPS]; /* by TD_A, TD_B, TD_C */
+    int64_t stride[3][TD_MAX_LOOPS]; /* indexed by TD_A, TD_B, TD_C */
     bool affine[3];                  /* all offsets are multiples of `step` */
     int64_t step[3];
 };
 
 struct td_gemm_product {
     struct td_gemm_dimension batch, m, n, k;
-    int operand[3]; /* the nest's operand that is A, and B: they may be swapped */
+    /* The operands of the nest that are A, B and C of the product. A and B can be swapped. */
+    int operand[3];
     td_dtype dtype[3];
     bool native[3];     /* stored in the compute type */
-    int64_t size[3];    /* bytes of an element */
-    td_gemm_real real;  /* the real type that the kernels compute in */
-    int64_t components; /* reals of an element: 2 for complex numbers */
+    int64_t size[3];    /* bytes per element */
+    td_gemm_real real;  /* the real type in which the kernels compute */
+    int64_t components; /* reals per element: 2 for complex numbers */
     int64_t real_size;
-    int64_t kr;        /* elements along k that are packed into one: 2 for TD_GEMM_BF16 */
-    double product_ns; /* estimated time of one product of the batch on one thread */
+    /* Elements along k that are packed into one: 2 for TD_GEMM_BF16, otherwise 1. */
+    int64_t kr;
+    /* Estimated time of one product of the batch on one thread. */
+    double product_ns;
 };
 
-/* Fills the four dimensions: rank, size, extents and strides of each. Returns false when the nest
- * is not a matrix product. */
+/* Fills the rank, size, extents and strides of the four dimensions. Returns false if the nest is
+ * not a matrix product. */
 bool td_gemm_product_split(struct td_gemm_product *p, const struct td_contraction *contraction);
 
-/* The nest must satisfy td_gemm_suits. */
+/* Describes the nest, which must satisfy td_gemm_suits. */
 void td_gemm_product_make(struct td_gemm_product *p, const struct td_contraction *contraction);
 
-/* Multiplies bfloat16 without widening. Called after the blocking is made: blocking and workspace
- * are those of float32. */
+/* Switches the product to multiplying bfloat16 without widening. Must be called after the blocking
+ * is made, because the blocking and the workspace are made for float32. */
 void td_gemm_product_use_bf16(struct td_gemm_product *p);
 
-/* Rows of a packed panel of k rows. */
+/* Returns the number of rows of a packed panel that has k rows before packing. */
 static inline int64_t td_gemm_packed_rows(const struct td_gemm_product *p, int64_t k)
 {
     return td_ceil_div(k, p->kr);
 }
 
-/* offsets[i] = the operand's offset at index begin + i of the dimension, for i < n. */
+/* Sets offsets[i] to the operand's offset at index begin + i of the dimension, for i < n. */
 void td_gemm_fill_offsets(const struct td_gemm_dimension *dimension, int operand, int64_t begin,
                           int64_t n, int64_t *offsets);
 
-/* Iterates over the batch. */
+/* Iterates over the products of the batch. */
 struct td_gemm_batch_iter {
     const struct td_gemm_dimension *batch;
     int64_t index[TD_MAX_LOOPS], offset[3];

@@ -3,13 +3,13 @@
 #include "kernels/einsum/gemm/strategies.h"
 #include "kernels/integers.h"
 
-/* One pass over `products` products of the batch, whose partial sums are in the shared workspace:
- * for each product, one matrix for every range of k. */
+/* A pass over `products` products of the batch. The shared workspace holds their partial sums: one
+ * matrix for every range of k of each product. */
 struct pass {
     const struct td_gemm_context *g;       /* the product */
-    const struct td_gemm_context *partial; /* the same with C in the workspace */
+    const struct td_gemm_context *partial; /* the product with C in the workspace */
     int64_t first_product, products, ranges;
-    int64_t bytes; /* of one matrix of partial sums */
+    int64_t bytes; /* bytes of a matrix of partial sums */
 };
 
 static char *partial_at(const struct pass *pass, int64_t product, int64_t range)
@@ -68,7 +68,7 @@ static void sum_k_ranges(void *context, int64_t begin, int64_t end)
     td_workspace_release(partial->workspace, thread);
 }
 
-/* to[i] += from[i] for n reals. */
+/* Adds n reals: to[i] += from[i]. */
 static void add_reals(void *to, const void *from, int64_t n, td_gemm_real real)
 {
 #define ADD(type)                                                                                  \
@@ -84,7 +84,7 @@ static void add_reals(void *to, const void *from, int64_t n, td_gemm_real real)
     case TD_GEMM_U64:
         ADD(uint64_t)
         break;
-    default: /* the sums of TD_GEMM_BF16 are float32, too */
+    default: /* the sums of TD_GEMM_BF16 are also float32 */
         ADD(float)
     }
 #undef ADD

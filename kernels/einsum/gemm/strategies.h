@@ -1,7 +1,6 @@
-/* strategies.h - three ways of splitting a batch of products across threads; the blocking selects
- * one.
+/* strategies.h - three ways to split a batch of products across threads. The blocking selects one.
  *
- * Ownership, Threads, Errors   As contraction.h. */
+ * Ownership, Threads, Errors   See contraction.h. */
 #ifndef TD_KERNELS_EINSUM_GEMM_STRATEGIES_H
 #define TD_KERNELS_EINSUM_GEMM_STRATEGIES_H
 
@@ -9,17 +8,17 @@
 #include "kernels/exec.h"
 #include "kernels/status.h"
 
-/* batched.c: each product is computed by one thread. If B is not used in place, the blocking has
- * thread_b_bytes. */
+/* batched.c: one thread computes each product. If B is not used in place, blocking->thread_b_bytes
+ * must be set. */
 TD_MUST_CHECK td_status td_gemm_run_batched(struct td_gemm_context *g, struct td_exec *exec,
                                             struct td_error *err);
 
-/* cooperative.c: all threads work on a few products of the batch at a time. They pack B once for
- * all, then compute blocks of C. */
+/* cooperative.c: all threads work on a few products of the batch at a time. The threads pack B
+ * once, then compute blocks of C. */
 TD_MUST_CHECK td_status td_gemm_run_cooperative(const struct td_gemm_context *g,
                                                 struct td_exec *exec, struct td_error *err);
 
-/* split_k.c: small products over a very long k, such as Gram matrices. Threads sum ranges of k
+/* split_k.c: for small products over a very long k, such as Gram matrices. Threads sum ranges of k
  * separately, and the partial sums are added in order. Requires blocking->k_range. */
 TD_MUST_CHECK td_status td_gemm_run_split_k(const struct td_gemm_context *g, struct td_exec *exec,
                                             struct td_error *err);

@@ -1,11 +1,11 @@
-/* nest.h - a loop nest over one or two operands: one step of an einsum.
+/* nest.h - a loop nest over one or two operands, which is one step of an einsum.
  *
  *     C[c] = sum over the summed loops of A[a] * B[b]        (or of A[a], with one operand)
  *
  * Each loop has an extent and, in elements, a stride for each of A, B and C. A stride of 0 means
- * that the operand does not have the loop; a loop whose C stride is 0 is summed. Diagonals,
+ * that the operand does not have the loop. A loop whose C stride is 0 is summed. Diagonals,
  * transpositions and broadcasts are strides, so no operand is rearranged before the nest runs. With
- * two operands every summed loop has a stride in both; every loop has a stride in A or B. */
+ * two operands, every summed loop has a stride in both. Every loop has a stride in A or B. */
 #ifndef TD_KERNELS_EINSUM_NEST_NEST_H
 #define TD_KERNELS_EINSUM_NEST_NEST_H
 
@@ -14,14 +14,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* The most loops of extent 2 or more whose extents have a product below 2^63. */
+/* Maximum number of loops of extent 2 or more whose extents have a product below 2^63. */
 #define TD_MAX_LOOPS 62
 
 enum { TD_A, TD_B, TD_C };
 
 struct td_loop {
     int64_t extent;
-    int64_t stride[3]; /* by TD_A, TD_B, TD_C */
+    int64_t stride[3]; /* indexed by TD_A, TD_B, TD_C */
 };
 
 typedef enum td_contraction_kind {
@@ -31,7 +31,9 @@ typedef enum td_contraction_kind {
 } td_contraction_kind;
 
 struct td_contraction {
-    td_dtype dtype[3]; /* of A, B (A's where there is no B) and C; all have one compute type */
+    /* dtypes of A, B and C, which all have the same compute type. If there is no B, dtype[TD_B] is
+     * the dtype of A. */
+    td_dtype dtype[3];
     bool has_b;
     td_contraction_kind kind; /* set by td_contraction_simplify */
     int rank;
@@ -39,14 +41,15 @@ struct td_contraction {
 };
 
 /* Bytes of workspace that a contraction uses: `shared` once, and `per_thread` for each thread that
- * works on it. */
+ * works on the contraction. */
 struct td_workspace_size {
     uint64_t shared;
     uint64_t per_thread;
-    bool single_threaded; /* all of the work is one range: the scratch of one thread is enough */
+    /* The work is one range, so the scratch memory of one thread is enough. */
+    bool single_threaded;
 };
 
-/* The sizes of the matrices in a nest of kind gemm: batch of m x k times k x n. */
+/* Matrix sizes in a nest of kind gemm: a batch of m x k times k x n products. */
 struct td_gemm_sizes {
     int64_t batch, m, n, k;
 };

@@ -1,6 +1,6 @@
-/* nest_iter.h - iterates over a nest of loops, keeping the offset of each operand.
+/* nest_iter.h - iterates over a loop nest and tracks the offset of each operand.
  *
- * Threads  Reentrant: an iterator belongs to one thread. */
+ * Threads  Reentrant. An iterator belongs to one thread. */
 #ifndef TD_KERNELS_EINSUM_NEST_NEST_ITER_H
 #define TD_KERNELS_EINSUM_NEST_NEST_ITER_H
 
@@ -8,12 +8,13 @@
 
 #include <string.h>
 
-/* A position in the nest; the last loop is the innermost. */
+/* A position in the nest. The last loop is the innermost. */
 struct td_nest_iter {
     const struct td_loop *loops;
     int n_loops;
-    int64_t index[TD_MAX_LOOPS + 1]; /* of each loop */
-    int64_t offset[3];               /* by TD_A, TD_B, TD_C, in the unit of the strides */
+    int64_t index[TD_MAX_LOOPS + 1]; /* index in each loop */
+    /* Offsets by TD_A, TD_B, TD_C, in the unit of the strides. */
+    int64_t offset[3];
 };
 
 /* Moves to `position`, counted in row-major order from 0. */
@@ -31,7 +32,8 @@ static inline void td_nest_iter_init(struct td_nest_iter *iter, const struct td_
     }
 }
 
-/* Moves to the next position. After the last one it returns false and is back at the first. */
+/* Moves to the next position and returns true. After the last position, moves to the first and
+ * returns false. */
 static inline bool td_nest_iter_next(struct td_nest_iter *iter)
 {
     for (int i = iter->n_loops - 1; i >= 0; i--) {

@@ -1,4 +1,4 @@
-/* kernels.h - transposition of a tile, built once per instruction set; permute.c selects one.
+/* kernels.h - transposition of a tile, built once per instruction set. permute.c selects one.
  *
  * Threads  Reentrant. */
 #ifndef TD_KERNELS_EINSUM_PERMUTE_KERNELS_H
@@ -10,21 +10,21 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* C[q][p] = A[p][q] for p in [0, rows) and q in [0, columns). A is contiguous along q and C along
- * p; a_row and c_row are the other two strides, in bytes. With `stream` the stores are
- * non-temporal: then rows * width, c and c_row are multiples of the table's store_bytes. */
+/* Sets C[q][p] = A[p][q] for p in [0, rows) and q in [0, columns). A is contiguous along q and C
+ * along p. a_row and c_row are the other strides, in bytes. If `stream` is true, the stores are
+ * non-temporal, and rows * width, c and c_row must be multiples of the table's store_bytes. */
 typedef void td_transpose_fn(char *restrict c, int64_t c_row, const char *restrict a, int64_t a_row,
                              int64_t rows, int64_t columns, bool stream);
 
-/* Element widths of 1, 2, 4, 8 and 16 bytes. */
+/* Number of element widths: 1, 2, 4, 8 and 16 bytes. */
 #define TD_TRANSPOSE_WIDTHS 5
 
 struct td_transpose_kernels {
     td_transpose_fn *by_log2_width[TD_TRANSPOSE_WIDTHS];
-    int64_t store_bytes; /* of one non-temporal store */
+    int64_t store_bytes; /* bytes of a non-temporal store */
 };
 
-/* isa as returned by td_isa_resolve. */
+/* Returns the kernels for `isa`, which must be a result of td_isa_resolve. */
 const struct td_transpose_kernels *td_transpose_kernels(td_isa isa);
 
 extern const struct td_transpose_kernels td_transpose_generic;

@@ -6,60 +6,64 @@
 #include <assert.h>
 #include <string.h>
 
-/* Bytes that one range moves at least: 30 us of work or more at memory bandwidth, the cost of
- * waking a thread. A permutation of no more bytes runs on the calling thread. */
+/* Minimum bytes that a range moves: at least 30 us of work at memory bandwidth, which is the cost
+ * of waking a thread. A permutation of at most RANGE_BYTES runs on the calling thread. */
 #define RANGE_BYTES (256 << 10)
 
-/* A tile has about TILE_BYTES, so that it stays in the L1 cache from reading to writing, and rows
- * of TILE_ROW_BYTES in A, so that whole cache lines are read. */
+/* A tile has about TILE_BYTES, so it stays in the L1 cache from reading to writing. Its rows have
+ * TILE_ROW_BYTES in A, so whole cache lines are read. */
 #define TILE_BYTES     (16 << 10)
 #define TILE_ROW_BYTES 256
 
 /* The rows of a tile, in A and in C, are on different pages. Tiles are grouped into blocks of
- * BLOCK_TILES by BLOCK_TILES whose pages fit the TLB: each page is translated once per block, not
- * once per tile. Permutations of LARGE_BYTES and more have larger blocks. */
+ * BLOCK_TILES by BLOCK_TILES tiles whose pages fit the TLB, so each page is translated once per
+ * block, not once per tile. Permutations of at least LARGE_BYTES have larger blocks. */
 #define BLOCK_TILES       4
 #define LARGE_BLOCK_TILES 8
 #define LARGE_BYTES       (16 << 20)
 
-/* Contiguous runs up to this long are moved as one wide element; longer ones are rows to copy. */
+/* Contiguous runs of at most MAX_ELEMENT_BYTES are moved as one wide element. Longer runs are
+ * copied as rows. */
 #define MAX_ELEMENT_BYTES 64
 
-/* Outputs of this size and more are written with non-temporal stores, where the alignment allows
- * it: they would not stay in the cache for a reader, and their lines need not be read before they
- * are overwritten. */
+/* Outputs of at least STREAM_BYTES are written with non-temporal stores if the alignment allows it.
+ * A large output would not stay in the cache for a reader, and non-temporal stores avoid reading
+ * its lines before they are overwritten. */
 #define STREAM_BYTES (32 << 20)
 
-/* Rows at a stride that is a multiple of this map to few sets of the L1 cache, so that the rows of
- * a tile would evict each other: such a tile is copied to a buffer first. */
+/* If the stride of the rows is a multiple of CONFLICT_STRIDE, the rows of a tile map to few sets of
+ * the L1 cache and would evict each other. The tile is then copied to a buffer first. */
 #define CONFLICT_STRIDE 1024
 
 struct dim {
     int64_t extent, a, c; /* strides in A and C, in bytes */
 };
 
-/* The nest as `outer` loops around a plane of p by q, which is tiled. p is the loop with the
- * smallest stride in C, q the one of the others with the smallest stride in A. */
+/* A nest as `outer` loops around a tiled plane of p by q. p is the loop with the smallest stride in
+ * C. q is the remaining loop with the smallest stride in A. */
 struct permutation {
     const char *a;
     char *c;
-    int64_t width; /* bytes of an element, or of a short contiguous run moved as one */
+    /* Bytes of an element, or of a short contiguous run that is moved as one element. */
+    int64_t width;
     struct dim outer[TD_MAX_LOOPS];
     int n_outer;
     struct dim p, q;
-    int64_t p_tile, q_tile;     /* extents of a tile; unset for `rows` */
+    int64_t p_tile, q_tile;     /* extents of a tile; unset if `rows` is true */
     int64_t p_block, q_block;   /* extents of a block, in whole tiles */
     int64_t p_blocks, q_blocks; /* blocks in a plane */
-    td_transpose_fn *transpose; /* NULL: the elements or rows are copied one by one */
-    bool rows;                  /* p is contiguous in A and in C */
-    bool stream;                /* non-temporal stores */
-    bool conflicts;             /* the rows of a tile of A map to few cache sets */
+    /* NULL if the elements or rows are copied one by one. */
+    td_transpose_fn *transpose;
+    bool rows;   /* p is contiguous in A and in C */
+    bool stream; /* use non-temporal stores */
+    /* The rows of a tile of A map to few cache sets. */
+    bool conflicts;
 };
 
 /* ---- A tile ------------------------------------------------------------------------------ */
 
-/* Copies `width` bytes in moves of `size`, a power of two; the last moves overlap where width is
- * not a multiple of size. size <= width <= 4 * size. */
+/* Copies `width` bytes in moves of `size` bytes, a power of two. If width is not a multiple of
+ * size, the last moves overlap. Requires size <= width <= 4 * size. */
 static inline __attribute__((always_inline)) void
 move_element(char *restrict to, const char *restrict from, size_t width, size_t size)
 {
@@ -85,7 +89,8 @@ static inline __attribute__((always_inline)) void move_elements(char *restrict c
             move_element(c + j * q.c + i * p.c, a + j * q.a + i * p.a, width, size);
 }
 
-/* Any strides. A move of a constant width compiles to one or two loads and stores. */
+/* Moves a tile with any strides. A move of a constant width compiles to one or two loads and
+ * stores. */
 static void move_tile(char *c, const char *a, struct dim p, struct dim q, size_t width)
 {
     /* The longer loop is the inner one. */
@@ -138,7 +143,7 @@ static void transpose_tile(const struct permutation *permutation, char *c, const
     permutation->transpose(c, permutation->q.c, a, a_row, rows, columns, permutation->stream);
 }
 
-/* The tile (or block) of a dimension that begins at `first`; the last one may be shorter. */
+/* Returns the tile or block of a dimension that starts at `first`. The last tile can be shorter. */
 static struct dim tile_at(struct dim dim, int64_t first, int64_t tile)
 {
     dim.extent = td_smaller(dim.extent - first, tile);
@@ -220,8 +225,8 @@ static struct dim remove_loop(struct permutation *permutation, int which)
     return removed;
 }
 
-/* Removes and returns the outer loop with the smallest stride in C (or A); of equal strides, the
- * innermost. A loop of extent 1 when there is none. */
+/* Removes and returns the outer loop with the smallest stride in C (or in A). If strides are equal,
+ * takes the innermost loop. Returns a loop of extent 1 if there are no outer loops. */
 static struct dim remove_least_stride(struct permutation *permutation, bool by_c)
 {
     if (permutation->n_outer == 0)
@@ -236,8 +241,8 @@ static struct dim remove_least_stride(struct permutation *permutation, bool by_c
     return remove_loop(permutation, least);
 }
 
-/* Makes short contiguous runs the elements: then there are transpositions of elements of 12 bytes,
- * or of 8 or 16, which the kernels have. */
+/* Turns short contiguous runs into elements. The elements then have widths such as 12 bytes, or 8
+ * or 16 bytes, for which transposition kernels exist. */
 static void widen_elements(struct permutation *permutation)
 {
     for (int i = permutation->n_outer - 1; i >= 0; i--) {
@@ -245,7 +250,7 @@ static void widen_elements(struct permutation *permutation)
         if (loop->a == permutation->width && loop->c == permutation->width &&
             loop->extent <= MAX_ELEMENT_BYTES / permutation->width) {
             permutation->width *= remove_loop(permutation, i).extent;
-            i = permutation->n_outer; /* start over: another loop may now be contiguous */
+            i = permutation->n_outer; /* start over: another loop can now be contiguous */
         }
     }
 }
@@ -288,7 +293,7 @@ static void choose_kernel(struct permutation *permutation, int64_t total, td_isa
 
 static void choose_row_blocks(struct permutation *permutation)
 {
-    const int64_t width = permutation->width; /* 1 or more */
+    const int64_t width = permutation->width; /* at least 1 */
     /* NOLINTNEXTLINE(clang-analyzer-core.DivideZero) */
     const int64_t rows = td_smaller(permutation->p.extent, RANGE_BYTES / width);
     permutation->p_block = rows > 0 ? rows : 1;
@@ -302,7 +307,7 @@ static void choose_tiles(struct permutation *permutation, int64_t total)
     const int64_t p = permutation->p.extent, q = permutation->q.extent;
     permutation->q_tile = td_smaller(q, width < TILE_ROW_BYTES ? TILE_ROW_BYTES / width : 1);
     permutation->p_tile = td_smaller(p, TILE_BYTES / width / permutation->q_tile);
-    /* Longer rows where p is short. */
+    /* If p is short, rows can be longer. */
     permutation->q_tile = td_smaller(q, TILE_BYTES / width / permutation->p_tile);
     const int64_t tiles = total >= LARGE_BYTES ? LARGE_BLOCK_TILES : BLOCK_TILES;
     permutation->p_block = td_smaller(p, permutation->p_tile * tiles);

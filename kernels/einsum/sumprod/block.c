@@ -35,15 +35,15 @@ struct td_sumprod_scratch td_sumprod_scratch_at(const struct td_sumprod_plan *pl
 
 /* ---- Reading operands -------------------------------------------------------------------- */
 
-/* Contiguous rows of T, `step` elements apart. */
+/* Contiguous rows of T that are `step` elements apart. */
 struct rows {
     const char *data;
     int64_t step;
 };
 
-/* Returns the n elements of a scattered run, contiguous. Of the runs that begin at consecutive
- * elements, `remaining` are left, this one included; as many of them as the tile holds are
- * transposed at once. */
+/* Returns the n elements of a scattered run as a contiguous run. `remaining` is the number of runs
+ * left, including this one, that start at consecutive elements. As many of these runs as the tile
+ * holds are transposed at once. */
 static const char *load_from_tile(const struct td_sumprod_context *ctx,
                                   struct td_sumprod_tile *tile, int operand, const char *from,
                                   int64_t n, int64_t remaining)
@@ -61,8 +61,8 @@ static const char *load_from_tile(const struct td_sumprod_context *ctx,
     return tile->data;
 }
 
-/* The rows of n elements that the buffers have room for; 1 with a tile, whose runs are loaded one
- * by one. */
+/* Returns the number of rows of n elements that the buffers have room for, or 1 if there is a tile,
+ * because runs of a tile are loaded one by one. */
 static int64_t rows_per_load(const struct td_sumprod_plan *plan, int64_t n)
 {
     if (plan->tile_loop[TD_A] != TD_TILE_LOOP_NONE || plan->tile_loop[TD_B] != TD_TILE_LOOP_NONE)
@@ -70,9 +70,9 @@ static int64_t rows_per_load(const struct td_sumprod_plan *plan, int64_t n)
     return td_larger(1, TD_SUMPROD_BUFFER_BYTES / plan->element_size / n);
 }
 
-/* `count` rows, row_stride bytes apart, of n elements along the run: in place, or else contiguous
- * and widened, in the buffers of the scratch. `remaining` counts the iterations left of the loop
- * plan->tile_loop. */
+/* Loads `count` rows of n elements along the run, which are row_stride bytes apart. The rows are
+ * used in place, or made contiguous and widened in the buffers of the scratch memory. `remaining`
+ * counts the remaining iterations of the loop plan->tile_loop. */
 static struct rows load_rows(const struct td_sumprod_context *ctx,
                              struct td_sumprod_scratch *scratch, int operand, const char *from,
                              int64_t row_stride, int64_t count, int64_t n, int64_t remaining)
@@ -100,7 +100,7 @@ static struct rows load_rows(const struct td_sumprod_context *ctx,
 
 /* ---- A block ----------------------------------------------------------------------------- */
 
-/* Sums the terms of outputs [0, outputs) of the block at a, b into totals. */
+/* Sums the terms of outputs [0, outputs) of the block at a, b into the totals. */
 static void reduce_block(const struct td_sumprod_context *ctx, struct td_sumprod_scratch *scratch,
                          const struct td_sumprod_reduction *reduction, const char *a, const char *b,
                          int64_t outputs)
@@ -166,8 +166,8 @@ static void add_rows(const struct td_sumprod_context *ctx, struct td_sumprod_scr
     }
 }
 
-/* Sums n outputs over all rows. Returns true if the result is in totals, and sums are 0; else it is
- * in sums. */
+/* Sums n outputs over all rows. Returns true if the result is in the totals and the sums are 0, or
+ * false if the result is in the sums. */
 static bool accumulate_block(const struct td_sumprod_context *ctx,
                              struct td_sumprod_scratch *scratch,
                              const struct td_sumprod_reduction *reduction, const char *a,
@@ -175,7 +175,7 @@ static bool accumulate_block(const struct td_sumprod_context *ctx,
 {
     const struct td_sumprod_plan *plan = &ctx->plan;
     const struct td_loop *row_loop = &reduction->loops[plan->n_summed - 1];
-    /* Many short rows are added as one, so a sum has no more terms than one of long rows. */
+    /* Many short rows are added as one row, so a sum has no more terms than a sum of long rows. */
     const bool folds = plan->folds_rows && row_loop->extent > 1;
     const int64_t flush_rows = folds
                                    ? td_larger(TD_SUMPROD_FLUSH_ROWS, TD_SUMPROD_REDUCE_LENGTH / n)
@@ -213,8 +213,8 @@ static bool accumulate_block(const struct td_sumprod_context *ctx,
     return true;
 }
 
-/* Computes n outputs that are one product, or one element, each; in C directly if it is contiguous
- * and native. */
+/* Computes n outputs, each of which is one product or one element. Writes directly to C if it is
+ * contiguous and native. */
 static void multiply_block(const struct td_sumprod_context *ctx, struct td_sumprod_scratch *scratch,
                            const char *a, const char *b, char *c, int64_t n, int64_t remaining)
 {
@@ -244,7 +244,7 @@ static void multiply_block(const struct td_sumprod_context *ctx, struct td_sumpr
         ctx->narrow(c, stride / format->size, product, n);
 }
 
-/* Writes totals, or sums, to C. */
+/* Writes the totals, or the sums, to C. */
 static void store(const struct td_sumprod_context *ctx, struct td_sumprod_scratch *scratch,
                   bool totals, char *c, int64_t n)
 {

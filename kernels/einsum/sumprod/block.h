@@ -1,8 +1,9 @@
-/* block.h - computes one block of a sumprod plan: the outputs that are computed together.
+/* block.h - computes one block of a sumprod plan, which is a group of outputs.
  *
- * Ownership  Borrows everything; writes the outputs of the block, or the partial totals of a split
- *            of it, and the scratch of the thread.
- * Threads    Reentrant: blocks and splits may run at the same time, each with its own scratch. */
+ * Ownership  Borrows everything. Writes the outputs of the block, or the partial totals of a split
+ *            of the block, and the scratch memory of the thread.
+ * Threads    Reentrant. Blocks and splits can run at the same time, each with its own scratch
+ *            memory. */
 #ifndef TD_KERNELS_EINSUM_SUMPROD_BLOCK_H
 #define TD_KERNELS_EINSUM_SUMPROD_BLOCK_H
 
@@ -22,48 +23,49 @@ struct td_sumprod_context {
     char *c;
 };
 
-/* The summed loops of a block, or of a split of it. */
+/* The summed loops of a block, or of a split of a block. */
 struct td_sumprod_reduction {
-    const struct td_loop *loops; /* plan.n_summed of them */
+    const struct td_loop *loops; /* plan.n_summed loops */
     struct td_loop run;
 };
 
-/* Runs of a scattered operand, made contiguous, in the type they are stored in. */
+/* Runs of a scattered operand, made contiguous in the type in which they are stored. */
 struct td_sumprod_tile {
-    char *data;       /* [columns][n], TD_SUMPROD_TILE_BYTES */
-    const char *from; /* the first element of the first run; NULL: the tile is empty */
+    char *data; /* [columns][n], TD_SUMPROD_TILE_BYTES */
+    /* The first element of the first run, or NULL if the tile is empty. */
+    const char *from;
     int64_t columns, n;
 };
 
-/* The buffers in the scratch of a thread. */
+/* The buffers in the scratch memory of a thread. */
 struct td_sumprod_scratch {
-    struct td_sumprod_tile tile[2]; /* of A and of B */
-    char *run[2];                   /* of A and of B: TD_SUMPROD_BUFFER_BYTES */
+    struct td_sumprod_tile tile[2]; /* tiles of A and B */
+    char *run[2];                   /* runs of A and B, TD_SUMPROD_BUFFER_BYTES each */
     char *scalars;                  /* TD_SUMPROD_FLUSH_ROWS elements */
     char *sums;                     /* TD_SUMPROD_BLOCK_BYTES */
-    char *totals;                   /* as many elements as sums */
+    char *totals;                   /* as many elements as `sums` */
 };
 
-/* The size of the scratch of a thread, and its buffers. */
+/* Return the size of the scratch memory of a thread, and its buffers. */
 int64_t td_sumprod_scratch_bytes(const struct td_sumprod_plan *plan);
 struct td_sumprod_scratch td_sumprod_scratch_at(const struct td_sumprod_plan *plan, char *memory);
 
-/* Bytes of the totals of a block. */
+/* Returns the bytes of the totals of a block. */
 static inline int64_t td_sumprod_totals_bytes(const struct td_sumprod_plan *plan)
 {
     return plan->block_outputs * plan->total_size;
 }
 
-/* Computes the block at the position of `iter` in plan.outer, summing over `reduction`, which
- * begins split_offset bytes after the first element of A and of B. The totals are written to
- * `partial` if it is not NULL, else the results to C. */
+/* Computes the block at the position of `iter` in plan.outer. Sums over `reduction`, which starts
+ * split_offset bytes after the first element of A and of B. Writes the totals to `partial` if it is
+ * not NULL, otherwise the results to C. */
 void td_sumprod_compute_block(const struct td_sumprod_context *ctx,
                               struct td_sumprod_scratch *scratch, const struct td_nest_iter *iter,
                               const struct td_sumprod_reduction *reduction,
                               const int64_t split_offset[2], char *partial);
 
-/* Adds the totals of the plan.n_splits splits of a block, split_bytes apart, in order, and writes
- * the results to C. */
+/* Adds the totals of the plan.n_splits splits of a block, which are split_bytes apart, in order.
+ * Writes the results to C. */
 void td_sumprod_add_partials(const struct td_sumprod_context *ctx,
                              struct td_sumprod_scratch *scratch, const struct td_nest_iter *iter,
                              const char *partial, int64_t split_bytes);

@@ -1,5 +1,5 @@
-/* kernels.h - sums and products over runs, for each compute type, built once per instruction set;
- * block.c combines them.
+/* kernels.h - sums and products over runs, for each compute type, built once per instruction set.
+ * block.c combines the kernels.
  *
  * Threads  Reentrant. */
 #ifndef TD_KERNELS_EINSUM_SUMPROD_KERNELS_H
@@ -7,28 +7,32 @@
 
 #include "kernels/convert/convert.h"
 
-/* Runs are contiguous, of the compute type T; rows are a_step or b_step elements apart. Totals have
- * a type W in which many blocks are added: double for float32, complex128 for complex64, else T.
+/* Runs are contiguous and have the compute type T. Rows are a_step or b_step elements apart. Totals
+ * have a type W in which many blocks are added: double for float32, complex128 for complex64, and T
+ * for other types.
  *
- * Short contiguous rows cost no more than one long row: rows up to TD_SUMPROD_FOLDED_ROW_BYTES if
- * they are added to one row, rows up to TD_SUMPROD_SHORT_RUN if each is summed. */
+ * Short contiguous rows cost no more than one long row. This holds for rows of at most
+ * TD_SUMPROD_FOLDED_ROW_BYTES if all are added to one row, and for rows of at most
+ * TD_SUMPROD_SHORT_RUN elements if each row is summed. */
 #define TD_SUMPROD_FOLDED_ROW_BYTES 256
 #define TD_SUMPROD_SHORT_RUN        4 /* elements */
 struct td_sumprod_kernels {
-    /* totals[r] += sum over i of a[r][i] * b[r][i]; of a[r][i] if b is NULL. With a b_step of 0 all
-     * rows have the same b. The sum over i is computed in T, so the caller bounds n. */
+    /* Adds the sum of each row to its total: totals[r] += sum over i of a[r][i] * b[r][i], or of
+     * a[r][i] if b is NULL. If b_step is 0, all rows have the same b. The sum over i is computed in
+     * T, so the caller must limit n. */
     void (*reduce)(void *totals, const void *a, int64_t a_step, const void *b, int64_t b_step,
                    int64_t rows, int64_t n);
-    /* sums[i] += sum over r of a[r][i], of a[r][i] * scalars[r], of a[r][i] * b[r][i]. */
+    /* Add rows to sums: sums[i] += sum over r of a[r][i] (add_rows), of a[r][i] * scalars[r]
+     * (scale_rows), or of a[r][i] * b[r][i] (multiply_rows). */
     void (*add_rows)(void *sums, const void *a, int64_t a_step, int64_t rows, int64_t n);
     void (*scale_rows)(void *sums, const void *a, int64_t a_step, const void *scalars, int64_t rows,
                        int64_t n);
     void (*multiply_rows)(void *sums, const void *a, int64_t a_step, const void *b, int64_t b_step,
                           int64_t rows, int64_t n);
-    /* to[i] = a[i] * b[i], a[i] * *scalar. */
+    /* Set to[i] = a[i] * b[i] (multiply), or to[i] = a[i] * *scalar (scale). */
     void (*multiply)(void *to, const void *a, const void *b, int64_t n);
     void (*scale)(void *to, const void *a, const void *scalar, int64_t n);
-    /* totals[i] += sums[i], and sums[i] = 0. */
+    /* Adds sums[i] to totals[i], and sets sums[i] to 0. */
     void (*flush)(void *totals, void *sums, int64_t n);
     void (*add_totals)(void *totals, const void *more, int64_t n);
     void (*round)(void *to, const void *totals, int64_t n);

@@ -7,17 +7,18 @@
 #include <stddef.h>
 #include <string.h>
 
-/* Outputs of a block if the run is summed; more if there are other summed loops around them, so
- * that a long stretch of memory is read before the next iteration of the outer loop moves on; most
- * if the outputs are the inner loop: often these are all outputs, and no memory is skipped. */
+/* Number of outputs of a block if the run is summed. The number is larger if there are other summed
+ * loops around the outputs, so a long stretch of memory is read before the next iteration of the
+ * outer loop. It is largest if the outputs are the inner loop: the block then often has all
+ * outputs, and no memory is skipped. */
 #define BLOCK_OUTPUTS         16
 #define LARGE_BLOCK_OUTPUTS   64
 #define LARGEST_BLOCK_OUTPUTS 512
 
-/* With fewer blocks than FEW_BLOCKS a summed loop is split so that there is work for many threads:
- * into MAX_SPLITS in all, of at least MIN_SPLIT_TERMS each. A block of more than MAX_BLOCK_TERMS
- * (for a scattered operand MAX_SCATTERED_TERMS) is always split: the deadline is checked between
- * ranges only. A term is one iteration of all loops of the block. */
+/* With fewer than FEW_BLOCKS blocks, a summed loop is split so that there is work for many threads:
+ * into at most MAX_SPLITS in total, of at least MIN_SPLIT_TERMS each. A block of more than
+ * MAX_BLOCK_TERMS (or MAX_SCATTERED_TERMS for a scattered operand) is always split, because the
+ * deadline is only checked between ranges. A term is an iteration of all loops of the block. */
 #define FEW_BLOCKS          32
 #define MAX_SPLITS          64
 #define MIN_SPLIT_TERMS     (512 << 10)
@@ -29,7 +30,8 @@ static bool is_summed(const struct td_loop *loop)
     return loop->stride[TD_C] == 0;
 }
 
-/* Cost of accessing an element of an operand with this stride along the run; a load costs 1. */
+/* Returns the cost of accessing an element of an operand with this stride along the run. A load
+ * costs 1. */
 static double access_cost(const struct td_sumprod_format *format, int64_t stride)
 {
     if (stride == 0)
@@ -47,8 +49,8 @@ static bool rows_are_contiguous(const struct td_sumprod_plan *plan, int operand,
     return run->stride[operand] == size && rows->stride[operand] == run->extent * size;
 }
 
-/* The number of rows, iterations of `rows`, that one kernel call processes as fast as one long run:
- * all of them if the runs are short and contiguous, else 1. */
+/* Returns the number of iterations of `rows` that one kernel call processes as fast as one long
+ * run: all of them if the runs are short and contiguous, otherwise 1. */
 static int64_t fused_rows(const struct td_sumprod_plan *plan, const struct td_loop *run,
                           const struct td_loop *rows)
 {
@@ -66,14 +68,15 @@ static int64_t fused_rows(const struct td_sumprod_plan *plan, const struct td_lo
     return rows->extent;
 }
 
-/* Cost of one term with this loop as the run. `rows` is the number of terms of an output. */
+/* Returns the cost of one term with this loop as the run. `rows` is the number of terms of an
+ * output. */
 static double run_cost(const struct td_sumprod_plan *plan, const struct td_loop *loops, int n_loops,
                        const struct td_loop *loop, double rows)
 {
     int64_t fused = 1;
     for (int i = 0; i < n_loops; i++)
         fused = td_larger(fused, fused_rows(plan, loop, &loops[i]));
-    double cost = 40 / (double)loop->extent / (double)fused; /* of starting a run */
+    double cost = 40 / (double)loop->extent / (double)fused; /* cost of starting a run */
     cost += access_cost(&plan->format[TD_A], loop->stride[TD_A]);
     if (plan->has_b)
         cost += access_cost(&plan->format[TD_B], loop->stride[TD_B]);
@@ -108,8 +111,8 @@ static int cheapest_run(const struct td_sumprod_plan *plan, const struct td_loop
     return best;
 }
 
-/* True if the elements of a run are on different cache lines, next to those of the next iteration
- * of `around`. */
+/* True if the elements of a run are on different cache lines, next to the elements of the next
+ * iteration of `around`. */
 static bool is_scattered(const struct td_sumprod_plan *plan, int operand,
                          const struct td_loop *around)
 {
@@ -118,9 +121,9 @@ static bool is_scattered(const struct td_sumprod_plan *plan, int operand,
            td_magnitude(around->stride[operand]) == size;
 }
 
-/* Rates the reuse of cache lines and operands if the loop is directly outside the run: it
- * moves a scattered operand by one element, so that the cache lines of the run are used again, or
- * leaves an operand at the same elements. */
+/* Rates the reuse of cache lines and operands if the loop is directly outside the run. The score is
+ * higher if the loop moves a scattered operand by one element, so the cache lines of the run are
+ * used again, or if it leaves an operand at the same elements. */
 #define REUSES_LINES 4
 static int reuse_score(const struct td_sumprod_plan *plan, const struct td_loop *loop)
 {
@@ -134,8 +137,9 @@ static int reuse_score(const struct td_sumprod_plan *plan, const struct td_loop 
     return score;
 }
 
-/* The loop, summed or not, with the best reuse_score; of equal scores, the innermost. -1 if there
- * is none. */
+/* Returns the loop with the best reuse_score, among the summed loops if `summed` is true and
+ * otherwise among the other loops. If scores are equal, returns the innermost loop. Returns -1 if
+ * there is no loop. */
 static int best_outer_loop(const struct td_sumprod_plan *plan, const struct td_loop *loops,
                            int n_loops, bool summed)
 {
@@ -167,7 +171,7 @@ static void swap_operands(struct td_sumprod_plan *plan, struct td_loop *loops, i
     plan->swapped = true;
 }
 
-/* Decides how the operands are read, once the run is known. */
+/* Decides how the operands are read once the run is known. */
 static void choose_access(struct td_sumprod_plan *plan)
 {
     for (int operand = TD_A; operand <= TD_B; operand++) {
@@ -185,7 +189,7 @@ static int64_t blocks_of_outputs(const struct td_sumprod_plan *plan)
     return (plan->outputs.extent - 1) / plan->block_length + 1;
 }
 
-/* Orders the loops over blocks as in C; a loop that reuses cache lines becomes the innermost. */
+/* Orders the loops over blocks as in C. A loop that reuses cache lines becomes the innermost. */
 static void order_blocks(struct td_sumprod_plan *plan, struct td_loop *loops, int n_loops)
 {
     struct td_loop inner;
@@ -217,7 +221,8 @@ static int64_t summed_extent(const struct td_sumprod_plan *plan, int which)
     return which == plan->n_summed ? plan->run.extent : plan->summed[which].extent;
 }
 
-/* Outputs of a block if the run is summed, at most run_length elements of it at a time. */
+/* Returns the number of outputs of a block if the run is summed. At most run_length elements of the
+ * run are processed at a time. */
 static int64_t reduce_block_length(const struct td_sumprod_plan *plan, int64_t run_length)
 {
     int64_t block = BLOCK_OUTPUTS;
@@ -227,18 +232,19 @@ static int64_t reduce_block_length(const struct td_sumprod_plan *plan, int64_t r
                     ? LARGE_BLOCK_OUTPUTS
                     : LARGEST_BLOCK_OUTPUTS;
     } else if (!plan->scattered && plan->buffered && plan->run.extent > run_length) {
-        /* Several outputs would each read a part of their run in turn, jumping from row to row.
-         * 4000 x 4000 of float16: 7.3 GB/s with BLOCK_OUTPUTS, 9.5 one by one, although an operand
-         * that outputs share is then widened once for each. */
+        /* Several outputs would each read a part of their run in turn, jumping from row to row. For
+         * 4000 x 4000 of float16, this reaches 7.3 GB/s with BLOCK_OUTPUTS and 9.5 GB/s with one
+         * output at a time, although an operand that outputs share is then widened once for each
+         * output. */
         block = 1;
     }
     if (plan->scattered)
         return block;
-    /* Short runs: as many bytes as a long run has. */
+    /* If runs are short, the block reads as many bytes as a long run has. */
     return td_larger(block, TD_SUMPROD_BLOCK_BYTES / plan->element_size / plan->run.extent);
 }
 
-/* `loops` are the n_loops loops over blocks. */
+/* Chooses the size of blocks. `loops` are the n_loops loops over blocks. */
 static void choose_blocks(struct td_sumprod_plan *plan, const struct td_loop *loops, int n_loops)
 {
     bool scattered = false;
@@ -263,8 +269,8 @@ static void choose_blocks(struct td_sumprod_plan *plan, const struct td_loop *lo
     plan->block_outputs = td_smaller(plan->outputs.extent, plan->block_length);
 }
 
-/* The outermost summed loop with at least n_splits iterations, so that each split reads contiguous
- * memory; if there is none, the longest one. */
+/* Returns the outermost summed loop with at least n_splits iterations, so each split reads
+ * contiguous memory. If there is no such loop, returns the longest. */
 static int loop_to_split(const struct td_sumprod_plan *plan)
 {
     int longest = plan->reduces ? plan->n_summed : 0;
@@ -285,7 +291,7 @@ static void choose_splits(struct td_sumprod_plan *plan)
     int64_t terms = plan->reduces ? plan->run.extent : 1;
     for (int i = 0; i < plan->n_summed; i++)
         terms *= plan->summed[i].extent;
-    /* Saturates: a block of 2^63 terms could not be computed anyway. */
+    /* Saturates, because a block of 2^63 terms could not be computed anyway. */
     const int64_t outputs = plan->block_outputs;
     const int64_t block_terms = terms > INT64_MAX / outputs ? INT64_MAX : terms * outputs;
     if (plan->n_blocks < FEW_BLOCKS)
@@ -296,7 +302,8 @@ static void choose_splits(struct td_sumprod_plan *plan)
     plan->n_splits = td_smaller(plan->n_splits, summed_extent(plan, plan->split_loop));
 }
 
-/* The loop that moves to the next run of a tile. It must be directly outside the run. */
+/* Returns the loop that moves to the next run of a tile. The loop must be directly outside the
+ * run. */
 static enum td_sumprod_tile_loop choose_tile_loop(const struct td_sumprod_plan *plan, int operand)
 {
     const bool summed_tiles =
@@ -326,7 +333,8 @@ static int64_t total_size_of(td_compute compute)
                                                                 : compute);
 }
 
-/* Copies the loops of extent 2 and more, with strides in bytes; or a single loop of extent 1. */
+/* Copies the loops of extent 2 or more, with strides in bytes. If there are none, writes a single
+ * loop of extent 1. Returns the number of loops. */
 static int read_loops(struct td_sumprod_plan *plan, const struct td_contraction *contraction,
                       struct td_loop *loops)
 {
@@ -348,7 +356,7 @@ static int read_loops(struct td_sumprod_plan *plan, const struct td_contraction 
 }
 
 /* Removes the run and the loop over the outputs of a block from the loops. Swaps the operands if
- * needed, so that B is the one that is a scalar for the run, or is shared by all outputs. */
+ * needed, so that B is the operand that is a scalar for the run or is shared by all outputs. */
 static void choose_run(struct td_sumprod_plan *plan, struct td_loop *loops, int *n_loops)
 {
     const int run = cheapest_run(plan, loops, *n_loops);
@@ -382,7 +390,7 @@ static void choose_summed(struct td_sumprod_plan *plan, struct td_loop *loops, i
     plan->summed[plan->n_summed++] = rows;
 }
 
-/* Estimated bytes that all iterations together read and write. */
+/* Returns the estimated bytes that all iterations together read and write. */
 static double bytes_moved(const struct td_sumprod_plan *plan,
                           const struct td_contraction *contraction)
 {
@@ -397,7 +405,7 @@ static double bytes_moved(const struct td_sumprod_plan *plan,
 
 void td_sumprod_plan_make(struct td_sumprod_plan *plan, const struct td_contraction *contraction)
 {
-    /* The loop arrays, 4 KB, are not cleared; only their used elements are set. */
+    /* The loop arrays take 4 KB and are not cleared. Only the elements in use are set. */
     memset(plan, 0, offsetof(struct td_sumprod_plan, outer));
     plan->compute = td_compute_of(contraction->dtype[TD_A]);
     plan->has_b = contraction->has_b;

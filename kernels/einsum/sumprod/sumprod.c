@@ -6,18 +6,19 @@
 
 #include <string.h>
 
-/* plan.h decides the order of the loops, block.h computes one block; this file distributes blocks,
- * and splits of blocks, across threads. */
+/* Distributes blocks, and splits of blocks, across threads. plan.h decides the order of the loops,
+ * and block.h computes one block. */
 
-/* Bytes read or written by a range: 50 to 100 us at memory bandwidth. A contraction of fewer bytes
- * than SINGLE_THREAD_BYTES is not worth waking a thread, which takes 30 us. */
+/* A range reads or writes RANGE_BYTES, which takes 50 to 100 us at memory bandwidth. A contraction
+ * of fewer than SINGLE_THREAD_BYTES is not worth waking a thread, which takes 30 us. */
 #define RANGE_BYTES         (1 << 20)
 #define SINGLE_THREAD_BYTES (2 * RANGE_BYTES)
 
-/* One call of td_sumprod_run. */
+/* A call of td_sumprod_run. */
 struct job {
     struct td_sumprod_context ctx;
-    char *partial; /* totals [split][block][plan.block_outputs]; NULL without splits */
+    /* Totals, [split][block][plan.block_outputs]. NULL if there are no splits. */
+    char *partial;
     struct td_workspace *workspace;
 };
 
@@ -59,7 +60,7 @@ static void compute_blocks(void *context, int64_t begin, int64_t end)
     td_workspace_release(job->workspace, thread);
 }
 
-/* Item i is split i % n_splits of block i / n_splits. */
+/* Computes items of a parallel loop. Item i is split i % n_splits of block i / n_splits. */
 static void compute_splits(void *context, int64_t begin, int64_t end)
 {
     const struct job *job = context;
@@ -77,7 +78,7 @@ static void compute_splits(void *context, int64_t begin, int64_t end)
     struct td_nest_iter iter;
     for (int64_t item = begin; item < end; item++) {
         const int64_t block = item / plan->n_splits, split = item % plan->n_splits;
-        /* The first `rest` splits have one iteration more. */
+        /* The first `rest` splits have one more iteration than the others. */
         const int64_t first = split * each + td_smaller(split, rest);
         loop->extent = each + (split < rest);
         td_nest_iter_init(&iter, plan->outer, plan->n_outer, block);
@@ -132,7 +133,7 @@ static void choose_kernels(struct td_sumprod_context *ctx, td_isa isa)
     ctx->narrow = td_narrow(format[TD_C].dtype, isa);
 }
 
-/* The grain of a parallel loop whose items together read and write `bytes`. */
+/* Returns the grain of a parallel loop whose items together read and write `bytes`. */
 static int64_t grain_of(int64_t items, double bytes)
 {
     if (bytes < SINGLE_THREAD_BYTES)
@@ -152,8 +153,7 @@ td_status td_sumprod_run(const struct td_contraction *contraction, const void *a
     job.ctx.data[TD_A] = plan->swapped ? b : a;
     job.ctx.data[TD_B] = plan->swapped ? a : b;
     if (!plan->has_b)
-        job.ctx.data[TD_B] =
-            job.ctx.data[TD_A]; /* never read; its offsets are computed all the same */
+        job.ctx.data[TD_B] = job.ctx.data[TD_A]; /* B is never read, but its offsets are computed */
     job.ctx.c = c;
     job.partial = plan->n_splits > 1 ? workspace->shared : NULL;
     job.workspace = workspace;

@@ -1,17 +1,18 @@
 /* sumprod.h - sums of products over any loop nest: reductions, traces, dot products, matrix times
  * vector, elementwise and outer products, conversions.
  *
- * These are bound by memory bandwidth, so the order of the loops determines the speed: the
- * innermost loop has stride 1 in the operands, and the two innermost loops together are one of a
+ * These operations are limited by memory bandwidth, so the order of the loops determines the speed.
+ * The innermost loop has stride 1 in the operands. The two innermost loops together are one of a
  * few kernels over runs (dot, sum, multiply, add a multiple).
  *
- * Numerics   float32 sums use many accumulators over blocks, and the blocks are added in double;
- *            long sums over rows are blocked as well. How a sum is split across threads depends on
- *            the extents only, and the partial sums are added in order, so the result has the same
- *            bits at every number of threads. Long rows times one vector are summed several at a
- *            time, and the remaining rows one by one in another order, so equal rows may differ in
- *            their last bits.
- * Ownership, Threads, Errors   As contraction.h. Accepts every nest, also those that suit gemm. */
+ * Numerics   float32 sums use many accumulators over blocks, and the blocks are added in double.
+ *            Long sums over rows are also blocked. How a sum is split across threads depends only
+ *            on the extents, and the partial sums are added in order. So the result has the same
+ *            bits for any number of threads. If long rows are multiplied by one vector, several
+ *            rows are summed at a time. The remaining rows are summed one by one in a different
+ *            order, so equal rows can give results that differ in their last bits.
+ * Ownership, Threads, Errors   See contraction.h. sumprod accepts every nest, including nests that
+ *            suit gemm. */
 #ifndef TD_KERNELS_EINSUM_SUMPROD_SUMPROD_H
 #define TD_KERNELS_EINSUM_SUMPROD_SUMPROD_H
 

@@ -508,7 +508,7 @@ static void an_option_sets_what_a_miss_fetches(void)
     }
     const struct td_device_options other = { .text = "fetch_bytes=33" };
     check(api->open(&other, &device, &err) == TD_INVALID_ARGUMENT &&
-              strstr(err.message, "fetch_bytes, 0, 32, 64 or 128"),
+              strstr(err.message, "fetch_bytes=0, 32, 64 or 128"),
           "no other value is taken");
 }
 

@@ -162,47 +162,45 @@ static const struct {
     const char *message;
 } malformed[] = {
     { "a dash", "i\u2013>j", 4,
-      "equation has '>' at byte 4; a label, \"...\", ',', \"->\" or the end is expected. '\u2013' "
-      "is a label, as any character may be: write \"-\" instead" },
+      "equation has '>' at byte 4; expected a label, \"...\", ',', \"->\" or the end. '\u2013' is "
+      "read as a label. Write \"-\" instead" },
     { "an ellipsis in the output alone", "i->\u2026i", 3,
-      "equation has '\u2026' at byte 3, in the output; a label of an input is expected. '\u2026' "
-      "is "
-      "a label, as any character may be: write \"...\" instead" },
-    { "half an arrow", "i-j", 2, "equation has 'j' at byte 2; the '>' of \"->\" is expected" },
-    { "an arrow that ends", "i-", 2, "equation ends at byte 2; the '>' of \"->\" is expected" },
+      "equation has '\u2026' at byte 3, in the output; expected a label of an input. '\u2026' is "
+      "read as a label. Write \"...\" instead" },
+    { "half an arrow", "i-j", 2, "equation has 'j' at byte 2; expected '>', as in \"->\"" },
+    { "an arrow that ends", "i-", 2, "equation ends at byte 2; expected '>', as in \"->\"" },
     { "trailing spaces count in offsets", "i- ", 3,
-      "equation ends at byte 3; the '>' of \"->\" is expected" },
+      "equation ends at byte 3; expected '>', as in \"->\"" },
     { "the second half of an arrow", "i>j", 1,
-      "equation has '>' at byte 1; a label, \"...\", ',', \"->\" or the end is expected" },
+      "equation has '>' at byte 1; expected a label, \"...\", ',', \"->\" or the end" },
     { "a second arrow", "ij->i->j", 5,
-      "equation has '-' at byte 5; a label, \"...\" or the end is expected" },
+      "equation has '-' at byte 5; expected a label, \"...\" or the end" },
     { "half a second arrow", "i->i>", 4,
-      "equation has '>' at byte 4; a label, \"...\" or the end is expected" },
+      "equation has '>' at byte 4; expected a label, \"...\" or the end" },
     { "a comma in the output", "i->i,", 4,
-      "equation has ',' at byte 4; a label, \"...\" or the end is expected" },
-    { "one dot", "i.j->i", 2, "equation has 'j' at byte 2; a '.' of \"...\" is expected" },
-    { "two dots", "i..->i", 3, "equation has '-' at byte 3; a '.' of \"...\" is expected" },
+      "equation has ',' at byte 4; expected a label, \"...\" or the end" },
+    { "one dot", "i.j->i", 2, "equation has 'j' at byte 2; expected '.', as in \"...\"" },
+    { "two dots", "i..->i", 3, "equation has '-' at byte 3; expected '.', as in \"...\"" },
     { "four dots", "....->", 3,
-      "equation has '.' at byte 3; at most one \"...\" in a subscript is expected" },
-    { "a dot at the end", "i->i.", 5, "equation ends at byte 5; a '.' of \"...\" is expected" },
+      "equation has '.' at byte 3; expected at most one \"...\" in a subscript" },
+    { "a dot at the end", "i->i.", 5, "equation ends at byte 5; expected '.', as in \"...\"" },
     { "two ellipses", "...i...->...i", 4,
-      "equation has '.' at byte 4; at most one \"...\" in a subscript is expected" },
+      "equation has '.' at byte 4; expected at most one \"...\" in a subscript" },
     { "two ellipses in the output", "...i->...i...", 10,
-      "equation has '.' at byte 10; at most one \"...\" in a subscript is expected" },
+      "equation has '.' at byte 10; expected at most one \"...\" in a subscript" },
     { "an output label that no input has", "ij,jk->iz", 8,
-      "equation has 'z' at byte 8, in the output; a label of an input is expected" },
+      "equation has 'z' at byte 8, in the output; expected a label of an input" },
     { "a label of the wrong case", "i->I", 3,
-      "equation has 'I' at byte 3, in the output; a label of an input is expected" },
+      "equation has 'I' at byte 3, in the output; expected a label of an input" },
     { "offsets are bytes", "\xc3\xa9->z", 4,
-      "equation has 'z' at byte 4, in the output; a label of an input is expected" },
+      "equation has 'z' at byte 4, in the output; expected a label of an input" },
     { "invisible labels are written as code points", "i->\t", 3,
-      "equation has U+0009 at byte 3, in the output; a label of an input is expected" },
+      "equation has U+0009 at byte 3, in the output; expected a label of an input" },
     { "so are characters that change the text direction", "i->\xe2\x80\xae", 3,
-      "equation has U+202E at byte 3, in the output; a label of an input is expected" },
+      "equation has U+202E at byte 3, in the output; expected a label of an input" },
     { "a byte that begins no character", "i\xff", 1,
-      "equation has 0xff at byte 1, which is not UTF-8; a label, \"...\", ',', \"->\" or the end "
-      "is "
-      "expected" },
+      "equation has 0xff at byte 1, which is not UTF-8; expected a label, \"...\", ',', \"->\" or "
+      "the end" },
     { "a continuation byte", "\x80", 0, NULL },
     { "a character truncated by the end", "ij\xe2\x88", 2, NULL },
     { "a character truncated by another", "\xe2\x88j", 0, NULL },
@@ -212,7 +210,7 @@ static const struct {
     { "a code point above the highest", "\xf4\x90\x80\x80", 0, NULL },
     { "a code point far above the highest", "\xf5\x80\x80\x80", 0, NULL },
     { "bytes in the output that are not UTF-8", "i->i\xff", 4,
-      "equation has 0xff at byte 4, which is not UTF-8; a label, \"...\" or the end is expected" },
+      "equation has 0xff at byte 4, which is not UTF-8; expected a label, \"...\" or the end" },
     { "an error after too many subscripts", ",,,,,,,,,,,,,,,,,,>", 18, NULL },
     { "an error after too many labels", "abcdefghijklmnopqrst-", 21, NULL },
 };
@@ -241,30 +239,26 @@ static const struct {
     int n_shapes; /* in the error; the last is that of `input` */
 } rejected[] = {
     { "an arrow that is a label", "ij,jk\u2192ik", "[2,3] [3,4]", TD_SHAPE_MISMATCH,
-      "inputs[1] has shape [3,4], rank 2; its subscript expects rank 5. '\u2192' is a label, as "
-      "any "
-      "character may be: write \"->\" instead",
+      "inputs[1] has shape [3,4], rank 2; its subscript expects rank 5. '\u2192' is read as a "
+      "label. Write \"->\" instead",
       "inputs[1]", 1 },
     { "an ellipsis that is a label", "\u2026ij->\u2026ji", "[2,3]", TD_SHAPE_MISMATCH,
-      "inputs[0] has shape [2,3], rank 2; its subscript expects rank 3. '\u2026' is a label, as "
-      "any "
-      "character may be: write \"...\" instead",
+      "inputs[0] has shape [2,3], rank 2; its subscript expects rank 3. '\u2026' is read as a "
+      "label. Write \"...\" instead",
       "inputs[0]", 1 },
     { "parentheses that are labels", "(ij),jk->ik", "[2,3] [3,4]", TD_SHAPE_MISMATCH,
-      "inputs[0] has shape [2,3], rank 2; its subscript expects rank 4. '(' is a label, as any "
-      "character may be: leave it out",
+      "inputs[0] has shape [2,3], rank 2; its subscript expects rank 4. '(' is read as a label. "
+      "Remove it",
       "inputs[0]", 1 },
     { "another separator", "ij;jk->ik", "[2,3] [3,4]", TD_INVALID_ARGUMENT,
-      "inputs has 2 tensors; the equation expects 1. ';' is a label, as any character may be: "
-      "write "
-      "\",\" instead",
+      "inputs has 2 tensors; the equation expects 1. ';' is read as a label. Write \",\" instead",
       "inputs", 0 },
     { "one input too many", "ij->ij", "[2,3] [2,3]", TD_INVALID_ARGUMENT,
       "inputs has 2 tensors; the equation expects 1", "inputs", 0 },
     { "one input too few", "ij,jk->ik", "[2,3]", TD_INVALID_ARGUMENT,
       "inputs has 1 tensor; the equation expects 2", "inputs", 0 },
     { "17 inputs", ",,,,,,,,,,,,,,,,", "[] [] [] [] [] [] [] [] [] [] [] [] [] [] [] [] []",
-      TD_INVALID_ARGUMENT, "inputs has 17 tensors; at most 16 are expected", "inputs", 0 },
+      TD_INVALID_ARGUMENT, "inputs has 17 tensors; must have at most 16", "inputs", 0 },
     { "17 subscripts", ",,,,,,,,,,,,,,,,", "[]", TD_INVALID_ARGUMENT,
       "inputs has 1 tensor; the equation expects 17", "inputs", 0 },
     { "a rank too low", "ijk->i", "[2,3]", TD_SHAPE_MISMATCH,
@@ -276,43 +270,44 @@ static const struct {
     { "17 labels", "abcdefghijklmnopq->z", "[1]", TD_SHAPE_MISMATCH,
       "inputs[0] has shape [1], rank 1; its subscript expects rank 17", "inputs[0]", 1 },
     { "two extents of a label", "ij,jk->ik", "[2,3] [4,2]", TD_SHAPE_MISMATCH,
-      "label 'j' is 3 in inputs[0] and 4 in inputs[1]; the same is expected", "inputs[1]", 2 },
+      "label 'j' is 3 in inputs[0] and 4 in inputs[1]; the sizes must be equal", "inputs[1]", 2 },
     { "the first input with the extent is named", "i,ij,j,jk->ik", "[2] [2,3] [3] [4,2]",
-      TD_SHAPE_MISMATCH, "label 'j' is 3 in inputs[1] and 4 in inputs[3]; the same is expected",
+      TD_SHAPE_MISMATCH, "label 'j' is 3 in inputs[1] and 4 in inputs[3]; the sizes must be equal",
       "inputs[3]", 2 },
     { "labels do not broadcast", "ij,ij->ij", "[1,3] [2,3]", TD_SHAPE_MISMATCH,
-      "label 'i' is 1 in inputs[0] and 2 in inputs[1]; the same is expected", "inputs[1]", 2 },
+      "label 'i' is 1 in inputs[0] and 2 in inputs[1]; the sizes must be equal", "inputs[1]", 2 },
     { "labels do not broadcast in the other order", "ij,ij->ij", "[2,3] [1,3]", TD_SHAPE_MISMATCH,
-      "label 'i' is 2 in inputs[0] and 1 in inputs[1]; the same is expected", "inputs[1]", 2 },
+      "label 'i' is 2 in inputs[0] and 1 in inputs[1]; the sizes must be equal", "inputs[1]", 2 },
     { "a diagonal that is not square", "ii->i", "[2,3]", TD_SHAPE_MISMATCH,
-      "label 'i' is 2 in inputs[0] and 3 in inputs[0]; the same is expected", "inputs[0]", 1 },
+      "label 'i' is 2 in inputs[0] and 3 in inputs[0]; the sizes must be equal", "inputs[0]", 1 },
     { "a label of several bytes", "\xc3\xa9,\xc3\xa9", "[2] [3]", TD_SHAPE_MISMATCH,
-      "label '\xc3\xa9' is 2 in inputs[0] and 3 in inputs[1]; the same is expected", "inputs[1]",
+      "label '\xc3\xa9' is 2 in inputs[0] and 3 in inputs[1]; the sizes must be equal", "inputs[1]",
       2 },
     { "an invisible label", "\x01,\x01", "[2] [3]", TD_SHAPE_MISMATCH,
-      "label U+0001 is 2 in inputs[0] and 3 in inputs[1]; the same is expected", "inputs[1]", 2 },
+      "label U+0001 is 2 in inputs[0] and 3 in inputs[1]; the sizes must be equal", "inputs[1]",
+      2 },
     { "ellipses that do not broadcast", "...ij,...jk->...ik", "[3,2,3] [5,3,2]", TD_SHAPE_MISMATCH,
-      "dimension -1 of the ellipsis is 3 in inputs[0] and 5 in inputs[1]; the same, or 1, is "
-      "expected",
+      "dimension -1 of the ellipsis is 3 in inputs[0] and 5 in inputs[1]; the sizes must be equal "
+      "unless one is 1",
       "inputs[1]", 2 },
     { "ellipses that do not broadcast after one that does", "...,...,...", "[1,7] [3,1] [4,7]",
       TD_SHAPE_MISMATCH,
-      "dimension -2 of the ellipsis is 3 in inputs[1] and 4 in inputs[2]; the same, or 1, is "
-      "expected",
+      "dimension -2 of the ellipsis is 3 in inputs[1] and 4 in inputs[2]; the sizes must be equal "
+      "unless one is 1",
       "inputs[2]", 2 },
     { "0 does not broadcast", "...,...", "[0] [2]", TD_SHAPE_MISMATCH,
-      "dimension -1 of the ellipsis is 0 in inputs[0] and 2 in inputs[1]; the same, or 1, is "
-      "expected",
+      "dimension -1 of the ellipsis is 0 in inputs[0] and 2 in inputs[1]; the sizes must be equal "
+      "unless one is 1",
       "inputs[1]", 2 },
     { "tf: broadcast dimensions without an output ellipsis", "...ij->ij", "[2,3,4]",
       TD_INVALID_ARGUMENT,
-      "the ellipsis of the inputs has 1 dimension; \"...\" is expected in the output of the "
-      "equation",
+      "the ellipsis of the inputs has 1 dimension; the output of the equation must have \"...\", "
+      "too",
       "", 0 },
     { "broadcast dimensions of extent 1 without an output ellipsis", "...ij->ij", "[1,1,3,4]",
       TD_INVALID_ARGUMENT,
-      "the ellipsis of the inputs has 2 dimensions; \"...\" is expected in the output of "
-      "the equation",
+      "the ellipsis of the inputs has 2 dimensions; the output of the equation must have \"...\", "
+      "too",
       "", 0 },
     { "an output of rank 17", "i->iiiiiiiiiiiiiiiii", "[1]", TD_RESOURCE_LIMIT,
       "output needs 17 dimensions, the limit is 16", "", 0 },

@@ -137,8 +137,8 @@ class Ops(ABC, Generic[One, Many, Rows, Top]):
         transpositions. Call it as einsum("ij,j->i", a, b), or as einsum([a, b], equation="ij,j->i").
 
         inputs    1 to 16 tensors of one dtype, in the order of the equation's subscripts. Sums of integers wrap around
-                  in this dtype, as in NumPy and TensorFlow: cast the inputs to int64 or float64 first if sums may not
-                  fit.
+                  in this dtype, as in NumPy and TensorFlow. If sums might not fit, cast the inputs to int64 or float64
+                  first.
         equation  Subscripts of the inputs and of the output, as in ij,jk->ik. Any character except , . - > and space is
                   a label; ... stands for the dimensions without a label. Without ->, the output has the ellipsis and
                   the labels that occur once, sorted.
