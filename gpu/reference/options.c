@@ -30,7 +30,7 @@ static int find_option(const char *name, size_t length)
     return -1;
 }
 
-/* Decimal digits only. */
+/* Parses decimal digits only. */
 static bool parse_number(const char *text, size_t length, int64_t *out)
 {
     int64_t value = 0;
