@@ -53,7 +53,7 @@ class Companions(TensorTest):
             for path, body in self.requests(name, scale={"ref": wrong}, offset=0):
                 self.assertProblem(self.post(path, body), 422, "INVALID_ARGUMENT", input="scale",
                                    detail=f"scale is '{wrong}', but '{name}' has '{name}.scale' beside it; give \"scale\": {{\"ref\": \"{name}.scale\"}}, "
-                                          "or store the other one under a name that is not that of a part")
+                                          "or store the other tensor under a name that is not the name of a part")
         bare = self.store(self.name(), "uint8", ROWS)
         self.assertStatus(self.post("/v1/dequantize", {"params": {"ref": bare}, "scale": {"ref": name + ".scale"}}), 200)
         free = self.store(self.name(), "float32", FACTORS)
