@@ -190,7 +190,7 @@ class Unreadable(HttpTest):
                 self.assertStatus(client.request("PUT", "/v1/tensors/" + name, {"dtype": dtype, "data": data}, admin), 201)
             self.assertOutput(ask("/v1/dequantize", {"params": {"ref": "q@1"}, "scale": 0.5}), "float32", [2, 2], [[0, 5], [10, 15]])
             self.assertStatus(client.post("/v1/aliases", {"set": {"live": "q@1", "live.offset": "other@1"}}, admin), 200)
-            self.assertRefused(ask, "live", 403, "FORBIDDEN", "the token is not for the version that 'live.offset' names")
+            self.assertRefused(ask, "live", 403, "FORBIDDEN", "the token does not allow the version that 'live.offset' names")
             for request in ({"params": {"ref": "live"}, "scale": 0.5}, {"params": {"ref": "live"}, "scale": 0.5, "offset": {"ref": "live.offset"}}):
                 reply = ask("/v1/dequantize", request)
                 self.assertStatus(reply, 403)
