@@ -96,8 +96,8 @@ struct td_device_work {
     const struct td_op_args *args;
     /* number of items, at least 1: consecutive ranges of the queries (kernels/op_rows.h) */
     int n_items;
-    /* The queries of item i end before element item_end[i]. n_items entries, copied. NULL if
-     * n_items is 1, or if the op's queries can never be bad. */
+    /* End of the queries of item i, as an element number. The array has n_items entries and is
+     * copied. NULL if n_items is 1, or if the op's queries can never be bad. */
     const int64_t *item_end;
     /* n_items reports in host_alloc memory, which the device writes. NULL if the caller wants
      * none. */
@@ -106,12 +106,13 @@ struct td_device_work {
 };
 
 struct td_device_api {
-    uint32_t abi;       /* TD_DEVICE_ABI */
-    uint32_t args_size; /* sizeof(struct td_op_args), the largest struct that crosses */
+    uint32_t abi; /* TD_DEVICE_ABI */
+    /* sizeof(struct td_op_args), the largest struct that crosses the interface. */
+    uint32_t args_size;
     const char *kind;
 
-    /* Returns DEVICE_UNAVAILABLE if the device does not exist or cannot be used; the message says
-     * why. INVALID_ARGUMENT: an error in options->text. */
+    /* Opens a device. Errors: DEVICE_UNAVAILABLE if the device does not exist or cannot be used,
+     * with the reason in the message; INVALID_ARGUMENT for an error in options->text. */
     td_status (*open)(const struct td_device_options *options, struct td_device **out,
                       struct td_error *err);
     void (*close)(struct td_device *device); /* frees all that the device owns; accepts NULL */
@@ -151,8 +152,8 @@ struct td_device_api {
 
     /* Returns TD_OK and sets *done, or returns the error of the submitted work. */
     td_status (*poll)(struct td_device_stream *stream, bool *done, struct td_error *err);
-    /* Like poll, but waits for at most timeout_ns. Can spin for the first 100 us of waiting for
-     * submitted work. */
+    /* Like poll, but waits for at most timeout_ns. The first 100 us of a wait for submitted work
+     * can be spent spinning. */
     td_status (*wait)(struct td_device_stream *stream, int64_t timeout_ns, bool *done,
                       struct td_error *err);
 };

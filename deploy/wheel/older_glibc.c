@@ -47,7 +47,7 @@ static int look_into(struct dl_phdr_info *object, size_t size, void *context)
     return 1;
 }
 
-/* Hidden, so that the libraries that the program loads keep their glibc's function. */
+/* Hidden, so that libraries loaded by the program still use their glibc's function. */
 __attribute__((visibility("hidden"))) int _dl_find_object(void *address,
                                                           struct dl_find_object *found)
 {

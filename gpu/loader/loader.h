@@ -21,8 +21,9 @@ TD_MUST_CHECK td_status td_device_load(const char *name, struct td_device_librar
 void td_device_unload(struct td_device_library *library); /* accepts a library without an api */
 
 /* Checks td_device_options.text without opening a device, which can take seconds and much of the
- * device's memory. Only the options of the reference device can be checked without opening it; the
- * function accepts any options for a plugin, whose open checks them. INVALID_ARGUMENT. */
+ * device's memory. Only the options of the reference device can be checked without opening it.
+ * Options of a plugin are accepted here and checked by its open. Returns INVALID_ARGUMENT for an
+ * invalid option. */
 TD_MUST_CHECK td_status td_device_check_options(const struct td_device_library *library,
                                                 const char *text, struct td_error *err);
 

@@ -30,8 +30,8 @@ bool td_reference_in_blocks(const struct td_reference_block *blocks, const void 
     return false;
 }
 
-/* Only this much of an allocation is filled, so that a table above 2^32 bytes of which a test
- * writes a few rows does not touch all its pages. */
+/* Maximum number of bytes to fill in a new allocation. A test can then allocate a table above 2^32
+ * bytes and write a few rows without touching all its pages. */
 #define FILLED ((size_t)64 << 20)
 
 /* Allocates `bytes`, rounded up to a multiple of `align`. */

@@ -6,7 +6,7 @@
 
 #include "gpu/reference/state.h"
 
-/* Implementations of the vtable's functions of these names. */
+/* These functions implement the vtable. */
 td_status td_reference_alloc(struct td_device *device, size_t bytes, void **out,
                              struct td_error *err);
 void td_reference_free(struct td_device *device, void *memory);

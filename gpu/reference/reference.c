@@ -22,8 +22,7 @@ static td_status reference_open(const struct td_device_options *options, struct 
         return status;
     if (options->ordinal != 0)
         return td_error_set(err, TD_DEVICE_UNAVAILABLE,
-                            "there is no reference device %d; there is one, number 0",
-                            options->ordinal);
+                            "there is no reference device %d; the only one is 0", options->ordinal);
     uint64_t attempt = td_reference_count(TD_REFERENCE_OPEN_ATTEMPTS, 1);
     if (attempt == (uint64_t)own.fail_open)
         return td_error_set(err, TD_DEVICE_UNAVAILABLE,

@@ -4,7 +4,7 @@
 
 #include "gpu/reference/state.h"
 
-/* Implementations of the vtable's functions of these names. */
+/* These functions implement the vtable. */
 td_status td_reference_stream_open(struct td_device *device, struct td_device_stream **out,
                                    struct td_error *err);
 void td_reference_stream_close(struct td_device_stream *stream);

@@ -166,9 +166,9 @@ static td_status check_work(struct td_device *device, const struct td_device_wor
 
 /* ---- the result ------------------------------------------------------------------------------ */
 
-/* Runs the op's CPU kernel with the results of a device, which writes zeros for the rows of bad
- * indices and missing keys where the CPU kernel returns an error and writes nothing. After such an
- * error, the kernel runs again with the policy zero. */
+/* Runs the op's CPU kernel so that it gives the results of a device: the rows of bad indices and
+ * missing keys are zero. For these the CPU kernel returns an error and writes nothing, so it runs
+ * again with the policy zero. */
 static td_status run_kernel(const struct td_device_work *work, struct td_exec *exec,
                             struct td_error *err)
 {

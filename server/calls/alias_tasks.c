@@ -141,7 +141,7 @@ static td_status begin_list(struct td_call *call)
     return TD_OK;
 }
 
-/* Admits the reply's memory, so that a worker encodes a long list. */
+/* Sets the bound of the reply's size, so that a worker encodes a long list. */
 static td_status admit_list(struct td_call *call, struct td_admission *admission)
 {
     enum { PER_ALIAS = 1024 };

@@ -111,7 +111,7 @@ size_t td_call_body_limit(const struct td_call *call)
     return call->body_limit > 0 && call->body_limit < limit ? call->body_limit : limit;
 }
 
-/* Memory for an expanded body. Charges the client before it takes memory. */
+/* Allocator for a decompressed body. Charges the client before it allocates. */
 struct charged_memory {
     struct td_memory base; /* must be first: take_charged casts back */
     struct td_call *call;
@@ -129,8 +129,7 @@ static struct td_buffer *take_charged(struct td_memory *base, size_t bytes, stru
     return memory->take(memory, bytes, err);
 }
 
-/* Undoes the body's Content-Encoding. Up to here, the client was charged only for the compressed
- * body. */
+/* Decompresses the body. Until now, the client was charged only for the compressed body. */
 static td_status expand(struct td_call *call)
 {
     struct charged_memory memory = { .base = { take_charged }, .call = call };
@@ -278,7 +277,7 @@ td_status td_call_late(struct td_call *call, const char *when)
 bool td_call_client_left(const struct td_call *call)
 {
     struct pollfd poller = { .fd = call->socket, .events = POLLRDHUP };
-    if (call->socket < 0) /* not suspended: skip the system call of poll() */
+    if (call->socket < 0) /* not suspended, so skip poll() */
         return false;
     return poll(&poller, 1, 0) > 0 && (poller.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
@@ -365,7 +364,7 @@ void td_call_refuse(struct td_call *call)
     const bool unknown = call->table.model && !call->table.known;
     const char *op_name = call->op && !unknown ? call->op->name : NULL;
     const char *model = call->table.known ? call->table.model : op_name;
-    if (call->error.status != TD_RANGE_NOT_SATISFIABLE) /* its headers give the total length */
+    if (call->error.status != TD_RANGE_NOT_SATISFIABLE) /* a 416 reply keeps its Content-Range */
         call->reply.n_headers = 0;                      /* the headers belong to another reply */
     td_tables_hide_etag(&call->tables, &call->error);
     if (call->style == TD_STYLE_OIP)

@@ -41,7 +41,7 @@ struct td_away;
 struct td_admission {
     /* Set by the task. */
     size_t output_bytes; /* size of the op's outputs */
-    /* Maximum size of the reply. Counts only a small part of strings. */
+    /* Maximum size of the reply. Includes only a small part of the size of strings. */
     size_t encoded_bound;
     struct td_cost cost; /* cost of the compute stage */
     /* Set by the scheduler: estimated times on a CPU. */
@@ -111,7 +111,7 @@ typedef enum td_style {
  * absent. */
 struct td_headers {
     const char *content_type;
-    const char *authorization; /* never in a log line or an error */
+    const char *authorization; /* never written to a log line or an error */
     const char *content_encoding;
     const char *accept;
     const char *accept_encoding;
@@ -123,7 +123,7 @@ struct td_headers {
     const char *traceparent;   /* not parsed: see trace_context.h; "" if the header is repeated */
     const char *timeout_ms;
     size_t inference_header; /* value of Inference-Header-Content-Length, or TD_OIP_NO_HEADER */
-    int64_t content_length;  /* -1: chunked or no body */
+    int64_t content_length;  /* -1 if the body is chunked or absent */
     bool chunked;
 };
 
@@ -134,7 +134,7 @@ struct td_headers {
 
 /* The resident table that the path names, which is the first input of the op. */
 struct td_path_table {
-    const char *name;    /* in the arena; NULL if the path names no table */
+    const char *name;    /* name of the table, in the arena; NULL if the path names none */
     const char *model;   /* model that a path of /v2 names, or NULL */
     const char *version; /* version in a path of /v2, or NULL */
     bool known;          /* the model exists */

@@ -14,10 +14,11 @@
 #include "server/calls/call.h"
 
 TD_MUST_CHECK td_status td_client_limits_take_request(struct td_call *call);
-void td_client_limits_give_request(struct td_call *call); /* no effect if the call took none */
+void td_client_limits_give_request(struct td_call *call); /* no effect if no request was counted */
 
 TD_MUST_CHECK td_status td_client_limits_charge(struct td_call *call, size_t bytes);
-void td_client_limits_give_back(struct td_call *call, size_t bytes); /* at most the bytes charged */
+/* gives back at most the bytes charged */
+void td_client_limits_give_back(struct td_call *call, size_t bytes);
 /* gives back all bytes charged */
 void td_client_limits_discharge(struct td_call *call);
 

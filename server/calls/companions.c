@@ -60,7 +60,7 @@ static td_status find(struct td_call *call, const char *input, struct part *part
     return status;
 }
 
-/* Writes how a request gives a resident tensor as this input. */
+/* Writes the text with which a request gives a resident tensor as this input. */
 enum { REF_TEXT = 2 * TD_TENSOR_NAME };
 static const char *ref_to(const struct td_call *call, const char *input, const char *tensor,
                           char text[REF_TEXT])
@@ -179,7 +179,7 @@ void td_companions_explain(struct td_call *call)
                            strcmp(err->input, call->op->inputs[0].name) == 0;
         if (spec->companion == TD_COMPANION_SCALE && !is_given(call, i) && named &&
             find(call, spec->name, &part, TD_IGNORED) == TD_OK && part.table[0])
-            td_error_hint(err, "'%s' has '%s' beside it, %s", part.table, part.name,
+            td_error_hint(err, "'%s' has '%s' beside it: give %s", part.table, part.name,
                           ref_to(call, spec->name, part.name, ref));
     }
 }

@@ -3,8 +3,9 @@
  * was read.
  *
  * Threads  Main thread.
- * Errors   At the start: the message. On a reload: the error is logged and the previous content
- *          stays in force, because the file might be in the middle of being written. */
+ * Errors   An error at the start is returned in `message`. An error of a reload is logged and the
+ *          previous content stays in force, because a process might be writing the file at that
+ *          moment. */
 #ifndef TD_SERVER_CALLS_CREDENTIALS_H
 #define TD_SERVER_CALLS_CREDENTIALS_H
 

@@ -38,7 +38,7 @@ static bool continues_without(const struct device_call *device, td_status status
              status == TD_MEMORY_EXHAUSTED || status == TD_RESOURCE_LIMIT));
 }
 
-/* Takes the owner from outputs that the call stores, so that the store copies the outputs out of
+/* Clears the owner of outputs that the call stores, so that the store copies the outputs out of
  * pinned memory. */
 static void disown_stored(struct device_call *device)
 {

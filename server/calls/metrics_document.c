@@ -59,7 +59,7 @@ static void write_errors(struct td_exposition *e, const struct totals *totals)
 }
 
 /* True if the operation has had a request. The series of an operation start with its first request,
- * because the series of all ops would be thousands. */
+ * because all ops together would have thousands of series. */
 static bool is_in_use(const struct td_operation_totals *of)
 {
     for (int i = 0; i <= TD_DURATION_BUCKETS; i++)

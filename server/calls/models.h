@@ -18,16 +18,16 @@
  * table, also sets call->table.name to the name of the tensor. */
 TD_MUST_CHECK td_status td_model_find(struct td_call *call, struct td_oip_model *out);
 
-/* Returns the version of the model that the tensor `name` is. */
+/* Returns the version of the model for the tensor `name`. */
 const char *td_model_version(const char *name);
 
-/* Lists all models that the call is allowed to name, ops first. */
+/* Lists all models that the call is allowed to name. Ops come first. */
 TD_MUST_CHECK td_status td_models_list(struct td_call *call, struct td_oip_entry **entries,
                                        int *count);
 
-/* Lists the tables that have their own counts (metrics.h), that the call is allowed to name and
- * that are models at the moment. Each table has one entry, with the version that its name names, or
- * otherwise the newest version. */
+/* Lists the tables with their own counts (metrics.h) that the call is allowed to name and that are
+ * models at the moment. Each table has one entry: the version to which its name refers, or else its
+ * newest version. */
 TD_MUST_CHECK td_status td_models_counted(struct td_call *call, struct td_oip_entry **entries,
                                           int *count);
 

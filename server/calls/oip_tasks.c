@@ -174,7 +174,7 @@ static td_status read_index(struct td_call *call)
     return td_oip_check_index(call->body, call->body_bytes, &call->arena, &call->error);
 }
 
-/* Admits the index's memory, so that a worker makes a long index. */
+/* Sets the bound of the reply's size, so that a worker makes a long index. */
 static td_status admit_index(struct td_call *call, struct td_admission *admission)
 {
     enum { PER_MODEL = 256 };

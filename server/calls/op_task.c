@@ -22,8 +22,8 @@
 
 /* ---- before the body ------------------------------------------------------------------------- */
 
-/* Checks that the call is allowed to read the table of its path. Refuses a model that does not
- * exist before the body arrives, like an unknown op. */
+/* Checks that the call is allowed to read the table of its path. A model that does not exist is
+ * refused before the body arrives, like an unknown op. */
 static td_status check_table(struct td_call *call)
 {
     struct td_oip_model model;
@@ -145,7 +145,8 @@ static uint64_t admit_bytes(const struct td_call *call)
 /* State of a call that stores its outputs. */
 enum { LONGEST_PART = TD_TENSOR_NAME + 1 }; /* longer parts of a name are invalid */
 struct stored {
-    struct td_store_write write; /* write of the output that is being stored; uses `name` */
+    /* Describes the output that is being stored; its name is the next member. */
+    struct td_store_write write;
     char name[2 * LONGEST_PART + 64];
     const char **names; /* sorted names of all outputs */
 };
@@ -246,9 +247,9 @@ static size_t plus(size_t a, uint64_t b)
     return b <= SIZE_MAX && td_size_add(a, (size_t)b, &sum) ? sum : SIZE_MAX;
 }
 
-/* Returns the memory for computing the outputs and encoding the reply, without the inputs. Because
- * the number of threads is not known yet, counts all workers unless the computation is
- * single-threaded. */
+/* Returns the number of bytes needed to compute the outputs and encode the reply, without the
+ * inputs. Because the number of threads is not known yet, counts all workers unless the computation
+ * is single-threaded. */
 static size_t memory_needed(const struct td_call *call, const struct td_admission *admission)
 {
     const struct td_cost *cost = &admission->cost;

@@ -56,8 +56,8 @@ static bool are_queries(const struct td_call *call)
            !call->request.row_keys;
 }
 
-/* Refuses a string in place of a table. The string is probably the name of a table, which would
- * have no keys here. */
+/* Refuses a string given in place of a table. It is probably the name of a table, but a string has
+ * no keys. */
 static td_status refuse_name(struct td_call *call, const struct td_tensor *name)
 {
     const char *text = (const char *)name->data + name->offsets[0];

@@ -21,8 +21,9 @@ uint64_t td_row_keys_copied(const struct td_call *call);
 /* Sets, before inference, the inputs that the keys stand for. Row numbers have no data yet. */
 TD_MUST_CHECK td_status td_row_keys_bind(struct td_call *call);
 
-/* Adds hints to the error after inference failed: that keys are given in place of the input that
- * the error names, or which tensor holds the keys of the table that the request gave as keys. */
+/* Adds hints to the error after inference failed. If the error is about an input in place of which
+ * keys were given, the hint says so. If the request gave a table as keys, the hint names the tensor
+ * with the table's keys. */
 void td_row_keys_explain(struct td_call *call);
 
 /* Adds a hint, before the call's error is sent, if a row number that the table does not have might

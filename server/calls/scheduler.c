@@ -94,8 +94,8 @@ static void submit_to(struct td_call *call, struct td_worker_pool *pool)
 }
 
 /* Refuses a call that cannot meet its deadline. The error is DEADLINE_EXCEEDED, as for a deadline
- * that passes in the queue, because the client can do the same about both: change the deadline or
- * wait. The error has Retry-After, like QUEUE_FULL. */
+ * that passes in the queue, because the client has the same choice: change the deadline or wait.
+ * The error has Retry-After, like QUEUE_FULL. */
 static td_status check_deadline(struct td_call *call, uint64_t cost_ns)
 {
     struct td_services *services = call->services;
@@ -340,7 +340,7 @@ static td_status prepare(struct td_call *call, struct td_worker *worker, bool *p
         return taken > start_by(call) ? waited_too_long(call) : TD_OK;
     if (td_away_is(call, TD_AWAY_REFUSED))
         return call->error.status;
-    if (call->schedule.away) /* returned from elsewhere, where start_by was checked */
+    if (call->schedule.away) /* the device has already checked start_by */
         return taken > call->schedule.deadline_ns ? waited_too_long(call) : TD_OK;
     if (taken > start_by(call))
         return waited_too_long(call);
@@ -388,8 +388,8 @@ static struct td_worker_pool *pool_of_change(const struct td_call *call)
                                                    : call->services->workers;
 }
 
-/* Called when the call's writer has entered, or when its wait has ended without that because the
- * deadline passed or the server is stopping. In the second case the queue refuses the call. */
+/* Called when the call's writer has entered, or when its wait ended early because the deadline
+ * passed or the server is stopping. After an early end, the queue refuses the call. */
 static void ready_to_change(struct td_writer *writer)
 {
     struct td_call *call =
@@ -484,7 +484,8 @@ static void run(struct td_job *job, struct td_worker *worker)
 
 static void displaced(struct td_call *call)
 {
-    td_client_limits_give_request(call); /* before the refusal, which can be delayed */
+    /* frees the client's place before a refusal that can be delayed */
+    td_client_limits_give_request(call);
     td_error_set(
         &call->error, TD_QUEUE_FULL,
         "the queue is full: at most %lld requests may wait (--queue-limit), and this client has "
@@ -497,7 +498,8 @@ static void displaced(struct td_call *call)
 static void drop(struct td_job *job, td_status why)
 {
     struct td_call *call = (struct td_call *)(void *)job;
-    leave(call); /* before the refusal, which can be delayed */
+    /* Lets other writers continue before a refusal that can be delayed. */
+    leave(call);
     /* Completes a call that has made its change or has its result, because encoding is short. */
     if (call->schedule.next == TD_NEXT_ENCODE ||
         (why == TD_DRAINING && td_away_is(call, TD_AWAY_DONE) &&

@@ -32,7 +32,7 @@ struct td_rescan {
     struct td_job job; /* must be first: run_rescan casts back */
     struct td_store *store;
     atomic_bool running; /* the job is running or queued */
-    bool whole;          /* set for the job: scan even if the lock was not taken */
+    bool whole;          /* the job scans even if it did not get the lock */
     bool wanted;         /* a scan was requested; main thread only */
     int64_t tried_ns;    /* start of the last attempt to lock; main thread only */
 };
@@ -56,7 +56,7 @@ struct td_services {
     struct td_reserve reserve; /* memory for documents that operators need */
     struct td_kept *kept;      /* compressed documents that do not change */
     struct td_worker_pool *workers;
-    /* make changes that might wait for a disk; scan the folder */
+    /* Threads that make changes that might wait for a disk, and scan the data folder. */
     struct td_worker_pool *disk_threads;
     struct td_refusals *refusals;
     struct td_store *store;
@@ -88,7 +88,7 @@ struct td_services {
     pthread_mutex_t mutex; /* guards the members below */
     struct td_call_shell *free_calls;
     int n_free_calls;
-    int n_calls; /* number of shells, kept or in use */
+    int n_calls; /* number of call shells, kept or in use */
 };
 
 #endif

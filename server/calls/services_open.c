@@ -11,17 +11,17 @@
 
 #define LOCK_RETRY_NS 1000000000 /* interval between attempts to lock the data folder */
 
-/* Time for verification between two ticks, which are 100 ms apart: a quarter of one worker's time,
- * so that request loops that idle workers help with lose little. As the cost of a job this is
- * large, so no worker runs the job between the chunks of a request's loop. */
+/* Time for verification between two ticks, which are 100 ms apart. It is a quarter of one worker's
+ * time, so loops of requests lose little of the help of idle workers. As the cost of a job it
+ * counts as large, so that no worker runs the job between the chunks of a request's loop. */
 #define VERIFY_NS 25000000
 
 /* A disk thread mostly waits for a disk. The number of threads therefore limits the changes that a
- * disk has in progress, and does not depend on the processors. A file system commits files that are
- * synced at the same time together. */
+ * disk has in progress, and does not depend on the processors. A file system commits several files
+ * together if they are synced at the same time. */
 enum { DISK_THREADS = 4 };
 
-enum { RESERVED_BUFFERS = 16 }; /* two for each of several metrics documents */
+enum { RESERVED_BUFFERS = 16 }; /* two buffers for each of several metrics documents */
 
 static void release_spares(void *context)
 {

@@ -14,8 +14,8 @@ TD_MUST_CHECK bool td_services_open(struct td_services *services);
  * because the exit handlers, including those of a driver, might wait for the device forever. */
 bool td_services_close(struct td_services *services);
 
-/* Stops the workers and ends the delayed refusals, before the other parts are closed. No call may
- * be queued after this. */
+/* Stops the workers and ends the delayed refusals, before the other parts are closed. Do not queue
+ * calls after this. */
 void td_services_stop_workers(struct td_services *services);
 
 /* Scans the data folder as soon as the queue has a free place. If `wanted` is set during a scan,
@@ -34,10 +34,10 @@ void td_services_verify(struct td_services *services);
  * writer. If `everything` is set, refuses all of them. */
 void td_services_expire(struct td_services *services, int64_t now_ns, bool everything);
 
-/* The holdings of the daemon that GET /readyz reports: first bytes, then numbers. */
+/* Resources that the daemon holds, as GET /readyz reports them: sizes in bytes, then counts. */
 struct td_services_holdings {
     struct td_buffer_pool_stats buffers;
-    uint64_t calls; /* shells of calls, kept or in use */
+    uint64_t calls; /* bytes of call shells, kept or in use */
     struct td_store_stats store;
     struct td_connection_counts connections;
     int64_t requests;

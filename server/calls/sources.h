@@ -27,9 +27,9 @@ struct td_sources {
 void td_sources_begin(struct td_sources *sources, struct td_resolver *store,
                       struct td_regions *shm);
 
-/* Replaces indices in mapped files with copies. Called before admission, because indices determine
- * addresses and lengths, are read more than once, and the file might be truncated in between.
- * Copies td_sources_bytes. */
+/* Replaces indices in mapped files with copies, td_sources_bytes in all. Called before admission,
+ * because indices determine addresses and lengths, are read more than once, and the file might be
+ * truncated in between. */
 TD_MUST_CHECK td_status td_sources_copy_indices(struct td_request *request, struct td_arena *arena,
                                                 struct td_error *err);
 uint64_t td_sources_bytes(const struct td_request *request);

@@ -5,7 +5,7 @@
  * encoding has its own tag: "T", "T-gzip", "T-deflate". A client gets 304 if it already has the
  * encoding that it would be sent, or the document without an encoding.
  *
- * Threads  Any; on the I/O thread.
+ * Threads  Any I/O thread.
  * Errors   MALFORMED_REQUEST: If-None-Match is not a list of tags. */
 #ifndef TD_SERVER_CALLS_STATIC_REPLY_H
 #define TD_SERVER_CALLS_STATIC_REPLY_H

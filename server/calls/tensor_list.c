@@ -62,7 +62,7 @@ static td_status set_name(struct td_call *call, enum parameter parameter, const 
     struct state *state = call->state;
     if (memchr(text, '\0', length)) {
         td_error_set(&call->error, TD_MALFORMED_REQUEST,
-                     "%s contains a NUL, which no name contains", names[parameter]);
+                     "%s contains a NUL; names cannot contain one", names[parameter]);
         return td_error_at_attribute(&call->error, TD_MALFORMED_REQUEST, names[parameter]);
     }
     const char *copy = td_arena_text(&call->arena, text, length, &call->error);
@@ -90,7 +90,7 @@ static td_status list_argument(struct td_call *call, const char *name, size_t le
                               : set_name(call, (enum parameter)parameter, value, value_length);
 }
 
-/* Admits the list's memory, so that a worker encodes a long list. */
+/* Sets the bound of the reply's size, so that a worker encodes a long list. */
 static td_status admit_list(struct td_call *call, struct td_admission *admission)
 {
     enum { PER_TENSOR = 512 };

@@ -292,8 +292,8 @@ static const struct td_tensor *upload_put(const struct td_call *call)
     return state->upload ? state->listing.tensor : NULL;
 }
 
-/* Succeeds even if the upload failed, because the tensor is stored. The reply reports the
- * device. */
+/* Replies to a PUT. The request succeeds even if the upload failed, because the tensor is stored.
+ * The reply reports the device. */
 static td_status encode_put(struct td_call *call)
 {
     struct td_tensor_call *state = call->state;

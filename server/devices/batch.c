@@ -49,7 +49,8 @@ struct td_batch {
 
 int64_t td_batch_time_limit_ns(const struct td_batch_device *shared)
 {
-    const uint64_t disk = 100; /* bytes per us: 100 MB/s, the slowest disks */
+    /* Bytes per us: 100 MB/s, the rate of the slowest disks. */
+    const uint64_t disk = 100;
     const uint64_t copies = shared->copy_bytes_per_us;
     const uint64_t rate = copies > 0 && copies < disk ? copies : disk;
     return shared->hang_ns + (int64_t)(2e3 * (double)shared->bytes / (double)rate);
@@ -84,8 +85,8 @@ static bool is_large_and_lacking(const struct td_batch *batch, const struct td_t
            td_device_tables_lacks(batch->shared->tables, tensor);
 }
 
-/* Takes a table, unless the table is large and not on the device. In that case, stores it in
- * *missing if that is still empty. */
+/* Takes a table that is small or on the device. Otherwise stores the table in *missing, if that is
+ * still empty. */
 static td_status take_or_miss(struct td_batch *batch, const struct td_tensor *tensor,
                               struct td_device_table **out, struct td_tensor *missing,
                               struct td_error *err)
@@ -247,7 +248,7 @@ static td_status check_device(struct td_batch *batch, uint64_t tables, uint64_t 
 
 /* ---- start ----------------------------------------------------------------------------------- */
 
-/* Translates the error of a device that finds only at the launch that it has no kernel. The call
+/* Translates the error of a device that notices only at the launch that it has no kernel. The call
  * gets the same answer as a call that td_launch_check_kernel refuses. */
 static td_status no_kernel_is_a_dtype(td_status status, struct td_error *err)
 {

@@ -36,7 +36,7 @@
 #define IDLE_MS      5000
 /* interval for dropping stale tables and reading the device's info */
 #define HOUSEKEEPING (500 * MS)
-/* at shutdown: time for batches to end, then for the device to close */
+/* time at shutdown for batches to end, and then for the device to close */
 #define GRACE        (1000 * MS)
 /* A batch starts this long, plus the time that starting takes, before the expected end of the batch
  * in flight. An item that arrives later must wait for one more whole batch. */
@@ -230,13 +230,13 @@ static int64_t wait_limit_ns(const struct td_batcher *batcher, int64_t now_ns)
     return until_ns > now_ns + US ? until_ns - now_ns : US;
 }
 
-/* Returns when the thread has work even if no new item or request arrives. */
+/* Returns the time at which the thread has work again even if no item or request arrives. */
 static int64_t wake_ns(const struct td_batcher *batcher, int64_t now_ns)
 {
     if (batcher->opener)
         return now_ns + MS; /* time to poll the opener */
     if (batcher->lost)
-        return now_ns + 5 * MS; /* time to poll its staging memory, then its closer */
+        return now_ns + 5 * MS; /* time to poll the lost device's staging memory, then its closer */
     if (!batcher->session)
         return is_draining(batcher) ? TD_NEVER : batcher->open_ns;
     int64_t until_ns = TD_NEVER;
@@ -260,7 +260,7 @@ static int after_refusal(struct td_batcher *batcher, int n, bool *trimmed, struc
     const bool short_of_room =
         err->status == TD_MEMORY_EXHAUSTED || err->status == TD_RESOURCE_LIMIT;
     if (err->status == TD_MEMORY_EXHAUSTED && td_device_session_in_flight(batcher->session) > 0) {
-        batcher->blocked = true; /* until a batch releases its memory */
+        batcher->blocked = true; /* blocked until a batch releases its memory */
         return 0;
     }
     if (err->status == TD_MEMORY_EXHAUSTED && !*trimmed) {
@@ -384,7 +384,7 @@ static void poll_batches(struct td_batcher *batcher)
             mark_lost(batcher, &err);
             return;
         }
-        timeout_ns = 0; /* the first wait covered the others */
+        timeout_ns = 0; /* the first wait was long enough for the other batches */
         now_ns = td_now_ns();
         if (done) {
             end_batch(batcher, i);

@@ -1,6 +1,6 @@
-/* batcher_types.h - options and counts of the batcher. Its session and mailbox also use them.
+/* batcher_types.h - options and counts of the batcher, which the session and the mailbox also use.
  *
- * Ownership: the options borrow everything they point to, for the life of the batcher. */
+ * Ownership  The options borrow everything they point to, for the life of the batcher. */
 #ifndef TD_SERVER_DEVICES_BATCHER_TYPES_H
 #define TD_SERVER_DEVICES_BATCHER_TYPES_H
 

@@ -11,7 +11,7 @@
 
 struct td_copiers {
     pthread_mutex_t mutex;     /* also guards the fields of jobs */
-    pthread_cond_t work, done; /* signalled when a slice can start; when a job is done */
+    pthread_cond_t work, done; /* `work`: a slice can start; `done`: a job is done */
     struct td_copy_job *first; /* jobs with slices that no thread has started */
     bool stopping;
     uint64_t helped;

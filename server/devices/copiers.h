@@ -38,8 +38,8 @@ struct td_copy_job {
     int copying;  /* number of threads that are copying a slice */
 };
 
-/* Returns NULL if memory runs out. If the system refuses threads, the callers of is_done, wait and
- * copy copy everything themselves. */
+/* Returns NULL if memory runs out. If the system refuses threads, callers of is_done, wait and copy
+ * do all the copying themselves. */
 struct td_copiers *td_copiers_new(int n_threads);
 /* Frees the copiers while no caller waits. Jobs that are not done are abandoned. Accepts NULL. */
 void td_copiers_free(struct td_copiers *copiers);
@@ -61,7 +61,7 @@ void td_copiers_copy_ranges(struct td_copiers *copiers, const struct td_copy_ran
 /* Returns how many threads copy a large range, including the caller of copy. */
 int td_copiers_count(const struct td_copiers *copiers);
 
-/* Minimum size above which the threads share the work of copy. */
+/* Size above which the threads share the work of td_copiers_copy. */
 #define TD_COPIERS_SHARE ((size_t)1 << 20)
 
 /* Returns the bytes that the threads have copied, without the bytes that callers copied. */

@@ -140,7 +140,7 @@ static void stream_close(struct td_device_stream *stream)
  * call. */
 static int64_t copy_ns(size_t bytes)
 {
-    const double disk_bytes_per_ns = 0.1; /* 100 MB/s, the slowest disks */
+    const double disk_bytes_per_ns = 0.1; /* 100 MB/s, the rate of the slowest disks */
     return (int64_t)(2 * (double)bytes / disk_bytes_per_ns);
 }
 

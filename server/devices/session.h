@@ -58,7 +58,7 @@ int td_device_session_free_batch(const struct td_device_session *session);
 /* Returns the batch in flight that started first, or -1. */
 int td_device_session_oldest_batch(const struct td_device_session *session);
 
-/* Frees the device's scratch memory of idle batches. Returns false if there is none. */
+/* Frees the scratch memory that idle batches have on the device. Returns false if there is none. */
 bool td_device_session_trim_scratch(struct td_device_session *session);
 /* Frees scratch memory, and also free staging memory, which takes long to pin again. */
 bool td_device_session_trim(struct td_device_session *session);

@@ -8,8 +8,8 @@
 
 #define MS ((int64_t)1000000)
 
-/* Interval of looking at the device's thread. An idle daemon must not wake more than once a
- * second. */
+/* Limits of the interval between checks of the device's thread. An idle daemon must not wake more
+ * than once a second. */
 #define LEAST_LOOK (5 * MS)
 #define MOST_LOOK  (1000 * MS)
 

@@ -276,9 +276,9 @@ void td_device_tables_finish_uploads(struct td_device_tables *tables,
     pthread_mutex_unlock(&tables->mutex);
 }
 
-/* True if the table's version is replaced, or if all references to the version are the cache's.
- * In the second case no reference can appear, because it can only be made from an existing
- * reference. */
+/* True if the table's version is replaced, or if all references to the version are the cache's. In
+ * the second case, no new reference can appear, because references are only made from existing
+ * references. */
 static bool is_stale(const struct td_device_tables *tables, const struct td_device_table *table)
 {
     size_t ours = 0;

@@ -53,7 +53,7 @@ TD_MUST_CHECK td_status td_upload_take(struct td_upload *upload,
                                        const struct td_upload_device *device, size_t bytes,
                                        struct td_error *err);
 
-/* Starts to copy the bytes whose number was given to td_upload_take. */
+/* Starts the copy of the bytes for which td_upload_take took memory. */
 void td_upload_begin(struct td_upload *upload, void *to, const void *from);
 
 /* Does one step of the upload, within at most timeout_ns. Sets *done if the device has the whole

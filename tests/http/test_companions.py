@@ -115,7 +115,7 @@ class Companions(TensorTest):
         for path, body in (("/v1/dequantize", {"params": {"ref": name}}), ("/v1/embedding_bag", {"params": {"ref": name}, "indices": [[0]]}),
                            (f"/v1/tensors/{name}/embedding_bag", {"indices": [[0]]})):
             detail = self.assertAnyProblem(self.post(path, body))["detail"]
-            self.assertIn(f"; '{name}' has '{name}.scale' beside it, \"scale\": {{\"ref\": \"{name}.scale\"}}", detail)
+            self.assertIn(f"; '{name}' has '{name}.scale' beside it: give \"scale\": {{\"ref\": \"{name}.scale\"}}", detail)
 
 
 class Unreadable(HttpTest):
