@@ -123,10 +123,9 @@ static void decide_delay(struct td_call *call)
     const int64_t now = td_now_ns();
     const int64_t delay = td_refusals_record(&call->client->refused, now, retry_after_s);
     if (delay > 0)
-        call->schedule.refusal_due_ns =
-            /* Can be after the call's deadline. Otherwise a client with a short deadline would be
-             * exempt. */
-            now + delay;
+        /* Can be after the call's deadline. Otherwise a client with a short deadline would be
+         * exempt. */
+        call->schedule.refusal_due_ns = now + delay;
 }
 
 static td_status reserve(struct td_call *call)
@@ -205,10 +204,9 @@ td_verdict td_schedule(struct td_call *call)
     cost += td_stage_admit_ns(call);
     if (cost > limit)
         return enqueue(call, cost);
-    status =
-        /* Also admits a call that must be queued, because its cost affects how long other calls
-         * wait. */
-        admit(call);
+    /* Also admits a call that must be queued, because its cost affects how long other calls
+     * wait. */
+    status = admit(call);
     if (status != TD_OK)
         return answer(call, status);
     cost += admitted_ns(call);
@@ -419,9 +417,8 @@ static bool changes_later(struct td_call *call, struct td_worker *worker, td_sta
     }
     call->job.cost_ns = job_cost(call, admitted_ns(call));
     call->job.deadline_ns = start_by(call);
-    if (td_writer_enter(
-            /* If the writer has not entered, another thread might already have the call. */
-            store, &call->schedule.writer))
+    /* If the writer has not entered, another thread might already have the call. */
+    if (td_writer_enter(store, &call->schedule.writer))
         submit_to(call, pool);
     return true;
 }

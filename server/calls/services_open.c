@@ -103,9 +103,8 @@ bool td_services_close(struct td_services *services)
     td_worker_pool_free(services->disk_threads);
     td_worker_pool_free(services->workers);
     services->disk_threads = services->workers = NULL;
-    const bool closed =
-        /* The devices hold versions of tensors, and memory. */
-        td_devices_close(services->devices);
+    /* Closed first, because the devices hold versions of tensors, and memory. */
+    const bool closed = td_devices_close(services->devices);
     services->devices = NULL;
     if (services->buffers) /* no other thread allocates from here on */
         td_buffer_pool_spares(services->buffers, NULL, NULL);

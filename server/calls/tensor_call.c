@@ -183,7 +183,6 @@ void td_tensor_call_own(struct td_call *call, struct td_tensor *tensor, bool in_
     if (in_body)
         tensor->owner = call->body_buffer; /* NULL: the body is in the call's memory */
     else if (!tensor->owner && tensor->numel > 0)
-        tensor->owner =
-            /* Decoded from text, or converted. */
-            td_arena_owner(&call->arena, tensor->data);
+        /* The tensor was decoded from text, or converted. */
+        tensor->owner = td_arena_owner(&call->arena, tensor->data);
 }

@@ -231,9 +231,8 @@ static td_status write_rows(struct td_call *call, struct td_store_update *update
     update->unchanged = false;
     status = call->op->run(args, exec, &call->error);
     if (status != TD_OK) {
-        update->unchanged =
-            /* Such an error is reported before anything is written. */
-            status == TD_INDEX_OUT_OF_BOUNDS;
+        /* An index error is reported before anything is written. */
+        update->unchanged = status == TD_INDEX_OUT_OF_BOUNDS;
         return status;
     }
     if (output->dtype != TD_DTYPE_STRING)

@@ -245,9 +245,10 @@ struct td_device_work td_launch_work(const struct td_launch *launch,
 void td_launch_lay_out_scratch(struct td_launch *launch, size_t workspace_bytes)
 {
     size_t end = launch->direct ? 0 : launch->in_bytes;
+    /* The last sum adds a byte, so that every address is inside the memory even if its part is
+     * empty. */
     if (!place(&end, launch->direct ? 0 : launch->out_bytes, &launch->outputs) ||
         !place(&end, workspace_bytes, &launch->workspace) ||
-        /* One byte more, so that every address is inside the memory even if its part is empty. */
         !td_size_add(end, 1, &launch->scratch_bytes))
         launch->scratch_bytes = SIZE_MAX;
 }
