@@ -195,7 +195,7 @@ td_status td_staging_check(const struct td_staging *staging, size_t a, size_t b,
     return both <= staging->limit
                ? TD_OK
                : td_error_resource(err, "gpu_staging_bytes", both, staging->limit,
-                                   "the device's input and output");
+                                   "the data that the device reads and writes");
 }
 
 struct td_buffer *td_staging_take(struct td_staging *staging, size_t bytes, struct td_error *err)
