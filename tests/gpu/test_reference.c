@@ -795,7 +795,7 @@ TD_TEST(only_device_0_exists)
     struct td_device_options options = { .ordinal = 1, .text = "" };
     api = td_device_reference();
     ck_assert_int_eq(api->open(&options, &device, &err), TD_DEVICE_UNAVAILABLE);
-    EXPECT_MESSAGE(&err, "there is one, number 0");
+    EXPECT_MESSAGE(&err, "the only one is 0");
 }
 
 /* ---- options --------------------------------------------------------------------------------- */
