@@ -414,7 +414,7 @@ static const struct {
     { no_items, "work has no items" },
     { no_item_end, "item_end is NULL for several items of indices" },
     { items_that_end_early, "the last item_end is not the number of indices" },
-    { items_that_overlap, "an item_end is less than the one before it" },
+    { items_that_overlap, "an item_end is below the previous item_end" },
 };
 
 TD_TEST_EACH(work_that_violates_the_contract_is_refused, misuses)
